@@ -1,0 +1,158 @@
+/* Atomic replacement and bounded reading. */
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum status dir_make(const char *path)
+{
+    char part[4096];
+    TRY(path_format(part, sizeof part, "%s", path));
+    for (char *p = part + 1;; p++) {
+        if (*p != '/' && *p != '\0')
+            continue;
+        char end = *p;
+        *p = '\0';
+        if (mkdir(part, 0777) != 0 && errno != EEXIST)
+            return status_fail(STATUS_IO, "cannot make folder '%s': %s", part, strerror(errno));
+        *p = end;
+        if (end == '\0')
+            break;
+    }
+    if (!path_is_dir(path))
+        return status_fail(STATUS_IO, "cannot make folder '%s': a file of that name is in the way",
+                           path);
+    return STATUS_OK;
+}
+
+bool path_exists(const char *path)
+{
+    struct stat s;
+    return stat(path, &s) == 0;
+}
+
+bool path_is_dir(const char *path)
+{
+    struct stat s;
+    return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
+}
+
+enum status atomic_file_open(struct atomic_file *f, const char *path)
+{
+    *f = (struct atomic_file){0};
+    TRY(path_format(f->path, sizeof f->path, "%s", path));
+    TRY(path_format(f->temp, sizeof f->temp, "%s.tmp.%ld", path, (long)getpid()));
+    f->stream = fopen(f->temp, "wb");
+    if (!f->stream)
+        return status_fail(STATUS_IO, "cannot write '%s': %s", path, strerror(errno));
+    return STATUS_OK;
+}
+
+/* A rename is durable only once the folder that holds it has been synced. */
+static void sync_parent(const char *path)
+{
+    char dir[4096];
+    snprintf(dir, sizeof dir, "%s", path);
+    char *slash = strrchr(dir, '/');
+    if (slash == dir)
+        slash[1] = '\0';
+    else if (slash)
+        *slash = '\0';
+    int fd = open(slash ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0) {
+        fsync(fd); /* some file systems refuse this; the rename itself has been seen to work */
+        close(fd);
+    }
+}
+
+enum status atomic_file_commit(struct atomic_file *f)
+{
+    bool bad = ferror(f->stream) != 0;
+    bad = fflush(f->stream) != 0 || bad;
+    bad = (!bad && fsync(fileno(f->stream)) != 0) || bad;
+    int saved = errno;
+    bad = fclose(f->stream) != 0 || bad;
+    f->stream = NULL;
+    if (!bad && rename(f->temp, f->path) != 0) {
+        saved = errno;
+        bad = true;
+    }
+    if (bad) {
+        unlink(f->temp);
+        return status_fail(STATUS_IO, "cannot write '%s': %s", f->path,
+                           strerror(saved ? saved : EIO));
+    }
+    sync_parent(f->path);
+    return STATUS_OK;
+}
+
+void atomic_file_abandon(struct atomic_file *f)
+{
+    if (!f->stream)
+        return;
+    fclose(f->stream);
+    f->stream = NULL;
+    unlink(f->temp);
+}
+
+enum status file_replace(const char *path, const void *bytes, size_t size)
+{
+    struct atomic_file f;
+    TRY(atomic_file_open(&f, path));
+    fwrite(bytes, 1, size, f.stream); /* commit checks the stream */
+    return atomic_file_commit(&f);
+}
+
+enum status file_read(const char *path, size_t max, char **bytes, size_t *size)
+{
+    enum status st = STATUS_OK;
+    char *buf = NULL;
+    FILE *in = fopen(path, "rb");
+    if (!in)
+        return status_fail(errno == ENOENT ? STATUS_DATA : STATUS_IO, "cannot open '%s': %s", path,
+                           strerror(errno));
+    struct stat s;
+    if (fstat(fileno(in), &s) != 0 || !S_ISREG(s.st_mode)) {
+        st = status_fail(STATUS_DATA, "cannot read '%s': not a regular file", path);
+        goto done;
+    }
+    if ((size_t)s.st_size > max) {
+        st = status_fail(STATUS_DATA, "'%s' has %lld bytes, more than the %zu that make sense",
+                         path, (long long)s.st_size, max);
+        goto done;
+    }
+    buf = malloc((size_t)s.st_size + 1);
+    if (!buf) {
+        st = status_fail(STATUS_OOM, "no memory to read '%s'", path);
+        goto done;
+    }
+    size_t got = fread(buf, 1, (size_t)s.st_size, in);
+    if (got != (size_t)s.st_size) {
+        st = status_fail(STATUS_IO, "cannot read '%s': it ended early", path);
+        goto done;
+    }
+    buf[got] = '\0';
+    *bytes = buf;
+    *size = got;
+    buf = NULL;
+done:
+    free(buf);
+    fclose(in);
+    return st;
+}
+
+enum status path_format(char *out, size_t size, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(out, size, fmt, ap);
+    va_end(ap);
+    if (n < 0 || (size_t)n >= size)
+        return status_fail(STATUS_INVALID, "the path '%.80s...' is too long", out);
+    return STATUS_OK;
+}

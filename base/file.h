@@ -1,0 +1,46 @@
+/* Files that are either whole or absent, and reading what may be hostile. */
+#ifndef BASE_FILE_H
+#define BASE_FILE_H
+
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Makes a folder and its parents; one that exists is fine. */
+MUST_CHECK enum status dir_make(const char *path);
+
+bool path_exists(const char *path);
+bool path_is_dir(const char *path);
+
+/* A file being replaced: writes go to "<path>.tmp.<pid>" beside it; commit flushes, fsyncs, renames
+ * it over `path` and fsyncs the folder, so that a reader sees the old bytes or the new ones and
+ * nothing between. Abandon removes the temporary; both may be called on a zeroed struct. */
+struct atomic_file {
+    FILE *stream; /* write here; errors may be left for commit to find */
+    char path[4096];
+    char temp[4096 + 32];
+};
+MUST_CHECK enum status atomic_file_open(struct atomic_file *f, const char *path);
+MUST_CHECK enum status atomic_file_commit(struct atomic_file *f);
+void atomic_file_abandon(struct atomic_file *f);
+
+/* The three above for bytes already at hand. */
+MUST_CHECK enum status file_replace(const char *path, const void *bytes, size_t size);
+
+/* Reads a whole file of at most `max` bytes into malloc'ed memory that the caller frees; a NUL
+ * that `*size` does not count follows the last byte. A larger file is STATUS_DATA. */
+MUST_CHECK enum status file_read(const char *path, size_t max, char **bytes, size_t *size);
+
+/* snprintf into a path buffer; one that would be cut is STATUS_INVALID. */
+MUST_CHECK enum status path_format(char *out, size_t size, const char *fmt, ...) PRINTF_LIKE(3, 4);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,62 @@
+/* Counter-based random numbers: a value is a pure function of its key and its place.
+ *
+ * Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011). There is
+ * no state to share between threads, to save in a checkpoint or to advance: sample i of epoch e
+ * draws from rng_at(seed, RNG_AUGMENT, e, i) wherever and whenever it is decoded. */
+#ifndef BASE_RNG_H
+#define BASE_RNG_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Each use draws from its own stream, so that adding one does not shift another. */
+enum rng_stream {
+    RNG_INIT = 1,    /* weight initialisation: a = parameter's name hash, b = 0 */
+    RNG_SHUFFLE = 2, /* epoch order: a = epoch, b = 0 */
+    RNG_AUGMENT = 3, /* crop and flip: a = epoch, b = sample index */
+    RNG_DROPOUT = 4, /* dropout masks: a = step, b = layer */
+    RNG_SYNTH = 5,   /* generated images: a = class, b = image */
+    RNG_DUMMY = 6,   /* --dummy tensors: a = sample index, b = 0 */
+    RNG_TEST = 7,
+};
+
+struct rng {
+    uint32_t key[2];
+    uint32_t ctr[4]; /* ctr[0] counts blocks drawn */
+    uint32_t out[4];
+    int left; /* words of `out` not yet given away */
+};
+
+/* One block of four words for a counter and key. */
+void philox4x32(const uint32_t ctr[4], const uint32_t key[2], uint32_t out[4]);
+
+/* The generator at place (stream, a, b) under `seed`; `a` keeps 32 bits and `b` 48. */
+struct rng rng_at(uint64_t seed, enum rng_stream stream, uint64_t a, uint64_t b);
+
+uint32_t rng_u32(struct rng *r);
+
+/* Uniform in [0, 1): 24 bits, exactly representable in float. */
+float rng_float(struct rng *r);
+
+/* Uniform in [0, 1): 53 bits. */
+double rng_double(struct rng *r);
+
+/* Uniform in 0..n-1 without bias (rejection). n >= 1. */
+uint32_t rng_below(struct rng *r, uint32_t n);
+
+/* Standard normal (Box-Muller; one of each pair is used). */
+double rng_normal(struct rng *r);
+
+/* FNV-1a over a string, and the splitmix64 finaliser with its golden-ratio increment: the hashes
+ * that place weights and labels by name. */
+uint64_t hash_fnv1a64(const char *s);
+uint64_t hash_splitmix64(uint64_t x);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,81 @@
+/* The per-thread message behind `enum status`. */
+#include "base/status.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MESSAGE_MAX = 1024 };
+static _Thread_local char message[MESSAGE_MAX];
+
+enum status status_fail(enum status st, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(message, sizeof message, fmt, ap);
+    va_end(ap);
+    return st;
+}
+
+enum status status_context(enum status st, const char *fmt, ...)
+{
+    char old[MESSAGE_MAX];
+    memcpy(old, message, sizeof old);
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(message, sizeof message, fmt, ap);
+    va_end(ap);
+    if (n >= 0 && n < MESSAGE_MAX)
+        snprintf(message + n, sizeof message - (size_t)n, ": %s", old);
+    return st;
+}
+
+const char *status_message(void)
+{
+    return message;
+}
+
+const char *status_str(enum status st)
+{
+    switch (st) {
+    case STATUS_OK:
+        return "ok";
+    case STATUS_USAGE:
+        return "usage";
+    case STATUS_INVALID:
+        return "invalid";
+    case STATUS_UNSUPPORTED:
+        return "unsupported";
+    case STATUS_OOM:
+        return "out of memory";
+    case STATUS_IO:
+        return "io";
+    case STATUS_DATA:
+        return "data";
+    case STATUS_LIBRARY:
+        return "library";
+    case STATUS_DIVERGED:
+        return "diverged";
+    case STATUS_INTERRUPTED:
+        return "interrupted";
+    case STATUS_MISMATCH:
+        return "mismatch";
+    }
+    return "unknown";
+}
+
+int status_exit_code(enum status st)
+{
+    switch (st) {
+    case STATUS_OK:
+        return 0;
+    case STATUS_USAGE:
+        return 2;
+    case STATUS_MISMATCH:
+        return 4;
+    case STATUS_DATA:
+        return 5;
+    default:
+        return 1;
+    }
+}

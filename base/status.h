@@ -1,0 +1,66 @@
+/* What a call can come to, and the one line that explains it.
+ *
+ * Every function that can fail returns an `enum status`; the sentence for the user is kept per
+ * thread and read with status_message(). Messages are lower case, problem first, subject quoted,
+ * and end with the way out where there is one: "cannot open 'x.json': no such file or directory".
+ * Only main() exits. */
+#ifndef BASE_STATUS_H
+#define BASE_STATUS_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum status {
+    STATUS_OK = 0,
+    STATUS_USAGE,       /* the command line or configuration is wrong */
+    STATUS_INVALID,     /* a caller broke the contract of a function */
+    STATUS_UNSUPPORTED, /* nothing here can do it; another way may exist */
+    STATUS_OOM,         /* memory could not be had */
+    STATUS_IO,          /* the operating system refused */
+    STATUS_DATA,        /* input is missing, damaged or incomplete */
+    STATUS_LIBRARY,     /* oneDNN, MPI, cuDNN ... returned an error */
+    STATUS_DIVERGED,    /* training produced numbers that are not finite */
+    STATUS_INTERRUPTED, /* SIGINT or SIGTERM asked for an orderly end */
+    STATUS_MISMATCH,    /* a computed value is not the expected one */
+};
+
+#define MUST_CHECK          __attribute__((warn_unused_result))
+#define PRINTF_LIKE(fmt, a) __attribute__((format(printf, fmt, a)))
+
+/* Records the message of this thread and returns `st`, so that `return status_fail(...)` reads. */
+MUST_CHECK enum status status_fail(enum status st, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+/* Puts "context: " in front of this thread's message and returns `st`. */
+MUST_CHECK enum status status_context(enum status st, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+/* The last message of this thread; never NULL. Valid until the thread's next failure. */
+const char *status_message(void);
+
+/* The name of a status, for logs: "io", "data" ... */
+const char *status_str(enum status st);
+
+/* The documented process exit code: 0 pass, 1 tool error, 2 usage, 4 wrong numbers on this
+ * hardware, 5 data missing or incomplete. (3, regression, is a verdict and not a failure.) */
+int status_exit_code(enum status st);
+
+/* Propagates a failure. TRY returns; CHECK stores into a local `st` and goes to `done`, so that
+ * success and failure share the clean-up. Both evaluate the expression once. */
+#define TRY(expr)                                                                                  \
+    do {                                                                                           \
+        enum status try_status_ = (expr);                                                          \
+        if (try_status_ != STATUS_OK)                                                              \
+            return try_status_;                                                                    \
+    } while (0)
+
+#define CHECK(expr)                                                                                \
+    do {                                                                                           \
+        st = (expr);                                                                               \
+        if (st != STATUS_OK)                                                                       \
+            goto done;                                                                             \
+    } while (0)
+
+#ifdef __cplusplus
+}
+#endif
+#endif

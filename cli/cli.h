@@ -1,0 +1,29 @@
+/* The command line: one file per subcommand, each with its own argp parser.
+ *
+ * A command gets argv with argv[0] = "ampscale <command>", writes results to stdout and messages to
+ * stderr, and returns the process exit code (see status_exit_code). */
+#ifndef CLI_CLI_H
+#define CLI_CLI_H
+
+#include "base/status.h"
+
+#include <stdint.h>
+
+/* Prints "ampscale: <message>" on stderr and returns the exit code of `st`. */
+int cli_fail(enum status st);
+
+/* Reads a whole number in [min, max], or a decimal in [min, max], from the value of `flag`;
+ * STATUS_USAGE with a message that names flag, value and range otherwise. */
+MUST_CHECK enum status cli_int(const char *flag, const char *text, int64_t min, int64_t max,
+                               int64_t *out);
+MUST_CHECK enum status cli_double(const char *flag, const char *text, double min, double max,
+                                  double *out);
+
+int cmd_bench(int argc, char **argv);
+int cmd_data(int argc, char **argv);
+int cmd_info(int argc, char **argv);
+int cmd_plot(int argc, char **argv);
+int cmd_selftest(int argc, char **argv);
+int cmd_train(int argc, char **argv);
+
+#endif

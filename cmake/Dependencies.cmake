@@ -1,0 +1,28 @@
+# Libraries, each named with the package that brings it on Debian and Ubuntu.
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)
+find_package(OpenMP REQUIRED COMPONENTS C)
+find_package(PkgConfig REQUIRED)
+
+find_package(dnnl CONFIG)
+if(NOT dnnl_FOUND)
+  message(FATAL_ERROR "oneDNN was not found: apt-get install libdnnl-dev (or set dnnl_DIR)")
+endif()
+
+find_package(JPEG)
+if(NOT JPEG_FOUND)
+  message(FATAL_ERROR "libjpeg-turbo was not found: apt-get install libjpeg-dev")
+endif()
+
+pkg_check_modules(JANSSON IMPORTED_TARGET jansson)
+if(NOT JANSSON_FOUND)
+  message(FATAL_ERROR "jansson was not found: apt-get install libjansson-dev")
+endif()
+
+if(BUILD_TESTING OR NOT DEFINED BUILD_TESTING)
+  pkg_check_modules(CMOCKA IMPORTED_TARGET cmocka)
+  if(NOT CMOCKA_FOUND)
+    message(FATAL_ERROR "cmocka was not found: apt-get install libcmocka-dev, "
+                        "or configure with -DBUILD_TESTING=OFF")
+  endif()
+endif()

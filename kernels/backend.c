@@ -1,0 +1,154 @@
+/* Finding a backend, opening a device, choosing the first record that covers an operation. */
+#include "kernels/backend.h"
+
+#include "kernels/cpu/cpu.h"
+#include "kernels/ref/ref.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum status backend_find(const char *name, const struct backend **b)
+{
+    *b = NULL;
+    if (strcmp(name, "cpu") == 0)
+        *b = &backend_cpu;
+    else if (strcmp(name, "ref") == 0)
+        *b = &backend_ref;
+    else if (strcmp(name, "cuda") == 0)
+        return status_fail(STATUS_UNSUPPORTED,
+                           "device 'cuda' needs the CUDA module, which this build does not have; "
+                           "use --devices cpu");
+    else
+        return status_fail(STATUS_USAGE, "no device is called '%s'; use cpu, ref or cuda", name);
+    return STATUS_OK;
+}
+
+enum status device_open(const char *spec, int threads, struct device **dev)
+{
+    *dev = NULL;
+    char name[16];
+    int index = 0, used = 0;
+    if (sscanf(spec, "%15[a-z]%n", name, &used) != 1)
+        return status_fail(STATUS_USAGE, "'%s' is not a device; use cpu, cpu:0, ref or cuda:0",
+                           spec);
+    const char *rest = spec + used;
+    if (*rest != '\0') {
+        char *end;
+        long v = rest[0] == ':' ? strtol(rest + 1, &end, 10) : -1;
+        if (v < 0 || v > 1023 || rest[1] == '\0' || *end != '\0')
+            return status_fail(STATUS_USAGE, "'%s' is not a device; use cpu, cpu:0, ref or cuda:0",
+                               spec);
+        index = (int)v;
+    }
+    const struct backend *b;
+    TRY(backend_find(name, &b));
+    return b->open(b, index, threads, dev);
+}
+
+void device_close(struct device *dev)
+{
+    if (dev)
+        dev->backend->close(dev);
+}
+
+enum status op_plan(struct device *dev, const struct op_desc *desc, struct op_plan **plan)
+{
+    *plan = NULL;
+    TRY(op_check(desc));
+    const struct backend *b = dev->backend;
+    const struct tensor_desc *x = &desc->t[ROLE_X];
+    if (x->ndim == 0)
+        x = desc->t[ROLE_DY].ndim ? &desc->t[ROLE_DY] : &desc->t[ROLE_W];
+    for (int i = 0; i < b->n_records; i++) {
+        const struct op_record *r = &b->record[i];
+        if (r->kind != desc->kind || !(r->types >> x->type & 1) || !(r->layouts >> x->layout & 1))
+            continue;
+        enum status st = r->plan(dev, desc, plan);
+        if (st != STATUS_UNSUPPORTED)
+            return st;
+    }
+    return status_fail(STATUS_UNSUPPORTED, "device '%s' has no %s for %s %s", b->name,
+                       op_str(desc->kind), dtype_str(x->type), layout_str(x->layout));
+}
+
+void op_plan_free(struct op_plan *plan)
+{
+    if (plan)
+        plan->free(plan);
+}
+
+/* Runs one reorder between a plain device tensor `from` or `to` and the other; sets up and tears
+ * down everything it needs. */
+static enum status reorder_once(struct stream *s, const struct tensor_desc *x, const void *src,
+                                const struct tensor_desc *y, void *dst)
+{
+    enum status st;
+    void *workspace = NULL;
+    struct op_plan *plan = NULL;
+    struct op_desc d = {.kind = OP_REORDER};
+    d.t[ROLE_X] = *x;
+    d.t[ROLE_Y] = *y;
+    const struct backend *b = s->device->backend;
+    CHECK(op_plan(s->device, &d, &plan));
+    if (plan->workspace)
+        CHECK(b->alloc(s->device, plan->workspace, &workspace));
+    void *arg[ROLE_COUNT] = {[ROLE_X] = (void *)src, [ROLE_Y] = dst, [ROLE_WORKSPACE] = workspace};
+    CHECK(op_execute(plan, arg, s));
+    CHECK(b->stream_sync(s));
+done:
+    if (workspace)
+        b->free(s->device, workspace);
+    op_plan_free(plan);
+    return st;
+}
+
+static struct tensor_desc plain_of(const struct tensor_desc *t)
+{
+    struct tensor_desc p = *t;
+    p.layout = LAYOUT_PLAIN;
+    p.opaque = 0;
+    p.bytes = (size_t)tensor_count(t) * dtype_size(t->type);
+    return p;
+}
+
+enum status tensor_upload(struct stream *s, const struct tensor_desc *desc, void *dst,
+                          const void *plain)
+{
+    const struct backend *b = s->device->backend;
+    struct tensor_desc p = plain_of(desc);
+    if (desc->layout == LAYOUT_PLAIN) {
+        TRY(b->upload(s, dst, plain, p.bytes));
+        return b->stream_sync(s);
+    }
+    void *staged = NULL;
+    enum status st;
+    CHECK(b->alloc(s->device, p.bytes, &staged));
+    CHECK(b->upload(s, staged, plain, p.bytes));
+    CHECK(reorder_once(s, &p, staged, desc, dst));
+done:
+    if (staged)
+        b->free(s->device, staged);
+    return st;
+}
+
+enum status tensor_download(struct stream *s, const struct tensor_desc *desc, const void *src,
+                            void *plain)
+{
+    const struct backend *b = s->device->backend;
+    struct tensor_desc p = plain_of(desc);
+    if (desc->layout == LAYOUT_PLAIN) {
+        TRY(b->download(s, plain, src, p.bytes));
+        return b->stream_sync(s);
+    }
+    void *staged = NULL;
+    enum status st;
+    CHECK(b->alloc(s->device, p.bytes, &staged));
+    CHECK(reorder_once(s, desc, src, &p, staged));
+    CHECK(b->download(s, plain, staged, p.bytes));
+    CHECK(b->stream_sync(s));
+done:
+    if (staged)
+        b->free(s->device, staged);
+    return st;
+}

@@ -1,0 +1,134 @@
+/* A backend: where tensors live and who computes on them.
+ *
+ * `struct backend` is a table of functions and a list of what they cover; `struct device` is one
+ * opened device of it. Work is planned once and executed many times:
+ *
+ *     struct op_plan *plan;
+ *     TRY(op_plan(device, &desc, &plan));     layouts chosen, workspace known
+ *     ... op_execute(plan, args, stream) ...  allocates nothing, opens nothing
+ *     op_plan_free(plan);
+ *
+ * A backend registers records; the first record that covers a description plans it. A description
+ * that none covers is STATUS_UNSUPPORTED, and lowering then composes it from simpler operations.
+ *
+ * ref   plain C with double accumulation: the oracle, for any layout but OPAQUE
+ * cpu   oneDNN for convolution and linear, own kernels for what memory bandwidth bounds
+ * cuda  a module loaded at run time (ampscale_cuda.so), so that one build serves machines with
+ *       and without a GPU and a CPU run never loads it */
+#ifndef KERNELS_BACKEND_H
+#define KERNELS_BACKEND_H
+
+#include "base/status.h"
+#include "kernels/ops.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct device;
+struct stream;
+struct event;
+struct op_plan;
+struct graph_exec;
+
+/* One line of a backend's list of abilities. */
+struct op_record {
+    enum op_kind kind;
+    unsigned types;   /* bit per enum dtype that X (or DY) may have */
+    unsigned layouts; /* bit per enum layout that X (or DY) may have */
+    enum status (*plan)(struct device *dev, const struct op_desc *desc, struct op_plan **plan);
+};
+
+struct backend {
+    const char *name; /* "ref", "cpu", "cuda" */
+    int n_records;
+    const struct op_record *record;
+
+    /* Opens device `index` with `threads` host threads (0: all cores this process may use). */
+    enum status (*open)(const struct backend *b, int index, int threads, struct device **dev);
+    void (*close)(struct device *dev);
+    /* One line that names hardware and library: "Intel Xeon ..., oneDNN 2.6.3, 2 threads". */
+    void (*describe)(struct device *dev, char *out, size_t size);
+
+    /* 64-byte aligned, zeroed. */
+    enum status (*alloc)(struct device *dev, size_t bytes, void **mem);
+    void (*free)(struct device *dev, void *mem);
+    /* Host memory that copies to the device at full speed (pinned, on a GPU). */
+    enum status (*alloc_host)(struct device *dev, size_t bytes, void **mem);
+    void (*free_host)(struct device *dev, void *mem);
+
+    /* In stream order; the host buffer must stay until the stream has passed the copy. */
+    enum status (*upload)(struct stream *s, void *dst, const void *src_host, size_t bytes);
+    enum status (*download)(struct stream *s, void *dst_host, const void *src, size_t bytes);
+    enum status (*zero)(struct stream *s, void *dst, size_t bytes);
+
+    enum status (*stream_open)(struct device *dev, struct stream **s);
+    void (*stream_close)(struct stream *s);
+    enum status (*stream_sync)(struct stream *s);
+
+    /* A mark in a stream, and the time between two marks that have passed. */
+    enum status (*event_open)(struct device *dev, struct event **e);
+    void (*event_close)(struct event *e);
+    enum status (*event_record)(struct event *e, struct stream *s);
+    double (*event_seconds)(const struct event *from, const struct event *to);
+
+    /* Optional (NULL where steps are not worth recording): the calls between begin and end are
+     * kept as a graph that launch replays. */
+    enum status (*capture_begin)(struct stream *s);
+    enum status (*capture_end)(struct stream *s, struct graph_exec **g);
+    enum status (*capture_launch)(struct graph_exec *g, struct stream *s);
+    void (*capture_free)(struct graph_exec *g);
+};
+
+/* Every backend's device begins with this. */
+struct device {
+    const struct backend *backend;
+    int index;
+    int threads; /* host threads that its operations use */
+};
+
+struct stream {
+    struct device *device;
+};
+
+/* Every backend's plan begins with this. */
+struct op_plan {
+    struct device *device;
+    struct op_desc desc; /* as asked, every ANY resolved and `bytes` filled in */
+    size_t workspace;    /* bytes wanted at ROLE_WORKSPACE; 0: none */
+    const char *impl;    /* what will run: "jit:avx512_core", "own:avx512", "ref" */
+    enum status (*execute)(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s);
+    void (*free)(struct op_plan *plan);
+};
+
+/* "cpu", "ref" or "cuda"; the last loads the module, and says in one line what is missing. */
+MUST_CHECK enum status backend_find(const char *name, const struct backend **b);
+
+/* Opens "cpu", "cpu:0", "ref" ... with `threads` per device. */
+MUST_CHECK enum status device_open(const char *spec, int threads, struct device **dev);
+void device_close(struct device *dev); /* NULL is fine */
+
+/* Checks the description, then asks the records in order. On failure *plan is NULL. */
+MUST_CHECK enum status op_plan(struct device *dev, const struct op_desc *desc,
+                               struct op_plan **plan);
+void op_plan_free(struct op_plan *plan); /* NULL is fine */
+
+/* arg[role] points into device memory for each tensor present (and STATE, METRICS, WORKSPACE where
+ * the kind uses them). Not for two threads at once on one plan. */
+MUST_CHECK static inline enum status op_execute(struct op_plan *plan, void *const arg[ROLE_COUNT],
+                                                struct stream *s)
+{
+    return plan->execute(plan, arg, s);
+}
+
+/* Copies between a plain host array and a device tensor of any layout, planning what is needed;
+ * for set-up, checkpoints and tests, not for steps. `plain` has the logical order. */
+MUST_CHECK enum status tensor_upload(struct stream *s, const struct tensor_desc *desc, void *dst,
+                                     const void *plain);
+MUST_CHECK enum status tensor_download(struct stream *s, const struct tensor_desc *desc,
+                                       const void *src, void *plain);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

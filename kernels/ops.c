@@ -1,0 +1,266 @@
+/* Names, costs and contracts of the operations. */
+#include "kernels/ops.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+const char *op_str(enum op_kind kind)
+{
+    static const char *const name[OP_KIND_COUNT] = {
+        [OP_CONV_FWD] = "conv_fwd",
+        [OP_CONV_BWD_DATA] = "conv_bwd_data",
+        [OP_CONV_BWD_WEIGHTS] = "conv_bwd_weights",
+        [OP_BN_FWD_TRAIN] = "bn_fwd_train",
+        [OP_BN_FWD_EVAL] = "bn_fwd_eval",
+        [OP_BN_BWD] = "bn_bwd",
+        [OP_RELU_FWD] = "relu_fwd",
+        [OP_RELU_BWD] = "relu_bwd",
+        [OP_ADD] = "add",
+        [OP_MAXPOOL_FWD] = "maxpool_fwd",
+        [OP_MAXPOOL_BWD] = "maxpool_bwd",
+        [OP_AVGPOOL_FWD] = "avgpool_fwd",
+        [OP_AVGPOOL_BWD] = "avgpool_bwd",
+        [OP_LINEAR_FWD] = "linear_fwd",
+        [OP_LINEAR_BWD_DATA] = "linear_bwd_data",
+        [OP_LINEAR_BWD_WEIGHTS] = "linear_bwd_weights",
+        [OP_DROPOUT_FWD] = "dropout_fwd",
+        [OP_DROPOUT_BWD] = "dropout_bwd",
+        [OP_SOFTMAX_XENT] = "softmax_xent",
+        [OP_SGD] = "sgd",
+        [OP_NORMALIZE] = "normalize",
+        [OP_REORDER] = "reorder",
+    };
+    return name[kind];
+}
+
+/* The tensor that has the shape of a role's group, whichever pass the operation is. */
+static const struct tensor_desc *first_of(const struct op_desc *d, enum role a, enum role b)
+{
+    return d->t[a].ndim ? &d->t[a] : &d->t[b];
+}
+
+double op_flops(const struct op_desc *d)
+{
+    const struct tensor_desc *y = first_of(d, ROLE_Y, ROLE_DY);
+    const struct tensor_desc *w = first_of(d, ROLE_W, ROLE_DW);
+    switch (d->kind) {
+    case OP_CONV_FWD:
+    case OP_CONV_BWD_DATA:
+    case OP_CONV_BWD_WEIGHTS:
+        return 2.0 * (double)tensor_count(y) * (double)(w->dim[1] * w->dim[2] * w->dim[3]);
+    case OP_LINEAR_FWD:
+    case OP_LINEAR_BWD_DATA:
+    case OP_LINEAR_BWD_WEIGHTS:
+        return 2.0 * (double)tensor_count(y) * (double)w->dim[1];
+    default:
+        return 0.0;
+    }
+}
+
+static enum status bad(const struct op_desc *d, const char *what)
+{
+    return status_fail(STATUS_INVALID, "%s: %s", op_str(d->kind), what);
+}
+
+#define REQUIRE(cond)                                                                              \
+    do {                                                                                           \
+        if (!(cond))                                                                               \
+            return bad(d, "contract broken: " #cond);                                              \
+    } while (0)
+
+static enum status check_conv(const struct op_desc *d)
+{
+    const struct conv_attr *a = &d->attr.conv;
+    const struct tensor_desc *x = first_of(d, ROLE_X, ROLE_DX);
+    const struct tensor_desc *w = first_of(d, ROLE_W, ROLE_DW);
+    const struct tensor_desc *y = first_of(d, ROLE_Y, ROLE_DY);
+    REQUIRE(x->ndim == 4 && w->ndim == 4 && y->ndim == 4);
+    REQUIRE(a->groups >= 1 && a->stride[0] >= 1 && a->stride[1] >= 1);
+    REQUIRE(a->pad[0] >= 0 && a->pad[1] >= 0);
+    REQUIRE(x->dim[0] == y->dim[0]);
+    REQUIRE(x->dim[1] == w->dim[1] * a->groups);
+    REQUIRE(y->dim[1] == w->dim[0] && w->dim[0] % a->groups == 0);
+    for (int i = 0; i < 2; i++) {
+        int64_t room = x->dim[2 + i] + 2 * a->pad[i] - w->dim[2 + i];
+        if (room < 0)
+            return status_fail(STATUS_INVALID,
+                               "%s: a %" PRId64 "x%" PRId64 " image is smaller than the %" PRId64
+                               "x%" PRId64 " window",
+                               op_str(d->kind), x->dim[2], x->dim[3], w->dim[2], w->dim[3]);
+        REQUIRE(y->dim[2 + i] == room / a->stride[i] + 1);
+    }
+    switch (d->kind) {
+    case OP_CONV_FWD:
+        REQUIRE(d->t[ROLE_X].ndim && d->t[ROLE_W].ndim && d->t[ROLE_Y].ndim);
+        break;
+    case OP_CONV_BWD_DATA:
+        REQUIRE(d->t[ROLE_DY].ndim && d->t[ROLE_W].ndim && d->t[ROLE_DX].ndim);
+        break;
+    default:
+        REQUIRE(d->t[ROLE_DY].ndim && d->t[ROLE_X].ndim && d->t[ROLE_DW].ndim);
+    }
+    const struct tensor_desc *b = first_of(d, ROLE_B, ROLE_DB);
+    REQUIRE(b->ndim == 0 || (b->ndim == 1 && b->dim[0] == y->dim[1]));
+    return STATUS_OK;
+}
+
+static enum status check_bn(const struct op_desc *d)
+{
+    const struct tensor_desc *x = &d->t[ROLE_X];
+    int64_t c = x->dim[1];
+    REQUIRE(x->ndim == 4 && d->attr.bn.eps > 0);
+    static const enum role channel_wise[] = {ROLE_GAMMA, ROLE_BETA, ROLE_MEAN,   ROLE_INVSTD,
+                                             ROLE_RMEAN, ROLE_RVAR, ROLE_DGAMMA, ROLE_DBETA};
+    for (size_t i = 0; i < sizeof channel_wise / sizeof *channel_wise; i++) {
+        const struct tensor_desc *t = &d->t[channel_wise[i]];
+        REQUIRE(t->ndim == 0 || (t->ndim == 1 && t->dim[0] == c));
+    }
+    static const enum role like_x[] = {ROLE_Y, ROLE_Z, ROLE_DY, ROLE_DY2, ROLE_DX, ROLE_DZ};
+    for (size_t i = 0; i < sizeof like_x / sizeof *like_x; i++)
+        REQUIRE(d->t[like_x[i]].ndim == 0 || tensor_same_shape(&d->t[like_x[i]], x));
+    REQUIRE(d->t[ROLE_GAMMA].ndim == 1);
+    if (d->kind == OP_BN_BWD) {
+        REQUIRE(d->t[ROLE_DY].ndim && d->t[ROLE_DX].ndim);
+        REQUIRE(d->t[ROLE_MEAN].ndim && d->t[ROLE_INVSTD].ndim);
+        REQUIRE(d->t[ROLE_DGAMMA].ndim && d->t[ROLE_DBETA].ndim);
+        REQUIRE(!d->attr.bn.relu || d->t[ROLE_Y].ndim);
+        return STATUS_OK;
+    }
+    REQUIRE(d->t[ROLE_BETA].ndim && d->t[ROLE_RMEAN].ndim && d->t[ROLE_RVAR].ndim);
+    REQUIRE(d->t[ROLE_Y].ndim);
+    if (d->kind == OP_BN_FWD_TRAIN) {
+        REQUIRE(d->t[ROLE_MEAN].ndim && d->t[ROLE_INVSTD].ndim);
+        if (x->dim[0] * x->dim[2] * x->dim[3] == 1)
+            return bad(d, "needs more than one value per channel when training; use a larger "
+                          "batch or image");
+    }
+    return STATUS_OK;
+}
+
+static enum status check_pool(const struct op_desc *d)
+{
+    const struct tensor_desc *x = first_of(d, ROLE_X, ROLE_DX);
+    const struct tensor_desc *y = first_of(d, ROLE_Y, ROLE_DY);
+    bool max = d->kind == OP_MAXPOOL_FWD || d->kind == OP_MAXPOOL_BWD;
+    REQUIRE(x->ndim == 4 && y->ndim == 4);
+    REQUIRE(x->dim[0] == y->dim[0] && x->dim[1] == y->dim[1]);
+    REQUIRE(y->dim[2] >= 1 && y->dim[3] >= 1);
+    if (!max)
+        return STATUS_OK;
+    const struct pool_attr *a = &d->attr.pool;
+    REQUIRE(a->kernel[0] * a->kernel[1] <= 256); /* a place in the window fits in a byte */
+    for (int i = 0; i < 2; i++) {
+        REQUIRE(a->kernel[i] >= 1 && a->stride[i] >= 1);
+        REQUIRE(a->pad[i] >= 0 && 2 * a->pad[i] <= a->kernel[i]);
+        int64_t room = x->dim[2 + i] + 2 * a->pad[i] - a->kernel[i];
+        REQUIRE(room >= 0 && y->dim[2 + i] == room / a->stride[i] + 1);
+    }
+    const struct tensor_desc *index = &d->t[ROLE_INDEX];
+    REQUIRE(index->ndim == 0 || (index->type == DTYPE_U8 && tensor_same_shape(index, y)));
+    REQUIRE(d->kind == OP_MAXPOOL_FWD || index->ndim);
+    return STATUS_OK;
+}
+
+static enum status check_linear(const struct op_desc *d)
+{
+    const struct tensor_desc *x = first_of(d, ROLE_X, ROLE_DX);
+    const struct tensor_desc *w = first_of(d, ROLE_W, ROLE_DW);
+    const struct tensor_desc *y = first_of(d, ROLE_Y, ROLE_DY);
+    const struct tensor_desc *b = first_of(d, ROLE_B, ROLE_DB);
+    REQUIRE(x->ndim == 2 && w->ndim == 2 && y->ndim == 2);
+    REQUIRE(x->dim[0] == y->dim[0] && x->dim[1] == w->dim[1] && y->dim[1] == w->dim[0]);
+    REQUIRE(b->ndim == 0 || (b->ndim == 1 && b->dim[0] == w->dim[0]));
+    return STATUS_OK;
+}
+
+static enum status check_elementwise(const struct op_desc *d)
+{
+    const struct tensor_desc *like = first_of(d, ROLE_X, ROLE_DY);
+    REQUIRE(like->ndim >= 1);
+    static const enum role roles[] = {ROLE_Y, ROLE_Z, ROLE_DY, ROLE_DY2, ROLE_DX};
+    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
+        REQUIRE(d->t[roles[i]].ndim == 0 || tensor_same_shape(&d->t[roles[i]], like));
+    REQUIRE(d->t[ROLE_Y].ndim || d->t[ROLE_DX].ndim);
+    REQUIRE(d->kind != OP_ADD || (d->t[ROLE_X].ndim && d->t[ROLE_Z].ndim));
+    REQUIRE(d->kind != OP_RELU_BWD || (d->t[ROLE_DY].ndim && d->t[ROLE_Y].ndim));
+    bool dropout = d->kind == OP_DROPOUT_FWD || d->kind == OP_DROPOUT_BWD;
+    REQUIRE(!dropout || (d->attr.dropout.p >= 0 && d->attr.dropout.p < 1));
+    return STATUS_OK;
+}
+
+static enum status check_xent(const struct op_desc *d)
+{
+    const struct tensor_desc *x = &d->t[ROLE_X];
+    REQUIRE(x->ndim == 2 && x->dim[1] >= 1);
+    REQUIRE(d->t[ROLE_LABEL].ndim == 1 && d->t[ROLE_LABEL].dim[0] == x->dim[0]);
+    REQUIRE(d->t[ROLE_LABEL].type == DTYPE_I32);
+    REQUIRE(d->t[ROLE_DX].ndim == 0 || tensor_same_shape(&d->t[ROLE_DX], x));
+    REQUIRE(d->attr.xent.label_smoothing >= 0 && d->attr.xent.label_smoothing <= 1);
+    return STATUS_OK;
+}
+
+static enum status check_sgd(const struct op_desc *d)
+{
+    const struct sgd_attr *a = &d->attr.sgd;
+    const struct tensor_desc *w = &d->t[ROLE_W];
+    REQUIRE(w->ndim == 1 && tensor_same_shape(&d->t[ROLE_DW], w));
+    REQUIRE(tensor_same_shape(&d->t[ROLE_MOMENTUM], w));
+    REQUIRE(a->n_segments >= 1 && a->segment[0].begin == 0);
+    REQUIRE(a->segment[a->n_segments - 1].end == w->dim[0]);
+    for (int i = 1; i < a->n_segments; i++)
+        REQUIRE(a->segment[i].begin == a->segment[i - 1].end);
+    return STATUS_OK;
+}
+
+static enum status check_normalize(const struct op_desc *d)
+{
+    const struct tensor_desc *x = &d->t[ROLE_X];
+    REQUIRE(x->ndim == 4 && x->dim[1] == 3 && x->type == DTYPE_U8);
+    REQUIRE(x->layout == LAYOUT_NHWC && tensor_same_shape(&d->t[ROLE_Y], x));
+    for (int c = 0; c < 3; c++)
+        REQUIRE(d->attr.normalize.std[c] > 0);
+    return STATUS_OK;
+}
+
+enum status op_check(const struct op_desc *d)
+{
+    for (int r = 0; r < ROLE_COUNT; r++) {
+        const struct tensor_desc *t = &d->t[r];
+        REQUIRE(t->ndim >= 0 && t->ndim <= TENSOR_MAX_DIMS);
+        for (int i = 0; i < t->ndim; i++)
+            REQUIRE(t->dim[i] >= 1);
+        bool blocked = t->layout == LAYOUT_NCHW8C || t->layout == LAYOUT_NCHW16C;
+        REQUIRE(t->ndim == 0 || t->ndim == 4 || (t->layout != LAYOUT_NHWC && !blocked));
+        REQUIRE(t->ndim == 0 || !blocked || t->dim[1] % tensor_block(t) == 0);
+    }
+    switch (d->kind) {
+    case OP_CONV_FWD:
+    case OP_CONV_BWD_DATA:
+    case OP_CONV_BWD_WEIGHTS:
+        return check_conv(d);
+    case OP_BN_FWD_TRAIN:
+    case OP_BN_FWD_EVAL:
+    case OP_BN_BWD:
+        return check_bn(d);
+    case OP_MAXPOOL_FWD:
+    case OP_MAXPOOL_BWD:
+    case OP_AVGPOOL_FWD:
+    case OP_AVGPOOL_BWD:
+        return check_pool(d);
+    case OP_LINEAR_FWD:
+    case OP_LINEAR_BWD_DATA:
+    case OP_LINEAR_BWD_WEIGHTS:
+        return check_linear(d);
+    case OP_SOFTMAX_XENT:
+        return check_xent(d);
+    case OP_SGD:
+        return check_sgd(d);
+    case OP_NORMALIZE:
+        return check_normalize(d);
+    case OP_REORDER:
+        REQUIRE(d->t[ROLE_X].ndim && tensor_same_shape(&d->t[ROLE_X], &d->t[ROLE_Y]));
+        return STATUS_OK;
+    default:
+        return check_elementwise(d);
+    }
+}

@@ -1,0 +1,228 @@
+/* The operations of training, as descriptions that a backend turns into plans.
+ *
+ * An operation has one role per tensor it may touch. A description names the tensors present
+ * (ndim > 0) with their shapes; a layout of ANY asks the plan to choose, and the plan's own copy of
+ * the description holds the choice. Everything that changes from step to step (learning rate, loss
+ * scale, seed) lies in device memory as `struct step_state`, so that a recorded step (a CUDA graph)
+ * needs no argument changed.
+ *
+ * Gradients bear the name of what they belong to: ROLE_DX is dLoss/dX. */
+#ifndef KERNELS_OPS_H
+#define KERNELS_OPS_H
+
+#include "base/status.h"
+#include "kernels/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum op_kind {
+    /* Y = conv(X, W) [+ B] [then ReLU]. W is (O, I/groups, KH, KW). */
+    OP_CONV_FWD,
+    /* DX = conv_transpose(DY, W). DY is the gradient before any ReLU. */
+    OP_CONV_BWD_DATA,
+    /* DW [, DB] from X, DY. Overwrites. */
+    OP_CONV_BWD_WEIGHTS,
+
+    /* Training batch norm over (N, H, W) per channel:
+     *   MEAN = mean(X); INVSTD = 1/sqrt(var_biased(X) + eps); Y = (X - MEAN)*INVSTD*GAMMA + BETA
+     *   [Y += Z] [Y = max(Y, 0)]
+     *   RMEAN = (1-m)*RMEAN + m*MEAN; RVAR = (1-m)*RVAR + m*var_unbiased(X)      (PyTorch)
+     * Z (the residual) is present or not; the ReLU is attr.bn.relu. MEAN, INVSTD are saved f32
+     * for backward. When N*H*W is 1 PyTorch refuses; so does the plan (STATUS_INVALID). */
+    OP_BN_FWD_TRAIN,
+    /* The same with RMEAN, RVAR in place of the batch's statistics; neither is written. */
+    OP_BN_FWD_EVAL,
+    /* From DY [+ DY2], X, GAMMA, MEAN, INVSTD and, under ReLU, the forward result Y:
+     *   d = (DY [+ DY2]) * (Y > 0 if relu)
+     *   DBETA = sum(d); DGAMMA = sum(d * (X-MEAN)*INVSTD)
+     *   DX = GAMMA*INVSTD * (d - DBETA/M - (X-MEAN)*INVSTD*DGAMMA/M),  M = N*H*W
+     *   DZ = d, when present (the residual's gradient).
+     * DX or DZ, not both, may be the memory of DY or of DY2. */
+    OP_BN_BWD,
+
+    /* Y = max(X, 0); Y may be the memory of X. */
+    OP_RELU_FWD,
+    /* DX = (DY [+ DY2]) * (Y > 0); DX may be the memory of DY. */
+    OP_RELU_BWD,
+    /* Y = A + B over roles X and Z; Y may be the memory of either. */
+    OP_ADD,
+
+    /* Y = max over a window; INDEX (u8, shape of Y) keeps kh*KW + kw of the first maximum in row
+     * order, as PyTorch takes it. Padding never wins. INDEX may be absent outside training. */
+    OP_MAXPOOL_FWD,
+    /* DX from DY [+ DY2] and INDEX. Overwrites. */
+    OP_MAXPOOL_BWD,
+    /* Adaptive average pooling to Y's height and width: output i covers rows
+     * floor(i*H/OH) .. ceil((i+1)*H/OH)-1 (PyTorch). OH = OW = 1 is the global form. */
+    OP_AVGPOOL_FWD,
+    OP_AVGPOOL_BWD,
+
+    /* Y (N, O) = X (N, I) W^T (O, I) + B [then ReLU]. */
+    OP_LINEAR_FWD,
+    /* DX (N, I) = DY (N, O) W. */
+    OP_LINEAR_BWD_DATA,
+    /* DW (O, I) = DY^T X; DB (O) = column sums of DY. Overwrites. */
+    OP_LINEAR_BWD_WEIGHTS,
+
+    /* Y = X * keep/(1-p), keep drawn per element from
+     * rng_at(state.seed, RNG_DROPOUT, state.step, attr.dropout.layer << 40 | state.sample0 + n)
+     * (element f of row n is word f): the mask does not depend on how a batch is split.
+     * X is (N, F) or plain NCHW. Backward draws the same mask again. p = 0 copies. In place is
+     * fine. */
+    OP_DROPOUT_FWD,
+    OP_DROPOUT_BWD,
+
+    /* Cross entropy with label smoothing e over K classes (PyTorch's definition):
+     *   loss_n = -(1-e)*logp[label] - e/K * sum_k logp[k]
+     *   DX = state.loss_scale / N * d(sum of loss_n)/dX     (absent in validation)
+     * LABEL is i32 (N); a negative label leaves its row out: no loss, no count, DX row 0. N stays
+     * the planned row count. METRICS (struct loss_metrics) is overwritten. A row counts for top-k
+     * when fewer than k logits are above the label's (an equal logit at a lower index counts as
+     * above), and never when the label's logit is NaN. */
+    OP_SOFTMAX_XENT,
+
+    /* torch.optim.SGD over one flat buffer: with g = DW*state.grad_scale + wd*W,
+     *   V = momentum*V + g;  W -= state.lr * (nesterov ? g + momentum*V : V)
+     * W, DW, MOMENTUM (V, zero before the first step) are f32 of one length and one layout.
+     * Segments (attr.sgd) scale the weight decay per range; they cover the buffer in order.
+     * Nothing is written when state.found_inf is not 0. */
+    OP_SGD,
+
+    /* Y (N,3,H,W) = (X/255 - mean[c]) / std[c] from u8 pixels X, dims (N,3,H,W), LAYOUT_NHWC. */
+    OP_NORMALIZE,
+
+    /* Copies X to Y, same shape, between any layouts (OPAQUE too). */
+    OP_REORDER,
+
+    OP_KIND_COUNT
+};
+
+enum role {
+    ROLE_X,
+    ROLE_W,
+    ROLE_B,
+    ROLE_Y,
+    ROLE_Z,
+    ROLE_DX,
+    ROLE_DW,
+    ROLE_DB,
+    ROLE_DY,
+    ROLE_DY2,
+    ROLE_DZ,
+    ROLE_MEAN,
+    ROLE_INVSTD,
+    ROLE_RMEAN,
+    ROLE_RVAR,
+    ROLE_INDEX,
+    ROLE_LABEL,
+    ROLE_MOMENTUM,
+    ROLE_STATE,     /* struct step_state in device memory; its desc needs no shape */
+    ROLE_METRICS,   /* struct loss_metrics in device memory; its desc needs no shape */
+    ROLE_WORKSPACE, /* plan->workspace bytes, 64-byte aligned, contents undefined between calls */
+    ROLE_COUNT,
+    /* Batch norm's names for the same places. */
+    ROLE_GAMMA = ROLE_W,
+    ROLE_BETA = ROLE_B,
+    ROLE_DGAMMA = ROLE_DW,
+    ROLE_DBETA = ROLE_DB,
+};
+
+/* What changes from step to step; lives in device memory, written by the trainer before a step. */
+struct step_state {
+    uint64_t seed;
+    uint64_t step;    /* optimizer steps begun before this one */
+    uint64_t sample0; /* place in the global batch of this device's first row */
+    float lr;
+    float loss_scale;  /* multiplies the loss's gradient; 1 without scaling */
+    float grad_scale;  /* multiplies gradients before use: 1 / (loss_scale * divisor) */
+    int32_t found_inf; /* not 0: the optimizer leaves everything as it is */
+};
+
+/* What one evaluation of the loss says; sums over the rows with a label. */
+struct loss_metrics {
+    double loss_sum;
+    int64_t count;
+    int64_t top1;
+    int64_t top5; /* top-min(5, K) */
+};
+
+struct conv_attr {
+    int stride[2]; /* h, w */
+    int pad[2];    /* h, w; the same on both sides */
+    int groups;
+    bool relu; /* OP_CONV_FWD: ReLU on the result */
+};
+
+struct bn_attr {
+    float eps;
+    float momentum; /* PyTorch's meaning: the weight of the new value (0.1) */
+    bool relu;
+};
+
+struct pool_attr {
+    int kernel[2];
+    int stride[2];
+    int pad[2];
+};
+
+struct linear_attr {
+    bool relu;
+};
+
+struct dropout_attr {
+    float p;   /* probability of zeroing, 0 <= p < 1 */
+    int layer; /* draws its own masks */
+};
+
+struct xent_attr {
+    float label_smoothing;
+};
+
+struct sgd_segment {
+    int64_t begin; /* elements [begin, end) of the flat buffer */
+    int64_t end;
+    float weight_decay;
+};
+
+struct sgd_attr {
+    float momentum;
+    bool nesterov;
+    int n_segments;
+    const struct sgd_segment *segment; /* copied by the plan */
+};
+
+struct normalize_attr {
+    float mean[3]; /* of pixel/255 */
+    float std[3];
+};
+
+struct op_desc {
+    enum op_kind kind;
+    struct tensor_desc t[ROLE_COUNT];
+    union {
+        struct conv_attr conv;
+        struct bn_attr bn;
+        struct pool_attr pool;
+        struct linear_attr linear;
+        struct dropout_attr dropout;
+        struct xent_attr xent;
+        struct sgd_attr sgd;
+        struct normalize_attr normalize;
+    } attr;
+};
+
+const char *op_str(enum op_kind kind);
+
+/* Multiply-adds counted as two; 0 for kinds that are not convolution or linear. */
+double op_flops(const struct op_desc *desc);
+
+/* Checks what every backend may rely on: roles present, shapes that fit together, attributes in
+ * range. STATUS_INVALID with a message otherwise. op_plan calls it. */
+MUST_CHECK enum status op_check(const struct op_desc *desc);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,91 @@
+/* Tensor descriptors. */
+#include "kernels/tensor.h"
+
+size_t dtype_size(enum dtype type)
+{
+    static const size_t size[DTYPE_COUNT] = {
+        [DTYPE_F32] = 4, [DTYPE_F16] = 2, [DTYPE_BF16] = 2,
+        [DTYPE_F64] = 8, [DTYPE_U8] = 1,  [DTYPE_I32] = 4,
+    };
+    return size[type];
+}
+
+const char *dtype_str(enum dtype type)
+{
+    static const char *const name[DTYPE_COUNT] = {
+        [DTYPE_F32] = "fp32", [DTYPE_F16] = "fp16", [DTYPE_BF16] = "bf16",
+        [DTYPE_F64] = "fp64", [DTYPE_U8] = "uint8", [DTYPE_I32] = "int32",
+    };
+    return name[type];
+}
+
+const char *layout_str(enum layout layout)
+{
+    static const char *const name[] = {"any", "plain", "NHWC", "nChw8c", "nChw16c", "opaque"};
+    return name[layout];
+}
+
+int64_t tensor_count(const struct tensor_desc *t)
+{
+    if (t->ndim == 0)
+        return 0;
+    int64_t n = 1;
+    for (int i = 0; i < t->ndim; i++)
+        n *= t->dim[i];
+    return n;
+}
+
+static struct tensor_desc sized(struct tensor_desc t)
+{
+    if (t.layout != LAYOUT_ANY && t.layout != LAYOUT_OPAQUE)
+        t.bytes = (size_t)tensor_count(&t) * dtype_size(t.type);
+    return t;
+}
+
+struct tensor_desc tensor_1d(enum dtype type, int64_t n)
+{
+    return sized((struct tensor_desc){type, LAYOUT_PLAIN, 1, {n}, 0, 0});
+}
+
+struct tensor_desc tensor_2d(enum dtype type, int64_t rows, int64_t cols)
+{
+    return sized((struct tensor_desc){type, LAYOUT_PLAIN, 2, {rows, cols}, 0, 0});
+}
+
+struct tensor_desc tensor_4d(enum dtype type, enum layout layout, int64_t n, int64_t c, int64_t h,
+                             int64_t w)
+{
+    return sized((struct tensor_desc){type, layout, 4, {n, c, h, w}, 0, 0});
+}
+
+int64_t tensor_block(const struct tensor_desc *t)
+{
+    switch (t->layout) {
+    case LAYOUT_PLAIN:
+        return 1;
+    case LAYOUT_NHWC:
+        return t->dim[1];
+    case LAYOUT_NCHW8C:
+        return 8;
+    case LAYOUT_NCHW16C:
+        return 16;
+    default:
+        return 0;
+    }
+}
+
+bool tensor_same_shape(const struct tensor_desc *a, const struct tensor_desc *b)
+{
+    if (a->ndim != b->ndim)
+        return false;
+    for (int i = 0; i < a->ndim; i++)
+        if (a->dim[i] != b->dim[i])
+            return false;
+    return true;
+}
+
+bool tensor_same(const struct tensor_desc *a, const struct tensor_desc *b)
+{
+    return a->type == b->type && a->layout == b->layout && tensor_same_shape(a, b) &&
+           (a->layout != LAYOUT_OPAQUE || a->opaque == b->opaque);
+}

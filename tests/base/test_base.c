@@ -1,0 +1,127 @@
+/* The generator against its authors' known answers, hashes, and files that survive a failure. */
+#include "base/file.h"
+#include "base/rng.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* Known-answer vectors of the Random123 distribution (kat_vectors, philox4x32 10 rounds). */
+static void test_philox_known_answers(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t ctr[4], key[2], want[4];
+    } kat[] = {
+        {{0, 0, 0, 0}, {0, 0}, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
+        {{0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff},
+         {0xffffffff, 0xffffffff},
+         {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
+        {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344},
+         {0xa4093822, 0x299f31d0},
+         {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
+    };
+    for (size_t i = 0; i < sizeof kat / sizeof *kat; i++) {
+        uint32_t out[4];
+        philox4x32(kat[i].ctr, kat[i].key, out);
+        assert_memory_equal(out, kat[i].want, sizeof out);
+    }
+}
+
+static void test_places_are_independent(void **state)
+{
+    (void)state;
+    struct rng a = rng_at(1, RNG_AUGMENT, 2, 3), b = rng_at(1, RNG_AUGMENT, 2, 3);
+    struct rng c = rng_at(1, RNG_AUGMENT, 3, 2), d = rng_at(1, RNG_SHUFFLE, 2, 3);
+    uint32_t x = rng_u32(&a);
+    assert_int_equal(x, rng_u32(&b));
+    assert_int_not_equal(x, rng_u32(&c));
+    assert_int_not_equal(x, rng_u32(&d));
+}
+
+static void test_distributions(void **state)
+{
+    (void)state;
+    enum { N = 200000 };
+    struct rng r = rng_at(7, RNG_TEST, 0, 0);
+    double mean = 0, square = 0, uniform = 0;
+    int count[7] = {0};
+    for (int i = 0; i < N; i++) {
+        double z = rng_normal(&r);
+        mean += z / N;
+        square += z * z / N;
+        float u = rng_float(&r);
+        assert_true(u >= 0 && u < 1);
+        uniform += u / N;
+        count[rng_below(&r, 7)]++;
+    }
+    assert_true(fabs(mean) < 0.01 && fabs(square - 1) < 0.02 && fabs(uniform - 0.5) < 0.005);
+    for (int i = 0; i < 7; i++)
+        assert_true(abs(count[i] - N / 7) < 700);
+}
+
+static void test_hashes(void **state)
+{
+    (void)state;
+    assert_true(hash_fnv1a64("") == 0xcbf29ce484222325u);
+    assert_true(hash_fnv1a64("a") == 0xaf63dc4c8601ec8cu);
+    assert_true(hash_splitmix64(0) == 0xe220a8397b1dcdafu);
+}
+
+static void test_atomic_file(void **state)
+{
+    (void)state;
+    char dir[] = "/tmp/ampscale-test-XXXXXX", path[64];
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/f", dir);
+    assert_int_equal(file_replace(path, "old", 3), STATUS_OK);
+
+    struct atomic_file f;
+    assert_int_equal(atomic_file_open(&f, path), STATUS_OK);
+    fputs("new", f.stream);
+    atomic_file_abandon(&f);
+    char *bytes;
+    size_t size;
+    assert_int_equal(file_read(path, 100, &bytes, &size), STATUS_OK);
+    assert_string_equal(bytes, "old");
+    free(bytes);
+    assert_int_equal(file_read(path, 2, &bytes, &size), STATUS_DATA);
+    assert_int_equal(file_read(dir, 100, &bytes, &size), STATUS_DATA);
+
+    snprintf(path, sizeof path, "%s/none/f", dir);
+    assert_int_equal(atomic_file_open(&f, path), STATUS_IO);
+    snprintf(path, sizeof path, "%s/f", dir);
+    unlink(path);
+    assert_int_equal(rmdir(dir), 0); /* nothing temporary stayed behind */
+}
+
+static void test_full_disk(void **state)
+{
+    (void)state;
+    if (access("/dev/full", W_OK) != 0)
+        skip(); /* no such device here */
+    struct atomic_file f = {.path = "/tmp/ampscale-never", .temp = "/dev/null/x"};
+    f.stream = fopen("/dev/full", "wb");
+    assert_non_null(f.stream);
+    for (int i = 0; i < 10000; i++)
+        fputc('x', f.stream);
+    assert_int_equal(atomic_file_commit(&f), STATUS_IO);
+    assert_non_null(strstr(status_message(), "No space left"));
+    assert_int_not_equal(access("/tmp/ampscale-never", F_OK), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_philox_known_answers), cmocka_unit_test(test_places_are_independent),
+        cmocka_unit_test(test_distributions),        cmocka_unit_test(test_hashes),
+        cmocka_unit_test(test_atomic_file),          cmocka_unit_test(test_full_disk),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
