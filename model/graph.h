@@ -1,0 +1,107 @@
+/* A network as a graph of layers, as its authors drew it: no device, no precision, no batch size.
+ *
+ * Nodes stand in an order in which every input comes before its user. Names are torchvision's
+ * module paths ("layer1.0.conv1"), so that parameter names are its state_dict keys. */
+#ifndef MODEL_GRAPH_H
+#define MODEL_GRAPH_H
+
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum node_kind {
+    NODE_INPUT, /* the image, 3 x S x S */
+    NODE_CONV,
+    NODE_BN,
+    NODE_RELU,
+    NODE_ADD, /* two inputs */
+    NODE_MAXPOOL,
+    NODE_AVGPOOL, /* adaptive, to h x w */
+    NODE_FLATTEN, /* (C,H,W) -> (C*H*W), in that order */
+    NODE_DROPOUT,
+    NODE_LINEAR,
+};
+
+enum param_kind {
+    PARAM_CONV_WEIGHT,   /* (O, I/groups, KH, KW) */
+    PARAM_LINEAR_WEIGHT, /* (O, I) */
+    PARAM_BIAS,          /* (O) */
+    PARAM_BN_GAMMA,      /* (C) "*.weight" */
+    PARAM_BN_BETA,       /* (C) "*.bias" */
+    PARAM_BN_MEAN,       /* (C) buffer "*.running_mean" */
+    PARAM_BN_VAR,        /* (C) buffer "*.running_var" */
+};
+
+/* How a fresh weight is drawn; each network follows its torchvision constructor. */
+enum param_init {
+    INIT_ZERO,
+    INIT_ONE,
+    INIT_KAIMING_NORMAL_FAN_OUT, /* N(0, 2/fan_out), fan_out = O*KH*KW */
+    INIT_UNIFORM_FAN_IN,         /* U(+-1/sqrt(fan_in)): torch's default for conv, linear, bias */
+    INIT_NORMAL_0_01,            /* N(0, 0.01^2) */
+};
+
+enum { NAME_MAX_LEN = 64 };
+
+struct param {
+    char name[NAME_MAX_LEN]; /* state_dict key */
+    enum param_kind kind;
+    enum param_init init;
+    int64_t fan_in; /* of the layer that owns it, for INIT_UNIFORM_FAN_IN */
+    int ndim;
+    int64_t dim[4];
+    int node; /* index of the owner */
+};
+
+struct node {
+    enum node_kind kind;
+    char name[NAME_MAX_LEN]; /* "" for layers without a module of their own (add, flatten, input) */
+    int in[2];               /* node indices; -1 where there is none */
+    int64_t c, h, w;         /* shape of the result per image; flattened: c features, h = w = 1 */
+    int kernel, stride, pad; /* conv and maxpool */
+    int groups;              /* conv */
+    float dropout_p;         /* dropout */
+    int weight, bias;        /* param indices (BN: gamma, beta); -1 where there is none */
+    int mean, var;           /* param indices (BN); -1 elsewhere */
+};
+
+struct graph {
+    char arch[32];
+    int classes;
+    int image_size;
+    int n_nodes;
+    struct node *node;
+    int n_params; /* buffers included */
+    struct param *param;
+};
+
+/* Builds `arch` for S x S images. STATUS_USAGE lists the known names for an unknown one, or says
+ * which layer an image is too small for. */
+MUST_CHECK enum status graph_build(const char *arch, int classes, int image_size, struct graph **g);
+void graph_free(struct graph *g); /* NULL is fine */
+
+/* The i-th known architecture, NULL past the last. */
+const char *graph_arch_name(int i);
+
+/* True for what the optimizer trains; false for running statistics. */
+bool param_is_trained(const struct param *p);
+int64_t param_count(const struct param *p);
+
+/* Trained parameters of the whole graph. */
+int64_t graph_params_trained(const struct graph *g);
+
+/* Multiply-adds, counted as two, of one image's forward pass (convolutions and linear layers). */
+double graph_flops_forward(const struct graph *g);
+
+/* Fills plain (logical-order) values for a fresh parameter: a pure function of (seed, name). */
+void param_init_values(const struct param *p, uint64_t seed, float *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
