@@ -1,4 +1,59 @@
-/* The table of the CPU backend. */
+/* The CPU backend: opening a device, and the list of what it covers. */
 #include "kernels/cpu/cpu.h"
 
-const struct backend backend_cpu = {.name = "cpu"};
+#include "kernels/cpu/internal.h"
+#include "kernels/cpu/kernels.h"
+#include "kernels/host.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static const struct cpu_kernels *best_kernels(void)
+{
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512cd"))
+        return &cpu_kernels_avx512;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+        __builtin_cpu_supports("f16c"))
+        return &cpu_kernels_avx2;
+#endif
+    return &cpu_kernels_generic;
+}
+
+static void cpu_close(struct device *base)
+{
+    free(base);
+}
+
+static enum status cpu_open(const struct backend *b, int index, int threads, struct device **dev)
+{
+    *dev = NULL;
+    if (threads < 0)
+        return status_fail(STATUS_INVALID, "a device cannot have %d threads", threads);
+    struct cpu_device *cpu = calloc(1, sizeof *cpu);
+    if (!cpu)
+        return status_fail(STATUS_OOM, "no memory for a device");
+    cpu->base = (struct device){b, index, threads ? threads : host_cores()};
+    cpu->kernels = best_kernels();
+    *dev = &cpu->base;
+    return STATUS_OK;
+}
+
+static void cpu_describe(struct device *dev, char *out, size_t size)
+{
+    char name[128];
+    host_cpu_name(name, sizeof name);
+    snprintf(out, size, "%s, own kernels for %s, %d thread%s", name,
+             cpu_device_of(dev)->kernels->isa, dev->threads, dev->threads == 1 ? "" : "s");
+}
+
+const struct backend backend_cpu = {
+    .name = "cpu",
+    .open = cpu_open,
+    .close = cpu_close,
+    .describe = cpu_describe,
+    HOST_BACKEND_MEMBERS,
+};
