@@ -88,6 +88,9 @@ void graph_free(struct graph *g); /* NULL is fine */
 /* The i-th known architecture, NULL past the last. */
 const char *graph_arch_name(int i);
 
+/* "conv", "bn", ... */
+const char *node_kind_str(enum node_kind kind);
+
 /* True for what the optimizer trains; false for running statistics. */
 bool param_is_trained(const struct param *p);
 int64_t param_count(const struct param *p);
@@ -95,8 +98,10 @@ int64_t param_count(const struct param *p);
 /* Trained parameters of the whole graph. */
 int64_t graph_params_trained(const struct graph *g);
 
-/* Multiply-adds, counted as two, of one image's forward pass (convolutions and linear layers). */
+/* Multiply-adds, counted as two, of one image's forward pass (convolutions and linear layers): of
+ * the whole graph, and of node `i`. */
 double graph_flops_forward(const struct graph *g);
+double node_flops_forward(const struct graph *g, int i);
 
 /* Fills plain (logical-order) values for a fresh parameter: a pure function of (seed, name). */
 void param_init_values(const struct param *p, uint64_t seed, float *out);

@@ -1,0 +1,31 @@
+/* Weights, images and labels that anyone can compute again from names alone, in any language: what
+ * the golden values of `ampscale selftest` were made with.
+ *
+ * Everything rests on uniform(name): element i is the top 24 bits of
+ * splitmix64(fnv1a64(name) + i), scaled to [-1, 1), in float32. */
+#ifndef MODEL_ORACLE_FILL_H
+#define MODEL_ORACLE_FILL_H
+
+#include "model/graph.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Plain (logical-order) values of a parameter, every operation rounded to float32:
+ *   conv and linear weights  uniform(name) * sqrt(6 / fan_in), fan_in = elements per output
+ *   batch-norm gamma         1 + 0.1 * uniform(name)
+ *   any bias                 0.1 * uniform(name)
+ *   running mean, variance   0, 1 */
+void oracle_fill_param(const struct param *p, float *out);
+
+/* The images of one step, n x 3 x size x size (NCHW): uniform("image.<step>"). */
+void oracle_fill_images(int64_t step, int64_t n, int64_t size, float *out);
+
+/* The n labels of one step: splitmix64(fnv1a64("label.<step>") + i) mod classes. */
+void oracle_fill_labels(int64_t step, int64_t n, int classes, int32_t *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
