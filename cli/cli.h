@@ -7,6 +7,8 @@
 
 #include "base/status.h"
 
+#include <argp.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Prints "ampscale: <message>" on stderr and returns the exit code of `st`. */
@@ -18,6 +20,13 @@ MUST_CHECK enum status cli_int(const char *flag, const char *text, int64_t min, 
                                int64_t *out);
 MUST_CHECK enum status cli_double(const char *flag, const char *text, double min, double max,
                                   double *out);
+
+/* Runs a command's argp parser with `config` as its state->input, and --help besides. True: go on.
+ * False: --help was printed, or one line on stderr says what is wrong; return *exit_code.
+ * A parser that refuses a value calls status_fail (or cli_int ...) and returns EINVAL; one that
+ * returns ARGP_ERR_UNKNOWN for a positional argument refuses that and all after it. */
+MUST_CHECK bool cli_parse(const struct argp *argp, int argc, char **argv, void *config,
+                          int *exit_code);
 
 int cmd_bench(int argc, char **argv);
 int cmd_data(int argc, char **argv);

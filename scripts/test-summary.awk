@@ -81,7 +81,7 @@ END {
     if (lines > 0)
         print "\nSkipped:"
     for (i = 1; i <= lines; i++)
-        printf "  %s%s\n", line[i], times[line[i]] > 1 ? " (" times[line[i]] " times)" : ""
+        printf "  %s%s\n", line[i], (times[line[i]] > 1 ? " (" times[line[i]] " times)" : "")
     printf "\n%d passed, %d failed, %d skipped\n", passed, failed, skipped
     exit failed > 0 || passed == 0
 }
