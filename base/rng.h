@@ -22,6 +22,7 @@ enum rng_stream {
     RNG_SYNTH = 5,   /* generated images: a = class, b = image */
     RNG_DUMMY = 6,   /* --dummy tensors: a = sample index, b = 0 */
     RNG_TEST = 7,
+    RNG_BOOTSTRAP = 8, /* confidence intervals: a = resample, b = 0 */
 };
 
 struct rng {

@@ -1,0 +1,310 @@
+/* Writing a run's folder. */
+#include "results/record.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "config.h"
+#include "results/commit.h"
+#include "results/environment.h"
+#include "results/journal.h"
+#include "results/run.h"
+#include "results/text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+/* Readers that watch a run see it at most this much later. */
+#define FLUSH_NS UINT64_C(1000000000)
+
+struct record {
+    int lock; /* the folder, open and locked */
+    char dir[4096];
+    struct journal steps, epochs;
+    uint64_t opened_ns, flushed_ns;
+    double elapsed_before; /* of earlier attempts */
+};
+
+static double record_elapsed(const struct record *r)
+{
+    return r->elapsed_before + (double)(clock_ns() - r->opened_ns) * 1e-9;
+}
+
+/* Takes over a new reference; a failure to allocate shows in the return value. */
+static bool set(json_t *object, const char *key, json_t *value)
+{
+    return json_object_set_new(object, key, value) == 0;
+}
+
+/* The object of run.json. */
+static enum status info_json(const struct run_info *info, json_t **out)
+{
+    if (!json_is_object(info->config))
+        return status_fail(STATUS_INVALID, "the configuration of a run is not an object");
+    char now[ENVIRONMENT_TIME_MAX];
+    environment_time(now);
+    json_t *host;
+    TRY(environment_describe(&host));
+    json_t *argv = json_array();
+    bool ok = true;
+    for (int i = 0; i < info->argc; i++)
+        ok = json_array_append_new(argv, text_json(info->argv[i])) == 0 && ok;
+    json_t *run = json_object();
+    ok = set(run, "schema", json_integer(RUN_SCHEMA)) && ok;
+    ok = set(run, "version", json_string(AMPSCALE_VERSION)) && ok;
+    ok = set(run, "build", json_string(AMPSCALE_BUILD_TYPE)) && ok;
+    if (AMPSCALE_COMMIT[0])
+        ok = set(run, "commit", json_string(AMPSCALE_COMMIT)) && ok;
+    ok = set(run, "started", json_string(now)) && ok;
+    ok = set(run, "argv", argv) && ok;
+    ok = set(run, "seed", json_integer((json_int_t)info->seed)) && ok;
+    ok = set(run, "config", json_deep_copy(info->config)) && ok;
+    ok = set(run, "device", text_json(info->device)) && ok;
+    ok = set(run, "libraries", info->libraries ? json_deep_copy(info->libraries) : json_object()) &&
+         ok;
+    ok = set(run, "host", host) && ok;
+    if (!ok) {
+        json_decref(run);
+        return status_fail(STATUS_OOM, "no memory to describe the run");
+    }
+    *out = run;
+    return STATUS_OK;
+}
+
+static enum status json_write(const char *path, const json_t *object)
+{
+    char *text = json_dumps(object, JSON_INDENT(2));
+    if (!text)
+        return status_fail(STATUS_OOM, "no memory to write '%s'", path);
+    struct atomic_file f;
+    enum status st = atomic_file_open(&f, path);
+    if (st == STATUS_OK) {
+        fprintf(f.stream, "%s\n", text); /* commit checks the stream */
+        st = atomic_file_commit(&f);
+    }
+    free(text);
+    return st;
+}
+
+static enum status path_in(const struct record *r, const char *file, char path[4096])
+{
+    return path_format(path, 4096, "%s/%s", r->dir, file);
+}
+
+/* Makes the folder and takes its lock, which lasts as long as the process or the record. */
+static enum status record_open(const char *dir, struct record **out)
+{
+    enum status st;
+    struct record *r = calloc(1, sizeof *r);
+    if (!r)
+        return status_fail(STATUS_OOM, "no memory for the record in '%s'", dir);
+    r->lock = -1;
+    CHECK(path_format(r->dir, sizeof r->dir, "%s", dir));
+    CHECK(dir_make(dir));
+    r->lock = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (r->lock < 0) {
+        st = status_fail(STATUS_IO, "cannot open '%s': %s", dir, strerror(errno));
+        goto done;
+    }
+    /* Where locks are not offered, none is held: two writers are the rare case. */
+    if (flock(r->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+        st = status_fail(STATUS_IO, "'%s' is in use: another process writes its run there", dir);
+        goto done;
+    }
+    r->opened_ns = r->flushed_ns = clock_ns();
+    *out = r;
+    return STATUS_OK;
+done:
+    if (r->lock >= 0)
+        close(r->lock);
+    free(r);
+    return st;
+}
+
+static enum status journals_open(struct record *r, int64_t steps_keep, int64_t epochs_keep)
+{
+    char path[4096];
+    TRY(path_in(r, "steps.jsonl", path));
+    TRY(journal_open(&r->steps, path, steps_keep));
+    TRY(path_in(r, "epochs.jsonl", path));
+    return journal_open(&r->epochs, path, epochs_keep);
+}
+
+/* Ends a failed opening; what went wrong first is what is told. */
+static void record_drop(struct record *r)
+{
+    enum status ignored = record_close(r);
+    (void)ignored;
+}
+
+static bool holds_run(const struct record *r)
+{
+    static const char *const files[] = {"run.json", "steps.jsonl", "epochs.jsonl", "summary.json"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        if (faccessat(r->lock, files[i], F_OK, 0) == 0)
+            return true;
+    return false;
+}
+
+/* The folder is open and locked, and holds no run. */
+static enum status record_begin(struct record *r, const struct run_info *info)
+{
+    char path[4096];
+    TRY(path_in(r, "run.json", path));
+    json_t *run;
+    TRY(info_json(info, &run));
+    enum status st = json_write(path, run);
+    json_decref(run);
+    TRY(st);
+    return journals_open(r, 0, 0);
+}
+
+enum status record_create(const char *dir, const struct run_info *info, struct record **record)
+{
+    struct record *r;
+    TRY(record_open(dir, &r));
+    enum status st;
+    if (holds_run(r)) {
+        st =
+            status_fail(STATUS_USAGE,
+                        "'%s' already holds a run; go on with it by --resume auto, or name another "
+                        "folder by --out",
+                        dir);
+        goto done;
+    }
+    CHECK(record_begin(r, info));
+    *record = r;
+    return STATUS_OK;
+done:
+    record_drop(r);
+    return st;
+}
+
+/* The lines that tell readers where this attempt begins. */
+static enum status resume_event(struct record *r, const struct run_info *info, int64_t step,
+                                int64_t epoch)
+{
+    json_t *event;
+    TRY(info_json(info, &event));
+    enum status st;
+    char *text = NULL;
+    bool ok = set(event, "event", json_string("resume"));
+    ok = set(event, "step", json_integer(step)) && ok;
+    ok = set(event, "epoch", json_integer(epoch)) && ok;
+    ok = set(event, "elapsed", json_real(r->elapsed_before)) && ok;
+    text = ok ? json_dumps(event, JSON_COMPACT) : NULL;
+    if (!text) {
+        st = status_fail(STATUS_OOM, "no memory to describe the run");
+        goto done;
+    }
+    CHECK(journal_write(&r->steps, text, strlen(text)));
+    CHECK(journal_write(&r->steps, "\n", 1));
+    char line[128];
+    int size = snprintf(line, sizeof line,
+                        "{\"event\":\"resume\",\"step\":%" PRId64 ",\"epoch\":%" PRId64 "}\n", step,
+                        epoch);
+    CHECK(journal_write(&r->epochs, line, (size_t)size));
+    CHECK(record_sync(r));
+done:
+    free(text);
+    json_decref(event);
+    return st;
+}
+
+static enum status summary_set_aside(struct record *r, int64_t step)
+{
+    char file[64];
+    snprintf(file, sizeof file, "summary-%" PRId64 ".json", step);
+    if (renameat(r->lock, "summary.json", r->lock, file) != 0 && errno != ENOENT)
+        return status_fail(STATUS_IO, "cannot rename '%s/summary.json': %s", r->dir,
+                           strerror(errno));
+    return STATUS_OK;
+}
+
+enum status record_resume(const char *dir, const struct run_info *info, int64_t step, int64_t epoch,
+                          struct record **record)
+{
+    struct record *r;
+    struct run *run = NULL;
+    TRY(record_open(dir, &r));
+    enum status st;
+    if (!holds_run(r)) {
+        CHECK(record_begin(r, info));
+    } else {
+        CHECK(run_load(dir, &run));
+        CHECK(journals_open(r, run->steps_whole, run->epochs_whole));
+        r->elapsed_before = run->elapsed;
+        CHECK(summary_set_aside(r, step));
+        CHECK(resume_event(r, info, step, epoch));
+    }
+    run_free(run);
+    *record = r;
+    return STATUS_OK;
+done:
+    run_free(run);
+    record_drop(r);
+    return st;
+}
+
+enum status record_step(struct record *r, const struct step_record *step)
+{
+    char line[SCHEMA_LINE_MAX];
+    struct step_record row = *step;
+    row.elapsed = record_elapsed(r);
+    TRY(journal_write(&r->steps, line, schema_format(&step_schema, &row, line)));
+    uint64_t now = clock_ns();
+    if (now - r->flushed_ns < FLUSH_NS)
+        return STATUS_OK;
+    r->flushed_ns = now;
+    return journal_flush(&r->steps, false);
+}
+
+enum status record_epoch(struct record *r, const struct epoch_record *epoch)
+{
+    char line[SCHEMA_LINE_MAX];
+    struct epoch_record row = *epoch;
+    row.elapsed = record_elapsed(r);
+    if (row.val_images == 0)
+        row.val_loss = row.val_top1 = row.val_top5 = NAN;
+    TRY(journal_write(&r->epochs, line, schema_format(&epoch_schema, &row, line)));
+    return record_sync(r);
+}
+
+enum status record_sync(struct record *r)
+{
+    TRY(journal_flush(&r->steps, true));
+    return journal_flush(&r->epochs, true);
+}
+
+enum status record_finish(struct record *r, const json_t *summary)
+{
+    char path[4096], now[ENVIRONMENT_TIME_MAX];
+    environment_time(now);
+    TRY(record_sync(r));
+    TRY(path_in(r, "summary.json", path));
+    json_t *out = json_copy((json_t *)summary); /* jansson's copy lacks the const it keeps */
+    enum status st;
+    if (set(out, "schema", json_integer(RUN_SCHEMA)) && set(out, "finished", json_string(now)) &&
+        set(out, "elapsed", json_real(record_elapsed(r))))
+        st = json_write(path, out);
+    else
+        st = status_fail(STATUS_OOM, "no memory to write '%s'", path);
+    json_decref(out);
+    return st;
+}
+
+enum status record_close(struct record *r)
+{
+    if (!r)
+        return STATUS_OK;
+    enum status steps = journal_close(&r->steps);
+    enum status epochs = journal_close(&r->epochs);
+    close(r->lock);
+    free(r);
+    return steps != STATUS_OK ? steps : epochs;
+}

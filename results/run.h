@@ -1,0 +1,47 @@
+/* Reading a run's folder back: the base of every plot, comparison and report.
+ *
+ * The folder may be somebody else's, damaged, or still being written. A torn last line and unknown
+ * keys are ignored; all else that is not as schema.h says is STATUS_DATA, with the file and the
+ * line. A step recorded more than once (a run that was killed and went on from an earlier
+ * checkpoint) counts as recorded last, and so does an epoch. */
+#ifndef RESULTS_RUN_H
+#define RESULTS_RUN_H
+
+#include "base/status.h"
+#include "results/schema.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct run {
+    char *dir;       /* as given */
+    char *name;      /* the folder's own name, cleaned for display */
+    json_t *info;    /* run.json, an object */
+    json_t *summary; /* summary.json, an object; NULL: the run did not end in order */
+    int64_t n_steps;
+    struct step_record *step; /* ascending by .step */
+    int64_t n_epochs;
+    struct epoch_record *epoch; /* ascending by .epoch */
+    int64_t resumes;            /* attempts after the first */
+    double elapsed;             /* seconds over all attempts, up to the last line */
+    int64_t steps_whole;        /* bytes of steps.jsonl in whole lines */
+    int64_t epochs_whole;       /* bytes of epochs.jsonl in whole lines */
+};
+
+/* A folder without run.json, or no folder, is STATUS_DATA. The caller frees with run_free. */
+MUST_CHECK enum status run_load(const char *dir, struct run **run);
+void run_free(struct run *run); /* NULL is fine */
+
+/* A setting of run.json's "config"; `otherwise` where it is absent or of another type. */
+const char *run_config_text(const struct run *run, const char *key, const char *otherwise);
+int64_t run_config_count(const struct run *run, const char *key, int64_t otherwise);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,178 @@
+/* The columns of the record files, and lines to and from structs. */
+#include "results/schema.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#define COUNT_MAX 9007199254740992.0 /* 2^53: above it JSON readers disagree on the number */
+
+#define COUNT(s, m)                                                                                \
+    {                                                                                              \
+#m, FIELD_COUNT, false, offsetof(struct s, m), 0, COUNT_MAX                                \
+    }
+#define REAL(s, m)                                                                                 \
+    {                                                                                              \
+#m, FIELD_REAL, false, offsetof(struct s, m), -INFINITY, INFINITY                          \
+    }
+#define AMOUNT(s, m)                                                                               \
+    {                                                                                              \
+#m, FIELD_REAL, false, offsetof(struct s, m), 0, INFINITY                                  \
+    }
+#define PERCENT(s, m)                                                                              \
+    {                                                                                              \
+#m, FIELD_REAL, false, offsetof(struct s, m), 0, 100                                       \
+    }
+#define OPT_COUNT(s, m)                                                                            \
+    {                                                                                              \
+#m, FIELD_COUNT, true, offsetof(struct s, m), 0, COUNT_MAX                                 \
+    }
+#define OPT_AMOUNT(s, m)                                                                           \
+    {                                                                                              \
+#m, FIELD_REAL, true, offsetof(struct s, m), 0, INFINITY                                   \
+    }
+
+static const struct field step_fields[] = {
+    COUNT(step_record, epoch),
+    COUNT(step_record, step),
+    COUNT(step_record, batch),
+    COUNT(step_record, images),
+    REAL(step_record, loss),
+    PERCENT(step_record, top1),
+    PERCENT(step_record, top5),
+    REAL(step_record, lr),
+    AMOUNT(step_record, data_s),
+    AMOUNT(step_record, h2d_s),
+    AMOUNT(step_record, forward_s),
+    AMOUNT(step_record, backward_s),
+    AMOUNT(step_record, comm_s),
+    AMOUNT(step_record, optimizer_s),
+    AMOUNT(step_record, total_s),
+    COUNT(step_record, bytes_read),
+    COUNT(step_record, files_read),
+    AMOUNT(step_record, decode_s),
+    COUNT(step_record, workers),
+    COUNT(step_record, bad_images),
+    OPT_AMOUNT(step_record, loss_scale),
+    OPT_COUNT(step_record, skipped),
+    AMOUNT(step_record, elapsed),
+};
+
+static const struct field epoch_fields[] = {
+    COUNT(epoch_record, epoch),
+    COUNT(epoch_record, steps),
+    REAL(epoch_record, lr),
+    COUNT(epoch_record, train_images),
+    REAL(epoch_record, train_loss),
+    PERCENT(epoch_record, train_top1),
+    PERCENT(epoch_record, train_top5),
+    COUNT(epoch_record, val_images),
+    REAL(epoch_record, val_loss),
+    PERCENT(epoch_record, val_top1),
+    PERCENT(epoch_record, val_top5),
+    PERCENT(epoch_record, best_top1),
+    AMOUNT(epoch_record, images_per_s),
+    AMOUNT(epoch_record, images_per_s_p5),
+    AMOUNT(epoch_record, images_per_s_p95),
+    AMOUNT(epoch_record, images_per_s_wall),
+    AMOUNT(epoch_record, train_s),
+    AMOUNT(epoch_record, val_s),
+    AMOUNT(epoch_record, checkpoint_s),
+    AMOUNT(epoch_record, bytes_per_s),
+    AMOUNT(epoch_record, files_per_s),
+    AMOUNT(epoch_record, decode_ms),
+    COUNT(epoch_record, bad_images),
+    AMOUNT(epoch_record, elapsed),
+};
+
+#define COUNT_OF(a) ((int)(sizeof(a) / sizeof *(a)))
+
+const struct schema step_schema = {COUNT_OF(step_fields), step_fields};
+const struct schema epoch_schema = {COUNT_OF(epoch_fields), epoch_fields};
+
+/* "name":number, with quotes, colon and comma: a name has up to 20 characters, a number 24. */
+_Static_assert(sizeof epoch_fields / sizeof *epoch_fields * 48 < SCHEMA_LINE_MAX, "line too short");
+_Static_assert(sizeof step_fields / sizeof *step_fields * 48 < SCHEMA_LINE_MAX, "line too short");
+
+static int64_t count_of(const struct field *f, const void *record)
+{
+    return *(const int64_t *)((const char *)record + f->offset);
+}
+
+static double real_of(const struct field *f, const void *record)
+{
+    return *(const double *)((const char *)record + f->offset);
+}
+
+size_t schema_format(const struct schema *s, const void *record, char line[SCHEMA_LINE_MAX])
+{
+    size_t len = 0;
+    for (int i = 0; i < s->n; i++) {
+        const struct field *f = &s->field[i];
+        char number[32] = "null";
+        if (f->type == FIELD_COUNT) {
+            int64_t v = count_of(f, record);
+            if (f->optional && v == 0)
+                continue;
+            snprintf(number, sizeof number, "%" PRId64, v);
+        } else {
+            double v = real_of(f, record);
+            if (f->optional && v == 0)
+                continue;
+            if (isfinite(v))
+                snprintf(number, sizeof number, "%.9g", v);
+        }
+        len += (size_t)snprintf(line + len, SCHEMA_LINE_MAX - len, "%c\"%s\":%s", len ? ',' : '{',
+                                f->name, number);
+    }
+    return len + (size_t)snprintf(line + len, SCHEMA_LINE_MAX - len, "}\n");
+}
+
+static enum status count_parse(const struct field *f, const json_t *value, int64_t *out)
+{
+    if (!json_is_integer(value))
+        return status_fail(STATUS_DATA, "'%s' is not a whole number", f->name);
+    int64_t v = json_integer_value(value);
+    if ((double)v < f->min || (double)v > f->max)
+        return status_fail(STATUS_DATA, "'%s' is out of range", f->name);
+    *out = v;
+    return STATUS_OK;
+}
+
+static enum status real_parse(const struct field *f, const json_t *value, double *out)
+{
+    if (json_is_null(value)) {
+        *out = NAN;
+        return STATUS_OK;
+    }
+    if (!json_is_number(value))
+        return status_fail(STATUS_DATA, "'%s' is not a number", f->name);
+    double v = json_number_value(value);
+    if (v < f->min || v > f->max)
+        return status_fail(STATUS_DATA, "'%s' is out of range", f->name);
+    *out = v;
+    return STATUS_OK;
+}
+
+enum status schema_parse(const struct schema *s, const json_t *object, void *record)
+{
+    if (!json_is_object(object))
+        return status_fail(STATUS_DATA, "not an object");
+    for (int i = 0; i < s->n; i++) {
+        const struct field *f = &s->field[i];
+        const json_t *value = json_object_get(object, f->name);
+        void *member = (char *)record + f->offset;
+        if (!value && !f->optional)
+            return status_fail(STATUS_DATA, "'%s' is missing", f->name);
+        if (f->type == FIELD_COUNT) {
+            *(int64_t *)member = 0;
+            if (value)
+                TRY(count_parse(f, value, member));
+        } else {
+            *(double *)member = 0;
+            if (value)
+                TRY(real_parse(f, value, member));
+        }
+    }
+    return STATUS_OK;
+}

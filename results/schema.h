@@ -1,0 +1,107 @@
+/* What a run folder holds, as structs and as one table of columns per file.
+ *
+ *   run.json      the run's configuration, versions, hardware: written once, never changed
+ *   steps.jsonl   one object a training step (struct step_record)
+ *   epochs.jsonl  one object an epoch (struct epoch_record)
+ *   summary.json  written when the run ends in order, and only then
+ *
+ * A column bears the name of its struct member; the writer and the reader walk the same table.
+ * Numbers keep nine significant digits, which a float survives; a double that is not finite is
+ * null. A line with an "event" key is no record: {"event": "resume", "step": 400, "epoch": 3, ...}
+ * says that the run went on from there, and whatever an earlier attempt recorded from that step
+ * and that epoch on no longer counts. */
+#ifndef RESULTS_SCHEMA_H
+#define RESULTS_SCHEMA_H
+
+#include "base/status.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Grows when a reader of the previous version would misunderstand. */
+enum { RUN_SCHEMA = 1 };
+
+/* Times are seconds of wall clock on the training thread. A zeroed member means "nothing". */
+struct step_record {
+    int64_t epoch;      /* from 0 */
+    int64_t step;       /* over the whole run, from 0 */
+    int64_t batch;      /* within the epoch, from 0 */
+    int64_t images;     /* trained on in this step, over all ranks */
+    double loss;        /* mean over the images */
+    double top1, top5;  /* percent of the images */
+    double lr;          /* that this step used */
+    double data_s;      /* waiting for the loader */
+    double h2d_s;       /* copying the batch to the device */
+    double forward_s;   /* forward and loss */
+    double backward_s;  /* backward, without the communication below */
+    double comm_s;      /* communication that nothing hid */
+    double optimizer_s; /* unscale and update */
+    double total_s;     /* from one step's end to the next one's; >= the sum of the parts */
+    int64_t bytes_read; /* from storage, for this batch */
+    int64_t files_read;
+    double decode_s;    /* decoding and augmenting this batch, summed over the workers */
+    int64_t workers;    /* that decoded; 0: synthetic tensors */
+    int64_t bad_images; /* of this batch, left out of loss and accuracy */
+    double loss_scale;  /* 0: no loss scaling, and no such column */
+    int64_t skipped;    /* 1: gradients overflowed, the weights stayed; no column when 0 */
+    double elapsed;     /* since the run began, over all its attempts; record_step fills it in */
+};
+
+struct epoch_record {
+    int64_t epoch; /* from 0 */
+    int64_t steps; /* finished since the run began */
+    double lr;     /* of the epoch's last step */
+    int64_t train_images;
+    double train_loss, train_top1, train_top5; /* means over the epoch's training images */
+    int64_t val_images;                        /* 0: not validated, and the next three are null */
+    double val_loss, val_top1, val_top5;
+    double best_top1;                         /* val_top1's maximum so far */
+    double images_per_s;                      /* median over the steps */
+    double images_per_s_p5, images_per_s_p95; /* its spread over the steps */
+    double images_per_s_wall;                 /* train_images / (train_s + val_s + ...) */
+    double train_s, val_s, checkpoint_s;      /* where the epoch's wall clock went */
+    double bytes_per_s, files_per_s;          /* read from storage while training */
+    double decode_ms;                         /* per image, on one worker */
+    int64_t bad_images;                       /* of training and validation */
+    double elapsed;                           /* since the run began; record_epoch fills it in */
+};
+
+enum field_type { FIELD_COUNT, FIELD_REAL };
+
+/* One column. Counts are whole numbers of 0..2^53 and never null. */
+struct field {
+    const char *name;
+    enum field_type type;
+    bool optional; /* left out when 0; absent reads as 0 */
+    size_t offset; /* of the struct member: int64_t for FIELD_COUNT, double for FIELD_REAL */
+    double min, max;
+};
+
+struct schema {
+    int n;
+    const struct field *field;
+};
+
+extern const struct schema step_schema;  /* struct step_record */
+extern const struct schema epoch_schema; /* struct epoch_record */
+
+/* The longest line that schema_format writes, its newline and NUL included. */
+enum { SCHEMA_LINE_MAX = 2048 };
+
+/* Writes `record` as one line, "{...}\n", and returns its length. Allocates nothing. */
+size_t schema_format(const struct schema *s, const void *record, char line[SCHEMA_LINE_MAX]);
+
+/* Reads an object into `record`. Unknown keys are ignored; a missing column, a wrong type and a
+ * number out of range are STATUS_DATA with a message such as "'loss' is missing". */
+MUST_CHECK enum status schema_parse(const struct schema *s, const json_t *object, void *record);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

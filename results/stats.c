@@ -1,0 +1,140 @@
+/* Statistics of repeated measurements. */
+#include "results/stats.h"
+
+#include "base/rng.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+void stats_sort(double *x, int64_t n)
+{
+    qsort(x, (size_t)n, sizeof *x, compare_doubles);
+}
+
+double stats_quantile(const double *sorted, int64_t n, double q)
+{
+    double place = q * (double)(n - 1);
+    int64_t below = (int64_t)place;
+    if (below >= n - 1)
+        return sorted[n - 1];
+    return sorted[below] + (place - (double)below) * (sorted[below + 1] - sorted[below]);
+}
+
+double stats_mean(const double *x, int64_t n)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += x[i];
+    return sum / (double)n;
+}
+
+double stats_stddev(const double *x, int64_t n)
+{
+    if (n < 2)
+        return 0;
+    double mean = stats_mean(x, n), sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += (x[i] - mean) * (x[i] - mean);
+    return sqrt(sum / (double)(n - 1));
+}
+
+/* A sorted copy, which the caller frees. */
+static enum status sorted_copy(const double *x, int64_t n, double **out)
+{
+    if (n < 1)
+        return status_fail(STATUS_INVALID, "no values to sum up");
+    for (int64_t i = 0; i < n; i++)
+        if (!isfinite(x[i]))
+            return status_fail(STATUS_INVALID, "a value to sum up is not finite");
+    *out = malloc((size_t)n * sizeof **out);
+    if (!*out)
+        return status_fail(STATUS_OOM, "no memory for %lld values", (long long)n);
+    memcpy(*out, x, (size_t)n * sizeof **out);
+    stats_sort(*out, n);
+    return STATUS_OK;
+}
+
+enum status stats_of(const double *x, int64_t n, struct stats *out)
+{
+    double *v;
+    TRY(sorted_copy(x, n, &v));
+    *out = (struct stats){
+        .n = n,
+        .min = v[0],
+        .p5 = stats_quantile(v, n, 0.05),
+        .p25 = stats_quantile(v, n, 0.25),
+        .median = stats_quantile(v, n, 0.5),
+        .p75 = stats_quantile(v, n, 0.75),
+        .p95 = stats_quantile(v, n, 0.95),
+        .max = v[n - 1],
+        .mean = stats_mean(v, n),
+        .stddev = stats_stddev(v, n),
+    };
+    out->spread = out->median != 0 ? (out->p95 - out->p5) / out->median : 0;
+    for (int64_t i = 0; i < n; i++)
+        v[i] = fabs(v[i] - out->median);
+    stats_sort(v, n);
+    out->mad = stats_quantile(v, n, 0.5);
+    free(v);
+    return STATUS_OK;
+}
+
+/* The median of n draws with replacement. Drawing ranks and counting them spares the sort;
+ * `count` has room for n. */
+static double resampled_median(const double *sorted, int64_t n, struct rng *rng, uint32_t *count)
+{
+    memset(count, 0, (size_t)n * sizeof *count);
+    for (int64_t i = 0; i < n; i++)
+        count[rng_below(rng, (uint32_t)n)]++;
+    int64_t rank = 0, passed = count[0];
+    while (passed <= (n - 1) / 2)
+        passed += count[++rank];
+    double low = sorted[rank];
+    while (passed <= n / 2)
+        passed += count[++rank];
+    return (low + sorted[rank]) / 2;
+}
+
+enum status stats_median_interval(const double *x, int64_t n, double level, int resamples,
+                                  uint64_t seed, double *low, double *high)
+{
+    if (!(level > 0 && level < 1) || resamples < 1 || n > UINT32_MAX)
+        return status_fail(STATUS_INVALID, "a bootstrap of level %g and %d resamples", level,
+                           resamples);
+    enum status st;
+    double *sorted = NULL;
+    uint32_t *count = NULL;
+    double *median = NULL;
+    CHECK(sorted_copy(x, n, &sorted));
+    count = malloc((size_t)n * sizeof *count);
+    median = malloc((size_t)resamples * sizeof *median);
+    if (!count || !median) {
+        st = status_fail(STATUS_OOM, "no memory for a bootstrap of %lld values", (long long)n);
+        goto done;
+    }
+    for (int i = 0; i < resamples; i++) {
+        struct rng rng = rng_at(seed, RNG_BOOTSTRAP, (uint64_t)i, 0);
+        median[i] = resampled_median(sorted, n, &rng, count);
+    }
+    stats_sort(median, resamples);
+    *low = stats_quantile(median, resamples, (1 - level) / 2);
+    *high = stats_quantile(median, resamples, (1 + level) / 2);
+done:
+    free(median);
+    free(count);
+    free(sorted);
+    return st;
+}
+
+int64_t stats_warmup(int64_t n, int64_t wanted)
+{
+    int64_t most = n / 2;
+    return wanted < most ? wanted : most;
+}
