@@ -3,6 +3,7 @@
 
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/kernels.h"
+#include "kernels/cpu/onednn.h"
 #include "kernels/host.h"
 
 #include <stdio.h>
@@ -25,6 +26,7 @@ static const struct cpu_kernels *best_kernels(void)
 
 static void cpu_close(struct device *base)
 {
+    onednn_engine_close(cpu_device_of(base)->onednn);
     free(base);
 }
 
@@ -38,6 +40,11 @@ static enum status cpu_open(const struct backend *b, int index, int threads, str
         return status_fail(STATUS_OOM, "no memory for a device");
     cpu->base = (struct device){b, index, threads ? threads : host_cores()};
     cpu->kernels = best_kernels();
+    enum status st = onednn_engine_open(&cpu->onednn);
+    if (st != STATUS_OK) {
+        free(cpu);
+        return st;
+    }
     *dev = &cpu->base;
     return STATUS_OK;
 }
@@ -46,12 +53,28 @@ static void cpu_describe(struct device *dev, char *out, size_t size)
 {
     char name[128];
     host_cpu_name(name, sizeof name);
-    snprintf(out, size, "%s, own kernels for %s, %d thread%s", name,
+    snprintf(out, size, "%s, oneDNN %s, own kernels for %s, %d thread%s", name, onednn_version(),
              cpu_device_of(dev)->kernels->isa, dev->threads, dev->threads == 1 ? "" : "s");
 }
 
+/* Every layout; the oneDNN plans reorder inside where the library wants another. */
+#define ANY_LAYOUT (~0u)
+#define F32        (1u << DTYPE_F32)
+
+static const struct op_record records[] = {
+    {OP_CONV_FWD, F32, ANY_LAYOUT, onednn_plan_conv},
+    {OP_CONV_BWD_DATA, F32, ANY_LAYOUT, onednn_plan_conv},
+    {OP_CONV_BWD_WEIGHTS, F32, ANY_LAYOUT, onednn_plan_conv},
+    {OP_LINEAR_FWD, F32, ANY_LAYOUT, onednn_plan_linear},
+    {OP_LINEAR_BWD_DATA, F32, ANY_LAYOUT, onednn_plan_linear},
+    {OP_LINEAR_BWD_WEIGHTS, F32, ANY_LAYOUT, onednn_plan_linear},
+    {OP_REORDER, F32, ANY_LAYOUT, onednn_plan_reorder},
+};
+
 const struct backend backend_cpu = {
     .name = "cpu",
+    .n_records = sizeof records / sizeof *records,
+    .record = records,
     .open = cpu_open,
     .close = cpu_close,
     .describe = cpu_describe,

@@ -1,17 +1,65 @@
 /* The inner loops of the CPU backend's own operations, as one table per instruction set.
  *
  * The sources under isa/ are compiled once for each instruction set and know nothing of plans,
- * threads or layouts' names; a device picks its table once, when it is opened. */
+ * threads or layouts; a device picks its table once, when it is opened. */
 #ifndef KERNELS_CPU_KERNELS_H
 #define KERNELS_CPU_KERNELS_H
+
+#include <stdbool.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
+/* Floats that the loops over channels take at a time; see isa/vec.h. */
+enum { LINE = 16 };
+
+/* Batch norm works on patches: `lines` lines that begin `stride` floats apart, then `tail` < LINE
+ * floats more. Arrays of LINE values hold one for each lane, and a lane belongs to one channel. */
+struct bn_patch {
+    int64_t lines;
+    int64_t stride;
+    int tail;
+};
+
+/* y = (x - mean) * scale + bias. Subtracting first keeps the digits of a channel whose mean is
+ * large against its spread. */
+struct bn_affine {
+    const float *mean, *scale, *bias; /* LINE each */
+};
+
+/* dx = d * scale + (x - mean) * slope + bias. */
+struct bn_affine_grad {
+    const float *mean, *scale, *slope, *bias; /* LINE each */
+};
+
+/* Where the gradient d = (dy [+ dy2]) * (y > 0) comes from. */
+struct bn_grad {
+    const float *dy;
+    const float *dy2; /* may be NULL */
+    const float *y;   /* NULL without a ReLU */
+};
+
+struct bn_kernels {
+    /* Adds to s1 and s2 the sums of (x - shift) and (x - shift)^2 of each lane. */
+    void (*moments)(struct bn_patch p, const float *x, const float *shift, double *s1, double *s2);
+    /* y = affine(x) [+ z] [then ReLU]; z may be NULL. */
+    void (*apply)(struct bn_patch p, const float *x, const float *z, float *y, struct bn_affine c,
+                  bool relu);
+    /* Adds to sd and sdx the sums of d and d * (x - mean) of each lane; writes d where dz is not
+     * NULL, which may be the memory of dy or of dy2. */
+    void (*grad_sums)(struct bn_patch p, struct bn_grad g, const float *x, float *dz,
+                      const float *mean, double *sd, double *sdx);
+    /* dx may be the memory of dy or of dy2. */
+    void (*grad_apply)(struct bn_patch p, struct bn_grad g, const float *x, float *dx,
+                       struct bn_affine_grad c);
+};
+
 struct cpu_kernels {
     const char *isa;  /* "avx512" */
     const char *impl; /* "own:avx512", as plans report it */
+    const struct bn_kernels *bn;
 };
 
 extern const struct cpu_kernels cpu_kernels_generic;

@@ -1,4 +1,4 @@
-/* Names of what an instruction set's copy of isa/ exports: ISA(cpu_kernels) is
+/* Names of what one instruction set's copy of isa/ exports: ISA(cpu_kernels) is
  * cpu_kernels_avx512 where the build says CPU_ISA=avx512. */
 #ifndef KERNELS_CPU_ISA_ISA_H
 #define KERNELS_CPU_ISA_ISA_H
@@ -11,5 +11,7 @@
 
 #define ISA_STR_(isa) #isa
 #define ISA_STR(isa)  ISA_STR_(isa)
+
+extern const struct bn_kernels ISA(bn_kernels);
 
 #endif

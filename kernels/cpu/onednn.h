@@ -1,0 +1,23 @@
+/* What the rest of the CPU backend sees of oneDNN. */
+#ifndef KERNELS_CPU_ONEDNN_H
+#define KERNELS_CPU_ONEDNN_H
+
+#include "kernels/backend.h"
+
+struct onednn_engine;
+
+/* One per device: engine, stream and the device's opaque layouts. */
+MUST_CHECK enum status onednn_engine_open(struct onednn_engine **e);
+void onednn_engine_close(struct onednn_engine *e); /* NULL is fine */
+
+/* "2.6.3" of the library that is loaded. */
+const char *onednn_version(void);
+
+/* Plan functions for the backend's records (see struct op_record). */
+enum status onednn_plan_conv(struct device *dev, const struct op_desc *desc, struct op_plan **plan);
+enum status onednn_plan_linear(struct device *dev, const struct op_desc *desc,
+                               struct op_plan **plan);
+enum status onednn_plan_reorder(struct device *dev, const struct op_desc *desc,
+                                struct op_plan **plan);
+
+#endif

@@ -1,0 +1,56 @@
+/* One face for oneDNN 2 and oneDNN 3.
+ *
+ * Version 2 keeps memory descriptors by value and makes a primitive descriptor from an operation
+ * descriptor; version 3 keeps them behind a pointer and makes it in one call. Everything above this
+ * file is written once. */
+#ifndef KERNELS_CPU_ONEDNN_COMPAT_H
+#define KERNELS_CPU_ONEDNN_COMPAT_H
+
+#include "base/status.h"
+
+#include <dnnl.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* A memory descriptor that the holder owns; zeroed means absent. */
+struct md {
+    dnnl_memory_desc_t raw;
+    bool present;
+};
+
+/* What a convolution or inner product is made from; absent bias allowed. In a backward pass the
+ * same members are the gradients of what they name. */
+enum pass { PASS_FORWARD, PASS_BACKWARD_DATA, PASS_BACKWARD_WEIGHTS };
+
+struct gemm_like {
+    enum pass pass;
+    const struct md *src, *weights, *bias, *dst;
+    bool relu;          /* forward only */
+    bool is_conv;       /* else inner product */
+    dnnl_dims_t stride; /* conv: h, w */
+    dnnl_dims_t pad;
+};
+
+/* Turns a oneDNN status into ours; UNSUPPORTED when the library has no implementation. */
+MUST_CHECK enum status onednn_status(dnnl_status_t s, const char *call);
+
+MUST_CHECK enum status md_make(struct md *m, int ndims, const dnnl_dims_t dims,
+                               dnnl_data_type_t type, dnnl_format_tag_t tag);
+MUST_CHECK enum status md_copy(struct md *to, const struct md *from);
+void md_free(struct md *m);
+bool md_equal(const struct md *a, const struct md *b);
+size_t md_bytes(const struct md *m);
+int md_dims(const struct md *m, dnnl_dims_t dims); /* returns the number of dimensions */
+
+/* The descriptor that a primitive descriptor chose for `what` (dnnl_query_src_md ...). */
+MUST_CHECK enum status md_query(struct md *m, const_dnnl_primitive_desc_t pd, dnnl_query_t what);
+
+MUST_CHECK enum status memory_make(dnnl_memory_t *mem, const struct md *m, dnnl_engine_t engine);
+
+/* Makes the primitive descriptor; the scratchpad is the caller's to give. */
+MUST_CHECK enum status pd_make(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
+                               const struct gemm_like *g);
+MUST_CHECK enum status pd_make_reorder(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
+                                       const struct md *from, const struct md *to);
+
+#endif

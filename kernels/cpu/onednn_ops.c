@@ -1,0 +1,251 @@
+/* Convolution, linear and reorder through oneDNN.
+ *
+ * Layouts. A tensor whose layout is ANY gets what the library likes best. A tensor that has one
+ * already keeps it where the library is fast with it; where it is not, the plan reorders into its
+ * workspace. Weights nearly always come as ANY in the forward pass and are then kept in the
+ * library's blocked order by the optimizer too, so that only the backward-data pass, which likes
+ * another order, has to reorder them. */
+#include "kernels/cpu/onednn_plan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum slot { SLOT_SRC, SLOT_WEIGHTS, SLOT_BIAS, SLOT_DST, SLOT_COUNT };
+
+/* Which role each tensor has in each pass, and the library's names for it. */
+struct slot_use {
+    enum role role[3]; /* by enum pass */
+    int arg[3];
+    dnnl_query_t query[3];
+    enum pass written_by;
+};
+
+static const struct slot_use slot_use[SLOT_COUNT] = {
+    [SLOT_SRC] = {{ROLE_X, ROLE_DX, ROLE_X},
+                  {DNNL_ARG_SRC, DNNL_ARG_DIFF_SRC, DNNL_ARG_SRC},
+                  {dnnl_query_src_md, dnnl_query_diff_src_md, dnnl_query_src_md},
+                  PASS_BACKWARD_DATA},
+    [SLOT_WEIGHTS] = {{ROLE_W, ROLE_W, ROLE_DW},
+                      {DNNL_ARG_WEIGHTS, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_WEIGHTS},
+                      {dnnl_query_weights_md, dnnl_query_weights_md, dnnl_query_diff_weights_md},
+                      PASS_BACKWARD_WEIGHTS},
+    [SLOT_BIAS] = {{ROLE_B, ROLE_B, ROLE_DB},
+                   {DNNL_ARG_BIAS, DNNL_ARG_BIAS, DNNL_ARG_DIFF_BIAS},
+                   {dnnl_query_undef, dnnl_query_undef, dnnl_query_undef},
+                   PASS_BACKWARD_WEIGHTS},
+    [SLOT_DST] = {{ROLE_Y, ROLE_DY, ROLE_DY},
+                  {DNNL_ARG_DST, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_DST},
+                  {dnnl_query_dst_md, dnnl_query_diff_dst_md, dnnl_query_diff_dst_md},
+                  PASS_FORWARD},
+};
+
+/* The work of planning one operation. */
+struct planning {
+    struct onednn_engine *e;
+    const struct op_desc *desc;
+    struct gemm_like g;
+    int groups;
+    struct md given[SLOT_COUNT];  /* as described; ANY stays any */
+    struct md wanted[SLOT_COUNT]; /* as the library chose */
+    dnnl_primitive_desc_t pd;
+};
+
+static enum role slot_role(const struct planning *p, enum slot s)
+{
+    return slot_use[s].role[p->g.pass];
+}
+
+static bool slot_present(const struct planning *p, enum slot s)
+{
+    return p->desc->t[slot_role(p, s)].ndim != 0 &&
+           !(s == SLOT_BIAS && p->g.pass == PASS_BACKWARD_DATA);
+}
+
+static int slot_groups(const struct planning *p, enum slot s)
+{
+    return s == SLOT_WEIGHTS ? p->groups : 1;
+}
+
+static enum status describe_given(struct planning *p)
+{
+    for (int s = 0; s < SLOT_COUNT; s++)
+        if (slot_present(p, s))
+            TRY(md_from_tensor(p->e, &p->desc->t[slot_role(p, s)], slot_groups(p, s),
+                               &p->given[s]));
+    return STATUS_OK;
+}
+
+/* Makes the primitive descriptor with each tensor as given (fixed bit set) or free. */
+static enum status try_layouts(struct planning *p, unsigned fixed, dnnl_primitive_desc_t *pd)
+{
+    enum status st = STATUS_OK;
+    struct md free_md[SLOT_COUNT];
+    memset(free_md, 0, sizeof free_md);
+    const struct md *use[SLOT_COUNT];
+    for (int s = 0; s < SLOT_COUNT; s++) {
+        use[s] = &p->given[s];
+        if (!p->given[s].present || s == SLOT_BIAS || (fixed >> s & 1))
+            continue;
+        struct tensor_desc any = p->desc->t[slot_role(p, s)];
+        any.layout = LAYOUT_ANY;
+        CHECK(md_from_tensor(p->e, &any, slot_groups(p, s), &free_md[s]));
+        use[s] = &free_md[s];
+    }
+    p->g.src = use[SLOT_SRC];
+    p->g.weights = use[SLOT_WEIGHTS];
+    p->g.bias = use[SLOT_BIAS];
+    p->g.dst = use[SLOT_DST];
+    CHECK(pd_make(pd, p->e->engine, &p->g));
+done:
+    for (int s = 0; s < SLOT_COUNT; s++)
+        md_free(&free_md[s]);
+    return st;
+}
+
+/* Generated code, not the reference loops and not an explicit im2col. */
+static bool is_fast(const_dnnl_primitive_desc_t pd)
+{
+    const char *name = NULL;
+    if (dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, (void *)&name) != dnnl_success)
+        return false;
+    return strncmp(name, "ref", 3) != 0 && strncmp(name, "gemm", 4) != 0 &&
+           strncmp(name, "simple", 6) != 0;
+}
+
+/* Activations as they lie if that is fast, else the library's choice with reorders around it. */
+static enum status choose_layouts(struct planning *p)
+{
+    dnnl_primitive_desc_t as_given = NULL, free_choice = NULL;
+    const unsigned activations = 1u << SLOT_SRC | 1u << SLOT_DST;
+    enum status st = try_layouts(p, activations, &as_given);
+    if (st != STATUS_OK && st != STATUS_UNSUPPORTED)
+        return st;
+    if (st == STATUS_OK && is_fast(as_given)) {
+        p->pd = as_given;
+        return STATUS_OK;
+    }
+    st = try_layouts(p, 0, &free_choice);
+    if (st == STATUS_OK && (!as_given || is_fast(free_choice))) {
+        p->pd = free_choice;
+        free_choice = NULL;
+    } else if (as_given) {
+        p->pd = as_given;
+        as_given = NULL;
+        st = STATUS_OK;
+    }
+    if (as_given)
+        dnnl_primitive_desc_destroy(as_given);
+    if (free_choice)
+        dnnl_primitive_desc_destroy(free_choice);
+    return st;
+}
+
+/* Fills in the layouts that were ANY, and binds each tensor. */
+static enum status bind_all(struct planning *p, struct onednn_plan *plan)
+{
+    for (int s = 0; s < SLOT_COUNT; s++) {
+        if (!slot_present(p, s))
+            continue;
+        const struct slot_use *u = &slot_use[s];
+        enum pass pass = p->g.pass;
+        struct tensor_desc *t = &plan->base.desc.t[u->role[pass]];
+        if (s == SLOT_BIAS)
+            TRY(md_copy(&p->wanted[s], &p->given[s]));
+        else
+            TRY(md_query(&p->wanted[s], p->pd, u->query[pass]));
+        if (t->layout == LAYOUT_ANY)
+            TRY(md_copy(&p->given[s], &p->wanted[s]));
+        TRY(md_to_tensor(p->e, &p->given[s], slot_groups(p, s), t));
+        TRY(onednn_plan_bind(plan, u->arg[pass], u->role[pass], u->written_by == pass, &p->given[s],
+                             &p->wanted[s]));
+    }
+    return STATUS_OK;
+}
+
+static enum status plan_gemm_like(struct device *dev, struct planning *p, struct op_plan **out)
+{
+    enum status st;
+    struct onednn_plan *plan = NULL;
+    p->e = onednn_engine_of(dev);
+    CHECK(onednn_plan_new(dev, p->desc, &plan));
+    CHECK(describe_given(p));
+    CHECK(choose_layouts(p));
+    CHECK(bind_all(p, plan));
+    CHECK(onednn_plan_finish(plan, p->pd));
+    *out = &plan->base;
+    plan = NULL;
+done:
+    if (p->pd)
+        dnnl_primitive_desc_destroy(p->pd);
+    for (int s = 0; s < SLOT_COUNT; s++) {
+        md_free(&p->given[s]);
+        md_free(&p->wanted[s]);
+    }
+    if (plan)
+        op_plan_free(&plan->base);
+    return st;
+}
+
+/* The three kinds of an operation stand in the order of enum pass. */
+enum status onednn_plan_conv(struct device *dev, const struct op_desc *desc, struct op_plan **plan)
+{
+    const struct conv_attr *a = &desc->attr.conv;
+    struct planning p = {.desc = desc, .groups = a->groups};
+    p.g = (struct gemm_like){.pass = (enum pass)(desc->kind - OP_CONV_FWD),
+                             .relu = a->relu,
+                             .is_conv = true,
+                             .stride = {a->stride[0], a->stride[1]},
+                             .pad = {a->pad[0], a->pad[1]}};
+    return plan_gemm_like(dev, &p, plan);
+}
+
+enum status onednn_plan_linear(struct device *dev, const struct op_desc *desc,
+                               struct op_plan **plan)
+{
+    struct planning p = {.desc = desc, .groups = 1};
+    p.g = (struct gemm_like){.pass = (enum pass)(desc->kind - OP_LINEAR_FWD),
+                             .relu = desc->attr.linear.relu};
+    return plan_gemm_like(dev, &p, plan);
+}
+
+enum status onednn_plan_reorder(struct device *dev, const struct op_desc *desc,
+                                struct op_plan **out)
+{
+    enum status st;
+    struct onednn_engine *e = onednn_engine_of(dev);
+    struct op_desc d = *desc;
+    struct tensor_desc *x = &d.t[ROLE_X], *y = &d.t[ROLE_Y];
+    struct md from, to;
+    memset(&from, 0, sizeof from);
+    memset(&to, 0, sizeof to);
+    struct onednn_plan *plan = NULL;
+    dnnl_primitive_desc_t pd = NULL;
+    if (y->layout == LAYOUT_ANY) {
+        y->layout = x->layout;
+        y->opaque = x->opaque;
+    }
+    CHECK(md_from_tensor(e, x, 1, &from));
+    CHECK(md_from_tensor(e, y, 1, &to));
+    if (x->layout == LAYOUT_OPAQUE && y->layout == LAYOUT_PLAIN)
+        CHECK(md_plain_like(&from, y->type, &to));
+    else if (y->layout == LAYOUT_OPAQUE && x->layout == LAYOUT_PLAIN)
+        CHECK(md_plain_like(&to, x->type, &from));
+    x->bytes = md_bytes(&from);
+    y->bytes = md_bytes(&to);
+    CHECK(onednn_plan_new(dev, &d, &plan));
+    CHECK(pd_make_reorder(&pd, e->engine, &from, &to));
+    CHECK(onednn_plan_bind(plan, DNNL_ARG_FROM, ROLE_X, false, &from, &from));
+    CHECK(onednn_plan_bind(plan, DNNL_ARG_TO, ROLE_Y, true, &to, &to));
+    CHECK(onednn_plan_finish(plan, pd));
+    *out = &plan->base;
+    plan = NULL;
+done:
+    if (pd)
+        dnnl_primitive_desc_destroy(pd);
+    md_free(&from);
+    md_free(&to);
+    if (plan)
+        op_plan_free(&plan->base);
+    return st;
+}

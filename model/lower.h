@@ -1,0 +1,88 @@
+/* Inside model/: the working state of lowering, shared by its forward and backward halves. */
+#ifndef MODEL_LOWER_H
+#define MODEL_LOWER_H
+
+#include "model/program.h"
+
+/* PyTorch's defaults, which every network here keeps. */
+#define BN_EPS      1e-5f
+#define BN_MOMENTUM 0.1f
+
+enum layer_kind {
+    LAYER_CONV,
+    LAYER_LINEAR,
+    LAYER_BN,
+    LAYER_RELU,
+    LAYER_ADD,
+    LAYER_MAXPOOL,
+    LAYER_AVGPOOL,
+    LAYER_DROPOUT,
+    LAYER_FLATTEN,
+    LAYER_REORDER,
+};
+
+/* One fused group of nodes, as the forward pass emitted it and the backward pass will undo it. */
+struct layer {
+    enum layer_kind kind;
+    const char *name;
+    const struct node *node;
+    int x, y;         /* values */
+    int z;            /* the residual's value; -1 */
+    int mean, invstd; /* batch norm's saved values; -1 */
+    int index;        /* max pooling's; -1 */
+    int dropout;      /* number of the dropout layer */
+    bool relu;
+};
+
+/* The gradients that reach a value: at most two, since a third is added to the first at once. */
+struct arriving {
+    int n;
+    int value[2];
+    bool shared[2]; /* another operation reads it too: not to be overwritten */
+};
+
+struct lowering {
+    struct program *p;
+    struct network *net;
+    const struct graph *g;
+    int *n_users;  /* per node */
+    int *user;     /* per node: the last user's index */
+    bool *done;    /* per node: absorbed into an earlier one */
+    int *value_of; /* per node: the value of its result */
+    int n_layers;
+    struct layer *layer;
+    struct arriving *grad; /* per value of the forward pass, by index */
+    int n_forward_values;
+    int n_dropouts;
+    int n_order; /* params met, in forward order */
+    int *order;
+};
+
+/* An operation being described: its tensors and where each lies. */
+struct draft {
+    struct op_desc desc;
+    struct ref ref[ROLE_COUNT];
+};
+
+/* A new value; with storage >= 0 it takes the memory of that value. Returns -1 without memory. */
+int lower_value(struct lowering *l, struct tensor_desc desc, int storage);
+
+/* Name a tensor of the draft. */
+void draft_value(struct lowering *l, struct draft *d, enum role role, int value);
+void draft_param(struct lowering *l, struct draft *d, enum role role, int param);
+void draft_gradient(struct lowering *l, struct draft *d, enum role role, int param);
+void draft_fixed(struct draft *d, enum role role, enum space space, struct tensor_desc desc);
+
+/* Plans the draft and puts it at the end of the program, or into a reserved slot (>= 0). Layouts
+ * that were ANY become what the plan chose. */
+MUST_CHECK enum status lower_emit(struct lowering *l, enum phase phase, const char *layer,
+                                  const struct draft *d, int slot);
+
+/* Emits a copy of `value` into the new value `out`, which has another layout. */
+MUST_CHECK enum status lower_reorder(struct lowering *l, enum phase phase, const char *layer,
+                                     int value, int out);
+
+MUST_CHECK enum status lower_forward(struct lowering *l);
+MUST_CHECK enum status lower_backward(struct lowering *l);
+
+#endif

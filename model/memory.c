@@ -1,0 +1,72 @@
+/* Where values lie in the arena.
+ *
+ * Greedy by size: the largest value first, each at the lowest offset where it overlaps none that is
+ * alive at the same time. */
+#include "model/program.h"
+
+#include <stdlib.h>
+
+enum { ALIGN = 64 };
+
+struct item {
+    struct value *v;
+    size_t bytes;
+};
+
+static int by_size(const void *a, const void *b)
+{
+    const struct item *x = a, *y = b;
+    if (x->bytes != y->bytes)
+        return x->bytes < y->bytes ? 1 : -1;
+    return x->v < y->v ? -1 : x->v > y->v; /* the same plan every time */
+}
+
+/* The lowest offset for `it` among `n` placed items that are sorted by offset. */
+static size_t lowest_offset(const struct item *it, const struct item *placed, int n)
+{
+    size_t at = 0;
+    for (int i = 0; i < n; i++) {
+        const struct value *o = placed[i].v;
+        bool together = o->first <= it->v->last && it->v->first <= o->last;
+        if (!together || o->offset + placed[i].bytes <= at)
+            continue;
+        if (o->offset >= at + it->bytes)
+            break;
+        at = o->offset + placed[i].bytes;
+    }
+    return at;
+}
+
+static void insert_by_offset(struct item *placed, int n, struct item it)
+{
+    for (; n > 0 && placed[n - 1].v->offset > it.v->offset; n--)
+        placed[n] = placed[n - 1];
+    placed[n] = it;
+}
+
+enum status program_place(struct program *p)
+{
+    struct item *item = malloc((size_t)(2 * p->n_values + 1) * sizeof *item);
+    if (!item)
+        return status_fail(STATUS_OOM, "no memory to plan memory");
+    struct item *placed = item + p->n_values;
+    int n = 0;
+    for (int i = 0; i < p->n_values; i++) {
+        struct value *v = &p->value[i];
+        if (v->storage == i)
+            item[n++] = (struct item){v, (v->desc.bytes + ALIGN - 1) / ALIGN * ALIGN};
+    }
+    qsort(item, (size_t)n, sizeof *item, by_size);
+    p->arena_bytes = 0;
+    for (int i = 0; i < n; i++) {
+        item[i].v->offset = lowest_offset(&item[i], placed, i);
+        insert_by_offset(placed, i, item[i]);
+        size_t end = item[i].v->offset + item[i].bytes;
+        if (end > p->arena_bytes)
+            p->arena_bytes = end;
+    }
+    for (int i = 0; i < p->n_values; i++)
+        p->value[i].offset = p->value[p->value[i].storage].offset;
+    free(item);
+    return STATUS_OK;
+}

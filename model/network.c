@@ -1,0 +1,304 @@
+/* Parameters on a device, and the running of programs. */
+#include "model/program.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *phase_str(enum phase p)
+{
+    static const char *const name[PHASE_COUNT] = {"input", "forward", "backward", "update"};
+    return name[p];
+}
+
+static struct tensor_desc param_desc(const struct param *p)
+{
+    struct tensor_desc t = {.type = DTYPE_F32, .ndim = p->ndim};
+    memcpy(t.dim, p->dim, sizeof t.dim);
+    if (p->ndim > 1)
+        return t; /* LAYOUT_ANY: the first plan that uses it chooses */
+    return tensor_1d(DTYPE_F32, p->dim[0]);
+}
+
+static enum status alloc(struct network *net, size_t bytes, char **out)
+{
+    void *mem;
+    TRY(net->dev->backend->alloc(net->dev, bytes ? bytes : 1, &mem));
+    *out = mem;
+    return STATUS_OK;
+}
+
+/* Everything whose size the programs have determined. */
+static enum status allocate(struct network *net)
+{
+    size_t images = 0, rows = 0;
+    bool train = false;
+    char *mem;
+    for (int i = 0; i < net->n_programs; i++) {
+        const struct program *p = net->program[i];
+        size_t need = p->arena_bytes + p->workspace_bytes;
+        net->arena_bytes = need > net->arena_bytes ? need : net->arena_bytes;
+        images = p->image_bytes > images ? p->image_bytes : images;
+        rows = (size_t)p->config.batch > rows ? (size_t)p->config.batch : rows;
+        train = train || p->config.train;
+    }
+    TRY(alloc(net, net->flat_bytes, &net->weights));
+    if (train) {
+        TRY(alloc(net, net->flat_bytes, &net->gradients));
+        TRY(alloc(net, net->flat_bytes, &net->momentum));
+    }
+    TRY(alloc(net, net->stats_bytes, &net->stats));
+    TRY(alloc(net, net->arena_bytes, &net->arena));
+    TRY(alloc(net, images, &net->images));
+    TRY(alloc(net, rows * sizeof(int32_t), &net->labels));
+    TRY(alloc(net, sizeof *net->state, &mem));
+    net->state = (struct step_state *)mem;
+    TRY(alloc(net, sizeof *net->metrics, &mem));
+    net->metrics = (struct loss_metrics *)mem;
+    return STATUS_OK;
+}
+
+static void *resolve(const struct program *p, struct ref r)
+{
+    struct network *net = p->net;
+    switch (r.space) {
+    case SPACE_NONE:
+        return NULL;
+    case SPACE_VALUE:
+        return net->arena + p->value[r.index].offset;
+    case SPACE_WEIGHT:
+        return (param_is_trained(&net->graph->param[r.index]) ? net->weights : net->stats) +
+               net->place[r.index].offset;
+    case SPACE_GRADIENT:
+        return net->gradients + net->place[r.index].offset;
+    case SPACE_FLAT_WEIGHT:
+        return net->weights;
+    case SPACE_FLAT_GRADIENT:
+        return net->gradients;
+    case SPACE_FLAT_MOMENTUM:
+        return net->momentum;
+    case SPACE_IMAGES:
+        return net->images;
+    case SPACE_LABELS:
+        return net->labels;
+    case SPACE_STATE:
+        return net->state;
+    case SPACE_METRICS:
+        return net->metrics;
+    case SPACE_WORKSPACE:
+        return net->arena + p->arena_bytes;
+    }
+    return NULL;
+}
+
+/* Pointers and gradient ranges, now that everything has a place. */
+static void bind(struct program *p)
+{
+    for (int i = 0; i < p->n_steps; i++) {
+        struct step *s = &p->step[i];
+        for (int r = 0; r < ROLE_COUNT; r++) {
+            s->arg[r] = resolve(p, s->ref[r]);
+            if (s->ref[r].space != SPACE_GRADIENT)
+                continue;
+            const struct placement *at = &p->net->place[s->ref[r].index];
+            int64_t begin = (int64_t)(at->offset / sizeof(float));
+            int64_t end = (int64_t)((at->offset + at->desc.bytes + 63) / 64 * 64 / sizeof(float));
+            bool first = s->grad_begin == s->grad_end;
+            s->grad_begin = first || begin < s->grad_begin ? begin : s->grad_begin;
+            s->grad_end = end > s->grad_end ? end : s->grad_end;
+        }
+    }
+}
+
+static enum status add_program(struct network *net, const struct program_config *config)
+{
+    struct program *p = calloc(1, sizeof *p);
+    if (!p)
+        return status_fail(STATUS_OOM, "no memory for a program");
+    net->program[net->n_programs++] = p;
+    p->net = net;
+    p->config = *config;
+    TRY(program_lower(p));
+    return config->train ? program_lower_update(p) : STATUS_OK;
+}
+
+enum status network_open(struct device *dev, const struct graph *g,
+                         const struct program_config *config, int n, struct network **out)
+{
+    enum status st = STATUS_OK;
+    size_t params = (size_t)g->n_params;
+    struct network *net = calloc(1, sizeof *net);
+    *out = NULL;
+    if (!net)
+        return status_fail(STATUS_OOM, "no memory for '%s'", g->arch);
+    net->dev = dev;
+    net->graph = g;
+    net->place = calloc(params, sizeof *net->place);
+    net->order = calloc(params, sizeof *net->order);
+    net->program = calloc((size_t)n, sizeof *net->program);
+    if (!net->place || !net->order || !net->program) {
+        st = status_fail(STATUS_OOM, "no memory for '%s'", g->arch);
+        goto done;
+    }
+    CHECK(dev->backend->stream_open(dev, &net->stream));
+    for (int i = 0; i < g->n_params; i++)
+        net->place[i].desc = param_desc(&g->param[i]);
+    for (int i = 0; i < n; i++)
+        CHECK(add_program(net, &config[i]));
+    CHECK(allocate(net));
+    for (int i = 0; i < n; i++)
+        bind(net->program[i]);
+    *out = net;
+    net = NULL;
+done:
+    network_close(net);
+    return st;
+}
+
+void network_close(struct network *net)
+{
+    if (!net)
+        return;
+    for (int i = 0; i < net->n_programs; i++)
+        program_free(net->program[i]);
+    char *memory[] = {net->weights, net->gradients,     net->momentum,
+                      net->stats,   net->arena,         net->images,
+                      net->labels,  (char *)net->state, (char *)net->metrics};
+    for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
+        if (memory[i])
+            net->dev->backend->free(net->dev, memory[i]);
+    if (net->stream)
+        net->dev->backend->stream_close(net->stream);
+    free(net->program);
+    free(net->place);
+    free(net->order);
+    free(net);
+}
+
+struct program *network_program(struct network *net, int i)
+{
+    return net->program[i];
+}
+
+struct stream *network_stream(struct network *net)
+{
+    return net->stream;
+}
+
+size_t network_param_bytes(const struct network *net)
+{
+    return net->flat_bytes * (net->momentum ? 3 : 1) + net->stats_bytes;
+}
+
+size_t network_arena_bytes(const struct network *net)
+{
+    return net->arena_bytes;
+}
+
+/* Where a value of parameter i lies; NULL when it has none. */
+static char *place_of(struct network *net, enum param_value v, int i)
+{
+    char *base = v == VALUE_WEIGHT     ? net->weights
+                 : v == VALUE_GRADIENT ? net->gradients
+                                       : net->momentum;
+    if (!param_is_trained(&net->graph->param[i]))
+        base = v == VALUE_WEIGHT ? net->stats : NULL;
+    return base ? base + net->place[i].offset : NULL;
+}
+
+static enum status no_such_value(const struct network *net, int i)
+{
+    return status_fail(STATUS_INVALID, "'%s' has no such value", net->graph->param[i].name);
+}
+
+enum status network_set(struct network *net, enum param_value v, int i, const float *plain)
+{
+    char *at = place_of(net, v, i);
+    if (!at)
+        return no_such_value(net, i);
+    return tensor_upload(net->stream, &net->place[i].desc, at, plain);
+}
+
+enum status network_get(struct network *net, enum param_value v, int i, float *plain)
+{
+    char *at = place_of(net, v, i);
+    if (!at)
+        return no_such_value(net, i);
+    return tensor_download(net->stream, &net->place[i].desc, at, plain);
+}
+
+enum status network_init(struct network *net, uint64_t seed)
+{
+    for (int i = 0; i < net->graph->n_params; i++) {
+        const struct param *p = &net->graph->param[i];
+        float *values = malloc((size_t)param_count(p) * sizeof *values);
+        if (!values)
+            return status_fail(STATUS_OOM, "no memory to initialise '%s'", p->name);
+        param_init_values(p, seed, values);
+        enum status st = network_set(net, VALUE_WEIGHT, i, values);
+        free(values);
+        TRY(st);
+    }
+    return net->momentum ? net->dev->backend->zero(net->stream, net->momentum, net->flat_bytes)
+                         : STATUS_OK;
+}
+
+enum status program_input(struct program *p, const void *images, const int32_t *label)
+{
+    const struct backend *b = p->net->dev->backend;
+    TRY(b->upload(p->net->stream, p->net->images, images, p->image_bytes));
+    return b->upload(p->net->stream, p->net->labels, label,
+                     (size_t)p->config.batch * sizeof *label);
+}
+
+enum status program_state(struct program *p, const struct step_state *state)
+{
+    return p->net->dev->backend->upload(p->net->stream, p->net->state, state, sizeof *state);
+}
+
+enum status program_run_step(struct program *p, int i)
+{
+    struct step *s = &p->step[i];
+    enum status st = op_execute(s->plan, s->arg, p->net->stream);
+    return st == STATUS_OK ? st : status_context(st, "layer '%s'", s->layer);
+}
+
+enum status program_run(struct program *p, enum phase phase)
+{
+    for (int i = 0; i < p->n_steps; i++)
+        if (p->step[i].phase == phase)
+            TRY(program_run_step(p, i));
+    return STATUS_OK;
+}
+
+enum status program_wait(struct program *p)
+{
+    return p->net->dev->backend->stream_sync(p->net->stream);
+}
+
+enum status program_metrics(struct program *p, struct loss_metrics *m)
+{
+    TRY(p->net->dev->backend->download(p->net->stream, m, p->net->metrics, sizeof *m));
+    return program_wait(p);
+}
+
+enum status program_logits(struct program *p, float *logits)
+{
+    const struct value *v = &p->value[p->logits];
+    return tensor_download(p->net->stream, &v->desc, p->net->arena + v->offset, logits);
+}
+
+const struct program_config *program_config(const struct program *p)
+{
+    return &p->config;
+}
+
+int program_steps(const struct program *p)
+{
+    return p->n_steps;
+}
+
+struct step_info program_step(const struct program *p, int i)
+{
+    const struct step *s = &p->step[i];
+    return (struct step_info){s->phase, s->layer, s->plan, s->grad_begin, s->grad_end};
+}

@@ -1,0 +1,106 @@
+/* A graph made ready to run on a device: parameters in device memory, and programs.
+ *
+ * A program is the static list of planned operations of one kind of step: training at a batch size,
+ * or evaluation at one. All programs of a network share its parameters and one arena for what
+ * lives only during a step (activations, their gradients, workspace), so that a step allocates
+ * nothing.
+ *
+ * Trained parameters lie in one flat fp32 buffer, in the order in which the backward pass completes
+ * their gradients; gradients and momentum lie in buffers of the same order and layout. A gradient
+ * bucket is therefore a range, and the optimizer one pass. */
+#ifndef MODEL_NETWORK_H
+#define MODEL_NETWORK_H
+
+#include "kernels/backend.h"
+#include "model/graph.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum phase {
+    PHASE_INPUT,    /* pixels to the first activation */
+    PHASE_FORWARD,  /* up to and with the loss, whose gradient it leaves */
+    PHASE_BACKWARD, /* all gradients */
+    PHASE_UPDATE,   /* the optimizer */
+    PHASE_COUNT
+};
+const char *phase_str(enum phase p);
+
+struct program_config {
+    int batch;
+    bool train;
+    bool float_input; /* input is (batch,3,S,S) fp32 as it should enter, not u8 pixels */
+    bool no_dropout;  /* drop nothing (for checks against known values) */
+    float label_smoothing;
+    float momentum;
+    float weight_decay;
+    bool nesterov;
+    float mean[3], std[3]; /* of pixel/255; see OP_NORMALIZE */
+};
+
+struct network;
+struct program;
+
+/* One planned operation, for listings and per-layer timing. */
+struct step_info {
+    enum phase phase;
+    const char *layer; /* module path, or what it is where there is none */
+    const struct op_plan *plan;
+    /* Flat range of gradients that are complete once this step is; begin = end for none. */
+    int64_t grad_begin, grad_end;
+};
+
+/* Plans `n` programs for `g` on `dev`. The graph must outlive the network. Parameters start as
+ * zero: load or initialise them before a step. */
+MUST_CHECK enum status network_open(struct device *dev, const struct graph *g,
+                                    const struct program_config *config, int n,
+                                    struct network **net);
+void network_close(struct network *net); /* NULL is fine */
+
+struct program *network_program(struct network *net, int i);
+struct stream *network_stream(struct network *net);
+
+/* Bytes of device memory: parameters with gradients and momentum, and the shared arena. */
+size_t network_param_bytes(const struct network *net);
+size_t network_arena_bytes(const struct network *net);
+
+/* What a parameter has a value of. */
+enum param_value { VALUE_WEIGHT, VALUE_GRADIENT, VALUE_MOMENTUM };
+
+/* Copies parameter i (an index of graph->param) from or to a plain host array of param_count()
+ * floats. Running statistics have only VALUE_WEIGHT. Synchronous; not for steps. */
+MUST_CHECK enum status network_set(struct network *net, enum param_value v, int i,
+                                   const float *plain);
+MUST_CHECK enum status network_get(struct network *net, enum param_value v, int i, float *plain);
+
+/* Fresh weights by graph->param[].init, and zero momentum. */
+MUST_CHECK enum status network_init(struct network *net, uint64_t seed);
+
+/* Puts a batch in place: pixels (batch,S,S,3) u8, or fp32 (batch,3,S,S) with float_input; labels
+ * (batch), negative for rows to leave out. The host memory may be reused after program_wait. */
+MUST_CHECK enum status program_input(struct program *p, const void *images, const int32_t *label);
+
+/* Sets what changes from step to step (see struct step_state). */
+MUST_CHECK enum status program_state(struct program *p, const struct step_state *state);
+
+/* Runs the operations of one phase, in stream order. */
+MUST_CHECK enum status program_run(struct program *p, enum phase phase);
+
+MUST_CHECK enum status program_wait(struct program *p);
+
+/* After the forward phase: what the loss says, and the logits (batch, classes). Synchronous. */
+MUST_CHECK enum status program_metrics(struct program *p, struct loss_metrics *m);
+MUST_CHECK enum status program_logits(struct program *p, float *logits);
+
+const struct program_config *program_config(const struct program *p);
+int program_steps(const struct program *p);
+struct step_info program_step(const struct program *p, int i);
+
+/* Runs operation i alone, for per-layer timing. */
+MUST_CHECK enum status program_run_step(struct program *p, int i);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

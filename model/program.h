@@ -1,0 +1,99 @@
+/* Inside model/: what lowering produces, memory planning arranges and the network runs. */
+#ifndef MODEL_PROGRAM_H
+#define MODEL_PROGRAM_H
+
+#include "model/network.h"
+
+/* Where an argument of a step lies. */
+enum space {
+    SPACE_NONE,
+    SPACE_VALUE,       /* index: a value of the program, in the arena */
+    SPACE_WEIGHT,      /* index: a parameter or running statistic of the graph */
+    SPACE_GRADIENT,    /* index: a trained parameter */
+    SPACE_FLAT_WEIGHT, /* the whole flat buffer */
+    SPACE_FLAT_GRADIENT,
+    SPACE_FLAT_MOMENTUM,
+    SPACE_IMAGES, /* the input buffer */
+    SPACE_LABELS,
+    SPACE_STATE,
+    SPACE_METRICS,
+    SPACE_WORKSPACE,
+};
+
+struct ref {
+    enum space space;
+    int index;
+};
+
+/* A tensor that lives only during a step. Two values may share storage when one operation turns
+ * the first into the second in place. */
+struct value {
+    struct tensor_desc desc;
+    int storage; /* index of the value that owns the memory: itself, or another */
+    int first;   /* first and last operation that touch it; the owner's span covers its sharers' */
+    int last;
+    size_t offset; /* in the arena; the owner's */
+};
+
+struct step {
+    enum phase phase;
+    const char *layer;
+    struct op_plan *plan;
+    struct ref ref[ROLE_COUNT];
+    void *arg[ROLE_COUNT]; /* resolved by program_bind */
+    int64_t grad_begin, grad_end;
+};
+
+struct program {
+    struct network *net;
+    struct program_config config;
+    int n_steps, cap_steps;
+    struct step *step;
+    int n_values, cap_values;
+    struct value *value;
+    int logits;         /* value */
+    size_t arena_bytes; /* values */
+    size_t workspace_bytes;
+    size_t image_bytes; /* of the input buffer */
+};
+
+/* A parameter's place. */
+struct placement {
+    struct tensor_desc desc; /* layout ANY until the first plan that uses it chose one */
+    size_t offset;           /* bytes into the flat buffer, or into the statistics */
+};
+
+struct network {
+    struct device *dev;
+    struct stream *stream;
+    const struct graph *graph;
+    int n_programs;
+    struct program **program;
+    struct placement *place; /* per graph param */
+    int n_trained;
+    int *order; /* trained params in the order of the flat buffer */
+    size_t flat_bytes;
+    size_t stats_bytes;
+    char *weights, *gradients, *momentum; /* flat */
+    char *stats;
+    char *arena; /* values of the running program, then its workspace */
+    size_t arena_bytes;
+    char *images;
+    char *labels;
+    struct step_state *state;
+    struct loss_metrics *metrics;
+};
+
+/* Turns the graph into planned steps. Fills in net->place layouts that are still ANY. */
+MUST_CHECK enum status program_lower(struct program *p);
+
+/* Plans the optimizer's step; the flat buffer must have been laid out. */
+MUST_CHECK enum status program_lower_update(struct program *p);
+
+/* Gives every value an offset so that values alive at the same time do not overlap; sets
+ * arena_bytes. */
+MUST_CHECK enum status program_place(struct program *p);
+
+void program_free(struct program *p);
+
+#endif
