@@ -33,6 +33,69 @@ const char *op_str(enum op_kind kind)
     return name[kind];
 }
 
+const char *role_str(enum role role)
+{
+    static const char *const name[ROLE_COUNT] = {
+        [ROLE_X] = "X",
+        [ROLE_W] = "W",
+        [ROLE_B] = "B",
+        [ROLE_Y] = "Y",
+        [ROLE_Z] = "Z",
+        [ROLE_DX] = "DX",
+        [ROLE_DW] = "DW",
+        [ROLE_DB] = "DB",
+        [ROLE_DY] = "DY",
+        [ROLE_DY2] = "DY2",
+        [ROLE_DZ] = "DZ",
+        [ROLE_MEAN] = "MEAN",
+        [ROLE_INVSTD] = "INVSTD",
+        [ROLE_RMEAN] = "RMEAN",
+        [ROLE_RVAR] = "RVAR",
+        [ROLE_INDEX] = "INDEX",
+        [ROLE_LABEL] = "LABEL",
+        [ROLE_MOMENTUM] = "MOMENTUM",
+        [ROLE_STATE] = "STATE",
+        [ROLE_METRICS] = "METRICS",
+        [ROLE_WORKSPACE] = "WORKSPACE",
+    };
+    return name[role];
+}
+
+#define BIT(role) (1u << ROLE_##role)
+
+struct op_roles op_roles(enum op_kind kind)
+{
+    enum { BN_INPUTS = BIT(X) | BIT(GAMMA) | BIT(BETA) | BIT(Z) | BIT(RMEAN) | BIT(RVAR) };
+    /* reads, writes, optional */
+    static const struct op_roles roles[OP_KIND_COUNT] = {
+        [OP_CONV_FWD] = {BIT(X) | BIT(W) | BIT(B), BIT(Y), BIT(B)},
+        [OP_CONV_BWD_DATA] = {BIT(DY) | BIT(W), BIT(DX), 0},
+        [OP_CONV_BWD_WEIGHTS] = {BIT(X) | BIT(DY), BIT(DW) | BIT(DB), BIT(DB)},
+        [OP_BN_FWD_TRAIN] = {BN_INPUTS, BIT(Y) | BIT(MEAN) | BIT(INVSTD) | BIT(RMEAN) | BIT(RVAR),
+                             BIT(Z)},
+        [OP_BN_FWD_EVAL] = {BN_INPUTS, BIT(Y), BIT(Z)},
+        [OP_BN_BWD] = {BIT(DY) | BIT(DY2) | BIT(X) | BIT(Y) | BIT(GAMMA) | BIT(MEAN) | BIT(INVSTD),
+                       BIT(DX) | BIT(DZ) | BIT(DGAMMA) | BIT(DBETA), BIT(DY2) | BIT(Y) | BIT(DZ)},
+        [OP_RELU_FWD] = {BIT(X), BIT(Y), 0},
+        [OP_RELU_BWD] = {BIT(DY) | BIT(DY2) | BIT(Y), BIT(DX), BIT(DY2)},
+        [OP_ADD] = {BIT(X) | BIT(Z), BIT(Y), 0},
+        [OP_MAXPOOL_FWD] = {BIT(X), BIT(Y) | BIT(INDEX), BIT(INDEX)},
+        [OP_MAXPOOL_BWD] = {BIT(DY) | BIT(DY2) | BIT(INDEX), BIT(DX), BIT(DY2)},
+        [OP_AVGPOOL_FWD] = {BIT(X), BIT(Y), 0},
+        [OP_AVGPOOL_BWD] = {BIT(DY), BIT(DX), 0},
+        [OP_LINEAR_FWD] = {BIT(X) | BIT(W) | BIT(B), BIT(Y), BIT(B)},
+        [OP_LINEAR_BWD_DATA] = {BIT(DY) | BIT(W), BIT(DX), 0},
+        [OP_LINEAR_BWD_WEIGHTS] = {BIT(X) | BIT(DY), BIT(DW) | BIT(DB), BIT(DB)},
+        [OP_DROPOUT_FWD] = {BIT(X) | BIT(STATE), BIT(Y), 0},
+        [OP_DROPOUT_BWD] = {BIT(DY) | BIT(STATE), BIT(DX), 0},
+        [OP_SOFTMAX_XENT] = {BIT(X) | BIT(LABEL) | BIT(STATE), BIT(DX) | BIT(METRICS), BIT(DX)},
+        [OP_SGD] = {BIT(W) | BIT(DW) | BIT(MOMENTUM) | BIT(STATE), BIT(W) | BIT(MOMENTUM), 0},
+        [OP_NORMALIZE] = {BIT(X), BIT(Y), 0},
+        [OP_REORDER] = {BIT(X), BIT(Y), 0},
+    };
+    return roles[kind];
+}
+
 /* The tensor that has the shape of a role's group, whichever pass the operation is. */
 static const struct tensor_desc *first_of(const struct op_desc *d, enum role a, enum role b)
 {
@@ -89,16 +152,6 @@ static enum status check_conv(const struct op_desc *d)
                                op_str(d->kind), x->dim[2], x->dim[3], w->dim[2], w->dim[3]);
         REQUIRE(y->dim[2 + i] == room / a->stride[i] + 1);
     }
-    switch (d->kind) {
-    case OP_CONV_FWD:
-        REQUIRE(d->t[ROLE_X].ndim && d->t[ROLE_W].ndim && d->t[ROLE_Y].ndim);
-        break;
-    case OP_CONV_BWD_DATA:
-        REQUIRE(d->t[ROLE_DY].ndim && d->t[ROLE_W].ndim && d->t[ROLE_DX].ndim);
-        break;
-    default:
-        REQUIRE(d->t[ROLE_DY].ndim && d->t[ROLE_X].ndim && d->t[ROLE_DW].ndim);
-    }
     const struct tensor_desc *b = first_of(d, ROLE_B, ROLE_DB);
     REQUIRE(b->ndim == 0 || (b->ndim == 1 && b->dim[0] == y->dim[1]));
     return STATUS_OK;
@@ -118,22 +171,10 @@ static enum status check_bn(const struct op_desc *d)
     static const enum role like_x[] = {ROLE_Y, ROLE_Z, ROLE_DY, ROLE_DY2, ROLE_DX, ROLE_DZ};
     for (size_t i = 0; i < sizeof like_x / sizeof *like_x; i++)
         REQUIRE(d->t[like_x[i]].ndim == 0 || tensor_same_shape(&d->t[like_x[i]], x));
-    REQUIRE(d->t[ROLE_GAMMA].ndim == 1);
-    if (d->kind == OP_BN_BWD) {
-        REQUIRE(d->t[ROLE_DY].ndim && d->t[ROLE_DX].ndim);
-        REQUIRE(d->t[ROLE_MEAN].ndim && d->t[ROLE_INVSTD].ndim);
-        REQUIRE(d->t[ROLE_DGAMMA].ndim && d->t[ROLE_DBETA].ndim);
-        REQUIRE(!d->attr.bn.relu || d->t[ROLE_Y].ndim);
-        return STATUS_OK;
-    }
-    REQUIRE(d->t[ROLE_BETA].ndim && d->t[ROLE_RMEAN].ndim && d->t[ROLE_RVAR].ndim);
-    REQUIRE(d->t[ROLE_Y].ndim);
-    if (d->kind == OP_BN_FWD_TRAIN) {
-        REQUIRE(d->t[ROLE_MEAN].ndim && d->t[ROLE_INVSTD].ndim);
-        if (x->dim[0] * x->dim[2] * x->dim[3] == 1)
-            return bad(d, "needs more than one value per channel when training; use a larger "
-                          "batch or image");
-    }
+    REQUIRE(d->kind != OP_BN_BWD || !d->attr.bn.relu || d->t[ROLE_Y].ndim);
+    if (d->kind == OP_BN_FWD_TRAIN && x->dim[0] * x->dim[2] * x->dim[3] == 1)
+        return bad(d, "needs more than one value per channel when training; use a larger batch "
+                      "or image");
     return STATUS_OK;
 }
 
@@ -144,7 +185,7 @@ static enum status check_pool(const struct op_desc *d)
     bool max = d->kind == OP_MAXPOOL_FWD || d->kind == OP_MAXPOOL_BWD;
     REQUIRE(x->ndim == 4 && y->ndim == 4);
     REQUIRE(x->dim[0] == y->dim[0] && x->dim[1] == y->dim[1]);
-    REQUIRE(y->dim[2] >= 1 && y->dim[3] >= 1);
+    REQUIRE(d->t[ROLE_DY2].ndim == 0 || tensor_same_shape(&d->t[ROLE_DY2], y));
     if (!max)
         return STATUS_OK;
     const struct pool_attr *a = &d->attr.pool;
@@ -157,7 +198,6 @@ static enum status check_pool(const struct op_desc *d)
     }
     const struct tensor_desc *index = &d->t[ROLE_INDEX];
     REQUIRE(index->ndim == 0 || (index->type == DTYPE_U8 && tensor_same_shape(index, y)));
-    REQUIRE(d->kind == OP_MAXPOOL_FWD || index->ndim);
     return STATUS_OK;
 }
 
@@ -176,13 +216,9 @@ static enum status check_linear(const struct op_desc *d)
 static enum status check_elementwise(const struct op_desc *d)
 {
     const struct tensor_desc *like = first_of(d, ROLE_X, ROLE_DY);
-    REQUIRE(like->ndim >= 1);
     static const enum role roles[] = {ROLE_Y, ROLE_Z, ROLE_DY, ROLE_DY2, ROLE_DX};
     for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
         REQUIRE(d->t[roles[i]].ndim == 0 || tensor_same_shape(&d->t[roles[i]], like));
-    REQUIRE(d->t[ROLE_Y].ndim || d->t[ROLE_DX].ndim);
-    REQUIRE(d->kind != OP_ADD || (d->t[ROLE_X].ndim && d->t[ROLE_Z].ndim));
-    REQUIRE(d->kind != OP_RELU_BWD || (d->t[ROLE_DY].ndim && d->t[ROLE_Y].ndim));
     bool dropout = d->kind == OP_DROPOUT_FWD || d->kind == OP_DROPOUT_BWD;
     REQUIRE(!dropout || (d->attr.dropout.p >= 0 && d->attr.dropout.p < 1));
     return STATUS_OK;
@@ -205,10 +241,12 @@ static enum status check_sgd(const struct op_desc *d)
     const struct tensor_desc *w = &d->t[ROLE_W];
     REQUIRE(w->ndim == 1 && tensor_same_shape(&d->t[ROLE_DW], w));
     REQUIRE(tensor_same_shape(&d->t[ROLE_MOMENTUM], w));
-    REQUIRE(a->n_segments >= 1 && a->segment[0].begin == 0);
+    REQUIRE(a->n_segments >= 1 && a->segment && a->segment[0].begin == 0);
     REQUIRE(a->segment[a->n_segments - 1].end == w->dim[0]);
-    for (int i = 1; i < a->n_segments; i++)
-        REQUIRE(a->segment[i].begin == a->segment[i - 1].end);
+    for (int i = 0; i < a->n_segments; i++) {
+        REQUIRE(a->segment[i].begin <= a->segment[i].end);
+        REQUIRE(i == 0 || a->segment[i].begin == a->segment[i - 1].end);
+    }
     return STATUS_OK;
 }
 
@@ -222,17 +260,33 @@ static enum status check_normalize(const struct op_desc *d)
     return STATUS_OK;
 }
 
-enum status op_check(const struct op_desc *d)
+/* What holds for every kind: tensors that are present make sense, and none is missing. */
+static enum status check_tensors(const struct op_desc *d)
 {
+    const struct op_roles roles = op_roles(d->kind);
+    const unsigned shapeless = BIT(STATE) | BIT(METRICS);
+    const unsigned needed = (roles.reads | roles.writes) & ~roles.optional & ~shapeless;
     for (int r = 0; r < ROLE_COUNT; r++) {
         const struct tensor_desc *t = &d->t[r];
+        if (t->ndim == 0 && needed >> r & 1)
+            return status_fail(STATUS_INVALID, "%s: tensor %s is missing", op_str(d->kind),
+                               role_str(r));
         REQUIRE(t->ndim >= 0 && t->ndim <= TENSOR_MAX_DIMS);
+        REQUIRE((unsigned)t->type < DTYPE_COUNT && (unsigned)t->layout <= LAYOUT_OPAQUE);
         for (int i = 0; i < t->ndim; i++)
             REQUIRE(t->dim[i] >= 1);
         bool blocked = t->layout == LAYOUT_NCHW8C || t->layout == LAYOUT_NCHW16C;
         REQUIRE(t->ndim == 0 || t->ndim == 4 || (t->layout != LAYOUT_NHWC && !blocked));
         REQUIRE(t->ndim == 0 || !blocked || t->dim[1] % tensor_block(t) == 0);
     }
+    return STATUS_OK;
+}
+
+enum status op_check(const struct op_desc *d)
+{
+    if ((unsigned)d->kind >= OP_KIND_COUNT)
+        return status_fail(STATUS_INVALID, "there is no operation of kind %d", (int)d->kind);
+    TRY(check_tensors(d));
     switch (d->kind) {
     case OP_CONV_FWD:
     case OP_CONV_BWD_DATA:
@@ -258,7 +312,7 @@ enum status op_check(const struct op_desc *d)
     case OP_NORMALIZE:
         return check_normalize(d);
     case OP_REORDER:
-        REQUIRE(d->t[ROLE_X].ndim && tensor_same_shape(&d->t[ROLE_X], &d->t[ROLE_Y]));
+        REQUIRE(tensor_same_shape(&d->t[ROLE_X], &d->t[ROLE_Y]));
         return STATUS_OK;
     default:
         return check_elementwise(d);

@@ -42,7 +42,8 @@ enum op_kind {
      * DX or DZ, not both, may be the memory of DY or of DY2. */
     OP_BN_BWD,
 
-    /* Y = max(X, 0); Y may be the memory of X. */
+    /* Y = max(X, 0); Y may be the memory of X. A NaN stays a NaN, here and in batch norm, so that
+     * a run that diverges shows it; a library's ReLU within conv or linear may lose it. */
     OP_RELU_FWD,
     /* DX = (DY [+ DY2]) * (Y > 0); DX may be the memory of DY. */
     OP_RELU_BWD,
@@ -50,7 +51,8 @@ enum op_kind {
     OP_ADD,
 
     /* Y = max over a window; INDEX (u8, shape of Y) keeps kh*KW + kw of the first maximum in row
-     * order, as PyTorch takes it. Padding never wins. INDEX may be absent outside training. */
+     * order, as PyTorch takes it. A NaN wins; padding never does. INDEX may be absent outside
+     * training. */
     OP_MAXPOOL_FWD,
     /* DX from DY [+ DY2] and INDEX. Overwrites. */
     OP_MAXPOOL_BWD,
@@ -67,8 +69,9 @@ enum op_kind {
     OP_LINEAR_BWD_WEIGHTS,
 
     /* Y = X * keep/(1-p), keep drawn per element from
-     * rng_at(state.seed, RNG_DROPOUT, state.step, attr.dropout.layer << 40 | state.sample0 + n)
-     * (element f of row n is word f): the mask does not depend on how a batch is split.
+     * rng_at(state.seed, RNG_DROPOUT, state.step, attr.dropout.layer << 40 | state.sample0 + n):
+     * element f of row n is kept when the f-th rng_float() of its row is not below p. The mask
+     * does not depend on how a batch is split.
      * X is (N, F) or plain NCHW. Backward draws the same mask again. p = 0 copies. In place is
      * fine. */
     OP_DROPOUT_FWD,
@@ -213,7 +216,17 @@ struct op_desc {
     } attr;
 };
 
+/* Which tensors a kind touches, as sets of 1u << role. */
+struct op_roles {
+    unsigned reads;
+    unsigned writes;
+    unsigned optional; /* those that may be absent */
+};
+
+struct op_roles op_roles(enum op_kind kind);
+
 const char *op_str(enum op_kind kind);
+const char *role_str(enum role role); /* "X", "DW" ...; batch norm's GAMMA is "W" */
 
 /* Multiply-adds counted as two; 0 for kinds that are not convolution or linear. */
 double op_flops(const struct op_desc *desc);
