@@ -1,0 +1,91 @@
+# Completion of ampscale's command line for bash.
+#
+# Everything is asked of the program itself, so that nothing here can fall behind it: commands and
+# flags come from --help, the values of a flag from the word that stands for its value there
+# (FILE, DIR, RUN, or the choices themselves, as in step|cosine), architectures from
+# `ampscale info --list`.
+
+# The commands of a family, as its help lists them: indented words before two spaces. None when the
+# usage line has no <command>.
+_ampscale_commands() {
+    "$@" --help 2>/dev/null | sed -nE '1{/<command>/!q}; s/^  ([a-z][a-z0-9-]*)  +[^ ].*/\1/p'
+}
+
+# The flags of a command, each with what stands for its value, if it takes one:
+# "-b N", "--batch-size N", "--evaluate".
+_ampscale_flags() {
+    "$@" --help 2>/dev/null | awk '
+        !/^  -[^-]|^      --/ { next }
+        {
+            sub(/^ +/, "")
+            sub(/  .*/, "")
+            n = split($0, flag, ", ")
+            value = flag[n] ~ /[= ]/ ? flag[n] : ""
+            sub(/^[^= ]*[= ]/, "", value)
+            for (i = 1; i <= n; i++) {
+                sub(/[= ].*/, "", flag[i])
+                print flag[i], value
+            }
+        }'
+}
+
+# The names that `info --list` gives, one a line.
+_ampscale_architectures() {
+    "${program[@]}" info --list 2>/dev/null | awk '$1 ~ /^[a-z][a-z0-9_]*[0-9a-z]$/ { print $1 }'
+}
+
+# Fills COMPREPLY with the values of a flag whose value the help calls $1.
+_ampscale_value() {
+    local word=$2 kind kinds choices=()
+    IFS='|' read -ra kinds <<<"$1"
+    for kind in "${kinds[@]}"; do
+        case $kind in
+        ARCH) mapfile -t -O "${#choices[@]}" choices < <(_ampscale_architectures) ;;
+        FILE) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
+        DIR | RUN) mapfile -t COMPREPLY < <(compgen -d -- "$word") ;;
+        [a-z]*) choices+=("$kind") ;;
+        esac
+    done
+    ((${#COMPREPLY[@]} == 0)) || compopt -o filenames 2>/dev/null
+    mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -W "${choices[*]}" -- "$word")
+}
+
+_ampscale() {
+    local program=("${COMP_WORDS[0]}") word=${COMP_WORDS[COMP_CWORD]} flag='' i commands kind
+    COMPREPLY=()
+
+    # bash cuts --flag=value into three words.
+    if [[ $word == '=' ]]; then
+        word=
+        flag=${COMP_WORDS[COMP_CWORD - 1]}
+    elif [[ ${COMP_WORDS[COMP_CWORD - 1]} == '=' ]]; then
+        flag=${COMP_WORDS[COMP_CWORD - 2]}
+    else
+        flag=${COMP_WORDS[COMP_CWORD - 1]}
+    fi
+
+    local command=("${program[@]}")
+    commands=$(_ampscale_commands "${command[@]}")
+    for ((i = 1; i < COMP_CWORD; i++)); do
+        [[ $'\n'$commands$'\n' == *$'\n'"${COMP_WORDS[i]}"$'\n'* ]] || break
+        command+=("${COMP_WORDS[i]}")
+        commands=$(_ampscale_commands "${command[@]}")
+    done
+
+    if [[ $flag == -* ]]; then
+        kind=$(_ampscale_flags "${command[@]}" | awk -v flag="$flag" '$1 == flag { print $2 }')
+        if [[ -n $kind ]]; then
+            _ampscale_value "$kind" "$word"
+            return
+        fi
+    fi
+    if [[ $word == -* ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$(_ampscale_flags "${command[@]}" | cut -d' ' -f1)" -- "$word")
+    elif [[ -n $commands ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$word")
+    else
+        _ampscale_value DIR "$word"
+    fi
+}
+
+complete -F _ampscale ampscale

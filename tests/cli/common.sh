@@ -1,0 +1,75 @@
+# shellcheck shell=bash
+# What the command-line tests share. Sourced with the test's own arguments: binary, source tree,
+# build tree. Checks go on after a failure; the test ends with `finish`.
+set -uo pipefail
+
+program=$1
+source_dir=$2
+build_dir=$3
+export program source_dir build_dir
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+failures=0
+
+# fail TEXT: counts and reports one failed check.
+fail() {
+    printf 'FAILED: %s\n' "$*"
+    failures=$((failures + 1))
+}
+
+# finish: the test's exit code.
+finish() {
+    ((failures == 0)) || exit 1
+    exit 0
+}
+
+# run ARGS...: the program; fills `code`, and $scratch/out and $scratch/err.
+run() {
+    code=0
+    "$program" "$@" >"$scratch/out" 2>"$scratch/err" </dev/null || code=$?
+}
+
+# expect CODE ARGS...: runs the program and checks its exit code.
+expect() {
+    local want=$1
+    shift
+    run "$@"
+    ((code == want)) || fail "'ampscale $*' exited with $code, not $want: $(head -c 300 "$scratch/err")"
+}
+
+# expect_error CODE TEXT ARGS...: that exit code, nothing on stdout, and one line on stderr that
+# contains TEXT.
+expect_error() {
+    local want=$1 text=$2
+    shift 2
+    expect "$want" "$@"
+    [[ ! -s $scratch/out ]] || fail "'ampscale $*' wrote to stdout: $(head -c 300 "$scratch/out")"
+    [[ $(wc -l <"$scratch/err") == 1 ]] || fail "'ampscale $*' wrote $(wc -l <"$scratch/err") lines to stderr, not 1: $(cat "$scratch/err")"
+    grep -qF -- "$text" "$scratch/err" || fail "'ampscale $*' does not say '$text': $(cat "$scratch/err")"
+}
+
+# sub_commands COMMAND...: the commands listed by the help of `ampscale COMMAND...`, one a line;
+# none when it is not a family of commands.
+sub_commands() {
+    "$program" "$@" --help | sed -nE '1{/<command>/!q}; s/^  ([a-z][a-z0-9-]*)  +[^ ].*/\1/p'
+}
+
+# all_commands: every command that can be run, one a line: "train", "data synth" ...
+all_commands() {
+    local name sub
+    for name in $(sub_commands); do
+        if [[ -n $(sub_commands "$name") ]]; then
+            for sub in $(sub_commands "$name"); do
+                echo "$name $sub"
+            done
+        else
+            echo "$name"
+        fi
+    done
+}
+
+# help_flags COMMAND...: the flags in its help, one a line, --help left out (every command has it).
+help_flags() {
+    "$program" "$@" --help | sed -nE '/^  -[^-]|^      --/{s/^ +//; s/  .*//; s/, /\n/g; p}' |
+        sed -E 's/[= ].*//' | grep -vxE -e '-h|--help|-\?' | sort
+}

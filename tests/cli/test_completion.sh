@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Completion offers the commands, each command's flags, and the values of flags.
+. "$(dirname "$0")/common.sh" "$@"
+. "$source_dir/completions/ampscale.bash"
+
+# complete_words WORD...: what is offered for the last of the words after the program's name, one a
+# line, sorted.
+complete_words() {
+    COMP_WORDS=("$program" "$@")
+    COMP_CWORD=$#
+    _ampscale
+    ((${#COMPREPLY[@]} == 0)) || printf '%s\n' "${COMPREPLY[@]}" | sort
+}
+
+# offers WANT WORD...: exactly that is offered.
+offers() {
+    local want=$1 got
+    shift
+    got=$(complete_words "$@")
+    [[ $got == "$want" ]] || fail "completing 'ampscale $*' offers '${got//$'\n'/ }', not '${want//$'\n'/ }'"
+}
+
+commands=$(all_commands)
+[[ -n $commands ]] || fail "'ampscale --help' lists no command"
+offers "$(sub_commands | sort)" ""
+offers "train" tr
+while read -ra command; do
+    flags=$(help_flags "${command[@]}" | grep -e '^--')
+    offers "$(printf '%s\n--help' "$flags" | sort)" "${command[@]}" --
+done <<<"$commands"
+
+networks=$(complete_words train -a resnet)
+[[ $networks == *resnet18* && $networks == *resnet50* ]] || fail "train -a offers '$networks'"
+offers "$networks" train --arch = resnet
+mkdir -p "$scratch/some/run"
+cd "$scratch" && offers "some" train so
+cd "$scratch" && offers "some/run" train --out some/
+finish

@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# An installation has everything in its place, and works from there.
+. "$(dirname "$0")/common.sh" "$@"
+
+prefix=$scratch/prefix
+cmake --install "$build_dir" --prefix "$prefix" >"$scratch/log" 2>&1 || fail "cmake --install: $(tail -n 5 "$scratch/log")"
+for file in bin/ampscale share/man/man1/ampscale.1 share/bash-completion/completions/ampscale; do
+    [[ -s $prefix/$file ]] || fail "'$file' was not installed"
+done
+bash -n "$prefix/share/bash-completion/completions/ampscale" || fail "bash does not accept the completion"
+program=$prefix/bin/ampscale
+cd / && expect 0 --version
+finish

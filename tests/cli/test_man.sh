@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# The manual is clean to the tools that show it.
+. "$(dirname "$0")/common.sh" "$@"
+
+page=$source_dir/docs/man/ampscale.1
+if command -v mandoc >/dev/null; then
+    mandoc -T lint -W warning "$page" || fail "mandoc has complaints"
+elif command -v man >/dev/null && command -v groff >/dev/null; then
+    [[ -z $(man --warnings -l "$page" 2>&1 >/dev/null) ]] || fail "man has complaints: $(man --warnings -l "$page" 2>&1 >/dev/null)"
+else
+    echo "neither mandoc nor man with groff is installed"
+    exit 77
+fi
+finish

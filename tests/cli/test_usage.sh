@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Help, version, and what is said of a command line that makes no sense.
+. "$(dirname "$0")/common.sh" "$@"
+
+expect 2
+[[ -s $scratch/err && ! -s $scratch/out ]] || fail "no arguments: the usage belongs on stderr"
+for word in --help -h help; do
+    expect 0 "$word"
+    grep -q '^usage: ampscale <command>' "$scratch/out" || fail "'ampscale $word' shows no usage"
+done
+expect 0 --version
+grep -qxE 'ampscale [0-9]+\.[0-9]+\.[0-9]+.*' "$scratch/out" || fail "--version says '$(cat "$scratch/out")'"
+expect_error 2 "'nonesuch'" nonesuch
+expect_error 2 "'--nonesuch'" --nonesuch
+
+commands=$(all_commands)
+[[ -n $commands ]] || fail "'ampscale --help' lists no command"
+while read -ra command; do
+    expect 0 "${command[@]}" --help
+    grep -q "^Usage: ampscale ${command[*]}" "$scratch/out" || fail "'${command[*]} --help' shows no usage"
+    [[ ! -s $scratch/err ]] || fail "'${command[*]} --help' writes to stderr"
+    expect_error 2 "'--nonesuch'" "${command[@]}" --nonesuch
+    expect_error 2 "'-Z'" "${command[@]}" -Z
+done <<<"$commands"
+finish
