@@ -1,0 +1,62 @@
+/* Folders for tests. */
+#include "scratch.h"
+
+#include "base/file.h"
+
+#include <ftw.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+void scratch_make(char dir[SCRATCH_MAX])
+{
+    snprintf(dir, SCRATCH_MAX, "/tmp/ampscale-test-XXXXXX");
+    assert_non_null(mkdtemp(dir));
+}
+
+static int remove_one(const char *path, const struct stat *s, int type, struct FTW *f)
+{
+    (void)s;
+    (void)type;
+    (void)f;
+    return remove(path);
+}
+
+void scratch_remove(const char *dir)
+{
+    assert_int_equal(nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
+}
+
+static void put(const char *dir, const char *file, const char *mode, const void *bytes, size_t size)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", dir, file);
+    FILE *out = fopen(path, mode);
+    assert_non_null(out);
+    assert_int_equal(fwrite(bytes, 1, size, out), size);
+    assert_int_equal(fclose(out), 0);
+}
+
+void scratch_write(const char *dir, const char *file, const void *bytes, size_t size)
+{
+    put(dir, file, "wb", bytes, size);
+}
+
+void scratch_append(const char *dir, const char *file, const void *bytes, size_t size)
+{
+    put(dir, file, "ab", bytes, size);
+}
+
+char *scratch_read(const char *dir, const char *file, size_t *size)
+{
+    char path[4096], *bytes;
+    snprintf(path, sizeof path, "%s/%s", dir, file);
+    if (file_read(path, (size_t)1 << 30, &bytes, size) != STATUS_OK)
+        fail_msg("%s", status_message());
+    return bytes;
+}

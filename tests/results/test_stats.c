@@ -1,0 +1,154 @@
+/* Statistics against values written out, most of them computed with NumPy, and what run.json may
+ * say of the environment. */
+#include "results/environment.h"
+#include "results/stats.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void assert_close(double got, double want)
+{
+    if (!(fabs(got - want) <= 1e-12 * fmax(1, fabs(want))))
+        fail_msg("%.17g instead of %.17g", got, want);
+}
+
+static void test_known_sample(void **state)
+{
+    (void)state;
+    const double x[] = {12.5, 3.25, 8, 1, 40, 7.75, 9.5, 8, 6, 100};
+    struct stats s;
+    assert_int_equal(stats_of(x, 10, &s), STATUS_OK);
+    assert_int_equal(s.n, 10);
+    assert_close(s.min, 1);
+    assert_close(s.p5, 2.0125);
+    assert_close(s.p25, 6.4375);
+    assert_close(s.median, 8);
+    assert_close(s.p75, 11.75);
+    assert_close(s.p95, 73);
+    assert_close(s.max, 100);
+    assert_close(s.mean, 19.6);
+    assert_close(s.stddev, 30.259112493410793);
+    assert_close(s.mad, 3.25);
+    assert_close(s.spread, (73 - 2.0125) / 8);
+    assert_close(x[0], 12.5); /* untouched */
+}
+
+static void test_small_samples(void **state)
+{
+    (void)state;
+    const double one = -4, two[] = {3, 1};
+    struct stats s;
+    assert_int_equal(stats_of(&one, 1, &s), STATUS_OK);
+    assert_true(s.min == -4 && s.median == -4 && s.p95 == -4 && s.stddev == 0 && s.mad == 0);
+    assert_int_equal(stats_of(two, 2, &s), STATUS_OK);
+    assert_close(s.median, 2);
+    assert_close(s.p95, 2.9);
+    assert_close(s.stddev, sqrt(2));
+    const double zeros[] = {0, 0, 0};
+    assert_int_equal(stats_of(zeros, 3, &s), STATUS_OK);
+    assert_true(s.spread == 0);
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    const double x[] = {1, NAN}, y[] = {INFINITY}, z[] = {1, 2};
+    struct stats s;
+    double low, high;
+    assert_int_equal(stats_of(x, 0, &s), STATUS_INVALID);
+    assert_int_equal(stats_of(x, 2, &s), STATUS_INVALID);
+    assert_int_equal(stats_of(y, 1, &s), STATUS_INVALID);
+    assert_int_equal(stats_median_interval(z, 2, 1, 10, 0, &low, &high), STATUS_INVALID);
+    assert_int_equal(stats_median_interval(z, 2, 0.9, 0, 0, &low, &high), STATUS_INVALID);
+    assert_int_equal(stats_median_interval(z, 0, 0.9, 10, 0, &low, &high), STATUS_INVALID);
+}
+
+static void test_quantile(void **state)
+{
+    (void)state;
+    const double x[] = {1, 2, 4, 8};
+    assert_close(stats_quantile(x, 4, 0), 1);
+    assert_close(stats_quantile(x, 4, 1), 8);
+    assert_close(stats_quantile(x, 4, 0.5), 3);
+    assert_close(stats_quantile(x, 4, 0.1), 1.3);
+    assert_close(stats_quantile(x, 4, 1.0 / 3), 2);
+}
+
+/* The bootstrap distribution of the median of 1..9 (n odd) is known: P(median* <= k) is the
+ * probability that at least 5 of 9 draws are <= k, a binomial tail. P(<= 2) = 0.0304 and
+ * P(<= 3) = 0.1448, so the 5 % quantile is 3, and by symmetry the 95 % quantile is 7. */
+static void test_median_interval(void **state)
+{
+    (void)state;
+    const double x[] = {9, 1, 8, 2, 7, 3, 6, 4, 5};
+    double low, high, low2, high2;
+    assert_int_equal(stats_median_interval(x, 9, 0.9, 4000, 1, &low, &high), STATUS_OK);
+    assert_close(low, 3);
+    assert_close(high, 7);
+    assert_int_equal(stats_median_interval(x, 9, 0.9, 4000, 1, &low2, &high2), STATUS_OK);
+    assert_true(low == low2 && high == high2);
+
+    const double even[] = {1, 3};
+    assert_int_equal(stats_median_interval(even, 2, 0.2, 2000, 2, &low, &high), STATUS_OK);
+    assert_close(low, 2); /* {1,1}, {1,3}, {3,1}, {3,3}: half of the medians are 2 */
+    assert_close(high, 2);
+    const double one = 7;
+    assert_int_equal(stats_median_interval(&one, 1, 0.95, 100, 3, &low, &high), STATUS_OK);
+    assert_true(low == 7 && high == 7);
+}
+
+static void test_warmup(void **state)
+{
+    (void)state;
+    assert_int_equal(stats_warmup(100, 10), 10);
+    assert_int_equal(stats_warmup(10, 10), 5);
+    assert_int_equal(stats_warmup(1, 10), 0);
+    assert_int_equal(stats_warmup(0, 10), 0);
+}
+
+static void test_environment_is_an_allow_list(void **state)
+{
+    (void)state;
+    assert_true(environment_allowed("OMP_NUM_THREADS"));
+    assert_true(environment_allowed("DNNL_VERBOSE"));
+    assert_true(environment_allowed("SLURM_JOB_ID"));
+    assert_false(environment_allowed("SLURM_JOB_ACCOUNT"));
+    assert_false(environment_allowed("HOME"));
+    assert_false(environment_allowed("AWS_SECRET_ACCESS_KEY"));
+    assert_false(environment_allowed("OMP"));
+
+    assert_int_equal(setenv("OMP_TEST_VALUE", "tab\there", 1), 0);
+    assert_int_equal(setenv("SOME_TOKEN", "secret-4711", 1), 0);
+    json_t *host;
+    assert_int_equal(environment_describe(&host), STATUS_OK);
+    char *text = json_dumps(host, 0);
+    assert_null(strstr(text, "secret-4711"));
+    const json_t *variables = json_object_get(host, "environment");
+    assert_string_equal(json_string_value(json_object_get(variables, "OMP_TEST_VALUE")),
+                        "tab?here");
+    const json_t *cpu = json_object_get(host, "cpu");
+    assert_true(json_integer_value(json_object_get(cpu, "usable")) >= 1);
+    assert_true(json_integer_value(json_object_get(host, "memory_bytes")) > 1 << 20);
+    free(text);
+    json_decref(host);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_known_sample),
+        cmocka_unit_test(test_small_samples),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_quantile),
+        cmocka_unit_test(test_median_interval),
+        cmocka_unit_test(test_warmup),
+        cmocka_unit_test(test_environment_is_an_allow_list),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
