@@ -61,6 +61,10 @@ static void cpu_describe(struct device *dev, char *out, size_t size)
 #define ANY_LAYOUT (~0u)
 #define F32        (1u << DTYPE_F32)
 
+/* Those whose order the own kernels know. */
+#define KNOWN_LAYOUT                                                                               \
+    (1u << LAYOUT_PLAIN | 1u << LAYOUT_NHWC | 1u << LAYOUT_NCHW8C | 1u << LAYOUT_NCHW16C)
+
 static const struct op_record records[] = {
     {OP_CONV_FWD, F32, ANY_LAYOUT, onednn_plan_conv},
     {OP_CONV_BWD_DATA, F32, ANY_LAYOUT, onednn_plan_conv},
@@ -69,6 +73,9 @@ static const struct op_record records[] = {
     {OP_LINEAR_BWD_DATA, F32, ANY_LAYOUT, onednn_plan_linear},
     {OP_LINEAR_BWD_WEIGHTS, F32, ANY_LAYOUT, onednn_plan_linear},
     {OP_REORDER, F32, ANY_LAYOUT, onednn_plan_reorder},
+    {OP_BN_FWD_TRAIN, F32, KNOWN_LAYOUT, cpu_plan_bn_fwd},
+    {OP_BN_FWD_EVAL, F32, KNOWN_LAYOUT, cpu_plan_bn_fwd},
+    {OP_BN_BWD, F32, KNOWN_LAYOUT, cpu_plan_bn_bwd},
 };
 
 const struct backend backend_cpu = {

@@ -1,4 +1,4 @@
-/* What the files of the CPU backend share: the device, and how plans are made. */
+/* What the files of the CPU backend share: the device, and how plans of own kernels are made. */
 #ifndef KERNELS_CPU_INTERNAL_H
 #define KERNELS_CPU_INTERNAL_H
 
@@ -21,6 +21,30 @@ static inline struct cpu_device *cpu_device_of(struct device *dev)
 {
     return (struct cpu_device *)dev;
 }
+
+/* Makes a plan of `size` bytes, zero after its struct op_plan, around a copy of `desc`, in which
+ * every tensor has been taken. Freed with free(), so it may not own anything else. */
+MUST_CHECK enum status cpu_plan_new(struct device *dev, const struct op_desc *desc, size_t size,
+                                    enum status (*execute)(struct op_plan *plan,
+                                                           void *const arg[ROLE_COUNT],
+                                                           struct stream *s),
+                                    struct op_plan **plan);
+
+/* Takes a tensor of `desc` as one that the kernel handles: gives it `layout` where it is ANY and
+ * fills in its bytes. STATUS_UNSUPPORTED where it has another type or layout; an absent tensor is
+ * fine. */
+MUST_CHECK enum status cpu_take(struct op_desc *desc, enum role role, enum dtype type,
+                                enum layout layout);
+
+/* The workspace of a plan is laid out in pieces of whole cache lines. */
+static inline size_t cpu_align(size_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
+/* Plan functions for the backend's records (see struct op_record). */
+enum status cpu_plan_bn_fwd(struct device *dev, const struct op_desc *desc, struct op_plan **plan);
+enum status cpu_plan_bn_bwd(struct device *dev, const struct op_desc *desc, struct op_plan **plan);
 
 #ifdef __cplusplus
 }

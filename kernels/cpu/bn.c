@@ -1,0 +1,356 @@
+/* Batch norm: forward in training and evaluation, and backward.
+ *
+ * All three have one course: sums over a panel's images, coefficients from the sums, a pass that
+ * writes. Sums are taken in float over short runs and in double from there on, image by image, and
+ * added up over the images in order.
+ *
+ * Forward takes the sums of (x - shift) and of its square in one pass. With a shift that is the
+ * mean of m of the channel's n values, n * (mean - shift)^2 <= (n / m) * sum((x - mean)^2), so that
+ * correcting the sum of squares loses at most a factor n / m and in practice nothing, whatever the
+ * channel's mean is. */
+#include "kernels/cpu/bn_shape.h"
+#include "kernels/cpu/internal.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Values of a channel from whose mean its sums are taken. */
+enum { SHIFT_PIXELS = 1024 };
+
+struct bn_plan {
+    struct op_plan base;
+    const struct bn_kernels *kernels;
+    const struct bn_steps *steps;
+    struct bn_shape shape;
+    bool panel_per_thread; /* else every step is shared by all threads, one step after another */
+};
+
+/* One execution: the plan, its tensors, and its workspace cut up. */
+struct bn_run {
+    const struct bn_plan *plan;
+    void *const *arg;
+    double *sum[2]; /* (images, channels) */
+    float *shift;   /* (channels), as those below */
+    float *mean, *scale, *bias, *slope;
+};
+
+/* What a kind does in its course; `shift` and `sums` may be NULL. */
+struct bn_steps {
+    void (*shift)(const struct bn_run *r, int64_t panel);
+    void (*sums)(const struct bn_run *r, int64_t panel, int64_t image);
+    void (*finish)(const struct bn_run *r, int64_t panel);
+    void (*write)(const struct bn_run *r, int64_t panel, int64_t image);
+};
+
+/* The mean of the first image's first pixels. */
+static void forward_shift(const struct bn_run *r, int64_t panel)
+{
+    const struct bn_shape *s = &r->plan->shape;
+    const float *x = r->arg[ROLE_X];
+    static const float zero[LINE];
+    int64_t pixels = s->spatial < SHIFT_PIXELS ? s->spatial : SHIFT_PIXELS;
+    double sum[PANEL_LANES] = {0}, squares[PANEL_LANES] = {0};
+    for (struct bn_cursor c = bn_cursor_at(s, panel, 0, pixels); bn_cursor_next(&c);)
+        r->plan->kernels->moments(c.patch, x + c.offset, zero, sum + c.lane, squares + c.lane);
+    bn_panel_fold(s, panel, sum, r->sum[0]);
+    int64_t first, end;
+    bn_panel_channels(s, panel, &first, &end);
+    for (int64_t c = first; c < end; c++)
+        r->shift[c] = (float)(r->sum[0][c] / (double)pixels);
+}
+
+static void forward_sums(const struct bn_run *r, int64_t panel, int64_t image)
+{
+    const struct bn_shape *s = &r->plan->shape;
+    const float *x = r->arg[ROLE_X];
+    float shift[PANEL_LANES];
+    double s1[PANEL_LANES] = {0}, s2[PANEL_LANES] = {0};
+    bn_panel_spread(s, panel, r->shift, shift);
+    for (struct bn_cursor c = bn_cursor_at(s, panel, image, s->spatial); bn_cursor_next(&c);)
+        r->plan->kernels->moments(c.patch, x + c.offset, shift + c.lane, s1 + c.lane, s2 + c.lane);
+    bn_panel_fold(s, panel, s1, r->sum[0] + image * s->channels);
+    bn_panel_fold(s, panel, s2, r->sum[1] + image * s->channels);
+}
+
+static double sum_over_images(const struct bn_run *r, int which, int64_t channel)
+{
+    const struct bn_shape *s = &r->plan->shape;
+    double sum = 0;
+    for (int64_t n = 0; n < s->images; n++)
+        sum += r->sum[which][n * s->channels + channel];
+    return sum;
+}
+
+/* Coefficients of y = (x - mean) * invstd * gamma + beta. The float that is subtracted is not quite
+ * the mean; the bias takes up the difference. */
+static void set_affine(const struct bn_run *r, int64_t c, double mean, double invstd)
+{
+    double scale = ((const float *)r->arg[ROLE_GAMMA])[c] * invstd;
+    double beta = ((const float *)r->arg[ROLE_BETA])[c];
+    r->mean[c] = (float)mean;
+    r->scale[c] = (float)scale;
+    r->bias[c] = (float)(beta - (mean - (double)r->mean[c]) * scale);
+}
+
+static void forward_finish(const struct bn_run *r, int64_t panel)
+{
+    const struct bn_shape *s = &r->plan->shape;
+    const struct bn_attr *attr = &r->plan->base.desc.attr.bn;
+    float *mean_out = r->arg[ROLE_MEAN], *invstd_out = r->arg[ROLE_INVSTD];
+    float *running_mean = r->arg[ROLE_RMEAN], *running_var = r->arg[ROLE_RVAR];
+    double n = (double)(s->images * s->spatial), m = attr->momentum;
+    int64_t first, end;
+    bn_panel_channels(s, panel, &first, &end);
+    for (int64_t c = first; c < end; c++) {
+        double s1 = sum_over_images(r, 0, c), s2 = sum_over_images(r, 1, c);
+        double mean = r->shift[c] + s1 / n;
+        double squares = s2 - s1 * s1 / n;
+        squares = squares < 0 ? 0 : squares; /* and NaN stays NaN */
+        double invstd = 1.0 / sqrt(squares / n + (double)attr->eps);
+        mean_out[c] = (float)mean;
+        invstd_out[c] = (float)invstd;
+        running_mean[c] = (float)((1.0 - m) * running_mean[c] + m * mean);
+        running_var[c] = (float)((1.0 - m) * running_var[c] + m * squares / (n - 1.0));
+        set_affine(r, c, mean, invstd);
+    }
+}
+
+static void eval_finish(const struct bn_run *r, int64_t panel)
+{
+    const float *mean = r->arg[ROLE_RMEAN], *var = r->arg[ROLE_RVAR];
+    double eps = r->plan->base.desc.attr.bn.eps;
+    int64_t first, end;
+    bn_panel_channels(&r->plan->shape, panel, &first, &end);
+    for (int64_t c = first; c < end; c++)
+        set_affine(r, c, mean[c], 1.0 / sqrt(var[c] + eps));
+}
+
+static void forward_write(const struct bn_run *r, int64_t panel, int64_t image)
+{
+    const struct bn_shape *s = &r->plan->shape;
+    const float *x = r->arg[ROLE_X];
+    const float *z = r->plan->base.desc.t[ROLE_Z].ndim ? r->arg[ROLE_Z] : NULL;
+    float *y = r->arg[ROLE_Y];
+    bool relu = r->plan->base.desc.attr.bn.relu;
+    float mean[PANEL_LANES], scale[PANEL_LANES], bias[PANEL_LANES];
+    bn_panel_spread(s, panel, r->mean, mean);
+    bn_panel_spread(s, panel, r->scale, scale);
+    bn_panel_spread(s, panel, r->bias, bias);
+    for (struct bn_cursor c = bn_cursor_at(s, panel, image, s->spatial); bn_cursor_next(&c);) {
+        struct bn_affine k = {mean + c.lane, scale + c.lane, bias + c.lane};
+        r->plan->kernels->apply(c.patch, x + c.offset, z ? z + c.offset : NULL, y + c.offset, k,
+                                relu);
+    }
+}
+
+static const struct bn_steps train_steps = {
+    .shift = forward_shift,
+    .sums = forward_sums,
+    .finish = forward_finish,
+    .write = forward_write,
+};
+
+static const struct bn_steps eval_steps = {
+    .finish = eval_finish,
+    .write = forward_write,
+};
+
+static struct bn_grad grad_at(const struct bn_run *r, int64_t offset)
+{
+    const struct op_desc *d = &r->plan->base.desc;
+    const float *dy = r->arg[ROLE_DY], *dy2 = r->arg[ROLE_DY2], *y = r->arg[ROLE_Y];
+    return (struct bn_grad){
+        .dy = dy + offset,
+        .dy2 = d->t[ROLE_DY2].ndim ? dy2 + offset : NULL,
+        .y = d->attr.bn.relu ? y + offset : NULL,
+    };
+}
+
+static void backward_sums(const struct bn_run *r, int64_t panel, int64_t image)
+{
+    const struct bn_shape *s = &r->plan->shape;
+    const float *x = r->arg[ROLE_X];
+    float *dz = r->plan->base.desc.t[ROLE_DZ].ndim ? r->arg[ROLE_DZ] : NULL;
+    float mean[PANEL_LANES];
+    double sd[PANEL_LANES] = {0}, sdx[PANEL_LANES] = {0};
+    bn_panel_spread(s, panel, r->arg[ROLE_MEAN], mean);
+    for (struct bn_cursor c = bn_cursor_at(s, panel, image, s->spatial); bn_cursor_next(&c);)
+        r->plan->kernels->grad_sums(c.patch, grad_at(r, c.offset), x + c.offset,
+                                    dz ? dz + c.offset : NULL, mean + c.lane, sd + c.lane,
+                                    sdx + c.lane);
+    bn_panel_fold(s, panel, sd, r->sum[0] + image * s->channels);
+    bn_panel_fold(s, panel, sdx, r->sum[1] + image * s->channels);
+}
+
+/* With xhat = (x - mean) * invstd and a = gamma * invstd,
+ *   dx = a * (d - sum(d) / n - xhat * dgamma / n) = a * d + (x - mean) * slope + bias. */
+static void backward_finish(const struct bn_run *r, int64_t panel)
+{
+    const struct bn_shape *s = &r->plan->shape;
+    const float *gamma = r->arg[ROLE_GAMMA];
+    const float *mean = r->arg[ROLE_MEAN], *invstd = r->arg[ROLE_INVSTD];
+    float *dgamma = r->arg[ROLE_DGAMMA], *dbeta = r->arg[ROLE_DBETA];
+    double n = (double)(s->images * s->spatial);
+    int64_t first, end;
+    bn_panel_channels(s, panel, &first, &end);
+    for (int64_t c = first; c < end; c++) {
+        double sd = sum_over_images(r, 0, c);
+        double sdxhat = sum_over_images(r, 1, c) * invstd[c];
+        double scale = (double)gamma[c] * invstd[c];
+        dbeta[c] = (float)sd;
+        dgamma[c] = (float)sdxhat;
+        r->mean[c] = mean[c];
+        r->scale[c] = (float)scale;
+        r->slope[c] = (float)(-scale * invstd[c] * sdxhat / n);
+        r->bias[c] = (float)(-scale * sd / n);
+    }
+}
+
+static void backward_write(const struct bn_run *r, int64_t panel, int64_t image)
+{
+    const struct bn_shape *s = &r->plan->shape;
+    const float *x = r->arg[ROLE_X];
+    /* The first pass has left d where the residual's gradient is wanted. */
+    const float *d = r->plan->base.desc.t[ROLE_DZ].ndim ? r->arg[ROLE_DZ] : NULL;
+    float *dx = r->arg[ROLE_DX];
+    float mean[PANEL_LANES], scale[PANEL_LANES], slope[PANEL_LANES], bias[PANEL_LANES];
+    bn_panel_spread(s, panel, r->mean, mean);
+    bn_panel_spread(s, panel, r->scale, scale);
+    bn_panel_spread(s, panel, r->slope, slope);
+    bn_panel_spread(s, panel, r->bias, bias);
+    for (struct bn_cursor c = bn_cursor_at(s, panel, image, s->spatial); bn_cursor_next(&c);) {
+        struct bn_grad g = d ? (struct bn_grad){.dy = d + c.offset} : grad_at(r, c.offset);
+        struct bn_affine_grad k = {mean + c.lane, scale + c.lane, slope + c.lane, bias + c.lane};
+        r->plan->kernels->grad_apply(c.patch, g, x + c.offset, dx + c.offset, k);
+    }
+}
+
+static const struct bn_steps backward_steps = {
+    .sums = backward_sums,
+    .finish = backward_finish,
+    .write = backward_write,
+};
+
+static void run_panel(const struct bn_run *r, int64_t panel)
+{
+    const struct bn_steps *steps = r->plan->steps;
+    int64_t images = r->plan->shape.images;
+    if (steps->shift)
+        steps->shift(r, panel);
+    for (int64_t n = 0; steps->sums && n < images; n++)
+        steps->sums(r, panel, n);
+    steps->finish(r, panel);
+    /* The images summed last are the ones still in the cache. */
+    for (int64_t n = images - 1; n >= 0; n--)
+        steps->write(r, panel, n);
+}
+
+/* Called by every thread of a team: each loop ends in a barrier. */
+static void run_shared(const struct bn_run *r)
+{
+    const struct bn_steps *steps = r->plan->steps;
+    int64_t panels = r->plan->shape.panels, pieces = panels * r->plan->shape.images;
+    if (steps->shift) {
+#pragma omp for
+        for (int64_t p = 0; p < panels; p++)
+            steps->shift(r, p);
+    }
+    if (steps->sums) {
+#pragma omp for
+        for (int64_t i = 0; i < pieces; i++)
+            steps->sums(r, i % panels, i / panels);
+    }
+#pragma omp for
+    for (int64_t p = 0; p < panels; p++)
+        steps->finish(r, p);
+#pragma omp for
+    for (int64_t i = 0; i < pieces; i++)
+        steps->write(r, i % panels, i / panels);
+}
+
+/* The workspace's pieces, in floats' and doubles' bytes. */
+static size_t sum_bytes(const struct bn_shape *s)
+{
+    return cpu_align((size_t)(s->images * s->channels) * sizeof(double));
+}
+
+static size_t channel_bytes(const struct bn_shape *s)
+{
+    return cpu_align((size_t)s->channels * sizeof(float));
+}
+
+static struct bn_run bn_run_of(const struct bn_plan *p, void *const arg[ROLE_COUNT])
+{
+    char *w = arg[ROLE_WORKSPACE];
+    size_t sums = sum_bytes(&p->shape), channels = channel_bytes(&p->shape);
+    float *f = (float *)(w + 2 * sums);
+    size_t step = channels / sizeof(float);
+    return (struct bn_run){
+        .plan = p,
+        .arg = arg,
+        .sum = {(double *)w, (double *)(w + sums)},
+        .shift = f,
+        .mean = f + step,
+        .scale = f + 2 * step,
+        .bias = f + 3 * step,
+        .slope = f + 4 * step,
+    };
+}
+
+static enum status bn_execute(struct op_plan *base, void *const arg[ROLE_COUNT], struct stream *s)
+{
+    (void)s;
+    const struct bn_plan *p = (const struct bn_plan *)base;
+    struct bn_run run = bn_run_of(p, arg);
+#pragma omp parallel num_threads(base->device->threads)
+    {
+        if (p->panel_per_thread) {
+#pragma omp for schedule(dynamic)
+            for (int64_t i = 0; i < p->shape.panels; i++)
+                run_panel(&run, i);
+        } else {
+            run_shared(&run);
+        }
+    }
+    return STATUS_OK;
+}
+
+static enum status bn_plan_new(struct device *dev, const struct op_desc *desc,
+                               const struct bn_steps *steps, struct op_plan **plan)
+{
+    TRY(cpu_plan_new(dev, desc, sizeof(struct bn_plan), bn_execute, plan));
+    struct bn_plan *p = (struct bn_plan *)*plan;
+    p->kernels = cpu_device_of(dev)->kernels->bn;
+    p->steps = steps;
+    p->shape = bn_shape_of(&desc->t[ROLE_X]);
+    int64_t panels = p->shape.panels;
+    p->panel_per_thread = panels % dev->threads == 0 || panels >= 4 * dev->threads;
+    p->base.workspace = 2 * sum_bytes(&p->shape) + 5 * channel_bytes(&p->shape);
+    return STATUS_OK;
+}
+
+static enum status take_all(struct op_desc *d)
+{
+    static const enum role like_x[] = {ROLE_X, ROLE_Y, ROLE_Z, ROLE_DX, ROLE_DY, ROLE_DY2, ROLE_DZ};
+    static const enum role of_channels[] = {ROLE_GAMMA, ROLE_BETA, ROLE_MEAN,   ROLE_INVSTD,
+                                            ROLE_RMEAN, ROLE_RVAR, ROLE_DGAMMA, ROLE_DBETA};
+    for (size_t i = 0; i < sizeof like_x / sizeof *like_x; i++)
+        TRY(cpu_take(d, like_x[i], DTYPE_F32, d->t[ROLE_X].layout));
+    for (size_t i = 0; i < sizeof of_channels / sizeof *of_channels; i++)
+        TRY(cpu_take(d, of_channels[i], DTYPE_F32, LAYOUT_PLAIN));
+    return STATUS_OK;
+}
+
+enum status cpu_plan_bn_fwd(struct device *dev, const struct op_desc *desc, struct op_plan **plan)
+{
+    struct op_desc d = *desc;
+    TRY(take_all(&d));
+    return bn_plan_new(dev, &d, d.kind == OP_BN_FWD_TRAIN ? &train_steps : &eval_steps, plan);
+}
+
+enum status cpu_plan_bn_bwd(struct device *dev, const struct op_desc *desc, struct op_plan **plan)
+{
+    struct op_desc d = *desc;
+    TRY(take_all(&d));
+    return bn_plan_new(dev, &d, &backward_steps, plan);
+}

@@ -1,0 +1,142 @@
+/* Batch norm over patches: the two reductions and the two passes that write.
+ *
+ * What happens to a line is written once, for n lanes: the loops pass LINE, and the compiler drops
+ * what only a tail needs. */
+#include "kernels/cpu/isa/isa.h"
+#include "kernels/cpu/isa/vec.h"
+
+/* Lines summed in float before the sum goes on in double: few enough that rounding stays below
+ * that of the terms themselves. */
+enum { RUN = 256 };
+
+static inline int64_t run_end(int64_t begin, int64_t lines)
+{
+    return lines - begin < RUN ? lines : begin + RUN;
+}
+
+static inline void moments_line(const float *x, struct line shift, struct line *s1, struct line *s2)
+{
+    struct line d = line_sub(line_load(x), shift);
+    *s1 = line_add(*s1, d);
+    *s2 = line_fma(d, d, *s2);
+}
+
+static void bn_moments(struct bn_patch p, const float *x, const float *shift, double *s1,
+                       double *s2)
+{
+    struct line k = line_load(shift);
+    for (int64_t l = 0; l < p.lines;) {
+        int64_t end = run_end(l, p.lines);
+        /* Two accumulators each, so that an addition need not wait for the one before it. */
+        struct line a1 = line_zero(), a2 = line_zero(), b1 = line_zero(), b2 = line_zero();
+        for (; l + 2 <= end; l += 2) {
+            moments_line(x + l * p.stride, k, &a1, &a2);
+            moments_line(x + (l + 1) * p.stride, k, &b1, &b2);
+        }
+        if (l < end)
+            moments_line(x + l++ * p.stride, k, &a1, &a2);
+        line_promote(s1, line_add(a1, b1));
+        line_promote(s2, line_add(a2, b2));
+    }
+    const float *rest = x + p.lines * p.stride;
+    for (int i = 0; i < p.tail; i++) {
+        double d = (double)rest[i] - (double)shift[i];
+        s1[i] += d;
+        s2[i] += d * d;
+    }
+}
+
+struct affine_lines {
+    struct line mean, scale, bias;
+};
+
+static inline void apply_line(const float *x, const float *z, float *y, int64_t at, int n,
+                              struct affine_lines c, bool relu)
+{
+    struct line r = line_fma(line_sub(line_get(x + at, n), c.mean), c.scale, c.bias);
+    if (z)
+        r = line_add(r, line_get(z + at, n));
+    line_put(y + at, relu ? line_relu(r) : r, n);
+}
+
+static void bn_apply(struct bn_patch p, const float *x, const float *z, float *y,
+                     struct bn_affine c, bool relu)
+{
+    struct affine_lines k = {line_load(c.mean), line_load(c.scale), line_load(c.bias)};
+    for (int64_t l = 0; l < p.lines; l++)
+        apply_line(x, z, y, l * p.stride, LINE, k, relu);
+    if (p.tail)
+        apply_line(x, z, y, p.lines * p.stride, p.tail, k, relu);
+}
+
+static inline struct line grad_line(struct bn_grad g, int64_t at, int n)
+{
+    struct line d = line_get(g.dy + at, n);
+    if (g.dy2)
+        d = line_add(d, line_get(g.dy2 + at, n));
+    return g.y ? line_where_positive(d, line_get(g.y + at, n)) : d;
+}
+
+struct grad_sum_lines {
+    struct line d, dx;
+};
+
+static inline struct grad_sum_lines grad_sums_line(struct grad_sum_lines s, struct bn_grad g,
+                                                   const float *x, float *dz, struct line mean,
+                                                   int64_t at, int n)
+{
+    struct line d = grad_line(g, at, n);
+    if (dz)
+        line_put(dz + at, d, n);
+    s.d = line_add(s.d, d);
+    s.dx = line_fma(d, line_sub(line_get(x + at, n), mean), s.dx);
+    return s;
+}
+
+static void bn_grad_sums(struct bn_patch p, struct bn_grad g, const float *x, float *dz,
+                         const float *mean, double *sd, double *sdx)
+{
+    const struct grad_sum_lines zero = {line_zero(), line_zero()};
+    struct line m = line_load(mean);
+    for (int64_t l = 0; l < p.lines;) {
+        struct grad_sum_lines s = zero;
+        for (int64_t end = run_end(l, p.lines); l < end; l++)
+            s = grad_sums_line(s, g, x, dz, m, l * p.stride, LINE);
+        line_promote(sd, s.d);
+        line_promote(sdx, s.dx);
+    }
+    if (p.tail) {
+        struct grad_sum_lines s = grad_sums_line(zero, g, x, dz, m, p.lines * p.stride, p.tail);
+        line_promote(sd, s.d);
+        line_promote(sdx, s.dx);
+    }
+}
+
+struct affine_grad_lines {
+    struct line mean, scale, slope, bias;
+};
+
+static inline void grad_apply_line(struct bn_grad g, const float *x, float *dx, int64_t at, int n,
+                                   struct affine_grad_lines c)
+{
+    struct line r = line_fma(line_sub(line_get(x + at, n), c.mean), c.slope, c.bias);
+    line_put(dx + at, line_fma(grad_line(g, at, n), c.scale, r), n);
+}
+
+static void bn_grad_apply(struct bn_patch p, struct bn_grad g, const float *x, float *dx,
+                          struct bn_affine_grad c)
+{
+    struct affine_grad_lines k = {line_load(c.mean), line_load(c.scale), line_load(c.slope),
+                                  line_load(c.bias)};
+    for (int64_t l = 0; l < p.lines; l++)
+        grad_apply_line(g, x, dx, l * p.stride, LINE, k);
+    if (p.tail)
+        grad_apply_line(g, x, dx, p.lines * p.stride, p.tail, k);
+}
+
+const struct bn_kernels ISA(bn_kernels) = {
+    .moments = bn_moments,
+    .apply = bn_apply,
+    .grad_sums = bn_grad_sums,
+    .grad_apply = bn_grad_apply,
+};

@@ -1,0 +1,43 @@
+/* Making and freeing the plans of the backend's own operations. */
+#include "kernels/cpu/internal.h"
+#include "kernels/cpu/kernels.h"
+
+#include <stdlib.h>
+
+static void plan_free(struct op_plan *plan)
+{
+    free(plan);
+}
+
+enum status cpu_plan_new(struct device *dev, const struct op_desc *desc, size_t size,
+                         enum status (*execute)(struct op_plan *plan, void *const arg[ROLE_COUNT],
+                                                struct stream *s),
+                         struct op_plan **plan)
+{
+    struct op_plan *p = calloc(1, size);
+    if (!p)
+        return status_fail(STATUS_OOM, "no memory for a plan of %s", op_str(desc->kind));
+    p->device = dev;
+    p->desc = *desc;
+    p->impl = cpu_device_of(dev)->kernels->impl;
+    p->execute = execute;
+    p->free = plan_free;
+    *plan = p;
+    return STATUS_OK;
+}
+
+enum status cpu_take(struct op_desc *desc, enum role role, enum dtype type, enum layout layout)
+{
+    struct tensor_desc *t = &desc->t[role];
+    if (t->ndim == 0)
+        return STATUS_OK;
+    if (t->layout == LAYOUT_ANY)
+        t->layout = layout;
+    if (t->type != type || t->layout != layout)
+        return status_fail(STATUS_UNSUPPORTED,
+                           "%s: no kernel where a tensor is %s %s and not %s %s",
+                           op_str(desc->kind), dtype_str(t->type), layout_str(t->layout),
+                           dtype_str(type), layout_str(layout));
+    t->bytes = (size_t)tensor_count(t) * dtype_size(type);
+    return STATUS_OK;
+}
