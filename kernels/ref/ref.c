@@ -1,4 +1,107 @@
-/* The table of the reference backend. */
+/* The table of the reference backend: which formula computes which operation. */
 #include "kernels/ref/ref.h"
 
-const struct backend backend_ref = {.name = "ref"};
+#include "kernels/host.h"
+#include "kernels/ref/plan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static enum status ref_open(const struct backend *b, int index, int threads, struct device **dev)
+{
+    (void)threads; /* one, whatever is offered: formulas are loops in their plain order */
+    *dev = NULL;
+    if (index != 0)
+        return status_fail(STATUS_USAGE, "there is no device 'ref:%d'; use ref", index);
+    struct device *d = malloc(sizeof *d);
+    if (!d)
+        return status_fail(STATUS_OOM, "no memory for a device");
+    *d = (struct device){.backend = b, .index = 0, .threads = 1};
+    *dev = d;
+    return STATUS_OK;
+}
+
+static void ref_close(struct device *dev)
+{
+    free(dev);
+}
+
+static void ref_describe(struct device *dev, char *out, size_t size)
+{
+    (void)dev;
+    char cpu[128];
+    host_cpu_name(cpu, sizeof cpu);
+    snprintf(out, size, "%s, plain C reference, 1 thread", cpu);
+}
+
+static enum status ref_plan(struct device *dev, const struct op_desc *desc, struct op_plan **plan)
+{
+    static void (*const formula[OP_KIND_COUNT])(const struct ref_args *) = {
+        [OP_CONV_FWD] = ref_conv_fwd,
+        [OP_CONV_BWD_DATA] = ref_conv_bwd_data,
+        [OP_CONV_BWD_WEIGHTS] = ref_conv_bwd_weights,
+        [OP_BN_FWD_TRAIN] = ref_bn_fwd_train,
+        [OP_BN_FWD_EVAL] = ref_bn_fwd_eval,
+        [OP_BN_BWD] = ref_bn_bwd,
+        [OP_RELU_FWD] = ref_relu_fwd,
+        [OP_RELU_BWD] = ref_relu_bwd,
+        [OP_ADD] = ref_add,
+        [OP_MAXPOOL_FWD] = ref_maxpool_fwd,
+        [OP_MAXPOOL_BWD] = ref_maxpool_bwd,
+        [OP_AVGPOOL_FWD] = ref_avgpool_fwd,
+        [OP_AVGPOOL_BWD] = ref_avgpool_bwd,
+        [OP_LINEAR_FWD] = ref_linear_fwd,
+        [OP_LINEAR_BWD_DATA] = ref_linear_bwd_data,
+        [OP_LINEAR_BWD_WEIGHTS] = ref_linear_bwd_weights,
+        [OP_DROPOUT_FWD] = ref_dropout_fwd,
+        [OP_DROPOUT_BWD] = ref_dropout_bwd,
+        [OP_SOFTMAX_XENT] = ref_softmax_xent,
+        [OP_SGD] = ref_sgd,
+        [OP_NORMALIZE] = ref_normalize,
+        [OP_REORDER] = ref_reorder,
+    };
+    return ref_plan_formula(dev, desc, formula[desc->kind], plan);
+}
+
+enum {
+    F32 = 1u << DTYPE_F32,
+    U8 = 1u << DTYPE_U8,
+    I32 = 1u << DTYPE_I32,
+    ALL_LAYOUTS = 1u << LAYOUT_ANY | 1u << LAYOUT_PLAIN | 1u << LAYOUT_NHWC | 1u << LAYOUT_NCHW8C |
+                  1u << LAYOUT_NCHW16C,
+};
+
+static const struct op_record records[] = {
+    {OP_CONV_FWD, F32, ALL_LAYOUTS, ref_plan},
+    {OP_CONV_BWD_DATA, F32, ALL_LAYOUTS, ref_plan},
+    {OP_CONV_BWD_WEIGHTS, F32, ALL_LAYOUTS, ref_plan},
+    {OP_BN_FWD_TRAIN, F32, ALL_LAYOUTS, ref_plan},
+    {OP_BN_FWD_EVAL, F32, ALL_LAYOUTS, ref_plan},
+    {OP_BN_BWD, F32, ALL_LAYOUTS, ref_plan},
+    {OP_RELU_FWD, F32, ALL_LAYOUTS, ref_plan},
+    {OP_RELU_BWD, F32, ALL_LAYOUTS, ref_plan},
+    {OP_ADD, F32, ALL_LAYOUTS, ref_plan},
+    {OP_MAXPOOL_FWD, F32, ALL_LAYOUTS, ref_plan},
+    {OP_MAXPOOL_BWD, F32, ALL_LAYOUTS, ref_plan},
+    {OP_AVGPOOL_FWD, F32, ALL_LAYOUTS, ref_plan},
+    {OP_AVGPOOL_BWD, F32, ALL_LAYOUTS, ref_plan},
+    {OP_LINEAR_FWD, F32, ALL_LAYOUTS, ref_plan},
+    {OP_LINEAR_BWD_DATA, F32, ALL_LAYOUTS, ref_plan},
+    {OP_LINEAR_BWD_WEIGHTS, F32, ALL_LAYOUTS, ref_plan},
+    {OP_DROPOUT_FWD, F32, ALL_LAYOUTS, ref_plan},
+    {OP_DROPOUT_BWD, F32, ALL_LAYOUTS, ref_plan},
+    {OP_SOFTMAX_XENT, F32, ALL_LAYOUTS, ref_plan},
+    {OP_SGD, F32, ALL_LAYOUTS, ref_plan},
+    {OP_NORMALIZE, U8, ALL_LAYOUTS, ref_plan},
+    {OP_REORDER, F32 | U8 | I32, ALL_LAYOUTS, ref_plan},
+};
+
+const struct backend backend_ref = {
+    .name = "ref",
+    .n_records = sizeof records / sizeof *records,
+    .record = records,
+    .open = ref_open,
+    .close = ref_close,
+    .describe = ref_describe,
+    HOST_BACKEND_MEMBERS,
+};

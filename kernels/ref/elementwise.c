@@ -1,0 +1,68 @@
+/* Operations that treat each element alone. */
+#include "kernels/ref/formulas.h"
+
+#include "base/rng.h"
+
+void ref_relu_fwd(const struct ref_args *a)
+{
+    for (int64_t i = 0; i < tensor_count(&a->d->t[ROLE_X]); i++)
+        a->t[ROLE_Y][i] = ref_relu(a->t[ROLE_X][i]);
+}
+
+void ref_relu_bwd(const struct ref_args *a)
+{
+    for (int64_t i = 0; i < tensor_count(&a->d->t[ROLE_DY]); i++) {
+        double d = a->t[ROLE_DY][i] + (a->t[ROLE_DY2] ? a->t[ROLE_DY2][i] : 0);
+        a->t[ROLE_DX][i] = a->t[ROLE_Y][i] > 0 ? d : 0;
+    }
+}
+
+void ref_add(const struct ref_args *a)
+{
+    for (int64_t i = 0; i < tensor_count(&a->d->t[ROLE_X]); i++)
+        a->t[ROLE_Y][i] = a->t[ROLE_X][i] + a->t[ROLE_Z][i];
+}
+
+/* Forward and backward multiply by the same mask. */
+static void dropout(const struct ref_args *a, enum role from, enum role to)
+{
+    const struct dropout_attr *attr = &a->d->attr.dropout;
+    int64_t rows = a->d->t[from].dim[0], per_row = tensor_count(&a->d->t[from]) / rows;
+    double scale = 1 / (1 - (double)attr->p);
+    for (int64_t n = 0; n < rows; n++) {
+        struct rng r = rng_at(a->state->seed, RNG_DROPOUT, a->state->step,
+                              (uint64_t)attr->layer << 40 | (a->state->sample0 + (uint64_t)n));
+        for (int64_t f = 0; f < per_row; f++) {
+            bool keep = rng_float(&r) >= attr->p;
+            a->t[to][n * per_row + f] = keep ? a->t[from][n * per_row + f] * scale : 0;
+        }
+    }
+}
+
+void ref_dropout_fwd(const struct ref_args *a)
+{
+    dropout(a, ROLE_X, ROLE_Y);
+}
+
+void ref_dropout_bwd(const struct ref_args *a)
+{
+    dropout(a, ROLE_DY, ROLE_DX);
+}
+
+void ref_normalize(const struct ref_args *a)
+{
+    const struct normalize_attr *attr = &a->d->attr.normalize;
+    const struct tensor_desc *x = &a->d->t[ROLE_X];
+    int64_t plane = x->dim[2] * x->dim[3];
+    for (int64_t i = 0; i < tensor_count(x); i++) {
+        int64_t c = i / plane % x->dim[1];
+        a->t[ROLE_Y][i] = (a->t[ROLE_X][i] / 255 - (double)attr->mean[c]) / (double)attr->std[c];
+    }
+}
+
+/* Unpacking one layout and packing the other is the whole operation. */
+void ref_reorder(const struct ref_args *a)
+{
+    for (int64_t i = 0; i < tensor_count(&a->d->t[ROLE_X]); i++)
+        a->t[ROLE_Y][i] = a->t[ROLE_X][i];
+}

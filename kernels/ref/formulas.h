@@ -1,0 +1,55 @@
+/* The formulas of the reference, one function per kind of operation.
+ *
+ * A formula sees every tensor as doubles in plain row-major order, whatever its type and layout on
+ * the device: plan.c unpacks what is read, clears what is only written, and packs the results. So
+ * each formula is written once, sums in double, and rounds nowhere but at the end. In-place forms
+ * are right by construction, since all is read before anything is written. */
+#ifndef KERNELS_REF_FORMULAS_H
+#define KERNELS_REF_FORMULAS_H
+
+#include "kernels/ops.h"
+
+struct ref_args {
+    const struct op_desc *d;
+    double *t[ROLE_COUNT]; /* NULL where the description has no such tensor */
+    const struct step_state *state;
+    struct loss_metrics *metrics;
+};
+
+/* Where element (n, c, h, w) of a 4-d tensor lies. */
+static inline int64_t ref_at(const struct tensor_desc *t, int64_t n, int64_t c, int64_t h,
+                             int64_t w)
+{
+    return ((n * t->dim[1] + c) * t->dim[2] + h) * t->dim[3] + w;
+}
+
+/* max(v, 0) that keeps a NaN. */
+static inline double ref_relu(double v)
+{
+    return v < 0 ? 0 : v;
+}
+
+void ref_conv_fwd(const struct ref_args *a);
+void ref_conv_bwd_data(const struct ref_args *a);
+void ref_conv_bwd_weights(const struct ref_args *a);
+void ref_bn_fwd_train(const struct ref_args *a);
+void ref_bn_fwd_eval(const struct ref_args *a);
+void ref_bn_bwd(const struct ref_args *a);
+void ref_relu_fwd(const struct ref_args *a);
+void ref_relu_bwd(const struct ref_args *a);
+void ref_add(const struct ref_args *a);
+void ref_maxpool_fwd(const struct ref_args *a);
+void ref_maxpool_bwd(const struct ref_args *a);
+void ref_avgpool_fwd(const struct ref_args *a);
+void ref_avgpool_bwd(const struct ref_args *a);
+void ref_linear_fwd(const struct ref_args *a);
+void ref_linear_bwd_data(const struct ref_args *a);
+void ref_linear_bwd_weights(const struct ref_args *a);
+void ref_dropout_fwd(const struct ref_args *a);
+void ref_dropout_bwd(const struct ref_args *a);
+void ref_softmax_xent(const struct ref_args *a);
+void ref_sgd(const struct ref_args *a);
+void ref_normalize(const struct ref_args *a);
+void ref_reorder(const struct ref_args *a);
+
+#endif

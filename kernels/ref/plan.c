@@ -1,0 +1,202 @@
+/* Plans of the reference: layouts resolved, tensors unpacked to doubles, results packed. */
+#include "kernels/ref/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct ref_plan {
+    struct op_plan base;
+    void (*formula)(const struct ref_args *);
+    struct op_roles roles;
+    size_t offset[ROLE_COUNT];   /* of each tensor in the workspace, in doubles */
+    struct sgd_segment *segment; /* the plan's own copy; NULL but for OP_SGD */
+};
+
+/* --- one element --- */
+
+static double element_load(enum dtype type, const void *mem, int64_t i)
+{
+    switch (type) {
+    case DTYPE_U8:
+        return ((const uint8_t *)mem)[i];
+    case DTYPE_I32:
+        return ((const int32_t *)mem)[i];
+    default:
+        return (double)((const float *)mem)[i];
+    }
+}
+
+static void element_store(enum dtype type, void *mem, int64_t i, double v)
+{
+    switch (type) {
+    case DTYPE_U8:
+        ((uint8_t *)mem)[i] = (uint8_t)v;
+        break;
+    case DTYPE_I32:
+        ((int32_t *)mem)[i] = (int32_t)v;
+        break;
+    default:
+        ((float *)mem)[i] = (float)v;
+    }
+}
+
+/* --- one tensor --- */
+
+/* The same tensor with four dimensions, missing ones being 1, so that tensor_at() serves all. */
+static struct tensor_desc with_four_dims(const struct tensor_desc *t)
+{
+    struct tensor_desc s = *t;
+    while (s.ndim < TENSOR_MAX_DIMS)
+        s.dim[s.ndim++] = 1;
+    return s;
+}
+
+static void unpack(const struct tensor_desc *t, const void *mem, double *plain)
+{
+    struct tensor_desc s = with_four_dims(t);
+    int64_t b = tensor_block(&s);
+    for (int64_t n = 0; n < s.dim[0]; n++)
+        for (int64_t c = 0; c < s.dim[1]; c++)
+            for (int64_t h = 0; h < s.dim[2]; h++)
+                for (int64_t w = 0; w < s.dim[3]; w++)
+                    *plain++ = element_load(s.type, mem, tensor_at(&s, b, n, c, h, w));
+}
+
+static void pack(const struct tensor_desc *t, const double *plain, void *mem)
+{
+    struct tensor_desc s = with_four_dims(t);
+    int64_t b = tensor_block(&s);
+    for (int64_t n = 0; n < s.dim[0]; n++)
+        for (int64_t c = 0; c < s.dim[1]; c++)
+            for (int64_t h = 0; h < s.dim[2]; h++)
+                for (int64_t w = 0; w < s.dim[3]; w++)
+                    element_store(s.type, mem, tensor_at(&s, b, n, c, h, w), *plain++);
+}
+
+/* --- planning --- */
+
+static enum dtype type_wanted(const struct op_desc *d, enum role role)
+{
+    if (role == ROLE_INDEX)
+        return DTYPE_U8;
+    if (role == ROLE_LABEL)
+        return DTYPE_I32;
+    if (d->kind == OP_REORDER)
+        return d->t[ROLE_X].type;
+    if (d->kind == OP_NORMALIZE && role == ROLE_X)
+        return DTYPE_U8;
+    return DTYPE_F32;
+}
+
+static enum status check_supported(const struct op_desc *d)
+{
+    for (int r = 0; r < ROLE_COUNT; r++) {
+        const struct tensor_desc *t = &d->t[r];
+        if (t->ndim == 0)
+            continue;
+        if (t->type != type_wanted(d, (enum role)r))
+            return status_fail(STATUS_UNSUPPORTED, "the reference has no %s with %s of type %s",
+                               op_str(d->kind), role_str((enum role)r), dtype_str(t->type));
+        if (t->layout == LAYOUT_OPAQUE)
+            return status_fail(STATUS_UNSUPPORTED, "the reference cannot read opaque layouts");
+    }
+    return STATUS_OK;
+}
+
+/* The layout that activations of layout ANY follow. */
+static enum layout layout_led(const struct op_desc *d)
+{
+    static const enum role leader[] = {ROLE_X, ROLE_DY, ROLE_Y, ROLE_DX};
+    if (d->kind == OP_NORMALIZE)
+        return LAYOUT_PLAIN;
+    for (size_t i = 0; i < sizeof leader / sizeof *leader; i++)
+        if (d->t[leader[i]].ndim && d->t[leader[i]].layout != LAYOUT_ANY)
+            return d->t[leader[i]].layout;
+    return LAYOUT_PLAIN;
+}
+
+static void resolve_layouts(struct op_desc *d)
+{
+    enum layout led = layout_led(d);
+    for (int r = 0; r < ROLE_COUNT; r++) {
+        struct tensor_desc *t = &d->t[r];
+        if (t->ndim == 0)
+            continue;
+        bool weight = r == ROLE_W || r == ROLE_DW;
+        if (t->layout == LAYOUT_ANY) {
+            t->layout = t->ndim == 4 && !weight ? led : LAYOUT_PLAIN;
+            if (t->dim[1] % tensor_block(t) != 0)
+                t->layout = LAYOUT_PLAIN;
+        }
+        t->bytes = (size_t)tensor_count(t) * dtype_size(t->type);
+    }
+}
+
+static enum status ref_execute(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s)
+{
+    (void)s;
+    const struct ref_plan *p = (const struct ref_plan *)plan;
+    const struct op_desc *d = &plan->desc;
+    struct ref_args a = {.d = d, .state = arg[ROLE_STATE], .metrics = arg[ROLE_METRICS]};
+    for (int r = 0; r < ROLE_COUNT; r++) {
+        const struct tensor_desc *t = &d->t[r];
+        if (t->ndim == 0)
+            continue;
+        a.t[r] = (double *)arg[ROLE_WORKSPACE] + p->offset[r];
+        if (p->roles.reads >> r & 1)
+            unpack(t, arg[r], a.t[r]);
+        else
+            memset(a.t[r], 0, (size_t)tensor_count(t) * sizeof(double));
+    }
+    p->formula(&a);
+    for (int r = 0; r < ROLE_COUNT; r++)
+        if (a.t[r] && p->roles.writes >> r & 1)
+            pack(&d->t[r], a.t[r], arg[r]);
+    return STATUS_OK;
+}
+
+static void ref_plan_free(struct op_plan *plan)
+{
+    struct ref_plan *p = (struct ref_plan *)plan;
+    free(p->segment);
+    free(p);
+}
+
+static enum status copy_segments(struct ref_plan *p)
+{
+    struct sgd_attr *sgd = &p->base.desc.attr.sgd;
+    size_t bytes = (size_t)sgd->n_segments * sizeof *sgd->segment;
+    p->segment = malloc(bytes);
+    if (!p->segment)
+        return status_fail(STATUS_OOM, "no memory for %d segments", sgd->n_segments);
+    memcpy(p->segment, sgd->segment, bytes);
+    sgd->segment = p->segment;
+    return STATUS_OK;
+}
+
+enum status ref_plan_formula(struct device *dev, const struct op_desc *desc,
+                             void (*formula)(const struct ref_args *), struct op_plan **plan)
+{
+    TRY(check_supported(desc));
+    struct ref_plan *p = calloc(1, sizeof *p);
+    if (!p)
+        return status_fail(STATUS_OOM, "no memory for a plan");
+    p->base = (struct op_plan){
+        .device = dev, .desc = *desc, .impl = "ref", .execute = ref_execute, .free = ref_plan_free};
+    p->formula = formula;
+    p->roles = op_roles(desc->kind);
+    resolve_layouts(&p->base.desc);
+    size_t doubles = 0;
+    for (int r = 0; r < ROLE_COUNT; r++) {
+        p->offset[r] = doubles;
+        doubles += (size_t)tensor_count(&desc->t[r]);
+    }
+    p->base.workspace = doubles * sizeof(double);
+    enum status st = desc->kind == OP_SGD ? copy_segments(p) : STATUS_OK;
+    if (st != STATUS_OK) {
+        ref_plan_free(&p->base);
+        return st;
+    }
+    *plan = &p->base;
+    return STATUS_OK;
+}
