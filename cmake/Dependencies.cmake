@@ -19,6 +19,11 @@ if(NOT JANSSON_FOUND)
   message(FATAL_ERROR "jansson was not found: apt-get install libjansson-dev")
 endif()
 
+find_package(ZLIB)
+if(NOT ZLIB_FOUND)
+  message(FATAL_ERROR "zlib was not found: apt-get install zlib1g-dev")
+endif()
+
 if(BUILD_TESTING OR NOT DEFINED BUILD_TESTING)
   pkg_check_modules(CMOCKA IMPORTED_TARGET cmocka)
   if(NOT CMOCKA_FOUND)

@@ -1,0 +1,95 @@
+/* The safetensors file format: named tensors and a few strings, as PyTorch and others read them.
+ *
+ * A file is a little-endian 64-bit length, a JSON header of that length, and the tensors' bytes:
+ *
+ *     {"__metadata__": {"key": "value"},
+ *      "fc.weight": {"dtype": "F32", "shape": [10, 64], "data_offsets": [0, 2560]}}
+ *
+ * Offsets count from the end of the header; the tensors cover the rest of the file without holes
+ * or overlaps, row-major, little-endian. (https://github.com/huggingface/safetensors)
+ *
+ * Files written here also bear a checksum: the metadata "file_crc32" is the CRC-32 (zlib's) of the
+ * whole file with these eight digits as zeros. A file that has one is checked against it; whoever
+ * rewrites such a file with another tool leaves the key out. */
+#ifndef MODEL_SAFETENSORS_H
+#define MODEL_SAFETENSORS_H
+
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum safetensors_dtype {
+    SAFETENSORS_BOOL,
+    SAFETENSORS_U8,
+    SAFETENSORS_I8,
+    SAFETENSORS_F8_E4M3,
+    SAFETENSORS_F8_E5M2,
+    SAFETENSORS_U16,
+    SAFETENSORS_I16,
+    SAFETENSORS_F16,
+    SAFETENSORS_BF16,
+    SAFETENSORS_U32,
+    SAFETENSORS_I32,
+    SAFETENSORS_F32,
+    SAFETENSORS_U64,
+    SAFETENSORS_I64,
+    SAFETENSORS_F64,
+    SAFETENSORS_DTYPE_COUNT
+};
+
+enum { SAFETENSORS_MAX_DIMS = 8 };
+
+struct safetensors_entry {
+    const char *name;
+    enum safetensors_dtype dtype;
+    int ndim; /* 0: a single element */
+    int64_t dim[SAFETENSORS_MAX_DIMS];
+    const void *data;
+    size_t bytes; /* of the data; what the shape says when written */
+};
+
+struct safetensors_pair {
+    const char *key, *value;
+};
+
+struct safetensors;
+
+/* "F32", "BF16" ... as in the header, and bytes per element. */
+const char *safetensors_dtype_str(enum safetensors_dtype dtype);
+size_t safetensors_dtype_size(enum safetensors_dtype dtype);
+
+/* Reads a whole file. STATUS_DATA when it is missing or not well formed, with one line that names
+ * the file and the tensor; *f is NULL then. */
+MUST_CHECK enum status safetensors_open(const char *path, struct safetensors **f);
+void safetensors_close(struct safetensors *f); /* NULL is fine */
+
+/* The tensors in the order of their bytes; `find` gives NULL where there is none of that name.
+ * Entries live until close. Data lies at a multiple of its element's size in any file that orders
+ * its tensors by it, as those written here do; in others it may be unaligned: memcpy it. */
+size_t safetensors_count(const struct safetensors *f);
+const struct safetensors_entry *safetensors_at(const struct safetensors *f, size_t i);
+const struct safetensors_entry *safetensors_find(const struct safetensors *f, const char *name);
+
+/* The value of a metadata key until close, NULL where there is none. */
+const char *safetensors_metadata(const struct safetensors *f, const char *key);
+
+/* True when the file bore a checksum (that held, or open would have failed). */
+bool safetensors_checked(const struct safetensors *f);
+
+/* Writes a file, whole or not at all. Its bytes are a function of the arguments: tensors stand by
+ * element size, the largest first, then in the given order. STATUS_INVALID for a name or key that
+ * is given twice, reserved or not UTF-8. */
+MUST_CHECK enum status safetensors_write(const char *path, const struct safetensors_entry *entry,
+                                         size_t n_entries, const struct safetensors_pair *pair,
+                                         size_t n_pairs);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,25 @@
+/* Python with the libraries that this suite's files and networks are compared with. */
+#ifndef TESTS_MODEL_PEER_H
+#define TESTS_MODEL_PEER_H
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* The first interpreter that imports `module`; NULL, after saying so, where none does.
+ * `scripts/setup --peers` makes the first of the three. */
+static inline const char *peer_python(const char *module)
+{
+    static const char *const pythons[] = {AMPSCALE_SOURCE_DIR "/build/peers/bin/python3", "python3",
+                                          "/usr/bin/python3"};
+    for (size_t i = 0; i < sizeof pythons / sizeof *pythons; i++) {
+        char command[4200];
+        snprintf(command, sizeof command, "'%s' -c 'import %s' >/dev/null 2>&1", pythons[i],
+                 module);
+        if (system(command) == 0)
+            return pythons[i];
+    }
+    printf("no Python has %s; run scripts/setup --peers\n", module);
+    return NULL;
+}
+
+#endif
