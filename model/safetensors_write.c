@@ -126,7 +126,8 @@ static enum status file_write(const struct writing *w, const char *path)
     fwrite(prefix, 1, sizeof prefix, f.stream); /* commit checks the stream */
     fwrite(w->header, 1, w->header_length, f.stream);
     for (size_t i = 0; i < w->n_entries; i++)
-        fwrite(w->entry[w->order[i]].data, 1, w->bytes[w->order[i]], f.stream);
+        if (w->bytes[w->order[i]] > 0)
+            fwrite(w->entry[w->order[i]].data, 1, w->bytes[w->order[i]], f.stream);
     return atomic_file_commit(&f);
 }
 
