@@ -1,0 +1,58 @@
+/* From a file to the pixels that a network sees: read, choose the view, decode, resample.
+ *
+ * A reader belongs to one thread; its buffers grow to the largest image and are then reused. */
+#ifndef INPUT_SAMPLE_H
+#define INPUT_SAMPLE_H
+
+#include "base/rng.h"
+#include "base/status.h"
+#include "input/augment.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What input has cost; sums over images, and over threads where several worked. */
+struct io_stats {
+    int64_t files; /* opened and read */
+    int64_t bytes; /* of these files */
+    int64_t bad;   /* images that could not be read or decoded */
+    int64_t read_ns;
+    int64_t decode_ns; /* decoding and resampling */
+};
+
+void io_stats_add(struct io_stats *sum, const struct io_stats *x);
+
+struct sample_config {
+    bool train;
+    int image_size;          /* output is image_size x image_size */
+    int resize;              /* validation: the shorter side before the centre crop */
+    struct crop_range range; /* training */
+};
+
+struct sample_reader;
+
+MUST_CHECK enum status sample_reader_open(struct sample_reader **r);
+void sample_reader_close(struct sample_reader *r); /* NULL is fine */
+
+/* Reads a file, `path` below the open folder `dir` (AT_FDCWD: the current one), whole. The bytes
+ * belong to the reader until its next call. One that is missing, refused or larger than 1 GiB is
+ * STATUS_IO or STATUS_DATA, with a reason that does not repeat the path. */
+MUST_CHECK enum status sample_load(struct sample_reader *r, int dir, const char *path,
+                                   const uint8_t **bytes, size_t *size);
+
+/* Writes image_size * image_size RGB pixels to `out` and adds to `stats`. `rng` chooses the crop
+ * and the flip in training. STATUS_IO and STATUS_DATA mean that this image is bad (counted, `out`
+ * undefined); anything else is no fault of the image. */
+MUST_CHECK enum status sample_read(struct sample_reader *r, const struct sample_config *config,
+                                   int dir, const char *path, struct rng *rng, uint8_t *out,
+                                   struct io_stats *stats);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,113 @@
+/* Files for the tests of input/. */
+#include "tests/input/jpegs.h"
+
+#include "base/rng.h"
+
+#include <assert.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jpeglib.h>
+
+static void fill_row(const struct jpeg_spec *s, int y, int channels, uint8_t *row)
+{
+    struct rng rng = rng_at(1, RNG_TEST, (uint64_t)y, 0);
+    for (int x = 0; x < s->width; x++)
+        for (int c = 0; c < channels; c++) {
+            int smooth = (x * (3 + c) + y * (5 - c)) / 2 % 256;
+            int value = smooth / 2 + (int)rng_below(&rng, 100);
+            row[x * channels + c] = (uint8_t)(s->flat ? s->flat - 1 : value);
+        }
+}
+
+/* A TIFF header, one directory with one entry, in Motorola order. */
+static void write_exif(struct jpeg_compress_struct *jpeg, int orientation)
+{
+    uint8_t exif[] = {'E', 'x', 'i', 'f', 0, 0, 'M', 'M', 0, 42, 0, 0, 0, 8, 0, 1,
+                      1,   18,  0,   3,   0, 0, 0,   1,   0, 0,  0, 0, 0, 0, 0, 0};
+    exif[25] = (uint8_t)orientation;
+    jpeg_write_marker(jpeg, JPEG_APP0 + 1, exif, sizeof exif);
+}
+
+static const struct {
+    int channels;
+    J_COLOR_SPACE in, stored;
+} spaces[] = {
+    [JPEG_COLOR] = {3, JCS_RGB, JCS_YCbCr}, [JPEG_GRAY] = {1, JCS_GRAYSCALE, JCS_GRAYSCALE},
+    [JPEG_CMYK] = {4, JCS_CMYK, JCS_CMYK},  [JPEG_YCCK] = {4, JCS_CMYK, JCS_YCCK},
+    [JPEG_RAW_RGB] = {3, JCS_RGB, JCS_RGB}, [JPEG_TWO_CHANNELS] = {2, JCS_UNKNOWN, JCS_UNKNOWN},
+};
+
+uint8_t *jpeg_make(const struct jpeg_spec *s, size_t *size)
+{
+    struct jpeg_compress_struct jpeg;
+    struct jpeg_error_mgr errors;
+    unsigned char *bytes = NULL;
+    unsigned long length = 0;
+    int channels = spaces[s->kind].channels;
+    jpeg.err = jpeg_std_error(&errors);
+    jpeg_create_compress(&jpeg);
+    jpeg_mem_dest(&jpeg, &bytes, &length);
+    jpeg.image_width = (JDIMENSION)s->width;
+    jpeg.image_height = (JDIMENSION)s->height;
+    jpeg.input_components = channels;
+    jpeg.in_color_space = spaces[s->kind].in;
+    jpeg_set_defaults(&jpeg);
+    jpeg_set_colorspace(&jpeg, spaces[s->kind].stored);
+    jpeg_set_quality(&jpeg, s->quality ? s->quality : 90, TRUE);
+    jpeg.comp_info[0].h_samp_factor = s->h_samp ? s->h_samp : 1;
+    jpeg.comp_info[0].v_samp_factor = s->v_samp ? s->v_samp : 1;
+    jpeg.arith_code = s->arithmetic;
+    jpeg.restart_in_rows = s->restart;
+    if (s->plain_cmyk)
+        jpeg.write_Adobe_marker = FALSE;
+    if (s->progressive)
+        jpeg_simple_progression(&jpeg);
+    jpeg_start_compress(&jpeg, TRUE);
+    if (s->exif)
+        write_exif(&jpeg, s->exif);
+    uint8_t *row = malloc((size_t)s->width * (size_t)channels);
+    assert(row);
+    for (int y = 0; y < s->height; y++) {
+        fill_row(s, y, channels, row);
+        JSAMPROW rows = row;
+        jpeg_write_scanlines(&jpeg, &rows, 1);
+    }
+    free(row);
+    jpeg_finish_compress(&jpeg);
+    jpeg_destroy_compress(&jpeg);
+    *size = length;
+    return bytes;
+}
+
+size_t jpeg_find(const uint8_t *bytes, size_t size, uint8_t code)
+{
+    for (size_t i = 0; i + 1 < size; i++)
+        if (bytes[i] == 0xff && bytes[i + 1] == code)
+            return i;
+    return 0;
+}
+
+void file_write(const char *path, const void *bytes, size_t size)
+{
+    FILE *f = fopen(path, "wb");
+    if (!f || fwrite(bytes, 1, size, f) != size || fclose(f) != 0) {
+        perror(path);
+        abort();
+    }
+}
+
+static int remove_one(const char *path, const struct stat *s, int kind, struct FTW *where)
+{
+    (void)s;
+    (void)kind;
+    (void)where;
+    return remove(path);
+}
+
+void tree_remove(const char *path)
+{
+    nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}

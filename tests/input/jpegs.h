@@ -1,0 +1,35 @@
+/* JPEG files of many kinds, made in memory through libjpeg. */
+#ifndef TESTS_INPUT_JPEGS_H
+#define TESTS_INPUT_JPEGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum jpeg_kind { JPEG_COLOR, JPEG_GRAY, JPEG_CMYK, JPEG_YCCK, JPEG_RAW_RGB, JPEG_TWO_CHANNELS };
+
+struct jpeg_spec {
+    int width, height;
+    enum jpeg_kind kind;
+    int h_samp, v_samp; /* of the first component; 0: 1 */
+    bool progressive;
+    bool arithmetic;
+    bool plain_cmyk; /* CMYK without Adobe's marker, inks not inverted */
+    int restart;     /* rows between restart markers; 0: none */
+    int exif;        /* orientation tag, 1..8; 0: no EXIF */
+    int quality;     /* 0: 90 */
+    int flat;        /* 1..256: every sample is flat-1; 0: a smooth picture with noise */
+};
+
+/* The file's bytes, malloc'ed. */
+uint8_t *jpeg_make(const struct jpeg_spec *spec, size_t *size);
+
+/* The offset of the first scan's data, and of marker 0xff `code`; 0 when it is not there. */
+size_t jpeg_find(const uint8_t *bytes, size_t size, uint8_t code);
+
+void file_write(const char *path, const void *bytes, size_t size);
+
+/* Removes a folder that a test made, with all it holds. */
+void tree_remove(const char *path);
+
+#endif

@@ -1,0 +1,375 @@
+/* Every kind of JPEG that the field contains, and everything that only looks like one. */
+#include "base/rng.h"
+#include "input/decode.h"
+#include "tests/input/jpegs.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct decoder *decoder;
+
+static int set_up(void **state)
+{
+    (void)state;
+    return decoder_open(&decoder) == STATUS_OK ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    decoder_close(decoder);
+    return 0;
+}
+
+struct image {
+    int w, h;
+    uint8_t *pixels; /* (h, w, 3) */
+};
+
+static struct rect whole(const struct jpeg_info *info, int shrink)
+{
+    return (struct rect){0, 0, (info->width + shrink - 1) / shrink,
+                         (info->height + shrink - 1) / shrink};
+}
+
+static struct image decode_all(const uint8_t *bytes, size_t size, int shrink)
+{
+    struct jpeg_info info;
+    struct region r;
+    assert_int_equal(decoder_begin(decoder, bytes, size, &info), STATUS_OK);
+    struct rect all = whole(&info, shrink);
+    assert_int_equal(decoder_read(decoder, shrink, all, &r), STATUS_OK);
+    assert_memory_equal(&r.at, &all, sizeof all);
+    struct image image = {all.w, all.h, malloc((size_t)all.w * (size_t)all.h * 3)};
+    assert_non_null(image.pixels);
+    for (int y = 0; y < all.h; y++)
+        memcpy(image.pixels + (size_t)y * (size_t)all.w * 3, r.pixels + (size_t)y * r.stride,
+               (size_t)all.w * 3);
+    return image;
+}
+
+static void assert_same(const struct image *full, const struct region *r, struct rect want)
+{
+    assert_true(r->at.x <= want.x && r->at.x + r->at.w >= want.x + want.w);
+    assert_true(r->at.y <= want.y && r->at.y + r->at.h >= want.y + want.h);
+    for (int y = want.y; y < want.y + want.h; y++) {
+        const uint8_t *a = full->pixels + ((size_t)y * (size_t)full->w + (size_t)want.x) * 3;
+        const uint8_t *b =
+            r->pixels + (size_t)(y - r->at.y) * r->stride + (size_t)(want.x - r->at.x) * 3;
+        assert_memory_equal(a, b, (size_t)want.w * 3);
+    }
+}
+
+/* Random rectangles, and the corners, at each scale, against a full decode at that scale. */
+static void check_regions(const struct jpeg_spec *spec)
+{
+    size_t size;
+    uint8_t *bytes = jpeg_make(spec, &size);
+    struct rng rng = rng_at(3, RNG_TEST, 0, 0);
+    for (int shrink = 1; shrink <= 8; shrink *= 2) {
+        struct image full = decode_all(bytes, size, shrink);
+        for (int i = 0; i < 60; i++) {
+            struct jpeg_info info;
+            struct region r;
+            int w = 1 + (int)rng_below(&rng, (uint32_t)full.w);
+            int h = 1 + (int)rng_below(&rng, (uint32_t)full.h);
+            struct rect want = {(int)rng_below(&rng, (uint32_t)(full.w - w + 1)),
+                                (int)rng_below(&rng, (uint32_t)(full.h - h + 1)), w, h};
+            if (i % 3 == 0) /* up to the last column and row */
+                want = (struct rect){want.x, want.y, full.w - want.x, full.h - want.y};
+            assert_int_equal(decoder_begin(decoder, bytes, size, &info), STATUS_OK);
+            assert_int_equal(decoder_read(decoder, shrink, want, &r), STATUS_OK);
+            assert_same(&full, &r, want);
+        }
+        free(full.pixels);
+    }
+    free(bytes);
+}
+
+static void test_regions_equal_full_decode(void **state)
+{
+    (void)state;
+    static const int sampling[][2] = {{1, 1}, {2, 1}, {2, 2}, {1, 2}, {4, 1}, {4, 2}};
+    for (size_t i = 0; i < sizeof sampling / sizeof *sampling; i++)
+        for (int progressive = 0; progressive < 2; progressive++) {
+            struct jpeg_spec s = {.width = 203,
+                                  .height = 149,
+                                  .h_samp = sampling[i][0],
+                                  .v_samp = sampling[i][1],
+                                  .progressive = progressive};
+            check_regions(&s);
+        }
+    check_regions(&(struct jpeg_spec){.width = 203, .height = 149, .kind = JPEG_GRAY});
+    check_regions(&(struct jpeg_spec){.width = 203, .height = 149, .kind = JPEG_CMYK});
+    check_regions(&(struct jpeg_spec){.width = 203, .height = 149, .kind = JPEG_YCCK});
+    check_regions(
+        &(struct jpeg_spec){.width = 203, .height = 149, .h_samp = 2, .v_samp = 2, .restart = 1});
+}
+
+static void test_tiny_images(void **state)
+{
+    (void)state;
+    for (int w = 1; w <= 9; w += 2)
+        for (int h = 1; h <= 9; h += 4)
+            check_regions(&(struct jpeg_spec){.width = w, .height = h, .h_samp = 2, .v_samp = 2});
+}
+
+/* The colour of a flat image of one kind. */
+static void check_flat(struct jpeg_spec spec, int r, int g, int b)
+{
+    size_t size;
+    spec.width = spec.height = 24;
+    spec.quality = 100;
+    uint8_t *bytes = jpeg_make(&spec, &size);
+    struct image image = decode_all(bytes, size, 1);
+    const int want[3] = {r, g, b};
+    for (int c = 0; c < 3; c++)
+        if (abs(image.pixels[300 + c] - want[c]) > 2)
+            fail_msg("kind %d: channel %d is %d and not %d", (int)spec.kind, c,
+                     image.pixels[300 + c], want[c]);
+    free(image.pixels);
+    free(bytes);
+}
+
+static void test_colours(void **state)
+{
+    (void)state;
+    check_flat((struct jpeg_spec){.kind = JPEG_GRAY, .flat = 91}, 90, 90, 90);
+    check_flat((struct jpeg_spec){.kind = JPEG_COLOR, .flat = 91}, 90, 90, 90);
+    check_flat((struct jpeg_spec){.kind = JPEG_RAW_RGB, .flat = 91}, 90, 90, 90);
+    /* Adobe stores 255 - ink: 200 means little ink. (255-55)*(255-55)/255 = 157. */
+    check_flat((struct jpeg_spec){.kind = JPEG_CMYK, .flat = 201}, 157, 157, 157);
+    check_flat((struct jpeg_spec){.kind = JPEG_YCCK, .flat = 201}, 157, 157, 157);
+    /* (255-200)*(255-200)/255 = 12 */
+    check_flat((struct jpeg_spec){.kind = JPEG_CMYK, .flat = 201, .plain_cmyk = true}, 12, 12, 12);
+}
+
+static void test_info(void **state)
+{
+    (void)state;
+    static const struct jpeg_spec specs[] = {
+        {.width = 30, .height = 20},
+        {.width = 30, .height = 20, .kind = JPEG_GRAY},
+        {.width = 30, .height = 20, .kind = JPEG_YCCK},
+        {.width = 30, .height = 20, .progressive = true},
+        {.width = 30, .height = 20, .exif = 6},
+    };
+    for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
+        size_t size;
+        uint8_t *bytes = jpeg_make(&specs[i], &size);
+        struct jpeg_info info;
+        assert_int_equal(decoder_begin(decoder, bytes, size, &info), STATUS_OK);
+        assert_int_equal(info.width, 30); /* EXIF's orientation 6 would swap the two */
+        assert_int_equal(info.height, 20);
+        assert_int_equal(info.gray, specs[i].kind == JPEG_GRAY);
+        assert_int_equal(info.cmyk, specs[i].kind == JPEG_YCCK);
+        assert_int_equal(info.progressive, specs[i].progressive);
+        assert_int_equal(decoder_check(decoder), STATUS_OK);
+        free(bytes);
+    }
+}
+
+static void test_arithmetic_coding(void **state)
+{
+    (void)state;
+    check_regions(&(struct jpeg_spec){
+        .width = 99, .height = 75, .h_samp = 2, .v_samp = 2, .arithmetic = true});
+}
+
+static void refuse(const void *bytes, size_t size, const char *reason)
+{
+    struct jpeg_info info;
+    enum status st = decoder_begin(decoder, bytes, size, &info);
+    if (st == STATUS_OK)
+        st = decoder_check(decoder);
+    assert_int_equal(st, STATUS_DATA);
+    if (!strstr(status_message(), reason))
+        fail_msg("'%s' does not say '%s'", status_message(), reason);
+}
+
+static void test_not_a_jpeg(void **state)
+{
+    (void)state;
+    refuse("", 0, "empty");
+    refuse("\xff", 1, "not a JPEG");
+    refuse("\xff\xd8", 2, "not a JPEG");
+    refuse("\xff\xd8\xff", 3, "Premature end");
+    refuse("\x89PNG\r\n\x1a\n", 8, "a PNG file");
+    refuse("GIF89a", 6, "a GIF file");
+    refuse("hello, world", 12, "not a JPEG");
+}
+
+static void test_truncated(void **state)
+{
+    (void)state;
+    for (int progressive = 0; progressive < 2; progressive++) {
+        struct jpeg_spec spec = {.width = 120, .height = 90, .progressive = progressive, .exif = 1};
+        size_t size;
+        uint8_t *bytes = jpeg_make(&spec, &size);
+        size_t scan = jpeg_find(bytes, size, 0xda);
+        for (size_t cut = scan + 20; cut < size; cut += 97)
+            refuse(bytes, cut, "truncated");
+        refuse(bytes, size - 1, "truncated");
+        refuse(bytes, scan / 2, "");
+
+        /* What stands behind the end is no concern. */
+        struct jpeg_info info;
+        uint8_t *longer = calloc(1, size + 5000);
+        assert_non_null(longer);
+        memcpy(longer, bytes, size);
+        assert_int_equal(decoder_begin(decoder, longer, size + 5000, &info), STATUS_OK);
+        assert_int_equal(decoder_check(decoder), STATUS_OK);
+        free(longer);
+        free(bytes);
+    }
+}
+
+/* Half of the data gone from the middle: the end marker is there, the pixels are not. */
+static void test_hole(void **state)
+{
+    (void)state;
+    size_t size;
+    uint8_t *bytes = jpeg_make(&(struct jpeg_spec){.width = 120, .height = 90}, &size);
+    size_t scan = jpeg_find(bytes, size, 0xda) + 20, half = (size - scan) / 2;
+    memmove(bytes + scan + half, bytes + size - 2, 2);
+    refuse(bytes, scan + half + 2, "premature end");
+    free(bytes);
+}
+
+/* A header that promises more than anybody has memory for, in front of a few bytes of data. */
+static void test_bomb(void **state)
+{
+    (void)state;
+    size_t size;
+    uint8_t *bytes = jpeg_make(&(struct jpeg_spec){.width = 16, .height = 16}, &size);
+    size_t sof = jpeg_find(bytes, size, 0xc0);
+    static const uint8_t sides[4] = {65500 >> 8, 65500 & 255, 65500 >> 8, 65500 & 255};
+    memcpy(bytes + sof + 5, sides, 4);
+    refuse(bytes, size, "65500x65500 pixels are more than the limit");
+    bytes[sof + 6] = 0xff; /* 65535 high: more than the library's own limit */
+    bytes[sof + 5] = 0xff;
+    refuse(bytes, size, "");
+    free(bytes);
+}
+
+/* A progressive file whose last scan is repeated until it is absurd. */
+static void test_scan_bomb(void **state)
+{
+    (void)state;
+    enum { REPEATS = 2000 };
+    size_t size;
+    struct jpeg_spec spec = {
+        .width = 16, .height = 16, .kind = JPEG_GRAY, .progressive = true, .flat = 128};
+    uint8_t *bytes = jpeg_make(&spec, &size);
+    size_t last = size - 2;
+    while (!(bytes[last] == 0xff && bytes[last + 1] == 0xda))
+        last--;
+    size_t scan = size - 2 - last;
+    uint8_t *bomb = malloc(size + REPEATS * scan);
+    assert_non_null(bomb);
+    memcpy(bomb, bytes, last);
+    size_t end = last;
+    for (int i = 0; i < REPEATS; i++, end += scan)
+        memcpy(bomb + end, bytes + last, scan);
+    memcpy(bomb + end, bytes + size - 2, 2);
+    refuse(bomb, end + 2, "progressive scans");
+    free(bomb);
+    free(bytes);
+}
+
+static void test_unsupported_channels(void **state)
+{
+    (void)state;
+    size_t size;
+    struct jpeg_spec spec = {.width = 16, .height = 16, .kind = JPEG_TWO_CHANNELS};
+    uint8_t *bytes = jpeg_make(&spec, &size);
+    refuse(bytes, size, "color");
+    free(bytes);
+}
+
+static void test_rectangle_outside(void **state)
+{
+    (void)state;
+    size_t size;
+    uint8_t *bytes = jpeg_make(&(struct jpeg_spec){.width = 33, .height = 17}, &size);
+    struct jpeg_info info;
+    struct region r;
+    assert_int_equal(decoder_begin(decoder, bytes, size, &info), STATUS_OK);
+    assert_int_equal(decoder_read(decoder, 2, (struct rect){0, 0, 18, 9}, &r), STATUS_INVALID);
+    assert_int_equal(decoder_read(decoder, 2, (struct rect){-1, 0, 4, 4}, &r), STATUS_INVALID);
+    assert_int_equal(decoder_read(decoder, 2, (struct rect){0, 0, 17, 9}, &r), STATUS_OK);
+    free(bytes);
+}
+
+/* Mutated files must neither crash nor spoil the decoder for the next image. */
+static void test_fuzz(void **state)
+{
+    (void)state;
+    enum { ROUNDS = 6000 };
+    static const struct jpeg_spec specs[] = {
+        {.width = 61, .height = 43, .h_samp = 2, .v_samp = 2},
+        {.width = 61, .height = 43, .progressive = true, .h_samp = 2, .v_samp = 1},
+        {.width = 61, .height = 43, .kind = JPEG_YCCK, .exif = 3},
+        {.width = 61, .height = 43, .kind = JPEG_GRAY, .restart = 1},
+    };
+    struct rng rng = rng_at(9, RNG_TEST, 0, 0);
+    int sound = 0, bad = 0;
+    for (int i = 0; i < ROUNDS; i++) {
+        size_t size;
+        uint8_t *bytes = jpeg_make(&specs[i % 4], &size);
+        uint32_t header = 1 + rng_below(&rng, 2); /* every other time only the header suffers */
+        for (uint32_t n = 1 + rng_below(&rng, 8); n > 0; n--)
+            bytes[rng_below(&rng, (uint32_t)(header == 1 ? size : 400))] = (uint8_t)rng_u32(&rng);
+        if (rng_below(&rng, 4) == 0)
+            size = rng_below(&rng, (uint32_t)size);
+        struct jpeg_info info;
+        struct region r;
+        enum status st = decoder_begin(decoder, bytes, size, &info);
+        int shrink = 1 << rng_below(&rng, 4);
+        /* A larger image is possible and sound, but slow. */
+        if (st == STATUS_OK && (int64_t)info.width * info.height < 1000000) {
+            struct rect want = whole(&info, shrink);
+            want.x = (int)rng_below(&rng, (uint32_t)want.w);
+            want.w -= want.x;
+            want.h = (int)rng_below(&rng, (uint32_t)want.h) + 1;
+            st = decoder_read(decoder, shrink, want, &r);
+            for (int y = 0; st == STATUS_OK && y < r.at.h; y++) /* all of it is readable */
+                (void)memchr(r.pixels + (size_t)y * r.stride, 256, (size_t)r.at.w * 3);
+        }
+        assert_true(st == STATUS_OK || st == STATUS_DATA);
+        sound += st == STATUS_OK;
+        bad += st != STATUS_OK;
+        free(bytes);
+    }
+    print_message("fuzz: %d sound, %d bad\n", sound, bad);
+    assert_true(sound > 100 && bad > 100);
+    size_t size;
+    uint8_t *bytes = jpeg_make(&specs[0], &size);
+    free(decode_all(bytes, size, 1).pixels);
+    free(bytes);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_regions_equal_full_decode),
+        cmocka_unit_test(test_tiny_images),
+        cmocka_unit_test(test_colours),
+        cmocka_unit_test(test_info),
+        cmocka_unit_test(test_arithmetic_coding),
+        cmocka_unit_test(test_not_a_jpeg),
+        cmocka_unit_test(test_truncated),
+        cmocka_unit_test(test_hole),
+        cmocka_unit_test(test_bomb),
+        cmocka_unit_test(test_scan_bomb),
+        cmocka_unit_test(test_unsupported_channels),
+        cmocka_unit_test(test_rectangle_outside),
+        cmocka_unit_test(test_fuzz),
+    };
+    return cmocka_run_group_tests_name("input_decode", tests, set_up, tear_down);
+}
