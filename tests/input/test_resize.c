@@ -1,0 +1,265 @@
+/* Resampling against a slow filter in double precision, and the choice of views. */
+#include "base/rng.h"
+#include "input/augment.h"
+#include "input/resize.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+struct picture {
+    int w, h;
+    uint8_t *pixels; /* (h, w, 3) */
+};
+
+static struct picture picture_make(int w, int h, uint64_t seed)
+{
+    struct picture p = {w, h, malloc((size_t)w * (size_t)h * 3)};
+    assert_non_null(p.pixels);
+    struct rng rng = rng_at(seed, RNG_TEST, 0, 0);
+    for (size_t i = 0; i < (size_t)w * (size_t)h * 3; i++)
+        p.pixels[i] = (uint8_t)(rng_u32(&rng) >> 3); /* noise: the hardest case */
+    return p;
+}
+
+/* The filter as it is defined, with nothing rounded and nothing skipped. */
+static double slow_weight(const struct resize_axis *a, int o, int source)
+{
+    double support = fmax(a->scale, 1), centre = a->origin + (o + 0.5) * a->scale;
+    return fmax(1 - fabs(source + 0.5 - centre) / support, 0);
+}
+
+static double slow_pixel(const struct picture *p, const struct resize_axis *x,
+                         const struct resize_axis *y, int ox, int oy, int c)
+{
+    double sum = 0, total = 0;
+    for (int sy = y->lo; sy < y->hi; sy++) {
+        double wy = slow_weight(y, oy, sy);
+        for (int sx = x->lo; wy > 0 && sx < x->hi; sx++) {
+            double w = wy * slow_weight(x, ox, sx);
+            sum += w * p->pixels[(sy * p->w + sx) * 3 + c];
+            total += w;
+        }
+    }
+    return sum / total;
+}
+
+/* Gives the resizer the pixels it asks for and no others. */
+static uint8_t *resize(const struct picture *p, const struct resize_axis *x,
+                       const struct resize_axis *y, bool flip)
+{
+    static struct resizer r; /* shared by all cases: tables must not leak into each other */
+    struct rect at;
+    int right, bottom;
+    resize_axis_span(x, &at.x, &right);
+    resize_axis_span(y, &at.y, &bottom);
+    at.w = right - at.x;
+    at.h = bottom - at.y;
+    assert_true(at.x >= x->lo && right <= x->hi && at.y >= y->lo && bottom <= y->hi);
+    uint8_t *cut = malloc((size_t)at.w * (size_t)at.h * 3);
+    uint8_t *out = malloc((size_t)x->count * (size_t)y->count * 3);
+    assert_true(cut && out);
+    for (int i = 0; i < at.h; i++)
+        memcpy(cut + (size_t)i * (size_t)at.w * 3,
+               p->pixels + ((size_t)(at.y + i) * (size_t)p->w + (size_t)at.x) * 3,
+               (size_t)at.w * 3);
+    struct region region = {cut, (size_t)at.w * 3, at};
+    assert_int_equal(resizer_run(&r, x, y, flip, &region, out), STATUS_OK);
+    resizer_free(&r);
+    free(cut);
+    return out;
+}
+
+static void check(const struct picture *p, struct resize_axis x, struct resize_axis y)
+{
+    uint8_t *out = resize(p, &x, &y, false), *mirror = resize(p, &x, &y, true);
+    double worst = 0;
+    for (int i = 0; i < y.count; i++)
+        for (int j = 0; j < x.count; j++)
+            for (int c = 0; c < 3; c++) {
+                double want = slow_pixel(p, &x, &y, x.first + j, y.first + i, c);
+                int got = out[(i * x.count + j) * 3 + c];
+                worst = fmax(worst, fabs(got - want));
+                assert_int_equal(got, mirror[(i * x.count + x.count - 1 - j) * 3 + c]);
+            }
+    if (worst > 0.75)
+        fail_msg("%dx%d to %dx%d is off by %.3f levels", p->w, p->h, x.count, y.count, worst);
+    free(out);
+    free(mirror);
+}
+
+static struct resize_axis whole_axis(int from, int to)
+{
+    return (struct resize_axis){0, (double)from / to, 0, from, 0, to};
+}
+
+static void test_sizes(void **state)
+{
+    (void)state;
+    static const int sizes[][4] = {{64, 64, 64, 64}, {97, 61, 32, 32}, {31, 45, 64, 64},
+                                   {1, 1, 7, 5},     {200, 3, 16, 16}, {130, 128, 64, 64},
+                                   {900, 40, 8, 8},  {5, 300, 9, 2}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct picture p = picture_make(sizes[i][0], sizes[i][1], i);
+        check(&p, whole_axis(p.w, sizes[i][2]), whole_axis(p.h, sizes[i][3]));
+        free(p.pixels);
+    }
+}
+
+/* Windows of the output, boxes within the source, and boxes between pixels. */
+static void test_windows(void **state)
+{
+    (void)state;
+    struct picture p = picture_make(120, 90, 50);
+    struct rng rng = rng_at(51, RNG_TEST, 0, 0);
+    for (int i = 0; i < 40; i++) {
+        struct resize_axis axis[2];
+        for (int k = 0; k < 2; k++) {
+            int n = k == 0 ? p.w : p.h;
+            int lo = (int)rng_below(&rng, (uint32_t)n - 4), hi = lo + 2;
+            hi += (int)rng_below(&rng, (uint32_t)(n - hi));
+            int to = 1 + (int)rng_below(&rng, 40);
+            int first = (int)rng_below(&rng, (uint32_t)to);
+            double inset = rng_double(&rng) * 0.9;
+            axis[k] =
+                (struct resize_axis){lo + inset, (hi - lo - inset) / to,
+                                     lo,         hi,
+                                     first,      1 + (int)rng_below(&rng, (uint32_t)(to - first))};
+        }
+        check(&p, axis[0], axis[1]);
+    }
+    free(p.pixels);
+}
+
+static void test_flat_stays_flat(void **state)
+{
+    (void)state;
+    struct picture p = picture_make(2100, 33, 1);
+    memset(p.pixels, 255, (size_t)p.w * (size_t)p.h * 3);
+    struct resize_axis x = whole_axis(p.w, 7), y = whole_axis(p.h, 5);
+    uint8_t *out = resize(&p, &x, &y, false);
+    for (int i = 0; i < 7 * 5 * 3; i++)
+        assert_int_equal(out[i], 255);
+    free(out);
+    free(p.pixels);
+}
+
+static void test_missing_pixels(void **state)
+{
+    (void)state;
+    uint8_t pixels[10 * 10 * 3] = {0}, out[4 * 4 * 3];
+    struct resizer r = {0};
+    struct resize_axis a = whole_axis(10, 4);
+    struct region cut = {pixels, 30, {1, 0, 9, 10}}, all = {pixels, 30, {0, 0, 10, 10}};
+    assert_int_equal(resizer_run(&r, &a, &a, false, &cut, out), STATUS_INVALID);
+    assert_int_equal(resizer_run(&r, &a, &a, false, &all, out), STATUS_OK);
+    resizer_free(&r);
+}
+
+static const struct crop_range defaults = {0.08f, 1.0f, 3.0f / 4, 4.0f / 3};
+
+static void test_crops_lie_within(void **state)
+{
+    (void)state;
+    static const int sizes[][2] = {{500, 375}, {1, 1}, {7, 900}, {3000, 2}, {64, 64}};
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+        for (uint64_t i = 0; i < 2000; i++) {
+            struct rng rng = rng_at(s, RNG_TEST, 1, i);
+            int w = sizes[s][0], h = sizes[s][1];
+            struct rect c = augment_crop(&defaults, w, h, &rng);
+            assert_true(c.w >= 1 && c.h >= 1 && c.x >= 0 && c.y >= 0);
+            assert_true(c.x + c.w <= w && c.y + c.h <= h);
+        }
+}
+
+/* Where no try can fit, torchvision takes the centre at the nearest ratio allowed. */
+static void test_central_fallback(void **state)
+{
+    (void)state;
+    struct rng rng = rng_at(1, RNG_TEST, 2, 0);
+    struct crop_range all = {1, 1, 3.0f / 4, 4.0f / 3};
+    struct rect c = augment_crop(&all, 900, 90, &rng);
+    assert_int_equal(c.w, 120);
+    assert_int_equal(c.h, 90);
+    assert_int_equal(c.x, 390);
+    assert_int_equal(c.y, 0);
+    c = augment_crop(&all, 90, 901, &rng);
+    assert_int_equal(c.w, 90);
+    assert_int_equal(c.h, 120);
+    assert_int_equal(c.x, 0);
+    assert_int_equal(c.y, 390);
+}
+
+/* Means over many draws. A try on a square fits when area <= exp(-|log ratio|); with both uniform,
+ * the mean area of those that fit is 0.478. Half of the views are flipped. */
+static void test_crop_distribution(void **state)
+{
+    (void)state;
+    enum { N = 20000 };
+    double area = 0, log_ratio = 0, middle = 0, flips = 0;
+    for (uint64_t i = 0; i < N; i++) {
+        struct rng rng = rng_at(5, RNG_AUGMENT, 3, i);
+        struct view v = view_train(&defaults, 64, 4000, 4000, &rng);
+        double w = v.x.hi - v.x.lo, h = v.y.hi - v.y.lo;
+        area += w * h / (4000.0 * 4000) / N;
+        log_ratio += log(w / h) / N;
+        middle += (v.x.lo + v.x.hi) / 8000.0 / N;
+        flips += v.flip / (double)N;
+    }
+    assert_true(fabs(area - 0.478) < 0.006);
+    assert_true(fabs(log_ratio) < 0.01);
+    assert_true(fabs(middle - 0.5) < 0.01);
+    assert_true(fabs(flips - 0.5) < 0.015);
+}
+
+static void test_validation_view(void **state)
+{
+    (void)state;
+    struct view v = view_val(224, 256, 500, 375);
+    assert_true(v.y.scale == 375.0 / 256 && v.x.scale == 500.0 / 341); /* int(256*500/375) */
+    assert_int_equal(v.y.first, 16);
+    assert_int_equal(v.x.first, 58); /* round(58.5), to even as Python rounds */
+    assert_int_equal(v.x.count, 224);
+    assert_false(v.flip);
+    v = view_val(224, 257, 300, 300);
+    assert_int_equal(v.x.first, 16); /* round(16.5) */
+    v = view_val(64, 73, 100, 4000);
+    assert_int_equal(v.x.first, 4); /* round(4.5) */
+    assert_int_equal(v.y.first, 1428);
+}
+
+static void test_shrink_keeps_enough_pixels(void **state)
+{
+    (void)state;
+    static const struct {
+        int width, height, want;
+    } cases[] = {{500, 375, 1},   {511, 900, 1},   {512, 512, 2},    {1023, 5000, 2},
+                 {1024, 1024, 4}, {2048, 2049, 8}, {60000, 2800, 8}, {20, 20, 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct view v = view_val(224, 256, cases[i].width, cases[i].height);
+        assert_int_equal(view_shrink(&v), cases[i].want);
+        struct resize_axis x = resize_axis_shrink(v.x, cases[i].want);
+        assert_true(x.scale >= 1 || cases[i].want == 1);
+        assert_true(x.hi == (cases[i].width + cases[i].want - 1) / cases[i].want);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_flat_stays_flat),
+        cmocka_unit_test(test_missing_pixels),
+        cmocka_unit_test(test_crops_lie_within),
+        cmocka_unit_test(test_central_fallback),
+        cmocka_unit_test(test_crop_distribution),
+        cmocka_unit_test(test_validation_view),
+        cmocka_unit_test(test_shrink_keeps_enough_pixels),
+    };
+    return cmocka_run_group_tests_name("input_resize", tests, NULL, NULL);
+}
