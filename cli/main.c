@@ -11,7 +11,10 @@ struct command {
     int (*run)(int argc, char **argv);
 };
 
-static const struct command commands[] = {};
+static const struct command commands[] = {
+    {"info", "show the build, the devices, the networks", cmd_info},
+    {"selftest", "check this installation against known values", cmd_selftest},
+};
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
 static void usage(FILE *out)

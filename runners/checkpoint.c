@@ -1,0 +1,310 @@
+/* Saving and loading a run's state. */
+#include "runners/checkpoint.h"
+
+#include "model/safetensors.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOMENTUM_PREFIX "momentum/"
+#define FORMAT_VERSION  "1"
+
+enum { PAIRS_MAX = 20, PAIR_TEXT = 64 };
+
+/* Tensors and strings being gathered for one file. */
+struct gathered {
+    size_t n, cap;
+    struct safetensors_entry *entry;
+    char (*name)[NAME_MAX_LEN + 32];
+    int64_t bn_steps; /* num_batches_tracked of every batch norm */
+    size_t n_pairs;
+    struct safetensors_pair pair[PAIRS_MAX];
+    char text[PAIRS_MAX][PAIR_TEXT];
+};
+
+static enum status gathered_open(struct gathered *a, const struct graph *g)
+{
+    *a = (struct gathered){.cap = 3 * (size_t)g->n_params};
+    a->entry = calloc(a->cap, sizeof *a->entry);
+    a->name = calloc(a->cap, sizeof *a->name);
+    if (!a->entry || !a->name)
+        return status_fail(STATUS_OOM, "no memory for a checkpoint");
+    return STATUS_OK;
+}
+
+static void gathered_close(struct gathered *a)
+{
+    for (size_t i = 0; i < a->n; i++)
+        if (a->entry[i].data != &a->bn_steps)
+            free((void *)a->entry[i].data);
+    free(a->entry);
+    free(a->name);
+}
+
+PRINTF_LIKE(3, 4)
+static void add_pair(struct gathered *a, const char *key, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(a->text[a->n_pairs], PAIR_TEXT, fmt, ap);
+    va_end(ap);
+    a->pair[a->n_pairs] = (struct safetensors_pair){key, a->text[a->n_pairs]};
+    a->n_pairs++;
+}
+
+static enum status add_value(struct gathered *a, struct network *net, const struct graph *g,
+                             enum param_value v, int i)
+{
+    const struct param *p = &g->param[i];
+    size_t bytes = (size_t)param_count(p) * sizeof(float);
+    float *plain = malloc(bytes);
+    if (!plain)
+        return status_fail(STATUS_OOM, "no memory for a checkpoint");
+    struct safetensors_entry *e = &a->entry[a->n];
+    snprintf(a->name[a->n], sizeof a->name[a->n], "%s%s",
+             v == VALUE_MOMENTUM ? MOMENTUM_PREFIX : "", p->name);
+    *e = (struct safetensors_entry){.name = a->name[a->n],
+                                    .dtype = SAFETENSORS_F32,
+                                    .ndim = p->ndim,
+                                    .data = plain,
+                                    .bytes = bytes};
+    memcpy(e->dim, p->dim, (size_t)p->ndim * sizeof *e->dim);
+    a->n++;
+    return network_get(net, v, i, plain);
+}
+
+/* PyTorch's batch norm counts its steps; loading with strict=True asks for the key. */
+static void add_bn_counter(struct gathered *a, const struct param *mean)
+{
+    char *name = a->name[a->n];
+    size_t stem = strlen(mean->name) - strlen("running_mean");
+    snprintf(name, sizeof a->name[0], "%.*snum_batches_tracked", (int)stem, mean->name);
+    a->entry[a->n++] = (struct safetensors_entry){
+        .name = name, .dtype = SAFETENSORS_I64, .data = &a->bn_steps, .bytes = sizeof a->bn_steps};
+}
+
+static enum status add_weights(struct gathered *a, struct network *net, const struct graph *g,
+                               int64_t steps)
+{
+    a->bn_steps = steps;
+    add_pair(a, "format", "pt"); /* what loaders made for PyTorch look for */
+    add_pair(a, "arch", "%s", g->arch);
+    for (int i = 0; i < g->n_params; i++) {
+        TRY(add_value(a, net, g, VALUE_WEIGHT, i));
+        if (g->param[i].kind == PARAM_BN_MEAN)
+            add_bn_counter(a, &g->param[i]);
+    }
+    return STATUS_OK;
+}
+
+enum status weights_save(const char *path, struct network *net, const struct graph *g,
+                         int64_t steps)
+{
+    enum status st;
+    struct gathered a;
+    CHECK(gathered_open(&a, g));
+    CHECK(add_weights(&a, net, g, steps));
+    CHECK(safetensors_write(path, a.entry, a.n, a.pair, a.n_pairs));
+done:
+    gathered_close(&a);
+    return st;
+}
+
+/* Doubles as hexadecimal floats: every bit comes back. */
+static void add_state(struct gathered *a, const struct train_identity *id,
+                      const struct train_state *s)
+{
+    add_pair(a, "ampscale", FORMAT_VERSION);
+    add_pair(a, "classes", "%d", id->classes);
+    add_pair(a, "image_size", "%d", id->image_size);
+    add_pair(a, "batch_size", "%d", id->batch);
+    add_pair(a, "seed", "%" PRIu64, id->seed);
+    add_pair(a, "data", "%016" PRIx64, id->data);
+    add_pair(a, "epoch", "%" PRId64, s->epoch);
+    add_pair(a, "batch", "%" PRId64, s->batch);
+    add_pair(a, "step", "%" PRId64, s->step);
+    add_pair(a, "best_top1", "%a", s->best_top1);
+    add_pair(a, "epoch_loss_sum", "%a", s->loss_sum);
+    add_pair(a, "epoch_count", "%" PRId64, s->count);
+    add_pair(a, "epoch_top1", "%" PRId64, s->top1);
+    add_pair(a, "epoch_top5", "%" PRId64, s->top5);
+    add_pair(a, "epoch_bad_images", "%" PRId64, s->bad_images);
+}
+
+enum status checkpoint_save(const char *path, struct network *net, const struct graph *g,
+                            const struct train_identity *id, const struct train_state *state)
+{
+    enum status st;
+    struct gathered a;
+    CHECK(gathered_open(&a, g));
+    CHECK(add_weights(&a, net, g, state->step));
+    for (int i = 0; i < g->n_params; i++)
+        if (param_is_trained(&g->param[i]))
+            CHECK(add_value(&a, net, g, VALUE_MOMENTUM, i));
+    add_state(&a, id, state);
+    CHECK(safetensors_write(path, a.entry, a.n, a.pair, a.n_pairs));
+done:
+    gathered_close(&a);
+    return st;
+}
+
+/* The entry of a parameter, with or without DDP's prefix. */
+static const struct safetensors_entry *find_value(const struct safetensors *f, const char *prefix,
+                                                  const struct param *p)
+{
+    char name[NAME_MAX_LEN + 32];
+    snprintf(name, sizeof name, "%s%s", prefix, p->name);
+    const struct safetensors_entry *e = safetensors_find(f, name);
+    if (e || *prefix)
+        return e;
+    snprintf(name, sizeof name, "module.%s", p->name);
+    return safetensors_find(f, name);
+}
+
+static enum status load_value(const char *path, const struct safetensors *f, struct network *net,
+                              const struct graph *g, enum param_value v, int i)
+{
+    const struct param *p = &g->param[i];
+    const char *prefix = v == VALUE_MOMENTUM ? MOMENTUM_PREFIX : "";
+    const struct safetensors_entry *e = find_value(f, prefix, p);
+    if (!e)
+        return status_fail(STATUS_DATA, "'%s' has no tensor '%s%s': it is not a %s checkpoint",
+                           path, prefix, p->name, g->arch);
+    bool fits = e->ndim == p->ndim && e->dtype == SAFETENSORS_F32;
+    for (int k = 0; fits && k < p->ndim; k++)
+        fits = e->dim[k] == p->dim[k];
+    if (!fits)
+        return status_fail(STATUS_DATA,
+                           "'%s': tensor '%s' is %s of another shape than this %s with %d classes "
+                           "has (F32); check -a and the number of classes",
+                           path, e->name, safetensors_dtype_str(e->dtype), g->arch, g->classes);
+    float *plain = malloc(e->bytes); /* the file's bytes may be unaligned */
+    if (!plain)
+        return status_fail(STATUS_OOM, "no memory for '%s'", e->name);
+    memcpy(plain, e->data, e->bytes);
+    enum status st = network_set(net, v, i, plain);
+    free(plain);
+    return st;
+}
+
+enum status weights_load(const char *path, struct network *net, const struct graph *g)
+{
+    struct safetensors *f;
+    TRY(safetensors_open(path, &f));
+    enum status st = STATUS_OK;
+    for (int i = 0; i < g->n_params && st == STATUS_OK; i++)
+        st = load_value(path, f, net, g, VALUE_WEIGHT, i);
+    safetensors_close(f);
+    return st;
+}
+
+/* A number of the metadata; base 10 or 16. */
+static enum status read_count(const char *path, const struct safetensors *f, const char *key,
+                              int base, uint64_t *out)
+{
+    const char *text = safetensors_metadata(f, key);
+    char *end = NULL;
+    errno = 0;
+    *out = text ? strtoull(text, &end, base) : 0;
+    if (!text || *text == '\0' || *text == '-' || *end != '\0' || errno != 0)
+        return status_fail(STATUS_DATA, "'%s' is not a checkpoint of a run: its '%s' is %s", path,
+                           key, text ? "damaged" : "missing");
+    return STATUS_OK;
+}
+
+static enum status read_position(const char *path, const struct safetensors *f, const char *key,
+                                 int64_t *out)
+{
+    uint64_t v;
+    TRY(read_count(path, f, key, 10, &v));
+    if (v > INT64_MAX / 2)
+        return status_fail(STATUS_DATA, "'%s' is damaged: its '%s' makes no sense", path, key);
+    *out = (int64_t)v;
+    return STATUS_OK;
+}
+
+static enum status read_real(const char *path, const struct safetensors *f, const char *key,
+                             double *out)
+{
+    const char *text = safetensors_metadata(f, key);
+    char *end = NULL;
+    *out = text ? strtod(text, &end) : 0;
+    if (!text || *text == '\0' || *end != '\0')
+        return status_fail(STATUS_DATA, "'%s' is not a checkpoint of a run: its '%s' is %s", path,
+                           key, text ? "damaged" : "missing");
+    return STATUS_OK;
+}
+
+static enum status check_same(const char *path, const struct safetensors *f, const char *key,
+                              int base, uint64_t want, const char *flag)
+{
+    uint64_t have;
+    TRY(read_count(path, f, key, base, &have));
+    if (have == want)
+        return STATUS_OK;
+    if (base == 16)
+        return status_fail(STATUS_USAGE,
+                           "'%s' was trained on other data than %s names now; give the same data, "
+                           "or start afresh in another --out",
+                           path, flag);
+    return status_fail(STATUS_USAGE,
+                       "'%s' was trained with %s %" PRIu64 ", not %" PRIu64
+                       "; give the same, or start afresh in another --out",
+                       path, flag, have, want);
+}
+
+static enum status check_identity(const char *path, const struct safetensors *f,
+                                  const struct train_identity *id)
+{
+    const char *arch = safetensors_metadata(f, "arch");
+    if (!arch || !safetensors_metadata(f, "ampscale"))
+        return status_fail(STATUS_DATA,
+                           "'%s' holds weights but no run to go on with; use --init to start from "
+                           "them",
+                           path);
+    if (strcmp(arch, id->arch) != 0)
+        return status_fail(STATUS_USAGE, "'%s' is a %s, not a %s; give -a %s", path, arch, id->arch,
+                           arch);
+    TRY(check_same(path, f, "classes", 10, (uint64_t)id->classes, "classes"));
+    TRY(check_same(path, f, "image_size", 10, (uint64_t)id->image_size, "--image-size"));
+    TRY(check_same(path, f, "batch_size", 10, (uint64_t)id->batch, "-b"));
+    TRY(check_same(path, f, "seed", 10, id->seed, "--seed"));
+    return check_same(path, f, "data", 16, id->data, "the command line");
+}
+
+static enum status read_state(const char *path, const struct safetensors *f, struct train_state *s)
+{
+    TRY(read_position(path, f, "epoch", &s->epoch));
+    TRY(read_position(path, f, "batch", &s->batch));
+    TRY(read_position(path, f, "step", &s->step));
+    TRY(read_real(path, f, "best_top1", &s->best_top1));
+    TRY(read_real(path, f, "epoch_loss_sum", &s->loss_sum));
+    TRY(read_position(path, f, "epoch_count", &s->count));
+    TRY(read_position(path, f, "epoch_top1", &s->top1));
+    TRY(read_position(path, f, "epoch_top5", &s->top5));
+    return read_position(path, f, "epoch_bad_images", &s->bad_images);
+}
+
+enum status checkpoint_load(const char *path, struct network *net, const struct graph *g,
+                            const struct train_identity *id, struct train_state *state)
+{
+    enum status st;
+    struct safetensors *f;
+    struct train_state s = {0};
+    TRY(safetensors_open(path, &f));
+    CHECK(check_identity(path, f, id));
+    CHECK(read_state(path, f, &s));
+    for (int i = 0; i < g->n_params; i++) {
+        CHECK(load_value(path, f, net, g, VALUE_WEIGHT, i));
+        if (param_is_trained(&g->param[i]))
+            CHECK(load_value(path, f, net, g, VALUE_MOMENTUM, i));
+    }
+    *state = s;
+done:
+    safetensors_close(f);
+    return st;
+}

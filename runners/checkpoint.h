@@ -1,0 +1,55 @@
+/* Checkpoints: everything a run needs to go on as if it had never stopped, in one safetensors file.
+ *
+ * Weights and running statistics bear torchvision's state_dict names, so that PyTorch opens the
+ * file; momentum is "momentum/<name>". The rest is metadata. Files are replaced atomically, carry a
+ * checksum, and hold nothing that varies between equal runs. */
+#ifndef RUNNERS_CHECKPOINT_H
+#define RUNNERS_CHECKPOINT_H
+
+#include "model/network.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Where a run stands. The sampler's position is (epoch, batch); random numbers have no state. */
+struct train_state {
+    int64_t epoch; /* being trained, from 0 */
+    int64_t batch; /* next one of that epoch; all of them done: validation is next */
+    int64_t step;  /* optimizer steps so far */
+    double best_top1;
+    /* Sums over the images of this epoch so far. */
+    double loss_sum;
+    int64_t count, top1, top5;
+    int64_t bad_images;
+};
+
+/* What must be the same for a run to go on. */
+struct train_identity {
+    const char *arch;
+    int classes;
+    int image_size;
+    int batch;
+    uint64_t seed;
+    uint64_t data; /* fingerprint of the data sets */
+};
+
+MUST_CHECK enum status checkpoint_save(const char *path, struct network *net, const struct graph *g,
+                                       const struct train_identity *id,
+                                       const struct train_state *state);
+
+/* Loads all of it. STATUS_DATA when the file is damaged; STATUS_USAGE, naming the difference, when
+ * it belongs to another run. A path that does not exist is STATUS_DATA. */
+MUST_CHECK enum status checkpoint_load(const char *path, struct network *net, const struct graph *g,
+                                       const struct train_identity *id, struct train_state *state);
+
+/* Weights and running statistics alone: to keep the best, to start from (names may bear DDP's
+ * "module." prefix), to evaluate. */
+MUST_CHECK enum status weights_save(const char *path, struct network *net, const struct graph *g,
+                                    int64_t steps);
+MUST_CHECK enum status weights_load(const char *path, struct network *net, const struct graph *g);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,90 @@
+/* Defaults, checks, record form and learning rate of a training configuration. */
+#include "runners/config.h"
+
+#include <math.h>
+#include <stddef.h>
+
+struct train_config train_config_default(void)
+{
+    return (struct train_config){
+        .arch = "resnet18",
+        .devices = "cpu",
+        .workers = 4,
+        .classes = 1000,
+        .image_size = 224,
+        .batch = 256,
+        .epochs = 90,
+        .start_epoch = -1,
+        .lr = 0.1,
+        .momentum = 0.9,
+        .weight_decay = 1e-4,
+        .schedule = SCHEDULE_STEP,
+        .lr_step = 30,
+        .lr_gamma = 0.1,
+        .print_freq = 10,
+        .dummy_train = 1281167,
+        .dummy_val = 50000,
+        .max_bad_images = 100,
+    };
+}
+
+const char *lr_schedule_str(enum lr_schedule s)
+{
+    static const char *const name[] = {"step", "cosine", "constant"};
+    return name[s];
+}
+
+enum status train_config_check(const struct train_config *c)
+{
+    if (!c->data && !c->dummy)
+        return status_fail(STATUS_USAGE,
+                           "no data: name a folder with train/ and val/, or use --dummy");
+    if (c->data && c->dummy)
+        return status_fail(STATUS_USAGE, "--dummy needs no data: leave out '%s'", c->data);
+    if (c->evaluate && !c->resume && !c->init)
+        return status_fail(STATUS_USAGE,
+                           "--evaluate needs weights: give --resume FILE or --init FILE");
+    if (c->init && c->resume && !c->evaluate)
+        return status_fail(STATUS_USAGE, "--init starts afresh and --resume goes on: give one");
+    if (c->warmup_epochs > c->epochs)
+        return status_fail(STATUS_USAGE, "--warmup-epochs %g is more than --epochs %d",
+                           c->warmup_epochs, c->epochs);
+    return STATUS_OK;
+}
+
+json_t *train_config_json(const struct train_config *c, int classes)
+{
+    return json_pack(
+        "{s:s?, s:s, s:s, s:s, s:s?, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:f, s:f, "
+        "s:f, s:f, s:b, s:f, s:s, s:i, s:f, s:f, s:I, s:b, s:I, s:I, s:b, s:I, s:I}",
+        "data", c->data, "arch", c->arch, "mode", "nd", "precision", "fp32", "init", c->init,
+        "resume", c->resume ? c->resume : "", "devices", c->devices, "threads", c->threads,
+        "workers", c->workers, "classes", classes, "image_size", c->image_size, "batch_size",
+        c->batch, "val_batch_size", c->val_batch ? c->val_batch : c->batch, "epochs", c->epochs,
+        "steps", (json_int_t)c->steps, "desired_acc", c->desired_acc, "lr", c->lr, "momentum",
+        c->momentum, "weight_decay", c->weight_decay, "nesterov", c->nesterov, "label_smoothing",
+        c->label_smoothing, "lr_schedule", lr_schedule_str(c->schedule), "lr_step", c->lr_step,
+        "lr_gamma", c->lr_gamma, "warmup_epochs", c->warmup_epochs, "seed", (json_int_t)c->seed,
+        "dummy", c->dummy, "dummy_train", (json_int_t)c->dummy_train, "dummy_val",
+        (json_int_t)c->dummy_val, "drop_last", c->drop_last, "max_bad_images",
+        (json_int_t)c->max_bad_images, "checkpoint_steps", (json_int_t)c->checkpoint_steps);
+}
+
+double train_config_lr(const struct train_config *c, int64_t step, int64_t steps_per_epoch)
+{
+    double warmup = c->warmup_epochs * (double)steps_per_epoch;
+    double total = (double)c->epochs * (double)steps_per_epoch;
+    if ((double)step + 1 < warmup)
+        return c->lr * ((double)step + 1) / warmup;
+    switch (c->schedule) {
+    case SCHEDULE_STEP:
+        return c->lr * pow(c->lr_gamma, (double)(step / steps_per_epoch / c->lr_step));
+    case SCHEDULE_COSINE: {
+        double t = ((double)step - warmup) / (total - warmup);
+        t = t < 0 ? 0 : t > 1 ? 1 : t;
+        return c->lr * 0.5 * (1 + cos(3.14159265358979323846 * t));
+    }
+    default:
+        return c->lr;
+    }
+}

@@ -1,0 +1,224 @@
+/* Computing an oracle's values on a device. */
+#include "runners/oracle.h"
+
+#include "model/network.h"
+#include "model/oracle_fill.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static enum status read_int(const json_t *json, const char *key, int max, int *out)
+{
+    const json_t *v = json_object_get(json, key);
+    if (!json_is_integer(v) || json_integer_value(v) < 1 || json_integer_value(v) > max)
+        return status_fail(STATUS_DATA, "a case's '%s' is not a whole number from 1 to %d", key,
+                           max);
+    *out = (int)json_integer_value(v);
+    return STATUS_OK;
+}
+
+/* Absent is 0 where the case may leave it out. */
+static enum status read_real(const json_t *json, const char *key, bool optional, double *out)
+{
+    const json_t *v = json_object_get(json, key);
+    *out = json_number_value(v);
+    if ((!v && optional) || (json_is_number(v) && *out >= 0 && isfinite(*out)))
+        return STATUS_OK;
+    return status_fail(STATUS_DATA, "a case's '%s' is not a number of 0 or more", key);
+}
+
+/* One of two words; *second says which. */
+static enum status read_choice(const json_t *json, const char *key, const char *one,
+                               const char *two, bool *second)
+{
+    const char *v = json_string_value(json_object_get(json, key));
+    *second = v && strcmp(v, two) == 0;
+    if (*second || (v && strcmp(v, one) == 0))
+        return STATUS_OK;
+    return status_fail(STATUS_DATA, "a case's '%s' is neither '%s' nor '%s'", key, one, two);
+}
+
+enum status oracle_read(const json_t *json, struct oracle_case *c)
+{
+    *c = (struct oracle_case){.arch = json_string_value(json_object_get(json, "arch"))};
+    if (!c->arch)
+        return status_fail(STATUS_DATA, "a case names no 'arch'");
+    TRY(read_int(json, "classes", 1 << 20, &c->classes));
+    TRY(read_int(json, "size", 4096, &c->size));
+    TRY(read_int(json, "batch", 1 << 16, &c->batch));
+    TRY(read_int(json, "steps", 1 << 20, &c->steps));
+    TRY(read_real(json, "lr", false, &c->lr));
+    TRY(read_real(json, "momentum", false, &c->momentum));
+    TRY(read_real(json, "weight_decay", false, &c->weight_decay));
+    TRY(read_real(json, "label_smoothing", true, &c->label_smoothing));
+    TRY(read_choice(json, "mode", "eval", "train", &c->train));
+    TRY(read_choice(json, "precision", "fp32", "fp64", &c->fp64));
+    if (!json_is_array(json_object_get(json, "step")))
+        return status_fail(STATUS_DATA, "a case has no list 'step' of values");
+    return STATUS_OK;
+}
+
+bool oracle_same(const struct oracle_case *a, const struct oracle_case *b)
+{
+    return strcmp(a->arch, b->arch) == 0 && a->classes == b->classes && a->size == b->size &&
+           a->batch == b->batch && a->steps == b->steps && a->lr == b->lr &&
+           a->momentum == b->momentum && a->weight_decay == b->weight_decay &&
+           a->label_smoothing == b->label_smoothing && a->train == b->train;
+}
+
+/* A case being computed. `plain` holds any one parameter; `images` and `labels` a batch. */
+struct computing {
+    const struct oracle_case *c;
+    struct graph *g;
+    struct network *net;
+    struct program *p;
+    float *plain, *images, *logits;
+    int32_t *labels;
+};
+
+static enum status square_sum(struct computing *k, enum param_value v, int i, double *out)
+{
+    TRY(network_get(k->net, v, i, k->plain));
+    *out = 0;
+    for (int64_t e = 0; e < param_count(&k->g->param[i]); e++)
+        *out += (double)k->plain[e] * (double)k->plain[e];
+    return STATUS_OK;
+}
+
+/* The norm over all trained parameters, and each one's under its name in `each` (or NULL). */
+static enum status norms(struct computing *k, enum param_value v, json_t *each, double *all)
+{
+    *all = 0;
+    for (int i = 0; i < k->g->n_params; i++) {
+        double sum;
+        if (!param_is_trained(&k->g->param[i]))
+            continue;
+        TRY(square_sum(k, v, i, &sum));
+        *all += sum;
+        if (each)
+            json_object_set_new(each, k->g->param[i].name, json_real(sqrt(sum)));
+    }
+    *all = sqrt(*all);
+    return STATUS_OK;
+}
+
+static enum status buffer_norms(struct computing *k, json_t *out)
+{
+    for (int i = 0; i < k->g->n_params; i++) {
+        double sum;
+        if (param_is_trained(&k->g->param[i]))
+            continue;
+        TRY(square_sum(k, VALUE_WEIGHT, i, &sum));
+        json_object_set_new(out, k->g->param[i].name, json_real(sqrt(sum)));
+    }
+    return STATUS_OK;
+}
+
+static enum status backward_and_update(struct computing *k, bool first, json_t *rec)
+{
+    double norm;
+    json_t *each = first ? json_object() : NULL;
+    TRY(program_run(k->p, PHASE_BACKWARD));
+    if (each)
+        json_object_set_new(rec, "grad_norms", each); /* the record owns it from here */
+    TRY(norms(k, VALUE_GRADIENT, each, &norm));
+    json_object_set_new(rec, "grad_norm", json_real(norm));
+    TRY(program_run(k->p, PHASE_UPDATE));
+    TRY(norms(k, VALUE_WEIGHT, NULL, &norm));
+    json_object_set_new(rec, "weight_norm", json_real(norm));
+    return STATUS_OK;
+}
+
+static enum status compute_step(struct computing *k, int s, json_t *rec)
+{
+    const struct oracle_case *c = k->c;
+    struct step_state state = {
+        .step = (uint64_t)s, .lr = (float)c->lr, .loss_scale = 1, .grad_scale = 1};
+    struct loss_metrics m;
+    oracle_fill_images(s, c->batch, c->size, k->images);
+    oracle_fill_labels(s, c->batch, c->classes, k->labels);
+    TRY(program_state(k->p, &state));
+    TRY(program_input(k->p, k->images, k->labels));
+    TRY(program_run(k->p, PHASE_INPUT));
+    TRY(program_run(k->p, PHASE_FORWARD));
+    TRY(program_metrics(k->p, &m));
+    json_object_set_new(rec, "loss", json_real(m.loss_sum / (double)c->batch));
+    json_object_set_new(rec, "top1", json_integer((json_int_t)m.top1));
+    json_object_set_new(rec, "top5", json_integer((json_int_t)m.top5));
+    if (s == 0) {
+        json_t *row = json_array();
+        json_object_set_new(rec, "logits_row0", row);
+        TRY(program_logits(k->p, k->logits));
+        for (int j = 0; j < c->classes; j++)
+            json_array_append_new(row, json_real((double)k->logits[j]));
+    }
+    return c->train ? backward_and_update(k, s == 0, rec) : STATUS_OK;
+}
+
+static enum status fill_params(struct computing *k)
+{
+    for (int i = 0; i < k->g->n_params; i++) {
+        oracle_fill_param(&k->g->param[i], k->plain);
+        TRY(network_set(k->net, VALUE_WEIGHT, i, k->plain));
+    }
+    return STATUS_OK;
+}
+
+static enum status open_case(struct computing *k, struct device *dev)
+{
+    const struct oracle_case *c = k->c;
+    struct program_config config = {.batch = c->batch,
+                                    .train = c->train,
+                                    .float_input = true,
+                                    .no_dropout = true,
+                                    .label_smoothing = (float)c->label_smoothing,
+                                    .momentum = (float)c->momentum,
+                                    .weight_decay = (float)c->weight_decay};
+    size_t largest = 0;
+    TRY(graph_build(c->arch, c->classes, c->size, &k->g));
+    for (int i = 0; i < k->g->n_params; i++) {
+        size_t n = (size_t)param_count(&k->g->param[i]);
+        largest = n > largest ? n : largest;
+    }
+    k->plain = malloc(largest * sizeof *k->plain);
+    k->images = malloc((size_t)c->batch * 3 * (size_t)c->size * (size_t)c->size * sizeof(float));
+    k->labels = malloc((size_t)c->batch * sizeof *k->labels);
+    k->logits = malloc((size_t)c->batch * (size_t)c->classes * sizeof *k->logits);
+    if (!k->plain || !k->images || !k->labels || !k->logits)
+        return status_fail(STATUS_OOM, "no memory for a case of %s", c->arch);
+    TRY(network_open(dev, k->g, &config, 1, &k->net));
+    k->p = network_program(k->net, 0);
+    return fill_params(k);
+}
+
+enum status oracle_compute(struct device *dev, const struct oracle_case *c, json_t **values)
+{
+    enum status st;
+    struct computing k = {.c = c};
+    json_t *out = json_object(), *steps = json_array(), *buffers = json_object();
+    *values = NULL;
+    json_object_set(out, "step", steps);
+    if (c->train)
+        json_object_set(out, "buffer_norms", buffers);
+    CHECK(open_case(&k, dev));
+    json_object_set_new(out, "params", json_integer((json_int_t)graph_params_trained(k.g)));
+    for (int s = 0; s < c->steps; s++) {
+        json_t *rec = json_object();
+        json_array_append_new(steps, rec);
+        CHECK(compute_step(&k, s, rec));
+    }
+    CHECK(buffer_norms(&k, buffers));
+    *values = json_incref(out);
+done:
+    json_decref(out);
+    json_decref(steps);
+    json_decref(buffers);
+    network_close(k.net);
+    graph_free(k.g);
+    free(k.plain);
+    free(k.images);
+    free(k.labels);
+    free(k.logits);
+    return st;
+}

@@ -1,0 +1,35 @@
+/* Signal handlers that set a flag. */
+#include "runners/stop.h"
+
+#include <signal.h>
+#include <stddef.h>
+#include <string.h>
+
+static volatile sig_atomic_t arrived; /* a handler can reach nothing else */
+
+static void on_signal(int signo)
+{
+    if (arrived == SIGINT && signo == SIGINT) {
+        signal(SIGINT, SIG_DFL);
+        raise(SIGINT);
+    }
+    arrived = signo;
+}
+
+void stop_install(void)
+{
+    struct sigaction a;
+    memset(&a, 0, sizeof a);
+    sigemptyset(&a.sa_mask);
+    a.sa_handler = on_signal;
+    a.sa_flags = SA_RESTART;
+    sigaction(SIGINT, &a, NULL);
+    sigaction(SIGTERM, &a, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    arrived = 0;
+}
+
+const char *stop_requested(void)
+{
+    return arrived == SIGINT ? "SIGINT" : arrived == SIGTERM ? "SIGTERM" : NULL;
+}

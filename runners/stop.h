@@ -1,0 +1,23 @@
+/* SIGINT and SIGTERM as a question the training loop asks between steps.
+ *
+ * The first signal asks for an orderly end; a second one of SIGINT ends the process at once, for
+ * whoever does not want to wait. */
+#ifndef RUNNERS_STOP_H
+#define RUNNERS_STOP_H
+
+#include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Installs the handlers, and ignores SIGPIPE so that a closed terminal is an error to report. */
+void stop_install(void);
+
+/* The name of the signal that arrived, or NULL. */
+const char *stop_requested(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
