@@ -6,9 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bounds far above any use, which keep every product of a shape within 64 bits. */
-enum { IMAGE_SIZE_MAX = 8192, CLASSES_MAX = 1000000 };
-
 static const struct arch *const families[] = {arch_alexnet, arch_resnet, arch_vgg};
 enum { N_FAMILIES = sizeof families / sizeof *families };
 

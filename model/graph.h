@@ -48,6 +48,9 @@ enum param_init {
 
 enum { NAME_MAX_LEN = 64 };
 
+/* The most that graph_build takes: far above any use, and every product of a shape fits 64 bits. */
+enum { IMAGE_SIZE_MAX = 8192, CLASSES_MAX = 1000000 };
+
 struct param {
     char name[NAME_MAX_LEN]; /* state_dict key */
     enum param_kind kind;

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# What `ampscale info` says of build, devices and networks, and what it refuses.
+. "$(dirname "$0")/common.sh" "$@"
+
+# expect_line REGEX ARGS...: a line of the output matches.
+expect_line() {
+    local want=$1
+    shift
+    expect 0 "$@"
+    grep -qE -- "$want" "$scratch/out" || fail "'ampscale $*' has no line '$want'"
+}
+
+expect_line '^ampscale [0-9]' info
+expect_line '^  cpu +[^ ]' info
+expect_line '"device":"cpu","usable":true' info --json
+
+expect_line '^resnet50 +25557032 +8\.178$' info --list
+[[ $(grep -c '^' "$scratch/out") == 18 ]] || fail "info --list has $(grep -c '^' "$scratch/out") lines, not 17 networks"
+expect 0 info --list --image-size 40
+! grep -q '^alexnet ' "$scratch/out" || fail "info --list names a network that is too large for the images"
+expect_line '"arch":"vgg11","parameters":132863336,"flops_forward":[0-9]+}' info --list --json
+
+expect_line '^total +25557032 +8178\.369$' info -a resnet50
+expect_line '^layer1\.0\.conv1 +conv +64x56x56 +4096 +25\.690$' info -a resnet50
+expect_line '^fc +linear +10x1x1 +5130 ' info --arch resnet18 --classes 10
+expect_line '^conv1 +conv +64x32x32 ' info -a resnet18 --image-size 64
+expect_line '"arch":"resnet8".*"parameters":78042,' info -a resnet8 --classes 10 --json
+
+expect_error 2 "'nonesuch'; known are alexnet" info -a nonesuch
+expect_error 2 "too small for layer 'features.5'" info -a alexnet --image-size 20
+expect_error 2 "exclude each other" info -a alexnet --list
+expect_error 2 "need --arch or --list" info --classes 10
+expect_error 2 "--classes '0'" info -a alexnet --classes 0
+expect_error 2 "--image-size 'wide'" info -a alexnet --image-size wide
+expect_error 2 "'extra'" info extra
+finish
