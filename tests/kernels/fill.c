@@ -1,0 +1,132 @@
+/* Random operands that suit an operation. */
+#include "tests/kernels/fill.h"
+
+#include "tests/kernels/describe.h"
+
+#include <math.h>
+#include <string.h>
+
+void fill_uniform(struct rng *r, float *out, int64_t n, double low, double high)
+{
+    for (int64_t i = 0; i < n; i++)
+        out[i] = (float)(low + (high - low) * rng_double(r));
+}
+
+void fill_grid(struct rng *r, float *out, int64_t n, double step, double bound)
+{
+    uint32_t points = 2 * (uint32_t)(bound / step) + 1;
+    for (int64_t i = 0; i < n; i++)
+        out[i] = (float)(step * (double)rng_below(r, points) - bound);
+}
+
+static bool is_bn(enum op_kind kind)
+{
+    return kind == OP_BN_FWD_TRAIN || kind == OP_BN_FWD_EVAL || kind == OP_BN_BWD;
+}
+
+/* Channels differ in mean and spread, as those of a network do. */
+static void fill_bn_input(struct rng *r, const struct tensor_desc *x, enum fill fill, float *out)
+{
+    int64_t plane = x->dim[2] * x->dim[3];
+    for (int64_t i = 0; i < tensor_count(x); i++) {
+        int64_t c = i / plane % x->dim[1];
+        double mean = 0.25 * (double)(c % 7 - 3), spread = 0.5 + 0.25 * (double)(c % 3);
+        if (fill == FILL_LARGE_MEAN)
+            out[i] = (float)(1000 + 0.1 * rng_normal(r));
+        else if (fill == FILL_CONSTANT)
+            out[i] = (float)(mean + 1);
+        else
+            out[i] = (float)(mean + spread * rng_normal(r));
+    }
+}
+
+static void fill_labels(struct rng *r, const struct op_desc *d, int32_t *label)
+{
+    int64_t rows = d->t[ROLE_X].dim[0], classes = d->t[ROLE_X].dim[1];
+    for (int64_t n = 0; n < rows; n++)
+        label[n] = n % 5 == 1 ? -1 : (int32_t)rng_below(r, (uint32_t)classes);
+}
+
+static void fill_input(struct rng *r, const struct op_desc *d, enum fill fill, struct operands *o)
+{
+    const struct tensor_desc *x = &d->t[ROLE_X];
+    int64_t n = tensor_count(x);
+    if (is_bn(d->kind))
+        fill_bn_input(r, x, fill, o->p[ROLE_X]);
+    else if (d->kind == OP_MAXPOOL_FWD || d->kind == OP_SOFTMAX_XENT)
+        fill_grid(r, o->p[ROLE_X], n, 0.25, 4);
+    else if (x->type == DTYPE_F32)
+        fill_uniform(r, o->p[ROLE_X], n, -1, 1);
+    else
+        for (size_t i = 0; i < operand_bytes(d, ROLE_X); i++)
+            ((uint8_t *)o->p[ROLE_X])[i] = (uint8_t)rng_u32(r);
+    if (fill == FILL_NAN)
+        operand_f32(o, ROLE_X)[n / 2] = NAN;
+}
+
+/* Runs the forward pass on the inputs at hand and keeps what it leaves for the backward pass. */
+static enum status fill_from_forward(struct device *ref, const struct op_desc *d, uint64_t seed,
+                                     struct operands *o)
+{
+    bool bn = d->kind == OP_BN_BWD;
+    struct tensor_desc none = {0};
+    struct op_desc forward =
+        bn ? describe(OP_BN_FWD_TRAIN, d->t[ROLE_X], d->t[ROLE_GAMMA], d->t[ROLE_X],
+                      d->t[ROLE_DZ].ndim ? WITH(Z) : 0)
+           : describe(OP_MAXPOOL_FWD, d->t[ROLE_DX], none, d->t[ROLE_DY], WITH(INDEX));
+    forward.attr = d->attr;
+    struct operands f;
+    TRY(operands_new(&forward, &f));
+    enum status st;
+    CHECK(fill_operands(ref, &forward, FILL_RANDOM, seed, &f));
+    if (bn) {
+        memcpy(f.p[ROLE_X], o->p[ROLE_X], operand_bytes(d, ROLE_X));
+        memcpy(f.p[ROLE_GAMMA], o->p[ROLE_GAMMA], operand_bytes(d, ROLE_GAMMA));
+    }
+    CHECK(run_once(ref, &forward, &f));
+    static const enum role left[] = {ROLE_MEAN, ROLE_INVSTD, ROLE_Y, ROLE_INDEX};
+    for (size_t i = 0; i < sizeof left / sizeof *left; i++)
+        if (o->p[left[i]])
+            memcpy(o->p[left[i]], f.p[left[i]], operand_bytes(d, left[i]));
+done:
+    operands_free(&f);
+    return st;
+}
+
+static struct step_state state_for(enum fill fill)
+{
+    return (struct step_state){.seed = 42,
+                               .step = 7,
+                               .sample0 = 5,
+                               .lr = 0.1f,
+                               .loss_scale = 128,
+                               .grad_scale = 0.25f,
+                               .found_inf = fill == FILL_FOUND_INF};
+}
+
+enum status fill_operands(struct device *ref, const struct op_desc *d, enum fill fill,
+                          uint64_t seed, struct operands *o)
+{
+    struct op_roles roles = op_roles(d->kind);
+    for (int role = 0; role < ROLE_COUNT; role++) {
+        if (!(roles.reads >> role & 1) || !o->p[role])
+            continue;
+        struct rng r = rng_at(seed, RNG_TEST, (uint64_t)role, 0);
+        int64_t n = operand_count(d, (enum role)role);
+        if (role == ROLE_X)
+            fill_input(&r, d, fill, o);
+        else if (role == ROLE_LABEL)
+            fill_labels(&r, d, o->p[role]);
+        else if (role == ROLE_STATE)
+            *operand_state(o) = state_for(fill);
+        else if (role == ROLE_RVAR)
+            fill_uniform(&r, o->p[role], n, 0.5, 1.5);
+        else if (role != ROLE_INDEX)
+            fill_uniform(&r, o->p[role], n, -1, 1);
+    }
+    if (d->kind == OP_BN_BWD || d->kind == OP_MAXPOOL_BWD)
+        return fill_from_forward(ref, d, seed + 1, o);
+    for (int64_t i = 0; d->kind == OP_RELU_BWD && i < operand_count(d, ROLE_Y); i++)
+        operand_f32(o, ROLE_Y)[i] = fmaxf(operand_f32(o, ROLE_Y)[i], 0);
+    return STATUS_OK;
+}

@@ -1,0 +1,28 @@
+/* Random operands that suit an operation. */
+#ifndef TESTS_KERNELS_FILL_H
+#define TESTS_KERNELS_FILL_H
+
+#include "tests/kernels/rig.h"
+
+#include "base/rng.h"
+
+enum fill {
+    FILL_RANDOM,
+    FILL_LARGE_MEAN, /* batch norm's X: 1000 +- 0.1 */
+    FILL_CONSTANT,   /* batch norm's X: one value per channel */
+    FILL_NAN,        /* a NaN among X */
+    FILL_FOUND_INF,  /* SGD: a step to be left out */
+};
+
+/* Fills what `d` reads. Ties are frequent where a maximum is taken, exact zeros where a ReLU was;
+ * `d` is plain, and of a backward pass, `ref` makes what the forward pass would have left for it
+ * (MEAN, INVSTD, Y, INDEX). */
+MUST_CHECK enum status fill_operands(struct device *ref, const struct op_desc *d, enum fill fill,
+                                     uint64_t seed, struct operands *o);
+
+void fill_uniform(struct rng *r, float *out, int64_t n, double low, double high);
+
+/* Multiples of `step` between -bound and bound. */
+void fill_grid(struct rng *r, float *out, int64_t n, double step, double bound);
+
+#endif

@@ -1,0 +1,266 @@
+/* Running one operation with a watch on memory. */
+#include "tests/kernels/rig.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { GUARD = 256, GUARD_BYTE = 0xA5, POISON_BYTE = 0xFF /* a NaN in every float type */ };
+
+/* --- operands --- */
+
+int64_t operand_count(const struct op_desc *d, enum role role)
+{
+    struct op_roles roles = op_roles(d->kind);
+    if (!((roles.reads | roles.writes) >> role & 1))
+        return 0;
+    if (role == ROLE_STATE || role == ROLE_METRICS)
+        return 1;
+    return tensor_count(&d->t[role]);
+}
+
+size_t operand_bytes(const struct op_desc *d, enum role role)
+{
+    size_t each = dtype_size(d->t[role].type);
+    if (role == ROLE_STATE)
+        each = sizeof(struct step_state);
+    if (role == ROLE_METRICS)
+        each = sizeof(struct loss_metrics);
+    return (size_t)operand_count(d, role) * each;
+}
+
+enum status operands_new(const struct op_desc *d, struct operands *o)
+{
+    *o = (struct operands){{NULL}};
+    for (int r = 0; r < ROLE_COUNT; r++) {
+        size_t bytes = operand_bytes(d, (enum role)r);
+        o->p[r] = bytes ? calloc(1, bytes) : NULL;
+        if (bytes && !o->p[r]) {
+            operands_free(o);
+            return status_fail(STATUS_OOM, "no memory for operands");
+        }
+    }
+    return STATUS_OK;
+}
+
+void operands_free(struct operands *o)
+{
+    for (int r = 0; r < ROLE_COUNT; r++)
+        free(o->p[r]);
+    *o = (struct operands){{NULL}};
+}
+
+/* --- guarded device memory --- */
+
+struct rig_buffer {
+    char *base;          /* device memory: guard, tensor, guard; NULL where another's is used */
+    size_t bytes;        /* of the tensor */
+    unsigned char *copy; /* host memory for base, both guards included */
+};
+
+struct rig {
+    struct device *dev;
+    struct stream *stream;
+    struct op_plan *plan;
+    struct op_roles roles;
+    struct rig_buffer buffer[ROLE_COUNT];
+    void *arg[ROLE_COUNT];
+};
+
+static size_t size_with_guards(const struct rig_buffer *b)
+{
+    return b->bytes + 2 * GUARD;
+}
+
+static enum status buffer_open(struct rig *rig, enum role role, size_t bytes)
+{
+    struct rig_buffer *b = &rig->buffer[role];
+    b->bytes = bytes;
+    b->copy = malloc(size_with_guards(b));
+    if (!b->copy)
+        return status_fail(STATUS_OOM, "no memory for a copy of %s", role_str(role));
+    void *mem;
+    TRY(rig->dev->backend->alloc(rig->dev, size_with_guards(b), &mem));
+    b->base = mem;
+    rig->arg[role] = b->base + GUARD;
+    memset(b->copy, GUARD_BYTE, size_with_guards(b));
+    return rig->dev->backend->upload(rig->stream, b->base, b->copy, size_with_guards(b));
+}
+
+static enum status buffer_poison(struct rig *rig, enum role role)
+{
+    struct rig_buffer *b = &rig->buffer[role];
+    memset(b->copy, POISON_BYTE, b->bytes);
+    return rig->dev->backend->upload(rig->stream, b->base + GUARD, b->copy, b->bytes);
+}
+
+static enum status buffer_remember(struct rig *rig, enum role role)
+{
+    struct rig_buffer *b = &rig->buffer[role];
+    return rig->dev->backend->download(rig->stream, b->copy, b->base, size_with_guards(b));
+}
+
+/* Downloads the buffer over its copy, after comparing. */
+static enum status buffer_check(struct rig *rig, enum role role, bool written)
+{
+    struct rig_buffer *b = &rig->buffer[role];
+    size_t size = size_with_guards(b);
+    unsigned char *now = malloc(size);
+    if (!now)
+        return status_fail(STATUS_OOM, "no memory to check %s", role_str(role));
+    enum status st;
+    CHECK(rig->dev->backend->download(rig->stream, now, b->base, size));
+    CHECK(rig->dev->backend->stream_sync(rig->stream));
+    for (size_t i = 0; i < GUARD && st == STATUS_OK; i++) {
+        if (now[i] != GUARD_BYTE)
+            st = status_fail(STATUS_MISMATCH, "%zu bytes before %s were overwritten", GUARD - i,
+                             role_str(role));
+        else if (now[GUARD + b->bytes + i] != GUARD_BYTE)
+            st = status_fail(STATUS_MISMATCH, "byte %zu after the end of %s was overwritten", i,
+                             role_str(role));
+    }
+    if (st == STATUS_OK && !written && memcmp(now, b->copy, size) != 0)
+        st = status_fail(STATUS_MISMATCH, "input %s was changed", role_str(role));
+done:
+    free(now);
+    return st;
+}
+
+/* --- the rig --- */
+
+enum status rig_open(struct device *dev, const struct op_desc *d, const struct in_place *share,
+                     struct rig **out)
+{
+    *out = NULL;
+    struct rig *rig = calloc(1, sizeof *rig);
+    if (!rig)
+        return status_fail(STATUS_OOM, "no memory for a rig");
+    rig->dev = dev;
+    rig->roles = op_roles(d->kind);
+    enum status st;
+    CHECK(dev->backend->stream_open(dev, &rig->stream));
+    CHECK(op_plan(dev, d, &rig->plan));
+    const struct op_desc *planned = &rig->plan->desc;
+    for (int r = 0; r < ROLE_COUNT; r++) {
+        size_t bytes = operand_bytes(planned, (enum role)r);
+        if (bytes && !(share && r == (int)share->out))
+            CHECK(buffer_open(rig, (enum role)r, planned->t[r].ndim ? planned->t[r].bytes : bytes));
+    }
+    if (rig->plan->workspace)
+        CHECK(buffer_open(rig, ROLE_WORKSPACE, rig->plan->workspace));
+    if (share && !tensor_same(&planned->t[share->out], &planned->t[share->in]))
+        CHECK(status_fail(STATUS_UNSUPPORTED, "%s and %s were given different layouts",
+                          role_str(share->out), role_str(share->in)));
+    if (share)
+        rig->arg[share->out] = rig->arg[share->in];
+done:
+    if (st != STATUS_OK) {
+        rig_close(rig);
+        return st;
+    }
+    *out = rig;
+    return STATUS_OK;
+}
+
+void rig_close(struct rig *rig)
+{
+    if (!rig)
+        return;
+    for (int r = 0; r < ROLE_COUNT; r++) {
+        free(rig->buffer[r].copy);
+        if (rig->buffer[r].base)
+            rig->dev->backend->free(rig->dev, rig->buffer[r].base);
+    }
+    op_plan_free(rig->plan);
+    if (rig->stream)
+        rig->dev->backend->stream_close(rig->stream);
+    free(rig);
+}
+
+const struct op_desc *rig_desc(const struct rig *rig)
+{
+    return &rig->plan->desc;
+}
+
+enum status rig_put(struct rig *rig, enum role role, const void *plain)
+{
+    if (role == ROLE_STATE)
+        return rig->dev->backend->upload(rig->stream, rig->arg[role], plain,
+                                         sizeof(struct step_state));
+    return tensor_upload(rig->stream, &rig->plan->desc.t[role], rig->arg[role], plain);
+}
+
+enum status rig_put_all(struct rig *rig, const struct operands *o)
+{
+    for (int r = 0; r < ROLE_COUNT; r++)
+        if (rig->roles.reads >> r & 1 && rig->arg[r])
+            TRY(rig_put(rig, (enum role)r, o->p[r]));
+    return STATUS_OK;
+}
+
+enum status rig_get_all(struct rig *rig, struct operands *o)
+{
+    for (int r = 0; r < ROLE_COUNT; r++) {
+        if (!(rig->roles.writes >> r & 1) || !rig->arg[r])
+            continue;
+        if (r == ROLE_METRICS)
+            TRY(rig->dev->backend->download(rig->stream, o->p[r], rig->arg[r],
+                                            sizeof(struct loss_metrics)));
+        else
+            TRY(tensor_download(rig->stream, &rig->plan->desc.t[r], rig->arg[r], o->p[r]));
+    }
+    return rig->dev->backend->stream_sync(rig->stream);
+}
+
+/* Whether the operation may write the memory of `role`, itself or through one that shares it. */
+static bool is_written(const struct rig *rig, int role)
+{
+    for (int r = 0; r < ROLE_COUNT; r++)
+        if (rig->arg[r] == rig->arg[role] && rig->roles.writes >> r & 1)
+            return true;
+    return role == ROLE_WORKSPACE;
+}
+
+enum status rig_run(struct rig *rig)
+{
+    for (int r = 0; r < ROLE_COUNT; r++) {
+        if (!rig->buffer[r].base)
+            continue;
+        if (!(rig->roles.reads >> r & 1))
+            TRY(buffer_poison(rig, (enum role)r));
+        TRY(buffer_remember(rig, (enum role)r));
+    }
+    TRY(rig->dev->backend->stream_sync(rig->stream));
+    TRY(op_execute(rig->plan, rig->arg, rig->stream));
+    for (int r = 0; r < ROLE_COUNT; r++)
+        if (rig->buffer[r].base)
+            TRY(buffer_check(rig, (enum role)r, is_written(rig, r)));
+    return STATUS_OK;
+}
+
+enum status run_once(struct device *dev, const struct op_desc *d, struct operands *o)
+{
+    struct rig *rig = NULL;
+    enum status st;
+    CHECK(rig_open(dev, d, NULL, &rig));
+    CHECK(rig_put_all(rig, o));
+    CHECK(rig_run(rig));
+    CHECK(rig_get_all(rig, o));
+done:
+    rig_close(rig);
+    return st;
+}
+
+int rig_group_setup(void **state)
+{
+    struct device *dev;
+    if (device_open("ref", 1, &dev) != STATUS_OK)
+        return -1;
+    *state = dev;
+    return 0;
+}
+
+int rig_group_teardown(void **state)
+{
+    device_close(*state);
+    return 0;
+}

@@ -1,0 +1,341 @@
+/* What may be planned: broken descriptions are refused before any backend sees them, and the
+ * reference resolves layouts and declines what it lacks as its header says. */
+#include "tests/kernels/describe.h"
+#include "tests/kernels/rig.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const struct sgd_segment whole[] = {{0, 10, 0}};
+
+/* A sound description of every kind. */
+static struct op_desc sound(enum op_kind kind)
+{
+    static const struct conv_shape conv = {2, 4, 8, 8, 6, {3, 3}, {2, 2}, {1, 1}, 2};
+    static const struct pool_attr pool = {{3, 3}, {2, 2}, {1, 1}};
+    struct tensor_desc like = plain_4d(2, 4, 3, 3);
+    switch (kind) {
+    case OP_CONV_FWD:
+        return describe_conv(kind, &conv, WITH(B));
+    case OP_CONV_BWD_DATA:
+        return describe_conv(kind, &conv, 0);
+    case OP_CONV_BWD_WEIGHTS:
+        return describe_conv(kind, &conv, WITH(DB));
+    case OP_BN_FWD_TRAIN:
+    case OP_BN_FWD_EVAL:
+        return describe_bn(kind, 2, 4, 3, 3, true, WITH(Z));
+    case OP_BN_BWD:
+        return describe_bn(kind, 2, 4, 3, 3, true, WITH(DY2) | WITH(DZ));
+    case OP_MAXPOOL_FWD:
+        return describe_maxpool(kind, 2, 4, 8, 8, &pool, WITH(INDEX));
+    case OP_MAXPOOL_BWD:
+        return describe_maxpool(kind, 2, 4, 8, 8, &pool, WITH(DY2));
+    case OP_AVGPOOL_FWD:
+    case OP_AVGPOOL_BWD:
+        return describe_avgpool(kind, 2, 4, 7, 7, 1, 1);
+    case OP_LINEAR_FWD:
+        return describe_linear(kind, 2, 7, 5, WITH(B));
+    case OP_LINEAR_BWD_DATA:
+        return describe_linear(kind, 2, 7, 5, 0);
+    case OP_LINEAR_BWD_WEIGHTS:
+        return describe_linear(kind, 2, 7, 5, WITH(DB));
+    case OP_RELU_BWD:
+        return describe_like(kind, like, WITH(DY2));
+    case OP_SOFTMAX_XENT:
+        return describe_xent(4, 6, 0.1f, WITH(DX));
+    case OP_SGD:
+        return describe_sgd(10, &(struct sgd_attr){0.9f, false, 1, whole});
+    case OP_NORMALIZE:
+        return describe_normalize(2, 4, 4);
+    default:
+        return describe_like(kind, like, 0);
+    }
+}
+
+static void assert_refused(const struct op_desc *d, const char *what)
+{
+    enum status st = op_check(d);
+    if (st != STATUS_INVALID)
+        fail_msg("%s: %s is %s", op_str(d->kind), what, status_str(st));
+    assert_true(strlen(status_message()) > 0);
+}
+
+static void test_sound_ones_pass(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < OP_KIND_COUNT; kind++) {
+        struct op_desc d = sound((enum op_kind)kind);
+        OK(op_check(&d));
+    }
+}
+
+static void test_missing_tensors(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < OP_KIND_COUNT; kind++) {
+        struct op_roles roles = op_roles((enum op_kind)kind);
+        unsigned needed = (roles.reads | roles.writes) & ~roles.optional;
+        for (int r = 0; r < ROLE_COUNT; r++) {
+            struct op_desc d = sound((enum op_kind)kind);
+            if (!(needed >> r & 1) || r == ROLE_STATE || r == ROLE_METRICS)
+                continue;
+            d.t[r] = (struct tensor_desc){0};
+            assert_refused(&d, role_str((enum role)r));
+            assert_non_null(strstr(status_message(), "missing"));
+        }
+    }
+    struct op_desc d = sound(OP_BN_BWD);
+    d.t[ROLE_Y] = (struct tensor_desc){0};
+    assert_refused(&d, "ReLU without Y");
+}
+
+/* Every dimension of every tensor but one whose size nothing else fixes. */
+static void test_shapes_that_disagree(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < OP_KIND_COUNT; kind++)
+        for (int r = 0; r < ROLE_COUNT; r++)
+            for (int i = 0; i < sound((enum op_kind)kind).t[r].ndim; i++) {
+                struct op_desc d = sound((enum op_kind)kind);
+                bool free_size = (kind == OP_AVGPOOL_FWD || kind == OP_AVGPOOL_BWD) && i >= 2;
+                if (!free_size) {
+                    d.t[r].dim[i] += 5;
+                    assert_refused(&d, role_str((enum role)r));
+                }
+                d = sound((enum op_kind)kind);
+                d.t[r].dim[i] = 0;
+                assert_refused(&d, "an empty tensor");
+                d.t[r].dim[i] = -3;
+                assert_refused(&d, "a negative size");
+            }
+}
+
+static void test_tensors_that_are_none(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < OP_KIND_COUNT; kind++)
+        for (int r = 0; r < ROLE_COUNT; r++) {
+            struct op_desc good = sound((enum op_kind)kind), d = good;
+            if (good.t[r].ndim == 0)
+                continue;
+            d.t[r].ndim = TENSOR_MAX_DIMS + 1;
+            assert_refused(&d, "too many dimensions");
+            d.t[r].ndim = -1;
+            assert_refused(&d, "negative dimensions");
+            d = good;
+            d.t[r].type = DTYPE_COUNT;
+            assert_refused(&d, "an unknown type");
+            d = good;
+            d.t[r].layout = (enum layout)(LAYOUT_OPAQUE + 1);
+            assert_refused(&d, "an unknown layout");
+            d = good;
+            d.t[r].layout = LAYOUT_NCHW16C;
+            assert_refused(&d, "a layout that channels do not fit");
+        }
+}
+
+/* Attributes out of range, one by one. */
+#define REFUSE(kind_, change)                                                                      \
+    do {                                                                                           \
+        struct op_desc d = sound(kind_);                                                           \
+        change;                                                                                    \
+        assert_refused(&d, #change);                                                               \
+    } while (0)
+
+static void test_attributes(void **state)
+{
+    (void)state;
+    static const enum op_kind conv[] = {OP_CONV_FWD, OP_CONV_BWD_DATA, OP_CONV_BWD_WEIGHTS};
+    for (int i = 0; i < 3; i++) {
+        REFUSE(conv[i], d.attr.conv.stride[0] = 0);
+        REFUSE(conv[i], d.attr.conv.stride[1] = -1);
+        REFUSE(conv[i], d.attr.conv.stride[1] = 3);
+        REFUSE(conv[i], d.attr.conv.pad[0] = -1);
+        REFUSE(conv[i], d.attr.conv.pad[1] = 3);
+        REFUSE(conv[i], d.attr.conv.groups = 0);
+        REFUSE(conv[i], d.attr.conv.groups = 3);
+        REFUSE(conv[i], d.attr.conv.groups = 4);
+    }
+    REFUSE(OP_BN_FWD_TRAIN, d.attr.bn.eps = 0);
+    REFUSE(OP_BN_FWD_EVAL, d.attr.bn.eps = -1e-5f);
+    REFUSE(OP_BN_BWD, d.attr.bn.eps = NAN);
+    static const enum op_kind maxpool[] = {OP_MAXPOOL_FWD, OP_MAXPOOL_BWD};
+    for (int i = 0; i < 2; i++) {
+        REFUSE(maxpool[i], d.attr.pool.kernel[0] = 0);
+        REFUSE(maxpool[i], d.attr.pool.kernel[1] = 300);
+        REFUSE(maxpool[i], d.attr.pool.stride[0] = 0);
+        REFUSE(maxpool[i], d.attr.pool.pad[0] = -1);
+        REFUSE(maxpool[i], d.attr.pool.pad[1] = 2);
+        REFUSE(maxpool[i], d.t[ROLE_INDEX].type = DTYPE_F32);
+    }
+    REFUSE(OP_DROPOUT_FWD, d.attr.dropout.p = 1);
+    REFUSE(OP_DROPOUT_BWD, d.attr.dropout.p = -0.1f);
+    REFUSE(OP_DROPOUT_FWD, d.attr.dropout.p = NAN);
+    REFUSE(OP_SOFTMAX_XENT, d.attr.xent.label_smoothing = 1.5f);
+    REFUSE(OP_SOFTMAX_XENT, d.attr.xent.label_smoothing = -0.1f);
+    REFUSE(OP_SOFTMAX_XENT, d.attr.xent.label_smoothing = NAN);
+    REFUSE(OP_SOFTMAX_XENT, d.t[ROLE_LABEL].type = DTYPE_F32);
+    REFUSE(OP_NORMALIZE, d.attr.normalize.std[2] = 0);
+    REFUSE(OP_NORMALIZE, d.t[ROLE_X].type = DTYPE_F32);
+    REFUSE(OP_NORMALIZE, d.t[ROLE_X].layout = LAYOUT_PLAIN);
+}
+
+static void test_sgd_segments(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *what;
+        int n;
+        struct sgd_segment s[3];
+    } table[] = {
+        {"no segment", 0, {{0, 10, 0}}},
+        {"a late begin", 1, {{1, 10, 0}}},
+        {"an early end", 1, {{0, 9, 0}}},
+        {"an end past the buffer", 1, {{0, 11, 0}}},
+        {"a hole", 2, {{0, 4, 0}, {5, 10, 0}}},
+        {"an overlap", 2, {{0, 6, 0}, {5, 10, 0}}},
+        {"a segment backwards", 3, {{0, 8, 0}, {8, 4, 0}, {4, 10, 0}}},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        struct sgd_attr attr = {0.9f, false, table[i].n, table[i].s};
+        struct op_desc d = describe_sgd(10, &attr);
+        assert_refused(&d, table[i].what);
+    }
+    REFUSE(OP_SGD, d.attr.sgd.segment = NULL);
+}
+
+static void test_what_the_user_may_cause(void **state)
+{
+    (void)state;
+    struct op_desc d = describe_bn(OP_BN_FWD_TRAIN, 1, 4, 1, 1, false, 0);
+    assert_refused(&d, "one value per channel");
+    assert_non_null(strstr(status_message(), "larger batch"));
+    d = describe_bn(OP_BN_FWD_EVAL, 1, 4, 1, 1, false, 0);
+    OK(op_check(&d));
+
+    d = sound(OP_CONV_FWD);
+    d.t[ROLE_X].dim[2] = 0;
+    assert_refused(&d, "no image");
+    d = sound(OP_CONV_FWD);
+    d.attr.conv.pad[0] = d.attr.conv.pad[1] = 0;
+    d.t[ROLE_X].dim[2] = 2;
+    assert_refused(&d, "an image smaller than the window");
+    assert_non_null(strstr(status_message(), "smaller than"));
+}
+
+static void test_unknown_kinds(void **state)
+{
+    (void)state;
+    struct op_desc d = sound(OP_ADD);
+    d.kind = OP_KIND_COUNT;
+    assert_int_equal(op_check(&d), STATUS_INVALID);
+    d.kind = (enum op_kind) - 1;
+    assert_int_equal(op_check(&d), STATUS_INVALID);
+}
+
+/* op_plan checks first, and leaves no plan behind a failure. */
+static void test_plan_refuses(void **state)
+{
+    struct op_desc d = sound(OP_CONV_FWD);
+    d.attr.conv.groups = 0;
+    struct op_plan *plan = (struct op_plan *)&d;
+    assert_int_equal(op_plan(*state, &d, &plan), STATUS_INVALID);
+    assert_null(plan);
+    op_plan_free(plan);
+}
+
+/* --- the reference's own contract --- */
+
+static void test_ref_declines(void **state)
+{
+    struct op_plan *plan;
+    for (int kind = 0; kind < OP_KIND_COUNT; kind++) {
+        struct op_desc good = sound((enum op_kind)kind);
+        OK(op_plan(*state, &good, &plan));
+        assert_string_equal(plan->impl, "ref");
+        op_plan_free(plan);
+        for (int r = 0; r < ROLE_COUNT; r++) {
+            struct op_desc d = good;
+            if (d.t[r].ndim == 0 || d.t[r].type != DTYPE_F32)
+                continue;
+            d.t[r].layout = LAYOUT_OPAQUE;
+            assert_int_equal(op_plan(*state, &d, &plan), STATUS_UNSUPPORTED);
+            d = good;
+            d.t[r].type = DTYPE_F16;
+            assert_int_equal(op_plan(*state, &d, &plan), STATUS_UNSUPPORTED);
+            assert_null(plan);
+        }
+    }
+}
+
+static enum layout chosen(struct device *ref, const struct op_desc *d, enum role role)
+{
+    struct op_plan *plan;
+    OK(op_plan(ref, d, &plan));
+    enum layout layout = plan->desc.t[role].layout;
+    const struct tensor_desc *t = &plan->desc.t[role];
+    assert_int_equal(t->bytes, tensor_count(t) * (int64_t)dtype_size(t->type));
+    op_plan_free(plan);
+    return layout;
+}
+
+static void test_ref_resolves_layouts(void **state)
+{
+    struct conv_shape shape = {1, 16, 4, 4, 12, {1, 1}, {1, 1}, {0, 0}, 1};
+    struct op_desc d = describe_conv(OP_CONV_FWD, &shape, 0);
+    for (int r = 0; r < ROLE_COUNT; r++)
+        if (d.t[r].ndim)
+            d.t[r] = in_layout(d.t[r], LAYOUT_ANY);
+    assert_int_equal(chosen(*state, &d, ROLE_X), LAYOUT_PLAIN);
+    d.t[ROLE_X].layout = LAYOUT_NHWC;
+    assert_int_equal(chosen(*state, &d, ROLE_Y), LAYOUT_NHWC);
+    assert_int_equal(chosen(*state, &d, ROLE_W), LAYOUT_PLAIN);
+    d.t[ROLE_X].layout = LAYOUT_NCHW16C;
+    assert_int_equal(chosen(*state, &d, ROLE_X), LAYOUT_NCHW16C);
+    assert_int_equal(chosen(*state, &d, ROLE_Y), LAYOUT_PLAIN); /* 12 channels do not fit */
+
+    d = describe_normalize(1, 2, 2);
+    d.t[ROLE_Y].layout = LAYOUT_ANY;
+    assert_int_equal(chosen(*state, &d, ROLE_Y), LAYOUT_PLAIN);
+    d = describe_like(OP_RELU_BWD, plain_4d(1, 8, 2, 2), 0);
+    d.t[ROLE_DX].layout = d.t[ROLE_Y].layout = LAYOUT_ANY;
+    d.t[ROLE_DY].layout = LAYOUT_NCHW8C;
+    assert_int_equal(chosen(*state, &d, ROLE_DX), LAYOUT_NCHW8C);
+    assert_int_equal(chosen(*state, &d, ROLE_Y), LAYOUT_NCHW8C);
+}
+
+static void test_ref_is_one_device(void **state)
+{
+    struct device *dev = *state;
+    char line[256];
+    dev->backend->describe(dev, line, sizeof line);
+    assert_non_null(strstr(line, "reference"));
+    assert_int_equal(dev->threads, 1);
+    assert_int_equal(device_open("ref:1", 1, &dev), STATUS_USAGE);
+    assert_null(dev);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sound_ones_pass),
+        cmocka_unit_test(test_missing_tensors),
+        cmocka_unit_test(test_shapes_that_disagree),
+        cmocka_unit_test(test_tensors_that_are_none),
+        cmocka_unit_test(test_attributes),
+        cmocka_unit_test(test_sgd_segments),
+        cmocka_unit_test(test_what_the_user_may_cause),
+        cmocka_unit_test(test_unknown_kinds),
+        cmocka_unit_test(test_plan_refuses),
+        cmocka_unit_test(test_ref_declines),
+        cmocka_unit_test(test_ref_resolves_layouts),
+        cmocka_unit_test(test_ref_is_one_device),
+    };
+    return cmocka_run_group_tests(tests, rig_group_setup, rig_group_teardown);
+}
