@@ -29,9 +29,9 @@ _ampscale_flags() {
         }'
 }
 
-# The names that `info --list` gives, one a line.
+# The names that `info --list` gives, one a line; its first line is a heading.
 _ampscale_architectures() {
-    "${program[@]}" info --list 2>/dev/null | awk '$1 ~ /^[a-z][a-z0-9_]*[0-9a-z]$/ { print $1 }'
+    "${program[@]}" info --list 2>/dev/null | awk 'NR > 1 { print $1 }'
 }
 
 # Fills COMPREPLY with the values of a flag whose value the help calls $1.
