@@ -20,12 +20,12 @@ struct info_config {
 /* Prints `json` (taken over; NULL when memory was short) on one line. */
 static enum status print_json(json_t *json)
 {
-    enum status st = STATUS_OK;
-    if (!json || json_dumpf(json, stdout, JSON_COMPACT) != 0)
-        st = status_fail(STATUS_IO, "cannot print as JSON");
-    putchar('\n');
+    bool printed = json && json_dumpf(json, stdout, JSON_COMPACT) == 0;
     json_decref(json);
-    return st;
+    if (!printed)
+        return status_fail(STATUS_IO, "cannot print as JSON");
+    putchar('\n');
+    return STATUS_OK;
 }
 
 /* Trained parameters of node `i`. */

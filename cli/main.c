@@ -14,6 +14,7 @@ struct command {
 static const struct command commands[] = {
     {"info", "show the build, the devices, the networks", cmd_info},
     {"selftest", "check this installation against known values", cmd_selftest},
+    {"train", "train a network, or validate it", cmd_train},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
@@ -27,6 +28,15 @@ static void usage(FILE *out)
     fputs(
         "\n'ampscale <command> --help' explains a command; 'ampscale --version' names the build.\n",
         out);
+}
+
+/* The exit code of a command that ended with `code`: results that nobody could read are none. */
+static int output_check(int code)
+{
+    if (code != 0 || (fflush(stdout) == 0 && !ferror(stdout)))
+        return code;
+    fputs("ampscale: cannot write the results to standard output\n", stderr);
+    return status_exit_code(STATUS_IO);
 }
 
 int main(int argc, char **argv)
@@ -50,7 +60,7 @@ int main(int argc, char **argv)
         char title[64];
         snprintf(title, sizeof title, "ampscale %s", name);
         argv[1] = title;
-        return commands[i].run(argc - 1, argv + 1);
+        return output_check(commands[i].run(argc - 1, argv + 1));
     }
     fprintf(stderr, "ampscale: no command is called '%s'; 'ampscale --help' lists them\n", name);
     return 2;

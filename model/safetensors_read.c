@@ -46,12 +46,12 @@ struct shown {
 static struct shown show(const char *text)
 {
     struct shown s;
-    snprintf(s.text, sizeof s.text, "%s", text);
-    if (strlen(text) >= sizeof s.text)
-        memcpy(s.text + sizeof s.text - 4, "...", 4);
-    for (char *p = s.text; *p; p++)
-        if (*p < ' ' || *p > '~')
-            *p = '?';
+    size_t room = sizeof s.text - 1, n = 0;
+    for (; n < room && text[n]; n++)
+        s.text[n] = text[n] >= ' ' && text[n] <= '~' ? text[n] : '?';
+    s.text[n] = '\0';
+    if (text[n])
+        memcpy(s.text + room - 3, "...", 3);
     return s;
 }
 

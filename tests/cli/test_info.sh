@@ -33,4 +33,9 @@ expect_error 2 "need --arch or --list" info --classes 10
 expect_error 2 "--classes '0'" info -a alexnet --classes 0
 expect_error 2 "--image-size 'wide'" info -a alexnet --image-size wide
 expect_error 2 "'extra'" info extra
+
+if [[ -w /dev/full ]]; then
+    "$program" info --list >/dev/full 2>"$scratch/err" && fail "a full disk under the output goes unnoticed"
+    grep -q 'cannot write' "$scratch/err" || fail "a full disk under the output is not named: $(cat "$scratch/err")"
+fi
 finish
