@@ -3,7 +3,7 @@
 
 /* A panel's part of one image is to be a few pages, so that short runs of a plain tensor are read
  * together with their neighbours. */
-enum { PANEL_FLOATS = 1024 };
+enum { PANEL_FLOATS = 2048 };
 
 /* Pixels that an NHWC panel is read down before it moves on to the next sixteen channels: as many
  * streams as the hardware's prefetchers follow. */
@@ -88,11 +88,10 @@ void bn_panel_spread(const struct bn_shape *s, int64_t panel, const float *of_ch
 {
     int64_t first, end;
     bn_panel_channels(s, panel, &first, &end);
-    for (int64_t begin = first; begin < end; begin += s->width, lane += LINE)
-        for (int i = 0; i < LINE; i++) {
-            int64_t c = begin + i % s->width;
-            lane[i] = c < end ? of_channel[c] : 0;
-        }
+    for (int64_t begin = first; begin < end; begin += s->width)
+        for (int again = 0; again < LINE; again += (int)s->width)
+            for (int64_t c = begin; c < begin + s->width; c++)
+                *lane++ = c < end ? of_channel[c] : 0;
 }
 
 void bn_panel_fold(const struct bn_shape *s, int64_t panel, const double lane[PANEL_LANES],

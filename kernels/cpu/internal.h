@@ -42,9 +42,27 @@ static inline size_t cpu_align(size_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
+/* The calling thread's part of n values, whole cache lines but at the end. For use inside a
+ * parallel region; the parts of a team cover all values. */
+struct cpu_share {
+    int64_t begin;
+    int64_t count;
+};
+struct cpu_share cpu_share_of(int64_t n);
+
 /* Plan functions for the backend's records (see struct op_record). */
 enum status cpu_plan_bn_fwd(struct device *dev, const struct op_desc *desc, struct op_plan **plan);
 enum status cpu_plan_bn_bwd(struct device *dev, const struct op_desc *desc, struct op_plan **plan);
+enum status cpu_plan_elementwise(struct device *dev, const struct op_desc *desc,
+                                 struct op_plan **plan);
+enum status cpu_plan_maxpool(struct device *dev, const struct op_desc *desc, struct op_plan **plan);
+enum status cpu_plan_avgpool(struct device *dev, const struct op_desc *desc, struct op_plan **plan);
+enum status cpu_plan_dropout(struct device *dev, const struct op_desc *desc, struct op_plan **plan);
+enum status cpu_plan_softmax_xent(struct device *dev, const struct op_desc *desc,
+                                  struct op_plan **plan);
+enum status cpu_plan_sgd(struct device *dev, const struct op_desc *desc, struct op_plan **plan);
+enum status cpu_plan_normalize(struct device *dev, const struct op_desc *desc,
+                               struct op_plan **plan);
 
 #ifdef __cplusplus
 }

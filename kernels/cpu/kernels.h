@@ -56,10 +56,46 @@ struct bn_kernels {
                        struct bn_affine_grad c);
 };
 
+/* One step of SGD; see OP_SGD. */
+struct sgd_step {
+    float lr;
+    float grad_scale;
+    float weight_decay;
+    float momentum;
+    bool nesterov;
+};
+
+/* Operations on n floats one by one. An output may be the memory of any input. */
+struct flat_kernels {
+    void (*relu)(const float *x, float *y, int64_t n);
+    /* dy2 may be NULL. */
+    void (*relu_grad)(const float *dy, const float *dy2, const float *y, float *dx, int64_t n);
+    void (*add)(const float *a, const float *b, float *y, int64_t n);
+    void (*sgd)(struct sgd_step s, const float *dw, float *w, float *v, int64_t n);
+};
+
+/* A row of a max pool's outputs, for `lanes` channels that lie side by side in each pixel. */
+struct maxpool_row {
+    int64_t height, width; /* of the input */
+    int64_t out_width;
+    int64_t pixel; /* floats from one pixel to the next, of input and output */
+    int64_t lanes; /* 1 .. MAXPOOL_LANES */
+    int kernel[2], stride[2], pad[2];
+};
+enum { MAXPOOL_LANES = 64 };
+
+struct maxpool_kernels {
+    /* x is the first pixel of the image, y and index (NULL: not wanted) that of output row `row`.
+     */
+    void (*row)(const struct maxpool_row *p, const float *x, int64_t row, float *y, uint8_t *index);
+};
+
 struct cpu_kernels {
     const char *isa;  /* "avx512" */
     const char *impl; /* "own:avx512", as plans report it */
     const struct bn_kernels *bn;
+    const struct flat_kernels *flat;
+    const struct maxpool_kernels *maxpool;
 };
 
 extern const struct cpu_kernels cpu_kernels_generic;

@@ -2,6 +2,7 @@
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/kernels.h"
 
+#include <omp.h>
 #include <stdlib.h>
 
 static void plan_free(struct op_plan *plan)
@@ -40,4 +41,12 @@ enum status cpu_take(struct op_desc *desc, enum role role, enum dtype type, enum
                            dtype_str(type), layout_str(layout));
     t->bytes = (size_t)tensor_count(t) * dtype_size(type);
     return STATUS_OK;
+}
+
+struct cpu_share cpu_share_of(int64_t n)
+{
+    int64_t team = omp_get_num_threads(), me = omp_get_thread_num();
+    int64_t lines = (n + LINE - 1) / LINE;
+    int64_t begin = lines * me / team * LINE, end = lines * (me + 1) / team * LINE;
+    return (struct cpu_share){begin, (end < n ? end : n) - begin};
 }

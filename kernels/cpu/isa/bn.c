@@ -7,7 +7,7 @@
 
 /* Lines summed in float before the sum goes on in double: few enough that rounding stays below
  * that of the terms themselves. */
-enum { RUN = 256 };
+enum { RUN = 64 };
 
 static inline int64_t run_end(int64_t begin, int64_t lines)
 {

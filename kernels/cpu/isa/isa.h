@@ -13,5 +13,7 @@
 #define ISA_STR(isa)  ISA_STR_(isa)
 
 extern const struct bn_kernels ISA(bn_kernels);
+extern const struct flat_kernels ISA(flat_kernels);
+extern const struct maxpool_kernels ISA(maxpool_kernels);
 
 #endif

@@ -72,6 +72,14 @@ static inline struct line line_zero(void)
     return r;
 }
 
+static inline struct line line_all(float a)
+{
+    struct line r;
+    for (int i = 0; i < LINE_VECS; i++)
+        r.v[i] = a - (vec){0};
+    return r;
+}
+
 static inline struct line line_add(struct line a, struct line b)
 {
     for (int i = 0; i < LINE_VECS; i++)
@@ -83,6 +91,13 @@ static inline struct line line_sub(struct line a, struct line b)
 {
     for (int i = 0; i < LINE_VECS; i++)
         a.v[i] -= b.v[i];
+    return a;
+}
+
+static inline struct line line_mul(struct line a, struct line b)
+{
+    for (int i = 0; i < LINE_VECS; i++)
+        a.v[i] *= b.v[i];
     return a;
 }
 

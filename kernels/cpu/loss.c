@@ -1,0 +1,114 @@
+/* Softmax cross entropy, its gradient and the counts of right answers. */
+#include "kernels/cpu/internal.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+/* What one row says; kept per row so that the sums have one order. */
+struct row_result {
+    double loss;
+    int64_t above; /* logits that rank before the label's; -1: the row has no label */
+};
+
+/* The natural logarithm of sum(exp(x)). */
+static double log_sum_exp(const float *x, int64_t n)
+{
+    double top = x[0], sum = 0;
+    for (int64_t k = 1; k < n; k++)
+        top = x[k] > top ? x[k] : top;
+    for (int64_t k = 0; k < n; k++)
+        sum += exp((double)x[k] - top);
+    return top + log(sum);
+}
+
+static int64_t count_above(const float *x, int64_t n, int64_t label)
+{
+    if (isnan(x[label]))
+        return n;
+    int64_t above = 0;
+    for (int64_t k = 0; k < n; k++)
+        above += x[k] > x[label] || (x[k] == x[label] && k < label);
+    return above;
+}
+
+/* loss = -(1-e) * logp[label] - e/K * sum(logp) */
+static struct row_result row_loss(const float *x, int64_t n, int64_t label, double smoothing,
+                                  double norm)
+{
+    double loss = -(1.0 - smoothing) * (x[label] - norm);
+    /* Not a product with 0 where there is no smoothing: another class's logit may be -infinity. */
+    for (int64_t k = 0; k < n && smoothing > 0; k++)
+        loss -= smoothing / (double)n * (x[k] - norm);
+    return (struct row_result){loss, count_above(x, n, label)};
+}
+
+/* dx = scale * (softmax(x) - (1-e) * [k is label] - e/K) */
+static void row_gradient(const float *x, float *dx, int64_t n, int64_t label, double smoothing,
+                         double norm, double scale)
+{
+    for (int64_t k = 0; k < n; k++) {
+        double target = smoothing / (double)n + (k == label ? 1.0 - smoothing : 0.0);
+        dx[k] = (float)(scale * (exp(x[k] - norm) - target));
+    }
+}
+
+static struct loss_metrics metrics_of(const struct row_result *row, int64_t rows, int64_t classes)
+{
+    struct loss_metrics m = {0};
+    for (int64_t i = 0; i < rows; i++) {
+        if (row[i].above < 0)
+            continue;
+        m.loss_sum += row[i].loss;
+        m.count++;
+        m.top1 += row[i].above < 1;
+        m.top5 += row[i].above < (classes < 5 ? classes : 5);
+    }
+    return m;
+}
+
+static enum status xent(struct op_plan *p, void *const arg[ROLE_COUNT], struct stream *s)
+{
+    (void)s;
+    int64_t rows = p->desc.t[ROLE_X].dim[0], n = p->desc.t[ROLE_X].dim[1];
+    double smoothing = p->desc.attr.xent.label_smoothing;
+    const float *x = arg[ROLE_X];
+    const int32_t *label = arg[ROLE_LABEL];
+    float *dx = p->desc.t[ROLE_DX].ndim ? arg[ROLE_DX] : NULL;
+    double scale = dx ? (double)((const struct step_state *)arg[ROLE_STATE])->loss_scale : 0;
+    struct row_result *result = arg[ROLE_WORKSPACE];
+    for (int64_t i = 0; i < rows; i++)
+        if (label[i] >= n)
+            return status_fail(STATUS_INVALID,
+                               "label %" PRId32 " of row %" PRId64 " is not below the %" PRId64
+                               " classes of the network",
+                               label[i], i, n);
+#pragma omp parallel for num_threads(p->device->threads)
+    for (int64_t i = 0; i < rows; i++) {
+        const float *xi = x + i * n;
+        float *dxi = dx ? dx + i * n : NULL;
+        result[i].above = -1;
+        if (label[i] >= 0) {
+            double norm = log_sum_exp(xi, n);
+            result[i] = row_loss(xi, n, label[i], smoothing, norm);
+            if (dxi)
+                row_gradient(xi, dxi, n, label[i], smoothing, norm, scale / (double)rows);
+        } else if (dxi) {
+            for (int64_t k = 0; k < n; k++)
+                dxi[k] = 0;
+        }
+    }
+    *(struct loss_metrics *)arg[ROLE_METRICS] = metrics_of(result, rows, n);
+    return STATUS_OK;
+}
+
+enum status cpu_plan_softmax_xent(struct device *dev, const struct op_desc *desc,
+                                  struct op_plan **plan)
+{
+    struct op_desc d = *desc;
+    TRY(cpu_take(&d, ROLE_X, DTYPE_F32, LAYOUT_PLAIN));
+    TRY(cpu_take(&d, ROLE_DX, DTYPE_F32, LAYOUT_PLAIN));
+    TRY(cpu_take(&d, ROLE_LABEL, DTYPE_I32, LAYOUT_PLAIN));
+    TRY(cpu_plan_new(dev, &d, sizeof(struct op_plan), xent, plan));
+    (*plan)->workspace = (size_t)d.t[ROLE_X].dim[0] * sizeof(struct row_result);
+    return STATUS_OK;
+}
