@@ -40,7 +40,9 @@ struct op_record {
 };
 
 struct backend {
-    const char *name; /* "ref", "cpu", "cuda" */
+    const char *name;    /* "ref", "cpu", "cuda" */
+    const char *library; /* what it stands on, "oneDNN"; NULL: nothing */
+    const char *(*library_version)(void);
     int n_records;
     const struct op_record *record;
 

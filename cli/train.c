@@ -1,0 +1,237 @@
+/* ampscale train: the flags of pytorch/examples' imagenet, and ours. */
+#include "cli/cli.h"
+#include "runners/trainer.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+enum {
+    KEY_LR = 256,
+    KEY_MOMENTUM,
+    KEY_WEIGHT_DECAY,
+    KEY_NESTEROV,
+    KEY_EPOCHS,
+    KEY_START_EPOCH,
+    KEY_STEPS,
+    KEY_DESIRED_ACC,
+    KEY_RESUME,
+    KEY_INIT,
+    KEY_SEED,
+    KEY_DUMMY,
+    KEY_DUMMY_TRAIN,
+    KEY_DUMMY_VAL,
+    KEY_CLASSES,
+    KEY_IMAGE_SIZE,
+    KEY_OUT,
+    KEY_DEVICES,
+    KEY_THREADS,
+    KEY_SCHEDULE,
+    KEY_LR_STEP,
+    KEY_LR_GAMMA,
+    KEY_WARMUP,
+    KEY_SMOOTHING,
+    KEY_VAL_BATCH,
+    KEY_DROP_LAST,
+    KEY_BAD_IMAGES,
+    KEY_CHECKPOINT_STEPS,
+};
+
+static const struct argp_option options[] = {
+    {0, 0, 0, 0, "Network and data", 1},
+    {"arch", 'a', "ARCH", 0, "Network (default resnet18); 'ampscale info --list' names them", 0},
+    {"image-size", KEY_IMAGE_SIZE, "PX", 0, "Side of the input images (default 224)", 0},
+    {"batch-size", 'b', "N", 0, "Images per step (default 256)", 0},
+    {"val-batch-size", KEY_VAL_BATCH, "N", 0, "Images per validation step (default: as -b)", 0},
+    {"workers", 'j', "N", 0, "Threads that read and decode images (default 4)", 0},
+    {"drop-last", KEY_DROP_LAST, 0, 0, "Leave out the last batch when it is not full", 0},
+    {"max-bad-images", KEY_BAD_IMAGES, "N", 0,
+     "Stop when more images than this cannot be decoded (default 100)", 0},
+    {"dummy", KEY_DUMMY, 0, 0, "Train on synthetic tensors; no data folder", 0},
+    {"dummy-train", KEY_DUMMY_TRAIN, "N", 0, "Synthetic training images (default 1281167)", 0},
+    {"dummy-val", KEY_DUMMY_VAL, "N", 0, "Synthetic validation images (default 50000)", 0},
+    {"classes", KEY_CLASSES, "N", 0, "Classes of synthetic images (default 1000)", 0},
+
+    {0, 0, 0, 0, "Optimizer", 2},
+    {"epochs", KEY_EPOCHS, "N", 0, "Passes over the training images (default 90)", 0},
+    {"start-epoch", KEY_START_EPOCH, "N", 0, "Number of the first epoch (default: as resumed)", 0},
+    {"steps", KEY_STEPS, "N", 0, "End after N optimizer steps in all", 0},
+    {"desired-acc", KEY_DESIRED_ACC, "A", 0,
+     "End once validation top-1 reaches A, a share (0.75) or percent (75)", 0},
+    {"lr", KEY_LR, "LR", 0, "Initial learning rate (default 0.1)", 0},
+    {"learning-rate", KEY_LR, 0, OPTION_ALIAS, 0, 0},
+    {"momentum", KEY_MOMENTUM, "M", 0, "Momentum (default 0.9)", 0},
+    {"nesterov", KEY_NESTEROV, 0, 0, "Nesterov momentum", 0},
+    {"wd", KEY_WEIGHT_DECAY, "W", 0, "Weight decay (default 1e-4)", 0},
+    {"weight-decay", KEY_WEIGHT_DECAY, 0, OPTION_ALIAS, 0, 0},
+    {"lr-schedule", KEY_SCHEDULE, "S", 0, "step (default), cosine or constant", 0},
+    {"lr-step", KEY_LR_STEP, "N", 0, "Epochs between steps down (default 30)", 0},
+    {"lr-gamma", KEY_LR_GAMMA, "G", 0, "Factor of a step down (default 0.1)", 0},
+    {"warmup-epochs", KEY_WARMUP, "E", 0, "Linear warm-up, in epochs (default 0)", 0},
+    {"label-smoothing", KEY_SMOOTHING, "E", 0, "Label smoothing (default 0)", 0},
+
+    {0, 0, 0, 0, "Run", 3},
+    {"out", KEY_OUT, "DIR", 0, "Folder of the run (default: the first free runs/ARCH-NNN)", 0},
+    {"resume", KEY_RESUME, "FILE", 0,
+     "Go on from a checkpoint; 'auto': from the newest one in --out, afresh without one", 0},
+    {"init", KEY_INIT, "FILE", 0, "Start from the weights of a safetensors file", 0},
+    {"evaluate", 'e', 0, 0, "Validate the weights of --resume or --init, and end", 0},
+    {"checkpoint-steps", KEY_CHECKPOINT_STEPS, "N", 0,
+     "Also write a checkpoint every N steps (default: after each epoch)", 0},
+    {"print-freq", 'p', "N", 0, "Batches between log lines (default 10)", 0},
+    {"seed", KEY_SEED, "N", 0, "Seed of weights, order and augmentation (default 0)", 0},
+    {"devices", KEY_DEVICES, "DEV", 0, "cpu (default) or ref", 0},
+    {"threads", KEY_THREADS, "N", 0, "Host threads that compute (default: all cores)", 0},
+    {0},
+};
+
+/* How a flag's value is read and where it goes. */
+struct number {
+    int key;
+    const char *flag;
+    bool real;
+    double min, max;
+    size_t offset; /* in struct train_config */
+    size_t size;
+};
+
+#define INT(key, flag, min, max, member)                                                           \
+    {                                                                                              \
+        key, flag, false, min, max, offsetof(struct train_config, member),                         \
+            sizeof(((struct train_config *)0)->member)                                             \
+    }
+#define REAL(key, flag, min, max, member)                                                          \
+    {                                                                                              \
+        key, flag, true, min, max, offsetof(struct train_config, member), sizeof(double)           \
+    }
+
+static const struct number numbers[] = {
+    INT(KEY_IMAGE_SIZE, "--image-size", 1, 4096, image_size),
+    INT('b', "-b", 1, 65536, batch),
+    INT(KEY_VAL_BATCH, "--val-batch-size", 1, 65536, val_batch),
+    INT('j', "-j", 1, 1024, workers),
+    INT(KEY_BAD_IMAGES, "--max-bad-images", 0, 1e12, max_bad_images),
+    INT(KEY_DUMMY_TRAIN, "--dummy-train", 1, 1e12, dummy_train),
+    INT(KEY_DUMMY_VAL, "--dummy-val", 1, 1e12, dummy_val),
+    INT(KEY_CLASSES, "--classes", 1, 1000000, classes),
+    INT(KEY_EPOCHS, "--epochs", 1, 1000000, epochs),
+    INT(KEY_START_EPOCH, "--start-epoch", 0, 1000000, start_epoch),
+    INT(KEY_STEPS, "--steps", 1, 1e15, steps),
+    INT(KEY_LR_STEP, "--lr-step", 1, 1000000, lr_step),
+    INT(KEY_CHECKPOINT_STEPS, "--checkpoint-steps", 1, 1e12, checkpoint_steps),
+    INT('p', "-p", 1, 1000000000, print_freq),
+    INT(KEY_SEED, "--seed", 0, 9007199254740992.0, seed),
+    INT(KEY_THREADS, "--threads", 1, 1024, threads),
+    REAL(KEY_LR, "--lr", 0, 1e6, lr),
+    REAL(KEY_MOMENTUM, "--momentum", 0, 1, momentum),
+    REAL(KEY_WEIGHT_DECAY, "--wd", 0, 1e6, weight_decay),
+    REAL(KEY_LR_GAMMA, "--lr-gamma", 0, 1, lr_gamma),
+    REAL(KEY_WARMUP, "--warmup-epochs", 0, 1e6, warmup_epochs),
+    REAL(KEY_SMOOTHING, "--label-smoothing", 0, 1, label_smoothing),
+    REAL(KEY_DESIRED_ACC, "--desired-acc", 0, 100, desired_acc),
+};
+
+/* True when `key` is a number's; *st says whether its value was good. */
+static bool parse_number(int key, const char *arg, struct train_config *c, enum status *st)
+{
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        const struct number *n = &numbers[i];
+        char *member = (char *)c + n->offset;
+        int64_t v;
+        if (n->key != key)
+            continue;
+        if (n->real) {
+            *st = cli_double(n->flag, arg, n->min, n->max, (double *)(void *)member);
+            return true;
+        }
+        *st = cli_int(n->flag, arg, (int64_t)n->min, (int64_t)n->max, &v);
+        if (*st == STATUS_OK && n->size == sizeof v)
+            memcpy(member, &v, sizeof v);
+        else if (*st == STATUS_OK)
+            memcpy(member, &(int){(int)v}, sizeof(int));
+        return true;
+    }
+    return false;
+}
+
+static enum status parse_schedule(const char *arg, enum lr_schedule *out)
+{
+    for (int s = SCHEDULE_STEP; s <= SCHEDULE_CONSTANT; s++) {
+        if (strcmp(arg, lr_schedule_str((enum lr_schedule)s)) == 0) {
+            *out = (enum lr_schedule)s;
+            return STATUS_OK;
+        }
+    }
+    return status_fail(STATUS_USAGE, "--lr-schedule '%s': give step, cosine or constant", arg);
+}
+
+static error_t parse_word(int key, char *arg, struct train_config *c)
+{
+    switch (key) {
+    case 'a':
+        c->arch = arg;
+        return 0;
+    case 'e':
+        c->evaluate = true;
+        return 0;
+    case KEY_DROP_LAST:
+        c->drop_last = true;
+        return 0;
+    case KEY_DUMMY:
+        c->dummy = true;
+        return 0;
+    case KEY_NESTEROV:
+        c->nesterov = true;
+        return 0;
+    case KEY_OUT:
+        c->out = arg;
+        return 0;
+    case KEY_RESUME:
+        c->resume = arg;
+        return 0;
+    case KEY_INIT:
+        c->init = arg;
+        return 0;
+    case KEY_DEVICES:
+        c->devices = arg;
+        return 0;
+    case KEY_SCHEDULE:
+        return parse_schedule(arg, &c->schedule) == STATUS_OK ? 0 : EINVAL;
+    case ARGP_KEY_ARG:
+        if (c->data)
+            return ARGP_ERR_UNKNOWN;
+        c->data = arg;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    struct train_config *c = state->input;
+    enum status st;
+    if (parse_number(key, arg, c, &st))
+        return st == STATUS_OK ? 0 : EINVAL;
+    return parse_word(key, arg, c);
+}
+
+int cmd_train(int argc, char **argv)
+{
+    static const struct argp argp = {
+        .options = options,
+        .parser = parse,
+        .args_doc = "[DATA]",
+        .doc =
+            "Trains a network on DATA, a folder with train/CLASS/*.JPEG and val/CLASS/*.JPEG.\v"
+            "Exit status: 0 done, 1 failed or stopped by a signal, 2 wrong usage, 5 data missing "
+            "or damaged."};
+    struct train_config c = train_config_default();
+    int exit_code;
+    if (!cli_parse(&argp, argc, argv, &c, &exit_code))
+        return exit_code;
+    if (c.desired_acc > 0 && c.desired_acc <= 1)
+        c.desired_acc *= 100;
+    enum status st = trainer_run(&c, argc, argv, stdout);
+    return st == STATUS_OK ? 0 : cli_fail(st);
+}
