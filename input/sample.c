@@ -85,7 +85,8 @@ static enum status read_bytes(int fd, uint8_t *bytes, size_t size, size_t *got)
     return STATUS_OK;
 }
 
-enum status sample_load(struct sample_reader *r, int dir, const char *path, const uint8_t **bytes,
+/* The whole file; its bytes stay until the reader's next. */
+static enum status load(struct sample_reader *r, int dir, const char *path, const uint8_t **bytes,
                         size_t *size)
 {
     enum status st = STATUS_OK;
@@ -109,6 +110,19 @@ enum status sample_load(struct sample_reader *r, int dir, const char *path, cons
 done:
     close(fd);
     return st;
+}
+
+enum status sample_check(struct sample_reader *r, int dir, const char *path, struct jpeg_info *info,
+                         int64_t *bytes)
+{
+    const uint8_t *data;
+    size_t size = 0;
+    *info = (struct jpeg_info){0};
+    enum status st = load(r, dir, path, &data, &size);
+    *bytes = (int64_t)size;
+    TRY(st);
+    TRY(decoder_begin(r->decoder, data, size, info));
+    return decoder_check(r->decoder);
 }
 
 static enum status decode_view(struct sample_reader *r, const struct sample_config *c,
@@ -135,7 +149,7 @@ enum status sample_read(struct sample_reader *r, const struct sample_config *con
     const uint8_t *bytes;
     size_t size = 0;
     uint64_t start = clock_ns();
-    enum status st = sample_load(r, dir, path, &bytes, &size);
+    enum status st = load(r, dir, path, &bytes, &size);
     uint64_t loaded = clock_ns();
     stats->read_ns += (int64_t)(loaded - start);
     if (st == STATUS_OK) {

@@ -39,15 +39,15 @@ struct sample_reader;
 MUST_CHECK enum status sample_reader_open(struct sample_reader **r);
 void sample_reader_close(struct sample_reader *r); /* NULL is fine */
 
-/* Reads a file, `path` below the open folder `dir` (AT_FDCWD: the current one), whole. The bytes
- * belong to the reader until its next call. One that is missing, refused or larger than 1 GiB is
- * STATUS_IO or STATUS_DATA, with a reason that does not repeat the path. */
-MUST_CHECK enum status sample_load(struct sample_reader *r, int dir, const char *path,
-                                   const uint8_t **bytes, size_t *size);
+/* Reads and decodes all of a file, `path` below the open folder `dir` (AT_FDCWD: the current one),
+ * and keeps nothing of it. What is known about the file is in *info (width 0: not even a header)
+ * and *bytes also when it fails, as in sample_read. */
+MUST_CHECK enum status sample_check(struct sample_reader *r, int dir, const char *path,
+                                    struct jpeg_info *info, int64_t *bytes);
 
 /* Writes image_size * image_size RGB pixels to `out` and adds to `stats`. `rng` chooses the crop
  * and the flip in training. STATUS_IO and STATUS_DATA mean that this image is bad (counted, `out`
- * undefined); anything else is no fault of the image. */
+ * undefined, the reason without the path); anything else is no fault of the image. */
 MUST_CHECK enum status sample_read(struct sample_reader *r, const struct sample_config *config,
                                    int dir, const char *path, struct rng *rng, uint8_t *out,
                                    struct io_stats *stats);

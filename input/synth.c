@@ -1,0 +1,324 @@
+/* Writing the generated pictures as JPEG files, with several threads. */
+#include "input/synth.h"
+
+#include "base/file.h"
+#include "base/rng.h"
+#include "input/crew.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <jansson.h>
+#include <jpeglib.h>
+
+#define GENERATOR "ampscale data synth"
+
+enum { FORMAT = 1 }; /* of the pictures: rises when the same configuration gives other bytes */
+
+static const uint64_t val_images = UINT64_C(1) << 40; /* validation draws from places after these */
+
+/* ---- one file ---- */
+
+struct encoder {
+    struct jpeg_compress_struct jpeg;
+    struct jpeg_error_mgr errors;
+    jmp_buf escape;
+    char reason[JMSG_LENGTH_MAX];
+    struct canvas canvas;
+    unsigned char *bytes; /* one file, encoded; libjpeg allocates it */
+    unsigned long size;
+};
+
+static _Noreturn void on_error(j_common_ptr c)
+{
+    struct encoder *e = c->client_data;
+    c->err->format_message(c, e->reason);
+    longjmp(e->escape, 1);
+}
+
+struct look {
+    bool gray, progressive, full_chroma;
+    int quality;
+    const char *extension;
+};
+
+static struct look choose_look(struct rng *rng)
+{
+    static const char *const odd[] = {".jpg", ".JPG", ".jpeg", ".Jpeg"};
+    struct look look;
+    look.gray = rng_below(rng, 50) == 0;
+    look.progressive = rng_below(rng, 33) == 0;
+    look.full_chroma = rng_below(rng, 10) == 0;
+    look.quality = 84 + (int)rng_below(rng, 8);
+    uint32_t extension = rng_below(rng, 60);
+    look.extension = extension < 4 ? odd[extension] : ".JPEG";
+    return look;
+}
+
+static void compress(struct encoder *e, const struct look *look)
+{
+    struct jpeg_compress_struct *jpeg = &e->jpeg;
+    jpeg_create_compress(jpeg);
+    jpeg_mem_dest(jpeg, &e->bytes, &e->size);
+    jpeg->image_width = (JDIMENSION)e->canvas.width;
+    jpeg->image_height = (JDIMENSION)e->canvas.height;
+    jpeg->input_components = 3;
+    jpeg->in_color_space = JCS_RGB;
+    jpeg_set_defaults(jpeg);
+    if (look->gray)
+        jpeg_set_colorspace(jpeg, JCS_GRAYSCALE);
+    if (look->full_chroma)
+        jpeg->comp_info[0].h_samp_factor = jpeg->comp_info[0].v_samp_factor = 1;
+    jpeg_set_quality(jpeg, look->quality, TRUE);
+    if (look->progressive)
+        jpeg_simple_progression(jpeg);
+    jpeg_start_compress(jpeg, TRUE);
+    while (jpeg->next_scanline < jpeg->image_height) {
+        JSAMPROW row = e->canvas.pixels + (size_t)jpeg->next_scanline * (size_t)e->canvas.width * 3;
+        jpeg_write_scanlines(jpeg, &row, 1);
+    }
+    jpeg_finish_compress(jpeg);
+}
+
+/* Encodes the canvas into e->bytes, which the caller frees. */
+static enum status encode(struct encoder *e, const struct look *look)
+{
+    e->bytes = NULL;
+    e->size = 0;
+    e->jpeg = (struct jpeg_compress_struct){.err = jpeg_std_error(&e->errors), .client_data = e};
+    e->errors.error_exit = on_error;
+    enum status st = STATUS_OK;
+    if (setjmp(e->escape) == 0)
+        compress(e, look);
+    else
+        st = status_fail(STATUS_LIBRARY, "cannot encode a JPEG: %s", e->reason);
+    jpeg_destroy_compress(&e->jpeg);
+    return st;
+}
+
+/* Under another name until it is whole: what a killed run leaves behind is never taken for an
+ * image, and the next run writes over it. */
+static enum status write_file(const char *path, const void *bytes, size_t size)
+{
+    char part[4096];
+    TRY(path_format(part, sizeof part, "%s.part", path));
+    FILE *f = fopen(part, "wb");
+    bool bad = !f || fwrite(bytes, 1, size, f) != size;
+    bad = (f && fclose(f) != 0) || bad;
+    if (!bad && rename(part, path) == 0)
+        return STATUS_OK;
+    int error = errno;
+    unlink(part);
+    return status_fail(STATUS_IO, "cannot write '%s': %s", path, strerror(error));
+}
+
+static enum status class_folder(const struct synth_config *c, bool val, int label, char *out,
+                                size_t size)
+{
+    char name[64];
+    synth_class_name(label, name, sizeof name);
+    return path_format(out, size, "%s/%s/%s", c->out, val ? "val" : "train", name);
+}
+
+static enum status make_image(struct encoder *e, const struct synth_config *c, bool val, int label,
+                              int image)
+{
+    char folder[4096], path[4096];
+    struct rng rng =
+        rng_at(c->seed, RNG_SYNTH, (uint64_t)label, (val ? val_images : 0) + (uint64_t)image);
+    struct look look = choose_look(&rng);
+    TRY(class_folder(c, val, label, folder, sizeof folder));
+    TRY(path_format(path, sizeof path, "%s/c%04d_%s%06d%s", folder, label, val ? "val_" : "", image,
+                    look.extension));
+    TRY(synth_draw(&e->canvas, label, c->size, &rng));
+    enum status st = encode(e, &look);
+    if (st == STATUS_OK)
+        st = write_file(path, e->bytes, e->size);
+    free(e->bytes);
+    return st;
+}
+
+/* ---- all files ---- */
+
+static enum status open_encoder(void *context, void **own)
+{
+    (void)context;
+    *own = calloc(1, sizeof(struct encoder));
+    return *own ? STATUS_OK : status_fail(STATUS_OOM, "no memory for a JPEG encoder");
+}
+
+static void close_encoder(void *own)
+{
+    struct encoder *e = own;
+    canvas_free(&e->canvas);
+    free(e);
+}
+
+static enum status make_numbered(void *context, void *own, int64_t i)
+{
+    const struct synth_config *c = context;
+    int per_class = c->train + c->val;
+    int image = (int)(i % per_class), label = (int)(i / per_class);
+    bool val = image >= c->train;
+    return make_image(own, c, val, label, val ? image - c->train : image);
+}
+
+static enum status make_images(const struct synth_config *c)
+{
+    struct synth_config shared = *c;
+    struct crew_job job = {
+        .total = (int64_t)c->classes * (c->train + c->val),
+        .workers = c->workers,
+        .progress = c->progress,
+        .context = &shared,
+        .open = open_encoder,
+        .run = make_numbered,
+        .close = close_encoder,
+    };
+    return crew_run(&job);
+}
+
+/* ---- the folder ---- */
+
+static enum status write_manifest(const struct synth_config *c, bool complete)
+{
+    char path[4096];
+    TRY(path_format(path, sizeof path, "%s/dataset.json", c->out));
+    json_t *json =
+        json_pack("{s:s, s:i, s:b, s:i, s:i, s:i, s:i, s:I}", "generator", GENERATOR, "format",
+                  (int)FORMAT, "complete", (int)complete, "classes", c->classes, "train_per_class",
+                  c->train, "val_per_class", c->val, "size", c->size, "seed", (json_int_t)c->seed);
+    char *text = json ? json_dumps(json, JSON_INDENT(2)) : NULL;
+    enum status st = STATUS_OK;
+    if (text)
+        st = file_replace(path, text, strlen(text));
+    else
+        st = status_fail(STATUS_OOM, "no memory to write '%s'", path);
+    free(text);
+    json_decref(json);
+    return st;
+}
+
+static bool folder_is_empty(const char *path)
+{
+    DIR *dir = opendir(path);
+    bool empty = true;
+    struct dirent *e;
+    while (dir && empty && (e = readdir(dir)) != NULL)
+        empty = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0;
+    if (dir)
+        closedir(dir);
+    return empty;
+}
+
+struct manifest {
+    int complete, format, classes, train, val, size;
+    uint64_t seed;
+};
+
+/* STATUS_USAGE when the file is not one of this generator's. */
+static enum status read_manifest(const char *path, struct manifest *m)
+{
+    char *text = NULL;
+    size_t size;
+    TRY(file_read(path, 65536, &text, &size));
+    json_t *json = json_loadb(text, size, 0, NULL);
+    free(text);
+    const char *generator = "";
+    json_int_t seed = 0;
+    bool ours = json &&
+                json_unpack(json, "{s:s, s:i, s:b, s:i, s:i, s:i, s:i, s:I}", "generator",
+                            &generator, "format", &m->format, "complete", &m->complete, "classes",
+                            &m->classes, "train_per_class", &m->train, "val_per_class", &m->val,
+                            "size", &m->size, "seed", &seed) == 0 &&
+                strcmp(generator, GENERATOR) == 0;
+    m->seed = (uint64_t)seed;
+    json_decref(json);
+    if (!ours)
+        return status_fail(STATUS_USAGE,
+                           "'%s' was not written by '" GENERATOR "'; choose another folder", path);
+    return STATUS_OK;
+}
+
+/* A set of this generator may only be made again as it was. */
+static enum status check_manifest(const struct synth_config *c, const char *path)
+{
+    struct manifest m;
+    TRY(read_manifest(path, &m));
+    if (m.format == FORMAT && m.classes == c->classes && m.train == c->train && m.val == c->val &&
+        m.size == c->size && m.seed == c->seed)
+        return STATUS_OK;
+    return status_fail(STATUS_USAGE,
+                       "'%s' holds another synthetic set (--classes %d --train %d --val %d --size "
+                       "%d --seed %" PRIu64 "); remove it first or choose another folder",
+                       c->out, m.classes, m.train, m.val, m.size, m.seed);
+}
+
+enum status synth_check_complete(const char *dir)
+{
+    char path[4096];
+    struct manifest m;
+    TRY(path_format(path, sizeof path, "%s/dataset.json", dir));
+    if (!path_exists(path) || read_manifest(path, &m) != STATUS_OK || m.complete)
+        return STATUS_OK;
+    return status_fail(STATUS_DATA,
+                       "'" GENERATOR "' was interrupted while it wrote '%s'; run it again", dir);
+}
+
+static enum status check_folder(const struct synth_config *c)
+{
+    char manifest[4096];
+    TRY(path_format(manifest, sizeof manifest, "%s/dataset.json", c->out));
+    if (path_exists(manifest))
+        return check_manifest(c, manifest);
+    if (!c->force && !folder_is_empty(c->out))
+        return status_fail(STATUS_USAGE,
+                           "'%s' is not empty and not a synthetic set; choose another folder or "
+                           "give --force",
+                           c->out);
+    return STATUS_OK;
+}
+
+static enum status make_folders(const struct synth_config *c)
+{
+    char folder[4096];
+    for (int label = 0; label < c->classes; label++) {
+        TRY(class_folder(c, false, label, folder, sizeof folder));
+        TRY(dir_make(folder));
+        TRY(class_folder(c, true, label, folder, sizeof folder));
+        TRY(dir_make(folder));
+    }
+    return STATUS_OK;
+}
+
+/* The manifest must not say "complete" on a disk that has not got the images yet. */
+static enum status sync_folder(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool bad = fd < 0 || syncfs(fd) != 0;
+    int error = errno;
+    if (fd >= 0)
+        close(fd);
+    return bad ? status_fail(STATUS_IO, "cannot write to '%s': %s", path, strerror(error))
+               : STATUS_OK;
+}
+
+enum status synth_write(const struct synth_config *c)
+{
+    if (c->classes < 1 || c->classes > SYNTH_MAX_CLASSES || c->train < 1 || c->val < 1 ||
+        c->workers < 1 || c->size < SYNTH_MIN_SIZE || c->size > SYNTH_MAX_SIZE)
+        return status_fail(STATUS_INVALID, "a synthetic set with numbers out of range");
+    TRY(check_folder(c));
+    TRY(dir_make(c->out));
+    TRY(write_manifest(c, false));
+    TRY(make_folders(c));
+    TRY(make_images(c));
+    TRY(sync_folder(c->out));
+    return write_manifest(c, true);
+}
