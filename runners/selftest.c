@@ -7,6 +7,7 @@
 
 #include <jansson.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,84 +19,199 @@ extern const size_t oracles_json_size;
 #define TIMES_FP32_ERROR 3.0  /* or so often PyTorch's own fp32 error */
 #define RELATIVE_FP32    1e-3 /* of the fp32 value, where no fp64 value exists */
 
-/* The comparison of one case. `values` collects what JSON output prints. */
-struct verdict {
-    const struct selftest_config *config;
-    bool exact_reference; /* the wanted values are fp64 */
-    json_t *values;
-    int n, failed;
-    double worst; /* largest error / tolerance */
-    char worst_name[160];
+/* One number on its three sides; fp32 is NaN where there is no such run. */
+struct triple {
+    char name[96];
+    double want, fp32, got;
 };
 
-/* One value. `scale` is what "relative" refers to: the value, or its vector's largest. */
-static void judge(struct verdict *v, const char *name, const json_t *want, const json_t *fp32,
-                  const json_t *got, double scale)
+/* Values that are judged together. */
+struct family {
+    char name[48];
+    size_t n, cap;
+    struct triple *value;
+    bool no_memory;
+};
+
+/* The comparison of one case. */
+struct verdict {
+    const struct selftest_config *config;
+    bool exact_reference;      /* the wanted values are fp64 */
+    json_t *values, *families; /* what JSON output prints */
+    int n, failed;
+    double worst; /* largest share of a tolerance that was used */
+    char worst_name[48];
+};
+
+static double number(const json_t *x)
 {
-    double w = json_number_value(want), g = json_is_number(got) ? json_number_value(got) : NAN;
-    double tolerance = json_is_integer(want) ? 0
-                       : v->exact_reference  ? RELATIVE_FP64 * scale
-                                             : RELATIVE_FP32 * scale;
-    if (v->exact_reference && json_is_number(fp32))
-        tolerance = fmax(tolerance, TIMES_FP32_ERROR * fabs(json_number_value(fp32) - w));
-    double error = fabs(g - w);
-    bool ok = error <= tolerance; /* false for NaN */
-    double share = ok && tolerance == 0 ? 0 : error / tolerance;
-    v->n++;
+    return json_is_number(x) ? json_number_value(x) : NAN;
+}
+
+static void family_add(struct family *f, const json_t *want, const json_t *fp32, const json_t *got,
+                       const char *fmt, ...) PRINTF_LIKE(5, 6);
+
+static void family_add(struct family *f, const json_t *want, const json_t *fp32, const json_t *got,
+                       const char *fmt, ...)
+{
+    if (f->n == f->cap) {
+        size_t cap = f->cap ? 2 * f->cap : 64;
+        struct triple *more = realloc(f->value, cap * sizeof *more);
+        if (!more) {
+            f->no_memory = true;
+            return;
+        }
+        f->value = more;
+        f->cap = cap;
+    }
+    struct triple *t = &f->value[f->n++];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(t->name, sizeof t->name, fmt, ap);
+    va_end(ap);
+    t->want = number(want);
+    t->fp32 = number(fp32);
+    t->got = number(got);
+}
+
+/* Euclidean norms of a family: of what is wanted, of the error, of PyTorch's own fp32 error. */
+struct distance {
+    double want, error, fp32;
+};
+
+static struct distance measure(const struct family *f)
+{
+    struct distance d = {0};
+    for (size_t i = 0; i < f->n; i++) {
+        const struct triple *t = &f->value[i];
+        d.want += t->want * t->want;
+        d.error += (t->got - t->want) * (t->got - t->want);
+        d.fp32 += (t->fp32 - t->want) * (t->fp32 - t->want);
+    }
+    return (struct distance){sqrt(d.want), sqrt(d.error), sqrt(d.fp32)};
+}
+
+static json_t *real_or_null(double x)
+{
+    return isfinite(x) ? json_real(x) : json_null();
+}
+
+static void print_family(struct verdict *v, const struct family *f, const struct distance *d,
+                         double tolerance, bool ok)
+{
+    FILE *out = v->config->out;
+    for (size_t i = 0; i < f->n && (v->config->json || v->config->verbose); i++) {
+        const struct triple *t = &f->value[i];
+        if (v->config->json)
+            json_array_append_new(v->values,
+                                  json_pack("{s:s, s:s, s:o, s:o, s:o}", "name", t->name, "family",
+                                            f->name, "got", real_or_null(t->got), "want",
+                                            real_or_null(t->want), "error",
+                                            real_or_null(fabs(t->got - t->want))));
+        else
+            fprintf(out, "    %-46s got %- 15.9g want %- 15.9g error %.1e\n", t->name, t->got,
+                    t->want, fabs(t->got - t->want));
+    }
+    if (v->config->json)
+        json_array_append_new(v->families,
+                              json_pack("{s:s, s:i, s:o, s:o, s:o, s:b}", "name", f->name, "values",
+                                        (int)f->n, "norm", real_or_null(d->want), "error",
+                                        real_or_null(d->error), "tolerance",
+                                        real_or_null(tolerance), "ok", ok));
+    else if (v->config->verbose || !ok)
+        fprintf(out, "  %-4s %-14s %4zu value%s of norm %.6g, error %.2e, tolerance %.2e\n",
+                ok ? "ok" : "FAIL", f->name, f->n, f->n == 1 ? " " : "s", d->want, d->error,
+                tolerance);
+}
+
+/* Judges a family, empties it, and frees its memory. `exact`: no error is allowed. */
+static void judge(struct verdict *v, struct family *f, bool exact)
+{
+    struct distance d = measure(f);
+    double tolerance = (v->exact_reference ? RELATIVE_FP64 : RELATIVE_FP32) * d.want;
+    if (v->exact_reference && isfinite(d.fp32))
+        tolerance = fmax(tolerance, TIMES_FP32_ERROR * d.fp32);
+    if (exact)
+        tolerance = 0;
+    bool ok = !f->no_memory && f->n > 0 && d.error <= tolerance; /* false for NaN */
+    double share = ok && tolerance == 0 ? 0 : d.error / tolerance;
+    v->n += (int)f->n;
     v->failed += !ok;
     if (!(share <= v->worst)) {
         v->worst = share;
-        snprintf(v->worst_name, sizeof v->worst_name, "%s", name);
+        snprintf(v->worst_name, sizeof v->worst_name, "%s", f->name);
     }
-    if (v->config->json)
-        json_array_append_new(v->values,
-                              json_pack("{s:s, s:o, s:f, s:o, s:f, s:b}", "name", name, "got",
-                                        isfinite(g) ? json_real(g) : json_null(), "want", w,
-                                        "error", isfinite(error) ? json_real(error) : json_null(),
-                                        "tolerance", tolerance, "ok", ok));
-    else if (v->config->verbose || !ok)
-        fprintf(v->config->out,
-                "  %-4s %-44s got %- 16.9g want %- 16.9g error %.2e tolerance %.2e\n",
-                ok ? "ok" : "FAIL", name, g, w, error, tolerance);
+    print_family(v, f, &d, tolerance, ok);
+    free(f->value);
 }
 
-static double largest(const json_t *list)
+/* A key that every step has: one family over the steps, or the first step alone. */
+static void compare_series(struct verdict *v, const char *key, bool first_only, const json_t *want,
+                           const json_t *fp32, const json_t *got)
 {
-    double m = 0;
+    struct family f = {0};
     size_t i;
-    const json_t *x;
-    json_array_foreach(list, i, x)
+    const json_t *step;
+    snprintf(f.name, sizeof f.name, "%s", key);
+    json_array_foreach(want, i, step)
     {
-        m = fmax(m, fabs(json_number_value(x)));
+        const json_t *w = json_object_get(step, key);
+        if (w && (i == 0 || !first_only))
+            family_add(&f, w, json_object_get(json_array_get(fp32, i), key),
+                       json_object_get(json_array_get(got, i), key), "step[%zu].%s", i, key);
     }
-    return m;
+    if (f.n)
+        judge(v, &f, first_only);
 }
 
-/* Walks what the oracle holds; what is computed and the fp32 twin have the same form. */
-static void compare(struct verdict *v, const char *name, const json_t *want, const json_t *fp32,
-                    const json_t *got, double scale)
+/* A list or an object of numbers. */
+static void compare_vector(struct verdict *v, const char *name, const json_t *want,
+                           const json_t *fp32, const json_t *got)
 {
-    char inner[160];
-    if (json_is_number(want)) {
-        judge(v, name, want, fp32, got, scale > 0 ? scale : fabs(json_number_value(want)));
-    } else if (json_is_object(want)) {
-        const char *key;
-        const json_t *x;
-        json_object_foreach((json_t *)want, key, x)
-        {
-            snprintf(inner, sizeof inner, "%s%s%s", name, *name ? "." : "", key);
-            compare(v, inner, x, json_object_get(fp32, key), json_object_get(got, key), 0);
-        }
-    } else if (json_is_array(want)) {
-        size_t i;
-        const json_t *x;
+    struct family f = {0};
+    size_t i;
+    const char *key;
+    const json_t *x;
+    snprintf(f.name, sizeof f.name, "%s", name);
+    if (json_is_array(want)) {
         json_array_foreach(want, i, x)
         {
-            snprintf(inner, sizeof inner, "%s[%zu]", name, i);
-            compare(v, inner, x, json_array_get(fp32, i), json_array_get(got, i),
-                    json_is_number(x) ? largest(want) : 0);
+            family_add(&f, x, json_array_get(fp32, i), json_array_get(got, i), "%s[%zu]", name, i);
+        }
+    } else {
+        json_object_foreach((json_t *)want, key, x)
+        {
+            family_add(&f, x, json_object_get(fp32, key), json_object_get(got, key), "%s.%s", name,
+                       key);
         }
     }
+    if (f.n)
+        judge(v, &f, false);
+}
+
+static void compare(struct verdict *v, const json_t *want, const json_t *fp32, const json_t *got)
+{
+    static const char *const counts[] = {"top1", "top5"};
+    static const char *const series[] = {"loss", "grad_norm", "weight_norm"};
+    static const char *const vectors[] = {"logits_row0", "grad_norms"};
+    const json_t *ws = json_object_get(want, "step"), *fs = json_object_get(fp32, "step"),
+                 *gs = json_object_get(got, "step");
+    struct family params = {.name = "params"};
+    if (json_object_get(want, "params")) {
+        family_add(&params, json_object_get(want, "params"), NULL, json_object_get(got, "params"),
+                   "params");
+        judge(v, &params, true);
+    }
+    for (size_t k = 0; k < sizeof counts / sizeof *counts; k++)
+        compare_series(v, counts[k], true, ws, fs, gs);
+    for (size_t k = 0; k < sizeof series / sizeof *series; k++)
+        compare_series(v, series[k], false, ws, fs, gs);
+    for (size_t k = 0; k < sizeof vectors / sizeof *vectors; k++)
+        compare_vector(v, vectors[k], json_object_get(json_array_get(ws, 0), vectors[k]),
+                       json_object_get(json_array_get(fs, 0), vectors[k]),
+                       json_object_get(json_array_get(gs, 0), vectors[k]));
+    compare_vector(v, "buffer_norms", json_object_get(want, "buffer_norms"),
+                   json_object_get(fp32, "buffer_norms"), json_object_get(got, "buffer_norms"));
 }
 
 static void print_case(const struct selftest_config *config, const struct verdict *v,
@@ -111,43 +227,34 @@ static void print_case(const struct selftest_config *config, const struct verdic
     fflush(config->out);
 }
 
-/* The parts of a case that are values, not settings. */
-static json_t *values_of(const json_t *json)
-{
-    json_t *out = json_object();
-    static const char *const keys[] = {"params", "step", "buffer_norms"};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        json_t *v = json_object_get(json, keys[i]);
-        if (v)
-            json_object_set(out, keys[i], v);
-    }
-    return out;
-}
-
 /* fp32: the same case in PyTorch's fp32, or NULL. */
 static enum status run_case(const struct selftest_config *config, struct device *dev,
                             const struct oracle_case *c, const json_t *want, const json_t *fp32,
                             json_t *report, bool *passed)
 {
     enum status st;
-    json_t *got = NULL, *values = values_of(want);
-    struct verdict v = {.config = config, .exact_reference = c->fp64, .values = json_array()};
+    json_t *got = NULL;
+    struct verdict v = {.config = config,
+                        .exact_reference = c->fp64,
+                        .values = json_array(),
+                        .families = json_array()};
     CHECK(oracle_compute(dev, c, &got));
     if (!config->json && config->verbose)
         fprintf(config->out, "%s, %d px, batch %d\n", c->arch, c->size, c->batch);
-    compare(&v, "", values, fp32, got, 0);
+    compare(&v, want, fp32, got);
     *passed = v.failed == 0 && v.n > 0;
     if (config->json)
         json_array_append_new(
-            report, json_pack("{s:s, s:i, s:i, s:i, s:i, s:s, s:s, s:b, s:O}", "arch", c->arch,
-                              "classes", c->classes, "size", c->size, "batch", c->batch, "steps",
-                              c->steps, "mode", c->train ? "train" : "eval", "against",
-                              c->fp64 ? "fp64" : "fp32", "ok", *passed, "values", v.values));
+            report,
+            json_pack("{s:s, s:i, s:i, s:i, s:i, s:s, s:s, s:b, s:O, s:O}", "arch", c->arch,
+                      "classes", c->classes, "size", c->size, "batch", c->batch, "steps", c->steps,
+                      "mode", c->train ? "train" : "eval", "against", c->fp64 ? "fp64" : "fp32",
+                      "ok", *passed, "families", v.families, "values", v.values));
     else
         print_case(config, &v, c);
 done:
     json_decref(got);
-    json_decref(values);
+    json_decref(v.families);
     json_decref(v.values);
     return st;
 }

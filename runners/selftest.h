@@ -2,9 +2,15 @@
  *
  * An oracle file lists cases (network, sizes, steps, learning rate) with the values that PyTorch
  * found: loss, logits, gradient and weight norms, batch-norm buffers. Weights, images and labels
- * are made from names (model/oracle_fill.h). A value holds when it is no further from the fp64
- * value than the larger of 1e-4 relative and three times PyTorch's own fp32 error; where a case has
- * no fp64 form, 1e-3 relative of the fp32 value. */
+ * are made from names (model/oracle_fill.h).
+ *
+ * Values are judged in families, each a vector: the logits of a row, the gradient norms of all
+ * parameters, the losses of all steps ... A family holds when
+ *     |got - want| <= max(1e-4 |want|, 3 |fp32 - want|)      (Euclidean norms)
+ * with `want` PyTorch's fp64 values and `fp32` its own fp32 run; where a case has no fp64 form,
+ * when |got - want| <= 1e-3 |want|. Single members of a family may be further off, and are in
+ * PyTorch's own fp32 too: a unit whose sign rounding flips moves some gradients a lot and others
+ * not at all. Parameter count and the first step's top-1 and top-5 must be the same. */
 #ifndef RUNNERS_SELFTEST_H
 #define RUNNERS_SELFTEST_H
 
