@@ -7,6 +7,9 @@
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/pool.h"
 
+/* Planes taken together, so that finding a window costs each of them little. */
+enum { PLANES = 16 };
+
 /* A row or a column of one side: what it covers of the other, and the factor of its terms. */
 struct cover {
     int64_t begin, end;
@@ -93,7 +96,7 @@ enum status cpu_plan_avgpool(struct device *dev, const struct op_desc *desc, str
                      sizeof(struct avgpool_plan) + (size_t)positions * sizeof(struct cover),
                      avgpool_execute, plan));
     struct avgpool_plan *p = (struct avgpool_plan *)*plan;
-    p->units = pool_units_of(layout == LAYOUT_PLAIN ? from : to);
+    p->units = pool_units_of(layout == LAYOUT_PLAIN ? from : to, PLANES);
     p->from = forward ? ROLE_X : ROLE_DY;
     p->to = forward ? ROLE_Y : ROLE_DX;
     struct cover *c = p->cover;

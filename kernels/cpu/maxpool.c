@@ -95,7 +95,7 @@ enum status cpu_plan_maxpool(struct device *dev, const struct op_desc *desc, str
     const struct pool_attr *a = &d.attr.pool;
     const struct tensor_desc *x = &d.t[in];
     p->kernels = cpu_device_of(dev)->kernels->maxpool;
-    p->units = pool_units_of(x);
+    p->units = pool_units_of(x, 1);
     p->row = (struct maxpool_row){
         .height = x->dim[2],
         .width = x->dim[3],

@@ -1,10 +1,10 @@
 /* Units of channels in activations of any layout. */
 #include "kernels/cpu/pool.h"
 
-struct pool_units pool_units_of(const struct tensor_desc *t)
+struct pool_units pool_units_of(const struct tensor_desc *t, int64_t planes)
 {
     int64_t channels = t->dim[1], block = tensor_block(t);
-    int64_t lanes = block < MAXPOOL_LANES ? block : MAXPOOL_LANES;
+    int64_t lanes = block == 1 ? planes : block < MAXPOOL_LANES ? block : MAXPOOL_LANES;
     return (struct pool_units){(channels + lanes - 1) / lanes, lanes, channels};
 }
 

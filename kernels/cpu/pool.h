@@ -5,15 +5,16 @@
 #include "kernels/cpu/kernels.h"
 #include "kernels/tensor.h"
 
-/* A unit is a plane of one channel, a block, or up to MAXPOOL_LANES neighbours of an NHWC tensor.
- */
+/* A unit is some channels of one image: a block, up to MAXPOOL_LANES neighbours of an NHWC tensor,
+ * or a few planes. */
 struct pool_units {
     int64_t per_image;
-    int64_t lanes; /* channels of a unit; the last of an NHWC image may have fewer */
+    int64_t lanes; /* channels of a unit; the last of an image may have fewer */
     int64_t channels;
 };
 
-struct pool_units pool_units_of(const struct tensor_desc *t);
+/* `planes`: channels in a unit of a plain tensor. */
+struct pool_units pool_units_of(const struct tensor_desc *t, int64_t planes);
 
 /* One unit of one image in a tensor: element (channel lane i, pixel p) is at
  * offset + p * pixel + i * lane. */
