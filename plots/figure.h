@@ -1,0 +1,59 @@
+/* What the figures of a drawing share: its runs, their names, and how a figure hands tables and
+ * settings to its gnuplot script. For plots/ alone. */
+#ifndef PLOTS_FIGURE_H
+#define PLOTS_FIGURE_H
+
+#include "base/file.h"
+#include "plots/plot.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* More rows than this in a table tell the eye nothing more. */
+enum { FIGURE_MAX_ROWS = 1000, FIGURE_LABEL_MAX = 80 };
+
+struct drawing {
+    const struct run *const *run;
+    int n;
+    const struct plot_options *options;
+    char data[4096];                 /* the folder of scripts and tables */
+    char (*label)[FIGURE_LABEL_MAX]; /* one a run, all different */
+    double gap_s[PLOT_MAX_RUNS];     /* a pause between steps that a drawing shows */
+};
+
+struct figure {
+    const char *name; /* of its files */
+    const char *title;
+    const unsigned char *script; /* gnuplot, run after what `prepare` and style.gp define */
+    /* Writes the figure's tables, and its settings to `vars`; *some is false when the runs hold
+     * nothing for it. */
+    enum status (*prepare)(const struct drawing *d, const struct figure *f, FILE *vars, bool *some);
+    size_t train, val; /* curves: offsets in struct epoch_record */
+    size_t step;       /* curves: offset in struct step_record */
+    const char *unit;  /* curves: of the y axis */
+};
+
+enum status figure_curves(const struct drawing *d, const struct figure *f, FILE *vars, bool *some);
+enum status figure_lr(const struct drawing *d, const struct figure *f, FILE *vars, bool *some);
+enum status figure_throughput(const struct drawing *d, const struct figure *f, FILE *vars,
+                              bool *some);
+enum status figure_io(const struct drawing *d, const struct figure *f, FILE *vars, bool *some);
+enum status figure_split(const struct drawing *d, const struct figure *f, FILE *vars, bool *some);
+
+/* Opens the table "<figure>-<i>.dat" of run i (from 0), which gnuplot's table(i+1) names. */
+MUST_CHECK enum status figure_table(const struct drawing *d, const struct figure *f, int i,
+                                    struct atomic_file *table);
+
+/* Settings for the script: name = 'text', with quotes doubled; name = number (NaN stays NaN). */
+void figure_set_text(FILE *vars, const char *name, const char *text);
+void figure_set(FILE *vars, const char *name, double value);
+
+/* name = '1 3': the runs (from 0) for which `has` is true, as gnuplot counts them. */
+void figure_set_runs(FILE *vars, const char *name, const bool has[], int n);
+
+/* The unit in which `seconds` of wall clock are read best, told to the script as `time_label`;
+ * returns how many seconds one is. */
+double figure_set_time(FILE *vars, const struct drawing *d);
+
+#endif

@@ -1,0 +1,23 @@
+/* Running gnuplot, and seeing that it did its work. */
+#ifndef PLOTS_GNUPLOT_H
+#define PLOTS_GNUPLOT_H
+
+#include "base/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Runs "gnuplot <script>" in the folder `dir`, without a shell and without the user's own gnuplot
+ * settings. STATUS_UNSUPPORTED when there is no gnuplot; STATUS_LIBRARY with its last line of
+ * complaint when it fails. */
+MUST_CHECK enum status gnuplot_run(const char *dir, const char *script);
+
+/* Whether `path` is a PNG or SVG file up to its last byte (gnuplot says nothing of a full disk);
+ * STATUS_IO otherwise. */
+MUST_CHECK enum status gnuplot_check_picture(const char *path);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,54 @@
+/* Names for runs in legends. */
+#include "plots/labels.h"
+
+#include "results/text.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* Characters of the folder's name that a legend bears; the rest is cut from its middle, for names
+ * tend to begin and to end in what tells them apart. */
+enum { NAME_BYTES = 32, NAME_HEAD = 12 };
+
+static void shorten(char out[NAME_BYTES + 4], const char *name)
+{
+    size_t len = strlen(name);
+    if (len <= NAME_BYTES) {
+        strcpy(out, name);
+        return;
+    }
+    size_t head = NAME_HEAD, tail = len - (NAME_BYTES - NAME_HEAD - 3);
+    while (head > 0 && ((unsigned char)name[head] & 0xc0) == 0x80)
+        head--;
+    while (((unsigned char)name[tail] & 0xc0) == 0x80)
+        tail++;
+    snprintf(out, NAME_BYTES + 4, "%.*s...%s", (int)head, name, name + tail);
+}
+
+static void label_one(const struct run *run, char label[FIGURE_LABEL_MAX])
+{
+    char arch[16], precision[8], name[NAME_BYTES + 4], batch[16] = "";
+    text_clean(arch, sizeof arch, run_config_text(run, "arch", ""));
+    text_clean(precision, sizeof precision, run_config_text(run, "precision", ""));
+    int64_t size = run_config_count(run, "batch_size", 0);
+    if (size > 0 && size < 10000000)
+        snprintf(batch, sizeof batch, " b%" PRId64, size);
+    shorten(name, run->name);
+    snprintf(label, FIGURE_LABEL_MAX, "%s%s%s%s%s%s", arch, precision[0] ? " " : "", precision,
+             batch, arch[0] || precision[0] || batch[0] ? " \u00b7 " : "", name);
+}
+
+void labels_make(const struct run *const *run, int n, char (*label)[FIGURE_LABEL_MAX])
+{
+    for (int i = 0; i < n; i++)
+        label_one(run[i], label[i]);
+    for (int i = 0; i < n; i++) {
+        int same = 1;
+        for (int k = i + 1; k < n; k++) {
+            if (strcmp(label[k], label[i]) != 0)
+                continue;
+            size_t len = strlen(label[k]);
+            snprintf(label[k] + len, FIGURE_LABEL_MAX - len, " (%d)", ++same);
+        }
+    }
+}

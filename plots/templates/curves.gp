@@ -1,0 +1,42 @@
+# Loss or accuracy: training dashed, validation solid, one colour a run. By epoch, or by step while
+# there are few epochs; then single steps are faint dots behind their mean.
+set xlabel (by_step ? 'Training step' : 'Epoch')
+set ylabel quantity.' ('.unit.')'
+set xrange [0:1.02 * x_max]
+set yrange [0:y_max]
+if (x_max < 10) { set xtics 1 }
+note = (strlen(val_runs) ? 'dashed: training   solid: validation' : 'training').\
+    (ema > 0 && !by_step ? sprintf('   moving average %g', ema) : '')
+eval heading
+steps(i) = sprintf('%s-steps-%02d.dat', figure, run(i))
+# About a dozen marks along a curve of epochs.
+mark_every = 1 + int(x_max / 12)
+# Of very few steps each counts.
+dot_size = x_max > 20 ? 0.3 : 0.7
+dot_colour(i) = x_max > 20 ? faint(i) : colour(i)
+
+do for [f in formats] {
+    eval('set terminal '.terminal(f))
+    set output '../'.figure.'.'.f
+    if (by_step) {
+        plot \
+            for [i in train_runs] steps(i) using 1:2 \
+                with points pt 7 ps dot_size lc rgb dot_colour(i) notitle, \
+            for [i in train_runs] steps(i) using 1:3 \
+                with lines lw 2.5 dt (14,9) lc rgb colour(i) notitle, \
+            for [i in val_runs] table(i) using 1:3 \
+                with linespoints lw 3 dt 1 pt shape(i) ps 0.9 lc rgb colour(i) notitle, \
+            for [i in all_runs] NaN \
+                with linespoints lw 3 dt 1 pt shape(i) ps 0.9 lc rgb colour(i) title legend[run(i)]
+    } else {
+        plot \
+            for [i in train_runs] table(i) using 1:2 \
+                with lines lw 2.5 dt (14,9) lc rgb colour(i) notitle, \
+            for [i in val_runs] table(i) using 1:3 \
+                with linespoints lw 3 dt 1 pt shape(i) ps 0.9 pi mark_every lc rgb colour(i) \
+                notitle, \
+            for [i in all_runs] NaN \
+                with linespoints lw 3 dt 1 pt shape(i) ps 0.9 lc rgb colour(i) title legend[run(i)]
+    }
+    unset output
+}

@@ -1,0 +1,68 @@
+# One bar a run: the parts of its median step in ms (left) and as shares of it (right). The table's
+# columns are part, left and right end in ms, left and right end in percent.
+n_rows = words(all_runs)
+height = 325 + 95 * n_rows
+array part[7] = ['data wait', 'copy to device', 'forward', 'backward', 'exposed comm.', \
+    'optimizer', 'other']
+part_colours = '#D55E00 #999999 #56B4E9 #0072B2 #CC79A7 #E69F00 #DDDDDD'
+part_colour(p) = word(part_colours, p + 0)
+ink(p) = p == 1 || p == 4 ? 0xFFFFFF : 0x000000
+
+# A part is told in numbers where it is wide enough for them.
+is_wide(low) = column(low + 1) - column(low) > 0.085 * x_end
+digits(ms) = sprintf(ms < 10 ? '%.2f' : ms < 100 ? '%.1f' : '%.0f', ms)
+as_ms(low) = digits(column(low + 1) - column(low))
+as_share(low) = sprintf('%.0f %%', column(low + 1) - column(low))
+
+set yrange [-n_rows - 0.4:-0.6]
+set tmargin at screen 1 - 75.0 / height
+unset ytics
+set grid noytics xtics
+set key bmargin left horizontal maxrows 3 reverse Left samplen 1 width 1 font ',18' maxcols 4
+
+do for [f in formats] {
+    eval('set terminal '.terminal(f))
+    set output '../'.figure.'.'.f
+    set multiplot
+    set border 1 @frame
+    set xtics @marks
+    set bmargin at screen 200.0 / height
+    do for [panel = 0:1] {
+        low = panel == 0 ? 2 : 4
+        x_end = panel == 0 ? 1.02 * x_max : 100
+        set xrange [0:x_end]
+        set xlabel (panel == 0 ? 'Time of the median step (ms)' : 'Share of the step (%)')
+        set lmargin at screen (panel == 0 ? 0.025 : 0.585)
+        set rmargin at screen (panel == 0 ? 0.535 : 0.98)
+        unset label
+        if (panel == 0) {
+            set label figure_title at screen 0.025,1 - 38.0 / height left font title_font('')
+            do for [k = 1:n_rows] {
+                i = word(all_runs, k) + 0
+                set label legend[i].': '.digits(total_ms[i]).' ms' \
+                    at first 0,-k + 0.36 left font ',18' textcolor rgb '#202020'
+            }
+        }
+        plot \
+            for [k = 1:n_rows] for [p in used_parts] table(word(all_runs, k)) \
+                using (column(1) == p + 0 ? column(low) : NaN):(-k): \
+                    (column(low)):(column(low + 1)):(-k - 0.28):(-k + 0.18) \
+                with boxxyerror fs solid 1 border lc rgb '#FFFFFF' fc rgb part_colour(p) notitle, \
+            for [k = 1:n_rows] table(word(all_runs, k)) \
+                using ((column(low) + column(low + 1)) / 2):(-k - 0.05): \
+                    (!is_wide(low) ? '' : panel == 0 ? as_ms(low) : as_share(low)): \
+                    (ink(column(1))) \
+                with labels font ',18' textcolor rgb variable notitle
+    }
+    # The legend runs below both panels: it belongs to an empty plot as wide as they are.
+    unset label
+    unset border
+    unset xtics
+    unset xlabel
+    set lmargin at screen 0.025
+    set rmargin at screen 0.98
+    set bmargin at screen 110.0 / height
+    plot for [p in used_parts] NaN with boxes fs solid 1 lc rgb part_colour(p) title part[p + 0]
+    unset multiplot
+    unset output
+}

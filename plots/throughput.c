@@ -1,0 +1,79 @@
+/* Images per second against time. */
+#include "plots/figure.h"
+#include "plots/series.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* The running median spans a hundredth of the run, within these bounds of steps to each side. */
+enum { HALF_MIN = 3, HALF_MAX = 250 };
+
+struct rates {
+    bool has[PLOT_MAX_RUNS];
+    double median[PLOT_MAX_RUNS];
+    double x_max, y_max;
+};
+
+static double rate_of(const struct step_record *s)
+{
+    return s->total_s > 0 ? (double)s->images / s->total_s : NAN;
+}
+
+/* time, images/s, running median; a blank line (a pen lifted) where something else took time. */
+static enum status rate_table(const struct drawing *d, const struct figure *f, int i, double unit,
+                              struct rates *r)
+{
+    const struct run *run = d->run[i];
+    enum status st;
+    struct atomic_file table = {0};
+    int64_t n = run->n_steps, stride = series_stride(n, FIGURE_MAX_ROWS);
+    int64_t half = n / 200 < HALF_MIN ? HALF_MIN : n / 200 > HALF_MAX ? HALF_MAX : n / 200;
+    double *rate = malloc((size_t)(n + 2 * half + 1) * sizeof *rate);
+    if (!rate)
+        return status_fail(STATUS_OOM, "no memory for the rates of '%s'", run->dir);
+    double *scratch = rate + n;
+    for (int64_t k = 0; k < n; k++)
+        rate[k] = rate_of(&run->step[k]);
+    CHECK(figure_table(d, f, i, &table));
+    bool lift = false;
+    for (int64_t k = 0; k < n; k++) {
+        const struct step_record *s = &run->step[k];
+        lift = lift || (k > 0 && series_gap(s - 1, s, d->gap_s[i]));
+        if (k % stride != 0 || !isfinite(rate[k]) || !isfinite(s->elapsed))
+            continue;
+        double median = series_median_around(rate, n, k, half, scratch);
+        fprintf(table.stream, "%s%.9g %.9g %.9g\n", lift ? "\n" : "", s->elapsed / unit, rate[k],
+                median);
+        lift = false;
+        r->has[i] = true;
+        r->x_max = fmax(r->x_max, s->elapsed / unit);
+        r->y_max = fmax(r->y_max, median);
+    }
+    CHECK(atomic_file_commit(&table));
+    double high;
+    CHECK(series_quantile(rate, n, 0.98, &high));
+    r->y_max = fmax(r->y_max, high);
+    CHECK(series_quantile(rate, n, 0.5, &r->median[i]));
+done:
+    atomic_file_abandon(&table);
+    free(rate);
+    return st;
+}
+
+enum status figure_throughput(const struct drawing *d, const struct figure *f, FILE *vars,
+                              bool *some)
+{
+    struct rates r = {.x_max = 0};
+    double unit = figure_set_time(vars, d);
+    for (int i = 0; i < d->n; i++) {
+        TRY(rate_table(d, f, i, unit, &r));
+        *some = *some || r.has[i];
+        if (r.has[i])
+            fprintf(vars, "legend[%d] = legend[%d].': %.*f img/s'\n", i + 1, i + 1,
+                    r.median[i] < 100 ? 1 : 0, r.median[i]);
+    }
+    figure_set(vars, "x_max", r.x_max);
+    figure_set(vars, "y_max", 1.15 * r.y_max);
+    figure_set_runs(vars, "all_runs", r.has, d->n);
+    return STATUS_OK;
+}

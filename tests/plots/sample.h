@@ -1,0 +1,25 @@
+/* Runs that never took place, for drawing: plausible curves and times from a few numbers. */
+#ifndef TESTS_PLOTS_SAMPLE_H
+#define TESTS_PLOTS_SAMPLE_H
+
+#include <stdbool.h>
+
+struct sample {
+    const char *arch, *precision;
+    int batch;
+    int epochs, steps_per_epoch;
+    int steps;           /* in all, when not 0: the last epoch may stay unfinished */
+    double images_per_s; /* of a step without a stall */
+    double final_top1;   /* percent, validation */
+    double val_s;        /* seconds of validation after each epoch; 0: no validation */
+    bool dummy;          /* no files read */
+    bool gpu;            /* copies and communication take time */
+    int nan_from_step;   /* the loss is NaN from there on; 0: never */
+    unsigned seed;
+};
+
+/* Writes run.json, steps.jsonl and epochs.jsonl into the existing folder `dir`. A failure fails
+ * the test. */
+void sample_write(const char *dir, const struct sample *s);
+
+#endif
