@@ -126,3 +126,35 @@ bool cli_parse(const struct argp *argp, int argc, char **argv, void *config, int
     *exit_code = cli_fail(st);
     return false;
 }
+
+static void print_family(FILE *out, const struct cli_command *commands, const char *intro,
+                         const char *name)
+{
+    fprintf(out, "usage: %s <command> [options]\n\n%s\n\n", name, intro);
+    for (const struct cli_command *c = commands; c->name; c++)
+        fprintf(out, "  %-10s %s\n", c->name, c->summary);
+    fprintf(out, "\n'%s <command> --help' explains a command.\n", name);
+}
+
+int cli_run(const struct cli_command *commands, const char *intro, int argc, char **argv)
+{
+    if (argc < 2) {
+        print_family(stderr, commands, intro, argv[0]);
+        return status_exit_code(STATUS_USAGE);
+    }
+    const char *name = argv[1];
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
+        print_family(stdout, commands, intro, argv[0]);
+        return 0;
+    }
+    for (const struct cli_command *c = commands; c->name; c++) {
+        if (strcmp(name, c->name) != 0)
+            continue;
+        char title[64];
+        snprintf(title, sizeof title, "%s %s", argv[0], name);
+        argv[1] = title;
+        return c->run(argc - 1, argv + 1);
+    }
+    return cli_fail(
+        status_fail(STATUS_USAGE, "unknown command '%s'; '%s --help' lists them", name, argv[0]));
+}

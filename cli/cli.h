@@ -28,6 +28,17 @@ MUST_CHECK enum status cli_double(const char *flag, const char *text, double min
 MUST_CHECK bool cli_parse(const struct argp *argp, int argc, char **argv, void *config,
                           int *exit_code);
 
+/* A command of a family ("ampscale", "ampscale data"); tables of them end with a NULL name. */
+struct cli_command {
+    const char *name;
+    const char *summary; /* one line, without a full stop */
+    int (*run)(int argc, char **argv);
+};
+
+/* Runs the command that argv[1] names, or prints the family's help, or says in one line that there
+ * is none; returns the exit code. argv[0] names the family, and `intro` says what it is for. */
+int cli_run(const struct cli_command *commands, const char *intro, int argc, char **argv);
+
 int cmd_bench(int argc, char **argv);
 int cmd_data(int argc, char **argv);
 int cmd_info(int argc, char **argv);

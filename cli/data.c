@@ -302,31 +302,10 @@ static int run_scan(int argc, char **argv)
 
 int cmd_data(int argc, char **argv)
 {
-    static const struct {
-        const char *name, *title;
-        int (*run)(int argc, char **argv);
-    } commands[] = {
-        {"synth", "ampscale data synth", run_synth},
-        {"scan", "ampscale data scan", run_scan},
+    static const struct cli_command commands[] = {
+        {"synth", "make a synthetic data set", run_synth},
+        {"scan", "look for missing and corrupt files", run_scan},
+        {0},
     };
-    static const char usage[] =
-        "usage: ampscale data synth --out DIR [options]   make a synthetic data set\n"
-        "       ampscale data scan DIR [options]          look for missing and corrupt files\n";
-    const char *name = argc > 1 ? argv[1] : "";
-    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
-        fputs(usage, stdout);
-        return 0;
-    }
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
-        if (strcmp(name, commands[i].name) != 0)
-            continue;
-        char title[32];
-        snprintf(title, sizeof title, "%s", commands[i].title);
-        argv[1] = title;
-        return commands[i].run(argc - 1, argv + 1);
-    }
-    if (*name == '\0')
-        return cli_fail(status_fail(STATUS_USAGE, "data: say 'data synth' or 'data scan DIR'"));
-    return cli_fail(
-        status_fail(STATUS_USAGE, "data: there is no '%s', only 'synth' and 'scan'", name));
+    return cli_run(commands, "Makes data sets, and looks at any.", argc, argv);
 }

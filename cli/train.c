@@ -64,7 +64,8 @@ static const struct argp_option options[] = {
     {"nesterov", KEY_NESTEROV, 0, 0, "Nesterov momentum", 0},
     {"wd", KEY_WEIGHT_DECAY, "W", 0, "Weight decay (default 1e-4)", 0},
     {"weight-decay", KEY_WEIGHT_DECAY, 0, OPTION_ALIAS, 0, 0},
-    {"lr-schedule", KEY_SCHEDULE, "S", 0, "step (default), cosine or constant", 0},
+    {"lr-schedule", KEY_SCHEDULE, "step|cosine|constant", 0,
+     "Course of the learning rate (default step)", 0},
     {"lr-step", KEY_LR_STEP, "N", 0, "Epochs between steps down (default 30)", 0},
     {"lr-gamma", KEY_LR_GAMMA, "G", 0, "Factor of a step down (default 0.1)", 0},
     {"warmup-epochs", KEY_WARMUP, "E", 0, "Linear warm-up, in epochs (default 0)", 0},
@@ -72,7 +73,7 @@ static const struct argp_option options[] = {
 
     {0, 0, 0, 0, "Run", 3},
     {"out", KEY_OUT, "DIR", 0, "Folder of the run (default: the first free runs/ARCH-NNN)", 0},
-    {"resume", KEY_RESUME, "FILE", 0,
+    {"resume", KEY_RESUME, "auto|FILE", 0,
      "Go on from a checkpoint; 'auto': from the newest one in --out, afresh without one", 0},
     {"init", KEY_INIT, "FILE", 0, "Start from the weights of a safetensors file", 0},
     {"evaluate", 'e', 0, 0, "Validate the weights of --resume or --init, and end", 0},
@@ -80,7 +81,7 @@ static const struct argp_option options[] = {
      "Also write a checkpoint every N steps (default: after each epoch)", 0},
     {"print-freq", 'p', "N", 0, "Batches between log lines (default 10)", 0},
     {"seed", KEY_SEED, "N", 0, "Seed of weights, order and augmentation (default 0)", 0},
-    {"devices", KEY_DEVICES, "DEV", 0, "cpu (default) or ref", 0},
+    {"devices", KEY_DEVICES, "cpu|ref", 0, "Device that computes (default cpu)", 0},
     {"threads", KEY_THREADS, "N", 0, "Host threads that compute (default: all cores)", 0},
     {0},
 };

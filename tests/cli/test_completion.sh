@@ -32,7 +32,10 @@ done <<<"$commands"
 networks=$(complete_words train -a resnet)
 [[ $networks == *resnet18* && $networks == *resnet50* ]] || fail "train -a offers '$networks'"
 offers "$networks" train --arch = resnet
-mkdir -p "$scratch/some/run"
-cd "$scratch" && offers "some" train so
-cd "$scratch" && offers "some/run" train --out some/
+offers $'constant\ncosine' train --lr-schedule co
+
+mkdir -p "$scratch/some/run" && touch "$scratch/some/autumn" && cd "$scratch"/some
+offers "run" train ru
+offers "run" train --out r
+offers $'auto\nautumn' train --resume aut
 finish
