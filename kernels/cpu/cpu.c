@@ -60,6 +60,7 @@ static void cpu_describe(struct device *dev, char *out, size_t size)
 /* Every layout; the oneDNN plans reorder inside where the library wants another. */
 #define ANY_LAYOUT (~0u)
 #define F32        (1u << DTYPE_F32)
+#define U8         (1u << DTYPE_U8)
 
 /* Those whose order the own kernels know. */
 #define KNOWN_LAYOUT                                                                               \
@@ -72,7 +73,7 @@ static const struct op_record records[] = {
     {OP_LINEAR_FWD, F32, ANY_LAYOUT, onednn_plan_linear},
     {OP_LINEAR_BWD_DATA, F32, ANY_LAYOUT, onednn_plan_linear},
     {OP_LINEAR_BWD_WEIGHTS, F32, ANY_LAYOUT, onednn_plan_linear},
-    {OP_REORDER, F32, ANY_LAYOUT, onednn_plan_reorder},
+    {OP_REORDER, F32 | U8, ANY_LAYOUT, onednn_plan_reorder},
     {OP_BN_FWD_TRAIN, F32, KNOWN_LAYOUT, cpu_plan_bn_fwd},
     {OP_BN_FWD_EVAL, F32, KNOWN_LAYOUT, cpu_plan_bn_fwd},
     {OP_BN_BWD, F32, KNOWN_LAYOUT, cpu_plan_bn_bwd},
@@ -87,7 +88,7 @@ static const struct op_record records[] = {
     {OP_DROPOUT_BWD, F32, 1u << LAYOUT_PLAIN, cpu_plan_dropout},
     {OP_SOFTMAX_XENT, F32, 1u << LAYOUT_PLAIN, cpu_plan_softmax_xent},
     {OP_SGD, F32, 1u << LAYOUT_PLAIN, cpu_plan_sgd},
-    {OP_NORMALIZE, 1u << DTYPE_U8, 1u << LAYOUT_NHWC, cpu_plan_normalize},
+    {OP_NORMALIZE, U8, 1u << LAYOUT_NHWC, cpu_plan_normalize},
 };
 
 const struct backend backend_cpu = {
