@@ -6,8 +6,10 @@
 #include <string.h>
 
 static const struct cli_command commands[] = {
+    {"bench", "time the parts that training is made of", cmd_bench},
     {"data", "make a synthetic data set, or look for damage in any", cmd_data},
     {"info", "show the build, the devices, the networks", cmd_info},
+    {"plot", "draw runs from their records", cmd_plot},
     {"selftest", "check this installation against known values", cmd_selftest},
     {"train", "train a network, or validate it", cmd_train},
     {0},

@@ -1,0 +1,337 @@
+/* Timing a network's convolutions against its training step. */
+#include "bench/conv.h"
+
+#include "base/clock.h"
+#include "bench/timed_op.h"
+#include "model/network.h"
+#include "results/stats.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PASSES = 3 };
+static const enum op_kind pass_kind[PASSES] = {OP_CONV_FWD, OP_CONV_BWD_DATA, OP_CONV_BWD_WEIGHTS};
+static const char *const pass_name[PASSES] = {"fwd", "bwd_data", "bwd_weights"};
+
+/* One distinct convolution; count[p] layers of the network run pass p of it. */
+struct shape {
+    char layer[NAME_MAX_LEN]; /* the first that has it */
+    struct op_desc fwd;
+    int count[PASSES];
+    struct timed_op op[PASSES];
+};
+
+struct conv_bench {
+    const struct bench_conv_config *config;
+    struct device *dev;
+    struct stream *stream;
+    struct graph *graph;
+    struct network *net; /* NULL without the step */
+    int n;
+    struct shape *shape;
+    double *step_seconds; /* (rounds) */
+};
+
+/* ANY layout everywhere: the library's choice. */
+static struct op_desc describe(const struct node *n, int64_t batch, const struct node *in)
+{
+    struct op_desc d = {.kind = OP_CONV_FWD,
+                        .attr.conv = {.stride = {n->stride, n->stride},
+                                      .pad = {n->pad, n->pad},
+                                      .groups = n->groups}};
+    d.t[ROLE_X] = tensor_4d(DTYPE_F32, LAYOUT_ANY, batch, in->c, in->h, in->w);
+    d.t[ROLE_Y] = tensor_4d(DTYPE_F32, LAYOUT_ANY, batch, n->c, n->h, n->w);
+    d.t[ROLE_W] = tensor_4d(DTYPE_F32, LAYOUT_ANY, n->c, in->c / n->groups, n->kernel, n->kernel);
+    if (n->bias >= 0)
+        d.t[ROLE_B] = tensor_1d(DTYPE_F32, n->c);
+    return d;
+}
+
+/* The same convolution seen from one of its passes. */
+static struct op_desc pass_of(const struct op_desc *fwd, int pass)
+{
+    struct op_desc d = *fwd;
+    d.kind = pass_kind[pass];
+    if (pass == 0)
+        return d;
+    d.t[ROLE_DY] = fwd->t[ROLE_Y];
+    d.t[ROLE_Y] = (struct tensor_desc){0};
+    d.t[ROLE_B] = (struct tensor_desc){0};
+    if (pass == 1) {
+        d.t[ROLE_DX] = fwd->t[ROLE_X];
+        d.t[ROLE_X] = (struct tensor_desc){0};
+    } else {
+        d.t[ROLE_DW] = fwd->t[ROLE_W];
+        d.t[ROLE_W] = (struct tensor_desc){0};
+        d.t[ROLE_DB] = fwd->t[ROLE_B];
+    }
+    return d;
+}
+
+static struct shape *find_shape(struct conv_bench *b, const struct node *n, const struct op_desc *d)
+{
+    for (int i = 0; i < b->n; i++)
+        if (memcmp(&b->shape[i].fwd, d, sizeof *d) == 0)
+            return &b->shape[i];
+    struct shape *s = &b->shape[b->n++];
+    s->fwd = *d;
+    snprintf(s->layer, sizeof s->layer, "%s", n->name);
+    return s;
+}
+
+static enum status collect_shapes(struct conv_bench *b)
+{
+    const struct graph *g = b->graph;
+    b->shape = calloc((size_t)g->n_nodes, sizeof *b->shape);
+    if (!b->shape)
+        return status_fail(STATUS_OOM, "no memory for a benchmark");
+    for (int i = 0; i < g->n_nodes; i++) {
+        const struct node *n = &g->node[i];
+        if (n->kind != NODE_CONV)
+            continue;
+        struct op_desc d;
+        memset(&d, 0, sizeof d); /* compared byte by byte */
+        struct op_desc made = describe(n, b->config->batch, &g->node[n->in[0]]);
+        memcpy(&d, &made, sizeof d);
+        struct shape *s = find_shape(b, n, &d);
+        bool first = g->node[n->in[0]].kind == NODE_INPUT; /* the image needs no gradient */
+        for (int p = 0; p < PASSES; p++)
+            s->count[p] += !(first && p == 1);
+    }
+    if (b->n == 0)
+        return status_fail(STATUS_USAGE, "'%s' has no convolution", g->arch);
+    return STATUS_OK;
+}
+
+static enum status open_ops(struct conv_bench *b)
+{
+    for (int i = 0; i < b->n; i++) {
+        for (int p = 0; p < PASSES; p++) {
+            struct op_desc d = pass_of(&b->shape[i].fwd, p);
+            if (b->shape[i].count[p] == 0)
+                continue;
+            TRY(timed_op_open(&b->shape[i].op[p], b->stream, &d, b->config->rounds));
+            TRY(timed_op_warm(&b->shape[i].op[p]));
+        }
+    }
+    return STATUS_OK;
+}
+
+static enum status run_step(struct conv_bench *b, double *seconds)
+{
+    struct program *p = network_program(b->net, 0);
+    struct step_state state = {.lr = 1e-6f, .loss_scale = 1, .grad_scale = 1};
+    uint64_t begun = clock_ns();
+    TRY(program_state(p, &state));
+    for (int phase = 0; phase < PHASE_COUNT; phase++)
+        TRY(program_run(p, (enum phase)phase));
+    TRY(program_wait(p));
+    *seconds = (double)(clock_ns() - begun) * 1e-9;
+    return STATUS_OK;
+}
+
+/* A training program on a batch of noise that stays where it is: no loader in the way. */
+static enum status open_step(struct conv_bench *b)
+{
+    const struct bench_conv_config *c = b->config;
+    struct program_config config = {.batch = c->batch,
+                                    .train = true,
+                                    .momentum = 0.9f,
+                                    .weight_decay = 1e-4f,
+                                    .mean = {0.5f, 0.5f, 0.5f},
+                                    .std = {0.25f, 0.25f, 0.25f}};
+    size_t pixels = (size_t)c->batch * 3 * (size_t)c->image_size * (size_t)c->image_size;
+    uint8_t *image = malloc(pixels);
+    int32_t *label = calloc((size_t)c->batch, sizeof *label);
+    enum status st = STATUS_OK;
+    double unused;
+    if (!image || !label) {
+        st = status_fail(STATUS_OOM, "no memory for a batch");
+        goto done;
+    }
+    for (size_t i = 0; i < pixels; i++)
+        image[i] = (uint8_t)(i * 2654435761u >> 13);
+    CHECK(network_open(b->dev, b->graph, &config, 1, &b->net));
+    CHECK(network_init(b->net, 0));
+    CHECK(program_input(network_program(b->net, 0), image, label));
+    CHECK(program_wait(network_program(b->net, 0)));
+    CHECK(run_step(b, &unused)); /* warm-up */
+done:
+    free(image);
+    free(label);
+    return st;
+}
+
+/* Round by round: every convolution once, then the step once. */
+static enum status run_rounds(struct conv_bench *b)
+{
+    for (int r = 0; r < b->config->rounds; r++) {
+        for (int i = 0; i < b->n; i++)
+            for (int p = 0; p < PASSES; p++)
+                if (b->shape[i].count[p])
+                    TRY(timed_op_sample(&b->shape[i].op[p]));
+        if (b->net)
+            TRY(run_step(b, &b->step_seconds[r]));
+    }
+    return STATUS_OK;
+}
+
+/* Seconds of all convolutions of a step in round r. */
+static double round_bound(const struct conv_bench *b, int r)
+{
+    double sum = 0;
+    for (int i = 0; i < b->n; i++)
+        for (int p = 0; p < PASSES; p++)
+            if (b->shape[i].count[p])
+                sum += b->shape[i].count[p] * b->shape[i].op[p].seconds[r];
+    return sum;
+}
+
+static double median_of(const double *x, int n)
+{
+    struct stats s;
+    return stats_of(x, n, &s) == STATUS_OK ? s.median : 0;
+}
+
+static json_t *pass_json(const struct shape *s, int p)
+{
+    const struct timed_op *t = &s->op[p];
+    double seconds = median_of(t->seconds, t->n);
+    return json_pack("{s:i, s:s, s:f, s:f}", "count", s->count[p], "impl", t->plan->impl, "seconds",
+                     seconds, "gflops", op_flops(&t->plan->desc) / seconds * 1e-9);
+}
+
+static json_t *shape_json(const struct shape *s)
+{
+    const struct op_desc *d = &s->fwd;
+    json_t *o = json_pack("{s:s, s:[I,I,I,I], s:[I,I,I,I], s:i, s:i, s:i}", "layer", s->layer, "x",
+                          (json_int_t)d->t[ROLE_X].dim[0], (json_int_t)d->t[ROLE_X].dim[1],
+                          (json_int_t)d->t[ROLE_X].dim[2], (json_int_t)d->t[ROLE_X].dim[3], "w",
+                          (json_int_t)d->t[ROLE_W].dim[0], (json_int_t)d->t[ROLE_W].dim[1],
+                          (json_int_t)d->t[ROLE_W].dim[2], (json_int_t)d->t[ROLE_W].dim[3],
+                          "stride", d->attr.conv.stride[0], "pad", d->attr.conv.pad[0], "groups",
+                          d->attr.conv.groups);
+    for (int p = 0; p < PASSES; p++)
+        if (s->count[p])
+            json_object_set_new(o, pass_name[p], pass_json(s, p));
+    return o;
+}
+
+static void print_row(FILE *out, const struct shape *s)
+{
+    const struct op_desc *d = &s->fwd;
+    char shape[64], kernel[32];
+    snprintf(shape, sizeof shape, "%" PRId64 "x%" PRId64 "x%" PRId64, d->t[ROLE_X].dim[1],
+             d->t[ROLE_X].dim[2], d->t[ROLE_X].dim[3]);
+    snprintf(kernel, sizeof kernel, "%" PRId64 "x%" PRId64 "/%d", d->t[ROLE_W].dim[2],
+             d->t[ROLE_W].dim[3], d->attr.conv.stride[0]);
+    fprintf(out, "%-24s %3d  %-13s %-6s %5" PRId64, s->layer, s->count[0], shape, kernel,
+            d->t[ROLE_W].dim[0]);
+    for (int p = 0; p < PASSES; p++) {
+        double seconds = s->count[p] ? median_of(s->op[p].seconds, s->op[p].n) : 0;
+        if (s->count[p])
+            fprintf(out, " %9.3f %7.1f", seconds * 1e3,
+                    op_flops(&s->op[p].plan->desc) / seconds * 1e-9);
+        else
+            fprintf(out, " %9s %7s", "-", "-");
+    }
+    fputc('\n', out);
+}
+
+static void print_table(const struct conv_bench *b)
+{
+    FILE *out = b->config->out;
+    fprintf(out, "%-24s %3s  %-13s %-6s %5s", "layer", "n", "input", "kernel", "out");
+    for (int p = 0; p < PASSES; p++)
+        fprintf(out, " %17s", pass_name[p]);
+    fprintf(out, "\n%-24s %3s  %-13s %-6s %5s", "", "", "", "", "");
+    for (int p = 0; p < PASSES; p++)
+        fprintf(out, " %9s %7s", "ms", "GFLOP/s");
+    fputc('\n', out);
+    for (int i = 0; i < b->n; i++)
+        print_row(out, &b->shape[i]);
+}
+
+/* The bound, the step, and their ratio round by round. */
+static enum status summarise(const struct conv_bench *b)
+{
+    const struct bench_conv_config *c = b->config;
+    double bound[64], share[64];
+    char about[256];
+    for (int r = 0; r < c->rounds; r++) {
+        bound[r] = round_bound(b, r);
+        share[r] = b->net ? bound[r] / b->step_seconds[r] : 0;
+    }
+    struct stats bs, ss = {0}, rs = {0};
+    TRY(stats_of(bound, c->rounds, &bs));
+    if (b->net) {
+        TRY(stats_of(b->step_seconds, c->rounds, &ss));
+        TRY(stats_of(share, c->rounds, &rs));
+    }
+    b->dev->backend->describe(b->dev, about, sizeof about);
+    if (c->json) {
+        json_t *shapes = json_array();
+        for (int i = 0; i < b->n; i++)
+            json_array_append_new(shapes, shape_json(&b->shape[i]));
+        json_t *o = json_pack("{s:i, s:s, s:s, s:s, s:i, s:i, s:i, s:o, s:f}", "schema", 1, "bench",
+                              "conv", "device", about, "net", c->net, "batch", c->batch,
+                              "image_size", c->image_size, "rounds", c->rounds, "shapes", shapes,
+                              "bound_images_per_s", c->batch / bs.median);
+        if (b->net) {
+            json_object_set_new(o, "step_images_per_s", json_real(c->batch / ss.median));
+            json_object_set_new(o, "step_share_of_bound", json_real(rs.median));
+        }
+        json_dumpf(o, c->out, JSON_INDENT(1));
+        fputc('\n', c->out);
+        json_decref(o);
+        return STATUS_OK;
+    }
+    fprintf(c->out, "%s, %d px, batch %d on %s\n", c->net, c->image_size, c->batch, about);
+    print_table(b);
+    fprintf(c->out, "convolutions alone: %8.3f s per step (%.3f to %.3f), bound %.2f images/s\n",
+            bs.median, bs.min, bs.max, c->batch / bs.median);
+    if (b->net)
+        fprintf(c->out,
+                "training step:      %8.3f s          (%.3f to %.3f),       %.2f images/s: %.3f of "
+                "the bound (%.3f to %.3f over %d rounds)\n",
+                ss.median, ss.min, ss.max, c->batch / ss.median, rs.median, rs.min, rs.max,
+                c->rounds);
+    return STATUS_OK;
+}
+
+static void close_bench(struct conv_bench *b)
+{
+    for (int i = 0; i < b->n; i++)
+        for (int p = 0; p < PASSES; p++)
+            timed_op_close(&b->shape[i].op[p]);
+    network_close(b->net);
+    if (b->stream)
+        b->dev->backend->stream_close(b->stream);
+    device_close(b->dev);
+    graph_free(b->graph);
+    free(b->shape);
+    free(b->step_seconds);
+}
+
+enum status bench_conv(const struct bench_conv_config *c)
+{
+    enum status st;
+    struct conv_bench b = {.config = c};
+    b.step_seconds = calloc((size_t)c->rounds, sizeof *b.step_seconds);
+    if (!b.step_seconds)
+        return status_fail(STATUS_OOM, "no memory for a benchmark");
+    CHECK(graph_build(c->net, 1000, c->image_size, &b.graph));
+    CHECK(device_open(c->devices, c->threads, &b.dev));
+    CHECK(b.dev->backend->stream_open(b.dev, &b.stream));
+    CHECK(collect_shapes(&b));
+    CHECK(open_ops(&b));
+    if (!c->no_step)
+        CHECK(open_step(&b));
+    CHECK(run_rounds(&b));
+    CHECK(summarise(&b));
+done:
+    close_bench(&b);
+    return st;
+}

@@ -1,0 +1,84 @@
+/* Buffers and clock around one planned operation. */
+#include "bench/timed_op.h"
+
+#include "base/rng.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Small values of both signs: no denormals, no overflow, no runs of zeros to be quick about. */
+static enum status fill(struct stream *s, const struct tensor_desc *t, void *mem)
+{
+    struct rng r = rng_at(0, RNG_TEST, 0, 0);
+    int64_t n = tensor_count(t);
+    float *plain = malloc((size_t)n * sizeof *plain);
+    if (!plain)
+        return status_fail(STATUS_OOM, "no memory to fill a tensor");
+    uint32_t bits = rng_u32(&r) | 1;
+    for (int64_t i = 0; i < n; i++) {
+        bits = bits * 1664525u + 1013904223u;
+        plain[i] = (float)(int32_t)bits * 0x1p-31f;
+    }
+    enum status st = tensor_upload(s, t, mem, plain);
+    free(plain);
+    return st;
+}
+
+enum status timed_op_open(struct timed_op *t, struct stream *s, const struct op_desc *desc,
+                          int samples)
+{
+    const struct backend *b = s->device->backend;
+    *t = (struct timed_op){.stream = s, .cap = samples};
+    TRY(op_plan(s->device, desc, &t->plan));
+    TRY(b->event_open(s->device, &t->from));
+    TRY(b->event_open(s->device, &t->to));
+    t->seconds = calloc((size_t)samples + 1, sizeof *t->seconds);
+    if (!t->seconds)
+        return status_fail(STATUS_OOM, "no memory for timings");
+    for (int r = 0; r < ROLE_COUNT; r++) {
+        const struct tensor_desc *d = &t->plan->desc.t[r];
+        if (d->ndim == 0)
+            continue;
+        TRY(b->alloc(s->device, d->bytes, &t->arg[r]));
+        if (d->type == DTYPE_F32)
+            TRY(fill(s, d, t->arg[r]));
+    }
+    if (t->plan->workspace)
+        TRY(b->alloc(s->device, t->plan->workspace, &t->arg[ROLE_WORKSPACE]));
+    return STATUS_OK;
+}
+
+void timed_op_close(struct timed_op *t)
+{
+    if (!t->stream)
+        return;
+    const struct backend *b = t->stream->device->backend;
+    for (int r = 0; r < ROLE_COUNT; r++)
+        if (t->arg[r])
+            b->free(t->stream->device, t->arg[r]);
+    if (t->from)
+        b->event_close(t->from);
+    if (t->to)
+        b->event_close(t->to);
+    op_plan_free(t->plan);
+    free(t->seconds);
+    *t = (struct timed_op){0};
+}
+
+enum status timed_op_warm(struct timed_op *t)
+{
+    TRY(op_execute(t->plan, t->arg, t->stream));
+    return t->stream->device->backend->stream_sync(t->stream);
+}
+
+enum status timed_op_sample(struct timed_op *t)
+{
+    const struct backend *b = t->stream->device->backend;
+    TRY(b->event_record(t->from, t->stream));
+    TRY(op_execute(t->plan, t->arg, t->stream));
+    TRY(b->event_record(t->to, t->stream));
+    TRY(b->stream_sync(t->stream));
+    if (t->n < t->cap)
+        t->seconds[t->n++] = b->event_seconds(t->from, t->to);
+    return STATUS_OK;
+}

@@ -1,0 +1,32 @@
+/* One operation with memory of its own, ready to be timed again and again. */
+#ifndef BENCH_TIMED_OP_H
+#define BENCH_TIMED_OP_H
+
+#include "kernels/backend.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct timed_op {
+    struct op_plan *plan;
+    struct stream *stream;
+    struct event *from, *to;
+    void *arg[ROLE_COUNT];
+    int n, cap;
+    double *seconds; /* (n) one a sample */
+};
+
+/* Plans `desc` and fills its inputs with small numbers; room for `samples` timings. */
+MUST_CHECK enum status timed_op_open(struct timed_op *t, struct stream *s,
+                                     const struct op_desc *desc, int samples);
+void timed_op_close(struct timed_op *t); /* a zeroed one is fine */
+
+/* Runs once, untimed; runs once and keeps the time. */
+MUST_CHECK enum status timed_op_warm(struct timed_op *t);
+MUST_CHECK enum status timed_op_sample(struct timed_op *t);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,105 @@
+/* ampscale bench: micro-benchmarks, one word each. */
+#include "bench/conv.h"
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { KEY_NET = 256, KEY_IMAGE_SIZE, KEY_ROUNDS, KEY_NO_STEP, KEY_DEVICES, KEY_THREADS, KEY_JSON };
+
+enum { ROUNDS_MAX = 64 };
+
+struct bench_args {
+    const char *what;
+    struct bench_conv_config conv;
+};
+
+static const struct argp_option options[] = {
+    {"net", KEY_NET, "ARCH", 0, "Network whose convolutions are timed (default resnet50)", 0},
+    {"batch-size", 'b', "N", 0, "Images per step (default 16)", 0},
+    {"image-size", KEY_IMAGE_SIZE, "PX", 0, "Side of the input images (default 224)", 0},
+    {"rounds", KEY_ROUNDS, "N", 0, "Timed rounds (default 5, at most 64)", 0},
+    {"no-step", KEY_NO_STEP, 0, 0, "Leave the training step out", 0},
+    {"devices", KEY_DEVICES, "DEV", 0, "cpu (default) or ref", 0},
+    {"threads", KEY_THREADS, "N", 0, "Host threads that compute (default: all cores)", 0},
+    {"json", KEY_JSON, 0, 0, "Print one JSON object", 0},
+    {0},
+};
+
+static enum status parse_int(const char *flag, const char *arg, int max, int *out)
+{
+    int64_t v;
+    TRY(cli_int(flag, arg, 1, max, &v));
+    *out = (int)v;
+    return STATUS_OK;
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    struct bench_args *a = state->input;
+    struct bench_conv_config *c = &a->conv;
+    enum status st = STATUS_OK;
+    switch (key) {
+    case KEY_NET:
+        c->net = arg;
+        break;
+    case 'b':
+        st = parse_int("-b", arg, 65536, &c->batch);
+        break;
+    case KEY_IMAGE_SIZE:
+        st = parse_int("--image-size", arg, 4096, &c->image_size);
+        break;
+    case KEY_ROUNDS:
+        st = parse_int("--rounds", arg, ROUNDS_MAX, &c->rounds);
+        break;
+    case KEY_NO_STEP:
+        c->no_step = true;
+        break;
+    case KEY_DEVICES:
+        c->devices = arg;
+        break;
+    case KEY_THREADS:
+        st = parse_int("--threads", arg, 1024, &c->threads);
+        break;
+    case KEY_JSON:
+        c->json = true;
+        break;
+    case ARGP_KEY_ARG:
+        if (a->what)
+            return ARGP_ERR_UNKNOWN;
+        a->what = arg;
+        break;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+    return st == STATUS_OK ? 0 : EINVAL;
+}
+
+int cmd_bench(int argc, char **argv)
+{
+    static const struct argp argp = {
+        .options = options,
+        .parser = parse,
+        .args_doc = "conv",
+        .doc = "Times the parts that training is made of.\v"
+               "conv  each convolution of a network, forward and backward, and how near a whole "
+               "training step comes to their sum."};
+    struct bench_args a = {.conv = {.net = "resnet50",
+                                    .batch = 16,
+                                    .image_size = 224,
+                                    .rounds = 5,
+                                    .devices = "cpu",
+                                    .out = stdout}};
+    int exit_code;
+    if (!cli_parse(&argp, argc, argv, &a, &exit_code))
+        return exit_code;
+    enum status st = STATUS_OK;
+    if (!a.what)
+        st = status_fail(STATUS_USAGE, "bench needs to know what to time: ampscale bench conv");
+    else if (strcmp(a.what, "conv") != 0)
+        st = status_fail(STATUS_USAGE, "there is no benchmark '%s'; use conv", a.what);
+    if (st == STATUS_OK)
+        st = bench_conv(&a.conv);
+    return st == STATUS_OK ? 0 : cli_fail(st);
+}
