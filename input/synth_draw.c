@@ -20,25 +20,12 @@ static double between(struct rng *rng, double lo, double hi)
     return lo + (hi - lo) * rng_double(rng);
 }
 
-static struct colour any_colour(struct rng *rng)
+static struct colour any_colour(struct rng *rng, double lo, double hi)
 {
     struct colour k;
     for (int c = 0; c < 3; c++)
-        k.c[c] = between(rng, 0, 255);
+        k.c[c] = between(rng, lo, hi);
     return k;
-}
-
-/* A colour that stands out against `from`. */
-static struct colour other_colour(struct rng *rng, const struct colour *from)
-{
-    for (;;) {
-        struct colour k = any_colour(rng);
-        double distance = 0;
-        for (int c = 0; c < 3; c++)
-            distance += fabs(k.c[c] - from->c[c]);
-        if (distance > 230)
-            return k;
-    }
 }
 
 /* A random direction. */
@@ -49,6 +36,14 @@ static struct vec any_turn(struct rng *rng)
         if (r > 0.1 && r < 1)
             return (struct vec){x / r, y / r};
     }
+}
+
+/* Within 25 degrees of upright, to either side: textures keep their direction, so that a few
+ * hundred pictures of a class are enough. */
+static struct vec slight_turn(struct rng *rng)
+{
+    double y = between(rng, -0.45, 0.45), r = synth_length(1, y);
+    return (struct vec){1 / r, y / r};
 }
 
 static uint8_t to_byte(double x)
@@ -119,7 +114,7 @@ static double shorter_side(const struct canvas *k)
 /* One object in each cell of a coarse grid, anywhere in it: most crops show one. */
 static void draw_objects(struct canvas *k, struct synth_kind kind, struct rng *rng)
 {
-    double side = shorter_side(k), cell = side / between(rng, 1.6, 2.8);
+    double side = shorter_side(k), cell = side / between(rng, 1.4, 2.4);
     int columns = (int)(k->width / cell + 0.5), rows = (int)(k->height / cell + 0.5);
     columns = columns < 1 ? 1 : columns;
     rows = rows < 1 ? 1 : rows;
@@ -128,11 +123,11 @@ static void draw_objects(struct canvas *k, struct synth_kind kind, struct rng *r
         o.centre.x = (i % columns + between(rng, 0.25, 0.75)) * k->width / columns;
         o.centre.y = (int)(i / columns) * (double)k->height / rows +
                      between(rng, 0.25, 0.75) * k->height / rows;
-        o.radius = cell * between(rng, 0.34, 0.5);
-        o.turn = any_turn(rng);
-        o.colour[0] = any_colour(rng);
-        o.colour[1] = other_colour(rng, &o.colour[0]);
-        o.colour[2] = other_colour(rng, &o.colour[1]);
+        o.radius = cell * between(rng, 0.4, 0.52);
+        o.turn = slight_turn(rng);
+        o.colour[0] = any_colour(rng, 0, 110);
+        o.colour[1] = any_colour(rng, 145, 255);
+        o.colour[2] = any_colour(rng, 0, 255);
         draw_object(k, &o);
     }
 }
@@ -140,7 +135,7 @@ static void draw_objects(struct canvas *k, struct synth_kind kind, struct rng *r
 /* Two colours that run into each other across the picture. */
 static void draw_ground(struct canvas *k, struct rng *rng)
 {
-    struct colour from = any_colour(rng), to = any_colour(rng);
+    struct colour from = any_colour(rng, 0, 255), to = any_colour(rng, 0, 255);
     struct vec turn = any_turn(rng);
     for (int y = 0; y < k->height; y++)
         for (int x = 0; x < k->width; x++) {
@@ -182,7 +177,7 @@ static void draw_clutter(struct canvas *k, const struct clutter *o)
 static void draw_all_clutter(struct canvas *k, struct rng *rng)
 {
     double side = shorter_side(k);
-    int n = 14 + (int)rng_below(rng, 14);
+    int n = 6 + (int)rng_below(rng, 10);
     for (int i = 0; i < n; i++) {
         struct clutter o;
         o.line = rng_below(rng, 2) == 0;
@@ -192,7 +187,7 @@ static void draw_all_clutter(struct canvas *k, struct rng *rng)
         o.radius = side * (o.line ? between(rng, 0.1, 0.3) : between(rng, 0.03, 0.12));
         o.thick = o.line ? 0.5 + side * between(rng, 0.004, 0.012) : o.radius;
         o.opacity = between(rng, 0.3, 0.8);
-        o.colour = any_colour(rng);
+        o.colour = any_colour(rng, 0, 255);
         draw_clutter(k, &o);
     }
 }
@@ -200,7 +195,7 @@ static void draw_all_clutter(struct canvas *k, struct rng *rng)
 /* Sensor noise, of a strength that differs between pictures. */
 static void draw_noise(struct canvas *k, struct rng *rng)
 {
-    uint32_t span = 3 + 2 * rng_below(rng, 12);
+    uint32_t span = 3 + 2 * rng_below(rng, 8);
     size_t n = (size_t)k->width * (size_t)k->height * 3;
     for (size_t i = 0; i < n; i += 3) {
         uint32_t word = rng_u32(rng);

@@ -1,9 +1,10 @@
 /* Generated pictures to learn from.
  *
- * A picture shows several objects of its class (synth_kind.h) at random places, sizes, turns and
- * colours, over a ground drawn from the same lines and blobs for every class. No pixel's place,
- * mean or variance tells the class, so a linear classifier stays near chance, while a convolutional
- * network that sees a part of the picture, mirrored or enlarged, finds what it needs. */
+ * A picture shows several objects of its class (synth_kind.h) at random places and in random sizes,
+ * tilts and colours (the second of an object's two is the lighter), over a ground drawn from the
+ * same lines and blobs for every class. Pixels say next to nothing one by one, so a linear
+ * classifier stays near chance, while a convolutional network that sees a part of the picture,
+ * mirrored or enlarged, finds what it needs. */
 #ifndef INPUT_SYNTH_DRAW_H
 #define INPUT_SYNTH_DRAW_H
 

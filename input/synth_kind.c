@@ -102,7 +102,7 @@ static double wave(double x)
 static double plain(double u, double v, double px)
 {
     (void)u, (void)v, (void)px;
-    return 0;
+    return 0.5;
 }
 
 static double stripes(double u, double v, double px)

@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""Holds input/ against PIL and torchvision on the same files.
+
+usage: torchvision_input.py VIEWS
+VIEWS is the helper built from tests/input/views.c. Exits 77, which ctest reports as skipped, where
+torchvision is not installed.
+"""
+import math
+import os
+import subprocess
+import sys
+import tempfile
+
+try:
+    import numpy as np
+    import torch
+    from PIL import Image
+    from torchvision import datasets, transforms
+except ImportError as missing:
+    print("skipped:", missing)
+    sys.exit(77)
+
+failures = 0
+
+
+def check(name, value, limit):
+    global failures
+    good = value <= limit
+    failures += not good
+    print(f"{'ok  ' if good else 'FAIL'} {name}: {value:.4f} (at most {limit})")
+
+
+def call(*args):
+    return subprocess.run([VIEWS, *map(str, args)], check=True, stdout=subprocess.PIPE).stdout
+
+
+def picture(width, height, seed):
+    """Waves of several lengths, an edge and some noise: what photographs consist of."""
+    random = np.random.default_rng(seed)
+    y, x = np.mgrid[0:height, 0:width].astype(float)
+    planes = []
+    for _ in range(3):
+        plane = np.full((height, width), 128.0)
+        for length in (97, 41, 17, 9):
+            angle = random.uniform(0, 2 * math.pi)
+            wave = (x * math.cos(angle) + y * math.sin(angle)) * 2 * math.pi / length
+            plane += random.uniform(5, 30) * np.sin(wave + random.uniform(0, 6))
+        plane += 40 * (x > width * random.uniform(0.2, 0.8))
+        plane += random.normal(0, 4, plane.shape)
+        planes.append(plane)
+    return Image.fromarray(np.clip(np.stack(planes, -1), 0, 255).astype(np.uint8))
+
+
+def write_images(root):
+    """Two classes of files of many kinds and sizes, in the order in which both sides list them."""
+    sizes = [(300, 257), (257, 300), (80, 90), (256, 256), (333, 281), (260, 511), (73, 74), (500, 260)]
+    for i, (width, height) in enumerate(sizes):
+        folder = os.path.join(root, "val", "ab"[i % 2])
+        os.makedirs(folder, exist_ok=True)
+        image = picture(width, height, i)
+        options = {"quality": 92, "subsampling": i % 3, "progressive": i == 4}
+        if i == 2:
+            image = image.convert("L")
+        if i == 5:
+            image = image.convert("CMYK")
+        image.save(os.path.join(folder, f"{i}.JPEG"), "JPEG", **options)
+
+
+def compare_validation(root, size):
+    resize = (size * 256 + 112) // 224
+    peer = datasets.ImageFolder(
+        os.path.join(root, "val"),
+        transforms.Compose([transforms.Resize(resize), transforms.CenterCrop(size)]))
+    ours = np.frombuffer(call("pixels", root, "val", size), np.uint8).reshape(-1, size, size, 3)
+    assert len(ours) == len(peer)
+    for i, (path, _) in enumerate(peer.samples):
+        theirs = np.asarray(peer[i][0].convert("RGB")).astype(int)
+        difference = np.abs(ours[i].astype(int) - theirs)
+        width, height = Image.open(path).size
+        # Decoded at a reduced size the filter differs; at scale 1 only the rounding does.
+        reduced = min(width, height) >= 2 * resize
+        name = f"validation {size} px, {width}x{height}{' reduced' if reduced else ''}"
+        check(name + ", mean difference", difference.mean(), 4.0 if reduced else 0.25)
+        if not reduced:
+            check(name + ", largest difference", difference.max(), 2)
+
+
+def compare_decoding(root):
+    """libjpeg's own reductions, through PIL's draft mode."""
+    path = os.path.join(root, "val", "b", "1.JPEG")
+    for shrink in (1, 2, 4, 8):
+        image = Image.open(path)
+        image.draft("RGB", (image.width // shrink, image.height // shrink))
+        header, _, pixels = call("decoded", path, shrink).partition(b"\n")
+        width, height = map(int, header.split())
+        assert (width, height) == image.size, (width, height, image.size)
+        ours = np.frombuffer(pixels, np.uint8).reshape(height, width, 3).astype(int)
+        check(f"decoded at 1/{shrink}", np.abs(ours - np.asarray(image).astype(int)).max(), 0)
+
+
+def compare_crops(width, height, n=4000):
+    """Means and spreads of RandomResizedCrop's parameters."""
+    ours = np.array([list(map(int, line.split()))
+                     for line in call("crops", width, height, n).splitlines()], float)
+    torch.manual_seed(5)
+    image = Image.new("RGB", (width, height))
+    params = [transforms.RandomResizedCrop.get_params(image, (0.08, 1.0), (3 / 4, 4 / 3))
+              for _ in range(n)]
+    theirs = np.array([(j, i, w, h) for i, j, h, w in params], float)
+    scale = [width, height, width, height]
+    for k, name in enumerate(["left", "top", "width", "height"]):
+        a, b = ours[:, k] / scale[k], theirs[:, k] / scale[k]
+        deviation = math.sqrt((a.var() + b.var()) / n) + 1e-9
+        check(f"crops of {width}x{height}, {name}: means apart, in standard errors",
+              abs(a.mean() - b.mean()) / deviation, 4.5)
+        largest = max(abs(np.quantile(a, q) - np.quantile(b, q)) for q in (0.1, 0.25, 0.5, 0.75, 0.9))
+        check(f"crops of {width}x{height}, {name}: quantiles apart", largest, 0.05)
+    check("flips", abs(ours[:, 4].mean() - 0.5), 0.04)
+
+
+VIEWS = sys.argv[1]
+with tempfile.TemporaryDirectory() as folder:
+    write_images(folder)
+    compare_decoding(folder)
+    compare_validation(folder, 64)
+    compare_validation(folder, 224)
+compare_crops(500, 375)
+compare_crops(400, 120)
+sys.exit(1 if failures else 0)
