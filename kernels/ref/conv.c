@@ -76,8 +76,8 @@ void ref_conv_fwd(const struct ref_args *a)
     double *y = a->t[ROLE_Y];
     conv_sum(&a->d->attr.conv, &(struct conv_operands){&t[ROLE_X], &t[ROLE_W], yd, a->t[ROLE_X],
                                                        a->t[ROLE_W], y, row_fwd});
-    int64_t plane = yd->dim[2] * yd->dim[3];
-    for (int64_t i = 0; i < tensor_count(yd); i++) {
+    int64_t count = tensor_count(yd), plane = yd->dim[2] * yd->dim[3];
+    for (int64_t i = 0; i < count; i++) {
         if (a->t[ROLE_B])
             y[i] += a->t[ROLE_B][i / plane % yd->dim[1]];
         if (a->d->attr.conv.relu)
@@ -101,7 +101,7 @@ void ref_conv_bwd_weights(const struct ref_args *a)
                                      a->t[ROLE_DY], row_bwd_weights});
     if (!a->t[ROLE_DB])
         return;
-    int64_t plane = yd->dim[2] * yd->dim[3];
-    for (int64_t i = 0; i < tensor_count(yd); i++)
+    int64_t count = tensor_count(yd), plane = yd->dim[2] * yd->dim[3];
+    for (int64_t i = 0; i < count; i++)
         a->t[ROLE_DB][i / plane % yd->dim[1]] += a->t[ROLE_DY][i];
 }

@@ -5,13 +5,15 @@
 
 void ref_relu_fwd(const struct ref_args *a)
 {
-    for (int64_t i = 0; i < tensor_count(&a->d->t[ROLE_X]); i++)
+    int64_t count = tensor_count(&a->d->t[ROLE_X]);
+    for (int64_t i = 0; i < count; i++)
         a->t[ROLE_Y][i] = ref_relu(a->t[ROLE_X][i]);
 }
 
 void ref_relu_bwd(const struct ref_args *a)
 {
-    for (int64_t i = 0; i < tensor_count(&a->d->t[ROLE_DY]); i++) {
+    int64_t count = tensor_count(&a->d->t[ROLE_DY]);
+    for (int64_t i = 0; i < count; i++) {
         double d = a->t[ROLE_DY][i] + (a->t[ROLE_DY2] ? a->t[ROLE_DY2][i] : 0);
         a->t[ROLE_DX][i] = a->t[ROLE_Y][i] > 0 ? d : 0;
     }
@@ -19,7 +21,8 @@ void ref_relu_bwd(const struct ref_args *a)
 
 void ref_add(const struct ref_args *a)
 {
-    for (int64_t i = 0; i < tensor_count(&a->d->t[ROLE_X]); i++)
+    int64_t count = tensor_count(&a->d->t[ROLE_X]);
+    for (int64_t i = 0; i < count; i++)
         a->t[ROLE_Y][i] = a->t[ROLE_X][i] + a->t[ROLE_Z][i];
 }
 
@@ -53,8 +56,8 @@ void ref_normalize(const struct ref_args *a)
 {
     const struct normalize_attr *attr = &a->d->attr.normalize;
     const struct tensor_desc *x = &a->d->t[ROLE_X];
-    int64_t plane = x->dim[2] * x->dim[3];
-    for (int64_t i = 0; i < tensor_count(x); i++) {
+    int64_t count = tensor_count(x), plane = x->dim[2] * x->dim[3];
+    for (int64_t i = 0; i < count; i++) {
         int64_t c = i / plane % x->dim[1];
         a->t[ROLE_Y][i] = (a->t[ROLE_X][i] / 255 - (double)attr->mean[c]) / (double)attr->std[c];
     }
@@ -63,6 +66,7 @@ void ref_normalize(const struct ref_args *a)
 /* Unpacking one layout and packing the other is the whole operation. */
 void ref_reorder(const struct ref_args *a)
 {
-    for (int64_t i = 0; i < tensor_count(&a->d->t[ROLE_X]); i++)
+    int64_t count = tensor_count(&a->d->t[ROLE_X]);
+    for (int64_t i = 0; i < count; i++)
         a->t[ROLE_Y][i] = a->t[ROLE_X][i];
 }

@@ -93,7 +93,6 @@ struct op_desc describe_xent(int n, int classes, float smoothing, unsigned with)
 {
     struct tensor_desc x = tensor_2d(DTYPE_F32, n, classes);
     struct op_desc d = describe(OP_SOFTMAX_XENT, x, (struct tensor_desc){0}, x, with);
-    d.t[ROLE_STATE] = d.t[ROLE_METRICS] = (struct tensor_desc){0};
     d.attr.xent.label_smoothing = smoothing;
     return d;
 }

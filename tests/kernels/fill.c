@@ -121,6 +121,8 @@ enum status fill_operands(struct device *ref, const struct op_desc *d, enum fill
             *operand_state(o) = state_for(fill);
         else if (role == ROLE_RVAR)
             fill_uniform(&r, o->p[role], n, 0.5, 1.5);
+        else if (role == ROLE_RMEAN && fill == FILL_LARGE_MEAN)
+            fill_uniform(&r, o->p[role], n, 999, 1001);
         else if (role != ROLE_INDEX)
             fill_uniform(&r, o->p[role], n, -1, 1);
     }

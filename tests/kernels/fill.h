@@ -8,7 +8,7 @@
 
 enum fill {
     FILL_RANDOM,
-    FILL_LARGE_MEAN, /* batch norm's X: 1000 +- 0.1 */
+    FILL_LARGE_MEAN, /* batch norm's X: 1000 +- 0.1, and RMEAN about as large */
     FILL_CONSTANT,   /* batch norm's X: one value per channel */
     FILL_NAN,        /* a NaN among X */
     FILL_FOUND_INF,  /* SGD: a step to be left out */

@@ -49,12 +49,21 @@ void operands_free(struct operands *o)
     *o = (struct operands){{NULL}};
 }
 
+enum status operands_copy(const struct op_desc *d, const struct operands *from, struct operands *to)
+{
+    TRY(operands_new(d, to));
+    for (int r = 0; r < ROLE_COUNT; r++)
+        if (to->p[r])
+            memcpy(to->p[r], from->p[r], operand_bytes(d, (enum role)r));
+    return STATUS_OK;
+}
+
 /* --- guarded device memory --- */
 
 struct rig_buffer {
-    char *base;          /* device memory: guard, tensor, guard; NULL where another's is used */
-    size_t bytes;        /* of the tensor */
-    unsigned char *copy; /* host memory for base, both guards included */
+    char *base;   /* device memory: guard, tensor, guard; NULL where another's is used */
+    size_t bytes; /* of the tensor */
+    char *host;   /* as many bytes: what is sent, or what was received */
 };
 
 struct rig {
@@ -66,59 +75,67 @@ struct rig {
     void *arg[ROLE_COUNT];
 };
 
-static size_t size_with_guards(const struct rig_buffer *b)
-{
-    return b->bytes + 2 * GUARD;
-}
-
 static enum status buffer_open(struct rig *rig, enum role role, size_t bytes)
 {
     struct rig_buffer *b = &rig->buffer[role];
-    b->bytes = bytes;
-    b->copy = malloc(size_with_guards(b));
-    if (!b->copy)
-        return status_fail(STATUS_OOM, "no memory for a copy of %s", role_str(role));
+    const struct backend *backend = rig->dev->backend;
+    char guard[GUARD];
     void *mem;
-    TRY(rig->dev->backend->alloc(rig->dev, size_with_guards(b), &mem));
+    b->bytes = bytes;
+    b->host = malloc(bytes);
+    if (!b->host)
+        return status_fail(STATUS_OOM, "no memory for a copy of %s", role_str(role));
+    TRY(backend->alloc(rig->dev, bytes + 2 * GUARD, &mem));
     b->base = mem;
     rig->arg[role] = b->base + GUARD;
-    memset(b->copy, GUARD_BYTE, size_with_guards(b));
-    return rig->dev->backend->upload(rig->stream, b->base, b->copy, size_with_guards(b));
+    memset(guard, GUARD_BYTE, sizeof guard);
+    TRY(backend->upload(rig->stream, b->base, guard, GUARD));
+    TRY(backend->upload(rig->stream, b->base + GUARD + bytes, guard, GUARD));
+    return backend->stream_sync(rig->stream);
 }
 
 static enum status buffer_poison(struct rig *rig, enum role role)
 {
     struct rig_buffer *b = &rig->buffer[role];
-    memset(b->copy, POISON_BYTE, b->bytes);
-    return rig->dev->backend->upload(rig->stream, b->base + GUARD, b->copy, b->bytes);
+    memset(b->host, POISON_BYTE, b->bytes);
+    return rig->dev->backend->upload(rig->stream, b->base + GUARD, b->host, b->bytes);
 }
 
 static enum status buffer_remember(struct rig *rig, enum role role)
 {
     struct rig_buffer *b = &rig->buffer[role];
-    return rig->dev->backend->download(rig->stream, b->copy, b->base, size_with_guards(b));
+    return rig->dev->backend->download(rig->stream, b->host, b->base + GUARD, b->bytes);
 }
 
-/* Downloads the buffer over its copy, after comparing. */
-static enum status buffer_check(struct rig *rig, enum role role, bool written)
+static enum status buffer_check_guards(struct rig *rig, enum role role)
 {
     struct rig_buffer *b = &rig->buffer[role];
-    size_t size = size_with_guards(b);
-    unsigned char *now = malloc(size);
+    const struct backend *backend = rig->dev->backend;
+    unsigned char before[GUARD], after[GUARD];
+    TRY(backend->download(rig->stream, before, b->base, GUARD));
+    TRY(backend->download(rig->stream, after, b->base + GUARD + b->bytes, GUARD));
+    TRY(backend->stream_sync(rig->stream));
+    for (size_t i = 0; i < GUARD; i++) {
+        if (before[i] != GUARD_BYTE)
+            return status_fail(STATUS_MISMATCH, "byte %zu before %s was overwritten", GUARD - i,
+                               role_str(role));
+        if (after[i] != GUARD_BYTE)
+            return status_fail(STATUS_MISMATCH, "byte %zu after the end of %s was overwritten", i,
+                               role_str(role));
+    }
+    return STATUS_OK;
+}
+
+static enum status buffer_check_unchanged(struct rig *rig, enum role role)
+{
+    struct rig_buffer *b = &rig->buffer[role];
+    char *now = malloc(b->bytes);
     if (!now)
         return status_fail(STATUS_OOM, "no memory to check %s", role_str(role));
     enum status st;
-    CHECK(rig->dev->backend->download(rig->stream, now, b->base, size));
+    CHECK(rig->dev->backend->download(rig->stream, now, b->base + GUARD, b->bytes));
     CHECK(rig->dev->backend->stream_sync(rig->stream));
-    for (size_t i = 0; i < GUARD && st == STATUS_OK; i++) {
-        if (now[i] != GUARD_BYTE)
-            st = status_fail(STATUS_MISMATCH, "%zu bytes before %s were overwritten", GUARD - i,
-                             role_str(role));
-        else if (now[GUARD + b->bytes + i] != GUARD_BYTE)
-            st = status_fail(STATUS_MISMATCH, "byte %zu after the end of %s was overwritten", i,
-                             role_str(role));
-    }
-    if (st == STATUS_OK && !written && memcmp(now, b->copy, size) != 0)
+    if (memcmp(now, b->host, b->bytes) != 0)
         st = status_fail(STATUS_MISMATCH, "input %s was changed", role_str(role));
 done:
     free(now);
@@ -166,7 +183,7 @@ void rig_close(struct rig *rig)
     if (!rig)
         return;
     for (int r = 0; r < ROLE_COUNT; r++) {
-        free(rig->buffer[r].copy);
+        free(rig->buffer[r].host);
         if (rig->buffer[r].base)
             rig->dev->backend->free(rig->dev, rig->buffer[r].base);
     }
@@ -181,12 +198,59 @@ const struct op_desc *rig_desc(const struct rig *rig)
     return &rig->plan->desc;
 }
 
-enum status rig_put(struct rig *rig, enum role role, const void *plain)
+/* Copies between plain order and a known layout, whichever way. Done here and not by OP_REORDER,
+ * so that a mistake of the device's reorder cannot hide one of its operation. */
+static void permute(const struct tensor_desc *t, char *plain, char *packed, bool pack)
 {
-    if (role == ROLE_STATE)
-        return rig->dev->backend->upload(rig->stream, rig->arg[role], plain,
-                                         sizeof(struct step_state));
-    return tensor_upload(rig->stream, &rig->plan->desc.t[role], rig->arg[role], plain);
+    size_t size = dtype_size(t->type);
+    int64_t b = tensor_block(t);
+    for (int64_t n = 0; n < t->dim[0]; n++)
+        for (int64_t c = 0; c < t->dim[1]; c++)
+            for (int64_t h = 0; h < t->dim[2]; h++)
+                for (int64_t w = 0; w < t->dim[3]; w++, plain += size) {
+                    char *at = packed + (size_t)tensor_at(t, b, n, c, h, w) * size;
+                    memcpy(pack ? at : plain, pack ? plain : at, size);
+                }
+}
+
+static bool is_permuted(const struct tensor_desc *t)
+{
+    return t->ndim == 4 && t->layout != LAYOUT_PLAIN && t->layout != LAYOUT_OPAQUE;
+}
+
+static enum status rig_put(struct rig *rig, enum role role, const void *plain)
+{
+    const struct tensor_desc *t = &rig->plan->desc.t[role];
+    struct rig_buffer *b = &rig->buffer[role];
+    if (t->layout == LAYOUT_OPAQUE)
+        return tensor_upload(rig->stream, t, rig->arg[role], plain);
+    if (is_permuted(t))
+        permute(t, (char *)plain, b->host, true);
+    else
+        memcpy(b->host, plain, b->bytes);
+    TRY(rig->dev->backend->upload(rig->stream, rig->arg[role], b->host, b->bytes));
+    return rig->dev->backend->stream_sync(rig->stream);
+}
+
+static enum status rig_get(struct rig *rig, enum role role, void *plain)
+{
+    const struct tensor_desc *t = &rig->plan->desc.t[role];
+    size_t bytes = operand_bytes(&rig->plan->desc, role);
+    if (t->layout == LAYOUT_OPAQUE)
+        return tensor_download(rig->stream, t, rig->arg[role], plain);
+    char *packed = malloc(bytes);
+    if (!packed)
+        return status_fail(STATUS_OOM, "no memory to read %s", role_str(role));
+    enum status st;
+    CHECK(rig->dev->backend->download(rig->stream, packed, rig->arg[role], bytes));
+    CHECK(rig->dev->backend->stream_sync(rig->stream));
+    if (is_permuted(t))
+        permute(t, plain, packed, false);
+    else
+        memcpy(plain, packed, bytes);
+done:
+    free(packed);
+    return st;
 }
 
 enum status rig_put_all(struct rig *rig, const struct operands *o)
@@ -199,16 +263,10 @@ enum status rig_put_all(struct rig *rig, const struct operands *o)
 
 enum status rig_get_all(struct rig *rig, struct operands *o)
 {
-    for (int r = 0; r < ROLE_COUNT; r++) {
-        if (!(rig->roles.writes >> r & 1) || !rig->arg[r])
-            continue;
-        if (r == ROLE_METRICS)
-            TRY(rig->dev->backend->download(rig->stream, o->p[r], rig->arg[r],
-                                            sizeof(struct loss_metrics)));
-        else
-            TRY(tensor_download(rig->stream, &rig->plan->desc.t[r], rig->arg[r], o->p[r]));
-    }
-    return rig->dev->backend->stream_sync(rig->stream);
+    for (int r = 0; r < ROLE_COUNT; r++)
+        if (rig->roles.writes >> r & 1 && rig->arg[r])
+            TRY(rig_get(rig, (enum role)r, o->p[r]));
+    return STATUS_OK;
 }
 
 /* Whether the operation may write the memory of `role`, itself or through one that shares it. */
@@ -227,13 +285,18 @@ enum status rig_run(struct rig *rig)
             continue;
         if (!(rig->roles.reads >> r & 1))
             TRY(buffer_poison(rig, (enum role)r));
-        TRY(buffer_remember(rig, (enum role)r));
+        else if (!is_written(rig, r))
+            TRY(buffer_remember(rig, (enum role)r));
     }
     TRY(rig->dev->backend->stream_sync(rig->stream));
     TRY(op_execute(rig->plan, rig->arg, rig->stream));
-    for (int r = 0; r < ROLE_COUNT; r++)
-        if (rig->buffer[r].base)
-            TRY(buffer_check(rig, (enum role)r, is_written(rig, r)));
+    for (int r = 0; r < ROLE_COUNT; r++) {
+        if (!rig->buffer[r].base)
+            continue;
+        TRY(buffer_check_guards(rig, (enum role)r));
+        if (!is_written(rig, r))
+            TRY(buffer_check_unchanged(rig, (enum role)r));
+    }
     return STATUS_OK;
 }
 

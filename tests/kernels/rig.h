@@ -19,6 +19,10 @@ struct operands {
 MUST_CHECK enum status operands_new(const struct op_desc *d, struct operands *o);
 void operands_free(struct operands *o);
 
+/* New arrays with the values of `from`. */
+MUST_CHECK enum status operands_copy(const struct op_desc *d, const struct operands *from,
+                                     struct operands *to);
+
 /* Elements and bytes of what `o->p[role]` points to; 0 where the operation has no such tensor. */
 int64_t operand_count(const struct op_desc *d, enum role role);
 size_t operand_bytes(const struct op_desc *d, enum role role);
@@ -54,8 +58,7 @@ void rig_close(struct rig *rig); /* NULL is fine */
 /* The description with every ANY resolved. */
 const struct op_desc *rig_desc(const struct rig *rig);
 
-/* Copies in one tensor, or all that the operation reads; copies out all that it writes. */
-MUST_CHECK enum status rig_put(struct rig *rig, enum role role, const void *plain);
+/* Copies in all that the operation reads; copies out all that it writes. */
 MUST_CHECK enum status rig_put_all(struct rig *rig, const struct operands *o);
 MUST_CHECK enum status rig_get_all(struct rig *rig, struct operands *o);
 

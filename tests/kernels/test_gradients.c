@@ -78,10 +78,7 @@ static void check_role(const struct gradient *g, struct rig *rig, enum role role
                        enum role gradient)
 {
     struct operands moved;
-    OK(operands_new(&g->forward, &moved));
-    for (int r = 0; r < ROLE_COUNT; r++)
-        if (moved.p[r])
-            memcpy(moved.p[r], g->in.p[r], operand_bytes(&g->forward, (enum role)r));
+    OK(operands_copy(&g->forward, &g->in, &moved));
     for (int64_t i = 0; i < operand_count(&g->forward, role); i++) {
         double want = difference(g, rig, &moved, role, i);
         double got = (double)operand_f32(&g->out, gradient)[i];

@@ -1,0 +1,35 @@
+/* How far a result computed in fp32 may be from the exact one.
+ *
+ * u = 2^-24 is the rounding error of one operation. Adding K terms one after another, with errors
+ * that are as often up as down, errs by about sqrt(K)/3 * u * S at worst, S being the sum of the
+ * terms' magnitudes (worst: all of one sign; blocked sums do better). The bound is
+ *
+ *     (2 sqrt(K) + 8) * u * S
+ *
+ * six standard deviations of that, and some roundings that do not depend on K. Leaving out one
+ * term of K = 4608 (a 3x3 convolution of 512 channels) costs about S/4608 = 2e-4 S, the bound being
+ * 9e-6 S. S is computed, per output element, by the reference itself: the same operation on the
+ * magnitudes of its inputs, where every sum is of positive terms. This serves all operations that
+ * are linear in each operand; the others have a derivation of their own in bounds.c. Operations
+ * that only choose or move values (ReLU, maximum, reorder) must be exact. */
+#ifndef TESTS_KERNELS_BOUNDS_H
+#define TESTS_KERNELS_BOUNDS_H
+
+#include "tests/kernels/rig.h"
+
+/* Per output element; NULL where the result must be exact. For METRICS one bound, on loss_sum. */
+struct bounds {
+    double *p[ROLE_COUNT];
+};
+
+/* For the plain description `d` with inputs and exact results in `o`. */
+MUST_CHECK enum status bounds_new(struct device *ref, const struct op_desc *d,
+                                  const struct operands *o, struct bounds *b);
+void bounds_free(struct bounds *b);
+
+/* STATUS_MISMATCH, and a message that names the worst element, when an output of `got` is further
+ * from `want` than `b` allows. A NaN must meet a NaN. With `b` NULL all must be equal. */
+MUST_CHECK enum status bounds_check(const struct op_desc *d, const struct bounds *b,
+                                    const struct operands *want, const struct operands *got);
+
+#endif

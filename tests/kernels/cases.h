@@ -1,0 +1,38 @@
+/* The table of cases that a backend is held against the reference on. */
+#ifndef TESTS_KERNELS_CASES_H
+#define TESTS_KERNELS_CASES_H
+
+#include "tests/kernels/fill.h"
+
+struct op_case {
+    char name[160];
+    int problem; /* cases with the same number differ in nothing but layouts */
+    enum fill fill;
+    struct op_desc desc;
+};
+
+struct case_list {
+    struct op_case *item;
+    int n, capacity, problems;
+    enum status status; /* the first failure to grow; nothing is added after it */
+};
+
+/* Everything. The numbers of cases stay while the table is not edited. */
+MUST_CHECK enum status case_list_new(struct case_list *list);
+void case_list_free(struct case_list *list);
+
+/* Adds `d`, which is plain, once per layout that suits it. For convolution and linear these are
+ * ANY for all that may choose, then each known layout. Elsewhere they are each known layout for
+ * all activations, then nChw16c (or plain) for what is read and ANY for what is written. */
+void cases_add(struct case_list *list, const struct op_desc *d, enum fill fill);
+
+/* Adds one case of a problem; `layouts` names them. */
+void cases_add_one(struct case_list *list, int problem, const struct op_desc *d, enum fill fill,
+                   const char *layouts);
+
+/* The parts of the table. */
+void cases_conv(struct case_list *list);
+void cases_bn(struct case_list *list);
+void cases_rest(struct case_list *list);
+
+#endif
