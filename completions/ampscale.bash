@@ -1,8 +1,8 @@
 # Completion of ampscale's command line for bash.
 #
 # Everything is asked of the program itself, so that nothing here can fall behind it: commands and
-# flags come from --help, the values of a flag from the word that stands for its value there
-# (FILE, DIR, RUN, or the choices themselves, as in step|cosine), architectures from
+# flags come from --help; the values of flags and arguments from the word that stands for them there
+# (FILE, DIR, RUN, DATA, or the choices themselves, as in step|cosine); architectures from
 # `ampscale info --list`.
 
 # The commands of a family, as its help lists them: indented words before two spaces. None when the
@@ -29,12 +29,25 @@ _ampscale_flags() {
         }'
 }
 
+# What stands for a command's arguments: the last word of its usage, "RUN..." or "[DATA]", without
+# brackets and dots.
+_ampscale_arguments() {
+    "$@" --help 2>/dev/null | awk '
+        NR > 1 && !/^ / { exit }
+        { word = $NF }
+        END {
+            gsub(/[].[]/, "", word)
+            if (word !~ /^-/)
+                print word
+        }'
+}
+
 # The names that `info --list` gives, one a line; its first line is a heading.
 _ampscale_architectures() {
     "${program[@]}" info --list 2>/dev/null | awk 'NR > 1 { print $1 }'
 }
 
-# Fills COMPREPLY with the values of a flag whose value the help calls $1.
+# Fills COMPREPLY with the values of what the help calls $1.
 _ampscale_value() {
     local word=$2 kind kinds choices=()
     IFS='|' read -ra kinds <<<"$1"
@@ -42,7 +55,7 @@ _ampscale_value() {
         case $kind in
         ARCH) mapfile -t -O "${#choices[@]}" choices < <(_ampscale_architectures) ;;
         FILE) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
-        DIR | RUN) mapfile -t COMPREPLY < <(compgen -d -- "$word") ;;
+        DIR | RUN | DATA) mapfile -t COMPREPLY < <(compgen -d -- "$word") ;;
         [a-z]*) choices+=("$kind") ;;
         esac
     done
@@ -84,7 +97,7 @@ _ampscale() {
     elif [[ -n $commands ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$word")
     else
-        _ampscale_value DIR "$word"
+        _ampscale_value "$(_ampscale_arguments "${command[@]}")" "$word"
     fi
 }
 

@@ -37,5 +37,8 @@ offers $'constant\ncosine' train --lr-schedule co
 mkdir -p "$scratch/some/run" && touch "$scratch/some/autumn" && cd "$scratch"/some
 offers "run" train ru
 offers "run" train --out r
+offers "run" plot --title x r
+offers "" info r
+offers "conv" bench co
 offers $'auto\nautumn' train --resume aut
 finish
