@@ -1,9 +1,7 @@
 /* Timing a network's convolutions against its training step. */
 #include "bench/conv.h"
 
-#include "base/clock.h"
 #include "bench/timed_op.h"
-#include "model/network.h"
 #include "results/stats.h"
 
 #include <inttypes.h>
@@ -24,7 +22,7 @@ struct shape {
 };
 
 struct conv_bench {
-    const struct bench_conv_config *config;
+    const struct bench_net_config *config;
     struct device *dev;
     struct stream *stream;
     struct graph *graph;
@@ -119,51 +117,6 @@ static enum status open_ops(struct conv_bench *b)
     return STATUS_OK;
 }
 
-static enum status run_step(struct conv_bench *b, double *seconds)
-{
-    struct program *p = network_program(b->net, 0);
-    struct step_state state = {.lr = 1e-6f, .loss_scale = 1, .grad_scale = 1};
-    uint64_t begun = clock_ns();
-    TRY(program_state(p, &state));
-    for (int phase = 0; phase < PHASE_COUNT; phase++)
-        TRY(program_run(p, (enum phase)phase));
-    TRY(program_wait(p));
-    *seconds = (double)(clock_ns() - begun) * 1e-9;
-    return STATUS_OK;
-}
-
-/* A training program on a batch of noise that stays where it is: no loader in the way. */
-static enum status open_step(struct conv_bench *b)
-{
-    const struct bench_conv_config *c = b->config;
-    struct program_config config = {.batch = c->batch,
-                                    .train = true,
-                                    .momentum = 0.9f,
-                                    .weight_decay = 1e-4f,
-                                    .mean = {0.5f, 0.5f, 0.5f},
-                                    .std = {0.25f, 0.25f, 0.25f}};
-    size_t pixels = (size_t)c->batch * 3 * (size_t)c->image_size * (size_t)c->image_size;
-    uint8_t *image = malloc(pixels);
-    int32_t *label = calloc((size_t)c->batch, sizeof *label);
-    enum status st = STATUS_OK;
-    double unused;
-    if (!image || !label) {
-        st = status_fail(STATUS_OOM, "no memory for a batch");
-        goto done;
-    }
-    for (size_t i = 0; i < pixels; i++)
-        image[i] = (uint8_t)(i * 2654435761u >> 13);
-    CHECK(network_open(b->dev, b->graph, &config, 1, &b->net));
-    CHECK(network_init(b->net, 0));
-    CHECK(program_input(network_program(b->net, 0), image, label));
-    CHECK(program_wait(network_program(b->net, 0)));
-    CHECK(run_step(b, &unused)); /* warm-up */
-done:
-    free(image);
-    free(label);
-    return st;
-}
-
 /* Round by round: every convolution once, then the step once. */
 static enum status run_rounds(struct conv_bench *b)
 {
@@ -173,7 +126,7 @@ static enum status run_rounds(struct conv_bench *b)
                 if (b->shape[i].count[p])
                     TRY(timed_op_sample(&b->shape[i].op[p]));
         if (b->net)
-            TRY(run_step(b, &b->step_seconds[r]));
+            TRY(noise_step_run(b->net, &b->step_seconds[r]));
     }
     return STATUS_OK;
 }
@@ -257,7 +210,7 @@ static void print_table(const struct conv_bench *b)
 /* The bound, the step, and their ratio round by round. */
 static enum status summarise(const struct conv_bench *b)
 {
-    const struct bench_conv_config *c = b->config;
+    const struct bench_net_config *c = b->config;
     double bound[64], share[64];
     char about[256];
     for (int r = 0; r < c->rounds; r++) {
@@ -315,7 +268,7 @@ static void close_bench(struct conv_bench *b)
     free(b->step_seconds);
 }
 
-enum status bench_conv(const struct bench_conv_config *c)
+enum status bench_conv(const struct bench_net_config *c)
 {
     enum status st;
     struct conv_bench b = {.config = c};
@@ -328,7 +281,7 @@ enum status bench_conv(const struct bench_conv_config *c)
     CHECK(collect_shapes(&b));
     CHECK(open_ops(&b));
     if (!c->no_step)
-        CHECK(open_step(&b));
+        CHECK(noise_step_open(b.dev, b.graph, c->batch, &b.net));
     CHECK(run_rounds(&b));
     CHECK(summarise(&b));
 done:

@@ -7,28 +7,13 @@
 #ifndef BENCH_CONV_H
 #define BENCH_CONV_H
 
-#include "base/status.h"
-
-#include <stdbool.h>
-#include <stdio.h>
+#include "bench/noise_step.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-struct bench_conv_config {
-    const char *net;
-    int batch;
-    int image_size;
-    int rounds;   /* timed ones; one more warms up */
-    bool no_step; /* leave the training step out */
-    const char *devices;
-    int threads;
-    bool json;
-    FILE *out;
-};
-
-MUST_CHECK enum status bench_conv(const struct bench_conv_config *c);
+MUST_CHECK enum status bench_conv(const struct bench_net_config *c);
 
 #ifdef __cplusplus
 }

@@ -1,5 +1,6 @@
 /* ampscale bench: micro-benchmarks, one word each. */
 #include "bench/conv.h"
+#include "bench/step.h"
 #include "cli/cli.h"
 
 #include <errno.h>
@@ -12,11 +13,11 @@ enum { ROUNDS_MAX = 64 };
 
 struct bench_args {
     const char *what;
-    struct bench_conv_config conv;
+    struct bench_net_config net;
 };
 
 static const struct argp_option options[] = {
-    {"net", KEY_NET, "ARCH", 0, "Network whose convolutions are timed (default resnet50)", 0},
+    {"net", KEY_NET, "ARCH", 0, "Network to time (default resnet50)", 0},
     {"batch-size", 'b', "N", 0, "Images per step (default 16)", 0},
     {"image-size", KEY_IMAGE_SIZE, "PX", 0, "Side of the input images (default 224)", 0},
     {"rounds", KEY_ROUNDS, "N", 0, "Timed rounds (default 5, at most 64)", 0},
@@ -38,7 +39,7 @@ static enum status parse_int(const char *flag, const char *arg, int max, int *ou
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     struct bench_args *a = state->input;
-    struct bench_conv_config *c = &a->conv;
+    struct bench_net_config *c = &a->net;
     enum status st = STATUS_OK;
     switch (key) {
     case KEY_NET:
@@ -81,25 +82,28 @@ int cmd_bench(int argc, char **argv)
     static const struct argp argp = {
         .options = options,
         .parser = parse,
-        .args_doc = "conv",
+        .args_doc = "conv|step",
         .doc = "Times the parts that training is made of.\v"
                "conv  each convolution of a network, forward and backward, and how near a whole "
-               "training step comes to their sum."};
-    struct bench_args a = {.conv = {.net = "resnet50",
-                                    .batch = 16,
-                                    .image_size = 224,
-                                    .rounds = 5,
-                                    .devices = "cpu",
-                                    .out = stdout}};
+               "training step comes to their sum.\n"
+               "step  a training step, operation by operation, in its place."};
+    struct bench_args a = {.net = {.net = "resnet50",
+                                   .batch = 16,
+                                   .image_size = 224,
+                                   .rounds = 5,
+                                   .devices = "cpu",
+                                   .out = stdout}};
     int exit_code;
     if (!cli_parse(&argp, argc, argv, &a, &exit_code))
         return exit_code;
-    enum status st = STATUS_OK;
+    enum status st;
     if (!a.what)
-        st = status_fail(STATUS_USAGE, "bench needs to know what to time: ampscale bench conv");
-    else if (strcmp(a.what, "conv") != 0)
-        st = status_fail(STATUS_USAGE, "there is no benchmark '%s'; use conv", a.what);
-    if (st == STATUS_OK)
-        st = bench_conv(&a.conv);
+        st = status_fail(STATUS_USAGE, "bench needs to know what to time: conv or step");
+    else if (strcmp(a.what, "conv") == 0)
+        st = bench_conv(&a.net);
+    else if (strcmp(a.what, "step") == 0)
+        st = bench_step(&a.net);
+    else
+        st = status_fail(STATUS_USAGE, "there is no benchmark '%s'; use conv or step", a.what);
     return st == STATUS_OK ? 0 : cli_fail(st);
 }

@@ -1,0 +1,60 @@
+/* Setting up and running a training step on noise. */
+#include "bench/noise_step.h"
+
+#include "base/clock.h"
+
+#include <stdlib.h>
+
+enum status noise_step_run(struct network *net, double *seconds)
+{
+    struct program *p = network_program(net, 0);
+    struct step_state state = {.lr = 1e-6f, .loss_scale = 1, .grad_scale = 1};
+    uint64_t begun = clock_ns();
+    TRY(program_state(p, &state));
+    for (int phase = 0; phase < PHASE_COUNT; phase++)
+        TRY(program_run(p, (enum phase)phase));
+    TRY(program_wait(p));
+    *seconds = (double)(clock_ns() - begun) * 1e-9;
+    return STATUS_OK;
+}
+
+static enum status set_up(struct network *net, const struct graph *g, int batch)
+{
+    size_t pixels = (size_t)batch * 3 * (size_t)g->image_size * (size_t)g->image_size;
+    uint8_t *image = malloc(pixels);
+    int32_t *label = calloc((size_t)batch, sizeof *label);
+    enum status st = STATUS_OK;
+    double unused;
+    if (!image || !label) {
+        st = status_fail(STATUS_OOM, "no memory for a batch");
+        goto done;
+    }
+    for (size_t i = 0; i < pixels; i++)
+        image[i] = (uint8_t)(i * 2654435761u >> 13);
+    CHECK(network_init(net, 0));
+    CHECK(program_input(network_program(net, 0), image, label));
+    CHECK(program_wait(network_program(net, 0)));
+    CHECK(noise_step_run(net, &unused));
+done:
+    free(image);
+    free(label);
+    return st;
+}
+
+enum status noise_step_open(struct device *dev, const struct graph *g, int batch,
+                            struct network **net)
+{
+    struct program_config config = {.batch = batch,
+                                    .train = true,
+                                    .momentum = 0.9f,
+                                    .weight_decay = 1e-4f,
+                                    .mean = {0.5f, 0.5f, 0.5f},
+                                    .std = {0.25f, 0.25f, 0.25f}};
+    TRY(network_open(dev, g, &config, 1, net));
+    enum status st = set_up(*net, g, batch);
+    if (st != STATUS_OK) {
+        network_close(*net);
+        *net = NULL;
+    }
+    return st;
+}

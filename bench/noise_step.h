@@ -1,0 +1,36 @@
+/* A training step on a batch of noise that stays where it is: no loader in the way. */
+#ifndef BENCH_NOISE_STEP_H
+#define BENCH_NOISE_STEP_H
+
+#include "model/network.h"
+
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What to bench, for those that take a network. */
+struct bench_net_config {
+    const char *net;
+    int batch;
+    int image_size;
+    int rounds;   /* timed ones; one more warms up */
+    bool no_step; /* conv: leave the training step out */
+    const char *devices;
+    int threads;
+    bool json;
+    FILE *out;
+};
+
+/* Plans a training program for the graph, gives it weights and a batch, and warms it up. */
+MUST_CHECK enum status noise_step_open(struct device *dev, const struct graph *g, int batch,
+                                       struct network **net);
+
+/* Runs the whole step once. */
+MUST_CHECK enum status noise_step_run(struct network *net, double *seconds);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
