@@ -9,6 +9,10 @@
 /* With fewer epochs than this the steps between them tell more than the epochs do. */
 enum { FEW_EPOCHS = 4 };
 
+/* A loss axis ends at this many times the largest training loss at most: a wild validation, as
+ * early epochs have, would otherwise flatten all the rest. */
+#define LOSS_REACH 1.5
+
 static double real_at(const void *record, size_t offset)
 {
     double v;
@@ -28,16 +32,24 @@ static int64_t most_epochs(const struct drawing *d)
 /* What a figure of curves has seen while its tables were written. */
 struct seen {
     bool train[PLOT_MAX_RUNS], val[PLOT_MAX_RUNS], any[PLOT_MAX_RUNS];
-    double y_max, x_max;
+    double x_max, y_max, train_max;
     bool some;
 };
 
-static void see(struct seen *s, bool *has, double y)
+static void see_train(struct seen *s, int i, double y)
 {
     if (!isfinite(y))
         return;
-    *has = true;
-    s->some = true;
+    s->train[i] = s->any[i] = s->some = true;
+    s->train_max = fmax(s->train_max, y);
+    s->y_max = fmax(s->y_max, y);
+}
+
+static void see_val(struct seen *s, int i, double y)
+{
+    if (!isfinite(y))
+        return;
+    s->val[i] = s->any[i] = s->some = true;
     s->y_max = fmax(s->y_max, y);
 }
 
@@ -63,8 +75,8 @@ static enum status epochs_table(const struct drawing *d, const struct figure *f,
         double x = (double)(by_step ? run->epoch[e].steps : run->epoch[e].epoch + 1);
         fprintf(table.stream, "%.9g %.9g %.9g\n", x, train[e], val[e]);
         if (!by_step)
-            see(s, &s->train[i], train[e]);
-        see(s, &s->val[i], val[e]);
+            see_train(s, i, train[e]);
+        see_val(s, i, val[e]);
         s->x_max = fmax(s->x_max, x);
     }
     CHECK(atomic_file_commit(&table));
@@ -95,19 +107,27 @@ static enum status steps_table(const struct drawing *d, const struct figure *f, 
         double x = (double)(run->step[k].step + 1);
         double smooth = isfinite(y[k]) ? series_mean_around(y, n, k, n / 50) : NAN;
         fprintf(table.stream, "%.9g %.9g %.9g\n", x, y[k], smooth);
-        see(s, &s->train[i], smooth);
+        see_train(s, i, smooth);
         s->x_max = fmax(s->x_max, x);
     }
     CHECK(atomic_file_commit(&table));
     /* Single steps may shoot over the axis, but not by much. */
     double high;
     CHECK(series_quantile(y, n, 0.995, &high));
-    if (isfinite(high))
-        s->y_max = fmax(s->y_max, high);
+    see_train(s, i, high);
 done:
     atomic_file_abandon(&table);
     free(y);
     return st;
+}
+
+/* Where the y axis ends. */
+static double y_end(const struct seen *s, bool percent)
+{
+    if (percent)
+        return fmin(100, series_ceiling(s->y_max));
+    double end = s->y_max > 0 ? 1.05 * s->y_max : 1;
+    return s->train_max > 0 ? fmin(end, LOSS_REACH * s->train_max) : end;
 }
 
 enum status figure_curves(const struct drawing *d, const struct figure *f, FILE *vars, bool *some)
@@ -118,13 +138,12 @@ enum status figure_curves(const struct drawing *d, const struct figure *f, FILE 
         TRY(epochs_table(d, f, i, by_step, &s));
         if (by_step)
             TRY(steps_table(d, f, i, &s));
-        s.any[i] = s.train[i] || s.val[i];
     }
     bool percent = strcmp(f->unit, "%") == 0;
     figure_set(vars, "by_step", by_step);
     figure_set(vars, "x_max", s.x_max);
-    figure_set(vars, "y_max",
-               percent ? fmin(100, series_ceiling(s.y_max)) : 1.05 * (s.y_max > 0 ? s.y_max : 1));
+    figure_set(vars, "y_max", y_end(&s, percent));
+    figure_set(vars, "cut_off", s.y_max > y_end(&s, percent));
     figure_set_runs(vars, "train_runs", s.train, d->n);
     figure_set_runs(vars, "val_runs", s.val, d->n);
     figure_set_runs(vars, "all_runs", s.any, d->n);

@@ -6,7 +6,8 @@ set xrange [0:1.02 * x_max]
 set yrange [0:y_max]
 if (x_max < 10) { set xtics 1 }
 note = (strlen(val_runs) ? 'dashed: training   solid: validation' : 'training').\
-    (ema > 0 && !by_step ? sprintf('   moving average %g', ema) : '')
+    (ema > 0 && !by_step ? sprintf('   moving average %g', ema) : '').\
+    (cut_off ? sprintf('   some above %.3g', y_max) : '')
 eval heading
 steps(i) = sprintf('%s-steps-%02d.dat', figure, run(i))
 # About a dozen marks along a curve of epochs.

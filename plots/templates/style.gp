@@ -34,7 +34,7 @@ terminal(f) = f eq 'png' ? \
 # set in smaller type.
 grey_small = "font ',18' textcolor rgb '#505050'"
 title_size(note) = 26.0 * (1330 - 12.5 * strlen(note)) / (19 * strlen(figure_title))
-title_font(note) = sprintf(',%.0f', title_size(note) > 26 ? 26 : title_size(note) < 12 ? 12 : \
+title_font(note) = sprintf(',%.0f', title_size(note) > 26 ? 26 : title_size(note) < 14 ? 14 : \
     title_size(note))
 heading = "set label 1 figure_title at graph 0,1.04 left font title_font(note); ".\
     "set label 2 note at graph 1,1.031 right ".grey_small
