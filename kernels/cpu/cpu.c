@@ -9,15 +9,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* The best inner loops for this machine, no wider than oneDNN's: one setting limits both. */
 static const struct cpu_kernels *best_kernels(void)
 {
 #if defined(__x86_64__)
+    int bits = onednn_vector_bits();
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+    if (bits >= 512 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
         __builtin_cpu_supports("avx512cd"))
         return &cpu_kernels_avx512;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+    if (bits >= 256 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
         __builtin_cpu_supports("f16c"))
         return &cpu_kernels_avx2;
 #endif

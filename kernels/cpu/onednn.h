@@ -13,6 +13,10 @@ void onednn_engine_close(struct onednn_engine *e); /* NULL is fine */
 /* "2.6.3" of the library that is loaded. */
 const char *onednn_version(void);
 
+/* Bits of the widest registers that the library may use: 512, 256 or 128 on x86-64. Less than the
+ * machine has where ONEDNN_MAX_CPU_ISA says so. */
+int onednn_vector_bits(void);
+
 /* Plan functions for the backend's records (see struct op_record). */
 enum status onednn_plan_conv(struct device *dev, const struct op_desc *desc, struct op_plan **plan);
 enum status onednn_plan_linear(struct device *dev, const struct op_desc *desc,

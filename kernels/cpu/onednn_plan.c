@@ -21,6 +21,14 @@ const char *onednn_version(void)
     return text;
 }
 
+int onednn_vector_bits(void)
+{
+    int isa = dnnl_get_effective_cpu_isa();
+    if ((isa & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core)
+        return 512;
+    return (isa & dnnl_cpu_isa_avx2) == dnnl_cpu_isa_avx2 ? 256 : 128;
+}
+
 enum status onednn_engine_open(struct onednn_engine **out)
 {
     enum status st;
