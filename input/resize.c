@@ -8,8 +8,8 @@
 enum {
     CHANNELS = 3,
     WEIGHT_BITS = 14, /* a weight of 1 fits 16 bits */
-    LINE_BITS = 6,    /* fraction kept between the passes: 255 << 6 fits 16 bits */
-    STRIP = 256,      /* values summed at a time: the sums stay in the first-level cache */
+    STRIP = 512,      /* values summed at a time: the sums stay in the first-level cache */
+    ROWS = 4,
 };
 
 struct resize_axis resize_axis_shrink(struct resize_axis a, int shrink)
@@ -48,101 +48,129 @@ static double triangle(double x)
 }
 
 /* Rounds the running sum of the weights and not each of them, so that they sum to exactly one: flat
- * areas keep their level however many taps there are. */
-static void fill_weights(const struct resize_axis *a, bool flip, struct resize_table *t)
+ * areas keep their level however many taps there are. Weights of zero at both ends are left out. */
+static void fill_weights(const struct resize_axis *a, int o, int32_t *first, int32_t *count,
+                         int16_t *weight)
 {
-    double support = a->scale > 1 ? a->scale : 1;
-    memset(t->weight, 0, sizeof *t->weight * (size_t)a->count * (size_t)t->taps);
-    for (int i = 0; i < a->count; i++) {
-        double centre, total = 0, sum = 0;
-        int begin, end, given = 0;
-        footprint(a, a->first + i, &centre, &begin, &end);
-        for (int s = begin; s < end; s++)
-            total += triangle((s + 0.5 - centre) / support);
-        int place = flip ? a->count - 1 - i : i;
-        int16_t *weight = t->weight + (size_t)place * (size_t)t->taps;
-        t->begin[place] = begin;
-        for (int s = begin; s < end; s++) {
-            sum += triangle((s + 0.5 - centre) / support);
-            int rounded = (int)lrint((total > 0 ? sum / total : 1) * (1 << WEIGHT_BITS));
-            weight[s - begin] = (int16_t)(rounded - given);
-            given = rounded;
+    double support = a->scale > 1 ? a->scale : 1, centre, total = 0, sum = 0;
+    int begin, end, given = 0, n = 0;
+    footprint(a, o, &centre, &begin, &end);
+    for (int s = begin; s < end; s++)
+        total += triangle((s + 0.5 - centre) / support);
+    *first = begin;
+    *count = 0;
+    for (int s = begin; s < end; s++) {
+        sum += triangle((s + 0.5 - centre) / support);
+        int rounded = (int)lrint((total > 0 ? sum / total : 1) * (1 << WEIGHT_BITS));
+        if (n == 0 && rounded == 0) {
+            *first = s + 1;
+            continue;
         }
+        weight[n++] = (int16_t)(rounded - given);
+        if (rounded > given)
+            *count = n;
+        given = rounded;
     }
+}
+
+/* `old`, or larger memory in its place (aligned for vectors, with nothing kept), or NULL. */
+static void *reserve(void *old, size_t *capacity, size_t bytes)
+{
+    if (bytes <= *capacity)
+        return old;
+    free(old);
+    *capacity = (bytes + 63) / 64 * 64;
+    void *mem = aligned_alloc(64, *capacity);
+    if (!mem)
+        *capacity = 0;
+    return mem;
+}
+
+static enum status no_memory(void)
+{
+    return status_fail(STATUS_OOM, "no memory to resize an image");
 }
 
 static enum status build_table(const struct resize_axis *a, bool flip, struct resize_table *t)
 {
-    double support = a->scale > 1 ? a->scale : 1;
-    t->taps = (int)ceil(support) * 2 + 1;
-    size_t outputs = (size_t)a->count, weights = outputs * (size_t)t->taps;
-    if (outputs > t->outputs) {
-        free(t->begin);
-        t->begin = malloc(outputs * sizeof *t->begin);
-        t->outputs = t->begin ? outputs : 0;
+    t->taps = (int)ceil(a->scale > 1 ? a->scale : 1) * 2 + 1;
+    size_t outputs = (size_t)a->count;
+    t->begin = reserve(t->begin, &t->begin_capacity, outputs * sizeof *t->begin);
+    t->count = reserve(t->count, &t->count_capacity, outputs * sizeof *t->count);
+    t->weight =
+        reserve(t->weight, &t->weight_capacity, outputs * (size_t)t->taps * sizeof *t->weight);
+    if (!t->begin || !t->count || !t->weight)
+        return no_memory();
+    for (int i = 0; i < a->count; i++) {
+        int place = flip ? a->count - 1 - i : i;
+        fill_weights(a, a->first + i, &t->begin[place], &t->count[place],
+                     t->weight + (size_t)place * (size_t)t->taps);
     }
-    if (weights > t->capacity) {
-        free(t->weight);
-        t->weight = malloc(weights * sizeof *t->weight);
-        t->capacity = t->weight ? weights : 0;
-    }
-    if (!t->begin || !t->weight)
-        return status_fail(STATUS_OOM, "no memory for a filter of %zu weights", weights);
-    fill_weights(a, flip, t);
     return STATUS_OK;
 }
 
-/* line[j] = sum over k of weight[k] * src[k * stride + j], with LINE_BITS of fraction. */
-static void blend_rows(const uint8_t *src, size_t stride, const int16_t *weight, int taps, size_t n,
-                       int16_t *line)
+/* sum[j] += weight[k] * src[k * stride + j] for four rows at once: a sum is loaded and stored once
+ * for four products. Rows from `taps` on have no weight, and are not read past. */
+static void add_rows(const uint8_t *src, size_t stride, const int16_t *weight, int taps, size_t n,
+                     int32_t *sum)
 {
-    enum { SHIFT = WEIGHT_BITS - LINE_BITS };
-    for (size_t begin = 0; begin < n; begin += STRIP) {
-        int32_t sum[STRIP];
-        size_t width = n - begin < STRIP ? n - begin : STRIP;
-        for (size_t j = 0; j < width; j++)
-            sum[j] = 1 << (SHIFT - 1);
-        for (int k = 0; k < taps; k++) {
-            const uint8_t *row = src + (size_t)k * stride + begin;
-            int16_t w = weight[k];
-            for (size_t j = 0; j < width; j++)
-                sum[j] += w * (int16_t)row[j];
-        }
-        for (size_t j = 0; j < width; j++)
-            line[begin + j] = (int16_t)(sum[j] >> SHIFT);
+    const uint8_t *row[ROWS];
+    int16_t w[ROWS];
+    for (int k = 0; k < ROWS; k++) {
+        row[k] = src + (size_t)(k < taps ? k : 0) * stride;
+        w[k] = k < taps ? weight[k] : 0;
     }
+    for (size_t j = 0; j < n; j++)
+        sum[j] += w[0] * (int16_t)row[0][j] + w[1] * (int16_t)row[1][j] +
+                  w[2] * (int16_t)row[2][j] + w[3] * (int16_t)row[3][j];
+}
+
+/* line[j] = sum over k of weight[k] * src[k * stride + j]: at most 22 bits, exact in a float. */
+static void blend_rows(const uint8_t *src, size_t stride, const int16_t *weight, int taps, size_t n,
+                       float *line)
+{
+    for (size_t begin = 0; begin < n; begin += STRIP) {
+        int32_t sum[STRIP] = {0};
+        size_t width = n - begin < STRIP ? n - begin : STRIP;
+        for (int k = 0; k < taps; k += ROWS)
+            add_rows(src + (size_t)k * stride + begin, stride, weight + k, taps - k, width, sum);
+        for (size_t j = 0; j < width; j++)
+            line[begin + j] = (float)sum[j];
+    }
+}
+
+/* Four lanes: a pixel, and the first value of the next, which is computed along and dropped. */
+typedef float lanes __attribute__((vector_size(16)));
+
+/* The weights of the columns, each in all lanes, and scaled to undo both passes' fixed point. */
+static enum status spread_weights(struct resizer *r, int count)
+{
+    size_t n = (size_t)count * (size_t)r->x.taps;
+    r->spread = reserve(r->spread, &r->spread_capacity, n * sizeof(lanes));
+    if (!r->spread)
+        return no_memory();
+    for (size_t i = 0; i < n; i++)
+        for (size_t lane = 0; lane < 4; lane++)
+            r->spread[4 * i + lane] = (float)r->x.weight[i] / (1 << 2 * WEIGHT_BITS);
+    return STATUS_OK;
 }
 
 /* One output row from one blended line, whose first pixel is source pixel `left`. */
-static void blend_columns(const int16_t *line, int left, const struct resize_table *t, int count,
-                          uint8_t *out)
+static void blend_columns(const struct resizer *r, int left, int count, uint8_t *out)
 {
-    enum { SHIFT = WEIGHT_BITS + LINE_BITS };
     for (int i = 0; i < count; i++) {
-        const int16_t *p = line + (size_t)(t->begin[i] - left) * CHANNELS;
-        const int16_t *w = t->weight + (size_t)i * (size_t)t->taps;
-        int32_t r = 1 << (SHIFT - 1), g = r, b = r;
-        for (int k = 0; k < t->taps; k++, p += CHANNELS) {
-            r += w[k] * p[0];
-            g += w[k] * p[1];
-            b += w[k] * p[2];
+        const float *p = r->line + (size_t)(r->x.begin[i] - left) * CHANNELS;
+        const float *w = r->spread + (size_t)i * (size_t)r->x.taps * 4;
+        lanes sum = {0.5f, 0.5f, 0.5f, 0.5f};
+        for (int k = 0; k < r->x.count[i]; k++, p += CHANNELS, w += 4) {
+            lanes pixel, weight;
+            memcpy(&pixel, p, sizeof pixel);
+            memcpy(&weight, w, sizeof weight);
+            sum += weight * pixel;
         }
-        out[i * CHANNELS] = (uint8_t)(r >> SHIFT);
-        out[i * CHANNELS + 1] = (uint8_t)(g >> SHIFT);
-        out[i * CHANNELS + 2] = (uint8_t)(b >> SHIFT);
+        for (int c = 0; c < CHANNELS; c++)
+            out[i * CHANNELS + c] = (uint8_t)sum[c];
     }
-}
-
-static enum status reserve_line(struct resizer *r, size_t values)
-{
-    if (values > r->line_capacity) {
-        free(r->line);
-        r->line = malloc(values * sizeof *r->line);
-        r->line_capacity = r->line ? values : 0;
-    }
-    if (!r->line)
-        return status_fail(STATUS_OOM, "no memory to resize an image");
-    return STATUS_OK;
 }
 
 enum status resizer_run(struct resizer *r, const struct resize_axis *x, const struct resize_axis *y,
@@ -156,28 +184,30 @@ enum status resizer_run(struct resizer *r, const struct resize_axis *x, const st
         return status_fail(STATUS_INVALID, "the decoded region lacks pixels that resizing needs");
     TRY(build_table(x, flip, &r->x));
     TRY(build_table(y, false, &r->y));
+    TRY(spread_weights(r, x->count));
     size_t used = (size_t)(right - left) * CHANNELS;
-    size_t spare = (size_t)r->x.taps * CHANNELS; /* read by weights of zero past the last pixel */
-    TRY(reserve_line(r, used + spare));
-    memset(r->line + used, 0, spare * sizeof *r->line);
+    r->line = reserve(r->line, &r->line_capacity, (used + 1) * sizeof *r->line);
+    if (!r->line)
+        return no_memory();
+    r->line[used] = 0; /* the last pixel's fourth lane */
     const uint8_t *origin = src->pixels + (size_t)(left - at->x) * CHANNELS;
     for (int i = 0; i < y->count; i++) {
-        int begin = r->y.begin[i];
-        int taps = bottom - begin < r->y.taps ? bottom - begin : r->y.taps;
-        blend_rows(origin + (size_t)(begin - at->y) * src->stride, src->stride,
-                   r->y.weight + (size_t)i * (size_t)r->y.taps, taps, used, r->line);
-        blend_columns(r->line, left, &r->x, x->count,
-                      out + (size_t)i * (size_t)x->count * CHANNELS);
+        blend_rows(origin + (size_t)(r->y.begin[i] - at->y) * src->stride, src->stride,
+                   r->y.weight + (size_t)i * (size_t)r->y.taps, r->y.count[i], used, r->line);
+        blend_columns(r, left, x->count, out + (size_t)i * (size_t)x->count * CHANNELS);
     }
     return STATUS_OK;
 }
 
 void resizer_free(struct resizer *r)
 {
-    free(r->x.begin);
-    free(r->x.weight);
-    free(r->y.begin);
-    free(r->y.weight);
+    struct resize_table *table[] = {&r->x, &r->y};
+    for (int i = 0; i < 2; i++) {
+        free(table[i]->begin);
+        free(table[i]->count);
+        free(table[i]->weight);
+    }
+    free(r->spread);
     free(r->line);
     *r = (struct resizer){0};
 }

@@ -1,8 +1,9 @@
 /* Resampling with a triangle filter whose support grows with the reduction (PIL's BILINEAR, which
  * torchvision uses on images), computing no more than the output pixels asked for.
  *
- * The arithmetic is in integers throughout, so that every machine gets the same pixels. A result is
- * within one level of the exact filter; PIL rounds between its two passes, this does not. */
+ * Sums are exact, or rounded as IEEE floats are in a fixed order, so that every machine gets the
+ * same pixels (compile with -ffp-contract=off). A result is within one level of the exact filter;
+ * PIL rounds between its two passes, this does not. */
 #ifndef INPUT_RESIZE_H
 #define INPUT_RESIZE_H
 
@@ -32,17 +33,21 @@ struct resize_axis resize_axis_shrink(struct resize_axis a, int shrink);
 /* The source pixels *begin .. *end-1 that the wanted outputs use. */
 void resize_axis_span(const struct resize_axis *a, int *begin, int *end);
 
-/* Tables and line buffers, reused from image to image by one thread. Zero it before first use. */
+/* One direction's weights: output i is the sum of weight[i * taps + k] * source[begin[i] + k] over
+ * k < count[i], divided by 1 << 14. */
+struct resize_table {
+    int taps;
+    int32_t *begin, *count;
+    int16_t *weight;
+    size_t begin_capacity, count_capacity, weight_capacity; /* bytes */
+};
+
+/* Tables and buffers, reused from image to image by one thread. Zero it before first use. */
 struct resizer {
-    struct resize_table {
-        int taps;        /* weights per output; those that it does not need are zero */
-        int32_t *begin;  /* (count) first source pixel */
-        int16_t *weight; /* (count, taps) sums to 1 << 14 for each output */
-        size_t capacity; /* of weight */
-        size_t outputs;  /* of begin */
-    } x, y;
-    int16_t *line;
-    size_t line_capacity;
+    struct resize_table x, y;
+    float *spread;                         /* x's weights, each four times */
+    float *line;                           /* one row of the source, blended */
+    size_t spread_capacity, line_capacity; /* bytes */
 };
 
 /* Writes (y.count, x.count, 3) bytes; `flip` mirrors left and right. `src` must hold the spans of

@@ -115,7 +115,7 @@ done:
 enum status sample_check(struct sample_reader *r, int dir, const char *path, struct jpeg_info *info,
                          int64_t *bytes)
 {
-    const uint8_t *data;
+    const uint8_t *data = NULL;
     size_t size = 0;
     *info = (struct jpeg_info){0};
     enum status st = load(r, dir, path, &data, &size);
@@ -146,7 +146,7 @@ static enum status decode_view(struct sample_reader *r, const struct sample_conf
 enum status sample_read(struct sample_reader *r, const struct sample_config *config, int dir,
                         const char *path, struct rng *rng, uint8_t *out, struct io_stats *stats)
 {
-    const uint8_t *bytes;
+    const uint8_t *bytes = NULL;
     size_t size = 0;
     uint64_t start = clock_ns();
     enum status st = load(r, dir, path, &bytes, &size);
