@@ -34,12 +34,16 @@ struct figure {
     const char *unit;  /* curves: of the y axis */
 };
 
-enum status figure_curves(const struct drawing *d, const struct figure *f, FILE *vars, bool *some);
-enum status figure_lr(const struct drawing *d, const struct figure *f, FILE *vars, bool *some);
-enum status figure_throughput(const struct drawing *d, const struct figure *f, FILE *vars,
-                              bool *some);
-enum status figure_io(const struct drawing *d, const struct figure *f, FILE *vars, bool *some);
-enum status figure_split(const struct drawing *d, const struct figure *f, FILE *vars, bool *some);
+MUST_CHECK enum status figure_curves(const struct drawing *d, const struct figure *f, FILE *vars,
+                                     bool *some);
+MUST_CHECK enum status figure_lr(const struct drawing *d, const struct figure *f, FILE *vars,
+                                 bool *some);
+MUST_CHECK enum status figure_throughput(const struct drawing *d, const struct figure *f,
+                                         FILE *vars, bool *some);
+MUST_CHECK enum status figure_io(const struct drawing *d, const struct figure *f, FILE *vars,
+                                 bool *some);
+MUST_CHECK enum status figure_split(const struct drawing *d, const struct figure *f, FILE *vars,
+                                    bool *some);
 
 /* Opens the table "<figure>-<i>.dat" of run i (from 0), which gnuplot's table(i+1) names. */
 MUST_CHECK enum status figure_table(const struct drawing *d, const struct figure *f, int i,
@@ -52,7 +56,7 @@ void figure_set(FILE *vars, const char *name, double value);
 /* name = '1 3': the runs (from 0) for which `has` is true, as gnuplot counts them. */
 void figure_set_runs(FILE *vars, const char *name, const bool has[], int n);
 
-/* The unit in which `seconds` of wall clock are read best, told to the script as `time_label`;
+/* The unit in which the longest run's time is read best, told to the script as `time_label`;
  * returns how many seconds one is. */
 double figure_set_time(FILE *vars, const struct drawing *d);
 

@@ -16,10 +16,12 @@
 extern const unsigned char plot_style[], plot_curves[], plot_lr[], plot_throughput[], plot_io[],
     plot_split[];
 
-#define CURVES(name, title, unit)                                                                  \
+/* A figure of curves draws train_<name> and val_<name> of epochs, and <name> of steps. */
+#define CURVES(n, title_text, unit_text)                                                           \
     {                                                                                              \
-#name, title, plot_curves, figure_curves, offsetof(struct epoch_record, train_##name),     \
-            offsetof(struct epoch_record, val_##name), offsetof(struct step_record, name), unit    \
+        .name = #n, .title = title_text, .unit = unit_text, .script = plot_curves,                 \
+        .prepare = figure_curves, .train = offsetof(struct epoch_record, train_##n),               \
+        .val = offsetof(struct epoch_record, val_##n), .step = offsetof(struct step_record, n)     \
     }
 
 static const struct figure figures[] = {
@@ -77,7 +79,6 @@ static void write_common(const struct drawing *d, const struct figure *f, FILE *
         if (wanted(d->options, k))
             fprintf(script, "%s ", formats[k]);
     fputs("'\n", script);
-    figure_set(script, "n_runs", d->n);
     figure_set(script, "ema", d->options->ema);
     fprintf(script, "array legend[%d]\n", d->n);
     for (int i = 0; i < d->n; i++) {

@@ -7,30 +7,17 @@
 
 #define COUNT_MAX 9007199254740992.0 /* 2^53: above it JSON readers disagree on the number */
 
-#define COUNT(s, m)                                                                                \
+#define FIELD(s, m, t, opt, low, high)                                                             \
     {                                                                                              \
-#m, FIELD_COUNT, false, offsetof(struct s, m), 0, COUNT_MAX                                \
+        .name = #m, .type = t, .optional = opt, .offset = offsetof(struct s, m), .min = low,       \
+        .max = high                                                                                \
     }
-#define REAL(s, m)                                                                                 \
-    {                                                                                              \
-#m, FIELD_REAL, false, offsetof(struct s, m), -INFINITY, INFINITY                          \
-    }
-#define AMOUNT(s, m)                                                                               \
-    {                                                                                              \
-#m, FIELD_REAL, false, offsetof(struct s, m), 0, INFINITY                                  \
-    }
-#define PERCENT(s, m)                                                                              \
-    {                                                                                              \
-#m, FIELD_REAL, false, offsetof(struct s, m), 0, 100                                       \
-    }
-#define OPT_COUNT(s, m)                                                                            \
-    {                                                                                              \
-#m, FIELD_COUNT, true, offsetof(struct s, m), 0, COUNT_MAX                                 \
-    }
-#define OPT_AMOUNT(s, m)                                                                           \
-    {                                                                                              \
-#m, FIELD_REAL, true, offsetof(struct s, m), 0, INFINITY                                   \
-    }
+#define COUNT(s, m)      FIELD(s, m, FIELD_COUNT, false, 0, COUNT_MAX)
+#define REAL(s, m)       FIELD(s, m, FIELD_REAL, false, -INFINITY, INFINITY)
+#define AMOUNT(s, m)     FIELD(s, m, FIELD_REAL, false, 0, INFINITY)
+#define PERCENT(s, m)    FIELD(s, m, FIELD_REAL, false, 0, 100)
+#define OPT_COUNT(s, m)  FIELD(s, m, FIELD_COUNT, true, 0, COUNT_MAX)
+#define OPT_AMOUNT(s, m) FIELD(s, m, FIELD_REAL, true, 0, INFINITY)
 
 static const struct field step_fields[] = {
     COUNT(step_record, epoch),
