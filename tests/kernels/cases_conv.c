@@ -8,21 +8,21 @@
         n, c, size, size, o, {k, k}, {s, s}, {p, p}, g                                             \
     }
 
-/* Every distinct convolution of ResNet-18 and ResNet-50, stages shrunk to 10, 6, 4 and 3 pixels;
+/* Every distinct convolution of ResNet-18 and ResNet-50, stages shrunk to 8, 5, 4 and 3 pixels;
  * then those of ResNeXt, and the small network's. None has a bias. */
 static const struct conv_shape residual[] = {
-    SQUARE(2, 3, 32, 64, 7, 2, 3, 1),    SQUARE(2, 64, 10, 64, 3, 1, 1, 1),
-    SQUARE(2, 64, 10, 128, 3, 2, 1, 1),  SQUARE(2, 64, 10, 128, 1, 2, 0, 1),
-    SQUARE(2, 128, 6, 128, 3, 1, 1, 1),  SQUARE(2, 128, 6, 256, 3, 2, 1, 1),
-    SQUARE(2, 128, 6, 256, 1, 2, 0, 1),  SQUARE(1, 256, 4, 256, 3, 1, 1, 1),
+    SQUARE(2, 3, 32, 64, 7, 2, 3, 1),    SQUARE(2, 64, 8, 64, 3, 1, 1, 1),
+    SQUARE(2, 64, 8, 128, 3, 2, 1, 1),   SQUARE(2, 64, 8, 128, 1, 2, 0, 1),
+    SQUARE(2, 128, 5, 128, 3, 1, 1, 1),  SQUARE(2, 128, 5, 256, 3, 2, 1, 1),
+    SQUARE(2, 128, 5, 256, 1, 2, 0, 1),  SQUARE(1, 256, 4, 256, 3, 1, 1, 1),
     SQUARE(1, 256, 4, 512, 3, 2, 1, 1),  SQUARE(2, 256, 4, 512, 1, 2, 0, 1),
-    SQUARE(1, 512, 3, 512, 3, 1, 1, 1),  SQUARE(2, 64, 10, 64, 1, 1, 0, 1),
-    SQUARE(2, 64, 10, 256, 1, 1, 0, 1),  SQUARE(2, 256, 10, 64, 1, 1, 0, 1),
-    SQUARE(2, 256, 10, 128, 1, 1, 0, 1), SQUARE(2, 128, 10, 128, 3, 2, 1, 1),
-    SQUARE(2, 128, 6, 512, 1, 1, 0, 1),  SQUARE(1, 256, 10, 512, 1, 2, 0, 1),
-    SQUARE(2, 512, 6, 128, 1, 1, 0, 1),  SQUARE(1, 512, 6, 256, 1, 1, 0, 1),
-    SQUARE(1, 256, 6, 256, 3, 2, 1, 1),  SQUARE(1, 256, 4, 1024, 1, 1, 0, 1),
-    SQUARE(1, 512, 6, 1024, 1, 2, 0, 1), SQUARE(1, 1024, 4, 256, 1, 1, 0, 1),
+    SQUARE(1, 512, 3, 512, 3, 1, 1, 1),  SQUARE(2, 64, 8, 64, 1, 1, 0, 1),
+    SQUARE(2, 64, 8, 256, 1, 1, 0, 1),   SQUARE(2, 256, 8, 64, 1, 1, 0, 1),
+    SQUARE(2, 256, 8, 128, 1, 1, 0, 1),  SQUARE(2, 128, 8, 128, 3, 2, 1, 1),
+    SQUARE(2, 128, 5, 512, 1, 1, 0, 1),  SQUARE(1, 256, 8, 512, 1, 2, 0, 1),
+    SQUARE(2, 512, 5, 128, 1, 1, 0, 1),  SQUARE(1, 512, 5, 256, 1, 1, 0, 1),
+    SQUARE(1, 256, 5, 256, 3, 2, 1, 1),  SQUARE(1, 256, 4, 1024, 1, 1, 0, 1),
+    SQUARE(1, 512, 5, 1024, 1, 2, 0, 1), SQUARE(1, 1024, 4, 256, 1, 1, 0, 1),
     SQUARE(1, 1024, 4, 512, 1, 1, 0, 1), SQUARE(1, 512, 4, 512, 3, 2, 1, 1),
     SQUARE(1, 512, 3, 2048, 1, 1, 0, 1), SQUARE(1, 1024, 4, 2048, 1, 2, 0, 1),
     SQUARE(1, 2048, 3, 512, 1, 1, 0, 1), SQUARE(1, 64, 7, 64, 3, 1, 1, 1),

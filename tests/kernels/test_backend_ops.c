@@ -1,6 +1,7 @@
 /* Holds a backend against the reference on a table of cases.
  *
- *     test_backend_ops [--backend cpu] [--threads N] [--only TEXT] [--case N] [--list] [--digest]
+ *     test_backend_ops [--backend cpu] [--threads N] [--only TEXT] [--every N] [--case N] [--list]
+ *                      [--digest]
  *
  * Each case runs in a rig (rig.h: guards, poisoned outputs and workspace, inputs that must stay) on
  * random inputs, is compared with the reference within the bounds of bounds.h, and runs again,
@@ -23,7 +24,7 @@ enum { EXIT_NOTHING_RAN = 77 };
 
 struct options {
     const char *backend, *only;
-    int threads, only_case;
+    int threads, every, only_case;
     bool list, digest;
 };
 
@@ -167,7 +168,8 @@ static void run_case(struct harness *h, int number, const struct op_case *c)
 
 static bool is_wanted(const struct options *o, int number, const struct op_case *c)
 {
-    return (o->only_case < 0 || o->only_case == number) && (!o->only || strstr(c->name, o->only));
+    return (o->only_case < 0 || o->only_case == number) && number % o->every == 0 &&
+           (!o->only || strstr(c->name, o->only));
 }
 
 static int run_cases(struct harness *h, const struct case_list *list)
@@ -196,6 +198,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case 'o':
         o->only = arg;
         return 0;
+    case 'e':
+        o->every = atoi(arg) > 1 ? atoi(arg) : 1;
+        return 0;
     case 'c':
         o->only_case = atoi(arg);
         return 0;
@@ -216,13 +221,14 @@ int main(int argc, char **argv)
         {"backend", 'b', "NAME", 0, "hold NAME against the reference (default: cpu)", 0},
         {"threads", 't', "N", 0, "threads of the device (default: 2)", 0},
         {"only", 'o', "TEXT", 0, "only cases whose name contains TEXT", 0},
+        {"every", 'e', "N", 0, "only each N-th case, for a quick look", 0},
         {"case", 'c', "N", 0, "only case N", 0},
         {"list", 'l', NULL, 0, "list the cases and run none", 0},
         {"digest", 'd', NULL, 0, "print a hash of each result, to compare runs", 0},
         {0}};
     static const struct argp argp = {
         .options = flags, .parser = parse, .doc = "Hold a backend against the reference."};
-    struct options options = {.backend = "cpu", .threads = 2, .only_case = -1};
+    struct options options = {.backend = "cpu", .threads = 2, .every = 1, .only_case = -1};
     struct harness h = {.options = &options, .problem.number = -1};
     struct case_list list = {0};
     argp_parse(&argp, argc, argv, 0, NULL, &options);
