@@ -163,10 +163,8 @@ static enum status look(const struct scan_config *c, struct findings *f)
     f->problems = json_array();
     if (!f->problems)
         return status_fail(STATUS_OOM, "no memory for a list of problems");
-    if (!path_is_dir(c->dir)) {
-        enum status st = status_fail(STATUS_DATA, "there is no folder '%s'", c->dir);
-        return note(f, st);
-    }
+    if (!path_is_dir(c->dir))
+        return status_fail(STATUS_DATA, "there is no folder '%s'", c->dir);
     TRY(note(f, synth_check_complete(c->dir)));
     for (int s = 0; s < 2; s++)
         TRY(note(f, dataset_open(c->dir, splits[s], &f->data[s])));

@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# 'ampscale data': what it makes, what it finds, and its exit codes.
+. "$(dirname "$0")/../cli/common.sh" "$@"
+set="$scratch/set"
+
+make=(data synth --out "$set" --classes 3 --train 5 --val 2 --size 40 -j 2)
+expect 0 "${make[@]}"
+[[ $(find "$set/train" -type f | wc -l) == 15 ]] || fail "not 15 training images"
+[[ $(find "$set/val" -type f | wc -l) == 6 ]] || fail "not 6 validation images"
+sum() { (cd "$set" && find . -type f -print0 | sort -z | xargs -0 sha256sum | sha256sum); }
+before=$(sum)
+expect 0 "${make[@]}"
+[[ $(sum) == "$before" ]] || fail "the same command made other bytes"
+
+expect 0 data scan "$set"
+grep -q 'all is well' "$scratch/out" || fail "a fresh set is not well"
+expect 0 data scan "$set" --json
+grep -q '"ok": true' "$scratch/out" || fail "a fresh set is not ok in JSON"
+
+mapfile -t images < <(find "$set/train" -type f | sort)
+: >"${images[1]}"
+head -c 200 "${images[7]}" >"$scratch/part" && mv "$scratch/part" "${images[7]}"
+expect 5 data scan "$set"
+grep -qF "${images[1]}: an empty file" "$scratch/out" || fail "an empty file is not named"
+grep -qF "${images[7]}: " "$scratch/out" || fail "a truncated file is not named"
+expect 5 data scan "$set" --json
+grep -q '"reason": "an empty file"' "$scratch/out" || fail "an empty file is not in the JSON"
+expect 0 "${make[@]}" # the same command repairs
+expect 0 data scan "$set"
+
+rm -r "$(find "$set/val" -mindepth 1 -type d | sort | head -1)"
+expect 5 data scan "$set"
+grep -q "^problem: class 'c0000-.* but not in '.*/val'" "$scratch/out" || fail "a missing class is not named"
+rm -r "$set/val"
+expect 5 data scan "$set"
+grep -q "^problem: no folder '.*/val'" "$scratch/out" || fail "a missing split is not named"
+sed -i 's/"complete": true/"complete": false/' "$set/dataset.json"
+expect 5 data scan "$set"
+grep -q "^problem: .*was interrupted" "$scratch/out" || fail "an interrupted set is not told"
+expect_error 5 "no folder '$scratch/none'" data scan "$scratch/none"
+
+expect_error 2 "--out is missing" data synth
+expect_error 2 "--classes '0'" data synth --out "$scratch/x" --classes 0
+expect_error 2 "--size 'big'" data synth --out "$scratch/x" --size big
+expect_error 2 "no folder to scan" data scan
+expect_error 2 "'more'" data scan "$set" more
+expect_error 2 "another synthetic set" data synth --out "$set"
+expect_error 2 "not empty" data synth --out "$scratch"
+[[ ! -e $scratch/x ]] || fail "a refused command wrote something"
+
+# A disk that takes no more: a limit on the size of files stands for it.
+(
+    trap '' XFSZ
+    ulimit -f 1
+    expect_error 1 "cannot write '" data synth --out "$scratch/full" --classes 2 --train 2 --val 1
+    exit $failures
+) || fail "a full disk"
+expect 5 data scan "$scratch/full"
+grep -q "was interrupted" "$scratch/out" || fail "a set that was cut short is not told"
+finish
