@@ -22,7 +22,7 @@ do for [f in formats] {
     set y2label 'Files read (files/s)'
     set yrange [0:bytes_max]
     set y2range [0:files_max]
-    set y2tics
+    set y2tics @marks
     set border 11 @frame
     unset key
     plot \
