@@ -19,7 +19,7 @@ do for [f in formats] {
     unset xlabel
     set format x ''
     set ylabel 'Bytes read (MB/s)'
-    set y2label 'Files read (files/s)'
+    set y2label 'Files read (files/s)' offset 0.8,0
     set yrange [0:bytes_max]
     set y2range [0:files_max]
     set y2tics @marks
