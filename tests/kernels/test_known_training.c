@@ -1,0 +1,250 @@
+/* The loss, SGD and dropout of the reference against values that PyTorch 1.13 computed in fp64, and
+ * against rules of their own: labels to be left out, ties, masks, NaN. */
+#include "tests/kernels/describe.h"
+#include "tests/kernels/known.h"
+
+#include "base/rng.h"
+
+/* --- loss --- */
+
+static void check_xent(struct device *ref, float smoothing, double loss, const double *dx)
+{
+    static const int32_t label[] = {2, 0, -1, 3};
+    struct op_desc d = describe_xent(4, 4, smoothing, WITH(DX));
+    struct operands o;
+    OK(operands_new(&d, &o));
+    SET(&o, ROLE_X, 1, 2, 3, -1, 0.5f, -0.25f, 4, 0, 2, 2, 2, 2, -3, 5, 0.75f, 1.5f);
+    memcpy(o.p[ROLE_LABEL], label, sizeof label);
+    operand_state(&o)->loss_scale = 8;
+    OK(run_once(ref, &d, &o));
+    assert_near(operand_metrics(&o)->loss_sum, loss, 1e-8);
+    assert_int_equal(operand_metrics(&o)->count, 3);
+    assert_int_equal(operand_metrics(&o)->top1, 1);
+    assert_int_equal(operand_metrics(&o)->top5, 3);
+    assert_all_near(o.p[ROLE_DX], dx, 16);
+    operands_free(&o);
+}
+
+/* Row 2 has a negative label; DX is scaled by 8/4. */
+static void test_xent(void **state)
+{
+    static const double plain[] = {0.177893635,
+                                   0.483565034,
+                                   -0.685533954,
+                                   0.0240752854,
+                                   -1.9431727,
+                                   0.026843318,
+                                   1.88186187,
+                                   0.0344675025,
+                                   0,
+                                   0,
+                                   0,
+                                   0,
+                                   0.000642158433,
+                                   1.91424731,
+                                   0.0273052714,
+                                   -1.94219474};
+    static const double tenth[] = {0.127893635,
+                                   0.433565034,
+                                   -0.535533954,
+                                   -0.0259247146,
+                                   -1.7931727,
+                                   -0.023156682,
+                                   1.83186187,
+                                   -0.0155324975,
+                                   0,
+                                   0,
+                                   0,
+                                   0,
+                                   -0.0493578416,
+                                   1.86424731,
+                                   -0.0226947286,
+                                   -1.79219474};
+    static const double whole[] = {-0.322106365,
+                                   -0.0164349657,
+                                   0.814466046,
+                                   -0.475924715,
+                                   -0.443172695,
+                                   -0.473156682,
+                                   1.38186187,
+                                   -0.465532497,
+                                   0,
+                                   0,
+                                   0,
+                                   0,
+                                   -0.499357842,
+                                   1.41424731,
+                                   -0.472694729,
+                                   -0.44219474};
+    check_xent(*state, 0, 7.52442487, plain);
+    check_xent(*state, 0.1f, 7.68692487, tenth);
+    check_xent(*state, 1, 9.14942487, whole);
+}
+
+/* Runs one row of seven logits; returns top1 + 10 * top5. */
+static int rank_of(struct device *ref, const float logit[7], int32_t label, double *loss)
+{
+    struct op_desc d = describe_xent(1, 7, 0, 0);
+    struct operands o;
+    OK(operands_new(&d, &o));
+    memcpy(o.p[ROLE_X], logit, 7 * sizeof *logit);
+    *(int32_t *)o.p[ROLE_LABEL] = label;
+    OK(run_once(ref, &d, &o));
+    assert_int_equal(operand_metrics(&o)->count, 1);
+    int rank = (int)(operand_metrics(&o)->top1 + 10 * operand_metrics(&o)->top5);
+    *loss = operand_metrics(&o)->loss_sum;
+    operands_free(&o);
+    return rank;
+}
+
+static void test_top_k_ties(void **state)
+{
+    double loss;
+    static const float equal[7] = {1, 1, 1, 1, 1, 1, 1}, rising[7] = {1, 2, 3, 4, 5, 6, 7};
+    assert_int_equal(rank_of(*state, equal, 0, &loss), 11);
+    assert_int_equal(rank_of(*state, equal, 1, &loss), 10);
+    assert_int_equal(rank_of(*state, equal, 4, &loss), 10);
+    assert_int_equal(rank_of(*state, equal, 5, &loss), 0);
+    assert_int_equal(rank_of(*state, rising, 6, &loss), 11);
+    assert_int_equal(rank_of(*state, rising, 2, &loss), 10);
+    assert_int_equal(rank_of(*state, rising, 1, &loss), 0);
+}
+
+static void test_xent_not_finite(void **state)
+{
+    double loss;
+    static const float own_nan[7] = {0, 0, NAN, 0, 0, 0, 0}, other_nan[7] = {NAN, 3, 2, 0, 0, 0, 0};
+    assert_int_equal(rank_of(*state, own_nan, 2, &loss), 0);
+    assert_true(isnan(loss));
+    assert_int_equal(rank_of(*state, other_nan, 1, &loss), 11);
+    assert_true(isnan(loss));
+    static const float shut[7] = {0, -INFINITY, 0, 0, 0, 0, 0}, huge[7] = {3e38f, 0, 0, 0, 0, 0, 0};
+    assert_int_equal(rank_of(*state, shut, 0, &loss), 11);
+    assert_near(loss, log(6), 1e-12);
+    assert_int_equal(rank_of(*state, huge, 0, &loss), 11);
+    assert_near(loss, 0, 0);
+    assert_int_equal(rank_of(*state, huge, 7, &loss), 0); /* a label that is no class */
+    assert_true(isnan(loss));
+}
+
+/* --- SGD --- */
+
+struct sgd_table {
+    struct sgd_attr attr;
+    double w[3][5], v[5]; /* after each step; momentum after the last */
+};
+
+static void check_sgd(struct device *ref, const struct sgd_table *t)
+{
+    static const float gradient[3][5] = {
+        {0.5f, 1, -1, 2, 0.25f}, {-0.25f, 0.5f, 0, -1, 1}, {1, -1, 2, 0.5f, -0.5f}};
+    static const float lr[3] = {0.1f, 0.1f, 0.05f};
+    struct op_desc d = describe_sgd(5, &t->attr);
+    struct operands o;
+    OK(operands_new(&d, &o));
+    SET(&o, ROLE_W, 1, -2, 0.5f, 3, -0.25f);
+    for (int step = 0; step < 3; step++) {
+        /* gradients come scaled, as a loss scale would leave them */
+        for (int i = 0; i < 5; i++)
+            operand_f32(&o, ROLE_DW)[i] = 64 * gradient[step][i];
+        *operand_state(&o) = (struct step_state){.lr = lr[step], .grad_scale = 1.0f / 64};
+        OK(run_once(ref, &d, &o));
+        assert_all_near(o.p[ROLE_W], t->w[step], 5);
+    }
+    assert_all_near(o.p[ROLE_MOMENTUM], t->v, 5);
+
+    float before[5];
+    memcpy(before, o.p[ROLE_W], sizeof before);
+    operand_state(&o)->found_inf = 1;
+    OK(run_once(ref, &d, &o));
+    assert_memory_equal(o.p[ROLE_W], before, sizeof before);
+    assert_all_near(o.p[ROLE_MOMENTUM], t->v, 5);
+    operands_free(&o);
+}
+
+static void test_sgd(void **state)
+{
+    static const struct sgd_segment segment[] = {{0, 3, 0.01f}, {3, 5, 0}};
+    static const struct sgd_table table[] = {
+        {{0, false, 2, segment},
+         {{0.949, -2.098, 0.5995, 2.8, -0.275},
+          {0.973051, -2.145902, 0.5989005, 2.9, -0.375},
+          {0.922564475, -2.09482905, 0.49860105, 2.875, -0.35}},
+         /* without momentum V is the last gradient with its decay */
+         {1.00973051, -1.02145902, 2.005989005, 0.5, -0.5}},
+        {{0.9f, false, 2, segment},
+         {{0.949, -2.098, 0.5995, 2.8, -0.275},
+          {0.927151, -2.234102, 0.6884505, 2.72, -0.3975},
+          {0.866855374, -2.24423085, 0.628134, 2.659, -0.427625}},
+         {1.20591251, 0.20257698, 1.20633, 1.22, 0.6025}},
+        {{0.9f, true, 2, segment},
+         {{0.9031, -2.1862, 0.68905, 2.62, -0.2975},
+          {0.90757411, -2.35642622, 0.768335805, 2.648, -0.50775},
+          {0.802881659, -2.3142732, 0.613594571, 2.5681, -0.5098625}},
+         {1.20530364, 0.200559938, 1.20793481, 1.22, 0.6025}},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        check_sgd(*state, &table[i]);
+}
+
+/* --- dropout --- */
+
+static void test_dropout_mask(void **state)
+{
+    enum { ROWS = 6, PER_ROW = 5000 };
+    struct op_desc d = describe_like(OP_DROPOUT_FWD, tensor_2d(DTYPE_F32, ROWS, PER_ROW), 0);
+    d.attr.dropout = (struct dropout_attr){.p = 0.3f, .layer = 200};
+    struct operands o;
+    OK(operands_new(&d, &o));
+    *operand_state(&o) = (struct step_state){.seed = 11, .step = 12, .sample0 = 100};
+    for (int i = 0; i < ROWS * PER_ROW; i++)
+        operand_f32(&o, ROLE_X)[i] = 1;
+    OK(run_once(*state, &d, &o));
+    double mean = 0;
+    for (int n = 0; n < ROWS; n++) {
+        struct rng r = rng_at(11, RNG_DROPOUT, 12, (uint64_t)200 << 40 | (100 + (uint64_t)n));
+        for (int f = 0; f < PER_ROW; f++) {
+            float y = operand_f32(&o, ROLE_Y)[n * PER_ROW + f];
+            float want = rng_float(&r) < 0.3f ? 0 : 1 / 0.7f;
+            assert_near(y, want, 1e-6f);
+            mean += (double)y / (ROWS * PER_ROW);
+        }
+    }
+    /* 5 standard deviations of the mean of 30000 draws of variance p / (1-p) */
+    assert_near(mean, 1, 5 * sqrt(0.3 / 0.7 / (ROWS * PER_ROW)));
+    operands_free(&o);
+}
+
+/* The last two rows of a batch, as a device of their own would see them. */
+static void test_dropout_split(void **state)
+{
+    struct op_desc whole = describe_like(OP_DROPOUT_FWD, plain_4d(6, 2, 3, 5), 0);
+    struct op_desc part = describe_like(OP_DROPOUT_FWD, plain_4d(2, 2, 3, 5), 0);
+    whole.attr.dropout = part.attr.dropout = (struct dropout_attr){.p = 0.5f, .layer = 1};
+    struct operands a, b;
+    OK(operands_new(&whole, &a));
+    OK(operands_new(&part, &b));
+    for (int i = 0; i < 180; i++)
+        operand_f32(&a, ROLE_X)[i] = (float)(i + 1);
+    memcpy(b.p[ROLE_X], operand_f32(&a, ROLE_X) + 120, 60 * sizeof(float));
+    *operand_state(&a) = (struct step_state){.seed = 1, .sample0 = 10};
+    *operand_state(&b) = (struct step_state){.seed = 1, .sample0 = 14};
+    OK(run_once(*state, &whole, &a));
+    OK(run_once(*state, &part, &b));
+    assert_memory_equal(operand_f32(&a, ROLE_Y) + 120, b.p[ROLE_Y], 60 * sizeof(float));
+    operands_free(&a);
+    operands_free(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_xent),
+        cmocka_unit_test(test_top_k_ties),
+        cmocka_unit_test(test_xent_not_finite),
+        cmocka_unit_test(test_sgd),
+        cmocka_unit_test(test_dropout_mask),
+        cmocka_unit_test(test_dropout_split),
+    };
+    return cmocka_run_group_tests(tests, rig_group_setup, rig_group_teardown);
+}
