@@ -44,7 +44,7 @@ enum status train_config_check(const struct train_config *c)
     if (c->evaluate && !c->resume && !c->init)
         return status_fail(STATUS_USAGE,
                            "--evaluate needs weights: give --resume FILE or --init FILE");
-    if (c->init && c->resume && !c->evaluate)
+    if (c->init && c->resume)
         return status_fail(STATUS_USAGE, "--init starts afresh and --resume goes on: give one");
     if (c->warmup_epochs > c->epochs)
         return status_fail(STATUS_USAGE, "--warmup-epochs %g is more than --epochs %d",
@@ -80,8 +80,8 @@ double train_config_lr(const struct train_config *c, int64_t step, int64_t steps
     case SCHEDULE_STEP:
         return c->lr * pow(c->lr_gamma, (double)(step / steps_per_epoch / c->lr_step));
     case SCHEDULE_COSINE: {
-        double t = ((double)step - warmup) / (total - warmup);
-        t = t < 0 ? 0 : t > 1 ? 1 : t;
+        /* Warm-up to the very end leaves 0/0, which fmax turns into 0. */
+        double t = fmin(fmax(((double)step - warmup) / (total - warmup), 0), 1);
         return c->lr * 0.5 * (1 + cos(3.14159265358979323846 * t));
     }
     default:

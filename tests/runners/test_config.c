@@ -1,0 +1,234 @@
+/* Training configurations: the learning rate against PyTorch's schedulers, what is refused, and
+ * what a record says. */
+#include "runners/config.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* Both sides compute in double, PyTorch partly by recursion. */
+static void assert_near(double got, double want)
+{
+    if (!(fabs(got - want) <= 1e-13 * fabs(want)))
+        fail_msg("%.17g is not %.17g", got, want);
+}
+
+/* The rates of steps 0, 1 ... are those wanted. */
+static void assert_rates(const struct train_config *c, int64_t steps_per_epoch, const double *want,
+                         int n)
+{
+    for (int i = 0; i < n; i++)
+        assert_near(train_config_lr(c, i, steps_per_epoch), want[i]);
+}
+
+/* torch.optim.lr_scheduler.StepLR(step_size=2, gamma=0.1), stepped once an epoch. */
+static void step_follows_torch(void **state)
+{
+    (void)state;
+    static const double want[] = {0.1,
+                                  0.1,
+                                  0.010000000000000002,
+                                  0.010000000000000002,
+                                  0.0010000000000000002,
+                                  0.0010000000000000002,
+                                  0.00010000000000000003};
+    struct train_config c = train_config_default();
+    c.epochs = 7;
+    c.lr_step = 2;
+    assert_rates(&c, 1, want, 7);
+    for (int epoch = 0; epoch < 7; epoch++)
+        for (int step = 0; step < 5; step++)
+            assert_near(train_config_lr(&c, epoch * 5 + step, 5), want[epoch]);
+}
+
+/* StepLR(step_size=3, gamma=0.5) from 0.4. */
+static void step_takes_its_factor(void **state)
+{
+    (void)state;
+    static const double want[] = {0.4, 0.4, 0.4, 0.2, 0.2, 0.2, 0.1};
+    struct train_config c = train_config_default();
+    c.lr = 0.4;
+    c.lr_step = 3;
+    c.lr_gamma = 0.5;
+    assert_rates(&c, 1, want, 7);
+}
+
+/* The defaults are pytorch/examples' imagenet: 0.1, a tenth of it every 30 epochs. */
+static void defaults_are_those_of_the_example(void **state)
+{
+    (void)state;
+    struct train_config c = train_config_default();
+    assert_near(train_config_lr(&c, 30 * 5005 - 1, 5005), 0.1);
+    assert_near(train_config_lr(&c, 30 * 5005, 5005), 0.01);
+    assert_near(train_config_lr(&c, 90 * 5005 - 1, 5005), 0.001);
+}
+
+/* CosineAnnealingLR(T_max=10), stepped once a step: 5 epochs of 2. */
+static void cosine_follows_torch(void **state)
+{
+    (void)state;
+    static const double want[] = {0.1,
+                                  0.09755282581475769,
+                                  0.09045084971874738,
+                                  0.07938926261462367,
+                                  0.06545084971874739,
+                                  0.05000000000000001,
+                                  0.03454915028125264,
+                                  0.020610737385376353,
+                                  0.009549150281252635,
+                                  0.002447174185242324};
+    struct train_config c = train_config_default();
+    c.schedule = SCHEDULE_COSINE;
+    c.epochs = 5;
+    assert_rates(&c, 2, want, 10);
+}
+
+/* SequentialLR(LinearLR(1/6, 1, 5), CosineAnnealingLR(14)) with the change at step 6: 10 epochs of
+ * 2 steps, the first 3 of them warm-up. */
+static void warmup_leads_into_cosine(void **state)
+{
+    (void)state;
+    static const double want[] = {0.03333333333333333,
+                                  0.06666666666666667,
+                                  0.1,
+                                  0.13333333333333336,
+                                  0.16666666666666669,
+                                  0.2,
+                                  0.2,
+                                  0.19749279121818236,
+                                  0.19009688679024192,
+                                  0.178183148246803,
+                                  0.16234898018587338,
+                                  0.14338837391175582,
+                                  0.12225209339563145,
+                                  0.1,
+                                  0.07774790660436857,
+                                  0.0566116260882442,
+                                  0.037651019814126656,
+                                  0.021816851753197055,
+                                  0.009903113209758096};
+    struct train_config c = train_config_default();
+    c.schedule = SCHEDULE_COSINE;
+    c.lr = 0.2;
+    c.epochs = 10;
+    c.warmup_epochs = 3;
+    assert_rates(&c, 2, want, 19);
+}
+
+static void warmup_leads_into_the_other_schedules(void **state)
+{
+    (void)state;
+    static const double want[] = {0.05, 0.1, 0.15, 0.2, 0.2, 0.2, 0.02};
+    struct train_config c = train_config_default();
+    c.lr = 0.2;
+    c.warmup_epochs = 2;
+    c.lr_step = 3;
+    assert_rates(&c, 2, want, 7);
+    c.schedule = SCHEDULE_CONSTANT;
+    assert_rates(&c, 2, want, 6);
+    assert_near(train_config_lr(&c, 1000, 2), 0.2);
+    c.warmup_epochs = 1.25; /* ends within a step */
+    assert_near(train_config_lr(&c, 1, 2), 0.2 * 2 / 2.5);
+    assert_near(train_config_lr(&c, 2, 2), 0.2);
+}
+
+/* Warm-up to the very end, and steps past it, leave cosine nothing to divide by. */
+static void rates_stay_finite(void **state)
+{
+    (void)state;
+    struct train_config c = train_config_default();
+    c.schedule = SCHEDULE_COSINE;
+    c.epochs = 3;
+    for (int half = 0; half <= 6; half++) {
+        c.warmup_epochs = half / 2.0;
+        for (int step = 0; step < 12; step++) {
+            double lr = train_config_lr(&c, step, 3);
+            assert_true(isfinite(lr) && lr >= 0 && lr <= c.lr);
+        }
+    }
+}
+
+static void assert_refused(const struct train_config *c, const char *flag)
+{
+    assert_int_equal(train_config_check(c), STATUS_USAGE);
+    if (!strstr(status_message(), flag))
+        fail_msg("'%s' does not name %s", status_message(), flag);
+}
+
+static void contradictions_are_refused(void **state)
+{
+    (void)state;
+    struct train_config c = train_config_default();
+    assert_refused(&c, "--dummy"); /* neither data nor dummy */
+    c.dummy = true;
+    assert_int_equal(train_config_check(&c), STATUS_OK);
+    c.data = "imagenet";
+    assert_refused(&c, "'imagenet'"); /* both */
+    c.dummy = false;
+    assert_int_equal(train_config_check(&c), STATUS_OK);
+
+    c.evaluate = true;
+    assert_refused(&c, "--init"); /* nothing to evaluate */
+    c.init = "weights.safetensors";
+    assert_int_equal(train_config_check(&c), STATUS_OK);
+    c.resume = "checkpoint.safetensors";
+    assert_refused(&c, "--resume"); /* which of them? */
+    c.evaluate = false;
+    assert_refused(&c, "--resume");
+    c.init = NULL;
+    assert_int_equal(train_config_check(&c), STATUS_OK);
+
+    c.epochs = 3;
+    c.warmup_epochs = 3;
+    assert_int_equal(train_config_check(&c), STATUS_OK);
+    c.warmup_epochs = 3.5;
+    assert_refused(&c, "--warmup-epochs");
+}
+
+/* Every setting reaches the record with its name and value. */
+static void the_record_holds_every_setting(void **state)
+{
+    (void)state;
+    struct train_config c = train_config_default();
+    c.data = "imagenet";
+    c.arch = "vgg11";
+    c.val_batch = 0;
+    c.batch = 48;
+    c.seed = 9007199254740992; /* the largest that --seed takes */
+    c.label_smoothing = 0.1;
+    c.schedule = SCHEDULE_COSINE;
+    json_t *j = train_config_json(&c, 17);
+    assert_non_null(j);
+    assert_string_equal(json_string_value(json_object_get(j, "data")), "imagenet");
+    assert_string_equal(json_string_value(json_object_get(j, "arch")), "vgg11");
+    assert_string_equal(json_string_value(json_object_get(j, "lr_schedule")), "cosine");
+    assert_string_equal(json_string_value(json_object_get(j, "resume")), "");
+    assert_true(json_is_null(json_object_get(j, "init")));
+    assert_int_equal(json_integer_value(json_object_get(j, "classes")), 17);
+    assert_int_equal(json_integer_value(json_object_get(j, "batch_size")), 48);
+    assert_int_equal(json_integer_value(json_object_get(j, "val_batch_size")), 48);
+    assert_int_equal(json_integer_value(json_object_get(j, "seed")), 9007199254740992);
+    assert_int_equal(json_integer_value(json_object_get(j, "dummy_train")), 1281167);
+    assert_true(json_real_value(json_object_get(j, "label_smoothing")) == 0.1);
+    assert_true(json_is_false(json_object_get(j, "nesterov")));
+    json_decref(j);
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(step_follows_torch),
+        cmocka_unit_test(step_takes_its_factor),
+        cmocka_unit_test(defaults_are_those_of_the_example),
+        cmocka_unit_test(cosine_follows_torch),
+        cmocka_unit_test(warmup_leads_into_cosine),
+        cmocka_unit_test(warmup_leads_into_the_other_schedules),
+        cmocka_unit_test(rates_stay_finite),
+        cmocka_unit_test(contradictions_are_refused),
+        cmocka_unit_test(the_record_holds_every_setting),
+    };
+    return cmocka_run_group_tests_name("config", tests, NULL, NULL);
+}
