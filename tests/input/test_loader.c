@@ -159,6 +159,26 @@ static void test_entering_in_mid_epoch(void **state)
     loader_close(l);
 }
 
+/* Epochs given up at any moment leave nothing behind in the one that follows. */
+static void test_many_restarts(void **state)
+{
+    (void)state;
+    struct loader_config c = config();
+    c.workers = 5;
+    c.prefetch = 4;
+    struct loader *l = open_loader(&c);
+    collect(l, 7, 0, &want);
+    for (int i = 0; i < 100; i++) {
+        struct batch *b;
+        assert_int_equal(loader_start(l, i, i % 7), STATUS_OK);
+        for (int k = 0; k < i % 3; k++)
+            assert_int_equal(loader_next(l, &b), STATUS_OK);
+        collect(l, 7, 0, &got);
+        assert_same_epoch(&want, 0, &got);
+    }
+    loader_close(l);
+}
+
 /* Rows follow the sampler, and each image's pixels do not depend on who else is in the batch. */
 static void test_order_follows_the_sampler(void **state)
 {
@@ -382,15 +402,11 @@ int main(void)
 {
 #define ON_FILES(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        ON_FILES(test_workers_change_nothing),
-        ON_FILES(test_entering_in_mid_epoch),
-        ON_FILES(test_order_follows_the_sampler),
-        ON_FILES(test_epochs_and_seeds_differ),
-        ON_FILES(test_last_batch),
-        ON_FILES(test_prefetch_is_bounded),
-        ON_FILES(test_bad_images),
-        ON_FILES(test_wrong_configurations),
-        cmocka_unit_test(test_dummy_images),
+        ON_FILES(test_workers_change_nothing),  ON_FILES(test_entering_in_mid_epoch),
+        ON_FILES(test_many_restarts),           ON_FILES(test_order_follows_the_sampler),
+        ON_FILES(test_epochs_and_seeds_differ), ON_FILES(test_last_batch),
+        ON_FILES(test_prefetch_is_bounded),     ON_FILES(test_bad_images),
+        ON_FILES(test_wrong_configurations),    cmocka_unit_test(test_dummy_images),
     };
     return cmocka_run_group_tests_name("input_loader", tests, NULL, NULL);
 }
