@@ -112,7 +112,8 @@ enum status file_read(const char *path, size_t max, char **bytes, size_t *size)
 {
     enum status st = STATUS_OK;
     char *buf = NULL;
-    FILE *in = fopen(path, "rb");
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe in the way must not hang us */
+    FILE *in = fd >= 0 ? fdopen(fd, "rb") : NULL;
     if (!in)
         return status_fail(errno == ENOENT ? STATUS_DATA : STATUS_IO, "cannot open '%s': %s", path,
                            strerror(errno));

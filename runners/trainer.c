@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "results/stats.h"
+#include "results/summary.h"
 #include "runners/progress.h"
 #include "runners/session.h"
 #include "runners/stop.h"
@@ -386,17 +387,25 @@ static enum status train(struct session *s)
     return STATUS_OK;
 }
 
-static enum status finish_run(struct session *s, double seconds)
+/* The summary rests on the records, so that it counts what earlier attempts did too. */
+static enum status finish_run(struct session *s)
 {
+    enum status st;
+    struct run *run = NULL;
     const char *why = s->state.epoch >= s->config->epochs ? "epochs"
                       : reached_accuracy(s)               ? "desired accuracy"
                                                           : "steps";
-    json_t *summary = json_pack("{s:I, s:I, s:f, s:s, s:f}", "epochs", (json_int_t)s->state.epoch,
-                                "steps", (json_int_t)s->state.step, "best_top1", s->state.best_top1,
-                                "ended_by", why, "seconds", seconds);
+    json_t *summary =
+        json_pack("{s:I, s:I, s:f, s:s}", "epochs", (json_int_t)s->state.epoch, "steps",
+                  (json_int_t)s->state.step, "best_top1", s->state.best_top1, "ended_by", why);
     if (!summary)
         return status_fail(STATUS_OOM, "no memory for the summary");
-    enum status st = record_finish(s->record, summary);
+    CHECK(record_sync(s->record));
+    CHECK(run_load(s->dir, &run));
+    CHECK(summary_add(run, summary));
+    CHECK(record_finish(s->record, summary));
+done:
+    run_free(run);
     json_decref(summary);
     return st;
 }
@@ -421,7 +430,6 @@ static void announce(const struct session *s)
 enum status trainer_run(const struct train_config *config, int argc, char *const *argv, FILE *out)
 {
     struct session s;
-    double begun = now();
     stop_install();
     TRY(session_open(&s, config, argc, argv, out));
     enum status st;
@@ -431,7 +439,7 @@ enum status trainer_run(const struct train_config *config, int argc, char *const
         CHECK(validate(&s, &val));
     } else {
         CHECK(train(&s));
-        CHECK(finish_run(&s, now() - begun));
+        CHECK(finish_run(&s));
     }
 done:;
     enum status closed = session_close(&s);
