@@ -1,5 +1,6 @@
 /* The entry: the list of commands, and nothing else. */
 #include "cli/cli.h"
+#include "cli/spin.h"
 #include "config.h"
 
 #include <stdio.h>
@@ -41,6 +42,7 @@ int main(int argc, char **argv)
     char name[] = "ampscale"; /* what messages call it, wherever it was started from */
     if (argc == 0)
         return status_exit_code(STATUS_USAGE);
+    spin_limit(argv);
     argv[0] = name;
     return output_check(run(argc, argv));
 }
