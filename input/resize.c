@@ -140,18 +140,22 @@ static void blend_rows(const uint8_t *src, size_t stride, const int16_t *weight,
 }
 
 /* Four lanes: a pixel, and the first value of the next, which is computed along and dropped. */
-typedef float lanes __attribute__((vector_size(16)));
+enum { LANES = 4 };
+typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
 
 /* The weights of the columns, each in all lanes, and scaled to undo both passes' fixed point. */
-static enum status spread_weights(struct resizer *r, int count)
+static enum status spread_weights(struct resizer *r, int outputs)
 {
-    size_t n = (size_t)count * (size_t)r->x.taps;
-    r->spread = reserve(r->spread, &r->spread_capacity, n * sizeof(lanes));
+    size_t taps = (size_t)r->x.taps;
+    r->spread = reserve(r->spread, &r->spread_capacity, (size_t)outputs * taps * sizeof(lanes));
     if (!r->spread)
         return no_memory();
-    for (size_t i = 0; i < n; i++)
-        for (size_t lane = 0; lane < 4; lane++)
-            r->spread[4 * i + lane] = (float)r->x.weight[i] / (1 << 2 * WEIGHT_BITS);
+    for (int i = 0; i < outputs; i++) {
+        const int16_t *weight = r->x.weight + (size_t)i * taps;
+        float *spread = r->spread + (size_t)i * taps * LANES;
+        for (int k = 0; k < r->x.count[i] * LANES; k++)
+            spread[k] = (float)weight[k / LANES] / (1 << 2 * WEIGHT_BITS);
+    }
     return STATUS_OK;
 }
 
@@ -160,9 +164,9 @@ static void blend_columns(const struct resizer *r, int left, int count, uint8_t 
 {
     for (int i = 0; i < count; i++) {
         const float *p = r->line + (size_t)(r->x.begin[i] - left) * CHANNELS;
-        const float *w = r->spread + (size_t)i * (size_t)r->x.taps * 4;
+        const float *w = r->spread + (size_t)i * (size_t)r->x.taps * LANES;
         lanes sum = {0.5f, 0.5f, 0.5f, 0.5f};
-        for (int k = 0; k < r->x.count[i]; k++, p += CHANNELS, w += 4) {
+        for (int k = 0; k < r->x.count[i]; k++, p += CHANNELS, w += LANES) {
             lanes pixel, weight;
             memcpy(&pixel, p, sizeof pixel);
             memcpy(&weight, w, sizeof weight);

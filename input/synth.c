@@ -86,7 +86,7 @@ static void compress(struct encoder *e, const struct look *look)
     jpeg_finish_compress(jpeg);
 }
 
-/* Encodes the canvas into e->bytes, which the caller frees. */
+/* Encodes the canvas into e->bytes, which the caller frees; NULL on failure. */
 static enum status encode(struct encoder *e, const struct look *look)
 {
     e->bytes = NULL;
@@ -94,10 +94,12 @@ static enum status encode(struct encoder *e, const struct look *look)
     e->jpeg = (struct jpeg_compress_struct){.err = jpeg_std_error(&e->errors), .client_data = e};
     e->errors.error_exit = on_error;
     enum status st = STATUS_OK;
-    if (setjmp(e->escape) == 0)
+    if (setjmp(e->escape) == 0) {
         compress(e, look);
-    else
+    } else {
         st = status_fail(STATUS_LIBRARY, "cannot encode a JPEG: %s", e->reason);
+        e->bytes = NULL; /* the library may have replaced them and not said so yet */
+    }
     jpeg_destroy_compress(&e->jpeg);
     return st;
 }

@@ -111,7 +111,7 @@ static double shorter_side(const struct canvas *k)
     return k->width < k->height ? k->width : k->height;
 }
 
-/* One object in each cell of a coarse grid, anywhere in it: most crops show one. */
+/* One object about the middle of each cell of a coarse grid: most crops show a part of one. */
 static void draw_objects(struct canvas *k, struct synth_kind kind, struct rng *rng)
 {
     double side = shorter_side(k), cell = side / between(rng, 1.4, 2.4);
