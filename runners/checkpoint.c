@@ -289,13 +289,29 @@ static enum status read_state(const char *path, const struct safetensors *f, str
     return read_position(path, f, "epoch_bad_images", &s->bad_images);
 }
 
+/* Opens a file of which we know that we wrote it: with a checksum, without strange types. */
+static enum status open_checked(const char *path, struct safetensors **f)
+{
+    enum status st = safetensors_open(path, f);
+    if (st == STATUS_UNSUPPORTED)
+        return status_context(STATUS_DATA, "damaged checkpoint");
+    TRY(st);
+    if (safetensors_checked(*f))
+        return STATUS_OK;
+    safetensors_close(*f);
+    return status_fail(STATUS_DATA,
+                       "'%s' has no checksum: it is damaged, or no checkpoint of a run; use --init "
+                       "to start from weights of another program",
+                       path);
+}
+
 enum status checkpoint_load(const char *path, struct network *net, const struct graph *g,
                             const struct train_identity *id, struct train_state *state)
 {
     enum status st;
     struct safetensors *f;
     struct train_state s = {0};
-    TRY(safetensors_open(path, &f));
+    TRY(open_checked(path, &f));
     CHECK(check_identity(path, f, id));
     CHECK(read_state(path, f, &s));
     for (int i = 0; i < g->n_params; i++) {

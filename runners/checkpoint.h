@@ -38,8 +38,9 @@ MUST_CHECK enum status checkpoint_save(const char *path, struct network *net, co
                                        const struct train_identity *id,
                                        const struct train_state *state);
 
-/* Loads all of it. STATUS_DATA when the file is damaged; STATUS_USAGE, naming the difference, when
- * it belongs to another run. A path that does not exist is STATUS_DATA. */
+/* Loads all of it. STATUS_DATA when the file is damaged, has no checksum or does not exist;
+ * STATUS_USAGE, naming the difference, when it belongs to another run. *state stays as it was when
+ * this fails; the network may hold part of the file. */
 MUST_CHECK enum status checkpoint_load(const char *path, struct network *net, const struct graph *g,
                                        const struct train_identity *id, struct train_state *state);
 

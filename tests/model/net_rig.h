@@ -1,0 +1,31 @@
+/* A network opened on a device for a test. Whatever fails here fails the test. */
+#ifndef TESTS_MODEL_NET_RIG_H
+#define TESTS_MODEL_NET_RIG_H
+
+#include "model/network.h"
+
+/* Fails with the message of the call. */
+#define assert_ok(call) assert_ok_at((call), __FILE__, __LINE__)
+void assert_ok_at(enum status st, const char *file, int line);
+
+struct net_rig {
+    struct device *dev;
+    struct graph *graph;
+    struct network *net;
+};
+
+/* `n` programs of `arch` on "cpu" or "ref", two threads. Parameters are zero. */
+void net_rig_open(struct net_rig *r, const char *device, const char *arch, int classes,
+                  int image_size, const struct program_config *config, int n);
+void net_rig_close(struct net_rig *r);
+
+/* Weights and statistics of model/oracle_fill.h. */
+void net_rig_fill(struct net_rig *r);
+
+/* A parameter's value in plain order; the caller frees. */
+float *net_rig_get(const struct net_rig *r, enum param_value v, int i);
+
+/* Puts batch `step` of model/oracle_fill.h in place, for a program with float_input. */
+void net_rig_input(struct net_rig *r, struct program *p, int step);
+
+#endif

@@ -1,0 +1,411 @@
+/* Checkpoints: all of it comes back bit for bit, nothing damaged is taken, and what belongs to
+ * another run is refused by the name of the difference. */
+#include "base/file.h"
+#include "base/rng.h"
+#include "model/safetensors.h"
+#include "runners/checkpoint.h"
+#include "tests/model/net_rig.h"
+#include "tests/results/scratch.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define ARCH "resnet8"
+
+enum { CLASSES = 10, SIZE = 32 };
+
+static const struct program_config training = {
+    .batch = 2, .train = true, .float_input = true, .momentum = 0.9f};
+
+static const struct train_identity identity = {.arch = ARCH,
+                                               .classes = CLASSES,
+                                               .image_size = SIZE,
+                                               .batch = 2,
+                                               .seed = UINT64_MAX,
+                                               .data = UINT64_C(0x0123456789abcdef)};
+
+/* Values that decimal text or a float would not bring back. */
+static const struct train_state state_saved = {.epoch = 89,
+                                               .batch = 5003,
+                                               .step = INT64_C(4000000000000000001),
+                                               .best_top1 = 100.0 / 3,
+                                               .loss_sum = 0x1.23456789abcdep-1030,
+                                               .count = INT64_C(1) << 40,
+                                               .top1 = 12345,
+                                               .top5 = 67890,
+                                               .bad_images = 3};
+
+static void open_net(struct net_rig *r, const char *device)
+{
+    net_rig_open(r, device, ARCH, CLASSES, SIZE, &training, 1);
+}
+
+/* Any bits that are no NaN: these need not survive a reorder. */
+static void set_random(struct net_rig *r, enum param_value v, int i, struct rng *rng)
+{
+    int64_t n = param_count(&r->graph->param[i]);
+    float *plain = malloc((size_t)n * sizeof *plain);
+    assert_non_null(plain);
+    for (int64_t e = 0; e < n; e++) {
+        uint32_t bits = rng_u32(rng);
+        memcpy(&plain[e], &bits, sizeof bits);
+        if (isnan(plain[e]))
+            plain[e] = -0.0f;
+    }
+    assert_ok(network_set(r->net, v, i, plain));
+    free(plain);
+}
+
+static void set_all_random(struct net_rig *r)
+{
+    struct rng rng = rng_at(1, RNG_TEST, 0, 0);
+    for (int i = 0; i < r->graph->n_params; i++) {
+        set_random(r, VALUE_WEIGHT, i, &rng);
+        if (param_is_trained(&r->graph->param[i]))
+            set_random(r, VALUE_MOMENTUM, i, &rng);
+    }
+}
+
+/* The same bits in both networks. */
+static void assert_same_values(const struct net_rig *a, const struct net_rig *b, enum param_value v)
+{
+    for (int i = 0; i < a->graph->n_params; i++) {
+        const struct param *p = &a->graph->param[i];
+        if (v == VALUE_MOMENTUM && !param_is_trained(p))
+            continue;
+        float *x = net_rig_get(a, v, i), *y = net_rig_get(b, v, i);
+        assert_memory_equal(x, y, (size_t)param_count(p) * sizeof *x);
+        free(x);
+        free(y);
+    }
+}
+
+static bool all_zero(const struct net_rig *r, enum param_value v)
+{
+    bool zero = true;
+    for (int i = 0; i < r->graph->n_params; i++) {
+        if (v == VALUE_MOMENTUM && !param_is_trained(&r->graph->param[i]))
+            continue;
+        float *x = net_rig_get(r, v, i);
+        for (int64_t e = 0; e < param_count(&r->graph->param[i]); e++)
+            zero = zero && x[e] == 0;
+        free(x);
+    }
+    return zero;
+}
+
+/* A test runs in a folder of its own, which holds a checkpoint and the weights of one network. */
+struct fixture {
+    char dir[SCRATCH_MAX];
+    struct net_rig saved;
+};
+
+static int set_up(void **state)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+    assert_non_null(f);
+    scratch_make(f->dir);
+    assert_int_equal(chdir(f->dir), 0);
+    open_net(&f->saved, "cpu");
+    set_all_random(&f->saved);
+    assert_ok(checkpoint_save("c", f->saved.net, f->saved.graph, &identity, &state_saved));
+    assert_ok(weights_save("w", f->saved.net, f->saved.graph, 1234));
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    net_rig_close(&f->saved);
+    assert_int_equal(chdir("/"), 0);
+    scratch_remove(f->dir);
+    free(f);
+    return 0;
+}
+
+/* The other device keeps its weights in other layouts. */
+static void all_of_it_comes_back(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const devices[] = {"cpu", "ref"};
+    for (int i = 0; i < 2; i++) {
+        struct net_rig r;
+        struct train_state s = {0};
+        open_net(&r, devices[i]);
+        assert_ok(checkpoint_load("c", r.net, r.graph, &identity, &s));
+        assert_same_values(&f->saved, &r, VALUE_WEIGHT);
+        assert_same_values(&f->saved, &r, VALUE_MOMENTUM);
+        assert_memory_equal(&s, &state_saved, sizeof s);
+        net_rig_close(&r);
+    }
+}
+
+static void assert_same_files(const char *a, const char *b)
+{
+    size_t na, nb;
+    char *x = scratch_read(".", a, &na), *y = scratch_read(".", b, &nb);
+    assert_int_equal(na, nb);
+    assert_memory_equal(x, y, na);
+    free(x);
+    free(y);
+}
+
+static void equal_runs_write_equal_bytes(void **state)
+{
+    (void)state;
+    struct net_rig r;
+    struct train_state s;
+    open_net(&r, "ref");
+    assert_ok(checkpoint_load("c", r.net, r.graph, &identity, &s));
+    sleep(1); /* a time stamp would show */
+    assert_ok(checkpoint_save("c2", r.net, r.graph, &identity, &s));
+    assert_ok(weights_save("w2", r.net, r.graph, 1234));
+    assert_same_files("c", "c2");
+    assert_same_files("w", "w2");
+    net_rig_close(&r);
+}
+
+/* Momentum stays as it is. */
+static void weights_alone(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const files[] = {"w", "c"};
+    for (int i = 0; i < 2; i++) {
+        struct net_rig r;
+        open_net(&r, "cpu");
+        assert_ok(weights_load(files[i], r.net, r.graph));
+        assert_same_values(&f->saved, &r, VALUE_WEIGHT);
+        assert_true(all_zero(&r, VALUE_MOMENTUM));
+        net_rig_close(&r);
+    }
+}
+
+/* PyTorch's names, its own counter of batches, and momentum under names that it does not know. */
+static void names_are_those_of_a_state_dict(void **state)
+{
+    struct fixture *f = *state;
+    struct safetensors *file;
+    assert_ok(safetensors_open("c", &file));
+    size_t known = 0;
+    for (int i = 0; i < f->saved.graph->n_params; i++) {
+        const struct param *p = &f->saved.graph->param[i];
+        char momentum[NAME_MAX_LEN + 16];
+        snprintf(momentum, sizeof momentum, "momentum/%s", p->name);
+        assert_non_null(safetensors_find(file, p->name));
+        assert_int_equal(safetensors_find(file, momentum) != NULL, param_is_trained(p));
+        known += param_is_trained(p) ? 2 : 1;
+        known += p->kind == PARAM_BN_MEAN; /* and its counter */
+    }
+    assert_int_equal(safetensors_count(file), known);
+    const struct safetensors_entry *e = safetensors_find(file, "bn1.num_batches_tracked");
+    assert_non_null(e);
+    assert_true(e->dtype == SAFETENSORS_I64 && e->ndim == 0);
+    assert_int_equal(*(const int64_t *)e->data, state_saved.step);
+    assert_string_equal(safetensors_metadata(file, "format"), "pt");
+    safetensors_close(file);
+}
+
+/* Writes the tensors of "w" with `prefix` before their names, `skip` left out. */
+static void copy_weights(const char *path, const char *prefix, const char *skip)
+{
+    struct safetensors *file;
+    assert_ok(safetensors_open("w", &file));
+    size_t n = safetensors_count(file), kept = 0;
+    struct safetensors_entry *entry = calloc(n, sizeof *entry);
+    char(*name)[NAME_MAX_LEN + 16] = calloc(n, sizeof *name);
+    assert_true(entry && name);
+    for (size_t i = 0; i < n; i++) {
+        const struct safetensors_entry *e = safetensors_at(file, i);
+        if (skip && strcmp(e->name, skip) == 0)
+            continue;
+        snprintf(name[kept], sizeof name[kept], "%s%s", prefix, e->name);
+        entry[kept] = *e;
+        entry[kept].name = name[kept];
+        kept++;
+    }
+    assert_ok(safetensors_write(path, entry, kept, NULL, 0));
+    free(name);
+    free(entry);
+    safetensors_close(file);
+}
+
+static void weights_of_ddp(void **state)
+{
+    struct fixture *f = *state;
+    struct net_rig r;
+    open_net(&r, "cpu");
+    copy_weights("ddp", "module.", NULL);
+    assert_ok(weights_load("ddp", r.net, r.graph));
+    assert_same_values(&f->saved, &r, VALUE_WEIGHT);
+    net_rig_close(&r);
+}
+
+static void assert_says(enum status got, enum status want, const char *word)
+{
+    if (got != want || !strstr(status_message(), word))
+        fail_msg("%s, '%s': not %s with '%s'", status_str(got), status_message(), status_str(want),
+                 word);
+}
+
+static void weights_that_do_not_fit(void **state)
+{
+    struct fixture *f = *state;
+    struct net_rig other;
+    copy_weights("less", "", "layer2.0.bn1.running_var");
+    assert_says(weights_load("less", f->saved.net, f->saved.graph), STATUS_DATA,
+                "'layer2.0.bn1.running_var'");
+    assert_says(weights_load("absent", f->saved.net, f->saved.graph), STATUS_DATA, "'absent'");
+    net_rig_open(&other, "cpu", ARCH, CLASSES + 1, SIZE, &training, 1);
+    assert_says(weights_load("w", other.net, other.graph), STATUS_DATA, "'fc.weight'");
+    net_rig_close(&other);
+}
+
+/* Loads a checkpoint under another identity, and nothing of it. */
+static void assert_other_run(struct fixture *f, struct train_identity id, const char *word)
+{
+    struct train_state s = {.step = 7};
+    assert_says(checkpoint_load("c", f->saved.net, f->saved.graph, &id, &s), STATUS_USAGE, word);
+    assert_int_equal(s.step, 7);
+}
+
+static void another_runs_checkpoint_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    struct train_identity id = identity;
+    id.arch = "resnet18";
+    assert_other_run(f, id, "is a resnet8, not a resnet18");
+    id = identity;
+    id.classes = 11;
+    assert_other_run(f, id, "classes 10, not 11");
+    id = identity;
+    id.image_size = 64;
+    assert_other_run(f, id, "--image-size 32, not 64");
+    id = identity;
+    id.batch = 4;
+    assert_other_run(f, id, "-b 2, not 4");
+    id = identity;
+    id.seed = 0;
+    assert_other_run(f, id, "--seed 18446744073709551615, not 0");
+    id = identity;
+    id.data ^= 1;
+    assert_other_run(f, id, "other data");
+}
+
+static void files_that_are_no_checkpoint(void **state)
+{
+    struct fixture *f = *state;
+    struct train_state s;
+    assert_says(checkpoint_load("absent", f->saved.net, f->saved.graph, &identity, &s), STATUS_DATA,
+                "'absent'");
+    assert_says(checkpoint_load(".", f->saved.net, f->saved.graph, &identity, &s), STATUS_DATA,
+                "'.'");
+    assert_says(checkpoint_load("w", f->saved.net, f->saved.graph, &identity, &s), STATUS_DATA,
+                "--init");
+    scratch_write(".", "empty", "", 0);
+    assert_says(checkpoint_load("empty", f->saved.net, f->saved.graph, &identity, &s), STATUS_DATA,
+                "'empty'");
+}
+
+/* A file that another tool rewrote has no checksum: damage would go unnoticed. */
+static void a_checkpoint_without_checksum_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    struct train_state s;
+    size_t size;
+    char *bytes = scratch_read(".", "c", &size);
+    char *key = memmem(bytes, size, "file_crc32", 10);
+    assert_non_null(key);
+    memcpy(key, "file_crc33", 10);
+    scratch_write(".", "unchecked", bytes, size);
+    free(bytes);
+    assert_says(checkpoint_load("unchecked", f->saved.net, f->saved.graph, &identity, &s),
+                STATUS_DATA, "checksum");
+    assert_ok(weights_load("unchecked", f->saved.net, f->saved.graph));
+}
+
+/* The damaged bytes are taken for damaged, and the state stays as it was. */
+static void assert_damaged(struct fixture *f, const char *bytes, size_t size, const char *what,
+                           size_t at)
+{
+    struct train_state s = {.step = 7};
+    scratch_write(".", "damaged", bytes, size);
+    enum status st = checkpoint_load("damaged", f->saved.net, f->saved.graph, &identity, &s);
+    if (st != STATUS_DATA || s.step != 7 || !strstr(status_message(), "'damaged'"))
+        fail_msg("%s at byte %zu of %zu: %s '%s'", what, at, size, status_str(st),
+                 status_message());
+}
+
+static void one_bit_is_enough(void **state)
+{
+    struct fixture *f = *state;
+    size_t size;
+    char *bytes = scratch_read(".", "c", &size);
+    size_t header = (size_t)(unsigned char)bytes[0] | (size_t)(unsigned char)bytes[1] << 8 |
+                    (size_t)(unsigned char)bytes[2] << 16;
+    assert_in_range(header, 1000, size / 2);
+    /* The length, the header's strings, the metadata's end of it, tensors, the last byte. */
+    const size_t begin[] = {0, 8, 8 + header - 64, 8 + header, size - 8};
+    const size_t end[] = {8, 8 + header, 8 + header, size, size};
+    struct rng rng = rng_at(2, RNG_TEST, 0, 0);
+    for (int i = 0; i < 400; i++) {
+        size_t from = begin[i % 5], at = from + rng_below(&rng, (uint32_t)(end[i % 5] - from));
+        char bit = (char)(1 << rng_below(&rng, 8));
+        bytes[at] ^= bit;
+        assert_damaged(f, bytes, size, "flipped a bit", at);
+        bytes[at] ^= bit;
+    }
+    struct train_state s;
+    scratch_write(".", "damaged", bytes, size);
+    assert_ok(checkpoint_load("damaged", f->saved.net, f->saved.graph, &identity, &s));
+    free(bytes);
+}
+
+static void cut_and_overwritten_files(void **state)
+{
+    struct fixture *f = *state;
+    size_t size;
+    char *bytes = scratch_read(".", "c", &size);
+    struct rng rng = rng_at(3, RNG_TEST, 0, 0);
+    for (int i = 0; i < 50; i++) {
+        size_t cut = i < 10 ? (size_t)i : rng_below(&rng, (uint32_t)size);
+        assert_damaged(f, bytes, cut, "cut", cut);
+    }
+    for (int i = 0; i < 50; i++) { /* a block of zeros, as a crashed file system leaves */
+        size_t at = rng_below(&rng, (uint32_t)(size - 4096)), length = 4096;
+        char before[4096];
+        memcpy(before, bytes + at, length);
+        memset(bytes + at, 0, length);
+        assert_damaged(f, bytes, size, "zeroed a block", at);
+        memcpy(bytes + at, before, length);
+    }
+    free(bytes);
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(all_of_it_comes_back, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(equal_runs_write_equal_bytes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(weights_alone, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(names_are_those_of_a_state_dict, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(weights_of_ddp, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(weights_that_do_not_fit, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(another_runs_checkpoint_is_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(files_that_are_no_checkpoint, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_checkpoint_without_checksum_is_refused, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(one_bit_is_enough, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(cut_and_overwritten_files, set_up, tear_down),
+    };
+    return cmocka_run_group_tests_name("checkpoint", tests, NULL, NULL);
+}
