@@ -36,8 +36,8 @@ static void dropout(const struct ref_args *a, enum role from, enum role to)
         struct rng r = rng_at(a->state->seed, RNG_DROPOUT, a->state->step,
                               (uint64_t)attr->layer << 40 | (a->state->sample0 + (uint64_t)n));
         for (int64_t f = 0; f < per_row; f++) {
-            bool keep = rng_float(&r) >= attr->p;
-            a->t[to][n * per_row + f] = keep ? a->t[from][n * per_row + f] * scale : 0;
+            double factor = rng_float(&r) >= attr->p ? scale : 0;
+            a->t[to][n * per_row + f] = a->t[from][n * per_row + f] * factor;
         }
     }
 }

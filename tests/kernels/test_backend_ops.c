@@ -1,12 +1,13 @@
 /* Holds a backend against the reference on a table of cases.
  *
  *     test_backend_ops [--backend cpu] [--threads N] [--only TEXT] [--every N] [--case N] [--list]
- *                      [--digest]
+ *                      [--isa NAME] [--digest]
  *
  * Each case runs in a rig (rig.h: guards, poisoned outputs and workspace, inputs that must stay) on
  * random inputs, is compared with the reference within the bounds of bounds.h, and runs again,
  * which must give the same bits. Then each in-place form that kernels/ops.h allows is run alike.
- * The reference itself can be the backend: then every layout must give equal values.
+ * The reference itself can be the backend: then every layout must give equal values. --isa has the
+ * CPU backend's own kernels run as on a machine that has no more than this instruction set.
  *
  * A case or in-place form that the backend does not support is printed and counted as skipped. A
  * failure prints the command that runs that case alone. Exits 0 when all that ran passed, 1 when
@@ -14,6 +15,10 @@
 #include "tests/kernels/bounds.h"
 #include "tests/kernels/cases.h"
 #include "tests/kernels/describe.h"
+
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/internal.h"
+#include "kernels/cpu/kernels.h"
 
 #include <argp.h>
 #include <stdio.h>
@@ -23,7 +28,7 @@
 enum { EXIT_NOTHING_RAN = 77 };
 
 struct options {
-    const char *backend, *only;
+    const char *backend, *only, *isa;
     int threads, every, only_case;
     bool list, digest;
 };
@@ -123,6 +128,7 @@ done:
 static void report(struct harness *h, int number, const struct op_case *c,
                    const struct in_place *share, enum status st)
 {
+    const struct options *o = h->options;
     char form[48] = "";
     if (share)
         snprintf(form, sizeof form, " (%s in place of %s)", role_str(share->out),
@@ -134,9 +140,9 @@ static void report(struct harness *h, int number, const struct op_case *c,
         printf("skip %4d %s%s: %s\n", number, c->name, form, status_message());
     } else {
         h->failed++;
-        printf("FAIL %4d %s%s: %s\n     test_backend_ops --backend %s --threads %d --case %d\n",
-               number, c->name, form, status_message(), h->options->backend, h->options->threads,
-               number);
+        printf("FAIL %4d %s%s: %s\n", number, c->name, form, status_message());
+        printf("     test_backend_ops --backend %s --threads %d%s%s --case %d\n", o->backend,
+               o->threads, o->isa ? " --isa " : "", o->isa ? o->isa : "", number);
     }
 }
 
@@ -166,10 +172,53 @@ static void run_case(struct harness *h, int number, const struct op_case *c)
     }
 }
 
+/* Gives the device the kernels of another instruction set, which its own must include. */
+static enum status use_isa(struct device *dev, const char *isa)
+{
+    static const struct cpu_kernels *const table[] = {
+        &cpu_kernels_generic,
+#if defined(__x86_64__)
+        &cpu_kernels_avx2,
+        &cpu_kernels_avx512,
+#endif
+    };
+    if (dev->backend != &backend_cpu)
+        return status_fail(STATUS_USAGE, "--isa is for the backend 'cpu'");
+    struct cpu_device *cpu = cpu_device_of(dev);
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        if (strcmp(table[i]->isa, isa) == 0) {
+            cpu->kernels = table[i];
+            return STATUS_OK;
+        }
+        if (table[i] == cpu->kernels)
+            break;
+    }
+    return status_fail(STATUS_UNSUPPORTED, "this machine has no kernels for '%s', only for '%s'",
+                       isa, cpu->kernels->isa);
+}
+
+/* Kinds whose kernels exist once per instruction set. */
+static bool depends_on_isa(enum op_kind kind)
+{
+    switch (kind) {
+    case OP_BN_FWD_TRAIN:
+    case OP_BN_FWD_EVAL:
+    case OP_BN_BWD:
+    case OP_RELU_FWD:
+    case OP_RELU_BWD:
+    case OP_ADD:
+    case OP_MAXPOOL_FWD:
+    case OP_SGD:
+        return true;
+    default:
+        return false;
+    }
+}
+
 static bool is_wanted(const struct options *o, int number, const struct op_case *c)
 {
     return (o->only_case < 0 || o->only_case == number) && number % o->every == 0 &&
-           (!o->only || strstr(c->name, o->only));
+           (!o->isa || depends_on_isa(c->desc.kind)) && (!o->only || strstr(c->name, o->only));
 }
 
 static int run_cases(struct harness *h, const struct case_list *list)
@@ -204,6 +253,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case 'c':
         o->only_case = atoi(arg);
         return 0;
+    case 'i':
+        o->isa = arg;
+        return 0;
     case 'l':
         o->list = true;
         return 0;
@@ -223,6 +275,7 @@ int main(int argc, char **argv)
         {"only", 'o', "TEXT", 0, "only cases whose name contains TEXT", 0},
         {"every", 'e', "N", 0, "only each N-th case, for a quick look", 0},
         {"case", 'c', "N", 0, "only case N", 0},
+        {"isa", 'i', "NAME", 0, "own CPU kernels for generic, avx2 or avx512", 0},
         {"list", 'l', NULL, 0, "list the cases and run none", 0},
         {"digest", 'd', NULL, 0, "print a hash of each result, to compare runs", 0},
         {0}};
@@ -243,11 +296,13 @@ int main(int argc, char **argv)
         goto done;
     CHECK(device_open("ref", 1, &h.ref));
     CHECK(device_open(options.backend, options.threads, &h.dev));
+    if (options.isa)
+        CHECK(use_isa(h.dev, options.isa));
     code = run_cases(&h, &list);
 done:
     if (st != STATUS_OK) {
         fprintf(stderr, "test_backend_ops: %s\n", status_message());
-        code = EXIT_FAILURE;
+        code = st == STATUS_UNSUPPORTED ? EXIT_NOTHING_RAN : EXIT_FAILURE;
     }
     device_close(h.dev);
     device_close(h.ref);
