@@ -57,9 +57,10 @@ enum status op_plan(struct device *dev, const struct op_desc *desc, struct op_pl
     *plan = NULL;
     TRY(op_check(desc));
     const struct backend *b = dev->backend;
+    static const enum role leading[] = {ROLE_X, ROLE_DY, ROLE_W, ROLE_DW};
     const struct tensor_desc *x = &desc->t[ROLE_X];
-    if (x->ndim == 0)
-        x = desc->t[ROLE_DY].ndim ? &desc->t[ROLE_DY] : &desc->t[ROLE_W];
+    for (size_t i = 0; x->ndim == 0 && i < sizeof leading / sizeof *leading; i++)
+        x = &desc->t[leading[i]];
     for (int i = 0; i < b->n_records; i++) {
         const struct op_record *r = &b->record[i];
         if (r->kind != desc->kind || !(r->types >> x->type & 1) || !(r->layouts >> x->layout & 1))

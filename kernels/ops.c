@@ -27,6 +27,8 @@ const char *op_str(enum op_kind kind)
         [OP_DROPOUT_BWD] = "dropout_bwd",
         [OP_SOFTMAX_XENT] = "softmax_xent",
         [OP_SGD] = "sgd",
+        [OP_CHECK_FINITE] = "check_finite",
+        [OP_ROUND] = "round",
         [OP_NORMALIZE] = "normalize",
         [OP_REORDER] = "reorder",
     };
@@ -54,6 +56,7 @@ const char *role_str(enum role role)
         [ROLE_INDEX] = "INDEX",
         [ROLE_LABEL] = "LABEL",
         [ROLE_MOMENTUM] = "MOMENTUM",
+        [ROLE_WCOPY] = "WCOPY",
         [ROLE_STATE] = "STATE",
         [ROLE_METRICS] = "METRICS",
         [ROLE_WORKSPACE] = "WORKSPACE",
@@ -89,7 +92,10 @@ struct op_roles op_roles(enum op_kind kind)
         [OP_DROPOUT_FWD] = {BIT(X) | BIT(STATE), BIT(Y), 0},
         [OP_DROPOUT_BWD] = {BIT(DY) | BIT(STATE), BIT(DX), 0},
         [OP_SOFTMAX_XENT] = {BIT(X) | BIT(LABEL) | BIT(STATE), BIT(DX) | BIT(METRICS), BIT(DX)},
-        [OP_SGD] = {BIT(W) | BIT(DW) | BIT(MOMENTUM) | BIT(STATE), BIT(W) | BIT(MOMENTUM), 0},
+        [OP_SGD] = {BIT(W) | BIT(DW) | BIT(MOMENTUM) | BIT(STATE),
+                    BIT(W) | BIT(MOMENTUM) | BIT(WCOPY), BIT(WCOPY)},
+        [OP_CHECK_FINITE] = {BIT(DW), BIT(STATE), 0},
+        [OP_ROUND] = {BIT(X), BIT(Y), 0},
         [OP_NORMALIZE] = {BIT(X), BIT(Y), 0},
         [OP_REORDER] = {BIT(X), BIT(Y), 0},
     };
@@ -235,19 +241,33 @@ static enum status check_xent(const struct op_desc *d)
     return STATUS_OK;
 }
 
-static enum status check_sgd(const struct op_desc *d)
+/* Types that a value can be rounded to. */
+static bool is_precision(enum dtype t)
+{
+    return t == DTYPE_F32 || t == DTYPE_F16 || t == DTYPE_BF16 || t == DTYPE_TF32;
+}
+
+static enum status check_segments(const struct op_desc *d, int64_t count)
 {
     const struct sgd_attr *a = &d->attr.sgd;
+    REQUIRE(a->n_segments >= 1 && a->segment && a->segment[0].begin == 0);
+    REQUIRE(a->segment[a->n_segments - 1].end == count);
+    for (int i = 0; i < a->n_segments; i++) {
+        const struct sgd_segment *s = &a->segment[i];
+        REQUIRE(s->begin <= s->end);
+        REQUIRE(i == 0 || s->begin == a->segment[i - 1].end);
+        REQUIRE(is_precision(s->gradient) && is_precision(s->master) && is_precision(s->copy));
+    }
+    return STATUS_OK;
+}
+
+static enum status check_sgd(const struct op_desc *d)
+{
     const struct tensor_desc *w = &d->t[ROLE_W];
     REQUIRE(w->ndim == 1 && tensor_same_shape(&d->t[ROLE_DW], w));
     REQUIRE(tensor_same_shape(&d->t[ROLE_MOMENTUM], w));
-    REQUIRE(a->n_segments >= 1 && a->segment && a->segment[0].begin == 0);
-    REQUIRE(a->segment[a->n_segments - 1].end == w->dim[0]);
-    for (int i = 0; i < a->n_segments; i++) {
-        REQUIRE(a->segment[i].begin <= a->segment[i].end);
-        REQUIRE(i == 0 || a->segment[i].begin == a->segment[i - 1].end);
-    }
-    return STATUS_OK;
+    REQUIRE(d->t[ROLE_WCOPY].ndim == 0 || tensor_same_shape(&d->t[ROLE_WCOPY], w));
+    return check_segments(d, w->dim[0]);
 }
 
 static enum status check_normalize(const struct op_desc *d)
@@ -273,6 +293,9 @@ static enum status check_tensors(const struct op_desc *d)
                                role_str(r));
         REQUIRE(t->ndim >= 0 && t->ndim <= TENSOR_MAX_DIMS);
         REQUIRE((unsigned)t->type < DTYPE_COUNT && (unsigned)t->layout <= LAYOUT_OPAQUE);
+        REQUIRE(t->type != DTYPE_TF32 && is_precision(t->rounds));
+        REQUIRE(t->rounds == DTYPE_F32 || t->type == DTYPE_F32);
+        REQUIRE(!t->raw || t->rounds != DTYPE_F32);
         for (int i = 0; i < t->ndim; i++)
             REQUIRE(t->dim[i] >= 1);
         bool blocked = t->layout == LAYOUT_NCHW8C || t->layout == LAYOUT_NCHW16C;
@@ -309,8 +332,15 @@ enum status op_check(const struct op_desc *d)
         return check_xent(d);
     case OP_SGD:
         return check_sgd(d);
+    case OP_CHECK_FINITE:
+        REQUIRE(d->t[ROLE_DW].ndim == 1);
+        return check_segments(d, d->t[ROLE_DW].dim[0]);
     case OP_NORMALIZE:
         return check_normalize(d);
+    case OP_ROUND:
+        REQUIRE(d->t[ROLE_X].layout == d->t[ROLE_Y].layout && !d->t[ROLE_Y].raw);
+        REQUIRE(tensor_same_shape(&d->t[ROLE_X], &d->t[ROLE_Y]));
+        return STATUS_OK;
     case OP_REORDER:
         REQUIRE(tensor_same_shape(&d->t[ROLE_X], &d->t[ROLE_Y]));
         return STATUS_OK;

@@ -6,7 +6,15 @@
  * scale, seed) lies in device memory as `struct step_state`, so that a recorded step (a CUDA graph)
  * needs no argument changed.
  *
- * Gradients bear the name of what they belong to: ROLE_DX is dLoss/dX. */
+ * Gradients bear the name of what they belong to: ROLE_DX is dLoss/dX.
+ *
+ * Emulated precision (tensor_desc.rounds). An operation computes in fp32 (or better) on values as
+ * their tensors hold them: what it reads from a tensor that is `raw` it rounds as it loads, what it
+ * writes to a tensor that `rounds` it rounds to nearest even as it stores; a fused operation rounds
+ * once, at its end. A plan that cannot round its result says so by setting `raw` on it in its copy
+ * of the description; one that cannot round what it reads is STATUS_UNSUPPORTED for a raw tensor.
+ * Rounding twice changes nothing, so that an operation may round every load of a tensor that
+ * `rounds`. A result too large for the type becomes infinite, a NaN stays one. */
 #ifndef KERNELS_OPS_H
 #define KERNELS_OPS_H
 
@@ -89,9 +97,19 @@ enum op_kind {
     /* torch.optim.SGD over one flat buffer: with g = DW*state.grad_scale + wd*W,
      *   V = momentum*V + g;  W -= state.lr * (nesterov ? g + momentum*V : V)
      * W, DW, MOMENTUM (V, zero before the first step) are f32 of one length and one layout.
-     * Segments (attr.sgd) scale the weight decay per range; they cover the buffer in order.
-     * Nothing is written when state.found_inf is not 0. */
+     * Segments (attr.sgd) give the weight decay and the precisions per range; they cover the
+     * buffer in order: DW is rounded to segment.gradient as it is read, W and V to segment.master
+     * as they are written, and WCOPY, when present, becomes W rounded to segment.copy: what the
+     * next forward pass computes with. Nothing is written when state.found_inf is not 0. */
     OP_SGD,
+
+    /* state.found_inf = 1 when a value of DW (f32, flat, segments as OP_SGD), rounded to its
+     * segment's gradient type, is infinite or NaN; else 0. */
+    OP_CHECK_FINITE,
+
+    /* Y = X rounded to Y's `rounds`; same shape and layout (OPAQUE too). Y may be the memory of X.
+     * Y is never raw. */
+    OP_ROUND,
 
     /* Y (N,3,H,W) = (X/255 - mean[c]) / std[c] from u8 pixels X, dims (N,3,H,W), LAYOUT_NHWC. */
     OP_NORMALIZE,
@@ -121,6 +139,7 @@ enum role {
     ROLE_INDEX,
     ROLE_LABEL,
     ROLE_MOMENTUM,
+    ROLE_WCOPY,
     ROLE_STATE,     /* struct step_state in device memory; its desc needs no shape */
     ROLE_METRICS,   /* struct loss_metrics in device memory; its desc needs no shape */
     ROLE_WORKSPACE, /* plan->workspace bytes, 64-byte aligned, contents undefined between calls */
@@ -187,8 +206,11 @@ struct sgd_segment {
     int64_t begin; /* elements [begin, end) of the flat buffer */
     int64_t end;
     float weight_decay;
+    /* F32: not rounded. See OP_SGD. */
+    enum dtype gradient, master, copy;
 };
 
+/* OP_SGD and OP_CHECK_FINITE, which looks at the segments alone. */
 struct sgd_attr {
     float momentum;
     bool nesterov;

@@ -4,8 +4,8 @@
 size_t dtype_size(enum dtype type)
 {
     static const size_t size[DTYPE_COUNT] = {
-        [DTYPE_F32] = 4, [DTYPE_F16] = 2, [DTYPE_BF16] = 2,
-        [DTYPE_F64] = 8, [DTYPE_U8] = 1,  [DTYPE_I32] = 4,
+        [DTYPE_F32] = 4, [DTYPE_F16] = 2, [DTYPE_BF16] = 2, [DTYPE_F64] = 8,
+        [DTYPE_U8] = 1,  [DTYPE_I32] = 4, [DTYPE_TF32] = 4,
     };
     return size[type];
 }
@@ -13,8 +13,8 @@ size_t dtype_size(enum dtype type)
 const char *dtype_str(enum dtype type)
 {
     static const char *const name[DTYPE_COUNT] = {
-        [DTYPE_F32] = "fp32", [DTYPE_F16] = "fp16", [DTYPE_BF16] = "bf16",
-        [DTYPE_F64] = "fp64", [DTYPE_U8] = "uint8", [DTYPE_I32] = "int32",
+        [DTYPE_F32] = "fp32", [DTYPE_F16] = "fp16",  [DTYPE_BF16] = "bf16", [DTYPE_F64] = "fp64",
+        [DTYPE_U8] = "uint8", [DTYPE_I32] = "int32", [DTYPE_TF32] = "tf32",
     };
     return name[type];
 }
@@ -44,18 +44,20 @@ static struct tensor_desc sized(struct tensor_desc t)
 
 struct tensor_desc tensor_1d(enum dtype type, int64_t n)
 {
-    return sized((struct tensor_desc){type, LAYOUT_PLAIN, 1, {n}, 0, 0});
+    return sized((struct tensor_desc){.type = type, .layout = LAYOUT_PLAIN, .ndim = 1, .dim = {n}});
 }
 
 struct tensor_desc tensor_2d(enum dtype type, int64_t rows, int64_t cols)
 {
-    return sized((struct tensor_desc){type, LAYOUT_PLAIN, 2, {rows, cols}, 0, 0});
+    return sized(
+        (struct tensor_desc){.type = type, .layout = LAYOUT_PLAIN, .ndim = 2, .dim = {rows, cols}});
 }
 
 struct tensor_desc tensor_4d(enum dtype type, enum layout layout, int64_t n, int64_t c, int64_t h,
                              int64_t w)
 {
-    return sized((struct tensor_desc){type, layout, 4, {n, c, h, w}, 0, 0});
+    return sized(
+        (struct tensor_desc){.type = type, .layout = layout, .ndim = 4, .dim = {n, c, h, w}});
 }
 
 int64_t tensor_block(const struct tensor_desc *t)

@@ -10,7 +10,18 @@
 extern "C" {
 #endif
 
-enum dtype { DTYPE_F32, DTYPE_F16, DTYPE_BF16, DTYPE_F64, DTYPE_U8, DTYPE_I32, DTYPE_COUNT };
+/* DTYPE_TF32 is a precision and no storage: fp32 with a mantissa of 10 bits, what tensor cores make
+ * of their fp32 operands. Only tensor_desc.rounds may be it. */
+enum dtype {
+    DTYPE_F32,
+    DTYPE_F16,
+    DTYPE_BF16,
+    DTYPE_F64,
+    DTYPE_U8,
+    DTYPE_I32,
+    DTYPE_TF32,
+    DTYPE_COUNT
+};
 
 /* The order of the elements. The activation layouts are one family: channels are cut into groups
  * of `b`, and memory runs (N, C/b, H, W, b): b = 1 is NCHW, b = C is NHWC, 8 and 16 are the blocked
@@ -34,6 +45,12 @@ struct tensor_desc {
     int64_t dim[TENSOR_MAX_DIMS]; /* logical order: N,C,H,W; O,I/groups,KH,KW; N,F; or a length */
     int32_t opaque;               /* a number the device gave, when layout is LAYOUT_OPAQUE */
     size_t bytes;                 /* of the whole tensor, padding included; 0 while layout is ANY */
+    /* Emulated precision. An fp32 tensor stands for one that a GPU would store as `rounds` (F16,
+     * BF16) or read as such (TF32): its values are those that this type can hold. F32: any value.
+     * `raw`: the values in memory have not been rounded yet, so that whoever reads them must
+     * (a library that cannot round leaves it to the next operation, which reads them anyway). */
+    enum dtype rounds;
+    bool raw;
 };
 
 size_t dtype_size(enum dtype type);

@@ -195,7 +195,7 @@ enum status program_lower_update(struct program *p)
     struct lowering l = {.p = p, .net = p->net, .g = p->net->graph};
     const struct program_config *c = &p->config;
     int64_t count = (int64_t)(p->net->flat_bytes / sizeof(float));
-    struct sgd_segment all = {0, count, c->weight_decay};
+    struct sgd_segment all = {.begin = 0, .end = count, .weight_decay = c->weight_decay};
     struct draft d = {.desc = {.kind = OP_SGD,
                                .attr.sgd = {.momentum = c->momentum,
                                             .nesterov = c->nesterov,

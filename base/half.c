@@ -1,0 +1,84 @@
+/* Conversion between fp32 and narrower types, in integer arithmetic: the same on every machine. */
+#include "base/half.h"
+
+static uint32_t bits_of(float x)
+{
+    uint32_t u;
+    memcpy(&u, &x, sizeof u);
+    return u;
+}
+
+static float float_of(uint32_t u)
+{
+    float x;
+    memcpy(&x, &u, sizeof x);
+    return x;
+}
+
+/* v / 2^shift to nearest, ties to even; 1 <= shift <= 31. */
+static uint32_t shift_round(uint32_t v, int shift)
+{
+    uint32_t half = (uint32_t)1 << (shift - 1);
+    uint32_t rest = v & ((half << 1) - 1);
+    uint32_t q = v >> shift;
+    return q + (rest > half || (rest == half && (q & 1)));
+}
+
+uint16_t f16_from_float(float x)
+{
+    uint32_t u = bits_of(x), sign = u >> 16 & 0x8000, mag = u & 0x7fffffff;
+    if (mag > 0x7f800000) /* NaN: quiet, upper payload bits kept */
+        return (uint16_t)(sign | 0x7e00 | (mag >> 13 & 0x1ff));
+    if (mag >= 0x47800000) /* 2^16 and above, infinity: beyond anything that rounds down */
+        return (uint16_t)(sign | 0x7c00);
+    if (mag >= 0x38800000) /* 2^-14: normal; the carry of rounding runs into the exponent */
+        return (uint16_t)(sign | shift_round(mag - ((uint32_t)(127 - 15) << 23), 13));
+    if (mag < 0x33000000) /* below half of the smallest subnormal */
+        return (uint16_t)sign;
+    /* Subnormal: the value in units of 2^-24. */
+    int exponent = (int)(mag >> 23);
+    uint32_t mantissa = (mag & 0x7fffff) | 0x800000;
+    return (uint16_t)(sign | shift_round(mantissa, 126 - exponent));
+}
+
+float f16_to_float(uint16_t h)
+{
+    uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h >> 10 & 0x1f, mantissa = h & 0x3ff;
+    if (exponent == 0x1f)
+        return float_of(sign | 0x7f800000 | mantissa << 13);
+    if (exponent != 0)
+        return float_of(sign | (exponent + 127 - 15) << 23 | mantissa << 13);
+    float v = (float)mantissa * 0x1p-24f; /* exact */
+    return sign ? -v : v;
+}
+
+uint16_t bf16_from_float(float x)
+{
+    uint32_t u = bits_of(x);
+    if ((u & 0x7fffffff) > 0x7f800000)
+        return (uint16_t)(u >> 16 | 0x40);
+    return (uint16_t)(shift_round(u & 0x7fffffff, 16) | (u >> 16 & 0x8000));
+}
+
+float bf16_to_float(uint16_t b)
+{
+    return float_of((uint32_t)b << 16);
+}
+
+float round_f16(float x)
+{
+    return f16_to_float(f16_from_float(x));
+}
+
+float round_bf16(float x)
+{
+    return bf16_to_float(bf16_from_float(x));
+}
+
+float round_tf32(float x)
+{
+    uint32_t u = bits_of(x);
+    if ((u & 0x7fffffff) >= 0x7f800000)
+        return x;
+    return float_of((u + 0x1000) & ~(uint32_t)0x1fff); /* half a unit added to the magnitude */
+}
