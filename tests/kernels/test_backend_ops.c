@@ -185,16 +185,18 @@ static enum status use_isa(struct device *dev, const char *isa)
     if (dev->backend != &backend_cpu)
         return status_fail(STATUS_USAGE, "--isa is for the backend 'cpu'");
     struct cpu_device *cpu = cpu_device_of(dev);
+    bool included = true;
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        if (strcmp(table[i]->isa, isa) == 0 && !included)
+            return status_fail(STATUS_UNSUPPORTED, "this machine has '%s' but not '%s'",
+                               cpu->kernels->isa, isa);
         if (strcmp(table[i]->isa, isa) == 0) {
             cpu->kernels = table[i];
             return STATUS_OK;
         }
-        if (table[i] == cpu->kernels)
-            break;
+        included = included && table[i] != cpu->kernels;
     }
-    return status_fail(STATUS_UNSUPPORTED, "this machine has no kernels for '%s', only for '%s'",
-                       isa, cpu->kernels->isa);
+    return status_fail(STATUS_USAGE, "this build has no kernels for '%s'", isa);
 }
 
 /* Kinds whose kernels exist once per instruction set. */
