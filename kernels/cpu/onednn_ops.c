@@ -141,6 +141,18 @@ static enum status choose_layouts(struct planning *p)
     return st;
 }
 
+/* An activation that was ANY and for which the library wants an order of its own gets one that the
+ * other kernels know; the plan reorders. */
+static enum status give_known_layout(struct planning *p, enum slot s, struct tensor_desc *t)
+{
+    t->layout = t->dim[1] % 16 == 0  ? LAYOUT_NCHW16C
+                : t->dim[1] % 8 == 0 ? LAYOUT_NCHW8C
+                                     : LAYOUT_PLAIN;
+    TRY(md_from_tensor(p->e, t, slot_groups(p, s), &p->given[s]));
+    t->bytes = md_bytes(&p->given[s]);
+    return STATUS_OK;
+}
+
 /* Fills in the layouts that were ANY, and binds each tensor. */
 static enum status bind_all(struct planning *p, struct onednn_plan *plan)
 {
@@ -154,9 +166,12 @@ static enum status bind_all(struct planning *p, struct onednn_plan *plan)
             TRY(md_copy(&p->wanted[s], &p->given[s]));
         else
             TRY(md_query(&p->wanted[s], p->pd, u->query[pass]));
-        if (t->layout == LAYOUT_ANY)
+        bool was_free = t->layout == LAYOUT_ANY;
+        if (was_free)
             TRY(md_copy(&p->given[s], &p->wanted[s]));
         TRY(md_to_tensor(p->e, &p->given[s], slot_groups(p, s), t));
+        if (was_free && s != SLOT_WEIGHTS && t->layout == LAYOUT_OPAQUE && t->ndim == 4)
+            TRY(give_known_layout(p, s, t));
         TRY(onednn_plan_bind(plan, u->arg[pass], u->role[pass], u->written_by == pass, &p->given[s],
                              &p->wanted[s]));
     }
