@@ -1,0 +1,405 @@
+/* What lowering makes of every architecture: no operation reads what another has overwritten, the
+ * memory plan is tight, and gradients become complete in the order of the flat buffer.
+ *
+ * Nothing is computed here. Memory comes from the system untouched, so that the largest networks
+ * cost address space and no time. */
+#include "model/program.h"
+#include "net_rig.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <cmocka.h>
+
+enum { CLASSES = 10, SIZE = 64, ALIGN = 64 };
+
+/* The order of programs in each network under test. */
+enum { TRAIN, TAIL, EVAL, N_PROGRAMS };
+
+static const struct program_config configs[N_PROGRAMS] = {
+    {.batch = 3, .train = true, .std = {1, 1, 1}},
+    {.batch = 2, .train = true, .std = {1, 1, 1}},
+    {.batch = 3, .std = {1, 1, 1}},
+};
+
+/* ---- networks without the cost of their memory ---- */
+
+/* Zeroed when touched; the size stands in front of it. */
+static enum status lazy_alloc(struct device *dev, size_t bytes, void **mem)
+{
+    (void)dev;
+    size_t all = bytes + 4096;
+    char *at =
+        mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED)
+        return status_fail(STATUS_OOM, "no address space");
+    *(size_t *)(void *)at = all;
+    *mem = at + 4096;
+    return STATUS_OK;
+}
+
+static void lazy_free(struct device *dev, void *mem)
+{
+    (void)dev;
+    char *at = (char *)mem - 4096;
+    munmap(at, *(size_t *)(void *)at);
+}
+
+struct planned {
+    struct backend lazy;
+    struct net_rig rig;
+};
+
+static void planned_open(struct planned *n, const char *device, const char *arch)
+{
+    assert_ok(device_open(device, 2, &n->rig.dev));
+    n->lazy = *n->rig.dev->backend;
+    n->lazy.alloc = lazy_alloc;
+    n->lazy.free = lazy_free;
+    n->rig.dev->backend = &n->lazy;
+    assert_ok(graph_build(arch, CLASSES, SIZE, &n->rig.graph));
+    assert_ok(network_open(n->rig.dev, n->rig.graph, configs, N_PROGRAMS, &n->rig.net));
+}
+
+/* Runs a check on every architecture, on both devices. */
+static void for_all(void (*check)(const struct network *net))
+{
+    static const char *const devices[] = {"cpu", "ref"};
+    for (int d = 0; d < 2; d++) {
+        for (int i = 0; graph_arch_name(i); i++) {
+            struct planned n;
+            planned_open(&n, devices[d], graph_arch_name(i));
+            check(n.rig.net);
+            net_rig_close(&n.rig);
+        }
+    }
+}
+
+/* ---- what reads and writes what ---- */
+
+static bool is_value(const struct step *s, int role)
+{
+    return s->ref[role].space == SPACE_VALUE;
+}
+
+static bool in_set(unsigned set, int role)
+{
+    return set >> role & 1;
+}
+
+static bool overlap(const struct value *a, const struct value *b)
+{
+    return a->offset < b->offset + b->desc.bytes && b->offset < a->offset + a->desc.bytes;
+}
+
+/* May the result `out` of this kind lie where its input `in` lies? (kernels/ops.h) */
+static bool in_place_allowed(enum op_kind kind, int out, int in)
+{
+    switch (kind) {
+    case OP_BN_BWD:
+        return (out == ROLE_DX || out == ROLE_DZ) && (in == ROLE_DY || in == ROLE_DY2);
+    case OP_RELU_FWD:
+    case OP_DROPOUT_FWD:
+        return out == ROLE_Y && in == ROLE_X;
+    case OP_RELU_BWD:
+    case OP_DROPOUT_BWD:
+        return out == ROLE_DX && in == ROLE_DY;
+    case OP_ADD:
+        return out == ROLE_Y && (in == ROLE_X || in == ROLE_Z);
+    default:
+        return false;
+    }
+}
+
+/* The outputs of one step overlap neither each other nor an input, unless the kind allows it. */
+static void check_step_memory(const struct program *p, const struct step *s)
+{
+    struct op_roles roles = op_roles(s->plan->desc.kind);
+    int in_place = 0;
+    for (int o = 0; o < ROLE_COUNT; o++) {
+        if (!in_set(roles.writes, o) || !is_value(s, o))
+            continue;
+        const struct value *out = &p->value[s->ref[o].index];
+        for (int i = 0; i < ROLE_COUNT; i++) {
+            if (i == o || !is_value(s, i) || !overlap(out, &p->value[s->ref[i].index]))
+                continue;
+            bool allowed = in_set(roles.reads, i) && in_place_allowed(s->plan->desc.kind, o, i) &&
+                           p->value[s->ref[i].index].offset == out->offset;
+            if (!allowed)
+                fail_msg("%s of '%s': %s overlaps %s", op_str(s->plan->desc.kind), s->layer,
+                         role_str(o), role_str(i));
+            in_place++;
+        }
+    }
+    assert_in_range(in_place, 0, 1);
+}
+
+/* Which values hold what was last written to them, as the steps run one after the other. A value
+ * that no step writes is another shape of its storage's content. */
+struct contents {
+    bool *written; /* by some step of the program */
+    bool *valid;
+};
+
+static void contents_write(struct contents *c, const struct program *p, int v)
+{
+    for (int u = 0; u < p->n_values; u++)
+        if (u != v && overlap(&p->value[u], &p->value[v]))
+            c->valid[u] = p->value[u].storage == p->value[v].storage && !c->written[u];
+    c->valid[v] = true;
+}
+
+static void check_reads(const struct contents *c, const struct step *s)
+{
+    unsigned reads = op_roles(s->plan->desc.kind).reads;
+    for (int r = 0; r < ROLE_COUNT; r++)
+        if (in_set(reads, r) && is_value(s, r) && !c->valid[s->ref[r].index])
+            fail_msg("%s of '%s' reads %s, which is not there (any more)",
+                     op_str(s->plan->desc.kind), s->layer, role_str(r));
+}
+
+static void check_data_flow(const struct program *p)
+{
+    struct contents c = {.written = calloc((size_t)p->n_values, sizeof(bool)),
+                         .valid = calloc((size_t)p->n_values, sizeof(bool))};
+    assert_true(c.written && c.valid);
+    for (int i = 0; i < p->n_steps; i++)
+        for (int r = 0; r < ROLE_COUNT; r++)
+            if (in_set(op_roles(p->step[i].plan->desc.kind).writes, r) && is_value(&p->step[i], r))
+                c.written[p->step[i].ref[r].index] = true;
+    for (int i = 0; i < p->n_steps; i++) {
+        const struct step *s = &p->step[i];
+        check_reads(&c, s);
+        check_step_memory(p, s);
+        for (int r = 0; r < ROLE_COUNT; r++)
+            if (in_set(op_roles(s->plan->desc.kind).writes, r) && is_value(s, r))
+                contents_write(&c, p, s->ref[r].index);
+    }
+    assert_true(c.valid[p->logits]); /* readable after the step */
+    free(c.written);
+    free(c.valid);
+}
+
+static void check_network_data_flow(const struct network *net)
+{
+    for (int i = 0; i < net->n_programs; i++)
+        check_data_flow(net->program[i]);
+}
+
+static void nothing_is_overwritten_before_its_last_use(void **state)
+{
+    (void)state;
+    for_all(check_network_data_flow);
+}
+
+/* ---- where arguments point ---- */
+
+static void check_pointers(const struct network *net)
+{
+    for (int k = 0; k < net->n_programs; k++) {
+        const struct program *p = net->program[k];
+        for (int i = 0; i < p->n_steps; i++) {
+            const struct step *s = &p->step[i];
+            for (int r = 0; r < ROLE_COUNT; r++) {
+                const struct tensor_desc *t = &s->plan->desc.t[r];
+                assert_int_equal((uintptr_t)s->arg[r] % ALIGN, 0);
+                assert_int_equal(t->ndim > 0 && !s->arg[r], 0);
+                if (is_value(s, r)) {
+                    const struct value *v = &p->value[s->ref[r].index];
+                    assert_ptr_equal(s->arg[r], net->arena + v->offset);
+                    assert_int_equal(v->desc.bytes, t->bytes);
+                    assert_true(v->offset + t->bytes <= p->arena_bytes);
+                }
+            }
+            if (s->plan->workspace)
+                assert_ptr_equal(s->arg[ROLE_WORKSPACE], net->arena + p->arena_bytes);
+            assert_true(p->arena_bytes + s->plan->workspace <= net->arena_bytes);
+        }
+    }
+}
+
+static void arguments_lie_where_their_values_do(void **state)
+{
+    (void)state;
+    for_all(check_pointers);
+}
+
+/* ---- how tight the plan is ---- */
+
+/* The most bytes alive at one step: no plan can do with less. */
+static size_t peak_bytes(const struct program *p)
+{
+    int *first = malloc(2 * (size_t)p->n_values * sizeof *first), *last = first + p->n_values;
+    size_t peak = 0;
+    assert_non_null(first);
+    for (int v = 0; v < p->n_values; v++)
+        first[v] = last[v] = -1;
+    for (int i = 0; i < p->n_steps; i++) {
+        for (int r = 0; r < ROLE_COUNT; r++) {
+            if (!is_value(&p->step[i], r))
+                continue;
+            int owner = p->value[p->step[i].ref[r].index].storage;
+            first[owner] = first[owner] < 0 ? i : first[owner];
+            last[owner] = i;
+        }
+    }
+    last[p->value[p->logits].storage] = p->n_steps;
+    for (int i = 0; i < p->n_steps; i++) {
+        size_t alive = 0;
+        for (int v = 0; v < p->n_values; v++)
+            if (first[v] >= 0 && first[v] <= i && i <= last[v])
+                alive += (p->value[v].desc.bytes + ALIGN - 1) / ALIGN * ALIGN;
+        peak = alive > peak ? alive : peak;
+    }
+    free(first);
+    return peak;
+}
+
+/* Largest first leaves gaps of at most 2 % in training and 17 % in evaluation, where a handful of
+ * values take turns. */
+static void check_arena(const struct network *net)
+{
+    for (int k = 0; k < net->n_programs; k++) {
+        const struct program *p = net->program[k];
+        double share = (double)p->arena_bytes / (double)peak_bytes(p);
+        if (!(share >= 1 && share <= (p->config.train ? 1.02 : 1.17)))
+            fail_msg("%s, batch %d: the arena of %zu bytes is %.4f of what is alive",
+                     net->graph->arch, p->config.batch, p->arena_bytes, share);
+    }
+    assert_true(net->program[EVAL]->arena_bytes < net->program[TRAIN]->arena_bytes);
+}
+
+static void the_arena_is_hardly_larger_than_what_is_alive(void **state)
+{
+    (void)state;
+    for_all(check_arena);
+}
+
+/* ---- gradients ---- */
+
+/* Each backward step completes the range after the one before; the last one ends the buffer. */
+static void check_ranges(const struct program *p)
+{
+    int64_t end = 0;
+    for (int i = 0; i < program_steps(p); i++) {
+        struct step_info s = program_step(p, i);
+        if (s.grad_begin == s.grad_end)
+            continue;
+        assert_int_equal(s.phase, PHASE_BACKWARD);
+        assert_int_equal(s.grad_begin, end);
+        assert_true(s.grad_end > end);
+        end = s.grad_end;
+    }
+    assert_int_equal(end * (int64_t)sizeof(float), p->net->flat_bytes);
+}
+
+/* One backward step writes the gradient of each trained parameter, inside the range it names. */
+static void check_writers(const struct program *p)
+{
+    const struct graph *g = p->net->graph;
+    int *writers = calloc((size_t)g->n_params, sizeof *writers);
+    assert_non_null(writers);
+    for (int i = 0; i < p->n_steps; i++) {
+        const struct step *s = &p->step[i];
+        for (int r = 0; r < ROLE_COUNT; r++) {
+            if (s->ref[r].space != SPACE_GRADIENT)
+                continue;
+            const struct placement *at = &p->net->place[s->ref[r].index];
+            writers[s->ref[r].index]++;
+            assert_true(in_set(op_roles(s->plan->desc.kind).writes, r));
+            assert_ptr_equal(s->arg[r], p->net->gradients + at->offset);
+            assert_in_range(at->offset, s->grad_begin * (int64_t)sizeof(float),
+                            s->grad_end * (int64_t)sizeof(float) - (int64_t)at->desc.bytes);
+        }
+    }
+    for (int i = 0; i < g->n_params; i++)
+        if (writers[i] != param_is_trained(&g->param[i]))
+            fail_msg("%s: %d steps write the gradient of '%s'", g->arch, writers[i],
+                     g->param[i].name);
+    free(writers);
+}
+
+static void check_gradients(const struct network *net)
+{
+    for (int k = TRAIN; k <= TAIL; k++) {
+        check_ranges(net->program[k]);
+        check_writers(net->program[k]);
+    }
+    const struct program *eval = net->program[EVAL];
+    for (int i = 0; i < eval->n_steps; i++) {
+        assert_in_range(eval->step[i].phase, PHASE_INPUT, PHASE_FORWARD);
+        assert_int_equal(eval->step[i].grad_begin, eval->step[i].grad_end);
+    }
+}
+
+static void gradients_cover_the_buffer_once_in_order(void **state)
+{
+    (void)state;
+    for_all(check_gradients);
+}
+
+/* No two parameters share memory, neither trained ones nor statistics. */
+static void check_placements(const struct network *net)
+{
+    const struct graph *g = net->graph;
+    for (int i = 0; i < g->n_params; i++) {
+        const struct placement *a = &net->place[i];
+        bool trained = param_is_trained(&g->param[i]);
+        size_t room = trained ? net->flat_bytes : net->stats_bytes;
+        assert_int_equal(a->offset % ALIGN, 0);
+        assert_true(a->desc.bytes >= (size_t)param_count(&g->param[i]) * sizeof(float));
+        assert_true(a->offset + a->desc.bytes <= room);
+        for (int j = 0; j < i; j++) {
+            const struct placement *b = &net->place[j];
+            if (param_is_trained(&g->param[j]) == trained)
+                assert_true(a->offset + a->desc.bytes <= b->offset ||
+                            b->offset + b->desc.bytes <= a->offset);
+        }
+    }
+}
+
+static void parameters_have_places_of_their_own(void **state)
+{
+    (void)state;
+    for_all(check_placements);
+}
+
+/* The same network is planned the same way every time: records of two runs can be compared. */
+static void planning_is_deterministic(void **state)
+{
+    (void)state;
+    struct planned a, b;
+    planned_open(&a, "cpu", "resnet50");
+    planned_open(&b, "cpu", "resnet50");
+    for (int k = 0; k < N_PROGRAMS; k++) {
+        const struct program *p = a.rig.net->program[k], *q = b.rig.net->program[k];
+        assert_int_equal(p->n_steps, q->n_steps);
+        assert_int_equal(p->n_values, q->n_values);
+        for (int v = 0; v < p->n_values; v++)
+            assert_int_equal(p->value[v].offset, q->value[v].offset);
+        for (int i = 0; i < p->n_steps; i++) {
+            assert_int_equal(p->step[i].plan->desc.kind, q->step[i].plan->desc.kind);
+            assert_string_equal(p->step[i].plan->impl, q->step[i].plan->impl);
+        }
+    }
+    net_rig_close(&a.rig);
+    net_rig_close(&b.rig);
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_is_overwritten_before_its_last_use),
+        cmocka_unit_test(arguments_lie_where_their_values_do),
+        cmocka_unit_test(the_arena_is_hardly_larger_than_what_is_alive),
+        cmocka_unit_test(gradients_cover_the_buffer_once_in_order),
+        cmocka_unit_test(parameters_have_places_of_their_own),
+        cmocka_unit_test(planning_is_deterministic),
+    };
+    return cmocka_run_group_tests_name("lowering", tests, NULL, NULL);
+}
