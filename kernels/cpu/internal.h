@@ -31,8 +31,8 @@ MUST_CHECK enum status cpu_plan_new(struct device *dev, const struct op_desc *de
                                     struct op_plan **plan);
 
 /* Takes a tensor of `desc` as one that the kernel handles: gives it `layout` where it is ANY and
- * fills in its bytes. STATUS_UNSUPPORTED where it has another type or layout; an absent tensor is
- * fine. */
+ * fills in its bytes. STATUS_UNSUPPORTED where it has another type or layout or is to be rounded;
+ * an absent tensor is fine. */
 MUST_CHECK enum status cpu_take(struct op_desc *desc, enum role role, enum dtype type,
                                 enum layout layout);
 

@@ -39,6 +39,9 @@ enum status cpu_take(struct op_desc *desc, enum role role, enum dtype type, enum
                            "%s: no kernel where a tensor is %s %s and not %s %s",
                            op_str(desc->kind), dtype_str(t->type), layout_str(t->layout),
                            dtype_str(type), layout_str(layout));
+    if (t->rounds != DTYPE_F32)
+        return status_fail(STATUS_UNSUPPORTED, "%s: no kernel that rounds to %s",
+                           op_str(desc->kind), dtype_str(t->rounds));
     t->bytes = (size_t)tensor_count(t) * dtype_size(type);
     return STATUS_OK;
 }

@@ -36,9 +36,20 @@ static enum status sgd(struct op_plan *base, void *const arg[ROLE_COUNT], struct
     return STATUS_OK;
 }
 
+static bool sgd_rounds(const struct op_desc *d)
+{
+    const struct sgd_attr *a = &d->attr.sgd;
+    for (int i = 0; i < a->n_segments; i++)
+        if (a->segment[i].gradient != DTYPE_F32 || a->segment[i].master != DTYPE_F32)
+            return true;
+    return d->t[ROLE_WCOPY].ndim != 0;
+}
+
 enum status cpu_plan_sgd(struct device *dev, const struct op_desc *desc, struct op_plan **plan)
 {
     struct op_desc d = *desc;
+    if (sgd_rounds(&d))
+        return status_fail(STATUS_UNSUPPORTED, "sgd: no kernel that rounds");
     TRY(cpu_take(&d, ROLE_W, DTYPE_F32, LAYOUT_PLAIN));
     TRY(cpu_take(&d, ROLE_DW, DTYPE_F32, LAYOUT_PLAIN));
     TRY(cpu_take(&d, ROLE_MOMENTUM, DTYPE_F32, LAYOUT_PLAIN));
