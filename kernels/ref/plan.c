@@ -99,6 +99,14 @@ static enum status check_supported(const struct op_desc *d)
                                op_str(d->kind), role_str((enum role)r), dtype_str(t->type));
         if (t->layout == LAYOUT_OPAQUE)
             return status_fail(STATUS_UNSUPPORTED, "the reference cannot read opaque layouts");
+        if (t->rounds != DTYPE_F32)
+            return status_fail(STATUS_UNSUPPORTED, "the reference has no %s that rounds %s to %s",
+                               op_str(d->kind), role_str((enum role)r), dtype_str(t->rounds));
+    }
+    for (int i = 0; d->kind == OP_SGD && i < d->attr.sgd.n_segments; i++) {
+        const struct sgd_segment *s = &d->attr.sgd.segment[i];
+        if (s->gradient != DTYPE_F32 || s->master != DTYPE_F32 || d->t[ROLE_WCOPY].ndim)
+            return status_fail(STATUS_UNSUPPORTED, "the reference has no sgd that rounds");
     }
     return STATUS_OK;
 }

@@ -51,6 +51,17 @@ static struct op_desc sound(enum op_kind kind)
         return describe_xent(4, 6, 0.1f, WITH(DX));
     case OP_SGD:
         return describe_sgd(10, &(struct sgd_attr){0.9f, false, 1, whole});
+    case OP_CHECK_FINITE: {
+        struct tensor_desc none = {0};
+        struct op_desc d = describe(kind, none, tensor_1d(DTYPE_F32, 10), none, 0);
+        d.attr.sgd = (struct sgd_attr){0, false, 1, whole};
+        return d;
+    }
+    case OP_ROUND: {
+        struct op_desc d = describe_like(kind, like, 0);
+        d.t[ROLE_Y].rounds = DTYPE_F16;
+        return d;
+    }
     case OP_NORMALIZE:
         return describe_normalize(2, 4, 4);
     default:
@@ -208,6 +219,21 @@ static void test_sgd_segments(void **state)
         assert_refused(&d, table[i].what);
     }
     REFUSE(OP_SGD, d.attr.sgd.segment = NULL);
+    REFUSE(OP_CHECK_FINITE, d.attr.sgd.n_segments = 0);
+}
+
+static void test_precisions(void **state)
+{
+    (void)state;
+    REFUSE(OP_ADD, d.t[ROLE_X].type = DTYPE_TF32);
+    REFUSE(OP_ADD, d.t[ROLE_X].rounds = DTYPE_U8);
+    REFUSE(OP_ADD, d.t[ROLE_X].raw = true);
+    REFUSE(OP_SOFTMAX_XENT, d.t[ROLE_LABEL].rounds = DTYPE_F16);
+    REFUSE(OP_ROUND, d.t[ROLE_Y].raw = true);
+    REFUSE(OP_ROUND, d.t[ROLE_Y].layout = LAYOUT_NHWC);
+    static const struct sgd_segment odd[] = {{0, 10, 0, DTYPE_F32, DTYPE_I32, DTYPE_F32}};
+    REFUSE(OP_SGD, d.attr.sgd.segment = odd);
+    REFUSE(OP_CHECK_FINITE, d.attr.sgd.segment = odd);
 }
 
 static void test_what_the_user_may_cause(void **state)
@@ -257,6 +283,10 @@ static void test_ref_declines(void **state)
     struct op_plan *plan;
     for (int kind = 0; kind < OP_KIND_COUNT; kind++) {
         struct op_desc good = sound((enum op_kind)kind);
+        if (kind == OP_CHECK_FINITE || kind == OP_ROUND) { /* all is fp32 to the reference */
+            assert_int_equal(op_plan(*state, &good, &plan), STATUS_UNSUPPORTED);
+            continue;
+        }
         OK(op_plan(*state, &good, &plan));
         assert_string_equal(plan->impl, "ref");
         op_plan_free(plan);
@@ -270,6 +300,9 @@ static void test_ref_declines(void **state)
             d.t[r].type = DTYPE_F16;
             assert_int_equal(op_plan(*state, &d, &plan), STATUS_UNSUPPORTED);
             assert_null(plan);
+            d = good;
+            d.t[r].rounds = DTYPE_F16;
+            assert_int_equal(op_plan(*state, &d, &plan), STATUS_UNSUPPORTED);
         }
     }
 }
@@ -324,17 +357,12 @@ static void test_ref_is_one_device(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sound_ones_pass),
-        cmocka_unit_test(test_missing_tensors),
-        cmocka_unit_test(test_shapes_that_disagree),
-        cmocka_unit_test(test_tensors_that_are_none),
-        cmocka_unit_test(test_attributes),
-        cmocka_unit_test(test_sgd_segments),
-        cmocka_unit_test(test_what_the_user_may_cause),
-        cmocka_unit_test(test_unknown_kinds),
-        cmocka_unit_test(test_plan_refuses),
-        cmocka_unit_test(test_ref_declines),
-        cmocka_unit_test(test_ref_resolves_layouts),
+        cmocka_unit_test(test_sound_ones_pass),      cmocka_unit_test(test_missing_tensors),
+        cmocka_unit_test(test_shapes_that_disagree), cmocka_unit_test(test_tensors_that_are_none),
+        cmocka_unit_test(test_attributes),           cmocka_unit_test(test_sgd_segments),
+        cmocka_unit_test(test_precisions),           cmocka_unit_test(test_what_the_user_may_cause),
+        cmocka_unit_test(test_unknown_kinds),        cmocka_unit_test(test_plan_refuses),
+        cmocka_unit_test(test_ref_declines),         cmocka_unit_test(test_ref_resolves_layouts),
         cmocka_unit_test(test_ref_is_one_device),
     };
     return cmocka_run_group_tests(tests, rig_group_setup, rig_group_teardown);
