@@ -24,6 +24,7 @@ int lower_value(struct lowering *l, struct tensor_desc desc, int storage)
         return -1;
     p->value = more;
     int v = p->n_values++;
+    desc.raw = false; /* whoever writes it says otherwise */
     p->value[v] = (struct value){
         .desc = desc, .storage = storage < 0 ? v : p->value[storage].storage, .first = -1};
     return v;
@@ -41,8 +42,11 @@ void draft_param(struct lowering *l, struct draft *d, enum role role, int param)
 {
     if (param < 0)
         return;
-    d->desc.t[role] = l->net->place[param].desc;
-    d->ref[role] = (struct ref){SPACE_WEIGHT, param};
+    const struct placement *at = &l->net->place[param];
+    bool kept = at->types.copy == at->types.master;
+    d->desc.t[role] = at->desc;
+    d->desc.t[role].rounds = at->types.copy;
+    d->ref[role] = (struct ref){kept ? SPACE_WEIGHT : SPACE_COPY, param};
 }
 
 void draft_gradient(struct lowering *l, struct draft *d, enum role role, int param)
@@ -50,6 +54,7 @@ void draft_gradient(struct lowering *l, struct draft *d, enum role role, int par
     if (param < 0)
         return;
     d->desc.t[role] = l->net->place[param].desc;
+    d->desc.t[role].rounds = l->net->place[param].types.gradient;
     d->ref[role] = (struct ref){SPACE_GRADIENT, param};
 }
 
@@ -68,38 +73,87 @@ static void touch(struct program *p, int value, int step)
     owner->last = step > owner->last ? step : owner->last;
 }
 
-/* Takes over what the plan chose for tensors that were free. */
-static void adopt_layouts(struct lowering *l, const struct step *s)
+static void adopt_layout(struct tensor_desc *t, const struct tensor_desc *chosen)
 {
+    if (t->layout != LAYOUT_ANY)
+        return;
+    t->layout = chosen->layout;
+    t->opaque = chosen->opaque;
+    t->bytes = chosen->bytes;
+}
+
+/* Takes over what the plan chose: layouts that were free, and whether results are rounded. */
+static void adopt_choices(struct lowering *l, const struct step *s)
+{
+    unsigned written = op_roles(s->plan->desc.kind).writes;
     for (int r = 0; r < ROLE_COUNT; r++) {
-        struct tensor_desc *t = NULL;
-        if (s->ref[r].space == SPACE_VALUE)
-            t = &l->p->value[s->ref[r].index].desc;
-        else if (s->ref[r].space == SPACE_WEIGHT)
-            t = &l->net->place[s->ref[r].index].desc;
-        if (t && t->layout == LAYOUT_ANY)
-            *t = s->plan->desc.t[r];
+        const struct tensor_desc *chosen = &s->plan->desc.t[r];
+        if (s->ref[r].space == SPACE_WEIGHT || s->ref[r].space == SPACE_COPY)
+            adopt_layout(&l->net->place[s->ref[r].index].desc, chosen);
+        if (s->ref[r].space != SPACE_VALUE)
+            continue;
+        struct tensor_desc *t = &l->p->value[s->ref[r].index].desc;
+        adopt_layout(t, chosen);
+        if (written >> r & 1)
+            t->raw = chosen->raw;
     }
+}
+
+/* Rounds in place every raw value that the draft reads; *any says whether there was one. */
+static enum status round_inputs(struct lowering *l, enum phase phase, const char *layer,
+                                struct draft *d, bool *any)
+{
+    unsigned read = op_roles(d->desc.kind).reads;
+    *any = false;
+    for (int r = 0; r < ROLE_COUNT; r++) {
+        if (!(read >> r & 1) || d->ref[r].space != SPACE_VALUE || !d->desc.t[r].raw)
+            continue;
+        struct draft round = {.desc.kind = OP_ROUND};
+        int value = d->ref[r].index;
+        draft_value(l, &round, ROLE_X, value);
+        l->p->value[value].desc.raw = false;
+        draft_value(l, &round, ROLE_Y, value);
+        TRY(lower_emit(l, phase, layer, &round, -1));
+        draft_value(l, d, (enum role)r, value);
+        *any = true;
+    }
+    return STATUS_OK;
+}
+
+/* Plans a draft. Where the backend cannot round what it reads, that is done before. */
+static enum status plan_draft(struct lowering *l, enum phase phase, const char *layer,
+                              const struct draft *d, struct op_plan **plan)
+{
+    struct draft rounded = *d;
+    bool any;
+    enum status st = op_plan(l->net->dev, &d->desc, plan);
+    if (st != STATUS_UNSUPPORTED)
+        return st;
+    TRY(round_inputs(l, phase, layer, &rounded, &any));
+    return any ? op_plan(l->net->dev, &rounded.desc, plan) : st;
 }
 
 enum status lower_emit(struct lowering *l, enum phase phase, const char *layer,
                        const struct draft *d, int slot)
 {
     struct program *p = l->p;
+    struct op_plan *plan;
+    enum status st = plan_draft(l, phase, layer, d, &plan);
+    if (st != STATUS_OK)
+        return status_context(st, "layer '%s'", layer);
     if (slot < 0) {
         struct step *more = grown(p->step, p->n_steps, &p->cap_steps, sizeof *more);
-        if (!more)
+        if (!more) {
+            op_plan_free(plan);
             return status_fail(STATUS_OOM, "no memory for a step");
+        }
         p->step = more;
         slot = p->n_steps++;
     }
     struct step *s = &p->step[slot];
-    *s = (struct step){.phase = phase, .layer = layer};
+    *s = (struct step){.phase = phase, .layer = layer, .plan = plan};
     memcpy(s->ref, d->ref, sizeof s->ref);
-    enum status st = op_plan(p->net->dev, &d->desc, &s->plan);
-    if (st != STATUS_OK)
-        return status_context(st, "layer '%s'", layer);
-    adopt_layouts(l, s);
+    adopt_choices(l, s);
     for (int r = 0; r < ROLE_COUNT; r++)
         if (s->ref[r].space == SPACE_VALUE)
             touch(p, s->ref[r].index, slot);
@@ -117,6 +171,21 @@ enum status lower_reorder(struct lowering *l, enum phase phase, const char *laye
     struct draft d = {.desc.kind = OP_REORDER};
     draft_value(l, &d, ROLE_X, value);
     draft_value(l, &d, ROLE_Y, out);
+    return lower_emit(l, phase, layer, &d, -1);
+}
+
+enum status lower_operand(struct lowering *l, enum phase phase, const char *layer, int value,
+                          int *out)
+{
+    *out = value;
+    if (l->p->config.policy.operand != DTYPE_TF32)
+        return STATUS_OK;
+    struct tensor_desc narrow = l->p->value[value].desc;
+    struct draft d = {.desc.kind = OP_ROUND};
+    narrow.rounds = DTYPE_TF32;
+    *out = lower_value(l, narrow, -1);
+    draft_value(l, &d, ROLE_X, value);
+    draft_value(l, &d, ROLE_Y, *out);
     return lower_emit(l, phase, layer, &d, -1);
 }
 
@@ -190,21 +259,75 @@ done:
     return st;
 }
 
+static bool same_treatment(const struct sgd_segment *a, const struct sgd_segment *b)
+{
+    return a->weight_decay == b->weight_decay && a->gradient == b->gradient &&
+           a->master == b->master && a->copy == b->copy;
+}
+
+/* Plans the refreshing of a segment's copies, where they differ from what is kept. */
+static enum status plan_refresh(struct network *net, const struct sgd_segment *s,
+                                struct op_plan **plan)
+{
+    *plan = NULL;
+    if (s->copy == s->master)
+        return STATUS_OK;
+    net->has_copies = true;
+    struct op_desc d = {.kind = OP_ROUND};
+    d.t[ROLE_X] = d.t[ROLE_Y] = tensor_1d(DTYPE_F32, s->end - s->begin);
+    d.t[ROLE_Y].rounds = s->copy;
+    return op_plan(net->dev, &d, plan);
+}
+
+enum status network_segments(struct network *net, float weight_decay)
+{
+    size_t n = (size_t)net->n_trained + 1;
+    net->segment = calloc(n, sizeof *net->segment);
+    net->refresh = calloc(n, sizeof *net->refresh);
+    if (!net->segment || !net->refresh)
+        return status_fail(STATUS_OOM, "no memory to plan the optimizer");
+    for (int i = 0; i < net->n_trained; i++) {
+        const struct placement *at = &net->place[net->order[i]];
+        bool last = i + 1 == net->n_trained;
+        size_t end = last ? net->flat_bytes : net->place[net->order[i + 1]].offset;
+        struct sgd_segment s = {.begin = (int64_t)(at->offset / sizeof(float)),
+                                .end = (int64_t)(end / sizeof(float)),
+                                .weight_decay = weight_decay,
+                                .gradient = at->types.gradient,
+                                .master = at->types.master,
+                                .copy = at->types.copy};
+        struct sgd_segment *before = net->segment + net->n_segments - 1;
+        if (i > 0 && same_treatment(&s, before))
+            before->end = s.end;
+        else
+            net->segment[net->n_segments++] = s;
+    }
+    for (int i = 0; i < net->n_segments; i++)
+        TRY(plan_refresh(net, &net->segment[i], &net->refresh[i]));
+    return STATUS_OK;
+}
+
 enum status program_lower_update(struct program *p)
 {
     struct lowering l = {.p = p, .net = p->net, .g = p->net->graph};
     const struct program_config *c = &p->config;
-    int64_t count = (int64_t)(p->net->flat_bytes / sizeof(float));
-    struct sgd_segment all = {.begin = 0, .end = count, .weight_decay = c->weight_decay};
-    struct draft d = {.desc = {.kind = OP_SGD,
-                               .attr.sgd = {.momentum = c->momentum,
-                                            .nesterov = c->nesterov,
-                                            .n_segments = 1,
-                                            .segment = &all}}};
-    struct tensor_desc flat = tensor_1d(DTYPE_F32, count);
+    struct tensor_desc flat = tensor_1d(DTYPE_F32, (int64_t)(p->net->flat_bytes / sizeof(float)));
+    struct sgd_attr attr = {.momentum = c->momentum,
+                            .nesterov = c->nesterov,
+                            .n_segments = p->net->n_segments,
+                            .segment = p->net->segment};
+    struct draft check = {.desc = {.kind = OP_CHECK_FINITE, .attr.sgd = attr}};
+    struct draft d = {.desc = {.kind = OP_SGD, .attr.sgd = attr}};
+    if (c->check_finite) {
+        draft_fixed(&check, ROLE_DW, SPACE_FLAT_GRADIENT, flat);
+        check.ref[ROLE_STATE] = (struct ref){SPACE_STATE, 0};
+        TRY(lower_emit(&l, PHASE_CHECK, "check", &check, -1));
+    }
     draft_fixed(&d, ROLE_W, SPACE_FLAT_WEIGHT, flat);
     draft_fixed(&d, ROLE_DW, SPACE_FLAT_GRADIENT, flat);
     draft_fixed(&d, ROLE_MOMENTUM, SPACE_FLAT_MOMENTUM, flat);
+    if (p->net->has_copies)
+        draft_fixed(&d, ROLE_WCOPY, SPACE_FLAT_COPY, flat);
     d.ref[ROLE_STATE] = (struct ref){SPACE_STATE, 0};
     return lower_emit(&l, PHASE_UPDATE, "sgd", &d, -1);
 }

@@ -28,6 +28,7 @@ struct layer {
     const struct node *node;
     int x, y;         /* values */
     int z;            /* the residual's value; -1 */
+    int operand;      /* x as multiplied: x itself, or its TF32 form */
     int mean, invstd; /* batch norm's saved values; -1 */
     int index;        /* max pooling's; -1 */
     int dropout;      /* number of the dropout layer */
@@ -81,6 +82,11 @@ MUST_CHECK enum status lower_emit(struct lowering *l, enum phase phase, const ch
 /* Emits a copy of `value` into the new value `out`, which has another layout. */
 MUST_CHECK enum status lower_reorder(struct lowering *l, enum phase phase, const char *layer,
                                      int value, int out);
+
+/* Emits the form of `value` that convolution and linear multiply, where the policy tells it from
+ * the stored one (TF32); *out is that form, or `value`. */
+MUST_CHECK enum status lower_operand(struct lowering *l, enum phase phase, const char *layer,
+                                     int value, int *out);
 
 MUST_CHECK enum status lower_forward(struct lowering *l);
 MUST_CHECK enum status lower_backward(struct lowering *l);

@@ -89,7 +89,8 @@ static enum status backward_weighted(struct lowering *l, const struct layer *lay
             .stride = {n->stride, n->stride}, .pad = {n->pad, n->pad}, .groups = n->groups};
     struct draft x = {.desc.kind = data};
     x.desc.attr = w.desc.attr;
-    draft_value(l, &w, ROLE_X, layer->x);
+    TRY(lower_operand(l, PHASE_BACKWARD, n->name, dy, &dy));
+    draft_value(l, &w, ROLE_X, layer->operand);
     draft_value(l, &w, ROLE_DY, dy);
     draft_gradient(l, &w, ROLE_DW, n->weight);
     draft_gradient(l, &w, ROLE_DB, n->bias);

@@ -28,7 +28,16 @@ static int absorb_relu(struct lowering *l, int i, bool *relu)
 static struct tensor_desc result_desc(const struct lowering *l, const struct node *n,
                                       enum layout layout)
 {
-    return tensor_4d(DTYPE_F32, layout, l->p->config.batch, n->c, n->h, n->w);
+    struct tensor_desc t = tensor_4d(DTYPE_F32, layout, l->p->config.batch, n->c, n->h, n->w);
+    t.rounds = l->p->config.policy.activation;
+    return t;
+}
+
+static struct tensor_desc feature_desc(const struct lowering *l, const struct node *n)
+{
+    struct tensor_desc t = tensor_2d(DTYPE_F32, l->p->config.batch, n->c);
+    t.rounds = l->p->config.policy.activation;
+    return t;
 }
 
 static void remember(struct lowering *l, const struct layer *layer, int last_node)
@@ -86,8 +95,9 @@ static enum status forward_conv(struct lowering *l, int i)
                                              .pad = {n->pad, n->pad},
                                              .groups = n->groups,
                                              .relu = layer.relu}}};
+    TRY(lower_operand(l, PHASE_FORWARD, n->name, layer.x, &layer.operand));
     layer.y = lower_value(l, result_desc(l, n, LAYOUT_ANY), -1);
-    draft_value(l, &d, ROLE_X, layer.x);
+    draft_value(l, &d, ROLE_X, layer.operand);
     draft_param(l, &d, ROLE_W, n->weight);
     draft_param(l, &d, ROLE_B, n->bias);
     draft_value(l, &d, ROLE_Y, layer.y);
@@ -186,6 +196,7 @@ static enum status forward_maxpool(struct lowering *l, int i)
     draft_value(l, &d, ROLE_Y, layer.y);
     if (l->p->config.train) {
         y.type = DTYPE_U8;
+        y.rounds = DTYPE_F32;
         y.bytes /= sizeof(float);
         layer.index = lower_value(l, y, -1);
         draft_value(l, &d, ROLE_INDEX, layer.index);
@@ -217,7 +228,7 @@ static enum status forward_flatten(struct lowering *l, int i)
     layer.name = "flatten";
     struct tensor_desc plain = result_desc(l, node_at(l, n->in[0]), LAYOUT_PLAIN);
     TRY(in_layout_of(l, &layer, layer.x, &plain, &layer.x));
-    layer.y = lower_value(l, tensor_2d(DTYPE_F32, l->p->config.batch, n->c), layer.x);
+    layer.y = lower_value(l, feature_desc(l, n), layer.x);
     remember(l, &layer, i);
     return STATUS_OK;
 }
@@ -249,8 +260,9 @@ static enum status forward_linear(struct lowering *l, int i)
     struct layer layer = layer_of(l, LAYER_LINEAR, n);
     int last = absorb_relu(l, i, &layer.relu);
     struct draft d = {.desc = {.kind = OP_LINEAR_FWD, .attr.linear.relu = layer.relu}};
-    layer.y = lower_value(l, tensor_2d(DTYPE_F32, l->p->config.batch, n->c), -1);
-    draft_value(l, &d, ROLE_X, layer.x);
+    TRY(lower_operand(l, PHASE_FORWARD, n->name, layer.x, &layer.operand));
+    layer.y = lower_value(l, feature_desc(l, n), -1);
+    draft_value(l, &d, ROLE_X, layer.operand);
     draft_param(l, &d, ROLE_W, n->weight);
     draft_param(l, &d, ROLE_B, n->bias);
     draft_value(l, &d, ROLE_Y, layer.y);
@@ -293,8 +305,10 @@ static enum status emit_input(struct lowering *l, int value)
     const struct program_config *c = &l->p->config;
     int64_t s = l->g->image_size;
     struct tensor_desc *v = &l->p->value[value].desc;
-    if (v->layout == LAYOUT_ANY)
-        *v = tensor_4d(DTYPE_F32, LAYOUT_PLAIN, c->batch, 3, s, s);
+    if (v->layout == LAYOUT_ANY) {
+        v->layout = LAYOUT_PLAIN;
+        v->bytes = (size_t)tensor_count(v) * sizeof(float);
+    }
     struct draft d = {.desc.kind = c->float_input ? OP_REORDER : OP_NORMALIZE};
     struct tensor_desc in = c->float_input ? tensor_4d(DTYPE_F32, LAYOUT_PLAIN, c->batch, 3, s, s)
                                            : tensor_4d(DTYPE_U8, LAYOUT_NHWC, c->batch, 3, s, s);
@@ -335,7 +349,9 @@ enum status lower_forward(struct lowering *l)
     if (!p->step)
         return status_fail(STATUS_OOM, "no memory for steps");
     p->n_steps = 1; /* slot 0: emit_input */
-    int image = lower_value(l, tensor_4d(DTYPE_F32, LAYOUT_ANY, p->config.batch, 3, s, s), -1);
+    struct tensor_desc input = tensor_4d(DTYPE_F32, LAYOUT_ANY, p->config.batch, 3, s, s);
+    input.rounds = p->config.policy.activation;
+    int image = lower_value(l, input, -1);
     l->value_of[0] = image;
     for (int i = 1; i < l->g->n_nodes; i++)
         if (!l->done[i])

@@ -1,12 +1,15 @@
 /* Parameters on a device, and the running of programs. */
+#include "base/half.h"
 #include "model/program.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 const char *phase_str(enum phase p)
 {
-    static const char *const name[PHASE_COUNT] = {"input", "forward", "backward", "update"};
+    static const char *const name[PHASE_COUNT] = {"input", "forward", "backward", "check",
+                                                  "update"};
     return name[p];
 }
 
@@ -42,6 +45,8 @@ static enum status allocate(struct network *net)
         train = train || p->config.train;
     }
     TRY(alloc(net, net->flat_bytes, &net->weights));
+    if (net->has_copies)
+        TRY(alloc(net, net->flat_bytes, &net->copies));
     if (train) {
         TRY(alloc(net, net->flat_bytes, &net->gradients));
         TRY(alloc(net, net->flat_bytes, &net->momentum));
@@ -68,6 +73,8 @@ static void *resolve(const struct program *p, struct ref r)
     case SPACE_WEIGHT:
         return (param_is_trained(&net->graph->param[r.index]) ? net->weights : net->stats) +
                net->place[r.index].offset;
+    case SPACE_COPY:
+        return net->copies + net->place[r.index].offset;
     case SPACE_GRADIENT:
         return net->gradients + net->place[r.index].offset;
     case SPACE_FLAT_WEIGHT:
@@ -76,6 +83,8 @@ static void *resolve(const struct program *p, struct ref r)
         return net->gradients;
     case SPACE_FLAT_MOMENTUM:
         return net->momentum;
+    case SPACE_FLAT_COPY:
+        return net->copies;
     case SPACE_IMAGES:
         return net->images;
     case SPACE_LABELS:
@@ -118,6 +127,8 @@ static enum status add_program(struct network *net, const struct program_config 
     p->net = net;
     p->config = *config;
     TRY(program_lower(p));
+    if (!net->segment)
+        TRY(network_segments(net, config->weight_decay));
     return config->train ? program_lower_update(p) : STATUS_OK;
 }
 
@@ -140,8 +151,10 @@ enum status network_open(struct device *dev, const struct graph *g,
         goto done;
     }
     CHECK(dev->backend->stream_open(dev, &net->stream));
-    for (int i = 0; i < g->n_params; i++)
+    for (int i = 0; i < g->n_params; i++) {
         net->place[i].desc = param_desc(&g->param[i]);
+        net->place[i].types = policy_param(&config->policy, g->param[i].kind);
+    }
     for (int i = 0; i < n; i++)
         CHECK(add_program(net, &config[i]));
     CHECK(allocate(net));
@@ -160,14 +173,18 @@ void network_close(struct network *net)
         return;
     for (int i = 0; i < net->n_programs; i++)
         program_free(net->program[i]);
-    char *memory[] = {net->weights, net->gradients,     net->momentum,
-                      net->stats,   net->arena,         net->images,
-                      net->labels,  (char *)net->state, (char *)net->metrics};
+    char *memory[] = {net->weights,         net->gradients, net->momentum, net->stats,
+                      net->arena,           net->images,    net->labels,   (char *)net->state,
+                      (char *)net->metrics, net->copies};
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
         if (memory[i])
             net->dev->backend->free(net->dev, memory[i]);
+    for (int i = 0; net->refresh && i < net->n_segments; i++)
+        op_plan_free(net->refresh[i]);
     if (net->stream)
         net->dev->backend->stream_close(net->stream);
+    free(net->refresh);
+    free(net->segment);
     free(net->program);
     free(net->place);
     free(net->order);
@@ -210,12 +227,31 @@ static enum status no_such_value(const struct network *net, int i)
     return status_fail(STATUS_INVALID, "'%s' has no such value", net->graph->param[i].name);
 }
 
+/* What is kept in a narrow type holds values of that type from the beginning. */
+static enum status set_rounded(struct network *net, int i, enum dtype type, char *at,
+                               const float *plain)
+{
+    int64_t n = param_count(&net->graph->param[i]);
+    float *narrow = malloc((size_t)n * sizeof *narrow);
+    if (!narrow)
+        return status_fail(STATUS_OOM, "no memory for '%s'", net->graph->param[i].name);
+    for (int64_t e = 0; e < n; e++)
+        narrow[e] = type == DTYPE_F16 ? round_f16(plain[e]) : round_bf16(plain[e]);
+    enum status st = tensor_upload(net->stream, &net->place[i].desc, at, narrow);
+    free(narrow);
+    return st;
+}
+
 enum status network_set(struct network *net, enum param_value v, int i, const float *plain)
 {
     char *at = place_of(net, v, i);
     if (!at)
         return no_such_value(net, i);
-    return tensor_upload(net->stream, &net->place[i].desc, at, plain);
+    enum dtype kept = net->place[i].types.master;
+    net->copies_stale = net->has_copies;
+    if (kept == DTYPE_F32 || v == VALUE_GRADIENT)
+        return tensor_upload(net->stream, &net->place[i].desc, at, plain);
+    return set_rounded(net, i, kept, at, plain);
 }
 
 enum status network_get(struct network *net, enum param_value v, int i, float *plain)
@@ -262,8 +298,24 @@ enum status program_run_step(struct program *p, int i)
     return st == STATUS_OK ? st : status_context(st, "layer '%s'", s->layer);
 }
 
+/* Weights that came from outside, not from the optimizer, into the form that the passes read. */
+static enum status refresh_copies(struct network *net)
+{
+    net->copies_stale = false;
+    for (int i = 0; i < net->n_segments; i++) {
+        size_t offset = (size_t)net->segment[i].begin * sizeof(float);
+        if (!net->refresh[i])
+            continue;
+        void *arg[ROLE_COUNT] = {[ROLE_X] = net->weights + offset, [ROLE_Y] = net->copies + offset};
+        TRY(op_execute(net->refresh[i], arg, net->stream));
+    }
+    return STATUS_OK;
+}
+
 enum status program_run(struct program *p, enum phase phase)
 {
+    if (p->net->copies_stale)
+        TRY(refresh_copies(p->net));
     for (int i = 0; i < p->n_steps; i++)
         if (p->step[i].phase == phase)
             TRY(program_run_step(p, i));
@@ -273,6 +325,23 @@ enum status program_run(struct program *p, enum phase phase)
 enum status program_wait(struct program *p)
 {
     return p->net->dev->backend->stream_sync(p->net->stream);
+}
+
+enum status program_found_inf(struct program *p, bool *found)
+{
+    struct step_state state;
+    TRY(p->net->dev->backend->download(p->net->stream, &state, p->net->state, sizeof state));
+    TRY(program_wait(p));
+    *found = state.found_inf != 0;
+    return STATUS_OK;
+}
+
+enum status program_poison(struct program *p)
+{
+    static const float infinite = INFINITY;
+    TRY(p->net->dev->backend->upload(p->net->stream, p->net->gradients, &infinite,
+                                     sizeof infinite));
+    return program_wait(p);
 }
 
 enum status program_metrics(struct program *p, struct loss_metrics *m)

@@ -13,6 +13,7 @@
 
 #include "kernels/backend.h"
 #include "model/graph.h"
+#include "model/policy.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -22,6 +23,7 @@ enum phase {
     PHASE_INPUT,    /* pixels to the first activation */
     PHASE_FORWARD,  /* up to and with the loss, whose gradient it leaves */
     PHASE_BACKWARD, /* all gradients */
+    PHASE_CHECK,    /* are they finite? empty unless config.check_finite */
     PHASE_UPDATE,   /* the optimizer */
     PHASE_COUNT
 };
@@ -30,8 +32,10 @@ const char *phase_str(enum phase p);
 struct program_config {
     int batch;
     bool train;
-    bool float_input; /* input is (batch,3,S,S) fp32 as it should enter, not u8 pixels */
-    bool no_dropout;  /* drop nothing (for checks against known values) */
+    struct policy policy; /* zeroed: fp32 throughout. The same in all programs of a network */
+    bool check_finite;    /* look for gradients that overflowed, and skip their update */
+    bool float_input;     /* input is (batch,3,S,S) fp32 as it should enter, not u8 pixels */
+    bool no_dropout;      /* drop nothing (for checks against known values) */
     float label_smoothing;
     float momentum;
     float weight_decay;
@@ -88,6 +92,12 @@ MUST_CHECK enum status program_state(struct program *p, const struct step_state 
 MUST_CHECK enum status program_run(struct program *p, enum phase phase);
 
 MUST_CHECK enum status program_wait(struct program *p);
+
+/* After the check phase: 1 when a gradient was infinite or NaN. Synchronous. */
+MUST_CHECK enum status program_found_inf(struct program *p, bool *found);
+
+/* Makes the first gradient infinite, as an overflow would: for tests of what follows one. */
+MUST_CHECK enum status program_poison(struct program *p);
 
 /* After the forward phase: what the loss says, and the logits (batch, classes). Synchronous. */
 MUST_CHECK enum status program_metrics(struct program *p, struct loss_metrics *m);

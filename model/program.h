@@ -9,10 +9,12 @@ enum space {
     SPACE_NONE,
     SPACE_VALUE,       /* index: a value of the program, in the arena */
     SPACE_WEIGHT,      /* index: a parameter or running statistic of the graph */
+    SPACE_COPY,        /* index: a trained parameter, as the passes read it */
     SPACE_GRADIENT,    /* index: a trained parameter */
     SPACE_FLAT_WEIGHT, /* the whole flat buffer */
     SPACE_FLAT_GRADIENT,
     SPACE_FLAT_MOMENTUM,
+    SPACE_FLAT_COPY,
     SPACE_IMAGES, /* the input buffer */
     SPACE_LABELS,
     SPACE_STATE,
@@ -60,7 +62,8 @@ struct program {
 /* A parameter's place. */
 struct placement {
     struct tensor_desc desc; /* layout ANY until the first plan that uses it chose one */
-    size_t offset;           /* bytes into the flat buffer, or into the statistics */
+    struct param_types types;
+    size_t offset; /* bytes into the flat buffer, or into the statistics */
 };
 
 struct network {
@@ -75,6 +78,12 @@ struct network {
     size_t flat_bytes;
     size_t stats_bytes;
     char *weights, *gradients, *momentum; /* flat */
+    char *copies; /* flat: weights as the passes read them; NULL when that is as they are kept */
+    bool has_copies;
+    bool copies_stale; /* weights were set from outside since */
+    int n_segments;    /* of the flat buffer: ranges of the same treatment */
+    struct sgd_segment *segment;
+    struct op_plan **refresh; /* per segment: weights to copies; NULL where they are the same */
     char *stats;
     char *arena; /* values of the running program, then its workspace */
     size_t arena_bytes;
@@ -83,6 +92,10 @@ struct network {
     struct step_state *state;
     struct loss_metrics *metrics;
 };
+
+/* Cuts the flat buffer into segments and plans the refreshing of copies. Call once it is laid
+ * out. */
+MUST_CHECK enum status network_segments(struct network *net, float weight_decay);
 
 /* Turns the graph into planned steps. Fills in net->place layouts that are still ANY. */
 MUST_CHECK enum status program_lower(struct program *p);

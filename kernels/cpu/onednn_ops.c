@@ -167,6 +167,7 @@ static enum status bind_all(struct planning *p, struct onednn_plan *plan)
         else
             TRY(md_query(&p->wanted[s], p->pd, u->query[pass]));
         bool was_free = t->layout == LAYOUT_ANY;
+        t->raw = t->rounds != DTYPE_F32 && u->written_by == pass;
         if (was_free)
             TRY(md_copy(&p->given[s], &p->wanted[s]));
         TRY(md_to_tensor(p->e, &p->given[s], slot_groups(p, s), t));
@@ -178,11 +179,21 @@ static enum status bind_all(struct planning *p, struct onednn_plan *plan)
     return STATUS_OK;
 }
 
+/* The library rounds nothing: it cannot read a raw tensor, and leaves its result raw. */
+static enum status check_rounding(const struct planning *p)
+{
+    for (int s = 0; s < SLOT_COUNT; s++)
+        if (slot_use[s].written_by != p->g.pass && p->desc->t[slot_role(p, (enum slot)s)].raw)
+            return status_fail(STATUS_UNSUPPORTED, "oneDNN cannot round what it reads");
+    return STATUS_OK;
+}
+
 static enum status plan_gemm_like(struct device *dev, struct planning *p, struct op_plan **out)
 {
     enum status st;
     struct onednn_plan *plan = NULL;
     p->e = onednn_engine_of(dev);
+    CHECK(check_rounding(p));
     CHECK(onednn_plan_new(dev, p->desc, &plan));
     CHECK(describe_given(p));
     CHECK(choose_layouts(p));
@@ -246,6 +257,7 @@ enum status onednn_plan_reorder(struct device *dev, const struct op_desc *desc,
         CHECK(md_plain_like(&from, y->type, &to));
     else if (y->layout == LAYOUT_OPAQUE && x->layout == LAYOUT_PLAIN)
         CHECK(md_plain_like(&to, x->type, &from));
+    y->raw = x->raw;
     x->bytes = md_bytes(&from);
     y->bytes = md_bytes(&to);
     CHECK(onednn_plan_new(dev, &d, &plan));
