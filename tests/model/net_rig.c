@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include <cmocka.h>
 
@@ -22,6 +23,41 @@ void net_rig_open(struct net_rig *r, const char *device, const char *arch, int c
                   int image_size, const struct program_config *config, int n)
 {
     assert_ok(device_open(device, 2, &r->dev));
+    assert_ok(graph_build(arch, classes, image_size, &r->graph));
+    assert_ok(network_open(r->dev, r->graph, config, n, &r->net));
+}
+
+enum { LAZY_HEAD = 4096 };
+
+/* Zero pages from the system; their number of bytes stands in front of them. */
+static enum status lazy_alloc(struct device *dev, size_t bytes, void **mem)
+{
+    (void)dev;
+    size_t all = bytes + LAZY_HEAD;
+    char *at =
+        mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED)
+        return status_fail(STATUS_OOM, "no address space for %zu bytes", bytes);
+    *(size_t *)(void *)at = all;
+    *mem = at + LAZY_HEAD;
+    return STATUS_OK;
+}
+
+static void lazy_free(struct device *dev, void *mem)
+{
+    (void)dev;
+    char *at = (char *)mem - LAZY_HEAD;
+    munmap(at, *(size_t *)(void *)at);
+}
+
+void net_rig_open_lazy(struct net_rig *r, const char *device, const char *arch, int classes,
+                       int image_size, const struct program_config *config, int n)
+{
+    assert_ok(device_open(device, 2, &r->dev));
+    r->lazy = *r->dev->backend;
+    r->lazy.alloc = lazy_alloc;
+    r->lazy.free = lazy_free;
+    r->dev->backend = &r->lazy;
     assert_ok(graph_build(arch, classes, image_size, &r->graph));
     assert_ok(network_open(r->dev, r->graph, config, n, &r->net));
 }

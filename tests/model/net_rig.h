@@ -12,12 +12,18 @@ struct net_rig {
     struct device *dev;
     struct graph *graph;
     struct network *net;
+    struct backend lazy; /* the device's backend, if it is lazy */
 };
 
 /* `n` programs of `arch` on "cpu" or "ref", two threads. Parameters are zero. */
 void net_rig_open(struct net_rig *r, const char *device, const char *arch, int classes,
                   int image_size, const struct program_config *config, int n);
 void net_rig_close(struct net_rig *r);
+
+/* The same with device memory that costs nothing until it is touched: for the largest networks. It
+ * is out of the address sanitizer's sight. */
+void net_rig_open_lazy(struct net_rig *r, const char *device, const char *arch, int classes,
+                       int image_size, const struct program_config *config, int n);
 
 /* Weights and statistics of model/oracle_fill.h. */
 void net_rig_fill(struct net_rig *r);

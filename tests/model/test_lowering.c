@@ -1,18 +1,13 @@
 /* What lowering makes of every architecture: no operation reads what another has overwritten, the
  * memory plan is tight, and gradients become complete in the order of the flat buffer.
- *
- * Nothing is computed here. Memory comes from the system untouched, so that the largest networks
- * cost address space and no time. */
+ * Nothing is computed here, so that the largest networks cost address space and no time. */
 #include "model/program.h"
 #include "net_rig.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
 
 #include <cmocka.h>
 
@@ -27,43 +22,9 @@ static const struct program_config configs[N_PROGRAMS] = {
     {.batch = 3, .std = {1, 1, 1}},
 };
 
-/* ---- networks without the cost of their memory ---- */
-
-/* Zeroed when touched; the size stands in front of it. */
-static enum status lazy_alloc(struct device *dev, size_t bytes, void **mem)
+static void open_planned(struct net_rig *r, const char *device, const char *arch)
 {
-    (void)dev;
-    size_t all = bytes + 4096;
-    char *at =
-        mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (at == MAP_FAILED)
-        return status_fail(STATUS_OOM, "no address space");
-    *(size_t *)(void *)at = all;
-    *mem = at + 4096;
-    return STATUS_OK;
-}
-
-static void lazy_free(struct device *dev, void *mem)
-{
-    (void)dev;
-    char *at = (char *)mem - 4096;
-    munmap(at, *(size_t *)(void *)at);
-}
-
-struct planned {
-    struct backend lazy;
-    struct net_rig rig;
-};
-
-static void planned_open(struct planned *n, const char *device, const char *arch)
-{
-    assert_ok(device_open(device, 2, &n->rig.dev));
-    n->lazy = *n->rig.dev->backend;
-    n->lazy.alloc = lazy_alloc;
-    n->lazy.free = lazy_free;
-    n->rig.dev->backend = &n->lazy;
-    assert_ok(graph_build(arch, CLASSES, SIZE, &n->rig.graph));
-    assert_ok(network_open(n->rig.dev, n->rig.graph, configs, N_PROGRAMS, &n->rig.net));
+    net_rig_open_lazy(r, device, arch, CLASSES, SIZE, configs, N_PROGRAMS);
 }
 
 /* Runs a check on every architecture, on both devices. */
@@ -72,10 +33,10 @@ static void for_all(void (*check)(const struct network *net))
     static const char *const devices[] = {"cpu", "ref"};
     for (int d = 0; d < 2; d++) {
         for (int i = 0; graph_arch_name(i); i++) {
-            struct planned n;
-            planned_open(&n, devices[d], graph_arch_name(i));
-            check(n.rig.net);
-            net_rig_close(&n.rig);
+            struct net_rig r;
+            open_planned(&r, devices[d], graph_arch_name(i));
+            check(r.net);
+            net_rig_close(&r);
         }
     }
 }
@@ -373,11 +334,11 @@ static void parameters_have_places_of_their_own(void **state)
 static void planning_is_deterministic(void **state)
 {
     (void)state;
-    struct planned a, b;
-    planned_open(&a, "cpu", "resnet50");
-    planned_open(&b, "cpu", "resnet50");
+    struct net_rig a, b;
+    open_planned(&a, "cpu", "resnet50");
+    open_planned(&b, "cpu", "resnet50");
     for (int k = 0; k < N_PROGRAMS; k++) {
-        const struct program *p = a.rig.net->program[k], *q = b.rig.net->program[k];
+        const struct program *p = a.net->program[k], *q = b.net->program[k];
         assert_int_equal(p->n_steps, q->n_steps);
         assert_int_equal(p->n_values, q->n_values);
         for (int v = 0; v < p->n_values; v++)
@@ -387,8 +348,8 @@ static void planning_is_deterministic(void **state)
             assert_string_equal(p->step[i].plan->impl, q->step[i].plan->impl);
         }
     }
-    net_rig_close(&a.rig);
-    net_rig_close(&b.rig);
+    net_rig_close(&a);
+    net_rig_close(&b);
 }
 
 int main(void)

@@ -1,0 +1,177 @@
+/* One training step of whole networks: the CPU backend against the reference, gradient by gradient.
+ *
+ * The tolerance. Where no ReLU's sign differs between the two, the gradients of these networks
+ * agree to 2e-5 of their norm. A unit whose input rounds to the other side of zero is not wrong in
+ * either, and moves every gradient before it by up to about 1 / sqrt(units of its layer): 2 % of
+ * the layers at hand. A wrong operation moves them by their own size. */
+#include "net_rig.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define GRADIENT_TOLERANCE  2e-2 /* of the gradient's norm, and a thousandth of it of all's */
+#define LOSS_TOLERANCE      1e-5
+#define STATISTIC_TOLERANCE 1e-4
+
+enum { CLASSES = 10 };
+
+/* What one step came to, in plain order, by parameter. Statistics have a value, the rest a
+ * gradient.
+ */
+struct outcome {
+    struct loss_metrics metrics;
+    int n_params;
+    float **value;
+};
+
+/* Residual branches start out small, as in training (zero-init-residual): at full size the grouped
+ * network multiplies rounding errors by 1e5 on their way through 50 layers. */
+static void soften_branches(struct net_rig *r)
+{
+    for (int i = 0; i < r->graph->n_params; i++) {
+        const struct param *p = &r->graph->param[i];
+        if (!strstr(p->name, ".bn3.weight"))
+            continue;
+        float *gamma = net_rig_get(r, VALUE_WEIGHT, i);
+        for (int64_t k = 0; k < param_count(p); k++)
+            gamma[k] *= 0.2f;
+        assert_ok(network_set(r->net, VALUE_WEIGHT, i, gamma));
+        free(gamma);
+    }
+}
+
+/* Networks live one after the other: two of the largest would not fit every machine. */
+static void compute(struct outcome *o, const char *device, const struct graph *g,
+                    const struct program_config *config)
+{
+    static const struct step_state state = {.seed = 5, .step = 3, .loss_scale = 1, .grad_scale = 1};
+    struct net_rig r;
+    net_rig_open_lazy(&r, device, g->arch, CLASSES, g->image_size, config, 1);
+    struct program *p = network_program(r.net, 0);
+    net_rig_fill(&r);
+    soften_branches(&r);
+    net_rig_input(&r, p, 0);
+    assert_ok(program_state(p, &state));
+    for (int phase = PHASE_INPUT; phase <= PHASE_BACKWARD; phase++)
+        assert_ok(program_run(p, (enum phase)phase));
+    assert_ok(program_metrics(p, &o->metrics));
+    o->n_params = g->n_params;
+    o->value = calloc((size_t)g->n_params, sizeof *o->value);
+    assert_non_null(o->value);
+    for (int i = 0; i < g->n_params; i++)
+        o->value[i] =
+            net_rig_get(&r, param_is_trained(&g->param[i]) ? VALUE_GRADIENT : VALUE_WEIGHT, i);
+    net_rig_close(&r);
+}
+
+static void outcome_free(struct outcome *o)
+{
+    for (int i = 0; i < o->n_params; i++)
+        free(o->value[i]);
+    free(o->value);
+}
+
+/* The Euclidean norm of a - b; of `a` alone without b. */
+static double norm(const float *a, const float *b, int64_t n)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double d = (double)a[i] - (b ? (double)b[i] : 0);
+        sum += d * d;
+    }
+    return sqrt(sum);
+}
+
+static double norm_of_gradients(const struct graph *g, const struct outcome *o)
+{
+    double sum = 0;
+    for (int i = 0; i < g->n_params; i++) {
+        double one = norm(o->value[i], NULL, param_count(&g->param[i]));
+        sum += param_is_trained(&g->param[i]) ? one * one : 0;
+    }
+    return sqrt(sum);
+}
+
+static void assert_agree(const struct graph *g, const struct outcome *got,
+                         const struct outcome *want)
+{
+    double all = norm_of_gradients(g, want), loss = want->metrics.loss_sum;
+    assert_true(all > 0.1);
+    if (!(fabs(got->metrics.loss_sum - loss) <= LOSS_TOLERANCE * loss))
+        fail_msg("%s: the loss is %.9g, not %.9g", g->arch, got->metrics.loss_sum, loss);
+    for (int i = 0; i < g->n_params; i++) {
+        const struct param *p = &g->param[i];
+        double size = norm(want->value[i], NULL, param_count(p));
+        double error = norm(got->value[i], want->value[i], param_count(p));
+        double tolerance = param_is_trained(p) ? GRADIENT_TOLERANCE * (size + 1e-3 * all)
+                                               : STATISTIC_TOLERANCE * size;
+        if (!(error <= tolerance))
+            fail_msg("%s: '%s' is off by %.3g of %.3g", g->arch, p->name, error, size);
+    }
+}
+
+/* Computes on both devices; the caller frees both outcomes. */
+static void compare(const char *arch, int size, int batch)
+{
+    const struct program_config config = {
+        .batch = batch, .train = true, .float_input = true, .label_smoothing = 0.1f};
+    struct graph *g;
+    struct outcome ref, cpu;
+    assert_ok(graph_build(arch, CLASSES, size, &g));
+    compute(&ref, "ref", g, &config);
+    compute(&cpu, "cpu", g, &config);
+    assert_agree(g, &cpu, &ref);
+    outcome_free(&ref);
+    outcome_free(&cpu);
+    graph_free(g);
+}
+
+static void small_residual_network(void **state)
+{
+    (void)state;
+    compare("resnet8", 32, 4);
+}
+
+static void residual_network(void **state)
+{
+    (void)state;
+    compare("resnet18", 33, 3);
+}
+
+static void grouped_convolutions(void **state)
+{
+    (void)state;
+    compare("resnext50_32x4d", 33, 2);
+}
+
+/* Convolutions with bias before batch norm: their bias gradients are zero but for rounding. */
+static void plain_network_with_batch_norm(void **state)
+{
+    (void)state;
+    compare("vgg11_bn", 32, 2);
+}
+
+/* Its dropout layers are on: both devices must draw the same masks. */
+static void plain_network_with_dropout(void **state)
+{
+    (void)state;
+    compare("alexnet", 63, 2);
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(small_residual_network),
+        cmocka_unit_test(residual_network),
+        cmocka_unit_test(grouped_convolutions),
+        cmocka_unit_test(plain_network_with_batch_norm),
+        cmocka_unit_test(plain_network_with_dropout),
+    };
+    return cmocka_run_group_tests_name("network", tests, NULL, NULL);
+}
