@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Arrows between rooms point down only: no source file includes a header of a room that its own may
+# not use (docs/architecture.md). Argument: the source tree.
+set -euo pipefail
+cd "$1"
+
+# A room, and the rooms it may use besides itself and base.
+declare -A may_use=(
+    [base]=""
+    [kernels]=""
+    [model]="kernels"
+    [input]=""
+    [comm]="kernels"
+    [results]="kernels"
+    [runners]="kernels model input comm results"
+    [plots]="results"
+    [bench]="kernels model input comm results"
+    [cli]="kernels model input results runners plots bench"
+)
+
+code=0
+files=0
+while IFS= read -r file; do
+    room=${file%%/*}
+    files=$((files + 1))
+    if [[ ! -v may_use[$room] ]]; then
+        echo "FAILED: '$file' is in a room that this test does not know"
+        code=1
+        continue
+    fi
+    while IFS= read -r used; do
+        if [[ " $room base ${may_use[$room]} " != *" $used "* ]]; then
+            echo "FAILED: '$file' includes a header of '$used', which '$room' may not use"
+            code=1
+        fi
+    done < <(sed -nE 's|^ *# *include "([a-z]+)/.*|\1|p' "$file" | sort -u)
+done < <(find . -mindepth 2 \( -name '*.[ch]' -o -name '*.cu' \) -not -path './tests/*' \
+    -not -path './build/*' -not -path './.*/*' | cut -c3-)
+
+if ((files == 0)); then
+    echo "FAILED: no source file was found"
+    code=1
+fi
+echo "$files files"
+exit "$code"
