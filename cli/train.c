@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
+#include <strings.h>
 
 enum {
     KEY_LR = 256,
@@ -35,6 +36,17 @@ enum {
     KEY_DROP_LAST,
     KEY_BAD_IMAGES,
     KEY_CHECKPOINT_STEPS,
+    KEY_PRECISION,
+    KEY_OPT_LEVEL,
+    KEY_KEEP_BATCHNORM,
+    KEY_LOSS_SCALE,
+    KEY_SCALE_INIT,
+    KEY_SCALE_GROWTH,
+    KEY_SCALE_BACKOFF,
+    KEY_SCALE_INTERVAL,
+    KEY_SCALE_MAX,
+    KEY_SCALE_MIN,
+    KEY_INJECT_OVERFLOW,
 };
 
 static const struct argp_option options[] = {
@@ -71,7 +83,26 @@ static const struct argp_option options[] = {
     {"warmup-epochs", KEY_WARMUP, "E", 0, "Linear warm-up, in epochs (default 0)", 0},
     {"label-smoothing", KEY_SMOOTHING, "E", 0, "Label smoothing (default 0)", 0},
 
-    {0, 0, 0, 0, "Run", 3},
+    {0, 0, 0, 0, "Precision", 3},
+    {"precision", KEY_PRECISION, "P", 0,
+     "fp32 (default), tf32, amp or bf16; 'ampscale info --policy P' shows its types", 0},
+    {"opt-level", KEY_OPT_LEVEL, "L", 0, "Apex's O0, O1, O2 or O3 in place of --precision", 0},
+    {"keep-batchnorm-fp32", KEY_KEEP_BATCHNORM, "BOOL", 0,
+     "Batch norm's parameters in fp32: True or False (default: as the precision says)", 0},
+    {"loss-scale", KEY_LOSS_SCALE, "S", 0,
+     "dynamic, or a number (default: dynamic for amp, O1 and O2; none otherwise)", 0},
+    {"loss-scale-init", KEY_SCALE_INIT, "S", 0, "First dynamic scale (default 65536)", 0},
+    {"loss-scale-growth", KEY_SCALE_GROWTH, "F", 0, "Factor of growth (default 2)", 0},
+    {"loss-scale-backoff", KEY_SCALE_BACKOFF, "F", 0, "Factor after overflow (default 0.5)", 0},
+    {"loss-scale-interval", KEY_SCALE_INTERVAL, "N", 0,
+     "Clean steps before the scale grows (default 2000)", 0},
+    {"loss-scale-max", KEY_SCALE_MAX, "S", 0, "Largest scale (default 16777216)", 0},
+    {"loss-scale-min", KEY_SCALE_MIN, "S", 0,
+     "Stop when the scale would fall below this (default 1)", 0},
+    {"inject-overflow", KEY_INJECT_OVERFLOW, "STEP", OPTION_HIDDEN,
+     "Make the gradients of one step infinite, to see what follows", 0},
+
+    {0, 0, 0, 0, "Run", 4},
     {"out", KEY_OUT, "DIR", 0, "Folder of the run (default: the first free runs/ARCH-NNN)", 0},
     {"resume", KEY_RESUME, "auto|FILE", 0,
      "Go on from a checkpoint; 'auto': from the newest one in --out, afresh without one", 0},
@@ -123,6 +154,13 @@ static const struct number numbers[] = {
     INT('p', "-p", 1, 1000000000, print_freq),
     INT(KEY_SEED, "--seed", 0, 9007199254740992.0, seed),
     INT(KEY_THREADS, "--threads", 1, 1024, threads),
+    INT(KEY_SCALE_INTERVAL, "--loss-scale-interval", 1, 1e12, scaler.interval),
+    INT(KEY_INJECT_OVERFLOW, "--inject-overflow", 0, 1e12, inject_overflow),
+    REAL(KEY_SCALE_INIT, "--loss-scale-init", 1e-30, 1e30, scaler.init),
+    REAL(KEY_SCALE_GROWTH, "--loss-scale-growth", 1, 1e6, scaler.growth),
+    REAL(KEY_SCALE_BACKOFF, "--loss-scale-backoff", 1e-6, 1, scaler.backoff),
+    REAL(KEY_SCALE_MAX, "--loss-scale-max", 1e-30, 1e30, scaler.max),
+    REAL(KEY_SCALE_MIN, "--loss-scale-min", 0, 1e30, scaler.min),
     REAL(KEY_LR, "--lr", 0, 1e6, lr),
     REAL(KEY_MOMENTUM, "--momentum", 0, 1, momentum),
     REAL(KEY_WEIGHT_DECAY, "--wd", 0, 1e6, weight_decay),
@@ -166,6 +204,29 @@ static enum status parse_schedule(const char *arg, enum lr_schedule *out)
     return status_fail(STATUS_USAGE, "--lr-schedule '%s': give step, cosine or constant", arg);
 }
 
+static enum status parse_bool(const char *flag, const char *arg, int *out)
+{
+    bool yes = strcasecmp(arg, "true") == 0 || strcmp(arg, "1") == 0;
+    if (!yes && strcasecmp(arg, "false") != 0 && strcmp(arg, "0") != 0)
+        return status_fail(STATUS_USAGE, "%s '%s': give True or False", flag, arg);
+    *out = yes;
+    return STATUS_OK;
+}
+
+/* A number is a static scale, and so turns scaling on whatever the precision. */
+static enum status parse_loss_scale(const char *arg, struct train_config *c)
+{
+    struct scaler_config *s = &c->scaler;
+    c->scaling = 1;
+    s->dynamic = strcmp(arg, "dynamic") == 0;
+    if (s->dynamic)
+        return STATUS_OK;
+    TRY(cli_double("--loss-scale", arg, 1e-30, 1e30, &s->init));
+    s->min = s->min < s->init ? s->min : s->init;
+    s->max = s->max > s->init ? s->max : s->init;
+    return STATUS_OK;
+}
+
 static error_t parse_word(int key, char *arg, struct train_config *c)
 {
     switch (key) {
@@ -196,6 +257,15 @@ static error_t parse_word(int key, char *arg, struct train_config *c)
     case KEY_DEVICES:
         c->devices = arg;
         return 0;
+    case KEY_PRECISION:
+    case KEY_OPT_LEVEL:
+        c->precision = arg;
+        return 0;
+    case KEY_KEEP_BATCHNORM:
+        return parse_bool("--keep-batchnorm-fp32", arg, &c->keep_batchnorm) == STATUS_OK ? 0
+                                                                                         : EINVAL;
+    case KEY_LOSS_SCALE:
+        return parse_loss_scale(arg, c) == STATUS_OK ? 0 : EINVAL;
     case KEY_SCHEDULE:
         return parse_schedule(arg, &c->schedule) == STATUS_OK ? 0 : EINVAL;
     case ARGP_KEY_ARG:

@@ -43,6 +43,7 @@ struct backend {
     const char *name;    /* "ref", "cpu", "cuda" */
     const char *library; /* what it stands on, "oneDNN"; NULL: nothing */
     const char *(*library_version)(void);
+    bool emulates; /* narrow types by rounding fp32 (see tensor_desc.rounds) */
     int n_records;
     const struct op_record *record;
 

@@ -127,7 +127,7 @@ static enum status plan_draft(struct lowering *l, enum phase phase, const char *
     struct draft rounded = *d;
     bool any;
     enum status st = op_plan(l->net->dev, &d->desc, plan);
-    if (st != STATUS_UNSUPPORTED)
+    if (st != STATUS_UNSUPPORTED || d->desc.kind == OP_ROUND)
         return st;
     TRY(round_inputs(l, phase, layer, &rounded, &any));
     return any ? op_plan(l->net->dev, &rounded.desc, plan) : st;
@@ -181,6 +181,10 @@ enum status lower_operand(struct lowering *l, enum phase phase, const char *laye
     if (l->p->config.policy.operand != DTYPE_TF32)
         return STATUS_OK;
     struct tensor_desc narrow = l->p->value[value].desc;
+    if (narrow.layout == LAYOUT_ANY) { /* the image: nobody else reads it */
+        l->p->value[value].desc.rounds = DTYPE_TF32;
+        return STATUS_OK;
+    }
     struct draft d = {.desc.kind = OP_ROUND};
     narrow.rounds = DTYPE_TF32;
     *out = lower_value(l, narrow, -1);

@@ -69,6 +69,8 @@ static const struct field epoch_fields[] = {
     AMOUNT(epoch_record, files_per_s),
     AMOUNT(epoch_record, decode_ms),
     COUNT(epoch_record, bad_images),
+    OPT_AMOUNT(epoch_record, loss_scale),
+    OPT_COUNT(epoch_record, skipped),
     AMOUNT(epoch_record, elapsed),
 };
 

@@ -69,6 +69,8 @@ struct epoch_record {
     double bytes_per_s, files_per_s;          /* read from storage while training */
     double decode_ms;                         /* per image, on one worker */
     int64_t bad_images;                       /* of training and validation */
+    double loss_scale;                        /* after the epoch; 0: no loss scaling, no column */
+    int64_t skipped;                          /* steps since the run began; no column when 0 */
     double elapsed;                           /* since the run began; record_epoch fills it in */
 };
 

@@ -13,7 +13,7 @@
 #define MOMENTUM_PREFIX "momentum/"
 #define FORMAT_VERSION  "1"
 
-enum { PAIRS_MAX = 20, PAIR_TEXT = 64 };
+enum { PAIRS_MAX = 24, PAIR_TEXT = 64 };
 
 /* Tensors and strings being gathered for one file. */
 struct gathered {
@@ -128,6 +128,10 @@ static void add_state(struct gathered *a, const struct train_identity *id,
     add_pair(a, "batch", "%" PRId64, s->batch);
     add_pair(a, "step", "%" PRId64, s->step);
     add_pair(a, "best_top1", "%a", s->best_top1);
+    add_pair(a, "precision", "%s", id->precision);
+    add_pair(a, "loss_scale", "%a", s->scaler.scale);
+    add_pair(a, "loss_scale_clean", "%" PRId64, s->scaler.clean);
+    add_pair(a, "skipped_steps", "%" PRId64, s->scaler.skipped);
     add_pair(a, "epoch_loss_sum", "%a", s->loss_sum);
     add_pair(a, "epoch_count", "%" PRId64, s->count);
     add_pair(a, "epoch_top1", "%" PRId64, s->top1);
@@ -257,18 +261,29 @@ static enum status check_same(const char *path, const struct safetensors *f, con
                        path, flag, have, want);
 }
 
+static enum status check_word(const char *path, const struct safetensors *f, const char *key,
+                              const char *want, const char *flag)
+{
+    const char *have = safetensors_metadata(f, key);
+    if (!have)
+        return status_fail(STATUS_DATA, "'%s' is not a checkpoint of a run: its '%s' is missing",
+                           path, key);
+    if (strcmp(have, want) == 0)
+        return STATUS_OK;
+    return status_fail(STATUS_USAGE, "'%s' was trained with %s %s, not %s; give %s %s", path, flag,
+                       have, want, flag, have);
+}
+
 static enum status check_identity(const char *path, const struct safetensors *f,
                                   const struct train_identity *id)
 {
-    const char *arch = safetensors_metadata(f, "arch");
-    if (!arch || !safetensors_metadata(f, "ampscale"))
+    if (!safetensors_metadata(f, "arch") || !safetensors_metadata(f, "ampscale"))
         return status_fail(STATUS_DATA,
                            "'%s' holds weights but no run to go on with; use --init to start from "
                            "them",
                            path);
-    if (strcmp(arch, id->arch) != 0)
-        return status_fail(STATUS_USAGE, "'%s' is a %s, not a %s; give -a %s", path, arch, id->arch,
-                           arch);
+    TRY(check_word(path, f, "arch", id->arch, "-a"));
+    TRY(check_word(path, f, "precision", id->precision, "--precision"));
     TRY(check_same(path, f, "classes", 10, (uint64_t)id->classes, "classes"));
     TRY(check_same(path, f, "image_size", 10, (uint64_t)id->image_size, "--image-size"));
     TRY(check_same(path, f, "batch_size", 10, (uint64_t)id->batch, "-b"));
@@ -282,6 +297,9 @@ static enum status read_state(const char *path, const struct safetensors *f, str
     TRY(read_position(path, f, "batch", &s->batch));
     TRY(read_position(path, f, "step", &s->step));
     TRY(read_real(path, f, "best_top1", &s->best_top1));
+    TRY(read_real(path, f, "loss_scale", &s->scaler.scale));
+    TRY(read_position(path, f, "loss_scale_clean", &s->scaler.clean));
+    TRY(read_position(path, f, "skipped_steps", &s->scaler.skipped));
     TRY(read_real(path, f, "epoch_loss_sum", &s->loss_sum));
     TRY(read_position(path, f, "epoch_count", &s->count));
     TRY(read_position(path, f, "epoch_top1", &s->top1));

@@ -7,6 +7,7 @@
 #define RUNNERS_CHECKPOINT_H
 
 #include "model/network.h"
+#include "runners/scaler.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -18,6 +19,7 @@ struct train_state {
     int64_t batch; /* next one of that epoch; all of them done: validation is next */
     int64_t step;  /* optimizer steps so far */
     double best_top1;
+    struct scaler_state scaler;
     /* Sums over the images of this epoch so far. */
     double loss_sum;
     int64_t count, top1, top5;
@@ -31,7 +33,8 @@ struct train_identity {
     int image_size;
     int batch;
     uint64_t seed;
-    uint64_t data; /* fingerprint of the data sets */
+    uint64_t data;         /* fingerprint of the data sets */
+    const char *precision; /* as in struct train_config */
 };
 
 MUST_CHECK enum status checkpoint_save(const char *path, struct network *net, const struct graph *g,

@@ -22,6 +22,11 @@ struct train_config train_config_default(void)
         .lr_step = 30,
         .lr_gamma = 0.1,
         .print_freq = 10,
+        .precision = "fp32",
+        .keep_batchnorm = -1,
+        .scaling = -1,
+        .scaler = scaler_config_default(),
+        .inject_overflow = -1,
         .dummy_train = 1281167,
         .dummy_val = 50000,
         .max_bad_images = 100,
@@ -32,6 +37,16 @@ const char *lr_schedule_str(enum lr_schedule s)
 {
     static const char *const name[] = {"step", "cosine", "constant"};
     return name[s];
+}
+
+enum status train_config_policy(const struct train_config *c, struct policy *p)
+{
+    return policy_find(c->precision, c->keep_batchnorm, p);
+}
+
+bool train_config_scaled(const struct train_config *c, const struct policy *p)
+{
+    return c->scaling < 0 ? p->scaled : c->scaling != 0;
 }
 
 enum status train_config_check(const struct train_config *c)
@@ -49,25 +64,57 @@ enum status train_config_check(const struct train_config *c)
     if (c->warmup_epochs > c->epochs)
         return status_fail(STATUS_USAGE, "--warmup-epochs %g is more than --epochs %d",
                            c->warmup_epochs, c->epochs);
+    struct policy policy;
+    TRY(train_config_policy(c, &policy));
+    if (c->scaler.min > c->scaler.init || c->scaler.init > c->scaler.max)
+        return status_fail(STATUS_USAGE,
+                           "the loss scale starts at %g, which is not between its floor %g and its "
+                           "maximum %g",
+                           c->scaler.init, c->scaler.min, c->scaler.max);
     return STATUS_OK;
 }
 
-json_t *train_config_json(const struct train_config *c, int classes)
+static json_t *scaler_json(const struct scaler_config *s)
 {
-    return json_pack(
-        "{s:s?, s:s, s:s, s:s, s:s?, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:f, s:f, "
+    return json_pack("{s:b, s:f, s:f, s:f, s:I, s:f, s:f}", "dynamic", s->dynamic, "init", s->init,
+                     "growth", s->growth, "backoff", s->backoff, "interval",
+                     (json_int_t)s->interval, "max", s->max, "min", s->min);
+}
+
+/* The precision and what follows from it. */
+static enum status add_precision(const struct train_config *c, bool emulated, json_t *o)
+{
+    struct policy p;
+    TRY(train_config_policy(c, &p));
+    json_object_set_new(o, "precision", json_string(c->precision));
+    json_object_set_new(o, "emulated", json_boolean(emulated && p.operand != DTYPE_F32));
+    json_object_set_new(o, "batchnorm", json_string(dtype_str(p.batchnorm)));
+    if (train_config_scaled(c, &p))
+        json_object_set_new(o, "loss_scaling", scaler_json(&c->scaler));
+    return STATUS_OK;
+}
+
+json_t *train_config_json(const struct train_config *c, int classes, bool emulated)
+{
+    json_t *o = json_pack(
+        "{s:s?, s:s, s:s, s:s?, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:f, s:f, "
         "s:f, s:f, s:b, s:f, s:s, s:i, s:f, s:f, s:I, s:b, s:I, s:I, s:b, s:I, s:I}",
-        "data", c->data, "arch", c->arch, "mode", "nd", "precision", "fp32", "init", c->init,
-        "resume", c->resume ? c->resume : "", "devices", c->devices, "threads", c->threads,
-        "workers", c->workers, "classes", classes, "image_size", c->image_size, "batch_size",
-        c->batch, "val_batch_size", c->val_batch ? c->val_batch : c->batch, "epochs", c->epochs,
-        "steps", (json_int_t)c->steps, "desired_acc", c->desired_acc, "lr", c->lr, "momentum",
-        c->momentum, "weight_decay", c->weight_decay, "nesterov", c->nesterov, "label_smoothing",
+        "data", c->data, "arch", c->arch, "mode", "nd", "init", c->init, "resume",
+        c->resume ? c->resume : "", "devices", c->devices, "threads", c->threads, "workers",
+        c->workers, "classes", classes, "image_size", c->image_size, "batch_size", c->batch,
+        "val_batch_size", c->val_batch ? c->val_batch : c->batch, "epochs", c->epochs, "steps",
+        (json_int_t)c->steps, "desired_acc", c->desired_acc, "lr", c->lr, "momentum", c->momentum,
+        "weight_decay", c->weight_decay, "nesterov", c->nesterov, "label_smoothing",
         c->label_smoothing, "lr_schedule", lr_schedule_str(c->schedule), "lr_step", c->lr_step,
         "lr_gamma", c->lr_gamma, "warmup_epochs", c->warmup_epochs, "seed", (json_int_t)c->seed,
         "dummy", c->dummy, "dummy_train", (json_int_t)c->dummy_train, "dummy_val",
         (json_int_t)c->dummy_val, "drop_last", c->drop_last, "max_bad_images",
         (json_int_t)c->max_bad_images, "checkpoint_steps", (json_int_t)c->checkpoint_steps);
+    if (o && add_precision(c, emulated, o) != STATUS_OK) {
+        json_decref(o);
+        return NULL;
+    }
+    return o;
 }
 
 double train_config_lr(const struct train_config *c, int64_t step, int64_t steps_per_epoch)

@@ -4,6 +4,8 @@
 #define RUNNERS_CONFIG_H
 
 #include "base/status.h"
+#include "model/policy.h"
+#include "runners/scaler.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -43,6 +45,11 @@ struct train_config {
     double warmup_epochs; /* linear from 0 */
     int print_freq;
     uint64_t seed;
+    const char *precision; /* fp32, tf32, amp or bf16; or O0 to O3 */
+    int keep_batchnorm;    /* batch norm in fp32: 0, 1, or -1: as the precision says */
+    int scaling;           /* loss scaling: 0, 1, or -1: as the precision says */
+    struct scaler_config scaler;
+    int64_t inject_overflow; /* for tests: the step whose gradients overflow; -1: none */
     bool evaluate;
     bool dummy;
     int64_t dummy_train, dummy_val; /* images */
@@ -53,11 +60,18 @@ struct train_config {
 
 struct train_config train_config_default(void);
 
+/* What `precision` and `keep_batchnorm` come to. */
+MUST_CHECK enum status train_config_policy(const struct train_config *c, struct policy *p);
+
+/* Is the loss scaled, by `scaling` or by the policy? */
+bool train_config_scaled(const struct train_config *c, const struct policy *p);
+
 /* STATUS_USAGE with the flag's name for what cannot be. */
 MUST_CHECK enum status train_config_check(const struct train_config *c);
 
-/* A new object with every setting, for run.json; `classes` as resolved. NULL without memory. */
-json_t *train_config_json(const struct train_config *c, int classes);
+/* A new object with every setting, for run.json; `classes` as resolved; `emulated` when the device
+ * rounds to narrow types instead of computing in them. NULL without memory. */
+json_t *train_config_json(const struct train_config *c, int classes, bool emulated);
 
 const char *lr_schedule_str(enum lr_schedule s);
 

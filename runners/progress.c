@@ -44,11 +44,14 @@ static void print_line(const struct progress *p, int64_t i)
 {
     fprintf(p->out,
             "%s[%*" PRId64 "/%" PRId64 "]\tTime %6.3f (%6.3f)\tData %6.3f (%6.3f)\t"
-            "Loss %.4e (%.4e)\tAcc@1 %6.2f (%6.2f)\tAcc@5 %6.2f (%6.2f)\tImg/s %.1f (%.1f)\n",
+            "Loss %.4e (%.4e)\tAcc@1 %6.2f (%6.2f)\tAcc@5 %6.2f (%6.2f)\tImg/s %.1f (%.1f)",
             p->title, digits(p->batches), i + 1, p->batches, p->time.value, meter_mean(&p->time),
             p->data.value, meter_mean(&p->data), p->loss.value, meter_mean(&p->loss), p->top1.value,
             meter_mean(&p->top1), p->top5.value, meter_mean(&p->top5), p->rate.value,
             meter_mean(&p->rate));
+    if (p->loss_scale > 0)
+        fprintf(p->out, "\tScale %g\tSkipped %" PRId64, p->loss_scale, p->skipped);
+    fputc('\n', p->out);
     fflush(p->out);
 }
 

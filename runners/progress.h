@@ -26,9 +26,11 @@ struct progress {
     char title[32];
     int64_t batches;
     int print_freq;
-    double begun;  /* seconds of the monotonic clock */
-    double drawn;  /* when the bar was drawn last */
-    int64_t first; /* the batch this process began with */
+    double begun;      /* seconds of the monotonic clock */
+    double drawn;      /* when the bar was drawn last */
+    int64_t first;     /* the batch this process began with */
+    double loss_scale; /* 0: none, and not shown */
+    int64_t skipped;   /* steps of this pass */
     struct meter time, data, loss, top1, top5, rate;
 };
 

@@ -70,6 +70,8 @@ static enum status open_network(struct session *s)
                                   .nesterov = c->nesterov};
     struct program_config config[USE_COUNT];
     int use[USE_COUNT], n = 0;
+    base.policy = s->policy;
+    base.check_finite = s->scaled;
     memcpy(base.mean, imagenet_mean, sizeof base.mean);
     memcpy(base.std, imagenet_std, sizeof base.std);
     if (!c->evaluate) {
@@ -165,10 +167,10 @@ static void apply_start_epoch(struct session *s)
 {
     if (s->config->start_epoch < 0)
         return;
-    double best = s->state.best_top1;
     s->state = (struct train_state){.epoch = s->config->start_epoch,
                                     .step = s->config->start_epoch * s->train_batches,
-                                    .best_top1 = best};
+                                    .best_top1 = s->state.best_top1,
+                                    .scaler = s->state.scaler};
 }
 
 /* A run that goes on where it stopped appends to its record; any other begins one. */
@@ -177,7 +179,7 @@ static enum status open_record(struct session *s, int argc, char *const *argv)
     enum status st;
     char about[256];
     s->dev->backend->describe(s->dev, about, sizeof about);
-    json_t *config = train_config_json(s->config, s->graph->classes);
+    json_t *config = train_config_json(s->config, s->graph->classes, s->dev->backend->emulates);
     json_t *libraries = json_object();
     if (s->dev->backend->library)
         json_object_set_new(libraries, s->dev->backend->library,
@@ -203,6 +205,9 @@ static enum status open_parts(struct session *s, int argc, char *const *argv)
 {
     const struct train_config *c = s->config;
     TRY(train_config_check(c));
+    TRY(train_config_policy(c, &s->policy));
+    s->scaled = train_config_scaled(c, &s->policy);
+    s->state.scaler = scaler_begin(&c->scaler);
     TRY(open_data(s));
     TRY(open_loaders(s));
     TRY(open_device(s));
@@ -215,7 +220,8 @@ static enum status open_parts(struct session *s, int argc, char *const *argv)
                                           .image_size = c->image_size,
                                           .batch = c->batch,
                                           .seed = c->seed,
-                                          .data = data_fingerprint(s)};
+                                          .data = data_fingerprint(s),
+                                          .precision = c->precision};
     TRY(load_weights(s));
     apply_start_epoch(s);
     return open_record(s, argc, argv);

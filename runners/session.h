@@ -26,6 +26,8 @@ struct session {
     struct graph *graph;
     struct network *net;
     struct program *program[USE_COUNT]; /* NULL where there is none */
+    struct policy policy;
+    bool scaled; /* the loss is scaled, and gradients that overflow skip their step */
     struct event *mark[MARK_COUNT];
     struct train_identity identity;
     struct train_state state;

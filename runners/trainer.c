@@ -57,6 +57,10 @@ static enum status run_step(struct session *s, struct program *p, const struct b
                                .lr = (float)lr,
                                .loss_scale = 1,
                                .grad_scale = 1};
+    if (s->scaled) {
+        state.loss_scale = (float)s->state.scaler.scale;
+        state.grad_scale = (float)(1 / s->state.scaler.scale);
+    }
     TRY(mark(s, MARK_BEGIN));
     TRY(program_state(p, &state));
     TRY(program_input(p, b->pixels, b->label));
@@ -65,30 +69,45 @@ static enum status run_step(struct session *s, struct program *p, const struct b
     TRY(program_run(p, PHASE_FORWARD));
     TRY(mark(s, MARK_FORWARD));
     TRY(program_run(p, PHASE_BACKWARD));
+    if (s->state.step == s->config->inject_overflow)
+        TRY(program_poison(p));
     TRY(mark(s, MARK_BACKWARD));
+    TRY(program_run(p, PHASE_CHECK));
     TRY(program_run(p, PHASE_UPDATE));
     TRY(mark(s, MARK_UPDATE));
     TRY(program_wait(p));
     return program_metrics(p, m);
 }
 
-static enum status check_finite(const struct session *s, const struct loss_metrics *m, double lr)
+/* Without loss scaling a loss that is not finite is the end. With it, the step's gradients are not
+ * finite either: the scaler skips it, and ends the run when that goes on. */
+static enum status check_finite(struct session *s, struct program *p, const struct loss_metrics *m,
+                                double lr, bool *skipped)
 {
+    *skipped = false;
+    if (s->scaled) {
+        TRY(program_found_inf(p, skipped));
+        return scaler_update(&s->config->scaler, &s->state.scaler, *skipped);
+    }
     if (isfinite(m->loss_sum))
         return STATUS_OK;
     return status_fail(STATUS_DIVERGED,
-                       "training diverged: the loss of epoch %" PRId64 ", step %" PRId64
-                       " is %g at learning rate %g; lower --lr or lengthen --warmup-epochs (the "
-                       "last checkpoint is from before)",
-                       s->state.epoch, s->state.step, m->loss_sum, lr);
+                       "training diverged at precision %s: the loss of epoch %" PRId64
+                       ", step %" PRId64 " is %g at learning rate %g; lower --lr, lengthen "
+                       "--warmup-epochs%s (the last checkpoint is from before)",
+                       s->config->precision, s->state.epoch, s->state.step, m->loss_sum, lr,
+                       s->policy.activation == DTYPE_F16 ? ", or use --precision amp" : "");
 }
 
+/* A skipped step whose loss overflowed has no place in the epoch's mean. */
 static void count_batch(struct session *s, const struct loss_metrics *m, const struct io_stats *io)
 {
-    s->state.loss_sum += m->loss_sum;
-    s->state.count += m->count;
-    s->state.top1 += m->top1;
-    s->state.top5 += m->top5;
+    if (isfinite(m->loss_sum)) {
+        s->state.loss_sum += m->loss_sum;
+        s->state.count += m->count;
+        s->state.top1 += m->top1;
+        s->state.top5 += m->top5;
+    }
     s->state.bad_images += io->bad;
     s->state.batch++;
     s->state.step++;
@@ -126,6 +145,8 @@ static void report_step(struct progress *p, const struct step_record *r)
     meter_add(&p->top1, r->top1, r->images);
     meter_add(&p->top5, r->top5, r->images);
     meter_add(&p->rate, (double)r->images / r->total_s, 1);
+    p->loss_scale = r->loss_scale;
+    p->skipped += r->skipped;
     progress_batch(p, r->batch);
 }
 
@@ -136,17 +157,21 @@ static enum status train_batch(struct session *s, struct progress *p, double *en
 {
     struct batch *b;
     struct loss_metrics m;
-    int64_t per_epoch = s->train_batches;
-    double lr = train_config_lr(s->config, s->state.step, per_epoch);
+    bool skipped;
+    double lr = train_config_lr(s->config, s->state.step, s->train_batches);
     TRY(loader_next(s->train_loader, &b));
     *more = b != NULL;
     if (!b)
         return STATUS_OK;
     double data_s = now() - *end;
     bool full = b->count == s->config->batch;
-    TRY(run_step(s, s->program[full ? USE_TRAIN : USE_TAIL], b, lr, &m));
-    TRY(check_finite(s, &m, lr));
+    struct program *program = s->program[full ? USE_TRAIN : USE_TAIL];
+    double scale = s->scaled ? s->state.scaler.scale : 0;
+    TRY(run_step(s, program, b, lr, &m));
+    TRY(check_finite(s, program, &m, lr, &skipped));
     struct step_record rec = describe_step(s, b, &m, lr);
+    rec.loss_scale = scale;
+    rec.skipped = skipped;
     int64_t index = s->state.batch;
     count_batch(s, &m, &b->stats);
     io_stats_add(&r->io, &b->stats);
@@ -330,6 +355,8 @@ static enum status record_pass(struct session *s, const struct pass_result *trai
         .decode_ms =
             train->io.files ? (double)train->io.decode_ns * 1e-6 / (double)train->io.files : 0,
         .bad_images = train->bad_images + val->bad_images,
+        .loss_scale = s->scaled ? s->state.scaler.scale : 0,
+        .skipped = s->state.scaler.skipped,
     };
     return record_epoch(s->record, &e);
 }
@@ -344,9 +371,10 @@ static enum status finish_epoch(struct session *s, const struct pass_result *tra
     double begun = now();
     TRY(keep_best(s, percent(val.top1, val.count)));
     TRY(record_pass(s, train, &val, now() - begun, rate));
-    double best = s->state.best_top1;
-    s->state =
-        (struct train_state){.epoch = s->state.epoch + 1, .step = s->state.step, .best_top1 = best};
+    s->state = (struct train_state){.epoch = s->state.epoch + 1,
+                                    .step = s->state.step,
+                                    .best_top1 = s->state.best_top1,
+                                    .scaler = s->state.scaler};
     return session_checkpoint(s);
 }
 

@@ -97,6 +97,7 @@ const struct backend backend_cpu = {
     .name = "cpu",
     .library = "oneDNN",
     .library_version = onednn_version,
+    .emulates = true,
     .n_records = sizeof records / sizeof *records,
     .record = records,
     .open = cpu_open,

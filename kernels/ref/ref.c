@@ -98,6 +98,7 @@ static const struct op_record records[] = {
 
 const struct backend backend_ref = {
     .name = "ref",
+    .emulates = true,
     .n_records = sizeof records / sizeof *records,
     .record = records,
     .open = ref_open,
