@@ -31,7 +31,8 @@ static const struct train_identity identity = {.arch = ARCH,
                                                .image_size = SIZE,
                                                .batch = 2,
                                                .seed = UINT64_MAX,
-                                               .data = UINT64_C(0x0123456789abcdef)};
+                                               .data = UINT64_C(0x0123456789abcdef),
+                                               .precision = "amp"};
 
 /* Values that decimal text or a float would not bring back. */
 static const struct train_state state_saved = {.epoch = 89,

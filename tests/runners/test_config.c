@@ -200,7 +200,7 @@ static void the_record_holds_every_setting(void **state)
     c.seed = 9007199254740992; /* the largest that --seed takes */
     c.label_smoothing = 0.1;
     c.schedule = SCHEDULE_COSINE;
-    json_t *j = train_config_json(&c, 17);
+    json_t *j = train_config_json(&c, 17, false);
     assert_non_null(j);
     assert_string_equal(json_string_value(json_object_get(j, "data")), "imagenet");
     assert_string_equal(json_string_value(json_object_get(j, "arch")), "vgg11");
