@@ -35,15 +35,18 @@ static const struct train_identity identity = {.arch = ARCH,
                                                .precision = "amp"};
 
 /* Values that decimal text or a float would not bring back. */
-static const struct train_state state_saved = {.epoch = 89,
-                                               .batch = 5003,
-                                               .step = INT64_C(4000000000000000001),
-                                               .best_top1 = 100.0 / 3,
-                                               .loss_sum = 0x1.23456789abcdep-1030,
-                                               .count = INT64_C(1) << 40,
-                                               .top1 = 12345,
-                                               .top5 = 67890,
-                                               .bad_images = 3};
+static const struct train_state state_saved = {
+    .epoch = 89,
+    .batch = 5003,
+    .step = INT64_C(4000000000000000001),
+    .best_top1 = 100.0 / 3,
+    .loss_sum = 0x1.23456789abcdep-1030,
+    .count = INT64_C(1) << 40,
+    .top1 = 12345,
+    .top5 = 67890,
+    .bad_images = 3,
+    .scaler = {.scale = 0x1.fffffep14, .clean = 1999, .skipped = 17},
+};
 
 static void open_net(struct net_rig *r, const char *device)
 {
@@ -284,7 +287,7 @@ static void another_runs_checkpoint_is_refused(void **state)
     struct fixture *f = *state;
     struct train_identity id = identity;
     id.arch = "resnet18";
-    assert_other_run(f, id, "is a resnet8, not a resnet18");
+    assert_other_run(f, id, "-a resnet8, not resnet18");
     id = identity;
     id.classes = 11;
     assert_other_run(f, id, "classes 10, not 11");
@@ -297,6 +300,9 @@ static void another_runs_checkpoint_is_refused(void **state)
     id = identity;
     id.seed = 0;
     assert_other_run(f, id, "--seed 18446744073709551615, not 0");
+    id = identity;
+    id.precision = "fp32";
+    assert_other_run(f, id, "--precision amp, not fp32");
     id = identity;
     id.data ^= 1;
     assert_other_run(f, id, "other data");

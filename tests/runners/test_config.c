@@ -214,6 +214,8 @@ static void the_record_holds_every_setting(void **state)
     assert_int_equal(json_integer_value(json_object_get(j, "dummy_train")), 1281167);
     assert_true(json_real_value(json_object_get(j, "label_smoothing")) == 0.1);
     assert_true(json_is_false(json_object_get(j, "nesterov")));
+    assert_string_equal(json_string_value(json_object_get(j, "precision")), "fp32");
+    assert_true(json_is_false(json_object_get(j, "emulated"))); /* fp32 never is */
     json_decref(j);
 }
 
