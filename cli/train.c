@@ -87,7 +87,7 @@ static const struct argp_option options[] = {
     {"precision", KEY_PRECISION, "fp32|tf32|amp|bf16", 0,
      "fp32 (default), tf32, amp or bf16; 'ampscale info --policy P' shows its types", 0},
     {"opt-level", KEY_OPT_LEVEL, "O0|O1|O2|O3", 0,
-     "Apex's O0, O1, O2 or O3 in place of --precision", 0},
+     "Apex's levels, in place of --precision", 0},
     {"keep-batchnorm-fp32", KEY_KEEP_BATCHNORM, "True|False", 0,
      "Batch norm's parameters in fp32: True or False (default: as the precision says)", 0},
     {"loss-scale", KEY_LOSS_SCALE, "dynamic|S", 0,
