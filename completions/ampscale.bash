@@ -2,8 +2,8 @@
 #
 # Everything is asked of the program itself, so that nothing here can fall behind it: commands and
 # flags come from --help; the values of flags and arguments from the word that stands for them there
-# (FILE, DIR, RUN, DATA, or the choices themselves, as in step|cosine); architectures from
-# `ampscale info --list`.
+# (FILE, DIR, RUN, DATA, or the choices themselves, as in step|cosine; other words in capitals are
+# for the user to fill in); architectures from `ampscale info --list`.
 
 # The commands of a family, as its help lists them: indented words before two spaces. None when the
 # usage line has no <command>.
@@ -12,18 +12,19 @@ _ampscale_commands() {
 }
 
 # The flags of a command, each with what stands for its value, if it takes one:
-# "-b N", "--batch-size N", "--evaluate".
+# "-b N", "--batch-size N", "--evaluate". A flag's line ends where a space comes that follows no comma.
 _ampscale_flags() {
     "$@" --help 2>/dev/null | awk '
         !/^  -[^-]|^      --/ { next }
         {
             sub(/^ +/, "")
-            sub(/  .*/, "")
+            if (match($0, /[^,] /))
+                $0 = substr($0, 1, RSTART)
             n = split($0, flag, ", ")
-            value = flag[n] ~ /[= ]/ ? flag[n] : ""
-            sub(/^[^= ]*[= ]/, "", value)
+            value = flag[n] ~ /=/ ? flag[n] : ""
+            sub(/^[^=]*=/, "", value)
             for (i = 1; i <= n; i++) {
-                sub(/[= ].*/, "", flag[i])
+                sub(/=.*/, "", flag[i])
                 print flag[i], value
             }
         }'
@@ -56,7 +57,7 @@ _ampscale_value() {
         ARCH) mapfile -t -O "${#choices[@]}" choices < <(_ampscale_architectures) ;;
         FILE) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
         DIR | RUN | DATA) mapfile -t COMPREPLY < <(compgen -d -- "$word") ;;
-        [a-z]*) choices+=("$kind") ;;
+        *[!A-Z]*) choices+=("$kind") ;;
         esac
     done
     ((${#COMPREPLY[@]} == 0)) || compopt -o filenames 2>/dev/null

@@ -69,7 +69,8 @@ all_commands() {
 }
 
 # help_flags COMMAND...: the flags in its help, one a line, --help left out (every command has it).
+# A flag's line ends where a space comes that follows no comma.
 help_flags() {
-    "$program" "$@" --help | sed -nE '/^  -[^-]|^      --/{s/^ +//; s/  .*//; s/, /\n/g; p}' |
-        sed -E 's/[= ].*//' | grep -vxE -e '-h|--help|-\?' | sort
+    "$program" "$@" --help | sed -nE '/^  -[^-]|^      --/{s/^ +//; s/([^,]) .*/\1/; s/, /\n/g; p}' |
+        sed 's/=.*//' | grep -vx -e -h -e --help | sort
 }

@@ -33,6 +33,9 @@ networks=$(complete_words train -a resnet)
 [[ $networks == *resnet18* && $networks == *resnet50* ]] || fail "train -a offers '$networks'"
 offers "$networks" train --arch = resnet
 offers $'constant\ncosine' train --lr-schedule co
+offers $'O0\nO1\nO2\nO3' train --opt-level = O
+offers "dynamic" train --loss-scale ""
+offers "" train --epochs ""
 
 mkdir -p "$scratch/some/run" && touch "$scratch/some/autumn" && cd "$scratch"/some
 offers "run" train ru
