@@ -1,6 +1,7 @@
 /* Atomic replacement and bounded reading. */
 #include "base/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -98,6 +99,26 @@ void atomic_file_abandon(struct atomic_file *f)
     fclose(f->stream);
     f->stream = NULL;
     unlink(f->temp);
+}
+
+/* "<anything>.tmp.<pid>" */
+static bool is_temporary(const char *name)
+{
+    const char *pid = strrchr(name, '.');
+    return pid && pid - name > 4 && strncmp(pid - 4, ".tmp", 4) == 0 && pid[1] != '\0' &&
+           strspn(pid + 1, "0123456789") == strlen(pid + 1);
+}
+
+void atomic_file_sweep(const char *dir)
+{
+    DIR *d = opendir(dir);
+    if (!d)
+        return;
+    const struct dirent *e;
+    while ((e = readdir(d)))
+        if (is_temporary(e->d_name))
+            unlinkat(dirfd(d), e->d_name, 0);
+    closedir(d);
 }
 
 enum status file_replace(const char *path, const void *bytes, size_t size)

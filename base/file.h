@@ -30,7 +30,11 @@ MUST_CHECK enum status atomic_file_open(struct atomic_file *f, const char *path)
 MUST_CHECK enum status atomic_file_commit(struct atomic_file *f);
 void atomic_file_abandon(struct atomic_file *f);
 
-/* The three above for bytes already at hand. */
+/* Removes the temporaries that processes which died halfway have left in `dir`, as far as it can.
+ * Only for a folder that nobody else writes to. */
+void atomic_file_sweep(const char *dir);
+
+/* Open, write, commit for bytes already at hand. */
 MUST_CHECK enum status file_replace(const char *path, const void *bytes, size_t size);
 
 /* Reads a whole file of at most `max` bytes into malloc'ed memory that the caller frees; a NUL

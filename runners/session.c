@@ -198,6 +198,8 @@ static enum status open_record(struct session *s, int argc, char *const *argv)
         st = record_create(s->dir, &info, &s->record);
     json_decref(config);
     json_decref(libraries);
+    if (st == STATUS_OK)
+        atomic_file_sweep(s->dir); /* the record's lock makes the folder ours */
     return st;
 }
 
@@ -260,7 +262,7 @@ enum status session_checkpoint(struct session *s)
     char path[4096], prev[4096], temp[4096];
     TRY(path_format(path, sizeof path, "%s/" CHECKPOINT_NAME, s->dir));
     TRY(path_format(prev, sizeof prev, "%s/" CHECKPOINT_PREV_NAME, s->dir));
-    TRY(path_format(temp, sizeof temp, "%s.tmp", prev));
+    TRY(path_format(temp, sizeof temp, "%s.tmp.%ld", prev, (long)getpid()));
     TRY(record_sync(s->record)); /* a resumed run has every step that its checkpoint has */
     /* The old file gets its second name before the new one takes the first. File systems without
      * hard links do without a second checkpoint. */

@@ -101,6 +101,32 @@ static void test_atomic_file(void **state)
     assert_int_equal(rmdir(dir), 0); /* nothing temporary stayed behind */
 }
 
+/* What a dead process left is removed, and nothing that only resembles it. */
+static void test_sweep(void **state)
+{
+    (void)state;
+    static const char *const swept[] = {"a.json.tmp.1", "b.tmp.4194304"};
+    static const char *const kept[] = {"a.json",   "a.tmp", "a.tmp.",
+                                       "a.tmp.1x", "tmp.1", "a.tmpx.1"};
+    char dir[] = "/tmp/ampscale-test-XXXXXX", path[64];
+    assert_non_null(mkdtemp(dir));
+    for (size_t i = 0; i < sizeof swept / sizeof *swept; i++) {
+        snprintf(path, sizeof path, "%s/%s", dir, swept[i]);
+        assert_int_equal(file_replace(path, "x", 1), STATUS_OK);
+    }
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+        snprintf(path, sizeof path, "%s/%s", dir, kept[i]);
+        assert_int_equal(file_replace(path, "x", 1), STATUS_OK);
+    }
+    atomic_file_sweep(dir);
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+        snprintf(path, sizeof path, "%s/%s", dir, kept[i]);
+        assert_int_equal(unlink(path), 0);
+    }
+    assert_int_equal(rmdir(dir), 0);
+    atomic_file_sweep(dir); /* which is no more */
+}
+
 static void test_full_disk(void **state)
 {
     (void)state;
@@ -119,9 +145,13 @@ static void test_full_disk(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_philox_known_answers), cmocka_unit_test(test_places_are_independent),
-        cmocka_unit_test(test_distributions),        cmocka_unit_test(test_hashes),
-        cmocka_unit_test(test_atomic_file),          cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_philox_known_answers),
+        cmocka_unit_test(test_places_are_independent),
+        cmocka_unit_test(test_distributions),
+        cmocka_unit_test(test_hashes),
+        cmocka_unit_test(test_atomic_file),
+        cmocka_unit_test(test_sweep),
+        cmocka_unit_test(test_full_disk),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
