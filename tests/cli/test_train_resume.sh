@@ -1,0 +1,106 @@
+#!/usr/bin/env bash
+# A run that was killed, stopped or damaged and then resumed ends with the same bytes and the same
+# record as one that never was.
+. "$(dirname "$0")/common.sh" "$@"
+. "$(dirname "$0")/train.sh"
+
+RANDOM=20 # the same moments every time, as far as a kill can be aimed
+data=$scratch/data
+make_data "$data"
+reference=$scratch/reference
+expect_train 0 "$data" --epochs 3 --out "$reference"
+[[ -s $reference/summary.json && -s $reference/best.safetensors ]] || { fail "no reference run" && finish; }
+
+# finish_run NAME ARGS...: resumes the run, which must end in order, and compares.
+finish_run() {
+    local name=$1
+    shift
+    expect_train 0 "$data" --epochs 3 --out "$scratch/$name" --resume auto "$@"
+    same_run "$name" "$reference" "$scratch/$name"
+}
+
+# killed_again_and_again NAME MOST ARGS...: kills the run after up to MOST batches and resumes it,
+# until an attempt comes through.
+killed_again_and_again() {
+    local name=$1 most=$2 attempt
+    shift 2
+    for ((attempt = 1; attempt <= 60; attempt++)); do
+        train_signalled KILL $((1 + RANDOM % most)) "$data" --epochs 3 --out "$scratch/$name" --resume auto "$@"
+        ((code != 0)) || break
+        ((code == 137)) || fail "$name: attempt $attempt exited with $code: $(cat "$scratch/err")"
+    done
+    ((attempt > 2)) || fail "$name: was hardly killed"
+    ((code == 0)) || fail "$name: did not end within 60 attempts"
+    same_run "$name" "$reference" "$scratch/$name"
+}
+
+killed_again_and_again kill-epochs 16
+killed_again_and_again kill-1 6 --checkpoint-steps 1
+killed_again_and_again kill-2 8 --checkpoint-steps 2
+killed_again_and_again kill-3 10 --checkpoint-steps 3
+
+# Before there is a checkpoint; and in the midst of validation (batches 6 to 11).
+for after in 1 7 9; do
+    train_signalled KILL "$after" "$data" --epochs 3 --out "$scratch/kill-after-$after"
+    ((code == 137)) || fail "killed after batch $after: exit code $code"
+    finish_run "kill-after-$after"
+done
+
+# An orderly stop: one line, a checkpoint, exit code 1.
+for signal in TERM INT; do
+    for after in 2 4 8 13; do
+        name=$signal-after-$after
+        train_signalled "$signal" "$after" "$data" --epochs 3 --out "$scratch/$name"
+        ((code == 1)) || fail "$name: exit code $code"
+        [[ $(wc -l <"$scratch/err") == 1 ]] || fail "$name: $(cat "$scratch/err")"
+        grep -q "^ampscale: stopped by SIG$signal at epoch .*--resume auto --out $scratch/$name$" "$scratch/err" ||
+            fail "$name: $(cat "$scratch/err")"
+        [[ -s $scratch/$name/checkpoint.safetensors ]] || fail "$name: no checkpoint"
+        [[ ! -e $scratch/$name/summary.json ]] || fail "$name: a summary of a run that was stopped"
+        finish_run "$name" -j 1
+    done
+done
+
+# A folder without a checkpoint begins afresh, be it new or empty.
+mkdir "$scratch/empty"
+for name in new empty; do
+    finish_run "$name"
+    ! grep -q "going on from" "$scratch/out" || fail "$name: resumed nothing"
+done
+
+# More epochs than were asked for at first.
+expect_train 0 "$data" --epochs 2 --out "$scratch/longer"
+finish_run longer
+grep -q "going on from epoch 2, step 10" "$scratch/out" || fail "longer: $(head -n 4 "$scratch/out")"
+[[ -s $scratch/longer/summary-10.json ]] || fail "longer: the first summary is gone"
+
+# A run that is over says so again, and changes nothing.
+finish_run longer
+
+# From a file, in another folder: the same weights, a record of its own.
+train_signalled TERM 9 "$data" --epochs 3 --out "$scratch/elsewhere"
+expect_train 0 "$data" --epochs 3 --out "$scratch/onward" --resume "$scratch/elsewhere/checkpoint.safetensors"
+same_files "another folder" "$reference" "$scratch/onward" checkpoint.safetensors
+
+# damage FILE: overwrites a few bytes in its middle.
+damage() {
+    printf 'not these bytes' | dd of="$1" bs=1 seek=$(($(stat -c %s "$1") / 2)) conv=notrunc status=none
+}
+
+# The newest checkpoint is damaged: a warning, and the one before it.
+train_signalled TERM 20 "$data" --epochs 3 --out "$scratch/damaged"
+damage "$scratch/damaged/checkpoint.safetensors"
+finish_run damaged
+[[ $(wc -l <"$scratch/err") == 1 ]] || fail "damaged: $(cat "$scratch/err")"
+grep -q "^ampscale: warning: '$scratch/damaged/checkpoint.safetensors' is damaged" "$scratch/err" ||
+    fail "damaged: $(cat "$scratch/err")"
+
+# Both are: the run stays as it is.
+train_signalled TERM 20 "$data" --epochs 3 --out "$scratch/lost"
+damage "$scratch/lost/checkpoint.safetensors"
+damage "$scratch/lost/checkpoint-prev.safetensors"
+cp -r "$scratch/lost" "$scratch/before"
+expect_train 5 "$data" --epochs 3 --out "$scratch/lost" --resume auto
+tail -n 1 "$scratch/err" | grep -q "^ampscale: .*'$scratch/lost/checkpoint.*is damaged" || fail "lost: $(cat "$scratch/err")"
+diff -r "$scratch/before" "$scratch/lost" || fail "lost: the folder has changed"
+finish

@@ -1,0 +1,72 @@
+# shellcheck shell=bash
+# What the tests of `ampscale train` share. Sourced after common.sh.
+
+# Two threads per run on a busy machine: waiting threads must not spin.
+export OMP_WAIT_POLICY=passive
+
+# A network and a data set that train in a blink: 5 steps an epoch, the last one not full, and 6
+# validation batches.
+net=(-a resnet8 --image-size 32 -b 8 --val-batch-size 2 --threads 2 -j 2 -p 1 --lr 0.05)
+
+# make_data DIR: 3 classes of 12 training and 4 validation images.
+make_data() {
+    "$program" data synth --out "$1" --classes 3 --train 12 --val 4 --size 48 >"$scratch/log" 2>&1 ||
+        { fail "data synth: $(cat "$scratch/log")" && finish; }
+}
+
+# train ARGS...: trains the small network; fills `code`, $scratch/out and $scratch/err.
+train() {
+    run train "${net[@]}" "$@"
+}
+
+# expect_train CODE ARGS...: trains, and checks the exit code.
+expect_train() {
+    expect "$1" train "${net[@]}" "${@:2}"
+}
+
+# train_signalled SIGNAL N ARGS...: trains, and sends the signal a moment after the log line of the
+# Nth batch, training or validation. `code` is 0 where the run ended before.
+train_signalled() {
+    local signal=$1 left=$2 line pid
+    shift 2
+    code=0
+    : >"$scratch/out"
+    rm -f "$scratch/pipe"
+    mkfifo "$scratch/pipe"
+    "$program" train "${net[@]}" "$@" >"$scratch/pipe" 2>"$scratch/err" </dev/null &
+    pid=$!
+    while IFS= read -r line; do
+        printf '%s\n' "$line" >>"$scratch/out"
+        [[ $line == Epoch:* || $line == Test:* ]] || continue
+        if ((--left == 0)); then
+            sleep "0.00$((RANDOM % 10))"
+            kill -s "$signal" "$pid" 2>/dev/null
+        fi
+    done <"$scratch/pipe"
+    { wait "$pid"; } 2>/dev/null || code=$?
+}
+
+# run_values DIR: the record's values that do not depend on the clock.
+run_values() {
+    "$build_dir/tests/runners/run_values" "$1"
+}
+
+# same_files WHAT DIR_A DIR_B FILE...: the files have the same bytes.
+same_files() {
+    local what=$1 a=$2 b=$3 file
+    shift 3
+    for file in "$@"; do
+        cmp "$a/$file" "$b/$file" || fail "$what: '$file' differs"
+    done
+}
+
+# same_run WHAT REFERENCE DIR: weights, checkpoint and record say the same, and nothing is left that
+# does not belong there.
+same_run() {
+    local what=$1 reference=$2 dir=$3 extra
+    same_files "$what" "$reference" "$dir" checkpoint.safetensors best.safetensors
+    diff <(run_values "$reference") <(run_values "$dir") >"$scratch/diff" 2>&1 ||
+        fail "$what: the records differ: $(head -n 6 "$scratch/diff")"
+    extra=$(find "$dir" -name '*.tmp*')
+    [[ -z $extra ]] || fail "$what: '$extra' was left behind"
+}
