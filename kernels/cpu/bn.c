@@ -17,11 +17,15 @@
 /* Values of a channel from whose mean its sums are taken. */
 enum { SHIFT_PIXELS = 1024 };
 
+/* A result at least this large has left the fast caches by the time that it is read. */
+enum { STREAM_BYTES = 4 << 20 };
+
 struct bn_plan {
     struct op_plan base;
     const struct bn_kernels *kernels;
     const struct bn_steps *steps;
     struct bn_shape shape;
+    bool stream;           /* write results past the caches */
     bool panel_per_thread; /* else every step is shared by all threads, one step after another */
 };
 
@@ -139,7 +143,7 @@ static void forward_write(const struct bn_run *r, int64_t panel, int64_t image)
     for (struct bn_cursor c = bn_cursor_at(s, panel, image, s->spatial); bn_cursor_next(&c);) {
         struct bn_affine k = {mean + c.lane, scale + c.lane, bias + c.lane};
         r->plan->kernels->apply(c.patch, x + c.offset, z ? z + c.offset : NULL, y + c.offset, k,
-                                relu);
+                                relu, r->plan->stream);
     }
 }
 
@@ -221,7 +225,9 @@ static void backward_write(const struct bn_run *r, int64_t panel, int64_t image)
     for (struct bn_cursor c = bn_cursor_at(s, panel, image, s->spatial); bn_cursor_next(&c);) {
         struct bn_grad g = d ? (struct bn_grad){.dy = d + c.offset} : grad_at(r, c.offset);
         struct bn_affine_grad k = {mean + c.lane, scale + c.lane, slope + c.lane, bias + c.lane};
-        r->plan->kernels->grad_apply(c.patch, g, x + c.offset, dx + c.offset, k);
+        /* What was just read is in the cache. */
+        bool stream = r->plan->stream && dx + c.offset != g.dy && dx + c.offset != g.dy2;
+        r->plan->kernels->grad_apply(c.patch, g, x + c.offset, dx + c.offset, k, stream);
     }
 }
 
@@ -325,6 +331,7 @@ static enum status bn_plan_new(struct device *dev, const struct op_desc *desc,
     p->shape = bn_shape_of(&desc->t[ROLE_X]);
     int64_t panels = p->shape.panels;
     p->panel_per_thread = panels % dev->threads == 0 || panels >= 4 * dev->threads;
+    p->stream = desc->t[ROLE_X].bytes >= STREAM_BYTES;
     p->base.workspace = 2 * sum_bytes(&p->shape) + 5 * channel_bytes(&p->shape);
     return STATUS_OK;
 }

@@ -44,16 +44,17 @@ struct bn_grad {
 struct bn_kernels {
     /* Adds to s1 and s2 the sums of (x - shift) and (x - shift)^2 of each lane. */
     void (*moments)(struct bn_patch p, const float *x, const float *shift, double *s1, double *s2);
-    /* y = affine(x) [+ z] [then ReLU]; z may be NULL. */
+    /* y = affine(x) [+ z] [then ReLU]; z may be NULL. `stream`: past the caches, where y's
+     * alignment allows. */
     void (*apply)(struct bn_patch p, const float *x, const float *z, float *y, struct bn_affine c,
-                  bool relu);
+                  bool relu, bool stream);
     /* Adds to sd and sdx the sums of d and d * (x - mean) of each lane; writes d where dz is not
      * NULL, which may be the memory of dy or of dy2. */
     void (*grad_sums)(struct bn_patch p, struct bn_grad g, const float *x, float *dz,
                       const float *mean, double *sd, double *sdx);
-    /* dx may be the memory of dy or of dy2. */
+    /* dx may be the memory of dy or of dy2; then it is not to be streamed. */
     void (*grad_apply)(struct bn_patch p, struct bn_grad g, const float *x, float *dx,
-                       struct bn_affine_grad c);
+                       struct bn_affine_grad c, bool stream);
 };
 
 /* One step of SGD; see OP_SGD. */

@@ -46,27 +46,43 @@ static void bn_moments(struct bn_patch p, const float *x, const float *shift, do
     }
 }
 
+static inline bool can_stream(struct bn_patch p, const float *to)
+{
+    return (uintptr_t)to % VEC_BYTES == 0 && p.stride % VEC_LANES == 0;
+}
+
 struct affine_lines {
     struct line mean, scale, bias;
 };
 
-static inline void apply_line(const float *x, const float *z, float *y, int64_t at, int n,
-                              struct affine_lines c, bool relu)
+static inline struct line apply_line(const float *x, const float *z, int64_t at, int n,
+                                     struct affine_lines c, bool relu)
 {
     struct line r = line_fma(line_sub(line_get(x + at, n), c.mean), c.scale, c.bias);
     if (z)
         r = line_add(r, line_get(z + at, n));
-    line_put(y + at, relu ? line_relu(r) : r, n);
+    return relu ? line_relu(r) : r;
 }
 
 static void bn_apply(struct bn_patch p, const float *x, const float *z, float *y,
-                     struct bn_affine c, bool relu)
+                     struct bn_affine c, bool relu, bool stream)
 {
     struct affine_lines k = {line_load(c.mean), line_load(c.scale), line_load(c.bias)};
-    for (int64_t l = 0; l < p.lines; l++)
-        apply_line(x, z, y, l * p.stride, LINE, k, relu);
-    if (p.tail)
-        apply_line(x, z, y, p.lines * p.stride, p.tail, k, relu);
+    stream = stream && can_stream(p, y);
+    for (int64_t l = 0; l < p.lines; l++) {
+        int64_t at = l * p.stride;
+        struct line r = apply_line(x, z, at, LINE, k, relu);
+        if (stream)
+            line_stream(y + at, r);
+        else
+            line_store(y + at, r);
+    }
+    if (p.tail) {
+        int64_t at = p.lines * p.stride;
+        line_put(y + at, apply_line(x, z, at, p.tail, k, relu), p.tail);
+    }
+    if (stream)
+        line_stream_end();
 }
 
 static inline struct line grad_line(struct bn_grad g, int64_t at, int n)
@@ -116,22 +132,33 @@ struct affine_grad_lines {
     struct line mean, scale, slope, bias;
 };
 
-static inline void grad_apply_line(struct bn_grad g, const float *x, float *dx, int64_t at, int n,
-                                   struct affine_grad_lines c)
+static inline struct line grad_apply_line(struct bn_grad g, const float *x, int64_t at, int n,
+                                          struct affine_grad_lines c)
 {
     struct line r = line_fma(line_sub(line_get(x + at, n), c.mean), c.slope, c.bias);
-    line_put(dx + at, line_fma(grad_line(g, at, n), c.scale, r), n);
+    return line_fma(grad_line(g, at, n), c.scale, r);
 }
 
 static void bn_grad_apply(struct bn_patch p, struct bn_grad g, const float *x, float *dx,
-                          struct bn_affine_grad c)
+                          struct bn_affine_grad c, bool stream)
 {
     struct affine_grad_lines k = {line_load(c.mean), line_load(c.scale), line_load(c.slope),
                                   line_load(c.bias)};
-    for (int64_t l = 0; l < p.lines; l++)
-        grad_apply_line(g, x, dx, l * p.stride, LINE, k);
-    if (p.tail)
-        grad_apply_line(g, x, dx, p.lines * p.stride, p.tail, k);
+    stream = stream && can_stream(p, dx);
+    for (int64_t l = 0; l < p.lines; l++) {
+        int64_t at = l * p.stride;
+        struct line r = grad_apply_line(g, x, at, LINE, k);
+        if (stream)
+            line_stream(dx + at, r);
+        else
+            line_store(dx + at, r);
+    }
+    if (p.tail) {
+        int64_t at = p.lines * p.stride;
+        line_put(dx + at, grad_apply_line(g, x, at, p.tail, k), p.tail);
+    }
+    if (stream)
+        line_stream_end();
 }
 
 const struct bn_kernels ISA(bn_kernels) = {

@@ -9,13 +9,22 @@
 #include "kernels/cpu/kernels.h"
 
 #include <stdint.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 #if defined(__AVX512F__)
-#define VEC_BYTES 64
+#define VEC_BYTES        64
+#define VEC_STREAM(p, v) _mm512_stream_ps(p, v)
 #elif defined(__AVX__)
-#define VEC_BYTES 32
+#define VEC_BYTES        32
+#define VEC_STREAM(p, v) _mm256_stream_ps(p, v)
+#elif defined(__x86_64__)
+#define VEC_BYTES        16
+#define VEC_STREAM(p, v) _mm_stream_ps(p, v)
 #else
-#define VEC_BYTES 16
+#define VEC_BYTES        16
+#define VEC_STREAM(p, v) (*(vec *)(p) = (v))
 #endif
 
 enum { VEC_LANES = VEC_BYTES / 4, LINE_VECS = LINE / VEC_LANES };
@@ -40,6 +49,22 @@ static inline void line_store(float *p, struct line a)
 {
     for (int i = 0; i < LINE_VECS; i++)
         *(vec_in_memory *)(p + i * VEC_LANES) = a.v[i];
+}
+
+/* Past the caches, for what is not read again soon: writing need not fetch the old contents first.
+ * p is aligned to VEC_BYTES. */
+static inline void line_stream(float *p, struct line a)
+{
+    for (int i = 0; i < LINE_VECS; i++)
+        VEC_STREAM(p + i * VEC_LANES, a.v[i]);
+}
+
+/* Makes what this thread streamed visible to others before anything that it writes after this. */
+static inline void line_stream_end(void)
+{
+#if defined(__x86_64__)
+    _mm_sfence();
+#endif
 }
 
 /* The first n <= LINE floats at p; zero in the other lanes. */
