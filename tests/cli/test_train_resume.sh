@@ -20,7 +20,8 @@ finish_run() {
 }
 
 # killed_again_and_again NAME MOST ARGS...: kills the run after up to MOST batches and resumes it,
-# until an attempt comes through.
+# until an attempt comes through. MOST is above 7: an epoch's last batch and its validation are one
+# stretch without a checkpoint.
 killed_again_and_again() {
     local name=$1 most=$2 attempt
     shift 2
@@ -35,9 +36,9 @@ killed_again_and_again() {
 }
 
 killed_again_and_again kill-epochs 16
-killed_again_and_again kill-1 6 --checkpoint-steps 1
-killed_again_and_again kill-2 8 --checkpoint-steps 2
-killed_again_and_again kill-3 10 --checkpoint-steps 3
+killed_again_and_again kill-1 10 --checkpoint-steps 1
+killed_again_and_again kill-2 11 --checkpoint-steps 2
+killed_again_and_again kill-3 12 --checkpoint-steps 3
 
 # Before there is a checkpoint; and in the midst of validation (batches 6 to 11).
 for after in 1 7 9; do
