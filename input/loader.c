@@ -433,7 +433,7 @@ static enum status account(struct loader *l, uint32_t sample, const char *reason
     const struct dataset *data = l->config.data;
     const char *path = dataset_path(data, sample);
     if (l->bad_images <= MAX_WARNINGS)
-        fprintf(stderr, "warning: bad image '%s/%s': %s%s\n", data->root, path, reason,
+        fprintf(stderr, "ampscale: warning: bad image '%s/%s': %s%s\n", data->root, path, reason,
                 l->bad_images == MAX_WARNINGS ? " (further ones are only counted)" : "");
     if (l->bad_images <= l->config.max_bad_images)
         return STATUS_OK;
