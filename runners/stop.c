@@ -26,6 +26,7 @@ void stop_install(void)
     sigaction(SIGINT, &a, NULL);
     sigaction(SIGTERM, &a, NULL);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
     arrived = 0;
 }
 

@@ -11,7 +11,8 @@
 extern "C" {
 #endif
 
-/* Installs the handlers, and ignores SIGPIPE so that a closed terminal is an error to report. */
+/* Installs the handlers, and ignores SIGPIPE and SIGXFSZ so that a closed terminal and a limit on
+ * file sizes are errors to report. */
 void stop_install(void);
 
 /* The name of the signal that arrived, or NULL. */
