@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# Damaged images cost a counted warning each; training goes on, up to --max-bad-images.
+. "$(dirname "$0")/common.sh" "$@"
+. "$(dirname "$0")/train.sh"
+
+data=$scratch/data
+make_data "$data"
+mapfile -t images < <(find "$data/train" -type f | sort)
+((${#images[@]} == 36)) || fail "the data set has ${#images[@]} training images, not 36"
+
+# start_of_frame FILE: the place of its frame header, which holds height and width.
+start_of_frame() {
+    LC_ALL=C grep -obUaP '\xff[\xc0\xc2]\x00\x11' "$1" | head -n 1 | cut -d : -f 1
+}
+
+# Not a JPEG; one cut short; nothing at all; and a bomb, whose header claims 65500 x 65500 pixels.
+echo "this is no picture" >"${images[0]}"
+head -c $(($(stat -c %s "${images[12]}") / 2)) "${images[12]}" >"$scratch/cut" && mv "$scratch/cut" "${images[12]}"
+: >"${images[20]}"
+bomb=${images[30]}
+at=$(start_of_frame "$bomb")
+[[ -n $at ]] || fail "no frame header in '$bomb'"
+printf '\xff\xdc\xff\xdc' | dd of="$bomb" bs=1 seek=$((at + 5)) conv=notrunc status=none
+
+expect_train 0 "$data" --epochs 2 --out "$scratch/run"
+for i in 0 12 20 30; do
+    grep -q "^ampscale: warning: bad image '${images[i]}': ." "$scratch/err" || fail "no warning for '${images[i]}'"
+done
+[[ $(wc -l <"$scratch/err") == 4 ]] || fail "not 4 warnings in two epochs: $(cat "$scratch/err")"
+
+# Counted in steps and epochs, and in none of the means.
+run_values "$scratch/run" >"$scratch/values"
+for epoch in 0 1; do
+    bad=$(awk -v e="$epoch" '$1 == "step" && $4 == e { n += $NF } END { print n }' "$scratch/values")
+    [[ $bad == 4 ]] || fail "the steps of epoch $epoch count $bad bad images"
+    grep -q "^epoch $epoch .* train 32 .* val 12 .* bad 4$" "$scratch/values" ||
+        fail "epoch $epoch: $(grep "^epoch $epoch" "$scratch/values")"
+done
+grep -q "^ended in order$" "$scratch/values" || fail "no summary"
+
+# A bad image does not disturb a resumed run.
+train_signalled TERM 3 "$data" --epochs 2 --out "$scratch/resumed"
+expect_train 0 "$data" --epochs 2 --out "$scratch/resumed" --resume auto
+same_run "resumed over bad images" "$scratch/run" "$scratch/resumed"
+
+# Past the limit: exit code 5, after the warnings one line that names the last image.
+for most in 0 3; do
+    dir=$scratch/stopped-$most
+    expect_train 5 "$data" --epochs 2 --out "$dir" --max-bad-images "$most"
+    [[ $(wc -l <"$scratch/err") == $((most + 2)) ]] || fail "--max-bad-images $most: $(cat "$scratch/err")"
+    tail -n 1 "$scratch/err" |
+        grep -q "^ampscale: $((most + 1)) bad images are more than the $most allowed, the last is '$data/train/" ||
+        fail "--max-bad-images $most: $(tail -n 1 "$scratch/err")"
+    [[ ! -e $dir/summary.json ]] || fail "--max-bad-images $most: a summary"
+    [[ -z $(find "$dir" -name '*.tmp*') ]] || fail "--max-bad-images $most: left something temporary"
+done
+expect_train 0 "$data" --epochs 1 --out "$scratch/allowed" --max-bad-images 4
+
+# Nothing left to validate with.
+for image in "$data"/val/*/*; do
+    echo "this is no picture" >"$image"
+done
+expect_train 5 "$data" --epochs 1 --out "$scratch/blind"
+tail -n 1 "$scratch/err" | grep -q "^ampscale: no validation image could be decoded" || fail "blind: $(cat "$scratch/err")"
+[[ ! -e $scratch/blind/summary.json ]] || fail "blind: a summary"
+finish

@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# What a run prints and leaves: log lines, the terminal's bar, evaluation, and how it ends.
+. "$(dirname "$0")/common.sh" "$@"
+. "$(dirname "$0")/train.sh"
+
+data=$scratch/data
+make_data "$data"
+run=$scratch/run
+expect_train 0 "$data" --epochs 2 --out "$run"
+cp "$scratch/out" "$scratch/log"
+[[ ! -s $scratch/err ]] || fail "a run in order writes to stderr: $(cat "$scratch/err")"
+
+# pytorch/examples' line, and throughput behind it.
+meter() {
+    printf '%s' "$1 $2 \($2\)"
+}
+tab=$'\t'
+real='[ 0-9]{2,}\.[0-9]{3}' percent='[ 0-9]{3}\.[0-9]{2}' loss='[0-9]\.[0-9]{4}e[+-][0-9]{2}'
+line="\[[ 0-9]+/[0-9]+\]$tab$(meter Time "$real")$tab$(meter Data "$real")$tab$(meter Loss "$loss")"
+line="$line$tab$(meter Acc@1 "$percent")$tab$(meter Acc@5 "$percent")${tab}Img/s [0-9.]+ \([0-9.]+\)"
+[[ $(grep -cE "^Epoch: \[[01]\]$line\$" "$scratch/log") == 10 ]] || fail "not 10 training lines: $(grep ^Epoch "$scratch/log")"
+[[ $(grep -cE "^Test: $line\$" "$scratch/log") == 12 ]] || fail "not 12 validation lines: $(grep ^Test "$scratch/log")"
+[[ $(grep -cE '^ \*   Acc@1 [0-9]+\.[0-9]{3} Acc@5 [0-9]+\.[0-9]{3}$' "$scratch/log") == 2 ]] || fail "not 2 accuracy lines"
+grep -q $'\033' "$scratch/log" && fail "escape sequences where there is no terminal"
+grep -qF "Epoch: [0][1/5]" "$scratch/log" || fail "the first batch is not [1/5]: $(grep -m 1 ^Epoch "$scratch/log")"
+
+# Fewer lines.
+expect_train 0 "$data" --epochs 1 -p 3 --out "$scratch/fewer"
+[[ $(grep -oE '^(Epoch: \[0\]|Test: )\[[0-9]+/' "$scratch/out" | grep -oE '[0-9]+/' | tr -d '\n') == 1/4/1/4/ ]] ||
+    fail "-p 3 prints $(grep -oE '^(Epoch: |Test: ).{10}' "$scratch/out")"
+
+# Evaluation of the best weights says what that epoch said, and leaves nothing behind.
+want=$(awk '/^ \*/ && $3 >= best { best = $3; line = $0 } END { print line }' "$scratch/log")
+for flag in --init --resume; do
+    (cd "$scratch" && mkdir -p nowhere && cd nowhere && "$program" train "${net[@]}" "$data" --evaluate "$flag" "$run/best.safetensors") \
+        >"$scratch/out" 2>"$scratch/err" </dev/null || fail "--evaluate $flag: $(cat "$scratch/err")"
+    [[ $(grep '^ \*' "$scratch/out") == "$want" ]] || fail "--evaluate $flag: '$(tail -n 1 "$scratch/out")', not '$want'"
+done
+[[ -z $(ls -A "$scratch/nowhere") ]] || fail "evaluation left $(ls -A "$scratch/nowhere")"
+
+# summary DIR KEY: a value at the top of its summary.
+summary() {
+    sed -nE "s/^  \"$2\": \"?([^\",]*)\"?,?\$/\1/p" "$1/summary.json"
+}
+
+# ended WANT DIR EPOCHS STEPS: how and when it ended.
+ended() {
+    [[ $(summary "$2" ended_by) == "$1" ]] || fail "$2 ended by '$(summary "$2" ended_by)', not '$1'"
+    [[ $(summary "$2" epochs) == "$3" ]] || fail "$2 ended after $(summary "$2" epochs) epochs, not $3"
+    [[ $(summary "$2" steps) == "$4" ]] || fail "$2 ended after $(summary "$2" steps) steps, not $4"
+}
+ended epochs "$run" 2 10
+
+expect_train 0 "$data" --epochs 9 --steps 7 --out "$scratch/steps"
+ended steps "$scratch/steps" 1 7
+expect_train 0 "$data" --epochs 9 --steps 5 --out "$scratch/steps-epoch"
+ended steps "$scratch/steps-epoch" 1 5
+grep -q '^ \*' "$scratch/out" || fail "--steps at an epoch's end skips its validation"
+expect_train 0 "$data" --epochs 2 --steps 11 --out "$scratch/steps" --resume auto
+ended epochs "$scratch/steps" 2 10
+same_run "went on past --steps" "$run" "$scratch/steps"
+
+# Any accuracy will do: the first epoch has one. As a percentage and as a share.
+for desired in 1 0.01; do
+    expect_train 0 "$data" --epochs 9 --desired-acc "$desired" --out "$scratch/desired-$desired"
+done
+ended "desired accuracy" "$scratch/desired-0.01" 1 5
+
+# Without data.
+expect_train 0 --dummy --dummy-train 20 --dummy-val 4 --classes 3 --epochs 1 --out "$scratch/dummy"
+ended epochs "$scratch/dummy" 1 3
+run_values "$scratch/dummy" | grep -q '^step 2 epoch 0 batch 2 images 4 .* bytes 0 bad 0$' || fail "dummy: $(run_values "$scratch/dummy")"
+expect_train 0 --dummy --dummy-train 20 --dummy-val 4 --classes 3 --epochs 1 --drop-last --out "$scratch/dropped"
+ended epochs "$scratch/dropped" 1 2
+
+# The first free folder of runs/.
+(cd "$scratch" && "$program" train "${net[@]}" "$data" --steps 1 && "$program" train "${net[@]}" "$data" --steps 1) >"$scratch/out" 2>&1 ||
+    fail "without --out: $(tail -n 1 "$scratch/out")"
+[[ -s $scratch/runs/resnet8-001/summary.json && -s $scratch/runs/resnet8-002/summary.json ]] || fail "runs/ holds $(ls "$scratch/runs")"
+
+# On a terminal, a bar that is redrawn in place, and the pass in one line after it.
+if command -v script >/dev/null; then
+    script -qec "$(printf '%q ' "$program" train "${net[@]}" "$data" --epochs 1 --out "$scratch/terminal")" /dev/null \
+        >"$scratch/out" 2>&1 </dev/null || fail "under script: $(tail -n 3 "$scratch/out")"
+    grep -qE $'\rEpoch: \\[0\\] \\[=+>? *\\] [1-5]/5  loss [0-9.]+  acc@1 [0-9.]+  [0-9.]+ img/s  [0-9:]+ left\033\\[K' "$scratch/out" ||
+        fail "no bar on a terminal: $(head -c 600 "$scratch/out" | cat -v)"
+    [[ $(grep -cE "Epoch: \[0\]\[5/5\]$tab" "$scratch/out") == 1 ]] || fail "the bar leaves no line behind"
+else
+    echo "script is not installed: the bar was not tested"
+fi
+finish

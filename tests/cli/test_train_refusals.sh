@@ -1,0 +1,132 @@
+#!/usr/bin/env bash
+# What cannot be trained is refused with one line that names it, the documented exit code, and
+# without a trace; what fails on the way leaves no record that looks complete.
+. "$(dirname "$0")/common.sh" "$@"
+. "$(dirname "$0")/train.sh"
+
+data=$scratch/data
+make_data "$data"
+out=$scratch/run
+
+# no_trace: the run folder was not made, and nothing temporary stayed behind.
+no_trace() {
+    [[ ! -e $out ]] || fail "$1: left '$(ls -d "$out" "$out"/*)'"
+    rm -rf "$out"
+}
+
+# refused CODE TEXT ARGS...: one line, and no trace of a run.
+refused() {
+    expect_error "$1" "$2" train "${net[@]}" --epochs 1 --out "$out" "${@:3}"
+    grep -q '^ampscale: ' "$scratch/err" || fail "'${*:3}': $(cat "$scratch/err")"
+    no_trace "${*:3}"
+}
+
+# variant NAME: a copy of the data to damage; prints its folder.
+variant() {
+    cp -r "$data" "$scratch/$1"
+    echo "$scratch/$1"
+}
+
+# first_image DIR: one of its files.
+first_image() {
+    find "$1" -type f | sort | head -n 1
+}
+
+# The command line.
+refused 2 "'--nonesuch'" "$data" --nonesuch
+refused 2 "--epochs '0'" "$data" --epochs 0
+refused 2 "-b 'many'" "$data" -b many
+refused 2 "'resnet9'" "$data" -a resnet9
+refused 2 "too small for layer 'features.12' of alexnet" "$data" -a alexnet
+refused 2 "a batch of 37 is larger than the data set, 36 images" "$data" -b 37
+refused 2 "leave out '$data'" "$data" --dummy
+refused 2 "no data"
+refused 2 "--evaluate needs weights" "$data" --evaluate
+refused 2 "'extra'" "$data" extra
+refused 2 "--warmup-epochs 2" "$data" --warmup-epochs 2
+refused 2 "--lr-schedule 'linear'" "$data" --lr-schedule linear
+refused 2 "'gpu'" "$data" --devices gpu
+
+# The data.
+refused 5 "'$scratch/absent" "$scratch/absent"
+bad=$(variant empty-class)
+class=$(basename "$(find "$bad/train" -mindepth 1 -type d | sort | head -n 1)")
+rm "$bad/train/$class"/*
+refused 5 "$class" "$bad"
+bad=$(variant no-val-class)
+rm -r "$bad/val/$class"
+refused 5 "'$class'" "$bad"
+bad=$(variant no-val)
+rm -r "$bad/val"
+refused 5 "'$bad/val'" "$bad"
+
+# The folder of the run.
+touch "$scratch/file"
+expect_error 1 "'$scratch/file" train "${net[@]}" "$data" --epochs 1 --out "$scratch/file/run"
+expect_error 1 "'$scratch/file'" train "${net[@]}" "$data" --epochs 1 --out "$scratch/file"
+mkdir "$scratch/locked" && chmod a-w "$scratch/locked"
+if [[ -w $scratch/locked ]]; then
+    echo "root may write to folders without permission: not tested"
+else
+    expect_error 1 "'$scratch/locked/run'" train "${net[@]}" "$data" --epochs 1 --out "$scratch/locked/run"
+fi
+expect_train 0 "$data" --epochs 1 --out "$scratch/first"
+cp -r "$scratch/first" "$scratch/before"
+expect_error 2 "'$scratch/first' already holds a run" train "${net[@]}" "$data" --epochs 1 --out "$scratch/first"
+diff -r "$scratch/before" "$scratch/first" || fail "a refused run has changed the one that was there"
+if command -v flock >/dev/null; then
+    exec 9<"$scratch/first" && flock -n 9
+    expect_error 1 "'$scratch/first' is in use" train "${net[@]}" "$data" --epochs 2 --out "$scratch/first" --resume auto
+    exec 9<&-
+fi
+
+# Weights to go on with or to start from.
+checkpoint=$scratch/first/checkpoint.safetensors
+refused 5 "'$scratch/nothing.safetensors'" "$data" --resume "$scratch/nothing.safetensors"
+refused 2 "resnet8" "$data" -a resnet18 --resume "$checkpoint"
+refused 2 "-b 8, not 4" "$data" -b 4 --resume "$checkpoint"
+refused 2 "--seed 0, not 1" "$data" --seed 1 --resume "$checkpoint"
+bad=$(variant other-data)
+rm "$(first_image "$bad/train")"
+refused 2 "other data" "$bad" --resume "$checkpoint"
+refused 5 "no run to go on with" "$data" --resume "$scratch/first/best.safetensors"
+head -c 100000 "$checkpoint" >"$scratch/cut.safetensors"
+refused 5 "'$scratch/cut.safetensors' is damaged" "$data" --resume "$scratch/cut.safetensors"
+refused 5 "'$scratch/cut.safetensors' is damaged" "$data" --init "$scratch/cut.safetensors"
+refused 5 "'$(first_image "$data")'" "$data" --init "$(first_image "$data")"
+refused 5 "tensor 'conv1.weight'" "$data" -a resnet18 --init "$checkpoint"
+refused 2 "give one" "$data" --init "$checkpoint" --resume "$checkpoint"
+
+# stopped_by_disk WHAT DIR: exit code 1, the last line names a file of the run, and its record is
+# not complete.
+stopped_by_disk() {
+    local what=$1 dir=$2
+    ((code == 1)) || fail "$what: exit code $code"
+    [[ $(wc -l <"$scratch/err") == 1 ]] || fail "$what: $(cat "$scratch/err")"
+    grep -q "^ampscale: .*$dir" "$scratch/err" || fail "$what: $(cat "$scratch/err")"
+    [[ ! -e $dir/summary.json ]] || fail "$what: a summary of a run that failed"
+    [[ -z $(find "$dir" -name '*.tmp*') ]] || fail "$what: left $(find "$dir" -name '*.tmp*')"
+}
+
+# A limit on file sizes that the record keeps and the checkpoint breaks.
+code=0
+(
+    ulimit -f 100
+    exec "$program" train "${net[@]}" "$data" --epochs 1 --out "$scratch/limited"
+) >"$scratch/out" 2>"$scratch/err" </dev/null || code=$?
+stopped_by_disk "file size limit" "$scratch/limited"
+
+# A full disk: from the start, and from the first checkpoint on.
+for size in 16k 200k; do
+    disk=$scratch/disk-$size
+    mkdir "$disk"
+    if ! mount -t tmpfs -o "size=$size" none "$disk" 2>/dev/null; then
+        echo "no right to mount a small disk: a full one was not tested"
+        break
+    fi
+    [[ $size == 200k ]] || head -c 16k /dev/zero >"$disk/rest" 2>/dev/null
+    train "$data" --epochs 1 --out "$disk/run"
+    stopped_by_disk "disk of $size" "$disk/run"
+    umount "$disk"
+done
+finish
