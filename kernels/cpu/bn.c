@@ -12,7 +12,6 @@
 #include "kernels/cpu/internal.h"
 
 #include <math.h>
-#include <string.h>
 
 /* Values of a channel from whose mean its sums are taken. */
 enum { SHIFT_PIXELS = 1024 };

@@ -2,7 +2,8 @@
  *
  * Sixteen is a multiple of every channel group of the blocked layouts (1, 8, 16), so that each lane
  * of a line belongs to one channel whichever of them a tensor has. GCC's vector types give the
- * registers; loads and stores take any address that floats may have. */
+ * registers; loads and stores take any address that floats may have. Streaming has no vector type's
+ * operation and is an ordinary store where the machine is not x86-64. */
 #ifndef KERNELS_CPU_ISA_VEC_H
 #define KERNELS_CPU_ISA_VEC_H
 
@@ -24,7 +25,7 @@
 #define VEC_STREAM(p, v) _mm_stream_ps(p, v)
 #else
 #define VEC_BYTES        16
-#define VEC_STREAM(p, v) (*(vec *)(p) = (v))
+#define VEC_STREAM(p, v) (*(vec_in_memory *)(p) = (v))
 #endif
 
 enum { VEC_LANES = VEC_BYTES / 4, LINE_VECS = LINE / VEC_LANES };
