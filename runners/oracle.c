@@ -39,6 +39,21 @@ static enum status read_choice(const json_t *json, const char *key, const char *
     return status_fail(STATUS_DATA, "a case's '%s' is neither '%s' nor '%s'", key, one, two);
 }
 
+/* Values that are missing would otherwise pass for values that hold. */
+static enum status check_steps(const json_t *steps, size_t n)
+{
+    size_t i;
+    const json_t *step;
+    if (!json_is_array(steps) || json_array_size(steps) != n)
+        return status_fail(STATUS_DATA, "a case's list 'step' does not have its %zu steps", n);
+    json_array_foreach(steps, i, step)
+    {
+        if (!json_is_number(json_object_get(step, "loss")))
+            return status_fail(STATUS_DATA, "a case has no loss for its step %zu", i);
+    }
+    return STATUS_OK;
+}
+
 enum status oracle_read(const json_t *json, struct oracle_case *c)
 {
     *c = (struct oracle_case){.arch = json_string_value(json_object_get(json, "arch"))};
@@ -54,9 +69,7 @@ enum status oracle_read(const json_t *json, struct oracle_case *c)
     TRY(read_real(json, "label_smoothing", true, &c->label_smoothing));
     TRY(read_choice(json, "mode", "eval", "train", &c->train));
     TRY(read_choice(json, "precision", "fp32", "fp64", &c->fp64));
-    if (!json_is_array(json_object_get(json, "step")))
-        return status_fail(STATUS_DATA, "a case has no list 'step' of values");
-    return STATUS_OK;
+    return check_steps(json_object_get(json, "step"), (size_t)c->steps);
 }
 
 bool oracle_same(const struct oracle_case *a, const struct oracle_case *b)
