@@ -10,7 +10,14 @@
  * with `want` PyTorch's fp64 values and `fp32` its own fp32 run; where a case has no fp64 form,
  * when |got - want| <= 1e-3 |want|. Single members of a family may be further off, and are in
  * PyTorch's own fp32 too: a unit whose sign rounding flips moves some gradients a lot and others
- * not at all. Parameter count and the first step's top-1 and top-5 must be the same. */
+ * not at all.
+ *
+ * Training amplifies rounding from step to step. How far PyTorch's fp32 run has drifted from its
+ * fp64 run shows in its gradient norms before it shows in its loss, so that the losses of a case
+ * are allowed three times the larger of the two relative drifts; the gradient norm itself is judged
+ * at the first step and only printed for later ones, where PyTorch's fp32 runs differ among
+ * themselves by more than ten times with the processor's instruction set alone. Parameter count
+ * and the first step's top-1 and top-5 must be the same. */
 #ifndef RUNNERS_SELFTEST_H
 #define RUNNERS_SELFTEST_H
 
