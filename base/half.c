@@ -44,8 +44,8 @@ uint16_t f16_from_float(float x)
 float f16_to_float(uint16_t h)
 {
     uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h >> 10 & 0x1f, mantissa = h & 0x3ff;
-    if (exponent == 0x1f)
-        return float_of(sign | 0x7f800000 | mantissa << 13);
+    if (exponent == 0x1f) /* infinity, or a NaN made quiet */
+        return float_of(sign | 0x7f800000 | mantissa << 13 | (mantissa ? 0x400000 : 0));
     if (exponent != 0)
         return float_of(sign | (exponent + 127 - 15) << 23 | mantissa << 13);
     float v = (float)mantissa * 0x1p-24f; /* exact */
@@ -78,7 +78,7 @@ float round_bf16(float x)
 float round_tf32(float x)
 {
     uint32_t u = bits_of(x);
-    if ((u & 0x7fffffff) >= 0x7f800000)
-        return x;
+    if ((u & 0x7fffffff) > 0x7f800000)
+        return float_of((u | 0x400000) & ~(uint32_t)0x1fff);
     return float_of((u + 0x1000) & ~(uint32_t)0x1fff); /* half a unit added to the magnitude */
 }

@@ -4,8 +4,8 @@
  * float16 (binary16): 5 exponent bits, 10 of mantissa; largest 65504, smallest normal 2^-14,
  * smallest subnormal 2^-24. bfloat16: fp32 with 7 bits of mantissa. TF32: fp32 with 10 bits of
  * mantissa. To nearest, ties to even; subnormals kept; overflow to infinity; a NaN stays a NaN
- * (quiet, its sign and the payload bits that fit kept). TF32 rounds ties away from zero, as
- * cvt.rna.tf32.f32 does. */
+ * (quiet, its sign and the payload bits that fit kept; bf16_to_float alone moves bits and quiets
+ * nothing). TF32 rounds ties away from zero, as cvt.rna.tf32.f32 does. */
 #ifndef BASE_HALF_H
 #define BASE_HALF_H
 
