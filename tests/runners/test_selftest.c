@@ -135,7 +135,6 @@ static void every_false_value_is_found(void **state)
         {"step/1/loss", "loss"},
         {"step/0/logits_row0/3", "logits_row0"},
         {"step/0/grad_norm", "grad_norm"},
-        {"step/1/grad_norm", "grad_norm"},
         {"step/0/grad_norms/fc.weight", "grad_norms"},
         {"step/1/weight_norm", "weight_norm"},
         {"step/0/top1", "top1"},
@@ -157,6 +156,17 @@ static void every_false_value_is_found(void **state)
         assert_int_equal(status_exit_code(r.st), 4);
         free(r.text);
     }
+}
+
+/* Rounding has gone its own way by then: they are shown and not judged. */
+static void gradient_norms_of_later_steps_pass(void **state)
+{
+    (void)state;
+    json_t *one, *cases = one_case(&one);
+    scale(number_at(one, "step/1/grad_norm"), 1.5);
+    struct result r = run_cases(cases, false);
+    assert_int_equal(r.st, STATUS_OK);
+    free(r.text);
 }
 
 /* A value that is absent from ours is not one that holds. */
@@ -279,6 +289,7 @@ int main(void)
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(true_values_hold),
         cmocka_unit_test(every_false_value_is_found),
+        cmocka_unit_test(gradient_norms_of_later_steps_pass),
         cmocka_unit_test(unknown_values_fail),
         cmocka_unit_test(fp32_errors_widen_the_tolerance),
         cmocka_unit_test(fp32_values_alone),
