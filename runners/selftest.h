@@ -13,11 +13,11 @@
  * not at all.
  *
  * Training amplifies rounding from step to step. How far PyTorch's fp32 run has drifted from its
- * fp64 run shows in its gradient norms before it shows in its loss, so that the losses of a case
- * are allowed three times the larger of the two relative drifts; the gradient norm itself is judged
- * at the first step and only printed for later ones, where PyTorch's fp32 runs differ among
- * themselves by more than ten times with the processor's instruction set alone. Parameter count
- * and the first step's top-1 and top-5 must be the same. */
+ * fp64 run shows in the norm of its gradient before it shows in its loss, so that the losses of a
+ * case are allowed three times the larger of the two relative drifts, and the norms of the whole
+ * gradient ten times theirs: PyTorch's fp32 runs of one case differ among themselves by that much
+ * with the processor's instruction set alone. Parameter count and the first step's top-1 and top-5
+ * must be the same. */
 #ifndef RUNNERS_SELFTEST_H
 #define RUNNERS_SELFTEST_H
 
