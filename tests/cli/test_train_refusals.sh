@@ -97,15 +97,16 @@ refused 5 "'$(first_image "$data")'" "$data" --init "$(first_image "$data")"
 refused 5 "tensor 'conv1.weight'" "$data" -a resnet18 --init "$checkpoint"
 refused 2 "give one" "$data" --init "$checkpoint" --resume "$checkpoint"
 
-# stopped_by_disk WHAT DIR: exit code 1, the last line names a file of the run, and its record is
-# not complete.
+# stopped_by_disk WHAT DIR [COPY]: exit code 1, one line that names a file of the run in DIR, and in
+# what is left of it (a COPY where the disk is gone) no record that looks complete.
 stopped_by_disk() {
-    local what=$1 dir=$2
+    local what=$1 dir=$2 left=${3-$2}
     ((code == 1)) || fail "$what: exit code $code"
     [[ $(wc -l <"$scratch/err") == 1 ]] || fail "$what: $(cat "$scratch/err")"
     grep -q "^ampscale: .*$dir" "$scratch/err" || fail "$what: $(cat "$scratch/err")"
-    [[ ! -e $dir/summary.json ]] || fail "$what: a summary of a run that failed"
-    [[ -z $(find "$dir" -name '*.tmp*') ]] || fail "$what: left $(find "$dir" -name '*.tmp*')"
+    [[ -d $left ]] || fail "$what: no run to look at"
+    [[ ! -e $left/summary.json ]] || fail "$what: a summary of a run that failed"
+    [[ -z $(find "$left" -name '*.tmp*') ]] || fail "$what: left $(find "$left" -name '*.tmp*')"
 }
 
 # A limit on file sizes that the record keeps and the checkpoint breaks.
@@ -116,17 +117,32 @@ code=0
 ) >"$scratch/out" 2>"$scratch/err" </dev/null || code=$?
 stopped_by_disk "file size limit" "$scratch/limited"
 
+# train_on_disk SIZE FILLED COPY ARGS...: trains into $scratch/disk/run on a disk of that size, FILLED
+# of it taken, and copies what is left. The disk is mounted where no other process sees it, and goes
+# with the shell. Exit code 99: it could not be.
+train_on_disk() {
+    # shellcheck disable=SC2016
+    unshare --map-root-user --mount bash -c '
+        mount -t tmpfs -o "size=$1" none "$2" || exit 99
+        head -c "$3" /dev/zero >"$2/filled" 2>/dev/null
+        "${@:5}"
+        code=$?
+        cp -r "$2/run" "$4"
+        exit "$code"
+    ' bash "$1" "$scratch/disk" "$2" "$3" "$program" train "${net[@]}" --out "$scratch/disk/run" "${@:4}"
+}
+
 # A full disk: from the start, and from the first checkpoint on.
-for size in 16k 200k; do
-    disk=$scratch/disk-$size
-    mkdir "$disk"
-    if ! mount -t tmpfs -o "size=$size" none "$disk" 2>/dev/null; then
+mkdir "$scratch/disk"
+for room in "16k 16k" "200k 0"; do
+    read -r size filled <<<"$room"
+    code=0
+    train_on_disk "$size" "$filled" "$scratch/left-$size" "$data" --epochs 1 \
+        >"$scratch/out" 2>"$scratch/err" </dev/null || code=$?
+    if ((code == 99)) || grep -q '^unshare:' "$scratch/err"; then
         echo "no right to mount a small disk: a full one was not tested"
         break
     fi
-    [[ $size == 200k ]] || head -c 16k /dev/zero >"$disk/rest" 2>/dev/null
-    train "$data" --epochs 1 --out "$disk/run"
-    stopped_by_disk "disk of $size" "$disk/run"
-    umount "$disk"
+    stopped_by_disk "disk of $size" "$scratch/disk/run" "$scratch/left-$size"
 done
 finish
