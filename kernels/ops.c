@@ -92,9 +92,10 @@ struct op_roles op_roles(enum op_kind kind)
         [OP_DROPOUT_FWD] = {BIT(X) | BIT(STATE), BIT(Y), 0},
         [OP_DROPOUT_BWD] = {BIT(DY) | BIT(STATE), BIT(DX), 0},
         [OP_SOFTMAX_XENT] = {BIT(X) | BIT(LABEL) | BIT(STATE), BIT(DX) | BIT(METRICS), BIT(DX)},
-        [OP_SGD] = {BIT(W) | BIT(DW) | BIT(MOMENTUM) | BIT(STATE),
+        /* WCOPY counts as read, since a step that is left out leaves it as it was. */
+        [OP_SGD] = {BIT(W) | BIT(DW) | BIT(MOMENTUM) | BIT(WCOPY) | BIT(STATE),
                     BIT(W) | BIT(MOMENTUM) | BIT(WCOPY), BIT(WCOPY)},
-        [OP_CHECK_FINITE] = {BIT(DW), BIT(STATE), 0},
+        [OP_CHECK_FINITE] = {BIT(DW) | BIT(STATE), BIT(STATE), 0},
         [OP_ROUND] = {BIT(X), BIT(Y), 0},
         [OP_NORMALIZE] = {BIT(X), BIT(Y), 0},
         [OP_REORDER] = {BIT(X), BIT(Y), 0},
@@ -258,6 +259,9 @@ static enum status check_segments(const struct op_desc *d, int64_t count)
         REQUIRE(i == 0 || s->begin == a->segment[i - 1].end);
         REQUIRE(is_precision(s->gradient) && is_precision(s->master) && is_precision(s->copy));
     }
+    static const enum role flat[] = {ROLE_W, ROLE_DW, ROLE_MOMENTUM, ROLE_WCOPY};
+    for (size_t i = 0; i < sizeof flat / sizeof *flat; i++)
+        REQUIRE(d->t[flat[i]].rounds == DTYPE_F32); /* segments say to what */
     return STATUS_OK;
 }
 

@@ -88,8 +88,9 @@ enum op_kind {
     /* Cross entropy with label smoothing e over K classes (PyTorch's definition):
      *   loss_n = -(1-e)*logp[label] - e/K * sum_k logp[k]
      *   DX = state.loss_scale / N * d(sum of loss_n)/dX     (absent in validation)
-     * LABEL is i32 (N); a negative label leaves its row out: no loss, no count, DX row 0. N stays
-     * the planned row count. METRICS (struct loss_metrics) is overwritten. A row counts for top-k
+     * LABEL is i32 (N); a negative label leaves its row out: no loss, no count, DX row 0; one of K
+     * or more is STATUS_INVALID when executed, before anything is written. N stays the planned row
+     * count. METRICS (struct loss_metrics) is overwritten. A row counts for top-k
      * when fewer than k logits are above the label's (an equal logit at a lower index counts as
      * above), and never when the label's logit is NaN. */
     OP_SOFTMAX_XENT,
@@ -99,12 +100,13 @@ enum op_kind {
      * W, DW, MOMENTUM (V, zero before the first step) are f32 of one length and one layout.
      * Segments (attr.sgd) give the weight decay and the precisions per range; they cover the
      * buffer in order: DW is rounded to segment.gradient as it is read, W and V to segment.master
-     * as they are written, and WCOPY, when present, becomes W rounded to segment.copy: what the
-     * next forward pass computes with. Nothing is written when state.found_inf is not 0. */
+     * as they are written (W is computed from V before that), and WCOPY, when present, becomes the
+     * written W rounded to segment.copy: what the next forward pass computes with. The tensors
+     * themselves do not round. Nothing is written when state.found_inf is not 0. */
     OP_SGD,
 
     /* state.found_inf = 1 when a value of DW (f32, flat, segments as OP_SGD), rounded to its
-     * segment's gradient type, is infinite or NaN; else 0. */
+     * segment's gradient type, is infinite or NaN; else 0. The rest of STATE stays. */
     OP_CHECK_FINITE,
 
     /* Y = X rounded to Y's `rounds`; same shape and layout (OPAQUE too). Y may be the memory of X.
@@ -114,7 +116,8 @@ enum op_kind {
     /* Y (N,3,H,W) = (X/255 - mean[c]) / std[c] from u8 pixels X, dims (N,3,H,W), LAYOUT_NHWC. */
     OP_NORMALIZE,
 
-    /* Copies X to Y, same shape, between any layouts (OPAQUE too). */
+    /* Copies X to Y, same shape, between any layouts (OPAQUE too). Raw values may be copied as they
+     * are: the plan's Y is then raw too. */
     OP_REORDER,
 
     OP_KIND_COUNT

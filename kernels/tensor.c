@@ -1,6 +1,8 @@
 /* Tensor descriptors. */
 #include "kernels/tensor.h"
 
+#include "base/half.h"
+
 size_t dtype_size(enum dtype type)
 {
     static const size_t size[DTYPE_COUNT] = {
@@ -23,6 +25,20 @@ const char *layout_str(enum layout layout)
 {
     static const char *const name[] = {"any", "plain", "NHWC", "nChw8c", "nChw16c", "opaque"};
     return name[layout];
+}
+
+float dtype_round(enum dtype precision, float x)
+{
+    switch (precision) {
+    case DTYPE_F16:
+        return round_f16(x);
+    case DTYPE_BF16:
+        return round_bf16(x);
+    case DTYPE_TF32:
+        return round_tf32(x);
+    default:
+        return x;
+    }
 }
 
 int64_t tensor_count(const struct tensor_desc *t)

@@ -57,6 +57,9 @@ size_t dtype_size(enum dtype type);
 const char *dtype_str(enum dtype type);
 const char *layout_str(enum layout layout);
 
+/* `x` as the precision F16, BF16 or TF32 can hold it (base/half.h); F32 and others leave it. */
+float dtype_round(enum dtype precision, float x);
+
 /* Elements, padding not counted; 0 when absent. */
 int64_t tensor_count(const struct tensor_desc *t);
 

@@ -63,8 +63,8 @@ void ref_normalize(const struct ref_args *a)
     }
 }
 
-/* Unpacking one layout and packing the other is the whole operation. */
-void ref_reorder(const struct ref_args *a)
+/* Unpacking, in one layout and precision, and packing in another are the whole operation. */
+void ref_copy(const struct ref_args *a)
 {
     int64_t count = tensor_count(&a->d->t[ROLE_X]);
     for (int64_t i = 0; i < count; i++)

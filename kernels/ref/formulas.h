@@ -1,9 +1,10 @@
 /* The formulas of the reference, one function per kind of operation.
  *
  * A formula sees every tensor as doubles in plain row-major order, whatever its type and layout on
- * the device: plan.c unpacks what is read, clears what is only written, and packs the results. So
- * each formula is written once, sums in double, and rounds nowhere but at the end. In-place forms
- * are right by construction, since all is read before anything is written. */
+ * the device: plan.c unpacks what is read, clears what is only written, and packs the results, each
+ * value rounded as its tensor's description says. So each formula is written once, sums in double,
+ * and rounds nowhere but at the end; only those over segments of precisions round themselves.
+ * In-place forms are right by construction, since all is read before anything is written. */
 #ifndef KERNELS_REF_FORMULAS_H
 #define KERNELS_REF_FORMULAS_H
 
@@ -12,7 +13,7 @@
 struct ref_args {
     const struct op_desc *d;
     double *t[ROLE_COUNT]; /* NULL where the description has no such tensor */
-    const struct step_state *state;
+    struct step_state *state;
     struct loss_metrics *metrics;
 };
 
@@ -49,7 +50,11 @@ void ref_dropout_fwd(const struct ref_args *a);
 void ref_dropout_bwd(const struct ref_args *a);
 void ref_softmax_xent(const struct ref_args *a);
 void ref_sgd(const struct ref_args *a);
+void ref_check_finite(const struct ref_args *a);
 void ref_normalize(const struct ref_args *a);
-void ref_reorder(const struct ref_args *a);
+void ref_copy(const struct ref_args *a); /* REORDER and ROUND */
+
+/* STATUS_INVALID when a label of OP_SOFTMAX_XENT is no class. */
+MUST_CHECK enum status ref_check_labels(const struct ref_args *a);
 
 #endif

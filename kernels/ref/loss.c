@@ -1,6 +1,7 @@
 /* Softmax cross entropy with label smoothing, and top-k counts. */
 #include "kernels/ref/formulas.h"
 
+#include <inttypes.h>
 #include <math.h>
 
 static double log_sum_exp(const double *x, int64_t classes)
@@ -43,6 +44,18 @@ static int64_t row_rank(const double *x, int64_t classes, int64_t label, double 
     return above;
 }
 
+enum status ref_check_labels(const struct ref_args *a)
+{
+    int64_t rows = a->d->t[ROLE_X].dim[0], classes = a->d->t[ROLE_X].dim[1];
+    for (int64_t n = 0; n < rows; n++)
+        if (a->t[ROLE_LABEL][n] >= (double)classes)
+            return status_fail(STATUS_INVALID,
+                               "label %.0f of row %" PRId64 " is not below the %" PRId64
+                               " classes of the network",
+                               a->t[ROLE_LABEL][n], n, classes);
+    return STATUS_OK;
+}
+
 void ref_softmax_xent(const struct ref_args *a)
 {
     int64_t rows = a->d->t[ROLE_X].dim[0], classes = a->d->t[ROLE_X].dim[1];
@@ -52,8 +65,8 @@ void ref_softmax_xent(const struct ref_args *a)
         const double *x = a->t[ROLE_X] + n * classes;
         int64_t label = (int64_t)a->t[ROLE_LABEL][n];
         if (label < 0)
-            continue;                                  /* its row of DX stays 0 */
-        double own = label < classes ? x[label] : NAN; /* no such class: the loss must show it */
+            continue; /* its row of DX stays 0 */
+        double own = x[label];
         m.loss_sum += row_loss(x, classes, own, smoothing);
         m.count++;
         if (!isnan(own)) {

@@ -1,4 +1,5 @@
-/* Plans of the reference: layouts resolved, tensors unpacked to doubles, results packed. */
+/* Plans of the reference: layouts resolved, tensors unpacked to doubles, results packed. What a
+ * tensor rounds to is applied to each element on its way in and out. */
 #include "kernels/ref/plan.h"
 
 #include <stdlib.h>
@@ -9,26 +10,26 @@ struct ref_plan {
     void (*formula)(const struct ref_args *);
     struct op_roles roles;
     size_t offset[ROLE_COUNT];   /* of each tensor in the workspace, in doubles */
-    struct sgd_segment *segment; /* the plan's own copy; NULL but for OP_SGD */
+    struct sgd_segment *segment; /* the plan's own copy; NULL where a kind has none */
 };
 
 /* --- one element --- */
 
-static double element_load(enum dtype type, const void *mem, int64_t i)
+static double element_load(const struct tensor_desc *t, const void *mem, int64_t i)
 {
-    switch (type) {
+    switch (t->type) {
     case DTYPE_U8:
         return ((const uint8_t *)mem)[i];
     case DTYPE_I32:
         return ((const int32_t *)mem)[i];
     default:
-        return (double)((const float *)mem)[i];
+        return (double)dtype_round(t->rounds, ((const float *)mem)[i]);
     }
 }
 
-static void element_store(enum dtype type, void *mem, int64_t i, double v)
+static void element_store(const struct tensor_desc *t, void *mem, int64_t i, double v)
 {
-    switch (type) {
+    switch (t->type) {
     case DTYPE_U8:
         ((uint8_t *)mem)[i] = (uint8_t)v;
         break;
@@ -36,7 +37,7 @@ static void element_store(enum dtype type, void *mem, int64_t i, double v)
         ((int32_t *)mem)[i] = (int32_t)v;
         break;
     default:
-        ((float *)mem)[i] = (float)v;
+        ((float *)mem)[i] = dtype_round(t->rounds, (float)v);
     }
 }
 
@@ -59,7 +60,7 @@ static void unpack(const struct tensor_desc *t, const void *mem, double *plain)
         for (int64_t c = 0; c < s.dim[1]; c++)
             for (int64_t h = 0; h < s.dim[2]; h++)
                 for (int64_t w = 0; w < s.dim[3]; w++)
-                    *plain++ = element_load(s.type, mem, tensor_at(&s, b, n, c, h, w));
+                    *plain++ = element_load(&s, mem, tensor_at(&s, b, n, c, h, w));
 }
 
 static void pack(const struct tensor_desc *t, const double *plain, void *mem)
@@ -70,7 +71,7 @@ static void pack(const struct tensor_desc *t, const double *plain, void *mem)
         for (int64_t c = 0; c < s.dim[1]; c++)
             for (int64_t h = 0; h < s.dim[2]; h++)
                 for (int64_t w = 0; w < s.dim[3]; w++)
-                    element_store(s.type, mem, tensor_at(&s, b, n, c, h, w), *plain++);
+                    element_store(&s, mem, tensor_at(&s, b, n, c, h, w), *plain++);
 }
 
 /* --- planning --- */
@@ -99,14 +100,6 @@ static enum status check_supported(const struct op_desc *d)
                                op_str(d->kind), role_str((enum role)r), dtype_str(t->type));
         if (t->layout == LAYOUT_OPAQUE)
             return status_fail(STATUS_UNSUPPORTED, "the reference cannot read opaque layouts");
-        if (t->rounds != DTYPE_F32)
-            return status_fail(STATUS_UNSUPPORTED, "the reference has no %s that rounds %s to %s",
-                               op_str(d->kind), role_str((enum role)r), dtype_str(t->rounds));
-    }
-    for (int i = 0; d->kind == OP_SGD && i < d->attr.sgd.n_segments; i++) {
-        const struct sgd_segment *s = &d->attr.sgd.segment[i];
-        if (s->gradient != DTYPE_F32 || s->master != DTYPE_F32 || d->t[ROLE_WCOPY].ndim)
-            return status_fail(STATUS_UNSUPPORTED, "the reference has no sgd that rounds");
     }
     return STATUS_OK;
 }
@@ -123,8 +116,10 @@ static enum layout layout_led(const struct op_desc *d)
     return LAYOUT_PLAIN;
 }
 
-static void resolve_layouts(struct op_desc *d)
+/* What is written is never raw. */
+static void resolve(struct op_desc *d)
 {
+    unsigned written = op_roles(d->kind).writes;
     enum layout led = layout_led(d);
     for (int r = 0; r < ROLE_COUNT; r++) {
         struct tensor_desc *t = &d->t[r];
@@ -137,6 +132,7 @@ static void resolve_layouts(struct op_desc *d)
                 t->layout = LAYOUT_PLAIN;
         }
         t->bytes = (size_t)tensor_count(t) * dtype_size(t->type);
+        t->raw = t->raw && !(written >> r & 1);
     }
 }
 
@@ -156,6 +152,8 @@ static enum status ref_execute(struct op_plan *plan, void *const arg[ROLE_COUNT]
         else
             memset(a.t[r], 0, (size_t)tensor_count(t) * sizeof(double));
     }
+    if (d->kind == OP_SOFTMAX_XENT)
+        TRY(ref_check_labels(&a));
     p->formula(&a);
     for (int r = 0; r < ROLE_COUNT; r++)
         if (a.t[r] && p->roles.writes >> r & 1)
@@ -193,14 +191,15 @@ enum status ref_plan_formula(struct device *dev, const struct op_desc *desc,
         .device = dev, .desc = *desc, .impl = "ref", .execute = ref_execute, .free = ref_plan_free};
     p->formula = formula;
     p->roles = op_roles(desc->kind);
-    resolve_layouts(&p->base.desc);
+    resolve(&p->base.desc);
     size_t doubles = 0;
     for (int r = 0; r < ROLE_COUNT; r++) {
         p->offset[r] = doubles;
         doubles += (size_t)tensor_count(&desc->t[r]);
     }
     p->base.workspace = doubles * sizeof(double);
-    enum status st = desc->kind == OP_SGD ? copy_segments(p) : STATUS_OK;
+    bool segments = desc->kind == OP_SGD || desc->kind == OP_CHECK_FINITE;
+    enum status st = segments ? copy_segments(p) : STATUS_OK;
     if (st != STATUS_OK) {
         ref_plan_free(&p->base);
         return st;

@@ -7,8 +7,10 @@
 
 /* Plans `desc` as `formula`. A layout of ANY becomes PLAIN for weights, and for activations the
  * layout of the first of X, DY, Y, DX that names one (PLAIN where channels do not fit it, or where
- * none does; NORMALIZE gives PLAIN). Types other than the kind's own, opaque layouts and
- * tensors that round are STATUS_UNSUPPORTED. The workspace holds every tensor as doubles. */
+ * none does; NORMALIZE gives PLAIN). Types other than the kind's own and opaque layouts are
+ * STATUS_UNSUPPORTED. Every value is rounded as its tensor says, when it is read and when it is
+ * written, so that inputs may be raw and results never are. The workspace holds every tensor as
+ * doubles. */
 MUST_CHECK enum status ref_plan_formula(struct device *dev, const struct op_desc *desc,
                                         void (*formula)(const struct ref_args *),
                                         struct op_plan **plan);

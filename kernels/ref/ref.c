@@ -57,8 +57,10 @@ static enum status ref_plan(struct device *dev, const struct op_desc *desc, stru
         [OP_DROPOUT_BWD] = ref_dropout_bwd,
         [OP_SOFTMAX_XENT] = ref_softmax_xent,
         [OP_SGD] = ref_sgd,
+        [OP_CHECK_FINITE] = ref_check_finite,
+        [OP_ROUND] = ref_copy,
         [OP_NORMALIZE] = ref_normalize,
-        [OP_REORDER] = ref_reorder,
+        [OP_REORDER] = ref_copy,
     };
     return ref_plan_formula(dev, desc, formula[desc->kind], plan);
 }
@@ -92,6 +94,8 @@ static const struct op_record records[] = {
     {OP_DROPOUT_BWD, F32, ALL_LAYOUTS, ref_plan},
     {OP_SOFTMAX_XENT, F32, ALL_LAYOUTS, ref_plan},
     {OP_SGD, F32, ALL_LAYOUTS, ref_plan},
+    {OP_CHECK_FINITE, F32, ALL_LAYOUTS, ref_plan},
+    {OP_ROUND, F32, ALL_LAYOUTS, ref_plan},
     {OP_NORMALIZE, U8, ALL_LAYOUTS, ref_plan},
     {OP_REORDER, F32 | U8 | I32, ALL_LAYOUTS, ref_plan},
 };

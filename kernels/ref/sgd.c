@@ -1,5 +1,13 @@
-/* Stochastic gradient descent with momentum and weight decay over one flat buffer. */
+/* Stochastic gradient descent with momentum and weight decay over one flat buffer, and the check
+ * that goes before it. Both know the precision of each segment of the buffer. */
 #include "kernels/ref/formulas.h"
+
+#include <math.h>
+
+static double rounded(enum dtype precision, double v)
+{
+    return (double)dtype_round(precision, (float)v);
+}
 
 void ref_sgd(const struct ref_args *a)
 {
@@ -7,11 +15,27 @@ void ref_sgd(const struct ref_args *a)
     double *w = a->t[ROLE_W], *v = a->t[ROLE_MOMENTUM], momentum = (double)attr->momentum;
     if (a->state->found_inf)
         return;
-    for (int s = 0; s < attr->n_segments; s++)
-        for (int64_t i = attr->segment[s].begin; i < attr->segment[s].end; i++) {
-            double g = a->t[ROLE_DW][i] * (double)a->state->grad_scale +
-                       (double)attr->segment[s].weight_decay * w[i];
-            v[i] = momentum * v[i] + g;
-            w[i] -= (double)a->state->lr * (attr->nesterov ? g + momentum * v[i] : v[i]);
+    for (int i = 0; i < attr->n_segments; i++) {
+        const struct sgd_segment *s = &attr->segment[i];
+        for (int64_t k = s->begin; k < s->end; k++) {
+            double g = rounded(s->gradient, a->t[ROLE_DW][k]) * (double)a->state->grad_scale +
+                       (double)s->weight_decay * w[k];
+            double vk = momentum * v[k] + g;
+            double wk = w[k] - (double)a->state->lr * (attr->nesterov ? g + momentum * vk : vk);
+            v[k] = rounded(s->master, vk);
+            w[k] = rounded(s->master, wk);
+            if (a->t[ROLE_WCOPY])
+                a->t[ROLE_WCOPY][k] = rounded(s->copy, w[k]);
         }
+    }
+}
+
+void ref_check_finite(const struct ref_args *a)
+{
+    const struct sgd_attr *attr = &a->d->attr.sgd;
+    a->state->found_inf = 0;
+    for (int i = 0; i < attr->n_segments; i++)
+        for (int64_t k = attr->segment[i].begin; k < attr->segment[i].end; k++)
+            if (!isfinite(rounded(attr->segment[i].gradient, a->t[ROLE_DW][k])))
+                a->state->found_inf = 1;
 }

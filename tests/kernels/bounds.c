@@ -1,6 +1,8 @@
 /* Error bounds, each from the length of its sums. */
 #include "tests/kernels/bounds.h"
 
+#include "tests/kernels/precision.h"
+
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -195,9 +197,20 @@ static void bound_xent(const struct op_desc *d, const struct operands *o, struct
 
 /* --- all --- */
 
-static bool is_exact(enum op_kind kind)
+static bool is_exact(const struct op_desc *d, const struct operands *o)
 {
-    return kind == OP_RELU_FWD || kind == OP_MAXPOOL_FWD || kind == OP_REORDER;
+    switch (d->kind) {
+    case OP_RELU_FWD:
+    case OP_MAXPOOL_FWD:
+    case OP_REORDER:
+    case OP_ROUND:
+    case OP_CHECK_FINITE:
+        return true;
+    case OP_SGD:
+        return operand_state(o)->found_inf != 0;
+    default:
+        return false;
+    }
 }
 
 enum status bounds_new(struct device *ref, const struct op_desc *d, const struct operands *o,
@@ -205,7 +218,9 @@ enum status bounds_new(struct device *ref, const struct op_desc *d, const struct
 {
     *b = (struct bounds){{NULL}};
     struct op_roles roles = op_roles(d->kind);
-    for (int r = 0; r < ROLE_COUNT && !is_exact(d->kind); r++)
+    if (is_exact(d, o))
+        return STATUS_OK;
+    for (int r = 0; r < ROLE_COUNT; r++)
         if (roles.writes >> r & 1 && o->p[r]) {
             b->p[r] = calloc((size_t)operand_count(d, (enum role)r), sizeof(double));
             if (!b->p[r]) {
@@ -227,8 +242,7 @@ enum status bounds_new(struct device *ref, const struct op_desc *d, const struct
         bound_xent(d, o, b);
         break;
     default:
-        if (!is_exact(d->kind))
-            st = bound_linear(ref, d, o, b);
+        st = bound_linear(ref, d, o, b);
     }
     if (st != STATUS_OK)
         bounds_free(b);
@@ -253,13 +267,32 @@ static double excess(double want, double got, double bound)
     return isnan(error) || !(bound > 0) ? INFINITY : error / bound;
 }
 
-static enum status check_floats(enum role role, const double *bound, const float *want,
-                                const float *got, int64_t n)
+/* The same for an element that may round: 0 within what rounding makes of the bound's ends, and
+ * infinite for a value that its type does not have. */
+static double element_excess(const struct op_desc *d, enum role role, int64_t i, float want,
+                             float got, double bound)
 {
-    int64_t worst = 0, wrong = 0;
+    if (precision_of(d, role, i) == DTYPE_F32)
+        return excess((double)want, (double)got, bound);
+    if (isnan(want) && isnan(got))
+        return 0;
+    if (dtype_round(precision_of(d, role, i), got) != got)
+        return INFINITY;
+    float low = precision_written(d, role, i, (float)((double)want - bound));
+    float high = precision_written(d, role, i, (float)((double)want + bound));
+    if (low <= got && got <= high)
+        return 0;
+    float nearest = got < low ? low : high;
+    return 1 + excess((double)nearest, (double)got, bound);
+}
+
+static enum status check_floats(const struct op_desc *d, enum role role, const double *bound,
+                                const float *want, const float *got)
+{
+    int64_t worst = 0, wrong = 0, n = operand_count(d, role);
     double most = 0;
     for (int64_t i = 0; i < n; i++) {
-        double e = excess((double)want[i], (double)got[i], bound ? bound[i] : 0);
+        double e = element_excess(d, role, i, want[i], got[i], bound ? bound[i] : 0);
         wrong += e > 1;
         if (e > most) {
             most = e;
@@ -270,9 +303,10 @@ static enum status check_floats(enum role role, const double *bound, const float
         return STATUS_OK;
     return status_fail(STATUS_MISMATCH,
                        "%s: %lld of %lld elements are wrong; the worst, %lld, is %.9g instead of "
-                       "%.9g +- %.2g",
+                       "%.9g +- %.2g as %s",
                        role_str(role), (long long)wrong, (long long)n, (long long)worst,
-                       (double)got[worst], (double)want[worst], bound ? bound[worst] : 0);
+                       (double)got[worst], (double)want[worst], bound ? bound[worst] : 0,
+                       dtype_str(precision_of(d, role, worst)));
 }
 
 static enum status check_metrics(const double *bound, const struct loss_metrics *want,
@@ -287,6 +321,16 @@ static enum status check_metrics(const double *bound, const struct loss_metrics 
                            "%lld",
                            (long long)got->count, (long long)got->top1, (long long)got->top5,
                            (long long)want->count, (long long)want->top1, (long long)want->top5);
+    return STATUS_OK;
+}
+
+static enum status check_state(const struct step_state *want, const struct step_state *got)
+{
+    if (want->found_inf != got->found_inf)
+        return status_fail(STATUS_MISMATCH, "STATE: found_inf is %d instead of %d", got->found_inf,
+                           want->found_inf);
+    if (memcmp(want, got, sizeof *want) != 0)
+        return status_fail(STATUS_MISMATCH, "STATE: something but found_inf was changed");
     return STATUS_OK;
 }
 
@@ -308,10 +352,12 @@ enum status bounds_check(const struct op_desc *d, const struct bounds *b,
         const double *bound = b ? b->p[r] : NULL;
         if (!(roles.writes >> r & 1) || !want->p[r])
             continue;
-        if (role == ROLE_METRICS)
+        if (role == ROLE_STATE)
+            TRY(check_state(operand_state(want), operand_state(got)));
+        else if (role == ROLE_METRICS)
             TRY(check_metrics(bound, operand_metrics(want), operand_metrics(got)));
         else if (d->t[r].type == DTYPE_F32)
-            TRY(check_floats(role, bound, want->p[r], got->p[r], operand_count(d, role)));
+            TRY(check_floats(d, role, bound, want->p[r], got->p[r]));
         else
             TRY(check_bytes(role, want->p[r], got->p[r], operand_bytes(d, role)));
     }

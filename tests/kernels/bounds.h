@@ -11,7 +11,15 @@
  * 9e-6 S. S is computed, per output element, by the reference itself: the same operation on the
  * magnitudes of its inputs, where every sum is of positive terms. This serves all operations that
  * are linear in each operand; the others have a derivation of their own in bounds.c. Operations
- * that only choose or move values (ReLU, maximum, reorder) must be exact. */
+ * that only choose or move values (ReLU, maximum, reorder) must be exact.
+ *
+ * Where the result is rounded to a narrow type, the exact value v and its bound b are still those
+ * of the operation in fp32, on inputs as it reads them. Rounding R keeps order, so that a result in
+ * fp32 within [v - b, v + b] becomes a narrow one within [R(v - b), R(v + b)], and this is asked of
+ * it. As b is far below a unit of the narrow type's last place, both ends are mostly R(v) itself:
+ * only a v within b of half-way between two narrow values may become either. Near the largest
+ * number one of the ends may be infinite; where a sum cancels, b may be more than a unit, which
+ * rounding cannot mend. Then the value must be one that the narrow type has. */
 #ifndef TESTS_KERNELS_BOUNDS_H
 #define TESTS_KERNELS_BOUNDS_H
 
@@ -22,13 +30,15 @@ struct bounds {
     double *p[ROLE_COUNT];
 };
 
-/* For the plain description `d` with inputs and exact results in `o`. */
+/* For the plain description `d`, which rounds nothing, with inputs in `o`. */
 MUST_CHECK enum status bounds_new(struct device *ref, const struct op_desc *d,
                                   const struct operands *o, struct bounds *b);
 void bounds_free(struct bounds *b);
 
 /* STATUS_MISMATCH, and a message that names the worst element, when an output of `got` is further
- * from `want` than `b` allows. A NaN must meet a NaN. With `b` NULL all must be equal. */
+ * from `want` than `b` allows, or is no value of the type that `d` rounds it to. `want` is as the
+ * operation without rounding leaves it. A NaN must meet a NaN. With `b` NULL all must be equal to
+ * `want`, rounded. */
 MUST_CHECK enum status bounds_check(const struct op_desc *d, const struct bounds *b,
                                     const struct operands *want, const struct operands *got);
 

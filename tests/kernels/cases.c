@@ -2,6 +2,7 @@
 #include "tests/kernels/cases.h"
 
 #include "tests/kernels/describe.h"
+#include "tests/kernels/precision.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,6 +60,9 @@ static void append_attributes(char *out, size_t size, const struct op_desc *d)
     case OP_SOFTMAX_XENT:
         snprintf(text, sizeof text, "e=%g", (double)d->attr.xent.label_smoothing);
         break;
+    case OP_CHECK_FINITE:
+        snprintf(text, sizeof text, "segments=%d", d->attr.sgd.n_segments);
+        break;
     case OP_SGD:
         snprintf(text, sizeof text, "m=%g%s segments=%d", (double)d->attr.sgd.momentum,
                  d->attr.sgd.nesterov ? " nesterov" : "", d->attr.sgd.n_segments);
@@ -69,9 +73,38 @@ static void append_attributes(char *out, size_t size, const struct op_desc *d)
     append(out, size, text);
 }
 
+/* "rounds fp16 raw", and of segments "rounds fp16/fp32/bf16": the first one's gradient, master and
+ * copy. */
+static void append_precision(char *out, size_t size, const struct op_desc *d)
+{
+    char text[64] = "";
+    if (!precision_is_emulated(d))
+        return;
+    append(out, size, "rounds");
+    if (d->kind == OP_SGD || d->kind == OP_CHECK_FINITE) {
+        const struct sgd_segment *s = d->attr.sgd.segment;
+        snprintf(text, sizeof text, "%s/%s/%s", dtype_str(s->gradient), dtype_str(s->master),
+                 dtype_str(s->copy));
+        append(out, size, text);
+        return;
+    }
+    bool raw = false;
+    enum dtype type = DTYPE_F32;
+    for (int r = 0; r < ROLE_COUNT; r++) {
+        raw = raw || d->t[r].raw;
+        type = d->t[r].rounds != DTYPE_F32 ? d->t[r].rounds : type;
+    }
+    append(out, size, dtype_str(type));
+    if (raw)
+        append(out, size, "raw");
+    if (is_batch_norm(d->kind) && d->t[ROLE_GAMMA].rounds != DTYPE_F32)
+        append(out, size, "parameters too");
+}
+
 static void case_name(struct op_case *c, const char *layouts)
 {
-    static const char *const fill[] = {"", "large-mean", "constant", "nan", "found-inf"};
+    static const char *const fill[] = {"",          "large-mean", "constant", "nan",
+                                       "found-inf", "huge",       "tiny",     "ties"};
     const struct op_desc *d = &c->desc;
     snprintf(c->name, sizeof c->name, "%s", op_str(d->kind));
     const struct tensor_desc *x = d->t[ROLE_X].ndim ? &d->t[ROLE_X] : &d->t[ROLE_DX];
@@ -91,6 +124,7 @@ static void case_name(struct op_case *c, const char *layouts)
             snprintf(text, sizeof text, "+%s", role_str((enum role)r));
             append(c->name, sizeof c->name, text);
         }
+    append_precision(c->name, sizeof c->name, d);
     if (c->fill != FILL_RANDOM)
         append(c->name, sizeof c->name, fill[c->fill]);
     append(c->name, sizeof c->name, layouts);
@@ -193,6 +227,7 @@ enum status case_list_new(struct case_list *list)
     cases_conv(list);
     cases_bn(list);
     cases_rest(list);
+    cases_precision(list);
     if (list->status != STATUS_OK)
         case_list_free(list);
     return list->status;

@@ -34,5 +34,6 @@ void cases_add_one(struct case_list *list, int problem, const struct op_desc *d,
 void cases_conv(struct case_list *list);
 void cases_bn(struct case_list *list);
 void cases_rest(struct case_list *list);
+void cases_precision(struct case_list *list);
 
 #endif

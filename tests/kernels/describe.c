@@ -134,6 +134,11 @@ bool layout_fits(const struct tensor_desc *t, enum layout layout)
            (t->ndim == 4 && t->dim[1] % tensor_block(&s) == 0);
 }
 
+bool is_batch_norm(enum op_kind kind)
+{
+    return kind == OP_BN_FWD_TRAIN || kind == OP_BN_FWD_EVAL || kind == OP_BN_BWD;
+}
+
 struct op_desc plain_form(const struct op_desc *d)
 {
     struct op_desc plain = *d;

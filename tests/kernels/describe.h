@@ -46,6 +46,8 @@ struct tensor_desc in_layout(struct tensor_desc t, enum layout layout);
 /* Whether channels fit the layout. */
 bool layout_fits(const struct tensor_desc *t, enum layout layout);
 
+bool is_batch_norm(enum op_kind kind);
+
 /* The description with every layout PLAIN. */
 struct op_desc plain_form(const struct op_desc *d);
 

@@ -2,6 +2,7 @@
 #include "tests/kernels/fill.h"
 
 #include "tests/kernels/describe.h"
+#include "tests/kernels/precision.h"
 
 #include <math.h>
 #include <string.h>
@@ -17,11 +18,6 @@ void fill_grid(struct rng *r, float *out, int64_t n, double step, double bound)
     uint32_t points = 2 * (uint32_t)(bound / step) + 1;
     for (int64_t i = 0; i < n; i++)
         out[i] = (float)(step * (double)rng_below(r, points) - bound);
-}
-
-static bool is_bn(enum op_kind kind)
-{
-    return kind == OP_BN_FWD_TRAIN || kind == OP_BN_FWD_EVAL || kind == OP_BN_BWD;
 }
 
 /* Channels differ in mean and spread, as those of a network do. */
@@ -51,10 +47,12 @@ static void fill_input(struct rng *r, const struct op_desc *d, enum fill fill, s
 {
     const struct tensor_desc *x = &d->t[ROLE_X];
     int64_t n = tensor_count(x);
-    if (is_bn(d->kind))
+    if (is_batch_norm(d->kind))
         fill_bn_input(r, x, fill, o->p[ROLE_X]);
-    else if (d->kind == OP_MAXPOOL_FWD || d->kind == OP_SOFTMAX_XENT)
+    else if (fill != FILL_TIES && (d->kind == OP_MAXPOOL_FWD || d->kind == OP_SOFTMAX_XENT))
         fill_grid(r, o->p[ROLE_X], n, 0.25, 4);
+    else if (x->type == DTYPE_F32 && fill == FILL_TIES)
+        fill_grid(r, o->p[ROLE_X], n, 0x1p-11, 4);
     else if (x->type == DTYPE_F32)
         fill_uniform(r, o->p[ROLE_X], n, -1, 1);
     else
@@ -99,13 +97,60 @@ static struct step_state state_for(enum fill fill)
                                .step = 7,
                                .sample0 = 5,
                                .lr = 0.1f,
-                               .loss_scale = 128,
+                               .loss_scale = fill == FILL_HUGE   ? 0x1p20f
+                                             : fill == FILL_TINY ? 0x1p-14f
+                                                                 : 128,
                                .grad_scale = 0.25f,
                                .found_inf = fill == FILL_FOUND_INF};
 }
 
-enum status fill_operands(struct device *ref, const struct op_desc *d, enum fill fill,
-                          uint64_t seed, struct operands *o)
+/* What an operand of order 1 is multiplied by for results near `target`. */
+static double magnitude(const struct op_desc *d, enum role role, enum fill fill)
+{
+    double target = fill == FILL_HUGE ? 80000 : 0x1p-22;
+    switch (d->kind) {
+    case OP_CONV_FWD:
+    case OP_CONV_BWD_DATA:
+    case OP_CONV_BWD_WEIGHTS:
+    case OP_LINEAR_FWD:
+    case OP_LINEAR_BWD_DATA:
+    case OP_LINEAR_BWD_WEIGHTS:
+        return sqrt(target);
+    case OP_BN_FWD_TRAIN:
+    case OP_BN_FWD_EVAL:
+        return role == ROLE_GAMMA || role == ROLE_BETA || role == ROLE_Z ? target : 1;
+    case OP_BN_BWD: /* an infinite DY would leave nothing but NaN of its channel */
+        if (fill == FILL_HUGE)
+            return role == ROLE_GAMMA ? target : 1;
+        return role == ROLE_DY || role == ROLE_DY2 || role == ROLE_Y ? target : 1;
+    case OP_SGD: /* the gradient's share of W is the rate and the scale of 1/40 */
+        if (fill == FILL_HUGE)
+            return role == ROLE_DW ? 8 * target : 1;
+        return target;
+    case OP_SOFTMAX_XENT: /* the loss scale does it */
+        return 1;
+    default:
+        return target;
+    }
+}
+
+/* Makes the values at hand what `fill` and the precisions of `d` ask for. */
+static void suit(const struct op_desc *d, enum fill fill, struct operands *o)
+{
+    struct op_roles roles = op_roles(d->kind);
+    for (int role = 0; role < ROLE_COUNT; role++) {
+        if (!(roles.reads >> role & 1) || !d->t[role].ndim || d->t[role].type != DTYPE_F32)
+            continue;
+        bool scaled = fill == FILL_HUGE || fill == FILL_TINY;
+        double factor = scaled ? magnitude(d, (enum role)role, fill) : 1;
+        float *v = o->p[role];
+        for (int64_t i = 0; i < operand_count(d, (enum role)role); i++)
+            v[i] = precision_written(d, (enum role)role, i, (float)(factor * (double)v[i]));
+    }
+}
+
+static enum status fill_wide(struct device *ref, const struct op_desc *d, enum fill fill,
+                             uint64_t seed, struct operands *o)
 {
     struct op_roles roles = op_roles(d->kind);
     for (int role = 0; role < ROLE_COUNT; role++) {
@@ -123,6 +168,10 @@ enum status fill_operands(struct device *ref, const struct op_desc *d, enum fill
             fill_uniform(&r, o->p[role], n, 0.5, 1.5);
         else if (role == ROLE_RMEAN && fill == FILL_LARGE_MEAN)
             fill_uniform(&r, o->p[role], n, 999, 1001);
+        else if (role == ROLE_DW && fill == FILL_NAN)
+            operand_f32(o, ROLE_DW)[n / 2] = NAN;
+        else if (role != ROLE_INDEX && fill == FILL_TIES)
+            fill_grid(&r, o->p[role], n, 0x1p-11, 4);
         else if (role != ROLE_INDEX)
             fill_uniform(&r, o->p[role], n, -1, 1);
     }
@@ -130,5 +179,15 @@ enum status fill_operands(struct device *ref, const struct op_desc *d, enum fill
         return fill_from_forward(ref, d, seed + 1, o);
     for (int64_t i = 0; d->kind == OP_RELU_BWD && i < operand_count(d, ROLE_Y); i++)
         operand_f32(o, ROLE_Y)[i] = fmaxf(operand_f32(o, ROLE_Y)[i], 0);
+    return STATUS_OK;
+}
+
+enum status fill_operands(struct device *ref, const struct op_desc *d, enum fill fill,
+                          uint64_t seed, struct operands *o)
+{
+    struct precision_none wide;
+    precision_none(d, &wide);
+    TRY(fill_wide(ref, &wide.desc, fill, seed, o));
+    suit(d, fill, o);
     return STATUS_OK;
 }

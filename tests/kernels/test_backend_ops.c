@@ -4,10 +4,12 @@
  *                      [--isa NAME] [--digest]
  *
  * Each case runs in a rig (rig.h: guards, poisoned outputs and workspace, inputs that must stay) on
- * random inputs, is compared with the reference within the bounds of bounds.h, and runs again,
- * which must give the same bits. Then each in-place form that kernels/ops.h allows is run alike.
- * The reference itself can be the backend: then every layout must give equal values. --isa has the
- * CPU backend's own kernels run as on a machine that has no more than this instruction set.
+ * random inputs, is compared within the bounds of bounds.h, and runs again, which must give the
+ * same bits. What it is compared with is the reference without any rounding, on inputs rounded
+ * beforehand, so that the reference's rounding is held to account like any other. Then each
+ * in-place form that kernels/ops.h allows is run alike. The reference itself can be the backend:
+ * then every layout must give equal values. --isa has the CPU backend's own kernels run as on a
+ * machine that has no more than this instruction set.
  *
  * A case or in-place form that the backend does not support is printed and counted as skipped. A
  * failure prints the command that runs that case alone. Exits 0 when all that ran passed, 1 when
@@ -15,6 +17,7 @@
 #include "tests/kernels/bounds.h"
 #include "tests/kernels/cases.h"
 #include "tests/kernels/describe.h"
+#include "tests/kernels/precision.h"
 
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/internal.h"
@@ -55,6 +58,18 @@ static void problem_close(struct problem *p)
     p->number = -1;
 }
 
+/* Copies `in`, every value becoming what the operation reads it as. */
+static enum status operands_as_read(const struct op_desc *d, const struct operands *in,
+                                    struct operands *read)
+{
+    TRY(operands_copy(d, in, read));
+    for (int r = 0; r < ROLE_COUNT; r++)
+        for (int64_t i = 0; d->t[r].type == DTYPE_F32 && i < tensor_count(&d->t[r]); i++)
+            operand_f32(read, (enum role)r)[i] =
+                precision_read(d, (enum role)r, i, operand_f32(read, (enum role)r)[i]);
+    return STATUS_OK;
+}
+
 static enum status problem_open(struct harness *h, const struct op_case *c)
 {
     struct problem *p = &h->problem;
@@ -62,13 +77,20 @@ static enum status problem_open(struct harness *h, const struct op_case *c)
         return STATUS_OK;
     problem_close(p);
     struct op_desc plain = plain_form(&c->desc);
-    TRY(operands_new(&plain, &p->in));
-    TRY(fill_operands(h->ref, &plain, c->fill, (uint64_t)c->problem, &p->in));
-    TRY(operands_copy(&plain, &p->in, &p->want));
-    TRY(run_once(h->ref, &plain, &p->want));
-    TRY(bounds_new(h->ref, &plain, &p->in, &p->bounds));
+    struct precision_none wide;
+    struct operands read = {{NULL}};
+    enum status st;
+    precision_none(&plain, &wide);
+    CHECK(operands_new(&plain, &p->in));
+    CHECK(fill_operands(h->ref, &plain, c->fill, (uint64_t)c->problem, &p->in));
+    CHECK(operands_as_read(&plain, &p->in, &read));
+    CHECK(operands_copy(&plain, &read, &p->want));
+    CHECK(run_once(h->ref, &wide.desc, &p->want));
+    CHECK(bounds_new(h->ref, &wide.desc, &read, &p->bounds));
     p->number = c->problem;
-    return STATUS_OK;
+done:
+    operands_free(&read);
+    return st;
 }
 
 /* Runs the case on fresh inputs; the results are left in `got`. */
@@ -100,6 +122,25 @@ static void print_digest(const struct op_desc *d, const struct op_case *c,
     printf("%016llx %s\n", (unsigned long long)digest, c->name);
 }
 
+/* A plan keeps what tensors round to, and may leave raw only what it writes. */
+static enum status check_precisions(const struct op_desc *asked, const struct op_desc *planned)
+{
+    unsigned writes = op_roles(asked->kind).writes;
+    for (int r = 0; r < ROLE_COUNT; r++) {
+        const struct tensor_desc *a = &asked->t[r], *p = &planned->t[r];
+        bool written = writes >> r & 1, may_be_raw = a->rounds != DTYPE_F32 && a->raw;
+        if (written)
+            may_be_raw = a->rounds != DTYPE_F32 && asked->kind != OP_ROUND;
+        if (a->rounds != p->rounds)
+            return status_fail(STATUS_MISMATCH, "%s: planned to round to %s instead of %s",
+                               role_str((enum role)r), dtype_str(p->rounds), dtype_str(a->rounds));
+        if ((p->raw && !may_be_raw) || (a->raw && !p->raw && !written))
+            return status_fail(STATUS_MISMATCH, "%s: planned as %s", role_str((enum role)r),
+                               p->raw ? "raw" : "rounded");
+    }
+    return STATUS_OK;
+}
+
 /* One case with outputs in their own memory (`share` NULL) or in place. */
 static enum status attempt(struct harness *h, const struct op_case *c, const struct in_place *share)
 {
@@ -109,6 +150,7 @@ static enum status attempt(struct harness *h, const struct op_case *c, const str
     enum status st;
     CHECK(rig_open(h->dev, &c->desc, share, &rig));
     const struct op_desc *d = rig_desc(rig);
+    CHECK(check_precisions(&c->desc, d));
     CHECK(operands_new(d, &got));
     CHECK(operands_new(d, &again));
     CHECK(run_fresh(rig, &p->in, &got));
@@ -157,6 +199,7 @@ static void run_case(struct harness *h, int number, const struct op_case *c)
         {OP_BN_BWD, {ROLE_DX, ROLE_DY}},    {OP_BN_BWD, {ROLE_DX, ROLE_DY2}},
         {OP_BN_BWD, {ROLE_DZ, ROLE_DY}},    {OP_BN_BWD, {ROLE_DZ, ROLE_DY2}},
         {OP_DROPOUT_FWD, {ROLE_Y, ROLE_X}}, {OP_DROPOUT_BWD, {ROLE_DX, ROLE_DY}},
+        {OP_ROUND, {ROLE_Y, ROLE_X}},
     };
     enum status st = problem_open(h, c);
     if (st == STATUS_OK)
@@ -199,10 +242,18 @@ static enum status use_isa(struct device *dev, const char *isa)
     return status_fail(STATUS_USAGE, "this build has no kernels for '%s'", isa);
 }
 
-/* Kinds whose kernels exist once per instruction set. */
-static bool depends_on_isa(enum op_kind kind)
+/* Whether the kernels exist once per instruction set, as all do that round. */
+static bool depends_on_isa(const struct op_desc *d)
 {
-    switch (kind) {
+    switch (d->kind) {
+    case OP_CONV_FWD:
+    case OP_CONV_BWD_DATA:
+    case OP_CONV_BWD_WEIGHTS:
+    case OP_LINEAR_FWD:
+    case OP_LINEAR_BWD_DATA:
+    case OP_LINEAR_BWD_WEIGHTS:
+    case OP_REORDER:
+        return false;
     case OP_BN_FWD_TRAIN:
     case OP_BN_FWD_EVAL:
     case OP_BN_BWD:
@@ -211,16 +262,18 @@ static bool depends_on_isa(enum op_kind kind)
     case OP_ADD:
     case OP_MAXPOOL_FWD:
     case OP_SGD:
+    case OP_CHECK_FINITE:
+    case OP_ROUND:
         return true;
     default:
-        return false;
+        return precision_is_emulated(d);
     }
 }
 
 static bool is_wanted(const struct options *o, int number, const struct op_case *c)
 {
     return (o->only_case < 0 || o->only_case == number) && number % o->every == 0 &&
-           (!o->isa || depends_on_isa(c->desc.kind)) && (!o->only || strstr(c->name, o->only));
+           (!o->isa || depends_on_isa(&c->desc)) && (!o->only || strstr(c->name, o->only));
 }
 
 static int run_cases(struct harness *h, const struct case_list *list)

@@ -234,6 +234,8 @@ static void test_precisions(void **state)
     static const struct sgd_segment odd[] = {{0, 10, 0, DTYPE_F32, DTYPE_I32, DTYPE_F32}};
     REFUSE(OP_SGD, d.attr.sgd.segment = odd);
     REFUSE(OP_CHECK_FINITE, d.attr.sgd.segment = odd);
+    REFUSE(OP_SGD, d.t[ROLE_W].rounds = DTYPE_F16); /* segments say it, and tensors do not */
+    REFUSE(OP_CHECK_FINITE, d.t[ROLE_DW].rounds = DTYPE_BF16);
 }
 
 static void test_what_the_user_may_cause(void **state)
@@ -283,10 +285,6 @@ static void test_ref_declines(void **state)
     struct op_plan *plan;
     for (int kind = 0; kind < OP_KIND_COUNT; kind++) {
         struct op_desc good = sound((enum op_kind)kind);
-        if (kind == OP_CHECK_FINITE || kind == OP_ROUND) { /* all is fp32 to the reference */
-            assert_int_equal(op_plan(*state, &good, &plan), STATUS_UNSUPPORTED);
-            continue;
-        }
         OK(op_plan(*state, &good, &plan));
         assert_string_equal(plan->impl, "ref");
         op_plan_free(plan);
@@ -295,16 +293,49 @@ static void test_ref_declines(void **state)
             if (d.t[r].ndim == 0 || d.t[r].type != DTYPE_F32)
                 continue;
             d.t[r].layout = LAYOUT_OPAQUE;
+            if (kind == OP_ROUND) /* both have one layout */
+                d.t[ROLE_X].layout = d.t[ROLE_Y].layout = LAYOUT_OPAQUE;
             assert_int_equal(op_plan(*state, &d, &plan), STATUS_UNSUPPORTED);
             d = good;
             d.t[r].type = DTYPE_F16;
+            d.t[r].rounds = DTYPE_F32; /* which only fp32 does */
             assert_int_equal(op_plan(*state, &d, &plan), STATUS_UNSUPPORTED);
             assert_null(plan);
-            d = good;
-            d.t[r].rounds = DTYPE_F16;
-            assert_int_equal(op_plan(*state, &d, &plan), STATUS_UNSUPPORTED);
         }
     }
+}
+
+/* What is read may be raw and may not; what is written never is. */
+static void test_ref_rounds(void **state)
+{
+    static const enum dtype precision[] = {DTYPE_F16, DTYPE_BF16, DTYPE_TF32};
+    for (int kind = 0; kind < OP_KIND_COUNT; kind++)
+        for (int r = 0; r < ROLE_COUNT; r++) {
+            struct op_desc d = sound((enum op_kind)kind);
+            bool segments = kind == OP_SGD || kind == OP_CHECK_FINITE;
+            if (d.t[r].ndim == 0 || d.t[r].type != DTYPE_F32 || segments)
+                continue;
+            bool written = op_roles((enum op_kind)kind).writes >> r & 1;
+            for (int i = 0; i < 3; i++) {
+                struct op_plan *plan;
+                d.t[r].rounds = precision[i];
+                d.t[r].raw = kind != OP_ROUND || !written;
+                OK(op_plan(*state, &d, &plan));
+                assert_int_equal(plan->desc.t[r].rounds, precision[i]);
+                assert_int_equal(plan->desc.t[r].raw, !written);
+                op_plan_free(plan);
+            }
+        }
+}
+
+/* An optimizer's step that is left out leaves what it would write; a check writes one flag. */
+static void test_partial_writes_are_reads(void **state)
+{
+    (void)state;
+    struct op_roles sgd = op_roles(OP_SGD), check = op_roles(OP_CHECK_FINITE);
+    assert_int_equal(sgd.writes & ~sgd.reads, 0);
+    assert_int_equal(check.writes, WITH(STATE));
+    assert_int_equal(check.writes & ~check.reads, 0);
 }
 
 static enum layout chosen(struct device *ref, const struct op_desc *d, enum role role)
@@ -357,13 +388,21 @@ static void test_ref_is_one_device(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sound_ones_pass),      cmocka_unit_test(test_missing_tensors),
-        cmocka_unit_test(test_shapes_that_disagree), cmocka_unit_test(test_tensors_that_are_none),
-        cmocka_unit_test(test_attributes),           cmocka_unit_test(test_sgd_segments),
-        cmocka_unit_test(test_precisions),           cmocka_unit_test(test_what_the_user_may_cause),
-        cmocka_unit_test(test_unknown_kinds),        cmocka_unit_test(test_plan_refuses),
-        cmocka_unit_test(test_ref_declines),         cmocka_unit_test(test_ref_resolves_layouts),
+        cmocka_unit_test(test_sound_ones_pass),
+        cmocka_unit_test(test_missing_tensors),
+        cmocka_unit_test(test_shapes_that_disagree),
+        cmocka_unit_test(test_tensors_that_are_none),
+        cmocka_unit_test(test_attributes),
+        cmocka_unit_test(test_sgd_segments),
+        cmocka_unit_test(test_precisions),
+        cmocka_unit_test(test_what_the_user_may_cause),
+        cmocka_unit_test(test_unknown_kinds),
+        cmocka_unit_test(test_plan_refuses),
+        cmocka_unit_test(test_ref_declines),
+        cmocka_unit_test(test_ref_resolves_layouts),
         cmocka_unit_test(test_ref_is_one_device),
+        cmocka_unit_test(test_ref_rounds),
+        cmocka_unit_test(test_partial_writes_are_reads),
     };
     return cmocka_run_group_tests(tests, rig_group_setup, rig_group_teardown);
 }

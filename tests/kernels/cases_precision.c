@@ -1,0 +1,249 @@
+/* Cases of emulated precision: every kind of operation with tensors that round, read raw or not,
+ * with results that overflow, underflow and tie; and each mix of precisions in the optimizer. */
+#include "tests/kernels/cases.h"
+#include "tests/kernels/describe.h"
+#include "tests/kernels/precision.h"
+
+/* What a case rounds to and reads. */
+struct variant {
+    enum dtype precision;
+    bool raw;
+    enum fill fill;
+};
+
+static void add(struct case_list *list, const struct op_desc *d, const struct variant *v, int n)
+{
+    for (int i = 0; i < n; i++) {
+        struct op_desc rounded = with_precision(d, v[i].precision, v[i].raw);
+        if (d->kind == OP_DROPOUT_FWD || d->kind == OP_DROPOUT_BWD)
+            cases_add_one(list, list->problems++, &rounded, v[i].fill, "plain");
+        else
+            cases_add(list, &rounded, v[i].fill);
+    }
+}
+
+/* For libraries, which read nothing raw: one case asks. */
+static void add_dense(struct case_list *list, struct op_desc d)
+{
+    static const struct variant v[] = {
+        {DTYPE_F16, false, FILL_RANDOM},  {DTYPE_F16, false, FILL_HUGE},
+        {DTYPE_F16, false, FILL_TINY},    {DTYPE_F16, true, FILL_RANDOM},
+        {DTYPE_BF16, false, FILL_RANDOM}, {DTYPE_TF32, false, FILL_RANDOM},
+    };
+    add(list, &d, v, sizeof v / sizeof *v);
+}
+
+static void add_fused(struct case_list *list, struct op_desc d)
+{
+    static const struct variant v[] = {
+        {DTYPE_F16, false, FILL_RANDOM},  {DTYPE_F16, true, FILL_RANDOM},
+        {DTYPE_F16, true, FILL_HUGE},     {DTYPE_F16, true, FILL_TINY},
+        {DTYPE_BF16, false, FILL_RANDOM}, {DTYPE_BF16, true, FILL_RANDOM},
+    };
+    add(list, &d, v, sizeof v / sizeof *v);
+}
+
+/* Where a result is one value, or a sum of two. */
+static void add_simple(struct case_list *list, struct op_desc d)
+{
+    static const struct variant v[] = {
+        {DTYPE_F16, false, FILL_TIES}, {DTYPE_F16, true, FILL_TIES},
+        {DTYPE_F16, false, FILL_HUGE}, {DTYPE_F16, true, FILL_HUGE},
+        {DTYPE_F16, false, FILL_TINY}, {DTYPE_F16, true, FILL_TINY},
+        {DTYPE_BF16, true, FILL_TIES}, {DTYPE_BF16, false, FILL_RANDOM},
+    };
+    add(list, &d, v, sizeof v / sizeof *v);
+    if (op_roles(d.kind).reads & WITH(X))
+        add(list, &d, (const struct variant[]){{DTYPE_F16, true, FILL_NAN}}, 1);
+}
+
+static void cases_dense(struct case_list *list)
+{
+    static const struct conv_shape shape[] = {
+        {2, 32, 5, 5, 32, {3, 3}, {1, 1}, {1, 1}, 1},
+        {2, 17, 6, 5, 9, {1, 1}, {2, 2}, {0, 0}, 1},
+    };
+    for (size_t i = 0; i < sizeof shape / sizeof *shape; i++) {
+        struct op_desc forward = describe_conv(OP_CONV_FWD, &shape[i], WITH(B));
+        add_dense(list, forward);
+        forward.attr.conv.relu = true;
+        add_dense(list, forward);
+        add_dense(list, describe_conv(OP_CONV_BWD_DATA, &shape[i], 0));
+        add_dense(list, describe_conv(OP_CONV_BWD_WEIGHTS, &shape[i], WITH(DB)));
+    }
+    add_dense(list, describe_linear(OP_LINEAR_FWD, 5, 64, 33, WITH(B)));
+    add_dense(list, describe_linear(OP_LINEAR_BWD_DATA, 5, 64, 33, 0));
+    add_dense(list, describe_linear(OP_LINEAR_BWD_WEIGHTS, 5, 64, 33, WITH(DB)));
+}
+
+static void cases_batch_norm(struct case_list *list)
+{
+    static const int shape[][4] = {{2, 64, 7, 7}, {3, 17, 9, 5}, {8, 32, 1, 1}};
+    for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
+        for (int relu = 0; relu < 2; relu++) {
+            const int *s = shape[i];
+            const unsigned gradients = WITH(DY2) | WITH(DZ);
+            add_fused(list, describe_bn(OP_BN_FWD_TRAIN, s[0], s[1], s[2], s[3], relu, 0));
+            add_fused(list, describe_bn(OP_BN_FWD_TRAIN, s[0], s[1], s[2], s[3], relu, WITH(Z)));
+            add_fused(list, describe_bn(OP_BN_FWD_EVAL, s[0], s[1], s[2], s[3], relu, WITH(Z)));
+            add_fused(list, describe_bn(OP_BN_BWD, s[0], s[1], s[2], s[3], relu, 0));
+            add_fused(list, describe_bn(OP_BN_BWD, s[0], s[1], s[2], s[3], relu, WITH(DY2)));
+            add_fused(list, describe_bn(OP_BN_BWD, s[0], s[1], s[2], s[3], relu, gradients));
+        }
+    static const enum op_kind kind[] = {OP_BN_FWD_TRAIN, OP_BN_FWD_EVAL, OP_BN_BWD};
+    for (int k = 0; k < 3; k++) {
+        static const struct variant nan = {DTYPE_F16, true, FILL_NAN};
+        static const struct variant streamed = {DTYPE_F16, true, FILL_RANDOM};
+        struct op_desc d = describe_bn(kind[k], 2, 48, 5, 5, true, 0), narrow;
+        struct op_desc large = describe_bn(kind[k], 2, 64, 98, 97, true, 0);
+        narrow = with_narrow_batch_norm(&d, DTYPE_F16);
+        cases_add(list, &narrow, FILL_RANDOM);
+        narrow = with_narrow_batch_norm(&d, DTYPE_BF16);
+        cases_add(list, &narrow, FILL_RANDOM);
+        if (kind[k] != OP_BN_BWD)
+            add(list, &d, &nan, 1);
+        add(list, &large, &streamed, 1);
+    }
+}
+
+static void cases_pool(struct case_list *list)
+{
+    static const struct pool_attr window = {{3, 3}, {2, 2}, {1, 1}}, tiles = {{2, 2}, {2, 2}};
+    add_simple(list, describe_maxpool(OP_MAXPOOL_FWD, 2, 32, 9, 8, &window, WITH(INDEX)));
+    add_simple(list, describe_maxpool(OP_MAXPOOL_FWD, 2, 5, 9, 8, &tiles, 0));
+    add_simple(list, describe_maxpool(OP_MAXPOOL_BWD, 2, 32, 9, 8, &window, WITH(DY2)));
+    add_simple(list, describe_maxpool(OP_MAXPOOL_BWD, 2, 5, 9, 8, &tiles, 0));
+    static const enum op_kind kind[] = {OP_AVGPOOL_FWD, OP_AVGPOOL_BWD};
+    for (int k = 0; k < 2; k++) {
+        add_fused(list, describe_avgpool(kind[k], 2, 64, 7, 7, 1, 1));
+        add_fused(list, describe_avgpool(kind[k], 2, 5, 6, 7, 3, 4));
+    }
+}
+
+static void cases_one_by_one(struct case_list *list)
+{
+    const struct tensor_desc shape[] = {plain_4d(2, 32, 7, 7), tensor_2d(DTYPE_F32, 3, 1001)};
+    for (size_t i = 0; i < sizeof shape / sizeof *shape; i++) {
+        add_simple(list, describe_like(OP_RELU_FWD, shape[i], 0));
+        add_simple(list, describe_like(OP_RELU_BWD, shape[i], 0));
+        add_simple(list, describe_like(OP_RELU_BWD, shape[i], WITH(DY2)));
+        add_simple(list, describe_like(OP_ADD, shape[i], 0));
+        static const float p[] = {0.5f, 0.3f};
+        for (int k = 0; k < 2; k++) {
+            struct op_desc forward = describe_like(OP_DROPOUT_FWD, shape[i], 0);
+            struct op_desc backward = describe_like(OP_DROPOUT_BWD, shape[i], 0);
+            forward.attr.dropout = backward.attr.dropout = (struct dropout_attr){p[k], k};
+            add_simple(list, forward);
+            add_simple(list, backward);
+        }
+    }
+}
+
+static void cases_ends(struct case_list *list)
+{
+    add_fused(list, describe_xent(8, 100, 0.1f, WITH(DX)));
+    add_fused(list, describe_xent(3, 7, 0, WITH(DX)));
+    static const enum layout layout[] = {LAYOUT_PLAIN, LAYOUT_NHWC};
+    for (int i = 0; i < 4; i++) {
+        struct op_desc d = describe_normalize(2, 7, 9);
+        d = with_precision(&d, i < 2 ? DTYPE_F16 : DTYPE_BF16, false);
+        d.t[ROLE_Y] = in_layout(d.t[ROLE_Y], layout[i % 2]);
+        cases_add_one(list, list->problems++, &d, FILL_RANDOM, layout_str(layout[i % 2]));
+    }
+    static const struct variant moved[] = {{DTYPE_F16, false, FILL_HUGE},
+                                           {DTYPE_F16, true, FILL_RANDOM}};
+    struct op_desc reorder = describe_like(OP_REORDER, plain_4d(2, 16, 3, 3), 0);
+    add(list, &reorder, moved, 2);
+}
+
+/* What is rounded is any fp32 tensor, or one that was left raw. */
+static void cases_round(struct case_list *list)
+{
+    static const enum dtype precision[] = {DTYPE_F16, DTYPE_BF16, DTYPE_TF32};
+    static const enum fill fill[] = {FILL_RANDOM, FILL_HUGE, FILL_TINY, FILL_TIES, FILL_NAN};
+    const struct tensor_desc shape[] = {plain_4d(2, 32, 7, 5), tensor_2d(DTYPE_F32, 3, 1001),
+                                        tensor_1d(DTYPE_F32, 1), tensor_1d(DTYPE_F32, 100003)};
+    for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
+        for (int k = 0; k < 3; k++)
+            for (size_t f = 0; f < sizeof fill / sizeof *fill; f++) {
+                struct op_desc d = describe_like(OP_ROUND, shape[i], 0);
+                d.t[ROLE_Y].rounds = precision[k];
+                for (int layout = LAYOUT_PLAIN; layout <= LAYOUT_NCHW16C; layout++) {
+                    struct op_desc laid = d;
+                    if (layout != LAYOUT_PLAIN && shape[i].ndim != 4)
+                        continue;
+                    laid.t[ROLE_X] = in_layout(d.t[ROLE_X], (enum layout)layout);
+                    laid.t[ROLE_Y] = in_layout(d.t[ROLE_Y], (enum layout)layout);
+                    cases_add_one(list, list->problems, &laid, fill[f],
+                                  layout_str((enum layout)layout));
+                }
+                list->problems++;
+                d.t[ROLE_X].rounds = precision[k];
+                d.t[ROLE_X].raw = true;
+                cases_add_one(list, list->problems++, &d, fill[f], "plain");
+            }
+}
+
+/* --- segments --- */
+
+/* Two segments, the second as fp32 training has it; every mix of gradient, master and copy. */
+#define MIX(gradient, master, copy)                                                                \
+    {                                                                                              \
+        {0, 101, 1e-2f, DTYPE_##gradient, DTYPE_##master, DTYPE_##copy},                           \
+        {                                                                                          \
+            101, 1003, 0                                                                           \
+        }                                                                                          \
+    }
+#define MIX_COPIES(gradient, master)                                                               \
+    MIX(gradient, master, F32), MIX(gradient, master, F16), MIX(gradient, master, BF16),           \
+        MIX(gradient, master, TF32)
+#define MIX_MASTERS(gradient)                                                                      \
+    MIX_COPIES(gradient, F32), MIX_COPIES(gradient, F16), MIX_COPIES(gradient, BF16)
+
+static void cases_segments(struct case_list *list)
+{
+    static const struct sgd_segment mix[][2] = {MIX_MASTERS(F32), MIX_MASTERS(F16),
+                                                MIX_MASTERS(BF16)};
+    static const struct sgd_segment many[] = {
+        {0, 7, 1e-2f, DTYPE_F16, DTYPE_F32, DTYPE_F16},
+        {7, 7, 1, DTYPE_F16, DTYPE_F16, DTYPE_F16},
+        {7, 40, 0, DTYPE_F32, DTYPE_F32, DTYPE_F32},
+        {40, 1000, 1e-4f, DTYPE_BF16, DTYPE_F32, DTYPE_BF16},
+        {1000, 100003, 5e-4f, DTYPE_F16, DTYPE_F16, DTYPE_F16}};
+    static const enum fill fill[] = {FILL_RANDOM, FILL_FOUND_INF, FILL_HUGE, FILL_TINY, FILL_TIES};
+    struct tensor_desc none = {0};
+    for (size_t i = 0; i <= sizeof mix / sizeof *mix; i++) {
+        bool last = i == sizeof mix / sizeof *mix;
+        struct sgd_attr attr = {0.9f, i % 2, last ? 5 : 2, last ? many : mix[i]};
+        int64_t n = last ? 100003 : 1003;
+        struct op_desc d = describe_sgd(n, &attr);
+        for (size_t f = 0; f < sizeof fill / sizeof *fill; f++) {
+            d.t[ROLE_WCOPY] = none;
+            cases_add(list, &d, fill[f]);
+            d.t[ROLE_WCOPY] = d.t[ROLE_W];
+            cases_add(list, &d, fill[f]);
+        }
+    }
+    static const struct sgd_segment whole[][1] = {
+        {{0, 4099, 0, DTYPE_F32}}, {{0, 4099, 0, DTYPE_F16}}, {{0, 4099, 0, DTYPE_BF16}}};
+    static const enum fill checked[] = {FILL_RANDOM, FILL_FOUND_INF, FILL_HUGE, FILL_NAN};
+    for (int i = 0; i < 4; i++)
+        for (size_t f = 0; f < sizeof checked / sizeof *checked; f++) {
+            struct tensor_desc flat = tensor_1d(DTYPE_F32, i == 3 ? 100003 : 4099);
+            struct op_desc d = describe(OP_CHECK_FINITE, none, flat, none, 0);
+            d.attr.sgd = (struct sgd_attr){.n_segments = i == 3 ? 5 : 1,
+                                           .segment = i == 3 ? many : whole[i]};
+            cases_add(list, &d, checked[f]);
+        }
+}
+
+void cases_precision(struct case_list *list)
+{
+    cases_dense(list);
+    cases_batch_norm(list);
+    cases_pool(list);
+    cases_one_by_one(list);
+    cases_ends(list);
+    cases_round(list);
+    cases_segments(list);
+}

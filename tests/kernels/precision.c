@@ -1,0 +1,98 @@
+/* What emulated precision makes of values. */
+#include "tests/kernels/precision.h"
+
+#include "tests/kernels/describe.h"
+
+static bool has_segments(const struct op_desc *d)
+{
+    return d->kind == OP_SGD || d->kind == OP_CHECK_FINITE;
+}
+
+static const struct sgd_segment *segment_of(const struct op_desc *d, int64_t i)
+{
+    const struct sgd_segment *s = d->attr.sgd.segment;
+    while (i >= s->end)
+        s++;
+    return s;
+}
+
+float precision_read(const struct op_desc *d, enum role role, int64_t i, float v)
+{
+    if (has_segments(d))
+        return role == ROLE_DW ? dtype_round(segment_of(d, i)->gradient, v) : v;
+    if (d->kind == OP_REORDER) /* moves values as they are */
+        return v;
+    return dtype_round(d->t[role].rounds, v);
+}
+
+enum dtype precision_of(const struct op_desc *d, enum role role, int64_t i)
+{
+    if (has_segments(d) && role != ROLE_DW) {
+        const struct sgd_segment *s = segment_of(d, i);
+        return role == ROLE_WCOPY && s->copy != DTYPE_F32 ? s->copy : s->master;
+    }
+    return d->t[role].raw ? DTYPE_F32 : d->t[role].rounds;
+}
+
+float precision_written(const struct op_desc *d, enum role role, int64_t i, float v)
+{
+    if (has_segments(d) && role == ROLE_WCOPY) /* of what W has become */
+        v = precision_written(d, ROLE_W, i, v);
+    return dtype_round(precision_of(d, role, i), v);
+}
+
+void precision_none(const struct op_desc *d, struct precision_none *none)
+{
+    none->desc = *d;
+    for (int r = 0; r < ROLE_COUNT; r++) {
+        none->desc.t[r].rounds = DTYPE_F32;
+        none->desc.t[r].raw = false;
+    }
+    for (int i = 0; has_segments(d) && i < d->attr.sgd.n_segments; i++) {
+        none->segment[i] = d->attr.sgd.segment[i];
+        none->segment[i].gradient = none->segment[i].master = none->segment[i].copy = DTYPE_F32;
+        none->desc.attr.sgd.segment = none->segment;
+    }
+}
+
+/* Sets what those of `roles` that are fp32 round to. */
+static void set_rounds(struct op_desc *d, unsigned roles, enum dtype precision)
+{
+    for (int r = 0; r < ROLE_COUNT; r++)
+        if (roles >> r & 1 && d->t[r].ndim && d->t[r].type == DTYPE_F32)
+            d->t[r].rounds = precision;
+}
+
+struct op_desc with_precision(const struct op_desc *d, enum dtype precision, bool raw)
+{
+    const unsigned always_wide = WITH(MEAN) | WITH(INVSTD);
+    const unsigned per_channel =
+        WITH(GAMMA) | WITH(BETA) | WITH(RMEAN) | WITH(RVAR) | WITH(DGAMMA) | WITH(DBETA);
+    struct op_roles roles = op_roles(d->kind);
+    unsigned narrow = precision == DTYPE_TF32 ? roles.reads : roles.reads | roles.writes;
+    struct op_desc n = *d;
+    set_rounds(&n, narrow & ~(is_batch_norm(d->kind) ? always_wide | per_channel : 0), precision);
+    for (int r = 0; r < ROLE_COUNT; r++)
+        n.t[r].raw = raw && n.t[r].rounds != DTYPE_F32 && roles.reads >> r & 1;
+    return n;
+}
+
+struct op_desc with_narrow_batch_norm(const struct op_desc *d, enum dtype precision)
+{
+    struct op_desc n = with_precision(d, precision, false);
+    set_rounds(&n, ~(WITH(MEAN) | WITH(INVSTD)), precision);
+    return n;
+}
+
+bool precision_is_emulated(const struct op_desc *d)
+{
+    for (int r = 0; r < ROLE_COUNT; r++)
+        if (d->t[r].rounds != DTYPE_F32)
+            return true;
+    for (int i = 0; has_segments(d) && i < d->attr.sgd.n_segments; i++) {
+        const struct sgd_segment *s = &d->attr.sgd.segment[i];
+        if (s->gradient != DTYPE_F32 || s->master != DTYPE_F32 || s->copy != DTYPE_F32)
+            return true;
+    }
+    return false;
+}
