@@ -39,6 +39,7 @@ struct cli_command {
  * is none; returns the exit code. argv[0] names the family, and `intro` says what it is for. */
 int cli_run(const struct cli_command *commands, const char *intro, int argc, char **argv);
 
+int cmd_amp_report(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_data(int argc, char **argv);
 int cmd_info(int argc, char **argv);

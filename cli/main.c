@@ -7,6 +7,8 @@
 #include <string.h>
 
 static const struct cli_command commands[] = {
+    {"amp-report", "say what fp16 would lose of gradients, and which loss scale helps",
+     cmd_amp_report},
     {"bench", "time the parts that training is made of", cmd_bench},
     {"data", "make a synthetic data set, or look for damage in any", cmd_data},
     {"info", "show the build, the devices, the networks", cmd_info},

@@ -298,6 +298,15 @@ enum status program_run_step(struct program *p, int i)
     return st == STATUS_OK ? st : status_context(st, "layer '%s'", s->layer);
 }
 
+enum status program_step_tensor(struct program *p, int i, enum role role, void *plain)
+{
+    const struct step *s = &p->step[i];
+    if (s->plan->desc.t[role].ndim == 0)
+        return status_fail(STATUS_INVALID, "layer '%s': %s has no tensor %s", s->layer,
+                           op_str(s->plan->desc.kind), role_str(role));
+    return tensor_download(p->net->stream, &s->plan->desc.t[role], s->arg[role], plain);
+}
+
 /* Weights that came from outside, not from the optimizer, into the form that the passes read. */
 static enum status refresh_copies(struct network *net)
 {

@@ -1,9 +1,24 @@
-/* Tables and settings for gnuplot scripts. */
+/* Scripts, tables and settings for gnuplot, and the pictures it makes of them. */
 #include "plots/figure.h"
 
+#include "plots/gnuplot.h"
 #include "results/text.h"
 
+#include <errno.h>
 #include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+/* plots/templates/style.gp, compiled in. */
+extern const unsigned char plot_style[];
+
+enum { N_FORMATS = 2 };
+static const char *const formats[N_FORMATS] = {"png", "svg"};
+
+static bool wanted(const struct plot_options *o, int format)
+{
+    return format == 0 ? o->png : o->svg;
+}
 
 enum status figure_table(const struct drawing *d, const struct figure *f, int i,
                          struct atomic_file *table)
@@ -55,4 +70,74 @@ double figure_set_time(FILE *vars, const struct drawing *d)
                     : minutes ? "Time (minutes)"
                               : "Time (hours)");
     return seconds ? 1 : minutes ? 60 : 3600;
+}
+
+/* What every script knows: figure, title, formats, and the runs' labels. */
+static void write_common(const struct drawing *d, const struct figure *f, FILE *script)
+{
+    char title[512];
+    const char *own = d->options->title;
+    snprintf(title, sizeof title, "%s%s%s", own ? own : "", own ? " \u2013 " : "", f->title);
+    fprintf(script, "# %s. Draw again: gnuplot %s.gp in this folder.\n", f->title, f->name);
+    figure_set_text(script, "figure", f->name);
+    figure_set_text(script, "figure_title", title);
+    figure_set_text(script, "quantity", f->title);
+    figure_set_text(script, "unit", f->unit ? f->unit : "");
+    fputs("formats = '", script);
+    for (int k = 0; k < N_FORMATS; k++)
+        if (wanted(d->options, k))
+            fprintf(script, "%s ", formats[k]);
+    fputs("'\n", script);
+    figure_set(script, "ema", d->options->ema);
+    fprintf(script, "array legend[%d]\n", d->n);
+    for (int i = 0; i < d->n; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "legend[%d]", i + 1);
+        figure_set_text(script, name, d->label[i]);
+    }
+}
+
+enum status figure_write(const struct drawing *d, const struct figure *f, bool *some)
+{
+    enum status st;
+    char path[4096];
+    struct atomic_file script = {0};
+    *some = false;
+    CHECK(path_format(path, sizeof path, "%s/%s.gp", d->data, f->name));
+    CHECK(atomic_file_open(&script, path));
+    write_common(d, f, script.stream);
+    CHECK(f->prepare(d, f, script.stream, some));
+    fprintf(script.stream, "\n%s\n%s", (const char *)plot_style, (const char *)f->script);
+    if (*some)
+        CHECK(atomic_file_commit(&script));
+done:
+    atomic_file_abandon(&script);
+    return st;
+}
+
+enum status figure_remove(const struct figure *f, const char *out)
+{
+    for (int k = 0; k < N_FORMATS; k++) {
+        char path[4096];
+        TRY(path_format(path, sizeof path, "%s/%s.%s", out, f->name, formats[k]));
+        if (unlink(path) != 0 && errno != ENOENT)
+            return status_fail(STATUS_IO, "cannot replace '%s': %s", path, strerror(errno));
+    }
+    return STATUS_OK;
+}
+
+enum status figure_draw(const struct drawing *d, const struct figure *f, const char *out)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s.gp", f->name);
+    TRY(gnuplot_run(d->data, path));
+    for (int k = 0; k < N_FORMATS; k++) {
+        if (!wanted(d->options, k))
+            continue;
+        TRY(path_format(path, sizeof path, "%s/%s.%s", out, f->name, formats[k]));
+        TRY(gnuplot_check_picture(path));
+        if (d->options->written)
+            fprintf(d->options->written, "%s\n", path);
+    }
+    return STATUS_OK;
 }

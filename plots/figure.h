@@ -14,11 +14,12 @@
 enum { FIGURE_MAX_ROWS = 1000, FIGURE_LABEL_MAX = 80 };
 
 struct drawing {
-    const struct run *const *run;
-    int n;
+    const struct run *const *run; /* NULL in the drawing of a report */
+    int n;                        /* runs; or the curves of a report */
+    const json_t *report;
     const struct plot_options *options;
     char data[4096];                 /* the folder of scripts and tables */
-    char (*label)[FIGURE_LABEL_MAX]; /* one a run, all different */
+    char (*label)[FIGURE_LABEL_MAX]; /* (n) all different */
     double gap_s[PLOT_MAX_RUNS];     /* a pause between steps that a drawing shows */
 };
 
@@ -44,6 +45,22 @@ MUST_CHECK enum status figure_io(const struct drawing *d, const struct figure *f
                                  bool *some);
 MUST_CHECK enum status figure_split(const struct drawing *d, const struct figure *f, FILE *vars,
                                     bool *some);
+
+MUST_CHECK enum status figure_loss_scale(const struct drawing *d, const struct figure *f,
+                                         FILE *vars, bool *some);
+MUST_CHECK enum status figure_amp(const struct drawing *d, const struct figure *f, FILE *vars,
+                                  bool *some);
+
+/* Removes the figure's earlier pictures from the folder `out`, so that none outlives what it
+ * shows. */
+MUST_CHECK enum status figure_remove(const struct figure *f, const char *out);
+
+/* Writes "<data>/<figure>.gp" with its tables; *some as figure.prepare gives it. */
+MUST_CHECK enum status figure_write(const struct drawing *d, const struct figure *f, bool *some);
+
+/* Runs the script, and checks and names the pictures. */
+MUST_CHECK enum status figure_draw(const struct drawing *d, const struct figure *f,
+                                   const char *out);
 
 /* Opens the table "<figure>-<i>.dat" of run i (from 0), which gnuplot's table(i+1) names. */
 MUST_CHECK enum status figure_table(const struct drawing *d, const struct figure *f, int i,

@@ -3,6 +3,7 @@
  *   loss, top1, top5   training (dashed) and validation (solid) against the epoch; against the step
  *                      while no run has finished more than three epochs
  *   lr                 learning rate against the epoch
+ *   loss_scale         loss scale against the step, with the steps that overflow skipped
  *   throughput         images per second of each step, and their running median, against time
  *   io                 bytes and files read per second, and decode time per image, against time
  *   split              where a typical step's time goes, a bar a run

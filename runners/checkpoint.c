@@ -323,6 +323,15 @@ static enum status open_checked(const char *path, struct safetensors **f)
                        path);
 }
 
+enum status checkpoint_state(const char *path, struct train_state *state)
+{
+    struct safetensors *f;
+    TRY(open_checked(path, &f));
+    enum status st = read_state(path, f, state);
+    safetensors_close(f);
+    return st;
+}
+
 enum status checkpoint_load(const char *path, struct network *net, const struct graph *g,
                             const struct train_identity *id, struct train_state *state)
 {

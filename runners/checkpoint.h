@@ -47,6 +47,9 @@ MUST_CHECK enum status checkpoint_save(const char *path, struct network *net, co
 MUST_CHECK enum status checkpoint_load(const char *path, struct network *net, const struct graph *g,
                                        const struct train_identity *id, struct train_state *state);
 
+/* Where the run of a checkpoint stands, without loading it. STATUS_DATA as above. */
+MUST_CHECK enum status checkpoint_state(const char *path, struct train_state *state);
+
 /* Weights and running statistics alone: to keep the best, to start from (names may bear DDP's
  * "module." prefix), to evaluate. */
 MUST_CHECK enum status weights_save(const char *path, struct network *net, const struct graph *g,

@@ -4,6 +4,9 @@
 #include <math.h>
 #include <stddef.h>
 
+const float train_image_mean[3] = {0.485f, 0.456f, 0.406f};
+const float train_image_std[3] = {0.229f, 0.224f, 0.225f};
+
 struct train_config train_config_default(void)
 {
     return (struct train_config){

@@ -60,6 +60,9 @@ struct train_config {
 
 struct train_config train_config_default(void);
 
+/* How every run normalises its images: torchvision's values for ImageNet, of pixel/255. */
+extern const float train_image_mean[3], train_image_std[3];
+
 /* What `precision` and `keep_batchnorm` come to. */
 MUST_CHECK enum status train_config_policy(const struct train_config *c, struct policy *p);
 

@@ -11,10 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* torchvision's normalisation of ImageNet. */
-static const float imagenet_mean[3] = {0.485f, 0.456f, 0.406f};
-static const float imagenet_std[3] = {0.229f, 0.224f, 0.225f};
-
 static enum status open_data(struct session *s)
 {
     const struct train_config *c = s->config;
@@ -72,8 +68,8 @@ static enum status open_network(struct session *s)
     int use[USE_COUNT], n = 0;
     base.policy = s->policy;
     base.check_finite = s->scaled;
-    memcpy(base.mean, imagenet_mean, sizeof base.mean);
-    memcpy(base.std, imagenet_std, sizeof base.std);
+    memcpy(base.mean, train_image_mean, sizeof base.mean);
+    memcpy(base.std, train_image_std, sizeof base.std);
     if (!c->evaluate) {
         int tail = (int)(loader_images(s->train_loader) % c->batch);
         base.train = true;

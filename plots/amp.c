@@ -1,0 +1,179 @@
+/* The histogram of an AMP report. */
+#include "plots/amp.h"
+
+#include "plots/figure.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* plots/templates/amp.gp, compiled in. */
+extern const unsigned char plot_amp[];
+
+enum { RECORD_MAX_BYTES = 16 << 20, SCHEMA = 1, CURVES = 2, ROWS_MAX = 512, EXPONENT_MAX = 512 };
+
+/* The axis begins and ends where a curve has at least this share, in percent. */
+#define SHARE_SEEN 0.005
+
+struct histogram {
+    int n;
+    int exponent[ROWS_MAX]; /* ascending, without gaps */
+    double share[CURVES][ROWS_MAX];
+};
+
+static bool count_of(const json_t *value, double *out)
+{
+    *out = json_number_value(value);
+    return json_is_integer(value) && *out >= 0;
+}
+
+static enum status damaged(const char *what)
+{
+    return status_fail(STATUS_DATA, "damaged amp report: '%s' is missing or makes no sense", what);
+}
+
+/* Counts of the rows, then percent of each curve's sum. */
+static enum status histogram_read(const json_t *report, struct histogram *h)
+{
+    const json_t *rows = json_object_get(report, "histogram"), *row;
+    size_t i;
+    double sum[CURVES] = {0};
+    *h = (struct histogram){.n = (int)json_array_size(rows)};
+    if (!json_is_array(rows) || json_array_size(rows) > ROWS_MAX)
+        return damaged("histogram");
+    json_array_foreach(rows, i, row)
+    {
+        const json_t *exponent = json_array_get(row, 0);
+        json_int_t e = json_integer_value(exponent);
+        if (!json_is_integer(exponent) || e < -EXPONENT_MAX || e > EXPONENT_MAX ||
+            (i > 0 && e != h->exponent[i - 1] + 1))
+            return damaged("histogram");
+        h->exponent[i] = (int)e;
+        for (int c = 0; c < CURVES; c++) {
+            if (!count_of(json_array_get(row, (size_t)c + 1), &h->share[c][i]))
+                return damaged("histogram");
+            sum[c] += h->share[c][i];
+        }
+    }
+    for (int c = 0; c < CURVES; c++)
+        for (int k = 0; k < h->n && sum[c] > 0; k++)
+            h->share[c][k] *= 100 / sum[c];
+    return STATUS_OK;
+}
+
+static enum status curve_table(const struct drawing *d, const struct figure *f, int c,
+                               const struct histogram *h)
+{
+    enum status st;
+    struct atomic_file table;
+    TRY(figure_table(d, f, c, &table));
+    fprintf(table.stream, "%d 0\n", h->exponent[0] - 1);
+    for (int k = 0; k < h->n; k++)
+        fprintf(table.stream, "%d %.9g\n", h->exponent[k], h->share[c][k]);
+    fprintf(table.stream, "%d 0\n", h->exponent[h->n - 1] + 1);
+    CHECK(atomic_file_commit(&table));
+done:
+    atomic_file_abandon(&table);
+    return st;
+}
+
+/* Percent of all gradients that are lost, at "at_one" or "at_scale". */
+static enum status lost_percent(const json_t *report, const char *at, double *out)
+{
+    const json_t *all = json_object_get(json_object_get(report, "total"), "all");
+    double lost, nonzero;
+    if (!count_of(json_object_get(all, "nonzero"), &nonzero) ||
+        !count_of(json_object_get(json_object_get(all, at), "underflow"), &lost))
+        return damaged("total");
+    *out = nonzero > 0 ? 100 * lost / nonzero : 0;
+    return STATUS_OK;
+}
+
+static enum status set_scale(const json_t *report, FILE *vars)
+{
+    double one, now, scale = json_number_value(json_object_get(report, "loss_scale"));
+    if (!isfinite(scale) || !(scale > 0))
+        return damaged("loss_scale");
+    TRY(lost_percent(report, "at_one", &one));
+    TRY(lost_percent(report, "at_scale", &now));
+    figure_set(vars, "loss_scale", scale);
+    figure_set(vars, "shift", log2(scale));
+    figure_set(vars, "lost_at_one", one);
+    figure_set(vars, "lost_at_scale", now);
+    return STATUS_OK;
+}
+
+enum status figure_amp(const struct drawing *d, const struct figure *f, FILE *vars, bool *some)
+{
+    struct histogram h;
+    bool has[CURVES] = {false};
+    double x_min = INFINITY, x_max = -INFINITY, y_max = 0;
+    TRY(set_scale(d->report, vars));
+    TRY(histogram_read(d->report, &h));
+    for (int c = 0; c < CURVES && h.n > 0; c++) {
+        for (int k = 0; k < h.n; k++) {
+            if (h.share[c][k] < SHARE_SEEN)
+                continue;
+            has[c] = *some = true;
+            x_min = fmin(x_min, h.exponent[k]);
+            x_max = fmax(x_max, h.exponent[k] + 1);
+            y_max = fmax(y_max, h.share[c][k]);
+        }
+        TRY(curve_table(d, f, c, &h));
+    }
+    figure_set(vars, "x_min", x_min);
+    figure_set(vars, "x_max", x_max);
+    figure_set(vars, "y_max", y_max);
+    figure_set_runs(vars, "all_runs", has, CURVES);
+    return STATUS_OK;
+}
+
+static enum status report_load(const char *dir, json_t **report)
+{
+    char path[4096];
+    char *bytes;
+    size_t size;
+    TRY(path_format(path, sizeof path, "%s/amp-report.json", dir));
+    TRY(file_read(path, RECORD_MAX_BYTES, &bytes, &size));
+    *report = json_loadb(bytes, size, JSON_REJECT_DUPLICATES, NULL);
+    free(bytes);
+    const char *kind = json_string_value(json_object_get(*report, "report"));
+    json_int_t schema = json_integer_value(json_object_get(*report, "schema"));
+    if (kind && strcmp(kind, "amp") == 0 && schema == SCHEMA)
+        return STATUS_OK;
+    json_decref(*report);
+    *report = NULL;
+    return status_fail(STATUS_DATA, "'%s' is no amp report of schema %d", path, SCHEMA);
+}
+
+static enum status make(struct drawing *d, const char *dir)
+{
+    static const struct figure figure = {.name = "amp",
+                                         .title = "Gradients and what fp16 holds",
+                                         .script = plot_amp,
+                                         .prepare = figure_amp};
+    bool some;
+    TRY(path_format(d->data, sizeof d->data, "%s/data", dir));
+    TRY(dir_make(d->data));
+    TRY(figure_remove(&figure, dir));
+    TRY(figure_write(d, &figure, &some));
+    if (!some)
+        return status_fail(STATUS_DATA, "nothing to draw: '%s' counts no gradient", dir);
+    return figure_draw(d, &figure, dir);
+}
+
+enum status plot_amp_report(const char *dir, const struct plot_options *options)
+{
+    char label[CURVES][FIGURE_LABEL_MAX] = {"gradients of activations", "gradients of weights"};
+    struct plot_options titled = *options;
+    json_t *report;
+    TRY(report_load(dir, &report));
+    if (!titled.title)
+        titled.title = json_string_value(json_object_get(report, "arch"));
+    struct drawing d = {.n = CURVES, .report = report, .options = &titled, .label = label};
+    enum status st = make(&d, dir);
+    json_decref(report);
+    return st;
+}

@@ -1,0 +1,81 @@
+/* The loss scale against the step, and the steps that were skipped. */
+#include "plots/figure.h"
+#include "plots/series.h"
+
+#include <math.h>
+
+struct scale_range {
+    double low, high, x_max;
+    bool skipped;
+};
+
+static bool changes_after(const struct run *run, int64_t k)
+{
+    return k + 1 < run->n_steps && run->step[k].loss_scale != run->step[k + 1].loss_scale;
+}
+
+static bool is_scaled(const struct step_record *s)
+{
+    return isfinite(s->loss_scale) && s->loss_scale > 0;
+}
+
+static bool has_scale(const struct run *run)
+{
+    for (int64_t k = 0; k < run->n_steps; k++)
+        if (is_scaled(&run->step[k]))
+            return true;
+    return false;
+}
+
+/* step, scale, and again the scale where the step was skipped. Thinned, but with both sides of each
+ * change and every skip, as long as these are few enough to be told apart. */
+static enum status scale_table(const struct drawing *d, const struct figure *f, int i,
+                               struct scale_range *range)
+{
+    const struct run *run = d->run[i];
+    enum status st;
+    struct atomic_file table;
+    int64_t special = 0, met = 0, stride = series_stride(run->n_steps, FIGURE_MAX_ROWS);
+    for (int64_t k = 0; k < run->n_steps; k++)
+        special += changes_after(run, k) || run->step[k].skipped;
+    int64_t special_stride = series_stride(special, FIGURE_MAX_ROWS);
+    TRY(figure_table(d, f, i, &table));
+    for (int64_t k = 0; k < run->n_steps; k++) {
+        const struct step_record *s = &run->step[k];
+        bool at_change = changes_after(run, k) || s->skipped;
+        bool keep = at_change && met++ % special_stride == 0;
+        keep = keep || (k > 0 && changes_after(run, k - 1) && special_stride == 1);
+        if (!is_scaled(s) || !(keep || k % stride == 0 || k + 1 == run->n_steps))
+            continue;
+        double x = (double)s->step + 1;
+        fprintf(table.stream, "%.9g %.9g %.9g\n", x, s->loss_scale,
+                s->skipped ? s->loss_scale : NAN);
+        range->low = fmin(range->low, s->loss_scale);
+        range->high = fmax(range->high, s->loss_scale);
+        range->x_max = fmax(range->x_max, x);
+        range->skipped = range->skipped || s->skipped;
+    }
+    CHECK(atomic_file_commit(&table));
+done:
+    atomic_file_abandon(&table);
+    return st;
+}
+
+enum status figure_loss_scale(const struct drawing *d, const struct figure *f, FILE *vars,
+                              bool *some)
+{
+    bool has[PLOT_MAX_RUNS];
+    struct scale_range range = {.low = INFINITY};
+    for (int i = 0; i < d->n; i++) {
+        has[i] = has_scale(d->run[i]);
+        *some = *some || has[i];
+        if (has[i])
+            TRY(scale_table(d, f, i, &range));
+    }
+    figure_set(vars, "x_max", range.x_max);
+    figure_set(vars, "y_min", *some ? range.low : 1);
+    figure_set(vars, "y_max", *some ? range.high : 1);
+    figure_set(vars, "some_skipped", range.skipped);
+    figure_set_runs(vars, "all_runs", has, d->n);
+    return STATUS_OK;
+}

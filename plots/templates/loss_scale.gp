@@ -1,0 +1,21 @@
+# The loss scale, one colour a run; a cross is a step whose gradients overflowed and that was skipped.
+set xlabel 'Training step'
+set ylabel quantity
+note = some_skipped ? 'crosses: skipped steps' : 'no step was skipped'
+eval heading
+set xrange [0:x_max > 0 ? 1.02 * x_max : 1]
+if (x_max < 10) { set xtics 1 }
+set logscale y 2
+set yrange [y_min / 2:y_max * 2]
+set format y '2^%L'
+
+do for [f in formats] {
+    eval('set terminal '.terminal(f))
+    set output '../'.figure.'.'.f
+    plot \
+        for [i in all_runs] table(i) using 1:2 \
+            with linespoints lw 3 pt shape(i) ps 0.9 pn 10 lc rgb colour(i) title legend[run(i)], \
+        for [i in all_runs] table(i) using 1:3 \
+            with points pt 2 ps 1.3 lw 3 lc rgb colour(i) notitle
+    unset output
+}
