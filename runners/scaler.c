@@ -40,7 +40,7 @@ enum status scaler_update(const struct scaler_config *c, struct scaler_state *s,
     if (found_inf)
         return back_off(c, s);
     s->clean++;
-    if (c->dynamic && s->clean == c->interval) {
+    if (c->dynamic && s->clean >= c->interval) {
         s->clean = 0;
         s->scale = s->scale * c->growth < c->max ? s->scale * c->growth : c->max;
     }
