@@ -44,6 +44,9 @@ static enum status allocate(struct network *net)
         rows = (size_t)p->config.batch > rows ? (size_t)p->config.batch : rows;
         train = train || p->config.train;
     }
+    for (int i = 0; i < net->n_segments; i++)
+        if (net->refresh[i] && net->refresh[i]->workspace > net->arena_bytes)
+            net->arena_bytes = net->refresh[i]->workspace;
     TRY(alloc(net, net->flat_bytes, &net->weights));
     if (net->has_copies)
         TRY(alloc(net, net->flat_bytes, &net->copies));
@@ -315,7 +318,9 @@ static enum status refresh_copies(struct network *net)
         size_t offset = (size_t)net->segment[i].begin * sizeof(float);
         if (!net->refresh[i])
             continue;
-        void *arg[ROLE_COUNT] = {[ROLE_X] = net->weights + offset, [ROLE_Y] = net->copies + offset};
+        void *arg[ROLE_COUNT] = {[ROLE_X] = net->weights + offset,
+                                 [ROLE_Y] = net->copies + offset,
+                                 [ROLE_WORKSPACE] = net->arena}; /* a step has not begun */
         TRY(op_execute(net->refresh[i], arg, net->stream));
     }
     return STATUS_OK;
