@@ -132,7 +132,7 @@ static void print_family(FILE *out, const struct cli_command *commands, const ch
 {
     fprintf(out, "usage: %s <command> [options]\n\n%s\n\n", name, intro);
     for (const struct cli_command *c = commands; c->name; c++)
-        fprintf(out, "  %-10s %s\n", c->name, c->summary);
+        fprintf(out, "  %-12s %s\n", c->name, c->summary);
     fprintf(out, "\n'%s <command> --help' explains a command.\n", name);
 }
 

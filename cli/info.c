@@ -1,8 +1,10 @@
-/* ampscale info: what this build is made of, which networks it knows, and what is in one. */
+/* ampscale info: what this build is made of, which networks it knows, what is in one, and which
+ * types a precision gives it. */
 #include "cli/cli.h"
 #include "config.h"
 #include "kernels/backend.h"
 #include "model/graph.h"
+#include "model/policy.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -11,7 +13,8 @@
 #include <zlib.h>
 
 struct info_config {
-    const char *arch; /* NULL: none was asked for */
+    const char *arch;   /* NULL: none was asked for */
+    const char *policy; /* NULL: none was asked for */
     int64_t image_size, classes;
     bool sized; /* one of the two was given */
     bool list, json;
@@ -78,6 +81,89 @@ static enum status info_arch(const struct info_config *c)
     struct graph *g;
     TRY(graph_build(c->arch, (int)c->classes, (int)c->image_size, &g));
     enum status st = c->json ? layers_print_json(g) : layers_print(g);
+    graph_free(g);
+    return st;
+}
+
+/* What a node computes in: convolution and linear multiply `operand` and add up in fp32, the rest
+ * computes in fp32 on what it reads. */
+static const char *computes_in(const struct policy *p, enum node_kind kind)
+{
+    return dtype_str(kind == NODE_CONV || kind == NODE_LINEAR ? p->operand : DTYPE_F32);
+}
+
+static void param_types_print(const char *name, const char *kind, const struct param_types *t,
+                              const char *computes, const char *stored)
+{
+    printf("%-24s %-8s %-7s %-7s %-9s %-9s %s\n", name, kind, t ? dtype_str(t->master) : "-",
+           t ? dtype_str(t->copy) : "-", t ? dtype_str(t->gradient) : "-", computes, stored);
+}
+
+static enum status policy_print(const struct policy *p, const struct graph *g)
+{
+    const char *stored = dtype_str(p->activation);
+    printf("precision %s on %s\n\n", p->name, g->arch);
+    printf("%-24s %-8s %-25s %-9s %s\n", "", "", "weight", "", "activation");
+    printf("%-24s %-8s %-7s %-7s %-9s %-9s %s\n", "layer", "kind", "kept", "read", "gradient",
+           "computes", "and gradient");
+    for (int i = 0; i < g->n_nodes; i++) {
+        const struct node *n = &g->node[i];
+        struct param_types t;
+        if (n->weight >= 0)
+            t = policy_param(p, g->param[n->weight].kind);
+        param_types_print(n->name[0] ? n->name : "-", node_kind_str(n->kind),
+                          n->weight >= 0 ? &t : NULL,
+                          n->kind == NODE_INPUT ? "-" : computes_in(p, n->kind), stored);
+    }
+    param_types_print("loss", "softmax", NULL, "fp32", "fp32");
+    struct param_types bias = policy_param(p, PARAM_BIAS);
+    printf("\nbiases     kept in %s, read in %s, gradient in %s\n", dtype_str(bias.master),
+           dtype_str(bias.copy), dtype_str(bias.gradient));
+    printf(
+        "always     fp32: sums of convolution and linear, batch norm's and pooling's arithmetic, "
+        "batch\n           statistics, softmax and loss, the optimizer's arithmetic\n");
+    printf("batch norm parameters and running statistics in %s\n", dtype_str(p->batchnorm));
+    printf("loss scale %s\n", p->scaled ? "dynamic" : "none");
+    return STATUS_OK;
+}
+
+static json_t *param_types_json(struct param_types t)
+{
+    return json_pack("{s:s, s:s, s:s}", "kept", dtype_str(t.master), "read", dtype_str(t.copy),
+                     "gradient", dtype_str(t.gradient));
+}
+
+static enum status policy_print_json(const struct policy *p, const struct graph *g)
+{
+    json_t *layers = json_array();
+    for (int i = 0; i < g->n_nodes; i++) {
+        const struct node *n = &g->node[i];
+        json_t *o = json_pack("{s:s, s:s, s:s}", "name", n->name, "kind", node_kind_str(n->kind),
+                              "activation", dtype_str(p->activation));
+        if (n->kind != NODE_INPUT)
+            json_object_set_new(o, "computes", json_string(computes_in(p, n->kind)));
+        if (n->weight >= 0)
+            json_object_set_new(o, "weight",
+                                param_types_json(policy_param(p, g->param[n->weight].kind)));
+        if (n->bias >= 0)
+            json_object_set_new(o, "bias",
+                                param_types_json(policy_param(p, g->param[n->bias].kind)));
+        if (n->mean >= 0)
+            json_object_set_new(o, "running_statistics", json_string(dtype_str(p->batchnorm)));
+        json_array_append_new(layers, o);
+    }
+    return print_json(json_pack("{s:s, s:s, s:s, s:s, s:s, s:o}", "policy", p->name, "arch",
+                                g->arch, "loss", "fp32", "accumulate", "fp32", "loss_scale",
+                                p->scaled ? "dynamic" : "none", "layers", layers));
+}
+
+static enum status info_policy(const struct info_config *c)
+{
+    struct policy p;
+    struct graph *g;
+    TRY(policy_find(c->policy, -1, &p));
+    TRY(graph_build(c->arch, (int)c->classes, (int)c->image_size, &g));
+    enum status st = c->json ? policy_print_json(&p, g) : policy_print(&p, g);
     graph_free(g);
     return st;
 }
@@ -149,12 +235,14 @@ static enum status info_build(const struct info_config *c)
     return STATUS_OK;
 }
 
-enum { KEY_IMAGE_SIZE = 256, KEY_CLASSES, KEY_LIST, KEY_JSON };
+enum { KEY_IMAGE_SIZE = 256, KEY_CLASSES, KEY_POLICY, KEY_LIST, KEY_JSON };
 
 static const struct argp_option options[] = {
     {"arch", 'a', "ARCH", 0, "Show the layers of this network", 0},
     {"image-size", KEY_IMAGE_SIZE, "N", 0, "Pixels a side of its images (default: 224)", 0},
     {"classes", KEY_CLASSES, "N", 0, "Classes it tells apart (default: 1000)", 0},
+    {"policy", KEY_POLICY, "fp32|tf32|amp|bf16|O0|O1|O2|O3", 0,
+     "Show each layer's types at this precision (default network: resnet50)", 0},
     {"list", KEY_LIST, NULL, 0, "List the networks", 0},
     {"json", KEY_JSON, NULL, 0, "Print JSON", 0},
     {0},
@@ -176,6 +264,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         st = cli_int("--classes", arg, 1, CLASSES_MAX, &c->classes);
         c->sized = true;
         return st == STATUS_OK ? 0 : EINVAL;
+    case KEY_POLICY:
+        c->policy = arg;
+        return 0;
     case KEY_LIST:
         c->list = true;
         return 0;
@@ -183,10 +274,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         c->json = true;
         return 0;
     case ARGP_KEY_END:
-        if (c->arch && c->list)
-            st = status_fail(STATUS_USAGE, "--arch and --list exclude each other");
+        if (c->list && (c->arch || c->policy))
+            st = status_fail(STATUS_USAGE, "%s and --list exclude each other",
+                             c->arch ? "--arch" : "--policy");
         else if (c->sized && !c->arch && !c->list)
             st = status_fail(STATUS_USAGE, "--image-size and --classes need --arch or --list");
+        if (c->policy && !c->arch)
+            c->arch = "resnet50";
         return st == STATUS_OK ? 0 : EINVAL;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -198,13 +292,18 @@ int cmd_info(int argc, char **argv)
     static const struct argp argp = {
         .options = options,
         .parser = parse,
-        .doc = "Shows the build, its libraries and the devices found; or what a network is made of."
-               "\vParameters are those that training changes. FLOPs are those of one image's "
-               "forward pass, in convolutions and linear layers, a multiply-add counted as two."};
+        .doc =
+            "Shows the build, its libraries and the devices found; or what a network is made of, "
+            "or of which types."
+            "\vParameters are those that training changes. FLOPs are those of one image's "
+            "forward pass, in convolutions and linear layers, a multiply-add counted as two."};
     struct info_config c = {.image_size = 224, .classes = 1000};
     int exit_code;
     if (!cli_parse(&argp, argc, argv, &c, &exit_code))
         return exit_code;
-    enum status st = c.arch ? info_arch(&c) : c.list ? info_list(&c) : info_build(&c);
+    enum status st = c.policy ? info_policy(&c)
+                     : c.arch ? info_arch(&c)
+                     : c.list ? info_list(&c)
+                              : info_build(&c);
     return st == STATUS_OK ? 0 : cli_fail(st);
 }
