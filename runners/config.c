@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stddef.h>
+#include <string.h>
 
 const float train_image_mean[3] = {0.485f, 0.456f, 0.406f};
 const float train_image_std[3] = {0.229f, 0.224f, 0.225f};
@@ -64,6 +65,13 @@ enum status train_config_check(const struct train_config *c)
                            "--evaluate needs weights: give --resume FILE or --init FILE");
     if (c->init && c->resume)
         return status_fail(STATUS_USAGE, "--init starts afresh and --resume goes on: give one");
+    bool automatic = c->resume && strcmp(c->resume, "auto") == 0;
+    if (automatic && c->evaluate)
+        return status_fail(STATUS_USAGE,
+                           "--evaluate needs to know which weights: give --resume FILE");
+    if (automatic && !c->out)
+        return status_fail(STATUS_USAGE,
+                           "--resume auto needs the folder of the run: name it with --out");
     if (c->warmup_epochs > c->epochs)
         return status_fail(STATUS_USAGE, "--warmup-epochs %g is more than --epochs %d",
                            c->warmup_epochs, c->epochs);
