@@ -25,6 +25,14 @@ struct avgpool_plan {
     struct cover cover[];
 };
 
+/* Values of some lanes, rounded where the tensor says so. */
+static void round_lanes(const struct avgpool_plan *p, enum role role, float *value, int64_t lanes)
+{
+    enum rounding to = rounding_of(p->base.desc.t[role].rounds);
+    if (to != ROUND_NONE)
+        cpu_device_of(p->base.device)->kernels->mixed->round(to, value, value, lanes);
+}
+
 /* Sums of the lanes of `from` over the pixels that one result covers. */
 static void gather(const struct avgpool_plan *p, struct pool_view from, const float *x,
                    const struct cover *row, const struct cover *col, double sum[MAXPOOL_LANES])
@@ -36,8 +44,12 @@ static void gather(const struct avgpool_plan *p, struct pool_view from, const fl
         for (int64_t w = col->begin; w < col->end; w++) {
             double scale = p->from_row[h].scale * p->from_col[w].scale;
             const float *pixel = x + from.offset + (h * width + w) * from.pixel;
+            float value[MAXPOOL_LANES];
             for (int64_t i = 0; i < from.lanes; i++)
-                sum[i] += scale * (double)pixel[i * from.lane];
+                value[i] = pixel[i * from.lane];
+            round_lanes(p, p->from, value, from.lanes);
+            for (int64_t i = 0; i < from.lanes; i++)
+                sum[i] += scale * (double)value[i];
         }
 }
 
@@ -57,11 +69,15 @@ static enum status avgpool_execute(struct op_plan *base, void *const arg[ROLE_CO
         for (int64_t h = 0; h < to->dim[2]; h++)
             for (int64_t w = 0; w < to->dim[3]; w++) {
                 double sum[MAXPOOL_LANES];
+                float value[MAXPOOL_LANES];
                 gather(p, in, x, &p->to_row[h], &p->to_col[w], sum);
                 double scale = p->to_row[h].scale * p->to_col[w].scale;
+                for (int64_t i = 0; i < out.lanes; i++)
+                    value[i] = (float)(scale * sum[i]);
+                round_lanes(p, p->to, value, out.lanes);
                 float *pixel = y + out.offset + (h * to->dim[3] + w) * out.pixel;
                 for (int64_t i = 0; i < out.lanes; i++)
-                    pixel[i * out.lane] = (float)(scale * sum[i]);
+                    pixel[i * out.lane] = value[i];
             }
     }
     return STATUS_OK;
@@ -89,8 +105,8 @@ enum status cpu_plan_avgpool(struct device *dev, const struct op_desc *desc, str
         (layout != from->layout && layout != LAYOUT_PLAIN && from->layout != LAYOUT_PLAIN))
         return status_fail(STATUS_UNSUPPORTED, "%s: no kernel from %s to %s", op_str(d.kind),
                            layout_str(from->layout), layout_str(layout));
-    TRY(cpu_take(&d, forward ? ROLE_X : ROLE_DY, DTYPE_F32, from->layout));
-    TRY(cpu_take(&d, forward ? ROLE_Y : ROLE_DX, DTYPE_F32, layout));
+    TRY(cpu_take_rounded(&d, forward ? ROLE_X : ROLE_DY, from->layout, from->rounds));
+    TRY(cpu_take_rounded(&d, forward ? ROLE_Y : ROLE_DX, layout, to->rounds));
     int64_t positions = from->dim[2] + from->dim[3] + to->dim[2] + to->dim[3];
     TRY(cpu_plan_new(dev, &d,
                      sizeof(struct avgpool_plan) + (size_t)positions * sizeof(struct cover),

@@ -7,7 +7,11 @@
  * Forward takes the sums of (x - shift) and of its square in one pass. With a shift that is the
  * mean of m of the channel's n values, n * (mean - shift)^2 <= (n / m) * sum((x - mean)^2), so that
  * correcting the sum of squares loses at most a factor n / m and in practice nothing, whatever the
- * channel's mean is. */
+ * channel's mean is.
+ *
+ * Activations that round all round to one type, which the kernels know; parameters and running
+ * statistics may have others. Backward leaves DZ raw: DX is computed from d, not from d rounded,
+ * and the pass that writes DX finds d there. */
 #include "kernels/cpu/bn_shape.h"
 #include "kernels/cpu/internal.h"
 
@@ -84,15 +88,25 @@ static double sum_over_images(const struct bn_run *r, int which, int64_t channel
     return sum;
 }
 
+/* A channel's parameter or running statistic. */
+static double channel_get(const struct bn_run *r, enum role role, int64_t c)
+{
+    return (double)dtype_round(r->plan->base.desc.t[role].rounds, ((const float *)r->arg[role])[c]);
+}
+
+static void channel_put(const struct bn_run *r, enum role role, int64_t c, double v)
+{
+    ((float *)r->arg[role])[c] = dtype_round(r->plan->base.desc.t[role].rounds, (float)v);
+}
+
 /* Coefficients of y = (x - mean) * invstd * gamma + beta. The float that is subtracted is not quite
  * the mean; the bias takes up the difference. */
 static void set_affine(const struct bn_run *r, int64_t c, double mean, double invstd)
 {
-    double scale = ((const float *)r->arg[ROLE_GAMMA])[c] * invstd;
-    double beta = ((const float *)r->arg[ROLE_BETA])[c];
+    double scale = channel_get(r, ROLE_GAMMA, c) * invstd;
     r->mean[c] = (float)mean;
     r->scale[c] = (float)scale;
-    r->bias[c] = (float)(beta - (mean - (double)r->mean[c]) * scale);
+    r->bias[c] = (float)(channel_get(r, ROLE_BETA, c) - (mean - (double)r->mean[c]) * scale);
 }
 
 static void forward_finish(const struct bn_run *r, int64_t panel)
@@ -100,7 +114,6 @@ static void forward_finish(const struct bn_run *r, int64_t panel)
     const struct bn_shape *s = &r->plan->shape;
     const struct bn_attr *attr = &r->plan->base.desc.attr.bn;
     float *mean_out = r->arg[ROLE_MEAN], *invstd_out = r->arg[ROLE_INVSTD];
-    float *running_mean = r->arg[ROLE_RMEAN], *running_var = r->arg[ROLE_RVAR];
     double n = (double)(s->images * s->spatial), m = attr->momentum;
     int64_t first, end;
     bn_panel_channels(s, panel, &first, &end);
@@ -112,20 +125,21 @@ static void forward_finish(const struct bn_run *r, int64_t panel)
         double invstd = 1.0 / sqrt(squares / n + (double)attr->eps);
         mean_out[c] = (float)mean;
         invstd_out[c] = (float)invstd;
-        running_mean[c] = (float)((1.0 - m) * running_mean[c] + m * mean);
-        running_var[c] = (float)((1.0 - m) * running_var[c] + m * squares / (n - 1.0));
+        channel_put(r, ROLE_RMEAN, c, (1.0 - m) * channel_get(r, ROLE_RMEAN, c) + m * mean);
+        channel_put(r, ROLE_RVAR, c,
+                    (1.0 - m) * channel_get(r, ROLE_RVAR, c) + m * squares / (n - 1.0));
         set_affine(r, c, mean, invstd);
     }
 }
 
 static void eval_finish(const struct bn_run *r, int64_t panel)
 {
-    const float *mean = r->arg[ROLE_RMEAN], *var = r->arg[ROLE_RVAR];
     double eps = r->plan->base.desc.attr.bn.eps;
     int64_t first, end;
     bn_panel_channels(&r->plan->shape, panel, &first, &end);
     for (int64_t c = first; c < end; c++)
-        set_affine(r, c, mean[c], 1.0 / sqrt(var[c] + eps));
+        set_affine(r, c, channel_get(r, ROLE_RMEAN, c),
+                   1.0 / sqrt(channel_get(r, ROLE_RVAR, c) + eps));
 }
 
 static void forward_write(const struct bn_run *r, int64_t panel, int64_t image)
@@ -190,18 +204,16 @@ static void backward_sums(const struct bn_run *r, int64_t panel, int64_t image)
 static void backward_finish(const struct bn_run *r, int64_t panel)
 {
     const struct bn_shape *s = &r->plan->shape;
-    const float *gamma = r->arg[ROLE_GAMMA];
     const float *mean = r->arg[ROLE_MEAN], *invstd = r->arg[ROLE_INVSTD];
-    float *dgamma = r->arg[ROLE_DGAMMA], *dbeta = r->arg[ROLE_DBETA];
     double n = (double)(s->images * s->spatial);
     int64_t first, end;
     bn_panel_channels(s, panel, &first, &end);
     for (int64_t c = first; c < end; c++) {
         double sd = sum_over_images(r, 0, c);
         double sdxhat = sum_over_images(r, 1, c) * invstd[c];
-        double scale = (double)gamma[c] * invstd[c];
-        dbeta[c] = (float)sd;
-        dgamma[c] = (float)sdxhat;
+        double scale = channel_get(r, ROLE_GAMMA, c) * invstd[c];
+        channel_put(r, ROLE_DBETA, c, sd);
+        channel_put(r, ROLE_DGAMMA, c, sdxhat);
         r->mean[c] = mean[c];
         r->scale[c] = (float)scale;
         r->slope[c] = (float)(-scale * invstd[c] * sdxhat / n);
@@ -222,7 +234,8 @@ static void backward_write(const struct bn_run *r, int64_t panel, int64_t image)
     bn_panel_spread(s, panel, r->slope, slope);
     bn_panel_spread(s, panel, r->bias, bias);
     for (struct bn_cursor c = bn_cursor_at(s, panel, image, s->spatial); bn_cursor_next(&c);) {
-        struct bn_grad g = d ? (struct bn_grad){.dy = d + c.offset} : grad_at(r, c.offset);
+        struct bn_grad g =
+            d ? (struct bn_grad){.dy = d + c.offset, .exact = true} : grad_at(r, c.offset);
         struct bn_affine_grad k = {mean + c.lane, scale + c.lane, slope + c.lane, bias + c.lane};
         /* What was just read is in the cache. */
         bool stream = r->plan->stream && dx + c.offset != g.dy && dx + c.offset != g.dy2;
@@ -325,7 +338,7 @@ static enum status bn_plan_new(struct device *dev, const struct op_desc *desc,
 {
     TRY(cpu_plan_new(dev, desc, sizeof(struct bn_plan), bn_execute, plan));
     struct bn_plan *p = (struct bn_plan *)*plan;
-    p->kernels = cpu_device_of(dev)->kernels->bn;
+    p->kernels = cpu_device_of(dev)->kernels->bn[rounding_of(desc->t[ROLE_X].rounds)];
     p->steps = steps;
     p->shape = bn_shape_of(&desc->t[ROLE_X]);
     int64_t panels = p->shape.panels;
@@ -338,13 +351,14 @@ static enum status bn_plan_new(struct device *dev, const struct op_desc *desc,
 static enum status take_all(struct op_desc *d)
 {
     static const enum role like_x[] = {ROLE_X, ROLE_Y, ROLE_Z, ROLE_DX, ROLE_DY, ROLE_DY2, ROLE_DZ};
-    static const enum role of_channels[] = {ROLE_GAMMA, ROLE_BETA, ROLE_MEAN,   ROLE_INVSTD,
-                                            ROLE_RMEAN, ROLE_RVAR, ROLE_DGAMMA, ROLE_DBETA};
+    static const enum role of_channels[] = {ROLE_GAMMA, ROLE_BETA,   ROLE_RMEAN,
+                                            ROLE_RVAR,  ROLE_DGAMMA, ROLE_DBETA};
     for (size_t i = 0; i < sizeof like_x / sizeof *like_x; i++)
-        TRY(cpu_take(d, like_x[i], DTYPE_F32, d->t[ROLE_X].layout));
+        TRY(cpu_take_rounded(d, like_x[i], d->t[ROLE_X].layout, d->t[ROLE_X].rounds));
     for (size_t i = 0; i < sizeof of_channels / sizeof *of_channels; i++)
-        TRY(cpu_take(d, of_channels[i], DTYPE_F32, LAYOUT_PLAIN));
-    return STATUS_OK;
+        TRY(cpu_take_rounded(d, of_channels[i], LAYOUT_PLAIN, d->t[of_channels[i]].rounds));
+    TRY(cpu_take(d, ROLE_MEAN, DTYPE_F32, LAYOUT_PLAIN));
+    return cpu_take(d, ROLE_INVSTD, DTYPE_F32, LAYOUT_PLAIN);
 }
 
 enum status cpu_plan_bn_fwd(struct device *dev, const struct op_desc *desc, struct op_plan **plan)
@@ -358,5 +372,6 @@ enum status cpu_plan_bn_bwd(struct device *dev, const struct op_desc *desc, stru
 {
     struct op_desc d = *desc;
     TRY(take_all(&d));
+    d.t[ROLE_DZ].raw = d.t[ROLE_DZ].rounds != DTYPE_F32;
     return bn_plan_new(dev, &d, &backward_steps, plan);
 }

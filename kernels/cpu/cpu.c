@@ -59,7 +59,8 @@ static void cpu_describe(struct device *dev, char *out, size_t size)
              cpu_device_of(dev)->kernels->isa, dev->threads, dev->threads == 1 ? "" : "s");
 }
 
-/* Every layout; the oneDNN plans reorder inside where the library wants another. */
+/* Every layout; the oneDNN plans reorder inside where the library wants another, and rounding has
+ * no need to know. */
 #define ANY_LAYOUT (~0u)
 #define F32        (1u << DTYPE_F32)
 #define U8         (1u << DTYPE_U8)
@@ -90,6 +91,8 @@ static const struct op_record records[] = {
     {OP_DROPOUT_BWD, F32, 1u << LAYOUT_PLAIN, cpu_plan_dropout},
     {OP_SOFTMAX_XENT, F32, 1u << LAYOUT_PLAIN, cpu_plan_softmax_xent},
     {OP_SGD, F32, 1u << LAYOUT_PLAIN, cpu_plan_sgd},
+    {OP_CHECK_FINITE, F32, 1u << LAYOUT_PLAIN, cpu_plan_check_finite},
+    {OP_ROUND, F32, ANY_LAYOUT, cpu_plan_round},
     {OP_NORMALIZE, U8, 1u << LAYOUT_NHWC, cpu_plan_normalize},
 };
 

@@ -36,6 +36,11 @@ MUST_CHECK enum status cpu_plan_new(struct device *dev, const struct op_desc *de
 MUST_CHECK enum status cpu_take(struct op_desc *desc, enum role role, enum dtype type,
                                 enum layout layout);
 
+/* The same for an fp32 tensor whose kernel rounds to `rounds`: STATUS_UNSUPPORTED where the tensor
+ * rounds to another type. What the operation writes is not raw. */
+MUST_CHECK enum status cpu_take_rounded(struct op_desc *desc, enum role role, enum layout layout,
+                                        enum dtype rounds);
+
 /* The workspace of a plan is laid out in pieces of whole cache lines. */
 static inline size_t cpu_align(size_t bytes)
 {
@@ -57,10 +62,13 @@ enum status cpu_plan_elementwise(struct device *dev, const struct op_desc *desc,
                                  struct op_plan **plan);
 enum status cpu_plan_maxpool(struct device *dev, const struct op_desc *desc, struct op_plan **plan);
 enum status cpu_plan_avgpool(struct device *dev, const struct op_desc *desc, struct op_plan **plan);
+enum status cpu_plan_round(struct device *dev, const struct op_desc *desc, struct op_plan **plan);
 enum status cpu_plan_dropout(struct device *dev, const struct op_desc *desc, struct op_plan **plan);
 enum status cpu_plan_softmax_xent(struct device *dev, const struct op_desc *desc,
                                   struct op_plan **plan);
 enum status cpu_plan_sgd(struct device *dev, const struct op_desc *desc, struct op_plan **plan);
+enum status cpu_plan_check_finite(struct device *dev, const struct op_desc *desc,
+                                  struct op_plan **plan);
 enum status cpu_plan_normalize(struct device *dev, const struct op_desc *desc,
                                struct op_plan **plan);
 

@@ -1,9 +1,14 @@
 /* The inner loops of the CPU backend's own operations, as one table per instruction set.
  *
  * The sources under isa/ are compiled once for each instruction set and know nothing of plans,
- * threads or layouts; a device picks its table once, when it is opened. */
+ * threads or layouts; a device picks its table once, when it is opened. Those whose tensors may
+ * stand for narrower ones (see tensor_desc.rounds) are compiled once more for each type that they
+ * may stand for: what these read and write they round as base/half.h does, in the registers between
+ * memory and arithmetic. */
 #ifndef KERNELS_CPU_KERNELS_H
 #define KERNELS_CPU_KERNELS_H
+
+#include "kernels/tensor.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -11,6 +16,17 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* What values are rounded to. */
+enum rounding { ROUND_NONE, ROUND_F16, ROUND_BF16, ROUND_TF32, ROUNDINGS };
+
+static inline enum rounding rounding_of(enum dtype rounds)
+{
+    return rounds == DTYPE_F16    ? ROUND_F16
+           : rounds == DTYPE_BF16 ? ROUND_BF16
+           : rounds == DTYPE_TF32 ? ROUND_TF32
+                                  : ROUND_NONE;
+}
 
 /* Floats that the loops over channels take at a time; see isa/vec.h. */
 enum { LINE = 16 };
@@ -39,6 +55,7 @@ struct bn_grad {
     const float *dy;
     const float *dy2; /* may be NULL */
     const float *y;   /* NULL without a ReLU */
+    bool exact;       /* dy is d, as grad_sums left it: not to be rounded, and alone */
 };
 
 struct bn_kernels {
@@ -49,21 +66,12 @@ struct bn_kernels {
     void (*apply)(struct bn_patch p, const float *x, const float *z, float *y, struct bn_affine c,
                   bool relu, bool stream);
     /* Adds to sd and sdx the sums of d and d * (x - mean) of each lane; writes d where dz is not
-     * NULL, which may be the memory of dy or of dy2. */
+     * NULL, which may be the memory of dy or of dy2. d is written unrounded. */
     void (*grad_sums)(struct bn_patch p, struct bn_grad g, const float *x, float *dz,
                       const float *mean, double *sd, double *sdx);
     /* dx may be the memory of dy or of dy2; then it is not to be streamed. */
     void (*grad_apply)(struct bn_patch p, struct bn_grad g, const float *x, float *dx,
                        struct bn_affine_grad c, bool stream);
-};
-
-/* One step of SGD; see OP_SGD. */
-struct sgd_step {
-    float lr;
-    float grad_scale;
-    float weight_decay;
-    float momentum;
-    bool nesterov;
 };
 
 /* Operations on n floats one by one. An output may be the memory of any input. */
@@ -72,7 +80,29 @@ struct flat_kernels {
     /* dy2 may be NULL. */
     void (*relu_grad)(const float *dy, const float *dy2, const float *y, float *dx, int64_t n);
     void (*add)(const float *a, const float *b, float *y, int64_t n);
-    void (*sgd)(struct sgd_step s, const float *dw, float *w, float *v, int64_t n);
+    /* d = dy [+ dy2], not rounded; dy2 may be NULL. */
+    void (*incoming)(const float *dy, const float *dy2, float *d, int64_t n);
+};
+
+/* One step of SGD over a segment; see OP_SGD. */
+struct sgd_step {
+    float lr;
+    float grad_scale;
+    float weight_decay;
+    float momentum;
+    bool nesterov;
+    enum rounding gradient, master, copy;
+    bool stream; /* the copy past the caches, where its alignment allows */
+};
+
+/* Operations on n floats one by one, told what to round to. */
+struct mixed_kernels {
+    /* y = x rounded; y may be the memory of x. */
+    void (*round)(enum rounding to, const float *x, float *y, int64_t n);
+    /* Whether any x is infinite or NaN when rounded. */
+    bool (*overflows)(enum rounding to, const float *x, int64_t n);
+    /* `copy` may be NULL. */
+    void (*sgd)(struct sgd_step s, const float *dw, float *w, float *v, float *copy, int64_t n);
 };
 
 /* A row of a max pool's outputs, for `lanes` channels that lie side by side in each pixel. */
@@ -87,16 +117,17 @@ enum { MAXPOOL_LANES = 64 };
 
 struct maxpool_kernels {
     /* x is the first pixel of the image, y and index (NULL: not wanted) that of output row `row`.
-     */
+     * What is read is rounded before it competes. */
     void (*row)(const struct maxpool_row *p, const float *x, int64_t row, float *y, uint8_t *index);
 };
 
 struct cpu_kernels {
     const char *isa;  /* "avx512" */
     const char *impl; /* "own:avx512", as plans report it */
-    const struct bn_kernels *bn;
-    const struct flat_kernels *flat;
-    const struct maxpool_kernels *maxpool;
+    const struct bn_kernels *bn[ROUNDINGS];
+    const struct flat_kernels *flat[ROUNDINGS];
+    const struct maxpool_kernels *maxpool[ROUNDINGS];
+    const struct mixed_kernels *mixed;
 };
 
 extern const struct cpu_kernels cpu_kernels_generic;

@@ -1,5 +1,6 @@
 /* Softmax cross entropy, its gradient and the counts of right answers. */
 #include "kernels/cpu/internal.h"
+#include "kernels/cpu/kernels.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -66,14 +67,46 @@ static struct loss_metrics metrics_of(const struct row_result *row, int64_t rows
     return m;
 }
 
-static enum status xent(struct op_plan *p, void *const arg[ROLE_COUNT], struct stream *s)
+struct xent_plan {
+    struct op_plan base;
+    enum rounding reads, writes;
+    size_t logits; /* where in the workspace rounded logits begin, as (N, K) */
+};
+
+/* One row; `rounded` is room for its logits. */
+static struct row_result xent_row(const struct xent_plan *p, const float *x, float *rounded,
+                                  int32_t label, float *dx, double scale)
+{
+    const struct mixed_kernels *kernels = cpu_device_of(p->base.device)->kernels->mixed;
+    int64_t n = p->base.desc.t[ROLE_X].dim[1];
+    double smoothing = p->base.desc.attr.xent.label_smoothing;
+    if (label < 0) {
+        for (int64_t k = 0; dx && k < n; k++)
+            dx[k] = 0;
+        return (struct row_result){.above = -1};
+    }
+    if (p->reads != ROUND_NONE) {
+        kernels->round(p->reads, x, rounded, n);
+        x = rounded;
+    }
+    double norm = log_sum_exp(x, n);
+    struct row_result result = row_loss(x, n, label, smoothing, norm);
+    if (dx)
+        row_gradient(x, dx, n, label, smoothing, norm, scale);
+    if (dx && p->writes != ROUND_NONE)
+        kernels->round(p->writes, dx, dx, n);
+    return result;
+}
+
+static enum status xent(struct op_plan *base, void *const arg[ROLE_COUNT], struct stream *s)
 {
     (void)s;
-    int64_t rows = p->desc.t[ROLE_X].dim[0], n = p->desc.t[ROLE_X].dim[1];
-    double smoothing = p->desc.attr.xent.label_smoothing;
+    const struct xent_plan *p = (const struct xent_plan *)base;
+    int64_t rows = base->desc.t[ROLE_X].dim[0], n = base->desc.t[ROLE_X].dim[1];
     const float *x = arg[ROLE_X];
     const int32_t *label = arg[ROLE_LABEL];
-    float *dx = p->desc.t[ROLE_DX].ndim ? arg[ROLE_DX] : NULL;
+    float *dx = base->desc.t[ROLE_DX].ndim ? arg[ROLE_DX] : NULL;
+    float *rounded = (float *)((char *)arg[ROLE_WORKSPACE] + p->logits);
     double scale = dx ? (double)((const struct step_state *)arg[ROLE_STATE])->loss_scale : 0;
     struct row_result *result = arg[ROLE_WORKSPACE];
     for (int64_t i = 0; i < rows; i++)
@@ -82,21 +115,10 @@ static enum status xent(struct op_plan *p, void *const arg[ROLE_COUNT], struct s
                                "label %" PRId32 " of row %" PRId64 " is not below the %" PRId64
                                " classes of the network",
                                label[i], i, n);
-#pragma omp parallel for num_threads(p->device->threads)
-    for (int64_t i = 0; i < rows; i++) {
-        const float *xi = x + i * n;
-        float *dxi = dx ? dx + i * n : NULL;
-        result[i].above = -1;
-        if (label[i] >= 0) {
-            double norm = log_sum_exp(xi, n);
-            result[i] = row_loss(xi, n, label[i], smoothing, norm);
-            if (dxi)
-                row_gradient(xi, dxi, n, label[i], smoothing, norm, scale / (double)rows);
-        } else if (dxi) {
-            for (int64_t k = 0; k < n; k++)
-                dxi[k] = 0;
-        }
-    }
+#pragma omp parallel for num_threads(base->device->threads)
+    for (int64_t i = 0; i < rows; i++)
+        result[i] = xent_row(p, x + i * n, rounded + i * n, label[i], dx ? dx + i * n : NULL,
+                             scale / (double)rows);
     *(struct loss_metrics *)arg[ROLE_METRICS] = metrics_of(result, rows, n);
     return STATUS_OK;
 }
@@ -105,10 +127,15 @@ enum status cpu_plan_softmax_xent(struct device *dev, const struct op_desc *desc
                                   struct op_plan **plan)
 {
     struct op_desc d = *desc;
-    TRY(cpu_take(&d, ROLE_X, DTYPE_F32, LAYOUT_PLAIN));
-    TRY(cpu_take(&d, ROLE_DX, DTYPE_F32, LAYOUT_PLAIN));
+    enum dtype reads = d.t[ROLE_X].rounds, writes = d.t[ROLE_DX].rounds;
+    TRY(cpu_take_rounded(&d, ROLE_X, LAYOUT_PLAIN, reads));
+    TRY(cpu_take_rounded(&d, ROLE_DX, LAYOUT_PLAIN, writes));
     TRY(cpu_take(&d, ROLE_LABEL, DTYPE_I32, LAYOUT_PLAIN));
-    TRY(cpu_plan_new(dev, &d, sizeof(struct op_plan), xent, plan));
-    (*plan)->workspace = (size_t)d.t[ROLE_X].dim[0] * sizeof(struct row_result);
+    TRY(cpu_plan_new(dev, &d, sizeof(struct xent_plan), xent, plan));
+    struct xent_plan *p = (struct xent_plan *)*plan;
+    p->reads = rounding_of(reads);
+    p->writes = rounding_of(writes);
+    p->logits = cpu_align((size_t)d.t[ROLE_X].dim[0] * sizeof(struct row_result));
+    p->base.workspace = p->logits + (p->reads == ROUND_NONE ? 0 : d.t[ROLE_X].bytes);
     return STATUS_OK;
 }

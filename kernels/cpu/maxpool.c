@@ -7,9 +7,13 @@
 
 enum { WINDOW_MAX = 256 }; /* a place in the window is a byte */
 
+/* Gradients gathered at a time on their way to where they belong. */
+enum { TILE = 1024 };
+
 struct maxpool_plan {
     struct op_plan base;
     const struct maxpool_kernels *kernels;
+    const struct flat_kernels *flat;
     struct pool_units units;
     struct maxpool_row row;    /* `lanes` is that of each unit's view */
     int64_t place[WINDOW_MAX]; /* floats from the window's corner, which may lie in the padding */
@@ -47,25 +51,87 @@ static void zero_unit(const struct tensor_desc *t, struct pool_view v, float *da
         memset(data + v.offset + i * v.pixel, 0, (size_t)v.lanes * sizeof *data);
 }
 
+/* One unit on its way from DY to DX; the pointers are to its first pixel. */
+struct scatter {
+    const struct maxpool_plan *p;
+    struct pool_view from, to;
+    const float *dy, *dy2; /* dy2 may be NULL */
+    const uint8_t *index;
+    float *dx;
+};
+
+/* d[0 .. n) = what reaches outputs [at, at + n), where n pixels' lanes lie side by side. */
+static void gather(const struct scatter *s, int64_t at, int64_t pixels, float *d)
+{
+    int64_t lanes = s->from.lanes, step = lanes == s->from.pixel ? pixels : 1;
+    for (int64_t i = 0; i < pixels; i += step) {
+        int64_t from = (at + i) * s->from.pixel;
+        s->p->flat->incoming(s->dy + from, s->dy2 ? s->dy2 + from : NULL, d + i * lanes,
+                             step * lanes);
+    }
+}
+
+static void scatter_row(const struct scatter *s, int64_t oh)
+{
+    const struct maxpool_row *r = &s->p->row;
+    int64_t lanes = s->from.lanes, columns = TILE / lanes;
+    int64_t h = oh * r->stride[0] - r->pad[0];
+    for (int64_t begin = 0; begin < r->out_width; begin += columns) {
+        int64_t left = r->out_width - begin, n = left < columns ? left : columns;
+        int64_t first = oh * r->out_width + begin;
+        float d[TILE];
+        gather(s, first, n, d);
+        for (int64_t o = 0; o < n; o++) {
+            const uint8_t *index = s->index + (first + o) * s->from.pixel;
+            int64_t w = (begin + o) * r->stride[1] - r->pad[1];
+            int64_t corner = (h * r->width + w) * s->to.pixel;
+            for (int64_t i = 0; i < lanes; i++)
+                s->dx[corner + s->p->place[index[i]] + i] += d[o * lanes + i];
+        }
+    }
+}
+
+/* Rounds rows [begin, end) of DX, to which nothing more will be added. */
+static void round_rows(const struct scatter *s, int64_t begin, int64_t end)
+{
+    const struct maxpool_plan *p = s->p;
+    const struct mixed_kernels *kernels = cpu_device_of(p->base.device)->kernels->mixed;
+    enum rounding to = rounding_of(p->base.desc.t[ROLE_DX].rounds);
+    int64_t lanes = s->to.lanes, pixels = p->row.width * (end - begin);
+    int64_t step = lanes == s->to.pixel ? pixels : 1;
+    for (int64_t i = 0; to != ROUND_NONE && i < pixels; i += step) {
+        float *dx = s->dx + (begin * p->row.width + i) * s->to.pixel;
+        kernels->round(to, dx, dx, step * lanes);
+    }
+}
+
 static void scatter_unit(const struct maxpool_plan *p, int64_t unit, void *const arg[ROLE_COUNT])
 {
     const struct op_desc *d = &p->base.desc;
     struct pool_view from = pool_view_of(&d->t[ROLE_DY], &p->units, unit);
     struct pool_view to = pool_view_of(&d->t[ROLE_DX], &p->units, unit);
-    const float *dy = (const float *)arg[ROLE_DY] + from.offset;
-    const float *dy2 = d->t[ROLE_DY2].ndim ? (const float *)arg[ROLE_DY2] + from.offset : NULL;
-    const uint8_t *index = (const uint8_t *)arg[ROLE_INDEX] + from.offset;
+    const struct scatter s = {
+        .p = p,
+        .from = from,
+        .to = to,
+        .dy = (const float *)arg[ROLE_DY] + from.offset,
+        .dy2 = d->t[ROLE_DY2].ndim ? (const float *)arg[ROLE_DY2] + from.offset : NULL,
+        .index = (const uint8_t *)arg[ROLE_INDEX] + from.offset,
+        .dx = (float *)arg[ROLE_DX] + to.offset,
+    };
     zero_unit(&d->t[ROLE_DX], to, arg[ROLE_DX]);
-    float *dx = (float *)arg[ROLE_DX] + to.offset;
-    const struct maxpool_row *r = &p->row;
-    for (int64_t oh = 0; oh < d->t[ROLE_DY].dim[2]; oh++)
-        for (int64_t ow = 0; ow < r->out_width; ow++) {
-            int64_t at = (oh * r->out_width + ow) * from.pixel;
-            int64_t h = oh * r->stride[0] - r->pad[0], w = ow * r->stride[1] - r->pad[1];
-            int64_t corner = (h * r->width + w) * to.pixel;
-            for (int64_t i = 0; i < from.lanes; i++)
-                dx[corner + p->place[index[at + i]] + i] += dy[at + i] + (dy2 ? dy2[at + i] : 0);
+    int64_t height = d->t[ROLE_DX].dim[2], rounded = 0;
+    for (int64_t oh = 0; oh < d->t[ROLE_DY].dim[2]; oh++) {
+        scatter_row(&s, oh);
+        /* Rows above the next window are complete, and still in the cache. */
+        int64_t next = (oh + 1) * p->row.stride[0] - p->row.pad[0];
+        int64_t end = next < height ? next : height;
+        if (end > rounded) {
+            round_rows(&s, rounded, end);
+            rounded = end;
         }
+    }
+    round_rows(&s, rounded, height);
 }
 
 static enum status maxpool_bwd(struct op_plan *base, void *const arg[ROLE_COUNT], struct stream *s)
@@ -85,16 +151,20 @@ enum status cpu_plan_maxpool(struct device *dev, const struct op_desc *desc, str
     bool forward = d.kind == OP_MAXPOOL_FWD;
     enum role in = forward ? ROLE_X : ROLE_DX, out = forward ? ROLE_Y : ROLE_DY;
     enum layout layout = d.t[forward ? ROLE_X : ROLE_DY].layout;
-    TRY(cpu_take(&d, in, DTYPE_F32, layout));
-    TRY(cpu_take(&d, out, DTYPE_F32, layout));
-    TRY(cpu_take(&d, ROLE_DY2, DTYPE_F32, layout));
+    const struct tensor_desc *x = &d.t[in];
+    enum dtype rounds = x->rounds;
+    TRY(cpu_take_rounded(&d, in, layout, rounds));
+    TRY(cpu_take_rounded(&d, out, layout, rounds));
+    TRY(cpu_take_rounded(&d, ROLE_DY2, layout, rounds));
     TRY(cpu_take(&d, ROLE_INDEX, DTYPE_U8, layout));
     TRY(cpu_plan_new(dev, &d, sizeof(struct maxpool_plan), forward ? maxpool_fwd : maxpool_bwd,
                      plan));
     struct maxpool_plan *p = (struct maxpool_plan *)*plan;
     const struct pool_attr *a = &d.attr.pool;
-    const struct tensor_desc *x = &d.t[in];
-    p->kernels = cpu_device_of(dev)->kernels->maxpool;
+    const struct cpu_kernels *kernels = cpu_device_of(dev)->kernels;
+    /* The largest of rounded values is one of them. */
+    p->kernels = kernels->maxpool[x->raw ? rounding_of(rounds) : ROUND_NONE];
+    p->flat = kernels->flat[rounding_of(rounds)];
     p->units = pool_units_of(x, 1);
     p->row = (struct maxpool_row){
         .height = x->dim[2],

@@ -33,12 +33,14 @@ enum status cpu_plan_normalize(struct device *dev, const struct op_desc *desc,
     struct op_desc d = *desc;
     enum layout to = d.t[ROLE_Y].layout == LAYOUT_NHWC ? LAYOUT_NHWC : LAYOUT_PLAIN;
     TRY(cpu_take(&d, ROLE_X, DTYPE_U8, LAYOUT_NHWC));
-    TRY(cpu_take(&d, ROLE_Y, DTYPE_F32, to));
+    enum dtype rounds = d.t[ROLE_Y].rounds;
+    TRY(cpu_take_rounded(&d, ROLE_Y, to, rounds));
     TRY(cpu_plan_new(dev, &d, sizeof(struct normalize_plan), normalize, plan));
     struct normalize_plan *p = (struct normalize_plan *)*plan;
     const struct normalize_attr *a = &d.attr.normalize;
     for (int c = 0; c < 3; c++)
         for (int i = 0; i < 256; i++)
-            p->value[c][i] = (float)((i / 255.0 - (double)a->mean[c]) / (double)a->std[c]);
+            p->value[c][i] =
+                dtype_round(rounds, (float)((i / 255.0 - (double)a->mean[c]) / (double)a->std[c]));
     return STATUS_OK;
 }

@@ -27,7 +27,8 @@ enum status cpu_plan_new(struct device *dev, const struct op_desc *desc, size_t 
     return STATUS_OK;
 }
 
-enum status cpu_take(struct op_desc *desc, enum role role, enum dtype type, enum layout layout)
+static enum status take(struct op_desc *desc, enum role role, enum dtype type, enum layout layout,
+                        enum dtype rounds)
 {
     struct tensor_desc *t = &desc->t[role];
     if (t->ndim == 0)
@@ -39,11 +40,24 @@ enum status cpu_take(struct op_desc *desc, enum role role, enum dtype type, enum
                            "%s: no kernel where a tensor is %s %s and not %s %s",
                            op_str(desc->kind), dtype_str(t->type), layout_str(t->layout),
                            dtype_str(type), layout_str(layout));
-    if (t->rounds != DTYPE_F32)
-        return status_fail(STATUS_UNSUPPORTED, "%s: no kernel that rounds to %s",
-                           op_str(desc->kind), dtype_str(t->rounds));
+    if (t->rounds != rounds)
+        return status_fail(STATUS_UNSUPPORTED, "%s: no kernel that rounds %s to %s",
+                           op_str(desc->kind), role_str(role), dtype_str(t->rounds));
     t->bytes = (size_t)tensor_count(t) * dtype_size(type);
+    if (op_roles(desc->kind).writes >> role & 1)
+        t->raw = false;
     return STATUS_OK;
+}
+
+enum status cpu_take(struct op_desc *desc, enum role role, enum dtype type, enum layout layout)
+{
+    return take(desc, role, type, layout, DTYPE_F32);
+}
+
+enum status cpu_take_rounded(struct op_desc *desc, enum role role, enum layout layout,
+                             enum dtype rounds)
+{
+    return take(desc, role, DTYPE_F32, layout, rounds);
 }
 
 struct cpu_share cpu_share_of(int64_t n)

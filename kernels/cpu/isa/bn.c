@@ -2,8 +2,7 @@
  *
  * What happens to a line is written once, for n lanes: the loops pass LINE, and the compiler drops
  * what only a tail needs. */
-#include "kernels/cpu/isa/isa.h"
-#include "kernels/cpu/isa/vec.h"
+#include "kernels/cpu/isa/rounded.h"
 
 /* Lines summed in float before the sum goes on in double: few enough that rounding stays below
  * that of the terms themselves. */
@@ -16,7 +15,7 @@ static inline int64_t run_end(int64_t begin, int64_t lines)
 
 static inline void moments_line(const float *x, struct line shift, struct line *s1, struct line *s2)
 {
-    struct line d = line_sub(line_load(x), shift);
+    struct line d = line_sub(rounded_get(x, LINE), shift);
     *s1 = line_add(*s1, d);
     *s2 = line_fma(d, d, *s2);
 }
@@ -38,7 +37,8 @@ static void bn_moments(struct bn_patch p, const float *x, const float *shift, do
         line_promote(s1, line_add(a1, b1));
         line_promote(s2, line_add(a2, b2));
     }
-    const float *rest = x + p.lines * p.stride;
+    float rest[LINE];
+    line_store(rest, rounded_get(x + p.lines * p.stride, p.tail));
     for (int i = 0; i < p.tail; i++) {
         double d = (double)rest[i] - (double)shift[i];
         s1[i] += d;
@@ -58,10 +58,10 @@ struct affine_lines {
 static inline struct line apply_line(const float *x, const float *z, int64_t at, int n,
                                      struct affine_lines c, bool relu)
 {
-    struct line r = line_fma(line_sub(line_get(x + at, n), c.mean), c.scale, c.bias);
+    struct line r = line_fma(line_sub(rounded_get(x + at, n), c.mean), c.scale, c.bias);
     if (z)
-        r = line_add(r, line_get(z + at, n));
-    return relu ? line_relu(r) : r;
+        r = line_add(r, rounded_get(z + at, n));
+    return line_round(relu ? line_relu(r) : r, ROUNDING);
 }
 
 static void bn_apply(struct bn_patch p, const float *x, const float *z, float *y,
@@ -87,10 +87,12 @@ static void bn_apply(struct bn_patch p, const float *x, const float *z, float *y
 
 static inline struct line grad_line(struct bn_grad g, int64_t at, int n)
 {
-    struct line d = line_get(g.dy + at, n);
+    if (g.exact)
+        return line_get(g.dy + at, n);
+    struct line d = rounded_get(g.dy + at, n);
     if (g.dy2)
-        d = line_add(d, line_get(g.dy2 + at, n));
-    return g.y ? line_where_positive(d, line_get(g.y + at, n)) : d;
+        d = line_add(d, rounded_get(g.dy2 + at, n));
+    return g.y ? line_where_positive(d, rounded_get(g.y + at, n)) : d;
 }
 
 struct grad_sum_lines {
@@ -105,7 +107,7 @@ static inline struct grad_sum_lines grad_sums_line(struct grad_sum_lines s, stru
     if (dz)
         line_put(dz + at, d, n);
     s.d = line_add(s.d, d);
-    s.dx = line_fma(d, line_sub(line_get(x + at, n), mean), s.dx);
+    s.dx = line_fma(d, line_sub(rounded_get(x + at, n), mean), s.dx);
     return s;
 }
 
@@ -135,8 +137,8 @@ struct affine_grad_lines {
 static inline struct line grad_apply_line(struct bn_grad g, const float *x, int64_t at, int n,
                                           struct affine_grad_lines c)
 {
-    struct line r = line_fma(line_sub(line_get(x + at, n), c.mean), c.slope, c.bias);
-    return line_fma(grad_line(g, at, n), c.scale, r);
+    struct line r = line_fma(line_sub(rounded_get(x + at, n), c.mean), c.slope, c.bias);
+    return line_round(line_fma(grad_line(g, at, n), c.scale, r), ROUNDING);
 }
 
 static void bn_grad_apply(struct bn_patch p, struct bn_grad g, const float *x, float *dx,
@@ -161,7 +163,7 @@ static void bn_grad_apply(struct bn_patch p, struct bn_grad g, const float *x, f
         line_stream_end();
 }
 
-const struct bn_kernels ISA(bn_kernels) = {
+const struct bn_kernels ROUNDED(bn_kernels) = {
     .moments = bn_moments,
     .apply = bn_apply,
     .grad_sums = bn_grad_sums,

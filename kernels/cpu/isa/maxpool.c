@@ -1,5 +1,5 @@
 /* The maxima of a row of windows, and where in its window each was found. */
-#include "kernels/cpu/isa/isa.h"
+#include "kernels/cpu/isa/rounded.h"
 
 #include <math.h>
 
@@ -22,36 +22,77 @@ static inline int64_t min64(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Lets one place of the window compete in every column of the tile where it lies in the image. The
- * first place that does wins whatever it holds, -infinity too; after that a larger value or a NaN.
+/* The first value that competes wins whatever it is, -infinity too; after that a larger one or a
+ * NaN. */
+static inline __attribute__((always_inline)) void
+compete_lanes(float *best, int32_t *held, const float *value, int64_t lanes, int32_t place)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < lanes; i++) {
+        bool wins = (value[i] > best[i]) | (value[i] != value[i]) | (held[i] < 0);
+        best[i] = wins ? value[i] : best[i];
+        held[i] = wins ? place : held[i];
+    }
+}
+
+/* The columns of the tile where a place kw of the window lies in the image:
+ * 0 <= column * stride - reach < width. */
+struct columns {
+    int64_t reach, begin, end;
+};
+
+static inline __attribute__((always_inline)) struct columns
+columns_of(const struct maxpool_row *p, const struct tile *t, int kw, int64_t stride)
+{
+    int64_t reach = p->pad[1] - kw;
+    return (struct columns){
+        .reach = reach,
+        .begin = max64(t->begin, (max64(reach, 0) + stride - 1) / stride),
+        .end = min64(t->end, (p->width + reach + stride - 1) / stride),
+    };
+}
+
+/* Lets one place of the window compete in every column of the tile where it lies in the image.
  * Called with constants for the layouts that matter, so that the lanes' loop has none left. */
 static inline __attribute__((always_inline)) void compete(const struct maxpool_row *p,
                                                           struct tile *t, const float *x, int kw,
                                                           int32_t place, int64_t lanes,
                                                           int64_t pixel, int64_t stride)
 {
-    /* 0 <= column * stride - pad + kw < width */
-    int64_t reach = p->pad[1] - kw;
-    int64_t begin = max64(t->begin, (max64(reach, 0) + stride - 1) / stride);
-    int64_t end = min64(t->end, (p->width + reach + stride - 1) / stride);
-    for (int64_t o = begin; o < end; o++) {
-        const float *value = x + (o * stride - reach) * pixel;
-        float *best = t->best + (o - t->begin) * lanes;
-        int32_t *held = t->place + (o - t->begin) * lanes;
-#pragma omp simd
-        for (int64_t i = 0; i < lanes; i++) {
-            bool wins = (value[i] > best[i]) | (value[i] != value[i]) | (held[i] < 0);
-            best[i] = wins ? value[i] : best[i];
-            held[i] = wins ? place : held[i];
-        }
+    struct columns c = columns_of(p, t, kw, stride);
+    for (int64_t o = c.begin; o < c.end; o++) {
+        int64_t at = (o - t->begin) * lanes;
+        compete_lanes(t->best + at, t->place + at, x + (o * stride - c.reach) * pixel, lanes,
+                      place);
     }
+}
+
+/* The same for values that are to be rounded: they are laid side by side, rounded a line at a time,
+ * and compete all at once. */
+static void compete_rounded(const struct maxpool_row *p, struct tile *t, const float *x, int kw,
+                            int32_t place)
+{
+    struct columns c = columns_of(p, t, kw, p->stride[1]);
+    float value[TILE];
+    int64_t n = 0;
+    for (int64_t o = c.begin; o < c.end; o++, n += p->lanes)
+        for (int64_t i = 0; i < p->lanes; i++)
+            value[n + i] = x[(o * p->stride[1] - c.reach) * p->pixel + i];
+    for (int64_t i = 0; i < n; i += LINE) {
+        int left = (int)min64(n - i, LINE);
+        line_put(value + i, rounded_get(value + i, left), left);
+    }
+    int64_t at = (c.begin - t->begin) * p->lanes;
+    compete_lanes(t->best + at, t->place + at, value, n, place);
 }
 
 static void compete_any(const struct maxpool_row *p, struct tile *t, const float *x, int kw,
                         int32_t place)
 {
     int stride = p->stride[1];
-    if (p->lanes == 16 && p->pixel == 16)
+    if (ROUNDING != ROUND_NONE)
+        compete_rounded(p, t, x, kw, place);
+    else if (p->lanes == 16 && p->pixel == 16)
         compete(p, t, x, kw, place, 16, 16, stride);
     else if (p->lanes == 8 && p->pixel == 8)
         compete(p, t, x, kw, place, 8, 8, stride);
@@ -106,4 +147,4 @@ static void maxpool_row(const struct maxpool_row *p, const float *x, int64_t row
     }
 }
 
-const struct maxpool_kernels ISA(maxpool_kernels) = {.row = maxpool_row};
+const struct maxpool_kernels ROUNDED(maxpool_kernels) = {.row = maxpool_row};

@@ -32,7 +32,7 @@ enum { VEC_LANES = VEC_BYTES / 4, LINE_VECS = LINE / VEC_LANES };
 
 typedef float vec __attribute__((vector_size(VEC_BYTES)));
 typedef float vec_in_memory __attribute__((vector_size(VEC_BYTES), aligned(4), may_alias));
-typedef int32_t vec_bits __attribute__((vector_size(VEC_BYTES)));
+typedef uint32_t vec_bits __attribute__((vector_size(VEC_BYTES)));
 
 struct line {
     vec v[LINE_VECS];

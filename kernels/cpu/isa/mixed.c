@@ -1,0 +1,83 @@
+/* Operations on runs of floats that are told what to round to: their precisions change from call to
+ * call, and within one of them from tensor to tensor.
+ *
+ * What happens to a line is written once, for n lanes, as in flat.c. A choice of rounding for each
+ * line is predicted well and costs nothing beside the memory that these operations wait for. */
+#include "kernels/cpu/isa/isa.h"
+#include "kernels/cpu/isa/round.h"
+
+#include <math.h>
+
+static void mixed_round(enum rounding to, const float *x, float *y, int64_t n)
+{
+    int64_t at = 0;
+    for (; at + LINE <= n; at += LINE)
+        line_store(y + at, line_round(line_load(x + at), to));
+    if (at < n)
+        line_put(y + at, line_round(line_get(x + at, (int)(n - at)), to), (int)(n - at));
+}
+
+/* The smallest magnitude that rounds to infinity. */
+static float overflow_limit(enum rounding to)
+{
+    return to == ROUND_F16    ? 65520.0f
+           : to == ROUND_BF16 ? 0x1.ffp127f
+           : to == ROUND_TF32 ? 0x1.ffep127f
+                              : INFINITY;
+}
+
+static bool mixed_overflows(enum rounding to, const float *x, int64_t n)
+{
+    float limit = overflow_limit(to);
+    int32_t found = 0;
+#pragma omp simd reduction(| : found)
+    for (int64_t i = 0; i < n; i++)
+        found |= !(fabsf(x[i]) < limit); /* NaN too */
+    return found != 0;
+}
+
+struct sgd_lines {
+    struct line minus_lr, grad_scale, weight_decay, momentum;
+    struct sgd_step step;
+};
+
+static inline void sgd_line(int64_t at, int n, const struct sgd_lines *c, const float *dw, float *w,
+                            float *v, float *copy)
+{
+    struct line weight = line_get(w + at, n);
+    struct line gradient = line_round(line_get(dw + at, n), c->step.gradient);
+    struct line g = line_fma(gradient, c->grad_scale, line_mul(weight, c->weight_decay));
+    struct line velocity = line_fma(line_get(v + at, n), c->momentum, g);
+    struct line step = c->step.nesterov ? line_fma(velocity, c->momentum, g) : velocity;
+    weight = line_round(line_fma(step, c->minus_lr, weight), c->step.master);
+    line_put(v + at, line_round(velocity, c->step.master), n);
+    line_put(w + at, weight, n);
+    if (!copy)
+        return;
+    weight = line_round(weight, c->step.copy);
+    if (c->step.stream && n == LINE)
+        line_stream(copy + at, weight);
+    else
+        line_put(copy + at, weight, n);
+}
+
+static void mixed_sgd(struct sgd_step s, const float *dw, float *w, float *v, float *copy,
+                      int64_t n)
+{
+    s.stream = s.stream && (uintptr_t)copy % VEC_BYTES == 0;
+    struct sgd_lines c = {line_all(-s.lr), line_all(s.grad_scale), line_all(s.weight_decay),
+                          line_all(s.momentum), s};
+    int64_t at = 0;
+    for (; at + LINE <= n; at += LINE)
+        sgd_line(at, LINE, &c, dw, w, v, copy);
+    if (at < n)
+        sgd_line(at, (int)(n - at), &c, dw, w, v, copy);
+    if (s.stream)
+        line_stream_end();
+}
+
+const struct mixed_kernels ISA(mixed_kernels) = {
+    .round = mixed_round,
+    .overflows = mixed_overflows,
+    .sgd = mixed_sgd,
+};

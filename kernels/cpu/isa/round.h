@@ -1,0 +1,75 @@
+/* Rounding the values of lines to those that a narrower type can hold, as base/half.h defines it.
+ *
+ * `to` is a constant wherever it can be; then no choice is left at run time. */
+#ifndef KERNELS_CPU_ISA_ROUND_H
+#define KERNELS_CPU_ISA_ROUND_H
+
+#include "kernels/cpu/isa/vec.h"
+
+/* The bit that makes a NaN quiet. */
+#define QUIET 0x400000u
+
+static inline vec vec_choose(vec_bits mask, vec_bits a, vec_bits b)
+{
+    return (vec)((mask & a) | (~mask & b));
+}
+
+/* Without the lower `drop` bits, to nearest, ties to even. The carry of a mantissa runs into the
+ * exponent and makes the largest values infinite. */
+static inline vec_bits vec_drop(vec_bits u, int drop)
+{
+    return (u + ((1u << (drop - 1)) - 1) + (u >> drop & 1)) & -(1u << drop);
+}
+
+static inline vec vec_round_bf16(vec x)
+{
+    vec_bits u = (vec_bits)x;
+    return vec_choose((vec_bits)(x != x), (u | QUIET) & -(1u << 16), vec_drop(u, 16));
+}
+
+/* Ties away from zero. */
+static inline vec vec_round_tf32(vec x)
+{
+    vec_bits u = (vec_bits)x, kept = (vec_bits){0} - (1u << 13);
+    return vec_choose((vec_bits)(x != x), (u | QUIET) & kept, (u + (1u << 12)) & kept);
+}
+
+#if defined(__AVX512F__)
+static inline vec vec_round_f16(vec x)
+{
+    return _mm512_cvtph_ps(_mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+#elif defined(__F16C__)
+static inline vec vec_round_f16(vec x)
+{
+    return _mm256_cvtph_ps(_mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
+}
+#else
+static inline vec vec_round_f16(vec x)
+{
+    vec_bits u = (vec_bits)x, magnitude = u & 0x7fffffff, sign = u ^ magnitude;
+    vec_bits normal = vec_drop(magnitude, 13);
+    /* Subnormals are multiples of 2^-24, as floats in [0.5, 1) are. */
+    vec_bits subnormal = (vec_bits)((vec)magnitude + 0.5f - 0.5f);
+    vec r = vec_choose((vec_bits)((vec)magnitude < 0x1p-14f), subnormal, normal);
+    const vec_bits infinity = (vec_bits){0} + 0x7f800000;
+    r = vec_choose((vec_bits)(r >= 0x1p16f), infinity, (vec_bits)r);
+    r = vec_choose((vec_bits)(x != x), (magnitude | QUIET) & -(1u << 13), (vec_bits)r);
+    return (vec)((vec_bits)r | sign);
+}
+#endif
+
+static inline __attribute__((always_inline)) struct line line_round(struct line a, enum rounding to)
+{
+    for (int i = 0; i < LINE_VECS; i++) {
+        if (to == ROUND_F16)
+            a.v[i] = vec_round_f16(a.v[i]);
+        else if (to == ROUND_BF16)
+            a.v[i] = vec_round_bf16(a.v[i]);
+        else if (to == ROUND_TF32)
+            a.v[i] = vec_round_tf32(a.v[i]);
+    }
+    return a;
+}
+
+#endif
