@@ -278,6 +278,8 @@ static double element_excess(const struct op_desc *d, enum role role, int64_t i,
         return 0;
     if (dtype_round(precision_of(d, role, i), got) != got)
         return INFINITY;
+    if (want == got) /* infinities have no bounds to lie between */
+        return 0;
     float low = precision_written(d, role, i, (float)((double)want - bound));
     float high = precision_written(d, role, i, (float)((double)want + bound));
     if (low <= got && got <= high)
