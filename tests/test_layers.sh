@@ -20,6 +20,12 @@ declare -A may_use=(
 
 code=0
 files=0
+# Build folders, whatever they are called.
+built=()
+for cache in ./*/CMakeCache.txt; do
+    [[ -e $cache ]] && built+=(-not -path "${cache%/*}/*")
+done
+
 while IFS= read -r file; do
     room=${file%%/*}
     files=$((files + 1))
@@ -35,7 +41,7 @@ while IFS= read -r file; do
         fi
     done < <(sed -nE 's|^ *# *include "([a-z]+)/.*|\1|p' "$file" | sort -u)
 done < <(find . -mindepth 2 \( -name '*.[ch]' -o -name '*.cu' \) -not -path './tests/*' \
-    -not -path './build/*' -not -path './.*/*' | cut -c3-)
+    -not -path './build/*' -not -path './.*/*' "${built[@]}" | cut -c3-)
 
 if ((files == 0)); then
     echo "FAILED: no source file was found"
