@@ -90,12 +90,13 @@ static void say_unscaled(struct text *t, const struct amp_finding *f)
         percent_of(census_share(&f->all, fate->underflow)).text);
     if (f->worst) {
         const struct census *c = &f->worst->census[f->worst_gradient];
-        say(t, ", and of the %s of %s, hit hardest, %s", gradient_str(f->worst_gradient),
-            f->worst->name, percent_of(census_share(c, c->fate[SCALE_ONE].underflow)).text);
+        say(t, ", and %s of those of the %s of '%s', which is hit hardest",
+            percent_of(census_share(c, c->fate[SCALE_ONE].underflow)).text,
+            gradient_str(f->worst_gradient), f->worst->name);
     }
     if (fate->overflow)
         say(t, "; %" PRId64 " overflow even so", fate->overflow);
-    say(t, f->needs_scaler ? ": it needs a scaler." : ": it needs no scaler.");
+    say(t, ": this network needs %s loss scaler.", f->needs_scaler ? "a" : "no");
 }
 
 static void say_current(struct text *t, const struct amp_finding *f, double scale)
@@ -104,9 +105,10 @@ static void say_current(struct text *t, const struct amp_finding *f, double scal
     if (scale == 1)
         say(t, " The current scale is 1.");
     else if (fate->overflow)
-        say(t, " The current scale, %g, makes %" PRId64 " values overflow.", scale, fate->overflow);
+        say(t, " The current scale, %.10g, makes %" PRId64 " gradient%s overflow.", scale,
+            fate->overflow, fate->overflow == 1 ? "" : "s");
     else
-        say(t, " The current scale, %g, loses %s and leaves %.1f bits to overflow.", scale,
+        say(t, " The current scale, %.10g, loses %s and leaves %.1f bits to overflow.", scale,
             percent_of(census_share(&f->all, fate->underflow)).text,
             census_headroom(&f->all, scale));
 }

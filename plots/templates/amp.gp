@@ -16,7 +16,7 @@ set xrange [x_low:x_high]
 set yrange [0:y_end]
 set format x '2^%g'
 set xtics 8
-y_step = y_max > 25 ? 5 : y_max > 10 ? 2 : 1
+y_step = y_max > 15 ? 5 : y_max > 6 ? 2 : 1
 set ytics 0,y_step,y_max
 lost(p) = p == 0 ? '0 %' : p < 0.001 ? 'under 0.001 %' : sprintf(p < 1 ? '%.3f %%' : '%.1f %%', p)
 note = 'underflow: '.lost(lost_at_one).' at scale 1'.\

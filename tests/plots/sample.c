@@ -55,7 +55,10 @@ static struct step_record make_step(const struct sample *s, int step, struct rng
         .comm_s = s->gpu ? 0.03 * total : 0,
         .optimizer_s = 0.03 * total,
         .data_s = 0.002 * total + (rng_below(rng, 40) == 0 ? 0.4 * total : 0),
-        .loss_scale = s->gpu ? 65536 : 0,
+        .loss_scale = !s->gpu                               ? 0
+                      : s->skip_step && step > s->skip_step ? 32768
+                                                            : 65536,
+        .skipped = s->skip_step && step == s->skip_step,
     };
     r.top5 = fmin(100, r.top1 * 1.25);
     r.total_s = r.data_s + r.h2d_s + r.forward_s + r.backward_s + r.comm_s + r.optimizer_s +

@@ -14,6 +14,7 @@ struct sample {
     double val_s;        /* seconds of validation after each epoch; 0: no validation */
     bool dummy;          /* no files read */
     bool gpu;            /* copies and communication take time */
+    int skip_step;       /* this step is skipped and halves the loss scale; 0: none */
     int nan_from_step;   /* the loss is NaN from there on; 0: never */
     unsigned seed;
 };

@@ -191,7 +191,7 @@ static void test_one_epoch(void **state)
         check_says(svg, "resnet18 b32 \u00b7 quick");
         free(svg);
     }
-    assert_string_equal(f->left_out, "");
+    assert_string_equal(f->left_out, "loss_scale: left out, no run has anything to show\n");
 }
 
 /* Names that would break gnuplot's strings, a shell or XML; one run without validation, one whose
@@ -210,6 +210,7 @@ static void test_several_runs(void **state)
                        .final_top1 = 76,
                        .val_s = 5,
                        .gpu = true,
+                       .skip_step = 70,
                        .seed = 1};
     add_run(f, "a<b>&'`$(touch x)`", s);
     s.val_s = 0;
@@ -230,6 +231,11 @@ static void test_several_runs(void **state)
     check_says(svg, ">Epoch<");
     free(svg);
     free(check_figure(f, "loss", true));
+    svg = check_figure(f, "loss_scale", true);
+    check_says(svg, "crosses: skipped steps");
+    check_says(svg, ">2^15<");
+    check_says(svg, "resnet50 fp16 b256");
+    free(svg);
     svg = check_figure(f, "split", true);
     check_says(svg, "exposed comm.");
     free(svg);
