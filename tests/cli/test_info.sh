@@ -26,6 +26,33 @@ expect_line '^fc +linear +10x1x1 +5130 ' info --arch resnet18 --classes 10
 expect_line '^conv1 +conv +64x32x32 ' info -a resnet18 --image-size 64
 expect_line '"arch":"resnet8".*"parameters":78042,' info -a resnet8 --classes 10 --json
 
+# layer KIND KEPT READ GRADIENT COMPUTES STORED, at every precision.
+for row in \
+    'fp32 conv fp32 fp32 fp32 fp32 fp32' 'fp32 bn fp32 fp32 fp32 fp32 fp32' \
+    'O0 conv fp32 fp32 fp32 fp32 fp32' 'O0 fc fp32 fp32 fp32 fp32 fp32' \
+    'tf32 conv fp32 tf32 fp32 tf32 fp32' 'tf32 bn fp32 fp32 fp32 fp32 fp32' \
+    'amp conv fp32 fp16 fp16 fp16 fp16' 'amp bn fp32 fp32 fp32 fp32 fp16' \
+    'O1 conv fp32 fp16 fp16 fp16 fp16' 'O1 fc fp32 fp16 fp16 fp16 fp16' \
+    'O2 conv fp32 fp16 fp16 fp16 fp16' 'O2 bn fp32 fp32 fp32 fp32 fp16' \
+    'O3 conv fp16 fp16 fp16 fp16 fp16' 'O3 bn fp16 fp16 fp16 fp32 fp16' \
+    'bf16 conv fp32 bf16 bf16 bf16 bf16' 'bf16 bn fp32 fp32 fp32 fp32 bf16'; do
+    read -ra type <<<"$row"
+    case ${type[1]} in
+    conv) layer='layer4\.2\.conv3 +conv' ;;
+    bn) layer='layer4\.2\.bn3 +bn' ;;
+    fc) layer='fc +linear' ;;
+    esac
+    expect_line "^$layer +${type[2]} +${type[3]} +${type[4]} +${type[5]} +${type[6]}\$" \
+        info --policy "${type[0]}" -a resnet50
+    expect_line '^loss +softmax +- +- +- +fp32 +fp32$' info --policy "${type[0]}"
+done
+expect_line '^loss scale dynamic$' info --policy O1
+expect_line '^loss scale none$' info --policy bf16
+expect_line '"loss_scale":"dynamic".*"name":"conv1","kind":"conv","activation":"fp16","computes":"fp16","weight":\{"kept":"fp32","read":"fp16","gradient":"fp16"\}' \
+    info --policy O2 -a resnet8 --json
+expect_error 2 "no precision 'O4'" info --policy O4
+expect_error 2 "--policy and --list exclude each other" info --policy O1 --list
+
 expect_error 2 "'nonesuch'; known are alexnet" info -a nonesuch
 expect_error 2 "too small for layer 'features.5'" info -a alexnet --image-size 20
 expect_error 2 "exclude each other" info -a alexnet --list
