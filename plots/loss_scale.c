@@ -4,9 +4,13 @@
 
 #include <math.h>
 
+/* Marks along a run's line. */
+enum { MARKS = 10 };
+
 struct scale_range {
     double low, high, x_max;
     bool skipped;
+    int64_t rows; /* of the longest table */
 };
 
 static bool changes_after(const struct run *run, int64_t k)
@@ -35,7 +39,7 @@ static enum status scale_table(const struct drawing *d, const struct figure *f, 
     const struct run *run = d->run[i];
     enum status st;
     struct atomic_file table;
-    int64_t special = 0, met = 0, stride = series_stride(run->n_steps, FIGURE_MAX_ROWS);
+    int64_t special = 0, met = 0, rows = 0, stride = series_stride(run->n_steps, FIGURE_MAX_ROWS);
     for (int64_t k = 0; k < run->n_steps; k++)
         special += changes_after(run, k) || run->step[k].skipped;
     int64_t special_stride = series_stride(special, FIGURE_MAX_ROWS);
@@ -50,11 +54,13 @@ static enum status scale_table(const struct drawing *d, const struct figure *f, 
         double x = (double)s->step + 1;
         fprintf(table.stream, "%.9g %.9g %.9g\n", x, s->loss_scale,
                 s->skipped ? s->loss_scale : NAN);
+        rows++;
         range->low = fmin(range->low, s->loss_scale);
         range->high = fmax(range->high, s->loss_scale);
         range->x_max = fmax(range->x_max, x);
         range->skipped = range->skipped || s->skipped;
     }
+    range->rows = rows > range->rows ? rows : range->rows;
     CHECK(atomic_file_commit(&table));
 done:
     atomic_file_abandon(&table);
@@ -75,6 +81,7 @@ enum status figure_loss_scale(const struct drawing *d, const struct figure *f, F
     figure_set(vars, "x_max", range.x_max);
     figure_set(vars, "y_min", *some ? range.low : 1);
     figure_set(vars, "y_max", *some ? range.high : 1);
+    figure_set(vars, "mark_every", (double)series_stride(range.rows, MARKS));
     figure_set(vars, "some_skipped", range.skipped);
     figure_set_runs(vars, "all_runs", has, d->n);
     return STATUS_OK;

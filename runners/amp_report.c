@@ -40,8 +40,9 @@ static void print_table(const struct report *r, FILE *out)
     const struct amp_measurement *m = r->m;
     char now[24];
     snprintf(now, sizeof now, "at %.7g", s->scale);
-    fprintf(out, "%s, %d px, batch %d, %d batches of %s in fp32 on %s\n", s->arch, s->image_size,
-            s->batch, s->config->batches, s->data ? s->data : "noise", m->device);
+    fprintf(out, "%s, %d px, batch %d, %d batch%s of %s in fp32 on %s\n", s->arch, s->image_size,
+            s->batch, s->config->batches, s->config->batches == 1 ? "" : "es",
+            s->data ? s->data : "noise", m->device);
     fprintf(out,
             "gradients as fp16 would store them: percent of those not zero that underflow to zero "
             "or become\nsubnormal, at loss scale 1 and at %.10g; the largest; its bits to overflow "

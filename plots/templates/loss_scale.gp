@@ -14,8 +14,8 @@ do for [f in formats] {
     set output '../'.figure.'.'.f
     plot \
         for [i in all_runs] table(i) using 1:2 with steps lw 3 lc rgb colour(i) notitle, \
-        for [i in all_runs] table(i) using 1:2 \
-            with linespoints lw 0 pt shape(i) ps 0.9 pn 10 lc rgb colour(i) notitle, \
+        for [i in all_runs] table(i) using 1:2 every mark_every \
+            with points pt shape(i) ps 0.9 lc rgb colour(i) notitle, \
         for [i in all_runs] table(i) using 1:3 \
             with points pt 2 ps 1.3 lw 3 lc rgb colour(i) notitle, \
         for [i in all_runs] NaN \
