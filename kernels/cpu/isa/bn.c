@@ -92,7 +92,7 @@ static inline struct line grad_line(struct bn_grad g, int64_t at, int n)
     struct line d = rounded_get(g.dy + at, n);
     if (g.dy2)
         d = line_add(d, rounded_get(g.dy2 + at, n));
-    return g.y ? line_where_positive(d, rounded_get(g.y + at, n)) : d;
+    return g.y ? rounded_where_positive(d, g.y + at, n) : d;
 }
 
 struct grad_sum_lines {

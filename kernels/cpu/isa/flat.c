@@ -24,7 +24,7 @@ static inline void relu_grad_line(int64_t at, int n, const float *dy, const floa
     struct line d = rounded_get(dy + at, n);
     if (dy2)
         d = line_add(d, rounded_get(dy2 + at, n));
-    rounded_put(dx + at, line_where_positive(d, rounded_get(y + at, n)), n);
+    rounded_put(dx + at, rounded_where_positive(d, y + at, n), n);
 }
 
 static void flat_relu_grad(const float *dy, const float *dy2, const float *y, float *dx, int64_t n)

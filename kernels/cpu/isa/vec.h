@@ -143,11 +143,11 @@ static inline struct line line_relu(struct line a)
     return a;
 }
 
-/* a where b > 0, else 0. */
-static inline struct line line_where_positive(struct line a, struct line b)
+/* a where b > limit, else 0. */
+static inline struct line line_where_above(struct line a, struct line b, float limit)
 {
     for (int i = 0; i < LINE_VECS; i++)
-        a.v[i] = (vec)((vec_bits)a.v[i] & (vec_bits)(b.v[i] > 0));
+        a.v[i] = (vec)((vec_bits)a.v[i] & (vec_bits)(b.v[i] > limit));
     return a;
 }
 
