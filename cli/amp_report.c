@@ -161,8 +161,8 @@ int cmd_amp_report(int argc, char **argv)
             "--out'; its network, data, newest checkpoint and loss scale are taken, and DATA "
             "may follow where the data has moved. With -a it is a network with fresh weights, on "
             "DATA or on noise.\v"
-            "The record " AMP_REPORT_NAME " and the figure go to --out, which is RUN/amp-report or "
-            "amp-report-ARCH unless given."};
+            "The record and the figure go to --out, which is RUN/amp-report or amp-report-ARCH "
+            "unless given."};
     struct arguments a = {.report = {.batches = 4, .seed = -1, .devices = "cpu", .stream = stdout}};
     int exit_code;
     if (!cli_parse(&argp, argc, argv, &a, &exit_code))
