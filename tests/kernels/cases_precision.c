@@ -187,54 +187,63 @@ static void cases_round(struct case_list *list)
 /* --- segments --- */
 
 /* Two segments, the second as fp32 training has it; every mix of gradient, master and copy. */
-#define MIX(gradient, master, copy)                                                                \
-    {                                                                                              \
-        {0, 101, 1e-2f, DTYPE_##gradient, DTYPE_##master, DTYPE_##copy},                           \
-        {                                                                                          \
-            101, 1003, 0                                                                           \
-        }                                                                                          \
-    }
+/* clang-format off */
+#define MIX(gradient, master, copy) \
+    {{0, 101, 1e-2f, DTYPE_##gradient, DTYPE_##master, DTYPE_##copy}, {101, 1003, 0}}
+/* clang-format on */
 #define MIX_COPIES(gradient, master)                                                               \
     MIX(gradient, master, F32), MIX(gradient, master, F16), MIX(gradient, master, BF16),           \
         MIX(gradient, master, TF32)
 #define MIX_MASTERS(gradient)                                                                      \
     MIX_COPIES(gradient, F32), MIX_COPIES(gradient, F16), MIX_COPIES(gradient, BF16)
 
-static void cases_segments(struct case_list *list)
+static const struct sgd_segment mix[][2] = {MIX_MASTERS(F32), MIX_MASTERS(F16), MIX_MASTERS(BF16)};
+
+/* As a network's may be, all at once; one is empty. */
+static const struct sgd_segment many[] = {{0, 7, 1e-2f, DTYPE_F16, DTYPE_F32, DTYPE_F16},
+                                          {7, 7, 1, DTYPE_F16, DTYPE_F16, DTYPE_F16},
+                                          {7, 40, 0, DTYPE_F32, DTYPE_F32, DTYPE_F32},
+                                          {40, 1000, 1e-4f, DTYPE_BF16, DTYPE_F32, DTYPE_BF16},
+                                          {1000, 100003, 5e-4f, DTYPE_F16, DTYPE_F16, DTYPE_F16}};
+enum { MANY = sizeof many / sizeof *many };
+
+static void add_sgd(struct case_list *list, int64_t n, const struct sgd_attr *attr)
 {
-    static const struct sgd_segment mix[][2] = {MIX_MASTERS(F32), MIX_MASTERS(F16),
-                                                MIX_MASTERS(BF16)};
-    static const struct sgd_segment many[] = {
-        {0, 7, 1e-2f, DTYPE_F16, DTYPE_F32, DTYPE_F16},
-        {7, 7, 1, DTYPE_F16, DTYPE_F16, DTYPE_F16},
-        {7, 40, 0, DTYPE_F32, DTYPE_F32, DTYPE_F32},
-        {40, 1000, 1e-4f, DTYPE_BF16, DTYPE_F32, DTYPE_BF16},
-        {1000, 100003, 5e-4f, DTYPE_F16, DTYPE_F16, DTYPE_F16}};
     static const enum fill fill[] = {FILL_RANDOM, FILL_FOUND_INF, FILL_HUGE, FILL_TINY, FILL_TIES};
-    struct tensor_desc none = {0};
-    for (size_t i = 0; i <= sizeof mix / sizeof *mix; i++) {
-        bool last = i == sizeof mix / sizeof *mix;
-        struct sgd_attr attr = {0.9f, i % 2, last ? 5 : 2, last ? many : mix[i]};
-        int64_t n = last ? 100003 : 1003;
-        struct op_desc d = describe_sgd(n, &attr);
-        for (size_t f = 0; f < sizeof fill / sizeof *fill; f++) {
-            d.t[ROLE_WCOPY] = none;
-            cases_add(list, &d, fill[f]);
-            d.t[ROLE_WCOPY] = d.t[ROLE_W];
+    struct op_desc d = describe_sgd(n, attr), with_copy = d;
+    with_copy.t[ROLE_WCOPY] = d.t[ROLE_W];
+    for (size_t f = 0; f < sizeof fill / sizeof *fill; f++) {
+        cases_add(list, &d, fill[f]);
+        cases_add(list, &with_copy, fill[f]);
+    }
+}
+
+static void cases_sgd(struct case_list *list)
+{
+    struct sgd_attr attr = {.momentum = 0.9f, .n_segments = 2};
+    for (size_t i = 0; i < sizeof mix / sizeof *mix; i++) {
+        attr.segment = mix[i];
+        attr.nesterov = i % 2;
+        add_sgd(list, 1003, &attr);
+    }
+    attr.n_segments = MANY;
+    attr.segment = many;
+    add_sgd(list, 100003, &attr);
+}
+
+static void cases_check_finite(struct case_list *list)
+{
+    static const struct sgd_segment whole[] = {
+        {0, 4099, 0, DTYPE_F32}, {0, 4099, 0, DTYPE_F16}, {0, 4099, 0, DTYPE_BF16}};
+    static const enum fill fill[] = {FILL_RANDOM, FILL_FOUND_INF, FILL_HUGE, FILL_NAN};
+    for (size_t f = 0; f < sizeof fill / sizeof *fill; f++) {
+        struct op_desc d = describe_check_finite(100003, MANY, many);
+        cases_add(list, &d, fill[f]);
+        for (int i = 0; i < 3; i++) {
+            d = describe_check_finite(4099, 1, &whole[i]);
             cases_add(list, &d, fill[f]);
         }
     }
-    static const struct sgd_segment whole[][1] = {
-        {{0, 4099, 0, DTYPE_F32}}, {{0, 4099, 0, DTYPE_F16}}, {{0, 4099, 0, DTYPE_BF16}}};
-    static const enum fill checked[] = {FILL_RANDOM, FILL_FOUND_INF, FILL_HUGE, FILL_NAN};
-    for (int i = 0; i < 4; i++)
-        for (size_t f = 0; f < sizeof checked / sizeof *checked; f++) {
-            struct tensor_desc flat = tensor_1d(DTYPE_F32, i == 3 ? 100003 : 4099);
-            struct op_desc d = describe(OP_CHECK_FINITE, none, flat, none, 0);
-            d.attr.sgd = (struct sgd_attr){.n_segments = i == 3 ? 5 : 1,
-                                           .segment = i == 3 ? many : whole[i]};
-            cases_add(list, &d, checked[f]);
-        }
 }
 
 void cases_precision(struct case_list *list)
@@ -245,5 +254,6 @@ void cases_precision(struct case_list *list)
     cases_one_by_one(list);
     cases_ends(list);
     cases_round(list);
-    cases_segments(list);
+    cases_sgd(list);
+    cases_check_finite(list);
 }

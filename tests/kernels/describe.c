@@ -105,6 +105,14 @@ struct op_desc describe_sgd(int64_t n, const struct sgd_attr *attr)
     return d;
 }
 
+struct op_desc describe_check_finite(int64_t n, int n_segments, const struct sgd_segment *segment)
+{
+    struct tensor_desc w = tensor_1d(DTYPE_F32, n), none = {0};
+    struct op_desc d = describe(OP_CHECK_FINITE, none, w, none, 0);
+    d.attr.sgd = (struct sgd_attr){.n_segments = n_segments, .segment = segment};
+    return d;
+}
+
 struct op_desc describe_normalize(int n, int h, int w)
 {
     struct tensor_desc x = plain_4d(n, 3, h, w), none = {0};

@@ -34,6 +34,7 @@ struct op_desc describe_like(enum op_kind kind, struct tensor_desc t, unsigned w
 
 struct op_desc describe_xent(int n, int classes, float smoothing, unsigned with);
 struct op_desc describe_sgd(int64_t n, const struct sgd_attr *attr);
+struct op_desc describe_check_finite(int64_t n, int n_segments, const struct sgd_segment *segment);
 
 /* ImageNet's mean and standard deviation. */
 struct op_desc describe_normalize(int n, int h, int w);

@@ -51,12 +51,8 @@ static struct op_desc sound(enum op_kind kind)
         return describe_xent(4, 6, 0.1f, WITH(DX));
     case OP_SGD:
         return describe_sgd(10, &(struct sgd_attr){0.9f, false, 1, whole});
-    case OP_CHECK_FINITE: {
-        struct tensor_desc none = {0};
-        struct op_desc d = describe(kind, none, tensor_1d(DTYPE_F32, 10), none, 0);
-        d.attr.sgd = (struct sgd_attr){0, false, 1, whole};
-        return d;
-    }
+    case OP_CHECK_FINITE:
+        return describe_check_finite(10, 1, whole);
     case OP_ROUND: {
         struct op_desc d = describe_like(kind, like, 0);
         d.t[ROLE_Y].rounds = DTYPE_F16;

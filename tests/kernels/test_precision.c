@@ -264,10 +264,8 @@ enum { CHECKED = 1000 };
 static int found(struct device *dev, float value, int place, enum dtype gradient, int before)
 {
     struct sgd_segment third[3] = {{0, 333, 0}, {333, 666, 0, gradient}, {666, CHECKED, 0}};
-    struct tensor_desc none = {0};
-    struct op_desc d = describe(OP_CHECK_FINITE, none, tensor_1d(DTYPE_F32, CHECKED), none, 0);
+    struct op_desc d = describe_check_finite(CHECKED, 3, third);
     struct operands o;
-    d.attr.sgd = (struct sgd_attr){.n_segments = 3, .segment = third};
     OK(operands_new(&d, &o));
     for (int i = 0; i < CHECKED; i++)
         operand_f32(&o, ROLE_DW)[i] = 1;
