@@ -63,6 +63,8 @@ struct backend {
     /* In stream order; the host buffer must stay until the stream has passed the copy. */
     enum status (*upload)(struct stream *s, void *dst, const void *src_host, size_t bytes);
     enum status (*download)(struct stream *s, void *dst_host, const void *src, size_t bytes);
+    /* Between device memory of this device or of another one of the same backend. */
+    enum status (*copy)(struct stream *s, void *dst, const void *src, size_t bytes);
     enum status (*zero)(struct stream *s, void *dst, size_t bytes);
 
     enum status (*stream_open)(struct device *dev, struct stream **s);

@@ -283,7 +283,7 @@ static enum status plan_refresh(struct network *net, const struct sgd_segment *s
     return op_plan(net->dev, &d, plan);
 }
 
-enum status network_segments(struct network *net, float weight_decay)
+enum status network_segments(struct network *net, const struct program_config *config)
 {
     size_t n = (size_t)net->n_trained + 1;
     net->segment = calloc(n, sizeof *net->segment);
@@ -294,10 +294,11 @@ enum status network_segments(struct network *net, float weight_decay)
         const struct placement *at = &net->place[net->order[i]];
         bool last = i + 1 == net->n_trained;
         size_t end = last ? net->flat_bytes : net->place[net->order[i + 1]].offset;
+        bool averaged = config->reduced && at->types.master == DTYPE_F32;
         struct sgd_segment s = {.begin = (int64_t)(at->offset / sizeof(float)),
                                 .end = (int64_t)(end / sizeof(float)),
-                                .weight_decay = weight_decay,
-                                .gradient = at->types.gradient,
+                                .weight_decay = config->weight_decay,
+                                .gradient = averaged ? DTYPE_F32 : at->types.gradient,
                                 .master = at->types.master,
                                 .copy = at->types.copy};
         struct sgd_segment *before = net->segment + net->n_segments - 1;

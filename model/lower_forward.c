@@ -337,7 +337,7 @@ static enum status emit_loss(struct lowering *l)
         a->value[a->n++] = lower_value(l, l->p->value[l->p->logits].desc, -1);
         draft_value(l, &d, ROLE_DX, a->value[0]);
     }
-    return lower_emit(l, PHASE_FORWARD, "loss", &d, -1);
+    return lower_emit(l, PHASE_LOSS, "loss", &d, -1);
 }
 
 enum status lower_forward(struct lowering *l)

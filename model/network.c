@@ -8,8 +8,8 @@
 
 const char *phase_str(enum phase p)
 {
-    static const char *const name[PHASE_COUNT] = {"input", "forward", "backward", "check",
-                                                  "update"};
+    static const char *const name[PHASE_COUNT] = {"input",    "forward", "loss",
+                                                  "backward", "check",   "update"};
     return name[p];
 }
 
@@ -131,7 +131,7 @@ static enum status add_program(struct network *net, const struct program_config 
     p->config = *config;
     TRY(program_lower(p));
     if (!net->segment)
-        TRY(network_segments(net, config->weight_decay));
+        TRY(network_segments(net, config));
     return config->train ? program_lower_update(p) : STATUS_OK;
 }
 
@@ -333,6 +333,21 @@ enum status program_run(struct program *p, enum phase phase)
     for (int i = 0; i < p->n_steps; i++)
         if (p->step[i].phase == phase)
             TRY(program_run_step(p, i));
+    return STATUS_OK;
+}
+
+enum status program_backward(struct program *p,
+                             enum status (*complete)(void *context, int64_t begin, int64_t end),
+                             void *context)
+{
+    for (int i = 0; i < p->n_steps; i++) {
+        const struct step *s = &p->step[i];
+        if (s->phase != PHASE_BACKWARD)
+            continue;
+        TRY(program_run_step(p, i));
+        if (complete && s->grad_begin < s->grad_end)
+            TRY(complete(context, s->grad_begin, s->grad_end));
+    }
     return STATUS_OK;
 }
 

@@ -21,7 +21,8 @@ extern "C" {
 
 enum phase {
     PHASE_INPUT,    /* pixels to the first activation */
-    PHASE_FORWARD,  /* up to and with the loss, whose gradient it leaves */
+    PHASE_FORWARD,  /* up to the logits */
+    PHASE_LOSS,     /* the loss and, in training, its gradient with respect to the logits */
     PHASE_BACKWARD, /* all gradients */
     PHASE_CHECK,    /* are they finite? empty unless config.check_finite */
     PHASE_UPDATE,   /* the optimizer */
@@ -35,7 +36,11 @@ struct program_config {
     struct policy policy; /* zeroed: fp32 throughout. The same in all programs of a network */
     bool check_finite;    /* look for gradients that overflowed, and skip their update */
     bool float_input;     /* input is (batch,3,S,S) fp32 as it should enter, not u8 pixels */
-    bool no_dropout;      /* drop nothing (for checks against known values) */
+    /* Gradients of fp32 master weights are averaged over ranks in fp32 between the backward phase
+     * and the check, each rank having rounded its own before (network_plan_rounding): the check and
+     * the optimizer then take them as they are. The same in all programs of a network. */
+    bool reduced;
+    bool no_dropout; /* drop nothing (for checks against known values) */
     float label_smoothing;
     float momentum;
     float weight_decay;
@@ -91,6 +96,15 @@ MUST_CHECK enum status program_state(struct program *p, const struct step_state 
 /* Runs the operations of one phase, in stream order. */
 MUST_CHECK enum status program_run(struct program *p, enum phase phase);
 
+/* Runs the backward phase and calls `complete` after each operation that completes gradients (NULL:
+ * never), with the range [begin, end) of the flat gradient buffer, in elements. The ranges come in
+ * ascending order without gaps and cover the buffer. They are complete in stream order: on a device
+ * whose stream is not the calling thread, an event must separate them from who reads them. What
+ * `complete` returns other than STATUS_OK ends the phase. */
+MUST_CHECK enum status
+program_backward(struct program *p,
+                 enum status (*complete)(void *context, int64_t begin, int64_t end), void *context);
+
 MUST_CHECK enum status program_wait(struct program *p);
 
 /* After the check phase: 1 when a gradient was infinite or NaN. Synchronous. */
@@ -99,8 +113,10 @@ MUST_CHECK enum status program_found_inf(struct program *p, bool *found);
 /* Makes the first gradient infinite, as an overflow would: for tests of what follows one. */
 MUST_CHECK enum status program_poison(struct program *p);
 
-/* After the forward phase: what the loss says, and the logits (batch, classes). Synchronous. */
+/* What the loss says, after its phase. Synchronous. */
 MUST_CHECK enum status program_metrics(struct program *p, struct loss_metrics *m);
+
+/* The logits (batch, classes), after the forward phase. Synchronous. */
 MUST_CHECK enum status program_logits(struct program *p, float *logits);
 
 const struct program_config *program_config(const struct program *p);

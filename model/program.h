@@ -95,7 +95,7 @@ struct network {
 
 /* Cuts the flat buffer into segments and plans the refreshing of copies. Call once it is laid
  * out. */
-MUST_CHECK enum status network_segments(struct network *net, float weight_decay);
+MUST_CHECK enum status network_segments(struct network *net, const struct program_config *config);
 
 /* Turns the graph into planned steps. Fills in net->place layouts that are still ANY. */
 MUST_CHECK enum status program_lower(struct program *p);

@@ -66,7 +66,7 @@ static bool role_gradient(const struct op_desc *d, enum role role, struct tap *t
 
 static bool has_gradients(const struct step_info *s)
 {
-    return s->phase == PHASE_BACKWARD || s->plan->desc.kind == OP_SOFTMAX_XENT;
+    return s->phase == PHASE_LOSS || s->phase == PHASE_BACKWARD;
 }
 
 /* The row of a layer, a new one for a name not seen before. */

@@ -155,6 +155,7 @@ static enum status compute_step(struct computing *k, int s, json_t *rec)
     TRY(program_input(k->p, k->images, k->labels));
     TRY(program_run(k->p, PHASE_INPUT));
     TRY(program_run(k->p, PHASE_FORWARD));
+    TRY(program_run(k->p, PHASE_LOSS));
     TRY(program_metrics(k->p, &m));
     json_object_set_new(rec, "loss", json_real(m.loss_sum / (double)c->batch));
     json_object_set_new(rec, "top1", json_integer((json_int_t)m.top1));

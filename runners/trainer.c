@@ -67,6 +67,7 @@ static enum status run_step(struct session *s, struct program *p, const struct b
     TRY(program_run(p, PHASE_INPUT));
     TRY(mark(s, MARK_INPUT));
     TRY(program_run(p, PHASE_FORWARD));
+    TRY(program_run(p, PHASE_LOSS));
     TRY(mark(s, MARK_FORWARD));
     TRY(program_run(p, PHASE_BACKWARD));
     if (s->state.step == s->config->inject_overflow)
@@ -237,6 +238,7 @@ static enum status validate_batch(struct session *s, const struct batch *b, stru
     TRY(program_input(p, b->pixels, b->label));
     TRY(program_run(p, PHASE_INPUT));
     TRY(program_run(p, PHASE_FORWARD));
+    TRY(program_run(p, PHASE_LOSS));
     return program_metrics(p, m);
 }
 

@@ -293,7 +293,7 @@ static void check_gradients(const struct network *net)
     }
     const struct program *eval = net->program[EVAL];
     for (int i = 0; i < eval->n_steps; i++) {
-        assert_in_range(eval->step[i].phase, PHASE_INPUT, PHASE_FORWARD);
+        assert_in_range(eval->step[i].phase, PHASE_INPUT, PHASE_LOSS);
         assert_int_equal(eval->step[i].grad_begin, eval->step[i].grad_end);
     }
 }

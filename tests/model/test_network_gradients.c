@@ -72,6 +72,7 @@ static double loss_of(struct net_rig *r)
     struct loss_metrics m;
     assert_ok(program_run(p, PHASE_INPUT));
     assert_ok(program_run(p, PHASE_FORWARD));
+    assert_ok(program_run(p, PHASE_LOSS));
     assert_ok(program_metrics(p, &m));
     return m.loss_sum / BATCH;
 }

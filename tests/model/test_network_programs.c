@@ -45,7 +45,7 @@ static double evaluate(struct net_rig *r, struct program *p, int step, float log
     const struct step_state state = {.loss_scale = 1, .grad_scale = 1};
     struct loss_metrics m;
     net_rig_input(r, p, step);
-    run_phases(p, &state, PHASE_FORWARD);
+    run_phases(p, &state, PHASE_LOSS);
     assert_ok(program_metrics(p, &m));
     assert_ok(program_logits(p, logits));
     return m.loss_sum;
@@ -184,7 +184,7 @@ static void evaluation_uses_running_statistics(void **state)
     evaluate(&r, eval, 0, first);
     assert_true(memcmp(first, second, sizeof first) != 0);
     net_rig_input(&r, train_program, 0);
-    run_phases(train_program, &no_step, PHASE_FORWARD);
+    run_phases(train_program, &no_step, PHASE_LOSS);
     assert_ok(program_metrics(train_program, &again));
     assert_true(m.loss_sum == again.loss_sum);
     net_rig_close(&before);
@@ -205,10 +205,10 @@ static void rows_without_label_do_not_count(void **state)
     for (int i = 0; i < VAL * 3 * SIZE * SIZE; i++)
         images[i] = (float)(i % 7) - 3;
     assert_ok(program_input(p, images, (const int32_t[]){4, 4}));
-    run_phases(p, &s, PHASE_FORWARD);
+    run_phases(p, &s, PHASE_LOSS);
     assert_ok(program_metrics(p, &both));
     assert_ok(program_input(p, images, (const int32_t[]){4, -1}));
-    run_phases(p, &s, PHASE_FORWARD);
+    run_phases(p, &s, PHASE_LOSS);
     assert_ok(program_metrics(p, &first));
     assert_int_equal(both.count, 2);
     assert_int_equal(first.count, 1);

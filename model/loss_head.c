@@ -1,0 +1,101 @@
+/* Planning and running a loss outside of any program. */
+#include "model/loss_head.h"
+
+#include <stdlib.h>
+
+static const struct backend *backend_of(const struct loss_head *h)
+{
+    return h->stream->device->backend;
+}
+
+/* `like` with another number of rows. */
+static struct tensor_desc with_rows(const struct tensor_desc *like, int64_t rows)
+{
+    struct tensor_desc t = *like;
+    t.bytes = t.ndim ? t.bytes / (size_t)t.dim[0] * (size_t)rows : 0;
+    t.dim[0] = t.ndim ? rows : 0;
+    return t;
+}
+
+static enum status plan_loss(struct loss_head *h, const struct loss_head_config *c)
+{
+    struct op_desc d = {.kind = OP_SOFTMAX_XENT, .attr.xent.label_smoothing = c->label_smoothing};
+    d.t[ROLE_X] = with_rows(&c->like.logits, c->rows);
+    d.t[ROLE_DX] = with_rows(&c->like.grad, c->rows);
+    d.t[ROLE_LABEL] = tensor_1d(DTYPE_I32, c->rows);
+    TRY(op_plan(h->stream->device, &d, &h->plan));
+    h->logits = h->plan->desc.t[ROLE_X];
+    h->grad = h->plan->desc.t[ROLE_DX];
+    return STATUS_OK;
+}
+
+static enum status allocate(struct loss_head *h)
+{
+    const struct {
+        size_t bytes;
+        void **mem;
+    } wanted[] = {
+        {h->logits.bytes, &h->logits_at},
+        {h->grad.bytes, &h->grad_at},
+        {h->plan->desc.t[ROLE_LABEL].bytes, &h->labels},
+        {sizeof(struct step_state), &h->state},
+        {sizeof(struct loss_metrics), &h->metrics},
+        {h->plan->workspace, &h->workspace},
+    };
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
+        if (wanted[i].bytes)
+            TRY(backend_of(h)->alloc(h->stream->device, wanted[i].bytes, wanted[i].mem));
+    return STATUS_OK;
+}
+
+enum status loss_head_open(struct stream *stream, const struct loss_head_config *config,
+                           struct loss_head **head)
+{
+    enum status st = STATUS_OK;
+    struct loss_head *h = calloc(1, sizeof *h);
+    *head = NULL;
+    if (!h)
+        return status_fail(STATUS_OOM, "no memory for the loss");
+    h->stream = stream;
+    CHECK(plan_loss(h, config));
+    CHECK(allocate(h));
+    *head = h;
+    h = NULL;
+done:
+    loss_head_close(h);
+    return st;
+}
+
+void loss_head_close(struct loss_head *h)
+{
+    if (!h)
+        return;
+    void *const memory[] = {h->logits_at, h->grad_at, h->labels,
+                            h->state,     h->metrics, h->workspace};
+    for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
+        if (memory[i])
+            backend_of(h)->free(h->stream->device, memory[i]);
+    op_plan_free(h->plan);
+    free(h);
+}
+
+enum status loss_head_labels(struct loss_head *h, const int32_t *label)
+{
+    return backend_of(h)->upload(h->stream, h->labels, label, h->plan->desc.t[ROLE_LABEL].bytes);
+}
+
+enum status loss_head_run(struct loss_head *h, float loss_scale)
+{
+    void *const arg[ROLE_COUNT] = {
+        [ROLE_X] = h->logits_at, [ROLE_DX] = h->grad_at,      [ROLE_LABEL] = h->labels,
+        [ROLE_STATE] = h->state, [ROLE_METRICS] = h->metrics, [ROLE_WORKSPACE] = h->workspace};
+    h->given = (struct step_state){.loss_scale = loss_scale};
+    TRY(backend_of(h)->upload(h->stream, h->state, &h->given, sizeof h->given));
+    return op_execute(h->plan, arg, h->stream);
+}
+
+enum status loss_head_metrics(struct loss_head *h, struct loss_metrics *m)
+{
+    TRY(backend_of(h)->download(h->stream, m, h->metrics, sizeof *m));
+    return backend_of(h)->stream_sync(h->stream);
+}
