@@ -1,10 +1,6 @@
-/* The gradients of a whole network against differences of its loss, on the reference device.
- *
- * The network is drawn for this test: it takes the ways through lowering that no architecture does.
- * A value with three users, an add that no batch norm absorbs, a ReLU alone, a shortcut in another
- * layout than the main path, dropout in front of a linear layer, pooling with padding, a
- * convolution with bias and ReLU. */
-#include "model/builder.h"
+/* The gradients of a whole network against differences of its loss, on the reference device. The
+ * network is that of crossroads.h. */
+#include "crossroads.h"
 #include "net_rig.h"
 
 #include "base/rng.h"
@@ -14,56 +10,15 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <cmocka.h>
 
-enum { CLASSES = 7, SIZE = 9, BATCH = 3 };
+enum { BATCH = 3 };
 
 static const struct program_config training = {
     .batch = BATCH, .train = true, .float_input = true, .label_smoothing = 0.1f};
 static const struct step_state state_used = {
     .seed = 3, .step = 2, .loss_scale = 1, .grad_scale = 1};
-
-static int conv(struct builder *b, const char *name, int in, int out, int stride)
-{
-    return builder_conv(builder_name(b, "%s", name), in,
-                        (struct conv_spec){.out = out,
-                                           .kernel = 3,
-                                           .stride = stride,
-                                           .pad = 1,
-                                           .bias = true,
-                                           .weight_init = INIT_UNIFORM_FAN_IN,
-                                           .bias_init = INIT_UNIFORM_FAN_IN});
-}
-
-static struct graph *draw_graph(void)
-{
-    struct builder b = {.g = calloc(1, sizeof *b.g)};
-    assert_non_null(b.g);
-    strcpy(b.g->arch, "crossroads");
-    b.g->classes = CLASSES;
-    b.g->image_size = SIZE;
-    int x = builder_input(&b);
-    x = builder_relu(builder_name(&b, "r0"), conv(&b, "conv0", x, 16, 1)); /* absorbed */
-    int fork = conv(&b, "conv1", x, 16, 1);                                /* three users */
-    x = builder_relu(builder_name(&b, "r1"), fork);                        /* alone */
-    x = builder_bn(builder_name(&b, "bn1"), x);
-    x = builder_add(&b, x, fork); /* absorbed */
-    x = builder_add(&b, x, fork); /* alone */
-    x = builder_relu(builder_name(&b, "r2"), x);
-    x = builder_maxpool(builder_name(&b, "pool"), x, 3, 2, 1);
-    int main_path = builder_bn(builder_name(&b, "bn2"), conv(&b, "conv2", x, 16, 1));
-    x = builder_add(&b, main_path, x);
-    x = builder_flatten(&b, x);
-    x = builder_dropout(builder_name(&b, "drop"), x, 0.5f);
-    x = builder_linear(builder_name(&b, "fc1"), x, 12, INIT_UNIFORM_FAN_IN, INIT_UNIFORM_FAN_IN);
-    x = builder_relu(builder_name(&b, "r3"), x);
-    x = builder_dropout(builder_name(&b, "drop2"), x, 0.25f);
-    builder_linear(builder_name(&b, "fc2"), x, CLASSES, INIT_UNIFORM_FAN_IN, INIT_UNIFORM_FAN_IN);
-    assert_ok(b.st);
-    return b.g;
-}
 
 /* The mean loss with the weights as they are. */
 static double loss_of(struct net_rig *r)
@@ -137,7 +92,7 @@ static void check_param(struct net_rig *r, int i)
 static void open_drawn(struct net_rig *r, const char *device)
 {
     assert_ok(device_open(device, 2, &r->dev));
-    r->graph = draw_graph();
+    r->graph = crossroads_graph();
     assert_ok(network_open(r->dev, r->graph, &training, 1, &r->net));
     net_rig_fill(r);
     struct program *p = network_program(r->net, 0);

@@ -1,0 +1,500 @@
+/* One training step of a whole network, on `cpu` and on the reference under the same precision
+ * policy.
+ *
+ * Two such steps cannot be equal: sums in another order differ in their last bits, and where such a
+ * difference straddles a rounding boundary of the narrow type, the results differ by a whole unit
+ * in the last place. From there on the two runs drift apart like runs of different rounding noise.
+ * Hence two comparisons, each with its own bound:
+ *
+ *   In step    Before each operation, cpu's inputs are replaced by the reference's. Only the
+ *              operation's own error is left, and that is so small that a rounding too many, too
+ *              few or in the wrong place shows. See own_error().
+ *   Apart      Each runs by itself from the same weights and batch, and parameter gradients are
+ *              compared. Noise has grown by then; the bound says how far. See drift(). */
+#include "crossroads.h"
+#include "model/program.h"
+#include "net_rig.h"
+
+#include "base/rng.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { BATCH = 2 };
+
+/* ---- two networks ---- */
+
+struct pair {
+    struct net_rig ref, cpu;
+    struct policy policy;
+    struct step_state state;
+};
+
+static void open_one(struct net_rig *r, const char *device, const char *arch, int image_size,
+                     const struct policy *policy)
+{
+    const struct program_config config = {.batch = BATCH,
+                                          .train = true,
+                                          .policy = *policy,
+                                          .check_finite = true,
+                                          .float_input = true,
+                                          .label_smoothing = 0.1f,
+                                          .momentum = 0.9f,
+                                          .weight_decay = 1e-2f};
+    if (arch) {
+        net_rig_open(r, device, arch, 10, image_size, &config, 1);
+    } else {
+        assert_ok(device_open(device, 2, &r->dev));
+        r->graph = crossroads_graph();
+        assert_ok(network_open(r->dev, r->graph, &config, 1, &r->net));
+    }
+    net_rig_fill(r);
+}
+
+static void begin(struct net_rig *r, const struct step_state *state)
+{
+    struct program *p = network_program(r->net, 0);
+    net_rig_input(r, p, 0);
+    assert_ok(program_state(p, state));
+}
+
+/* `arch` NULL is the crossroads. fp16's gradients are scaled by so much that next to none is
+ * subnormal: that case is for the tests of single operations. */
+static void pair_open(struct pair *t, const char *arch, int image_size, const char *policy)
+{
+    *t = (struct pair){.state = {.seed = 3, .lr = 0.05f, .loss_scale = 1, .grad_scale = 1}};
+    assert_ok(policy_find(policy, -1, &t->policy));
+    if (t->policy.activation == DTYPE_F16) {
+        t->state.loss_scale = 1024;
+        t->state.grad_scale = 1.0f / 1024;
+    }
+    open_one(&t->ref, "ref", arch, image_size, &t->policy);
+    open_one(&t->cpu, "cpu", arch, image_size, &t->policy);
+    begin(&t->ref, &t->state);
+    begin(&t->cpu, &t->state);
+}
+
+static void pair_close(struct pair *t)
+{
+    net_rig_close(&t->ref);
+    net_rig_close(&t->cpu);
+}
+
+/* ---- tensors ---- */
+
+static double norm_of(const float *x, int64_t n)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += (double)x[i] * (double)x[i];
+    return sqrt(sum);
+}
+
+static double distance(const float *a, const float *b, int64_t n)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
+    return sqrt(sum);
+}
+
+/* Half a unit in the last place, as a share of the value: the largest error of rounding. */
+static double half_ulp(enum dtype type)
+{
+    switch (type) {
+    case DTYPE_F16:
+    case DTYPE_TF32:
+        return 0x1p-11;
+    case DTYPE_BF16:
+        return 0x1p-8;
+    default:
+        return 0x1p-24;
+    }
+}
+
+static void *read_tensor(const struct step *s, struct stream *stream, int role)
+{
+    struct tensor_desc as_is = s->plan->desc.t[role];
+    as_is.rounds = DTYPE_F32; /* copied, not rounded */
+    as_is.raw = false;
+    void *plain = malloc((size_t)tensor_count(&as_is) * dtype_size(as_is.type));
+    assert_non_null(plain);
+    assert_ok(tensor_download(stream, &as_is, s->arg[role], plain));
+    return plain;
+}
+
+static void write_tensor(const struct step *s, struct stream *stream, int role, const void *plain)
+{
+    struct tensor_desc as_is = s->plan->desc.t[role];
+    as_is.rounds = DTYPE_F32;
+    as_is.raw = false;
+    assert_ok(tensor_upload(stream, &as_is, s->arg[role], plain));
+}
+
+/* Values that are still to be rounded to `type` may be any that round to x: moves each by up to a
+ * quarter of a unit in the last place. Who then does not round computes with other values. */
+static void unround(float *x, int64_t n, enum dtype type)
+{
+    struct rng rng = rng_at(5, RNG_TEST, 0, 0);
+    for (int64_t i = 0; i < n; i++) {
+        double by = (2 * rng_double(&rng) - 1) * half_ulp(type) / 2;
+        float moved = (float)((double)x[i] * (1 + by));
+        if (dtype_round(type, moved) == x[i])
+            x[i] = moved;
+    }
+}
+
+/* ---- in step ---- */
+
+/* Terms in the sum that makes one element of `role`. */
+static double reduction_length(const struct op_desc *d, int role)
+{
+    const struct tensor_desc *x = &d->t[ROLE_X], *w = &d->t[ROLE_W], *dy = &d->t[ROLE_DY];
+    switch (d->kind) {
+    case OP_CONV_FWD:
+        return (double)(w->dim[1] * w->dim[2] * w->dim[3]);
+    case OP_CONV_BWD_DATA:
+        return (double)(w->dim[0] / d->attr.conv.groups * w->dim[2] * w->dim[3]);
+    case OP_CONV_BWD_WEIGHTS:
+        return (double)(dy->dim[0] * dy->dim[2] * dy->dim[3]);
+    case OP_LINEAR_FWD:
+        return (double)w->dim[1];
+    case OP_LINEAR_BWD_DATA:
+        return (double)w->dim[0];
+    case OP_LINEAR_BWD_WEIGHTS:
+        return (double)dy->dim[0];
+    case OP_BN_FWD_TRAIN:
+    case OP_BN_BWD:
+        return (double)(x->dim[0] * x->dim[2] * x->dim[3]);
+    case OP_AVGPOOL_FWD:
+        return (double)(x->dim[2] * x->dim[3]);
+    case OP_SOFTMAX_XENT:
+        return (double)x->dim[1];
+    default: /* one to four terms */
+        return role == ROLE_INDEX ? 0 : 4;
+    }
+}
+
+/* How far cpu's result may be from the reference's, given the same inputs: the norm of the
+ * difference.
+ *
+ * The reference sums in double. A sum of K terms in fp32, in whatever order, makes up to K
+ * roundings of half an ulp h = 2^-24 of a partial sum; they are independent of each other, and so
+ * add up to
+ *     e = sqrt(K) h |r|                            |r|: the norm of the results
+ * where terms do not cancel. Sums that do (a bias in front of batch norm has a gradient of zero
+ * made of gradients that are not) are measured by their terms: |r| is at least sqrt(K) times the
+ * norm of as many terms as there are results.
+ *
+ * Rounded to a type of half ulp u, an element that is off by d lands beyond the next boundary with
+ * a probability of d / ulp, and is then off by an ulp of at most 2u|r_i|; so the expected square of
+ * the difference is
+ *     sum d_i ulp_i <= e (2u |r| + sqrt(n) 2^-24)
+ * whose second part is fp16's smallest ulp, n times. The bound on the norm is
+ *     3 sqrt(e^2 + e (2u |r| + sqrt(n) 2^-24))
+ * of which the 3 is for batch norm's several sums in place of one, and for tensors of few elements.
+ * With K = 1000 that is 1.3e-4 of |r| in fp16 and 3.6e-4 in bf16. A rounding left out, doubled or
+ * moved changes every element by an error spread evenly over half an ulp, 0.4u: 2e-4 of |r| in fp16
+ * and 1.6e-3 in bf16. */
+static double own_error(enum dtype type, double n, double length, double norm, double terms)
+{
+    double e = sqrt(length) * half_ulp(DTYPE_F32) * fmax(norm, sqrt(length * n) * terms);
+    if (type == DTYPE_F32)
+        return 3 * e;
+    double ulp = 2 * half_ulp(type) * norm + (type == DTYPE_F16 ? sqrt(n) * 0x1p-24 : 0);
+    return 3 * sqrt(e * e + e * ulp);
+}
+
+/* The root mean square of the terms of a sum that cancels; 0 for results that do not. */
+static double term_size(const struct step *s, struct stream *stream, int role)
+{
+    if (role != ROLE_DB)
+        return 0;
+    int64_t n = tensor_count(&s->plan->desc.t[ROLE_DY]);
+    float *dy = read_tensor(s, stream, ROLE_DY);
+    double size = norm_of(dy, n) / sqrt((double)n);
+    free(dy);
+    return size;
+}
+
+/* Rounds what is still raw, and wants everything else to be rounded. */
+static void settle(const struct step *s, int role, float *x, const char *device)
+{
+    const struct tensor_desc *t = &s->plan->desc.t[role];
+    for (int64_t i = 0; i < tensor_count(t); i++) {
+        float rounded = dtype_round(t->rounds, x[i]);
+        if (!t->raw && memcmp(&rounded, &x[i], sizeof rounded) != 0)
+            fail_msg("%s of '%s' on %s leaves %a in %s, which is no %s", op_str(s->plan->desc.kind),
+                     s->layer, device, (double)x[i], role_str((enum role)role),
+                     dtype_str(t->rounds));
+        x[i] = rounded;
+    }
+}
+
+static void compare_result(const struct pair *t, const struct step *ref, const struct step *cpu,
+                           int role, double terms)
+{
+    const struct op_desc *d = &ref->plan->desc;
+    int64_t n = tensor_count(&d->t[role]);
+    void *a = read_tensor(ref, t->ref.net->stream, role);
+    void *b = read_tensor(cpu, t->cpu.net->stream, role);
+    if (d->t[role].type == DTYPE_U8) {
+        assert_memory_equal(a, b, (size_t)n);
+    } else {
+        settle(ref, role, a, "ref");
+        settle(cpu, role, b, "cpu");
+        double norm = norm_of(a, n), off = distance(a, b, n);
+        double bound =
+            own_error(d->t[role].rounds, (double)n, reduction_length(d, role), norm, terms);
+        if (!(off <= bound))
+            fail_msg("%s: %s of '%s': %s is off by %.3g of %.3g, not by up to %.3g", t->policy.name,
+                     op_str(d->kind), ref->layer, role_str((enum role)role), off, norm, bound);
+    }
+    free(a);
+    free(b);
+}
+
+/* Gives cpu's operation the reference's inputs. */
+static void copy_inputs(const struct pair *t, const struct step *ref, const struct step *cpu)
+{
+    unsigned reads = op_roles(ref->plan->desc.kind).reads;
+    for (int r = 0; r < ROLE_COUNT; r++) {
+        if (!(reads >> r & 1) || ref->ref[r].space != SPACE_VALUE)
+            continue;
+        const struct tensor_desc *to = &cpu->plan->desc.t[r];
+        void *plain = read_tensor(ref, t->ref.net->stream, r);
+        if (to->raw)
+            unround(plain, tensor_count(to), to->rounds);
+        write_tensor(cpu, t->cpu.net->stream, r, plain);
+        free(plain);
+    }
+}
+
+/* Runs one operation on both, on the same inputs, and compares all that it writes. */
+static void step_together(const struct pair *t, int at_ref, int at_cpu)
+{
+    struct program *p = network_program(t->ref.net, 0), *q = network_program(t->cpu.net, 0);
+    const struct step *ref = &p->step[at_ref], *cpu = &q->step[at_cpu];
+    unsigned writes = op_roles(ref->plan->desc.kind).writes;
+    assert_int_equal(ref->plan->desc.kind, cpu->plan->desc.kind);
+    assert_string_equal(ref->layer, cpu->layer);
+    copy_inputs(t, ref, cpu);
+    double terms[ROLE_COUNT] = {0};
+    for (int r = 0; r < ROLE_COUNT; r++)
+        if (writes >> r & 1 && ref->plan->desc.t[r].ndim > 0)
+            terms[r] = term_size(ref, t->ref.net->stream, r);
+    assert_ok(program_run_step(p, at_ref));
+    assert_ok(program_run_step(q, at_cpu));
+    for (int r = 0; r < ROLE_COUNT; r++)
+        if (writes >> r & 1 && ref->plan->desc.t[r].ndim > 0)
+            compare_result(t, ref, cpu, r, terms[r]);
+}
+
+/* Runs up to the next operation that computes. Which reorders and roundings stand between two such
+ * is each device's own affair; a cpu operation's inputs are replaced whatever they did. */
+static int next_computing(const struct net_rig *r, int i)
+{
+    struct program *p = network_program(r->net, 0);
+    for (; i < p->n_steps && p->step[i].phase <= PHASE_BACKWARD; i++) {
+        enum op_kind kind = p->step[i].plan->desc.kind;
+        if (kind != OP_ROUND && kind != OP_REORDER)
+            return i;
+        assert_ok(program_run_step(p, i));
+    }
+    return -1;
+}
+
+/* The optimizer, given the same gradients: weights, momentum, and the weights that the next forward
+ * pass will read. A new weight is a sum of four terms. */
+static void compare_param(const struct pair *t, int i)
+{
+    static const enum param_value kept[] = {VALUE_WEIGHT, VALUE_MOMENTUM};
+    const struct network *net = t->cpu.net;
+    const struct placement *at = &net->place[i];
+    const char *name = net->graph->param[i].name;
+    int64_t n = param_count(&net->graph->param[i]);
+    float *read = malloc((size_t)n * sizeof *read);
+    assert_non_null(read);
+    for (int v = 0; v < 2; v++) {
+        float *a = net_rig_get(&t->ref, kept[v], i), *b = net_rig_get(&t->cpu, kept[v], i);
+        double norm = norm_of(a, n), off = distance(a, b, n);
+        if (!(off <= own_error(at->types.master, (double)n, 4, norm, 0)))
+            fail_msg("%s: the update of '%s' is off by %.3g of %.3g", t->policy.name, name, off,
+                     norm);
+        for (int64_t k = 0; k < n; k++)
+            assert_true(dtype_round(at->types.master, b[k]) == b[k]);
+        if (kept[v] == VALUE_WEIGHT && at->types.copy != at->types.master) {
+            assert_ok(tensor_download(net->stream, &at->desc, net->copies + at->offset, read));
+            for (int64_t k = 0; k < n; k++)
+                assert_true(dtype_round(at->types.copy, b[k]) == read[k]);
+        }
+        free(a);
+        free(b);
+    }
+    free(read);
+}
+
+static void update_together(const struct pair *t)
+{
+    for (int i = 0; i < t->ref.graph->n_params; i++) {
+        if (!param_is_trained(&t->ref.graph->param[i]))
+            continue;
+        float *g = net_rig_get(&t->ref, VALUE_GRADIENT, i);
+        unround(g, param_count(&t->ref.graph->param[i]), t->ref.net->place[i].types.gradient);
+        assert_ok(network_set(t->cpu.net, VALUE_GRADIENT, i, g));
+        free(g);
+    }
+    for (int phase = PHASE_CHECK; phase <= PHASE_UPDATE; phase++) {
+        assert_ok(program_run(network_program(t->ref.net, 0), (enum phase)phase));
+        assert_ok(program_run(network_program(t->cpu.net, 0), (enum phase)phase));
+    }
+    for (int i = 0; i < t->ref.graph->n_params; i++)
+        if (param_is_trained(&t->ref.graph->param[i]))
+            compare_param(t, i);
+}
+
+static void check_in_step(const char *arch, int image_size, const char *policy)
+{
+    struct pair t;
+    pair_open(&t, arch, image_size, policy);
+    /* Also makes the weights that the passes read from those that were set. */
+    assert_ok(program_run(network_program(t.ref.net, 0), PHASE_INPUT));
+    assert_ok(program_run(network_program(t.cpu.net, 0), PHASE_INPUT));
+    int steps = 0;
+    for (int i = 0, k = 0;; i++, k++, steps++) {
+        i = next_computing(&t.ref, i);
+        k = next_computing(&t.cpu, k);
+        if (i < 0 || k < 0) {
+            assert_int_equal(i, k);
+            break;
+        }
+        step_together(&t, i, k);
+    }
+    assert_true(steps > t.ref.graph->n_nodes);
+    update_together(&t);
+    pair_close(&t);
+}
+
+/* ---- apart ---- */
+
+/* How far the gradients of two runs under one policy may be from each other, as a share of their
+ * norm.
+ *
+ * The tensor in front of the l-th ReLU comes from about 2l roundings (convolution and batch norm
+ * store their results), each independent of the others once the runs have drifted apart by an ulp:
+ * relative to its norm it is off by u sqrt(2l). A ReLU passes a gradient or does not. Where its
+ * input is off by d standard deviations, the two runs decide differently for a share of about
+ * 0.8 d * 0.4 of its elements (the mean of |d|, and the normal density at 0), and of the half that
+ * pass, that is 0.64 d. Each such element is wrong by all of itself, so that the square of the
+ * gradient's relative error grows by
+ *     0.64 u sqrt(2l)
+ * at each ReLU behind it, which dwarfs u itself; summed over R of them, that is
+ *     0.6 u R^1.5.
+ * Products of K terms add nothing to it: errors of the terms average out as the terms do, and fp32
+ * sums are good to 2^-24 sqrt(K). The factor 2 is for max pooling, which decides in the same way,
+ * and for the small tensors, whose few elements are not the mean of many. */
+static double drift(const struct graph *g, const struct policy *p)
+{
+    double u = fmax(half_ulp(p->operand), half_ulp(p->activation)), relus = 0;
+    for (int i = 0; i < g->n_nodes; i++)
+        relus += g->node[i].kind == NODE_RELU;
+    return 2 * sqrt(0.6 * u * pow(relus, 1.5));
+}
+
+/* Batch norm takes away what a bias in front of it adds: that one's gradient is nothing but noise.
+ */
+static bool is_idle(const struct graph *g, int param)
+{
+    if (g->param[param].kind != PARAM_BIAS)
+        return false;
+    for (int i = 0; i < g->n_nodes; i++)
+        if (g->node[i].kind == NODE_BN && g->node[i].in[0] == g->param[param].node)
+            return true;
+    return false;
+}
+
+static void compare_gradient(const struct pair *t, int i, double bound)
+{
+    int64_t n = param_count(&t->ref.graph->param[i]);
+    enum dtype type = t->ref.net->place[i].types.gradient;
+    float *a = net_rig_get(&t->ref, VALUE_GRADIENT, i),
+          *b = net_rig_get(&t->cpu, VALUE_GRADIENT, i);
+    for (int64_t k = 0; k < n; k++)
+        b[k] = dtype_round(type, b[k]); /* as the optimizer reads it */
+    double norm = norm_of(a, n), off = distance(a, b, n);
+    assert_true(norm > 0);
+    if (!(off <= bound * norm))
+        fail_msg("%s: the gradient of '%s' is off by %.3g of itself, not by up to %.3g",
+                 t->policy.name, t->ref.graph->param[i].name, off / norm, bound);
+    free(a);
+    free(b);
+}
+
+static void check_apart(const char *arch, int image_size, const char *policy)
+{
+    struct pair t;
+    struct loss_metrics a, b;
+    pair_open(&t, arch, image_size, policy);
+    for (int phase = PHASE_INPUT; phase <= PHASE_BACKWARD; phase++) {
+        assert_ok(program_run(network_program(t.ref.net, 0), (enum phase)phase));
+        assert_ok(program_run(network_program(t.cpu.net, 0), (enum phase)phase));
+    }
+    assert_ok(program_metrics(network_program(t.ref.net, 0), &a));
+    assert_ok(program_metrics(network_program(t.cpu.net, 0), &b));
+    double bound = drift(t.ref.graph, &t.policy);
+    assert_true(fabs(a.loss_sum - b.loss_sum) <= bound * bound * a.loss_sum);
+    for (int i = 0; i < t.ref.graph->n_params; i++)
+        if (param_is_trained(&t.ref.graph->param[i]) && !is_idle(t.ref.graph, i))
+            compare_gradient(&t, i, bound);
+    pair_close(&t);
+}
+
+/* ---- tests ---- */
+
+static const char *const policies[] = {"fp32", "tf32", "O1", "O2", "O3", "bf16"};
+enum { POLICIES = sizeof policies / sizeof *policies };
+
+static void crossroads_agree_in_step(void **state)
+{
+    (void)state;
+    for (int i = 0; i < POLICIES; i++)
+        check_in_step(NULL, CROSSROADS_SIZE, policies[i]);
+}
+
+static void resnet8_agrees_in_step(void **state)
+{
+    (void)state;
+    for (int i = 0; i < POLICIES; i++)
+        check_in_step("resnet8", 16, policies[i]);
+}
+
+static void crossroads_agree_apart(void **state)
+{
+    (void)state;
+    for (int i = 0; i < POLICIES; i++)
+        check_apart(NULL, CROSSROADS_SIZE, policies[i]);
+}
+
+static void resnet8_agrees_apart(void **state)
+{
+    (void)state;
+    for (int i = 0; i < POLICIES; i++)
+        check_apart("resnet8", 16, policies[i]);
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(crossroads_agree_in_step),
+        cmocka_unit_test(resnet8_agrees_in_step),
+        cmocka_unit_test(crossroads_agree_apart),
+        cmocka_unit_test(resnet8_agrees_apart),
+    };
+    return cmocka_run_group_tests_name("policy_agreement", tests, NULL, NULL);
+}
