@@ -30,6 +30,14 @@ int lower_value(struct lowering *l, struct tensor_desc desc, int storage)
     return v;
 }
 
+int lower_view(struct lowering *l, struct tensor_desc desc, int of)
+{
+    int v = lower_value(l, desc, of);
+    if (v >= 0)
+        l->p->value[v].desc.raw = l->p->value[of].desc.raw;
+    return v;
+}
+
 void draft_value(struct lowering *l, struct draft *d, enum role role, int value)
 {
     if (value < 0)

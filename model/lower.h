@@ -68,6 +68,10 @@ struct draft {
 /* A new value; with storage >= 0 it takes the memory of that value. Returns -1 without memory. */
 int lower_value(struct lowering *l, struct tensor_desc desc, int storage);
 
+/* The content of value `of`, rounded or raw as it is, seen in another shape. Returns -1 without
+ * memory. */
+int lower_view(struct lowering *l, struct tensor_desc desc, int of);
+
 /* Name a tensor of the draft. */
 void draft_value(struct lowering *l, struct draft *d, enum role role, int value);
 void draft_param(struct lowering *l, struct draft *d, enum role role, int param);

@@ -187,7 +187,7 @@ static enum status backward_flatten(struct lowering *l, const struct layer *laye
     int dy;
     bool overwrite;
     TRY(take_one(l, layer->name, layer->y, &dy, &overwrite));
-    int dx = lower_value(l, l->p->value[layer->x].desc, dy);
+    int dx = lower_view(l, l->p->value[layer->x].desc, dy);
     return arrive(l, layer->name, layer->x, dx, !overwrite);
 }
 

@@ -228,7 +228,7 @@ static enum status forward_flatten(struct lowering *l, int i)
     layer.name = "flatten";
     struct tensor_desc plain = result_desc(l, node_at(l, n->in[0]), LAYOUT_PLAIN);
     TRY(in_layout_of(l, &layer, layer.x, &plain, &layer.x));
-    layer.y = lower_value(l, feature_desc(l, n), layer.x);
+    layer.y = lower_view(l, feature_desc(l, n), layer.x);
     remember(l, &layer, i);
     return STATUS_OK;
 }

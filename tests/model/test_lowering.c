@@ -1,8 +1,7 @@
 /* What lowering makes of every architecture: no operation reads what another has overwritten, the
  * memory plan is tight, and gradients become complete in the order of the flat buffer.
  * Nothing is computed here, so that the largest networks cost address space and no time. */
-#include "model/program.h"
-#include "net_rig.h"
+#include "planned.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,47 +10,7 @@
 
 #include <cmocka.h>
 
-enum { CLASSES = 10, SIZE = 64, ALIGN = 64 };
-
-/* The order of programs in each network under test. */
-enum { TRAIN, TAIL, EVAL, N_PROGRAMS };
-
-static const struct program_config configs[N_PROGRAMS] = {
-    {.batch = 3, .train = true, .std = {1, 1, 1}},
-    {.batch = 2, .train = true, .std = {1, 1, 1}},
-    {.batch = 3, .std = {1, 1, 1}},
-};
-
-static void open_planned(struct net_rig *r, const char *device, const char *arch)
-{
-    net_rig_open_lazy(r, device, arch, CLASSES, SIZE, configs, N_PROGRAMS);
-}
-
-/* Runs a check on every architecture, on both devices. */
-static void for_all(void (*check)(const struct network *net))
-{
-    static const char *const devices[] = {"cpu", "ref"};
-    for (int d = 0; d < 2; d++) {
-        for (int i = 0; graph_arch_name(i); i++) {
-            struct net_rig r;
-            open_planned(&r, devices[d], graph_arch_name(i));
-            check(r.net);
-            net_rig_close(&r);
-        }
-    }
-}
-
 /* ---- what reads and writes what ---- */
-
-static bool is_value(const struct step *s, int role)
-{
-    return s->ref[role].space == SPACE_VALUE;
-}
-
-static bool in_set(unsigned set, int role)
-{
-    return set >> role & 1;
-}
 
 static bool overlap(const struct value *a, const struct value *b)
 {
@@ -72,6 +31,8 @@ static bool in_place_allowed(enum op_kind kind, int out, int in)
         return out == ROLE_DX && in == ROLE_DY;
     case OP_ADD:
         return out == ROLE_Y && (in == ROLE_X || in == ROLE_Z);
+    case OP_ROUND:
+        return out == ROLE_Y && in == ROLE_X;
     default:
         return false;
     }
@@ -155,7 +116,7 @@ static void check_network_data_flow(const struct network *net)
 static void nothing_is_overwritten_before_its_last_use(void **state)
 {
     (void)state;
-    for_all(check_network_data_flow);
+    planned_for_all(check_network_data_flow);
 }
 
 /* ---- where arguments point ---- */
@@ -168,7 +129,7 @@ static void check_pointers(const struct network *net)
             const struct step *s = &p->step[i];
             for (int r = 0; r < ROLE_COUNT; r++) {
                 const struct tensor_desc *t = &s->plan->desc.t[r];
-                assert_int_equal((uintptr_t)s->arg[r] % ALIGN, 0);
+                assert_int_equal((uintptr_t)s->arg[r] % PLANNED_ALIGN, 0);
                 assert_int_equal(t->ndim > 0 && !s->arg[r], 0);
                 if (is_value(s, r)) {
                     const struct value *v = &p->value[s->ref[r].index];
@@ -187,7 +148,7 @@ static void check_pointers(const struct network *net)
 static void arguments_lie_where_their_values_do(void **state)
 {
     (void)state;
-    for_all(check_pointers);
+    planned_for_all(check_pointers);
 }
 
 /* ---- how tight the plan is ---- */
@@ -214,7 +175,8 @@ static size_t peak_bytes(const struct program *p)
         size_t alive = 0;
         for (int v = 0; v < p->n_values; v++)
             if (first[v] >= 0 && first[v] <= i && i <= last[v])
-                alive += (p->value[v].desc.bytes + ALIGN - 1) / ALIGN * ALIGN;
+                alive +=
+                    (p->value[v].desc.bytes + PLANNED_ALIGN - 1) / PLANNED_ALIGN * PLANNED_ALIGN;
         peak = alive > peak ? alive : peak;
     }
     free(first);
@@ -238,7 +200,7 @@ static void check_arena(const struct network *net)
 static void the_arena_is_hardly_larger_than_what_is_alive(void **state)
 {
     (void)state;
-    for_all(check_arena);
+    planned_for_all(check_arena);
 }
 
 /* ---- gradients ---- */
@@ -301,7 +263,7 @@ static void check_gradients(const struct network *net)
 static void gradients_cover_the_buffer_once_in_order(void **state)
 {
     (void)state;
-    for_all(check_gradients);
+    planned_for_all(check_gradients);
 }
 
 /* No two parameters share memory, neither trained ones nor statistics. */
@@ -312,7 +274,7 @@ static void check_placements(const struct network *net)
         const struct placement *a = &net->place[i];
         bool trained = param_is_trained(&g->param[i]);
         size_t room = trained ? net->flat_bytes : net->stats_bytes;
-        assert_int_equal(a->offset % ALIGN, 0);
+        assert_int_equal(a->offset % PLANNED_ALIGN, 0);
         assert_true(a->desc.bytes >= (size_t)param_count(&g->param[i]) * sizeof(float));
         assert_true(a->offset + a->desc.bytes <= room);
         for (int j = 0; j < i; j++) {
@@ -327,7 +289,7 @@ static void check_placements(const struct network *net)
 static void parameters_have_places_of_their_own(void **state)
 {
     (void)state;
-    for_all(check_placements);
+    planned_for_all(check_placements);
 }
 
 /* The same network is planned the same way every time: records of two runs can be compared. */
@@ -335,8 +297,10 @@ static void planning_is_deterministic(void **state)
 {
     (void)state;
     struct net_rig a, b;
-    open_planned(&a, "cpu", "resnet50");
-    open_planned(&b, "cpu", "resnet50");
+    struct policy policy;
+    assert_ok(policy_find("O1", -1, &policy));
+    planned_open(&a, "cpu", "resnet50", &policy);
+    planned_open(&b, "cpu", "resnet50", &policy);
     for (int k = 0; k < N_PROGRAMS; k++) {
         const struct program *p = a.net->program[k], *q = b.net->program[k];
         assert_int_equal(p->n_steps, q->n_steps);

@@ -1,0 +1,50 @@
+/* Planning every architecture. */
+#include "planned.h"
+
+#include <string.h>
+
+enum { CLASSES = 10, SIZE = 64 };
+
+static const struct program_config configs[N_PROGRAMS] = {
+    {.batch = 3, .train = true, .check_finite = true, .std = {1, 1, 1}},
+    {.batch = 2, .train = true, .check_finite = true, .std = {1, 1, 1}},
+    {.batch = 3, .std = {1, 1, 1}},
+};
+
+void planned_open(struct net_rig *r, const char *device, const char *arch,
+                  const struct policy *policy)
+{
+    struct program_config with[N_PROGRAMS];
+    memcpy(with, configs, sizeof with);
+    for (int i = 0; i < N_PROGRAMS; i++)
+        with[i].policy = *policy;
+    net_rig_open_lazy(r, device, arch, CLASSES, SIZE, with, N_PROGRAMS);
+}
+
+static void for_all_at(const struct policy *policy, void (*check)(const struct network *net))
+{
+    static const char *const devices[] = {"cpu", "ref"};
+    for (int d = 0; d < 2; d++) {
+        for (int i = 0; graph_arch_name(i); i++) {
+            struct net_rig r;
+            planned_open(&r, devices[d], graph_arch_name(i), policy);
+            check(r.net);
+            net_rig_close(&r);
+        }
+    }
+}
+
+/* amp and O1 are planned as O2 is. */
+void planned_for_all(void (*check)(const struct network *net))
+{
+    static const struct {
+        const char *name;
+        int keep_batchnorm;
+    } policies[] = {{"fp32", -1}, {"tf32", -1}, {"O2", -1},   {"O2", 0},
+                    {"O3", -1},   {"O3", 1},    {"bf16", -1}, {"bf16", 0}};
+    for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) {
+        struct policy p;
+        assert_ok(policy_find(policies[i].name, policies[i].keep_batchnorm, &p));
+        for_all_at(&p, check);
+    }
+}

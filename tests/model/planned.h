@@ -1,0 +1,31 @@
+/* Every architecture, planned at every precision on both devices, for tests that look at plans and
+ * compute nothing. */
+#ifndef TESTS_MODEL_PLANNED_H
+#define TESTS_MODEL_PLANNED_H
+
+#include "model/program.h"
+#include "net_rig.h"
+
+/* Where the flat buffer and the arena begin a tensor. */
+enum { PLANNED_ALIGN = 64 };
+
+/* The order of programs in each network: training a batch, training a smaller one, evaluation. */
+enum { TRAIN, TAIL, EVAL, N_PROGRAMS };
+
+void planned_open(struct net_rig *r, const char *device, const char *arch,
+                  const struct policy *policy);
+
+/* Runs a check on all of them. */
+void planned_for_all(void (*check)(const struct network *net));
+
+static inline bool is_value(const struct step *s, int role)
+{
+    return s->ref[role].space == SPACE_VALUE;
+}
+
+static inline bool in_set(unsigned set, int role)
+{
+    return set >> role & 1;
+}
+
+#endif

@@ -1,0 +1,153 @@
+/* Which precision lowering gives each tensor of every architecture, and who rounds it. Nothing is
+ * computed here. */
+#include "planned.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+/* What each value holds, as the steps run one after the other: the description under which it was
+ * written last. Values that share memory hold the same. */
+static void held_write(struct tensor_desc *held, const struct program *p, int v,
+                       const struct tensor_desc *as)
+{
+    for (int u = 0; u < p->n_values; u++)
+        if (p->value[u].storage == p->value[v].storage)
+            held[u] = *as;
+}
+
+/* Who reads values that are not rounded yet must know it; all others find them rounded to what they
+ * take them for. Nobody rounds later what leaves the program, gradients excepted, which the
+ * optimizer does. */
+static void check_rounding(const struct program *p)
+{
+    struct tensor_desc *held = calloc((size_t)p->n_values, sizeof *held);
+    assert_non_null(held);
+    for (int i = 0; i < p->n_steps; i++) {
+        const struct step *s = &p->step[i];
+        struct op_roles roles = op_roles(s->plan->desc.kind);
+        for (int r = 0; r < ROLE_COUNT; r++) {
+            const struct tensor_desc *t = &s->plan->desc.t[r];
+            const struct tensor_desc *was = is_value(s, r) ? &held[s->ref[r].index] : NULL;
+            if (!in_set(roles.reads, r) || !was || was->ndim == 0)
+                continue;
+            bool same = t->rounds == was->rounds || s->plan->desc.kind == OP_ROUND;
+            if (!same || (was->raw && !t->raw))
+                fail_msg("%s of '%s' reads %s as %s%s, which holds %s%s",
+                         op_str(s->plan->desc.kind), s->layer, role_str((enum role)r),
+                         t->raw ? "raw " : "", dtype_str(t->rounds), was->raw ? "raw " : "",
+                         dtype_str(was->rounds));
+        }
+        for (int r = 0; r < ROLE_COUNT; r++) {
+            const struct tensor_desc *t = &s->plan->desc.t[r];
+            if (!in_set(roles.writes, r) || t->ndim == 0)
+                continue;
+            assert_true(!t->raw || t->rounds != DTYPE_F32);
+            if (is_value(s, r))
+                held_write(held, p, s->ref[r].index, t);
+            else
+                assert_true(!t->raw || s->ref[r].space == SPACE_GRADIENT);
+        }
+    }
+    free(held);
+}
+
+/* The precision that the policy gives a tensor: what is multiplied, what is stored, or what a
+ * parameter has of its own. */
+static enum dtype precision_of(const struct program *p, const struct step *s, int role)
+{
+    const struct policy *policy = &p->config.policy;
+    const struct placement *at = &p->net->place[s->ref[role].index];
+    unsigned read = op_roles(s->plan->desc.kind).reads;
+    switch (s->ref[role].space) {
+    case SPACE_WEIGHT:
+    case SPACE_COPY:
+        return at->types.copy;
+    case SPACE_GRADIENT:
+        return at->types.gradient;
+    default:
+        break;
+    }
+    switch (s->plan->desc.kind) {
+    case OP_CONV_FWD:
+    case OP_CONV_BWD_DATA:
+    case OP_CONV_BWD_WEIGHTS:
+    case OP_LINEAR_FWD:
+    case OP_LINEAR_BWD_DATA:
+    case OP_LINEAR_BWD_WEIGHTS:
+        return in_set(read, role) ? policy->operand : policy->activation;
+    case OP_BN_FWD_TRAIN:
+    case OP_BN_BWD:
+        return role == ROLE_MEAN || role == ROLE_INVSTD ? DTYPE_F32 : policy->activation;
+    default:
+        return s->plan->desc.t[role].type == DTYPE_U8 ? DTYPE_F32 : policy->activation;
+    }
+}
+
+/* Roundings and reorders stand between two operations, whose tensors they take as they are. */
+static void check_policy(const struct program *p)
+{
+    for (int i = 0; i < p->n_steps; i++) {
+        const struct step *s = &p->step[i];
+        const struct op_desc *d = &s->plan->desc;
+        bool moves = d->kind == OP_ROUND || d->kind == OP_REORDER || s->phase == PHASE_INPUT;
+        for (int r = 0; r < ROLE_COUNT && !moves && s->phase <= PHASE_BACKWARD; r++) {
+            if (d->t[r].ndim == 0 || r == ROLE_LABEL)
+                continue;
+            if (d->t[r].rounds != precision_of(p, s, r))
+                fail_msg("%s: %s of '%s' has %s in %s, not in %s", p->config.policy.name,
+                         op_str(d->kind), s->layer, role_str((enum role)r),
+                         dtype_str(d->t[r].rounds), dtype_str(precision_of(p, s, r)));
+        }
+        assert_false(d->kind == OP_ROUND && p->config.policy.operand == DTYPE_F32);
+    }
+}
+
+/* The optimizer's segments cover the buffer in order and treat each parameter by its types. */
+static void check_segments(const struct network *net)
+{
+    int64_t end = 0;
+    for (int i = 0; i < net->n_segments; i++) {
+        const struct sgd_segment *s = &net->segment[i];
+        assert_int_equal(s->begin, end);
+        assert_true(s->end > end);
+        end = s->end;
+        for (int k = 0; k < net->n_trained; k++) {
+            const struct placement *at = &net->place[net->order[k]];
+            int64_t begin = (int64_t)(at->offset / sizeof(float));
+            if (begin < s->begin || begin >= s->end)
+                continue;
+            assert_true(begin + (int64_t)(at->desc.bytes / sizeof(float)) <= s->end);
+            assert_int_equal(s->gradient, at->types.gradient);
+            assert_int_equal(s->master, at->types.master);
+            assert_int_equal(s->copy, at->types.copy);
+        }
+    }
+    assert_int_equal(end * (int64_t)sizeof(float), net->flat_bytes);
+}
+
+static void check_precision(const struct network *net)
+{
+    for (int k = 0; k < net->n_programs; k++) {
+        check_rounding(net->program[k]);
+        check_policy(net->program[k]);
+    }
+    check_segments(net);
+}
+
+static void every_tensor_has_its_precision(void **state)
+{
+    (void)state;
+    planned_for_all(check_precision);
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_tensor_has_its_precision),
+    };
+    return cmocka_run_group_tests_name("lowering_precision", tests, NULL, NULL);
+}
