@@ -179,7 +179,8 @@ static enum status check_bn(const struct op_desc *d)
     for (size_t i = 0; i < sizeof like_x / sizeof *like_x; i++)
         REQUIRE(d->t[like_x[i]].ndim == 0 || tensor_same_shape(&d->t[like_x[i]], x));
     REQUIRE(d->kind != OP_BN_BWD || !d->attr.bn.relu || d->t[ROLE_Y].ndim);
-    if (d->kind == OP_BN_FWD_TRAIN && x->dim[0] * x->dim[2] * x->dim[3] == 1)
+    REQUIRE(!d->attr.bn.sync || d->attr.bn.sync->sum);
+    if (d->kind == OP_BN_FWD_TRAIN && !d->attr.bn.sync && x->dim[0] * x->dim[2] * x->dim[3] == 1)
         return bad(d, "needs more than one value per channel when training; use a larger batch "
                       "or image");
     return STATUS_OK;
@@ -351,4 +352,14 @@ enum status op_check(const struct op_desc *d)
     default:
         return check_elementwise(d);
     }
+}
+
+enum status bn_sync_sum(const struct bn_sync *sync, double *values, int64_t channels)
+{
+    TRY(sync->sum(sync->context, values, 2 * channels + 1));
+    if (!(values[2 * channels] > 1))
+        return status_fail(STATUS_INVALID,
+                           "batch norm over all ranks needs more than one value "
+                           "per channel when training; use a larger batch or image");
+    return STATUS_OK;
 }

@@ -38,15 +38,20 @@ enum op_kind {
      *   [Y += Z] [Y = max(Y, 0)]
      *   RMEAN = (1-m)*RMEAN + m*MEAN; RVAR = (1-m)*RVAR + m*var_unbiased(X)      (PyTorch)
      * Z (the residual) is present or not; the ReLU is attr.bn.relu. MEAN, INVSTD are saved f32
-     * for backward. When N*H*W is 1 PyTorch refuses; so does the plan (STATUS_INVALID). */
+     * for backward. When N*H*W is 1 PyTorch refuses; so does the plan (STATUS_INVALID).
+     * With attr.bn.sync mean and var are those of the values of all ranks together. */
     OP_BN_FWD_TRAIN,
-    /* The same with RMEAN, RVAR in place of the batch's statistics; neither is written. */
+    /* The same with RMEAN, RVAR in place of the batch's statistics; neither is written, and nothing
+     * is synchronised. */
     OP_BN_FWD_EVAL,
     /* From DY [+ DY2], X, GAMMA, MEAN, INVSTD and, under ReLU, the forward result Y:
      *   d = (DY [+ DY2]) * (Y > 0 if relu)
      *   DBETA = sum(d); DGAMMA = sum(d * (X-MEAN)*INVSTD)
      *   DX = GAMMA*INVSTD * (d - DBETA/M - (X-MEAN)*INVSTD*DGAMMA/M),  M = N*H*W
      *   DZ = d, when present (the residual's gradient).
+     * With attr.bn.sync the sums and M in DX are those over all ranks; DGAMMA and DBETA stay this
+     * rank's own, as torch.nn.SyncBatchNorm leaves them: averaged over ranks like all other
+     * gradients, they come out right.
      * DX or DZ, not both, may be the memory of DY or of DY2. */
     OP_BN_BWD,
 
@@ -180,10 +185,23 @@ struct conv_attr {
     bool relu; /* OP_CONV_FWD: ReLU on the result */
 };
 
+/* How training batch norm takes its statistics over several ranks (torch.nn.SyncBatchNorm). Each
+ * execution of OP_BN_FWD_TRAIN and OP_BN_BWD calls `sum` once, from the thread that executes the
+ * plan, with 2C + 1 values of this rank: for each channel the sum of x (backward: of d), for each
+ * channel the sum of x^2 (backward: of d * (x - MEAN)), and the count N*H*W. It puts the sums over
+ * all ranks in their place; a failure of it fails the operation. Ranks may have different counts,
+ * 1 included as long as there is more than one value among them. All ranks must execute the same
+ * operations in the same order. */
+struct bn_sync {
+    enum status (*sum)(void *context, double *values, int64_t n);
+    void *context;
+};
+
 struct bn_attr {
     float eps;
     float momentum; /* PyTorch's meaning: the weight of the new value (0.1) */
     bool relu;
+    const struct bn_sync *sync; /* outlives the plan; NULL: this rank alone */
 };
 
 struct pool_attr {
@@ -259,6 +277,10 @@ double op_flops(const struct op_desc *desc);
 /* Checks what every backend may rely on: roles present, shapes that fit together, attributes in
  * range. STATUS_INVALID with a message otherwise. op_plan calls it. */
 MUST_CHECK enum status op_check(const struct op_desc *desc);
+
+/* For backends: has the 2C + 1 values of a batch norm summed over all ranks (see struct bn_sync).
+ * STATUS_INVALID when they make up one value per channel. */
+MUST_CHECK enum status bn_sync_sum(const struct bn_sync *sync, double *values, int64_t channels);
 
 #ifdef __cplusplus
 }

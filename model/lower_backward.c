@@ -112,7 +112,9 @@ static enum status backward_bn(struct lowering *l, const struct layer *layer)
     const struct arriving *a = &l->grad[layer->y];
     struct tensor_desc like = l->p->value[layer->x].desc;
     int reuse = a->shared[0] ? -1 : a->value[0];
-    struct draft d = {.desc = {.kind = OP_BN_BWD, .attr.bn = {.eps = BN_EPS, .relu = layer->relu}}};
+    struct draft d = {
+        .desc = {.kind = OP_BN_BWD,
+                 .attr.bn = {.eps = BN_EPS, .relu = layer->relu, .sync = l->p->config.sync}}};
     int dz = layer->z >= 0 ? lower_value(l, like, reuse) : -1;
     int dx = lower_value(l, like, dz >= 0 ? -1 : reuse);
     draft_arriving(l, &d, layer->y);

@@ -143,9 +143,11 @@ static enum status forward_bn(struct lowering *l, int i)
     if (add >= 0)
         TRY(in_layout_of(l, &layer, l->value_of[other], &like, &layer.z));
 
-    struct draft d = {
-        .desc = {.kind = train ? OP_BN_FWD_TRAIN : OP_BN_FWD_EVAL,
-                 .attr.bn = {.eps = BN_EPS, .momentum = BN_MOMENTUM, .relu = layer.relu}}};
+    struct draft d = {.desc = {.kind = train ? OP_BN_FWD_TRAIN : OP_BN_FWD_EVAL,
+                               .attr.bn = {.eps = BN_EPS,
+                                           .momentum = BN_MOMENTUM,
+                                           .relu = layer.relu,
+                                           .sync = l->p->config.sync}}};
     layer.y = lower_value(l, like, -1);
     draft_value(l, &d, ROLE_X, layer.x);
     draft_param(l, &d, ROLE_GAMMA, n->weight);

@@ -40,7 +40,8 @@ struct program_config {
      * and the check, each rank having rounded its own before (network_plan_rounding): the check and
      * the optimizer then take them as they are. The same in all programs of a network. */
     bool reduced;
-    bool no_dropout; /* drop nothing (for checks against known values) */
+    bool no_dropout;            /* drop nothing (for checks against known values) */
+    const struct bn_sync *sync; /* of batch norm over all ranks (kernels/ops.h); NULL: alone */
     float label_smoothing;
     float momentum;
     float weight_decay;

@@ -9,6 +9,9 @@
  * correcting the sum of squares loses at most a factor n / m and in practice nothing, whatever the
  * channel's mean is.
  *
+ * Where statistics are taken over several ranks (struct bn_sync), every thread waits between the
+ * sums and the coefficients while the ranks add up theirs.
+ *
  * Activations that round all round to one type, which the kernels know; parameters and running
  * statistics may have others. Backward leaves DZ raw: DX is computed from d, not from d rounded,
  * and the pass that writes DX finds d there. */
@@ -37,14 +40,17 @@ struct bn_run {
     const struct bn_plan *plan;
     void *const *arg;
     double *sum[2]; /* (images, channels) */
+    double *total;  /* (2 * channels + 1), over all ranks (struct bn_sync); NULL: this one alone */
     float *shift;   /* (channels), as those below */
     float *mean, *scale, *bias, *slope;
 };
 
-/* What a kind does in its course; `shift` and `sums` may be NULL. */
+/* What a kind does in its course; `shift` and `sums` may be NULL. `gather` leaves this rank's part
+ * of the totals, for kinds that have sums. */
 struct bn_steps {
     void (*shift)(const struct bn_run *r, int64_t panel);
     void (*sums)(const struct bn_run *r, int64_t panel, int64_t image);
+    void (*gather)(const struct bn_run *r, int64_t panel);
     void (*finish)(const struct bn_run *r, int64_t panel);
     void (*write)(const struct bn_run *r, int64_t panel, int64_t image);
 };
@@ -109,26 +115,62 @@ static void set_affine(const struct bn_run *r, int64_t c, double mean, double in
     r->bias[c] = (float)(channel_get(r, ROLE_BETA, c) - (mean - (double)r->mean[c]) * scale);
 }
 
-static void forward_finish(const struct bn_run *r, int64_t panel)
+/* Ranks have shifts of their own: their sums meet about zero. */
+static void forward_gather(const struct bn_run *r, int64_t panel)
 {
     const struct bn_shape *s = &r->plan->shape;
-    const struct bn_attr *attr = &r->plan->base.desc.attr.bn;
-    float *mean_out = r->arg[ROLE_MEAN], *invstd_out = r->arg[ROLE_INVSTD];
-    double n = (double)(s->images * s->spatial), m = attr->momentum;
+    double n = (double)(s->images * s->spatial);
     int64_t first, end;
     bn_panel_channels(s, panel, &first, &end);
     for (int64_t c = first; c < end; c++) {
-        double s1 = sum_over_images(r, 0, c), s2 = sum_over_images(r, 1, c);
-        double mean = r->shift[c] + s1 / n;
-        double squares = s2 - s1 * s1 / n;
-        squares = squares < 0 ? 0 : squares; /* and NaN stays NaN */
-        double invstd = 1.0 / sqrt(squares / n + (double)attr->eps);
-        mean_out[c] = (float)mean;
+        double shift = r->shift[c], s1 = sum_over_images(r, 0, c), s2 = sum_over_images(r, 1, c);
+        r->total[c] = s1 + n * shift;
+        r->total[s->channels + c] = s2 + shift * (2 * s1 + n * shift);
+    }
+}
+
+/* Mean and sum of squares about it, of this rank's values or of those of all ranks. */
+struct bn_moments {
+    double mean, squares, count;
+};
+
+static struct bn_moments moments_of(const struct bn_run *r, int64_t c)
+{
+    const struct bn_shape *s = &r->plan->shape;
+    double n = (double)(s->images * s->spatial), shift = r->shift[c], s1, s2;
+    if (r->total) {
+        n = r->total[2 * s->channels];
+        shift = 0;
+        s1 = r->total[c];
+        s2 = r->total[s->channels + c];
+    } else {
+        s1 = sum_over_images(r, 0, c);
+        s2 = sum_over_images(r, 1, c);
+    }
+    double squares = s2 - s1 * s1 / n;
+    return (struct bn_moments){
+        .mean = shift + s1 / n,
+        .squares = squares < 0 ? 0 : squares, /* and NaN stays NaN */
+        .count = n,
+    };
+}
+
+static void forward_finish(const struct bn_run *r, int64_t panel)
+{
+    const struct bn_attr *attr = &r->plan->base.desc.attr.bn;
+    float *mean_out = r->arg[ROLE_MEAN], *invstd_out = r->arg[ROLE_INVSTD];
+    double m = attr->momentum;
+    int64_t first, end;
+    bn_panel_channels(&r->plan->shape, panel, &first, &end);
+    for (int64_t c = first; c < end; c++) {
+        struct bn_moments k = moments_of(r, c);
+        double invstd = 1.0 / sqrt(k.squares / k.count + (double)attr->eps);
+        mean_out[c] = (float)k.mean;
         invstd_out[c] = (float)invstd;
-        channel_put(r, ROLE_RMEAN, c, (1.0 - m) * channel_get(r, ROLE_RMEAN, c) + m * mean);
+        channel_put(r, ROLE_RMEAN, c, (1.0 - m) * channel_get(r, ROLE_RMEAN, c) + m * k.mean);
         channel_put(r, ROLE_RVAR, c,
-                    (1.0 - m) * channel_get(r, ROLE_RVAR, c) + m * squares / (n - 1.0));
-        set_affine(r, c, mean, invstd);
+                    (1.0 - m) * channel_get(r, ROLE_RVAR, c) + m * k.squares / (k.count - 1.0));
+        set_affine(r, c, k.mean, invstd);
     }
 }
 
@@ -163,6 +205,7 @@ static void forward_write(const struct bn_run *r, int64_t panel, int64_t image)
 static const struct bn_steps train_steps = {
     .shift = forward_shift,
     .sums = forward_sums,
+    .gather = forward_gather,
     .finish = forward_finish,
     .write = forward_write,
 };
@@ -199,8 +242,19 @@ static void backward_sums(const struct bn_run *r, int64_t panel, int64_t image)
     bn_panel_fold(s, panel, sdx, r->sum[1] + image * s->channels);
 }
 
+static void backward_gather(const struct bn_run *r, int64_t panel)
+{
+    const struct bn_shape *s = &r->plan->shape;
+    int64_t first, end;
+    bn_panel_channels(s, panel, &first, &end);
+    for (int64_t c = first; c < end; c++) {
+        r->total[c] = sum_over_images(r, 0, c);
+        r->total[s->channels + c] = sum_over_images(r, 1, c);
+    }
+}
+
 /* With xhat = (x - mean) * invstd and a = gamma * invstd,
- *   dx = a * (d - sum(d) / n - xhat * dgamma / n) = a * d + (x - mean) * slope + bias. */
+ *   dx = a * (d - sum(d) / n - xhat * sum(d * xhat) / n) = a * d + (x - mean) * slope + bias. */
 static void backward_finish(const struct bn_run *r, int64_t panel)
 {
     const struct bn_shape *s = &r->plan->shape;
@@ -214,6 +268,11 @@ static void backward_finish(const struct bn_run *r, int64_t panel)
         double scale = channel_get(r, ROLE_GAMMA, c) * invstd[c];
         channel_put(r, ROLE_DBETA, c, sd);
         channel_put(r, ROLE_DGAMMA, c, sdxhat);
+        if (r->total) {
+            sd = r->total[c];
+            sdxhat = r->total[s->channels + c] * invstd[c];
+            n = r->total[2 * s->channels];
+        }
         r->mean[c] = mean[c];
         r->scale[c] = (float)scale;
         r->slope[c] = (float)(-scale * invstd[c] * sdxhat / n);
@@ -245,6 +304,7 @@ static void backward_write(const struct bn_run *r, int64_t panel, int64_t image)
 
 static const struct bn_steps backward_steps = {
     .sums = backward_sums,
+    .gather = backward_gather,
     .finish = backward_finish,
     .write = backward_write,
 };
@@ -263,8 +323,9 @@ static void run_panel(const struct bn_run *r, int64_t panel)
         steps->write(r, panel, n);
 }
 
-/* Called by every thread of a team: each loop ends in a barrier. */
-static void run_shared(const struct bn_run *r)
+/* The first half of what all threads share, up to the sums. Called by every thread of a team: each
+ * loop ends in a barrier. */
+static void run_shared_sums(const struct bn_run *r)
 {
     const struct bn_steps *steps = r->plan->steps;
     int64_t panels = r->plan->shape.panels, pieces = panels * r->plan->shape.images;
@@ -278,12 +339,38 @@ static void run_shared(const struct bn_run *r)
         for (int64_t i = 0; i < pieces; i++)
             steps->sums(r, i % panels, i / panels);
     }
+}
+
+/* The second half, called likewise. */
+static void run_shared_results(const struct bn_run *r)
+{
+    const struct bn_steps *steps = r->plan->steps;
+    int64_t panels = r->plan->shape.panels, pieces = panels * r->plan->shape.images;
 #pragma omp for
     for (int64_t p = 0; p < panels; p++)
         steps->finish(r, p);
 #pragma omp for
     for (int64_t i = 0; i < pieces; i++)
         steps->write(r, i % panels, i / panels);
+}
+
+/* Both halves, with the other ranks in between. */
+static enum status run_with_others(const struct bn_run *r)
+{
+    const struct op_plan *base = &r->plan->base;
+    const struct bn_shape *s = &r->plan->shape;
+#pragma omp parallel num_threads(base->device->threads)
+    {
+        run_shared_sums(r);
+#pragma omp for
+        for (int64_t p = 0; p < s->panels; p++)
+            r->plan->steps->gather(r, p);
+    }
+    r->total[2 * s->channels] = (double)(s->images * s->spatial);
+    TRY(bn_sync_sum(base->desc.attr.bn.sync, r->total, s->channels));
+#pragma omp parallel num_threads(base->device->threads)
+    run_shared_results(r);
+    return STATUS_OK;
 }
 
 /* The workspace's pieces, in floats' and doubles' bytes. */
@@ -297,6 +384,14 @@ static size_t channel_bytes(const struct bn_shape *s)
     return cpu_align((size_t)s->channels * sizeof(float));
 }
 
+/* 0 where this rank is alone. */
+static size_t total_bytes(const struct bn_plan *p)
+{
+    if (!p->steps->gather || !p->base.desc.attr.bn.sync)
+        return 0;
+    return cpu_align((size_t)(2 * p->shape.channels + 1) * sizeof(double));
+}
+
 static struct bn_run bn_run_of(const struct bn_plan *p, void *const arg[ROLE_COUNT])
 {
     char *w = arg[ROLE_WORKSPACE];
@@ -307,6 +402,7 @@ static struct bn_run bn_run_of(const struct bn_plan *p, void *const arg[ROLE_COU
         .plan = p,
         .arg = arg,
         .sum = {(double *)w, (double *)(w + sums)},
+        .total = total_bytes(p) ? (double *)(w + 2 * sums + 5 * channels) : NULL,
         .shift = f,
         .mean = f + step,
         .scale = f + 2 * step,
@@ -320,6 +416,8 @@ static enum status bn_execute(struct op_plan *base, void *const arg[ROLE_COUNT],
     (void)s;
     const struct bn_plan *p = (const struct bn_plan *)base;
     struct bn_run run = bn_run_of(p, arg);
+    if (run.total)
+        return run_with_others(&run);
 #pragma omp parallel num_threads(base->device->threads)
     {
         if (p->panel_per_thread) {
@@ -327,7 +425,8 @@ static enum status bn_execute(struct op_plan *base, void *const arg[ROLE_COUNT],
             for (int64_t i = 0; i < p->shape.panels; i++)
                 run_panel(&run, i);
         } else {
-            run_shared(&run);
+            run_shared_sums(&run);
+            run_shared_results(&run);
         }
     }
     return STATUS_OK;
@@ -344,7 +443,7 @@ static enum status bn_plan_new(struct device *dev, const struct op_desc *desc,
     int64_t panels = p->shape.panels;
     p->panel_per_thread = panels % dev->threads == 0 || panels >= 4 * dev->threads;
     p->stream = desc->t[ROLE_X].bytes >= STREAM_BYTES;
-    p->base.workspace = 2 * sum_bytes(&p->shape) + 5 * channel_bytes(&p->shape);
+    p->base.workspace = 2 * sum_bytes(&p->shape) + 5 * channel_bytes(&p->shape) + total_bytes(p);
     return STATUS_OK;
 }
 

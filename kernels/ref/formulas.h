@@ -15,6 +15,7 @@ struct ref_args {
     double *t[ROLE_COUNT]; /* NULL where the description has no such tensor */
     struct step_state *state;
     struct loss_metrics *metrics;
+    double *sync; /* 2C + 1 sums over all ranks (struct bn_sync); NULL where there are none */
 };
 
 /* Where element (n, c, h, w) of a 4-d tensor lies. */
@@ -53,6 +54,9 @@ void ref_sgd(const struct ref_args *a);
 void ref_check_finite(const struct ref_args *a);
 void ref_normalize(const struct ref_args *a);
 void ref_copy(const struct ref_args *a); /* REORDER and ROUND */
+
+/* Fills in a->sync with this rank's sums for OP_BN_FWD_TRAIN or OP_BN_BWD and has them summed. */
+MUST_CHECK enum status ref_bn_sync(const struct ref_args *a);
 
 /* STATUS_INVALID when a label of OP_SOFTMAX_XENT is no class. */
 MUST_CHECK enum status ref_check_labels(const struct ref_args *a);

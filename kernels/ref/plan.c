@@ -10,6 +10,7 @@ struct ref_plan {
     void (*formula)(const struct ref_args *);
     struct op_roles roles;
     size_t offset[ROLE_COUNT];   /* of each tensor in the workspace, in doubles */
+    size_t sync;                 /* likewise of batch norm's sums over all ranks */
     struct sgd_segment *segment; /* the plan's own copy; NULL where a kind has none */
 };
 
@@ -136,6 +137,11 @@ static void resolve(struct op_desc *d)
     }
 }
 
+static bool synchronises(const struct op_desc *d)
+{
+    return (d->kind == OP_BN_FWD_TRAIN || d->kind == OP_BN_BWD) && d->attr.bn.sync;
+}
+
 static enum status ref_execute(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s)
 {
     (void)s;
@@ -154,6 +160,10 @@ static enum status ref_execute(struct op_plan *plan, void *const arg[ROLE_COUNT]
     }
     if (d->kind == OP_SOFTMAX_XENT)
         TRY(ref_check_labels(&a));
+    if (synchronises(d)) {
+        a.sync = (double *)arg[ROLE_WORKSPACE] + p->sync;
+        TRY(ref_bn_sync(&a));
+    }
     p->formula(&a);
     for (int r = 0; r < ROLE_COUNT; r++)
         if (a.t[r] && p->roles.writes >> r & 1)
@@ -197,6 +207,9 @@ enum status ref_plan_formula(struct device *dev, const struct op_desc *desc,
         p->offset[r] = doubles;
         doubles += (size_t)tensor_count(&desc->t[r]);
     }
+    p->sync = doubles;
+    if (synchronises(desc))
+        doubles += 2 * (size_t)desc->t[ROLE_X].dim[1] + 1;
     p->base.workspace = doubles * sizeof(double);
     bool segments = desc->kind == OP_SGD || desc->kind == OP_CHECK_FINITE;
     enum status st = segments ? copy_segments(p) : STATUS_OK;

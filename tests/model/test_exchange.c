@@ -404,6 +404,50 @@ static void the_head_is_the_programs_loss(void **state)
     net_rig_close(&r);
 }
 
+/* ---- batch norm over all ranks ---- */
+
+static enum status count_sum(void *context, double *values, int64_t n)
+{
+    int *calls = context;
+    assert_true(n > 1 && values[n - 1] >= BATCH);
+    ++*calls;
+    return STATUS_OK;
+}
+
+/* Each batch norm asks once on its way forward and once on its way back; evaluation never asks.
+ * With nobody else there, the gradients are those of a network that does not ask. */
+static void batch_norm_asks_the_other_ranks(void **state)
+{
+    (void)state;
+    enum { BATCH_NORMS = 9 };
+    int calls = 0;
+    const struct bn_sync sync = {count_sum, &calls};
+    struct program_config config[2] = {training("fp32"), training("fp32")};
+    struct net_rig alone, asking;
+    size_t bytes;
+    open_rig(&alone, "cpu", "resnet8", config);
+    net_rig_fill(&alone);
+    net_rig_input(&alone, network_program(alone.net, 0), 0);
+    run_until(network_program(alone.net, 0), PHASE_BACKWARD);
+
+    config[0].sync = config[1].sync = &sync;
+    config[1].train = false;
+    net_rig_open(&asking, "cpu", "resnet8", CLASSES, SIZE, config, 2);
+    net_rig_fill(&asking);
+    net_rig_input(&asking, network_program(asking.net, 0), 0);
+    run_until(network_program(asking.net, 0), PHASE_LOSS);
+    assert_int_equal(calls, BATCH_NORMS);
+    assert_ok(program_backward(network_program(asking.net, 0), NULL, NULL));
+    assert_int_equal(calls, 2 * BATCH_NORMS);
+    const float *want = network_flat(alone.net, VALUE_GRADIENT, &bytes);
+    assert_close(network_flat(asking.net, VALUE_GRADIENT, &bytes), want,
+                 (int64_t)(bytes / sizeof(float)), 1e-4);
+    run_until(network_program(asking.net, 1), PHASE_LOSS);
+    assert_int_equal(calls, 2 * BATCH_NORMS);
+    net_rig_close(&asking);
+    net_rig_close(&alone);
+}
+
 /* ---- rounding before a reduction ---- */
 
 /* The type of the gradient at element `e` of the flat buffer. */
@@ -504,6 +548,7 @@ int main(void)
         cmocka_unit_test(numbers_of_opaque_layouts_do_not_matter),
         cmocka_unit_test(a_split_batch_has_the_whole_ones_gradients),
         cmocka_unit_test(the_head_is_the_programs_loss),
+        cmocka_unit_test(batch_norm_asks_the_other_ranks),
         cmocka_unit_test(ranges_are_rounded_to_their_types),
         cmocka_unit_test(averages_are_not_rounded_again),
     };
