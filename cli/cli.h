@@ -35,6 +35,9 @@ struct cli_command {
     int (*run)(int argc, char **argv);
 };
 
+/* All of ampscale's. */
+extern const struct cli_command cli_commands[];
+
 /* Runs the command that argv[1] names, or prints the family's help, or says in one line that there
  * is none; returns the exit code. argv[0] names the family, and `intro` says what it is for. */
 int cli_run(const struct cli_command *commands, const char *intro, int argc, char **argv);
@@ -43,6 +46,7 @@ int cmd_amp_report(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_data(int argc, char **argv);
 int cmd_info(int argc, char **argv);
+int cmd_launch(int argc, char **argv);
 int cmd_plot(int argc, char **argv);
 int cmd_selftest(int argc, char **argv);
 int cmd_train(int argc, char **argv);

@@ -6,12 +6,13 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct cli_command commands[] = {
+const struct cli_command cli_commands[] = {
     {"amp-report", "say what fp16 would lose of gradients, and which loss scale helps",
      cmd_amp_report},
     {"bench", "time the parts that training is made of", cmd_bench},
     {"data", "make a synthetic data set, or look for damage in any", cmd_data},
     {"info", "show the build, the devices, the networks", cmd_info},
+    {"launch", "run a command as many processes, on many hosts", cmd_launch},
     {"plot", "draw runs from their records", cmd_plot},
     {"selftest", "check this installation against known values", cmd_selftest},
     {"train", "train a network, or validate it", cmd_train},
@@ -33,7 +34,7 @@ static int run(int argc, char **argv)
         puts("ampscale " AMPSCALE_VERSION);
         return 0;
     }
-    return cli_run(commands,
+    return cli_run(cli_commands,
                    "Trains ImageNet-style networks, measures, judges and draws.\n"
                    "'ampscale --version' names the build.",
                    argc, argv);

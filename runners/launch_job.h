@@ -1,0 +1,31 @@
+/* Inside runners/: one start of mpirun, from fork to the last of its processes on this host. */
+#ifndef RUNNERS_LAUNCH_JOB_H
+#define RUNNERS_LAUNCH_JOB_H
+
+#include "base/status.h"
+
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct job_config {
+    int signals;      /* a signalfd, not blocking, of SIGCHLD and of what asks for an end */
+    int grace;        /* seconds for an orderly stop */
+    int fail_seconds; /* between a rank's failure and the end of the others, if mpirun lets them be
+                       */
+    FILE *chatter;    /* takes what mpirun says */
+    const char *chatter_path;
+};
+
+/* Runs `command` as launch_run says; *received is the signal that asked for an end, or 0. The
+ * process must be the reaper of what mpirun leaves behind (PR_SET_CHILD_SUBREAPER) and have no
+ * other children. */
+MUST_CHECK enum status job_run(const struct job_config *c, char **command, int *received,
+                               int *exit_code);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

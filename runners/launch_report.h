@@ -1,0 +1,45 @@
+/* Inside runners/: the one line that a rank's keeper writes about an end that was not in order. It
+ * goes to stderr, through mpirun, to whoever started the job: people, and `ampscale launch`. */
+#ifndef RUNNERS_LAUNCH_REPORT_H
+#define RUNNERS_LAUNCH_REPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { REPORT_MAX = 2048, REPORT_REASON_MAX = 1024 };
+
+enum report_end { REPORT_EXITED, REPORT_KILLED, REPORT_STOPPED };
+
+struct rank_report {
+    enum report_end end;
+    int rank;
+    long pid;
+    int code; /* the rank's exit code; REPORT_KILLED: the signal */
+    char host[256];
+    char reason[REPORT_REASON_MAX]; /* what the rank said, without "ampscale: "; "" if nothing */
+};
+
+/* One of
+ *   ampscale: rank 1 (host h, pid p) exited with code 5: cannot open 'x': no such file
+ *   ampscale: rank 1 (host h, pid p) was killed by signal 9 (SIGKILL)
+ *   ampscale: rank 1 (host h, pid p) was asked to stop, and exited with code 1
+ * with a newline. */
+void report_write(const struct rank_report *r, char out[REPORT_MAX]);
+
+/* Reads such a line of `n` bytes; false when it is something else. */
+bool report_read(const char *line, size_t n, struct rank_report *r);
+
+/* The exit code that stands for the report: the rank's, or 128 + the signal's number. */
+int report_code(const struct rank_report *r);
+
+/* "SIGKILL"; "signal" for a number without a name. */
+void report_signal_name(int signo, char out[32]);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
