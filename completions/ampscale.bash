@@ -78,15 +78,23 @@ _ampscale() {
         flag=${COMP_WORDS[COMP_CWORD - 1]}
     fi
 
+    # What `launch` runs is a command line of its own.
+    local first=1
+    if [[ ${COMP_WORDS[1]} == launch ]]; then
+        for ((i = 2; i < COMP_CWORD && first == 1; i++)); do
+            [[ ${COMP_WORDS[i]} != -- ]] || first=$((i + 1))
+        done
+    fi
+
     local command=("${program[@]}")
     commands=$(_ampscale_commands "${command[@]}")
-    for ((i = 1; i < COMP_CWORD; i++)); do
+    for ((i = first; i < COMP_CWORD; i++)); do
         [[ $'\n'$commands$'\n' == *$'\n'"${COMP_WORDS[i]}"$'\n'* ]] || break
         command+=("${COMP_WORDS[i]}")
         commands=$(_ampscale_commands "${command[@]}")
     done
 
-    if [[ $flag == -* ]]; then
+    if [[ $flag == -* && $flag != -- ]]; then
         kind=$(_ampscale_flags "${command[@]}" | awk -v flag="$flag" '$1 == flag { print $2 }')
         if [[ -n $kind ]]; then
             _ampscale_value "$kind" "$word"

@@ -44,4 +44,8 @@ offers "run" plot --title x r
 offers "" info r
 offers "conv" bench co
 offers $'auto\nautumn' train --resume aut
+offers "train" launch --nproc 2 -- tr
+offers "$(complete_words train --)" launch --nproc 2 -- train --
+offers "dynamic" launch -- train --loss-scale ""
+offers $'cores\nnone' launch --bind ""
 finish
