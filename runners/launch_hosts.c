@@ -118,7 +118,7 @@ enum status launch_hosts_read(struct launch_hosts *hosts, const char *path)
     for (int number = 1; (line = strsep(&rest, "\n")); number++)
         CHECK(read_line(hosts, line, path, number));
     if (hosts->n == 0)
-        st = status_fail(STATUS_DATA, "'%s' names no host", path);
+        st = status_fail(STATUS_USAGE, "'%s' names no host", path);
 done:
     free(bytes);
     return st;

@@ -30,7 +30,7 @@ MUST_CHECK enum status launch_hosts_parse(struct launch_hosts *hosts, const char
 
 /* Adds the hosts of a file, one a line, in the ways of Open MPI ("h1 slots=4"), of MPICH ("h1:4")
  * and of batch systems (a line for each slot); '#' begins a comment. STATUS_USAGE with the line's
- * number for anything else, STATUS_DATA for a file that names none. */
+ * number for anything else, and for a file that names none. */
 MUST_CHECK enum status launch_hosts_read(struct launch_hosts *hosts, const char *path);
 
 /* Ranks that all take together, and the most that one does; 0 where there are no hosts. */

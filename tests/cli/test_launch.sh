@@ -1,0 +1,149 @@
+#!/usr/bin/env bash
+# ampscale launch: its command lines, and what it makes of mpirun's end, with scripts in mpirun's
+# place. test_launch_ranks.sh runs real ranks.
+. "$(dirname "$0")/common.sh" "$@"
+cd "$scratch" || exit 1
+unset "${!OMP_@}" "${!KMP_@}" "${!MKL_@}" "${!DNNL_@}" "${!ONEDNN_@}" "${!NCCL_@}" "${!CUDNN_@}" LD_LIBRARY_PATH
+binary=$(realpath "$program")
+
+# play NAME VERSION BODY: a script that plays mpirun. It keeps its arguments, one line a start.
+play() {
+    printf '#!/usr/bin/env bash\n[[ $1 != --version ]] || { echo "%s"; exit 0; }\nprintf "%%s " "$@" >>%q\necho >>%q\n%s\n' \
+        "$2" "$scratch/$1.args" "$scratch/$1.args" "$3" >"$1"
+    chmod +x "$1"
+}
+play ompi "mpirun (Open MPI) 4.1.4" ""
+play mpich "HYDRA build details:" ""
+play other "Some starter 1.0" ""
+
+# What is said of a command line that makes no sense.
+launch=(launch --mpirun ./ompi --nproc 2)
+expect_error 2 "no command" launch --nproc 2
+expect_error 2 "no command" launch --nproc 2 --
+expect_error 2 "unexpected argument 'train'" launch --nproc 2 train
+expect_error 2 "cannot launch 'nonesuch'" "${launch[@]}" -- nonesuch
+expect_error 2 "cannot launch 'launch'" "${launch[@]}" -- launch --nproc 2 -- info
+expect_error 2 "how many ranks" launch --mpirun ./ompi -- info
+expect_error 2 "--nproc '0'" launch --nproc 0 -- info
+expect_error 2 "--nproc 5: the hosts have 4 slots" launch --nproc 5 --hosts a:3,b -- info
+expect_error 2 "host 'a:0'" launch --hosts a:0 -- info
+expect_error 2 "host '-x:2'" launch --hosts -x:2 -- info
+expect_error 2 "--bind 'sockets'" "${launch[@]}" --bind sockets -- info
+expect_error 2 "--restarts" "${launch[@]}" --restarts 1 -- train --dummy
+expect_error 2 "no rank is in the environment" launch --as-rank -- info
+printf 'a slots=2\nb slots=x\n' >hosts
+expect_error 2 "line 2 of 'hosts'" launch --hostfile hosts -- info
+printf '# nobody\n' >hosts
+expect_error 2 "'hosts' names no host" launch --hostfile hosts -- info
+expect_error 2 "nosuchfile" launch --hostfile nosuchfile -- info
+expect_error 1 "cannot run './nosuchmpi'" launch --mpirun ./nosuchmpi --nproc 2 -- info
+expect_error 1 "neither Open MPI's nor MPICH's" launch --mpirun ./other --nproc 2 -- info
+[[ ! -e ompi.args ]] || fail "mpirun was started for a refused command line"
+
+# dry_run MPIRUN_LINE SRUN_LINE ARGS...: those two lines, and nothing was started or made.
+dry_run() {
+    local want
+    want=$(printf '# what launch runs\n%s\n# the same by Slurm\n%s' "$1" "$2")
+    shift 2
+    expect 0 launch --dry-run "$@"
+    [[ $(<"$scratch/out") == "$want" ]] || fail "launch --dry-run $*: $(diff <(echo "$want") "$scratch/out")"
+}
+root=
+((EUID != 0)) || root="--allow-run-as-root "
+keep="$binary launch --as-rank --log-dir"
+dry_run "./ompi -n 2 ${root}--oversubscribe --bind-to none $keep $PWD/r/a-logs --threads 3 -- train --dummy --out r/a/" \
+    "srun --mpi=pmix --ntasks=2 --cpus-per-task=3 $binary train --dummy --out r/a/" \
+    --mpirun ./ompi --nproc 2 --threads 3 -- train --dummy --out r/a/
+dry_run "./mpich -n 2 $keep $PWD/runs/info-001-logs --threads 3 -- info 'a b' 'it'\\''s' ''" \
+    "srun --mpi=pmix --ntasks=2 --cpus-per-task=3 $binary info 'a b' 'it'\\''s' ''" \
+    --mpirun ./mpich --nproc 2 --threads 3 -- info 'a b' "it's" ''
+export OMP_PLACES=cores
+dry_run "./ompi -n 6 ${root}--host a:4,b:2 --bind-to none -x OMP_PLACES --mca btl self $keep /l --threads 1 --bind cores -- info" \
+    "srun --mpi=pmix --nodes=2 --nodelist a,b --ntasks-per-node=4 --ntasks=6 --cpus-per-task=1 $binary info" \
+    --mpirun ./ompi --hosts a:4,b:2 --threads 1 --bind cores --log-dir /l \
+    --mpi-arg --mca --mpi-arg btl --mpi-arg self -- info
+unset OMP_PLACES
+printf 'a slots=1 max_slots=8 # first\n\nb:2\r\na\n' >hosts
+dry_run "./mpich -n 3 -hosts a:2,b:2 -genv X 1 $keep /l --threads 1 -- info" \
+    "srun --mpi=pmix --nodes=2 --nodelist a,b --ntasks-per-node=2 --ntasks=3 --cpus-per-task=1 $binary info" \
+    --mpirun ./mpich --hostfile hosts --nproc 3 --threads 1 --log-dir /l \
+    --mpi-arg -genv --mpi-arg X --mpi-arg 1 -- info
+[[ ! -e ompi.args && ! -e mpich.args && ! -e r && ! -e runs ]] || fail "--dry-run did something: $(ls)"
+
+# started CODE BODY ARGS...: a script that does BODY in mpirun's place; stderr without its first
+# line, which says where the logs are, stays in $scratch/said.
+started() {
+    local want=$1
+    play body "mpirun (Open MPI) 4.1.4" "$2"
+    shift 2
+    rm -f body.args
+    expect "$want" launch --mpirun ./body --nproc 2 --log-dir logs "$@"
+    [[ $(head -n 1 "$scratch/err") == "ampscale: 2 ranks; the output of each is in '$PWD/logs/rank-N.log'" ]] ||
+        fail "launch $*: begins with '$(head -n 1 "$scratch/err")'"
+    tail -n +2 "$scratch/err" >"$scratch/said"
+}
+
+# says LINE...: exactly these lines.
+says() {
+    [[ $(<"$scratch/said") == "$(printf '%s\n' "$@")" ]] || fail "launch says '$(<"$scratch/said")', not '$*'"
+}
+
+# What launch runs is what --dry-run prints.
+started 0 "echo hello; echo chatter >&2" -- info
+says
+[[ $(<"$scratch/out") == hello ]] || fail "rank 0's output: '$(<"$scratch/out")'"
+[[ "./body $(<body.args)" == "$("$program" launch --dry-run --mpirun ./body --nproc 2 --log-dir logs -- info | sed -n 2p) " ]] ||
+    fail "launch ran '$(<body.args)'"
+[[ $(<logs/mpirun.log) == chatter ]] || fail "mpirun.log: $(<logs/mpirun.log)"
+
+# The first rank that fails gives the exit code, and says why; mpirun's chatter stays in its log.
+one="ampscale: rank 1 (host h, pid 7) exited with code 5: no such thing"
+started 5 "echo '$one' >&2; echo 'ampscale: rank 0 (host h, pid 8) exited with code 1: alone' >&2; echo noise >&2; exit 5" -- info
+says "$one"
+started 5 "echo 'ampscale: no such thing' >&2; echo '$one' >&2; exit 77" -- info
+says "ampscale: no such thing"
+killed="ampscale: rank 1 (host h, pid 7) was killed by signal 9 (SIGKILL)"
+started 137 "echo '$killed' >&2; exit 9" -- info
+says "$killed"
+started 4 "echo 'ampscale: rank 0 (host h, pid 8) exited with code 4: lost rank 1' >&2; echo '$killed' >&2; exit 9" -- info
+says "ampscale: rank 0 (host h, pid 8) exited with code 4: lost rank 1" "$killed"
+started 3 "echo 'ampscale: rank 0 (host h, pid 8) exited with code 3' >&2" -- info # mpirun says 0
+says "ampscale: rank 0 (host h, pid 8) exited with code 3"
+
+# A warning of rank 0 is shown, and is no failure.
+started 0 "echo 'ampscale: warning: beware' >&2" -- info
+says "ampscale: warning: beware"
+
+# mpirun itself fails: its first telling lines, and where the rest is.
+rm -r logs
+started 1 "printf -- '-----\nThere are not enough slots\n\n  info\na\nb\nc\n' >&2; exit 213" -- info
+says "mpirun: There are not enough slots" "mpirun:   info" "mpirun: a" "mpirun: b" \
+    "ampscale: mpirun failed with exit code 213; all it said is in '$PWD/logs/mpirun.log'"
+grep -qx c logs/mpirun.log || fail "mpirun.log: $(<logs/mpirun.log)"
+started 1 "kill -9 \$\$" -- info
+says "ampscale: mpirun was killed by signal 9 (SIGKILL), and the ranks with it"
+
+# Hydra speaks on stdout.
+started 1 "printf 'mine\n====================\n=   BAD TERMINATION\n'; exit 9" -- info
+[[ $(<"$scratch/out") == mine ]] || fail "Hydra's banner is shown: '$(<"$scratch/out")'"
+
+# restarted TIMES: how often mpirun was started, and that each start but the first resumes.
+restarted() {
+    (($(wc -l <body.args) == $1)) || fail "mpirun was started $(wc -l <body.args) times, not $1"
+    ! head -n 1 body.args | grep -q -- --resume || fail "the first start resumes"
+    (($(grep -c -- '--out run --resume auto $' body.args) == $1 - 1)) || fail "restarts do not resume: $(<body.args)"
+}
+fails="echo 'ampscale: rank 1 (host h, pid 7) exited with code 1: bad luck' >&2; exit 1"
+started 1 "$fails" --restarts 2 -- train --dummy --out run
+restarted 1
+mkdir run && touch run/checkpoint.safetensors
+started 1 "$fails" --restarts 2 -- train --dummy --out run
+restarted 3
+grep -qx 'ampscale: restart 2 of 2, from the last checkpoint' "$scratch/said" || fail "$(<"$scratch/said")"
+started 0 "(( \$(wc -l <'$scratch/body.args') == 2 )) || { $fails; }" --restarts 9 -- train --dummy --out run
+restarted 2
+started 2 "echo 'ampscale: rank 1 (host h, pid 7) exited with code 2: what' >&2; exit 2" --restarts 2 -- train --dummy --out run
+restarted 1
+started 1 "$fails" -- train --dummy --out run
+restarted 1
+finish

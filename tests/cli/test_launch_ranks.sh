@@ -1,0 +1,140 @@
+#!/usr/bin/env bash
+# ampscale launch with real ranks, by every MPI that is installed: logs, exit codes, signals, and
+# that nothing is left running.
+. "$(dirname "$0")/common.sh" "$@"
+. "$(dirname "$0")/train.sh"
+cd "$scratch" || exit 1
+
+command -v pgrep >/dev/null || { echo "pgrep is not installed" && exit 77; }
+starters=()
+for name in mpirun mpirun.openmpi mpiexec.hydra; do
+    path=$(realpath "$(command -v "$name")" 2>/dev/null) || continue
+    [[ " ${starters[*]} " == *" $path "* ]] || starters+=("$path")
+done
+((${#starters[@]} > 0)) || { echo "neither Open MPI's nor MPICH's mpirun is installed" && exit 77; }
+
+# Two ranks that compute until they are ended.
+endless=(bench step --net resnet8 -b 64 --rounds 64)
+
+# start NAME N ARGS...: launches in the background, with logs in NAME; `pid`.
+start() {
+    local name=$1 n=$2
+    shift 2
+    "$program" launch --mpirun "$mpirun" --nproc "$n" --log-dir "$name" "$@" >"$scratch/out" 2>"$scratch/err" </dev/null &
+    pid=$!
+}
+
+# ended WANT NAME: waits for the launch; checks its exit code and that no process of it is left.
+ended() {
+    local left
+    code=0
+    { wait "$pid"; } 2>/dev/null || code=$?
+    [[ $1 == "$code" ]] || fail "$mpirun, $2: exit code $code, not $1: $(<"$scratch/err")"
+    for ((i = 0; i < 100; i++)); do
+        left=$(pgrep -f -- "$scratch/$2") || return 0
+        sleep 0.1
+    done
+    fail "$mpirun, $2: left running: $(ps -o pid,args -p "${left//$'\n'/,}")"
+}
+
+# keeper NAME RANK: the process that keeps a rank.
+keeper() {
+    local p
+    for p in $(pgrep -f -- "--as-rank --log-dir $scratch/$1"); do
+        [[ $(<"/proc/$p/comm") == ampscale && $(pgrep -P "$p" -c) == 1 ]] || continue
+        ! tr '\0' '\n' <"/proc/$p/environ" | grep -qE "^(OMPI_COMM_WORLD|PMI)_RANK=$2\$" || echo "$p"
+    done 2>/dev/null
+}
+
+# await NAME: until both ranks' commands run.
+await() {
+    for ((i = 0; i < 200; i++)); do
+        [[ -z $(keeper "$1" 0) || -z $(keeper "$1" 1) ]] || return 0
+        sleep 0.1
+    done
+    fail "$mpirun, $1: the ranks do not start: $(cat "$scratch/err" "$1"/*)"
+}
+
+# err_says TEXT: one line on stderr, besides the first, which has the text.
+err_says() {
+    [[ $(tail -n +2 "$scratch/err" | wc -l) == 1 ]] || fail "$mpirun: $(<"$scratch/err")"
+    tail -n 1 "$scratch/err" | grep -qE -- "$1" || fail "$mpirun: '$(<"$scratch/err")' does not say '$1'"
+}
+
+for mpirun in "${starters[@]}"; do
+    rm -rf -- ./*
+
+    # Rank 0 is shown as if alone; each log has its rank's output, and tells its threads.
+    run info --list
+    cp out alone
+    start logs 3 --bind cores -- info --list
+    ended 0 logs
+    cmp alone out || fail "$mpirun: rank 0's output"
+    for rank in 0 1 2; do
+        cmp alone <(grep -v '^#' "logs/rank-$rank.log") || fail "$mpirun: the log of rank $rank"
+        grep -q "^# rank $rank on $(uname -n): ampscale info --list$" "logs/rank-$rank.log" ||
+            fail "$mpirun: rank $rank: $(head -n 1 "logs/rank-$rank.log")"
+    done
+    [[ $(wc -l <err) == 1 ]] || fail "$mpirun: $(<err)"
+
+    # A rank's failure: its own exit code and reason. All ranks fail alike, and one line says so.
+    start bad 2 --threads 2 -- data scan "$scratch/nowhere"
+    ended 5 bad
+    err_says "there is no folder '$scratch/nowhere'"
+    start usage 2 --threads 3 -- bench step --nonesuch
+    ended 2 usage
+    err_says "unknown flag '--nonesuch'"
+    grep -q "^# rank 1 .*: ampscale bench --threads 3 step --nonesuch" usage/rank-1.log || fail "$mpirun: $(<usage/rank-1.log)"
+
+    # Whoever is killed, nothing is left.
+    start rank 2 -- "${endless[@]}"
+    await rank
+    kill -KILL "$(pgrep -P "$(keeper rank 1)")"
+    ended 137 rank
+    err_says "^ampscale: rank 1 \(host $(uname -n), pid [0-9]+\) was killed by signal 9 \(SIGKILL\)$"
+    start keeper 2 -- "${endless[@]}"
+    await keeper
+    kill -KILL "$(keeper keeper 1)"
+    ended 1 keeper
+    start starter 2 -- "${endless[@]}"
+    await starter
+    kill -KILL "$(pgrep -P "$pid")"
+    ended 1 starter
+    err_says "mpirun was killed by signal 9"
+    start launcher 2 -- "${endless[@]}"
+    await launcher
+    kill -KILL "$pid"
+    ended 137 launcher
+    start stopped 2 -- "${endless[@]}"
+    await stopped
+    kill -HUP "$pid"
+    ended 129 stopped
+    err_says "SIGHUP: the ranks are asked to stop"
+
+    # A signal to the launcher is an orderly stop: the checkpoint of a run that then goes on.
+    start orderly 1 -- train "${net[@]}" --dummy --dummy-train 800000 --dummy-val 8 --classes 3 --out "$scratch/orderly-run"
+    for ((i = 0; i < 200; i++)); do
+        ! grep -qs '^Epoch' out || break
+        sleep 0.1
+    done
+    kill -TERM "$pid"
+    ended 143 orderly
+    grep -q "^ampscale: stopped by SIGTERM at epoch 0" err || fail "$mpirun: $(<err)"
+    [[ -s orderly-run/checkpoint.safetensors ]] || fail "$mpirun: no checkpoint"
+
+    # Ranks that do not stop have --grace, and a second signal ends them at once.
+    for grace in 0 3600; do
+        start "grace-$grace" 2 --grace "$grace" -- "${endless[@]}"
+        await "grace-$grace"
+        for rank in 0 1; do
+            kill -STOP "$(pgrep -P "$(keeper "grace-$grace" "$rank")")"
+        done
+        kill -TERM "$pid"
+        if ((grace > 0)); then
+            sleep 0.2
+            kill -INT "$pid"
+        fi
+        ended 143 "grace-$grace"
+    done
+done
+finish
