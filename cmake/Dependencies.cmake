@@ -24,6 +24,13 @@ if(NOT ZLIB_FOUND)
   message(FATAL_ERROR "zlib was not found: apt-get install zlib1g-dev")
 endif()
 
+# Any MPI will do; another than the default is chosen with -DMPI_C_COMPILER=mpicc.mpich.
+find_package(MPI COMPONENTS C)
+if(NOT MPI_C_FOUND)
+  message(STATUS "MPI was not found, so that runs have one process each: "
+                 "apt-get install libopenmpi-dev openmpi-bin")
+endif()
+
 if(BUILD_TESTING OR NOT DEFINED BUILD_TESTING)
   pkg_check_modules(CMOCKA IMPORTED_TARGET cmocka)
   if(NOT CMOCKA_FOUND)

@@ -15,7 +15,7 @@ declare -A may_use=(
     [runners]="kernels model input comm results"
     [plots]="results"
     [bench]="kernels model input comm results"
-    [cli]="kernels model input results runners plots bench"
+    [cli]="kernels model input comm results runners plots bench"
 )
 
 code=0

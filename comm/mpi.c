@@ -1,0 +1,158 @@
+/* Processes of an MPI job as ranks: the caller's side. It hands operations to the communication
+ * thread (mpi_thread.c), which makes all calls of the library. */
+#include "comm/mpi_internal.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { FAIL_LIMIT_S = 5 }; /* what a communication thread that hangs is given to end the job */
+
+/* The launchers' ways to tell a process its rank: Open MPI, MPICH and its kin, Slurm. */
+bool comm_under_mpi(void)
+{
+    return getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMI_RANK") || getenv("PMIX_RANK");
+}
+
+/* The library says who it is and much more; what is wanted is on its first line. */
+const char *comm_mpi_version(void)
+{
+    static _Thread_local char name[MPI_MAX_LIBRARY_VERSION_STRING];
+    int length, major = 0, minor = 0, patch = 0;
+    if (MPI_Get_library_version(name, &length) != MPI_SUCCESS)
+        return "an unknown MPI";
+    name[strcspn(name, "\n,")] = '\0';
+    if (sscanf(name, "Open MPI v%d.%d.%d", &major, &minor, &patch) == 3)
+        snprintf(name, sizeof name, "Open MPI %d.%d.%d", major, minor, patch);
+    else if (sscanf(name, "MPICH Version: %d.%d.%d", &major, &minor, &patch) >= 2)
+        snprintf(name, sizeof name, "MPICH %d.%d.%d", major, minor, patch);
+    return name;
+}
+
+static enum status mpi_start(struct comm *c, struct comm_slot *slot)
+{
+    struct mpi *m = (struct mpi *)c;
+    pthread_mutex_lock(&m->lock);
+    m->wish.started = slot->op.handle;
+    pthread_cond_signal(&m->work);
+    pthread_mutex_unlock(&m->lock);
+    return STATUS_OK;
+}
+
+static enum status mpi_wait(struct comm *c, struct comm_slot *slot)
+{
+    struct mpi *m = (struct mpi *)c;
+    pthread_mutex_lock(&m->lock);
+    m->wish.waiting = slot->op.handle;
+    m->wish.waiting_since_ns = comm_now();
+    while (!slot->done)
+        pthread_cond_wait(&m->done, &m->lock);
+    m->wish.waiting = 0;
+    enum status st = slot->st;
+    if (st != STATUS_OK)
+        st = status_fail(st, "%s", m->broken_message);
+    pthread_mutex_unlock(&m->lock);
+    return st;
+}
+
+static void mpi_fail(struct comm *c, enum status st, const char *message)
+{
+    struct mpi *m = (struct mpi *)c;
+    pthread_mutex_lock(&m->lock);
+    m->fail_status = st;
+    snprintf(m->fail_message, sizeof m->fail_message, "rank %d: %s", c->rank, message);
+    m->wish.fail = true;
+    pthread_cond_signal(&m->work);
+    pthread_mutex_unlock(&m->lock);
+    for (unsigned left = FAIL_LIMIT_S; left > 0;) /* signals may cut a sleep short */
+        left = sleep(left);
+    fprintf(stderr, "ampscale: %s\n", m->fail_message);
+    _exit(status_exit_code(st));
+}
+
+static void mpi_free(struct mpi *m)
+{
+    pthread_cond_destroy(&m->done);
+    pthread_cond_destroy(&m->work);
+    pthread_mutex_destroy(&m->lock);
+    free(m);
+}
+
+/* The barrier is under the time limit; MPI_Finalize, which waits for the others too, is not. */
+static void mpi_close(struct comm *c)
+{
+    struct mpi *m = (struct mpi *)c;
+    struct comm_op barrier = {.kind = COMM_BARRIER};
+    if (comm_run(c, &barrier) != STATUS_OK)
+        m->broken = STATUS_LIBRARY;
+    pthread_mutex_lock(&m->lock);
+    m->wish.close = true;
+    pthread_cond_signal(&m->work);
+    pthread_mutex_unlock(&m->lock);
+    pthread_join(m->thread, NULL);
+    mpi_free(m);
+}
+
+static const struct comm_calls mpi_calls = {
+    .name = "mpi",
+    .start = mpi_start,
+    .wait = mpi_wait,
+    .fail = mpi_fail,
+    .close = mpi_close,
+};
+
+static struct mpi *mpi_new(const struct comm_mpi_config *config)
+{
+    struct mpi *m = calloc(1, sizeof *m);
+    if (!m)
+        return NULL;
+    m->base.calls = &mpi_calls;
+    m->config = *config;
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&m->work, &monotonic);
+    pthread_cond_init(&m->done, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    pthread_mutex_init(&m->lock, NULL);
+    return m;
+}
+
+/* Signals are for the caller's threads; the library's own threads inherit the mask. */
+static int start_thread(struct mpi *m)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&m->thread, NULL, mpi_serve, m);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
+}
+
+enum status comm_open_mpi(const struct comm_mpi_config *config, struct comm **c)
+{
+    struct mpi *m = mpi_new(config);
+    if (!m)
+        return status_fail(STATUS_OOM, "out of memory");
+    int error = start_thread(m);
+    if (error != 0) {
+        mpi_free(m);
+        return status_fail(STATUS_IO, "cannot start the communication thread: %s", strerror(error));
+    }
+    pthread_mutex_lock(&m->lock);
+    while (!m->opened)
+        pthread_cond_wait(&m->done, &m->lock);
+    enum status st = m->broken;
+    if (st != STATUS_OK)
+        st = status_fail(st, "cannot join the MPI job: %s", m->broken_message);
+    pthread_mutex_unlock(&m->lock);
+    if (st != STATUS_OK) {
+        pthread_join(m->thread, NULL);
+        mpi_free(m);
+        return st;
+    }
+    *c = &m->base;
+    return STATUS_OK;
+}

@@ -1,0 +1,127 @@
+/* The parts of the MPI communicator. Everything here but struct mpi's first half belongs to the
+ * communication thread, which makes every MPI call of the process. */
+#ifndef COMM_MPI_INTERNAL_H
+#define COMM_MPI_INTERNAL_H
+
+#include "comm/internal.h"
+
+#include <mpi.h>
+#include <pthread.h>
+
+enum {
+    FLOW_COUNT = 4, /* operations in motion at a time; later ones queue */
+    FLOW_WINDOW = 4 /* messages posted ahead, in each direction */
+};
+
+/* One operation in motion (mpi_flow.c). */
+struct flow {
+    struct comm_slot *slot; /* NULL: none */
+    char *scratch;
+    bool single;         /* one call of the library's, `request`, moves it all */
+    MPI_Request request; /* else it is a flow of items: */
+    MPI_Request send[FLOW_WINDOW], receive[FLOW_WINDOW];
+    int64_t begin, length;    /* elements of each part that are in motion now */
+    int64_t segments;         /* per part */
+    int64_t send_items, sent; /* to the next rank: in all, and done */
+    int64_t receive_items, received;
+    int64_t send_posted, receive_posted;
+    int64_t lag;  /* item t may be sent when item t - lag has been received */
+    int64_t hold; /* item t may be received when item t - hold has been sent */
+};
+
+enum notice_kind { NOTICE_CALL, NOTICE_HERE, NOTICE_END };
+
+/* What ranks tell each other outside of operations (mpi_roll.c). */
+struct notice {
+    int32_t kind;
+    int32_t exit_code; /* END */
+    int64_t started;   /* the sender's last operation, and the one it waits for or 0 */
+    int64_t waiting;
+};
+
+struct peer {
+    char host[64];
+    int32_t pid;
+};
+
+struct roll {
+    struct peer *peer; /* (size) */
+    struct notice in;  /* what `receive` listens for, from anybody */
+    MPI_Request receive;
+    struct notice *out; /* (size) on its way by `send`; NULL requests have arrived */
+    MPI_Request *send;  /* (size) */
+
+    bool calling;               /* this rank is calling the roll: */
+    bool urgent;                /* only silence is held against a rank */
+    int64_t awaited;            /* the operation that does not move, or 0 */
+    int64_t began_ns, ended_ns; /* this roll, or the last one */
+    bool *heard;                /* (size) since it began */
+    struct notice *said;        /* (size) the last that was heard */
+    int64_t called_ns;          /* when another rank last called */
+};
+
+/* What the caller's thread wants, as of one moment. */
+struct wish {
+    int64_t started; /* operations to be carried out */
+    int64_t waiting; /* the operation waited for, or 0 */
+    int64_t waiting_since_ns;
+    bool close, fail;
+};
+
+struct mpi {
+    struct comm base;
+    struct comm_mpi_config config;
+    pthread_t thread;
+
+    pthread_mutex_t lock; /* guards what follows, and `done` and `st` of slots */
+    pthread_cond_t work;  /* something is wished for */
+    pthread_cond_t done;  /* an operation is over, or opening is */
+    struct wish wish;
+    enum status fail_status;
+    char fail_message[COMM_MESSAGE_MAX];
+    bool opened;        /* or failed to: */
+    enum status broken; /* no operation can succeed any more; why: */
+    char broken_message[COMM_MESSAGE_MAX];
+
+    /* The communication thread's own. */
+    MPI_Comm data, control; /* for operations; for notices */
+    struct flow flow[FLOW_COUNT];
+    int64_t taken;    /* operations that were given a flow */
+    int64_t moved_ns; /* when anything last moved */
+    struct roll roll;
+};
+
+/* An error code of the library as a status; `call` is what returned it. */
+MUST_CHECK enum status mpi_status(int code, const char *call);
+
+/* Memory for any operation. */
+MUST_CHECK enum status flow_open(struct flow *f);
+void flow_close(struct flow *f);
+
+/* Begins the operation in `slot`. */
+MUST_CHECK enum status flow_begin(struct mpi *m, struct flow *f, struct comm_slot *slot);
+
+/* Moves what can be moved without waiting; sets *moved if anything did. The operation is over when
+ * *over is set. */
+MUST_CHECK enum status flow_move(struct mpi *m, struct flow *f, bool *moved, bool *over);
+
+/* Exchanges hosts and process ids, and listens from now on. */
+MUST_CHECK enum status roll_open(struct mpi *m);
+void roll_close(struct mpi *m);
+
+/* Hears what others said and answers; does not return when the job is to end. */
+void roll_listen(struct mpi *m, const struct wish *w);
+
+/* Calls the roll where it is time to; does not return when somebody is missing. */
+void roll_watch(struct mpi *m, const struct wish *w);
+
+/* After an error of the library's: calls the roll, and returns only if nobody is missing. */
+void roll_explain(struct mpi *m, const struct wish *w);
+
+/* Ends the job for the reason in fail_message. */
+_Noreturn void roll_fail(struct mpi *m, const struct wish *w);
+
+/* The communication thread: `arg` is the struct mpi. */
+void *mpi_serve(void *arg);
+
+#endif

@@ -1,0 +1,37 @@
+# shellcheck shell=bash
+# Launching MPI jobs, for tests in a shell. Sourced.
+
+# mpi_find NAME: fills `mpi_launch` with the launcher that belongs to NAME ("Open MPI 4.1.4", "MPICH
+# 4.0.2": what comm_mpi_version says), and what makes it start more ranks than there are cores. Ends
+# the test as skipped where there is none. Launchers of two MPIs may be installed side by side.
+mpi_find() {
+    local name=$1 launcher kind
+    for launcher in mpirun mpiexec mpirun.openmpi mpiexec.hydra mpiexec.mpich; do
+        kind=$("$launcher" --version 2>/dev/null | head -n 2) || continue
+        case $name:$kind in
+        "Open MPI"*:*"Open MPI"*)
+            mpi_launch=("$launcher" --oversubscribe)
+            # Root has to say that it means it; what is in the environment reaches other hosts too.
+            export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+            return
+            ;;
+        MPICH*:HYDRA*) mpi_launch=("$launcher") && return ;;
+        esac
+    done
+    if [[ $name == none ]]; then
+        echo "skipped: built without MPI"
+    else
+        echo "skipped: no launcher of $name was found (mpirun, mpiexec)"
+    fi
+    exit 77
+}
+
+# mpi_run SECONDS RANKS PROGRAM ARGS...: runs the job; fills `code`, and $scratch/out and
+# $scratch/err. One that is still there after SECONDS is killed, and `code` is 124.
+mpi_run() {
+    local seconds=$1 ranks=$2
+    shift 2
+    code=0
+    timeout -k 5 "$seconds" "${mpi_launch[@]}" -n "$ranks" "$@" \
+        >"$scratch/out" 2>"$scratch/err" </dev/null || code=$?
+}

@@ -1,0 +1,85 @@
+/* What each rank of an MPI job does in the tests of communicators: mpi_ranks SCENARIO [ARGUMENT].
+ */
+#include "exercise.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t stopped;
+
+static void on_stop(int sig)
+{
+    (void)sig;
+    stopped = 1;
+}
+
+static bool stop_requested(void)
+{
+    return stopped != 0;
+}
+
+enum { TURNS = 5 }; /* operations before a rank is lost */
+
+_Noreturn static void compute_for_ever(void)
+{
+    for (;;)
+        pause();
+}
+
+/* Rank 1 goes away in one way or another; the others wait for it. */
+static int lose_rank_1(struct comm *c, const char *how)
+{
+    struct comm_op barrier = {COMM_BARRIER};
+    for (int i = 0; i < TURNS; i++)
+        if (comm_run(c, &barrier) != STATUS_OK)
+            return 1;
+    if (comm_rank(c) == 1) {
+        if (strcmp(how, "kill") == 0)
+            raise(SIGKILL);
+        else if (strcmp(how, "stop") == 0)
+            raise(SIGSTOP);
+        else if (strcmp(how, "fail") == 0)
+            comm_fail(c, STATUS_DATA, "cannot read 'x'");
+        else
+            compute_for_ever();
+    }
+    if (comm_run(c, &barrier) == STATUS_OK)
+        printf("FAILED: rank %d went on without rank 1\n", comm_rank(c));
+    return 1;
+}
+
+static int exercise(struct comm *c, const char *scenario)
+{
+    if (strcmp(scenario, "kinds") == 0)
+        return exercise_kinds(c, INT64_MAX) > 0;
+    if (strcmp(scenario, "same-bits") == 0)
+        return exercise_same_bits(c, 64 << 20) > 0;
+    if (strcmp(scenario, "under-way") == 0)
+        return exercise_under_way(c, 5) > 0;
+    return lose_rank_1(c, scenario);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 2 && strcmp(argv[1], "version") == 0)
+        return puts(comm_mpi_version()) == EOF;
+    if (argc != 3) {
+        fprintf(stderr, "usage: mpi_ranks version | SCENARIO SECONDS\n");
+        return 2;
+    }
+    signal(SIGTERM, on_stop);
+    struct comm_mpi_config config = {.timeout_s = atof(argv[2]), .stop_requested = stop_requested};
+    struct comm *c;
+    if (comm_open_mpi(&config, &c) != STATUS_OK) {
+        fprintf(stderr, "mpi_ranks: %s\n", status_message());
+        return 1;
+    }
+    int code = exercise(c, argv[1]);
+    if (code == 0 && comm_rank(c) == 0)
+        printf("%d ranks of %s\n", comm_size(c), comm_mpi_version());
+    comm_close(c);
+    return code;
+}

@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Runs mpi_ranks as jobs of several ranks. Arguments: the program, and the scenarios to run.
+set -uo pipefail
+program=$1
+shift
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+failures=0
+# shellcheck source=tests/comm/mpi.sh
+. "$(dirname "${BASH_SOURCE[0]}")/mpi.sh"
+mpi_find "$("$program" version)"
+
+fail() {
+    printf 'FAILED: %s\n' "$*"
+    sed 's/^/    /' "$scratch/out" "$scratch/err" | tail -n 30
+    failures=$((failures + 1))
+}
+
+# values SCENARIO RANKS: ends with 0, and nobody says anything but rank 0.
+values() {
+    mpi_run 90 "$2" "$program" "$1" 60
+    ((code == 0)) || fail "'$1' on $2 ranks exited with $code"
+    grep -q "^$2 ranks of" "$scratch/out" || fail "'$1' did not run on $2 ranks"
+}
+
+# lost HOW RANKS CODE LINE: rank 1 is lost, and the job ends with CODE (any but 0 where it is -) and
+# with LINE (a regular expression) as our only one.
+lost() {
+    local how=$1 ranks=$2 want=$3 line=$4 said
+    mpi_run 30 "$ranks" "$program" "$how" 1
+    case $want:$code in
+    *:0 | *:124) fail "'$how' on $ranks ranks exited with $code" ;;
+    -:* | "$code:$code") ;;
+    *) fail "'$how' on $ranks ranks exited with $code, not $want" ;;
+    esac
+    said=$(cat "$scratch/out" "$scratch/err" | grep -cE 'ampscale:|FAILED')
+    [[ $said == 1 ]] || fail "'$how' on $ranks ranks: $said lines of ours, not 1"
+    grep -qxE -- "$line" "$scratch/err" || fail "'$how' on $ranks ranks does not say '$line'"
+}
+
+who='ampscale: rank 1 \(host [^ ]+, pid [0-9]+\) did not'
+gone='it may have died or be stuck'
+for scenario; do
+    for ranks in 2 3 4; do
+        case $scenario in
+        # The launcher's code; it may reap its own message before ours where it kills at once.
+        kill) lost kill "$ranks" - "$who (answer after|come to) operation [0-9]+.*; $gone" ;;
+        stop) lost stop "$ranks" 1 "$who come to operation 6 \(barrier\) within 1 s; $gone" ;;
+        absent) lost absent "$ranks" 1 "$who come to operation 6 \(barrier\) within 1 s; it is alive, and busy with something else" ;;
+        fail) lost fail "$ranks" 5 "ampscale: rank 1: cannot read 'x'" ;;
+        *) values "$scenario" "$ranks" ;;
+        esac
+    done
+done
+exit $((failures > 0))
