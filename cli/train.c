@@ -295,8 +295,8 @@ int cmd_train(int argc, char **argv)
         .args_doc = "[DATA]",
         .doc =
             "Trains a network on DATA, a folder with train/CLASS/*.JPEG and val/CLASS/*.JPEG.\v"
-            "Exit status: 0 done, 1 failed or stopped by a signal, 2 wrong usage, 5 data missing "
-            "or damaged."};
+            "Exit status: 0 done, 1 failed, diverged or stopped by a signal, 2 wrong usage, 5 data "
+            "missing or damaged."};
     struct train_config c = train_config_default();
     int exit_code;
     if (!cli_parse(&argp, argc, argv, &c, &exit_code))

@@ -41,6 +41,7 @@ static const struct field step_fields[] = {
     COUNT(step_record, workers),
     COUNT(step_record, bad_images),
     OPT_AMOUNT(step_record, loss_scale),
+    OPT_COUNT(step_record, clean),
     OPT_COUNT(step_record, skipped),
     AMOUNT(step_record, elapsed),
 };
@@ -70,6 +71,7 @@ static const struct field epoch_fields[] = {
     AMOUNT(epoch_record, decode_ms),
     COUNT(epoch_record, bad_images),
     OPT_AMOUNT(epoch_record, loss_scale),
+    OPT_COUNT(epoch_record, clean),
     OPT_COUNT(epoch_record, skipped),
     AMOUNT(epoch_record, elapsed),
 };

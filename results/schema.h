@@ -48,7 +48,9 @@ struct step_record {
     double decode_s;    /* decoding and augmenting this batch, summed over the workers */
     int64_t workers;    /* that decoded; 0: synthetic tensors */
     int64_t bad_images; /* of this batch, left out of loss and accuracy */
-    double loss_scale;  /* 0: no loss scaling, and no such column */
+    double loss_scale;  /* that this step used; 0: no loss scaling, and no such column */
+    int64_t clean;      /* steps without overflow before it, since the scale changed last; the
+                         * scale grows by their number. No column when 0 */
     int64_t skipped;    /* 1: gradients overflowed, the weights stayed; no column when 0 */
     double elapsed;     /* since the run began, over all its attempts; record_step fills it in */
 };
@@ -70,6 +72,7 @@ struct epoch_record {
     double decode_ms;                         /* per image, on one worker */
     int64_t bad_images;                       /* of training and validation */
     double loss_scale;                        /* after the epoch; 0: no loss scaling, no column */
+    int64_t clean;                            /* as in a step, after the epoch */
     int64_t skipped;                          /* steps since the run began; no column when 0 */
     double elapsed;                           /* since the run began; record_epoch fills it in */
 };

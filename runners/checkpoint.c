@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,6 +57,17 @@ static void add_pair(struct gathered *a, const char *key, const char *fmt, ...)
     a->n_pairs++;
 }
 
+/* A state that is not finite is none to go on from, and must not take the place of one that is. */
+static enum status check_finite(const struct safetensors_entry *e)
+{
+    const float *x = e->data;
+    for (size_t i = 0; i < e->bytes / sizeof *x; i++)
+        if (!isfinite(x[i]))
+            return status_fail(STATUS_DIVERGED, "'%s' holds %s", e->name,
+                               isnan(x[i]) ? "what is not a number" : "infinite values");
+    return STATUS_OK;
+}
+
 static enum status add_value(struct gathered *a, struct network *net, const struct graph *g,
                              enum param_value v, int i)
 {
@@ -74,7 +86,8 @@ static enum status add_value(struct gathered *a, struct network *net, const stru
                                     .bytes = bytes};
     memcpy(e->dim, p->dim, (size_t)p->ndim * sizeof *e->dim);
     a->n++;
-    return network_get(net, v, i, plain);
+    TRY(network_get(net, v, i, plain));
+    return check_finite(e);
 }
 
 /* PyTorch's batch norm counts its steps; loading with strict=True asks for the key. */

@@ -37,6 +37,8 @@ struct train_identity {
     const char *precision; /* as in struct train_config */
 };
 
+/* Both kinds of file hold finite values only: otherwise STATUS_DIVERGED, which names the tensor,
+ * and the file at `path` stays as it was. */
 MUST_CHECK enum status checkpoint_save(const char *path, struct network *net, const struct graph *g,
                                        const struct train_identity *id,
                                        const struct train_state *state);

@@ -4,11 +4,14 @@
 #include "base/clock.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
 void meter_add(struct meter *m, double value, int64_t n)
 {
+    if (!isfinite(value))
+        return;
     m->value = value;
     m->sum += value * (double)n;
     m->n += n;

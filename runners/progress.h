@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-/* A last value and the mean weighted by n so far. */
+/* A last value and the mean weighted by n so far; of values that are finite. */
 struct meter {
     double value, sum;
     int64_t n;

@@ -28,8 +28,7 @@ static enum status back_off(const struct scaler_config *c, struct scaler_state *
     if (s->scale * c->backoff < c->min)
         return status_fail(STATUS_DIVERGED,
                            "the loss scale has collapsed: gradients overflow at a scale of %g, the "
-                           "floor is %g, and %" PRId64 " steps were skipped; lower --lr, or train "
-                           "with --precision bf16 or fp32",
+                           "floor is %g, and %" PRId64 " steps were skipped",
                            s->scale, c->min, s->skipped);
     s->scale *= c->backoff;
     return STATUS_OK;

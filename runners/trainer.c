@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "results/stats.h"
 #include "results/summary.h"
+#include "runners/divergence.h"
 #include "runners/progress.h"
 #include "runners/session.h"
 #include "runners/stop.h"
@@ -90,14 +91,9 @@ static enum status check_finite(struct session *s, struct program *p, const stru
         TRY(program_found_inf(p, skipped));
         return scaler_update(&s->config->scaler, &s->state.scaler, *skipped);
     }
-    if (isfinite(m->loss_sum))
-        return STATUS_OK;
-    return status_fail(STATUS_DIVERGED,
-                       "training diverged at precision %s: the loss of epoch %" PRId64
-                       ", step %" PRId64 " is %g at learning rate %g; lower --lr, lengthen "
-                       "--warmup-epochs%s (the last checkpoint is from before)",
-                       s->config->precision, s->state.epoch, s->state.step, m->loss_sum, lr,
-                       s->policy.activation == DTYPE_F16 ? ", or use --precision amp" : "");
+    return divergence_check_loss(
+        m->loss_sum, "the loss of epoch %" PRId64 ", step %" PRId64 ", at learning rate %g,",
+        s->state.epoch, s->state.step, lr);
 }
 
 /* A skipped step whose loss overflowed has no place in the epoch's mean. */
@@ -167,11 +163,12 @@ static enum status train_batch(struct session *s, struct progress *p, double *en
     double data_s = now() - *end;
     bool full = b->count == s->config->batch;
     struct program *program = s->program[full ? USE_TRAIN : USE_TAIL];
-    double scale = s->scaled ? s->state.scaler.scale : 0;
+    struct scaler_state before = s->scaled ? s->state.scaler : (struct scaler_state){0};
     TRY(run_step(s, program, b, lr, &m));
     TRY(check_finite(s, program, &m, lr, &skipped));
     struct step_record rec = describe_step(s, b, &m, lr);
-    rec.loss_scale = scale;
+    rec.loss_scale = before.scale;
+    rec.clean = before.clean;
     rec.skipped = skipped;
     int64_t index = s->state.batch;
     count_batch(s, &m, &b->stats);
@@ -283,6 +280,7 @@ static enum status validate(struct session *s, struct pass_result *r)
             break;
         double ready = now();
         CHECK(validate_batch(s, b, &m));
+        CHECK(divergence_check_loss(m.loss_sum, "the validation loss"));
         count_validation(r, b, &m);
         double after = now();
         report_validation(&p, b, &m, ready - end, after - end);
@@ -358,6 +356,7 @@ static enum status record_pass(struct session *s, const struct pass_result *trai
             train->io.files ? (double)train->io.decode_ns * 1e-6 / (double)train->io.files : 0,
         .bad_images = train->bad_images + val->bad_images,
         .loss_scale = s->scaled ? s->state.scaler.scale : 0,
+        .clean = s->state.scaler.clean,
         .skipped = s->state.scaler.skipped,
     };
     return record_epoch(s->record, &e);
@@ -471,7 +470,9 @@ enum status trainer_run(const struct train_config *config, int argc, char *const
         CHECK(train(&s));
         CHECK(finish_run(&s));
     }
-done:;
+done:
+    if (st == STATUS_DIVERGED)
+        st = divergence_explain(&s);
     enum status closed = session_close(&s);
     return st != STATUS_OK ? st : closed;
 }

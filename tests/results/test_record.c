@@ -124,11 +124,13 @@ static void test_round_trip(void **state)
     struct step_record a = make_step(0, (double)0.1f), b = make_step(1, NAN), c = make_step(2, 1);
     b.top1 = INFINITY;
     c.loss_scale = 65536;
+    c.clean = 1999;
     c.skipped = 1;
     assert_int_equal(record_step(r, &a), STATUS_OK);
     assert_int_equal(record_step(r, &b), STATUS_OK);
     assert_int_equal(record_step(r, &c), STATUS_OK);
-    struct epoch_record e = {.epoch = 0, .steps = 3, .train_images = 96, .train_top1 = 100};
+    struct epoch_record e = {
+        .epoch = 0, .steps = 3, .train_images = 96, .train_top1 = 100, .clean = 3};
     struct epoch_record g = {.epoch = 1, .steps = 3, .val_images = 5, .val_top1 = 20, .lr = 1e-30};
     assert_int_equal(record_epoch(r, &e), STATUS_OK);
     assert_int_equal(record_epoch(r, &g), STATUS_OK);
@@ -143,6 +145,7 @@ static void test_round_trip(void **state)
     assert_true(run->step[0].forward_s == 0.123456789);
     assert_true(run->step[0].bytes_read == INT64_C(5000000000) && run->step[0].bad_images == 1);
     assert_true(run->step[0].loss_scale == 0 && run->step[0].skipped == 0);
+    assert_true(run->step[0].clean == 0 && run->step[2].clean == 1999 && run->epoch[0].clean == 3);
     assert_true(isnan(run->step[1].loss) && isnan(run->step[1].top1));
     assert_true(run->step[2].loss_scale == 65536 && run->step[2].skipped == 1);
     assert_true(run->step[2].elapsed >= run->step[0].elapsed && run->step[0].elapsed >= 0);
@@ -168,6 +171,7 @@ static void test_lines_are_plain_json(void **state)
     json_t *object = json_loadb(line, size, JSON_REJECT_DUPLICATES, NULL);
     assert_true(json_is_null(json_object_get(object, "loss")));
     assert_null(json_object_get(object, "loss_scale"));
+    assert_null(json_object_get(object, "clean"));
     assert_null(json_object_get(object, "skipped"));
     assert_int_equal(json_integer_value(json_object_get(object, "images")), 32);
     json_decref(object);

@@ -179,6 +179,47 @@ static void equal_runs_write_equal_bytes(void **state)
     net_rig_close(&r);
 }
 
+/* A weight, a running statistic or momentum that is not finite: the file stays as it was. */
+static void what_is_not_finite_is_not_saved(void **state)
+{
+    struct fixture *f = *state;
+    static const struct {
+        const char *name;
+        enum param_value v;
+        float value;
+        const char *says;
+    } cases[] = {
+        {"conv1.weight", VALUE_WEIGHT, NAN, "'conv1.weight' holds what is not a number"},
+        {"bn1.running_var", VALUE_WEIGHT, INFINITY, "'bn1.running_var' holds infinite values"},
+        {"fc.bias", VALUE_MOMENTUM, -INFINITY, "'momentum/fc.bias' holds infinite values"},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        struct net_rig r;
+        struct train_state s;
+        size_t before, after;
+        open_net(&r, "cpu");
+        assert_ok(checkpoint_load("c", r.net, r.graph, &identity, &s));
+        int i = 0;
+        while (strcmp(r.graph->param[i].name, cases[k].name) != 0)
+            i++;
+        float *x = net_rig_get(&r, cases[k].v, i);
+        x[param_count(&r.graph->param[i]) - 1] = cases[k].value;
+        assert_ok(network_set(r.net, cases[k].v, i, x));
+        char *a = scratch_read(f->dir, "c", &before);
+        assert_int_equal(checkpoint_save("c", r.net, r.graph, &identity, &s), STATUS_DIVERGED);
+        assert_non_null(strstr(status_message(), cases[k].says));
+        char *b = scratch_read(f->dir, "c", &after);
+        assert_int_equal(before, after);
+        assert_memory_equal(a, b, before);
+        if (cases[k].v == VALUE_WEIGHT)
+            assert_int_equal(weights_save("w", r.net, r.graph, 1), STATUS_DIVERGED);
+        free(a);
+        free(b);
+        free(x);
+        net_rig_close(&r);
+    }
+}
+
 /* Momentum stays as it is. */
 static void weights_alone(void **state)
 {
@@ -403,6 +444,7 @@ int main(void)
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(all_of_it_comes_back, set_up, tear_down),
         cmocka_unit_test_setup_teardown(equal_runs_write_equal_bytes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_not_finite_is_not_saved, set_up, tear_down),
         cmocka_unit_test_setup_teardown(weights_alone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(names_are_those_of_a_state_dict, set_up, tear_down),
         cmocka_unit_test_setup_teardown(weights_of_ddp, set_up, tear_down),
