@@ -1,0 +1,122 @@
+#!/usr/bin/env bash
+# Training in narrow types: a step whose gradients overflow is skipped and nothing else, a resumed
+# run has its scaler back, the devices agree, and a run that diverges says so without a NaN in sight.
+. "$(dirname "$0")/common.sh" "$@"
+. "$(dirname "$0")/train.sh"
+
+# Noise; 8 steps an epoch. A scale at which nothing overflows by itself.
+noise=(--dummy --dummy-train 64 --dummy-val 8 --classes 10 --epochs 2)
+scale=(--loss-scale-init 1024)
+
+# noise_run CODE NAME ARGS...: trains into $scratch/NAME.
+noise_run() {
+    expect_train "$1" "${noise[@]}" --out "$scratch/$2" "${@:3}"
+}
+
+# checkpoint_of NAME: the tensors of a run's checkpoint, and its scaler.
+checkpoint_of() {
+    "$build_dir/tests/runners/checkpoint_values" "$scratch/$1/checkpoint.safetensors"
+}
+
+# learnt NAME: weights and momentum. Running statistics are of the batches seen, as in PyTorch: a
+# skipped step's forward pass counts.
+learnt() {
+    checkpoint_of "$1" | grep '^tensor' | grep -v 'running_\|num_batches_tracked'
+}
+
+# skipped_steps NAME: their numbers.
+skipped_steps() {
+    run_values "$scratch/$1" | sed -nE 's/^step ([0-9]+) .* skipped 1$/\1/p' | paste -sd' '
+}
+
+# scale_at NAME STEP
+scale_at() {
+    run_values "$scratch/$1" | sed -nE "s/^step $2 .* scale ([^ ]+) clean.*/\1/p"
+}
+
+# skips_one NAME AFTER ARGS...: step 2 of 5 overflows; the scale after it is AFTER.
+skips_one() {
+    local name=$1 after=$2
+    shift 2
+    noise_run 0 "$name-5" --inject-overflow 2 --steps 5 "$@"
+    [[ $(skipped_steps "$name-5") == 2 ]] || fail "$name skipped '$(skipped_steps "$name-5")', not step 2"
+    [[ $(scale_at "$name-5" 2) == 1024 ]] || fail "$name: step 2 had scale $(scale_at "$name-5" 2)"
+    [[ $(scale_at "$name-5" 3) == "$after" ]] || fail "$name: step 3 has scale $(scale_at "$name-5" 3), not $after"
+    noise_run 0 "$name-2" --inject-overflow 2 --steps 2 "$@"
+    noise_run 0 "$name-3" --inject-overflow 2 --steps 3 "$@"
+    [[ -n $(learnt "$name-2") ]] || fail "$name: no checkpoint"
+    diff <(learnt "$name-2") <(learnt "$name-3") >"$scratch/diff" || fail "$name: a skipped step changes $(head -n 3 "$scratch/diff")"
+    checkpoint_of "$name-2" | grep -qx 'scaler scale 1024 clean 2 skipped 0' || fail "$name: $(checkpoint_of "$name-2" | tail -n 1)"
+    checkpoint_of "$name-3" | grep -qx "scaler scale $after clean 0 skipped 1" || fail "$name: $(checkpoint_of "$name-3" | tail -n 1)"
+}
+
+for precision in amp O1 O2; do
+    skips_one "$precision" 512 --opt-level "$precision" "${scale[@]}"
+done
+for precision in fp32 tf32 bf16 O3; do
+    skips_one "$precision" 512 --opt-level "$precision" --loss-scale dynamic "${scale[@]}"
+done
+skips_one static 1024 --precision amp --loss-scale 1024
+
+# Without the overflow, the same step learns; and its forward pass moves running statistics anyway.
+noise_run 0 clean --precision amp "${scale[@]}" --steps 3
+[[ -z $(skipped_steps clean) ]] || fail "'$(skipped_steps clean)' skipped without reason"
+! diff -q <(learnt amp-2) <(learnt clean) >/dev/null || fail "a step that is not skipped learns nothing"
+[[ $(checkpoint_of amp-3 | grep running_) == $(checkpoint_of clean | grep running_) ]] || fail "a skipped step's batch is not in the running statistics"
+
+# Growth, an overflow, a stop in the middle of counting: the same bytes as without the stop.
+counting=(--precision amp "${scale[@]}" --loss-scale-interval 3 --inject-overflow 5)
+noise_run 0 whole "${counting[@]}" --steps 12
+run_values "$scratch/whole" | grep -q '^step 11 .* scale 2048 clean 2 skipped 0$' || fail "the scaler counts otherwise: $(run_values "$scratch/whole")"
+for stop in 2 5 6 8; do
+    noise_run 0 "parts-$stop" "${counting[@]}" --steps "$stop"
+    noise_run 0 "parts-$stop" "${counting[@]}" --steps 12 --resume auto
+    same_run "amp stopped after step $stop" "$scratch/whole" "$scratch/parts-$stop"
+done
+
+# The reference device. Sums in another order flip a rounding here and there; what that does to the
+# loss of three steps is far below what a wrong rounding, scale or layer would do.
+for device in cpu ref; do
+    noise_run 0 "on-$device" --precision amp "${scale[@]}" --steps 3 -b 4 --devices "$device"
+    run_values "$scratch/on-$device" | sed -nE 's/^step .* loss ([^ ]+) .*/\1/p' >"$scratch/losses-$device"
+done
+paste "$scratch/losses-cpu" "$scratch/losses-ref" |
+    awk '{ d = $1 - $2; if (d < 0) d = -d; if (d > 0.01 * $2) bad = 1 } END { exit bad || NR != 3 }' ||
+    fail "cpu and ref differ: $(paste "$scratch/losses-cpu" "$scratch/losses-ref")"
+
+# diverged NAME PRECISION TEXT WAY_OUT ARGS...: ends with exit code 1 and one line that names the
+# precision, TEXT and WAY_OUT, without a NaN in the log or the record, without a summary and without
+# a checkpoint.
+diverged() {
+    local name=$1 precision=$2 text=$3 way_out=$4
+    shift 4
+    noise_run 1 "$name" "$@"
+    [[ $(wc -l <"$scratch/err") == 1 ]] || fail "$name: $(cat "$scratch/err")"
+    grep -qE "^ampscale: training diverged at precision $precision: $text; lower --lr, lengthen --warmup-epochs$way_out\$" "$scratch/err" ||
+        fail "$name: $(cat "$scratch/err")"
+    ! grep -iwE 'nan|inf|infinity' "$scratch/out" "$scratch/$name"/*.jsonl || fail "$name: shows what is not finite"
+    [[ -s $scratch/$name/steps.jsonl ]] || fail "$name: no step was recorded"
+    [[ ! -e $scratch/$name/summary.json ]] || fail "$name: has a summary"
+    [[ -z $(find "$scratch/$name" -name '*.safetensors*') ]] || fail "$name: has a checkpoint"
+}
+
+# A deep network all in fp16; then weights that overflow in the last step, as the checkpoint or the
+# validation finds; then what no scale can help.
+not_finite='(not a number|infinite)'
+diverged deep O3 "the loss of epoch 0, step [0-9]+, at learning rate 100, is $not_finite" ", or use --precision amp" \
+    -a resnet101 --opt-level O3 --lr 100
+diverged last-step O3 "'[a-z0-9.]+' holds (infinite values|what is not a number)" ", or use --precision amp" \
+    --opt-level O3 --lr 1e6 --steps 1
+diverged validation O3 "the validation loss is $not_finite" ", or use --precision amp" \
+    --opt-level O3 --lr 1e6 --dummy-train 8
+diverged full fp32 "the loss of epoch 0, step [0-9]+, at learning rate 1e\+06, is $not_finite" "" -a resnet18 --lr 1e6
+diverged collapse amp "the loss scale has collapsed: .* at a scale of 1, .*" ", or use --precision bf16 or fp32" \
+    -a resnet18 --precision amp --lr 1e6 --dummy-train 400
+grep -q '"loss":null' "$scratch/collapse/steps.jsonl" || fail "no loss of the collapse was infinite: nothing was tested"
+
+# Weights that fp32 holds and fp16 does not.
+noise_run 0 large --lr 1e6 --steps 1
+expect_train 1 "${noise[@]}" --opt-level O3 --evaluate --resume "$scratch/large/checkpoint.safetensors"
+grep -q '^ampscale: at precision O3 these weights are of no use: the validation loss is' "$scratch/err" ||
+    fail "evaluation of weights that overflow: $(cat "$scratch/err")"
+finish
