@@ -69,7 +69,7 @@ ended "desired accuracy" "$scratch/desired-0.01" 1 5
 # Without data.
 expect_train 0 --dummy --dummy-train 20 --dummy-val 4 --classes 3 --epochs 1 --out "$scratch/dummy"
 ended epochs "$scratch/dummy" 1 3
-run_values "$scratch/dummy" | grep -q '^step 2 epoch 0 batch 2 images 4 .* bytes 0 bad 0 ' || fail "dummy: $(run_values "$scratch/dummy")"
+run_values "$scratch/dummy" | grep -q '^step 2 epoch 0 batch 2 images 4 .* bytes 0 bad 0$' || fail "dummy: $(run_values "$scratch/dummy")"
 expect_train 0 --dummy --dummy-train 20 --dummy-val 4 --classes 3 --epochs 1 --drop-last --out "$scratch/dropped"
 ended epochs "$scratch/dropped" 1 2
 

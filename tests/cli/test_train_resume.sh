@@ -44,7 +44,7 @@ killed_again_and_again kill-3 12 --checkpoint-steps 3
 fp32_reference=$reference reference=$scratch/amp-reference
 amp=(--precision amp --loss-scale-init 1024 --loss-scale-interval 3 --inject-overflow 7)
 expect_train 0 "$data" --epochs 3 --out "$reference" "${amp[@]}"
-[[ $(run_values "$reference" | grep -c '^step 7 .* skipped 1$') == 1 ]] || fail "no step of the reference was skipped"
+[[ $(run_values "$reference" | grep -c '^step 7 .* skipped 1 ') == 1 ]] || fail "no step of the reference was skipped"
 [[ $(run_values "$reference" | grep -o 'scale [0-9]*' | sort -u | wc -l) -gt 2 ]] || fail "the reference's scale stays as it is"
 killed_again_and_again kill-amp-1 10 --checkpoint-steps 1 "${amp[@]}"
 killed_again_and_again kill-amp-3 12 --checkpoint-steps 3 "${amp[@]}"
