@@ -256,7 +256,7 @@ static enum status check_segments(const struct op_desc *d, int64_t count)
     REQUIRE(a->segment[a->n_segments - 1].end == count);
     for (int i = 0; i < a->n_segments; i++) {
         const struct sgd_segment *s = &a->segment[i];
-        REQUIRE(s->begin <= s->end);
+        REQUIRE(s->begin <= s->end && s->trust >= 0);
         REQUIRE(i == 0 || s->begin == a->segment[i - 1].end);
         REQUIRE(is_precision(s->gradient) && is_precision(s->master) && is_precision(s->copy));
     }

@@ -107,7 +107,14 @@ enum op_kind {
      * buffer in order: DW is rounded to segment.gradient as it is read, W and V to segment.master
      * as they are written (W is computed from V before that), and WCOPY, when present, becomes the
      * written W rounded to segment.copy: what the next forward pass computes with. The tensors
-     * themselves do not round. Nothing is written when state.found_inf is not 0. */
+     * themselves do not round. Nothing is written when state.found_inf is not 0.
+     *
+     * A segment with trust > 0 is one parameter tensor under LARS. With norms over the segment, of
+     * W and of g' = DW*state.grad_scale, local = trust * |W| / (|g'| + wd*|W|),  1 when either norm
+     * is 0 g = local * (g' + wd*W) and V and W as above: NVIDIA Apex's LARC without its clip (and
+     * without the 1e-8 that it adds below) around torch.optim.SGD. You, Gitman and Ginsburg, "Large
+     * batch training of convolutional networks", 2017, have the learning rate inside V, which is
+     * the same as long as it does not change. */
     OP_SGD,
 
     /* state.found_inf = 1 when a value of DW (f32, flat, segments as OP_SGD), rounded to its
@@ -229,6 +236,7 @@ struct sgd_segment {
     float weight_decay;
     /* F32: not rounded. See OP_SGD. */
     enum dtype gradient, master, copy;
+    float trust; /* LARS's trust coefficient; 0: plain SGD */
 };
 
 /* OP_SGD and OP_CHECK_FINITE, which looks at the segments alone. */

@@ -273,6 +273,8 @@ done:
 
 static bool same_treatment(const struct sgd_segment *a, const struct sgd_segment *b)
 {
+    if (a->trust > 0 || b->trust > 0)
+        return false; /* LARS looks at each parameter by itself */
     return a->weight_decay == b->weight_decay && a->gradient == b->gradient &&
            a->master == b->master && a->copy == b->copy;
 }
@@ -308,7 +310,8 @@ enum status network_segments(struct network *net, const struct program_config *c
                                 .weight_decay = config->weight_decay,
                                 .gradient = averaged ? DTYPE_F32 : at->types.gradient,
                                 .master = at->types.master,
-                                .copy = at->types.copy};
+                                .copy = at->types.copy,
+                                .trust = at->desc.ndim > 1 ? config->lars : 0};
         struct sgd_segment *before = net->segment + net->n_segments - 1;
         if (i > 0 && same_treatment(&s, before))
             before->end = s.end;

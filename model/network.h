@@ -46,6 +46,7 @@ struct program_config {
     float momentum;
     float weight_decay;
     bool nesterov;
+    float lars;            /* trust coefficient for conv and linear weights (OP_SGD); 0: none */
     float mean[3], std[3]; /* of pixel/255; see OP_NORMALIZE */
 };
 

@@ -101,6 +101,8 @@ struct mixed_kernels {
     void (*round)(enum rounding to, const float *x, float *y, int64_t n);
     /* Whether any x is infinite or NaN when rounded. */
     bool (*overflows)(enum rounding to, const float *x, int64_t n);
+    /* The sum of the squares of x rounded, in double. */
+    double (*squares)(enum rounding to, const float *x, int64_t n);
     /* `copy` may be NULL. */
     void (*sgd)(struct sgd_step s, const float *dw, float *w, float *v, float *copy, int64_t n);
 };

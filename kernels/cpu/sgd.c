@@ -1,8 +1,13 @@
 /* SGD over one flat buffer of all parameters, in one pass, and the check for gradients that are not
- * finite, in another that stops at the first. */
+ * finite, in another that stops at the first.
+ *
+ * LARS needs norms before it can step, which take a pass of their own over the segments that have
+ * it: sums over fixed chunks, added up in order. What it multiplies a segment's step by then goes
+ * into the scale of the gradient and into the weight decay, so that the step itself is SGD's. */
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/kernels.h"
 
+#include <math.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -12,9 +17,26 @@ enum { STREAM_BYTES = 4 << 20 };
 /* Gradients between two looks at whether another thread has found what all are looking for. */
 enum { CHECK_RUN = 1 << 14 };
 
+/* Values whose squares are added up by one thread. */
+enum { NORM_RUN = 1 << 14 };
+
+/* A run of a segment that has LARS. */
+struct sgd_chunk {
+    int segment;
+    int64_t begin, end;
+};
+
 struct sgd_plan {
     struct op_plan base;
+    int64_t n_chunks; /* 0 without LARS */
+    struct sgd_chunk *chunk;
     struct sgd_segment segment[]; /* what the description's pointer points to */
+};
+
+/* The workspace of a step with LARS. */
+struct sgd_norms {
+    double *w, *dw; /* per chunk: sums of squares */
+    double *local;  /* per segment */
 };
 
 /* Segment i as far as the calling thread's share of the buffer reaches. */
@@ -28,9 +50,46 @@ static struct sgd_segment share_segment(const struct op_desc *d, enum role flat,
     return g;
 }
 
+static struct sgd_norms norms_of(const struct sgd_plan *p, void *workspace)
+{
+    double *w = workspace;
+    return (struct sgd_norms){w, w + p->n_chunks, w + 2 * p->n_chunks};
+}
+
+/* Called by every thread of a team. */
+static void sum_squares(const struct sgd_plan *p, struct sgd_norms norms, const float *w,
+                        const float *dw)
+{
+    const struct mixed_kernels *kernels = cpu_device_of(p->base.device)->kernels->mixed;
+#pragma omp for
+    for (int64_t k = 0; k < p->n_chunks; k++) {
+        struct sgd_chunk c = p->chunk[k];
+        enum rounding gradient = rounding_of(p->segment[c.segment].gradient);
+        norms.w[k] = kernels->squares(ROUND_NONE, w + c.begin, c.end - c.begin);
+        norms.dw[k] = kernels->squares(gradient, dw + c.begin, c.end - c.begin);
+    }
+}
+
+static void set_local_rates(const struct sgd_plan *p, struct sgd_norms norms, float grad_scale)
+{
+    int64_t k = 0;
+    for (int i = 0; i < p->base.desc.attr.sgd.n_segments; i++) {
+        const struct sgd_segment *s = &p->segment[i];
+        double w = 0, g = 0;
+        for (; k < p->n_chunks && p->chunk[k].segment == i; k++) {
+            w += norms.w[k];
+            g += norms.dw[k];
+        }
+        w = sqrt(w);
+        g = sqrt(g) * (double)grad_scale;
+        norms.local[i] = w == 0 || g == 0 ? 1 : s->trust * w / (g + s->weight_decay * w);
+    }
+}
+
 static enum status sgd(struct op_plan *base, void *const arg[ROLE_COUNT], struct stream *s)
 {
     (void)s;
+    const struct sgd_plan *p = (const struct sgd_plan *)base;
     const struct sgd_attr *a = &base->desc.attr.sgd;
     const struct mixed_kernels *kernels = cpu_device_of(base->device)->kernels->mixed;
     const struct step_state *state = arg[ROLE_STATE];
@@ -39,13 +98,20 @@ static enum status sgd(struct op_plan *base, void *const arg[ROLE_COUNT], struct
     float *copy = base->desc.t[ROLE_WCOPY].ndim ? arg[ROLE_WCOPY] : NULL;
     if (state->found_inf)
         return STATUS_OK;
+    struct sgd_norms norms = norms_of(p, arg[ROLE_WORKSPACE]);
+    if (p->n_chunks) {
+#pragma omp parallel num_threads(base->device->threads)
+        sum_squares(p, norms, w, dw);
+        set_local_rates(p, norms, state->grad_scale);
+    }
 #pragma omp parallel num_threads(base->device->threads)
     for (int i = 0; i < a->n_segments; i++) {
         struct sgd_segment g = share_segment(&base->desc, ROLE_W, i);
+        double local = p->n_chunks ? norms.local[i] : 1;
         struct sgd_step step = {
             .lr = state->lr,
-            .grad_scale = state->grad_scale,
-            .weight_decay = g.weight_decay,
+            .grad_scale = (float)(local * state->grad_scale),
+            .weight_decay = (float)(local * g.weight_decay),
             .momentum = a->momentum,
             .nesterov = a->nesterov,
             .gradient = rounding_of(g.gradient),
@@ -91,7 +157,21 @@ static enum status check_finite(struct op_plan *base, void *const arg[ROLE_COUNT
     return STATUS_OK;
 }
 
-static enum status plan_segments(struct device *dev, const struct op_desc *desc,
+/* Cuts the segments that have LARS into chunks; NULL: only counts them. */
+static int64_t cut_chunks(const struct sgd_attr *a, struct sgd_chunk *chunk)
+{
+    int64_t n = 0;
+    for (int i = 0; i < a->n_segments; i++) {
+        const struct sgd_segment *s = &a->segment[i];
+        for (int64_t at = s->begin; s->trust > 0 && at < s->end; at += NORM_RUN, n++)
+            if (chunk)
+                chunk[n] =
+                    (struct sgd_chunk){i, at, at + NORM_RUN < s->end ? at + NORM_RUN : s->end};
+    }
+    return n;
+}
+
+static enum status plan_segments(struct device *dev, const struct op_desc *desc, int64_t n_chunks,
                                  enum status (*execute)(struct op_plan *plan,
                                                         void *const arg[ROLE_COUNT],
                                                         struct stream *s),
@@ -102,20 +182,27 @@ static enum status plan_segments(struct device *dev, const struct op_desc *desc,
     for (size_t i = 0; i < sizeof flat / sizeof *flat; i++)
         TRY(cpu_take(&d, flat[i], DTYPE_F32, LAYOUT_PLAIN));
     size_t bytes = (size_t)d.attr.sgd.n_segments * sizeof(struct sgd_segment);
-    TRY(cpu_plan_new(dev, &d, sizeof(struct sgd_plan) + bytes, execute, plan));
+    size_t chunk_bytes = (size_t)n_chunks * sizeof(struct sgd_chunk);
+    TRY(cpu_plan_new(dev, &d, sizeof(struct sgd_plan) + bytes + chunk_bytes, execute, plan));
     struct sgd_plan *p = (struct sgd_plan *)*plan;
     memcpy(p->segment, desc->attr.sgd.segment, bytes);
     p->base.desc.attr.sgd.segment = p->segment;
+    p->n_chunks = n_chunks;
+    if (n_chunks) {
+        p->chunk = (struct sgd_chunk *)(p->segment + d.attr.sgd.n_segments);
+        cut_chunks(&d.attr.sgd, p->chunk);
+        p->base.workspace = (2 * (size_t)n_chunks + (size_t)d.attr.sgd.n_segments) * sizeof(double);
+    }
     return STATUS_OK;
 }
 
 enum status cpu_plan_sgd(struct device *dev, const struct op_desc *desc, struct op_plan **plan)
 {
-    return plan_segments(dev, desc, sgd, plan);
+    return plan_segments(dev, desc, cut_chunks(&desc->attr.sgd, NULL), sgd, plan);
 }
 
 enum status cpu_plan_check_finite(struct device *dev, const struct op_desc *desc,
                                   struct op_plan **plan)
 {
-    return plan_segments(dev, desc, check_finite, plan);
+    return plan_segments(dev, desc, 0, check_finite, plan);
 }

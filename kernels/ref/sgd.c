@@ -1,5 +1,5 @@
-/* Stochastic gradient descent with momentum and weight decay over one flat buffer, and the check
- * that goes before it. Both know the precision of each segment of the buffer. */
+/* Stochastic gradient descent with momentum, weight decay and LARS over one flat buffer, and the
+ * check that goes before it. Both know the precision of each segment of the buffer. */
 #include "kernels/ref/formulas.h"
 
 #include <math.h>
@@ -7,6 +7,23 @@
 static double rounded(enum dtype precision, double v)
 {
     return (double)dtype_round(precision, (float)v);
+}
+
+/* What LARS multiplies a segment's rate by. */
+static double local_rate(const struct ref_args *a, const struct sgd_segment *s)
+{
+    double w = 0, g = 0;
+    if (s->trust == 0)
+        return 1;
+    for (int64_t k = s->begin; k < s->end; k++) {
+        double wk = a->t[ROLE_W][k];
+        double gk = rounded(s->gradient, a->t[ROLE_DW][k]) * (double)a->state->grad_scale;
+        w += wk * wk;
+        g += gk * gk;
+    }
+    w = sqrt(w);
+    g = sqrt(g);
+    return w == 0 || g == 0 ? 1 : (double)s->trust * w / (g + (double)s->weight_decay * w);
 }
 
 void ref_sgd(const struct ref_args *a)
@@ -17,9 +34,11 @@ void ref_sgd(const struct ref_args *a)
         return;
     for (int i = 0; i < attr->n_segments; i++) {
         const struct sgd_segment *s = &attr->segment[i];
+        double local = local_rate(a, s);
         for (int64_t k = s->begin; k < s->end; k++) {
-            double g = rounded(s->gradient, a->t[ROLE_DW][k]) * (double)a->state->grad_scale +
-                       (double)s->weight_decay * w[k];
+            double g =
+                local * (rounded(s->gradient, a->t[ROLE_DW][k]) * (double)a->state->grad_scale +
+                         (double)s->weight_decay * w[k]);
             double vk = momentum * v[k] + g;
             double wk = w[k] - (double)a->state->lr * (attr->nesterov ? g + momentum * vk : vk);
             v[k] = rounded(s->master, vk);

@@ -64,8 +64,9 @@ static void append_attributes(char *out, size_t size, const struct op_desc *d)
         snprintf(text, sizeof text, "segments=%d", d->attr.sgd.n_segments);
         break;
     case OP_SGD:
-        snprintf(text, sizeof text, "m=%g%s segments=%d", (double)d->attr.sgd.momentum,
-                 d->attr.sgd.nesterov ? " nesterov" : "", d->attr.sgd.n_segments);
+        snprintf(text, sizeof text, "m=%g%s%s segments=%d", (double)d->attr.sgd.momentum,
+                 d->attr.sgd.nesterov ? " nesterov" : "",
+                 d->attr.sgd.segment[0].trust > 0 ? " lars" : "", d->attr.sgd.n_segments);
         break;
     default:
         return;

@@ -207,6 +207,13 @@ static const struct sgd_segment many[] = {{0, 7, 1e-2f, DTYPE_F16, DTYPE_F32, DT
                                           {1000, 100003, 5e-4f, DTYPE_F16, DTYPE_F16, DTYPE_F16}};
 enum { MANY = sizeof many / sizeof *many };
 
+static const struct sgd_segment lars[] = {
+    {0, 40, 1e-2f, DTYPE_F16, DTYPE_F32, DTYPE_F16, 0.02f},
+    {40, 20000, 1e-4f, DTYPE_BF16, DTYPE_F32, DTYPE_BF16, 0.001f},
+    {20000, 20007, 1e-4f, DTYPE_F32, DTYPE_F32, DTYPE_F32, 0},
+    {20007, 40003, 5e-4f, DTYPE_F16, DTYPE_F16, DTYPE_F16, 0.001f}};
+enum { LARS = sizeof lars / sizeof *lars };
+
 static void add_sgd(struct case_list *list, int64_t n, const struct sgd_attr *attr)
 {
     static const enum fill fill[] = {FILL_RANDOM, FILL_FOUND_INF, FILL_HUGE, FILL_TINY, FILL_TIES};
@@ -229,6 +236,9 @@ static void cases_sgd(struct case_list *list)
     attr.n_segments = MANY;
     attr.segment = many;
     add_sgd(list, 100003, &attr);
+    attr.n_segments = LARS;
+    attr.segment = lars;
+    add_sgd(list, 40003, &attr);
 }
 
 static void cases_check_finite(struct case_list *list)

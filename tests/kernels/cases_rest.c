@@ -122,10 +122,17 @@ static void cases_sgd(struct case_list *list)
                                                                        {7, 40, 0},
                                                                        {40, 1000, 1e-4f},
                                                                        {1000, 100003, 5e-4f}};
+    /* Segments of less than a chunk, of some, and without LARS between them. */
+    static const struct sgd_segment lars[] = {
+        {.end = 7, .weight_decay = 1e-2f, .trust = 0.02f},
+        {.begin = 7, .end = 7, .trust = 1},
+        {.begin = 7, .end = 40, .weight_decay = 1e-4f},
+        {.begin = 40, .end = 70000, .weight_decay = 1e-4f, .trust = 0.001f},
+        {.begin = 70000, .end = 100003, .trust = 0.001f}};
     static const struct {
         int n, n_segments;
         const struct sgd_segment *segment;
-    } buffer[] = {{1, 1, one}, {40, 3, many}, {100003, 5, many}};
+    } buffer[] = {{1, 1, one}, {40, 3, many}, {100003, 5, many}, {40, 3, lars}, {100003, 5, lars}};
     for (size_t i = 0; i < sizeof buffer / sizeof *buffer; i++)
         for (int k = 0; k < 3; k++) {
             struct sgd_attr attr = {.momentum = k ? 0.9f : 0,

@@ -185,6 +185,33 @@ static void test_sgd(void **state)
         check_sgd(*state, &table[i]);
 }
 
+/* By hand. First |W| = 5 and |g| = 1, so that local = 0.1 * 5 / (1 + 0.01 * 5) = 10/21 and
+ * local * (0.6 + 0.01 * 3) = 0.3; then |W| = 4.95. Three segments more: weights of zero, a gradient
+ * of zero, and one without LARS step as SGD does. */
+static void test_lars(void **state)
+{
+    static const struct sgd_segment segment[] = {
+        {.end = 2, .weight_decay = 0.01f, .trust = 0.1f},
+        {.begin = 2, .end = 3, .weight_decay = 0.01f, .trust = 0.1f},
+        {.begin = 3, .end = 4, .weight_decay = 0.01f, .trust = 0.1f},
+        {.begin = 4, .end = 5, .weight_decay = 0.01f}};
+    struct sgd_attr attr = {.momentum = 0.9f, .n_segments = 4, .segment = segment};
+    struct op_desc d = describe_sgd(5, &attr);
+    struct operands o;
+    OK(operands_new(&d, &o));
+    *operand_state(&o) = (struct step_state){.lr = 0.1f, .grad_scale = 1.0f / 64};
+    SET(&o, ROLE_W, 3, 4, 0, 2, 1);
+    SET(&o, ROLE_DW, 64 * 0.6f, 64 * 0.8f, 64 * 2, 0, 64 * 0.5f);
+    OK(run_once(*state, &d, &o));
+    WANT(&o, ROLE_W, 2.97, 3.96, -0.2, 1.998, 0.949);
+    WANT(&o, ROLE_MOMENTUM, 0.3, 0.4, 2, 0.02, 0.51);
+    SET(&o, ROLE_DW, 0, 64);
+    OK(run_once(*state, &d, &o));
+    WANT(&o, ROLE_W, 2.94159919, 3.87496694);
+    WANT(&o, ROLE_MOMENTUM, 0.284008099, 0.850330634);
+    operands_free(&o);
+}
+
 /* --- dropout --- */
 
 static void test_dropout_mask(void **state)
@@ -241,6 +268,7 @@ int main(void)
         cmocka_unit_test(test_top_k_ties),
         cmocka_unit_test(test_xent_not_finite),
         cmocka_unit_test(test_sgd),
+        cmocka_unit_test(test_lars),
         cmocka_unit_test(test_dropout_mask),
         cmocka_unit_test(test_dropout_split),
     };

@@ -214,6 +214,10 @@ static void test_sgd_segments(void **state)
         struct op_desc d = describe_sgd(10, &attr);
         assert_refused(&d, table[i].what);
     }
+    static const struct sgd_segment distrust[] = {{.end = 10, .trust = -1}};
+    static const struct sgd_segment unknown[] = {{.end = 10, .trust = NAN}};
+    REFUSE(OP_SGD, d.attr.sgd.segment = distrust);
+    REFUSE(OP_SGD, d.attr.sgd.segment = unknown);
     REFUSE(OP_SGD, d.attr.sgd.segment = NULL);
     REFUSE(OP_CHECK_FINITE, d.attr.sgd.n_segments = 0);
 }

@@ -153,6 +153,11 @@ static void test_loss_and_step(void **state)
     check(*state, describe_sgd(1003, &sgd));
     sgd.segment = narrow;
     check(*state, describe_sgd(1003, &sgd));
+    static const struct sgd_segment lars[] = {
+        {.end = 40000, .weight_decay = 0.1f, .trust = 0.1f},
+        {.begin = 40000, .end = 100003, .trust = 0.1f, .gradient = DTYPE_F16}};
+    sgd.segment = lars;
+    check(*state, describe_sgd(100003, &sgd));
 }
 
 static void test_pixels(void **state)

@@ -292,6 +292,35 @@ static void parameters_have_places_of_their_own(void **state)
     planned_for_all(check_placements);
 }
 
+/* LARS is for the weights of convolution and linear layers, each of which is a segment by itself;
+ * biases and batch norm go without. */
+static void each_weight_has_its_own_lars_segment(void **state)
+{
+    (void)state;
+    static const struct program_config config = {
+        .batch = 2, .train = true, .std = {1, 1, 1}, .lars = 0.001f};
+    struct net_rig r;
+    int n_lars = 0;
+    net_rig_open(&r, "cpu", "resnet8", 10, 32, &config, 1);
+    const struct network *net = r.net;
+    for (int k = 0; k < net->n_trained; k++) {
+        const struct placement *at = &net->place[net->order[k]];
+        bool weight = r.graph->param[net->order[k]].ndim > 1;
+        int64_t begin = (int64_t)(at->offset / sizeof(float));
+        const struct sgd_segment *s = net->segment;
+        while (s->end <= begin)
+            s++;
+        assert_true(s->trust == (weight ? config.lars : 0));
+        if (weight)
+            assert_int_equal(s->begin, begin);
+        n_lars += weight;
+    }
+    for (int i = 0; i < net->n_segments; i++)
+        n_lars -= net->segment[i].trust > 0;
+    assert_int_equal(n_lars, 0);
+    net_rig_close(&r);
+}
+
 /* The same network is planned the same way every time: records of two runs can be compared. */
 static void planning_is_deterministic(void **state)
 {
@@ -324,6 +353,7 @@ int main(void)
         cmocka_unit_test(the_arena_is_hardly_larger_than_what_is_alive),
         cmocka_unit_test(gradients_cover_the_buffer_once_in_order),
         cmocka_unit_test(parameters_have_places_of_their_own),
+        cmocka_unit_test(each_weight_has_its_own_lars_segment),
         cmocka_unit_test(planning_is_deterministic),
     };
     return cmocka_run_group_tests_name("lowering", tests, NULL, NULL);

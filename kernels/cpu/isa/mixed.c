@@ -36,6 +36,21 @@ static bool mixed_overflows(enum rounding to, const float *x, int64_t n)
     return found != 0;
 }
 
+static double mixed_squares(enum rounding to, const float *x, int64_t n)
+{
+    double sum[LINE] = {0}, all = 0;
+    for (int64_t at = 0; at < n; at += LINE) {
+        float lane[LINE];
+        int some = n - at < LINE ? (int)(n - at) : LINE;
+        line_store(lane, line_round(line_get(x + at, some), to));
+        for (int i = 0; i < LINE; i++)
+            sum[i] += (double)lane[i] * (double)lane[i];
+    }
+    for (int i = 0; i < LINE; i++)
+        all += sum[i];
+    return all;
+}
+
 struct sgd_lines {
     struct line minus_lr, grad_scale, weight_decay, momentum;
     struct sgd_step step;
@@ -79,5 +94,6 @@ static void mixed_sgd(struct sgd_step s, const float *dw, float *w, float *v, fl
 const struct mixed_kernels ISA(mixed_kernels) = {
     .round = mixed_round,
     .overflows = mixed_overflows,
+    .squares = mixed_squares,
     .sgd = mixed_sgd,
 };
