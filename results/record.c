@@ -26,6 +26,9 @@ struct record {
     int lock; /* the folder, open and locked */
     char dir[4096];
     struct journal steps, epochs;
+    struct journal ranks; /* open where there are several, or were in an earlier attempt */
+    int64_t n_ranks;      /* 0: one, of which no more is told */
+    int64_t attempt;      /* from 0 */
     uint64_t opened_ns, flushed_ns;
     double elapsed_before; /* of earlier attempts */
 };
@@ -46,6 +49,8 @@ static enum status info_json(const struct run_info *info, json_t **out)
 {
     if (!json_is_object(info->config))
         return status_fail(STATUS_INVALID, "the configuration of a run is not an object");
+    if (info->ranks && !schema_is_rank_list(info->ranks))
+        return status_fail(STATUS_INVALID, "the ranks of a run are not a list of ranks");
     char now[ENVIRONMENT_TIME_MAX];
     environment_time(now);
     json_t *host;
@@ -68,6 +73,8 @@ static enum status info_json(const struct run_info *info, json_t **out)
     ok = set(run, "libraries", info->libraries ? json_deep_copy(info->libraries) : json_object()) &&
          ok;
     ok = set(run, "host", host) && ok;
+    if (info->ranks)
+        ok = set(run, "ranks", json_deep_copy(info->ranks)) && ok;
     if (!ok) {
         json_decref(run);
         return status_fail(STATUS_OOM, "no memory to describe the run");
@@ -97,13 +104,14 @@ static enum status path_in(const struct record *r, const char *file, char path[4
 }
 
 /* Makes the folder and takes its lock, which lasts as long as the process or the record. */
-static enum status record_open(const char *dir, struct record **out)
+static enum status record_open(const char *dir, const struct run_info *info, struct record **out)
 {
     enum status st;
     struct record *r = calloc(1, sizeof *r);
     if (!r)
         return status_fail(STATUS_OOM, "no memory for the record in '%s'", dir);
     r->lock = -1;
+    r->n_ranks = (int64_t)json_array_size(info->ranks);
     CHECK(path_format(r->dir, sizeof r->dir, "%s", dir));
     CHECK(dir_make(dir));
     r->lock = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -126,13 +134,18 @@ done:
     return st;
 }
 
-static enum status journals_open(struct record *r, int64_t steps_keep, int64_t epochs_keep)
+/* `run` is what the folder holds so far; NULL: nothing. */
+static enum status journals_open(struct record *r, const struct run *run)
 {
     char path[4096];
     TRY(path_in(r, "steps.jsonl", path));
-    TRY(journal_open(&r->steps, path, steps_keep));
+    TRY(journal_open(&r->steps, path, run ? run->steps_whole : 0));
     TRY(path_in(r, "epochs.jsonl", path));
-    return journal_open(&r->epochs, path, epochs_keep);
+    TRY(journal_open(&r->epochs, path, run ? run->epochs_whole : 0));
+    TRY(path_in(r, "ranks.jsonl", path));
+    if (r->n_ranks == 0 && !path_exists(path))
+        return STATUS_OK;
+    return journal_open(&r->ranks, path, run ? run->ranks_whole : 0);
 }
 
 /* Ends a failed opening; what went wrong first is what is told. */
@@ -144,7 +157,8 @@ static void record_drop(struct record *r)
 
 static bool holds_run(const struct record *r)
 {
-    static const char *const files[] = {"run.json", "steps.jsonl", "epochs.jsonl", "summary.json"};
+    static const char *const files[] = {"run.json", "steps.jsonl", "epochs.jsonl", "ranks.jsonl",
+                                        "summary.json"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         if (faccessat(r->lock, files[i], F_OK, 0) == 0)
             return true;
@@ -161,13 +175,13 @@ static enum status record_begin(struct record *r, const struct run_info *info)
     enum status st = json_write(path, run);
     json_decref(run);
     TRY(st);
-    return journals_open(r, 0, 0);
+    return journals_open(r, NULL);
 }
 
 enum status record_create(const char *dir, const struct run_info *info, struct record **record)
 {
     struct record *r;
-    TRY(record_open(dir, &r));
+    TRY(record_open(dir, info, &r));
     enum status st;
     if (holds_run(r)) {
         st =
@@ -209,6 +223,8 @@ static enum status resume_event(struct record *r, const struct run_info *info, i
                         "{\"event\":\"resume\",\"step\":%" PRId64 ",\"epoch\":%" PRId64 "}\n", step,
                         epoch);
     CHECK(journal_write(&r->epochs, line, (size_t)size));
+    if (r->ranks.stream)
+        CHECK(journal_write(&r->ranks, line, (size_t)size));
     CHECK(record_sync(r));
 done:
     free(text);
@@ -231,14 +247,15 @@ enum status record_resume(const char *dir, const struct run_info *info, int64_t 
 {
     struct record *r;
     struct run *run = NULL;
-    TRY(record_open(dir, &r));
+    TRY(record_open(dir, info, &r));
     enum status st;
     if (!holds_run(r)) {
         CHECK(record_begin(r, info));
     } else {
         CHECK(run_load(dir, &run));
-        CHECK(journals_open(r, run->steps_whole, run->epochs_whole));
+        CHECK(journals_open(r, run));
         r->elapsed_before = run->elapsed;
+        r->attempt = run->resumes + 1;
         CHECK(summary_set_aside(r, step));
         CHECK(resume_event(r, info, step, epoch));
     }
@@ -275,9 +292,24 @@ enum status record_epoch(struct record *r, const struct epoch_record *epoch)
     return record_sync(r);
 }
 
+enum status record_rank(struct record *r, const struct rank_record *rank)
+{
+    char line[SCHEMA_LINE_MAX];
+    struct rank_record row = *rank;
+    if (rank->rank < 0 || rank->rank >= r->n_ranks)
+        return status_fail(STATUS_INVALID,
+                           "a record of rank %" PRId64 ", where %" PRId64 " were announced",
+                           rank->rank, r->n_ranks);
+    row.attempt = r->attempt;
+    return journal_write(&r->ranks, line, schema_format(&rank_schema, &row, line));
+}
+
+/* In this order, so that an epoch on disk has its steps and ranks there. */
 enum status record_sync(struct record *r)
 {
     TRY(journal_flush(&r->steps, true));
+    if (r->ranks.stream)
+        TRY(journal_flush(&r->ranks, true));
     return journal_flush(&r->epochs, true);
 }
 
@@ -303,8 +335,9 @@ enum status record_close(struct record *r)
     if (!r)
         return STATUS_OK;
     enum status steps = journal_close(&r->steps);
+    enum status ranks = journal_close(&r->ranks);
     enum status epochs = journal_close(&r->epochs);
     close(r->lock);
     free(r);
-    return steps != STATUS_OK ? steps : epochs;
+    return steps != STATUS_OK ? steps : ranks != STATUS_OK ? ranks : epochs;
 }

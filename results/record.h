@@ -1,7 +1,8 @@
 /* Writing a run's folder while it trains.
  *
  *     TRY(record_create(dir, &info, &record));      or record_resume(...)
- *     ... record_step(record, &step) after each step, record_epoch(record, &epoch) after each epoch
+ *     ... record_step(record, &step) after each step; after each epoch record_rank(record, &rank)
+ *         for each of several ranks, and record_epoch(record, &epoch)
  *     CHECK(record_finish(record, summary));        only at an orderly end
  *     st = record_close(record);                    always
  *
@@ -34,6 +35,7 @@ struct run_info {
     const json_t *config;    /* object: every setting, defaults included. Plots name a run by its
                               * "arch", "batch_size" and "precision" */
     const json_t *libraries; /* object of versions: {"oneDNN": "2.6.3"}; NULL: none */
+    const json_t *ranks;     /* as schema_is_rank_list says; NULL: there is one */
 };
 
 /* Begins the record of a new run in `dir`, which is made if need be. A folder that holds a run
@@ -54,6 +56,11 @@ MUST_CHECK enum status record_resume(const char *dir, const struct run_info *inf
  * not validated. STATUS_IO when this or an earlier line could not be written. */
 MUST_CHECK enum status record_step(struct record *record, const struct step_record *step);
 MUST_CHECK enum status record_epoch(struct record *record, const struct epoch_record *epoch);
+
+/* Appends what one rank did in the epoch that is about to be recorded: rank 0 first, for an epoch
+ * with a rank missing counts for nothing. STATUS_INVALID for a rank that the run's info did not
+ * announce. */
+MUST_CHECK enum status record_rank(struct record *record, const struct rank_record *rank);
 
 /* Waits until all of it is on disk. Call it before writing a checkpoint, lest a resumed run lack
  * steps that its checkpoint has. */

@@ -15,23 +15,29 @@ enum { DOCUMENT_MAX_BYTES = 16 << 20 };
 /* A growing array of records of one kind, kept ascending by an int64_t key inside them. */
 struct rows {
     const struct schema *schema;
-    size_t size;    /* of a record */
-    size_t key;     /* offset of the key */
-    size_t elapsed; /* offset of the double `elapsed` */
+    size_t size;  /* of a record */
+    size_t key;   /* offset of the key */
+    size_t minor; /* offset of what orders rows of equal key; of the key itself: there are none */
+    /* Looks at a record of the right shape before it joins the others. */
+    enum status (*take)(struct run *run, const void *row);
     char *row;
     int64_t n, capacity;
 };
 
-static int64_t row_key(const struct rows *r, const char *row)
+static int64_t value_at(const char *row, size_t offset)
 {
-    return *(const int64_t *)(row + r->key);
+    return *(const int64_t *)(row + offset);
 }
 
-/* Drops what an earlier attempt recorded at `key` and after. */
-static void rows_cut(struct rows *r, int64_t key)
+/* Drops what an earlier attempt recorded at this place and after. */
+static void rows_cut(struct rows *r, int64_t key, int64_t minor)
 {
-    while (r->n > 0 && row_key(r, r->row + (size_t)(r->n - 1) * r->size) >= key)
-        r->n--;
+    for (; r->n > 0; r->n--) {
+        const char *last = r->row + (size_t)(r->n - 1) * r->size;
+        int64_t last_key = value_at(last, r->key);
+        if (last_key < key || (last_key == key && value_at(last, r->minor) < minor))
+            break;
+    }
 }
 
 static enum status rows_reserve(struct rows *r)
@@ -47,6 +53,17 @@ static enum status rows_reserve(struct rows *r)
     return STATUS_OK;
 }
 
+/* Who took part in the attempt that run.json or a resume event describes. */
+static enum status attempt_add(struct run *run, const json_t *info)
+{
+    json_t *ranks = json_object_get(info, "ranks");
+    if (ranks && !schema_is_rank_list(ranks))
+        return status_fail(STATUS_DATA, "'ranks' is not a list of ranks");
+    if (json_array_append(run->attempts, ranks ? ranks : json_null()) != 0)
+        return status_fail(STATUS_OOM, "no memory for the attempts of a run");
+    return STATUS_OK;
+}
+
 /* An event line. Kinds that this version does not know are left alone. */
 static enum status event_apply(struct rows *r, const json_t *event, const char *key,
                                struct run *run, bool count)
@@ -57,10 +74,11 @@ static enum status event_apply(struct rows *r, const json_t *event, const char *
     const json_t *from = json_object_get(event, key);
     if (!json_is_integer(from) || json_integer_value(from) < 0)
         return status_fail(STATUS_DATA, "'%s' is not a whole number", key);
-    rows_cut(r, json_integer_value(from));
-    if (count)
-        run->resumes++;
-    return STATUS_OK;
+    rows_cut(r, json_integer_value(from), 0);
+    if (!count)
+        return STATUS_OK;
+    run->resumes++;
+    return attempt_add(run, event);
 }
 
 static enum status row_append(struct rows *r, const json_t *object, struct run *run)
@@ -69,10 +87,8 @@ static enum status row_append(struct rows *r, const json_t *object, struct run *
     /* Parsed behind the end first: cutting may free that very place, so it is moved after. */
     char *parsed = r->row + (size_t)r->n * r->size;
     TRY(schema_parse(r->schema, object, parsed));
-    double elapsed = *(double *)(parsed + r->elapsed);
-    if (isfinite(elapsed) && elapsed > run->elapsed)
-        run->elapsed = elapsed;
-    rows_cut(r, row_key(r, parsed));
+    TRY(r->take(run, parsed));
+    rows_cut(r, value_at(parsed, r->key), value_at(parsed, r->minor));
     memmove(r->row + (size_t)r->n * r->size, parsed, r->size);
     r->n++;
     return STATUS_OK;
@@ -169,40 +185,92 @@ static enum status documents_load(const char *dir, struct run *run)
                            "train --out'",
                            dir);
     TRY(document_load(dir, "run.json", &run->info));
+    run->attempts = json_array();
+    enum status st = attempt_add(run, run->info);
+    if (st != STATUS_OK)
+        return status_context(st, "'%s'", path);
     TRY(path_format(path, sizeof path, "%s/summary.json", dir));
     if (path_exists(path))
         TRY(document_load(dir, "summary.json", &run->summary));
     return STATUS_OK;
 }
 
-enum status run_load(const char *dir, struct run **out)
+static void elapsed_take(struct run *run, double elapsed)
 {
-    enum status st;
+    if (isfinite(elapsed) && elapsed > run->elapsed)
+        run->elapsed = elapsed;
+}
+
+static enum status step_take(struct run *run, const void *row)
+{
+    elapsed_take(run, ((const struct step_record *)row)->elapsed);
+    return STATUS_OK;
+}
+
+static enum status epoch_take(struct run *run, const void *row)
+{
+    elapsed_take(run, ((const struct epoch_record *)row)->elapsed);
+    return STATUS_OK;
+}
+
+/* A rank must be one of those that its attempt has announced. */
+static enum status rank_take(struct run *run, const void *row)
+{
+    const struct rank_record *r = row;
+    int64_t n = run_attempt_ranks(run, r->attempt);
+    if (r->rank >= n)
+        return status_fail(STATUS_DATA, "'rank' is out of range: the attempt announced %lld",
+                           (long long)n);
+    return STATUS_OK;
+}
+
+/* The steps come first: their resume events say who took part in each attempt. */
+static enum status records_load(const char *dir, struct run *run)
+{
     struct rows steps = {
         .schema = &step_schema,
         .size = sizeof(struct step_record),
         .key = offsetof(struct step_record, step),
-        .elapsed = offsetof(struct step_record, elapsed),
+        .minor = offsetof(struct step_record, step),
+        .take = step_take,
     };
     struct rows epochs = {
         .schema = &epoch_schema,
         .size = sizeof(struct epoch_record),
         .key = offsetof(struct epoch_record, epoch),
-        .elapsed = offsetof(struct epoch_record, elapsed),
+        .minor = offsetof(struct epoch_record, epoch),
+        .take = epoch_take,
     };
+    struct rows ranks = {
+        .schema = &rank_schema,
+        .size = sizeof(struct rank_record),
+        .key = offsetof(struct rank_record, epoch),
+        .minor = offsetof(struct rank_record, rank),
+        .take = rank_take,
+    };
+    enum status st = rows_load(&steps, dir, "steps.jsonl", "step", run, &run->steps_whole);
+    run->step = (struct step_record *)steps.row;
+    run->n_steps = steps.n;
+    TRY(st);
+    st = rows_load(&epochs, dir, "epochs.jsonl", "epoch", run, &run->epochs_whole);
+    run->epoch = (struct epoch_record *)epochs.row;
+    run->n_epochs = epochs.n;
+    TRY(st);
+    st = rows_load(&ranks, dir, "ranks.jsonl", "epoch", run, &run->ranks_whole);
+    run->rank = (struct rank_record *)ranks.row;
+    run->n_ranks = ranks.n;
+    return st;
+}
+
+enum status run_load(const char *dir, struct run **out)
+{
+    enum status st;
     struct run *run = calloc(1, sizeof *run);
     if (!run)
         return status_fail(STATUS_OOM, "no memory for the run in '%s'", dir);
     CHECK(documents_load(dir, run));
     CHECK(name_set(run, dir));
-    st = rows_load(&steps, dir, "steps.jsonl", "step", run, &run->steps_whole);
-    run->step = (struct step_record *)steps.row;
-    run->n_steps = steps.n;
-    CHECK(st);
-    st = rows_load(&epochs, dir, "epochs.jsonl", "epoch", run, &run->epochs_whole);
-    run->epoch = (struct epoch_record *)epochs.row;
-    run->n_epochs = epochs.n;
-    CHECK(st);
+    CHECK(records_load(dir, run));
     *out = run;
     run = NULL;
 done:
@@ -218,9 +286,22 @@ void run_free(struct run *run)
     free(run->name);
     json_decref(run->info);
     json_decref(run->summary);
+    json_decref(run->attempts);
     free(run->step);
     free(run->epoch);
+    free(run->rank);
     free(run);
+}
+
+int64_t run_attempt_ranks(const struct run *run, int64_t attempt)
+{
+    return (int64_t)json_array_size(json_array_get(run->attempts, (size_t)attempt));
+}
+
+const char *run_rank_host(const struct run *run, int64_t attempt, int64_t rank)
+{
+    const json_t *ranks = json_array_get(run->attempts, (size_t)attempt);
+    return json_string_value(json_object_get(json_array_get(ranks, (size_t)rank), "host"));
 }
 
 const char *run_config_text(const struct run *run, const char *key, const char *otherwise)

@@ -3,7 +3,7 @@
  * The folder may be somebody else's, damaged, or still being written. A torn last line and unknown
  * keys are ignored; all else that is not as schema.h says is STATUS_DATA, with the file and the
  * line. A step recorded more than once (a run that was killed and went on from an earlier
- * checkpoint) counts as recorded last, and so does an epoch. */
+ * checkpoint) counts as recorded last, and so do an epoch and a rank's part in it. */
 #ifndef RESULTS_RUN_H
 #define RESULTS_RUN_H
 
@@ -27,15 +27,25 @@ struct run {
     struct step_record *step; /* ascending by .step */
     int64_t n_epochs;
     struct epoch_record *epoch; /* ascending by .epoch */
-    int64_t resumes;            /* attempts after the first */
-    double elapsed;             /* seconds over all attempts, up to the last line */
-    int64_t steps_whole;        /* bytes of steps.jsonl in whole lines */
-    int64_t epochs_whole;       /* bytes of epochs.jsonl in whole lines */
+    int64_t n_ranks;            /* records of ranks; 0: there was only one rank */
+    struct rank_record *rank; /* (n_ranks) ascending by .epoch and .rank; each known to its attempt.
+                               * The last epoch may lack ranks, and attempts may differ in them */
+    json_t *attempts;         /* array: the list of ranks of each attempt, or null for one rank */
+    int64_t resumes;          /* attempts after the first */
+    double elapsed;           /* seconds over all attempts, up to the last line */
+    int64_t steps_whole;      /* bytes of steps.jsonl in whole lines */
+    int64_t epochs_whole;     /* bytes of epochs.jsonl in whole lines */
+    int64_t ranks_whole;      /* bytes of ranks.jsonl in whole lines */
 };
 
 /* A folder without run.json, or no folder, is STATUS_DATA. The caller frees with run_free. */
 MUST_CHECK enum status run_load(const char *dir, struct run **run);
 void run_free(struct run *run); /* NULL is fine */
+
+/* The number of ranks that an attempt (from 0) had; 0 where it had one or there is no such attempt.
+ * The host that one of them ran on, as recorded: clean it before it is shown. */
+int64_t run_attempt_ranks(const struct run *run, int64_t attempt);
+const char *run_rank_host(const struct run *run, int64_t attempt, int64_t rank);
 
 /* A setting of run.json's "config"; `otherwise` where it is absent or of another type. */
 const char *run_config_text(const struct run *run, const char *key, const char *otherwise);

@@ -19,6 +19,8 @@
 #define OPT_COUNT(s, m)  FIELD(s, m, FIELD_COUNT, true, 0, COUNT_MAX)
 #define OPT_AMOUNT(s, m) FIELD(s, m, FIELD_REAL, true, 0, INFINITY)
 
+/* A column a line. */
+/* clang-format off */
 static const struct field step_fields[] = {
     COUNT(step_record, epoch),
     COUNT(step_record, step),
@@ -33,6 +35,7 @@ static const struct field step_fields[] = {
     AMOUNT(step_record, forward_s),
     AMOUNT(step_record, backward_s),
     AMOUNT(step_record, comm_s),
+    OPT_AMOUNT(step_record, comm_busy_s),
     AMOUNT(step_record, optimizer_s),
     AMOUNT(step_record, total_s),
     COUNT(step_record, bytes_read),
@@ -76,14 +79,33 @@ static const struct field epoch_fields[] = {
     AMOUNT(epoch_record, elapsed),
 };
 
+static const struct field rank_fields[] = {
+    COUNT(rank_record, epoch),
+    COUNT(rank_record, rank),
+    OPT_COUNT(rank_record, attempt),
+    COUNT(rank_record, steps),
+    COUNT(rank_record, images),
+    AMOUNT(rank_record, data_s),
+    AMOUNT(rank_record, h2d_s),
+    AMOUNT(rank_record, forward_s),
+    AMOUNT(rank_record, backward_s),
+    AMOUNT(rank_record, comm_s),
+    AMOUNT(rank_record, comm_busy_s),
+    AMOUNT(rank_record, optimizer_s),
+    AMOUNT(rank_record, total_s),
+};
+/* clang-format on */
+
 #define COUNT_OF(a) ((int)(sizeof(a) / sizeof *(a)))
 
 const struct schema step_schema = {COUNT_OF(step_fields), step_fields};
 const struct schema epoch_schema = {COUNT_OF(epoch_fields), epoch_fields};
+const struct schema rank_schema = {COUNT_OF(rank_fields), rank_fields};
 
 /* "name":number, with quotes, colon and comma: a name has up to 20 characters, a number 24. */
 _Static_assert(sizeof epoch_fields / sizeof *epoch_fields * 48 < SCHEMA_LINE_MAX, "line too short");
 _Static_assert(sizeof step_fields / sizeof *step_fields * 48 < SCHEMA_LINE_MAX, "line too short");
+_Static_assert(sizeof rank_fields / sizeof *rank_fields * 48 < SCHEMA_LINE_MAX, "line too short");
 
 static int64_t count_of(const struct field *f, const void *record)
 {
@@ -166,4 +188,19 @@ enum status schema_parse(const struct schema *s, const json_t *object, void *rec
         }
     }
     return STATUS_OK;
+}
+
+bool schema_is_rank_list(const json_t *value)
+{
+    if (!json_is_array(value) || json_array_size(value) == 0)
+        return false;
+    for (size_t i = 0; i < json_array_size(value); i++) {
+        const json_t *one = json_array_get(value, i);
+        const json_t *rank = json_object_get(one, "rank");
+        if (!json_is_integer(rank) || json_integer_value(rank) != (json_int_t)i ||
+            !json_is_string(json_object_get(one, "host")) ||
+            !json_is_integer(json_object_get(one, "pid")))
+            return false;
+    }
+    return true;
 }

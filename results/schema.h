@@ -3,6 +3,7 @@
  *   run.json      the run's configuration, versions, hardware: written once, never changed
  *   steps.jsonl   one object a training step (struct step_record)
  *   epochs.jsonl  one object an epoch (struct epoch_record)
+ *   ranks.jsonl   one object an epoch and rank (struct rank_record); only where there are several
  *   summary.json  written when the run ends in order, and only then
  *
  * A column bears the name of its struct member; the writer and the reader walk the same table.
@@ -41,6 +42,7 @@ struct step_record {
     double forward_s;   /* forward and loss */
     double backward_s;  /* backward, without the communication below */
     double comm_s;      /* communication that nothing hid */
+    double comm_busy_s; /* during which gradients were on their way, hidden or not; 0: never */
     double optimizer_s; /* unscale and update */
     double total_s;     /* from one step's end to the next one's; >= the sum of the parts */
     int64_t bytes_read; /* from storage, for this batch */
@@ -77,6 +79,21 @@ struct epoch_record {
     double elapsed;                           /* since the run began; record_epoch fills it in */
 };
 
+/* What one rank did in one epoch: sums over the steps of the attempt that finished the epoch, by
+ * the rank's own clock. Times are parts of a step as in struct step_record. */
+struct rank_record {
+    int64_t epoch;   /* from 0 */
+    int64_t rank;    /* from 0 */
+    int64_t attempt; /* which knows where the rank ran: 0 is the one that run.json describes, 1 the
+                      * first to resume it; record_rank fills it in. No column when 0 */
+    int64_t steps;
+    int64_t images; /* this rank's own */
+    double data_s, h2d_s, forward_s, backward_s;
+    double comm_s, comm_busy_s;
+    double optimizer_s;
+    double total_s;
+};
+
 enum field_type { FIELD_COUNT, FIELD_REAL };
 
 /* One column. Counts are whole numbers of 0..2^53 and never null. */
@@ -95,6 +112,7 @@ struct schema {
 
 extern const struct schema step_schema;  /* struct step_record */
 extern const struct schema epoch_schema; /* struct epoch_record */
+extern const struct schema rank_schema;  /* struct rank_record */
 
 /* The longest line that schema_format writes, its newline and NUL included. */
 enum { SCHEMA_LINE_MAX = 2048 };
@@ -105,6 +123,10 @@ size_t schema_format(const struct schema *s, const void *record, char line[SCHEM
 /* Reads an object into `record`. Unknown keys are ignored; a missing column, a wrong type and a
  * number out of range are STATUS_DATA with a message such as "'loss' is missing". */
 MUST_CHECK enum status schema_parse(const struct schema *s, const json_t *object, void *record);
+
+/* Whether this is what run.json and resume events hold under "ranks": an array of objects
+ * {"rank": 0, "host": "node1", "pid": 4711, ...}, one for each rank, in their order. */
+bool schema_is_rank_list(const json_t *value);
 
 #ifdef __cplusplus
 }

@@ -1,8 +1,11 @@
 /* Summing up a run. */
 #include "results/summary.h"
 
+#include "results/ranks.h"
 #include "results/stats.h"
+#include "results/text.h"
 
+#include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
 
@@ -27,6 +30,22 @@ static enum status images_per_s(const struct sample *s, json_t *into)
     return STATUS_OK;
 }
 
+static enum status comm_hidden(const struct sample *s, json_t *into)
+{
+    struct stats t;
+    int64_t n = 0;
+    for (int64_t i = 0; i < s->n; i++) {
+        const struct step_record *r = &s->step[i];
+        if (r->comm_busy_s > 0)
+            s->x[n++] = fmax(0, 1 - r->comm_s / r->comm_busy_s);
+    }
+    if (n == 0)
+        return STATUS_OK;
+    TRY(stats_of(s->x, n, &t));
+    json_object_set_new(into, "comm_hidden", json_real(t.median));
+    return STATUS_OK;
+}
+
 static enum status step_parts(const struct sample *s, json_t *into)
 {
     static const struct {
@@ -38,6 +57,7 @@ static enum status step_parts(const struct sample *s, json_t *into)
         {"forward", offsetof(struct step_record, forward_s)},
         {"backward", offsetof(struct step_record, backward_s)},
         {"comm", offsetof(struct step_record, comm_s)},
+        {"comm_busy", offsetof(struct step_record, comm_busy_s)},
         {"optimizer", offsetof(struct step_record, optimizer_s)},
         {"total", offsetof(struct step_record, total_s)},
     };
@@ -50,6 +70,24 @@ static enum status step_parts(const struct sample *s, json_t *into)
         TRY(stats_of(s->x, s->n, &t));
         json_object_set_new(parts, part[k].name, json_real(t.median));
     }
+    return comm_hidden(s, parts);
+}
+
+static enum status slowest_rank(const struct run *run, json_t *into)
+{
+    struct ranks r;
+    TRY(ranks_of(run, &r));
+    if (r.n > 0) {
+        const struct rank_step *slowest = &r.rank[r.slowest];
+        json_object_set_new(into, "ranks",
+                            json_pack("{s:I, s:I, s:o, s:f, s:f, s:f, s:s, s:f, s:f}", "count",
+                                      (json_int_t)r.n, "slowest", (json_int_t)r.slowest, "host",
+                                      text_json(slowest->host), "behind", r.behind, "own_s",
+                                      slowest->own_s, "median_own_s", r.median_own_s, "part",
+                                      rank_part_str(r.part), "part_s", r.part_s, "images_per_s",
+                                      slowest->images_per_s));
+    }
+    ranks_free(&r);
     return STATUS_OK;
 }
 
@@ -112,6 +150,7 @@ enum status summary_add(const struct run *run, json_t *into)
     wall_clock(run, into);
     io_rates(run, into);
     epochs(run, into);
+    TRY(slowest_rank(run, into));
     if (s.n == 0)
         return STATUS_OK;
     s.x = malloc((size_t)s.n * sizeof *s.x);

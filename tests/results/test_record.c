@@ -125,6 +125,7 @@ static void test_round_trip(void **state)
     b.top1 = INFINITY;
     c.loss_scale = 65536;
     c.clean = 1999;
+    c.comm_busy_s = 0.0625;
     c.skipped = 1;
     assert_int_equal(record_step(r, &a), STATUS_OK);
     assert_int_equal(record_step(r, &b), STATUS_OK);
@@ -147,6 +148,7 @@ static void test_round_trip(void **state)
     assert_true(run->step[0].loss_scale == 0 && run->step[0].skipped == 0);
     assert_true(run->step[0].clean == 0 && run->step[2].clean == 1999 && run->epoch[0].clean == 3);
     assert_true(isnan(run->step[1].loss) && isnan(run->step[1].top1));
+    assert_true(run->step[0].comm_busy_s == 0 && run->step[2].comm_busy_s == 0.0625);
     assert_true(run->step[2].loss_scale == 65536 && run->step[2].skipped == 1);
     assert_true(run->step[2].elapsed >= run->step[0].elapsed && run->step[0].elapsed >= 0);
     assert_int_equal(run->n_epochs, 2);
@@ -173,6 +175,7 @@ static void test_lines_are_plain_json(void **state)
     assert_null(json_object_get(object, "loss_scale"));
     assert_null(json_object_get(object, "clean"));
     assert_null(json_object_get(object, "skipped"));
+    assert_null(json_object_get(object, "comm_busy_s"));
     assert_int_equal(json_integer_value(json_object_get(object, "images")), 32);
     json_decref(object);
     write_run(f, 1, 1);
@@ -188,12 +191,13 @@ static void test_lines_are_plain_json(void **state)
 static void test_longest_line(void **state)
 {
     (void)state;
-    static const struct schema *const schemas[] = {&step_schema, &epoch_schema};
-    for (int k = 0; k < 2; k++) {
+    static const struct schema *const schemas[] = {&step_schema, &epoch_schema, &rank_schema};
+    for (int k = 0; k < 3; k++) {
         char line[SCHEMA_LINE_MAX];
         union {
             struct step_record step;
             struct epoch_record epoch;
+            struct rank_record rank;
             char bytes[1];
         } row;
         for (int i = 0; i < schemas[k]->n; i++) {

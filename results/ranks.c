@@ -1,0 +1,175 @@
+/* Summing up the records of ranks. */
+#include "results/ranks.h"
+
+#include "results/stats.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* Sums over epochs; doubles, which hostile counts cannot overflow. */
+struct rank_sum {
+    double steps, images, total_s;
+    double part[RANK_PARTS];
+};
+
+/* The records of one epoch. */
+struct group {
+    const struct rank_record *row;
+    int64_t n, end; /* end: the index of the first record behind it */
+};
+
+static struct group group_at(const struct run *run, int64_t begin)
+{
+    struct group g = {.row = &run->rank[begin], .end = begin};
+    while (g.end < run->n_ranks && run->rank[g.end].epoch == g.row->epoch &&
+           run->rank[g.end].attempt == g.row->attempt)
+        g.end++;
+    g.n = g.end - begin;
+    return g;
+}
+
+/* Whether all ranks are there, with steps and times. They are in order and without duplicates, so
+ * that their number says it. */
+static bool is_whole(const struct run *run, const struct group *g)
+{
+    if (g->n != run_attempt_ranks(run, g->row->attempt))
+        return false;
+    for (int64_t i = 0; i < g->n; i++) {
+        const struct rank_record *r = &g->row[i];
+        if (r->steps == 0 || !isfinite(r->data_s + r->h2d_s + r->forward_s + r->backward_s +
+                                       r->comm_s + r->optimizer_s + r->total_s))
+            return false;
+    }
+    return true;
+}
+
+static void group_add(const struct group *g, struct rank_sum *sum)
+{
+    for (int64_t i = 0; i < g->n; i++) {
+        const struct rank_record *r = &g->row[i];
+        sum[i].steps += (double)r->steps;
+        sum[i].images += (double)r->images;
+        sum[i].total_s += r->total_s;
+        sum[i].part[RANK_DATA] += r->data_s;
+        sum[i].part[RANK_H2D] += r->h2d_s;
+        sum[i].part[RANK_FORWARD] += r->forward_s;
+        sum[i].part[RANK_BACKWARD] += r->backward_s;
+        sum[i].part[RANK_OPTIMIZER] += r->optimizer_s;
+        sum[i].part[RANK_COMM] += r->comm_s;
+    }
+}
+
+/* The attempt to sum up; -1: none. */
+static int64_t latest_attempt(const struct run *run)
+{
+    int64_t attempt = -1;
+    for (int64_t at = 0; at < run->n_ranks;) {
+        struct group g = group_at(run, at);
+        if (g.n > 1 && is_whole(run, &g))
+            attempt = g.row->attempt;
+        at = g.end;
+    }
+    return attempt;
+}
+
+static enum status rank_mean(const struct run *run, const struct rank_sum *sum,
+                             struct rank_step *mean)
+{
+    double named = 0, own = 0;
+    for (int p = 0; p < RANK_OTHER; p++) {
+        mean->part[p] = sum->part[p] / sum->steps;
+        named += mean->part[p];
+        if (p < RANK_OWN_PARTS)
+            own += mean->part[p];
+    }
+    mean->part[RANK_OTHER] = fmax(0, sum->total_s / sum->steps - named);
+    mean->own_s = own;
+    mean->images_per_s = own > 0 ? sum->images / sum->steps / own : 0;
+    if (!isfinite(named + mean->part[RANK_OTHER] + mean->images_per_s))
+        return status_fail(STATUS_DATA, "'%s/ranks.jsonl' holds times beyond all measure",
+                           run->dir);
+    return STATUS_OK;
+}
+
+/* The median over the ranks of a part, or of their own time for RANK_OWN_PARTS; x has room for
+ * them. */
+static enum status rank_median(const struct ranks *r, int part, double *x, double *median)
+{
+    struct stats t;
+    for (int64_t i = 0; i < r->n; i++)
+        x[i] = part == RANK_OWN_PARTS ? r->rank[i].own_s : r->rank[i].part[part];
+    TRY(stats_of(x, r->n, &t));
+    *median = t.median;
+    return STATUS_OK;
+}
+
+static enum status judge(struct ranks *r, double *x)
+{
+    for (int64_t i = 1; i < r->n; i++)
+        if (r->rank[i].own_s > r->rank[r->slowest].own_s)
+            r->slowest = i;
+    const struct rank_step *slowest = &r->rank[r->slowest];
+    TRY(rank_median(r, RANK_OWN_PARTS, x, &r->median_own_s));
+    r->behind = r->median_own_s > 0 ? slowest->own_s / r->median_own_s - 1 : 0;
+    for (int p = 0; p < RANK_OWN_PARTS; p++) {
+        double median;
+        TRY(rank_median(r, p, x, &median));
+        if (slowest->part[p] - median <= r->part_s)
+            continue;
+        r->part = (enum rank_part)p;
+        r->part_s = slowest->part[p] - median;
+    }
+    return STATUS_OK;
+}
+
+enum status ranks_of(const struct run *run, struct ranks *ranks)
+{
+    enum status st = STATUS_OK;
+    int64_t attempt = latest_attempt(run);
+    *ranks = (struct ranks){0};
+    if (attempt < 0)
+        return STATUS_OK;
+    struct ranks r = {.n = run_attempt_ranks(run, attempt)};
+    struct rank_sum *sum = calloc((size_t)r.n, sizeof *sum);
+    double *x = malloc((size_t)r.n * sizeof *x);
+    r.rank = calloc((size_t)r.n, sizeof *r.rank);
+    if (!sum || !x || !r.rank) {
+        st = status_fail(STATUS_OOM, "no memory for %lld ranks", (long long)r.n);
+        goto done;
+    }
+    for (int64_t at = 0; at < run->n_ranks;) {
+        struct group g = group_at(run, at);
+        if (g.row->attempt == attempt && is_whole(run, &g))
+            group_add(&g, sum);
+        at = g.end;
+    }
+    for (int64_t i = 0; i < r.n; i++) {
+        r.rank[i].host = run_rank_host(run, attempt, i);
+        CHECK(rank_mean(run, &sum[i], &r.rank[i]));
+    }
+    CHECK(judge(&r, x));
+    *ranks = r;
+    r.rank = NULL;
+done:
+    free(r.rank);
+    free(sum);
+    free(x);
+    return st;
+}
+
+void ranks_free(struct ranks *ranks)
+{
+    free(ranks->rank);
+    *ranks = (struct ranks){0};
+}
+
+const char *rank_part_str(enum rank_part part)
+{
+    static const char *const names[RANK_PARTS] = {
+        [RANK_DATA] = "data",           [RANK_H2D] = "h2d",
+        [RANK_FORWARD] = "forward",     [RANK_BACKWARD] = "backward",
+        [RANK_OPTIMIZER] = "optimizer", [RANK_COMM] = "comm",
+        [RANK_OTHER] = "other",
+    };
+    return names[part];
+}

@@ -1,0 +1,59 @@
+/* Which rank holds the others up.
+ *
+ * Ranks that average gradients leave every step together: the fast ones spend in communication what
+ * the slow one needs for its work. So what tells them apart is each rank's own time per step, the
+ * parts that it need not share with anybody: data, h2d, forward, backward, optimizer. (With
+ * --sync-bn ranks also meet inside forward and backward, and differ less than their work does.) */
+#ifndef RESULTS_RANKS_H
+#define RESULTS_RANKS_H
+
+#include "results/run.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum rank_part {
+    RANK_DATA,
+    RANK_H2D,
+    RANK_FORWARD,
+    RANK_BACKWARD,
+    RANK_OPTIMIZER,
+    RANK_OWN_PARTS,             /* how many those are */
+    RANK_COMM = RANK_OWN_PARTS, /* that nothing hid */
+    RANK_OTHER,                 /* what no part explains */
+    RANK_PARTS
+};
+
+/* A rank's mean step. */
+struct rank_step {
+    const char *host; /* the run's; as recorded */
+    double part[RANK_PARTS];
+    double own_s;        /* sum of the first RANK_OWN_PARTS */
+    double images_per_s; /* its images by its own time: what it would do if it never waited */
+};
+
+/* The latest attempt in which several ranks finished an epoch together, over all such epochs of
+ * it. Earlier attempts may have had other ranks on other hosts. */
+struct ranks {
+    int64_t n;              /* 0: there is no such attempt, and the rest is zero */
+    struct rank_step *rank; /* (n) */
+    int64_t slowest;        /* the rank whose own time is the longest */
+    double median_own_s;    /* over the ranks */
+    double behind;          /* the slowest rank's own time over that median, minus 1 */
+    enum rank_part part;    /* in which it exceeds that part's median over the ranks the most */
+    double part_s;          /* by how much */
+};
+
+/* STATUS_DATA for times beyond all measure. The caller frees with ranks_free; `run` stays in use
+ * until then. */
+MUST_CHECK enum status ranks_of(const struct run *run, struct ranks *ranks);
+void ranks_free(struct ranks *ranks);
+
+/* "data", "h2d" ... as the columns of records are called. */
+const char *rank_part_str(enum rank_part part);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

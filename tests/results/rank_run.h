@@ -1,0 +1,30 @@
+/* A run of several ranks in a scratch folder, for tests. A failure fails the test. */
+#ifndef TESTS_RESULTS_RANK_RUN_H
+#define TESTS_RESULTS_RANK_RUN_H
+
+#include "results/record.h"
+#include "results/run.h"
+#include "scratch.h"
+
+struct rank_run {
+    char dir[SCRATCH_MAX];
+    json_t *config;
+};
+
+/* cmocka's set-up and tear-down: *state is a struct rank_run. */
+int rank_run_begin(void **state);
+int rank_run_end(void **state);
+
+/* Begins or, from epoch `from` > 0, resumes the run with n ranks, two on each of the hosts <host>0,
+ * <host>1 ... */
+struct record *rank_run_open(const struct rank_run *f, int n, const char *host, int64_t from);
+
+/* A record whose own parts sum up to 3.75 s in 10 steps of 32 images. */
+struct rank_record rank_run_row(int64_t epoch, int64_t rank);
+
+/* Records the epoch with that for each of n ranks. */
+void rank_run_add_epoch(struct record *r, int64_t epoch, int n);
+
+struct run *rank_run_load(const struct rank_run *f);
+
+#endif

@@ -1,0 +1,191 @@
+/* What the records of ranks and of communication come to. */
+#include "rank_run.h"
+#include "results/ranks.h"
+#include "results/summary.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void assert_close(double got, double want)
+{
+    if (!(fabs(got - want) <= 1e-12 * fmax(1, fabs(want))))
+        fail_msg("%.17g instead of %.17g", got, want);
+}
+
+/* Rank 2 of four waits for data in the second epoch; all leave each step together. */
+static void add_slow_epochs(struct record *r)
+{
+    for (int epoch = 0; epoch < 2; epoch++) {
+        for (int i = 0; i < 4; i++) {
+            struct rank_record rank = rank_run_row(epoch, i);
+            double late = epoch == 1 && i == 2 ? 0.375 : 0;
+            rank.data_s += late;
+            rank.backward_s += i == 3 ? 0.0625 : 0;
+            rank.comm_s -= late + (i == 3 ? 0.0625 : 0);
+            assert_int_equal(record_rank(r, &rank), STATUS_OK);
+        }
+        struct epoch_record e = {.epoch = epoch};
+        assert_int_equal(record_epoch(r, &e), STATUS_OK);
+    }
+}
+
+static void test_slowest(void **state)
+{
+    struct rank_run *f = *state;
+    struct ranks ranks;
+    struct record *r = rank_run_open(f, 4, "node", 0);
+    add_slow_epochs(r);
+    struct rank_record lone = rank_run_row(2, 0); /* killed while it recorded epoch 2 */
+    lone.forward_s = 100;
+    assert_int_equal(record_rank(r, &lone), STATUS_OK);
+    assert_int_equal(record_close(r), STATUS_OK);
+
+    struct run *run = rank_run_load(f);
+    assert_int_equal(ranks_of(run, &ranks), STATUS_OK);
+    assert_int_equal(ranks.n, 4);
+    assert_int_equal(ranks.slowest, 2);
+    assert_string_equal(ranks.rank[2].host, "node1");
+    assert_close(ranks.rank[0].own_s, 0.375);
+    assert_close(ranks.rank[2].own_s, 0.39375);
+    assert_close(ranks.rank[3].own_s, 0.38125);
+    assert_close(ranks.median_own_s, 0.378125);
+    assert_close(ranks.behind, 0.39375 / 0.378125 - 1);
+    assert_int_equal(ranks.part, RANK_DATA);
+    assert_string_equal(rank_part_str(ranks.part), "data");
+    assert_close(ranks.part_s, 0.01875);
+    assert_close(ranks.rank[2].images_per_s, 32 / 0.39375);
+    assert_close(ranks.rank[2].part[RANK_COMM], 0.03125);
+    assert_close(ranks.rank[2].part[RANK_OTHER], 0.025);
+    ranks_free(&ranks);
+    run_free(run);
+}
+
+/* The latest attempt that has a say, with its own hosts. */
+static void test_slowest_of_the_latest_attempt(void **state)
+{
+    struct rank_run *f = *state;
+    struct ranks ranks;
+    struct record *r = rank_run_open(f, 4, "node", 0);
+    add_slow_epochs(r);
+    assert_int_equal(record_close(r), STATUS_OK);
+    r = rank_run_open(f, 3, "late", 1);
+    struct run *run = rank_run_load(f);
+    assert_int_equal(ranks_of(run, &ranks), STATUS_OK);
+    assert_int_equal(ranks.n, 4);
+    assert_int_equal(ranks.slowest, 3);
+    assert_string_equal(ranks.rank[3].host, "node1");
+    assert_int_equal(ranks.part, RANK_BACKWARD);
+    ranks_free(&ranks);
+    run_free(run);
+
+    rank_run_add_epoch(r, 1, 3);
+    assert_int_equal(record_close(r), STATUS_OK);
+    run = rank_run_load(f);
+    assert_int_equal(ranks_of(run, &ranks), STATUS_OK);
+    assert_int_equal(ranks.n, 3);
+    assert_int_equal(ranks.slowest, 0);
+    assert_true(ranks.behind == 0 && ranks.part_s == 0);
+    assert_string_equal(ranks.rank[2].host, "late1");
+    ranks_free(&ranks);
+    run_free(run);
+}
+
+/* Numbers that no run has: none of them may look like a finding. */
+static void test_absurd_times(void **state)
+{
+    struct rank_run *f = *state;
+    struct ranks ranks;
+    struct record *r = rank_run_open(f, 2, "node", 0);
+    rank_run_add_epoch(r, 0, 2);
+    assert_int_equal(record_close(r), STATUS_OK);
+    struct run *run = rank_run_load(f);
+    run->rank[1].forward_s = NAN;
+    assert_int_equal(ranks_of(run, &ranks), STATUS_OK);
+    assert_int_equal(ranks.n, 0);
+    run->rank[1] = rank_run_row(0, 1);
+    run->rank[1].steps = 0;
+    assert_int_equal(ranks_of(run, &ranks), STATUS_OK);
+    assert_int_equal(ranks.n, 0);
+    run->rank[1] = (struct rank_record){.rank = 1, .steps = 1, .images = 1, .data_s = 1e-309};
+    assert_int_equal(ranks_of(run, &ranks), STATUS_DATA);
+    assert_non_null(strstr(status_message(), "/ranks.jsonl' holds times beyond all measure"));
+    run_free(run);
+}
+
+static double number_in(const json_t *object, const char *part, const char *key)
+{
+    const json_t *value = json_object_get(json_object_get(object, part), key);
+    if (!json_is_number(value))
+        fail_msg("no number %s.%s", part, key);
+    return json_number_value(value);
+}
+
+static void test_summary(void **state)
+{
+    struct rank_run *f = *state;
+    struct record *r = rank_run_open(f, 4, "node\x1b", 0);
+    /* The last five of ten count; shares hidden 0.75, 0 (clipped), 0.5; two without communication.
+     */
+    static const double exposed[] = {9, 9, 9, 9, 9, 0.25, 3, 0.5, 0, 0};
+    static const double busy[] = {9, 9, 9, 9, 9, 1, 2, 1, 0, 0};
+    for (int i = 0; i < 10; i++) {
+        struct step_record s = {.step = i, .comm_s = exposed[i], .comm_busy_s = busy[i]};
+        assert_int_equal(record_step(r, &s), STATUS_OK);
+    }
+    add_slow_epochs(r);
+    assert_int_equal(record_close(r), STATUS_OK);
+    struct run *run = rank_run_load(f);
+    json_t *summary = json_object();
+    assert_int_equal(summary_add(run, summary), STATUS_OK);
+    assert_close(number_in(summary, "step_s", "comm"), 0.25);
+    assert_close(number_in(summary, "step_s", "comm_busy"), 1);
+    assert_close(number_in(summary, "step_s", "comm_hidden"), 0.5);
+    assert_close(number_in(summary, "ranks", "count"), 4);
+    assert_close(number_in(summary, "ranks", "slowest"), 2);
+    assert_close(number_in(summary, "ranks", "own_s"), 0.39375);
+    assert_close(number_in(summary, "ranks", "median_own_s"), 0.378125);
+    assert_close(number_in(summary, "ranks", "behind"), 0.39375 / 0.378125 - 1);
+    assert_close(number_in(summary, "ranks", "part_s"), 0.01875);
+    assert_close(number_in(summary, "ranks", "images_per_s"), 32 / 0.39375);
+    const json_t *ranks = json_object_get(summary, "ranks");
+    assert_string_equal(json_string_value(json_object_get(ranks, "part")), "data");
+    assert_string_equal(json_string_value(json_object_get(ranks, "host")), "node?1");
+    json_decref(summary);
+    run_free(run);
+}
+
+static void test_summary_of_one_rank(void **state)
+{
+    struct rank_run *f = *state;
+    struct record *r = rank_run_open(f, 1, NULL, 0);
+    struct step_record s = {.step = 0, .total_s = 1};
+    assert_int_equal(record_step(r, &s), STATUS_OK);
+    assert_int_equal(record_close(r), STATUS_OK);
+    struct run *run = rank_run_load(f);
+    json_t *summary = json_object();
+    assert_int_equal(summary_add(run, summary), STATUS_OK);
+    assert_close(number_in(summary, "step_s", "comm_busy"), 0);
+    assert_null(json_object_get(json_object_get(summary, "step_s"), "comm_hidden"));
+    assert_null(json_object_get(summary, "ranks"));
+    json_decref(summary);
+    run_free(run);
+}
+
+#define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, rank_run_begin, rank_run_end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_FOLDER(test_slowest),
+        WITH_FOLDER(test_slowest_of_the_latest_attempt),
+        WITH_FOLDER(test_absurd_times),
+        WITH_FOLDER(test_summary),
+        WITH_FOLDER(test_summary_of_one_rank),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
