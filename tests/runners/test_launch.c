@@ -1,0 +1,450 @@
+/* The launcher's pure parts: lists of hosts, lines of streams, reports of ranks, places of ranks,
+ * and a rank's command. tests/cli drives the rest. */
+#include "runners/launch_command.h"
+#include "runners/launch_lines.h"
+#include "runners/launch_place.h"
+#include "runners/launch_report.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
+
+/* ---- hosts ---- */
+
+static void assert_hosts(struct launch_hosts *hosts, enum status st, const char *want)
+{
+    struct words w = {0};
+    assert_int_equal(st, want ? STATUS_OK : STATUS_USAGE);
+    if (want) {
+        assert_int_equal(launch_hosts_word(hosts, false, &w), STATUS_OK);
+        assert_string_equal(w.v[0], want);
+    }
+    words_free(&w);
+    launch_hosts_free(hosts);
+}
+
+static void test_hosts_of_a_list(void **state)
+{
+    static const char *const cases[][2] = {
+        {"a", "a:1"},
+        {"a:4,b:2", "a:4,b:2"},
+        {"node-1.example.org:8", "node-1.example.org:8"},
+        {"a:2,b,a:3", "a:5,b:1"},
+        {"a:65536", "a:65536"},
+        {"", NULL},
+        {"a,", NULL},
+        {",a", NULL},
+        {"a:", NULL},
+        {"a:0", NULL},
+        {"a:-1", NULL},
+        {"a:+1", NULL},
+        {"a:2x", NULL},
+        {"a: 2", NULL},
+        {"a:65537", NULL},
+        {"a:65536,b", NULL},
+        {"a:99999999999999999999", NULL},
+        {"a b", NULL},
+        {"-a:2", NULL},
+        {"a;b", NULL},
+    };
+    (void)state;
+    for (int i = 0; i < COUNT(cases); i++) {
+        struct launch_hosts hosts = {0};
+        enum status st = launch_hosts_parse(&hosts, cases[i][0]);
+        assert_hosts(&hosts, st, cases[i][1]);
+    }
+}
+
+static void test_hosts_of_a_file(void **state)
+{
+    static const char *const cases[][2] = {
+        {"a slots=4\nb slots=2\n", "a:4,b:2"},
+        {"a:4\nb\n", "a:4,b:1"},
+        {"a\na\nb\na\n", "a:3,b:1"},
+        {"# all of them\n\n \t a \t slots=2 max_slots=4 # two\r\nb max-slots=1", "a:2,b:1"},
+        {"", NULL},
+        {"# none\n", NULL},
+        {"a slots=0\n", NULL},
+        {"a slots=\n", NULL},
+        {"a slots\n", NULL},
+        {"a b\n", NULL},
+        {"a user=x\n", NULL},
+        {"-x slots=1\n", NULL},
+        {"a;x\n", NULL},
+    };
+    (void)state;
+    for (int i = 0; i < COUNT(cases); i++) {
+        char path[] = "/tmp/ampscale-hosts-XXXXXX";
+        struct launch_hosts hosts = {0};
+        int fd = mkstemp(path);
+        assert_true(fd >= 0);
+        assert_int_equal(write(fd, cases[i][0], strlen(cases[i][0])), strlen(cases[i][0]));
+        close(fd);
+        enum status st = launch_hosts_read(&hosts, path);
+        unlink(path);
+        assert_hosts(&hosts, st, cases[i][1]);
+    }
+}
+
+static void test_hosts_are_counted(void **state)
+{
+    struct launch_hosts hosts = {0};
+    char name[HOST_NAME_SIZE + 1];
+    (void)state;
+    assert_int_equal(launch_hosts_slots(&hosts), 0);
+    assert_int_equal(launch_hosts_most(&hosts), 0);
+    assert_int_equal(launch_hosts_parse(&hosts, "a:2,b:5,c"), STATUS_OK);
+    assert_int_equal(launch_hosts_slots(&hosts), 8);
+    assert_int_equal(launch_hosts_most(&hosts), 5);
+    memset(name, 'x', HOST_NAME_SIZE);
+    name[HOST_NAME_SIZE] = '\0';
+    assert_int_equal(launch_hosts_parse(&hosts, name), STATUS_USAGE);
+    name[HOST_NAME_SIZE - 1] = '\0';
+    assert_int_equal(launch_hosts_parse(&hosts, name), STATUS_OK);
+    launch_hosts_free(&hosts);
+}
+
+/* ---- lines ---- */
+
+/* What was handed on, each piece in brackets. */
+struct pieces {
+    char text[4 * LINES_MAX];
+    size_t n;
+};
+
+static void take(void *self, const char *line, size_t n)
+{
+    struct pieces *p = self;
+    p->text[p->n++] = '[';
+    memcpy(p->text + p->n, line, n);
+    p->n += n;
+    p->text[p->n++] = ']';
+    p->text[p->n] = '\0';
+}
+
+/* Feeds `in` whole, and byte by byte: what is handed on of a stream that is not live does not
+ * depend on how it arrives. */
+static void assert_lines(const char *in, const char *want)
+{
+    for (int bytewise = 0; bytewise < 2; bytewise++) {
+        struct lines lines = {0};
+        struct pieces got = {0};
+        size_t n = strlen(in), step = bytewise ? 1 : n;
+        for (size_t i = 0; i < n; i += step)
+            lines_feed(&lines, in + i, step, take, &got);
+        lines_end(&lines, take, &got);
+        assert_string_equal(got.text, want);
+    }
+}
+
+static void test_lines_that_stay(void **state)
+{
+    (void)state;
+    assert_lines("a\nbc\n", "[a\n][bc\n]");
+    assert_lines("a\n\nrest", "[a\n][\n][rest]");
+    assert_lines("dos\r\nx\n", "[dos\r\n][x\n]");
+    assert_lines("\rbar 1\rbar 2\r\033[Kdone\n", "[\033[Kdone\n]");
+    assert_lines("bar\r", "[bar\r]");
+}
+
+static void test_lines_that_are_redrawn_live(void **state)
+{
+    struct lines lines = {.live = true};
+    struct pieces got = {0};
+    (void)state;
+    lines_feed(&lines, "half", 4, take, &got);
+    assert_string_equal(got.text, "");
+    lines_feed(&lines, " a line\n\rbar 1", 14, take, &got);
+    assert_string_equal(got.text, "[half a line\n][\r][bar 1]");
+    lines_feed(&lines, "\rbar 2", 6, take, &got);
+    assert_string_equal(got.text, "[half a line\n][\r][bar 1][\r][bar 2]");
+    got.n = 0;
+    lines_feed(&lines, "\rdone\nhalf", 10, take, &got);
+    assert_string_equal(got.text, "[\r][done\n]");
+}
+
+static void test_overlong_lines_come_in_pieces(void **state)
+{
+    struct lines lines = {0};
+    struct pieces got = {0};
+    char *bytes = malloc(LINES_MAX + 2);
+    (void)state;
+    assert_non_null(bytes);
+    memset(bytes, 'x', LINES_MAX + 1);
+    bytes[LINES_MAX + 1] = '\n';
+    lines_feed(&lines, bytes, LINES_MAX + 2, take, &got);
+    assert_int_equal(got.n, LINES_MAX + 2 + 4);
+    assert_string_equal(got.text + LINES_MAX + 1, "][x\n]");
+    free(bytes);
+}
+
+/* ---- reports ---- */
+
+static void assert_report(const struct rank_report *r, const char *want, int code)
+{
+    char line[REPORT_MAX];
+    struct rank_report back;
+    report_write(r, line);
+    assert_string_equal(line, want);
+    assert_true(report_read(line, strlen(line), &back));
+    assert_int_equal(back.end, r->end);
+    assert_int_equal(back.rank, r->rank);
+    assert_int_equal(back.pid, r->pid);
+    assert_int_equal(report_code(&back), code);
+    assert_string_equal(back.host, r->host);
+    if (r->end == REPORT_EXITED)
+        assert_string_equal(back.reason, r->reason);
+}
+
+static void test_reports(void **state)
+{
+    struct rank_report r = {.end = REPORT_EXITED,
+                            .rank = 1,
+                            .pid = 4711,
+                            .code = 5,
+                            .host = "node1",
+                            .reason = "cannot open 'x': no such file"};
+    (void)state;
+    assert_report(&r,
+                  "ampscale: rank 1 (host node1, pid 4711) exited with code 5: "
+                  "cannot open 'x': no such file\n",
+                  5);
+    r.reason[0] = '\0';
+    assert_report(&r, "ampscale: rank 1 (host node1, pid 4711) exited with code 5\n", 5);
+    r.end = REPORT_STOPPED;
+    assert_report(
+        &r, "ampscale: rank 1 (host node1, pid 4711) was asked to stop, and exited with code 5\n",
+        5);
+    r.end = REPORT_KILLED;
+    r.code = 9;
+    assert_report(&r, "ampscale: rank 1 (host node1, pid 4711) was killed by signal 9 (SIGKILL)\n",
+                  137);
+}
+
+static void test_other_lines_are_no_reports(void **state)
+{
+    static const char *const lines[] = {
+        "",
+        "\n",
+        "ampscale: \n",
+        "ampscale: rank 1\n",
+        "ampscale: rank 1 is late\n",
+        "ampscale: rank 1 (host h, pid 7)\n",
+        "ampscale: rank 1 (host h, pid 7) \n",
+        "ampscale: rank 1 (host h, pid 7) exited\n",
+        "ampscale: rank 1 (host h, pid 7) exited with code x\n",
+        "ampscale: rank 1 (host h, pid 7) was asked to stop, and exited with code\n",
+        "ampscale: rank x (host h, pid 7) exited with code 1\n",
+        " ampscale: rank 1 (host h, pid 7) exited with code 1\n",
+        "ampscale: rank 1 (host h, pid 7) exited with code 1", /* cut */
+    };
+    struct rank_report r;
+    (void)state;
+    for (int i = 0; i < COUNT(lines); i++)
+        if (report_read(lines[i], strlen(lines[i]), &r))
+            fail_msg("'%s' was read as a report", lines[i]);
+    assert_false(report_read("ampscale: rank 1 (host h, pid 7)\0exited with code 1\n", 52, &r));
+}
+
+static void test_long_reasons_are_cut(void **state)
+{
+    char line[2 * REPORT_MAX];
+    struct rank_report r;
+    (void)state;
+    int n = snprintf(line, sizeof line, "ampscale: rank 1 (host h, pid 7) exited with code 1: ");
+    memset(line + n, 'x', REPORT_REASON_MAX + 10);
+    strcpy(line + n + REPORT_REASON_MAX + 10, "\n");
+    assert_true(report_read(line, strlen(line), &r));
+    assert_int_equal(strlen(r.reason), REPORT_REASON_MAX - 1);
+    memset(line + n, 'x', REPORT_MAX);
+    strcpy(line + n + REPORT_MAX, "\n");
+    assert_false(report_read(line, strlen(line), &r));
+}
+
+/* ---- places ---- */
+
+struct place_case {
+    const char *environment[6];
+    int rank, local_rank, local_size; /* rank -1: none */
+};
+
+static void test_places(void **state)
+{
+    static const struct place_case cases[] = {
+        {{"OMPI_COMM_WORLD_RANK=5", "OMPI_COMM_WORLD_LOCAL_RANK=1", "OMPI_COMM_WORLD_LOCAL_SIZE=4"},
+         5,
+         1,
+         4},
+        {{"PMI_RANK=3", "MPI_LOCALRANKID=0", "MPI_LOCALNRANKS=2"}, 3, 0, 2},
+        /* Open MPI inside a job of Slurm */
+        {{"SLURM_PROCID=0", "SLURM_LOCALID=0", "OMPI_COMM_WORLD_RANK=5",
+          "OMPI_COMM_WORLD_LOCAL_RANK=1", "OMPI_COMM_WORLD_LOCAL_SIZE=4"},
+         5,
+         1,
+         4},
+        /* srun, with PMIx, PMI-2 or nothing */
+        {{"PMIX_RANK=6", "SLURM_PROCID=6", "SLURM_LOCALID=2", "SLURM_NODEID=1",
+          "SLURM_STEP_TASKS_PER_NODE=4(x2),3"},
+         6,
+         2,
+         4},
+        {{"PMI_RANK=9", "SLURM_PROCID=9", "SLURM_LOCALID=1", "SLURM_NODEID=2",
+          "SLURM_STEP_TASKS_PER_NODE=4(x2),3"},
+         9,
+         1,
+         3},
+        {{"SLURM_PROCID=1", "SLURM_LOCALID=1", "SLURM_STEP_TASKS_PER_NODE=2"}, 1, 1, 2},
+        /* what cannot be */
+        {{"SLURM_PROCID=1", "SLURM_LOCALID=1", "SLURM_STEP_TASKS_PER_NODE=2(y3)"}, 1, 1, 2},
+        {{"SLURM_PROCID=1", "SLURM_LOCALID=3", "SLURM_STEP_TASKS_PER_NODE=2"}, 1, 3, 4},
+        {{"SLURM_PROCID=1", "SLURM_LOCALID=0", "SLURM_NODEID=7", "SLURM_STEP_TASKS_PER_NODE=2"},
+         1,
+         0,
+         1},
+        {{"PMIX_RANK=6"}, 6, 0, 1},
+        {{"PMI_RANK=-1"}, -1, 0, 0},
+        {{"PMI_RANK=x"}, -1, 0, 0},
+        {{"PMI_RANK="}, -1, 0, 0},
+        {{"PMI_RANK=99999999999"}, -1, 0, 0},
+        {{"PMI_RANKS=1", "XPMI_RANK=1"}, -1, 0, 0},
+        {{NULL}, -1, 0, 0},
+    };
+    (void)state;
+    for (int i = 0; i < COUNT(cases); i++) {
+        struct launch_place place;
+        enum status st = launch_place_read((char *const *)cases[i].environment, &place);
+        assert_int_equal(st, cases[i].rank < 0 ? STATUS_USAGE : STATUS_OK);
+        if (st != STATUS_OK)
+            continue;
+        assert_int_equal(place.rank, cases[i].rank);
+        assert_int_equal(place.local_rank, cases[i].local_rank);
+        assert_int_equal(place.local_size, cases[i].local_size);
+    }
+}
+
+static void test_shares(void **state)
+{
+    static const int cases[][3] = {{8, 2, 4}, {8, 3, 2}, {8, 8, 1},
+                                   {2, 4, 1}, {1, 1, 1}, {7, 1, 7}};
+    (void)state;
+    for (int i = 0; i < COUNT(cases); i++) {
+        struct launch_place place = {.local_size = cases[i][1]};
+        assert_int_equal(launch_place_share(&place, cases[i][0]), cases[i][2]);
+    }
+}
+
+/* Ranks that fit have CPUs of their own, all of one number; more than that take turns. */
+static void test_bound_ranks_share_cpus(void **state)
+{
+    enum { CPUS = 12 };
+    (void)state;
+    for (int size = 1; size <= 2 * CPUS; size++) {
+        int users[CPU_SETSIZE] = {0}, most = 0;
+        for (int rank = 0; rank < size; rank++) {
+            struct launch_place place = {.local_rank = rank, .local_size = size};
+            cpu_set_t set;
+            CPU_ZERO(&set);
+            for (int i = 0; i < CPUS; i++)
+                CPU_SET(3 + 2 * i, &set);
+            cpu_set_t all = set;
+            launch_place_bind(&place, &set);
+            assert_int_equal(CPU_COUNT(&set), launch_place_share(&place, CPUS));
+            for (int i = 0; i < CPU_SETSIZE; i++) {
+                if (!CPU_ISSET(i, &set))
+                    continue;
+                assert_true(CPU_ISSET(i, &all));
+                users[i]++;
+            }
+        }
+        for (int i = 0; i < CPU_SETSIZE; i++)
+            most = users[i] > most ? users[i] : most;
+        assert_int_equal(most, (size + CPUS - 1) / CPUS);
+    }
+}
+
+/* ---- commands ---- */
+
+static void assert_rank_command(int argc, char **argv, int threads, int cores, const char *want)
+{
+    struct words w = {0};
+    char *line;
+    assert_int_equal(launch_command_rank(argc, argv, threads, cores, &w), STATUS_OK);
+    assert_int_equal(words_shell(&w, &line), STATUS_OK);
+    assert_string_equal(line, want);
+    free(line);
+    words_free(&w);
+}
+
+static void test_rank_gets_threads(void **state)
+{
+    char *train[] = {"train", "d", "-a", "resnet18"};
+    char *said[] = {"train", "d", "--threads", "3"};
+    char *also[] = {"bench", "step", "--threads=3"};
+    char *twice[] = {"train", "--devices", "cpu:2"};
+    char *gpus[] = {"train", "--devices=cuda:3"};
+    char *info[] = {"info", "--list"};
+    (void)state;
+    assert_rank_command(4, train, 0, 4, "ampscale train --threads 4 d -a resnet18");
+    assert_rank_command(4, train, 2, 4, "ampscale train --threads 2 d -a resnet18");
+    assert_rank_command(4, said, 2, 4, "ampscale train d --threads 3");
+    assert_rank_command(3, also, 2, 4, "ampscale bench step --threads=3");
+    assert_rank_command(3, twice, 0, 8, "ampscale train --threads 4 --devices cpu:2");
+    assert_rank_command(3, twice, 0, 1, "ampscale train --threads 1 --devices cpu:2");
+    assert_rank_command(2, gpus, 0, 8, "ampscale train --threads 8 --devices=cuda:3");
+    assert_rank_command(2, info, 2, 4, "ampscale info --list");
+}
+
+static void test_values_of_flags(void **state)
+{
+    char *argv[] = {"train", "--out", "a", "--outer", "b", "--out=c", "--resume"};
+    (void)state;
+    assert_string_equal(launch_command_value(3, argv, "--out"), "a");
+    assert_string_equal(launch_command_value(7, argv, "--out"), "c");
+    assert_string_equal(launch_command_value(7, argv, "--outer"), "b");
+    assert_null(launch_command_value(7, argv, "--resume"));
+    assert_null(launch_command_value(7, argv, "--threads"));
+}
+
+static void test_kinds_of_mpirun(void **state)
+{
+    enum mpi_kind kind;
+    (void)state;
+    assert_int_equal(launch_mpi_kind("m", "mpirun (Open MPI) 5.0.3\n", &kind), STATUS_OK);
+    assert_int_equal(kind, MPI_KIND_OPENMPI);
+    assert_int_equal(launch_mpi_kind("m", "HYDRA build details:\n    Version: 4.0.2\n", &kind),
+                     STATUS_OK);
+    assert_int_equal(kind, MPI_KIND_MPICH);
+    assert_int_equal(launch_mpi_kind("m", "", &kind), STATUS_UNSUPPORTED);
+    assert_int_equal(launch_mpi_kind("m", "slurm 22\nmore", &kind), STATUS_UNSUPPORTED);
+    assert_non_null(strstr(status_message(), "'slurm 22'"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_hosts_of_a_list),
+        cmocka_unit_test(test_hosts_of_a_file),
+        cmocka_unit_test(test_hosts_are_counted),
+        cmocka_unit_test(test_lines_that_stay),
+        cmocka_unit_test(test_lines_that_are_redrawn_live),
+        cmocka_unit_test(test_overlong_lines_come_in_pieces),
+        cmocka_unit_test(test_reports),
+        cmocka_unit_test(test_other_lines_are_no_reports),
+        cmocka_unit_test(test_long_reasons_are_cut),
+        cmocka_unit_test(test_places),
+        cmocka_unit_test(test_shares),
+        cmocka_unit_test(test_bound_ranks_share_cpus),
+        cmocka_unit_test(test_rank_gets_threads),
+        cmocka_unit_test(test_values_of_flags),
+        cmocka_unit_test(test_kinds_of_mpirun),
+    };
+    return cmocka_run_group_tests_name("launch", tests, NULL, NULL);
+}
