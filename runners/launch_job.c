@@ -292,16 +292,16 @@ static enum status start_mpirun(struct job *j, char **argv)
 static enum status fail_mpirun(const struct job *j)
 {
     char name[32];
-    int code = WEXITSTATUS(j->status);
+    if (WIFSIGNALED(j->status)) {
+        report_signal_name(WTERMSIG(j->status), name);
+        return status_fail(STATUS_LIBRARY,
+                           "mpirun was killed by signal %d (%s), and the ranks with it",
+                           WTERMSIG(j->status), name);
+    }
     for (int i = 0; i < j->telling; i++)
         fprintf(stderr, "mpirun: %s\n", j->tell[i]);
-    if (!WIFSIGNALED(j->status))
-        return status_fail(STATUS_LIBRARY,
-                           "mpirun failed with exit code %d; all it said is in '%s'", code,
-                           j->config->chatter_path);
-    report_signal_name(WTERMSIG(j->status), name);
-    return status_fail(STATUS_LIBRARY, "mpirun was killed by signal %d (%s), and the ranks with it",
-                       WTERMSIG(j->status), name);
+    return status_fail(STATUS_LIBRARY, "mpirun failed with exit code %d; all it said is in '%s'",
+                       WEXITSTATUS(j->status), j->config->chatter_path);
 }
 
 static enum status judge(const struct job *j, int *exit_code)

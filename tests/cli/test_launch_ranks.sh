@@ -16,11 +16,13 @@ done
 # Two ranks that compute until they are ended.
 endless=(bench step --net resnet8 -b 64 --rounds 64)
 
-# start NAME N ARGS...: launches in the background, with logs in NAME; `pid`.
+# start NAME N ARGS...: launches N ranks in the background, or what --hosts says (0), with logs in
+# NAME; `pid`.
 start() {
-    local name=$1 n=$2
+    local name=$1 nproc=()
+    (($2 == 0)) || nproc=(--nproc "$2")
     shift 2
-    "$program" launch --mpirun "$mpirun" --nproc "$n" --log-dir "$name" "$@" >"$scratch/out" 2>"$scratch/err" </dev/null &
+    "$program" launch --mpirun "$mpirun" "${nproc[@]}" --log-dir "$name" "$@" >"$scratch/out" 2>"$scratch/err" </dev/null &
     pid=$!
 }
 
@@ -76,6 +78,22 @@ for mpirun in "${starters[@]}"; do
             fail "$mpirun: rank $rank: $(head -n 1 "logs/rank-$rank.log")"
     done
     [[ $(wc -l <err) == 1 ]] || fail "$mpirun: $(<err)"
+
+    # Two hosts, as far as mpirun can tell: it reaches them by a script in the place of ssh.
+    printf '#!/bin/sh\nwhile [ "${1#-}" != "$1" ]; do shift; done\nshift\nexec sh -c "$*"\n' >no-ssh
+    chmod +x no-ssh
+    remote=(--mpi-arg --mca --mpi-arg plm_rsh_agent --mpi-arg "$PWD/no-ssh")
+    [[ $("$mpirun" --version) != *HYDRA* ]] ||
+        remote=(--mpi-arg -launcher --mpi-arg ssh --mpi-arg -launcher-exec --mpi-arg "$PWD/no-ssh")
+    start hosts 0 "${remote[@]}" --hosts 127.0.0.2:2,127.0.0.3 -- info --list
+    ended 0 hosts
+    for rank in 0 1 2; do
+        cmp alone <(grep -v '^#' "hosts/rank-$rank.log") || fail "$mpirun: rank $rank of two hosts"
+    done
+    start far 0 "${remote[@]}" --hosts 127.0.0.2,127.0.0.3 -- "${endless[@]}"
+    await far
+    kill -KILL "$(pgrep -P "$pid")"
+    ended 1 far
 
     # A rank's failure: its own exit code and reason. All ranks fail alike, and one line says so.
     start bad 2 --threads 2 -- data scan "$scratch/nowhere"
