@@ -13,6 +13,10 @@ for name in mpirun mpirun.openmpi mpiexec.hydra; do
 done
 ((${#starters[@]} > 0)) || { echo "neither Open MPI's nor MPICH's mpirun is installed" && exit 77; }
 
+# A program of the test's own: its processes can be told from all others.
+cp "$program" ampscale
+program=$scratch/ampscale
+
 # Two ranks that compute until they are ended.
 endless=(bench step --net resnet8 -b 64 --rounds 64)
 
@@ -33,10 +37,11 @@ ended() {
     { wait "$pid"; } 2>/dev/null || code=$?
     [[ $1 == "$code" ]] || fail "$mpirun, $2: exit code $code, not $1: $(<"$scratch/err")"
     for ((i = 0; i < 100; i++)); do
-        left=$(pgrep -f -- "$scratch/$2") || return 0
+        left=$(find /proc/[0-9]*/exe -maxdepth 0 -lname "$program" 2>/dev/null; pgrep -f -- "$scratch/$2")
+        [[ -n $left ]] || return 0
         sleep 0.1
     done
-    fail "$mpirun, $2: left running: $(ps -o pid,args -p "${left//$'\n'/,}")"
+    fail "$mpirun, $2: left running: ${left//$'\n'/ }"
 }
 
 # keeper NAME RANK: the process that keeps a rank.
@@ -64,7 +69,7 @@ err_says() {
 }
 
 for mpirun in "${starters[@]}"; do
-    rm -rf -- ./*
+    find . -mindepth 1 -not -name ampscale -delete
 
     # Rank 0 is shown as if alone; each log has its rank's output, and tells its threads.
     run info --list
