@@ -107,10 +107,9 @@ int cmd_plot(int argc, char **argv)
         .options = options,
         .parser = parse,
         .args_doc = "RUN...",
-        .doc =
-            "Draws runs: accuracy, loss, learning rate, loss scale, throughput, storage, the "
-            "parts of a step. RUN is the folder of 'ampscale train --out'. Prints the files it has "
-            "written; gnuplot's scripts and tables stay in DIR/data.",
+        .doc = "Draws runs: accuracy, loss, learning rate, loss scale, throughput, storage, the "
+               "parts of a step and of each rank's. RUN is the folder of 'ampscale train --out'. "
+               "Prints the files it has written; gnuplot's scripts and tables stay in DIR/data.",
     };
     struct plot_config c = {
         .options = {.png = true, .svg = true, .written = stdout, .left_out = stderr}};

@@ -13,6 +13,9 @@
 /* More rows than this in a table tell the eye nothing more. */
 enum { FIGURE_MAX_ROWS = 1000, FIGURE_LABEL_MAX = 80 };
 
+/* A part that is nowhere more of a step than this cannot be seen, and needs no legend. */
+#define FIGURE_VISIBLE_SHARE 0.001
+
 struct drawing {
     const struct run *const *run; /* NULL in the drawing of a report */
     int n;                        /* runs; or the curves of a report */
@@ -45,7 +48,8 @@ MUST_CHECK enum status figure_io(const struct drawing *d, const struct figure *f
                                  bool *some);
 MUST_CHECK enum status figure_split(const struct drawing *d, const struct figure *f, FILE *vars,
                                     bool *some);
-
+MUST_CHECK enum status figure_ranks(const struct drawing *d, const struct figure *f, FILE *vars,
+                                    bool *some);
 MUST_CHECK enum status figure_loss_scale(const struct drawing *d, const struct figure *f,
                                          FILE *vars, bool *some);
 MUST_CHECK enum status figure_amp(const struct drawing *d, const struct figure *f, FILE *vars,

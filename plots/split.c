@@ -7,9 +7,6 @@
 
 enum { PARTS = 7, WARMUP_STEPS = 10 };
 
-/* A part that is nowhere more of the step than this cannot be seen, and needs no legend. */
-#define VISIBLE_SHARE 0.001
-
 /* The parts of a step in seconds, in the order of the bar; the last is what no part explains. */
 static void parts_of(const struct step_record *s, double part[PARTS])
 {
@@ -92,7 +89,7 @@ enum status figure_split(const struct drawing *d, const struct figure *f, FILE *
         if (has[i])
             TRY(split_table(d, f, i, part, &sum_ms));
         for (int p = 0; p < PARTS; p++)
-            used[p] = used[p] || 1e3 * part[p] > VISIBLE_SHARE * sum_ms;
+            used[p] = used[p] || 1e3 * part[p] > FIGURE_VISIBLE_SHARE * sum_ms;
         fprintf(vars, "total_ms[%d] = %.9g\n", i + 1, sum_ms);
         longest = fmax(longest, sum_ms);
         *some = *some || has[i];

@@ -2,15 +2,9 @@
 # columns are part, left and right end in ms, left and right end in percent.
 n_rows = words(all_runs)
 height = 325 + 95 * n_rows
-array part[7] = ['data wait', 'copy to device', 'forward', 'backward', 'exposed comm.', \
-    'optimizer', 'other']
-part_colours = '#D55E00 #999999 #56B4E9 #0072B2 #CC79A7 #E69F00 #DDDDDD'
-part_colour(p) = word(part_colours, p + 0)
-ink(p) = p == 1 || p == 4 ? 0xFFFFFF : 0x000000
 
 # A part is told in numbers where it is wide enough for them.
 is_wide(low) = column(low + 1) - column(low) > 0.085 * x_end
-digits(ms) = sprintf(ms < 10 ? '%.2f' : ms < 100 ? '%.1f' : '%.0f', ms)
 as_ms(low) = digits(column(low + 1) - column(low))
 as_share(low) = sprintf('%.0f %%', column(low + 1) - column(low))
 
@@ -51,7 +45,7 @@ do for [f in formats] {
             for [k = 1:n_rows] table(word(all_runs, k)) \
                 using ((column(low) + column(low + 1)) / 2):(-k - 0.05): \
                     (!is_wide(low) ? '' : panel == 0 ? as_ms(low) : as_share(low)): \
-                    (ink(column(1))) \
+                    (part_ink(column(1))) \
                 with labels font ',18' textcolor rgb variable notitle
     }
     # The legend runs below both panels: it belongs to an empty plot as wide as they are.

@@ -48,3 +48,11 @@ set grid back lt 1 lw 1 dt solid lc rgb '#DADADA'
 set lmargin 11
 set rmargin 4
 set tmargin 2.8
+
+# The parts of a step, as they are called and coloured wherever they are shown.
+array part[7] = ['data wait', 'copy to device', 'forward', 'backward', 'exposed comm.', \
+    'optimizer', 'other']
+part_colours = '#D55E00 #999999 #56B4E9 #0072B2 #CC79A7 #E69F00 #DDDDDD'
+part_colour(p) = word(part_colours, p + 0)
+part_ink(p) = p == 1 || p == 4 ? 0xFFFFFF : 0x000000
+digits(ms) = sprintf(ms < 10 ? '%.2f' : ms < 100 ? '%.1f' : '%.0f', ms)

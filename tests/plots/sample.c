@@ -104,15 +104,50 @@ static struct epoch_record make_epoch(const struct sample *s, const struct step_
     return e;
 }
 
+static void write_run(const char *dir, const struct sample *s)
+{
+    FILE *run = open_in(dir, "run.json");
+    fprintf(run,
+            "{\"schema\":1,\"config\":{\"arch\":\"%s\",\"batch_size\":%d,\"precision\":\"%s\"}",
+            s->arch, s->batch, s->precision ? s->precision : "");
+    for (int i = 0; i < s->ranks; i++)
+        fprintf(run, "%s{\"rank\":%d,\"host\":\"node%d\",\"pid\":%d}", i ? "," : ",\"ranks\":[", i,
+                i / 2, 4711 + i);
+    fputs(s->ranks ? "]}" : "}", run);
+    assert_int_equal(fclose(run), 0);
+}
+
+/* Every rank's share in an epoch: all take as long, and what is not work is waiting. */
+static void write_ranks(const struct sample *s, int64_t epoch, struct rng *rng, FILE *out)
+{
+    double total = s->batch / s->images_per_s, steps = s->steps_per_epoch;
+    for (int i = 0; i < s->ranks; i++) {
+        char line[SCHEMA_LINE_MAX];
+        struct rank_record r = {
+            .epoch = epoch,
+            .rank = i,
+            .steps = s->steps_per_epoch,
+            .images = (int64_t)s->batch * s->steps_per_epoch / s->ranks,
+            .data_s = steps * total * (s->slow_rank && i == s->slow_rank ? 0.12 : 0.01),
+            .h2d_s = steps * total * 0.02,
+            .forward_s = steps * total * (0.24 + 0.004 * rng_normal(rng)),
+            .backward_s = steps * total * (0.46 + 0.008 * rng_normal(rng)),
+            .optimizer_s = steps * total * 0.03,
+            .total_s = steps * total,
+        };
+        double work = r.data_s + r.h2d_s + r.forward_s + r.backward_s + r.optimizer_s;
+        r.comm_s = fmax(0, 0.99 * r.total_s - work);
+        r.comm_busy_s = r.comm_s + 0.2 * r.total_s;
+        fwrite(line, 1, schema_format(&rank_schema, &r, line), out);
+    }
+}
+
 void sample_write(const char *dir, const struct sample *s)
 {
     char line[SCHEMA_LINE_MAX];
-    FILE *run = open_in(dir, "run.json");
-    fprintf(run,
-            "{\"schema\":1,\"config\":{\"arch\":\"%s\",\"batch_size\":%d,\"precision\":\"%s\"}}",
-            s->arch, s->batch, s->precision ? s->precision : "");
-    assert_int_equal(fclose(run), 0);
+    write_run(dir, s);
     FILE *steps = open_in(dir, "steps.jsonl"), *epochs = open_in(dir, "epochs.jsonl");
+    FILE *ranks = s->ranks ? open_in(dir, "ranks.jsonl") : NULL;
     struct rng rng = rng_at(s->seed, RNG_TEST, 0, 0);
     double elapsed = 2, train_s = 0;
     int n = s->steps ? s->steps : s->epochs * s->steps_per_epoch;
@@ -125,6 +160,8 @@ void sample_write(const char *dir, const struct sample *s)
         if ((i + 1) % s->steps_per_epoch != 0)
             continue;
         struct epoch_record e = make_epoch(s, &r, train_s, &rng);
+        if (ranks)
+            write_ranks(s, r.epoch, &rng, ranks);
         elapsed += s->val_s;
         e.elapsed = elapsed;
         train_s = 0;
@@ -132,4 +169,6 @@ void sample_write(const char *dir, const struct sample *s)
     }
     assert_int_equal(fclose(steps), 0);
     assert_int_equal(fclose(epochs), 0);
+    if (ranks)
+        assert_int_equal(fclose(ranks), 0);
 }

@@ -15,12 +15,14 @@ struct sample {
     bool dummy;          /* no files read */
     bool gpu;            /* copies and communication take time */
     int skip_step;       /* this step is skipped and halves the loss scale; 0: none */
+    int ranks;           /* when not 0: so many, two to a host, with records of their own */
+    int slow_rank;       /* with ranks: this one waits for data; 0: none */
     int nan_from_step;   /* the loss is NaN from there on; 0: never */
     unsigned seed;
 };
 
-/* Writes run.json, steps.jsonl and epochs.jsonl into the existing folder `dir`. A failure fails
- * the test. */
+/* Writes run.json, steps.jsonl, epochs.jsonl and, with ranks, ranks.jsonl into the existing folder
+ * `dir`. A failure fails the test. */
 void sample_write(const char *dir, const struct sample *s);
 
 #endif

@@ -191,7 +191,8 @@ static void test_one_epoch(void **state)
         check_says(svg, "resnet18 b32 \u00b7 quick");
         free(svg);
     }
-    assert_string_equal(f->left_out, "loss_scale: left out, no run has anything to show\n");
+    assert_string_equal(f->left_out, "loss_scale: left out, no run has anything to show\n"
+                                     "ranks: left out, no run has anything to show\n");
 }
 
 /* Names that would break gnuplot's strings, a shell or XML; one run without validation, one whose
@@ -245,6 +246,39 @@ static void test_several_runs(void **state)
     char path[SCRATCH_MAX + 64];
     snprintf(path, sizeof path, "%s/data/x", f->out);
     assert_false(path_exists(path)); /* no name was taken for a command */
+}
+
+/* A run of 64 ranks, one of two that are equals, and one that has none to tell of. */
+static void test_ranks(void **state)
+{
+    struct fixture *f = *state;
+    if (!gnuplot_is_here())
+        skip();
+    struct sample s = {.arch = "resnet50",
+                       .batch = 4096,
+                       .epochs = 2,
+                       .steps_per_epoch = 5,
+                       .images_per_s = 20000,
+                       .final_top1 = 76,
+                       .ranks = 64,
+                       .slow_rank = 37};
+    add_run(f, "many", s);
+    s.ranks = 0;
+    add_run(f, "lonely", s);
+    s.ranks = 2;
+    s.slow_rank = 0;
+    add_run(f, "pair", s);
+    if (draw(f, true, NULL, 0) != STATUS_OK)
+        fail_msg("%s", status_message());
+    char *svg = check_figure(f, "ranks", true);
+    check_says(svg, "slowest: rank 37 on node18, ");
+    check_says(svg, "data wait +");
+    check_says(svg, "resnet50 b4096 \u00b7 many");
+    check_says(svg, "resnet50 b4096 \u00b7 pair");
+    check_says(svg, "exposed comm.");
+    check_says(svg, ">node0<");
+    assert_null(strstr(svg, "lonely"));
+    free(svg);
 }
 
 static void test_most_runs(void **state)
@@ -402,6 +436,7 @@ int main(void)
         cmocka_unit_test(test_the_check_of_svg),
         WITH_FOLDER(test_one_epoch),
         WITH_FOLDER(test_several_runs),
+        WITH_FOLDER(test_ranks),
         WITH_FOLDER(test_most_runs),
         WITH_FOLDER(test_one_step),
         WITH_FOLDER(test_nothing_to_draw),
