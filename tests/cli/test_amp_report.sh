@@ -25,6 +25,23 @@ expect 0 amp-report run elsewhere --batches 1 --loss-scale 1e9 --out moved
 grep -q 'makes [0-9]* gradients overflow' out || fail "overflow goes unnoticed: $(tail -n 5 out)"
 [[ -s moved/amp-report.json ]] || fail "--out was not taken"
 
+# Many images share a loss among them and 1000 classes share a gradient: without scaling, fp16 loses
+# a good part of it. Dynamic scaling loses next to none.
+small=(--dummy --dummy-train 512 --dummy-val 2 --classes 1000 -b 256 --steps 1 --precision amp)
+expect_train 0 "${small[@]}" --loss-scale 1 --out unscaled
+expect_train 0 "${small[@]}" --loss-scale dynamic --out scaled
+# lost RUN: the percentages of gradients that are lost at scale 1 and at the run's.
+lost() {
+    expect 0 amp-report "$1" --batches 1 --threads 2
+    awk '$1 == "total" && $2 == "all" { print $4, $5 }' out
+}
+lost unscaled >lost-unscaled
+grep -q 'this network needs a loss scaler. The current scale is 1\.' out || fail "scale 1 is enough: $(tail -n 5 out)"
+lost scaled >lost-scaled
+grep -qE 'The current scale, (65536|32768), loses' out || fail "not the run's scale: $(tail -n 5 out)"
+awk 'FNR == 1 && $1 > 10 && $2 > 10 { good = 1 } END { exit !good }' lost-unscaled || fail "scale 1 loses $(cat lost-unscaled) %"
+awk 'FNR == 1 && $1 > 10 && $2 < 0.1 { good = 1 } END { exit !good }' lost-scaled || fail "dynamic scaling loses $(cat lost-scaled) %"
+
 expect 0 amp-report -a resnet8 --image-size 32 -b 4 --classes 5 --batches 1 --json
 grep -q '"recommended_scale"' out || fail "no JSON: $(head -c 300 out)"
 ! grep -q 'amp\.png' out || fail "--json prints more than JSON"
