@@ -52,19 +52,6 @@ float f16_to_float(uint16_t h)
     return sign ? -v : v;
 }
 
-uint16_t bf16_from_float(float x)
-{
-    uint32_t u = bits_of(x);
-    if ((u & 0x7fffffff) > 0x7f800000)
-        return (uint16_t)(u >> 16 | 0x40);
-    return (uint16_t)(shift_round(u & 0x7fffffff, 16) | (u >> 16 & 0x8000));
-}
-
-float bf16_to_float(uint16_t b)
-{
-    return float_of((uint32_t)b << 16);
-}
-
 float round_f16(float x)
 {
     return f16_to_float(f16_from_float(x));

@@ -18,8 +18,23 @@ extern "C" {
 
 uint16_t f16_from_float(float x);
 float f16_to_float(uint16_t h);
-uint16_t bf16_from_float(float x);
-float bf16_to_float(uint16_t b);
+
+/* Here, so that compilers make vectors of loops over them. */
+static inline uint16_t bf16_from_float(float x)
+{
+    uint32_t u;
+    memcpy(&u, &x, sizeof u);
+    uint32_t nearest = (u + 0x7fff + (u >> 16 & 1)) >> 16;
+    return (uint16_t)((u & 0x7fffffff) > 0x7f800000 ? u >> 16 | 0x40 : nearest);
+}
+
+static inline float bf16_to_float(uint16_t b)
+{
+    uint32_t u = (uint32_t)b << 16;
+    float x;
+    memcpy(&x, &u, sizeof x);
+    return x;
+}
 
 /* The nearest value of the narrow type, as a float. */
 float round_f16(float x);

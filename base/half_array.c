@@ -1,0 +1,88 @@
+/* Conversion of arrays. bfloat16 is left to the compiler, which makes vectors of it; binary16 has
+ * instructions of its own on x86. */
+#include "base/half_array.h"
+
+#include "base/half.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <immintrin.h>
+#include <stdbool.h>
+
+/* Eight at a time; returns how many it did. */
+__attribute__((target("avx,f16c"))) static int64_t from_floats_f16c(const float *x, float scale,
+                                                                    uint16_t *y, int64_t n)
+{
+    int64_t i = 0;
+    __m256 s = _mm256_set1_ps(scale);
+    for (; i + 8 <= n; i += 8) {
+        __m256 v = _mm256_mul_ps(_mm256_loadu_ps(x + i), s);
+        _mm_storeu_si128((__m128i *)(void *)(y + i),
+                         _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+    }
+    return i;
+}
+
+__attribute__((target("avx,f16c"))) static int64_t to_floats_f16c(const uint16_t *x, float *y,
+                                                                  int64_t n)
+{
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        _mm256_storeu_ps(y + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(x + i))));
+    return i;
+}
+
+/* (Some compilers do not know "f16c" as a name for __builtin_cpu_supports.) */
+static bool has_f16c(void)
+{
+    unsigned a, b, c, d;
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx") && __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+
+static int64_t f16_begin(const float *x, float scale, uint16_t *y, int64_t n)
+{
+    return has_f16c() ? from_floats_f16c(x, scale, y, n) : 0;
+}
+
+static int64_t f16_end(const uint16_t *x, float *y, int64_t n)
+{
+    return has_f16c() ? to_floats_f16c(x, y, n) : 0;
+}
+#else
+static int64_t f16_begin(const float *x, float scale, uint16_t *y, int64_t n)
+{
+    (void)x, (void)scale, (void)y, (void)n;
+    return 0;
+}
+
+static int64_t f16_end(const uint16_t *x, float *y, int64_t n)
+{
+    (void)x, (void)y, (void)n;
+    return 0;
+}
+#endif
+
+void f16_from_floats(const float *x, float scale, uint16_t *y, int64_t n)
+{
+    for (int64_t i = f16_begin(x, scale, y, n); i < n; i++)
+        y[i] = f16_from_float(x[i] * scale);
+}
+
+void f16_to_floats(const uint16_t *x, float *y, int64_t n)
+{
+    for (int64_t i = f16_end(x, y, n); i < n; i++)
+        y[i] = f16_to_float(x[i]);
+}
+
+void bf16_from_floats(const float *x, float scale, uint16_t *y, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        y[i] = bf16_from_float(x[i] * scale);
+}
+
+void bf16_to_floats(const uint16_t *x, float *y, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        y[i] = bf16_to_float(x[i]);
+}

@@ -1,0 +1,71 @@
+/* Reading --devices. */
+#include "kernels/device_list.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static enum status not_devices(const char *text)
+{
+    return status_fail(
+        STATUS_USAGE, "'%s' names no devices; use cpu, cpu:2 (two of them) or cuda:0,1 (these two)",
+        text);
+}
+
+/* A number of at most 4 digits; moves *at past it. -1 where there is none. */
+static int number(const char **at)
+{
+    int v = 0, digits = 0;
+    while (**at >= '0' && **at <= '9' && digits < 4) {
+        v = 10 * v + *(*at)++ - '0';
+        digits++;
+    }
+    return digits ? v : -1;
+}
+
+static enum status count_them(const char *text, const char *rest, struct device_list *list)
+{
+    list->n = *rest ? number(&rest) : 1;
+    if (list->n < 1 || *rest)
+        return not_devices(text);
+    if (list->n > DEVICES_MAX)
+        return status_fail(STATUS_USAGE, "'%s': one process has at most %d devices", text,
+                           DEVICES_MAX);
+    for (int i = 0; i < list->n; i++)
+        list->index[i] = i;
+    return STATUS_OK;
+}
+
+static enum status number_them(const char *text, const char *rest, struct device_list *list)
+{
+    list->n = 1;
+    if (!*rest)
+        return STATUS_OK;
+    for (list->n = 0;; rest++) {
+        int v = number(&rest);
+        if (v < 0)
+            return not_devices(text);
+        for (int i = 0; i < list->n; i++)
+            if (list->index[i] == v)
+                return status_fail(STATUS_USAGE, "'%s' names device %d twice", text, v);
+        if (list->n == DEVICES_MAX)
+            return status_fail(STATUS_USAGE, "'%s': one process has at most %d devices", text,
+                               DEVICES_MAX);
+        list->index[list->n++] = v;
+        if (*rest != ',')
+            return *rest ? not_devices(text) : STATUS_OK;
+    }
+}
+
+enum status device_list_parse(const char *text, struct device_list *list)
+{
+    char name[16];
+    *list = (struct device_list){0};
+    size_t length = strcspn(text, ":");
+    if (length == 0 || length >= sizeof name || (text[length] && !text[length + 1]))
+        return not_devices(text);
+    memcpy(name, text, length);
+    name[length] = '\0';
+    const char *rest = text + length + (text[length] == ':');
+    TRY(backend_find(name, &list->backend));
+    return strcmp(name, "cuda") == 0 ? number_them(text, rest, list) : count_them(text, rest, list);
+}
