@@ -101,6 +101,11 @@ MUST_CHECK enum status comm_open_solo(struct comm **c);
  * to wait for the others; 0: for ever. */
 MUST_CHECK enum status comm_open_local(int size, double timeout_s, struct comm **c);
 
+/* The threads of several processes as one group, for sums and barriers: `within` joins the threads
+ * of this process, `between` the processes, and is used by the first thread alone. Neither is
+ * owned; both must outlive it. */
+MUST_CHECK enum status comm_open_joint(struct comm *within, struct comm *between, struct comm **c);
+
 /* Was this process started by an MPI launcher (mpirun, srun ...)? Looks at the environment alone.
  */
 bool comm_under_mpi(void);
