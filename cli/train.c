@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -47,13 +48,23 @@ enum {
     KEY_SCALE_MAX,
     KEY_SCALE_MIN,
     KEY_INJECT_OVERFLOW,
+    KEY_MODE,
+    KEY_DP_REDUCE,
+    KEY_BUCKET_MB,
+    KEY_GRAD_COMPRESS,
+    KEY_ACCUMULATE,
+    KEY_SYNC_BN,
+    KEY_LR_SCALE,
+    KEY_LARS,
+    KEY_COMM_TIMEOUT,
 };
 
 static const struct argp_option options[] = {
     {0, 0, 0, 0, "Network and data", 1},
     {"arch", 'a', "ARCH", 0, "Network (default resnet18); 'ampscale info --list' names them", 0},
     {"image-size", KEY_IMAGE_SIZE, "PX", 0, "Side of the input images (default 224)", 0},
-    {"batch-size", 'b', "N", 0, "Images per step (default 256)", 0},
+    {"batch-size", 'b', "N", 0,
+     "Images of a batch of each process, over all its devices (default 256)", 0},
     {"val-batch-size", KEY_VAL_BATCH, "N", 0, "Images per validation step (default: as -b)", 0},
     {"workers", 'j', "N", 0, "Threads that read and decode images (default 4)", 0},
     {"drop-last", KEY_DROP_LAST, 0, 0, "Leave out the last batch when it is not full", 0},
@@ -72,6 +83,8 @@ static const struct argp_option options[] = {
      "End once validation top-1 reaches A, a share (0.75) or percent (75)", 0},
     {"lr", KEY_LR, "LR", 0, "Initial learning rate (default 0.1)", 0},
     {"learning-rate", KEY_LR, 0, OPTION_ALIAS, 0, 0},
+    {"lr-scale", KEY_LR_SCALE, "none|linear|sqrt", 0,
+     "Multiply it by the images of a step / 256, or by the root of that (default none)", 0},
     {"momentum", KEY_MOMENTUM, "M", 0, "Momentum (default 0.9)", 0},
     {"nesterov", KEY_NESTEROV, 0, 0, "Nesterov momentum", 0},
     {"wd", KEY_WEIGHT_DECAY, "W", 0, "Weight decay (default 1e-4)", 0},
@@ -81,6 +94,8 @@ static const struct argp_option options[] = {
     {"lr-step", KEY_LR_STEP, "N", 0, "Epochs between steps down (default 30)", 0},
     {"lr-gamma", KEY_LR_GAMMA, "G", 0, "Factor of a step down (default 0.1)", 0},
     {"warmup-epochs", KEY_WARMUP, "E", 0, "Linear warm-up, in epochs (default 0)", 0},
+    {"lars", KEY_LARS, "T", 0,
+     "Layer-wise adaptive rates with trust coefficient T (0.001 is usual; default: plain SGD)", 0},
     {"label-smoothing", KEY_SMOOTHING, "E", 0, "Label smoothing (default 0)", 0},
 
     {0, 0, 0, 0, "Precision", 3},
@@ -102,7 +117,28 @@ static const struct argp_option options[] = {
     {"inject-overflow", KEY_INJECT_OVERFLOW, "STEP", OPTION_HIDDEN,
      "Make the gradients of one step infinite, to see what follows", 0},
 
-    {0, 0, 0, 0, "Run", 4},
+    {0, 0, 0, 0, "Devices and processes", 4},
+    {"mode", KEY_MODE, "auto|nd|dp|ddp|ddp2", 0,
+     "nd: one device; dp: several devices of one process; ddp: a process per device; ddp2: dp in "
+     "each of several processes (default auto: as devices and launcher say)",
+     0},
+    {"devices", KEY_DEVICES, "cpu|cpu:N|ref", 0,
+     "Devices that compute; cpu:2 is two, which share the cores (default cpu)", 0},
+    {"threads", KEY_THREADS, "N", 0,
+     "Host threads that compute, of each device (default: all cores, shared among the devices)", 0},
+    {"accumulate", KEY_ACCUMULATE, "N", 0, "Batches to an optimizer step (default 1)", 0},
+    {"sync-bn", KEY_SYNC_BN, 0, 0, "Batch norm's statistics over all devices and processes", 0},
+    {"dp-reduce", KEY_DP_REDUCE, "central|all", 0,
+     "dp: sum gradients onto the first device, which alone keeps the weights (default central), "
+     "or onto all of them",
+     0},
+    {"bucket-mb", KEY_BUCKET_MB, "MIB", 0, "Size of a gradient bucket (default 25)", 0},
+    {"grad-compress", KEY_GRAD_COMPRESS, "none|fp16|bf16", 0,
+     "Send gradients in this type (default none: as they are)", 0},
+    {"comm-timeout", KEY_COMM_TIMEOUT, "S", 0,
+     "End the job when a process lets the others wait for S seconds (default 300; 0: never)", 0},
+
+    {0, 0, 0, 0, "Run", 5},
     {"out", KEY_OUT, "DIR", 0, "Folder of the run (default: the first free runs/ARCH-NNN)", 0},
     {"resume", KEY_RESUME, "auto|FILE", 0,
      "Go on from a checkpoint; 'auto': from the newest one in --out, afresh without one", 0},
@@ -112,8 +148,6 @@ static const struct argp_option options[] = {
      "Also write a checkpoint every N steps (default: after each epoch)", 0},
     {"print-freq", 'p', "N", 0, "Batches between log lines (default 10)", 0},
     {"seed", KEY_SEED, "N", 0, "Seed of weights, order and augmentation (default 0)", 0},
-    {"devices", KEY_DEVICES, "cpu|ref", 0, "Device that computes (default cpu)", 0},
-    {"threads", KEY_THREADS, "N", 0, "Host threads that compute (default: all cores)", 0},
     {0},
 };
 
@@ -154,6 +188,7 @@ static const struct number numbers[] = {
     INT('p', "-p", 1, 1000000000, print_freq),
     INT(KEY_SEED, "--seed", 0, 9007199254740992.0, seed),
     INT(KEY_THREADS, "--threads", 1, 1024, threads),
+    INT(KEY_ACCUMULATE, "--accumulate", 1, 65536, accumulate),
     INT(KEY_SCALE_INTERVAL, "--loss-scale-interval", 1, 1e12, scaler.interval),
     INT(KEY_INJECT_OVERFLOW, "--inject-overflow", 0, 1e12, inject_overflow),
     REAL(KEY_SCALE_INIT, "--loss-scale-init", 1e-30, 1e30, scaler.init),
@@ -162,6 +197,9 @@ static const struct number numbers[] = {
     REAL(KEY_SCALE_MAX, "--loss-scale-max", 1e-30, 1e30, scaler.max),
     REAL(KEY_SCALE_MIN, "--loss-scale-min", 0, 1e30, scaler.min),
     REAL(KEY_LR, "--lr", 0, 1e6, lr),
+    REAL(KEY_LARS, "--lars", 0, 1e3, lars),
+    REAL(KEY_BUCKET_MB, "--bucket-mb", 0.001, 65536, bucket_mb),
+    REAL(KEY_COMM_TIMEOUT, "--comm-timeout", 0, 1e9, comm_timeout),
     REAL(KEY_MOMENTUM, "--momentum", 0, 1, momentum),
     REAL(KEY_WEIGHT_DECAY, "--wd", 0, 1e6, weight_decay),
     REAL(KEY_LR_GAMMA, "--lr-gamma", 0, 1, lr_gamma),
@@ -193,16 +231,52 @@ static bool parse_number(int key, const char *arg, struct train_config *c, enum 
     return false;
 }
 
-static enum status parse_schedule(const char *arg, enum lr_schedule *out)
-{
-    for (int s = SCHEDULE_STEP; s <= SCHEDULE_CONSTANT; s++) {
-        if (strcmp(arg, lr_schedule_str((enum lr_schedule)s)) == 0) {
-            *out = (enum lr_schedule)s;
-            return STATUS_OK;
-        }
+/* A flag whose value is one of a few words; the first stands for 0. */
+struct choice {
+    int key;
+    const char *flag;
+    const char *words[6];
+    size_t offset; /* in struct train_config, of an enum or an int */
+};
+
+#define CHOICE(key, flag, member, ...)                                                             \
+    {                                                                                              \
+        key, flag, {__VA_ARGS__}, offsetof(struct train_config, member)                            \
     }
-    return status_fail(STATUS_USAGE, "--lr-schedule '%s': give step, cosine or constant", arg);
+
+static const struct choice choices[] = {
+    CHOICE(KEY_SCHEDULE, "--lr-schedule", schedule, "step", "cosine", "constant"),
+    CHOICE(KEY_LR_SCALE, "--lr-scale", lr_scale, "none", "linear", "sqrt"),
+    CHOICE(KEY_MODE, "--mode", mode, "auto", "nd", "dp", "ddp", "ddp2"),
+    CHOICE(KEY_DP_REDUCE, "--dp-reduce", dp_reduce, "central", "all"),
+    /* In the order of enum dtype. */
+    CHOICE(KEY_GRAD_COMPRESS, "--grad-compress", grad_compress, "none", "fp16", "bf16"),
+};
+
+/* True when `key` is a choice's; *st says whether its value was good. */
+static bool parse_choice(int key, const char *arg, struct train_config *c, enum status *st)
+{
+    char known[64] = "";
+    const struct choice *choice = choices;
+    const struct choice *end = choices + sizeof choices / sizeof *choices;
+    while (choice < end && choice->key != key)
+        choice++;
+    if (choice == end)
+        return false;
+    for (int i = 0; choice->words[i]; i++) {
+        if (strcmp(arg, choice->words[i]) == 0) {
+            memcpy((char *)c + choice->offset, &i, sizeof i);
+            *st = STATUS_OK;
+            return true;
+        }
+        size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", choice->words[i]);
+    }
+    *st = status_fail(STATUS_USAGE, "%s '%s': give one of %s", choice->flag, arg, known);
+    return true;
 }
+
+_Static_assert(DTYPE_F32 == 0 && DTYPE_F16 == 1 && DTYPE_BF16 == 2, "--grad-compress");
 
 static enum status parse_bool(const char *flag, const char *arg, int *out)
 {
@@ -242,6 +316,9 @@ static error_t parse_word(int key, char *arg, struct train_config *c)
     case KEY_DUMMY:
         c->dummy = true;
         return 0;
+    case KEY_SYNC_BN:
+        c->sync_bn = true;
+        return 0;
     case KEY_NESTEROV:
         c->nesterov = true;
         return 0;
@@ -266,8 +343,6 @@ static error_t parse_word(int key, char *arg, struct train_config *c)
                                                                                          : EINVAL;
     case KEY_LOSS_SCALE:
         return parse_loss_scale(arg, c) == STATUS_OK ? 0 : EINVAL;
-    case KEY_SCHEDULE:
-        return parse_schedule(arg, &c->schedule) == STATUS_OK ? 0 : EINVAL;
     case ARGP_KEY_ARG:
         if (c->data)
             return ARGP_ERR_UNKNOWN;
@@ -282,7 +357,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 {
     struct train_config *c = state->input;
     enum status st;
-    if (parse_number(key, arg, c, &st))
+    if (parse_number(key, arg, c, &st) || parse_choice(key, arg, c, &st))
         return st == STATUS_OK ? 0 : EINVAL;
     return parse_word(key, arg, c);
 }

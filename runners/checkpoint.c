@@ -135,6 +135,7 @@ static void add_state(struct gathered *a, const struct train_identity *id,
     add_pair(a, "classes", "%d", id->classes);
     add_pair(a, "image_size", "%d", id->image_size);
     add_pair(a, "batch_size", "%d", id->batch);
+    add_pair(a, "world_size", "%d", id->ranks);
     add_pair(a, "seed", "%" PRIu64, id->seed);
     add_pair(a, "data", "%016" PRIx64, id->data);
     add_pair(a, "epoch", "%" PRId64, s->epoch);
@@ -304,6 +305,18 @@ static enum status check_identity(const char *path, const struct safetensors *f,
     return check_same(path, f, "data", 16, id->data, "the command line");
 }
 
+/* The sampler deals an epoch's images out in rounds of one for each rank. */
+static enum status read_batch(const char *path, const struct safetensors *f, int ranks,
+                              struct train_state *s)
+{
+    int64_t then = 0;
+    TRY(read_position(path, f, "world_size", &then));
+    if (then < 1 || then > 1 << 20 || s->batch > INT64_MAX / (1 << 21))
+        return status_fail(STATUS_DATA, "'%s' is damaged: its 'world_size' makes no sense", path);
+    s->batch = s->batch * then / ranks;
+    return STATUS_OK;
+}
+
 static enum status read_state(const char *path, const struct safetensors *f, struct train_state *s)
 {
     TRY(read_position(path, f, "epoch", &s->epoch));
@@ -354,6 +367,7 @@ enum status checkpoint_load(const char *path, struct network *net, const struct 
     TRY(open_checked(path, &f));
     CHECK(check_identity(path, f, id));
     CHECK(read_state(path, f, &s));
+    CHECK(read_batch(path, f, id->ranks, &s));
     for (int i = 0; i < g->n_params; i++) {
         CHECK(load_value(path, f, net, g, VALUE_WEIGHT, i));
         if (param_is_trained(&g->param[i]))

@@ -16,7 +16,7 @@ extern "C" {
 /* Where a run stands. The sampler's position is (epoch, batch); random numbers have no state. */
 struct train_state {
     int64_t epoch; /* being trained, from 0 */
-    int64_t batch; /* next one of that epoch; all of them done: validation is next */
+    int64_t batch; /* next one of that epoch, of each rank; all of them done: validation is next */
     int64_t step;  /* optimizer steps so far */
     double best_top1;
     struct scaler_state scaler;
@@ -31,7 +31,8 @@ struct train_identity {
     const char *arch;
     int classes;
     int image_size;
-    int batch;
+    int batch; /* of each rank */
+    int ranks; /* may change: a position in an epoch is kept by its images */
     uint64_t seed;
     uint64_t data;         /* fingerprint of the data sets */
     const char *precision; /* as in struct train_config */
@@ -43,9 +44,11 @@ MUST_CHECK enum status checkpoint_save(const char *path, struct network *net, co
                                        const struct train_identity *id,
                                        const struct train_state *state);
 
-/* Loads all of it. STATUS_DATA when the file is damaged, has no checksum or does not exist;
- * STATUS_USAGE, naming the difference, when it belongs to another run. *state stays as it was when
- * this fails; the network may hold part of the file. */
+/* Loads all of it. Where the checkpoint was written by another number of ranks, state->batch is the
+ * last of this run's batches that begins no later than where that one stood, so that no image of
+ * the epoch is missed and a few may be seen twice. STATUS_DATA when the file is damaged, has no
+ * checksum or does not exist; STATUS_USAGE, naming the difference, when it belongs to another run.
+ * *state stays as it was when this fails; the network may hold part of the file. */
 MUST_CHECK enum status checkpoint_load(const char *path, struct network *net, const struct graph *g,
                                        const struct train_identity *id, struct train_state *state);
 

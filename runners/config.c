@@ -13,6 +13,10 @@ struct train_config train_config_default(void)
     return (struct train_config){
         .arch = "resnet18",
         .devices = "cpu",
+        .bucket_mb = 25,
+        .grad_compress = DTYPE_F32,
+        .accumulate = 1,
+        .comm_timeout = 300,
         .workers = 4,
         .classes = 1000,
         .image_size = 224,
@@ -41,6 +45,36 @@ const char *lr_schedule_str(enum lr_schedule s)
 {
     static const char *const name[] = {"step", "cosine", "constant"};
     return name[s];
+}
+
+const char *train_mode_str(enum train_mode m)
+{
+    static const char *const name[MODE_COUNT] = {"auto", "nd", "dp", "ddp", "ddp2"};
+    return name[m];
+}
+
+const char *lr_scale_str(enum lr_scale s)
+{
+    static const char *const name[LR_SCALE_COUNT] = {"none", "linear", "sqrt"};
+    return name[s];
+}
+
+int64_t train_config_images(const struct train_config *c, int ranks)
+{
+    return (int64_t)c->batch * c->accumulate * ranks;
+}
+
+double train_config_lr_factor(const struct train_config *c, int ranks)
+{
+    double factor = (double)train_config_images(c, ranks) / 256;
+    switch (c->lr_scale) {
+    case LR_SCALE_LINEAR:
+        return factor;
+    case LR_SCALE_SQRT:
+        return sqrt(factor);
+    default:
+        return 1;
+    }
 }
 
 enum status train_config_policy(const struct train_config *c, struct policy *p)
@@ -75,6 +109,11 @@ enum status train_config_check(const struct train_config *c)
     if (c->warmup_epochs > c->epochs)
         return status_fail(STATUS_USAGE, "--warmup-epochs %g is more than --epochs %d",
                            c->warmup_epochs, c->epochs);
+    if (c->dp_reduce == DP_ALL && (c->mode == MODE_ND || c->mode == MODE_DDP))
+        return status_fail(STATUS_USAGE,
+                           "--dp-reduce is for several devices in a process, which "
+                           "--mode %s has not",
+                           train_mode_str(c->mode));
     struct policy policy;
     TRY(train_config_policy(c, &policy));
     if (c->scaler.min > c->scaler.init || c->scaler.init > c->scaler.max)
@@ -105,23 +144,44 @@ static enum status add_precision(const struct train_config *c, bool emulated, js
     return STATUS_OK;
 }
 
-json_t *train_config_json(const struct train_config *c, int classes, bool emulated)
+/* How devices and processes work together. */
+static enum status add_setting(const struct train_config *c, const struct train_setting *t,
+                               json_t *o)
+{
+    json_t *more =
+        json_pack("{s:s, s:i, s:i, s:i, s:s, s:i, s:b, s:s, s:f, s:f}", "mode",
+                  train_mode_str(t->mode), "world_size", t->ranks, "devices_per_rank", t->devices,
+                  "classes", t->classes, "dp_reduce", c->dp_reduce == DP_ALL ? "all" : "central",
+                  "accumulate", c->accumulate, "sync_bn", c->sync_bn, "lr_scale",
+                  lr_scale_str(c->lr_scale), "lars", c->lars, "bucket_mb", c->bucket_mb);
+    if (!more ||
+        json_object_set_new(more, "grad_compress", json_string(dtype_str(c->grad_compress))) != 0) {
+        json_decref(more);
+        return status_fail(STATUS_OOM, "no memory for the record");
+    }
+    json_object_update(o, more);
+    json_decref(more);
+    return STATUS_OK;
+}
+
+json_t *train_config_json(const struct train_config *c, const struct train_setting *setting)
 {
     json_t *o = json_pack(
-        "{s:s?, s:s, s:s, s:s?, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:f, s:f, "
+        "{s:s?, s:s, s:s?, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:f, s:f, "
         "s:f, s:f, s:b, s:f, s:s, s:i, s:f, s:f, s:I, s:b, s:I, s:I, s:b, s:I, s:I}",
-        "data", c->data, "arch", c->arch, "mode", "nd", "init", c->init, "resume",
-        c->resume ? c->resume : "", "devices", c->devices, "threads", c->threads, "workers",
-        c->workers, "classes", classes, "image_size", c->image_size, "batch_size", c->batch,
-        "val_batch_size", c->val_batch ? c->val_batch : c->batch, "epochs", c->epochs, "steps",
-        (json_int_t)c->steps, "desired_acc", c->desired_acc, "lr", c->lr, "momentum", c->momentum,
-        "weight_decay", c->weight_decay, "nesterov", c->nesterov, "label_smoothing",
-        c->label_smoothing, "lr_schedule", lr_schedule_str(c->schedule), "lr_step", c->lr_step,
-        "lr_gamma", c->lr_gamma, "warmup_epochs", c->warmup_epochs, "seed", (json_int_t)c->seed,
-        "dummy", c->dummy, "dummy_train", (json_int_t)c->dummy_train, "dummy_val",
-        (json_int_t)c->dummy_val, "drop_last", c->drop_last, "max_bad_images",
-        (json_int_t)c->max_bad_images, "checkpoint_steps", (json_int_t)c->checkpoint_steps);
-    if (o && add_precision(c, emulated, o) != STATUS_OK) {
+        "data", c->data, "arch", c->arch, "init", c->init, "resume", c->resume ? c->resume : "",
+        "devices", c->devices, "threads", c->threads, "workers", c->workers, "image_size",
+        c->image_size, "batch_size", c->batch, "val_batch_size",
+        c->val_batch ? c->val_batch : c->batch, "epochs", c->epochs, "steps", (json_int_t)c->steps,
+        "desired_acc", c->desired_acc, "lr", c->lr, "momentum", c->momentum, "weight_decay",
+        c->weight_decay, "nesterov", c->nesterov, "label_smoothing", c->label_smoothing,
+        "lr_schedule", lr_schedule_str(c->schedule), "lr_step", c->lr_step, "lr_gamma", c->lr_gamma,
+        "warmup_epochs", c->warmup_epochs, "seed", (json_int_t)c->seed, "dummy", c->dummy,
+        "dummy_train", (json_int_t)c->dummy_train, "dummy_val", (json_int_t)c->dummy_val,
+        "drop_last", c->drop_last, "max_bad_images", (json_int_t)c->max_bad_images,
+        "checkpoint_steps", (json_int_t)c->checkpoint_steps);
+    if (o && (add_precision(c, setting->emulated, o) != STATUS_OK ||
+              add_setting(c, setting, o) != STATUS_OK)) {
         json_decref(o);
         return NULL;
     }

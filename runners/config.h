@@ -17,6 +17,18 @@ extern "C" {
 
 enum lr_schedule { SCHEDULE_STEP, SCHEDULE_COSINE, SCHEDULE_CONSTANT };
 
+/* Which devices and processes train together; engine.h says how. AUTO: what the number of devices
+ * and the launcher say. */
+enum train_mode { MODE_AUTO, MODE_ND, MODE_DP, MODE_DDP, MODE_DDP2, MODE_COUNT };
+
+/* Where the gradients of a process's devices are summed: onto the first, which alone keeps the
+ * weights, or onto all. */
+enum dp_reduce { DP_CENTRAL, DP_ALL };
+
+/* How the learning rate grows with the images of a step, over all devices and ranks: by
+ * (images / 256), by its root, or not. */
+enum lr_scale { LR_SCALE_NONE, LR_SCALE_LINEAR, LR_SCALE_SQRT, LR_SCALE_COUNT };
+
 /* Strings belong to the caller and must outlive the run. Defaults are those of pytorch/examples'
  * imagenet where it has the setting. */
 struct train_config {
@@ -25,18 +37,27 @@ struct train_config {
     const char *out;     /* the run's folder; NULL: the first free runs/<arch>-NNN */
     const char *resume;  /* NULL, "auto", or a checkpoint */
     const char *init;    /* safetensors with weights to start from, or NULL */
-    const char *devices; /* "cpu" */
-    int threads;         /* per device; 0: all cores */
-    int workers;         /* loader threads */
-    int classes;         /* with dummy; else what the data set has */
+    const char *devices; /* "cpu", "cpu:2"; see device_list.h */
+    int threads;         /* per device; 0: all cores, shared among the devices */
+    enum train_mode mode;
+    enum dp_reduce dp_reduce;
+    double bucket_mb;         /* MiB of a gradient bucket */
+    enum dtype grad_compress; /* gradients are sent as: F32, F16 or BF16 */
+    int accumulate;           /* batches to an optimizer step */
+    bool sync_bn;             /* batch norm's statistics over all devices and ranks */
+    double comm_timeout;      /* seconds to wait for another rank; 0: for ever */
+    int workers;              /* loader threads */
+    int classes;              /* with dummy; else what the data set has */
     int image_size;
-    int batch;
+    int batch;     /* images of one process's batch, over all its devices */
     int val_batch; /* 0: as batch */
     int epochs;
     int start_epoch;    /* -1: as the checkpoint says, else 0 */
     int64_t steps;      /* end after this many optimizer steps; 0: no limit */
     double desired_acc; /* end once val top-1 reaches it, in percent; 0: no */
     double lr, momentum, weight_decay;
+    enum lr_scale lr_scale;
+    double lars; /* trust coefficient; 0: plain SGD */
     bool nesterov;
     double label_smoothing;
     enum lr_schedule schedule;
@@ -72,13 +93,30 @@ bool train_config_scaled(const struct train_config *c, const struct policy *p);
 /* STATUS_USAGE with the flag's name for what cannot be. */
 MUST_CHECK enum status train_config_check(const struct train_config *c);
 
-/* A new object with every setting, for run.json; `classes` as resolved; `emulated` when the device
- * rounds to narrow types instead of computing in them. NULL without memory. */
-json_t *train_config_json(const struct train_config *c, int classes, bool emulated);
+/* What the flags came to once data, devices and processes were known. */
+struct train_setting {
+    enum train_mode mode;
+    int ranks;
+    int devices; /* of each rank */
+    int classes;
+    bool emulated; /* the device rounds to narrow types instead of computing in them */
+};
 
+/* A new object with every setting, for run.json. NULL without memory. */
+json_t *train_config_json(const struct train_config *c, const struct train_setting *setting);
+
+/* Images of an optimizer step. */
+int64_t train_config_images(const struct train_config *c, int ranks);
+
+/* What --lr-scale multiplies the learning rate by. */
+double train_config_lr_factor(const struct train_config *c, int ranks);
+
+const char *train_mode_str(enum train_mode m); /* "auto", "nd", ... */
+const char *lr_scale_str(enum lr_scale s);
 const char *lr_schedule_str(enum lr_schedule s);
 
-/* The learning rate of optimizer step `step` when an epoch has `steps_per_epoch`:
+/* The learning rate of optimizer step `step` when an epoch has `steps_per_epoch`, before
+ * --lr-scale:
  *   warm-up  lr * (step + 1) / (warmup_epochs * steps_per_epoch)   while that is below lr
  *   step     lr * gamma ^ floor(epoch / lr_step)                   (torch's StepLR)
  *   cosine   lr * (1 + cos(pi * t)) / 2, t the share of the steps after warm-up that are over */

@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/rng.h"
+#include "model/exchange.h"
 #include "runners/trainer.h"
 
 #include <errno.h>
@@ -37,8 +38,8 @@ static enum status open_loader(struct session *s, bool train, struct loader **ou
         .workers = c->workers,
         .prefetch = 4,
         .seed = c->seed,
-        .rank = 0,
-        .world = 1,
+        .rank = s->world.rank,
+        .world = s->world.size,
         .max_bad_images = c->max_bad_images,
     };
     return loader_open(&l, out);
@@ -51,55 +52,28 @@ static enum status open_loaders(struct session *s)
         return STATUS_OK;
     TRY(open_loader(s, true, &s->train_loader));
     s->train_batches = loader_batches(s->train_loader);
-    s->rates = calloc((size_t)s->train_batches + 1, sizeof *s->rates);
+    s->train_steps = (s->train_batches + s->config->accumulate - 1) / s->config->accumulate;
+    s->rates = calloc((size_t)s->train_steps + 1, sizeof *s->rates);
     return s->rates ? STATUS_OK : status_fail(STATUS_OOM, "no memory for an epoch's rates");
 }
 
-/* A program for full training batches, one for the last batch of an epoch where it is smaller, and
- * one for validation. */
-static enum status open_network(struct session *s)
+/* Full training batches, the last batch of an epoch where it is smaller, and validation. */
+static enum status open_engine(struct session *s)
 {
     const struct train_config *c = s->config;
-    struct program_config base = {.label_smoothing = (float)c->label_smoothing,
-                                  .momentum = (float)c->momentum,
-                                  .weight_decay = (float)c->weight_decay,
-                                  .nesterov = c->nesterov};
-    struct program_config config[USE_COUNT];
-    int use[USE_COUNT], n = 0;
-    base.policy = s->policy;
-    base.check_finite = s->scaled;
-    memcpy(base.mean, train_image_mean, sizeof base.mean);
-    memcpy(base.std, train_image_std, sizeof base.std);
+    struct engine_config e = {.train = c,
+                              .graph = s->graph,
+                              .policy = &s->policy,
+                              .scaled = s->scaled,
+                              .devices = &s->devices,
+                              .threads = world_threads(&s->world, c, s->devices.n),
+                              .ranks = s->world.comm};
     if (!c->evaluate) {
-        int tail = (int)(loader_images(s->train_loader) % c->batch);
-        base.train = true;
-        base.batch = c->batch;
-        use[n] = USE_TRAIN;
-        config[n++] = base;
-        base.batch = tail;
-        if (tail && !c->drop_last) {
-            use[n] = USE_TAIL;
-            config[n++] = base;
-        }
+        e.rows[USE_TRAIN] = c->batch;
+        e.rows[USE_TAIL] = c->drop_last ? 0 : (int)(loader_images(s->train_loader) % c->batch);
     }
-    base.train = false;
-    base.label_smoothing = 0; /* validation reports the plain cross entropy */
-    base.batch = c->val_batch ? c->val_batch : c->batch;
-    use[n] = USE_VAL;
-    config[n++] = base;
-    TRY(graph_build(c->arch, s->val_data->classes, c->image_size, &s->graph));
-    TRY(network_open(s->dev, s->graph, config, n, &s->net));
-    for (int i = 0; i < n; i++)
-        s->program[use[i]] = network_program(s->net, i);
-    return STATUS_OK;
-}
-
-static enum status open_device(struct session *s)
-{
-    TRY(device_open(s->config->devices, s->config->threads, &s->dev));
-    for (int i = 0; i < MARK_COUNT; i++)
-        TRY(s->dev->backend->event_open(s->dev, &s->mark[i]));
-    return STATUS_OK;
+    e.rows[USE_VAL] = c->val_batch ? c->val_batch : c->batch;
+    return engine_open(&e, &s->engine);
 }
 
 /* runs/<arch>-001, -002 ...: the first that does not exist. */
@@ -125,7 +99,7 @@ static enum status resume_auto(struct session *s)
         TRY(path_format(path, sizeof path, "%s/%s", s->dir, names[i]));
         if (!path_exists(path))
             continue;
-        st = checkpoint_load(path, s->net, s->graph, &s->identity, &s->state);
+        st = checkpoint_load(path, engine_network(s->engine), s->graph, &s->identity, &s->state);
         if (st == STATUS_OK) {
             s->resumed = true;
             return STATUS_OK;
@@ -140,33 +114,91 @@ static enum status resume_auto(struct session *s)
 static enum status load_weights(struct session *s)
 {
     const struct train_config *c = s->config;
-    TRY(network_init(s->net, c->seed));
+    struct network *net = engine_network(s->engine);
+    TRY(network_init(net, c->seed));
     if (c->init)
-        TRY(weights_load(c->init, s->net, s->graph));
+        TRY(weights_load(c->init, net, s->graph));
     if (!c->resume)
         return STATUS_OK;
     if (c->evaluate)
-        return weights_load(c->resume, s->net, s->graph);
+        return weights_load(c->resume, net, s->graph);
     if (strcmp(c->resume, "auto") == 0)
         return resume_auto(s);
-    TRY(checkpoint_load(c->resume, s->net, s->graph, &s->identity, &s->state));
+    TRY(checkpoint_load(c->resume, net, s->graph, &s->identity, &s->state));
     s->resumed = true;
     return STATUS_OK;
 }
 
+/* Rank 0 reads; the others need no file. */
+static enum status share_weights(struct session *s)
+{
+    if (session_leads(s))
+        TRY(load_weights(s));
+    TRY(world_share(&s->world, &s->state, sizeof s->state));
+    TRY(world_share(&s->world, &s->resumed, sizeof s->resumed));
+    return engine_share(s->engine);
+}
+
 static uint64_t data_fingerprint(const struct session *s)
 {
+    if (!s->train_data) /* --evaluate */
+        return dataset_fingerprint(s->val_data);
     return hash_splitmix64(dataset_fingerprint(s->train_data)) ^ dataset_fingerprint(s->val_data);
 }
 
-static void apply_start_epoch(struct session *s)
+/* Another number of ranks or of micro-batches has its steps elsewhere. */
+static void settle_position(struct session *s)
 {
-    if (s->config->start_epoch < 0)
-        return;
-    s->state = (struct train_state){.epoch = s->config->start_epoch,
-                                    .step = s->config->start_epoch * s->train_batches,
-                                    .best_top1 = s->state.best_top1,
-                                    .scaler = s->state.scaler};
+    const struct train_config *c = s->config;
+    if (c->start_epoch >= 0)
+        s->state = (struct train_state){.epoch = c->start_epoch,
+                                        .step = c->start_epoch * s->train_steps,
+                                        .best_top1 = s->state.best_top1,
+                                        .scaler = s->state.scaler};
+    if (s->state.batch > s->train_batches)
+        s->state.batch = s->train_batches;
+    if (s->state.batch < s->train_batches)
+        s->state.batch -= s->state.batch % c->accumulate;
+}
+
+static struct train_setting setting_of(const struct session *s)
+{
+    return (struct train_setting){
+        .mode = s->world.mode,
+        .ranks = s->world.size,
+        .devices = s->devices.n,
+        .classes = s->graph->classes,
+        .emulated = s->devices.backend->emulates,
+    };
+}
+
+/* What each rank may have to itself: where things lie, and how many threads do the work. */
+static const char *const private_keys[] = {"data",    "init",    "resume",
+                                           "devices", "threads", "workers"};
+
+/* What must be the same on all ranks. */
+static enum status agree(struct session *s)
+{
+    char data[32], layout[32];
+    uint64_t hash;
+    const struct train_setting setting = setting_of(s);
+    if (s->world.size == 1)
+        return STATUS_OK;
+    TRY(network_layout_hash(engine_network(s->engine), &hash));
+    snprintf(data, sizeof data, "%016" PRIx64, s->identity.data);
+    snprintf(layout, sizeof layout, "%016" PRIx64, hash);
+    json_t *o = train_config_json(s->config, &setting);
+    if (!o)
+        return status_fail(STATUS_OOM, "no memory for settings");
+    for (size_t i = 0; i < sizeof private_keys / sizeof *private_keys; i++)
+        json_object_del(o, private_keys[i]);
+    json_object_set_new(o, "fingerprint of the data", json_string(data));
+    json_object_set_new(o, "fingerprint of the layout of weights (processor and library)",
+                        json_string(layout));
+    enum status st = world_agree(&s->world, o);
+    s->agreed = st == STATUS_USAGE;
+    json_decref(o);
+    return st;
 }
 
 /* A run that goes on where it stopped appends to its record; any other begins one. */
@@ -174,19 +206,24 @@ static enum status open_record(struct session *s, int argc, char *const *argv)
 {
     enum status st;
     char about[256];
-    s->dev->backend->describe(s->dev, about, sizeof about);
-    json_t *config = train_config_json(s->config, s->graph->classes, s->dev->backend->emulates);
+    const struct train_setting setting = setting_of(s);
+    const struct backend *b = s->devices.backend;
+    engine_device(s->engine)->backend->describe(engine_device(s->engine), about, sizeof about);
+    json_t *config = train_config_json(s->config, &setting);
     json_t *libraries = json_object();
-    if (s->dev->backend->library)
-        json_object_set_new(libraries, s->dev->backend->library,
-                            json_string(s->dev->backend->library_version()));
+    json_t *ranks = s->world.size > 1 ? world_json(&s->world) : NULL;
+    if (b->library)
+        json_object_set_new(libraries, b->library, json_string(b->library_version()));
+    if (s->world.size > 1)
+        json_object_set_new(libraries, "MPI", json_string(comm_mpi_version()));
     struct run_info info = {.argc = argc,
                             .argv = argv,
                             .seed = s->config->seed,
                             .device = about,
                             .config = config,
-                            .libraries = libraries};
-    if (!config || !libraries)
+                            .libraries = libraries,
+                            .ranks = ranks};
+    if (!config || !libraries || (s->world.size > 1 && !ranks))
         st = status_fail(STATUS_OOM, "no memory for the record");
     else if (s->config->resume)
         st = record_resume(s->dir, &info, s->state.step, s->state.epoch, &s->record);
@@ -194,9 +231,25 @@ static enum status open_record(struct session *s, int argc, char *const *argv)
         st = record_create(s->dir, &info, &s->record);
     json_decref(config);
     json_decref(libraries);
+    json_decref(ranks);
     if (st == STATUS_OK)
         atomic_file_sweep(s->dir); /* the record's lock makes the folder ours */
     return st;
+}
+
+/* The other ranks compute and say nothing. */
+static enum status open_world(struct session *s)
+{
+    TRY(device_list_parse(s->config->devices, &s->devices));
+    TRY(world_open(s->config, &s->devices, &s->world));
+    s->lr_factor = train_config_lr_factor(s->config, s->world.size);
+    if (session_leads(s))
+        return STATUS_OK;
+    s->silent = fopen("/dev/null", "w");
+    if (!s->silent)
+        return status_fail(STATUS_IO, "cannot open '/dev/null': %s", strerror(errno));
+    s->out = s->silent;
+    return STATUS_OK;
 }
 
 static enum status open_parts(struct session *s, int argc, char *const *argv)
@@ -206,23 +259,27 @@ static enum status open_parts(struct session *s, int argc, char *const *argv)
     TRY(train_config_policy(c, &s->policy));
     s->scaled = train_config_scaled(c, &s->policy);
     s->state.scaler = scaler_begin(&c->scaler);
+    TRY(open_world(s));
     TRY(open_data(s));
     TRY(open_loaders(s));
-    TRY(open_device(s));
-    TRY(open_network(s));
-    if (c->evaluate)
-        return load_weights(s);
-    TRY(choose_dir(s));
+    TRY(graph_build(c->arch, s->val_data->classes, c->image_size, &s->graph));
+    TRY(open_engine(s));
+    if (!c->evaluate && session_leads(s))
+        TRY(choose_dir(s));
     s->identity = (struct train_identity){.arch = c->arch,
                                           .classes = s->graph->classes,
                                           .image_size = c->image_size,
                                           .batch = c->batch,
+                                          .ranks = s->world.size,
                                           .seed = c->seed,
                                           .data = data_fingerprint(s),
                                           .precision = c->precision};
-    TRY(load_weights(s));
-    apply_start_epoch(s);
-    return open_record(s, argc, argv);
+    TRY(agree(s));
+    TRY(share_weights(s));
+    if (c->evaluate)
+        return STATUS_OK;
+    settle_position(s);
+    return session_leads(s) ? open_record(s, argc, argv) : STATUS_OK;
 }
 
 enum status session_open(struct session *s, const struct train_config *config, int argc,
@@ -230,9 +287,21 @@ enum status session_open(struct session *s, const struct train_config *config, i
 {
     *s = (struct session){.config = config, .out = out};
     enum status st = open_parts(s, argc, argv);
-    if (st != STATUS_OK && session_close(s) != STATUS_OK)
+    if (st == STATUS_OK)
+        return STATUS_OK;
+    st = session_fail(s, st);
+    if (session_close(s) != STATUS_OK)
         return st; /* the first failure is the one to tell */
     return st;
+}
+
+enum status session_fail(struct session *s, enum status st)
+{
+    if (s->world.size <= 1)
+        return st;
+    if (!s->agreed)
+        comm_fail(s->world.comm, st, status_message());
+    return session_leads(s) ? st : status_fail(st, "%s", "");
 }
 
 enum status session_close(struct session *s)
@@ -240,15 +309,14 @@ enum status session_close(struct session *s)
     enum status st = record_close(s->record);
     loader_close(s->train_loader);
     loader_close(s->val_loader);
-    network_close(s->net);
+    engine_close(s->engine);
     graph_free(s->graph);
-    for (int i = 0; i < MARK_COUNT; i++)
-        if (s->mark[i])
-            s->dev->backend->event_close(s->mark[i]);
-    device_close(s->dev);
     dataset_free(s->train_data);
     dataset_free(s->val_data);
+    world_close(&s->world);
     free(s->rates);
+    if (s->silent)
+        fclose(s->silent);
     *s = (struct session){0};
     return st;
 }
@@ -256,6 +324,8 @@ enum status session_close(struct session *s)
 enum status session_checkpoint(struct session *s)
 {
     char path[4096], prev[4096], temp[4096];
+    if (!session_leads(s))
+        return STATUS_OK;
     TRY(path_format(path, sizeof path, "%s/" CHECKPOINT_NAME, s->dir));
     TRY(path_format(prev, sizeof prev, "%s/" CHECKPOINT_PREV_NAME, s->dir));
     TRY(path_format(temp, sizeof temp, "%s.tmp.%ld", prev, (long)getpid()));
@@ -264,7 +334,8 @@ enum status session_checkpoint(struct session *s)
      * hard links do without a second checkpoint. */
     unlink(temp);
     bool linked = link(path, temp) == 0;
-    enum status st = checkpoint_save(path, s->net, s->graph, &s->identity, &s->state);
+    enum status st =
+        checkpoint_save(path, engine_network(s->engine), s->graph, &s->identity, &s->state);
     if (linked && (st != STATUS_OK || rename(temp, prev) != 0))
         unlink(temp);
     return st;

@@ -6,45 +6,56 @@
 #include "results/record.h"
 #include "runners/checkpoint.h"
 #include "runners/config.h"
+#include "runners/engine.h"
+#include "runners/world.h"
 
 #include <stdio.h>
 
-/* The programs of a run, in the order in which they are planned. */
-enum program_use { USE_TRAIN, USE_TAIL, USE_VAL, USE_COUNT };
-
-/* Marks in the stream between the parts of a step. */
-enum mark { MARK_BEGIN, MARK_INPUT, MARK_FORWARD, MARK_BACKWARD, MARK_UPDATE, MARK_COUNT };
-
 struct session {
     const struct train_config *config;
-    FILE *out;
-    char dir[4096]; /* the run's folder; "" when there is none (--evaluate) */
+    FILE *out;      /* rank 0's progress; the other ranks' goes nowhere */
+    FILE *silent;   /* theirs */
+    char dir[4096]; /* the run's folder; "" when there is none (--evaluate, other ranks) */
+    struct world world;
+    struct device_list devices;
     struct dataset *train_data, *val_data;
     struct loader *train_loader, *val_loader;
-    int64_t train_batches;
-    struct device *dev;
+    int64_t train_batches; /* of an epoch, of each rank */
+    int64_t train_steps;   /* optimizer steps of an epoch */
     struct graph *graph;
-    struct network *net;
-    struct program *program[USE_COUNT]; /* NULL where there is none */
+    struct engine *engine;
     struct policy policy;
-    bool scaled; /* the loss is scaled, and gradients that overflow skip their step */
-    struct event *mark[MARK_COUNT];
+    bool scaled;      /* the loss is scaled, and gradients that overflow skip their step */
+    double lr_factor; /* of --lr-scale */
     struct train_identity identity;
     struct train_state state;
     bool resumed;
-    struct record *record;
-    double *rates; /* (train_batches) images/s of this epoch's steps */
+    bool stopping;            /* some rank was asked to stop; all of them know */
+    bool agreed;              /* the failure under way is the same on all ranks: rank 0 tells it */
+    struct record *record;    /* rank 0's */
+    double *rates;            /* (train_steps) images/s of this epoch's steps */
+    struct rank_record spent; /* by this rank in this epoch */
 };
+
+/* Is this the rank that writes records, checkpoints and progress? */
+static inline bool session_leads(const struct session *s)
+{
+    return s->world.rank == 0;
+}
 
 /* Checks configuration and data, opens device, network and loaders, loads weights, and begins the
  * record. On failure nothing stays open, and no run is left behind that did not exist before. */
 MUST_CHECK enum status session_open(struct session *s, const struct train_config *config, int argc,
                                     char *const *argv, FILE *out);
 
+/* A failure on one rank ends the whole job: tells the others and does not return. Returns `st`
+ * where there is one rank, or where all ranks fail alike; then rank 0's message alone is left. */
+MUST_CHECK enum status session_fail(struct session *s, enum status st);
+
 /* Closes everything. A record without record_finish reads as a run that did not end in order. */
 MUST_CHECK enum status session_close(struct session *s);
 
-/* Writes the latest checkpoint, keeping the one before. */
+/* Rank 0 writes the latest checkpoint, keeping the one before. */
 MUST_CHECK enum status session_checkpoint(struct session *s);
 
 #endif

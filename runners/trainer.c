@@ -1,17 +1,18 @@
 /* The training loop. */
 #include "runners/trainer.h"
 
-#include "base/clock.h"
 #include "base/file.h"
 #include "results/stats.h"
 #include "results/summary.h"
 #include "runners/divergence.h"
 #include "runners/progress.h"
 #include "runners/session.h"
+#include "runners/step.h"
 #include "runners/stop.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* What one pass over a data set came to. */
@@ -24,11 +25,6 @@ struct pass_result {
     struct io_stats io;
 };
 
-static double now(void)
-{
-    return (double)clock_ns() * 1e-9;
-}
-
 static double percent(int64_t part, int64_t of)
 {
     return of ? 100.0 * (double)part / (double)of : 0;
@@ -39,102 +35,7 @@ static double mean_loss(double sum, int64_t count)
     return count ? sum / (double)count : NAN;
 }
 
-static enum status mark(struct session *s, enum mark m)
-{
-    return s->dev->backend->event_record(s->mark[m], network_stream(s->net));
-}
-
-static double between(const struct session *s, enum mark from, enum mark to)
-{
-    return s->dev->backend->event_seconds(s->mark[from], s->mark[to]);
-}
-
-/* Runs one optimizer step; the batch's memory is free again when it returns. */
-static enum status run_step(struct session *s, struct program *p, const struct batch *b, double lr,
-                            struct loss_metrics *m)
-{
-    struct step_state state = {.seed = s->config->seed,
-                               .step = (uint64_t)s->state.step,
-                               .lr = (float)lr,
-                               .loss_scale = 1,
-                               .grad_scale = 1};
-    if (s->scaled) {
-        state.loss_scale = (float)s->state.scaler.scale;
-        state.grad_scale = (float)(1 / s->state.scaler.scale);
-    }
-    TRY(mark(s, MARK_BEGIN));
-    TRY(program_state(p, &state));
-    TRY(program_input(p, b->pixels, b->label));
-    TRY(program_run(p, PHASE_INPUT));
-    TRY(mark(s, MARK_INPUT));
-    TRY(program_run(p, PHASE_FORWARD));
-    TRY(program_run(p, PHASE_LOSS));
-    TRY(mark(s, MARK_FORWARD));
-    TRY(program_run(p, PHASE_BACKWARD));
-    if (s->state.step == s->config->inject_overflow)
-        TRY(program_poison(p));
-    TRY(mark(s, MARK_BACKWARD));
-    TRY(program_run(p, PHASE_CHECK));
-    TRY(program_run(p, PHASE_UPDATE));
-    TRY(mark(s, MARK_UPDATE));
-    TRY(program_wait(p));
-    return program_metrics(p, m);
-}
-
-/* Without loss scaling a loss that is not finite is the end. With it, the step's gradients are not
- * finite either: the scaler skips it, and ends the run when that goes on. */
-static enum status check_finite(struct session *s, struct program *p, const struct loss_metrics *m,
-                                double lr, bool *skipped)
-{
-    *skipped = false;
-    if (s->scaled) {
-        TRY(program_found_inf(p, skipped));
-        return scaler_update(&s->config->scaler, &s->state.scaler, *skipped);
-    }
-    return divergence_check_loss(
-        m->loss_sum, "the loss of epoch %" PRId64 ", step %" PRId64 ", at learning rate %g,",
-        s->state.epoch, s->state.step, lr);
-}
-
-/* A skipped step whose loss overflowed has no place in the epoch's mean. */
-static void count_batch(struct session *s, const struct loss_metrics *m, const struct io_stats *io)
-{
-    if (isfinite(m->loss_sum)) {
-        s->state.loss_sum += m->loss_sum;
-        s->state.count += m->count;
-        s->state.top1 += m->top1;
-        s->state.top5 += m->top5;
-    }
-    s->state.bad_images += io->bad;
-    s->state.batch++;
-    s->state.step++;
-}
-
-static struct step_record describe_step(const struct session *s, const struct batch *b,
-                                        const struct loss_metrics *m, double lr)
-{
-    return (struct step_record){
-        .epoch = s->state.epoch,
-        .step = s->state.step,
-        .batch = s->state.batch,
-        .images = b->count,
-        .loss = mean_loss(m->loss_sum, m->count),
-        .top1 = percent(m->top1, m->count),
-        .top5 = percent(m->top5, m->count),
-        .lr = lr,
-        .h2d_s = between(s, MARK_BEGIN, MARK_INPUT),
-        .forward_s = between(s, MARK_INPUT, MARK_FORWARD),
-        .backward_s = between(s, MARK_FORWARD, MARK_BACKWARD),
-        .optimizer_s = between(s, MARK_BACKWARD, MARK_UPDATE),
-        .bytes_read = b->stats.bytes,
-        .files_read = b->stats.files,
-        .decode_s = (double)b->stats.decode_ns * 1e-9,
-        .workers = s->config->dummy ? 0 : s->config->workers,
-        .bad_images = b->stats.bad,
-    };
-}
-
-static void report_step(struct progress *p, const struct step_record *r)
+static void report_step(struct progress *p, const struct step_record *r, int64_t index)
 {
     meter_add(&p->time, r->total_s, 1);
     meter_add(&p->data, r->data_s, 1);
@@ -144,99 +45,82 @@ static void report_step(struct progress *p, const struct step_record *r)
     meter_add(&p->rate, (double)r->images / r->total_s, 1);
     p->loss_scale = r->loss_scale;
     p->skipped += r->skipped;
-    progress_batch(p, r->batch);
+    progress_batch(p, index);
 }
 
-/* One batch: wait for it, train on it, write down what it came to. `end` is when the step before
- * ended, and becomes when this one does. *more is false at the end of the epoch. */
-static enum status train_batch(struct session *s, struct progress *p, double *end, bool *more,
-                               struct pass_result *r)
+static void count_time(struct rank_record *spent, const struct step_record *rec)
 {
-    struct batch *b;
-    struct loss_metrics m;
-    bool skipped;
-    double lr = train_config_lr(s->config, s->state.step, s->train_batches);
-    TRY(loader_next(s->train_loader, &b));
-    *more = b != NULL;
-    if (!b)
-        return STATUS_OK;
-    double data_s = now() - *end;
-    bool full = b->count == s->config->batch;
-    struct program *program = s->program[full ? USE_TRAIN : USE_TAIL];
-    struct scaler_state before = s->scaled ? s->state.scaler : (struct scaler_state){0};
-    TRY(run_step(s, program, b, lr, &m));
-    TRY(check_finite(s, program, &m, lr, &skipped));
-    struct step_record rec = describe_step(s, b, &m, lr);
-    rec.loss_scale = before.scale;
-    rec.clean = before.clean;
-    rec.skipped = skipped;
-    int64_t index = s->state.batch;
-    count_batch(s, &m, &b->stats);
-    io_stats_add(&r->io, &b->stats);
-    r->images += b->count;
-    loader_release(s->train_loader, b);
+    spent->steps++;
+    spent->data_s += rec->data_s;
+    spent->h2d_s += rec->h2d_s;
+    spent->forward_s += rec->forward_s;
+    spent->backward_s += rec->backward_s;
+    spent->comm_s += rec->comm_s;
+    spent->comm_busy_s += rec->comm_busy_s;
+    spent->optimizer_s += rec->optimizer_s;
+    spent->total_s += rec->total_s;
+}
 
-    double after = now();
-    rec.data_s = data_s;
+/* Trains one step and writes down what it came to. `end` is when the step before ended, and becomes
+ * when this one does. */
+static enum status train_step(struct session *s, struct progress *p, double *end,
+                              struct pass_result *r)
+{
+    struct step_record rec;
+    int64_t index = s->state.batch / s->config->accumulate;
+    TRY(step_run(s, *end, &rec));
+    r->io.files += rec.files_read;
+    r->io.bytes += rec.bytes_read;
+    r->io.decode_ns += (int64_t)(rec.decode_s * 1e9);
+    r->images += rec.images;
+    double after = step_now();
     rec.total_s = after - *end;
     *end = after;
     s->rates[index] = (double)rec.images / rec.total_s;
-    TRY(record_step(s->record, &rec));
-    report_step(p, &rec);
+    count_time(&s->spent, &rec);
+    if (session_leads(s))
+        TRY(record_step(s->record, &rec));
+    report_step(p, &rec, index);
     return STATUS_OK;
 }
 
 /* True when the run should end here, in the middle of an epoch or between two. */
 static bool enough(const struct session *s)
 {
-    return stop_requested() || (s->config->steps && s->state.step >= s->config->steps);
+    return s->stopping || (s->config->steps && s->state.step >= s->config->steps);
 }
 
 static enum status train_epoch(struct session *s, struct pass_result *r)
 {
-    enum status st;
+    enum status st = STATUS_OK;
     struct progress p;
     char title[32];
     const struct train_config *c = s->config;
-    bool more = true;
-    double begun = now(), end = begun;
+    double begun = step_now(), end = begun;
     *r = (struct pass_result){0};
+    s->spent = (struct rank_record){.epoch = s->state.epoch, .rank = s->world.rank};
     snprintf(title, sizeof title, "Epoch: [%" PRId64 "]", s->state.epoch);
-    progress_begin(&p, s->out, title, s->train_batches, s->state.batch, c->print_freq);
+    progress_begin(&p, s->out, title, s->train_steps, s->state.batch / c->accumulate,
+                   c->print_freq);
     CHECK(loader_start(s->train_loader, s->state.epoch, s->state.batch));
-    while (!enough(s)) {
-        CHECK(train_batch(s, &p, &end, &more, r));
-        if (!more)
-            break;
+    while (!enough(s) && s->state.batch < s->train_batches) {
+        CHECK(train_step(s, &p, &end, r));
         bool last = s->state.batch == s->train_batches;
         if (c->checkpoint_steps && s->state.step % c->checkpoint_steps == 0 && !last) {
+            CHECK(engine_share_buffers(s->engine));
             CHECK(session_checkpoint(s));
-            end = now(); /* a checkpoint's time is not a step's */
+            end = step_now(); /* a checkpoint's time is not a step's */
         }
-        if (last)
-            break;
     }
 done:
     progress_end(&p);
-    r->seconds = now() - begun;
+    r->seconds = step_now() - begun;
     r->loss_sum = s->state.loss_sum;
     r->count = s->state.count;
     r->top1 = s->state.top1;
     r->top5 = s->state.top5;
     r->bad_images = s->state.bad_images;
     return st;
-}
-
-static enum status validate_batch(struct session *s, const struct batch *b, struct loss_metrics *m)
-{
-    struct program *p = s->program[USE_VAL];
-    struct step_state state = {.seed = s->config->seed, .loss_scale = 1, .grad_scale = 1};
-    TRY(program_state(p, &state));
-    TRY(program_input(p, b->pixels, b->label));
-    TRY(program_run(p, PHASE_INPUT));
-    TRY(program_run(p, PHASE_FORWARD));
-    TRY(program_run(p, PHASE_LOSS));
-    return program_metrics(p, m);
 }
 
 static void report_validation(struct progress *p, const struct batch *b,
@@ -251,53 +135,57 @@ static void report_validation(struct progress *p, const struct batch *b,
     progress_batch(p, b->index);
 }
 
-static void count_validation(struct pass_result *r, const struct batch *b,
-                             const struct loss_metrics *m)
+/* This rank's share of the validation images, up to a request to stop. */
+static enum status validate_share(struct session *s, struct progress *p, struct step_sums *sums)
 {
-    r->loss_sum += m->loss_sum;
-    r->count += m->count;
-    r->top1 += m->top1;
-    r->top5 += m->top5;
-    r->images += b->count;
-    r->bad_images += b->stats.bad;
-    io_stats_add(&r->io, &b->stats);
+    struct batch *b;
+    double end = step_now();
+    TRY(loader_start(s->val_loader, 0, 0));
+    while (!stop_requested()) {
+        struct loss_metrics m;
+        TRY(loader_next(s->val_loader, &b));
+        if (!b)
+            break;
+        double ready = step_now();
+        TRY(engine_evaluate(s->engine, b, &m));
+        step_sums_add(sums, b, &m);
+        double after = step_now();
+        report_validation(p, b, &m, ready - end, after - end);
+        end = after;
+        loader_release(s->val_loader, b);
+    }
+    return STATUS_OK;
 }
 
-/* Looks at every validation image once. A signal cuts it short: STATUS_INTERRUPTED. */
+/* Looks at every validation image once, whatever the number of ranks. A signal to any of them cuts
+ * it short: STATUS_INTERRUPTED. */
 static enum status validate(struct session *s, struct pass_result *r)
 {
     enum status st;
     struct progress p;
-    struct batch *b;
-    double begun = now(), end = begun;
-    *r = (struct pass_result){0};
+    struct step_sums sums = {{0}};
+    double begun = step_now();
     progress_begin(&p, s->out, "Test: ", loader_batches(s->val_loader), 0, s->config->print_freq);
-    CHECK(loader_start(s->val_loader, 0, 0));
-    for (;;) {
-        struct loss_metrics m;
-        CHECK(loader_next(s->val_loader, &b));
-        if (!b)
-            break;
-        double ready = now();
-        CHECK(validate_batch(s, b, &m));
-        CHECK(divergence_check_loss(m.loss_sum, "the validation loss"));
-        count_validation(r, b, &m);
-        double after = now();
-        report_validation(&p, b, &m, ready - end, after - end);
-        end = after;
-        loader_release(s->val_loader, b);
-        if (stop_requested()) {
-            st = status_fail(STATUS_INTERRUPTED, "validation was interrupted");
-            goto done;
-        }
-    }
-done:
+    st = engine_share_buffers(s->engine);
+    if (st == STATUS_OK)
+        st = validate_share(s, &p, &sums);
     progress_end(&p);
-    r->seconds = now() - begun;
-    if (st != STATUS_OK)
-        return st;
+    TRY(st);
+    TRY(step_sums_share(s, &sums));
+    *r = (struct pass_result){.loss_sum = sums.v[SUM_LOSS],
+                              .count = (int64_t)sums.v[SUM_COUNT],
+                              .top1 = (int64_t)sums.v[SUM_TOP1],
+                              .top5 = (int64_t)sums.v[SUM_TOP5],
+                              .images = (int64_t)sums.v[SUM_IMAGES],
+                              .bad_images = (int64_t)sums.v[SUM_BAD],
+                              .seconds = step_now() - begun};
+    s->agreed = true; /* these sums are everybody's */
+    if (s->stopping)
+        return status_fail(STATUS_INTERRUPTED, "validation was interrupted");
     if (r->count == 0)
         return status_fail(STATUS_DATA, "no validation image could be decoded");
+    TRY(divergence_check_loss(r->loss_sum, "the validation loss"));
+    s->agreed = false;
     progress_accuracy(s->out, percent(r->top1, r->count), percent(r->top5, r->count));
     return STATUS_OK;
 }
@@ -306,11 +194,13 @@ done:
 static enum status keep_best(struct session *s, double top1)
 {
     char path[4096];
-    if (top1 <= s->state.best_top1 && path_exists(s->dir) && s->state.best_top1 > 0)
+    if (top1 <= s->state.best_top1 && s->state.best_top1 > 0)
         return STATUS_OK;
     s->state.best_top1 = top1;
+    if (!session_leads(s))
+        return STATUS_OK;
     TRY(path_format(path, sizeof path, "%s/" BEST_NAME, s->dir));
-    return weights_save(path, s->net, s->graph, s->state.step);
+    return weights_save(path, engine_network(s->engine), s->graph, s->state.step);
 }
 
 /* Throughput of the steps of this epoch that this process ran, the first few left out as warm-up
@@ -318,8 +208,9 @@ static enum status keep_best(struct session *s, double top1)
 static enum status rate_stats(const struct session *s, int64_t first_batch, bool warm,
                               struct stats *out)
 {
-    const double *rates = s->rates + first_batch;
-    int64_t n = s->state.batch - first_batch;
+    int64_t first = first_batch / s->config->accumulate;
+    const double *rates = s->rates + first;
+    int64_t n = (s->state.batch + s->config->accumulate - 1) / s->config->accumulate - first;
     int64_t skip = warm ? 0 : stats_warmup(n, 5);
     *out = (struct stats){0};
     return n - skip > 0 ? stats_of(rates + skip, n - skip, out) : STATUS_OK;
@@ -333,7 +224,8 @@ static enum status record_pass(struct session *s, const struct pass_result *trai
     struct epoch_record e = {
         .epoch = s->state.epoch,
         .steps = s->state.step,
-        .lr = train_config_lr(s->config, s->state.step - 1, s->train_batches),
+        .lr = s->lr_factor *
+              train_config_lr(s->config, (s->state.epoch + 1) * s->train_steps - 1, s->train_steps),
         .train_images = train->count,
         .train_loss = mean_loss(train->loss_sum, train->count),
         .train_top1 = percent(train->top1, train->count),
@@ -362,6 +254,27 @@ static enum status record_pass(struct session *s, const struct pass_result *trai
     return record_epoch(s->record, &e);
 }
 
+/* What each of several ranks spent on the epoch. */
+static enum status record_ranks(struct session *s)
+{
+    int n = s->world.size;
+    if (n == 1)
+        return STATUS_OK;
+    struct rank_record *all = calloc((size_t)n, sizeof *all);
+    if (!all)
+        return status_fail(STATUS_OOM, "no memory for %d ranks", n);
+    struct comm_op gather = {.kind = COMM_ALLGATHER,
+                             .type = DTYPE_U8,
+                             .send = &s->spent,
+                             .recv = all,
+                             .count = sizeof s->spent};
+    enum status st = comm_run(s->world.comm, &gather);
+    for (int i = 0; i < n && st == STATUS_OK && session_leads(s); i++)
+        st = record_rank(s->record, &all[i]);
+    free(all);
+    return st;
+}
+
 /* Validation, the best weights, and the record, which says what the epoch came to. Afterwards the
  * state stands at the beginning of the next epoch. */
 static enum status finish_epoch(struct session *s, const struct pass_result *train,
@@ -369,9 +282,14 @@ static enum status finish_epoch(struct session *s, const struct pass_result *tra
 {
     struct pass_result val;
     TRY(validate(s, &val));
-    double begun = now();
+    s->agreed = true;
+    TRY(engine_check_replicas(s->engine));
+    s->agreed = false;
+    double begun = step_now();
     TRY(keep_best(s, percent(val.top1, val.count)));
-    TRY(record_pass(s, train, &val, now() - begun, rate));
+    TRY(record_ranks(s));
+    if (session_leads(s))
+        TRY(record_pass(s, train, &val, step_now() - begun, rate));
     s->state = (struct train_state){.epoch = s->state.epoch + 1,
                                     .step = s->state.step,
                                     .best_top1 = s->state.best_top1,
@@ -382,11 +300,13 @@ static enum status finish_epoch(struct session *s, const struct pass_result *tra
 static enum status interrupted(struct session *s)
 {
     const char *signal = stop_requested();
+    TRY(engine_share_buffers(s->engine));
     TRY(session_checkpoint(s));
-    return status_fail(STATUS_INTERRUPTED,
-                       "stopped by %s at epoch %" PRId64 ", step %" PRId64
-                       "; go on with --resume auto --out %s",
-                       signal, s->state.epoch, s->state.step, s->dir);
+    s->agreed = true;
+    return status_fail(
+        STATUS_INTERRUPTED,
+        "stopped by %s at epoch %" PRId64 ", step %" PRId64 "; go on with --resume auto --out %s",
+        signal ? signal : "a signal to another rank", s->state.epoch, s->state.step, s->dir);
 }
 
 static bool reached_accuracy(const struct session *s)
@@ -402,8 +322,12 @@ static enum status train(struct session *s)
         struct stats rate;
         int64_t first = s->state.batch;
         TRY(train_epoch(s, &result));
-        if (s->state.batch < s->train_batches) /* stopped in the middle */
-            return stop_requested() ? interrupted(s) : session_checkpoint(s);
+        if (s->state.batch < s->train_batches) { /* stopped in the middle */
+            if (s->stopping)
+                return interrupted(s);
+            TRY(engine_share_buffers(s->engine));
+            return session_checkpoint(s);
+        }
         TRY(rate_stats(s, first, warm, &rate));
         enum status st = finish_epoch(s, &result, &rate);
         if (st == STATUS_INTERRUPTED)
@@ -411,7 +335,7 @@ static enum status train(struct session *s)
         TRY(st);
         warm = true;
         if (enough(s))
-            return stop_requested() ? interrupted(s) : STATUS_OK;
+            return s->stopping ? interrupted(s) : STATUS_OK;
     }
     return STATUS_OK;
 }
@@ -427,6 +351,10 @@ static enum status finish_run(struct session *s)
     json_t *summary =
         json_pack("{s:I, s:I, s:f, s:s}", "epochs", (json_int_t)s->state.epoch, "steps",
                   (json_int_t)s->state.step, "best_top1", s->state.best_top1, "ended_by", why);
+    if (!session_leads(s)) {
+        json_decref(summary);
+        return STATUS_OK;
+    }
     if (!summary)
         return status_fail(STATUS_OOM, "no memory for the summary");
     CHECK(record_sync(s->record));
@@ -439,15 +367,30 @@ done:
     return st;
 }
 
+static void announce_world(const struct session *s)
+{
+    int ranks = s->world.size, devices = s->devices.n;
+    fprintf(s->out, "%s: %d rank%s of %d device%s, %" PRId64 " images a step",
+            train_mode_str(s->world.mode), ranks, ranks == 1 ? "" : "s", devices,
+            devices == 1 ? "" : "s", train_config_images(s->config, ranks));
+    if (ranks > 1)
+        fprintf(s->out, ", gradients in %d buckets over %s", engine_buckets(s->engine),
+                comm_mpi_version());
+    fprintf(s->out, "\n");
+}
+
 static void announce(const struct session *s)
 {
     char about[256];
-    s->dev->backend->describe(s->dev, about, sizeof about);
+    struct device *dev = engine_device(s->engine);
+    dev->backend->describe(dev, about, sizeof about);
     fprintf(s->out, "%s, %d px, batch %d on %s\n", s->graph->arch, s->graph->image_size,
             s->config->batch, about);
+    if (s->world.mode != MODE_ND)
+        announce_world(s);
     fprintf(s->out, "%.1f MiB of parameters, gradients and momentum, %.1f MiB for a step\n",
-            (double)network_param_bytes(s->net) / 1048576.0,
-            (double)network_arena_bytes(s->net) / 1048576.0);
+            (double)engine_param_bytes(s->engine) / 1048576.0,
+            (double)engine_arena_bytes(s->engine) / 1048576.0);
     if (s->resumed)
         fprintf(s->out, "going on from epoch %" PRId64 ", step %" PRId64 "\n", s->state.epoch,
                 s->state.step);
@@ -473,6 +416,8 @@ enum status trainer_run(const struct train_config *config, int argc, char *const
 done:
     if (st == STATUS_DIVERGED)
         st = divergence_explain(&s);
+    if (st != STATUS_OK)
+        st = session_fail(&s, st);
     enum status closed = session_close(&s);
     return st != STATUS_OK ? st : closed;
 }

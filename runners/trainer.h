@@ -1,4 +1,4 @@
-/* Training on one device: epochs, validation, records, checkpoints, resuming.
+/* Training, in every mode: epochs, validation, records, checkpoints, resuming.
  *
  * A run's folder holds the record (results/record.h), checkpoint.safetensors (the latest state,
  * replaced atomically; the one before it stays as checkpoint-prev.safetensors), and

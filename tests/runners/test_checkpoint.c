@@ -30,6 +30,7 @@ static const struct train_identity identity = {.arch = ARCH,
                                                .classes = CLASSES,
                                                .image_size = SIZE,
                                                .batch = 2,
+                                               .ranks = 1,
                                                .seed = UINT64_MAX,
                                                .data = UINT64_C(0x0123456789abcdef),
                                                .precision = "amp"};

@@ -200,7 +200,12 @@ static void the_record_holds_every_setting(void **state)
     c.seed = 9007199254740992; /* the largest that --seed takes */
     c.label_smoothing = 0.1;
     c.schedule = SCHEDULE_COSINE;
-    json_t *j = train_config_json(&c, 17, false);
+    c.accumulate = 3;
+    c.grad_compress = DTYPE_BF16;
+    c.dp_reduce = DP_ALL;
+    const struct train_setting setting = {
+        .mode = MODE_DDP2, .ranks = 4, .devices = 2, .classes = 17, .emulated = false};
+    json_t *j = train_config_json(&c, &setting);
     assert_non_null(j);
     assert_string_equal(json_string_value(json_object_get(j, "data")), "imagenet");
     assert_string_equal(json_string_value(json_object_get(j, "arch")), "vgg11");
@@ -208,6 +213,12 @@ static void the_record_holds_every_setting(void **state)
     assert_string_equal(json_string_value(json_object_get(j, "resume")), "");
     assert_true(json_is_null(json_object_get(j, "init")));
     assert_int_equal(json_integer_value(json_object_get(j, "classes")), 17);
+    assert_string_equal(json_string_value(json_object_get(j, "mode")), "ddp2");
+    assert_int_equal(json_integer_value(json_object_get(j, "world_size")), 4);
+    assert_int_equal(json_integer_value(json_object_get(j, "devices_per_rank")), 2);
+    assert_int_equal(json_integer_value(json_object_get(j, "accumulate")), 3);
+    assert_string_equal(json_string_value(json_object_get(j, "grad_compress")), "bf16");
+    assert_string_equal(json_string_value(json_object_get(j, "dp_reduce")), "all");
     assert_int_equal(json_integer_value(json_object_get(j, "batch_size")), 48);
     assert_int_equal(json_integer_value(json_object_get(j, "val_batch_size")), 48);
     assert_int_equal(json_integer_value(json_object_get(j, "seed")), 9007199254740992);
@@ -217,6 +228,22 @@ static void the_record_holds_every_setting(void **state)
     assert_string_equal(json_string_value(json_object_get(j, "precision")), "fp32");
     assert_true(json_is_false(json_object_get(j, "emulated"))); /* fp32 never is */
     json_decref(j);
+}
+
+/* The images of a step, over ranks and micro-batches, against 256. */
+static void rates_grow_with_the_step(void **state)
+{
+    (void)state;
+    struct train_config c = train_config_default();
+    c.batch = 64;
+    c.accumulate = 2;
+    assert_int_equal(train_config_images(&c, 8), 1024);
+    assert_true(train_config_lr_factor(&c, 8) == 1);
+    c.lr_scale = LR_SCALE_LINEAR;
+    assert_true(train_config_lr_factor(&c, 8) == 4);
+    assert_true(train_config_lr_factor(&c, 1) == 0.5);
+    c.lr_scale = LR_SCALE_SQRT;
+    assert_true(train_config_lr_factor(&c, 8) == 2);
 }
 
 int main(void)
@@ -229,6 +256,7 @@ int main(void)
         cmocka_unit_test(warmup_leads_into_cosine),
         cmocka_unit_test(warmup_leads_into_the_other_schedules),
         cmocka_unit_test(rates_stay_finite),
+        cmocka_unit_test(rates_grow_with_the_step),
         cmocka_unit_test(contradictions_are_refused),
         cmocka_unit_test(the_record_holds_every_setting),
     };

@@ -1,0 +1,151 @@
+/* torch.nn.DataParallel's step, without short cuts: what it costs is what one measures it for. */
+#include "runners/engine_parts.h"
+
+static enum status open_head(struct engine *e, enum program_use use)
+{
+    struct replica *first = &e->replica[0];
+    if (e->config.rows[use] == 0)
+        return STATUS_OK;
+    struct program *p = first->program[use];
+    struct loss_head_config head = {.rows = e->config.rows[use],
+                                    .like = program_loss_ends(p),
+                                    .label_smoothing = program_config(p)->label_smoothing};
+    return loss_head_open(network_stream(first->net), &head, &e->head[use]);
+}
+
+enum status data_parallel_open(struct engine *e)
+{
+    size_t bytes;
+    for (int u = 0; u < USE_COUNT; u++)
+        TRY(open_head(e, (enum program_use)u));
+    if (e->config.train->evaluate)
+        return STATUS_OK;
+    network_flat(e->replica[0].net, VALUE_GRADIENT, &bytes);
+    int64_t count = (int64_t)(bytes / sizeof(float));
+    for (int i = 0; i < e->n; i++)
+        TRY(network_plan_rounding(e->replica[i].net, 0, count, &e->rounding[i]));
+    struct op_desc sum = {.kind = OP_ADD};
+    sum.t[ROLE_X] = sum.t[ROLE_Z] = sum.t[ROLE_Y] = tensor_1d(DTYPE_F32, count);
+    return op_plan(e->replica[0].dev, &sum, &e->sum);
+}
+
+void data_parallel_close(struct engine *e)
+{
+    for (int u = 0; u < USE_COUNT; u++)
+        loss_head_close(e->head[u]);
+    for (int i = 0; i < e->n; i++)
+        rounding_free(e->rounding[i]);
+    op_plan_free(e->sum);
+}
+
+/* Weights and running statistics from device 0. */
+static enum status replicate(struct engine *e, int i)
+{
+    return i == 0 ? STATUS_OK : replica_copy(&e->replica[i], &e->replica[0], false);
+}
+
+/* Copies this replica's rows between its own end of the loss and the whole batch's. */
+static enum status copy_rows(struct engine *e, int i, bool gather)
+{
+    struct replica *r = &e->replica[i];
+    enum program_use use = e->current.use;
+    const struct loss_head *head = e->head[use];
+    struct program_loss_ends ends = program_loss_ends(r->program[use]);
+    size_t bytes = gather ? ends.logits.bytes : ends.grad.bytes;
+    size_t first = bytes / (size_t)r->part[use].count * (size_t)r->part[use].first;
+    enum status (*copy)(struct stream *, void *, const void *, size_t) = r->dev->backend->copy;
+    if (gather)
+        return copy(network_stream(r->net), (char *)head->logits_at + first, ends.logits_at, bytes);
+    return copy(network_stream(r->net), ends.grad_at, (const char *)head->grad_at + first, bytes);
+}
+
+static enum status forward(struct engine *e, int i)
+{
+    const struct micro_batch *b = &e->current;
+    struct replica *r = &e->replica[i];
+    struct program *p = r->program[b->use];
+    bool trains = b->use != USE_VAL;
+    if (!p)
+        return STATUS_OK;
+    struct step_state state = trains ? engine_state(e, b) : *b->state;
+    TRY(engine_input(e, i, b, &state));
+    TRY(program_run(p, PHASE_INPUT));
+    if (i == 0)
+        TRY(engine_mark(e, MARK_INPUT));
+    TRY(program_run(p, PHASE_FORWARD));
+    TRY(copy_rows(e, i, true));
+    return program_wait(p);
+}
+
+static enum status loss(struct engine *e, struct loss_metrics *m)
+{
+    struct loss_head *head = e->head[e->current.use];
+    TRY(loss_head_labels(head, e->current.batch->label));
+    TRY(loss_head_run(head, e->current.state->loss_scale));
+    return loss_head_metrics(head, m);
+}
+
+static enum status backward(struct engine *e, int i)
+{
+    struct program *p = e->replica[i].program[e->current.use];
+    if (!p)
+        return STATUS_OK;
+    TRY(copy_rows(e, i, false));
+    TRY(program_backward(p, NULL, NULL));
+    if (e->rounding[i])
+        TRY(rounding_execute(e->rounding[i]));
+    if (e->current.poison && i == e->n - 1)
+        TRY(program_poison(p));
+    return program_wait(p);
+}
+
+/* Onto device 0, one after the other. */
+static enum status sum_gradients(struct engine *e)
+{
+    struct replica *first = &e->replica[0];
+    size_t bytes;
+    float *sum = network_flat(first->net, VALUE_GRADIENT, &bytes);
+    for (int i = 1; i < e->n; i++) {
+        struct network *net = e->replica[i].net;
+        if (!e->replica[i].program[e->current.use])
+            continue;
+        void *arg[ROLE_COUNT] = {
+            [ROLE_X] = sum, [ROLE_Z] = network_flat(net, VALUE_GRADIENT, &bytes), [ROLE_Y] = sum};
+        TRY(op_execute(e->sum, arg, network_stream(first->net)));
+    }
+    return STATUS_OK;
+}
+
+/* Adds to earlier micro-batches, and begins to share with the other ranks. */
+static enum status hand_over(struct engine *e)
+{
+    const struct micro_batch *b = &e->current;
+    size_t bytes;
+    if (!e->reducer[0])
+        return STATUS_OK;
+    network_flat(e->replica[0].net, VALUE_GRADIENT, &bytes);
+    reducer_begin(e->reducer[0], b->number == 0, b->number == b->of - 1, false);
+    return reducer_complete(e->reducer[0], 0, (int64_t)(bytes / sizeof(float)));
+}
+
+enum status data_parallel_batch(struct engine *e, struct loss_metrics *m)
+{
+    TRY(engine_mark(e, MARK_BEGIN));
+    TRY(engine_run(e, replicate));
+    TRY(engine_mark(e, MARK_COPIED));
+    TRY(engine_run(e, forward));
+    TRY(loss(e, m));
+    TRY(engine_mark(e, MARK_FORWARD));
+    TRY(engine_run(e, backward));
+    TRY(engine_mark(e, MARK_BACKWARD));
+    TRY(sum_gradients(e));
+    TRY(hand_over(e));
+    return engine_mark(e, MARK_SUMMED);
+}
+
+enum status data_parallel_evaluate(struct engine *e, struct loss_metrics *m)
+{
+    TRY(engine_run(e, replicate));
+    TRY(engine_run(e, forward));
+    return loss(e, m);
+}

@@ -1,0 +1,325 @@
+/* Opening what computes, and what all modes share. */
+#include "runners/engine.h"
+
+#include "runners/engine_parts.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+/* Everything of the programs but their rows. */
+static void program_configs(const struct engine *e, struct program_config config[USE_COUNT])
+{
+    const struct train_config *c = e->config.train;
+    struct program_config base = {.train = true,
+                                  .policy = *e->config.policy,
+                                  .check_finite = e->config.scaled,
+                                  .reduced = e->n > 1 || engine_ranks(e) > 1 || c->accumulate > 1,
+                                  .label_smoothing = (float)c->label_smoothing,
+                                  .momentum = (float)c->momentum,
+                                  .weight_decay = (float)c->weight_decay,
+                                  .nesterov = c->nesterov,
+                                  .lars = (float)c->lars};
+    memcpy(base.mean, train_image_mean, sizeof base.mean);
+    memcpy(base.std, train_image_std, sizeof base.std);
+    config[USE_TRAIN] = config[USE_TAIL] = config[USE_VAL] = base;
+    config[USE_VAL].train = false;
+    config[USE_VAL].label_smoothing = 0; /* validation reports the plain cross entropy */
+}
+
+/* With whom replica i shares gradients and statistics; NULL: nobody. */
+static struct comm *partners(const struct engine *e, int i)
+{
+    if (e->n == 1)
+        return engine_ranks(e) > 1 ? e->config.ranks : NULL;
+    return engine_ranks(e) > 1 ? e->joint[i] : e->local[i];
+}
+
+static enum status open_communicators(struct engine *e)
+{
+    if (e->n == 1)
+        return STATUS_OK;
+    TRY(comm_open_local(e->n, e->config.train->comm_timeout, e->local));
+    for (int i = 0; i < e->n && engine_ranks(e) > 1; i++)
+        TRY(comm_open_joint(e->local[i], e->config.ranks, &e->joint[i]));
+    return STATUS_OK;
+}
+
+static enum status open_replicas(struct engine *e)
+{
+    const struct engine_config *c = &e->config;
+    struct program_config config[USE_COUNT];
+    program_configs(e, config);
+    for (int i = 0; i < e->n; i++) {
+        struct device *dev;
+        const struct backend *b = c->devices->backend;
+        TRY(b->open(b, c->devices->index[i], c->threads, &dev));
+        struct comm *sync = c->train->sync_bn ? partners(e, i) : NULL;
+        TRY(replica_open(&e->replica[i], i, e->n, dev, c->graph, config, c->rows, sync));
+    }
+    return STATUS_OK;
+}
+
+/* Replicas exchange flat buffers, which must therefore be laid out alike. */
+static enum status check_layouts(struct engine *e)
+{
+    uint64_t first, other;
+    TRY(network_layout_hash(e->replica[0].net, &first));
+    for (int i = 1; i < e->n; i++) {
+        TRY(network_layout_hash(e->replica[i].net, &other));
+        if (other != first)
+            return status_fail(STATUS_USAGE,
+                               "device %d lays its weights out differently for its %d images than "
+                               "device 0 does for %d; give a -b that %d divides",
+                               i, e->replica[i].part[USE_TRAIN].count,
+                               e->replica[0].part[USE_TRAIN].count, e->n);
+    }
+    return STATUS_OK;
+}
+
+/* Gradients that stay on one device and are complete after one batch need no reducer. */
+static enum status open_reducers(struct engine *e)
+{
+    const struct train_config *c = e->config.train;
+    if (c->evaluate)
+        return STATUS_OK;
+    for (int i = 0; i < (e->central ? 1 : e->n); i++) {
+        struct reducer_config r = {.net = e->replica[i].net,
+                                   .comm = e->central ? e->config.ranks : partners(e, i),
+                                   .rounded = e->central,
+                                   .accumulate = c->accumulate > 1,
+                                   .first_bytes = 1 << 20,
+                                   .bucket_bytes = (size_t)(c->bucket_mb * (1 << 20)),
+                                   .compress = c->grad_compress};
+        bool shared = r.comm && comm_size(r.comm) > 1;
+        if (!shared && !r.accumulate)
+            continue;
+        if (r.first_bytes > r.bucket_bytes)
+            r.first_bytes = r.bucket_bytes;
+        TRY(reducer_open(&r, &e->reducer[i]));
+    }
+    return STATUS_OK;
+}
+
+/* Whoever takes no part in a batch would be missed in its sums. */
+static enum status check_parts(const struct engine *e)
+{
+    static const char *const batch[USE_COUNT] = {"a batch", "an epoch's last batch",
+                                                 "a validation batch"};
+    for (int u = 0; u < USE_COUNT; u++) {
+        int rows = e->config.rows[u];
+        bool sums = u != USE_VAL && (!e->central || e->config.train->sync_bn);
+        bool idle = rows > 0 && part_of(rows, e->n, e->n - 1).count == 0;
+        if (idle && (sums || u == USE_TRAIN))
+            return status_fail(STATUS_USAGE,
+                               "%s of %d images leaves the last of %d devices without any; give "
+                               "another -b%s",
+                               batch[u], rows, e->n, u == USE_TAIL ? ", or --drop-last" : "");
+    }
+    return STATUS_OK;
+}
+
+static enum status open_parts(struct engine *e)
+{
+    TRY(check_parts(e));
+    TRY(open_communicators(e));
+    TRY(open_replicas(e));
+    TRY(check_layouts(e));
+    TRY(open_reducers(e));
+    if (e->central)
+        TRY(data_parallel_open(e));
+    for (int i = 0; i < MARK_COUNT; i++)
+        TRY(e->replica[0].dev->backend->event_open(e->replica[0].dev, &e->mark[i]));
+    return team_open(e->n, &e->team);
+}
+
+enum status engine_open(const struct engine_config *config, struct engine **out)
+{
+    *out = NULL;
+    struct engine *e = calloc(1, sizeof *e);
+    if (!e)
+        return status_fail(STATUS_OOM, "no memory for %d replicas", config->devices->n);
+    e->config = *config;
+    e->n = config->devices->n;
+    e->central = e->n > 1 && config->train->dp_reduce == DP_CENTRAL;
+    enum status st = open_parts(e);
+    if (st != STATUS_OK) {
+        engine_close(e);
+        return st;
+    }
+    *out = e;
+    return STATUS_OK;
+}
+
+void engine_close(struct engine *e)
+{
+    if (!e)
+        return;
+    team_close(e->team);
+    data_parallel_close(e);
+    for (int i = 0; i < MARK_COUNT; i++)
+        if (e->mark[i])
+            e->replica[0].dev->backend->event_close(e->mark[i]);
+    for (int i = 0; i < e->n; i++) {
+        reducer_close(e->reducer[i]);
+        replica_close(&e->replica[i]);
+        comm_close(e->joint[i]);
+    }
+    for (int i = 0; i < e->n; i++)
+        comm_close(e->local[i]);
+    free(e);
+}
+
+struct network *engine_network(struct engine *e)
+{
+    return e->replica[0].net;
+}
+
+struct device *engine_device(struct engine *e)
+{
+    return e->replica[0].dev;
+}
+
+int engine_devices(const struct engine *e)
+{
+    return e->n;
+}
+
+int engine_buckets(const struct engine *e)
+{
+    return e->reducer[0] ? reducer_buckets(e->reducer[0]) : 0;
+}
+
+size_t engine_param_bytes(const struct engine *e)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < e->n; i++)
+        bytes += network_param_bytes(e->replica[i].net);
+    return bytes;
+}
+
+size_t engine_arena_bytes(const struct engine *e)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < e->n; i++)
+        bytes += network_arena_bytes(e->replica[i].net);
+    return bytes;
+}
+
+static enum status broadcast(struct engine *e, void *data, size_t bytes)
+{
+    struct comm_op op = {.kind = COMM_BROADCAST,
+                         .type = DTYPE_F32,
+                         .recv = data,
+                         .count = (int64_t)(bytes / sizeof(float))};
+    return bytes ? comm_run(e->config.ranks, &op) : STATUS_OK;
+}
+
+enum status engine_share(struct engine *e)
+{
+    static const enum param_value kept[] = {VALUE_WEIGHT, VALUE_MOMENTUM};
+    struct replica *first = &e->replica[0];
+    size_t bytes;
+    if (engine_ranks(e) > 1) {
+        for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+            void *flat = network_flat(first->net, kept[i], &bytes);
+            TRY(broadcast(e, flat, bytes));
+        }
+        TRY(engine_share_buffers(e));
+        network_touched(first->net);
+    }
+    for (int i = 1; i < e->n; i++)
+        TRY(replica_copy(&e->replica[i], first, !e->config.train->evaluate));
+    return STATUS_OK;
+}
+
+enum status engine_share_buffers(struct engine *e)
+{
+    size_t bytes;
+    void *buffers = network_buffers(e->replica[0].net, &bytes);
+    if (engine_ranks(e) > 1)
+        TRY(broadcast(e, buffers, bytes));
+    for (int i = 1; i < e->n && !e->central; i++) {
+        struct replica *r = &e->replica[i];
+        TRY(r->dev->backend->copy(network_stream(r->net), network_buffers(r->net, &bytes), buffers,
+                                  bytes));
+    }
+    return STATUS_OK;
+}
+
+enum status engine_input(struct engine *e, int i, const struct micro_batch *b,
+                         const struct step_state *state)
+{
+    const struct replica *r = &e->replica[i];
+    struct part part = r->part[b->use];
+    size_t side = (size_t)e->config.train->image_size;
+    int rows = e->config.rows[b->use];
+    struct step_state own = *state;
+    own.sample0 = (uint64_t)comm_rank(e->config.ranks) * (uint64_t)rows + (uint64_t)part.first;
+    if (!e->central) /* the loss's mean is over the whole batch, not over this part of it */
+        own.loss_scale *= (float)part.count / (float)rows;
+    TRY(program_state(r->program[b->use], &own));
+    return program_input(r->program[b->use],
+                         b->batch->pixels + (size_t)part.first * side * side * 3,
+                         b->batch->label + part.first);
+}
+
+struct step_times engine_times(const struct engine *e)
+{
+    struct step_times t = e->times;
+    t.busy_s = e->reducer[0] ? reducer_busy_s(e->reducer[0]) : 0;
+    return t;
+}
+
+/* A checksum over `bytes` of device memory. */
+static enum status digest(const struct replica *r, const void *data, size_t bytes, uint32_t *crc)
+{
+    unsigned char piece[16384];
+    for (size_t at = 0; at < bytes; at += sizeof piece) {
+        size_t n = bytes - at < sizeof piece ? bytes - at : sizeof piece;
+        TRY(r->dev->backend->download(network_stream(r->net), piece, (const char *)data + at, n));
+        TRY(r->dev->backend->stream_sync(network_stream(r->net)));
+        *crc = (uint32_t)crc32_z(*crc, piece, n);
+    }
+    return STATUS_OK;
+}
+
+static enum status digest_replica(const struct replica *r, double *out)
+{
+    uint32_t crc = 0;
+    size_t bytes;
+    const void *data = network_flat(r->net, VALUE_WEIGHT, &bytes);
+    TRY(digest(r, data, bytes, &crc));
+    data = network_flat(r->net, VALUE_MOMENTUM, &bytes);
+    TRY(digest(r, data, bytes, &crc));
+    data = network_buffers(r->net, &bytes);
+    TRY(digest(r, data, bytes, &crc));
+    *out = crc; /* exact in a double, which every communicator can carry */
+    return STATUS_OK;
+}
+
+enum status engine_check_replicas(struct engine *e)
+{
+    double own[DEVICES_MAX], *all;
+    int n = e->central ? 1 : e->n, ranks = engine_ranks(e);
+    if (n * ranks == 1)
+        return STATUS_OK;
+    for (int i = 0; i < n; i++)
+        TRY(digest_replica(&e->replica[i], &own[i]));
+    all = calloc((size_t)(n * ranks), sizeof *all);
+    if (!all)
+        return status_fail(STATUS_OOM, "no memory for %d checksums", n * ranks);
+    struct comm_op gather = {
+        .kind = COMM_ALLGATHER, .type = DTYPE_F64, .send = own, .recv = all, .count = n};
+    enum status st = comm_run(e->config.ranks, &gather);
+    for (int i = 1; i < n * ranks && st == STATUS_OK; i++)
+        if (all[i] != all[0])
+            st = status_fail(STATUS_MISMATCH,
+                             "the weights of rank %d, device %d differ from those of rank 0, "
+                             "device 0: a device computed something else; the last checkpoint is "
+                             "from before",
+                             i / n, i % n);
+    free(all);
+    return st;
+}

@@ -1,0 +1,96 @@
+/* Inside runners/: everything that computes a step, in every mode.
+ *
+ *   nd    one device
+ *   dp    several devices of one process, as torch.nn.DataParallel: each step copies the weights
+ *         and running statistics of device 0 to the others, splits the batch, gathers the logits on
+ *         device 0, which computes the loss, hands its gradient back, sums the gradients onto
+ *         device 0, and lets that alone take the optimizer's step. With dp_reduce "all" every
+ *         device keeps its weights, computes the loss of its part and steps; the gradients are
+ *         summed over the devices.
+ *   ddp   a process per device, as torch's DistributedDataParallel: gradients are averaged over
+ *         the ranks in buckets while the backward pass goes on (reducer.h)
+ *   ddp2  dp within a process, ddp between processes
+ *
+ * A step is engine_batch() for each of its micro-batches, then engine_update(). */
+#ifndef RUNNERS_ENGINE_H
+#define RUNNERS_ENGINE_H
+
+#include "comm/comm.h"
+#include "input/loader.h"
+#include "kernels/device_list.h"
+#include "runners/config.h"
+#include "runners/replica.h"
+
+struct engine_config {
+    const struct train_config *train;
+    const struct graph *graph;
+    const struct policy *policy;
+    bool scaled; /* the loss is scaled, and gradients that overflow skip their step */
+    const struct device_list *devices;
+    int threads;         /* of each device */
+    int rows[USE_COUNT]; /* of this process's batches; 0: there are none of that use */
+    struct comm *ranks;  /* all processes; not owned */
+};
+
+/* Seconds of one step by this process's clock. */
+struct step_times {
+    double input_s;   /* pixels to the devices */
+    double forward_s; /* with the loss */
+    double backward_s;
+    double exposed_s;   /* communication that nothing hid: copies between devices, and what was
+                         * left of the reduction when the backward pass was over */
+    double optimizer_s; /* finite check and update */
+    double busy_s;      /* during which gradients were on their way, hidden or not */
+};
+
+struct engine;
+
+MUST_CHECK enum status engine_open(const struct engine_config *config, struct engine **out);
+void engine_close(struct engine *e); /* NULL is fine */
+
+/* Device 0's network holds the truth: weights are loaded into it and saved from it. */
+struct network *engine_network(struct engine *e);
+struct device *engine_device(struct engine *e);
+int engine_devices(const struct engine *e);
+int engine_buckets(const struct engine *e);
+
+/* Bytes of memory on all devices: parameters with gradients and momentum, and what a step needs. */
+size_t engine_param_bytes(const struct engine *e);
+size_t engine_arena_bytes(const struct engine *e);
+
+/* Spreads rank 0's first replica, optimizer's state included, over all ranks and devices. Call it
+ * once the weights have been loaded. */
+MUST_CHECK enum status engine_share(struct engine *e);
+
+/* Forward, loss and backward of a batch. `state` bears seed, step, learning rate and the loss
+ * scale; what depends on how the batch is divided is the engine's to add. */
+struct micro_batch {
+    enum program_use use;
+    const struct batch *batch;
+    const struct step_state *state;
+    int number, of; /* among the micro-batches of its step, from 0 */
+    bool poison;    /* make a gradient of the last device infinite (for tests) */
+};
+MUST_CHECK enum status engine_batch(struct engine *e, const struct micro_batch *b,
+                                    struct loss_metrics *m);
+
+/* After the last of them: waits for the sums, checks them and updates. found_inf: the gradients
+ * overflowed and the weights stayed, which can only be where the loss is scaled. */
+MUST_CHECK enum status engine_update(struct engine *e, bool *found_inf);
+
+/* Of the step that engine_update ended. */
+struct step_times engine_times(const struct engine *e);
+
+/* Running statistics are rank 0's, as DistributedDataParallel broadcasts them: before validation
+ * and before a checkpoint. */
+MUST_CHECK enum status engine_share_buffers(struct engine *e);
+
+/* Forward and loss of a validation batch of this process. */
+MUST_CHECK enum status engine_evaluate(struct engine *e, const struct batch *b,
+                                       struct loss_metrics *m);
+
+/* Every replica that keeps weights must have the same bits on all devices and ranks:
+ * STATUS_MISMATCH names the one that has not. */
+MUST_CHECK enum status engine_check_replicas(struct engine *e);
+
+#endif

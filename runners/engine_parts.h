@@ -1,0 +1,71 @@
+/* Inside the engine: what its files share. */
+#ifndef RUNNERS_ENGINE_PARTS_H
+#define RUNNERS_ENGINE_PARTS_H
+
+#include "model/exchange.h"
+#include "model/loss_head.h"
+#include "runners/engine.h"
+#include "runners/reducer.h"
+#include "runners/team.h"
+
+/* Marks in device 0's stream between the parts of a step. */
+enum mark {
+    MARK_BEGIN,
+    MARK_COPIED, /* weights to the other devices */
+    MARK_INPUT,
+    MARK_FORWARD,
+    MARK_BACKWARD,
+    MARK_SUMMED, /* gradients onto device 0 */
+    MARK_UPDATE, /* begins */
+    MARK_REDUCED,
+    MARK_END,
+    MARK_COUNT
+};
+
+struct engine {
+    struct engine_config config;
+    int n;        /* replicas */
+    bool central; /* DataParallel: device 0 keeps the weights, computes the loss and steps */
+    struct replica replica[DEVICES_MAX];
+    struct team *team;
+    struct comm *local[DEVICES_MAX]; /* between the replicas; NULL where there is one */
+    struct comm *joint[DEVICES_MAX]; /* between all replicas of all ranks, where both are many */
+    struct reducer *reducer[DEVICES_MAX];
+    struct event *mark[MARK_COUNT];
+    struct step_times times;
+    struct micro_batch current; /* what the team is at work on */
+    enum status (*work)(struct engine *e, int i);
+    /* DataParallel's. */
+    struct rounding *rounding[DEVICES_MAX]; /* of a replica's gradients, before they are summed */
+    struct op_plan *sum;                    /* of two replicas' gradients, on device 0 */
+    struct loss_head *head[USE_COUNT];      /* over the whole batch, on device 0 */
+};
+
+static inline int engine_ranks(const struct engine *e)
+{
+    return comm_size(e->config.ranks);
+}
+
+static inline enum status engine_mark(struct engine *e, enum mark m)
+{
+    const struct replica *r = &e->replica[0];
+    return r->dev->backend->event_record(e->mark[m], network_stream(r->net));
+}
+
+/* Runs work(e, i) for every replica i, each on its own thread. */
+MUST_CHECK enum status engine_run(struct engine *e, enum status (*work)(struct engine *e, int i));
+
+/* The state of a training batch's step, for the whole batch. */
+struct step_state engine_state(const struct engine *e, const struct micro_batch *b);
+
+/* Puts replica i's part of a batch in place: state, pixels, labels. */
+MUST_CHECK enum status engine_input(struct engine *e, int i, const struct micro_batch *b,
+                                    const struct step_state *state);
+
+/* DataParallel's way through a batch (data_parallel.c). */
+MUST_CHECK enum status data_parallel_open(struct engine *e);
+void data_parallel_close(struct engine *e);
+MUST_CHECK enum status data_parallel_batch(struct engine *e, struct loss_metrics *m);
+MUST_CHECK enum status data_parallel_evaluate(struct engine *e, struct loss_metrics *m);
+
+#endif

@@ -1,0 +1,118 @@
+/* A fixed set of threads that run one function at a time. */
+#include "runners/team.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { MESSAGE_MAX = 1024 };
+
+struct member {
+    struct team *team;
+    int number;
+    bool started;
+    pthread_t thread;
+    enum status status;
+    char message[MESSAGE_MAX]; /* messages are per thread: the caller cannot read them there */
+};
+
+struct team {
+    int n;
+    pthread_mutex_t lock;
+    pthread_cond_t begin, end;
+    uint64_t call; /* team_run's, from 1 */
+    int running;   /* members besides the caller that have not ended this call */
+    bool closing;
+    enum status (*work)(void *context, int member);
+    void *context;
+    struct member member[];
+};
+
+static void *serve(void *argument)
+{
+    struct member *m = argument;
+    struct team *t = m->team;
+    pthread_mutex_lock(&t->lock);
+    for (uint64_t seen = 0;; seen++) {
+        while (t->call == seen && !t->closing)
+            pthread_cond_wait(&t->begin, &t->lock);
+        if (t->closing)
+            break;
+        pthread_mutex_unlock(&t->lock);
+        m->status = t->work(t->context, m->number);
+        if (m->status != STATUS_OK)
+            snprintf(m->message, sizeof m->message, "%s", status_message());
+        pthread_mutex_lock(&t->lock);
+        if (--t->running == 0)
+            pthread_cond_signal(&t->end);
+    }
+    pthread_mutex_unlock(&t->lock);
+    return NULL;
+}
+
+enum status team_open(int members, struct team **out)
+{
+    struct team *t = calloc(1, sizeof *t + (size_t)members * sizeof t->member[0]);
+    *out = NULL;
+    if (!t)
+        return status_fail(STATUS_OOM, "no memory for a team of %d threads", members);
+    t->n = members;
+    pthread_mutex_init(&t->lock, NULL);
+    pthread_cond_init(&t->begin, NULL);
+    pthread_cond_init(&t->end, NULL);
+    for (int i = 1; i < members; i++) {
+        struct member *m = &t->member[i];
+        m->team = t;
+        m->number = i;
+        if (pthread_create(&m->thread, NULL, serve, m) != 0) {
+            team_close(t);
+            return status_fail(STATUS_IO, "cannot start a thread for device %d", i);
+        }
+        m->started = true;
+    }
+    *out = t;
+    return STATUS_OK;
+}
+
+void team_close(struct team *t)
+{
+    if (!t)
+        return;
+    pthread_mutex_lock(&t->lock);
+    t->closing = true;
+    pthread_cond_broadcast(&t->begin);
+    pthread_mutex_unlock(&t->lock);
+    for (int i = 1; i < t->n; i++)
+        if (t->member[i].started)
+            pthread_join(t->member[i].thread, NULL);
+    pthread_cond_destroy(&t->begin);
+    pthread_cond_destroy(&t->end);
+    pthread_mutex_destroy(&t->lock);
+    free(t);
+}
+
+enum status team_run(struct team *t, enum status (*work)(void *context, int member), void *context)
+{
+    if (t->n == 1)
+        return work(context, 0);
+    pthread_mutex_lock(&t->lock);
+    t->work = work;
+    t->context = context;
+    t->running = t->n - 1;
+    t->call++;
+    pthread_cond_broadcast(&t->begin);
+    pthread_mutex_unlock(&t->lock);
+
+    enum status own = work(context, 0);
+
+    pthread_mutex_lock(&t->lock);
+    while (t->running > 0)
+        pthread_cond_wait(&t->end, &t->lock);
+    pthread_mutex_unlock(&t->lock);
+    for (int i = 1; i < t->n && own == STATUS_OK; i++)
+        if (t->member[i].status != STATUS_OK)
+            return status_fail(t->member[i].status, "%s", t->member[i].message);
+    return own;
+}
