@@ -99,7 +99,9 @@ static void take_report(struct job *j, const struct rank_report *r, const char *
     }
     if (j->failures++ == 0) {
         j->code = report_code(r);
-        show(j, text, *r->reason ? r->reason : text);
+        /* A reason that names a rank is that rank's, whoever noticed. */
+        bool named = strncmp(r->reason, "rank ", 5) == 0;
+        show(j, named ? r->reason : text, *r->reason ? r->reason : text);
     } else if (r->end == REPORT_KILLED) {
         show(j, text, text);
     }

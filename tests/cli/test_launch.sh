@@ -102,6 +102,8 @@ started 5 "echo '$one' >&2; echo 'ampscale: rank 0 (host h, pid 8) exited with c
 says "$one"
 started 5 "echo 'ampscale: no such thing' >&2; echo '$one' >&2; exit 77" -- info
 says "ampscale: no such thing"
+started 1 "echo 'ampscale: rank 0 (host h, pid 8) exited with code 1: rank 1 (host h, pid 7) did not answer' >&2; exit 1" -- info
+says "ampscale: rank 1 (host h, pid 7) did not answer"
 killed="ampscale: rank 1 (host h, pid 7) was killed by signal 9 (SIGKILL)"
 started 137 "echo '$killed' >&2; exit 9" -- info
 says "$killed"
