@@ -1,8 +1,8 @@
 /* What each rank spends on a step, and which one the others wait for. */
 #include "results/ranks.h"
-
 #include "plots/figure.h"
 #include "plots/series.h"
+#include "results/text.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -20,6 +20,8 @@ static void host_clean(char out[HOST_MAX], const char *host)
                      c == '.' || c == '-' || c == '_';
         out[n] = plain ? c : '?';
     }
+    if (n == 0)
+        out[n++] = '?'; /* no name is no column */
     out[n] = '\0';
 }
 
@@ -78,7 +80,7 @@ static void set_element(FILE *vars, const char *array, int i, double value)
 
 static void set_finding(FILE *vars, int i, const struct ranks *r, double top)
 {
-    char name[32];
+    char name[32], host[HOST_MAX];
     set_element(vars, "n_ranks", i, (double)r->n);
     set_element(vars, "ranks_a_bar", i, (double)series_stride(r->n, FIGURE_MAX_ROWS));
     set_element(vars, "top_ms", i, top);
@@ -89,7 +91,8 @@ static void set_finding(FILE *vars, int i, const struct ranks *r, double top)
     set_element(vars, "behind_in", i, r->part + 1);
     set_element(vars, "behind_ms", i, 1e3 * r->part_s);
     snprintf(name, sizeof name, "slowest_host[%d]", i + 1);
-    figure_set_text(vars, name, r->rank[r->slowest].host);
+    text_clean(host, sizeof host, r->rank[r->slowest].host);
+    figure_set_text(vars, name, host);
 }
 
 enum status figure_ranks(const struct drawing *d, const struct figure *f, FILE *vars, bool *some)

@@ -111,8 +111,8 @@ static void write_run(const char *dir, const struct sample *s)
             "{\"schema\":1,\"config\":{\"arch\":\"%s\",\"batch_size\":%d,\"precision\":\"%s\"}",
             s->arch, s->batch, s->precision ? s->precision : "");
     for (int i = 0; i < s->ranks; i++)
-        fprintf(run, "%s{\"rank\":%d,\"host\":\"node%d\",\"pid\":%d}", i ? "," : ",\"ranks\":[", i,
-                i / 2, 4711 + i);
+        fprintf(run, "%s{\"rank\":%d,\"host\":\"%s%d\",\"pid\":%d}", i ? "," : ",\"ranks\":[", i,
+                s->host ? s->host : "node", i / 2, 4711 + i);
     fputs(s->ranks ? "]}" : "}", run);
     assert_int_equal(fclose(run), 0);
 }

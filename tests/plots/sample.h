@@ -16,6 +16,7 @@ struct sample {
     bool gpu;            /* copies and communication take time */
     int skip_step;       /* this step is skipped and halves the loss scale; 0: none */
     int ranks;           /* when not 0: so many, two to a host, with records of their own */
+    const char *host;    /* how the hosts' names begin, as in JSON; NULL: "node" */
     int slow_rank;       /* with ranks: this one waits for data; 0: none */
     int nan_from_step;   /* the loss is NaN from there on; 0: never */
     unsigned seed;

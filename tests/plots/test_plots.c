@@ -248,7 +248,8 @@ static void test_several_runs(void **state)
     assert_false(path_exists(path)); /* no name was taken for a command */
 }
 
-/* A run of 64 ranks, one of two that are equals, and one that has none to tell of. */
+/* A run of 64 ranks, one of two on a host whose name would break a table, and one that has none to
+ * tell of. */
 static void test_ranks(void **state)
 {
     struct fixture *f = *state;
@@ -266,7 +267,8 @@ static void test_ranks(void **state)
     s.ranks = 0;
     add_run(f, "lonely", s);
     s.ranks = 2;
-    s.slow_rank = 0;
+    s.host = "it's \\\"#";
+    s.slow_rank = 1;
     add_run(f, "pair", s);
     if (draw(f, true, NULL, 0) != STATUS_OK)
         fail_msg("%s", status_message());
@@ -276,7 +278,9 @@ static void test_ranks(void **state)
     check_says(svg, "resnet50 b4096 \u00b7 many");
     check_says(svg, "resnet50 b4096 \u00b7 pair");
     check_says(svg, "exposed comm.");
-    check_says(svg, ">node0<");
+    check_says(svg, "slowest: rank 1 on it's \"#0, ");
+    check_says(svg, ">it?s???0<");
+    assert_null(strstr(svg, ">node0<")); /* there is no room for it */
     assert_null(strstr(svg, "lonely"));
     free(svg);
 }
@@ -398,6 +402,31 @@ static void test_gnuplot_fails(void **state)
     assert_non_null(strstr(status_message(), "incomplete; is the disk full?"));
 }
 
+/* Ranks are thinned out, all but the slowest; hosts are not. */
+static void test_table_of_ranks(void **state)
+{
+    struct fixture *f = *state;
+    add_run(f, "run",
+            (struct sample){.arch = "alexnet",
+                            .epochs = 1,
+                            .steps_per_epoch = 2,
+                            .batch = 3000,
+                            .images_per_s = 1,
+                            .ranks = 1500,
+                            .slow_rank = 1001});
+    assert_int_equal(draw_with(f, NULL), STATUS_UNSUPPORTED);
+    size_t size;
+    char *table = scratch_read(f->out, "data/ranks-01.dat", &size);
+    char *hosts = strstr(table, "\n\n\n");
+    assert_non_null(hosts);
+    assert_non_null(strstr(hosts, "\n1000 1001 node500\n"));
+    *hosts = '\0';
+    assert_non_null(strstr(table, "\n1000 0 "));
+    assert_non_null(strstr(table, "\n1001 0 "));
+    assert_null(strstr(table, "\n1003 0 "));
+    free(table);
+}
+
 /* A picture of an earlier drawing must not pass for one of this drawing. */
 static void test_old_pictures_go(void **state)
 {
@@ -442,6 +471,7 @@ int main(void)
         WITH_FOLDER(test_nothing_to_draw),
         WITH_FOLDER(test_unusable_folder),
         WITH_FOLDER(test_gnuplot_fails),
+        WITH_FOLDER(test_table_of_ranks),
         WITH_FOLDER(test_old_pictures_go),
         WITH_FOLDER(test_wrong_calls),
     };
