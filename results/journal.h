@@ -1,4 +1,4 @@
-/* A file of lines that only grows: the writing side of steps.jsonl and epochs.jsonl.
+/* A file of lines that only grows: the writing side of a run's *.jsonl.
  *
  * Lines gather in memory first. A crash may leave a torn last line, which readers ignore and
  * journal_open cuts off. */
