@@ -27,7 +27,7 @@ struct run {
     struct step_record *step; /* ascending by .step */
     int64_t n_epochs;
     struct epoch_record *epoch; /* ascending by .epoch */
-    int64_t n_ranks;            /* records of ranks; 0: several never finished an epoch */
+    int64_t n_ranks;            /* records of ranks; 0: no epoch was trained by several */
     struct rank_record *rank; /* (n_ranks) ascending by .epoch and .rank; each known to its attempt.
                                * The last epoch may lack ranks, and attempts may differ in them */
     json_t *attempts;         /* array: the list of ranks of each attempt, or null for one rank */
