@@ -1,5 +1,5 @@
 /* ampscale launch: a command of ours as the ranks of a job. */
-#include "runners/launch.h"
+#include "launch/launch.h"
 #include "cli/cli.h"
 
 #include <errno.h>

@@ -153,9 +153,12 @@ enum status step_run(struct session *s, double begun, struct step_record *rec)
         TRY(micro_batch(s, i, n, &state, &sums, &rec->data_s));
     TRY(engine_update(s->engine, &found_inf));
     s->spent.images += (int64_t)sums.v[SUM_IMAGES]; /* its own, before they are everybody's */
+    double shared = step_now();
     TRY(step_sums_share(s, &sums));
+    shared = step_now() - shared;
     TRY(judge(s, sums.v[SUM_LOSS], lr, found_inf));
     describe(s, sums.v, rec);
+    rec->comm_s += s->world.size > 1 ? shared : 0; /* the wait for the slowest rank, too */
     rec->skipped = found_inf;
     count_step(s, sums.v, n);
     return STATUS_OK;

@@ -15,7 +15,8 @@ declare -A may_use=(
     [runners]="kernels model input comm results"
     [plots]="results"
     [bench]="kernels model input comm results"
-    [cli]="kernels model input comm results runners plots bench"
+    [launch]="kernels runners"
+    [cli]="kernels model input comm results runners plots bench launch"
 )
 
 code=0

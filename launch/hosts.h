@@ -1,9 +1,9 @@
 /* The hosts of a job and how many ranks each takes, from the command line or from a file. */
-#ifndef RUNNERS_LAUNCH_HOSTS_H
-#define RUNNERS_LAUNCH_HOSTS_H
+#ifndef LAUNCH_HOSTS_H
+#define LAUNCH_HOSTS_H
 
 #include "base/status.h"
-#include "runners/launch_words.h"
+#include "launch/words.h"
 
 #include <stdbool.h>
 

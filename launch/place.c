@@ -1,5 +1,5 @@
 /* Ranks from the environment, and CPUs in the order of sockets and cores. */
-#include "runners/launch_place.h"
+#include "launch/place.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -1,5 +1,5 @@
 /* mpirun's, srun's and a rank's command lines. */
-#include "runners/launch_command.h"
+#include "launch/command.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* Inside runners/: a list of words that becomes a program's arguments. */
-#ifndef RUNNERS_LAUNCH_WORDS_H
-#define RUNNERS_LAUNCH_WORDS_H
+/* Inside launch/: a list of words that becomes a program's arguments. */
+#ifndef LAUNCH_WORDS_H
+#define LAUNCH_WORDS_H
 
 #include "base/status.h"
 

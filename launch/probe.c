@@ -1,5 +1,5 @@
 /* Asking mpirun who made it. */
-#include "runners/launch_command.h"
+#include "launch/command.h"
 
 #include "base/clock.h"
 

@@ -1,5 +1,5 @@
 /* Assembling lines. */
-#include "runners/launch_lines.h"
+#include "launch/lines.h"
 
 void lines_end(struct lines *l, lines_take *take, void *self)
 {

@@ -1,6 +1,6 @@
 /* Which rank a process is, and its share of the host's cores. */
-#ifndef RUNNERS_LAUNCH_PLACE_H
-#define RUNNERS_LAUNCH_PLACE_H
+#ifndef LAUNCH_PLACE_H
+#define LAUNCH_PLACE_H
 
 #include "base/status.h"
 

@@ -1,5 +1,5 @@
 /* Writing and reading reports of ranks. */
-#include "runners/launch_report.h"
+#include "launch/report.h"
 
 #include <stdio.h>
 #include <string.h>

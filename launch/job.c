@@ -3,11 +3,11 @@
  * mpirun's stdout is rank 0's. On its stderr, lines that begin with "ampscale: " come from the
  * ranks; the rest is mpirun's own, which goes to a log of its own and is shown only when no rank
  * has said what is wrong. */
-#include "runners/launch_job.h"
+#include "launch/job.h"
 
 #include "base/clock.h"
-#include "runners/launch_lines.h"
-#include "runners/launch_report.h"
+#include "launch/lines.h"
+#include "launch/report.h"
 
 #include <errno.h>
 #include <fcntl.h>

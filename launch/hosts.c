@@ -1,5 +1,5 @@
 /* Reading lists of hosts. */
-#include "runners/launch_hosts.h"
+#include "launch/hosts.h"
 
 #include "base/file.h"
 

@@ -1,9 +1,9 @@
 /* The launcher's pure parts: lists of hosts, lines of streams, reports of ranks, places of ranks,
  * and a rank's command. tests/cli drives the rest. */
-#include "runners/launch_command.h"
-#include "runners/launch_lines.h"
-#include "runners/launch_place.h"
-#include "runners/launch_report.h"
+#include "launch/command.h"
+#include "launch/lines.h"
+#include "launch/place.h"
+#include "launch/report.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -5,12 +5,12 @@
  * was not in order. Keepers and launcher talk by what mpirun carries anyway: rank 0's output on
  * stdout, lines that begin with "ampscale: " on stderr, SIGUSR1 for an orderly stop. A line to be
  * copied (launch_print) therefore works without the launcher too. */
-#ifndef RUNNERS_LAUNCH_H
-#define RUNNERS_LAUNCH_H
+#ifndef LAUNCH_LAUNCH_H
+#define LAUNCH_LAUNCH_H
 
 #include "base/status.h"
-#include "runners/launch_hosts.h"
-#include "runners/launch_words.h"
+#include "launch/hosts.h"
+#include "launch/words.h"
 
 #include <stdbool.h>
 #include <stdio.h>

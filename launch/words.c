@@ -1,5 +1,5 @@
 /* Lists of words, and their form on a shell's command line. */
-#include "runners/launch_words.h"
+#include "launch/words.h"
 
 #include <ctype.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
-/* Inside runners/: one start of mpirun, from fork to the last of its processes on this host. */
-#ifndef RUNNERS_LAUNCH_JOB_H
-#define RUNNERS_LAUNCH_JOB_H
+/* Inside launch/: one start of mpirun, from fork to the last of its processes on this host. */
+#ifndef LAUNCH_JOB_H
+#define LAUNCH_JOB_H
 
 #include "base/status.h"
 

@@ -1,7 +1,7 @@
 /* Checking what a launch was told. */
-#include "runners/launch.h"
+#include "launch/launch.h"
 
-#include "runners/launch_command.h"
+#include "launch/command.h"
 
 enum status launch_config_check(struct launch_config *c)
 {

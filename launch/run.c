@@ -1,10 +1,10 @@
 /* The launcher: finds its place, makes the logs, starts the job, and starts it again. */
-#include "runners/launch.h"
+#include "launch/launch.h"
 
 #include "base/file.h"
 #include "kernels/host.h"
-#include "runners/launch_command.h"
-#include "runners/launch_job.h"
+#include "launch/command.h"
+#include "launch/job.h"
 #include "runners/trainer.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
-/* Inside runners/: the one line that a rank's keeper writes about an end that was not in order. It
+/* Inside launch/: the one line that a rank's keeper writes about an end that was not in order. It
  * goes to stderr, through mpirun, to whoever started the job: people, and `ampscale launch`. */
-#ifndef RUNNERS_LAUNCH_REPORT_H
-#define RUNNERS_LAUNCH_REPORT_H
+#ifndef LAUNCH_REPORT_H
+#define LAUNCH_REPORT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,15 +3,15 @@
  * One loop waits for output, for signals (as a file descriptor: no handlers) and, by looking twice
  * a second, for the death of whoever started it. The command dies with its keeper, whatever kills
  * that: the kernel sees to it. */
-#include "runners/launch.h"
+#include "launch/launch.h"
 
 #include "base/clock.h"
 #include "base/file.h"
 #include "kernels/host.h"
-#include "runners/launch_command.h"
-#include "runners/launch_lines.h"
-#include "runners/launch_place.h"
-#include "runners/launch_report.h"
+#include "launch/command.h"
+#include "launch/lines.h"
+#include "launch/place.h"
+#include "launch/report.h"
 
 #include <errno.h>
 #include <fcntl.h>

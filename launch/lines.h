@@ -1,7 +1,7 @@
-/* Inside runners/: a stream of bytes cut into lines, with the bars in it that are redrawn in place
+/* Inside launch/: a stream of bytes cut into lines, with the bars in it that are redrawn in place
  * behind carriage returns. */
-#ifndef RUNNERS_LAUNCH_LINES_H
-#define RUNNERS_LAUNCH_LINES_H
+#ifndef LAUNCH_LINES_H
+#define LAUNCH_LINES_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,10 +1,10 @@
-/* Inside runners/: the command lines of a job. Nothing here starts anything but `mpirun --version`.
+/* Inside launch/: the command lines of a job. Nothing here starts anything but `mpirun --version`.
  */
-#ifndef RUNNERS_LAUNCH_COMMAND_H
-#define RUNNERS_LAUNCH_COMMAND_H
+#ifndef LAUNCH_COMMAND_H
+#define LAUNCH_COMMAND_H
 
 #include "base/status.h"
-#include "runners/launch.h"
+#include "launch/launch.h"
 
 #ifdef __cplusplus
 extern "C" {
