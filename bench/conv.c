@@ -281,7 +281,7 @@ enum status bench_conv(const struct bench_net_config *c)
     CHECK(collect_shapes(&b));
     CHECK(open_ops(&b));
     if (!c->no_step)
-        CHECK(noise_step_open(b.dev, b.graph, c->batch, &b.net));
+        CHECK(noise_step_open(b.dev, b.graph, c, &b.net));
     CHECK(run_rounds(&b));
     CHECK(summarise(&b));
 done:

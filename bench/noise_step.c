@@ -41,17 +41,21 @@ done:
     return st;
 }
 
-enum status noise_step_open(struct device *dev, const struct graph *g, int batch,
-                            struct network **net)
+enum status noise_step_open(struct device *dev, const struct graph *g,
+                            const struct bench_net_config *c, struct network **net)
 {
-    struct program_config config = {.batch = batch,
+    struct program_config config = {.batch = c->batch,
                                     .train = true,
+                                    .emulate = c->emulate,
                                     .momentum = 0.9f,
                                     .weight_decay = 1e-4f,
                                     .mean = {0.5f, 0.5f, 0.5f},
                                     .std = {0.25f, 0.25f, 0.25f}};
+    *net = NULL;
+    TRY(policy_find(c->precision ? c->precision : "fp32", -1, &config.policy));
+    config.check_finite = config.policy.scaled;
     TRY(network_open(dev, g, &config, 1, net));
-    enum status st = set_up(*net, g, batch);
+    enum status st = set_up(*net, g, c->batch);
     if (st != STATUS_OK) {
         network_close(*net);
         *net = NULL;

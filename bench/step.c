@@ -139,7 +139,7 @@ enum status bench_step(const struct bench_net_config *c)
     CHECK(device_open(c->devices, c->threads, &b.dev));
     CHECK(b.dev->backend->event_open(b.dev, &b.from));
     CHECK(b.dev->backend->event_open(b.dev, &b.to));
-    CHECK(noise_step_open(b.dev, b.graph, c->batch, &b.net));
+    CHECK(noise_step_open(b.dev, b.graph, c, &b.net));
     CHECK(run_rounds(&b));
     CHECK(report(&b));
 done:

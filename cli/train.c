@@ -39,6 +39,7 @@ enum {
     KEY_CHECKPOINT_STEPS,
     KEY_PRECISION,
     KEY_OPT_LEVEL,
+    KEY_EMULATE,
     KEY_KEEP_BATCHNORM,
     KEY_LOSS_SCALE,
     KEY_SCALE_INIT,
@@ -102,6 +103,8 @@ static const struct argp_option options[] = {
     {"precision", KEY_PRECISION, "fp32|tf32|amp|bf16", 0,
      "fp32 (default), tf32, amp or bf16; 'ampscale info --policy P' shows its types", 0},
     {"opt-level", KEY_OPT_LEVEL, "O0|O1|O2|O3", 0, "Apex's levels, in place of --precision", 0},
+    {"emulate", KEY_EMULATE, 0, 0,
+     "Round in fp32 although the device has the precision's types: a GPU's decisions exactly", 0},
     {"keep-batchnorm-fp32", KEY_KEEP_BATCHNORM, "True|False", 0,
      "Batch norm's parameters in fp32: True or False (default: as the precision says)", 0},
     {"loss-scale", KEY_LOSS_SCALE, "dynamic|S", 0,
@@ -337,6 +340,9 @@ static error_t parse_word(int key, char *arg, struct train_config *c)
     case KEY_PRECISION:
     case KEY_OPT_LEVEL:
         c->precision = arg;
+        return 0;
+    case KEY_EMULATE:
+        c->emulate = true;
         return 0;
     case KEY_KEEP_BATCHNORM:
         return parse_bool("--keep-batchnorm-fp32", arg, &c->keep_batchnorm) == STATUS_OK ? 0

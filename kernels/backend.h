@@ -43,7 +43,6 @@ struct backend {
     const char *name;    /* "ref", "cpu", "cuda" */
     const char *library; /* what it stands on, "oneDNN"; NULL: nothing */
     const char *(*library_version)(void);
-    bool emulates; /* narrow types by rounding fp32 (see tensor_desc.rounds) */
     int n_records;
     const struct op_record *record;
 
@@ -52,6 +51,9 @@ struct backend {
     void (*close)(struct device *dev);
     /* One line that names hardware and library: "Intel Xeon ..., oneDNN 2.6.3, 2 threads". */
     void (*describe)(struct device *dev, char *out, size_t size);
+
+    /* See device_native. */
+    bool (*native)(struct device *dev, enum dtype type);
 
     /* 64-byte aligned, zeroed. */
     enum status (*alloc)(struct device *dev, size_t bytes, void **mem);
@@ -112,6 +114,14 @@ MUST_CHECK enum status backend_find(const char *name, const struct backend **b);
 /* Opens "cpu", "cpu:0", "ref" ... with `threads` per device. */
 MUST_CHECK enum status device_open(const char *spec, int threads, struct device **dev);
 void device_close(struct device *dev); /* NULL is fine */
+
+/* Whether the device computes in a type (F32, F16, BF16, TF32) as it is, and faster or in less memory
+ * than by rounding fp32 (see tensor_desc.rounds), in every operation that a network has. What it
+ * computes is the same but for the order of sums. */
+static inline bool device_native(struct device *dev, enum dtype type)
+{
+    return dev->backend->native(dev, type);
+}
 
 /* Checks the description, then asks the records in order. On failure *plan is NULL. */
 MUST_CHECK enum status op_plan(struct device *dev, const struct op_desc *desc,

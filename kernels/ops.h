@@ -8,13 +8,19 @@
  *
  * Gradients bear the name of what they belong to: ROLE_DX is dLoss/dX.
  *
+ * Precision. An operation computes in fp32 (or better) on tensors of F32, F16 or BF16, and rounds
+ * its result once, to nearest even, to what Y can hold. The activations of an operation and their
+ * gradients have one type, and convolution's and linear's weights and biases that too. What is
+ * always F32: DW and DB, batch norm's parameters, statistics and their gradients, and the flat
+ * buffers of the optimizer. A result too large for the type becomes infinite, a NaN stays one.
+ *
  * Emulated precision (tensor_desc.rounds). An operation computes in fp32 (or better) on values as
  * their tensors hold them: what it reads from a tensor that is `raw` it rounds as it loads, what it
  * writes to a tensor that `rounds` it rounds to nearest even as it stores; a fused operation rounds
  * once, at its end. A plan that cannot round its result says so by setting `raw` on it in its copy
  * of the description; one that cannot round what it reads is STATUS_UNSUPPORTED for a raw tensor.
  * Rounding twice changes nothing, so that an operation may round every load of a tensor that
- * `rounds`. A result too large for the type becomes infinite, a NaN stays one. */
+ * `rounds`. */
 #ifndef KERNELS_OPS_H
 #define KERNELS_OPS_H
 
@@ -121,15 +127,15 @@ enum op_kind {
      * segment's gradient type, is infinite or NaN; else 0. The rest of STATE stays. */
     OP_CHECK_FINITE,
 
-    /* Y = X rounded to Y's `rounds`; same shape and layout (OPAQUE too). Y may be the memory of X.
+    /* Y = X rounded to Y's `rounds`; fp32, same shape and layout (OPAQUE too). Y may be the memory of X.
      * Y is never raw. */
     OP_ROUND,
 
     /* Y (N,3,H,W) = (X/255 - mean[c]) / std[c] from u8 pixels X, dims (N,3,H,W), LAYOUT_NHWC. */
     OP_NORMALIZE,
 
-    /* Copies X to Y, same shape, between any layouts (OPAQUE too). Raw values may be copied as they
-     * are: the plan's Y is then raw too. */
+    /* Copies X to Y, same shape, between any layouts (OPAQUE too) and floating types. Raw values may
+     * be copied as they are: the plan's Y is then raw too. */
     OP_REORDER,
 
     OP_KIND_COUNT

@@ -12,6 +12,11 @@ size_t dtype_size(enum dtype type)
     return size[type];
 }
 
+bool dtype_is_float(enum dtype type)
+{
+    return type == DTYPE_F32 || type == DTYPE_F16 || type == DTYPE_BF16;
+}
+
 const char *dtype_str(enum dtype type)
 {
     static const char *const name[DTYPE_COUNT] = {

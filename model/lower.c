@@ -16,6 +16,15 @@ static void *grown(void *array, int n, int *cap, size_t size)
     return bigger;
 }
 
+struct tensor_desc lower_typed(const struct lowering *l, struct tensor_desc t, enum dtype type)
+{
+    bool native = network_native(l->net, type);
+    t.type = native ? type : DTYPE_F32;
+    t.rounds = native ? DTYPE_F32 : type;
+    t.bytes = t.layout == LAYOUT_ANY ? 0 : (size_t)tensor_count(&t) * dtype_size(t.type);
+    return t;
+}
+
 int lower_value(struct lowering *l, struct tensor_desc desc, int storage)
 {
     struct program *p = l->p;
@@ -57,6 +66,26 @@ void draft_param(struct lowering *l, struct draft *d, enum role role, int param)
     d->ref[role] = (struct ref){kept ? SPACE_WEIGHT : SPACE_COPY, param};
 }
 
+enum status draft_weight(struct lowering *l, struct draft *d, const char *layer, enum role role,
+                         int param, int *cast)
+{
+    *cast = -1;
+    if (param < 0 || !l->net->place[param].cast) {
+        draft_param(l, d, role, param);
+        return STATUS_OK;
+    }
+    struct placement *at = &l->net->place[param];
+    struct tensor_desc t = at->desc;
+    t.layout = t.ndim > 1 ? LAYOUT_ANY : LAYOUT_PLAIN;
+    *cast = lower_value(l, lower_typed(l, t, at->types.copy), -1);
+    int slot = lower_reserve(l);
+    if (*cast < 0 || slot < 0)
+        return status_fail(STATUS_OOM, "no memory for the weights of '%s'", layer);
+    l->cast[l->n_casts++] = (struct cast){layer, param, *cast, slot};
+    draft_value(l, d, role, *cast);
+    return STATUS_OK;
+}
+
 void draft_gradient(struct lowering *l, struct draft *d, enum role role, int param)
 {
     if (param < 0)
@@ -96,7 +125,8 @@ static void adopt_choices(struct lowering *l, const struct step *s)
     unsigned written = op_roles(s->plan->desc.kind).writes;
     for (int r = 0; r < ROLE_COUNT; r++) {
         const struct tensor_desc *chosen = &s->plan->desc.t[r];
-        if (s->ref[r].space == SPACE_WEIGHT || s->ref[r].space == SPACE_COPY)
+        if (s->ref[r].space == SPACE_WEIGHT || s->ref[r].space == SPACE_COPY ||
+            s->ref[r].space == SPACE_GRADIENT)
             adopt_layout(&l->net->place[s->ref[r].index].desc, chosen);
         if (s->ref[r].space != SPACE_VALUE)
             continue;
@@ -141,6 +171,17 @@ static enum status plan_draft(struct lowering *l, enum phase phase, const char *
     return any ? op_plan(l->net->dev, &rounded.desc, plan) : st;
 }
 
+int lower_reserve(struct lowering *l)
+{
+    struct program *p = l->p;
+    struct step *more = grown(p->step, p->n_steps, &p->cap_steps, sizeof *more);
+    if (!more)
+        return -1;
+    p->step = more;
+    p->step[p->n_steps] = (struct step){0};
+    return p->n_steps++;
+}
+
 enum status lower_emit(struct lowering *l, enum phase phase, const char *layer,
                        const struct draft *d, int slot)
 {
@@ -149,14 +190,11 @@ enum status lower_emit(struct lowering *l, enum phase phase, const char *layer,
     enum status st = plan_draft(l, phase, layer, d, &plan);
     if (st != STATUS_OK)
         return status_context(st, "layer '%s'", layer);
+    if (slot < 0)
+        slot = lower_reserve(l);
     if (slot < 0) {
-        struct step *more = grown(p->step, p->n_steps, &p->cap_steps, sizeof *more);
-        if (!more) {
-            op_plan_free(plan);
-            return status_fail(STATUS_OOM, "no memory for a step");
-        }
-        p->step = more;
-        slot = p->n_steps++;
+        op_plan_free(plan);
+        return status_fail(STATUS_OOM, "no memory for a step");
     }
     struct step *s = &p->step[slot];
     *s = (struct step){.phase = phase, .layer = layer, .plan = plan};
@@ -215,6 +253,33 @@ static void count_users(struct lowering *l)
     }
 }
 
+/* Parameters that no plan has chosen a layout for: those whose gradient would have done so, in a
+ * network that is not trained. */
+static void settle_layouts(struct network *net)
+{
+    for (int i = 0; i < net->graph->n_params; i++) {
+        struct tensor_desc *t = &net->place[i].desc;
+        if (t->layout != LAYOUT_ANY)
+            continue;
+        t->layout = LAYOUT_PLAIN;
+        t->bytes = (size_t)tensor_count(t) * dtype_size(t->type);
+    }
+}
+
+static enum status emit_casts(struct lowering *l)
+{
+    for (int i = 0; i < l->n_casts; i++) {
+        const struct cast *c = &l->cast[i];
+        struct draft d = {.desc.kind = OP_REORDER};
+        d.desc.t[ROLE_X] = l->net->place[c->param].desc;
+        d.desc.t[ROLE_X].rounds = l->net->place[c->param].types.master;
+        d.ref[ROLE_X] = (struct ref){SPACE_WEIGHT, c->param};
+        draft_value(l, &d, ROLE_Y, c->value);
+        TRY(lower_emit(l, PHASE_FORWARD, c->layer, &d, c->slot));
+    }
+    return STATUS_OK;
+}
+
 /* The optimizer's order is that in which the backward pass completes gradients: the forward order
  * of parameters, reversed. The first program lays it down for all. */
 static void lay_flat(struct lowering *l)
@@ -249,15 +314,18 @@ enum status program_lower(struct program *p)
     l.value_of = calloc(n, sizeof *l.value_of);
     l.layer = calloc(2 * n, sizeof *l.layer);
     l.order = calloc((size_t)g->n_params, sizeof *l.order);
-    if (!l.n_users || !l.user || !l.done || !l.value_of || !l.layer || !l.order) {
+    l.cast = calloc((size_t)g->n_params, sizeof *l.cast);
+    if (!l.n_users || !l.user || !l.done || !l.value_of || !l.layer || !l.order || !l.cast) {
         st = status_fail(STATUS_OOM, "no memory to plan '%s'", g->arch);
         goto done;
     }
     count_users(&l);
     CHECK(lower_forward(&l));
-    lay_flat(&l);
     if (p->config.train)
         CHECK(lower_backward(&l));
+    settle_layouts(p->net);
+    CHECK(emit_casts(&l));
+    lay_flat(&l);
     p->value[p->logits].last = p->n_steps; /* readable after the step */
     CHECK(program_place(p));
 done:
@@ -267,6 +335,7 @@ done:
     free(l.value_of);
     free(l.layer);
     free(l.order);
+    free(l.cast);
     free(l.grad);
     return st;
 }
@@ -310,7 +379,7 @@ enum status network_segments(struct network *net, const struct program_config *c
                                 .weight_decay = config->weight_decay,
                                 .gradient = averaged ? DTYPE_F32 : at->types.gradient,
                                 .master = at->types.master,
-                                .copy = at->types.copy,
+                                .copy = at->cast ? at->types.master : at->types.copy,
                                 .trust = at->desc.ndim > 1 ? config->lars : 0};
         struct sgd_segment *before = net->segment + net->n_segments - 1;
         if (i > 0 && same_treatment(&s, before))

@@ -29,6 +29,7 @@ struct layer {
     int x, y;         /* values */
     int z;            /* the residual's value; -1 */
     int operand;      /* x as multiplied: x itself, or its TF32 form */
+    int weight;       /* the weights cast to a type of the device; -1: they are read as kept */
     int mean, invstd; /* batch norm's saved values; -1 */
     int index;        /* max pooling's; -1 */
     int dropout;      /* number of the dropout layer */
@@ -54,9 +55,19 @@ struct lowering {
     struct layer *layer;
     struct arriving *grad; /* per value of the forward pass, by index */
     int n_forward_values;
+    int n_casts;
+    struct cast *cast; /* of weights and biases, to be planned */
     int n_dropouts;
     int n_order; /* params met, in forward order */
     int *order;
+};
+
+/* A parameter cast to a type that the device computes in, at the place in the forward pass that was
+ * left free for it. It is planned last: first the operations that read the cast and write the
+ * gradient choose the layouts of both. */
+struct cast {
+    const char *layer;
+    int param, value, slot;
 };
 
 /* An operation being described: its tensors and where each lies. */
@@ -72,9 +83,16 @@ int lower_value(struct lowering *l, struct tensor_desc desc, int storage);
  * memory. */
 int lower_view(struct lowering *l, struct tensor_desc desc, int of);
 
+/* `t` as a tensor of values of `type`: of that type where it is native, else fp32 that rounds. */
+struct tensor_desc lower_typed(const struct lowering *l, struct tensor_desc t, enum dtype type);
+
 /* Name a tensor of the draft. */
 void draft_value(struct lowering *l, struct draft *d, enum role role, int value);
 void draft_param(struct lowering *l, struct draft *d, enum role role, int param);
+/* A weight or bias of convolution or linear as the passes read it; *cast is the value where it is
+ * cast, else -1. */
+MUST_CHECK enum status draft_weight(struct lowering *l, struct draft *d, const char *layer,
+                                    enum role role, int param, int *cast);
 void draft_gradient(struct lowering *l, struct draft *d, enum role role, int param);
 void draft_fixed(struct draft *d, enum role role, enum space space, struct tensor_desc desc);
 
@@ -82,6 +100,10 @@ void draft_fixed(struct draft *d, enum role role, enum space space, struct tenso
  * that were ANY become what the plan chose. */
 MUST_CHECK enum status lower_emit(struct lowering *l, enum phase phase, const char *layer,
                                   const struct draft *d, int slot);
+
+/* Leaves the next place in the program free, for an operation that is planned later; -1 without
+ * memory. */
+int lower_reserve(struct lowering *l);
 
 /* Emits a copy of `value` into the new value `out`, which has another layout. */
 MUST_CHECK enum status lower_reorder(struct lowering *l, enum phase phase, const char *layer,

@@ -100,7 +100,10 @@ static enum status backward_weighted(struct lowering *l, const struct layer *lay
 
     int dx = lower_value(l, l->p->value[layer->x].desc, -1);
     draft_value(l, &x, ROLE_DY, dy);
-    draft_param(l, &x, ROLE_W, n->weight);
+    if (layer->weight >= 0)
+        draft_value(l, &x, ROLE_W, layer->weight);
+    else
+        draft_param(l, &x, ROLE_W, n->weight);
     draft_value(l, &x, ROLE_DX, dx);
     TRY(lower_emit(l, PHASE_BACKWARD, n->name, &x, -1));
     return arrive(l, n->name, layer->x, dx, false);

@@ -29,15 +29,13 @@ static struct tensor_desc result_desc(const struct lowering *l, const struct nod
                                       enum layout layout)
 {
     struct tensor_desc t = tensor_4d(DTYPE_F32, layout, l->p->config.batch, n->c, n->h, n->w);
-    t.rounds = l->p->config.policy.activation;
-    return t;
+    return lower_typed(l, t, l->p->config.policy.activation);
 }
 
 static struct tensor_desc feature_desc(const struct lowering *l, const struct node *n)
 {
     struct tensor_desc t = tensor_2d(DTYPE_F32, l->p->config.batch, n->c);
-    t.rounds = l->p->config.policy.activation;
-    return t;
+    return lower_typed(l, t, l->p->config.policy.activation);
 }
 
 static void remember(struct lowering *l, const struct layer *layer, int last_node)
@@ -61,6 +59,7 @@ static struct layer layer_of(struct lowering *l, enum layer_kind kind, const str
                           .node = n,
                           .x = l->value_of[n->in[0]],
                           .z = -1,
+                          .weight = -1,
                           .mean = -1,
                           .invstd = -1,
                           .index = -1};
@@ -85,6 +84,14 @@ static enum status in_layout_of(struct lowering *l, const struct layer *user, in
     return lower_reorder(l, PHASE_FORWARD, user->name, value, *out);
 }
 
+static enum status draft_weights(struct lowering *l, struct draft *d, struct layer *layer)
+{
+    const struct node *n = layer->node;
+    int bias;
+    TRY(draft_weight(l, d, n->name, ROLE_W, n->weight, &layer->weight));
+    return draft_weight(l, d, n->name, ROLE_B, n->bias, &bias);
+}
+
 static enum status forward_conv(struct lowering *l, int i)
 {
     const struct node *n = node_at(l, i);
@@ -97,9 +104,8 @@ static enum status forward_conv(struct lowering *l, int i)
                                              .relu = layer.relu}}};
     TRY(lower_operand(l, PHASE_FORWARD, n->name, layer.x, &layer.operand));
     layer.y = lower_value(l, result_desc(l, n, LAYOUT_ANY), -1);
+    TRY(draft_weights(l, &d, &layer));
     draft_value(l, &d, ROLE_X, layer.operand);
-    draft_param(l, &d, ROLE_W, n->weight);
-    draft_param(l, &d, ROLE_B, n->bias);
     draft_value(l, &d, ROLE_Y, layer.y);
     meet_params(l, n);
     TRY(lower_emit(l, PHASE_FORWARD, n->name, &d, -1));
@@ -197,9 +203,9 @@ static enum status forward_maxpool(struct lowering *l, int i)
     draft_value(l, &d, ROLE_X, layer.x);
     draft_value(l, &d, ROLE_Y, layer.y);
     if (l->p->config.train) {
+        y.bytes = y.bytes / dtype_size(y.type) * dtype_size(DTYPE_U8);
         y.type = DTYPE_U8;
         y.rounds = DTYPE_F32;
-        y.bytes /= sizeof(float);
         layer.index = lower_value(l, y, -1);
         draft_value(l, &d, ROLE_INDEX, layer.index);
     }
@@ -264,9 +270,8 @@ static enum status forward_linear(struct lowering *l, int i)
     struct draft d = {.desc = {.kind = OP_LINEAR_FWD, .attr.linear.relu = layer.relu}};
     TRY(lower_operand(l, PHASE_FORWARD, n->name, layer.x, &layer.operand));
     layer.y = lower_value(l, feature_desc(l, n), -1);
+    TRY(draft_weights(l, &d, &layer));
     draft_value(l, &d, ROLE_X, layer.operand);
-    draft_param(l, &d, ROLE_W, n->weight);
-    draft_param(l, &d, ROLE_B, n->bias);
     draft_value(l, &d, ROLE_Y, layer.y);
     meet_params(l, n);
     TRY(lower_emit(l, PHASE_FORWARD, n->name, &d, -1));
@@ -309,7 +314,7 @@ static enum status emit_input(struct lowering *l, int value)
     struct tensor_desc *v = &l->p->value[value].desc;
     if (v->layout == LAYOUT_ANY) {
         v->layout = LAYOUT_PLAIN;
-        v->bytes = (size_t)tensor_count(v) * sizeof(float);
+        v->bytes = (size_t)tensor_count(v) * dtype_size(v->type);
     }
     struct draft d = {.desc.kind = c->float_input ? OP_REORDER : OP_NORMALIZE};
     struct tensor_desc in = c->float_input ? tensor_4d(DTYPE_F32, LAYOUT_PLAIN, c->batch, 3, s, s)
@@ -352,8 +357,7 @@ enum status lower_forward(struct lowering *l)
         return status_fail(STATUS_OOM, "no memory for steps");
     p->n_steps = 1; /* slot 0: emit_input */
     struct tensor_desc input = tensor_4d(DTYPE_F32, LAYOUT_ANY, p->config.batch, 3, s, s);
-    input.rounds = p->config.policy.activation;
-    int image = lower_value(l, input, -1);
+    int image = lower_value(l, lower_typed(l, input, p->config.policy.activation), -1);
     l->value_of[0] = image;
     for (int i = 1; i < l->g->n_nodes; i++)
         if (!l->done[i])

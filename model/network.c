@@ -22,6 +22,19 @@ static struct tensor_desc param_desc(const struct param *p)
     return tensor_1d(DTYPE_F32, p->dim[0]);
 }
 
+bool network_native(const struct network *net, enum dtype type)
+{
+    return !net->emulate && device_native(net->dev, type);
+}
+
+/* What convolution and linear read in a type that the device has, and fp32 is not. */
+static bool is_cast(const struct network *net, enum param_kind kind, enum dtype copy)
+{
+    bool multiplied =
+        kind == PARAM_CONV_WEIGHT || kind == PARAM_LINEAR_WEIGHT || kind == PARAM_BIAS;
+    return multiplied && copy != DTYPE_F32 && network_native(net, copy);
+}
+
 static enum status alloc(struct network *net, size_t bytes, char **out)
 {
     void *mem;
@@ -146,6 +159,7 @@ enum status network_open(struct device *dev, const struct graph *g,
         return status_fail(STATUS_OOM, "no memory for '%s'", g->arch);
     net->dev = dev;
     net->graph = g;
+    net->emulate = config->emulate;
     net->place = calloc(params, sizeof *net->place);
     net->order = calloc(params, sizeof *net->order);
     net->program = calloc((size_t)n, sizeof *net->program);
@@ -156,7 +170,9 @@ enum status network_open(struct device *dev, const struct graph *g,
     CHECK(dev->backend->stream_open(dev, &net->stream));
     for (int i = 0; i < g->n_params; i++) {
         net->place[i].desc = param_desc(&g->param[i]);
-        net->place[i].types = policy_param(&config->policy, g->param[i].kind);
+        struct param_types types = policy_param(&config->policy, g->param[i].kind);
+        net->place[i].types = types;
+        net->place[i].cast = is_cast(net, g->param[i].kind, types.copy);
     }
     for (int i = 0; i < n; i++)
         CHECK(add_program(net, &config[i]));
@@ -379,10 +395,28 @@ enum status program_metrics(struct program *p, struct loss_metrics *m)
     return program_wait(p);
 }
 
+/* Makes floats of n values of a narrow type. */
+static void widen(enum dtype type, const uint16_t *narrow, float *wide, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        wide[i] = type == DTYPE_F16 ? f16_to_float(narrow[i]) : bf16_to_float(narrow[i]);
+}
+
 enum status program_logits(struct program *p, float *logits)
 {
     const struct value *v = &p->value[p->logits];
-    return tensor_download(p->net->stream, &v->desc, p->net->arena + v->offset, logits);
+    const char *at = p->net->arena + v->offset;
+    int64_t n = tensor_count(&v->desc);
+    if (v->desc.type == DTYPE_F32)
+        return tensor_download(p->net->stream, &v->desc, at, logits);
+    uint16_t *narrow = malloc((size_t)n * sizeof *narrow);
+    if (!narrow)
+        return status_fail(STATUS_OOM, "no memory for logits");
+    enum status st = tensor_download(p->net->stream, &v->desc, at, narrow);
+    if (st == STATUS_OK)
+        widen(v->desc.type, narrow, logits, n);
+    free(narrow);
+    return st;
 }
 
 const struct program_config *program_config(const struct program *p)

@@ -34,6 +34,7 @@ struct program_config {
     int batch;
     bool train;
     struct policy policy; /* zeroed: fp32 throughout. The same in all programs of a network */
+    bool emulate;         /* round in fp32 although the device has the policy's types; as policy */
     bool check_finite;    /* look for gradients that overflowed, and skip their update */
     bool float_input;     /* input is (batch,3,S,S) fp32 as it should enter, not u8 pixels */
     /* Gradients of fp32 master weights are averaged over ranks in fp32 between the backward phase

@@ -63,6 +63,7 @@ struct program {
 struct placement {
     struct tensor_desc desc; /* layout ANY until the first plan that uses it chose one */
     struct param_types types;
+    bool cast; /* each forward pass begins its use by a cast to types.copy, a type of the device */
     size_t offset; /* bytes into the flat buffer, or into the statistics */
 };
 
@@ -70,6 +71,7 @@ struct network {
     struct device *dev;
     struct stream *stream;
     const struct graph *graph;
+    bool emulate;
     int n_programs;
     struct program **program;
     struct placement *place; /* per graph param */
@@ -92,6 +94,9 @@ struct network {
     struct step_state *state;
     struct loss_metrics *metrics;
 };
+
+/* Are values of this type held and multiplied as they are? Else fp32 stands for it. */
+bool network_native(const struct network *net, enum dtype type);
 
 /* Cuts the flat buffer into segments and plans the refreshing of copies. Call once it is laid
  * out. */

@@ -67,6 +67,7 @@ struct train_config {
     int print_freq;
     uint64_t seed;
     const char *precision; /* fp32, tf32, amp or bf16; or O0 to O3 */
+    bool emulate;          /* round in fp32 although the device has the precision's types */
     int keep_batchnorm;    /* batch norm in fp32: 0, 1, or -1: as the precision says */
     int scaling;           /* loss scaling: 0, 1, or -1: as the precision says */
     struct scaler_config scaler;

@@ -168,7 +168,8 @@ static struct train_setting setting_of(const struct session *s)
         .ranks = s->world.size,
         .devices = s->devices.n,
         .classes = s->graph->classes,
-        .emulated = s->devices.backend->emulates,
+        .emulated =
+            s->config->emulate || !device_native(engine_device(s->engine), s->policy.operand),
     };
 }
 

@@ -25,30 +25,59 @@ struct avgpool_plan {
     struct cover cover[];
 };
 
-/* Values of some lanes, rounded where the tensor says so. */
-static void round_lanes(const struct avgpool_plan *p, enum role role, float *value, int64_t lanes)
+/* A view of a tensor, and what its elements are. */
+struct lanes {
+    struct pool_view view;
+    void *memory;
+    enum element element;
+    const struct flat_kernels *kernels;
+    int64_t run; /* elements side by side: all lanes of a pixel, or each alone */
+};
+
+static struct lanes lanes_of(const struct avgpool_plan *p, enum role role, void *memory,
+                             int64_t unit)
 {
-    enum rounding to = rounding_of(p->base.desc.t[role].rounds);
-    if (to != ROUND_NONE)
-        cpu_device_of(p->base.device)->kernels->mixed->round(to, value, value, lanes);
+    const struct tensor_desc *t = &p->base.desc.t[role];
+    struct pool_view view = pool_view_of(t, &p->units, unit);
+    enum element element = element_of(t);
+    return (struct lanes){.view = view,
+                          .memory = memory,
+                          .element = element,
+                          .kernels = cpu_device_of(p->base.device)->kernels->flat[element],
+                          .run = view.lane == 1 ? view.lanes : 1};
+}
+
+static void *lane_at(const struct lanes *l, int64_t pixel, int64_t lane)
+{
+    return element_at(l->memory, l->element,
+                      l->view.offset + pixel * l->view.pixel + lane * l->view.lane);
+}
+
+static void lanes_get(const struct lanes *l, int64_t pixel, float value[MAXPOOL_LANES])
+{
+    for (int64_t i = 0; i < l->view.lanes; i += l->run)
+        l->kernels->get(lane_at(l, pixel, i), value + i, l->run);
+}
+
+static void lanes_put(const struct lanes *l, int64_t pixel, const float value[MAXPOOL_LANES])
+{
+    for (int64_t i = 0; i < l->view.lanes; i += l->run)
+        l->kernels->put(value + i, lane_at(l, pixel, i), l->run);
 }
 
 /* Sums of the lanes of `from` over the pixels that one result covers. */
-static void gather(const struct avgpool_plan *p, struct pool_view from, const float *x,
-                   const struct cover *row, const struct cover *col, double sum[MAXPOOL_LANES])
+static void gather(const struct avgpool_plan *p, const struct lanes *from, const struct cover *row,
+                   const struct cover *col, double sum[MAXPOOL_LANES])
 {
     int64_t width = p->base.desc.t[p->from].dim[3];
-    for (int64_t i = 0; i < from.lanes; i++)
+    for (int64_t i = 0; i < from->view.lanes; i++)
         sum[i] = 0;
     for (int64_t h = row->begin; h < row->end; h++)
         for (int64_t w = col->begin; w < col->end; w++) {
             double scale = p->from_row[h].scale * p->from_col[w].scale;
-            const float *pixel = x + from.offset + (h * width + w) * from.pixel;
             float value[MAXPOOL_LANES];
-            for (int64_t i = 0; i < from.lanes; i++)
-                value[i] = pixel[i * from.lane];
-            round_lanes(p, p->from, value, from.lanes);
-            for (int64_t i = 0; i < from.lanes; i++)
+            lanes_get(from, h * width + w, value);
+            for (int64_t i = 0; i < from->view.lanes; i++)
                 sum[i] += scale * (double)value[i];
         }
 }
@@ -58,26 +87,21 @@ static enum status avgpool_execute(struct op_plan *base, void *const arg[ROLE_CO
 {
     (void)s;
     const struct avgpool_plan *p = (const struct avgpool_plan *)base;
-    const struct tensor_desc *from = &base->desc.t[p->from], *to = &base->desc.t[p->to];
-    const float *x = arg[p->from];
-    float *y = arg[p->to];
+    const struct tensor_desc *to = &base->desc.t[p->to];
     int64_t units = to->dim[0] * p->units.per_image;
 #pragma omp parallel for num_threads(base->device->threads)
     for (int64_t u = 0; u < units; u++) {
-        struct pool_view in = pool_view_of(from, &p->units, u);
-        struct pool_view out = pool_view_of(to, &p->units, u);
+        const struct lanes in = lanes_of(p, p->from, arg[p->from], u);
+        const struct lanes out = lanes_of(p, p->to, arg[p->to], u);
         for (int64_t h = 0; h < to->dim[2]; h++)
             for (int64_t w = 0; w < to->dim[3]; w++) {
                 double sum[MAXPOOL_LANES];
                 float value[MAXPOOL_LANES];
-                gather(p, in, x, &p->to_row[h], &p->to_col[w], sum);
+                gather(p, &in, &p->to_row[h], &p->to_col[w], sum);
                 double scale = p->to_row[h].scale * p->to_col[w].scale;
-                for (int64_t i = 0; i < out.lanes; i++)
+                for (int64_t i = 0; i < out.view.lanes; i++)
                     value[i] = (float)(scale * sum[i]);
-                round_lanes(p, p->to, value, out.lanes);
-                float *pixel = y + out.offset + (h * to->dim[3] + w) * out.pixel;
-                for (int64_t i = 0; i < out.lanes; i++)
-                    pixel[i * out.lane] = value[i];
+                lanes_put(&out, h * to->dim[3] + w, value);
             }
     }
     return STATUS_OK;
@@ -105,8 +129,8 @@ enum status cpu_plan_avgpool(struct device *dev, const struct op_desc *desc, str
         (layout != from->layout && layout != LAYOUT_PLAIN && from->layout != LAYOUT_PLAIN))
         return status_fail(STATUS_UNSUPPORTED, "%s: no kernel from %s to %s", op_str(d.kind),
                            layout_str(from->layout), layout_str(layout));
-    TRY(cpu_take_rounded(&d, forward ? ROLE_X : ROLE_DY, from->layout, from->rounds));
-    TRY(cpu_take_rounded(&d, forward ? ROLE_Y : ROLE_DX, layout, to->rounds));
+    TRY(cpu_take_like(&d, forward ? ROLE_X : ROLE_DY, from->layout, from));
+    TRY(cpu_take_like(&d, forward ? ROLE_Y : ROLE_DX, layout, to));
     int64_t positions = from->dim[2] + from->dim[3] + to->dim[2] + to->dim[3];
     TRY(cpu_plan_new(dev, &d,
                      sizeof(struct avgpool_plan) + (size_t)positions * sizeof(struct cover),

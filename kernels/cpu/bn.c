@@ -12,9 +12,10 @@
  * Where statistics are taken over several ranks (struct bn_sync), every thread waits between the
  * sums and the coefficients while the ranks add up theirs.
  *
- * Activations that round all round to one type, which the kernels know; parameters and running
- * statistics may have others. Backward leaves DZ raw: DX is computed from d, not from d rounded,
- * and the pass that writes DX finds d there. */
+ * Activations all have one kind of element, which the kernels know; parameters and running
+ * statistics are fp32 and may round to other types. DX is computed from d, not from d rounded: the
+ * first backward pass leaves d in DZ, raw, where the second finds it. Where DZ cannot hold it, being
+ * of a narrow type and d a sum, the second computes it again and writes DZ too. */
 #include "kernels/cpu/bn_shape.h"
 #include "kernels/cpu/internal.h"
 
@@ -32,6 +33,8 @@ struct bn_plan {
     const struct bn_steps *steps;
     struct bn_shape shape;
     bool stream;           /* write results past the caches */
+    enum element element;  /* of activations */
+    bool late_dz;          /* DZ is written with DX and not with the sums */
     bool panel_per_thread; /* else every step is shared by all threads, one step after another */
 };
 
@@ -44,6 +47,13 @@ struct bn_run {
     float *shift;   /* (channels), as those below */
     float *mean, *scale, *bias, *slope;
 };
+
+/* Element `offset` of an activation; NULL where there is none. */
+static void *activation_at(const struct bn_run *r, enum role role, int64_t offset)
+{
+    bool present = r->plan->base.desc.t[role].ndim != 0;
+    return present ? element_at(r->arg[role], r->plan->element, offset) : NULL;
+}
 
 /* What a kind does in its course; `shift` and `sums` may be NULL. `gather` leaves this rank's part
  * of the totals, for kinds that have sums. */
@@ -59,12 +69,12 @@ struct bn_steps {
 static void forward_shift(const struct bn_run *r, int64_t panel)
 {
     const struct bn_shape *s = &r->plan->shape;
-    const float *x = r->arg[ROLE_X];
     static const float zero[LINE];
     int64_t pixels = s->spatial < SHIFT_PIXELS ? s->spatial : SHIFT_PIXELS;
     double sum[PANEL_LANES] = {0}, squares[PANEL_LANES] = {0};
     for (struct bn_cursor c = bn_cursor_at(s, panel, 0, pixels); bn_cursor_next(&c);)
-        r->plan->kernels->moments(c.patch, x + c.offset, zero, sum + c.lane, squares + c.lane);
+        r->plan->kernels->moments(c.patch, activation_at(r, ROLE_X, c.offset), zero, sum + c.lane,
+                                  squares + c.lane);
     bn_panel_fold(s, panel, sum, r->sum[0]);
     int64_t first, end;
     bn_panel_channels(s, panel, &first, &end);
@@ -75,12 +85,12 @@ static void forward_shift(const struct bn_run *r, int64_t panel)
 static void forward_sums(const struct bn_run *r, int64_t panel, int64_t image)
 {
     const struct bn_shape *s = &r->plan->shape;
-    const float *x = r->arg[ROLE_X];
     float shift[PANEL_LANES];
     double s1[PANEL_LANES] = {0}, s2[PANEL_LANES] = {0};
     bn_panel_spread(s, panel, r->shift, shift);
     for (struct bn_cursor c = bn_cursor_at(s, panel, image, s->spatial); bn_cursor_next(&c);)
-        r->plan->kernels->moments(c.patch, x + c.offset, shift + c.lane, s1 + c.lane, s2 + c.lane);
+        r->plan->kernels->moments(c.patch, activation_at(r, ROLE_X, c.offset), shift + c.lane,
+                                  s1 + c.lane, s2 + c.lane);
     bn_panel_fold(s, panel, s1, r->sum[0] + image * s->channels);
     bn_panel_fold(s, panel, s2, r->sum[1] + image * s->channels);
 }
@@ -187,9 +197,6 @@ static void eval_finish(const struct bn_run *r, int64_t panel)
 static void forward_write(const struct bn_run *r, int64_t panel, int64_t image)
 {
     const struct bn_shape *s = &r->plan->shape;
-    const float *x = r->arg[ROLE_X];
-    const float *z = r->plan->base.desc.t[ROLE_Z].ndim ? r->arg[ROLE_Z] : NULL;
-    float *y = r->arg[ROLE_Y];
     bool relu = r->plan->base.desc.attr.bn.relu;
     float mean[PANEL_LANES], scale[PANEL_LANES], bias[PANEL_LANES];
     bn_panel_spread(s, panel, r->mean, mean);
@@ -197,8 +204,9 @@ static void forward_write(const struct bn_run *r, int64_t panel, int64_t image)
     bn_panel_spread(s, panel, r->bias, bias);
     for (struct bn_cursor c = bn_cursor_at(s, panel, image, s->spatial); bn_cursor_next(&c);) {
         struct bn_affine k = {mean + c.lane, scale + c.lane, bias + c.lane};
-        r->plan->kernels->apply(c.patch, x + c.offset, z ? z + c.offset : NULL, y + c.offset, k,
-                                relu, r->plan->stream);
+        r->plan->kernels->apply(c.patch, activation_at(r, ROLE_X, c.offset),
+                                activation_at(r, ROLE_Z, c.offset),
+                                activation_at(r, ROLE_Y, c.offset), k, relu, r->plan->stream);
     }
 }
 
@@ -217,27 +225,25 @@ static const struct bn_steps eval_steps = {
 
 static struct bn_grad grad_at(const struct bn_run *r, int64_t offset)
 {
-    const struct op_desc *d = &r->plan->base.desc;
-    const float *dy = r->arg[ROLE_DY], *dy2 = r->arg[ROLE_DY2], *y = r->arg[ROLE_Y];
+    bool relu = r->plan->base.desc.attr.bn.relu;
     return (struct bn_grad){
-        .dy = dy + offset,
-        .dy2 = d->t[ROLE_DY2].ndim ? dy2 + offset : NULL,
-        .y = d->attr.bn.relu ? y + offset : NULL,
+        .dy = activation_at(r, ROLE_DY, offset),
+        .dy2 = activation_at(r, ROLE_DY2, offset),
+        .y = relu ? activation_at(r, ROLE_Y, offset) : NULL,
     };
 }
 
 static void backward_sums(const struct bn_run *r, int64_t panel, int64_t image)
 {
     const struct bn_shape *s = &r->plan->shape;
-    const float *x = r->arg[ROLE_X];
-    float *dz = r->plan->base.desc.t[ROLE_DZ].ndim ? r->arg[ROLE_DZ] : NULL;
     float mean[PANEL_LANES];
     double sd[PANEL_LANES] = {0}, sdx[PANEL_LANES] = {0};
     bn_panel_spread(s, panel, r->arg[ROLE_MEAN], mean);
     for (struct bn_cursor c = bn_cursor_at(s, panel, image, s->spatial); bn_cursor_next(&c);)
-        r->plan->kernels->grad_sums(c.patch, grad_at(r, c.offset), x + c.offset,
-                                    dz ? dz + c.offset : NULL, mean + c.lane, sd + c.lane,
-                                    sdx + c.lane);
+        r->plan->kernels->grad_sums(
+            c.patch, grad_at(r, c.offset), activation_at(r, ROLE_X, c.offset),
+            r->plan->late_dz ? NULL : activation_at(r, ROLE_DZ, c.offset), mean + c.lane,
+            sd + c.lane, sdx + c.lane);
     bn_panel_fold(s, panel, sd, r->sum[0] + image * s->channels);
     bn_panel_fold(s, panel, sdx, r->sum[1] + image * s->channels);
 }
@@ -283,22 +289,21 @@ static void backward_finish(const struct bn_run *r, int64_t panel)
 static void backward_write(const struct bn_run *r, int64_t panel, int64_t image)
 {
     const struct bn_shape *s = &r->plan->shape;
-    const float *x = r->arg[ROLE_X];
-    /* The first pass has left d where the residual's gradient is wanted. */
-    const float *d = r->plan->base.desc.t[ROLE_DZ].ndim ? r->arg[ROLE_DZ] : NULL;
-    float *dx = r->arg[ROLE_DX];
     float mean[PANEL_LANES], scale[PANEL_LANES], slope[PANEL_LANES], bias[PANEL_LANES];
     bn_panel_spread(s, panel, r->mean, mean);
     bn_panel_spread(s, panel, r->scale, scale);
     bn_panel_spread(s, panel, r->slope, slope);
     bn_panel_spread(s, panel, r->bias, bias);
     for (struct bn_cursor c = bn_cursor_at(s, panel, image, s->spatial); bn_cursor_next(&c);) {
+        void *dx = activation_at(r, ROLE_DX, c.offset), *dz = activation_at(r, ROLE_DZ, c.offset);
+        bool left = dz && !r->plan->late_dz; /* by the first pass */
         struct bn_grad g =
-            d ? (struct bn_grad){.dy = d + c.offset, .exact = true} : grad_at(r, c.offset);
+            left ? (struct bn_grad){.dy = dz, .exact = true} : grad_at(r, c.offset);
         struct bn_affine_grad k = {mean + c.lane, scale + c.lane, slope + c.lane, bias + c.lane};
         /* What was just read is in the cache. */
-        bool stream = r->plan->stream && dx + c.offset != g.dy && dx + c.offset != g.dy2;
-        r->plan->kernels->grad_apply(c.patch, g, x + c.offset, dx + c.offset, k, stream);
+        bool stream = r->plan->stream && dx != g.dy && dx != g.dy2;
+        r->plan->kernels->grad_apply(c.patch, g, activation_at(r, ROLE_X, c.offset), dx,
+                                     left ? NULL : dz, k, stream);
     }
 }
 
@@ -437,7 +442,9 @@ static enum status bn_plan_new(struct device *dev, const struct op_desc *desc,
 {
     TRY(cpu_plan_new(dev, desc, sizeof(struct bn_plan), bn_execute, plan));
     struct bn_plan *p = (struct bn_plan *)*plan;
-    p->kernels = cpu_device_of(dev)->kernels->bn[rounding_of(desc->t[ROLE_X].rounds)];
+    p->element = element_of(&desc->t[ROLE_X]);
+    p->kernels = cpu_device_of(dev)->kernels->bn[p->element];
+    p->late_dz = element_is_narrow(p->element) && desc->t[ROLE_DY2].ndim;
     p->steps = steps;
     p->shape = bn_shape_of(&desc->t[ROLE_X]);
     int64_t panels = p->shape.panels;
@@ -453,7 +460,7 @@ static enum status take_all(struct op_desc *d)
     static const enum role of_channels[] = {ROLE_GAMMA, ROLE_BETA,   ROLE_RMEAN,
                                             ROLE_RVAR,  ROLE_DGAMMA, ROLE_DBETA};
     for (size_t i = 0; i < sizeof like_x / sizeof *like_x; i++)
-        TRY(cpu_take_rounded(d, like_x[i], d->t[ROLE_X].layout, d->t[ROLE_X].rounds));
+        TRY(cpu_take_like(d, like_x[i], d->t[ROLE_X].layout, &d->t[ROLE_X]));
     for (size_t i = 0; i < sizeof of_channels / sizeof *of_channels; i++)
         TRY(cpu_take_rounded(d, of_channels[i], LAYOUT_PLAIN, d->t[of_channels[i]].rounds));
     TRY(cpu_take(d, ROLE_MEAN, DTYPE_F32, LAYOUT_PLAIN));

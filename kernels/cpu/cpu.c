@@ -59,37 +59,44 @@ static void cpu_describe(struct device *dev, char *out, size_t size)
              cpu_device_of(dev)->kernels->isa, dev->threads, dev->threads == 1 ? "" : "s");
 }
 
+/* The own kernels take whatever oneDNN multiplies. */
+static bool cpu_native(struct device *dev, enum dtype type)
+{
+    return type == DTYPE_F32 || onednn_native(cpu_device_of(dev)->onednn, type);
+}
+
 /* Every layout; the oneDNN plans reorder inside where the library wants another, and rounding has
  * no need to know. */
 #define ANY_LAYOUT (~0u)
 #define F32        (1u << DTYPE_F32)
 #define U8         (1u << DTYPE_U8)
+#define FLOATS     (F32 | 1u << DTYPE_F16 | 1u << DTYPE_BF16)
 
 /* Those whose order the own kernels know. */
 #define KNOWN_LAYOUT                                                                               \
     (1u << LAYOUT_PLAIN | 1u << LAYOUT_NHWC | 1u << LAYOUT_NCHW8C | 1u << LAYOUT_NCHW16C)
 
 static const struct op_record records[] = {
-    {OP_CONV_FWD, F32, ANY_LAYOUT, onednn_plan_conv},
-    {OP_CONV_BWD_DATA, F32, ANY_LAYOUT, onednn_plan_conv},
-    {OP_CONV_BWD_WEIGHTS, F32, ANY_LAYOUT, onednn_plan_conv},
-    {OP_LINEAR_FWD, F32, ANY_LAYOUT, onednn_plan_linear},
-    {OP_LINEAR_BWD_DATA, F32, ANY_LAYOUT, onednn_plan_linear},
-    {OP_LINEAR_BWD_WEIGHTS, F32, ANY_LAYOUT, onednn_plan_linear},
-    {OP_REORDER, F32 | U8, ANY_LAYOUT, onednn_plan_reorder},
-    {OP_BN_FWD_TRAIN, F32, KNOWN_LAYOUT, cpu_plan_bn_fwd},
-    {OP_BN_FWD_EVAL, F32, KNOWN_LAYOUT, cpu_plan_bn_fwd},
-    {OP_BN_BWD, F32, KNOWN_LAYOUT, cpu_plan_bn_bwd},
-    {OP_RELU_FWD, F32, KNOWN_LAYOUT, cpu_plan_elementwise},
-    {OP_RELU_BWD, F32, KNOWN_LAYOUT, cpu_plan_elementwise},
-    {OP_ADD, F32, KNOWN_LAYOUT, cpu_plan_elementwise},
-    {OP_MAXPOOL_FWD, F32, KNOWN_LAYOUT, cpu_plan_maxpool},
-    {OP_MAXPOOL_BWD, F32, KNOWN_LAYOUT, cpu_plan_maxpool},
-    {OP_AVGPOOL_FWD, F32, KNOWN_LAYOUT, cpu_plan_avgpool},
-    {OP_AVGPOOL_BWD, F32, KNOWN_LAYOUT, cpu_plan_avgpool},
-    {OP_DROPOUT_FWD, F32, 1u << LAYOUT_PLAIN, cpu_plan_dropout},
-    {OP_DROPOUT_BWD, F32, 1u << LAYOUT_PLAIN, cpu_plan_dropout},
-    {OP_SOFTMAX_XENT, F32, 1u << LAYOUT_PLAIN, cpu_plan_softmax_xent},
+    {OP_CONV_FWD, FLOATS, ANY_LAYOUT, onednn_plan_conv},
+    {OP_CONV_BWD_DATA, FLOATS, ANY_LAYOUT, onednn_plan_conv},
+    {OP_CONV_BWD_WEIGHTS, FLOATS, ANY_LAYOUT, onednn_plan_conv},
+    {OP_LINEAR_FWD, FLOATS, ANY_LAYOUT, onednn_plan_linear},
+    {OP_LINEAR_BWD_DATA, FLOATS, ANY_LAYOUT, onednn_plan_linear},
+    {OP_LINEAR_BWD_WEIGHTS, FLOATS, ANY_LAYOUT, onednn_plan_linear},
+    {OP_REORDER, FLOATS | U8, ANY_LAYOUT, onednn_plan_reorder},
+    {OP_BN_FWD_TRAIN, FLOATS, KNOWN_LAYOUT, cpu_plan_bn_fwd},
+    {OP_BN_FWD_EVAL, FLOATS, KNOWN_LAYOUT, cpu_plan_bn_fwd},
+    {OP_BN_BWD, FLOATS, KNOWN_LAYOUT, cpu_plan_bn_bwd},
+    {OP_RELU_FWD, FLOATS, KNOWN_LAYOUT, cpu_plan_elementwise},
+    {OP_RELU_BWD, FLOATS, KNOWN_LAYOUT, cpu_plan_elementwise},
+    {OP_ADD, FLOATS, KNOWN_LAYOUT, cpu_plan_elementwise},
+    {OP_MAXPOOL_FWD, FLOATS, KNOWN_LAYOUT, cpu_plan_maxpool},
+    {OP_MAXPOOL_BWD, FLOATS, KNOWN_LAYOUT, cpu_plan_maxpool},
+    {OP_AVGPOOL_FWD, FLOATS, KNOWN_LAYOUT, cpu_plan_avgpool},
+    {OP_AVGPOOL_BWD, FLOATS, KNOWN_LAYOUT, cpu_plan_avgpool},
+    {OP_DROPOUT_FWD, FLOATS, 1u << LAYOUT_PLAIN, cpu_plan_dropout},
+    {OP_DROPOUT_BWD, FLOATS, 1u << LAYOUT_PLAIN, cpu_plan_dropout},
+    {OP_SOFTMAX_XENT, FLOATS, 1u << LAYOUT_PLAIN, cpu_plan_softmax_xent},
     {OP_SGD, F32, 1u << LAYOUT_PLAIN, cpu_plan_sgd},
     {OP_CHECK_FINITE, F32, 1u << LAYOUT_PLAIN, cpu_plan_check_finite},
     {OP_ROUND, F32, ANY_LAYOUT, cpu_plan_round},
@@ -100,7 +107,7 @@ const struct backend backend_cpu = {
     .name = "cpu",
     .library = "oneDNN",
     .library_version = onednn_version,
-    .emulates = true,
+    .native = cpu_native,
     .n_records = sizeof records / sizeof *records,
     .record = records,
     .open = cpu_open,

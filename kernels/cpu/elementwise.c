@@ -3,21 +3,28 @@
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/kernels.h"
 
-/* For a plan whose tensors all round to what `role` rounds to. */
+/* For elements such as a tensor of the plan has. */
 static const struct flat_kernels *flat_of(const struct op_plan *plan, enum role role)
 {
-    return cpu_device_of(plan->device)->kernels->flat[rounding_of(plan->desc.t[role].rounds)];
+    return cpu_device_of(plan->device)->kernels->flat[element_of(&plan->desc.t[role])];
+}
+
+/* The calling thread's share of a tensor; NULL where the plan has no such tensor. */
+static void *share_of(const struct op_plan *p, void *const arg[ROLE_COUNT], enum role role,
+                      struct cpu_share at)
+{
+    const struct tensor_desc *t = &p->desc.t[role];
+    return t->ndim ? element_at(arg[role], element_of(t), at.begin) : NULL;
 }
 
 static enum status relu_fwd(struct op_plan *p, void *const arg[ROLE_COUNT], struct stream *s)
 {
     (void)s;
-    const float *x = arg[ROLE_X];
-    float *y = arg[ROLE_Y];
 #pragma omp parallel num_threads(p->device->threads)
     {
         struct cpu_share at = cpu_share_of(tensor_count(&p->desc.t[ROLE_X]));
-        flat_of(p, ROLE_X)->relu(x + at.begin, y + at.begin, at.count);
+        flat_of(p, ROLE_X)
+            ->relu(share_of(p, arg, ROLE_X, at), share_of(p, arg, ROLE_Y, at), at.count);
     }
     return STATUS_OK;
 }
@@ -25,15 +32,12 @@ static enum status relu_fwd(struct op_plan *p, void *const arg[ROLE_COUNT], stru
 static enum status relu_bwd(struct op_plan *p, void *const arg[ROLE_COUNT], struct stream *s)
 {
     (void)s;
-    const float *dy = arg[ROLE_DY], *y = arg[ROLE_Y];
-    const float *dy2 = p->desc.t[ROLE_DY2].ndim ? arg[ROLE_DY2] : NULL;
-    float *dx = arg[ROLE_DX];
 #pragma omp parallel num_threads(p->device->threads)
     {
         struct cpu_share at = cpu_share_of(tensor_count(&p->desc.t[ROLE_DY]));
         flat_of(p, ROLE_DY)
-            ->relu_grad(dy + at.begin, dy2 ? dy2 + at.begin : NULL, y + at.begin, dx + at.begin,
-                        at.count);
+            ->relu_grad(share_of(p, arg, ROLE_DY, at), share_of(p, arg, ROLE_DY2, at),
+                        share_of(p, arg, ROLE_Y, at), share_of(p, arg, ROLE_DX, at), at.count);
     }
     return STATUS_OK;
 }
@@ -41,12 +45,12 @@ static enum status relu_bwd(struct op_plan *p, void *const arg[ROLE_COUNT], stru
 static enum status add(struct op_plan *p, void *const arg[ROLE_COUNT], struct stream *s)
 {
     (void)s;
-    const float *x = arg[ROLE_X], *z = arg[ROLE_Z];
-    float *y = arg[ROLE_Y];
 #pragma omp parallel num_threads(p->device->threads)
     {
         struct cpu_share at = cpu_share_of(tensor_count(&p->desc.t[ROLE_X]));
-        flat_of(p, ROLE_X)->add(x + at.begin, z + at.begin, y + at.begin, at.count);
+        flat_of(p, ROLE_X)
+            ->add(share_of(p, arg, ROLE_X, at), share_of(p, arg, ROLE_Z, at),
+                  share_of(p, arg, ROLE_Y, at), at.count);
     }
     return STATUS_OK;
 }
@@ -58,7 +62,7 @@ enum status cpu_plan_elementwise(struct device *dev, const struct op_desc *desc,
     static const enum role alike[] = {ROLE_X, ROLE_Y, ROLE_Z, ROLE_DX, ROLE_DY, ROLE_DY2};
     struct tensor_desc lead = d.t[d.kind == OP_RELU_BWD ? ROLE_DY : ROLE_X];
     for (size_t i = 0; i < sizeof alike / sizeof *alike; i++)
-        TRY(cpu_take_rounded(&d, alike[i], lead.layout, lead.rounds));
+        TRY(cpu_take_like(&d, alike[i], lead.layout, &lead));
     return cpu_plan_new(dev, &d, sizeof(struct op_plan),
                         d.kind == OP_ADD        ? add
                         : d.kind == OP_RELU_FWD ? relu_fwd
@@ -69,14 +73,12 @@ enum status cpu_plan_elementwise(struct device *dev, const struct op_desc *desc,
 static enum status round_all(struct op_plan *p, void *const arg[ROLE_COUNT], struct stream *s)
 {
     (void)s;
-    const struct mixed_kernels *kernels = cpu_device_of(p->device)->kernels->mixed;
-    const struct tensor_desc *t = &p->desc.t[ROLE_Y];
     const float *x = arg[ROLE_X];
     float *y = arg[ROLE_Y];
 #pragma omp parallel num_threads(p->device->threads)
     {
-        struct cpu_share at = cpu_share_of((int64_t)(t->bytes / sizeof(float)));
-        kernels->round(rounding_of(t->rounds), x + at.begin, y + at.begin, at.count);
+        struct cpu_share at = cpu_share_of((int64_t)(p->desc.t[ROLE_Y].bytes / sizeof(float)));
+        flat_of(p, ROLE_Y)->put(x + at.begin, y + at.begin, at.count);
     }
     return STATUS_OK;
 }
@@ -98,6 +100,30 @@ enum status cpu_plan_round(struct device *dev, const struct op_desc *desc, struc
     return cpu_plan_new(dev, &d, sizeof(struct op_plan), round_all, plan);
 }
 
+/* Values of a row that are in floats at a time. */
+enum { RUN = 256 };
+
+/* One row; `r` draws its mask. */
+static void dropout_row(const struct op_plan *p, struct rng r, const void *in, void *out)
+{
+    bool forward = p->desc.kind == OP_DROPOUT_FWD;
+    const struct tensor_desc *t = &p->desc.t[forward ? ROLE_X : ROLE_DY];
+    const struct flat_kernels *kernels = flat_of(p, forward ? ROLE_X : ROLE_DY);
+    enum element element = element_of(t);
+    int64_t width = tensor_count(t) / t->dim[0];
+    float threshold = p->desc.attr.dropout.p, scale = 1.0f / (1.0f - threshold);
+    for (int64_t at = 0; at < width; at += RUN) {
+        int64_t n = width - at < RUN ? width - at : RUN;
+        float value[RUN];
+        kernels->get(element_at(in, element, at), value, n);
+        for (int64_t i = 0; i < n; i++) {
+            bool keep = rng_float(&r) >= threshold;
+            value[i] *= keep ? scale : 0.0f;
+        }
+        kernels->put(value, element_at(out, element, at), n);
+    }
+}
+
 static enum status dropout(struct op_plan *p, void *const arg[ROLE_COUNT], struct stream *s)
 {
     (void)s;
@@ -105,26 +131,13 @@ static enum status dropout(struct op_plan *p, void *const arg[ROLE_COUNT], struc
     bool forward = p->desc.kind == OP_DROPOUT_FWD;
     const struct tensor_desc *t = &p->desc.t[forward ? ROLE_X : ROLE_DY];
     const struct step_state *state = arg[ROLE_STATE];
-    const struct mixed_kernels *kernels = cpu_device_of(p->device)->kernels->mixed;
-    enum rounding to = rounding_of(t->rounds);
     int64_t rows = t->dim[0], width = tensor_count(t) / rows;
-    float scale = 1.0f / (1.0f - a->p);
 #pragma omp parallel for num_threads(p->device->threads)
     for (int64_t n = 0; n < rows; n++) {
         struct rng r = rng_at(state->seed, RNG_DROPOUT, state->step,
                               (uint64_t)a->layer << 40 | (state->sample0 + (uint64_t)n));
-        const float *in = (const float *)arg[forward ? ROLE_X : ROLE_DY] + n * width;
-        float *out = (float *)arg[forward ? ROLE_Y : ROLE_DX] + n * width;
-        if (to != ROUND_NONE) {
-            kernels->round(to, in, out, width);
-            in = out;
-        }
-        for (int64_t i = 0; i < width; i++) {
-            bool keep = rng_float(&r) >= a->p;
-            out[i] = in[i] * (keep ? scale : 0.0f);
-        }
-        if (to != ROUND_NONE)
-            kernels->round(to, out, out, width);
+        dropout_row(p, r, element_at(arg[forward ? ROLE_X : ROLE_DY], element_of(t), n * width),
+                    element_at(arg[forward ? ROLE_Y : ROLE_DX], element_of(t), n * width));
     }
     return STATUS_OK;
 }
@@ -133,8 +146,8 @@ enum status cpu_plan_dropout(struct device *dev, const struct op_desc *desc, str
 {
     struct op_desc d = *desc;
     static const enum role alike[] = {ROLE_X, ROLE_Y, ROLE_DX, ROLE_DY};
-    enum dtype rounds = d.t[d.kind == OP_DROPOUT_FWD ? ROLE_X : ROLE_DY].rounds;
+    struct tensor_desc lead = d.t[d.kind == OP_DROPOUT_FWD ? ROLE_X : ROLE_DY];
     for (size_t i = 0; i < sizeof alike / sizeof *alike; i++)
-        TRY(cpu_take_rounded(&d, alike[i], LAYOUT_PLAIN, rounds));
+        TRY(cpu_take_like(&d, alike[i], LAYOUT_PLAIN, &lead));
     return cpu_plan_new(dev, &d, sizeof(struct op_plan), dropout, plan);
 }

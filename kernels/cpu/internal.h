@@ -36,8 +36,13 @@ MUST_CHECK enum status cpu_plan_new(struct device *dev, const struct op_desc *de
 MUST_CHECK enum status cpu_take(struct op_desc *desc, enum role role, enum dtype type,
                                 enum layout layout);
 
-/* The same for an fp32 tensor whose kernel rounds to `rounds`: STATUS_UNSUPPORTED where the tensor
- * rounds to another type. What the operation writes is not raw. */
+/* The same for a tensor whose elements are of the kind of those of `like`, which has a floating type:
+ * STATUS_UNSUPPORTED where the tensor has another type or rounds to another. What the operation
+ * writes is not raw. */
+MUST_CHECK enum status cpu_take_like(struct op_desc *desc, enum role role, enum layout layout,
+                                     const struct tensor_desc *like);
+
+/* The same for an fp32 tensor that rounds to `rounds`. */
 MUST_CHECK enum status cpu_take_rounded(struct op_desc *desc, enum role role, enum layout layout,
                                         enum dtype rounds);
 

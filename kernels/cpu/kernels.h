@@ -1,10 +1,9 @@
 /* The inner loops of the CPU backend's own operations, as one table per instruction set.
  *
  * The sources under isa/ are compiled once for each instruction set and know nothing of plans,
- * threads or layouts; a device picks its table once, when it is opened. Those whose tensors may
- * stand for narrower ones (see tensor_desc.rounds) are compiled once more for each type that they
- * may stand for: what these read and write they round as base/half.h does, in the registers between
- * memory and arithmetic. */
+ * threads or layouts; a device picks its table once, when it is opened. Those that work on tensors
+ * of any precision are compiled once more for each kind of element: arithmetic is always fp32, and
+ * values are converted and rounded as base/half.h does in the registers between memory and it. */
 #ifndef KERNELS_CPU_KERNELS_H
 #define KERNELS_CPU_KERNELS_H
 
@@ -18,7 +17,7 @@ extern "C" {
 #endif
 
 /* What values are rounded to. */
-enum rounding { ROUND_NONE, ROUND_F16, ROUND_BF16, ROUND_TF32, ROUNDINGS };
+enum rounding { ROUND_NONE, ROUND_F16, ROUND_BF16, ROUND_TF32 };
 
 static inline enum rounding rounding_of(enum dtype rounds)
 {
@@ -28,11 +27,50 @@ static inline enum rounding rounding_of(enum dtype rounds)
                                   : ROUND_NONE;
 }
 
-/* Floats that the loops over channels take at a time; see isa/vec.h. */
+/* What an element of a tensor is in memory: a float of any value; a float that stands for a narrower
+ * type (see tensor_desc.rounds); or two bytes of a narrow type itself. */
+enum element {
+    ELEMENT_F32,
+    ELEMENT_ROUNDS_F16,
+    ELEMENT_ROUNDS_BF16,
+    ELEMENT_ROUNDS_TF32,
+    ELEMENT_F16,
+    ELEMENT_BF16,
+    ELEMENTS
+};
+
+static inline bool element_is_narrow(enum element e)
+{
+    return e == ELEMENT_F16 || e == ELEMENT_BF16;
+}
+
+static inline size_t element_size(enum element e)
+{
+    return element_is_narrow(e) ? sizeof(uint16_t) : sizeof(float);
+}
+
+/* Of a tensor of a floating type. */
+static inline enum element element_of(const struct tensor_desc *t)
+{
+    if (t->type == DTYPE_F16 || t->type == DTYPE_BF16)
+        return t->type == DTYPE_F16 ? ELEMENT_F16 : ELEMENT_BF16;
+    return t->rounds == DTYPE_F16    ? ELEMENT_ROUNDS_F16
+           : t->rounds == DTYPE_BF16 ? ELEMENT_ROUNDS_BF16
+           : t->rounds == DTYPE_TF32 ? ELEMENT_ROUNDS_TF32
+                                     : ELEMENT_F32;
+}
+
+/* Where element i lies. */
+static inline void *element_at(const void *p, enum element e, int64_t i)
+{
+    return (char *)p + i * (int64_t)element_size(e);
+}
+
+/* Elements that the loops over channels take at a time; see isa/vec.h. */
 enum { LINE = 16 };
 
-/* Batch norm works on patches: `lines` lines that begin `stride` floats apart, then `tail` < LINE
- * floats more. Arrays of LINE values hold one for each lane, and a lane belongs to one channel. */
+/* Batch norm works on patches: `lines` lines that begin `stride` elements apart, then `tail` < LINE
+ * elements more. Arrays of LINE values hold one for each lane, and a lane belongs to one channel. */
 struct bn_patch {
     int64_t lines;
     int64_t stride;
@@ -52,36 +90,42 @@ struct bn_affine_grad {
 
 /* Where the gradient d = (dy [+ dy2]) * (y > 0) comes from. */
 struct bn_grad {
-    const float *dy;
-    const float *dy2; /* may be NULL */
-    const float *y;   /* NULL without a ReLU */
-    bool exact;       /* dy is d, as grad_sums left it: not to be rounded, and alone */
+    const void *dy;
+    const void *dy2; /* may be NULL */
+    const void *y;   /* NULL without a ReLU */
+    bool exact;      /* dy is d, as grad_sums left it: not to be rounded, and alone */
 };
 
 struct bn_kernels {
     /* Adds to s1 and s2 the sums of (x - shift) and (x - shift)^2 of each lane. */
-    void (*moments)(struct bn_patch p, const float *x, const float *shift, double *s1, double *s2);
+    void (*moments)(struct bn_patch p, const void *x, const float *shift, double *s1, double *s2);
     /* y = affine(x) [+ z] [then ReLU]; z may be NULL. `stream`: past the caches, where y's
      * alignment allows. */
-    void (*apply)(struct bn_patch p, const float *x, const float *z, float *y, struct bn_affine c,
+    void (*apply)(struct bn_patch p, const void *x, const void *z, void *y, struct bn_affine c,
                   bool relu, bool stream);
     /* Adds to sd and sdx the sums of d and d * (x - mean) of each lane; writes d where dz is not
-     * NULL, which may be the memory of dy or of dy2. d is written unrounded. */
-    void (*grad_sums)(struct bn_patch p, struct bn_grad g, const float *x, float *dz,
+     * NULL, which may be the memory of dy or of dy2. d is written unrounded, as far as the
+     * element can hold it. */
+    void (*grad_sums)(struct bn_patch p, struct bn_grad g, const void *x, void *dz,
                       const float *mean, double *sd, double *sdx);
-    /* dx may be the memory of dy or of dy2; then it is not to be streamed. */
-    void (*grad_apply)(struct bn_patch p, struct bn_grad g, const float *x, float *dx,
+    /* Writes d, rounded, where dz is not NULL. dx or dz may be the memory of dy or of dy2; a dx
+     * that is is not to be streamed. */
+    void (*grad_apply)(struct bn_patch p, struct bn_grad g, const void *x, void *dx, void *dz,
                        struct bn_affine_grad c, bool stream);
 };
 
-/* Operations on n floats one by one. An output may be the memory of any input. */
+/* Operations on n elements one by one. An output of the same kind may be the memory of any input. */
 struct flat_kernels {
-    void (*relu)(const float *x, float *y, int64_t n);
+    void (*relu)(const void *x, void *y, int64_t n);
     /* dy2 may be NULL. */
-    void (*relu_grad)(const float *dy, const float *dy2, const float *y, float *dx, int64_t n);
-    void (*add)(const float *a, const float *b, float *y, int64_t n);
+    void (*relu_grad)(const void *dy, const void *dy2, const void *y, void *dx, int64_t n);
+    void (*add)(const void *a, const void *b, void *y, int64_t n);
     /* d = dy [+ dy2], not rounded; dy2 may be NULL. */
-    void (*incoming)(const float *dy, const float *dy2, float *d, int64_t n);
+    void (*incoming)(const void *dy, const void *dy2, float *d, int64_t n);
+    /* Elements as floats, rounded where they do, and floats as elements, rounded to nearest; y may
+     * be the memory of x where it is as large. */
+    void (*get)(const void *x, float *y, int64_t n);
+    void (*put)(const float *x, void *y, int64_t n);
 };
 
 /* One step of SGD over a segment; see OP_SGD. */
@@ -97,8 +141,6 @@ struct sgd_step {
 
 /* Operations on n floats one by one, told what to round to. */
 struct mixed_kernels {
-    /* y = x rounded; y may be the memory of x. */
-    void (*round)(enum rounding to, const float *x, float *y, int64_t n);
     /* Whether any x is infinite or NaN when rounded. */
     bool (*overflows)(enum rounding to, const float *x, int64_t n);
     /* The sum of the squares of x rounded, in double. */
@@ -111,7 +153,7 @@ struct mixed_kernels {
 struct maxpool_row {
     int64_t height, width; /* of the input */
     int64_t out_width;
-    int64_t pixel; /* floats from one pixel to the next, of input and output */
+    int64_t pixel; /* elements from one pixel to the next, of input and output */
     int64_t lanes; /* 1 .. MAXPOOL_LANES */
     int kernel[2], stride[2], pad[2];
 };
@@ -120,15 +162,15 @@ enum { MAXPOOL_LANES = 64 };
 struct maxpool_kernels {
     /* x is the first pixel of the image, y and index (NULL: not wanted) that of output row `row`.
      * What is read is rounded before it competes. */
-    void (*row)(const struct maxpool_row *p, const float *x, int64_t row, float *y, uint8_t *index);
+    void (*row)(const struct maxpool_row *p, const void *x, int64_t row, void *y, uint8_t *index);
 };
 
 struct cpu_kernels {
     const char *isa;  /* "avx512" */
     const char *impl; /* "own:avx512", as plans report it */
-    const struct bn_kernels *bn[ROUNDINGS];
-    const struct flat_kernels *flat[ROUNDINGS];
-    const struct maxpool_kernels *maxpool[ROUNDINGS];
+    const struct bn_kernels *bn[ELEMENTS];
+    const struct flat_kernels *flat[ELEMENTS];
+    const struct maxpool_kernels *maxpool[ELEMENTS];
     const struct mixed_kernels *mixed;
 };
 

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 /* What one row says; kept per row so that the sums have one order. */
 struct row_result {
@@ -43,7 +44,7 @@ static struct row_result row_loss(const float *x, int64_t n, int64_t label, doub
     return (struct row_result){loss, count_above(x, n, label)};
 }
 
-/* dx = scale * (softmax(x) - (1-e) * [k is label] - e/K) */
+/* dx = scale * (softmax(x) - (1-e) * [k is label] - e/K); dx may be the memory of x. */
 static void row_gradient(const float *x, float *dx, int64_t n, int64_t label, double smoothing,
                          double norm, double scale)
 {
@@ -69,32 +70,29 @@ static struct loss_metrics metrics_of(const struct row_result *row, int64_t rows
 
 struct xent_plan {
     struct op_plan base;
-    enum rounding reads, writes;
-    size_t logits; /* where in the workspace rounded logits begin, as (N, K) */
+    enum element reads, writes;
+    size_t row; /* where in the workspace rows of floats begin, as (N, K) */
 };
 
-/* One row; `rounded` is room for its logits. */
-static struct row_result xent_row(const struct xent_plan *p, const float *x, float *rounded,
-                                  int32_t label, float *dx, double scale)
+/* One row; `row` is room for its logits, and then for their gradient. */
+static struct row_result xent_row(const struct xent_plan *p, const void *x, float *row,
+                                  int32_t label, void *dx, double scale)
 {
-    const struct mixed_kernels *kernels = cpu_device_of(p->base.device)->kernels->mixed;
+    const struct cpu_kernels *kernels = cpu_device_of(p->base.device)->kernels;
     int64_t n = p->base.desc.t[ROLE_X].dim[1];
     double smoothing = p->base.desc.attr.xent.label_smoothing;
     if (label < 0) {
-        for (int64_t k = 0; dx && k < n; k++)
-            dx[k] = 0;
+        if (dx)
+            memset(dx, 0, (size_t)n * element_size(p->writes));
         return (struct row_result){.above = -1};
     }
-    if (p->reads != ROUND_NONE) {
-        kernels->round(p->reads, x, rounded, n);
-        x = rounded;
+    kernels->flat[p->reads]->get(x, row, n);
+    double norm = log_sum_exp(row, n);
+    struct row_result result = row_loss(row, n, label, smoothing, norm);
+    if (dx) {
+        row_gradient(row, row, n, label, smoothing, norm, scale);
+        kernels->flat[p->writes]->put(row, dx, n);
     }
-    double norm = log_sum_exp(x, n);
-    struct row_result result = row_loss(x, n, label, smoothing, norm);
-    if (dx)
-        row_gradient(x, dx, n, label, smoothing, norm, scale);
-    if (dx && p->writes != ROUND_NONE)
-        kernels->round(p->writes, dx, dx, n);
     return result;
 }
 
@@ -103,10 +101,10 @@ static enum status xent(struct op_plan *base, void *const arg[ROLE_COUNT], struc
     (void)s;
     const struct xent_plan *p = (const struct xent_plan *)base;
     int64_t rows = base->desc.t[ROLE_X].dim[0], n = base->desc.t[ROLE_X].dim[1];
-    const float *x = arg[ROLE_X];
+    const void *x = arg[ROLE_X];
     const int32_t *label = arg[ROLE_LABEL];
-    float *dx = base->desc.t[ROLE_DX].ndim ? arg[ROLE_DX] : NULL;
-    float *rounded = (float *)((char *)arg[ROLE_WORKSPACE] + p->logits);
+    void *dx = base->desc.t[ROLE_DX].ndim ? arg[ROLE_DX] : NULL;
+    float *row = (float *)((char *)arg[ROLE_WORKSPACE] + p->row);
     double scale = dx ? (double)((const struct step_state *)arg[ROLE_STATE])->loss_scale : 0;
     struct row_result *result = arg[ROLE_WORKSPACE];
     for (int64_t i = 0; i < rows; i++)
@@ -117,8 +115,8 @@ static enum status xent(struct op_plan *base, void *const arg[ROLE_COUNT], struc
                                label[i], i, n);
 #pragma omp parallel for num_threads(base->device->threads)
     for (int64_t i = 0; i < rows; i++)
-        result[i] = xent_row(p, x + i * n, rounded + i * n, label[i], dx ? dx + i * n : NULL,
-                             scale / (double)rows);
+        result[i] = xent_row(p, element_at(x, p->reads, i * n), row + i * n, label[i],
+                             dx ? element_at(dx, p->writes, i * n) : NULL, scale / (double)rows);
     *(struct loss_metrics *)arg[ROLE_METRICS] = metrics_of(result, rows, n);
     return STATUS_OK;
 }
@@ -127,15 +125,14 @@ enum status cpu_plan_softmax_xent(struct device *dev, const struct op_desc *desc
                                   struct op_plan **plan)
 {
     struct op_desc d = *desc;
-    enum dtype reads = d.t[ROLE_X].rounds, writes = d.t[ROLE_DX].rounds;
-    TRY(cpu_take_rounded(&d, ROLE_X, LAYOUT_PLAIN, reads));
-    TRY(cpu_take_rounded(&d, ROLE_DX, LAYOUT_PLAIN, writes));
+    TRY(cpu_take_like(&d, ROLE_X, LAYOUT_PLAIN, &d.t[ROLE_X]));
+    TRY(cpu_take_like(&d, ROLE_DX, LAYOUT_PLAIN, &d.t[ROLE_DX]));
     TRY(cpu_take(&d, ROLE_LABEL, DTYPE_I32, LAYOUT_PLAIN));
     TRY(cpu_plan_new(dev, &d, sizeof(struct xent_plan), xent, plan));
     struct xent_plan *p = (struct xent_plan *)*plan;
-    p->reads = rounding_of(reads);
-    p->writes = rounding_of(writes);
-    p->logits = cpu_align((size_t)d.t[ROLE_X].dim[0] * sizeof(struct row_result));
-    p->base.workspace = p->logits + (p->reads == ROUND_NONE ? 0 : d.t[ROLE_X].bytes);
+    p->reads = element_of(&d.t[ROLE_X]);
+    p->writes = element_of(&d.t[ROLE_DX]);
+    p->row = cpu_align((size_t)d.t[ROLE_X].dim[0] * sizeof(struct row_result));
+    p->base.workspace = p->row + (size_t)tensor_count(&d.t[ROLE_X]) * sizeof(float);
     return STATUS_OK;
 }

@@ -1,8 +1,10 @@
 /* Max pooling. Forward works row by row through inner loops of the instruction set; backward is a
- * scatter, with as many steps as there are outputs. */
+ * scatter, with as many steps as there are outputs. It adds in fp32: in DX itself where that is,
+ * else in the workspace, a unit of channels for each thread. */
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/pool.h"
 
+#include <omp.h>
 #include <string.h>
 
 enum { WINDOW_MAX = 256 }; /* a place in the window is a byte */
@@ -14,8 +16,10 @@ struct maxpool_plan {
     struct op_plan base;
     const struct maxpool_kernels *kernels;
     const struct flat_kernels *flat;
+    enum element element;
     struct pool_units units;
     struct maxpool_row row;    /* `lanes` is that of each unit's view */
+    int64_t sum_pixel;         /* floats from one pixel's sums to the next one's */
     int64_t place[WINDOW_MAX]; /* floats from the window's corner, which may lie in the padding */
 };
 
@@ -24,8 +28,6 @@ static enum status maxpool_fwd(struct op_plan *base, void *const arg[ROLE_COUNT]
     (void)s;
     const struct maxpool_plan *p = (const struct maxpool_plan *)base;
     const struct tensor_desc *x = &base->desc.t[ROLE_X], *y = &base->desc.t[ROLE_Y];
-    const float *in = arg[ROLE_X];
-    float *out = arg[ROLE_Y];
     uint8_t *index = base->desc.t[ROLE_INDEX].ndim ? arg[ROLE_INDEX] : NULL;
     int64_t rows = y->dim[2], units = y->dim[0] * p->units.per_image;
 #pragma omp parallel for schedule(dynamic, rows) num_threads(base->device->threads)
@@ -35,38 +37,40 @@ static enum status maxpool_fwd(struct op_plan *base, void *const arg[ROLE_COUNT]
         struct maxpool_row row = p->row;
         row.lanes = from.lanes;
         int64_t at = to.offset + i % rows * y->dim[3] * to.pixel;
-        p->kernels->row(&row, in + from.offset, i % rows, out + at, index ? index + at : NULL);
+        p->kernels->row(&row, element_at(arg[ROLE_X], p->element, from.offset), i % rows,
+                        element_at(arg[ROLE_Y], p->element, at), index ? index + at : NULL);
     }
     return STATUS_OK;
-}
-
-static void zero_unit(const struct tensor_desc *t, struct pool_view v, float *data)
-{
-    int64_t pixels = t->dim[2] * t->dim[3];
-    if (v.lanes == v.pixel) {
-        memset(data + v.offset, 0, (size_t)(pixels * v.lanes) * sizeof *data);
-        return;
-    }
-    for (int64_t i = 0; i < pixels; i++)
-        memset(data + v.offset + i * v.pixel, 0, (size_t)v.lanes * sizeof *data);
 }
 
 /* One unit on its way from DY to DX; the pointers are to its first pixel. */
 struct scatter {
     const struct maxpool_plan *p;
     struct pool_view from, to;
-    const float *dy, *dy2; /* dy2 may be NULL */
+    const void *dy, *dy2; /* dy2 may be NULL */
     const uint8_t *index;
-    float *dx;
+    float *sum;
+    void *dx;
 };
+
+static void zero_sums(const struct scatter *s)
+{
+    const struct maxpool_plan *p = s->p;
+    int64_t pixels = p->row.height * p->row.width, lanes = s->to.lanes;
+    int64_t step = lanes == p->sum_pixel ? pixels : 1;
+    for (int64_t i = 0; i < pixels; i += step)
+        memset(s->sum + i * p->sum_pixel, 0, (size_t)(step * lanes) * sizeof *s->sum);
+}
 
 /* d[0 .. n) = what reaches outputs [at, at + n), where n pixels' lanes lie side by side. */
 static void gather(const struct scatter *s, int64_t at, int64_t pixels, float *d)
 {
+    enum element element = s->p->element;
     int64_t lanes = s->from.lanes, step = lanes == s->from.pixel ? pixels : 1;
     for (int64_t i = 0; i < pixels; i += step) {
         int64_t from = (at + i) * s->from.pixel;
-        s->p->flat->incoming(s->dy + from, s->dy2 ? s->dy2 + from : NULL, d + i * lanes,
+        s->p->flat->incoming(element_at(s->dy, element, from),
+                             s->dy2 ? element_at(s->dy2, element, from) : NULL, d + i * lanes,
                              step * lanes);
     }
 }
@@ -84,25 +88,30 @@ static void scatter_row(const struct scatter *s, int64_t oh)
         for (int64_t o = 0; o < n; o++) {
             const uint8_t *index = s->index + (first + o) * s->from.pixel;
             int64_t w = (begin + o) * r->stride[1] - r->pad[1];
-            int64_t corner = (h * r->width + w) * s->to.pixel;
+            int64_t corner = (h * r->width + w) * s->p->sum_pixel;
             for (int64_t i = 0; i < lanes; i++)
-                s->dx[corner + s->p->place[index[i]] + i] += d[o * lanes + i];
+                s->sum[corner + s->p->place[index[i]] + i] += d[o * lanes + i];
         }
     }
 }
 
-/* Rounds rows [begin, end) of DX, to which nothing more will be added. */
-static void round_rows(const struct scatter *s, int64_t begin, int64_t end)
+/* Turns rows [begin, end) of the sums, to which nothing more will be added, into DX's elements. */
+static void finish_rows(const struct scatter *s, int64_t begin, int64_t end)
 {
     const struct maxpool_plan *p = s->p;
-    const struct mixed_kernels *kernels = cpu_device_of(p->base.device)->kernels->mixed;
-    enum rounding to = rounding_of(p->base.desc.t[ROLE_DX].rounds);
     int64_t lanes = s->to.lanes, pixels = p->row.width * (end - begin);
-    int64_t step = lanes == s->to.pixel ? pixels : 1;
-    for (int64_t i = 0; to != ROUND_NONE && i < pixels; i += step) {
-        float *dx = s->dx + (begin * p->row.width + i) * s->to.pixel;
-        kernels->round(to, dx, dx, step * lanes);
+    int64_t step = lanes == s->to.pixel && lanes == p->sum_pixel ? pixels : 1;
+    for (int64_t i = 0; p->element != ELEMENT_F32 && i < pixels; i += step) {
+        int64_t pixel = begin * p->row.width + i;
+        p->flat->put(s->sum + pixel * p->sum_pixel,
+                     element_at(s->dx, p->element, pixel * s->to.pixel), step * lanes);
     }
+}
+
+/* Of the sums of a unit in the workspace. */
+static int64_t unit_floats(const struct maxpool_plan *p)
+{
+    return element_is_narrow(p->element) ? p->row.height * p->row.width * p->sum_pixel : 0;
 }
 
 static void scatter_unit(const struct maxpool_plan *p, int64_t unit, void *const arg[ROLE_COUNT])
@@ -110,28 +119,33 @@ static void scatter_unit(const struct maxpool_plan *p, int64_t unit, void *const
     const struct op_desc *d = &p->base.desc;
     struct pool_view from = pool_view_of(&d->t[ROLE_DY], &p->units, unit);
     struct pool_view to = pool_view_of(&d->t[ROLE_DX], &p->units, unit);
+    void *dx = element_at(arg[ROLE_DX], p->element, to.offset);
+    float *sum = dx;
+    if (element_is_narrow(p->element))
+        sum = (float *)arg[ROLE_WORKSPACE] + omp_get_thread_num() * unit_floats(p);
     const struct scatter s = {
         .p = p,
         .from = from,
         .to = to,
-        .dy = (const float *)arg[ROLE_DY] + from.offset,
-        .dy2 = d->t[ROLE_DY2].ndim ? (const float *)arg[ROLE_DY2] + from.offset : NULL,
+        .dy = element_at(arg[ROLE_DY], p->element, from.offset),
+        .dy2 = d->t[ROLE_DY2].ndim ? element_at(arg[ROLE_DY2], p->element, from.offset) : NULL,
         .index = (const uint8_t *)arg[ROLE_INDEX] + from.offset,
-        .dx = (float *)arg[ROLE_DX] + to.offset,
+        .sum = sum,
+        .dx = dx,
     };
-    zero_unit(&d->t[ROLE_DX], to, arg[ROLE_DX]);
-    int64_t height = d->t[ROLE_DX].dim[2], rounded = 0;
+    zero_sums(&s);
+    int64_t height = p->row.height, finished = 0;
     for (int64_t oh = 0; oh < d->t[ROLE_DY].dim[2]; oh++) {
         scatter_row(&s, oh);
         /* Rows above the next window are complete, and still in the cache. */
         int64_t next = (oh + 1) * p->row.stride[0] - p->row.pad[0];
         int64_t end = next < height ? next : height;
-        if (end > rounded) {
-            round_rows(&s, rounded, end);
-            rounded = end;
+        if (end > finished) {
+            finish_rows(&s, finished, end);
+            finished = end;
         }
     }
-    round_rows(&s, rounded, height);
+    finish_rows(&s, finished, height);
 }
 
 static enum status maxpool_bwd(struct op_plan *base, void *const arg[ROLE_COUNT], struct stream *s)
@@ -152,19 +166,20 @@ enum status cpu_plan_maxpool(struct device *dev, const struct op_desc *desc, str
     enum role in = forward ? ROLE_X : ROLE_DX, out = forward ? ROLE_Y : ROLE_DY;
     enum layout layout = d.t[forward ? ROLE_X : ROLE_DY].layout;
     const struct tensor_desc *x = &d.t[in];
-    enum dtype rounds = x->rounds;
-    TRY(cpu_take_rounded(&d, in, layout, rounds));
-    TRY(cpu_take_rounded(&d, out, layout, rounds));
-    TRY(cpu_take_rounded(&d, ROLE_DY2, layout, rounds));
+    TRY(cpu_take_like(&d, in, layout, x));
+    TRY(cpu_take_like(&d, out, layout, x));
+    TRY(cpu_take_like(&d, ROLE_DY2, layout, x));
     TRY(cpu_take(&d, ROLE_INDEX, DTYPE_U8, layout));
     TRY(cpu_plan_new(dev, &d, sizeof(struct maxpool_plan), forward ? maxpool_fwd : maxpool_bwd,
                      plan));
     struct maxpool_plan *p = (struct maxpool_plan *)*plan;
     const struct pool_attr *a = &d.attr.pool;
     const struct cpu_kernels *kernels = cpu_device_of(dev)->kernels;
+    p->element = element_of(x);
     /* The largest of rounded values is one of them. */
-    p->kernels = kernels->maxpool[x->raw ? rounding_of(rounds) : ROUND_NONE];
-    p->flat = kernels->flat[rounding_of(rounds)];
+    bool floats = !element_is_narrow(p->element) && !x->raw;
+    p->kernels = kernels->maxpool[floats ? ELEMENT_F32 : p->element];
+    p->flat = kernels->flat[p->element];
     p->units = pool_units_of(x, 1);
     p->row = (struct maxpool_row){
         .height = x->dim[2],
@@ -176,7 +191,10 @@ enum status cpu_plan_maxpool(struct device *dev, const struct op_desc *desc, str
         .stride = {a->stride[0], a->stride[1]},
         .pad = {a->pad[0], a->pad[1]},
     };
+    p->sum_pixel = element_is_narrow(p->element) ? p->units.lanes : p->row.pixel;
     for (int i = 0; i < a->kernel[0] * a->kernel[1]; i++)
-        p->place[i] = (i / a->kernel[1] * p->row.width + i % a->kernel[1]) * p->row.pixel;
+        p->place[i] = (i / a->kernel[1] * p->row.width + i % a->kernel[1]) * p->sum_pixel;
+    if (!forward)
+        p->base.workspace = (size_t)(dev->threads * unit_floats(p)) * sizeof(float);
     return STATUS_OK;
 }

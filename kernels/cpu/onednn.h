@@ -13,6 +13,10 @@ void onednn_engine_close(struct onednn_engine *e); /* NULL is fine */
 /* "2.6.3" of the library that is loaded. */
 const char *onednn_version(void);
 
+/* Whether the processor has instructions for products of this type (F16, BF16) and the library uses
+ * them in convolution and linear, forward and in both gradients. */
+bool onednn_native(const struct onednn_engine *e, enum dtype type);
+
 /* Bits of the widest registers that the library may use: 512, 256 or 128 on x86-64. Less than the
  * machine has where ONEDNN_MAX_CPU_ISA says so. */
 int onednn_vector_bits(void);

@@ -26,6 +26,21 @@ enum status onednn_status(dnnl_status_t s, const char *call)
     }
 }
 
+/* The library finds out what the processor has, and each set of instructions includes those whose bits
+ * it contains: AMX's machines have avx512_bf16 too. Version 2 knows nothing of fp16. */
+bool onednn_has_instructions(enum dtype type)
+{
+#if DNNL_VERSION_MAJOR >= 3
+    const int f16 = dnnl_cpu_isa_avx512_core_fp16;
+#else
+    const int f16 = 0;
+#endif
+    const int wanted = type == DTYPE_BF16 ? dnnl_cpu_isa_avx512_core_bf16
+                       : type == DTYPE_F16 ? f16
+                                           : 0;
+    return wanted && ((int)dnnl_get_effective_cpu_isa() & wanted) == wanted;
+}
+
 /* The name of the failed call goes into the message by itself. */
 #define DNNL_TRY(call) TRY(onednn_status((call), #call))
 
@@ -66,6 +81,14 @@ int md_dims(const struct md *m, dnnl_dims_t dims)
         return 0;
     memcpy(dims, *d, sizeof *d);
     return n;
+}
+
+static dnnl_data_type_t md_type(const struct md *m)
+{
+    dnnl_data_type_t type = dnnl_data_type_undef;
+    if (dnnl_memory_desc_query(m->raw, dnnl_query_data_type, &type) != dnnl_success)
+        return dnnl_data_type_undef;
+    return type;
 }
 
 static enum status append_relu(dnnl_post_ops_t ops)
@@ -129,6 +152,11 @@ int md_dims(const struct md *m, dnnl_dims_t dims)
 {
     memcpy(dims, m->raw.dims, sizeof m->raw.dims);
     return m->raw.ndims;
+}
+
+static dnnl_data_type_t md_type(const struct md *m)
+{
+    return m->raw.data_type;
 }
 
 static enum status append_relu(dnnl_post_ops_t ops)
@@ -243,17 +271,35 @@ done:
     return st;
 }
 
+/* The forward pass that a backward one belongs to. Gradients of weights may be of a wider type than
+ * the weights, which have that of what they multiply. */
+static enum status make_hint(dnnl_primitive_desc_t *hint, dnnl_engine_t engine,
+                             const struct gemm_like *g)
+{
+    enum status st;
+    struct gemm_like forward = *g;
+    struct md weights = {0};
+    dnnl_dims_t dims;
+    forward.pass = PASS_FORWARD;
+    if (md_type(g->weights) != md_type(g->src)) {
+        int n = md_dims(g->weights, dims);
+        CHECK(md_make(&weights, n, dims, md_type(g->src), dnnl_format_tag_any));
+        forward.weights = &weights;
+    }
+    CHECK(onednn_status(create_pd(hint, engine, &forward, NULL, NULL), "forward hint"));
+done:
+    md_free(&weights);
+    return st;
+}
+
 enum status pd_make(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, const struct gemm_like *g)
 {
     enum status st;
     dnnl_primitive_attr_t attr = NULL;
     dnnl_primitive_desc_t hint = NULL;
     CHECK(make_attr(&attr, g->relu && g->pass == PASS_FORWARD));
-    if (g->pass != PASS_FORWARD) {
-        struct gemm_like forward = *g;
-        forward.pass = PASS_FORWARD;
-        CHECK(onednn_status(create_pd(&hint, engine, &forward, NULL, NULL), "forward hint"));
-    }
+    if (g->pass != PASS_FORWARD)
+        CHECK(make_hint(&hint, engine, g));
     CHECK(onednn_status(create_pd(pd, engine, g, hint, attr), "primitive descriptor"));
 done:
     if (hint)

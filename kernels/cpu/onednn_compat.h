@@ -7,6 +7,7 @@
 #define KERNELS_CPU_ONEDNN_COMPAT_H
 
 #include "base/status.h"
+#include "kernels/tensor.h"
 
 #include <dnnl.h>
 #include <stdbool.h>
@@ -33,6 +34,11 @@ struct gemm_like {
 
 /* Turns a oneDNN status into ours; UNSUPPORTED when the library has no implementation. */
 MUST_CHECK enum status onednn_status(dnnl_status_t s, const char *call);
+
+/* Whether the processor multiplies values of this type by instructions for it, and the library is
+ * allowed to use them (ONEDNN_MAX_CPU_ISA). Where it is not, the library may still have a way round,
+ * which is slower than fp32. */
+bool onednn_has_instructions(enum dtype type);
 
 MUST_CHECK enum status md_make(struct md *m, int ndims, const dnnl_dims_t dims,
                                dnnl_data_type_t type, dnnl_format_tag_t tag);

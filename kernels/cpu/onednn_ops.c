@@ -103,8 +103,7 @@ done:
     return st;
 }
 
-/* Generated code, not the reference loops and not an explicit im2col. */
-static bool is_fast(const_dnnl_primitive_desc_t pd)
+bool onednn_is_fast(const_dnnl_primitive_desc_t pd)
 {
     const char *name = NULL;
     if (dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, (void *)&name) != dnnl_success)
@@ -121,12 +120,12 @@ static enum status choose_layouts(struct planning *p)
     enum status st = try_layouts(p, activations, &as_given);
     if (st != STATUS_OK && st != STATUS_UNSUPPORTED)
         return st;
-    if (st == STATUS_OK && is_fast(as_given)) {
+    if (st == STATUS_OK && onednn_is_fast(as_given)) {
         p->pd = as_given;
         return STATUS_OK;
     }
     st = try_layouts(p, 0, &free_choice);
-    if (st == STATUS_OK && (!as_given || is_fast(free_choice))) {
+    if (st == STATUS_OK && (!as_given || onednn_is_fast(free_choice))) {
         p->pd = free_choice;
         free_choice = NULL;
     } else if (as_given) {

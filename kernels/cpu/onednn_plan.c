@@ -38,6 +38,7 @@ enum status onednn_engine_open(struct onednn_engine **out)
     CHECK(onednn_status(dnnl_engine_create(&e->engine, dnnl_cpu, 0), "dnnl_engine_create"));
     CHECK(onednn_status(dnnl_stream_create(&e->stream, e->engine, dnnl_stream_default_flags),
                         "dnnl_stream_create"));
+    onednn_native_find(e);
     *out = e;
     e = NULL;
 done:

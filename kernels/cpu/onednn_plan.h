@@ -9,10 +9,17 @@
 struct onednn_engine {
     dnnl_engine_t engine;
     dnnl_stream_t stream;
+    bool native[DTYPE_COUNT];
     /* tensor_desc.opaque is an index into `layout`. Layouts live as long as the device. */
     int n_layouts;
     struct md *layout;
 };
+
+/* Fills in e->native: see onednn_native(). */
+void onednn_native_find(struct onednn_engine *e);
+
+/* Generated code, not the reference loops and not an explicit im2col. */
+bool onednn_is_fast(const_dnnl_primitive_desc_t pd);
 
 /* The engine of a CPU device. */
 struct onednn_engine *onednn_engine_of(struct device *dev);

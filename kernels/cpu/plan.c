@@ -54,6 +54,15 @@ enum status cpu_take(struct op_desc *desc, enum role role, enum dtype type, enum
     return take(desc, role, type, layout, DTYPE_F32);
 }
 
+enum status cpu_take_like(struct op_desc *desc, enum role role, enum layout layout,
+                          const struct tensor_desc *like)
+{
+    if (!dtype_is_float(like->type))
+        return status_fail(STATUS_UNSUPPORTED, "%s: no kernel for %s", op_str(desc->kind),
+                           dtype_str(like->type));
+    return take(desc, role, like->type, layout, like->rounds);
+}
+
 enum status cpu_take_rounded(struct op_desc *desc, enum role role, enum layout layout,
                              enum dtype rounds)
 {

@@ -2,6 +2,8 @@
  * tensor rounds to is applied to each element on its way in and out. */
 #include "kernels/ref/plan.h"
 
+#include "base/half.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,6 +25,10 @@ static double element_load(const struct tensor_desc *t, const void *mem, int64_t
         return ((const uint8_t *)mem)[i];
     case DTYPE_I32:
         return ((const int32_t *)mem)[i];
+    case DTYPE_F16:
+        return (double)f16_to_float(((const uint16_t *)mem)[i]);
+    case DTYPE_BF16:
+        return (double)bf16_to_float(((const uint16_t *)mem)[i]);
     default:
         return (double)dtype_round(t->rounds, ((const float *)mem)[i]);
     }
@@ -36,6 +42,12 @@ static void element_store(const struct tensor_desc *t, void *mem, int64_t i, dou
         break;
     case DTYPE_I32:
         ((int32_t *)mem)[i] = (int32_t)v;
+        break;
+    case DTYPE_F16:
+        ((uint16_t *)mem)[i] = f16_from_float((float)v);
+        break;
+    case DTYPE_BF16:
+        ((uint16_t *)mem)[i] = bf16_from_float((float)v);
         break;
     default:
         ((float *)mem)[i] = dtype_round(t->rounds, (float)v);
@@ -77,17 +89,18 @@ static void pack(const struct tensor_desc *t, const double *plain, void *mem)
 
 /* --- planning --- */
 
-static enum dtype type_wanted(const struct op_desc *d, enum role role)
+static bool type_fits(const struct op_desc *d, enum role role)
 {
+    enum dtype type = d->t[role].type;
     if (role == ROLE_INDEX)
-        return DTYPE_U8;
+        return type == DTYPE_U8;
     if (role == ROLE_LABEL)
-        return DTYPE_I32;
-    if (d->kind == OP_REORDER)
-        return d->t[ROLE_X].type;
+        return type == DTYPE_I32;
     if (d->kind == OP_NORMALIZE && role == ROLE_X)
-        return DTYPE_U8;
-    return DTYPE_F32;
+        return type == DTYPE_U8;
+    if (d->kind == OP_REORDER && !dtype_is_float(d->t[ROLE_X].type))
+        return type == d->t[ROLE_X].type;
+    return dtype_is_float(type);
 }
 
 static enum status check_supported(const struct op_desc *d)
@@ -96,7 +109,7 @@ static enum status check_supported(const struct op_desc *d)
         const struct tensor_desc *t = &d->t[r];
         if (t->ndim == 0)
             continue;
-        if (t->type != type_wanted(d, (enum role)r))
+        if (!type_fits(d, (enum role)r))
             return status_fail(STATUS_UNSUPPORTED, "the reference has no %s with %s of type %s",
                                op_str(d->kind), role_str((enum role)r), dtype_str(t->type));
         if (t->layout == LAYOUT_OPAQUE)

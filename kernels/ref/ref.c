@@ -34,6 +34,13 @@ static void ref_describe(struct device *dev, char *out, size_t size)
     snprintf(out, size, "%s, plain C reference, 1 thread", cpu);
 }
 
+/* Narrow types can be read and written, but the arithmetic is double: nothing is gained by them. */
+static bool ref_native(struct device *dev, enum dtype type)
+{
+    (void)dev;
+    return type == DTYPE_F32;
+}
+
 static enum status ref_plan(struct device *dev, const struct op_desc *desc, struct op_plan **plan)
 {
     static void (*const formula[OP_KIND_COUNT])(const struct ref_args *) = {
@@ -66,7 +73,7 @@ static enum status ref_plan(struct device *dev, const struct op_desc *desc, stru
 }
 
 enum {
-    F32 = 1u << DTYPE_F32,
+    FLOATS = 1u << DTYPE_F32 | 1u << DTYPE_F16 | 1u << DTYPE_BF16,
     U8 = 1u << DTYPE_U8,
     I32 = 1u << DTYPE_I32,
     ALL_LAYOUTS = 1u << LAYOUT_ANY | 1u << LAYOUT_PLAIN | 1u << LAYOUT_NHWC | 1u << LAYOUT_NCHW8C |
@@ -74,35 +81,35 @@ enum {
 };
 
 static const struct op_record records[] = {
-    {OP_CONV_FWD, F32, ALL_LAYOUTS, ref_plan},
-    {OP_CONV_BWD_DATA, F32, ALL_LAYOUTS, ref_plan},
-    {OP_CONV_BWD_WEIGHTS, F32, ALL_LAYOUTS, ref_plan},
-    {OP_BN_FWD_TRAIN, F32, ALL_LAYOUTS, ref_plan},
-    {OP_BN_FWD_EVAL, F32, ALL_LAYOUTS, ref_plan},
-    {OP_BN_BWD, F32, ALL_LAYOUTS, ref_plan},
-    {OP_RELU_FWD, F32, ALL_LAYOUTS, ref_plan},
-    {OP_RELU_BWD, F32, ALL_LAYOUTS, ref_plan},
-    {OP_ADD, F32, ALL_LAYOUTS, ref_plan},
-    {OP_MAXPOOL_FWD, F32, ALL_LAYOUTS, ref_plan},
-    {OP_MAXPOOL_BWD, F32, ALL_LAYOUTS, ref_plan},
-    {OP_AVGPOOL_FWD, F32, ALL_LAYOUTS, ref_plan},
-    {OP_AVGPOOL_BWD, F32, ALL_LAYOUTS, ref_plan},
-    {OP_LINEAR_FWD, F32, ALL_LAYOUTS, ref_plan},
-    {OP_LINEAR_BWD_DATA, F32, ALL_LAYOUTS, ref_plan},
-    {OP_LINEAR_BWD_WEIGHTS, F32, ALL_LAYOUTS, ref_plan},
-    {OP_DROPOUT_FWD, F32, ALL_LAYOUTS, ref_plan},
-    {OP_DROPOUT_BWD, F32, ALL_LAYOUTS, ref_plan},
-    {OP_SOFTMAX_XENT, F32, ALL_LAYOUTS, ref_plan},
-    {OP_SGD, F32, ALL_LAYOUTS, ref_plan},
-    {OP_CHECK_FINITE, F32, ALL_LAYOUTS, ref_plan},
-    {OP_ROUND, F32, ALL_LAYOUTS, ref_plan},
+    {OP_CONV_FWD, FLOATS, ALL_LAYOUTS, ref_plan},
+    {OP_CONV_BWD_DATA, FLOATS, ALL_LAYOUTS, ref_plan},
+    {OP_CONV_BWD_WEIGHTS, FLOATS, ALL_LAYOUTS, ref_plan},
+    {OP_BN_FWD_TRAIN, FLOATS, ALL_LAYOUTS, ref_plan},
+    {OP_BN_FWD_EVAL, FLOATS, ALL_LAYOUTS, ref_plan},
+    {OP_BN_BWD, FLOATS, ALL_LAYOUTS, ref_plan},
+    {OP_RELU_FWD, FLOATS, ALL_LAYOUTS, ref_plan},
+    {OP_RELU_BWD, FLOATS, ALL_LAYOUTS, ref_plan},
+    {OP_ADD, FLOATS, ALL_LAYOUTS, ref_plan},
+    {OP_MAXPOOL_FWD, FLOATS, ALL_LAYOUTS, ref_plan},
+    {OP_MAXPOOL_BWD, FLOATS, ALL_LAYOUTS, ref_plan},
+    {OP_AVGPOOL_FWD, FLOATS, ALL_LAYOUTS, ref_plan},
+    {OP_AVGPOOL_BWD, FLOATS, ALL_LAYOUTS, ref_plan},
+    {OP_LINEAR_FWD, FLOATS, ALL_LAYOUTS, ref_plan},
+    {OP_LINEAR_BWD_DATA, FLOATS, ALL_LAYOUTS, ref_plan},
+    {OP_LINEAR_BWD_WEIGHTS, FLOATS, ALL_LAYOUTS, ref_plan},
+    {OP_DROPOUT_FWD, FLOATS, ALL_LAYOUTS, ref_plan},
+    {OP_DROPOUT_BWD, FLOATS, ALL_LAYOUTS, ref_plan},
+    {OP_SOFTMAX_XENT, FLOATS, ALL_LAYOUTS, ref_plan},
+    {OP_SGD, FLOATS, ALL_LAYOUTS, ref_plan},
+    {OP_CHECK_FINITE, FLOATS, ALL_LAYOUTS, ref_plan},
+    {OP_ROUND, FLOATS, ALL_LAYOUTS, ref_plan},
     {OP_NORMALIZE, U8, ALL_LAYOUTS, ref_plan},
-    {OP_REORDER, F32 | U8 | I32, ALL_LAYOUTS, ref_plan},
+    {OP_REORDER, FLOATS | U8 | I32, ALL_LAYOUTS, ref_plan},
 };
 
 const struct backend backend_ref = {
     .name = "ref",
-    .emulates = true,
+    .native = ref_native,
     .n_records = sizeof records / sizeof *records,
     .record = records,
     .open = ref_open,

@@ -2,7 +2,7 @@
  *
  * What happens to a line is written once, for n lanes: the loops pass LINE, and the compiler drops
  * what only a tail needs. */
-#include "kernels/cpu/isa/rounded.h"
+#include "kernels/cpu/isa/element.h"
 
 /* Lines summed in float before the sum goes on in double: few enough that rounding stays below
  * that of the terms themselves. */
@@ -13,16 +13,17 @@ static inline int64_t run_end(int64_t begin, int64_t lines)
     return lines - begin < RUN ? lines : begin + RUN;
 }
 
-static inline void moments_line(const float *x, struct line shift, struct line *s1, struct line *s2)
+static inline void moments_line(const stored *x, struct line shift, struct line *s1, struct line *s2)
 {
-    struct line d = line_sub(rounded_get(x, LINE), shift);
+    struct line d = line_sub(element_get(x, LINE), shift);
     *s1 = line_add(*s1, d);
     *s2 = line_fma(d, d, *s2);
 }
 
-static void bn_moments(struct bn_patch p, const float *x, const float *shift, double *s1,
+static void bn_moments(struct bn_patch p, const void *from, const float *shift, double *s1,
                        double *s2)
 {
+    const stored *x = from;
     struct line k = line_load(shift);
     for (int64_t l = 0; l < p.lines;) {
         int64_t end = run_end(l, p.lines);
@@ -38,7 +39,7 @@ static void bn_moments(struct bn_patch p, const float *x, const float *shift, do
         line_promote(s2, line_add(a2, b2));
     }
     float rest[LINE];
-    line_store(rest, rounded_get(x + p.lines * p.stride, p.tail));
+    line_store(rest, element_get(x + p.lines * p.stride, p.tail));
     for (int i = 0; i < p.tail; i++) {
         double d = (double)rest[i] - (double)shift[i];
         s1[i] += d;
@@ -46,40 +47,42 @@ static void bn_moments(struct bn_patch p, const float *x, const float *shift, do
     }
 }
 
-static inline bool can_stream(struct bn_patch p, const float *to)
+static inline bool can_stream(struct bn_patch p, const stored *to)
 {
-    return (uintptr_t)to % VEC_BYTES == 0 && p.stride % VEC_LANES == 0;
+    return element_can_stream(to) && p.stride % VEC_LANES == 0;
 }
 
 struct affine_lines {
     struct line mean, scale, bias;
 };
 
-static inline struct line apply_line(const float *x, const float *z, int64_t at, int n,
+static inline struct line apply_line(const stored *x, const stored *z, int64_t at, int n,
                                      struct affine_lines c, bool relu)
 {
-    struct line r = line_fma(line_sub(rounded_get(x + at, n), c.mean), c.scale, c.bias);
+    struct line r = line_fma(line_sub(element_get(x + at, n), c.mean), c.scale, c.bias);
     if (z)
-        r = line_add(r, rounded_get(z + at, n));
-    return line_round(relu ? line_relu(r) : r, ROUNDING);
+        r = line_add(r, element_get(z + at, n));
+    return relu ? line_relu(r) : r;
 }
 
-static void bn_apply(struct bn_patch p, const float *x, const float *z, float *y,
+static void bn_apply(struct bn_patch p, const void *x_from, const void *z_from, void *y_to,
                      struct bn_affine c, bool relu, bool stream)
 {
+    const stored *x = x_from, *z = z_from;
+    stored *y = y_to;
     struct affine_lines k = {line_load(c.mean), line_load(c.scale), line_load(c.bias)};
     stream = stream && can_stream(p, y);
     for (int64_t l = 0; l < p.lines; l++) {
         int64_t at = l * p.stride;
         struct line r = apply_line(x, z, at, LINE, k, relu);
         if (stream)
-            line_stream(y + at, r);
+            element_stream(y + at, r);
         else
-            line_store(y + at, r);
+            element_put(y + at, r, LINE);
     }
     if (p.tail) {
         int64_t at = p.lines * p.stride;
-        line_put(y + at, apply_line(x, z, at, p.tail, k, relu), p.tail);
+        element_put(y + at, apply_line(x, z, at, p.tail, k, relu), p.tail);
     }
     if (stream)
         line_stream_end();
@@ -87,12 +90,13 @@ static void bn_apply(struct bn_patch p, const float *x, const float *z, float *y
 
 static inline struct line grad_line(struct bn_grad g, int64_t at, int n)
 {
+    const stored *dy = g.dy, *dy2 = g.dy2, *y = g.y;
     if (g.exact)
-        return line_get(g.dy + at, n);
-    struct line d = rounded_get(g.dy + at, n);
-    if (g.dy2)
-        d = line_add(d, rounded_get(g.dy2 + at, n));
-    return g.y ? rounded_where_positive(d, g.y + at, n) : d;
+        return element_get_exact(dy + at, n);
+    struct line d = element_get(dy + at, n);
+    if (dy2)
+        d = line_add(d, element_get(dy2 + at, n));
+    return y ? element_where_positive(d, y + at, n) : d;
 }
 
 struct grad_sum_lines {
@@ -100,18 +104,18 @@ struct grad_sum_lines {
 };
 
 static inline struct grad_sum_lines grad_sums_line(struct grad_sum_lines s, struct bn_grad g,
-                                                   const float *x, float *dz, struct line mean,
+                                                   const stored *x, stored *dz, struct line mean,
                                                    int64_t at, int n)
 {
     struct line d = grad_line(g, at, n);
     if (dz)
-        line_put(dz + at, d, n);
+        element_put_exact(dz + at, d, n);
     s.d = line_add(s.d, d);
-    s.dx = line_fma(d, line_sub(rounded_get(x + at, n), mean), s.dx);
+    s.dx = line_fma(d, line_sub(element_get(x + at, n), mean), s.dx);
     return s;
 }
 
-static void bn_grad_sums(struct bn_patch p, struct bn_grad g, const float *x, float *dz,
+static void bn_grad_sums(struct bn_patch p, struct bn_grad g, const void *x, void *dz,
                          const float *mean, double *sd, double *sdx)
 {
     const struct grad_sum_lines zero = {line_zero(), line_zero()};
@@ -134,36 +138,40 @@ struct affine_grad_lines {
     struct line mean, scale, slope, bias;
 };
 
-static inline struct line grad_apply_line(struct bn_grad g, const float *x, int64_t at, int n,
-                                          struct affine_grad_lines c)
+static inline struct line grad_apply_line(struct bn_grad g, const stored *x, stored *dz,
+                                          int64_t at, int n, struct affine_grad_lines c)
 {
-    struct line r = line_fma(line_sub(rounded_get(x + at, n), c.mean), c.slope, c.bias);
-    return line_round(line_fma(grad_line(g, at, n), c.scale, r), ROUNDING);
+    struct line d = grad_line(g, at, n);
+    if (dz)
+        element_put(dz + at, d, n);
+    struct line r = line_fma(line_sub(element_get(x + at, n), c.mean), c.slope, c.bias);
+    return line_fma(d, c.scale, r);
 }
 
-static void bn_grad_apply(struct bn_patch p, struct bn_grad g, const float *x, float *dx,
+static void bn_grad_apply(struct bn_patch p, struct bn_grad g, const void *x, void *dx_to, void *dz,
                           struct bn_affine_grad c, bool stream)
 {
+    stored *dx = dx_to;
     struct affine_grad_lines k = {line_load(c.mean), line_load(c.scale), line_load(c.slope),
                                   line_load(c.bias)};
     stream = stream && can_stream(p, dx);
     for (int64_t l = 0; l < p.lines; l++) {
         int64_t at = l * p.stride;
-        struct line r = grad_apply_line(g, x, at, LINE, k);
+        struct line r = grad_apply_line(g, x, dz, at, LINE, k);
         if (stream)
-            line_stream(dx + at, r);
+            element_stream(dx + at, r);
         else
-            line_store(dx + at, r);
+            element_put(dx + at, r, LINE);
     }
     if (p.tail) {
         int64_t at = p.lines * p.stride;
-        line_put(dx + at, grad_apply_line(g, x, at, p.tail, k), p.tail);
+        element_put(dx + at, grad_apply_line(g, x, dz, at, p.tail, k), p.tail);
     }
     if (stream)
         line_stream_end();
 }
 
-const struct bn_kernels ROUNDED(bn_kernels) = {
+const struct bn_kernels OF_ELEMENT(bn_kernels) = {
     .moments = bn_moments,
     .apply = bn_apply,
     .grad_sums = bn_grad_sums,

@@ -1,15 +1,15 @@
-/* Operations on runs of floats whose place in a tensor does not matter.
+/* Operations on runs of elements whose place in a tensor does not matter.
  *
  * What happens to a line is written once, for n lanes: the loops pass LINE, and the compiler drops
  * what only the rest of a run needs. */
-#include "kernels/cpu/isa/rounded.h"
+#include "kernels/cpu/isa/element.h"
 
-static inline void relu_line(int64_t at, int n, const float *x, float *y)
+static inline void relu_line(int64_t at, int n, const stored *x, stored *y)
 {
-    rounded_put(y + at, line_relu(rounded_get(x + at, n)), n);
+    element_put(y + at, line_relu(element_get(x + at, n)), n);
 }
 
-static void flat_relu(const float *x, float *y, int64_t n)
+static void flat_relu(const void *x, void *y, int64_t n)
 {
     int64_t at = 0;
     for (; at + LINE <= n; at += LINE)
@@ -18,16 +18,16 @@ static void flat_relu(const float *x, float *y, int64_t n)
         relu_line(at, (int)(n - at), x, y);
 }
 
-static inline void relu_grad_line(int64_t at, int n, const float *dy, const float *dy2,
-                                  const float *y, float *dx)
+static inline void relu_grad_line(int64_t at, int n, const stored *dy, const stored *dy2,
+                                  const stored *y, stored *dx)
 {
-    struct line d = rounded_get(dy + at, n);
+    struct line d = element_get(dy + at, n);
     if (dy2)
-        d = line_add(d, rounded_get(dy2 + at, n));
-    rounded_put(dx + at, rounded_where_positive(d, y + at, n), n);
+        d = line_add(d, element_get(dy2 + at, n));
+    element_put(dx + at, element_where_positive(d, y + at, n), n);
 }
 
-static void flat_relu_grad(const float *dy, const float *dy2, const float *y, float *dx, int64_t n)
+static void flat_relu_grad(const void *dy, const void *dy2, const void *y, void *dx, int64_t n)
 {
     int64_t at = 0;
     for (; at + LINE <= n; at += LINE)
@@ -36,12 +36,12 @@ static void flat_relu_grad(const float *dy, const float *dy2, const float *y, fl
         relu_grad_line(at, (int)(n - at), dy, dy2, y, dx);
 }
 
-static inline void add_line(int64_t at, int n, const float *a, const float *b, float *y)
+static inline void add_line(int64_t at, int n, const stored *a, const stored *b, stored *y)
 {
-    rounded_put(y + at, line_add(rounded_get(a + at, n), rounded_get(b + at, n)), n);
+    element_put(y + at, line_add(element_get(a + at, n), element_get(b + at, n)), n);
 }
 
-static void flat_add(const float *a, const float *b, float *y, int64_t n)
+static void flat_add(const void *a, const void *b, void *y, int64_t n)
 {
     int64_t at = 0;
     for (; at + LINE <= n; at += LINE)
@@ -50,13 +50,13 @@ static void flat_add(const float *a, const float *b, float *y, int64_t n)
         add_line(at, (int)(n - at), a, b, y);
 }
 
-static inline void incoming_line(int64_t at, int n, const float *dy, const float *dy2, float *d)
+static inline void incoming_line(int64_t at, int n, const stored *dy, const stored *dy2, float *d)
 {
-    struct line sum = rounded_get(dy + at, n);
-    line_put(d + at, dy2 ? line_add(sum, rounded_get(dy2 + at, n)) : sum, n);
+    struct line sum = element_get(dy + at, n);
+    line_put(d + at, dy2 ? line_add(sum, element_get(dy2 + at, n)) : sum, n);
 }
 
-static void flat_incoming(const float *dy, const float *dy2, float *d, int64_t n)
+static void flat_incoming(const void *dy, const void *dy2, float *d, int64_t n)
 {
     int64_t at = 0;
     for (; at + LINE <= n; at += LINE)
@@ -65,9 +65,39 @@ static void flat_incoming(const float *dy, const float *dy2, float *d, int64_t n
         incoming_line(at, (int)(n - at), dy, dy2, d);
 }
 
-const struct flat_kernels ROUNDED(flat_kernels) = {
+static inline void get_line(int64_t at, int n, const stored *x, float *y)
+{
+    line_put(y + at, element_get(x + at, n), n);
+}
+
+static void flat_get(const void *x, float *y, int64_t n)
+{
+    int64_t at = 0;
+    for (; at + LINE <= n; at += LINE)
+        get_line(at, LINE, x, y);
+    if (at < n)
+        get_line(at, (int)(n - at), x, y);
+}
+
+static inline void put_line(int64_t at, int n, const float *x, stored *y)
+{
+    element_put(y + at, line_get(x + at, n), n);
+}
+
+static void flat_put(const float *x, void *y, int64_t n)
+{
+    int64_t at = 0;
+    for (; at + LINE <= n; at += LINE)
+        put_line(at, LINE, x, y);
+    if (at < n)
+        put_line(at, (int)(n - at), x, y);
+}
+
+const struct flat_kernels OF_ELEMENT(flat_kernels) = {
     .relu = flat_relu,
     .relu_grad = flat_relu_grad,
     .add = flat_add,
     .incoming = flat_incoming,
+    .get = flat_get,
+    .put = flat_put,
 };

@@ -1,6 +1,6 @@
 /* Names of what one instruction set's copy of isa/ exports: ISA(cpu_kernels) is
- * cpu_kernels_avx512 where the build says CPU_ISA=avx512, and ROUNDED(bn_kernels) is
- * bn_kernels_avx512_F16 where it says CPU_ROUNDING=F16 too. */
+ * cpu_kernels_avx512 where the build says CPU_ISA=avx512, and OF_ELEMENT(bn_kernels) is
+ * bn_kernels_avx512_BF16 where it says CPU_ELEMENT=BF16 too. */
 #ifndef KERNELS_CPU_ISA_ISA_H
 #define KERNELS_CPU_ISA_ISA_H
 
@@ -10,20 +10,22 @@
 #define ISA_PASTE(name, isa)  ISA_PASTE_(name, isa)
 #define ISA(name)             ISA_PASTE(name, CPU_ISA)
 
-#define ROUNDED_TO(name, rounding) ISA_PASTE(ISA(name), rounding)
-#define ROUNDED(name)              ROUNDED_TO(name, CPU_ROUNDING)
+#define FOR_ELEMENT(name, element) ISA_PASTE(ISA(name), element)
+#define OF_ELEMENT(name)           FOR_ELEMENT(name, CPU_ELEMENT)
 
 #define ISA_STR_(isa) #isa
 #define ISA_STR(isa)  ISA_STR_(isa)
 
-#define ISA_DECLARE(rounding)                                                                      \
-    extern const struct bn_kernels ROUNDED_TO(bn_kernels, rounding);                               \
-    extern const struct flat_kernels ROUNDED_TO(flat_kernels, rounding);                           \
-    extern const struct maxpool_kernels ROUNDED_TO(maxpool_kernels, rounding)
-ISA_DECLARE(NONE);
+#define ISA_DECLARE(element)                                                                       \
+    extern const struct bn_kernels FOR_ELEMENT(bn_kernels, element);                               \
+    extern const struct flat_kernels FOR_ELEMENT(flat_kernels, element);                           \
+    extern const struct maxpool_kernels FOR_ELEMENT(maxpool_kernels, element)
+ISA_DECLARE(F32);
+ISA_DECLARE(ROUNDS_F16);
+ISA_DECLARE(ROUNDS_BF16);
+ISA_DECLARE(ROUNDS_TF32);
 ISA_DECLARE(F16);
 ISA_DECLARE(BF16);
-ISA_DECLARE(TF32);
 extern const struct mixed_kernels ISA(mixed_kernels);
 
 #endif

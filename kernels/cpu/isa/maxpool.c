@@ -1,5 +1,5 @@
 /* The maxima of a row of windows, and where in its window each was found. */
-#include "kernels/cpu/isa/rounded.h"
+#include "kernels/cpu/isa/element.h"
 
 #include <math.h>
 
@@ -53,47 +53,55 @@ columns_of(const struct maxpool_row *p, const struct tile *t, int kw, int64_t st
 }
 
 /* Lets one place of the window compete in every column of the tile where it lies in the image.
- * Called with constants for the layouts that matter, so that the lanes' loop has none left. */
+ * Called with constants for the layouts that matter, so that the lanes' loop has none left. Floats
+ * compete as they lie; other elements are converted, a line of them at a time. */
 static inline __attribute__((always_inline)) void compete(const struct maxpool_row *p,
-                                                          struct tile *t, const float *x, int kw,
+                                                          struct tile *t, const stored *x, int kw,
                                                           int32_t place, int64_t lanes,
                                                           int64_t pixel, int64_t stride)
 {
     struct columns c = columns_of(p, t, kw, stride);
     for (int64_t o = c.begin; o < c.end; o++) {
         int64_t at = (o - t->begin) * lanes;
-        compete_lanes(t->best + at, t->place + at, x + (o * stride - c.reach) * pixel, lanes,
-                      place);
+        const stored *from = x + (o * stride - c.reach) * pixel;
+        if (ELEMENT == ELEMENT_F32) {
+            compete_lanes(t->best + at, t->place + at, (const void *)from, lanes, place);
+        } else {
+            float value[LINE];
+            line_store(value, element_get(from, LINE));
+            compete_lanes(t->best + at, t->place + at, value, LINE, place);
+        }
     }
 }
 
-/* The same for values that are to be rounded: they are laid side by side, rounded a line at a time,
- * and compete all at once. */
-static void compete_rounded(const struct maxpool_row *p, struct tile *t, const float *x, int kw,
-                            int32_t place)
+/* The same for elements that are to be converted but do not come in lines: they are laid side by
+ * side, and compete all at once. */
+static void compete_apart(const struct maxpool_row *p, struct tile *t, const stored *x, int kw,
+                          int32_t place)
 {
     struct columns c = columns_of(p, t, kw, p->stride[1]);
+    stored gathered[TILE];
     float value[TILE];
     int64_t n = 0;
     for (int64_t o = c.begin; o < c.end; o++, n += p->lanes)
         for (int64_t i = 0; i < p->lanes; i++)
-            value[n + i] = x[(o * p->stride[1] - c.reach) * p->pixel + i];
+            gathered[n + i] = x[(o * p->stride[1] - c.reach) * p->pixel + i];
     for (int64_t i = 0; i < n; i += LINE) {
         int left = (int)min64(n - i, LINE);
-        line_put(value + i, rounded_get(value + i, left), left);
+        line_put(value + i, element_get(gathered + i, left), left);
     }
     int64_t at = (c.begin - t->begin) * p->lanes;
     compete_lanes(t->best + at, t->place + at, value, n, place);
 }
 
-static void compete_any(const struct maxpool_row *p, struct tile *t, const float *x, int kw,
+static void compete_any(const struct maxpool_row *p, struct tile *t, const stored *x, int kw,
                         int32_t place)
 {
     int stride = p->stride[1];
-    if (ROUNDING != ROUND_NONE)
-        compete_rounded(p, t, x, kw, place);
-    else if (p->lanes == 16 && p->pixel == 16)
-        compete(p, t, x, kw, place, 16, 16, stride);
+    if (p->lanes == LINE && p->pixel == LINE)
+        compete(p, t, x, kw, place, LINE, LINE, stride);
+    else if (ELEMENT != ELEMENT_F32)
+        compete_apart(p, t, x, kw, place);
     else if (p->lanes == 8 && p->pixel == 8)
         compete(p, t, x, kw, place, 8, 8, stride);
     else if (p->lanes == 1 && p->pixel == 1 && stride == 2)
@@ -102,7 +110,7 @@ static void compete_any(const struct maxpool_row *p, struct tile *t, const float
         compete(p, t, x, kw, place, p->lanes, p->pixel, stride);
 }
 
-static void fill_tile(const struct maxpool_row *p, struct tile *t, const float *x, int64_t row)
+static void fill_tile(const struct maxpool_row *p, struct tile *t, const stored *x, int64_t row)
 {
     int64_t n = (t->end - t->begin) * p->lanes;
     for (int64_t i = 0; i < n; i++) {
@@ -118,15 +126,17 @@ static void fill_tile(const struct maxpool_row *p, struct tile *t, const float *
     }
 }
 
-static void put_tile(const struct maxpool_row *p, const struct tile *t, float *y, uint8_t *index)
+/* The largest of an element's values is one of them. */
+static void put_tile(const struct maxpool_row *p, const struct tile *t, stored *y, uint8_t *index)
 {
     int64_t n = (t->end - t->begin) * p->lanes;
     int64_t run = p->lanes == p->pixel ? n : p->lanes; /* outputs that lie side by side */
     int64_t to = t->begin * p->pixel;
     for (int64_t from = 0; from < n; from += run, to += p->pixel) {
-#pragma omp simd
-        for (int64_t i = 0; i < run; i++)
-            y[to + i] = t->best[from + i];
+        for (int64_t i = 0; i < run; i += LINE) {
+            int left = (int)min64(run - i, LINE);
+            element_put_exact(y + to + i, line_get(t->best + from + i, left), left);
+        }
         if (!index)
             continue;
 #pragma omp simd
@@ -135,7 +145,7 @@ static void put_tile(const struct maxpool_row *p, const struct tile *t, float *y
     }
 }
 
-static void maxpool_row(const struct maxpool_row *p, const float *x, int64_t row, float *y,
+static void maxpool_row(const struct maxpool_row *p, const void *x, int64_t row, void *y,
                         uint8_t *index)
 {
     struct tile t;
@@ -147,4 +157,4 @@ static void maxpool_row(const struct maxpool_row *p, const float *x, int64_t row
     }
 }
 
-const struct maxpool_kernels ROUNDED(maxpool_kernels) = {.row = maxpool_row};
+const struct maxpool_kernels OF_ELEMENT(maxpool_kernels) = {.row = maxpool_row};

@@ -8,15 +8,6 @@
 
 #include <math.h>
 
-static void mixed_round(enum rounding to, const float *x, float *y, int64_t n)
-{
-    int64_t at = 0;
-    for (; at + LINE <= n; at += LINE)
-        line_store(y + at, line_round(line_load(x + at), to));
-    if (at < n)
-        line_put(y + at, line_round(line_get(x + at, (int)(n - at)), to), (int)(n - at));
-}
-
 /* The smallest magnitude that rounds to infinity. */
 static float overflow_limit(enum rounding to)
 {
@@ -92,7 +83,6 @@ static void mixed_sgd(struct sgd_step s, const float *dw, float *w, float *v, fl
 }
 
 const struct mixed_kernels ISA(mixed_kernels) = {
-    .round = mixed_round,
     .overflows = mixed_overflows,
     .squares = mixed_squares,
     .sgd = mixed_sgd,

@@ -1,17 +1,18 @@
 /* The table of one instruction set. */
 #include "kernels/cpu/isa/isa.h"
 
-#define EACH_ROUNDING(name)                                                                        \
+#define ENTRY(name, element) [ELEMENT_##element] = &FOR_ELEMENT(name, element)
+#define EACH_ELEMENT(name)                                                                         \
     {                                                                                              \
-        [ROUND_NONE] = &ROUNDED_TO(name, NONE), [ROUND_F16] = &ROUNDED_TO(name, F16),              \
-        [ROUND_BF16] = &ROUNDED_TO(name, BF16), [ROUND_TF32] = &ROUNDED_TO(name, TF32)             \
+        ENTRY(name, F32), ENTRY(name, ROUNDS_F16), ENTRY(name, ROUNDS_BF16),                       \
+            ENTRY(name, ROUNDS_TF32), ENTRY(name, F16), ENTRY(name, BF16)                          \
     }
 
 const struct cpu_kernels ISA(cpu_kernels) = {
     .isa = ISA_STR(CPU_ISA),
     .impl = "own:" ISA_STR(CPU_ISA),
-    .bn = EACH_ROUNDING(bn_kernels),
-    .flat = EACH_ROUNDING(flat_kernels),
-    .maxpool = EACH_ROUNDING(maxpool_kernels),
+    .bn = EACH_ELEMENT(bn_kernels),
+    .flat = EACH_ELEMENT(flat_kernels),
+    .maxpool = EACH_ELEMENT(maxpool_kernels),
     .mixed = &ISA(mixed_kernels),
 };

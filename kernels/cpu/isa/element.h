@@ -1,0 +1,106 @@
+/* For the sources that are compiled once for each kind of element: lines of a tensor, fp32 in
+ * registers whatever they are in memory. `stored` is the C type of an element there. */
+#ifndef KERNELS_CPU_ISA_ELEMENT_H
+#define KERNELS_CPU_ISA_ELEMENT_H
+
+#include "kernels/cpu/isa/isa.h"
+#include "kernels/cpu/isa/narrow.h"
+#include "kernels/cpu/isa/round.h"
+
+typedef CPU_STORED stored;
+
+#define ELEMENT ISA_PASTE(ELEMENT, CPU_ELEMENT)
+
+/* What fp32 elements round to. */
+#define ROUNDING                                                                                   \
+    (ELEMENT == ELEMENT_ROUNDS_F16    ? ROUND_F16                                                  \
+     : ELEMENT == ELEMENT_ROUNDS_BF16 ? ROUND_BF16                                                 \
+     : ELEMENT == ELEMENT_ROUNDS_TF32 ? ROUND_TF32                                                 \
+                                      : ROUND_NONE)
+
+/* A line as it is in memory: nothing is rounded on the way in, and on the way out only what the
+ * element cannot hold. */
+static inline struct line element_load_exact(const void *p)
+{
+    return ELEMENT == ELEMENT_F16    ? line_from_f16(narrow_load(p))
+           : ELEMENT == ELEMENT_BF16 ? line_from_bf16(narrow_load(p))
+                                     : line_load(p);
+}
+
+static inline struct narrow_line element_narrowed(struct line a)
+{
+    return ELEMENT == ELEMENT_F16 ? line_to_f16(a) : line_to_bf16(a);
+}
+
+static inline void element_store_exact(void *p, struct line a)
+{
+    if (element_is_narrow(ELEMENT))
+        narrow_store(p, element_narrowed(a));
+    else
+        line_store(p, a);
+}
+
+/* The first n <= LINE values at p; zero in the other lanes. */
+static inline struct line element_get_exact(const stored *p, int n)
+{
+    if (n == LINE)
+        return element_load_exact(p);
+    stored lane[LINE] = {0};
+    for (int i = 0; i < n; i++)
+        lane[i] = p[i];
+    return element_load_exact(lane);
+}
+
+/* The first n <= LINE lanes to p. */
+static inline void element_put_exact(stored *p, struct line a, int n)
+{
+    if (n == LINE) {
+        element_store_exact(p, a);
+        return;
+    }
+    stored lane[LINE];
+    element_store_exact(lane, a);
+    for (int i = 0; i < n; i++)
+        p[i] = lane[i];
+}
+
+/* The same, rounded. */
+static inline struct line element_get(const stored *p, int n)
+{
+    return line_round(element_get_exact(p, n), ROUNDING);
+}
+
+static inline void element_put(stored *p, struct line a, int n)
+{
+    element_put_exact(p, line_round(a, ROUNDING), n);
+}
+
+/* A whole line past the caches (see line_stream); element_can_stream says where. */
+static inline bool element_can_stream(const stored *p)
+{
+    return (uintptr_t)p % (VEC_LANES * sizeof *p) == 0;
+}
+
+static inline void element_stream(void *p, struct line a)
+{
+    if (element_is_narrow(ELEMENT))
+        narrow_stream(p, element_narrowed(a));
+    else
+        line_stream(p, line_round(a, ROUNDING));
+}
+
+/* The largest value that rounds to 0: half of the smallest subnormal, but for TF32, where a half
+ * rounds away from 0 and it is the float below. */
+#define ROUNDED_ZERO                                                                               \
+    (ROUNDING == ROUND_F16    ? 0x1p-25f                                                           \
+     : ROUNDING == ROUND_BF16 ? 0x1p-134f                                                          \
+     : ROUNDING == ROUND_TF32 ? 0x1.ffep-138f                                                      \
+                              : 0.0f)
+
+/* a where the values at p are above 0 once rounded, else 0; n as above. */
+static inline struct line element_where_positive(struct line a, const stored *p, int n)
+{
+    return line_where_above(a, element_get_exact(p, n), ROUNDED_ZERO);
+}
+
+#endif
