@@ -74,14 +74,16 @@ static void append_attributes(char *out, size_t size, const struct op_desc *d)
     append(out, size, text);
 }
 
-/* "rounds fp16 raw", and of segments "rounds fp16/fp32/bf16": the first one's gradient, master and
- * copy. */
+/* "stored bf16", "rounds fp16 raw", and of segments "rounds fp16/fp32/bf16": the first one's
+ * gradient, master and copy. */
 static void append_precision(char *out, size_t size, const struct op_desc *d)
 {
     char text[64] = "";
-    if (!precision_is_emulated(d))
+    const struct op_desc emulated = emulated_form(d);
+    bool stored = precision_is_stored(d);
+    if (!precision_is_emulated(&emulated))
         return;
-    append(out, size, "rounds");
+    append(out, size, stored ? "stored" : "rounds");
     if (d->kind == OP_SGD || d->kind == OP_CHECK_FINITE) {
         const struct sgd_segment *s = d->attr.sgd.segment;
         snprintf(text, sizeof text, "%s/%s/%s", dtype_str(s->gradient), dtype_str(s->master),
@@ -93,7 +95,7 @@ static void append_precision(char *out, size_t size, const struct op_desc *d)
     enum dtype type = DTYPE_F32;
     for (int r = 0; r < ROLE_COUNT; r++) {
         raw = raw || d->t[r].raw;
-        type = d->t[r].rounds != DTYPE_F32 ? d->t[r].rounds : type;
+        type = emulated.t[r].rounds != DTYPE_F32 ? emulated.t[r].rounds : type;
     }
     append(out, size, dtype_str(type));
     if (raw)

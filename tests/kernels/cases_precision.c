@@ -1,24 +1,27 @@
-/* Cases of emulated precision: every kind of operation with tensors that round, read raw or not,
- * with results that overflow, underflow and tie; and each mix of precisions in the optimizer. */
+/* Cases of narrow precision: every kind of operation with tensors that round, read raw or not, and
+ * with tensors of a narrow type; with results that overflow, underflow and tie; and each mix of
+ * precisions in the optimizer. */
 #include "tests/kernels/cases.h"
 #include "tests/kernels/describe.h"
 #include "tests/kernels/precision.h"
 
-/* What a case rounds to and reads. */
+/* What a case rounds to and reads, or what its tensors are. */
 struct variant {
     enum dtype precision;
     bool raw;
     enum fill fill;
+    bool stored;
 };
 
 static void add(struct case_list *list, const struct op_desc *d, const struct variant *v, int n)
 {
     for (int i = 0; i < n; i++) {
-        struct op_desc rounded = with_precision(d, v[i].precision, v[i].raw);
+        struct op_desc narrow = v[i].stored ? with_type(d, v[i].precision)
+                                            : with_precision(d, v[i].precision, v[i].raw);
         if (d->kind == OP_DROPOUT_FWD || d->kind == OP_DROPOUT_BWD)
-            cases_add_one(list, list->problems++, &rounded, v[i].fill, "plain");
+            cases_add_one(list, list->problems++, &narrow, v[i].fill, "plain");
         else
-            cases_add(list, &rounded, v[i].fill);
+            cases_add(list, &narrow, v[i].fill);
     }
 }
 
@@ -26,9 +29,12 @@ static void add(struct case_list *list, const struct op_desc *d, const struct va
 static void add_dense(struct case_list *list, struct op_desc d)
 {
     static const struct variant v[] = {
-        {DTYPE_F16, false, FILL_RANDOM},  {DTYPE_F16, false, FILL_HUGE},
-        {DTYPE_F16, false, FILL_TINY},    {DTYPE_F16, true, FILL_RANDOM},
-        {DTYPE_BF16, false, FILL_RANDOM}, {DTYPE_TF32, false, FILL_RANDOM},
+        {DTYPE_F16, false, FILL_RANDOM},        {DTYPE_F16, false, FILL_HUGE},
+        {DTYPE_F16, false, FILL_TINY},          {DTYPE_F16, true, FILL_RANDOM},
+        {DTYPE_BF16, false, FILL_RANDOM},       {DTYPE_TF32, false, FILL_RANDOM},
+        {DTYPE_BF16, false, FILL_RANDOM, true}, {DTYPE_BF16, false, FILL_HUGE, true},
+        {DTYPE_BF16, false, FILL_TINY, true},   {DTYPE_F16, false, FILL_RANDOM, true},
+        {DTYPE_F16, false, FILL_HUGE, true},
     };
     add(list, &d, v, sizeof v / sizeof *v);
 }
@@ -36,9 +42,11 @@ static void add_dense(struct case_list *list, struct op_desc d)
 static void add_fused(struct case_list *list, struct op_desc d)
 {
     static const struct variant v[] = {
-        {DTYPE_F16, false, FILL_RANDOM},  {DTYPE_F16, true, FILL_RANDOM},
-        {DTYPE_F16, true, FILL_HUGE},     {DTYPE_F16, true, FILL_TINY},
-        {DTYPE_BF16, false, FILL_RANDOM}, {DTYPE_BF16, true, FILL_RANDOM},
+        {DTYPE_F16, false, FILL_RANDOM},        {DTYPE_F16, true, FILL_RANDOM},
+        {DTYPE_F16, true, FILL_HUGE},           {DTYPE_F16, true, FILL_TINY},
+        {DTYPE_BF16, false, FILL_RANDOM},       {DTYPE_BF16, true, FILL_RANDOM},
+        {DTYPE_BF16, false, FILL_RANDOM, true}, {DTYPE_F16, false, FILL_RANDOM, true},
+        {DTYPE_F16, false, FILL_HUGE, true},    {DTYPE_F16, false, FILL_TINY, true},
     };
     add(list, &d, v, sizeof v / sizeof *v);
 }
@@ -47,14 +55,19 @@ static void add_fused(struct case_list *list, struct op_desc d)
 static void add_simple(struct case_list *list, struct op_desc d)
 {
     static const struct variant v[] = {
-        {DTYPE_F16, false, FILL_TIES}, {DTYPE_F16, true, FILL_TIES},
-        {DTYPE_F16, false, FILL_HUGE}, {DTYPE_F16, true, FILL_HUGE},
-        {DTYPE_F16, false, FILL_TINY}, {DTYPE_F16, true, FILL_TINY},
-        {DTYPE_BF16, true, FILL_TIES}, {DTYPE_BF16, false, FILL_RANDOM},
+        {DTYPE_F16, false, FILL_TIES},       {DTYPE_F16, true, FILL_TIES},
+        {DTYPE_F16, false, FILL_HUGE},       {DTYPE_F16, true, FILL_HUGE},
+        {DTYPE_F16, false, FILL_TINY},       {DTYPE_F16, true, FILL_TINY},
+        {DTYPE_BF16, true, FILL_TIES},       {DTYPE_BF16, false, FILL_RANDOM},
+        {DTYPE_F16, false, FILL_TIES, true}, {DTYPE_F16, false, FILL_HUGE, true},
+        {DTYPE_F16, false, FILL_TINY, true}, {DTYPE_BF16, false, FILL_TIES, true},
     };
+    static const struct variant nan[] = {{DTYPE_F16, true, FILL_NAN},
+                                         {DTYPE_F16, false, FILL_NAN, true},
+                                         {DTYPE_BF16, false, FILL_NAN, true}};
     add(list, &d, v, sizeof v / sizeof *v);
     if (op_roles(d.kind).reads & WITH(X))
-        add(list, &d, (const struct variant[]){{DTYPE_F16, true, FILL_NAN}}, 1);
+        add(list, &d, nan, 3);
 }
 
 static void cases_dense(struct case_list *list)
@@ -93,16 +106,17 @@ static void cases_batch_norm(struct case_list *list)
     static const enum op_kind kind[] = {OP_BN_FWD_TRAIN, OP_BN_FWD_EVAL, OP_BN_BWD};
     for (int k = 0; k < 3; k++) {
         static const struct variant nan = {DTYPE_F16, true, FILL_NAN};
-        static const struct variant streamed = {DTYPE_F16, true, FILL_RANDOM};
+        static const struct variant streamed[] = {{DTYPE_F16, true, FILL_RANDOM},
+                                                  {DTYPE_BF16, false, FILL_RANDOM, true}};
         struct op_desc d = describe_bn(kind[k], 2, 48, 5, 5, true, 0), narrow;
-        struct op_desc large = describe_bn(kind[k], 2, 64, 98, 97, true, 0);
+        struct op_desc large = describe_bn(kind[k], 2, 128, 98, 97, true, 0);
         narrow = with_narrow_batch_norm(&d, DTYPE_F16);
         cases_add(list, &narrow, FILL_RANDOM);
         narrow = with_narrow_batch_norm(&d, DTYPE_BF16);
         cases_add(list, &narrow, FILL_RANDOM);
         if (kind[k] != OP_BN_BWD)
             add(list, &d, &nan, 1);
-        add(list, &large, &streamed, 1);
+        add(list, &large, streamed, 2);
     }
 }
 
@@ -144,9 +158,10 @@ static void cases_ends(struct case_list *list)
     add_fused(list, describe_xent(8, 100, 0.1f, WITH(DX)));
     add_fused(list, describe_xent(3, 7, 0, WITH(DX)));
     static const enum layout layout[] = {LAYOUT_PLAIN, LAYOUT_NHWC};
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 8; i++) {
+        enum dtype precision = i % 4 < 2 ? DTYPE_F16 : DTYPE_BF16;
         struct op_desc d = describe_normalize(2, 7, 9);
-        d = with_precision(&d, i < 2 ? DTYPE_F16 : DTYPE_BF16, false);
+        d = i < 4 ? with_precision(&d, precision, false) : with_type(&d, precision);
         d.t[ROLE_Y] = in_layout(d.t[ROLE_Y], layout[i % 2]);
         cases_add_one(list, list->problems++, &d, FILL_RANDOM, layout_str(layout[i % 2]));
     }
@@ -154,6 +169,15 @@ static void cases_ends(struct case_list *list)
                                            {DTYPE_F16, true, FILL_RANDOM}};
     struct op_desc reorder = describe_like(OP_REORDER, plain_4d(2, 16, 3, 3), 0);
     add(list, &reorder, moved, 2);
+    /* Between types: this is how weights that are kept in fp32 are cast. */
+    static const enum dtype type[] = {DTYPE_BF16, DTYPE_F16};
+    for (int i = 0; i < 2; i++) {
+        struct op_desc d = with_type(&reorder, type[i]), narrowing = d, widening = d;
+        narrowing.t[ROLE_X] = widening.t[ROLE_Y] = reorder.t[ROLE_X];
+        cases_add(list, &d, FILL_RANDOM);
+        cases_add(list, &narrowing, FILL_TIES);
+        cases_add(list, &widening, FILL_RANDOM);
+    }
 }
 
 /* What is rounded is any fp32 tensor, or one that was left raw. */

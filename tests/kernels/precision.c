@@ -1,4 +1,4 @@
-/* What emulated precision makes of values. */
+/* What narrow precision makes of values. */
 #include "tests/kernels/precision.h"
 
 #include "tests/kernels/describe.h"
@@ -82,6 +82,45 @@ struct op_desc with_narrow_batch_norm(const struct op_desc *d, enum dtype precis
     struct op_desc n = with_precision(d, precision, false);
     set_rounds(&n, ~(WITH(MEAN) | WITH(INVSTD)), precision);
     return n;
+}
+
+static struct tensor_desc retyped(struct tensor_desc t, enum dtype type, enum dtype rounds)
+{
+    t.type = type;
+    t.rounds = rounds;
+    return in_layout(t, t.layout);
+}
+
+struct op_desc with_type(const struct op_desc *d, enum dtype type)
+{
+    const unsigned always_wide = WITH(DW) | WITH(DB);
+    struct op_desc n = with_precision(d, type, false);
+    for (int r = 0; r < ROLE_COUNT; r++)
+        if (n.t[r].rounds != DTYPE_F32 && !(always_wide >> r & 1))
+            n.t[r] = retyped(n.t[r], type, DTYPE_F32);
+    return n;
+}
+
+static bool is_narrow(enum dtype type)
+{
+    return type == DTYPE_F16 || type == DTYPE_BF16;
+}
+
+struct op_desc emulated_form(const struct op_desc *d)
+{
+    struct op_desc e = *d;
+    for (int r = 0; r < ROLE_COUNT; r++)
+        if (e.t[r].ndim && is_narrow(e.t[r].type))
+            e.t[r] = retyped(e.t[r], DTYPE_F32, e.t[r].type);
+    return e;
+}
+
+bool precision_is_stored(const struct op_desc *d)
+{
+    for (int r = 0; r < ROLE_COUNT; r++)
+        if (d->t[r].ndim && is_narrow(d->t[r].type))
+            return true;
+    return false;
 }
 
 bool precision_is_emulated(const struct op_desc *d)

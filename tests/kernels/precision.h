@@ -1,4 +1,6 @@
-/* What emulated precision makes of values, said once for tests and apart from any backend. */
+/* What narrow precision makes of values, said once for tests and apart from any backend. A tensor
+ * of a narrow type and one of fp32 that rounds to it hold the same values: what is said of the
+ * latter goes for the former in its emulated form. */
 #ifndef TESTS_KERNELS_PRECISION_H
 #define TESTS_KERNELS_PRECISION_H
 
@@ -29,6 +31,15 @@ struct op_desc with_precision(const struct op_desc *d, enum dtype precision, boo
 
 /* Batch norm's parameters, running statistics and their gradients too. */
 struct op_desc with_narrow_batch_norm(const struct op_desc *d, enum dtype precision);
+
+/* The same with tensors of the type itself; the gradients of weights stay fp32 that rounds. */
+struct op_desc with_type(const struct op_desc *d, enum dtype type);
+
+/* `d` with fp32 that rounds in place of narrow types. */
+struct op_desc emulated_form(const struct op_desc *d);
+
+/* Whether anything in `d` is of a narrow type. */
+bool precision_is_stored(const struct op_desc *d);
 
 /* Whether anything in `d` rounds. */
 bool precision_is_emulated(const struct op_desc *d);

@@ -1,6 +1,8 @@
 /* Running one operation with a watch on memory. */
 #include "tests/kernels/rig.h"
 
+#include "base/half.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,6 +58,43 @@ enum status operands_copy(const struct op_desc *d, const struct operands *from, 
         if (to->p[r])
             memcpy(to->p[r], from->p[r], operand_bytes(d, (enum role)r));
     return STATUS_OK;
+}
+
+enum status operands_narrow(const struct op_desc *d, const struct operands *from,
+                            struct operands *to)
+{
+    TRY(operands_new(d, to));
+    for (int r = 0; r < ROLE_COUNT; r++) {
+        const float *wide = from->p[r];
+        uint16_t *narrow = to->p[r];
+        int64_t n = operand_count(d, (enum role)r);
+        if (narrow && d->t[r].type == DTYPE_F16)
+            for (int64_t i = 0; i < n; i++)
+                narrow[i] = f16_from_float(wide[i]);
+        else if (narrow && d->t[r].type == DTYPE_BF16)
+            for (int64_t i = 0; i < n; i++)
+                narrow[i] = bf16_from_float(wide[i]);
+        else if (narrow)
+            memcpy(narrow, wide, operand_bytes(d, (enum role)r));
+    }
+    return STATUS_OK;
+}
+
+void operands_widen(const struct op_desc *d, const struct operands *from, struct operands *to)
+{
+    for (int r = 0; r < ROLE_COUNT; r++) {
+        const uint16_t *narrow = from->p[r];
+        float *wide = to->p[r];
+        int64_t n = operand_count(d, (enum role)r);
+        if (narrow && d->t[r].type == DTYPE_F16)
+            for (int64_t i = 0; i < n; i++)
+                wide[i] = f16_to_float(narrow[i]);
+        else if (narrow && d->t[r].type == DTYPE_BF16)
+            for (int64_t i = 0; i < n; i++)
+                wide[i] = bf16_to_float(narrow[i]);
+        else if (narrow)
+            memcpy(wide, narrow, operand_bytes(d, (enum role)r));
+    }
 }
 
 /* --- guarded device memory --- */

@@ -19,6 +19,12 @@ struct operands {
 MUST_CHECK enum status operands_new(const struct op_desc *d, struct operands *o);
 void operands_free(struct operands *o);
 
+/* New arrays for `d` with the values of `from`, which belongs to the emulated form of `d`, and the
+ * values of `from` in arrays of that form that exist. */
+MUST_CHECK enum status operands_narrow(const struct op_desc *d, const struct operands *from,
+                                       struct operands *to);
+void operands_widen(const struct op_desc *d, const struct operands *from, struct operands *to);
+
 /* New arrays with the values of `from`. */
 MUST_CHECK enum status operands_copy(const struct op_desc *d, const struct operands *from,
                                      struct operands *to);

@@ -76,7 +76,7 @@ static enum status problem_open(struct harness *h, const struct op_case *c)
     if (p->number == c->problem)
         return STATUS_OK;
     problem_close(p);
-    struct op_desc plain = plain_form(&c->desc);
+    struct op_desc emulated = emulated_form(&c->desc), plain = plain_form(&emulated);
     struct precision_none wide;
     struct operands read = {{NULL}};
     enum status st;
@@ -93,12 +93,19 @@ done:
     return st;
 }
 
-/* Runs the case on fresh inputs; the results are left in `got`. */
+/* Runs the case on fresh inputs; the results are left in `got`. Both are in the emulated form. */
 static enum status run_fresh(struct rig *rig, const struct operands *in, struct operands *got)
 {
-    TRY(rig_put_all(rig, in));
-    TRY(rig_run(rig));
-    return rig_get_all(rig, got);
+    struct operands typed = {{NULL}};
+    enum status st;
+    CHECK(operands_narrow(rig_desc(rig), in, &typed));
+    CHECK(rig_put_all(rig, &typed));
+    CHECK(rig_run(rig));
+    CHECK(rig_get_all(rig, &typed));
+    operands_widen(rig_desc(rig), &typed, got);
+done:
+    operands_free(&typed);
+    return st;
 }
 
 static enum status check_same_bits(const struct op_desc *d, const struct operands *a,
@@ -122,7 +129,7 @@ static void print_digest(const struct op_desc *d, const struct op_case *c,
     printf("%016llx %s\n", (unsigned long long)digest, c->name);
 }
 
-/* A plan keeps what tensors round to, and may leave raw only what it writes. */
+/* A plan keeps types and what tensors round to, and may leave raw only what it writes. */
 static enum status check_precisions(const struct op_desc *asked, const struct op_desc *planned)
 {
     unsigned writes = op_roles(asked->kind).writes;
@@ -131,6 +138,9 @@ static enum status check_precisions(const struct op_desc *asked, const struct op
         bool written = writes >> r & 1, may_be_raw = a->rounds != DTYPE_F32 && a->raw;
         if (written)
             may_be_raw = a->rounds != DTYPE_F32 && asked->kind != OP_ROUND;
+        if (a->type != p->type)
+            return status_fail(STATUS_MISMATCH, "%s: planned as %s instead of %s",
+                               role_str((enum role)r), dtype_str(p->type), dtype_str(a->type));
         if (a->rounds != p->rounds)
             return status_fail(STATUS_MISMATCH, "%s: planned to round to %s instead of %s",
                                role_str((enum role)r), dtype_str(p->rounds), dtype_str(a->rounds));
@@ -149,8 +159,8 @@ static enum status attempt(struct harness *h, const struct op_case *c, const str
     struct problem *p = &h->problem;
     enum status st;
     CHECK(rig_open(h->dev, &c->desc, share, &rig));
-    const struct op_desc *d = rig_desc(rig);
-    CHECK(check_precisions(&c->desc, d));
+    CHECK(check_precisions(&c->desc, rig_desc(rig)));
+    const struct op_desc emulated = emulated_form(rig_desc(rig)), *d = &emulated;
     CHECK(operands_new(d, &got));
     CHECK(operands_new(d, &again));
     CHECK(run_fresh(rig, &p->in, &got));
@@ -266,7 +276,7 @@ static bool depends_on_isa(const struct op_desc *d)
     case OP_ROUND:
         return true;
     default:
-        return precision_is_emulated(d);
+        return precision_is_emulated(d) || precision_is_stored(d);
     }
 }
 

@@ -297,7 +297,7 @@ static void test_ref_declines(void **state)
                 d.t[ROLE_X].layout = d.t[ROLE_Y].layout = LAYOUT_OPAQUE;
             assert_int_equal(op_plan(*state, &d, &plan), STATUS_UNSUPPORTED);
             d = good;
-            d.t[r].type = DTYPE_F16;
+            d.t[r].type = DTYPE_F64;
             d.t[r].rounds = DTYPE_F32; /* which only fp32 does */
             assert_int_equal(op_plan(*state, &d, &plan), STATUS_UNSUPPORTED);
             assert_null(plan);
