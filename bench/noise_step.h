@@ -15,18 +15,17 @@ struct bench_net_config {
     const char *net;
     int batch;
     int image_size;
-    int rounds;   /* timed ones; one more warms up */
-    bool no_step; /* conv: leave the training step out */
-    const char *precision; /* step: as `ampscale train` has it */
-    bool emulate;          /* step: round in fp32 although the device has the precision's types */
+    int rounds;            /* timed ones; one more warms up */
+    bool no_step;          /* conv: leave the training step out */
+    const char *precision; /* of the training step, as `ampscale train` has it; NULL: fp32 */
+    bool emulate;          /* round in fp32 although the device has the precision's types */
     const char *devices;
     int threads;
     bool json;
     FILE *out;
 };
 
-/* Plans a training program for the graph, gives it weights and a batch, and warms it up. A NULL
- * precision is fp32. */
+/* Plans a training program for the graph, gives it weights and a batch, and warms it up. */
 MUST_CHECK enum status noise_step_open(struct device *dev, const struct graph *g,
                                        const struct bench_net_config *c, struct network **net);
 

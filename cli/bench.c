@@ -7,7 +7,17 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { KEY_NET = 256, KEY_IMAGE_SIZE, KEY_ROUNDS, KEY_NO_STEP, KEY_PRECISION, KEY_EMULATE, KEY_DEVICES, KEY_THREADS, KEY_JSON };
+enum {
+    KEY_NET = 256,
+    KEY_IMAGE_SIZE,
+    KEY_ROUNDS,
+    KEY_NO_STEP,
+    KEY_PRECISION,
+    KEY_EMULATE,
+    KEY_DEVICES,
+    KEY_THREADS,
+    KEY_JSON
+};
 
 enum { ROUNDS_MAX = 64 };
 
@@ -24,8 +34,7 @@ static const struct argp_option options[] = {
     {"no-step", KEY_NO_STEP, 0, 0, "Leave the training step out", 0},
     {"precision", KEY_PRECISION, "fp32|tf32|amp|bf16", 0,
      "Types of the training step (default fp32), as train has them", 0},
-    {"emulate", KEY_EMULATE, 0, 0,
-     "Round in fp32 although the device has the precision's types", 0},
+    {"emulate", KEY_EMULATE, 0, 0, "Round in fp32 although the processor has the type", 0},
     {"devices", KEY_DEVICES, "DEV", 0, "cpu (default) or ref", 0},
     {"threads", KEY_THREADS, "N", 0, "Host threads that compute (default: all cores)", 0},
     {"json", KEY_JSON, 0, 0, "Print one JSON object", 0},

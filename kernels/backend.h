@@ -115,9 +115,10 @@ MUST_CHECK enum status backend_find(const char *name, const struct backend **b);
 MUST_CHECK enum status device_open(const char *spec, int threads, struct device **dev);
 void device_close(struct device *dev); /* NULL is fine */
 
-/* Whether the device computes in a type (F32, F16, BF16, TF32) as it is, and faster or in less memory
- * than by rounding fp32 (see tensor_desc.rounds), in every operation that a network has. What it
- * computes is the same but for the order of sums. */
+/* Whether the device stores and multiplies a type (F32, F16, BF16, TF32) as it is, in every
+ * operation that a network has, by instructions made for it. Where not, fp32 that rounds stands for
+ * the type (see tensor_desc.rounds); the results are the same but for the order of sums. (A CPU's
+ * products of bf16 also take subnormal values, below 2^-126, for 0.) */
 static inline bool device_native(struct device *dev, enum dtype type)
 {
     return dev->backend->native(dev, type);

@@ -13,10 +13,16 @@ enum { PLANNED_ALIGN = 64 };
 enum { TRAIN, TAIL, EVAL, N_PROGRAMS };
 
 void planned_open(struct net_rig *r, const char *device, const char *arch,
-                  const struct policy *policy);
+                  const struct policy *policy, bool emulate);
 
 /* Runs a check on all of them. */
 void planned_for_all(void (*check)(const struct network *net));
+
+/* The type whose values a tensor holds, in two bytes or as fp32 that rounds. */
+static inline enum dtype held_precision(const struct tensor_desc *t)
+{
+    return t->type == DTYPE_F16 || t->type == DTYPE_BF16 ? t->type : t->rounds;
+}
 
 static inline bool is_value(const struct step *s, int role)
 {

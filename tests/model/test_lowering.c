@@ -328,8 +328,8 @@ static void planning_is_deterministic(void **state)
     struct net_rig a, b;
     struct policy policy;
     assert_ok(policy_find("O1", -1, &policy));
-    planned_open(&a, "cpu", "resnet50", &policy);
-    planned_open(&b, "cpu", "resnet50", &policy);
+    planned_open(&a, "cpu", "resnet50", &policy, false);
+    planned_open(&b, "cpu", "resnet50", &policy, false);
     for (int k = 0; k < N_PROGRAMS; k++) {
         const struct program *p = a.net->program[k], *q = b.net->program[k];
         assert_int_equal(p->n_steps, q->n_steps);

@@ -1,5 +1,6 @@
 /* One training step of a whole network, on `cpu` and on the reference under the same precision
- * policy.
+ * policy. The reference emulates narrow types; cpu has them or emulates them too, and both are held
+ * against it: so a step on types of the processor is the emulated one but for the order of sums.
  *
  * Two such steps cannot be equal: sums in another order differ in their last bits, and where such a
  * difference straddles a rounding boundary of the narrow type, the results differ by a whole unit
@@ -15,6 +16,7 @@
 #include "model/program.h"
 #include "net_rig.h"
 
+#include "base/half.h"
 #include "base/rng.h"
 
 #include <math.h>
@@ -37,11 +39,12 @@ struct pair {
 };
 
 static void open_one(struct net_rig *r, const char *device, const char *arch, int image_size,
-                     const struct policy *policy)
+                     const struct policy *policy, bool emulate)
 {
     const struct program_config config = {.batch = BATCH,
                                           .train = true,
                                           .policy = *policy,
+                                          .emulate = emulate,
                                           .check_finite = true,
                                           .float_input = true,
                                           .label_smoothing = 0.1f,
@@ -64,18 +67,24 @@ static void begin(struct net_rig *r, const struct step_state *state)
     assert_ok(program_state(p, state));
 }
 
+struct precision {
+    const char *policy;
+    bool emulate; /* on cpu too, if it has the types */
+};
+
 /* `arch` NULL is the crossroads. fp16's gradients are scaled by so much that next to none is
  * subnormal: that case is for the tests of single operations. */
-static void pair_open(struct pair *t, const char *arch, int image_size, const char *policy)
+static void pair_open(struct pair *t, const char *arch, int image_size,
+                      const struct precision *precision)
 {
     *t = (struct pair){.state = {.seed = 3, .lr = 0.05f, .loss_scale = 1, .grad_scale = 1}};
-    assert_ok(policy_find(policy, -1, &t->policy));
+    assert_ok(policy_find(precision->policy, -1, &t->policy));
     if (t->policy.activation == DTYPE_F16) {
         t->state.loss_scale = 1024;
         t->state.grad_scale = 1.0f / 1024;
     }
-    open_one(&t->ref, "ref", arch, image_size, &t->policy);
-    open_one(&t->cpu, "cpu", arch, image_size, &t->policy);
+    open_one(&t->ref, "ref", arch, image_size, &t->policy, false);
+    open_one(&t->cpu, "cpu", arch, image_size, &t->policy, precision->emulate);
     begin(&t->ref, &t->state);
     begin(&t->cpu, &t->state);
 }
@@ -118,23 +127,54 @@ static double half_ulp(enum dtype type)
     }
 }
 
+/* The tensor as it is: copied, not rounded. */
+static struct tensor_desc as_it_is(const struct step *s, int role)
+{
+    struct tensor_desc t = s->plan->desc.t[role];
+    t.rounds = DTYPE_F32;
+    t.raw = false;
+    return t;
+}
+
+static bool is_narrow(const struct tensor_desc *t)
+{
+    return t->type == DTYPE_F16 || t->type == DTYPE_BF16;
+}
+
+/* Values of a narrow type become floats. */
 static void *read_tensor(const struct step *s, struct stream *stream, int role)
 {
-    struct tensor_desc as_is = s->plan->desc.t[role];
-    as_is.rounds = DTYPE_F32; /* copied, not rounded */
-    as_is.raw = false;
-    void *plain = malloc((size_t)tensor_count(&as_is) * dtype_size(as_is.type));
+    struct tensor_desc t = as_it_is(s, role);
+    int64_t n = tensor_count(&t);
+    void *plain = malloc((size_t)n * dtype_size(t.type));
     assert_non_null(plain);
-    assert_ok(tensor_download(stream, &as_is, s->arg[role], plain));
-    return plain;
+    assert_ok(tensor_download(stream, &t, s->arg[role], plain));
+    if (!is_narrow(&t))
+        return plain;
+    const uint16_t *narrow = plain;
+    float *wide = malloc((size_t)n * sizeof *wide);
+    assert_non_null(wide);
+    for (int64_t i = 0; i < n; i++)
+        wide[i] = t.type == DTYPE_F16 ? f16_to_float(narrow[i]) : bf16_to_float(narrow[i]);
+    free(plain);
+    return wide;
 }
 
 static void write_tensor(const struct step *s, struct stream *stream, int role, const void *plain)
 {
-    struct tensor_desc as_is = s->plan->desc.t[role];
-    as_is.rounds = DTYPE_F32;
-    as_is.raw = false;
-    assert_ok(tensor_upload(stream, &as_is, s->arg[role], plain));
+    struct tensor_desc t = as_it_is(s, role);
+    int64_t n = tensor_count(&t);
+    if (!is_narrow(&t)) {
+        assert_ok(tensor_upload(stream, &t, s->arg[role], plain));
+        return;
+    }
+    const float *wide = plain;
+    uint16_t *narrow = malloc((size_t)n * sizeof *narrow);
+    assert_non_null(narrow);
+    for (int64_t i = 0; i < n; i++)
+        narrow[i] = t.type == DTYPE_F16 ? f16_from_float(wide[i]) : bf16_from_float(wide[i]);
+    assert_ok(tensor_upload(stream, &t, s->arg[role], narrow));
+    free(narrow);
 }
 
 /* Values that are still to be rounded to `type` may be any that round to x: moves each by up to a
@@ -329,7 +369,7 @@ static void compare_param(const struct pair *t, int i)
                      norm);
         for (int64_t k = 0; k < n; k++)
             assert_true(dtype_round(at->types.master, b[k]) == b[k]);
-        if (kept[v] == VALUE_WEIGHT && at->types.copy != at->types.master) {
+        if (kept[v] == VALUE_WEIGHT && at->types.copy != at->types.master && !at->cast) {
             assert_ok(tensor_download(net->stream, &at->desc, net->copies + at->offset, read));
             for (int64_t k = 0; k < n; k++)
                 assert_true(dtype_round(at->types.copy, b[k]) == read[k]);
@@ -359,10 +399,10 @@ static void update_together(const struct pair *t)
             compare_param(t, i);
 }
 
-static void check_in_step(const char *arch, int image_size, const char *policy)
+static void check_in_step(const char *arch, int image_size, const struct precision *precision)
 {
     struct pair t;
-    pair_open(&t, arch, image_size, policy);
+    pair_open(&t, arch, image_size, precision);
     /* Also makes the weights that the passes read from those that were set. */
     assert_ok(program_run(network_program(t.ref.net, 0), PHASE_INPUT));
     assert_ok(program_run(network_program(t.cpu.net, 0), PHASE_INPUT));
@@ -436,11 +476,11 @@ static void compare_gradient(const struct pair *t, int i, double bound)
     free(b);
 }
 
-static void check_apart(const char *arch, int image_size, const char *policy)
+static void check_apart(const char *arch, int image_size, const struct precision *precision)
 {
     struct pair t;
     struct loss_metrics a, b;
-    pair_open(&t, arch, image_size, policy);
+    pair_open(&t, arch, image_size, precision);
     for (int phase = PHASE_INPUT; phase <= PHASE_BACKWARD; phase++) {
         assert_ok(program_run(network_program(t.ref.net, 0), (enum phase)phase));
         assert_ok(program_run(network_program(t.cpu.net, 0), (enum phase)phase));
@@ -457,35 +497,37 @@ static void check_apart(const char *arch, int image_size, const char *policy)
 
 /* ---- tests ---- */
 
-static const char *const policies[] = {"fp32", "tf32", "O1", "O2", "O3", "bf16"};
-enum { POLICIES = sizeof policies / sizeof *policies };
+static const struct precision precisions[] = {
+    {"fp32"}, {"tf32"}, {"O1"}, {"O2"}, {"O3"}, {"bf16"}, {"bf16", true},
+};
+enum { PRECISIONS = sizeof precisions / sizeof *precisions };
 
 static void crossroads_agree_in_step(void **state)
 {
     (void)state;
-    for (int i = 0; i < POLICIES; i++)
-        check_in_step(NULL, CROSSROADS_SIZE, policies[i]);
+    for (int i = 0; i < PRECISIONS; i++)
+        check_in_step(NULL, CROSSROADS_SIZE, &precisions[i]);
 }
 
 static void resnet8_agrees_in_step(void **state)
 {
     (void)state;
-    for (int i = 0; i < POLICIES; i++)
-        check_in_step("resnet8", 16, policies[i]);
+    for (int i = 0; i < PRECISIONS; i++)
+        check_in_step("resnet8", 16, &precisions[i]);
 }
 
 static void crossroads_agree_apart(void **state)
 {
     (void)state;
-    for (int i = 0; i < POLICIES; i++)
-        check_apart(NULL, CROSSROADS_SIZE, policies[i]);
+    for (int i = 0; i < PRECISIONS; i++)
+        check_apart(NULL, CROSSROADS_SIZE, &precisions[i]);
 }
 
 static void resnet8_agrees_apart(void **state)
 {
     (void)state;
-    for (int i = 0; i < POLICIES; i++)
-        check_apart("resnet8", 16, policies[i]);
+    for (int i = 0; i < PRECISIONS; i++)
+        check_apart("resnet8", 16, &precisions[i]);
 }
 
 int main(void)
