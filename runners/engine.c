@@ -14,7 +14,7 @@ static void program_configs(const struct engine *e, struct program_config config
     const struct train_config *c = e->config.train;
     struct program_config base = {.train = true,
                                   .policy = *e->config.policy,
-                                  .emulate = e->config.train->emulate,
+                                  .emulate = c->emulate,
                                   .check_finite = e->config.scaled,
                                   .reduced = e->n > 1 || engine_ranks(e) > 1 || c->accumulate > 1,
                                   .label_smoothing = (float)c->label_smoothing,
