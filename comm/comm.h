@@ -115,9 +115,10 @@ const char *comm_mpi_version(void);
 
 struct comm_mpi_config {
     double timeout_s; /* without any progress of an operation that is waited for; 0: for ever */
-    /* Asked now and then, by another thread than the caller's. A launcher that lost a rank asks the
-     * others to stop and kills them a second later; so a request to stop makes the ranks ask each
-     * other at once whether they are all there, and end the job if one is not. May be NULL. */
+    /* Asked now and then, by another thread than the caller's. Open MPI's launcher, when it loses a
+     * rank, asks the others to stop and kills them a second later; so a request to stop makes the
+     * ranks ask each other at once whether they are all there, and end the job if one is not.
+     * (MPICH's kills all at once, and says itself which process died.) May be NULL. */
     bool (*stop_requested)(void);
 };
 

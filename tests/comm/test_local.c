@@ -57,8 +57,8 @@ static void keep(struct rank *r, struct comm_op op)
 
 static void exercise(struct rank *r)
 {
-    r->failures = exercise_kinds(r->c, 20000) + exercise_same_bits(r->c, 1 << 15) +
-                  exercise_under_way(r->c, 2);
+    r->failures = exercise_kinds(r->c, 20000) + exercise_same_bits(r->c, 1 << 12) +
+                  exercise_under_way(r->c, 1);
 }
 
 static void check_values(int size)
@@ -72,7 +72,7 @@ static void check_values(int size)
 static void test_values(void **state)
 {
     (void)state;
-    static const int sizes[] = {1, 2, 3, 8};
+    static const int sizes[] = {1, 2, 3, RANKS};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         check_values(sizes[i]);
 }

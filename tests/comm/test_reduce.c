@@ -1,0 +1,148 @@
+/* The arithmetic of reductions against its definition: every type and reduction, at every position
+ * in a vector, on arbitrary bits. */
+#include "comm/reduce.h"
+
+#include "base/half.h"
+#include "base/rng.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { LONGEST = 100000 };
+
+/* --- the definition --- */
+
+static double define(enum comm_reduction reduction, double x, double y)
+{
+    if (isnan(x) || isnan(y))
+        return NAN;
+    if (reduction == COMM_SUM)
+        return x + y;
+    return (reduction == COMM_MAX) == (x > y) ? x : y;
+}
+
+static double load(enum dtype type, const void *data, int64_t i)
+{
+    switch (type) {
+    case DTYPE_F32:
+        return (double)((const float *)data)[i];
+    case DTYPE_F64:
+        return ((const double *)data)[i];
+    case DTYPE_F16:
+        return (double)f16_to_float(((const uint16_t *)data)[i]);
+    case DTYPE_BF16:
+        return (double)bf16_to_float(((const uint16_t *)data)[i]);
+    default:
+        return ((const int32_t *)data)[i];
+    }
+}
+
+/* What the type makes of `x`: narrow types by way of fp32, as sums of theirs are. */
+static double rounded(enum dtype type, double x)
+{
+    switch (type) {
+    case DTYPE_F32:
+        return (double)(float)x;
+    case DTYPE_F16:
+        return (double)round_f16((float)x);
+    case DTYPE_BF16:
+        return (double)round_bf16((float)x);
+    case DTYPE_I32:
+        return (double)(int32_t)(uint32_t)(int64_t)x;
+    default:
+        return x;
+    }
+}
+
+static bool same(double a, double b)
+{
+    return isnan(a) ? isnan(b) : a == b;
+}
+
+/* --- tests --- */
+
+static void fill(void *data, size_t bytes, uint64_t seed)
+{
+    struct rng r = rng_at(seed, RNG_TEST, 0, 0);
+    for (size_t i = 0; i + 4 <= bytes; i += 4) {
+        uint32_t bits = rng_u32(&r);
+        memcpy((char *)data + i, &bits, sizeof bits);
+    }
+}
+
+static void check_all(enum dtype type, enum comm_reduction reduction, const void *out,
+                      const void *a, const void *b, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        double x = load(type, a, i), y = load(type, b, i);
+        double want = rounded(type, define(reduction, x, y)), got = load(type, out, i);
+        if (!same(want, got))
+            fail_msg("%s, reduction %d, element %d: %a and %a are %a instead of %a",
+                     dtype_str(type), (int)reduction, (int)i, x, y, got, want);
+    }
+}
+
+static void test_definition(void **state)
+{
+    (void)state;
+    static const enum dtype types[] = {DTYPE_F32, DTYPE_F64, DTYPE_F16, DTYPE_BF16, DTYPE_I32};
+    double *a = malloc(LONGEST * sizeof *a), *b = malloc(LONGEST * sizeof *b);
+    double *out = malloc(LONGEST * sizeof *out);
+    fill(a, LONGEST * sizeof *a, 1);
+    fill(b, LONGEST * sizeof *b, 2);
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+        for (int r = COMM_SUM; r <= COMM_MIN; r++) {
+            comm_reduce(types[t], (enum comm_reduction)r, out, a, b, LONGEST);
+            check_all(types[t], (enum comm_reduction)r, out, a, b, LONGEST);
+        }
+    free(a);
+    free(b);
+    free(out);
+}
+
+/* Every short length leaves what follows alone, and gives what the long vector has there: a value
+ * does not depend on which loop it falls in. So with the result in place of an operand. */
+static void check_lengths(enum dtype type, enum comm_reduction reduction)
+{
+    enum { LENGTHS = 40 };
+    uint32_t a[2 * LENGTHS], b[2 * LENGTHS], all[2 * LENGTHS], out[2 * LENGTHS];
+    size_t element = dtype_size(type);
+    fill(a, sizeof a, 3);
+    fill(b, sizeof b, 4);
+    comm_reduce(type, reduction, all, a, b, LENGTHS);
+    for (int64_t n = 0; n <= LENGTHS; n++) {
+        size_t bytes = (size_t)n * element;
+        memcpy(out, a, sizeof out);
+        comm_reduce(type, reduction, out, out, b, n);
+        assert_memory_equal(out, all, bytes);
+        assert_memory_equal((char *)out + bytes, (char *)a + bytes, sizeof out - bytes);
+        memcpy(out, b, sizeof out);
+        comm_reduce(type, reduction, out, a, out, n);
+        assert_memory_equal(out, all, bytes);
+    }
+}
+
+static void test_lengths_and_places(void **state)
+{
+    (void)state;
+    static const enum dtype types[] = {DTYPE_F32, DTYPE_F64, DTYPE_F16, DTYPE_BF16, DTYPE_I32};
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+        for (int r = COMM_SUM; r <= COMM_MIN; r++)
+            check_lengths(types[t], (enum comm_reduction)r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_definition),
+        cmocka_unit_test(test_lengths_and_places),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
