@@ -13,10 +13,11 @@
  * numbered from 1 in the order of their start; messages name them so.
  *
  * A rank that is gone, or that has not come within the time limit, ends what the others do. Under
- * MPI one of them says which rank it was, in one line, and the whole job ends with exit code 1; no
- * call returns. Among threads the operation fails on all, with a message that names the rank; after
- * that a communicator can only be failed and closed. A local group waits for the others in
- * comm_wait alone and its data moves there; nothing is hidden behind what comes between.
+ * MPI one of them says which rank it was, in one line, and the whole job ends with exit code 1 (or
+ * what the launcher makes of the lost rank); no call returns. Among threads the operation fails on
+ * all, with a message that names the rank; after that a communicator can only be failed and closed.
+ * A local group waits for the others in comm_wait alone and its data moves there; nothing is hidden
+ * behind what comes between.
  *
  * One thread at a time uses a communicator. */
 #ifndef COMM_COMM_H

@@ -8,7 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { FAIL_LIMIT_S = 5 }; /* what a communication thread that hangs is given to end the job */
+enum { FAIL_LIMIT_S = 5 }; /* what a communication thread that hangs has to end the job */
+static const int64_t LOOK_NS = 100000000; /* between looks at the communication thread */
+/* How long it may be inside one call of the library, beyond the time limit, and when asked to stop.
+ */
+static const int64_t STUCK_NS = 2000000000, STUCK_AND_STOPPED_NS = 900000000;
 
 /* The launchers' ways to tell a process its rank: Open MPI, MPICH and its kin, Slurm. */
 bool comm_under_mpi(void)
@@ -41,6 +45,33 @@ static enum status mpi_start(struct comm *c, struct comm_slot *slot)
     return STATUS_OK;
 }
 
+static bool is_stuck(const struct mpi *m, int64_t now)
+{
+    bool stopped = m->config.stop_requested && m->config.stop_requested();
+    int64_t inside = now - m->beat_ns;
+    if (stopped && inside > STUCK_AND_STOPPED_NS)
+        return true;
+    return m->config.timeout_s > 0 && inside > (int64_t)(m->config.timeout_s * 1e9) + STUCK_NS;
+}
+
+/* Waits until something may have changed. The roll is called by the communication thread; where the
+ * library does not return (Open MPI 4 has been seen to hang in its own report of a lost connection)
+ * nobody else is left to end this process. The lock is held. */
+static void wait_locked(struct mpi *m, const struct comm_op *op)
+{
+    int64_t now = comm_now(), until = now + LOOK_NS;
+    struct timespec t = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
+    char text[COMM_TEXT_MAX];
+    if (is_stuck(m, now)) {
+        fprintf(stderr,
+                "ampscale: rank %d: the MPI library does not return from a call since %s; another "
+                "rank or the network may be gone\n",
+                m->base.rank, comm_op_text(op, text));
+        _exit(status_exit_code(STATUS_LIBRARY));
+    }
+    pthread_cond_timedwait(&m->done, &m->lock, &t);
+}
+
 static enum status mpi_wait(struct comm *c, struct comm_slot *slot)
 {
     struct mpi *m = (struct mpi *)c;
@@ -48,7 +79,7 @@ static enum status mpi_wait(struct comm *c, struct comm_slot *slot)
     m->wish.waiting = slot->op.handle;
     m->wish.waiting_since_ns = comm_now();
     while (!slot->done)
-        pthread_cond_wait(&m->done, &m->lock);
+        wait_locked(m, &slot->op);
     m->wish.waiting = 0;
     enum status st = slot->st;
     if (st != STATUS_OK)
@@ -110,6 +141,7 @@ static struct mpi *mpi_new(const struct comm_mpi_config *config)
         return NULL;
     m->base.calls = &mpi_calls;
     m->config = *config;
+    m->beat_ns = MPI_BEATS_NO_MORE; /* until operations are served */
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);

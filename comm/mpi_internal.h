@@ -77,6 +77,7 @@ struct mpi {
     pthread_cond_t work;  /* something is wished for */
     pthread_cond_t done;  /* an operation is over, or opening is */
     struct wish wish;
+    int64_t beat_ns; /* when the communication thread last came by, outside of the library */
     enum status fail_status;
     char fail_message[COMM_MESSAGE_MAX];
     bool opened;        /* or failed to: */
@@ -93,6 +94,10 @@ struct mpi {
 
 /* An error code of the library as a status; `call` is what returned it. */
 MUST_CHECK enum status mpi_status(int code, const char *call);
+
+/* Says that the communication thread is not stuck, or never will be again. */
+void mpi_beat(struct mpi *m, int64_t now);
+static const int64_t MPI_BEATS_NO_MORE = INT64_MAX / 2;
 
 /* Memory for any operation. */
 MUST_CHECK enum status flow_open(struct flow *f);

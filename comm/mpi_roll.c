@@ -70,8 +70,9 @@ static void nap(int64_t ns)
 
 /* The rank that sent the notice says why, and has the launcher end the job; if that does not come
  * about, this process ends by itself. */
-_Noreturn static void end_in_silence(int exit_code)
+_Noreturn static void end_in_silence(struct mpi *m, int exit_code)
 {
+    mpi_beat(m, MPI_BEATS_NO_MORE);
     nap(END_NS);
     _exit(exit_code);
 }
@@ -81,6 +82,7 @@ _Noreturn static void end_in_silence(int exit_code)
 static void claim_the_word(struct mpi *m, const struct wish *w, int exit_code)
 {
     struct roll *r = &m->roll;
+    mpi_beat(m, MPI_BEATS_NO_MORE);
     tell_all(m, w, NOTICE_END, exit_code);
     for (int64_t until = comm_now() + TELL_NS; comm_now() < until; nap(MS)) {
         int came = 0, gone = 0;
@@ -90,7 +92,7 @@ static void claim_the_word(struct mpi *m, const struct wish *w, int exit_code)
         if (MPI_Test(&r->receive, &came, &from) != MPI_SUCCESS || !came)
             continue;
         if (r->in.kind == NOTICE_END && from.MPI_SOURCE < m->base.rank)
-            end_in_silence(r->in.exit_code);
+            end_in_silence(m, r->in.exit_code);
         if (listen_again(m) != STATUS_OK)
             return;
     }
@@ -118,7 +120,7 @@ static void hear(struct mpi *m, const struct wish *w, int rank, const struct not
     r->heard[rank] = true;
     r->said[rank] = *n;
     if (n->kind == NOTICE_END)
-        end_in_silence(n->exit_code);
+        end_in_silence(m, n->exit_code);
     if (n->kind == NOTICE_CALL) {
         tell(m, rank, (struct notice){NOTICE_HERE, 0, w->started, w->waiting});
         r->called_ns = comm_now();
@@ -270,6 +272,7 @@ void roll_explain(struct mpi *m, const struct wish *w)
     call_roll(m, w, true);
     while (m->roll.calling) {
         nap(MS);
+        mpi_beat(m, comm_now());
         roll_listen(m, w);
         roll_watch(m, w);
     }

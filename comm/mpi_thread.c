@@ -126,9 +126,17 @@ static bool move_operations(struct mpi *m, const struct wish *w, bool *moved)
 
 /* --- the loop --- */
 
+void mpi_beat(struct mpi *m, int64_t now)
+{
+    pthread_mutex_lock(&m->lock);
+    m->beat_ns = now;
+    pthread_mutex_unlock(&m->lock);
+}
+
 static struct wish wish_now(struct mpi *m)
 {
     pthread_mutex_lock(&m->lock);
+    m->beat_ns = comm_now();
     struct wish w = m->wish;
     pthread_mutex_unlock(&m->lock);
     return w;

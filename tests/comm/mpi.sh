@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034,SC2154
 # Launching MPI jobs, for tests in a shell. Sourced.
 
 # mpi_find NAME: fills `mpi_launch` with the launcher that belongs to NAME ("Open MPI 4.1.4", "MPICH

@@ -46,8 +46,17 @@ static int lose_rank_1(struct comm *c, const char *how)
         else
             compute_for_ever();
     }
-    if (comm_run(c, &barrier) == STATUS_OK)
+    /* A launcher that ends a job wakes a stopped rank first. */
+    if (comm_run(c, &barrier) == STATUS_OK && comm_rank(c) != 1)
         printf("FAILED: rank %d went on without rank 1\n", comm_rank(c));
+    return 1;
+}
+
+/* Operations without end, small and large, until something ends the job. */
+static int run_for_ever(struct comm *c)
+{
+    while (exercise_under_way(c, 1) == 0)
+        continue;
     return 1;
 }
 
@@ -59,6 +68,8 @@ static int exercise(struct comm *c, const char *scenario)
         return exercise_same_bits(c, 64 << 20) > 0;
     if (strcmp(scenario, "under-way") == 0)
         return exercise_under_way(c, 5) > 0;
+    if (strcmp(scenario, "for-ever") == 0)
+        return run_for_ever(c);
     return lose_rank_1(c, scenario);
 }
 

@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# Jobs across two hosts that are joined by a network. Argument: the program mpi_ranks.
+set -uo pipefail
+program=$1
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+failures=0
+here=$(dirname "${BASH_SOURCE[0]}")
+# shellcheck source=tests/comm/mpi.sh
+. "$here/mpi.sh"
+# shellcheck source=tests/comm/netns.sh
+. "$here/netns.sh"
+mpi_find "$("$program" version)"
+netns_open
+trap 'netns_close; rm -rf "$scratch"' EXIT
+
+fail() {
+    printf 'FAILED: %s\n' "$*"
+    sed 's/^/    /' "$scratch/out" "$scratch/err" | tail -n 40
+    failures=$((failures + 1))
+}
+
+# says LINE: our lines are exactly one, and match LINE (a regular expression).
+says() {
+    local said
+    said=$(cat "$scratch/out" "$scratch/err" | grep -cE 'ampscale:|FAILED')
+    [[ $said == 1 ]] || fail "$said lines of ours, not 1"
+    grep -qxE -- "$1" "$scratch/err" || fail "no line is '$1'"
+}
+
+mpi_run 20 2 hostname
+[[ $(sort "$scratch/out" | xargs) == "host-a host-b" ]] || fail "the ranks are not on two hosts"
+
+# values SCENARIO RANKS: ends with 0.
+values() {
+    mpi_run 90 "$2" "$program" "$1" 60
+    ((code == 0)) || fail "'$1' on $2 ranks exited with $code"
+    grep -q "^$2 ranks of" "$scratch/out" || fail "'$1' did not run on $2 ranks"
+}
+values kinds 2
+values under-way 4
+
+who='ampscale: rank 1 \(host host-b, pid [0-9]+\) did not come to operation 6 \(barrier\) within 2 s'
+mpi_run 30 2 "$program" stop 2
+((code == 1)) || fail "'stop' exited with $code, not 1"
+says "$who; it may have died or be stuck"
+
+mpi_run 30 2 "$program" absent 2
+((code == 1)) || fail "'absent' exited with $code, not 1"
+says "$who; it is alive, and busy with something else"
+
+mpi_run 30 2 "$program" fail 2
+((code == 5)) || fail "'fail' exited with $code, not 5"
+says "ampscale: rank 1: cannot read 'x'"
+
+# A lost TCP connection can hang Open MPI 4 before it lets anybody ask who is there.
+mpi_run 30 2 "$program" kill 2
+((code != 0 && code != 124)) || fail "'kill' exited with $code"
+says 'ampscale: rank (1 \(host host-b, pid [0-9]+\) did not (come to|answer after) operation [56].*|0: the MPI library does not return from a call since operation 6 \(barrier\); another rank or the network may be gone)'
+
+# The cable is pulled in the middle of a long series of operations: both ranks find out and end, one
+# of them says so where the launcher can hear it. The launcher itself may go on waiting.
+count_ranks() {
+    local pids
+    pids=$(ip netns pids "${netns_name[0]}" && ip netns pids "${netns_name[1]}")
+    ps -o comm= -p "$(xargs <<<"$pids" | tr ' ' ,)" | grep -c '^mpi_ranks'
+}
+(
+    sleep 3
+    count_ranks
+    netns_cut
+    sleep 9
+    count_ranks
+) >"$scratch/ranks" &
+mpi_run 15 2 "$program" for-ever 2
+wait $!
+((code != 0)) || fail "without a network, exited with 0"
+[[ $(xargs <"$scratch/ranks") == "2 0" ]] || fail "ranks before and after the cable was pulled: $(xargs <"$scratch/ranks")"
+grep -qE 'ampscale: rank 1 \(host host-b, pid [0-9]+\) did not come to operation|ampscale: rank 0: the MPI library does not return' "$scratch/err" ||
+    fail "nobody says that the network is gone"
+exit $((failures > 0))
