@@ -1,6 +1,10 @@
 # shellcheck shell=bash disable=SC2034,SC2154
 # Launching MPI jobs, for tests in a shell. Sourced.
 
+# For programs built with the address sanitizer.
+mpi_supp=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../lsan.supp")
+export LSAN_OPTIONS=suppressions=$mpi_supp:print_suppressions=0:fast_unwind_on_malloc=0
+
 # mpi_find NAME: fills `mpi_launch` with the launcher that belongs to NAME ("Open MPI 4.1.4", "MPICH
 # 4.0.2": what comm_mpi_version says), and what makes it start more ranks than there are cores. Ends
 # the test as skipped where there is none. Launchers of two MPIs may be installed side by side.

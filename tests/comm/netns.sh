@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2034,SC2154
+# shellcheck shell=bash disable=SC2034,SC2154,SC2016
 # Two hosts on one machine, for tests of jobs that cross a network: network namespaces with a cable
 # (a veth pair) between them, each with its own address and host name. Sourced after mpi.sh and
 # mpi_find; $scratch is a folder of the test's.
