@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 enum { FAIL_LIMIT_S = 5 }; /* what a communication thread that hangs has to end the job */
-static const int64_t LOOK_NS = 100000000; /* between looks at the communication thread */
+static const int64_t LOOK_NS = 50000000; /* between looks at the communication thread */
 /* How long it may be inside one call of the library, beyond the time limit, and when asked to stop.
  */
-static const int64_t STUCK_NS = 2000000000, STUCK_AND_STOPPED_NS = 900000000;
+static const int64_t STUCK_NS = 2000000000, STUCK_AND_STOPPED_NS = 500000000;
 
 /* The launchers' ways to tell a process its rank: Open MPI, MPICH and its kin, Slurm. */
 bool comm_under_mpi(void)
@@ -54,21 +54,31 @@ static bool is_stuck(const struct mpi *m, int64_t now)
     return m->config.timeout_s > 0 && inside > (int64_t)(m->config.timeout_s * 1e9) + STUCK_NS;
 }
 
+/* Nobody can be asked who is missing any more; of two ranks it is the other. */
+_Noreturn static void end_stuck(const struct mpi *m, const struct comm_op *op)
+{
+    char text[COMM_TEXT_MAX], other[COMM_MESSAGE_MAX] = "another rank";
+    if (m->base.size == 2) {
+        int rank = 1 - m->base.rank;
+        const struct peer *p = &m->roll.peer[rank];
+        snprintf(other, sizeof other, "rank %d (host %s, pid %d)", rank, p->host, (int)p->pid);
+    }
+    fprintf(stderr,
+            "ampscale: %s or the network may be gone: on rank %d the MPI library does not return "
+            "from a call since %s\n",
+            other, m->base.rank, comm_op_text(op, text));
+    _exit(status_exit_code(STATUS_LIBRARY));
+}
+
 /* Waits until something may have changed. The roll is called by the communication thread; where the
- * library does not return (Open MPI 4 has been seen to hang in its own report of a lost connection)
- * nobody else is left to end this process. The lock is held. */
+ * library does not return (Open MPI 4 hangs in its own report of a lost TCP connection) this thread
+ * alone is left to end the process. The lock is held. */
 static void wait_locked(struct mpi *m, const struct comm_op *op)
 {
     int64_t now = comm_now(), until = now + LOOK_NS;
     struct timespec t = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
-    char text[COMM_TEXT_MAX];
-    if (is_stuck(m, now)) {
-        fprintf(stderr,
-                "ampscale: rank %d: the MPI library does not return from a call since %s; another "
-                "rank or the network may be gone\n",
-                m->base.rank, comm_op_text(op, text));
-        _exit(status_exit_code(STATUS_LIBRARY));
-    }
+    if (is_stuck(m, now))
+        end_stuck(m, op);
     pthread_cond_timedwait(&m->done, &m->lock, &t);
 }
 
