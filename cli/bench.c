@@ -1,5 +1,6 @@
 /* ampscale bench: micro-benchmarks, one word each. */
 #include "bench/conv.h"
+#include "bench/overlap.h"
 #include "bench/step.h"
 #include "cli/cli.h"
 
@@ -14,16 +15,18 @@ enum {
     KEY_NO_STEP,
     KEY_PRECISION,
     KEY_EMULATE,
+    KEY_BUCKET_MB,
+    KEY_GRAD_COMPRESS,
     KEY_DEVICES,
     KEY_THREADS,
-    KEY_JSON
+    KEY_JSON,
 };
 
 enum { ROUNDS_MAX = 64 };
 
 struct bench_args {
     const char *what;
-    struct bench_net_config net;
+    struct overlap_config overlap; /* with what all need, in `net` */
 };
 
 static const struct argp_option options[] = {
@@ -31,10 +34,14 @@ static const struct argp_option options[] = {
     {"batch-size", 'b', "N", 0, "Images per step (default 16)", 0},
     {"image-size", KEY_IMAGE_SIZE, "PX", 0, "Side of the input images (default 224)", 0},
     {"rounds", KEY_ROUNDS, "N", 0, "Timed rounds (default 5, at most 64)", 0},
-    {"no-step", KEY_NO_STEP, 0, 0, "Leave the training step out", 0},
+    {"no-step", KEY_NO_STEP, 0, 0, "conv: leave the training step out", 0},
     {"precision", KEY_PRECISION, "fp32|tf32|amp|bf16", 0,
      "Types of the training step (default fp32), as train has them", 0},
     {"emulate", KEY_EMULATE, 0, 0, "Round in fp32 although the processor has the type", 0},
+    {"bucket-mb", KEY_BUCKET_MB, "MIB,...", 0,
+     "overlap: bucket sizes; 0 is one bucket of everything (default 0.25,1,4,25,100,0)", 0},
+    {"grad-compress", KEY_GRAD_COMPRESS, "none|fp16|bf16", 0,
+     "overlap: type in which gradients are sent (default none)", 0},
     {"devices", KEY_DEVICES, "DEV", 0, "cpu (default) or ref", 0},
     {"threads", KEY_THREADS, "N", 0, "Host threads that compute (default: all cores)", 0},
     {"json", KEY_JSON, 0, 0, "Print one JSON object", 0},
@@ -49,10 +56,46 @@ static enum status parse_int(const char *flag, const char *arg, int max, int *ou
     return STATUS_OK;
 }
 
+/* Numbers with commas between them. */
+static enum status parse_sizes(const char *list, struct overlap_config *c)
+{
+    c->n_sizes = 0;
+    for (const char *word = list;; word++) {
+        char number[32];
+        size_t len = strcspn(word, ",");
+        if (c->n_sizes == OVERLAP_SIZES_MAX)
+            return status_fail(STATUS_USAGE, "--bucket-mb has more than %d sizes",
+                               OVERLAP_SIZES_MAX);
+        if (len >= sizeof number)
+            return status_fail(STATUS_USAGE, "--bucket-mb '%s': a number is too long", list);
+        snprintf(number, sizeof number, "%.*s", (int)len, word);
+        double *size = &c->bucket_mb[c->n_sizes++];
+        TRY(cli_double("--bucket-mb", number, 0, 65536, size));
+        if (*size > 0 && *size < 0.001)
+            return status_fail(STATUS_USAGE, "--bucket-mb '%s': give 0, or 0.001 and more", number);
+        word += len;
+        if (*word == '\0')
+            return STATUS_OK;
+    }
+}
+
+static enum status parse_compress(const char *word, enum dtype *out)
+{
+    static const char *const words[] = {"none", "fp16", "bf16"};
+    static const enum dtype types[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (strcmp(word, words[i]) == 0) {
+            *out = types[i];
+            return STATUS_OK;
+        }
+    }
+    return status_fail(STATUS_USAGE, "--grad-compress '%s': give none, fp16 or bf16", word);
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     struct bench_args *a = state->input;
-    struct bench_net_config *c = &a->net;
+    struct bench_net_config *c = &a->overlap.net;
     enum status st = STATUS_OK;
     switch (key) {
     case KEY_NET:
@@ -75,6 +118,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         break;
     case KEY_EMULATE:
         c->emulate = true;
+        break;
+    case KEY_BUCKET_MB:
+        st = parse_sizes(arg, &a->overlap);
+        break;
+    case KEY_GRAD_COMPRESS:
+        st = parse_compress(arg, &a->overlap.compress);
         break;
     case KEY_DEVICES:
         c->devices = arg;
@@ -101,28 +150,36 @@ int cmd_bench(int argc, char **argv)
     static const struct argp argp = {
         .options = options,
         .parser = parse,
-        .args_doc = "conv|step",
+        .args_doc = "conv|overlap|step",
         .doc = "Times the parts that training is made of.\v"
                "conv  each convolution of a network, forward and backward, and how near a whole "
                "training step comes to their sum.\n"
+               "overlap  how much of the communication between ranks hides behind the backward "
+               "pass, bucket size by bucket size; to be run as the ranks of a job: 'ampscale "
+               "launch --nproc 2 -- bench overlap'.\n"
                "step  a training step, operation by operation, in its place."};
-    struct bench_args a = {.net = {.net = "resnet50",
-                                   .batch = 16,
-                                   .image_size = 224,
-                                   .rounds = 5,
-                                   .devices = "cpu",
-                                   .out = stdout}};
+    struct bench_args a = {.overlap = {.net = {.net = "resnet50",
+                                               .batch = 16,
+                                               .image_size = 224,
+                                               .rounds = 5,
+                                               .devices = "cpu",
+                                               .out = stdout},
+                                       .n_sizes = 6,
+                                       .bucket_mb = {0.25, 1, 4, 25, 100, 0}}};
     int exit_code;
     if (!cli_parse(&argp, argc, argv, &a, &exit_code))
         return exit_code;
     enum status st;
     if (!a.what)
-        st = status_fail(STATUS_USAGE, "bench needs to know what to time: conv or step");
+        st = status_fail(STATUS_USAGE, "bench needs to know what to time: conv, overlap or step");
     else if (strcmp(a.what, "conv") == 0)
-        st = bench_conv(&a.net);
+        st = bench_conv(&a.overlap.net);
+    else if (strcmp(a.what, "overlap") == 0)
+        st = bench_overlap(&a.overlap);
     else if (strcmp(a.what, "step") == 0)
-        st = bench_step(&a.net);
+        st = bench_step(&a.overlap.net);
     else
-        st = status_fail(STATUS_USAGE, "there is no benchmark '%s'; use conv or step", a.what);
+        st = status_fail(STATUS_USAGE, "there is no benchmark '%s'; use conv, overlap or step",
+                         a.what);
     return st == STATUS_OK ? 0 : cli_fail(st);
 }

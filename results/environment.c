@@ -1,7 +1,9 @@
 /* Facts about this machine and process. */
 #include "results/environment.h"
 
+#include "config.h"
 #include "kernels/host.h"
+#include "results/commit.h"
 #include "results/text.h"
 
 #include <stdio.h>
@@ -147,6 +149,13 @@ static bool add_variables(json_t *host)
             ok = set_text(variables, name, *v + len + 1);
     }
     return json_object_set_new(host, "environment", variables) == 0 && ok;
+}
+
+bool environment_program(json_t *object)
+{
+    return set_text(object, "version", AMPSCALE_VERSION) &&
+           set_text(object, "build", AMPSCALE_BUILD_TYPE) &&
+           (!AMPSCALE_COMMIT[0] || set_text(object, "commit", AMPSCALE_COMMIT));
 }
 
 enum status environment_describe(json_t **out)

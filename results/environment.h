@@ -22,6 +22,10 @@ extern "C" {
  * this process may run on, `quota` the processor time in CPUs that its control group allows. */
 MUST_CHECK enum status environment_describe(json_t **out);
 
+/* Adds to an object which program this is: "version", "build" and, where it is known, "commit".
+ * False without memory. */
+bool environment_program(json_t *object);
+
 /* Whether a variable may enter a record: those that change how numbers or threads are computed,
  * and those that name the job and the rank. Nothing else of the environment is anybody's business.
  */

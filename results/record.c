@@ -3,8 +3,6 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "config.h"
-#include "results/commit.h"
 #include "results/environment.h"
 #include "results/journal.h"
 #include "results/run.h"
@@ -61,10 +59,7 @@ static enum status info_json(const struct run_info *info, json_t **out)
         ok = json_array_append_new(argv, text_json(info->argv[i])) == 0 && ok;
     json_t *run = json_object();
     ok = set(run, "schema", json_integer(RUN_SCHEMA)) && ok;
-    ok = set(run, "version", json_string(AMPSCALE_VERSION)) && ok;
-    ok = set(run, "build", json_string(AMPSCALE_BUILD_TYPE)) && ok;
-    if (AMPSCALE_COMMIT[0])
-        ok = set(run, "commit", json_string(AMPSCALE_COMMIT)) && ok;
+    ok = environment_program(run) && ok;
     ok = set(run, "started", json_string(now)) && ok;
     ok = set(run, "argv", argv) && ok;
     ok = set(run, "seed", json_integer((json_int_t)info->seed)) && ok;

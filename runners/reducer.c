@@ -223,9 +223,9 @@ int reducer_buckets(const struct reducer *r)
 }
 
 /* Buckets begin in order, so that one pass finds the length of their union. */
-double reducer_busy_s(const struct reducer *r)
+double reducer_busy_after_s(const struct reducer *r, int64_t ns)
 {
-    int64_t busy = 0, covered = 0;
+    int64_t busy = 0, covered = ns;
     for (int i = 0; i < r->n && shared(r); i++) {
         const struct comm_op *op = &r->bucket[i].op;
         int64_t from = op->begun_ns > covered ? op->begun_ns : covered;
@@ -235,4 +235,9 @@ double reducer_busy_s(const struct reducer *r)
         covered = op->ended_ns;
     }
     return (double)busy * 1e-9;
+}
+
+double reducer_busy_s(const struct reducer *r)
+{
+    return reducer_busy_after_s(r, 0);
 }

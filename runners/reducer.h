@@ -1,4 +1,4 @@
-/* Inside runners/: brings a network's gradients together with those of other micro-batches and
+/* Brings a network's gradients together with those of other micro-batches and
  * other ranks, bucket by bucket, while the backward pass goes on.
  *
  * The flat gradient buffer is cut into ranges in the order in which the backward pass completes
@@ -52,5 +52,9 @@ int reducer_buckets(const struct reducer *r);
 
 /* Of the last step: seconds during which at least one bucket was under way. */
 double reducer_busy_s(const struct reducer *r);
+
+/* Of these seconds, those after `ns` by clock_ns(): after the end of the backward pass they are
+ * exposed. */
+double reducer_busy_after_s(const struct reducer *r, int64_t ns);
 
 #endif

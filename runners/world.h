@@ -1,4 +1,4 @@
-/* Inside runners/: the processes of a run, and what they must agree on. */
+/* The processes of a run, and what they must agree on. */
 #ifndef RUNNERS_WORLD_H
 #define RUNNERS_WORLD_H
 

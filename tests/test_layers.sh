@@ -14,7 +14,7 @@ declare -A may_use=(
     [results]="kernels"
     [runners]="kernels model input comm results"
     [plots]="results"
-    [bench]="kernels model input comm results"
+    [bench]="kernels model input comm results runners"
     [launch]="kernels runners"
     [cli]="kernels model input comm results runners plots bench launch"
 )

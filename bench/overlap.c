@@ -1,0 +1,180 @@
+/* Measuring how much communication hides behind the backward pass. */
+#include "bench/overlap_parts.h"
+
+#include "base/clock.h"
+#include "model/exchange.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+/* A step that ends with all ranks' gradients in the weights, and its parts by this rank's clock. */
+static enum status step_run(struct overlap *o, struct variant *v, double part[PART_MEASURED])
+{
+    struct program *p = network_program(o->net, 0);
+    struct comm_op together = {.kind = COMM_BARRIER};
+    struct step_state state = {
+        .lr = 1e-6f, .loss_scale = 1, .grad_scale = (float)(1 / reducer_divisor(v->reducer))};
+    TRY(comm_run(o->world.comm, &together));
+    uint64_t begun = clock_ns();
+    TRY(program_state(p, &state));
+    TRY(program_run(p, PHASE_INPUT));
+    TRY(program_run(p, PHASE_FORWARD));
+    TRY(program_run(p, PHASE_LOSS));
+    TRY(program_wait(p));
+    uint64_t backward = clock_ns();
+    reducer_begin(v->reducer, true, true, false);
+    TRY(program_backward(p, reducer_complete, v->reducer));
+    TRY(program_wait(p));
+    uint64_t computed = clock_ns();
+    TRY(reducer_finish(v->reducer));
+    uint64_t reduced = clock_ns();
+    TRY(program_run(p, PHASE_CHECK));
+    TRY(program_run(p, PHASE_UPDATE));
+    TRY(program_wait(p));
+    part[PART_STEP] = (double)(clock_ns() - begun) * 1e-9;
+    part[PART_BACKWARD] = (double)(computed - backward) * 1e-9;
+    part[PART_WAIT] = (double)(reduced - computed) * 1e-9;
+    part[PART_BUSY] = reducer_busy_s(v->reducer);
+    part[PART_EXPOSED] = reducer_busy_after_s(v->reducer, (int64_t)computed);
+    return STATUS_OK;
+}
+
+/* What follows from the means over the ranks. */
+static void derive(struct overlap *o, int round)
+{
+    double alone =
+        o->variant[0].sample[PART_BACKWARD][round] + o->variant[0].sample[PART_WAIT][round];
+    for (int i = 0; i < o->n; i++) {
+        double **s = o->variant[i].sample;
+        double busy = s[PART_BUSY][round];
+        s[PART_GRADIENTS][round] = s[PART_BACKWARD][round] + s[PART_WAIT][round];
+        s[PART_COST][round] = s[PART_GRADIENTS][round] - alone;
+        s[PART_HIDDEN][round] = busy > 0 ? 1 - s[PART_EXPOSED][round] / busy : 0;
+    }
+}
+
+/* A step of each variant, begun with another one in each round. Round -1 warms up. */
+static enum status round_run(struct overlap *o, int round)
+{
+    double part[1 + OVERLAP_SIZES_MAX][PART_MEASURED];
+    for (int i = 0; i < o->n; i++) {
+        int turned = (i + round + 1) % o->n;
+        TRY(step_run(o, &o->variant[turned], part[turned]));
+    }
+    TRY(world_sum(&o->world, part[0], o->n * PART_MEASURED));
+    if (round < 0)
+        return STATUS_OK;
+    for (int i = 0; i < o->n; i++)
+        for (int k = 0; k < PART_MEASURED; k++)
+            o->variant[i].sample[k][round] = part[i][k] / o->world.size;
+    derive(o, round);
+    return STATUS_OK;
+}
+
+/* Settings that all ranks need alike. Where weights lie depends on processor and library. */
+static enum status agree(struct overlap *o)
+{
+    char layout[32];
+    uint64_t hash;
+    json_t *settings = overlap_config_json(o->config);
+    enum status st = settings ? STATUS_OK : status_fail(STATUS_OOM, "no memory for settings");
+    CHECK(st);
+    json_object_del(settings, "devices");
+    json_object_del(settings, "threads");
+    CHECK(network_layout_hash(o->net, &hash));
+    snprintf(layout, sizeof layout, "%016" PRIx64, hash);
+    json_object_set_new(settings, "fingerprint of the layout of weights (processor and library)",
+                        json_string(layout));
+    CHECK(world_agree(&o->world, settings));
+done:
+    json_decref(settings);
+    return st;
+}
+
+/* As the trainer cuts them, but for a size of 0. */
+static struct reducer_config reducer_config(const struct overlap *o, int variant)
+{
+    struct reducer_config r = {.net = o->net, .first_bytes = SIZE_MAX, .bucket_bytes = SIZE_MAX};
+    if (variant == 0)
+        return r;
+    double mb = o->config->bucket_mb[variant - 1];
+    r.comm = o->world.comm;
+    r.compress = o->config->compress;
+    if (mb > 0) {
+        r.bucket_bytes = (size_t)(mb * (1 << 20));
+        r.first_bytes = r.bucket_bytes < 1 << 20 ? r.bucket_bytes : 1 << 20;
+    }
+    return r;
+}
+
+static enum status open_variants(struct overlap *o)
+{
+    int rounds = o->config->net.rounds;
+    o->n = 1 + o->config->n_sizes;
+    o->samples = calloc((size_t)o->n * PART_COUNT * (size_t)rounds, sizeof *o->samples);
+    if (!o->samples)
+        return status_fail(STATUS_OOM, "no memory for timings");
+    for (int i = 0; i < o->n; i++) {
+        struct reducer_config r = reducer_config(o, i);
+        TRY(reducer_open(&r, &o->variant[i].reducer));
+        for (int k = 0; k < PART_COUNT; k++)
+            o->variant[i].sample[k] = o->samples + (i * PART_COUNT + k) * rounds;
+    }
+    return STATUS_OK;
+}
+
+/* The ranks, each with one device. */
+static enum status join(struct overlap *o)
+{
+    struct train_config train = train_config_default();
+    train.devices = o->config->net.devices;
+    TRY(device_list_parse(train.devices, &o->devices));
+    if (o->devices.n != 1)
+        return status_fail(STATUS_USAGE, "bench overlap has one device in a process, not '%s'",
+                           train.devices);
+    TRY(world_open(&train, &o->devices, &o->world));
+    if (o->world.size < 2)
+        return status_fail(STATUS_USAGE,
+                           "bench overlap needs two processes or more: start it with 'ampscale "
+                           "launch --nproc N -- bench overlap ...', mpirun or srun");
+    return STATUS_OK;
+}
+
+static enum status open_network(struct overlap *o)
+{
+    struct bench_net_config c = o->config->net;
+    c.reduced = true;
+    const struct train_config sharing = {.threads = c.threads};
+    const struct backend *b = o->devices.backend;
+    TRY(graph_build(c.net, 1000, c.image_size, &o->graph));
+    TRY(b->open(b, o->devices.index[0], world_threads(&o->world, &sharing, 1), &o->dev));
+    return noise_step_open(o->dev, o->graph, &c, &o->net);
+}
+
+static enum status measure(struct overlap *o)
+{
+    TRY(open_network(o));
+    TRY(agree(o));
+    TRY(open_variants(o));
+    for (int round = -1; round < o->config->net.rounds; round++)
+        TRY(round_run(o, round));
+    return o->world.rank == 0 ? overlap_report(o) : STATUS_OK;
+}
+
+enum status bench_overlap(const struct overlap_config *c)
+{
+    struct overlap o = {.config = c};
+    enum status st = join(&o);
+    if (st == STATUS_OK)
+        st = measure(&o);
+    if (st != STATUS_OK && o.world.size > 1)
+        comm_fail(o.world.comm, st, status_message());
+    for (int i = 0; i < o.n; i++)
+        reducer_close(o.variant[i].reducer);
+    network_close(o.net);
+    device_close(o.dev);
+    graph_free(o.graph);
+    world_close(&o.world);
+    free(o.samples);
+    return st;
+}
