@@ -42,8 +42,7 @@ static enum status step_run(struct overlap *o, struct variant *v, double part[PA
 /* What follows from the means over the ranks. */
 static void derive(struct overlap *o, int round)
 {
-    double alone =
-        o->variant[0].sample[PART_BACKWARD][round] + o->variant[0].sample[PART_WAIT][round];
+    double alone = o->variant[0].sample[PART_BACKWARD][round];
     for (int i = 0; i < o->n; i++) {
         double **s = o->variant[i].sample;
         double busy = s[PART_BUSY][round];
