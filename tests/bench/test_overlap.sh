@@ -31,6 +31,10 @@ overlap 0 --bucket-mb 0.05,0 --json --grad-compress bf16
 "$record_check" 2 <out || fail "the record with bf16: $(head -c 3000 out)"
 grep -q '"grad_compress": "bf16"' out || fail "bf16 is not in the record"
 
+overlap 0 --bucket-mb 0.05,0 --json --precision amp
+"$record_check" 2 <out || fail "the record with amp: $(head -c 3000 out)"
+grep -q '"precision": "amp"' out || fail "amp is not in the record"
+
 # One table, although there are two ranks.
 overlap 0 --bucket-mb 0.01,0
 [[ $(grep -c '^bucket ' out) == 1 && $(grep -cE '^(0.01 MiB|all in one) ' out) == 2 ]] || fail "the table: $(<out)"
