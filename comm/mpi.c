@@ -2,6 +2,7 @@
  * thread (mpi_thread.c), which makes all calls of the library. */
 #include "comm/mpi_internal.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,10 +46,12 @@ static enum status mpi_start(struct comm *c, struct comm_slot *slot)
     return STATUS_OK;
 }
 
-static bool is_stuck(const struct mpi *m, int64_t now)
+/* `looks` have passed without a beat. Looks are counted rather than time, which passes also while
+ * the whole process is stopped. */
+static bool is_stuck(const struct mpi *m, int looks)
 {
     bool stopped = m->config.stop_requested && m->config.stop_requested();
-    int64_t inside = now - m->beat_ns;
+    int64_t inside = looks * LOOK_NS;
     if (stopped && inside > STUCK_AND_STOPPED_NS)
         return true;
     return m->config.timeout_s > 0 && inside > (int64_t)(m->config.timeout_s * 1e9) + STUCK_NS;
@@ -70,16 +73,22 @@ _Noreturn static void end_stuck(const struct mpi *m, const struct comm_op *op)
     _exit(status_exit_code(STATUS_LIBRARY));
 }
 
-/* Waits until something may have changed. The roll is called by the communication thread; where the
+/* Waits until the operation is over. The roll is called by the communication thread; where the
  * library does not return (Open MPI 4 hangs in its own report of a lost TCP connection) this thread
  * alone is left to end the process. The lock is held. */
-static void wait_locked(struct mpi *m, const struct comm_op *op)
+static void wait_locked(struct mpi *m, const struct comm_slot *slot)
 {
-    int64_t now = comm_now(), until = now + LOOK_NS;
-    struct timespec t = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
-    if (is_stuck(m, now))
-        end_stuck(m, op);
-    pthread_cond_timedwait(&m->done, &m->lock, &t);
+    int looks = 0;
+    while (!slot->done) {
+        int64_t beat = m->beat_ns, until = comm_now() + LOOK_NS;
+        struct timespec t = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
+        int error = pthread_cond_timedwait(&m->done, &m->lock, &t);
+        if (error != ETIMEDOUT)
+            continue;
+        looks = m->beat_ns == beat && beat != MPI_BEATS_NO_MORE ? looks + 1 : 0;
+        if (is_stuck(m, looks))
+            end_stuck(m, &slot->op);
+    }
 }
 
 static enum status mpi_wait(struct comm *c, struct comm_slot *slot)
@@ -88,8 +97,7 @@ static enum status mpi_wait(struct comm *c, struct comm_slot *slot)
     pthread_mutex_lock(&m->lock);
     m->wish.waiting = slot->op.handle;
     m->wish.waiting_since_ns = comm_now();
-    while (!slot->done)
-        wait_locked(m, &slot->op);
+    wait_locked(m, slot);
     m->wish.waiting = 0;
     enum status st = slot->st;
     if (st != STATUS_OK)
