@@ -10,7 +10,8 @@
 
 int cli_fail(enum status st)
 {
-    fprintf(stderr, "ampscale: %s\n", status_message());
+    if (*status_message()) /* else another rank tells it */
+        fprintf(stderr, "ampscale: %s\n", status_message());
     return status_exit_code(st);
 }
 

@@ -11,7 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Prints "ampscale: <message>" on stderr and returns the exit code of `st`. */
+/* Prints "ampscale: <message>" on stderr and returns the exit code of `st`. An empty message is not
+ * printed: another rank tells it. */
 int cli_fail(enum status st);
 
 /* Reads a whole number in [min, max], or a decimal in [min, max], from the value of `flag`;

@@ -21,6 +21,29 @@ bool comm_under_mpi(void)
     return getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMI_RANK") || getenv("PMIX_RANK");
 }
 
+/* Ranks of the job, as the launcher tells them; 0: it does not. */
+static int launched_ranks(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (getenv(names[i]))
+            return atoi(getenv(names[i]));
+    return 0;
+}
+
+/* The launcher of another MPI library starts processes that do not find each other: each believes
+ * itself alone, and would do all of the work. */
+static enum status check_launcher(const struct comm *c)
+{
+    int ranks = launched_ranks();
+    if (c->size > 1 || ranks <= 1)
+        return STATUS_OK;
+    return status_fail(STATUS_USAGE,
+                       "the launcher started %d ranks, but they cannot find each other: this "
+                       "program was built with %s, and the launcher is probably another library's",
+                       ranks, comm_mpi_version());
+}
+
 /* The library says who it is and much more; what is wanted is on its first line. */
 const char *comm_mpi_version(void)
 {
@@ -201,6 +224,11 @@ enum status comm_open_mpi(const struct comm_mpi_config *config, struct comm **c)
     if (st != STATUS_OK) {
         pthread_join(m->thread, NULL);
         mpi_free(m);
+        return st;
+    }
+    st = check_launcher(&m->base);
+    if (st != STATUS_OK) {
+        mpi_close(&m->base);
         return st;
     }
     *c = &m->base;
