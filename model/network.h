@@ -129,9 +129,9 @@ struct step_info program_step(const struct program *p, int i);
 /* Runs operation i alone, for per-layer timing. */
 MUST_CHECK enum status program_run_step(struct program *p, int i);
 
-/* Copies the tensor that operation i has in `role` to a plain host array of tensor_count()
- * elements, padding left out. To be read before a later operation reuses its memory. Synchronous;
- * not for steps. */
+/* Copies the tensor that operation i has in `role`, as it is, to a plain host array of
+ * tensor_count() elements, padding left out. To be read before a later operation reuses its memory.
+ * Synchronous; not for steps. */
 MUST_CHECK enum status program_step_tensor(struct program *p, int i, enum role role, void *plain);
 
 #ifdef __cplusplus

@@ -3,6 +3,7 @@
  * Each test runs on the reference and on the CPU backend; what the latter lacks is skipped. */
 #include "tests/kernels/describe.h"
 #include "tests/kernels/known.h"
+#include "tests/kernels/precision.h"
 
 #include "base/half.h"
 
@@ -186,6 +187,49 @@ static void test_sums_round_once(void **state)
     operands_free(&o);
 }
 
+/* Tensors of a narrow type: sums of two of their values that tie, overflow and are not numbers,
+ * next to what they become. One unit in the last place of 1 is u. */
+static void check_narrow_sums(struct device *dev, enum dtype type, float u)
+{
+    const float largest = type == DTYPE_F16 ? 65504 : 0x1.fep127f;
+    const float sums[][3] = {
+        {1, u, 1 + u},
+        {1, u / 2, 1},
+        {1 + u, u / 2, 1 + 2 * u},
+        {-1, -u / 2, -1},
+        {-1 - u, -u / 2, -1 - 2 * u},
+        {largest, largest, INFINITY},
+        {largest, largest * u / 4, largest},
+        {-largest, -largest, -INFINITY},
+        {INFINITY, -INFINITY, NAN},
+        {NAN, 1, NAN},
+        {0x1p-14f, -0x1p-14f, 0},
+    };
+    enum { SUMS = sizeof sums / sizeof *sums, N = 3 * SUMS /* vectors and their rest */ };
+    struct op_desc d = describe_like(OP_ADD, tensor_1d(type, N), 0), wide = emulated_form(&d);
+    struct operands in, narrow, out;
+    OK(operands_new(&wide, &in));
+    OK(operands_new(&wide, &out));
+    for (int i = 0; i < N; i++) {
+        operand_f32(&in, ROLE_X)[i] = sums[i % SUMS][0];
+        operand_f32(&in, ROLE_Z)[i] = sums[i % SUMS][1];
+    }
+    OK(operands_narrow(&d, &in, &narrow));
+    OK(run_once(dev, &d, &narrow));
+    operands_widen(&d, &narrow, &out);
+    for (int i = 0; i < N; i++)
+        assert_same_float(operand_f32(&out, ROLE_Y)[i], sums[i % SUMS][2]);
+    operands_free(&in);
+    operands_free(&narrow);
+    operands_free(&out);
+}
+
+static void test_narrow_tensors(void **state)
+{
+    check_narrow_sums(*state, DTYPE_F16, 0x1p-10f);
+    check_narrow_sums(*state, DTYPE_BF16, 0x1p-7f);
+}
+
 /* --- the optimizer --- */
 
 /* One step from V = 0 at rate 1/4 without decay. Gradients are 1.0001 (1 in fp16 and bf16), 2^-25
@@ -338,6 +382,7 @@ int main(void)
         ON_BOTH(test_round),
         ON_BOTH(test_raw_inputs),
         ON_BOTH(test_sums_round_once),
+        ON_BOTH(test_narrow_tensors),
         ON_BOTH(test_sgd_precisions),
         ON_BOTH(test_skipped_step),
         ON_BOTH(test_check_finite),
