@@ -1,0 +1,85 @@
+# shellcheck shell=bash
+# What the tests of training on several devices and ranks share. Sourced after common.sh and
+# train.sh; ends the test as skipped where no launcher of MPI is found.
+
+# shellcheck source=tests/comm/mpi.sh
+. "$source_dir/tests/comm/mpi.sh"
+mpi_find "$("$build_dir/tests/comm/mpi_ranks" version)"
+
+# train_ranks RANKS ARGS...: trains the small network on several ranks; fills `code`, $scratch/out and
+# $scratch/err.
+train_ranks() {
+    local ranks=$1
+    shift
+    mpi_run 100 "$ranks" "$program" train "${net[@]}" "$@"
+}
+
+# expect_ranks CODE RANKS ARGS...: the same, and checks the exit code.
+expect_ranks() {
+    local want=$1
+    shift
+    train_ranks "$@"
+    ((code == want)) ||
+        fail "'train ${*:2}' on $1 ranks exited with $code, not $want: $(head -c 300 "$scratch/err")"
+}
+
+# losses DIR: the loss of each step, then the validation loss of each epoch, one a line.
+losses() {
+    run_values "$1" | awk '$1 == "step" { print $10 } $1 == "epoch" { print $14 }'
+}
+
+# distance A B [STEPS]: the largest relative difference of two runs' losses, and how many they are.
+# With STEPS the first so many.
+distance() {
+    paste <(losses "$1") <(losses "$2") | head -n "${3:-1000}" | awk '
+        NF != 2 || !($1 > 0) || !($2 > 0) { bad = 1; next }
+        { d = ($1 > $2 ? $1 - $2 : $2 - $1) / $1; if (d > most) most = d }
+        END { print bad || NR == 0 ? 1e9 : most + 0, NR }'
+}
+
+# follows WHAT A B TOLERANCE COUNT: the first COUNT losses differ by no more than that share.
+follows() {
+    local far n
+    read -r far n < <(distance "$2" "$3" "$5")
+    echo "$1: up to $far apart"
+    awk "BEGIN { exit !($far <= $4) }" </dev/null || fail "$1: the losses are more than $4 apart"
+    [[ $n == "$5" ]] || fail "$1: $n losses, not $5"
+}
+
+# same_training: makes the data and enters $scratch. 20 steps of 32 images, and one validation.
+#
+# Training carries every rounding on, and a ReLU or a maximum that tips over multiplies it: at ten
+# times this learning rate one device with one thread and with two are 1e-3 apart after 20 steps.
+# At this one they stay below 2e-5, which test_train_modes checks; what remains up to 1e-4 is for
+# sums in another order. Gradients that were 1 % too large would show as 7e-4. Buckets of 0.05 MiB
+# make several of this network.
+same_training() {
+    cd "$scratch" || exit 1
+    "$program" data synth --out data --classes 4 --train 160 --val 5 --size 48 >log 2>&1 ||
+        { fail "data synth: $(cat log)" && finish; }
+}
+same=(--lr 0.001 --epochs 1 --seed 1 --threads 1 -p 10 --bucket-mb 0.05)
+
+# nd NAME ARGS...: one device.
+nd() {
+    expect_train 0 data "${same[@]}" -b 32 --out "$@"
+}
+
+# dp NAME ARGS...: two devices of one process.
+dp() {
+    nd "$@" --devices cpu:2
+}
+
+# ddp NAME RANKS ARGS...: a device in each of several processes, which share 32 images.
+ddp() {
+    local name=$1 ranks=$2
+    shift 2
+    expect_ranks 0 "$ranks" data "${same[@]}" -b $((32 / ranks)) --mode ddp --out "$name" "$@"
+}
+
+# ddp2 NAME ARGS...: two devices in each of two processes.
+ddp2() {
+    local name=$1
+    shift
+    expect_ranks 0 2 data "${same[@]}" -b 16 --mode ddp2 --devices cpu:2 --out "$name" "$@"
+}

@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# Narrow types, overflows, compressed gradients, learning rates and dropout in every mode.
+. "$(dirname "$0")/common.sh" "$@"
+. "$(dirname "$0")/train.sh"
+. "$(dirname "$0")/modes.sh"
+same_training
+
+# A logit of about 1 that falls to the other side of a rounding moves its image's loss by no more
+# than the type's unit roundoff, 2^-11 for fp16 and 2^-8 for bf16.
+amp=(--precision amp --loss-scale-init 1024 --sync-bn)
+fp16=4.9e-4
+nd amp-nd "${amp[@]}"
+ddp amp-ddp 2 "${amp[@]}"
+follows "amp in ddp" amp-nd amp-ddp "$fp16" 21
+nd bf16-nd --precision bf16 --sync-bn
+ddp bf16-ddp 2 --precision bf16 --sync-bn
+follows "bf16 in ddp" bf16-nd bf16-ddp 3.9e-3 21
+
+# value NAME STEP KEY: what the record says of a step.
+value() {
+    run_values "$1" | sed -nE "s/^step $2 .* $3 ([^ ]+).*/\1/p"
+}
+
+# skips NAME: step 3 is skipped and halves the scale, and the run goes on as on one device. The
+# overflow was on the last device of the last rank alone; that all replicas skipped the step is what
+# the check of replicas at the epoch's end says, and the losses.
+skips() {
+    local skipped
+    skipped=$(run_values "$1" | sed -nE 's/^step ([0-9]+) .* skipped 1 .*/\1/p' | xargs)
+    [[ $skipped == 3 ]] || fail "$1: skipped steps '$skipped', not 3"
+    [[ $(value "$1" 3 scale):$(value "$1" 4 scale) == 1024:512 ]] ||
+        fail "$1: the scale is $(value "$1" 3 scale), then $(value "$1" 4 scale)"
+    follows "$1, step 3 skipped" skip-nd "$1" "$fp16" 21
+}
+amp+=(--inject-overflow 3)
+nd skip-nd "${amp[@]}"
+skips skip-nd
+read -r far _ < <(distance amp-nd skip-nd)
+awk "BEGIN { exit !($far > $fp16) }" || fail "a skipped step makes no more difference than a rounding: $far"
+ddp skip-ddp 2 "${amp[@]}"
+skips skip-ddp
+for reduce in central all; do
+    dp "skip-dp-$reduce" --dp-reduce "$reduce" "${amp[@]}"
+    skips "skip-dp-$reduce"
+    ddp2 "skip-ddp2-$reduce" --dp-reduce "$reduce" "${amp[@]}"
+    skips "skip-ddp2-$reduce"
+done
+
+# Two ranks' shares are rounded, and then their sum: gradients are off by at most twice the unit
+# roundoff. An error of 1 % in all gradients moves the losses by 7e-4, so that one of 2 * 2^-11 moves
+# them by 7e-5 and one of 2 * 2^-8 by 5.5e-4; sums in another order have 2e-5.
+nd nd
+ddp fp16-sent 2 --sync-bn --grad-compress fp16
+ddp bf16-sent 2 --sync-bn --grad-compress bf16
+follows "gradients sent in fp16" nd fp16-sent 9e-5 21
+follows "gradients sent in bf16" nd bf16-sent 5.7e-4 21
+cmp -s fp16-sent/checkpoint.safetensors bf16-sent/checkpoint.safetensors &&
+    fail "gradients sent in fp16 and in bf16 are the same"
+
+# 20 batches, 3 to a step: the last step has 2, and is their mean.
+nd three --accumulate 3
+ddp three-ddp 2 --accumulate 3 --sync-bn
+follows "three batches to a step" three three-ddp 1e-4 8
+[[ $(value three-ddp 5 images):$(value three-ddp 6 images) == 96:64 ]] || fail "the last steps' images"
+
+# The rule for the learning rate looks at all images of a step: 32 of 256 here, on any device.
+factors=(none 0.001 linear 0.000125 sqrt 0.00035355339)
+for ((i = 0; i < ${#factors[@]}; i += 2)); do
+    rule=${factors[i]} want=${factors[i + 1]}
+    ddp "lr-$rule" 2 --sync-bn --lr-scale "$rule"
+    nd "lr-$rule-nd" --lr "$want"
+    [[ $(value "lr-$rule" 7 lr) == "$want"* ]] || fail "--lr-scale $rule: $(value "lr-$rule" 7 lr), not $want"
+    follows "--lr-scale $rule" "lr-$rule-nd" "lr-$rule" 1e-4 21
+done
+ddp lr-three 2 --sync-bn --accumulate 4 --lr-scale linear
+[[ $(value lr-three 1 lr) == 0.0005* ]] || fail "--lr-scale with four batches to a step: $(value lr-three 1 lr)"
+
+lars=(--lars 0.001 --lr 0.1 --sync-bn)
+nd lars "${lars[@]}"
+ddp lars-ddp 2 "${lars[@]}"
+follows "LARS" lars lars-ddp 1e-4 21
+
+# Dropout. Two devices of one process drop what one would; ranks have masks of their own.
+drop=(-a alexnet --image-size 64 --dummy --dummy-train 12 --dummy-val 2 --classes 4 --lr 0.01)
+drop+=(--bucket-mb 25 "${same[@]:2}")
+train -b 4 "${drop[@]}" --out drop
+train -b 4 "${drop[@]}" --out drop-dp --devices cpu:2
+follows "dropout in dp" drop drop-dp 1e-5 4
+expect_ranks 0 2 -b 2 "${drop[@]}" --out drop-ddp --mode ddp
+follows "dropout in ddp, by other masks" drop drop-ddp 0.2 4
+finish
