@@ -39,8 +39,8 @@ static enum status step_run(struct overlap *o, struct variant *v, double part[PA
     return STATUS_OK;
 }
 
-/* What follows from the means over the ranks. */
-static void derive(struct overlap *o, int round)
+/* What follows from the means over the ranks, and from the least time exposed of each variant. */
+static void derive(struct overlap *o, int round, const double *least)
 {
     double alone = o->variant[0].sample[PART_BACKWARD][round];
     for (int i = 0; i < o->n; i++) {
@@ -48,6 +48,7 @@ static void derive(struct overlap *o, int round)
         double busy = s[PART_BUSY][round];
         s[PART_GRADIENTS][round] = s[PART_BACKWARD][round] + s[PART_WAIT][round];
         s[PART_COST][round] = s[PART_GRADIENTS][round] - alone;
+        s[PART_LATE][round] = s[PART_EXPOSED][round] - least[i];
         s[PART_HIDDEN][round] = busy > 0 ? 1 - s[PART_EXPOSED][round] / busy : 0;
     }
 }
@@ -55,18 +56,27 @@ static void derive(struct overlap *o, int round)
 /* A step of each variant, begun with another one in each round. Round -1 warms up. */
 static enum status round_run(struct overlap *o, int round)
 {
-    double part[1 + OVERLAP_SIZES_MAX][PART_MEASURED];
+    double part[1 + OVERLAP_SIZES_MAX][PART_MEASURED], least[1 + OVERLAP_SIZES_MAX];
+    struct comm_op minimum = {.kind = COMM_ALLREDUCE,
+                              .reduction = COMM_MIN,
+                              .type = DTYPE_F64,
+                              .send = least,
+                              .recv = least,
+                              .count = o->n};
     for (int i = 0; i < o->n; i++) {
         int turned = (i + round + 1) % o->n;
         TRY(step_run(o, &o->variant[turned], part[turned]));
     }
+    for (int i = 0; i < o->n; i++)
+        least[i] = part[i][PART_EXPOSED];
+    TRY(comm_run(o->world.comm, &minimum));
     TRY(world_sum(&o->world, part[0], o->n * PART_MEASURED));
     if (round < 0)
         return STATUS_OK;
     for (int i = 0; i < o->n; i++)
         for (int k = 0; k < PART_MEASURED; k++)
             o->variant[i].sample[k][round] = part[i][k] / o->world.size;
-    derive(o, round);
+    derive(o, round, least);
     return STATUS_OK;
 }
 

@@ -11,10 +11,11 @@
  *   gradients  the two together: what a bucket size is judged by
  *   busy       while at least one bucket was on its way
  *   exposed    of that, what came after the backward pass
- *   hidden     1 - exposed / busy
- *   cost       gradients less the backward pass of the same round without partners: what hidden
- *              communication takes from computation is in it, and so is the wait for slower ranks
- *   step       the whole step, with forward and update */
+ *   late       of exposed, the wait for slower ranks: what is more than on the rank that was
+ * exposed least, which is the one that the others waited for hidden     1 - exposed / busy cost
+ * gradients less the backward pass of the same round without partners: what hidden communication
+ * takes from computation is in it, and so is the wait for slower ranks step       the whole step,
+ * with forward and update */
 #ifndef BENCH_OVERLAP_H
 #define BENCH_OVERLAP_H
 

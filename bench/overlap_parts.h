@@ -16,6 +16,7 @@ enum overlap_part {
     PART_MEASURED, /* those before it are measured; those after it follow from them */
     PART_GRADIENTS = PART_MEASURED,
     PART_COST,
+    PART_LATE,
     PART_HIDDEN,
     PART_COUNT
 };

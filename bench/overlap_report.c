@@ -8,9 +8,9 @@
 #include <string.h>
 
 static const char *const part_name[PART_COUNT] = {
-    [PART_BACKWARD] = "backward_s", [PART_WAIT] = "wait_s",   [PART_BUSY] = "busy_s",
-    [PART_EXPOSED] = "exposed_s",   [PART_STEP] = "step_s",   [PART_GRADIENTS] = "gradients_s",
-    [PART_COST] = "cost_s",         [PART_HIDDEN] = "hidden",
+    [PART_BACKWARD] = "backward_s", [PART_WAIT] = "wait_s", [PART_BUSY] = "busy_s",
+    [PART_EXPOSED] = "exposed_s",   [PART_STEP] = "step_s", [PART_GRADIENTS] = "gradients_s",
+    [PART_COST] = "cost_s",         [PART_LATE] = "late_s", [PART_HIDDEN] = "hidden",
 };
 
 /* A variant's parts over all rounds. */
@@ -60,12 +60,13 @@ static void print_line(const struct overlap *o, int i, const struct finding *f, 
     char size[32] = "all in one";
     if (mb > 0)
         snprintf(size, sizeof size, "%g MiB", mb);
-    fprintf(out, "%-10s %7d %9.2f %8.2f %9.2f %8.2f-%-8.2f %8.2f %8.2f %6.1f%% %8.2f %9.2f%s\n",
+    fprintf(out,
+            "%-10s %7d %9.2f %8.2f %9.2f %8.2f-%-8.2f %8.2f %8.2f %8.2f %6.1f%% %8.2f %9.2f%s\n",
             size, reducer_buckets(o->variant[i].reducer), 1e3 * p[PART_BACKWARD].median,
             1e3 * p[PART_WAIT].median, 1e3 * p[PART_GRADIENTS].median, 1e3 * p[PART_GRADIENTS].p5,
             1e3 * p[PART_GRADIENTS].p95, 1e3 * p[PART_BUSY].median, 1e3 * p[PART_EXPOSED].median,
-            100 * p[PART_HIDDEN].median, 1e3 * p[PART_COST].median, f->images_per_s,
-            best ? "  lowest" : "");
+            1e3 * p[PART_LATE].median, 100 * p[PART_HIDDEN].median, 1e3 * p[PART_COST].median,
+            f->images_per_s, best ? "  lowest" : "");
 }
 
 static void print(const struct overlap *o, const struct finding *f)
@@ -78,14 +79,14 @@ static void print(const struct overlap *o, const struct finding *f)
             "%s, %s, %d px, batch %d on each of %d ranks, %.1f MiB of gradients sent as %s\n"
             "rank 0: %s, %s\n"
             "backward pass without partners: %.2f ms (%.2f-%.2f), %.2f images/s\n\n"
-            "%-10s %7s %9s %8s %9s %17s %8s %8s %7s %8s %9s\n"
-            "%-10s %7s %9s %8s %9s %17s %8s %8s %7s %8s %9s\n",
+            "%-10s %7s %9s %8s %9s %17s %8s %8s %8s %7s %8s %9s\n"
+            "%-10s %7s %9s %8s %9s %17s %8s %8s %8s %7s %8s %9s\n",
             c->net.net, precision(c), c->net.image_size, c->net.batch, o->world.size,
             (double)gradient_bytes(o) / (1 << 20), dtype_str(c->compress), about,
             comm_mpi_version(), 1e3 * alone[PART_BACKWARD].median, 1e3 * alone[PART_BACKWARD].p5,
             1e3 * alone[PART_BACKWARD].p95, f[0].images_per_s, "bucket", "buckets", "backward",
-            "wait", "gradients", "p5-p95   ", "busy", "exposed", "hidden", "cost", "images/s", "",
-            "", "ms", "ms", "ms", "ms   ", "ms", "ms", "", "ms", "");
+            "wait", "gradients", "p5-p95   ", "busy", "exposed", "late", "hidden", "cost",
+            "images/s", "", "", "ms", "ms", "ms", "ms   ", "ms", "ms", "ms", "", "ms", "");
     int best = lowest(f, o->n);
     for (int i = 1; i < o->n; i++)
         print_line(o, i, &f[i], i == best);

@@ -53,6 +53,8 @@ static void check_round(const json_t *size, size_t i, size_t round, const json_t
     expect(sample(size, "step_s", round) > gradients, "a step is shorter than its gradients", i);
     expect(exposed <= busy, "more is exposed than there is", i);
     expect(exposed <= wait, "more is exposed than was waited for", i);
+    double late = sample(size, "late_s", round);
+    expect(late >= 0 && late <= exposed, "the wait for slower ranks is none", i);
     expect(hidden >= 0 && hidden <= 1, "the hidden share is none", i);
     expect(near(hidden, 1 - exposed / busy), "the hidden share is another", i);
     expect(near(sample(size, "cost_s", round), gradients - sample(alone, "backward_s", round)),
