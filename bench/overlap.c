@@ -39,6 +39,12 @@ static enum status step_run(struct overlap *o, struct variant *v, double part[PA
     return STATUS_OK;
 }
 
+/* Without partners nothing is busy. */
+static double share_hidden(double exposed, double busy)
+{
+    return busy > 0 ? 1 - exposed / busy : 0;
+}
+
 /* What follows from the means over the ranks, and from the least time exposed of each variant. */
 static void derive(struct overlap *o, int round, const double *least)
 {
@@ -49,7 +55,8 @@ static void derive(struct overlap *o, int round, const double *least)
         s[PART_GRADIENTS][round] = s[PART_BACKWARD][round] + s[PART_WAIT][round];
         s[PART_COST][round] = s[PART_GRADIENTS][round] - alone;
         s[PART_LATE][round] = s[PART_EXPOSED][round] - least[i];
-        s[PART_HIDDEN][round] = busy > 0 ? 1 - s[PART_EXPOSED][round] / busy : 0;
+        s[PART_HIDDEN][round] = share_hidden(s[PART_EXPOSED][round], busy);
+        s[PART_EVEN][round] = share_hidden(least[i], busy - s[PART_LATE][round]);
     }
 }
 

@@ -1,10 +1,9 @@
 /* How much of the communication of gradients hides behind the backward pass, and what the size of
  * the buckets has to do with it.
  *
- * Ranks train on noise, step by step. Between rounds nothing changes; in a round every bucket size
- * has one step, and so has training without partners, in an order that turns by one from round to
- * round, so that all see the same machine. All ranks begin a step together. Of each step, as means
- * over the ranks:
+ * Ranks train on noise. In a round every bucket size has one step, and so has training without
+ * partners, in an order that turns by one from round to round, so that all see the same machine.
+ * All ranks begin a step together. Of each step, as means over the ranks:
  *
  *   backward   the backward pass, with the start of communication in it
  *   wait       from its end until the gradients are sums
@@ -12,10 +11,12 @@
  *   busy       while at least one bucket was on its way
  *   exposed    of that, what came after the backward pass
  *   late       of exposed, the wait for slower ranks: what is more than on the rank that was
- * exposed least, which is the one that the others waited for hidden     1 - exposed / busy cost
- * gradients less the backward pass of the same round without partners: what hidden communication
- * takes from computation is in it, and so is the wait for slower ranks step       the whole step,
- * with forward and update */
+ *              exposed least, for which the others waited
+ *   hidden     1 - exposed / busy
+ *   even       hidden, with late taken off both: as if all ranks had been equally fast
+ *   cost       gradients less the backward pass of the same round without partners: what hidden
+ *              communication takes from computation is in it, and so is the wait for slower ranks
+ *   step       the whole step, with forward and update */
 #ifndef BENCH_OVERLAP_H
 #define BENCH_OVERLAP_H
 

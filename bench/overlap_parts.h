@@ -6,7 +6,7 @@
 #include "runners/reducer.h"
 #include "runners/world.h"
 
-/* Of a step, in seconds but for the share HIDDEN; overlap.h says what they are. */
+/* Of a step, in seconds but for HIDDEN and EVEN, which are shares; overlap.h says what they are. */
 enum overlap_part {
     PART_BACKWARD,
     PART_WAIT,
@@ -18,6 +18,7 @@ enum overlap_part {
     PART_COST,
     PART_LATE,
     PART_HIDDEN,
+    PART_EVEN,
     PART_COUNT
 };
 

@@ -11,6 +11,7 @@ static const char *const part_name[PART_COUNT] = {
     [PART_BACKWARD] = "backward_s", [PART_WAIT] = "wait_s", [PART_BUSY] = "busy_s",
     [PART_EXPOSED] = "exposed_s",   [PART_STEP] = "step_s", [PART_GRADIENTS] = "gradients_s",
     [PART_COST] = "cost_s",         [PART_LATE] = "late_s", [PART_HIDDEN] = "hidden",
+    [PART_EVEN] = "hidden_even",
 };
 
 /* A variant's parts over all rounds. */

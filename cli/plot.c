@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "cli/cli.h"
+#include "plots/overlap.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -53,6 +54,12 @@ static enum status add_run(struct plot_config *c, const char *dir)
     return STATUS_OK;
 }
 
+/* A run is a folder, a benchmark's record a file. */
+static bool is_record(const char *path)
+{
+    return path_exists(path) && !path_is_dir(path);
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     struct plot_config *c = state->input;
@@ -78,6 +85,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
             st = status_fail(STATUS_USAGE, "no run to draw: give the folder of one");
         else if (c->n > 1 && !c->out)
             st = status_fail(STATUS_USAGE, "several runs and nowhere to draw them: give --out DIR");
+        else if (is_record(c->dir[0]) && !c->out)
+            st = status_fail(STATUS_USAGE, "a record and nowhere to draw it: give --out DIR");
         break;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -90,6 +99,8 @@ static enum status draw(const struct plot_config *c)
     enum status st;
     char out[4096];
     struct run *run[PLOT_MAX_RUNS] = {NULL};
+    if (c->n == 1 && is_record(c->dir[0]))
+        return plot_overlap(c->dir[0], c->out, &c->options);
     for (int i = 0; i < c->n; i++)
         CHECK(run_load(c->dir[i], &run[i]));
     CHECK(
@@ -106,10 +117,12 @@ int cmd_plot(int argc, char **argv)
     static const struct argp argp = {
         .options = options,
         .parser = parse,
-        .args_doc = "RUN...",
-        .doc = "Draws runs: accuracy, loss, learning rate, loss scale, throughput, storage, the "
-               "parts of a step and of each rank's. RUN is the folder of 'ampscale train --out'. "
-               "Prints the files it has written; gnuplot's scripts and tables stay in DIR/data.",
+        .args_doc = "FILE\nRUN...",
+        .doc =
+            "Draws runs: accuracy, loss, learning rate, loss scale, throughput, storage, the "
+            "parts of a step and of each rank's. RUN is the folder of 'ampscale train --out'; FILE "
+            "is a record of 'ampscale bench overlap --json'. "
+            "Prints the files it has written; gnuplot's scripts and tables stay in DIR/data.",
     };
     struct plot_config c = {
         .options = {.png = true, .svg = true, .written = stdout, .left_out = stderr}};

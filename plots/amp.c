@@ -1,18 +1,16 @@
 /* The histogram of an AMP report. */
 #include "plots/amp.h"
 
-#include "plots/figure.h"
+#include "plots/report.h"
 
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* plots/templates/amp.gp, compiled in. */
 extern const unsigned char plot_amp[];
 
-enum { RECORD_MAX_BYTES = 16 << 20, SCHEMA = 1, CURVES = 2, ROWS_MAX = 512, EXPONENT_MAX = 512 };
+enum { SCHEMA = 1, CURVES = 2, ROWS_MAX = 512, EXPONENT_MAX = 512 };
 
 /* The axis begins and ends where a curve has at least this share, in percent. */
 #define SHARE_SEEN 0.005
@@ -130,50 +128,22 @@ enum status figure_amp(const struct drawing *d, const struct figure *f, FILE *va
     return STATUS_OK;
 }
 
-static enum status report_load(const char *dir, json_t **report)
-{
-    char path[4096];
-    char *bytes;
-    size_t size;
-    TRY(path_format(path, sizeof path, "%s/amp-report.json", dir));
-    TRY(file_read(path, RECORD_MAX_BYTES, &bytes, &size));
-    *report = json_loadb(bytes, size, JSON_REJECT_DUPLICATES, NULL);
-    free(bytes);
-    const char *kind = json_string_value(json_object_get(*report, "report"));
-    json_int_t schema = json_integer_value(json_object_get(*report, "schema"));
-    if (kind && strcmp(kind, "amp") == 0 && schema == SCHEMA)
-        return STATUS_OK;
-    json_decref(*report);
-    *report = NULL;
-    return status_fail(STATUS_DATA, "'%s' is no amp report of schema %d", path, SCHEMA);
-}
-
-static enum status make(struct drawing *d, const char *dir)
+enum status plot_amp_report(const char *dir, const struct plot_options *options)
 {
     static const struct figure figure = {.name = "amp",
                                          .title = "Gradients and what fp16 holds",
                                          .script = plot_amp,
                                          .prepare = figure_amp};
-    bool some;
-    TRY(path_format(d->data, sizeof d->data, "%s/data", dir));
-    TRY(dir_make(d->data));
-    TRY(figure_remove(&figure, dir));
-    TRY(figure_write(d, &figure, &some));
-    if (!some)
-        return status_fail(STATUS_DATA, "nothing to draw: '%s' counts no gradient", dir);
-    return figure_draw(d, &figure, dir);
-}
-
-enum status plot_amp_report(const char *dir, const struct plot_options *options)
-{
     char label[CURVES][FIGURE_LABEL_MAX] = {"gradients of activations", "gradients of weights"};
     struct plot_options titled = *options;
+    char path[4096];
     json_t *report;
-    TRY(report_load(dir, &report));
+    TRY(path_format(path, sizeof path, "%s/amp-report.json", dir));
+    TRY(report_load(path, "report", "amp", SCHEMA, &report));
     if (!titled.title)
         titled.title = json_string_value(json_object_get(report, "arch"));
     struct drawing d = {.n = CURVES, .report = report, .options = &titled, .label = label};
-    enum status st = make(&d, dir);
+    enum status st = report_draw(&d, &figure, path, dir);
     json_decref(report);
     return st;
 }

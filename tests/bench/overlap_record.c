@@ -56,6 +56,8 @@ static void check_round(const json_t *size, size_t i, size_t round, const json_t
     double late = sample(size, "late_s", round);
     expect(late >= 0 && late <= exposed, "the wait for slower ranks is none", i);
     expect(hidden >= 0 && hidden <= 1, "the hidden share is none", i);
+    expect(near(sample(size, "hidden_even", round), 1 - (exposed - late) / (busy - late)),
+           "the hidden share of even ranks is another", i);
     expect(near(hidden, 1 - exposed / busy), "the hidden share is another", i);
     expect(near(sample(size, "cost_s", round), gradients - sample(alone, "backward_s", round)),
            "the cost is another", i);

@@ -27,6 +27,12 @@ overlap() {
 overlap 0 --bucket-mb 0.01,0.1,0 --json
 "$record_check" 3 <out || fail "the record: $(head -c 3000 out)"
 grep -q '"grad_compress": "fp32"' out || fail "the type is not in the record"
+cp out overlap.json
+if command -v gnuplot >/dev/null; then
+    expect 0 plot overlap.json --out drawn
+    [[ -s drawn/overlap.png && -s drawn/overlap.svg ]] || fail "no figure of the record"
+fi
+expect_error 2 "a record and nowhere to draw it" plot overlap.json
 overlap 0 --bucket-mb 0.05,0 --json --grad-compress bf16
 "$record_check" 2 <out || fail "the record with bf16: $(head -c 3000 out)"
 grep -q '"grad_compress": "bf16"' out || fail "bf16 is not in the record"
