@@ -1,0 +1,238 @@
+/* The CUDA backend's own kernels, as plain C functions that put work on a stream.
+ *
+ * They do what kernels/ops.h says of the operation that each names, in fp32 arithmetic, on tensors
+ * stored as F32, F16 or BF16; whoever plans an operation chooses layouts and calls them. Every
+ * pointer is to device memory and 16-byte aligned, unless a comment says otherwise. Nothing waits
+ * for the device or allocates, so that all of it can be captured in a graph. Every sum has one
+ * order, which depends on shapes alone: results have the same bits in every run.
+ *
+ * All fail with STATUS_LIBRARY when the launch does, and with STATUS_UNSUPPORTED for another type. */
+#ifndef KERNELS_CUDA_KERNELS_H
+#define KERNELS_CUDA_KERNELS_H
+
+#include "kernels/ops.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct CUstream_st; /* what a cudaStream_t points to */
+
+/* Where kernels are launched. */
+struct cu_queue {
+    struct CUstream_st *stream;
+    int multiprocessors; /* of the device: bounds the blocks of loops that cover any size */
+};
+
+/* --- batch norm over a matrix (rows = N*H*W, channels): NHWC --- */
+
+struct cu_bn_shape {
+    enum dtype type; /* of x, z, y and their gradients; all the rest is fp32 */
+    int64_t rows;
+    int channels;
+};
+
+/* A bit per element that says whether Y > 0: bit c % 8 of byte row * cu_mask_stride + c / 8; bits
+ * beyond the channels are 0. */
+static inline int64_t cu_mask_stride(int channels)
+{
+    return (channels + 7) / 8;
+}
+
+/* Bytes that the sums below need to work in. */
+size_t cu_bn_workspace(const struct cu_bn_shape *s);
+
+/* sums (2C + 1 doubles): per channel the sum of x, the sum of x^2, and the count of rows: what
+ * struct bn_sync adds up over ranks. */
+MUST_CHECK enum status cu_bn_sums(const struct cu_queue *q, const struct cu_bn_shape *s,
+                                  const void *x, double *sums, void *workspace);
+
+struct cu_bn_statistics {
+    float *mean, *invstd;
+    float *rmean, *rvar; /* the running ones */
+    float eps, momentum;
+};
+
+/* The statistics that follow from sums, of this rank or of all. */
+MUST_CHECK enum status cu_bn_finalize(const struct cu_queue *q, int channels, const double *sums,
+                                      const struct cu_bn_statistics *statistics);
+
+struct cu_bn_apply {
+    const void *x;
+    const void *z; /* NULL: no residual */
+    const float *mean;
+    const float *invstd; /* NULL: from `var` and `eps`, as in evaluation */
+    const float *var;
+    float eps;
+    const float *gamma, *beta;
+    bool relu;
+    void *y;
+    uint8_t *mask; /* of y; NULL: not wanted */
+};
+MUST_CHECK enum status cu_bn_apply(const struct cu_queue *q, const struct cu_bn_shape *s,
+                                   const struct cu_bn_apply *a);
+
+struct cu_bn_bwd {
+    const void *dy;
+    const void *dy2; /* NULL: none */
+    const void *x;
+    const void *y;       /* where there was a ReLU: its result, or its mask; else both NULL */
+    const uint8_t *mask; /* any alignment */
+    const float *mean, *invstd, *gamma;
+    float *dgamma, *dbeta;
+    void *dx;
+    void *dz; /* NULL: no residual. One of dx and dz may be dy or dy2. */
+};
+
+/* dgamma, dbeta, and for cu_bn_bwd_apply the sums (2C + 1 doubles): per channel of d, of
+ * d * (x - mean), and the count of rows. */
+MUST_CHECK enum status cu_bn_bwd_sums(const struct cu_queue *q, const struct cu_bn_shape *s,
+                                      const struct cu_bn_bwd *a, double *sums, void *workspace);
+
+/* dx and dz from sums, of this rank or of all. */
+MUST_CHECK enum status cu_bn_bwd_apply(const struct cu_queue *q, const struct cu_bn_shape *s,
+                                       const struct cu_bn_bwd *a, const double *sums);
+
+/* --- pooling, NHWC --- */
+
+struct cu_pool {
+    enum dtype type;
+    int n, c;
+    int in[2], out[2]; /* height, width of X and of Y */
+    struct pool_attr attr; /* average pooling has none */
+};
+
+/* `index` may be NULL. */
+MUST_CHECK enum status cu_maxpool_fwd(const struct cu_queue *q, const struct cu_pool *p,
+                                      const void *x, void *y, uint8_t *index);
+/* `dy2` may be NULL. */
+MUST_CHECK enum status cu_maxpool_bwd(const struct cu_queue *q, const struct cu_pool *p,
+                                      const void *dy, const void *dy2, const uint8_t *index,
+                                      void *dx);
+MUST_CHECK enum status cu_avgpool_fwd(const struct cu_queue *q, const struct cu_pool *p,
+                                      const void *x, void *y);
+MUST_CHECK enum status cu_avgpool_bwd(const struct cu_queue *q, const struct cu_pool *p,
+                                      const void *dy, void *dx);
+
+/* --- element by element, over n elements --- */
+
+MUST_CHECK enum status cu_relu_fwd(const struct cu_queue *q, enum dtype type, int64_t n,
+                                   const void *x, void *y);
+/* `dy2` may be NULL. */
+MUST_CHECK enum status cu_relu_bwd(const struct cu_queue *q, enum dtype type, int64_t n,
+                                   const void *dy, const void *dy2, const void *y, void *dx);
+MUST_CHECK enum status cu_add(const struct cu_queue *q, enum dtype type, int64_t n, const void *x,
+                              const void *z, void *y);
+
+/* fp32 to fp32 that `precision` (F16, BF16, TF32) can hold. */
+MUST_CHECK enum status cu_round(const struct cu_queue *q, enum dtype precision, int64_t n,
+                                const float *x, float *y);
+
+/* Between floating types. */
+MUST_CHECK enum status cu_cast(const struct cu_queue *q, enum dtype from, enum dtype to, int64_t n,
+                               const void *x, void *y);
+
+/* y[b][j][i] = x[b][i][j], i < rows, j < cols, between floating types: NCHW to NHWC is rows = C,
+ * cols = H*W, and back the other way round. */
+MUST_CHECK enum status cu_transpose(const struct cu_queue *q, enum dtype from, enum dtype to,
+                                    int64_t batch, int64_t rows, int64_t cols, const void *x,
+                                    void *y);
+
+/* OP_DROPOUT of X (rows, width): forward, and backward with dy and dx. */
+MUST_CHECK enum status cu_dropout(const struct cu_queue *q, enum dtype type, int64_t rows,
+                                  int64_t width, const struct dropout_attr *attr,
+                                  const struct step_state *state, const void *x, void *y);
+
+/* OP_NORMALIZE of (pixels, 3) to (pixels, channels) of `type`: NHWC, of 3 channels, or of 4 whose
+ * last is 0. */
+MUST_CHECK enum status cu_normalize(const struct cu_queue *q, enum dtype type, int64_t pixels,
+                                    int channels, const struct normalize_attr *attr,
+                                    const uint8_t *x, void *y);
+
+/* --- the loss --- */
+
+struct cu_xent {
+    enum dtype type; /* of x and dx */
+    int64_t rows;
+    int classes;
+    float label_smoothing;
+    const void *x;
+    const int32_t *label;
+    const struct step_state *state; /* read where there is a dx */
+    void *dx;                       /* NULL: not wanted */
+    struct loss_metrics *metrics;
+};
+
+size_t cu_softmax_xent_workspace(int64_t rows);
+
+/* A label that is no class is found on the device: dx and metrics are then left as they were, and
+ * the workspace begins with an int64_t, the first such row; -1 where all is well. */
+MUST_CHECK enum status cu_softmax_xent(const struct cu_queue *q, const struct cu_xent *a,
+                                       void *workspace);
+
+/* --- the optimizer --- */
+
+/* A piece of a segment, for one block of threads. */
+struct cu_chunk {
+    int64_t begin;
+    int32_t count;
+    int32_t segment;
+};
+
+/* Cuts the segments into chunks; returns how many. With `chunk` NULL only counts. Host memory. */
+int64_t cu_chunks_cut(const struct sgd_attr *attr, struct cu_chunk *chunk);
+
+/* The segments in device memory, uploaded by whoever plans. */
+struct cu_segments {
+    int n_segments;
+    int64_t n_chunks;
+    const struct sgd_segment *segment;
+    const struct cu_chunk *chunk;
+};
+
+struct cu_sgd {
+    float momentum;
+    bool nesterov;
+    bool lars; /* some segment has a trust coefficient */
+    const struct step_state *state;
+    enum dtype gradient, copy; /* how dw and wcopy are stored */
+    const void *dw;
+    float *w, *v;
+    void *wcopy; /* NULL: not wanted */
+};
+
+/* Bytes that LARS needs to work in; 0 without it. */
+size_t cu_sgd_workspace(const struct cu_sgd *a, const struct cu_segments *s);
+
+MUST_CHECK enum status cu_sgd(const struct cu_queue *q, const struct cu_sgd *a,
+                              const struct cu_segments *s, void *workspace);
+
+/* `gradient` says how dw is stored. */
+MUST_CHECK enum status cu_check_finite(const struct cu_queue *q, const struct cu_segments *s,
+                                       enum dtype gradient, const void *dw,
+                                       struct step_state *state);
+
+/* --- the loss scaler: the state machine of runners/scaler.h, in device memory --- */
+
+struct cu_scaler_config {
+    bool dynamic;
+    double growth, backoff, max, min;
+    int64_t interval;
+};
+
+struct cu_scaler {
+    double scale;
+    int64_t clean, skipped;
+    int32_t collapsed; /* 1: the scale would have fallen below `min`; nothing goes on after that */
+};
+
+/* After a step, by state->found_inf; then state->loss_scale is the new scale and state->grad_scale
+ * 1 / (scale * divisor). */
+MUST_CHECK enum status cu_scaler_update(const struct cu_queue *q, const struct cu_scaler_config *c,
+                                        double divisor, struct cu_scaler *scaler,
+                                        struct step_state *state);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

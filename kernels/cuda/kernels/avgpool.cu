@@ -1,0 +1,91 @@
+/* Average pooling to a given size; see OP_AVGPOOL_FWD for which inputs an output covers. */
+#include "kernels/cuda/kernels/pool.h"
+
+static __device__ int window_begin(int i, int in, int out)
+{
+    return (int)((int64_t)i * in / out);
+}
+
+static __device__ int window_end(int i, int in, int out)
+{
+    return (int)((((int64_t)i + 1) * in + out - 1) / out);
+}
+
+template <typename T>
+static __global__ void avgpool_fwd(struct cu_pool p, const T *x, T *y)
+{
+    bool aligned = p.c % UNIT == 0;
+    int64_t n = pool_units(p, p.out);
+    for (int64_t i = loop_first(); i < n; i += loop_step()) {
+        struct pool_place o = pool_place_of(p, p.out, i);
+        int top = window_begin(o.h, p.in[0], p.out[0]), bottom = window_end(o.h, p.in[0], p.out[0]);
+        int left = window_begin(o.w, p.in[1], p.out[1]), right = window_end(o.w, p.in[1], p.out[1]);
+        struct unit sum = {};
+        for (int h = top; h < bottom; h++)
+            for (int w = left; w < right; w++) {
+                struct unit v = unit_load(x + pool_at(p, p.in, o, h, w), o.count, aligned);
+#pragma unroll
+                for (int k = 0; k < UNIT; k++)
+                    sum.v[k] += v.v[k];
+            }
+        float area = (float)((bottom - top) * (right - left));
+#pragma unroll
+        for (int k = 0; k < UNIT; k++)
+            sum.v[k] /= area;
+        unit_store(y + pool_at(p, p.out, o, o.h, o.w), o.count, aligned, sum);
+    }
+}
+
+template <typename T>
+static enum status launch_fwd(const struct cu_queue *q, const struct cu_pool *p, const void *x,
+                              void *y)
+{
+    return launch("avgpool_fwd", launch_loop(q, pool_units(*p, p->out), THREADS), avgpool_fwd<T>,
+                  *p, (const T *)x, (T *)y);
+}
+
+enum status cu_avgpool_fwd(const struct cu_queue *q, const struct cu_pool *p, const void *x,
+                           void *y)
+{
+    return LAUNCH_TYPED(p->type, launch_fwd, q, p, x, y);
+}
+
+template <typename T>
+static __global__ void avgpool_bwd(struct cu_pool p, const T *dy, T *dx)
+{
+    bool aligned = p.c % UNIT == 0;
+    int64_t n = pool_units(p, p.in);
+    for (int64_t i = loop_first(); i < n; i += loop_step()) {
+        struct pool_place o = pool_place_of(p, p.in, i);
+        /* The outputs that cover an input are found as the inputs of an output are. */
+        int top = window_begin(o.h, p.out[0], p.in[0]), bottom = window_end(o.h, p.out[0], p.in[0]);
+        int left = window_begin(o.w, p.out[1], p.in[1]), right = window_end(o.w, p.out[1], p.in[1]);
+        struct unit sum = {};
+        for (int h = top; h < bottom; h++)
+            for (int w = left; w < right; w++) {
+                int height =
+                    window_end(h, p.in[0], p.out[0]) - window_begin(h, p.in[0], p.out[0]);
+                int width = window_end(w, p.in[1], p.out[1]) - window_begin(w, p.in[1], p.out[1]);
+                float area = (float)(height * width);
+                struct unit d = unit_load(dy + pool_at(p, p.out, o, h, w), o.count, aligned);
+#pragma unroll
+                for (int k = 0; k < UNIT; k++)
+                    sum.v[k] += d.v[k] / area;
+            }
+        unit_store(dx + pool_at(p, p.in, o, o.h, o.w), o.count, aligned, sum);
+    }
+}
+
+template <typename T>
+static enum status launch_bwd(const struct cu_queue *q, const struct cu_pool *p, const void *dy,
+                              void *dx)
+{
+    return launch("avgpool_bwd", launch_loop(q, pool_units(*p, p->in), THREADS), avgpool_bwd<T>,
+                  *p, (const T *)dy, (T *)dx);
+}
+
+enum status cu_avgpool_bwd(const struct cu_queue *q, const struct cu_pool *p, const void *dy,
+                           void *dx)
+{
+    return LAUNCH_TYPED(p->type, launch_bwd, q, p, dy, dx);
+}

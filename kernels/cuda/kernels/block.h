@@ -1,0 +1,50 @@
+/* Sums and maxima over the threads of a one-dimensional block of THREADS, in one order. */
+#ifndef KERNELS_CUDA_KERNELS_BLOCK_H
+#define KERNELS_CUDA_KERNELS_BLOCK_H
+
+#include "kernels/cuda/kernels/launch.h"
+
+enum { WARP = 32, WARPS = THREADS / WARP };
+
+struct combine_add {
+    template <typename T> static __device__ T of(T a, T b)
+    {
+        return a + b;
+    }
+};
+
+/* A NaN loses, as in fmax(). */
+struct combine_max {
+    static __device__ float of(float a, float b)
+    {
+        return fmaxf(a, b);
+    }
+};
+
+/* Every thread of the block must call it, and every one gets the result. */
+template <typename Combine, typename T> static __device__ inline T block_combine(T v)
+{
+    __shared__ T of_warp[WARPS];
+    for (int lane = WARP / 2; lane > 0; lane /= 2)
+        v = Combine::of(v, __shfl_xor_sync(0xffffffffu, v, lane));
+    __syncthreads(); /* the previous result has been read by all */
+    if (threadIdx.x % WARP == 0)
+        of_warp[threadIdx.x / WARP] = v;
+    __syncthreads();
+    v = of_warp[0];
+    for (int w = 1; w < WARPS; w++)
+        v = Combine::of(v, of_warp[w]);
+    return v;
+}
+
+template <typename T> static __device__ inline T block_sum(T v)
+{
+    return block_combine<combine_add>(v);
+}
+
+static __device__ inline float block_max(float v)
+{
+    return block_combine<combine_max>(v);
+}
+
+#endif

@@ -1,0 +1,155 @@
+/* Batch norm forward: statistics, and the pass that applies them with the residual and the ReLU.
+ *
+ * Sums are taken of x - pivot, the pivot being the channel's first value, so that fp32 holds them
+ * where the mean is large against the deviation; what is left is done in double, once per
+ * channel. */
+#include "kernels/cuda/kernels/columns.h"
+
+size_t cu_bn_workspace(const struct cu_bn_shape *s)
+{
+    struct columns m = columns_of(s->rows, s->channels);
+    return ((size_t)m.slices * 2 + 1) * (size_t)s->channels * sizeof(float);
+}
+
+/* The first row, but 0 for what is not finite, which must not make NaNs of sums that are infinite. */
+template <typename T>
+static __device__ struct unit pivot_of(const T *x, const struct column_place &p)
+{
+    struct unit pivot = unit_load(x + p.c, p.count, p.aligned);
+#pragma unroll
+    for (int i = 0; i < UNIT; i++)
+        pivot.v[i] = isfinite(pivot.v[i]) ? pivot.v[i] : 0.0f;
+    return pivot;
+}
+
+template <typename T>
+static __global__ void bn_sums(struct columns m, const T *x, float *pivots, float *partial)
+{
+    struct column_place p = column_place_of(m);
+    struct unit sum = {}, squares = {};
+    if (p.count > 0) {
+        struct unit pivot = pivot_of(x, p);
+        for (int64_t row = p.row; row < m.rows; row += p.step) {
+            struct unit v = unit_load(x + row * m.width + p.c, p.count, p.aligned);
+#pragma unroll
+            for (int i = 0; i < UNIT; i++) {
+                float d = v.v[i] - pivot.v[i];
+                sum.v[i] += d;
+                squares.v[i] += d * d;
+            }
+        }
+        if (p.row == 0)
+            unit_store(pivots + p.c, p.count, p.aligned, pivot);
+    }
+    columns_reduce(m, p, sum, squares, partial);
+}
+
+static __global__ void bn_combine(struct columns m, const float *pivots, const float *partial,
+                                  double *sums)
+{
+    int c = (int)(blockIdx.x * COMBINE_LANES + threadIdx.x);
+    double sum, squares, n = (double)m.rows;
+    columns_combine(partial, m.slices, m.width, &sum, &squares);
+    if (threadIdx.y != 0 || c >= m.width)
+        return;
+    double pivot = (double)pivots[c];
+    sums[c] = sum + n * pivot;
+    sums[m.width + c] = squares + pivot * (2 * sum + n * pivot);
+    if (c == 0)
+        sums[2 * m.width] = n;
+}
+
+template <typename T>
+static enum status launch_sums(const struct cu_queue *q, const struct columns *m, const void *x,
+                               float *pivots, float *partial)
+{
+    return launch("bn_sums", launch_columns(q, m), bn_sums<T>, *m, (const T *)x, pivots, partial);
+}
+
+enum status cu_bn_sums(const struct cu_queue *q, const struct cu_bn_shape *s, const void *x,
+                       double *sums, void *workspace)
+{
+    struct columns m = columns_of(s->rows, s->channels);
+    float *pivots = (float *)workspace;
+    float *partial = pivots + s->channels;
+    TRY(LAUNCH_TYPED(s->type, launch_sums, q, &m, x, pivots, partial));
+    return launch("bn_combine", launch_combine(q, m.width), bn_combine, m, pivots, partial, sums);
+}
+
+static __global__ void bn_finalize(int channels, const double *sums, struct cu_bn_statistics s)
+{
+    int c = (int)loop_first();
+    if (c >= channels)
+        return;
+    double n = sums[2 * channels], mean = sums[c] / n;
+    double squares = sums[channels + c] - sums[c] * mean; /* about the mean */
+    if (squares < 0)
+        squares = 0;
+    double m = (double)s.momentum;
+    s.mean[c] = (float)mean;
+    s.invstd[c] = (float)(1 / sqrt(squares / n + (double)s.eps));
+    s.rmean[c] = (float)((1 - m) * (double)s.rmean[c] + m * mean);
+    s.rvar[c] = (float)((1 - m) * (double)s.rvar[c] + m * squares / (n - 1));
+}
+
+enum status cu_bn_finalize(const struct cu_queue *q, int channels, const double *sums,
+                           const struct cu_bn_statistics *statistics)
+{
+    cudaLaunchConfig_t config = launch_config(q, dim3((unsigned)div_up(channels, THREADS)), THREADS);
+    return launch("bn_finalize", config, bn_finalize, channels, sums, *statistics);
+}
+
+/* Rounds what will be stored, so that the mask speaks of the stored values; returns its bits. */
+template <typename T> static __device__ unsigned positive_bits(struct unit *y, int count)
+{
+    unsigned bits = 0;
+#pragma unroll
+    for (int i = 0; i < UNIT; i++) {
+        y->v[i] = widen(narrow<T>(y->v[i]));
+        bits |= (unsigned)(i < count && y->v[i] > 0) << i;
+    }
+    return bits;
+}
+
+template <typename T> static __global__ void bn_apply(struct columns m, struct cu_bn_apply a)
+{
+    struct column_place p = column_place_of(m);
+    if (p.count == 0)
+        return;
+    struct unit mean = unit_load(a.mean + p.c, p.count, p.aligned);
+    struct unit slope = unit_load(a.gamma + p.c, p.count, p.aligned);
+    struct unit beta = unit_load(a.beta + p.c, p.count, p.aligned);
+    struct unit spread = unit_load((a.invstd ? a.invstd : a.var) + p.c, p.count, p.aligned);
+#pragma unroll
+    for (int i = 0; i < UNIT; i++)
+        slope.v[i] *= a.invstd ? spread.v[i] : 1 / sqrtf(spread.v[i] + a.eps);
+    for (int64_t row = p.row; row < m.rows; row += p.step) {
+        int64_t at = row * m.width + p.c;
+        struct unit y = unit_load((const T *)a.x + at, p.count, p.aligned), z = {};
+        if (a.z)
+            z = unit_load((const T *)a.z + at, p.count, p.aligned);
+#pragma unroll
+        for (int i = 0; i < UNIT; i++) {
+            float v = (y.v[i] - mean.v[i]) * slope.v[i] + beta.v[i] + z.v[i];
+            y.v[i] = a.relu ? relu(v) : v;
+        }
+        if (a.mask)
+            a.mask[row * ((m.width + 7) / 8) + p.c / UNIT] =
+                (uint8_t)positive_bits<T>(&y, p.count);
+        unit_store((T *)a.y + at, p.count, p.aligned, y);
+    }
+}
+
+template <typename T>
+static enum status launch_apply(const struct cu_queue *q, const struct columns *m,
+                                const struct cu_bn_apply *a)
+{
+    return launch("bn_apply", launch_columns(q, m), bn_apply<T>, *m, *a);
+}
+
+enum status cu_bn_apply(const struct cu_queue *q, const struct cu_bn_shape *s,
+                        const struct cu_bn_apply *a)
+{
+    struct columns m = columns_of(s->rows, s->channels);
+    return LAUNCH_TYPED(s->type, launch_apply, q, &m, a);
+}

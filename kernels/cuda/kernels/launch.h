@@ -1,0 +1,78 @@
+/* How kernels are launched: the shapes of grids, and one place that starts them. */
+#ifndef KERNELS_CUDA_KERNELS_LAUNCH_H
+#define KERNELS_CUDA_KERNELS_LAUNCH_H
+
+#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/kernels/unit.h"
+
+#include <cuda_runtime.h>
+
+enum {
+    THREADS = 256,
+    /* Blocks per multiprocessor of a loop that covers any size: enough to hide memory's latency. */
+    WAVES = 8,
+};
+
+static inline int64_t div_up(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static inline cudaLaunchConfig_t launch_config(const struct cu_queue *q, dim3 grid, dim3 block)
+{
+    cudaLaunchConfig_t c = {};
+    c.gridDim = grid;
+    c.blockDim = block;
+    c.stream = q->stream;
+    return c;
+}
+
+/* Blocks of THREADS that loop over `n` items, `per_block` of which a block takes at a time. */
+static inline cudaLaunchConfig_t launch_loop(const struct cu_queue *q, int64_t n, int64_t per_block)
+{
+    int64_t wanted = div_up(n, per_block), most = (int64_t)q->multiprocessors * WAVES;
+    return launch_config(q, dim3((unsigned)(wanted < most ? wanted : most)), dim3(THREADS));
+}
+
+/* The item that the thread begins with, and how far it is to its next. */
+static __device__ inline int64_t loop_first(void)
+{
+    return (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+}
+
+static __device__ inline int64_t loop_step(void)
+{
+    return (int64_t)gridDim.x * blockDim.x;
+}
+
+/* Elements of the unit that begins at `at` of `n`; 0 or less beyond the end. */
+static __device__ inline int unit_count(int64_t n, int64_t at)
+{
+    return (int)(n - at < UNIT ? n - at : UNIT);
+}
+
+template <typename... P, typename... A>
+static enum status launch(const char *name, const cudaLaunchConfig_t &config, void (*kernel)(P...),
+                          A... args)
+{
+    cudaError_t e = cudaLaunchKernelEx(&config, kernel, static_cast<P>(args)...);
+    if (e != cudaSuccess)
+        return status_fail(STATUS_LIBRARY, "cannot launch the kernel '%s': %s", name,
+                           cudaGetErrorString(e));
+    return STATUS_OK;
+}
+
+static inline enum status launch_no_type(enum dtype type)
+{
+    return status_fail(STATUS_UNSUPPORTED, "no kernel is made for elements of type %s",
+                       dtype_str(type));
+}
+
+/* Calls the instance of a function template for a floating type. */
+#define LAUNCH_TYPED(type, function, ...)                                                          \
+    ((type) == DTYPE_F32    ? function<float>(__VA_ARGS__)                                         \
+     : (type) == DTYPE_F16  ? function<__half>(__VA_ARGS__)                                        \
+     : (type) == DTYPE_BF16 ? function<__nv_bfloat16>(__VA_ARGS__)                                 \
+                            : launch_no_type(type))
+
+#endif

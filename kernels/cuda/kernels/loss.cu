@@ -1,0 +1,174 @@
+/* Softmax cross entropy, its gradient and the counts of right answers: a block per row, and then
+ * one block that adds up the rows. */
+#include "kernels/cuda/kernels/block.h"
+
+/* What one row says. */
+struct xent_row {
+    double loss;
+    int64_t above; /* logits that rank before the label's; -1: the row has no label */
+};
+
+/* The workspace: the first row whose label is no class, or -1; then the rows. */
+struct xent_work {
+    int64_t bad;
+    int64_t unused; /* what follows is 16-byte aligned */
+    struct xent_row row[1];
+};
+
+size_t cu_softmax_xent_workspace(int64_t rows)
+{
+    return offsetof(struct xent_work, row) + (size_t)rows * sizeof(struct xent_row);
+}
+
+static __global__ void check_labels(struct cu_xent a, struct xent_work *work)
+{
+    __shared__ int64_t first[THREADS];
+    int64_t mine = a.rows;
+    for (int64_t n = threadIdx.x; n < a.rows; n += THREADS)
+        if (a.label[n] >= a.classes && n < mine)
+            mine = n;
+    first[threadIdx.x] = mine;
+    __syncthreads();
+    if (threadIdx.x != 0)
+        return;
+    for (int i = 1; i < THREADS; i++)
+        mine = first[i] < mine ? first[i] : mine;
+    work->bad = mine < a.rows ? mine : -1;
+}
+
+/* A row, whose units the threads of a block share; `max` is its largest logit and `log_sum` the
+ * logarithm of the sum of exp(x - max). */
+template <typename T> struct logits {
+    const T *x;
+    int classes;
+    float max, log_sum;
+    bool aligned;
+};
+
+#define FOR_EACH_LOGIT_UNIT(classes, k, count)                                                     \
+    for (int k = (int)threadIdx.x * UNIT; k < (classes); k += THREADS * UNIT)                      \
+        if (int count = unit_count((classes), k))
+
+template <typename T> static __device__ struct logits<T> logits_of(const T *x, int classes)
+{
+    struct logits<T> l = {x, classes, -INFINITY, 0, classes % UNIT == 0};
+    float sum = 0;
+    FOR_EACH_LOGIT_UNIT (classes, k, count) {
+        struct unit v = unit_load(x + k, count, l.aligned);
+#pragma unroll
+        for (int i = 0; i < UNIT; i++)
+            if (i < count)
+                l.max = fmaxf(l.max, v.v[i]);
+    }
+    l.max = block_max(l.max);
+    FOR_EACH_LOGIT_UNIT (classes, k, count) {
+        struct unit v = unit_load(x + k, count, l.aligned);
+#pragma unroll
+        for (int i = 0; i < UNIT; i++)
+            sum += i < count ? expf(v.v[i] - l.max) : 0.0f;
+    }
+    l.log_sum = logf(block_sum(sum));
+    return l;
+}
+
+/* The loss of a row, and its label's rank; every thread of the block must call it. */
+template <typename T>
+static __device__ struct xent_row row_result(const struct logits<T> &l, int label, float smoothing)
+{
+    float own = widen(l.x[label]), all = 0;
+    int above = 0;
+    FOR_EACH_LOGIT_UNIT (l.classes, k, count) {
+        struct unit v = unit_load(l.x + k, count, l.aligned);
+#pragma unroll
+        for (int i = 0; i < UNIT; i++)
+            if (i < count) {
+                all += v.v[i] - l.max - l.log_sum;
+                above += v.v[i] > own || (v.v[i] == own && k + i < label);
+            }
+    }
+    all = block_sum(all);
+    above = block_sum(above);
+    double loss = -(1 - (double)smoothing) * (double)(own - l.max - l.log_sum);
+    if (smoothing > 0) /* a logit of -inf would make 0 * inf here */
+        loss -= (double)smoothing / l.classes * (double)all;
+    struct xent_row r = {loss, isnan(own) ? l.classes : above};
+    return r;
+}
+
+template <typename T>
+static __device__ void row_gradient(const struct logits<T> &l, int label, float smoothing,
+                                    float scale, T *dx)
+{
+    float other = smoothing / (float)l.classes;
+    FOR_EACH_LOGIT_UNIT (l.classes, k, count) {
+        struct unit v = unit_load(l.x + k, count, l.aligned);
+#pragma unroll
+        for (int i = 0; i < UNIT; i++) {
+            float target = k + i == label ? other + (1 - smoothing) : other;
+            v.v[i] = scale * (expf(v.v[i] - l.max - l.log_sum) - target);
+        }
+        unit_store(dx + k, count, l.aligned, v);
+    }
+}
+
+template <typename T>
+static __global__ void softmax_xent(struct cu_xent a, struct xent_work *work)
+{
+    if (work->bad >= 0)
+        return;
+    for (int64_t n = blockIdx.x; n < a.rows; n += gridDim.x) {
+        const T *x = (const T *)a.x + n * a.classes;
+        T *dx = a.dx ? (T *)a.dx + n * a.classes : NULL;
+        int label = a.label[n];
+        struct xent_row result = {0, -1};
+        if (label >= 0) {
+            struct logits<T> l = logits_of(x, a.classes);
+            result = row_result(l, label, a.label_smoothing);
+            if (dx)
+                row_gradient(l, label, a.label_smoothing, a.state->loss_scale / (float)a.rows, dx);
+        } else if (dx) {
+            for (int k = (int)threadIdx.x; k < a.classes; k += THREADS)
+                dx[k] = narrow<T>(0);
+        }
+        if (threadIdx.x == 0)
+            work->row[n] = result;
+    }
+}
+
+static __global__ void sum_rows(struct cu_xent a, const struct xent_work *work)
+{
+    if (work->bad >= 0)
+        return;
+    struct loss_metrics m = {};
+    for (int64_t n = threadIdx.x; n < a.rows; n += THREADS) {
+        struct xent_row r = work->row[n];
+        if (r.above < 0)
+            continue;
+        m.loss_sum += r.loss;
+        m.count++;
+        m.top1 += r.above < 1;
+        m.top5 += r.above < (a.classes < 5 ? a.classes : 5);
+    }
+    m.loss_sum = block_sum(m.loss_sum);
+    m.count = block_sum(m.count);
+    m.top1 = block_sum(m.top1);
+    m.top5 = block_sum(m.top5);
+    if (threadIdx.x == 0)
+        *a.metrics = m;
+}
+
+template <typename T>
+static enum status launch_rows(const struct cu_queue *q, const struct cu_xent *a,
+                               struct xent_work *work)
+{
+    return launch("softmax_xent", launch_loop(q, a->rows, 1), softmax_xent<T>, *a, work);
+}
+
+enum status cu_softmax_xent(const struct cu_queue *q, const struct cu_xent *a, void *workspace)
+{
+    struct xent_work *work = (struct xent_work *)workspace;
+    cudaLaunchConfig_t one = launch_loop(q, 1, 1);
+    TRY(launch("check_labels", one, check_labels, *a, work));
+    TRY(LAUNCH_TYPED(a->type, launch_rows, q, a, work));
+    return launch("sum_rows", one, sum_rows, *a, work);
+}

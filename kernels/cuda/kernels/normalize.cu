@@ -1,0 +1,68 @@
+/* From pixels to the network's input. A byte has 256 values, so each block works every result out
+ * once, in double, and looks it up from then on. A thread takes eight pixels at a time. */
+#include "kernels/cuda/kernels/launch.h"
+
+enum { COLOURS = 3, BYTES = UNIT * COLOURS };
+
+static __device__ void pixels_load(const uint8_t *x, int count, uint8_t b[BYTES])
+{
+    if (count == UNIT) {
+#pragma unroll
+        for (int i = 0; i < COLOURS; i++) {
+            uint8_t eight[UNIT];
+            bytes_load(x + i * UNIT, UNIT, true, eight);
+#pragma unroll
+            for (int k = 0; k < UNIT; k++)
+                b[i * UNIT + k] = eight[k];
+        }
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < BYTES; i++)
+        b[i] = i < count * COLOURS ? x[i] : 0;
+}
+
+template <typename T, int CHANNELS>
+static __global__ void normalize(int64_t pixels, struct normalize_attr a, const uint8_t *x, T *y)
+{
+    __shared__ float value[COLOURS][256];
+    for (int i = (int)threadIdx.x; i < COLOURS * 256; i += THREADS) {
+        int c = i / 256;
+        value[c][i % 256] = (float)((i % 256 / 255.0 - (double)a.mean[c]) / (double)a.std[c]);
+    }
+    __syncthreads();
+    for (int64_t at = loop_first() * UNIT; at < pixels; at += loop_step() * UNIT) {
+        int count = unit_count(pixels, at);
+        uint8_t b[BYTES];
+        pixels_load(x + at * COLOURS, count, b);
+#pragma unroll
+        for (int u = 0; u < CHANNELS; u++) { /* eight pixels are CHANNELS units */
+            struct unit v;
+#pragma unroll
+            for (int k = 0; k < UNIT; k++) {
+                int pixel = (u * UNIT + k) / CHANNELS, c = (u * UNIT + k) % CHANNELS;
+                v.v[k] = c < COLOURS ? value[c][b[pixel * COLOURS + c]] : 0.0f;
+            }
+            int left = count * CHANNELS - u * UNIT;
+            unit_store(y + at * CHANNELS + u * UNIT, left < UNIT ? left : UNIT, true, v);
+        }
+    }
+}
+
+template <typename T>
+static enum status launch_normalize(const struct cu_queue *q, int64_t pixels, int channels,
+                                    const struct normalize_attr *attr, const uint8_t *x, void *y)
+{
+    cudaLaunchConfig_t config = launch_loop(q, pixels, THREADS * UNIT);
+    if (channels == COLOURS)
+        return launch("normalize", config, normalize<T, COLOURS>, pixels, *attr, x, (T *)y);
+    return launch("normalize", config, normalize<T, COLOURS + 1>, pixels, *attr, x, (T *)y);
+}
+
+enum status cu_normalize(const struct cu_queue *q, enum dtype type, int64_t pixels, int channels,
+                         const struct normalize_attr *attr, const uint8_t *x, void *y)
+{
+    if (channels != COLOURS && channels != COLOURS + 1)
+        return status_fail(STATUS_INVALID, "pixels of %d channels instead of 3 or 4", channels);
+    return LAUNCH_TYPED(type, launch_normalize, q, pixels, channels, attr, x, y);
+}

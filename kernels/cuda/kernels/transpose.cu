@@ -1,0 +1,65 @@
+/* Batches of matrices transposed through tiles in shared memory: NCHW to NHWC and back. */
+#include "kernels/cuda/kernels/launch.h"
+
+enum { TILE = 32, TILE_ROWS = THREADS / TILE /* that a block moves at a time */ };
+
+struct transpose {
+    int64_t batch, rows, cols;
+};
+
+static __host__ __device__ int64_t tiles_of(int64_t n)
+{
+    return (n + TILE - 1) / TILE;
+}
+
+template <typename From, typename To>
+static __global__ void transpose_tiles(struct transpose t, const From *x, To *y)
+{
+    __shared__ float tile[TILE][TILE + 1]; /* the odd stride spreads a column over the banks */
+    int64_t across = tiles_of(t.cols), down = tiles_of(t.rows);
+    int tx = (int)(threadIdx.x % TILE), ty = (int)(threadIdx.x / TILE);
+    for (int64_t i = blockIdx.x; i < t.batch * down * across; i += gridDim.x) {
+        int64_t col = i % across * TILE, row = i / across % down * TILE;
+        int64_t matrix = i / across / down * t.rows * t.cols;
+        for (int k = ty; k < TILE; k += TILE_ROWS)
+            if (row + k < t.rows && col + tx < t.cols)
+                tile[k][tx] = widen(x[matrix + (row + k) * t.cols + col + tx]);
+        __syncthreads();
+        for (int k = ty; k < TILE; k += TILE_ROWS)
+            if (col + k < t.cols && row + tx < t.rows)
+                y[matrix + (col + k) * t.rows + row + tx] = narrow<To>(tile[tx][k]);
+        __syncthreads();
+    }
+}
+
+template <typename From, typename To>
+static enum status launch_pair(const struct cu_queue *q, const struct transpose *t, const void *x,
+                               void *y)
+{
+    int64_t tiles = t->batch * tiles_of(t->rows) * tiles_of(t->cols);
+    return launch("transpose", launch_loop(q, tiles, 1), transpose_tiles<From, To>, *t,
+                  (const From *)x, (To *)y);
+}
+
+template <typename From>
+static enum status launch_from(const struct cu_queue *q, enum dtype to, const struct transpose *t,
+                               const void *x, void *y)
+{
+    switch (to) {
+    case DTYPE_F32:
+        return launch_pair<From, float>(q, t, x, y);
+    case DTYPE_F16:
+        return launch_pair<From, __half>(q, t, x, y);
+    case DTYPE_BF16:
+        return launch_pair<From, __nv_bfloat16>(q, t, x, y);
+    default:
+        return launch_no_type(to);
+    }
+}
+
+enum status cu_transpose(const struct cu_queue *q, enum dtype from, enum dtype to, int64_t batch,
+                         int64_t rows, int64_t cols, const void *x, void *y)
+{
+    struct transpose t = {batch, rows, cols};
+    return LAUNCH_TYPED(from, launch_from, q, to, &t, x, y);
+}

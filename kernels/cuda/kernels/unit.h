@@ -1,0 +1,177 @@
+/* Eight elements at a time: what one thread loads, computes in fp32 and stores.
+ *
+ * Eight are one 128-bit access of a narrow type and two of fp32. A unit at the end of a row may
+ * have fewer elements, and one in a row whose length is no multiple of eight is not aligned; both
+ * are loaded element by element. */
+#ifndef KERNELS_CUDA_KERNELS_UNIT_H
+#define KERNELS_CUDA_KERNELS_UNIT_H
+
+#include "kernels/tensor.h"
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+enum { UNIT = 8 };
+
+struct unit {
+    float v[UNIT];
+};
+
+static __device__ inline float widen(float x)
+{
+    return x;
+}
+
+static __device__ inline float widen(__half x)
+{
+    return __half2float(x);
+}
+
+static __device__ inline float widen(__nv_bfloat16 x)
+{
+    return __bfloat162float(x);
+}
+
+template <typename T> __device__ inline T narrow(float x);
+
+template <> __device__ inline float narrow<float>(float x)
+{
+    return x;
+}
+
+template <> __device__ inline __half narrow<__half>(float x)
+{
+    return __float2half_rn(x);
+}
+
+template <> __device__ inline __nv_bfloat16 narrow<__nv_bfloat16>(float x)
+{
+    return __float2bfloat16_rn(x);
+}
+
+/* As dtype_round() of kernels/tensor.h. */
+static __device__ inline float round_to(enum dtype precision, float x)
+{
+    switch (precision) {
+    case DTYPE_F16:
+        return widen(narrow<__half>(x));
+    case DTYPE_BF16:
+        return widen(narrow<__nv_bfloat16>(x));
+    case DTYPE_TF32: /* to nearest, ties away from zero; a NaN's payload must not carry */
+        return isnan(x) ? x : __uint_as_float((__float_as_uint(x) + 0x1000u) & ~0x1fffu);
+    default:
+        return x;
+    }
+}
+
+/* max(x, 0) that keeps a NaN. */
+static __device__ inline float relu(float x)
+{
+    return x < 0 ? 0.0f : x;
+}
+
+/* `count` elements from `p`, the rest 0. `aligned` says whether a whole unit here is. */
+template <typename T>
+static __device__ inline struct unit unit_load(const T *p, int count, bool aligned)
+{
+    struct unit u;
+    if (aligned && count == UNIT) {
+        enum { VECTORS = UNIT * sizeof(T) / sizeof(uint4) };
+        union {
+            uint4 vector[VECTORS];
+            T element[UNIT];
+        } raw;
+#pragma unroll
+        for (int i = 0; i < VECTORS; i++)
+            raw.vector[i] = ((const uint4 *)p)[i];
+#pragma unroll
+        for (int i = 0; i < UNIT; i++)
+            u.v[i] = widen(raw.element[i]);
+        return u;
+    }
+#pragma unroll
+    for (int i = 0; i < UNIT; i++)
+        u.v[i] = i < count ? widen(p[i]) : 0.0f;
+    return u;
+}
+
+template <typename T>
+static __device__ inline void unit_store(T *p, int count, bool aligned, const struct unit &u)
+{
+    if (aligned && count == UNIT) {
+        enum { VECTORS = UNIT * sizeof(T) / sizeof(uint4) };
+        union {
+            uint4 vector[VECTORS];
+            T element[UNIT];
+        } raw;
+#pragma unroll
+        for (int i = 0; i < UNIT; i++)
+            raw.element[i] = narrow<T>(u.v[i]);
+#pragma unroll
+        for (int i = 0; i < VECTORS; i++)
+            ((uint4 *)p)[i] = raw.vector[i];
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < UNIT; i++)
+        if (i < count)
+            p[i] = narrow<T>(u.v[i]);
+}
+
+/* Eight bytes, likewise: indices of maxima. */
+static __device__ inline void bytes_store(uint8_t *p, int count, bool aligned,
+                                          const uint8_t (&b)[UNIT])
+{
+    if (aligned && count == UNIT) {
+        uint2 raw;
+        raw.x = b[0] | (unsigned)b[1] << 8 | (unsigned)b[2] << 16 | (unsigned)b[3] << 24;
+        raw.y = b[4] | (unsigned)b[5] << 8 | (unsigned)b[6] << 16 | (unsigned)b[7] << 24;
+        *(uint2 *)p = raw;
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < UNIT; i++)
+        if (i < count)
+            p[i] = b[i];
+}
+
+static __device__ inline void bytes_load(const uint8_t *p, int count, bool aligned,
+                                         uint8_t (&b)[UNIT])
+{
+    if (aligned && count == UNIT) {
+        uint2 raw = *(const uint2 *)p;
+#pragma unroll
+        for (int i = 0; i < UNIT; i++)
+            b[i] = (uint8_t)((i < 4 ? raw.x : raw.y) >> 8 * (i % 4));
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < UNIT; i++)
+        b[i] = i < count ? p[i] : 0;
+}
+
+/* Elements [at, at + count) of a tensor whose type is known only at run time; `at` is a multiple of
+ * eight where count is. */
+static __device__ inline struct unit unit_load_as(enum dtype type, const void *p, int64_t at,
+                                                  int count)
+{
+    if (type == DTYPE_F16)
+        return unit_load((const __half *)p + at, count, true);
+    if (type == DTYPE_BF16)
+        return unit_load((const __nv_bfloat16 *)p + at, count, true);
+    return unit_load((const float *)p + at, count, true);
+}
+
+static __device__ inline void unit_store_as(enum dtype type, void *p, int64_t at, int count,
+                                            const struct unit &u)
+{
+    if (type == DTYPE_F16)
+        unit_store((__half *)p + at, count, true, u);
+    else if (type == DTYPE_BF16)
+        unit_store((__nv_bfloat16 *)p + at, count, true, u);
+    else
+        unit_store((float *)p + at, count, true, u);
+}
+
+#endif
