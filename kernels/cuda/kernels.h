@@ -6,7 +6,8 @@
  * for the device or allocates, so that all of it can be captured in a graph. Every sum has one
  * order, which depends on shapes alone: results have the same bits in every run.
  *
- * All fail with STATUS_LIBRARY when the launch does, and with STATUS_UNSUPPORTED for another type. */
+ * All fail with STATUS_LIBRARY when the launch does, and with STATUS_UNSUPPORTED for another type.
+ */
 #ifndef KERNELS_CUDA_KERNELS_H
 #define KERNELS_CUDA_KERNELS_H
 
@@ -98,7 +99,7 @@ MUST_CHECK enum status cu_bn_bwd_apply(const struct cu_queue *q, const struct cu
 struct cu_pool {
     enum dtype type;
     int n, c;
-    int in[2], out[2]; /* height, width of X and of Y */
+    int in[2], out[2];     /* height, width of X and of Y */
     struct pool_attr attr; /* average pooling has none */
 };
 

@@ -11,8 +11,7 @@ static __device__ int window_end(int i, int in, int out)
     return (int)((((int64_t)i + 1) * in + out - 1) / out);
 }
 
-template <typename T>
-static __global__ void avgpool_fwd(struct cu_pool p, const T *x, T *y)
+template <typename T> static __global__ void avgpool_fwd(struct cu_pool p, const T *x, T *y)
 {
     bool aligned = p.c % UNIT == 0;
     int64_t n = pool_units(p, p.out);
@@ -50,8 +49,7 @@ enum status cu_avgpool_fwd(const struct cu_queue *q, const struct cu_pool *p, co
     return LAUNCH_TYPED(p->type, launch_fwd, q, p, x, y);
 }
 
-template <typename T>
-static __global__ void avgpool_bwd(struct cu_pool p, const T *dy, T *dx)
+template <typename T> static __global__ void avgpool_bwd(struct cu_pool p, const T *dy, T *dx)
 {
     bool aligned = p.c % UNIT == 0;
     int64_t n = pool_units(p, p.in);
@@ -63,8 +61,7 @@ static __global__ void avgpool_bwd(struct cu_pool p, const T *dy, T *dx)
         struct unit sum = {};
         for (int h = top; h < bottom; h++)
             for (int w = left; w < right; w++) {
-                int height =
-                    window_end(h, p.in[0], p.out[0]) - window_begin(h, p.in[0], p.out[0]);
+                int height = window_end(h, p.in[0], p.out[0]) - window_begin(h, p.in[0], p.out[0]);
                 int width = window_end(w, p.in[1], p.out[1]) - window_begin(w, p.in[1], p.out[1]);
                 float area = (float)(height * width);
                 struct unit d = unit_load(dy + pool_at(p, p.out, o, h, w), o.count, aligned);
@@ -80,8 +77,8 @@ template <typename T>
 static enum status launch_bwd(const struct cu_queue *q, const struct cu_pool *p, const void *dy,
                               void *dx)
 {
-    return launch("avgpool_bwd", launch_loop(q, pool_units(*p, p->in), THREADS), avgpool_bwd<T>,
-                  *p, (const T *)dy, (T *)dx);
+    return launch("avgpool_bwd", launch_loop(q, pool_units(*p, p->in), THREADS), avgpool_bwd<T>, *p,
+                  (const T *)dy, (T *)dx);
 }
 
 enum status cu_avgpool_bwd(const struct cu_queue *q, const struct cu_pool *p, const void *dy,

@@ -120,8 +120,7 @@ static __global__ void bn_bwd_apply(struct columns m, struct cu_bn_bwd a, const 
             unit_store((T *)a.dz + at, p.count, p.aligned, d);
 #pragma unroll
         for (int i = 0; i < UNIT; i++)
-            x.v[i] = l.slope.v[i] *
-                     (d.v[i] - l.shift.v[i] - (x.v[i] - l.mean.v[i]) * l.tilt.v[i]);
+            x.v[i] = l.slope.v[i] * (d.v[i] - l.shift.v[i] - (x.v[i] - l.mean.v[i]) * l.tilt.v[i]);
         unit_store((T *)a.dx + at, p.count, p.aligned, x);
     }
 }

@@ -11,7 +11,8 @@ size_t cu_bn_workspace(const struct cu_bn_shape *s)
     return ((size_t)m.slices * 2 + 1) * (size_t)s->channels * sizeof(float);
 }
 
-/* The first row, but 0 for what is not finite, which must not make NaNs of sums that are infinite. */
+/* The first row, but 0 for what is not finite, which must not make NaNs of sums that are infinite.
+ */
 template <typename T>
 static __device__ struct unit pivot_of(const T *x, const struct column_place &p)
 {
@@ -95,7 +96,8 @@ static __global__ void bn_finalize(int channels, const double *sums, struct cu_b
 enum status cu_bn_finalize(const struct cu_queue *q, int channels, const double *sums,
                            const struct cu_bn_statistics *statistics)
 {
-    cudaLaunchConfig_t config = launch_config(q, dim3((unsigned)div_up(channels, THREADS)), THREADS);
+    cudaLaunchConfig_t config =
+        launch_config(q, dim3((unsigned)div_up(channels, THREADS)), THREADS);
     return launch("bn_finalize", config, bn_finalize, channels, sums, *statistics);
 }
 
@@ -134,8 +136,7 @@ template <typename T> static __global__ void bn_apply(struct columns m, struct c
             y.v[i] = a.relu ? relu(v) : v;
         }
         if (a.mask)
-            a.mask[row * ((m.width + 7) / 8) + p.c / UNIT] =
-                (uint8_t)positive_bits<T>(&y, p.count);
+            a.mask[row * ((m.width + 7) / 8) + p.c / UNIT] = (uint8_t)positive_bits<T>(&y, p.count);
         unit_store((T *)a.y + at, p.count, p.aligned, y);
     }
 }

@@ -91,8 +91,8 @@ static __device__ inline void columns_reduce(const struct columns &m, const stru
             }
 }
 
-/* The other half: adds up the slices of partial sums, in double. A block is (COMBINE_LANES channels,
- * COMBINE_ROWS slices at a time). */
+/* The other half: adds up the slices of partial sums, in double. A block is (COMBINE_LANES
+ * channels, COMBINE_ROWS slices at a time). */
 enum { COMBINE_LANES = 32, COMBINE_ROWS = 32 };
 
 static inline cudaLaunchConfig_t launch_combine(const struct cu_queue *q, int width)

@@ -13,7 +13,8 @@ static cudaLaunchConfig_t launch_units(const struct cu_queue *q, int64_t n)
 
 template <typename T> static __global__ void relu_fwd(int64_t n, const T *x, T *y)
 {
-    FOR_EACH_UNIT (n, at, count) {
+    FOR_EACH_UNIT(n, at, count)
+    {
         struct unit v = unit_load(x + at, count, true);
 #pragma unroll
         for (int i = 0; i < UNIT; i++)
@@ -37,7 +38,8 @@ enum status cu_relu_fwd(const struct cu_queue *q, enum dtype type, int64_t n, co
 template <typename T>
 static __global__ void relu_bwd(int64_t n, const T *dy, const T *dy2, const T *y, T *dx)
 {
-    FOR_EACH_UNIT (n, at, count) {
+    FOR_EACH_UNIT(n, at, count)
+    {
         struct unit d = unit_load(dy + at, count, true), d2 = {};
         struct unit v = unit_load(y + at, count, true);
         if (dy2)
@@ -65,7 +67,8 @@ enum status cu_relu_bwd(const struct cu_queue *q, enum dtype type, int64_t n, co
 
 template <typename T> static __global__ void add(int64_t n, const T *x, const T *z, T *y)
 {
-    FOR_EACH_UNIT (n, at, count) {
+    FOR_EACH_UNIT(n, at, count)
+    {
         struct unit a = unit_load(x + at, count, true), b = unit_load(z + at, count, true);
 #pragma unroll
         for (int i = 0; i < UNIT; i++)
@@ -89,7 +92,8 @@ enum status cu_add(const struct cu_queue *q, enum dtype type, int64_t n, const v
 
 static __global__ void round_units(enum dtype precision, int64_t n, const float *x, float *y)
 {
-    FOR_EACH_UNIT (n, at, count) {
+    FOR_EACH_UNIT(n, at, count)
+    {
         struct unit v = unit_load(x + at, count, true);
 #pragma unroll
         for (int i = 0; i < UNIT; i++)
@@ -106,8 +110,8 @@ enum status cu_round(const struct cu_queue *q, enum dtype precision, int64_t n, 
 
 static __global__ void cast_units(enum dtype from, enum dtype to, int64_t n, const void *x, void *y)
 {
-    FOR_EACH_UNIT (n, at, count)
-        unit_store_as(to, y, at, count, unit_load_as(from, x, at, count));
+    FOR_EACH_UNIT(n, at, count)
+    unit_store_as(to, y, at, count, unit_load_as(from, x, at, count));
 }
 
 enum status cu_cast(const struct cu_queue *q, enum dtype from, enum dtype to, int64_t n,

@@ -48,7 +48,7 @@ static __device__ inline int64_t loop_step(void)
 /* Elements of the unit that begins at `at` of `n`; 0 or less beyond the end. */
 static __device__ inline int unit_count(int64_t n, int64_t at)
 {
-    return (int)(n - at < UNIT ? n - at : UNIT);
+    return n - at < UNIT ? (int)(n - at) : (int)UNIT;
 }
 
 template <typename... P, typename... A>

@@ -49,11 +49,13 @@ template <typename T> struct logits {
     for (int k = (int)threadIdx.x * UNIT; k < (classes); k += THREADS * UNIT)                      \
         if (int count = unit_count((classes), k))
 
-template <typename T> static __device__ struct logits<T> logits_of(const T *x, int classes)
-{
-    struct logits<T> l = {x, classes, -INFINITY, 0, classes % UNIT == 0};
+template <typename T> static __device__ struct logits<T> logits_of(const T *x, int classes) {
+    struct logits<T> l = {
+        x, classes, -INFINITY, 0, classes % UNIT == 0
+    };
     float sum = 0;
-    FOR_EACH_LOGIT_UNIT (classes, k, count) {
+    FOR_EACH_LOGIT_UNIT(classes, k, count)
+    {
         struct unit v = unit_load(x + k, count, l.aligned);
 #pragma unroll
         for (int i = 0; i < UNIT; i++)
@@ -61,7 +63,8 @@ template <typename T> static __device__ struct logits<T> logits_of(const T *x, i
                 l.max = fmaxf(l.max, v.v[i]);
     }
     l.max = block_max(l.max);
-    FOR_EACH_LOGIT_UNIT (classes, k, count) {
+    FOR_EACH_LOGIT_UNIT(classes, k, count)
+    {
         struct unit v = unit_load(x + k, count, l.aligned);
 #pragma unroll
         for (int i = 0; i < UNIT; i++)
@@ -77,7 +80,8 @@ static __device__ struct xent_row row_result(const struct logits<T> &l, int labe
 {
     float own = widen(l.x[label]), all = 0;
     int above = 0;
-    FOR_EACH_LOGIT_UNIT (l.classes, k, count) {
+    FOR_EACH_LOGIT_UNIT(l.classes, k, count)
+    {
         struct unit v = unit_load(l.x + k, count, l.aligned);
 #pragma unroll
         for (int i = 0; i < UNIT; i++)
@@ -100,7 +104,8 @@ static __device__ void row_gradient(const struct logits<T> &l, int label, float 
                                     float scale, T *dx)
 {
     float other = smoothing / (float)l.classes;
-    FOR_EACH_LOGIT_UNIT (l.classes, k, count) {
+    FOR_EACH_LOGIT_UNIT(l.classes, k, count)
+    {
         struct unit v = unit_load(l.x + k, count, l.aligned);
 #pragma unroll
         for (int i = 0; i < UNIT; i++) {
@@ -111,8 +116,7 @@ static __device__ void row_gradient(const struct logits<T> &l, int label, float 
     }
 }
 
-template <typename T>
-static __global__ void softmax_xent(struct cu_xent a, struct xent_work *work)
+template <typename T> static __global__ void softmax_xent(struct cu_xent a, struct xent_work *work)
 {
     if (work->bad >= 0)
         return;

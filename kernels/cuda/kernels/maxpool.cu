@@ -96,8 +96,8 @@ template <typename T>
 static enum status launch_bwd(const struct cu_queue *q, const struct cu_pool *p, const void *dy,
                               const void *dy2, const uint8_t *index, void *dx)
 {
-    return launch("maxpool_bwd", launch_loop(q, pool_units(*p, p->in), THREADS), maxpool_bwd<T>,
-                  *p, (const T *)dy, (const T *)dy2, index, (T *)dx);
+    return launch("maxpool_bwd", launch_loop(q, pool_units(*p, p->in), THREADS), maxpool_bwd<T>, *p,
+                  (const T *)dy, (const T *)dy2, index, (T *)dx);
 }
 
 enum status cu_maxpool_bwd(const struct cu_queue *q, const struct cu_pool *p, const void *dy,

@@ -44,7 +44,7 @@ static __global__ void normalize(int64_t pixels, struct normalize_attr a, const 
                 v.v[k] = c < COLOURS ? value[c][b[pixel * COLOURS + c]] : 0.0f;
             }
             int left = count * CHANNELS - u * UNIT;
-            unit_store(y + at * CHANNELS + u * UNIT, left < UNIT ? left : UNIT, true, v);
+            unit_store(y + at * CHANNELS + u * UNIT, left < UNIT ? left : (int)UNIT, true, v);
         }
     }
 }

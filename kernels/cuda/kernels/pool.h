@@ -15,8 +15,8 @@ static __host__ __device__ inline int64_t pool_units(const struct cu_pool &p, co
     return (int64_t)p.n * size[0] * size[1] * ((p.c + UNIT - 1) / UNIT);
 }
 
-static __device__ inline struct pool_place pool_place_of(const struct cu_pool &p,
-                                                         const int size[2], int64_t i)
+static __device__ inline struct pool_place pool_place_of(const struct cu_pool &p, const int size[2],
+                                                         int64_t i)
 {
     struct pool_place o;
     int units = (p.c + UNIT - 1) / UNIT;

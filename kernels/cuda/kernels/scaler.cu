@@ -22,8 +22,8 @@ static __device__ void count_clean(const struct cu_scaler_config &c, struct cu_s
     s->scale = s->scale * c.growth < c.max ? s->scale * c.growth : c.max;
 }
 
-static __global__ void scaler_update(struct cu_scaler_config c, double divisor,
-                                     struct cu_scaler *s, struct step_state *state)
+static __global__ void scaler_update(struct cu_scaler_config c, double divisor, struct cu_scaler *s,
+                                     struct step_state *state)
 {
     if (s->collapsed)
         return;

@@ -1,8 +1,8 @@
 /* The optimizer's step in one pass over its buffers, the norms that LARS needs before it, and the
  * check for gradients that are not finite.
  *
- * The flat buffers are cut into chunks, none of which crosses the end of a segment, and a block takes
- * a chunk at a time. */
+ * The flat buffers are cut into chunks, none of which crosses the end of a segment, and a block
+ * takes a chunk at a time. */
 #include "kernels/cuda/kernels/block.h"
 
 enum { CHUNK = 4096 };
@@ -78,7 +78,8 @@ static __global__ void chunk_squares(struct cu_sgd a, struct cu_segments s, stru
         double w = 0, dw = 0;
         if (s.segment[c.segment].trust == 0)
             continue;
-        FOR_EACH_PIECE (c, p) {
+        FOR_EACH_PIECE(c, p)
+        {
             struct unit wv = unit_load_as(DTYPE_F32, a.w, p.at, p.count);
             struct unit gv = unit_load_as(a.gradient, a.dw, p.at, p.count);
 #pragma unroll
@@ -110,10 +111,9 @@ static __global__ void local_rates(struct cu_sgd a, struct cu_segments s, struct
         w = sqrt(block_sum(w));
         dw = sqrt(block_sum(dw)) * (double)a.state->grad_scale;
         if (threadIdx.x == 0)
-            work.local[k] =
-                g.trust == 0 || w == 0 || dw == 0
-                    ? 1.0f
-                    : (float)((double)g.trust * w / (dw + (double)g.weight_decay * w));
+            work.local[k] = g.trust == 0 || w == 0 || dw == 0
+                                ? 1.0f
+                                : (float)((double)g.trust * w / (dw + (double)g.weight_decay * w));
     }
 }
 
@@ -150,8 +150,8 @@ static __global__ void sgd(struct cu_sgd a, struct cu_segments s, const float *l
         struct cu_chunk c = s.chunk[i];
         struct sgd_segment g = s.segment[c.segment];
         float rate = local ? local[c.segment] : 1.0f;
-        FOR_EACH_PIECE (c, p)
-            step_piece(a, g, rate, p);
+        FOR_EACH_PIECE(c, p)
+        step_piece(a, g, rate, p);
     }
 }
 
@@ -181,7 +181,8 @@ static __global__ void check_finite(struct cu_segments s, enum dtype type, const
     for (int64_t i = blockIdx.x; i < s.n_chunks; i += gridDim.x) {
         struct cu_chunk c = s.chunk[i];
         enum dtype gradient = s.segment[c.segment].gradient;
-        FOR_EACH_PIECE (c, p) {
+        FOR_EACH_PIECE(c, p)
+        {
             struct unit g = unit_load_as(type, dw, p.at, p.count);
 #pragma unroll
             for (int k = 0; k < UNIT; k++)

@@ -1,0 +1,21 @@
+/* bf16 for the shim, with the project's own conversions. */
+#ifndef TESTS_KERNELS_CUDA_SHIM_CUDA_BF16_H
+#define TESTS_KERNELS_CUDA_SHIM_CUDA_BF16_H
+
+#include "base/half.h"
+
+struct __nv_bfloat16 {
+    uint16_t bits;
+};
+
+static inline float __bfloat162float(__nv_bfloat16 h)
+{
+    return bf16_to_float(h.bits);
+}
+
+static inline __nv_bfloat16 __float2bfloat16_rn(float x)
+{
+    return __nv_bfloat16{bf16_from_float(x)};
+}
+
+#endif

@@ -1,0 +1,112 @@
+/* As much of CUDA C++ as the kernels of kernels/cuda use, for a host compiler: the same sources run
+ * on the CPU, so that tests hold them against the reference where there is no GPU.
+ *
+ * The blocks of a grid run one after another. The threads of a block are fibres of one host thread,
+ * so that barriers and shuffles work: a fibre that waits hands over to the next. A barrier that
+ * not all threads of its block (or warp) reach ends the process with a message. Shared memory is
+ * static, and keeps what the block before has left in it, as on a device. Launches have been
+ * carried out when they return. */
+#ifndef TESTS_KERNELS_CUDA_SHIM_CUDA_RUNTIME_H
+#define TESTS_KERNELS_CUDA_SHIM_CUDA_RUNTIME_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define __global__
+#define __device__
+#define __host__
+#define __shared__ static
+
+struct dim3 {
+    unsigned x, y, z;
+    dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_)
+    {
+    }
+};
+
+extern dim3 threadIdx, blockIdx, blockDim, gridDim;
+
+struct alignas(8) uint2 {
+    unsigned x, y;
+};
+
+struct alignas(16) uint4 {
+    unsigned x, y, z, w;
+};
+
+enum cudaError_t {
+    cudaSuccess = 0,
+    cudaErrorInvalidConfiguration = 9,
+};
+
+static inline const char *cudaGetErrorString(cudaError_t e)
+{
+    return e == cudaSuccess ? "no error" : "invalid configuration argument";
+}
+
+struct cudaLaunchConfig_t {
+    dim3 gridDim, blockDim;
+    size_t dynamicSmemBytes = 0;
+    struct CUstream_st *stream = NULL;
+};
+
+/* Calls body(context) once per thread of the grid. */
+cudaError_t shim_launch(dim3 grid, dim3 block, void (*body)(const void *), const void *context);
+
+/* Wait for all threads of the block, of the warp. */
+void shim_sync_block();
+void shim_sync_warp();
+
+/* Eight bytes of this warp's thread `lane`, for shuffles. */
+void *shim_lane(unsigned lane);
+
+/* This thread's number within its warp. */
+unsigned shim_lane_id();
+
+template <typename Body> static void shim_call(const void *body)
+{
+    (*(const Body *)body)();
+}
+
+template <typename... P, typename... A>
+static cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(P...),
+                                      A... args)
+{
+    auto body = [=] { kernel(args...); };
+    return shim_launch(config->gridDim, config->blockDim, shim_call<decltype(body)>, &body);
+}
+
+static inline void __syncthreads()
+{
+    shim_sync_block();
+}
+
+/* Only for whole warps, as `mask` must say. */
+template <typename T> static T __shfl_xor_sync(unsigned mask, T v, int lane_mask)
+{
+    (void)mask;
+    static_assert(sizeof v <= 8, "a shuffle moves at most eight bytes");
+    memcpy(shim_lane(shim_lane_id()), &v, sizeof v);
+    shim_sync_warp();
+    memcpy(&v, shim_lane(shim_lane_id() ^ (unsigned)lane_mask), sizeof v);
+    shim_sync_warp();
+    return v;
+}
+
+static inline float __uint_as_float(uint32_t u)
+{
+    float x;
+    memcpy(&x, &u, sizeof x);
+    return x;
+}
+
+static inline uint32_t __float_as_uint(float x)
+{
+    uint32_t u;
+    memcpy(&u, &x, sizeof u);
+    return u;
+}
+
+#endif
