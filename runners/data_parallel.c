@@ -24,9 +24,7 @@ enum status data_parallel_open(struct engine *e)
     int64_t count = (int64_t)(bytes / sizeof(float));
     for (int i = 0; i < e->n; i++)
         TRY(network_plan_rounding(e->replica[i].net, 0, count, &e->rounding[i]));
-    struct op_desc sum = {.kind = OP_ADD};
-    sum.t[ROLE_X] = sum.t[ROLE_Z] = sum.t[ROLE_Y] = tensor_1d(DTYPE_F32, count);
-    return op_plan(e->replica[0].dev, &sum, &e->sum);
+    return flat_sum_open(e->replica[0].dev, count, &e->sum);
 }
 
 void data_parallel_close(struct engine *e)
@@ -35,7 +33,7 @@ void data_parallel_close(struct engine *e)
         loss_head_close(e->head[u]);
     for (int i = 0; i < e->n; i++)
         rounding_free(e->rounding[i]);
-    op_plan_free(e->sum);
+    flat_sum_close(&e->sum);
 }
 
 /* Weights and running statistics from device 0. */
@@ -109,9 +107,8 @@ static enum status sum_gradients(struct engine *e)
         struct network *net = e->replica[i].net;
         if (!e->replica[i].program[e->current.use])
             continue;
-        void *arg[ROLE_COUNT] = {
-            [ROLE_X] = sum, [ROLE_Z] = network_flat(net, VALUE_GRADIENT, &bytes), [ROLE_Y] = sum};
-        TRY(op_execute(e->sum, arg, network_stream(first->net)));
+        float *own = network_flat(net, VALUE_GRADIENT, &bytes);
+        TRY(flat_sum_run(&e->sum, network_stream(first->net), sum, own, sum));
     }
     return STATUS_OK;
 }

@@ -5,6 +5,7 @@
 #include "model/exchange.h"
 #include "model/loss_head.h"
 #include "runners/engine.h"
+#include "runners/flat_sum.h"
 #include "runners/reducer.h"
 #include "runners/team.h"
 
@@ -37,7 +38,7 @@ struct engine {
     enum status (*work)(struct engine *e, int i);
     /* DataParallel's. */
     struct rounding *rounding[DEVICES_MAX]; /* of a replica's gradients, before they are summed */
-    struct op_plan *sum;                    /* of two replicas' gradients, on device 0 */
+    struct flat_sum sum;                    /* of two replicas' gradients, on device 0 */
     struct loss_head *head[USE_COUNT];      /* over the whole batch, on device 0 */
 };
 

@@ -3,6 +3,7 @@
 
 #include "base/half_array.h"
 #include "model/exchange.h"
+#include "runners/flat_sum.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 struct bucket {
     int64_t begin, end;        /* elements of the flat buffer */
     struct rounding *rounding; /* NULL: nothing to round */
-    struct op_plan *add;       /* to the earlier micro-batches; NULL without them */
+    struct flat_sum add;       /* to the earlier micro-batches, where there are any */
     uint16_t *narrow;          /* (end - begin) what is sent when compressed */
     struct comm_op op;
 };
@@ -58,21 +59,13 @@ static enum status cut(struct reducer *r, struct program *p, int64_t count)
     return STATUS_OK;
 }
 
-static enum status plan_add(struct reducer *r, struct bucket *b)
-{
-    struct tensor_desc flat = tensor_1d(DTYPE_F32, b->end - b->begin);
-    struct op_desc add = {.kind = OP_ADD};
-    add.t[ROLE_X] = add.t[ROLE_Z] = add.t[ROLE_Y] = flat;
-    return op_plan(r->dev, &add, &b->add);
-}
-
 static enum status open_bucket(struct reducer *r, struct bucket *b)
 {
     int64_t count = b->end - b->begin;
     if (!r->config.rounded)
         TRY(network_plan_rounding(r->config.net, b->begin, b->end, &b->rounding));
     if (r->config.accumulate)
-        TRY(plan_add(r, b));
+        TRY(flat_sum_open(r->dev, count, &b->add));
     b->op = (struct comm_op){.kind = COMM_ALLREDUCE,
                              .reduction = COMM_SUM,
                              .type = DTYPE_F32,
@@ -122,7 +115,7 @@ void reducer_close(struct reducer *r)
         return;
     for (int i = 0; i < r->n; i++) {
         rounding_free(r->bucket[i].rounding);
-        op_plan_free(r->bucket[i].add);
+        flat_sum_close(&r->bucket[i].add);
         free(r->bucket[i].narrow);
     }
     if (r->accumulated)
@@ -150,9 +143,7 @@ static enum status accumulate(struct reducer *r, struct bucket *b)
     if (r->first)
         return r->dev->backend->copy(r->stream, earlier, gradients,
                                      (size_t)(b->end - b->begin) * sizeof(float));
-    void *arg[ROLE_COUNT] = {
-        [ROLE_X] = gradients, [ROLE_Z] = earlier, [ROLE_Y] = r->last ? gradients : earlier};
-    return op_execute(b->add, arg, r->stream);
+    return flat_sum_run(&b->add, r->stream, gradients, earlier, r->last ? gradients : earlier);
 }
 
 /* What is sent: shares of the mean, which cannot overflow where the gradients themselves do not. */

@@ -11,12 +11,10 @@ static enum status ref_open(const struct backend *b, int index, int threads, str
 {
     (void)threads; /* one, whatever is offered: formulas are loops in their plain order */
     *dev = NULL;
-    if (index != 0)
-        return status_fail(STATUS_USAGE, "there is no device 'ref:%d'; use ref", index);
     struct device *d = malloc(sizeof *d);
     if (!d)
         return status_fail(STATUS_OOM, "no memory for a device");
-    *d = (struct device){.backend = b, .index = 0, .threads = 1};
+    *d = (struct device){.backend = b, .index = index, .threads = 1};
     *dev = d;
     return STATUS_OK;
 }

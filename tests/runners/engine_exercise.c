@@ -1,0 +1,284 @@
+/* An engine, and networks of one's own to hold it against. */
+#include "engine_exercise.h"
+
+#include "runners/engine_parts.h"
+
+#include "base/rng.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS_MAX = 6, SIDE = 8, CLASSES = 5, MICRO_MAX = 2 };
+
+struct rig {
+    struct train_config config;
+    struct policy policy;
+    struct device_list devices;
+    struct graph *graph;
+    struct engine *engine;
+    struct comm *ranks;
+    uint8_t pixels[MICRO_MAX][ROWS_MAX * SIDE * SIDE * 3]; /* of this rank */
+    int32_t label[MICRO_MAX][ROWS_MAX];
+};
+
+/* Every rank has images of its own. */
+static void fill(struct rig *r)
+{
+    uint64_t seed = hash_splitmix64((uint64_t)comm_rank(r->ranks) + 1);
+    for (int m = 0; m < MICRO_MAX; m++) {
+        for (size_t i = 0; i < sizeof r->pixels[m]; i++)
+            r->pixels[m][i] = (uint8_t)(hash_splitmix64(seed + i) >> 40);
+        for (int i = 0; i < ROWS_MAX; i++)
+            r->label[m][i] = (int32_t)(hash_splitmix64(seed ^ (uint64_t)i) % CLASSES);
+        seed = hash_splitmix64(seed);
+    }
+}
+
+static void rig_close(struct rig *r)
+{
+    if (!r)
+        return;
+    engine_close(r->engine);
+    graph_free(r->graph);
+    free(r);
+}
+
+/* Rank 0's weights become everybody's: those of the others are other ones at first. */
+static enum status open_engine(struct rig *r)
+{
+    struct engine_config e = {.train = &r->config,
+                              .graph = r->graph,
+                              .policy = &r->policy,
+                              .devices = &r->devices,
+                              .threads = 1,
+                              .rows = {[USE_TRAIN] = r->config.batch, [USE_VAL] = r->config.batch},
+                              .ranks = r->ranks};
+    TRY(engine_open(&e, &r->engine));
+    TRY(network_init(engine_network(r->engine), (uint64_t)comm_rank(r->ranks)));
+    return engine_share(r->engine);
+}
+
+static enum status rig_open(struct comm *ranks, const struct engine_case *c, struct rig **out)
+{
+    enum status st;
+    struct rig *r = calloc(1, sizeof *r);
+    *out = NULL;
+    if (!r)
+        return status_fail(STATUS_OOM, "no memory for a test");
+    r->config = train_config_default();
+    r->config.devices = c->devices;
+    r->config.dp_reduce = c->reduce;
+    r->config.accumulate = c->accumulate ? 2 : 1;
+    r->config.batch = c->rows;
+    r->config.image_size = SIDE;
+    r->config.bucket_mb = 0.05;
+    r->config.comm_timeout = 60;
+    r->config.weight_decay = 0;
+    r->ranks = ranks;
+    fill(r);
+    CHECK(device_list_parse(c->devices, &r->devices));
+    CHECK(train_config_policy(&r->config, &r->policy));
+    CHECK(graph_build("resnet8", CLASSES, SIDE, &r->graph));
+    CHECK(open_engine(r));
+    *out = r;
+    r = NULL;
+done:
+    rig_close(r);
+    return st;
+}
+
+static enum status step(struct rig *r, int number, float lr)
+{
+    bool found_inf;
+    int n = r->config.accumulate;
+    const struct step_state state = {.step = (uint64_t)number, .lr = lr, .loss_scale = 1};
+    for (int m = 0; m < n; m++) {
+        struct loss_metrics metrics;
+        struct batch b = {.pixels = r->pixels[m], .label = r->label[m], .count = r->config.batch};
+        struct micro_batch micro = {.batch = &b, .state = &state, .number = m, .of = n};
+        TRY(engine_batch(r->engine, &micro, &metrics));
+        if (metrics.count != r->config.batch)
+            return status_fail(STATUS_MISMATCH, "%d images of %d", (int)metrics.count,
+                               r->config.batch);
+    }
+    return engine_update(r->engine, &found_inf);
+}
+
+/* ---- gradients ---- */
+
+static int64_t count_trained(const struct graph *g)
+{
+    int64_t n = 0;
+    for (int i = 0; i < g->n_params; i++)
+        if (param_is_trained(&g->param[i]))
+            n += param_count(&g->param[i]);
+    return n;
+}
+
+/* sum += share * the network's gradients, in the order of the graph's parameters. */
+static enum status add_gradients(const struct graph *g, struct network *net, double share,
+                                 double *sum)
+{
+    enum status st = STATUS_OK;
+    float *plain = malloc((size_t)count_trained(g) * sizeof *plain);
+    if (!plain)
+        return status_fail(STATUS_OOM, "no memory for gradients");
+    for (int i = 0; i < g->n_params; i++) {
+        int64_t n = param_count(&g->param[i]);
+        if (!param_is_trained(&g->param[i]))
+            continue;
+        CHECK(network_get(net, VALUE_GRADIENT, i, plain));
+        for (int64_t k = 0; k < n; k++)
+            *sum++ += share * (double)plain[k];
+    }
+done:
+    free(plain);
+    return st;
+}
+
+static enum status run_alone(struct program *p, const uint8_t *pixels, const int32_t *label)
+{
+    const struct step_state state = {.loss_scale = 1, .grad_scale = 1};
+    TRY(program_state(p, &state));
+    TRY(program_input(p, pixels, label));
+    for (int phase = PHASE_INPUT; phase <= PHASE_BACKWARD; phase++)
+        TRY(program_run(p, (enum phase)phase));
+    return program_wait(p);
+}
+
+/* What one device's rows give in a network that knows of no other. */
+static enum status alone(const struct rig *r, int device, double *sum)
+{
+    enum status st;
+    struct device *dev = NULL;
+    struct network *net = NULL;
+    const struct backend *b = r->devices.backend;
+    struct part part = part_of(r->config.batch, r->devices.n, device);
+    struct program_config config = {.batch = part.count, .train = true, .policy = r->policy};
+    memcpy(config.mean, train_image_mean, sizeof config.mean);
+    memcpy(config.std, train_image_std, sizeof config.std);
+    CHECK(b->open(b, r->devices.index[device], 1, &dev));
+    CHECK(network_open(dev, r->graph, &config, 1, &net));
+    CHECK(network_init(net, 0));
+    for (int m = 0; m < r->config.accumulate; m++) {
+        CHECK(run_alone(network_program(net, 0), r->pixels[m] + part.first * SIDE * SIDE * 3,
+                        r->label[m] + part.first));
+        double share =
+            (double)part.count / r->config.batch / r->config.accumulate / comm_size(r->ranks);
+        CHECK(add_gradients(r->graph, net, share, sum));
+    }
+done:
+    network_close(net);
+    device_close(dev);
+    return st;
+}
+
+static enum status compare(const struct rig *r, const double *mean, const double *got, int64_t n)
+{
+    double norm = 0, far = 0;
+    for (int64_t i = 0; i < n; i++) {
+        norm += mean[i] * mean[i];
+        far += (got[i] - mean[i]) * (got[i] - mean[i]);
+    }
+    far = sqrt(far / norm);
+    bool even = r->config.batch % r->devices.n == 0;
+    if (comm_rank(r->ranks) == 0)
+        printf("%d x %s, %d images: gradients are %.2g of their norm from the mean\n",
+               comm_size(r->ranks), r->config.devices, r->config.batch, far);
+    if (!(norm > 0) || !(far <= (even ? 1e-6 : 1e-5)))
+        return status_fail(STATUS_MISMATCH, "rank %d: gradients are %g of their norm from the mean",
+                           comm_rank(r->ranks), far);
+    return STATUS_OK;
+}
+
+static enum status gradients(struct rig *r)
+{
+    enum status st;
+    int64_t n = count_trained(r->graph);
+    double *mean = calloc((size_t)n, sizeof *mean), *got = calloc((size_t)n, sizeof *got);
+    struct comm_op sum = {.kind = COMM_ALLREDUCE,
+                          .reduction = COMM_SUM,
+                          .type = DTYPE_F64,
+                          .send = mean,
+                          .recv = mean,
+                          .count = n};
+    if (!mean || !got) {
+        st = status_fail(STATUS_OOM, "no memory for gradients");
+        goto done;
+    }
+    for (int i = 0; i < r->devices.n; i++)
+        CHECK(alone(r, i, mean));
+    CHECK(comm_run(r->ranks, &sum));
+    CHECK(step(r, 0, 0)); /* the weights stay: the buffer still has what the update saw */
+    CHECK(add_gradients(r->graph, engine_network(r->engine),
+                        1.0 / r->config.accumulate / comm_size(r->ranks), got));
+    st = compare(r, mean, got, n);
+done:
+    free(mean);
+    free(got);
+    return st;
+}
+
+enum status exercise_gradients(struct comm *ranks, const struct engine_case *c)
+{
+    struct rig *r;
+    TRY(rig_open(ranks, c, &r));
+    enum status st = gradients(r);
+    rig_close(r);
+    return st;
+}
+
+/* ---- replicas ---- */
+
+/* Changes a bit of a value in the middle. */
+static void spoil(struct network *net, enum damage what)
+{
+    static const enum param_value value[] = {
+        [DAMAGE_WEIGHT] = VALUE_WEIGHT, [DAMAGE_MOMENTUM] = VALUE_MOMENTUM};
+    size_t bytes;
+    uint32_t *word = what == DAMAGE_STATISTICS ? network_buffers(net, &bytes)
+                                               : network_flat(net, value[what], &bytes);
+    word[bytes / sizeof *word / 2] ^= 1 << 10;
+    network_touched(net);
+}
+
+static enum status must_name(enum status st, int rank, int device)
+{
+    char name[64];
+    snprintf(name, sizeof name, "rank %d, device %d differ", rank, device);
+    if (st == STATUS_MISMATCH && strstr(status_message(), name))
+        return STATUS_OK;
+    if (st != STATUS_OK)
+        return status_context(st, "damage to rank %d, device %d led to", rank, device);
+    return status_fail(STATUS_MISMATCH, "damage to rank %d, device %d went unseen", rank, device);
+}
+
+/* Statistics are sent from the first replica to all others now and then, which mends them: they are
+ * damaged after that. */
+static enum status damage(struct rig *r, int rank, int device, enum damage what)
+{
+    bool here = comm_rank(r->ranks) == rank;
+    struct network *net = r->engine->replica[device].net;
+    TRY(step(r, 0, 0.01f));
+    TRY(engine_share_buffers(r->engine));
+    TRY(engine_check_replicas(r->engine));
+    if (here && what != DAMAGE_STATISTICS)
+        spoil(net, what);
+    TRY(step(r, 1, 0.01f));
+    TRY(engine_share_buffers(r->engine));
+    if (here && what == DAMAGE_STATISTICS)
+        spoil(net, what);
+    return must_name(engine_check_replicas(r->engine), rank, device);
+}
+
+enum status exercise_damage(struct comm *ranks, const struct engine_case *c, int rank, int device,
+                            enum damage what)
+{
+    struct rig *r;
+    TRY(rig_open(ranks, c, &r));
+    enum status st = damage(r, rank, device, what);
+    rig_close(r);
+    return st;
+}

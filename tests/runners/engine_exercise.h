@@ -1,0 +1,28 @@
+/* Training steps of an engine against the same gradients computed alone, on any communicator.
+ *
+ * Every rank calls the same functions in the same order. A failure names rank and reason. */
+#ifndef TESTS_RUNNERS_ENGINE_EXERCISE_H
+#define TESTS_RUNNERS_ENGINE_EXERCISE_H
+
+#include "comm/comm.h"
+#include "runners/config.h"
+
+struct engine_case {
+    const char *devices; /* of each rank */
+    enum dp_reduce reduce;
+    bool accumulate; /* two batches to the step */
+    int rows;        /* of each rank's batch, up to 6 */
+};
+
+/* The gradients that all ranks' devices agree on equal the mean of what every device's part of the
+ * batch gives in a network of its own, to 1e-6 of their norm. Where devices have parts of different
+ * sizes their loss is divided by other numbers and every product rounds elsewhere: 1e-5. */
+MUST_CHECK enum status exercise_gradients(struct comm *ranks, const struct engine_case *c);
+
+/* Replicas have the same bits after a step. One value of device `device` of rank `rank` is then
+ * changed from outside, and the check after another step names that device on every rank. */
+enum damage { DAMAGE_WEIGHT, DAMAGE_MOMENTUM, DAMAGE_STATISTICS, DAMAGE_COUNT };
+MUST_CHECK enum status exercise_damage(struct comm *ranks, const struct engine_case *c, int rank,
+                                       int device, enum damage what);
+
+#endif

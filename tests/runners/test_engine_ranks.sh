@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Runs engine_ranks as jobs of two and three ranks. Arguments: the program, that of tests/comm which
+# knows the MPI library's name, and the scenario.
+set -uo pipefail
+program=$1
+scenario=$3
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+# shellcheck source=tests/comm/mpi.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../comm/mpi.sh"
+mpi_find "$("$2" version)"
+failures=0
+for ranks in 2 3; do
+    mpi_run 60 "$ranks" "$program" "$scenario"
+    cat "$scratch/out" "$scratch/err"
+    ((code == 0)) || { echo "FAILED: '$scenario' on $ranks ranks exited with $code" && failures=1; }
+done
+exit "$failures"
