@@ -6,8 +6,8 @@
 . "$source_dir/tests/comm/mpi.sh"
 mpi_find "$("$build_dir/tests/comm/mpi_ranks" version)"
 
-# train_ranks RANKS ARGS...: trains the small network on several ranks; fills `code`, $scratch/out and
-# $scratch/err.
+# train_ranks RANKS ARGS...: trains the small network on several ranks; fills `code`, and
+# $scratch/out and $scratch/err.
 train_ranks() {
     local ranks=$1
     shift

@@ -47,8 +47,8 @@ for reduce in central all; do
 done
 
 # Two ranks' shares are rounded, and then their sum: gradients are off by at most twice the unit
-# roundoff. An error of 1 % in all gradients moves the losses by 7e-4, so that one of 2 * 2^-11 moves
-# them by 7e-5 and one of 2 * 2^-8 by 5.5e-4; sums in another order have 2e-5.
+# roundoff. An error of 1 % in all gradients moves the losses by 7e-4, so that one of 2 * 2^-11
+# moves them by 7e-5 and one of 2 * 2^-8 by 5.5e-4; sums in another order have 2e-5.
 nd nd
 ddp fp16-sent 2 --sync-bn --grad-compress fp16
 ddp bf16-sent 2 --sync-bn --grad-compress bf16
