@@ -8,6 +8,9 @@ source_dir=$2
 build_dir=$3
 export program source_dir build_dir
 scratch=$(mktemp -d)
+# Open MPI keeps its sessions there, and jobs of several tests would meet in one folder.
+export TMPDIR=$scratch/tmp
+mkdir "$TMPDIR"
 trap 'rm -rf "$scratch"' EXIT
 failures=0
 

@@ -4,6 +4,9 @@ set -uo pipefail
 program=$1
 shift
 scratch=$(mktemp -d)
+# Open MPI keeps its sessions there, and jobs of several tests would meet in one folder.
+export TMPDIR=$scratch/tmp
+mkdir "$TMPDIR"
 trap 'rm -rf "$scratch"' EXIT
 failures=0
 # shellcheck source=tests/comm/mpi.sh

@@ -3,6 +3,9 @@
 set -uo pipefail
 program=$1
 scratch=$(mktemp -d)
+# Open MPI keeps its sessions there, and jobs of several tests would meet in one folder.
+export TMPDIR=$scratch/tmp
+mkdir "$TMPDIR"
 trap 'rm -rf "$scratch"' EXIT
 failures=0
 here=$(dirname "${BASH_SOURCE[0]}")

@@ -5,6 +5,9 @@ set -uo pipefail
 program=$1
 scenario=$3
 scratch=$(mktemp -d)
+# Open MPI keeps its sessions there, and jobs of several tests would meet in one folder.
+export TMPDIR=$scratch/tmp
+mkdir "$TMPDIR"
 trap 'rm -rf "$scratch"' EXIT
 # shellcheck source=tests/comm/mpi.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../comm/mpi.sh"
