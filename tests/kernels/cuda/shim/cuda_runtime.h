@@ -55,15 +55,12 @@ struct cudaLaunchConfig_t {
 /* Calls body(context) once per thread of the grid. */
 cudaError_t shim_launch(dim3 grid, dim3 block, void (*body)(const void *), const void *context);
 
-/* Wait for all threads of the block, of the warp. */
+/* Waits for all threads of the block. */
 void shim_sync_block();
-void shim_sync_warp();
 
-/* Eight bytes of this warp's thread `lane`, for shuffles. */
-void *shim_lane(unsigned lane);
-
-/* This thread's number within its warp. */
-unsigned shim_lane_id();
+/* Gives a value of at most eight bytes to the thread of the same warp whose number differs by
+ * `lane_mask`, and takes its. Every thread of the warp must call it. */
+void shim_exchange(void *value, size_t size, unsigned lane_mask);
 
 template <typename Body> static void shim_call(const void *body)
 {
@@ -88,10 +85,7 @@ template <typename T> static T __shfl_xor_sync(unsigned mask, T v, int lane_mask
 {
     (void)mask;
     static_assert(sizeof v <= 8, "a shuffle moves at most eight bytes");
-    memcpy(shim_lane(shim_lane_id()), &v, sizeof v);
-    shim_sync_warp();
-    memcpy(&v, shim_lane(shim_lane_id() ^ (unsigned)lane_mask), sizeof v);
-    shim_sync_warp();
+    shim_exchange(&v, sizeof v, (unsigned)lane_mask);
     return v;
 }
 

@@ -1,9 +1,10 @@
-/* The scheduler of the shim: the threads of one block as fibres.
+/* The threads of one block as fibres.
  *
  * A fibre takes threads of the block one after another and runs each to its end; only when a thread
  * waits does another fibre take the next. So kernels without barriers need a single fibre, and as
- * many fibres exist as the largest block of threads that waited. They are kept for the next
- * launch. */
+ * many fibres exist as the largest block of threads that waited. They are kept for the next launch.
+ * The last thread to reach a barrier makes the others ready and goes on itself; a thread that waits
+ * hands over to one that is ready. */
 #include "cuda_runtime.h"
 
 #include <stdio.h>
@@ -23,8 +24,6 @@ namespace
 const unsigned WARP = 32, MAX_THREADS = 1024;
 const size_t STACK = 64 << 10;
 
-enum state { IDLE, READY, AT_BLOCK, AT_WARP };
-
 struct context {
     ucontext_t machine;
     const void *stack; /* bottom and size, for the address sanitizer */
@@ -34,15 +33,24 @@ struct context {
 
 struct fibre {
     context where;
-    state at = IDLE;
+    enum { IDLE, READY, WAITING } state = IDLE;
+    unsigned number;     /* among the fibres */
     unsigned thread = 0; /* that it runs, while it is not idle */
+};
+
+/* Threads that a barrier has gathered so far. */
+struct barrier {
+    unsigned first, size, arrived;
 };
 
 struct block {
     void (*body)(const void *);
     const void *argument;
     unsigned threads, next, left; /* in all, the next to be started, not yet ended */
-    alignas(8) unsigned char lane[MAX_THREADS][8];
+    barrier all, warp[MAX_THREADS / WARP];
+    fibre *runs[MAX_THREADS]; /* each thread that has been started */
+    bool odd[MAX_THREADS];    /* whether the thread's next shuffle is its second, fourth ... */
+    alignas(8) unsigned char lane[2][MAX_THREADS][8];
 };
 
 std::vector<fibre *> fibres;
@@ -74,21 +82,32 @@ void place_thread(unsigned thread)
                      thread / blockDim.x / blockDim.y);
 }
 
+fibre *fibre_next(const fibre *after);
+
 void fibre_main()
 {
 #if defined(__SANITIZE_ADDRESS__)
-    __sanitizer_finish_switch_fiber(NULL, &scheduler.stack, &scheduler.size);
+    if (current->number == 0) /* the scheduler comes to the others only through it */
+        __sanitizer_finish_switch_fiber(NULL, &scheduler.stack, &scheduler.size);
+    else
+        __sanitizer_finish_switch_fiber(NULL, NULL, NULL);
 #endif
     fibre *self = current;
     for (;;) {
         while (now.next < now.threads) {
             self->thread = now.next++;
+            now.runs[self->thread] = self;
             place_thread(self->thread);
             now.body(now.argument);
             now.left--;
         }
-        self->at = IDLE;
-        switch_to(&self->where, &scheduler);
+        self->state = fibre::IDLE;
+        if (now.left == 0) {
+            switch_to(&self->where, &scheduler);
+        } else {
+            current = fibre_next(self);
+            switch_to(&self->where, &current->where);
+        }
     }
 }
 
@@ -98,6 +117,7 @@ void fibre_add()
     char *stack = (char *)malloc(STACK);
     if (!stack || getcontext(&f->where.machine) != 0)
         die("no memory for a stack");
+    f->number = (unsigned)fibres.size();
     f->where.stack = f->where.machine.uc_stack.ss_sp = stack;
     f->where.size = f->where.machine.uc_stack.ss_size = STACK;
     f->where.fake_stack = NULL;
@@ -105,76 +125,53 @@ void fibre_add()
     fibres.push_back(f);
 }
 
-void fibre_run(fibre *f)
+/* The fibre to run next: an idle one while there are threads to start, else a ready one. */
+fibre *fibre_next(const fibre *after)
 {
-    current = f;
-    if (f->at == READY)
-        place_thread(f->thread);
-    f->at = READY;
-    switch_to(&scheduler, &f->where);
-}
-
-/* Threads of the block, or of warp `warp`, that wait in the given state. */
-unsigned waiting(state at, unsigned warp, bool all)
-{
-    unsigned n = 0;
-    for (fibre *f : fibres)
-        n += f->at == at && (all || f->thread / WARP == warp);
-    return n;
-}
-
-void release(state at, unsigned warp, bool all)
-{
-    for (fibre *f : fibres)
-        if (f->at == at && (all || f->thread / WARP == warp))
-            f->at = READY;
-}
-
-/* Lets those go on who wait for nobody any more. */
-void release_some()
-{
-    bool released = waiting(AT_BLOCK, 0, true) == now.threads;
-    if (released)
-        release(AT_BLOCK, 0, true);
-    for (unsigned warp = 0; warp * WARP < now.threads; warp++) {
-        unsigned rest = now.threads - warp * WARP, size = rest < WARP ? rest : WARP;
-        if (waiting(AT_WARP, warp, false) == size) {
-            release(AT_WARP, warp, false);
-            released = true;
+    bool start = now.next < now.threads;
+    for (size_t i = 1; i <= fibres.size(); i++) {
+        fibre *f = fibres[(after->number + i) % fibres.size()];
+        if (f->state == (start ? fibre::IDLE : fibre::READY)) {
+            f->state = fibre::READY;
+            return f;
         }
     }
-    if (!released)
+    if (!start)
         die("some threads wait at a barrier that others do not reach");
+    fibre_add();
+    fibres.back()->state = fibre::READY;
+    return fibres.back();
+}
+
+void wait_at(barrier *b)
+{
+    fibre *self = current;
+    if (++b->arrived == b->size) {
+        b->arrived = 0;
+        for (unsigned t = b->first; t < b->first + b->size; t++)
+            now.runs[t]->state = fibre::READY;
+        return;
+    }
+    self->state = fibre::WAITING;
+    current = fibre_next(self);
+    switch_to(&self->where, &current->where);
+    place_thread(self->thread);
 }
 
 void run_block()
 {
     now.next = 0;
     now.left = now.threads;
-    while (now.left > 0) {
-        bool ran = false;
-        for (fibre *f : fibres)
-            if (f->at == READY) {
-                fibre_run(f);
-                ran = true;
-            }
-        for (size_t i = 0; now.next < now.threads; i++) {
-            if (i == fibres.size())
-                fibre_add();
-            if (fibres[i]->at == IDLE)
-                fibre_run(fibres[i]);
-            ran = true;
-        }
-        if (!ran)
-            release_some();
+    now.all = barrier{0, now.threads, 0};
+    for (unsigned first = 0; first < now.threads; first += WARP) {
+        unsigned rest = now.threads - first;
+        now.warp[first / WARP] = barrier{first, rest < WARP ? rest : WARP, 0};
     }
-}
-
-void wait_as(state at)
-{
-    fibre *self = current;
-    self->at = at;
-    switch_to(&self->where, &scheduler);
+    if (fibres.empty())
+        fibre_add();
+    current = fibres[0];
+    current->state = fibre::READY;
+    switch_to(&scheduler, &current->where);
 }
 
 } // namespace
@@ -201,20 +198,17 @@ cudaError_t shim_launch(dim3 grid, dim3 block_dim, void (*body)(const void *), c
 
 void shim_sync_block()
 {
-    wait_as(AT_BLOCK);
+    wait_at(&now.all);
 }
 
-void shim_sync_warp()
+/* Each thread writes to one of two places by turns, so that nobody overwrites what others of its
+ * warp have yet to read: they must have read it to come to the barrier in between. */
+void shim_exchange(void *value, size_t size, unsigned lane_mask)
 {
-    wait_as(AT_WARP);
-}
-
-void *shim_lane(unsigned lane)
-{
-    return now.lane[current->thread / WARP * WARP + lane];
-}
-
-unsigned shim_lane_id()
-{
-    return current->thread % WARP;
+    unsigned me = current->thread;
+    bool odd = now.odd[me];
+    now.odd[me] = !odd;
+    memcpy(now.lane[odd][me], value, size);
+    wait_at(&now.warp[me / WARP]);
+    memcpy(value, now.lane[odd][me ^ lane_mask], size);
 }

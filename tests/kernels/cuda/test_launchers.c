@@ -1,0 +1,326 @@
+/* What the table of cases does not reach: types that only a GPU's tensors have, the loss scaler's
+ * machine, labels that are no class. */
+#include "tests/kernels/cuda/backend.h"
+#include "tests/kernels/rig.h"
+
+#include "base/half.h"
+#include "base/rng.h"
+#include "runners/scaler.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* 16-byte aligned, as the kernels ask; freed by the caller. */
+static void *aligned(size_t bytes)
+{
+    void *p = aligned_alloc(16, (bytes + 15) / 16 * 16);
+    assert_non_null(p);
+    memset(p, 0xff, bytes);
+    return p;
+}
+
+/* --- the fourth channel --- */
+
+static float stored_value(enum dtype type, const void *p, int64_t i)
+{
+    if (type == DTYPE_F16)
+        return f16_to_float(((const uint16_t *)p)[i]);
+    if (type == DTYPE_BF16)
+        return bf16_to_float(((const uint16_t *)p)[i]);
+    return ((const float *)p)[i];
+}
+
+static void check_normalize4(enum dtype type, int64_t pixels)
+{
+    static const struct normalize_attr attr = {{0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.225f}};
+    struct cu_queue q = shim_queue();
+    uint8_t *x = aligned((size_t)pixels * 3);
+    void *y = aligned((size_t)pixels * 4 * dtype_size(type));
+    for (int64_t i = 0; i < pixels * 3; i++)
+        x[i] = (uint8_t)(i * 7 % 256);
+    OK(cu_normalize(&q, type, pixels, 4, &attr, x, y));
+    for (int64_t i = 0; i < pixels; i++) {
+        for (int c = 0; c < 3; c++) {
+            double exact = (x[i * 3 + c] / 255.0 - (double)attr.mean[c]) / (double)attr.std[c];
+            assert_true(stored_value(type, y, i * 4 + c) == dtype_round(type, (float)exact));
+        }
+        assert_true(stored_value(type, y, i * 4 + 3) == 0);
+    }
+    free(x);
+    free(y);
+}
+
+static void normalize_pads_to_four_channels(void **state)
+{
+    (void)state;
+    static const enum dtype type[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16};
+    static const int pixels[] = {1, 8, 13, 5000};
+    for (int t = 0; t < 3; t++)
+        for (int k = 0; k < 4; k++)
+            check_normalize4(type[t], pixels[k]);
+}
+
+static void normalize_refuses_other_channels(void **state)
+{
+    (void)state;
+    struct cu_queue q = shim_queue();
+    struct normalize_attr attr = {{0}, {1, 1, 1}};
+    assert_int_equal(cu_normalize(&q, DTYPE_F32, 1, 5, &attr, NULL, NULL), STATUS_INVALID);
+    assert_int_equal(cu_relu_fwd(&q, DTYPE_I32, 1, NULL, NULL), STATUS_UNSUPPORTED);
+}
+
+/* --- labels that are no class --- */
+
+static void bad_label_leaves_everything(void **state)
+{
+    (void)state;
+    enum { ROWS = 700, CLASSES = 5 };
+    struct cu_queue q = shim_queue();
+    struct step_state step = {.loss_scale = 1};
+    struct loss_metrics before = {.loss_sum = 7, .count = 3}, metrics = before;
+    float *x = aligned(ROWS * CLASSES * sizeof *x), *dx = aligned(ROWS * CLASSES * sizeof *dx);
+    int32_t *label = aligned(ROWS * sizeof *label);
+    int64_t *work = aligned(cu_softmax_xent_workspace(ROWS));
+    for (int i = 0; i < ROWS * CLASSES; i++)
+        x[i] = dx[i] = (float)(i % 3);
+    for (int i = 0; i < ROWS; i++)
+        label[i] = i % (CLASSES + 1) - 1; /* some have none */
+    struct cu_xent a = {.type = DTYPE_F32,
+                        .rows = ROWS,
+                        .classes = CLASSES,
+                        .x = x,
+                        .label = label,
+                        .state = &step,
+                        .dx = dx,
+                        .metrics = &metrics};
+    label[300] = label[600] = CLASSES;
+    OK(cu_softmax_xent(&q, &a, work));
+    assert_int_equal(work[0], 300);
+    assert_memory_equal(&metrics, &before, sizeof before);
+    for (int i = 0; i < ROWS * CLASSES; i++)
+        assert_true(dx[i] == (float)(i % 3));
+
+    label[300] = label[600] = -1;
+    OK(cu_softmax_xent(&q, &a, work));
+    assert_int_equal(work[0], -1);
+    int64_t labelled = 0;
+    for (int i = 0; i < ROWS; i++)
+        labelled += label[i] >= 0;
+    assert_int_equal(metrics.count, labelled);
+    free(x);
+    free(dx);
+    free(label);
+    free(work);
+}
+
+/* --- gradients and copies as a GPU stores them --- */
+
+static const struct sgd_segment segments[] = {
+    {0, 5, 1e-2f, DTYPE_F16, DTYPE_F32, DTYPE_F16, 0},
+    {5, 5000, 1e-4f, DTYPE_F16, DTYPE_F32, DTYPE_F16, 0},
+    {5000, 9001, 1e-4f, DTYPE_F16, DTYPE_F32, DTYPE_F16, 0.02f},
+};
+static const struct sgd_attr attr_f16 = {
+    .momentum = 0.9f, .nesterov = true, .n_segments = 3, .segment = segments};
+enum { PARAMETERS = 9001 };
+
+/* One step with dw and wcopy stored as fp16, and one with the same values in fp32, must agree in
+ * every bit. */
+static void sgd_of_stored_gradients(void **state)
+{
+    (void)state;
+    struct cu_queue q = shim_queue();
+    struct rng r = rng_at(1, RNG_TEST, 0, 0);
+    struct step_state step = {.lr = 0.1f, .grad_scale = 1.0f / 1024};
+    struct shim_segments s;
+    OK(shim_segments_new(&attr_f16, &s));
+    float *w[2], *v[2], *dw = aligned(PARAMETERS * sizeof *dw);
+    uint16_t *dw16 = aligned(PARAMETERS * sizeof *dw16), *copy16 = aligned(PARAMETERS * 2);
+    float *copy = aligned(PARAMETERS * sizeof *copy);
+    for (int k = 0; k < 2; k++) {
+        w[k] = aligned(PARAMETERS * sizeof **w);
+        v[k] = aligned(PARAMETERS * sizeof **v);
+    }
+    for (int i = 0; i < PARAMETERS; i++) {
+        w[0][i] = w[1][i] = rng_float(&r) - 0.5f;
+        v[0][i] = v[1][i] = rng_float(&r) - 0.5f;
+        dw16[i] = f16_from_float(1000 * (rng_float(&r) - 0.5f));
+        dw[i] = f16_to_float(dw16[i]);
+    }
+    struct cu_sgd narrow = {.momentum = attr_f16.momentum,
+                            .nesterov = true,
+                            .lars = true,
+                            .state = &step,
+                            .gradient = DTYPE_F16,
+                            .copy = DTYPE_F16,
+                            .dw = dw16,
+                            .w = w[0],
+                            .v = v[0],
+                            .wcopy = copy16};
+    struct cu_sgd wide = narrow;
+    wide.gradient = wide.copy = DTYPE_F32;
+    wide.dw = dw;
+    wide.w = w[1];
+    wide.v = v[1];
+    wide.wcopy = copy;
+    void *work = aligned(cu_sgd_workspace(&narrow, &s.s));
+    OK(cu_sgd(&q, &narrow, &s.s, work));
+    OK(cu_sgd(&q, &wide, &s.s, work));
+    assert_memory_equal(w[0], w[1], PARAMETERS * sizeof **w);
+    assert_memory_equal(v[0], v[1], PARAMETERS * sizeof **v);
+    for (int i = 0; i < PARAMETERS; i++) {
+        assert_true(f16_to_float(copy16[i]) == copy[i]);
+        assert_true(copy[i] == round_f16(w[1][i]));
+    }
+    for (int k = 0; k < 2; k++) {
+        free(w[k]);
+        free(v[k]);
+    }
+    free(dw);
+    free(dw16);
+    free(copy16);
+    free(copy);
+    free(work);
+    shim_segments_free(&s);
+}
+
+/* Every place of a stored infinity or NaN is found, and nothing else of the state changes. */
+static void finite_check_of_stored_gradients(void **state)
+{
+    (void)state;
+    static const int places[] = {0, 4, 5, 6, 4095, 4096, 4999, 5000, PARAMETERS - 1};
+    static const uint16_t values[] = {0x7c00, 0xfc00, 0x7e00, 0xfe01};
+    struct cu_queue q = shim_queue();
+    struct shim_segments s;
+    OK(shim_segments_new(&attr_f16, &s));
+    uint16_t *dw = aligned(PARAMETERS * sizeof *dw);
+    struct step_state step = {.seed = 3, .step = 4, .lr = 0.5f, .found_inf = 1}, wanted = step;
+    for (int i = 0; i < PARAMETERS; i++)
+        dw[i] = 0x7bff; /* the largest that is finite */
+    wanted.found_inf = 0;
+    OK(cu_check_finite(&q, &s.s, DTYPE_F16, dw, &step));
+    assert_memory_equal(&step, &wanted, sizeof step);
+    wanted.found_inf = 1;
+    for (size_t p = 0; p < sizeof places / sizeof *places; p++)
+        for (size_t k = 0; k < sizeof values / sizeof *values; k++) {
+            dw[places[p]] = values[k];
+            step.found_inf = 0;
+            OK(cu_check_finite(&q, &s.s, DTYPE_F16, dw, &step));
+            assert_memory_equal(&step, &wanted, sizeof step);
+            dw[places[p]] = 0x7bff;
+        }
+    free(dw);
+    shim_segments_free(&s);
+}
+
+/* --- the scaler --- */
+
+/* The machine on the device and that of runners/scaler.h, step by step, until either collapses. */
+static void run_scalers(const struct scaler_config *c, uint64_t seed, double overflows)
+{
+    struct cu_queue q = shim_queue();
+    struct cu_scaler_config device_config = {c->dynamic, c->growth, c->backoff,
+                                             c->max,     c->min,    c->interval};
+    struct scaler_state want = scaler_begin(c);
+    struct cu_scaler got = {.scale = want.scale};
+    struct rng r = rng_at(seed, RNG_TEST, 0, 0);
+    for (int i = 0; i < 2000; i++) {
+        struct step_state step = {.lr = 3, .found_inf = rng_double(&r) < overflows};
+        bool collapsed = scaler_update(c, &want, step.found_inf) != STATUS_OK;
+        OK(cu_scaler_update(&q, &device_config, 4, &got, &step));
+        assert_int_equal(got.collapsed, collapsed);
+        assert_true(got.scale == want.scale);
+        assert_int_equal(got.clean, want.clean);
+        assert_int_equal(got.skipped, want.skipped);
+        assert_true(step.loss_scale == (float)want.scale || collapsed);
+        assert_true(step.grad_scale == (float)(1 / (want.scale * 4)) || collapsed);
+        assert_true(step.lr == 3);
+        if (collapsed)
+            return;
+    }
+}
+
+static void scaler_is_the_hosts(void **state)
+{
+    (void)state;
+    struct scaler_config c = scaler_config_default();
+    run_scalers(&c, 1, 0);
+    c.interval = 7;
+    for (uint64_t seed = 2; seed < 20; seed++)
+        run_scalers(&c, seed, 0.05 * (double)seed);
+    c.dynamic = false;
+    run_scalers(&c, 21, 0.3);
+}
+
+/* A collapsed scaler stays as it is. */
+static void scaler_stays_collapsed(void **state)
+{
+    (void)state;
+    struct cu_queue q = shim_queue();
+    struct cu_scaler_config c = {true, 2, 0.5, 1024, 1, 10};
+    struct cu_scaler s = {.scale = 1};
+    struct step_state step = {.found_inf = 1};
+    OK(cu_scaler_update(&q, &c, 1, &s, &step));
+    assert_int_equal(s.collapsed, 1);
+    struct cu_scaler then = s;
+    step.found_inf = 0;
+    OK(cu_scaler_update(&q, &c, 1, &s, &step));
+    assert_memory_equal(&s, &then, sizeof s);
+}
+
+/* --- statistics over ranks --- */
+
+/* The sums of two halves of a batch, added up, must give the statistics of the whole. */
+static void sums_of_ranks_add_up(void **state)
+{
+    (void)state;
+    enum { ROWS = 1001, FIRST = 400, CHANNELS = 24 };
+    struct cu_queue q = shim_queue();
+    struct rng r = rng_at(5, RNG_TEST, 0, 0);
+    struct cu_bn_shape whole = {DTYPE_F32, ROWS, CHANNELS}, part[2] = {whole, whole};
+    part[0].rows = FIRST;
+    part[1].rows = ROWS - FIRST;
+    float *x = aligned(ROWS * CHANNELS * sizeof *x), *saved = aligned(8 * CHANNELS * sizeof *saved);
+    void *work = aligned(cu_bn_workspace(&whole));
+    double sums[3][2 * CHANNELS + 1];
+    for (int i = 0; i < ROWS * CHANNELS; i++)
+        x[i] = 100 + rng_float(&r);
+    for (int c = 0; c < 8 * CHANNELS; c++)
+        saved[c] = 1;
+    OK(cu_bn_sums(&q, &whole, x, sums[0], work));
+    OK(cu_bn_sums(&q, &part[0], x, sums[1], work));
+    OK(cu_bn_sums(&q, &part[1], x + FIRST * CHANNELS, sums[2], work));
+    for (int i = 0; i <= 2 * CHANNELS; i++)
+        sums[1][i] += sums[2][i];
+    for (int k = 0; k < 2; k++) {
+        float *out = saved + 4 * CHANNELS * k;
+        struct cu_bn_statistics statistics = {
+            out, out + CHANNELS, out + 2 * CHANNELS, out + 3 * CHANNELS, 1e-5f, 0.1f};
+        OK(cu_bn_finalize(&q, CHANNELS, sums[k], &statistics));
+    }
+    for (int i = 0; i < 4 * CHANNELS; i++)
+        assert_true(fabsf(saved[i] - saved[4 * CHANNELS + i]) <= 1e-5f * fabsf(saved[i]));
+    free(x);
+    free(saved);
+    free(work);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(normalize_pads_to_four_channels),
+        cmocka_unit_test(normalize_refuses_other_channels),
+        cmocka_unit_test(bad_label_leaves_everything),
+        cmocka_unit_test(sgd_of_stored_gradients),
+        cmocka_unit_test(finite_check_of_stored_gradients),
+        cmocka_unit_test(scaler_is_the_hosts),
+        cmocka_unit_test(scaler_stays_collapsed),
+        cmocka_unit_test(sums_of_ranks_add_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
