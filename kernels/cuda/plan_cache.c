@@ -1,0 +1,252 @@
+/* The file of plan choices. */
+#include "kernels/cuda/plan_cache.h"
+
+#include "base/file.h"
+#include "base/rng.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FIRST_LINE "ampscale plans 1\n"
+
+enum { FILE_MAX = 64 << 20, SUM_LINE = 4 + 16 + 1 }; /* "sum ", digits, newline */
+
+struct entry {
+    char key[PLAN_KEY_MAX];
+    struct plan_choice choice;
+};
+
+struct plan_cache {
+    size_t n, cap;
+    struct entry *entry; /* in the order of their keys */
+};
+
+enum status plan_cache_open(struct plan_cache **cache)
+{
+    *cache = calloc(1, sizeof **cache);
+    return *cache ? STATUS_OK : status_fail(STATUS_OOM, "no memory for a cache of plans");
+}
+
+void plan_cache_close(struct plan_cache *cache)
+{
+    if (!cache)
+        return;
+    free(cache->entry);
+    free(cache);
+}
+
+size_t plan_cache_count(const struct plan_cache *cache)
+{
+    return cache->n;
+}
+
+/* The place of a key, or the one where it would have to be. */
+static size_t place(const struct plan_cache *cache, const char *key)
+{
+    size_t low = 0, high = cache->n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (strcmp(cache->entry[middle].key, key) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static bool holds(const struct plan_cache *cache, size_t at, const char *key)
+{
+    return at < cache->n && strcmp(cache->entry[at].key, key) == 0;
+}
+
+const struct plan_choice *plan_cache_find(const struct plan_cache *cache, const char *key)
+{
+    size_t at = place(cache, key);
+    return holds(cache, at, key) ? &cache->entry[at].choice : NULL;
+}
+
+static bool key_valid(const char *key)
+{
+    size_t n = strnlen(key, PLAN_KEY_MAX);
+    if (n == 0 || n == PLAN_KEY_MAX || key[0] == ' ' || key[n - 1] == ' ')
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (key[i] < ' ' || key[i] > '~')
+            return false;
+    return true;
+}
+
+/* cuDNN's knob types are small numbers of an enum. */
+static bool choice_valid(const struct plan_choice *choice)
+{
+    bool valid = choice->engine >= 0 && choice->engine <= INT32_MAX && choice->n_knobs >= 0 &&
+                 choice->n_knobs <= PLAN_KNOBS_MAX;
+    for (int i = 0; valid && i < choice->n_knobs; i++)
+        valid = choice->knob[i].type >= 0 && choice->knob[i].type <= INT16_MAX;
+    return valid;
+}
+
+static enum status make_room(struct plan_cache *cache)
+{
+    if (cache->n == PLAN_CACHE_MAX)
+        return status_fail(STATUS_INVALID, "a cache of plans holds at most %d", PLAN_CACHE_MAX);
+    if (cache->n < cache->cap)
+        return STATUS_OK;
+    size_t cap = cache->cap ? 2 * cache->cap : 64;
+    struct entry *entry = realloc(cache->entry, cap * sizeof *entry);
+    if (!entry)
+        return status_fail(STATUS_OOM, "no memory for a cache of %zu plans", cap);
+    cache->entry = entry;
+    cache->cap = cap;
+    return STATUS_OK;
+}
+
+enum status plan_cache_put(struct plan_cache *cache, const char *key,
+                           const struct plan_choice *choice)
+{
+    if (!key_valid(key) || !choice_valid(choice))
+        return status_fail(STATUS_INVALID, "cache of plans: not a key or not a choice");
+    size_t at = place(cache, key);
+    if (!holds(cache, at, key)) {
+        TRY(make_room(cache));
+        memmove(&cache->entry[at + 1], &cache->entry[at], (cache->n - at) * sizeof *cache->entry);
+        cache->n++;
+        snprintf(cache->entry[at].key, sizeof cache->entry[at].key, "%s", key);
+    }
+    cache->entry[at].choice = *choice;
+    return STATUS_OK;
+}
+
+/* ---- writing ---- */
+
+static void write_entry(FILE *out, const struct entry *e)
+{
+    fprintf(out, "%" PRId64 " ", e->choice.engine);
+    for (int i = 0; i < e->choice.n_knobs; i++)
+        fprintf(out, "%s%" PRId64 "=%" PRId64, i ? "," : "", e->choice.knob[i].type,
+                e->choice.knob[i].value);
+    fprintf(out, "%s %s\n", e->choice.n_knobs ? "" : "-", e->key);
+}
+
+enum status plan_cache_save(const struct plan_cache *cache, const char *path)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    if (!out)
+        return status_fail(STATUS_OOM, "no memory to write '%s'", path);
+    fputs(FIRST_LINE, out);
+    for (size_t i = 0; i < cache->n; i++)
+        write_entry(out, &cache->entry[i]);
+    fflush(out);
+    uint64_t sum = text ? hash_fnv1a64(text) : 0;
+    fprintf(out, "sum %016" PRIx64 "\n", sum);
+    enum status st;
+    if (fclose(out) != 0)
+        st = status_fail(STATUS_OOM, "no memory to write '%s'", path);
+    else
+        st = file_replace(path, text, size);
+    free(text);
+    return st;
+}
+
+/* ---- reading ---- */
+
+static enum status damaged(const char *path, const char *what)
+{
+    return status_fail(STATUS_DATA, "'%s' is not a file of plans: %s; remove it to time again",
+                       path, what);
+}
+
+/* A decimal number at *p, which ends up behind it: no spaces and no plus sign, as written. */
+static bool take_number(char **p, int64_t *value)
+{
+    if (!isdigit((unsigned char)**p) && **p != '-')
+        return false;
+    errno = 0;
+    char *end;
+    long long v = strtoll(*p, &end, 10);
+    bool taken = end != *p && errno == 0;
+    *p = end;
+    *value = v;
+    return taken;
+}
+
+static bool take_char(char **p, char c)
+{
+    if (**p != c)
+        return false;
+    ++*p;
+    return true;
+}
+
+static bool take_knobs(char **p, struct plan_choice *choice)
+{
+    if (take_char(p, '-'))
+        return true;
+    do {
+        if (choice->n_knobs == PLAN_KNOBS_MAX)
+            return false;
+        struct plan_knob *knob = &choice->knob[choice->n_knobs++];
+        if (!take_number(p, &knob->type) || !take_char(p, '=') || !take_number(p, &knob->value))
+            return false;
+    } while (take_char(p, ','));
+    return true;
+}
+
+/* Reads the lines between the first and the last; each ends with a NUL in place of its newline. */
+static enum status read_lines(struct plan_cache *cache, char *line, const char *end,
+                              const char *path)
+{
+    while (line < end) {
+        char *p = line;
+        line = strchr(line, '\n') + 1; /* the text before `end` ends with one */
+        line[-1] = '\0';
+        struct plan_choice choice = {0};
+        if (!take_number(&p, &choice.engine) || !take_char(&p, ' ') || !take_knobs(&p, &choice) ||
+            !take_char(&p, ' ') || !key_valid(p) || !choice_valid(&choice))
+            return damaged(path, "a line is no plan");
+        TRY(plan_cache_put(cache, p, &choice));
+    }
+    return STATUS_OK;
+}
+
+/* Cuts the last line off and compares it with the sum of what remains. */
+static enum status check_sum(char *text, size_t *size, const char *path)
+{
+    if (strlen(text) != *size || *size < strlen(FIRST_LINE) + SUM_LINE ||
+        strncmp(text, FIRST_LINE, strlen(FIRST_LINE)) != 0)
+        return damaged(path, "its beginning is wrong");
+    char written[SUM_LINE + 1], expected[SUM_LINE + 1];
+    *size -= SUM_LINE;
+    snprintf(written, sizeof written, "%s", text + *size);
+    text[*size] = '\0';
+    snprintf(expected, sizeof expected, "sum %016" PRIx64 "\n", hash_fnv1a64(text));
+    if (text[*size - 1] != '\n' || strcmp(written, expected) != 0)
+        return damaged(path, "its checksum is wrong");
+    return STATUS_OK;
+}
+
+enum status plan_cache_load(struct plan_cache *cache, const char *path)
+{
+    if (!path_exists(path))
+        return STATUS_OK;
+    enum status st;
+    char *text = NULL;
+    size_t size;
+    struct plan_cache *read = NULL;
+    CHECK(file_read(path, FILE_MAX, &text, &size));
+    CHECK(check_sum(text, &size, path));
+    CHECK(plan_cache_open(&read));
+    CHECK(read_lines(read, text + strlen(FIRST_LINE), text + size, path));
+    for (size_t i = 0; i < read->n; i++)
+        CHECK(plan_cache_put(cache, read->entry[i].key, &read->entry[i].choice));
+done:
+    plan_cache_close(read);
+    free(text);
+    return st;
+}

@@ -1,0 +1,198 @@
+/* The file of plan choices: what is put in comes out again, and no damage to the file gets past. */
+#include "kernels/cuda/plan_cache.h"
+
+#include "base/file.h"
+#include "base/rng.h"
+
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char path[64];
+
+static struct plan_choice choice_of(int64_t engine, int knobs)
+{
+    struct plan_choice c = {.engine = engine, .n_knobs = knobs};
+    for (int i = 0; i < knobs; i++)
+        c.knob[i] = (struct plan_knob){i, i == 1 ? INT64_MIN : 7 * i};
+    return c;
+}
+
+static const char *const keys[] = {"NVIDIA H200 sm90 fwd f16 n256", "NVIDIA A100 fwd", "zebra",
+                                   "NVIDIA H200 sm90 fwd f16 n64"};
+enum { N_KEYS = sizeof keys / sizeof *keys };
+
+static struct plan_choice choice_at(int i)
+{
+    return choice_of(10 * i, i == 3 ? PLAN_KNOBS_MAX : i);
+}
+
+static struct plan_cache *filled(void)
+{
+    struct plan_cache *c;
+    assert_int_equal(plan_cache_open(&c), STATUS_OK);
+    for (int i = 0; i < N_KEYS; i++) {
+        struct plan_choice choice = choice_at(i);
+        assert_int_equal(plan_cache_put(c, keys[i], &choice), STATUS_OK);
+    }
+    return c;
+}
+
+static void check_filled(const struct plan_cache *c)
+{
+    assert_int_equal(plan_cache_count(c), N_KEYS);
+    for (int i = 0; i < N_KEYS; i++) {
+        struct plan_choice choice = choice_at(i);
+        const struct plan_choice *found = plan_cache_find(c, keys[i]);
+        assert_non_null(found);
+        assert_true(plan_choice_same(found, &choice));
+    }
+    assert_null(plan_cache_find(c, "NVIDIA H200"));
+}
+
+static void test_round_trip(void **state)
+{
+    (void)state;
+    struct plan_cache *c = filled(), *again;
+    check_filled(c);
+    assert_int_equal(plan_cache_save(c, path), STATUS_OK);
+    assert_int_equal(plan_cache_open(&again), STATUS_OK);
+    assert_int_equal(plan_cache_load(again, path), STATUS_OK);
+    check_filled(again);
+
+    struct plan_choice other = choice_of(99, 2);
+    assert_int_equal(plan_cache_put(again, keys[0], &other), STATUS_OK);
+    assert_int_equal(plan_cache_count(again), N_KEYS);
+    assert_int_equal(plan_cache_find(again, keys[0])->engine, 99);
+    assert_int_equal(plan_cache_load(again, path), STATUS_OK); /* the file's take their place */
+    check_filled(again);
+    plan_cache_close(again);
+    plan_cache_close(c);
+}
+
+static void test_absent_and_empty(void **state)
+{
+    (void)state;
+    struct plan_cache *c;
+    unlink(path);
+    assert_int_equal(plan_cache_open(&c), STATUS_OK);
+    assert_int_equal(plan_cache_load(c, path), STATUS_OK);
+    assert_int_equal(plan_cache_save(c, path), STATUS_OK);
+    assert_int_equal(plan_cache_load(c, path), STATUS_OK);
+    assert_int_equal(plan_cache_count(c), 0);
+    plan_cache_close(c);
+}
+
+/* A cache with one choice of its own; a damaged file must not add to it. */
+static void check_refused(const void *bytes, size_t size)
+{
+    struct plan_cache *c;
+    struct plan_choice own = choice_of(5, 1);
+    assert_int_equal(file_replace(path, bytes, size), STATUS_OK);
+    assert_int_equal(plan_cache_open(&c), STATUS_OK);
+    assert_int_equal(plan_cache_put(c, "own", &own), STATUS_OK);
+    assert_int_equal(plan_cache_load(c, path), STATUS_DATA);
+    assert_non_null(strstr(status_message(), "is not a file of plans"));
+    assert_int_equal(plan_cache_count(c), 1);
+    assert_true(plan_choice_same(plan_cache_find(c, "own"), &own));
+    plan_cache_close(c);
+}
+
+static void test_damage(void **state)
+{
+    (void)state;
+    struct plan_cache *c = filled();
+    char *bytes;
+    size_t size;
+    assert_int_equal(plan_cache_save(c, path), STATUS_OK);
+    assert_int_equal(file_read(path, 1 << 20, &bytes, &size), STATUS_OK);
+    plan_cache_close(c);
+    for (size_t cut = 0; cut < size; cut++)
+        check_refused(bytes, cut);
+    for (size_t at = 0; at < size; at++) {
+        const char kept = bytes[at];
+        bytes[at] = (char)(kept ^ (1 << at % 8));
+        check_refused(bytes, size);
+        bytes[at] = kept;
+    }
+    free(bytes);
+}
+
+/* Files of somebody who knows how the sum is made. */
+static void check_forged(const char *lines)
+{
+    char text[4096];
+    int n = snprintf(text, sizeof text, "ampscale plans 1\n%s", lines);
+    n += snprintf(text + n, sizeof text - (size_t)n, "sum %016" PRIx64 "\n", hash_fnv1a64(text));
+    check_refused(text, (size_t)n);
+}
+
+static void test_forgery(void **state)
+{
+    (void)state;
+    check_forged("5\n");
+    check_forged("5 1=2\n");
+    check_forged("5 1=2 \n");
+    check_forged("5 - \x01\n");
+    check_forged("x - key\n");
+    check_forged("-1 - key\n");
+    check_forged("99999999999 - key\n");
+    check_forged("99999999999999999999999 - key\n");
+    check_forged("5 -1=2 key\n");
+    check_forged("5 70000=2 key\n");
+    check_forged("5 1=99999999999999999999 key\n");
+    check_forged("5 1=2, key\n");
+    check_forged("5 1=2,3 key\n");
+    check_forged(" 5 - key\n");
+    check_forged("5 +1=2 key\n");
+    check_forged("5 - key"); /* no end of the line */
+
+    char many[2048] = "5 ", longest[2048];
+    for (int i = 0; i <= PLAN_KNOBS_MAX; i++)
+        strcat(many, i ? ",1=2" : "1=2");
+    strcat(many, " key\n");
+    check_forged(many);
+    snprintf(longest, sizeof longest, "5 - %0*d\n", PLAN_KEY_MAX, 0);
+    check_forged(longest);
+}
+
+static void test_bad_puts(void **state)
+{
+    (void)state;
+    struct plan_cache *c;
+    struct plan_choice good = choice_of(1, 1), bad = choice_of(-1, 0);
+    char key[PLAN_KEY_MAX + 1];
+    memset(key, 'k', sizeof key);
+    key[PLAN_KEY_MAX] = '\0';
+    assert_int_equal(plan_cache_open(&c), STATUS_OK);
+    assert_int_equal(plan_cache_put(c, key, &good), STATUS_INVALID);
+    assert_int_equal(plan_cache_put(c, "", &good), STATUS_INVALID);
+    assert_int_equal(plan_cache_put(c, "two\nlines", &good), STATUS_INVALID);
+    assert_int_equal(plan_cache_put(c, " key", &good), STATUS_INVALID);
+    assert_int_equal(plan_cache_put(c, "key", &bad), STATUS_INVALID);
+    key[PLAN_KEY_MAX - 1] = '\0';
+    assert_int_equal(plan_cache_put(c, key, &good), STATUS_OK);
+    assert_int_equal(plan_cache_save(c, path), STATUS_OK);
+    assert_int_equal(plan_cache_load(c, path), STATUS_OK);
+    plan_cache_close(c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_absent_and_empty),
+        cmocka_unit_test(test_damage),     cmocka_unit_test(test_forgery),
+        cmocka_unit_test(test_bad_puts),
+    };
+    snprintf(path, sizeof path, "plan_cache_%ld.txt", (long)getpid());
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    unlink(path);
+    return failed;
+}
