@@ -190,7 +190,7 @@ enum status conv_form_graph(const struct conv_problem *problem, struct cudnn_gra
     CHECK(cg_finish(*g));
 done:
     if (st != STATUS_OK) {
-        char text[160];
+        char text[CONV_TEXT_MAX];
         conv_problem_text(problem, text, sizeof text);
         st = status_context(st, "'%s'", text);
         cg_close(*g);

@@ -50,6 +50,9 @@ struct conv_problem {
     struct conv_attr conv;
 };
 
+/* The longest text of a problem, with its NUL. */
+enum { CONV_TEXT_MAX = 160 };
+
 const char *conv_form_str(enum conv_form form); /* "fwd", "apply+fwd+stats" */
 
 /* Makes the graph. BN_FINALIZE's EQ_SCALE and EQ_SHIFT are in the type that a prologue reads them

@@ -94,7 +94,7 @@ enum status conv_plan_candidates(const struct cudnn_device *dev, const struct co
     enum status st = plan_list_make(dev, g, &l, list);
     if (st == STATUS_OK)
         return st;
-    char text[160];
+    char text[CONV_TEXT_MAX];
     conv_problem_text(problem, text, sizeof text);
     return status_context(st, "'%s'", text);
 }
@@ -102,7 +102,7 @@ enum status conv_plan_candidates(const struct cudnn_device *dev, const struct co
 void conv_plan_key(const struct cudnn_device *dev, const struct conv_problem *problem,
                    const struct plan_limits *limits, char key[PLAN_KEY_MAX])
 {
-    char text[160];
+    char text[CONV_TEXT_MAX];
     conv_problem_text(problem, text, sizeof text);
     snprintf(key, PLAN_KEY_MAX, "%s sm%d cudnn%zu %s%s", dev->name, dev->sm, cudnnGetVersion(),
              text, limits->deterministic ? " deterministic" : "");

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 enum {
-    DESCRIPTORS_MAX = 96, /* the largest fused form has 45 */
+    DESCRIPTORS_MAX = 96, /* the largest fused form has 39 */
     TENSORS_MAX = 48,
     OPS_MAX = 16,
     FIRST_VIRTUAL = 1000,

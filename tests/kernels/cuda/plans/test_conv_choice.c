@@ -29,7 +29,7 @@ static void test_problem(void **state)
 {
     struct conv_problem p;
     unsigned rest;
-    char text[160];
+    char text[CONV_TEXT_MAX];
     (void)state;
     struct op_desc d = conv_desc(DTYPE_F16, 64);
     assert_int_equal(conv_problem_of(&d, &p, &rest), STATUS_OK);
@@ -55,6 +55,30 @@ static void test_problem(void **state)
     assert_int_equal(conv_problem_of(&d, &p, &rest), STATUS_OK);
     assert_int_equal(rest, CONV_REST_DB);
     assert_int_equal(p.form, CONV_BWD_WEIGHTS);
+}
+
+/* 32 groups of 2 channels: weights have the channels of one group, none are padded, and what the
+ * heuristics name is not what they name without groups. */
+static void test_groups(void **state)
+{
+    struct cudnn_device dev;
+    struct conv_problem p;
+    struct conv_plan grouped, whole;
+    unsigned rest;
+    (void)state;
+    struct op_desc d = conv_desc(DTYPE_F16, 64);
+    d.t[ROLE_W] = tensor_4d(DTYPE_F16, LAYOUT_NHWC, 64, 2, 3, 3);
+    d.attr.conv.groups = 32;
+    assert_int_equal(conv_problem_of(&d, &p, &rest), STATUS_OK);
+    assert_int_equal(rest, 0);
+    assert_int_equal(cudnn_device_open_name("h200", &dev), STATUS_OK);
+    assert_int_equal(conv_plan_open(&dev, &p, &limits, NULL, NULL, &grouped), STATUS_OK);
+    p.conv.groups = 1;
+    assert_int_equal(conv_plan_open(&dev, &p, &limits, NULL, NULL, &whole), STATUS_OK);
+    assert_false(plan_choice_same(&grouped.plan.choice, &whole.plan.choice));
+    conv_plan_close(&grouped);
+    conv_plan_close(&whole);
+    cudnn_device_close(&dev);
 }
 
 static void test_refused(void **state)
@@ -211,7 +235,7 @@ static void test_accumulate(void **state)
 {
     struct rig r;
     struct conv_plan plan;
-    char text[160];
+    char text[CONV_TEXT_MAX];
     (void)state;
     rig_open(&r);
     r.problem.accumulate = true;
@@ -244,10 +268,10 @@ static void test_no_plan(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_problem),         cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_fastest_is_kept), cmocka_unit_test(test_useless_choice),
-        cmocka_unit_test(test_clock_fails),     cmocka_unit_test(test_accumulate),
-        cmocka_unit_test(test_no_plan),
+        cmocka_unit_test(test_problem),        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_groups),         cmocka_unit_test(test_fastest_is_kept),
+        cmocka_unit_test(test_useless_choice), cmocka_unit_test(test_clock_fails),
+        cmocka_unit_test(test_accumulate),     cmocka_unit_test(test_no_plan),
     };
     compiler_keep();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,15 +22,15 @@ enum precision { PRECISION_F16, PRECISION_BF16, PRECISION_TF32, N_PRECISIONS };
 /* What has been planned already: networks repeat their shapes. */
 struct seen {
     int n;
-    char text[SEEN_MAX][160];
+    char text[SEEN_MAX][CONV_TEXT_MAX];
     size_t workspace; /* the most that a first plan wants */
-    char hungriest[160];
+    char hungriest[CONV_TEXT_MAX];
     int missing;
 };
 
 static bool seen_before(struct seen *s, const struct conv_problem *p)
 {
-    char text[160];
+    char text[CONV_TEXT_MAX];
     conv_problem_text(p, text, sizeof text);
     for (int i = 0; i < s->n; i++)
         if (strcmp(s->text[i], text) == 0)

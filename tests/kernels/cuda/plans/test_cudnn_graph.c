@@ -72,6 +72,21 @@ static void test_device_texts(void **state)
     check_text("{\"version\": 1, \"version\": 1}", "not JSON");
 }
 
+/* A GPU of this machine, where there is one; a plain sentence where there is none. */
+static void test_device_here(void **state)
+{
+    struct cudnn_device dev;
+    (void)state;
+    if (cudnn_device_open_index(0, &dev) == STATUS_OK) {
+        assert_true(dev.sm >= 50 && dev.name[0]);
+        cudnn_device_close(&dev);
+    } else {
+        assert_true(says("cuDNN cannot finalize 'CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR'"));
+        assert_null(strchr(status_message(), '\n'));
+        assert_null(dev.props.raw);
+    }
+}
+
 /* ---- graphs ---- */
 
 static struct cudnn_graph *graph_open(void)
@@ -209,9 +224,9 @@ static void test_limits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_devices), cmocka_unit_test(test_device_texts),
-        cmocka_unit_test(test_misuse),  cmocka_unit_test(test_plan_again),
-        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_devices),     cmocka_unit_test(test_device_texts),
+        cmocka_unit_test(test_device_here), cmocka_unit_test(test_misuse),
+        cmocka_unit_test(test_plan_again),  cmocka_unit_test(test_limits),
     };
     compiler_keep();
     return cmocka_run_group_tests(tests, NULL, NULL);
