@@ -1,5 +1,6 @@
 /* Every convolution of resnet18, resnet50 and vgg16 has a plan on the GPU that the argument names,
- * forward and both backward, in fp16, bf16 and tf32, at two batch sizes. No GPU takes part. */
+ * forward and both backward, in fp16, bf16, tf32 and fp32, at two batch sizes. There need be no
+ * GPU. */
 #include "driver.h"
 #include "kernels/cuda/conv_plan.h"
 #include "model/graph.h"
@@ -17,7 +18,7 @@ static const char *gpu = "h200"; /* the argument */
 
 enum { IMAGE = 224, SEEN_MAX = 2048 };
 
-enum precision { PRECISION_F16, PRECISION_BF16, PRECISION_TF32, N_PRECISIONS };
+enum precision { PRECISION_F16, PRECISION_BF16, PRECISION_TF32, PRECISION_F32, N_PRECISIONS };
 
 /* What has been planned already: networks repeat their shapes. */
 struct seen {
@@ -42,7 +43,7 @@ static bool seen_before(struct seen *s, const struct conv_problem *p)
 
 static struct tensor_desc tensor_of(enum precision precision, const int64_t dim[4])
 {
-    static const enum dtype types[N_PRECISIONS] = {DTYPE_F16, DTYPE_BF16, DTYPE_F32};
+    static const enum dtype types[N_PRECISIONS] = {DTYPE_F16, DTYPE_BF16, DTYPE_F32, DTYPE_F32};
     struct tensor_desc t = tensor_4d(types[precision], LAYOUT_NHWC, dim[0], dim[1], dim[2], dim[3]);
     t.rounds = precision == PRECISION_TF32 ? DTYPE_TF32 : DTYPE_F32;
     return t;
@@ -82,6 +83,8 @@ static void check_op(const struct cudnn_device *dev, const struct op_desc *d, st
         return;
     }
     assert_false(plan.plan.runtime_compiled);
+    if (p.type == DTYPE_F32 && !p.tf32)
+        assert_false(plan.plan.tensor_cores);
     if (plan.plan.workspace > s->workspace) {
         s->workspace = plan.plan.workspace;
         conv_problem_text(&p, s->hungriest, sizeof s->hungriest);
