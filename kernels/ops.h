@@ -127,15 +127,15 @@ enum op_kind {
      * segment's gradient type, is infinite or NaN; else 0. The rest of STATE stays. */
     OP_CHECK_FINITE,
 
-    /* Y = X rounded to Y's `rounds`; fp32, same shape and layout (OPAQUE too). Y may be the memory of X.
-     * Y is never raw. */
+    /* Y = X rounded to Y's `rounds`; fp32, same shape and layout (OPAQUE too). Y may be the memory
+     * of X. Y is never raw. */
     OP_ROUND,
 
     /* Y (N,3,H,W) = (X/255 - mean[c]) / std[c] from u8 pixels X, dims (N,3,H,W), LAYOUT_NHWC. */
     OP_NORMALIZE,
 
-    /* Copies X to Y, same shape, between any layouts (OPAQUE too) and floating types. Raw values may
-     * be copied as they are: the plan's Y is then raw too. */
+    /* Copies X to Y, same shape, between any layouts (OPAQUE too) and floating types. Raw values
+     * may be copied as they are: the plan's Y is then raw too. */
     OP_REORDER,
 
     OP_KIND_COUNT

@@ -45,10 +45,11 @@ struct tensor_desc {
     int64_t dim[TENSOR_MAX_DIMS]; /* logical order: N,C,H,W; O,I/groups,KH,KW; N,F; or a length */
     int32_t opaque;               /* a number the device gave, when layout is LAYOUT_OPAQUE */
     size_t bytes;                 /* of the whole tensor, padding included; 0 while layout is ANY */
-    /* Emulated precision, for devices that lack the type. An fp32 tensor stands for one that a GPU would store as `rounds` (F16,
-     * BF16) or read as such (TF32): its values are those that this type can hold. F32: any value.
-     * `raw`: the values in memory have not been rounded yet, so that whoever reads them must
-     * (a library that cannot round leaves it to the next operation, which reads them anyway). */
+    /* Emulated precision, for devices that lack the type. An fp32 tensor stands for one that a GPU
+     * would store as `rounds` (F16, BF16) or read as such (TF32): its values are those that this
+     * type can hold. F32: any value. `raw`: the values in memory have not been rounded yet, so that
+     * whoever reads them must (a library that cannot round leaves it to the next operation, which
+     * reads them anyway). */
     enum dtype rounds;
     bool raw;
 };

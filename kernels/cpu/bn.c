@@ -14,8 +14,8 @@
  *
  * Activations all have one kind of element, which the kernels know; parameters and running
  * statistics are fp32 and may round to other types. DX is computed from d, not from d rounded: the
- * first backward pass leaves d in DZ, raw, where the second finds it. Where DZ cannot hold it, being
- * of a narrow type and d a sum, the second computes it again and writes DZ too. */
+ * first backward pass leaves d in DZ, raw, where the second finds it. Where DZ cannot hold it,
+ * being of a narrow type and d a sum, the second computes it again and writes DZ too. */
 #include "kernels/cpu/bn_shape.h"
 #include "kernels/cpu/internal.h"
 
@@ -240,10 +240,10 @@ static void backward_sums(const struct bn_run *r, int64_t panel, int64_t image)
     double sd[PANEL_LANES] = {0}, sdx[PANEL_LANES] = {0};
     bn_panel_spread(s, panel, r->arg[ROLE_MEAN], mean);
     for (struct bn_cursor c = bn_cursor_at(s, panel, image, s->spatial); bn_cursor_next(&c);)
-        r->plan->kernels->grad_sums(
-            c.patch, grad_at(r, c.offset), activation_at(r, ROLE_X, c.offset),
-            r->plan->late_dz ? NULL : activation_at(r, ROLE_DZ, c.offset), mean + c.lane,
-            sd + c.lane, sdx + c.lane);
+        r->plan->kernels->grad_sums(c.patch, grad_at(r, c.offset),
+                                    activation_at(r, ROLE_X, c.offset),
+                                    r->plan->late_dz ? NULL : activation_at(r, ROLE_DZ, c.offset),
+                                    mean + c.lane, sd + c.lane, sdx + c.lane);
     bn_panel_fold(s, panel, sd, r->sum[0] + image * s->channels);
     bn_panel_fold(s, panel, sdx, r->sum[1] + image * s->channels);
 }
@@ -297,8 +297,7 @@ static void backward_write(const struct bn_run *r, int64_t panel, int64_t image)
     for (struct bn_cursor c = bn_cursor_at(s, panel, image, s->spatial); bn_cursor_next(&c);) {
         void *dx = activation_at(r, ROLE_DX, c.offset), *dz = activation_at(r, ROLE_DZ, c.offset);
         bool left = dz && !r->plan->late_dz; /* by the first pass */
-        struct bn_grad g =
-            left ? (struct bn_grad){.dy = dz, .exact = true} : grad_at(r, c.offset);
+        struct bn_grad g = left ? (struct bn_grad){.dy = dz, .exact = true} : grad_at(r, c.offset);
         struct bn_affine_grad k = {mean + c.lane, scale + c.lane, slope + c.lane, bias + c.lane};
         /* What was just read is in the cache. */
         bool stream = r->plan->stream && dx != g.dy && dx != g.dy2;

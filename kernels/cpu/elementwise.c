@@ -23,8 +23,8 @@ static enum status relu_fwd(struct op_plan *p, void *const arg[ROLE_COUNT], stru
 #pragma omp parallel num_threads(p->device->threads)
     {
         struct cpu_share at = cpu_share_of(tensor_count(&p->desc.t[ROLE_X]));
-        flat_of(p, ROLE_X)
-            ->relu(share_of(p, arg, ROLE_X, at), share_of(p, arg, ROLE_Y, at), at.count);
+        flat_of(p, ROLE_X)->relu(share_of(p, arg, ROLE_X, at), share_of(p, arg, ROLE_Y, at),
+                                 at.count);
     }
     return STATUS_OK;
 }
@@ -48,9 +48,8 @@ static enum status add(struct op_plan *p, void *const arg[ROLE_COUNT], struct st
 #pragma omp parallel num_threads(p->device->threads)
     {
         struct cpu_share at = cpu_share_of(tensor_count(&p->desc.t[ROLE_X]));
-        flat_of(p, ROLE_X)
-            ->add(share_of(p, arg, ROLE_X, at), share_of(p, arg, ROLE_Z, at),
-                  share_of(p, arg, ROLE_Y, at), at.count);
+        flat_of(p, ROLE_X)->add(share_of(p, arg, ROLE_X, at), share_of(p, arg, ROLE_Z, at),
+                                share_of(p, arg, ROLE_Y, at), at.count);
     }
     return STATUS_OK;
 }

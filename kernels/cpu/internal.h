@@ -36,9 +36,9 @@ MUST_CHECK enum status cpu_plan_new(struct device *dev, const struct op_desc *de
 MUST_CHECK enum status cpu_take(struct op_desc *desc, enum role role, enum dtype type,
                                 enum layout layout);
 
-/* The same for a tensor whose elements are of the kind of those of `like`, which has a floating type:
- * STATUS_UNSUPPORTED where the tensor has another type or rounds to another. What the operation
- * writes is not raw. */
+/* The same for a tensor whose elements are of the kind of those of `like`, which has a floating
+ * type: STATUS_UNSUPPORTED where the tensor has another type or rounds to another. What the
+ * operation writes is not raw. */
 MUST_CHECK enum status cpu_take_like(struct op_desc *desc, enum role role, enum layout layout,
                                      const struct tensor_desc *like);
 

@@ -27,8 +27,8 @@ static inline enum rounding rounding_of(enum dtype rounds)
                                   : ROUND_NONE;
 }
 
-/* What an element of a tensor is in memory: a float of any value; a float that stands for a narrower
- * type (see tensor_desc.rounds); or two bytes of a narrow type itself. */
+/* What an element of a tensor is in memory: a float of any value; a float that stands for a
+ * narrower type (see tensor_desc.rounds); or two bytes of a narrow type itself. */
 enum element {
     ELEMENT_F32,
     ELEMENT_ROUNDS_F16,
@@ -70,7 +70,8 @@ static inline void *element_at(const void *p, enum element e, int64_t i)
 enum { LINE = 16 };
 
 /* Batch norm works on patches: `lines` lines that begin `stride` elements apart, then `tail` < LINE
- * elements more. Arrays of LINE values hold one for each lane, and a lane belongs to one channel. */
+ * elements more. Arrays of LINE values hold one for each lane, and a lane belongs to one channel.
+ */
 struct bn_patch {
     int64_t lines;
     int64_t stride;
@@ -114,7 +115,8 @@ struct bn_kernels {
                        struct bn_affine_grad c, bool stream);
 };
 
-/* Operations on n elements one by one. An output of the same kind may be the memory of any input. */
+/* Operations on n elements one by one. An output of the same kind may be the memory of any input.
+ */
 struct flat_kernels {
     void (*relu)(const void *x, void *y, int64_t n);
     /* dy2 may be NULL. */

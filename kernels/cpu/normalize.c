@@ -11,7 +11,8 @@ struct normalize_plan {
     } value;
 };
 
-/* One row of pixels to where its first value lies; the channels are `plane` apart, pixels `step`. */
+/* One row of pixels to where its first value lies; the channels are `plane` apart, pixels `step`.
+ */
 static void normalize_wide(const struct normalize_plan *p, const uint8_t *x, float *y,
                            int64_t width, int64_t plane, int64_t step)
 {

@@ -26,8 +26,8 @@ enum status onednn_status(dnnl_status_t s, const char *call)
     }
 }
 
-/* The library finds out what the processor has, and each set of instructions includes those whose bits
- * it contains: AMX's machines have avx512_bf16 too. Version 2 knows nothing of fp16. */
+/* The library finds out what the processor has, and each set of instructions includes those whose
+ * bits it contains: AMX's machines have avx512_bf16 too. Version 2 knows nothing of fp16. */
 bool onednn_has_instructions(enum dtype type)
 {
 #if DNNL_VERSION_MAJOR >= 3
@@ -35,7 +35,7 @@ bool onednn_has_instructions(enum dtype type)
 #else
     const int f16 = 0;
 #endif
-    const int wanted = type == DTYPE_BF16 ? dnnl_cpu_isa_avx512_core_bf16
+    const int wanted = type == DTYPE_BF16  ? dnnl_cpu_isa_avx512_core_bf16
                        : type == DTYPE_F16 ? f16
                                            : 0;
     return wanted && ((int)dnnl_get_effective_cpu_isa() & wanted) == wanted;

@@ -36,8 +36,8 @@ struct gemm_like {
 MUST_CHECK enum status onednn_status(dnnl_status_t s, const char *call);
 
 /* Whether the processor multiplies values of this type by instructions for it, and the library is
- * allowed to use them (ONEDNN_MAX_CPU_ISA). Where it is not, the library may still have a way round,
- * which is slower than fp32. */
+ * allowed to use them (ONEDNN_MAX_CPU_ISA). Where it is not, the library may still have a way
+ * round, which is slower than fp32. */
 bool onednn_has_instructions(enum dtype type);
 
 MUST_CHECK enum status md_make(struct md *m, int ndims, const dnnl_dims_t dims,

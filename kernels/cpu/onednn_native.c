@@ -1,5 +1,5 @@
-/* Which narrow types the library computes in: asked once, with small primitives such as a network is
- * made of, when a device is opened. */
+/* Which narrow types the library computes in: asked once, with small primitives such as a network
+ * is made of, when a device is opened. */
 #include "kernels/cpu/onednn_plan.h"
 
 #include <string.h>

@@ -8,9 +8,9 @@
 /* Plans `desc` as `formula`. A layout of ANY becomes PLAIN for weights, and for activations the
  * layout of the first of X, DY, Y, DX that names one (PLAIN where channels do not fit it, or where
  * none does; NORMALIZE gives PLAIN). Where a kind has fp32, fp16 and bf16 do as well; other types
- * and opaque layouts are STATUS_UNSUPPORTED. Every value is rounded as its tensor says, when it is read and when it is
- * written, so that inputs may be raw and results never are. The workspace holds every tensor as
- * doubles. */
+ * and opaque layouts are STATUS_UNSUPPORTED. Every value is rounded as its tensor says, when it is
+ * read and when it is written, so that inputs may be raw and results never are. The workspace holds
+ * every tensor as doubles. */
 MUST_CHECK enum status ref_plan_formula(struct device *dev, const struct op_desc *desc,
                                         void (*formula)(const struct ref_args *),
                                         struct op_plan **plan);

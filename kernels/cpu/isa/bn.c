@@ -13,7 +13,8 @@ static inline int64_t run_end(int64_t begin, int64_t lines)
     return lines - begin < RUN ? lines : begin + RUN;
 }
 
-static inline void moments_line(const stored *x, struct line shift, struct line *s1, struct line *s2)
+static inline void moments_line(const stored *x, struct line shift, struct line *s1,
+                                struct line *s2)
 {
     struct line d = line_sub(element_get(x, LINE), shift);
     *s1 = line_add(*s1, d);
@@ -138,8 +139,8 @@ struct affine_grad_lines {
     struct line mean, scale, slope, bias;
 };
 
-static inline struct line grad_apply_line(struct bn_grad g, const stored *x, stored *dz,
-                                          int64_t at, int n, struct affine_grad_lines c)
+static inline struct line grad_apply_line(struct bn_grad g, const stored *x, stored *dz, int64_t at,
+                                          int n, struct affine_grad_lines c)
 {
     struct line d = grad_line(g, at, n);
     if (dz)
