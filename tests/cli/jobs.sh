@@ -1,0 +1,75 @@
+# shellcheck shell=bash
+# Jobs of several ranks in the background, for tests that do something to them. Sourced after
+# modes.sh.
+
+# A program of the test's own: its processes can be told from all others.
+cp "$program" "$scratch/ampscale"
+program=$scratch/ampscale
+
+# job_start LAUNCHER RANKS ARGS...: trains the small network on several ranks, started by mpirun or
+# by our own launcher.
+job_start() {
+    local start=("${mpi_launch[@]}" -n "$2" "$program")
+    [[ $1 == mpirun ]] || start=("$program" launch --mpirun "${mpi_launch[0]}" --nproc "$2" --)
+    shift 2
+    "${start[@]}" train "${net[@]}" "$@" >"$scratch/out" 2>"$scratch/err" </dev/null &
+    job=$!
+}
+
+# job_ranks: "RANK PID" of every rank that is there, one a line.
+job_ranks() {
+    local exe pid
+    find /proc/[0-9]*/exe -maxdepth 0 -lname "$program" | while read -r exe; do
+        pid=${exe:6:-4}
+        tr '\0' '\n' <"/proc/$pid/cmdline" | sed -n 2p | grep -qx train || continue
+        tr '\0' '\n' <"/proc/$pid/environ" | sed -nE "s/^(OMPI_COMM_WORLD|PMI)_RANK=(.*)/\2 $pid/p"
+    done 2>/dev/null
+}
+
+# job_until FILE: waits until the file is there, or newer than $scratch/before.
+job_until() {
+    local i
+    for ((i = 0; i < 600; i++)); do
+        [[ ! $1 -nt $scratch/before ]] || return 0
+        sleep 0.05
+    done
+    fail "there is no '$1' after 30 s: $(cat "$scratch/err")"
+}
+
+# job_kill SIGNAL RANK: prints the rank's process.
+job_kill() {
+    local pid
+    pid=$(job_ranks | sed -n "s/^$2 //p")
+    kill -s "$1" "$pid" && echo "$pid"
+}
+
+# job_end SECONDS: waits for the job, no longer than that; fills `code`. Nothing of it is left
+# running a moment later.
+job_end() {
+    local seconds=$1 i
+    code=0
+    for ((i = 0; i < seconds * 20; i++)); do
+        kill -0 "$job" 2>/dev/null || break
+        sleep 0.05
+    done
+    if kill -0 "$job" 2>/dev/null; then
+        fail "the job does not end within $seconds s"
+        kill -KILL "$job"
+    fi
+    { wait "$job"; } 2>/dev/null || code=$?
+    for ((i = 0; i < 100; i++)); do
+        [[ -n $(job_ranks) ]] || return 0
+        sleep 0.05
+    done
+    fail "left running: $(job_ranks | xargs)"
+    job_ranks | cut -d' ' -f2 | xargs kill -KILL
+}
+
+# job_says LINE: one line of ours on stderr, besides the launcher's first, which matches LINE, an
+# extended regular expression.
+job_says() {
+    local said
+    said=$(grep '^ampscale: ' "$scratch/err" | grep -v ' the output of each is in ')
+    [[ $(wc -l <<<"$said") == 1 ]] || fail "more than one line of ours: $(cat "$scratch/err")"
+    grep -qxE -- "ampscale: $1" <<<"$said" || fail "no line says '$1': $(cat "$scratch/err")"
+}

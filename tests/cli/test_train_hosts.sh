@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Training across two hosts that are joined by a network: the same bytes as on one, and an end when
+# the network goes.
+. "$(dirname "$0")/common.sh" "$@"
+. "$(dirname "$0")/train.sh"
+. "$(dirname "$0")/modes.sh"
+# shellcheck source=tests/comm/netns.sh
+. "$source_dir/tests/comm/netns.sh"
+cd "$scratch" || exit 1
+make_data data
+go=("$scratch/data" --threads 1 -j 1 --epochs 3 --bucket-mb 0.05)
+
+# apart NAME RANKS ARGS...: trains on as many ranks.
+apart() {
+    local name=$1 ranks=$2
+    shift 2
+    expect_ranks 0 "$ranks" "${go[@]}" --out "$scratch/$name" "$@"
+    grep -q "^[^ ]*: $ranks ranks of" out || fail "$name: did not train on $ranks ranks: $(<out)"
+}
+apart one-ddp 2
+apart one-ddp2 2 --devices cpu:2 --sync-bn
+netns_open
+trap 'netns_close; rm -rf "$scratch"' EXIT
+apart ddp 2
+apart ddp2 2 --devices cpu:2 --sync-bn
+for mode in ddp ddp2; do
+    hosts=$(grep -o '"host": *"host-[ab]"' "$mode/run.json" | grep -o 'host-.' | xargs)
+    [[ $hosts == "host-a host-b" ]] || fail "$mode: recorded hosts '$hosts'"
+    same_run "$mode" "one-$mode" "$mode"
+done
+
+# The cable is pulled after an epoch. Rank 0, where the launcher hears it, says who is gone or that
+# the library hangs; the launcher itself may go on waiting, and is ended.
+(
+    for ((i = 0; i < 200; i++)); do
+        [[ ! -s cut/epochs.jsonl ]] || break
+        sleep 0.1
+    done
+    netns_cut
+) &
+code=0
+timeout -k 2 15 "${mpi_launch[@]}" -n 2 "$program" train "${net[@]}" "${go[@]}" --epochs 100000 \
+    --comm-timeout 2 --out "$scratch/cut" >out 2>err </dev/null || code=$?
+wait
+((code != 0)) || fail "without a network, exited with 0"
+says='rank 1 \(host host-b, pid [0-9]+\) did not come to operation|rank 0: the MPI library does not'
+grep -qE "^ampscale: ($says)" err || fail "nobody says that the network is gone: $(<err)"
+run_values cut | grep -q '^epoch' || fail "the record cannot be read"
+finish

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Twenty times a rank of a run is killed or stopped at an odd moment: the job ends in time, no
+# finished epoch is lost, and what the run comes to has the bytes of one that nobody touched.
+. "$(dirname "$0")/common.sh" "$@"
+. "$(dirname "$0")/train.sh"
+. "$(dirname "$0")/modes.sh"
+. "$(dirname "$0")/jobs.sh"
+cd "$scratch" || exit 1
+
+RANDOM=4 # the same victims every time, and the same moments as far as they can be aimed
+make_data data
+run=(data --threads 1 -j 1 --epochs 100000 --checkpoint-steps 3 --comm-timeout 2)
+epochs=0
+for ((i = 0; i < 20; i++)); do
+    victim=$((RANDOM % 2)) signal=KILL
+    ((RANDOM % 3 > 0)) || signal=STOP
+    touch before
+    job_start mpirun 2 "${run[@]}" --out run --resume auto
+    job_until run/checkpoint.safetensors
+    sleep "0.$((RANDOM % 4))"
+    job_kill "$signal" "$victim" >pid
+    job_end 15
+    ((code != 0)) || fail "attempt $i: exited with 0"
+    job_says "rank $victim \(host [^ ]+, pid $(<pid)\) did not .*; it may have died or be stuck"
+    run_values run >values || fail "attempt $i: the record cannot be read"
+    now=$(grep -c '^epoch' values)
+    ((now >= epochs)) || fail "attempt $i: $now epochs, where there were $epochs"
+    epochs=$now
+done
+((epochs > 20)) || fail "hardly anything was trained: $epochs epochs"
+
+steps=$(($(grep -c '^step' values) + 10))
+expect_ranks 0 2 "${run[@]}" --out run --resume auto --steps "$steps"
+expect_ranks 0 2 "${run[@]}" --out reference --steps "$steps"
+same_run "killed 20 times" reference run
+finish

@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# A rank that dies, hangs or disagrees ends the whole job within the time limit, in one line that
+# names it; what was recorded is there, and the run goes on.
+. "$(dirname "$0")/common.sh" "$@"
+. "$(dirname "$0")/train.sh"
+. "$(dirname "$0")/modes.sh"
+. "$(dirname "$0")/jobs.sh"
+cd "$scratch" || exit 1
+
+noise=(--dummy --dummy-train 480 --dummy-val 8 --classes 3 --threads 1 -j 1 --checkpoint-steps 7)
+endless=("${noise[@]}" --epochs 1000 --comm-timeout 3)
+
+# lost NAME LAUNCHER RANKS SIGNAL RANK CODE LINE: after the first epoch the rank gets the signal; the
+# job ends with that code (- for any but 0) and that line. Every step up to a second before is there,
+# every epoch, and a checkpoint from which two more steps go on.
+lost() {
+    local name=$1 rank=$5 epochs steps last
+    touch before
+    job_start "$2" "$3" "${endless[@]}" --out "$name"
+    job_until "$name/epochs.jsonl"
+    job_until "$name/checkpoint-prev.safetensors"
+    epochs=$(wc -l <"$name/epochs.jsonl") steps=$(wc -l <"$name/steps.jsonl")
+    job_kill "$4" "$rank" >pid
+    job_end 15
+    [[ $6 == "$code" || $6 == - && $code != 0 ]] || fail "$name: exited with $code, not $6"
+    job_says "rank $rank \(host [^ ]+, pid $(<pid)\) $7"
+    run_values "$name" >values || fail "$name: the record cannot be read"
+    (($(grep -c '^epoch' values) >= epochs)) || fail "$name: an epoch is lost"
+    (($(grep -c '^step' values) >= steps)) || fail "$name: a step is lost"
+    last=$(sed -nE 's/^step ([0-9]+) .*/\1/p' values | tail -n 1)
+    train "${noise[@]}" --epochs 1000 --out "$name" --resume auto --steps $((last + 3))
+    ((code == 0)) || fail "$name: does not go on: $(<err)"
+    [[ $(run_values "$name" | tail -n 1) == "ended in order" ]] || fail "$name: did not end in order"
+}
+
+dead='did not (answer after|come to) operation [0-9]+.*; it may have died or be stuck'
+stuck='did not come to operation [0-9]+.* within 3 s; it may have died or be stuck'
+lost kill mpirun 2 KILL 1 - "$dead"
+lost kill-first mpirun 3 KILL 0 - "$dead"
+lost stop mpirun 2 STOP 1 1 "$stuck"
+lost stop-first mpirun 3 STOP 0 1 "$stuck"
+lost launch-kill launch 2 KILL 1 137 "was killed by signal 9 \(SIGKILL\)"
+lost launch-stop launch 2 STOP 0 1 "$stuck"
+
+# disagree LINE PROGRAM ARGS...: rank 2 of 3 is started with other arguments than ranks 0 and 1.
+few=(train "${net[@]}" "${noise[@]}" --epochs 1)
+disagree() {
+    local line=$1
+    shift
+    rm -rf other
+    code=0
+    timeout -k 5 30 "${mpi_launch[@]}" -n 2 "$program" "${few[@]}" --out other : -n 1 "$@" \
+        >out 2>err </dev/null || code=$?
+    ((code == 2)) || fail "'$line': exited with $code, not 2"
+    job_says "rank 2 \(host [^ ]+\) has $line; all ranks need the same"
+    [[ ! -e other ]] || fail "'$line': a run was begun"
+}
+has() {
+    echo "$1 = $2, but rank 0 \(host [^ ]+\) has $3"
+}
+any='"[0-9a-f]+"'
+disagree "$(has lr 0.06 0.05)" "$program" "${few[@]}" --lr 0.06
+disagree "$(has classes 4 3)" "$program" "${few[@]}" --classes 4
+disagree "$(has precision '"amp"' '"fp32"')" "$program" "${few[@]}" --precision amp
+disagree "$(has mode '"ddp2"' '"ddp"')" "$program" "${few[@]}" --devices cpu:2
+cp "$program" twin && echo >>twin
+disagree "$(has "program file" "$any" "$any")" ./twin "${few[@]}"
+
+# Images: the same number of the same names, in other bytes.
+make_data data
+cp -r data data-2
+few=(train "${net[@]}" --threads 1 -j 1 --epochs 1 data)
+image=$(find data-2/train -type f | sort | head -n 1)
+printf '\0' >>"$image"
+disagree "$(has "fingerprint of the data" "$any" "$any")" "$program" "${few[@]/%data/data-2}"
+finish

@@ -1,0 +1,106 @@
+#!/usr/bin/env bash
+# Runs of several ranks: every image once, the same bytes after a resume, another number of ranks in
+# the middle of an epoch, and orderly stops.
+. "$(dirname "$0")/common.sh" "$@"
+. "$(dirname "$0")/train.sh"
+. "$(dirname "$0")/modes.sh"
+. "$(dirname "$0")/jobs.sh"
+cd "$scratch" || exit 1
+one=(--threads 1 -j 1)
+
+# images NAME: what the record says of the last epoch: training images, validation images, top-1.
+images() {
+    run_values "$1" | awk '$1 == "epoch" { line = $8 " " $13 " " $15 } END { print line }'
+}
+
+# 40 training and 25 validation images, neither of which 3 ranks divide. Training is filled up to
+# 42; validation looks at each image once, and so does --evaluate on any number of ranks.
+"$program" data synth --out odd --classes 5 --train 8 --val 5 --size 48 >log 2>&1 || fail "$(<log)"
+for ranks in 2 3; do
+    expect_ranks 0 "$ranks" odd "${one[@]}" -b 4 --epochs 2 --lr 0.02 --out "odd-$ranks"
+done
+[[ $(images odd-2) == "40 25 "* ]] || fail "2 ranks: images $(images odd-2), not 40 and 25"
+[[ $(images odd-3) == "42 25 "* ]] || fail "3 ranks: images $(images odd-3), not 42 and 25"
+[[ $(grep -o '"images": *[0-9]*' odd-3/ranks.jsonl | sort -u | grep -o '[0-9]*$') == 14 ]] ||
+    fail "3 ranks: not 14 images each: $(<odd-3/ranks.jsonl)"
+evaluate=(odd "${one[@]}" --evaluate --resume odd-2/checkpoint.safetensors)
+accuracy=$(images odd-2 | cut -d' ' -f3)
+seen() {
+    grep -qE "^ \* +Acc@1 $(printf %.3f "$accuracy")" <(tr '\r' '\n' <out) ||
+        fail "$1: not $accuracy: $(tail -n 1 out)"
+}
+expect_train 0 "${evaluate[@]}"
+seen "one device"
+expect_train 0 "${evaluate[@]}" --devices cpu:2
+seen "two devices"
+for ranks in 2 3; do
+    expect_ranks 0 "$ranks" "${evaluate[@]}"
+    seen "$ranks ranks"
+done
+
+# Interrupted in the middle of an epoch, a run of two ranks ends with the bytes of one that was not,
+# also in fp16 after an overflow. Its first part is ended by --steps, its second by a signal.
+make_data data
+for precision in fp32 amp; do
+    run=(data "${one[@]}" --epochs 80 --precision "$precision" --checkpoint-steps 2)
+    [[ $precision == fp32 ]] ||
+        run+=(--loss-scale-interval 3 --loss-scale-init 1024 --inject-overflow 4)
+    expect_ranks 0 2 "${run[@]}" --out "$precision"
+    expect_ranks 0 2 "${run[@]}" --out "$precision-resumed" --steps 8
+    touch before
+    job_start mpirun 2 "${run[@]}" --out "$precision-resumed" --resume auto
+    job_until "$precision-resumed/checkpoint.safetensors"
+    job_kill KILL 1 >pid
+    job_end 15
+    ((code != 0)) || fail "$precision: nothing was killed"
+    expect_ranks 0 2 "${run[@]}" --out "$precision-resumed" --resume auto
+    same_run "$precision" "$precision" "$precision-resumed"
+done
+[[ $(run_values amp | grep -c '^step 4 .* skipped 1 ') == 1 ]] || fail "amp: no step was skipped"
+
+# From 2 ranks to 1 to 3 in one epoch of 36 images, each of which is read once: the bytes read are
+# those of all files.
+go=(data "${one[@]}" -b 2 --epochs 1 --out changed)
+expect_ranks 0 2 "${go[@]}" --steps 3
+expect_train 0 "${go[@]}" --resume auto --steps 9
+expect_ranks 0 3 "${go[@]}" --resume auto
+count=$(run_values changed | awk '$1 == "step" { n += $8; bytes += $(NF - 2) } END { print n, bytes }')
+want="36 $(find data/train -type f -printf '%s\n' | awk '{ n += $1 } END { print n }')"
+[[ $count == "$want" ]] || fail "images and bytes of the changed epoch: $count, not $want"
+[[ $(images changed) == "36 12 "* ]] || fail "the changed epoch: $(images changed)"
+
+# Such a run learns what one with the same ranks throughout does: all of it.
+learn=(data "${one[@]}" --epochs 100 --lr 0.02 --desired-acc 100)
+expect_ranks 0 2 "${learn[@]}" --out learnt
+expect_ranks 0 2 "${learn[@]}" --out moved --steps 7
+expect_train 0 "${learn[@]}" --out moved --resume auto --steps 15
+expect_ranks 0 3 "${learn[@]}" --out moved --resume auto
+for name in learnt moved; do
+    [[ $(images "$name") == *" 12 100" ]] || fail "$name: $(images "$name"), not 100 % of 12 images"
+done
+
+# A signal to the launcher is an orderly stop: one line, and a checkpoint of the last step.
+endless=(--dummy --dummy-train 480 --dummy-val 8 --classes 3 "${one[@]}" --epochs 1000)
+touch before
+job_start launch 2 "${endless[@]}" --out stopped
+job_until stopped/epochs.jsonl
+kill -TERM "$job"
+job_end 15
+((code == 143)) || fail "SIGTERM to the launcher: exited with $code, not 143"
+grep -q '^ampscale: stopped by .* go on with --resume auto --out stopped' err || fail "$(<err)"
+at=$(sed -nE 's/.*stopped by .*, step ([0-9]+);.*/\1/p' err)
+[[ $(run_values stopped | grep -c '^step') == "$at" ]] || fail "stopped at step $at, not as recorded"
+expect_ranks 0 2 "${endless[@]}" --out stopped --resume auto --steps $((at + 1))
+grep -q "step $at" <(tr '\r' '\n' <out) || fail "does not go on from step $at: $(<out)"
+
+# mpirun hands the signal on and kills the ranks a second later: whatever came of it, nothing hangs
+# and the run goes on.
+touch before
+job_start mpirun 2 "${endless[@]}" --out killed
+job_until killed/epochs.jsonl
+kill -TERM "$job"
+job_end 15
+((code != 0)) || fail "SIGTERM to mpirun: exited with 0"
+at=$(run_values killed | grep -c '^step')
+expect_ranks 0 2 "${endless[@]}" --out killed --resume auto --steps $((at + 1))
+finish
