@@ -1,7 +1,7 @@
 /* Holds the CUDA backend's own kernels, run through the shim, against the reference, on those cases
  * of the table (tests/kernels/cases.h) that they cover.
  *
- *     test_cuda_kernels [--masks] [--case N]
+ *     test_cuda_kernels [--masks] [--only TEXT] [--case N]
  *
  * With --masks, backward batch norm reads bit masks, and only its cases run. Fails when a kind of
  * operation that has kernels has no case. */
@@ -14,7 +14,8 @@
 
 struct options {
     bool masks;
-    int only; /* -1: all */
+    const char *only; /* NULL: any name */
+    int only_case;    /* -1: all */
 };
 
 static bool is_covered(struct device *dev, const struct op_case *c)
@@ -29,7 +30,7 @@ static bool is_covered(struct device *dev, const struct op_case *c)
 static bool report_kinds(struct device *dev, const struct options *o, const int *cases)
 {
     bool complete = true;
-    for (int i = 0; i < dev->backend->n_records && o->only < 0; i++) {
+    for (int i = 0; i < dev->backend->n_records && !o->only && o->only_case < 0; i++) {
         enum op_kind kind = dev->backend->record[i].kind;
         if (o->masks && kind != OP_BN_BWD)
             continue;
@@ -41,13 +42,19 @@ static bool report_kinds(struct device *dev, const struct options *o, const int 
     return complete;
 }
 
+static bool is_wanted(const struct options *o, int number, const struct op_case *c)
+{
+    return (o->only_case < 0 || o->only_case == number) && (!o->only || strstr(c->name, o->only)) &&
+           (!o->masks || c->desc.kind == OP_BN_BWD);
+}
+
 static int run_cases(struct harness *h, const struct options *o, const struct case_list *list)
 {
     int cases[OP_KIND_COUNT] = {0};
     h->command = o->masks ? "test_cuda_kernels --masks" : "test_cuda_kernels";
     for (int i = 0; i < list->n; i++) {
         const struct op_case *c = &list->item[i];
-        bool wanted = o->only < 0 ? !o->masks || c->desc.kind == OP_BN_BWD : i == o->only;
+        bool wanted = is_wanted(o, i, c);
         if (!wanted || !is_covered(h->dev, c))
             continue;
         cases[c->desc.kind]++;
@@ -60,13 +67,15 @@ static int run_cases(struct harness *h, const struct options *o, const struct ca
 
 int main(int argc, char **argv)
 {
-    struct options options = {.only = -1};
+    struct options options = {.only_case = -1};
     struct harness h = {.problem.number = -1};
     struct case_list list = {0};
     for (int i = 1; i < argc; i++) {
         options.masks = options.masks || strcmp(argv[i], "--masks") == 0;
         if (strcmp(argv[i], "--case") == 0 && i + 1 < argc)
-            options.only = atoi(argv[++i]);
+            options.only_case = atoi(argv[++i]);
+        if (strcmp(argv[i], "--only") == 0 && i + 1 < argc)
+            options.only = argv[++i];
     }
     int code = EXIT_FAILURE;
     enum status st;

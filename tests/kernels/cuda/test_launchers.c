@@ -118,6 +118,29 @@ static void bad_label_leaves_everything(void **state)
     free(work);
 }
 
+/* Without smoothing, another class's logit of -infinity costs nothing. */
+static void infinite_logit_of_another_class(void **state)
+{
+    (void)state;
+    struct cu_queue q = shim_queue();
+    struct loss_metrics metrics;
+    float *x = aligned(3 * sizeof *x);
+    int32_t *label = aligned(sizeof *label);
+    void *work = aligned(cu_softmax_xent_workspace(1));
+    struct cu_xent a = {
+        .type = DTYPE_F32, .rows = 1, .classes = 3, .x = x, .label = label, .metrics = &metrics};
+    x[0] = -INFINITY;
+    x[1] = x[2] = 1;
+    *label = 2;
+    OK(cu_softmax_xent(&q, &a, work));
+    assert_true(fabs(metrics.loss_sum - log(2)) < 1e-6);
+    assert_int_equal(metrics.top1, 0); /* the tie goes to the lower index */
+    assert_int_equal(metrics.top5, 1);
+    free(x);
+    free(label);
+    free(work);
+}
+
 /* --- gradients and copies as a GPU stores them --- */
 
 static const struct sgd_segment segments[] = {
@@ -316,6 +339,7 @@ int main(void)
         cmocka_unit_test(normalize_pads_to_four_channels),
         cmocka_unit_test(normalize_refuses_other_channels),
         cmocka_unit_test(bad_label_leaves_everything),
+        cmocka_unit_test(infinite_logit_of_another_class),
         cmocka_unit_test(sgd_of_stored_gradients),
         cmocka_unit_test(finite_check_of_stored_gradients),
         cmocka_unit_test(scaler_is_the_hosts),

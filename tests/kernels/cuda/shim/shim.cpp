@@ -49,6 +49,7 @@ struct block {
     unsigned threads, next, left; /* in all, the next to be started, not yet ended */
     barrier all, warp[MAX_THREADS / WARP];
     fibre *runs[MAX_THREADS]; /* each thread that has been started */
+    bool backwards;           /* which end is first; launches take turns */
     bool odd[MAX_THREADS];    /* whether the thread's next shuffle is its second, fourth ... */
     alignas(8) unsigned char lane[2][MAX_THREADS][8];
 };
@@ -82,7 +83,7 @@ void place_thread(unsigned thread)
                      thread / blockDim.x / blockDim.y);
 }
 
-fibre *fibre_next(const fibre *after);
+fibre *fibre_next();
 
 void fibre_main()
 {
@@ -105,7 +106,7 @@ void fibre_main()
         if (now.left == 0) {
             switch_to(&self->where, &scheduler);
         } else {
-            current = fibre_next(self);
+            current = fibre_next();
             switch_to(&self->where, &current->where);
         }
     }
@@ -125,12 +126,14 @@ void fibre_add()
     fibres.push_back(f);
 }
 
-/* The fibre to run next: an idle one while there are threads to start, else a ready one. */
-fibre *fibre_next(const fibre *after)
+/* The fibre to run next: an idle one while there are threads to start, else a ready one. Always the
+ * first from one end, so that some threads run as far ahead of others as barriers let them, which
+ * shows where a barrier is missing. */
+fibre *fibre_next()
 {
     bool start = now.next < now.threads;
-    for (size_t i = 1; i <= fibres.size(); i++) {
-        fibre *f = fibres[(after->number + i) % fibres.size()];
+    for (size_t i = 0; i < fibres.size(); i++) {
+        fibre *f = fibres[now.backwards ? fibres.size() - 1 - i : i];
         if (f->state == (start ? fibre::IDLE : fibre::READY)) {
             f->state = fibre::READY;
             return f;
@@ -153,7 +156,7 @@ void wait_at(barrier *b)
         return;
     }
     self->state = fibre::WAITING;
-    current = fibre_next(self);
+    current = fibre_next();
     switch_to(&self->where, &current->where);
     place_thread(self->thread);
 }
@@ -185,6 +188,7 @@ cudaError_t shim_launch(dim3 grid, dim3 block_dim, void (*body)(const void *), c
     now.body = body;
     now.argument = context;
     now.threads = threads;
+    now.backwards = !now.backwards;
     gridDim = grid;
     blockDim = block_dim;
     for (unsigned z = 0; z < grid.z; z++)
