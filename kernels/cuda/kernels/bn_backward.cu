@@ -16,7 +16,7 @@ static __device__ struct unit incoming(const struct cu_bn_bwd &a, int64_t row, i
             d.v[i] += more.v[i];
     }
     if (a.mask) {
-        unsigned bits = a.mask[row * ((width + 7) / 8) + p.c / UNIT];
+        unsigned bits = a.mask[mask_at(width, row, p)];
 #pragma unroll
         for (int i = 0; i < UNIT; i++)
             d.v[i] = bits >> i & 1 ? d.v[i] : 0.0f;

@@ -136,7 +136,7 @@ template <typename T> static __global__ void bn_apply(struct columns m, struct c
             y.v[i] = a.relu ? relu(v) : v;
         }
         if (a.mask)
-            a.mask[row * ((m.width + 7) / 8) + p.c / UNIT] = (uint8_t)positive_bits<T>(&y, p.count);
+            a.mask[mask_at(m.width, row, p)] = (uint8_t)positive_bits<T>(&y, p.count);
         unit_store((T *)a.y + at, p.count, p.aligned, y);
     }
 }

@@ -61,6 +61,12 @@ static __device__ inline struct column_place column_place_of(const struct column
     return p;
 }
 
+/* Where the bits of a unit lie in a mask; see cu_mask_stride(). */
+static __device__ inline int64_t mask_at(int width, int64_t row, const struct column_place &p)
+{
+    return row * ((width + UNIT - 1) / UNIT) + p.c / UNIT;
+}
+
 /* What two sums over rows come to in this block, to partial (slices, 2, width). Every thread of the
  * block must call it. */
 static __device__ inline void columns_reduce(const struct columns &m, const struct column_place &p,

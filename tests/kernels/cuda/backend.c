@@ -3,7 +3,6 @@
 
 #include "kernels/host.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,26 +62,32 @@ static struct cu_bn_shape bn_shape(const struct op_desc *d)
     return (struct cu_bn_shape){x->type, tensor_count(x) / x->dim[1], (int)x->dim[1]};
 }
 
-/* The workspace of batch norm: the sums, the mask, and what the kernels work in. */
-static double *bn_sums(void *workspace)
+/* Where parts of batch norm's workspace begin: the sums do at 0, then the mask, then what the
+ * kernels work in. */
+static size_t bn_mask_at(const struct cu_bn_shape *s)
 {
-    return workspace;
+    return align64((2 * (size_t)s->channels + 1) * sizeof(double));
 }
 
-static uint8_t *bn_mask(const struct cu_bn_shape *s, void *workspace)
+static size_t bn_scratch_at(const struct cu_bn_shape *s)
 {
-    return (uint8_t *)workspace + align64((2 * (size_t)s->channels + 1) * sizeof(double));
-}
-
-static void *bn_scratch(const struct cu_bn_shape *s, void *workspace)
-{
-    return bn_mask(s, workspace) + align64((size_t)(s->rows * cu_mask_stride(s->channels)));
+    return bn_mask_at(s) + align64((size_t)(s->rows * cu_mask_stride(s->channels)));
 }
 
 static size_t bn_workspace(const struct op_desc *d)
 {
     struct cu_bn_shape s = bn_shape(d);
-    return (size_t)((char *)bn_scratch(&s, NULL) - (char *)NULL) + cu_bn_workspace(&s);
+    return bn_scratch_at(&s) + cu_bn_workspace(&s);
+}
+
+static uint8_t *bn_mask(const struct cu_bn_shape *s, void *workspace)
+{
+    return (uint8_t *)workspace + bn_mask_at(s);
+}
+
+static void *bn_scratch(const struct cu_bn_shape *s, void *workspace)
+{
+    return (char *)workspace + bn_scratch_at(s);
 }
 
 static bool is_positive(enum dtype type, const void *y, int64_t i)
@@ -94,7 +99,7 @@ static bool is_positive(enum dtype type, const void *y, int64_t i)
     return bits > 0 && bits <= infinity;
 }
 
-/* The bit of the mask of Y, or where `wanted`, what it should be. */
+/* What the mask of Y should be. */
 static void mask_from(const struct cu_bn_shape *s, const void *y, uint8_t *mask)
 {
     memset(mask, 0, (size_t)(s->rows * cu_mask_stride(s->channels)));
@@ -136,7 +141,7 @@ static enum status run_bn_fwd(const struct shim_plan *p, void *const arg[ROLE_CO
                             .y = arg[ROLE_Y],
                             .mask = d->attr.bn.relu ? bn_mask(&s, arg[ROLE_WORKSPACE]) : NULL};
     if (train) {
-        double *sums = bn_sums(arg[ROLE_WORKSPACE]);
+        double *sums = arg[ROLE_WORKSPACE];
         struct cu_bn_statistics statistics = {arg[ROLE_MEAN],  arg[ROLE_INVSTD],
                                               arg[ROLE_RMEAN], arg[ROLE_RVAR],
                                               d->attr.bn.eps,  d->attr.bn.momentum};
@@ -152,7 +157,7 @@ static enum status run_bn_bwd(const struct shim_plan *p, void *const arg[ROLE_CO
     const struct op_desc *d = &p->base.desc;
     struct cu_queue q = shim_queue();
     struct cu_bn_shape s = bn_shape(d);
-    double *sums = bn_sums(arg[ROLE_WORKSPACE]);
+    double *sums = arg[ROLE_WORKSPACE];
     struct cu_bn_bwd a = {.dy = arg[ROLE_DY],
                           .dy2 = d->t[ROLE_DY2].ndim ? arg[ROLE_DY2] : NULL,
                           .x = arg[ROLE_X],
