@@ -17,8 +17,8 @@ done
 cp "$program" ampscale
 program=$scratch/ampscale
 
-# Two ranks that compute until they are ended.
-endless=(bench step --net resnet8 -b 64 --rounds 64)
+# Two ranks that compute until they are ended, which is long before their time on any machine.
+endless=(bench step --net resnet34 --image-size 64 -b 64 --rounds 64)
 
 # start NAME N ARGS...: launches N ranks in the background, or what --hosts says (0), with logs in
 # NAME; `pid`.
@@ -69,7 +69,7 @@ err_says() {
 }
 
 for mpirun in "${starters[@]}"; do
-    find . -mindepth 1 -not -name ampscale -delete
+    find . -mindepth 1 -not -name ampscale -not -path "./tmp*" -delete
 
     # Rank 0 is shown as if alone; each log has its rank's output, and tells its threads.
     run info --list
@@ -84,8 +84,9 @@ for mpirun in "${starters[@]}"; do
     done
     [[ $(wc -l <err) == 1 ]] || fail "$mpirun: $(<err)"
 
-    # Two hosts, as far as mpirun can tell: it reaches them by a script in the place of ssh.
-    printf '#!/bin/sh\nwhile [ "${1#-}" != "$1" ]; do shift; done\nshift\nexec sh -c "$*"\n' >no-ssh
+    # Two hosts, as far as mpirun can tell: it reaches them by a script in the place of ssh. Each
+    # has a folder for temporary files of its own, as hosts do.
+    printf '#!/bin/sh\nwhile [ "${1#-}" != "$1" ]; do shift; done\nshift\nTMPDIR=$(mktemp -d) exec sh -c "$*"\n' >no-ssh
     chmod +x no-ssh
     remote=(--mpi-arg --mca --mpi-arg plm_rsh_agent --mpi-arg "$PWD/no-ssh")
     [[ $("$mpirun" --version) != *HYDRA* ]] ||
