@@ -19,7 +19,7 @@ job_start() {
 # job_ranks: "RANK PID" of every rank that is there, one a line.
 job_ranks() {
     local exe pid
-    find /proc/[0-9]*/exe -maxdepth 0 -lname "$program" | while read -r exe; do
+    find /proc/[0-9]*/exe -maxdepth 0 -lname "$program" 2>/dev/null | while read -r exe; do
         pid=${exe:6:-4}
         tr '\0' '\n' <"/proc/$pid/cmdline" | sed -n 2p | grep -qx train || continue
         tr '\0' '\n' <"/proc/$pid/environ" | sed -nE "s/^(OMPI_COMM_WORLD|PMI)_RANK=(.*)/\2 $pid/p"
