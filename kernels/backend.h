@@ -79,6 +79,15 @@ struct backend {
     enum status (*event_record)(struct event *e, struct stream *s);
     double (*event_seconds)(const struct event *from, const struct event *to);
 
+    /* Streams go on beside the calling thread: a call has been carried out only when its stream has
+     * passed it, and several streams of a device order themselves by events. Where false, a stream
+     * is the calling thread, and every call has been carried out when it returns. */
+    bool asynchronous;
+    /* What is put on `s` after this begins when the event, as last recorded, has passed. */
+    enum status (*stream_wait)(struct stream *s, const struct event *e);
+    /* Returns when the event, as last recorded, has passed. */
+    enum status (*event_wait)(const struct event *e);
+
     /* Optional (NULL where steps are not worth recording): the calls between begin and end are
      * kept as a graph that launch replays. */
     enum status (*capture_begin)(struct stream *s);

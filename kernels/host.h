@@ -20,6 +20,8 @@ enum status host_stream_sync(struct stream *s);
 enum status host_event_open(struct device *dev, struct event **e);
 void host_event_close(struct event *e);
 enum status host_event_record(struct event *e, struct stream *s);
+enum status host_stream_wait(struct stream *s, const struct event *e);
+enum status host_event_wait(const struct event *e);
 double host_event_seconds(const struct event *from, const struct event *to);
 
 /* Cores that this process may run on, at least 1. */
@@ -35,7 +37,8 @@ void host_cpu_name(char *out, size_t size);
     .stream_open = host_stream_open, .stream_close = host_stream_close,                            \
     .stream_sync = host_stream_sync, .event_open = host_event_open,                                \
     .event_close = host_event_close, .event_record = host_event_record,                            \
-    .event_seconds = host_event_seconds
+    .event_seconds = host_event_seconds, .stream_wait = host_stream_wait,                          \
+    .event_wait = host_event_wait
 
 #ifdef __cplusplus
 }
