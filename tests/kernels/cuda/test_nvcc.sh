@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Compiles every CUDA kernel for the architectures that the suite supports, warnings being errors,
-# and prints the registers of each. Fails when one spills registers to memory. Skipped (77) without
-# nvcc. Arguments: the source tree.
+# and prints the registers of each. Fails when one spills registers to memory, or when one has
+# instructions of the tensor cores: what these kernels do is bound by memory, and matrices are
+# cuDNN's and cuBLASLt's. Skipped (77) without nvcc. Arguments: the source tree.
 set -euo pipefail
 source_dir=$1
 export PATH=$PATH:/usr/local/cuda/bin
@@ -50,6 +51,18 @@ for file in "$source_dir"/kernels/cuda/kernels/*.cu; do
         echo "FAILED: nvcc says nothing of the registers of '$name'"
         code=1
     fi
+    if command -v cuobjdump >/dev/null; then
+        cuobjdump -sass "$out/$name.fatbin" >"$out/sass"
+        if ! grep -q EXIT "$out/sass"; then
+            echo "FAILED: cuobjdump shows no instructions of '$name'"
+            code=1
+        elif matrix=$(grep -E '\b(HMMA|IMMA|DMMA|QGMMA|HGMMA|IGMMA|UTC[A-Z]*MMA)\b' "$out/sass"); then
+            echo "FAILED: '$name' uses the tensor cores:"
+            head -3 <<<"$matrix"
+            code=1
+        fi
+    fi
     if command -v c++filt >/dev/null; then c++filt <"$out/table"; else cat "$out/table"; fi
 done
+command -v cuobjdump >/dev/null || echo "there is no cuobjdump: instructions were not looked at"
 exit "$code"
