@@ -1,0 +1,54 @@
+/* analysis.json, to and from structs. */
+#include "results/analysis.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const part_names[ANALYSIS_PARTS] = {
+    [ANALYSIS_DATA] = "data_s",       [ANALYSIS_H2D] = "h2d_s",
+    [ANALYSIS_FORWARD] = "forward_s", [ANALYSIS_BACKWARD] = "backward_s",
+    [ANALYSIS_COMM] = "comm_s",       [ANALYSIS_OPTIMIZER] = "optimizer_s",
+    [ANALYSIS_OTHER] = "other_s",
+};
+
+const char *analysis_part_str(enum analysis_part p)
+{
+    return part_names[p];
+}
+
+const char *analysis_scaling_str(enum analysis_scaling s)
+{
+    return s == ANALYSIS_WEAK ? "weak" : "strong";
+}
+
+struct analysis_cell analysis_cell_unknown(void)
+{
+    struct analysis_measure none = {.median = NAN, .low = NAN, .high = NAN};
+    struct analysis_cell c = {.images_per_s = none,
+                              .wall = none,
+                              .seconds = none,
+                              .top1 = NAN,
+                              .top5 = NAN,
+                              .speedup = NAN,
+                              .speedup_wall = NAN,
+                              .efficiency = NAN,
+                              .efficiency_wall = NAN,
+                              .comm_busy_s = NAN,
+                              .slowest_rank = -1,
+                              .behind = NAN};
+    for (int p = 0; p < ANALYSIS_PARTS; p++)
+        c.split[p] = NAN;
+    return c;
+}
+
+void analysis_free(struct analysis *a)
+{
+    for (int64_t i = 0; a->series && i < a->n_series; i++)
+        free(a->series[i].cell);
+    free(a->series);
+    free(a->cell);
+    json_decref(a->machine);
+    json_decref(a->thresholds);
+    *a = (struct analysis){0};
+}
