@@ -28,6 +28,8 @@ const char *op_str(enum op_kind kind)
         [OP_SOFTMAX_XENT] = "softmax_xent",
         [OP_SGD] = "sgd",
         [OP_CHECK_FINITE] = "check_finite",
+        [OP_SCALE_SET] = "scale_set",
+        [OP_SCALE_UPDATE] = "scale_update",
         [OP_ROUND] = "round",
         [OP_NORMALIZE] = "normalize",
         [OP_REORDER] = "reorder",
@@ -59,6 +61,7 @@ const char *role_str(enum role role)
         [ROLE_WCOPY] = "WCOPY",
         [ROLE_STATE] = "STATE",
         [ROLE_METRICS] = "METRICS",
+        [ROLE_SCALER] = "SCALER",
         [ROLE_WORKSPACE] = "WORKSPACE",
     };
     return name[role];
@@ -96,6 +99,8 @@ struct op_roles op_roles(enum op_kind kind)
         [OP_SGD] = {BIT(W) | BIT(DW) | BIT(MOMENTUM) | BIT(WCOPY) | BIT(STATE),
                     BIT(W) | BIT(MOMENTUM) | BIT(WCOPY), BIT(WCOPY)},
         [OP_CHECK_FINITE] = {BIT(DW) | BIT(STATE), BIT(STATE), 0},
+        [OP_SCALE_SET] = {BIT(STATE) | BIT(SCALER), BIT(STATE), 0},
+        [OP_SCALE_UPDATE] = {BIT(STATE) | BIT(SCALER), BIT(SCALER), 0},
         [OP_ROUND] = {BIT(X), BIT(Y), 0},
         [OP_NORMALIZE] = {BIT(X), BIT(Y), 0},
         [OP_REORDER] = {BIT(X), BIT(Y), 0},
@@ -275,6 +280,16 @@ static enum status check_sgd(const struct op_desc *d)
     return check_segments(d, w->dim[0]);
 }
 
+static enum status check_scaler(const struct op_desc *d)
+{
+    const struct scaler_rule *r = &d->attr.scaler;
+    if (!r->dynamic)
+        return STATUS_OK;
+    REQUIRE(r->growth >= 1 && r->backoff > 0 && r->backoff <= 1);
+    REQUIRE(r->interval >= 1 && r->min <= r->max);
+    return STATUS_OK;
+}
+
 static enum status check_normalize(const struct op_desc *d)
 {
     const struct tensor_desc *x = &d->t[ROLE_X];
@@ -289,7 +304,7 @@ static enum status check_normalize(const struct op_desc *d)
 static enum status check_tensors(const struct op_desc *d)
 {
     const struct op_roles roles = op_roles(d->kind);
-    const unsigned shapeless = BIT(STATE) | BIT(METRICS);
+    const unsigned shapeless = BIT(STATE) | BIT(METRICS) | BIT(SCALER);
     const unsigned needed = (roles.reads | roles.writes) & ~roles.optional & ~shapeless;
     for (int r = 0; r < ROLE_COUNT; r++) {
         const struct tensor_desc *t = &d->t[r];
@@ -340,6 +355,10 @@ enum status op_check(const struct op_desc *d)
     case OP_CHECK_FINITE:
         REQUIRE(d->t[ROLE_DW].ndim == 1);
         return check_segments(d, d->t[ROLE_DW].dim[0]);
+    case OP_SCALE_SET:
+        return STATUS_OK;
+    case OP_SCALE_UPDATE:
+        return check_scaler(d);
     case OP_NORMALIZE:
         return check_normalize(d);
     case OP_ROUND:

@@ -25,6 +25,7 @@
 #define KERNELS_OPS_H
 
 #include "base/status.h"
+#include "kernels/scaler.h"
 #include "kernels/tensor.h"
 
 #ifdef __cplusplus
@@ -127,6 +128,14 @@ enum op_kind {
      * segment's gradient type, is infinite or NaN; else 0. The rest of STATE stays. */
     OP_CHECK_FINITE,
 
+    /* Loss scaling where the device keeps the scale (SCALER): before a batch
+     *   state.loss_scale = SCALER.scale * state.share
+     *   state.grad_scale = 1 / (SCALER.scale * state.divisor)
+     * as scaler_loss_scale and scaler_grad_scale compute them; the rest of STATE stays. */
+    OP_SCALE_SET,
+    /* After the optimizer: SCALER moves on by state.found_inf (scaler_advance). STATE stays. */
+    OP_SCALE_UPDATE,
+
     /* Y = X rounded to Y's `rounds`; fp32, same shape and layout (OPAQUE too). Y may be the memory
      * of X. Y is never raw. */
     OP_ROUND,
@@ -163,6 +172,7 @@ enum role {
     ROLE_WCOPY,
     ROLE_STATE,     /* struct step_state in device memory; its desc needs no shape */
     ROLE_METRICS,   /* struct loss_metrics in device memory; its desc needs no shape */
+    ROLE_SCALER,    /* struct scaler_state in device memory; its desc needs no shape */
     ROLE_WORKSPACE, /* plan->workspace bytes, 64-byte aligned, contents undefined between calls */
     ROLE_COUNT,
     /* Batch norm's names for the same places. */
@@ -172,11 +182,15 @@ enum role {
     ROLE_DBETA = ROLE_DB,
 };
 
-/* What changes from step to step; lives in device memory, written by the trainer before a step. */
+/* What changes from step to step; lives in device memory, written by the trainer before a step.
+ * Where the device keeps the loss scale the trainer writes what comes before loss_scale, and
+ * OP_SCALE_SET and OP_CHECK_FINITE the rest. */
 struct step_state {
     uint64_t seed;
     uint64_t step;    /* optimizer steps begun before this one */
     uint64_t sample0; /* place in the global batch of this device's first row */
+    double divisor;   /* for OP_SCALE_SET: what the sums of gradients are to be divided by */
+    float share;      /* for OP_SCALE_SET: this device's part of the rows that the loss is over */
     float lr;
     float loss_scale;  /* multiplies the loss's gradient; 1 without scaling */
     float grad_scale;  /* multiplies gradients before use: 1 / (loss_scale * divisor) */
@@ -270,6 +284,7 @@ struct op_desc {
         struct xent_attr xent;
         struct sgd_attr sgd;
         struct normalize_attr normalize;
+        struct scaler_rule scaler; /* OP_SCALE_UPDATE */
     } attr;
 };
 

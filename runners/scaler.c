@@ -1,4 +1,4 @@
-/* The loss scaler's transitions. */
+/* The loss scaler of a run. */
 #include "runners/scaler.h"
 
 #include <inttypes.h>
@@ -19,29 +19,29 @@ struct scaler_state scaler_begin(const struct scaler_config *c)
     return (struct scaler_state){.scale = c->init};
 }
 
-static enum status back_off(const struct scaler_config *c, struct scaler_state *s)
+struct scaler_rule scaler_rule(const struct scaler_config *c)
 {
-    s->clean = 0;
-    s->skipped++;
-    if (!c->dynamic)
+    return (struct scaler_rule){.dynamic = c->dynamic,
+                                .growth = c->growth,
+                                .backoff = c->backoff,
+                                .interval = c->interval,
+                                .max = c->max,
+                                .min = c->min};
+}
+
+enum status scaler_check(const struct scaler_config *c, const struct scaler_state *s)
+{
+    if (!s->collapsed)
         return STATUS_OK;
-    if (s->scale * c->backoff < c->min)
-        return status_fail(STATUS_DIVERGED,
-                           "the loss scale has collapsed: gradients overflow at a scale of %g, the "
-                           "floor is %g, and %" PRId64 " steps were skipped",
-                           s->scale, c->min, s->skipped);
-    s->scale *= c->backoff;
-    return STATUS_OK;
+    return status_fail(STATUS_DIVERGED,
+                       "the loss scale has collapsed: gradients overflow at a scale of %g, the "
+                       "floor is %g, and %" PRId64 " steps were skipped",
+                       s->scale, c->min, s->skipped);
 }
 
 enum status scaler_update(const struct scaler_config *c, struct scaler_state *s, bool found_inf)
 {
-    if (found_inf)
-        return back_off(c, s);
-    s->clean++;
-    if (c->dynamic && s->clean >= c->interval) {
-        s->clean = 0;
-        s->scale = s->scale * c->growth < c->max ? s->scale * c->growth : c->max;
-    }
-    return STATUS_OK;
+    const struct scaler_rule rule = scaler_rule(c);
+    scaler_advance(&rule, s, found_inf);
+    return scaler_check(c, s);
 }

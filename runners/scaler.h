@@ -10,9 +10,7 @@
 #define RUNNERS_SCALER_H
 
 #include "base/status.h"
-
-#include <stdbool.h>
-#include <stdint.h>
+#include "kernels/scaler.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -28,20 +26,20 @@ struct scaler_config {
     double min;       /* 1 */
 };
 
-struct scaler_state {
-    double scale;
-    int64_t clean;   /* steps in a row without overflow, since the scale changed last */
-    int64_t skipped; /* steps skipped since the run began */
-};
-
 struct scaler_config scaler_config_default(void);
 struct scaler_state scaler_begin(const struct scaler_config *c);
+
+/* What moves the scale on, for devices that keep it themselves. */
+struct scaler_rule scaler_rule(const struct scaler_config *c);
 
 /* After a step: found_inf says whether its gradients overflowed. STATUS_DIVERGED, with a message,
  * when the scale falls below the floor. With a static scale the step is skipped and counted
  * all the same, and the scale stays: an infinite gradient is of no use to any weight. */
 MUST_CHECK enum status scaler_update(const struct scaler_config *c, struct scaler_state *s,
                                      bool found_inf);
+
+/* The same for a state that a device has moved on: STATUS_DIVERGED where it collapsed. */
+MUST_CHECK enum status scaler_check(const struct scaler_config *c, const struct scaler_state *s);
 
 #ifdef __cplusplus
 }

@@ -99,6 +99,8 @@ static const struct op_record records[] = {
     {OP_SOFTMAX_XENT, FLOATS, 1u << LAYOUT_PLAIN, cpu_plan_softmax_xent},
     {OP_SGD, F32, 1u << LAYOUT_PLAIN, cpu_plan_sgd},
     {OP_CHECK_FINITE, F32, 1u << LAYOUT_PLAIN, cpu_plan_check_finite},
+    {OP_SCALE_SET, F32, ANY_LAYOUT, cpu_plan_scale},
+    {OP_SCALE_UPDATE, F32, ANY_LAYOUT, cpu_plan_scale},
     {OP_ROUND, F32, ANY_LAYOUT, cpu_plan_round},
     {OP_NORMALIZE, U8, 1u << LAYOUT_NHWC, cpu_plan_normalize},
 };

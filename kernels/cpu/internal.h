@@ -74,6 +74,7 @@ enum status cpu_plan_softmax_xent(struct device *dev, const struct op_desc *desc
 enum status cpu_plan_sgd(struct device *dev, const struct op_desc *desc, struct op_plan **plan);
 enum status cpu_plan_check_finite(struct device *dev, const struct op_desc *desc,
                                   struct op_plan **plan);
+enum status cpu_plan_scale(struct device *dev, const struct op_desc *desc, struct op_plan **plan);
 enum status cpu_plan_normalize(struct device *dev, const struct op_desc *desc,
                                struct op_plan **plan);
 

@@ -213,25 +213,15 @@ MUST_CHECK enum status cu_check_finite(const struct cu_queue *q, const struct cu
                                        enum dtype gradient, const void *dw,
                                        struct step_state *state);
 
-/* --- the loss scaler: the state machine of runners/scaler.h, in device memory --- */
+/* --- the loss scaler: kernels/scaler.h, in device memory --- */
 
-struct cu_scaler_config {
-    bool dynamic;
-    double growth, backoff, max, min;
-    int64_t interval;
-};
+/* OP_SCALE_SET. */
+MUST_CHECK enum status cu_scale_set(const struct cu_queue *q, const struct scaler_state *scaler,
+                                    struct step_state *state);
 
-struct cu_scaler {
-    double scale;
-    int64_t clean, skipped;
-    int32_t collapsed; /* 1: the scale would have fallen below `min`; nothing goes on after that */
-};
-
-/* After a step, by state->found_inf; then state->loss_scale is the new scale and state->grad_scale
- * 1 / (scale * divisor). */
-MUST_CHECK enum status cu_scaler_update(const struct cu_queue *q, const struct cu_scaler_config *c,
-                                        double divisor, struct cu_scaler *scaler,
-                                        struct step_state *state);
+/* OP_SCALE_UPDATE. */
+MUST_CHECK enum status cu_scale_update(const struct cu_queue *q, const struct scaler_rule *rule,
+                                       struct scaler_state *scaler, const struct step_state *state);
 
 #ifdef __cplusplus
 }

@@ -15,6 +15,7 @@ struct ref_args {
     double *t[ROLE_COUNT]; /* NULL where the description has no such tensor */
     struct step_state *state;
     struct loss_metrics *metrics;
+    struct scaler_state *scaler;
     double *sync; /* 2C + 1 sums over all ranks (struct bn_sync); NULL where there are none */
 };
 
@@ -52,6 +53,8 @@ void ref_dropout_bwd(const struct ref_args *a);
 void ref_softmax_xent(const struct ref_args *a);
 void ref_sgd(const struct ref_args *a);
 void ref_check_finite(const struct ref_args *a);
+void ref_scale_set(const struct ref_args *a);
+void ref_scale_update(const struct ref_args *a);
 void ref_normalize(const struct ref_args *a);
 void ref_copy(const struct ref_args *a); /* REORDER and ROUND */
 

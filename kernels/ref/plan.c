@@ -160,7 +160,8 @@ static enum status ref_execute(struct op_plan *plan, void *const arg[ROLE_COUNT]
     (void)s;
     const struct ref_plan *p = (const struct ref_plan *)plan;
     const struct op_desc *d = &plan->desc;
-    struct ref_args a = {.d = d, .state = arg[ROLE_STATE], .metrics = arg[ROLE_METRICS]};
+    struct ref_args a = {
+        .d = d, .state = arg[ROLE_STATE], .metrics = arg[ROLE_METRICS], .scaler = arg[ROLE_SCALER]};
     for (int r = 0; r < ROLE_COUNT; r++) {
         const struct tensor_desc *t = &d->t[r];
         if (t->ndim == 0)

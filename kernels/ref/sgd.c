@@ -1,5 +1,6 @@
 /* Stochastic gradient descent with momentum, weight decay and LARS over one flat buffer, and the
- * check that goes before it. Both know the precision of each segment of the buffer. */
+ * check that goes before it, which know the precision of each segment of the buffer; and the loss
+ * scaler that follows. */
 #include "kernels/ref/formulas.h"
 
 #include <math.h>
@@ -57,4 +58,16 @@ void ref_check_finite(const struct ref_args *a)
         for (int64_t k = attr->segment[i].begin; k < attr->segment[i].end; k++)
             if (!isfinite(rounded(attr->segment[i].gradient, a->t[ROLE_DW][k])))
                 a->state->found_inf = 1;
+}
+
+void ref_scale_set(const struct ref_args *a)
+{
+    struct step_state *s = a->state;
+    s->loss_scale = scaler_loss_scale(a->scaler->scale, s->share);
+    s->grad_scale = scaler_grad_scale(a->scaler->scale, s->divisor);
+}
+
+void ref_scale_update(const struct ref_args *a)
+{
+    scaler_advance(&a->d->attr.scaler, a->scaler, a->state->found_inf != 0);
 }

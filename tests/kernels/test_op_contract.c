@@ -53,6 +53,10 @@ static struct op_desc sound(enum op_kind kind)
         return describe_sgd(10, &(struct sgd_attr){0.9f, false, 1, whole});
     case OP_CHECK_FINITE:
         return describe_check_finite(10, 1, whole);
+    case OP_SCALE_SET:
+        return (struct op_desc){.kind = kind};
+    case OP_SCALE_UPDATE:
+        return (struct op_desc){.kind = kind, .attr.scaler = {true, 2, 0.5, 2000, 16777216, 1}};
     case OP_ROUND: {
         struct op_desc d = describe_like(kind, like, 0);
         d.t[ROLE_Y].rounds = DTYPE_F16;
@@ -90,7 +94,7 @@ static void test_missing_tensors(void **state)
         unsigned needed = (roles.reads | roles.writes) & ~roles.optional;
         for (int r = 0; r < ROLE_COUNT; r++) {
             struct op_desc d = sound((enum op_kind)kind);
-            if (!(needed >> r & 1) || r == ROLE_STATE || r == ROLE_METRICS)
+            if (!(needed >> r & 1) || r == ROLE_STATE || r == ROLE_METRICS || r == ROLE_SCALER)
                 continue;
             d.t[r] = (struct tensor_desc){0};
             assert_refused(&d, role_str((enum role)r));
@@ -220,6 +224,11 @@ static void test_sgd_segments(void **state)
     REFUSE(OP_SGD, d.attr.sgd.segment = unknown);
     REFUSE(OP_SGD, d.attr.sgd.segment = NULL);
     REFUSE(OP_CHECK_FINITE, d.attr.sgd.n_segments = 0);
+    REFUSE(OP_SCALE_UPDATE, d.attr.scaler.growth = 0.5);
+    REFUSE(OP_SCALE_UPDATE, d.attr.scaler.backoff = 0);
+    REFUSE(OP_SCALE_UPDATE, d.attr.scaler.backoff = NAN);
+    REFUSE(OP_SCALE_UPDATE, d.attr.scaler.interval = 0);
+    REFUSE(OP_SCALE_UPDATE, d.attr.scaler.min = 1e30);
 }
 
 static void test_precisions(void **state)

@@ -1,43 +1,26 @@
-/* The loss scaler's transitions, those of runners/scaler.c, by one thread on the device. */
+/* The loss scaler, by one thread on the device. */
 #include "kernels/cuda/kernels/launch.h"
 
-static __device__ void back_off(const struct cu_scaler_config &c, struct cu_scaler *s)
+static __global__ void scale_set(const struct scaler_state *s, struct step_state *state)
 {
-    s->clean = 0;
-    s->skipped++;
-    if (!c.dynamic)
-        return;
-    if (s->scale * c.backoff < c.min)
-        s->collapsed = 1;
-    else
-        s->scale *= c.backoff;
+    state->loss_scale = scaler_loss_scale(s->scale, state->share);
+    state->grad_scale = scaler_grad_scale(s->scale, state->divisor);
 }
 
-static __device__ void count_clean(const struct cu_scaler_config &c, struct cu_scaler *s)
+static __global__ void scale_update(struct scaler_rule rule, struct scaler_state *s,
+                                    const struct step_state *state)
 {
-    s->clean++;
-    if (!c.dynamic || s->clean < c.interval)
-        return;
-    s->clean = 0;
-    s->scale = s->scale * c.growth < c.max ? s->scale * c.growth : c.max;
+    scaler_advance(&rule, s, state->found_inf != 0);
 }
 
-static __global__ void scaler_update(struct cu_scaler_config c, double divisor, struct cu_scaler *s,
-                                     struct step_state *state)
+enum status cu_scale_set(const struct cu_queue *q, const struct scaler_state *scaler,
+                         struct step_state *state)
 {
-    if (s->collapsed)
-        return;
-    if (state->found_inf)
-        back_off(c, s);
-    else
-        count_clean(c, s);
-    state->loss_scale = (float)s->scale;
-    state->grad_scale = (float)(1 / (s->scale * divisor));
+    return launch("scale_set", launch_config(q, 1, 1), scale_set, scaler, state);
 }
 
-enum status cu_scaler_update(const struct cu_queue *q, const struct cu_scaler_config *c,
-                             double divisor, struct cu_scaler *scaler, struct step_state *state)
+enum status cu_scale_update(const struct cu_queue *q, const struct scaler_rule *rule,
+                            struct scaler_state *scaler, const struct step_state *state)
 {
-    return launch("scaler_update", launch_config(q, 1, 1), scaler_update, *c, divisor, scaler,
-                  state);
+    return launch("scale_update", launch_config(q, 1, 1), scale_update, *rule, scaler, state);
 }
