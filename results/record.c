@@ -24,9 +24,12 @@ struct record {
     int lock; /* the folder, open and locked */
     char dir[4096];
     struct journal steps, epochs;
-    struct journal ranks; /* open where there are several, or were in an earlier attempt */
-    int64_t n_ranks;      /* 0: one, of which no more is told */
-    int64_t attempt;      /* from 0 */
+    struct journal ranks;     /* open where there are several, or were in an earlier attempt */
+    struct journal telemetry; /* open from the first sample on */
+    int64_t telemetry_whole;  /* bytes of it that an earlier attempt left */
+    int64_t samples;          /* taken so far, over all attempts */
+    int64_t n_ranks;          /* 0: one, of which no more is told */
+    int64_t attempt;          /* from 0 */
     uint64_t opened_ns, flushed_ns;
     double elapsed_before; /* of earlier attempts */
 };
@@ -53,6 +56,10 @@ static enum status info_json(const struct run_info *info, json_t **out)
     environment_time(now);
     json_t *host;
     TRY(environment_describe(&host));
+    if (info->hardware && json_object_update(host, (json_t *)info->hardware) != 0) {
+        json_decref(host);
+        return status_fail(STATUS_OOM, "no memory to describe the run");
+    }
     json_t *argv = json_array();
     bool ok = true;
     for (int i = 0; i < info->argc; i++)
@@ -152,8 +159,8 @@ static void record_drop(struct record *r)
 
 static bool holds_run(const struct record *r)
 {
-    static const char *const files[] = {"run.json", "steps.jsonl", "epochs.jsonl", "ranks.jsonl",
-                                        "summary.json"};
+    static const char *const files[] = {"run.json",    "steps.jsonl",     "epochs.jsonl",
+                                        "ranks.jsonl", "telemetry.jsonl", "summary.json"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         if (faccessat(r->lock, files[i], F_OK, 0) == 0)
             return true;
@@ -251,6 +258,9 @@ enum status record_resume(const char *dir, const struct run_info *info, int64_t 
         CHECK(journals_open(r, run));
         r->elapsed_before = run->elapsed;
         r->attempt = run->resumes + 1;
+        r->telemetry_whole = run->telemetry_whole;
+        if (run->n_telemetry)
+            r->samples = run->telemetry[run->n_telemetry - 1].sample + 1;
         CHECK(summary_set_aside(r, step));
         CHECK(resume_event(r, info, step, epoch));
     }
@@ -299,6 +309,28 @@ enum status record_rank(struct record *r, const struct rank_record *rank)
     return journal_write(&r->ranks, line, schema_format(&rank_schema, &row, line));
 }
 
+/* Its file is opened here, by the thread that it belongs to, so that a run without samples has
+ * none.
+ */
+enum status record_telemetry(struct record *r, const struct telemetry_record *row, int n)
+{
+    char line[SCHEMA_LINE_MAX], path[4096];
+    double elapsed = record_elapsed(r);
+    if (!r->telemetry.stream) {
+        TRY(path_in(r, "telemetry.jsonl", path));
+        TRY(journal_open(&r->telemetry, path, r->telemetry_whole));
+    }
+    for (int i = 0; i < n; i++) {
+        struct telemetry_record one = row[i];
+        one.sample = r->samples;
+        one.attempt = r->attempt;
+        one.elapsed = elapsed;
+        TRY(journal_write(&r->telemetry, line, schema_format(&telemetry_schema, &one, line)));
+    }
+    r->samples++;
+    return journal_flush(&r->telemetry, false);
+}
+
 /* In this order, so that an epoch on disk has its steps and ranks there. */
 enum status record_sync(struct record *r)
 {
@@ -313,6 +345,8 @@ enum status record_finish(struct record *r, const json_t *summary)
     char path[4096], now[ENVIRONMENT_TIME_MAX];
     environment_time(now);
     TRY(record_sync(r));
+    if (r->telemetry.stream)
+        TRY(journal_flush(&r->telemetry, true));
     TRY(path_in(r, "summary.json", path));
     json_t *out = json_copy((json_t *)summary); /* jansson's copy lacks the const it keeps */
     enum status st;
@@ -331,8 +365,13 @@ enum status record_close(struct record *r)
         return STATUS_OK;
     enum status steps = journal_close(&r->steps);
     enum status ranks = journal_close(&r->ranks);
+    enum status telemetry = journal_close(&r->telemetry);
     enum status epochs = journal_close(&r->epochs);
     close(r->lock);
     free(r);
-    return steps != STATUS_OK ? steps : ranks != STATUS_OK ? ranks : epochs;
+    const enum status all[] = {steps, ranks, telemetry, epochs};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i] != STATUS_OK)
+            return all[i];
+    return STATUS_OK;
 }

@@ -9,7 +9,8 @@
  * The folder belongs to one process at a time (a lock on the folder itself says so). Steps reach
  * the operating system at least once a second and the disk at every epoch's end, so that a kill
  * loses a second of records and a power cut an epoch's; a run without summary.json did not end in
- * order. Not for two threads at once. */
+ * order. Not for two threads at once, but for record_telemetry, which one thread of its own may
+ * call until record_finish or record_close. */
 #ifndef RESULTS_RECORD_H
 #define RESULTS_RECORD_H
 
@@ -36,6 +37,7 @@ struct run_info {
                               * "arch", "batch_size" and "precision" */
     const json_t *libraries; /* object of versions: {"oneDNN": "2.6.3"}; NULL: none */
     const json_t *ranks;     /* as schema_is_rank_list says; NULL: there is one */
+    const json_t *hardware;  /* object whose members join those of "host"; NULL: none */
 };
 
 /* Begins the record of a new run in `dir`, which is made if need be. A folder that holds a run
@@ -62,8 +64,13 @@ MUST_CHECK enum status record_epoch(struct record *record, const struct epoch_re
  * announce. */
 MUST_CHECK enum status record_rank(struct record *record, const struct rank_record *rank);
 
-/* Waits until all of it is on disk. Call it before writing a checkpoint, lest a resumed run lack
- * steps that its checkpoint has. */
+/* Appends what the devices did at one moment, and hands it to the operating system: `n` rows, their
+ * devices ascending, of which sample, attempt and elapsed are filled in here. */
+MUST_CHECK enum status record_telemetry(struct record *record, const struct telemetry_record *row,
+                                        int n);
+
+/* Waits until all of it is on disk, telemetry aside. Call it before writing a checkpoint, lest a
+ * resumed run lack steps that its checkpoint has. */
 MUST_CHECK enum status record_sync(struct record *record);
 
 /* Writes summary.json, an object to which "schema", "finished" and "elapsed" are added, once

@@ -224,6 +224,28 @@ static enum status rank_take(struct run *run, const void *row)
     return STATUS_OK;
 }
 
+static enum status telemetry_take(struct run *run, const void *row)
+{
+    elapsed_take(run, ((const struct telemetry_record *)row)->elapsed);
+    return STATUS_OK;
+}
+
+/* What the devices did is not undone when a run goes on from an earlier step. */
+static enum status telemetry_load(const char *dir, struct run *run)
+{
+    struct rows rows = {
+        .schema = &telemetry_schema,
+        .size = sizeof(struct telemetry_record),
+        .key = offsetof(struct telemetry_record, sample),
+        .minor = offsetof(struct telemetry_record, device),
+        .take = telemetry_take,
+    };
+    enum status st = rows_load(&rows, dir, "telemetry.jsonl", "sample", run, &run->telemetry_whole);
+    run->telemetry = (struct telemetry_record *)rows.row;
+    run->n_telemetry = rows.n;
+    return st;
+}
+
 /* The steps come first: their resume events say who took part in each attempt. */
 static enum status records_load(const char *dir, struct run *run)
 {
@@ -259,7 +281,8 @@ static enum status records_load(const char *dir, struct run *run)
     st = rows_load(&ranks, dir, "ranks.jsonl", "epoch", run, &run->ranks_whole);
     run->rank = (struct rank_record *)ranks.row;
     run->n_ranks = ranks.n;
-    return st;
+    TRY(st);
+    return telemetry_load(dir, run);
 }
 
 enum status run_load(const char *dir, struct run **out)
@@ -290,6 +313,7 @@ void run_free(struct run *run)
     free(run->step);
     free(run->epoch);
     free(run->rank);
+    free(run->telemetry);
     free(run);
 }
 

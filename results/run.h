@@ -30,12 +30,15 @@ struct run {
     int64_t n_ranks;            /* records of ranks; 0: no epoch was trained by several */
     struct rank_record *rank; /* (n_ranks) ascending by .epoch and .rank; each known to its attempt.
                                * The last epoch may lack ranks, and attempts may differ in them */
-    json_t *attempts;         /* array: the list of ranks of each attempt, or null for one rank */
-    int64_t resumes;          /* attempts after the first */
-    double elapsed;           /* seconds over all attempts, up to the last line */
-    int64_t steps_whole;      /* bytes of steps.jsonl in whole lines */
-    int64_t epochs_whole;     /* bytes of epochs.jsonl in whole lines */
-    int64_t ranks_whole;      /* bytes of ranks.jsonl in whole lines */
+    int64_t n_telemetry;
+    struct telemetry_record *telemetry; /* ascending by .sample and .device */
+    json_t *attempts;        /* array: the list of ranks of each attempt, or null for one rank */
+    int64_t resumes;         /* attempts after the first */
+    double elapsed;          /* seconds over all attempts, up to the last line */
+    int64_t steps_whole;     /* bytes of steps.jsonl in whole lines */
+    int64_t epochs_whole;    /* bytes of epochs.jsonl in whole lines */
+    int64_t ranks_whole;     /* bytes of ranks.jsonl in whole lines */
+    int64_t telemetry_whole; /* bytes of telemetry.jsonl in whole lines */
 };
 
 /* A folder without run.json, or no folder, is STATUS_DATA. The caller frees with run_free. */

@@ -18,6 +18,8 @@
 #define PERCENT(s, m)    FIELD(s, m, FIELD_REAL, false, 0, 100)
 #define OPT_COUNT(s, m)  FIELD(s, m, FIELD_COUNT, true, 0, COUNT_MAX)
 #define OPT_AMOUNT(s, m) FIELD(s, m, FIELD_REAL, true, 0, INFINITY)
+#define SENSOR(s, m)     FIELD(s, m, FIELD_SENSOR, true, 0, INFINITY)
+#define SHARE(s, m)      FIELD(s, m, FIELD_SENSOR, true, 0, 100)
 
 /* A column a line. */
 /* clang-format off */
@@ -76,6 +78,8 @@ static const struct field epoch_fields[] = {
     OPT_AMOUNT(epoch_record, loss_scale),
     OPT_COUNT(epoch_record, clean),
     OPT_COUNT(epoch_record, skipped),
+    OPT_AMOUNT(epoch_record, energy_j),
+    OPT_AMOUNT(epoch_record, joules_per_image),
     AMOUNT(epoch_record, elapsed),
 };
 
@@ -94,18 +98,57 @@ static const struct field rank_fields[] = {
     AMOUNT(rank_record, optimizer_s),
     AMOUNT(rank_record, total_s),
 };
+
+static const struct field telemetry_fields[] = {
+    OPT_COUNT(telemetry_record, attempt),
+    COUNT(telemetry_record, sample),
+    FIELD(telemetry_record, device, FIELD_COUNT, false, 0, TELEMETRY_DEVICES_MAX - 1),
+    SENSOR(telemetry_record, clock_mhz),
+    SENSOR(telemetry_record, memory_clock_mhz),
+    SENSOR(telemetry_record, power_w),
+    SENSOR(telemetry_record, energy_j),
+    FIELD(telemetry_record, temperature_c, FIELD_SENSOR, true, -300, INFINITY),
+    FIELD(telemetry_record, throttle, FIELD_SENSOR, true, 0, UINT32_MAX),
+    SENSOR(telemetry_record, ecc_corrected),
+    SENSOR(telemetry_record, ecc_uncorrected),
+    SENSOR(telemetry_record, memory_bytes),
+    SHARE(telemetry_record, busy),
+    SHARE(telemetry_record, memory_busy),
+    SENSOR(telemetry_record, pcie_sent),
+    SENSOR(telemetry_record, pcie_received),
+    AMOUNT(telemetry_record, elapsed),
+};
 /* clang-format on */
+
+const struct telemetry_record telemetry_nothing = {
+    .clock_mhz = NAN,
+    .memory_clock_mhz = NAN,
+    .power_w = NAN,
+    .energy_j = NAN,
+    .temperature_c = NAN,
+    .throttle = NAN,
+    .ecc_corrected = NAN,
+    .ecc_uncorrected = NAN,
+    .memory_bytes = NAN,
+    .busy = NAN,
+    .memory_busy = NAN,
+    .pcie_sent = NAN,
+    .pcie_received = NAN,
+};
 
 #define COUNT_OF(a) ((int)(sizeof(a) / sizeof *(a)))
 
 const struct schema step_schema = {COUNT_OF(step_fields), step_fields};
 const struct schema epoch_schema = {COUNT_OF(epoch_fields), epoch_fields};
 const struct schema rank_schema = {COUNT_OF(rank_fields), rank_fields};
+const struct schema telemetry_schema = {COUNT_OF(telemetry_fields), telemetry_fields};
 
 /* "name":number, with quotes, colon and comma: a name has up to 20 characters, a number 24. */
 _Static_assert(sizeof epoch_fields / sizeof *epoch_fields * 48 < SCHEMA_LINE_MAX, "line too short");
 _Static_assert(sizeof step_fields / sizeof *step_fields * 48 < SCHEMA_LINE_MAX, "line too short");
 _Static_assert(sizeof rank_fields / sizeof *rank_fields * 48 < SCHEMA_LINE_MAX, "line too short");
+_Static_assert(sizeof telemetry_fields / sizeof *telemetry_fields * 48 < SCHEMA_LINE_MAX,
+               "line too short");
 
 static int64_t count_of(const struct field *f, const void *record)
 {
@@ -130,7 +173,7 @@ size_t schema_format(const struct schema *s, const void *record, char line[SCHEM
             snprintf(number, sizeof number, "%" PRId64, v);
         } else {
             double v = real_of(f, record);
-            if (f->optional && v == 0)
+            if (f->type == FIELD_SENSOR ? !isfinite(v) : f->optional && v == 0)
                 continue;
             if (isfinite(v))
                 snprintf(number, sizeof number, "%.9g", v);
@@ -182,7 +225,7 @@ enum status schema_parse(const struct schema *s, const json_t *object, void *rec
             if (value)
                 TRY(count_parse(f, value, member));
         } else {
-            *(double *)member = 0;
+            *(double *)member = f->type == FIELD_SENSOR ? NAN : 0;
             if (value)
                 TRY(real_parse(f, value, member));
         }

@@ -4,13 +4,15 @@
  *   steps.jsonl   one object a training step (struct step_record)
  *   epochs.jsonl  one object an epoch (struct epoch_record)
  *   ranks.jsonl   one object an epoch and rank (struct rank_record); only where there are several
+ *   telemetry.jsonl  one object a sample and device of rank 0 (struct telemetry_record); only where
+ *                    something could be measured
  *   summary.json  written when the run ends in order, and only then
  *
  * A column bears the name of its struct member; the writer and the reader walk the same table.
  * Numbers keep nine significant digits, which a float survives; a double that is not finite is
- * null. A line with an "event" key is no record: {"event": "resume", "step": 400, "epoch": 3, ...}
- * says that the run went on from there, and whatever an earlier attempt recorded from that step
- * and that epoch on no longer counts. */
+ * null, and a sensor's is left out. A line with an "event" key is no record: {"event": "resume",
+ * "step": 400, "epoch": 3, ...} says that the run went on from there, and whatever an earlier
+ * attempt recorded from that step and that epoch on no longer counts. */
 #ifndef RESULTS_SCHEMA_H
 #define RESULTS_SCHEMA_H
 
@@ -76,7 +78,10 @@ struct epoch_record {
     double loss_scale;                        /* after the epoch; 0: no loss scaling, no column */
     int64_t clean;                            /* as in a step, after the epoch */
     int64_t skipped;                          /* steps since the run began; no column when 0 */
-    double elapsed;                           /* since the run began; record_epoch fills it in */
+    double energy_j; /* of all devices while training, as far as this attempt did; 0: not measured,
+                      * no column */
+    double joules_per_image; /* that, for each image trained on meanwhile; no column when 0 */
+    double elapsed;          /* since the run began; record_epoch fills it in */
 };
 
 /* What one rank did in one epoch: sums over the steps of the attempt that finished the epoch, by
@@ -94,14 +99,56 @@ struct rank_record {
     double total_s;
 };
 
-enum field_type { FIELD_COUNT, FIELD_REAL };
+/* What a device did at one moment, while the run went on. What was not measured is NaN and has no
+ * column. A GPU is one device; the processors of a host are one together. */
+struct telemetry_record {
+    int64_t attempt; /* as in a rank_record; record_telemetry fills it in. No column when 0 */
+    int64_t sample;  /* over the whole run, from 0: the devices' rows of one moment bear the same */
+    int64_t device;  /* among those of rank 0, from 0 */
+    double clock_mhz; /* of a GPU's multiprocessors; of processors, the mean */
+    double memory_clock_mhz;
+    double power_w;  /* GPU: as the board says, an average over up to a second; processors: since
+                      * the sample before */
+    double energy_j; /* since the attempt began */
+    double temperature_c;
+    double throttle; /* a sum of enum throttle: why the clock is below its highest; 0: it is not */
+    double ecc_corrected; /* memory errors since the driver was loaded */
+    double ecc_uncorrected;
+    double memory_bytes;      /* in use on the device, by anyone */
+    double busy, memory_busy; /* percent of the time in which a kernel ran, memory was accessed */
+    double pcie_sent;         /* bytes/s, by the device */
+    double pcie_received;
+    double elapsed; /* since the run began; record_telemetry fills it in */
+};
+
+/* Devices of a process; numbers from this on are refused. */
+enum { TELEMETRY_DEVICES_MAX = 64 };
+
+/* The bits of telemetry_record.throttle, NVML's. */
+enum throttle {
+    THROTTLE_IDLE = 1,
+    THROTTLE_CLOCKS_SETTING = 2, /* somebody set the clocks lower */
+    THROTTLE_POWER_CAP = 4,
+    THROTTLE_HARDWARE = 8, /* slowed down by hardware: heat or power, told apart below */
+    THROTTLE_SYNC_BOOST = 16,
+    THROTTLE_HEAT = 32,
+    THROTTLE_HARDWARE_HEAT = 64,
+    THROTTLE_POWER_BRAKE = 128,
+    THROTTLE_DISPLAY = 256,
+};
+
+/* A row of which nothing is known: every sensor NaN, all else 0. */
+extern const struct telemetry_record telemetry_nothing;
+
+/* A sensor's number is real; NaN leaves it out, and absent reads as NaN. */
+enum field_type { FIELD_COUNT, FIELD_REAL, FIELD_SENSOR };
 
 /* One column. Counts are whole numbers of 0..2^53 and never null. */
 struct field {
     const char *name;
     enum field_type type;
     bool optional; /* left out when 0; absent reads as 0 */
-    size_t offset; /* of the struct member: int64_t for FIELD_COUNT, double for FIELD_REAL */
+    size_t offset; /* of the struct member: int64_t for FIELD_COUNT, double for the others */
     double min, max;
 };
 
@@ -110,9 +157,10 @@ struct schema {
     const struct field *field;
 };
 
-extern const struct schema step_schema;  /* struct step_record */
-extern const struct schema epoch_schema; /* struct epoch_record */
-extern const struct schema rank_schema;  /* struct rank_record */
+extern const struct schema step_schema;      /* struct step_record */
+extern const struct schema epoch_schema;     /* struct epoch_record */
+extern const struct schema rank_schema;      /* struct rank_record */
+extern const struct schema telemetry_schema; /* struct telemetry_record */
 
 /* The longest line that schema_format writes, its newline and NUL included. */
 enum { SCHEMA_LINE_MAX = 2048 };

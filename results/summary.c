@@ -2,6 +2,7 @@
 #include "results/summary.h"
 
 #include "results/ranks.h"
+#include "results/sensors.h"
 #include "results/stats.h"
 #include "results/text.h"
 
@@ -151,6 +152,7 @@ enum status summary_add(const struct run *run, json_t *into)
     io_rates(run, into);
     epochs(run, into);
     TRY(slowest_rank(run, into));
+    TRY(sensors_add(run, into));
     if (s.n == 0)
         return STATUS_OK;
     s.x = malloc((size_t)s.n * sizeof *s.x);

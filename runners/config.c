@@ -34,6 +34,7 @@ struct train_config train_config_default(void)
         .keep_batchnorm = -1,
         .scaling = -1,
         .scaler = scaler_config_default(),
+        .telemetry = 1,
         .inject_overflow = -1,
         .dummy_train = 1281167,
         .dummy_val = 50000,
@@ -148,12 +149,12 @@ static enum status add_precision(const struct train_config *c, bool emulated, js
 static enum status add_setting(const struct train_config *c, const struct train_setting *t,
                                json_t *o)
 {
-    json_t *more =
-        json_pack("{s:s, s:i, s:i, s:i, s:s, s:i, s:b, s:s, s:f, s:f}", "mode",
-                  train_mode_str(t->mode), "world_size", t->ranks, "devices_per_rank", t->devices,
-                  "classes", t->classes, "dp_reduce", c->dp_reduce == DP_ALL ? "all" : "central",
-                  "accumulate", c->accumulate, "sync_bn", c->sync_bn, "lr_scale",
-                  lr_scale_str(c->lr_scale), "lars", c->lars, "bucket_mb", c->bucket_mb);
+    json_t *more = json_pack(
+        "{s:s, s:i, s:i, s:i, s:s, s:i, s:b, s:s, s:f, s:f, s:f}", "mode", train_mode_str(t->mode),
+        "world_size", t->ranks, "devices_per_rank", t->devices, "classes", t->classes, "dp_reduce",
+        c->dp_reduce == DP_ALL ? "all" : "central", "accumulate", c->accumulate, "sync_bn",
+        c->sync_bn, "lr_scale", lr_scale_str(c->lr_scale), "lars", c->lars, "bucket_mb",
+        c->bucket_mb, "telemetry", c->telemetry);
     if (!more ||
         json_object_set_new(more, "grad_compress", json_string(dtype_str(c->grad_compress))) != 0) {
         json_decref(more);

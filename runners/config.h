@@ -77,6 +77,7 @@ struct train_config {
     int64_t dummy_train, dummy_val; /* images */
     bool drop_last;
     int64_t max_bad_images;
+    double telemetry;         /* seconds between samples of the devices' sensors; 0: none */
     int64_t checkpoint_steps; /* also every so many steps; 0: at epoch ends only */
 };
 

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -202,6 +203,21 @@ static enum status agree(struct session *s)
     return st;
 }
 
+/* Rank 0 samples its own devices. */
+static enum status open_telemetry(struct session *s)
+{
+    struct telemetry_config c = {.seconds = s->config->telemetry,
+                                 .gpu = strcmp(s->devices.backend->name, "cuda") == 0,
+                                 .n = s->devices.n,
+                                 .index = s->devices.index};
+    return c.seconds > 0 ? telemetry_open(&c, &s->telemetry) : STATUS_OK;
+}
+
+static enum status take_sample(void *context, struct telemetry_record *row, int n)
+{
+    return record_telemetry(context, row, n);
+}
+
 /* A run that goes on where it stopped appends to its record; any other begins one. */
 static enum status open_record(struct session *s, int argc, char *const *argv)
 {
@@ -213,6 +229,7 @@ static enum status open_record(struct session *s, int argc, char *const *argv)
     json_t *config = train_config_json(s->config, &setting);
     json_t *libraries = json_object();
     json_t *ranks = s->world.size > 1 ? world_json(&s->world) : NULL;
+    json_t *hardware = s->telemetry ? telemetry_facts(s->telemetry) : NULL;
     if (b->library)
         json_object_set_new(libraries, b->library, json_string(b->library_version()));
     if (s->world.size > 1)
@@ -223,8 +240,9 @@ static enum status open_record(struct session *s, int argc, char *const *argv)
                             .device = about,
                             .config = config,
                             .libraries = libraries,
-                            .ranks = ranks};
-    if (!config || !libraries || (s->world.size > 1 && !ranks))
+                            .ranks = ranks,
+                            .hardware = hardware};
+    if (!config || !libraries || (s->world.size > 1 && !ranks) || (s->telemetry && !hardware))
         st = status_fail(STATUS_OOM, "no memory for the record");
     else if (s->config->resume)
         st = record_resume(s->dir, &info, s->state.step, s->state.epoch, &s->record);
@@ -233,9 +251,10 @@ static enum status open_record(struct session *s, int argc, char *const *argv)
     json_decref(config);
     json_decref(libraries);
     json_decref(ranks);
-    if (st == STATUS_OK)
-        atomic_file_sweep(s->dir); /* the record's lock makes the folder ours */
-    return st;
+    json_decref(hardware);
+    TRY(st);
+    atomic_file_sweep(s->dir); /* the record's lock makes the folder ours */
+    return s->telemetry ? telemetry_start(s->telemetry, take_sample, s->record) : STATUS_OK;
 }
 
 /* The other ranks compute and say nothing. */
@@ -280,7 +299,10 @@ static enum status open_parts(struct session *s, int argc, char *const *argv)
     if (c->evaluate)
         return STATUS_OK;
     settle_position(s);
-    return session_leads(s) ? open_record(s, argc, argv) : STATUS_OK;
+    if (!session_leads(s))
+        return STATUS_OK;
+    TRY(open_telemetry(s));
+    return open_record(s, argc, argv);
 }
 
 enum status session_open(struct session *s, const struct train_config *config, int argc,
@@ -307,7 +329,12 @@ enum status session_fail(struct session *s, enum status st)
 
 enum status session_close(struct session *s)
 {
-    enum status st = record_close(s->record);
+    enum status sampled = telemetry_stop(s->telemetry);
+    const char *lost = telemetry_lost(s->telemetry);
+    if (lost)
+        fprintf(stderr, "ampscale: warning: telemetry: %s\n", lost);
+    enum status closed = record_close(s->record);
+    telemetry_close(s->telemetry);
     loader_close(s->train_loader);
     loader_close(s->val_loader);
     engine_close(s->engine);
@@ -319,7 +346,12 @@ enum status session_close(struct session *s)
     if (s->silent)
         fclose(s->silent);
     *s = (struct session){0};
-    return st;
+    return sampled != STATUS_OK ? sampled : closed;
+}
+
+double session_joules(struct session *s)
+{
+    return s->world.size == 1 ? telemetry_joules(s->telemetry) : NAN;
 }
 
 enum status session_checkpoint(struct session *s)

@@ -8,6 +8,7 @@
 #include "runners/config.h"
 #include "runners/engine.h"
 #include "runners/world.h"
+#include "telemetry/telemetry.h"
 
 #include <stdio.h>
 
@@ -30,11 +31,12 @@ struct session {
     struct train_identity identity;
     struct train_state state;
     bool resumed;
-    bool stopping;            /* some rank was asked to stop; all of them know */
-    bool agreed;              /* the failure under way is the same on all ranks: rank 0 tells it */
-    struct record *record;    /* rank 0's */
-    double *rates;            /* (train_steps) images/s of this epoch's steps */
-    struct rank_record spent; /* by this rank in this epoch */
+    bool stopping;         /* some rank was asked to stop; all of them know */
+    bool agreed;           /* the failure under way is the same on all ranks: rank 0 tells it */
+    struct record *record; /* rank 0's */
+    struct telemetry *telemetry; /* rank 0's; NULL: off */
+    double *rates;               /* (train_steps) images/s of this epoch's steps */
+    struct rank_record spent;    /* by this rank in this epoch */
 };
 
 /* Is this the rank that writes records, checkpoints and progress? */
@@ -54,6 +56,10 @@ MUST_CHECK enum status session_fail(struct session *s, enum status st);
 
 /* Closes everything. A record without record_finish reads as a run that did not end in order. */
 MUST_CHECK enum status session_close(struct session *s);
+
+/* Joules that this run's devices have used since the run began; NaN where that is not measured, as
+ * in a job of several ranks, whose other devices nobody asked. */
+double session_joules(struct session *s);
 
 /* Rank 0 writes the latest checkpoint, keeping the one before. */
 MUST_CHECK enum status session_checkpoint(struct session *s);

@@ -22,6 +22,7 @@ struct pass_result {
     int64_t images; /* trained or looked at, bad ones included */
     int64_t bad_images;
     double seconds;
+    double joules; /* used by the devices; NaN: not measured */
     struct io_stats io;
 };
 
@@ -97,6 +98,7 @@ static enum status train_epoch(struct session *s, struct pass_result *r)
     char title[32];
     const struct train_config *c = s->config;
     double begun = step_now(), end = begun;
+    double joules_before = session_joules(s);
     *r = (struct pass_result){0};
     s->spent = (struct rank_record){.epoch = s->state.epoch, .rank = s->world.rank};
     snprintf(title, sizeof title, "Epoch: [%" PRId64 "]", s->state.epoch);
@@ -115,6 +117,7 @@ static enum status train_epoch(struct session *s, struct pass_result *r)
 done:
     progress_end(&p);
     r->seconds = step_now() - begun;
+    r->joules = session_joules(s) - joules_before;
     r->loss_sum = s->state.loss_sum;
     r->count = s->state.count;
     r->top1 = s->state.top1;
@@ -221,6 +224,7 @@ static enum status record_pass(struct session *s, const struct pass_result *trai
                                const struct stats *rate)
 {
     double seconds = train->seconds + val->seconds + checkpoint_s;
+    bool measured = train->joules > 0 && train->images > 0; /* and not NaN */
     struct epoch_record e = {
         .epoch = s->state.epoch,
         .steps = s->state.step,
@@ -250,6 +254,8 @@ static enum status record_pass(struct session *s, const struct pass_result *trai
         .loss_scale = s->scaled ? s->state.scaler.scale : 0,
         .clean = s->state.scaler.clean,
         .skipped = s->state.scaler.skipped,
+        .energy_j = measured ? train->joules : 0,
+        .joules_per_image = measured ? train->joules / (double)train->images : 0,
     };
     return record_epoch(s->record, &e);
 }
@@ -357,6 +363,7 @@ static enum status finish_run(struct session *s)
     }
     if (!summary)
         return status_fail(STATUS_OOM, "no memory for the summary");
+    CHECK(telemetry_stop(s->telemetry));
     CHECK(record_sync(s->record));
     CHECK(run_load(s->dir, &run));
     CHECK(summary_add(run, summary));

@@ -1,0 +1,227 @@
+/* The host's processors, from /sys.
+ *
+ * Energy: powercap's domains "package-N" (Intel's RAPL, and AMD's under the same driver), in
+ * microjoules up to a range after which they begin again. They count everything that the packages
+ * do, for whomever. Most systems let only root read them.
+ * Temperature: the hottest of the first sensors of coretemp, k10temp and zenpower, which stand for
+ * a package. Clock: the mean over the processors that cpufreq knows. */
+#include "telemetry/meter.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PACKAGES_MAX = 16, TEXT_MAX = 64 };
+
+struct package {
+    char path[4096]; /* of its energy_uj */
+    double range_uj; /* 0: not known */
+    double last_uj;
+    double joules; /* since the meter was opened */
+};
+
+struct host_meter {
+    struct meter base;
+    char sysfs[4096];
+    int n_packages;
+    struct package package[PACKAGES_MAX];
+    double joules_then; /* at the sample before, for the power since */
+    uint64_t then_ns;   /* 0: there was none */
+};
+
+/* The first line of a file; false where it cannot be read. */
+static bool read_text(const char *path, char text[TEXT_MAX])
+{
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return false;
+    bool ok = fgets(text, TEXT_MAX, f) != NULL;
+    fclose(f);
+    if (ok)
+        text[strcspn(text, "\n")] = '\0';
+    return ok;
+}
+
+/* A whole number of 0 and more; NaN where there is none. */
+static double read_number(const char *path)
+{
+    char text[TEXT_MAX], *end;
+    if (!read_text(path, text) || text[0] < '0' || text[0] > '9')
+        return NAN;
+    errno = 0;
+    unsigned long long v = strtoull(text, &end, 10);
+    return errno == 0 && *end == '\0' ? (double)v : NAN;
+}
+
+/* Reads `file` in each folder "<sysfs>/<dir>/<prefix>..." and calls look() with its path. */
+static void each(struct host_meter *m, const char *dir, const char *prefix, const char *file,
+                 void (*look)(struct host_meter *m, const char *path, void *context), void *context)
+{
+    char path[4096];
+    if (snprintf(path, sizeof path, "%s/%s", m->sysfs, dir) >= (int)sizeof path)
+        return;
+    DIR *d = opendir(path);
+    if (!d)
+        return;
+    for (struct dirent *e = readdir(d); e; e = readdir(d)) {
+        if (e->d_name[0] == '.' || strncmp(e->d_name, prefix, strlen(prefix)) != 0)
+            continue;
+        int size = snprintf(path, sizeof path, "%s/%s/%s/%s", m->sysfs, dir, e->d_name, file);
+        if (size < (int)sizeof path)
+            look(m, path, context);
+    }
+    closedir(d);
+}
+
+/* The file `name` beside `path`. False where the path would be too long. */
+static bool beside(const char *path, const char *name, char out[4096])
+{
+    int folder = (int)(strrchr(path, '/') - path);
+    return snprintf(out, 4096, "%.*s/%s", folder, path, name) < 4096;
+}
+
+/* Domains inside a package (cores, memory) and around all (psys) would count twice. */
+static void look_package(struct host_meter *m, const char *name_path, void *context)
+{
+    char name[TEXT_MAX], range[4096];
+    (void)context;
+    if (m->n_packages == PACKAGES_MAX || !read_text(name_path, name) ||
+        strncmp(name, "package-", 8) != 0)
+        return;
+    struct package *p = &m->package[m->n_packages];
+    if (!beside(name_path, "energy_uj", p->path) ||
+        !beside(name_path, "max_energy_range_uj", range))
+        return;
+    p->last_uj = read_number(p->path);
+    p->range_uj = read_number(range);
+    if (!isfinite(p->range_uj))
+        p->range_uj = 0;
+    m->n_packages += isfinite(p->last_uj);
+}
+
+/* The greatest of the sensors of processors. */
+static void look_temperature(struct host_meter *m, const char *name_path, void *context)
+{
+    static const char *const known[] = {"coretemp", "k10temp", "zenpower"};
+    char name[TEXT_MAX], input[4096];
+    double *hottest = context;
+    (void)m;
+    if (!read_text(name_path, name) || !beside(name_path, "temp1_input", input))
+        return;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(name, known[i]) == 0)
+            *hottest = fmax(*hottest, read_number(input) * 1e-3); /* fmax leaves out a NaN */
+}
+
+struct mean {
+    double sum;
+    int n;
+};
+
+static void look_clock(struct host_meter *m, const char *path, void *context)
+{
+    struct mean *mean = context;
+    double khz = read_number(path);
+    (void)m;
+    if (!isfinite(khz))
+        return;
+    mean->sum += khz * 1e-3;
+    mean->n++;
+}
+
+static double temperature(struct host_meter *m)
+{
+    double hottest = NAN;
+    each(m, "class/hwmon", "hwmon", "name", look_temperature, &hottest);
+    return hottest;
+}
+
+static double clock_mhz(struct host_meter *m)
+{
+    struct mean mean = {0};
+    each(m, "devices/system/cpu", "cpu", "cpufreq/scaling_cur_freq", look_clock, &mean);
+    return mean.n ? mean.sum / mean.n : NAN;
+}
+
+/* A counter that went back has begun again, once: a round takes a minute at the least. */
+static double package_joules(struct package *p)
+{
+    double now = read_number(p->path);
+    double used = now - p->last_uj;
+    if (used < 0)
+        used += p->range_uj;
+    if (!(used >= 0)) /* unreadable, or back without a known range */
+        return NAN;
+    p->last_uj = now;
+    p->joules += used * 1e-6;
+    return p->joules;
+}
+
+static double host_joules(struct meter *base, int i)
+{
+    struct host_meter *m = (struct host_meter *)base;
+    double sum = 0;
+    (void)i;
+    for (int k = 0; k < m->n_packages; k++)
+        sum += package_joules(&m->package[k]);
+    return m->n_packages ? sum : NAN;
+}
+
+static void host_sample(struct meter *base, int i, struct telemetry_record *row)
+{
+    struct host_meter *m = (struct host_meter *)base;
+    uint64_t now = clock_ns();
+    row->clock_mhz = clock_mhz(m);
+    row->temperature_c = temperature(m);
+    row->energy_j = host_joules(base, i);
+    if (m->then_ns && now > m->then_ns)
+        row->power_w = (row->energy_j - m->joules_then) / ((double)(now - m->then_ns) * 1e-9);
+    m->joules_then = row->energy_j;
+    m->then_ns = now;
+}
+
+/* What the processor is, run.json's "cpu" says. */
+static json_t *host_facts(struct meter *base, int i)
+{
+    const struct host_meter *m = (const struct host_meter *)base;
+    (void)i;
+    return json_pack("{s:s, s:i}", "name", "processor packages", "packages_with_energy",
+                     m->n_packages);
+}
+
+static void host_close(struct meter *base)
+{
+    free((struct host_meter *)base);
+}
+
+enum status host_meter_open(const char *sysfs, struct meter **out)
+{
+    enum status st;
+    struct host_meter *m = calloc(1, sizeof *m);
+    if (!m)
+        return status_fail(STATUS_OOM, "no memory for telemetry");
+    m->base = (struct meter){.source = "sysfs",
+                             .n = 1,
+                             .sample = host_sample,
+                             .joules = host_joules,
+                             .facts = host_facts,
+                             .close = host_close};
+    CHECK(path_format(m->sysfs, sizeof m->sysfs, "%s", sysfs));
+    each(m, "class/powercap", "", "name", look_package, NULL);
+    if (m->n_packages == 0 && !isfinite(temperature(m)) && !isfinite(clock_mhz(m))) {
+        st = status_fail(STATUS_UNSUPPORTED,
+                         "'%s' tells neither energy, temperature nor clock of the processors",
+                         sysfs);
+        goto done;
+    }
+    *out = &m->base;
+    return STATUS_OK;
+done:
+    free(m);
+    return st;
+}

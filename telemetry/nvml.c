@@ -1,0 +1,330 @@
+/* GPUs, through NVIDIA's management library (NVML).
+ *
+ * The library belongs to the driver, and so is on every machine that can compute on a GPU and on no
+ * other; it is loaded by name. Declared here is what is called of it: functions whose signatures
+ * have not changed since NVML 11 (nvml.h of the CUDA toolkit), and two plain structs. A function
+ * that a driver lacks, or that a GPU does not support, leaves its sensor unmeasured. */
+#include "telemetry/meter.h"
+
+#include "base/rng.h"
+
+#include <dlfcn.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    NVML_SUCCESS = 0,
+    NVML_ERROR_GPU_IS_LOST = 15,
+    NVML_ERROR_RESET_REQUIRED = 16,
+    NVML_ERROR_GPU_NOT_FOUND = 28,
+};
+enum { NVML_CLOCK_SM = 1, NVML_CLOCK_MEM = 2 };
+enum { NVML_TEMPERATURE_GPU = 0 };
+enum { NVML_MEMORY_ERROR_CORRECTED = 0, NVML_MEMORY_ERROR_UNCORRECTED = 1 };
+enum { NVML_VOLATILE_ECC = 0 }; /* since the driver was loaded */
+enum { NVML_PCIE_TX_BYTES = 0, NVML_PCIE_RX_BYTES = 1 };
+enum { NVML_TEXT_MAX = 96 };
+
+struct nvml_memory {
+    unsigned long long total, free, used;
+};
+
+struct nvml_utilization {
+    unsigned gpu, memory;
+};
+
+typedef void *nvml_gpu;
+typedef int nvml_get_uint(nvml_gpu gpu, unsigned *value);
+typedef int nvml_get_uint_of(nvml_gpu gpu, int which, unsigned *value);
+typedef int nvml_get_u64(nvml_gpu gpu, unsigned long long *value);
+typedef int nvml_get_text(nvml_gpu gpu, char *text, unsigned size);
+
+/* The library; a member is NULL where it lacks the function. */
+struct nvml {
+    void *library;
+    int (*init)(void);
+    int (*shutdown)(void);
+    const char *(*error)(int code);
+    int (*driver)(char *text, unsigned size);
+    int (*by_index)(unsigned index, nvml_gpu *gpu);
+    int (*by_bus)(const char *bus, nvml_gpu *gpu);
+    nvml_get_text *name, *uuid;
+    nvml_get_uint_of *clock, *max_clock, *temperature, *pcie_bytes;
+    nvml_get_uint *power, *power_limit, *pcie_generation, *pcie_width;
+    nvml_get_u64 *energy, *throttle;
+    int (*ecc)(nvml_gpu gpu, int kind, int counter, unsigned long long *value);
+    int (*memory)(nvml_gpu gpu, struct nvml_memory *value);
+    int (*utilization)(nvml_gpu gpu, struct nvml_utilization *value);
+};
+
+struct gpu {
+    nvml_gpu handle;
+    int index; /* CUDA's */
+    double joules_before;
+    bool lost;
+};
+
+struct nvml_meter {
+    struct meter base;
+    struct nvml nvml;
+    bool initialized;
+    struct gpu *gpu; /* (base.n) */
+};
+
+/* ISO C has no cast between objects and functions; POSIX has dlsym write through one. */
+static void find(void *library, const char *name, void *function)
+{
+    *(void **)function = dlsym(library, name);
+}
+
+static void find_functions(struct nvml *n)
+{
+    void *l = n->library;
+    find(l, "nvmlInit_v2", &n->init);
+    find(l, "nvmlShutdown", &n->shutdown);
+    find(l, "nvmlErrorString", &n->error);
+    find(l, "nvmlSystemGetDriverVersion", &n->driver);
+    find(l, "nvmlDeviceGetHandleByIndex_v2", &n->by_index);
+    find(l, "nvmlDeviceGetHandleByPciBusId_v2", &n->by_bus);
+    find(l, "nvmlDeviceGetName", &n->name);
+    find(l, "nvmlDeviceGetUUID", &n->uuid);
+    find(l, "nvmlDeviceGetClockInfo", &n->clock);
+    find(l, "nvmlDeviceGetMaxClockInfo", &n->max_clock);
+    find(l, "nvmlDeviceGetTemperature", &n->temperature);
+    find(l, "nvmlDeviceGetPcieThroughput", &n->pcie_bytes);
+    find(l, "nvmlDeviceGetPowerUsage", &n->power);
+    find(l, "nvmlDeviceGetEnforcedPowerLimit", &n->power_limit);
+    find(l, "nvmlDeviceGetCurrPcieLinkGeneration", &n->pcie_generation);
+    find(l, "nvmlDeviceGetCurrPcieLinkWidth", &n->pcie_width);
+    find(l, "nvmlDeviceGetTotalEnergyConsumption", &n->energy);
+    find(l, "nvmlDeviceGetCurrentClocksEventReasons", &n->throttle);
+    if (!n->throttle) /* its name before driver 535 */
+        find(l, "nvmlDeviceGetCurrentClocksThrottleReasons", &n->throttle);
+    find(l, "nvmlDeviceGetTotalEccErrors", &n->ecc);
+    find(l, "nvmlDeviceGetMemoryInfo", &n->memory);
+    find(l, "nvmlDeviceGetUtilizationRates", &n->utilization);
+}
+
+static const char *error_text(const struct nvml *n, int code)
+{
+    const char *text = n->error ? n->error(code) : NULL;
+    return text ? text : "no text for this error";
+}
+
+/* The PCI address of CUDA device `index`: CUDA leaves out and reorders what NVML counts
+ * (CUDA_VISIBLE_DEVICES). The driver's own library is asked, which a process that computes on a GPU
+ * has loaded and initialised. False where it is not there. */
+static bool cuda_bus(int index, char bus[32])
+{
+    int (*init)(unsigned), (*get)(int *, int), (*bus_id)(char *, int, int);
+    int device;
+    void *cuda = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!cuda)
+        return false;
+    find(cuda, "cuInit", &init);
+    find(cuda, "cuDeviceGet", &get);
+    find(cuda, "cuDeviceGetPCIBusId", &bus_id);
+    bool ok = init && get && bus_id && init(0) == 0 && get(&device, index) == 0 &&
+              bus_id(bus, 32, device) == 0;
+    dlclose(cuda);
+    return ok;
+}
+
+static enum status find_gpu(struct nvml_meter *m, struct gpu *g)
+{
+    const struct nvml *n = &m->nvml;
+    char bus[32];
+    int code;
+    if (n->by_bus && cuda_bus(g->index, bus))
+        code = n->by_bus(bus, &g->handle);
+    else
+        code = n->by_index((unsigned)g->index, &g->handle);
+    if (code != NVML_SUCCESS)
+        return status_fail(STATUS_UNSUPPORTED, "no telemetry of GPU %d: %s", g->index,
+                           error_text(n, code));
+    return STATUS_OK;
+}
+
+static enum status load(struct nvml_meter *m)
+{
+    struct nvml *n = &m->nvml;
+    n->library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!n->library)
+        return status_fail(STATUS_UNSUPPORTED,
+                           "cannot load libnvidia-ml.so.1, which comes with NVIDIA's driver: %s",
+                           dlerror());
+    find_functions(n);
+    if (!n->init || !n->by_index)
+        return status_fail(STATUS_UNSUPPORTED, "libnvidia-ml.so.1 is too old: it lacks %s",
+                           n->init ? "nvmlDeviceGetHandleByIndex_v2" : "nvmlInit_v2");
+    int code = n->init();
+    if (code != NVML_SUCCESS)
+        return status_fail(STATUS_UNSUPPORTED, "NVML does not start: %s", error_text(n, code));
+    m->initialized = true;
+    return STATUS_OK;
+}
+
+/* True when a call went well. A GPU that has gone is asked no more. */
+static bool good(struct nvml_meter *m, struct gpu *g, int code)
+{
+    if (code == NVML_SUCCESS)
+        return true;
+    if (code != NVML_ERROR_GPU_IS_LOST && code != NVML_ERROR_RESET_REQUIRED &&
+        code != NVML_ERROR_GPU_NOT_FOUND)
+        return false;
+    g->lost = true;
+    if (!*m->base.lost)
+        snprintf(m->base.lost, sizeof m->base.lost, "GPU %d stopped answering: %s", g->index,
+                 error_text(&m->nvml, code));
+    return false;
+}
+
+static double read_uint(struct nvml_meter *m, struct gpu *g, nvml_get_uint *get, double unit)
+{
+    unsigned v;
+    return get && !g->lost && good(m, g, get(g->handle, &v)) ? v * unit : NAN;
+}
+
+static double read_uint_of(struct nvml_meter *m, struct gpu *g, nvml_get_uint_of *get, int which,
+                           double unit)
+{
+    unsigned v;
+    return get && !g->lost && good(m, g, get(g->handle, which, &v)) ? v * unit : NAN;
+}
+
+static double read_u64(struct nvml_meter *m, struct gpu *g, nvml_get_u64 *get, double unit)
+{
+    unsigned long long v;
+    return get && !g->lost && good(m, g, get(g->handle, &v)) ? (double)v * unit : NAN;
+}
+
+static double read_ecc(struct nvml_meter *m, struct gpu *g, int kind)
+{
+    unsigned long long v;
+    if (!m->nvml.ecc || g->lost)
+        return NAN;
+    return good(m, g, m->nvml.ecc(g->handle, kind, NVML_VOLATILE_ECC, &v)) ? (double)v : NAN;
+}
+
+static double nvml_joules(struct meter *base, int i)
+{
+    struct nvml_meter *m = (struct nvml_meter *)base;
+    struct gpu *g = &m->gpu[i];
+    return read_u64(m, g, m->nvml.energy, 1e-3) - g->joules_before;
+}
+
+static void nvml_sample(struct meter *base, int i, struct telemetry_record *row)
+{
+    struct nvml_meter *m = (struct nvml_meter *)base;
+    const struct nvml *n = &m->nvml;
+    struct gpu *g = &m->gpu[i];
+    struct nvml_memory memory;
+    struct nvml_utilization load;
+    row->clock_mhz = read_uint_of(m, g, n->clock, NVML_CLOCK_SM, 1);
+    row->memory_clock_mhz = read_uint_of(m, g, n->clock, NVML_CLOCK_MEM, 1);
+    row->power_w = read_uint(m, g, n->power, 1e-3);
+    row->energy_j = nvml_joules(base, i);
+    row->temperature_c = read_uint_of(m, g, n->temperature, NVML_TEMPERATURE_GPU, 1);
+    row->throttle = read_u64(m, g, n->throttle, 1);
+    row->ecc_corrected = read_ecc(m, g, NVML_MEMORY_ERROR_CORRECTED);
+    row->ecc_uncorrected = read_ecc(m, g, NVML_MEMORY_ERROR_UNCORRECTED);
+    if (n->memory && !g->lost && good(m, g, n->memory(g->handle, &memory)))
+        row->memory_bytes = (double)memory.used;
+    if (n->utilization && !g->lost && good(m, g, n->utilization(g->handle, &load))) {
+        row->busy = load.gpu;
+        row->memory_busy = load.memory;
+    }
+    row->pcie_sent = read_uint_of(m, g, n->pcie_bytes, NVML_PCIE_TX_BYTES, 1e3);
+    row->pcie_received = read_uint_of(m, g, n->pcie_bytes, NVML_PCIE_RX_BYTES, 1e3);
+}
+
+static void set_text(json_t *o, const char *key, struct nvml_meter *m, struct gpu *g,
+                     nvml_get_text *get)
+{
+    char text[NVML_TEXT_MAX] = "";
+    if (get && good(m, g, get(g->handle, text, sizeof text)))
+        json_object_set_new(o, key, json_stringn(text, strnlen(text, sizeof text)));
+}
+
+static void set_number(json_t *o, const char *key, double value)
+{
+    if (isfinite(value))
+        json_object_set_new(o, key, json_real(value));
+}
+
+/* A GPU's UUID tells two runs on one card from runs on two, but is nobody's business: its hash. */
+static void set_identity(json_t *o, struct nvml_meter *m, struct gpu *g)
+{
+    char text[NVML_TEXT_MAX] = "", hash[32];
+    if (!m->nvml.uuid || !good(m, g, m->nvml.uuid(g->handle, text, sizeof text)))
+        return;
+    text[sizeof text - 1] = '\0';
+    snprintf(hash, sizeof hash, "%016" PRIx64, hash_splitmix64(hash_fnv1a64(text)));
+    json_object_set_new(o, "uuid_hash", json_string(hash));
+}
+
+static json_t *nvml_facts(struct meter *base, int i)
+{
+    struct nvml_meter *m = (struct nvml_meter *)base;
+    const struct nvml *n = &m->nvml;
+    struct gpu *g = &m->gpu[i];
+    struct nvml_memory memory;
+    char driver[NVML_TEXT_MAX] = "";
+    json_t *o = json_object();
+    json_object_set_new(o, "index", json_integer(g->index));
+    set_text(o, "name", m, g, n->name);
+    if (n->driver && n->driver(driver, sizeof driver) == NVML_SUCCESS)
+        json_object_set_new(o, "driver", json_stringn(driver, strnlen(driver, sizeof driver)));
+    set_identity(o, m, g);
+    if (n->memory && good(m, g, n->memory(g->handle, &memory)))
+        set_number(o, "memory_bytes", (double)memory.total);
+    set_number(o, "power_limit_w", read_uint(m, g, n->power_limit, 1e-3));
+    set_number(o, "max_clock_mhz", read_uint_of(m, g, n->max_clock, NVML_CLOCK_SM, 1));
+    set_number(o, "max_memory_clock_mhz", read_uint_of(m, g, n->max_clock, NVML_CLOCK_MEM, 1));
+    set_number(o, "pcie_generation", read_uint(m, g, n->pcie_generation, 1));
+    set_number(o, "pcie_width", read_uint(m, g, n->pcie_width, 1));
+    return o;
+}
+
+static void nvml_close(struct meter *base)
+{
+    struct nvml_meter *m = (struct nvml_meter *)base;
+    if (m->initialized && m->nvml.shutdown)
+        m->nvml.shutdown();
+    if (m->nvml.library)
+        dlclose(m->nvml.library);
+    free(m->gpu);
+    free(m);
+}
+
+enum status nvml_meter_open(const int *index, int n, struct meter **out)
+{
+    enum status st;
+    struct nvml_meter *m = calloc(1, sizeof *m);
+    if (!m)
+        return status_fail(STATUS_OOM, "no memory for telemetry");
+    m->base = (struct meter){.source = "nvml",
+                             .n = n,
+                             .sample = nvml_sample,
+                             .joules = nvml_joules,
+                             .facts = nvml_facts,
+                             .close = nvml_close};
+    m->gpu = calloc((size_t)n, sizeof *m->gpu);
+    if (!m->gpu) {
+        st = status_fail(STATUS_OOM, "no memory for telemetry");
+        goto done;
+    }
+    CHECK(load(m));
+    for (int i = 0; i < n; i++) {
+        m->gpu[i].index = index[i];
+        CHECK(find_gpu(m, &m->gpu[i]));
+        m->gpu[i].joules_before = nvml_joules(&m->base, i);
+    }
+    *out = &m->base;
+    return STATUS_OK;
+done:
+    nvml_close(&m->base);
+    return st;
+}

@@ -1,0 +1,26 @@
+/* A management library that is none: two GPUs whose sensors a test sets. Compiled as
+ * libnvidia-ml.so.1, and with FAKE_NVML_OLD as one that has few functions. */
+#ifndef TESTS_TELEMETRY_FAKE_NVML_H
+#define TESTS_TELEMETRY_FAKE_NVML_H
+
+enum { FAKE_GPUS = 2 };
+
+struct fake_gpu {
+    int code;        /* that every call comes to; 0: it works */
+    int energy_code; /* that of the energy counter */
+    unsigned clock, memory_clock, milliwatts, celsius;
+    unsigned long long millijoules, throttle, corrected, uncorrected;
+    const char *bus;
+};
+
+struct fake_nvml {
+    int init_code;
+    int running; /* nvmlInit less nvmlShutdown */
+    int calls;   /* of sensors */
+    struct fake_gpu gpu[FAKE_GPUS];
+};
+
+/* The library exports it under this name. */
+extern struct fake_nvml fake_nvml;
+
+#endif

@@ -1,0 +1,143 @@
+/* The processors' sensors, in trees like /sys. */
+#include "../results/scratch.h"
+#include "base/file.h"
+#include "telemetry/meter.h"
+#include "telemetry/telemetry.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static int set_up(void **state)
+{
+    char *dir = malloc(SCRATCH_MAX);
+    scratch_make(dir);
+    *state = dir;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    scratch_remove(*state);
+    free(*state);
+    return 0;
+}
+
+static void put(const char *root, const char *dir, const char *file, const char *text)
+{
+    char path[4096], name[1024];
+    snprintf(path, sizeof path, "%s/%s", root, dir);
+    assert_int_equal(dir_make(path), STATUS_OK);
+    snprintf(name, sizeof name, "%s/%s", dir, file);
+    scratch_write(root, name, text, strlen(text));
+}
+
+static void put_package(const char *root, const char *dir, const char *name, const char *energy)
+{
+    put(root, dir, "name", name);
+    put(root, dir, "energy_uj", energy);
+    put(root, dir, "max_energy_range_uj", "262143328850\n");
+}
+
+static struct telemetry_record sample(struct meter *m)
+{
+    struct telemetry_record row = telemetry_nothing;
+    m->sample(m, 0, &row);
+    return row;
+}
+
+static void test_energy(void **state)
+{
+    struct meter *m;
+    const char *root = *state;
+    put_package(root, "class/powercap/intel-rapl:0", "package-0\n", "262143000000\n");
+    put_package(root, "class/powercap/intel-rapl:1", "package-1\n", "1000000\n");
+    /* A part of a package, and all of the machine: not to be counted besides. */
+    put_package(root, "class/powercap/intel-rapl:0:0", "core\n", "1000000\n");
+    put_package(root, "class/powercap/intel-rapl:2", "psys\n", "1000000\n");
+    put(root, "class/powercap/intel-rapl", "enabled", "1\n");
+    assert_int_equal(host_meter_open(root, &m), STATUS_OK);
+    assert_true(m->joules(m, 0) == 0);
+    assert_true(isnan(sample(m).power_w));                                       /* since nothing */
+    put_package(root, "class/powercap/intel-rapl:0", "package-0\n", "671150\n"); /* once round */
+    put_package(root, "class/powercap/intel-rapl:1", "package-1\n", "5000000\n");
+    put_package(root, "class/powercap/intel-rapl:0:0", "core\n", "9000000\n");
+    struct telemetry_record r = sample(m);
+    assert_true(fabs(r.energy_j - 5) < 1e-6);
+    assert_true(r.power_w > 0);
+    assert_true(isnan(r.clock_mhz) && isnan(r.temperature_c) && isnan(r.throttle));
+    put(root, "class/powercap/intel-rapl:0", "energy_uj", "-1\n");
+    assert_true(isnan(m->joules(m, 0)));
+    m->close(m);
+}
+
+static void test_temperature_and_clock(void **state)
+{
+    struct meter *m;
+    const char *root = *state;
+    put(root, "class/hwmon/hwmon0", "name", "nvme\n");
+    put(root, "class/hwmon/hwmon0", "temp1_input", "99000\n");
+    put(root, "class/hwmon/hwmon1", "name", "coretemp\n");
+    put(root, "class/hwmon/hwmon1", "temp1_input", "45000\n");
+    put(root, "class/hwmon/hwmon2", "name", "coretemp\n");
+    put(root, "class/hwmon/hwmon2", "temp1_input", "51500\n");
+    put(root, "devices/system/cpu/cpu0/cpufreq", "scaling_cur_freq", "2000000\n");
+    put(root, "devices/system/cpu/cpu1/cpufreq", "scaling_cur_freq", "3000000\n");
+    put(root, "devices/system/cpu/cpu2", "online", "0\n");
+    assert_int_equal(host_meter_open(root, &m), STATUS_OK);
+    struct telemetry_record r = sample(m);
+    assert_true(fabs(r.temperature_c - 51.5) < 1e-9);
+    assert_true(fabs(r.clock_mhz - 2500) < 1e-9);
+    assert_true(isnan(r.energy_j) && isnan(r.power_w) && isnan(m->joules(m, 0)));
+    m->close(m);
+}
+
+/* Files that are not what they should be are as good as absent. */
+static void test_nonsense(void **state)
+{
+    struct meter *m;
+    const char *root = *state;
+    put(root, "class/powercap/intel-rapl:0", "name", "package-0\n");
+    put(root, "class/powercap/intel-rapl:0", "energy_uj", "12 joules\n");
+    put(root, "class/powercap/intel-rapl:1", "name", "");
+    put(root, "class/hwmon/hwmon0", "name", "coretemp\n");
+    put(root, "class/hwmon/hwmon0", "temp1_input", "99999999999999999999999999\n");
+    put(root, "devices/system/cpu/cpu0/cpufreq", "scaling_cur_freq", "<unknown>\n");
+    assert_int_equal(host_meter_open(root, &m), STATUS_UNSUPPORTED);
+    assert_non_null(strstr(status_message(), "neither energy, temperature nor clock"));
+    assert_int_equal(host_meter_open("/nonexistent", &m), STATUS_UNSUPPORTED);
+}
+
+static void test_facts(void **state)
+{
+    struct telemetry *t;
+    const char *root = *state;
+    struct telemetry_config c = {.seconds = 1, .sysfs = root};
+    assert_int_equal(telemetry_open(&c, &t), STATUS_OK);
+    json_t *o = telemetry_facts(t);
+    assert_non_null(json_object_get(json_object_get(o, "telemetry"), "missing"));
+    json_decref(o);
+    telemetry_close(t);
+    put_package(root, "class/powercap/intel-rapl:0", "package-0-die-0\n", "5\n");
+    assert_int_equal(telemetry_open(&c, &t), STATUS_OK);
+    o = telemetry_facts(t);
+    const json_t *device = json_array_get(json_object_get(o, "devices"), 0);
+    assert_int_equal(json_integer_value(json_object_get(device, "packages_with_energy")), 1);
+    json_decref(o);
+    telemetry_close(t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_energy, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_temperature_and_clock, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_nonsense, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_facts, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
