@@ -34,7 +34,7 @@ static enum status step_run(struct overlap *o, struct variant *v, double part[PA
     part[PART_STEP] = (double)(clock_ns() - begun) * 1e-9;
     part[PART_BACKWARD] = (double)(computed - backward) * 1e-9;
     part[PART_WAIT] = (double)(reduced - computed) * 1e-9;
-    part[PART_BUSY] = reducer_busy_s(v->reducer);
+    part[PART_BUSY] = reducer_busy_s(v->reducer, 0);
     part[PART_EXPOSED] = reducer_busy_after_s(v->reducer, (int64_t)computed);
     return STATUS_OK;
 }

@@ -3,6 +3,7 @@
 
 #include "comm/internal.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -32,7 +33,12 @@ int comm_size(const struct comm *c)
 
 const char *comm_name(const struct comm *c)
 {
-    return c->calls->name;
+    return c->name ? c->name : c->calls->name;
+}
+
+struct device *comm_device(const struct comm *c)
+{
+    return c->device;
 }
 
 size_t comm_send_bytes(const struct comm *c, const struct comm_op *op)
@@ -56,6 +62,18 @@ const char *comm_op_text(const struct comm_op *op, char *out)
     snprintf(out, COMM_TEXT_MAX, "operation %lld (%s)", (long long)op->handle,
              comm_kind_str(op->kind));
     return out;
+}
+
+enum status comm_thread_start(pthread_t *thread, void *(*serve)(void *arg), void *arg)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(thread, NULL, serve, arg);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error != 0)
+        return status_fail(STATUS_IO, "cannot start the communication thread: %s", strerror(error));
+    return STATUS_OK;
 }
 
 void comm_copy_alone(const struct comm *c, const struct comm_op *op)
@@ -138,16 +156,42 @@ enum status comm_start(struct comm *c, struct comm_op *op)
     return st;
 }
 
-enum status comm_wait(struct comm *c, struct comm_op *op)
+static enum status find_slot(struct comm *c, const struct comm_op *op, struct comm_slot **slot)
 {
-    struct comm_slot *slot = comm_slot_of(c, op->handle > 0 ? op->handle : 0);
-    if (op->handle <= 0 || slot->op.handle != op->handle)
-        return status_fail(STATUS_INVALID, "%s: waited for before it was started",
-                           comm_kind_str(op->kind));
-    enum status st = c->calls->wait(c, slot);
+    *slot = comm_slot_of(c, op->handle > 0 ? op->handle : 0);
+    if (op->handle > 0 && (*slot)->op.handle == op->handle)
+        return STATUS_OK;
+    return status_fail(STATUS_INVALID, "%s: waited for before it was started",
+                       comm_kind_str(op->kind));
+}
+
+static void free_slot(struct comm_slot *slot, struct comm_op *op)
+{
     op->ended_ns = slot->op.ended_ns;
     op->handle = 0;
     slot->op.handle = 0;
+}
+
+enum status comm_wait(struct comm *c, struct comm_op *op)
+{
+    struct comm_slot *slot;
+    TRY(find_slot(c, op, &slot));
+    enum status st = c->calls->wait(c, slot);
+    free_slot(slot, op);
+    return st;
+}
+
+enum status comm_wait_on(struct comm *c, struct comm_op *op, struct stream *s)
+{
+    struct comm_slot *slot;
+    if (!c->calls->wait_on || op->on_host)
+        return comm_wait(c, op);
+    if (!op->over)
+        return status_fail(STATUS_INVALID, "%s: a stream cannot wait for it without its event",
+                           comm_kind_str(op->kind));
+    TRY(find_slot(c, op, &slot));
+    enum status st = c->calls->wait_on(c, slot, s);
+    free_slot(slot, op);
     return st;
 }
 
@@ -155,6 +199,18 @@ enum status comm_run(struct comm *c, struct comm_op *op)
 {
     TRY(comm_start(c, op));
     return comm_wait(c, op);
+}
+
+enum status comm_sum(struct comm *c, double *values, int64_t n)
+{
+    struct comm_op op = {.kind = COMM_ALLREDUCE,
+                         .reduction = COMM_SUM,
+                         .type = DTYPE_F64,
+                         .send = values,
+                         .recv = values,
+                         .count = n,
+                         .on_host = true};
+    return comm_run(c, &op);
 }
 
 void comm_fail(struct comm *c, enum status st, const char *message)

@@ -19,7 +19,20 @@
  * A local group waits for the others in comm_wait alone and its data moves there; nothing is hidden
  * behind what comes between.
  *
- * One thread at a time uses a communicator. */
+ * One thread at a time uses a communicator.
+ *
+ * Device communicators work on the memory of one device whose streams go on beside the host
+ * (backend.h, `asynchronous`). An operation waits for an event and sets others, so that nothing
+ * but streams has to wait:
+ *
+ *     event_record(ready, s);                       g is complete when s gets here
+ *     sum.after = ready, sum.over = done;
+ *     TRY(comm_start(c, &sum));
+ *     ... more work on s ...
+ *     TRY(comm_wait_on(c, &sum, s));                what follows on s sees the sum
+ *
+ * Where a device's streams are the calling thread, its memory is the host's and it needs none: all
+ * communicators take op.after and the like, and those of the host do not look at them. */
 #ifndef COMM_COMM_H
 #define COMM_COMM_H
 
@@ -34,6 +47,10 @@ extern "C" {
 #endif
 
 enum { COMM_MAX_STARTED = 1024 }; /* operations started and not yet waited for; more is INVALID */
+
+struct device;
+struct event;
+struct stream;
 
 /* Below: (n) elements. */
 enum comm_kind {
@@ -67,6 +84,15 @@ struct comm_op {
     /* Filled in by comm_start and comm_wait, by clock_ns(): when the operation was started and when
      * it was over on this rank, which may be long before comm_wait was called. */
     int64_t begun_ns, ended_ns;
+    /* On a device communicator. The events are the caller's, and not recorded anew by others before
+     * the operation has been waited for; NULL: not wanted. ended_ns stays 0 after comm_wait_on. */
+    const struct event *after; /* takes up the data when this has passed, as recorded last */
+    struct event *began;       /* recorded as the data is taken up, */
+    struct event *over;        /* and when the result is there */
+    /* In sums of floating types: each rank's values are multiplied by it and rounded before they
+     * are added, so that narrow types hold the sum of many; 0: they are not. */
+    float factor;
+    bool on_host;   /* send and recv are host memory, and no event is looked at */
     int64_t handle; /* the communicator's own: 0 at first and whenever nothing is under way */
 };
 
@@ -74,13 +100,24 @@ struct comm; /* defined in comm/internal.h */
 
 int comm_rank(const struct comm *c);
 int comm_size(const struct comm *c);
-const char *comm_name(const struct comm *c); /* "mpi", "local", "solo" */
+const char *comm_name(const struct comm *c); /* "mpi", "local", "mpi, staged through ..." */
+
+/* The device whose memory operations work on; NULL: host memory. */
+struct device *comm_device(const struct comm *c);
 
 MUST_CHECK enum status comm_start(struct comm *c, struct comm_op *op);
 MUST_CHECK enum status comm_wait(struct comm *c, struct comm_op *op);
 
+/* Waited for, with the difference that what is put on stream `s` after it begins when the result is
+ * there; op.over must be wanted. A communicator may still hold the host until all ranks' data is
+ * on its way. On a communicator of the host, and for host memory, the same as comm_wait. */
+MUST_CHECK enum status comm_wait_on(struct comm *c, struct comm_op *op, struct stream *s);
+
 /* Starts and waits. */
 MUST_CHECK enum status comm_run(struct comm *c, struct comm_op *op);
+
+/* Sums of n doubles of host memory over all ranks, in place. */
+MUST_CHECK enum status comm_sum(struct comm *c, double *values, int64_t n);
 
 /* Tells all other ranks that this one cannot go on, and why.
  * MPI: prints "ampscale: rank 1: <message>" on stderr and ends the job with the status's exit code;
@@ -106,6 +143,19 @@ MUST_CHECK enum status comm_open_local(int size, double timeout_s, struct comm *
  * of this process, `between` the processes, and is used by the first thread alone. Neither is
  * owned; both must outlive it. */
 MUST_CHECK enum status comm_open_joint(struct comm *within, struct comm *between, struct comm **c);
+
+/* Makes device communicators c[0 .. size-1] of communicators of the host, of the same ranks: one
+ * for each of this process's ranks, with the device of each. A thread of each carries operations
+ * out in the order of their start, by way of pinned host memory: for ranks that share a GPU and for
+ * builds without a library that knows it. What the communicator of the host cannot, they cannot. A
+ * sum of many ranks may associate otherwise than the host's, which depends on the size; it has the
+ * same bits on every rank and every time.
+ *
+ * host[i] and device[i] are not owned and must outlive c[i]. While an operation on c[i] has not
+ * been waited for, host[i] is c[i]'s alone: a sum of host memory goes through c[i] with op.on_host.
+ */
+MUST_CHECK enum status comm_open_staged(int size, struct comm *const *host,
+                                        struct device *const *device, struct comm **c);
 
 /* Was this process started by an MPI launcher (mpirun, srun ...)? Looks at the environment alone.
  */

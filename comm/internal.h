@@ -9,6 +9,8 @@
 #include "base/clock.h"
 #include "comm/comm.h"
 
+#include <pthread.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -31,6 +33,8 @@ struct comm_calls {
     enum status (*start)(struct comm *c, struct comm_slot *slot);
     /* Returns when it has been, with op.ended_ns set. */
     enum status (*wait)(struct comm *c, struct comm_slot *slot);
+    /* See comm_wait_on; NULL: as wait. */
+    enum status (*wait_on)(struct comm *c, struct comm_slot *slot, struct stream *s);
     void (*fail)(struct comm *c, enum status st, const char *message);
     void (*close)(struct comm *c); /* frees the communicator */
 };
@@ -38,6 +42,8 @@ struct comm_calls {
 /* The first member of every kind's own struct. */
 struct comm {
     const struct comm_calls *calls;
+    const char *name;      /* NULL: calls->name */
+    struct device *device; /* see comm_device */
     int rank, size;
     int64_t started; /* operations so far; the number of the last */
     struct comm_slot slot[COMM_MAX_STARTED];
@@ -60,6 +66,10 @@ size_t comm_recv_bytes(const struct comm *c, const struct comm_op *op);
 
 /* Carries out an operation of a group of one. */
 void comm_copy_alone(const struct comm *c, const struct comm_op *op);
+
+/* Starts a communication thread. Signals are for the caller's threads: it takes none, nor do those
+ * that it starts. */
+MUST_CHECK enum status comm_thread_start(pthread_t *thread, void *(*serve)(void *arg), void *arg);
 
 /* "operation 57 (allreduce)" into out[COMM_TEXT_MAX]. */
 const char *comm_op_text(const struct comm_op *op, char *out);

@@ -55,8 +55,13 @@ static void joint_close(struct comm *c)
 
 enum status comm_open_joint(struct comm *within, struct comm *between, struct comm **c)
 {
-    static const struct comm_calls calls = {"joint", joint_start, joint_wait, joint_fail,
-                                            joint_close};
+    static const struct comm_calls calls = {
+        .name = "joint",
+        .start = joint_start,
+        .wait = joint_wait,
+        .fail = joint_fail,
+        .close = joint_close,
+    };
     *c = NULL;
     struct joint *j = calloc(1, sizeof *j);
     if (!j)

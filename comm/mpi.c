@@ -3,7 +3,6 @@
 #include "comm/mpi_internal.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -193,31 +192,20 @@ static struct mpi *mpi_new(const struct comm_mpi_config *config)
     return m;
 }
 
-/* Signals are for the caller's threads; the library's own threads inherit the mask. */
-static int start_thread(struct mpi *m)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&m->thread, NULL, mpi_serve, m);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error;
-}
-
 enum status comm_open_mpi(const struct comm_mpi_config *config, struct comm **c)
 {
     struct mpi *m = mpi_new(config);
     if (!m)
         return status_fail(STATUS_OOM, "out of memory");
-    int error = start_thread(m);
-    if (error != 0) {
+    enum status st = comm_thread_start(&m->thread, mpi_serve, m);
+    if (st != STATUS_OK) {
         mpi_free(m);
-        return status_fail(STATUS_IO, "cannot start the communication thread: %s", strerror(error));
+        return st;
     }
     pthread_mutex_lock(&m->lock);
     while (!m->opened)
         pthread_cond_wait(&m->done, &m->lock);
-    enum status st = m->broken;
+    st = m->broken;
     if (st != STATUS_OK)
         st = status_fail(st, "cannot join the MPI job: %s", m->broken_message);
     pthread_mutex_unlock(&m->lock);

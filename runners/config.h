@@ -101,7 +101,8 @@ struct train_setting {
     int ranks;
     int devices; /* of each rank */
     int classes;
-    bool emulated; /* the device rounds to narrow types instead of computing in them */
+    bool emulated;    /* the device rounds to narrow types instead of computing in them */
+    const char *comm; /* what gradients travel by; NULL: nowhere */
 };
 
 /* A new object with every setting, for run.json. NULL without memory. */

@@ -33,7 +33,7 @@ void data_parallel_close(struct engine *e)
         loss_head_close(e->head[u]);
     for (int i = 0; i < e->n; i++)
         rounding_free(e->rounding[i]);
-    flat_sum_close(&e->sum);
+    flat_op_close(&e->sum);
 }
 
 /* Weights and running statistics from device 0. */

@@ -29,21 +29,12 @@ static void program_configs(const struct engine *e, struct program_config config
     config[USE_VAL].label_smoothing = 0; /* validation reports the plain cross entropy */
 }
 
-/* With whom replica i shares gradients and statistics; NULL: nobody. */
-static struct comm *partners(const struct engine *e, int i)
+static enum status open_devices(struct engine *e)
 {
-    if (e->n == 1)
-        return engine_ranks(e) > 1 ? e->config.ranks : NULL;
-    return engine_ranks(e) > 1 ? e->joint[i] : e->local[i];
-}
-
-static enum status open_communicators(struct engine *e)
-{
-    if (e->n == 1)
-        return STATUS_OK;
-    TRY(comm_open_local(e->n, e->config.train->comm_timeout, e->local));
-    for (int i = 0; i < e->n && engine_ranks(e) > 1; i++)
-        TRY(comm_open_joint(e->local[i], e->config.ranks, &e->joint[i]));
+    const struct engine_config *c = &e->config;
+    const struct backend *b = c->devices->backend;
+    for (int i = 0; i < e->n; i++)
+        TRY(b->open(b, c->devices->index[i], c->threads, &e->replica[i].dev));
     return STATUS_OK;
 }
 
@@ -53,11 +44,9 @@ static enum status open_replicas(struct engine *e)
     struct program_config config[USE_COUNT];
     program_configs(e, config);
     for (int i = 0; i < e->n; i++) {
-        struct device *dev;
-        const struct backend *b = c->devices->backend;
-        TRY(b->open(b, c->devices->index[i], c->threads, &dev));
-        struct comm *sync = c->train->sync_bn ? partners(e, i) : NULL;
-        TRY(replica_open(&e->replica[i], i, e->n, dev, c->graph, config, c->rows, sync));
+        struct replica *r = &e->replica[i];
+        struct comm *sync = c->train->sync_bn ? engine_sum_comm(e, i) : NULL;
+        TRY(replica_open(r, i, e->n, r->dev, c->graph, config, c->rows, sync));
     }
     return STATUS_OK;
 }
@@ -87,7 +76,7 @@ static enum status open_reducers(struct engine *e)
         return STATUS_OK;
     for (int i = 0; i < (e->central ? 1 : e->n); i++) {
         struct reducer_config r = {.net = e->replica[i].net,
-                                   .comm = e->central ? e->config.ranks : partners(e, i),
+                                   .comm = engine_gradient_comm(e, i),
                                    .rounded = e->central,
                                    .accumulate = c->accumulate > 1,
                                    .first_bytes = 1 << 20,
@@ -124,7 +113,9 @@ static enum status check_parts(const struct engine *e)
 static enum status open_parts(struct engine *e)
 {
     TRY(check_parts(e));
-    TRY(open_communicators(e));
+    TRY(engine_comm_open(e));
+    TRY(open_devices(e));
+    TRY(engine_comm_open_devices(e));
     TRY(open_replicas(e));
     TRY(check_layouts(e));
     TRY(open_reducers(e));
@@ -158,6 +149,7 @@ void engine_close(struct engine *e)
     if (!e)
         return;
     team_close(e->team);
+    engine_comm_close_devices(e);
     data_parallel_close(e);
     for (int i = 0; i < MARK_COUNT; i++)
         if (e->mark[i])
@@ -165,10 +157,8 @@ void engine_close(struct engine *e)
     for (int i = 0; i < e->n; i++) {
         reducer_close(e->reducer[i]);
         replica_close(&e->replica[i]);
-        comm_close(e->joint[i]);
     }
-    for (int i = 0; i < e->n; i++)
-        comm_close(e->local[i]);
+    engine_comm_close(e);
     free(e);
 }
 
@@ -208,13 +198,22 @@ size_t engine_arena_bytes(const struct engine *e)
     return bytes;
 }
 
+const char *engine_comm_name(const struct engine *e)
+{
+    const struct comm *c = engine_gradient_comm(e, 0);
+    return c ? comm_name(c) : NULL;
+}
+
+/* From rank 0's first device to those of the others, in the order of its stream. */
 static enum status broadcast(struct engine *e, void *data, size_t bytes)
 {
+    struct stream *s = network_stream(e->replica[0].net);
     struct comm_op op = {.kind = COMM_BROADCAST,
                          .type = DTYPE_F32,
                          .recv = data,
                          .count = (int64_t)(bytes / sizeof(float))};
-    return bytes ? comm_run(e->config.ranks, &op) : STATUS_OK;
+    TRY(s->device->backend->stream_sync(s));
+    return bytes ? comm_run(e->lead, &op) : STATUS_OK;
 }
 
 enum status engine_share(struct engine *e)
@@ -269,7 +268,7 @@ enum status engine_input(struct engine *e, int i, const struct micro_batch *b,
 struct step_times engine_times(const struct engine *e)
 {
     struct step_times t = e->times;
-    t.busy_s = e->reducer[0] ? reducer_busy_s(e->reducer[0]) : 0;
+    t.busy_s = e->reducer[0] ? reducer_busy_s(e->reducer[0], 0) : 0;
     return t;
 }
 

@@ -54,6 +54,9 @@ struct device *engine_device(struct engine *e);
 int engine_devices(const struct engine *e);
 int engine_buckets(const struct engine *e);
 
+/* What gradients travel by: "mpi", "local, staged through host memory"; NULL: nowhere. */
+const char *engine_comm_name(const struct engine *e);
+
 /* Bytes of memory on all devices: parameters with gradients and momentum, and what a step needs. */
 size_t engine_param_bytes(const struct engine *e);
 size_t engine_arena_bytes(const struct engine *e);

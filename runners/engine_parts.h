@@ -5,7 +5,7 @@
 #include "model/exchange.h"
 #include "model/loss_head.h"
 #include "runners/engine.h"
-#include "runners/flat_sum.h"
+#include "runners/flat_op.h"
 #include "runners/reducer.h"
 #include "runners/team.h"
 
@@ -31,6 +31,10 @@ struct engine {
     struct team *team;
     struct comm *local[DEVICES_MAX]; /* between the replicas; NULL where there is one */
     struct comm *joint[DEVICES_MAX]; /* between all replicas of all ranks, where both are many */
+    /* On devices beside the host: between all replicas, where each shares its gradients; and what
+     * `lead` is. */
+    struct comm *device[DEVICES_MAX], *device_lead;
+    struct comm *lead; /* between the ranks, in memory of their first devices; not owned */
     struct reducer *reducer[DEVICES_MAX];
     struct event *mark[MARK_COUNT];
     struct step_times times;
@@ -38,7 +42,7 @@ struct engine {
     enum status (*work)(struct engine *e, int i);
     /* DataParallel's. */
     struct rounding *rounding[DEVICES_MAX]; /* of a replica's gradients, before they are summed */
-    struct flat_sum sum;                    /* of two replicas' gradients, on device 0 */
+    struct flat_op sum;                     /* of two replicas' gradients, on device 0 */
     struct loss_head *head[USE_COUNT];      /* over the whole batch, on device 0 */
 };
 
@@ -52,6 +56,18 @@ static inline enum status engine_mark(struct engine *e, enum mark m)
     const struct replica *r = &e->replica[0];
     return r->dev->backend->event_record(e->mark[m], network_stream(r->net));
 }
+
+/* Communicators (engine_comm.c): those of the host, and, once replica[].dev are open, those of the
+ * devices; closed the other way round, with the devices between. */
+MUST_CHECK enum status engine_comm_open(struct engine *e);
+MUST_CHECK enum status engine_comm_open_devices(struct engine *e);
+void engine_comm_close_devices(struct engine *e);
+void engine_comm_close(struct engine *e);
+
+/* What replica i's gradients are summed over, and what its sums of host memory during a step are;
+ * NULL: nobody. */
+struct comm *engine_gradient_comm(const struct engine *e, int i);
+struct comm *engine_sum_comm(const struct engine *e, int i);
 
 /* Runs work(e, i) for every replica i, each on its own thread. */
 MUST_CHECK enum status engine_run(struct engine *e, enum status (*work)(struct engine *e, int i));

@@ -1,19 +1,22 @@
 /* Gradient buckets. */
 #include "runners/reducer.h"
 
-#include "base/half_array.h"
 #include "model/exchange.h"
-#include "runners/flat_sum.h"
+#include "runners/flat_op.h"
+#include "runners/narrowing.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 struct bucket {
-    int64_t begin, end;        /* elements of the flat buffer */
-    struct rounding *rounding; /* NULL: nothing to round */
-    struct flat_sum add;       /* to the earlier micro-batches, where there are any */
-    uint16_t *narrow;          /* (end - begin) what is sent when compressed */
+    int64_t begin, end;         /* elements of the flat buffer */
+    struct rounding *rounding;  /* NULL: nothing to round */
+    struct flat_op add;         /* to the earlier micro-batches, where there are any */
+    struct narrowing narrowing; /* where compressed */
     struct comm_op op;
+    /* On a device beside the host: when it is complete, and for the last steps when its sum began
+     * and was there. */
+    struct event *ready, *began[REDUCER_STEPS], *over[REDUCER_STEPS];
 };
 
 struct reducer {
@@ -23,6 +26,7 @@ struct reducer {
     float *gradients;   /* the network's */
     float *accumulated; /* of earlier micro-batches; NULL without them */
     bool first, last;   /* micro-batch of its step */
+    int64_t step;       /* of this reducer, from 1 */
     bool poison;
     int n, next; /* buckets; the one to be completed next */
     struct bucket *bucket;
@@ -31,6 +35,12 @@ struct reducer {
 static bool shared(const struct reducer *r)
 {
     return r->config.comm && comm_size(r->config.comm) > 1;
+}
+
+/* Do streams go on beside the host? */
+static bool beside_host(const struct reducer *r)
+{
+    return shared(r) && r->dev->backend->asynchronous;
 }
 
 static bool compressed(const struct reducer *r)
@@ -59,6 +69,28 @@ static enum status cut(struct reducer *r, struct program *p, int64_t count)
     return STATUS_OK;
 }
 
+static enum status open_events(struct reducer *r, struct bucket *b)
+{
+    enum status (*open)(struct device *, struct event **) = r->dev->backend->event_open;
+    TRY(open(r->dev, &b->ready));
+    for (int i = 0; i < REDUCER_STEPS; i++) {
+        TRY(open(r->dev, &b->began[i]));
+        TRY(open(r->dev, &b->over[i]));
+    }
+    b->op.after = b->ready;
+    return STATUS_OK;
+}
+
+static void close_events(struct reducer *r, struct bucket *b)
+{
+    struct event *event[1 + 2 * REDUCER_STEPS] = {b->ready};
+    memcpy(event + 1, b->began, sizeof b->began);
+    memcpy(event + 1 + REDUCER_STEPS, b->over, sizeof b->over);
+    for (size_t i = 0; i < sizeof event / sizeof *event; i++)
+        if (event[i])
+            r->dev->backend->event_close(event[i]);
+}
+
 static enum status open_bucket(struct reducer *r, struct bucket *b)
 {
     int64_t count = b->end - b->begin;
@@ -72,13 +104,21 @@ static enum status open_bucket(struct reducer *r, struct bucket *b)
                              .send = r->gradients + b->begin,
                              .recv = r->gradients + b->begin,
                              .count = count};
+    if (beside_host(r))
+        TRY(open_events(r, b));
     if (!compressed(r))
         return STATUS_OK;
-    b->narrow = malloc((size_t)count * sizeof *b->narrow);
-    if (!b->narrow)
-        return status_fail(STATUS_OOM, "no memory for compressed gradients");
-    b->op.type = r->config.compress;
-    b->op.send = b->op.recv = b->narrow;
+    TRY(narrowing_open(r->dev, r->config.compress, count, comm_size(r->config.comm),
+                       &b->narrowing));
+    narrowing_describe(&b->narrowing, &b->op);
+    return STATUS_OK;
+}
+
+static enum status check_comm(const struct reducer *r)
+{
+    if (beside_host(r) && comm_device(r->config.comm) != r->dev)
+        return status_fail(STATUS_INVALID, "gradients on a device, and '%s' is not for its memory",
+                           comm_name(r->config.comm));
     return STATUS_OK;
 }
 
@@ -95,6 +135,7 @@ enum status reducer_open(const struct reducer_config *config, struct reducer **o
     r->stream = network_stream(config->net);
     r->dev = r->stream->device;
     r->gradients = network_flat(config->net, VALUE_GRADIENT, &bytes);
+    CHECK(check_comm(r));
     CHECK(cut(r, network_program(config->net, 0), (int64_t)(bytes / sizeof(float))));
     for (int i = 0; i < r->n; i++)
         CHECK(open_bucket(r, &r->bucket[i]));
@@ -115,8 +156,9 @@ void reducer_close(struct reducer *r)
         return;
     for (int i = 0; i < r->n; i++) {
         rounding_free(r->bucket[i].rounding);
-        flat_sum_close(&r->bucket[i].add);
-        free(r->bucket[i].narrow);
+        flat_op_close(&r->bucket[i].add);
+        narrowing_close(&r->bucket[i].narrowing);
+        close_events(r, &r->bucket[i]);
     }
     if (r->accumulated)
         r->dev->backend->free(r->dev, r->accumulated);
@@ -129,6 +171,7 @@ void reducer_begin(struct reducer *r, bool first, bool last, bool poison)
     r->poison = poison;
     r->first = first;
     r->last = last;
+    r->step += first;
     r->next = 0;
 }
 
@@ -146,24 +189,17 @@ static enum status accumulate(struct reducer *r, struct bucket *b)
     return flat_sum_run(&b->add, r->stream, gradients, earlier, r->last ? gradients : earlier);
 }
 
-/* What is sent: shares of the mean, which cannot overflow where the gradients themselves do not. */
-static void narrow(const struct reducer *r, struct bucket *b)
+/* Hands the bucket to the communicator, to be taken up when the stream has come here. */
+static enum status start_bucket(struct reducer *r, struct bucket *b)
 {
-    const float share = 1 / (float)comm_size(r->config.comm);
-    const float *from = r->gradients + b->begin;
-    if (r->config.compress == DTYPE_F16)
-        f16_from_floats(from, share, b->narrow, b->end - b->begin);
-    else
-        bf16_from_floats(from, share, b->narrow, b->end - b->begin);
-}
-
-static void widen(const struct reducer *r, struct bucket *b)
-{
-    float *to = r->gradients + b->begin;
-    if (r->config.compress == DTYPE_F16)
-        f16_to_floats(b->narrow, to, b->end - b->begin);
-    else
-        bf16_to_floats(b->narrow, to, b->end - b->begin);
+    if (compressed(r))
+        TRY(narrowing_down(&b->narrowing, r->stream, r->gradients + b->begin));
+    if (beside_host(r)) {
+        TRY(r->dev->backend->event_record(b->ready, r->stream));
+        b->op.began = b->began[r->step % REDUCER_STEPS];
+        b->op.over = b->over[r->step % REDUCER_STEPS];
+    }
+    return comm_start(r->config.comm, &b->op);
 }
 
 static enum status complete_bucket(struct reducer *r, struct bucket *b)
@@ -174,11 +210,7 @@ static enum status complete_bucket(struct reducer *r, struct bucket *b)
         TRY(program_poison(network_program(r->config.net, 0)));
     if (r->config.accumulate)
         TRY(accumulate(r, b));
-    if (!r->last || !shared(r))
-        return STATUS_OK;
-    if (compressed(r))
-        narrow(r, b);
-    return comm_start(r->config.comm, &b->op);
+    return r->last && shared(r) ? start_bucket(r, b) : STATUS_OK;
 }
 
 enum status reducer_complete(void *context, int64_t begin, int64_t end)
@@ -196,9 +228,9 @@ enum status reducer_finish(struct reducer *r)
         return STATUS_OK;
     for (int i = 0; i < r->n; i++) {
         struct bucket *b = &r->bucket[i];
-        TRY(comm_wait(r->config.comm, &b->op));
+        TRY(comm_wait_on(r->config.comm, &b->op, r->stream));
         if (compressed(r))
-            widen(r, b);
+            TRY(narrowing_up(&b->narrowing, r->stream, r->gradients + b->begin));
     }
     return STATUS_OK;
 }
@@ -213,22 +245,45 @@ int reducer_buckets(const struct reducer *r)
     return r->n;
 }
 
-/* Buckets begin in order, so that one pass finds the length of their union. */
-double reducer_busy_after_s(const struct reducer *r, int64_t ns)
+struct span {
+    double from, to; /* seconds */
+};
+
+/* When bucket `i` of the step `ago` steps before the last was under way. */
+static struct span span_of(const struct reducer *r, int i, int ago)
 {
-    int64_t busy = 0, covered = ns;
-    for (int i = 0; i < r->n && shared(r); i++) {
-        const struct comm_op *op = &r->bucket[i].op;
-        int64_t from = op->begun_ns > covered ? op->begun_ns : covered;
-        if (op->ended_ns <= from)
-            continue;
-        busy += op->ended_ns - from;
-        covered = op->ended_ns;
-    }
-    return (double)busy * 1e-9;
+    const struct bucket *b = &r->bucket[i];
+    if (!beside_host(r))
+        return (struct span){(double)b->op.begun_ns * 1e-9, (double)b->op.ended_ns * 1e-9};
+    double (*seconds)(const struct event *, const struct event *) = r->dev->backend->event_seconds;
+    int64_t k = (r->step - ago) % REDUCER_STEPS;
+    const struct event *origin = r->bucket[0].began[k];
+    return (struct span){seconds(origin, b->began[k]), seconds(origin, b->over[k])};
 }
 
-double reducer_busy_s(const struct reducer *r)
+/* Buckets begin in order, so that one pass finds the length of their union. */
+static double busy_after(const struct reducer *r, int ago, double covered)
 {
-    return reducer_busy_after_s(r, 0);
+    double busy = 0;
+    for (int i = 0; i < r->n && shared(r); i++) {
+        struct span s = span_of(r, i, ago);
+        double from = s.from > covered ? s.from : covered;
+        if (s.to <= from)
+            continue;
+        busy += s.to - from;
+        covered = s.to;
+    }
+    return busy;
+}
+
+double reducer_busy_s(const struct reducer *r, int ago)
+{
+    if (beside_host(r) && (ago >= REDUCER_STEPS || r->step <= ago))
+        return 0;
+    return busy_after(r, ago, 0);
+}
+
+double reducer_busy_after_s(const struct reducer *r, int64_t ns)
+{
+    return beside_host(r) ? 0 : busy_after(r, 0, (double)ns * 1e-9);
 }

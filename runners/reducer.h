@@ -12,6 +12,10 @@
  *     reducer_begin(r, first, last);
  *     program_backward(p, reducer_complete, r);
  *     reducer_finish(r);                  after the last micro-batch: the gradients are sums
+ *
+ * All of it is in the order of the network's stream: a bucket is sent when the stream has come to
+ * its completion, and what follows reducer_finish on the stream begins when the sums are there. The
+ * host waits for neither, unless the communicator makes it (comm_wait_on).
  */
 #ifndef RUNNERS_REDUCER_H
 #define RUNNERS_REDUCER_H
@@ -21,7 +25,9 @@
 
 struct reducer_config {
     struct network *net;
-    struct comm *comm;   /* NULL: nobody to share with; not owned */
+    /* NULL: nobody to share with; not owned. On a device whose streams go on beside the host it is
+     * a device communicator. */
+    struct comm *comm;
     bool rounded;        /* the gradients have been rounded by the caller */
     bool accumulate;     /* there are several micro-batches to a step */
     size_t first_bytes;  /* of the first bucket, at least */
@@ -41,7 +47,7 @@ void reducer_begin(struct reducer *r, bool first, bool last, bool poison);
 /* The gradients [begin, end) are complete; for program_backward. `context` is the reducer. */
 MUST_CHECK enum status reducer_complete(void *context, int64_t begin, int64_t end);
 
-/* After the last micro-batch: waits until every bucket holds its sum. */
+/* After the last micro-batch: what follows on the network's stream sees the sums. */
 MUST_CHECK enum status reducer_finish(struct reducer *r);
 
 /* What the sums are to be divided by to become the mean over the ranks. (Compressed gradients are
@@ -50,11 +56,14 @@ double reducer_divisor(const struct reducer *r);
 
 int reducer_buckets(const struct reducer *r);
 
-/* Of the last step: seconds during which at least one bucket was under way. */
-double reducer_busy_s(const struct reducer *r);
+/* Seconds during which at least one bucket was under way, of the last step, or of the one `ago`
+ * steps before it; its gradients must have come to their sums. On a device beside the host the last
+ * REDUCER_STEPS are remembered, elsewhere the last. */
+enum { REDUCER_STEPS = 4 };
+double reducer_busy_s(const struct reducer *r, int ago);
 
-/* Of these seconds, those after `ns` by clock_ns(): after the end of the backward pass they are
- * exposed. */
+/* Of the last step's seconds, those after `ns` by clock_ns(): after the end of the backward pass
+ * they are exposed. For devices whose streams are the calling thread; elsewhere 0. */
 double reducer_busy_after_s(const struct reducer *r, int64_t ns);
 
 #endif

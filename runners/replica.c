@@ -16,13 +16,7 @@ struct part part_of(int rows, int n, int i)
 static enum status sum_over_ranks(void *context, double *values, int64_t n)
 {
     struct replica *r = context;
-    struct comm_op op = {.kind = COMM_ALLREDUCE,
-                         .reduction = COMM_SUM,
-                         .type = DTYPE_F64,
-                         .send = values,
-                         .recv = values,
-                         .count = n};
-    return comm_run(r->sync_comm, &op);
+    return comm_sum(r->sync_comm, values, n);
 }
 
 enum status replica_open(struct replica *r, int number, int replicas, struct device *dev,

@@ -171,6 +171,7 @@ static struct train_setting setting_of(const struct session *s)
         .classes = s->graph->classes,
         .emulated =
             s->config->emulate || !device_native(engine_device(s->engine), s->policy.operand),
+        .comm = engine_comm_name(s->engine),
     };
 }
 

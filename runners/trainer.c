@@ -374,6 +374,12 @@ done:
     return st;
 }
 
+/* Do gradients travel between devices whose memory is not the host's? */
+static bool devices_beside_host(const struct session *s)
+{
+    return s->devices.backend->asynchronous && engine_comm_name(s->engine);
+}
+
 static void announce_world(const struct session *s)
 {
     int ranks = s->world.size, devices = s->devices.n;
@@ -384,6 +390,8 @@ static void announce_world(const struct session *s)
         fprintf(s->out, ", gradients in %d buckets over %s", engine_buckets(s->engine),
                 comm_mpi_version());
     fprintf(s->out, "\n");
+    if (devices_beside_host(s))
+        fprintf(s->out, "gradients between devices: %s\n", engine_comm_name(s->engine));
 }
 
 static void announce(const struct session *s)

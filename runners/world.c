@@ -238,11 +238,5 @@ enum status world_share(struct world *w, void *data, size_t bytes)
 
 enum status world_sum(struct world *w, double *values, int n)
 {
-    struct comm_op op = {.kind = COMM_ALLREDUCE,
-                         .reduction = COMM_SUM,
-                         .type = DTYPE_F64,
-                         .send = values,
-                         .recv = values,
-                         .count = n};
-    return comm_run(w->comm, &op);
+    return comm_sum(w->comm, values, n);
 }

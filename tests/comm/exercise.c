@@ -2,6 +2,7 @@
 
 #include "base/half.h"
 #include "base/rng.h"
+#include "kernels/backend.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -72,6 +73,79 @@ static int expected(const struct comm *c, const struct comm_op *op, int64_t i)
     }
 }
 
+/* --- memory of a device --- */
+
+/* A stream of the caller's, with its place in the order of streams. */
+struct lane {
+    const struct backend *backend;
+    struct device *device;
+    struct stream *stream;
+    struct event *ready, *began, *over;
+};
+
+static enum status lane_open(struct comm *c, struct lane *l)
+{
+    *l = (struct lane){.device = comm_device(c), .backend = comm_device(c)->backend};
+    TRY(l->backend->stream_open(l->device, &l->stream));
+    TRY(l->backend->event_open(l->device, &l->ready));
+    TRY(l->backend->event_open(l->device, &l->began));
+    return l->backend->event_open(l->device, &l->over);
+}
+
+static void lane_close(struct lane *l)
+{
+    l->backend->stream_close(l->stream);
+    l->backend->event_close(l->ready);
+    l->backend->event_close(l->began);
+    l->backend->event_close(l->over);
+}
+
+/* Carries out `op`, whose memory is the host's, on copies in device memory of `bytes` each, without
+ * a wait of the host between the first upload and the last download. */
+static enum status run_on_lane(struct comm *c, struct lane *l, struct comm_op *op, size_t bytes)
+{
+    const struct backend *b = l->backend;
+    void *host_recv = op->recv;
+    const char *host_send = op->send;
+    ptrdiff_t within = host_send - (char *)host_recv;
+    bool in_place = host_send && within >= 0 && (size_t)within < bytes;
+    void *send, *recv;
+    TRY(b->alloc(l->device, bytes, &send));
+    TRY(b->alloc(l->device, bytes, &recv));
+    if (host_send && !in_place)
+        TRY(b->upload(l->stream, send, host_send, bytes));
+    TRY(b->upload(l->stream, recv, host_recv, bytes));
+    TRY(b->event_record(l->ready, l->stream));
+    op->send = in_place ? (char *)recv + within : send;
+    op->recv = recv;
+    op->after = l->ready;
+    op->began = l->began;
+    op->over = l->over;
+    TRY(comm_start(c, op));
+    TRY(comm_wait_on(c, op, l->stream));
+    TRY(b->download(l->stream, host_recv, recv, bytes));
+    TRY(b->stream_sync(l->stream));
+    b->free(l->device, send);
+    b->free(l->device, recv);
+    op->send = host_send;
+    op->recv = host_recv;
+    if (b->event_seconds(l->ready, l->began) < 0 || b->event_seconds(l->began, l->over) < 0)
+        return status_fail(STATUS_MISMATCH, "the events are not in order");
+    return STATUS_OK;
+}
+
+/* Carries out `op`, in memory of the host, with communicators of any memory. */
+static enum status run_anywhere(struct comm *c, struct comm_op *op, size_t bytes)
+{
+    struct lane l;
+    if (!comm_device(c))
+        return comm_run(c, op);
+    TRY(lane_open(c, &l));
+    enum status st = run_on_lane(c, &l, op, bytes);
+    lane_close(&l);
+    return st;
+}
+
 /* --- one operation --- */
 
 static int report(const struct comm *c, const struct comm_op *op, const char *what)
@@ -136,9 +210,9 @@ static int run_one(struct comm *c, struct comm_op op, bool in_place)
             memcpy(recv + at * dtype_size(op.type), send, (size_t)op.count * dtype_size(op.type));
     }
     int failures;
-    if (comm_run(c, &op) != STATUS_OK)
+    if (run_anywhere(c, &op, bytes) != STATUS_OK)
         failures = report(c, &op, status_message());
-    else if (op.begun_ns <= 0 || op.ended_ns < op.begun_ns)
+    else if (!comm_device(c) && (op.begun_ns <= 0 || op.ended_ns < op.begun_ns))
         failures = report(c, &op, "ended before it began");
     else
         failures = check(c, &op, received);
@@ -227,7 +301,7 @@ static int sum_bits(struct comm *c, enum dtype type, int64_t count, uint8_t *dat
     struct comm_op op = {COMM_ALLREDUCE, COMM_SUM,     type,
                          .send = data,   .recv = data, .count = count};
     fill_bits(c, data, (int64_t)bytes, count);
-    if (comm_run(c, &op) != STATUS_OK)
+    if (run_anywhere(c, &op, bytes) != STATUS_OK)
         return report(c, &op, status_message());
     *hash = hash_of(data, bytes);
     return 0;
@@ -239,7 +313,8 @@ static int compare_bits(struct comm *c, enum dtype type, int64_t count, uint8_t 
     uint64_t first = 0, again = 0;
     struct comm_op op = {COMM_ALLREDUCE, COMM_SUM, type, .count = count};
     struct comm_op gather = {COMM_ALLGATHER, COMM_SUM,    DTYPE_U8,
-                             .send = &first, .recv = all, .count = sizeof first};
+                             .send = &first, .recv = all, .count = sizeof first,
+                             .on_host = true};
     if (sum_bits(c, type, count, data, &first) || sum_bits(c, type, count, data, &again))
         return 1;
     if (comm_run(c, &gather) != STATUS_OK)
@@ -267,37 +342,88 @@ int exercise_same_bits(struct comm *c, int64_t max_bytes)
     return failures;
 }
 
+/* One operation of a round, on memory that begins at `data`. */
+static struct comm_op nth_op(const struct comm *c, int k, int64_t count, float *data)
+{
+    return (struct comm_op){k % 5 == 4 ? COMM_BROADCAST : COMM_ALLREDUCE,
+                            COMM_SUM,
+                            DTYPE_F32,
+                            .root = k % comm_size(c),
+                            .send = data,
+                            .recv = data,
+                            .count = count};
+}
+
+enum { OPS = 24, LONGEST = 60000 };
+
+static int64_t nth_count(int k, int round)
+{
+    return (k * 7919 + round * 104729) % LONGEST + 1;
+}
+
+/* Starts all of a round's operations and waits for them, each rank in its own order. */
+static int run_round(struct comm *c, int round, float *data)
+{
+    struct comm_op op[OPS];
+    int failures = 0;
+    for (int k = 0; k < OPS; k++) {
+        op[k] = nth_op(c, k, nth_count(k, round), data + (size_t)k * LONGEST);
+        if (comm_start(c, &op[k]) != STATUS_OK)
+            failures += report(c, &op[k], status_message());
+    }
+    for (int n = 0; n < OPS && failures == 0; n++) {
+        struct comm_op *o = &op[(n * 5 + comm_rank(c)) % OPS];
+        if (comm_wait(c, o) != STATUS_OK)
+            failures += report(c, o, status_message());
+    }
+    return failures;
+}
+
+/* The same on a copy of `data` in device memory. */
+static int run_round_on_device(struct comm *c, int round, float *data, size_t bytes)
+{
+    struct lane l;
+    void *mem;
+    int failures = 0;
+    const struct backend *b = comm_device(c)->backend;
+    if (lane_open(c, &l) != STATUS_OK || b->alloc(l.device, bytes, &mem) != STATUS_OK ||
+        b->upload(l.stream, mem, data, bytes) != STATUS_OK || b->stream_sync(l.stream) != STATUS_OK)
+        return 1;
+    failures += run_round(c, round, mem);
+    failures += b->download(l.stream, data, mem, bytes) != STATUS_OK;
+    failures += b->stream_sync(l.stream) != STATUS_OK;
+    b->free(l.device, mem);
+    lane_close(&l);
+    return failures;
+}
+
+static int check_round(struct comm *c, int round, const float *data)
+{
+    int failures = 0;
+    for (int k = 0; k < OPS; k++) {
+        const float *got = data + (size_t)k * LONGEST;
+        struct comm_op o = nth_op(c, k, nth_count(k, round), NULL);
+        int parts = o.kind == COMM_ALLREDUCE ? comm_size(c) : 1;
+        for (int64_t i = 0; i < o.count && failures < MOST_REPORTED; i++)
+            if (got[i] != (float)(expected(c, &o, i) + parts * (k + round)))
+                failures += report(c, &o, "a value is wrong");
+    }
+    return failures;
+}
+
 int exercise_under_way(struct comm *c, int rounds)
 {
-    enum { OPS = 24, LONGEST = 60000 };
     int failures = 0;
-    float *data = malloc((size_t)OPS * LONGEST * sizeof *data);
+    size_t bytes = (size_t)OPS * LONGEST * sizeof(float);
+    float *data = malloc(bytes);
     for (int round = 0; round < rounds; round++) {
-        struct comm_op op[OPS];
-        for (int k = 0; k < OPS; k++) {
-            float *own = data + (size_t)k * LONGEST;
-            int64_t count = (k * 7919 + round * 104729) % LONGEST + 1;
-            for (int64_t i = 0; i < count; i++)
-                own[i] = (float)(value_of(comm_rank(c), i) + k + round);
-            op[k] = (struct comm_op){k % 5 == 4 ? COMM_BROADCAST : COMM_ALLREDUCE,
-                                     COMM_SUM,
-                                     DTYPE_F32,
-                                     .root = k % comm_size(c),
-                                     .send = own,
-                                     .recv = own,
-                                     .count = count};
-            if (comm_start(c, &op[k]) != STATUS_OK)
-                failures += report(c, &op[k], status_message());
-        }
-        for (int n = 0; n < OPS && failures == 0; n++) {
-            struct comm_op *o = &op[(n * 5 + comm_rank(c)) % OPS]; /* each rank its own order */
-            int k = (int)(o - op), parts = o->kind == COMM_ALLREDUCE ? comm_size(c) : 1;
-            if (comm_wait(c, o) != STATUS_OK)
-                failures += report(c, o, status_message());
-            for (int64_t i = 0; i < o->count && failures < MOST_REPORTED; i++)
-                if (((float *)o->recv)[i] != (float)(expected(c, o, i) + parts * (k + round)))
-                    failures += report(c, o, "a value is wrong");
-        }
+        for (int k = 0; k < OPS; k++)
+            for (int64_t i = 0; i < LONGEST; i++)
+                data[(size_t)k * LONGEST + (size_t)i] =
+                    (float)(value_of(comm_rank(c), i) + k + round);
+        failures +=
+            comm_device(c) ? run_round_on_device(c, round, data, bytes) : run_round(c, round, data);
+        failures += check_round(c, round, data);
     }
     free(data);
     return failures;

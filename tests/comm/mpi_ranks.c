@@ -1,5 +1,6 @@
 /* What each rank of an MPI job does in the tests of communicators: mpi_ranks SCENARIO [ARGUMENT].
  */
+#include "async_device.h"
 #include "exercise.h"
 
 #include <signal.h>
@@ -60,8 +61,24 @@ static int run_for_ever(struct comm *c)
     return 1;
 }
 
+/* Device memory by way of these ranks. */
+static int exercise_staged(struct comm *c)
+{
+    struct device *dev;
+    struct comm *staged;
+    if (async_device_open(&dev) != STATUS_OK || comm_open_staged(1, &c, &dev, &staged) != STATUS_OK)
+        return 1;
+    int failures = exercise_kinds(staged, 300000) + exercise_same_bits(staged, 1 << 20) +
+                   exercise_under_way(staged, 2);
+    comm_close(staged);
+    device_close(dev);
+    return failures > 0;
+}
+
 static int exercise(struct comm *c, const char *scenario)
 {
+    if (strcmp(scenario, "staged") == 0)
+        return exercise_staged(c);
     if (strcmp(scenario, "kinds") == 0)
         return exercise_kinds(c, INT64_MAX) > 0;
     if (strcmp(scenario, "same-bits") == 0)

@@ -204,7 +204,7 @@ static void the_record_holds_every_setting(void **state)
     c.grad_compress = DTYPE_BF16;
     c.dp_reduce = DP_ALL;
     const struct train_setting setting = {
-        .mode = MODE_DDP2, .ranks = 4, .devices = 2, .classes = 17, .emulated = false};
+        .mode = MODE_DDP2, .ranks = 4, .devices = 2, .classes = 17, .comm = "joint"};
     json_t *j = train_config_json(&c, &setting);
     assert_non_null(j);
     assert_string_equal(json_string_value(json_object_get(j, "data")), "imagenet");
@@ -218,6 +218,7 @@ static void the_record_holds_every_setting(void **state)
     assert_int_equal(json_integer_value(json_object_get(j, "devices_per_rank")), 2);
     assert_int_equal(json_integer_value(json_object_get(j, "accumulate")), 3);
     assert_string_equal(json_string_value(json_object_get(j, "grad_compress")), "bf16");
+    assert_string_equal(json_string_value(json_object_get(j, "comm")), "joint");
     assert_string_equal(json_string_value(json_object_get(j, "dp_reduce")), "all");
     assert_int_equal(json_integer_value(json_object_get(j, "batch_size")), 48);
     assert_int_equal(json_integer_value(json_object_get(j, "val_batch_size")), 48);

@@ -1,0 +1,318 @@
+/* Streams as threads, over memory that is out of the host's reach. */
+#include "async_device.h"
+
+#include "base/clock.h"
+#include "base/rng.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+enum {
+    ALIGN = 256,
+    LATE_NS = 200000, /* what a stream sleeps before some of its work */
+    LATE_ONE_IN = 64
+};
+
+/* The device's addresses are those of the first half of a reservation, which nobody may touch; what
+ * lies there is kept in the second half. */
+static const size_t HALF = (size_t)1 << 30;
+
+struct async_device {
+    struct device base;
+    pthread_mutex_t lock; /* guards `used` and all events */
+    pthread_cond_t change;
+    char *reserved;
+    size_t used;
+};
+
+struct event {
+    struct async_device *device;
+    int64_t wanted, passed; /* how often it was recorded by the host, and by its stream */
+    uint64_t ns;            /* when it passed last */
+};
+
+enum work_kind { WORK_COPY, WORK_RECORD, WORK_WAIT };
+
+struct work {
+    struct work *next;
+    enum work_kind kind;
+    void *to;
+    const void *from;
+    size_t bytes;
+    struct event *event;
+    int64_t number; /* of the record */
+};
+
+struct async_stream {
+    struct stream base;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t change;
+    struct work *first, **last;
+    bool busy, closing;
+    uint64_t done;
+};
+
+static struct async_device *of(struct device *dev)
+{
+    return (struct async_device *)dev;
+}
+
+void *async_device_inside(struct device *dev, const void *mem)
+{
+    char *reserved = of(dev)->reserved;
+    const char *at = mem;
+    bool ours = at >= reserved && at < reserved + HALF;
+    return (void *)(ours ? at + HALF : at);
+}
+
+/* --- streams --- */
+
+static void pass(struct event *e, int64_t number)
+{
+    pthread_mutex_lock(&e->device->lock);
+    e->passed = number > e->passed ? number : e->passed;
+    e->ns = clock_ns();
+    pthread_cond_broadcast(&e->device->change);
+    pthread_mutex_unlock(&e->device->lock);
+}
+
+static void await(const struct event *e, int64_t number)
+{
+    pthread_mutex_lock(&e->device->lock);
+    while (e->passed < number)
+        pthread_cond_wait(&e->device->change, &e->device->lock);
+    pthread_mutex_unlock(&e->device->lock);
+}
+
+static int64_t wanted(const struct event *e)
+{
+    pthread_mutex_lock(&e->device->lock);
+    int64_t number = e->wanted;
+    pthread_mutex_unlock(&e->device->lock);
+    return number;
+}
+
+static void carry_out(struct async_stream *s, const struct work *w)
+{
+    if (hash_splitmix64(s->done++) % LATE_ONE_IN == 0)
+        nanosleep(&(struct timespec){.tv_nsec = LATE_NS}, NULL);
+    if (w->kind == WORK_COPY)
+        memcpy(w->to, w->from, w->bytes);
+    else if (w->kind == WORK_RECORD)
+        pass(w->event, w->number);
+    else
+        await(w->event, w->number);
+}
+
+static void *serve(void *arg)
+{
+    struct async_stream *s = arg;
+    pthread_mutex_lock(&s->lock);
+    for (;;) {
+        while (!s->first && !s->closing)
+            pthread_cond_wait(&s->change, &s->lock);
+        struct work *w = s->first;
+        if (!w)
+            break;
+        s->first = w->next;
+        if (!s->first)
+            s->last = &s->first;
+        s->busy = true;
+        pthread_mutex_unlock(&s->lock);
+        carry_out(s, w);
+        free(w);
+        pthread_mutex_lock(&s->lock);
+        s->busy = false;
+        pthread_cond_broadcast(&s->change);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+static enum status put(struct stream *stream, struct work what)
+{
+    struct async_stream *s = (struct async_stream *)stream;
+    struct work *w = malloc(sizeof *w);
+    if (!w)
+        return status_fail(STATUS_OOM, "no memory for a test");
+    *w = what;
+    w->next = NULL;
+    pthread_mutex_lock(&s->lock);
+    *s->last = w;
+    s->last = &w->next;
+    pthread_cond_broadcast(&s->change);
+    pthread_mutex_unlock(&s->lock);
+    return STATUS_OK;
+}
+
+static enum status stream_open(struct device *dev, struct stream **out)
+{
+    struct async_stream *s = calloc(1, sizeof *s);
+    if (!s)
+        return status_fail(STATUS_OOM, "no memory for a test");
+    s->base.device = dev;
+    s->last = &s->first;
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->change, NULL);
+    if (pthread_create(&s->thread, NULL, serve, s) != 0)
+        return status_fail(STATUS_IO, "no thread for a test");
+    *out = &s->base;
+    return STATUS_OK;
+}
+
+static void stream_close(struct stream *stream)
+{
+    struct async_stream *s = (struct async_stream *)stream;
+    pthread_mutex_lock(&s->lock);
+    s->closing = true;
+    pthread_cond_broadcast(&s->change);
+    pthread_mutex_unlock(&s->lock);
+    pthread_join(s->thread, NULL);
+    pthread_cond_destroy(&s->change);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+static enum status stream_sync(struct stream *stream)
+{
+    struct async_stream *s = (struct async_stream *)stream;
+    pthread_mutex_lock(&s->lock);
+    while (s->first || s->busy)
+        pthread_cond_wait(&s->change, &s->lock);
+    pthread_mutex_unlock(&s->lock);
+    return STATUS_OK;
+}
+
+static enum status copy(struct stream *s, void *dst, const void *src, size_t bytes)
+{
+    struct device *dev = s->device;
+    return put(s, (struct work){.kind = WORK_COPY,
+                                .to = async_device_inside(dev, dst),
+                                .from = async_device_inside(dev, src),
+                                .bytes = bytes});
+}
+
+static enum status stream_wait(struct stream *s, const struct event *e)
+{
+    return put(s,
+               (struct work){.kind = WORK_WAIT, .event = (struct event *)e, .number = wanted(e)});
+}
+
+/* --- events --- */
+
+static enum status event_open(struct device *dev, struct event **out)
+{
+    *out = calloc(1, sizeof **out);
+    if (!*out)
+        return status_fail(STATUS_OOM, "no memory for a test");
+    (*out)->device = of(dev);
+    return STATUS_OK;
+}
+
+static void event_close(struct event *e)
+{
+    free(e);
+}
+
+static enum status event_record(struct event *e, struct stream *s)
+{
+    pthread_mutex_lock(&e->device->lock);
+    int64_t number = ++e->wanted;
+    pthread_mutex_unlock(&e->device->lock);
+    return put(s, (struct work){.kind = WORK_RECORD, .event = e, .number = number});
+}
+
+static enum status event_wait(const struct event *e)
+{
+    await(e, wanted(e));
+    return STATUS_OK;
+}
+
+static double event_seconds(const struct event *from, const struct event *to)
+{
+    return ((double)to->ns - (double)from->ns) * 1e-9;
+}
+
+/* --- memory; what is freed is not used again --- */
+
+static enum status device_alloc(struct device *dev, size_t bytes, void **mem)
+{
+    struct async_device *d = of(dev);
+    pthread_mutex_lock(&d->lock);
+    *mem = d->reserved + d->used;
+    d->used += (bytes + ALIGN - 1) / ALIGN * ALIGN;
+    bool fits = d->used <= HALF;
+    pthread_mutex_unlock(&d->lock);
+    return fits ? STATUS_OK : status_fail(STATUS_OOM, "the test's device is full");
+}
+
+static void device_free(struct device *dev, void *mem)
+{
+    (void)dev, (void)mem;
+}
+
+static enum status host_alloc(struct device *dev, size_t bytes, void **mem)
+{
+    (void)dev;
+    *mem = malloc(bytes);
+    return *mem ? STATUS_OK : status_fail(STATUS_OOM, "no memory for a test");
+}
+
+static void host_free(struct device *dev, void *mem)
+{
+    (void)dev;
+    free(mem);
+}
+
+static void close_device(struct device *dev)
+{
+    struct async_device *d = of(dev);
+    munmap(d->reserved, 2 * HALF);
+    pthread_cond_destroy(&d->change);
+    pthread_mutex_destroy(&d->lock);
+    free(d);
+}
+
+static const struct backend async_backend = {.name = "async",
+                                             .close = close_device,
+                                             .alloc = device_alloc,
+                                             .free = device_free,
+                                             .alloc_host = host_alloc,
+                                             .free_host = host_free,
+                                             .upload = copy,
+                                             .download = copy,
+                                             .copy = copy,
+                                             .stream_open = stream_open,
+                                             .stream_close = stream_close,
+                                             .stream_sync = stream_sync,
+                                             .event_open = event_open,
+                                             .event_close = event_close,
+                                             .event_record = event_record,
+                                             .event_seconds = event_seconds,
+                                             .asynchronous = true,
+                                             .stream_wait = stream_wait,
+                                             .event_wait = event_wait};
+
+enum status async_device_open(struct device **dev)
+{
+    struct async_device *d = calloc(1, sizeof *d);
+    if (!d)
+        return status_fail(STATUS_OOM, "no memory for a test");
+    d->base.backend = &async_backend;
+    d->base.threads = 1;
+    pthread_mutex_init(&d->lock, NULL);
+    pthread_cond_init(&d->change, NULL);
+    d->reserved =
+        mmap(NULL, 2 * HALF, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (d->reserved == MAP_FAILED ||
+        mprotect(d->reserved + HALF, HALF, PROT_READ | PROT_WRITE) != 0) {
+        free(d);
+        return status_fail(STATUS_OOM, "no address space for a test");
+    }
+    *dev = &d->base;
+    return STATUS_OK;
+}

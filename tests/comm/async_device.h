@@ -1,0 +1,16 @@
+/* A device whose streams go on beside the host, for tests: memory, streams and events alone.
+ *
+ * Each stream is a thread that carries out what is put on it, late now and then. The host cannot
+ * touch device memory: a read or a write of it ends the test. */
+#ifndef TESTS_COMM_ASYNC_DEVICE_H
+#define TESTS_COMM_ASYNC_DEVICE_H
+
+#include "kernels/backend.h"
+
+/* Closed with device_close. */
+MUST_CHECK enum status async_device_open(struct device **dev);
+
+/* Where the test itself may read and write device memory, once nothing is under way there. */
+void *async_device_inside(struct device *dev, const void *mem);
+
+#endif

@@ -1,0 +1,257 @@
+/* Device communicators by way of the host, over threads: what they compute, in which order, and how
+ * they end. */
+#include "async_device.h"
+#include "exercise.h"
+
+#include "base/half.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { RANKS = 3 };
+
+/* What a rank's thread does, and what came of it. */
+struct rank {
+    struct comm *c, *host;
+    struct device *dev;
+    void (*body)(struct rank *r);
+    int failures;
+    enum status st;
+    char message[256];
+    pthread_t thread;
+};
+
+static void *run_body(void *arg)
+{
+    struct rank *r = arg;
+    r->body(r);
+    return NULL;
+}
+
+/* Runs `body` on `size` threads, each with a device, and waits for them. */
+static void run_ranks(struct rank *rank, int size, double timeout_s, void (*body)(struct rank *))
+{
+    struct comm *host[RANKS], *c[RANKS];
+    struct device *dev[RANKS];
+    assert_int_equal(comm_open_local(size, timeout_s, host), STATUS_OK);
+    for (int r = 0; r < size; r++)
+        assert_int_equal(async_device_open(&dev[r]), STATUS_OK);
+    assert_int_equal(comm_open_staged(size, host, dev, c), STATUS_OK);
+    for (int r = 0; r < size; r++) {
+        rank[r] = (struct rank){.c = c[r], .host = host[r], .dev = dev[r], .body = body};
+        assert_int_equal(pthread_create(&rank[r].thread, NULL, run_body, &rank[r]), 0);
+    }
+    for (int r = 0; r < size; r++)
+        pthread_join(rank[r].thread, NULL);
+    for (int r = 0; r < size; r++)
+        comm_close(c[r]);
+    for (int r = 0; r < size; r++) {
+        comm_close(host[r]);
+        device_close(dev[r]);
+    }
+}
+
+static void keep(struct rank *r, enum status st)
+{
+    r->st = st;
+    if (st != STATUS_OK)
+        snprintf(r->message, sizeof r->message, "%s", status_message());
+}
+
+/* --- values --- */
+
+static void exercise(struct rank *r)
+{
+    /* The largest takes several pieces. */
+    r->failures = exercise_kinds(r->c, 1700001) + exercise_same_bits(r->c, 1 << 12) +
+                  exercise_under_way(r->c, 1);
+}
+
+static void test_values(void **state)
+{
+    (void)state;
+    for (int size = 1; size <= RANKS; size++) {
+        struct rank rank[RANKS];
+        run_ranks(rank, size, 60, exercise);
+        for (int r = 0; r < size; r++)
+            assert_int_equal(rank[r].failures, 0);
+    }
+}
+
+static void look_at_name(struct rank *r)
+{
+    r->failures = strcmp(comm_name(r->c), "local, staged through host memory") != 0 ||
+                  comm_device(r->c) != r->dev || comm_device(r->host) != NULL;
+}
+
+static void test_name(void **state)
+{
+    (void)state;
+    struct rank rank[RANKS];
+    run_ranks(rank, 1, 60, look_at_name);
+    assert_int_equal(rank[0].failures, 0);
+}
+
+/* Sums of 40000 overflow binary16; halves of them do not. */
+static void average(struct rank *r)
+{
+    static const enum dtype type[] = {DTYPE_F32, DTYPE_F64, DTYPE_F16, DTYPE_BF16};
+    enum { N = 3000 };
+    void *mem;
+    if (r->dev->backend->alloc(r->dev, N * sizeof(double), &mem) != STATUS_OK) {
+        r->failures++;
+        return;
+    }
+    for (size_t t = 0; t < sizeof type / sizeof *type; t++) {
+        void *inside = async_device_inside(r->dev, mem);
+        for (int i = 0; i < N; i++) {
+            ((double *)inside)[type[t] == DTYPE_F64 ? i : 0] = 40000;
+            if (type[t] == DTYPE_F32)
+                ((float *)inside)[i] = 40000;
+            if (type[t] == DTYPE_F16)
+                ((uint16_t *)inside)[i] = f16_from_float(40000);
+            if (type[t] == DTYPE_BF16)
+                ((uint16_t *)inside)[i] = bf16_from_float(40000);
+        }
+        struct comm_op op = {COMM_ALLREDUCE, COMM_SUM,   type[t],       .send = mem,
+                             .recv = mem,    .count = N, .factor = 0.5f};
+        keep(r, comm_run(r->c, &op));
+        double last = type[t] == DTYPE_F64   ? ((double *)inside)[N - 1]
+                      : type[t] == DTYPE_F32 ? (double)((float *)inside)[N - 1]
+                      : type[t] == DTYPE_F16 ? (double)f16_to_float(((uint16_t *)inside)[N - 1])
+                                             : (double)bf16_to_float(((uint16_t *)inside)[N - 1]);
+        double want = type[t] == DTYPE_BF16 ? 39936 : 40000; /* as the type holds it */
+        if (r->st != STATUS_OK || last != want) {
+            printf("FAILED: %s: %g\n", dtype_str(type[t]), last);
+            r->failures++;
+        }
+    }
+}
+
+static void test_factor(void **state)
+{
+    (void)state;
+    struct rank rank[RANKS];
+    run_ranks(rank, 2, 60, average);
+    for (int r = 0; r < 2; r++)
+        assert_int_equal(rank[r].failures, 0);
+}
+
+/* Host memory takes its turn among gradients on their way. */
+static void mix(struct rank *r)
+{
+    enum { N = 2000000 };
+    const struct backend *b = r->dev->backend;
+    void *mem;
+    double values[2] = {1, comm_rank(r->c)};
+    struct event *over;
+    r->failures = b->alloc(r->dev, N * sizeof(float), &mem) != STATUS_OK ||
+                  b->event_open(r->dev, &over) != STATUS_OK;
+    if (r->failures)
+        return;
+    struct comm_op op = {COMM_ALLREDUCE, COMM_SUM,   DTYPE_F32,   .send = mem,
+                         .recv = mem,    .count = N, .over = over};
+    r->failures += comm_start(r->c, &op) != STATUS_OK;
+    r->failures += comm_sum(r->c, values, 2) != STATUS_OK;
+    r->failures += comm_wait(r->c, &op) != STATUS_OK;
+    r->failures += values[0] != 2 || values[1] != 1;
+    b->event_close(over);
+}
+
+static void test_host_memory_in_order(void **state)
+{
+    (void)state;
+    struct rank rank[RANKS];
+    run_ranks(rank, 2, 60, mix);
+    for (int r = 0; r < 2; r++)
+        assert_int_equal(rank[r].failures, 0);
+}
+
+/* --- ends --- */
+
+static void wait_without_event(struct rank *r)
+{
+    struct stream *s;
+    struct comm_op op = {COMM_BARRIER};
+    keep(r, r->dev->backend->stream_open(r->dev, &s));
+    if (r->st != STATUS_OK || comm_start(r->c, &op) != STATUS_OK)
+        return;
+    keep(r, comm_wait_on(r->c, &op, s));
+    r->failures += comm_wait(r->c, &op) != STATUS_OK;
+    r->dev->backend->stream_close(s);
+}
+
+static void test_stream_needs_an_event(void **state)
+{
+    (void)state;
+    struct rank rank[RANKS];
+    run_ranks(rank, 1, 60, wait_without_event);
+    assert_int_equal(rank[0].failures, 0);
+    assert_int_equal(rank[0].st, STATUS_INVALID);
+    assert_string_equal(rank[0].message, "barrier: a stream cannot wait for it without its event");
+}
+
+static void come_but_rank_1(struct rank *r)
+{
+    struct comm_op op = {COMM_BARRIER};
+    keep(r, comm_run(r->c, &op));
+    if (comm_rank(r->c) == 1)
+        return;
+    keep(r, comm_run(r->c, &op));
+    if (comm_run(r->c, &op) == STATUS_OK || strcmp(r->message, status_message()) != 0)
+        r->failures++; /* what comes after a failure fails alike */
+}
+
+static void test_absent_rank_is_named(void **state)
+{
+    (void)state;
+    struct rank rank[RANKS];
+    run_ranks(rank, 3, 0.2, come_but_rank_1);
+    for (int r = 0; r < 3; r += 2) {
+        assert_int_equal(rank[r].st, STATUS_LIBRARY);
+        assert_string_equal(rank[r].message,
+                            "rank 1 did not come to operation 2 (barrier) within 0.2 s");
+        assert_int_equal(rank[r].failures, 0);
+    }
+}
+
+static void fail_on_rank_2(struct rank *r)
+{
+    struct comm_op op = {COMM_BARRIER};
+    if (comm_rank(r->c) == 2)
+        comm_fail(r->c, STATUS_DATA, "cannot read 'x'");
+    else
+        keep(r, comm_run(r->c, &op));
+}
+
+static void test_failure_reaches_all(void **state)
+{
+    (void)state;
+    struct rank rank[RANKS];
+    run_ranks(rank, 3, 0, fail_on_rank_2);
+    for (int r = 0; r < 2; r++) {
+        assert_int_equal(rank[r].st, STATUS_DATA);
+        assert_string_equal(rank[r].message, "rank 2: cannot read 'x'");
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_values),
+        cmocka_unit_test(test_name),
+        cmocka_unit_test(test_factor),
+        cmocka_unit_test(test_host_memory_in_order),
+        cmocka_unit_test(test_stream_needs_an_event),
+        cmocka_unit_test(test_absent_rank_is_named),
+        cmocka_unit_test(test_failure_reaches_all),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
