@@ -71,11 +71,11 @@ static void sync_parent(const char *path)
     }
 }
 
-enum status atomic_file_commit(struct atomic_file *f)
+static enum status put_in_place(struct atomic_file *f, bool durable)
 {
     bool bad = ferror(f->stream) != 0;
     bad = fflush(f->stream) != 0 || bad;
-    bad = (!bad && fsync(fileno(f->stream)) != 0) || bad;
+    bad = (!bad && durable && fsync(fileno(f->stream)) != 0) || bad;
     int saved = errno;
     bad = fclose(f->stream) != 0 || bad;
     f->stream = NULL;
@@ -88,8 +88,19 @@ enum status atomic_file_commit(struct atomic_file *f)
         return status_fail(STATUS_IO, "cannot write '%s': %s", f->path,
                            strerror(saved ? saved : EIO));
     }
-    sync_parent(f->path);
+    if (durable)
+        sync_parent(f->path);
     return STATUS_OK;
+}
+
+enum status atomic_file_commit(struct atomic_file *f)
+{
+    return put_in_place(f, true);
+}
+
+enum status atomic_file_publish(struct atomic_file *f)
+{
+    return put_in_place(f, false);
 }
 
 void atomic_file_abandon(struct atomic_file *f)

@@ -28,6 +28,10 @@ struct atomic_file {
 };
 MUST_CHECK enum status atomic_file_open(struct atomic_file *f, const char *path);
 MUST_CHECK enum status atomic_file_commit(struct atomic_file *f);
+
+/* Commits without waiting for the disk: for what is soon replaced again and may be lost in a power
+ * cut. */
+MUST_CHECK enum status atomic_file_publish(struct atomic_file *f);
 void atomic_file_abandon(struct atomic_file *f);
 
 /* Removes the temporaries that processes which died halfway have left in `dir`, as far as it can.

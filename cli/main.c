@@ -11,6 +11,7 @@ const struct cli_command cli_commands[] = {
      cmd_amp_report},
     {"bench", "time the parts that training is made of", cmd_bench},
     {"data", "make a synthetic data set, or look for damage in any", cmd_data},
+    {"export", "write records for TensorBoard, MLPerf, Prometheus and others", cmd_export},
     {"info", "show the build, the devices, the networks", cmd_info},
     {"launch", "run a command as many processes, on many hosts", cmd_launch},
     {"plot", "draw runs from their records", cmd_plot},

@@ -1,5 +1,6 @@
 /* ampscale train: the flags of pytorch/examples' imagenet, and ours. */
 #include "cli/cli.h"
+#include "export/live.h"
 #include "runners/trainer.h"
 
 #include <errno.h>
@@ -59,6 +60,8 @@ enum {
     KEY_LR_SCALE,
     KEY_LARS,
     KEY_COMM_TIMEOUT,
+    KEY_TENSORBOARD,
+    KEY_PROMETHEUS,
 };
 
 static const struct argp_option options[] = {
@@ -151,9 +154,19 @@ static const struct argp_option options[] = {
      "Also write a checkpoint every N steps (default: after each epoch)", 0},
     {"telemetry", KEY_TELEMETRY, "SECONDS", 0,
      "Time between samples of the devices' sensors; 0: none (default 1)", 0},
+    {"tensorboard", KEY_TENSORBOARD, "DIR", 0,
+     "Also write TensorBoard's event files, in a folder of the run's name in DIR", 0},
+    {"prometheus", KEY_PROMETHEUS, "FILE", 0,
+     "Also keep a textfile for Prometheus' node_exporter up to date", 0},
     {"print-freq", 'p', "N", 0, "Batches between log lines (default 10)", 0},
     {"seed", KEY_SEED, "N", 0, "Seed of weights, order and augmentation (default 0)", 0},
     {0},
+};
+
+/* What the command line says. */
+struct train_command {
+    struct train_config config;
+    struct live_config live;
 };
 
 /* How a flag's value is read and where it goes. */
@@ -364,11 +377,27 @@ static error_t parse_word(int key, char *arg, struct train_config *c)
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
-    struct train_config *c = state->input;
+    struct train_command *t = state->input;
     enum status st;
-    if (parse_number(key, arg, c, &st) || parse_choice(key, arg, c, &st))
+    if (parse_number(key, arg, &t->config, &st) || parse_choice(key, arg, &t->config, &st))
         return st == STATUS_OK ? 0 : EINVAL;
-    return parse_word(key, arg, c);
+    if (key == KEY_TENSORBOARD)
+        t->live.tensorboard = arg;
+    else if (key == KEY_PROMETHEUS)
+        t->live.prometheus = arg;
+    else
+        return parse_word(key, arg, &t->config);
+    return 0;
+}
+
+static enum status train(struct train_command *t, int argc, char **argv)
+{
+    struct live *live;
+    TRY(live_create(&t->live, &live));
+    t->config.observer = live_observer(live);
+    enum status st = trainer_run(&t->config, argc, argv, stdout);
+    live_free(live);
+    return st;
 }
 
 int cmd_train(int argc, char **argv)
@@ -381,12 +410,12 @@ int cmd_train(int argc, char **argv)
             "Trains a network on DATA, a folder with train/CLASS/*.JPEG and val/CLASS/*.JPEG.\v"
             "Exit status: 0 done, 1 failed, diverged or stopped by a signal, 2 wrong usage, 5 data "
             "missing or damaged."};
-    struct train_config c = train_config_default();
+    struct train_command t = {.config = train_config_default(), .live = {.warnings = stderr}};
     int exit_code;
-    if (!cli_parse(&argp, argc, argv, &c, &exit_code))
+    if (!cli_parse(&argp, argc, argv, &t, &exit_code))
         return exit_code;
-    if (c.desired_acc > 0 && c.desired_acc <= 1)
-        c.desired_acc *= 100;
-    enum status st = trainer_run(&c, argc, argv, stdout);
+    if (t.config.desired_acc > 0 && t.config.desired_acc <= 1)
+        t.config.desired_acc *= 100;
+    enum status st = train(&t, argc, argv);
     return st == STATUS_OK ? 0 : cli_fail(st);
 }

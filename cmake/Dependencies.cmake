@@ -24,6 +24,19 @@ if(NOT ZLIB_FOUND)
   message(FATAL_ERROR "zlib was not found: apt-get install zlib1g-dev")
 endif()
 
+pkg_check_modules(PROTOBUF_C IMPORTED_TARGET libprotobuf-c)
+find_program(PROTOC_C protoc-c)
+mark_as_advanced(PROTOC_C)
+if(NOT PROTOBUF_C_FOUND OR NOT PROTOC_C)
+  message(FATAL_ERROR "protobuf-c was not found: apt-get install libprotobuf-c-dev "
+                      "protobuf-c-compiler")
+endif()
+
+pkg_check_modules(ISAL IMPORTED_TARGET libisal)
+if(NOT ISAL_FOUND)
+  message(FATAL_ERROR "ISA-L was not found: apt-get install libisal-dev")
+endif()
+
 # Any MPI will do; another than the default is chosen with -DMPI_C_COMPILER=mpicc.mpich.
 find_package(MPI COMPONENTS C)
 if(NOT MPI_C_FOUND)

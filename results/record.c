@@ -32,6 +32,8 @@ struct record {
     int64_t attempt;          /* from 0 */
     uint64_t opened_ns, flushed_ns;
     double elapsed_before; /* of earlier attempts */
+    const struct record_observer *observer;
+    bool finished;
 };
 
 static double record_elapsed(const struct record *r)
@@ -103,6 +105,14 @@ static enum status json_write(const char *path, const json_t *object)
 static enum status path_in(const struct record *r, const char *file, char path[4096])
 {
     return path_format(path, 4096, "%s/%s", r->dir, file);
+}
+
+/* The record is open: from here on there is something to observe. */
+static void observe(struct record *r, const struct run_info *info, int64_t step)
+{
+    r->observer = info->observer;
+    if (r->observer)
+        r->observer->begin(r->observer->state, r->dir, info, step);
 }
 
 /* Makes the folder and takes its lock, which lasts as long as the process or the record. */
@@ -194,6 +204,7 @@ enum status record_create(const char *dir, const struct run_info *info, struct r
         goto done;
     }
     CHECK(record_begin(r, info));
+    observe(r, info, 0);
     *record = r;
     return STATUS_OK;
 done:
@@ -265,6 +276,7 @@ enum status record_resume(const char *dir, const struct run_info *info, int64_t 
         CHECK(resume_event(r, info, step, epoch));
     }
     run_free(run);
+    observe(r, info, step);
     *record = r;
     return STATUS_OK;
 done:
@@ -279,6 +291,8 @@ enum status record_step(struct record *r, const struct step_record *step)
     struct step_record row = *step;
     row.elapsed = record_elapsed(r);
     TRY(journal_write(&r->steps, line, schema_format(&step_schema, &row, line)));
+    if (r->observer)
+        r->observer->step(r->observer->state, &row);
     uint64_t now = clock_ns();
     if (now - r->flushed_ns < FLUSH_NS)
         return STATUS_OK;
@@ -294,6 +308,8 @@ enum status record_epoch(struct record *r, const struct epoch_record *epoch)
     if (row.val_images == 0)
         row.val_loss = row.val_top1 = row.val_top5 = NAN;
     TRY(journal_write(&r->epochs, line, schema_format(&epoch_schema, &row, line)));
+    if (r->observer)
+        r->observer->epoch(r->observer->state, &row);
     return record_sync(r);
 }
 
@@ -356,6 +372,7 @@ enum status record_finish(struct record *r, const json_t *summary)
     else
         st = status_fail(STATUS_OOM, "no memory to write '%s'", path);
     json_decref(out);
+    r->finished = st == STATUS_OK;
     return st;
 }
 
@@ -363,6 +380,8 @@ enum status record_close(struct record *r)
 {
     if (!r)
         return STATUS_OK;
+    if (r->observer)
+        r->observer->close(r->observer->state, r->finished);
     enum status steps = journal_close(&r->steps);
     enum status ranks = journal_close(&r->ranks);
     enum status telemetry = journal_close(&r->telemetry);

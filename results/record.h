@@ -18,6 +18,7 @@
 #include "results/schema.h"
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -25,6 +26,18 @@ extern "C" {
 #endif
 
 struct record;
+struct run_info;
+
+/* Somebody who is told what is recorded, after it was: by the thread that trains, between two
+ * steps, so that whatever is done there must take next to no time. It cannot fail a run. */
+struct record_observer {
+    void *state;
+    /* The record in `dir` is open; the run begins or goes on before global step `step`. */
+    void (*begin)(void *state, const char *dir, const struct run_info *info, int64_t step);
+    void (*step)(void *state, const struct step_record *step);
+    void (*epoch)(void *state, const struct epoch_record *epoch);
+    void (*close)(void *state, bool finished); /* finished: the run ended in order */
+};
 
 /* What the caller knows of a run; the rest of run.json (schema, program version and commit, start
  * time, host, hardware, allowed environment variables) is gathered here. All of it is copied. */
@@ -38,6 +51,7 @@ struct run_info {
     const json_t *libraries; /* object of versions: {"oneDNN": "2.6.3"}; NULL: none */
     const json_t *ranks;     /* as schema_is_rank_list says; NULL: there is one */
     const json_t *hardware;  /* object whose members join those of "host"; NULL: none */
+    const struct record_observer *observer; /* NULL: none. Outlives the record */
 };
 
 /* Begins the record of a new run in `dir`, which is made if need be. A folder that holds a run

@@ -160,26 +160,36 @@ static double real_of(const struct field *f, const void *record)
     return *(const double *)((const char *)record + f->offset);
 }
 
+void schema_number(const struct field *f, const void *record, char out[SCHEMA_NUMBER_MAX])
+{
+    out[0] = '\0';
+    if (f->type == FIELD_COUNT)
+        snprintf(out, SCHEMA_NUMBER_MAX, "%" PRId64, count_of(f, record));
+    else if (isfinite(real_of(f, record)))
+        snprintf(out, SCHEMA_NUMBER_MAX, "%.9g", real_of(f, record));
+}
+
+/* Whether a line does without this column. */
+static bool is_left_out(const struct field *f, const void *record)
+{
+    if (f->type == FIELD_SENSOR)
+        return !isfinite(real_of(f, record));
+    if (!f->optional)
+        return false;
+    return f->type == FIELD_COUNT ? count_of(f, record) == 0 : real_of(f, record) == 0;
+}
+
 size_t schema_format(const struct schema *s, const void *record, char line[SCHEMA_LINE_MAX])
 {
     size_t len = 0;
     for (int i = 0; i < s->n; i++) {
         const struct field *f = &s->field[i];
-        char number[32] = "null";
-        if (f->type == FIELD_COUNT) {
-            int64_t v = count_of(f, record);
-            if (f->optional && v == 0)
-                continue;
-            snprintf(number, sizeof number, "%" PRId64, v);
-        } else {
-            double v = real_of(f, record);
-            if (f->type == FIELD_SENSOR ? !isfinite(v) : f->optional && v == 0)
-                continue;
-            if (isfinite(v))
-                snprintf(number, sizeof number, "%.9g", v);
-        }
+        char number[SCHEMA_NUMBER_MAX];
+        if (is_left_out(f, record))
+            continue;
+        schema_number(f, record, number);
         len += (size_t)snprintf(line + len, SCHEMA_LINE_MAX - len, "%c\"%s\":%s", len ? ',' : '{',
-                                f->name, number);
+                                f->name, *number ? number : "null");
     }
     return len + (size_t)snprintf(line + len, SCHEMA_LINE_MAX - len, "}\n");
 }

@@ -162,6 +162,10 @@ extern const struct schema epoch_schema;     /* struct epoch_record */
 extern const struct schema rank_schema;      /* struct rank_record */
 extern const struct schema telemetry_schema; /* struct telemetry_record */
 
+/* A column's value as text, with nine significant digits; "" for a number that is not finite. */
+enum { SCHEMA_NUMBER_MAX = 32 };
+void schema_number(const struct field *f, const void *record, char out[SCHEMA_NUMBER_MAX]);
+
 /* The longest line that schema_format writes, its newline and NUL included. */
 enum { SCHEMA_LINE_MAX = 2048 };
 

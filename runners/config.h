@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "model/policy.h"
+#include "results/record.h"
 #include "runners/scaler.h"
 
 #include <jansson.h>
@@ -79,6 +80,7 @@ struct train_config {
     int64_t max_bad_images;
     double telemetry;         /* seconds between samples of the devices' sensors; 0: none */
     int64_t checkpoint_steps; /* also every so many steps; 0: at epoch ends only */
+    const struct record_observer *observer; /* of the run's record; NULL: none */
 };
 
 struct train_config train_config_default(void);

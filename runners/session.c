@@ -242,7 +242,8 @@ static enum status open_record(struct session *s, int argc, char *const *argv)
                             .config = config,
                             .libraries = libraries,
                             .ranks = ranks,
-                            .hardware = hardware};
+                            .hardware = hardware,
+                            .observer = s->config->observer};
     if (!config || !libraries || (s->world.size > 1 && !ranks) || (s->telemetry && !hardware))
         st = status_fail(STATUS_OOM, "no memory for the record");
     else if (s->config->resume)

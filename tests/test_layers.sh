@@ -15,9 +15,10 @@ declare -A may_use=(
     [telemetry]="results"
     [runners]="kernels model input comm results telemetry"
     [plots]="results"
+    [export]="results"
     [bench]="kernels model input comm results runners"
     [launch]="kernels runners"
-    [cli]="kernels model input comm results runners plots bench launch"
+    [cli]="kernels model input comm results runners plots export bench launch"
 )
 
 code=0

@@ -1,0 +1,157 @@
+/* Choosing the format, and what the formats share. */
+#include "export/export.h"
+
+#include "base/file.h"
+#include "export/formats.h"
+#include "export/prometheus.h"
+#include "export/tensorboard.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+const char *export_format_str(enum export_format f)
+{
+    static const char *const name[EXPORT_FORMATS] = {"tensorboard", "mlperf", "prometheus", "csv",
+                                                     "superbench"};
+    return name[f];
+}
+
+double export_started(const struct run *run)
+{
+    struct tm tm = {0};
+    const char *text = export_info_text(run, "started", "");
+    const char *end = strptime(text, "%Y-%m-%dT%H:%M:%SZ", &tm);
+    return end && *end == '\0' ? (double)timegm(&tm) : 0;
+}
+
+static const char *text_of(const json_t *object, const char *key, const char *otherwise)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    return text ? text : otherwise;
+}
+
+const char *export_info_text(const struct run *run, const char *key, const char *otherwise)
+{
+    return text_of(run->info, key, otherwise);
+}
+
+const char *export_host_text(const struct run *run, const char *key, const char *otherwise)
+{
+    return text_of(json_object_get(run->info, "host"), key, otherwise);
+}
+
+bool walk_next(struct walk *w, const struct step_record **step, const struct epoch_record **epoch)
+{
+    const struct run *run = w->run;
+    bool steps_left = w->step < run->n_steps, epochs_left = w->epoch < run->n_epochs;
+    *step = NULL;
+    *epoch = NULL;
+    if (steps_left && (!epochs_left || run->step[w->step].step < run->epoch[w->epoch].steps)) {
+        *step = &run->step[w->step++];
+        return true;
+    }
+    if (epochs_left)
+        *epoch = &run->epoch[w->epoch++];
+    return epochs_left;
+}
+
+void export_wrote(const struct export_options *o, const char *path)
+{
+    fprintf(o->written, "%s\n", path);
+}
+
+static double time_at(double started, double elapsed)
+{
+    return isfinite(elapsed) ? started + elapsed : started;
+}
+
+enum status export_tensorboard(const struct run *const *run, int n, const struct export_options *o)
+{
+    for (int i = 0; i < n; i++) {
+        char name[TENSORBOARD_NAME_MAX], path[4096];
+        double started = export_started(run[i]);
+        struct walk walk = {.run = run[i]};
+        struct atomic_file f;
+        const struct step_record *step;
+        const struct epoch_record *epoch;
+        tensorboard_name(name, started, export_host_text(run[i], "hostname", "host"), "export");
+        TRY(path_format(path, sizeof path, "%s/%s", o->out, run[i]->name));
+        TRY(dir_make(path));
+        TRY(path_format(path, sizeof path, "%s/%s/%s", o->out, run[i]->name, name));
+        TRY(atomic_file_open(&f, path));
+        tensorboard_begin(f.stream, started, 0);
+        while (walk_next(&walk, &step, &epoch)) {
+            if (step)
+                tensorboard_step(f.stream, time_at(started, step->elapsed), step);
+            else
+                tensorboard_epoch(f.stream, time_at(started, epoch->elapsed), epoch);
+        }
+        TRY(atomic_file_commit(&f));
+        export_wrote(o, path);
+    }
+    return STATUS_OK;
+}
+
+enum status export_prometheus(const struct run *const *run, int n, const struct export_options *o)
+{
+    enum status st;
+    struct atomic_file f = {NULL};
+    struct prometheus_run *p = calloc((size_t)n, sizeof *p);
+    if (!p)
+        return status_fail(STATUS_OOM, "no memory for %d runs", n);
+    for (int i = 0; i < n; i++) {
+        double started = export_started(run[i]);
+        struct walk walk = {.run = run[i]};
+        const struct step_record *step;
+        const struct epoch_record *epoch;
+        p[i] = (struct prometheus_run){
+            .name = run[i]->name,
+            .arch = run_config_text(run[i], "arch", ""),
+            .precision = run_config_text(run[i], "precision", ""),
+            .mode = run_config_text(run[i], "mode", ""),
+            .device = export_info_text(run[i], "device", ""),
+            .time = started,
+            .finished = run[i]->summary != NULL,
+        };
+        while (walk_next(&walk, &step, &epoch)) {
+            if (step)
+                prometheus_step(&p[i], time_at(started, step->elapsed), step);
+            else
+                prometheus_epoch(&p[i], time_at(started, epoch->elapsed), epoch);
+        }
+    }
+    CHECK(atomic_file_open(&f, o->out));
+    prometheus_write(f.stream, p, n);
+    CHECK(atomic_file_commit(&f));
+    export_wrote(o, o->out);
+done:
+    free(p);
+    return st;
+}
+
+static enum status check_names(const struct run *const *run, int n, enum export_format format)
+{
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < i; j++)
+            if (strcmp(run[i]->name, run[j]->name) == 0)
+                return status_fail(STATUS_USAGE,
+                                   "'%s' and '%s' have the same name, by which %s tells runs "
+                                   "apart; export them one by one",
+                                   run[j]->dir, run[i]->dir, export_format_str(format));
+    return STATUS_OK;
+}
+
+enum status export_runs(const struct run *const *run, int n, const struct export_options *o)
+{
+    static enum status (*const export[EXPORT_FORMATS])(const struct run *const *, int,
+                                                       const struct export_options *) = {
+        [EXPORT_TENSORBOARD] = export_tensorboard, [EXPORT_MLPERF] = export_mlperf,
+        [EXPORT_PROMETHEUS] = export_prometheus,   [EXPORT_CSV] = export_csv,
+        [EXPORT_SUPERBENCH] = export_superbench,
+    };
+    if (o->format != EXPORT_SUPERBENCH)
+        TRY(check_names(run, n, o->format));
+    return export[o->format](run, n, o);
+}

@@ -1,0 +1,201 @@
+/* Following a run from within. */
+#include "export/live.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "export/prometheus.h"
+#include "export/tensorboard.h"
+#include "results/run.h"
+#include "results/text.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* TensorBoard looks every few seconds, and Prometheus every fifteen. */
+#define TENSORBOARD_NS UINT64_C(1000000000)
+#define PROMETHEUS_NS  UINT64_C(5000000000)
+
+struct live {
+    struct live_config config; /* a NULL path: not wanted, or given up */
+    struct record_observer observer;
+    FILE *events;
+    char events_path[4096];
+    uint64_t events_ns, textfile_ns; /* when they were written last */
+    char name[256], arch[64], precision[32], mode[16], device[256];
+    struct prometheus_run run;
+};
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void warn(const struct live *l)
+{
+    fprintf(l->config.warnings,
+            "ampscale: warning: %s; the record goes on, and 'ampscale export' makes the file from "
+            "it\n",
+            status_message());
+}
+
+static void tensorboard_give_up(struct live *l)
+{
+    warn(l);
+    l->config.tensorboard = NULL;
+    if (l->events)
+        fclose(l->events);
+    l->events = NULL;
+}
+
+static enum status tensorboard_open(struct live *l, int64_t step)
+{
+    char dir[4096], name[TENSORBOARD_NAME_MAX], host[256] = "", pid[32];
+    double time = now();
+    gethostname(host, sizeof host - 1);
+    snprintf(pid, sizeof pid, "%07ld", (long)getpid());
+    tensorboard_name(name, time, host, pid);
+    TRY(path_format(dir, sizeof dir, "%s/%s", l->config.tensorboard, l->name));
+    TRY(dir_make(dir));
+    TRY(path_format(l->events_path, sizeof l->events_path, "%s/%s", dir, name));
+    l->events = fopen(l->events_path, "abe");
+    if (!l->events)
+        return status_fail(STATUS_IO, "cannot write '%s': %s", l->events_path, strerror(errno));
+    tensorboard_begin(l->events, time, step);
+    return STATUS_OK;
+}
+
+/* Hands what has gathered to the operating system: now and then, or when it is `due`. */
+static void tensorboard_flush(struct live *l, bool due)
+{
+    uint64_t at = clock_ns();
+    if (!l->events || (!due && at - l->events_ns < TENSORBOARD_NS))
+        return;
+    l->events_ns = at;
+    errno = 0;
+    if (fflush(l->events) == 0 && !ferror(l->events))
+        return;
+    enum status st = status_fail(STATUS_IO, "cannot write '%s': %s", l->events_path,
+                                 strerror(errno ? errno : EIO));
+    (void)st; /* the warning says it */
+    tensorboard_give_up(l);
+}
+
+static enum status textfile_write(const struct live *l)
+{
+    struct atomic_file f;
+    TRY(atomic_file_open(&f, l->config.prometheus));
+    prometheus_write(f.stream, &l->run, 1);
+    return atomic_file_publish(&f);
+}
+
+static void textfile_update(struct live *l, bool due)
+{
+    uint64_t at = clock_ns();
+    if (!l->config.prometheus || (!due && at - l->textfile_ns < PROMETHEUS_NS))
+        return;
+    l->textfile_ns = at;
+    if (textfile_write(l) == STATUS_OK)
+        return;
+    warn(l);
+    l->config.prometheus = NULL;
+}
+
+static void take_text(char *out, size_t size, const json_t *config, const char *key)
+{
+    const char *text = json_string_value(json_object_get(config, key));
+    text_clean(out, size, text ? text : "");
+}
+
+/* Who the run is, as run_load would call it. */
+static void take_info(struct live *l, const char *dir, const struct run_info *info)
+{
+    char *real = realpath(dir, NULL);
+    const char *path = real ? real : dir;
+    const char *slash = strrchr(path, '/');
+    text_clean(l->name, sizeof l->name, slash && slash[1] ? slash + 1 : path);
+    free(real);
+    text_clean(l->device, sizeof l->device, info->device);
+    take_text(l->arch, sizeof l->arch, info->config, "arch");
+    take_text(l->precision, sizeof l->precision, info->config, "precision");
+    take_text(l->mode, sizeof l->mode, info->config, "mode");
+    l->run = (struct prometheus_run){.name = l->name,
+                                     .arch = l->arch,
+                                     .precision = l->precision,
+                                     .mode = l->mode,
+                                     .device = l->device,
+                                     .time = now()};
+}
+
+static void live_begin(void *state, const char *dir, const struct run_info *info, int64_t step)
+{
+    struct live *l = state;
+    take_info(l, dir, info);
+    if (l->config.tensorboard && tensorboard_open(l, step) != STATUS_OK)
+        tensorboard_give_up(l);
+    tensorboard_flush(l, true);
+    textfile_update(l, true);
+}
+
+static void live_step(void *state, const struct step_record *step)
+{
+    struct live *l = state;
+    double time = now();
+    prometheus_step(&l->run, time, step);
+    if (l->events)
+        tensorboard_step(l->events, time, step);
+    tensorboard_flush(l, false);
+    textfile_update(l, false);
+}
+
+static void live_epoch(void *state, const struct epoch_record *epoch)
+{
+    struct live *l = state;
+    double time = now();
+    prometheus_epoch(&l->run, time, epoch);
+    if (l->events)
+        tensorboard_epoch(l->events, time, epoch);
+    tensorboard_flush(l, true);
+    textfile_update(l, true);
+}
+
+static void live_close(void *state, bool finished)
+{
+    struct live *l = state;
+    l->run.finished = finished;
+    tensorboard_flush(l, true);
+    textfile_update(l, true);
+}
+
+enum status live_create(const struct live_config *c, struct live **out)
+{
+    struct live *l = calloc(1, sizeof *l);
+    if (!l)
+        return status_fail(STATUS_OOM, "no memory to follow a run");
+    l->config = *c;
+    l->observer = (struct record_observer){.state = l,
+                                           .begin = live_begin,
+                                           .step = live_step,
+                                           .epoch = live_epoch,
+                                           .close = live_close};
+    *out = l;
+    return STATUS_OK;
+}
+
+const struct record_observer *live_observer(const struct live *l)
+{
+    return &l->observer;
+}
+
+void live_free(struct live *l)
+{
+    if (!l)
+        return;
+    if (l->events)
+        fclose(l->events);
+    free(l);
+}

@@ -1,0 +1,37 @@
+/* A run's records in other programs' formats while it trains: an observer of its record.
+ *
+ *   TensorBoard  a new event file in DIR/<run> for each attempt of the run
+ *   Prometheus   a textfile, replaced every few seconds
+ *
+ * What cannot be written costs a warning on `warnings`, once for each of the two, and is then left
+ * alone: the record has it all, and `ampscale export` makes it again. */
+#ifndef EXPORT_LIVE_H
+#define EXPORT_LIVE_H
+
+#include "base/status.h"
+#include "results/record.h"
+
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct live_config {
+    const char *tensorboard; /* folder; NULL: none. Strings outlive the run */
+    const char *prometheus;  /* file; NULL: none */
+    FILE *warnings;
+};
+
+struct live;
+
+/* Nothing is written before the record begins. The caller frees with live_free, after the record
+ * has been closed. */
+MUST_CHECK enum status live_create(const struct live_config *c, struct live **out);
+const struct record_observer *live_observer(const struct live *l);
+void live_free(struct live *l); /* NULL is fine */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,229 @@
+/* MLPerf's ":::MLLOG" lines of a run: the keys of training ruleset 4.0.0 for ResNet, as the
+ * compliance checker of mlcommons/logging reads them.
+ *
+ * The log is an account of a run in a known form, not an MLPerf result: its status is "research",
+ * and where the suite does a thing in another way than the rules, the value says so. No cache is
+ * cleared (false); the learning rate does not fall by a polynomial (its power is null), and ends
+ * where the last epoch left it. Times are those of the records; "file" and "lineno" of the metadata
+ * name the record that a line comes from. */
+#include "base/file.h"
+#include "export/formats.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* Top-1 that a run must reach: ruleset 4.0.0. */
+#define TARGET_TOP1 75.90
+
+/* Far in the future; a record that says more is wrong. */
+#define TIME_MAX_MS 1e15
+
+/* The log being written. */
+struct log {
+    FILE *out;
+    double begun;       /* seconds since 1970 */
+    int64_t last_ms;    /* times never go back */
+    const char *record; /* the file that values come from, and which record of it */
+    int64_t number;
+    bool oom;
+};
+
+enum event { POINT, START, STOP };
+
+/* Takes over `value` and `more`, which joins the metadata and may be NULL. */
+static void put(struct log *log, enum event event, double elapsed, const char *key, json_t *value,
+                json_t *more)
+{
+    static const char *const type[] = {"POINT_IN_TIME", "INTERVAL_START", "INTERVAL_END"};
+    double ms = (log->begun + elapsed) * 1000;
+    if (ms > (double)log->last_ms && ms < TIME_MAX_MS)
+        log->last_ms = (int64_t)ms;
+    json_t *metadata =
+        json_pack("{s:s, s:I}", "file", log->record, "lineno", (json_int_t)log->number);
+    if (more)
+        json_object_update(metadata, more);
+    json_decref(more);
+    json_t *line = json_pack("{s:s, s:I, s:s, s:s, s:o, s:o}", "namespace", "", "time_ms",
+                             (json_int_t)log->last_ms, "event_type", type[event], "key", key,
+                             "value", value ? value : json_null(), "metadata", metadata);
+    char *text = line ? json_dumps(line, JSON_REAL_PRECISION(9)) : NULL;
+    if (text)
+        fprintf(log->out, ":::MLLOG %s\n", text);
+    else
+        log->oom = true;
+    free(text);
+    json_decref(line);
+}
+
+/* What run.json and the first records say of the run, at its beginning. */
+static void put_text(struct log *log, const char *key, const char *value)
+{
+    put(log, POINT, 0, key, json_string(value), NULL);
+}
+
+static void put_count(struct log *log, const char *key, int64_t value)
+{
+    put(log, POINT, 0, key, json_integer(value), NULL);
+}
+
+static void put_real(struct log *log, const char *key, double value)
+{
+    put(log, POINT, 0, key, isfinite(value) ? json_real(value) : json_null(), NULL);
+}
+
+static double config_real(const struct run *run, const char *key)
+{
+    return json_number_value(json_object_get(json_object_get(run->info, "config"), key));
+}
+
+/* A number of things of which there is at least one, small enough to be multiplied. */
+static int64_t config_size(const struct run *run, const char *key)
+{
+    int64_t n = run_config_count(run, key, 1);
+    return n < 1 ? 1 : n > 1 << 20 ? 1 << 20 : n;
+}
+
+static bool config_true(const struct run *run, const char *key)
+{
+    return json_is_true(json_object_get(json_object_get(run->info, "config"), key));
+}
+
+/* As far as steps say: the rate after warm-up, the factor of --lr-scale included. */
+static double highest_lr(const struct run *run)
+{
+    double lr = 0;
+    for (int64_t i = 0; i < run->n_steps; i++)
+        lr = fmax(lr, run->step[i].lr);
+    return lr;
+}
+
+static void put_submission(struct log *log, const struct run *run, bool closed)
+{
+    put_text(log, "submission_benchmark", "resnet");
+    put_text(log, "submission_org", "none");
+    put_text(log, "submission_division", closed ? "closed" : "open");
+    put_text(log, "submission_status", "research");
+    put_text(log, "submission_platform", export_info_text(run, "device", "unknown"));
+    put(log, POINT, 0, "cache_clear", json_false(), NULL);
+}
+
+static void put_optimizer(struct log *log, const struct run *run)
+{
+    static const char *const sgd[] = {"sgd_opt_base_learning_rate",
+                                      "sgd_opt_end_learning_rate",
+                                      "sgd_opt_learning_rate_decay_poly_power",
+                                      "sgd_opt_learning_rate_decay_steps",
+                                      "sgd_opt_momentum",
+                                      "sgd_opt_weight_decay"};
+    static const char *const lars[] = {"lars_opt_base_learning_rate",
+                                       "lars_opt_end_learning_rate",
+                                       "lars_opt_learning_rate_decay_poly_power",
+                                       "lars_opt_learning_rate_decay_steps",
+                                       "lars_opt_momentum",
+                                       "lars_opt_weight_decay"};
+    bool layerwise = config_real(run, "lars") > 0;
+    const char *const *key = layerwise ? lars : sgd;
+    const struct epoch_record *last = &run->epoch[run->n_epochs - 1];
+    double warmup = config_real(run, "warmup_epochs");
+    put_text(log, "opt_name", layerwise ? "lars" : "sgd");
+    put_real(log, key[0], highest_lr(run));
+    put_real(log, key[1], last->lr);
+    put_real(log, key[2], NAN);
+    put_count(log, key[3], last->steps);
+    put_real(log, key[4], config_real(run, "momentum"));
+    put_real(log, key[5], config_real(run, "weight_decay"));
+    put_real(log, "opt_learning_rate_warmup_epochs", warmup);
+    if (layerwise) {
+        put_real(log, "lars_opt_learning_rate_warmup_epochs", warmup);
+        put_real(log, "lars_epsilon", 0);
+    }
+}
+
+static void put_setting(struct log *log, const struct run *run)
+{
+    int64_t batch = config_size(run, "batch_size");
+    int64_t ranks = config_size(run, "world_size");
+    int64_t devices = config_size(run, "devices_per_rank");
+    int64_t accumulate = config_size(run, "accumulate");
+    int64_t val_images = 0;
+    for (int64_t i = 0; i < run->n_epochs && val_images == 0; i++)
+        val_images = run->epoch[i].val_images;
+    put_count(log, "seed", json_integer_value(json_object_get(run->info, "seed")));
+    put_count(log, "global_batch_size", batch * ranks * accumulate);
+    put_count(log, "gradient_accumulation_steps", accumulate);
+    put_count(log, "train_samples", run->epoch[0].train_images);
+    put_count(log, "eval_samples", val_images);
+    put_count(log, "model_bn_span", config_true(run, "sync_bn") ? batch * ranks : batch / devices);
+    put_optimizer(log, run);
+}
+
+static void put_epoch(struct log *log, const struct epoch_record *e)
+{
+    double eval_stop = e->elapsed - e->checkpoint_s, eval_start = eval_stop - e->val_s;
+    int64_t number = e->epoch + 1;
+    put(log, START, eval_start - e->train_s, "epoch_start", NULL,
+        json_pack("{s:I}", "epoch_num", (json_int_t)number));
+    put(log, STOP, eval_start, "epoch_stop", NULL,
+        json_pack("{s:I}", "epoch_num", (json_int_t)number));
+    if (e->val_images == 0 || !isfinite(e->val_top1))
+        return;
+    put(log, START, eval_start, "eval_start", NULL,
+        json_pack("{s:I}", "epoch_num", (json_int_t)number));
+    put(log, POINT, eval_stop, "eval_accuracy", json_real(e->val_top1 / 100),
+        json_pack("{s:I}", "epoch_num", (json_int_t)number));
+    put(log, STOP, eval_stop, "eval_stop", NULL,
+        json_pack("{s:I}", "epoch_num", (json_int_t)number));
+}
+
+static bool reached_target(const struct run *run)
+{
+    double target = config_real(run, "desired_acc");
+    if (!(target > 0))
+        target = TARGET_TOP1;
+    return run->summary && run->epoch[run->n_epochs - 1].best_top1 >= target;
+}
+
+static void put_log(struct log *log, const struct run *run, bool closed)
+{
+    double first = run->n_steps ? run->step[0].elapsed - run->step[0].total_s : 0;
+    log->record = "run.json";
+    put_submission(log, run, closed);
+    put(log, START, 0, "init_start", NULL, NULL);
+    put_setting(log, run);
+    put(log, STOP, first, "init_stop", NULL, NULL);
+    put(log, START, first, "run_start", NULL, NULL);
+    log->record = "epochs.jsonl";
+    for (int64_t i = 0; i < run->n_epochs; i++) {
+        log->number = i + 1;
+        put_epoch(log, &run->epoch[i]);
+    }
+    put(log, STOP, run->elapsed, "run_stop", NULL,
+        json_pack("{s:s}", "status", reached_target(run) ? "success" : "aborted"));
+}
+
+enum status export_mlperf(const struct run *const *run, int n, const struct export_options *o)
+{
+    enum status st = STATUS_OK;
+    if (n != 1)
+        return status_fail(STATUS_USAGE, "a log of MLPerf is of one run; export them one by one");
+    if (run[0]->n_epochs == 0)
+        return status_fail(STATUS_DATA,
+                           "'%s' has no finished epoch, and a log of MLPerf is of epochs",
+                           run[0]->dir);
+    struct atomic_file f;
+    TRY(atomic_file_open(&f, o->out));
+    struct log log = {.out = f.stream, .begun = export_started(run[0])};
+    fputs("# Made by ampscale from the record of a run. Not an MLPerf result.\n", f.stream);
+    if (config_true(run[0], "dummy"))
+        fputs("# The run trained on synthetic tensors.\n", f.stream);
+    put_log(&log, run[0], o->closed);
+    if (log.oom) {
+        st = status_fail(STATUS_OOM, "no memory to write '%s'", o->out);
+        goto done;
+    }
+    CHECK(atomic_file_commit(&f));
+    export_wrote(o, o->out);
+done:
+    atomic_file_abandon(&f);
+    return st;
+}

@@ -1,0 +1,148 @@
+/* Writing event files. */
+#include "export/tensorboard.h"
+
+#include "export/event.pb-c.h"
+
+#include <inttypes.h>
+#include <isa-l/crc.h>
+#include <math.h>
+#include <string.h>
+
+/* No event of ours comes near: eight scalars, or a word. */
+enum { EVENT_MAX_BYTES = 512, VALUES_MAX = 8 };
+
+/* tensorflow.SessionLog.START */
+enum { SESSION_START = 1 };
+
+/* The scalars of one event. */
+struct scalars {
+    TbValue value[VALUES_MAX];
+    TbValue *pointer[VALUES_MAX];
+    size_t n;
+};
+
+uint32_t tensorboard_crc(const void *bytes, size_t size)
+{
+    /* The library reads, although it does not say const, and leaves the inversions to its caller.
+     */
+    uint32_t crc = ~crc32_iscsi((unsigned char *)bytes, (int)size, 0xffffffffu);
+    return (crc >> 15 | crc << 17) + 0xa282ead8u;
+}
+
+void tensorboard_name(char out[TENSORBOARD_NAME_MAX], double wall_time, const char *host,
+                      const char *suffix)
+{
+    char clean[65];
+    size_t n = 0;
+    for (; host[n] && n + 1 < sizeof clean; n++) {
+        bool plain = (host[n] >= '0' && host[n] <= '9') || (host[n] >= 'a' && host[n] <= 'z') ||
+                     (host[n] >= 'A' && host[n] <= 'Z') || host[n] == '-' || host[n] == '.';
+        clean[n] = host[n];
+        if (!plain)
+            clean[n] = '_';
+    }
+    clean[n] = '\0';
+    snprintf(out, TENSORBOARD_NAME_MAX, "events.out.tfevents.%010" PRId64 ".%s.%s",
+             (int64_t)wall_time, clean, suffix);
+}
+
+static void put_le(FILE *out, uint64_t value, int bytes)
+{
+    for (int i = 0; i < bytes; i++)
+        fputc((int)(value >> (8 * i) & 0xff), out);
+}
+
+static void put_event(FILE *out, const TbEvent *event)
+{
+    uint8_t bytes[EVENT_MAX_BYTES], length[8];
+    uint64_t size = tb_event__pack(event, bytes);
+    for (int i = 0; i < 8; i++)
+        length[i] = (uint8_t)(size >> (8 * i));
+    fwrite(length, 1, sizeof length, out);
+    put_le(out, tensorboard_crc(length, sizeof length), 4);
+    fwrite(bytes, 1, size, out);
+    put_le(out, tensorboard_crc(bytes, size), 4);
+}
+
+static TbEvent event_at(double wall_time)
+{
+    TbEvent event = TB_EVENT__INIT;
+    event.has_wall_time = 1;
+    event.wall_time = wall_time;
+    return event;
+}
+
+static TbEvent event_of_step(double wall_time, int64_t step)
+{
+    TbEvent event = event_at(wall_time);
+    event.has_step = 1;
+    event.step = step;
+    return event;
+}
+
+void tensorboard_begin(FILE *out, double wall_time, int64_t step)
+{
+    TbEvent event = event_at(wall_time);
+    event.file_version = "brain.Event:2";
+    put_event(out, &event);
+    if (step == 0)
+        return;
+    TbSessionLog start = TB_SESSION_LOG__INIT;
+    start.has_status = 1;
+    start.status = SESSION_START;
+    event = event_of_step(wall_time, step);
+    event.session_log = &start;
+    put_event(out, &event);
+}
+
+/* `tag` is a literal, for which the message has no const. */
+static void add(struct scalars *s, const char *tag, double value)
+{
+    if (!isfinite((float)value))
+        return;
+    TbValue *v = &s->value[s->n];
+    *v = (TbValue)TB_VALUE__INIT;
+    v->tag = (char *)tag;
+    v->has_simple_value = 1;
+    v->simple_value = (float)value;
+    s->pointer[s->n++] = v;
+}
+
+static void put_scalars(FILE *out, double wall_time, int64_t step, struct scalars *s)
+{
+    TbEvent event = event_of_step(wall_time, step);
+    TbSummary summary = TB_SUMMARY__INIT;
+    if (s->n == 0)
+        return;
+    summary.n_value = s->n;
+    summary.value = s->pointer;
+    event.summary = &summary;
+    put_event(out, &event);
+}
+
+void tensorboard_step(FILE *out, double wall_time, const struct step_record *step)
+{
+    struct scalars s = {.n = 0};
+    add(&s, "Throughput", (double)step->images / step->total_s);
+    add(&s, "Time", step->total_s);
+    add(&s, "Loss", step->loss);
+    add(&s, "Top1", step->top1);
+    add(&s, "Top5", step->top5);
+    add(&s, "Lr", step->lr);
+    if (step->loss_scale > 0)
+        add(&s, "LossScale", step->loss_scale);
+    put_scalars(out, wall_time, step->step, &s);
+}
+
+void tensorboard_epoch(FILE *out, double wall_time, const struct epoch_record *epoch)
+{
+    struct scalars s = {.n = 0};
+    if (epoch->val_images == 0)
+        return;
+    add(&s, "Val/Loss", epoch->val_loss);
+    add(&s, "Val/Top1", epoch->val_top1);
+    add(&s, "Val/Top5", epoch->val_top5);
+    /* `steps` counts them: the last one's number is one less. A run that goes on after this epoch
+     * must not drop it. */
+    put_scalars(out, wall_time, epoch->steps > 0 ? epoch->steps - 1 : 0, &s);
+}

@@ -1,0 +1,13 @@
+/* made_run_write as a program, for shell tests. Argument: the folder, which must exist. */
+#include "made_run.h"
+
+#include <stdio.h>
+
+int main(int argc, char **argv)
+{
+    if (argc != 2 || made_run_write(argv[1]) != STATUS_OK) {
+        fprintf(stderr, "%s\n", argc == 2 ? status_message() : "usage: export_made_run DIR");
+        return 1;
+    }
+    return 0;
+}

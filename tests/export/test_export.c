@@ -1,0 +1,330 @@
+/* Each format against bytes that are known, and records that are not as they should be. */
+#include "../results/scratch.h"
+#include "export/export.h"
+#include "export/prometheus.h"
+#include "export/tensorboard.h"
+#include "made_run.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+struct fixture {
+    char dir[SCRATCH_MAX];
+    char run[SCRATCH_MAX + 32]; /* its name has what CSV and labels must quote */
+    FILE *written;
+};
+
+static int set_up(void **state)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+    scratch_make(f->dir);
+    snprintf(f->run, sizeof f->run, "%s/say \"hi\", \\o", f->dir);
+    f->written = fopen("/dev/null", "w");
+    assert_int_equal(mkdir(f->run, 0777), 0);
+    assert_int_equal(made_run_write(f->run), STATUS_OK);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    fclose(f->written);
+    scratch_remove(f->dir);
+    free(f);
+    return 0;
+}
+
+static struct run *load(const struct fixture *f)
+{
+    struct run *run;
+    if (run_load(f->run, &run) != STATUS_OK)
+        fail_msg("%s", status_message());
+    return run;
+}
+
+/* Exports the run once; the status. */
+static enum status export_one(const struct fixture *f, enum export_format format, const char *name)
+{
+    char out[SCRATCH_MAX + 64];
+    struct run *run = load(f);
+    snprintf(out, sizeof out, "%s/%s", f->dir, name);
+    struct export_options o = {.format = format, .out = out, .written = f->written};
+    enum status st = export_runs((const struct run *const *)&run, 1, &o);
+    run_free(run);
+    return st;
+}
+
+static char *exported(const struct fixture *f, enum export_format format, const char *name,
+                      const char *file, size_t *size)
+{
+    if (export_one(f, format, name) != STATUS_OK)
+        fail_msg("%s", status_message());
+    return scratch_read(f->dir, file, size);
+}
+
+/* `text` holds every one of the lines, as lines of its own. */
+static void expect_lines(const char *text, const char *const *line, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const char *at = strstr(text, line[i]);
+        size_t len = strlen(line[i]);
+        while (at && !((at == text || at[-1] == '\n') && (at[len] == '\n' || at[len] == '\r')))
+            at = strstr(at + 1, line[i]);
+        if (!at)
+            fail_msg("no line '%s' in:\n%s", line[i], text);
+    }
+}
+
+static void test_crc(void **state)
+{
+    (void)state;
+    static const unsigned char length[8] = {24};
+    assert_int_equal(tensorboard_crc(length, 8), 0x224b7fa3);
+    assert_int_equal(tensorboard_crc("123456789", 9), 0xc78ab0e5);
+}
+
+/* A file with its beginning and an epoch, byte by byte; the sums are TensorFlow's. */
+static void test_event_bytes(void **state)
+{
+    (void)state;
+    static const unsigned char version[] = {24,   0,    0,    0,    0,   0,   0,   0,   0xa3,
+                                            0x7f, 0x4b, 0x22, 0x09, 0,   0,   0,   0,   0,
+                                            0,    0xf8, 0x3f, 0x1a, 13,  'b', 'r', 'a', 'i',
+                                            'n',  '.',  'E',  'v',  'e', 'n', 't', ':', '2'};
+    static const unsigned char scalar[] = {0x09, 0,    0,   0,    0,   0,    0, 0,   0x40, 0x10,
+                                           4,    0x2a, 17,  0x0a, 15,  0x0a, 8, 'V', 'a',  'l',
+                                           '/',  'L',  'o', 's',  's', 0x15, 0, 0,   0,    0x40};
+    char *bytes = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&bytes, &size);
+    struct epoch_record e = {
+        .steps = 5, .val_images = 1, .val_loss = 2, .val_top1 = NAN, .val_top5 = INFINITY};
+    tensorboard_begin(out, 1.5, 0);
+    tensorboard_epoch(out, 2, &e);
+    fclose(out);
+    assert_int_equal(size, sizeof version + 4 + 12 + sizeof scalar + 4);
+    assert_memory_equal(bytes, version, sizeof version);
+    assert_int_equal(bytes[sizeof version + 4], sizeof scalar);
+    assert_memory_equal(bytes + sizeof version + 4 + 12, scalar, sizeof scalar);
+    free(bytes);
+}
+
+/* A run that goes on says from which step. */
+static void test_restart_bytes(void **state)
+{
+    (void)state;
+    static const unsigned char start[] = {0x09, 0,    0, 0,    0, 0,    0, 0xf8,
+                                          0x3f, 0x10, 7, 0x3a, 2, 0x08, 1};
+    char *bytes = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&bytes, &size);
+    tensorboard_begin(out, 1.5, 7);
+    fclose(out);
+    assert_int_equal(size, 12 + 24 + 4 + 12 + sizeof start + 4);
+    assert_memory_equal(bytes + 12 + 24 + 4 + 12, start, sizeof start);
+    free(bytes);
+}
+
+static void test_tensorboard(void **state)
+{
+    size_t size, again_size;
+    const char *file = "tb/say \"hi\", \\o/events.out.tfevents.1706702400.node1.export";
+    char *bytes = exported(*state, EXPORT_TENSORBOARD, "tb", file, &size);
+    char *again = exported(*state, EXPORT_TENSORBOARD, "tb", file, &again_size);
+    assert_int_equal(size, again_size);
+    assert_memory_equal(bytes, again, size);
+    int records = 0;
+    for (size_t at = 0; at < size; records++) {
+        uint32_t crc;
+        size_t length = (unsigned char)bytes[at] + 256 * (size_t)(unsigned char)bytes[at + 1];
+        memcpy(&crc, bytes + at + 8, 4);
+        assert_int_equal(crc, tensorboard_crc(bytes + at, 8));
+        memcpy(&crc, bytes + at + 12 + length, 4);
+        assert_int_equal(crc, tensorboard_crc(bytes + at + 12, length));
+        at += 12 + length + 4;
+    }
+    assert_int_equal(records, 1 + 4 + 2);
+    free(bytes);
+    free(again);
+}
+
+static void test_tensorboard_name(void **state)
+{
+    (void)state;
+    char name[TENSORBOARD_NAME_MAX];
+    tensorboard_name(name, 12.9, "a/../b c", "7");
+    assert_string_equal(name, "events.out.tfevents.0000000012.a_.._b_c.7");
+}
+
+static void test_csv(void **state)
+{
+    size_t size;
+    static const char *const steps[] = {
+        "\"say \"\"hi\"\", \\o\",0,1,1,32,3,25,50,0.01,0.0625,0,0.125,0.25,0,0,0.03125,0.5,0,0,0,0,"
+        "0,65536,0,1,1.5",
+        "\"say \"\"hi\"\", \\o\",1,2,0,32,,25,50,0.0001,0.0625,0,0.125,0.25,0,0,0.03125,0.5,0,0,0,"
+        "0,0,32768,0,0,3"};
+    char *text = exported(*state, EXPORT_CSV, "csv", "csv/steps.csv", &size);
+    assert_memory_equal(text, "run,epoch,step,batch,images,loss,", 33);
+    assert_int_equal(text[size - 2], '\r');
+    expect_lines(text, steps, 2);
+    free(text);
+    text = scratch_read(((struct fixture *)*state)->dir, "csv/ranks.csv", &size);
+    assert_memory_equal(text, "run,epoch,rank,attempt,", 23);
+    assert_ptr_equal(strchr(text, '\n'), text + size - 1);
+    free(text);
+}
+
+static void test_prometheus(void **state)
+{
+    size_t size;
+    static const char *const lines[] = {
+        "# TYPE ampscale_steps_total counter",
+        "ampscale_run_info{run=\"say \\\"hi\\\", \\\\o\",arch=\"resnet18\",precision=\"amp\",mode="
+        "\"nd\",device=\"a \\\"quick\\\" \\\\ device\"} 1",
+        "ampscale_run_finished{run=\"say \\\"hi\\\", \\\\o\"} 1",
+        "ampscale_last_record_timestamp_seconds{run=\"say \\\"hi\\\", \\\\o\"} 1706702404.5",
+        "ampscale_steps_total{run=\"say \\\"hi\\\", \\\\o\"} 4",
+        "ampscale_epochs_total{run=\"say \\\"hi\\\", \\\\o\"} 2",
+        "ampscale_skipped_steps_total{run=\"say \\\"hi\\\", \\\\o\"} 1",
+        "ampscale_throughput_images_per_second{run=\"say \\\"hi\\\", \\\\o\"} 64",
+        "ampscale_step_part_seconds{run=\"say \\\"hi\\\", \\\\o\",part=\"backward\"} 0.25",
+        "ampscale_accuracy_ratio{run=\"say \\\"hi\\\", \\\\o\",phase=\"val\",top=\"1\"} 0.78",
+        "ampscale_loss_scale{run=\"say \\\"hi\\\", \\\\o\"} 32768"};
+    char *text = exported(*state, EXPORT_PROMETHEUS, "x.prom", "x.prom", &size);
+    expect_lines(text, lines, sizeof lines / sizeof *lines);
+    assert_int_equal(text[size - 1], '\n');
+    free(text);
+}
+
+/* Nothing is known yet, and numbers are not finite. */
+static void test_prometheus_of_nothing(void **state)
+{
+    (void)state;
+    char *text = NULL;
+    size_t size = 0;
+    struct prometheus_run run = {
+        .name = "a\nb", .arch = "", .precision = "", .mode = "", .device = "", .time = NAN};
+    FILE *out = open_memstream(&text, &size);
+    prometheus_write(out, &run, 1);
+    prometheus_step(&run, 1, &(struct step_record){.images = 1, .loss = NAN});
+    prometheus_epoch(&run, 1, &(struct epoch_record){.epoch = 0});
+    prometheus_write(out, &run, 1);
+    fclose(out);
+    assert_non_null(strstr(text, "ampscale_run_finished{run=\"a\\nb\"} 0\n"));
+    assert_null(strstr(text, " nan"));
+    assert_null(strstr(text, " inf"));
+    assert_null(strstr(text, "ampscale_loss{"));
+    free(text);
+}
+
+static void test_mlperf(void **state)
+{
+    size_t size;
+    static const char *const lines[] = {
+        ":::MLLOG {\"namespace\": \"\", \"time_ms\": 1706702400000, \"event_type\": "
+        "\"POINT_IN_TIME\", \"key\": \"submission_status\", \"value\": \"research\", \"metadata\": "
+        "{\"file\": \"run.json\", \"lineno\": 0}}",
+        ":::MLLOG {\"namespace\": \"\", \"time_ms\": 1706702400500, \"event_type\": "
+        "\"INTERVAL_START\", \"key\": \"run_start\", \"value\": null, \"metadata\": {\"file\": "
+        "\"run.json\", \"lineno\": 0}}",
+        ":::MLLOG {\"namespace\": \"\", \"time_ms\": 1706702404250, \"event_type\": "
+        "\"POINT_IN_TIME\", \"key\": \"eval_accuracy\", \"value\": 0.78, \"metadata\": {\"file\": "
+        "\"epochs.jsonl\", \"lineno\": 2, \"epoch_num\": 2}}",
+        ":::MLLOG {\"namespace\": \"\", \"time_ms\": 1706702404500, \"event_type\": "
+        "\"INTERVAL_END\", \"key\": \"run_stop\", \"value\": null, \"metadata\": {\"file\": "
+        "\"epochs.jsonl\", \"lineno\": 2, \"status\": \"success\"}}"};
+    char *text = exported(*state, EXPORT_MLPERF, "x.log", "x.log", &size);
+    expect_lines(text, lines, sizeof lines / sizeof *lines);
+    free(text);
+}
+
+static void test_superbench(void **state)
+{
+    size_t size;
+    struct fixture *f = *state;
+    char *text = exported(f, EXPORT_SUPERBENCH, "x.jsonl", "x.jsonl", &size);
+    assert_string_equal(text, "{\"node\": \"node1\", "
+                              "\"model-benchmarks:resnet/pytorch-resnet18/return_code\": 0, "
+                              "\"model-benchmarks:resnet/pytorch-resnet18/fp16_train_throughput\": "
+                              "64.0, "
+                              "\"model-benchmarks:resnet/pytorch-resnet18/fp16_train_step_time\": "
+                              "500.0}\n");
+    free(text);
+}
+
+/* A run that was killed at once, whose settings are absent or absurd. */
+static void test_hostile_runs(void **state)
+{
+    struct fixture *f = *state;
+    char path[SCRATCH_MAX + 64];
+    static const char *const infos[] = {
+        "{\"schema\":1}",
+        "{\"schema\":1,\"started\":\"yesterday\",\"config\":{\"batch_size\":9223372036854775807,"
+        "\"world_size\":9223372036854775807,\"accumulate\":-1,\"devices_per_rank\":0,\"lars\":1,"
+        "\"arch\":\"../../x\",\"lr\":\"high\"},\"host\":[]}"};
+    for (size_t i = 0; i < 2; i++) {
+        scratch_write(f->run, "run.json", infos[i], strlen(infos[i]));
+        for (int format = 0; format < EXPORT_FORMATS; format++) {
+            snprintf(path, sizeof path, "hostile-%d", format);
+            if (export_one(f, format, path) != STATUS_OK)
+                fail_msg("%s: %s", export_format_str(format), status_message());
+        }
+    }
+    snprintf(path, sizeof path, "%s/epochs.jsonl", f->run);
+    assert_int_equal(remove(path), 0);
+    snprintf(path, sizeof path, "%s/steps.jsonl", f->run);
+    assert_int_equal(remove(path), 0);
+    for (int format = 0; format < EXPORT_FORMATS; format++) {
+        snprintf(path, sizeof path, "empty-%d", format);
+        assert_int_equal(export_one(f, format, path),
+                         format == EXPORT_MLPERF ? STATUS_DATA : STATUS_OK);
+    }
+}
+
+static void test_same_names(void **state)
+{
+    struct fixture *f = *state;
+    struct run *run = load(f);
+    const struct run *twice[] = {run, run};
+    char out[SCRATCH_MAX + 8];
+    snprintf(out, sizeof out, "%s/out", f->dir);
+    for (int format = 0; format < EXPORT_FORMATS; format++) {
+        struct export_options o = {.format = format, .out = out, .written = f->written};
+        assert_int_equal(export_runs(twice, 2, &o),
+                         format == EXPORT_SUPERBENCH ? STATUS_OK : STATUS_USAGE);
+    }
+    size_t size;
+    char *text = scratch_read(f->dir, "out", &size);
+    assert_non_null(strstr(text, "resnet18/0/fp16_train_throughput"));
+    assert_non_null(strstr(text, "resnet18/1/fp16_train_throughput"));
+    free(text);
+    run_free(run);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_crc),
+        cmocka_unit_test(test_event_bytes),
+        cmocka_unit_test(test_restart_bytes),
+        cmocka_unit_test(test_tensorboard_name),
+        cmocka_unit_test(test_prometheus_of_nothing),
+        cmocka_unit_test_setup_teardown(test_tensorboard, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_csv, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_prometheus, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_mlperf, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_superbench, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_hostile_runs, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_same_names, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

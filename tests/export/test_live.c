@@ -1,0 +1,158 @@
+/* What a record's observer writes, and what it does when it cannot. */
+#include "../results/scratch.h"
+#include "base/file.h"
+#include "export/live.h"
+
+#include <dirent.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include <cmocka.h>
+
+struct fixture {
+    char dir[SCRATCH_MAX];
+    char tensorboard[SCRATCH_MAX + 16], prometheus[SCRATCH_MAX + 16], run[SCRATCH_MAX + 16];
+    char *warnings;
+    size_t warnings_size;
+    FILE *stream;
+    json_t *config;
+};
+
+static int set_up(void **state)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+    scratch_make(f->dir);
+    snprintf(f->run, sizeof f->run, "%s/first", f->dir);
+    snprintf(f->tensorboard, sizeof f->tensorboard, "%s/tb", f->dir);
+    snprintf(f->prometheus, sizeof f->prometheus, "%s/x.prom", f->dir);
+    f->stream = open_memstream(&f->warnings, &f->warnings_size);
+    f->config = json_pack("{s:s}", "arch", "resnet18");
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    fclose(f->stream);
+    free(f->warnings);
+    json_decref(f->config);
+    scratch_remove(f->dir);
+    free(f);
+    return 0;
+}
+
+/* Runs `steps` steps from `first`, and an epoch's end. */
+static void train(struct fixture *f, int64_t first, int64_t steps)
+{
+    struct live *live;
+    struct record *record;
+    struct live_config c = {
+        .tensorboard = f->tensorboard, .prometheus = f->prometheus, .warnings = f->stream};
+    assert_int_equal(live_create(&c, &live), STATUS_OK);
+    struct run_info info = {.device = "cpu", .config = f->config, .observer = live_observer(live)};
+    assert_int_equal(first ? record_resume(f->run, &info, first, 0, &record)
+                           : record_create(f->run, &info, &record),
+                     STATUS_OK);
+    for (int64_t i = first; i < first + steps; i++) {
+        struct step_record step = {.step = i, .images = 8, .total_s = 0.5};
+        assert_int_equal(record_step(record, &step), STATUS_OK);
+    }
+    struct epoch_record epoch = {.steps = first + steps, .val_images = 1};
+    assert_int_equal(record_epoch(record, &epoch), STATUS_OK);
+    assert_int_equal(record_close(record), STATUS_OK);
+    live_free(live);
+    fflush(f->stream);
+}
+
+/* The number of files in a folder. */
+static int files_in(const char *dir)
+{
+    int n = 0;
+    DIR *d = opendir(dir);
+    assert_non_null(d);
+    for (const struct dirent *e; (e = readdir(d));)
+        n += e->d_name[0] != '.';
+    closedir(d);
+    return n;
+}
+
+static int warnings_of(const struct fixture *f)
+{
+    int n = 0;
+    for (const char *at = f->warnings; at && (at = strchr(at, '\n')); at++)
+        n++;
+    return n;
+}
+
+static void test_files(void **state)
+{
+    struct fixture *f = *state;
+    char path[SCRATCH_MAX + 32];
+    size_t size;
+    train(f, 0, 3);
+    train(f, 3, 2);
+    assert_int_equal(warnings_of(f), 0);
+    snprintf(path, sizeof path, "%s/first", f->tensorboard);
+    int files = files_in(path); /* one in two where both began within a second */
+    assert_true(files == 1 || files == 2);
+    char *text = scratch_read(f->dir, "x.prom", &size);
+    assert_non_null(strstr(text, "ampscale_steps_total{run=\"first\"} 5\n"));
+    assert_non_null(strstr(text, "ampscale_run_finished{run=\"first\"} 0\n"));
+    free(text);
+}
+
+static void test_nowhere_to_write(void **state)
+{
+    struct fixture *f = *state;
+    scratch_write(f->dir, "tb", "", 0); /* a file in the folder's way */
+    snprintf(f->prometheus, sizeof f->prometheus, "%s/no/x.prom", f->dir);
+    train(f, 0, 5);
+    assert_int_equal(warnings_of(f), 2);
+    assert_non_null(strstr(f->warnings, "cannot make folder '"));
+    assert_non_null(strstr(f->warnings, "x.prom"));
+}
+
+/* A disk that fills up, but for the record: files may not grow above a size. */
+static void test_full_disk(void **state)
+{
+    struct fixture *f = *state;
+    struct rlimit old, small;
+    f->prometheus[0] = '\0';
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    small = old;
+    small.rlim_cur = 4096;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    struct live *live;
+    struct live_config c = {.tensorboard = f->tensorboard, .warnings = f->stream};
+    assert_int_equal(live_create(&c, &live), STATUS_OK);
+    struct run_info info = {.device = "cpu", .config = f->config};
+    const struct record_observer *o = live_observer(live);
+    o->begin(o->state, f->run, &info, 0);
+    for (int64_t i = 0; i < 1000; i++)
+        o->step(o->state, &(struct step_record){.step = i, .images = 8, .total_s = 0.5});
+    o->epoch(o->state, &(struct epoch_record){.steps = 1000});
+    o->epoch(o->state, &(struct epoch_record){.steps = 1000});
+    o->close(o->state, true);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+    live_free(live);
+    fflush(f->stream);
+    assert_int_equal(warnings_of(f), 1);
+    assert_non_null(strstr(f->warnings, "ampscale: warning: cannot write '"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_files, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_nowhere_to_write, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_full_disk, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

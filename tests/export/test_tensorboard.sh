@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# TensorBoard reads what training wrote, resumed or not, and what is exported from the record.
+. "$(dirname "$0")/../cli/common.sh" "$@"
+. "$source_dir/tests/cli/train.sh"
+
+cd "$scratch" || exit 1
+mkdir made && "$build_dir/tests/export/export_made_run" made || fail "no run was made"
+expect_train 0 --dummy --dummy-train 40 --dummy-val 4 --classes 3 --steps 3 --epochs 2 --out live --tensorboard tb
+expect_train 0 --dummy --dummy-train 40 --dummy-val 4 --classes 3 --epochs 2 --out live --tensorboard tb --resume auto
+expect 0 export live made --format tensorboard -o exported
+((failures == 0)) || finish
+exec bash "$source_dir/tests/peers/run.sh" tensorboard "$source_dir/tests/export/tensorboard_peer.py" \
+    tb/live exported/live exported/made
