@@ -1,9 +1,11 @@
 /* Timing a training step's operations in their places. */
 #include "bench/step.h"
 
+#include "bench/peak.h"
 #include "results/stats.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <stdlib.h>
 
 struct step_bench {
@@ -14,12 +16,14 @@ struct step_bench {
     struct event *from, *to;
     int n;           /* operations */
     double *seconds; /* (n, rounds) */
+    struct peaks peaks;
 };
 
 /* Sums over the operations of one kind. */
 struct kind_sum {
     int n;
     double seconds, bytes, flops;
+    double bound; /* seconds */
 };
 
 static enum status sample(struct step_bench *b, int i, double *seconds)
@@ -48,87 +52,138 @@ static enum status run_rounds(struct step_bench *b)
     return STATUS_OK;
 }
 
-/* Bytes of every tensor that the operation names, each once: none can be left untouched. */
-static double bytes_of(const struct op_desc *d)
+/* One operation as it is reported. */
+struct line {
+    const struct step_info *info;
+    double seconds, bytes, flops;
+    struct bound bound;
+};
+
+static struct line line_of(const struct step_bench *b, const struct step_info *info, double seconds)
 {
-    double sum = 0;
-    for (int r = 0; r < ROLE_COUNT; r++)
-        if (d->t[r].ndim)
-            sum += (double)d->t[r].bytes;
-    return sum;
+    const struct op_desc *d = &info->plan->desc;
+    return (struct line){.info = info,
+                         .seconds = seconds,
+                         .bytes = roofline_bytes(d),
+                         .flops = op_flops(d),
+                         .bound = roofline_bound(&b->peaks, d)};
 }
 
-static void print_line(const struct step_bench *b, const struct step_info *s, double seconds)
+static const char *bound_str(const struct bound *b)
 {
-    const struct op_plan *plan = s->plan;
-    double flops = op_flops(&plan->desc);
-    fprintf(b->config->out, "%-24s %-18s %9.3f %8.1f %8.1f  %s\n", s->layer,
-            op_str(plan->desc.kind), seconds * 1e3, bytes_of(&plan->desc) / seconds * 1e-9,
-            flops / seconds * 1e-9, plan->impl);
+    return isnan(b->seconds) ? "-" : b->compute ? "compute" : "memory";
 }
 
-static json_t *line_json(const struct step_info *s, double seconds)
+static void print_line(const struct step_bench *b, const struct line *l)
 {
-    const struct op_plan *plan = s->plan;
-    return json_pack("{s:s, s:s, s:s, s:s, s:f, s:f, s:f}", "layer", s->layer, "phase",
-                     phase_str(s->phase), "op", op_str(plan->desc.kind), "impl", plan->impl,
-                     "seconds", seconds, "bytes", bytes_of(&plan->desc), "flops",
-                     op_flops(&plan->desc));
+    const struct op_plan *plan = l->info->plan;
+    fprintf(b->config->out, "%-24s %-18s %9.3f %9.2f %8.3f %8.1f %8.1f  %-7s %9.3f %5.2f  %s\n",
+            l->info->layer, op_str(plan->desc.kind), l->seconds * 1e3, l->bytes / 1048576,
+            l->flops * 1e-9, l->bytes / l->seconds * 1e-9, l->flops / l->seconds * 1e-9,
+            bound_str(&l->bound), l->bound.seconds * 1e3, l->bound.seconds / l->seconds,
+            plan->impl);
+}
+
+static json_t *line_json(const struct line *l)
+{
+    const struct op_plan *plan = l->info->plan;
+    json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:f, s:f, s:f, s:s}", "layer", l->info->layer,
+                          "phase", phase_str(l->info->phase), "op", op_str(plan->desc.kind), "impl",
+                          plan->impl, "seconds", l->seconds, "bytes", l->bytes, "flops", l->flops,
+                          "bound", bound_str(&l->bound));
+    if (o && !isnan(l->bound.seconds)) {
+        json_object_set_new(o, "bound_s", json_real(l->bound.seconds));
+        json_object_set_new(o, "share", json_real(l->bound.seconds / l->seconds));
+    }
+    return o;
+}
+
+static void print_kind(FILE *out, const char *name, const struct kind_sum *k, double all)
+{
+    fprintf(out, "%-18s %4d %9.3f %5.1f%% %8.1f %8.1f %9.3f %5.2f\n", name, k->n, k->seconds * 1e3,
+            100 * k->seconds / all, k->bytes / k->seconds * 1e-9, k->flops / k->seconds * 1e-9,
+            k->bound * 1e3, k->bound / k->seconds);
 }
 
 static void print_kinds(const struct step_bench *b, const struct kind_sum *sum)
 {
     FILE *out = b->config->out;
-    double all = 0;
-    for (int k = 0; k < OP_KIND_COUNT; k++)
-        all += sum[k].seconds;
-    fprintf(out, "\n%-18s %4s %9s %6s %8s %8s\n", "operation", "n", "ms", "share", "GB/s",
-            "GFLOP/s");
+    struct kind_sum all = {0};
+    for (int k = 0; k < OP_KIND_COUNT; k++) {
+        all.n += sum[k].n;
+        all.seconds += sum[k].seconds;
+        all.bytes += sum[k].bytes;
+        all.flops += sum[k].flops;
+        all.bound += sum[k].bound;
+    }
+    fprintf(out, "\n%-18s %4s %9s %6s %8s %8s %9s %5s\n", "operation", "n", "ms", "part", "GB/s",
+            "GFLOP/s", "bound ms", "share");
     for (int k = 0; k < OP_KIND_COUNT; k++)
         if (sum[k].n)
-            fprintf(out, "%-18s %4d %9.3f %5.1f%% %8.1f %8.1f\n", op_str((enum op_kind)k), sum[k].n,
-                    sum[k].seconds * 1e3, 100 * sum[k].seconds / all,
-                    sum[k].bytes / sum[k].seconds * 1e-9, sum[k].flops / sum[k].seconds * 1e-9);
-    fprintf(out, "%-18s %4d %9.3f\n", "all", b->n, all * 1e3);
+            print_kind(out, op_str((enum op_kind)k), &sum[k], all.seconds);
+    print_kind(out, "all", &all, all.seconds);
+}
+
+static void print_head(const struct step_bench *b)
+{
+    const struct bench_net_config *c = b->config;
+    char about[256];
+    b->dev->backend->describe(b->dev, about, sizeof about);
+    fprintf(c->out, "%s, %d px, batch %d on %s\n", c->net, c->image_size, c->batch, about);
+    fprintf(c->out, "%-24s %-18s %9s %9s %8s %8s %8s  %-7s %9s %5s  %s\n", "layer", "operation",
+            "ms", "MiB", "GFLOP", "GB/s", "GFLOP/s", "bound", "bound ms", "share",
+            "implementation");
+}
+
+static enum status print_json(const struct step_bench *b, json_t *lines)
+{
+    const struct bench_net_config *c = b->config;
+    char about[256];
+    b->dev->backend->describe(b->dev, about, sizeof about);
+    json_t *o = json_pack("{s:i, s:s, s:s, s:s, s:i, s:i, s:i, s:s, s:o, s:O}", "schema", 2,
+                          "bench", "step", "device", about, "net", c->net, "batch", c->batch,
+                          "image_size", c->image_size, "rounds", c->rounds, "precision",
+                          c->precision ? c->precision : "fp32", "peaks", peaks_json(&b->peaks),
+                          "steps", lines);
+    if (!o)
+        return status_fail(STATUS_OOM, "no memory for the record");
+    json_dumpf(o, c->out, JSON_INDENT(1));
+    fputc('\n', c->out);
+    json_decref(o);
+    return STATUS_OK;
 }
 
 static enum status report(const struct step_bench *b)
 {
     const struct bench_net_config *c = b->config;
+    enum status st = STATUS_OK;
     struct kind_sum sum[OP_KIND_COUNT] = {{0}};
-    char about[256];
     json_t *lines = json_array();
-    b->dev->backend->describe(b->dev, about, sizeof about);
     if (!c->json)
-        fprintf(c->out, "%s, %d px, batch %d on %s\n%-24s %-18s %9s %8s %8s  %s\n", c->net,
-                c->image_size, c->batch, about, "layer", "operation", "ms", "GB/s", "GFLOP/s",
-                "implementation");
+        print_head(b);
     for (int i = 0; i < b->n; i++) {
         struct step_info s = program_step(network_program(b->net, 0), i);
         struct stats t;
-        TRY(stats_of(b->seconds + (size_t)i * (size_t)c->rounds, c->rounds, &t));
+        CHECK(stats_of(b->seconds + (size_t)i * (size_t)c->rounds, c->rounds, &t));
+        struct line l = line_of(b, &s, t.median);
         struct kind_sum *k = &sum[s.plan->desc.kind];
         k->n++;
-        k->seconds += t.median;
-        k->bytes += bytes_of(&s.plan->desc);
-        k->flops += op_flops(&s.plan->desc);
+        k->seconds += l.seconds;
+        k->bytes += l.bytes;
+        k->flops += l.flops;
+        k->bound += l.bound.seconds;
         if (c->json)
-            json_array_append_new(lines, line_json(&s, t.median));
+            json_array_append_new(lines, line_json(&l));
         else
-            print_line(b, &s, t.median);
+            print_line(b, &l);
     }
-    if (c->json) {
-        json_t *o = json_pack("{s:i, s:s, s:s, s:s, s:i, s:i, s:i, s:O}", "schema", 1, "bench",
-                              "step", "device", about, "net", c->net, "batch", c->batch,
-                              "image_size", c->image_size, "rounds", c->rounds, "steps", lines);
-        json_dumpf(o, c->out, JSON_INDENT(1));
-        fputc('\n', c->out);
-        json_decref(o);
-    } else {
+    if (c->json)
+        CHECK(print_json(b, lines));
+    else
         print_kinds(b, sum);
-    }
+done:
     json_decref(lines);
-    return STATUS_OK;
+    return st;
 }
 
 enum status bench_step(const struct bench_net_config *c)
@@ -137,6 +192,7 @@ enum status bench_step(const struct bench_net_config *c)
     struct step_bench b = {.config = c};
     CHECK(graph_build(c->net, 1000, c->image_size, &b.graph));
     CHECK(device_open(c->devices, c->threads, &b.dev));
+    CHECK(c->peak ? peaks_read(c->peak, &b.peaks) : peak_measure(b.dev, c->rounds, &b.peaks));
     CHECK(b.dev->backend->event_open(b.dev, &b.from));
     CHECK(b.dev->backend->event_open(b.dev, &b.to));
     CHECK(noise_step_open(b.dev, b.graph, c, &b.net));

@@ -1,26 +1,42 @@
 /* Buffers and clock around one planned operation. */
 #include "bench/timed_op.h"
 
+#include "base/half_array.h"
 #include "base/rng.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* Small values of both signs: no denormals, no overflow, no runs of zeros to be quick about. */
-static enum status fill(struct stream *s, const struct tensor_desc *t, void *mem)
+static void draw(float *x, int64_t n)
 {
     struct rng r = rng_at(0, RNG_TEST, 0, 0);
-    int64_t n = tensor_count(t);
-    float *plain = malloc((size_t)n * sizeof *plain);
-    if (!plain)
-        return status_fail(STATUS_OOM, "no memory to fill a tensor");
     uint32_t bits = rng_u32(&r) | 1;
     for (int64_t i = 0; i < n; i++) {
         bits = bits * 1664525u + 1013904223u;
-        plain[i] = (float)(int32_t)bits * 0x1p-31f;
+        x[i] = (float)(int32_t)bits * 0x1p-31f;
     }
-    enum status st = tensor_upload(s, t, mem, plain);
+}
+
+static enum status fill(struct stream *s, const struct tensor_desc *t, void *mem)
+{
+    int64_t n = tensor_count(t);
+    float *plain = malloc((size_t)n * sizeof *plain);
+    uint16_t *narrow = malloc((size_t)n * sizeof *narrow);
+    enum status st;
+    if (!plain || !narrow) {
+        st = status_fail(STATUS_OOM, "no memory to fill a tensor");
+        goto done;
+    }
+    draw(plain, n);
+    if (t->type == DTYPE_F16)
+        f16_from_floats(plain, 1, narrow, n);
+    else if (t->type == DTYPE_BF16)
+        bf16_from_floats(plain, 1, narrow, n);
+    st = tensor_upload(s, t, mem, t->type == DTYPE_F32 ? (void *)plain : narrow);
+done:
     free(plain);
+    free(narrow);
     return st;
 }
 
@@ -40,7 +56,7 @@ enum status timed_op_open(struct timed_op *t, struct stream *s, const struct op_
         if (d->ndim == 0)
             continue;
         TRY(b->alloc(s->device, d->bytes, &t->arg[r]));
-        if (d->type == DTYPE_F32)
+        if (dtype_is_float(d->type))
             TRY(fill(s, d, t->arg[r]));
     }
     if (t->plan->workspace)

@@ -17,7 +17,7 @@ struct timed_op {
     double *seconds; /* (n) one a sample */
 };
 
-/* Plans `desc` and fills its inputs with small numbers; room for `samples` timings. */
+/* Plans `desc` and fills its tensors of floats with small numbers; room for `samples` timings. */
 MUST_CHECK enum status timed_op_open(struct timed_op *t, struct stream *s,
                                      const struct op_desc *desc, int samples);
 void timed_op_close(struct timed_op *t); /* a zeroed one is fine */

@@ -1,6 +1,7 @@
 /* ampscale bench: micro-benchmarks, one word each. */
 #include "bench/conv.h"
 #include "bench/overlap.h"
+#include "bench/peak.h"
 #include "bench/step.h"
 #include "cli/cli.h"
 
@@ -15,6 +16,7 @@ enum {
     KEY_NO_STEP,
     KEY_PRECISION,
     KEY_EMULATE,
+    KEY_PEAK,
     KEY_BUCKET_MB,
     KEY_GRAD_COMPRESS,
     KEY_DEVICES,
@@ -38,6 +40,9 @@ static const struct argp_option options[] = {
     {"precision", KEY_PRECISION, "fp32|tf32|amp|bf16", 0,
      "Types of the training step (default fp32), as train has them", 0},
     {"emulate", KEY_EMULATE, 0, 0, "Round in fp32 although the processor has the type", 0},
+    {"peak", KEY_PEAK, "FILE", 0,
+     "step: the device's peaks, as 'bench peak --json' printed them (default: measure them first)",
+     0},
     {"bucket-mb", KEY_BUCKET_MB, "MIB,...", 0,
      "overlap: bucket sizes; 0 is one bucket of everything (default 0.25,1,4,25,100,0)", 0},
     {"grad-compress", KEY_GRAD_COMPRESS, "none|fp16|bf16", 0,
@@ -119,6 +124,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_EMULATE:
         c->emulate = true;
         break;
+    case KEY_PEAK:
+        c->peak = arg;
+        break;
     case KEY_BUCKET_MB:
         st = parse_sizes(arg, &a->overlap);
         break;
@@ -145,19 +153,33 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     return st == STATUS_OK ? 0 : EINVAL;
 }
 
+static enum status run_peak(const struct bench_net_config *c)
+{
+    struct peak_config p = {.devices = c->devices,
+                            .threads = c->threads,
+                            .rounds = c->rounds,
+                            .json = c->json,
+                            .out = c->out};
+    return bench_peak(&p);
+}
+
 int cmd_bench(int argc, char **argv)
 {
     static const struct argp argp = {
         .options = options,
         .parser = parse,
-        .args_doc = "conv|overlap|step",
-        .doc = "Times the parts that training is made of.\v"
-               "conv  each convolution of a network, forward and backward, and how near a whole "
-               "training step comes to their sum.\n"
-               "overlap  how much of the communication between ranks hides behind the backward "
-               "pass, bucket size by bucket size; to be run as the ranks of a job: 'ampscale "
-               "launch --nproc 2 -- bench overlap'.\n"
-               "step  a training step, operation by operation, in its place."};
+        .args_doc = "conv|overlap|peak|step",
+        .doc =
+            "Times the parts that training is made of.\v"
+            "conv  each convolution of a network, forward and backward, and how near a whole "
+            "training step comes to their sum.\n"
+            "overlap  how much of the communication between ranks hides behind the backward "
+            "pass, bucket size by bucket size; to be run as the ranks of a job: 'ampscale "
+            "launch --nproc 2 -- bench overlap'.\n"
+            "peak  the device's memory bandwidth, and its rates of products in the types that it "
+            "has.\n"
+            "step  a training step, operation by operation, in its place, and how near each comes "
+            "to the least time that the peaks allow."};
     struct bench_args a = {.overlap = {.net = {.net = "resnet50",
                                                .batch = 16,
                                                .image_size = 224,
@@ -171,15 +193,18 @@ int cmd_bench(int argc, char **argv)
         return exit_code;
     enum status st;
     if (!a.what)
-        st = status_fail(STATUS_USAGE, "bench needs to know what to time: conv, overlap or step");
+        st = status_fail(STATUS_USAGE,
+                         "bench needs to know what to time: conv, overlap, peak or step");
     else if (strcmp(a.what, "conv") == 0)
         st = bench_conv(&a.overlap.net);
     else if (strcmp(a.what, "overlap") == 0)
         st = bench_overlap(&a.overlap);
+    else if (strcmp(a.what, "peak") == 0)
+        st = run_peak(&a.overlap.net);
     else if (strcmp(a.what, "step") == 0)
         st = bench_step(&a.overlap.net);
     else
-        st = status_fail(STATUS_USAGE, "there is no benchmark '%s'; use conv, overlap or step",
-                         a.what);
+        st = status_fail(STATUS_USAGE,
+                         "there is no benchmark '%s'; use conv, overlap, peak or step", a.what);
     return st == STATUS_OK ? 0 : cli_fail(st);
 }

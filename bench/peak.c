@@ -1,0 +1,194 @@
+/* Measuring the peaks of a device. */
+#include "bench/peak.h"
+
+#include "bench/timed_op.h"
+
+#include <math.h>
+
+/* A call of this length hides the time that it takes to start one. */
+#define LONG_ENOUGH_S 5e-3
+
+enum {
+    COPY_MIB_FIRST = 4,
+    COPY_MIB_LAST = 1024,     /* above any cache */
+    COPY_MIB_LAST_HOST = 256, /* where memory is the host's own */
+    LINEAR_FIRST = 256,
+    LINEAR_LAST = 8192,
+    CONV_IMAGES_LAST = 256,
+};
+
+/* The shortest of several calls; STATUS_UNSUPPORTED where the device has no such operation. Where
+ * `in_place`, Y takes the memory of X: a processor that writes to memory that it has not read reads
+ * it all the same. */
+static enum status best_time(struct stream *s, const struct op_desc *d, bool in_place, int rounds,
+                             double *seconds)
+{
+    struct timed_op t;
+    void *y = NULL;
+    enum status st;
+    CHECK(timed_op_open(&t, s, d, rounds));
+    y = t.arg[ROLE_Y];
+    if (in_place)
+        t.arg[ROLE_Y] = t.arg[ROLE_X];
+    CHECK(timed_op_warm(&t));
+    *seconds = INFINITY;
+    for (int i = 0; i < rounds; i++) {
+        CHECK(timed_op_sample(&t));
+        *seconds = fmin(*seconds, t.seconds[i]);
+    }
+done:
+    if (y)
+        t.arg[ROLE_Y] = y;
+    timed_op_close(&t);
+    return st;
+}
+
+/* One MiB an image. */
+static struct tensor_desc mebibytes(int64_t n)
+{
+    return tensor_4d(DTYPE_F32, LAYOUT_NHWC, n, 64, 64, 64);
+}
+
+static struct op_desc add_of(int64_t mib)
+{
+    struct op_desc d = {.kind = OP_ADD};
+    d.t[ROLE_X] = d.t[ROLE_Z] = d.t[ROLE_Y] = mebibytes(mib / 3 + 1);
+    return d;
+}
+
+static struct op_desc relu_of(int64_t mib)
+{
+    struct op_desc d = {.kind = OP_RELU_FWD};
+    d.t[ROLE_X] = d.t[ROLE_Y] = mebibytes(mib / 2);
+    return d;
+}
+
+static enum status measure_copies(struct stream *s, int rounds, struct peaks *p)
+{
+    int last = s->device->backend->asynchronous ? COPY_MIB_LAST : COPY_MIB_LAST_HOST;
+    for (int mib = COPY_MIB_FIRST; mib <= last; mib *= 4) {
+        const struct op_desc ops[] = {add_of(mib), relu_of(mib)};
+        struct peak_copy *c = &p->copy[p->n_copies++];
+        c->bytes = mib * 1048576.0;
+        for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+            double seconds;
+            TRY(best_time(s, &ops[i], true, rounds, &seconds));
+            c->bytes_per_s = fmax(c->bytes_per_s, roofline_bytes(&ops[i]) / seconds);
+        }
+    }
+    return STATUS_OK;
+}
+
+/* As a network has it in this type: TF32 is fp32 whose operands may lose their last bits. */
+static struct tensor_desc typed(struct tensor_desc t, enum dtype type, bool operand)
+{
+    if (type != DTYPE_TF32) {
+        t.type = type;
+        t.bytes = t.layout == LAYOUT_ANY ? 0 : (size_t)tensor_count(&t) * dtype_size(type);
+    } else if (operand) {
+        t.rounds = DTYPE_TF32;
+    }
+    return t;
+}
+
+/* A square product. */
+static struct op_desc linear_of(enum dtype type, int64_t n)
+{
+    struct op_desc d = {.kind = OP_LINEAR_FWD};
+    struct tensor_desc square = tensor_2d(DTYPE_F32, n, n);
+    d.t[ROLE_X] = typed(square, type, true);
+    d.t[ROLE_Y] = typed(square, type, false);
+    d.t[ROLE_W] = typed(square, type, true);
+    d.t[ROLE_W].layout = LAYOUT_ANY;
+    d.t[ROLE_W].bytes = 0;
+    d.t[ROLE_B] = typed(tensor_1d(DTYPE_F32, n), type, false);
+    return d;
+}
+
+/* A 3x3 convolution of 256 channels, as the middle of a residual network has it. */
+static struct op_desc conv_of(enum dtype type, int64_t images)
+{
+    struct op_desc d = {.kind = OP_CONV_FWD,
+                        .attr.conv = {.stride = {1, 1}, .pad = {1, 1}, .groups = 1}};
+    struct tensor_desc image = tensor_4d(DTYPE_F32, LAYOUT_ANY, images, 256, 14, 14);
+    d.t[ROLE_X] = typed(image, type, true);
+    d.t[ROLE_Y] = typed(image, type, false);
+    d.t[ROLE_W] = typed(tensor_4d(DTYPE_F32, LAYOUT_ANY, 256, 256, 3, 3), type, true);
+    return d;
+}
+
+/* Grows one kind of operation until a call takes long enough. One that the device lacks says
+ * nothing. */
+static enum status measure_products(struct stream *s, enum dtype type,
+                                    struct op_desc (*make)(enum dtype, int64_t), int first,
+                                    int last, int rounds, struct peaks *p)
+{
+    double seconds = 0;
+    for (int n = first; n <= last && seconds < LONG_ENOUGH_S; n *= 2) {
+        struct op_desc d = make(type, n);
+        enum status st = best_time(s, &d, false, rounds, &seconds);
+        if (st == STATUS_UNSUPPORTED)
+            return STATUS_OK;
+        TRY(st);
+        p->flops_per_s[type] = fmax(p->flops_per_s[type], op_flops(&d) / seconds);
+    }
+    return STATUS_OK;
+}
+
+static enum status measure(struct stream *s, int rounds, struct peaks *p)
+{
+    static const enum dtype types[] = {DTYPE_F32, DTYPE_TF32, DTYPE_F16, DTYPE_BF16};
+    TRY(measure_copies(s, rounds, p));
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        enum dtype type = types[i];
+        if (type != DTYPE_F32 && !device_native(s->device, type))
+            continue;
+        TRY(measure_products(s, type, linear_of, LINEAR_FIRST, LINEAR_LAST, rounds, p));
+        TRY(measure_products(s, type, conv_of, 1, CONV_IMAGES_LAST, rounds, p));
+    }
+    return STATUS_OK;
+}
+
+enum status peak_measure(struct device *dev, int rounds, struct peaks *p)
+{
+    struct stream *s;
+    *p = (struct peaks){0};
+    dev->backend->describe(dev, p->device, sizeof p->device);
+    TRY(dev->backend->stream_open(dev, &s));
+    enum status st = measure(s, rounds, p);
+    dev->backend->stream_close(s);
+    return st;
+}
+
+static void print_peaks(const struct peaks *p, FILE *out)
+{
+    fprintf(out, "%s\n\n%-24s %10s\n", p->device, "bytes read and written", "GB/s");
+    for (int i = 0; i < p->n_copies; i++)
+        fprintf(out, "%20.0f MiB %10.1f\n", p->copy[i].bytes / 1048576,
+                p->copy[i].bytes_per_s * 1e-9);
+    fprintf(out, "\n%-24s %10s\n", "products", "TFLOP/s");
+    for (int t = 0; t < DTYPE_COUNT; t++)
+        if (p->flops_per_s[t] > 0)
+            fprintf(out, "%-24s %10.3f\n", dtype_str((enum dtype)t), p->flops_per_s[t] * 1e-12);
+}
+
+enum status bench_peak(const struct peak_config *c)
+{
+    struct device *dev;
+    struct peaks p;
+    TRY(device_open(c->devices, c->threads, &dev));
+    enum status st = peak_measure(dev, c->rounds, &p);
+    device_close(dev);
+    TRY(st);
+    if (!c->json) {
+        print_peaks(&p, c->out);
+        return STATUS_OK;
+    }
+    json_t *o = peaks_json(&p);
+    if (!o)
+        return status_fail(STATUS_OOM, "no memory for the record");
+    json_dumpf(o, c->out, JSON_INDENT(1));
+    fputc('\n', c->out);
+    json_decref(o);
+    return STATUS_OK;
+}

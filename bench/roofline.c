@@ -1,0 +1,150 @@
+/* Bounds of operations, and the form in which peaks are kept. */
+#include "bench/roofline.h"
+
+#include "base/file.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PEAK_FILE_MAX = 1 << 20 };
+
+double roofline_bytes(const struct op_desc *d)
+{
+    struct op_roles roles = op_roles(d->kind);
+    double sum = 0;
+    if (d->kind == OP_SGD) /* its copy counts as read only for a step that is left out */
+        roles.reads &= ~(1u << ROLE_WCOPY);
+    for (int r = 0; r < ROLE_COUNT; r++) {
+        unsigned times = (roles.reads >> r & 1) + (roles.writes >> r & 1);
+        if (d->t[r].ndim)
+            sum += (double)times * (double)d->t[r].bytes;
+    }
+    return sum;
+}
+
+enum dtype roofline_type(const struct peaks *p, const struct op_desc *d)
+{
+    static const enum role operands[] = {ROLE_X, ROLE_DY, ROLE_W};
+    enum dtype type = DTYPE_F32;
+    for (size_t i = 0; i < sizeof operands / sizeof *operands; i++) {
+        const struct tensor_desc *t = &d->t[operands[i]];
+        if (t->ndim == 0)
+            continue;
+        if (t->type == DTYPE_F16 || t->type == DTYPE_BF16)
+            return t->type;
+        if (t->rounds == DTYPE_TF32 && p->flops_per_s[DTYPE_TF32] > 0)
+            type = DTYPE_TF32;
+    }
+    return type;
+}
+
+double roofline_bandwidth(const struct peaks *p, double bytes)
+{
+    double best = 0, at_largest = 0, largest = 0;
+    for (int i = 0; i < p->n_copies; i++) {
+        const struct peak_copy *c = &p->copy[i];
+        if (c->bytes >= bytes)
+            best = fmax(best, c->bytes_per_s);
+        if (c->bytes > largest) {
+            largest = c->bytes;
+            at_largest = c->bytes_per_s;
+        }
+    }
+    return best > 0 ? best : at_largest;
+}
+
+struct bound roofline_bound(const struct peaks *p, const struct op_desc *d)
+{
+    double bytes = roofline_bytes(d), flops = op_flops(d);
+    double bandwidth = roofline_bandwidth(p, bytes);
+    double rate = p->flops_per_s[roofline_type(p, d)];
+    struct bound b = {
+        .memory_s = bandwidth > 0 ? bytes / bandwidth : NAN,
+        .compute_s = flops == 0 ? 0
+                     : rate > 0 ? flops / rate
+                                : NAN,
+    };
+    b.compute = b.compute_s > b.memory_s;
+    b.seconds = isnan(b.memory_s) || isnan(b.compute_s) ? NAN : fmax(b.memory_s, b.compute_s);
+    return b;
+}
+
+json_t *peaks_json(const struct peaks *p)
+{
+    json_t *copies = json_array(), *flops = json_array();
+    for (int i = 0; i < p->n_copies; i++)
+        json_array_append_new(copies, json_pack("{s:f, s:f}", "bytes", p->copy[i].bytes,
+                                                "bytes_per_s", p->copy[i].bytes_per_s));
+    for (int t = 0; t < DTYPE_COUNT; t++)
+        if (p->flops_per_s[t] > 0)
+            json_array_append_new(flops, json_pack("{s:s, s:f}", "type", dtype_str((enum dtype)t),
+                                                   "flops_per_s", p->flops_per_s[t]));
+    return json_pack("{s:i, s:s, s:s, s:o, s:o}", "schema", PEAK_SCHEMA, "bench", "peak", "device",
+                     p->device, "copy", copies, "flops", flops);
+}
+
+/* A number above 0. */
+static enum status read_rate(const json_t *o, const char *key, double *out)
+{
+    const json_t *v = json_object_get(o, key);
+    *out = json_number_value(v);
+    if (!json_is_number(v) || !(*out > 0) || !isfinite(*out))
+        return status_fail(STATUS_DATA, "'%s' is not a number above 0", key);
+    return STATUS_OK;
+}
+
+static enum status read_copies(const json_t *list, struct peaks *p)
+{
+    size_t n = json_array_size(list);
+    if (n == 0 || n > PEAK_COPIES_MAX)
+        return status_fail(STATUS_DATA, "'copy' is not a list of 1 to %d measurements",
+                           PEAK_COPIES_MAX);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *o = json_array_get(list, i);
+        TRY(read_rate(o, "bytes", &p->copy[i].bytes));
+        TRY(read_rate(o, "bytes_per_s", &p->copy[i].bytes_per_s));
+    }
+    p->n_copies = (int)n;
+    return STATUS_OK;
+}
+
+static enum status read_flops(const json_t *list, struct peaks *p)
+{
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *o = json_array_get(list, i);
+        const char *type = json_string_value(json_object_get(o, "type"));
+        for (int t = 0; type && t < DTYPE_COUNT; t++)
+            if (strcmp(type, dtype_str((enum dtype)t)) == 0)
+                TRY(read_rate(o, "flops_per_s", &p->flops_per_s[t]));
+    }
+    return STATUS_OK;
+}
+
+static enum status read_peaks(const json_t *o, struct peaks *p)
+{
+    const char *bench = json_string_value(json_object_get(o, "bench"));
+    const char *device = json_string_value(json_object_get(o, "device"));
+    const json_t *schema = json_object_get(o, "schema");
+    if (!bench || strcmp(bench, "peak") != 0)
+        return status_fail(STATUS_DATA, "it is not what 'ampscale bench peak --json' prints");
+    if (!json_is_integer(schema) || json_integer_value(schema) != PEAK_SCHEMA)
+        return status_fail(STATUS_DATA, "its schema is not %d", PEAK_SCHEMA);
+    snprintf(p->device, sizeof p->device, "%s", device ? device : "");
+    TRY(read_copies(json_object_get(o, "copy"), p));
+    return read_flops(json_object_get(o, "flops"), p);
+}
+
+enum status peaks_read(const char *path, struct peaks *p)
+{
+    char *text;
+    size_t size;
+    *p = (struct peaks){0};
+    TRY(file_read(path, PEAK_FILE_MAX, &text, &size));
+    json_t *o = json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL);
+    free(text);
+    enum status st = o ? read_peaks(o, p) : status_fail(STATUS_DATA, "it is not valid JSON");
+    json_decref(o);
+    return st == STATUS_OK ? st : status_context(st, "cannot take peaks from '%s'", path);
+}

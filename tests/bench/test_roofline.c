@@ -1,0 +1,184 @@
+/* Bytes and bounds of operations, and peaks written, read back and refused. */
+#include "../results/scratch.h"
+#include "bench/roofline.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* A device of round numbers: its cache of 1000 bytes is ten times as fast as its memory. */
+static const struct peaks round_peaks = {
+    .device = "a device",
+    .n_copies = 4,
+    .copy = {{100, 5}, {1000, 100}, {10000, 10}, {100000, 12}},
+    .flops_per_s = {[DTYPE_F32] = 50, [DTYPE_F16] = 800},
+};
+
+/* 2 images, 3 to 5 channels, 4 x 4 pixels, kernel 3 x 3. */
+static struct op_desc conv(enum op_kind kind, enum dtype type)
+{
+    struct op_desc d = {.kind = kind, .attr.conv = {{1, 1}, {1, 1}, 1, false}};
+    d.t[kind == OP_CONV_BWD_DATA ? ROLE_DX : ROLE_X] = tensor_4d(type, LAYOUT_NHWC, 2, 3, 4, 4);
+    d.t[kind == OP_CONV_FWD ? ROLE_Y : ROLE_DY] = tensor_4d(type, LAYOUT_NHWC, 2, 5, 4, 4);
+    if (kind == OP_CONV_BWD_WEIGHTS)
+        d.t[ROLE_DW] = tensor_4d(DTYPE_F32, LAYOUT_NHWC, 5, 3, 3, 3);
+    else
+        d.t[ROLE_W] = tensor_4d(type, LAYOUT_NHWC, 5, 3, 3, 3);
+    return d;
+}
+
+static void test_bytes(void **state)
+{
+    (void)state;
+    struct op_desc d = conv(OP_CONV_FWD, DTYPE_F32);
+    assert_true(roofline_bytes(&d) == 4.0 * (2 * 3 * 16 + 2 * 5 * 16 + 5 * 3 * 9));
+    d = conv(OP_CONV_BWD_DATA, DTYPE_F16);
+    assert_true(roofline_bytes(&d) == 2.0 * (2 * 3 * 16 + 2 * 5 * 16 + 5 * 3 * 9));
+    d = conv(OP_CONV_BWD_WEIGHTS, DTYPE_F16);
+    assert_true(roofline_bytes(&d) == 2.0 * (2 * 3 * 16 + 2 * 5 * 16) + 4.0 * 5 * 3 * 9);
+    /* Read and written: both count. */
+    struct op_desc sgd = {.kind = OP_SGD};
+    sgd.t[ROLE_W] = sgd.t[ROLE_DW] = sgd.t[ROLE_MOMENTUM] = tensor_1d(DTYPE_F32, 100);
+    assert_true(roofline_bytes(&sgd) == 100 * (4 + 4 + 4 + 4 + 4));
+    sgd.t[ROLE_WCOPY] = tensor_1d(DTYPE_F16, 100);
+    assert_true(roofline_bytes(&sgd) == 100 * (4 + 4 + 4 + 4 + 4 + 2));
+}
+
+static void test_bandwidth(void **state)
+{
+    (void)state;
+    const struct peaks *p = &round_peaks;
+    /* Small sets are slow to start, which is no bound. */
+    assert_true(roofline_bandwidth(p, 1) == 100);
+    assert_true(roofline_bandwidth(p, 1000) == 100);
+    assert_true(roofline_bandwidth(p, 1001) == 12);
+    assert_true(roofline_bandwidth(p, 20000) == 12);
+    assert_true(roofline_bandwidth(p, 1e9) == 12);
+}
+
+static void test_types(void **state)
+{
+    (void)state;
+    struct peaks p = round_peaks;
+    struct op_desc d = conv(OP_CONV_FWD, DTYPE_F32);
+    assert_int_equal(roofline_type(&p, &d), DTYPE_F32);
+    d.t[ROLE_X].rounds = DTYPE_F16; /* emulated: computed in fp32 */
+    assert_int_equal(roofline_type(&p, &d), DTYPE_F32);
+    d.t[ROLE_X].rounds = DTYPE_TF32; /* where the device has it, and only there */
+    assert_int_equal(roofline_type(&p, &d), DTYPE_F32);
+    p.flops_per_s[DTYPE_TF32] = 400;
+    assert_int_equal(roofline_type(&p, &d), DTYPE_TF32);
+    d = conv(OP_CONV_BWD_WEIGHTS, DTYPE_F16); /* the gradient is fp32, the product is not */
+    assert_int_equal(roofline_type(&p, &d), DTYPE_F16);
+}
+
+static void test_bounds(void **state)
+{
+    (void)state;
+    struct op_desc d = conv(OP_CONV_FWD, DTYPE_F32);
+    double flops = 2.0 * 2 * 5 * 16 * 3 * 9, bytes = roofline_bytes(&d);
+    struct bound b = roofline_bound(&round_peaks, &d);
+    assert_true(b.compute && b.seconds == b.compute_s);
+    assert_true(fabs(b.compute_s - flops / 50) < 1e-9);
+    assert_true(fabs(b.memory_s - bytes / 12) < 1e-9);
+    d = conv(OP_CONV_FWD, DTYPE_F16); /* less than 1000 bytes: in the cache */
+    b = roofline_bound(&round_peaks, &d);
+    assert_true(fabs(b.memory_s - roofline_bytes(&d) / 100) < 1e-9);
+    struct op_desc add = {.kind = OP_ADD};
+    add.t[ROLE_X] = add.t[ROLE_Z] = add.t[ROLE_Y] = tensor_4d(DTYPE_F32, LAYOUT_NHWC, 9, 8, 8, 8);
+    b = roofline_bound(&round_peaks, &add);
+    assert_true(!b.compute && b.compute_s == 0 && b.seconds == b.memory_s);
+    d = conv(OP_CONV_FWD, DTYPE_BF16); /* a type that was not measured */
+    assert_true(isnan(roofline_bound(&round_peaks, &d).seconds));
+    const struct peaks nothing = {0};
+    assert_true(isnan(roofline_bound(&nothing, &add).seconds));
+}
+
+static int set_up(void **state)
+{
+    char *dir = malloc(SCRATCH_MAX);
+    scratch_make(dir);
+    *state = dir;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    scratch_remove(*state);
+    free(*state);
+    return 0;
+}
+
+static enum status read_text(const char *dir, const char *text, struct peaks *p)
+{
+    char path[SCRATCH_MAX + 16];
+    snprintf(path, sizeof path, "%s/peak.json", dir);
+    scratch_write(dir, "peak.json", text, strlen(text));
+    return peaks_read(path, p);
+}
+
+static void test_round_trip(void **state)
+{
+    struct peaks p;
+    json_t *o = peaks_json(&round_peaks);
+    char *text = json_dumps(o, 0);
+    assert_int_equal(read_text(*state, text, &p), STATUS_OK);
+    assert_string_equal(p.device, "a device");
+    assert_int_equal(p.n_copies, 4);
+    assert_memory_equal(p.copy, round_peaks.copy, sizeof p.copy);
+    assert_memory_equal(p.flops_per_s, round_peaks.flops_per_s, sizeof p.flops_per_s);
+    free(text);
+    json_decref(o);
+}
+
+static void test_hostile(void **state)
+{
+#define HEAD "{\"schema\":1,\"bench\":\"peak\",\"copy\":"
+    static const struct {
+        const char *text, *say;
+    } cases[] = {
+        {"", "not valid JSON"},
+        {"[]", "not what 'ampscale bench peak --json' prints"},
+        {"{\"bench\":\"step\"}", "not what 'ampscale bench peak --json' prints"},
+        {"{\"bench\":\"peak\",\"schema\":2}", "its schema is not 1"},
+        {HEAD "[]}", "'copy' is not a list of 1 to 16"},
+        {HEAD "3}", "'copy' is not a list of 1 to 16"},
+        {HEAD "[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}", "'copy' is not a list of 1 to 16"},
+        {HEAD "[1]}", "'bytes' is not a number above 0"},
+        {HEAD "[{\"bytes\":1,\"bytes_per_s\":0}]}", "'bytes_per_s' is not a number above 0"},
+        {HEAD "[{\"bytes\":1,\"bytes_per_s\":9}],\"flops\":[{\"type\":\"fp32\"}]}",
+         "'flops_per_s' is not a number above 0"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct peaks p;
+        assert_int_equal(read_text(*state, cases[i].text, &p), STATUS_DATA);
+        if (!strstr(status_message(), cases[i].say))
+            fail_msg("'%s' does not say '%s'", status_message(), cases[i].say);
+    }
+    /* Types that this version does not know are left alone. */
+    struct peaks p;
+    assert_int_equal(read_text(*state,
+                               HEAD "[{\"bytes\":1,\"bytes_per_s\":9}],"
+                                    "\"flops\":[{\"type\":\"fp8\"},7]}",
+                               &p),
+                     STATUS_OK);
+    assert_int_not_equal(peaks_read("/nonexistent", &p), STATUS_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_bandwidth),
+        cmocka_unit_test(test_types),
+        cmocka_unit_test(test_bounds),
+        cmocka_unit_test_setup_teardown(test_round_trip, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_hostile, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

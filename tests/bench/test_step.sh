@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# `ampscale bench peak` and `bench step`: their records, and that the second takes the first's.
+. "$(dirname "$0")/../cli/common.sh" "$@"
+cd "$scratch" || exit 1
+export OMP_WAIT_POLICY=passive
+
+net=(--net resnet8 --image-size 32 -b 2 --threads 2 --rounds 2)
+expect_error 2 "use conv, overlap, peak or step" bench nonesuch
+echo '{}' >nothing.json
+expect_error 5 "cannot take peaks from 'nothing.json'" bench step "${net[@]}" --peak nothing.json
+expect 0 bench peak --threads 2 --rounds 1
+grep -q '^fp32 ' out || fail "no rate of fp32: $(<out)"
+[[ $(grep -c ' MiB ' out) -ge 2 ]] || fail "no bandwidth of several sizes: $(<out)"
+expect 0 bench peak --threads 2 --rounds 1 --json
+cp out peak.json
+expect 0 bench step "${net[@]}" --peak peak.json --json
+cp out step.json
+
+# Every operation has bytes, and a bound that its share goes by; what computes has FLOPs.
+if command -v python3 >/dev/null; then
+    python3 - <<'CHECK' || fail "the records: see above"
+import json
+peak, step = json.load(open("peak.json")), json.load(open("step.json"))
+assert step["peaks"] == peak, "the step's peaks are not those that it was given"
+assert step["schema"] == 2 and len(step["steps"]) > 20
+for op in step["steps"]:
+    assert op["bytes"] > 0 and op["seconds"] > 0 and op["bound_s"] > 0, op
+    assert abs(op["share"] * op["seconds"] - op["bound_s"]) < 1e-6 * op["bound_s"], op
+    assert (op["flops"] > 0) == op["op"].startswith(("conv", "linear")), op
+    assert op["bound"] == "memory" or op["flops"] > 0, op
+CHECK
+fi
+
+expect 0 bench step "${net[@]}" --peak peak.json
+[[ $(grep -c '^all ' out) == 1 ]] || fail "no sum over all: $(tail -n 3 out)"
+finish
