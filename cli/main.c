@@ -15,6 +15,7 @@ const struct cli_command cli_commands[] = {
     {"info", "show the build, the devices, the networks", cmd_info},
     {"launch", "run a command as many processes, on many hosts", cmd_launch},
     {"plot", "draw runs from their records", cmd_plot},
+    {"predict", "forecast training on more ranks", cmd_predict},
     {"selftest", "check this installation against known values", cmd_selftest},
     {"train", "train a network, or validate it", cmd_train},
     {0},

@@ -16,9 +16,10 @@ declare -A may_use=(
     [runners]="kernels model input comm results telemetry"
     [plots]="results"
     [export]="results"
+    [predict]="kernels model results"
     [bench]="kernels model input comm results runners"
     [launch]="kernels runners"
-    [cli]="kernels model input comm results runners plots export bench launch"
+    [cli]="kernels model input comm results runners plots export predict bench launch"
 )
 
 code=0

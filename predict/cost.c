@@ -1,0 +1,104 @@
+/* Ring and tree, by latency and bandwidth. */
+#include "predict/cost.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+
+static const char *const algorithms[] = {
+    [COST_RING] = "ring", [COST_TREE] = "tree", [COST_AUTO] = "auto"};
+
+static double nodes_of(const struct network_cost *c, int64_t ranks)
+{
+    return ceil((double)ranks / (double)c->ranks_per_node);
+}
+
+static const struct link *narrowest(const struct network_cost *c, double nodes)
+{
+    return nodes > 1 ? &c->inter : &c->intra;
+}
+
+static double ring(const struct network_cost *c, int64_t ranks, double bytes)
+{
+    double n = (double)ranks, m = nodes_of(c, ranks);
+    return 2 * (m - 1) * c->inter.latency_s + 2 * (n - m) * c->intra.latency_s +
+           2 * (n - 1) / n * bytes / narrowest(c, m)->bytes_per_s;
+}
+
+static double tree(const struct network_cost *c, int64_t ranks, double bytes)
+{
+    double m = nodes_of(c, ranks), g = fmin((double)ranks, (double)c->ranks_per_node);
+    return 2 * ceil(log2(m)) * c->inter.latency_s + 2 * (g - 1) * c->intra.latency_s +
+           2 * bytes / narrowest(c, m)->bytes_per_s;
+}
+
+double cost_allreduce(const struct network_cost *c, int64_t ranks, double bytes)
+{
+    if (ranks < 2)
+        return 0;
+    for (int i = 0; i < c->n_tables; i++)
+        if (c->table[i].ranks == ranks)
+            return nccl_table_at(&c->table[i], bytes);
+    switch (c->algorithm) {
+    case COST_RING:
+        return ring(c, ranks, bytes);
+    case COST_TREE:
+        return tree(c, ranks, bytes);
+    default:
+        return fmin(ring(c, ranks, bytes), tree(c, ranks, bytes));
+    }
+}
+
+/* The table with the most ranks, of one node or of several; NULL when there is none. */
+static const struct nccl_table *largest(const struct network_cost *c, bool several)
+{
+    const struct nccl_table *best = NULL;
+    for (int i = 0; i < c->n_tables; i++) {
+        const struct nccl_table *t = &c->table[i];
+        if ((t->nodes > 1) == several && (!best || t->ranks > best->ranks))
+            best = t;
+    }
+    return best;
+}
+
+enum status cost_from_tables(struct network_cost *c)
+{
+    const struct nccl_table *within = largest(c, false), *between = largest(c, true);
+    double latency, s_per_byte;
+    if (within) {
+        double n = (double)within->ranks;
+        nccl_table_fit(within, &latency, &s_per_byte);
+        if (!(s_per_byte > 0))
+            return status_fail(STATUS_DATA, "times within a node do not grow with size");
+        c->intra = (struct link){.latency_s = latency / (2 * (n - 1)),
+                                 .bytes_per_s = 2 * (n - 1) / n / s_per_byte};
+        c->ranks_per_node = within->ranks;
+    }
+    if (between) {
+        double n = (double)between->ranks, m = (double)between->nodes;
+        nccl_table_fit(between, &latency, &s_per_byte);
+        if (!(s_per_byte > 0))
+            return status_fail(STATUS_DATA, "times between nodes do not grow with size");
+        latency -= 2 * (n - m) * c->intra.latency_s;
+        c->inter = (struct link){.latency_s = fmax(latency, 0) / (2 * (m - 1)),
+                                 .bytes_per_s = 2 * (n - 1) / n / s_per_byte};
+        c->ranks_per_node = (between->ranks + between->nodes - 1) / between->nodes;
+    }
+    return STATUS_OK;
+}
+
+const char *cost_algorithm_str(enum cost_algorithm a)
+{
+    return algorithms[a];
+}
+
+enum status cost_algorithm_parse(const char *word, enum cost_algorithm *out)
+{
+    for (int a = COST_RING; a <= COST_AUTO; a++) {
+        if (strcmp(word, algorithms[a]) == 0) {
+            *out = (enum cost_algorithm)a;
+            return STATUS_OK;
+        }
+    }
+    return status_fail(STATUS_USAGE, "--algorithm '%s': give ring, tree or auto", word);
+}

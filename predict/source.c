@@ -1,0 +1,209 @@
+/* Measured points from runs, studies and published tables. */
+#include "predict/source.h"
+
+#include "results/stats.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WARMUP_STEPS = 10, COUNT_MAX = 1 << 20 };
+
+/* Of the training images of ImageNet 2012: 147.9 GB, 1281167 files. */
+#define IMAGENET_IMAGE_BYTES 115e3
+
+#define BUCKET_BYTES_DEFAULT (25.0 * (1 << 20))
+
+/* The steps behind the warm-up, summed up: medians of parts would not add up to a step. */
+struct totals {
+    double before_s; /* own time before the backward pass */
+    double backward_s;
+    double own_s; /* all but communication */
+    double step_s;
+    double images;
+    double bytes; /* that were read */
+};
+
+static int measured_compare(const void *a, const void *b)
+{
+    int64_t x = ((const struct measured *)a)->ranks, y = ((const struct measured *)b)->ranks;
+    return (x > y) - (x < y);
+}
+
+static enum status points_sort(struct source *s, const char *of)
+{
+    if (s->n == 0)
+        return status_fail(STATUS_DATA, "no point of '%s' says throughput and batch", of);
+    qsort(s->point, (size_t)s->n, sizeof *s->point, measured_compare);
+    for (int i = 1; i < s->n; i++)
+        if (s->point[i].ranks == s->point[i - 1].ranks)
+            return status_fail(STATUS_DATA, "two points of '%s' have %" PRId64 " ranks", of,
+                               s->point[i].ranks);
+    return STATUS_OK;
+}
+
+static void shares_set(struct workload *w, double before_s, double backward_s, double own_s)
+{
+    if (!(own_s > 0 && backward_s > 0))
+        return; /* those of floating-point operations stay */
+    w->forward = before_s / own_s;
+    w->backward = backward_s / own_s;
+}
+
+static enum status totals_of(const struct run *run, struct totals *out)
+{
+    *out = (struct totals){0};
+    for (int64_t i = stats_warmup(run->n_steps, WARMUP_STEPS); i < run->n_steps; i++) {
+        const struct step_record *s = &run->step[i];
+        double before = s->data_s + s->h2d_s + s->forward_s;
+        double own = before + s->backward_s + s->optimizer_s;
+        if (!isfinite(own) || !(s->total_s > 0) || s->images < 1)
+            continue;
+        out->before_s += before;
+        out->backward_s += s->backward_s;
+        out->own_s += own;
+        out->step_s += s->total_s;
+        out->images += (double)s->images;
+        out->bytes += (double)s->bytes_read;
+    }
+    return out->images > 0
+               ? STATUS_OK
+               : status_fail(STATUS_DATA, "no step of '%s' says how long it took", run->dir);
+}
+
+/* Ranks on the host of the first, in the first attempt; 1 where nothing is recorded. */
+static int64_t ranks_per_host(const struct run *run)
+{
+    int64_t n = run_attempt_ranks(run, 0), same = 0;
+    for (int64_t i = 0; i < n; i++)
+        same += strcmp(run_rank_host(run, 0, i), run_rank_host(run, 0, 0)) == 0;
+    return same > 1 ? same : 1;
+}
+
+static double config_real(const struct run *run, const char *key, double otherwise)
+{
+    const json_t *v = json_object_get(json_object_get(run->info, "config"), key);
+    return json_is_number(v) ? json_number_value(v) : otherwise;
+}
+
+/* A count of run.json's, or 1 where it makes no sense. */
+static int64_t config_count(const struct run *run, const char *key)
+{
+    int64_t count = run_config_count(run, key, 1);
+    return count >= 1 && count <= COUNT_MAX ? count : 1;
+}
+
+/* What the first run says of network and split. */
+static enum status system_of(const struct run *run, struct source *out)
+{
+    struct totals t;
+    double bucket = config_real(run, "bucket_mb", 25);
+    const struct workload_config config = {
+        .arch = run_config_text(run, "arch", ""),
+        .classes = (int)run_config_count(run, "classes", 1000),
+        .image_size = (int)run_config_count(run, "image_size", 224),
+        .bucket_bytes = bucket > 0 && bucket < 1e6 ? bucket * (1 << 20) : BUCKET_BYTES_DEFAULT,
+        .gradient_bytes =
+            strcmp(run_config_text(run, "grad_compress", "fp32"), "fp32") == 0 ? 4 : 2,
+        .overlap = strcmp(run_config_text(run, "mode", ""), "dp") != 0,
+    };
+    TRY(workload_of(&config, &out->work));
+    TRY(totals_of(run, &t));
+    shares_set(&out->work, t.before_s, t.backward_s, t.own_s);
+    out->image_bytes = t.bytes > 0 ? t.bytes / t.images : IMAGENET_IMAGE_BYTES;
+    snprintf(out->label, sizeof out->label, "%.60s %.20s, %.120s", config.arch,
+             run_config_text(run, "precision", ""), run->name);
+    return STATUS_OK;
+}
+
+static enum status run_add(const struct run *run, struct source *out)
+{
+    struct totals t;
+    int64_t per_rank = config_count(run, "devices_per_rank");
+    int64_t batch = config_count(run, "batch_size") / per_rank;
+    int64_t per_host = ranks_per_host(run) * per_rank;
+    TRY(totals_of(run, &t));
+    out->point[out->n++] = (struct measured){.ranks = config_count(run, "world_size") * per_rank,
+                                             .batch = batch < 1 ? 1 : batch,
+                                             .images_per_s = t.images / t.step_s};
+    if (per_host > out->ranks_per_node)
+        out->ranks_per_node = per_host;
+    return STATUS_OK;
+}
+
+enum status source_of_runs(const struct run *const *run, int n, struct source *out)
+{
+    *out = (struct source){.ranks_per_node = 1};
+    if (n < 1 || n > SOURCE_POINTS_MAX)
+        return status_fail(STATUS_USAGE, "%d runs: give 1 to %d", n, SOURCE_POINTS_MAX);
+    const char *arch = run_config_text(run[0], "arch", "");
+    TRY(system_of(run[0], out));
+    for (int i = 0; i < n; i++) {
+        if (strcmp(run_config_text(run[i], "arch", ""), arch) != 0)
+            return status_fail(STATUS_DATA, "'%s' is of another network than '%s'", run[i]->dir,
+                               run[0]->dir);
+        TRY(run_add(run[i], out));
+    }
+    return points_sort(out, run[0]->dir);
+}
+
+enum status source_of_published(const struct published_series *s, struct source *out)
+{
+    const struct workload_config config = {
+        .arch = s->arch,
+        .classes = 1000,
+        .image_size = 224,
+        .bucket_bytes = BUCKET_BYTES_DEFAULT,
+        .gradient_bytes = strcmp(s->gradients, "fp16") == 0 ? 2 : 4,
+        .overlap = strcmp(s->overlap, "no") != 0,
+    };
+    *out = (struct source){.ranks_per_node = s->gpus_per_node > 0 ? s->gpus_per_node : 1,
+                           .image_bytes = IMAGENET_IMAGE_BYTES};
+    snprintf(out->label, sizeof out->label, "%s (%s %s, %s)", s->name, s->arch, s->precision,
+             s->hardware);
+    TRY(workload_of(&config, &out->work));
+    for (int i = 0; i < s->n; i++) {
+        const struct published_point *p = &s->point[i];
+        if (p->batch_per_gpu > 0 && !isnan(p->images_per_s))
+            out->point[out->n++] = (struct measured){
+                .ranks = p->gpus, .batch = p->batch_per_gpu, .images_per_s = p->images_per_s};
+    }
+    return points_sort(out, s->name);
+}
+
+static void cell_add(const struct analysis_cell *c, struct source *out)
+{
+    if (out->n == SOURCE_POINTS_MAX || !(c->images_per_s.median > 0) || c->devices < 1)
+        return;
+    int64_t batch = c->batch / c->devices;
+    out->point[out->n++] = (struct measured){.ranks = c->devices,
+                                             .batch = batch < 1 ? 1 : batch,
+                                             .images_per_s = c->images_per_s.median};
+}
+
+enum status source_of_analysis(const struct analysis *a, int64_t i, struct source *out)
+{
+    const struct analysis_series *s = &a->series[i];
+    const struct analysis_cell *first = &a->cell[s->cell[0]], *last = &a->cell[s->cell[s->n - 1]];
+    const double *split = first->split;
+    const struct workload_config config = {
+        .arch = last->arch,
+        .classes = 1000,
+        .image_size = 224,
+        .bucket_bytes = BUCKET_BYTES_DEFAULT,
+        .gradient_bytes = 4,
+        .overlap = strcmp(last->mode, "dp") != 0,
+    };
+    double before = split[ANALYSIS_DATA] + split[ANALYSIS_H2D] + split[ANALYSIS_FORWARD];
+    *out = (struct source){.ranks_per_node = 1, .image_bytes = IMAGENET_IMAGE_BYTES};
+    snprintf(out->label, sizeof out->label, "%.60s: %.8s %.16s %.60s %s", a->study, last->mode,
+             last->precision, last->arch, analysis_scaling_str(last->scaling));
+    TRY(workload_of(&config, &out->work));
+    shares_set(&out->work, before, split[ANALYSIS_BACKWARD],
+               before + split[ANALYSIS_BACKWARD] + split[ANALYSIS_OPTIMIZER]);
+    for (int64_t k = 0; k < s->n; k++)
+        cell_add(&a->cell[s->cell[k]], out);
+    return points_sort(out, out->label);
+}

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# `ampscale predict` from published tables and from runs, and what it refuses.
+. "$(dirname "$0")/common.sh" "$@"
+. "$(dirname "$0")/train.sh"
+
+cd "$scratch" || exit 1
+hal=$source_dir/results/published/hal_v100.csv
+
+# Fitted without the largest point, which is forecast; every measured point has its row.
+expect 0 predict "$hal:feb" --fit-up-to 32 --ranks 32..128
+grep -q 'fitted *to 5 points, up to 32 ranks' out || fail "no word on the fit: $(head -n 6 out)"
+[[ $(grep -c ' fitted$' out) == 5 ]] || fail "not 5 fitted points"
+[[ $(grep -c '^ *64 .* held out$' out) == 1 ]] || fail "64 ranks are not held out: $(tail -n 7 out)"
+awk '$1 == 128 && $3 < 65 { found = 1 } END { exit !found }' out || fail "128 ranks are no less efficient"
+
+# The same as JSON, and the same bytes again.
+expect 0 predict "$hal:feb" --fit-up-to 32 --ranks 32..128 --json
+cp out first
+expect 0 predict "$hal:feb" --fit-up-to 32 --ranks 32..128 --json
+cmp -s first out || fail "another prediction from the same numbers"
+grep -q '"record": "predict"' out || fail "no record: $(head -n 3 out)"
+
+# Storage that gives half of what 64 GPUs ask for.
+expect 0 predict "$hal:may" --network 20,10 --ranks 64 --input-bandwidth 2.15625 --image-bytes 115000
+awk '$1 == 64 && $2 == "18750.0" && $NF == "input" { found = 1 } END { exit !found }' out ||
+    fail "18750 images/s of 115 kB are not the bound: $(grep '^ *64' out)"
+
+# A run, and two of them.
+expect_train 0 --dummy --dummy-train 32 --dummy-val 2 --steps 4 -b 4 --out one
+expect 0 predict one --network 20,1 --ranks 2,48
+awk '$1 == 48' out | grep -q . || fail "no forecast for 48 ranks: $(cat out)"
+expect_error 5 "two points of 'one' have 1 ranks" predict one one --network 20,1
+
+expect_error 2 'nothing measured' predict --fit
+expect_error 2 'no network to forecast for' predict "$hal:feb"
+expect_error 2 'there are feb, may' predict "$hal" --fit
+expect_error 2 'there are feb, may' predict "$hal:june" --fit
+expect_error 2 'a fit needs two at least' predict "$hal:feb" --fit-up-to 3
+expect_error 2 'ascending order' predict "$hal:feb" --fit --ranks 4,2
+expect_error 2 '--network' predict "$hal:feb" --network 5
+expect_error 2 'give ring, tree or auto' predict "$hal:feb" --fit --algorithm star
+expect_error 2 'several sources must be runs' predict "$hal:feb" "$hal:may" --fit
+expect_error 5 "cannot open 'none.csv'" predict none.csv --fit
+expect_error 5 'none' predict none --fit
+expect_error 5 'does not name two ranks' predict "$hal:feb" --nccl-table "$hal"
+finish

@@ -1,0 +1,225 @@
+/* Costs, stragglers and schedules against values worked out by hand, and fits that find what a
+ * series was made from. */
+#include "predict/prediction.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void assert_close(double got, double want, double tolerance)
+{
+    if (!(fabs(got - want) <= tolerance * fabs(want)))
+        fail_msg("%.12g instead of %.12g", got, want);
+}
+
+static const struct network_cost cluster = {.intra = {.latency_s = 1e-6, .bytes_per_s = 40e9},
+                                            .inter = {.latency_s = 1e-4, .bytes_per_s = 10e9},
+                                            .ranks_per_node = 4};
+
+/* 4 ranks of a node: 6 latencies and 1.5 times the bytes. 16 on 4 nodes: 3 crossings and 12 hops
+ * within, both twice, and 30/16 of the bytes at the narrow link. */
+static void test_ring(void **state)
+{
+    (void)state;
+    assert_true(cost_allreduce(&cluster, 1, 1e9) == 0);
+    assert_close(cost_allreduce(&cluster, 4, 40e6), 6e-6 + 1.5e-3, 1e-12);
+    assert_close(cost_allreduce(&cluster, 16, 40e6), 6e-4 + 24e-6 + 7.5e-3, 1e-12);
+}
+
+/* 16 ranks on 4 nodes: twice two levels, twice three hops in a node, twice the bytes. */
+static void test_tree(void **state)
+{
+    (void)state;
+    struct network_cost net = cluster;
+    net.algorithm = COST_TREE;
+    assert_close(cost_allreduce(&net, 16, 40e6), 4e-4 + 6e-6 + 8e-3, 1e-12);
+    net.algorithm = COST_AUTO;
+    assert_close(cost_allreduce(&net, 16, 40e6), 6e-4 + 24e-6 + 7.5e-3, 1e-12);
+    assert_close(cost_allreduce(&net, 16, 1000), 4e-4 + 6e-6 + 2e-7, 1e-12);
+}
+
+/* The expected largest of n normal numbers: Harter, "Expected values of normal order statistics",
+ * 1961, table 1. */
+static void test_largest_of_many(void **state)
+{
+    (void)state;
+    const struct {
+        int64_t n;
+        double mean;
+    } known[] = {{2, 0.56419}, {10, 1.53875}, {100, 2.50759}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        struct straggler s;
+        double mean = 0;
+        straggler_of(known[i].n, &s);
+        for (int k = 0; k < STRAGGLER_QUANTILES; k++)
+            mean += s.z[k] / STRAGGLER_QUANTILES;
+        assert_close(mean, known[i].mean, 0.01);
+    }
+}
+
+/* One image takes 10 ms: 3 forward, 6 backward, 1 after it. */
+static struct system by_hand(void)
+{
+    return (struct system){.work = {.forward = 0.3, .backward = 0.6, .n = 2},
+                           .net = cluster,
+                           .image_s = 0.01,
+                           .image_bytes = 1e5};
+}
+
+static struct forecast forecast_of(const struct system *s, int64_t ranks)
+{
+    struct straggler late;
+    struct forecast f;
+    straggler_of(ranks, &late);
+    forecast_step(s, ranks, 1, &late, &f);
+    assert_close(f.compute_s + f.straggler_s + f.exposed_s + f.input_s, f.step_s, 1e-9);
+    return f;
+}
+
+/* On 4 ranks a bucket of 40 MB takes 1.506 ms, one of 240 MB 9.006. */
+static void test_schedule(void **state)
+{
+    (void)state;
+    struct system s = by_hand();
+    /* Ready at 6 ms, through at 7.506; ready at 9, through at 10.506: 1.506 after backward. */
+    s.work.bucket[0] = (struct bucket){.ready = 0.5, .bytes = 40e6};
+    s.work.bucket[1] = (struct bucket){.ready = 1, .bytes = 40e6};
+    assert_close(forecast_of(&s, 4).exposed_s, 1.506e-3, 1e-9);
+    assert_true(forecast_of(&s, 4).limit == LIMIT_BANDWIDTH);
+    /* The first one is through at 15.006 ms only, and the second follows it. */
+    s.work.bucket[0].bytes = 240e6;
+    assert_close(forecast_of(&s, 4).exposed_s, 15.006e-3 + 1.506e-3 - 9e-3, 1e-9);
+    assert_close(forecast_of(&s, 4).busy_s, 10.512e-3, 1e-9);
+    /* Nothing is exposed that ends within the backward pass. */
+    s.work.n = 1;
+    s.work.bucket[0].bytes = 40e6;
+    assert_true(forecast_of(&s, 4).exposed_s == 0);
+    assert_true(forecast_of(&s, 4).limit == LIMIT_COMPUTE);
+}
+
+static void test_limits(void **state)
+{
+    (void)state;
+    struct system s = by_hand();
+    s.work.bucket[0] = s.work.bucket[1] = (struct bucket){.ready = 1, .bytes = 1000};
+    s.input_bytes_per_s = 1e7; /* 4 images of 100 kB take 40 ms */
+    struct forecast f = forecast_of(&s, 4);
+    assert_close(f.step_s, 0.04, 1e-9);
+    assert_close(f.images_per_s, 100, 1e-9);
+    assert_true(f.limit == LIMIT_INPUT);
+    s.input_bytes_per_s = 0;
+    s.net.inter.latency_s = 1e-2;
+    assert_true(forecast_of(&s, 8).limit == LIMIT_LATENCY);
+    s.net.inter.latency_s = 0;
+    s.sigma = 0.2;
+    f = forecast_of(&s, 64);
+    assert_true(f.limit == LIMIT_STRAGGLERS);
+    assert_true(f.step_p5_s < f.step_s && f.step_s < f.step_p95_s);
+}
+
+/* torch's resnet18: 11689512 parameters, nearly all in the last layers, whose gradients are ready
+ * first. */
+static void test_buckets_of_a_network(void **state)
+{
+    (void)state;
+    struct workload_config c = {.arch = "resnet18",
+                                .classes = 1000,
+                                .image_size = 224,
+                                .bucket_bytes = 8 << 20,
+                                .gradient_bytes = 2,
+                                .overlap = true};
+    struct workload w;
+    assert_int_equal(workload_of(&c, &w), STATUS_OK);
+    assert_close(workload_bytes(&w), 2 * 11689512.0, 1e-12);
+    assert_close(w.forward + w.backward, 1, 1e-12);
+    assert_true(w.forward > 0.33 && w.forward < 0.35);
+    assert_close(w.bucket[0].bytes, 2 * 513000.0, 1e-12); /* fc alone exceeds 1 MiB */
+    assert_true(w.n == 6 && w.bucket[w.n - 1].ready == 1);
+    for (int i = 1; i < w.n; i++)
+        assert_true(w.bucket[i].ready > w.bucket[i - 1].ready);
+    c.overlap = false;
+    assert_int_equal(workload_of(&c, &w), STATUS_OK);
+    assert_true(w.n == 1 && w.bucket[0].ready == 1);
+    c.arch = "resnet7";
+    assert_int_equal(workload_of(&c, &w), STATUS_USAGE);
+}
+
+/* A machine far from the typical values, its throughput at 1 to 32 ranks, and back. */
+static void test_fit_finds_the_machine(void **state)
+{
+    (void)state;
+    const struct fit_known known = {.intra = true};
+    struct system truth = by_hand(), s = truth;
+    struct measured point[6];
+    truth.work.bucket[0] = truth.work.bucket[1] = (struct bucket){.ready = 1, .bytes = 5e6};
+    s.work = truth.work;
+    truth.net.inter = (struct link){.latency_s = 2e-4, .bytes_per_s = 2e9};
+    truth.sigma = 0.1;
+    for (int i = 0; i < 6; i++) {
+        struct forecast f = forecast_of(&truth, 1 << i);
+        point[i] = (struct measured){.ranks = f.ranks, .batch = 1, .images_per_s = f.images_per_s};
+    }
+    assert_int_equal(fit_system(&s, &known, point, 6), STATUS_OK);
+    assert_close(s.image_s, truth.image_s, 0.02);
+    assert_close(s.sigma, truth.sigma, 0.2); /* drawn towards what is typical */
+    for (int64_t n = 64; n <= 256; n *= 2)
+        assert_close(forecast_of(&s, n).images_per_s, forecast_of(&truth, n).images_per_s, 0.05);
+    assert_true(s.net.intra.bytes_per_s == 40e9); /* it was known */
+}
+
+static void test_calibration(void **state)
+{
+    (void)state;
+    struct system s = by_hand();
+    s.work.bucket[0] = s.work.bucket[1] = (struct bucket){.ready = 1, .bytes = 40e6};
+    assert_int_equal(forecast_calibrate(&s, 4, 1, 200), STATUS_OK);
+    assert_close(forecast_of(&s, 4).images_per_s, 200, 1e-5);
+    assert_int_equal(forecast_calibrate(&s, 4, 1, 4000), STATUS_DATA);
+}
+
+static void test_fit_needs_points(void **state)
+{
+    (void)state;
+    static struct source source = {.n = 2,
+                                   .ranks_per_node = 4,
+                                   .work = {.forward = 0.3, .backward = 0.6, .n = 1},
+                                   .point = {{1, 1, 100}, {4, 1, 380}}};
+    static struct prediction p;
+    struct prediction_config c = {.source = &source,
+                                  .system = by_hand(),
+                                  .fit = true,
+                                  .fit_up_to = 2,
+                                  .n_ranks = 1,
+                                  .ranks = {8}};
+    source.work.bucket[0] = (struct bucket){.ready = 1, .bytes = 1e6};
+    assert_int_equal(prediction_make(&c, &p), STATUS_USAGE);
+    c.fit_up_to = 0;
+    assert_int_equal(prediction_make(&c, &p), STATUS_OK);
+    assert_true(p.fitted == 2 && !prediction_is_held_out(&p, 1));
+    assert_close(prediction_efficiency(&p, 4, 380), 95, 1e-9);
+    c.fit = false;
+    assert_int_equal(prediction_make(&c, &p), STATUS_OK);
+    assert_true(!prediction_is_held_out(&p, 0) && prediction_is_held_out(&p, 1));
+    assert_true(fabs(prediction_error(&p, 0)) < 1e-3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ring),
+        cmocka_unit_test(test_tree),
+        cmocka_unit_test(test_largest_of_many),
+        cmocka_unit_test(test_schedule),
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_buckets_of_a_network),
+        cmocka_unit_test(test_fit_finds_the_machine),
+        cmocka_unit_test(test_calibration),
+        cmocka_unit_test(test_fit_needs_points),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,137 @@
+/* nccl-tests' tables: what they say, and tables that are none. */
+#include "predict/cost.h"
+#include "scratch.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define RANK(i, host)                                                                              \
+    "#  Rank  " #i " Group  0 Pid  " #i "11 on      " host " device  " #i " [0x07] NVIDIA V100\n"
+#define TWO_HOSTS RANK(0, "a") RANK(1, "a") RANK(2, "b") RANK(3, "b")
+#define ONE_HOST  RANK(0, "a") RANK(1, "a")
+#define HEAD                                                                                       \
+    "#                                                              out-of-place          in-"     \
+    "place\n"                                                                                      \
+    "#       size         count      type   redop    root     time   algbw   busbw  #wrong     "   \
+    "time   algbw   busbw  #wrong\n"
+#define ROW(size, time, alg, bus)                                                                  \
+    "  " size "  1  float  sum  -1  999  9.0  9.0  0  " time "  " alg "  " bus "  0\n"
+#define TAIL "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 1.5\n#\n"
+
+/* Four ranks on two hosts: 20 us and 1 us a kB; the bus has 1.5 times the bandwidth. */
+#define FOUR                                                                                       \
+    TWO_HOSTS HEAD ROW("0", "5.00", "0.00", "0.00") ROW("1000", "21.00", "0.05", "0.07")           \
+        ROW("10000", "30.00", "0.33", "0.50") ROW("1000000", "1020", "0.98", "1.47") TAIL
+#define TWO                                                                                        \
+    ONE_HOST HEAD ROW("1000", "2.10", "0.48", "0.48") ROW("1000000", "102", "9.80", "9.80") TAIL
+
+static int set_up(void **state)
+{
+    char *dir = malloc(SCRATCH_MAX);
+    scratch_make(dir);
+    *state = dir;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    scratch_remove(*state);
+    free(*state);
+    return 0;
+}
+
+static enum status load(const char *dir, const char *text, struct nccl_table *t)
+{
+    char path[SCRATCH_MAX + 16];
+    scratch_write(dir, "table.txt", text, strlen(text));
+    snprintf(path, sizeof path, "%s/table.txt", dir);
+    return nccl_table_load(path, t);
+}
+
+static void assert_close(double got, double want)
+{
+    if (!(fabs(got - want) <= 1e-6 * fabs(want)))
+        fail_msg("%.12g instead of %.12g", got, want);
+}
+
+static void test_reading(void **state)
+{
+    static struct nccl_table t;
+    double latency, s_per_byte;
+    if (load(*state, FOUR, &t) != STATUS_OK)
+        fail_msg("%s", status_message());
+    assert_true(t.ranks == 4 && t.nodes == 2 && t.n == 3);
+    assert_close(nccl_table_at(&t, 10), 21e-6);
+    assert_close(nccl_table_at(&t, 5500), 25.5e-6);
+    assert_close(nccl_table_at(&t, 2e6), 2020e-6);
+    nccl_table_fit(&t, &latency, &s_per_byte);
+    assert_close(latency, 20e-6);
+    assert_close(s_per_byte, 1e-9);
+}
+
+/* Two ranks on a node: 1 us and 1 ns a byte are two hops of 1 us and all bytes at 10 GB/s. Four on
+ * two: of the 20 us, four are within the nodes and the rest two crossings; 1.5 times the bytes. */
+static void test_network(void **state)
+{
+    static struct nccl_table t[2];
+    struct network_cost net = {.table = t, .n_tables = 2, .ranks_per_node = 1};
+    assert_int_equal(load(*state, TWO, &t[0]), STATUS_OK);
+    assert_int_equal(load(*state, FOUR, &t[1]), STATUS_OK);
+    assert_int_equal(cost_from_tables(&net), STATUS_OK);
+    assert_int_equal(net.ranks_per_node, 2);
+    assert_close(net.intra.latency_s, 1e-6);
+    assert_close(net.intra.bytes_per_s, 10e9);
+    assert_close(net.inter.latency_s, 8e-6);
+    assert_close(net.inter.bytes_per_s, 1.5e9);
+    assert_close(cost_allreduce(&net, 4, 10000), 30e-6); /* as measured */
+    assert_close(cost_allreduce(&net, 8, 1e6), 2 * 3 * 8e-6 + 2 * 4 * 1e-6 + 1.75e6 / 1.5e9);
+}
+
+static void test_refusals(void **state)
+{
+    static const struct {
+        const char *text;
+        enum status want;
+    } bad[] = {
+        {"", STATUS_DATA},
+        {"hello\n", STATUS_DATA},
+        {HEAD ROW("1000", "21", "0.05", "0.07") ROW("10000", "30", "0.33", "0.50"), STATUS_DATA},
+        {TWO_HOSTS HEAD ROW("1000", "21", "0.05", "0.07"), STATUS_DATA},
+        {TWO_HOSTS HEAD ROW("10000", "30", "0.33", "0.5") ROW("1000", "21", "0.05", "0.07"),
+         STATUS_DATA},
+        {TWO_HOSTS HEAD ROW("1000", "0", "0.05", "0.07") ROW("10000", "30", "0.33", "0.50"),
+         STATUS_DATA},
+        {TWO_HOSTS HEAD ROW("1000", "nan", "0.05", "0.07") ROW("10000", "30", "0.33", "0.50"),
+         STATUS_DATA},
+        {TWO_HOSTS HEAD ROW("1000", "1e99", "0.05", "0.07") ROW("10000", "30", "0.33", "0.50"),
+         STATUS_DATA},
+        /* another collective: the bus has 0.75 times the bandwidth */
+        {TWO_HOSTS HEAD ROW("1000", "21", "0.05", "0.04") ROW("10000", "30", "0.33", "0.25"),
+         STATUS_DATA},
+        {TWO_HOSTS HEAD "  1000  1  float  sum  -1  9  9.0  9.0  0  9  1.0  1.5  7\n",
+         STATUS_MISMATCH},
+    };
+    static struct nccl_table t;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        if (load(*state, bad[i].text, &t) != bad[i].want)
+            fail_msg("table %zu was not refused: %s", i, status_message());
+    assert_int_equal(nccl_table_load("/nowhere/table", &t), STATUS_DATA);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_reading, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_network, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_refusals, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

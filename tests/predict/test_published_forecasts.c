@@ -1,0 +1,101 @@
+/* Forecasts of published points that the fit has not seen. Every series with a throughput and a
+ * batch for at least three numbers of GPUs is fitted to half its numbers or less; one rule and the
+ * same typical values serve them all. */
+#include "predict/source.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define ERROR_MAX 5.0 /* percentage points of efficiency */
+
+enum { LEAST_POINTS = 3 };
+
+/* Fits to the points of up to `limit` ranks and returns the largest error beyond them. */
+static double held_out_error(const struct source *source, const char *name, int64_t limit)
+{
+    const struct fit_known known = {.intra = false};
+    struct system s = {.work = source->work,
+                       .net = {.intra.latency_s = 1e-5, .ranks_per_node = source->ranks_per_node}};
+    const struct measured *first = &source->point[0];
+    double worst = 0;
+    int n = 0;
+    while (n < source->n && source->point[n].ranks <= limit)
+        n++;
+    assert_int_equal(fit_system(&s, &known, source->point, n), STATUS_OK);
+    print_message("%s, fitted up to %" PRId64 ": sigma %.3f, within %.1f GB/s, between %.1f GB/s "
+                  "and %.2f ms\n",
+                  name, limit, s.sigma, s.net.intra.bytes_per_s / 1e9,
+                  s.net.inter.bytes_per_s / 1e9, s.net.inter.latency_s * 1e3);
+    for (int i = 0; i < source->n; i++) {
+        const struct measured *m = &source->point[i];
+        struct straggler late;
+        struct forecast f;
+        straggler_of(m->ranks, &late);
+        forecast_step(&s, m->ranks, m->batch, &late, &f);
+        double perfect = first->images_per_s / (double)first->ranks * (double)m->ranks;
+        double error = 100 * (f.images_per_s - m->images_per_s) / perfect;
+        print_message("  %4" PRId64 " ranks: %.1f %%, forecast %+.1f%s\n", m->ranks,
+                      100 * m->images_per_s / perfect, error, i < n ? "" : " (held out)");
+        if (i >= n)
+            worst = fmax(worst, fabs(error));
+    }
+    return worst;
+}
+
+/* The errors of all series of a file, fitted up to the largest number of ranks by `fraction`;
+ * returns how many were tried. `apart` names a series that is forecast but not judged. */
+static int forecast_file(const char *file, int fraction, const char *apart)
+{
+    struct published p;
+    char path[4096];
+    int tried = 0;
+    snprintf(path, sizeof path, "%s/results/published/%s", SOURCE_DIR, file);
+    if (published_load(path, &p) != STATUS_OK)
+        fail_msg("%s", status_message());
+    for (int i = 0; i < p.n; i++) {
+        static struct source source;
+        const char *name = p.series[i].name;
+        if (source_of_published(&p.series[i], &source) != STATUS_OK || source.n < LEAST_POINTS)
+            continue;
+        int64_t largest = source.point[source.n - 1].ranks;
+        double error = held_out_error(&source, name, largest / fraction);
+        if (error > ERROR_MAX && strcmp(name, apart) != 0)
+            fail_msg("%s is forecast %.1f points off", name, error);
+        tried++;
+    }
+    published_free(&p);
+    return tried;
+}
+
+/* Twice as many ranks as were seen. */
+static void test_half(void **state)
+{
+    (void)state;
+    assert_int_equal(forecast_file("hal_v100.csv", 2, ""), 2);
+    assert_int_equal(forecast_file("deeplearningexamples.csv", 2, ""), 5);
+    assert_int_equal(forecast_file("others.csv", 2, ""), 3);
+}
+
+/* Four times as many. What slows the series "feb" down from 32 GPUs on does not show in its points
+ * up to 16, where it loses 3 % with each doubling, so that nothing fitted to those can tell. */
+static void test_quarter(void **state)
+{
+    (void)state;
+    assert_int_equal(forecast_file("hal_v100.csv", 4, "feb"), 2);
+    assert_int_equal(forecast_file("deeplearningexamples.csv", 4, ""), 5);
+    assert_int_equal(forecast_file("others.csv", 4, ""), 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_half), cmocka_unit_test(test_quarter)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
