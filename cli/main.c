@@ -17,6 +17,7 @@ const struct cli_command cli_commands[] = {
     {"plot", "draw runs from their records", cmd_plot},
     {"predict", "forecast training on more ranks", cmd_predict},
     {"selftest", "check this installation against known values", cmd_selftest},
+    {"study", "run a matrix of trainings, and say how they scale", cmd_study},
     {"train", "train a network, or validate it", cmd_train},
     {0},
 };

@@ -58,7 +58,7 @@ enum analysis_scaling { ANALYSIS_WEAK, ANALYSIS_STRONG };
 struct analysis_cell {
     char name[ANALYSIS_NAME_SIZE]; /* unique; the folder under cells/ */
     char mode[8];                  /* "nd", "dp", "ddp", "ddp2" */
-    char precision[16];
+    char precision[48];
     char arch[64];
     char data[64]; /* "synthetic", or the name of a data set */
     bool real;     /* images are read and decoded */

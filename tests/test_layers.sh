@@ -19,7 +19,8 @@ declare -A may_use=(
     [predict]="kernels model results"
     [bench]="kernels model input comm results runners"
     [launch]="kernels runners"
-    [cli]="kernels model input comm results runners plots export predict bench launch"
+    [study]="results launch"
+    [cli]="kernels model input comm results runners plots export predict bench launch study"
 )
 
 code=0

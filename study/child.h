@@ -1,0 +1,56 @@
+/* A child process with a group of its own, a log, and a time limit; and the signals that ask for an
+ * end meanwhile.
+ *
+ * The first SIGINT, SIGTERM or SIGHUP is handed on as SIGTERM, on which `train` and `launch` stop
+ * in order; a second one, or the grace's end, makes it SIGTERM again and then SIGKILL for the whole
+ * group. So does the time limit. A child whose parent is killed gets SIGTERM too. */
+#ifndef STUDY_CHILD_H
+#define STUDY_CHILD_H
+
+#include "base/status.h"
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Signals held back from this process, and read where it waits. Begins with signals_open. */
+struct child_signals {
+    int fd;
+    sigset_t before;
+};
+MUST_CHECK enum status child_signals_open(struct child_signals *s);
+void child_signals_close(struct child_signals *s);
+
+/* The signal that has asked for an end since the last call, or 0. */
+int child_signals_received(const struct child_signals *s);
+
+enum { CHILD_MESSAGE_SIZE = 320 };
+
+struct child_config {
+    char *const *argv; /* ends with NULL; argv[0] is looked up as a shell does */
+    const char *log;   /* what it says goes there, in place of what an earlier one said */
+    const struct child_signals *signals;
+    int64_t limit_s; /* 0: none */
+    int64_t grace_s; /* for an orderly stop */
+};
+
+struct child_end {
+    int code;     /* its exit code; 128 and the number of the signal that ended it */
+    int received; /* the signal that asked for an end, or 0 */
+    bool late;    /* it ran into the limit */
+    double seconds;
+    char message[CHILD_MESSAGE_SIZE]; /* its last line of ours without "ampscale: ", else its last
+                                       * line; "" if it said nothing */
+};
+
+/* Runs it to its end. A failure is that it could not be started or waited for. */
+MUST_CHECK enum status child_run(const struct child_config *c, struct child_end *end);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

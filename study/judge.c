@@ -1,0 +1,217 @@
+/* What holds a cell back.
+ *
+ * Asked in this order, the first that holds is the verdict: are there more threads than cores; does
+ * one rank keep the others waiting; do images come too slowly (against the same cell on tensors
+ * that need no loading); does communication cost what the step of a single device does not need;
+ * does the device compute most of the time. Where the cell to compare with has no result and the
+ * cell's own numbers do not clear the cause, there is not enough to say. */
+#include "study/analyse.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define NOT_ENOUGH "not enough to say"
+
+/* A cell on trial. */
+struct trial {
+    const struct analysis *all;
+    const struct study_thresholds *t;
+    const struct study_result *result;
+    struct analysis_cell *cell;
+    double step_s;
+};
+
+static void PRINTF_LIKE(2, 3) evidence(struct analysis_cell *c, const char *fmt, ...)
+{
+    va_list args;
+    if (c->n_evidence == ANALYSIS_MAX_EVIDENCE)
+        return;
+    va_start(args, fmt);
+    vsnprintf(c->evidence[c->n_evidence++], ANALYSIS_TEXT_SIZE, fmt, args);
+    va_end(args);
+}
+
+static void PRINTF_LIKE(2, 3) decide(struct analysis_cell *c, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(c->verdict, sizeof c->verdict, fmt, args);
+    va_end(args);
+}
+
+static bool same_work(const struct analysis_cell *a, const struct analysis_cell *b)
+{
+    return strcmp(a->precision, b->precision) == 0 && strcmp(a->arch, b->arch) == 0;
+}
+
+/* The cell that differs in nothing but that its data needs no loading; NULL: none, or no result. */
+static const struct analysis_cell *synthetic_partner(const struct trial *tr)
+{
+    const struct analysis_cell *c = tr->cell;
+    for (int64_t i = 0; i < tr->all->n_cells; i++) {
+        const struct analysis_cell *p = &tr->all->cell[i];
+        if (!p->real && same_work(p, c) && strcmp(p->mode, c->mode) == 0 &&
+            p->devices == c->devices && p->batch == c->batch && p->images_per_s.n > 0)
+            return p;
+    }
+    return NULL;
+}
+
+/* One device with as many images as each of the cell's. */
+static const struct analysis_cell *single_partner(const struct trial *tr)
+{
+    const struct analysis_cell *c = tr->cell;
+    for (int64_t i = 0; i < tr->all->n_cells; i++) {
+        const struct analysis_cell *p = &tr->all->cell[i];
+        if (p->devices == 1 && same_work(p, c) && strcmp(p->data, c->data) == 0 &&
+            p->batch == c->batch / c->devices && p->images_per_s.n > 0)
+            return p;
+    }
+    return NULL;
+}
+
+/* The share by which `low` falls short of `high`; 0 where the spread of the repeats explains it. */
+static double loss(const struct analysis_measure *low, double low_by,
+                   const struct analysis_measure *high)
+{
+    bool known = isfinite(low->high) && isfinite(high->low);
+    if (known && low->high / low_by >= high->low)
+        return 0;
+    return fmax(0, 1 - low->median / low_by / high->median);
+}
+
+static bool oversubscribed(struct trial *tr)
+{
+    double threads = 0, cores = 0;
+    for (int64_t i = 0; i < tr->result->n; i++) {
+        const struct study_sample *s = &tr->result->sample[i];
+        if (s->threads > s->cores && s->threads > threads) {
+            threads = s->threads;
+            cores = s->cores;
+        }
+    }
+    if (threads == 0)
+        return false;
+    evidence(tr->cell, "%.0f threads compute on a host that has %.4g cores for them", threads,
+             cores);
+    decide(tr->cell, "oversubscribed");
+    return true;
+}
+
+static bool slow_rank(struct trial *tr)
+{
+    struct analysis_cell *c = tr->cell;
+    int64_t times = 0;
+    const struct study_sample *last = NULL;
+    for (int64_t i = 0; i < tr->result->n; i++)
+        if (tr->result->sample[i].slowest_rank == c->slowest_rank) {
+            times++;
+            last = &tr->result->sample[i];
+        }
+    if (c->slowest_rank < 0 || !last)
+        return false;
+    if (c->behind < tr->t->behind || 2 * times <= tr->result->n) {
+        evidence(c, "no rank stands out: the slowest needs %.1f %% more than the median",
+                 100 * c->behind);
+        return false;
+    }
+    evidence(c,
+             "rank %" PRId64 " on %s needs %.1f %% more than the median of the ranks, in %" PRId64
+             " of %" PRId64 " runs, most of it in %s",
+             c->slowest_rank, last->host, 100 * c->behind, times, tr->result->n, last->part);
+    decide(c, "slow rank %" PRId64, c->slowest_rank);
+    return true;
+}
+
+static bool loader_bound(struct trial *tr)
+{
+    struct analysis_cell *c = tr->cell;
+    double share = c->split[ANALYSIS_DATA] / tr->step_s;
+    if (!c->real)
+        return false;
+    const struct analysis_cell *p = synthetic_partner(tr);
+    evidence(c, "%.1f %% of a step waits for the loader", 100 * share);
+    if (!p) {
+        evidence(c, "no cell with synthetic data to compare with");
+        if (share >= tr->t->data_share)
+            decide(c, NOT_ENOUGH);
+        return share >= tr->t->data_share;
+    }
+    double lost = loss(&c->images_per_s, 1, &p->images_per_s);
+    evidence(c, "%.4g images/s, where synthetic data gives %.4g: %.1f %% are lost",
+             c->images_per_s.median, p->images_per_s.median, 100 * lost);
+    if (lost < tr->t->loader_loss)
+        return false;
+    if (share < tr->t->data_share)
+        evidence(c, "images come in time: decoding them takes cores from computing");
+    decide(c, "loader-bound");
+    return true;
+}
+
+static bool communication_bound(struct trial *tr)
+{
+    struct analysis_cell *c = tr->cell;
+    double share = c->split[ANALYSIS_COMM] / tr->step_s;
+    if (c->devices == 1)
+        return false;
+    const struct analysis_cell *p = single_partner(tr);
+    evidence(c, "%.1f %% of a step is communication that nothing hides", 100 * share);
+    if (!p) {
+        evidence(c, "no single device with %" PRId64 " images a step to compare with",
+                 c->batch / c->devices);
+        if (share >= tr->t->comm_share)
+            decide(c, NOT_ENOUGH);
+        return share >= tr->t->comm_share;
+    }
+    double lost = loss(&c->images_per_s, (double)c->devices, &p->images_per_s);
+    evidence(c, "%.4g images/s of each device, where a single one gives %.4g: %.1f %% are lost",
+             c->images_per_s.median / (double)c->devices, p->images_per_s.median, 100 * lost);
+    if (lost < tr->t->comm_loss)
+        return false;
+    if (share < tr->t->comm_share) {
+        evidence(c, "communication does not explain it: the devices share cores, memory or power");
+        return false;
+    }
+    decide(c, "communication-bound");
+    return true;
+}
+
+static void computing(struct trial *tr)
+{
+    struct analysis_cell *c = tr->cell;
+    double share =
+        (c->split[ANALYSIS_FORWARD] + c->split[ANALYSIS_BACKWARD] + c->split[ANALYSIS_OPTIMIZER]) /
+        tr->step_s;
+    evidence(c, "%.1f %% of a step computes", 100 * share);
+    decide(c, share >= tr->t->compute_share ? "compute-bound" : "no single bound");
+}
+
+/* What does not change the verdict but should be known. */
+static void caveats(struct trial *tr)
+{
+    struct analysis_cell *c = tr->cell;
+    if (tr->result->failed > 0)
+        evidence(c, "%" PRId64 " of %" PRId64 " runs failed: %.200s", tr->result->failed,
+                 tr->result->failed + tr->result->n, tr->result->reason);
+    if (c->images_per_s.n == 1)
+        evidence(c, "a single run: nothing is known of the spread");
+}
+
+void study_judge(const struct study_result *result, const struct study_thresholds *t,
+                 struct analysis *a)
+{
+    for (int64_t i = 0; i < a->n_cells; i++) {
+        struct trial tr = {.all = a, .t = t, .result = &result[i], .cell = &a->cell[i]};
+        for (int p = 0; p < ANALYSIS_PARTS; p++)
+            tr.step_s += tr.cell->split[p];
+        if (*tr.cell->missing)
+            continue;
+        if (!oversubscribed(&tr) && !slow_rank(&tr) && !loader_bound(&tr) &&
+            !communication_bound(&tr))
+            computing(&tr);
+        caveats(&tr);
+    }
+}

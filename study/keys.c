@@ -1,0 +1,174 @@
+/* Reading a JSON file that people write by hand. */
+#include "study/keys.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { WORD_MAX = 40 };
+
+static int least(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+/* Letters to insert, to leave out and to change (Levenshtein, 1966). */
+static int distance(const char *a, const char *b)
+{
+    int row[WORD_MAX + 1];
+    int n = least((int)strlen(b), WORD_MAX);
+    for (int j = 0; j <= n; j++)
+        row[j] = j;
+    for (int i = 1; a[i - 1]; i++) {
+        int corner = row[0];
+        row[0] = i;
+        for (int j = 1; j <= n; j++) {
+            int change = corner + (a[i - 1] != b[j - 1]);
+            corner = row[j];
+            row[j] = least(change, least(row[j], row[j - 1]) + 1);
+        }
+    }
+    return row[n];
+}
+
+static const char *nearest(const char *key, const char *const *known)
+{
+    const char *best = known[0];
+    for (const char *const *k = known; *k; k++)
+        if (distance(key, *k) < distance(key, best))
+            best = *k;
+    return best;
+}
+
+/* "batch." in front of "weak"; nothing at the top. */
+static const char *dot(const char *where)
+{
+    return *where ? "." : "";
+}
+
+enum status keys_check(const json_t *object, const char *where, const char *const *known)
+{
+    const char *key;
+    json_t *value;
+    if (!json_is_object(object))
+        return status_fail(STATUS_USAGE, "'%s' must be an object", *where ? where : "a study");
+    json_object_foreach((json_t *)object, key, value)
+    {
+        const char *const *k = known;
+        while (*k && strcmp(*k, key) != 0)
+            k++;
+        if (!*k)
+            return status_fail(STATUS_USAGE, "unknown key '%s%s%.40s'; did you mean '%s'?", where,
+                               dot(where), key, nearest(key, known));
+    }
+    return STATUS_OK;
+}
+
+static enum status absent(const char *where, const char *key, bool required)
+{
+    if (!required)
+        return STATUS_OK;
+    return status_fail(STATUS_USAGE, "'%s%s%s' is missing", where, dot(where), key);
+}
+
+static enum status count_read(const json_t *value, const char *where, const char *key, int64_t min,
+                              int64_t max, int64_t *out)
+{
+    int64_t v = json_is_integer(value) ? json_integer_value(value) : min - 1;
+    if (v < min || v > max)
+        return status_fail(STATUS_USAGE, "'%s%s%s' must be a whole number from %lld to %lld", where,
+                           dot(where), key, (long long)min, (long long)max);
+    *out = v;
+    return STATUS_OK;
+}
+
+enum status keys_count(const json_t *object, const char *where, const char *key, bool required,
+                       int64_t min, int64_t max, int64_t *out)
+{
+    const json_t *value = json_object_get(object, key);
+    if (!value)
+        return absent(where, key, required);
+    return count_read(value, where, key, min, max, out);
+}
+
+enum status keys_text(const json_t *object, const char *where, const char *key, bool required,
+                      char *out, size_t size)
+{
+    const json_t *value = json_object_get(object, key);
+    if (!value)
+        return absent(where, key, required);
+    const char *text = json_string_value(value);
+    if (!text || !*text || strlen(text) >= size)
+        return status_fail(STATUS_USAGE, "'%s%s%s' must be a text of 1 to %zu characters", where,
+                           dot(where), key, size - 1);
+    snprintf(out, size, "%s", text);
+    return STATUS_OK;
+}
+
+/* STATUS_USAGE unless it is an array of 1 to STUDY_MAX_LIST values. */
+static enum status list_check(const json_t *list, const char *where, const char *key)
+{
+    size_t n = json_array_size(list);
+    if (n < 1 || n > STUDY_MAX_LIST)
+        return status_fail(STATUS_USAGE, "'%s%s%s' must be a list of 1 to %d values", where,
+                           dot(where), key, STUDY_MAX_LIST);
+    return STATUS_OK;
+}
+
+enum status keys_counts(const json_t *object, const char *where, const char *key, int64_t min,
+                        int64_t max, struct study_counts *out)
+{
+    const json_t *list = json_object_get(object, key);
+    if (!list)
+        return STATUS_OK;
+    TRY(list_check(list, where, key));
+    for (out->n = 0; out->n < (int)json_array_size(list); out->n++) {
+        int64_t *v = &out->v[out->n];
+        TRY(count_read(json_array_get(list, (size_t)out->n), where, key, min, max, v));
+        if (out->n > 0 && *v <= v[-1])
+            return status_fail(STATUS_USAGE, "'%s%s%s' must ascend", where, dot(where), key);
+    }
+    return STATUS_OK;
+}
+
+bool keys_is_name(const char *text)
+{
+    for (const char *c = text; *c; c++)
+        if (!isalnum((unsigned char)*c) && !strchr("-_.", *c))
+            return false;
+    return *text != '\0' && *text != '.';
+}
+
+enum status keys_names(const json_t *object, const char *key, struct study_names *out)
+{
+    const json_t *list = json_object_get(object, key);
+    if (!list)
+        return absent("", key, true);
+    TRY(list_check(list, "", key));
+    for (out->n = 0; out->n < (int)json_array_size(list); out->n++) {
+        const char *name = json_string_value(json_array_get(list, (size_t)out->n));
+        if (!name || !keys_is_name(name) || strlen(name) >= STUDY_NAME_SIZE)
+            return status_fail(STATUS_USAGE,
+                               "'%s' must be names of letters, digits, '-', '_' and '.'", key);
+        for (int i = 0; i < out->n; i++)
+            if (strcmp(out->v[i], name) == 0)
+                return status_fail(STATUS_USAGE, "'%s' has '%s' twice", key, name);
+        snprintf(out->v[out->n], STUDY_NAME_SIZE, "%s", name);
+    }
+    return STATUS_OK;
+}
+
+enum status keys_words(const json_t *object, const char *key, const json_t **out)
+{
+    const json_t *list = json_object_get(object, key);
+    *out = NULL;
+    if (!list)
+        return STATUS_OK;
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (!json_is_string(json_array_get(list, i)))
+            return status_fail(STATUS_USAGE, "'%s' must be a list of strings", key);
+    if (json_array_size(list) == 0)
+        return status_fail(STATUS_USAGE, "'%s' must be a list of strings, at least one", key);
+    *out = list;
+    return STATUS_OK;
+}

@@ -1,0 +1,103 @@
+/* Telling how far a study is. */
+#include "study/progress.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum status study_progress_begin(struct study_progress *p, const struct study_plan *plan,
+                                 const bool *wanted, FILE *out)
+{
+    size_t n = (size_t)plan->n_cells;
+    *p = (struct study_progress){.plan = plan,
+                                 .out = out,
+                                 .terminal = out && isatty(fileno(out)),
+                                 .seconds = calloc(n, sizeof(double)),
+                                 .runs = calloc(n, sizeof(int64_t)),
+                                 .left = calloc(n, sizeof(int64_t))};
+    if (!p->seconds || !p->runs || !p->left)
+        return status_fail(STATUS_OOM, "no memory for the progress of a study");
+    for (int64_t i = 0; i < plan->n_runs; i++) {
+        p->total += wanted[i];
+        p->left[plan->run[i].cell] += wanted[i];
+    }
+    return STATUS_OK;
+}
+
+void study_progress_free(struct study_progress *p)
+{
+    free(p->seconds);
+    free(p->runs);
+    free(p->left);
+    *p = (struct study_progress){0};
+}
+
+double study_progress_left(const struct study_progress *p)
+{
+    double seconds = 0, sum = 0;
+    int64_t n = 0;
+    for (int64_t c = 0; c < p->plan->n_cells; c++) {
+        sum += p->seconds[c];
+        n += p->runs[c];
+    }
+    if (n == 0)
+        return NAN;
+    for (int64_t c = 0; c < p->plan->n_cells; c++)
+        seconds += (double)p->left[c] *
+                   (p->runs[c] ? p->seconds[c] / (double)p->runs[c] : sum / (double)n);
+    return seconds;
+}
+
+/* "3 min left"; nothing while nobody knows. */
+static void say_left(const struct study_progress *p, char out[32])
+{
+    double s = study_progress_left(p);
+    *out = '\0';
+    if (s < 100)
+        snprintf(out, 32, ", %.0f s left", s);
+    else if (s < 100 * 60)
+        snprintf(out, 32, ", %.0f min left", s / 60);
+    else if (isfinite(s))
+        snprintf(out, 32, ", %.1f h left", s / 3600);
+}
+
+/* A line that stays, or one that the next takes the place of. */
+static void say(struct study_progress *p, bool stays, const char *text)
+{
+    if (!p->out || (!stays && !p->terminal))
+        return;
+    fprintf(p->out, "%s%s%s", p->terminal ? "\r\033[K" : "", text, stays ? "\n" : "");
+    fflush(p->out);
+}
+
+void study_progress_data(struct study_progress *p, const char *name)
+{
+    char text[256];
+    snprintf(text, sizeof text, "making data '%s'", name);
+    say(p, false, text);
+}
+
+void study_progress_start(struct study_progress *p, const struct study_run *run)
+{
+    char text[512], left[32];
+    say_left(p, left);
+    snprintf(text, sizeof text, "[%" PRId64 "/%" PRId64 "%s] running %s r%d", p->done, p->total,
+             left, p->plan->cell[run->cell].name, run->repeat);
+    say(p, false, text);
+}
+
+void study_progress_end(struct study_progress *p, const struct study_run *run,
+                        const struct child_end *end, bool done)
+{
+    char text[1024], left[32];
+    p->done++;
+    p->left[run->cell]--;
+    p->runs[run->cell]++;
+    p->seconds[run->cell] += end->seconds;
+    say_left(p, left);
+    snprintf(text, sizeof text, "[%" PRId64 "/%" PRId64 "%s] %s r%d: %.1f s%s%s", p->done, p->total,
+             left, p->plan->cell[run->cell].name, run->repeat, end->seconds,
+             done ? "" : ", FAILED: ", done ? "" : end->message);
+    say(p, true, text);
+}

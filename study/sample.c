@@ -1,0 +1,107 @@
+/* From a run's record to a sample. */
+#include "study/sample.h"
+
+#include "results/ranks.h"
+#include "results/stats.h"
+#include "results/text.h"
+
+#include <math.h>
+#include <string.h>
+
+static enum status sum_steps(const struct run *run, int64_t warmup, struct study_sample *s)
+{
+    double images = 0, total = 0, named = 0, busy = 0;
+    int64_t first = stats_warmup(run->n_steps, warmup);
+    double n = (double)(run->n_steps - first);
+    memset(s->split, 0, sizeof s->split);
+    for (int64_t i = first; i < run->n_steps; i++) {
+        const struct step_record *r = &run->step[i];
+        images += (double)r->images;
+        total += r->total_s;
+        busy += r->comm_busy_s;
+        s->split[ANALYSIS_DATA] += r->data_s / n;
+        s->split[ANALYSIS_H2D] += r->h2d_s / n;
+        s->split[ANALYSIS_FORWARD] += r->forward_s / n;
+        s->split[ANALYSIS_BACKWARD] += r->backward_s / n;
+        s->split[ANALYSIS_COMM] += r->comm_s / n;
+        s->split[ANALYSIS_OPTIMIZER] += r->optimizer_s / n;
+    }
+    for (int p = 0; p < ANALYSIS_OTHER; p++)
+        named += s->split[p];
+    s->split[ANALYSIS_OTHER] = fmax(0, total / n - named);
+    s->comm_busy_s = busy / n;
+    s->images_per_s = images / total;
+    if (n > 0 && total > 0 && isfinite(s->images_per_s + named + total + busy))
+        return STATUS_OK;
+    return status_fail(STATUS_DATA, "'%s' holds no step that can be measured", run->dir);
+}
+
+static void take_validation(const struct run *run, struct study_sample *s)
+{
+    for (int64_t i = run->n_epochs - 1; i >= 0; i--) {
+        if (run->epoch[i].val_images == 0)
+            continue;
+        s->top1 = run->epoch[i].val_top1;
+        s->top5 = run->epoch[i].val_top5;
+        return;
+    }
+}
+
+static enum status take_ranks(const struct run *run, struct study_sample *s)
+{
+    struct ranks r;
+    TRY(ranks_of(run, &r));
+    if (r.n > 1) {
+        s->slowest_rank = r.slowest;
+        s->behind = r.behind;
+        text_clean(s->part, sizeof s->part, rank_part_str(r.part));
+        text_clean(s->host, sizeof s->host, r.rank[r.slowest].host);
+    }
+    ranks_free(&r);
+    return STATUS_OK;
+}
+
+/* Ranks on the host that has most of them. */
+static int64_t ranks_of_a_host(const struct run *run)
+{
+    int64_t attempt = run->resumes, n = run_attempt_ranks(run, attempt), most = 1;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t same = 0;
+        for (int64_t j = 0; j < n; j++)
+            same += strcmp(run_rank_host(run, attempt, i), run_rank_host(run, attempt, j)) == 0;
+        most = same > most ? same : most;
+    }
+    return most;
+}
+
+static void take_threads(const struct run *run, struct study_sample *s)
+{
+    const json_t *cpu = json_object_get(json_object_get(run->info, "host"), "cpu");
+    double usable = json_number_value(json_object_get(cpu, "usable"));
+    const json_t *quota = json_object_get(cpu, "quota");
+    int64_t threads = run_config_count(run, "threads", 0);
+    int64_t devices = run_config_count(run, "devices_per_rank", 1);
+    bool on_cpu = strncmp(run_config_text(run, "devices", ""), "cpu", 3) == 0;
+    if (usable > 0)
+        s->cores = json_is_number(quota) ? fmin(usable, json_number_value(quota)) : usable;
+    if (on_cpu && threads > 0 && devices > 0)
+        s->threads = (double)threads * (double)devices * (double)ranks_of_a_host(run);
+}
+
+enum status study_sample_of(const struct run *run, int64_t warmup, struct study_sample *s)
+{
+    *s = (struct study_sample){.top1 = NAN,
+                               .top5 = NAN,
+                               .slowest_rank = -1,
+                               .behind = NAN,
+                               .threads = NAN,
+                               .cores = NAN,
+                               .seconds = run->elapsed};
+    const json_t *wall = json_object_get(run->summary, "images_per_s_wall");
+    s->wall = json_is_number(wall) ? json_number_value(wall) : NAN;
+    TRY(sum_steps(run, warmup, s));
+    take_validation(run, s);
+    TRY(take_ranks(run, s));
+    take_threads(run, s);
+    return STATUS_OK;
+}

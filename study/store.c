@@ -1,0 +1,177 @@
+/* The folder of a study. */
+#include "study/store.h"
+
+#include "base/file.h"
+#include "results/text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+enum { PLAN_MAX_BYTES = 64 << 20, WHY_MAX_BYTES = 1 << 16 };
+
+static enum status take_lock(struct study_store *store)
+{
+    store->lock = open(store->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (store->lock < 0)
+        return status_fail(STATUS_IO, "cannot open '%s': %s", store->dir, strerror(errno));
+    if (flock(store->lock, LOCK_EX | LOCK_NB) == 0)
+        return STATUS_OK;
+    return status_fail(STATUS_IO, "another 'ampscale study' works in '%s'; wait for its end",
+                       store->dir);
+}
+
+/* Whether the plan in `path` is of the same study. */
+static enum status compare_plan(const struct study_store *store, const char *path)
+{
+    char *bytes;
+    size_t size;
+    TRY(file_read(path, PLAN_MAX_BYTES, &bytes, &size));
+    json_t *was = json_loadb(bytes, size, JSON_REJECT_DUPLICATES, NULL);
+    free(bytes);
+    bool same = json_equal(json_object_get(was, "study"), store->plan->spec->json);
+    json_decref(was);
+    if (same)
+        return STATUS_OK;
+    return status_fail(STATUS_USAGE,
+                       "'%s' holds another study than '%s' is now; give another --out", store->dir,
+                       store->plan->spec->name);
+}
+
+static enum status keep_plan(const struct study_store *store)
+{
+    char path[STUDY_PATH_SIZE];
+    json_t *plan;
+    TRY(path_format(path, sizeof path, "%s/plan.json", store->dir));
+    if (path_exists(path))
+        return compare_plan(store, path);
+    TRY(study_plan_json(store->plan, store->dir, &plan));
+    char *text = json_dumps(plan, JSON_INDENT(1));
+    json_decref(plan);
+    if (!text)
+        return status_fail(STATUS_OOM, "no memory to write '%s'", path);
+    enum status st = file_replace(path, text, strlen(text));
+    free(text);
+    return st;
+}
+
+enum status study_store_open(const struct study_plan *plan, const char *dir,
+                             struct study_store *store)
+{
+    *store = (struct study_store){.plan = plan, .dir = dir, .lock = -1};
+    TRY(dir_make(dir));
+    enum status st = take_lock(store);
+    if (st == STATUS_OK)
+        st = keep_plan(store);
+    if (st != STATUS_OK)
+        study_store_close(store);
+    return st;
+}
+
+void study_store_close(struct study_store *store)
+{
+    if (store->lock >= 0)
+        close(store->lock);
+    store->lock = -1;
+}
+
+static enum status read_why(const char *path, char why[CHILD_MESSAGE_SIZE])
+{
+    char *bytes;
+    size_t size;
+    TRY(file_read(path, WHY_MAX_BYTES, &bytes, &size));
+    json_t *object = json_loadb(bytes, size, 0, NULL);
+    free(bytes);
+    const char *reason = json_string_value(json_object_get(object, "reason"));
+    text_clean(why, CHILD_MESSAGE_SIZE, reason ? reason : "for a reason that cannot be read");
+    json_decref(object);
+    return STATUS_OK;
+}
+
+enum status study_store_state(const struct study_store *store, const struct study_run *run,
+                              enum study_state *state, char why[CHILD_MESSAGE_SIZE])
+{
+    char path[STUDY_PATH_SIZE];
+    *why = '\0';
+    *state = STUDY_COMPLETE;
+    TRY(study_run_path(store->plan, run, store->dir, "/summary.json", path));
+    if (path_exists(path))
+        return STATUS_OK;
+    *state = STUDY_PENDING;
+    TRY(study_run_path(store->plan, run, store->dir, ".failed", path));
+    if (!path_exists(path))
+        return STATUS_OK;
+    *state = STUDY_FAILED;
+    return read_why(path, why);
+}
+
+static int remove_one(const char *path, const struct stat *s, int type, struct FTW *at)
+{
+    (void)s, (void)type, (void)at;
+    return remove(path);
+}
+
+/* A folder with all it holds; links are not followed. */
+static enum status remove_tree(const char *path)
+{
+    if (!path_exists(path) || nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS) == 0)
+        return STATUS_OK;
+    return status_fail(STATUS_IO, "cannot remove '%s': %s", path, strerror(errno));
+}
+
+static enum status remove_file(const char *path)
+{
+    if (unlink(path) == 0 || errno == ENOENT)
+        return STATUS_OK;
+    return status_fail(STATUS_IO, "cannot remove '%s': %s", path, strerror(errno));
+}
+
+enum status study_store_prepare(const struct study_store *store, const struct study_run *run,
+                                bool *resume)
+{
+    char path[STUDY_PATH_SIZE];
+    TRY(path_format(path, sizeof path, "%s/cells/%s", store->dir,
+                    store->plan->cell[run->cell].name));
+    TRY(dir_make(path));
+    TRY(study_run_path(store->plan, run, store->dir, "/checkpoint.safetensors", path));
+    /* Steps are timed in one go; what trains for epochs may go on. */
+    *resume = store->plan->spec->epochs && path_exists(path);
+    if (*resume)
+        return STATUS_OK;
+    TRY(study_run_path(store->plan, run, store->dir, "-logs", path));
+    TRY(remove_tree(path));
+    TRY(study_run_path(store->plan, run, store->dir, "", path));
+    return remove_tree(path);
+}
+
+enum status study_store_complete(const struct study_store *store, const struct study_run *run)
+{
+    static const char *const left[] = {"/checkpoint.safetensors", "/checkpoint-prev.safetensors",
+                                       "/best.safetensors", ".failed"};
+    for (size_t i = 0; i < sizeof left / sizeof *left; i++) {
+        char path[STUDY_PATH_SIZE];
+        TRY(study_run_path(store->plan, run, store->dir, left[i], path));
+        TRY(remove_file(path));
+    }
+    return STATUS_OK;
+}
+
+enum status study_store_failed(const struct study_store *store, const struct study_run *run,
+                               const struct child_end *end)
+{
+    char path[STUDY_PATH_SIZE];
+    TRY(study_run_path(store->plan, run, store->dir, ".failed", path));
+    json_t *why = json_pack("{s:s, s:i, s:f}", "reason", end->message, "exit_code", end->code,
+                            "seconds", end->seconds);
+    char *text = json_dumps(why, JSON_INDENT(1) | JSON_REAL_PRECISION(4));
+    json_decref(why);
+    if (!text)
+        return status_fail(STATUS_OOM, "no memory to write '%s'", path);
+    enum status st = file_replace(path, text, strlen(text));
+    free(text);
+    return st;
+}

@@ -1,0 +1,122 @@
+#!/usr/bin/env bash
+# Studies of real runs: planned, killed half-way and gone on with, with failing cells, and refused.
+. "$(dirname "$0")/common.sh" "$@"
+. "$(dirname "$0")/train.sh"
+cd "$scratch" || exit 1
+
+# study_file ARCHS: a study of four cells of two repeats each for every network, in study.json.
+study_file() {
+    cat >study.json <<END
+{"schema": 1, "name": "tiny", "about": "for a test", "modes": {"nd": [1], "dp": [2]},
+ "precisions": ["fp32"], "archs": [$1], "batch": {"weak": [4]},
+ "data": [{"name": "dummy", "classes": 3, "train": 64, "val": 4},
+          {"name": "jpeg", "generate": {"classes": 3, "train": 12, "val": 2, "size": 48}}],
+ "image_size": 32, "threads": 1, "workers": 1, "repeats": 2, "warmup_steps": 1,
+ "measured_steps": 3, "limit_s": 60, "train": ["--lr", "0.05"]}
+END
+}
+
+# summaries DIR: the runs that are complete, with their time of ending.
+summaries() {
+    find "$1" -name summary.json -printf '%P %T@\n' | sort
+}
+
+cell=cells/nd-fp32-resnet8-dummy-1x4
+study_file '"resnet8"'
+
+# The plan.
+expect 0 study study.json --dry-run --out s
+[[ $(wc -l <out) == 8 && ! -e s ]] || fail "a dry run prints $(wc -l <out) commands, or runs them"
+grep -qx "ampscale train --dummy .* -b 4 --mode nd .* --steps 4 .* --out s/$cell/r2" out ||
+    fail "the plan lacks a run: $(cat out)"
+expect 0 study quick --print
+cmp -s out "$source_dir/study/presets/quick.json" || fail "--print does not print the preset"
+
+# Killed half-way: the child ends too, and what it left does not count.
+"$program" study study.json --out s >log 2>&1 </dev/null &
+study=$!
+for ((i = 0; i < 600; i++)); do
+    (($(find s -name summary.json 2>/dev/null | wc -l) < 3)) || break
+    sleep 0.02
+done
+expect_error 1 "another 'ampscale study' works in 's'" study study.json --out s
+kill -KILL "$study"
+{ wait "$study"; } 2>/dev/null
+sleep 0.5
+summaries s >before
+(($(wc -l <before) >= 3)) || fail "nothing was complete: $(cat log)"
+
+# Interrupted: it stops in order, and says what to do.
+if (($(wc -l <before) < 7)); then
+    "$program" study study.json --out s >out 2>err </dev/null &
+    study=$!
+    sleep 0.3
+    kill -TERM "$study"
+    code=0
+    wait "$study" || code=$?
+    ((code <= 1)) || fail "an interrupted study exited with $code: $(cat err)"
+    if ((code == 1)); then
+        grep -q '^ampscale: interrupted.*; the same command runs what is missing$' err ||
+            fail "an interrupted study says: $(cat err)"
+    fi
+fi
+mkdir -p "s/$cell/r9"
+expect 0 study study.json --out s
+summaries s >after
+[[ $(wc -l <after) == 8 ]] || fail "$(wc -l <after) of 8 runs are complete: $(cat err)"
+[[ -z $(comm -23 before after) ]] || fail "what was complete was run again: $(comm -23 before after)"
+[[ -z $(find s -name '*.safetensors' -o -name '*.tmp*') ]] || fail "checkpoints are left over"
+[[ $(grep -c -e -bound -e 'no single bound' -e 'not enough' -e oversubscribed out) == 4 ]] ||
+    fail "not a verdict for each of 4 cells: $(cat out)"
+
+# Nothing is run twice, and the same runs give the same analysis.
+cp s/analysis.json analysis.before
+expect 0 study study.json --out s
+[[ ! -s $scratch/err ]] || fail "a study that was complete went on: $(cat err)"
+expect 0 study study.json --out s --analyse
+cmp s/analysis.json analysis.before || fail "the same runs gave another analysis"
+cmp -s <(summaries s) after || fail "runs were run again"
+
+# Another study in the same folder.
+sed -i 's/"measured_steps": 3/"measured_steps": 4/' study.json
+expect_error 2 "'s' holds another study than 'tiny' is now" study study.json --out s
+
+# A cell that fails is kept as failed, the others are run; with --retry it is tried again.
+study_file '"resnet8", "resnet9"'
+expect 5 study study.json --out f --only '^nd-.*dummy.*r1$'
+grep -q "nd-fp32-resnet9-dummy-1x4 r1: .* FAILED: .*'resnet9'" err || fail "no word of it: $(cat err)"
+grep -q "nd-fp32-resnet9-dummy-1x4 .*missing: .*'resnet9'" out || fail "not missing: $(cat out)"
+grep -q "nd-fp32-resnet8-dummy-1x4 .*compute-bound" out || fail "the other cell is missing: $(cat out)"
+grep -q '"missing": .*resnet9' f/analysis.json || fail "analysis.json does not say why"
+expect 5 study study.json --out f --only '^nd-.*dummy.*r1$'
+[[ $(wc -l <err) == 1 ]] || fail "what had failed was run again without --retry: $(cat err)"
+expect 5 study study.json --out f --only '^nd-.*dummy.*r1$' --retry
+[[ $(grep -c FAILED err) == 1 ]] || fail "what had failed was not tried again: $(cat err)"
+
+# What is no study.
+echo '{"schema": 1, "nmae": "x"}' >bad.json
+expect_error 2 "'bad.json': unknown key 'nmae'; did you mean 'name'?" study bad.json --out b
+echo '{' >bad.json
+expect_error 2 "'bad.json' line 2" study bad.json --out b
+expect_error 2 "no preset 'quikc'" study quikc --out b
+expect_error 2 "--out" study study.json
+expect_error 2 "is no regular expression" study study.json --out b --only '('
+[[ ! -e b ]] || fail "a study that is none left a folder"
+
+# A disk that is full stops the study, which goes on once there is room.
+mkdir disk
+if mount -t tmpfs -o size=256k tmpfs disk 2>/dev/null; then
+    study_file '"resnet8"'
+    head -c 200k /dev/zero >disk/ballast
+    run study study.json --out disk/s --only dummy
+    ((code != 0)) || fail "a study succeeded on a full disk"
+    grep -qi 'no space left' err out || fail "nobody says that the disk is full: $(cat err)"
+    rm disk/ballast
+    mount -o remount,size=4m disk
+    expect 5 study study.json --out disk/s --only dummy --retry
+    [[ $(summaries disk/s | wc -l) == 4 ]] || fail "with room again, it does not go on: $(cat err)"
+    umount disk
+else
+    echo "the full disk is left out: no tmpfs can be mounted here"
+fi
+finish

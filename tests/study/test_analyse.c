@@ -1,0 +1,263 @@
+/* Medians, intervals, series and verdicts of results whose truth is known. */
+#include "rig.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define ND32   "nd-fp32-resnet8-dummy-1x32"
+#define ND64   "nd-fp32-resnet8-dummy-1x64"
+#define WEAK   "ddp-fp32-resnet8-dummy-weak-2x32"
+#define STRONG "ddp-fp32-resnet8-dummy-strong-2x32"
+#define JPEG32 "nd-fp32-resnet8-jpeg-1x32"
+#define JPEG   "ddp-fp32-resnet8-jpeg-weak-2x32"
+
+static void expect_verdict(const struct rig *r, const char *cell, const char *verdict,
+                           const char *because)
+{
+    const struct analysis_cell *c = rig_result(r, cell);
+    bool said = false;
+    assert_string_equal(c->verdict, verdict);
+    for (int i = 0; i < c->n_evidence; i++)
+        said = said || strstr(c->evidence[i], because);
+    if (!said)
+        fail_msg("'%s' is not said because of '%s', but '%s'", verdict, because, c->evidence[0]);
+}
+
+static void test_numbers(void **state)
+{
+    struct rig *r = *state;
+    rig_run(r, ND32, 100, 0, 0);
+    rig_run(r, ND64, 120, 0, 0);
+    rig_run(r, WEAK, 190, 0, 0.05);
+    rig_run(r, STRONG, 180, 0, 0.05);
+    rig_analyse(r);
+    const struct analysis_cell *c = rig_result(r, WEAK);
+    assert_int_equal(c->images_per_s.n, 3);
+    assert_true(fabs(c->images_per_s.median - 190) < 1e-9);
+    assert_true(fabs(c->images_per_s.low - 0.99 * 190) < 1e-9);
+    assert_true(fabs(c->images_per_s.high - 1.01 * 190) < 1e-9);
+    assert_true(fabs(c->speedup - 1.9) < 1e-9 && fabs(c->efficiency - 0.95) < 1e-9);
+    assert_true(fabs(c->efficiency_wall - 0.95) < 1e-9 && c->top1 == 50 && c->top5 == 90);
+    assert_true(fabs(c->split[ANALYSIS_COMM] - 0.05 * 64 / 190) < 1e-9);
+    assert_true(fabs(rig_result(r, STRONG)->speedup - 1.5) < 1e-9);
+    assert_true(rig_result(r, ND64)->speedup == 1);
+}
+
+/* Two modes, two kinds of scaling, two data sets; each begins with the single device of its batch.
+ */
+static void test_series(void **state)
+{
+    struct rig *r = *state;
+    rig_run(r, ND32, 100, 0, 0);
+    rig_analyse(r);
+    const struct analysis *a = &r->analysis;
+    assert_int_equal(a->n_series, 8);
+    for (int64_t i = 0; i < a->n_series; i++) {
+        const struct analysis_series *s = &a->series[i];
+        assert_int_equal(s->n, 2);
+        const struct analysis_cell *base = &a->cell[s->cell[0]], *last = &a->cell[s->cell[1]];
+        assert_string_equal(base->mode, "nd");
+        assert_string_equal(base->data, last->data);
+        bool weak = last->scaling == ANALYSIS_WEAK;
+        assert_int_equal(base->batch, weak ? last->batch / 2 : last->batch);
+    }
+}
+
+static void test_missing(void **state)
+{
+    struct rig *r = *state;
+    int64_t failed = rig_cell(r, STRONG);
+    r->result[failed].failed = 3;
+    snprintf(r->result[failed].reason, sizeof r->result[failed].reason, "out of memory");
+    rig_run(r, WEAK, 190, 0, 0.05);
+    rig_analyse(r);
+    assert_string_equal(rig_result(r, STRONG)->missing, "out of memory");
+    assert_string_equal(rig_result(r, ND32)->missing, "not run yet");
+    assert_string_equal(rig_result(r, ND32)->verdict, "");
+    assert_string_equal(rig_result(r, WEAK)->missing, "");
+    assert_true(isnan(rig_result(r, WEAK)->speedup));
+    assert_true(isnan(rig_result(r, STRONG)->images_per_s.median));
+}
+
+static void test_one_repeat(void **state)
+{
+    struct rig *r = *state;
+    rig_run(r, ND32, 100, 0, 0);
+    r->result[rig_cell(r, ND32)].n = 1;
+    r->result[rig_cell(r, ND32)].failed = 2;
+    rig_analyse(r);
+    const struct analysis_cell *c = rig_result(r, ND32);
+    assert_int_equal(c->images_per_s.n, 1);
+    assert_true(isnan(c->images_per_s.low) && isnan(c->images_per_s.high));
+    expect_verdict(r, ND32, "compute-bound", "a single run");
+    expect_verdict(r, ND32, "compute-bound", "2 of 3 runs failed");
+}
+
+static void test_compute_bound(void **state)
+{
+    struct rig *r = *state;
+    rig_run(r, ND32, 100, 0, 0);
+    rig_run(r, WEAK, 196, 0, 0.02);
+    rig_analyse(r);
+    expect_verdict(r, ND32, "compute-bound", "100.0 % of a step computes");
+    expect_verdict(r, WEAK, "compute-bound", "2.0 % of a step is communication");
+}
+
+static void test_loader_bound(void **state)
+{
+    struct rig *r = *state;
+    rig_run(r, ND32, 100, 0, 0);
+    rig_run(r, JPEG32, 60, 0.4, 0);
+    rig_analyse(r);
+    expect_verdict(r, JPEG32, "loader-bound", "40.0 % are lost");
+    expect_verdict(r, JPEG32, "loader-bound", "40.0 % of a step waits");
+}
+
+/* Decoding that keeps up, on cores that computing would have used. */
+static void test_loader_takes_cores(void **state)
+{
+    struct rig *r = *state;
+    rig_run(r, ND32, 100, 0, 0);
+    rig_run(r, JPEG32, 70, 0.01, 0);
+    rig_analyse(r);
+    expect_verdict(r, JPEG32, "loader-bound", "takes cores from computing");
+}
+
+/* A difference that lies within the spread of the repeats is none. */
+static void test_loss_within_spread(void **state)
+{
+    struct rig *r = *state;
+    rig_run(r, ND32, 100, 0, 0);
+    rig_run(r, JPEG32, 80, 0.2, 0);
+    r->result[rig_cell(r, JPEG32)].sample[2].images_per_s = 110;
+    rig_analyse(r);
+    expect_verdict(r, JPEG32, "compute-bound", "0.0 % are lost");
+}
+
+static void test_loader_unknown(void **state)
+{
+    struct rig *r = *state;
+    rig_run(r, JPEG32, 60, 0.4, 0);
+    rig_analyse(r);
+    expect_verdict(r, JPEG32, "not enough to say", "no cell with synthetic data");
+}
+
+static void test_loader_not_to_blame(void **state)
+{
+    struct rig *r = *state;
+    rig_run(r, JPEG32, 60, 0.01, 0);
+    rig_analyse(r);
+    expect_verdict(r, JPEG32, "compute-bound", "no cell with synthetic data");
+}
+
+static void test_communication_bound(void **state)
+{
+    struct rig *r = *state;
+    rig_run(r, ND32, 100, 0, 0);
+    rig_run(r, WEAK, 140, 0, 0.3);
+    rig_analyse(r);
+    expect_verdict(r, WEAK, "communication-bound", "30.0 % are lost");
+}
+
+static void test_communication_unknown(void **state)
+{
+    struct rig *r = *state;
+    rig_run(r, WEAK, 140, 0, 0.3);
+    rig_analyse(r);
+    expect_verdict(r, WEAK, "not enough to say", "no single device with 32 images");
+}
+
+static void test_shared_machine(void **state)
+{
+    struct rig *r = *state;
+    rig_run(r, ND32, 100, 0, 0);
+    rig_run(r, WEAK, 140, 0, 0.02);
+    rig_analyse(r);
+    expect_verdict(r, WEAK, "compute-bound", "the devices share cores");
+}
+
+static void test_slow_rank(void **state)
+{
+    struct rig *r = *state;
+    rig_run(r, ND32, 100, 0, 0);
+    rig_run(r, WEAK, 140, 0, 0.3);
+    struct study_result *result = &r->result[rig_cell(r, WEAK)];
+    for (int i = 0; i < 3; i++) {
+        result->sample[i].slowest_rank = i < 2;
+        result->sample[i].behind = 0.25;
+        strcpy(result->sample[i].part, "backward");
+        strcpy(result->sample[i].host, "node7");
+    }
+    rig_analyse(r);
+    expect_verdict(r, WEAK, "slow rank 1", "rank 1 on node7 needs 25.0 %");
+    assert_int_equal(rig_result(r, WEAK)->slowest_rank, 1);
+}
+
+/* A rank that is the slowest in one run of three is not slow. */
+static void test_no_slow_rank(void **state)
+{
+    struct rig *r = *state;
+    rig_run(r, ND32, 100, 0, 0);
+    rig_run(r, WEAK, 140, 0, 0.3);
+    struct study_result *result = &r->result[rig_cell(r, WEAK)];
+    for (int i = 0; i < 3; i++) {
+        result->sample[i].slowest_rank = i;
+        result->sample[i].behind = 0.25;
+    }
+    rig_analyse(r);
+    expect_verdict(r, WEAK, "communication-bound", "no rank stands out");
+}
+
+static void test_oversubscribed(void **state)
+{
+    struct rig *r = *state;
+    rig_run(r, ND32, 100, 0, 0);
+    rig_run(r, WEAK, 90, 0, 0.3);
+    for (int i = 0; i < 3; i++)
+        r->result[rig_cell(r, WEAK)].sample[i].threads = 4;
+    rig_analyse(r);
+    expect_verdict(r, WEAK, "oversubscribed", "4 threads compute on a host that has 2 cores");
+}
+
+static void test_no_single_bound(void **state)
+{
+    struct rig *r = *state;
+    rig_run(r, ND32, 100, 0, 0);
+    struct study_result *result = &r->result[rig_cell(r, ND32)];
+    for (int i = 0; i < 3; i++) {
+        result->sample[i].split[ANALYSIS_OTHER] = 2 * result->sample[i].split[ANALYSIS_BACKWARD];
+    }
+    rig_analyse(r);
+    expect_verdict(r, ND32, "no single bound", "33.3 % of a step computes");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, rig_begin, rig_end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_numbers),
+        TEST(test_series),
+        TEST(test_missing),
+        TEST(test_one_repeat),
+        TEST(test_compute_bound),
+        TEST(test_loader_bound),
+        TEST(test_loader_takes_cores),
+        TEST(test_loss_within_spread),
+        TEST(test_loader_unknown),
+        TEST(test_loader_not_to_blame),
+        TEST(test_communication_bound),
+        TEST(test_communication_unknown),
+        TEST(test_shared_machine),
+        TEST(test_slow_rank),
+        TEST(test_no_slow_rank),
+        TEST(test_oversubscribed),
+        TEST(test_no_single_bound),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

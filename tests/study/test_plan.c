@@ -1,0 +1,150 @@
+/* Studies read and refused, cells, the order of runs, and their commands. */
+#include "rig.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* The study with its first `from` replaced is refused, and the message says `says`. */
+static void refused(const char *from, const char *to, const char *says)
+{
+    struct study_spec spec;
+    char *bad = NULL;
+    const char *at = strstr(rig_study, from);
+    assert_non_null(at);
+    int n = asprintf(&bad, "%.*s%s%s", (int)(at - rig_study), rig_study, to, at + strlen(from));
+    assert_true(n > 0);
+    assert_int_equal(study_spec_parse(bad, (size_t)n, "bad", &spec), STATUS_USAGE);
+    if (!strstr(status_message(), says))
+        fail_msg("'%s' does not say '%s'", status_message(), says);
+    free(bad);
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    refused("{", "", "'bad' line 1");
+    refused("\"repeats\"", "\"repeat\"", "unknown key 'repeat'; did you mean 'repeats'?");
+    refused("\"weak\"", "\"wek\"", "unknown key 'batch.wek'; did you mean 'weak'?");
+    refused("\"schema\": 1", "\"schema\": 2", "'schema' must be");
+    refused("\"ddp\": [2]", "\"ddp\": [1]", "'modes.ddp' must be a whole number from 2");
+    refused("\"ddp\": [2]", "\"ddp\": [4, 2]", "'modes.ddp' must ascend");
+    refused("\"ddp\": [2]", "\"ddp\": [3]", "64 images cannot be shared by 3 devices");
+    refused("\"ddp\": [2]", "\"ddp2\": [4]", "'devices_per_rank' is missing");
+    refused("\"fp32\"", "\"fp32\", \"fp32\"", "'precisions' has 'fp32' twice");
+    refused("\"resnet8\"", "\"../x\"", "'archs' must be names");
+    refused("\"resnet8\"", "5", "'archs' must be names");
+    refused("\"dummy\"", "\"jpeg\"", "'data' has 'jpeg' twice");
+    refused("\"folder\": \"images\"", "\"folder\": \"images\", \"train\": 3",
+            "unknown key 'data.train'");
+    refused("\"repeats\": 3", "\"repeats\": 0", "'repeats' must be a whole number from 1 to 64");
+    refused("\"repeats\": 3", "\"repeats\": 3.5", "'repeats' must be a whole number");
+    refused("\"measured_steps\": 20,", "", "give one of 'measured_steps' and 'epochs'");
+    refused("\"--lr\", \"0.05\"", "\"--out=x\"", "the study itself sets '--out'");
+    refused("\"--lr\", \"0.05\"", "0.05", "'train' must be a list of strings");
+}
+
+static void test_presets(void **state)
+{
+    (void)state;
+    for (const char *const *p = study_presets; *p; p++) {
+        struct study_spec spec;
+        struct study_plan plan;
+        assert_int_equal(study_spec_load(*p, &spec), STATUS_OK);
+        assert_string_equal(spec.name, *p);
+        assert_int_equal(study_plan_make(&spec, &plan), STATUS_OK);
+        assert_true(plan.n_runs == plan.n_cells * spec.repeats && plan.n_cells > 10);
+        study_plan_free(&plan);
+        study_spec_free(&spec);
+    }
+    struct study_spec spec;
+    assert_int_equal(study_spec_load("quikc", &spec), STATUS_USAGE);
+    assert_string_equal(status_message(),
+                        "no preset 'quikc': there are quick, hal; a file's name has a '.' or '/'");
+}
+
+static void test_cells(void **state)
+{
+    struct rig *r = *state;
+    /* For each data set: one device with 32 and with 64 images, two modes twice. */
+    assert_int_equal(r->plan.n_cells, 2 * (2 + 4));
+    const struct study_cell *c = &r->plan.cell[rig_cell(r, "ddp-fp32-resnet8-jpeg-strong-2x32")];
+    assert_true(c->devices == 2 && c->ranks == 2 && c->batch == 64);
+    c = &r->plan.cell[rig_cell(r, "dp-fp32-resnet8-dummy-weak-2x32")];
+    assert_true(c->devices == 2 && c->ranks == 1 && c->batch == 64);
+}
+
+/* Each round has every cell once, and rounds differ; the same seed gives the same order. */
+static void test_order(void **state)
+{
+    struct rig *r = *state;
+    const struct study_plan *p = &r->plan;
+    struct study_plan again;
+    assert_int_equal(p->n_runs, 36);
+    assert_int_equal(study_plan_make(&r->spec, &again), STATUS_OK);
+    assert_memory_equal(p->run, again.run, (size_t)p->n_runs * sizeof *p->run);
+    study_plan_free(&again);
+    int64_t same = 0;
+    for (int round = 0; round < 3; round++) {
+        bool seen[12] = {false};
+        for (int i = 0; i < 12; i++) {
+            const struct study_run *run = &p->run[round * 12 + i];
+            assert_int_equal(run->repeat, round + 1);
+            assert_false(seen[run->cell]);
+            seen[run->cell] = true;
+            same += run->cell == p->run[i].cell;
+        }
+    }
+    assert_in_range(same, 12, 30);
+}
+
+static void expect_command(const struct rig *r, const char *cell, bool resume, const char *want)
+{
+    struct study_run run = {.cell = rig_cell(r, cell), .repeat = 2};
+    struct words w = {0};
+    char *line;
+    assert_int_equal(study_run_command(&r->plan, &run, "ampscale", "s", resume, &w), STATUS_OK);
+    assert_int_equal(words_shell(&w, &line), STATUS_OK);
+    assert_string_equal(line, want);
+    free(line);
+    words_free(&w);
+}
+
+static void test_commands(void **state)
+{
+    struct rig *r = *state;
+    expect_command(r, "nd-fp32-resnet8-jpeg-1x64", true,
+                   "ampscale train images -a resnet8 --image-size 32 -b 64 --mode nd --devices cpu "
+                   "--precision fp32 --threads 1 -j 1 --seed 8 --steps 25 --epochs 1000000 --lr "
+                   "0.05 --out s/cells/nd-fp32-resnet8-jpeg-1x64/r2 --resume auto");
+    expect_command(
+        r, "dp-fp32-resnet8-dummy-weak-2x32", false,
+        "ampscale train --dummy --classes 10 --dummy-train 640 --dummy-val 10 -a resnet8 "
+        "--image-size 32 -b 64 --mode dp --devices cpu:2 --precision fp32 --threads 1 -j 1 --seed "
+        "8 --steps 25 --epochs 1000000 --lr 0.05 --out s/cells/dp-fp32-resnet8-dummy-weak-2x32/r2");
+    r->spec.launcher = json_pack("[s, s, s]", "srun", "-n{ranks}", "--");
+    expect_command(
+        r, "ddp-fp32-resnet8-jpeg-weak-2x32", false,
+        "srun -n2 -- ampscale train images -a resnet8 --image-size 32 -b 32 --mode ddp --devices "
+        "cpu --precision fp32 --threads 1 -j 1 --seed 8 --steps 25 --epochs 1000000 --lr 0.05 "
+        "--out s/cells/ddp-fp32-resnet8-jpeg-weak-2x32/r2");
+    json_decref((json_t *)r->spec.launcher);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, rig_begin, rig_end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_presets),
+        TEST(test_cells),
+        TEST(test_order),
+        TEST(test_commands),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
