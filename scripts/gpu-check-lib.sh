@@ -1,0 +1,188 @@
+# shellcheck shell=bash
+# What scripts/gpu-check stands on: programs and libraries, steps with a time limit, a pack. Sourced,
+# never run.
+# shellcheck disable=SC2034,SC2154 # variables are scripts/gpu-check's and its steps'
+
+# ---- programs and libraries ----
+
+# find_program NAME FOLDER...: the first of $build_dir/FOLDER/NAME that there is; nothing otherwise.
+find_program() {
+    local name=$1 folder
+    shift
+    for folder; do
+        if [[ -e $build_dir/$folder/$name ]]; then
+            printf '%s\n' "$build_dir/$folder/$name"
+            return
+        fi
+    done
+}
+
+# find_programs: fills `ampscale`, `ops_test` and `module`; the last two may be empty.
+find_programs() {
+    build_dir=$(cd "$build_dir" 2>/dev/null && pwd) || die 2 "--build: there is no folder '$build_dir'"
+    ampscale=$(find_program ampscale bin cli)
+    ops_test=$(find_program test_backend_ops bin tests/kernels)
+    module=$(find_program ampscale_cuda.so bin cli kernels/cuda lib)
+    [[ -n $ampscale ]] || die 5 "there is no ampscale in '$build_dir'; give --build a build tree or a pack"
+}
+
+# find_libraries: what a pack brings and this machine lacks, and CUDA's libraries where Python's
+# packages hold them, go into `library_path`. It is for our programs alone: Python has its own.
+find_libraries() {
+    local file name known folder
+    known=$(ldconfig -p 2>/dev/null || true)
+    for file in "$build_dir"/lib/*.so*; do
+        name=${file##*/}
+        [[ -e $file && $known != *"$name "* ]] && ln -s "$(realpath "$file")" "$work/lib/$name"
+    done
+    library_path=$work/lib
+    while IFS= read -r folder; do
+        library_path+=:$folder
+    done < <(python3 -c 'import glob, nvidia
+for path in nvidia.__path__:
+    print(*sorted(glob.glob(path + "/*/lib")), sep="\n")' 2>/dev/null)
+    library_path+=${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+}
+
+# ours COMMAND...: with the libraries that our programs need, for as long as the step may take.
+ours() {
+    limited env LD_LIBRARY_PATH="$library_path" ${module:+AMPSCALE_CUDA_MODULE="${AMPSCALE_CUDA_MODULE:-$module}"} "$@"
+}
+
+# limited COMMAND...: until the step's time is up; 124 then.
+limited() {
+    local left=$((step_deadline - SECONDS))
+    ((left > 0)) || return 124
+    timeout -k 5 "$left" "$@" </dev/null
+}
+
+# look_at_device: fills `device_text` with what the program says of the device, and `device_missing`
+# with why it cannot be used, or nothing.
+look_at_device() {
+    local step_deadline=$((SECONDS + 60)) line
+    line=$(ours "$ampscale" info 2>/dev/null | sed -nE "s/^  ${device%%:*} +//p")
+    device_text=${line:-this program knows no such device}
+    device_missing=
+    [[ -n $line && $line != 'not available: '* ]] || device_missing=${device_text#not available: }
+}
+
+# device_slug: a folder's name for the device: "nvidia-h200".
+device_slug() {
+    local name
+    name=$(limited_facts name || true)
+    [[ -n $name ]] || name=${device%%:*}
+    printf '%s' "$name" | tr '[:upper:] ' '[:lower:]-' | tr -cd 'a-z0-9-'
+}
+
+# limited_facts FIELD: what nvidia-smi says of the device.
+limited_facts() {
+    [[ $device == cuda* ]] || return 1
+    local index=${device#cuda}
+    index=${index#:}
+    timeout 20 nvidia-smi -i "${index:-0}" --query-gpu="$1" --format=csv,noheader 2>/dev/null
+}
+
+# ---- steps ----
+
+step_names=()
+declare -A step_status step_note step_seconds
+
+# run_step NAME LIMIT FUNCTION: calls FUNCTION, which leaves one line in `note` and returns 0 where
+# all is well, 4 for wrong numbers, 5 where something is missing, and anything else where it could
+# not be carried out. Its output is the step's log. It runs in a shell of its own, so that whatever
+# happens there the next step begins; what others need of it lies in files in $work.
+run_step() {
+    local name=$1 limit=$2 begun=$SECONDS code=0 left=$((deadline - SECONDS))
+    step_deadline=$((SECONDS + (limit < left ? limit : left)))
+    log=$work/log/$name.txt
+    : >"$work/note"
+    if ((left <= 0)); then
+        code=124
+    else
+        (
+            code=0 note=
+            "$3" || code=$?
+            printf '%s' "$note" >"$work/note"
+            exit "$code"
+        ) >"$log" 2>&1 || code=$?
+    fi
+    note=$(<"$work/note")
+    case $code in
+    0) step_status[$name]=pass ;;
+    4) step_status[$name]=wrong ;;
+    5) step_status[$name]=missing ;;
+    124) step_status[$name]=failed note="ran past its time${note:+: $note}" ;;
+    *) step_status[$name]=failed ;;
+    esac
+    [[ -n $note ]] || note=$(tail -n 1 "$log" 2>/dev/null | cut -c 1-200)
+    step_names+=("$name")
+    step_note[$name]=$note
+    step_seconds[$name]=$((SECONDS - begun))
+    printf '%-12s %-8s %4d s  %s\n' "$name" "${step_status[$name]}" "${step_seconds[$name]}" "$note"
+}
+
+# need_device: whether there is a device at all; says in `note` why not.
+need_device() {
+    [[ -z $device_missing ]] && return
+    note=$device_missing
+    return 1
+}
+
+# worst_code: the exit code that the steps come to.
+worst_code() {
+    local all=" ${step_status[*]} "
+    case $all in
+    *' wrong '*) echo 4 ;;
+    *' failed '*) echo 1 ;;
+    *' missing '*) echo 5 ;;
+    *) echo 0 ;;
+    esac
+}
+
+verdict_line() {
+    case $1 in
+    0) echo "every step passed" ;;
+    1) echo "a step could not be carried out" ;;
+    4) echo "numbers are wrong" ;;
+    5) echo "something is missing" ;;
+    esac
+}
+
+# json_number OUTER [INNER] <RECORD: a number of a record: of the member OUTER, or INNER in the object
+# OUTER. Records have a member a line.
+json_number() {
+    awk -v outer="\"$1\":" -v inner="${2:+\"$2\":}" '
+        !inside && index($1, outer) == 1 {
+            if (inner == "") { sub(/,$/, "", $2); print $2; exit }
+            inside = 1
+            next
+        }
+        inside && index($1, inner) == 1 { sub(/,$/, "", $2); print $2; exit }'
+}
+
+# ---- packs ----
+
+# libraries_of FILE...: the shared libraries that the files need and that belong neither to the C
+# library nor to CUDA or the driver.
+libraries_of() {
+    ldd "$@" 2>/dev/null | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
+        grep -vE '/(ld-linux.*|lib(c|m|dl|rt|pthread|resolv|util|mvec|nsl)\.so.*|lib(cuda|cudart|cudnn|cublas|nccl|nvidia|nvrtc|nvJitLink)[^/]*)$'
+}
+
+# pack DIR: programs, module and libraries, stripped.
+pack() {
+    local dir=$1 file size
+    [[ ! -e $dir || -z $(ls -A "$dir" 2>/dev/null) ]] || die 2 "--pack '$dir': the folder is not empty"
+    mkdir -p "$dir/bin" "$dir/lib"
+    for file in "$ampscale" "$ops_test" "$module"; do
+        [[ -z $file ]] || cp -L "$file" "$dir/bin/"
+    done
+    while IFS= read -r file; do
+        cp -L "$file" "$dir/lib/"
+    done < <(libraries_of "$ampscale" ${ops_test:+"$ops_test"} ${module:+"$module"})
+    strip --strip-unneeded "$dir"/bin/* "$dir"/lib/* || die 1 "cannot strip what was packed"
+    size=$(du -sm "$dir" | cut -f 1)
+    ((size < 60)) || die 1 "the pack in '$dir' has $size MiB, more than the 60 that may be carried"
+    say "packed $(find "$dir" -type f | wc -l) files, $size MiB, into '$dir'"
+    [[ -n $module ]] || say "note: this build has no CUDA module"
+}

@@ -1,0 +1,296 @@
+# shellcheck shell=bash
+# The steps of scripts/gpu-check. Each leaves a line in `note`; see run_step. Sourced, never run.
+
+# shellcheck disable=SC2034,SC2154 # variables are scripts/gpu-check's and those below
+
+recorded=results/recorded/cpu-avx512-2-threads/precision
+
+# What is run: either at full length, or just to see that the steps run.
+plan_full() {
+    quick=
+    every=1
+    sanitized_every=60
+    # The quickstart's training, as results/recorded has it of a CPU.
+    accuracy_data=(--classes 10 --train 200 --val 50 --size 96)
+    accuracy_flags=(-a resnet18 --image-size 64 -b 64 --epochs 12 --lr 0.02 --lr-schedule cosine
+        --warmup-epochs 1)
+    net=resnet50
+    pixels=224
+    batches=(256 128 64 512)
+    precisions=(amp bf16 tf32 fp32)
+    steps=26 # of which the first ten warm up
+    rounds=3
+    op_rounds=9 # of single operations
+    photos=(--classes 10 --train 600 --val 10 --size 375)
+}
+
+plan_quick() {
+    quick=1
+    every=400
+    sanitized_every=4000
+    accuracy_data=(--classes 3 --train 12 --val 4 --size 48)
+    accuracy_flags=(-a resnet8 --image-size 32 -b 8 --epochs 1 --lr 0.05)
+    net=resnet8
+    pixels=32
+    batches=(4)
+    precisions=(fp32 amp)
+    steps=4
+    rounds=1
+    op_rounds=1
+    photos=(--classes 3 --train 8 --val 2 --size 48)
+}
+
+step_facts() {
+    local fields=name,driver_version,memory.total,power.limit,clocks.max.sm,clocks.max.mem,ecc.mode.current,pcie.link.gen.current,pcie.link.width.current
+    ours "$ampscale" info
+    if [[ $device == cuda* ]]; then
+        command -v nvidia-smi >/dev/null || { note="nvidia-smi is not installed" && return 5; }
+        note=$(limited_facts "$fields") || { note="nvidia-smi does not know $device" && return 5; }
+        printf '%s' "$note" >"$work/facts"
+    else
+        need_device || return 5
+        note=$device_text
+    fi
+}
+
+# The kernels' own test: every case of the table against the reference.
+step_kernels() {
+    local code=0
+    need_device || return 5
+    [[ -n $ops_test ]] || { note="the build has no test_backend_ops" && return 5; }
+    ours "$ops_test" --backend "$device" --every "$every" || code=$?
+    note=$(tail -n 1 "$log")
+    case $code in
+    0 | 124) return "$code" ;;
+    77) return 5 ;;
+    *) return 4 ;;
+    esac
+}
+
+# PyTorch's values: all cases, or one that only evaluates.
+step_selftest() {
+    local code=0
+    need_device || return 5
+    if [[ -n $quick ]]; then
+        awk '/^ \{/ { text = "" } { text = text $0 "\n" }
+            /^ \}/ && text ~ /"mode": "eval"/ { sub(/\},\n$/, "}\n", text); print "[" text "]"; exit }' \
+            runners/data/oracles.json >"$work/oracle.json"
+    fi
+    ours "$ampscale" selftest --devices "$device" -q ${quick:+--oracle "$work/oracle.json"} || code=$?
+    note=$(tail -n 1 "$log")
+    return "$code"
+}
+
+# Memory errors and races in the kernels. The tools slow everything down a hundredfold.
+step_sanitizer() {
+    local tool code=0 sanitizer
+    need_device || return 5
+    [[ -n $ops_test ]] || { note="the build has no test_backend_ops" && return 5; }
+    sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null) ||
+        { note="compute-sanitizer is not installed" && return 5; }
+    for tool in memcheck racecheck; do
+        ours "$sanitizer" --tool "$tool" --error-exitcode 9 "$ops_test" --backend "$device" \
+            --every "$sanitized_every" || code=$?
+        ((code == 0)) || break
+    done
+    note="memcheck and racecheck on each ${sanitized_every}th case"
+    ((code == 0)) && return
+    note="$tool: $(grep -m 1 -E 'Invalid|Race|hazard|ERROR' "$log" || echo "ended with code $code")"
+    ((code == 9)) && return 4
+    return "$code"
+}
+
+# mean_top1 PATTERN: the mean of the last validation top-1 of recorded runs.
+mean_top1() {
+    local file
+    for file in "$recorded"/$1/summary.json; do
+        [[ -e $file ]] && json_number last val_top1 <"$file"
+    done | awk '{ sum += $1 } END { if (NR) printf "%.2f", sum / NR }'
+}
+
+# The same training at every precision, beside what a CPU came to.
+step_accuracy() {
+    local row name flag reference got worst=0 text=
+    need_device || return 5
+    ours "$ampscale" data synth --out "$work/synth" "${accuracy_data[@]}" || return
+    : >"$work/accuracy.tsv"
+    for row in 'fp32 --precision fp32-seed*' 'tf32 --precision fp32-seed*' 'O1 --opt-level O1-seed*' \
+        'O2 --opt-level O2-seed*' 'bf16 --precision bf16-emulated-seed*'; do
+        read -r name flag reference <<<"$row"
+        ours "$ampscale" train "$work/synth" "${accuracy_flags[@]}" "$flag" "$name" --seed 0 \
+            --devices "$device" --out "$work/runs/accuracy-$name" -p 1000 || return
+        forget_checkpoints "$work/runs/accuracy-$name"
+        got=$(json_number last val_top1 <"$work/runs/accuracy-$name/summary.json" | xargs printf '%.2f')
+        reference=$([[ -n $quick ]] || mean_top1 "$reference")
+        printf '%s\t%s\t%s\n' "$name" "$got" "$reference" >>"$work/accuracy.tsv"
+        text+="${text:+, }$name $got${reference:+ (CPU $reference)}"
+        if [[ -n $reference ]] && awk "BEGIN { exit !($got < $reference - 1 || $got > $reference + 1) }"; then
+            worst=4
+        fi
+    done
+    note="top-1 $text"
+    return "$worst"
+}
+
+# forget_checkpoints RUN: a record needs no weights.
+forget_checkpoints() {
+    rm -f "$1"/*.safetensors
+}
+
+step_peak() {
+    need_device || return 5
+    ours "$ampscale" bench peak --devices "$device" --rounds "$op_rounds" --json >"$work/peak.json" || return
+    cat "$work/peak.json"
+    note=$(awk '
+        /"bytes_per_s":/ { if ($2 + 0 > copy) copy = $2 + 0; last = $2 + 0 }
+        /"type":/ { gsub(/[",]/, "", $2); type = $2 }
+        /"flops_per_s":/ { text = text sprintf(", %s %.1f TFLOP/s", type, $2 / 1e12) }
+        END { printf "memory %.0f GB/s, caches %.0f GB/s%s", last / 1e9, copy / 1e9, text }' "$work/peak.json")
+}
+
+# Every operation of a step beside its bound.
+step_roofline() {
+    local precision file batch=${batches[0]}
+    need_device || return 5
+    [[ -s $work/peak.json ]] || { note="there are no peaks" && return 5; }
+    for precision in "${precisions[@]}"; do
+        file=$work/step-$precision
+        ours "$ampscale" bench step --devices "$device" --net "$net" --image-size "$pixels" -b "$batch" \
+            --precision "$precision" --rounds "$op_rounds" --peak "$work/peak.json" --json >"$file.json" || return
+        sum_up_roofline "$file.json" >"$file.tsv"
+        slowest_layers "$file.json" >"$file-layers.tsv"
+        note+="${note:+, }$precision $(awk -F '\t' '$1 == "all" { print $5 }' "$file.tsv")"
+    done
+    note="share of the bound, $net, batch $batch: $note"
+}
+
+# sum_up_roofline FILE: operation, count, ms, bound ms and share, by kind and for all.
+sum_up_roofline() {
+    awk -F '"' '
+        /"op":/ { op = $4 }
+        /"seconds":/ { split($3, v, /[:,]/); seconds = v[2] }
+        /"bound_s":/ {
+            split($3, v, /[:,]/)
+            n[op]++; s[op] += seconds; b[op] += v[2]
+            n["all"]++; s["all"] += seconds; b["all"] += v[2]
+        }
+        END { for (op in n) printf "%s\t%d\t%.3f\t%.3f\t%.2f\n", op, n[op], s[op] * 1e3, b[op] * 1e3, b[op] / s[op] }' "$1" |
+        sort -t "$(printf '\t')" -k 3,3gr
+}
+
+# slowest_layers FILE: layer, operation, MiB, GFLOP, ms, what bounds it, bound ms and share of the ten
+# operations that take longest.
+slowest_layers() {
+    awk -F '"' '
+        /"layer":/ { layer = $4 }
+        /"op":/ { op = $4 }
+        /"seconds":/ { split($3, v, /[:,]/); seconds = v[2] }
+        /"bytes":/ { split($3, v, /[:,]/); bytes = v[2] }
+        /"flops":/ { split($3, v, /[:,]/); flops = v[2] }
+        /"bound":/ { bound = $4 }
+        /"bound_s":/ {
+            split($3, v, /[:,]/)
+            printf "%s\t%s\t%.2f\t%.3f\t%.3f\t%s\t%.3f\t%.2f\n", layer, op, bytes / 1048576,
+                flops * 1e-9, seconds * 1e3, bound, v[2] * 1e3, v[2] / seconds
+        }' "$1" |
+        sort -t "$(printf '\t')" -k 5,5gr | head -n 10
+}
+
+# ---- throughput ----
+
+# start_peer: PyTorch's step as a process that answers requests; `peer` says whether there is one.
+start_peer() {
+    local line
+    peer=
+    [[ $device == cuda* ]] || return 0
+    mkfifo "$work/ask" "$work/answer"
+    python3 tests/peers/torch_step.py --device "$device" --net "$net" --image-size "$pixels" \
+        <"$work/ask" >"$work/answer" &
+    peer_pid=$!
+    exec {ask}>"$work/ask" {answer}<"$work/answer"
+    if read -r -t 60 line <&"$answer" && [[ $line == ready* ]]; then
+        peer=1
+        printf '%s' "${line#ready }" >"$work/peer"
+    fi
+}
+
+stop_peer() {
+    [[ -z ${peer_pid-} ]] || kill "$peer_pid" 2>/dev/null || true
+    peer_pid=
+}
+
+# ask_peer MODE PRECISION BATCH: adds its images/s to the table.
+ask_peer() {
+    local line left=$((step_deadline - SECONDS))
+    [[ -n $peer ]] && ((left > 0)) || return 0
+    # In a shell of its own, which a peer that has gone takes with it.
+    if ! (echo "$1 $2 $3 $steps" >&"$ask") || ! read -r -t "$left" line <&"$answer"; then
+        peer=
+        stop_peer
+        return 0
+    fi
+    echo "PyTorch: $line"
+    if [[ $line == images_per_s* ]]; then
+        printf '%s\t%s\tPyTorch %s\t%s\n' "$2" "$3" "$1" "$(cut -d " " -f 2 <<<"$line")" >>"$work/throughput.tsv"
+    fi
+}
+
+# run_ours WHO PRECISION BATCH ROUND DATA...: one run, its median in the table.
+run_ours() {
+    local who=$1 precision=$2 batch=$3 dir
+    dir=$work/runs/throughput-${who// /-}-$precision-$batch-$4
+    shift 4
+    ours "$ampscale" train "$@" -a "$net" --image-size "$pixels" -b "$batch" --precision "$precision" \
+        --devices "$device" --epochs 1000 --steps "$steps" -j "$(jobs_default)" -p 1000 --out "$dir" || return
+    forget_checkpoints "$dir"
+    printf '%s\t%s\t%s\t%s\n' "$precision" "$batch" "$who" \
+        "$(json_number images_per_s median <"$dir/summary.json")" >>"$work/throughput.tsv"
+}
+
+# Rounds go over all configurations, so that whatever time allows is spread evenly, and both sides
+# see the same card. The time of the last ones may be up: that is no failure.
+step_throughput() {
+    local round precision batch code=0
+    need_device || return 5
+    : >"$work/throughput.tsv"
+    trap stop_peer EXIT
+    ours "$ampscale" data synth --out "$work/photos" "${photos[@]}" || return
+    start_peer
+    for ((round = 1; round <= rounds; round++)); do
+        for batch in "${batches[@]}"; do
+            for precision in "${precisions[@]}"; do
+                run_ours ampscale "$precision" "$batch" "$round" --dummy \
+                    --dummy-train "$((batch * (steps + 8)))" --dummy-val "$batch" || code=$?
+                ask_peer eager "$precision" "$batch"
+                ((code == 0)) || break 3
+            done
+        done
+        run_ours 'ampscale from files' "${precisions[0]}" "${batches[0]}" "$round" "$work/photos" || code=$?
+        ask_peer compile "${precisions[0]}" "${batches[0]}"
+        ((code == 0)) || break
+    done
+    stop_peer
+    note=$(throughput_line)
+    [[ $code == 124 && -s $work/throughput.tsv ]] && return 0
+    return "$code"
+}
+
+# throughput_line: the first configuration's numbers.
+throughput_line() {
+    sum_up_throughput | awk -F '\t' -v p="${precisions[0]}" -v b="${batches[0]}" '
+        $1 == p && $2 == b { text = text sprintf("%s%s %.0f", text == "" ? "" : ", ", $3, $4) }
+        END { printf "images/s of %s, batch %s: %s", p, b, text }'
+    [[ -s $work/peer ]] || printf ' (no PyTorch to compare with)'
+}
+
+# sum_up_throughput: precision, batch, who, median, lowest, highest and count of the rounds.
+sum_up_throughput() {
+    sort -t "$(printf '\t')" -k 1,1 -k 2,2n -k 3,3 -k 4,4g "$work/throughput.tsv" | awk -F '\t' '
+        function put() {
+            if (n) printf "%s\t%.1f\t%.1f\t%.1f\t%d\n", key, (v[int((n + 1) / 2)] + v[int(n / 2) + 1]) / 2, v[1], v[n], n
+        }
+        { now = $1 "\t" $2 "\t" $3 }
+        now != key { put(); key = now; n = 0 }
+        { v[++n] = $4 }
+        END { put() }'
+}

@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# scripts/gpu-check: on a machine without a GPU it runs to its end and says what is missing; on a
+# device that is there its steps do their work; and it packs.
+. "$(dirname "$0")/common.sh" "$@"
+export OMP_WAIT_POLICY=passive
+unset OUT AMPSCALE_CUDA_MODULE
+steps='facts kernels selftest sanitizer accuracy peak roofline throughput'
+
+# check CODE OUT ARGS...: runs the script and checks its exit code, and that every step has a line.
+check() {
+    local want=$1 name
+    shift
+    code=0
+    "$source_dir/scripts/gpu-check" --quick --build "$build_dir" --out "$@" \
+        >"$scratch/out" 2>"$scratch/err" </dev/null || code=$?
+    ((code == want)) || fail "gpu-check $* exited with $code, not $want: $(cat "$scratch/out" "$scratch/err")"
+    for name in $steps; do
+        [[ $(grep -c "^$name " "$scratch/out") == 1 ]] || fail "gpu-check $*: no line for '$name': $(<"$scratch/out")"
+    done
+}
+
+# status_of STEP: what its line says.
+status_of() {
+    sed -nE "s/^$1 +([a-z]+) .*/\\1/p" "$scratch/out"
+}
+
+# json_holds FILE PYTHON: an expression over the record `r`.
+json_holds() {
+    command -v python3 >/dev/null || return 0
+    python3 -c "import json, sys; r = json.load(open(sys.argv[1])); sys.exit(not ($2))" "$1" ||
+        fail "$1 does not hold '$2': $(head -c 2000 "$1")"
+}
+
+# No such GPU: nothing passes, nothing hangs, and each step says why. (A GPU that is there has its own
+# say; the number is one that no machine has.)
+check 5 "$scratch/none" --device cuda:63
+for name in kernels accuracy peak roofline throughput; do
+    [[ $(status_of "$name") == missing ]] || fail "without a GPU '$name' is $(status_of "$name")"
+done
+json_holds "$scratch/none/gpu-check.json" "r['schema'] == 1 and r['exit_code'] == 5 and len(r['steps']) == 8"
+json_holds "$scratch/none/gpu-check.json" "r['throughput'] == [] and r['accuracy'] == [] and r['roofline'] == []"
+grep -q '^| kernels | missing |' "$scratch/none/gpu-check.md" || fail "the table: $(<"$scratch/none/gpu-check.md")"
+
+# The processor as the device: all but the sanitizer has something to do.
+check 5 "$scratch/cpu" --device cpu
+for name in facts kernels selftest accuracy peak roofline throughput; do
+    [[ $(status_of "$name") == pass ]] || fail "on the CPU '$name' is $(status_of "$name"): $(<"$scratch/out")"
+done
+json_holds "$scratch/cpu/gpu-check.json" "len(r['accuracy']) == 5 and all(a['val_top1'] >= 0 for a in r['accuracy'])"
+json_holds "$scratch/cpu/gpu-check.json" "len(r['throughput']) == 3 and all(t['images_per_s'] > 0 for t in r['throughput'])"
+json_holds "$scratch/cpu/gpu-check.json" "[o['precision'] for o in r['roofline']] == ['fp32', 'amp']"
+json_holds "$scratch/cpu/gpu-check.json" "all(any(k['op'] == 'all' for k in o['operations']) for o in r['roofline'])"
+json_holds "$scratch/cpu/peak.json" "r['bench'] == 'peak'"
+[[ -s $scratch/cpu/runs/accuracy-fp32/epochs.jsonl ]] || fail "no record of the runs"
+[[ -z $(find "$scratch/cpu" -name '*.safetensors') ]] || fail "weights among the records"
+
+# Where a step's time is up the others have theirs, and the check has not passed.
+check 1 "$scratch/late" --device cpu --budget 1
+grep -q '^throughput .*ran past its time' "$scratch/out" || fail "no word of the time: $(<"$scratch/out")"
+
+# OUT takes a few files.
+code=0
+OUT=$scratch/few "$source_dir/scripts/gpu-check" --quick --build "$build_dir" --device cuda:63 >"$scratch/out" 2>&1 || code=$?
+[[ $code == 5 && -s $scratch/few/runs.tar.gz && $(find "$scratch/few" -type f | wc -l) -le 8 ]] ||
+    fail "OUT: exit code $code, $(find "$scratch/few")"
+
+# A pack runs by itself. A build with sanitizers is another matter: its size is none that is packed.
+if [[ $(ldd "$program") != *libasan* && $(ldd "$program") != *libtsan* ]]; then
+    "$source_dir/scripts/gpu-check" --build "$build_dir" --pack "$scratch/pack" >"$scratch/out" 2>&1 || fail "pack: $(<"$scratch/out")"
+    [[ -x $scratch/pack/bin/ampscale && -x $scratch/pack/bin/test_backend_ops ]] || fail "the pack holds $(find "$scratch/pack")"
+    [[ -e $scratch/pack/lib/libjansson.so.4 && ! -e $scratch/pack/lib/libc.so.6 ]] || fail "the pack holds $(ls "$scratch/pack/lib")"
+    LD_LIBRARY_PATH=$scratch/pack/lib "$scratch/pack/bin/ampscale" info >/dev/null || fail "the packed program does not run"
+    "$source_dir/scripts/gpu-check" --build "$build_dir" --pack "$scratch/pack" >/dev/null 2>&1 && fail "packs into a folder that is not empty"
+fi
+
+for wrong in '--nonesuch' '--budget soon' '--device' '--build /nonexistent'; do
+    code=0
+    # shellcheck disable=SC2086
+    "$source_dir/scripts/gpu-check" $wrong >"$scratch/out" 2>"$scratch/err" || code=$?
+    [[ $code == 2 && $(wc -l <"$scratch/err") == 1 ]] || fail "'$wrong' exits with $code: $(<"$scratch/err")"
+done
+finish

@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""Training steps of PyTorch, to be timed beside ampscale's on the same device.
+
+usage: torch_step.py [--device cuda:0] [--net resnet50] [--image-size 224]
+Says "ready <versions>", then answers each line "MODE PRECISION BATCH STEPS" on its standard input,
+MODE eager or compile, PRECISION fp32, tf32, amp or bf16, with "images_per_s <median over the steps
+after warm-up> <5th percentile> <95th>", or "error <why>". A process that stays pays for its start
+once, and lets runs of both sides alternate.
+
+The step is what ampscale's is: torchvision's network (ResNet-50 v1.5), cross entropy, SGD with
+momentum and weight decay, channels last, automatic mixed precision with dynamic loss scaling for
+amp. Images lie on the device already.
+"""
+import argparse
+import gc
+import statistics
+import sys
+import time
+
+import torch
+import torchvision
+
+WARMUP = 10
+
+
+class Step:
+    def __init__(self, args, mode, precision, batch):
+        torch.manual_seed(0)
+        tf32 = precision == "tf32"
+        torch.backends.cuda.matmul.allow_tf32 = tf32
+        torch.backends.cudnn.allow_tf32 = tf32
+        torch.backends.cudnn.benchmark = True
+        self.device = torch.device(args.device)
+        self.narrow = {"amp": torch.float16, "bf16": torch.bfloat16}.get(precision)
+        # The smallest networks are not torchvision's; this is a stand-in for trying things out.
+        name = args.net if hasattr(torchvision.models, args.net) else "resnet18"
+        model = getattr(torchvision.models, name)(num_classes=1000)
+        model = model.to(self.device, memory_format=torch.channels_last)
+        self.parameters = list(model.parameters())
+        self.model = torch.compile(model) if mode == "compile" else model
+        self.optimizer = torch.optim.SGD(self.parameters, 0.1, momentum=0.9, weight_decay=1e-4)
+        self.scaler = torch.amp.GradScaler(self.device.type, enabled=precision == "amp")
+        size = args.image_size
+        self.images = torch.randn(batch, 3, size, size, device=self.device)
+        self.images = self.images.contiguous(memory_format=torch.channels_last)
+        self.labels = torch.randint(1000, (batch,), device=self.device)
+
+    def run(self):
+        self.optimizer.zero_grad(set_to_none=True)
+        with torch.autocast(self.device.type, self.narrow, enabled=self.narrow is not None):
+            loss = torch.nn.functional.cross_entropy(self.model(self.images), self.labels)
+        self.scaler.scale(loss).backward()
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+
+    def wait(self):
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
+
+def rates(args, mode, precision, batch, steps):
+    step = Step(args, mode, precision, batch)
+    for _ in range(min(WARMUP, steps // 2)):
+        step.run()
+    step.wait()
+    out = []
+    for _ in range(max(1, steps - WARMUP)):
+        begun = time.perf_counter()
+        step.run()
+        step.wait()
+        out.append(batch / (time.perf_counter() - begun))
+    return out
+
+
+def answer(args, line):
+    mode, precision, batch, steps = line.split()
+    if mode not in ("eager", "compile") or precision not in ("fp32", "tf32", "amp", "bf16"):
+        raise ValueError(f"there is no '{mode} {precision}'")
+    found = sorted(rates(args, mode, precision, int(batch), int(steps)))
+    low, high = found[int(0.05 * (len(found) - 1))], found[int(0.95 * (len(found) - 1))]
+    return f"images_per_s {statistics.median(found):.2f} {low:.2f} {high:.2f}"
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--device", default="cuda:0")
+    parser.add_argument("--net", default="resnet50")
+    parser.add_argument("--image-size", type=int, default=224)
+    args = parser.parse_args()
+    print(f"ready PyTorch {torch.__version__}, torchvision {torchvision.__version__}", flush=True)
+    for line in sys.stdin:
+        try:
+            said = answer(args, line)
+        except Exception as problem:  # whatever it is, the next request may go well
+            said = "error " + " ".join(str(problem).split())[:200]
+        print(said, flush=True)
+        gc.collect()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+
+
+main()
