@@ -213,6 +213,11 @@ enum status comm_sum(struct comm *c, double *values, int64_t n)
     return comm_run(c, &op);
 }
 
+enum status comm_reuse(struct comm *c, void *mem, size_t bytes)
+{
+    return c->calls->reuse ? c->calls->reuse(c, mem, bytes) : STATUS_OK;
+}
+
 void comm_fail(struct comm *c, enum status st, const char *message)
 {
     c->calls->fail(c, st, message);

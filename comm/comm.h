@@ -119,6 +119,10 @@ MUST_CHECK enum status comm_run(struct comm *c, struct comm_op *op);
 /* Sums of n doubles of host memory over all ranks, in place. */
 MUST_CHECK enum status comm_sum(struct comm *c, double *values, int64_t n);
 
+/* Says that operations will use this memory again and again, until the communicator is closed; some
+ * libraries move it faster then. All ranks say it alike, before the first operation there. */
+MUST_CHECK enum status comm_reuse(struct comm *c, void *mem, size_t bytes);
+
 /* Tells all other ranks that this one cannot go on, and why.
  * MPI: prints "ampscale: rank 1: <message>" on stderr and ends the job with the status's exit code;
  * does not return. The other ranks end without a message of their own; of several that fail at the
@@ -156,6 +160,24 @@ MUST_CHECK enum status comm_open_joint(struct comm *within, struct comm *between
  */
 MUST_CHECK enum status comm_open_staged(int size, struct comm *const *host,
                                         struct device *const *device, struct comm **c);
+
+struct nccl_port;
+
+struct comm_nccl_config {
+    const struct nccl_port *port; /* comm/nccl_port.h */
+    struct comm *host;            /* between the processes; not owned, and used to open alone */
+    double timeout_s;             /* for an operation to be over, and to open; 0: for ever */
+};
+
+/* Makes device communicators c[0 .. n-1] of this process's n GPUs, of one group with the GPUs of
+ * all other processes of `host`, which have as many each: GPU i of process p is rank p * n + i.
+ * Each is for a thread of its own. The library reduces in an order that it chooses by size, ranks
+ * and wiring; a maximum or minimum with a NaN may not be one. When an operation is not over within
+ * the limit, or the library says that it never will be, everything fails from then on, on this
+ * rank, with one message that names rank and operation; what streams wait for is set free.
+ * comm_fail ends this rank's part alone. */
+MUST_CHECK enum status comm_open_nccl(const struct comm_nccl_config *config, int n,
+                                      struct device *const *device, struct comm **c);
 
 /* Was this process started by an MPI launcher (mpirun, srun ...)? Looks at the environment alone.
  */

@@ -305,6 +305,8 @@ static void stop(struct staged *s)
     pthread_mutex_unlock(&s->lock);
     pthread_join(s->thread, NULL);
     s->running = false;
+    /* What is on its way up still reads the buffers; a failure of it is nobody's any more. */
+    (void)(s->base.device->backend->stream_sync(s->stream) == STATUS_OK);
 }
 
 static void stage_free(struct stage *stage)
@@ -312,11 +314,11 @@ static void stage_free(struct stage *stage)
     for (int i = 0; i < stage->size; i++) {
         struct staged *s = &stage->member[i];
         struct device *dev = s->base.device;
+        if (s->stream)
+            dev->backend->stream_close(s->stream);
         for (int k = 0; k < 2; k++)
             if (s->buffer[k])
                 dev->backend->free_host(dev, s->buffer[k]);
-        if (s->stream)
-            dev->backend->stream_close(s->stream);
         pthread_cond_destroy(&s->change);
         pthread_mutex_destroy(&s->lock);
     }

@@ -34,7 +34,7 @@ struct event {
     uint64_t ns;            /* when it passed last */
 };
 
-enum work_kind { WORK_COPY, WORK_RECORD, WORK_WAIT };
+enum work_kind { WORK_COPY, WORK_RECORD, WORK_WAIT, WORK_CALL };
 
 struct work {
     struct work *next;
@@ -44,6 +44,8 @@ struct work {
     size_t bytes;
     struct event *event;
     int64_t number; /* of the record */
+    void (*call)(void *arg);
+    void *arg;
 };
 
 struct async_stream {
@@ -104,6 +106,8 @@ static void carry_out(struct async_stream *s, const struct work *w)
         memcpy(w->to, w->from, w->bytes);
     else if (w->kind == WORK_RECORD)
         pass(w->event, w->number);
+    else if (w->kind == WORK_CALL)
+        w->call(w->arg);
     else
         await(w->event, w->number);
 }
@@ -196,6 +200,11 @@ static enum status copy(struct stream *s, void *dst, const void *src, size_t byt
                                 .bytes = bytes});
 }
 
+enum status async_device_call(struct stream *s, void (*call)(void *arg), void *arg)
+{
+    return put(s, (struct work){.kind = WORK_CALL, .call = call, .arg = arg});
+}
+
 static enum status stream_wait(struct stream *s, const struct event *e)
 {
     return put(s,
@@ -230,6 +239,14 @@ static enum status event_wait(const struct event *e)
 {
     await(e, wanted(e));
     return STATUS_OK;
+}
+
+bool async_device_passed(const struct event *e)
+{
+    pthread_mutex_lock(&e->device->lock);
+    bool passed = e->passed >= e->wanted;
+    pthread_mutex_unlock(&e->device->lock);
+    return passed;
 }
 
 static double event_seconds(const struct event *from, const struct event *to)

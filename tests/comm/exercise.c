@@ -312,12 +312,13 @@ static int compare_bits(struct comm *c, enum dtype type, int64_t count, uint8_t 
 {
     uint64_t first = 0, again = 0;
     struct comm_op op = {COMM_ALLREDUCE, COMM_SUM, type, .count = count};
-    struct comm_op gather = {COMM_ALLGATHER, COMM_SUM,    DTYPE_U8,
-                             .send = &first, .recv = all, .count = sizeof first,
-                             .on_host = true};
+    struct comm_op gather = {COMM_ALLGATHER, COMM_SUM,
+                             DTYPE_U8,       .send = all + comm_rank(c),
+                             .recv = all,    .count = sizeof first};
     if (sum_bits(c, type, count, data, &first) || sum_bits(c, type, count, data, &again))
         return 1;
-    if (comm_run(c, &gather) != STATUS_OK)
+    all[comm_rank(c)] = first;
+    if (run_anywhere(c, &gather, (size_t)comm_size(c) * sizeof first) != STATUS_OK)
         return report(c, &gather, status_message());
     for (int r = 0; r < comm_size(c); r++)
         if (all[r] != first)
@@ -339,6 +340,29 @@ int exercise_same_bits(struct comm *c, int64_t max_bytes)
     failures += compare_bits(c, DTYPE_F32, max_bytes / 4, data, all);
     free(data);
     free(all);
+    return failures;
+}
+
+int exercise_factor(struct comm *c)
+{
+    static const enum dtype float_types[] = {DTYPE_F32, DTYPE_F64, DTYPE_F16, DTYPE_BF16};
+    enum { COUNT = 3001, VALUE = 49152 }; /* two of them are too much for binary16 */
+    double data[COUNT + 1];
+    char want[8];
+    int failures = 0;
+    for (size_t t = 0; t < sizeof float_types / sizeof *float_types; t++) {
+        enum dtype type = float_types[t];
+        struct comm_op op = {COMM_ALLREDUCE, COMM_SUM,       type,          .send = data,
+                             .recv = data,   .count = COUNT, .factor = 0.5f};
+        for (int64_t i = 0; i < COUNT; i++)
+            put(type, data, i, VALUE);
+        put(type, want, 0, VALUE / 2 * comm_size(c));
+        if (run_anywhere(c, &op, sizeof data) != STATUS_OK)
+            failures += report(c, &op, status_message());
+        for (size_t i = 0; i < COUNT && failures < MOST_REPORTED; i++)
+            if (memcmp((char *)data + i * dtype_size(type), want, dtype_size(type)) != 0)
+                failures += report(c, &op, "a scaled sum is wrong");
+    }
     return failures;
 }
 

@@ -16,6 +16,9 @@ int exercise_kinds(struct comm *c, int64_t largest);
  * on every rank, and again when repeated. */
 int exercise_same_bits(struct comm *c, int64_t max_bytes);
 
+/* Sums of values that are halved as they are taken up, on device communicators. */
+int exercise_factor(struct comm *c);
+
 /* Many operations under way at once, waited for in another order than started; other values in each
  * of `rounds`. */
 int exercise_under_way(struct comm *c, int rounds);

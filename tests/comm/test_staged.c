@@ -3,8 +3,6 @@
 #include "async_device.h"
 #include "exercise.h"
 
-#include "base/half.h"
-
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -71,7 +69,7 @@ static void exercise(struct rank *r)
 {
     /* The largest takes several pieces. */
     r->failures = exercise_kinds(r->c, 1700001) + exercise_same_bits(r->c, 1 << 12) +
-                  exercise_under_way(r->c, 1);
+                  exercise_factor(r->c) + exercise_under_way(r->c, 1);
 }
 
 static void test_values(void **state)
@@ -97,51 +95,6 @@ static void test_name(void **state)
     struct rank rank[RANKS];
     run_ranks(rank, 1, 60, look_at_name);
     assert_int_equal(rank[0].failures, 0);
-}
-
-/* Sums of 40000 overflow binary16; halves of them do not. */
-static void average(struct rank *r)
-{
-    static const enum dtype type[] = {DTYPE_F32, DTYPE_F64, DTYPE_F16, DTYPE_BF16};
-    enum { N = 3000 };
-    void *mem;
-    if (r->dev->backend->alloc(r->dev, N * sizeof(double), &mem) != STATUS_OK) {
-        r->failures++;
-        return;
-    }
-    for (size_t t = 0; t < sizeof type / sizeof *type; t++) {
-        void *inside = async_device_inside(r->dev, mem);
-        for (int i = 0; i < N; i++) {
-            ((double *)inside)[type[t] == DTYPE_F64 ? i : 0] = 40000;
-            if (type[t] == DTYPE_F32)
-                ((float *)inside)[i] = 40000;
-            if (type[t] == DTYPE_F16)
-                ((uint16_t *)inside)[i] = f16_from_float(40000);
-            if (type[t] == DTYPE_BF16)
-                ((uint16_t *)inside)[i] = bf16_from_float(40000);
-        }
-        struct comm_op op = {COMM_ALLREDUCE, COMM_SUM,   type[t],       .send = mem,
-                             .recv = mem,    .count = N, .factor = 0.5f};
-        keep(r, comm_run(r->c, &op));
-        double last = type[t] == DTYPE_F64   ? ((double *)inside)[N - 1]
-                      : type[t] == DTYPE_F32 ? (double)((float *)inside)[N - 1]
-                      : type[t] == DTYPE_F16 ? (double)f16_to_float(((uint16_t *)inside)[N - 1])
-                                             : (double)bf16_to_float(((uint16_t *)inside)[N - 1]);
-        double want = type[t] == DTYPE_BF16 ? 39936 : 40000; /* as the type holds it */
-        if (r->st != STATUS_OK || last != want) {
-            printf("FAILED: %s: %g\n", dtype_str(type[t]), last);
-            r->failures++;
-        }
-    }
-}
-
-static void test_factor(void **state)
-{
-    (void)state;
-    struct rank rank[RANKS];
-    run_ranks(rank, 2, 60, average);
-    for (int r = 0; r < 2; r++)
-        assert_int_equal(rank[r].failures, 0);
 }
 
 /* Host memory takes its turn among gradients on their way. */
@@ -247,7 +200,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_values),
         cmocka_unit_test(test_name),
-        cmocka_unit_test(test_factor),
         cmocka_unit_test(test_host_memory_in_order),
         cmocka_unit_test(test_stream_needs_an_event),
         cmocka_unit_test(test_absent_rank_is_named),

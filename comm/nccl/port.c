@@ -1,0 +1,351 @@
+/* NCCL behind the port. Its communicators are opened without blocking: a call that has to wait for
+ * other ranks comes back at once, and is asked for until it is done, so that another thread can
+ * abort it. */
+#include "comm/nccl/port.h"
+
+#include "base/half.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    SCALED_MAX = 8, /* pairs of type and factor that sums are multiplied by */
+    REUSED_MAX = 8, /* ranges of memory that are known to the library */
+    ASK_NS = 20000  /* between questions whether a call is done */
+};
+
+struct ported {
+    struct nccl_port base;
+    struct nccl_library lib;
+    const struct nccl_gpu *gpu;
+};
+
+/* A sum that multiplies first. */
+struct scaled {
+    enum dtype type;
+    float factor;
+    ncclRedOp_t op;
+};
+
+struct nccl_link {
+    const struct ported *port;
+    struct device *device;
+    pthread_mutex_t lock; /* around every call of the library for this link */
+    ncclComm_t comm;      /* NULL: aborted */
+    int scales, reused;
+    struct scaled scaled[SCALED_MAX];
+    void *reuse[REUSED_MAX];
+};
+
+/* --- results --- */
+
+static enum status nccl_error(const struct ported *p, ncclComm_t comm, ncclResult_t r,
+                              const char *call)
+{
+    const char *more = p->lib.get_last_error(comm);
+    int length = more ? (int)strcspn(more, "\n") : 0;
+    return status_fail(STATUS_LIBRARY, "%s: %s%s%.*s", call, p->lib.get_error_string(r),
+                       length > 0 ? ": " : "", length, more);
+}
+
+static enum status aborted(void)
+{
+    return status_fail(STATUS_LIBRARY, "the communication between GPUs was aborted");
+}
+
+/* Asks until a call that returned `r` is done. The lock is held, but not while resting. */
+static enum status finish_call(struct nccl_link *l, ncclResult_t r, const char *call)
+{
+    const struct timespec rest = {.tv_nsec = ASK_NS};
+    while (r == ncclInProgress) {
+        pthread_mutex_unlock(&l->lock);
+        nanosleep(&rest, NULL);
+        pthread_mutex_lock(&l->lock);
+        if (!l->comm)
+            return aborted();
+        ncclResult_t asked = l->port->lib.comm_get_async_error(l->comm, &r);
+        r = asked == ncclSuccess ? r : asked;
+    }
+    return r == ncclSuccess ? STATUS_OK : nccl_error(l->port, l->comm, r, call);
+}
+
+/* --- groups --- */
+
+static void port_version(const struct nccl_port *port, char *out, size_t size)
+{
+    const struct ported *p = (const struct ported *)port;
+    int v = 0;
+    if (p->lib.get_version(&v) != ncclSuccess)
+        v = 0;
+    snprintf(out, size, "NCCL %d.%d.%d", v / 10000, v / 100 % 100, v % 100);
+}
+
+static enum status port_id(const struct nccl_port *port, unsigned char id[NCCL_PORT_ID_BYTES])
+{
+    _Static_assert(sizeof(ncclUniqueId) == NCCL_PORT_ID_BYTES, "the size of a group's name");
+    const struct ported *p = (const struct ported *)port;
+    ncclUniqueId unique;
+    ncclResult_t r = p->lib.get_unique_id(&unique);
+    if (r != ncclSuccess)
+        return nccl_error(p, NULL, r, "ncclGetUniqueId");
+    memcpy(id, &unique, sizeof unique);
+    return STATUS_OK;
+}
+
+static enum status new_link(const struct ported *p, struct device *dev, struct nccl_link **link)
+{
+    struct nccl_link *l = calloc(1, sizeof *l);
+    if (!l)
+        return status_fail(STATUS_OOM, "no memory to link GPUs");
+    l->port = p;
+    l->device = dev;
+    pthread_mutex_init(&l->lock, NULL);
+    *link = l;
+    return STATUS_OK;
+}
+
+/* Ranks of one thread begin together: each alone might wait for the next. */
+static enum status init_ranks(const struct ported *p, int n, int first, int size, ncclUniqueId id,
+                              struct nccl_link **link)
+{
+    enum status st = STATUS_OK;
+    ncclResult_t r = p->lib.group_start();
+    if (r != ncclSuccess)
+        return nccl_error(p, NULL, r, "ncclGroupStart");
+    for (int i = 0; i < n && st == STATUS_OK && r == ncclSuccess; i++) {
+        ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+        config.blocking = 0;
+        st = p->gpu->enter(link[i]->device);
+        if (st == STATUS_OK)
+            r = p->lib.comm_init_rank_config(&link[i]->comm, size, id, first + i, &config);
+        if (r == ncclInProgress)
+            r = ncclSuccess;
+    }
+    ncclResult_t ended = p->lib.group_end();
+    if (r == ncclSuccess && ended != ncclInProgress)
+        r = ended;
+    if (st == STATUS_OK && r != ncclSuccess)
+        st = nccl_error(p, NULL, r, "ncclCommInitRankConfig");
+    return st;
+}
+
+static void port_close(struct nccl_link *l)
+{
+    if (l->comm)
+        (void)l->port->lib.comm_destroy(l->comm); /* nothing is left to be done about a failure */
+    pthread_mutex_destroy(&l->lock);
+    free(l);
+}
+
+static void port_abort(struct nccl_link *l)
+{
+    pthread_mutex_lock(&l->lock);
+    if (l->comm)
+        (void)l->port->lib.comm_abort(l->comm);
+    l->comm = NULL;
+    pthread_mutex_unlock(&l->lock);
+}
+
+static enum status port_open(const struct nccl_port *port, int n, struct device *const *device,
+                             int first, int size, const unsigned char id[NCCL_PORT_ID_BYTES],
+                             struct nccl_link **link)
+{
+    enum status st;
+    const struct ported *p = (const struct ported *)port;
+    ncclUniqueId unique;
+    memcpy(&unique, id, sizeof unique);
+    memset(link, 0, (size_t)n * sizeof *link);
+    for (int i = 0; i < n; i++)
+        CHECK(new_link(p, device[i], &link[i]));
+    CHECK(init_ranks(p, n, first, size, unique, link));
+    return STATUS_OK;
+done:
+    for (int i = 0; i < n && link[i]; i++) {
+        port_abort(link[i]);
+        port_close(link[i]);
+        link[i] = NULL;
+    }
+    return st;
+}
+
+static enum status port_poll(struct nccl_link *l, bool *busy)
+{
+    enum status st = STATUS_OK;
+    ncclResult_t r = ncclSuccess;
+    pthread_mutex_lock(&l->lock);
+    if (l->comm) {
+        ncclResult_t asked = l->port->lib.comm_get_async_error(l->comm, &r);
+        r = asked == ncclSuccess ? r : asked;
+        if (r != ncclSuccess && r != ncclInProgress)
+            st = nccl_error(l->port, l->comm, r, "NCCL");
+    } else {
+        st = aborted();
+    }
+    *busy = r == ncclInProgress;
+    pthread_mutex_unlock(&l->lock);
+    return st;
+}
+
+static enum status port_finish(struct nccl_link *l)
+{
+    enum status st;
+    pthread_mutex_lock(&l->lock);
+    if (l->comm) {
+        for (int i = 0; i < l->reused; i++)
+            (void)l->port->lib.comm_deregister(l->comm,
+                                               l->reuse[i]); /* goes with the link anyway */
+        ncclResult_t r = l->port->lib.comm_finalize(l->comm);
+        st = r == ncclInProgress ? STATUS_OK : finish_call(l, r, "ncclCommFinalize");
+    } else {
+        st = aborted();
+    }
+    pthread_mutex_unlock(&l->lock);
+    return st;
+}
+
+/* --- operations --- */
+
+static ncclDataType_t type_of(enum dtype type)
+{
+    switch (type) {
+    case DTYPE_F16:
+        return ncclFloat16;
+    case DTYPE_BF16:
+        return ncclBfloat16;
+    case DTYPE_F64:
+        return ncclFloat64;
+    case DTYPE_U8:
+        return ncclUint8;
+    case DTYPE_I32:
+        return ncclInt32;
+    default:
+        return ncclFloat32;
+    }
+}
+
+/* The sum that multiplies by op->factor first; made when it is first wanted. */
+static enum status scaled_sum(struct nccl_link *l, const struct comm_op *op, ncclRedOp_t *sum)
+{
+    for (int i = 0; i < l->scales; i++)
+        if (l->scaled[i].type == op->type && l->scaled[i].factor == op->factor) {
+            *sum = l->scaled[i].op;
+            return STATUS_OK;
+        }
+    if (l->scales == SCALED_MAX)
+        return status_fail(STATUS_UNSUPPORTED, "sums with more than %d factors", SCALED_MAX);
+    struct scaled *s = &l->scaled[l->scales];
+    float f32 = op->factor;
+    double f64 = (double)op->factor;
+    uint16_t f16 = f16_from_float(f32), bf16 = bf16_from_float(f32);
+    void *scalar = op->type == DTYPE_F16    ? (void *)&f16
+                   : op->type == DTYPE_BF16 ? (void *)&bf16
+                   : op->type == DTYPE_F64  ? (void *)&f64
+                                            : (void *)&f32;
+    TRY(finish_call(l,
+                    l->port->lib.red_op_create_pre_mul_sum(&s->op, scalar, type_of(op->type),
+                                                           ncclScalarHostImmediate, l->comm),
+                    "ncclRedOpCreatePreMulSum"));
+    s->type = op->type;
+    s->factor = op->factor;
+    l->scales++;
+    *sum = s->op;
+    return STATUS_OK;
+}
+
+static enum status reduction_of(struct nccl_link *l, const struct comm_op *op, ncclRedOp_t *r)
+{
+    static const ncclRedOp_t plain[] = {
+        [COMM_SUM] = ncclSum, [COMM_MAX] = ncclMax, [COMM_MIN] = ncclMin};
+    *r = plain[op->reduction];
+    if (op->factor == 0 || op->reduction != COMM_SUM)
+        return STATUS_OK;
+    return scaled_sum(l, op, r);
+}
+
+static enum status start_locked(struct nccl_link *l, const struct comm_op *op, cudaStream_t stream)
+{
+    const struct nccl_library *lib = &l->port->lib;
+    ncclDataType_t type = type_of(op->type);
+    size_t n = (size_t)op->count;
+    ncclRedOp_t how;
+    if (!l->comm)
+        return aborted();
+    TRY(reduction_of(l, op, &how));
+    switch (op->kind) {
+    case COMM_BROADCAST:
+        return finish_call(l,
+                           lib->broadcast(op->recv, op->recv, n, type, op->root, l->comm, stream),
+                           "ncclBroadcast");
+    case COMM_REDUCE:
+        return finish_call(l,
+                           lib->reduce(op->send, op->recv, n, type, how, op->root, l->comm, stream),
+                           "ncclReduce");
+    case COMM_ALLGATHER:
+        return finish_call(l, lib->all_gather(op->send, op->recv, n, type, l->comm, stream),
+                           "ncclAllGather");
+    case COMM_REDUCE_SCATTER:
+        return finish_call(l,
+                           lib->reduce_scatter(op->send, op->recv, n, type, how, l->comm, stream),
+                           "ncclReduceScatter");
+    default:
+        return finish_call(l, lib->all_reduce(op->send, op->recv, n, type, how, l->comm, stream),
+                           "ncclAllReduce");
+    }
+}
+
+static enum status port_start(struct nccl_link *l, const struct comm_op *op, struct stream *s)
+{
+    TRY(l->port->gpu->enter(l->device));
+    pthread_mutex_lock(&l->lock);
+    enum status st = start_locked(l, op, l->port->gpu->raw(s));
+    pthread_mutex_unlock(&l->lock);
+    return st;
+}
+
+/* Memory that cannot be made known is moved all the same. */
+static enum status port_reuse(struct nccl_link *l, void *mem, size_t bytes)
+{
+    const struct nccl_library *lib = &l->port->lib;
+    TRY(l->port->gpu->enter(l->device));
+    pthread_mutex_lock(&l->lock);
+    void **handle = &l->reuse[l->reused];
+    if (l->comm && lib->comm_register && lib->comm_deregister && l->reused < REUSED_MAX &&
+        finish_call(l, lib->comm_register(l->comm, mem, bytes, handle), "ncclCommRegister") ==
+            STATUS_OK)
+        l->reused++;
+    pthread_mutex_unlock(&l->lock);
+    return STATUS_OK;
+}
+
+static void port_drop(struct nccl_port *port)
+{
+    free(port);
+}
+
+enum status nccl_port_make(const struct nccl_library *lib, const struct nccl_gpu *gpu,
+                           struct nccl_port **port)
+{
+    struct ported *p = malloc(sizeof *p);
+    if (!p)
+        return status_fail(STATUS_OOM, "no memory to link GPUs");
+    *p = (struct ported){.base = {.version = port_version,
+                                  .id = port_id,
+                                  .open = port_open,
+                                  .poll = port_poll,
+                                  .start = port_start,
+                                  .reuse = port_reuse,
+                                  .abort = port_abort,
+                                  .finish = port_finish,
+                                  .close = port_close,
+                                  .stream_open = gpu->stream_open,
+                                  .event_passed = gpu->event_passed,
+                                  .bus = gpu->bus,
+                                  .drop = port_drop},
+                         .lib = *lib,
+                         .gpu = gpu};
+    *port = &p->base;
+    return STATUS_OK;
+}

@@ -1,0 +1,420 @@
+/* A group of fake ranks is a local group: what NCCL would do on a stream is a call there that
+ * carries out an operation among threads. */
+#include "nccl_fake.h"
+
+#include "async_device.h"
+#include "base/half.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RANKS_MAX = 8, GROUPS_MAX = 64, LAZY_POLLS = 3 };
+
+/* One end of a group. */
+struct ncclComm {
+    struct comm *local;
+    int rank, size, group;
+    int lazy; /* questions that are still answered "in progress" */
+    int operations, pending;
+    bool aborted, destroyed;
+    ncclResult_t state;
+};
+
+struct group {
+    int id, size, joined;
+    struct comm *local[RANKS_MAX];
+};
+
+/* NCCL's calls have no context, so that this has a place of its own. */
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t change;
+    int groups;
+    struct group group[GROUPS_MAX];
+    struct nccl_fake_plan plan;
+} fake = {.lock = PTHREAD_MUTEX_INITIALIZER, .change = PTHREAD_COND_INITIALIZER};
+
+void nccl_fake_plan(const struct nccl_fake_plan *plan)
+{
+    pthread_mutex_lock(&fake.lock);
+    fake.plan = *plan;
+    pthread_mutex_unlock(&fake.lock);
+}
+
+/* --- groups --- */
+
+static ncclResult_t get_version(int *version)
+{
+    *version = 22809;
+    return ncclSuccess;
+}
+
+static const char *get_error_string(ncclResult_t r)
+{
+    return r == ncclRemoteError    ? "remote process exited or there was a network error"
+           : r == ncclInvalidUsage ? "invalid usage"
+                                   : "unhandled system error";
+}
+
+static const char *get_last_error(ncclComm_t comm)
+{
+    return comm && comm->state == ncclRemoteError ? "lost rank 1\nand more lines" : "";
+}
+
+static ncclResult_t get_unique_id(ncclUniqueId *id)
+{
+    pthread_mutex_lock(&fake.lock);
+    bool none = fake.plan.no_id;
+    int number = ++fake.groups;
+    pthread_mutex_unlock(&fake.lock);
+    memset(id, 0, sizeof *id);
+    memcpy(id, &number, sizeof number);
+    return none || number >= GROUPS_MAX ? ncclSystemError : ncclSuccess;
+}
+
+static ncclResult_t comm_init_rank_config(ncclComm_t *out, int ranks, ncclUniqueId id, int rank,
+                                          ncclConfig_t *config)
+{
+    int number;
+    struct ncclComm *c = calloc(1, sizeof *c);
+    memcpy(&number, &id, sizeof number);
+    if (!c || config->blocking != 0 || ranks > RANKS_MAX)
+        abort();
+    pthread_mutex_lock(&fake.lock);
+    struct group *g = &fake.group[number];
+    if (g->size == 0 && comm_open_local(ranks, 0, g->local) != STATUS_OK)
+        abort();
+    g->size = ranks;
+    g->joined++;
+    *c = (struct ncclComm){
+        .local = g->local[rank], .rank = rank, .size = ranks, .group = number, .lazy = LAZY_POLLS};
+    pthread_mutex_unlock(&fake.lock);
+    *out = c;
+    return ncclInProgress;
+}
+
+static ncclResult_t comm_get_async_error(ncclComm_t c, ncclResult_t *result)
+{
+    pthread_mutex_lock(&fake.lock);
+    bool all_here = fake.group[c->group].joined == c->size;
+    *result = c->state;
+    if (*result == ncclSuccess && (!all_here || c->lazy > 0))
+        *result = ncclInProgress;
+    if (all_here && c->lazy > 0)
+        c->lazy--;
+    pthread_mutex_unlock(&fake.lock);
+    return ncclSuccess;
+}
+
+/* The lock is held. */
+static void free_if_done(struct ncclComm *c)
+{
+    if (!c->destroyed || c->pending > 0)
+        return;
+    comm_close(c->local);
+    free(c);
+}
+
+static ncclResult_t comm_destroy(ncclComm_t c)
+{
+    pthread_mutex_lock(&fake.lock);
+    c->destroyed = true;
+    free_if_done(c);
+    pthread_mutex_unlock(&fake.lock);
+    return ncclSuccess;
+}
+
+static ncclResult_t comm_abort(ncclComm_t c)
+{
+    pthread_mutex_lock(&fake.lock);
+    c->aborted = true;
+    pthread_cond_broadcast(&fake.change);
+    comm_fail(c->local, STATUS_LIBRARY, "aborted");
+    pthread_mutex_unlock(&fake.lock);
+    return comm_destroy(c);
+}
+
+static ncclResult_t comm_finalize(ncclComm_t c)
+{
+    pthread_mutex_lock(&fake.lock);
+    c->lazy = LAZY_POLLS;
+    pthread_mutex_unlock(&fake.lock);
+    return ncclInProgress;
+}
+
+static ncclResult_t group_call(void)
+{
+    return ncclSuccess;
+}
+
+/* --- operations --- */
+
+struct call {
+    ncclComm_t comm;
+    struct comm_op op;
+    float factor;
+    bool hangs, breaks;
+};
+
+/* Sums that multiply first have numbers from here on, one for each factor. */
+enum { FIRST_SCALED = 16 };
+static const float factors[] = {0.5f, 0.25f, 1.0f / 3};
+
+static ncclResult_t create_scaled(ncclRedOp_t *op, void *scalar, ncclDataType_t type,
+                                  ncclScalarResidence_t residence, ncclComm_t comm)
+{
+    (void)comm;
+    double f64;
+    float f32;
+    uint16_t half;
+    if (residence != ncclScalarHostImmediate)
+        return ncclInvalidUsage;
+    memcpy(&half, scalar, sizeof half);
+    if (type == ncclFloat64)
+        memcpy(&f64, scalar, sizeof f64);
+    if (type == ncclFloat32)
+        memcpy(&f32, scalar, sizeof f32);
+    float factor = type == ncclFloat64   ? (float)f64
+                   : type == ncclFloat32 ? f32
+                   : type == ncclFloat16 ? f16_to_float(half)
+                                         : bf16_to_float(half);
+    for (size_t i = 0; i < sizeof factors / sizeof *factors; i++)
+        if (factor - factors[i] < 1e-2f && factors[i] - factor < 1e-2f) {
+            *op = (ncclRedOp_t)(FIRST_SCALED + i);
+            return ncclSuccess;
+        }
+    return ncclInvalidUsage;
+}
+
+static void multiply(enum dtype type, float factor, const void *from, void *to, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        switch (type) {
+        case DTYPE_F16:
+            ((uint16_t *)to)[i] =
+                f16_from_float(factor * f16_to_float(((const uint16_t *)from)[i]));
+            break;
+        case DTYPE_BF16:
+            ((uint16_t *)to)[i] =
+                bf16_from_float(factor * bf16_to_float(((const uint16_t *)from)[i]));
+            break;
+        case DTYPE_F64:
+            ((double *)to)[i] = (double)factor * ((const double *)from)[i];
+            break;
+        default:
+            ((float *)to)[i] = factor * ((const float *)from)[i];
+            break;
+        }
+}
+
+static void wait_for_abort(struct ncclComm *c)
+{
+    pthread_mutex_lock(&fake.lock);
+    while (!c->aborted)
+        pthread_cond_wait(&fake.change, &fake.lock);
+    pthread_mutex_unlock(&fake.lock);
+}
+
+/* On the stream's thread. */
+static void carry_out(void *arg)
+{
+    struct call *call = arg;
+    struct ncclComm *c = call->comm;
+    void *scaled = NULL;
+    if (call->factor != 0) {
+        scaled = malloc((size_t)call->op.count * dtype_size(call->op.type) + 1);
+        multiply(call->op.type, call->factor, call->op.send, scaled, call->op.count);
+        call->op.send = scaled;
+    }
+    pthread_mutex_lock(&fake.lock);
+    if (call->breaks)
+        c->state = ncclRemoteError;
+    bool stands = call->hangs || call->breaks || c->aborted;
+    pthread_mutex_unlock(&fake.lock);
+    if (stands || comm_run(c->local, &call->op) != STATUS_OK)
+        wait_for_abort(c);
+    free(scaled);
+    free(call);
+    pthread_mutex_lock(&fake.lock);
+    c->pending--;
+    free_if_done(c);
+    pthread_mutex_unlock(&fake.lock);
+}
+
+static enum dtype type_of(ncclDataType_t type)
+{
+    switch (type) {
+    case ncclFloat16:
+        return DTYPE_F16;
+    case ncclBfloat16:
+        return DTYPE_BF16;
+    case ncclFloat64:
+        return DTYPE_F64;
+    case ncclUint8:
+        return DTYPE_U8;
+    case ncclInt32:
+        return DTYPE_I32;
+    default:
+        return DTYPE_F32;
+    }
+}
+
+static ncclResult_t enqueue(ncclComm_t c, cudaStream_t raw, struct comm_op op, ncclRedOp_t how)
+{
+    struct stream *s = (struct stream *)(void *)raw;
+    struct call *call = malloc(sizeof *call);
+    op.send = async_device_inside(s->device, op.send);
+    op.recv = async_device_inside(s->device, op.recv);
+    op.reduction = how == ncclMax ? COMM_MAX : how == ncclMin ? COMM_MIN : COMM_SUM;
+    *call = (struct call){.comm = c, .op = op};
+    if ((int)how >= FIRST_SCALED)
+        call->factor = factors[(int)how - FIRST_SCALED];
+    pthread_mutex_lock(&fake.lock);
+    const struct nccl_fake_plan *p = &fake.plan;
+    int number = ++c->operations;
+    call->hangs = p->hang_rank == c->rank && p->hang_op == number;
+    call->breaks = p->broken_rank == c->rank && p->broken_op == number;
+    bool refused = p->refused_rank == c->rank && p->refused_op == number;
+    c->pending += !refused;
+    c->lazy = number == 1 ? LAZY_POLLS : 0;
+    pthread_mutex_unlock(&fake.lock);
+    if (refused) {
+        free(call);
+        return ncclInvalidUsage;
+    }
+    if (async_device_call(s, carry_out, call) != STATUS_OK)
+        abort();
+    return number == 1 ? ncclInProgress : ncclSuccess;
+}
+
+static ncclResult_t all_reduce(const void *send, void *recv, size_t count, ncclDataType_t type,
+                               ncclRedOp_t how, ncclComm_t comm, cudaStream_t stream)
+{
+    struct comm_op op = {.kind = COMM_ALLREDUCE,
+                         .type = type_of(type),
+                         .send = send,
+                         .recv = recv,
+                         .count = (int64_t)count};
+    return enqueue(comm, stream, op, how);
+}
+
+static ncclResult_t broadcast(const void *send, void *recv, size_t count, ncclDataType_t type,
+                              int root, ncclComm_t comm, cudaStream_t stream)
+{
+    struct comm_op op = {.kind = COMM_BROADCAST,
+                         .type = type_of(type),
+                         .root = root,
+                         .recv = recv,
+                         .count = (int64_t)count};
+    return send == recv ? enqueue(comm, stream, op, ncclSum) : ncclInvalidUsage;
+}
+
+static ncclResult_t reduce(const void *send, void *recv, size_t count, ncclDataType_t type,
+                           ncclRedOp_t how, int root, ncclComm_t comm, cudaStream_t stream)
+{
+    struct comm_op op = {.kind = COMM_REDUCE,
+                         .type = type_of(type),
+                         .root = root,
+                         .send = send,
+                         .recv = recv,
+                         .count = (int64_t)count};
+    return enqueue(comm, stream, op, how);
+}
+
+static ncclResult_t all_gather(const void *send, void *recv, size_t count, ncclDataType_t type,
+                               ncclComm_t comm, cudaStream_t stream)
+{
+    struct comm_op op = {.kind = COMM_ALLGATHER,
+                         .type = type_of(type),
+                         .send = send,
+                         .recv = recv,
+                         .count = (int64_t)count};
+    return enqueue(comm, stream, op, ncclSum);
+}
+
+static ncclResult_t reduce_scatter(const void *send, void *recv, size_t count, ncclDataType_t type,
+                                   ncclRedOp_t how, ncclComm_t comm, cudaStream_t stream)
+{
+    struct comm_op op = {.kind = COMM_REDUCE_SCATTER,
+                         .type = type_of(type),
+                         .send = send,
+                         .recv = recv,
+                         .count = (int64_t)count};
+    return enqueue(comm, stream, op, how);
+}
+
+static ncclResult_t comm_register(const ncclComm_t comm, void *mem, size_t size, void **handle)
+{
+    (void)comm, (void)size;
+    *handle = mem;
+    return ncclSuccess;
+}
+
+static ncclResult_t comm_deregister(const ncclComm_t comm, void *handle)
+{
+    (void)comm;
+    return handle ? ncclSuccess : ncclInvalidUsage;
+}
+
+/* --- the port --- */
+
+static enum status enter(struct device *dev)
+{
+    (void)dev;
+    return STATUS_OK;
+}
+
+static cudaStream_t raw(struct stream *s)
+{
+    return (cudaStream_t)(void *)s;
+}
+
+static enum status stream_open(struct device *dev, struct stream **s)
+{
+    return dev->backend->stream_open(dev, s);
+}
+
+static enum status event_passed(const struct event *e, bool *passed)
+{
+    *passed = async_device_passed(e);
+    return STATUS_OK;
+}
+
+static void bus(struct device *dev, char out[NCCL_PORT_BUS_MAX])
+{
+    snprintf(out, NCCL_PORT_BUS_MAX, "0000:%02x:00.0", (unsigned)dev->index);
+}
+
+const struct nccl_gpu *nccl_fake_gpu(void)
+{
+    static const struct nccl_gpu gpu = {enter, raw, stream_open, event_passed, bus};
+    return &gpu;
+}
+
+enum status nccl_fake_open(struct nccl_port **port)
+{
+    static const struct nccl_library lib = {
+        .get_version = get_version,
+        .get_unique_id = get_unique_id,
+        .get_error_string = get_error_string,
+        .get_last_error = get_last_error,
+        .comm_init_rank_config = comm_init_rank_config,
+        .comm_get_async_error = comm_get_async_error,
+        .comm_finalize = comm_finalize,
+        .comm_destroy = comm_destroy,
+        .comm_abort = comm_abort,
+        .group_start = group_call,
+        .group_end = group_call,
+        .red_op_create_pre_mul_sum = create_scaled,
+        .all_reduce = all_reduce,
+        .broadcast = broadcast,
+        .reduce = reduce,
+        .all_gather = all_gather,
+        .reduce_scatter = reduce_scatter,
+        .comm_register = comm_register,
+        .comm_deregister = comm_deregister,
+    };
+    return nccl_port_make(&lib, nccl_fake_gpu(), port);
+}
