@@ -302,6 +302,17 @@ static void lay_flat(struct lowering *l)
     }
 }
 
+/* The device's own loss scaler. */
+static enum status emit_scaler(struct lowering *l, enum phase phase, enum op_kind kind)
+{
+    struct draft d = {.desc = {.kind = kind}};
+    if (kind == OP_SCALE_UPDATE)
+        d.desc.attr.scaler = *l->p->config.scaler;
+    d.ref[ROLE_STATE] = (struct ref){SPACE_STATE, 0};
+    d.ref[ROLE_SCALER] = (struct ref){SPACE_SCALER, 0};
+    return lower_emit(l, phase, "scaler", &d, -1);
+}
+
 enum status program_lower(struct program *p)
 {
     const struct graph *g = p->net->graph;
@@ -320,6 +331,8 @@ enum status program_lower(struct program *p)
         goto done;
     }
     count_users(&l);
+    if (p->config.train && p->config.scaler)
+        CHECK(emit_scaler(&l, PHASE_INPUT, OP_SCALE_SET));
     CHECK(lower_forward(&l));
     if (p->config.train)
         CHECK(lower_backward(&l));
@@ -414,7 +427,8 @@ enum status program_lower_update(struct program *p)
     if (p->net->has_copies)
         draft_fixed(&d, ROLE_WCOPY, SPACE_FLAT_COPY, flat);
     d.ref[ROLE_STATE] = (struct ref){SPACE_STATE, 0};
-    return lower_emit(&l, PHASE_UPDATE, "sgd", &d, -1);
+    TRY(lower_emit(&l, PHASE_UPDATE, "sgd", &d, -1));
+    return c->scaler ? emit_scaler(&l, PHASE_UPDATE, OP_SCALE_UPDATE) : STATUS_OK;
 }
 
 void program_free(struct program *p)
@@ -423,6 +437,7 @@ void program_free(struct program *p)
         return;
     for (int i = 0; i < p->n_steps; i++)
         op_plan_free(p->step[i].plan);
+    program_free_stretches(p);
     free(p->step);
     free(p->value);
     free(p);

@@ -3,6 +3,7 @@
 #include "model/program.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,7 +48,7 @@ static enum status alloc(struct network *net, size_t bytes, char **out)
 static enum status allocate(struct network *net)
 {
     size_t images = 0, rows = 0;
-    bool train = false;
+    bool train = false, scaled = false;
     char *mem;
     for (int i = 0; i < net->n_programs; i++) {
         const struct program *p = net->program[i];
@@ -56,6 +57,7 @@ static enum status allocate(struct network *net)
         images = p->image_bytes > images ? p->image_bytes : images;
         rows = (size_t)p->config.batch > rows ? (size_t)p->config.batch : rows;
         train = train || p->config.train;
+        scaled = scaled || p->config.scaler;
     }
     for (int i = 0; i < net->n_segments; i++)
         if (net->refresh[i] && net->refresh[i]->workspace > net->arena_bytes)
@@ -75,7 +77,11 @@ static enum status allocate(struct network *net)
     net->state = (struct step_state *)mem;
     TRY(alloc(net, sizeof *net->metrics, &mem));
     net->metrics = (struct loss_metrics *)mem;
-    return STATUS_OK;
+    if (scaled) {
+        TRY(alloc(net, sizeof *net->scaler, &mem));
+        net->scaler = (struct scaler_state *)mem;
+    }
+    return feed_open(net, images, rows * sizeof(int32_t));
 }
 
 static void *resolve(const struct program *p, struct ref r)
@@ -109,6 +115,8 @@ static void *resolve(const struct program *p, struct ref r)
         return net->state;
     case SPACE_METRICS:
         return net->metrics;
+    case SPACE_SCALER:
+        return net->scaler;
     case SPACE_WORKSPACE:
         return net->arena + p->arena_bytes;
     }
@@ -177,8 +185,10 @@ enum status network_open(struct device *dev, const struct graph *g,
     for (int i = 0; i < n; i++)
         CHECK(add_program(net, &config[i]));
     CHECK(allocate(net));
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
         bind(net->program[i]);
+        CHECK(program_cut(net->program[i]));
+    }
     *out = net;
     net = NULL;
 done:
@@ -186,15 +196,26 @@ done:
     return st;
 }
 
+void network_idle(struct network *net)
+{
+    const struct backend *b = net->dev->backend;
+    if (net->feed.stream)
+        b->stream_sync(net->feed.stream);
+    if (net->stream)
+        b->stream_sync(net->stream);
+}
+
 void network_close(struct network *net)
 {
     if (!net)
         return;
+    network_idle(net);
     for (int i = 0; i < net->n_programs; i++)
         program_free(net->program[i]);
-    char *memory[] = {net->weights,         net->gradients, net->momentum, net->stats,
-                      net->arena,           net->images,    net->labels,   (char *)net->state,
-                      (char *)net->metrics, net->copies};
+    feed_close(net);
+    char *memory[] = {net->weights,         net->gradients, net->momentum,      net->stats,
+                      net->arena,           net->images,    net->labels,        (char *)net->state,
+                      (char *)net->metrics, net->copies,    (char *)net->scaler};
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
         if (memory[i])
             net->dev->backend->free(net->dev, memory[i]);
@@ -297,24 +318,10 @@ enum status network_init(struct network *net, uint64_t seed)
                          : STATUS_OK;
 }
 
-enum status program_input(struct program *p, const void *images, const int32_t *label)
-{
-    const struct backend *b = p->net->dev->backend;
-    TRY(b->upload(p->net->stream, p->net->images, images, p->image_bytes));
-    return b->upload(p->net->stream, p->net->labels, label,
-                     (size_t)p->config.batch * sizeof *label);
-}
-
 enum status program_state(struct program *p, const struct step_state *state)
 {
-    return p->net->dev->backend->upload(p->net->stream, p->net->state, state, sizeof *state);
-}
-
-enum status program_run_step(struct program *p, int i)
-{
-    struct step *s = &p->step[i];
-    enum status st = op_execute(s->plan, s->arg, p->net->stream);
-    return st == STATUS_OK ? st : status_context(st, "layer '%s'", s->layer);
+    size_t bytes = p->net->scaler ? offsetof(struct step_state, loss_scale) : sizeof *state;
+    return p->net->dev->backend->upload(p->net->stream, p->net->state, state, bytes);
 }
 
 enum status program_step_tensor(struct program *p, int i, enum role role, void *plain)
@@ -324,47 +331,6 @@ enum status program_step_tensor(struct program *p, int i, enum role role, void *
         return status_fail(STATUS_INVALID, "layer '%s': %s has no tensor %s", s->layer,
                            op_str(s->plan->desc.kind), role_str(role));
     return tensor_download(p->net->stream, &s->plan->desc.t[role], s->arg[role], plain);
-}
-
-/* Weights that came from outside, not from the optimizer, into the form that the passes read. */
-static enum status refresh_copies(struct network *net)
-{
-    net->copies_stale = false;
-    for (int i = 0; i < net->n_segments; i++) {
-        size_t offset = (size_t)net->segment[i].begin * sizeof(float);
-        if (!net->refresh[i])
-            continue;
-        void *arg[ROLE_COUNT] = {[ROLE_X] = net->weights + offset,
-                                 [ROLE_Y] = net->copies + offset,
-                                 [ROLE_WORKSPACE] = net->arena}; /* a step has not begun */
-        TRY(op_execute(net->refresh[i], arg, net->stream));
-    }
-    return STATUS_OK;
-}
-
-enum status program_run(struct program *p, enum phase phase)
-{
-    if (p->net->copies_stale)
-        TRY(refresh_copies(p->net));
-    for (int i = 0; i < p->n_steps; i++)
-        if (p->step[i].phase == phase)
-            TRY(program_run_step(p, i));
-    return STATUS_OK;
-}
-
-enum status program_backward(struct program *p,
-                             enum status (*complete)(void *context, int64_t begin, int64_t end),
-                             void *context)
-{
-    for (int i = 0; i < p->n_steps; i++) {
-        const struct step *s = &p->step[i];
-        if (s->phase != PHASE_BACKWARD)
-            continue;
-        TRY(program_run_step(p, i));
-        if (complete && s->grad_begin < s->grad_end)
-            TRY(complete(context, s->grad_begin, s->grad_end));
-    }
-    return STATUS_OK;
 }
 
 enum status program_wait(struct program *p)
@@ -384,14 +350,35 @@ enum status program_found_inf(struct program *p, bool *found)
 enum status program_poison(struct program *p)
 {
     static const float infinite = INFINITY;
-    TRY(p->net->dev->backend->upload(p->net->stream, p->net->gradients, &infinite,
-                                     sizeof infinite));
-    return program_wait(p);
+    return p->net->dev->backend->upload(p->net->stream, p->net->gradients, &infinite,
+                                        sizeof infinite);
+}
+
+enum status network_set_scaler(struct network *net, const struct scaler_state *s)
+{
+    if (!net->scaler)
+        return STATUS_OK;
+    TRY(net->dev->backend->upload(net->stream, net->scaler, s, sizeof *s));
+    return net->dev->backend->stream_sync(net->stream);
+}
+
+enum status program_fetch_metrics(struct program *p, struct loss_metrics *m)
+{
+    return p->net->dev->backend->download(p->net->stream, m, p->net->metrics, sizeof *m);
+}
+
+enum status program_fetch_outcome(struct program *p, struct step_outcome *o)
+{
+    const struct backend *b = p->net->dev->backend;
+    TRY(b->download(p->net->stream, &o->state, p->net->state, sizeof o->state));
+    if (!p->net->scaler)
+        return STATUS_OK;
+    return b->download(p->net->stream, &o->scaler, p->net->scaler, sizeof o->scaler);
 }
 
 enum status program_metrics(struct program *p, struct loss_metrics *m)
 {
-    TRY(p->net->dev->backend->download(p->net->stream, m, p->net->metrics, sizeof *m));
+    TRY(program_fetch_metrics(p, m));
     return program_wait(p);
 }
 

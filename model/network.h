@@ -41,6 +41,10 @@ struct program_config {
      * and the check, each rank having rounded its own before (network_plan_rounding): the check and
      * the optimizer then take them as they are. The same in all programs of a network. */
     bool reduced;
+    /* The device keeps the loss scale (network_set_scaler) and moves it on after each update; it
+     * needs check_finite. NULL: whoever runs the program writes the scale with its state. */
+    const struct scaler_rule *scaler;
+    bool graphs;                /* record phases and launch the records, where the device can */
     bool no_dropout;            /* drop nothing (for checks against known values) */
     const struct bn_sync *sync; /* of batch norm over all ranks (kernels/ops.h); NULL: alone */
     float label_smoothing;
@@ -70,8 +74,16 @@ MUST_CHECK enum status network_open(struct device *dev, const struct graph *g,
                                     struct network **net);
 void network_close(struct network *net); /* NULL is fine */
 
+/* Returns when nothing of this network is on its way any more, whether it failed or not: then what
+ * it reads and writes may go. */
+void network_idle(struct network *net);
+
 struct program *network_program(struct network *net, int i);
 struct stream *network_stream(struct network *net);
+
+/* The stream on which batches reach the device: its own where the device is asynchronous. An event
+ * put there after program_input has passed when the host's memory has been read. */
+struct stream *network_input_stream(struct network *net);
 
 /* Bytes of device memory: parameters with gradients and momentum, and the shared arena. */
 size_t network_param_bytes(const struct network *net);
@@ -93,7 +105,12 @@ MUST_CHECK enum status network_init(struct network *net, uint64_t seed);
  * (batch), negative for rows to leave out. The host memory may be reused after program_wait. */
 MUST_CHECK enum status program_input(struct program *p, const void *images, const int32_t *label);
 
-/* Sets what changes from step to step (see struct step_state). */
+/* The loss scaler's state, where the device keeps one; else nothing happens. Synchronous. */
+MUST_CHECK enum status network_set_scaler(struct network *net, const struct scaler_state *s);
+
+/* Sets what changes from step to step (see struct step_state), in stream order: the host memory
+ * must stay until the stream has passed. Where the device keeps the loss scale, loss_scale,
+ * grad_scale and found_inf are its own and stay. */
 MUST_CHECK enum status program_state(struct program *p, const struct step_state *state);
 
 /* Runs the operations of one phase, in stream order. */
@@ -108,16 +125,31 @@ MUST_CHECK enum status
 program_backward(struct program *p,
                  enum status (*complete)(void *context, int64_t begin, int64_t end), void *context);
 
+/* Has program_backward announce gradients in `n` ranges that end at `end`, or where the next
+ * operation completes more; the last is the buffer's end. Until this is called there is one for
+ * each operation that completes any. Operations between two announcements can be one graph. */
+void program_announce(struct program *p, const int64_t *end, int n);
+
 MUST_CHECK enum status program_wait(struct program *p);
 
 /* After the check phase: 1 when a gradient was infinite or NaN. Synchronous. */
 MUST_CHECK enum status program_found_inf(struct program *p, bool *found);
 
-/* Makes the first gradient infinite, as an overflow would: for tests of what follows one. */
+/* Makes the first gradient infinite, as an overflow would, in stream order: for tests of what
+ * follows one. */
 MUST_CHECK enum status program_poison(struct program *p);
 
 /* What the loss says, after its phase. Synchronous. */
 MUST_CHECK enum status program_metrics(struct program *p, struct loss_metrics *m);
+
+/* What the loss says, and what the update left, in stream order into host memory that must stay
+ * until the stream has passed. */
+struct step_outcome {
+    struct step_state state;
+    struct scaler_state scaler; /* only where the device keeps it */
+};
+MUST_CHECK enum status program_fetch_metrics(struct program *p, struct loss_metrics *m);
+MUST_CHECK enum status program_fetch_outcome(struct program *p, struct step_outcome *o);
 
 /* The logits (batch, classes), after the forward phase. Synchronous. */
 MUST_CHECK enum status program_logits(struct program *p, float *logits);

@@ -19,6 +19,7 @@ enum space {
     SPACE_LABELS,
     SPACE_STATE,
     SPACE_METRICS,
+    SPACE_SCALER,
     SPACE_WORKSPACE,
 };
 
@@ -46,11 +47,24 @@ struct step {
     int64_t grad_begin, grad_end;
 };
 
+/* Operations [first, end), which run without anything in between. */
+struct stretch {
+    enum phase phase;
+    int first, end;
+    bool end_here;                /* although the phase goes on */
+    int64_t grad_begin, grad_end; /* gradients to be told of after it; begin = end for none */
+    bool warm;                    /* has been executed */
+    struct graph_exec *graph;     /* NULL: not recorded */
+};
+
 struct program {
     struct network *net;
     struct program_config config;
     int n_steps, cap_steps;
     struct step *step;
+    int n_stretches;
+    struct stretch *stretch; /* (n_steps + 1) */
+    bool announces;          /* program_announce was called */
     int n_values, cap_values;
     struct value *value;
     int logits;         /* value */
@@ -65,6 +79,15 @@ struct placement {
     struct param_types types;
     bool cast; /* each forward pass begins its use by a cast to types.copy, a type of the device */
     size_t offset; /* bytes into the flat buffer, or into the statistics */
+};
+
+/* On its way to the device, where that is asynchronous; else all NULL. */
+struct feed {
+    struct stream *stream;
+    struct event *arrived; /* in this memory */
+    struct event *taken;   /* from it */
+    char *images;
+    char *labels;
 };
 
 struct network {
@@ -93,6 +116,8 @@ struct network {
     char *labels;
     struct step_state *state;
     struct loss_metrics *metrics;
+    struct scaler_state *scaler; /* NULL: the device does not keep the loss scale */
+    struct feed feed;
 };
 
 /* Are values of this type held and multiplied as they are? Else fp32 stands for it. */
@@ -111,6 +136,14 @@ MUST_CHECK enum status program_lower_update(struct program *p);
 /* Gives every value an offset so that values alive at the same time do not overlap; sets
  * arena_bytes. */
 MUST_CHECK enum status program_place(struct program *p);
+
+/* Memory, stream and events for batches on their way; closing takes what was opened. */
+MUST_CHECK enum status feed_open(struct network *net, size_t image_bytes, size_t label_bytes);
+void feed_close(struct network *net);
+
+/* Cuts a program whose operations are complete into stretches (replay.c). */
+MUST_CHECK enum status program_cut(struct program *p);
+void program_free_stretches(struct program *p);
 
 void program_free(struct program *p);
 

@@ -1,0 +1,161 @@
+/* Running a program: operation by operation, or as graphs that were recorded once.
+ *
+ * A program is cut into stretches, runs of operations that nothing comes between: a phase each, and
+ * the backward phase where someone is told of gradients. A stretch is executed plainly the first
+ * time, so that what libraries set up late is set up, recorded the second time, and launched from
+ * then on. Whatever changes from step to step lies in device memory, so that a recorded stretch
+ * stays right. */
+#include "model/program.h"
+
+#include <stdlib.h>
+
+enum status program_run_step(struct program *p, int i)
+{
+    struct step *s = &p->step[i];
+    enum status st = op_execute(s->plan, s->arg, p->net->stream);
+    return st == STATUS_OK ? st : status_context(st, "layer '%s'", s->layer);
+}
+
+static enum status run_steps(struct program *p, const struct stretch *stretch)
+{
+    for (int i = stretch->first; i < stretch->end; i++)
+        TRY(program_run_step(p, i));
+    return STATUS_OK;
+}
+
+static enum status record(struct program *p, struct stretch *stretch)
+{
+    const struct backend *b = p->net->dev->backend;
+    TRY(b->capture_begin(p->net->stream));
+    enum status ran = run_steps(p, stretch);
+    enum status ended = b->capture_end(p->net->stream, &stretch->graph);
+    return ran != STATUS_OK ? ran : ended;
+}
+
+static enum status run_stretch(struct program *p, struct stretch *stretch)
+{
+    const struct backend *b = p->net->dev->backend;
+    if (!p->config.graphs || !b->capture_begin || !stretch->warm) {
+        stretch->warm = true;
+        return run_steps(p, stretch);
+    }
+    if (!stretch->graph)
+        TRY(record(p, stretch));
+    return b->capture_launch(stretch->graph, p->net->stream);
+}
+
+/* Weights that came from outside, not from the optimizer, into the form that the passes read. */
+static enum status refresh_copies(struct network *net)
+{
+    net->copies_stale = false;
+    for (int i = 0; i < net->n_segments; i++) {
+        size_t offset = (size_t)net->segment[i].begin * sizeof(float);
+        if (!net->refresh[i])
+            continue;
+        void *arg[ROLE_COUNT] = {[ROLE_X] = net->weights + offset,
+                                 [ROLE_Y] = net->copies + offset,
+                                 [ROLE_WORKSPACE] = net->arena}; /* a step has not begun */
+        TRY(op_execute(net->refresh[i], arg, net->stream));
+    }
+    return STATUS_OK;
+}
+
+enum status program_run(struct program *p, enum phase phase)
+{
+    if (p->net->copies_stale)
+        TRY(refresh_copies(p->net));
+    for (int i = 0; i < p->n_stretches; i++)
+        if (p->stretch[i].phase == phase)
+            TRY(run_stretch(p, &p->stretch[i]));
+    return STATUS_OK;
+}
+
+/* Tells of each layer's gradients by themselves. */
+static enum status
+backward_by_steps(struct program *p,
+                  enum status (*complete)(void *context, int64_t begin, int64_t end), void *context)
+{
+    for (int i = 0; i < p->n_steps; i++) {
+        const struct step *s = &p->step[i];
+        if (s->phase != PHASE_BACKWARD)
+            continue;
+        TRY(program_run_step(p, i));
+        if (s->grad_begin < s->grad_end)
+            TRY(complete(context, s->grad_begin, s->grad_end));
+    }
+    return STATUS_OK;
+}
+
+enum status program_backward(struct program *p,
+                             enum status (*complete)(void *context, int64_t begin, int64_t end),
+                             void *context)
+{
+    if (!complete)
+        return program_run(p, PHASE_BACKWARD);
+    if (!p->announces)
+        return backward_by_steps(p, complete, context);
+    for (int i = 0; i < p->n_stretches; i++) {
+        struct stretch *stretch = &p->stretch[i];
+        if (stretch->phase != PHASE_BACKWARD)
+            continue;
+        TRY(run_stretch(p, stretch));
+        if (stretch->grad_begin < stretch->grad_end)
+            TRY(complete(context, stretch->grad_begin, stretch->grad_end));
+    }
+    return STATUS_OK;
+}
+
+/* A stretch ends where its phase does, and where gradients up to the next of `end` are complete. */
+static void cut(struct program *p, const int64_t *end, int n)
+{
+    int64_t told = 0;
+    int next = 0;
+    p->n_stretches = 0;
+    for (int i = 0; i < p->n_steps; i++) {
+        const struct step *s = &p->step[i];
+        bool begins = p->n_stretches == 0 || p->stretch[p->n_stretches - 1].end_here ||
+                      p->step[i - 1].phase != s->phase;
+        if (begins)
+            p->stretch[p->n_stretches++] = (struct stretch){.phase = s->phase, .first = i};
+        struct stretch *stretch = &p->stretch[p->n_stretches - 1];
+        stretch->end = i + 1;
+        if (next == n || s->phase != PHASE_BACKWARD || s->grad_end < end[next])
+            continue;
+        stretch->end_here = true;
+        stretch->grad_begin = told;
+        stretch->grad_end = told = s->grad_end;
+        while (next < n && end[next] <= told)
+            next++;
+    }
+}
+
+enum status program_cut(struct program *p)
+{
+    p->stretch = calloc((size_t)p->n_steps + 1, sizeof *p->stretch);
+    if (!p->stretch)
+        return status_fail(STATUS_OOM, "no memory for a program");
+    cut(p, NULL, 0);
+    return STATUS_OK;
+}
+
+static void free_graphs(struct program *p)
+{
+    for (int i = 0; i < p->n_stretches; i++) {
+        if (p->stretch[i].graph)
+            p->net->dev->backend->capture_free(p->stretch[i].graph);
+        p->stretch[i].graph = NULL;
+    }
+}
+
+void program_announce(struct program *p, const int64_t *end, int n)
+{
+    free_graphs(p);
+    p->announces = true;
+    cut(p, end, n);
+}
+
+void program_free_stretches(struct program *p)
+{
+    free_graphs(p);
+    free(p->stretch);
+}
