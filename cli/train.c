@@ -57,6 +57,7 @@ enum {
     KEY_GRAD_COMPRESS,
     KEY_ACCUMULATE,
     KEY_SYNC_BN,
+    KEY_NO_GRAPH,
     KEY_LR_SCALE,
     KEY_LARS,
     KEY_COMM_TIMEOUT,
@@ -134,6 +135,8 @@ static const struct argp_option options[] = {
      "Host threads that compute, of each device (default: all cores, shared among the devices)", 0},
     {"accumulate", KEY_ACCUMULATE, "N", 0, "Batches to an optimizer step (default 1)", 0},
     {"sync-bn", KEY_SYNC_BN, 0, 0, "Batch norm's statistics over all devices and processes", 0},
+    {"no-graph", KEY_NO_GRAPH, 0, 0,
+     "Launch every operation by itself, on devices that can replay recorded graphs of them", 0},
     {"dp-reduce", KEY_DP_REDUCE, "central|all", 0,
      "dp: sum gradients onto the first device, which alone keeps the weights (default central), "
      "or onto all of them",
@@ -334,6 +337,9 @@ static error_t parse_word(int key, char *arg, struct train_config *c)
         return 0;
     case KEY_DUMMY:
         c->dummy = true;
+        return 0;
+    case KEY_NO_GRAPH:
+        c->no_graph = true;
         return 0;
     case KEY_SYNC_BN:
         c->sync_bn = true;

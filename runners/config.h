@@ -44,6 +44,7 @@ struct train_config {
     enum dp_reduce dp_reduce;
     double bucket_mb;         /* MiB of a gradient bucket */
     enum dtype grad_compress; /* gradients are sent as: F32, F16 or BF16 */
+    bool no_graph;            /* launch every operation by itself, where graphs could be */
     int accumulate;           /* batches to an optimizer step */
     bool sync_bn;             /* batch norm's statistics over all devices and ranks */
     double comm_timeout;      /* seconds to wait for another rank; 0: for ever */
@@ -103,6 +104,7 @@ struct train_setting {
     int ranks;
     int devices; /* of each rank */
     int classes;
+    bool graphs;      /* the device replays recorded graphs of operations */
     bool emulated;    /* the device rounds to narrow types instead of computing in them */
     const char *comm; /* what gradients travel by; NULL: nowhere */
 };

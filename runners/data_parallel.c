@@ -75,12 +75,12 @@ static enum status forward(struct engine *e, int i)
     return program_wait(p);
 }
 
-static enum status loss(struct engine *e, struct loss_metrics *m)
+static enum status loss(struct engine *e)
 {
     struct loss_head *head = e->head[e->current.use];
     TRY(loss_head_labels(head, e->current.batch->label));
     TRY(loss_head_run(head, e->current.state->loss_scale));
-    return loss_head_metrics(head, m);
+    return loss_head_metrics(head, engine_metrics(e, 0));
 }
 
 static enum status backward(struct engine *e, int i)
@@ -125,13 +125,13 @@ static enum status hand_over(struct engine *e)
     return reducer_complete(e->reducer[0], 0, (int64_t)(bytes / sizeof(float)));
 }
 
-enum status data_parallel_batch(struct engine *e, struct loss_metrics *m)
+enum status data_parallel_batch(struct engine *e)
 {
     TRY(engine_mark(e, MARK_BEGIN));
     TRY(engine_run(e, replicate));
     TRY(engine_mark(e, MARK_COPIED));
     TRY(engine_run(e, forward));
-    TRY(loss(e, m));
+    TRY(loss(e));
     TRY(engine_mark(e, MARK_FORWARD));
     TRY(engine_run(e, backward));
     TRY(engine_mark(e, MARK_BACKWARD));
@@ -140,9 +140,9 @@ enum status data_parallel_batch(struct engine *e, struct loss_metrics *m)
     return engine_mark(e, MARK_SUMMED);
 }
 
-enum status data_parallel_evaluate(struct engine *e, struct loss_metrics *m)
+enum status data_parallel_evaluate(struct engine *e)
 {
     TRY(engine_run(e, replicate));
     TRY(engine_run(e, forward));
-    return loss(e, m);
+    return loss(e);
 }

@@ -16,6 +16,8 @@ static void program_configs(const struct engine *e, struct program_config config
                                   .policy = *e->config.policy,
                                   .emulate = c->emulate,
                                   .check_finite = e->config.scaled,
+                                  .scaler = e->keeps_scale ? &e->rule : NULL,
+                                  .graphs = engine_replays_graphs(e),
                                   .reduced = e->n > 1 || engine_ranks(e) > 1 || c->accumulate > 1,
                                   .label_smoothing = (float)c->label_smoothing,
                                   .momentum = (float)c->momentum,
@@ -33,7 +35,9 @@ static enum status open_devices(struct engine *e)
 {
     const struct engine_config *c = &e->config;
     const struct backend *b = c->devices->backend;
-    for (int i = 0; i < e->n; i++)
+    e->replica[0].dev = c->first;
+    e->replica[0].lent = c->first;
+    for (int i = c->first ? 1 : 0; i < e->n; i++)
         TRY(b->open(b, c->devices->index[i], c->threads, &e->replica[i].dev));
     return STATUS_OK;
 }
@@ -68,6 +72,22 @@ static enum status check_layouts(struct engine *e)
     return STATUS_OK;
 }
 
+/* Has replica i's backward passes stop for whole buckets only. */
+static enum status announce_buckets(struct engine *e, int i)
+{
+    int n = reducer_buckets(e->reducer[i]);
+    int64_t *end = calloc((size_t)n, sizeof *end);
+    if (!end)
+        return status_fail(STATUS_OOM, "no memory for gradient buckets");
+    for (int k = 0; k < n; k++)
+        end[k] = reducer_bucket_end(e->reducer[i], k);
+    for (int u = 0; u < USE_VAL; u++)
+        if (e->replica[i].program[u])
+            program_announce(e->replica[i].program[u], end, n);
+    free(end);
+    return STATUS_OK;
+}
+
 /* Gradients that stay on one device and are complete after one batch need no reducer. */
 static enum status open_reducers(struct engine *e)
 {
@@ -88,6 +108,8 @@ static enum status open_reducers(struct engine *e)
         if (r.first_bytes > r.bucket_bytes)
             r.first_bytes = r.bucket_bytes;
         TRY(reducer_open(&r, &e->reducer[i]));
+        if (!e->central)
+            TRY(announce_buckets(e, i));
     }
     return STATUS_OK;
 }
@@ -121,8 +143,7 @@ static enum status open_parts(struct engine *e)
     TRY(open_reducers(e));
     if (e->central)
         TRY(data_parallel_open(e));
-    for (int i = 0; i < MARK_COUNT; i++)
-        TRY(e->replica[0].dev->backend->event_open(e->replica[0].dev, &e->mark[i]));
+    TRY(flights_open(e));
     return team_open(e->n, &e->team);
 }
 
@@ -135,6 +156,10 @@ enum status engine_open(const struct engine_config *config, struct engine **out)
     e->config = *config;
     e->n = config->devices->n;
     e->central = e->n > 1 && config->train->dp_reduce == DP_CENTRAL;
+    /* DataParallel's devices wait for each other, and the host with them, several times a step. */
+    e->lag = config->devices->backend->asynchronous && !e->central ? ENGINE_LAG_MAX : 0;
+    e->keeps_scale = config->scaled && e->lag > 0;
+    e->rule = scaler_rule(&config->train->scaler);
     enum status st = open_parts(e);
     if (st != STATUS_OK) {
         engine_close(e);
@@ -149,17 +174,47 @@ void engine_close(struct engine *e)
     if (!e)
         return;
     team_close(e->team);
+    engine_idle(e);
     engine_comm_close_devices(e);
     data_parallel_close(e);
-    for (int i = 0; i < MARK_COUNT; i++)
-        if (e->mark[i])
-            e->replica[0].dev->backend->event_close(e->mark[i]);
+    flights_close(e);
     for (int i = 0; i < e->n; i++) {
         reducer_close(e->reducer[i]);
         replica_close(&e->replica[i]);
     }
     engine_comm_close(e);
     free(e);
+}
+
+void engine_idle(struct engine *e)
+{
+    for (int i = 0; e && i < e->n; i++)
+        if (e->replica[i].net)
+            network_idle(e->replica[i].net);
+}
+
+int engine_lag(const struct engine *e)
+{
+    return e->lag;
+}
+
+/* Sums over ranks amid the passes are calls of the host, which no graph holds. */
+bool engine_replays_graphs(const struct engine *e)
+{
+    const struct train_config *c = e->config.train;
+    return e->config.devices->backend->capture_begin && !c->no_graph && !c->sync_bn;
+}
+
+bool engine_keeps_scale(const struct engine *e)
+{
+    return e->keeps_scale;
+}
+
+enum status engine_set_scale(struct engine *e, const struct scaler_state *s)
+{
+    for (int i = 0; i < e->n; i++)
+        TRY(network_set_scaler(e->replica[i].net, s));
+    return STATUS_OK;
 }
 
 struct network *engine_network(struct engine *e)
@@ -216,6 +271,14 @@ static enum status broadcast(struct engine *e, void *data, size_t bytes)
     return bytes ? comm_run(e->lead, &op) : STATUS_OK;
 }
 
+/* What one device has copied from another must be there before that goes on. */
+static enum status settle(const struct engine *e)
+{
+    for (int i = 0; i < e->n; i++)
+        TRY(e->replica[i].dev->backend->stream_sync(network_stream(e->replica[i].net)));
+    return STATUS_OK;
+}
+
 enum status engine_share(struct engine *e)
 {
     static const enum param_value kept[] = {VALUE_WEIGHT, VALUE_MOMENTUM};
@@ -231,7 +294,7 @@ enum status engine_share(struct engine *e)
     }
     for (int i = 1; i < e->n; i++)
         TRY(replica_copy(&e->replica[i], first, !e->config.train->evaluate));
-    return STATUS_OK;
+    return settle(e);
 }
 
 enum status engine_share_buffers(struct engine *e)
@@ -245,7 +308,7 @@ enum status engine_share_buffers(struct engine *e)
         TRY(r->dev->backend->copy(network_stream(r->net), network_buffers(r->net, &bytes), buffers,
                                   bytes));
     }
-    return STATUS_OK;
+    return settle(e);
 }
 
 enum status engine_input(struct engine *e, int i, const struct micro_batch *b,
@@ -255,21 +318,19 @@ enum status engine_input(struct engine *e, int i, const struct micro_batch *b,
     struct part part = r->part[b->use];
     size_t side = (size_t)e->config.train->image_size;
     int rows = e->config.rows[b->use];
-    struct step_state own = *state;
-    own.sample0 = (uint64_t)comm_rank(e->config.ranks) * (uint64_t)rows + (uint64_t)part.first;
-    if (!e->central) /* the loss's mean is over the whole batch, not over this part of it */
-        own.loss_scale *= (float)part.count / (float)rows;
-    TRY(program_state(r->program[b->use], &own));
-    return program_input(r->program[b->use],
-                         b->batch->pixels + (size_t)part.first * side * side * 3,
-                         b->batch->label + part.first);
-}
-
-struct step_times engine_times(const struct engine *e)
-{
-    struct step_times t = e->times;
-    t.busy_s = e->reducer[0] ? reducer_busy_s(e->reducer[0], 0) : 0;
-    return t;
+    struct step_state *own = &engine_flight(e, e->begun)->given[i][b->number];
+    const struct backend *backend = r->dev->backend;
+    *own = *state;
+    own->sample0 = (uint64_t)comm_rank(e->config.ranks) * (uint64_t)rows + (uint64_t)part.first;
+    if (!e->central) { /* the loss's mean is over the whole batch, not over this part of it */
+        own->share = (float)part.count / (float)rows;
+        own->loss_scale = scaler_loss_scale((double)own->loss_scale, own->share);
+    }
+    TRY(program_state(r->program[b->use], own));
+    TRY(program_input(r->program[b->use], b->batch->pixels + (size_t)part.first * side * side * 3,
+                      b->batch->label + part.first));
+    return backend->event_record(e->read[i][e->batches % (ENGINE_HOLDS + 1)],
+                                 network_input_stream(r->net));
 }
 
 /* A checksum over `bytes` of device memory. */

@@ -11,7 +11,11 @@
  *         the ranks in buckets while the backward pass goes on (reducer.h)
  *   ddp2  dp within a process, ddp between processes
  *
- * A step is engine_batch() for each of its micro-batches, then engine_update(). */
+ * A step is engine_batch() for each of its micro-batches, then engine_update(). On devices whose
+ * streams go on beside the host these only put work on the streams; what a step came to is read by
+ * engine_result(), in the order of the steps, and up to engine_lag() + 1 steps may be begun before
+ * the first of them is read. Elsewhere a step is over when engine_update() returns, and
+ * engine_lag() is 0. */
 #ifndef RUNNERS_ENGINE_H
 #define RUNNERS_ENGINE_H
 
@@ -20,6 +24,7 @@
 #include "kernels/device_list.h"
 #include "runners/config.h"
 #include "runners/replica.h"
+#include "runners/scaler.h"
 
 struct engine_config {
     const struct train_config *train;
@@ -27,12 +32,14 @@ struct engine_config {
     const struct policy *policy;
     bool scaled; /* the loss is scaled, and gradients that overflow skip their step */
     const struct device_list *devices;
-    int threads;         /* of each device */
-    int rows[USE_COUNT]; /* of this process's batches; 0: there are none of that use */
-    struct comm *ranks;  /* all processes; not owned */
+    int threads;          /* of each device */
+    int rows[USE_COUNT];  /* of this process's batches; 0: there are none of that use */
+    struct comm *ranks;   /* all processes; not owned */
+    struct device *first; /* device 0, which the caller has opened and closes after the engine;
+                           * NULL: it is the engine's, as the others are */
 };
 
-/* Seconds of one step by this process's clock. */
+/* Seconds of one step by this process's clock, or by device 0's where that goes on beside it. */
 struct step_times {
     double input_s;   /* pixels to the devices */
     double forward_s; /* with the loss */
@@ -41,6 +48,15 @@ struct step_times {
                          * left of the reduction when the backward pass was over */
     double optimizer_s; /* finite check and update */
     double busy_s;      /* during which gradients were on their way, hidden or not */
+    double total_s;     /* from the end of the step before; 0 where only the host's clock knows */
+};
+
+/* What a step came to, or a validation batch, which has no overflow and no times. */
+struct step_result {
+    struct loss_metrics metrics; /* over its micro-batches */
+    bool found_inf; /* gradients overflowed and the weights stayed: only where the loss is scaled */
+    struct scaler_state scaler; /* after the step, where the devices keep the loss scale */
+    struct step_times times;
 };
 
 struct engine;
@@ -65,6 +81,18 @@ size_t engine_arena_bytes(const struct engine *e);
  * once the weights have been loaded. */
 MUST_CHECK enum status engine_share(struct engine *e);
 
+/* How many steps the host may leave unread while it begins another. */
+enum { ENGINE_LAG_MAX = 2 };
+int engine_lag(const struct engine *e);
+
+/* Are phases recorded as graphs and replayed? */
+bool engine_replays_graphs(const struct engine *e);
+
+/* Do the devices keep the loss scale? They then begin with what they are given here, and the scale
+ * of micro_batch.state is not looked at. */
+bool engine_keeps_scale(const struct engine *e);
+MUST_CHECK enum status engine_set_scale(struct engine *e, const struct scaler_state *s);
+
 /* Forward, loss and backward of a batch. `state` bears seed, step, learning rate and the loss
  * scale; what depends on how the batch is divided is the engine's to add. */
 struct micro_batch {
@@ -74,23 +102,32 @@ struct micro_batch {
     int number, of; /* among the micro-batches of its step, from 0 */
     bool poison;    /* make a gradient of the last device infinite (for tests) */
 };
-MUST_CHECK enum status engine_batch(struct engine *e, const struct micro_batch *b,
-                                    struct loss_metrics *m);
+MUST_CHECK enum status engine_batch(struct engine *e, const struct micro_batch *b);
 
-/* After the last of them: waits for the sums, checks them and updates. found_inf: the gradients
- * overflowed and the weights stayed, which can only be where the loss is scaled. */
-MUST_CHECK enum status engine_update(struct engine *e, bool *found_inf);
+/* After the last of them: sums the gradients, checks them and updates. */
+MUST_CHECK enum status engine_update(struct engine *e);
 
-/* Of the step that engine_update ended. */
-struct step_times engine_times(const struct engine *e);
+/* Forward and loss of a validation batch of this process. */
+MUST_CHECK enum status engine_evaluate(struct engine *e, const struct batch *b);
+
+/* Waits for the first step or validation batch that has not been read, and reads it. */
+MUST_CHECK enum status engine_result(struct engine *e, struct step_result *r);
+
+/* A batch's memory is read beside the host: it must stay until engine_batch_read() has returned for
+ * it. Waiting for the one ENGINE_HOLDS calls ago leaves the device enough to do. Where streams are
+ * the calling thread it has been read when the call returns. */
+enum { ENGINE_HOLDS = 2 };
+
+/* Returns when the batch that was given `ago` <= ENGINE_HOLDS calls before the last has been read.
+ */
+MUST_CHECK enum status engine_batch_read(struct engine *e, int ago);
+
+/* Waits until nothing is on its way any more, whether it fails or not. NULL is fine. */
+void engine_idle(struct engine *e);
 
 /* Running statistics are rank 0's, as DistributedDataParallel broadcasts them: before validation
  * and before a checkpoint. */
 MUST_CHECK enum status engine_share_buffers(struct engine *e);
-
-/* Forward and loss of a validation batch of this process. */
-MUST_CHECK enum status engine_evaluate(struct engine *e, const struct batch *b,
-                                       struct loss_metrics *m);
 
 /* Every replica that keeps weights must have the same bits on all devices and ranks:
  * STATUS_MISMATCH names the one that has not. */

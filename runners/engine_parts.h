@@ -17,11 +17,27 @@ enum mark {
     MARK_FORWARD,
     MARK_BACKWARD,
     MARK_SUMMED, /* gradients onto device 0 */
-    MARK_UPDATE, /* begins */
+    MARK_BATCH_COUNT,
+    MARK_UPDATE = MARK_BATCH_COUNT, /* begins; this and the following once a step */
     MARK_REDUCED,
     MARK_END,
     MARK_COUNT
 };
+
+/* A step on its way: what devices copy from and to, in host memory of theirs, and its marks. */
+struct flight {
+    enum program_use use;
+    int of;                                    /* micro-batches that were begun */
+    struct step_state *given[DEVICES_MAX];     /* per micro-batch */
+    struct loss_metrics *metrics[DEVICES_MAX]; /* per micro-batch */
+    struct step_outcome *outcome;              /* of device 0 */
+    struct event **mark;                       /* see flight_mark */
+    struct event *done[DEVICES_MAX];           /* all of it has been written */
+};
+
+enum {
+    FLIGHTS_MAX = ENGINE_LAG_MAX + 2
+}; /* one more, since a step's time begins at another's end */
 
 struct engine {
     struct engine_config config;
@@ -36,9 +52,14 @@ struct engine {
     struct comm *device[DEVICES_MAX], *device_lead;
     struct comm *lead; /* between the ranks, in memory of their first devices; not owned */
     struct reducer *reducer[DEVICES_MAX];
-    struct event *mark[MARK_COUNT];
-    struct step_times times;
-    struct micro_batch current; /* what the team is at work on */
+    int lag;
+    bool keeps_scale;
+    struct scaler_rule rule;
+    struct flight flight[FLIGHTS_MAX];
+    int64_t begun, ended; /* flights whose work is on the streams, and which have been read */
+    int64_t batches;      /* begun */
+    struct event *read[DEVICES_MAX][ENGINE_HOLDS + 1]; /* the last batches' memory */
+    struct micro_batch current;                        /* what the team is at work on */
     enum status (*work)(struct engine *e, int i);
     /* DataParallel's. */
     struct rounding *rounding[DEVICES_MAX]; /* of a replica's gradients, before they are summed */
@@ -51,10 +72,25 @@ static inline int engine_ranks(const struct engine *e)
     return comm_size(e->config.ranks);
 }
 
+/* Flights are numbered from 0; number e->begun is the one at hand. */
+static inline struct flight *engine_flight(struct engine *e, int64_t number)
+{
+    return &e->flight[number % (e->lag + 2)];
+}
+
+static inline struct event *flight_mark(const struct flight *f, int micro_batch, enum mark m)
+{
+    int once = MARK_COUNT - MARK_BATCH_COUNT;
+    int at =
+        m < MARK_UPDATE ? once + micro_batch * MARK_BATCH_COUNT + (int)m : (int)m - MARK_UPDATE;
+    return f->mark[at];
+}
+
 static inline enum status engine_mark(struct engine *e, enum mark m)
 {
     const struct replica *r = &e->replica[0];
-    return r->dev->backend->event_record(e->mark[m], network_stream(r->net));
+    struct event *mark = flight_mark(engine_flight(e, e->begun), e->current.number, m);
+    return r->dev->backend->event_record(mark, network_stream(r->net));
 }
 
 /* Communicators (engine_comm.c): those of the host, and, once replica[].dev are open, those of the
@@ -69,11 +105,24 @@ void engine_comm_close(struct engine *e);
 struct comm *engine_gradient_comm(const struct engine *e, int i);
 struct comm *engine_sum_comm(const struct engine *e, int i);
 
+/* Opens and closes what all flights need (flight.c). */
+MUST_CHECK enum status flights_open(struct engine *e);
+void flights_close(struct engine *e);
+
+/* What a flight came to; its work is over. */
+void flight_read(struct engine *e, int64_t number, struct step_result *r);
+
 /* Runs work(e, i) for every replica i, each on its own thread. */
 MUST_CHECK enum status engine_run(struct engine *e, enum status (*work)(struct engine *e, int i));
 
 /* The state of a training batch's step, for the whole batch. */
 struct step_state engine_state(const struct engine *e, const struct micro_batch *b);
+
+/* Where replica i's share of the micro-batch at hand leaves what its loss says. */
+static inline struct loss_metrics *engine_metrics(struct engine *e, int i)
+{
+    return &engine_flight(e, e->begun)->metrics[i][e->current.number];
+}
 
 /* Puts replica i's part of a batch in place: state, pixels, labels. */
 MUST_CHECK enum status engine_input(struct engine *e, int i, const struct micro_batch *b,
@@ -82,7 +131,7 @@ MUST_CHECK enum status engine_input(struct engine *e, int i, const struct micro_
 /* DataParallel's way through a batch (data_parallel.c). */
 MUST_CHECK enum status data_parallel_open(struct engine *e);
 void data_parallel_close(struct engine *e);
-MUST_CHECK enum status data_parallel_batch(struct engine *e, struct loss_metrics *m);
-MUST_CHECK enum status data_parallel_evaluate(struct engine *e, struct loss_metrics *m);
+MUST_CHECK enum status data_parallel_batch(struct engine *e);
+MUST_CHECK enum status data_parallel_evaluate(struct engine *e);
 
 #endif

@@ -1,11 +1,6 @@
 /* A step where every device computes the loss of its own part. */
 #include "runners/engine_parts.h"
 
-static double between(const struct engine *e, enum mark from, enum mark to)
-{
-    return e->replica[0].dev->backend->event_seconds(e->mark[from], e->mark[to]);
-}
-
 /* The marks are device 0's; `i` is the replica at work. */
 static enum status mark_if_first(struct engine *e, int i, enum mark m)
 {
@@ -27,9 +22,8 @@ static enum status backward(struct engine *e, int i, struct program *p)
 
 static enum status own_batch(struct engine *e, int i)
 {
-    struct replica *r = &e->replica[i];
     const struct micro_batch *b = &e->current;
-    struct program *p = r->program[b->use];
+    struct program *p = e->replica[i].program[b->use];
     struct step_state state = engine_state(e, b);
     TRY(mark_if_first(e, i, MARK_BEGIN));
     TRY(mark_if_first(e, i, MARK_COPIED));
@@ -42,21 +36,7 @@ static enum status own_batch(struct engine *e, int i)
     TRY(backward(e, i, p));
     TRY(mark_if_first(e, i, MARK_BACKWARD));
     TRY(mark_if_first(e, i, MARK_SUMMED));
-    return program_metrics(p, &r->metrics);
-}
-
-static void collect(const struct engine *e, enum program_use use, struct loss_metrics *sum)
-{
-    *sum = (struct loss_metrics){0};
-    for (int i = 0; i < e->n; i++) {
-        const struct loss_metrics *m = &e->replica[i].metrics;
-        if (e->replica[i].part[use].count == 0)
-            continue;
-        sum->loss_sum += m->loss_sum;
-        sum->count += m->count;
-        sum->top1 += m->top1;
-        sum->top5 += m->top5;
-    }
+    return program_fetch_metrics(p, engine_metrics(e, i));
 }
 
 /* A replica that fails must not leave the others waiting for it in a sum. */
@@ -84,27 +64,29 @@ struct step_state engine_state(const struct engine *e, const struct micro_batch 
     /* Replicas that share with each other add up parts of one mean. */
     if (!e->central && e->n > 1)
         divisor /= e->n;
-    s.grad_scale = (float)(1 / ((double)s.loss_scale * b->of * divisor));
+    s.divisor = b->of * divisor;
+    s.share = 1;
+    s.grad_scale = scaler_grad_scale((double)s.loss_scale, s.divisor);
     return s;
 }
 
-enum status engine_batch(struct engine *e, const struct micro_batch *b, struct loss_metrics *m)
+enum status engine_batch(struct engine *e, const struct micro_batch *b)
 {
+    struct flight *f = engine_flight(e, e->begun);
     e->current = *b;
-    if (b->number == 0)
-        e->times = (struct step_times){0};
-    if (e->central) {
-        TRY(data_parallel_batch(e, m));
-    } else {
-        TRY(engine_run(e, own_batch));
-        collect(e, b->use, m);
-    }
-    struct step_times *t = &e->times;
-    t->input_s += between(e, MARK_COPIED, MARK_INPUT);
-    t->forward_s += between(e, MARK_INPUT, MARK_FORWARD);
-    t->backward_s += between(e, MARK_FORWARD, MARK_BACKWARD);
-    t->exposed_s += between(e, MARK_BEGIN, MARK_COPIED) + between(e, MARK_BACKWARD, MARK_SUMMED);
+    f->use = b->use;
+    f->of = b->number + 1;
+    TRY(e->central ? data_parallel_batch(e) : engine_run(e, own_batch));
+    e->batches++;
     return STATUS_OK;
+}
+
+/* All that replica i leaves of this flight is on its stream. */
+static enum status finish(struct engine *e, int i)
+{
+    const struct replica *r = &e->replica[i];
+    return r->dev->backend->event_record(engine_flight(e, e->begun)->done[i],
+                                         network_stream(r->net));
 }
 
 static enum status update(struct engine *e, int i)
@@ -119,40 +101,59 @@ static enum status update(struct engine *e, int i)
     TRY(program_run(p, PHASE_CHECK));
     TRY(program_run(p, PHASE_UPDATE));
     TRY(mark_if_first(e, i, MARK_END));
-    return program_wait(p);
+    if (i == 0 && e->config.scaled)
+        TRY(program_fetch_outcome(p, engine_flight(e, e->begun)->outcome));
+    TRY(finish(e, i));
+    return e->central ? program_wait(p) : STATUS_OK; /* the others copy its weights */
 }
 
-enum status engine_update(struct engine *e, bool *found_inf)
+enum status engine_update(struct engine *e)
 {
-    *found_inf = false;
     TRY(engine_run(e, update));
-    e->times.exposed_s += between(e, MARK_UPDATE, MARK_REDUCED);
-    e->times.optimizer_s = between(e, MARK_REDUCED, MARK_END);
-    if (!e->config.scaled)
-        return STATUS_OK;
-    return program_found_inf(e->replica[0].program[e->current.use], found_inf);
+    e->begun++;
+    return STATUS_OK;
 }
 
 static enum status evaluate_own(struct engine *e, int i)
 {
-    struct replica *r = &e->replica[i];
-    struct program *p = r->program[USE_VAL];
+    struct program *p = e->replica[i].program[USE_VAL];
     if (!p)
         return STATUS_OK;
     TRY(engine_input(e, i, &e->current, e->current.state));
     TRY(program_run(p, PHASE_INPUT));
     TRY(program_run(p, PHASE_FORWARD));
     TRY(program_run(p, PHASE_LOSS));
-    return program_metrics(p, &r->metrics);
+    TRY(program_fetch_metrics(p, engine_metrics(e, i)));
+    return finish(e, i);
 }
 
-enum status engine_evaluate(struct engine *e, const struct batch *b, struct loss_metrics *m)
+enum status engine_evaluate(struct engine *e, const struct batch *b)
 {
     static const struct step_state state = {.loss_scale = 1, .grad_scale = 1};
+    struct flight *f = engine_flight(e, e->begun);
     e->current = (struct micro_batch){.use = USE_VAL, .batch = b, .state = &state, .of = 1};
-    if (e->central)
-        return data_parallel_evaluate(e, m);
-    TRY(engine_run(e, evaluate_own));
-    collect(e, USE_VAL, m);
+    f->use = USE_VAL;
+    f->of = 1;
+    TRY(e->central ? data_parallel_evaluate(e) : engine_run(e, evaluate_own));
+    e->batches++;
+    e->begun++;
+    return STATUS_OK;
+}
+
+enum status engine_result(struct engine *e, struct step_result *r)
+{
+    const struct flight *f = engine_flight(e, e->ended);
+    for (int i = 0; i < e->n && !e->central; i++)
+        TRY(e->replica[i].dev->backend->event_wait(f->done[i]));
+    flight_read(e, e->ended, r);
+    e->ended++;
+    return STATUS_OK;
+}
+
+enum status engine_batch_read(struct engine *e, int ago)
+{
+    int64_t number = e->batches - 1 - ago;
+    for (int i = 0; i < e->n && number >= 0; i++)
+        TRY(e->replica[i].dev->backend->event_wait(e->read[i][number % (ENGINE_HOLDS + 1)]));
     return STATUS_OK;
 }

@@ -245,6 +245,11 @@ int reducer_buckets(const struct reducer *r)
     return r->n;
 }
 
+int64_t reducer_bucket_end(const struct reducer *r, int i)
+{
+    return r->bucket[i].end;
+}
+
 struct span {
     double from, to; /* seconds */
 };

@@ -56,6 +56,9 @@ double reducer_divisor(const struct reducer *r);
 
 int reducer_buckets(const struct reducer *r);
 
+/* Where bucket i ends in the flat gradient buffer, in elements; the next one begins there. */
+int64_t reducer_bucket_end(const struct reducer *r, int i);
+
 /* Seconds during which at least one bucket was under way, of the last step, or of the one `ago`
  * steps before it; its gradients must have come to their sums. On a device beside the host the last
  * REDUCER_STEPS are remembered, elsewhere the last. */

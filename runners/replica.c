@@ -25,7 +25,7 @@ enum status replica_open(struct replica *r, int number, int replicas, struct dev
 {
     struct program_config config[USE_COUNT];
     int use[USE_COUNT], n = 0;
-    *r = (struct replica){.number = number, .dev = dev, .sync_comm = sync_comm};
+    *r = (struct replica){.number = number, .dev = dev, .lent = r->lent, .sync_comm = sync_comm};
     r->sync = (struct bn_sync){sum_over_ranks, r};
     for (int u = 0; u < USE_COUNT; u++) {
         r->part[u] = part_of(rows[u], replicas, number);
@@ -46,7 +46,8 @@ enum status replica_open(struct replica *r, int number, int replicas, struct dev
 void replica_close(struct replica *r)
 {
     network_close(r->net);
-    device_close(r->dev);
+    if (!r->lent)
+        device_close(r->dev);
     *r = (struct replica){0};
 }
 

@@ -20,10 +20,10 @@ struct part part_of(int rows, int n, int i);
 struct replica {
     int number; /* of the devices of this process, from 0 */
     struct device *dev;
+    bool lent; /* the device is not its own */
     struct network *net;
     struct program *program[USE_COUNT]; /* NULL: it has no rows of that batch */
     struct part part[USE_COUNT];
-    struct loss_metrics metrics; /* of its part, where it computes the loss itself */
     /* Synchronised batch norm. */
     struct bn_sync sync;
     struct comm *sync_comm; /* not owned */

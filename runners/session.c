@@ -27,6 +27,18 @@ static enum status open_data(struct session *s)
     return dataset_check_pair(s->train_data, s->val_data);
 }
 
+static enum status alloc_host(void *context, size_t bytes, void **mem)
+{
+    struct device *dev = context;
+    return dev->backend->alloc_host(dev, bytes, mem);
+}
+
+static void free_host(void *context, void *mem)
+{
+    struct device *dev = context;
+    dev->backend->free_host(dev, mem);
+}
+
 static enum status open_loader(struct session *s, bool train, struct loader **out)
 {
     const struct train_config *c = s->config;
@@ -42,12 +54,18 @@ static enum status open_loader(struct session *s, bool train, struct loader **ou
         .rank = s->world.rank,
         .world = s->world.size,
         .max_bad_images = c->max_bad_images,
+        .alloc = alloc_host,
+        .free = free_host,
+        .alloc_context = s->device,
     };
     return loader_open(&l, out);
 }
 
 static enum status open_loaders(struct session *s)
 {
+    const struct backend *b = s->devices.backend;
+    int threads = world_threads(&s->world, s->config, s->devices.n);
+    TRY(b->open(b, s->devices.index[0], threads, &s->device));
     TRY(open_loader(s, false, &s->val_loader));
     if (s->config->evaluate)
         return STATUS_OK;
@@ -68,7 +86,8 @@ static enum status open_engine(struct session *s)
                               .scaled = s->scaled,
                               .devices = &s->devices,
                               .threads = world_threads(&s->world, c, s->devices.n),
-                              .ranks = s->world.comm};
+                              .ranks = s->world.comm,
+                              .first = s->device};
     if (!c->evaluate) {
         e.rows[USE_TRAIN] = c->batch;
         e.rows[USE_TAIL] = c->drop_last ? 0 : (int)(loader_images(s->train_loader) % c->batch);
@@ -169,6 +188,7 @@ static struct train_setting setting_of(const struct session *s)
         .ranks = s->world.size,
         .devices = s->devices.n,
         .classes = s->graph->classes,
+        .graphs = engine_replays_graphs(s->engine),
         .emulated =
             s->config->emulate || !device_native(engine_device(s->engine), s->policy.operand),
         .comm = engine_comm_name(s->engine),
@@ -301,6 +321,7 @@ static enum status open_parts(struct session *s, int argc, char *const *argv)
     if (c->evaluate)
         return STATUS_OK;
     settle_position(s);
+    TRY(engine_set_scale(s->engine, &s->state.scaler));
     if (!session_leads(s))
         return STATUS_OK;
     TRY(open_telemetry(s));
@@ -337,9 +358,11 @@ enum status session_close(struct session *s)
         fprintf(stderr, "ampscale: warning: telemetry: %s\n", lost);
     enum status closed = record_close(s->record);
     telemetry_close(s->telemetry);
+    engine_idle(s->engine); /* it may be reading batches */
     loader_close(s->train_loader);
     loader_close(s->val_loader);
     engine_close(s->engine);
+    device_close(s->device);
     graph_free(s->graph);
     dataset_free(s->train_data);
     dataset_free(s->val_data);

@@ -21,6 +21,7 @@ struct session {
     struct device_list devices;
     struct dataset *train_data, *val_data;
     struct loader *train_loader, *val_loader;
+    struct device *device; /* the first; batches lie in host memory of its */
     int64_t train_batches; /* of an epoch, of each rank */
     int64_t train_steps;   /* optimizer steps of an epoch */
     struct graph *graph;

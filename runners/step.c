@@ -1,4 +1,4 @@
-/* One optimizer step. */
+/* Optimizer steps. */
 #include "runners/step.h"
 
 #include "base/clock.h"
@@ -7,29 +7,40 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 double step_now(void)
 {
     return (double)clock_ns() * 1e-9;
 }
 
-static double percent(double part, double of)
+double step_percent(double part, double of)
 {
     return of > 0 ? 100 * part / of : 0;
 }
 
-void step_sums_add(struct step_sums *sums, const struct batch *b, const struct loss_metrics *m)
+double step_mean(double sum, double count)
+{
+    return count > 0 ? sum / count : NAN;
+}
+
+void step_sums_add_batch(struct step_sums *sums, const struct batch *b)
+{
+    double *v = sums->v;
+    v[SUM_IMAGES] += b->count;
+    v[SUM_FILES] += (double)b->stats.files;
+    v[SUM_BYTES] += (double)b->stats.bytes;
+    v[SUM_BAD] += (double)b->stats.bad;
+    v[SUM_DECODE_NS] += (double)b->stats.decode_ns;
+}
+
+void step_sums_add_loss(struct step_sums *sums, const struct loss_metrics *m)
 {
     double *v = sums->v;
     v[SUM_LOSS] += m->loss_sum;
     v[SUM_COUNT] += (double)m->count;
     v[SUM_TOP1] += (double)m->top1;
     v[SUM_TOP5] += (double)m->top5;
-    v[SUM_IMAGES] += b->count;
-    v[SUM_FILES] += (double)b->stats.files;
-    v[SUM_BYTES] += (double)b->stats.bytes;
-    v[SUM_BAD] += (double)b->stats.bad;
-    v[SUM_DECODE_NS] += (double)b->stats.decode_ns;
 }
 
 enum status step_sums_share(struct session *s, struct step_sums *sums)
@@ -44,11 +55,14 @@ enum status step_sums_share(struct session *s, struct step_sums *sums)
 /* Without loss scaling a loss that is not finite is the end. With it, the step's gradients are not
  * finite either: the scaler skips it, and ends the run when that goes on. Every rank sees the same
  * sums, and so fails alike. */
-static enum status judge(struct session *s, double loss_sum, double lr, bool found_inf)
+static enum status judge(struct session *s, double loss_sum, double lr, const struct step_result *r)
 {
     s->agreed = true;
-    if (s->scaled) {
-        TRY(scaler_update(&s->config->scaler, &s->state.scaler, found_inf));
+    if (engine_keeps_scale(s->engine)) {
+        s->state.scaler = r->scaler;
+        TRY(scaler_check(&s->config->scaler, &r->scaler));
+    } else if (s->scaled) {
+        TRY(scaler_update(&s->config->scaler, &s->state.scaler, r->found_inf));
     } else {
         TRY(divergence_check_loss(
             loss_sum, "the loss of epoch %" PRId64 ", step %" PRId64 ", at learning rate %g,",
@@ -60,41 +74,65 @@ static enum status judge(struct session *s, double loss_sum, double lr, bool fou
 
 /* The learning rate's course runs over epochs, so that it is the same whatever number of ranks the
  * run has had. */
-static double learning_rate(const struct session *s)
+static double learning_rate(const struct session *s, int64_t batch)
 {
-    int64_t step = s->state.epoch * s->train_steps + s->state.batch / s->config->accumulate;
+    int64_t step = s->state.epoch * s->train_steps + batch / s->config->accumulate;
     return s->lr_factor * train_config_lr(s->config, step, s->train_steps);
 }
 
-static struct step_state device_state(const struct session *s, double lr)
+static struct step_state device_state(const struct session *s, int64_t step, double lr)
 {
     return (struct step_state){.seed = s->config->seed,
-                               .step = (uint64_t)s->state.step,
+                               .step = (uint64_t)step,
                                .lr = (float)lr,
                                .loss_scale = s->scaled ? (float)s->state.scaler.scale : 1};
 }
 
-/* Micro-batch number `i` of `n`; *waited grows by the wait for its images. */
-static enum status micro_batch(struct session *s, int i, int n, const struct step_state *state,
-                               struct step_sums *sums, double *waited)
+/* Micro-batch number `i` of pending step `p`, whose data_s grows by the wait for its images. */
+static enum status micro_batch(struct session *s, struct step_queue *q, struct pending_step *p,
+                               int i, const struct step_state *state)
 {
     struct batch *b;
-    struct loss_metrics m;
     double begun = step_now();
     TRY(loader_next(s->train_loader, &b));
-    *waited += step_now() - begun;
+    p->rec.data_s += step_now() - begun;
     if (!b)
         return status_fail(STATUS_INVALID, "the epoch ended before its last batch");
+    bool last = i == p->batches - 1;
     struct micro_batch work = {.use = b->count == s->config->batch ? USE_TRAIN : USE_TAIL,
                                .batch = b,
                                .state = state,
                                .number = i,
-                               .of = n,
-                               .poison = i == n - 1 && s->world.rank == s->world.size - 1 &&
-                                         s->state.step == s->config->inject_overflow};
-    TRY(engine_batch(s->engine, &work, &m));
-    step_sums_add(sums, b, &m);
-    loader_release(s->train_loader, b);
+                               .of = p->batches,
+                               .poison = last && s->world.rank == s->world.size - 1 &&
+                                         q->step == s->config->inject_overflow};
+    TRY(engine_batch(s->engine, &work));
+    step_sums_add_batch(&p->sums, b);
+    return held_add(&q->held, b);
+}
+
+void step_queue_begin(struct step_queue *q, const struct session *s)
+{
+    *q = (struct step_queue){.held = {.engine = s->engine, .loader = s->train_loader},
+                             .batch = s->state.batch,
+                             .step = s->state.step};
+}
+
+enum status step_begin(struct session *s, struct step_queue *q, double since)
+{
+    int64_t left = s->train_batches - q->batch;
+    double lr = learning_rate(s, q->batch);
+    struct step_state state = device_state(s, q->step, lr);
+    struct pending_step *p = &q->pending[q->n];
+    *p = (struct pending_step){
+        .rec = {.lr = lr, .data_s = step_now() - since}, /* what happened between two steps */
+        .batches = left < s->config->accumulate ? (int)left : s->config->accumulate};
+    for (int i = 0; i < p->batches; i++)
+        TRY(micro_batch(s, q, p, i, &state));
+    TRY(engine_update(s->engine));
+    q->batch += p->batches;
+    q->step++;
+    q->n++;
     return STATUS_OK;
 }
 
@@ -112,22 +150,32 @@ static void count_step(struct session *s, const double *v, int batches)
     s->state.step++;
 }
 
+/* A device that goes on beside the host knows a step's length better, and then what the host waited
+ * for images counts as far as the device had nothing to do. */
+static void describe_times(const struct step_times *t, bool steady, struct step_record *rec)
+{
+    double parts = t->input_s + t->forward_s + t->backward_s + t->exposed_s + t->optimizer_s;
+    rec->h2d_s = t->input_s;
+    rec->forward_s = t->forward_s;
+    rec->backward_s = t->backward_s;
+    rec->comm_s = t->exposed_s;
+    rec->comm_busy_s = t->busy_s;
+    rec->optimizer_s = t->optimizer_s;
+    if (!steady || t->total_s <= 0)
+        return;
+    rec->total_s = t->total_s;
+    rec->data_s = fmin(rec->data_s, fmax(t->total_s - parts, 0));
+}
+
 static void describe(const struct session *s, const double *v, struct step_record *rec)
 {
-    struct step_times t = engine_times(s->engine);
     rec->epoch = s->state.epoch;
     rec->step = s->state.step;
     rec->batch = s->state.batch;
     rec->images = (int64_t)v[SUM_IMAGES];
-    rec->loss = v[SUM_COUNT] > 0 ? v[SUM_LOSS] / v[SUM_COUNT] : NAN;
-    rec->top1 = percent(v[SUM_TOP1], v[SUM_COUNT]);
-    rec->top5 = percent(v[SUM_TOP5], v[SUM_COUNT]);
-    rec->h2d_s = t.input_s;
-    rec->forward_s = t.forward_s;
-    rec->backward_s = t.backward_s;
-    rec->comm_s = t.exposed_s;
-    rec->comm_busy_s = t.busy_s;
-    rec->optimizer_s = t.optimizer_s;
+    rec->loss = step_mean(v[SUM_LOSS], v[SUM_COUNT]);
+    rec->top1 = step_percent(v[SUM_TOP1], v[SUM_COUNT]);
+    rec->top5 = step_percent(v[SUM_TOP5], v[SUM_COUNT]);
     rec->bytes_read = (int64_t)v[SUM_BYTES];
     rec->files_read = (int64_t)v[SUM_FILES];
     rec->decode_s = v[SUM_DECODE_NS] * 1e-9;
@@ -135,31 +183,29 @@ static void describe(const struct session *s, const double *v, struct step_recor
     rec->bad_images = (int64_t)v[SUM_BAD];
 }
 
-enum status step_run(struct session *s, double begun, struct step_record *rec)
+enum status step_end(struct session *s, struct step_queue *q, struct step_record *rec)
 {
-    struct step_sums sums = {{0}};
-    bool found_inf;
-    int64_t left = s->train_batches - s->state.batch;
-    int n = left < s->config->accumulate ? (int)left : s->config->accumulate;
-    double lr = learning_rate(s);
-    struct step_state state = device_state(s, lr);
-    *rec = (struct step_record){.lr = lr};
+    struct step_result result;
+    struct pending_step p = q->pending[0];
+    TRY(engine_result(s->engine, &result));
+    q->n--;
+    memmove(q->pending, q->pending + 1, (size_t)q->n * sizeof q->pending[0]);
+    *rec = p.rec;
+    step_sums_add_loss(&p.sums, &result.metrics);
     if (s->scaled) {
         rec->loss_scale = s->state.scaler.scale;
         rec->clean = s->state.scaler.clean;
     }
-    rec->data_s = step_now() - begun; /* what happened between two steps */
-    for (int i = 0; i < n; i++)
-        TRY(micro_batch(s, i, n, &state, &sums, &rec->data_s));
-    TRY(engine_update(s->engine, &found_inf));
-    s->spent.images += (int64_t)sums.v[SUM_IMAGES]; /* its own, before they are everybody's */
+    s->spent.images += (int64_t)p.sums.v[SUM_IMAGES]; /* its own, before they are everybody's */
     double shared = step_now();
-    TRY(step_sums_share(s, &sums));
+    TRY(step_sums_share(s, &p.sums));
     shared = step_now() - shared;
-    TRY(judge(s, sums.v[SUM_LOSS], lr, found_inf));
-    describe(s, sums.v, rec);
-    rec->comm_s += s->world.size > 1 ? shared : 0; /* the wait for the slowest rank, too */
-    rec->skipped = found_inf;
-    count_step(s, sums.v, n);
+    TRY(judge(s, p.sums.v[SUM_LOSS], rec->lr, &result));
+    describe(s, p.sums.v, rec);
+    describe_times(&result.times, q->steady, rec);
+    rec->comm_s += s->world.size > 1 && !q->steady ? shared : 0; /* the wait for the slowest rank */
+    rec->skipped = result.found_inf;
+    count_step(s, p.sums.v, p.batches);
+    q->steady = engine_lag(s->engine) > 0;
     return STATUS_OK;
 }

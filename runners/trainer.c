@@ -26,16 +26,6 @@ struct pass_result {
     struct io_stats io;
 };
 
-static double percent(int64_t part, int64_t of)
-{
-    return of ? 100.0 * (double)part / (double)of : 0;
-}
-
-static double mean_loss(double sum, int64_t count)
-{
-    return count ? sum / (double)count : NAN;
-}
-
 static void report_step(struct progress *p, const struct step_record *r, int64_t index)
 {
     meter_add(&p->time, r->total_s, 1);
@@ -62,20 +52,21 @@ static void count_time(struct rank_record *spent, const struct step_record *rec)
     spent->total_s += rec->total_s;
 }
 
-/* Trains one step and writes down what it came to. `end` is when the step before ended, and becomes
- * when this one does. */
-static enum status train_step(struct session *s, struct progress *p, double *end,
-                              struct pass_result *r)
+/* Ends the oldest step and writes down what it came to. `end` is when the step before ended, and
+ * becomes when this one does. */
+static enum status end_step(struct session *s, struct step_queue *q, struct progress *p,
+                            double *end, struct pass_result *r)
 {
     struct step_record rec;
     int64_t index = s->state.batch / s->config->accumulate;
-    TRY(step_run(s, *end, &rec));
+    TRY(step_end(s, q, &rec));
     r->io.files += rec.files_read;
     r->io.bytes += rec.bytes_read;
     r->io.decode_ns += (int64_t)(rec.decode_s * 1e9);
     r->images += rec.images;
     double after = step_now();
-    rec.total_s = after - *end;
+    if (rec.total_s <= 0)
+        rec.total_s = after - *end;
     *end = after;
     s->rates[index] = (double)rec.images / rec.total_s;
     count_time(&s->spent, &rec);
@@ -85,10 +76,47 @@ static enum status train_step(struct session *s, struct progress *p, double *end
     return STATUS_OK;
 }
 
-/* True when the run should end here, in the middle of an epoch or between two. */
-static bool enough(const struct session *s)
+/* True when the run should end before optimizer step `step`, in the middle of an epoch or between
+ * two. */
+static bool enough(const struct session *s, int64_t step)
 {
-    return s->stopping || (s->config->steps && s->state.step >= s->config->steps);
+    return s->stopping || (s->config->steps && step >= s->config->steps);
+}
+
+/* A checkpoint in the middle of an epoch comes after the steps that were begun so far. */
+static bool checkpoint_due(const struct session *s, const struct step_queue *q)
+{
+    int64_t every = s->config->checkpoint_steps;
+    return every && q->step % every == 0 && q->batch < s->train_batches;
+}
+
+/* Ends steps until no more than `left` are under way. */
+static enum status end_steps(struct session *s, struct step_queue *q, int left, struct progress *p,
+                             double *end, struct pass_result *r)
+{
+    while (q->n > left)
+        TRY(end_step(s, q, p, end, r));
+    return left > 0 ? STATUS_OK : held_release(&q->held);
+}
+
+static enum status train_steps(struct session *s, struct progress *p, double begun,
+                               struct pass_result *r)
+{
+    struct step_queue q;
+    double end = begun;
+    step_queue_begin(&q, s);
+    while (!enough(s, q.step) && q.batch < s->train_batches) {
+        TRY(step_begin(s, &q, end));
+        bool due = checkpoint_due(s, &q);
+        TRY(end_steps(s, &q, due ? 0 : engine_lag(s->engine), p, &end, r));
+        if (due) {
+            TRY(engine_share_buffers(s->engine));
+            TRY(session_checkpoint(s));
+            end = step_now(); /* a checkpoint's time is not a step's */
+            q.steady = false;
+        }
+    }
+    return end_steps(s, &q, 0, p, &end, r);
 }
 
 static enum status train_epoch(struct session *s, struct pass_result *r)
@@ -97,23 +125,14 @@ static enum status train_epoch(struct session *s, struct pass_result *r)
     struct progress p;
     char title[32];
     const struct train_config *c = s->config;
-    double begun = step_now(), end = begun;
-    double joules_before = session_joules(s);
+    double begun = step_now(), joules_before = session_joules(s);
     *r = (struct pass_result){0};
     s->spent = (struct rank_record){.epoch = s->state.epoch, .rank = s->world.rank};
     snprintf(title, sizeof title, "Epoch: [%" PRId64 "]", s->state.epoch);
     progress_begin(&p, s->out, title, s->train_steps, s->state.batch / c->accumulate,
                    c->print_freq);
     CHECK(loader_start(s->train_loader, s->state.epoch, s->state.batch));
-    while (!enough(s) && s->state.batch < s->train_batches) {
-        CHECK(train_step(s, &p, &end, r));
-        bool last = s->state.batch == s->train_batches;
-        if (c->checkpoint_steps && s->state.step % c->checkpoint_steps == 0 && !last) {
-            CHECK(engine_share_buffers(s->engine));
-            CHECK(session_checkpoint(s));
-            end = step_now(); /* a checkpoint's time is not a step's */
-        }
-    }
+    CHECK(train_steps(s, &p, begun, r));
 done:
     progress_end(&p);
     r->seconds = step_now() - begun;
@@ -126,38 +145,70 @@ done:
     return st;
 }
 
-static void report_validation(struct progress *p, const struct batch *b,
-                              const struct loss_metrics *m, double data_s, double total_s)
+/* A validation batch that the engine was given. */
+struct pending_batch {
+    int count;
+    int64_t index;
+    double data_s; /* that the host waited for it */
+};
+
+static void report_validation(struct progress *p, const struct pending_batch *b,
+                              const struct loss_metrics *m, double total_s)
 {
+    double count = (double)m->count;
     meter_add(&p->time, total_s, 1);
-    meter_add(&p->data, data_s, 1);
-    meter_add(&p->loss, mean_loss(m->loss_sum, m->count), m->count);
-    meter_add(&p->top1, percent(m->top1, m->count), m->count);
-    meter_add(&p->top5, percent(m->top5, m->count), m->count);
+    meter_add(&p->data, b->data_s, 1);
+    meter_add(&p->loss, step_mean(m->loss_sum, count), m->count);
+    meter_add(&p->top1, step_percent((double)m->top1, count), m->count);
+    meter_add(&p->top5, step_percent((double)m->top5, count), m->count);
     meter_add(&p->rate, b->count / total_s, 1);
     progress_batch(p, b->index);
+}
+
+/* Validation batches under way, the oldest first. */
+struct validation {
+    struct held held;
+    int n;
+    struct pending_batch pending[ENGINE_LAG_MAX + 1];
+    double end; /* of the last that was read */
+};
+
+/* Reads what batches came to until no more than `left` are under way. */
+static enum status end_batches(struct session *s, struct validation *v, int left,
+                               struct progress *p, struct step_sums *sums)
+{
+    while (v->n > left) {
+        struct step_result result;
+        TRY(engine_result(s->engine, &result));
+        step_sums_add_loss(sums, &result.metrics);
+        double after = step_now();
+        report_validation(p, &v->pending[0], &result.metrics, after - v->end);
+        v->end = after;
+        v->n--;
+        memmove(v->pending, v->pending + 1, (size_t)v->n * sizeof v->pending[0]);
+    }
+    return left > 0 ? STATUS_OK : held_release(&v->held);
 }
 
 /* This rank's share of the validation images, up to a request to stop. */
 static enum status validate_share(struct session *s, struct progress *p, struct step_sums *sums)
 {
     struct batch *b;
-    double end = step_now();
+    struct validation v = {.held = {.engine = s->engine, .loader = s->val_loader}};
+    v.end = step_now();
     TRY(loader_start(s->val_loader, 0, 0));
     while (!stop_requested()) {
-        struct loss_metrics m;
+        double since = v.n ? step_now() : v.end;
         TRY(loader_next(s->val_loader, &b));
         if (!b)
             break;
-        double ready = step_now();
-        TRY(engine_evaluate(s->engine, b, &m));
-        step_sums_add(sums, b, &m);
-        double after = step_now();
-        report_validation(p, b, &m, ready - end, after - end);
-        end = after;
-        loader_release(s->val_loader, b);
+        v.pending[v.n++] = (struct pending_batch){b->count, b->index, step_now() - since};
+        TRY(engine_evaluate(s->engine, b));
+        step_sums_add_batch(sums, b);
+        TRY(held_add(&v.held, b));
+        TRY(end_batches(s, &v, engine_lag(s->engine), p, sums));
     }
-    return STATUS_OK;
+    return end_batches(s, &v, 0, p, sums);
 }
 
 /* Looks at every validation image once, whatever the number of ranks. A signal to any of them cuts
@@ -189,7 +240,8 @@ static enum status validate(struct session *s, struct pass_result *r)
         return status_fail(STATUS_DATA, "no validation image could be decoded");
     TRY(divergence_check_loss(r->loss_sum, "the validation loss"));
     s->agreed = false;
-    progress_accuracy(s->out, percent(r->top1, r->count), percent(r->top5, r->count));
+    progress_accuracy(s->out, step_percent((double)r->top1, (double)r->count),
+                      step_percent((double)r->top5, (double)r->count));
     return STATUS_OK;
 }
 
@@ -231,13 +283,13 @@ static enum status record_pass(struct session *s, const struct pass_result *trai
         .lr = s->lr_factor *
               train_config_lr(s->config, (s->state.epoch + 1) * s->train_steps - 1, s->train_steps),
         .train_images = train->count,
-        .train_loss = mean_loss(train->loss_sum, train->count),
-        .train_top1 = percent(train->top1, train->count),
-        .train_top5 = percent(train->top5, train->count),
+        .train_loss = step_mean(train->loss_sum, (double)train->count),
+        .train_top1 = step_percent((double)train->top1, (double)train->count),
+        .train_top5 = step_percent((double)train->top5, (double)train->count),
         .val_images = val->count,
-        .val_loss = mean_loss(val->loss_sum, val->count),
-        .val_top1 = percent(val->top1, val->count),
-        .val_top5 = percent(val->top5, val->count),
+        .val_loss = step_mean(val->loss_sum, (double)val->count),
+        .val_top1 = step_percent((double)val->top1, (double)val->count),
+        .val_top5 = step_percent((double)val->top5, (double)val->count),
         .best_top1 = s->state.best_top1,
         .images_per_s = rate->median,
         .images_per_s_p5 = rate->p5,
@@ -292,7 +344,7 @@ static enum status finish_epoch(struct session *s, const struct pass_result *tra
     TRY(engine_check_replicas(s->engine));
     s->agreed = false;
     double begun = step_now();
-    TRY(keep_best(s, percent(val.top1, val.count)));
+    TRY(keep_best(s, step_percent((double)val.top1, (double)val.count)));
     TRY(record_ranks(s));
     if (session_leads(s))
         TRY(record_pass(s, train, &val, step_now() - begun, rate));
@@ -340,7 +392,7 @@ static enum status train(struct session *s)
             return interrupted(s);
         TRY(st);
         warm = true;
-        if (enough(s))
+        if (enough(s, s->state.step))
             return s->stopping ? interrupted(s) : STATUS_OK;
     }
     return STATUS_OK;

@@ -91,19 +91,20 @@ done:
 
 static enum status step(struct rig *r, int number, float lr)
 {
-    bool found_inf;
+    struct step_result result;
     int n = r->config.accumulate;
     const struct step_state state = {.step = (uint64_t)number, .lr = lr, .loss_scale = 1};
     for (int m = 0; m < n; m++) {
-        struct loss_metrics metrics;
         struct batch b = {.pixels = r->pixels[m], .label = r->label[m], .count = r->config.batch};
         struct micro_batch micro = {.batch = &b, .state = &state, .number = m, .of = n};
-        TRY(engine_batch(r->engine, &micro, &metrics));
-        if (metrics.count != r->config.batch)
-            return status_fail(STATUS_MISMATCH, "%d images of %d", (int)metrics.count,
-                               r->config.batch);
+        TRY(engine_batch(r->engine, &micro));
     }
-    return engine_update(r->engine, &found_inf);
+    TRY(engine_update(r->engine));
+    TRY(engine_result(r->engine, &result));
+    if (result.metrics.count != n * r->config.batch)
+        return status_fail(STATUS_MISMATCH, "%d images of %d", (int)result.metrics.count,
+                           n * r->config.batch);
+    return STATUS_OK;
 }
 
 /* ---- gradients ---- */

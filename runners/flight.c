@@ -1,0 +1,151 @@
+/* Steps on their way: the host memory they are given and leave results in, and their times. */
+#include "runners/engine_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Host memory of device i's for a flight: states and metrics of its micro-batches, and what the
+ * update leaves. */
+static enum status open_memory(struct engine *e, struct flight *f, int i)
+{
+    struct device *dev = e->replica[i].dev;
+    size_t n = (size_t)e->config.train->accumulate;
+    void *mem;
+    TRY(dev->backend->alloc_host(dev, n * sizeof *f->given[i], &mem));
+    f->given[i] = mem;
+    TRY(dev->backend->alloc_host(dev, n * sizeof *f->metrics[i], &mem));
+    f->metrics[i] = mem;
+    if (i > 0)
+        return STATUS_OK;
+    TRY(dev->backend->alloc_host(dev, sizeof *f->outcome, &mem));
+    f->outcome = mem;
+    return STATUS_OK;
+}
+
+static int count_marks(const struct engine *e)
+{
+    int once = MARK_COUNT - MARK_BATCH_COUNT;
+    return once + e->config.train->accumulate * MARK_BATCH_COUNT;
+}
+
+static enum status open_flight(struct engine *e, struct flight *f)
+{
+    struct device *first = e->replica[0].dev;
+    int marks = count_marks(e);
+    for (int i = 0; i < e->n; i++) {
+        TRY(open_memory(e, f, i));
+        TRY(first->backend->event_open(e->replica[i].dev, &f->done[i]));
+    }
+    f->mark = calloc((size_t)marks, sizeof *f->mark);
+    if (!f->mark)
+        return status_fail(STATUS_OOM, "no memory for a step's marks");
+    for (int i = 0; i < marks; i++)
+        TRY(first->backend->event_open(first, &f->mark[i]));
+    return STATUS_OK;
+}
+
+enum status flights_open(struct engine *e)
+{
+    for (int i = 0; i < e->n; i++)
+        for (int k = 0; k <= ENGINE_HOLDS; k++)
+            TRY(e->replica[i].dev->backend->event_open(e->replica[i].dev, &e->read[i][k]));
+    for (int k = 0; k < e->lag + 2; k++)
+        TRY(open_flight(e, &e->flight[k]));
+    return STATUS_OK;
+}
+
+static void free_host(struct device *dev, void *mem)
+{
+    if (mem)
+        dev->backend->free_host(dev, mem);
+}
+
+static void close_event(const struct backend *b, struct event *e)
+{
+    if (e)
+        b->event_close(e);
+}
+
+static void close_flight(struct engine *e, struct flight *f)
+{
+    const struct backend *b = e->config.devices->backend;
+    for (int i = 0; i < e->n; i++) {
+        free_host(e->replica[i].dev, f->given[i]);
+        free_host(e->replica[i].dev, f->metrics[i]);
+        close_event(b, f->done[i]);
+    }
+    free_host(e->replica[0].dev, f->outcome);
+    for (int i = 0; f->mark && i < count_marks(e); i++)
+        close_event(b, f->mark[i]);
+    free(f->mark);
+}
+
+void flights_close(struct engine *e)
+{
+    const struct backend *b = e->config.devices->backend;
+    for (int k = 0; k < e->lag + 2; k++)
+        close_flight(e, &e->flight[k]);
+    for (int i = 0; i < e->n; i++)
+        for (int k = 0; k <= ENGINE_HOLDS; k++)
+            close_event(b, e->read[i][k]);
+}
+
+/* Over the replicas that compute a loss of their own, and the micro-batches. */
+static void sum_metrics(const struct engine *e, const struct flight *f, struct loss_metrics *sum)
+{
+    int n = e->central ? 1 : e->n;
+    for (int k = 0; k < f->of; k++) {
+        struct loss_metrics one = {0};
+        for (int i = 0; i < n; i++) {
+            const struct loss_metrics *m = &f->metrics[i][k];
+            if (e->replica[i].part[f->use].count == 0)
+                continue;
+            one.loss_sum += m->loss_sum;
+            one.count += m->count;
+            one.top1 += m->top1;
+            one.top5 += m->top5;
+        }
+        sum->loss_sum += one.loss_sum;
+        sum->count += one.count;
+        sum->top1 += one.top1;
+        sum->top5 += one.top5;
+    }
+}
+
+static void read_times(struct engine *e, int64_t number, struct step_times *t)
+{
+    const struct flight *f = engine_flight(e, number);
+    const struct backend *b = e->replica[0].dev->backend;
+    for (int k = 0; k < f->of; k++) {
+        struct event *mark[MARK_BATCH_COUNT];
+        for (int m = 0; m < MARK_BATCH_COUNT; m++)
+            mark[m] = flight_mark(f, k, (enum mark)m);
+        t->input_s += b->event_seconds(mark[MARK_COPIED], mark[MARK_INPUT]);
+        t->forward_s += b->event_seconds(mark[MARK_INPUT], mark[MARK_FORWARD]);
+        t->backward_s += b->event_seconds(mark[MARK_FORWARD], mark[MARK_BACKWARD]);
+        t->exposed_s += b->event_seconds(mark[MARK_BEGIN], mark[MARK_COPIED]) +
+                        b->event_seconds(mark[MARK_BACKWARD], mark[MARK_SUMMED]);
+    }
+    struct event *reduced = flight_mark(f, 0, MARK_REDUCED), *end = flight_mark(f, 0, MARK_END);
+    t->exposed_s += b->event_seconds(flight_mark(f, 0, MARK_UPDATE), reduced);
+    t->optimizer_s = b->event_seconds(reduced, end);
+    if (e->reducer[0])
+        t->busy_s = reducer_busy_s(e->reducer[0], (int)(e->begun - number - 1));
+    if (!b->asynchronous || number == 0)
+        return;
+    const struct flight *before = engine_flight(e, number - 1);
+    if (before->use != USE_VAL)
+        t->total_s = b->event_seconds(flight_mark(before, 0, MARK_END), end);
+}
+
+void flight_read(struct engine *e, int64_t number, struct step_result *r)
+{
+    const struct flight *f = engine_flight(e, number);
+    *r = (struct step_result){0};
+    sum_metrics(e, f, &r->metrics);
+    if (f->use == USE_VAL)
+        return;
+    r->found_inf = e->config.scaled && f->outcome->state.found_inf != 0;
+    r->scaler = f->outcome->scaler;
+    read_times(e, number, &r->times);
+}
