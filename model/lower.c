@@ -220,6 +220,16 @@ enum status lower_reorder(struct lowering *l, enum phase phase, const char *laye
     return lower_emit(l, phase, layer, &d, -1);
 }
 
+enum status lower_scaler(struct lowering *l, enum phase phase, enum op_kind kind)
+{
+    struct draft d = {.desc = {.kind = kind}};
+    if (kind == OP_SCALE_UPDATE)
+        d.desc.attr.scaler = *l->p->config.scaler;
+    d.ref[ROLE_STATE] = (struct ref){SPACE_STATE, 0};
+    d.ref[ROLE_SCALER] = (struct ref){SPACE_SCALER, 0};
+    return lower_emit(l, phase, "scaler", &d, -1);
+}
+
 enum status lower_operand(struct lowering *l, enum phase phase, const char *layer, int value,
                           int *out)
 {
@@ -302,17 +312,6 @@ static void lay_flat(struct lowering *l)
     }
 }
 
-/* The device's own loss scaler. */
-static enum status emit_scaler(struct lowering *l, enum phase phase, enum op_kind kind)
-{
-    struct draft d = {.desc = {.kind = kind}};
-    if (kind == OP_SCALE_UPDATE)
-        d.desc.attr.scaler = *l->p->config.scaler;
-    d.ref[ROLE_STATE] = (struct ref){SPACE_STATE, 0};
-    d.ref[ROLE_SCALER] = (struct ref){SPACE_SCALER, 0};
-    return lower_emit(l, phase, "scaler", &d, -1);
-}
-
 enum status program_lower(struct program *p)
 {
     const struct graph *g = p->net->graph;
@@ -331,8 +330,6 @@ enum status program_lower(struct program *p)
         goto done;
     }
     count_users(&l);
-    if (p->config.train && p->config.scaler)
-        CHECK(emit_scaler(&l, PHASE_INPUT, OP_SCALE_SET));
     CHECK(lower_forward(&l));
     if (p->config.train)
         CHECK(lower_backward(&l));
@@ -428,7 +425,7 @@ enum status program_lower_update(struct program *p)
         draft_fixed(&d, ROLE_WCOPY, SPACE_FLAT_COPY, flat);
     d.ref[ROLE_STATE] = (struct ref){SPACE_STATE, 0};
     TRY(lower_emit(&l, PHASE_UPDATE, "sgd", &d, -1));
-    return c->scaler ? emit_scaler(&l, PHASE_UPDATE, OP_SCALE_UPDATE) : STATUS_OK;
+    return c->scaler ? lower_scaler(&l, PHASE_UPDATE, OP_SCALE_UPDATE) : STATUS_OK;
 }
 
 void program_free(struct program *p)

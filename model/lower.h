@@ -109,6 +109,9 @@ int lower_reserve(struct lowering *l);
 MUST_CHECK enum status lower_reorder(struct lowering *l, enum phase phase, const char *layer,
                                      int value, int out);
 
+/* Emits an operation of the loss scaler that the device keeps. */
+MUST_CHECK enum status lower_scaler(struct lowering *l, enum phase phase, enum op_kind kind);
+
 /* Emits the form of `value` that convolution and linear multiply, where the policy tells it from
  * the stored one (TF32); *out is that form, or `value`. */
 MUST_CHECK enum status lower_operand(struct lowering *l, enum phase phase, const char *layer,

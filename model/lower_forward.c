@@ -339,6 +339,8 @@ static enum status emit_loss(struct lowering *l)
     draft_fixed(&d, ROLE_LABEL, SPACE_LABELS, tensor_1d(DTYPE_I32, c->batch));
     d.ref[ROLE_STATE] = (struct ref){SPACE_STATE, 0};
     d.ref[ROLE_METRICS] = (struct ref){SPACE_METRICS, 0};
+    if (c->train && c->scaler)
+        TRY(lower_scaler(l, PHASE_LOSS, OP_SCALE_SET));
     if (c->train) {
         struct arriving *a = &l->grad[l->p->logits];
         a->value[a->n++] = lower_value(l, l->p->value[l->p->logits].desc, -1);
