@@ -42,6 +42,7 @@ enum {
     KEY_PRECISION,
     KEY_OPT_LEVEL,
     KEY_EMULATE,
+    KEY_FUSE,
     KEY_KEEP_BATCHNORM,
     KEY_LOSS_SCALE,
     KEY_SCALE_INIT,
@@ -109,6 +110,11 @@ static const struct argp_option options[] = {
      "fp32 (default), tf32, amp or bf16; 'ampscale info --policy P' shows its types", 0},
     {"opt-level", KEY_OPT_LEVEL, "O0|O1|O2|O3", 0, "Apex's levels, in place of --precision", 0},
     {"emulate", KEY_EMULATE, 0, 0, "Round in fp32 although the processor has the type", 0},
+    {"fuse", KEY_FUSE, "auto|none|stats|apply|all", 0,
+     "How far convolution and batch norm are fused where the device can: not at all, their "
+     "statistics, what lies between two convolutions, or all (default auto: where timing says it "
+     "is not slower)",
+     0},
     {"keep-batchnorm-fp32", KEY_KEEP_BATCHNORM, "True|False", 0,
      "Batch norm's parameters in fp32: True or False (default: as the precision says)", 0},
     {"loss-scale", KEY_LOSS_SCALE, "dynamic|S", 0,
@@ -271,6 +277,7 @@ static const struct choice choices[] = {
     CHOICE(KEY_LR_SCALE, "--lr-scale", lr_scale, "none", "linear", "sqrt"),
     CHOICE(KEY_MODE, "--mode", mode, "auto", "nd", "dp", "ddp", "ddp2"),
     CHOICE(KEY_DP_REDUCE, "--dp-reduce", dp_reduce, "central", "all"),
+    CHOICE(KEY_FUSE, "--fuse", fuse, "auto", "none", "stats", "apply", "all"),
     /* In the order of enum dtype. */
     CHOICE(KEY_GRAD_COMPRESS, "--grad-compress", grad_compress, "none", "fp16", "bf16"),
 };

@@ -113,6 +113,7 @@ struct op_plan {
     struct op_desc desc; /* as asked, every ANY resolved and `bytes` filled in */
     size_t workspace;    /* bytes wanted at ROLE_WORKSPACE; 0: none */
     const char *impl;    /* what will run: "jit:avx512_core", "own:avx512", "ref" */
+    double seconds;      /* that an execution takes, as measured when it was planned; 0: unknown */
     enum status (*execute)(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s);
     void (*free)(struct op_plan *plan);
 };

@@ -13,6 +13,12 @@ const char *op_str(enum op_kind kind)
         [OP_BN_FWD_TRAIN] = "bn_fwd_train",
         [OP_BN_FWD_EVAL] = "bn_fwd_eval",
         [OP_BN_BWD] = "bn_bwd",
+        [OP_CONV_STATS_FWD] = "conv_stats_fwd",
+        [OP_CONV_APPLY_BWD_WEIGHTS] = "conv_apply_bwd_weights",
+        [OP_BN_FINALIZE] = "bn_finalize",
+        [OP_BN_APPLY] = "bn_apply",
+        [OP_CONV_BWD_DATA_BN] = "conv_bwd_data_bn",
+        [OP_BN_BWD_APPLY] = "bn_bwd_apply",
         [OP_RELU_FWD] = "relu_fwd",
         [OP_RELU_BWD] = "relu_bwd",
         [OP_ADD] = "add",
@@ -59,6 +65,12 @@ const char *role_str(enum role role)
         [ROLE_LABEL] = "LABEL",
         [ROLE_MOMENTUM] = "MOMENTUM",
         [ROLE_WCOPY] = "WCOPY",
+        [ROLE_MASK] = "MASK",
+        [ROLE_SUMS] = "SUMS",
+        [ROLE_AFFINE] = "AFFINE",
+        [ROLE_EQ] = "EQ",
+        [ROLE_BN_GAMMA] = "BN_GAMMA",
+        [ROLE_BN_BETA] = "BN_BETA",
         [ROLE_STATE] = "STATE",
         [ROLE_METRICS] = "METRICS",
         [ROLE_SCALER] = "SCALER",
@@ -71,17 +83,31 @@ const char *role_str(enum role role)
 
 struct op_roles op_roles(enum op_kind kind)
 {
-    enum { BN_INPUTS = BIT(X) | BIT(GAMMA) | BIT(BETA) | BIT(Z) | BIT(RMEAN) | BIT(RVAR) };
+    enum {
+        BN_INPUTS = BIT(X) | BIT(GAMMA) | BIT(BETA) | BIT(Z) | BIT(RMEAN) | BIT(RVAR),
+        BN_STATISTICS = BIT(MEAN) | BIT(INVSTD) | BIT(RMEAN) | BIT(RVAR)
+    };
     /* reads, writes, optional */
     static const struct op_roles roles[OP_KIND_COUNT] = {
         [OP_CONV_FWD] = {BIT(X) | BIT(W) | BIT(B), BIT(Y), BIT(B)},
         [OP_CONV_BWD_DATA] = {BIT(DY) | BIT(W), BIT(DX), 0},
         [OP_CONV_BWD_WEIGHTS] = {BIT(X) | BIT(DY), BIT(DW) | BIT(DB), BIT(DB)},
-        [OP_BN_FWD_TRAIN] = {BN_INPUTS, BIT(Y) | BIT(MEAN) | BIT(INVSTD) | BIT(RMEAN) | BIT(RVAR),
-                             BIT(Z)},
+        [OP_BN_FWD_TRAIN] = {BN_INPUTS, BIT(Y) | BIT(MASK) | BN_STATISTICS, BIT(Z) | BIT(MASK)},
         [OP_BN_FWD_EVAL] = {BN_INPUTS, BIT(Y), BIT(Z)},
-        [OP_BN_BWD] = {BIT(DY) | BIT(DY2) | BIT(X) | BIT(Y) | BIT(GAMMA) | BIT(MEAN) | BIT(INVSTD),
-                       BIT(DX) | BIT(DZ) | BIT(DGAMMA) | BIT(DBETA), BIT(DY2) | BIT(Y) | BIT(DZ)},
+        [OP_BN_BWD] = {BIT(DY) | BIT(DY2) | BIT(X) | BIT(Y) | BIT(MASK) | BIT(GAMMA) | BIT(MEAN) |
+                           BIT(INVSTD),
+                       BIT(DX) | BIT(DZ) | BIT(DGAMMA) | BIT(DBETA),
+                       BIT(DY2) | BIT(Y) | BIT(MASK) | BIT(DZ)},
+        [OP_CONV_STATS_FWD] = {BIT(X) | BIT(AFFINE) | BIT(W), BIT(Y) | BIT(SUMS), BIT(AFFINE)},
+        [OP_CONV_APPLY_BWD_WEIGHTS] = {BIT(X) | BIT(AFFINE) | BIT(DY), BIT(DW), 0},
+        [OP_BN_FINALIZE] = {BIT(SUMS) | BIT(GAMMA) | BIT(BETA) | BIT(RMEAN) | BIT(RVAR),
+                            BN_STATISTICS | BIT(AFFINE), BIT(AFFINE)},
+        [OP_BN_APPLY] = {BIT(X) | BIT(GAMMA) | BIT(BETA) | BIT(MEAN) | BIT(INVSTD) | BIT(Z),
+                         BIT(Y) | BIT(MASK), BIT(Z) | BIT(MASK)},
+        [OP_CONV_BWD_DATA_BN] = {BIT(DY) | BIT(W) | BIT(DY2) | BIT(X) | BIT(Z) | BIT(MEAN) |
+                                     BIT(INVSTD) | BIT(BN_GAMMA) | BIT(BN_BETA),
+                                 BIT(DX) | BIT(DGAMMA) | BIT(DBETA) | BIT(EQ), BIT(DY2) | BIT(Z)},
+        [OP_BN_BWD_APPLY] = {BIT(DY) | BIT(X) | BIT(EQ), BIT(DX), 0},
         [OP_RELU_FWD] = {BIT(X), BIT(Y), 0},
         [OP_RELU_BWD] = {BIT(DY) | BIT(DY2) | BIT(Y), BIT(DX), BIT(DY2)},
         [OP_ADD] = {BIT(X) | BIT(Z), BIT(Y), 0},
@@ -122,6 +148,9 @@ double op_flops(const struct op_desc *d)
     case OP_CONV_FWD:
     case OP_CONV_BWD_DATA:
     case OP_CONV_BWD_WEIGHTS:
+    case OP_CONV_STATS_FWD:
+    case OP_CONV_APPLY_BWD_WEIGHTS:
+    case OP_CONV_BWD_DATA_BN:
         return 2.0 * (double)tensor_count(y) * (double)(w->dim[1] * w->dim[2] * w->dim[3]);
     case OP_LINEAR_FWD:
     case OP_LINEAR_BWD_DATA:
@@ -143,7 +172,13 @@ static enum status bad(const struct op_desc *d, const char *what)
             return bad(d, "contract broken: " #cond);                                              \
     } while (0)
 
-static enum status check_conv(const struct op_desc *d)
+/* Whether a tensor is absent, or has one dimension, of `n`. */
+static bool absent_or_long(const struct tensor_desc *t, int64_t n)
+{
+    return t->ndim == 0 || (t->ndim == 1 && t->dim[0] == n);
+}
+
+static enum status check_conv_shapes(const struct op_desc *d)
 {
     const struct conv_attr *a = &d->attr.conv;
     const struct tensor_desc *x = first_of(d, ROLE_X, ROLE_DX);
@@ -164,9 +199,53 @@ static enum status check_conv(const struct op_desc *d)
                                op_str(d->kind), x->dim[2], x->dim[3], w->dim[2], w->dim[3]);
         REQUIRE(y->dim[2 + i] == room / a->stride[i] + 1);
     }
-    const struct tensor_desc *b = first_of(d, ROLE_B, ROLE_DB);
-    REQUIRE(b->ndim == 0 || (b->ndim == 1 && b->dim[0] == y->dim[1]));
     return STATUS_OK;
+}
+
+static enum status check_conv(const struct op_desc *d)
+{
+    TRY(check_conv_shapes(d));
+    int64_t outputs = first_of(d, ROLE_Y, ROLE_DY)->dim[1];
+    REQUIRE(absent_or_long(first_of(d, ROLE_B, ROLE_DB), outputs));
+    return STATUS_OK;
+}
+
+/* The sums of a result, and the multiply-add of an input. */
+static enum status check_conv_stats(const struct op_desc *d)
+{
+    TRY(check_conv_shapes(d));
+    REQUIRE(!d->attr.conv.relu);
+    REQUIRE(absent_or_long(&d->t[ROLE_AFFINE], 2 * d->t[ROLE_X].dim[1]));
+    REQUIRE(absent_or_long(&d->t[ROLE_SUMS], 2 * first_of(d, ROLE_Y, ROLE_DY)->dim[1]));
+    return STATUS_OK;
+}
+
+static enum status check_channel_wise(const struct op_desc *d, const enum role *role, int n,
+                                      int64_t channels)
+{
+    for (int i = 0; i < n; i++)
+        REQUIRE(absent_or_long(&d->t[role[i]], channels));
+    return STATUS_OK;
+}
+
+static enum status check_conv_bwd_data_bn(const struct op_desc *d)
+{
+    TRY(check_conv_shapes(d));
+    const struct tensor_desc *x = &d->t[ROLE_X], *z = &d->t[ROLE_Z], *dy2 = &d->t[ROLE_DY2];
+    static const enum role channel_wise[] = {ROLE_MEAN,    ROLE_INVSTD, ROLE_BN_GAMMA,
+                                             ROLE_BN_BETA, ROLE_DGAMMA, ROLE_DBETA};
+    REQUIRE(tensor_same_shape(&d->t[ROLE_DX], x));
+    REQUIRE(z->ndim == 0 || tensor_same_shape(z, x));
+    REQUIRE(dy2->ndim == 0 || tensor_same_shape(dy2, x));
+    REQUIRE(absent_or_long(&d->t[ROLE_EQ], 3 * x->dim[1]));
+    return check_channel_wise(d, channel_wise, sizeof channel_wise / sizeof *channel_wise,
+                              x->dim[1]);
+}
+
+static enum status too_few_values(const struct op_desc *d)
+{
+    return bad(d, "needs more than one value per channel when training; use a larger batch or "
+                  "image");
 }
 
 static enum status check_bn(const struct op_desc *d)
@@ -176,19 +255,41 @@ static enum status check_bn(const struct op_desc *d)
     REQUIRE(x->ndim == 4 && d->attr.bn.eps > 0);
     static const enum role channel_wise[] = {ROLE_GAMMA, ROLE_BETA, ROLE_MEAN,   ROLE_INVSTD,
                                              ROLE_RMEAN, ROLE_RVAR, ROLE_DGAMMA, ROLE_DBETA};
-    for (size_t i = 0; i < sizeof channel_wise / sizeof *channel_wise; i++) {
-        const struct tensor_desc *t = &d->t[channel_wise[i]];
-        REQUIRE(t->ndim == 0 || (t->ndim == 1 && t->dim[0] == c));
-    }
+    TRY(check_channel_wise(d, channel_wise, sizeof channel_wise / sizeof *channel_wise, c));
     static const enum role like_x[] = {ROLE_Y, ROLE_Z, ROLE_DY, ROLE_DY2, ROLE_DX, ROLE_DZ};
     for (size_t i = 0; i < sizeof like_x / sizeof *like_x; i++)
         REQUIRE(d->t[like_x[i]].ndim == 0 || tensor_same_shape(&d->t[like_x[i]], x));
-    REQUIRE(d->kind != OP_BN_BWD || !d->attr.bn.relu || d->t[ROLE_Y].ndim);
+    const struct tensor_desc *mask = &d->t[ROLE_MASK];
+    REQUIRE(mask->ndim == 0 ||
+            (mask->ndim == 2 && mask->type == DTYPE_U8 &&
+             mask->dim[0] == x->dim[0] * x->dim[2] * x->dim[3] && mask->dim[1] == (c + 7) / 8));
+    REQUIRE(d->kind != OP_BN_BWD || !d->attr.bn.relu || d->t[ROLE_Y].ndim || mask->ndim);
     REQUIRE(!d->attr.bn.sync || d->attr.bn.sync->sum);
     if (d->kind == OP_BN_FWD_TRAIN && !d->attr.bn.sync && x->dim[0] * x->dim[2] * x->dim[3] == 1)
-        return bad(d, "needs more than one value per channel when training; use a larger batch "
-                      "or image");
+        return too_few_values(d);
     return STATUS_OK;
+}
+
+static enum status check_bn_bwd_apply(const struct op_desc *d)
+{
+    const struct tensor_desc *x = &d->t[ROLE_X];
+    REQUIRE(x->ndim == 4 && tensor_same_shape(&d->t[ROLE_DY], x));
+    REQUIRE(tensor_same_shape(&d->t[ROLE_DX], x));
+    REQUIRE(absent_or_long(&d->t[ROLE_EQ], 3 * x->dim[1]));
+    return STATUS_OK;
+}
+
+static enum status check_bn_finalize(const struct op_desc *d)
+{
+    const struct bn_attr *a = &d->attr.bn;
+    int64_t c = d->t[ROLE_GAMMA].dim[0];
+    static const enum role channel_wise[] = {ROLE_GAMMA,  ROLE_BETA,  ROLE_MEAN,
+                                             ROLE_INVSTD, ROLE_RMEAN, ROLE_RVAR};
+    TRY(check_channel_wise(d, channel_wise, sizeof channel_wise / sizeof *channel_wise, c));
+    REQUIRE(absent_or_long(&d->t[ROLE_SUMS], 2 * c));
+    REQUIRE(absent_or_long(&d->t[ROLE_AFFINE], 2 * c));
+    REQUIRE(a->eps > 0 && a->count >= 1 && (!a->sync || a->sync->sum));
+    return a->sync || a->count > 1 ? STATUS_OK : too_few_values(d);
 }
 
 static enum status check_pool(const struct op_desc *d)
@@ -335,10 +436,20 @@ enum status op_check(const struct op_desc *d)
     case OP_CONV_BWD_DATA:
     case OP_CONV_BWD_WEIGHTS:
         return check_conv(d);
+    case OP_CONV_STATS_FWD:
+    case OP_CONV_APPLY_BWD_WEIGHTS:
+        return check_conv_stats(d);
+    case OP_CONV_BWD_DATA_BN:
+        return check_conv_bwd_data_bn(d);
+    case OP_BN_FINALIZE:
+        return check_bn_finalize(d);
     case OP_BN_FWD_TRAIN:
     case OP_BN_FWD_EVAL:
     case OP_BN_BWD:
+    case OP_BN_APPLY:
         return check_bn(d);
+    case OP_BN_BWD_APPLY:
+        return check_bn_bwd_apply(d);
     case OP_MAXPOOL_FWD:
     case OP_MAXPOOL_BWD:
     case OP_AVGPOOL_FWD:

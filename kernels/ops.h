@@ -11,8 +11,8 @@
  * Precision. An operation computes in fp32 (or better) on tensors of F32, F16 or BF16, and rounds
  * its result once, to nearest even, to what Y can hold. The activations of an operation and their
  * gradients have one type, and convolution's and linear's weights and biases that too. What is
- * always F32: DW and DB, batch norm's parameters, statistics and their gradients, and the flat
- * buffers of the optimizer. A result too large for the type becomes infinite, a NaN stays one.
+ * always F32: DW and DB, batch norm's parameters, statistics, sums and their gradients, and the
+ * flat buffers of the optimizer. A result too large for the type becomes infinite, a NaN stays one.
  *
  * Emulated precision (tensor_desc.rounds). An operation computes in fp32 (or better) on values as
  * their tensors hold them: what it reads from a tensor that is `raw` it rounds as it loads, what it
@@ -46,12 +46,14 @@ enum op_kind {
      *   RMEAN = (1-m)*RMEAN + m*MEAN; RVAR = (1-m)*RVAR + m*var_unbiased(X)      (PyTorch)
      * Z (the residual) is present or not; the ReLU is attr.bn.relu. MEAN, INVSTD are saved f32
      * for backward. When N*H*W is 1 PyTorch refuses; so does the plan (STATUS_INVALID).
+     * MASK, when present, keeps where Y (as stored) is above 0, a bit for each element: u8 of
+     * (N*H*W, ceil(C/8)), bit c % 8 of byte c / 8 in the row of (n, h, w); bits beyond C are 0.
      * With attr.bn.sync mean and var are those of the values of all ranks together. */
     OP_BN_FWD_TRAIN,
     /* The same with RMEAN, RVAR in place of the batch's statistics; neither is written, and nothing
      * is synchronised. */
     OP_BN_FWD_EVAL,
-    /* From DY [+ DY2], X, GAMMA, MEAN, INVSTD and, under ReLU, the forward result Y:
+    /* From DY [+ DY2], X, GAMMA, MEAN, INVSTD and, under ReLU, the forward result Y or its MASK:
      *   d = (DY [+ DY2]) * (Y > 0 if relu)
      *   DBETA = sum(d); DGAMMA = sum(d * (X-MEAN)*INVSTD)
      *   DX = GAMMA*INVSTD * (d - DBETA/M - (X-MEAN)*INVSTD*DGAMMA/M),  M = N*H*W
@@ -61,6 +63,43 @@ enum op_kind {
      * gradients, they come out right.
      * DX or DZ, not both, may be the memory of DY or of DY2. */
     OP_BN_BWD,
+
+    /* Convolution and the batch norm around it in fewer passes over memory, in the forms that cuDNN
+     * has. A training batch norm that follows a convolution is then cut up: the convolution adds up
+     * its result as it writes it (CONV_STATS_FWD), BN_FINALIZE makes statistics of the sums, and
+     * what is left is a multiply-add per channel, carried out by BN_APPLY or by the next
+     * convolution as it reads, so that the normalised tensor is never stored. In the backward pass
+     * the data gradient of that next convolution brings the sums along (CONV_BWD_DATA_BN), and
+     * BN_BWD_APPLY is again a multiply-add. Batch norm's parameters here are BN_GAMMA and BN_BETA
+     * where W is a convolution's.
+     *
+     * "X applied" stands for relu(X * scale[c] + shift[c]), rounded to what X can hold, with scale
+     * and shift from AFFINE (2C: all scales, then all shifts; libraries want it in X's type); where
+     * AFFINE is absent, for X itself. */
+
+    /* Y = conv(X applied, W); SUMS (2*O) = per channel the sums of Y as stored, then those of its
+     * squares. (A library may add up what it has before rounding.) attr.conv.relu is false. */
+    OP_CONV_STATS_FWD,
+    /* DW from X applied, DY. Overwrites. AFFINE is present. */
+    OP_CONV_APPLY_BWD_WEIGHTS,
+    /* From SUMS (2C) of attr.bn.count values per channel, mean = sum / count and var_biased =
+     * max(sum of squares / count - mean^2, 0): MEAN, INVSTD, RMEAN, RVAR as OP_BN_FWD_TRAIN has
+     * them, and AFFINE, when present: scale = GAMMA*INVSTD, shift = BETA - mean*scale before its
+     * rounding. With attr.bn.sync sums and count become those over all ranks. */
+    OP_BN_FINALIZE,
+    /* Y = (X - MEAN)*INVSTD*GAMMA + BETA [+ Z] [then ReLU], and MASK, when present, as
+     * OP_BN_FWD_TRAIN; all but X, Z, Y and MASK as BN_FINALIZE left it. */
+    OP_BN_APPLY,
+    /* The data gradient of a convolution whose input was relu(bn(X) [+ Z]), up to bn's result:
+     *   bn(X) = (X - MEAN)*INVSTD*BN_GAMMA + BN_BETA
+     *   DX = (conv_transpose(DY, W) [+ DY2]) * (bn(X) [+ Z] > 0)
+     *   DBETA = sum(DX); DGAMMA = sum(DX * (X-MEAN)*INVSTD), of DX as stored
+     * conv_transpose may be rounded to DX's type before DY2 is added. DX is also the gradient of Z.
+     * The gradient of X is a*DX + b*X + c per channel, M being N*H*W; EQ (3C) is all a, b, c:
+     *   a = BN_GAMMA*INVSTD;  b = -a*INVSTD*DGAMMA/M;  c = -a*DBETA/M - b*MEAN */
+    OP_CONV_BWD_DATA_BN,
+    /* DX = a*DY + b*X + c with a, b, c per channel from EQ. DX may be the memory of DY. */
+    OP_BN_BWD_APPLY,
 
     /* Y = max(X, 0); Y may be the memory of X. A NaN stays a NaN, here and in batch norm, so that
      * a run that diverges shows it; a library's ReLU within conv or linear may lose it. */
@@ -170,6 +209,12 @@ enum role {
     ROLE_LABEL,
     ROLE_MOMENTUM,
     ROLE_WCOPY,
+    ROLE_MASK,   /* of batch norm's ReLU: OP_BN_FWD_TRAIN */
+    ROLE_SUMS,   /* per channel, for batch norm: OP_CONV_STATS_FWD */
+    ROLE_AFFINE, /* batch norm as scale and shift: OP_BN_FINALIZE */
+    ROLE_EQ,     /* batch norm's gradient as a multiply-add: OP_CONV_BWD_DATA_BN */
+    ROLE_BN_GAMMA,
+    ROLE_BN_BETA,
     ROLE_STATE,     /* struct step_state in device memory; its desc needs no shape */
     ROLE_METRICS,   /* struct loss_metrics in device memory; its desc needs no shape */
     ROLE_SCALER,    /* struct scaler_state in device memory; its desc needs no shape */
@@ -213,12 +258,12 @@ struct conv_attr {
 };
 
 /* How training batch norm takes its statistics over several ranks (torch.nn.SyncBatchNorm). Each
- * execution of OP_BN_FWD_TRAIN and OP_BN_BWD calls `sum` once, from the thread that executes the
- * plan, with 2C + 1 values of this rank: for each channel the sum of x (backward: of d), for each
- * channel the sum of x^2 (backward: of d * (x - MEAN)), and the count N*H*W. It puts the sums over
- * all ranks in their place; a failure of it fails the operation. Ranks may have different counts,
- * 1 included as long as there is more than one value among them. All ranks must execute the same
- * operations in the same order. */
+ * execution of OP_BN_FWD_TRAIN, OP_BN_FINALIZE and OP_BN_BWD calls `sum` once, from the thread that
+ * executes the plan, with 2C + 1 values of this rank: for each channel the sum of x (backward: of
+ * d), for each channel the sum of x^2 (backward: of d * (x - MEAN)), and the count N*H*W. It puts
+ * the sums over all ranks in their place; a failure of it fails the operation. Ranks may have
+ * different counts, 1 included as long as there is more than one value among them. All ranks must
+ * execute the same operations in the same order. */
 struct bn_sync {
     enum status (*sum)(void *context, double *values, int64_t n);
     void *context;
@@ -229,6 +274,7 @@ struct bn_attr {
     float momentum; /* PyTorch's meaning: the weight of the new value (0.1) */
     bool relu;
     const struct bn_sync *sync; /* outlives the plan; NULL: this rank alone */
+    int64_t count;              /* OP_BN_FINALIZE: N*H*W of what was added up */
 };
 
 struct pool_attr {

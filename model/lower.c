@@ -55,6 +55,24 @@ void draft_value(struct lowering *l, struct draft *d, enum role role, int value)
     d->ref[role] = (struct ref){SPACE_VALUE, value};
 }
 
+struct tensor_desc lower_weight_desc(const struct lowering *l, int param)
+{
+    const struct placement *at = &l->net->place[param];
+    struct tensor_desc t = at->desc;
+    t.rounds = at->types.copy;
+    if (!at->cast)
+        return t;
+    t.layout = t.ndim > 1 ? LAYOUT_ANY : LAYOUT_PLAIN;
+    return lower_typed(l, t, at->types.copy);
+}
+
+struct tensor_desc lower_gradient_desc(const struct lowering *l, int param)
+{
+    struct tensor_desc t = l->net->place[param].desc;
+    t.rounds = l->net->place[param].types.gradient;
+    return t;
+}
+
 void draft_param(struct lowering *l, struct draft *d, enum role role, int param)
 {
     if (param < 0)
@@ -74,10 +92,7 @@ enum status draft_weight(struct lowering *l, struct draft *d, const char *layer,
         draft_param(l, d, role, param);
         return STATUS_OK;
     }
-    struct placement *at = &l->net->place[param];
-    struct tensor_desc t = at->desc;
-    t.layout = t.ndim > 1 ? LAYOUT_ANY : LAYOUT_PLAIN;
-    *cast = lower_value(l, lower_typed(l, t, at->types.copy), -1);
+    *cast = lower_value(l, lower_weight_desc(l, param), -1);
     int slot = lower_reserve(l);
     if (*cast < 0 || slot < 0)
         return status_fail(STATUS_OOM, "no memory for the weights of '%s'", layer);
@@ -90,8 +105,7 @@ void draft_gradient(struct lowering *l, struct draft *d, enum role role, int par
 {
     if (param < 0)
         return;
-    d->desc.t[role] = l->net->place[param].desc;
-    d->desc.t[role].rounds = l->net->place[param].types.gradient;
+    d->desc.t[role] = lower_gradient_desc(l, param);
     d->ref[role] = (struct ref){SPACE_GRADIENT, param};
 }
 

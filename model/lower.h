@@ -34,6 +34,14 @@ struct layer {
     int index;        /* max pooling's; -1 */
     int dropout;      /* number of the dropout layer */
     bool relu;
+    /* What is fused of convolution and batch norm (lower_fuse.c); values are -1 where nothing is.
+     */
+    int sums;    /* convolution: of its result */
+    int affine;  /* batch norm: y is not stored, and its reader takes x and this; such a reader */
+    int mask;    /* batch norm: of its ReLU */
+    bool joined; /* batch norm: the data gradient that arrives last at y brings its sums ... */
+    int users;   /* ... after those of the other users of y */
+    int eq;      /* batch norm: what it brought */
 };
 
 /* The gradients that reach a value: at most two, since a third is added to the first at once. */
@@ -85,6 +93,42 @@ int lower_view(struct lowering *l, struct tensor_desc desc, int of);
 
 /* `t` as a tensor of values of `type`: of that type where it is native, else fp32 that rounds. */
 struct tensor_desc lower_typed(const struct lowering *l, struct tensor_desc t, enum dtype type);
+
+/* The sole user of node i if it is of `kind`, else -1. */
+int lower_sole_user(const struct lowering *l, int i, enum node_kind kind);
+
+/* A weight or bias of convolution or linear as the passes read it, and a gradient. */
+struct tensor_desc lower_weight_desc(const struct lowering *l, int param);
+struct tensor_desc lower_gradient_desc(const struct lowering *l, int param);
+
+/* The shape that node n has, as an activation. */
+struct tensor_desc lower_result_desc(const struct lowering *l, const struct node *n,
+                                     enum layout layout);
+
+/* The convolution's attributes. */
+struct conv_attr lower_conv_attr(const struct node *n);
+
+/* The layer whose result `value` is; NULL: the input. */
+struct layer *lower_producer(const struct lowering *l, int value);
+
+/* Choices of what is fused. Each asks the device with the descriptions that would be planned.
+ *
+ * Convolution i, of `layer` so far: do its results' sums come with it? */
+MUST_CHECK enum status fuse_stats(struct lowering *l, int i, const struct layer *layer, bool *yes);
+/* Batch norm of `layer` so far, whose result is that of node `last`: is it left to its reader? */
+MUST_CHECK enum status fuse_apply(struct lowering *l, int last, const struct layer *layer,
+                                  bool *yes);
+/* Likewise: do its sums in the backward pass come with the data gradient that arrives last? */
+MUST_CHECK enum status fuse_join(struct lowering *l, int last, const struct layer *layer,
+                                 bool *yes);
+/* Likewise: does its ReLU leave a mask? */
+MUST_CHECK enum status fuse_mask(struct lowering *l, const struct layer *layer, bool *yes);
+
+/* The tensors of fused operations. */
+struct tensor_desc fuse_sums_desc(int64_t channels);
+struct tensor_desc fuse_affine_desc(const struct lowering *l, int64_t channels);
+struct tensor_desc fuse_eq_desc(int64_t channels);
+struct tensor_desc fuse_mask_desc(const struct tensor_desc *x);
 
 /* Name a tensor of the draft. */
 void draft_value(struct lowering *l, struct draft *d, enum role role, int value);

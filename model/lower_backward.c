@@ -70,6 +70,57 @@ static enum status backward_relu(struct lowering *l, const struct layer *layer, 
     return lower_emit(l, PHASE_BACKWARD, layer->node->name, &d, -1);
 }
 
+/* The batch norm that the data gradient of a layer brings the sums of: its other gradients have
+ * arrived. NULL: none. */
+static struct layer *joined_bn(const struct lowering *l, const struct layer *layer)
+{
+    struct layer *bn = layer->kind == LAYER_CONV ? lower_producer(l, layer->x) : NULL;
+    bool last = bn && bn->joined && l->grad[bn->y].n == bn->users - 1;
+    return last ? bn : NULL;
+}
+
+/* The gradient of what `layer` reads, with the sums of batch norm `bn`, whose ReLU's result that
+ * is. From then on it is the only gradient of that result, and past the ReLU. */
+static enum status emit_data_bn(struct lowering *l, const struct layer *layer, struct draft d,
+                                struct layer *bn)
+{
+    const struct node *n = bn->node;
+    struct arriving *a = &l->grad[bn->y];
+    int dx = lower_value(l, l->p->value[bn->x].desc, -1);
+    int eq = lower_value(l, fuse_eq_desc(n->c), -1);
+    d.desc.kind = OP_CONV_BWD_DATA_BN;
+    if (a->n == 1)
+        draft_value(l, &d, ROLE_DY2, a->value[0]);
+    draft_value(l, &d, ROLE_X, bn->x);
+    draft_value(l, &d, ROLE_Z, bn->z);
+    draft_value(l, &d, ROLE_MEAN, bn->mean);
+    draft_value(l, &d, ROLE_INVSTD, bn->invstd);
+    draft_param(l, &d, ROLE_BN_GAMMA, n->weight);
+    draft_param(l, &d, ROLE_BN_BETA, n->bias);
+    draft_value(l, &d, ROLE_DX, dx);
+    draft_gradient(l, &d, ROLE_DGAMMA, n->weight);
+    draft_gradient(l, &d, ROLE_DBETA, n->bias);
+    draft_value(l, &d, ROLE_EQ, eq);
+    TRY(lower_emit(l, PHASE_BACKWARD, layer->name, &d, -1));
+    bn->eq = eq;
+    *a = (struct arriving){.n = 1, .value = {dx}};
+    return STATUS_OK;
+}
+
+/* The gradient of what `layer` reads; `d` has the kind, its attributes, DY and W. */
+static enum status emit_data_gradient(struct lowering *l, const struct layer *layer,
+                                      struct draft *d)
+{
+    struct layer *bn = joined_bn(l, layer);
+    enum status st = bn ? emit_data_bn(l, layer, *d, bn) : STATUS_UNSUPPORTED;
+    if (st != STATUS_UNSUPPORTED || (bn && bn->affine >= 0))
+        return st;
+    int dx = lower_value(l, l->p->value[layer->x].desc, -1);
+    draft_value(l, d, ROLE_DX, dx);
+    TRY(lower_emit(l, PHASE_BACKWARD, layer->name, d, -1));
+    return arrive(l, layer->name, layer->x, dx, false);
+}
+
 /* Convolution and linear alike: weights first, so that their gradient can travel while the data
  * gradient is computed. */
 static enum status backward_weighted(struct lowering *l, const struct layer *layer,
@@ -83,14 +134,14 @@ static enum status backward_weighted(struct lowering *l, const struct layer *lay
     else
         TRY(take_one(l, n->name, layer->y, &dy, &overwrite));
 
-    struct draft w = {.desc.kind = weights};
+    struct draft w = {.desc.kind = layer->affine >= 0 ? OP_CONV_APPLY_BWD_WEIGHTS : weights};
     if (weights == OP_CONV_BWD_WEIGHTS)
-        w.desc.attr.conv = (struct conv_attr){
-            .stride = {n->stride, n->stride}, .pad = {n->pad, n->pad}, .groups = n->groups};
+        w.desc.attr.conv = lower_conv_attr(n);
     struct draft x = {.desc.kind = data};
     x.desc.attr = w.desc.attr;
     TRY(lower_operand(l, PHASE_BACKWARD, n->name, dy, &dy));
     draft_value(l, &w, ROLE_X, layer->operand);
+    draft_value(l, &w, ROLE_AFFINE, layer->affine);
     draft_value(l, &w, ROLE_DY, dy);
     draft_gradient(l, &w, ROLE_DW, n->weight);
     draft_gradient(l, &w, ROLE_DB, n->bias);
@@ -98,15 +149,29 @@ static enum status backward_weighted(struct lowering *l, const struct layer *lay
     if (!wants_gradient(l, layer->x))
         return STATUS_OK;
 
-    int dx = lower_value(l, l->p->value[layer->x].desc, -1);
     draft_value(l, &x, ROLE_DY, dy);
     if (layer->weight >= 0)
         draft_value(l, &x, ROLE_W, layer->weight);
     else
         draft_param(l, &x, ROLE_W, n->weight);
-    draft_value(l, &x, ROLE_DX, dx);
-    TRY(lower_emit(l, PHASE_BACKWARD, n->name, &x, -1));
-    return arrive(l, n->name, layer->x, dx, false);
+    return emit_data_gradient(l, layer, &x);
+}
+
+/* The rest of a batch norm whose sums came with the gradient: it is past the ReLU, and so what a
+ * residual gets. */
+static enum status backward_bn_rest(struct lowering *l, const struct layer *layer)
+{
+    int dy = l->grad[layer->y].value[0];
+    int dx = lower_value(l, l->p->value[layer->x].desc, layer->z >= 0 ? -1 : dy);
+    struct draft d = {.desc.kind = OP_BN_BWD_APPLY};
+    draft_value(l, &d, ROLE_DY, dy);
+    draft_value(l, &d, ROLE_X, layer->x);
+    draft_value(l, &d, ROLE_EQ, layer->eq);
+    draft_value(l, &d, ROLE_DX, dx);
+    TRY(lower_emit(l, PHASE_BACKWARD, layer->name, &d, -1));
+    if (layer->z >= 0)
+        TRY(arrive(l, layer->name, layer->z, dy, false));
+    return arrive(l, layer->name, layer->x, dx, false);
 }
 
 static enum status backward_bn(struct lowering *l, const struct layer *layer)
@@ -115,6 +180,8 @@ static enum status backward_bn(struct lowering *l, const struct layer *layer)
     const struct arriving *a = &l->grad[layer->y];
     struct tensor_desc like = l->p->value[layer->x].desc;
     int reuse = a->shared[0] ? -1 : a->value[0];
+    if (layer->eq >= 0)
+        return backward_bn_rest(l, layer);
     struct draft d = {
         .desc = {.kind = OP_BN_BWD,
                  .attr.bn = {.eps = BN_EPS, .relu = layer->relu, .sync = l->p->config.sync}}};
@@ -122,7 +189,8 @@ static enum status backward_bn(struct lowering *l, const struct layer *layer)
     int dx = lower_value(l, like, dz >= 0 ? -1 : reuse);
     draft_arriving(l, &d, layer->y);
     draft_value(l, &d, ROLE_X, layer->x);
-    if (layer->relu)
+    draft_value(l, &d, ROLE_MASK, layer->mask);
+    if (layer->relu && layer->mask < 0)
         draft_value(l, &d, ROLE_Y, layer->y);
     draft_param(l, &d, ROLE_GAMMA, n->weight);
     draft_value(l, &d, ROLE_MEAN, layer->mean);

@@ -8,8 +8,7 @@ static const struct node *node_at(const struct lowering *l, int i)
     return &l->g->node[i];
 }
 
-/* The sole user of node i if it is of `kind`, else -1. */
-static int sole_user(const struct lowering *l, int i, enum node_kind kind)
+int lower_sole_user(const struct lowering *l, int i, enum node_kind kind)
 {
     return l->n_users[i] == 1 && node_at(l, l->user[i])->kind == kind ? l->user[i] : -1;
 }
@@ -17,7 +16,7 @@ static int sole_user(const struct lowering *l, int i, enum node_kind kind)
 /* Marks a ReLU that alone uses node i as done, its result being i's; returns the last node. */
 static int absorb_relu(struct lowering *l, int i, bool *relu)
 {
-    int r = sole_user(l, i, NODE_RELU);
+    int r = lower_sole_user(l, i, NODE_RELU);
     *relu = r >= 0;
     if (r < 0)
         return i;
@@ -25,8 +24,8 @@ static int absorb_relu(struct lowering *l, int i, bool *relu)
     return r;
 }
 
-static struct tensor_desc result_desc(const struct lowering *l, const struct node *n,
-                                      enum layout layout)
+struct tensor_desc lower_result_desc(const struct lowering *l, const struct node *n,
+                                     enum layout layout)
 {
     struct tensor_desc t = tensor_4d(DTYPE_F32, layout, l->p->config.batch, n->c, n->h, n->w);
     return lower_typed(l, t, l->p->config.policy.activation);
@@ -62,7 +61,25 @@ static struct layer layer_of(struct lowering *l, enum layer_kind kind, const str
                           .weight = -1,
                           .mean = -1,
                           .invstd = -1,
-                          .index = -1};
+                          .index = -1,
+                          .sums = -1,
+                          .affine = -1,
+                          .mask = -1,
+                          .eq = -1};
+}
+
+struct layer *lower_producer(const struct lowering *l, int value)
+{
+    for (int i = l->n_layers - 1; i >= 0; i--)
+        if (l->layer[i].y == value)
+            return &l->layer[i];
+    return NULL;
+}
+
+struct conv_attr lower_conv_attr(const struct node *n)
+{
+    return (struct conv_attr){
+        .stride = {n->stride, n->stride}, .pad = {n->pad, n->pad}, .groups = n->groups};
 }
 
 /* `value` in the layout of `like`, by a reorder where it has another; *out is the result. */
@@ -92,21 +109,39 @@ static enum status draft_weights(struct lowering *l, struct draft *d, struct lay
     return draft_weight(l, d, n->name, ROLE_B, n->bias, &bias);
 }
 
+/* What the convolution reads, and whether its result's sums come with it. A batch norm that left
+ * its own work to it has asked before (fuse_apply). */
+static enum status conv_input(struct lowering *l, int i, struct layer *layer, bool *stats)
+{
+    const struct layer *before = lower_producer(l, layer->x);
+    *stats = before && before->kind == LAYER_BN && before->affine >= 0;
+    if (*stats) {
+        layer->operand = before->x;
+        layer->affine = before->affine;
+        return STATUS_OK;
+    }
+    TRY(lower_operand(l, PHASE_FORWARD, layer->name, layer->x, &layer->operand));
+    return fuse_stats(l, i, layer, stats);
+}
+
 static enum status forward_conv(struct lowering *l, int i)
 {
     const struct node *n = node_at(l, i);
     struct layer layer = layer_of(l, LAYER_CONV, n);
+    bool stats;
     int last = absorb_relu(l, i, &layer.relu);
-    struct draft d = {.desc = {.kind = OP_CONV_FWD,
-                               .attr.conv = {.stride = {n->stride, n->stride},
-                                             .pad = {n->pad, n->pad},
-                                             .groups = n->groups,
-                                             .relu = layer.relu}}};
-    TRY(lower_operand(l, PHASE_FORWARD, n->name, layer.x, &layer.operand));
-    layer.y = lower_value(l, result_desc(l, n, LAYOUT_ANY), -1);
+    TRY(conv_input(l, i, &layer, &stats));
+    struct draft d = {
+        .desc = {.kind = stats ? OP_CONV_STATS_FWD : OP_CONV_FWD, .attr.conv = lower_conv_attr(n)}};
+    d.desc.attr.conv.relu = layer.relu;
+    layer.y = lower_value(l, lower_result_desc(l, n, LAYOUT_ANY), -1);
     TRY(draft_weights(l, &d, &layer));
+    if (stats)
+        layer.sums = lower_value(l, fuse_sums_desc(n->c), -1);
     draft_value(l, &d, ROLE_X, layer.operand);
+    draft_value(l, &d, ROLE_AFFINE, layer.affine);
     draft_value(l, &d, ROLE_Y, layer.y);
+    draft_value(l, &d, ROLE_SUMS, layer.sums);
     meet_params(l, n);
     TRY(lower_emit(l, PHASE_FORWARD, n->name, &d, -1));
     remember(l, &layer, last);
@@ -116,7 +151,7 @@ static enum status forward_conv(struct lowering *l, int i)
 /* The add that alone uses batch norm i, when its other input is already computed; else -1. */
 static int absorb_add(struct lowering *l, int i, int *other)
 {
-    int a = sole_user(l, i, NODE_ADD);
+    int a = lower_sole_user(l, i, NODE_ADD);
     if (a < 0)
         return -1;
     const struct node *n = node_at(l, a);
@@ -135,10 +170,78 @@ static void draft_bn_saved(struct lowering *l, struct draft *d, struct layer *la
     draft_value(l, d, ROLE_INVSTD, layer->invstd);
 }
 
+static struct bn_attr bn_attr(const struct lowering *l, const struct layer *layer)
+{
+    return (struct bn_attr){
+        .eps = BN_EPS, .momentum = BN_MOMENTUM, .relu = layer->relu, .sync = l->p->config.sync};
+}
+
+/* Statistics from the sums that came with the convolution. */
+static enum status emit_finalize(struct lowering *l, struct layer *layer, int sums, bool affine)
+{
+    const struct node *n = layer->node;
+    struct draft d = {.desc = {.kind = OP_BN_FINALIZE, .attr.bn = bn_attr(l, layer)}};
+    d.desc.attr.bn.count = (int64_t)l->p->config.batch * n->h * n->w;
+    if (affine)
+        layer->affine = lower_value(l, fuse_affine_desc(l, n->c), -1);
+    draft_value(l, &d, ROLE_SUMS, sums);
+    draft_param(l, &d, ROLE_GAMMA, n->weight);
+    draft_param(l, &d, ROLE_BETA, n->bias);
+    draft_param(l, &d, ROLE_RMEAN, n->mean);
+    draft_param(l, &d, ROLE_RVAR, n->var);
+    draft_value(l, &d, ROLE_AFFINE, layer->affine);
+    draft_bn_saved(l, &d, layer, n->c);
+    return lower_emit(l, PHASE_FORWARD, n->name, &d, -1);
+}
+
+/* Batch norm in one operation, or in what is left to do once statistics are known. */
+static enum status emit_bn(struct lowering *l, struct layer *layer, enum op_kind kind)
+{
+    const struct node *n = layer->node;
+    struct draft d = {.desc = {.kind = kind, .attr.bn = bn_attr(l, layer)}};
+    draft_value(l, &d, ROLE_X, layer->x);
+    draft_param(l, &d, ROLE_GAMMA, n->weight);
+    draft_param(l, &d, ROLE_BETA, n->bias);
+    draft_value(l, &d, ROLE_Y, layer->y);
+    draft_value(l, &d, ROLE_Z, layer->z);
+    draft_value(l, &d, ROLE_MASK, layer->mask);
+    if (kind == OP_BN_APPLY) {
+        draft_value(l, &d, ROLE_MEAN, layer->mean);
+        draft_value(l, &d, ROLE_INVSTD, layer->invstd);
+    } else {
+        draft_param(l, &d, ROLE_RMEAN, n->mean);
+        draft_param(l, &d, ROLE_RVAR, n->var);
+    }
+    if (kind == OP_BN_FWD_TRAIN)
+        draft_bn_saved(l, &d, layer, n->c);
+    return lower_emit(l, PHASE_FORWARD, n->name, &d, -1);
+}
+
+/* The training form, fused as far as the device and the program's configuration have it. */
+static enum status train_bn(struct lowering *l, struct layer *layer, int last)
+{
+    const struct layer *before = lower_producer(l, layer->x);
+    int sums = before ? before->sums : -1;
+    bool apply = false, mask = false;
+    if (sums >= 0)
+        TRY(fuse_apply(l, last, layer, &apply));
+    layer->users = l->n_users[last];
+    layer->joined = apply;
+    if (!apply)
+        TRY(fuse_join(l, last, layer, &layer->joined));
+    if (!layer->joined)
+        TRY(fuse_mask(l, layer, &mask));
+    if (mask)
+        layer->mask = lower_value(l, fuse_mask_desc(&l->p->value[layer->x].desc), -1);
+    if (sums < 0)
+        return emit_bn(l, layer, OP_BN_FWD_TRAIN);
+    TRY(emit_finalize(l, layer, sums, apply));
+    return apply ? STATUS_OK : emit_bn(l, layer, OP_BN_APPLY);
+}
+
 static enum status forward_bn(struct lowering *l, int i)
 {
     const struct node *n = node_at(l, i);
-    bool train = l->p->config.train;
     struct layer layer = layer_of(l, LAYER_BN, n);
     int other = -1, last = i;
     int add = absorb_add(l, i, &other);
@@ -148,24 +251,12 @@ static enum status forward_bn(struct lowering *l, int i)
     struct tensor_desc like = l->p->value[layer.x].desc;
     if (add >= 0)
         TRY(in_layout_of(l, &layer, l->value_of[other], &like, &layer.z));
-
-    struct draft d = {.desc = {.kind = train ? OP_BN_FWD_TRAIN : OP_BN_FWD_EVAL,
-                               .attr.bn = {.eps = BN_EPS,
-                                           .momentum = BN_MOMENTUM,
-                                           .relu = layer.relu,
-                                           .sync = l->p->config.sync}}};
     layer.y = lower_value(l, like, -1);
-    draft_value(l, &d, ROLE_X, layer.x);
-    draft_param(l, &d, ROLE_GAMMA, n->weight);
-    draft_param(l, &d, ROLE_BETA, n->bias);
-    draft_param(l, &d, ROLE_RMEAN, n->mean);
-    draft_param(l, &d, ROLE_RVAR, n->var);
-    draft_value(l, &d, ROLE_Y, layer.y);
-    draft_value(l, &d, ROLE_Z, layer.z);
-    if (train)
-        draft_bn_saved(l, &d, &layer, n->c);
     meet_params(l, n);
-    TRY(lower_emit(l, PHASE_FORWARD, n->name, &d, -1));
+    if (l->p->config.train)
+        TRY(train_bn(l, &layer, last));
+    else
+        TRY(emit_bn(l, &layer, OP_BN_FWD_EVAL));
     remember(l, &layer, last);
     return STATUS_OK;
 }
@@ -194,7 +285,7 @@ static enum status forward_maxpool(struct lowering *l, int i)
 {
     const struct node *n = node_at(l, i);
     struct layer layer = layer_of(l, LAYER_MAXPOOL, n);
-    struct tensor_desc y = result_desc(l, n, l->p->value[layer.x].desc.layout);
+    struct tensor_desc y = lower_result_desc(l, n, l->p->value[layer.x].desc.layout);
     struct draft d = {.desc = {.kind = OP_MAXPOOL_FWD,
                                .attr.pool = {.kernel = {n->kernel, n->kernel},
                                              .stride = {n->stride, n->stride},
@@ -220,7 +311,7 @@ static enum status forward_avgpool(struct lowering *l, int i)
     const struct node *n = node_at(l, i);
     struct layer layer = layer_of(l, LAYER_AVGPOOL, n);
     struct draft d = {.desc.kind = OP_AVGPOOL_FWD};
-    layer.y = lower_value(l, result_desc(l, n, LAYOUT_PLAIN), -1);
+    layer.y = lower_value(l, lower_result_desc(l, n, LAYOUT_PLAIN), -1);
     draft_value(l, &d, ROLE_X, layer.x);
     draft_value(l, &d, ROLE_Y, layer.y);
     TRY(lower_emit(l, PHASE_FORWARD, n->name, &d, -1));
@@ -234,7 +325,7 @@ static enum status forward_flatten(struct lowering *l, int i)
     const struct node *n = node_at(l, i);
     struct layer layer = layer_of(l, LAYER_FLATTEN, n);
     layer.name = "flatten";
-    struct tensor_desc plain = result_desc(l, node_at(l, n->in[0]), LAYOUT_PLAIN);
+    struct tensor_desc plain = lower_result_desc(l, node_at(l, n->in[0]), LAYOUT_PLAIN);
     TRY(in_layout_of(l, &layer, layer.x, &plain, &layer.x));
     layer.y = lower_view(l, feature_desc(l, n), layer.x);
     remember(l, &layer, i);

@@ -53,7 +53,7 @@ enum status program_place(struct program *p)
     int n = 0;
     for (int i = 0; i < p->n_values; i++) {
         struct value *v = &p->value[i];
-        if (v->storage == i)
+        if (v->storage == i && v->first >= 0) /* what no operation touches is not stored */
             item[n++] = (struct item){v, (v->desc.bytes + ALIGN - 1) / ALIGN * ALIGN};
     }
     qsort(item, (size_t)n, sizeof *item, by_size);

@@ -14,6 +14,12 @@ const char *phase_str(enum phase p)
     return name[p];
 }
 
+const char *fuse_str(enum fuse f)
+{
+    static const char *const name[FUSE_COUNT] = {"auto", "none", "stats", "apply", "all"};
+    return name[f];
+}
+
 static struct tensor_desc param_desc(const struct param *p)
 {
     struct tensor_desc t = {.type = DTYPE_F32, .ndim = p->ndim};

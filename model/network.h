@@ -30,6 +30,19 @@ enum phase {
 };
 const char *phase_str(enum phase p);
 
+/* How far convolution and batch norm are fused in training (kernels/ops.h, OP_CONV_STATS_FWD and
+ * after), where the device covers it: each level has those before it as well. Where it does not,
+ * and in evaluation, the plain operations stand. */
+enum fuse {
+    FUSE_AUTO, /* as `all`, but only where the plans were timed and what is fused is not slower */
+    FUSE_NONE,
+    FUSE_STATS, /* sums come from the convolution before, and ReLUs leave masks of a bit */
+    FUSE_APPLY, /* what lies between two convolutions alone is not stored */
+    FUSE_ALL,   /* data gradients bring the sums of whatever batch norm and ReLU was before */
+    FUSE_COUNT
+};
+const char *fuse_str(enum fuse f); /* "auto", "none", "stats" ... */
+
 struct program_config {
     int batch;
     bool train;
@@ -44,7 +57,8 @@ struct program_config {
     /* The device keeps the loss scale (network_set_scaler) and moves it on after each update; it
      * needs check_finite. NULL: whoever runs the program writes the scale with its state. */
     const struct scaler_rule *scaler;
-    bool graphs;                /* record phases and launch the records, where the device can */
+    bool graphs; /* record phases and launch the records, where the device can */
+    enum fuse fuse;
     bool no_dropout;            /* drop nothing (for checks against known values) */
     const struct bn_sync *sync; /* of batch norm over all ranks (kernels/ops.h); NULL: alone */
     float label_smoothing;

@@ -139,6 +139,7 @@ static enum status add_precision(const struct train_config *c, bool emulated, js
     TRY(train_config_policy(c, &p));
     json_object_set_new(o, "precision", json_string(c->precision));
     json_object_set_new(o, "emulated", json_boolean(emulated && p.operand != DTYPE_F32));
+    json_object_set_new(o, "fuse", json_string(fuse_str(c->fuse)));
     json_object_set_new(o, "batchnorm", json_string(dtype_str(p.batchnorm)));
     if (train_config_scaled(c, &p))
         json_object_set_new(o, "loss_scaling", scaler_json(&c->scaler));

@@ -4,7 +4,7 @@
 #define RUNNERS_CONFIG_H
 
 #include "base/status.h"
-#include "model/policy.h"
+#include "model/network.h"
 #include "results/record.h"
 #include "runners/scaler.h"
 
@@ -70,6 +70,7 @@ struct train_config {
     uint64_t seed;
     const char *precision; /* fp32, tf32, amp or bf16; or O0 to O3 */
     bool emulate;          /* round in fp32 although the device has the precision's types */
+    enum fuse fuse;        /* of convolution and batch norm */
     int keep_batchnorm;    /* batch norm in fp32: 0, 1, or -1: as the precision says */
     int scaling;           /* loss scaling: 0, 1, or -1: as the precision says */
     struct scaler_config scaler;

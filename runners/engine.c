@@ -15,6 +15,7 @@ static void program_configs(const struct engine *e, struct program_config config
     struct program_config base = {.train = true,
                                   .policy = *e->config.policy,
                                   .emulate = c->emulate,
+                                  .fuse = c->fuse,
                                   .check_finite = e->config.scaled,
                                   .scaler = e->keeps_scale ? &e->rule : NULL,
                                   .graphs = engine_replays_graphs(e),

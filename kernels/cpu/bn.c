@@ -458,6 +458,8 @@ static enum status take_all(struct op_desc *d)
     static const enum role like_x[] = {ROLE_X, ROLE_Y, ROLE_Z, ROLE_DX, ROLE_DY, ROLE_DY2, ROLE_DZ};
     static const enum role of_channels[] = {ROLE_GAMMA, ROLE_BETA,   ROLE_RMEAN,
                                             ROLE_RVAR,  ROLE_DGAMMA, ROLE_DBETA};
+    if (d->t[ROLE_MASK].ndim)
+        return status_fail(STATUS_UNSUPPORTED, "the CPU's batch norm has no masks");
     for (size_t i = 0; i < sizeof like_x / sizeof *like_x; i++)
         TRY(cpu_take_like(d, like_x[i], d->t[ROLE_X].layout, &d->t[ROLE_X]));
     for (size_t i = 0; i < sizeof of_channels / sizeof *of_channels; i++)

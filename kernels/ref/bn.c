@@ -2,32 +2,33 @@
 #include "kernels/ref/formulas.h"
 
 #include <math.h>
+#include <string.h>
 
-/* The values of one channel, numbered 0..count-1 over (n, h, w). */
-struct channel {
-    int64_t c, channels, plane, count;
-};
-
-static struct channel channel_of(const struct tensor_desc *x, int64_t c)
+/* Sets the bit of value i of a channel. */
+static void mask_set(const struct ref_args *a, const struct ref_channel *ch, int64_t i)
 {
-    int64_t plane = x->dim[2] * x->dim[3];
-    return (struct channel){c, x->dim[1], plane, x->dim[0] * plane};
+    int64_t stride = a->d->t[ROLE_MASK].dim[1];
+    a->t[ROLE_MASK][i * stride + ch->c / 8] += 1 << ch->c % 8; /* bytes begin as 0 */
 }
 
-static int64_t channel_at(const struct channel *ch, int64_t i)
+static bool mask_get(const struct ref_args *a, const struct ref_channel *ch, int64_t i)
 {
-    return (i / ch->plane * ch->channels + ch->c) * ch->plane + i % ch->plane;
+    int64_t stride = a->d->t[ROLE_MASK].dim[1];
+    return (int)a->t[ROLE_MASK][i * stride + ch->c / 8] >> ch->c % 8 & 1;
 }
 
-static void bn_apply(const struct ref_args *a, const struct channel *ch, double mean, double invstd)
+static void bn_apply(const struct ref_args *a, const struct ref_channel *ch, double mean,
+                     double invstd)
 {
     double gamma = a->t[ROLE_GAMMA][ch->c], beta = a->t[ROLE_BETA][ch->c];
     for (int64_t i = 0; i < ch->count; i++) {
-        int64_t at = channel_at(ch, i);
+        int64_t at = ref_channel_at(ch, i);
         double y = (a->t[ROLE_X][at] - mean) * invstd * gamma + beta;
         if (a->t[ROLE_Z])
             y += a->t[ROLE_Z][at];
         a->t[ROLE_Y][at] = a->d->attr.bn.relu ? ref_relu(y) : y;
+        if (a->t[ROLE_MASK] && ref_stored(&a->d->t[ROLE_Y], y) > 0)
+            mask_set(a, ch, i);
     }
 }
 
@@ -36,68 +37,104 @@ struct moments {
     double mean, squares, count;
 };
 
-static struct moments moments_of(const struct ref_args *a, const struct channel *ch)
+static struct moments moments_from_sums(double sum, double sum_of_squares, double count)
+{
+    double squares = sum_of_squares - sum * sum / count;
+    return (struct moments){sum / count, squares < 0 ? 0 : squares, count};
+}
+
+static struct moments moments_of(const struct ref_args *a, const struct ref_channel *ch)
 {
     const double *x = a->t[ROLE_X];
     double sum = 0, squares = 0, count = (double)ch->count;
-    if (a->sync) {
-        sum = a->sync[ch->c];
-        count = a->sync[2 * ch->channels];
-        squares = a->sync[ch->channels + ch->c] - sum * sum / count;
-        return (struct moments){sum / count, squares < 0 ? 0 : squares, count};
-    }
+    if (a->sync)
+        return moments_from_sums(a->sync[ch->c], a->sync[ch->channels + ch->c],
+                                 a->sync[2 * ch->channels]);
     for (int64_t i = 0; i < ch->count; i++)
-        sum += x[channel_at(ch, i)];
+        sum += x[ref_channel_at(ch, i)];
     double mean = sum / count;
     for (int64_t i = 0; i < ch->count; i++) {
-        double centred = x[channel_at(ch, i)] - mean;
+        double centred = x[ref_channel_at(ch, i)] - mean;
         squares += centred * centred;
     }
     return (struct moments){mean, squares, count};
 }
 
-void ref_bn_fwd_train(const struct ref_args *a)
+/* MEAN, INVSTD and the running statistics of one channel. */
+static void keep_statistics(const struct ref_args *a, int64_t c, struct moments k)
 {
     const struct bn_attr *attr = &a->d->attr.bn;
+    double biased = k.squares / k.count, unbiased = k.squares / (k.count - 1);
+    double m = (double)attr->momentum;
+    a->t[ROLE_MEAN][c] = k.mean;
+    a->t[ROLE_INVSTD][c] = 1 / sqrt(biased + (double)attr->eps);
+    a->t[ROLE_RMEAN][c] = (1 - m) * a->t[ROLE_RMEAN][c] + m * k.mean;
+    a->t[ROLE_RVAR][c] = (1 - m) * a->t[ROLE_RVAR][c] + m * unbiased;
+}
+
+void ref_bn_fwd_train(const struct ref_args *a)
+{
     for (int64_t c = 0; c < a->d->t[ROLE_X].dim[1]; c++) {
-        struct channel ch = channel_of(&a->d->t[ROLE_X], c);
+        struct ref_channel ch = ref_channel_of(&a->d->t[ROLE_X], c);
         struct moments k = moments_of(a, &ch);
-        double biased = k.squares / k.count, unbiased = k.squares / (k.count - 1);
-        double m = (double)attr->momentum;
-        a->t[ROLE_MEAN][c] = k.mean;
-        a->t[ROLE_INVSTD][c] = 1 / sqrt(biased + (double)attr->eps);
-        a->t[ROLE_RMEAN][c] = (1 - m) * a->t[ROLE_RMEAN][c] + m * k.mean;
-        a->t[ROLE_RVAR][c] = (1 - m) * a->t[ROLE_RVAR][c] + m * unbiased;
+        keep_statistics(a, c, k);
         bn_apply(a, &ch, k.mean, a->t[ROLE_INVSTD][c]);
+    }
+}
+
+void ref_bn_finalize(const struct ref_args *a)
+{
+    int64_t channels = ref_bn_channels(a->d);
+    const double *sums = a->sync ? a->sync : a->t[ROLE_SUMS];
+    double count = a->sync ? a->sync[2 * channels] : (double)a->d->attr.bn.count;
+    for (int64_t c = 0; c < channels; c++) {
+        keep_statistics(a, c, moments_from_sums(sums[c], sums[channels + c], count));
+        if (!a->t[ROLE_AFFINE])
+            continue;
+        double scale = a->t[ROLE_GAMMA][c] * a->t[ROLE_INVSTD][c];
+        a->t[ROLE_AFFINE][c] = scale;
+        a->t[ROLE_AFFINE][channels + c] = a->t[ROLE_BETA][c] - a->t[ROLE_MEAN][c] * scale;
+    }
+}
+
+void ref_bn_apply(const struct ref_args *a)
+{
+    for (int64_t c = 0; c < a->d->t[ROLE_X].dim[1]; c++) {
+        struct ref_channel ch = ref_channel_of(&a->d->t[ROLE_X], c);
+        bn_apply(a, &ch, a->t[ROLE_MEAN][c], a->t[ROLE_INVSTD][c]);
     }
 }
 
 void ref_bn_fwd_eval(const struct ref_args *a)
 {
     for (int64_t c = 0; c < a->d->t[ROLE_X].dim[1]; c++) {
-        struct channel ch = channel_of(&a->d->t[ROLE_X], c);
+        struct ref_channel ch = ref_channel_of(&a->d->t[ROLE_X], c);
         double invstd = 1 / sqrt(a->t[ROLE_RVAR][c] + (double)a->d->attr.bn.eps);
         bn_apply(a, &ch, a->t[ROLE_RMEAN][c], invstd);
     }
 }
 
 /* The gradient that reaches the normalised value: DY [+ DY2], cut off where ReLU was. */
-static double bn_incoming(const struct ref_args *a, int64_t at)
+static double bn_incoming(const struct ref_args *a, const struct ref_channel *ch, int64_t i)
 {
+    int64_t at = ref_channel_at(ch, i);
     double d = a->t[ROLE_DY][at];
     if (a->t[ROLE_DY2])
         d += a->t[ROLE_DY2][at];
-    return a->d->attr.bn.relu && !(a->t[ROLE_Y][at] > 0) ? 0 : d;
+    if (!a->d->attr.bn.relu)
+        return d;
+    bool passed = a->t[ROLE_MASK] ? mask_get(a, ch, i) : a->t[ROLE_Y][at] > 0;
+    return passed ? d : 0;
 }
 
 /* Adds up d and d * (x - mean). */
-static void gradient_sums(const struct ref_args *a, const struct channel *ch, double *sum,
+static void gradient_sums(const struct ref_args *a, const struct ref_channel *ch, double *sum,
                           double *centred)
 {
     *sum = *centred = 0;
     for (int64_t i = 0; i < ch->count; i++) {
-        int64_t at = channel_at(ch, i);
-        double d = bn_incoming(a, at);
+        int64_t at = ref_channel_at(ch, i);
+        double d = bn_incoming(a, ch, i);
         *sum += d;
         *centred += d * (a->t[ROLE_X][at] - a->t[ROLE_MEAN][ch->c]);
     }
@@ -106,7 +143,7 @@ static void gradient_sums(const struct ref_args *a, const struct channel *ch, do
 void ref_bn_bwd(const struct ref_args *a)
 {
     for (int64_t c = 0; c < a->d->t[ROLE_X].dim[1]; c++) {
-        struct channel ch = channel_of(&a->d->t[ROLE_X], c);
+        struct ref_channel ch = ref_channel_of(&a->d->t[ROLE_X], c);
         double mean = a->t[ROLE_MEAN][c], invstd = a->t[ROLE_INVSTD][c];
         double sum, centred, count = (double)ch.count;
         gradient_sums(a, &ch, &sum, &centred);
@@ -118,8 +155,8 @@ void ref_bn_bwd(const struct ref_args *a)
             count = a->sync[2 * ch.channels];
         }
         for (int64_t i = 0; i < ch.count; i++) {
-            int64_t at = channel_at(&ch, i);
-            double d = bn_incoming(a, at);
+            int64_t at = ref_channel_at(&ch, i);
+            double d = bn_incoming(a, &ch, i);
             double normalised = (a->t[ROLE_X][at] - mean) * invstd;
             a->t[ROLE_DX][at] = a->t[ROLE_GAMMA][c] * invstd *
                                 (d - sum / count - normalised * centred * invstd / count);
@@ -129,22 +166,47 @@ void ref_bn_bwd(const struct ref_args *a)
     }
 }
 
-static void forward_sums(const struct ref_args *a, const struct channel *ch, double *sum,
+void ref_bn_bwd_apply(const struct ref_args *a)
+{
+    int64_t channels = a->d->t[ROLE_X].dim[1];
+    const double *eq = a->t[ROLE_EQ];
+    for (int64_t c = 0; c < channels; c++) {
+        struct ref_channel ch = ref_channel_of(&a->d->t[ROLE_X], c);
+        for (int64_t i = 0; i < ch.count; i++) {
+            int64_t at = ref_channel_at(&ch, i);
+            a->t[ROLE_DX][at] = eq[c] * a->t[ROLE_DY][at] + eq[channels + c] * a->t[ROLE_X][at] +
+                                eq[2 * channels + c];
+        }
+    }
+}
+
+static void forward_sums(const struct ref_args *a, const struct ref_channel *ch, double *sum,
                          double *squares)
 {
     *sum = *squares = 0;
     for (int64_t i = 0; i < ch->count; i++) {
-        double x = a->t[ROLE_X][channel_at(ch, i)];
+        double x = a->t[ROLE_X][ref_channel_at(ch, i)];
         *sum += x;
         *squares += x * x;
     }
 }
 
-enum status ref_bn_sync(const struct ref_args *a)
+int64_t ref_bn_channels(const struct op_desc *d)
 {
-    int64_t channels = a->d->t[ROLE_X].dim[1];
+    return d->kind == OP_BN_FINALIZE ? d->t[ROLE_GAMMA].dim[0] : d->t[ROLE_X].dim[1];
+}
+
+/* The sums of this rank and their count. */
+static void own_sums(const struct ref_args *a, int64_t channels)
+{
+    const struct tensor_desc *x = &a->d->t[ROLE_X];
+    if (a->d->kind == OP_BN_FINALIZE) {
+        memcpy(a->sync, a->t[ROLE_SUMS], 2 * (size_t)channels * sizeof *a->sync);
+        a->sync[2 * channels] = (double)a->d->attr.bn.count;
+        return;
+    }
     for (int64_t c = 0; c < channels; c++) {
-        struct channel ch = channel_of(&a->d->t[ROLE_X], c);
+        struct ref_channel ch = ref_channel_of(x, c);
         double *first = a->sync + c, *second = a->sync + channels + c;
         if (a->d->kind == OP_BN_BWD)
             gradient_sums(a, &ch, first, second);
@@ -152,5 +214,11 @@ enum status ref_bn_sync(const struct ref_args *a)
             forward_sums(a, &ch, first, second);
         a->sync[2 * channels] = (double)ch.count;
     }
+}
+
+enum status ref_bn_sync(const struct ref_args *a)
+{
+    int64_t channels = ref_bn_channels(a->d);
+    own_sums(a, channels);
     return bn_sync_sum(a->d->attr.bn.sync, a->sync, channels);
 }

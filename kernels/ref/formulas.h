@@ -26,6 +26,29 @@ static inline int64_t ref_at(const struct tensor_desc *t, int64_t n, int64_t c, 
     return ((n * t->dim[1] + c) * t->dim[2] + h) * t->dim[3] + w;
 }
 
+/* The values of one channel of a 4-d tensor, numbered 0..count-1 over (n, h, w). */
+struct ref_channel {
+    int64_t c, channels, plane, count;
+};
+
+static inline struct ref_channel ref_channel_of(const struct tensor_desc *x, int64_t c)
+{
+    int64_t plane = x->dim[2] * x->dim[3];
+    return (struct ref_channel){c, x->dim[1], plane, x->dim[0] * plane};
+}
+
+/* Where value i of the channel lies. */
+static inline int64_t ref_channel_at(const struct ref_channel *ch, int64_t i)
+{
+    return (i / ch->plane * ch->channels + ch->c) * ch->plane + i % ch->plane;
+}
+
+/* A value as its tensor will hold it, for what is computed of the stored result. */
+static inline double ref_stored(const struct tensor_desc *t, double v)
+{
+    return (double)dtype_round(t->type == DTYPE_F32 ? t->rounds : t->type, (float)v);
+}
+
 /* max(v, 0) that keeps a NaN. */
 static inline double ref_relu(double v)
 {
@@ -38,6 +61,12 @@ void ref_conv_bwd_weights(const struct ref_args *a);
 void ref_bn_fwd_train(const struct ref_args *a);
 void ref_bn_fwd_eval(const struct ref_args *a);
 void ref_bn_bwd(const struct ref_args *a);
+void ref_conv_stats_fwd(const struct ref_args *a);
+void ref_conv_apply_bwd_weights(const struct ref_args *a);
+void ref_conv_bwd_data_bn(const struct ref_args *a);
+void ref_bn_finalize(const struct ref_args *a);
+void ref_bn_apply(const struct ref_args *a);
+void ref_bn_bwd_apply(const struct ref_args *a);
 void ref_relu_fwd(const struct ref_args *a);
 void ref_relu_bwd(const struct ref_args *a);
 void ref_add(const struct ref_args *a);
@@ -58,7 +87,11 @@ void ref_scale_update(const struct ref_args *a);
 void ref_normalize(const struct ref_args *a);
 void ref_copy(const struct ref_args *a); /* REORDER and ROUND */
 
-/* Fills in a->sync with this rank's sums for OP_BN_FWD_TRAIN or OP_BN_BWD and has them summed. */
+/* Channels of a batch norm that sums over all ranks. */
+int64_t ref_bn_channels(const struct op_desc *d);
+
+/* Fills in a->sync with this rank's sums for OP_BN_FWD_TRAIN, OP_BN_FINALIZE or OP_BN_BWD and has
+ * them summed. */
 MUST_CHECK enum status ref_bn_sync(const struct ref_args *a);
 
 /* STATUS_INVALID when a label of OP_SOFTMAX_XENT is no class. */

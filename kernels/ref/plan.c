@@ -92,7 +92,7 @@ static void pack(const struct tensor_desc *t, const double *plain, void *mem)
 static bool type_fits(const struct op_desc *d, enum role role)
 {
     enum dtype type = d->t[role].type;
-    if (role == ROLE_INDEX)
+    if (role == ROLE_INDEX || role == ROLE_MASK)
         return type == DTYPE_U8;
     if (role == ROLE_LABEL)
         return type == DTYPE_I32;
@@ -152,7 +152,8 @@ static void resolve(struct op_desc *d)
 
 static bool synchronises(const struct op_desc *d)
 {
-    return (d->kind == OP_BN_FWD_TRAIN || d->kind == OP_BN_BWD) && d->attr.bn.sync;
+    bool sums = d->kind == OP_BN_FWD_TRAIN || d->kind == OP_BN_FINALIZE || d->kind == OP_BN_BWD;
+    return sums && d->attr.bn.sync;
 }
 
 static enum status ref_execute(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s)
@@ -223,7 +224,7 @@ enum status ref_plan_formula(struct device *dev, const struct op_desc *desc,
     }
     p->sync = doubles;
     if (synchronises(desc))
-        doubles += 2 * (size_t)desc->t[ROLE_X].dim[1] + 1;
+        doubles += 2 * (size_t)ref_bn_channels(desc) + 1;
     p->base.workspace = doubles * sizeof(double);
     bool segments = desc->kind == OP_SGD || desc->kind == OP_CHECK_FINITE;
     enum status st = segments ? copy_segments(p) : STATUS_OK;

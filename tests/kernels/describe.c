@@ -12,6 +12,8 @@ struct op_desc describe(enum op_kind kind, struct tensor_desc x, struct tensor_d
                         struct tensor_desc y, unsigned with)
 {
     struct tensor_desc bias = tensor_1d(DTYPE_F32, w.dim[0]);
+    struct tensor_desc of_x = tensor_1d(DTYPE_F32, x.dim[1]);
+    int64_t rows = x.dim[0] * x.dim[2] * x.dim[3];
     struct tensor_desc shape[ROLE_COUNT] = {
         [ROLE_X] = x,
         [ROLE_DX] = x,
@@ -30,8 +32,18 @@ struct op_desc describe(enum op_kind kind, struct tensor_desc x, struct tensor_d
         [ROLE_B] = bias,
         [ROLE_DB] = bias,
         [ROLE_INDEX] = retyped(y, DTYPE_U8),
+        [ROLE_MASK] = tensor_2d(DTYPE_U8, rows, (x.dim[1] + 7) / 8),
+        [ROLE_SUMS] = tensor_1d(DTYPE_F32, 2 * w.dim[0]),
+        [ROLE_AFFINE] = tensor_1d(DTYPE_F32, 2 * x.dim[1]),
+        [ROLE_EQ] = tensor_1d(DTYPE_F32, 3 * x.dim[1]),
+        [ROLE_BN_GAMMA] = of_x,
+        [ROLE_BN_BETA] = of_x,
         [ROLE_LABEL] = tensor_1d(DTYPE_I32, x.dim[0]),
     };
+    if (kind == OP_CONV_BWD_DATA_BN) {
+        shape[ROLE_DY2] = x;
+        shape[ROLE_MEAN] = shape[ROLE_INVSTD] = shape[ROLE_DGAMMA] = shape[ROLE_DBETA] = of_x;
+    }
     struct op_roles roles = op_roles(kind);
     unsigned present = ((roles.reads | roles.writes) & ~roles.optional) | with;
     struct op_desc d = {.kind = kind};
@@ -56,9 +68,10 @@ struct op_desc describe_conv(enum op_kind kind, const struct conv_shape *s, unsi
 struct op_desc describe_bn(enum op_kind kind, int n, int c, int h, int w, bool relu, unsigned with)
 {
     struct tensor_desc x = plain_4d(n, c, h, w);
-    unsigned mask = relu && kind == OP_BN_BWD ? WITH(Y) : 0;
-    struct op_desc d = describe(kind, x, tensor_1d(DTYPE_F32, c), x, with | mask);
-    d.attr.bn = (struct bn_attr){.eps = 1e-5f, .momentum = 0.1f, .relu = relu};
+    bool y = relu && kind == OP_BN_BWD && !(with & WITH(MASK));
+    struct op_desc d = describe(kind, x, tensor_1d(DTYPE_F32, c), x, y ? with | WITH(Y) : with);
+    d.attr.bn =
+        (struct bn_attr){.eps = 1e-5f, .momentum = 0.1f, .relu = relu, .count = (int64_t)n * h * w};
     return d;
 }
 

@@ -10,7 +10,8 @@
 /* A description of `kind` with every tensor that it needs and those optional ones in `with`, plain
  * fp32 (INDEX u8, LABEL i32). X, DX, Z and DZ have the shape of `x`; Y, DY, DY2 and INDEX that of
  * `y`; W, DW, MOMENTUM and the statistics of batch norm that of `w`; B and DB have as many
- * elements as `w` has rows; LABEL as many as `x` has. Attributes are zero. */
+ * elements as `w` has rows; LABEL as many as `x` has. What is fused of convolution and batch norm
+ * has the sizes that kernels/ops.h gives it. Attributes are zero. */
 struct op_desc describe(enum op_kind kind, struct tensor_desc x, struct tensor_desc w,
                         struct tensor_desc y, unsigned with);
 
@@ -21,7 +22,8 @@ struct conv_shape {
 };
 struct op_desc describe_conv(enum op_kind kind, const struct conv_shape *s, unsigned with);
 
-/* eps 1e-5 and momentum 0.1, PyTorch's defaults. */
+/* eps 1e-5 and momentum 0.1, PyTorch's defaults. Backward with ReLU has Y, or MASK where that is in
+ * `with`. */
 struct op_desc describe_bn(enum op_kind kind, int n, int c, int h, int w, bool relu, unsigned with);
 
 struct op_desc describe_maxpool(enum op_kind kind, int n, int c, int h, int w,

@@ -27,7 +27,20 @@ static struct op_desc sound(enum op_kind kind)
         return describe_conv(kind, &conv, 0);
     case OP_CONV_BWD_WEIGHTS:
         return describe_conv(kind, &conv, WITH(DB));
+    case OP_CONV_STATS_FWD:
+        return describe_conv(kind, &conv, WITH(AFFINE));
+    case OP_CONV_APPLY_BWD_WEIGHTS:
+        return describe_conv(kind, &conv, 0);
+    case OP_CONV_BWD_DATA_BN:
+        return describe_conv(kind, &conv, WITH(DY2) | WITH(Z));
     case OP_BN_FWD_TRAIN:
+        return describe_bn(kind, 2, 4, 3, 3, true, WITH(Z) | WITH(MASK));
+    case OP_BN_APPLY:
+        return describe_bn(kind, 2, 4, 3, 3, true, WITH(Z) | WITH(MASK));
+    case OP_BN_FINALIZE:
+        return describe_bn(kind, 2, 4, 3, 3, true, WITH(AFFINE));
+    case OP_BN_BWD_APPLY:
+        return describe_bn(kind, 2, 4, 3, 3, true, 0);
     case OP_BN_FWD_EVAL:
         return describe_bn(kind, 2, 4, 3, 3, true, WITH(Z));
     case OP_BN_BWD:
@@ -173,6 +186,14 @@ static void test_attributes(void **state)
         REFUSE(conv[i], d.attr.conv.groups = 3);
         REFUSE(conv[i], d.attr.conv.groups = 4);
     }
+    REFUSE(OP_CONV_STATS_FWD, d.attr.conv.relu = true);
+    REFUSE(OP_CONV_STATS_FWD, d.attr.conv.stride[1] = 3);
+    REFUSE(OP_CONV_APPLY_BWD_WEIGHTS, d.attr.conv.groups = 3);
+    REFUSE(OP_CONV_BWD_DATA_BN, d.attr.conv.pad[0] = -1);
+    REFUSE(OP_BN_FINALIZE, d.attr.bn.eps = 0);
+    REFUSE(OP_BN_FINALIZE, d.attr.bn.count = 0);
+    REFUSE(OP_BN_FINALIZE, d.attr.bn.count = 1);
+    REFUSE(OP_BN_FWD_TRAIN, d.t[ROLE_MASK].type = DTYPE_F32);
     REFUSE(OP_BN_FWD_TRAIN, d.attr.bn.eps = 0);
     REFUSE(OP_BN_FWD_EVAL, d.attr.bn.eps = -1e-5f);
     REFUSE(OP_BN_BWD, d.attr.bn.eps = NAN);

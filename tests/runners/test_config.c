@@ -203,6 +203,7 @@ static void the_record_holds_every_setting(void **state)
     c.accumulate = 3;
     c.grad_compress = DTYPE_BF16;
     c.dp_reduce = DP_ALL;
+    c.fuse = FUSE_STATS;
     const struct train_setting setting = {
         .mode = MODE_DDP2, .ranks = 4, .devices = 2, .classes = 17, .comm = "joint"};
     json_t *j = train_config_json(&c, &setting);
@@ -220,6 +221,7 @@ static void the_record_holds_every_setting(void **state)
     assert_string_equal(json_string_value(json_object_get(j, "grad_compress")), "bf16");
     assert_string_equal(json_string_value(json_object_get(j, "comm")), "joint");
     assert_string_equal(json_string_value(json_object_get(j, "dp_reduce")), "all");
+    assert_string_equal(json_string_value(json_object_get(j, "fuse")), "stats");
     assert_int_equal(json_integer_value(json_object_get(j, "batch_size")), 48);
     assert_int_equal(json_integer_value(json_object_get(j, "val_batch_size")), 48);
     assert_int_equal(json_integer_value(json_object_get(j, "seed")), 9007199254740992);

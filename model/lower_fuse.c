@@ -1,0 +1,344 @@
+/* What of convolution and batch norm is fused: the device's answers to descriptions as they would
+ * be planned, and, under FUSE_AUTO, its clock's. */
+#include "model/lower.h"
+
+/* Some operations, one after the other, as the device would plan them. */
+struct trial {
+    const struct lowering *l;
+    bool covered; /* every one of them */
+    bool timed;
+    double seconds;
+};
+
+static struct trial trial_of(const struct lowering *l)
+{
+    return (struct trial){.l = l, .covered = true, .timed = true};
+}
+
+/* Adds an operation; where it is covered, its layouts that were ANY become what the plan chose. */
+static enum status trial_add(struct trial *t, struct op_desc *d)
+{
+    struct op_plan *plan;
+    if (!t->covered)
+        return STATUS_OK;
+    enum status st = op_plan(t->l->net->dev, d, &plan);
+    if (st == STATUS_UNSUPPORTED || st == STATUS_INVALID) { /* the plain plan says what is wrong */
+        t->covered = false;
+        return STATUS_OK;
+    }
+    TRY(st);
+    *d = plan->desc;
+    t->timed = t->timed && plan->seconds > 0;
+    t->seconds += plan->seconds;
+    op_plan_free(plan);
+    return STATUS_OK;
+}
+
+static bool allowed(const struct lowering *l, enum fuse level)
+{
+    enum fuse f = l->p->config.fuse;
+    return l->p->config.train && (f == FUSE_AUTO || f >= level);
+}
+
+/* Does it take the clock to decide for what is fused? */
+static bool compares(const struct trial *fused)
+{
+    return fused->l->p->config.fuse == FUSE_AUTO && fused->covered && fused->timed;
+}
+
+static bool wins(const struct trial *fused, const struct trial *parts)
+{
+    if (fused->l->p->config.fuse != FUSE_AUTO)
+        return fused->covered;
+    return compares(fused) && parts->covered && parts->timed && fused->seconds <= parts->seconds;
+}
+
+/* ---- descriptions ---- */
+
+struct tensor_desc fuse_sums_desc(int64_t channels)
+{
+    return tensor_1d(DTYPE_F32, 2 * channels);
+}
+
+struct tensor_desc fuse_affine_desc(const struct lowering *l, int64_t channels)
+{
+    struct tensor_desc t = tensor_1d(DTYPE_F32, 2 * channels);
+    return lower_typed(l, t, l->p->config.policy.activation);
+}
+
+struct tensor_desc fuse_eq_desc(int64_t channels)
+{
+    return tensor_1d(DTYPE_F32, 3 * channels);
+}
+
+struct tensor_desc fuse_mask_desc(const struct tensor_desc *x)
+{
+    return tensor_2d(DTYPE_U8, x->dim[0] * x->dim[2] * x->dim[3], (x->dim[1] + 7) / 8);
+}
+
+static struct op_desc conv_desc(const struct lowering *l, const struct node *n, enum op_kind kind)
+{
+    struct op_desc d = {.kind = kind, .attr.conv = lower_conv_attr(n)};
+    if (op_roles(kind).writes & 1u << ROLE_DW)
+        d.t[ROLE_DW] = lower_gradient_desc(l, n->weight);
+    if (op_roles(kind).reads & 1u << ROLE_W)
+        d.t[ROLE_W] = lower_weight_desc(l, n->weight);
+    return d;
+}
+
+/* X with everything per channel that a kind of batch norm cannot do without. */
+static struct op_desc bn_desc(const struct lowering *l, const struct layer *bn,
+                              const struct tensor_desc *x, enum op_kind kind)
+{
+    const struct node *n = bn->node;
+    struct op_desc d = {.kind = kind,
+                        .attr.bn = {.eps = BN_EPS, .momentum = BN_MOMENTUM, .relu = bn->relu}};
+    d.attr.bn.sync = l->p->config.sync;
+    d.attr.bn.count = x->dim[0] * x->dim[2] * x->dim[3];
+    struct op_roles roles = op_roles(kind);
+    unsigned touched = (roles.reads | roles.writes) & ~roles.optional;
+    struct tensor_desc channel = tensor_1d(DTYPE_F32, n->c);
+    const struct tensor_desc wanted[ROLE_COUNT] = {
+        [ROLE_X] = *x,
+        [ROLE_Y] = *x,
+        [ROLE_DY] = *x,
+        [ROLE_DX] = *x,
+        [ROLE_GAMMA] = lower_weight_desc(l, n->weight),
+        [ROLE_BETA] = lower_weight_desc(l, n->bias),
+        [ROLE_DGAMMA] = lower_gradient_desc(l, n->weight),
+        [ROLE_DBETA] = lower_gradient_desc(l, n->bias),
+        [ROLE_MEAN] = channel,
+        [ROLE_INVSTD] = channel,
+        [ROLE_RMEAN] = lower_weight_desc(l, n->mean),
+        [ROLE_RVAR] = lower_weight_desc(l, n->var),
+        [ROLE_SUMS] = fuse_sums_desc(n->c),
+        [ROLE_EQ] = fuse_eq_desc(n->c),
+    };
+    for (int r = 0; r < ROLE_COUNT; r++)
+        if (touched >> r & 1)
+            d.t[r] = wanted[r];
+    return d;
+}
+
+/* What precedes the result of convolution `n` in the backward pass: the gradient of it. */
+static struct tensor_desc gradient_of_result(const struct lowering *l, const struct node *n)
+{
+    struct tensor_desc dy = lower_result_desc(l, n, LAYOUT_ANY);
+    if (l->p->config.policy.operand == DTYPE_TF32)
+        dy.rounds = DTYPE_TF32;
+    return dy;
+}
+
+/* The data gradient of convolution `n` with batch norm's sums, X being the latter's input. */
+static struct op_desc data_bn_desc(const struct lowering *l, const struct node *n,
+                                   const struct layer *bn, const struct tensor_desc *x, int users)
+{
+    struct op_desc d = conv_desc(l, n, OP_CONV_BWD_DATA_BN);
+    d.t[ROLE_DY] = gradient_of_result(l, n);
+    d.t[ROLE_X] = d.t[ROLE_DX] = *x;
+    if (users > 1)
+        d.t[ROLE_DY2] = *x;
+    if (bn->z >= 0)
+        d.t[ROLE_Z] = *x;
+    d.t[ROLE_MEAN] = d.t[ROLE_INVSTD] = tensor_1d(DTYPE_F32, bn->node->c);
+    d.t[ROLE_BN_GAMMA] = lower_weight_desc(l, bn->node->weight);
+    d.t[ROLE_BN_BETA] = lower_weight_desc(l, bn->node->bias);
+    d.t[ROLE_DGAMMA] = lower_gradient_desc(l, bn->node->weight);
+    d.t[ROLE_DBETA] = lower_gradient_desc(l, bn->node->bias);
+    d.t[ROLE_EQ] = fuse_eq_desc(bn->node->c);
+    return d;
+}
+
+static struct op_desc data_desc(const struct lowering *l, const struct node *n,
+                                const struct tensor_desc *x)
+{
+    struct op_desc d = conv_desc(l, n, OP_CONV_BWD_DATA);
+    d.t[ROLE_DY] = gradient_of_result(l, n);
+    d.t[ROLE_DX] = *x;
+    return d;
+}
+
+/* ---- sums ---- */
+
+/* The convolution, then its batch norm from the sums, or both plain. */
+static enum status try_stats(struct trial *t, const struct node *n, const struct layer *bn,
+                             const struct tensor_desc *x, bool sums)
+{
+    struct op_desc conv = conv_desc(t->l, n, sums ? OP_CONV_STATS_FWD : OP_CONV_FWD);
+    conv.t[ROLE_X] = *x;
+    conv.t[ROLE_Y] = lower_result_desc(t->l, n, LAYOUT_ANY);
+    if (sums)
+        conv.t[ROLE_SUMS] = fuse_sums_desc(n->c);
+    TRY(trial_add(t, &conv));
+    const struct tensor_desc *y = &conv.t[ROLE_Y];
+    struct op_desc rest = bn_desc(t->l, bn, y, sums ? OP_BN_APPLY : OP_BN_FWD_TRAIN);
+    struct op_desc finalize = bn_desc(t->l, bn, y, OP_BN_FINALIZE);
+    if (sums)
+        TRY(trial_add(t, &finalize));
+    return trial_add(t, &rest);
+}
+
+enum status fuse_stats(struct lowering *l, int i, const struct layer *layer, bool *yes)
+{
+    int next = lower_sole_user(l, i, NODE_BN);
+    struct trial fused = trial_of(l), parts = fused;
+    const struct tensor_desc *x = &l->p->value[layer->operand].desc;
+    *yes = false;
+    if (!allowed(l, FUSE_STATS) || next < 0 || layer->node->bias >= 0)
+        return STATUS_OK;
+    struct layer bn = {.node = &l->g->node[next]};
+    TRY(try_stats(&fused, layer->node, &bn, x, true));
+    if (compares(&fused))
+        TRY(try_stats(&parts, layer->node, &bn, x, false));
+    *yes = wins(&fused, &parts);
+    return STATUS_OK;
+}
+
+/* ---- a batch norm that its reader applies ---- */
+
+static enum status try_applied(struct trial *t, const struct node *next, const struct layer *bn,
+                               const struct tensor_desc *x)
+{
+    struct op_desc conv = conv_desc(t->l, next, OP_CONV_STATS_FWD);
+    struct op_desc weights = conv_desc(t->l, next, OP_CONV_APPLY_BWD_WEIGHTS);
+    struct op_desc data = data_bn_desc(t->l, next, bn, x, 1);
+    struct op_desc rest = bn_desc(t->l, bn, x, OP_BN_BWD_APPLY);
+    struct op_desc finalize = bn_desc(t->l, bn, x, OP_BN_FINALIZE);
+    finalize.t[ROLE_AFFINE] = fuse_affine_desc(t->l, bn->node->c);
+    TRY(trial_add(t, &finalize));
+    conv.t[ROLE_X] = weights.t[ROLE_X] = *x;
+    conv.t[ROLE_AFFINE] = weights.t[ROLE_AFFINE] = finalize.t[ROLE_AFFINE];
+    conv.t[ROLE_Y] = lower_result_desc(t->l, next, LAYOUT_ANY);
+    conv.t[ROLE_SUMS] = fuse_sums_desc(next->c);
+    TRY(trial_add(t, &conv));
+    weights.t[ROLE_DY] = data.t[ROLE_DY] = conv.t[ROLE_Y];
+    TRY(trial_add(t, &weights));
+    TRY(trial_add(t, &data));
+    return trial_add(t, &rest);
+}
+
+/* The same with the normalised tensor stored, but for what may be fused all the same. */
+static enum status try_stored(struct trial *t, const struct node *next, const struct layer *bn,
+                              const struct tensor_desc *x)
+{
+    struct op_desc finalize = bn_desc(t->l, bn, x, OP_BN_FINALIZE);
+    struct op_desc apply = bn_desc(t->l, bn, x, OP_BN_APPLY);
+    struct op_desc conv = conv_desc(t->l, next, OP_CONV_STATS_FWD);
+    struct op_desc weights = conv_desc(t->l, next, OP_CONV_BWD_WEIGHTS);
+    struct op_desc data = data_desc(t->l, next, x);
+    struct op_desc back = bn_desc(t->l, bn, x, OP_BN_BWD);
+    back.t[ROLE_Y] = *x;
+    TRY(trial_add(t, &finalize));
+    TRY(trial_add(t, &apply));
+    conv.t[ROLE_X] = weights.t[ROLE_X] = *x;
+    conv.t[ROLE_Y] = lower_result_desc(t->l, next, LAYOUT_ANY);
+    conv.t[ROLE_SUMS] = fuse_sums_desc(next->c);
+    TRY(trial_add(t, &conv));
+    weights.t[ROLE_DY] = data.t[ROLE_DY] = conv.t[ROLE_Y];
+    TRY(trial_add(t, &weights));
+    TRY(trial_add(t, &data));
+    return trial_add(t, &back);
+}
+
+/* TF32's operands are rounded forms of what is stored, and sums over ranks need the host between
+ * sums and their use: neither goes with these. */
+enum status fuse_apply(struct lowering *l, int last, const struct layer *layer, bool *yes)
+{
+    struct trial fused = trial_of(l), parts = fused;
+    int next = lower_sole_user(l, last, NODE_CONV);
+    const struct tensor_desc *x = &l->p->value[layer->x].desc;
+    *yes = false;
+    if (!allowed(l, FUSE_APPLY) || next < 0 || !layer->relu || layer->z >= 0 || l->p->config.sync ||
+        l->p->config.policy.operand == DTYPE_TF32)
+        return STATUS_OK;
+    const struct node *n = &l->g->node[next];
+    if (n->bias >= 0 || lower_sole_user(l, next, NODE_BN) < 0)
+        return STATUS_OK;
+    TRY(try_applied(&fused, n, layer, x));
+    if (compares(&fused))
+        TRY(try_stored(&parts, n, layer, x));
+    *yes = wins(&fused, &parts);
+    return STATUS_OK;
+}
+
+/* ---- a batch norm that a data gradient brings the sums of ---- */
+
+static enum status try_joined(struct trial *t, const struct node *n, const struct layer *bn,
+                              const struct tensor_desc *x, int users)
+{
+    struct op_desc data = data_bn_desc(t->l, n, bn, x, users);
+    struct op_desc rest = bn_desc(t->l, bn, x, OP_BN_BWD_APPLY);
+    TRY(trial_add(t, &data));
+    return trial_add(t, &rest);
+}
+
+static enum status try_apart(struct trial *t, const struct node *n, const struct layer *bn,
+                             const struct tensor_desc *x, int users)
+{
+    struct op_desc data = data_desc(t->l, n, x);
+    struct op_desc back = bn_desc(t->l, bn, x, OP_BN_BWD);
+    back.t[ROLE_Y] = *x;
+    if (users > 1)
+        back.t[ROLE_DY2] = *x;
+    if (bn->z >= 0)
+        back.t[ROLE_DZ] = *x;
+    TRY(trial_add(t, &data));
+    return trial_add(t, &back);
+}
+
+/* The user of a node that comes first, so that its gradient comes last. */
+static const struct node *first_user(const struct lowering *l, int i)
+{
+    for (int k = i + 1; k < l->g->n_nodes; k++)
+        if (l->g->node[k].in[0] == i || l->g->node[k].in[1] == i)
+            return &l->g->node[k];
+    return NULL;
+}
+
+enum status fuse_join(struct lowering *l, int last, const struct layer *layer, bool *yes)
+{
+    struct trial fused = trial_of(l), parts = fused;
+    const struct node *n = first_user(l, last);
+    const struct tensor_desc *x = &l->p->value[layer->x].desc;
+    int users = l->n_users[last];
+    *yes = false;
+    if (!allowed(l, FUSE_ALL) || !layer->relu || l->p->config.sync || !n || n->kind != NODE_CONV ||
+        users > 2)
+        return STATUS_OK;
+    TRY(try_joined(&fused, n, layer, x, users));
+    if (compares(&fused))
+        TRY(try_apart(&parts, n, layer, x, users));
+    *yes = wins(&fused, &parts);
+    return STATUS_OK;
+}
+
+/* ---- masks ---- */
+
+static enum status try_mask(struct trial *t, const struct layer *bn, const struct tensor_desc *x,
+                            enum op_kind forward, bool mask)
+{
+    struct op_desc f = bn_desc(t->l, bn, x, forward);
+    struct op_desc b = bn_desc(t->l, bn, x, OP_BN_BWD);
+    if (mask)
+        f.t[ROLE_MASK] = b.t[ROLE_MASK] = fuse_mask_desc(x);
+    else
+        b.t[ROLE_Y] = *x;
+    TRY(trial_add(t, &f));
+    return trial_add(t, &b);
+}
+
+enum status fuse_mask(struct lowering *l, const struct layer *layer, bool *yes)
+{
+    struct trial fused = trial_of(l), parts = fused;
+    const struct tensor_desc *x = &l->p->value[layer->x].desc;
+    const struct layer *before = lower_producer(l, layer->x);
+    enum op_kind forward = before && before->sums >= 0 ? OP_BN_APPLY : OP_BN_FWD_TRAIN;
+    *yes = false;
+    if (!allowed(l, FUSE_STATS) || !layer->relu)
+        return STATUS_OK;
+    TRY(try_mask(&fused, layer, x, forward, true));
+    if (compares(&fused))
+        TRY(try_mask(&parts, layer, x, forward, false));
+    *yes = wins(&fused, &parts);
+    return STATUS_OK;
+}
