@@ -11,16 +11,42 @@ static const struct program_config configs[N_PROGRAMS] = {
     {.batch = 3, .std = {1, 1, 1}},
 };
 
-void planned_open(struct net_rig *r, const char *device, const char *arch,
-                  const struct policy *policy, bool emulate)
+static void open_all(struct net_rig *r, const char *device, const char *arch,
+                     const struct policy *policy, bool emulate, enum fuse fuse)
 {
     struct program_config with[N_PROGRAMS];
     memcpy(with, configs, sizeof with);
     for (int i = 0; i < N_PROGRAMS; i++) {
         with[i].policy = *policy;
         with[i].emulate = emulate;
+        with[i].fuse = fuse;
     }
     net_rig_open_lazy(r, device, arch, CLASSES, SIZE, with, N_PROGRAMS);
+}
+
+void planned_open(struct net_rig *r, const char *device, const char *arch,
+                  const struct policy *policy, bool emulate)
+{
+    open_all(r, device, arch, policy, emulate, FUSE_AUTO);
+}
+
+void planned_open_fused(struct net_rig *r, const char *arch, const struct policy *policy,
+                        enum fuse fuse)
+{
+    open_all(r, "ref", arch, policy, true, fuse);
+}
+
+static void for_all_fused(const char *precision, enum fuse fuse,
+                          void (*check)(const struct network *net))
+{
+    struct policy policy;
+    assert_ok(policy_find(precision, -1, &policy));
+    for (int i = 0; graph_arch_name(i); i++) {
+        struct net_rig r;
+        planned_open_fused(&r, graph_arch_name(i), &policy, fuse);
+        check(r.net);
+        net_rig_close(&r);
+    }
 }
 
 static void for_all_at(const struct policy *policy, bool emulate,
@@ -53,4 +79,8 @@ void planned_for_all(void (*check)(const struct network *net))
         assert_ok(policy_find(policies[i].name, policies[i].keep_batchnorm, &p));
         for_all_at(&p, policies[i].emulate, check);
     }
+    for_all_fused("fp32", FUSE_STATS, check);
+    for_all_fused("O3", FUSE_APPLY, check);
+    for_all_fused("tf32", FUSE_ALL, check);
+    for_all_fused("O2", FUSE_ALL, check);
 }

@@ -14,8 +14,10 @@ enum { TRAIN, TAIL, EVAL, N_PROGRAMS };
 
 void planned_open(struct net_rig *r, const char *device, const char *arch,
                   const struct policy *policy, bool emulate);
+void planned_open_fused(struct net_rig *r, const char *arch, const struct policy *policy,
+                        enum fuse fuse);
 
-/* Runs a check on all of them. */
+/* Runs a check on all of them, and on those that the reference plans with everything fused. */
 void planned_for_all(void (*check)(const struct network *net));
 
 /* The type whose values a tensor holds, in two bytes or as fp32 that rounds. */

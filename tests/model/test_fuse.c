@@ -1,0 +1,401 @@
+/* What lowering fuses of convolution and batch norm, where and by whose leave; and that a network
+ * trains as it does without. */
+#include "planned.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* ---- which operations there are ---- */
+
+struct census {
+    int n[OP_KIND_COUNT];
+    int masks;
+};
+
+static struct census census_of(const struct program *p)
+{
+    struct census c = {{0}, 0};
+    for (int i = 0; i < p->n_steps; i++) {
+        const struct op_desc *d = &p->step[i].plan->desc;
+        c.n[d->kind]++;
+        c.masks += d->kind == OP_BN_BWD && d->t[ROLE_MASK].ndim > 0;
+    }
+    return c;
+}
+
+static struct census planned_census(const char *arch, const char *precision, enum fuse fuse,
+                                    int program)
+{
+    struct net_rig r;
+    struct policy policy;
+    assert_ok(policy_find(precision, -1, &policy));
+    planned_open_fused(&r, arch, &policy, fuse);
+    struct census c = census_of(r.net->program[program]);
+    net_rig_close(&r);
+    return c;
+}
+
+/* ResNet-50: 53 convolutions with a batch norm each; 16 blocks, each with two batch norms between
+ * convolutions; the results of 15 blocks and of none else are read by convolutions. */
+static void levels_add_up(void **state)
+{
+    enum { CONVS = 53, BLOCKS = 16, RELUS = 1 + 3 * BLOCKS };
+    (void)state;
+    struct census none = planned_census("resnet50", "O2", FUSE_NONE, TRAIN);
+    assert_int_equal(none.n[OP_CONV_FWD], CONVS);
+    assert_int_equal(none.n[OP_BN_FWD_TRAIN], CONVS);
+    assert_int_equal(none.n[OP_BN_BWD], CONVS);
+    assert_int_equal(none.masks, 0);
+
+    struct census stats = planned_census("resnet50", "O2", FUSE_STATS, TRAIN);
+    assert_int_equal(stats.n[OP_CONV_FWD], 0);
+    assert_int_equal(stats.n[OP_CONV_STATS_FWD], CONVS);
+    assert_int_equal(stats.n[OP_BN_FINALIZE], CONVS);
+    assert_int_equal(stats.n[OP_BN_APPLY], CONVS);
+    assert_int_equal(stats.n[OP_BN_BWD], CONVS);
+    assert_int_equal(stats.masks, RELUS);
+
+    struct census apply = planned_census("resnet50", "O2", FUSE_APPLY, TRAIN);
+    assert_int_equal(apply.n[OP_BN_FINALIZE], CONVS);
+    assert_int_equal(apply.n[OP_BN_APPLY], CONVS - 2 * BLOCKS);
+    assert_int_equal(apply.n[OP_CONV_APPLY_BWD_WEIGHTS], 2 * BLOCKS);
+    assert_int_equal(apply.n[OP_CONV_BWD_DATA_BN], 2 * BLOCKS);
+    assert_int_equal(apply.n[OP_BN_BWD_APPLY], 2 * BLOCKS);
+    assert_int_equal(apply.masks, RELUS - 2 * BLOCKS);
+
+    struct census all = planned_census("resnet50", "O2", FUSE_ALL, TRAIN);
+    assert_int_equal(all.n[OP_CONV_APPLY_BWD_WEIGHTS], 2 * BLOCKS);
+    assert_int_equal(all.n[OP_CONV_BWD_DATA_BN], 3 * BLOCKS - 1);
+    assert_int_equal(all.masks, RELUS - 3 * BLOCKS + 1);
+}
+
+/* TF32 rounds what it multiplies, which then has to be stored. */
+static void tf32_stores_what_it_multiplies(void **state)
+{
+    (void)state;
+    struct census c = planned_census("resnet18", "tf32", FUSE_ALL, TRAIN);
+    assert_int_equal(c.n[OP_CONV_APPLY_BWD_WEIGHTS], 0);
+    assert_int_equal(c.n[OP_CONV_STATS_FWD], 20);
+    assert_true(c.n[OP_CONV_BWD_DATA_BN] > 0);
+}
+
+static bool same_operations(const struct census *a, const struct census *b)
+{
+    return memcmp(a, b, sizeof *a) == 0;
+}
+
+static void nothing_is_fused_without_need(void **state)
+{
+    (void)state;
+    /* The reference has no clock. */
+    struct census none = planned_census("resnet18", "fp32", FUSE_NONE, TRAIN);
+    struct census automatic = planned_census("resnet18", "fp32", FUSE_AUTO, TRAIN);
+    assert_true(same_operations(&none, &automatic));
+    /* Evaluation has no statistics to take. */
+    none = planned_census("resnet18", "fp32", FUSE_NONE, EVAL);
+    struct census all = planned_census("resnet18", "fp32", FUSE_ALL, EVAL);
+    assert_true(same_operations(&none, &all));
+    /* AlexNet has no batch norm. */
+    none = planned_census("alexnet", "fp32", FUSE_NONE, TRAIN);
+    all = planned_census("alexnet", "fp32", FUSE_ALL, TRAIN);
+    assert_true(same_operations(&none, &all));
+    /* Convolutions with a bias have no sums, but take part in the backward pass. */
+    all = planned_census("vgg11_bn", "fp32", FUSE_ALL, TRAIN);
+    assert_int_equal(all.n[OP_CONV_STATS_FWD], 0);
+    assert_int_equal(all.n[OP_CONV_BWD_DATA_BN], 3); /* where no pooling comes between */
+}
+
+static void the_cpu_backend_goes_on_as_before(void **state)
+{
+    static const struct program_config configs[] = {
+        {.batch = 2, .train = true, .std = {1, 1, 1}, .fuse = FUSE_NONE},
+        {.batch = 2, .train = true, .std = {1, 1, 1}, .fuse = FUSE_ALL},
+        {.batch = 2, .train = true, .std = {1, 1, 1}},
+    };
+    struct net_rig r;
+    (void)state;
+    net_rig_open(&r, "cpu", "resnet18", 10, 32, configs, 3);
+    const struct program *none = r.net->program[0];
+    for (int i = 1; i < 3; i++) {
+        const struct program *p = r.net->program[i];
+        assert_int_equal(p->n_steps, none->n_steps);
+        assert_int_equal(p->n_values, none->n_values);
+        assert_int_equal(p->arena_bytes, none->arena_bytes);
+        for (int s = 0; s < p->n_steps; s++) {
+            assert_int_equal(p->step[s].plan->desc.kind, none->step[s].plan->desc.kind);
+            assert_memory_equal(p->step[s].ref, none->step[s].ref, sizeof none->step[s].ref);
+        }
+    }
+    net_rig_close(&r);
+}
+
+static size_t arena_of(const char *arch, enum fuse fuse)
+{
+    struct net_rig r;
+    struct policy policy;
+    assert_ok(policy_find("O2", -1, &policy));
+    planned_open_fused(&r, arch, &policy, fuse);
+    size_t bytes = r.net->program[TRAIN]->arena_bytes;
+    net_rig_close(&r);
+    return bytes;
+}
+
+static void what_is_not_stored_takes_no_memory(void **state)
+{
+    (void)state;
+    /* The inner two of a block's three normalised tensors: a sixth of what it keeps, or more. */
+    assert_true(arena_of("resnet50", FUSE_APPLY) * 6 < arena_of("resnet50", FUSE_NONE) * 5);
+}
+
+/* ---- by the clock ---- */
+
+/* The reference, each kind of operation at a price. */
+static struct backend priced;
+static struct op_record priced_record[64];
+static double price[OP_KIND_COUNT];
+
+static enum status priced_plan(struct device *dev, const struct op_desc *desc,
+                               struct op_plan **plan)
+{
+    const struct backend *ref;
+    TRY(backend_find("ref", &ref));
+    TRY(ref->record[0].plan(dev, desc, plan));
+    (*plan)->seconds = price[desc->kind];
+    return STATUS_OK;
+}
+
+static struct census priced_census(void)
+{
+    static const struct program_config config = {.batch = 2, .train = true, .std = {1, 1, 1}};
+    struct net_rig r;
+    assert_ok(device_open("ref", 1, &r.dev));
+    priced = *r.dev->backend;
+    assert_true(priced.n_records <= (int)(sizeof priced_record / sizeof *priced_record));
+    for (int i = 0; i < priced.n_records; i++) {
+        priced_record[i] = priced.record[i];
+        priced_record[i].plan = priced_plan;
+    }
+    priced.record = priced_record;
+    r.dev->backend = &priced;
+    assert_ok(graph_build("resnet18", 10, 32, &r.graph));
+    assert_ok(network_open(r.dev, r.graph, &config, 1, &r.net));
+    struct census c = census_of(r.net->program[0]);
+    net_rig_close(&r);
+    return c;
+}
+
+static void the_clock_decides(void **state)
+{
+    (void)state;
+    for (int k = 0; k < OP_KIND_COUNT; k++)
+        price[k] = 1;
+    struct census c = priced_census(); /* three operations for two */
+    assert_int_equal(c.n[OP_CONV_STATS_FWD], 0);
+    assert_int_equal(c.n[OP_CONV_BWD_DATA_BN],
+                     16 - 1); /* two for two; the last block's is pooled */
+    assert_true(c.masks > 0); /* no dearer than to read Y */
+
+    price[OP_BN_FINALIZE] = 0.1;
+    price[OP_BN_APPLY] = 0.5;
+    c = priced_census();
+    assert_int_equal(c.n[OP_CONV_STATS_FWD], 20);
+    assert_int_equal(c.n[OP_CONV_APPLY_BWD_WEIGHTS], 8);
+
+    price[OP_CONV_BWD_DATA_BN] = 2;
+    c = priced_census();
+    assert_int_equal(c.n[OP_CONV_STATS_FWD], 20);
+    assert_int_equal(c.n[OP_CONV_APPLY_BWD_WEIGHTS], 0);
+    assert_int_equal(c.n[OP_CONV_BWD_DATA_BN], 0);
+
+    price[OP_BN_FINALIZE] = 0; /* unknown */
+    assert_int_equal(priced_census().n[OP_CONV_STATS_FWD], 0);
+}
+
+/* ---- what comes of it ---- */
+
+/* Some steps of training. */
+struct outcome {
+    enum { STEPS = 2 } steps;
+    double loss[STEPS];
+    int n_params;
+    float **first;  /* gradients of the first step; running statistics after it */
+    float **weight; /* after the last step */
+};
+
+static float **values_of(const struct net_rig *r, enum param_value of_trained)
+{
+    float **v = calloc((size_t)r->graph->n_params, sizeof *v);
+    assert_non_null(v);
+    for (int i = 0; i < r->graph->n_params; i++)
+        v[i] = net_rig_get(r, param_is_trained(&r->graph->param[i]) ? of_trained : VALUE_WEIGHT, i);
+    return v;
+}
+
+static void train(struct outcome *o, const char *arch, int size,
+                  const struct program_config *config)
+{
+    struct net_rig r;
+    net_rig_open(&r, "ref", arch, 10, size, config, 1);
+    struct program *p = network_program(r.net, 0);
+    net_rig_fill(&r);
+    o->n_params = r.graph->n_params;
+    for (int k = 0; k < STEPS; k++) {
+        const struct step_state state = {
+            .step = (uint64_t)k, .lr = 1e-5f, .loss_scale = 1, .grad_scale = 1};
+        struct loss_metrics m;
+        net_rig_input(&r, p, k);
+        assert_ok(program_state(p, &state));
+        for (int phase = PHASE_INPUT; phase <= PHASE_UPDATE; phase++)
+            assert_ok(program_run(p, (enum phase)phase));
+        assert_ok(program_metrics(p, &m));
+        o->loss[k] = m.loss_sum;
+        if (k == 0)
+            o->first = values_of(&r, VALUE_GRADIENT);
+    }
+    o->weight = values_of(&r, VALUE_WEIGHT);
+    net_rig_close(&r);
+}
+
+static void outcome_free(struct outcome *o)
+{
+    for (int i = 0; i < o->n_params; i++) {
+        free(o->first[i]);
+        free(o->weight[i]);
+    }
+    free(o->first);
+    free(o->weight);
+}
+
+static double norm(const float *a, const float *b, int64_t n)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double d = (double)a[i] - (b ? (double)b[i] : 0);
+        sum += d * d;
+    }
+    return sqrt(sum);
+}
+
+/* How far two outcomes may be from each other, as shares. */
+struct tolerance {
+    double loss, gradient, statistic, weight;
+};
+
+static void assert_close(const struct graph *g, const struct outcome *got,
+                         const struct outcome *want, const struct tolerance *t)
+{
+    double all = 0;
+    for (int i = 0; i < g->n_params; i++)
+        if (param_is_trained(&g->param[i]))
+            all = hypot(all, norm(want->first[i], NULL, param_count(&g->param[i])));
+    for (int k = 0; k < STEPS; k++)
+        if (!(fabs(got->loss[k] - want->loss[k]) <= t->loss * want->loss[k]))
+            fail_msg("%s: loss %d is %.9g, not %.9g", g->arch, k, got->loss[k], want->loss[k]);
+    for (int i = 0; i < g->n_params; i++) {
+        const struct param *p = &g->param[i];
+        int64_t n = param_count(p);
+        double size = norm(want->first[i], NULL, n), off = norm(got->first[i], want->first[i], n);
+        double may = param_is_trained(p) ? t->gradient * (size + 1e-3 * all) : t->statistic * size;
+        if (!(off <= may))
+            fail_msg("%s: '%s' is off by %.3g of %.3g", g->arch, p->name, off, size);
+        size = norm(want->weight[i], NULL, n);
+        off = norm(got->weight[i], want->weight[i], n);
+        if (!(off <= t->weight * size))
+            fail_msg("%s: '%s' ends off by %.3g of %.3g", g->arch, p->name, off, size);
+    }
+}
+
+/* At every level from `first` on against none. */
+static void compare(const char *arch, int size, struct program_config config, enum fuse first,
+                    const struct tolerance *tolerance)
+{
+    struct outcome plain, fused;
+    struct graph *g;
+    assert_ok(graph_build(arch, 10, size, &g));
+    config.fuse = FUSE_NONE;
+    train(&plain, arch, size, &config);
+    for (int f = (int)first; f <= FUSE_ALL; f++) {
+        config.fuse = (enum fuse)f;
+        train(&fused, arch, size, &config);
+        assert_close(g, &fused, &plain, tolerance);
+        outcome_free(&fused);
+    }
+    outcome_free(&plain);
+    graph_free(g);
+}
+
+static struct program_config training(const char *precision)
+{
+    struct program_config c = {.batch = 4,
+                               .train = true,
+                               .float_input = true,
+                               .momentum = 0.9f,
+                               .weight_decay = 1e-4f,
+                               .emulate = true};
+    assert_ok(policy_find(precision, -1, &c.policy));
+    return c;
+}
+
+/* A unit whose input rounds to the other side of zero moves gradients by a part of a hundred, as
+ * tests/model/test_network.c says, and later losses with them. */
+static const struct tolerance fp32 = {1e-4, 2e-2, 1e-5, 1e-4};
+
+static void training_is_the_same_in_fp32(void **state)
+{
+    (void)state;
+    compare("resnet8", 16, training("fp32"), FUSE_STATS, &fp32);
+    compare("resnet18", 32, training("fp32"), FUSE_ALL, &fp32);
+}
+
+static void training_is_the_same_in_narrow_types(void **state)
+{
+    static const struct tolerance tf32 = {1e-3, 5e-2, 1e-3, 1e-3};
+    static const struct tolerance fp16 = {1e-3, 1e-1, 1e-3, 1e-3};
+    static const struct tolerance bf16 = {1e-2, 4e-1, 1e-2, 1e-2};
+    (void)state;
+    compare("resnet8", 16, training("O2"), FUSE_STATS, &fp16);
+    compare("resnet8", 16, training("bf16"), FUSE_STATS, &bf16);
+    compare("resnet8", 16, training("tf32"), FUSE_STATS, &tf32);
+}
+
+/* Two ranks with the same images. */
+static enum status twice(void *context, double *values, int64_t n)
+{
+    ++*(int *)context;
+    for (int64_t i = 0; i < n; i++)
+        values[i] *= 2;
+    return STATUS_OK;
+}
+
+static void statistics_over_ranks_are_kept(void **state)
+{
+    int calls = 0;
+    const struct bn_sync sync = {twice, &calls};
+    struct program_config config = training("fp32");
+    (void)state;
+    config.sync = &sync;
+    compare("resnet8", 16, config, FUSE_STATS, &fp32);
+    assert_int_equal(calls, 4 * STEPS * 2 * 9); /* forward and backward, for 9 batch norms */
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(levels_add_up),
+        cmocka_unit_test(tf32_stores_what_it_multiplies),
+        cmocka_unit_test(nothing_is_fused_without_need),
+        cmocka_unit_test(the_cpu_backend_goes_on_as_before),
+        cmocka_unit_test(what_is_not_stored_takes_no_memory),
+        cmocka_unit_test(the_clock_decides),
+        cmocka_unit_test(training_is_the_same_in_fp32),
+        cmocka_unit_test(training_is_the_same_in_narrow_types),
+        cmocka_unit_test(statistics_over_ranks_are_kept),
+    };
+    return cmocka_run_group_tests_name("fuse", tests, NULL, NULL);
+}
