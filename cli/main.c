@@ -16,6 +16,7 @@ const struct cli_command cli_commands[] = {
     {"launch", "run a command as many processes, on many hosts", cmd_launch},
     {"plot", "draw runs from their records", cmd_plot},
     {"predict", "forecast training on more ranks", cmd_predict},
+    {"report", "write tables, figures and findings from records", cmd_report},
     {"selftest", "check this installation against known values", cmd_selftest},
     {"study", "run a matrix of trainings, and say how they scale", cmd_study},
     {"train", "train a network, or validate it", cmd_train},

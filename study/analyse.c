@@ -18,7 +18,8 @@ const struct study_thresholds study_thresholds = {.loader_loss = 0.10,
                                                   .comm_loss = 0.10,
                                                   .comm_share = 0.10,
                                                   .behind = 0.10,
-                                                  .compute_share = 0.50};
+                                                  .compute_share = 0.50,
+                                                  .noise = 0.20};
 
 /* The number at `offset` of each sample that has it. */
 static int64_t collect(const struct study_result *r, size_t offset,
@@ -188,9 +189,10 @@ static enum status make_series(struct analysis *a)
 
 static json_t *thresholds_json(const struct study_thresholds *t)
 {
-    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "loader_loss", t->loader_loss, "data_share",
-                     t->data_share, "comm_loss", t->comm_loss, "comm_share", t->comm_share,
-                     "behind", t->behind, "compute_share", t->compute_share);
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "loader_loss", t->loader_loss,
+                     "data_share", t->data_share, "comm_loss", t->comm_loss, "comm_share",
+                     t->comm_share, "behind", t->behind, "compute_share", t->compute_share, "noise",
+                     t->noise);
 }
 
 enum status study_analyse(const struct study_plan *plan, const struct study_result *result,

@@ -29,6 +29,7 @@ struct study_thresholds {
     double comm_share;    /* of a step, in communication that nothing hid */
     double behind;        /* a rank's own time above the median */
     double compute_share; /* of a step, in forward, backward and optimizer */
+    double noise; /* interval of images per second by their median: not a verdict, a warning */
 };
 extern const struct study_thresholds study_thresholds;
 

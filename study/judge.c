@@ -73,7 +73,8 @@ static const struct analysis_cell *single_partner(const struct trial *tr)
     return NULL;
 }
 
-/* The share by which `low` falls short of `high`; 0 where the spread of the repeats explains it. */
+/* The share by which `low` / low_by falls short of `high`; 0 where the spread of the repeats
+ * explains it. */
 static double loss(const struct analysis_measure *low, double low_by,
                    const struct analysis_measure *high)
 {
@@ -81,6 +82,14 @@ static double loss(const struct analysis_measure *low, double low_by,
     if (known && low->high / low_by >= high->low)
         return 0;
     return fmax(0, 1 - low->median / low_by / high->median);
+}
+
+static const char *say_loss(double lost, char *out, size_t size)
+{
+    if (lost == 0)
+        return "no loss beyond the spread of the runs";
+    snprintf(out, size, "%.1f %% are lost", 100 * lost);
+    return out;
 }
 
 static bool oversubscribed(struct trial *tr)
@@ -130,6 +139,7 @@ static bool loader_bound(struct trial *tr)
 {
     struct analysis_cell *c = tr->cell;
     double share = c->split[ANALYSIS_DATA] / tr->step_s;
+    char text[64];
     if (!c->real)
         return false;
     const struct analysis_cell *p = synthetic_partner(tr);
@@ -141,8 +151,8 @@ static bool loader_bound(struct trial *tr)
         return share >= tr->t->data_share;
     }
     double lost = loss(&c->images_per_s, 1, &p->images_per_s);
-    evidence(c, "%.4g images/s, where synthetic data gives %.4g: %.1f %% are lost",
-             c->images_per_s.median, p->images_per_s.median, 100 * lost);
+    evidence(c, "%.1f images/s, where synthetic data gives %.1f: %s", c->images_per_s.median,
+             p->images_per_s.median, say_loss(lost, text, sizeof text));
     if (lost < tr->t->loader_loss)
         return false;
     if (share < tr->t->data_share)
@@ -155,6 +165,7 @@ static bool communication_bound(struct trial *tr)
 {
     struct analysis_cell *c = tr->cell;
     double share = c->split[ANALYSIS_COMM] / tr->step_s;
+    char text[64];
     if (c->devices == 1)
         return false;
     const struct analysis_cell *p = single_partner(tr);
@@ -167,8 +178,9 @@ static bool communication_bound(struct trial *tr)
         return share >= tr->t->comm_share;
     }
     double lost = loss(&c->images_per_s, (double)c->devices, &p->images_per_s);
-    evidence(c, "%.4g images/s of each device, where a single one gives %.4g: %.1f %% are lost",
-             c->images_per_s.median / (double)c->devices, p->images_per_s.median, 100 * lost);
+    evidence(c, "%.1f images/s of each device, where a single one gives %.1f: %s",
+             c->images_per_s.median / (double)c->devices, p->images_per_s.median,
+             say_loss(lost, text, sizeof text));
     if (lost < tr->t->comm_loss)
         return false;
     if (share < tr->t->comm_share) {
@@ -196,8 +208,12 @@ static void caveats(struct trial *tr)
     if (tr->result->failed > 0)
         evidence(c, "%" PRId64 " of %" PRId64 " runs failed: %.200s", tr->result->failed,
                  tr->result->failed + tr->result->n, tr->result->reason);
+    double spread = (c->images_per_s.high - c->images_per_s.low) / c->images_per_s.median;
     if (c->images_per_s.n == 1)
         evidence(c, "a single run: nothing is known of the spread");
+    else if (spread >= tr->t->noise)
+        evidence(c, "the runs spread over %.0f %% of their median: the machine was not quiet",
+                 100 * spread);
 }
 
 void study_judge(const struct study_result *result, const struct study_thresholds *t,

@@ -20,7 +20,8 @@ declare -A may_use=(
     [bench]="kernels model input comm results runners"
     [launch]="kernels runners"
     [study]="results launch"
-    [cli]="kernels model input comm results runners plots export predict bench launch study"
+    [report]="results plots"
+    [cli]="kernels model input comm results runners plots export predict bench launch study report"
 )
 
 code=0

@@ -1,0 +1,60 @@
+/* Drawing the figures of records. */
+#include "report/draw.h"
+
+#include "base/file.h"
+#include "plots/overlap.h"
+#include "plots/plot.h"
+
+#include <string.h>
+#include <unistd.h>
+
+bool figure_is_shown(enum item_kind kind, const char *figure)
+{
+    static const char *const learning[] = {"loss.svg", "loss_scale.svg", "top1.svg", "top5.svg"};
+    for (size_t i = 0; i < sizeof learning / sizeof *learning; i++)
+        if (strcmp(learning[i], figure) == 0)
+            return true;
+    return kind != ITEM_RUNS;
+}
+
+/* Removes what has been drawn and is not shown. */
+static enum status remove_rest(const struct item *item)
+{
+    char **names;
+    int n;
+    TRY(names_in(item->figures, ".svg", &names, &n));
+    enum status st = STATUS_OK;
+    for (int i = 0; st == STATUS_OK && i < n; i++) {
+        char path[REPORT_PATH_SIZE];
+        st = path_format(path, sizeof path, "%s/%s", item->figures, names[i]);
+        if (st == STATUS_OK && !figure_is_shown(item->kind, names[i]))
+            unlink(path);
+    }
+    names_free(names, n);
+    return st;
+}
+
+static enum status draw_runs(const struct item *item, const struct plot_options *o)
+{
+    struct runs runs;
+    TRY(runs_load(item, &runs));
+    int n = runs.n < PLOT_MAX_RUNS ? runs.n : PLOT_MAX_RUNS;
+    enum status st = plot_runs((const struct run *const *)runs.v, n, item->figures, o);
+    runs_free(&runs);
+    return st == STATUS_OK ? remove_rest(item) : st;
+}
+
+enum status item_draw(const struct item *item)
+{
+    const struct plot_options o = {.svg = true};
+    switch (item->kind) {
+    case ITEM_STUDY:
+        return STATUS_OK;
+    case ITEM_RUN:
+    case ITEM_RUNS:
+        return draw_runs(item, &o);
+    case ITEM_RECORD:
+        return plot_overlap(item->path, item->figures, &o);
+    }
+    return STATUS_OK;
+}

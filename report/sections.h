@@ -1,0 +1,23 @@
+/* Inside report/: a section for each kind of record. */
+#ifndef REPORT_SECTIONS_H
+#define REPORT_SECTIONS_H
+
+#include "report/writer.h"
+#include "results/analysis.h"
+#include "results/run.h"
+
+enum { REPORT_MAX_RUNS = 64, REPORT_PATH_SIZE = 4096 };
+
+/* What `machine` (as struct analysis has it, or run.json itself) says of where something ran. */
+void section_machine(struct writer *w, const json_t *machine);
+
+/* A study: what was run, tables, findings, what is missing. */
+void section_study(struct writer *w, const struct analysis *a);
+
+/* Runs that were trained to be compared. `dir` is the folder that they are in. */
+void section_runs(struct writer *w, struct run *const *runs, int n);
+
+/* A record that is one JSON object: of `bench overlap`, or of gpu-check. False: of another kind. */
+bool section_record(struct writer *w, const char *name, const json_t *record);
+
+#endif

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# RESULTS.md is what the records give; the page needs nothing from elsewhere; what is no record is
+# refused.
+. "$(dirname "$0")/../cli/common.sh" "$@"
+
+cd "$source_dir" || exit 1
+expect 0 report --no-figures -o "$scratch/RESULTS.md" --html "$scratch/a.html"
+cmp RESULTS.md "$scratch/RESULTS.md" ||
+    fail "RESULTS.md is not what the records give: run 'ampscale report -o RESULTS.md' and commit it"
+expect 0 report --no-figures --html "$scratch/b.html"
+cmp "$scratch/a.html" "$scratch/b.html" || fail "the same records gave two pages"
+grep -qE '(src|href)="[^d]|url\(|@import|<script|<link' "$scratch/a.html" &&
+    fail "the page asks for something from elsewhere"
+figures=$(grep -c '^!\[' RESULTS.md)
+((figures > 0)) || fail "RESULTS.md shows no figure"
+[[ $(grep -c 'src="data:image/' "$scratch/a.html") == "$figures" ]] ||
+    fail "the page does not have the $figures figures of RESULTS.md in it"
+while IFS= read -r path; do
+    [[ -s $path ]] || fail "RESULTS.md shows '$path', which is not there"
+done < <(sed -nE 's/^!\[.*\]\(<(.*)>\)$/\1/p' RESULTS.md)
+
+# Other records, other words.
+cd "$scratch" || exit 1
+mkdir -p rec/here/precision
+cp -r "$source_dir"/results/recorded/cpu-avx512-2-threads/precision/{fp32,O1}-seed[01] rec/here/precision
+expect 0 report --no-figures rec -o one.md
+sed -i 's/"val_top1":[0-9.]*/"val_top1":50/' rec/here/precision/O1-seed0/epochs.jsonl
+expect 0 report --no-figures rec -o two.md
+grep -q '^| O1-seed0 .* 50.00 ' two.md || fail "a record's accuracy is not in the report"
+cmp -s one.md two.md && fail "other records gave the same report"
+
+# What is no record, or damaged.
+mkdir empty
+expect_error 5 "'empty' holds no record" report empty -o none.md
+expect_error 2 "nothing to write" report empty
+echo '{' >rec/here/bad.json
+expect_error 5 "bad.json" report --no-figures rec -o none.md
+[[ ! -e none.md ]] || fail "a report that failed left a file"
+finish
