@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "cli/cli.h"
+#include "plots/forecast.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -48,6 +49,7 @@ static const struct argp_option options[] = {
     {"fit", KEY_FIT, 0, 0, "Fit network and stragglers to the measured points", 0},
     {"fit-up-to", KEY_FIT_UP_TO, "N", 0, "Fit to those of up to N ranks; the others are held out",
      0},
+    {"out", 'o', "DIR", 0, "Write the record and draw it there", 0},
     {"json", KEY_JSON, 0, 0, "Print one JSON object", 0},
     {0},
 };
@@ -59,6 +61,7 @@ struct predict_args {
     int n_tables;
     struct prediction_config config;
     bool has_ranks, has_intra, has_network, has_image_bytes;
+    const char *out; /* NULL: no record, no figure */
     bool json;
 };
 
@@ -189,6 +192,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_JSON:
         a->json = true;
         break;
+    case 'o':
+        a->out = arg;
+        break;
     case ARGP_KEY_ARG:
         st = list_add(a->source, &a->n_sources, SOURCES_MAX, "sources", arg);
         break;
@@ -294,15 +300,39 @@ static enum status complete(struct predict_args *a, const struct source *source,
     return a->has_ranks ? STATUS_OK : parse_ranks("2..4096", &a->config);
 }
 
-static enum status print_json(const struct prediction *p)
+/* The record, as text that the caller frees. */
+static enum status record_of(const struct prediction *p, char **text)
 {
     json_t *o = prediction_json(p);
-    if (!o)
-        return status_fail(STATUS_OOM, "no memory for the record");
-    json_dumpf(o, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
-    putchar('\n');
+    *text = json_dumps(o, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
     json_decref(o);
-    return STATUS_OK;
+    return *text ? STATUS_OK : status_fail(STATUS_OOM, "no memory for the record");
+}
+
+/* `names` gets those of the pictures. */
+static enum status draw(const char *record, const char *dir, FILE *names)
+{
+    const struct plot_options pictures = {.png = true, .svg = true, .written = names};
+    char path[4096];
+    TRY(dir_make(dir));
+    TRY(path_format(path, sizeof path, "%s/predict.json", dir));
+    TRY(file_replace(path, record, strlen(record)));
+    return plot_forecast(path, dir, &pictures);
+}
+
+static enum status say(const struct predict_args *a, const struct prediction *p)
+{
+    enum status st = STATUS_OK;
+    char *record;
+    TRY(record_of(p, &record));
+    if (a->json)
+        puts(record);
+    else
+        prediction_print(p, stdout);
+    if (a->out)
+        st = draw(record, a->out, a->json ? NULL : stdout);
+    free(record);
+    return st;
 }
 
 static enum status predict(struct predict_args *a)
@@ -319,10 +349,7 @@ static enum status predict(struct predict_args *a)
     CHECK(complete(a, source, table));
     a->config.source = source;
     CHECK(prediction_make(&a->config, p));
-    if (a->json)
-        CHECK(print_json(p));
-    else
-        prediction_print(p, stdout);
+    CHECK(say(a, p));
 done:
     free(source);
     free(p);

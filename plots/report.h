@@ -10,6 +10,9 @@
 MUST_CHECK enum status report_load(const char *path, const char *key, const char *kind, int schema,
                                    json_t **report);
 
+/* Whether the object in the file `path` has `kind` as its `key`. */
+MUST_CHECK enum status report_is(const char *path, const char *key, const char *kind, bool *is);
+
 /* Draws into the folder `out`; fills in d->data. STATUS_DATA when the figure finds nothing in the
  * report, which came from `path`. */
 MUST_CHECK enum status report_draw(struct drawing *d, const struct figure *f, const char *path,

@@ -95,6 +95,7 @@ enum status figure_split(const struct drawing *d, const struct figure *f, FILE *
         *some = *some || has[i];
     }
     figure_set(vars, "x_max", longest);
+    figure_set_text(vars, "time_label", "Time of the median step (ms)");
     figure_set_runs(vars, "all_runs", has, d->n);
     figure_set_runs(vars, "used_parts", used, PARTS);
     return STATUS_OK;

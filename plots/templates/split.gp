@@ -1,5 +1,5 @@
-# One bar a run: the parts of its median step in ms (left) and as shares of it (right). The table's
-# columns are part, left and right end in ms, left and right end in percent.
+# One bar a run, or a cell of a study: the parts of its step in ms (left) and as shares of it
+# (right). The table's columns are part, left and right end in ms, left and right end in percent.
 n_rows = words(all_runs)
 height = 325 + 95 * n_rows
 
@@ -25,7 +25,7 @@ do for [f in formats] {
         low = panel == 0 ? 2 : 4
         x_end = panel == 0 ? 1.02 * x_max : 100
         set xrange [0:x_end]
-        set xlabel (panel == 0 ? 'Time of the median step (ms)' : 'Share of the step (%)')
+        set xlabel (panel == 0 ? time_label : 'Share of the step (%)')
         set lmargin at screen (panel == 0 ? 0.025 : 0.585)
         set rmargin at screen (panel == 0 ? 0.535 : 0.98)
         unset label

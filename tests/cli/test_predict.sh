@@ -20,6 +20,15 @@ expect 0 predict "$hal:feb" --fit-up-to 32 --ranks 32..128 --json
 cmp -s first out || fail "another prediction from the same numbers"
 grep -q '"record": "predict"' out || fail "no record: $(head -n 3 out)"
 
+# Its picture, and the same one again from the record.
+expect 0 predict "$hal:feb" --fit-up-to 32 --ranks 32..128 --out drawn
+if command -v gnuplot >/dev/null; then
+    grep -qxF drawn/forecast.png out || fail "the picture is not named: $(tail -n 2 out)"
+    cp drawn/forecast.svg first.svg
+    expect 0 plot drawn/predict.json --out again --format svg
+    cmp -s first.svg again/forecast.svg || fail "another picture from the same record"
+fi
+
 # Storage that gives half of what 64 GPUs ask for.
 expect 0 predict "$hal:may" --network 20,10 --ranks 64 --input-bandwidth 2.15625 --image-bytes 115000
 awk '$1 == 64 && $2 == "18750.0" && $NF == "input" { found = 1 } END { exit !found }' out ||

@@ -1,0 +1,13 @@
+/* Which figure a record is for. */
+#include "plots/record.h"
+
+#include "plots/forecast.h"
+#include "plots/overlap.h"
+#include "plots/report.h"
+
+enum status plot_record(const char *path, const char *out, const struct plot_options *options)
+{
+    bool is_forecast;
+    TRY(report_is(path, "record", "predict", &is_forecast));
+    return is_forecast ? plot_forecast(path, out, options) : plot_overlap(path, out, options);
+}

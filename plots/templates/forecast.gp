@@ -1,0 +1,85 @@
+# Three panels against ranks: throughput and efficiency side by side, and below them what a step is
+# made of. Columns of table 1 (forecasts): ranks, images per second, efficiency in percent, images
+# per second of slow and of quick steps, then in percent of the step where compute, stragglers,
+# exposed communication and input end. Of tables 2 (fitted) and 3 (held out): the first three.
+height = 1335
+from_top(y) = 1 - 1.0 * y / height
+blue = word(palette8, 1)
+orange = word(palette8, 2)
+array part_end[4] = ['compute', 'waiting for the slowest rank', 'exposed communication', \
+    'waiting for storage']
+end_colours = '#0072B2 #E69F00 #CC79A7 #D55E00'
+
+set logscale x 2
+set xrange [x_low:x_high]
+set format x '%.0f'
+# A legend belongs to an empty plot as wide as the picture, below what it explains.
+legend_at(y) = sprintf("set key at screen 0.04,%f left top horizontal maxrows 1 maxcols 5 ".\
+    "reverse Left samplen 2.5 width 1 font ',18'", from_top(y))
+bare = "unset label; unset border; unset tics; unset xlabel; unset ylabel; unset logscale y; ".\
+    "set yrange [0:1]; set lmargin at screen 0.02; set rmargin at screen 0.98; ".\
+    "set tmargin at screen from_top(20); set bmargin at screen from_top(height - 20)"
+dressed = "set border 3 @frame; set xtics autofreq @marks; set xlabel 'Ranks'; unset key"
+
+do for [f in formats] {
+    eval('set terminal '.terminal(f))
+    set output '../'.figure.'.'.f
+    set multiplot
+
+    set label 1 figure_title at screen 0.025,from_top(38) left font title_font('')
+    set label 2 legend[1] at screen 0.025,from_top(80) left @grey_small
+    set tmargin at screen from_top(120)
+    set bmargin at screen from_top(610)
+    set lmargin at screen 0.11
+    set rmargin at screen 0.49
+    eval dressed
+    set ylabel 'Images per second'
+    set logscale y 10
+    set yrange [rate_low:rate_high]
+    set ytics autofreq @marks
+    plot \
+        table('1') using 1:4:5 with filledcurves fs solid 0.25 noborder lc rgb blue notitle, \
+        ideal * x with lines lw 1.5 dt (3,4) lc rgb '#505050' notitle, \
+        table('1') using 1:2 with lines lw 3 lc rgb blue notitle, \
+        (has_fitted ? table('2') : table('1')) using 1:(has_fitted ? $2 : NaN) with points pt 7 \
+            ps 1.3 lc rgb '#000000' notitle, \
+        (has_held_out ? table('3') : table('1')) using 1:(has_held_out ? $2 : NaN) with points \
+            pt 12 ps 1.7 lw 3 lc rgb orange notitle
+
+    unset label
+    unset logscale y
+    set lmargin at screen 0.59
+    set rmargin at screen 0.97
+    set ylabel 'Efficiency (%)'
+    set yrange [0:112]
+    set ytics 0,20,100 @marks
+    plot \
+        100 with lines lw 1.5 dt (3,4) lc rgb '#505050' notitle, \
+        table('1') using 1:3 with lines lw 3 lc rgb blue notitle, \
+        (has_fitted ? table('2') : table('1')) using 1:(has_fitted ? $3 : NaN) with points pt 7 \
+            ps 1.3 lc rgb '#000000' notitle, \
+        (has_held_out ? table('3') : table('1')) using 1:(has_held_out ? $3 : NaN) with points \
+            pt 12 ps 1.7 lw 3 lc rgb orange notitle
+
+    set tmargin at screen from_top(815)
+    set bmargin at screen from_top(1145)
+    set lmargin at screen 0.11
+    set ylabel 'Share of a step (%)'
+    set yrange [0:100]
+    plot \
+        for [p = 4:1:-1] table('1') using 1:(column(5 + p)) with filledcurves y1=0 fs solid 1 \
+            noborder lc rgb word(end_colours, p) notitle
+
+    eval bare
+    eval legend_at(712)
+    plot \
+        NaN with boxes fs solid 0.25 lc rgb blue title 'p5 to p95 of steps', \
+        NaN with lines lw 1.5 dt (3,4) lc rgb '#505050' title 'ideal', \
+        NaN with lines lw 3 lc rgb blue title 'forecast', \
+        NaN with points pt 7 ps 1.3 lc rgb '#000000' title 'measured', \
+        NaN with points pt 12 ps 1.7 lw 3 lc rgb orange title 'measured, held out'
+    eval legend_at(1245)
+    plot for [p = 1:4] NaN with boxes fs solid 1 lc rgb word(end_colours, p) title part_end[p]
+    unset multiplot
+    unset output
+}
