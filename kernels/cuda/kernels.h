@@ -94,6 +94,25 @@ MUST_CHECK enum status cu_bn_bwd_sums(const struct cu_queue *q, const struct cu_
 MUST_CHECK enum status cu_bn_bwd_apply(const struct cu_queue *q, const struct cu_bn_shape *s,
                                        const struct cu_bn_bwd *a, const double *sums);
 
+/* --- batch norm around convolutions that bring its sums along (OP_CONV_STATS_FWD) --- */
+
+struct cu_bn_from_sums {
+    int channels;
+    int64_t rows;      /* that were added up */
+    const float *sums; /* (2C): of x, then of x^2 */
+    const float *gamma, *beta;
+    enum dtype type; /* of `affine` */
+    void *affine; /* (2C): scales, then shifts; NULL: not wanted, and gamma and beta are not read */
+};
+
+/* OP_BN_FINALIZE of this rank alone. */
+MUST_CHECK enum status cu_bn_from_sums(const struct cu_queue *q, const struct cu_bn_from_sums *a,
+                                       const struct cu_bn_statistics *statistics);
+
+/* OP_BN_BWD_APPLY: eq is (3C). dx may be dy. */
+MUST_CHECK enum status cu_bn_bwd_line(const struct cu_queue *q, const struct cu_bn_shape *s,
+                                      const void *dy, const void *x, const float *eq, void *dx);
+
 /* --- pooling, NHWC --- */
 
 struct cu_pool {
