@@ -202,10 +202,9 @@ slowest_layers() {
 start_peer() {
     local line
     peer=
-    [[ $device == cuda* ]] || return 0
     mkfifo "$work/ask" "$work/answer"
-    python3 tests/peers/torch_step.py --device "$device" --net "$net" --image-size "$pixels" \
-        <"$work/ask" >"$work/answer" &
+    bash tests/peers/run.sh 'torch, torchvision' tests/peers/torch_step.py --device "$device" \
+        --net "$net" --image-size "$pixels" <"$work/ask" >"$work/answer" &
     peer_pid=$!
     exec {ask}>"$work/ask" {answer}<"$work/answer"
     if read -r -t 60 line <&"$answer" && [[ $line == ready* ]]; then

@@ -32,14 +32,15 @@ class Step:
         torch.backends.cudnn.benchmark = True
         self.device = torch.device(args.device)
         self.narrow = {"amp": torch.float16, "bf16": torch.bfloat16}.get(precision)
-        # The smallest networks are not torchvision's; this is a stand-in for trying things out.
-        name = args.net if hasattr(torchvision.models, args.net) else "resnet18"
-        model = getattr(torchvision.models, name)(num_classes=1000)
+        if not hasattr(torchvision.models, args.net):
+            raise ValueError(f"torchvision has no '{args.net}'")
+        model = getattr(torchvision.models, args.net)(num_classes=1000)
         model = model.to(self.device, memory_format=torch.channels_last)
         self.parameters = list(model.parameters())
         self.model = torch.compile(model) if mode == "compile" else model
         self.optimizer = torch.optim.SGD(self.parameters, 0.1, momentum=0.9, weight_decay=1e-4)
-        self.scaler = torch.amp.GradScaler(self.device.type, enabled=precision == "amp")
+        scaler = getattr(torch.amp, "GradScaler", torch.cuda.amp.GradScaler)  # where it has moved to
+        self.scaler = scaler(enabled=precision == "amp")
         size = args.image_size
         self.images = torch.randn(batch, 3, size, size, device=self.device)
         self.images = self.images.contiguous(memory_format=torch.channels_last)
