@@ -52,6 +52,8 @@ MUST_CHECK enum status figure_ranks(const struct drawing *d, const struct figure
                                     bool *some);
 MUST_CHECK enum status figure_loss_scale(const struct drawing *d, const struct figure *f,
                                          FILE *vars, bool *some);
+MUST_CHECK enum status figure_telemetry(const struct drawing *d, const struct figure *f, FILE *vars,
+                                        bool *some);
 MUST_CHECK enum status figure_amp(const struct drawing *d, const struct figure *f, FILE *vars,
                                   bool *some);
 

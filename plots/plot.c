@@ -10,7 +10,7 @@
 
 /* The templates of plots/templates, compiled in. */
 extern const unsigned char plot_curves[], plot_lr[], plot_throughput[], plot_io[], plot_split[],
-    plot_loss_scale[], plot_ranks[];
+    plot_loss_scale[], plot_ranks[], plot_telemetry[];
 
 /* A figure of curves draws train_<name> and val_<name> of epochs, and <name> of steps. */
 #define CURVES(n, title_text, unit_text)                                                           \
@@ -38,6 +38,10 @@ static const struct figure figures[] = {
      .title = "Parts of the median step",
      .script = plot_split,
      .prepare = figure_split},
+    {.name = "telemetry",
+     .title = "Power, heat and clocks",
+     .script = plot_telemetry,
+     .prepare = figure_telemetry},
     {.name = "ranks",
      .title = "Parts of each rank's mean step",
      .script = plot_ranks,

@@ -7,6 +7,7 @@
  *   throughput         images per second of each step, and their running median, against time
  *   io                 bytes and files read per second, and decode time per image, against time
  *   split              where a typical step's time goes, a bar a run
+ *   telemetry          power, temperature and clock of the devices, and throttling, against time
  *   ranks              where each rank's time goes, for runs of several: the slowest is marked
  *
  * Each figure is drawn by gnuplot from a script and tables that stay in "<out>/data", so that it

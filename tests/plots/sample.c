@@ -142,6 +142,26 @@ static void write_ranks(const struct sample *s, int64_t epoch, struct rng *rng, 
     }
 }
 
+/* A sample a second; power is not known of one of them. */
+static void write_sensors(const struct sample *s, double elapsed, FILE *out)
+{
+    char line[SCHEMA_LINE_MAX];
+    for (int i = 0; i < elapsed; i++) {
+        for (int device = 0; device < s->sensors; device++) {
+            bool held = device + 1 == s->sensors && i > elapsed / 2;
+            struct telemetry_record r = telemetry_nothing;
+            r.sample = i;
+            r.device = device;
+            r.elapsed = i;
+            r.power_w = i == 3 ? NAN : held ? 700 : 600 + i % 5;
+            r.temperature_c = 40 + 30 * (1 - exp(-i / 10.0)) + device;
+            r.clock_mhz = held ? 1500 : 1980;
+            r.throttle = held ? THROTTLE_POWER_CAP : i == 0 ? THROTTLE_IDLE : 0;
+            fwrite(line, 1, schema_format(&telemetry_schema, &r, line), out);
+        }
+    }
+}
+
 void sample_write(const char *dir, const struct sample *s)
 {
     char line[SCHEMA_LINE_MAX];
@@ -166,6 +186,11 @@ void sample_write(const char *dir, const struct sample *s)
         e.elapsed = elapsed;
         train_s = 0;
         fwrite(line, 1, schema_format(&epoch_schema, &e, line), epochs);
+    }
+    if (s->sensors) {
+        FILE *sensors = open_in(dir, "telemetry.jsonl");
+        write_sensors(s, elapsed, sensors);
+        assert_int_equal(fclose(sensors), 0);
     }
     assert_int_equal(fclose(steps), 0);
     assert_int_equal(fclose(epochs), 0);

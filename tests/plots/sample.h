@@ -19,11 +19,12 @@ struct sample {
     const char *host;    /* how the hosts' names begin, as in JSON; NULL: "node" */
     int slow_rank;       /* with ranks: this one waits for data; 0: none */
     int nan_from_step;   /* the loss is NaN from there on; 0: never */
+    int sensors;         /* devices with telemetry, of which the last is throttled half-way */
     unsigned seed;
 };
 
-/* Writes run.json, steps.jsonl, epochs.jsonl and, with ranks, ranks.jsonl into the existing folder
- * `dir`. A failure fails the test. */
+/* Writes run.json, steps.jsonl, epochs.jsonl and, with ranks and sensors, ranks.jsonl and
+ * telemetry.jsonl into the existing folder `dir`. A failure fails the test. */
 void sample_write(const char *dir, const struct sample *s);
 
 #endif

@@ -192,6 +192,7 @@ static void test_one_epoch(void **state)
         free(svg);
     }
     assert_string_equal(f->left_out, "loss_scale: left out, no run has anything to show\n"
+                                     "telemetry: left out, no run has anything to show\n"
                                      "ranks: left out, no run has anything to show\n");
 }
 
@@ -283,6 +284,39 @@ static void test_ranks(void **state)
     assert_null(strstr(svg, ">node0<")); /* there is no room for it */
     assert_null(strstr(svg, "lonely"));
     free(svg);
+}
+
+/* Two devices are summed up; a moment at which one is not known is a hole, and throttling shows. */
+static void test_telemetry(void **state)
+{
+    struct fixture *f = *state;
+    size_t size;
+    struct sample s = {.arch = "resnet50",
+                       .batch = 256,
+                       .epochs = 1,
+                       .steps_per_epoch = 300,
+                       .images_per_s = 2000,
+                       .gpu = true,
+                       .sensors = 2};
+    if (!gnuplot_is_here())
+        skip();
+    add_run(f, "hot", s);
+    s.sensors = 0;
+    add_run(f, "blind", s);
+    if (draw(f, true, NULL, 0) != STATUS_OK)
+        fail_msg("%s", status_message());
+    char *svg = check_figure(f, "telemetry", true);
+    check_says(svg, "Power (W)");
+    check_says(svg, "broad: throttled");
+    check_says(svg, "resnet50 b256 \u00b7 hot");
+    assert_null(strstr(svg, "blind"));
+    free(svg);
+    char *table = scratch_read(f->out, "data/telemetry-01.dat", &size);
+    assert_memory_equal(table, "0 1200 41 1980 nan\n", 18);
+    assert_non_null(strstr(table, "\n3 nan "));
+    assert_non_null(strstr(table, "\n30 1300 "));
+    assert_non_null(strstr(table, " 1500 1500\n"));
+    free(table);
 }
 
 static void test_most_runs(void **state)
@@ -466,6 +500,7 @@ int main(void)
         WITH_FOLDER(test_one_epoch),
         WITH_FOLDER(test_several_runs),
         WITH_FOLDER(test_ranks),
+        WITH_FOLDER(test_telemetry),
         WITH_FOLDER(test_most_runs),
         WITH_FOLDER(test_one_step),
         WITH_FOLDER(test_nothing_to_draw),

@@ -1,0 +1,108 @@
+/* What the devices' sensors saw, against time. */
+#include "plots/figure.h"
+#include "plots/series.h"
+
+#include <math.h>
+
+/* Time in which nothing was asked of a GPU is no throttling. */
+static const uint32_t throttled_bits = ~(uint32_t)THROTTLE_IDLE;
+
+struct sensor_range {
+    double x_max, power, celsius, clock_low, clock_high;
+    bool throttled;
+};
+
+/* All devices of a run at one moment: together they draw `power`, the hottest is at `celsius`, the
+ * slowest runs at `clock`. NaN is unknown. */
+struct moment {
+    double elapsed, power, celsius, clock;
+    int64_t attempt;
+    bool throttled;
+};
+
+/* Rows of one sample, from row *k on, which becomes the next sample's first. */
+static struct moment moment_of(const struct run *run, int64_t *k)
+{
+    const struct telemetry_record *first = &run->telemetry[*k];
+    struct moment m = {
+        .elapsed = first->elapsed, .attempt = first->attempt, .celsius = NAN, .clock = NAN};
+    for (; *k < run->n_telemetry && run->telemetry[*k].sample == first->sample; ++*k) {
+        const struct telemetry_record *r = &run->telemetry[*k];
+        m.power += r->power_w;
+        m.celsius = fmax(m.celsius, r->temperature_c); /* fmax and fmin leave out a NaN */
+        m.clock = fmin(m.clock, r->clock_mhz);
+        if (isfinite(r->throttle))
+            m.throttled = m.throttled || ((uint32_t)r->throttle & throttled_bits);
+    }
+    return m;
+}
+
+/* time, W, degrees, MHz, and again MHz where the clock was held down. */
+static void moment_write(const struct moment *m, double unit, FILE *out, struct sensor_range *range)
+{
+    fprintf(out, "%.9g %.9g %.9g %.9g %.9g\n", m->elapsed / unit, m->power, m->celsius, m->clock,
+            m->throttled ? m->clock : NAN);
+    range->x_max = fmax(range->x_max, m->elapsed / unit);
+    range->power = fmax(range->power, m->power);
+    range->celsius = fmax(range->celsius, m->celsius);
+    range->clock_low = fmin(range->clock_low, m->clock);
+    range->clock_high = fmax(range->clock_high, m->clock);
+    range->throttled = range->throttled || m->throttled;
+}
+
+static int64_t count_samples(const struct run *run)
+{
+    int64_t n = 0;
+    for (int64_t k = 0; k < run->n_telemetry; k++)
+        n += k == 0 || run->telemetry[k].sample != run->telemetry[k - 1].sample;
+    return n;
+}
+
+/* Thinned: a row stands for the moments since the one before, throttled if one of them was. */
+static enum status sensor_table(const struct drawing *d, const struct figure *f, int i, double unit,
+                                struct sensor_range *range)
+{
+    const struct run *run = d->run[i];
+    enum status st;
+    struct atomic_file table;
+    int64_t n = count_samples(run), stride = series_stride(n, FIGURE_MAX_ROWS), attempt = 0;
+    TRY(figure_table(d, f, i, &table));
+    bool throttled = false;
+    for (int64_t k = 0, sample = 0; k < run->n_telemetry; sample++) {
+        struct moment m = moment_of(run, &k);
+        m.throttled = throttled = throttled || m.throttled;
+        if (m.attempt != attempt)
+            fputc('\n', table.stream); /* lifts the pen */
+        attempt = m.attempt;
+        if (!isfinite(m.elapsed) || !(sample % stride == 0 || sample + 1 == n))
+            continue;
+        moment_write(&m, unit, table.stream, range);
+        throttled = false;
+    }
+    CHECK(atomic_file_commit(&table));
+done:
+    atomic_file_abandon(&table);
+    return st;
+}
+
+enum status figure_telemetry(const struct drawing *d, const struct figure *f, FILE *vars,
+                             bool *some)
+{
+    bool has[PLOT_MAX_RUNS];
+    struct sensor_range range = {.clock_low = INFINITY};
+    double unit = figure_set_time(vars, d);
+    for (int i = 0; i < d->n; i++) {
+        has[i] = d->run[i]->n_telemetry > 0;
+        *some = *some || has[i];
+        if (has[i])
+            TRY(sensor_table(d, f, i, unit, &range));
+    }
+    figure_set(vars, "x_max", range.x_max > 0 ? range.x_max : 1);
+    figure_set(vars, "power_max", range.power > 0 ? 1.1 * range.power : 1);
+    figure_set(vars, "celsius_max", range.celsius > 0 ? 1.1 * range.celsius : 1);
+    figure_set(vars, "clock_min", isfinite(range.clock_low) ? 0.95 * range.clock_low : 0);
+    figure_set(vars, "clock_max", range.clock_high > 0 ? 1.05 * range.clock_high : 1);
+    figure_set(vars, "some_throttled", range.throttled);
+    figure_set_runs(vars, "all_runs", has, d->n);
+    return STATUS_OK;
+}

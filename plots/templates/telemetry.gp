@@ -1,0 +1,53 @@
+# Above, the power of all devices of a run together (left axis, solid) and the hottest one's
+# temperature (right axis, dashed). Below, the slowest one's clock, broad where power or heat
+# held it down.
+height = 1060 + 34 * legend_rows
+from_top(y) = 1 - 1.0 * y / height
+set lmargin at screen 0.085
+set rmargin at screen 0.905
+note = 'solid: power   dashed: temperature'.(some_throttled ? '   broad: throttled' : '')
+set xrange [0:1.02 * x_max]
+
+do for [f in formats] {
+    eval('set terminal '.terminal(f))
+    set output '../'.figure.'.'.f
+    set multiplot
+
+    set label 1 figure_title at screen 0.085,from_top(52) left font title_font(note)
+    set label 2 note at screen 0.905,from_top(58) right @grey_small
+    set tmargin at screen from_top(90)
+    set bmargin at screen from_top(490)
+    unset xlabel
+    set format x ''
+    set ylabel 'Power (W)'
+    set y2label 'Temperature (°C)' offset 0.8,0
+    set yrange [0:power_max]
+    set y2range [0:celsius_max]
+    set y2tics @marks
+    set border 11 @frame
+    unset key
+    plot \
+        for [i in all_runs] table(i) using 1:2 \
+            with linespoints lw 2.5 pt shape(i) ps 0.9 pn 10 lc rgb colour(i), \
+        for [i in all_runs] table(i) using 1:3 axes x1y2 with lines lw 2.5 dt (14,9) \
+            lc rgb colour(i)
+
+    unset label
+    unset y2label
+    unset y2tics
+    set border 3 @frame
+    set tmargin at screen from_top(540)
+    set bmargin at screen from_top(920)
+    set xlabel time_label
+    set format x '%g'
+    set ylabel 'Clock (MHz)'
+    set yrange [clock_min:clock_max]
+    set key
+    plot \
+        for [i in all_runs] table(i) using 1:5 with linespoints lw 12 pt 7 ps 0.8 \
+            lc rgb faint(i) notitle, \
+        for [i in all_runs] table(i) using 1:4 with linespoints lw 2.5 pt shape(i) ps 0.9 pn 10 \
+            lc rgb colour(i) title legend[run(i)]
+    unset multiplot
+    unset output
+}
