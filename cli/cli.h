@@ -55,5 +55,6 @@ int cmd_report(int argc, char **argv);
 int cmd_selftest(int argc, char **argv);
 int cmd_study(int argc, char **argv);
 int cmd_train(int argc, char **argv);
+int cmd_watch(int argc, char **argv);
 
 #endif

@@ -73,6 +73,15 @@ enum status lines_next(struct lines *l, char **line, size_t *size)
     }
 }
 
+enum status lines_refresh(struct lines *l)
+{
+    if (lseek(l->fd, l->whole, SEEK_SET) < 0)
+        return status_fail(STATUS_IO, "cannot read '%s': %s", l->path, strerror(errno));
+    l->begin = l->end = 0;
+    l->torn = false;
+    return STATUS_OK;
+}
+
 void lines_close(struct lines *l)
 {
     if (l->path && l->fd >= 0)

@@ -32,6 +32,10 @@ MUST_CHECK enum status lines_open(struct lines *l, const char *path);
  * Its length is given because a hostile line may hold a NUL. */
 MUST_CHECK enum status lines_next(struct lines *l, char **line, size_t *size);
 
+/* Forgets the end of the file, a torn line included, so that lines_next reads what is there now:
+ * for a file that grows. */
+MUST_CHECK enum status lines_refresh(struct lines *l);
+
 /* Fine on a zeroed struct. */
 void lines_close(struct lines *l);
 

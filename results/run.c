@@ -3,118 +3,20 @@
 
 #include "base/file.h"
 #include "results/lines.h"
+#include "results/rows.h"
 #include "results/text.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* run.json and summary.json: far above what we write, far below what hurts. */
 enum { DOCUMENT_MAX_BYTES = 16 << 20 };
 
-/* A growing array of records of one kind, kept ascending by an int64_t key inside them. */
-struct rows {
-    const struct schema *schema;
-    size_t size;  /* of a record */
-    size_t key;   /* offset of the key */
-    size_t minor; /* offset of what orders rows of equal key; of the key itself: there are none */
-    /* Looks at a record of the right shape before it joins the others. */
-    enum status (*take)(struct run *run, const void *row);
-    char *row;
-    int64_t n, capacity;
-};
-
-static int64_t value_at(const char *row, size_t offset)
-{
-    return *(const int64_t *)(row + offset);
-}
-
-/* Drops what an earlier attempt recorded at this place and after. */
-static void rows_cut(struct rows *r, int64_t key, int64_t minor)
-{
-    for (; r->n > 0; r->n--) {
-        const char *last = r->row + (size_t)(r->n - 1) * r->size;
-        int64_t last_key = value_at(last, r->key);
-        if (last_key < key || (last_key == key && value_at(last, r->minor) < minor))
-            break;
-    }
-}
-
-static enum status rows_reserve(struct rows *r)
-{
-    if (r->n < r->capacity)
-        return STATUS_OK;
-    int64_t capacity = r->capacity ? 2 * r->capacity : 256;
-    char *row = realloc(r->row, (size_t)capacity * r->size);
-    if (!row)
-        return status_fail(STATUS_OOM, "no memory for %lld records", (long long)capacity);
-    r->row = row;
-    r->capacity = capacity;
-    return STATUS_OK;
-}
-
-/* Who took part in the attempt that run.json or a resume event describes. */
-static enum status attempt_add(struct run *run, const json_t *info)
-{
-    json_t *ranks = json_object_get(info, "ranks");
-    if (ranks && !schema_is_rank_list(ranks))
-        return status_fail(STATUS_DATA, "'ranks' is not a list of ranks");
-    if (json_array_append(run->attempts, ranks ? ranks : json_null()) != 0)
-        return status_fail(STATUS_OOM, "no memory for the attempts of a run");
-    return STATUS_OK;
-}
-
-/* An event line. Kinds that this version does not know are left alone. */
-static enum status event_apply(struct rows *r, const json_t *event, const char *key,
-                               struct run *run, bool count)
-{
-    const char *kind = json_string_value(json_object_get(event, "event"));
-    if (!kind || strcmp(kind, "resume") != 0)
-        return STATUS_OK;
-    const json_t *from = json_object_get(event, key);
-    if (!json_is_integer(from) || json_integer_value(from) < 0)
-        return status_fail(STATUS_DATA, "'%s' is not a whole number", key);
-    rows_cut(r, json_integer_value(from), 0);
-    if (!count)
-        return STATUS_OK;
-    run->resumes++;
-    return attempt_add(run, event);
-}
-
-static enum status row_append(struct rows *r, const json_t *object, struct run *run)
-{
-    TRY(rows_reserve(r));
-    /* Parsed behind the end first: cutting may free that very place, so it is moved after. */
-    char *parsed = r->row + (size_t)r->n * r->size;
-    TRY(schema_parse(r->schema, object, parsed));
-    TRY(r->take(run, parsed));
-    rows_cut(r, value_at(parsed, r->key), value_at(parsed, r->minor));
-    memmove(r->row + (size_t)r->n * r->size, parsed, r->size);
-    r->n++;
-    return STATUS_OK;
-}
-
-static enum status line_apply(struct rows *r, const char *key, const char *line, size_t size,
-                              struct run *run)
-{
-    json_t *object = json_loadb(line, size, JSON_REJECT_DUPLICATES, NULL);
-    if (!object)
-        return status_fail(STATUS_DATA, "not valid JSON");
-    enum status st;
-    if (json_object_get(object, "event"))
-        st = event_apply(r, object, key, run, strcmp(key, "step") == 0);
-    else
-        st = row_append(r, object, run);
-    json_decref(object);
-    return st;
-}
-
 /* Reads one file of records; a missing file holds none (a run that was killed at its birth). */
-static enum status rows_load(struct rows *r, const char *dir, const char *file, const char *key,
-                             struct run *run, int64_t *whole)
+static enum status rows_load(struct rows *r, struct run *run, int64_t *whole)
 {
     char path[4096];
-    TRY(path_format(path, sizeof path, "%s/%s", dir, file));
+    TRY(path_format(path, sizeof path, "%s/%s", run->dir, r->file));
     if (!path_exists(path))
         return STATUS_OK;
     struct lines lines;
@@ -125,7 +27,7 @@ static enum status rows_load(struct rows *r, const char *dir, const char *file, 
         st = lines_next(&lines, &line, &size);
         if (st != STATUS_OK || !line)
             break;
-        st = line_apply(r, key, line, size, run);
+        st = rows_line(r, line, size, run);
         if (st != STATUS_OK)
             st = status_context(st, "'%s' line %lld", path, (long long)lines.number);
     }
@@ -173,7 +75,8 @@ static enum status name_set(struct run *run, const char *dir)
     return STATUS_OK;
 }
 
-static enum status documents_load(const char *dir, struct run *run)
+/* run.json, and the attempt that it describes. */
+static enum status info_load(const char *dir, struct run *run)
 {
     char path[4096];
     TRY(path_format(path, sizeof path, "%s/run.json", dir));
@@ -186,118 +89,57 @@ static enum status documents_load(const char *dir, struct run *run)
                            dir);
     TRY(document_load(dir, "run.json", &run->info));
     run->attempts = json_array();
-    enum status st = attempt_add(run, run->info);
+    enum status st = run_add_attempt(run, run->info);
     if (st != STATUS_OK)
         return status_context(st, "'%s'", path);
-    TRY(path_format(path, sizeof path, "%s/summary.json", dir));
-    if (path_exists(path))
-        TRY(document_load(dir, "summary.json", &run->summary));
     return STATUS_OK;
 }
 
-static void elapsed_take(struct run *run, double elapsed)
+enum status run_load_summary(struct run *run)
 {
-    if (isfinite(elapsed) && elapsed > run->elapsed)
-        run->elapsed = elapsed;
+    char path[4096];
+    json_decref(run->summary);
+    run->summary = NULL;
+    TRY(path_format(path, sizeof path, "%s/summary.json", run->dir));
+    return path_exists(path) ? document_load(run->dir, "summary.json", &run->summary) : STATUS_OK;
 }
 
-static enum status step_take(struct run *run, const void *row)
-{
-    elapsed_take(run, ((const struct step_record *)row)->elapsed);
-    return STATUS_OK;
-}
-
-static enum status epoch_take(struct run *run, const void *row)
-{
-    elapsed_take(run, ((const struct epoch_record *)row)->elapsed);
-    return STATUS_OK;
-}
-
-/* A rank must be one of those that its attempt has announced. */
-static enum status rank_take(struct run *run, const void *row)
-{
-    const struct rank_record *r = row;
-    int64_t n = run_attempt_ranks(run, r->attempt);
-    if (r->rank >= n)
-        return status_fail(STATUS_DATA, "'rank' is out of range: the attempt announced %lld",
-                           (long long)n);
-    return STATUS_OK;
-}
-
-static enum status telemetry_take(struct run *run, const void *row)
-{
-    elapsed_take(run, ((const struct telemetry_record *)row)->elapsed);
-    return STATUS_OK;
-}
-
-/* What the devices did is not undone when a run goes on from an earlier step. */
-static enum status telemetry_load(const char *dir, struct run *run)
-{
-    struct rows rows = {
-        .schema = &telemetry_schema,
-        .size = sizeof(struct telemetry_record),
-        .key = offsetof(struct telemetry_record, sample),
-        .minor = offsetof(struct telemetry_record, device),
-        .take = telemetry_take,
-    };
-    enum status st = rows_load(&rows, dir, "telemetry.jsonl", "sample", run, &run->telemetry_whole);
-    run->telemetry = (struct telemetry_record *)rows.row;
-    run->n_telemetry = rows.n;
-    return st;
-}
-
-/* The steps come first: their resume events say who took part in each attempt. */
-static enum status records_load(const char *dir, struct run *run)
-{
-    struct rows steps = {
-        .schema = &step_schema,
-        .size = sizeof(struct step_record),
-        .key = offsetof(struct step_record, step),
-        .minor = offsetof(struct step_record, step),
-        .take = step_take,
-    };
-    struct rows epochs = {
-        .schema = &epoch_schema,
-        .size = sizeof(struct epoch_record),
-        .key = offsetof(struct epoch_record, epoch),
-        .minor = offsetof(struct epoch_record, epoch),
-        .take = epoch_take,
-    };
-    struct rows ranks = {
-        .schema = &rank_schema,
-        .size = sizeof(struct rank_record),
-        .key = offsetof(struct rank_record, epoch),
-        .minor = offsetof(struct rank_record, rank),
-        .take = rank_take,
-    };
-    enum status st = rows_load(&steps, dir, "steps.jsonl", "step", run, &run->steps_whole);
-    run->step = (struct step_record *)steps.row;
-    run->n_steps = steps.n;
-    TRY(st);
-    st = rows_load(&epochs, dir, "epochs.jsonl", "epoch", run, &run->epochs_whole);
-    run->epoch = (struct epoch_record *)epochs.row;
-    run->n_epochs = epochs.n;
-    TRY(st);
-    st = rows_load(&ranks, dir, "ranks.jsonl", "epoch", run, &run->ranks_whole);
-    run->rank = (struct rank_record *)ranks.row;
-    run->n_ranks = ranks.n;
-    TRY(st);
-    return telemetry_load(dir, run);
-}
-
-enum status run_load(const char *dir, struct run **out)
+enum status run_begin(const char *dir, struct run **out)
 {
     enum status st;
     struct run *run = calloc(1, sizeof *run);
     if (!run)
         return status_fail(STATUS_OOM, "no memory for the run in '%s'", dir);
-    CHECK(documents_load(dir, run));
+    CHECK(info_load(dir, run));
     CHECK(name_set(run, dir));
-    CHECK(records_load(dir, run));
+    CHECK(run_load_summary(run));
     *out = run;
     run = NULL;
 done:
     run_free(run);
+    return st;
+}
+
+enum status run_load(const char *dir, struct run **out)
+{
+    struct run *run;
+    struct rows rows[ROWS_FILES];
+    TRY(run_begin(dir, &run));
+    int64_t *const whole[ROWS_FILES] = {
+        [ROWS_STEPS] = &run->steps_whole,
+        [ROWS_EPOCHS] = &run->epochs_whole,
+        [ROWS_RANKS] = &run->ranks_whole,
+        [ROWS_TELEMETRY] = &run->telemetry_whole,
+    };
+    enum status st = STATUS_OK;
+    rows_begin(rows);
+    for (int i = 0; i < ROWS_FILES && st == STATUS_OK; i++)
+        st = rows_load(&rows[i], run, whole[i]);
+    rows_show(rows, run);
+    if (st == STATUS_OK)
+        *out = run;
+    else
+        run_free(run);
     return st;
 }
 

@@ -16,12 +16,13 @@ declare -A may_use=(
     [runners]="kernels model input comm results telemetry"
     [plots]="results"
     [export]="results"
+    [watch]="results"
     [predict]="kernels model results"
     [bench]="kernels model input comm results runners"
     [launch]="kernels runners"
     [study]="results launch"
     [report]="results plots"
-    [cli]="kernels model input comm results runners plots export predict bench launch study report"
+    [cli]="kernels model input comm results runners plots export watch predict bench launch study report"
 )
 
 code=0

@@ -1,0 +1,228 @@
+/* Following a run. */
+#include "results/follow.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "results/lines.h"
+#include "results/rows.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+/* Of a file that is longer at first sight, only the last bytes are parsed: far more than
+ * FOLLOW_KEEP steps. */
+enum { TAIL_BYTES = 4 << 20 };
+
+/* Which file a path stood for, and when it was written last. */
+struct sight {
+    dev_t device;
+    ino_t inode;
+    struct timespec written;
+    int64_t size; /* -1: there was none */
+};
+
+struct follow {
+    char dir[4096];
+    struct run *run; /* NULL: to be read from its beginning */
+    struct rows rows[ROWS_FILES];
+    struct lines lines[ROWS_FILES];
+    bool open[ROWS_FILES];
+    struct sight info, summary, file[ROWS_FILES];
+    uint64_t heard_ns;   /* when something new was seen last */
+    double quiet_before; /* how long it had been quiet by then */
+};
+
+static enum status look(const struct follow *f, const char *file, struct sight *out)
+{
+    char path[4096];
+    struct stat s;
+    TRY(path_format(path, sizeof path, "%s/%s", f->dir, file));
+    *out = (struct sight){.size = -1};
+    if (stat(path, &s) == 0)
+        *out = (struct sight){s.st_dev, s.st_ino, s.st_mtim, s.st_size};
+    return STATUS_OK;
+}
+
+static bool same_file(const struct sight *a, const struct sight *b)
+{
+    return a->device == b->device && a->inode == b->inode;
+}
+
+static bool same(const struct sight *a, const struct sight *b)
+{
+    return same_file(a, b) && a->size == b->size && a->written.tv_sec == b->written.tv_sec &&
+           a->written.tv_nsec == b->written.tv_nsec;
+}
+
+/* Forgets the run. */
+static void drop(struct follow *f)
+{
+    for (int i = 0; i < ROWS_FILES; i++)
+        lines_close(&f->lines[i]);
+    memset(f->open, 0, sizeof f->open);
+    if (f->run)
+        rows_show(f->rows, f->run); /* which frees them */
+    run_free(f->run);
+    f->run = NULL;
+}
+
+/* Finds the run anew. */
+static enum status begin(struct follow *f)
+{
+    TRY(look(f, "run.json", &f->info));
+    TRY(look(f, "summary.json", &f->summary));
+    TRY(run_begin(f->dir, &f->run));
+    rows_begin(f->rows);
+    for (int i = 0; i < ROWS_FILES; i++)
+        f->file[i] = (struct sight){.size = -1};
+    return STATUS_OK;
+}
+
+static bool has_event(const char *line, size_t size)
+{
+    static const char event[] = "\"event\"";
+    return memmem(line, size, event, sizeof event - 1) != NULL;
+}
+
+/* Reads on to the end of file i, which has `size` bytes. */
+static enum status read_on(struct follow *f, int i, int64_t size)
+{
+    struct rows *rows = &f->rows[i];
+    bool windowed = i == ROWS_STEPS || i == ROWS_TELEMETRY;
+    for (;;) {
+        char *line;
+        size_t length;
+        TRY(lines_next(&f->lines[i], &line, &length));
+        if (!line)
+            break;
+        if (windowed && f->lines[i].whole < size - TAIL_BYTES && !has_event(line, length))
+            continue;
+        enum status st = rows_line(rows, line, length, f->run);
+        if (st != STATUS_OK)
+            return status_context(st, "'%s' line %lld", f->lines[i].path,
+                                  (long long)f->lines[i].number);
+        if (windowed && rows->n >= 2 * FOLLOW_KEEP)
+            rows_keep(rows, FOLLOW_KEEP);
+    }
+    if (windowed)
+        rows_keep(rows, FOLLOW_KEEP);
+    return STATUS_OK;
+}
+
+/* What has come to file i; *replaced when it is another than before. */
+static enum status poll_file(struct follow *f, int i, bool *replaced)
+{
+    char path[4096];
+    struct sight now;
+    TRY(look(f, f->rows[i].file, &now));
+    if (f->open[i] && (!same_file(&now, &f->file[i]) || now.size < f->lines[i].whole)) {
+        *replaced = true;
+        return STATUS_OK;
+    }
+    if (now.size < 0 || same(&now, &f->file[i]))
+        return STATUS_OK;
+    if (f->open[i]) {
+        TRY(lines_refresh(&f->lines[i]));
+    } else {
+        f->open[i] = true; /* from here on it is to be closed */
+        TRY(path_format(path, sizeof path, "%s/%s", f->dir, f->rows[i].file));
+        TRY(lines_open(&f->lines[i], path));
+    }
+    f->file[i] = now;
+    return read_on(f, i, now.size);
+}
+
+static enum status poll_documents(struct follow *f, bool *replaced)
+{
+    struct sight info, summary;
+    TRY(look(f, "run.json", &info));
+    TRY(look(f, "summary.json", &summary));
+    *replaced = !same(&info, &f->info);
+    if (*replaced || same(&summary, &f->summary))
+        return STATUS_OK;
+    f->summary = summary;
+    return run_load_summary(f->run);
+}
+
+/* Seconds since the records were written, by the clock of whoever keeps the files. */
+static double age(const struct follow *f)
+{
+    struct timespec now;
+    double last = (double)f->info.written.tv_sec;
+    clock_gettime(CLOCK_REALTIME, &now);
+    for (int i = 0; i < ROWS_FILES; i++)
+        if (f->file[i].size >= 0 && (double)f->file[i].written.tv_sec > last)
+            last = (double)f->file[i].written.tv_sec;
+    double seconds = (double)now.tv_sec - last;
+    return seconds > 0 ? seconds : 0;
+}
+
+/* One look at everything. */
+static enum status look_around(struct follow *f, bool *replaced)
+{
+    bool first = !f->run, changed = first;
+    if (first)
+        TRY(begin(f));
+    else
+        TRY(poll_documents(f, replaced));
+    for (int i = 0; i < ROWS_FILES && !*replaced; i++) {
+        int64_t whole = f->lines[i].whole;
+        TRY(poll_file(f, i, replaced));
+        changed = changed || f->lines[i].whole != whole;
+    }
+    rows_show(f->rows, f->run);
+    if (changed) {
+        f->heard_ns = clock_ns();
+        f->quiet_before = first ? age(f) : 0;
+    }
+    return STATUS_OK;
+}
+
+enum status follow_poll(struct follow *f)
+{
+    bool replaced = false;
+    enum status st = look_around(f, &replaced);
+    if (st == STATUS_OK && replaced) {
+        drop(f);
+        replaced = false;
+        st = look_around(f, &replaced);
+    }
+    if (st != STATUS_OK)
+        drop(f);
+    return st;
+}
+
+enum status follow_open(const char *dir, struct follow **out)
+{
+    enum status st;
+    struct follow *f = calloc(1, sizeof *f);
+    if (!f)
+        return status_fail(STATUS_OOM, "no memory to follow '%s'", dir);
+    CHECK(path_format(f->dir, sizeof f->dir, "%s", dir));
+    CHECK(follow_poll(f));
+    *out = f;
+    return STATUS_OK;
+done:
+    follow_close(f);
+    return st;
+}
+
+const struct run *follow_run(const struct follow *f)
+{
+    return f->run;
+}
+
+double follow_quiet(const struct follow *f)
+{
+    return f->quiet_before + (double)(clock_ns() - f->heard_ns) * 1e-9;
+}
+
+void follow_close(struct follow *f)
+{
+    if (!f)
+        return;
+    drop(f);
+    free(f);
+}

@@ -1,0 +1,89 @@
+/* Text of a width. */
+#include "watch/draw.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+
+void draw_line(FILE *out, const struct view_options *o, const char *fmt, ...)
+{
+    char text[2 * DRAW_MAX];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    size_t end = 0;
+    for (int columns = 0; text[end]; end++) {
+        bool begins = ((unsigned char)text[end] & 0xc0) != 0x80;
+        columns += begins;
+        if (columns > o->width)
+            break;
+    }
+    while (end > 0 && text[end - 1] == ' ')
+        end--;
+    fprintf(out, "%.*s\n", (int)end, text);
+}
+
+/* The mean of the finite ones of x[0..n); NAN when there is none. */
+static double mean_finite(const double *x, int64_t n)
+{
+    double sum = 0;
+    int64_t count = 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (!isfinite(x[i]))
+            continue;
+        sum += x[i];
+        count++;
+    }
+    return count ? sum / (double)count : NAN;
+}
+
+void draw_spark(char out[DRAW_MAX], const double *x, int64_t n, int columns, bool ascii)
+{
+    enum { LEVELS = 8, COLUMNS_MAX = 256 };
+    static const char *const blocks[LEVELS] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+    static const char *const plain[LEVELS] = {"_", ".", ":", "-", "=", "+", "*", "#"};
+    double column[COLUMNS_MAX], low = INFINITY, high = -INFINITY;
+    columns = columns < COLUMNS_MAX ? columns : COLUMNS_MAX;
+    int shown = n < columns ? (int)n : columns;
+    for (int i = 0; i < shown; i++) {
+        int64_t begin = n * i / shown, end = n * (i + 1) / shown;
+        column[i] = mean_finite(x + begin, end - begin);
+        low = fmin(low, column[i]);
+        high = fmax(high, column[i]);
+    }
+    size_t used = 0;
+    for (int i = 0; i < shown; i++) {
+        int level =
+            high > low ? (int)((column[i] - low) / (high - low) * (LEVELS - 1) + 0.5) : LEVELS / 2;
+        const char *mark = !isfinite(column[i]) ? " " : ascii ? plain[level] : blocks[level];
+        used += (size_t)snprintf(out + used, DRAW_MAX - used, "%s", mark);
+    }
+    out[used] = '\0';
+}
+
+void draw_bar(char out[DRAW_MAX], double share, int columns)
+{
+    int full = share >= 1 ? columns : share > 0 ? (int)(share * columns) : 0;
+    out[0] = '[';
+    memset(out + 1, '=', (size_t)full);
+    memset(out + 1 + full, ' ', (size_t)(columns - full));
+    if (full > 0 && full < columns)
+        out[full] = '>';
+    memcpy(out + 1 + columns, "]", 2);
+}
+
+void draw_time(char out[DRAW_TIME_MAX], double seconds)
+{
+    if (!(seconds >= 0 && seconds < 3.2e9)) {
+        snprintf(out, DRAW_TIME_MAX, "-");
+        return;
+    }
+    int64_t s = (int64_t)(seconds + 0.5);
+    if (s >= 3600)
+        snprintf(out, DRAW_TIME_MAX, "%" PRId64 ":%02d:%02d", s / 3600, (int)(s / 60 % 60),
+                 (int)(s % 60));
+    else
+        snprintf(out, DRAW_TIME_MAX, "%d:%02d", (int)(s / 60), (int)(s % 60));
+}

@@ -1,0 +1,314 @@
+/* Drawing a run. */
+#include "watch/view.h"
+
+#include "results/ranks.h"
+#include "results/stats.h"
+#include "results/text.h"
+#include "watch/draw.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Steps whose parts are shown as one, so that the view does not flicker. */
+enum { RECENT_STEPS = 50 };
+
+/* Ranks shown one by one; of more, the slowest are. */
+enum { RANKS_SHOWN = 8 };
+
+/* A run that says nothing for so long, or for so many of its own steps, has gone quiet. Validation
+ * and checkpoints leave no records of steps either. */
+#define QUIET_S     10.0
+#define QUIET_STEPS 5.0
+
+/* What the view rests on. */
+struct sight {
+    const struct run *run;
+    const struct step_record *last_step;   /* NULL: none */
+    const struct epoch_record *last_epoch; /* NULL: none */
+    struct stats rate, time;               /* of the recent steps; n is 0 where there are none */
+    double *rates;                         /* (run->n_steps) */
+    int64_t epoch_steps;                   /* of an epoch; 0: unknown */
+    int64_t done;                          /* steps since the run began */
+};
+
+/* Steps of an epoch: as the last one had, or what synthetic data will give. */
+static int64_t epoch_steps(const struct run *run)
+{
+    if (run->n_epochs > 0) {
+        const struct epoch_record *last = &run->epoch[run->n_epochs - 1];
+        int64_t before = run->n_epochs > 1 ? run->epoch[run->n_epochs - 2].steps : 0;
+        return last->steps > before ? last->steps - before : 0;
+    }
+    double images = (double)run_config_count(run, "batch_size", 0) *
+                    (double)run_config_count(run, "world_size", 1) *
+                    (double)run_config_count(run, "accumulate", 1);
+    const json_t *dummy = json_object_get(json_object_get(run->info, "config"), "dummy");
+    double steps = (double)run_config_count(run, "dummy_train", 0) / images;
+    return json_is_true(dummy) && steps >= 1 && steps < 1e15 ? (int64_t)ceil(steps) : 0;
+}
+
+static enum status sight_take(struct sight *s, const struct run *run)
+{
+    int64_t n = run->n_steps, recent = n < RECENT_STEPS ? n : RECENT_STEPS;
+    double times[RECENT_STEPS], rates[RECENT_STEPS];
+    *s = (struct sight){.run = run, .epoch_steps = epoch_steps(run)};
+    s->rates = malloc((size_t)(n + 1) * sizeof *s->rates);
+    if (!s->rates)
+        return status_fail(STATUS_OOM, "no memory to show a run");
+    for (int64_t i = 0; i < n; i++)
+        s->rates[i] = (double)run->step[i].images / run->step[i].total_s;
+    int64_t kept = 0;
+    for (int64_t i = n - recent; i < n; i++) {
+        if (!isfinite(s->rates[i]))
+            continue;
+        rates[kept] = s->rates[i];
+        times[kept++] = run->step[i].total_s;
+    }
+    if (kept > 0) {
+        TRY(stats_of(rates, kept, &s->rate));
+        TRY(stats_of(times, kept, &s->time));
+    }
+    if (n > 0)
+        s->last_step = &run->step[n - 1];
+    if (run->n_epochs > 0)
+        s->last_epoch = &run->epoch[run->n_epochs - 1];
+    s->done = s->last_step ? s->last_step->step + 1 : s->last_epoch ? s->last_epoch->steps : 0;
+    return STATUS_OK;
+}
+
+static void put_head(FILE *out, const struct sight *s, const struct view_options *o)
+{
+    const struct run *run = s->run;
+    char device[256], settings[256], what[256], many[64];
+    const char *text = json_string_value(json_object_get(run->info, "device"));
+    text_clean(device, sizeof device, text ? text : "");
+    snprintf(settings, sizeof settings, "%s, %s, %s", run_config_text(run, "arch", "?"),
+             run_config_text(run, "precision", "?"), run_config_text(run, "mode", "?"));
+    text_clean(what, sizeof what, settings);
+    int64_t ranks = run_config_count(run, "world_size", 1);
+    snprintf(many, sizeof many, " in each of %" PRId64 " ranks", ranks);
+    draw_line(out, o, "%s: %s, batch %" PRId64 "%s", run->name, what,
+              run_config_count(run, "batch_size", 0), ranks > 1 ? many : "");
+    draw_line(out, o, "%s", device);
+}
+
+/* Seconds until the run has its epochs or steps; NAN where that cannot be told: a run that goes on
+ * may have been given more of them than it began with. */
+static double run_left(const struct sight *s)
+{
+    double epochs = (double)run_config_count(s->run, "epochs", 0);
+    double limit = (double)run_config_count(s->run, "steps", 0);
+    double steps = epochs * (double)s->epoch_steps;
+    if (limit > 0 && (limit < steps || steps <= 0))
+        steps = limit;
+    double left = steps - (double)s->done;
+    if (s->time.n == 0 || steps <= 0 || left < 0)
+        return NAN;
+    double seconds = left * s->time.median;
+    if (s->last_epoch && s->epoch_steps > 0)
+        seconds +=
+            left / (double)s->epoch_steps * (s->last_epoch->val_s + s->last_epoch->checkpoint_s);
+    return seconds;
+}
+
+/* "epoch     3/12", without the number of epochs where the run has been given more. */
+static void epoch_text(char out[96], const struct sight *s, int64_t epoch)
+{
+    int64_t epochs = run_config_count(s->run, "epochs", 0);
+    if (epoch < epochs)
+        snprintf(out, 96, "epoch     %" PRId64 "/%" PRId64, epoch + 1, epochs);
+    else
+        snprintf(out, 96, "epoch     %" PRId64, epoch + 1);
+}
+
+static void put_progress(FILE *out, const struct sight *s, const struct view_options *o)
+{
+    char bar[DRAW_MAX], left[DRAW_TIME_MAX], all[DRAW_TIME_MAX], head[96];
+    int64_t finished = s->last_epoch ? s->last_epoch->steps : 0;
+    int64_t epoch = s->last_step ? s->last_step->epoch : s->last_epoch ? s->last_epoch->epoch : 0;
+    bool over = s->last_epoch && s->last_epoch->epoch >= epoch;
+    int64_t in_epoch = over ? s->epoch_steps : s->done - finished;
+    epoch_text(head, s, epoch);
+    draw_time(all, run_left(s));
+    if (s->epoch_steps == 0) {
+        draw_line(out, o, "%s, step %" PRId64 ", run %s left", head, in_epoch, all);
+        return;
+    }
+    double share = (double)in_epoch / (double)s->epoch_steps;
+    draw_bar(bar, share, o->width >= 78 ? 24 : 8);
+    draw_time(left,
+              s->time.n ? fmax(0, (double)(s->epoch_steps - in_epoch)) * s->time.median : NAN);
+    draw_line(out, o, "%s %s %3.0f %%, %s left, run %s left", head, bar, fmin(share, 1) * 100, left,
+              all);
+}
+
+static void put_rate(FILE *out, const struct sight *s, const struct view_options *o)
+{
+    char spark[DRAW_MAX], head[128];
+    if (!s->last_step) {
+        draw_line(out, o, "no step yet");
+        return;
+    }
+    snprintf(head, sizeof head, "images/s  %.1f, median %.1f  ", s->rates[s->run->n_steps - 1],
+             s->rate.median);
+    draw_spark(spark, s->rates, s->run->n_steps, o->width - (int)strlen(head), o->ascii);
+    draw_line(out, o, "%s%s", head, spark);
+}
+
+/* A part of a step, and the letter that stands for it in the bar. */
+struct part {
+    const char *name;
+    char letter;
+    double seconds; /* sum over the recent steps */
+};
+
+enum { PARTS = 7 };
+
+static double parts_of(const struct run *run, struct part part[PARTS])
+{
+    static const struct part none[PARTS] = {
+        {"data", 'd', 0}, {"h2d", 'h', 0},       {"forward", 'f', 0}, {"backward", 'b', 0},
+        {"comm", 'c', 0}, {"optimizer", 'o', 0}, {"other", '.', 0}};
+    int64_t first = run->n_steps > RECENT_STEPS ? run->n_steps - RECENT_STEPS : 0;
+    double total = 0, known = 0;
+    memcpy(part, none, sizeof none);
+    for (int64_t i = first; i < run->n_steps; i++) {
+        const struct step_record *r = &run->step[i];
+        double seconds[PARTS - 1] = {r->data_s,     r->h2d_s,  r->forward_s,
+                                     r->backward_s, r->comm_s, r->optimizer_s};
+        for (int p = 0; p < PARTS - 1; p++) {
+            part[p].seconds += seconds[p];
+            known += seconds[p];
+        }
+        total += r->total_s;
+    }
+    part[PARTS - 1].seconds = fmax(0, total - known);
+    return fmax(total, known);
+}
+
+static void put_split(FILE *out, const struct sight *s, const struct view_options *o)
+{
+    struct part part[PARTS];
+    double total = parts_of(s->run, part), before = 0;
+    char bar[DRAW_MAX] = "", names[DRAW_MAX] = "", head[64];
+    if (s->time.n == 0 || !(total > 0 && isfinite(total)))
+        return;
+    snprintf(head, sizeof head, "step      %.1f ms  ", s->time.median * 1000);
+    int columns = o->width - (int)strlen(head), at = 0;
+    columns = columns < 60 ? columns : 60;
+    size_t used = 0;
+    for (int p = 0; p < PARTS; p++) {
+        before += part[p].seconds;
+        for (int end = (int)(before / total * columns + 0.5); at < end && at < columns; at++)
+            bar[at] = part[p].letter;
+        double percent = part[p].seconds / total * 100;
+        if (percent >= 0.5)
+            used += (size_t)snprintf(names + used, sizeof names - used, "%s %.0f%%  ", part[p].name,
+                                     percent);
+    }
+    bar[at] = '\0';
+    draw_line(out, o, "%s%s", head, bar);
+    draw_line(out, o, "          %s", names);
+}
+
+static void put_learning(FILE *out, const struct sight *s, const struct view_options *o)
+{
+    const struct step_record *r = s->last_step;
+    const struct epoch_record *e = s->last_epoch;
+    if (r)
+        draw_line(out, o, "train     loss %.4f, top-1 %.2f %%, top-5 %.2f %%, lr %g", r->loss,
+                  r->top1, r->top5, r->lr);
+    if (e && e->val_images)
+        draw_line(out, o,
+                  "val       loss %.4f, top-1 %.2f %%, top-5 %.2f %% after epoch %" PRId64
+                  ", best %.2f %%",
+                  e->val_loss, e->val_top1, e->val_top5, e->epoch + 1, e->best_top1);
+    if (!r || r->loss_scale <= 0)
+        return;
+    int64_t skipped = e ? e->skipped : 0;
+    for (int64_t i = 0; i < s->run->n_steps; i++)
+        skipped += s->run->step[i].skipped && (!e || s->run->step[i].step >= e->steps);
+    draw_line(out, o, "scale     %g, %" PRId64 " step%s skipped", r->loss_scale, skipped,
+              skipped == 1 ? "" : "s");
+}
+
+/* The indices of the ranks, the slowest first. */
+static void order_ranks(const struct ranks *r, int64_t *order)
+{
+    for (int64_t i = 0; i < r->n; i++) {
+        int64_t at = i;
+        for (; at > 0 && r->rank[order[at - 1]].own_s < r->rank[i].own_s; at--)
+            order[at] = order[at - 1];
+        order[at] = i;
+    }
+}
+
+static enum status put_ranks(FILE *out, const struct sight *s, const struct view_options *o)
+{
+    struct ranks r;
+    TRY(ranks_of(s->run, &r));
+    int64_t *order = malloc((size_t)(r.n + 1) * sizeof *order);
+    if (!order) {
+        ranks_free(&r);
+        return status_fail(STATUS_OOM, "no memory for %lld ranks", (long long)r.n);
+    }
+    order_ranks(&r, order);
+    if (r.n > 0)
+        draw_line(out, o, "ranks     slowest is rank %" PRId64 ", %.1f %% behind, most in %s",
+                  r.slowest, r.behind * 100, rank_part_str(r.part));
+    if (r.n > 0)
+        draw_line(out, o, "          rank   own ms  data  h2d   fwd   bwd   opt  comm  host");
+    for (int64_t i = 0; i < r.n && i < RANKS_SHOWN; i++) {
+        const struct rank_step *k = &r.rank[order[i]];
+        char host[128];
+        text_clean(host, sizeof host, k->host);
+        draw_line(out, o, "          %4" PRId64 " %8.1f %5.1f %4.1f %5.1f %5.1f %5.1f %5.1f  %s",
+                  order[i], k->own_s * 1e3, k->part[RANK_DATA] * 1e3, k->part[RANK_H2D] * 1e3,
+                  k->part[RANK_FORWARD] * 1e3, k->part[RANK_BACKWARD] * 1e3,
+                  k->part[RANK_OPTIMIZER] * 1e3, k->part[RANK_COMM] * 1e3, host);
+    }
+    if (r.n > RANKS_SHOWN)
+        draw_line(out, o, "          and %" PRId64 " faster ones", r.n - RANKS_SHOWN);
+    free(order);
+    ranks_free(&r);
+    return STATUS_OK;
+}
+
+static void put_state(FILE *out, const struct sight *s, const struct view_options *o)
+{
+    char elapsed[DRAW_TIME_MAX], quiet[DRAW_TIME_MAX], why[64];
+    const struct run *run = s->run;
+    double patience = QUIET_STEPS * (s->time.n ? s->time.max : 0);
+    if (s->last_epoch)
+        patience = fmax(patience, 2 * (s->last_epoch->val_s + s->last_epoch->checkpoint_s));
+    draw_time(elapsed, run->elapsed);
+    if (run->summary) {
+        const char *by = json_string_value(json_object_get(run->summary, "ended_by"));
+        text_clean(why, sizeof why, by ? by : "in order");
+        draw_line(out, o, "ended: %s, after %" PRId64 " steps in %s", why, s->done, elapsed);
+    } else if (o->quiet_s > fmax(QUIET_S, patience)) {
+        draw_time(quiet, o->quiet_s);
+        draw_line(out, o, "no new record for %s: the run has stopped, or hangs", quiet);
+    } else {
+        draw_line(out, o, "running for %s", elapsed);
+    }
+}
+
+enum status view_run(FILE *out, const struct run *run, const struct view_options *o)
+{
+    struct sight s;
+    enum status st;
+    CHECK(sight_take(&s, run));
+    put_head(out, &s, o);
+    put_progress(out, &s, o);
+    put_rate(out, &s, o);
+    put_split(out, &s, o);
+    put_learning(out, &s, o);
+    CHECK(put_ranks(out, &s, o));
+    put_state(out, &s, o);
+done:
+    free(s.rates);
+    return st;
+}

@@ -1,0 +1,168 @@
+/* A run, or a study and its current run. */
+#include "watch/watch.h"
+
+#include "base/file.h"
+#include "results/follow.h"
+#include "results/text.h"
+#include "watch/draw.h"
+#include "watch/plan.h"
+#include "watch/view.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Failed runs of a study that are named. */
+enum { FAILED_SHOWN = 3 };
+
+struct watch {
+    char dir[4096];
+    bool is_study;
+    struct watch_plan plan;
+    struct follow *follow; /* the run, or the study's current one; NULL: it has none */
+    int64_t followed;      /* its number in the study */
+};
+
+enum status watch_open(const char *dir, struct watch **out)
+{
+    enum status st;
+    bool over;
+    struct watch *w = calloc(1, sizeof *w);
+    if (!w)
+        return status_fail(STATUS_OOM, "no memory to watch '%s'", dir);
+    CHECK(path_format(w->dir, sizeof w->dir, "%s", dir));
+    w->is_study = watch_plan_is_there(dir);
+    if (w->is_study)
+        CHECK(watch_plan_load(dir, &w->plan));
+    CHECK(watch_poll(w, &over));
+    *out = w;
+    return STATUS_OK;
+done:
+    watch_close(w);
+    return st;
+}
+
+void watch_close(struct watch *w)
+{
+    if (!w)
+        return;
+    watch_plan_free(&w->plan);
+    follow_close(w->follow);
+    free(w);
+}
+
+/* The current run of a study may have none of its files yet, or be swept away for a new try: that
+ * is no failure of the study. */
+static void poll_current(struct watch *w)
+{
+    const struct watch_plan *s = &w->plan;
+    if (w->follow && w->followed != s->current) {
+        follow_close(w->follow);
+        w->follow = NULL;
+    }
+    if (s->current < 0)
+        return;
+    enum status st =
+        w->follow ? follow_poll(w->follow) : follow_open(s->run[s->current].dir, &w->follow);
+    w->followed = s->current;
+    if (st != STATUS_OK) {
+        follow_close(w->follow);
+        w->follow = NULL;
+    }
+}
+
+enum status watch_poll(struct watch *w, bool *over)
+{
+    if (w->is_study) {
+        TRY(watch_plan_look(&w->plan));
+        poll_current(w);
+        *over = w->plan.count[PLANNED_LEFT] + w->plan.count[PLANNED_RUNNING] == 0;
+        return STATUS_OK;
+    }
+    if (w->follow)
+        TRY(follow_poll(w->follow));
+    else
+        TRY(follow_open(w->dir, &w->follow));
+    *over = follow_run(w->follow)->summary != NULL;
+    return STATUS_OK;
+}
+
+/* "nd-fp32-resnet8-1x64/r2" */
+static void run_name(char out[256], const struct planned_run *r)
+{
+    const char *cell = strstr(r->dir, "/cells/");
+    for (const char *next = cell; next; next = strstr(next + 1, "/cells/"))
+        cell = next;
+    text_clean(out, 256, cell ? cell + strlen("/cells/") : r->dir);
+}
+
+static void put_failed(FILE *out, const struct watch_plan *s, const struct view_options *o)
+{
+    int shown = 0;
+    for (int64_t i = 0; i < s->n && shown < FAILED_SHOWN; i++) {
+        char name[256], why[256];
+        if (s->run[i].state != PLANNED_FAILED)
+            continue;
+        run_name(name, &s->run[i]);
+        watch_plan_reason(&s->run[i], why, sizeof why);
+        draw_line(out, o, "failed    %s: %s", name, why);
+        shown++;
+    }
+    if (s->count[PLANNED_FAILED] > shown)
+        draw_line(out, o, "          and %" PRId64 " more", s->count[PLANNED_FAILED] - shown);
+}
+
+static void put_study(FILE *out, const struct watch *w, const struct view_options *o)
+{
+    char bar[DRAW_MAX], left[DRAW_TIME_MAX], name[256];
+    const struct watch_plan *s = &w->plan;
+    int64_t done = s->count[PLANNED_DONE],
+            ahead = s->count[PLANNED_LEFT] + s->count[PLANNED_RUNNING];
+    draw_bar(bar, s->n ? (double)(s->n - ahead) / (double)s->n : 1, 24);
+    draw_time(left, done ? s->done_s / (double)done * (double)ahead : NAN);
+    draw_line(out, o, "study     %s %" PRId64 " runs, %s left", bar, s->n, ahead ? left : "0:00");
+    draw_line(out, o,
+              "          %" PRId64 " done, %" PRId64 " running, %" PRId64 " failed, %" PRId64
+              " to come",
+              done, s->count[PLANNED_RUNNING], s->count[PLANNED_FAILED], s->count[PLANNED_LEFT]);
+    put_failed(out, s, o);
+    if (!w->follow)
+        return;
+    run_name(name, &s->run[w->followed]);
+    draw_line(out, o, "now       %s", name);
+    draw_line(out, o, "%s", "");
+}
+
+/* The first `height` lines of a text. */
+static void put_top(FILE *out, const char *text, int height)
+{
+    for (int lines = 0; *text && lines < height; lines++) {
+        size_t size = strcspn(text, "\n") + 1;
+        fwrite(text, 1, size, out);
+        text += size;
+    }
+}
+
+enum status watch_view(const struct watch *w, const struct watch_options *o, FILE *out)
+{
+    struct view_options view = {.width = o->width > VIEW_MIN_WIDTH ? o->width : VIEW_MIN_WIDTH,
+                                .ascii = o->ascii,
+                                .quiet_s = w->follow ? follow_quiet(w->follow) : 0};
+    enum status st = STATUS_OK;
+    char *text = NULL;
+    size_t size;
+    FILE *lines = open_memstream(&text, &size);
+    if (!lines)
+        return status_fail(STATUS_OOM, "no memory to show '%s'", w->dir);
+    if (w->is_study)
+        put_study(lines, w, &view);
+    if (w->follow)
+        st = view_run(lines, follow_run(w->follow), &view);
+    if (fclose(lines) != 0 && st == STATUS_OK)
+        st = status_fail(STATUS_OOM, "no memory to show '%s'", w->dir);
+    if (st == STATUS_OK)
+        put_top(out, text, o->height > 0 ? o->height : INT32_MAX);
+    free(text);
+    return st;
+}
