@@ -9,6 +9,11 @@ from_bottom(y) = 1.0 * y / height
 dashes = '1 2 4 5 3'
 dash(i) = int(word(dashes, (run(i) - 1) % words(dashes) + 1))
 
+# Where there are bars, points of the same number of devices stand side by side.
+count = words(all_runs)
+apart = has_bars ? (count * 0.03 > 0.24 ? 0.24 / count : 0.03) : 0
+place(x, k) = x * 2**(apart * (k - 0.5 * (count + 1)))
+
 set logscale x 2
 set xrange [x_low:x_high]
 eval('set xtics ('.ticks.') nomirror out scale 0.75')
@@ -45,12 +50,14 @@ do for [f in formats] {
         set yrange [y_low[panel]:y_high[panel]]
         set ylabel y_label[panel]
         plot \
-            for [i in all_runs] table(i) using 1:(column(at + 3)) with lines lw 1.5 dt (5,5) \
-                lc rgb colour(i) notitle, \
-            for [i in all_runs] table(i) using 1:at:(column(at + 1)):(column(at + 2)) \
-                with yerrorbars lw 2 pt 0 lc rgb colour(i) notitle, \
-            for [i in all_runs] table(i) using 1:at with linespoints lw 3 dt dash(i) pt shape(i) \
-                ps 1.1 lc rgb colour(i) notitle
+            for [k = 1:count] table(word(all_runs, k)) using (place($1, k)):(column(at + 3)) \
+                with lines lw 1.5 dt (5,5) lc rgb colour(word(all_runs, k)) notitle, \
+            for [k = 1:count] table(word(all_runs, k)) using (place($1, k)): \
+                (column(at + 1) == column(at + 1) ? column(at) : NaN):(column(at + 1)): \
+                (column(at + 2)) with yerrorbars lw 2 pt 0 lc rgb colour(word(all_runs, k)) notitle, \
+            for [k = 1:count] table(word(all_runs, k)) using (place($1, k)):at with linespoints \
+                lw 3 dt dash(word(all_runs, k)) pt shape(word(all_runs, k)) ps 1.1 \
+                lc rgb colour(word(all_runs, k)) notitle
     }
     # The legend runs below the panels: it belongs to an empty plot as wide as they are.
     unset label
