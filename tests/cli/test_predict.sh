@@ -40,6 +40,11 @@ expect 0 predict one --network 20,1 --ranks 2,48
 awk '$1 == 48' out | grep -q . || fail "no forecast for 48 ranks: $(cat out)"
 expect_error 5 "two points of 'one' have 1 ranks" predict one one --network 20,1
 
+# Two runs that differ in their devices are one measurement.
+expect_train 0 --dummy --dummy-train 32 --dummy-val 2 --steps 4 -b 8 --mode dp --devices cpu:2 --out two
+expect 0 predict one two --fit --ranks 4
+[[ $(awk '/ fitted$/ { print $1 }' out | tr '\n' ' ') == "1 2 " ]] || fail "not two measured points: $(cat out)"
+
 expect_error 2 'nothing measured' predict --fit
 expect_error 2 'no network to forecast for' predict "$hal:feb"
 expect_error 2 'there are feb, may' predict "$hal" --fit

@@ -94,6 +94,7 @@ static void test_refusals(void **state)
         "gpus,series,images_per_s\n1,a\n",
         "gpus,series,images_per_s\n1,a,2,3\n",
         "gpus,series,images_per_s\n1,a,2",
+        "gpus,series,images_per_s\n1,a,2\n2,a,4",
         "gpus,series,images_per_s\n1,a,\n",
         "gpus,series,images_per_s\n,a,2\n",
         "gpus,series,images_per_s\n1,,2\n",
