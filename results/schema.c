@@ -97,6 +97,7 @@ static const struct field rank_fields[] = {
     AMOUNT(rank_record, comm_busy_s),
     AMOUNT(rank_record, optimizer_s),
     AMOUNT(rank_record, total_s),
+    OPT_AMOUNT(rank_record, energy_j),
 };
 
 static const struct field telemetry_fields[] = {

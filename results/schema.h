@@ -97,6 +97,7 @@ struct rank_record {
     double comm_s, comm_busy_s;
     double optimizer_s;
     double total_s;
+    double energy_j; /* of its own devices; 0: not measured, no column */
 };
 
 /* What a device did at one moment, while the run went on. What was not measured is NaN and has no

@@ -98,14 +98,36 @@ static struct energy device_energy(const struct run *run, int64_t device)
     return e;
 }
 
+static bool has_ranks(const struct run *run)
+{
+    for (size_t i = 0; i < json_array_size(run->attempts); i++)
+        if (run_attempt_ranks(run, (int64_t)i) > 1)
+            return true;
+    return false;
+}
+
+/* Of the epochs in which it was measured; NaN where there is none. */
+static struct energy epochs_energy(const struct run *run)
+{
+    struct energy sum = {0};
+    for (int64_t i = 0; i < run->n_epochs; i++) {
+        const struct epoch_record *e = &run->epoch[i];
+        if (!(e->energy_j > 0) || !(e->joules_per_image > 0))
+            continue;
+        sum.joules += e->energy_j;
+        sum.images += e->energy_j / e->joules_per_image;
+    }
+    sum.joules_per_image = sum.images > 0 ? sum.joules / sum.images : NAN;
+    return sum;
+}
+
 struct energy energy_of(const struct run *run)
 {
     const struct energy nothing = {.joules_per_image = NAN};
     struct energy sum = {0};
     int64_t n = device_count(run);
-    for (size_t i = 0; i < json_array_size(run->attempts); i++)
-        if (run_attempt_ranks(run, (int64_t)i) > 1)
-            return nothing;
+    if (has_ranks(run))
+        return epochs_energy(run);
     for (int64_t d = 0; d < n; d++) {
         struct energy e = device_energy(run, d);
         sum.joules_per_image += e.joules_per_image;

@@ -24,8 +24,8 @@ struct energy {
 
 /* Energy that all devices used while they trained: a counter's rise between two samples is spread
  * evenly over the time between them, and what falls into steps counts; validation, checkpoints and
- * pauses do not. NaN where a device's energy was not counted, and for jobs of several ranks, whose
- * other devices nobody asked. */
+ * pauses do not. Only rank 0's devices are sampled: of a job of several ranks the epochs tell,
+ * which sum up what every rank counted. NaN where a device's energy was not counted. */
 struct energy energy_of(const struct run *run);
 
 /* Adds to `into`, each only where it was measured:

@@ -224,7 +224,7 @@ static enum status agree(struct session *s)
     return st;
 }
 
-/* Rank 0 samples its own devices. */
+/* Every rank counts what its own devices use; rank 0 also samples them. */
 static enum status open_telemetry(struct session *s)
 {
     struct telemetry_config c = {.seconds = s->config->telemetry,
@@ -322,10 +322,8 @@ static enum status open_parts(struct session *s, int argc, char *const *argv)
         return STATUS_OK;
     settle_position(s);
     TRY(engine_set_scale(s->engine, &s->state.scaler));
-    if (!session_leads(s))
-        return STATUS_OK;
     TRY(open_telemetry(s));
-    return open_record(s, argc, argv);
+    return session_leads(s) ? open_record(s, argc, argv) : STATUS_OK;
 }
 
 enum status session_open(struct session *s, const struct train_config *config, int argc,
@@ -376,7 +374,8 @@ enum status session_close(struct session *s)
 
 double session_joules(struct session *s)
 {
-    return s->world.size == 1 ? telemetry_joules(s->telemetry) : NAN;
+    bool host = strcmp(s->devices.backend->name, "cuda") != 0;
+    return host && s->world.size > 1 ? NAN : telemetry_joules(s->telemetry);
 }
 
 enum status session_checkpoint(struct session *s)

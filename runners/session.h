@@ -58,8 +58,8 @@ MUST_CHECK enum status session_fail(struct session *s, enum status st);
 /* Closes everything. A record without record_finish reads as a run that did not end in order. */
 MUST_CHECK enum status session_close(struct session *s);
 
-/* Joules that this run's devices have used since the run began; NaN where that is not measured, as
- * in a job of several ranks, whose other devices nobody asked. */
+/* Joules that this rank's devices have used since the run began; NaN where that is not measured. A
+ * processor's energy is that of all ranks of its host, and so is none of theirs. */
 double session_joules(struct session *s);
 
 /* Rank 0 writes the latest checkpoint, keeping the one before. */

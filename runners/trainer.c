@@ -137,6 +137,7 @@ done:
     progress_end(&p);
     r->seconds = step_now() - begun;
     r->joules = session_joules(s) - joules_before;
+    s->spent.energy_j = r->joules > 0 ? r->joules : 0; /* or NaN */
     r->loss_sum = s->state.loss_sum;
     r->count = s->state.count;
     r->top1 = s->state.top1;
@@ -312,10 +313,12 @@ static enum status record_pass(struct session *s, const struct pass_result *trai
     return record_epoch(s->record, &e);
 }
 
-/* What each of several ranks spent on the epoch. */
-static enum status record_ranks(struct session *s)
+/* What each of several ranks spent on the epoch; *joules becomes what all of them used, NaN where
+ * one does not know. */
+static enum status record_ranks(struct session *s, double *joules)
 {
     int n = s->world.size;
+    double sum = 0;
     if (n == 1)
         return STATUS_OK;
     struct rank_record *all = calloc((size_t)n, sizeof *all);
@@ -327,15 +330,18 @@ static enum status record_ranks(struct session *s)
                              .recv = all,
                              .count = sizeof s->spent};
     enum status st = comm_run(s->world.comm, &gather);
-    for (int i = 0; i < n && st == STATUS_OK && session_leads(s); i++)
+    for (int i = 0; i < n && st == STATUS_OK && session_leads(s); i++) {
+        sum += all[i].energy_j > 0 ? all[i].energy_j : NAN;
         st = record_rank(s->record, &all[i]);
+    }
+    *joules = sum;
     free(all);
     return st;
 }
 
 /* Validation, the best weights, and the record, which says what the epoch came to. Afterwards the
  * state stands at the beginning of the next epoch. */
-static enum status finish_epoch(struct session *s, const struct pass_result *train,
+static enum status finish_epoch(struct session *s, struct pass_result *train,
                                 const struct stats *rate)
 {
     struct pass_result val;
@@ -345,7 +351,7 @@ static enum status finish_epoch(struct session *s, const struct pass_result *tra
     s->agreed = false;
     double begun = step_now();
     TRY(keep_best(s, step_percent((double)val.top1, (double)val.count)));
-    TRY(record_ranks(s));
+    TRY(record_ranks(s, &train->joules));
     if (session_leads(s))
         TRY(record_pass(s, train, &val, step_now() - begun, rate));
     s->state = (struct train_state){.epoch = s->state.epoch + 1,

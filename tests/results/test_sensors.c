@@ -121,7 +121,7 @@ static void test_energy_unknown(void **state)
     assert_true(isnan(energy(*state).joules_per_image));
 }
 
-/* Where a rank was not asked, the others' energy is not the images'. */
+/* Rank 0's samples are not the job's; the epochs are, those that were measured. */
 static void test_energy_of_several_ranks(void **state)
 {
     static const char text[] = "{\"schema\":1,\"ranks\":[{\"rank\":0,\"host\":\"a\",\"pid\":1},"
@@ -132,6 +132,18 @@ static void test_energy_of_several_ranks(void **state)
     assert_false(isnan(energy(*state).joules_per_image));
     scratch_write(*state, "run.json", text, strlen(text));
     assert_true(isnan(energy(*state).joules_per_image));
+    for (int i = 0; i < 3; i++) {
+        char line[SCHEMA_LINE_MAX];
+        struct epoch_record e = {.epoch = i, .steps = i + 1, .train_images = 100};
+        if (i > 0) {
+            e.energy_j = 100 * i;
+            e.joules_per_image = i;
+        }
+        scratch_append(*state, "epochs.jsonl", line, schema_format(&epoch_schema, &e, line));
+    }
+    struct energy e = energy(*state);
+    assert_true(fabs(e.joules - 300) < 1e-9 && fabs(e.images - 200) < 1e-9);
+    assert_true(fabs(e.joules_per_image - 1.5) < 1e-9);
 }
 
 /* The counter begins again with each attempt. */
