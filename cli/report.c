@@ -58,8 +58,8 @@ int cmd_report(int argc, char **argv)
         .args_doc = "[DIR...]",
         .doc = "Writes what records come to: machines, tables, figures, findings in words, and the "
                "commands that make them again. DIR holds studies, runs or records of bench "
-               "(default results/recorded); links to figures name it as it is given here. The same "
-               "records give the same bytes."};
+               "(default results/recorded); records in one folder are of one machine. The "
+               "same records give the same bytes."};
     struct arguments a = {.config = {.draw = true, .said = stderr}};
     int exit_code;
     if (!cli_parse(&argp, argc, argv, &a, &exit_code))

@@ -124,8 +124,9 @@ static void base64(FILE *out, const unsigned char *bytes, size_t size)
     }
 }
 
-static enum status figure(FILE *out, const char *path, const char *caption)
+static enum status figure(FILE *out, const char *path, const char *link, const char *caption)
 {
+    (void)link;
     char *bytes;
     size_t size, n = strlen(path);
     bool svg = n > 4 && strcmp(path + n - 4, ".svg") == 0;

@@ -68,12 +68,13 @@ static void table(FILE *out, const struct table *t)
     }
 }
 
-static enum status figure(FILE *out, const char *path, const char *caption)
+static enum status figure(FILE *out, const char *path, const char *link, const char *caption)
 {
+    (void)path;
     fputs("\n![", out);
     escape(out, caption);
     fputs("](<", out);
-    for (const char *c = path; *c; c++)
+    for (const char *c = link; *c; c++)
         fprintf(out, strchr("<>%\n", *c) ? "%%%02X" : "%c", (unsigned char)*c);
     fputs(">)\n", out);
     return STATUS_OK;

@@ -64,6 +64,14 @@ static enum status record_load(const char *path, json_t **record)
 
 /* ---- writing ---- */
 
+/* A file below the document's own folder is named from there, others as they are. */
+static const char *link_from(const char *document, const char *path)
+{
+    const char *slash = strrchr(document, '/');
+    size_t n = slash ? (size_t)(slash - document) + 1 : 0;
+    return strncmp(path, document, n) == 0 ? path + n : path;
+}
+
 static enum status write_figures(struct writer *w, const struct item *item)
 {
     char **names;
@@ -79,7 +87,7 @@ static enum status write_figures(struct writer *w, const struct item *item)
             *c = *c == '_' ? ' ' : *c;
         st = path_format(path, sizeof path, "%s/%s", item->figures, names[i]);
         if (st == STATUS_OK && figure_is_shown(item->kind, names[i]))
-            st = w->format->figure(w->out, path, caption);
+            st = w->format->figure(w->out, path, link_from(w->path, path), caption);
     }
     names_free(names, n);
     return st;
@@ -150,7 +158,7 @@ static enum status write_document(const struct items *items, const struct format
 {
     char *text = NULL;
     size_t size = 0;
-    struct writer w = {.format = format, .out = open_memstream(&text, &size)};
+    struct writer w = {.format = format, .path = path, .out = open_memstream(&text, &size)};
     if (!w.out)
         return status_fail(STATUS_OOM, "no memory to write '%s'", path);
     format->begin(w.out, "Results");

@@ -16,7 +16,8 @@ extern "C" {
 
 struct report_config {
     int n;
-    const char *const *dir; /* (n) folders with records; links name them as they are here */
+    const char *const *dir; /* (n) folders with records. Links name what is below the document's own
+                             * folder from there, and others as they are here */
     const char *markdown;   /* file to write; NULL: none */
     const char *html;       /* likewise; pictures are in it */
     bool draw;              /* draw the figures of each record first, into folders beside it */

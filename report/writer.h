@@ -36,7 +36,8 @@ struct format {
     void (*code)(FILE *out, const char *text);          /* lines as they are */
     void (*list)(FILE *out, const struct table *items); /* of one column, without a heading */
     void (*table)(FILE *out, const struct table *t);
-    enum status (*figure)(FILE *out, const char *path, const char *caption);
+    /* `link` is the picture's file as seen from the document's folder. */
+    enum status (*figure)(FILE *out, const char *path, const char *link, const char *caption);
     void (*end)(FILE *out);
 };
 
@@ -47,6 +48,7 @@ extern const struct format format_html; /* pictures are in it; it needs nothing 
 struct writer {
     const struct format *format;
     FILE *out;
+    const char *path; /* of the document */
     enum status st;
 };
 

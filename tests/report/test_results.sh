@@ -29,6 +29,12 @@ expect 0 report --no-figures rec -o two.md
 grep -q '^| O1-seed0 .* 50.00 ' two.md || fail "a record's accuracy is not in the report"
 cmp -s one.md two.md && fail "other records gave the same report"
 
+# A document beside its records names figures from where it is.
+mkdir rec/here/precision/figures
+echo '<svg></svg>' >rec/here/precision/figures/loss.svg
+expect 0 report --no-figures rec -o rec/here/R.md
+grep -qxF '![loss](<precision/figures/loss.svg>)' rec/here/R.md || fail "a link is not from the document's folder"
+
 # What is no record, or damaged.
 mkdir empty
 expect_error 5 "'empty' holds no record" report empty -o none.md

@@ -87,7 +87,7 @@ static void test_picture(void **state)
         assert_true(fd >= 0 && out);
         assert_int_equal(write(fd, vector[i][0], strlen(vector[i][0])), strlen(vector[i][0]));
         close(fd);
-        assert_int_equal(format_html.figure(out, path, "a \"b\""), STATUS_OK);
+        assert_int_equal(format_html.figure(out, path, path, "a \"b\""), STATUS_OK);
         fclose(out);
         snprintf(want, sizeof want, "src=\"data:image/png;base64,%s\"", vector[i][1]);
         assert_non_null(strstr(text, want));
