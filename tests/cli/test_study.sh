@@ -93,6 +93,55 @@ expect 5 study study.json --out f --only '^nd-.*dummy.*r1$'
 expect 5 study study.json --out f --only '^nd-.*dummy.*r1$' --retry
 [[ $(grep -c FAILED err) == 1 ]] || fail "what had failed was not tried again: $(cat err)"
 
+# A run that would last: it ends with a study that is killed, stops with one that is asked to, and
+# is failed by the limit.
+study_file '"resnet8"'
+sed -i 's/"measured_steps": 3/"measured_steps": 1000000/; s/"limit_s": 60/"limit_s": 2/' study.json
+cp "$program" long
+
+# runs_on: whether a process of the program named "long" is there.
+runs_on() {
+    [[ -n $(find /proc/[0-9]*/exe -maxdepth 0 -lname "$scratch/long" 2>/dev/null) ]]
+}
+
+# long_study: starts it in the background, and returns when its first run has begun.
+long_study() {
+    rm -rf long-out
+    ./long study study.json --out long-out --only '^nd-.*dummy.*r1$' >out 2>err </dev/null &
+    study=$!
+    for ((i = 0; i < 600; i++)); do
+        [[ ! -e long-out/$cell/r1/run.json ]] || return 0
+        sleep 0.02
+    done
+    fail "the long run does not begin: $(cat err)"
+}
+
+# ended: waits until nothing of it runs any more.
+ended() {
+    for ((i = 0; i < 300; i++)); do
+        runs_on || return 0
+        sleep 0.02
+    done
+    fail "a run goes on without its study"
+}
+
+long_study
+kill -KILL "$study"
+{ wait "$study"; } 2>/dev/null
+ended
+long_study
+kill -INT "$study"
+code=0
+wait "$study" || code=$?
+((code == 1)) || fail "an interrupted study exited with $code: $(cat err)"
+grep -qx 'ampscale: interrupted by Interrupt; the same command runs what is missing' err ||
+    fail "an interrupted study says: $(cat err)"
+runs_on && fail "a study ended before its run"
+[[ ! -e long-out/$cell/r1/summary.json && ! -e long-out/$cell/r1.failed ]] ||
+    fail "an interrupted run counts"
+run study study.json --out long-out --only '^nd-.*dummy.*r1$'
+grep -q 'r1: .* FAILED: not done within the limit of 2 s$' err || fail "the limit does not hold: $(cat err)"
+
 # What is no study.
 echo '{"schema": 1, "nmae": "x"}' >bad.json
 expect_error 2 "'bad.json': unknown key 'nmae'; did you mean 'name'?" study bad.json --out b
