@@ -1,6 +1,7 @@
 /* ampscale study: a matrix of runs, from its plan to its verdicts. */
 #include "base/file.h"
 #include "cli/cli.h"
+#include "report/report.h"
 #include "study/collect.h"
 #include "study/run.h"
 
@@ -12,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { KEY_OUT = 256, KEY_DRY_RUN, KEY_ONLY, KEY_RETRY, KEY_PRINT, KEY_ANALYSE };
+enum { KEY_OUT = 256, KEY_DRY_RUN, KEY_ONLY, KEY_RETRY, KEY_PRINT, KEY_ANALYSE, KEY_NO_REPORT };
 
 static const struct argp_option options[] = {
     {"out", KEY_OUT, "DIR", 0, "Folder of the study; one that was begun is gone on with", 0},
@@ -22,6 +23,7 @@ static const struct argp_option options[] = {
     {"retry", KEY_RETRY, 0, 0,
      "Try a run that fails a second time, and what failed earlier once more", 0},
     {"analyse", KEY_ANALYSE, 0, 0, "Run nothing; sum up what the folder holds", 0},
+    {"no-report", KEY_NO_REPORT, 0, 0, "Leave out the figures, RESULTS.md and RESULTS.html", 0},
     {"print", KEY_PRINT, 0, 0, "Print the file of a preset and end", 0},
     {0},
 };
@@ -30,7 +32,7 @@ struct arguments {
     const char *study;
     const char *out;
     const char *only;
-    bool dry_run, retry, print, analyse;
+    bool dry_run, retry, print, analyse, no_report;
 };
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -55,6 +57,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         break;
     case KEY_ANALYSE:
         a->analyse = true;
+        break;
+    case KEY_NO_REPORT:
+        a->no_report = true;
         break;
     case ARGP_KEY_ARG:
         if (a->study)
@@ -83,6 +88,19 @@ static enum status say_command(const struct arguments *a, char *out, size_t size
     return path_format(out, size, "ampscale study %s --out %s", basename(study), basename(dir));
 }
 
+/* Figures, and what people read, beside the analysis. */
+static enum status tell(const char *dir)
+{
+    char markdown[STUDY_PATH_SIZE], html[STUDY_PATH_SIZE];
+    TRY(path_format(markdown, sizeof markdown, "%s/RESULTS.md", dir));
+    TRY(path_format(html, sizeof html, "%s/RESULTS.html", dir));
+    const struct report_config c = {
+        .n = 1, .dir = &dir, .markdown = markdown, .html = html, .draw = true, .said = stderr};
+    TRY(report_make(&c));
+    printf("%s\n%s\n", markdown, html);
+    return STATUS_OK;
+}
+
 /* Sums up, writes analysis.json and prints it. *whole: no cell is missing. */
 static enum status sum_up(const struct arguments *a, const struct study_store *store, bool *whole)
 {
@@ -98,7 +116,7 @@ static enum status sum_up(const struct arguments *a, const struct study_store *s
     for (int64_t i = 0; i < analysis.n_cells; i++)
         *whole = *whole && !*analysis.cell[i].missing;
     analysis_free(&analysis);
-    return st;
+    return st == STATUS_OK && !a->no_report ? tell(a->out) : st;
 }
 
 static enum status work(const struct arguments *a, const struct study_plan *plan,

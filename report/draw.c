@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "plots/overlap.h"
 #include "plots/plot.h"
+#include "plots/study.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -44,12 +45,21 @@ static enum status draw_runs(const struct item *item, const struct plot_options 
     return st == STATUS_OK ? remove_rest(item) : st;
 }
 
+static enum status draw_study(const struct item *item, const struct plot_options *o)
+{
+    struct analysis a;
+    TRY(analysis_read(item->path, &a));
+    enum status st = plot_study(&a, NULL, 0, item->figures, o);
+    analysis_free(&a);
+    return st;
+}
+
 enum status item_draw(const struct item *item)
 {
     const struct plot_options o = {.svg = true};
     switch (item->kind) {
     case ITEM_STUDY:
-        return STATUS_OK;
+        return draw_study(item, &o);
     case ITEM_RUN:
     case ITEM_RUNS:
         return draw_runs(item, &o);

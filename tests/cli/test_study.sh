@@ -33,7 +33,7 @@ expect 0 study quick --print
 cmp -s out "$source_dir/study/presets/quick.json" || fail "--print does not print the preset"
 
 # Killed half-way: the child ends too, and what it left does not count.
-"$program" study study.json --out s >log 2>&1 </dev/null &
+"$program" study study.json --no-report --out s >log 2>&1 </dev/null &
 study=$!
 for ((i = 0; i < 600; i++)); do
     (($(find s -name summary.json 2>/dev/null | wc -l) < 3)) || break
@@ -48,7 +48,7 @@ summaries s >before
 
 # Interrupted: it stops in order, and says what to do.
 if (($(wc -l <before) < 7)); then
-    "$program" study study.json --out s >out 2>err </dev/null &
+    "$program" study study.json --no-report --out s >out 2>err </dev/null &
     study=$!
     sleep 0.3
     kill -TERM "$study"
@@ -61,7 +61,7 @@ if (($(wc -l <before) < 7)); then
     fi
 fi
 mkdir -p "s/$cell/r9"
-expect 0 study study.json --out s
+expect 0 study study.json --no-report --out s
 summaries s >after
 [[ $(wc -l <after) == 8 ]] || fail "$(wc -l <after) of 8 runs are complete: $(cat err)"
 [[ -z $(comm -23 before after) ]] || fail "what was complete was run again: $(comm -23 before after)"
@@ -71,11 +71,19 @@ summaries s >after
 
 # Nothing is run twice, and the same runs give the same analysis.
 cp s/analysis.json analysis.before
-expect 0 study study.json --out s
+expect 0 study study.json --no-report --out s
 [[ ! -s $scratch/err ]] || fail "a study that was complete went on: $(cat err)"
 expect 0 study study.json --out s --analyse
 cmp s/analysis.json analysis.before || fail "the same runs gave another analysis"
 cmp -s <(summaries s) after || fail "runs were run again"
+
+# What people read.
+grep -qx "| nd-fp32-resnet8-dummy-1x4 |.*" s/RESULTS.md || fail "RESULTS.md does not tell of a cell"
+grep -q '<td>nd-fp32-resnet8-dummy-1x4</td>' s/RESULTS.html || fail "RESULTS.html does not either"
+if command -v gnuplot >/dev/null; then
+    grep -qxF '![efficiency](<figures/efficiency.svg>)' s/RESULTS.md || fail "there is no figure"
+    [[ -s s/figures/efficiency.svg ]] || fail "a figure is not drawn"
+fi
 
 # Another study in the same folder.
 sed -i 's/"measured_steps": 3/"measured_steps": 4/' study.json
@@ -83,14 +91,14 @@ expect_error 2 "'s' holds another study than 'tiny' is now" study study.json --o
 
 # A cell that fails is kept as failed, the others are run; with --retry it is tried again.
 study_file '"resnet8", "resnet9"'
-expect 5 study study.json --out f --only '^nd-.*dummy.*r1$'
+expect 5 study study.json --no-report --out f --only '^nd-.*dummy.*r1$'
 grep -q "nd-fp32-resnet9-dummy-1x4 r1: .* FAILED: .*'resnet9'" err || fail "no word of it: $(cat err)"
 grep -q "nd-fp32-resnet9-dummy-1x4 .*missing: .*'resnet9'" out || fail "not missing: $(cat out)"
 grep -q "nd-fp32-resnet8-dummy-1x4 .* bound\|nd-fp32-resnet8-dummy-1x4 .*-bound" out || fail "the other cell is missing: $(cat out)"
 grep -q '"missing": .*resnet9' f/analysis.json || fail "analysis.json does not say why"
-expect 5 study study.json --out f --only '^nd-.*dummy.*r1$'
+expect 5 study study.json --no-report --out f --only '^nd-.*dummy.*r1$'
 [[ $(wc -l <err) == 1 ]] || fail "what had failed was run again without --retry: $(cat err)"
-expect 5 study study.json --out f --only '^nd-.*dummy.*r1$' --retry
+expect 5 study study.json --no-report --out f --only '^nd-.*dummy.*r1$' --retry
 [[ $(grep -c FAILED err) == 1 ]] || fail "what had failed was not tried again: $(cat err)"
 
 # A run that would last: it ends with a study that is killed, stops with one that is asked to, and
@@ -139,7 +147,7 @@ grep -qx 'ampscale: interrupted by Interrupt; the same command runs what is miss
 runs_on && fail "a study ended before its run"
 [[ ! -e long-out/$cell/r1/summary.json && ! -e long-out/$cell/r1.failed ]] ||
     fail "an interrupted run counts"
-run study study.json --out long-out --only '^nd-.*dummy.*r1$'
+run study study.json --no-report --out long-out --only '^nd-.*dummy.*r1$'
 grep -q 'r1: .* FAILED: not done within the limit of 2 s$' err || fail "the limit does not hold: $(cat err)"
 
 # What is no study.
@@ -157,12 +165,12 @@ mkdir disk
 if mount -t tmpfs -o size=256k tmpfs disk 2>/dev/null; then
     study_file '"resnet8"'
     head -c 200k /dev/zero >disk/ballast
-    run study study.json --out disk/s --only dummy
+    run study study.json --no-report --out disk/s --only dummy
     ((code != 0)) || fail "a study succeeded on a full disk"
     grep -qi 'no space left' err out || fail "nobody says that the disk is full: $(cat err)"
     rm disk/ballast
     mount -o remount,size=4m disk
-    expect 5 study study.json --out disk/s --only dummy --retry
+    expect 5 study study.json --no-report --out disk/s --only dummy --retry
     [[ $(summaries disk/s | wc -l) == 4 ]] || fail "with room again, it does not go on: $(cat err)"
     umount disk
 else
