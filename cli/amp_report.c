@@ -28,7 +28,7 @@ static const struct argp_option options[] = {
     {"classes", KEY_CLASSES, "N", 0, "Classes, without DATA (default: the run's, or 1000)", 0},
     {"loss-scale", KEY_LOSS_SCALE, "S", 0, "Current scale (default: the run's, or 65536)", 0},
     {"seed", KEY_SEED, "N", 0, "Seed of weights and order (default: the run's, or 0)", 0},
-    {"devices", KEY_DEVICES, "cpu|ref", 0, "Device that computes (default: cpu)", 0},
+    {"devices", KEY_DEVICES, "cpu|ref|cuda:N", 0, "Device that computes (default: cpu)", 0},
     {"threads", KEY_THREADS, "N", 0, "Host threads that compute (default: all cores)", 0},
     {"out", KEY_OUT, "DIR", 0, "Folder of record and figure (default: see below)", 0},
     {"json", KEY_JSON, NULL, 0, "Print the record in place of the table", 0},

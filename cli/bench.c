@@ -47,7 +47,7 @@ static const struct argp_option options[] = {
      "overlap: bucket sizes; 0 is one bucket of everything (default 0.25,1,4,25,100,0)", 0},
     {"grad-compress", KEY_GRAD_COMPRESS, "none|fp16|bf16", 0,
      "overlap: type in which gradients are sent (default none)", 0},
-    {"devices", KEY_DEVICES, "DEV", 0, "cpu (default) or ref", 0},
+    {"devices", KEY_DEVICES, "cpu|ref|cuda:N", 0, "Device that computes (default: cpu)", 0},
     {"threads", KEY_THREADS, "N", 0, "Host threads that compute (default: all cores)", 0},
     {"json", KEY_JSON, 0, 0, "Print one JSON object", 0},
     {0},

@@ -197,22 +197,55 @@ static enum status info_list(const struct info_config *c)
     return STATUS_OK;
 }
 
-/* One line about a device: what it is, or why it cannot be used. True when it can. */
-static bool device_line(const char *spec, char *out, size_t size)
+/* One line about a device: what it is, or why it cannot be used. */
+static enum status device_line(const char *spec, char *out, size_t size)
 {
     struct device *dev;
-    if (device_open(spec, 0, &dev) != STATUS_OK) {
+    enum status st = device_open(spec, 0, &dev);
+    if (st != STATUS_OK) {
         snprintf(out, size, "%s", status_message());
-        return false;
+        return st;
     }
     dev->backend->describe(dev, out, size);
     device_close(dev);
-    return true;
+    return STATUS_OK;
+}
+
+static void show_device(const struct info_config *c, json_t *devices, const char *spec,
+                        enum status st, const char *line)
+{
+    bool usable = st == STATUS_OK;
+    if (!c->json)
+        printf("  %-8s %s%s\n", spec, usable ? "" : "not available: ", line);
+    json_array_append_new(devices, json_pack("{s:s, s:b, s:s}", "device", spec, "usable", usable,
+                                             "description", line));
+}
+
+/* Whether some can be counted: then one that is not there is a wrong number. */
+static bool has_gpus(void)
+{
+    char line[512];
+    return device_line("cuda:1023", line, sizeof line) == STATUS_USAGE;
+}
+
+/* All there are; they are numbered without gaps. Where none can be used, why. */
+static void show_gpus(const struct info_config *c, json_t *devices)
+{
+    char spec[16], line[512];
+    for (int i = 0;; i++) {
+        snprintf(spec, sizeof spec, "cuda:%d", i);
+        enum status st = device_line(spec, line, sizeof line);
+        if (st == STATUS_USAGE)
+            return; /* no such GPU: the last one was shown */
+        show_device(c, devices, spec, st, line);
+        if (st != STATUS_OK && !has_gpus())
+            return;
+    }
 }
 
 static enum status info_build(const struct info_config *c)
 {
-    static const char *const specs[] = {"cpu", "ref", "cuda"};
+    static const char *const specs[] = {"cpu", "ref"};
     json_t *devices = json_array();
     if (!c->json)
         printf("ampscale %s (%s build)\ncompiler   %s\nlibraries  jansson %s, zlib %s\ndevices\n",
@@ -220,12 +253,10 @@ static enum status info_build(const struct info_config *c)
                zlibVersion());
     for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
         char line[512];
-        bool usable = device_line(specs[i], line, sizeof line);
-        if (!c->json)
-            printf("  %-8s %s%s\n", specs[i], usable ? "" : "not available: ", line);
-        json_array_append_new(devices, json_pack("{s:s, s:b, s:s}", "device", specs[i], "usable",
-                                                 usable, "description", line));
+        enum status st = device_line(specs[i], line, sizeof line);
+        show_device(c, devices, specs[i], st, line);
     }
+    show_gpus(c, devices);
     if (c->json)
         return print_json(
             json_pack("{s:s, s:s, s:s, s:{s:s, s:s}, s:o}", "version", AMPSCALE_VERSION,

@@ -8,7 +8,7 @@ enum { KEY_ORACLE = 256, KEY_DEVICES, KEY_THREADS, KEY_QUICK, KEY_JSON };
 
 static const struct argp_option options[] = {
     {"oracle", KEY_ORACLE, "FILE", 0, "Run the cases of FILE instead of the built-in ones", 0},
-    {"devices", KEY_DEVICES, "cpu|ref", 0, "Device to check (default cpu)", 0},
+    {"devices", KEY_DEVICES, "cpu|ref|cuda:N", 0, "Device to check (default cpu)", 0},
     {"threads", KEY_THREADS, "N", 0, "Host threads (default: all cores)", 0},
     {"quick", KEY_QUICK, NULL, 0, "Leave out cases larger than 64 pixels", 0},
     {"quiet", 'q', NULL, 0, "One line per case, and each value that fails", 0},

@@ -135,8 +135,10 @@ static const struct argp_option options[] = {
      "nd: one device; dp: several devices of one process; ddp: a process per device; ddp2: dp in "
      "each of several processes (default auto: as devices and launcher say)",
      0},
-    {"devices", KEY_DEVICES, "cpu|cpu:N|ref", 0,
-     "Devices that compute; cpu:2 is two, which share the cores (default cpu)", 0},
+    {"devices", KEY_DEVICES, "cpu|cpu:N|ref|cuda:N,...", 0,
+     "Devices that compute; cpu:2 is two, which share the cores, cuda:0,1 these two GPUs (default "
+     "cpu)",
+     0},
     {"threads", KEY_THREADS, "N", 0,
      "Host threads that compute, of each device (default: all cores, shared among the devices)", 0},
     {"accumulate", KEY_ACCUMULATE, "N", 0, "Batches to an optimizer step (default 1)", 0},

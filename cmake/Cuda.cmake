@@ -30,3 +30,47 @@ endif()
 if(NOT AMPSCALE_CUDNN)
   message(STATUS "No plans of cuDNN are built: ${AMPSCALE_CUDNN_REASON}")
 endif()
+
+# The CUDA backend as a module. AMPSCALE_CUDA_MODULE says whether it can be built here, and
+# AMPSCALE_CUDA_MODULE_REASON why not; no GPU and no driver is needed for that either.
+set(AMPSCALE_CUDA_MODULE OFF)
+set(AMPSCALE_CUDA_MODULE_REASON ${AMPSCALE_CUDNN_REASON})
+if(AMPSCALE_CUDNN)
+  include(CheckLanguage)
+  if(NOT CMAKE_CUDA_COMPILER AND CUDAToolkit_NVCC_EXECUTABLE)
+    set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})
+  endif()
+  # Tensor cores from Turing on: code for each generation that this nvcc knows, and in the newest's
+  # intermediate form for those that are still to come.
+  execute_process(COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} --list-gpu-code OUTPUT_VARIABLE known
+                  ERROR_QUIET)
+  set(CMAKE_CUDA_ARCHITECTURES "")
+  foreach(arch 75 80 86 89 90 100)
+    if(known MATCHES "sm_${arch}[ \r\n]")
+      list(APPEND CMAKE_CUDA_ARCHITECTURES ${arch}-real)
+      set(newest ${arch})
+    endif()
+  endforeach()
+  list(APPEND CMAKE_CUDA_ARCHITECTURES ${newest}-virtual)
+  check_language(CUDA)
+  if(NOT CMAKE_CUDA_COMPILER)
+    set(AMPSCALE_CUDA_MODULE_REASON "nvcc does not work with this host compiler")
+  elseif(NOT TARGET CUDA::cublasLt OR NOT TARGET CUDA::cudart_static)
+    set(AMPSCALE_CUDA_MODULE_REASON "cuBLASLt or the static CUDA runtime was not found")
+  else()
+    enable_language(CUDA)
+    set(AMPSCALE_CUDA_MODULE ON)
+  endif()
+endif()
+if(NOT AMPSCALE_CUDA_MODULE)
+  message(STATUS "No CUDA module is built: ${AMPSCALE_CUDA_MODULE_REASON}")
+endif()
+
+# What the backend is made of, whatever carries it out: the module links CUDA's libraries, a test
+# (tests/kernels/cuda/fake) puts others in their place.
+set(AMPSCALE_CUDA_SOURCES "")
+foreach(name backend conv_problem device memory op_bn op_conv op_elements op_linear op_loss op_pool
+        op_reorder op_scaler op_sgd plan stream)
+  list(APPEND AMPSCALE_CUDA_SOURCES ${CMAKE_SOURCE_DIR}/kernels/cuda/${name}.c)
+endforeach()
+file(GLOB AMPSCALE_CUDA_KERNELS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/kernels/*.cu)

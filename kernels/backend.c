@@ -2,6 +2,7 @@
 #include "kernels/backend.h"
 
 #include "kernels/cpu/cpu.h"
+#include "kernels/module.h"
 #include "kernels/ref/ref.h"
 
 #include <stdio.h>
@@ -16,9 +17,7 @@ enum status backend_find(const char *name, const struct backend **b)
     else if (strcmp(name, "ref") == 0)
         *b = &backend_ref;
     else if (strcmp(name, "cuda") == 0)
-        return status_fail(STATUS_UNSUPPORTED,
-                           "device 'cuda' needs the CUDA module, which this build does not have; "
-                           "use --devices cpu");
+        return cuda_module_load(b);
     else
         return status_fail(STATUS_USAGE, "no device is called '%s'; use cpu, ref or cuda", name);
     return STATUS_OK;

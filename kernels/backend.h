@@ -70,6 +70,8 @@ struct backend {
     enum status (*zero)(struct stream *s, void *dst, size_t bytes);
 
     enum status (*stream_open)(struct device *dev, struct stream **s);
+    /* One whose work goes before that of other streams where both wait: for communication. */
+    enum status (*stream_open_urgent)(struct device *dev, struct stream **s);
     void (*stream_close)(struct stream *s);
     enum status (*stream_sync)(struct stream *s);
 
@@ -101,6 +103,9 @@ struct device {
     const struct backend *backend;
     int index;
     int threads; /* host threads that its operations use */
+    /* Plans that are made from now on give the same bits in every run, at whatever cost; set by who
+     * opens the device, before it plans. Those of ref and cpu always do (with the same threads). */
+    bool deterministic;
 };
 
 struct stream {

@@ -1,37 +1,6 @@
 /* Graphs of convolution and of what is fused with it. */
 #include "kernels/cuda/conv_form.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-
-const char *conv_form_str(enum conv_form form)
-{
-    static const char *const name[CONV_FORM_COUNT] = {
-        [CONV_FWD] = "fwd",
-        [CONV_BWD_DATA] = "dgrad",
-        [CONV_BWD_WEIGHTS] = "wgrad",
-        [CONV_FWD_BIAS_RELU] = "fwd+bias+relu",
-        [CONV_FWD_STATS] = "fwd+stats",
-        [CONV_APPLY_FWD_STATS] = "apply+fwd+stats",
-        [CONV_APPLY_BWD_WEIGHTS] = "apply+wgrad",
-        [CONV_BWD_DATA_BN] = "dgrad+drelu+bn",
-        [CONV_BWD_DATA_ADD_BN] = "dgrad+add+drelu+bn",
-        [CONV_BN_FINALIZE] = "bn_finalize",
-    };
-    return name[form];
-}
-
-void conv_problem_text(const struct conv_problem *a, char *out, size_t size)
-{
-    const struct conv_attr *v = &a->conv;
-    snprintf(out, size,
-             "%s %s%s n%" PRId64 " c%" PRId64 " h%" PRId64 " w%" PRId64 " k%" PRId64 " r%" PRId64
-             "x%" PRId64 " s%dx%d p%dx%d g%d",
-             conv_form_str(a->form), a->tf32 ? "tf32" : dtype_str(a->type),
-             a->accumulate ? " accumulate" : "", a->n, a->c, a->h, a->w, a->k, a->r, a->s,
-             v->stride[0], v->stride[1], v->pad[0], v->pad[1], v->groups);
-}
-
 /* The shapes of one problem. */
 struct shapes {
     int64_t x[4]; /* also of DX */
@@ -78,7 +47,7 @@ static void build_fwd(struct cudnn_graph *g, const struct conv_problem *a)
     }
 }
 
-static void build_fwd_bias_relu(struct cudnn_graph *g, const struct conv_problem *a)
+static void build_fwd_bias(struct cudnn_graph *g, const struct conv_problem *a)
 {
     struct shapes s = shapes_of(a);
     cg_tensor(g, CG_X, a->type, s.x);
@@ -86,8 +55,12 @@ static void build_fwd_bias_relu(struct cudnn_graph *g, const struct conv_problem
     cg_tensor(g, CG_Y, a->type, s.y);
     cg_channels(g, CG_BIAS, DTYPE_F32, a->k);
     int product = cg_virtual(g, DTYPE_F32, s.y);
-    int biased = cg_virtual(g, DTYPE_F32, s.y);
     cg_conv_fwd(g, CG_X, CG_W, product, &a->conv);
+    if (a->form == CONV_FWD_BIAS) {
+        cg_add(g, product, CG_BIAS, CG_Y);
+        return;
+    }
+    int biased = cg_virtual(g, DTYPE_F32, s.y);
     cg_add(g, product, CG_BIAS, biased);
     cg_relu(g, biased, CG_Y);
 }
@@ -176,7 +149,8 @@ enum status conv_form_graph(const struct conv_problem *problem, struct cudnn_gra
         [CONV_FWD] = build_fwd,
         [CONV_BWD_DATA] = build_bwd_data,
         [CONV_BWD_WEIGHTS] = build_bwd_weights,
-        [CONV_FWD_BIAS_RELU] = build_fwd_bias_relu,
+        [CONV_FWD_BIAS] = build_fwd_bias,
+        [CONV_FWD_BIAS_RELU] = build_fwd_bias,
         [CONV_FWD_STATS] = build_fwd,
         [CONV_APPLY_FWD_STATS] = build_fwd,
         [CONV_APPLY_BWD_WEIGHTS] = build_bwd_weights,

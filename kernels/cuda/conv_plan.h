@@ -8,24 +8,6 @@
 #include "kernels/cuda/plan_cache.h"
 #include "kernels/ops.h"
 
-/* What of an operation its plain form leaves to be done by other kernels. */
-enum {
-    CONV_REST_BIAS = 1 << 0, /* add B to Y */
-    CONV_REST_RELU = 1 << 1, /* then ReLU */
-    CONV_REST_DB = 1 << 2,   /* DB: the sums of DY per channel */
-    /* X (or DX) and W (or DW) have fewer channels than the problem: those up to problem.c must be
-     * there and be zero. An image's 3 become 4, which tensor cores can load. */
-    CONV_REST_PAD = 1 << 3,
-};
-
-/* The problem of OP_CONV_FWD, OP_CONV_BWD_DATA or OP_CONV_BWD_WEIGHTS in its plain form; `form` may
- * be changed to another one of the same shapes afterwards. Tensors must lie in the order NHWC (ANY
- * is taken as that), be all three of one type, F32, F16 or BF16, and not emulate another; F32 whose
- * operands `rounds` to TF32 is TF32. STATUS_UNSUPPORTED otherwise. `rest` is a set of CONV_REST_*.
- */
-MUST_CHECK enum status conv_problem_of(const struct op_desc *desc, struct conv_problem *problem,
-                                       unsigned *rest);
-
 /* Seconds that a plan takes, median of some executions. STATUS_UNSUPPORTED leaves the plan out, as
  * one that cannot run after all; another failure ends the choice. */
 struct plan_timer {

@@ -1,6 +1,8 @@
 /* Builders of operation graphs. */
 #include "kernels/cuda/cudnn_graph.h"
 
+#include "kernels/cuda/cudnn_desc.h"
+
 #include <stdbool.h>
 #include <stdlib.h>
 

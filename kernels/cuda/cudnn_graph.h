@@ -21,52 +21,12 @@
 #define KERNELS_CUDA_CUDNN_GRAPH_H
 
 #include "base/status.h"
-#include "kernels/cuda/cudnn_desc.h"
+#include "kernels/cuda/conv_problem.h"
 #include "kernels/ops.h"
 
 #include <stdint.h>
 
-enum cg_port {
-    CG_NONE = 0,
-    /* Convolution. */
-    CG_X,
-    CG_W,
-    CG_Y,
-    CG_DX,
-    CG_DW,
-    CG_DY,
-    /* Per channel (1, C, 1, 1), before and after it. */
-    CG_BIAS,
-    CG_PRO_SCALE, /* x * scale + shift, then ReLU, as X is read */
-    CG_PRO_SHIFT,
-    CG_SUM, /* of Y, and of its squares; f32 */
-    CG_SQSUM,
-    /* Batch norm. */
-    CG_MEAN,
-    CG_INVSTD,
-    CG_GAMMA,
-    CG_BETA,
-    CG_RMEAN, /* running statistics before and after */
-    CG_RVAR,
-    CG_NEW_RMEAN,
-    CG_NEW_RVAR,
-    CG_EQ_SCALE, /* y = x * scale + shift is the whole of batch norm */
-    CG_EQ_SHIFT,
-    CG_COUNT,  /* by value: N*H*W, 64-bit integer */
-    CG_EPS,    /* by value, f32 */
-    CG_FACTOR, /* by value, f32: the weight of the new value in running statistics */
-    /* Batch norm's backward, fused into the data gradient of the convolution after it. */
-    CG_BN_X,     /* what was normalised */
-    CG_SHORTCUT, /* what was added before the ReLU */
-    CG_DY2,      /* the other gradient of the ReLU's result */
-    CG_DGAMMA,
-    CG_DBETA,
-    CG_EQ_DY, /* the gradient of CG_BN_X is EQ_DY * DX + EQ_X * BN_X + EQ_BIAS */
-    CG_EQ_X,
-    CG_EQ_BIAS,
-    CG_PORT_COUNT,
-};
-
+struct cudnn_desc;
 struct cudnn_graph;
 
 MUST_CHECK enum status cg_open(struct cudnn_graph **g);

@@ -169,6 +169,23 @@ MUST_CHECK enum status cu_normalize(const struct cu_queue *q, enum dtype type, i
                                     int channels, const struct normalize_attr *attr,
                                     const uint8_t *x, void *y);
 
+/* --- channels of a matrix (rows, width) of the kind that NHWC tensors are --- */
+
+/* y (rows, to) becomes x (rows, from) between floating types: columns beyond `from` become 0, those
+ * beyond `to` are left out. */
+MUST_CHECK enum status cu_resize_rows(const struct cu_queue *q, enum dtype from_type,
+                                      enum dtype to_type, int64_t rows, int64_t from, int64_t to,
+                                      const void *x, void *y);
+
+/* y += bias per column, then ReLU where asked; both of one type. */
+MUST_CHECK enum status cu_add_bias(const struct cu_queue *q, const struct cu_bn_shape *s,
+                                   const void *bias, bool relu, void *y);
+
+/* The sum of each column. */
+MUST_CHECK enum status cu_column_sums(const struct cu_queue *q, const struct cu_bn_shape *s,
+                                      const void *x, float *sum, void *workspace);
+size_t cu_column_sums_workspace(const struct cu_bn_shape *s);
+
 /* --- the loss --- */
 
 struct cu_xent {
@@ -181,12 +198,14 @@ struct cu_xent {
     const struct step_state *state; /* read where there is a dx */
     void *dx;                       /* NULL: not wanted */
     struct loss_metrics *metrics;
+    int64_t *bad_label; /* host memory that the device can write, or NULL; see below */
 };
 
 size_t cu_softmax_xent_workspace(int64_t rows);
 
 /* A label that is no class is found on the device: dx and metrics are then left as they were, and
- * the workspace begins with an int64_t, the first such row; -1 where all is well. */
+ * the workspace begins with an int64_t, the first such row; -1 where all is well. *bad_label
+ * becomes that row too, and stays as it is where all is well. */
 MUST_CHECK enum status cu_softmax_xent(const struct cu_queue *q, const struct cu_xent *a,
                                        void *workspace);
 

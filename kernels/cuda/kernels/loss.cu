@@ -34,6 +34,8 @@ static __global__ void check_labels(struct cu_xent a, struct xent_work *work)
     for (int i = 1; i < THREADS; i++)
         mine = first[i] < mine ? first[i] : mine;
     work->bad = mine < a.rows ? mine : -1;
+    if (mine < a.rows && a.bad_label)
+        *a.bad_label = mine;
 }
 
 /* A row, whose units the threads of a block share; `max` is its largest logit and `log_sum` the

@@ -1,17 +1,16 @@
-/* A backend made of nothing but the kernels of kernels/cuda, run through the shim, so that the
- * table of cases (tests/kernels/cases.h) holds them against the reference.
- *
- * It covers what the kernels do: NHWC (and plain where layouts do not matter), stored types, no
- * convolution and no linear layer. Forward batch norm with a ReLU asks for the mask too, and fails
- * with STATUS_MISMATCH where it disagrees with the result. */
+/* What tests of single kernels share, and a backend of batch norm whose ReLU leaves and reads a
+ * mask, which no operation does yet: the table of cases (tests/kernels/cases.h) holds it against
+ * the reference. Forward batch norm with a ReLU fails with STATUS_MISMATCH where the mask disagrees
+ * with the result; backward batch norm reads a mask in place of Y. All of it on the CPU, through
+ * the shim, in NHWC and stored types. */
 #ifndef TESTS_KERNELS_CUDA_BACKEND_H
 #define TESTS_KERNELS_CUDA_BACKEND_H
 
 #include "kernels/backend.h"
 #include "kernels/cuda/kernels.h"
 
-/* With `masks`, backward batch norm reads a mask in place of Y. Closed by device_close(). */
-MUST_CHECK enum status shim_device_open(bool masks, struct device **dev);
+/* Closed by device_close(). */
+MUST_CHECK enum status shim_device_open(struct device **dev);
 
 /* Launches of the shim: its multiprocessors are few, so that loops go round. */
 struct cu_queue shim_queue(void);

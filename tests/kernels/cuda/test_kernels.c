@@ -1,10 +1,11 @@
-/* Holds the CUDA backend's own kernels, run through the shim, against the reference, on those cases
- * of the table (tests/kernels/cases.h) that they cover.
+/* Holds the CUDA backend against the reference, on those cases of the table (tests/kernels/cases.h)
+ * that it covers. The module is the one that AMPSCALE_CUDA_MODULE names: a GPU's or the fake's.
  *
- *     test_cuda_kernels [--masks] [--only TEXT] [--case N]
+ *     test_cuda_kernels [--device cuda:N | --masks] [--every N] [--only TEXT] [--without TEXT]
+ *                      [--case N]
  *
- * With --masks, backward batch norm reads bit masks, and only its cases run. Fails when a kind of
- * operation that has kernels has no case. */
+ * With --masks it is batch norm with masks (backend.h) that is held. Fails when a kind of operation
+ * that the backend has was held on no case. */
 #include "tests/kernels/cuda/backend.h"
 #include "tests/kernels/harness.h"
 
@@ -14,8 +15,11 @@
 
 struct options {
     bool masks;
-    const char *only; /* NULL: any name */
-    int only_case;    /* -1: all */
+    const char *device;
+    const char *only;    /* NULL: any name */
+    const char *without; /* NULL: nothing is left out */
+    int every;
+    int only_case; /* -1: all */
 };
 
 static bool is_covered(struct device *dev, const struct op_case *c)
@@ -32,8 +36,8 @@ static bool report_kinds(struct device *dev, const struct options *o, const int 
     bool complete = true;
     for (int i = 0; i < dev->backend->n_records && !o->only && o->only_case < 0; i++) {
         enum op_kind kind = dev->backend->record[i].kind;
-        if (o->masks && kind != OP_BN_BWD)
-            continue;
+        if (kind == OP_SCALE_SET || kind == OP_SCALE_UPDATE)
+            continue; /* tests/kernels/test_scaler.c has theirs */
         printf("%5d cases of %s\n", cases[kind], op_str(kind));
         complete = complete && cases[kind] > 0;
     }
@@ -44,14 +48,17 @@ static bool report_kinds(struct device *dev, const struct options *o, const int 
 
 static bool is_wanted(const struct options *o, int number, const struct op_case *c)
 {
-    return (o->only_case < 0 || o->only_case == number) && (!o->only || strstr(c->name, o->only)) &&
-           (!o->masks || c->desc.kind == OP_BN_BWD);
+    return (o->only_case < 0 || o->only_case == number) && number % o->every == 0 &&
+           (!o->only || strstr(c->name, o->only)) && (!o->without || !strstr(c->name, o->without));
 }
 
 static int run_cases(struct harness *h, const struct options *o, const struct case_list *list)
 {
     int cases[OP_KIND_COUNT] = {0};
-    h->command = o->masks ? "test_cuda_kernels --masks" : "test_cuda_kernels";
+    char command[80];
+    snprintf(command, sizeof command, "test_cuda_kernels %s %s", o->masks ? "--masks" : "--device",
+             o->masks ? "" : o->device);
+    h->command = command;
     for (int i = 0; i < list->n; i++) {
         const struct op_case *c = &list->item[i];
         bool wanted = is_wanted(o, i, c);
@@ -61,13 +68,13 @@ static int run_cases(struct harness *h, const struct options *o, const struct ca
         harness_run(h, i, c);
     }
     bool complete = report_kinds(h->dev, o, cases);
-    int code = harness_end(h, "shim");
+    int code = harness_end(h, o->masks ? "masks" : o->device);
     return complete ? code : EXIT_FAILURE;
 }
 
 int main(int argc, char **argv)
 {
-    struct options options = {.only_case = -1};
+    struct options options = {.only_case = -1, .every = 1, .device = "cuda:0"};
     struct harness h = {.problem.number = -1};
     struct case_list list = {0};
     for (int i = 1; i < argc; i++) {
@@ -76,12 +83,21 @@ int main(int argc, char **argv)
             options.only_case = atoi(argv[++i]);
         if (strcmp(argv[i], "--only") == 0 && i + 1 < argc)
             options.only = argv[++i];
+        if (strcmp(argv[i], "--without") == 0 && i + 1 < argc)
+            options.without = argv[++i];
+        if (strcmp(argv[i], "--device") == 0 && i + 1 < argc)
+            options.device = argv[++i];
+        if (strcmp(argv[i], "--every") == 0 && i + 1 < argc)
+            options.every = atoi(argv[++i]) > 1 ? atoi(argv[i]) : 1;
     }
     int code = EXIT_FAILURE;
     enum status st;
     CHECK(case_list_new(&list));
     CHECK(device_open("ref", 1, &h.ref));
-    CHECK(shim_device_open(options.masks, &h.dev));
+    if (options.masks)
+        CHECK(shim_device_open(&h.dev));
+    else
+        CHECK(device_open(options.device, 1, &h.dev));
     code = run_cases(&h, &options, &list);
 done:
     if (st != STATUS_OK)

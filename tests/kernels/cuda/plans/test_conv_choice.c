@@ -55,6 +55,9 @@ static void test_problem(void **state)
     assert_int_equal(conv_problem_of(&d, &p, &rest), STATUS_OK);
     assert_int_equal(rest, CONV_REST_DB);
     assert_int_equal(p.form, CONV_BWD_WEIGHTS);
+    d.t[ROLE_DW].type = DTYPE_F32; /* as kernels/ops.h has it; the problem is of X's type */
+    assert_int_equal(conv_problem_of(&d, &p, &rest), STATUS_OK);
+    assert_int_equal(p.type, DTYPE_BF16);
 }
 
 /* 32 groups of 2 channels: weights have the channels of one group, none are padded, and what the
@@ -92,9 +95,12 @@ static void test_refused(void **state)
     d = conv_desc(DTYPE_F16, 64);
     d.t[ROLE_Y].type = DTYPE_F32;
     assert_int_equal(conv_problem_of(&d, &p, &rest), STATUS_UNSUPPORTED);
-    d = conv_desc(DTYPE_F32, 64);
-    d.t[ROLE_X].rounds = DTYPE_F16;
+    d = conv_desc(DTYPE_F16, 3);
+    d.t[ROLE_X].layout = LAYOUT_OPAQUE; /* four channels in memory, and no other number */
+    d.t[ROLE_X].opaque = 8;
     assert_int_equal(conv_problem_of(&d, &p, &rest), STATUS_UNSUPPORTED);
+    d.t[ROLE_X].opaque = 4;
+    assert_int_equal(conv_problem_of(&d, &p, &rest), STATUS_OK);
     d = conv_desc(DTYPE_F16, 64);
     d.t[ROLE_Y].dim[1] = 63;
     assert_int_equal(conv_problem_of(&d, &p, &rest), STATUS_INVALID);

@@ -4,15 +4,19 @@
  * The blocks of a grid run one after another. The threads of a block are fibres of one host thread,
  * so that barriers and shuffles work: a fibre that waits hands over to the next. A barrier that
  * not all threads of its block (or warp) reach ends the process with a message. Shared memory is
- * static, and keeps what the block before has left in it, as on a device. Launches have been
- * carried out when they return. */
+ * static, and keeps what the block before has left in it, as on a device. One launch is carried out
+ * at a time; when, is for whoever defines shim_launch to say: at once (shim/direct.cpp), or when
+ * the stream's turn comes (tests/kernels/cuda/fake). */
 #ifndef TESTS_KERNELS_CUDA_SHIM_CUDA_RUNTIME_H
 #define TESTS_KERNELS_CUDA_SHIM_CUDA_RUNTIME_H
+
+#include "cuda_runtime_api.h"
 
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <type_traits>
 
 #define __global__
 #define __device__
@@ -36,24 +40,21 @@ struct alignas(16) uint4 {
     unsigned x, y, z, w;
 };
 
-enum cudaError_t {
-    cudaSuccess = 0,
-    cudaErrorInvalidConfiguration = 9,
-};
-
-static inline const char *cudaGetErrorString(cudaError_t e)
-{
-    return e == cudaSuccess ? "no error" : "invalid configuration argument";
-}
-
 struct cudaLaunchConfig_t {
     dim3 gridDim, blockDim;
     size_t dynamicSmemBytes = 0;
     struct CUstream_st *stream = NULL;
 };
 
-/* Calls body(context) once per thread of the grid. */
-cudaError_t shim_launch(dim3 grid, dim3 block, void (*body)(const void *), const void *context);
+/* Whether a grid is one that a device takes. */
+bool shim_grid_valid(dim3 grid, dim3 block);
+
+/* Calls body(context) once per thread of a grid that is valid. */
+void shim_run(dim3 grid, dim3 block, void (*body)(const void *), const void *context);
+
+/* Has a grid run in the order of its stream; `context` is copied, `size` bytes of it. */
+cudaError_t shim_launch(const cudaLaunchConfig_t *config, void (*body)(const void *),
+                        const void *context, size_t size);
 
 /* Waits for all threads of the block. */
 void shim_sync_block();
@@ -72,7 +73,8 @@ static cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*k
                                       A... args)
 {
     auto body = [=] { kernel(args...); };
-    return shim_launch(config->gridDim, config->blockDim, shim_call<decltype(body)>, &body);
+    static_assert(std::is_trivially_copyable<decltype(body)>::value, "arguments are bytes");
+    return shim_launch(config, shim_call<decltype(body)>, &body, sizeof body);
 }
 
 static inline void __syncthreads()

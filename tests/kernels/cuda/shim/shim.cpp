@@ -179,15 +179,18 @@ void run_block()
 
 } // namespace
 
-cudaError_t shim_launch(dim3 grid, dim3 block_dim, void (*body)(const void *), const void *context)
+bool shim_grid_valid(dim3 grid, dim3 block)
 {
-    unsigned threads = block_dim.x * block_dim.y * block_dim.z;
-    if (threads == 0 || threads > MAX_THREADS || grid.x == 0 || grid.y == 0 || grid.z == 0 ||
-        grid.y > 65535 || grid.z > 65535)
-        return cudaErrorInvalidConfiguration;
+    unsigned threads = block.x * block.y * block.z;
+    return threads > 0 && threads <= MAX_THREADS && grid.x > 0 && grid.y > 0 && grid.z > 0 &&
+           grid.y <= 65535 && grid.z <= 65535;
+}
+
+void shim_run(dim3 grid, dim3 block_dim, void (*body)(const void *), const void *context)
+{
     now.body = body;
     now.argument = context;
-    now.threads = threads;
+    now.threads = block_dim.x * block_dim.y * block_dim.z;
     now.backwards = !now.backwards;
     gridDim = grid;
     blockDim = block_dim;
@@ -197,7 +200,6 @@ cudaError_t shim_launch(dim3 grid, dim3 block_dim, void (*body)(const void *), c
                 blockIdx = dim3(x, y, z);
                 run_block();
             }
-    return cudaSuccess;
 }
 
 void shim_sync_block()

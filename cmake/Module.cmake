@@ -1,0 +1,47 @@
+# Modules that the program loads at run time: where they lie, what both sides must agree on, and what
+# a program that loads one must be linked with.
+
+# Installed modules, from the folder of installed programs.
+file(RELATIVE_PATH AMPSCALE_MODULE_DIR ${CMAKE_INSTALL_FULL_BINDIR}
+     ${CMAKE_INSTALL_FULL_LIBDIR}/ampscale)
+
+# A module that was built with other structures must not be used: both sides hold a hash of the
+# headers that declare them.
+set(shared_headers base/status.h kernels/tensor.h kernels/scaler.h kernels/ops.h kernels/backend.h)
+set(sum "")
+foreach(header ${shared_headers})
+  file(SHA256 ${CMAKE_SOURCE_DIR}/${header} one)
+  string(APPEND sum ${one})
+  set_property(DIRECTORY ${CMAKE_SOURCE_DIR} APPEND PROPERTY
+               CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${header})
+endforeach()
+string(SHA256 sum "${sum}")
+string(SUBSTRING ${sum} 0 8 AMPSCALE_MODULE_ABI)
+
+# A module uses the functions of base and of the core of kernels from the program, so that messages
+# of failures are the program's: all of them are linked in, and exported.
+add_library(ampscale_module_host INTERFACE)
+target_link_options(ampscale_module_host INTERFACE -rdynamic
+  LINKER:--whole-archive $<TARGET_FILE:ampscale_base> $<TARGET_FILE:ampscale_kernels_core>
+  LINKER:--no-whole-archive)
+add_dependencies(ampscale_module_host ampscale_base ampscale_kernels_core)
+
+# A module `target` of the CUDA backend: C as everywhere else, no "lib" before its name, and one
+# function that others can see.
+function(ampscale_cuda_module target)
+  target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
+  foreach(property COMPILE_DEFINITIONS COMPILE_OPTIONS)
+    get_target_property(values ampscale_flags INTERFACE_${property})
+    foreach(value ${values})
+      set_property(TARGET ${target} APPEND PROPERTY ${property}
+                   $<$<COMPILE_LANGUAGE:C>:${value}>)
+    endforeach()
+  endforeach()
+  if(AMPSCALE_SANITIZE)
+    target_link_options(${target} PRIVATE -fsanitize=${AMPSCALE_SANITIZE})
+  endif()
+  set_target_properties(${target} PROPERTIES PREFIX "" SUFFIX ".so")
+  set(exports ${CMAKE_SOURCE_DIR}/kernels/cuda/module.map)
+  target_link_options(${target} PRIVATE LINKER:--version-script=${exports})
+  set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${exports})
+endfunction()

@@ -1,0 +1,349 @@
+/* Convolutions through cuDNN. */
+#include "kernels/cuda/conv_exec.h"
+
+#include "base/file.h"
+#include "kernels/cuda/conv_plan.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    WARM_UPS = 2,
+    TIMED = 5,
+    /* Patterns of bytes for timing: no zeros, with which tensor cores would be too fast, and in
+     * every type a number of ordinary size. */
+    FILL = 0x3c,
+};
+
+/* What a plan may want of workspace. */
+static const size_t WORKSPACE_MAX = (size_t)1 << 30;
+
+struct conv_library {
+    cudnnHandle_t handle;
+    struct cudnn_device props;
+    struct plan_cache *cache;
+    char path[PATH_MAX]; /* of the cache's file; empty: there is none */
+    bool changed;        /* since it was read */
+};
+
+struct cudnn_exec {
+    struct conv_exec base;
+    struct conv_plan plan;
+    struct cudnn_desc pack; /* of `bound` */
+    void *bound[CG_PORT_COUNT];
+    void *bound_workspace;
+};
+
+/* --- the library --- */
+
+const char *conv_library_version(void)
+{
+    static const char *const unknown = "9";
+    static _Thread_local char text[32];
+    size_t v = cudnnGetVersion();
+    if (v < 10000)
+        return unknown;
+    snprintf(text, sizeof text, "%zu.%zu.%zu", v / 10000, v % 10000 / 100, v % 100);
+    return text;
+}
+
+/* Where plans are kept; nowhere when there is no home. */
+static void find_path(char path[PATH_MAX])
+{
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    char dir[PATH_MAX];
+    path[0] = '\0';
+    if (cache && cache[0] == '/')
+        snprintf(dir, sizeof dir, "%s/ampscale", cache);
+    else if (home && home[0] == '/')
+        snprintf(dir, sizeof dir, "%s/.cache/ampscale", home);
+    else
+        return;
+    if (dir_make(dir) != STATUS_OK || path_format(path, PATH_MAX, "%s/plans", dir) != STATUS_OK)
+        path[0] = '\0';
+}
+
+static enum status library_open(struct cuda_device *dev)
+{
+    enum status st;
+    struct conv_library *l = calloc(1, sizeof *l);
+    if (!l)
+        return status_fail(STATUS_OOM, "no memory for cuDNN");
+    dev->conv = l;
+    CHECK(cudnn_check(cudnnCreate(&l->handle), "start on GPU %d", dev->base.index));
+    CHECK(cudnn_device_open_index(dev->base.index, &l->props));
+    CHECK(plan_cache_open(&l->cache));
+    find_path(l->path);
+    if (l->path[0] && plan_cache_load(l->cache, l->path) == STATUS_OOM)
+        st = STATUS_OOM; /* a damaged file is as good as none, and will be replaced */
+done:
+    if (st != STATUS_OK) {
+        conv_library_close(l);
+        dev->conv = NULL;
+    }
+    return st;
+}
+
+/* Others may have added plans meanwhile: theirs are kept. That a cache cannot be written costs the
+ * next run time and nothing else. */
+static void save(struct conv_library *l)
+{
+    if (!l->changed || !l->path[0])
+        return;
+    enum status st = plan_cache_load(l->cache, l->path);
+    if (st != STATUS_OOM)
+        st = plan_cache_save(l->cache, l->path);
+    (void)st;
+}
+
+void conv_library_close(struct conv_library *l)
+{
+    if (!l)
+        return;
+    if (l->cache)
+        save(l);
+    plan_cache_close(l->cache);
+    cudnn_device_close(&l->props);
+    if (l->handle)
+        cudnnDestroy(l->handle);
+    free(l);
+}
+
+/* --- execution --- */
+
+static enum status set_pack(struct cudnn_desc *pack, void *const port[CG_PORT_COUNT],
+                            void *workspace)
+{
+    int64_t id[CG_PORT_COUNT];
+    void *pointer[CG_PORT_COUNT];
+    int64_t n = 0;
+    for (int i = 0; i < CG_PORT_COUNT; i++)
+        if (port[i]) {
+            id[n] = i;
+            pointer[n++] = port[i];
+        }
+    TRY(DESC_CREATE(pack, VARIANT_PACK));
+    TRY(DESC_SET(pack, VARIANT_PACK_UNIQUE_IDS, INT64, n, id));
+    TRY(DESC_SET(pack, VARIANT_PACK_DATA_POINTERS, VOID_PTR, n, pointer));
+    TRY(DESC_SET(pack, VARIANT_PACK_WORKSPACE, VOID_PTR, 1, &workspace));
+    return cudnn_desc_finalize(pack);
+}
+
+static enum status execute(struct conv_library *l, const struct cudnn_plan *plan,
+                           const struct cudnn_desc *pack, cudaStream_t stream)
+{
+    TRY(cudnn_check(cudnnSetStream(l->handle, stream), "use a stream"));
+    return cudnn_check(cudnnBackendExecute(l->handle, plan->desc.raw, pack->raw),
+                       "execute a convolution");
+}
+
+enum status conv_exec_run(struct conv_exec *base, void *const port[CG_PORT_COUNT], void *workspace,
+                          cudaStream_t stream)
+{
+    struct cudnn_exec *e = (struct cudnn_exec *)base;
+    bool same = e->pack.raw && e->bound_workspace == workspace &&
+                memcmp(e->bound, port, sizeof e->bound) == 0;
+    if (!same) {
+        cudnn_desc_destroy(&e->pack);
+        TRY(set_pack(&e->pack, port, workspace));
+        memcpy(e->bound, port, sizeof e->bound);
+        e->bound_workspace = workspace;
+    }
+    return execute(base->device->conv, &e->plan.plan, &e->pack, stream);
+}
+
+/* --- timing --- */
+
+/* Memory to try plans of one problem on. */
+struct trial {
+    struct cuda_device *device;
+    char *memory;
+    void *port[CG_PORT_COUNT];
+    size_t workspace_at;
+    cudaStream_t stream;
+    cudaEvent_t from, to;
+};
+
+/* Bytes of the largest tensor at a port of a form that operations use. */
+static size_t port_bytes(const struct conv_problem *a, int port)
+{
+    size_t size = dtype_size(a->type);
+    switch (port) {
+    case CG_X:
+    case CG_DX:
+        return (size_t)(a->n * a->c * a->h * a->w) * size;
+    case CG_Y:
+    case CG_DY:
+        return (size_t)(a->n * a->k * a->p * a->q) * size;
+    case CG_W:
+    case CG_DW:
+        return (size_t)(a->k * (a->c / a->conv.groups) * a->r * a->s) * size;
+    default:
+        return (size_t)a->k * sizeof(float);
+    }
+}
+
+/* The ports of the forms that are planned here, as a set. */
+static unsigned ports_of(enum conv_form form)
+{
+    switch (form) {
+    case CONV_BWD_DATA:
+        return 1u << CG_DY | 1u << CG_W | 1u << CG_DX;
+    case CONV_BWD_WEIGHTS:
+        return 1u << CG_X | 1u << CG_DY | 1u << CG_DW;
+    case CONV_FWD_BIAS:
+    case CONV_FWD_BIAS_RELU:
+        return 1u << CG_X | 1u << CG_W | 1u << CG_BIAS | 1u << CG_Y;
+    default:
+        return 1u << CG_X | 1u << CG_W | 1u << CG_Y;
+    }
+}
+
+static size_t align256(size_t bytes)
+{
+    return (bytes + 255) & ~(size_t)255;
+}
+
+static void trial_close(struct trial *t)
+{
+    cudaFree(t->memory);
+    if (t->stream)
+        cudaStreamDestroy(t->stream);
+    if (t->from)
+        cudaEventDestroy(t->from);
+    if (t->to)
+        cudaEventDestroy(t->to);
+}
+
+static enum status trial_open(struct cuda_device *dev, const struct conv_problem *problem,
+                              struct trial *t)
+{
+    size_t at[CG_PORT_COUNT] = {0}, bytes = 0;
+    unsigned ports = ports_of(problem->form);
+    void *mem = NULL;
+    *t = (struct trial){.device = dev};
+    for (int i = 0; i < CG_PORT_COUNT; i++)
+        if (i < 32 && ports >> i & 1) {
+            at[i] = bytes;
+            bytes += align256(port_bytes(problem, i));
+        }
+    t->workspace_at = bytes;
+    bytes += WORKSPACE_MAX;
+    TRY(cuda_check(cudaMalloc(&mem, bytes), "find %.0f MiB of GPU %d to time convolutions in",
+                   (double)bytes / 1048576.0, dev->base.index));
+    t->memory = mem;
+    for (int i = 0; i < CG_PORT_COUNT; i++)
+        if (i < 32 && ports >> i & 1)
+            t->port[i] = t->memory + at[i];
+    TRY(cuda_check(cudaMemset(mem, FILL, t->workspace_at), "fill memory"));
+    TRY(cuda_check(cudaStreamSynchronize(NULL), "fill memory"));
+    TRY(cuda_check(cudaStreamCreateWithFlags(&t->stream, cudaStreamNonBlocking), "open a stream"));
+    TRY(cuda_check(cudaEventCreate(&t->from), "open an event"));
+    return cuda_check(cudaEventCreate(&t->to), "open an event");
+}
+
+static int by_size(const void *a, const void *b)
+{
+    float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+static enum status measure(struct trial *t, const struct cudnn_plan *plan,
+                           const struct cudnn_desc *pack, double *seconds)
+{
+    float ms[TIMED];
+    struct conv_library *l = t->device->conv;
+    for (int i = 0; i < WARM_UPS; i++)
+        TRY(execute(l, plan, pack, t->stream));
+    for (int i = 0; i < TIMED; i++) {
+        TRY(cuda_check(cudaEventRecord(t->from, t->stream), "record an event"));
+        TRY(execute(l, plan, pack, t->stream));
+        TRY(cuda_check(cudaEventRecord(t->to, t->stream), "record an event"));
+        TRY(cuda_check(cudaEventSynchronize(t->to), "finish a convolution"));
+        TRY(cuda_check(cudaEventElapsedTime(&ms[i], t->from, t->to), "time a convolution"));
+    }
+    qsort(ms, TIMED, sizeof *ms, by_size);
+    *seconds = (double)ms[TIMED / 2] * 1e-3;
+    return STATUS_OK;
+}
+
+/* A plan that the library cannot run after all is left out. */
+static enum status time_plan(void *context, const struct cudnn_plan *plan, double *seconds)
+{
+    struct trial *t = context;
+    struct cudnn_desc pack = {0};
+    enum status st;
+    CHECK(set_pack(&pack, t->port, t->memory + t->workspace_at));
+    CHECK(measure(t, plan, &pack, seconds));
+done:
+    cudnn_desc_destroy(&pack);
+    return st;
+}
+
+/* --- planning --- */
+
+/* Memory for timing may be lacking where memory for training is not: then what the heuristics name
+ * first will do. */
+static enum status choose(struct cudnn_exec *e, const struct plan_limits *limits)
+{
+    struct conv_library *l = e->base.device->conv;
+    const struct conv_problem *a = &e->base.problem;
+    struct trial trial = {0};
+    struct plan_timer timer = {time_plan, &trial};
+    char key[PLAN_KEY_MAX];
+    conv_plan_key(&l->props, a, limits, key);
+    if (limits->deterministic)
+        return conv_plan_open(&l->props, a, limits, NULL, NULL, &e->plan);
+    if (plan_cache_find(l->cache, key))
+        return conv_plan_open(&l->props, a, limits, NULL, l->cache, &e->plan);
+    enum status st = trial_open(e->base.device, a, &trial);
+    if (st == STATUS_OOM) {
+        cudaGetLastError();
+        st = conv_plan_open(&l->props, a, limits, NULL, NULL, &e->plan);
+    } else if (st == STATUS_OK) {
+        st = conv_plan_open(&l->props, a, limits, &timer, l->cache, &e->plan);
+        l->changed = true;
+    }
+    trial_close(&trial);
+    return st;
+}
+
+enum status conv_exec_open(struct cuda_device *dev, const struct conv_problem *problem,
+                           struct conv_exec **exec)
+{
+    const struct plan_limits limits = {.workspace = WORKSPACE_MAX,
+                                       .deterministic = dev->base.deterministic,
+                                       .runtime_compiled = true,
+                                       .plans = PLANS_MAX};
+    *exec = NULL;
+    TRY(cuda_enter(dev));
+    if (!dev->conv)
+        TRY(library_open(dev));
+    struct cudnn_exec *e = calloc(1, sizeof *e);
+    if (!e)
+        return status_fail(STATUS_OOM, "no memory for a convolution");
+    e->base.device = dev;
+    e->base.problem = *problem;
+    enum status st = choose(e, &limits);
+    if (st != STATUS_OK) {
+        conv_exec_close(&e->base);
+        return st;
+    }
+    e->base.workspace = e->plan.plan.workspace;
+    snprintf(e->base.impl, sizeof e->base.impl, "cudnn:%s engine %lld",
+             conv_form_str(problem->form), (long long)e->plan.plan.choice.engine);
+    *exec = &e->base;
+    return STATUS_OK;
+}
+
+void conv_exec_close(struct conv_exec *base)
+{
+    struct cudnn_exec *e = (struct cudnn_exec *)base;
+    if (!e)
+        return;
+    cudnn_desc_destroy(&e->pack);
+    conv_plan_close(&e->plan);
+    free(e);
+}

@@ -1,0 +1,97 @@
+/* Inside the CUDA backend: the device, its streams and events, and calls of the CUDA runtime. */
+#ifndef KERNELS_CUDA_DEVICE_H
+#define KERNELS_CUDA_DEVICE_H
+
+#include "kernels/backend.h"
+#include "kernels/cuda/kernels.h"
+
+#include <cuda_runtime_api.h>
+
+struct conv_library;
+struct matmul_library;
+
+struct cuda_device {
+    struct device base;
+    char name[256];
+    int sm; /* compute capability, major * 10 + minor: 90 */
+    int multiprocessors;
+    size_t memory; /* bytes */
+    /* In pinned host memory, where the loss's kernel leaves the row of a label that is no class;
+     * -1: none. See cuda_fault_take. */
+    volatile int64_t *bad_label;
+    struct conv_library *conv; /* opened by the first plan that needs them; NULL until then */
+    struct matmul_library *gemm;
+};
+
+struct cuda_stream {
+    struct stream base;
+    cudaStream_t raw;
+};
+
+struct event {
+    struct cuda_device *device;
+    cudaEvent_t raw;
+};
+
+struct graph_exec {
+    struct cuda_device *device;
+    cudaGraphExec_t raw;
+};
+
+static inline struct cuda_device *cuda_device_of(struct device *dev)
+{
+    return (struct cuda_device *)dev;
+}
+
+static inline struct cuda_stream *cuda_stream_of(struct stream *s)
+{
+    return (struct cuda_stream *)s;
+}
+
+/* STATUS_OOM when memory is lacking, STATUS_LIBRARY for any other failure; the message is "cannot
+ * <action>: <what the runtime says>". */
+MUST_CHECK enum status cuda_check(cudaError_t e, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+/* Makes the device the calling thread's own, as every function of the backend does that calls the
+ * runtime: a thread per device may call them at the same time. */
+MUST_CHECK enum status cuda_enter(const struct cuda_device *dev);
+
+/* The same, and where kernels are launched. */
+MUST_CHECK enum status cuda_queue(struct stream *s, struct cu_queue *q);
+
+/* STATUS_INVALID, once, when a kernel found something wrong in what it was given. To be called when
+ * a stream or an event has been waited for. */
+MUST_CHECK enum status cuda_fault_take(struct cuda_device *dev);
+
+/* The members of struct backend. */
+enum status cuda_open(const struct backend *b, int index, int threads, struct device **dev);
+void cuda_close(struct device *dev);
+void cuda_describe(struct device *dev, char *out, size_t size);
+bool cuda_native(struct device *dev, enum dtype type);
+
+enum status cuda_alloc(struct device *dev, size_t bytes, void **mem);
+void cuda_free(struct device *dev, void *mem);
+enum status cuda_alloc_host(struct device *dev, size_t bytes, void **mem);
+void cuda_free_host(struct device *dev, void *mem);
+enum status cuda_upload(struct stream *s, void *dst, const void *src_host, size_t bytes);
+enum status cuda_download(struct stream *s, void *dst_host, const void *src, size_t bytes);
+enum status cuda_copy(struct stream *s, void *dst, const void *src, size_t bytes);
+enum status cuda_zero(struct stream *s, void *dst, size_t bytes);
+
+enum status cuda_stream_open(struct device *dev, struct stream **s);
+enum status cuda_stream_open_urgent(struct device *dev, struct stream **s);
+void cuda_stream_close(struct stream *s);
+enum status cuda_stream_sync(struct stream *s);
+enum status cuda_stream_wait(struct stream *s, const struct event *e);
+enum status cuda_event_open(struct device *dev, struct event **e);
+void cuda_event_close(struct event *e);
+enum status cuda_event_record(struct event *e, struct stream *s);
+enum status cuda_event_wait(const struct event *e);
+double cuda_event_seconds(const struct event *from, const struct event *to);
+
+enum status cuda_capture_begin(struct stream *s);
+enum status cuda_capture_end(struct stream *s, struct graph_exec **g);
+enum status cuda_capture_launch(struct graph_exec *g, struct stream *s);
+void cuda_capture_free(struct graph_exec *g);
+
+#endif

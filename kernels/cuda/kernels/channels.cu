@@ -1,0 +1,104 @@
+/* Matrices whose columns are channels: padding, a bias, and sums. */
+#include "kernels/cuda/kernels/columns.h"
+
+/* Element by element: what is padded is small, an image's channels or a layer's weights. */
+template <typename From, typename To>
+static __global__ void resize_rows(int64_t rows, int64_t from, int64_t to, const From *x, To *y)
+{
+    for (int64_t i = loop_first(); i < rows * to; i += loop_step()) {
+        int64_t row = i / to, c = i % to;
+        y[i] = narrow<To>(c < from ? widen(x[row * from + c]) : 0.0f);
+    }
+}
+
+template <typename From, typename To>
+static enum status launch_resize(const struct cu_queue *q, int64_t rows, int64_t from, int64_t to,
+                                 const void *x, void *y)
+{
+    return launch("resize_rows", launch_loop(q, rows * to, THREADS), resize_rows<From, To>, rows,
+                  from, to, (const From *)x, (To *)y);
+}
+
+template <typename From>
+static enum status launch_resize_to(const struct cu_queue *q, enum dtype to_type, int64_t rows,
+                                    int64_t from, int64_t to, const void *x, void *y)
+{
+    switch (to_type) {
+    case DTYPE_F32:
+        return launch_resize<From, float>(q, rows, from, to, x, y);
+    case DTYPE_F16:
+        return launch_resize<From, __half>(q, rows, from, to, x, y);
+    case DTYPE_BF16:
+        return launch_resize<From, __nv_bfloat16>(q, rows, from, to, x, y);
+    default:
+        return launch_no_type(to_type);
+    }
+}
+
+enum status cu_resize_rows(const struct cu_queue *q, enum dtype from_type, enum dtype to_type,
+                           int64_t rows, int64_t from, int64_t to, const void *x, void *y)
+{
+    return LAUNCH_TYPED(from_type, launch_resize_to, q, to_type, rows, from, to, x, y);
+}
+
+template <typename T>
+static __global__ void add_bias(struct columns m, const T *bias, bool with_relu, T *y)
+{
+    struct column_place p = column_place_of(m);
+    if (p.count == 0)
+        return;
+    struct unit b = unit_load(bias + p.c, p.count, p.aligned);
+    for (int64_t row = p.row; row < m.rows; row += p.step) {
+        T *at = y + row * m.width + p.c;
+        struct unit v = unit_load(at, p.count, p.aligned);
+#pragma unroll
+        for (int i = 0; i < UNIT; i++) {
+            v.v[i] += b.v[i];
+            v.v[i] = with_relu ? relu(v.v[i]) : v.v[i];
+        }
+        unit_store(at, p.count, p.aligned, v);
+    }
+}
+
+template <typename T>
+static enum status launch_add_bias(const struct cu_queue *q, const struct columns *m,
+                                   const void *bias, bool with_relu, void *y)
+{
+    return launch("add_bias", launch_columns(q, m), add_bias<T>, *m, (const T *)bias, with_relu,
+                  (T *)y);
+}
+
+enum status cu_add_bias(const struct cu_queue *q, const struct cu_bn_shape *s, const void *bias,
+                        bool with_relu, void *y)
+{
+    struct columns m = columns_of(s->rows, s->channels);
+    return LAUNCH_TYPED(s->type, launch_add_bias, q, &m, bias, with_relu, y);
+}
+
+static __global__ void take_sums(int width, const double *sums, float *sum)
+{
+    int c = (int)loop_first();
+    if (c < width)
+        sum[c] = (float)sums[c];
+}
+
+/* Batch norm's sums, which begin with these. */
+static size_t doubles_bytes(const struct cu_bn_shape *s)
+{
+    return ((2 * (size_t)s->channels + 1) * sizeof(double) + 63) & ~(size_t)63;
+}
+
+size_t cu_column_sums_workspace(const struct cu_bn_shape *s)
+{
+    return doubles_bytes(s) + cu_bn_workspace(s);
+}
+
+enum status cu_column_sums(const struct cu_queue *q, const struct cu_bn_shape *s, const void *x,
+                           float *sum, void *workspace)
+{
+    double *sums = (double *)workspace;
+    cudaLaunchConfig_t config =
+        launch_config(q, dim3((unsigned)div_up(s->channels, THREADS)), THREADS);
+    TRY(cu_bn_sums(q, s, x, sums, (char *)workspace + doubles_bytes(s)));
+    return launch("take_sums", config, take_sums, s->channels, sums, sum);
+}

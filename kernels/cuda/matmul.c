@@ -1,0 +1,196 @@
+/* Matrix products through cuBLASLt.
+ *
+ * The library's matrices run down columns. A matrix of ours, row after row, is its transpose to the
+ * library, so that C^T (n, m) = B^T * A^T is computed: its A is our B, and the rows of its result
+ * are our columns, which is how its bias runs. */
+#include "kernels/cuda/matmul.h"
+
+#include <cublasLt.h>
+#include <stdlib.h>
+
+enum { WORKSPACE = 32 << 20, ALIGNMENT = 16 };
+
+struct matmul_library {
+    cublasLtHandle_t handle;
+};
+
+struct blas_matmul {
+    struct matmul base;
+    cublasLtMatmulDesc_t product;
+    cublasLtMatrixLayout_t a, b, c; /* ours */
+    cublasLtMatmulAlgo_t algorithm;
+};
+
+static enum status check(cublasStatus_t s, const char *action)
+{
+    if (s == CUBLAS_STATUS_SUCCESS)
+        return STATUS_OK;
+    enum status st = s == CUBLAS_STATUS_NOT_SUPPORTED  ? STATUS_UNSUPPORTED
+                     : s == CUBLAS_STATUS_ALLOC_FAILED ? STATUS_OOM
+                                                       : STATUS_LIBRARY;
+    return status_fail(st, "cuBLASLt cannot %s: %s", action, cublasLtGetStatusString(s));
+}
+
+static cudaDataType_t type_of(enum dtype type)
+{
+    return type == DTYPE_F16 ? CUDA_R_16F : type == DTYPE_BF16 ? CUDA_R_16BF : CUDA_R_32F;
+}
+
+void matmul_library_close(struct matmul_library *l)
+{
+    if (!l)
+        return;
+    cublasLtDestroy(l->handle);
+    free(l);
+}
+
+static enum status library_open(struct cuda_device *dev)
+{
+    struct matmul_library *l = calloc(1, sizeof *l);
+    if (!l)
+        return status_fail(STATUS_OOM, "no memory for cuBLASLt");
+    enum status st = check(cublasLtCreate(&l->handle), "start");
+    if (st != STATUS_OK) {
+        free(l);
+        return st;
+    }
+    dev->gemm = l;
+    return STATUS_OK;
+}
+
+static cublasLtEpilogue_t epilogue_of(const struct matmul_problem *p)
+{
+    if (p->bias)
+        return p->relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
+    return p->relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+#define SET(m, attribute, value)                                                                   \
+    check(cublasLtMatmulDescSetAttribute((m)->product, CUBLASLT_MATMUL_DESC_##attribute, &(value), \
+                                         sizeof(value)),                                           \
+          "describe a product")
+
+static enum status describe(struct blas_matmul *m)
+{
+    const struct matmul_problem *p = &m->base.problem;
+    bool tf32 = p->type == DTYPE_F32 && p->tf32;
+    cublasComputeType_t compute = tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    cublasOperation_t first = p->b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasOperation_t second = p->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasLtEpilogue_t epilogue = epilogue_of(p);
+    cudaDataType_t bias = type_of(p->type);
+    TRY(check(cublasLtMatmulDescCreate(&m->product, compute, CUDA_R_32F), "describe a product"));
+    TRY(SET(m, TRANSA, first));
+    TRY(SET(m, TRANSB, second));
+    TRY(SET(m, EPILOGUE, epilogue));
+    if (p->bias)
+        TRY(SET(m, BIAS_DATA_TYPE, bias));
+    return STATUS_OK;
+}
+
+/* A matrix of ours whose rows in memory have `width` elements. */
+static enum status lay_out(cublasLtMatrixLayout_t *l, enum dtype type, int64_t rows, int64_t width)
+{
+    return check(
+        cublasLtMatrixLayoutCreate(l, type_of(type), (uint64_t)width, (uint64_t)rows, width),
+        "describe a matrix");
+}
+
+static enum status lay_out_all(struct blas_matmul *m)
+{
+    const struct matmul_problem *p = &m->base.problem;
+    TRY(lay_out(&m->a, p->type, p->a_transposed ? p->k : p->m, p->a_transposed ? p->m : p->k));
+    TRY(lay_out(&m->b, p->type, p->b_transposed ? p->n : p->k, p->b_transposed ? p->k : p->n));
+    return lay_out(&m->c, p->result, p->m, p->n);
+}
+
+/* The first algorithm that the heuristics name; none that splits sums into atomics: the same
+ * operands give the same bits. */
+static enum status choose(struct blas_matmul *m)
+{
+    enum status st;
+    cublasLtMatmulPreference_t wish = NULL;
+    cublasLtMatmulHeuristicResult_t best;
+    const size_t workspace = WORKSPACE;
+    const uint32_t alignment = ALIGNMENT;
+    static const cublasLtMatmulPreferenceAttributes_t aligned[] = {
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
+    const uint32_t reductions =
+        CUBLASLT_REDUCTION_SCHEME_MASK & ~(uint32_t)CUBLASLT_REDUCTION_SCHEME_INPLACE;
+    int n = 0;
+    CHECK(check(cublasLtMatmulPreferenceCreate(&wish), "choose an algorithm"));
+    CHECK(check(cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                                     &workspace, sizeof workspace),
+                "choose an algorithm"));
+    CHECK(
+        check(cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+                                                   &reductions, sizeof reductions),
+              "choose an algorithm"));
+    for (size_t i = 0; i < sizeof aligned / sizeof *aligned; i++)
+        CHECK(check(
+            cublasLtMatmulPreferenceSetAttribute(wish, aligned[i], &alignment, sizeof alignment),
+            "choose an algorithm"));
+    CHECK(check(cublasLtMatmulAlgoGetHeuristic(m->base.device->gemm->handle, m->product, m->b, m->a,
+                                               m->c, m->c, wish, 1, &best, &n),
+                "choose an algorithm"));
+    if (n == 0) {
+        st = status_fail(STATUS_UNSUPPORTED, "cuBLASLt has no algorithm for a product");
+        goto done;
+    }
+    m->algorithm = best.algo;
+    m->base.workspace = best.workspaceSize;
+done:
+    if (wish)
+        cublasLtMatmulPreferenceDestroy(wish);
+    return st;
+}
+
+enum status matmul_open(struct cuda_device *dev, const struct matmul_problem *problem,
+                        struct matmul **out)
+{
+    enum status st;
+    *out = NULL;
+    TRY(cuda_enter(dev));
+    if (!dev->gemm)
+        TRY(library_open(dev));
+    struct blas_matmul *m = calloc(1, sizeof *m);
+    if (!m)
+        return status_fail(STATUS_OOM, "no memory for a product");
+    m->base = (struct matmul){.device = dev, .problem = *problem, .impl = "cublaslt"};
+    CHECK(describe(m));
+    CHECK(lay_out_all(m));
+    CHECK(choose(m));
+    *out = &m->base;
+done:
+    if (st != STATUS_OK)
+        matmul_close(&m->base);
+    return st;
+}
+
+void matmul_close(struct matmul *base)
+{
+    struct blas_matmul *m = (struct blas_matmul *)base;
+    if (!m)
+        return;
+    cublasLtMatrixLayout_t layout[] = {m->a, m->b, m->c};
+    for (int i = 0; i < 3; i++)
+        if (layout[i])
+            cublasLtMatrixLayoutDestroy(layout[i]);
+    if (m->product)
+        cublasLtMatmulDescDestroy(m->product);
+    free(m);
+}
+
+enum status matmul_run(struct matmul *base, const void *a, const void *b, const void *bias, void *c,
+                       void *workspace, cudaStream_t stream)
+{
+    struct blas_matmul *m = (struct blas_matmul *)base;
+    const float one = 1, zero = 0;
+    if (bias)
+        TRY(SET(m, BIAS_POINTER, bias));
+    return check(cublasLtMatmul(base->device->gemm->handle, m->product, &one, b, m->b, a, m->a,
+                                &zero, c, m->c, c, m->c, &m->algorithm, workspace, base->workspace,
+                                stream),
+                 "multiply");
+}

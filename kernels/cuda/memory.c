@@ -1,0 +1,85 @@
+/* Memory of the device and of the host, and copies. */
+#include "kernels/cuda/device.h"
+
+#include <string.h>
+
+enum status cuda_alloc(struct device *base, size_t bytes, void **mem)
+{
+    struct cuda_device *dev = cuda_device_of(base);
+    *mem = NULL;
+    TRY(cuda_enter(dev));
+    cudaError_t e = cudaMalloc(mem, bytes ? bytes : 1);
+    if (e == cudaErrorMemoryAllocation) {
+        cudaGetLastError(); /* it would be reported by the next launch */
+        return status_fail(STATUS_OOM,
+                           "GPU %d has no memory for another %.1f MiB of its %.1f GiB; use a "
+                           "smaller batch or image",
+                           base->index, (double)bytes / 1048576.0,
+                           (double)dev->memory / 1073741824.0);
+    }
+    TRY(cuda_check(e, "allocate memory of GPU %d", base->index));
+    /* The default stream, which other streams do not wait for. */
+    e = cudaMemset(*mem, 0, bytes);
+    if (e == cudaSuccess)
+        e = cudaStreamSynchronize(NULL);
+    if (e != cudaSuccess) {
+        cudaFree(*mem);
+        *mem = NULL;
+    }
+    return cuda_check(e, "zero memory of GPU %d", base->index);
+}
+
+void cuda_free(struct device *dev, void *mem)
+{
+    if (cudaSetDevice(dev->index) == cudaSuccess)
+        cudaFree(mem);
+}
+
+enum status cuda_alloc_host(struct device *dev, size_t bytes, void **mem)
+{
+    *mem = NULL;
+    TRY(cuda_enter(cuda_device_of(dev)));
+    TRY(cuda_check(
+        cudaHostAlloc(mem, bytes ? bytes : 1, cudaHostAllocPortable | cudaHostAllocMapped),
+        "pin %.1f MiB of the host's memory", (double)bytes / 1048576.0));
+    memset(*mem, 0, bytes);
+    return STATUS_OK;
+}
+
+void cuda_free_host(struct device *dev, void *mem)
+{
+    if (cudaSetDevice(dev->index) == cudaSuccess)
+        cudaFreeHost(mem);
+}
+
+/* The runtime finds out by itself where each side lies. */
+static enum status copy(struct stream *s, void *dst, const void *src, size_t bytes,
+                        const char *what)
+{
+    struct cu_queue q;
+    TRY(cuda_queue(s, &q));
+    return cuda_check(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, q.stream), "%s %zu bytes",
+                      what, bytes);
+}
+
+enum status cuda_upload(struct stream *s, void *dst, const void *src_host, size_t bytes)
+{
+    return copy(s, dst, src_host, bytes, "send");
+}
+
+enum status cuda_download(struct stream *s, void *dst_host, const void *src, size_t bytes)
+{
+    return copy(s, dst_host, src, bytes, "fetch");
+}
+
+enum status cuda_copy(struct stream *s, void *dst, const void *src, size_t bytes)
+{
+    return copy(s, dst, src, bytes, "copy");
+}
+
+enum status cuda_zero(struct stream *s, void *dst, size_t bytes)
+{
+    struct cu_queue q;
+    TRY(cuda_queue(s, &q));
+    return cuda_check(cudaMemsetAsync(dst, 0, bytes, q.stream), "zero %zu bytes", bytes);
+}

@@ -1,0 +1,119 @@
+/* Batch norm. The workspace holds the sums, which all ranks add up where there are several, and
+ * then what the kernels work in.
+ *
+ * Statistics over all ranks pass through the host: the sums are fetched, handed to attr.bn.sync and
+ * sent back, and the calling thread waits for them. Such a step cannot be captured. */
+#include "kernels/cuda/plan.h"
+
+#include <stdlib.h>
+
+struct bn_plan {
+    struct op_plan base;
+    struct cu_bn_shape shape;
+    size_t scratch; /* where it begins in the workspace */
+    double *host;   /* pinned: the sums; NULL where this rank is alone */
+};
+
+static size_t sums_bytes(const struct cu_bn_shape *s)
+{
+    return (2 * (size_t)s->channels + 1) * sizeof(double);
+}
+
+static enum status sum_over_ranks(const struct bn_plan *p, double *sums, struct stream *s)
+{
+    size_t bytes = sums_bytes(&p->shape);
+    if (!p->host)
+        return STATUS_OK;
+    TRY(cuda_download(s, p->host, sums, bytes));
+    TRY(cuda_stream_sync(s));
+    TRY(bn_sync_sum(p->base.desc.attr.bn.sync, p->host, p->shape.channels));
+    return cuda_upload(s, sums, p->host, bytes);
+}
+
+static enum status run_fwd(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s)
+{
+    struct bn_plan *p = (struct bn_plan *)plan;
+    const struct op_desc *d = &plan->desc;
+    bool train = d->kind == OP_BN_FWD_TRAIN;
+    double *sums = arg[ROLE_WORKSPACE];
+    struct cu_queue q;
+    struct cu_bn_apply a = {.x = arg[ROLE_X],
+                            .z = d->t[ROLE_Z].ndim ? arg[ROLE_Z] : NULL,
+                            .mean = arg[train ? ROLE_MEAN : ROLE_RMEAN],
+                            .invstd = train ? arg[ROLE_INVSTD] : NULL,
+                            .var = arg[ROLE_RVAR],
+                            .eps = d->attr.bn.eps,
+                            .gamma = arg[ROLE_GAMMA],
+                            .beta = arg[ROLE_BETA],
+                            .relu = d->attr.bn.relu,
+                            .y = arg[ROLE_Y]};
+    TRY(cuda_queue(s, &q));
+    if (train) {
+        struct cu_bn_statistics statistics = {arg[ROLE_MEAN],  arg[ROLE_INVSTD],
+                                              arg[ROLE_RMEAN], arg[ROLE_RVAR],
+                                              d->attr.bn.eps,  d->attr.bn.momentum};
+        TRY(cu_bn_sums(&q, &p->shape, a.x, sums, (char *)sums + p->scratch));
+        TRY(sum_over_ranks(p, sums, s));
+        TRY(cu_bn_finalize(&q, p->shape.channels, sums, &statistics));
+    }
+    TRY(cu_bn_apply(&q, &p->shape, &a));
+    return cuda_round_written(plan, arg, &q);
+}
+
+static enum status run_bwd(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s)
+{
+    struct bn_plan *p = (struct bn_plan *)plan;
+    const struct op_desc *d = &plan->desc;
+    double *sums = arg[ROLE_WORKSPACE];
+    struct cu_queue q;
+    struct cu_bn_bwd a = {.dy = arg[ROLE_DY],
+                          .dy2 = d->t[ROLE_DY2].ndim ? arg[ROLE_DY2] : NULL,
+                          .x = arg[ROLE_X],
+                          .y = d->attr.bn.relu ? arg[ROLE_Y] : NULL,
+                          .mean = arg[ROLE_MEAN],
+                          .invstd = arg[ROLE_INVSTD],
+                          .gamma = arg[ROLE_GAMMA],
+                          .dgamma = arg[ROLE_DGAMMA],
+                          .dbeta = arg[ROLE_DBETA],
+                          .dx = arg[ROLE_DX],
+                          .dz = d->t[ROLE_DZ].ndim ? arg[ROLE_DZ] : NULL};
+    TRY(cuda_queue(s, &q));
+    TRY(cu_bn_bwd_sums(&q, &p->shape, &a, sums, (char *)sums + p->scratch));
+    TRY(sum_over_ranks(p, sums, s));
+    TRY(cu_bn_bwd_apply(&q, &p->shape, &a, sums));
+    return cuda_round_written(plan, arg, &q);
+}
+
+static void bn_free(struct op_plan *plan)
+{
+    struct bn_plan *p = (struct bn_plan *)plan;
+    if (p->host)
+        cuda_free_host(plan->device, p->host);
+    free(p);
+}
+
+enum status cuda_plan_bn(struct device *dev, const struct op_desc *desc, struct op_plan **plan)
+{
+    struct op_desc d = *desc;
+    TRY(cuda_resolve(&d, LAYOUT_NHWC));
+    TRY(cuda_all_lie(&d, LAYOUT_NHWC));
+    TRY(cuda_plan_new(dev, &d, sizeof(struct bn_plan), d.kind == OP_BN_BWD ? run_bwd : run_fwd,
+                      plan));
+    struct bn_plan *p = (struct bn_plan *)*plan;
+    p->base.free = bn_free;
+    p->shape = cuda_matrix(&d.t[ROLE_X]);
+    p->scratch = cuda_align(sums_bytes(&p->shape));
+    if (d.kind == OP_BN_FWD_EVAL)
+        return STATUS_OK;
+    p->base.workspace = p->scratch + cu_bn_workspace(&p->shape);
+    if (!d.attr.bn.sync)
+        return STATUS_OK;
+    void *mem;
+    enum status st = cuda_alloc_host(dev, sums_bytes(&p->shape), &mem);
+    p->host = mem;
+    if (st != STATUS_OK) {
+        bn_free(*plan);
+        *plan = NULL;
+    }
+    return st;
+}

@@ -1,0 +1,212 @@
+/* Convolutions: the library's plan, and around it what the plan leaves to kernels of our own (the
+ * CONV_REST_* of conv_problem.h).
+ *
+ * An X whose layout is free and whose channels the library wants padded becomes OPAQUE (plan.h);
+ * one that lies in NHWC is padded into the workspace, as weights always are. The library computes
+ * DW in the type of X, so it too passes through the workspace where that is not fp32. */
+#include "kernels/cuda/conv_exec.h"
+#include "kernels/cuda/plan.h"
+
+#include <stdlib.h>
+
+struct convolution {
+    struct op_plan base;
+    struct conv_exec *exec;
+    unsigned rest;
+    int64_t channels; /* of the tensors, those of the problem being padded */
+    /* Places in the workspace; of those with `0` bytes nothing is there. */
+    size_t image_at, image_bytes;     /* X or DX of as many channels as the problem has */
+    size_t weights_at, weights_bytes; /* W or DW likewise, in the library's type */
+    size_t bias_at, bias_bytes;       /* B in fp32; DB's sums */
+    size_t library_at;
+};
+
+static void *place(void *const arg[ROLE_COUNT], size_t at)
+{
+    return (char *)arg[ROLE_WORKSPACE] + at;
+}
+
+/* Rows of a tensor that are cut or padded to other channels. */
+static int64_t image_rows(const struct conv_problem *p)
+{
+    return p->n * p->h * p->w;
+}
+
+static int64_t weight_rows(const struct conv_problem *p)
+{
+    return p->k * p->r * p->s;
+}
+
+/* X and W as the library reads them. */
+static enum status bring_image(const struct convolution *p, void *const arg[ROLE_COUNT],
+                               const struct cu_queue *q, void **image)
+{
+    const struct conv_problem *a = &p->exec->problem;
+    *image = arg[ROLE_X];
+    if (p->image_bytes == 0)
+        return STATUS_OK;
+    *image = place(arg, p->image_at);
+    return cu_resize_rows(q, a->type, a->type, image_rows(a), p->channels, a->c, arg[ROLE_X],
+                          *image);
+}
+
+static enum status bring_weights(const struct convolution *p, void *const arg[ROLE_COUNT],
+                                 const struct cu_queue *q, void **weights)
+{
+    const struct conv_problem *a = &p->exec->problem;
+    *weights = arg[ROLE_W];
+    if (p->weights_bytes == 0)
+        return STATUS_OK;
+    *weights = place(arg, p->weights_at);
+    return cu_resize_rows(q, a->type, a->type, weight_rows(a), p->channels, a->c, arg[ROLE_W],
+                          *weights);
+}
+
+static bool has_bias(enum conv_form form)
+{
+    return form == CONV_FWD_BIAS || form == CONV_FWD_BIAS_RELU;
+}
+
+static enum status run_fwd(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s)
+{
+    struct convolution *p = (struct convolution *)plan;
+    const struct conv_problem *a = &p->exec->problem;
+    const struct cu_bn_shape y = {a->type, a->n * a->p * a->q, (int)a->k};
+    void *port[CG_PORT_COUNT] = {[CG_Y] = arg[ROLE_Y]};
+    struct cu_queue q;
+    TRY(cuda_queue(s, &q));
+    TRY(bring_image(p, arg, &q, &port[CG_X]));
+    TRY(bring_weights(p, arg, &q, &port[CG_W]));
+    if (has_bias(a->form)) {
+        port[CG_BIAS] = place(arg, p->bias_at);
+        TRY(cu_cast(&q, a->type, DTYPE_F32, a->k, arg[ROLE_B], port[CG_BIAS]));
+    }
+    TRY(conv_exec_run(p->exec, port, place(arg, p->library_at), q.stream));
+    if (p->rest & CONV_REST_BIAS)
+        return cu_add_bias(&q, &y, arg[ROLE_B], p->rest & CONV_REST_RELU, arg[ROLE_Y]);
+    if (p->rest & CONV_REST_RELU)
+        return cu_relu_fwd(&q, a->type, y.rows * y.channels, arg[ROLE_Y], arg[ROLE_Y]);
+    return STATUS_OK;
+}
+
+static enum status run_bwd_data(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s)
+{
+    struct convolution *p = (struct convolution *)plan;
+    const struct conv_problem *a = &p->exec->problem;
+    bool cut = p->image_bytes > 0;
+    void *port[CG_PORT_COUNT] = {
+        [CG_DY] = arg[ROLE_DY], [CG_DX] = cut ? place(arg, p->image_at) : arg[ROLE_DX]};
+    struct cu_queue q;
+    TRY(cuda_queue(s, &q));
+    TRY(bring_weights(p, arg, &q, &port[CG_W]));
+    TRY(conv_exec_run(p->exec, port, place(arg, p->library_at), q.stream));
+    if (!cut)
+        return STATUS_OK;
+    return cu_resize_rows(&q, a->type, a->type, image_rows(a), a->c, p->channels, port[CG_DX],
+                          arg[ROLE_DX]);
+}
+
+static enum status run_bwd_weights(struct op_plan *plan, void *const arg[ROLE_COUNT],
+                                   struct stream *s)
+{
+    struct convolution *p = (struct convolution *)plan;
+    const struct conv_problem *a = &p->exec->problem;
+    const struct cu_bn_shape dy = {a->type, a->n * a->p * a->q, (int)a->k};
+    bool turned = p->weights_bytes > 0;
+    void *port[CG_PORT_COUNT] = {
+        [CG_DY] = arg[ROLE_DY], [CG_DW] = turned ? place(arg, p->weights_at) : arg[ROLE_DW]};
+    struct cu_queue q;
+    TRY(cuda_queue(s, &q));
+    TRY(bring_image(p, arg, &q, &port[CG_X]));
+    TRY(conv_exec_run(p->exec, port, place(arg, p->library_at), q.stream));
+    if (turned)
+        TRY(cu_resize_rows(&q, a->type, plan->desc.t[ROLE_DW].type, weight_rows(a),
+                           a->c / a->conv.groups, p->channels / a->conv.groups, port[CG_DW],
+                           arg[ROLE_DW]));
+    if (p->rest & CONV_REST_DB)
+        TRY(cu_column_sums(&q, &dy, arg[ROLE_DY], arg[ROLE_DB], place(arg, p->bias_at)));
+    return cuda_round_written(plan, arg, &q);
+}
+
+static void conv_free(struct op_plan *plan)
+{
+    struct convolution *p = (struct convolution *)plan;
+    conv_exec_close(p->exec);
+    free(p);
+}
+
+static void lay_workspace(struct convolution *p)
+{
+    const struct conv_problem *a = &p->exec->problem;
+    const struct op_desc *d = &p->base.desc;
+    const struct tensor_desc *image = &d->t[d->kind == OP_CONV_BWD_DATA ? ROLE_DX : ROLE_X];
+    const struct cu_bn_shape dy = {a->type, a->n * a->p * a->q, (int)a->k};
+    size_t size = dtype_size(a->type);
+    bool padded = p->rest & CONV_REST_PAD;
+    bool cast = d->kind == OP_CONV_BWD_WEIGHTS && d->t[ROLE_DW].type != a->type;
+    if (cuda_channels(image) != a->c)
+        p->image_bytes = (size_t)(image_rows(a) * a->c) * size;
+    if (padded || cast)
+        p->weights_bytes = (size_t)(weight_rows(a) * a->c / a->conv.groups) * size;
+    if (has_bias(a->form))
+        p->bias_bytes = (size_t)a->k * sizeof(float);
+    else if (p->rest & CONV_REST_DB)
+        p->bias_bytes = cu_column_sums_workspace(&dy);
+    p->weights_at = cuda_align(p->image_bytes);
+    p->bias_at = p->weights_at + cuda_align(p->weights_bytes);
+    p->library_at = p->bias_at + cuda_align(p->bias_bytes);
+    p->base.workspace = p->library_at + p->exec->workspace;
+}
+
+/* The plan with the bias in it, where the library has one (to be compiled at run time): a bias that
+ * is added afterwards is added to what has been rounded already. */
+static enum status open_exec(struct cuda_device *dev, const struct conv_problem *plain,
+                             unsigned *rest, struct conv_exec **exec)
+{
+    if (*rest & CONV_REST_BIAS) {
+        struct conv_problem fused = *plain;
+        fused.form = *rest & CONV_REST_RELU ? CONV_FWD_BIAS_RELU : CONV_FWD_BIAS;
+        enum status st = conv_exec_open(dev, &fused, exec);
+        if (st == STATUS_OK)
+            *rest &= ~(unsigned)(CONV_REST_BIAS | CONV_REST_RELU);
+        if (st != STATUS_UNSUPPORTED)
+            return st;
+    }
+    return conv_exec_open(dev, plain, exec);
+}
+
+enum status cuda_plan_conv(struct device *dev, const struct op_desc *desc, struct op_plan **plan)
+{
+    static enum status (*const run[])(struct op_plan *, void *const[ROLE_COUNT],
+                                      struct stream *) = {run_fwd, run_bwd_data, run_bwd_weights};
+    struct op_desc d = *desc;
+    struct conv_problem problem;
+    struct conv_exec *exec = NULL;
+    unsigned rest;
+    enum status st;
+    *plan = NULL;
+    TRY(conv_problem_of(desc, &problem, &rest));
+    struct tensor_desc *x = &d.t[ROLE_X];
+    const struct tensor_desc *dw = &d.t[ROLE_DW];
+    if (dw->ndim && problem.type != DTYPE_F32 && dw->rounds != problem.type)
+        return status_fail(STATUS_UNSUPPORTED, "%s: cuDNN rounds the gradient of weights to %s",
+                           op_str(d.kind), dtype_str(problem.type));
+    if (x->layout == LAYOUT_ANY && x->ndim)
+        cuda_set_channels(x, problem.c);
+    TRY(cuda_resolve_operands(&d, LAYOUT_NHWC));
+    if (problem.type != DTYPE_F32)
+        d.t[ROLE_DW].raw = false; /* the library has rounded it */
+    CHECK(open_exec(cuda_device_of(dev), &problem, &rest, &exec));
+    CHECK(cuda_plan_new(dev, &d, sizeof(struct convolution), run[d.kind - OP_CONV_FWD], plan));
+    struct convolution *p = (struct convolution *)*plan;
+    p->base.free = conv_free;
+    p->base.impl = exec->impl;
+    p->exec = exec;
+    p->rest = rest;
+    p->channels = d.t[d.kind == OP_CONV_BWD_DATA ? ROLE_DX : ROLE_X].dim[1];
+    lay_workspace(p);
+done:
+    if (st != STATUS_OK)
+        conv_exec_close(exec);
+    return st;
+}

@@ -1,0 +1,70 @@
+/* Pooling. Average pooling may have its small side plain, since a network flattens it next. */
+#include "kernels/cuda/plan.h"
+
+static struct cu_pool pool_of(const struct op_desc *d)
+{
+    bool forward = d->t[ROLE_X].ndim != 0;
+    const struct tensor_desc *x = &d->t[forward ? ROLE_X : ROLE_DX];
+    const struct tensor_desc *y = &d->t[forward ? ROLE_Y : ROLE_DY];
+    return (struct cu_pool){.type = x->type,
+                            .n = (int)x->dim[0],
+                            .c = (int)x->dim[1],
+                            .in = {(int)x->dim[2], (int)x->dim[3]},
+                            .out = {(int)y->dim[2], (int)y->dim[3]}};
+}
+
+static enum status run_max(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s)
+{
+    const struct op_desc *d = &plan->desc;
+    struct cu_pool a = pool_of(d);
+    struct cu_queue q;
+    void *index = d->t[ROLE_INDEX].ndim ? arg[ROLE_INDEX] : NULL;
+    const void *dy2 = d->t[ROLE_DY2].ndim ? arg[ROLE_DY2] : NULL;
+    a.attr = d->attr.pool;
+    TRY(cuda_queue(s, &q));
+    if (d->kind == OP_MAXPOOL_FWD)
+        return cu_maxpool_fwd(&q, &a, arg[ROLE_X], arg[ROLE_Y], index);
+    return cu_maxpool_bwd(&q, &a, arg[ROLE_DY], dy2, index, arg[ROLE_DX]);
+}
+
+enum status cuda_plan_maxpool(struct device *dev, const struct op_desc *desc, struct op_plan **plan)
+{
+    struct op_desc d = *desc;
+    TRY(cuda_resolve(&d, LAYOUT_NHWC));
+    TRY(cuda_all_lie(&d, LAYOUT_NHWC));
+    return cuda_plan_new(dev, &d, sizeof **plan, run_max, plan);
+}
+
+/* The pooled side by way of the workspace, where it is plain. */
+static enum status run_average(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s)
+{
+    const struct op_desc *d = &plan->desc;
+    struct cu_pool a = pool_of(d);
+    struct cu_queue q;
+    bool forward = d->kind == OP_AVGPOOL_FWD, turned = plan->workspace > 0;
+    void *small = turned ? arg[ROLE_WORKSPACE] : arg[forward ? ROLE_Y : ROLE_DY];
+    int64_t plane = (int64_t)a.out[0] * a.out[1];
+    TRY(cuda_queue(s, &q));
+    if (forward) {
+        TRY(cu_avgpool_fwd(&q, &a, arg[ROLE_X], small));
+        return turned ? cu_transpose(&q, a.type, a.type, a.n, plane, a.c, small, arg[ROLE_Y])
+                      : STATUS_OK;
+    }
+    if (turned)
+        TRY(cu_transpose(&q, a.type, a.type, a.n, a.c, plane, arg[ROLE_DY], small));
+    return cu_avgpool_bwd(&q, &a, small, arg[ROLE_DX]);
+}
+
+enum status cuda_plan_avgpool(struct device *dev, const struct op_desc *desc, struct op_plan **plan)
+{
+    struct op_desc d = *desc;
+    bool forward = d.kind == OP_AVGPOOL_FWD;
+    enum role large = forward ? ROLE_X : ROLE_DX, small = forward ? ROLE_Y : ROLE_DY;
+    TRY(cuda_resolve(&d, LAYOUT_NHWC));
+    bool plain = !cuda_lies(&d.t[small], LAYOUT_NHWC);
+    if (!cuda_lies(&d.t[large], LAYOUT_NHWC) || (plain && !cuda_lies(&d.t[small], LAYOUT_PLAIN)))
+        return status_fail(STATUS_UNSUPPORTED, "%s: no kernel has these layouts", op_str(d.kind));
+    TRY(cuda_plan_new(dev, &d, sizeof **plan, run_average, plan));
+    (*plan)->workspace = plain ? d.t[small].bytes : 0;
+    return STATUS_OK;
+}

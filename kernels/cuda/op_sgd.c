@@ -1,0 +1,117 @@
+/* The optimizer and the check for overflows. Segments, and the chunks that they are cut into, are
+ * sent to the device once, when planned. */
+#include "kernels/cuda/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct sgd_plan {
+    struct op_plan base;
+    struct cu_segments segments; /* in device memory */
+    struct sgd_segment *host;    /* the description's, since the plan keeps a copy of that */
+    bool lars;
+};
+
+static struct cu_sgd sgd_of(const struct sgd_plan *p, void *const arg[ROLE_COUNT])
+{
+    const struct op_desc *d = &p->base.desc;
+    return (struct cu_sgd){.momentum = d->attr.sgd.momentum,
+                           .nesterov = d->attr.sgd.nesterov,
+                           .lars = p->lars,
+                           .state = arg[ROLE_STATE],
+                           .gradient = d->t[ROLE_DW].type,
+                           .copy = d->t[ROLE_WCOPY].type,
+                           .dw = arg[ROLE_DW],
+                           .w = arg[ROLE_W],
+                           .v = arg[ROLE_MOMENTUM],
+                           .wcopy = d->t[ROLE_WCOPY].ndim ? arg[ROLE_WCOPY] : NULL};
+}
+
+static enum status run_sgd(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s)
+{
+    struct sgd_plan *p = (struct sgd_plan *)plan;
+    struct cu_sgd a = sgd_of(p, arg);
+    struct cu_queue q;
+    TRY(cuda_queue(s, &q));
+    return cu_sgd(&q, &a, &p->segments, arg[ROLE_WORKSPACE]);
+}
+
+static enum status run_check(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s)
+{
+    struct sgd_plan *p = (struct sgd_plan *)plan;
+    struct cu_queue q;
+    TRY(cuda_queue(s, &q));
+    return cu_check_finite(&q, &p->segments, plan->desc.t[ROLE_DW].type, arg[ROLE_DW],
+                           arg[ROLE_STATE]);
+}
+
+static void sgd_free(struct op_plan *plan)
+{
+    struct sgd_plan *p = (struct sgd_plan *)plan;
+    if (p->segments.segment)
+        cuda_free(plan->device, (void *)p->segments.segment);
+    if (p->segments.chunk)
+        cuda_free(plan->device, (void *)p->segments.chunk);
+    free(p->host);
+    free(p);
+}
+
+/* A copy of `bytes` in device memory. */
+static enum status send(struct device *dev, const void *host, size_t bytes, const void **out)
+{
+    void *mem;
+    TRY(cuda_alloc(dev, bytes, &mem));
+    *out = mem;
+    return cuda_check(cudaMemcpy(mem, host, bytes, cudaMemcpyHostToDevice), "send %zu bytes",
+                      bytes);
+}
+
+static enum status send_segments(struct sgd_plan *p)
+{
+    struct sgd_attr *attr = &p->base.desc.attr.sgd;
+    size_t bytes = (size_t)attr->n_segments * sizeof *attr->segment;
+    int64_t n_chunks = cu_chunks_cut(attr, NULL);
+    struct cu_chunk *chunk = malloc((size_t)n_chunks * sizeof *chunk);
+    enum status st = STATUS_OK;
+    const void *sent;
+    p->host = malloc(bytes);
+    if (!chunk || !p->host) {
+        st = status_fail(STATUS_OOM, "no memory for %d segments", attr->n_segments);
+        goto done;
+    }
+    memcpy(p->host, attr->segment, bytes);
+    attr->segment = p->host;
+    cu_chunks_cut(attr, chunk);
+    CHECK(send(p->base.device, p->host, bytes, &sent));
+    p->segments.segment = sent;
+    CHECK(send(p->base.device, chunk, (size_t)n_chunks * sizeof *chunk, &sent));
+    p->segments.chunk = sent;
+    p->segments.n_segments = attr->n_segments;
+    p->segments.n_chunks = n_chunks;
+done:
+    free(chunk);
+    return st;
+}
+
+enum status cuda_plan_sgd(struct device *dev, const struct op_desc *desc, struct op_plan **plan)
+{
+    struct op_desc d = *desc;
+    TRY(cuda_resolve(&d, LAYOUT_NHWC));
+    TRY(cuda_plan_new(dev, &d, sizeof(struct sgd_plan), d.kind == OP_SGD ? run_sgd : run_check,
+                      plan));
+    struct sgd_plan *p = (struct sgd_plan *)*plan;
+    p->base.free = sgd_free;
+    for (int i = 0; i < d.attr.sgd.n_segments; i++)
+        p->lars = p->lars || (d.kind == OP_SGD && d.attr.sgd.segment[i].trust > 0);
+    enum status st = send_segments(p);
+    if (st != STATUS_OK) {
+        sgd_free(*plan);
+        *plan = NULL;
+        return st;
+    }
+    void *const none[ROLE_COUNT] = {NULL};
+    struct cu_sgd a = sgd_of(p, none);
+    if (d.kind == OP_SGD)
+        p->base.workspace = cu_sgd_workspace(&a, &p->segments);
+    return STATUS_OK;
+}

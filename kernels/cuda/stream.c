@@ -1,0 +1,152 @@
+/* Streams, events, and steps that are captured as graphs. */
+#include "kernels/cuda/device.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static enum status stream_open(struct device *base, bool urgent, struct stream **out)
+{
+    struct cuda_device *dev = cuda_device_of(base);
+    int least = 0, greatest = 0;
+    *out = NULL;
+    TRY(cuda_enter(dev));
+    TRY(cuda_check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "ask for priorities"));
+    struct cuda_stream *s = calloc(1, sizeof *s);
+    if (!s)
+        return status_fail(STATUS_OOM, "no memory for a stream");
+    s->base.device = base;
+    enum status st = cuda_check(
+        cudaStreamCreateWithPriority(&s->raw, cudaStreamNonBlocking, urgent ? greatest : least),
+        "open a stream of GPU %d", base->index);
+    if (st != STATUS_OK) {
+        free(s);
+        return st;
+    }
+    *out = &s->base;
+    return STATUS_OK;
+}
+
+enum status cuda_stream_open(struct device *dev, struct stream **s)
+{
+    return stream_open(dev, false, s);
+}
+
+enum status cuda_stream_open_urgent(struct device *dev, struct stream **s)
+{
+    return stream_open(dev, true, s);
+}
+
+void cuda_stream_close(struct stream *s)
+{
+    if (cudaSetDevice(s->device->index) == cudaSuccess)
+        cudaStreamDestroy(cuda_stream_of(s)->raw);
+    free(s);
+}
+
+enum status cuda_stream_sync(struct stream *s)
+{
+    struct cuda_device *dev = cuda_device_of(s->device);
+    TRY(cuda_enter(dev));
+    TRY(cuda_check(cudaStreamSynchronize(cuda_stream_of(s)->raw), "finish the work of GPU %d",
+                   dev->base.index));
+    return cuda_fault_take(dev);
+}
+
+enum status cuda_event_open(struct device *base, struct event **out)
+{
+    struct cuda_device *dev = cuda_device_of(base);
+    *out = NULL;
+    TRY(cuda_enter(dev));
+    struct event *e = calloc(1, sizeof *e);
+    if (!e)
+        return status_fail(STATUS_OOM, "no memory for an event");
+    e->device = dev;
+    /* A thread that waits sleeps: it may share its core with the loader's. */
+    enum status st = cuda_check(cudaEventCreateWithFlags(&e->raw, cudaEventBlockingSync),
+                                "open an event of GPU %d", base->index);
+    if (st != STATUS_OK) {
+        free(e);
+        return st;
+    }
+    *out = e;
+    return STATUS_OK;
+}
+
+void cuda_event_close(struct event *e)
+{
+    if (cudaSetDevice(e->device->base.index) == cudaSuccess)
+        cudaEventDestroy(e->raw);
+    free(e);
+}
+
+enum status cuda_event_record(struct event *e, struct stream *s)
+{
+    struct cu_queue q;
+    TRY(cuda_queue(s, &q));
+    return cuda_check(cudaEventRecord(e->raw, q.stream), "record an event");
+}
+
+enum status cuda_stream_wait(struct stream *s, const struct event *e)
+{
+    struct cu_queue q;
+    TRY(cuda_queue(s, &q));
+    return cuda_check(cudaStreamWaitEvent(q.stream, e->raw, 0), "wait for an event");
+}
+
+enum status cuda_event_wait(const struct event *e)
+{
+    TRY(cuda_enter(e->device));
+    TRY(cuda_check(cudaEventSynchronize(e->raw), "finish the work of GPU %d",
+                   e->device->base.index));
+    return cuda_fault_take(e->device);
+}
+
+double cuda_event_seconds(const struct event *from, const struct event *to)
+{
+    float ms;
+    return cudaEventElapsedTime(&ms, from->raw, to->raw) == cudaSuccess ? (double)ms * 1e-3 : NAN;
+}
+
+enum status cuda_capture_begin(struct stream *s)
+{
+    struct cu_queue q;
+    TRY(cuda_queue(s, &q));
+    /* Other threads, with GPUs of their own, go on as they like meanwhile. */
+    return cuda_check(cudaStreamBeginCapture(q.stream, cudaStreamCaptureModeThreadLocal),
+                      "begin to capture a step");
+}
+
+enum status cuda_capture_end(struct stream *s, struct graph_exec **out)
+{
+    struct cu_queue q;
+    cudaGraph_t graph = NULL;
+    *out = NULL;
+    TRY(cuda_queue(s, &q));
+    TRY(cuda_check(cudaStreamEndCapture(q.stream, &graph), "capture a step"));
+    struct graph_exec *g = calloc(1, sizeof *g);
+    enum status st =
+        g ? cuda_check(cudaGraphInstantiate(&g->raw, graph, 0), "make a step of what was captured")
+          : status_fail(STATUS_OOM, "no memory for a captured step");
+    cudaGraphDestroy(graph);
+    if (st != STATUS_OK) {
+        free(g);
+        return st;
+    }
+    g->device = cuda_device_of(s->device);
+    *out = g;
+    return STATUS_OK;
+}
+
+enum status cuda_capture_launch(struct graph_exec *g, struct stream *s)
+{
+    struct cu_queue q;
+    TRY(cuda_queue(s, &q));
+    return cuda_check(cudaGraphLaunch(g->raw, q.stream), "launch a captured step");
+}
+
+void cuda_capture_free(struct graph_exec *g)
+{
+    if (cudaSetDevice(g->device->base.index) == cudaSuccess)
+        cudaGraphExecDestroy(g->raw);
+    free(g);
+}

@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# Devices that are GPUs: what is missing is said in one line, by every command that can name one, and
+# a run on the CPU never looks. On the fake GPU (tests/kernels/cuda/fake) they are listed.
+. "$(dirname "$0")/common.sh" "$@"
+
+export XDG_CACHE_HOME=$scratch/cache
+fake=$build_dir/tests/kernels/cuda/fake/ampscale_cuda_fake.so
+here=$program
+
+# says CODE TEXT DEVICE: what each command answers to a device that cannot be used.
+says() {
+    local text=$2 device=$3
+    expect_error "$1" "$text" train --dummy -a resnet8 --image-size 32 --steps 1 --devices "$device" --out "$scratch/run"
+    [[ ! -e $scratch/run ]] || fail "train --devices $device left a folder"
+    expect_error "$1" "$text" bench conv --devices "$device"
+    expect_error "$1" "$text" bench step --devices "$device"
+    expect_error "$1" "$text" selftest -q --devices "$device"
+    expect_error "$1" "$text" amp-report -a resnet8 --image-size 32 --devices "$device" --out "$scratch/report"
+}
+
+# not_available TEXT: what info says, which goes on.
+not_available() {
+    expect 0 info
+    grep -qE -- "^  cuda:0 +not available: .*$1" "$scratch/out" || fail "info does not say '$1': $(cat "$scratch/out")"
+}
+
+# Without a module: a copy of the program has none beside it.
+cp "$program" "$scratch/ampscale" && program=$scratch/ampscale
+says 1 "needs the CUDA module 'ampscale_cuda.so', which this build does not have" cuda
+not_available "needs the CUDA module"
+program=$here
+AMPSCALE_CUDA_MODULE=$scratch/absent.so says 1 "'$scratch/absent.so', which does not exist" cuda:0
+
+# A module that is none.
+echo "no library" >"$scratch/text.so"
+AMPSCALE_CUDA_MODULE=$scratch/text.so says 1 "cannot load the CUDA module: $scratch/text.so" cuda
+if command -v cc >/dev/null; then
+    echo 'int x;' >"$scratch/x.c"
+    # shellcheck disable=SC2016
+    echo 'const void *ampscale_cuda_backend(unsigned abi) { return abi ? 0 : "old"; }' >"$scratch/old.c"
+    cc -shared -fPIC -o "$scratch/empty.so" "$scratch/x.c"
+    cc -shared -fPIC -o "$scratch/old.so" "$scratch/old.c"
+    cc -shared -fPIC -o "$scratch/libabsent.so.9" -Wl,-soname,libabsent.so.9 "$scratch/x.c"
+    cc -shared -fPIC -o "$scratch/needs.so" "$scratch/x.c" -Wl,--no-as-needed "$scratch/libabsent.so.9"
+    rm "$scratch/libabsent.so.9"
+    AMPSCALE_CUDA_MODULE=$scratch/empty.so says 1 "'$scratch/empty.so' is no CUDA module" cuda
+    AMPSCALE_CUDA_MODULE=$scratch/old.so says 1 "was built for another version of this program" cuda
+    AMPSCALE_CUDA_MODULE=$scratch/needs.so says 1 "needs the library 'libabsent.so.9', which is not installed" cuda
+else
+    echo "no C compiler: broken modules were not tested"
+fi
+
+# The program's own module, where there is one and no GPU: a driver is what it lacks.
+if [[ -e $(dirname "$here")/ampscale_cuda.so ]] && ! [[ -e /dev/nvidiactl ]] &&
+    ! ldconfig -p 2>/dev/null | grep -q libcuda.so.1 && run info && grep -q 'libcuda.so.1' "$scratch/out"; then
+    says 1 "there is no NVIDIA driver ('libcuda.so.1' cannot be loaded)" cuda:0
+fi
+
+if [[ ! -e $fake ]]; then
+    echo "no C++ compiler, no fake GPU: devices were not tested"
+    finish
+fi
+export AMPSCALE_CUDA_MODULE=$fake
+AMPSCALE_FAKE_GPU=no-driver says 1 "there is no NVIDIA driver ('libcuda.so.1' cannot be loaded)" cuda
+AMPSCALE_FAKE_GPU=old-driver says 1 "the NVIDIA driver is too old: it is made for CUDA 11.4, and CUDA 12.9 is needed" cuda
+AMPSCALE_FAKE_GPU=no-gpu says 1 "there is no NVIDIA GPU here" cuda
+AMPSCALE_FAKE_GPU=no-gpu not_available "there is no NVIDIA GPU here"
+says 2 "there is no GPU 9: this machine has 4, 0 to 3" cuda:9
+says 1 "GPU 3, 'fake GPU', is too old: its compute capability is 7.0, and 7.5 is needed" cuda:3
+
+expect 0 info
+[[ $(grep -cE '^  cuda:[012] +fake GPU, sm_(90|75), 1.0 GiB, CUDA 12.9 ' "$scratch/out") == 3 ]] ||
+    fail "info does not list three GPUs: $(cat "$scratch/out")"
+grep -qE '^  cuda:3 +not available: .* too old' "$scratch/out" || fail "info does not say what ails the fourth GPU"
+expect 0 info --json
+grep -qF '"device":"cuda:2","usable":true' "$scratch/out" || fail "info --json lists no GPU"
+
+# Nothing of it is loaded for a CPU. LD_DEBUG names the files that are.
+loaded() {
+    LD_DEBUG=files "$program" selftest -q --quick --devices "$1" 2>&1 </dev/null | grep -c ampscale_cuda
+}
+[[ $(loaded cpu) == 0 ]] || fail "a run on the CPU loads the CUDA module"
+AMPSCALE_FAKE_GPU=no-gpu
+export AMPSCALE_FAKE_GPU
+[[ $(loaded cuda) != 0 ]] || fail "LD_DEBUG does not show that the module is loaded"
+finish

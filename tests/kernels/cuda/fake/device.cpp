@@ -1,0 +1,238 @@
+/* The devices of the fake, and their memory. */
+#include "fake.h"
+
+#include <map>
+#include <mutex>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace
+{
+
+struct model {
+    int major, minor;
+};
+
+const model models[] = {{9, 0}, {9, 0}, {7, 5}, {7, 0}};
+const int N_DEVICES = sizeof models / sizeof *models;
+const int VERSION = 12090; /* CUDA 12.9 */
+const size_t MEMORY = (size_t)1 << 30;
+
+std::recursive_mutex lock;
+std::map<char *, size_t> mapped; /* device memory: where it begins, and pages that may be open */
+size_t used;
+int opened; /* levels of work that is being carried out */
+thread_local int device;
+
+bool machine_is(const char *what)
+{
+    const char *set = getenv("AMPSCALE_FAKE_GPU");
+    return set && strcmp(set, what) == 0;
+}
+
+size_t page_size()
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+void protect_all(int protection)
+{
+    for (auto &m : mapped)
+        if (mprotect(m.first, m.second, protection) != 0)
+            abort();
+}
+
+/* The pages of an allocation; it ends where they end, or up to 255 bytes before. */
+char *first_page(void *mem)
+{
+    auto m = mapped.upper_bound((char *)mem);
+    return m == mapped.begin() ? NULL : (--m)->first;
+}
+
+} // namespace
+
+fake_hold::fake_hold()
+{
+    lock.lock();
+}
+
+fake_hold::~fake_hold()
+{
+    lock.unlock();
+}
+
+int fake_device()
+{
+    return device;
+}
+
+void fake_with_memory(const std::function<void()> &call)
+{
+    if (opened++ == 0)
+        protect_all(PROT_READ | PROT_WRITE);
+    call();
+    if (--opened == 0)
+        protect_all(PROT_NONE);
+}
+
+const char *cudaGetErrorString(cudaError_t e)
+{
+    switch (e) {
+    case cudaSuccess:
+        return "no error";
+    case cudaErrorMemoryAllocation:
+        return "out of memory";
+    case cudaErrorInvalidResourceHandle:
+        return "invalid resource handle";
+    case cudaErrorInvalidConfiguration:
+        return "invalid configuration argument";
+    case cudaErrorInvalidDevice:
+        return "invalid device ordinal";
+    case cudaErrorNotReady:
+        return "device not ready";
+    case cudaErrorStreamCaptureUnsupported:
+        return "operation not permitted when stream is capturing";
+    case cudaErrorStreamCaptureInvalidated:
+        return "operation failed due to a previous error during capture";
+    default:
+        return "invalid argument";
+    }
+}
+
+cudaError_t cudaGetLastError(void)
+{
+    return cudaSuccess;
+}
+
+cudaError_t cudaDriverGetVersion(int *version)
+{
+    *version = machine_is("no-driver") ? 0 : machine_is("old-driver") ? 11040 : VERSION;
+    return cudaSuccess;
+}
+
+cudaError_t cudaRuntimeGetVersion(int *version)
+{
+    *version = VERSION;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceCount(int *n)
+{
+    *n = 0;
+    if (machine_is("no-driver") || machine_is("old-driver"))
+        return cudaErrorInsufficientDriver;
+    if (machine_is("no-gpu"))
+        return cudaErrorNoDevice;
+    *n = N_DEVICES;
+    return cudaSuccess;
+}
+
+cudaError_t cudaSetDevice(int index)
+{
+    if (index < 0 || index >= N_DEVICES)
+        return cudaErrorInvalidDevice;
+    device = index;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int index)
+{
+    if (index < 0 || index >= N_DEVICES)
+        return cudaErrorInvalidDevice;
+    *prop = cudaDeviceProp{};
+    snprintf(prop->name, sizeof prop->name, "fake GPU");
+    prop->totalGlobalMem = MEMORY;
+    prop->major = models[index].major;
+    prop->minor = models[index].minor;
+    prop->multiProcessorCount = 1; /* few, so that loops go round */
+    return cudaSuccess;
+}
+
+cudaError_t cudaMalloc(void **mem, size_t bytes)
+{
+    fake_hold hold;
+    size_t page = page_size(), aligned = (bytes + 255) & ~(size_t)255;
+    size_t pages = (aligned + page - 1) / page * page;
+    *mem = NULL;
+    if (fake_captures())
+        return cudaErrorStreamCaptureUnsupported;
+    if (pages > MEMORY - used)
+        return cudaErrorMemoryAllocation;
+    int protection = opened ? PROT_READ | PROT_WRITE : PROT_NONE;
+    void *at = mmap(NULL, pages + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED || mprotect(at, pages, PROT_READ | PROT_WRITE) != 0)
+        return cudaErrorMemoryAllocation;
+    memset(at, 0xCD, pages); /* nobody is to rely on zeros */
+    if (mprotect(at, pages, protection) != 0)
+        abort();
+    mapped[(char *)at] = pages;
+    used += pages;
+    *mem = (char *)at + (pages - aligned);
+    return cudaSuccess;
+}
+
+/* As CUDA does: waits for all work. */
+cudaError_t cudaFree(void *mem)
+{
+    fake_hold hold;
+    if (!mem)
+        return cudaSuccess;
+    if (fake_captures())
+        return cudaErrorStreamCaptureUnsupported;
+    fake_finish_all();
+    char *at = first_page(mem);
+    if (!at)
+        return cudaErrorInvalidValue;
+    used -= mapped[at];
+    munmap(at, mapped[at] + page_size());
+    mapped.erase(at);
+    return cudaSuccess;
+}
+
+cudaError_t cudaHostAlloc(void **mem, size_t bytes, unsigned)
+{
+    if (fake_captures())
+        return cudaErrorStreamCaptureUnsupported;
+    *mem = aligned_alloc(256, (bytes + 255) & ~(size_t)255);
+    return *mem ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+
+cudaError_t cudaFreeHost(void *mem)
+{
+    fake_hold hold;
+    fake_finish_all();
+    free(mem);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemcpy(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind)
+{
+    fake_hold hold;
+    if (fake_captures())
+        return cudaErrorStreamCaptureUnsupported;
+    fake_with_memory([=] { memcpy(dst, src, bytes); });
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemset(void *dst, int value, size_t bytes)
+{
+    fake_hold hold;
+    if (fake_captures())
+        return cudaErrorStreamCaptureUnsupported;
+    fake_with_memory([=] { memset(dst, value, bytes); });
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind,
+                            cudaStream_t s)
+{
+    return fake_submit(s, [=] { memcpy(dst, src, bytes); });
+}
+
+cudaError_t cudaMemsetAsync(void *dst, int value, size_t bytes, cudaStream_t s)
+{
+    return fake_submit(s, [=] { memset(dst, value, bytes); });
+}

@@ -1,0 +1,55 @@
+/* A GPU that is not there: the CUDA runtime as kernels/cuda uses it, on the host's memory.
+ *
+ * It is made to find mistakes rather than to be fast:
+ * - Work is carried out as late as the rules allow: when its stream, or an event behind it, is
+ * waited for. Who reads a result without waiting reads the old one.
+ * - Device memory cannot be touched but by work of streams: elsewhere it is protected. Behind each
+ *   allocation lies a page that nobody may touch.
+ * - A stream takes work only from a thread that uses its device, and what must not be called while
+ * a thread captures fails.
+ *
+ * GPU 0 and 1 are Hopper's (sm_90), 2 is Turing's (sm_75: no bf16), 3 is too old (sm_70). The
+ * environment variable AMPSCALE_FAKE_GPU makes a machine that lacks something: no-driver,
+ * old-driver or no-gpu. */
+#ifndef TESTS_KERNELS_CUDA_FAKE_FAKE_H
+#define TESTS_KERNELS_CUDA_FAKE_FAKE_H
+
+#include "cuda_runtime_api.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#ifdef __cplusplus
+#include <functional>
+
+/* All of the fake is one thread's at a time; to be held by every function below. */
+struct fake_hold {
+    fake_hold();
+    ~fake_hold();
+    fake_hold(const fake_hold &) = delete;
+};
+
+/* Carries out `call` with device memory open. */
+void fake_with_memory(const std::function<void()> &call);
+
+/* The device that the calling thread uses, and whether it captures. */
+int fake_device();
+bool fake_captures();
+
+/* Puts a call at the end of a stream, or of the graph that the stream captures. */
+cudaError_t fake_submit(cudaStream_t s, std::function<void()> call);
+
+/* Carries out all that streams hold. */
+void fake_finish_all();
+
+extern "C" {
+#endif
+
+/* The same for C: body(context) with a copy of `size` bytes of context. */
+cudaError_t fake_call(cudaStream_t s, void (*body)(const void *context), const void *context,
+                      size_t size);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
