@@ -124,12 +124,15 @@ static void say_command(struct writer *w, const struct run *run)
     char line[2048] = "";
     const json_t *argv = json_object_get(run->info, "argv");
     for (size_t i = 0; i < json_array_size(argv); i++) {
-        const char *word = json_string_value(json_array_get(argv, i));
+        const char *value = json_string_value(json_array_get(argv, i));
+        const char *word = value ? value : "?";
         char clean[512];
         size_t used = strlen(line);
-        if (word && strcmp(word, "--out") == 0 && ++i)
+        if (strcmp(word, "--out") == 0) {
+            i++;
             continue;
-        text_clean(clean, sizeof clean, word ? word : "?");
+        }
+        text_clean(clean, sizeof clean, word);
         snprintf(line + used, sizeof line - used, "%s%s", used ? " " : "", clean);
     }
     write_code(w, line);

@@ -27,6 +27,8 @@ enum status study_progress_begin(struct study_progress *p, const struct study_pl
 
 void study_progress_free(struct study_progress *p)
 {
+    if (p->terminal)
+        fputs("\r\033[K", p->out);
     free(p->seconds);
     free(p->runs);
     free(p->left);
@@ -67,7 +69,12 @@ static void say(struct study_progress *p, bool stays, const char *text)
 {
     if (!p->out || (!stays && !p->terminal))
         return;
-    fprintf(p->out, "%s%s%s", p->terminal ? "\r\033[K" : "", text, stays ? "\n" : "");
+    /* A line that is redrawn must not be wrapped: "7l" lets the terminal cut it. */
+    if (p->terminal)
+        fprintf(p->out, "\r\033[K%s%s\033[?7h", stays ? "" : "\033[?7l", text);
+    else
+        fputs(text, p->out);
+    fputs(stays ? "\n" : "", p->out);
     fflush(p->out);
 }
 

@@ -1,4 +1,5 @@
 /* Studies read and refused, cells, the order of runs, and their commands. */
+#include "base/rng.h"
 #include "rig.h"
 
 #include <setjmp.h>
@@ -46,6 +47,33 @@ static void test_refused(void **state)
     refused("\"measured_steps\": 20,", "", "give one of 'measured_steps' and 'epochs'");
     refused("\"--lr\", \"0.05\"", "\"--out=x\"", "the study itself sets '--out'");
     refused("\"--lr\", \"0.05\"", "0.05", "'train' must be a list of strings");
+}
+
+/* Bytes that are not what they were: a study or none, and nothing is touched that should not be. */
+static void test_mutated(void **state)
+{
+    (void)state;
+    int read = 0;
+    for (uint64_t i = 0; i < 3000; i++) {
+        struct rng rng = rng_at(0, RNG_TEST, i, 0);
+        struct study_spec spec;
+        struct study_plan plan;
+        char *bad = strdup(rig_study);
+        assert_non_null(bad);
+        for (int k = 0; k < 2; k++)
+            bad[rng_below(&rng, (uint32_t)strlen(rig_study))] =
+                "0-9.e{}[]\",:x"[rng_below(&rng, 13)];
+        enum status st = study_spec_parse(bad, strlen(bad), "bad", &spec);
+        assert_true(st == STATUS_OK || st == STATUS_USAGE);
+        if (st == STATUS_OK) {
+            read++;
+            assert_int_equal(study_plan_make(&spec, &plan), STATUS_OK);
+            study_plan_free(&plan);
+            study_spec_free(&spec);
+        }
+        free(bad);
+    }
+    assert_in_range(read, 1, 2999);
 }
 
 static void test_presets(void **state)
@@ -141,6 +169,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_mutated),
         cmocka_unit_test(test_presets),
         TEST(test_cells),
         TEST(test_order),
