@@ -26,6 +26,7 @@
  *     "launcher": ["srun", "-n", "{ranks}"]   starts several ranks; without it `ampscale launch`
  *   }
  *
+ * Validation comes at the end of an epoch: steps that end within one leave a cell without accuracy.
  * A data set without "generate" and "folder" is of tensors that nothing reads or decodes. */
 #ifndef STUDY_SPEC_H
 #define STUDY_SPEC_H
