@@ -78,5 +78,5 @@ void section_machine(struct writer *w, const json_t *machine)
         table_add(&t, "program");
         table_add(&t, "ampscale %s%s%.12s", text, *commit ? ", commit " : "", commit);
     }
-    write_table(w, &t);
+    writer_table(w, &t);
 }

@@ -41,21 +41,21 @@ static void overlap(struct writer *w, const char *name, const json_t *record)
         table_add_number(&t, 100 * number_at(row, "hidden", "median"), 1);
         table_add_amount(&t, number_at(row, "images_per_s", NULL));
     }
-    write_heading(w, 3, "Communication beside the backward pass: %s", name);
-    write_paragraph(w,
-                    "Reduction of the %.1f MiB of gradients of %s over %zu ranks, by the size of "
-                    "buckets; medians over %.0f rounds. The backward pass without partners takes "
-                    "%.0f ms.",
-                    number_at(record, "gradient_bytes", NULL) / (1 << 20), net, ranks,
-                    number_at(config, "rounds", NULL),
-                    1000 * number_at(json_object_get(record, "alone"), "backward_s", "median"));
+    writer_heading(w, 3, "Communication beside the backward pass: %s", name);
+    writer_paragraph(w,
+                     "Reduction of the %.1f MiB of gradients of %s over %zu ranks, by the size of "
+                     "buckets; medians over %.0f rounds. The backward pass without partners takes "
+                     "%.0f ms.",
+                     number_at(record, "gradient_bytes", NULL) / (1 << 20), net, ranks,
+                     number_at(config, "rounds", NULL),
+                     1000 * number_at(json_object_get(record, "alone"), "backward_s", "median"));
     snprintf(command, sizeof command,
              "ampscale launch --nproc %zu -- bench overlap --net %s -b %.0f --image-size %.0f "
              "--rounds %.0f --json",
              ranks, net, number_at(config, "batch_size", NULL),
              number_at(config, "image_size", NULL), number_at(config, "rounds", NULL));
-    write_code(w, command);
-    write_table(w, &t);
+    writer_code(w, command);
+    writer_table(w, &t);
 }
 
 static void add_value(struct table *t, const json_t *value)
@@ -93,8 +93,8 @@ static void rows_of(struct writer *w, const json_t *record, const char *key)
     for (size_t r = 0; r < json_array_size(rows); r++)
         for (int i = 0; i < n; i++)
             add_value(&t, json_object_get(json_array_get(rows, r), columns[i]));
-    write_heading(w, 4, "%s", key);
-    write_table(w, &t);
+    writer_heading(w, 4, "%s", key);
+    writer_table(w, &t);
 }
 
 static void gpu_check(struct writer *w, const char *name, const json_t *record)
@@ -102,9 +102,9 @@ static void gpu_check(struct writer *w, const char *name, const json_t *record)
     const char *text = json_string_value(json_object_get(record, "description"));
     char clean[512];
     text_clean(clean, sizeof clean, text ? text : "");
-    write_heading(w, 3, "Acceptance of a GPU: %s", name);
+    writer_heading(w, 3, "Acceptance of a GPU: %s", name);
     if (*clean)
-        write_paragraph(w, "%s", clean);
+        writer_paragraph(w, "%s", clean);
     rows_of(w, record, "steps");
     rows_of(w, record, "accuracy");
     rows_of(w, record, "throughput");

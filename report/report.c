@@ -99,7 +99,7 @@ static void begin_place(struct writer *w, const char *place, const json_t *machi
     if (!place)
         return;
     const char *name = strrchr(place, '/');
-    write_heading(w, 2, "%s", name ? name + 1 : place);
+    writer_heading(w, 2, "%s", name ? name + 1 : place);
     section_machine(w, machine);
 }
 
@@ -118,7 +118,7 @@ static enum status write_runs(struct writer *w, const struct item *item, const c
     struct runs runs;
     TRY(runs_load(item, &runs));
     begin_place(w, place, runs.v[0]->info);
-    write_heading(w, 3, item->kind == ITEM_RUN ? "Run %s" : "Runs: %s", item->name);
+    writer_heading(w, 3, item->kind == ITEM_RUN ? "Run %s" : "Runs: %s", item->name);
     section_runs(w, runs.v, runs.n);
     runs_free(&runs);
     return STATUS_OK;
@@ -130,7 +130,7 @@ static enum status write_record(struct writer *w, const struct item *item, const
     TRY(record_load(item->path, &record));
     begin_place(w, place, record);
     if (!section_record(w, item->name, record))
-        write_paragraph(w, "%s is of a kind that is not told of here.", item->name);
+        writer_paragraph(w, "%s is of a kind that is not told of here.", item->name);
     json_decref(record);
     return STATUS_OK;
 }
@@ -162,8 +162,8 @@ static enum status write_document(const struct items *items, const struct format
     if (!w.out)
         return status_fail(STATUS_OOM, "no memory to write '%s'", path);
     format->begin(w.out, "Results");
-    write_paragraph(&w, "Written by 'ampscale report' from the records; every number and every "
-                        "finding comes from them.");
+    writer_paragraph(&w, "Written by 'ampscale report' from the records; every number and every "
+                         "finding comes from them.");
     const char *place = "";
     for (int i = 0; w.st == STATUS_OK && i < items->n; i++) {
         const struct item *item = &items->v[i];

@@ -115,7 +115,7 @@ static void each_run(struct writer *w, struct run *const *runs, int n)
     struct table t = table_begin(9, headings);
     for (int i = 0; i < n; i++)
         add_run(&t, runs[i]);
-    write_table(w, &t);
+    writer_table(w, &t);
 }
 
 /* The command line that a run was started with, without the folder that it was kept in. */
@@ -135,7 +135,7 @@ static void say_command(struct writer *w, const struct run *run)
         text_clean(clean, sizeof clean, word);
         snprintf(line + used, sizeof line - used, "%s%s", used ? " " : "", clean);
     }
-    write_code(w, line);
+    writer_code(w, line);
 }
 
 /* Means of seeds differ by chance: by two standard errors, in one case of twenty. */
@@ -166,13 +166,13 @@ static void compare(struct writer *w, struct group *groups, int n)
         table_add_number(&t, g->n > 1 ? stats_stddev(g->top1, g->n) : NAN, 2);
         table_add_number(&t, i ? g->mean - groups[0].mean : NAN, 2);
     }
-    write_paragraph(w, "Means over the seeds, of the last validation; the difference to the first "
-                       "line in points.");
-    write_table(w, &t);
+    writer_paragraph(w, "Means over the seeds, of the last validation; the difference to the first "
+                        "line in points.");
+    writer_table(w, &t);
     struct table items = table_begin(1, NULL);
     for (int i = 1; i < n; i++)
         say_difference(&items, &groups[0], &groups[i]);
-    write_list(w, &items);
+    writer_list(w, &items);
 }
 
 static int by_precision(const void *a, const void *b)
@@ -195,7 +195,7 @@ void section_runs(struct writer *w, struct run *const *runs, int n)
     qsort(groups, (size_t)n_groups, sizeof *groups, by_precision);
     if (n > n_groups)
         compare(w, groups, n_groups);
-    write_paragraph(w, "%s", n > n_groups ? "Started with, and other seeds:" : "Started with:");
+    writer_paragraph(w, "%s", n > n_groups ? "Started with, and other seeds:" : "Started with:");
     for (int i = 0; i < n_groups; i++)
         say_command(w, groups[i].first);
     each_run(w, runs, n);

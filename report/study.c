@@ -49,13 +49,13 @@ static void throughput(struct writer *w, const struct analysis *a)
         table_add_number(&t, c->top1, 2);
         table_add(&t, "%s", *c->missing ? "missing" : c->verdict);
     }
-    write_heading(w, 4, "Throughput");
-    write_paragraph(w, "Medians over the runs, with the 95 %% bootstrap interval where there are "
-                       "several. Images per second are those of the steps after the warm-up; by "
-                       "wall clock, those of the whole run: warm-up, validation, checkpoints and "
-                       "waiting included. Speed-up and efficiency are against the first cell with "
-                       "the same work.");
-    write_table(w, &t);
+    writer_heading(w, 4, "Throughput");
+    writer_paragraph(w, "Medians over the runs, with the 95 %% bootstrap interval where there are "
+                        "several. Images per second are those of the steps after the warm-up; by "
+                        "wall clock, those of the whole run: warm-up, validation, checkpoints and "
+                        "waiting included. Speed-up and efficiency are against the first cell with "
+                        "the same work.");
+    writer_table(w, &t);
 }
 
 static void split(struct writer *w, const struct analysis *a)
@@ -79,8 +79,8 @@ static void split(struct writer *w, const struct analysis *a)
         for (int p = 0; p < ANALYSIS_PARTS; p++)
             table_add_number(&t, 100 * c->split[p] / step_of(c), 1);
     }
-    write_heading(w, 4, "Where a step's time goes");
-    write_table(w, &t);
+    writer_heading(w, 4, "Where a step's time goes");
+    writer_table(w, &t);
 }
 
 /* ---- findings ---- */
@@ -170,8 +170,8 @@ static void findings(struct writer *w, const struct analysis *a)
         say_precision(&items, a, &a->cell[i]);
     say_noise(&items, a);
     say_missing(&items, a);
-    write_heading(w, 4, "Findings");
-    write_list(w, &items);
+    writer_heading(w, 4, "Findings");
+    writer_list(w, &items);
 }
 
 static void verdicts(struct writer *w, const struct analysis *a)
@@ -190,8 +190,8 @@ static void verdicts(struct writer *w, const struct analysis *a)
         table_add(&t, "%s", *c->missing ? "missing" : c->verdict);
         table_add(&t, "%s", *c->missing ? c->missing : evidence);
     }
-    write_heading(w, 4, "What holds each cell back");
-    write_table(w, &t);
+    writer_heading(w, 4, "What holds each cell back");
+    writer_table(w, &t);
 }
 
 static void thresholds(struct writer *w, const struct analysis *a)
@@ -205,14 +205,14 @@ static void thresholds(struct writer *w, const struct analysis *a)
         snprintf(text + used, sizeof text - used, " %.40s %.2f;", key, json_number_value(value));
     }
     text[strlen(text) - 1] = '.';
-    write_paragraph(w, "%s", text);
+    writer_paragraph(w, "%s", text);
 }
 
 void section_study(struct writer *w, const struct analysis *a)
 {
-    write_heading(w, 3, "Study %s", a->study);
-    write_paragraph(w, "%s.", a->about);
-    write_code(w, a->command);
+    writer_heading(w, 3, "Study %s", a->study);
+    writer_paragraph(w, "%s.", a->about);
+    writer_code(w, a->command);
     findings(w, a);
     throughput(w, a);
     split(w, a);

@@ -65,7 +65,7 @@ void table_free(struct table *t)
     *t = (struct table){0};
 }
 
-void write_heading(struct writer *w, int level, const char *fmt, ...)
+void writer_heading(struct writer *w, int level, const char *fmt, ...)
 {
     char text[TEXT_MAX];
     va_list args;
@@ -75,7 +75,7 @@ void write_heading(struct writer *w, int level, const char *fmt, ...)
     w->format->heading(w->out, level, text);
 }
 
-void write_paragraph(struct writer *w, const char *fmt, ...)
+void writer_paragraph(struct writer *w, const char *fmt, ...)
 {
     char text[TEXT_MAX];
     va_list args;
@@ -85,7 +85,7 @@ void write_paragraph(struct writer *w, const char *fmt, ...)
     w->format->paragraph(w->out, text);
 }
 
-void write_code(struct writer *w, const char *text)
+void writer_code(struct writer *w, const char *text)
 {
     w->format->code(w->out, text);
 }
@@ -100,12 +100,12 @@ static void write_rows(struct writer *w, struct table *t, int heading,
     table_free(t);
 }
 
-void write_table(struct writer *w, struct table *t)
+void writer_table(struct writer *w, struct table *t)
 {
     write_rows(w, t, t->columns, w->format->table);
 }
 
-void write_list(struct writer *w, struct table *items)
+void writer_list(struct writer *w, struct table *items)
 {
     write_rows(w, items, 0, w->format->list);
 }

@@ -52,12 +52,12 @@ struct writer {
     enum status st;
 };
 
-void write_heading(struct writer *w, int level, const char *fmt, ...) PRINTF_LIKE(3, 4);
-void write_paragraph(struct writer *w, const char *fmt, ...) PRINTF_LIKE(2, 3);
-void write_code(struct writer *w, const char *text);
+void writer_heading(struct writer *w, int level, const char *fmt, ...) PRINTF_LIKE(3, 4);
+void writer_paragraph(struct writer *w, const char *fmt, ...) PRINTF_LIKE(2, 3);
+void writer_code(struct writer *w, const char *text);
 
 /* Writes and frees; nothing for a table without rows. */
-void write_table(struct writer *w, struct table *t);
-void write_list(struct writer *w, struct table *items);
+void writer_table(struct writer *w, struct table *t);
+void writer_list(struct writer *w, struct table *items);
 
 #endif

@@ -6,12 +6,12 @@
 #include <string.h>
 
 /* Writes a number, or a dash where there is none. */
-static void number(FILE *out, int width, const char *fmt, double x)
+static void number(FILE *out, int width, int decimals, double x)
 {
-    char text[32] = "-";
     if (isfinite(x))
-        snprintf(text, sizeof text, fmt, x); // NOLINT(clang-diagnostic-format-nonliteral)
-    fprintf(out, " %*s", width, text);
+        fprintf(out, " %*.*f", width, decimals, x);
+    else
+        fprintf(out, " %*s", width, "-");
 }
 
 static void print_cell(const struct analysis_cell *c, int width, FILE *out)
@@ -20,17 +20,17 @@ static void print_cell(const struct analysis_cell *c, int width, FILE *out)
     for (int p = 0; p < ANALYSIS_PARTS; p++)
         step += c->split[p];
     fprintf(out, "%-*s", width, c->name);
-    number(out, 9, "%.5g", c->images_per_s.median);
-    number(out, 9, "%.5g", c->images_per_s.low);
-    number(out, 9, "%.5g", c->images_per_s.high);
-    number(out, 3, "%.0f", (double)c->images_per_s.n);
-    number(out, 9, "%.5g", c->wall.median);
-    number(out, 6, "%.2f", c->speedup);
-    number(out, 6, "%.1f", 100 * c->efficiency);
-    number(out, 6, "%.1f", 100 * c->efficiency_wall);
-    number(out, 6, "%.2f", c->top1);
-    number(out, 6, "%.1f", 100 * c->split[ANALYSIS_DATA] / step);
-    number(out, 6, "%.1f", 100 * c->split[ANALYSIS_COMM] / step);
+    number(out, 9, 1, c->images_per_s.median);
+    number(out, 9, 1, c->images_per_s.low);
+    number(out, 9, 1, c->images_per_s.high);
+    number(out, 3, 0, (double)c->images_per_s.n);
+    number(out, 9, 1, c->wall.median);
+    number(out, 6, 2, c->speedup);
+    number(out, 6, 1, 100 * c->efficiency);
+    number(out, 6, 1, 100 * c->efficiency_wall);
+    number(out, 6, 2, c->top1);
+    number(out, 6, 1, 100 * c->split[ANALYSIS_DATA] / step);
+    number(out, 6, 1, 100 * c->split[ANALYSIS_COMM] / step);
     fprintf(out, "  %s%s\n", *c->missing ? "missing: " : "", *c->missing ? c->missing : c->verdict);
 }
 
