@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# Studies with cells of several ranks, by our launcher and by one of the user's own.
+. "$(dirname "$0")/common.sh" "$@"
+. "$(dirname "$0")/train.sh"
+. "$(dirname "$0")/modes.sh"
+cd "$scratch" || exit 1
+
+# The study starts "mpirun", which must be that of the library that the program was built with.
+mkdir bin
+ln -s "$(command -v "${mpi_launch[0]}")" bin/mpirun
+PATH=$scratch/bin:$PATH
+cp "$program" ranked
+
+# study_file STEPS [LAUNCHER]: one device and two ranks, a run of each.
+study_file() {
+    cat >study.json <<END
+{"schema": 1, "name": "ranks", "about": "for a test", "modes": {"nd": [1], "ddp": [2]},
+ "precisions": ["fp32"], "archs": ["resnet8"], "batch": {"weak": [4]},
+ "data": [{"name": "dummy", "classes": 3, "train": 64, "val": 4}],
+ "image_size": 32, "threads": 1, "workers": 1, "repeats": 1, "warmup_steps": 1,
+ "measured_steps": $1, "train": ["--lr", "0.05"]${2-}}
+END
+}
+
+# running: whether a process of the study is there.
+running() {
+    [[ -n $(find /proc/[0-9]*/exe -maxdepth 0 -lname "$scratch/ranked" 2>/dev/null) ]]
+}
+
+cell=cells/ddp-fp32-resnet8-dummy-weak-2x4
+
+# check_cell DIR: both cells are there, and the second had two ranks.
+check_cell() {
+    [[ -s $1/$cell/r1/ranks.jsonl ]] || fail "$1: no record of ranks: $(cat "$1/$cell/r1.log")"
+    [[ $(grep -c '"missing": null' "$1/analysis.json") == 2 ]] || fail "$1: a cell is missing: $(cat out)"
+    [[ $(sed -nE 's/^ *"speedup": ([0-9.]+),$/\1/p' "$1/analysis.json" | wc -l) == 2 ]] ||
+        fail "$1: no speed-up"
+}
+
+study_file 15
+expect 0 study study.json --no-report --out launched
+check_cell launched
+[[ -s launched/$cell/r1-logs/rank-1.log ]] || fail "rank 1 has no log"
+
+words=$(printf '"%s", ' "${mpi_launch[@]}")
+study_file 15 ", \"launcher\": [$words\"-n\", \"{ranks}\"]"
+expect 0 study study.json --no-report --out own
+check_cell own
+
+# Interrupted in the midst of a job: its ranks stop with it.
+study_file 1000000
+./ranked study study.json --no-report --out long --only '^ddp' >out 2>err </dev/null &
+study=$!
+for ((i = 0; i < 600; i++)); do
+    [[ ! -s long/$cell/r1/steps.jsonl ]] || break
+    sleep 0.02
+done
+kill -TERM "$study"
+code=0
+wait "$study" || code=$?
+((code == 1)) || fail "an interrupted study exited with $code: $(cat err)"
+for ((i = 0; i < 250; i++)); do
+    running || break
+    sleep 0.02
+done
+running && fail "ranks go on without their study"
+[[ ! -e long/$cell/r1/summary.json ]] || fail "an interrupted run counts"
+finish
