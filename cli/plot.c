@@ -150,6 +150,46 @@ static enum status load_published(const char *arg, struct published *set,
     return published_find(set, colon + 1, series);
 }
 
+/* The cell whose run shows a series: its largest that has one. NULL: none has. */
+static const struct analysis_cell *cell_of(const struct analysis *a, int64_t series)
+{
+    const struct analysis_series *s = &a->series[series];
+    for (int64_t k = s->n - 1; k >= 0; k--)
+        if (a->cell[s->cell[k]].missing[0] == '\0')
+            return &a->cell[s->cell[k]];
+    return NULL;
+}
+
+/* Curves of a study's runs: the first repeat of each series' largest cell, as far as they are in
+ * the study's folder. */
+static enum status draw_cells(const struct plot_config *c, const struct analysis *a,
+                              const char *out)
+{
+    enum status st = STATUS_OK;
+    struct run *run[PLOT_MAX_RUNS] = {NULL};
+    const char *name[PLOT_MAX_RUNS];
+    struct plot_options o = c->options;
+    char dir[4096];
+    int n = 0;
+    for (int64_t i = 0; i < a->n_series && n < PLOT_MAX_RUNS; i++) {
+        const struct analysis_cell *cell = cell_of(a, i);
+        if (!cell || strchr(cell->name, '/') || (n > 0 && name[n - 1] == cell->name))
+            continue;
+        CHECK(path_format(dir, sizeof dir, "%s/cells/%s/r1", c->dir[0], cell->name));
+        if (!path_is_dir(dir))
+            continue;
+        CHECK(run_load(dir, &run[n]));
+        name[n++] = cell->name;
+    }
+    o.names = name;
+    if (n > 0)
+        CHECK(plot_runs((const struct run *const *)run, n, out, &o));
+done:
+    for (int i = 0; i < n; i++)
+        run_free(run[i]);
+    return st;
+}
+
 static enum status draw_study(const struct plot_config *c, const char *out)
 {
     enum status st;
@@ -160,6 +200,7 @@ static enum status draw_study(const struct plot_config *c, const char *out)
     for (int i = 0; i < c->n_published; i++)
         CHECK(load_published(c->published[i], &set[i], &series[i]));
     CHECK(plot_study(&a, series, c->n_published, out, &c->options));
+    CHECK(draw_cells(c, &a, out));
 done:
     for (int i = 0; i < c->n_published; i++)
         published_free(&set[i]);

@@ -4,6 +4,7 @@
 #include "plots/figure.h"
 #include "plots/labels.h"
 #include "plots/series.h"
+#include "results/text.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -95,6 +96,8 @@ enum status plot_runs(const struct run *const *runs, int n, const char *out,
     char label[PLOT_MAX_RUNS][FIGURE_LABEL_MAX];
     struct drawing d = {.run = runs, .n = n, .options = options, .label = label};
     labels_make(runs, n, label);
+    for (int i = 0; options->names && i < n; i++)
+        text_clean(label[i], sizeof label[i], options->names[i]);
     for (int i = 0; i < n; i++)
         TRY(pause_that_shows(runs[i], &d.gap_s[i]));
     TRY(path_format(d.data, sizeof d.data, "%s/data", out));

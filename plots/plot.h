@@ -32,8 +32,9 @@ struct plot_options {
     bool png, svg;     /* at least one */
     const char *title; /* put in front of each figure's own title; NULL: none */
     double ema;        /* weight of the past in the curves against epochs, 0 (none) <= ema < 1 */
-    FILE *written;     /* gets a line for each picture; NULL: none */
-    FILE *left_out;    /* gets a line for each figure that the runs hold nothing for; NULL: none */
+    const char *const *names; /* (runs) in legends; NULL: configuration and folder */
+    FILE *written;            /* gets a line for each picture; NULL: none */
+    FILE *left_out; /* gets a line for each figure that the runs hold nothing for; NULL: none */
 };
 
 /* Draws `n` runs (1 to PLOT_MAX_RUNS) into the folder `out`, made if need be, over what an earlier

@@ -41,7 +41,7 @@ static enum status median_step(const struct run *run, double part[PARTS], bool *
     *some = n > 0;
     if (n > 0) {
         stats_sort(total, n);
-        double low = stats_quantile(total, n, 0.25), high = stats_quantile(total, n, 0.75);
+        double low = total[(n - 1) / 4], high = total[n - 1 - (n - 1) / 4];
         for (int64_t k = skip; k < run->n_steps; k++) {
             const struct step_record *s = &run->step[k];
             if (!is_whole(s) || s->total_s < low || s->total_s > high)

@@ -493,6 +493,49 @@ static void test_wrong_calls(void **state)
 
 #define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
+/* Of four steps two are no warm-up; their quartiles lie between them, yet they have a median step.
+ */
+static void test_two_steps_count(void **state)
+{
+    struct fixture *f = *state;
+    size_t size;
+    if (!gnuplot_is_here())
+        skip();
+    add_run(f, "short",
+            (struct sample){.arch = "resnet18",
+                            .batch = 32,
+                            .epochs = 1,
+                            .steps_per_epoch = 4,
+                            .images_per_s = 120,
+                            .final_top1 = 60});
+    if (draw(f, false, NULL, 0) != STATUS_OK)
+        fail_msg("%s", status_message());
+    char *table = scratch_read(f->out, "data/split-01.dat", &size);
+    assert_null(strstr(table, "nan"));
+    free(table);
+}
+
+static void test_given_names(void **state)
+{
+    struct fixture *f = *state;
+    const char *const names[] = {"what it is <called>"};
+    const struct plot_options o = {.svg = true, .names = names};
+    size_t size;
+    if (!gnuplot_is_here())
+        skip();
+    add_run(f, "r1",
+            (struct sample){.arch = "resnet18",
+                            .batch = 32,
+                            .epochs = 1,
+                            .steps_per_epoch = 20,
+                            .images_per_s = 120,
+                            .final_top1 = 60});
+    assert_int_equal(plot_runs((const struct run *const *)f->run, 1, f->out, &o), STATUS_OK);
+    char *svg = scratch_read(f->out, "lr.svg", &size);
+    check_says(svg, ">what it is &lt;called><");
+    free(svg);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -508,6 +551,8 @@ int main(void)
         WITH_FOLDER(test_gnuplot_fails),
         WITH_FOLDER(test_table_of_ranks),
         WITH_FOLDER(test_old_pictures_go),
+        WITH_FOLDER(test_two_steps_count),
+        WITH_FOLDER(test_given_names),
         WITH_FOLDER(test_wrong_calls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

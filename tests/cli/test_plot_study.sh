@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# `ampscale plot` and `ampscale predict` on a study: its figures, those of its runs, its forecast.
+. "$(dirname "$0")/common.sh" "$@"
+cd "$scratch" || exit 1
+hal=$source_dir/results/published/hal_v100.csv
+
+cat >study.json <<END
+{"schema": 1, "name": "tiny", "about": "for a test", "modes": {"nd": [1], "dp": [2]},
+ "precisions": ["fp32"], "archs": ["resnet8"], "batch": {"weak": [4]},
+ "data": [{"name": "dummy", "classes": 3, "train": 64, "val": 4}],
+ "image_size": 32, "threads": 1, "workers": 1, "repeats": 1, "warmup_steps": 1,
+ "measured_steps": 3, "limit_s": 60, "train": ["--lr", "0.05"]}
+END
+expect 0 study study.json --out s
+
+expect 0 predict s/analysis.json --network 20,1 --ranks 4,8
+grep -q '^tiny: dp fp32 resnet8 dummy weak$' out || fail "the series is not named: $(head -n 1 out)"
+[[ $(grep -c ' met by choice$\| held out$' out) == 2 ]] || fail "not two measured points: $(cat out)"
+expect_error 2 "give a whole number from 1 to 1" predict s/analysis.json:x --network 20,1
+
+if command -v gnuplot >/dev/null; then
+    expect 0 plot s --format svg --published "$hal:may" --published "$hal:feb"
+    for name in training_throughput training_time efficiency scaling_weak accuracy cell_split loss split; do
+        grep -qxF "s/plots/$name.svg" out || fail "no figure '$name': $(cat out)"
+    done
+    grep -q '>published: feb V100-16<' s/plots/efficiency.svg || fail "nothing published in the figure"
+    grep -q '>dp-fp32-resnet8-dummy' s/plots/split.svg || fail "the cells' runs are not named"
+    grep -q '^scaling_strong: left out' err || fail "nothing is said of strong scaling: $(cat err)"
+    cp s/analysis.json .
+    expect 0 plot analysis.json --format svg --out alone
+    [[ -s alone/training_time.svg && ! -e alone/loss.svg ]] || fail "other figures than the study's: $(ls alone)"
+fi
+expect_error 2 "nowhere to draw" plot s/analysis.json
+expect_error 2 "is no study" plot s/cells --published "$hal:may"
+expect_error 2 "give FILE:SERIES" plot s --published may
+expect_error 2 "there are feb, may" plot s --published "$hal:june"
+expect_error 2 "one at a time" plot s s --out x
+finish
