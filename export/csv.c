@@ -1,5 +1,5 @@
-/* Tables of steps, epochs and ranks, as RFC 4180 says: lines end in CRLF, a field with a quote, a
- * comma or a line end stands in quotes, and quotes in it are doubled. */
+/* Tables of steps, epochs, ranks and telemetry, as RFC 4180 says: lines end in CRLF, a field with a
+ * quote, a comma or a line end stands in quotes, and quotes in it are doubled. */
 #include "base/file.h"
 #include "export/formats.h"
 
@@ -29,6 +29,12 @@ static const void *rank_rows(const struct run *run, int64_t *n)
 {
     *n = run->n_ranks;
     return run->rank;
+}
+
+static const void *telemetry_rows(const struct run *run, int64_t *n)
+{
+    *n = run->n_telemetry;
+    return run->telemetry;
 }
 
 static void put_text(FILE *out, const char *text)
@@ -84,6 +90,7 @@ enum status export_csv(const struct run *const *run, int n, const struct export_
         {"steps.csv", &step_schema, sizeof(struct step_record), step_rows},
         {"epochs.csv", &epoch_schema, sizeof(struct epoch_record), epoch_rows},
         {"ranks.csv", &rank_schema, sizeof(struct rank_record), rank_rows},
+        {"telemetry.csv", &telemetry_schema, sizeof(struct telemetry_record), telemetry_rows},
     };
     TRY(dir_make(o->out));
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)

@@ -1,8 +1,9 @@
 /* Records of runs in other programs' formats.
  *
  *   tensorboard  OUT/<run>/events.out.tfevents.*: see tensorboard.h
- *   csv          OUT/steps.csv, epochs.csv, ranks.csv: the columns of results/schema.h after one
- *                that names the run; RFC 4180, no value where a number is not finite
+ *   csv          OUT/steps.csv, epochs.csv, ranks.csv, telemetry.csv: the columns of
+ *                results/schema.h after one that names the run; RFC 4180, no value where a number
+ *                is not finite
  *   prometheus   OUT: a file for node_exporter's textfile collector, see prometheus.h
  *   mlperf       OUT: the ":::MLLOG" lines of one run: see mlperf.c
  *   superbench   OUT: SuperBench's results-summary.jsonl: see superbench.c

@@ -105,9 +105,10 @@ struct train_setting {
     int ranks;
     int devices; /* of each rank */
     int classes;
-    bool graphs;      /* the device replays recorded graphs of operations */
-    bool emulated;    /* the device rounds to narrow types instead of computing in them */
-    const char *comm; /* what gradients travel by; NULL: nowhere */
+    int64_t epoch_steps; /* optimizer steps of an epoch */
+    bool graphs;         /* the device replays recorded graphs of operations */
+    bool emulated;       /* the device rounds to narrow types instead of computing in them */
+    const char *comm;    /* what gradients travel by; NULL: nowhere */
 };
 
 /* A new object with every setting, for run.json. NULL without memory. */

@@ -188,6 +188,7 @@ static struct train_setting setting_of(const struct session *s)
         .ranks = s->world.size,
         .devices = s->devices.n,
         .classes = s->graph->classes,
+        .epoch_steps = s->train_steps,
         .graphs = engine_replays_graphs(s->engine),
         .emulated =
             s->config->emulate || !device_native(engine_device(s->engine), s->policy.operand),

@@ -2,6 +2,7 @@
 #include "watch/view.h"
 
 #include "results/ranks.h"
+#include "results/sensors.h"
 #include "results/stats.h"
 #include "results/text.h"
 #include "watch/draw.h"
@@ -14,13 +15,16 @@
 /* Steps whose parts are shown as one, so that the view does not flicker. */
 enum { RECENT_STEPS = 50 };
 
-/* Ranks shown one by one; of more, the slowest are. */
-enum { RANKS_SHOWN = 8 };
+/* Ranks shown one by one; of more, the slowest are. Devices: of more, the last. */
+enum { RANKS_SHOWN = 8, DEVICES_SHOWN = 8 };
 
 /* A run that says nothing for so long, or for so many of its own steps, has gone quiet. Validation
  * and checkpoints leave no records of steps either. */
 #define QUIET_S     10.0
 #define QUIET_STEPS 5.0
+
+/* No run has so many; whoever says so is not to be believed. */
+#define STEPS_MAX INT64_C(1000000000000000)
 
 /* What the view rests on. */
 struct sight {
@@ -33,20 +37,17 @@ struct sight {
     int64_t done;                          /* steps since the run began */
 };
 
-/* Steps of an epoch: as the last one had, or what synthetic data will give. */
+/* Steps of an epoch: as the run said, or as the last epoch had. */
 static int64_t epoch_steps(const struct run *run)
 {
-    if (run->n_epochs > 0) {
-        const struct epoch_record *last = &run->epoch[run->n_epochs - 1];
-        int64_t before = run->n_epochs > 1 ? run->epoch[run->n_epochs - 2].steps : 0;
-        return last->steps > before ? last->steps - before : 0;
-    }
-    double images = (double)run_config_count(run, "batch_size", 0) *
-                    (double)run_config_count(run, "world_size", 1) *
-                    (double)run_config_count(run, "accumulate", 1);
-    const json_t *dummy = json_object_get(json_object_get(run->info, "config"), "dummy");
-    double steps = (double)run_config_count(run, "dummy_train", 0) / images;
-    return json_is_true(dummy) && steps >= 1 && steps < 1e15 ? (int64_t)ceil(steps) : 0;
+    int64_t said = run_config_count(run, "epoch_steps", 0);
+    if (said > 0 && said < STEPS_MAX)
+        return said;
+    if (run->n_epochs == 0)
+        return 0;
+    int64_t before = run->n_epochs > 1 ? run->epoch[run->n_epochs - 2].steps : 0;
+    int64_t all = run->epoch[run->n_epochs - 1].steps;
+    return all > before ? all - before : 0;
 }
 
 static enum status sight_take(struct sight *s, const struct run *run)
@@ -94,23 +95,27 @@ static void put_head(FILE *out, const struct sight *s, const struct view_options
     draw_line(out, o, "%s", device);
 }
 
-/* Seconds until the run has its epochs or steps; NAN where that cannot be told: a run that goes on
- * may have been given more of them than it began with. */
+/* Steps that the run will have; 0 where that cannot be told. */
+static double run_steps(const struct sight *s)
+{
+    double limit = (double)run_config_count(s->run, "steps", 0);
+    double steps = (double)run_config_count(s->run, "epochs", 0) * (double)s->epoch_steps;
+    return limit > 0 && (limit < steps || steps <= 0) ? limit : steps;
+}
+
+/* Seconds until the run has its steps; NAN where that cannot be told: a run that goes on may have
+ * been given more of them than it began with. */
 static double run_left(const struct sight *s)
 {
-    double epochs = (double)run_config_count(s->run, "epochs", 0);
-    double limit = (double)run_config_count(s->run, "steps", 0);
-    double steps = epochs * (double)s->epoch_steps;
-    if (limit > 0 && (limit < steps || steps <= 0))
-        steps = limit;
-    double left = steps - (double)s->done;
+    double steps = run_steps(s), left = steps - (double)s->done;
     if (s->time.n == 0 || steps <= 0 || left < 0)
         return NAN;
     double seconds = left * s->time.median;
-    if (s->last_epoch && s->epoch_steps > 0)
-        seconds +=
-            left / (double)s->epoch_steps * (s->last_epoch->val_s + s->last_epoch->checkpoint_s);
-    return seconds;
+    if (!s->last_epoch || s->epoch_steps == 0)
+        return seconds;
+    double ends =
+        floor(steps / (double)s->epoch_steps) - floor((double)s->done / (double)s->epoch_steps);
+    return seconds + ends * (s->last_epoch->val_s + s->last_epoch->checkpoint_s);
 }
 
 /* "epoch     3/12", without the number of epochs where the run has been given more. */
@@ -132,6 +137,13 @@ static void put_progress(FILE *out, const struct sight *s, const struct view_opt
     int64_t in_epoch = over ? s->epoch_steps : s->done - finished;
     epoch_text(head, s, epoch);
     draw_time(all, run_left(s));
+    if (run_config_count(s->run, "steps", 0) > 0) {
+        double steps = run_steps(s);
+        draw_bar(bar, (double)s->done / steps, o->width >= 78 ? 24 : 8);
+        draw_line(out, o, "step      %" PRId64 "/%.0f %s %3.0f %%, run %s left", s->done, steps,
+                  bar, fmin((double)s->done / steps, 1) * 100, all);
+        return;
+    }
     if (s->epoch_steps == 0) {
         draw_line(out, o, "%s, step %" PRId64 ", run %s left", head, in_epoch, all);
         return;
@@ -211,6 +223,41 @@ static void put_split(FILE *out, const struct sight *s, const struct view_option
     bar[at] = '\0';
     draw_line(out, o, "%s%s", head, bar);
     draw_line(out, o, "          %s", names);
+}
+
+/* What the sensors of the last sample say, a line a device. */
+static void put_sensors(FILE *out, const struct sight *s, const struct view_options *o)
+{
+    static const struct {
+        const char *format;
+        size_t offset;
+    } sensor[] = {
+        {", %.0f MHz", offsetof(struct telemetry_record, clock_mhz)},
+        {", %.0f W", offsetof(struct telemetry_record, power_w)},
+        {", %.0f C", offsetof(struct telemetry_record, temperature_c)},
+        {", busy %.0f %%", offsetof(struct telemetry_record, busy)},
+    };
+    const struct run *run = s->run;
+    int64_t first = run->n_telemetry;
+    while (first > 0 && run->n_telemetry - first < DEVICES_SHOWN &&
+           run->telemetry[first - 1].sample == run->telemetry[run->n_telemetry - 1].sample)
+        first--;
+    for (int64_t i = first; i < run->n_telemetry; i++) {
+        const struct telemetry_record *r = &run->telemetry[i];
+        char text[DRAW_MAX] = "", throttle[THROTTLE_WORDS_MAX];
+        size_t used = 0;
+        for (size_t k = 0; k < sizeof sensor / sizeof *sensor; k++) {
+            double value = *(const double *)((const char *)r + sensor[k].offset);
+            if (isfinite(value) && used < sizeof text)
+                used += (size_t)snprintf(text + used, sizeof text - used, sensor[k].format, value);
+        }
+        if (isfinite(r->throttle) && r->throttle > 0 && used < sizeof text) {
+            throttle_words((uint32_t)r->throttle, throttle);
+            snprintf(text + used, sizeof text - used, ", slowed by %s", throttle);
+        }
+        draw_line(out, o, "%s device %" PRId64 "%s", i == first ? "sensors  " : "         ",
+                  r->device, text);
+    }
 }
 
 static void put_learning(FILE *out, const struct sight *s, const struct view_options *o)
@@ -306,6 +353,7 @@ enum status view_run(FILE *out, const struct run *run, const struct view_options
     put_rate(out, &s, o);
     put_split(out, &s, o);
     put_learning(out, &s, o);
+    put_sensors(out, &s, o);
     CHECK(put_ranks(out, &s, o));
     put_state(out, &s, o);
 done:

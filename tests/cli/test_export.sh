@@ -19,7 +19,7 @@ expect_error 5 "there is no such folder" export a/second --format csv -o x
 expect_error 1 "cannot write" export a/first --format prometheus -o no/such/folder.prom
 
 expect 0 export a/first --format csv -o tables
-[[ $(cat "$scratch/out") == $'tables/steps.csv\ntables/epochs.csv\ntables/ranks.csv' ]] || fail "export printed: $(cat "$scratch/out")"
+[[ $(cat "$scratch/out") == $'tables/steps.csv\ntables/epochs.csv\ntables/ranks.csv\ntables/telemetry.csv' ]] || fail "export printed: $(cat "$scratch/out")"
 [[ $(wc -l <tables/steps.csv) == 3 && $(wc -l <tables/epochs.csv) == 2 ]] || fail "the tables have other lines than the records"
 
 # What training kept up to date is what the record says, but for its clock and its digits.

@@ -205,7 +205,7 @@ static void the_record_holds_every_setting(void **state)
     c.dp_reduce = DP_ALL;
     c.fuse = FUSE_STATS;
     const struct train_setting setting = {
-        .mode = MODE_DDP2, .ranks = 4, .devices = 2, .classes = 17, .comm = "joint"};
+        .mode = MODE_DDP2, .ranks = 4, .devices = 2, .classes = 17, .epoch_steps = 99, .comm = "joint"};
     json_t *j = train_config_json(&c, &setting);
     assert_non_null(j);
     assert_string_equal(json_string_value(json_object_get(j, "data")), "imagenet");
@@ -214,6 +214,7 @@ static void the_record_holds_every_setting(void **state)
     assert_string_equal(json_string_value(json_object_get(j, "resume")), "");
     assert_true(json_is_null(json_object_get(j, "init")));
     assert_int_equal(json_integer_value(json_object_get(j, "classes")), 17);
+    assert_int_equal(json_integer_value(json_object_get(j, "epoch_steps")), 99);
     assert_string_equal(json_string_value(json_object_get(j, "mode")), "ddp2");
     assert_int_equal(json_integer_value(json_object_get(j, "world_size")), 4);
     assert_int_equal(json_integer_value(json_object_get(j, "devices_per_rank")), 2);

@@ -119,7 +119,7 @@ static void test_time_left(void **state)
     scratch_write(path, "epochs.jsonl", text, (size_t)(strchr(text, '\n') + 1 - text));
     free(text);
     text = first_sight(*state, "first");
-    expect_in(text, "epoch     2/2 [===========>            ]  50 %, 0:01 left, run 0:01 left\n");
+    expect_in(text, "epoch     2/2 [===========>            ]  50 %, 0:01 left, run 0:02 left\n");
     expect_in(text, "train     loss nan");
     expect_in(text, "\nrunning for 0:03\n");
     free(text);
@@ -144,6 +144,31 @@ static void test_quiet(void **state)
         set_age(path, files[i], time(NULL) - 7200);
     char *text = first_sight(*state, "first");
     expect_in(text, "no new record for 2:00:0");
+    free(text);
+}
+
+/* A run that has been told its number of steps, in the first epoch of which nothing is known but
+ * its length; and the sensors of two devices. */
+static void test_steps_and_sensors(void **state)
+{
+    static const char info[] =
+        "{\"schema\":1,\"config\":{\"epochs\":9,\"epoch_steps\":100,\"steps\":8}}";
+    static const char telemetry[] =
+        "{\"sample\":0,\"device\":0,\"power_w\":1,\"elapsed\":1}\n"
+        "{\"sample\":1,\"device\":0,\"clock_mhz\":1410,\"power_w\":350.4,\"temperature_c\":67,"
+        "\"busy\":98,\"elapsed\":2}\n"
+        "{\"sample\":1,\"device\":1,\"temperature_c\":90,\"throttle\":4294967295,\"elapsed\":2}\n";
+    char path[512], *text;
+    make_run(*state, "first");
+    snprintf(path, sizeof path, "%s/first", (char *)*state);
+    remove_file(path, "summary.json");
+    remove_file(path, "epochs.jsonl");
+    scratch_write(path, "run.json", info, strlen(info));
+    scratch_write(path, "telemetry.jsonl", telemetry, strlen(telemetry));
+    text = first_sight(*state, "first");
+    expect_in(text, "step      4/8 [===========>            ]  50 %, run 0:02 left\n");
+    expect_in(text, "\nsensors   device 0, 1410 MHz, 350 W, 67 C, busy 98 %\n"
+                    "          device 1, 90 C, slowed by ");
     free(text);
 }
 
@@ -312,6 +337,7 @@ int main(void)
         cmocka_unit_test(test_drawing),
         cmocka_unit_test_setup_teardown(test_run, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_time_left, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_steps_and_sensors, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_quiet, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_hostile, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_window, set_up, tear_down),
