@@ -19,9 +19,9 @@
 #define PROMETHEUS_NS  UINT64_C(5000000000)
 
 struct live {
-    struct live_config config; /* a NULL path: not wanted, or given up */
+    struct live_config config; /* `prometheus` becomes NULL when it is given up */
     struct record_observer observer;
-    FILE *events;
+    FILE *events; /* NULL: not wanted, not begun, or given up */
     char events_path[4096];
     uint64_t events_ns, textfile_ns; /* when they were written last */
     char name[256], arch[64], precision[32], mode[16], device[256];
@@ -46,7 +46,6 @@ static void warn(const struct live *l)
 static void tensorboard_give_up(struct live *l)
 {
     warn(l);
-    l->config.tensorboard = NULL;
     if (l->events)
         fclose(l->events);
     l->events = NULL;

@@ -277,10 +277,12 @@ static void test_study(void **state)
     assert_false(over);
     make_run(cells, "nd-amp/r2");
     remove_file(cells, "nd-amp/r2/summary.json");
+    static const char info[] = "{\"schema\":1,\"config\":{\"arch\":\"vgg11\"}}";
+    scratch_write(cells, "nd-amp/r2/run.json", info, strlen(info));
     assert_int_equal(watch_poll(w, &over), STATUS_OK);
     text = shown(w, 80, 0, true);
     expect_in(text, " 2 done, 1 running, 1 failed, 0 to come\n");
-    expect_in(text, "now       nd-amp/r2\n");
+    expect_in(text, "now       nd-amp/r2\n\nr2: vgg11, ");
     free(text);
     scratch_write(cells, "nd-amp/r2/summary.json", "{\"schema\":1}", 12);
     assert_int_equal(watch_poll(w, &over), STATUS_OK);
@@ -293,6 +295,7 @@ static void test_wrong_plans(void **state)
     static const char *const plans[] = {
         "",
         "[]",
+        "{\"runs\":[{\"cell\":\"a/../../x\",\"repeat\":1}]}",
         "{\"runs\":{}}",
         "{\"runs\":[{\"cell\":\"../x\",\"repeat\":1}]}",
         "{\"runs\":[{\"cell\":\"a\",\"repeat\":1},{\"cell\":\"..\",\"repeat\":1}]}",
