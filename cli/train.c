@@ -152,6 +152,10 @@ static const struct argp_option options[] = {
     {"bucket-mb", KEY_BUCKET_MB, "MIB", 0, "Size of a gradient bucket (default 25)", 0},
     {"grad-compress", KEY_GRAD_COMPRESS, "none|fp16|bf16", 0,
      "Send gradients in this type (default none: as they are)", 0},
+    {"comm", KEY_COMM, "auto|nccl|host", 0,
+     "What gradients of GPUs travel by: NCCL, or the memory of the host (default auto: NCCL, where "
+     "it is there and no two processes share a GPU)",
+     0},
     {"comm-timeout", KEY_COMM_TIMEOUT, "S", 0,
      "End the job when a process lets the others wait for S seconds (default 300; 0: never)", 0},
 
@@ -278,6 +282,7 @@ static const struct choice choices[] = {
     CHOICE(KEY_SCHEDULE, "--lr-schedule", schedule, "step", "cosine", "constant"),
     CHOICE(KEY_LR_SCALE, "--lr-scale", lr_scale, "none", "linear", "sqrt"),
     CHOICE(KEY_MODE, "--mode", mode, "auto", "nd", "dp", "ddp", "ddp2"),
+    CHOICE(KEY_COMM, "--comm", comm, "auto", "nccl", "host"),
     CHOICE(KEY_DP_REDUCE, "--dp-reduce", dp_reduce, "central", "all"),
     CHOICE(KEY_FUSE, "--fuse", fuse, "auto", "none", "stats", "apply", "all"),
     /* In the order of enum dtype. */

@@ -26,6 +26,10 @@ enum train_mode { MODE_AUTO, MODE_ND, MODE_DP, MODE_DDP, MODE_DDP2, MODE_COUNT }
  * weights, or onto all. */
 enum dp_reduce { DP_CENTRAL, DP_ALL };
 
+/* What gradients of GPUs travel by: the GPUs' own library, or the host. AUTO: the library, where it
+ * is there and no two ranks share a GPU. */
+enum comm_via { VIA_AUTO, VIA_NCCL, VIA_HOST };
+
 /* How the learning rate grows with the images of a step, over all devices and ranks: by
  * (images / 256), by its root, or not. */
 enum lr_scale { LR_SCALE_NONE, LR_SCALE_LINEAR, LR_SCALE_SQRT, LR_SCALE_COUNT };
@@ -42,6 +46,7 @@ struct train_config {
     int threads;         /* per device; 0: all cores, shared among the devices */
     enum train_mode mode;
     enum dp_reduce dp_reduce;
+    enum comm_via comm;
     double bucket_mb;         /* MiB of a gradient bucket */
     enum dtype grad_compress; /* gradients are sent as: F32, F16 or BF16 */
     bool no_graph;            /* launch every operation by itself, where graphs could be */

@@ -260,6 +260,11 @@ const char *engine_comm_name(const struct engine *e)
     return c ? comm_name(c) : NULL;
 }
 
+const char *engine_comm_why(const struct engine *e)
+{
+    return e->group.why;
+}
+
 /* From rank 0's first device to those of the others, in the order of its stream. */
 static enum status broadcast(struct engine *e, void *data, size_t bytes)
 {

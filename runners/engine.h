@@ -37,6 +37,8 @@ struct engine_config {
     struct comm *ranks;   /* all processes; not owned */
     struct device *first; /* device 0, which the caller has opened and closes after the engine;
                            * NULL: it is the engine's, as the others are */
+    /* What links these devices; NULL: nothing does. Not owned. */
+    const struct nccl_port *nccl;
 };
 
 /* Seconds of one step by this process's clock, or by device 0's where that goes on beside it. */
@@ -72,6 +74,8 @@ int engine_buckets(const struct engine *e);
 
 /* What gradients travel by: "mpi", "local, staged through host memory"; NULL: nowhere. */
 const char *engine_comm_name(const struct engine *e);
+/* Why GPUs share them by way of the host, in one line; "" where they do not or were asked to. */
+const char *engine_comm_why(const struct engine *e);
 
 /* Bytes of memory on all devices: parameters with gradients and momentum, and what a step needs. */
 size_t engine_param_bytes(const struct engine *e);

@@ -2,7 +2,8 @@
  *
  *   local[i]    between the devices of this process
  *   joint[i]    between all devices of all ranks
- *   device[i]   the gradients of replica i, where devices go on beside the host
+ *   device[i]   the gradients of replica i, where devices go on beside the host and there are
+ *               several in the process
  *   lead        between the ranks' first devices, in their memory; the ranks' own communicator
  *               where that is the host's
  *
@@ -34,23 +35,41 @@ enum status engine_comm_open(struct engine *e)
     return STATUS_OK;
 }
 
+/* Communicators c[0 .. n-1] of the first n devices of every rank. */
+static enum status open_group(struct engine *e, int n, struct comm *const *host,
+                              struct device *const *device, struct comm **c)
+{
+    const struct comm_nccl_config nccl = {.port = e->config.nccl,
+                                          .host = e->config.ranks,
+                                          .timeout_s = e->config.train->comm_timeout};
+    if (e->group.direct)
+        return comm_open_nccl(&nccl, n, device, c);
+    return comm_open_staged(n, host, device, c);
+}
+
 enum status engine_comm_open_devices(struct engine *e)
 {
     struct comm *host[DEVICES_MAX];
     struct device *device[DEVICES_MAX];
-    bool between_replicas = e->n > 1 && !e->central;
-    if (!beside_host(e))
+    bool between_replicas = e->n > 1 && !e->central, between_ranks = engine_ranks(e) > 1;
+    int n = between_replicas ? e->n : 1;
+    if (!beside_host(e) || n * engine_ranks(e) == 1)
         return STATUS_OK;
-    for (int i = 0; i < e->n; i++) {
-        host[i] = host_partners(e, i);
+    for (int i = 0; i < n; i++) {
+        host[i] = between_replicas ? host_partners(e, i) : e->config.ranks;
         device[i] = e->replica[i].dev;
     }
-    if (between_replicas)
-        TRY(comm_open_staged(e->n, host, device, e->device));
-    if (engine_ranks(e) == 1)
-        return STATUS_OK;
-    TRY(comm_open_staged(1, &e->config.ranks, device, &e->device_lead));
-    e->lead = e->device_lead;
+    TRY(gpu_group_decide(e->config.train->comm, e->config.nccl, e->config.ranks, n, device,
+                         &e->group));
+    if (!between_replicas) {
+        TRY(open_group(e, n, host, device, &e->device_lead));
+    } else {
+        TRY(open_group(e, n, host, device, e->device));
+        if (between_ranks) /* for weights and statistics, now and then */
+            TRY(comm_open_staged(1, &e->config.ranks, device, &e->device_lead));
+    }
+    if (e->device_lead)
+        e->lead = e->device_lead;
     return STATUS_OK;
 }
 
@@ -78,5 +97,5 @@ struct comm *engine_gradient_comm(const struct engine *e, int i)
 
 struct comm *engine_sum_comm(const struct engine *e, int i)
 {
-    return e->central ? host_partners(e, i) : engine_gradient_comm(e, i);
+    return e->central || e->group.direct ? host_partners(e, i) : engine_gradient_comm(e, i);
 }

@@ -6,6 +6,7 @@
 #include "model/loss_head.h"
 #include "runners/engine.h"
 #include "runners/flat_op.h"
+#include "runners/gpu_group.h"
 #include "runners/reducer.h"
 #include "runners/team.h"
 
@@ -50,7 +51,8 @@ struct engine {
     /* On devices beside the host: between all replicas, where each shares its gradients; and what
      * `lead` is. */
     struct comm *device[DEVICES_MAX], *device_lead;
-    struct comm *lead; /* between the ranks, in memory of their first devices; not owned */
+    struct gpu_group group; /* what they are */
+    struct comm *lead;      /* between the ranks, in memory of their first devices; not owned */
     struct reducer *reducer[DEVICES_MAX];
     int lag;
     bool keeps_scale;

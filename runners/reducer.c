@@ -139,6 +139,8 @@ enum status reducer_open(const struct reducer_config *config, struct reducer **o
     CHECK(cut(r, network_program(config->net, 0), (int64_t)(bytes / sizeof(float))));
     for (int i = 0; i < r->n; i++)
         CHECK(open_bucket(r, &r->bucket[i]));
+    if (beside_host(r) && !compressed(r))
+        CHECK(comm_reuse(config->comm, r->gradients, bytes));
     if (config->accumulate) {
         CHECK(r->dev->backend->alloc(r->dev, bytes, &mem));
         r->accumulated = mem;

@@ -448,8 +448,11 @@ static void announce_world(const struct session *s)
         fprintf(s->out, ", gradients in %d buckets over %s", engine_buckets(s->engine),
                 comm_mpi_version());
     fprintf(s->out, "\n");
-    if (devices_beside_host(s))
-        fprintf(s->out, "gradients between devices: %s\n", engine_comm_name(s->engine));
+    if (devices_beside_host(s)) {
+        const char *why = engine_comm_why(s->engine);
+        fprintf(s->out, "gradients between devices: %s%s%s%s\n", engine_comm_name(s->engine),
+                *why ? " (" : "", why, *why ? ")" : "");
+    }
 }
 
 static void announce(const struct session *s)
