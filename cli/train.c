@@ -62,6 +62,7 @@ enum {
     KEY_LR_SCALE,
     KEY_LARS,
     KEY_COMM_TIMEOUT,
+    KEY_COMM,
     KEY_TENSORBOARD,
     KEY_PROMETHEUS,
 };

@@ -140,6 +140,7 @@ static enum status send_piece(struct staged *s, const struct comm_op *op, const 
     size_t bytes = (size_t)p->n * cut->element;
     char *sent = p->buffer + (size_t)cut->first * bytes;
     const char *from = op->kind == COMM_BROADCAST ? op->recv : op->send;
+    TRY(b->stream_sync(s->stream)); /* what went up from the buffer has left it */
     for (int64_t i = 0; i < cut->down; i++)
         TRY(b->download(s->stream, sent + (size_t)i * bytes,
                         from + (size_t)(i * op->count + p->from) * cut->element, bytes));
@@ -170,7 +171,6 @@ static enum status receive_piece(struct staged *s, const struct comm_op *op, con
     return STATUS_OK;
 }
 
-/* A buffer is filled again behind what goes up from it, in the order of the stream. */
 static enum status move_pieces(struct staged *s, const struct comm_op *op)
 {
     struct cut cut = cut_of(&s->base, op);

@@ -72,6 +72,7 @@ static enum status rig_open(struct comm *ranks, const struct engine_case *c, str
     r->config.dp_reduce = c->reduce;
     r->config.accumulate = c->accumulate ? 2 : 1;
     r->config.batch = c->rows;
+    r->config.grad_compress = c->compress;
     r->config.image_size = SIDE;
     r->config.bucket_mb = 0.05;
     r->config.comm_timeout = 60;
@@ -227,6 +228,44 @@ enum status exercise_gradients(struct comm *ranks, const struct engine_case *c)
     struct rig *r;
     TRY(rig_open(ranks, c, &r));
     enum status st = gradients(r);
+    rig_close(r);
+    return st;
+}
+
+/* ---- bits ---- */
+
+static enum status digest(struct rig *r, uint64_t *out)
+{
+    enum status st;
+    int64_t n = count_trained(r->graph), at = 0;
+    float *plain = malloc((size_t)n * sizeof *plain);
+    *out = 0;
+    if (!plain)
+        return status_fail(STATUS_OOM, "no memory for weights");
+    CHECK(step(r, 0, 0.01f));
+    CHECK(step(r, 1, 0.01f));
+    for (int i = 0; i < r->graph->n_params; i++) {
+        if (!param_is_trained(&r->graph->param[i]))
+            continue;
+        CHECK(network_get(engine_network(r->engine), VALUE_WEIGHT, i, plain + at));
+        at += param_count(&r->graph->param[i]);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &plain[i], sizeof bits);
+        *out = hash_splitmix64(*out ^ bits);
+    }
+    st = STATUS_OK;
+done:
+    free(plain);
+    return st;
+}
+
+enum status exercise_digest(struct comm *ranks, const struct engine_case *c, uint64_t *out)
+{
+    struct rig *r;
+    TRY(rig_open(ranks, c, &r));
+    enum status st = digest(r, out);
     rig_close(r);
     return st;
 }

@@ -10,14 +10,19 @@
 struct engine_case {
     const char *devices; /* of each rank */
     enum dp_reduce reduce;
-    bool accumulate; /* two batches to the step */
-    int rows;        /* of each rank's batch, up to 6 */
+    bool accumulate;     /* two batches to the step */
+    int rows;            /* of each rank's batch, up to 6 */
+    enum dtype compress; /* of the gradients that are sent */
 };
 
 /* The gradients that all ranks' devices agree on equal the mean of what every device's part of the
  * batch gives in a network of its own, to 1e-6 of their norm. Where devices have parts of different
  * sizes their loss is divided by other numbers and every product rounds elsewhere: 1e-5. */
 MUST_CHECK enum status exercise_gradients(struct comm *ranks, const struct engine_case *c);
+
+/* What two steps make of this rank's weights, as a number: the same where all bits are. */
+MUST_CHECK enum status exercise_digest(struct comm *ranks, const struct engine_case *c,
+                                       uint64_t *digest);
 
 /* Replicas have the same bits after a step. One value of device `device` of rank `rank` is then
  * changed from outside, and the check after another step names that device on every rank. */

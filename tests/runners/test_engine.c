@@ -2,12 +2,15 @@
  * networks of one's own, and damage to a replica. The thread sanitizer sees all of it. */
 #include "engine_exercise.h"
 
+#include "tests/kernels/stream_backend.h"
+
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -19,13 +22,29 @@ struct rank {
     const struct engine_case *engine;
     int bad_rank, bad_device; /* where something is damaged; -1: gradients are looked at */
     enum damage what;
+    uint64_t *digest; /* NULL: it is not asked for */
     bool failed;
 };
+
+/* Devices that go on beside the host have a name that the program does not know. */
+enum status __real_backend_find(const char *name, const struct backend **b);
+enum status __wrap_backend_find(const char *name, const struct backend **b);
+
+static struct stream_backend streams; /* a look-up by name has nowhere else to find it */
+
+enum status __wrap_backend_find(const char *name, const struct backend **b)
+{
+    if (strcmp(name, "stream") != 0)
+        return __real_backend_find(name, b);
+    *b = &streams.base;
+    return STATUS_OK;
+}
 
 static void *run_rank(void *context)
 {
     struct rank *r = context;
-    enum status st = r->bad_rank < 0
+    enum status st = r->digest ? exercise_digest(r->comm, r->engine, r->digest + comm_rank(r->comm))
+                     : r->bad_rank < 0
                          ? exercise_gradients(r->comm, r->engine)
                          : exercise_damage(r->comm, r->engine, r->bad_rank, r->bad_device, r->what);
     r->failed = st != STATUS_OK;
@@ -105,13 +124,63 @@ static void ddp2(void **state)
     damage_is_seen(2, "ref:2", DP_ALL, 1, 1, DAMAGE_MOMENTUM);
 }
 
+/* --- devices that go on beside the host --- */
+
+/* The reference's bits, whatever the mode. */
+static void bits_are_the_same(int ranks, int devices, struct engine_case c)
+{
+    char name[2][16];
+    uint64_t digest[2][RANKS] = {{0}};
+    snprintf(name[0], sizeof name[0], "ref:%d", devices);
+    snprintf(name[1], sizeof name[1], "stream:%d", devices);
+    for (int i = 0; i < 2; i++) {
+        c.devices = name[i];
+        run_ranks(ranks, &(struct rank){.engine = &c, .bad_rank = -1, .digest = digest[i]});
+    }
+    for (int i = 0; i < ranks; i++) {
+        assert_true(digest[0][i] != 0);
+        assert_int_equal(digest[0][i], digest[1][i]);
+    }
+}
+
+static void ddp_beside_the_host(void **state)
+{
+    (void)state;
+    gradients_are(2, "stream", DP_CENTRAL);
+    damage_is_seen(2, "stream", DP_CENTRAL, 1, 0, DAMAGE_WEIGHT);
+    bits_are_the_same(2, 1, (struct engine_case){.rows = 4});
+    bits_are_the_same(2, 1, (struct engine_case){.rows = 4, .accumulate = true});
+    bits_are_the_same(2, 1, (struct engine_case){.rows = 4, .compress = DTYPE_BF16});
+}
+
+static void dp_beside_the_host(void **state)
+{
+    (void)state;
+    gradients_are(1, "stream:2", DP_ALL);
+    damage_is_seen(1, "stream:2", DP_ALL, 0, 1, DAMAGE_WEIGHT);
+    bits_are_the_same(1, 2, (struct engine_case){.rows = 4, .reduce = DP_CENTRAL});
+    bits_are_the_same(1, 2, (struct engine_case){.rows = 4, .reduce = DP_ALL});
+}
+
+static void ddp2_beside_the_host(void **state)
+{
+    (void)state;
+    bits_are_the_same(2, 2, (struct engine_case){.rows = 4, .reduce = DP_CENTRAL});
+    bits_are_the_same(2, 2, (struct engine_case){.rows = 4, .reduce = DP_ALL});
+    damage_is_seen(2, "stream:2", DP_ALL, 1, 1, DAMAGE_MOMENTUM);
+}
+
 int main(void)
 {
+    stream_backend_make(&streams);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_device_after_batches),
         cmocka_unit_test(dp),
         cmocka_unit_test(ddp),
         cmocka_unit_test(ddp2),
+        cmocka_unit_test(ddp_beside_the_host),
+        cmocka_unit_test(dp_beside_the_host),
+        cmocka_unit_test(ddp2_beside_the_host),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
