@@ -7,7 +7,8 @@ file(RELATIVE_PATH AMPSCALE_MODULE_DIR ${CMAKE_INSTALL_FULL_BINDIR}
 
 # A module that was built with other structures must not be used: both sides hold a hash of the
 # headers that declare them.
-set(shared_headers base/status.h kernels/tensor.h kernels/scaler.h kernels/ops.h kernels/backend.h)
+set(shared_headers base/status.h kernels/tensor.h kernels/scaler.h kernels/ops.h kernels/backend.h
+    comm/comm.h comm/nccl_port.h)
 set(sum "")
 foreach(header ${shared_headers})
   file(SHA256 ${CMAKE_SOURCE_DIR}/${header} one)
@@ -26,8 +27,8 @@ target_link_options(ampscale_module_host INTERFACE -rdynamic
   LINKER:--no-whole-archive)
 add_dependencies(ampscale_module_host ampscale_base ampscale_kernels_core)
 
-# A module `target` of the CUDA backend: C as everywhere else, no "lib" before its name, and one
-# function that others can see.
+# A module `target` of the CUDA backend: C as everywhere else, no "lib" before its name, and no
+# function that others can see but those by which it hands over what it has.
 function(ampscale_cuda_module target)
   target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
   foreach(property COMPILE_DEFINITIONS COMPILE_OPTIONS)

@@ -163,8 +163,13 @@ MUST_CHECK enum status comm_open_staged(int size, struct comm *const *host,
 
 struct nccl_port;
 
+/* What links GPUs, as the CUDA module has it; to be dropped when no communicator uses it any more
+ * (NULL is fine). STATUS_UNSUPPORTED with one line that says what is missing. */
+MUST_CHECK enum status comm_nccl_find(struct nccl_port **port);
+void comm_nccl_drop(struct nccl_port *port);
+
 struct comm_nccl_config {
-    const struct nccl_port *port; /* comm/nccl_port.h */
+    const struct nccl_port *port; /* comm_nccl_find's, or a test's (comm/nccl_port.h) */
     struct comm *host;            /* between the processes; not owned, and used to open alone */
     double timeout_s;             /* for an operation to be over, and to open; 0: for ever */
 };

@@ -40,6 +40,7 @@ static enum status number_them(const char *text, const char *rest, struct device
     list->n = 1;
     if (!*rest)
         return STATUS_OK;
+    list->numbered = true;
     for (list->n = 0;; rest++) {
         int v = number(&rest);
         if (v < 0)

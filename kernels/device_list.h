@@ -15,6 +15,7 @@ enum { DEVICES_MAX = 64 };
 struct device_list {
     const struct backend *backend;
     int n;
+    bool numbered; /* the text says which: "cuda:0,1" */
     int index[DEVICES_MAX];
 };
 

@@ -64,14 +64,20 @@ static enum status explain(const char *path, const char *words)
     return status_fail(STATUS_UNSUPPORTED, "cannot load the CUDA module: %s", words);
 }
 
+/* The module that is loaded, or is from now on. */
+static enum status open_module(char *path, size_t size, void **library)
+{
+    TRY(find_module(path, size));
+    *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    return *library ? STATUS_OK : explain(path, dlerror());
+}
+
 enum status cuda_module_load(const struct backend **b)
 {
     char path[PATH_MAX];
+    void *library;
     *b = NULL;
-    TRY(find_module(path, sizeof path));
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!library)
-        return explain(path, dlerror());
+    TRY(open_module(path, sizeof path, &library));
     cuda_module_entry *entry;
     *(void **)&entry = dlsym(library, CUDA_MODULE_ENTRY);
     if (!entry)
@@ -82,4 +88,15 @@ enum status cuda_module_load(const struct backend **b)
                            "the CUDA module '%s' was built for another version of this program",
                            path);
     return STATUS_OK;
+}
+
+enum status cuda_module_function(const char *name, void **function)
+{
+    char path[PATH_MAX];
+    void *library;
+    TRY(open_module(path, sizeof path, &library));
+    *function = dlsym(library, name);
+    if (*function)
+        return STATUS_OK;
+    return status_fail(STATUS_UNSUPPORTED, "the CUDA module '%s' has no '%s'", path, name);
 }

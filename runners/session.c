@@ -61,11 +61,42 @@ static enum status open_loader(struct session *s, bool train, struct loader **ou
     return loader_open(&l, out);
 }
 
-static enum status open_loaders(struct session *s)
+static bool on_gpus(const struct session *s)
+{
+    return strcmp(s->devices.backend->name, "cuda") == 0;
+}
+
+/* Processes that are told "cuda" take a GPU of their host each; where a process sees one alone,
+ * which is what a scheduler may give it, that is the first. */
+static enum status open_device(struct session *s)
 {
     const struct backend *b = s->devices.backend;
     int threads = world_threads(&s->world, s->config, s->devices.n);
-    TRY(b->open(b, s->devices.index[0], threads, &s->device));
+    int own = on_gpus(s) && !s->devices.numbered ? world_local_rank(&s->world) : 0;
+    if (own > 0 && b->open(b, own, threads, &s->device) == STATUS_OK)
+        s->devices.index[0] = own;
+    return s->device ? STATUS_OK : b->open(b, s->devices.index[0], threads, &s->device);
+}
+
+/* What links GPUs, where there are several. */
+static enum status find_nccl(struct session *s)
+{
+    enum comm_via via = s->config->comm;
+    if (via == VIA_NCCL && !on_gpus(s))
+        return status_fail(STATUS_USAGE, "--comm nccl is for GPUs, not for --devices %s",
+                           s->config->devices);
+    if (via == VIA_HOST || !on_gpus(s) || s->world.size * s->devices.n == 1)
+        return STATUS_OK;
+    enum status st = comm_nccl_find(&s->nccl);
+    if (st != STATUS_UNSUPPORTED || via == VIA_NCCL)
+        return st;
+    if (session_leads(s))
+        fprintf(stderr, "ampscale: warning: %s\n", status_message());
+    return STATUS_OK;
+}
+
+static enum status open_loaders(struct session *s)
+{
     TRY(open_loader(s, false, &s->val_loader));
     if (s->config->evaluate)
         return STATUS_OK;
@@ -87,7 +118,8 @@ static enum status open_engine(struct session *s)
                               .devices = &s->devices,
                               .threads = world_threads(&s->world, c, s->devices.n),
                               .ranks = s->world.comm,
-                              .first = s->device};
+                              .first = s->device,
+                              .nccl = s->nccl};
     if (!c->evaluate) {
         e.rows[USE_TRAIN] = c->batch;
         e.rows[USE_TAIL] = c->drop_last ? 0 : (int)(loader_images(s->train_loader) % c->batch);
@@ -229,7 +261,7 @@ static enum status agree(struct session *s)
 static enum status open_telemetry(struct session *s)
 {
     struct telemetry_config c = {.seconds = s->config->telemetry,
-                                 .gpu = strcmp(s->devices.backend->name, "cuda") == 0,
+                                 .gpu = on_gpus(s),
                                  .n = s->devices.n,
                                  .index = s->devices.index};
     return c.seconds > 0 ? telemetry_open(&c, &s->telemetry) : STATUS_OK;
@@ -304,6 +336,8 @@ static enum status open_parts(struct session *s, int argc, char *const *argv)
     s->state.scaler = scaler_begin(&c->scaler);
     TRY(open_world(s));
     TRY(open_data(s));
+    TRY(open_device(s));
+    TRY(find_nccl(s));
     TRY(open_loaders(s));
     TRY(graph_build(c->arch, s->val_data->classes, c->image_size, &s->graph));
     TRY(open_engine(s));
@@ -361,6 +395,7 @@ enum status session_close(struct session *s)
     loader_close(s->train_loader);
     loader_close(s->val_loader);
     engine_close(s->engine);
+    comm_nccl_drop(s->nccl);
     device_close(s->device);
     graph_free(s->graph);
     dataset_free(s->train_data);
@@ -375,7 +410,7 @@ enum status session_close(struct session *s)
 
 double session_joules(struct session *s)
 {
-    bool host = strcmp(s->devices.backend->name, "cuda") != 0;
+    bool host = !on_gpus(s);
     return host && s->world.size > 1 ? NAN : telemetry_joules(s->telemetry);
 }
 

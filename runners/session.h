@@ -25,6 +25,7 @@ struct session {
     int64_t train_batches; /* of an epoch, of each rank */
     int64_t train_steps;   /* optimizer steps of an epoch */
     struct graph *graph;
+    struct nccl_port *nccl; /* what links GPUs; NULL: nothing, or it is not wanted */
     struct engine *engine;
     struct policy policy;
     bool scaled;      /* the loss is scaled, and gradients that overflow skip their step */

@@ -98,6 +98,14 @@ void world_close(struct world *w)
     *w = (struct world){0};
 }
 
+int world_local_rank(const struct world *w)
+{
+    int before = 0;
+    for (int i = 0; i < w->rank; i++)
+        before += strcmp(w->info[i].host, w->info[w->rank].host) == 0;
+    return before;
+}
+
 int world_threads(const struct world *w, const struct train_config *c, int devices)
 {
     int sharing = 0;

@@ -30,6 +30,9 @@ MUST_CHECK enum status world_open(const struct train_config *c, const struct dev
                                   struct world *w);
 void world_close(struct world *w);
 
+/* Ranks before this one on its host. */
+int world_local_rank(const struct world *w);
+
 /* Compute threads of each of this process's devices: as configured, or an equal share of the cores
  * that it may use among the devices and among the ranks that may use the same. */
 int world_threads(const struct world *w, const struct train_config *c, int devices);
