@@ -265,19 +265,17 @@ const char *engine_comm_why(const struct engine *e)
     return e->group.why;
 }
 
-/* From rank 0's first device to those of the others, in the order of its stream. */
+/* From rank 0's first device to those of the others, once their streams have settled. */
 static enum status broadcast(struct engine *e, void *data, size_t bytes)
 {
-    struct stream *s = network_stream(e->replica[0].net);
     struct comm_op op = {.kind = COMM_BROADCAST,
                          .type = DTYPE_F32,
                          .recv = data,
                          .count = (int64_t)(bytes / sizeof(float))};
-    TRY(s->device->backend->stream_sync(s));
     return bytes ? comm_run(e->lead, &op) : STATUS_OK;
 }
 
-/* What one device has copied from another must be there before that goes on. */
+/* What one device copies from another must be there, and must have arrived before that goes on. */
 static enum status settle(const struct engine *e)
 {
     for (int i = 0; i < e->n; i++)
@@ -290,6 +288,7 @@ enum status engine_share(struct engine *e)
     static const enum param_value kept[] = {VALUE_WEIGHT, VALUE_MOMENTUM};
     struct replica *first = &e->replica[0];
     size_t bytes;
+    TRY(settle(e));
     if (engine_ranks(e) > 1) {
         for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
             void *flat = network_flat(first->net, kept[i], &bytes);
@@ -307,6 +306,7 @@ enum status engine_share_buffers(struct engine *e)
 {
     size_t bytes;
     void *buffers = network_buffers(e->replica[0].net, &bytes);
+    TRY(settle(e));
     if (engine_ranks(e) > 1)
         TRY(broadcast(e, buffers, bytes));
     for (int i = 1; i < e->n && !e->central; i++) {
