@@ -3,6 +3,7 @@
 
 #include "results/text.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <string.h>
 
@@ -11,6 +12,12 @@ static double number_at(const json_t *object, const char *key, const char *inner
     const json_t *value = json_object_get(object, key);
     value = inner ? json_object_get(value, inner) : value;
     return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+static void text_at(const json_t *object, const char *key, char *out, size_t size)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    text_clean(out, size, text ? text : "");
 }
 
 static void overlap(struct writer *w, const char *name, const json_t *record)
@@ -23,10 +30,7 @@ static void overlap(struct writer *w, const char *name, const json_t *record)
                  *config = json_object_get(record, "config");
     size_t ranks = json_array_size(json_object_get(record, "ranks"));
     char net[64], command[256];
-    text_clean(net, sizeof net,
-               json_is_string(json_object_get(config, "net"))
-                   ? json_string_value(json_object_get(config, "net"))
-                   : "?");
+    text_at(config, "net", net, sizeof net);
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *row = json_array_get(rows, i);
         double mb = number_at(row, "bucket_mb", NULL);
@@ -61,8 +65,9 @@ static void overlap(struct writer *w, const char *name, const json_t *record)
 static void add_value(struct table *t, const json_t *value)
 {
     char text[512];
+    double x = json_number_value(value);
     if (json_is_number(value)) {
-        table_add(t, "%.6g", json_number_value(value));
+        table_add_number(t, x, x == floor(x) ? 0 : 4);
         return;
     }
     text_clean(text, sizeof text, json_is_string(value) ? json_string_value(value) : "");
@@ -93,32 +98,61 @@ static void rows_of(struct writer *w, const json_t *record, const char *key)
     for (size_t r = 0; r < json_array_size(rows); r++)
         for (int i = 0; i < n; i++)
             add_value(&t, json_object_get(json_array_get(rows, r), columns[i]));
-    writer_heading(w, 4, "%s", key);
+    writer_paragraph(w, "%c%s:", toupper((unsigned char)*key), key + 1);
     writer_table(w, &t);
+}
+
+static void rooflines(struct writer *w, const json_t *list)
+{
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *one = json_array_get(list, i);
+        char net[64], precision[64];
+        text_at(one, "net", net, sizeof net);
+        text_at(one, "precision", precision, sizeof precision);
+        writer_paragraph(w, "A step of %s in %s, batch %.0f, against this device's peaks:", net,
+                         precision, number_at(one, "batch", NULL));
+        rows_of(w, one, "operations");
+    }
 }
 
 static void gpu_check(struct writer *w, const char *name, const json_t *record)
 {
-    const char *text = json_string_value(json_object_get(record, "description"));
-    char clean[512];
-    text_clean(clean, sizeof clean, text ? text : "");
-    writer_heading(w, 3, "Acceptance of a GPU: %s", name);
-    if (*clean)
-        writer_paragraph(w, "%s", clean);
+    char text[512];
+    writer_heading(w, 3, "Check of a GPU: %s", name);
+    text_at(record, "description", text, sizeof text);
+    writer_paragraph(w, "%s", text);
     rows_of(w, record, "steps");
     rows_of(w, record, "accuracy");
     rows_of(w, record, "throughput");
+    rooflines(w, json_object_get(record, "roofline"));
 }
 
-bool section_record(struct writer *w, const char *name, const json_t *record)
+static void peak(struct writer *w, const char *name, const json_t *record)
 {
-    const char *bench = json_string_value(json_object_get(record, "bench"));
-    const char *kind = json_string_value(json_object_get(record, "kind"));
-    if (bench && strcmp(bench, "overlap") == 0)
-        overlap(w, name, record);
-    else if (kind && strcmp(kind, "gpu-check") == 0)
-        gpu_check(w, name, record);
-    else
-        return false;
-    return true;
+    char text[512];
+    writer_heading(w, 3, "Peaks of a device: %s", name);
+    text_at(record, "device", text, sizeof text);
+    writer_paragraph(w, "%s", text);
+    writer_code(w, "ampscale bench peak --json");
+    rows_of(w, record, "copy");
+    rows_of(w, record, "flops");
+}
+
+static const struct {
+    const char *key, *value; /* that a record of the kind has */
+    void (*tell)(struct writer *w, const char *name, const json_t *record);
+} kinds[] = {
+    {"bench", "overlap", overlap},
+    {"bench", "peak", peak},
+    {"kind", "gpu-check", gpu_check},
+};
+
+record_section *section_of_record(const json_t *record)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        const char *value = json_string_value(json_object_get(record, kinds[i].key));
+        if (value && strcmp(value, kinds[i].value) == 0)
+            return kinds[i].tell;
+    }
+    return NULL;
 }

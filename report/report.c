@@ -124,33 +124,39 @@ static enum status write_runs(struct writer *w, const struct item *item, const c
     return STATUS_OK;
 }
 
-static enum status write_record(struct writer *w, const struct item *item, const char *place)
+static enum status write_record(struct writer *w, const struct item *item, const char *place,
+                                bool *told)
 {
     json_t *record;
     TRY(record_load(item->path, &record));
-    begin_place(w, place, record);
-    if (!section_record(w, item->name, record))
-        writer_paragraph(w, "%s is of a kind that is not told of here.", item->name);
+    record_section *section = section_of_record(record);
+    *told = section != NULL;
+    if (section) {
+        begin_place(w, place, record);
+        section(w, item->name, record);
+    }
     json_decref(record);
     return STATUS_OK;
 }
 
-static void write_item(struct writer *w, const struct item *item, const char *place)
+/* *told: it is of a kind that there are words for. */
+static enum status write_item(struct writer *w, const struct item *item, const char *place,
+                              bool *told)
 {
+    *told = true;
     switch (item->kind) {
     case ITEM_STUDY:
-        w->st = write_study(w, item, place);
+        TRY(write_study(w, item, place));
         break;
     case ITEM_RUN:
     case ITEM_RUNS:
-        w->st = write_runs(w, item, place);
+        TRY(write_runs(w, item, place));
         break;
     case ITEM_RECORD:
-        w->st = write_record(w, item, place);
+        TRY(write_record(w, item, place, told));
         break;
     }
-    if (w->st == STATUS_OK)
-        w->st = write_figures(w, item);
+    return write_figures(w, item);
 }
 
 static enum status write_document(const struct items *items, const struct format *format,
@@ -167,8 +173,10 @@ static enum status write_document(const struct items *items, const struct format
     const char *place = "";
     for (int i = 0; w.st == STATUS_OK && i < items->n; i++) {
         const struct item *item = &items->v[i];
-        write_item(&w, item, strcmp(item->place, place) == 0 ? NULL : item->place);
-        place = item->place;
+        bool told, same = strcmp(item->place, place) == 0;
+        enum status st = write_item(&w, item, same ? NULL : item->place, &told);
+        w.st = w.st == STATUS_OK ? st : w.st;
+        place = told ? item->place : place;
     }
     format->end(w.out);
     if (fclose(w.out) != 0 && w.st == STATUS_OK)
@@ -186,7 +194,8 @@ static enum status draw_all(const struct items *items, FILE *said)
         enum status st = item_draw(&items->v[i]);
         if (st != STATUS_OK && st != STATUS_UNSUPPORTED && st != STATUS_DATA)
             return st;
-        if (st != STATUS_OK && said)
+        bool plain = st == STATUS_DATA && items->v[i].kind == ITEM_RECORD; /* has no figure */
+        if (st != STATUS_OK && !plain && said)
             fprintf(said, "ampscale: not drawn: %s\n", status_message());
     }
     return STATUS_OK;

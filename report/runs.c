@@ -159,6 +159,8 @@ static void compare(struct writer *w, struct group *groups, int n)
     struct table t = table_begin(5, headings);
     for (int i = 0; i < n; i++) {
         struct group *g = &groups[i];
+        if (g->n == 0 && n > 1)
+            continue;
         g->mean = g->n ? stats_mean(g->top1, g->n) : NAN;
         table_add(&t, "%s", g->precision);
         table_add(&t, "%d", g->n);
@@ -197,7 +199,8 @@ void section_runs(struct writer *w, struct run *const *runs, int n)
         compare(w, groups, n_groups);
     writer_paragraph(w, "%s", n > n_groups ? "Started with, and other seeds:" : "Started with:");
     for (int i = 0; i < n_groups; i++)
-        say_command(w, groups[i].first);
+        if (groups[i].n > 0 || n_groups == 1)
+            say_command(w, groups[i].first);
     each_run(w, runs, n);
     free(groups);
 }

@@ -71,17 +71,23 @@ static bool holds(const char *dir, const char *file)
     return snprintf(path, sizeof path, "%s/%s", dir, file) < (int)sizeof path && path_exists(path);
 }
 
-/* Whether one of its folders is a run's. */
-static enum status holds_runs(const char *dir, bool *yes)
+/* What a folder has in it. */
+struct contents {
+    bool runs, records;
+};
+
+static enum status look_inside(const char *dir, struct contents *c)
 {
     char **names;
     int n;
-    *yes = false;
+    *c = (struct contents){false, false};
     TRY(names_in(dir, "", &names, &n));
-    for (int i = 0; i < n && !*yes; i++) {
+    for (int i = 0; i < n; i++) {
         char path[REPORT_PATH_SIZE];
-        *yes = snprintf(path, sizeof path, "%s/%s", dir, names[i]) < (int)sizeof path &&
-               path_is_dir(path) && holds(path, "run.json");
+        if (snprintf(path, sizeof path, "%s/%s", dir, names[i]) >= (int)sizeof path)
+            continue;
+        c->runs = c->runs || (path_is_dir(path) && holds(path, "run.json"));
+        c->records = c->records || (!path_is_dir(path) && ends_with(names[i], ".json"));
     }
     names_free(names, n);
     return STATUS_OK;
@@ -117,23 +123,24 @@ static enum status scan(struct items *items, const char *place, const char *dir,
 {
     char **names;
     int n;
-    bool runs;
+    struct contents inside;
     if (holds(dir, ANALYSIS_FILE))
         return add(items, ITEM_STUDY, place, dir);
     if (holds(dir, "run.json"))
         return add(items, ITEM_RUN, place, dir);
-    TRY(holds_runs(dir, &runs));
-    if (runs)
-        return add(items, ITEM_RUNS, place, dir);
-    if (depth == DEPTH_MAX)
+    TRY(look_inside(dir, &inside));
+    /* Records beside runs make the folder itself the place of both. */
+    if (inside.runs)
+        TRY(add(items, ITEM_RUNS, inside.records ? dir : place, dir));
+    if ((inside.runs && !inside.records) || depth == DEPTH_MAX)
         return STATUS_OK;
     enum status st = names_in(dir, "", &names, &n);
     for (int i = 0; st == STATUS_OK && i < n; i++) {
         char path[REPORT_PATH_SIZE];
         st = path_format(path, sizeof path, "%s/%s", dir, names[i]);
-        if (st == STATUS_OK && path_is_dir(path))
+        if (st == STATUS_OK && path_is_dir(path) && !(inside.runs && holds(path, "run.json")))
             st = scan(items, dir, path, depth + 1);
-        else if (st == STATUS_OK && ends_with(names[i], ".json"))
+        else if (st == STATUS_OK && !path_is_dir(path) && ends_with(names[i], ".json"))
             st = add(items, ITEM_RECORD, dir, path);
     }
     names_free(names, n);

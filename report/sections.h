@@ -6,7 +6,7 @@
 #include "results/analysis.h"
 #include "results/run.h"
 
-enum { REPORT_MAX_RUNS = 64, REPORT_PATH_SIZE = 4096 };
+enum { REPORT_MAX_RUNS = 256, REPORT_PATH_SIZE = 4096 };
 
 /* What `machine` (as struct analysis has it, or run.json itself) says of where something ran. */
 void section_machine(struct writer *w, const json_t *machine);
@@ -17,7 +17,9 @@ void section_study(struct writer *w, const struct analysis *a);
 /* Runs that were trained to be compared. `dir` is the folder that they are in. */
 void section_runs(struct writer *w, struct run *const *runs, int n);
 
-/* A record that is one JSON object: of `bench overlap`, or of gpu-check. False: of another kind. */
-bool section_record(struct writer *w, const char *name, const json_t *record);
+/* What tells of a record that is one JSON object, of bench overlap, bench peak or a check of a GPU;
+ * NULL for another kind. */
+typedef void record_section(struct writer *w, const char *name, const json_t *record);
+record_section *section_of_record(const json_t *record);
 
 #endif

@@ -29,6 +29,29 @@ expect 0 report --no-figures rec -o two.md
 grep -q '^| O1-seed0 .* 50.00 ' two.md || fail "a record's accuracy is not in the report"
 cmp -s one.md two.md && fail "other records gave the same report"
 
+# A check of a GPU: its record, peaks, its runs beside, and a record that there are no words for.
+mkdir -p gpu/card/runs
+cp -r rec/here/precision/fp32-seed0 gpu/card/runs/accuracy-fp32
+echo '{"bench": "something"}' >gpu/card/a.json
+echo '{"bench": "peak", "device": "a card", "copy": [{"bytes": 4194304, "bytes_per_s": 3e12}], "flops": []}' >gpu/card/peak.json
+cat >gpu/card/gpu-check.json <<'END'
+{"kind": "gpu-check", "description": "a card", "steps": [{"name": "build", "status": "pass", "note": "a|b"}],
+ "roofline": [{"precision": "fp32", "net": "resnet50", "batch": 64, "operations": [{"op": "conv", "ms": 1.5}]}]}
+END
+expect 0 report --no-figures gpu -o gpu.md
+for line in '## card' '| build | pass | a\|b |' '| conv | 1.5000 |' '| 4194304 | 3000000000000 |' \
+    'A step of resnet50 in fp32, batch 64, against this device'"'"'s peaks:' '### Runs: runs'; do
+    grep -qxF "$line" gpu.md || fail "a check of a GPU is told without '$line': $(cat gpu.md)"
+done
+[[ $(grep -c '^## ' gpu.md) == 1 ]] || fail "one machine has several headings"
+
+# Runs beside records are of one place.
+mkdir -p mixed/card
+cp -r gpu/card/peak.json gpu/card/runs/accuracy-fp32 mixed/card
+expect 0 report --no-figures mixed -o mixed.md
+grep -qx '| accuracy-fp32 .*' mixed.md && grep -qx '### Peaks of a device: peak' mixed.md ||
+    fail "runs beside records: $(cat mixed.md)"
+
 # A document beside its records names figures from where it is.
 mkdir rec/here/precision/figures
 echo '<svg></svg>' >rec/here/precision/figures/loss.svg
