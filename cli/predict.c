@@ -42,7 +42,9 @@ static const struct argp_option options[] = {
     {"algorithm", KEY_ALGORITHM, "ring|tree|auto", 0,
      "Of the all-reduce (default ring); auto takes the cheaper one for each bucket", 0},
     {"stragglers", KEY_STRAGGLERS, "SIGMA", 0,
-     "How the ranks' own times differ: standard deviation of their logarithm (default 0.02)", 0},
+     "How the ranks' own times differ: standard deviation of their logarithm (default: as steps of "
+     "a run vary, else 0.02)",
+     0},
     {"input-bandwidth", KEY_INPUT_BANDWIDTH, "GB/S", 0,
      "What storage gives all ranks together (default: no bound)", 0},
     {"image-bytes", KEY_IMAGE_BYTES, "B", 0, "Of an image (default: as read, else 115000)", 0},
@@ -297,6 +299,8 @@ static enum status complete(struct predict_args *a, const struct source *source,
         net->ranks_per_node = per_node;
     if (!a->has_image_bytes)
         s->image_bytes = source->image_bytes;
+    if (!a->config.known.sigma && source->sigma > 0)
+        s->sigma = source->sigma;
     return a->has_ranks ? STATUS_OK : parse_ranks("2..4096", &a->config);
 }
 

@@ -79,6 +79,8 @@ enum status cost_from_tables(struct network_cost *c)
         nccl_table_fit(between, &latency, &s_per_byte);
         if (!(s_per_byte > 0))
             return status_fail(STATUS_DATA, "times between nodes do not grow with size");
+        if (!within) /* hops within nodes cannot take longer than all do on average */
+            c->intra.latency_s = fmin(c->intra.latency_s, latency / (2 * (n - 1)));
         latency -= 2 * (n - m) * c->intra.latency_s;
         c->inter = (struct link){.latency_s = fmax(latency, 0) / (2 * (m - 1)),
                                  .bytes_per_s = 2 * (n - 1) / n / s_per_byte};

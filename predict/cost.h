@@ -38,7 +38,8 @@ struct network_cost {
 double cost_allreduce(const struct network_cost *c, int64_t ranks, double bytes);
 
 /* Takes links and ranks per node from c's tables: a table of one node says what is within, one of
- * several what is between, the largest of each kind. What no table says stays as it is. */
+ * several what is between, the largest of each kind. What no table says stays as it is, but for a
+ * latency within nodes that would exceed what a table of several nodes measured. */
 MUST_CHECK enum status cost_from_tables(struct network_cost *c);
 
 /* "ring", "tree", "auto"; and the other way round, STATUS_USAGE for another word. */

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WARMUP_STEPS = 10, COUNT_MAX = 1 << 20 };
+/* Fewer steps than SIGMA_STEPS say little about how they vary. */
+enum { WARMUP_STEPS = 10, SIGMA_STEPS = 20, COUNT_MAX = 1 << 20 };
 
 /* Of the training images of ImageNet 2012: 147.9 GB, 1281167 files. */
 #define IMAGENET_IMAGE_BYTES 115e3
@@ -52,16 +53,22 @@ static void shares_set(struct workload *w, double before_s, double backward_s, d
     w->backward = backward_s / own_s;
 }
 
+/* A step's own time, all but communication; NaN where it is not known. */
+static double own_of(const struct step_record *s)
+{
+    double own = s->data_s + s->h2d_s + s->forward_s + s->backward_s + s->optimizer_s;
+    return own > 0 && s->total_s > 0 && s->images > 0 ? own : NAN;
+}
+
 static enum status totals_of(const struct run *run, struct totals *out)
 {
     *out = (struct totals){0};
     for (int64_t i = stats_warmup(run->n_steps, WARMUP_STEPS); i < run->n_steps; i++) {
         const struct step_record *s = &run->step[i];
-        double before = s->data_s + s->h2d_s + s->forward_s;
-        double own = before + s->backward_s + s->optimizer_s;
-        if (!isfinite(own) || !(s->total_s > 0) || s->images < 1)
+        double own = own_of(s);
+        if (!isfinite(own))
             continue;
-        out->before_s += before;
+        out->before_s += s->data_s + s->h2d_s + s->forward_s;
         out->backward_s += s->backward_s;
         out->own_s += own;
         out->step_s += s->total_s;
@@ -71,6 +78,30 @@ static enum status totals_of(const struct run *run, struct totals *out)
     return out->images > 0
                ? STATUS_OK
                : status_fail(STATUS_DATA, "no step of '%s' says how long it took", run->dir);
+}
+
+/* How the logarithm of own times varies: a robust standard deviation, which single stalls do not
+ * move. 0 for too few steps. */
+static enum status sigma_of(const struct run *run, double *sigma)
+{
+    enum status st = STATUS_OK;
+    struct stats stats;
+    int64_t n = 0;
+    double *x = malloc((size_t)(run->n_steps + 1) * sizeof *x);
+    *sigma = 0;
+    if (!x)
+        return status_fail(STATUS_OOM, "no memory for the steps of '%s'", run->dir);
+    for (int64_t i = stats_warmup(run->n_steps, WARMUP_STEPS); i < run->n_steps; i++) {
+        double own = own_of(&run->step[i]);
+        if (isfinite(own))
+            x[n++] = log(own);
+    }
+    if (n >= SIGMA_STEPS) {
+        st = stats_of(x, n, &stats);
+        *sigma = st == STATUS_OK ? 1.4826 * stats.mad : 0;
+    }
+    free(x);
+    return st;
 }
 
 /* Ranks on the host of the first, in the first attempt; 1 where nothing is recorded. */
@@ -88,11 +119,11 @@ static double config_real(const struct run *run, const char *key, double otherwi
     return json_is_number(v) ? json_number_value(v) : otherwise;
 }
 
-/* A count of run.json's, or 1 where it makes no sense. */
-static int64_t config_count(const struct run *run, const char *key)
+/* A count of run.json's, or `otherwise` where it makes no sense. */
+static int64_t config_count(const struct run *run, const char *key, int64_t otherwise)
 {
-    int64_t count = run_config_count(run, key, 1);
-    return count >= 1 && count <= COUNT_MAX ? count : 1;
+    int64_t count = run_config_count(run, key, otherwise);
+    return count >= 1 && count <= COUNT_MAX ? count : otherwise;
 }
 
 /* What the first run says of network and split. */
@@ -102,8 +133,8 @@ static enum status system_of(const struct run *run, struct source *out)
     double bucket = config_real(run, "bucket_mb", 25);
     const struct workload_config config = {
         .arch = run_config_text(run, "arch", ""),
-        .classes = (int)run_config_count(run, "classes", 1000),
-        .image_size = (int)run_config_count(run, "image_size", 224),
+        .classes = (int)config_count(run, "classes", 1000),
+        .image_size = (int)config_count(run, "image_size", 224),
         .bucket_bytes = bucket > 0 && bucket < 1e6 ? bucket * (1 << 20) : BUCKET_BYTES_DEFAULT,
         .gradient_bytes =
             strcmp(run_config_text(run, "grad_compress", "fp32"), "fp32") == 0 ? 4 : 2,
@@ -111,6 +142,7 @@ static enum status system_of(const struct run *run, struct source *out)
     };
     TRY(workload_of(&config, &out->work));
     TRY(totals_of(run, &t));
+    TRY(sigma_of(run, &out->sigma));
     shares_set(&out->work, t.before_s, t.backward_s, t.own_s);
     out->image_bytes = t.bytes > 0 ? t.bytes / t.images : IMAGENET_IMAGE_BYTES;
     snprintf(out->label, sizeof out->label, "%.60s %.20s, %.120s", config.arch,
@@ -121,11 +153,11 @@ static enum status system_of(const struct run *run, struct source *out)
 static enum status run_add(const struct run *run, struct source *out)
 {
     struct totals t;
-    int64_t per_rank = config_count(run, "devices_per_rank");
-    int64_t batch = config_count(run, "batch_size") / per_rank;
+    int64_t per_rank = config_count(run, "devices_per_rank", 1);
+    int64_t batch = config_count(run, "batch_size", 1) / per_rank;
     int64_t per_host = ranks_per_host(run) * per_rank;
     TRY(totals_of(run, &t));
-    out->point[out->n++] = (struct measured){.ranks = config_count(run, "world_size") * per_rank,
+    out->point[out->n++] = (struct measured){.ranks = config_count(run, "world_size", 1) * per_rank,
                                              .batch = batch < 1 ? 1 : batch,
                                              .images_per_s = t.images / t.step_s};
     if (per_host > out->ranks_per_node)

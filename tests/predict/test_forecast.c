@@ -245,6 +245,44 @@ static void test_source_of_a_study(void **state)
     assert_int_equal(source_of_analysis(&a, 0, &source), STATUS_DATA);
 }
 
+/* Two ranks on a host, a fifth of whose own time is forward; it is a tenth more or less by turns.
+ */
+static void test_source_of_a_run(void **state)
+{
+    (void)state;
+    static struct source source;
+    struct step_record step[40];
+    struct run run = {.dir = "a", .name = "a", .n_steps = 40, .step = step};
+    const struct run *one = &run;
+    for (int i = 0; i < 40; i++) {
+        double own = exp(i % 2 ? 0.1 : -0.1);
+        step[i] = (struct step_record){.images = 64,
+                                       .forward_s = 0.2 * own,
+                                       .backward_s = 0.7 * own,
+                                       .optimizer_s = 0.1 * own,
+                                       .comm_s = 0.6,
+                                       .total_s = 1.6,
+                                       .bytes_read = 6400};
+    }
+    run.info =
+        json_pack("{s:{s:s, s:i, s:i, s:i, s:s}}", "config", "arch", "resnet18", "image_size", 64,
+                  "world_size", 2, "batch_size", 32, "grad_compress", "bf16");
+    assert_int_equal(source_of_runs(&one, 1, &source), STATUS_OK);
+    assert_true(source.n == 1 && source.point[0].ranks == 2 && source.point[0].batch == 32);
+    assert_close(source.point[0].images_per_s, 40, 1e-9);
+    assert_close(source.work.forward, 0.2, 1e-9);
+    assert_close(source.work.backward, 0.7, 1e-9);
+    assert_close(workload_bytes(&source.work), 2 * 11689512.0, 1e-12);
+    assert_close(source.image_bytes, 100, 1e-9);
+    assert_close(source.sigma, 0.14826, 1e-9);
+    run.n_steps = 20; /* half of them are no warm-up: too few to say */
+    assert_int_equal(source_of_runs(&one, 1, &source), STATUS_OK);
+    assert_true(source.sigma == 0);
+    run.n_steps = 0;
+    assert_int_equal(source_of_runs(&one, 1, &source), STATUS_DATA);
+    json_decref(run.info);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -258,6 +296,7 @@ int main(void)
         cmocka_unit_test(test_calibration),
         cmocka_unit_test(test_fit_needs_points),
         cmocka_unit_test(test_source_of_a_study),
+        cmocka_unit_test(test_source_of_a_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

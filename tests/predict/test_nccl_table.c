@@ -95,6 +95,21 @@ static void test_network(void **state)
     assert_close(cost_allreduce(&net, 8, 1e6), 2 * 3 * 8e-6 + 2 * 4 * 1e-6 + 1.75e6 / 1.5e9);
 }
 
+/* Without a table of one node, what is assumed of it gives way: six hops share the 20 us. */
+static void test_network_between_alone(void **state)
+{
+    static struct nccl_table t;
+    struct network_cost net = {.table = &t,
+                               .n_tables = 1,
+                               .intra = {.latency_s = 1e-5, .bytes_per_s = 40e9},
+                               .ranks_per_node = 1};
+    assert_int_equal(load(*state, FOUR, &t), STATUS_OK);
+    assert_int_equal(cost_from_tables(&net), STATUS_OK);
+    assert_close(net.intra.latency_s, 20e-6 / 6);
+    assert_close(net.inter.latency_s, 20e-6 / 6);
+    assert_close(net.intra.bytes_per_s, 40e9);
+}
+
 static void test_refusals(void **state)
 {
     static const struct {
@@ -131,6 +146,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_reading, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_network, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_network_between_alone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_refusals, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
