@@ -177,27 +177,46 @@ static size_t port_bytes(const struct conv_problem *a, int port)
     case CG_Y:
     case CG_DY:
         return (size_t)(a->n * a->k * a->p * a->q) * size;
+    case CG_BN_X:
+    case CG_SHORTCUT:
+    case CG_DY2:
+        return port_bytes(a, CG_X);
     case CG_W:
     case CG_DW:
         return (size_t)(a->k * (a->c / a->conv.groups) * a->r * a->s) * size;
-    default:
-        return (size_t)a->k * sizeof(float);
+    default: /* per channel, of what is read or of the result */
+        return (size_t)(a->k > a->c ? a->k : a->c) * sizeof(float);
     }
 }
 
+#define PORT(name) ((uint64_t)1 << CG_##name)
+
 /* The ports of the forms that are planned here, as a set. */
-static unsigned ports_of(enum conv_form form)
+static uint64_t ports_of(enum conv_form form)
 {
+    const uint64_t sums = PORT(SUM) | PORT(SQSUM), apply = PORT(PRO_SCALE) | PORT(PRO_SHIFT);
+    const uint64_t bn = PORT(BN_X) | PORT(MEAN) | PORT(INVSTD) | PORT(GAMMA) | PORT(BETA) |
+                        PORT(DGAMMA) | PORT(DBETA) | PORT(EQ_DY) | PORT(EQ_X) | PORT(EQ_BIAS);
     switch (form) {
     case CONV_BWD_DATA:
-        return 1u << CG_DY | 1u << CG_W | 1u << CG_DX;
+        return PORT(DY) | PORT(W) | PORT(DX);
+    case CONV_BWD_DATA_BN:
+        return PORT(DY) | PORT(W) | PORT(DX) | bn;
+    case CONV_BWD_DATA_ADD_BN:
+        return PORT(DY) | PORT(W) | PORT(DX) | PORT(SHORTCUT) | PORT(DY2) | bn;
     case CONV_BWD_WEIGHTS:
-        return 1u << CG_X | 1u << CG_DY | 1u << CG_DW;
+        return PORT(X) | PORT(DY) | PORT(DW);
+    case CONV_APPLY_BWD_WEIGHTS:
+        return PORT(X) | PORT(DY) | PORT(DW) | apply;
     case CONV_FWD_BIAS:
     case CONV_FWD_BIAS_RELU:
-        return 1u << CG_X | 1u << CG_W | 1u << CG_BIAS | 1u << CG_Y;
+        return PORT(X) | PORT(W) | PORT(BIAS) | PORT(Y);
+    case CONV_FWD_STATS:
+        return PORT(X) | PORT(W) | PORT(Y) | sums;
+    case CONV_APPLY_FWD_STATS:
+        return PORT(X) | PORT(W) | PORT(Y) | sums | apply;
     default:
-        return 1u << CG_X | 1u << CG_W | 1u << CG_Y;
+        return PORT(X) | PORT(W) | PORT(Y);
     }
 }
 
@@ -221,11 +240,11 @@ static enum status trial_open(struct cuda_device *dev, const struct conv_problem
                               struct trial *t)
 {
     size_t at[CG_PORT_COUNT] = {0}, bytes = 0;
-    unsigned ports = ports_of(problem->form);
+    uint64_t ports = ports_of(problem->form);
     void *mem = NULL;
     *t = (struct trial){.device = dev};
     for (int i = 0; i < CG_PORT_COUNT; i++)
-        if (i < 32 && ports >> i & 1) {
+        if (ports >> i & 1) {
             at[i] = bytes;
             bytes += align256(port_bytes(problem, i));
         }
@@ -235,7 +254,7 @@ static enum status trial_open(struct cuda_device *dev, const struct conv_problem
                    (double)bytes / 1048576.0, dev->base.index));
     t->memory = mem;
     for (int i = 0; i < CG_PORT_COUNT; i++)
-        if (i < 32 && ports >> i & 1)
+        if (ports >> i & 1)
             t->port[i] = t->memory + at[i];
     TRY(cuda_check(cudaMemset(mem, FILL, t->workspace_at), "fill memory"));
     TRY(cuda_check(cudaStreamSynchronize(NULL), "fill memory"));
@@ -332,6 +351,7 @@ enum status conv_exec_open(struct cuda_device *dev, const struct conv_problem *p
         return st;
     }
     e->base.workspace = e->plan.plan.workspace;
+    e->base.seconds = e->plan.seconds;
     snprintf(e->base.impl, sizeof e->base.impl, "cudnn:%s engine %lld",
              conv_form_str(problem->form), (long long)e->plan.plan.choice.engine);
     *exec = &e->base;

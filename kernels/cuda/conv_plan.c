@@ -69,6 +69,7 @@ static enum status open_cached(const struct cudnn_device *dev, const struct plan
         return STATUS_OK;
     enum status st = plan_make(dev, plan->graph, choice, limits, &plan->plan);
     plan->cached = st == STATUS_OK;
+    plan->seconds = plan->cached ? (double)choice->nanoseconds * 1e-9 : 0;
     return st == STATUS_OOM ? st : STATUS_OK;
 }
 
@@ -89,6 +90,7 @@ enum status conv_plan_open(const struct cudnn_device *dev, const struct conv_pro
         goto done;
     CHECK(conv_plan_candidates(dev, problem, plan->graph, limits, &list));
     CHECK(choose(&list, timer, plan));
+    plan->plan.choice.nanoseconds = (int64_t)(plan->seconds * 1e9);
     if (cache && timer)
         CHECK(plan_cache_put(cache, key, &plan->plan.choice));
 done:

@@ -18,7 +18,7 @@ struct plan_timer {
 struct conv_plan {
     struct cudnn_graph *graph;
     struct cudnn_plan plan; /* execute it with the ports of the problem's form */
-    double seconds;         /* as timed; 0 when it was not */
+    double seconds;         /* as timed, now or when it was cached; 0 when it was not */
     bool cached;            /* the choice came from the cache */
 };
 

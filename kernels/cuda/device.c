@@ -68,6 +68,18 @@ static enum status count_gpus(int *n)
     return STATUS_OK;
 }
 
+/* Two transfers a clock, as every GPU's memory has. */
+static double read_bandwidth(int index)
+{
+    int khz = 0, bits = 0;
+    if (cudaDeviceGetAttribute(&khz, cudaDevAttrMemoryClockRate, index) != cudaSuccess ||
+        cudaDeviceGetAttribute(&bits, cudaDevAttrGlobalMemoryBusWidth, index) != cudaSuccess) {
+        cudaGetLastError();
+        return 0;
+    }
+    return 2e3 * (double)khz * (double)bits / 8;
+}
+
 static enum status read_properties(struct cuda_device *dev)
 {
     struct cudaDeviceProp prop;
@@ -77,6 +89,7 @@ static enum status read_properties(struct cuda_device *dev)
     dev->sm = prop.major * 10 + prop.minor;
     dev->multiprocessors = prop.multiProcessorCount;
     dev->memory = prop.totalGlobalMem;
+    dev->bandwidth = read_bandwidth(index);
     if (dev->sm < SM_MIN)
         return status_fail(STATUS_UNSUPPORTED,
                            "GPU %d, '%s', is too old: its compute capability is %d.%d, and %d.%d "

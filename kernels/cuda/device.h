@@ -15,7 +15,8 @@ struct cuda_device {
     char name[256];
     int sm; /* compute capability, major * 10 + minor: 90 */
     int multiprocessors;
-    size_t memory; /* bytes */
+    size_t memory;    /* bytes */
+    double bandwidth; /* of it, bytes a second at its clock rate; 0: unknown */
     /* In pinned host memory, where the loss's kernel leaves the row of a label that is no class;
      * -1: none. See cuda_fault_take. */
     volatile int64_t *bad_label;

@@ -34,19 +34,20 @@ static enum status run_fwd(struct op_plan *plan, void *const arg[ROLE_COUNT], st
 {
     struct bn_plan *p = (struct bn_plan *)plan;
     const struct op_desc *d = &plan->desc;
-    bool train = d->kind == OP_BN_FWD_TRAIN;
+    bool train = d->kind == OP_BN_FWD_TRAIN, running = d->kind == OP_BN_FWD_EVAL;
     double *sums = arg[ROLE_WORKSPACE];
     struct cu_queue q;
     struct cu_bn_apply a = {.x = arg[ROLE_X],
                             .z = d->t[ROLE_Z].ndim ? arg[ROLE_Z] : NULL,
-                            .mean = arg[train ? ROLE_MEAN : ROLE_RMEAN],
-                            .invstd = train ? arg[ROLE_INVSTD] : NULL,
+                            .mean = arg[running ? ROLE_RMEAN : ROLE_MEAN],
+                            .invstd = running ? NULL : arg[ROLE_INVSTD],
                             .var = arg[ROLE_RVAR],
                             .eps = d->attr.bn.eps,
                             .gamma = arg[ROLE_GAMMA],
                             .beta = arg[ROLE_BETA],
                             .relu = d->attr.bn.relu,
-                            .y = arg[ROLE_Y]};
+                            .y = arg[ROLE_Y],
+                            .mask = d->t[ROLE_MASK].ndim ? arg[ROLE_MASK] : NULL};
     TRY(cuda_queue(s, &q));
     if (train) {
         struct cu_bn_statistics statistics = {arg[ROLE_MEAN],  arg[ROLE_INVSTD],
@@ -64,12 +65,14 @@ static enum status run_bwd(struct op_plan *plan, void *const arg[ROLE_COUNT], st
 {
     struct bn_plan *p = (struct bn_plan *)plan;
     const struct op_desc *d = &plan->desc;
+    bool masked = d->t[ROLE_MASK].ndim > 0;
     double *sums = arg[ROLE_WORKSPACE];
     struct cu_queue q;
     struct cu_bn_bwd a = {.dy = arg[ROLE_DY],
                           .dy2 = d->t[ROLE_DY2].ndim ? arg[ROLE_DY2] : NULL,
                           .x = arg[ROLE_X],
-                          .y = d->attr.bn.relu ? arg[ROLE_Y] : NULL,
+                          .y = d->attr.bn.relu && !masked ? arg[ROLE_Y] : NULL,
+                          .mask = d->attr.bn.relu && masked ? arg[ROLE_MASK] : NULL,
                           .mean = arg[ROLE_MEAN],
                           .invstd = arg[ROLE_INVSTD],
                           .gamma = arg[ROLE_GAMMA],
@@ -92,6 +95,21 @@ static void bn_free(struct op_plan *plan)
     free(p);
 }
 
+/* What the passes over activations take: sums need one of their own, before what they are for. */
+static double seconds_of(struct device *dev, const struct op_desc *d)
+{
+    static const enum role sums[] = {ROLE_X, ROLE_Y, ROLE_DY, ROLE_DY2, ROLE_MASK};
+    size_t bytes = 0;
+    for (int r = 0; r < ROLE_COUNT; r++)
+        bytes += d->t[r].ndim > 1 ? d->t[r].bytes : 0;
+    if (d->kind == OP_BN_FWD_EVAL || d->kind == OP_BN_APPLY)
+        return cuda_seconds(dev, bytes);
+    for (size_t i = 0; i < sizeof sums / sizeof *sums; i++)
+        if (op_roles(d->kind).reads >> sums[i] & 1)
+            bytes += d->t[sums[i]].bytes;
+    return cuda_seconds(dev, bytes);
+}
+
 enum status cuda_plan_bn(struct device *dev, const struct op_desc *desc, struct op_plan **plan)
 {
     struct op_desc d = *desc;
@@ -101,9 +119,10 @@ enum status cuda_plan_bn(struct device *dev, const struct op_desc *desc, struct 
                       plan));
     struct bn_plan *p = (struct bn_plan *)*plan;
     p->base.free = bn_free;
+    p->base.seconds = seconds_of(dev, &d);
     p->shape = cuda_matrix(&d.t[ROLE_X]);
     p->scratch = cuda_align(sums_bytes(&p->shape));
-    if (d.kind == OP_BN_FWD_EVAL)
+    if (d.kind == OP_BN_FWD_EVAL || d.kind == OP_BN_APPLY)
         return STATUS_OK;
     p->base.workspace = p->scratch + cu_bn_workspace(&p->shape);
     if (!d.attr.bn.sync)

@@ -120,6 +120,14 @@ enum status cuda_round_written(const struct op_plan *plan, void *const arg[ROLE_
     return STATUS_OK;
 }
 
+double cuda_seconds(struct device *dev, size_t bytes)
+{
+    enum { LAUNCH_NS = 2000 };
+    static const double share = 0.85; /* of the memory's clock rate that kernels see */
+    double bandwidth = cuda_device_of(dev)->bandwidth;
+    return bandwidth > 0 ? (double)bytes / (share * bandwidth) + LAUNCH_NS * 1e-9 : 0;
+}
+
 struct cu_bn_shape cuda_matrix(const struct tensor_desc *t)
 {
     return (struct cu_bn_shape){t->type, tensor_count(t) / t->dim[1], (int)t->dim[1]};

@@ -54,10 +54,20 @@ static inline size_t cuda_align(size_t bytes)
 /* A tensor as a matrix (rows, channels). */
 struct cu_bn_shape cuda_matrix(const struct tensor_desc *t);
 
+/* What a kernel that is bound by memory takes for so many bytes, as far as the GPU's properties
+ * say; 0 where they do not. */
+double cuda_seconds(struct device *dev, size_t bytes);
+
 /* Plan functions for the backend's records (see struct op_record). */
 enum status cuda_plan_conv(struct device *dev, const struct op_desc *desc, struct op_plan **plan);
+enum status cuda_plan_conv_fused(struct device *dev, const struct op_desc *desc,
+                                 struct op_plan **plan);
 enum status cuda_plan_linear(struct device *dev, const struct op_desc *desc, struct op_plan **plan);
 enum status cuda_plan_bn(struct device *dev, const struct op_desc *desc, struct op_plan **plan);
+enum status cuda_plan_bn_finalize(struct device *dev, const struct op_desc *desc,
+                                  struct op_plan **plan);
+enum status cuda_plan_bn_bwd_apply(struct device *dev, const struct op_desc *desc,
+                                   struct op_plan **plan);
 enum status cuda_plan_maxpool(struct device *dev, const struct op_desc *desc,
                               struct op_plan **plan);
 enum status cuda_plan_avgpool(struct device *dev, const struct op_desc *desc,

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST_LINE "ampscale plans 1\n"
+#define FIRST_LINE "ampscale plans 2\n"
 
 enum { FILE_MAX = 64 << 20, SUM_LINE = 4 + 16 + 1 }; /* "sum ", digits, newline */
 
@@ -83,8 +83,8 @@ static bool key_valid(const char *key)
 /* cuDNN's knob types are small numbers of an enum. */
 static bool choice_valid(const struct plan_choice *choice)
 {
-    bool valid = choice->engine >= 0 && choice->engine <= INT32_MAX && choice->n_knobs >= 0 &&
-                 choice->n_knobs <= PLAN_KNOBS_MAX;
+    bool valid = choice->nanoseconds >= 0 && choice->engine >= 0 && choice->engine <= INT32_MAX &&
+                 choice->n_knobs >= 0 && choice->n_knobs <= PLAN_KNOBS_MAX;
     for (int i = 0; valid && i < choice->n_knobs; i++)
         valid = choice->knob[i].type >= 0 && choice->knob[i].type <= INT16_MAX;
     return valid;
@@ -125,7 +125,7 @@ enum status plan_cache_put(struct plan_cache *cache, const char *key,
 
 static void write_entry(FILE *out, const struct entry *e)
 {
-    fprintf(out, "%" PRId64 " ", e->choice.engine);
+    fprintf(out, "%" PRId64 " %" PRId64 " ", e->choice.engine, e->choice.nanoseconds);
     for (int i = 0; i < e->choice.n_knobs; i++)
         fprintf(out, "%s%" PRId64 "=%" PRId64, i ? "," : "", e->choice.knob[i].type,
                 e->choice.knob[i].value);
@@ -207,8 +207,10 @@ static enum status read_lines(struct plan_cache *cache, char *line, const char *
         line = strchr(line, '\n') + 1; /* the text before `end` ends with one */
         line[-1] = '\0';
         struct plan_choice choice = {0};
-        if (!take_number(&p, &choice.engine) || !take_char(&p, ' ') || !take_knobs(&p, &choice) ||
-            !take_char(&p, ' ') || !key_valid(p) || !choice_valid(&choice))
+        if (!take_number(&p, &choice.engine) || !take_char(&p, ' ') ||
+            !take_number(&p, &choice.nanoseconds) || !take_char(&p, ' ') ||
+            !take_knobs(&p, &choice) || !take_char(&p, ' ') || !key_valid(p) ||
+            !choice_valid(&choice))
             return damaged(path, "a line is no plan");
         TRY(plan_cache_put(cache, p, &choice));
     }

@@ -3,8 +3,8 @@
  * A key says all that the choice depends on: the GPU's name, the library's version, the operation,
  * its types and shape. The file is text, one choice a line in the order of keys:
  *
- *     ampscale plans 1
- *     <engine> <knob>=<value>,...|- <key>
+ *     ampscale plans 2
+ *     <engine> <nanoseconds> <knob>=<value>,...|- <key>
  *     sum <FNV-1a of all lines above, 16 hexadecimal digits>
  *
  * It is replaced as a whole, so that readers see the old one or the new one. Anyone may have

@@ -13,11 +13,13 @@ struct plan_knob {
 };
 
 struct plan_choice {
-    int64_t engine; /* the library's number of it among those for the graph's pattern */
+    int64_t engine;      /* the library's number of it among those for the graph's pattern */
+    int64_t nanoseconds; /* that an execution took when it was timed */
     int n_knobs;
     struct plan_knob knob[PLAN_KNOBS_MAX];
 };
 
+/* The same plan, however long it took. */
 static inline bool plan_choice_same(const struct plan_choice *a, const struct plan_choice *b)
 {
     bool same = a->engine == b->engine && a->n_knobs == b->n_knobs;

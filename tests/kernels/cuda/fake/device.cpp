@@ -151,6 +151,14 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int index)
     return cudaSuccess;
 }
 
+cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int index)
+{
+    if (index < 0 || index >= N_DEVICES)
+        return cudaErrorInvalidDevice;
+    *value = attribute == cudaDevAttrMemoryClockRate ? 1000 * 1000 : 512;
+    return cudaSuccess;
+}
+
 cudaError_t cudaMalloc(void **mem, size_t bytes)
 {
     fake_hold hold;

@@ -19,7 +19,7 @@ static char path[64];
 
 static struct plan_choice choice_of(int64_t engine, int knobs)
 {
-    struct plan_choice c = {.engine = engine, .n_knobs = knobs};
+    struct plan_choice c = {.engine = engine, .nanoseconds = 1000 + engine, .n_knobs = knobs};
     for (int i = 0; i < knobs; i++)
         c.knob[i] = (struct plan_knob){i, i == 1 ? INT64_MIN : 7 * i};
     return c;
@@ -53,6 +53,7 @@ static void check_filled(const struct plan_cache *c)
         const struct plan_choice *found = plan_cache_find(c, keys[i]);
         assert_non_null(found);
         assert_true(plan_choice_same(found, &choice));
+        assert_int_equal(found->nanoseconds, choice.nanoseconds);
     }
     assert_null(plan_cache_find(c, "NVIDIA H200"));
 }
@@ -129,7 +130,7 @@ static void test_damage(void **state)
 static void check_forged(const char *lines)
 {
     char text[4096];
-    int n = snprintf(text, sizeof text, "ampscale plans 1\n%s", lines);
+    int n = snprintf(text, sizeof text, "ampscale plans 2\n%s", lines);
     n += snprintf(text + n, sizeof text - (size_t)n, "sum %016" PRIx64 "\n", hash_fnv1a64(text));
     check_refused(text, (size_t)n);
 }
@@ -138,28 +139,32 @@ static void test_forgery(void **state)
 {
     (void)state;
     check_forged("5\n");
-    check_forged("5 1=2\n");
-    check_forged("5 1=2 \n");
-    check_forged("5 - \x01\n");
-    check_forged("x - key\n");
-    check_forged("-1 - key\n");
-    check_forged("99999999999 - key\n");
-    check_forged("99999999999999999999999 - key\n");
-    check_forged("5 -1=2 key\n");
-    check_forged("5 70000=2 key\n");
-    check_forged("5 1=99999999999999999999 key\n");
-    check_forged("5 1=2, key\n");
-    check_forged("5 1=2,3 key\n");
-    check_forged(" 5 - key\n");
-    check_forged("5 +1=2 key\n");
-    check_forged("5 - key"); /* no end of the line */
+    check_forged("5 7\n");
+    check_forged("5 7 1=2\n");
+    check_forged("5 7 1=2 \n");
+    check_forged("5 7 - \x01\n");
+    check_forged("x 7 - key\n");
+    check_forged("-1 7 - key\n");
+    check_forged("99999999999 7 - key\n");
+    check_forged("99999999999999999999999 7 - key\n");
+    check_forged("5 7 -1=2 key\n");
+    check_forged("5 7 70000=2 key\n");
+    check_forged("5 7 1=99999999999999999999 key\n");
+    check_forged("5 7 1=2, key\n");
+    check_forged("5 7 1=2,3 key\n");
+    check_forged(" 5 7 - key\n");
+    check_forged("5 7 +1=2 key\n");
+    check_forged("5 - key\n"); /* the first version's */
+    check_forged("5 -7 - key\n");
+    check_forged("5 7s - key\n");
+    check_forged("5 7 - key"); /* no end of the line */
 
-    char many[2048] = "5 ", longest[2048];
+    char many[2048] = "5 7 ", longest[2048];
     for (int i = 0; i <= PLAN_KNOBS_MAX; i++)
         strcat(many, i ? ",1=2" : "1=2");
     strcat(many, " key\n");
     check_forged(many);
-    snprintf(longest, sizeof longest, "5 - %0*d\n", PLAN_KEY_MAX, 0);
+    snprintf(longest, sizeof longest, "5 7 - %0*d\n", PLAN_KEY_MAX, 0);
     check_forged(longest);
 }
 

@@ -50,12 +50,15 @@ struct cudaDeviceProp {
     int multiProcessorCount;
 };
 
+enum cudaDeviceAttr { cudaDevAttrMemoryClockRate = 36, cudaDevAttrGlobalMemoryBusWidth = 37 };
+
 const char *cudaGetErrorString(cudaError_t e);
 cudaError_t cudaGetLastError(void);
 cudaError_t cudaDriverGetVersion(int *version);
 cudaError_t cudaRuntimeGetVersion(int *version);
 cudaError_t cudaGetDeviceCount(int *n);
 cudaError_t cudaSetDevice(int index);
+cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int index);
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int index);
 
 cudaError_t cudaMalloc(void **mem, size_t bytes);

@@ -1,0 +1,54 @@
+/* What is left of batch norm around convolutions that bring its sums along (ops.h): statistics from
+ * sums, and the gradient as a multiply-add. Both read what no host has seen: with attr.bn.sync the
+ * plain batch norm stands. */
+#include "kernels/cuda/plan.h"
+
+static enum status run_finalize(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s)
+{
+    const struct op_desc *d = &plan->desc;
+    struct cu_bn_from_sums a = {.channels = (int)d->t[ROLE_GAMMA].dim[0],
+                                .rows = d->attr.bn.count,
+                                .sums = arg[ROLE_SUMS],
+                                .gamma = arg[ROLE_GAMMA],
+                                .beta = arg[ROLE_BETA],
+                                .type = d->t[ROLE_AFFINE].type, /* F32 where it is absent */
+                                .affine = d->t[ROLE_AFFINE].ndim ? arg[ROLE_AFFINE] : NULL};
+    struct cu_bn_statistics statistics = {arg[ROLE_MEAN], arg[ROLE_INVSTD], arg[ROLE_RMEAN],
+                                          arg[ROLE_RVAR], d->attr.bn.eps,   d->attr.bn.momentum};
+    struct cu_queue q;
+    TRY(cuda_queue(s, &q));
+    TRY(cu_bn_from_sums(&q, &a, &statistics));
+    return cuda_round_written(plan, arg, &q);
+}
+
+enum status cuda_plan_bn_finalize(struct device *dev, const struct op_desc *desc,
+                                  struct op_plan **plan)
+{
+    struct op_desc d = *desc;
+    if (d.attr.bn.sync)
+        return status_fail(STATUS_UNSUPPORTED, "%s: not over all ranks", op_str(d.kind));
+    TRY(cuda_resolve(&d, LAYOUT_NHWC));
+    TRY(cuda_plan_new(dev, &d, sizeof **plan, run_finalize, plan));
+    (*plan)->seconds = cuda_seconds(dev, 0);
+    return STATUS_OK;
+}
+
+static enum status run_bwd_apply(struct op_plan *plan, void *const arg[ROLE_COUNT],
+                                 struct stream *s)
+{
+    const struct cu_bn_shape shape = cuda_matrix(&plan->desc.t[ROLE_X]);
+    struct cu_queue q;
+    TRY(cuda_queue(s, &q));
+    return cu_bn_bwd_line(&q, &shape, arg[ROLE_DY], arg[ROLE_X], arg[ROLE_EQ], arg[ROLE_DX]);
+}
+
+enum status cuda_plan_bn_bwd_apply(struct device *dev, const struct op_desc *desc,
+                                   struct op_plan **plan)
+{
+    struct op_desc d = *desc;
+    TRY(cuda_resolve(&d, LAYOUT_NHWC));
+    TRY(cuda_all_lie(&d, LAYOUT_NHWC));
+    TRY(cuda_plan_new(dev, &d, sizeof **plan, run_bwd_apply, plan));
+    (*plan)->seconds = cuda_seconds(dev, 3 * d.t[ROLE_X].bytes);
+    return STATUS_OK;
+}
