@@ -1,5 +1,9 @@
 /* What lowering fuses of convolution and batch norm, where and by whose leave; and that a network
- * trains as it does without. */
+ * trains as it does without.
+ *
+ *     test_fuse [DEVICE]
+ *
+ * With a device, only the last, on that device in the types it has. */
 #include "planned.h"
 
 #include <math.h>
@@ -219,6 +223,9 @@ static void the_clock_decides(void **state)
 
 /* ---- what comes of it ---- */
 
+/* Where networks train. */
+static const char *trains_on = "ref";
+
 /* Some steps of training. */
 struct outcome {
     enum { STEPS = 2 } steps;
@@ -241,7 +248,7 @@ static void train(struct outcome *o, const char *arch, int size,
                   const struct program_config *config)
 {
     struct net_rig r;
-    net_rig_open(&r, "ref", arch, 10, size, config, 1);
+    net_rig_open(&r, trains_on, arch, 10, size, config, 1);
     struct program *p = network_program(r.net, 0);
     net_rig_fill(&r);
     o->n_params = r.graph->n_params;
@@ -384,8 +391,38 @@ static void statistics_over_ranks_are_kept(void **state)
     assert_int_equal(calls, 4 * STEPS * 2 * 9); /* forward and backward, for 9 batch norms */
 }
 
-int main(void)
+/* A device of its own types, which fuses what it covers. */
+static void devices_train_the_same(void **state)
 {
+    static const struct tolerance fp16 = {1e-2, 1e-1, 1e-3, 1e-3};
+    struct program_config config = training("fp32");
+    (void)state;
+    config.emulate = false;
+    compare("resnet8", 16, config, FUSE_STATS, &fp32);
+    config = training("O2");
+    config.emulate = false;
+    compare("resnet8", 16, config, FUSE_STATS, &fp16);
+
+    struct net_rig r;
+    config.fuse = FUSE_ALL;
+    net_rig_open(&r, trains_on, "resnet8", 10, 16, &config, 1);
+    struct census c = census_of(r.net->program[0]);
+    assert_true(c.n[OP_CONV_STATS_FWD] > 0 && c.n[OP_CONV_APPLY_BWD_WEIGHTS] > 0);
+    assert_true(c.n[OP_CONV_BWD_DATA_BN] > c.n[OP_CONV_APPLY_BWD_WEIGHTS] && c.masks > 0);
+    net_rig_close(&r);
+}
+
+static int train_on(const char *device)
+{
+    static const struct CMUnitTest tests[] = {cmocka_unit_test(devices_train_the_same)};
+    trains_on = device;
+    return cmocka_run_group_tests_name("fuse", tests, NULL, NULL);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1)
+        return train_on(argv[1]);
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(levels_add_up),
         cmocka_unit_test(tf32_stores_what_it_multiplies),
