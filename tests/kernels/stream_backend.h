@@ -5,8 +5,7 @@
  * and launching plays them again. The results are the reference's bits as long as all that must be
  * waited for is waited for. What is not shows:
  *
- * - host memory is read when an upload is carried out, not when it is called;
- * - a download fills its destination with 0xff bytes when it is called;
+ * - host memory is read and written when a copy is carried out, not when it is called;
  * - in programs under the thread sanitizer any access without an order between them is reported.
  *
  * A command that fails ends what its stream does; waiting for the stream or for any event of the

@@ -69,8 +69,8 @@ static struct train_config small_run(void)
     struct train_config c = train_config_default();
     c.arch = "resnet8";
     c.dummy = true;
-    c.dummy_train = 22; /* batches of 4, and one of 2 */
-    c.dummy_val = 9;
+    c.dummy_train = 14; /* batches of 4, and one of 2 */
+    c.dummy_val = 5;
     c.classes = 5;
     c.image_size = 8;
     c.batch = 4;
@@ -79,12 +79,14 @@ static struct train_config small_run(void)
     c.lr = 0.05;
     c.print_freq = 1;
     c.precision = "fp32";
+    c.devices = "";
     c.scaler.interval = 3;
     return c;
 }
 
 static enum status run(struct scene *s, const struct train_config *config, const char *device)
 {
+    char devices[32];
     char dir[SCRATCH_MAX + 32], argument[] = "ampscale";
     char *const argv[] = {argument, NULL};
     struct train_config c = *config;
@@ -93,7 +95,8 @@ static enum status run(struct scene *s, const struct train_config *config, const
     assert_non_null(out);
     setvbuf(out, NULL, _IOLBF, 4096);
     snprintf(dir, sizeof dir, "%s/run", s->dir);
-    c.devices = device;
+    snprintf(devices, sizeof devices, "%s%s", device, config->devices);
+    c.devices = devices;
     c.out = dir;
     enum status st = trainer_run(&c, 1, argv, out);
     snprintf(s->message, sizeof s->message, "%s", st == STATUS_OK ? "" : status_message());
@@ -188,7 +191,6 @@ static void same_run(const struct scene *a, const struct scene *b)
 {
     same_records(a, b);
     same_file(a, b, CHECKPOINT_NAME);
-    same_file(a, b, CHECKPOINT_PREV_NAME);
     same_file(a, b, BEST_NAME);
 }
 
@@ -206,20 +208,15 @@ static void scene_close(struct scene *s)
     free(s);
 }
 
-/* On the reference, on streams with graphs and without. */
-static void same_on_streams(const struct train_config *config)
+/* On the reference and on streams. */
+static void same_on_streams(const struct train_config *c)
 {
-    struct train_config c = *config;
-    struct scene *want = scene_open();
-    expect(run(want, &c, "ref"), STATUS_OK, want);
-    for (int k = 0; k < 2; k++) {
-        struct scene *got = scene_open();
-        c.no_graph = k == 1;
-        expect(run(got, &c, "stream"), STATUS_OK, got);
-        same_run(want, got);
-        scene_close(got);
-    }
+    struct scene *want = scene_open(), *got = scene_open();
+    expect(run(want, c, "ref"), STATUS_OK, want);
+    expect(run(got, c, "stream"), STATUS_OK, got);
+    same_run(want, got);
     scene_close(want);
+    scene_close(got);
 }
 
 /* --- tests --- */
@@ -228,6 +225,9 @@ static void in_fp32(void **state)
 {
     (void)state;
     struct train_config c = small_run();
+    same_on_streams(&c);
+    c.no_graph = true;
+    c.epochs = 1;
     same_on_streams(&c);
 }
 
@@ -238,6 +238,8 @@ static void with_overflows(void **state)
     c.precision = "amp";
     c.inject_overflow = 4;
     same_on_streams(&c);
+    c.no_graph = true;
+    c.epochs = 1;
     c.scaler.init = 3000; /* no power of two */
     c.scaler.growth = 1.7;
     c.inject_overflow = 0;
@@ -246,15 +248,38 @@ static void with_overflows(void **state)
     same_on_streams(&c);
 }
 
-/* 6 batches make 2 steps of 4 and 2. */
+/* 4 batches make a step of 3 and one of 1. */
 static void with_accumulation(void **state)
 {
     (void)state;
     struct train_config c = small_run();
-    c.accumulate = 4;
+    c.accumulate = 3;
     same_on_streams(&c);
     c.precision = "amp";
+    c.no_graph = true;
+    c.epochs = 1;
     c.inject_overflow = 1;
+    same_on_streams(&c);
+}
+
+/* `devices` of a run is put after the device's name. */
+static void with_two_devices(void **state)
+{
+    (void)state;
+    struct train_config c = small_run();
+    c.devices = ":2";
+    c.dp_reduce = DP_ALL;
+    c.precision = "amp";
+    c.bucket_mb = 0.05;
+    c.inject_overflow = 2;
+    same_on_streams(&c);
+    c.epochs = 1;
+    c.accumulate = 2;
+    same_on_streams(&c);
+    c.sync_bn = true;
+    same_on_streams(&c);
+    c.sync_bn = false;
+    c.dp_reduce = DP_CENTRAL;
     same_on_streams(&c);
 }
 
@@ -266,11 +291,12 @@ static void with_checkpoints(void **state)
     c.precision = "amp";
     c.inject_overflow = 3;
     c.checkpoint_steps = 2;
-    c.steps = 11; /* leaves the epoch before it is over */
+    c.steps = 7; /* leaves the epoch before it is over */
     struct scene *want = scene_open(), *got = scene_open();
     expect(run(want, &c, "ref"), STATUS_OK, want);
     expect(run(got, &c, "stream"), STATUS_OK, got);
     same_run(want, got);
+    same_file(want, got, CHECKPOINT_PREV_NAME);
     scene_close(want);
     scene_close(got);
 }
@@ -288,11 +314,11 @@ static void resumed(void **state)
     c.steps = 3;
     expect(run(got, &c, "stream"), STATUS_OK, got);
     c.steps = 0;
-    got->output.stop_at = "Epoch: [1][2/6]";
+    got->output.stop_at = "Epoch: [1][1/4]";
     expect(run(got, &c, "stream"), STATUS_INTERRUPTED, got);
     assert_non_null(strstr(got->message, "stopped by SIGTERM"));
     struct run *r = load(got);
-    assert_in_range(r->n_steps, 9, 11); /* what was begun was ended */
+    assert_in_range(r->n_steps, 6, 8); /* what was begun was ended */
     run_free(r);
     expect(run(got, &c, "stream"), STATUS_OK, got);
     same_records(want, got);
@@ -353,9 +379,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(in_fp32),           cmocka_unit_test(with_overflows),
-        cmocka_unit_test(with_accumulation), cmocka_unit_test(with_checkpoints),
-        cmocka_unit_test(resumed),           cmocka_unit_test(diverged),
-        cmocka_unit_test(evaluated),
+        cmocka_unit_test(with_accumulation), cmocka_unit_test(with_two_devices),
+        cmocka_unit_test(with_checkpoints),  cmocka_unit_test(resumed),
+        cmocka_unit_test(diverged),          cmocka_unit_test(evaluated),
     };
     stream_backend_make(&streams);
     return cmocka_run_group_tests(tests, NULL, NULL);

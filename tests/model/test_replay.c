@@ -1,0 +1,178 @@
+/* Programs as recorded graphs: how much is recorded, when it is launched, what is told of gradients
+ * between, and that nothing of it changes a bit of the weights. */
+#include "model/exchange.h"
+#include "tests/kernels/stream_backend.h"
+#include "tests/model/net_rig.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { BATCH = 2, SIDE = 8, CLASSES = 3, STEPS = 4, ENDS = 2 };
+
+struct rig {
+    struct device *dev;
+    struct graph *graph;
+    struct network *net;
+    struct step_state state; /* of the step under way */
+    int told;
+    int64_t begin[64], end[64]; /* gradients that were told of in the last step */
+};
+
+static void open_rig(struct rig *r, const struct backend *b, bool graphs)
+{
+    const struct program_config c = {
+        .batch = BATCH, .train = true, .graphs = graphs, .momentum = 0.9f, .std = {1, 1, 1}};
+    memset(r, 0, sizeof *r);
+    assert_ok(b->open(b, 0, 1, &r->dev));
+    assert_ok(graph_build("resnet8", CLASSES, SIDE, &r->graph));
+    assert_ok(network_open(r->dev, r->graph, &c, 1, &r->net));
+    assert_ok(network_init(r->net, 1));
+}
+
+static void close_rig(struct rig *r)
+{
+    network_close(r->net);
+    graph_free(r->graph);
+    device_close(r->dev);
+}
+
+static enum status told(void *context, int64_t begin, int64_t end)
+{
+    struct rig *r = context;
+    assert_in_range(r->told, 0, 63);
+    r->begin[r->told] = begin;
+    r->end[r->told++] = end;
+    return STATUS_OK;
+}
+
+static void step(struct rig *r, int number)
+{
+    static uint8_t pixels[BATCH * SIDE * SIDE * 3];
+    static const int32_t label[BATCH] = {2, 0};
+    struct program *p = network_program(r->net, 0);
+    r->state =
+        (struct step_state){.step = (uint64_t)number, .lr = 0.1f, .loss_scale = 1, .grad_scale = 1};
+    r->told = 0;
+    for (size_t i = 0; i < sizeof pixels; i++)
+        pixels[i] = (uint8_t)(i * 37 + (size_t)number * 11);
+    assert_ok(program_state(p, &r->state));
+    assert_ok(program_input(p, pixels, label));
+    assert_ok(program_run(p, PHASE_INPUT));
+    assert_ok(program_run(p, PHASE_FORWARD));
+    assert_ok(program_run(p, PHASE_LOSS));
+    assert_ok(program_backward(p, told, r));
+    assert_ok(program_run(p, PHASE_CHECK));
+    assert_ok(program_run(p, PHASE_UPDATE));
+    assert_ok(program_wait(p));
+}
+
+static void same_weights(struct rig *a, struct rig *b)
+{
+    for (int i = 0; i < a->graph->n_params; i++) {
+        size_t bytes = (size_t)param_count(&a->graph->param[i]) * sizeof(float);
+        float *x = malloc(bytes), *y = malloc(bytes);
+        assert_ok(network_get(a->net, VALUE_WEIGHT, i, x));
+        assert_ok(network_get(b->net, VALUE_WEIGHT, i, y));
+        assert_memory_equal(x, y, bytes);
+        free(x);
+        free(y);
+    }
+}
+
+static int64_t gradients_of(struct rig *r)
+{
+    size_t bytes;
+    network_flat(r->net, VALUE_GRADIENT, &bytes);
+    return (int64_t)(bytes / sizeof(float));
+}
+
+/* Ranges that follow each other and cover the buffer. */
+static void covers(const struct rig *r, int64_t count)
+{
+    int64_t at = 0;
+    for (int i = 0; i < r->told; i++) {
+        assert_int_equal(r->begin[i], at);
+        at = r->end[i];
+    }
+    assert_int_equal(at, count);
+}
+
+static void open_reference(struct rig *r)
+{
+    const struct backend *b;
+    assert_ok(backend_find("ref", &b));
+    open_rig(r, b, true);
+    for (int i = 0; i < STEPS; i++)
+        step(r, i);
+}
+
+static void replays(bool graphs)
+{
+    struct stream_backend b;
+    struct rig want, got;
+    stream_backend_make(&b);
+    open_reference(&want);
+    open_rig(&got, &b.base, graphs);
+    const int64_t count = gradients_of(&got), end[ENDS] = {count / 3, count};
+    program_announce(network_program(got.net, 0), end, ENDS);
+    for (int i = 0; i < STEPS; i++) {
+        step(&got, i);
+        assert_int_equal(got.told, ENDS);
+        assert_true(got.end[0] >= end[0]);
+        covers(&got, count);
+        /* Input, forward, loss, update, and the backward phase in two. */
+        struct stream_counts n = stream_backend_counts(got.dev);
+        assert_int_equal(n.recorded, graphs && i > 0 ? 6 : 0);
+        assert_int_equal(n.launched, graphs ? 6 * i : 0);
+    }
+    same_weights(&want, &got);
+    close_rig(&want);
+    close_rig(&got);
+}
+
+static void with_graphs(void **state)
+{
+    (void)state;
+    replays(true);
+}
+
+static void without_graphs(void **state)
+{
+    (void)state;
+    replays(false);
+}
+
+/* As long as nobody says which ranges, every layer's are told. */
+static void layer_by_layer(void **state)
+{
+    (void)state;
+    struct stream_backend b;
+    struct rig want, got;
+    stream_backend_make(&b);
+    open_reference(&want);
+    open_rig(&got, &b.base, true);
+    for (int i = 0; i < STEPS; i++)
+        step(&got, i);
+    assert_int_equal(got.told, want.told);
+    assert_true(got.told > ENDS);
+    covers(&got, gradients_of(&got));
+    same_weights(&want, &got);
+    close_rig(&want);
+    close_rig(&got);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(with_graphs),
+        cmocka_unit_test(without_graphs),
+        cmocka_unit_test(layer_by_layer),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
