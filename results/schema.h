@@ -30,7 +30,9 @@ extern "C" {
 /* Grows when a reader of the previous version would misunderstand. */
 enum { RUN_SCHEMA = 1 };
 
-/* Times are seconds of wall clock on the training thread. A zeroed member means "nothing". */
+/* Times are seconds of wall clock on the training thread. A zeroed member means "nothing". Where
+ * the device goes on beside the host they are the device's: data_s is then as much of the wait for
+ * the loader as it had nothing to do, and h2d_s what it waited for the batch. */
 struct step_record {
     int64_t epoch;      /* from 0 */
     int64_t step;       /* over the whole run, from 0 */

@@ -36,10 +36,15 @@ void data_parallel_close(struct engine *e)
     flat_op_close(&e->sum);
 }
 
-/* Weights and running statistics from device 0. */
+/* Weights and running statistics from device 0, which goes on when they have been copied: its
+ * forward pass writes statistics. */
 static enum status replicate(struct engine *e, int i)
 {
-    return i == 0 ? STATUS_OK : replica_copy(&e->replica[i], &e->replica[0], false);
+    struct replica *r = &e->replica[i];
+    if (i == 0)
+        return STATUS_OK;
+    TRY(replica_copy(r, &e->replica[0], false));
+    return r->dev->backend->stream_sync(network_stream(r->net));
 }
 
 /* Copies this replica's rows between its own end of the loss and the whole batch's. */
