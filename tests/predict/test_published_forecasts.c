@@ -18,13 +18,20 @@
 
 enum { LEAST_POINTS = 3 };
 
+/* Percent of perfect scaling from the first point. */
+static double efficiency(const struct source *source, int i)
+{
+    const struct measured *m = &source->point[i], *first = &source->point[0];
+    return 100 * (m->images_per_s / (double)m->ranks) /
+           (first->images_per_s / (double)first->ranks);
+}
+
 /* Fits to the points of up to `limit` ranks and returns the largest error beyond them. */
 static double held_out_error(const struct source *source, const char *name, int64_t limit)
 {
     const struct fit_known known = {.intra = false};
     struct system s = {.work = source->work,
                        .net = {.intra.latency_s = 1e-5, .ranks_per_node = source->ranks_per_node}};
-    const struct measured *first = &source->point[0];
     double worst = 0;
     int n = 0;
     while (n < source->n && source->point[n].ranks <= limit)
@@ -40,10 +47,13 @@ static double held_out_error(const struct source *source, const char *name, int6
         struct forecast f;
         straggler_of(m->ranks, &late);
         forecast_step(&s, m->ranks, m->batch, &late, &f);
-        double perfect = first->images_per_s / (double)first->ranks * (double)m->ranks;
-        double error = 100 * (f.images_per_s - m->images_per_s) / perfect;
-        print_message("  %4" PRId64 " ranks: %.1f %%, forecast %+.1f%s\n", m->ranks,
-                      100 * m->images_per_s / perfect, error, i < n ? "" : " (held out)");
+        double measured = efficiency(source, i);
+        double error = measured * (f.images_per_s / m->images_per_s - 1);
+        print_message("  %4" PRId64 " ranks: %.1f %%, forecast %+.1f", m->ranks, measured, error);
+        if (i >= n)
+            print_message(" (held out; %+.1f were efficiency as at the last fitted)",
+                          efficiency(source, n - 1) - measured);
+        print_message("\n");
         if (i >= n)
             worst = fmax(worst, fabs(error));
     }
