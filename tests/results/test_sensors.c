@@ -152,13 +152,13 @@ static void test_energy_over_attempts(void **state)
     add_two_steps(*state);
     add_sample(*state, row_of(0, 0, 0, 7000));
     add_sample(*state, row_of(1, 0, 2.5, 7250));
-    struct telemetry_record r = row_of(2, 0, 2.5, 9000);
+    struct telemetry_record r = row_of(2, 0, 3.25, 9000);
     r.attempt = 1;
     add_sample(*state, r);
-    r = row_of(3, 0, 4.5, 9200);
+    r = row_of(3, 0, 4.5, 9125);
     r.attempt = 1;
     add_sample(*state, r);
-    assert_true(fabs(energy(*state).joules - 200) < 1e-9);
+    assert_true(fabs(energy(*state).joules - 175) < 1e-9);
 }
 
 static double number(const json_t *o, const char *key)
