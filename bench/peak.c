@@ -63,10 +63,12 @@ static struct op_desc relu_of(int64_t mib)
     return d;
 }
 
-static enum status measure_copies(struct stream *s, int rounds, struct peaks *p)
+static enum status measure_copies(struct stream *s, int rounds, int max_mib, struct peaks *p)
 {
     int last = s->device->backend->asynchronous ? COPY_MIB_LAST : COPY_MIB_LAST_HOST;
-    for (int mib = COPY_MIB_FIRST; mib <= last; mib *= 4) {
+    if (max_mib)
+        last = max_mib;
+    for (int mib = COPY_MIB_FIRST; mib <= last && p->n_copies < PEAK_COPIES_MAX; mib *= 4) {
         const struct op_desc ops[] = {add_of(mib), relu_of(mib)};
         struct peak_copy *c = &p->copy[p->n_copies++];
         c->bytes = mib * 1048576.0;
@@ -135,10 +137,10 @@ static enum status measure_products(struct stream *s, enum dtype type,
     return STATUS_OK;
 }
 
-static enum status measure(struct stream *s, int rounds, struct peaks *p)
+static enum status measure(struct stream *s, int rounds, int max_mib, struct peaks *p)
 {
     static const enum dtype types[] = {DTYPE_F32, DTYPE_TF32, DTYPE_F16, DTYPE_BF16};
-    TRY(measure_copies(s, rounds, p));
+    TRY(measure_copies(s, rounds, max_mib, p));
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         enum dtype type = types[i];
         if (type != DTYPE_F32 && !device_native(s->device, type))
@@ -149,13 +151,13 @@ static enum status measure(struct stream *s, int rounds, struct peaks *p)
     return STATUS_OK;
 }
 
-enum status peak_measure(struct device *dev, int rounds, struct peaks *p)
+enum status peak_measure(struct device *dev, int rounds, int max_mib, struct peaks *p)
 {
     struct stream *s;
     *p = (struct peaks){0};
     dev->backend->describe(dev, p->device, sizeof p->device);
     TRY(dev->backend->stream_open(dev, &s));
-    enum status st = measure(s, rounds, p);
+    enum status st = measure(s, rounds, max_mib, p);
     dev->backend->stream_close(s);
     return st;
 }
@@ -177,7 +179,7 @@ enum status bench_peak(const struct peak_config *c)
     struct device *dev;
     struct peaks p;
     TRY(device_open(c->devices, c->threads, &dev));
-    enum status st = peak_measure(dev, c->rounds, &p);
+    enum status st = peak_measure(dev, c->rounds, c->max_mib, &p);
     device_close(dev);
     TRY(st);
     if (!c->json) {

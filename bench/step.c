@@ -192,7 +192,7 @@ enum status bench_step(const struct bench_net_config *c)
     struct step_bench b = {.config = c};
     CHECK(graph_build(c->net, 1000, c->image_size, &b.graph));
     CHECK(device_open(c->devices, c->threads, &b.dev));
-    CHECK(c->peak ? peaks_read(c->peak, &b.peaks) : peak_measure(b.dev, c->rounds, &b.peaks));
+    CHECK(c->peak ? peaks_read(c->peak, &b.peaks) : peak_measure(b.dev, c->rounds, 0, &b.peaks));
     CHECK(b.dev->backend->event_open(b.dev, &b.from));
     CHECK(b.dev->backend->event_open(b.dev, &b.to));
     CHECK(noise_step_open(b.dev, b.graph, c, &b.net));

@@ -17,6 +17,7 @@ enum {
     KEY_PRECISION,
     KEY_EMULATE,
     KEY_PEAK,
+    KEY_MAX_MIB,
     KEY_BUCKET_MB,
     KEY_GRAD_COMPRESS,
     KEY_DEVICES,
@@ -28,6 +29,7 @@ enum { ROUNDS_MAX = 64 };
 
 struct bench_args {
     const char *what;
+    int64_t max_mib;               /* peak */
     struct overlap_config overlap; /* with what all need, in `net` */
 };
 
@@ -43,6 +45,8 @@ static const struct argp_option options[] = {
     {"peak", KEY_PEAK, "FILE", 0,
      "step: the device's peaks, as 'bench peak --json' printed them (default: measure them first)",
      0},
+    {"max-mib", KEY_MAX_MIB, "N", 0,
+     "peak: the largest set of bytes to move, in MiB (default: one that no cache holds)", 0},
     {"bucket-mb", KEY_BUCKET_MB, "MIB,...", 0,
      "overlap: bucket sizes; 0 is one bucket of everything (default 0.25,1,4,25,100,0)", 0},
     {"grad-compress", KEY_GRAD_COMPRESS, "none|fp16|bf16", 0,
@@ -127,6 +131,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_PEAK:
         c->peak = arg;
         break;
+    case KEY_MAX_MIB:
+        st = cli_int("--max-mib", arg, 4, 65536, &a->max_mib);
+        break;
     case KEY_BUCKET_MB:
         st = parse_sizes(arg, &a->overlap);
         break;
@@ -153,11 +160,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     return st == STATUS_OK ? 0 : EINVAL;
 }
 
-static enum status run_peak(const struct bench_net_config *c)
+static enum status run_peak(const struct bench_args *a)
 {
+    const struct bench_net_config *c = &a->overlap.net;
     struct peak_config p = {.devices = c->devices,
                             .threads = c->threads,
                             .rounds = c->rounds,
+                            .max_mib = (int)a->max_mib,
                             .json = c->json,
                             .out = c->out};
     return bench_peak(&p);
@@ -200,7 +209,7 @@ int cmd_bench(int argc, char **argv)
     else if (strcmp(a.what, "overlap") == 0)
         st = bench_overlap(&a.overlap);
     else if (strcmp(a.what, "peak") == 0)
-        st = run_peak(&a.overlap.net);
+        st = run_peak(&a);
     else if (strcmp(a.what, "step") == 0)
         st = bench_step(&a.overlap.net);
     else

@@ -59,8 +59,12 @@ limited() {
 # look_at_device: fills `device_text` with what the program says of the device, and `device_missing`
 # with why it cannot be used, or nothing.
 look_at_device() {
-    local step_deadline=$((SECONDS + 60)) line
-    line=$(ours "$ampscale" info 2>/dev/null | sed -nE "s/^  ${device%%:*} +//p")
+    local step_deadline=$((SECONDS + 60)) line listed
+    [[ $device != cuda ]] || device=cuda:0
+    listed=$(ours "$ampscale" info 2>/dev/null || true)
+    # A backend that is there lists its devices by number, one that is not says why.
+    line=$(sed -nE "s/^  $device +//p" <<<"$listed")
+    [[ -n $line ]] || line=$(sed -nE "s/^  ${device%%:*} +//p" <<<"$listed")
     device_text=${line:-this program knows no such device}
     device_missing=
     [[ -n $line && $line != 'not available: '* ]] || device_missing=${device_text#not available: }

@@ -20,6 +20,7 @@ plan_full() {
     precisions=(amp bf16 tf32 fp32)
     steps=26 # of which the first ten warm up
     rounds=3
+    peak_flags=()
     op_rounds=9 # of single operations
     photos=(--classes 10 --train 600 --val 10 --size 375)
 }
@@ -36,6 +37,7 @@ plan_quick() {
     precisions=(fp32 amp)
     steps=4
     rounds=1
+    peak_flags=(--max-mib 4)
     op_rounds=1
     photos=(--classes 3 --train 8 --val 2 --size 48)
 }
@@ -139,7 +141,7 @@ forget_checkpoints() {
 
 step_peak() {
     need_device || return 5
-    ours "$ampscale" bench peak --devices "$device" --rounds "$op_rounds" --json >"$work/peak.json" || return
+    ours "$ampscale" bench peak --devices "$device" --rounds "$op_rounds" "${peak_flags[@]}" --json >"$work/peak.json" || return
     cat "$work/peak.json"
     note=$(awk '
         /"bytes_per_s":/ { if ($2 + 0 > copy) copy = $2 + 0; last = $2 + 0 }

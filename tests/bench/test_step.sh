@@ -8,10 +8,11 @@ net=(--net resnet8 --image-size 32 -b 2 --threads 2 --rounds 2)
 expect_error 2 "use conv, overlap, peak or step" bench nonesuch
 echo '{}' >nothing.json
 expect_error 5 "cannot take peaks from 'nothing.json'" bench step "${net[@]}" --peak nothing.json
-expect 0 bench peak --threads 2 --rounds 1
+expect_error 2 "--max-mib '3'" bench peak --max-mib 3
+expect 0 bench peak --threads 2 --rounds 1 --max-mib 16
 grep -q '^fp32 ' out || fail "no rate of fp32: $(<out)"
-[[ $(grep -c ' MiB ' out) -ge 2 ]] || fail "no bandwidth of several sizes: $(<out)"
-expect 0 bench peak --threads 2 --rounds 1 --json
+[[ $(grep -c ' MiB ' out) == 2 ]] || fail "no bandwidth of several sizes: $(<out)"
+expect 0 bench peak --threads 2 --rounds 1 --max-mib 16 --json
 cp out peak.json
 expect 0 bench step "${net[@]}" --peak peak.json --json
 cp out step.json
