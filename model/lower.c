@@ -255,8 +255,16 @@ enum status lower_operand(struct lowering *l, enum phase phase, const char *laye
         l->p->value[value].desc.rounds = DTYPE_TF32;
         return STATUS_OK;
     }
-    struct draft d = {.desc.kind = OP_ROUND};
     narrow.rounds = DTYPE_TF32;
+    if (!l->net->emulate &&
+        device_native(l->net->dev, DTYPE_TF32)) { /* products round by themselves */
+        *out = lower_value(l, narrow, value);
+        if (*out < 0)
+            return status_fail(STATUS_OOM, "no memory for a program");
+        l->p->value[*out].desc.raw = true;
+        return STATUS_OK;
+    }
+    struct draft d = {.desc.kind = OP_ROUND};
     *out = lower_value(l, narrow, -1);
     draft_value(l, &d, ROLE_X, value);
     draft_value(l, &d, ROLE_Y, *out);

@@ -31,7 +31,7 @@ static struct tensor_desc param_desc(const struct param *p)
 
 bool network_native(const struct network *net, enum dtype type)
 {
-    return !net->emulate && device_native(net->dev, type);
+    return type != DTYPE_TF32 && !net->emulate && device_native(net->dev, type);
 }
 
 /* What convolution and linear read in a type that the device has, and fp32 is not. */

@@ -120,7 +120,8 @@ struct network {
     struct feed feed;
 };
 
-/* Are values of this type held and multiplied as they are? Else fp32 stands for it. */
+/* Are values of this type held as they are? Else fp32 stands for it, as it always does for TF32,
+ * which is no type to hold values in. */
 bool network_native(const struct network *net, enum dtype type);
 
 /* Cuts the flat buffer into segments and plans the refreshing of copies. Call once it is laid

@@ -88,6 +88,7 @@ limited_facts() {
 
 # ---- steps ----
 
+all_steps='facts kernels selftest sanitizer accuracy peak roofline throughput'
 step_names=()
 declare -A step_status step_note step_seconds
 
@@ -97,6 +98,7 @@ declare -A step_status step_note step_seconds
 # happens there the next step begins; what others need of it lies in files in $work.
 run_step() {
     local name=$1 limit=$2 begun=$SECONDS code=0 left=$((deadline - SECONDS))
+    [[ -z $only || ,$only, == *,$name,* ]] || return 0
     step_deadline=$((SECONDS + (limit < left ? limit : left)))
     log=$work/log/$name.txt
     : >"$work/note"

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# scripts/gpu-check on a GPU that is not there: the steps that need no speed do their work, and what
+# a tool finds wrong shows. nvidia-smi and compute-sanitizer are made for the test, too.
+. "$(dirname "$0")/common.sh" "$@"
+export OMP_WAIT_POLICY=passive
+unset OUT
+export AMPSCALE_CUDA_MODULE=$build_dir/tests/kernels/cuda/fake/ampscale_cuda_fake.so
+if [[ ! -e $AMPSCALE_CUDA_MODULE ]]; then
+    echo "SKIPPED: this build has no module of a GPU made for tests"
+    exit 77
+fi
+mkdir "$scratch/tools"
+PATH=$scratch/tools:$PATH
+cat >"$scratch/tools/nvidia-smi" <<'TOOL'
+#!/bin/sh
+echo "Fake GPU, 580.1"
+TOOL
+cat >"$scratch/tools/compute-sanitizer" <<'TOOL'
+#!/bin/sh
+[ "$2" != "$FAKE_FINDING" ] || { echo "========= Invalid __global__ write of size 4 bytes" && exit 9; }
+shift 4
+exec "$@"
+TOOL
+chmod +x "$scratch"/tools/*
+
+# check CODE STEPS: runs the steps, and checks the exit code.
+check() {
+    code=0
+    "$source_dir/scripts/gpu-check" --quick --build "$build_dir" --out "$scratch/records" --device cuda:0 \
+        --only "$2" >"$scratch/out" 2>"$scratch/err" </dev/null || code=$?
+    ((code == $1)) || fail "$2: exit code $code, not $1: $(cat "$scratch/out" "$scratch/err")"
+}
+
+check 0 facts,kernels,sanitizer,accuracy,peak,roofline
+[[ $(grep -c ' pass ' "$scratch/out") == 6 ]] || fail "not six steps passed: $(<"$scratch/out")"
+grep -q '^facts .* Fake GPU, 580.1$' "$scratch/out" || fail "the facts: $(<"$scratch/out")"
+for name in fp32 tf32 O1 O2 bf16; do
+    grep -q "\"precision\": \"$name\", \"val_top1\": " "$scratch/records/gpu-check.json" || fail "no accuracy at $name"
+done
+grep -q '"type": "bf16"' "$scratch/records/peak.json" || fail "no peak of bf16: $(<"$scratch/records/peak.json")"
+grep -q '"op": "all"' "$scratch/records/gpu-check.json" || fail "no roofline"
+
+FAKE_FINDING=racecheck check 4 sanitizer
+grep -q '^sanitizer .*wrong .*racecheck: .*Invalid __global__ write' "$scratch/out" || fail "a finding: $(<"$scratch/out")"
+finish

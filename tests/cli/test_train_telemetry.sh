@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# A run on a GPU whose sensors can be read: what its records say of them. The GPU, its libraries and
+# its sensors are made for tests.
+. "$(dirname "$0")/common.sh" "$@"
+cd "$scratch" || exit 1
+export OMP_WAIT_POLICY=passive
+export AMPSCALE_CUDA_MODULE=$build_dir/tests/kernels/cuda/fake/ampscale_cuda_fake.so
+if [[ ! -e $AMPSCALE_CUDA_MODULE ]]; then
+    echo "SKIPPED: this build has no module of a GPU made for tests"
+    exit 77
+fi
+net=(--dummy --dummy-train 8 --dummy-val 4 --classes 10 -a resnet8 --image-size 32 -b 4 -j 1
+    --devices cuda:0 --epochs 2)
+
+# holds FILE TEXT: the record contains it.
+holds() {
+    grep -qF -- "$2" "$1" || fail "$1 does not say '$2': $(head -c 1500 "$1")"
+}
+
+# Without the library: the record says what is missing, nobody else is bothered, and no file is
+# made. (Where a real driver is installed there is a library.)
+if ! ldconfig -p | grep -q 'libnvidia-ml\.so\.1'; then
+    expect 0 train "${net[@]}" --out blind
+    [[ ! -s err && ! -e blind/telemetry.jsonl ]] || fail "without NVML: $(<err)"
+    holds blind/run.json 'cannot load libnvidia-ml.so.1'
+    ! grep -q energy blind/epochs.jsonl blind/summary.json || fail "energy that nobody measured"
+fi
+
+export LD_LIBRARY_PATH=$build_dir/tests/telemetry/full${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export FAKE_NVML_MILLIJOULES=20000
+expect 0 train "${net[@]}" --telemetry 0.05 --out seen
+holds seen/run.json '"source": "nvml"'
+holds seen/run.json '"name": "Fake GPU"'
+! grep -q GPU-secret seen/run.json || fail "the record tells a GPU's identity"
+holds seen/telemetry.jsonl '"sample":0,"device":0,'
+holds seen/telemetry.jsonl '"busy":97,'
+[[ $(wc -l <seen/telemetry.jsonl) -ge 3 ]] || fail "few samples: $(<seen/telemetry.jsonl)"
+[[ $(grep -c '"energy_j":.*"joules_per_image":' seen/epochs.jsonl) == 2 ]] || fail "epochs without energy: $(<seen/epochs.jsonl)"
+holds seen/summary.json '"images_per_joule":'
+holds seen/summary.json '"temperature_c":'
+
+expect 0 train "${net[@]}" --telemetry 0 --out off
+[[ ! -e off/telemetry.jsonl ]] || fail "--telemetry 0 samples"
+expect_error 2 "--telemetry '-1'" train "${net[@]}" --telemetry -1
+finish
