@@ -136,8 +136,10 @@ static enum status open_data(struct rig *r)
 static enum status open_network(struct rig *r, struct amp_measurement *m)
 {
     const struct amp_source *s = r->source;
-    struct program_config config = {
-        .batch = s->batch, .train = true, .label_smoothing = (float)s->label_smoothing};
+    struct program_config config = {.batch = s->batch,
+                                    .train = true,
+                                    .fuse = FUSE_NONE, /* every gradient is a tensor of its own */
+                                    .label_smoothing = (float)s->label_smoothing};
     memcpy(config.mean, train_image_mean, sizeof config.mean);
     memcpy(config.std, train_image_std, sizeof config.std);
     TRY(graph_build(s->arch, r->data->classes, s->image_size, &r->graph));
