@@ -63,6 +63,7 @@ enum {
     KEY_LARS,
     KEY_COMM_TIMEOUT,
     KEY_COMM,
+    KEY_RENDEZVOUS,
     KEY_TENSORBOARD,
     KEY_PROMETHEUS,
 };
@@ -156,6 +157,10 @@ static const struct argp_option options[] = {
     {"comm", KEY_COMM, "auto|nccl|host", 0,
      "What gradients of GPUs travel by: NCCL, or the memory of the host (default auto: NCCL, where "
      "it is there and no two processes share a GPU)",
+     0},
+    {"rendezvous", KEY_RENDEZVOUS, "HOST:PORT", 0,
+     "Meet the other processes there, where rank 0 runs, in place of MPI; the launcher (torchrun, "
+     "srun, or RANK and WORLD_SIZE) says which rank this is",
      0},
     {"comm-timeout", KEY_COMM_TIMEOUT, "S", 0,
      "End the job when a process lets the others wait for S seconds (default 300; 0: never)", 0},
@@ -370,6 +375,9 @@ static error_t parse_word(int key, char *arg, struct train_config *c)
         return 0;
     case KEY_INIT:
         c->init = arg;
+        return 0;
+    case KEY_RENDEZVOUS:
+        c->rendezvous = arg;
         return 0;
     case KEY_DEVICES:
         c->devices = arg;

@@ -191,6 +191,26 @@ bool comm_under_mpi(void);
 /* "Open MPI 4.1.4", "MPICH 4.0"; "none" in a build without MPI. */
 const char *comm_mpi_version(void);
 
+/* Who this process is among those of its job. */
+struct comm_place {
+    int rank, size;
+};
+
+/* As the launcher tells it in the environment: torchrun, mpirun, srun, or RANK and WORLD_SIZE.
+ * `get` looks a variable up (getenv). STATUS_USAGE where none does, or what it tells cannot be. */
+MUST_CHECK enum status comm_place_find(const char *(*get)(const char *name), struct comm_place *p);
+
+struct comm_tcp_config {
+    const char *address; /* HOST:PORT of rank 0; an IPv6 address in brackets */
+    struct comm_place place;
+    double timeout_s; /* to meet, and without anything moving; 0: for ever */
+};
+
+/* Joins the ranks of a job at a TCP address, without MPI. All data passes through rank 0, in
+ * comm_wait. A reduction combines the ranks' values in rank order. A rank that is lost or fails
+ * ends the operation on all, with a message that names it, as among threads. */
+MUST_CHECK enum status comm_open_tcp(const struct comm_tcp_config *config, struct comm **c);
+
 struct comm_mpi_config {
     double timeout_s; /* without any progress of an operation that is waited for; 0: for ever */
     /* Asked now and then, by another thread than the caller's. Open MPI's launcher, when it loses a

@@ -286,7 +286,7 @@ static enum status open_record(struct session *s, int argc, char *const *argv)
     json_t *hardware = s->telemetry ? telemetry_facts(s->telemetry) : NULL;
     if (b->library)
         json_object_set_new(libraries, b->library, json_string(b->library_version()));
-    if (s->world.size > 1)
+    if (s->world.size > 1 && !s->config->rendezvous)
         json_object_set_new(libraries, "MPI", json_string(comm_mpi_version()));
     struct run_info info = {.argc = argc,
                             .argv = argv,

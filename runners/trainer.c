@@ -446,7 +446,7 @@ static void announce_world(const struct session *s)
             devices == 1 ? "" : "s", train_config_images(s->config, ranks));
     if (ranks > 1)
         fprintf(s->out, ", gradients in %d buckets over %s", engine_buckets(s->engine),
-                comm_mpi_version());
+                world_network(&s->world));
     fprintf(s->out, "\n");
     if (devices_beside_host(s)) {
         const char *why = engine_comm_why(s->engine);

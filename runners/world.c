@@ -78,14 +78,33 @@ static enum status introduce(struct world *w)
     return STATUS_OK;
 }
 
+static const char *environment(const char *name)
+{
+    return getenv(name);
+}
+
+static enum status meet(const struct train_config *c, struct comm **comm)
+{
+    struct comm_tcp_config tcp = {.address = c->rendezvous, .timeout_s = c->comm_timeout};
+    TRY(comm_place_find(environment, &tcp.place));
+    return comm_open_tcp(&tcp, comm);
+}
+
+static enum status join(const struct train_config *c, struct comm **comm)
+{
+    struct comm_mpi_config mpi = {.timeout_s = c->comm_timeout, .stop_requested = stopping};
+    if (c->rendezvous)
+        return meet(c, comm);
+    return comm_under_mpi() ? comm_open_mpi(&mpi, comm) : comm_open_solo(comm);
+}
+
 enum status world_open(const struct train_config *c, const struct device_list *devices,
                        struct world *w)
 {
-    bool launched = comm_under_mpi();
+    bool launched = c->rendezvous || comm_under_mpi();
     *w = (struct world){0};
     TRY(choose_mode(c, devices, launched, &w->mode));
-    struct comm_mpi_config mpi = {.timeout_s = c->comm_timeout, .stop_requested = stopping};
-    TRY(launched ? comm_open_mpi(&mpi, &w->comm) : comm_open_solo(&w->comm));
+    TRY(join(c, &w->comm));
     w->rank = comm_rank(w->comm);
     w->size = comm_size(w->comm);
     return introduce(w);
@@ -96,6 +115,12 @@ void world_close(struct world *w)
     comm_close(w->comm);
     free(w->info);
     *w = (struct world){0};
+}
+
+const char *world_network(const struct world *w)
+{
+    bool mpi = strcmp(comm_name(w->comm), "mpi") == 0;
+    return mpi ? comm_mpi_version() : comm_name(w->comm);
 }
 
 int world_local_rank(const struct world *w)

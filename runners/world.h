@@ -30,6 +30,9 @@ MUST_CHECK enum status world_open(const struct train_config *c, const struct dev
                                   struct world *w);
 void world_close(struct world *w);
 
+/* What the processes talk through: "Open MPI 4.1.4", "tcp". */
+const char *world_network(const struct world *w);
+
 /* Ranks before this one on its host. */
 int world_local_rank(const struct world *w);
 
