@@ -39,6 +39,7 @@ for ((i = 0; i < 600; i++)); do
     (($(find s -name summary.json 2>/dev/null | wc -l) < 3)) || break
     sleep 0.02
 done
+kill -STOP "$study" # it must not end before it is killed
 expect_error 1 "another 'ampscale study' works in 's'" study study.json --out s
 kill -KILL "$study"
 { wait "$study"; } 2>/dev/null
