@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Training through the CUDA backend on the fake GPU (tests/kernels/cuda/fake): at every precision,
+# fused or not, on one device and on two, the losses of the first steps are those of the CPU, within
+# what the precision's roundings make of them.
+. "$(dirname "$0")/common.sh" "$@"
+
+export XDG_CACHE_HOME=$scratch/cache OMP_WAIT_POLICY=passive
+fake=$build_dir/tests/kernels/cuda/fake/ampscale_cuda_fake.so
+if [[ ! -e $fake ]]; then
+    echo "skipped: no C++ compiler, no fake GPU"
+    exit 77
+fi
+export AMPSCALE_CUDA_MODULE=$fake
+
+# losses ARGS...: trains four steps; the loss of each, a line.
+losses() {
+    expect 0 train --dummy -a resnet8 --image-size 32 --classes 10 -b 8 --steps 4 -p 1 --threads 1 "$@" >&2
+    grep -oE 'Loss [0-9.e+-]+' "$scratch/out" | cut -d' ' -f2
+}
+
+# near TOLERANCE ARGS...: the losses on the device that ARGS name, against those in $scratch/want.
+near() {
+    local tolerance=$1
+    shift
+    losses "$@" >"$scratch/got"
+    paste "$scratch/want" "$scratch/got" | awk -v most="$tolerance" '
+        { d = $1 - $2; if (d < 0) d = -d; if (NF != 2 || !(d <= most * $1)) bad = 1 }
+        END { exit bad || NR != 4 }' ||
+        fail "train $*: losses $(paste -sd' ' "$scratch/got") instead of $(paste -sd' ' "$scratch/want")"
+}
+
+losses >"$scratch/want"
+near 2e-4 --devices cuda:0
+near 2e-4 --devices cuda:0 --fuse all
+near 2e-3 --devices cuda:0 --precision tf32
+near 2e-3 --devices cuda:0 --precision O1
+near 2e-3 --devices cuda:0 --precision O1 --fuse all
+near 2e-3 --devices cuda:0 --precision O2 --fuse apply
+near 2e-3 --devices cuda:2 --precision O2
+near 2e-2 --devices cuda:0 --precision bf16
+near 5e-3 --devices cuda:0 --precision O1 --emulate
+near 5e-3 --devices cuda:0 --precision O3
+
+losses --devices cpu:2 --sync-bn >"$scratch/want"
+near 2e-4 --devices cuda:0,1 --sync-bn
+near 2e-3 --devices cuda:0,1 --sync-bn --precision O1
+losses --devices cpu:2 --dp-reduce all >"$scratch/want"
+near 2e-4 --devices cuda:0,1 --dp-reduce all
+finish

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# A module shows the program its backend and, where it has NCCL, its communicators, and takes nothing
+# from it but what the program exports.
+# Arguments: the program, then modules. Skipped (77) without nm.
+set -euo pipefail
+program=$1
+shift
+if ! command -v nm >/dev/null; then
+    echo "skipped: there is no nm to look into modules with"
+    exit 77
+fi
+code=0
+offered=$(nm -D --defined-only "$program" | awk '{ print $3 }' | sort -u)
+for module in "$@"; do
+    used=$(nm -D --undefined-only "$module" | awk '{ print $2 }')
+    shown=$(nm -D --defined-only "$module" | awk '{ print $3 }')
+    others=$(grep -vxE 'ampscale_cuda_(backend|nccl)' <<<"$shown" || true)
+    if [[ -n $others ]] || ! grep -qx ampscale_cuda_backend <<<"$shown"; then
+        echo "FAILED: '$module' shows: $(paste -sd' ' <<<"$shown")"
+        code=1
+    fi
+    for name in status_fail op_check bn_sync_sum tensor_count; do
+        if ! grep -qx "$name" <<<"$used"; then
+            echo "FAILED: '$module' has a '$name' of its own"
+            code=1
+        elif ! grep -qx "$name" <<<"$offered"; then
+            echo "FAILED: the program does not export '$name'"
+            code=1
+        fi
+    done
+done
+exit "$code"
