@@ -20,7 +20,7 @@ holds() {
 # Without the library: the record says what is missing, nobody else is bothered, and no file is
 # made. (Where a real driver is installed there is a library.)
 if ! ldconfig -p | grep -q 'libnvidia-ml\.so\.1'; then
-    expect 0 train "${net[@]}" --out blind
+    expect 0 train "${net[@]}" --epochs 1 --out blind
     [[ ! -s err && ! -e blind/telemetry.jsonl ]] || fail "without NVML: $(<err)"
     holds blind/run.json 'cannot load libnvidia-ml.so.1'
     ! grep -q energy blind/epochs.jsonl blind/summary.json || fail "energy that nobody measured"
@@ -39,7 +39,7 @@ holds seen/telemetry.jsonl '"busy":97,'
 holds seen/summary.json '"images_per_joule":'
 holds seen/summary.json '"temperature_c":'
 
-expect 0 train "${net[@]}" --telemetry 0 --out off
+expect 0 train "${net[@]}" --devices cpu --telemetry 0 --out off
 [[ ! -e off/telemetry.jsonl ]] || fail "--telemetry 0 samples"
 expect_error 2 "--telemetry '-1'" train "${net[@]}" --telemetry -1
 finish
