@@ -253,7 +253,7 @@ int64_t reducer_bucket_end(const struct reducer *r, int i)
 }
 
 struct span {
-    double from, to; /* seconds */
+    int64_t from, to; /* ns */
 };
 
 /* When bucket `i` of the step `ago` steps before the last was under way. */
@@ -261,26 +261,27 @@ static struct span span_of(const struct reducer *r, int i, int ago)
 {
     const struct bucket *b = &r->bucket[i];
     if (!beside_host(r))
-        return (struct span){(double)b->op.begun_ns * 1e-9, (double)b->op.ended_ns * 1e-9};
+        return (struct span){b->op.begun_ns, b->op.ended_ns};
     double (*seconds)(const struct event *, const struct event *) = r->dev->backend->event_seconds;
     int64_t k = (r->step - ago) % REDUCER_STEPS;
     const struct event *origin = r->bucket[0].began[k];
-    return (struct span){seconds(origin, b->began[k]), seconds(origin, b->over[k])};
+    return (struct span){(int64_t)(seconds(origin, b->began[k]) * 1e9),
+                         (int64_t)(seconds(origin, b->over[k]) * 1e9)};
 }
 
 /* Buckets begin in order, so that one pass finds the length of their union. */
-static double busy_after(const struct reducer *r, int ago, double covered)
+static double busy_after(const struct reducer *r, int ago, int64_t covered)
 {
-    double busy = 0;
+    int64_t busy = 0;
     for (int i = 0; i < r->n && shared(r); i++) {
         struct span s = span_of(r, i, ago);
-        double from = s.from > covered ? s.from : covered;
+        int64_t from = s.from > covered ? s.from : covered;
         if (s.to <= from)
             continue;
         busy += s.to - from;
         covered = s.to;
     }
-    return busy;
+    return (double)busy * 1e-9;
 }
 
 double reducer_busy_s(const struct reducer *r, int ago)
@@ -292,5 +293,5 @@ double reducer_busy_s(const struct reducer *r, int ago)
 
 double reducer_busy_after_s(const struct reducer *r, int64_t ns)
 {
-    return beside_host(r) ? 0 : busy_after(r, 0, (double)ns * 1e-9);
+    return beside_host(r) ? 0 : busy_after(r, 0, ns);
 }
