@@ -59,6 +59,7 @@ enum {
     KEY_ACCUMULATE,
     KEY_SYNC_BN,
     KEY_NO_GRAPH,
+    KEY_DETERMINISTIC,
     KEY_LR_SCALE,
     KEY_LARS,
     KEY_COMM_TIMEOUT,
@@ -147,6 +148,8 @@ static const struct argp_option options[] = {
     {"sync-bn", KEY_SYNC_BN, 0, 0, "Batch norm's statistics over all devices and processes", 0},
     {"no-graph", KEY_NO_GRAPH, 0, 0,
      "Launch every operation by itself, on devices that can replay recorded graphs of them", 0},
+    {"deterministic", KEY_DETERMINISTIC, 0, 0,
+     "Use only what gives the same bits in every run, on GPUs too, where it may cost speed", 0},
     {"dp-reduce", KEY_DP_REDUCE, "central|all", 0,
      "dp: sum gradients onto the first device, which alone keeps the weights (default central), "
      "or onto all of them",
@@ -360,6 +363,9 @@ static error_t parse_word(int key, char *arg, struct train_config *c)
         return 0;
     case KEY_NO_GRAPH:
         c->no_graph = true;
+        return 0;
+    case KEY_DETERMINISTIC:
+        c->deterministic = true;
         return 0;
     case KEY_SYNC_BN:
         c->sync_bn = true;

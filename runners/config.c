@@ -151,12 +151,13 @@ static enum status add_setting(const struct train_config *c, const struct train_
                                json_t *o)
 {
     json_t *more =
-        json_pack("{s:s, s:i, s:i, s:i, s:I, s:s, s:i, s:b, s:b, s:s, s:f, s:f, s:f, s:s?}", "mode",
-                  train_mode_str(t->mode), "world_size", t->ranks, "devices_per_rank", t->devices,
-                  "classes", t->classes, "epoch_steps", (json_int_t)t->epoch_steps, "dp_reduce",
-                  c->dp_reduce == DP_ALL ? "all" : "central", "accumulate", c->accumulate, "graphs",
-                  t->graphs, "sync_bn", c->sync_bn, "lr_scale", lr_scale_str(c->lr_scale), "lars",
-                  c->lars, "bucket_mb", c->bucket_mb, "telemetry", c->telemetry, "comm", t->comm);
+        json_pack("{s:s, s:i, s:i, s:i, s:I, s:s, s:i, s:b, s:b, s:b, s:s, s:f, s:f, s:f, s:s?}",
+                  "mode", train_mode_str(t->mode), "world_size", t->ranks, "devices_per_rank",
+                  t->devices, "classes", t->classes, "epoch_steps", (json_int_t)t->epoch_steps,
+                  "dp_reduce", c->dp_reduce == DP_ALL ? "all" : "central", "accumulate",
+                  c->accumulate, "graphs", t->graphs, "deterministic", c->deterministic, "sync_bn",
+                  c->sync_bn, "lr_scale", lr_scale_str(c->lr_scale), "lars", c->lars, "bucket_mb",
+                  c->bucket_mb, "telemetry", c->telemetry, "comm", t->comm);
     if (!more ||
         json_object_set_new(more, "grad_compress", json_string(dtype_str(c->grad_compress))) != 0) {
         json_decref(more);

@@ -47,10 +47,11 @@ struct train_config {
     enum train_mode mode;
     enum dp_reduce dp_reduce;
     enum comm_via comm;
-    const char *rendezvous; /* HOST:PORT where ranks meet without MPI; NULL: with it */
+    const char *rendezvous;   /* HOST:PORT where ranks meet without MPI; NULL: with it */
     double bucket_mb;         /* MiB of a gradient bucket */
     enum dtype grad_compress; /* gradients are sent as: F32, F16 or BF16 */
     bool no_graph;            /* launch every operation by itself, where graphs could be */
+    bool deterministic;       /* devices plan nothing that may give other bits in another run */
     int accumulate;           /* batches to an optimizer step */
     bool sync_bn;             /* batch norm's statistics over all devices and ranks */
     double comm_timeout;      /* seconds to wait for another rank; 0: for ever */

@@ -50,6 +50,7 @@ static enum status open_replicas(struct engine *e)
     program_configs(e, config);
     for (int i = 0; i < e->n; i++) {
         struct replica *r = &e->replica[i];
+        r->dev->deterministic = c->train->deterministic;
         struct comm *sync = c->train->sync_bn ? engine_sum_comm(e, i) : NULL;
         TRY(replica_open(r, i, e->n, r->dev, c->graph, config, c->rows, sync));
     }

@@ -305,7 +305,7 @@ done:
 
 /* Memory for timing may be lacking where memory for training is not: then what the heuristics name
  * first will do. */
-static enum status choose(struct cudnn_exec *e, const struct plan_limits *limits)
+static enum status choose_within(struct cudnn_exec *e, const struct plan_limits *limits)
 {
     struct conv_library *l = e->base.device->conv;
     const struct conv_problem *a = &e->base.problem;
@@ -329,13 +329,24 @@ static enum status choose(struct cudnn_exec *e, const struct plan_limits *limits
     return st;
 }
 
+/* Engines that the library must compile first take seconds each, in every run again: they are for
+ * what no other engine does, and then the one that the heuristics name first. */
+static enum status choose(struct cudnn_exec *e)
+{
+    struct plan_limits limits = {.workspace = WORKSPACE_MAX,
+                                 .deterministic = e->base.device->base.deterministic,
+                                 .plans = PLANS_MAX};
+    enum status st = choose_within(e, &limits);
+    if (st != STATUS_UNSUPPORTED)
+        return st;
+    limits.runtime_compiled = true;
+    limits.plans = 1;
+    return choose_within(e, &limits);
+}
+
 enum status conv_exec_open(struct cuda_device *dev, const struct conv_problem *problem,
                            struct conv_exec **exec)
 {
-    const struct plan_limits limits = {.workspace = WORKSPACE_MAX,
-                                       .deterministic = dev->base.deterministic,
-                                       .runtime_compiled = true,
-                                       .plans = PLANS_MAX};
     *exec = NULL;
     TRY(cuda_enter(dev));
     if (!dev->conv)
@@ -345,7 +356,7 @@ enum status conv_exec_open(struct cuda_device *dev, const struct conv_problem *p
         return status_fail(STATUS_OOM, "no memory for a convolution");
     e->base.device = dev;
     e->base.problem = *problem;
-    enum status st = choose(e, &limits);
+    enum status st = choose(e);
     if (st != STATUS_OK) {
         conv_exec_close(&e->base);
         return st;

@@ -32,6 +32,7 @@ near() {
 losses >"$scratch/want"
 near 2e-4 --devices cuda:0
 near 2e-4 --devices cuda:0 --fuse all
+near 2e-4 --devices cuda:0 --deterministic
 near 2e-3 --devices cuda:0 --precision tf32
 near 2e-3 --devices cuda:0 --precision O1
 near 2e-3 --devices cuda:0 --precision O1 --fuse all
