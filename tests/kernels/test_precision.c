@@ -314,7 +314,15 @@ static int found(struct device *dev, float value, int place, enum dtype gradient
     for (int i = 0; i < CHECKED; i++)
         operand_f32(&o, ROLE_DW)[i] = 1;
     operand_f32(&o, ROLE_DW)[place] = value;
-    *operand_state(&o) = (struct step_state){1, 2, 3, 4, 5, 6, before};
+    *operand_state(&o) = (struct step_state){
+        .seed = 1,
+        .step = 2,
+        .sample0 = 3,
+        .lr = 4,
+        .loss_scale = 5,
+        .grad_scale = 6,
+        .found_inf = before,
+    };
     run_or_skip(dev, &d, &o);
     struct step_state after = *operand_state(&o);
     operands_free(&o);
