@@ -1,7 +1,8 @@
 /* Figures of scaling: which quantity of which lines, and the bars of cells. */
 #include "plots/study.h"
 
-#include "plots/study_line.h"
+#include "plots/study_axis.h"
+#include "plots/study_panels.h"
 #include "results/text.h"
 
 #include <inttypes.h>
@@ -12,40 +13,37 @@
 /* plots/templates, compiled in. */
 extern const unsigned char plot_scaling[], plot_split[];
 
-enum { PANELS = 2, PARTS = ANALYSIS_PARTS, TICKS_MAX = 64 };
-
-/* An axis that spans less than this has its ticks at powers of 2. */
-#define FEW_DECADES 64
-
-/* Ticks nearer than this factor would run into each other. */
-#define TICK_DISTANCE 1.18
+enum { AXES = 2, PARTS = ANALYSIS_PARTS };
 
 enum lines_of { LINES_ALL, LINES_WEAK, LINES_STRONG };
-
-struct panel {
-    enum quantity quantity; /* QUANTITY_NONE: there is no second panel */
-    const char *label;      /* of its axis */
-    bool is_log;
-    bool from_zero;
-};
 
 /* A figure of lines; what `prepare` gets is its first member. */
 struct study_figure {
     struct figure figure;
     enum lines_of lines;
-    struct panel panel[PANELS];
+    enum study_key cut;   /* the key by which it is cut first, should it have many lines */
+    bool is_side_by_side; /* values are often the same */
+    struct axis axis[AXES];
 };
 
 /* The drawing with what it draws from; figures get its first member. */
 struct study_drawing {
     struct drawing drawing;
     const struct study_lines *lines;
+    const bool *drawn; /* (lines) in this figure */
+    const struct study_panels *panels;
     const struct analysis *analysis; /* NULL: none */
 };
 
-static bool is_drawn(const struct study_line *l, enum lines_of which)
+static bool is_drawn(const struct study_line *l, const struct study_figure *f)
 {
-    return which == LINES_ALL || (which == LINES_WEAK ? l->is_weak : l->is_strong);
+    if ((f->lines == LINES_WEAK && !l->is_weak) || (f->lines == LINES_STRONG && !l->is_strong))
+        return false;
+    for (int k = 0; k < l->n; k++)
+        for (int m = 0; m < AXES; m++)
+            if (isfinite(l->point[k].value[f->axis[m].quantity].mid))
+                return true;
+    return false;
 }
 
 /* A cell of a table; x86 would call some NaNs "-nan". */
@@ -57,9 +55,8 @@ static void number_write(FILE *table, double x)
         fputs(" nan", table);
 }
 
-/* devices, then for each panel middle, low, high and ideal. */
-static enum status line_table(const struct study_drawing *d, const struct study_figure *f, int i,
-                              bool *has)
+/* devices, then for each axis middle, low, high and ideal. */
+static enum status line_table(const struct study_drawing *d, const struct study_figure *f, int i)
 {
     const struct study_line *l = &d->lines->line[i];
     struct atomic_file table;
@@ -67,12 +64,11 @@ static enum status line_table(const struct study_drawing *d, const struct study_
     for (int k = 0; k < l->n; k++) {
         const struct study_point *p = &l->point[k];
         fprintf(table.stream, "%.9g", p->devices);
-        for (int m = 0; m < PANELS; m++) {
-            const struct study_value *v = &p->value[f->panel[m].quantity];
+        for (int m = 0; m < AXES; m++) {
+            const struct study_value *v = &p->value[f->axis[m].quantity];
             const double of[] = {v->mid, v->low, v->high, v->ideal};
             for (int c = 0; c < 4; c++)
                 number_write(table.stream, of[c]);
-            *has = *has || isfinite(v->mid);
         }
         fputc('\n', table.stream);
     }
@@ -81,87 +77,49 @@ static enum status line_table(const struct study_drawing *d, const struct study_
     return st;
 }
 
-struct range {
-    double low, high;
-};
-
-static void range_take(struct range *r, double x)
+/* panel_title[p], panel_lines[p] and panel_ideals[p], the lines whose ideals are drawn. */
+static void panels_set(FILE *vars, const struct study_drawing *d, const struct study_figure *f)
 {
-    if (!isfinite(x))
-        return;
-    r->low = fmin(r->low, x);
-    r->high = fmax(r->high, x);
-}
-
-/* *bars: some value has an interval. */
-static struct range range_of(const struct study_lines *l, const bool *has, enum quantity q,
-                             bool *bars)
-{
-    struct range r = {.low = INFINITY, .high = -INFINITY};
-    for (int i = 0; i < l->n; i++) {
-        for (int k = 0; has[i] && k < l->line[i].n; k++) {
-            const struct study_value *v = &l->line[i].point[k].value[q];
-            range_take(&r, v->mid);
-            range_take(&r, v->low);
-            range_take(&r, v->high);
-            *bars = *bars || isfinite(v->high);
-            range_take(&r, isfinite(v->mid) ? v->ideal : NAN);
+    const struct study_panels *p = d->panels;
+    int n = d->lines->n;
+    figure_set(vars, "panels", p->n);
+    fprintf(vars, "array panel_title[%d]\narray panel_lines[%d]\narray panel_ideals[%d]\n", p->n,
+            p->n, p->n);
+    for (int k = 0; k < p->n; k++) {
+        char name[32];
+        bool is_in[STUDY_LINES_MAX], ideal[STUDY_LINES_MAX];
+        for (int i = 0; i < n; i++) {
+            is_in[i] = p->panel[i] == k || p->panel[i] == STUDY_EVERY_PANEL;
+            ideal[i] = is_in[i] && study_panels_ideal(p, d->lines, i, f->axis[0].quantity);
         }
+        snprintf(name, sizeof name, "panel_title[%d]", k + 1);
+        figure_set_text(vars, name, p->title[k]);
+        snprintf(name, sizeof name, "panel_lines[%d]", k + 1);
+        figure_set_runs(vars, name, is_in, n);
+        snprintf(name, sizeof name, "panel_ideals[%d]", k + 1);
+        figure_set_runs(vars, name, ideal, n);
     }
-    return r;
 }
 
-/* y_low1, y_high1, y_log1, y_label1: how panel m (from 0) is drawn. */
-static void panel_set(FILE *vars, const struct panel *p, int m, struct range r)
+/* all_runs, the entries of the legend that are in use; of each line its entry, as a word of
+ * `entries`, and the place among these, as a word of `places`. */
+static void entries_set(FILE *vars, const struct study_drawing *d)
 {
-    static const char *const names[PANELS][4] = {{"y_low1", "y_high1", "y_log1", "y_label1"},
-                                                 {"y_low2", "y_high2", "y_log2", "y_label2"}};
-    double margin = fmax(0.08 * (r.high - r.low), 0.02 * r.high);
-    double base = r.high < FEW_DECADES * r.low ? 2 : 10; /* a decade has too few ticks */
-    if (p->is_log) {
-        r.low /= 1.4;
-        r.high *= 1.4;
-    } else {
-        r.low = p->from_zero ? 0 : fmax(0, r.low - margin);
-        r.high += margin;
-    }
-    figure_set(vars, names[m][0], isfinite(r.low) ? r.low : 0);
-    figure_set(vars, names[m][1], isfinite(r.high) ? r.high : 1);
-    figure_set(vars, names[m][2], p->is_log ? base : 0);
-    figure_set_text(vars, names[m][3], p->label ? p->label : "");
-}
-
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* x_low, x_high, and ticks = "'1' 1, '2' 2": numbers of devices that were measured. */
-static enum status devices_set(FILE *vars, const struct study_lines *l, const bool *has)
-{
-    int n = 0, most = 0, written = 0;
-    for (int i = 0; i < l->n; i++)
-        most += has[i] ? l->line[i].n : 0;
-    double *x = malloc((size_t)(most + 1) * sizeof *x), last = 0;
-    if (!x)
-        return status_fail(STATUS_OOM, "no memory for the axis of a figure");
-    for (int i = 0; i < l->n; i++)
-        for (int k = 0; has[i] && k < l->line[i].n; k++)
-            x[n++] = l->line[i].point[k].devices;
-    qsort(x, (size_t)n, sizeof *x, compare_doubles);
-    fputs("ticks = \"", vars);
-    for (int i = 0; i < n && written < TICKS_MAX; i++) {
-        if (x[i] < TICK_DISTANCE * last)
-            continue;
-        fprintf(vars, "%s'%.0f' %.0f", written++ > 0 ? ", " : "", x[i], x[i]);
-        last = x[i];
-    }
-    fputs("\"\n", vars);
-    figure_set(vars, "x_low", n > 0 ? x[0] / 1.25 : 1);
-    figure_set(vars, "x_high", n > 0 ? x[n - 1] * 1.25 : 2);
-    free(x);
-    return STATUS_OK;
+    bool used[STUDY_LINES_MAX] = {false};
+    int place[STUDY_LINES_MAX], n = 0;
+    for (int i = 0; i < d->lines->n; i++)
+        if (d->drawn[i])
+            used[d->panels->entry[i]] = true;
+    for (int e = 0; e < d->panels->n_entries; e++)
+        place[e] = n += used[e];
+    figure_set_runs(vars, "all_runs", used, d->panels->n_entries);
+    fputs("entries = '", vars);
+    for (int i = 0; i < d->lines->n; i++)
+        fprintf(vars, " %d", d->drawn[i] ? d->panels->entry[i] + 1 : 0);
+    fputs("'\nplaces = '", vars);
+    for (int i = 0; i < d->lines->n; i++)
+        fprintf(vars, " %d", d->drawn[i] ? place[d->panels->entry[i]] : 0);
+    fputs("'\n", vars);
 }
 
 static enum status figure_lines(const struct drawing *drawing, const struct figure *figure,
@@ -169,19 +127,22 @@ static enum status figure_lines(const struct drawing *drawing, const struct figu
 {
     const struct study_drawing *d = (const struct study_drawing *)drawing;
     const struct study_figure *f = (const struct study_figure *)figure;
-    bool has[STUDY_LINES_MAX] = {false}, bars = false;
+    int axes = f->axis[1].quantity == QUANTITY_NONE ? 1 : 2;
+    bool bars = false;
     for (int i = 0; i < d->lines->n; i++) {
-        if (is_drawn(&d->lines->line[i], f->lines))
-            TRY(line_table(d, f, i, &has[i]));
-        *some = *some || has[i];
+        if (d->drawn[i])
+            TRY(line_table(d, f, i));
+        *some = *some || d->drawn[i];
     }
-    for (int m = 0; m < PANELS; m++)
-        panel_set(vars, &f->panel[m], m, range_of(d->lines, has, f->panel[m].quantity, &bars));
-    TRY(devices_set(vars, d->lines, has));
-    figure_set(vars, "panels", f->panel[1].quantity == QUANTITY_NONE ? 1 : 2);
+    for (int m = 0; m < AXES; m++)
+        axis_set(vars, &f->axis[m], m, axis_range(d->lines, d->drawn, f->axis[m].quantity, &bars));
+    TRY(axis_devices_set(vars, d->lines, d->drawn, axes * d->panels->n > 1));
+    figure_set(vars, "axes", axes);
     figure_set(vars, "has_bars", bars);
-    figure_set(vars, "has_ideal", f->panel[0].quantity < QUANTITY_TOP1);
-    figure_set_runs(vars, "all_runs", has, d->lines->n);
+    figure_set(vars, "is_side_by_side", bars || f->is_side_by_side);
+    figure_set(vars, "has_ideal", f->axis[0].quantity < QUANTITY_TOP1);
+    panels_set(vars, d, f);
+    entries_set(vars, d);
     return STATUS_OK;
 }
 
@@ -190,35 +151,42 @@ static const struct study_figure figures[] = {
                 .title = "Training throughput",
                 .script = plot_scaling,
                 .prepare = figure_lines},
-     .panel = {{QUANTITY_RATE, "Images per second", .is_log = true}}},
+     .cut = STUDY_ARCH,
+     .axis = {{QUANTITY_RATE, "Images per second", AXIS_LOG}}},
     {.figure = {.name = "training_time",
                 .title = "Training time",
                 .script = plot_scaling,
                 .prepare = figure_lines},
-     .panel = {{QUANTITY_TIME, "Time of the whole training (s)", .is_log = true}}},
+     .cut = STUDY_SCALING, /* ideals of weak and of strong scaling differ */
+     .axis = {{QUANTITY_TIME, "Time of the whole training (s)", AXIS_LOG}}},
     {.figure = {.name = "efficiency",
                 .title = "Efficiency of scaling",
                 .script = plot_scaling,
                 .prepare = figure_lines},
-     .panel = {{QUANTITY_EFFICIENCY, "By throughput (%)", .from_zero = true},
-               {QUANTITY_EFFICIENCY_WALL, "By the whole training's time (%)", .from_zero = true}}},
+     .cut = STUDY_ARCH,
+     .axis = {{QUANTITY_EFFICIENCY, "By throughput (%)", AXIS_FROM_ZERO},
+              {QUANTITY_EFFICIENCY_WALL, "By the training's time (%)", AXIS_FROM_ZERO}}},
     {.figure = {.name = "scaling_weak",
                 .title = "Weak scaling (a device's batch is kept)",
                 .script = plot_scaling,
                 .prepare = figure_lines},
      .lines = LINES_WEAK,
-     .panel = {{QUANTITY_PER_DEVICE, "Images per second and device", .from_zero = true}}},
+     .cut = STUDY_ARCH,
+     .axis = {{QUANTITY_PER_DEVICE, "Images per second and device", AXIS_FROM_ZERO}}},
     {.figure = {.name = "scaling_strong",
                 .title = "Strong scaling (the whole batch is kept)",
                 .script = plot_scaling,
                 .prepare = figure_lines},
      .lines = LINES_STRONG,
-     .panel = {{QUANTITY_SPEEDUP, "Speed-up", .is_log = true}}},
+     .cut = STUDY_ARCH,
+     .axis = {{QUANTITY_SPEEDUP, "Speed-up", AXIS_POWERS}}},
     {.figure = {.name = "accuracy",
                 .title = "Accuracy of the last validation",
                 .script = plot_scaling,
                 .prepare = figure_lines},
-     .panel = {{QUANTITY_TOP1, "Top-1 (%)"}, {QUANTITY_TOP5, "Top-5 (%)"}}},
+     .is_side_by_side = true,
+     .cut = STUDY_ARCH,
+     .axis = {{QUANTITY_TOP1, "Top-1 (%)"}, {QUANTITY_TOP5, "Top-5 (%)"}}},
 };
 enum { N_FIGURES = sizeof figures / sizeof *figures };
 
@@ -298,14 +266,19 @@ static enum status figure_make(const struct drawing *d, const struct figure *f, 
 
 static enum status lines_make(const struct study_drawing *common, const char *out, bool *any)
 {
-    struct study_drawing d = *common;
-    char label[STUDY_LINES_MAX][FIGURE_LABEL_MAX];
-    d.drawing.n = d.lines->n;
-    d.drawing.label = label;
-    for (int i = 0; i < d.lines->n; i++)
-        memcpy(label[i], d.lines->line[i].label, FIGURE_LABEL_MAX);
-    for (int k = 0; k < N_FIGURES; k++)
+    for (int k = 0; k < N_FIGURES; k++) {
+        struct study_drawing d = *common;
+        struct study_panels panels;
+        bool drawn[STUDY_LINES_MAX];
+        for (int i = 0; i < d.lines->n; i++)
+            drawn[i] = is_drawn(&d.lines->line[i], &figures[k]);
+        study_panels_choose(d.lines, drawn, figures[k].cut, &panels);
+        d.drawn = drawn;
+        d.panels = &panels;
+        d.drawing.n = panels.n_entries;
+        d.drawing.label = panels.label;
         TRY(figure_make(&d.drawing, &figures[k].figure, out, any));
+    }
     return STATUS_OK;
 }
 

@@ -86,60 +86,75 @@ static enum status no_memory(void)
     return status_fail(STATUS_OOM, "no memory for a line of a figure");
 }
 
-/* Whether a setting is not the same in the last cells of all series. */
-struct varies {
-    bool arch, data, scaling;
-};
-
 static const struct analysis_cell *last_of(const struct analysis *a, int64_t series)
 {
     const struct analysis_series *s = &a->series[series];
     return &a->cell[s->cell[s->n - 1]];
 }
 
-static struct varies varies_of(const struct analysis *a)
+/* The batch, of a device or of all, is told later where it is needed. */
+static void keys_set(struct study_line *l, const struct analysis_cell *c)
 {
-    struct varies v = {.arch = false};
-    for (int64_t i = 1; i < a->n_series; i++) {
-        const struct analysis_cell *c = last_of(a, i), *first = last_of(a, 0);
-        v.arch = v.arch || strcmp(c->arch, first->arch) != 0;
-        v.data = v.data || strcmp(c->data, first->data) != 0;
-        v.scaling = v.scaling || c->scaling != first->scaling;
+    const char *const text[STUDY_KEYS] = {
+        c->mode, c->precision, c->arch, c->data, analysis_scaling_str(c->scaling), ""};
+    for (int k = 0; k < STUDY_KEYS; k++)
+        text_clean(l->key[k], STUDY_KEY_MAX, text[k]);
+}
+
+void study_lines_vary(const struct study_lines *l, const bool *which, bool varies[STUDY_KEYS])
+{
+    const struct study_line *first = NULL;
+    memset(varies, 0, STUDY_KEYS * sizeof *varies);
+    for (int i = 0; i < l->n; i++) {
+        if (l->line[i].is_published || (which && !which[i]))
+            continue;
+        first = first ? first : &l->line[i];
+        for (int k = 0; k < STUDY_KEYS; k++)
+            varies[k] = varies[k] || strcmp(l->line[i].key[k], first->key[k]) != 0;
     }
-    return v;
 }
 
-/* "ddp amp", with what else tells series apart: "resnet50", "synthetic", "weak". */
-static void label_make(const struct analysis_cell *c, const struct varies *v,
-                       char label[FIGURE_LABEL_MAX])
+void study_line_name(const struct study_line *l, const bool shown[STUDY_KEYS], const char *between,
+                     char name[FIGURE_LABEL_MAX])
 {
-    char text[4 * ANALYSIS_NAME_SIZE];
-    snprintf(text, sizeof text, "%s %s%s%s%s%s%s%s", c->mode, c->precision, v->arch ? " " : "",
-             v->arch ? c->arch : "", v->data ? " " : "", v->data ? c->data : "",
-             v->scaling ? " " : "", v->scaling ? analysis_scaling_str(c->scaling) : "");
-    text_clean(label, FIGURE_LABEL_MAX - 24, text); /* room for what follows */
+    char text[STUDY_KEYS * (STUDY_KEY_MAX + 2)] = "";
+    const char *batch = shown[STUDY_BATCH] ? l->key[STUDY_BATCH] : "";
+    size_t len = 0;
+    for (int k = 0; k < STUDY_BATCH; k++)
+        if (shown[k] && l->key[k][0])
+            len += (size_t)snprintf(text + len, sizeof text - len, "%s%s", len > 0 ? between : "",
+                                    l->key[k]);
+    text_clean(name, FIGURE_LABEL_MAX - 24, text); /* room for the batch */
+    len = strlen(name);
+    if (batch[0])
+        snprintf(name + len, FIGURE_LABEL_MAX - len, "%s%s", len > 0 ? between : "", batch);
 }
 
-/* Labels that are the same get the batch, which is then what differs. */
-static void labels_tell_apart(const struct analysis *a, struct study_lines *l)
+/* Lines are called by mode and precision, and by what else differs; where that is the same, by the
+ * batch, which is then what differs. */
+static void labels_make(const struct analysis *a, struct study_lines *l)
 {
-    bool is_double[STUDY_LINES_MAX] = {false};
+    bool shown[STUDY_KEYS], is_double[STUDY_LINES_MAX] = {false};
+    study_lines_vary(l, NULL, shown);
+    shown[STUDY_MODE] = shown[STUDY_PRECISION] = shown[STUDY_BATCH] = true;
+    for (int i = 0; i < l->n; i++)
+        study_line_name(&l->line[i], shown, " ", l->line[i].label);
     for (int i = 0; i < l->n; i++)
         for (int k = 0; k < l->n; k++)
             if (k != i && strcmp(l->line[k].label, l->line[i].label) == 0)
                 is_double[i] = true;
     for (int i = 0; i < l->n; i++) {
         const struct analysis_cell *c = last_of(a, i);
-        size_t len = strlen(l->line[i].label);
-        if (is_double[i])
-            snprintf(l->line[i].label + len, FIGURE_LABEL_MAX - len, " b%" PRId64,
-                     l->line[i].is_weak ? c->batch / c->devices : c->batch);
+        if (!is_double[i])
+            continue;
+        snprintf(l->line[i].key[STUDY_BATCH], STUDY_KEY_MAX, "b%" PRId64,
+                 l->line[i].is_weak ? c->batch / c->devices : c->batch);
+        study_line_name(&l->line[i], shown, " ", l->line[i].label);
     }
 }
 
 enum status study_lines_add(struct study_lines *l, const struct analysis *a)
 {
-    const struct varies varies = varies_of(a);
     for (int64_t i = 0; i < a->n_series && l->n < STUDY_LINES_MAX; i++) {
         const struct analysis_series *s = &a->series[i];
         const struct analysis_cell *last = last_of(a, i);
@@ -148,12 +163,12 @@ enum status study_lines_add(struct study_lines *l, const struct analysis *a)
             return no_memory();
         line->is_strong = last->scaling == ANALYSIS_STRONG;
         line->is_weak = !line->is_strong;
-        label_make(last, &varies, line->label);
+        keys_set(line, last);
         for (int64_t k = 0; k < s->n; k++)
             if (a->cell[s->cell[k]].images_per_s.n > 0)
                 cell_add(line, &a->cell[s->cell[k]]);
     }
-    labels_tell_apart(a, l);
+    labels_make(a, l);
     return STATUS_OK;
 }
 
@@ -179,6 +194,7 @@ enum status study_lines_add_published(struct study_lines *l, const struct publis
     struct study_line *line = line_open(l, s->n);
     if (!line)
         return no_memory();
+    line->is_published = true;
     snprintf(line->label, sizeof line->label, "published: %.36s %.24s", s->name, s->hardware);
     for (int i = 0; i < s->n; i++)
         row_add(line, s, i);

@@ -30,8 +30,23 @@ struct study_point {
     struct study_value value[QUANTITIES];
 };
 
+/* What tells the lines of a study apart, in the order in which a label says it. */
+enum study_key {
+    STUDY_MODE,
+    STUDY_PRECISION,
+    STUDY_ARCH,
+    STUDY_DATA,
+    STUDY_SCALING,
+    STUDY_BATCH, /* "b64"; "" unless nothing else tells two lines apart */
+    STUDY_KEYS
+};
+
+enum { STUDY_KEY_MAX = 64 };
+
 struct study_line {
     char label[FIGURE_LABEL_MAX];
+    char key[STUDY_KEYS][STUDY_KEY_MAX]; /* fit to be shown */
+    bool is_published;                   /* has no keys */
     bool is_strong; /* scaling: the batch of all devices together is the same */
     bool is_weak;   /* that of each is; published lines may be of neither */
     int n;
@@ -48,6 +63,14 @@ struct study_lines {
 MUST_CHECK enum status study_lines_add(struct study_lines *l, const struct analysis *a);
 MUST_CHECK enum status study_lines_add_published(struct study_lines *l,
                                                  const struct published_series *s);
+
+/* Whether a key has several values among the lines that `which` (lines; NULL: all) names. */
+void study_lines_vary(const struct study_lines *l, const bool *which, bool varies[STUDY_KEYS]);
+
+/* The values of the keys that are to be shown, with `between` between them: "ddp amp". */
+void study_line_name(const struct study_line *l, const bool shown[STUDY_KEYS], const char *between,
+                     char name[FIGURE_LABEL_MAX]);
+
 void study_lines_free(struct study_lines *l);
 
 #endif

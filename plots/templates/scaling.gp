@@ -1,30 +1,43 @@
-# Quantities against devices: one panel, or two side by side. A line is a series, with a dash, shape
-# and colour of its own; its ideal is the thin line of that colour. The table's columns are devices,
-# then for each panel the middle, both ends of its bar, and the ideal.
+# Quantities against devices. Lines are spread over panels, and each panel has a picture for each
+# axis; pictures stand two in a row. A line has the dash, shape and colour of its entry in the
+# legend, which all panels have in common. Ideals are thin and grey; of those that coincide one is
+# drawn. A table's columns are devices, then for each axis the middle, both ends of its bar, and the
+# ideal.
 legend_columns = int(1500 / (14.5 * legend_chars + 190))
 legend_columns = legend_columns < 1 ? 1 : legend_columns > 3 ? 3 : legend_columns
 legend_rows = (words(all_runs) + legend_columns - 1) / legend_columns
-height = 900 + 34 * legend_rows
+
+pictures = panels * axes
+columns = pictures > 1 ? 2 : 1
+rows = (pictures + columns - 1) / columns
+title_height = panels > 1 ? 46 : 0
+plot_height = rows > 2 ? 320 : rows > 1 ? 400 : 670
+row_height = title_height + plot_height + 66
+height = 164 + rows * row_height + 34 * legend_rows
 from_bottom(y) = 1.0 * y / height
+top_of(row) = height - 80 - title_height - row_height * (row - 1)
+
+entry(i) = word(entries, run(i))
 dashes = '1 2 4 5 3'
 dash(i) = int(word(dashes, (run(i) - 1) % words(dashes) + 1))
 
-# Where there are bars, points of the same number of devices stand side by side.
-count = words(all_runs)
-apart = has_bars ? (count * 0.03 > 0.24 ? 0.24 / count : 0.03) : 0
-place(x, k) = x * 2**(apart * (k - 0.5 * (count + 1)))
+# Points of the same number of devices stand side by side: about a point's width apart, and never so
+# far that those of the next number are near. The ideal is level beside all of them.
+octaves = log(x_high / x_low) / log(2)
+apart = 22.0 / (columns > 1 ? 590 : 1390) * octaves
+apart = apart * words(all_runs) > 0.3 ? 0.3 / words(all_runs) : apart
+apart = is_side_by_side ? apart : 0
+group = 0.5 * apart * words(all_runs)
+place(x, i) = x * 2**(apart * (word(places, run(i)) - 0.5 * (words(all_runs) + 1)))
 
 set logscale x 2
 set xrange [x_low:x_high]
-eval('set xtics ('.ticks.') nomirror out scale 0.75')
-set xlabel 'Devices'
-set tmargin at screen from_bottom(height - 80)
-set bmargin at screen from_bottom(150 + 34 * legend_rows)
 array y_low[2] = [y_low1, y_low2]
 array y_high[2] = [y_high1, y_high2]
 array y_log[2] = [y_log1, y_log2]
+array y_ticks[2] = [y_ticks1, y_ticks2]
 array y_label[2] = [y_label1, y_label2]
-note = (has_ideal ? 'thin: ideal' : '').\
+note = (has_ideal ? 'grey: ideal' : '').\
     (has_bars ? '   bars: 95 % interval of the median' : '')
 
 do for [f in formats] {
@@ -32,32 +45,43 @@ do for [f in formats] {
     set output '../'.figure.'.'.f
     set multiplot
     set border 3 @frame
-    set xlabel 'Devices'
     eval('set xtics ('.ticks.') nomirror out scale 0.75')
-    set ytics autofreq @marks
     unset key
-    do for [panel = 1:panels] {
-        at = 4 * panel - 2
-        set lmargin at screen (panel == 1 ? 0.1 : 0.6)
-        set rmargin at screen (panels == 1 ? 0.97 : panel == 1 ? 0.48 : 0.97)
+    do for [picture = 1:pictures] {
+        panel = (picture - 1) / axes + 1
+        axis = (picture - 1) % axes + 1
+        side = (picture - 1) % columns + 1
+        top = top_of((picture - 1) / columns + 1)
+        at = 4 * axis - 2
+        set lmargin at screen (side == 1 ? 0.1 : 0.6)
+        set rmargin at screen (side < columns ? 0.48 : 0.97)
+        set tmargin at screen from_bottom(top)
+        set bmargin at screen from_bottom(top - plot_height)
         unset label
-        if (panel == 1) {
+        if (picture == 1) {
             set label figure_title at screen 0.025,from_bottom(height - 38) left font title_font(note)
             set label note at screen 0.97,from_bottom(height - 38) right @grey_small
         }
+        set label panel_title[panel] at graph 0,screen from_bottom(top + 24) left font ',20'
+        # Axes that the neighbours have as well are named once.
+        set xlabel (picture + columns > pictures ? 'Devices' : '')
+        set ylabel (side == 1 || axes > 1 ? y_label[axis] : '')
         unset logscale y
-        if (y_log[panel] > 0) { set logscale y y_log[panel] }
-        set yrange [y_low[panel]:y_high[panel]]
-        set ylabel y_label[panel]
+        if (y_log[axis] > 0) { set logscale y 10 }
+        set yrange [y_low[axis]:y_high[axis]]
+        set ytics autofreq @marks
+        if (strlen(y_ticks[axis])) { eval('set ytics ('.y_ticks[axis].') '.marks) }
         plot \
-            for [k = 1:count] table(word(all_runs, k)) using (place($1, k)):(column(at + 3)) \
-                with lines lw 1.5 dt (5,5) lc rgb colour(word(all_runs, k)) notitle, \
-            for [k = 1:count] table(word(all_runs, k)) using (place($1, k)): \
+            for [i in panel_ideals[panel]] table(i) using 1:(column(at + 3)) \
+                with lines lw 1.5 lc rgb '#808080' notitle, \
+            for [i in panel_ideals[panel]] table(i) using ($1 * 2**-group):(column(at + 3)): \
+                ($1 * (2**group - 2**-group)):(0) with vectors nohead lw 1.5 lc rgb '#808080' \
+                notitle, \
+            for [i in panel_lines[panel]] table(i) using (place($1, i)): \
                 (column(at + 1) == column(at + 1) ? column(at) : NaN):(column(at + 1)): \
-                (column(at + 2)) with yerrorbars lw 2 pt 0 lc rgb colour(word(all_runs, k)) notitle, \
-            for [k = 1:count] table(word(all_runs, k)) using (place($1, k)):at with linespoints \
-                lw 3 dt dash(word(all_runs, k)) pt shape(word(all_runs, k)) ps 1.1 \
-                lc rgb colour(word(all_runs, k)) notitle
+                (column(at + 2)) with yerrorbars lw 2 pt 0 lc rgb colour(entry(i)) notitle, \
+            for [i in panel_lines[panel]] table(i) using (place($1, i)):at with linespoints \
+                lw 3 dt dash(entry(i)) pt shape(entry(i)) ps 1.1 lc rgb colour(entry(i)) notitle
     }
     # The legend runs below the panels: it belongs to an empty plot as wide as they are.
     unset label

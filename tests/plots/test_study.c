@@ -173,6 +173,39 @@ static void test_published_beside(void **state)
     expect_text(dir, "accuracy.svg", ">Top-1 (%)<");
 }
 
+/* Four modes with and without mixed precision, on 1 and 2 devices: eight series, cut in two. */
+static void test_panels(void **state)
+{
+    enum { SERIES = 8 };
+    static const char *const modes[] = {"dp", "ddp", "ddp2", "nd"};
+    static struct analysis_cell cell[2 * SERIES];
+    struct analysis_series series[SERIES];
+    int64_t place[2 * SERIES];
+    struct analysis a = {.n_cells = 2 * SERIES, .cell = cell, .n_series = SERIES, .series = series};
+    const struct plot_options o = {.svg = true};
+    const char *dir = *state;
+    skip_without_gnuplot();
+    for (int i = 0; i < 2 * SERIES; i++) {
+        cell_set(&cell[i], 0, 1 + i % 2, 100 * (1 + i % 2));
+        snprintf(cell[i].mode, sizeof cell[i].mode, "%s", modes[i / 2 % 4]);
+        snprintf(cell[i].precision, sizeof cell[i].precision, i < SERIES ? "it's" : "amp");
+        cell[i].efficiency = cell[i].efficiency_wall = 1;
+        place[i] = i;
+        series[i / 2] = (struct analysis_series){.n = 2, .cell = place + i / 2 * 2};
+    }
+    if (plot_study(&a, NULL, 0, dir, &o) != STATUS_OK)
+        fail_msg("%s", status_message());
+    expect_text(dir, "training_throughput.svg", ">it's<");
+    expect_text(dir, "training_throughput.svg", ">amp<");
+    expect_text(dir, "training_throughput.svg", ">ddp2<");
+    expect_text(dir, "efficiency.svg", ">it's<");
+    expect_text(dir, "data/efficiency.gp", "\npanel_lines[2] = '5 6 7 8'\n");
+    expect_text(dir, "data/efficiency.gp", "\npanel_ideals[2] = '5'\n");
+    expect_text(dir, "data/efficiency.gp",
+                "\nall_runs = '1 2 3 4'\nentries = ' 1 2 3 4 1 2 3 4'\n");
+    expect_text(dir, "data/training_throughput.gp", "\ny_ticks1 = '80, 100, 150, 200, 300'\n");
+}
+
 static void test_nothing_measured(void **state)
 {
     static struct analysis_cell cell[1];
@@ -248,9 +281,10 @@ static void test_hostile_forecasts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WITH_FOLDER(test_figures),          WITH_FOLDER(test_tables),
-        WITH_FOLDER(test_published_beside), WITH_FOLDER(test_nothing_measured),
-        WITH_FOLDER(test_forecast),         WITH_FOLDER(test_hostile_forecasts),
+        WITH_FOLDER(test_figures),           WITH_FOLDER(test_tables),
+        WITH_FOLDER(test_published_beside),  WITH_FOLDER(test_panels),
+        WITH_FOLDER(test_nothing_measured),  WITH_FOLDER(test_forecast),
+        WITH_FOLDER(test_hostile_forecasts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
