@@ -1,8 +1,10 @@
 /* ampscale bench: micro-benchmarks, one word each. */
 #include "bench/conv.h"
+#include "bench/memory.h"
 #include "bench/overlap.h"
 #include "bench/peak.h"
 #include "bench/step.h"
+#include "cli/bench_micro.h"
 #include "cli/cli.h"
 
 #include <errno.h>
@@ -29,13 +31,16 @@ enum { ROUNDS_MAX = 64 };
 
 struct bench_args {
     const char *what;
-    int64_t max_mib;               /* peak */
+    const char *b;                 /* the value of -b; NULL: not given */
+    int64_t max_mib;               /* memory, peak */
+    struct bench_micro micro;      /* collective, memory */
     struct overlap_config overlap; /* with what all need, in `net` */
 };
 
 static const struct argp_option options[] = {
     {"net", KEY_NET, "ARCH", 0, "Network to time (default resnet50)", 0},
-    {"batch-size", 'b', "N", 0, "Images per step (default 16)", 0},
+    {"batch-size", 'b', "N", 0,
+     "Images per step (default 16); collective: -b is the smallest size, as --minbytes", 0},
     {"image-size", KEY_IMAGE_SIZE, "PX", 0, "Side of the input images (default 224)", 0},
     {"rounds", KEY_ROUNDS, "N", 0, "Timed rounds (default 5, at most 64)", 0},
     {"no-step", KEY_NO_STEP, 0, 0, "conv: leave the training step out", 0},
@@ -46,7 +51,9 @@ static const struct argp_option options[] = {
      "step: the device's peaks, as 'bench peak --json' printed them (default: measure them first)",
      0},
     {"max-mib", KEY_MAX_MIB, "N", 0,
-     "peak: the largest set of bytes to move, in MiB (default: one that no cache holds)", 0},
+     "peak: the largest set of bytes to move, in MiB; memory: an array (default: one that no cache "
+     "holds)",
+     0},
     {"bucket-mb", KEY_BUCKET_MB, "MIB,...", 0,
      "overlap: bucket sizes; 0 is one bucket of everything (default 0.25,1,4,25,100,0)", 0},
     {"grad-compress", KEY_GRAD_COMPRESS, "none|fp16|bf16", 0,
@@ -110,8 +117,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_NET:
         c->net = arg;
         break;
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &a->micro;
+        break;
     case 'b':
-        st = parse_int("-b", arg, 65536, &c->batch);
+        a->b = arg;
         break;
     case KEY_IMAGE_SIZE:
         st = parse_int("--image-size", arg, 4096, &c->image_size);
@@ -150,9 +160,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         c->json = true;
         break;
     case ARGP_KEY_ARG:
-        if (a->what)
+        if (!a->what)
+            a->what = arg;
+        else if (strcmp(a->what, "collective") == 0 && !a->micro.kind)
+            a->micro.kind = arg;
+        else
             return ARGP_ERR_UNKNOWN;
-        a->what = arg;
         break;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -172,16 +185,59 @@ static enum status run_peak(const struct bench_args *a)
     return bench_peak(&p);
 }
 
+static enum status run_memory(const struct bench_args *a)
+{
+    const struct bench_net_config *c = &a->overlap.net;
+    struct memory_config m = {.devices = c->devices,
+                              .threads = c->threads,
+                              .max_mib = (int)a->max_mib,
+                              .json = c->json,
+                              .out = c->out};
+    return bench_micro_memory(&a->micro, &m);
+}
+
+static enum status run_bench(struct bench_args *a)
+{
+    struct bench_net_config *c = &a->overlap.net;
+    if (!a->what)
+        return status_fail(STATUS_USAGE, "bench needs to know what to time: collective, conv, "
+                                         "memory, overlap, peak or step");
+    if (strcmp(a->what, "collective") == 0)
+        return bench_micro_collective(&a->micro, a->b, c->json);
+    if (a->b)
+        TRY(parse_int("-b", a->b, 65536, &c->batch));
+    if (strcmp(a->what, "conv") == 0)
+        return bench_conv(c);
+    if (strcmp(a->what, "memory") == 0)
+        return run_memory(a);
+    if (strcmp(a->what, "overlap") == 0)
+        return bench_overlap(&a->overlap);
+    if (strcmp(a->what, "peak") == 0)
+        return run_peak(a);
+    if (strcmp(a->what, "step") == 0)
+        return bench_step(c);
+    return status_fail(
+        STATUS_USAGE,
+        "there is no benchmark '%s'; use collective, conv, memory, overlap, peak or step", a->what);
+}
+
 int cmd_bench(int argc, char **argv)
 {
+    static const struct argp_child children[] = {{&bench_micro_argp, 0, NULL, 0}, {0}};
     static const struct argp argp = {
         .options = options,
         .parser = parse,
-        .args_doc = "conv|overlap|peak|step",
+        .children = children,
+        .args_doc = "collective|conv|memory|overlap|peak|step",
         .doc =
             "Times the parts that training is made of.\v"
+            "collective allreduce|broadcast|reduce|allgather|reduce-scatter  the bandwidth between "
+            "ranks by size, in nccl-tests' table, with every element checked: of the ranks of a "
+            "job, or of threads.\n"
             "conv  each convolution of a network, forward and backward, and how near a whole "
             "training step comes to their sum.\n"
+            "memory  STREAM's copy, scale, add and triad in the host's memory, or copies to, from "
+            "and within a device.\n"
             "overlap  how much of the communication between ranks hides behind the backward "
             "pass, bucket size by bucket size; to be run as the ranks of a job: 'ampscale "
             "launch --nproc 2 -- bench overlap'.\n"
@@ -189,7 +245,8 @@ int cmd_bench(int argc, char **argv)
             "has.\n"
             "step  a training step, operation by operation, in its place, and how near each comes "
             "to the least time that the peaks allow."};
-    struct bench_args a = {.overlap = {.net = {.net = "resnet50",
+    struct bench_args a = {.micro = bench_micro_default(),
+                           .overlap = {.net = {.net = "resnet50",
                                                .batch = 16,
                                                .image_size = 224,
                                                .rounds = 5,
@@ -200,20 +257,6 @@ int cmd_bench(int argc, char **argv)
     int exit_code;
     if (!cli_parse(&argp, argc, argv, &a, &exit_code))
         return exit_code;
-    enum status st;
-    if (!a.what)
-        st = status_fail(STATUS_USAGE,
-                         "bench needs to know what to time: conv, overlap, peak or step");
-    else if (strcmp(a.what, "conv") == 0)
-        st = bench_conv(&a.overlap.net);
-    else if (strcmp(a.what, "overlap") == 0)
-        st = bench_overlap(&a.overlap);
-    else if (strcmp(a.what, "peak") == 0)
-        st = run_peak(&a);
-    else if (strcmp(a.what, "step") == 0)
-        st = bench_step(&a.overlap.net);
-    else
-        st = status_fail(STATUS_USAGE,
-                         "there is no benchmark '%s'; use conv, overlap, peak or step", a.what);
+    enum status st = run_bench(&a);
     return st == STATUS_OK ? 0 : cli_fail(st);
 }

@@ -78,6 +78,11 @@ static const struct argp_option *find_option(const struct argp *argp, const char
         if (is_long || is_short)
             return o;
     }
+    for (const struct argp_child *c = argp->children; c && c->argp; c++) {
+        const struct argp_option *o = find_option(c->argp, arg);
+        if (o)
+            return o;
+    }
     return NULL;
 }
 

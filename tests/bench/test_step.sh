@@ -5,7 +5,7 @@ cd "$scratch" || exit 1
 export OMP_WAIT_POLICY=passive
 
 net=(--net resnet8 --image-size 32 -b 2 --threads 2 --rounds 2)
-expect_error 2 "use conv, overlap, peak or step" bench nonesuch
+expect_error 2 "use collective, conv, memory, overlap, peak or step" bench nonesuch
 echo '{}' >nothing.json
 expect_error 5 "cannot take peaks from 'nothing.json'" bench step "${net[@]}" --peak nothing.json
 expect_error 2 "--max-mib '3'" bench peak --max-mib 3

@@ -42,7 +42,8 @@ offers "run" train ru
 offers "run" train --out r
 offers "run" plot --title x r
 offers "" info r
-offers "conv" bench co
+offers $'collective\nconv' bench co
+offers $'bfloat16' bench -d bf
 offers $'auto\nautumn' train --resume aut
 offers "train" launch --nproc 2 -- tr
 offers "$(complete_words train --)" launch --nproc 2 -- train --
