@@ -1,0 +1,271 @@
+/* Sizes and bandwidths as nccl-tests has them, wrong results seen, and the table's own text. */
+#include "bench/collective.h"
+#include "comm/internal.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* --- a communicator of one rank that does something else than was asked --- */
+
+enum fault { NONE, FLIPS_LAST, LEAVES_ALONE, SHIFTS };
+
+struct broken {
+    struct comm base;
+    enum fault fault;
+    int operations; /* of fp32: what is measured, not what ranks tell each other */
+};
+
+static enum status broken_start(struct comm *c, struct comm_slot *slot)
+{
+    struct broken *b = (struct broken *)c;
+    const struct comm_op *op = &slot->op;
+    size_t bytes = comm_recv_bytes(c, op);
+    char *recv = op->recv;
+    bool measured = op->type == DTYPE_F32 && bytes > 0;
+    b->operations += measured;
+    if (!measured || b->fault != LEAVES_ALONE)
+        comm_copy_alone(c, op);
+    if (measured && b->fault == FLIPS_LAST)
+        recv[bytes - 2] ^= 1;
+    if (measured && b->fault == SHIFTS)
+        memmove(recv, recv + sizeof(float), bytes - sizeof(float));
+    return STATUS_OK;
+}
+
+static enum status broken_wait(struct comm *c, struct comm_slot *slot)
+{
+    (void)c, (void)slot;
+    return STATUS_OK;
+}
+
+static const struct comm_calls broken_calls = {
+    .name = "broken", .start = broken_start, .wait = broken_wait};
+
+static struct collective_config quick(enum comm_kind kind)
+{
+    struct collective_config c = collective_config_default();
+    c.kind = kind;
+    c.checks = 2;
+    c.timing = (struct harness_config){.warmup = 1, .most = 2};
+    return c;
+}
+
+static void measure_broken(enum comm_kind kind, enum fault fault, struct collective_row *row)
+{
+    static struct broken b;
+    struct collective_buffers buffers;
+    struct collective_config c = quick(kind);
+    b = (struct broken){.base = {.calls = &broken_calls, .size = 1}, .fault = fault};
+    assert_int_equal(collective_buffers_open(&b.base, 4000, &buffers), STATUS_OK);
+    assert_int_equal(collective_measure(&c, &b.base, &buffers, 4000, row), STATUS_OK);
+    assert_int_equal(b.operations, 2 * (1 + 2 + 2));
+    collective_buffers_close(&buffers);
+}
+
+static void test_wrong_is_seen(void **state)
+{
+    (void)state;
+    static const enum comm_kind kinds[] = {COMM_ALLREDUCE, COMM_REDUCE, COMM_ALLGATHER,
+                                           COMM_REDUCE_SCATTER};
+    struct collective_row row;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        measure_broken(kinds[i], NONE, &row);
+        assert_true(row.place[COLLECTIVE_OUT].wrong == 0 && row.place[COLLECTIVE_IN].wrong == 0);
+        measure_broken(kinds[i], FLIPS_LAST, &row); /* one element in each of two checks */
+        assert_true(row.place[COLLECTIVE_OUT].wrong == 2 && row.place[COLLECTIVE_IN].wrong == 2);
+        measure_broken(kinds[i], LEAVES_ALONE, &row);
+        assert_int_equal(row.place[COLLECTIVE_OUT].wrong, 2 * row.count);
+        measure_broken(kinds[i], SHIFTS, &row);
+        assert_true(row.place[COLLECTIVE_OUT].wrong > row.count);
+        assert_true(row.place[COLLECTIVE_IN].wrong > row.count);
+    }
+}
+
+/* What a rank's result has to be depends on who it is, and on the round. */
+static void test_expectations(void **state)
+{
+    (void)state;
+    enum { N = 64, RANKS = 3 };
+    float all[RANKS * N], sum[RANKS * N];
+    struct collective_config c = quick(COMM_ALLGATHER);
+    for (int rank = 0; rank < RANKS; rank++)
+        collective_fill(DTYPE_F32, all + rank * N, N, rank, RANKS, 1);
+    assert_int_equal(collective_wrong(&c, all, N, 1, RANKS, 1), 0);
+    assert_true(collective_wrong(&c, all, N, 1, RANKS, 2) > RANKS * N / 2);
+    memcpy(sum, all, N * sizeof *all); /* rank 0's in the place of rank 2's */
+    memcpy(all, all + 2 * N, N * sizeof *all);
+    memcpy(all + 2 * N, sum, N * sizeof *all);
+    assert_true(collective_wrong(&c, all, N, 1, RANKS, 1) > N);
+
+    c.kind = COMM_REDUCE_SCATTER;
+    for (int i = 0; i < RANKS * N; i++) {
+        sum[i] = 0;
+        for (int rank = 0; rank < RANKS; rank++)
+            sum[i] += (float)collective_value(i, rank, RANKS, 1);
+    }
+    for (int rank = 0; rank < RANKS; rank++)
+        assert_int_equal(collective_wrong(&c, sum + rank * N, N, rank, RANKS, 1), 0);
+    assert_true(collective_wrong(&c, sum, N, 1, RANKS, 1) > 0);
+    c.kind = COMM_REDUCE; /* the root's alone */
+    assert_int_equal(collective_wrong(&c, sum, N, 0, RANKS, 1), 0);
+    sum[5] += 1;
+    assert_int_equal(collective_wrong(&c, sum, N, 0, RANKS, 1), 1);
+    assert_int_equal(collective_wrong(&c, sum, N, 1, RANKS, 1), 0);
+}
+
+/* Sums stay whole numbers that bfloat16 holds, whoever adds them. */
+static void test_sums_are_exact(void **state)
+{
+    (void)state;
+    for (int ranks = 1; ranks <= COLLECTIVE_RANKS_MAX; ranks++) {
+        for (int i = 0; i < 50; i++) {
+            double sum = 0;
+            for (int rank = 0; rank < ranks; rank++)
+                sum += collective_value(i, rank, ranks, 3);
+            assert_true(sum <= 256 && sum == floor(sum));
+        }
+    }
+}
+
+static void test_sizes(void **state)
+{
+    (void)state;
+    assert_int_equal(collective_count(COMM_ALLREDUCE, DTYPE_F32, 1024, 3), 256);
+    assert_int_equal(collective_count(COMM_BROADCAST, DTYPE_F16, 7, 3), 3);
+    /* Parts are whole numbers of 16 bytes. */
+    assert_int_equal(collective_count(COMM_ALLGATHER, DTYPE_F32, 1024, 3), 84);
+    assert_int_equal(collective_count(COMM_REDUCE_SCATTER, DTYPE_F64, 1024, 3), 42);
+    assert_int_equal(collective_count(COMM_REDUCE_SCATTER, DTYPE_U8, 47, 3), 0);
+}
+
+static void test_bandwidth(void **state)
+{
+    (void)state;
+    static const struct {
+        enum comm_kind kind;
+        double factor; /* of four ranks */
+    } cases[] = {{COMM_ALLREDUCE, 1.5},
+                 {COMM_REDUCE_SCATTER, 0.75},
+                 {COMM_ALLGATHER, 0.75},
+                 {COMM_BROADCAST, 1},
+                 {COMM_REDUCE, 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct collective_time t = {.time = {.median = 0.5}};
+        collective_bandwidth(cases[i].kind, 4, 4000000000, &t);
+        assert_true(fabs(t.algbw - 8) < 1e-12 && fabs(t.busbw - 8 * cases[i].factor) < 1e-12);
+    }
+}
+
+static void test_numbers(void **state)
+{
+    (void)state;
+    static const struct {
+        double value;
+        int width;
+        const char *text;
+    } cases[] = {
+        {0, 7, "   0.00"},        {1.234, 6, "  1.23"},     {123.456, 6, "123.46"},
+        {1234.56, 6, "1234.6"},   {12345.6, 6, " 12346"},   {123456.7, 6, "123457"},
+        {1234567, 6, " 1e+06"},   {9999.994, 7, "9999.99"}, {12345.67, 7, "12345.7"},
+        {12345678, 7, "1.2e+07"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char out[8];
+        collective_number(cases[i].value, cases[i].width, out);
+        assert_string_equal(out, cases[i].text);
+    }
+}
+
+static void report(enum bench_format format, int64_t wrong, char **text)
+{
+    size_t size;
+    FILE *out = open_memstream(text, &size);
+    static const struct collective_rank ranks[] = {{"node1", 41}, {"node2", 42}};
+    struct collective_config c = quick(COMM_ALLREDUCE);
+    c.format = format;
+    c.out = out;
+    json_t *versions = json_pack("{s:s}", "MPI", "none");
+    struct collective_report r = {.config = &c,
+                                  .network = "local",
+                                  .versions = versions,
+                                  .ranks = 2,
+                                  .threads = 1,
+                                  .rank = ranks};
+    struct collective_row row = {.bytes = 1048576, .count = 262144};
+    row.place[0] = (struct collective_time){.time = {.n = 2, .median = 105.9e-6}, .wrong = -1};
+    row.place[1] = (struct collective_time){.time = {.n = 2, .median = 0.1057}, .wrong = wrong};
+    for (int p = 0; p < COLLECTIVE_PLACES; p++)
+        collective_bandwidth(c.kind, 2, row.bytes, &row.place[p]);
+    assert_int_equal(collective_report_begin(&r), STATUS_OK);
+    assert_int_equal(collective_report_row(&r, &row), STATUS_OK);
+    assert_int_equal(collective_report_end(&r), STATUS_OK);
+    collective_report_close(&r);
+    json_decref(versions);
+    fclose(out);
+}
+
+/* To the letter: nccl-tests' own lines, with these numbers in them. */
+static void test_table(void **state)
+{
+    (void)state;
+    static const char *const lines =
+        "#\n"
+        "#                                                              out-of-place               "
+        "        in-place          \n"
+        "#       size         count      type   redop    root     time   algbw   busbw  #wrong     "
+        "time   algbw   busbw  #wrong \n"
+        "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             "
+        "(us)  (GB/s)  (GB/s)         \n"
+        "     1048576        262144     float     sum      -1   105.90    9.90    9.90    N/A   "
+        "105700    0.01    0.01       7\n"
+        "# Out of bounds values : 1 FAILED\n"
+        "# Avg bus bandwidth    : 4.95574 \n"
+        "#\n";
+    char *text;
+    report(BENCH_TABLE, 7, &text);
+    assert_non_null(strstr(text, "#  Rank  1 Group  0 Pid     42 on      node2 device  1 ["));
+    if (!strstr(text, lines))
+        fail_msg("the table is\n%s", text);
+    free(text);
+    report(BENCH_TABLE, 0, &text);
+    assert_non_null(strstr(text, "# Out of bounds values : 0 OK\n"));
+    free(text);
+}
+
+static void test_record(void **state)
+{
+    (void)state;
+    char *text;
+    report(BENCH_JSON, 7, &text);
+    json_t *o = json_loads(text, 0, NULL);
+    assert_non_null(o);
+    assert_int_equal(json_integer_value(json_object_get(o, "schema")), COLLECTIVE_SCHEMA);
+    assert_int_equal(json_integer_value(json_object_get(o, "wrong")), 7);
+    json_t *row = json_array_get(json_object_get(o, "rows"), 0);
+    assert_int_equal(json_integer_value(json_object_get(row, "bytes")), 1048576);
+    assert_true(json_is_null(json_object_get(json_object_get(row, "out_of_place"), "wrong")));
+    assert_int_equal(json_integer_value(json_object_get(json_object_get(row, "in_place"), "wrong")),
+                     7);
+    json_decref(o);
+    free(text);
+    report(BENCH_CSV, 7, &text);
+    assert_non_null(strstr(text, "\nallreduce,in_place,1048576,262144,float,sum,-1,2,0.1057,"));
+    assert_non_null(strstr(text, ",7\n"));
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_wrong_is_seen),  cmocka_unit_test(test_expectations),
+        cmocka_unit_test(test_sums_are_exact), cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_bandwidth),      cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_table),          cmocka_unit_test(test_record),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

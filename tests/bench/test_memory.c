@@ -1,0 +1,124 @@
+/* Bytes of STREAM's kernels and of a device's copies, a copy that is wrong, and sizes of caches. */
+#include "../kernels/stream_backend.h"
+#include "../results/scratch.h"
+#include "bench/memory.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+static const struct harness_config quick = {.warmup = 1, .most = 3};
+
+static void test_host(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        double bytes; /* of arrays of 640 */
+    } kernels[] = {{"copy", 1280}, {"scale", 1280}, {"add", 1920}, {"triad", 1920}};
+    struct memory_result r = {.n = 0};
+    for (int threads = 1; threads <= 3; threads++) {
+        assert_int_equal(memory_measure_host(&quick, threads, 640, &r), STATUS_OK);
+        assert_int_equal(r.n, 4);
+        for (int i = 0; i < r.n; i++) {
+            assert_string_equal(r.row[i].name, kernels[i].name);
+            assert_true(r.row[i].bytes == kernels[i].bytes);
+            assert_int_equal(r.row[i].wrong, 0);
+            assert_int_equal(r.row[i].time.n, 3);
+        }
+    }
+}
+
+static void test_rates(void **state)
+{
+    (void)state;
+    const struct memory_row row = {.bytes = 4e9, .time = {.min = 0.5, .median = 2}};
+    assert_true(memory_best(&row) == 8 && memory_median(&row) == 2);
+}
+
+/* Leaves the last byte out. */
+static enum status short_copy(struct stream *s, void *dst, const void *src, size_t bytes)
+{
+    const struct stream_backend *b = (const struct stream_backend *)s->device->backend;
+    return b->base.upload(s, dst, src, bytes - 1);
+}
+
+static void measure_device(struct stream_backend *b, struct memory_result *r)
+{
+    struct device *dev;
+    *r = (struct memory_result){.n = 0};
+    assert_int_equal(b->base.open(&b->base, 0, 1, &dev), STATUS_OK);
+    assert_int_equal(memory_measure_device(&quick, dev, 640, r), STATUS_OK);
+    device_close(dev);
+}
+
+static void test_device(void **state)
+{
+    (void)state;
+    struct stream_backend b;
+    struct memory_result r;
+    stream_backend_make(&b);
+    measure_device(&b, &r);
+    assert_int_equal(r.n, 3);
+    assert_true(r.row[0].bytes == 640 && r.row[1].bytes == 640 && r.row[2].bytes == 1280);
+    for (int i = 0; i < r.n; i++)
+        assert_int_equal(r.row[i].wrong, 0);
+    b.base.copy = short_copy;
+    measure_device(&b, &r);
+    assert_int_equal(r.row[1].wrong, 0);
+    assert_int_equal(r.row[2].wrong, 1);
+}
+
+/* Processor `cpu` has a cache of `size` at `level`, shared from `first` on. */
+static void make_cache(const char *root, int cpu, int level, const char *size, const char *shared)
+{
+    char path[SCRATCH_MAX + 128];
+    int end = snprintf(path, sizeof path, "%s", root);
+    const char *const parts[] = {"devices", "system", "cpu"};
+    for (int i = 0; i < 3; i++) {
+        end += snprintf(path + end, sizeof path - (size_t)end, "/%s", parts[i]);
+        mkdir(path, 0700);
+    }
+    end += snprintf(path + end, sizeof path - (size_t)end, "/cpu%d", cpu);
+    mkdir(path, 0700);
+    end += snprintf(path + end, sizeof path - (size_t)end, "/cache");
+    mkdir(path, 0700);
+    end += snprintf(path + end, sizeof path - (size_t)end, "/index%d", level);
+    mkdir(path, 0700);
+    scratch_write(path, "size", size, strlen(size));
+    scratch_write(path, "shared_cpu_list", shared, strlen(shared));
+}
+
+static void test_caches(void **state)
+{
+    (void)state;
+    char root[SCRATCH_MAX];
+    scratch_make(root);
+    assert_int_equal(memory_caches(root), 0);
+    make_cache(root, 0, 1, "32K\n", "0\n");
+    assert_int_equal(memory_caches(root), 32 << 10);
+    make_cache(root, 0, 3, "4M\n", "0-1\n");
+    assert_int_equal(memory_caches(root), 4 << 20);
+    make_cache(root, 1, 3, "4M\n", "0-1\n"); /* the same */
+    assert_int_equal(memory_caches(root), 4 << 20);
+    make_cache(root, 0, 3, "nonsense\n", "0-1\n");
+    assert_int_equal(memory_caches(root), 0);
+    scratch_remove(root);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_host),
+        cmocka_unit_test(test_rates),
+        cmocka_unit_test(test_device),
+        cmocka_unit_test(test_caches),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
