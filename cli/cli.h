@@ -45,6 +45,7 @@ int cli_run(const struct cli_command *commands, const char *intro, int argc, cha
 
 int cmd_amp_report(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
+int cmd_compare(int argc, char **argv);
 int cmd_data(int argc, char **argv);
 int cmd_export(int argc, char **argv);
 int cmd_info(int argc, char **argv);

@@ -10,6 +10,7 @@ const struct cli_command cli_commands[] = {
     {"amp-report", "say what fp16 would lose of gradients, and which loss scale helps",
      cmd_amp_report},
     {"bench", "time the parts that training is made of", cmd_bench},
+    {"compare", "hold new runs against those of a base", cmd_compare},
     {"data", "make a synthetic data set, or look for damage in any", cmd_data},
     {"export", "write records for TensorBoard, MLPerf, Prometheus and others", cmd_export},
     {"info", "show the build, the devices, the networks", cmd_info},

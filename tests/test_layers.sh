@@ -17,12 +17,13 @@ declare -A may_use=(
     [plots]="results"
     [export]="results"
     [watch]="results"
+    [gate]="results"
     [predict]="kernels model results"
     [bench]="kernels model input comm results runners"
     [launch]="kernels runners"
     [study]="results launch"
     [report]="results plots"
-    [cli]="kernels model input comm results runners plots export watch predict bench launch study report"
+    [cli]="kernels model input comm results runners plots export watch predict gate bench launch study report"
 )
 
 code=0

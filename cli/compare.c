@@ -1,0 +1,193 @@
+/* ampscale compare: whether new runs are as good as those of a base. */
+#include "cli/cli.h"
+#include "gate/report.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    KEY_THRESHOLD = 256,
+    KEY_ALPHA,
+    KEY_ALLOW_DIFFERENT,
+    KEY_MARKDOWN,
+    KEY_JUNIT,
+    KEY_JSON,
+    KEY_BENCHMARK_ACTION,
+};
+
+enum { ALLOWED_MAX = 64, EXIT_REGRESSION = 3 };
+
+static const struct argp_option options[] = {
+    {"threshold", KEY_THRESHOLD, "PERCENT", 0,
+     "How much worse than BASE is too much, for all metrics (default 3); NAME=PERCENT for one", 0},
+    {"alpha", KEY_ALPHA, "P", 0, "What is less likely than this is no accident (default 0.01)", 0},
+    {"allow-different", KEY_ALLOW_DIFFERENT, "NAME", 0,
+     "Compare although this field of configuration or hardware, or all behind it, differs; may be "
+     "given several times",
+     0},
+    {"markdown", KEY_MARKDOWN, "FILE", 0, "Write the tables for a job's summary", 0},
+    {"junit", KEY_JUNIT, "FILE", 0, "Write a test case for each metric", 0},
+    {"json", KEY_JSON, "FILE", 0, "Write the comparison as JSON", 0},
+    {"benchmark-action", KEY_BENCHMARK_ACTION, "FILE", 0,
+     "Write NEW's medians as customBiggerIsBetter", 0},
+    {0},
+};
+
+struct compare_args {
+    char **base, **new; /* in argv */
+    int n_base, n_new;
+    struct gate_config config;
+    double general; /* threshold of metrics that have none of their own */
+    char *allowed[ALLOWED_MAX];
+    struct gate_files files;
+};
+
+/* "3", or "images_per_s=5". */
+static enum status parse_threshold(const char *arg, struct compare_args *a)
+{
+    char name[32];
+    const char *equals = strchr(arg, '=');
+    double percent;
+    if (!equals) {
+        TRY(cli_double("--threshold", arg, 0, 100, &percent));
+        a->general = percent / 100;
+        return STATUS_OK;
+    }
+    snprintf(name, sizeof name, "%.*s", (int)(equals - arg), arg);
+    enum metric_id id = metric_find(name);
+    if (id == METRICS)
+        return status_fail(STATUS_USAGE,
+                           "--threshold '%s': no such metric; a comparison lists them", arg);
+    TRY(cli_double("--threshold", equals + 1, 0, 100, &percent));
+    a->config.threshold[id] = percent / 100;
+    return STATUS_OK;
+}
+
+static enum status parse_allowed(char *arg, struct compare_args *a)
+{
+    if (a->config.n_allowed == ALLOWED_MAX)
+        return status_fail(STATUS_USAGE, "--allow-different more than %d times", ALLOWED_MAX);
+    a->allowed[a->config.n_allowed++] = arg;
+    return STATUS_OK;
+}
+
+/* Without "--" there is one folder on either side. */
+static enum status check(struct compare_args *a)
+{
+    if (!a->new && a->n_base == 2) {
+        a->new = a->base + 1;
+        a->n_base = a->n_new = 1;
+    }
+    if (a->n_base == 0 || a->n_new == 0)
+        return status_fail(STATUS_USAGE, "nothing to compare: give BASE NEW, or BASE... -- NEW...");
+    for (int i = 0; i < a->n_new; i++)
+        if (a->new[i][0] == '-')
+            return status_fail(STATUS_USAGE, "'%s' behind '--': flags come before it", a->new[i]);
+    return STATUS_OK;
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    struct compare_args *a = state->input;
+    enum status st = STATUS_OK;
+    switch (key) {
+    case KEY_THRESHOLD:
+        st = parse_threshold(arg, a);
+        break;
+    case KEY_ALPHA:
+        st = cli_double("--alpha", arg, 1e-12, 0.5, &a->config.alpha);
+        break;
+    case KEY_ALLOW_DIFFERENT:
+        st = parse_allowed(arg, a);
+        break;
+    case KEY_MARKDOWN:
+        a->files.markdown = arg;
+        break;
+    case KEY_JUNIT:
+        a->files.junit = arg;
+        break;
+    case KEY_JSON:
+        a->files.json = arg;
+        break;
+    case KEY_BENCHMARK_ACTION:
+        a->files.benchmark_action = arg;
+        break;
+    case ARGP_KEY_ARGS:
+        a->base = state->argv + state->next;
+        a->n_base = state->argc - state->next;
+        break;
+    case ARGP_KEY_END:
+        st = check(a);
+        break;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+    return st == STATUS_OK ? 0 : EINVAL;
+}
+
+/* Why a comparison without a regression has not passed, and the way out. */
+static enum status not_judged(const struct gate_report *r)
+{
+    if (r->refused > 0)
+        return status_fail(STATUS_DATA,
+                           "configuration or hardware differs in %d of %lld cells; compare runs of "
+                           "the same, or give --allow-different NAME",
+                           r->refused, (long long)r->n_cells);
+    return status_fail(STATUS_DATA,
+                       "not everything could be judged: %d cells are incomplete, %d metrics have "
+                       "not enough repeats; give %d complete runs or more a side, and more still "
+                       "for a lower --alpha",
+                       r->incomplete, r->few, GATE_LEAST_REPEATS);
+}
+
+static enum status compare(struct compare_args *a, bool *regression)
+{
+    struct gate_report report;
+    for (int i = 0; i < METRICS; i++)
+        if (isnan(a->config.threshold[i]))
+            a->config.threshold[i] = a->general;
+    a->config.allowed = a->allowed;
+    TRY(gate_compare(a->base, a->n_base, a->new, a->n_new, &a->config, &report));
+    gate_print(&report, stdout);
+    enum status st = gate_write(&report, &a->files);
+    *regression = report.regressions > 0;
+    if (st == STATUS_OK && !*regression && !gate_passed(&report))
+        st = not_judged(&report);
+    gate_report_free(&report);
+    return st;
+}
+
+int cmd_compare(int argc, char **argv)
+{
+    static const struct argp argp = {
+        .options = options,
+        .parser = parse,
+        .args_doc = "BASE NEW\nRUN... -- RUN...",
+        .doc = "Holds new runs against those of a base: the ratio of the medians of each metric, "
+               "with its interval, and a rank test. A regression is significant and larger than "
+               "the threshold. BASE and NEW are folders of runs, or studies, which are compared "
+               "cell by cell; before '--' come the runs of the base, behind it the new ones. Flags "
+               "come before '--'.",
+    };
+    struct compare_args a = {.general = 0.03, .config.alpha = 0.01};
+    bool regression = false;
+    int exit_code, split = 1;
+    for (int i = 0; i < METRICS; i++)
+        a.config.threshold[i] = NAN;
+    /* getopt would move '--' in front of all folders. */
+    while (split < argc && strcmp(argv[split], "--") != 0)
+        split++;
+    if (split < argc) {
+        a.new = argv + split + 1;
+        a.n_new = argc - split - 1;
+    }
+    if (!cli_parse(&argp, split, argv, &a, &exit_code))
+        return exit_code;
+    enum status st = compare(&a, &regression);
+    if (st != STATUS_OK)
+        return cli_fail(st);
+    return regression ? EXIT_REGRESSION : 0;
+}

@@ -1,0 +1,188 @@
+/* Configuration and hardware as one flat object. */
+#include "gate/fingerprint.h"
+
+#include "results/text.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Objects within objects of run.json; what lies deeper is one value. */
+enum { DEPTH_MAX = 8 };
+
+static const char *const roots[] = {"build", "config", "device", "libraries", "host"};
+
+/* Fields, or last parts of their names, that say nothing of what is measured. */
+static const char *const left_out[] = {
+    "config.seed",
+    "config.resume",
+    "host.hostname",
+    "host.environment.SLURM_JOB_ID",
+    "host.environment.SLURM_JOB_NODELIST",
+    "host.environment.JOB_COMPLETION_INDEX",
+    "host.environment.CUDA_VISIBLE_DEVICES",
+};
+static const char *const left_out_ends[] = {"uuid_hash", "index"};
+
+/* Paths, of which the last part counts. */
+static const char *const paths[] = {"config.data", "config.init"};
+
+static const char *last_part(const char *text, char separator)
+{
+    const char *at = strrchr(text, separator);
+    return at ? at + 1 : text;
+}
+
+static bool is_left_out(const char *name)
+{
+    for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++)
+        if (strcmp(name, left_out[i]) == 0)
+            return true;
+    for (size_t i = 0; i < sizeof left_out_ends / sizeof *left_out_ends; i++)
+        if (strcmp(last_part(name, '.'), left_out_ends[i]) == 0)
+            return true;
+    return false;
+}
+
+/* The last part of a path that may end with slashes; `value` itself where it is no path. */
+static json_t *path_name(const char *name, json_t *value)
+{
+    bool is_path = false;
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+        is_path = is_path || strcmp(name, paths[i]) == 0;
+    char *text = is_path && json_is_string(value) ? strdup(json_string_value(value)) : NULL;
+    if (!text)
+        return json_incref(value);
+    for (size_t n = strlen(text); n > 1 && text[n - 1] == '/'; n--)
+        text[n - 1] = '\0';
+    json_t *o = json_string(last_part(text, '/'));
+    free(text);
+    return o;
+}
+
+static bool flatten(const char *name, json_t *value, int depth, json_t *into);
+
+/* `key` of an object's member; NULL: the place in an array. */
+static bool flatten_member(const char *name, const char *key, size_t place, json_t *value,
+                           int depth, json_t *into)
+{
+    char *inner = NULL;
+    int n = key ? asprintf(&inner, "%s.%s", name, key) : asprintf(&inner, "%s.%zu", name, place);
+    bool ok = n >= 0 && flatten(inner, value, depth, into);
+    free(n >= 0 ? inner : NULL);
+    return ok;
+}
+
+/* False without memory. */
+static bool flatten(const char *name, json_t *value, int depth, json_t *into)
+{
+    const char *key;
+    json_t *member;
+    size_t i;
+    bool ok = true;
+    if (is_left_out(name))
+        return true;
+    if (depth == DEPTH_MAX || (json_object_size(value) == 0 && json_array_size(value) == 0))
+        return json_object_set_new(into, name, path_name(name, value)) == 0;
+    json_object_foreach(value, key, member)
+    {
+        ok = ok && flatten_member(name, key, 0, member, depth + 1, into);
+    }
+    json_array_foreach(value, i, member)
+    {
+        ok = ok && flatten_member(name, NULL, i, member, depth + 1, into);
+    }
+    return ok;
+}
+
+enum status fingerprint_of(const struct run *run, json_t **out)
+{
+    json_t *o = json_object();
+    bool ok = o != NULL;
+    for (size_t i = 0; i < sizeof roots / sizeof *roots && ok; i++) {
+        json_t *value = json_object_get(run->info, roots[i]);
+        ok = !value || flatten(roots[i], value, 0, o);
+    }
+    if (!ok) {
+        json_decref(o);
+        return status_fail(STATUS_OOM, "no memory for what '%s' ran on", run->dir);
+    }
+    *out = o;
+    return STATUS_OK;
+}
+
+static bool same(const char *name, const json_t *a, const json_t *b)
+{
+    if (!a || !b)
+        return a == b;
+    if (json_is_number(a) && json_is_number(b)) {
+        double x = json_number_value(a), y = json_number_value(b);
+        double slack = strcmp(last_part(name, '.'), "memory_bytes") == 0 ? 0.01 : 0;
+        return fabs(x - y) <= slack * fmax(fabs(x), fabs(y));
+    }
+    return json_equal(a, b);
+}
+
+static bool is_allowed(const char *name, char *const *allowed, int n)
+{
+    for (int i = 0; i < n; i++) {
+        size_t len = strlen(allowed[i]);
+        if (strncmp(name, allowed[i], len) == 0 && (name[len] == '\0' || name[len] == '.'))
+            return true;
+    }
+    return false;
+}
+
+static bool is_listed(const char *name, const json_t *differences)
+{
+    size_t i;
+    json_t *d;
+    json_array_foreach(differences, i, d)
+    {
+        if (strcmp(json_string_value(json_object_get(d, "field")), name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* A value as text fit to be shown, a string without its quotes; NULL when memory is short. */
+static json_t *shown(const json_t *value)
+{
+    if (!value)
+        return json_string("absent");
+    if (json_is_string(value))
+        return text_json(json_string_value(value));
+    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(9));
+    json_t *o = text ? text_json(text) : NULL;
+    free(text);
+    return o;
+}
+
+static enum status list(const char *name, const json_t *base, const json_t *new,
+                        json_t *differences)
+{
+    json_t *d = json_pack("{s:o, s:o, s:o}", "field", text_json(name), "base", shown(base), "new",
+                          shown(new));
+    if (!d || json_array_append_new(differences, d) != 0)
+        return status_fail(STATUS_OOM, "no memory for what differs between runs");
+    return STATUS_OK;
+}
+
+enum status fingerprint_differ(json_t *base, json_t *new, char *const *allowed, int n_allowed,
+                               json_t *differences)
+{
+    json_t *const sides[] = {base, new};
+    for (int side = 0; side < 2; side++) {
+        const char *name;
+        json_t *value;
+        json_object_foreach(sides[side], name, value)
+        {
+            const json_t *a = json_object_get(base, name), *b = json_object_get(new, name);
+            if (!same(name, a, b) && !is_allowed(name, allowed, n_allowed) &&
+                !is_listed(name, differences))
+                TRY(list(name, a, b, differences));
+        }
+    }
+    return STATUS_OK;
+}

@@ -1,0 +1,28 @@
+/* What two runs must have in common to be compared: build, configuration, device, libraries, host.
+ *
+ * Left out is what is meant to differ between repeats and versions: the seed, the program's version
+ * and commit, names of hosts, jobs and boards, and where the data lies (the folder's own name
+ * stays). Sizes of memory agree within 1 %: a kernel keeps more or less of it for itself. */
+#ifndef GATE_FINGERPRINT_H
+#define GATE_FINGERPRINT_H
+
+#include "results/run.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A new object {"config.batch_size": 32, ...}, of which no value is an object or an array unless
+ * it is empty or nested deeper than any run's. The caller owns it. */
+MUST_CHECK enum status fingerprint_of(const struct run *run, json_t **out);
+
+/* Appends {"field", "base", "new"} to `differences` for each field in which the two differ and that
+ * is neither there yet nor among `allowed`: names of fields, or what they begin with before a dot.
+ * Values are text fit to be shown, "absent" where a side has none. */
+MUST_CHECK enum status fingerprint_differ(json_t *base, json_t *new, char *const *allowed,
+                                          int n_allowed, json_t *differences);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

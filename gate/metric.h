@@ -1,0 +1,47 @@
+/* The metrics that runs are compared by. */
+#ifndef GATE_METRIC_H
+#define GATE_METRIC_H
+
+#include "results/run.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum metric_id {
+    METRIC_IMAGES_PER_S,
+    METRIC_IMAGES_PER_S_WALL,
+    METRIC_STEP,
+    METRIC_DATA,
+    METRIC_H2D,
+    METRIC_FORWARD,
+    METRIC_BACKWARD,
+    METRIC_COMM,
+    METRIC_OPTIMIZER,
+    METRIC_VAL_TOP1,
+    METRIC_JOULES,
+    METRICS
+};
+
+/* What they are is said in results/summary.h. */
+struct metric {
+    const char *name;            /* "images_per_s" */
+    const char *unit;            /* "images/s" */
+    const char *member, *within; /* where a run's summary has it; within NULL: the member itself */
+    bool more_is_better;
+    bool part; /* of a step */
+};
+
+extern const struct metric metrics[METRICS];
+
+/* The metric of that name; METRICS where there is none. */
+enum metric_id metric_find(const char *name);
+
+/* Sums a run up from its records; NAN for what it does not tell. STATUS_DATA for records that
+ * cannot be summed up. */
+MUST_CHECK enum status metrics_of(const struct run *run, double value[METRICS]);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,56 @@
+/* The repeats of one configuration, read from run folders. */
+#ifndef GATE_REPEATS_H
+#define GATE_REPEATS_H
+
+#include "gate/metric.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { REPEATS_MAX = 1000, REPEATS_CELLS_MAX = 4096, REPEATS_PATH_SIZE = 4096 };
+
+/* How a run ended. Accuracies of runs that ended otherwise say nothing of each other. */
+struct run_end {
+    char by[32]; /* "epochs", "steps", "desired accuracy"; "" where the record does not say */
+    int64_t steps, epochs;
+};
+
+struct repeat {
+    char *dir;
+    json_t *fingerprint; /* fingerprint.h */
+    struct run_end end;
+    double value[METRICS]; /* NAN: not known */
+};
+
+/* Runs that ended in order, and how many there are that did not. */
+struct repeats {
+    int64_t n, capacity;
+    struct repeat *repeat;
+    int64_t unfinished;
+    char example[256]; /* one of those, fit to be shown */
+};
+
+/* Names of folders, ascending. */
+struct cell_names {
+    int n;
+    char **name;
+};
+
+/* Whether `dir` is the folder of a study: it has cells. */
+bool repeats_is_study(const char *dir);
+
+/* The cells of a study; STATUS_DATA when there is none, or too many. */
+MUST_CHECK enum status repeats_cells(const char *study, struct cell_names *cells);
+void cell_names_free(struct cell_names *names); /* fine on a zeroed struct */
+
+/* Adds the run in `dir`, or each run in a folder of runs (a study's cell is one). A run that has
+ * failed without a folder left ("<run>.failed") is unfinished too. Where there is none, none is
+ * added. STATUS_DATA for a damaged record, for a folder that is not there, and for too many. */
+MUST_CHECK enum status repeats_add(const char *dir, struct repeats *r);
+void repeats_free(struct repeats *r); /* fine on a zeroed struct */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

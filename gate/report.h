@@ -1,0 +1,47 @@
+/* What a comparison came to, for people and for programs. Files are whole or absent. */
+#ifndef GATE_REPORT_H
+#define GATE_REPORT_H
+
+#include "gate/compare.h"
+
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Grows when a reader of the previous version of the JSON would misunderstand. */
+enum { GATE_SCHEMA = 1 };
+
+/* A table for the terminal; a table a cell, as Markdown. Both end with gate_conclusion's line. */
+void gate_print(const struct gate_report *report, FILE *out);
+void gate_print_markdown(const struct gate_report *report, FILE *out);
+
+/* "2 regressions, 1 better, 7 same ...", without a newline. */
+void gate_conclusion(const struct gate_report *report, char *out, size_t size);
+
+/* A test suite in which each metric of a cell is a case: a regression fails, what could not be
+ * judged is an error, what is too small is skipped. */
+void gate_print_junit(const struct gate_report *report, FILE *out);
+
+/* {"record": "compare", "schema": 1, "passed", "alpha", counts of verdicts, "cells": [{"name",
+ * "runs": {"base", "new"}, "missing": text or null, "differences": [{"field", "base", "new"}],
+ * "metrics": [{"name", "unit", "better": "higher" or "lower", "base": {"n", "median", "min", "max",
+ * "stddev"}, "new", "ratio", "low", "high", "p", "exact", "threshold", "verdict"}]}]}; a number
+ * that is not known is null. A new object that the caller owns; NULL when memory is short. */
+json_t *gate_json(const struct gate_report *report);
+
+/* The new side in the customBiggerIsBetter form of github-action-benchmark: [{"name", "unit",
+ * "value", "range", "extra"}], of those metrics of which more is better. */
+json_t *gate_benchmark_action(const struct gate_report *report);
+
+/* Where to write what; NULL: nowhere. */
+struct gate_files {
+    const char *markdown, *junit, *json, *benchmark_action;
+};
+MUST_CHECK enum status gate_write(const struct gate_report *report, const struct gate_files *files);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# `ampscale compare`: its verdicts as exit codes, what it refuses, and the files that it writes.
+. "$(dirname "$0")/common.sh" "$@"
+
+cd "$scratch" || exit 1
+
+# make_run DIR SECONDS [BATCH]: a run of 20 steps of that time.
+make_run() {
+    mkdir -p "$1"
+    printf '{"schema": 1, "started": "2024-01-31T12:00:00Z", "device": "made", "config": {"arch": "resnet18", "batch_size": %d}}' "${3:-32}" >"$1/run.json"
+    awk -v s="$2" 'BEGIN {
+        for (i = 0; i < 20; i++)
+            printf "{\"epoch\":0,\"step\":%d,\"batch\":%d,\"images\":32,\"loss\":1,\"top1\":0,\"top5\":0,\"lr\":0.1,\"data_s\":0,\"h2d_s\":0,\"forward_s\":%g,\"backward_s\":%g,\"comm_s\":0,\"optimizer_s\":0,\"total_s\":%g,\"bytes_read\":0,\"files_read\":0,\"decode_s\":0,\"workers\":0,\"bad_images\":0,\"elapsed\":%g}\n", i, i, s / 3, s / 2, s, s * (i + 1)
+    }' >"$1/steps.jsonl"
+    printf '{"schema": 1, "ended_by": "steps"}' >"$1/summary.json"
+}
+
+# make_runs DIR PERCENT [BATCH]: six repeats that take so many percent longer than 0.1 s.
+make_runs() {
+    local i
+    for i in 1 2 3 4 5 6; do
+        make_run "$1/r$i" "$(awk -v p="$2" -v i="$i" 'BEGIN { print 0.1 * (1 + p / 100) * (1 + i / 2000) }')" "${3:-32}"
+    done
+}
+
+make_runs base 0
+make_runs same 0
+make_runs slow 10
+make_runs other 0 64
+
+expect 0 compare base same
+grep -q '^passed: 0 regressions' out || fail "no word on what passed: $(tail -n 1 out)"
+expect 0 compare slow base
+grep -q 'better$' out || fail "faster runs are not better"
+expect 3 compare base slow
+[[ $(grep -c 'REGRESSION$' out) == 5 ]] || fail "not 5 metrics are regressions: $(cat out)"
+[[ ! -s err ]] || fail "a regression is told as an error: $(cat err)"
+
+# Runs one by one, with flags before the dashes and not behind them.
+expect 3 compare --alpha 0.01 base/r* -- slow/r*
+expect_error 2 "'--alpha' behind '--': flags come before it" compare base/r* -- --alpha 0.01 slow/r*
+expect_error 2 "give BASE NEW" compare base
+expect_error 2 "give BASE NEW" compare base/r1 base/r2 base/r3
+expect_error 2 "give BASE NEW" compare base --
+expect_error 2 "no such metric" compare --threshold speed=3 base same
+expect_error 2 "--threshold 'much'" compare --threshold much base same
+expect_error 2 "--alpha '0'" compare --alpha 0 base same
+expect_error 5 "is no run, no folder of runs and no study" compare base "$TMPDIR"
+expect_error 5 "cannot open 'nothing'" compare base nothing
+
+# Thresholds of all metrics, and of one, in any order.
+expect 0 compare --threshold 15 base slow
+expect 3 compare --threshold step_s=5 --threshold 15 base slow
+[[ $(grep -c 'REGRESSION$' out) == 1 ]] || fail "one threshold is not one regression: $(cat out)"
+
+# Too few, and of another configuration.
+expect 5 compare base/r* -- slow/r[1-4]
+grep -q '4 of at least 5 repeats of NEW' out || fail "too few are not counted: $(cat out)"
+grep -q 'give 5 complete runs or more' err || fail "no way out of too few: $(cat err)"
+expect 5 compare base other
+grep -q "config.batch_size: '32' in BASE, '64' in NEW" out || fail "what differs is not named: $(cat out)"
+grep -q -e '--allow-different' err || fail "no way out of a difference: $(cat err)"
+expect 0 compare --allow-different config.batch_size base other
+rm same/r6/summary.json
+expect 5 compare base same
+grep -q "1 of 6 runs of NEW did not end in order" out || fail "a run that was cut short is not missed: $(cat out)"
+
+# The files of a comparison, as other programs read them; a file that cannot be written.
+expect 3 compare --markdown x.md --junit x.xml --json x.json --benchmark-action x.bench base slow
+# shellcheck disable=SC2016 # the backquotes are Markdown's
+grep -q '| `step_s` | .* | \*\*REGRESSION\*\* |' x.md || fail "Markdown tells of no regression"
+if command -v python3 >/dev/null; then
+    python3 - <<'PY' || fail "other programs cannot read the files"
+import json, xml.etree.ElementTree as tree
+suite = tree.parse("x.xml").getroot().find("testsuite")
+cases = suite.findall("testcase")
+assert len(cases) == int(suite.get("tests")) == 5
+assert len(suite.findall("testcase/failure")) == int(suite.get("failures")) == 5
+assert suite.get("errors") == "0" and not suite.findall("testcase/error")
+record = json.load(open("x.json"))
+assert record["record"] == "compare" and record["schema"] == 1 and not record["passed"]
+step = [m for m in record["cells"][0]["metrics"] if m["name"] == "step_s"][0]
+assert abs(step["ratio"] - 1.1) < 1e-6 and step["verdict"] == "REGRESSION" and step["base"]["n"] == 6
+bench = json.load(open("x.bench"))
+assert [b["name"] for b in bench] == ["resnet18: images_per_s", "resnet18: images_per_s_wall"]
+assert all(isinstance(b["value"], float) and isinstance(b["unit"], str) for b in bench)
+PY
+fi
+expect 1 compare --json no/such/folder.json base slow
+[[ ! -e no ]] || fail "a folder was made"
+finish

@@ -1,0 +1,474 @@
+/* Verdicts on runs that were made, and what is refused. */
+#include "../results/scratch.h"
+#include "gate/report.h"
+#include "results/schema.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+#define expect_near(a, b, slack) assert_true(fabs((a) - (b)) <= (slack))
+
+enum { STEPS = 30, REPEATS = 6 };
+
+/* A run of STEPS steps; a member that is 0 is as in the base. */
+struct made {
+    double slower;    /* share by which steps take longer */
+    double top1;      /* less accuracy */
+    const char *more; /* members of run.json's configuration, ", ..." */
+    const char *device;
+    const char *by;   /* what ended the run; "": nothing, it is there still */
+    double joules;    /* of an image; 0: not measured */
+    double forward_s; /* of a step, instead of a third of it */
+};
+
+static void make_run(const char *dir, const struct made *m, int repeat)
+{
+    char text[1024], line[SCHEMA_LINE_MAX];
+    double total = 0.1 * (1 + m->slower) * (1 + 0.001 * repeat);
+    assert_int_equal(mkdir(dir, 0777), 0);
+    int n =
+        snprintf(text, sizeof text,
+                 "{\"schema\": 1, \"started\": \"2024-01-31T12:00:00Z\", \"build\": \"Release\","
+                 "\"version\": \"%d\", \"seed\": %d, \"device\": \"%s\", \"host\": {\"hostname\":"
+                 "\"node%d\", \"memory_bytes\": %d}, \"config\": {\"arch\": \"resnet18\", "
+                 "\"precision\": \"fp32\", \"mode\": \"nd\", \"seed\": %d, \"batch_size\": 32, "
+                 "\"data\": \"/data/%d/images/\"%s}}",
+                 repeat, repeat, m->device ? m->device : "a \\\"quick\\\" device", repeat,
+                 1000000 + repeat, repeat, repeat, m->more ? m->more : "");
+    scratch_write(dir, "run.json", text, (size_t)n);
+    for (int64_t i = 0; i < STEPS; i++) {
+        double forward = m->forward_s > 0 ? m->forward_s * (1 + 0.001 * repeat) : total / 3;
+        struct step_record s = {.step = i,
+                                .batch = i,
+                                .images = 32,
+                                .loss = 1,
+                                .forward_s = forward,
+                                .backward_s = total / 2,
+                                .total_s = total,
+                                .elapsed = (double)(i + 1) * total};
+        scratch_append(dir, "steps.jsonl", line, schema_format(&step_schema, &s, line));
+    }
+    struct epoch_record e = {.steps = STEPS,
+                             .train_images = (int64_t)STEPS * 32,
+                             .val_images = 100,
+                             .val_top1 = 75 - m->top1 + 0.1 * repeat,
+                             .val_top5 = 90,
+                             .elapsed = STEPS * total};
+    scratch_append(dir, "epochs.jsonl", line, schema_format(&epoch_schema, &e, line));
+    for (int i = 0; i < 2 && m->joules > 0; i++) {
+        struct telemetry_record t = telemetry_nothing;
+        t.sample = i;
+        t.energy_j = i * m->joules * STEPS * 32 * (1 + 0.001 * repeat);
+        t.elapsed = i * STEPS * total;
+        scratch_append(dir, "telemetry.jsonl", line, schema_format(&telemetry_schema, &t, line));
+    }
+    if (m->by && !*m->by)
+        return;
+    n = snprintf(text, sizeof text, "{\"schema\": 1, \"ended_by\": \"%s\"}",
+                 m->by ? m->by : "epochs");
+    scratch_write(dir, "summary.json", text, (size_t)n);
+}
+
+struct fixture {
+    char dir[SCRATCH_MAX];
+    char side[2][SCRATCH_MAX + 128];
+    struct gate_config config;
+};
+
+static int set_up(void **state)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+    scratch_make(f->dir);
+    f->config.alpha = 0.01;
+    for (int i = 0; i < METRICS; i++)
+        f->config.threshold[i] = 0.03;
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    scratch_remove(f->dir);
+    free(f);
+    return 0;
+}
+
+static void set_side(struct fixture *f, int side, const char *name)
+{
+    char path[sizeof f->side[side]];
+    snprintf(path, sizeof path, "%s/%s", f->dir, name);
+    memcpy(f->side[side], path, sizeof path);
+}
+
+/* A folder of `n` repeats. */
+static void make_side(struct fixture *f, int side, const char *name, const struct made *m, int n)
+{
+    char run[sizeof f->side[side] + 16];
+    set_side(f, side, name);
+    assert_int_equal(mkdir(f->side[side], 0777), 0);
+    for (int i = 0; i < n; i++) {
+        snprintf(run, sizeof run, "%s/r%d", f->side[side], i + 1);
+        make_run(run, m, i);
+    }
+}
+
+static enum status compare(struct fixture *f, struct gate_report *report)
+{
+    char *base = f->side[0], *new = f->side[1];
+    return gate_compare(&base, 1, &new, 1, &f->config, report);
+}
+
+/* Compares runs as in the base, and those of `m`. */
+static struct gate_report made(struct fixture *f, const struct made *m, int n)
+{
+    struct gate_report report;
+    const struct made base = {.joules = m->joules > 0 ? 1 : 0};
+    make_side(f, 0, "base", &base, REPEATS);
+    make_side(f, 1, "new", m, n);
+    if (compare(f, &report) != STATUS_OK)
+        fail_msg("%s", status_message());
+    assert_int_equal(report.n_cells, 1);
+    return report;
+}
+
+static const struct gate_result *result(const struct gate_report *r, enum metric_id id)
+{
+    for (int i = 0; i < r->cell[0].n_results; i++)
+        if (r->cell[0].result[i].metric == id)
+            return &r->cell[0].result[i];
+    return NULL;
+}
+
+static void expect(const struct gate_report *r, enum metric_id id, enum gate_verdict verdict)
+{
+    const struct gate_result *found = result(r, id);
+    if (!found)
+        fail_msg("%s was not compared", metrics[id].name);
+    if (found->verdict != verdict)
+        fail_msg("%s: %s, not %s", metrics[id].name, gate_verdict_str(found->verdict),
+                 gate_verdict_str(verdict));
+}
+
+static void test_same(void **state)
+{
+    struct gate_report r = made(*state, &(struct made){.slower = 0}, REPEATS);
+    assert_true(gate_passed(&r));
+    assert_string_equal(r.cell[0].name, "resnet18 fp32 nd");
+    expect(&r, METRIC_IMAGES_PER_S, GATE_SAME);
+    expect(&r, METRIC_STEP, GATE_SAME);
+    expect(&r, METRIC_VAL_TOP1, GATE_SAME);
+    expect_near(result(&r, METRIC_STEP)->ratio, 1, 1e-9);
+    assert_null(result(&r, METRIC_COMM)); /* there was none */
+    assert_null(result(&r, METRIC_JOULES));
+    gate_report_free(&r);
+}
+
+static void test_slower(void **state)
+{
+    struct gate_report r = made(*state, &(struct made){.slower = 0.1}, REPEATS);
+    assert_false(gate_passed(&r));
+    expect(&r, METRIC_IMAGES_PER_S, GATE_REGRESSION);
+    expect(&r, METRIC_IMAGES_PER_S_WALL, GATE_REGRESSION);
+    expect(&r, METRIC_STEP, GATE_REGRESSION);
+    expect(&r, METRIC_BACKWARD, GATE_REGRESSION);
+    expect(&r, METRIC_VAL_TOP1, GATE_SAME);
+    assert_int_equal(r.regressions, 5);
+    expect_near(result(&r, METRIC_STEP)->ratio, 1.1, 1e-6);
+    expect_near(result(&r, METRIC_STEP)->p, 2.0 / 924, 1e-12);
+    gate_report_free(&r);
+}
+
+static void test_faster(void **state)
+{
+    struct gate_report r = made(*state, &(struct made){.slower = -0.1}, REPEATS);
+    assert_true(gate_passed(&r));
+    expect(&r, METRIC_IMAGES_PER_S, GATE_BETTER);
+    expect(&r, METRIC_STEP, GATE_BETTER);
+    gate_report_free(&r);
+}
+
+/* Significant, but within the threshold; and one metric's threshold is its own. */
+static void test_threshold(void **state)
+{
+    struct fixture *f = *state;
+    f->config.threshold[METRIC_STEP] = 0.01;
+    struct gate_report r = made(f, &(struct made){.slower = 0.02}, REPEATS);
+    assert_true(result(&r, METRIC_IMAGES_PER_S)->p < f->config.alpha);
+    expect(&r, METRIC_IMAGES_PER_S, GATE_SAME);
+    expect(&r, METRIC_STEP, GATE_REGRESSION);
+    gate_report_free(&r);
+}
+
+static void test_directions(void **state)
+{
+    struct gate_report r = made(*state, &(struct made){.top1 = 5, .joules = 1.2}, REPEATS);
+    expect(&r, METRIC_VAL_TOP1, GATE_REGRESSION);
+    expect(&r, METRIC_JOULES, GATE_REGRESSION);
+    expect(&r, METRIC_STEP, GATE_SAME);
+    assert_true(fabs(result(&r, METRIC_JOULES)->ratio - 1.2) < 1e-6);
+    gate_report_free(&r);
+}
+
+/* A part that is next to nothing may double. */
+static void test_small_part(void **state)
+{
+    struct fixture *f = *state;
+    struct gate_report r;
+    make_side(f, 0, "base", &(struct made){.forward_s = 1e-4}, REPEATS);
+    make_side(f, 1, "new", &(struct made){.forward_s = 2e-4}, REPEATS);
+    assert_int_equal(compare(f, &r), STATUS_OK);
+    expect(&r, METRIC_FORWARD, GATE_SMALL);
+    assert_true(gate_passed(&r));
+    gate_report_free(&r);
+}
+
+static void test_few(void **state)
+{
+    struct gate_report r = made(*state, &(struct made){.slower = 0.5}, GATE_LEAST_REPEATS - 1);
+    assert_false(gate_passed(&r));
+    expect(&r, METRIC_STEP, GATE_FEW);
+    assert_int_equal(r.regressions, 0);
+    assert_int_equal(r.incomplete, 1);
+    assert_non_null(strstr(r.cell[0].missing, "4 of at least 5 repeats of NEW"));
+    gate_report_free(&r);
+}
+
+/* An alpha that no outcome of so few repeats comes below. */
+static void test_alpha_out_of_reach(void **state)
+{
+    struct fixture *f = *state;
+    f->config.alpha = 0.001;
+    struct gate_report r = made(f, &(struct made){.slower = 0.5}, REPEATS);
+    expect(&r, METRIC_STEP, GATE_FEW);
+    assert_false(gate_passed(&r));
+    gate_report_free(&r);
+}
+
+/* Accuracies of runs that ended otherwise are not compared; all else is. */
+static void test_ends(void **state)
+{
+    struct gate_report r =
+        made(*state, &(struct made){.top1 = 5, .by = "desired accuracy"}, REPEATS);
+    assert_null(result(&r, METRIC_VAL_TOP1));
+    expect(&r, METRIC_STEP, GATE_SAME);
+    gate_report_free(&r);
+}
+
+/* A run that did not end is missing, though there are enough of the others. */
+static void test_unfinished(void **state)
+{
+    struct fixture *f = *state;
+    struct gate_report r;
+    char path[256];
+    make_side(f, 0, "base", &(struct made){.slower = 0}, REPEATS);
+    make_side(f, 1, "new", &(struct made){.slower = 0}, REPEATS);
+    snprintf(path, sizeof path, "%s/r9", f->side[1]);
+    make_run(path, &(struct made){.by = ""}, 9);
+    scratch_write(f->side[1], "r8.failed", "{}", 2);
+    assert_int_equal(compare(f, &r), STATUS_OK);
+    expect(&r, METRIC_STEP, GATE_SAME);
+    assert_false(gate_passed(&r));
+    assert_non_null(strstr(r.cell[0].missing, "2 of 8 runs of NEW did not end"));
+    gate_report_free(&r);
+}
+
+static const char *difference(const struct gate_report *r, size_t i, const char *key)
+{
+    return json_string_value(json_object_get(json_array_get(r->cell[0].differences, i), key));
+}
+
+/* Seed, host's name, version, a little memory and where the data lies differ in all these tests. */
+static void test_refused(void **state)
+{
+    const struct made other = {.more = ", \"lr\": 0.5, \"list\": [1, {\"a\": true}]",
+                               .device = "B"};
+    struct gate_report r = made(*state, &other, REPEATS);
+    assert_int_equal(r.refused, 1);
+    assert_int_equal(r.cell[0].n_results, 0);
+    assert_false(gate_passed(&r));
+    assert_int_equal(json_array_size(r.cell[0].differences), 4);
+    assert_string_equal(difference(&r, 0, "field"), "device");
+    assert_string_equal(difference(&r, 0, "base"), "a \"quick\" device");
+    assert_string_equal(difference(&r, 0, "new"), "B");
+    assert_string_equal(difference(&r, 1, "field"), "config.lr");
+    assert_string_equal(difference(&r, 1, "base"), "absent");
+    assert_string_equal(difference(&r, 1, "new"), "0.5");
+    assert_string_equal(difference(&r, 2, "field"), "config.list.0");
+    assert_string_equal(difference(&r, 3, "field"), "config.list.1.a");
+    gate_report_free(&r);
+}
+
+/* A name lets its field pass and all behind it, and nothing that begins alike. */
+static void test_allowed(void **state)
+{
+    struct fixture *f = *state;
+    char *allowed[] = {"config.list", "devic", "config.l"};
+    const struct made other = {.more = ", \"lr\": 0.5, \"list\": [1, 2]", .device = "B"};
+    f->config.allowed = allowed;
+    f->config.n_allowed = 3;
+    struct gate_report r = made(f, &other, REPEATS);
+    assert_int_equal(json_array_size(r.cell[0].differences), 2);
+    gate_report_free(&r);
+    f->config.allowed = (char *[]){"device", "config.lr", "config.list"};
+    assert_int_equal(compare(f, &r), STATUS_OK);
+    assert_int_equal(r.refused, 0);
+    assert_true(gate_passed(&r));
+    gate_report_free(&r);
+}
+
+/* Repeats of one side must be of one configuration, too. */
+static void test_mixed_side(void **state)
+{
+    struct fixture *f = *state;
+    struct gate_report r;
+    char path[256];
+    make_side(f, 0, "base", &(struct made){.slower = 0}, REPEATS);
+    make_side(f, 1, "new", &(struct made){.slower = 0}, REPEATS);
+    snprintf(path, sizeof path, "%s/r9", f->side[0]);
+    make_run(path, &(struct made){.more = ", \"lr\": 0.5"}, 9);
+    assert_int_equal(compare(f, &r), STATUS_OK);
+    assert_int_equal(r.refused, 1);
+    assert_string_equal(difference(&r, 0, "field"), "config.lr");
+    gate_report_free(&r);
+}
+
+static void make_cell(struct fixture *f, int side, const char *study, const char *cell,
+                      const struct made *m)
+{
+    char name[64];
+    snprintf(name, sizeof name, "%s/cells/%s", study, cell);
+    make_side(f, side, name, m, REPEATS);
+    set_side(f, side, study);
+}
+
+/* Cell by cell; one that is not on both sides is missing. */
+static void test_studies(void **state)
+{
+    struct fixture *f = *state;
+    struct gate_report r;
+    char path[256];
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/study%d", f->dir, i);
+        assert_int_equal(mkdir(path, 0777), 0);
+        strcat(path, "/cells");
+        assert_int_equal(mkdir(path, 0777), 0);
+    }
+    make_cell(f, 0, "study0", "a", &(struct made){.slower = 0});
+    make_cell(f, 0, "study0", "b", &(struct made){.slower = 0});
+    make_cell(f, 1, "study1", "b", &(struct made){.slower = 0.2});
+    make_cell(f, 1, "study1", "c", &(struct made){.slower = 0});
+    assert_int_equal(compare(f, &r), STATUS_OK);
+    assert_int_equal(r.n_cells, 3);
+    assert_string_equal(r.cell[0].name, "a");
+    assert_non_null(strstr(r.cell[0].missing, "0 of at least 5 repeats of NEW"));
+    assert_int_equal(r.cell[0].n_results, 0);
+    assert_string_equal(r.cell[1].missing, "");
+    assert_true(r.cell[1].n_results > 0 && r.regressions == 5);
+    assert_non_null(strstr(r.cell[2].missing, "0 of at least 5 repeats of BASE"));
+    gate_report_free(&r);
+
+    /* Against what is no study. */
+    set_side(f, 0, "study0/cells/a");
+    assert_int_equal(compare(f, &r), STATUS_USAGE);
+}
+
+static void test_hostile(void **state)
+{
+    struct fixture *f = *state;
+    struct gate_report r;
+    char path[256];
+    static const char torn[] = "{\"step\": 0, \"total_s\": \"x\"}\n";
+    static const char ended[] = "{\"schema\": 1, \"ended_by\": [\"\\u0000\"]}";
+    make_side(f, 0, "base", &(struct made){.slower = 0}, REPEATS);
+    make_side(f, 1, "new", &(struct made){.slower = 0}, REPEATS);
+    snprintf(path, sizeof path, "%s/r3", f->side[1]);
+    scratch_write(path, "summary.json", "{\"schema\": 1, \"ended_by\": 7}", 28);
+    assert_int_equal(compare(f, &r), STATUS_OK); /* ended, but nobody knows how */
+    assert_null(result(&r, METRIC_VAL_TOP1));
+    gate_report_free(&r);
+    scratch_write(path, "summary.json", ended, sizeof ended - 1);
+    assert_int_equal(compare(f, &r), STATUS_DATA);
+    scratch_write(path, "summary.json", "{\"schema\": 1}", 13);
+    scratch_append(path, "steps.jsonl", torn, sizeof torn - 1);
+    assert_int_equal(compare(f, &r), STATUS_DATA);
+    assert_non_null(strstr(status_message(), "r3"));
+
+    /* Times of nothing at all, and none. */
+    scratch_write(path, "steps.jsonl", "", 0);
+    assert_int_equal(compare(f, &r), STATUS_OK);
+    assert_int_equal(result(&r, METRIC_STEP)->new.n, REPEATS - 1);
+    gate_report_free(&r);
+    scratch_write(path, "run.json", "[]", 2);
+    assert_int_equal(compare(f, &r), STATUS_DATA);
+
+    set_side(f, 1, "base/r1/no");
+    assert_int_equal(compare(f, &r), STATUS_DATA);
+    set_side(f, 1, "empty");
+    assert_int_equal(mkdir(f->side[1], 0777), 0);
+    assert_int_equal(compare(f, &r), STATUS_DATA);
+}
+
+/* What programs read of it: JSON of known members, and XML whose text is escaped. */
+static void test_formats(void **state)
+{
+    struct fixture *f = *state;
+    char path[256], *text;
+    size_t size;
+    struct gate_report r = made(f, &(struct made){.slower = 0.1}, REPEATS);
+    snprintf(r.cell[0].name, sizeof r.cell[0].name, "a <b> & \"c\" | \xEF\xBF\xBE");
+    snprintf(path, sizeof path, "%s/x.xml", f->dir);
+    assert_int_equal(gate_write(&r, &(struct gate_files){.junit = path, .markdown = NULL}),
+                     STATUS_OK);
+    text = scratch_read(f->dir, "x.xml", &size);
+    assert_non_null(strstr(text, "tests=\"6\" failures=\"5\" errors=\"0\" skipped=\"0\""));
+    assert_non_null(strstr(text, "classname=\"a &lt;b&gt; &amp; &quot;c&quot; | ?\""));
+    free(text);
+    snprintf(path, sizeof path, "%s/x.md", f->dir);
+    assert_int_equal(gate_write(&r, &(struct gate_files){.markdown = path}), STATUS_OK);
+    text = scratch_read(f->dir, "x.md", &size);
+    assert_non_null(strstr(text, "a \\<b\\> \\& \"c\" \\|"));
+    assert_non_null(strstr(text, "**REGRESSION**"));
+    free(text);
+
+    json_t *o = gate_json(&r);
+    const json_t *m = json_array_get(
+        json_object_get(json_array_get(json_object_get(o, "cells"), 0), "metrics"), 0);
+    assert_int_equal(json_integer_value(json_object_get(o, "schema")), GATE_SCHEMA);
+    assert_true(json_is_false(json_object_get(o, "passed")));
+    assert_string_equal(json_string_value(json_object_get(m, "name")), "images_per_s");
+    assert_string_equal(json_string_value(json_object_get(m, "verdict")), "REGRESSION");
+    expect_near(json_real_value(json_object_get(m, "ratio")), 1 / 1.1, 1e-6);
+    json_decref(o);
+
+    o = gate_benchmark_action(&r);
+    assert_int_equal(json_array_size(o), 3); /* images/s twice and accuracy: more is better */
+    m = json_array_get(o, 0);
+    assert_true(json_is_string(json_object_get(m, "name")) &&
+                json_is_string(json_object_get(m, "unit")));
+    expect_near(json_real_value(json_object_get(m, "value")),
+                result(&r, METRIC_IMAGES_PER_S)->new.median, 0);
+    json_decref(o);
+    gate_report_free(&r);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(test_same),       TEST(test_slower),     TEST(test_faster),
+        TEST(test_threshold),  TEST(test_directions), TEST(test_small_part),
+        TEST(test_few),        TEST(test_ends),       TEST(test_alpha_out_of_reach),
+        TEST(test_unfinished), TEST(test_refused),    TEST(test_allowed),
+        TEST(test_mixed_side), TEST(test_studies),    TEST(test_hostile),
+        TEST(test_formats),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,132 @@
+/* The rank test against SciPy's numbers, the bootstrap against what is known of it. */
+#include "gate/significance.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#define expect_near(a, b, slack) assert_true(fabs((a) - (b)) <= (slack))
+
+#define COUNT(a) (int64_t)(sizeof(a) / sizeof *(a))
+
+/* Checks U of x and p, in both orders of the samples. */
+static void expect_test(const double *x, int64_t n, const double *y, int64_t m, double u, double p,
+                        bool exact)
+{
+    struct mann_whitney t;
+    assert_int_equal(mann_whitney(x, n, y, m, &t), STATUS_OK);
+    expect_near(t.u, u, 0);
+    expect_near(t.p, p, 1e-12);
+    assert_int_equal(t.exact, exact);
+    assert_int_equal(mann_whitney(y, m, x, n, &t), STATUS_OK);
+    expect_near(t.u, (double)(n * m) - u, 0);
+    expect_near(t.p, p, 1e-12);
+}
+
+/* scipy.stats.mannwhitneyu(x, y, alternative="two-sided", method="exact"), SciPy 1.17 */
+static void test_exact(void **state)
+{
+    (void)state;
+    const double a[] = {101, 102.5, 99, 103, 100.5}, b[] = {95, 96.5, 97, 94, 98.5};
+    const double c[] = {1.1, 2.2, 3.3, 4.4, 5.5, 6.6}, d[] = {2.0, 3.1, 4.2, 5.3, 6.4, 7.5, 8.6};
+    const double e[] = {19, 22, 16, 29, 24}, f[] = {20, 11, 17, 12};
+    double g[20], h[20];
+    for (int i = 0; i < 20; i++) {
+        g[i] = i * 7 % 31 + 0.5;
+        h[i] = i * 11 % 29 + 4.25;
+    }
+    expect_test(a, COUNT(a), b, COUNT(b), 25, 0.007936507936507936, true);
+    expect_test(c, COUNT(c), d, COUNT(d), 15, 0.4452214452214452, true);
+    expect_test(e, COUNT(e), f, COUNT(f), 17, 0.1111111111111111, true);
+    expect_test(g, COUNT(g), h, COUNT(h), 161, 0.30125263881127884, true);
+}
+
+/* The same with method="asymptotic", use_continuity=True. */
+static void test_normal(void **state)
+{
+    (void)state;
+    const double a[] = {1, 2, 2, 3, 4, 5, 5, 6}, b[] = {2, 3, 5, 5, 7, 8, 9, 9, 10};
+    const double c[] = {5, 5, 5, 5, 6}, d[] = {5, 5, 5, 6, 6};
+    const double e[] = {5, 5, 5, 5, 5, 5};
+    double g[60], h[55];
+    for (int i = 0; i < 60; i++)
+        g[i] = i * 37 % 101 + 0.5;
+    for (int i = 0; i < 55; i++)
+        h[i] = i * 53 % 103 + 12.25;
+    expect_test(a, COUNT(a), b, COUNT(b), 14.5, 0.04126741302260858, false);
+    expect_test(c, COUNT(c), d, COUNT(d), 10, 0.6004712601233854, false);
+    expect_test(e, COUNT(e), e, COUNT(e), 18, 1, false);
+    expect_test(g, COUNT(g), h, COUNT(h), 1373, 0.12159754980691169, false);
+}
+
+/* Samples that do not overlap have the smallest p there is, whatever their sizes. */
+static void test_least(void **state)
+{
+    (void)state;
+    double x[MANN_WHITNEY_EXACT], y[MANN_WHITNEY_EXACT];
+    struct mann_whitney t;
+    for (int i = 0; i < MANN_WHITNEY_EXACT; i++) {
+        x[i] = i;
+        y[i] = 100 + i;
+    }
+    expect_near(mann_whitney_least(5, 5), 2.0 / 252, 1e-15);
+    expect_near(mann_whitney_least(4, 6), 2.0 / 210, 1e-15);
+    expect_near(mann_whitney_least(1, 1), 1, 0);
+    for (int n = 1; n <= MANN_WHITNEY_EXACT; n++)
+        for (int m = 1; m <= MANN_WHITNEY_EXACT; m += 7) {
+            double least = mann_whitney_least(n, m);
+            assert_int_equal(mann_whitney(x, n, y, m, &t), STATUS_OK);
+            assert_true(fabs(t.p - least) <= 1e-9 * least);
+        }
+}
+
+static void test_bootstrap(void **state)
+{
+    (void)state;
+    const double x[] = {10, 10, 10, 10, 10}, y[] = {8, 8, 8, 8, 8};
+    const double wide[] = {1, 2, 3, 4, 5, 6, 7, 8, 9}, zero[] = {0, 1, 2};
+    double low, high, again_low, again_high, twice[9];
+    assert_int_equal(ratio_interval(x, 5, y, 5, 0.95, 500, 1, &low, &high), STATUS_OK);
+    expect_near(low, 0.8, 1e-15);
+    expect_near(high, 0.8, 1e-15);
+
+    /* Medians of nine draws from 1..9 lie at 3 or below, as at 7 or above, with a probability of
+     * 0.145, and at 2 or below with 0.034: the interval holds 3 and 7, and not 1 and 9. */
+    for (int i = 0; i < 9; i++)
+        twice[i] = 2 * wide[i];
+    assert_int_equal(ratio_interval(x, 5, wide, 9, 0.95, 4000, 1, &low, &high), STATUS_OK);
+    assert_true(low > 0.1 && low <= 0.3 && high >= 0.7 && high < 0.9);
+
+    /* Twice the values, twice the interval: the draws are the same. */
+    assert_int_equal(ratio_interval(x, 5, twice, 9, 0.95, 4000, 1, &again_low, &again_high),
+                     STATUS_OK);
+    expect_near(again_low, 2 * low, 1e-12);
+    expect_near(again_high, 2 * high, 1e-12);
+
+    assert_int_equal(ratio_interval(zero, 3, wide, 9, 0.95, 100, 1, &low, &high), STATUS_OK);
+    assert_true(isnan(low) && isnan(high));
+}
+
+static void test_contract(void **state)
+{
+    (void)state;
+    const double x[] = {1};
+    double low, high;
+    struct mann_whitney t;
+    assert_int_equal(mann_whitney(x, 0, x, 1, &t), STATUS_INVALID);
+    assert_int_equal(ratio_interval(x, 1, x, 0, 0.95, 100, 1, &low, &high), STATUS_INVALID);
+    assert_int_equal(ratio_interval(x, 1, x, 1, 1, 100, 1, &low, &high), STATUS_INVALID);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_exact),    cmocka_unit_test(test_normal),
+        cmocka_unit_test(test_least),    cmocka_unit_test(test_bootstrap),
+        cmocka_unit_test(test_contract),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
