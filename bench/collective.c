@@ -74,6 +74,7 @@ void collective_buffers_close(struct collective_buffers *b)
 /* An operation in one of its places, with the copies that stand for what communicators lack. */
 struct form {
     struct comm *comm;
+    double *word; /* for what ranks tell each other */
     struct comm_op op;
     void *input; /* where this rank's values go before; NULL: it has none */
     int64_t input_count;
@@ -84,7 +85,7 @@ struct form {
 };
 
 static struct form form_make(const struct collective_config *c, struct comm *comm,
-                             const struct collective_buffers *b, int64_t count,
+                             struct collective_buffers *b, int64_t count,
                              enum collective_place place)
 {
     bool in = place == COLLECTIVE_IN;
@@ -92,6 +93,7 @@ static struct form form_make(const struct collective_config *c, struct comm *com
     size_t part = (size_t)count * dtype_size(c->type);
     char *own = (char *)b->recv + (has_parts(c->kind) ? (size_t)rank * part : 0);
     struct form f = {.comm = comm,
+                     .word = &b->word,
                      .op = {.kind = c->kind,
                             .reduction = c->reduction,
                             .type = c->type,
@@ -137,13 +139,15 @@ static enum status form_sample(void *context, double *seconds)
     struct comm_op slowest = {.kind = COMM_ALLREDUCE,
                               .reduction = COMM_MAX,
                               .type = DTYPE_F64,
-                              .send = seconds,
-                              .recv = seconds,
+                              .send = f->word,
+                              .recv = f->word,
                               .count = 1};
     uint64_t begun = clock_ns();
     TRY(form_run(f));
-    *seconds = (double)(clock_ns() - begun) * 1e-9;
-    return comm_run(f->comm, &slowest);
+    *f->word = (double)(clock_ns() - begun) * 1e-9;
+    TRY(comm_run(f->comm, &slowest));
+    *seconds = *f->word;
+    return STATUS_OK;
 }
 
 /* Runs once on known values and adds up the wrong elements of all ranks. */
@@ -157,14 +161,14 @@ static enum status form_check(const struct collective_config *c, struct form *f,
     if (f->input)
         collective_fill(c->type, f->input, f->input_count, rank, ranks, round);
     TRY(form_run(f));
-    double sum = (double)collective_wrong(c, f->result, f->op.count, rank, ranks, round);
-    TRY(comm_sum(f->comm, &sum, 1));
-    *wrong += (int64_t)sum;
+    *f->word = (double)collective_wrong(c, f->result, f->op.count, rank, ranks, round);
+    TRY(comm_sum(f->comm, f->word, 1));
+    *wrong += (int64_t)*f->word;
     return STATUS_OK;
 }
 
 enum status collective_measure(const struct collective_config *c, struct comm *comm,
-                               const struct collective_buffers *b, int64_t bytes,
+                               struct collective_buffers *b, int64_t bytes,
                                struct collective_row *row)
 {
     int ranks = comm_size(comm);

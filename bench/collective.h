@@ -88,10 +88,12 @@ int64_t collective_wrong(const struct collective_config *c, const void *mem, int
 
 /* --- a size, on a communicator --- */
 
-/* Buffers of one rank, `bytes` each. */
+/* Buffers of one rank, `bytes` each, and what it tells the others. When an operation failed, a
+ * slower rank of the same process may use them until all have closed their communicators. */
 struct collective_buffers {
     size_t bytes;
     void *send, *recv;
+    double word;
 };
 MUST_CHECK enum status collective_buffers_open(struct comm *comm, int64_t bytes,
                                                struct collective_buffers *b);
@@ -100,7 +102,7 @@ void collective_buffers_close(struct collective_buffers *b); /* a zeroed one is 
 /* Measures and checks one size; called by every rank, each of which gets the same row. That results
  * are wrong is no failure here: the row says so. */
 MUST_CHECK enum status collective_measure(const struct collective_config *c, struct comm *comm,
-                                          const struct collective_buffers *b, int64_t bytes,
+                                          struct collective_buffers *b, int64_t bytes,
                                           struct collective_row *row);
 
 /* --- what is printed (collective_report.c) --- */
@@ -136,7 +138,15 @@ void collective_number(double value, int width, char *out);
 
 /* --- all of it --- */
 
-/* Measures all sizes and prints. STATUS_MISMATCH where a result was wrong, when all is printed. */
+struct world;
+
+/* Measures all sizes between the ranks of `comm`, `members` of them threads of this process, and
+ * prints. Closes the communicators, but for that of `w`, of all processes. STATUS_MISMATCH where a
+ * result was wrong, when all is printed. */
+MUST_CHECK enum status collective_run(const struct collective_config *c, struct world *w,
+                                      int members, struct comm *const *comm);
+
+/* Finds or makes the ranks, and runs. A rank that fails ends the job. */
 MUST_CHECK enum status bench_collective(const struct collective_config *c);
 
 #ifdef __cplusplus

@@ -9,10 +9,11 @@
 
 struct job {
     const struct collective_config *config;
-    struct world world;                      /* the processes */
-    int members;                             /* threads of this process that are ranks */
-    struct comm *comm[COLLECTIVE_RANKS_MAX]; /* (members) */
+    struct world *world;      /* the processes */
+    struct comm *const *comm; /* of the threads of this process that are ranks */
+    int members;              /* and how many these are */
     struct team *team;
+    struct collective_buffers buffers[COLLECTIVE_RANKS_MAX]; /* (members) */
     struct collective_rank rank[COLLECTIVE_RANKS_MAX];
     int64_t wrong; /* written by the first member */
 };
@@ -30,29 +31,9 @@ static enum status check_config(const struct collective_config *c)
     return STATUS_OK;
 }
 
-static enum status join(struct job *j)
-{
-    const struct device_list host = {.n = 1};
-    struct train_config train = train_config_default();
-    int ranks = j->config->ranks ? j->config->ranks : 2;
-    if (comm_under_mpi() && j->config->ranks)
-        return status_fail(STATUS_USAGE, "--ranks is for threads of one process, but a launcher "
-                                         "started several; leave it out");
-    TRY(world_open(&train, &host, &j->world));
-    j->members = comm_under_mpi() ? 1 : ranks;
-    if (comm_under_mpi() && j->world.size > COLLECTIVE_RANKS_MAX)
-        return status_fail(STATUS_USAGE, "%d ranks are more than %d", j->world.size,
-                           COLLECTIVE_RANKS_MAX);
-    if (!comm_under_mpi())
-        return comm_open_local(ranks, train.comm_timeout, j->comm);
-    j->comm[0] = j->world.comm;
-    return STATUS_OK;
-}
-
 /* Settings that all processes need alike. */
-static enum status agree(struct job *j)
+static enum status agree(const struct collective_config *c, struct world *w)
 {
-    const struct collective_config *c = j->config;
     json_t *settings =
         json_pack("{s:s, s:s, s:i, s:I, s:I, s:I, s:i, s:i, s:i, s:i}", "collective",
                   comm_kind_str(c->kind), "type", collective_type_str(c->type), "reduction",
@@ -61,7 +42,7 @@ static enum status agree(struct job *j)
                   "iters", c->timing.most, "warmup", c->timing.warmup, "check", c->checks);
     if (!settings)
         return status_fail(STATUS_OOM, "no memory for settings");
-    enum status st = world_agree(&j->world, settings);
+    enum status st = world_agree(w, settings);
     json_decref(settings);
     return st;
 }
@@ -72,7 +53,7 @@ static enum status report_begin(struct job *j, int ranks, struct collective_repo
     if (!versions)
         return status_fail(STATUS_OOM, "no memory for the record");
     for (int i = 0; i < ranks; i++) {
-        const struct rank_info *info = &j->world.info[j->world.size > 1 ? i : 0];
+        const struct rank_info *info = &j->world->info[j->world->size > 1 ? i : 0];
         j->rank[i] = (struct collective_rank){.host = info->host, .pid = info->pid};
     }
     *r = (struct collective_report){.config = j->config,
@@ -90,20 +71,21 @@ static int64_t next_size(const struct collective_config *c, int64_t bytes)
 }
 
 /* What a rank does; the first one tells. */
-static enum status measure(struct job *j, struct comm *comm)
+static enum status measure(struct job *j, int member)
 {
     const struct collective_config *c = j->config;
+    struct comm *comm = j->comm[member];
+    struct collective_buffers *b = &j->buffers[member];
     bool tells = comm_rank(comm) == 0;
     struct collective_report r = {.config = c};
-    struct collective_buffers b = {0};
     struct collective_row row;
     int64_t wrong = 0;
     enum status st;
     if (tells)
         CHECK(report_begin(j, comm_size(comm), &r));
-    CHECK(collective_buffers_open(comm, c->last, &b));
+    CHECK(collective_buffers_open(comm, c->last, b));
     for (int64_t bytes = c->first; bytes <= c->last; bytes = next_size(c, bytes)) {
-        CHECK(collective_measure(c, comm, &b, bytes, &row));
+        CHECK(collective_measure(c, comm, b, bytes, &row));
         for (int p = 0; p < COLLECTIVE_PLACES; p++)
             wrong += row.place[p].wrong > 0 ? row.place[p].wrong : 0;
         if (tells)
@@ -111,10 +93,9 @@ static enum status measure(struct job *j, struct comm *comm)
     }
     if (tells)
         CHECK(collective_report_end(&r));
-    if (comm == j->comm[0])
+    if (member == 0)
         j->wrong = wrong;
 done:
-    collective_buffers_close(&b);
     json_decref((json_t *)r.versions);
     collective_report_close(&r);
     return st;
@@ -123,40 +104,69 @@ done:
 static enum status member_run(void *context, int member)
 {
     struct job *j = context;
-    struct comm *comm = j->comm[member];
-    enum status st = measure(j, comm);
+    enum status st = measure(j, member);
     if (st != STATUS_OK)
-        comm_fail(comm, st, status_message());
+        comm_fail(j->comm[member], st, status_message());
     return st;
 }
 
-static enum status run(struct job *j)
+enum status collective_run(const struct collective_config *c, struct world *w, int members,
+                           struct comm *const *comm)
 {
-    TRY(join(j));
-    TRY(agree(j));
-    TRY(team_open(j->members, &j->team));
-    TRY(team_run(j->team, member_run, j));
-    if (j->wrong == 0)
-        return STATUS_OK;
-    return status_fail(STATUS_MISMATCH, "%" PRId64 " elements that %s gave are wrong", j->wrong,
-                       comm_kind_str(j->config->kind));
+    enum status st = STATUS_OK;
+    struct job *j = calloc(1, sizeof *j);
+    if (!j) {
+        st = status_fail(STATUS_OOM, "no memory for a benchmark");
+        goto done;
+    }
+    *j = (struct job){.config = c, .world = w, .comm = comm, .members = members};
+    CHECK(team_open(members, &j->team));
+    CHECK(team_run(j->team, member_run, j));
+    if (j->wrong > 0)
+        st = status_fail(STATUS_MISMATCH, "%" PRId64 " elements that %s gave are wrong", j->wrong,
+                         comm_kind_str(c->kind));
+done:
+    for (int i = 0; i < members; i++)
+        if (comm[i] != w->comm)
+            comm_close(comm[i]);
+    for (int i = 0; j && i < members; i++)
+        collective_buffers_close(&j->buffers[i]);
+    if (j)
+        team_close(j->team);
+    free(j);
+    return st;
+}
+
+/* The processes of the job, or threads. */
+static enum status run(const struct collective_config *c, struct world *w)
+{
+    const struct device_list host = {.n = 1};
+    const struct train_config train = train_config_default();
+    struct comm *comm[COLLECTIVE_RANKS_MAX];
+    int threads = c->ranks ? c->ranks : 2;
+    bool launched = comm_under_mpi();
+    if (launched && c->ranks)
+        return status_fail(STATUS_USAGE, "--ranks is for threads of one process, but a launcher "
+                                         "started several; leave it out");
+    TRY(world_open(&train, &host, w));
+    if (w->size > COLLECTIVE_RANKS_MAX)
+        return status_fail(STATUS_USAGE, "%d ranks are more than %d", w->size,
+                           COLLECTIVE_RANKS_MAX);
+    TRY(agree(c, w));
+    if (launched)
+        return collective_run(c, w, 1, &w->comm);
+    TRY(comm_open_local(threads, train.comm_timeout, comm));
+    return collective_run(c, w, threads, comm);
 }
 
 enum status bench_collective(const struct collective_config *c)
 {
+    struct world w = {0};
     TRY(check_config(c));
-    struct job *j = calloc(1, sizeof *j);
-    if (!j)
-        return status_fail(STATUS_OOM, "no memory for a benchmark");
-    j->config = c;
-    enum status st = run(j);
-    if (st != STATUS_OK && j->world.size > 1)
-        comm_fail(j->world.comm, st, status_message());
-    team_close(j->team);
-    for (int i = 0; i < j->members; i++)
-        if (j->comm[i] != j->world.comm)
-            comm_close(j->comm[i]);
-    world_close(&j->world);
-    free(j);
+    enum status st = run(c, &w);
+    fflush(c->out); /* comm_fail may end the process */
+    if (st != STATUS_OK && w.size > 1)
+        comm_fail(w.comm, st, status_message());
+    world_close(&w);
     return st;
 }

@@ -1,6 +1,7 @@
 /* Sizes and bandwidths as nccl-tests has them, wrong results seen, and the table's own text. */
 #include "bench/collective.h"
 #include "comm/internal.h"
+#include "runners/world.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -43,8 +44,13 @@ static enum status broken_wait(struct comm *c, struct comm_slot *slot)
     return STATUS_OK;
 }
 
+static void broken_close(struct comm *c)
+{
+    (void)c;
+}
+
 static const struct comm_calls broken_calls = {
-    .name = "broken", .start = broken_start, .wait = broken_wait};
+    .name = "broken", .start = broken_start, .wait = broken_wait, .close = broken_close};
 
 static struct collective_config quick(enum comm_kind kind)
 {
@@ -84,6 +90,49 @@ static void test_wrong_is_seen(void **state)
         assert_true(row.place[COLLECTIVE_OUT].wrong > row.count);
         assert_true(row.place[COLLECTIVE_IN].wrong > row.count);
     }
+}
+
+/* All is printed, and then it is a failure with exit code 4. */
+static void test_wrong_fails(void **state)
+{
+    (void)state;
+    struct rank_info info = {.host = "node1", .pid = 1};
+    struct world w = {.size = 1, .info = &info};
+    for (enum fault fault = NONE; fault <= FLIPS_LAST; fault++) {
+        static struct broken b;
+        struct comm *comm = &b.base;
+        struct collective_config c = quick(COMM_ALLREDUCE);
+        char *text;
+        size_t size;
+        b = (struct broken){.base = {.calls = &broken_calls, .size = 1}, .fault = fault};
+        c.first = c.last = 1024;
+        c.out = open_memstream(&text, &size);
+        enum status st = collective_run(&c, &w, 1, &comm);
+        fclose(c.out);
+        assert_int_equal(st, fault == NONE ? STATUS_OK : STATUS_MISMATCH);
+        assert_int_equal(status_exit_code(st), fault == NONE ? 0 : 4);
+        assert_non_null(strstr(text, fault == NONE ? "values : 0 OK" : "values : 2 FAILED"));
+        free(text);
+    }
+    assert_string_equal(status_message(), "4 elements that allreduce gave are wrong");
+}
+
+/* A rank that fails while others go on ends them all, with its own reason. */
+static void test_failed_rank(void **state)
+{
+    (void)state;
+    struct rank_info info = {.host = "node1", .pid = 1};
+    struct world w = {.size = 1, .info = &info};
+    struct comm *comm[3];
+    struct collective_config c = quick(COMM_ALLREDUCE);
+    c.out = fopen("/dev/null", "w");
+    c.first = c.last = 1024;
+    c.timing.most = 100000;
+    assert_int_equal(comm_open_local(3, 20, comm), STATUS_OK);
+    comm_fail(comm[1], STATUS_IO, "out of order");
+    assert_int_equal(collective_run(&c, &w, 3, comm), STATUS_IO);
+    assert_non_null(strstr(status_message(), "rank 1: out of order"));
+    fclose(c.out);
 }
 
 /* What a rank's result has to be depends on who it is, and on the round. */
@@ -262,7 +311,8 @@ static void test_record(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_wrong_is_seen),  cmocka_unit_test(test_expectations),
+        cmocka_unit_test(test_wrong_is_seen),  cmocka_unit_test(test_wrong_fails),
+        cmocka_unit_test(test_failed_rank),    cmocka_unit_test(test_expectations),
         cmocka_unit_test(test_sums_are_exact), cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_bandwidth),      cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_table),          cmocka_unit_test(test_record),
