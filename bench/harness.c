@@ -7,20 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The probability that n throws of a coin show heads exactly k times. */
-static double heads(int64_t n, int64_t k)
-{
-    double ways = lgamma((double)n + 1) - lgamma((double)k + 1) - lgamma((double)(n - k) + 1);
-    return exp(ways - (double)n * M_LN2);
-}
-
 bool harness_interval(const double *sorted, int64_t n, double *low, double *high)
 {
+    /* k: heads of n throws of a coin; the logarithm of how likely they are, since 2^-n may be 0. */
     int64_t k = 0;
-    double tail = heads(n, 0);
+    double likely = -(double)n * M_LN2, tail = exp(likely);
     while (tail <= 0.025) {
+        likely += log((double)(n - k) / (double)(k + 1));
         k++;
-        tail += heads(n, k);
+        tail += exp(likely);
     }
     int64_t first = k > 0 ? k - 1 : 0;
     *low = sorted[first];
