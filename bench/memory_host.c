@@ -23,14 +23,14 @@ static const struct {
 
 static void copy(int threads, int64_t n, const double *restrict a, double *restrict c)
 {
-#pragma omp parallel for num_threads(threads) schedule(static)
+#pragma omp parallel for simd num_threads(threads) schedule(static)
     for (int64_t i = 0; i < n; i++)
         c[i] = a[i];
 }
 
 static void scale(int threads, int64_t n, const double *restrict c, double *restrict b)
 {
-#pragma omp parallel for num_threads(threads) schedule(static)
+#pragma omp parallel for simd num_threads(threads) schedule(static)
     for (int64_t i = 0; i < n; i++)
         b[i] = SCALAR * c[i];
 }
@@ -38,7 +38,7 @@ static void scale(int threads, int64_t n, const double *restrict c, double *rest
 static void add(int threads, int64_t n, const double *restrict a, const double *restrict b,
                 double *restrict c)
 {
-#pragma omp parallel for num_threads(threads) schedule(static)
+#pragma omp parallel for simd num_threads(threads) schedule(static)
     for (int64_t i = 0; i < n; i++)
         c[i] = a[i] + b[i];
 }
@@ -46,7 +46,7 @@ static void add(int threads, int64_t n, const double *restrict a, const double *
 static void triad(int threads, int64_t n, const double *restrict b, const double *restrict c,
                   double *restrict a)
 {
-#pragma omp parallel for num_threads(threads) schedule(static)
+#pragma omp parallel for simd num_threads(threads) schedule(static)
     for (int64_t i = 0; i < n; i++)
         a[i] = b[i] + SCALAR * c[i];
 }
