@@ -48,7 +48,7 @@ static enum status new_cell(struct gate_report *r, const char *name, struct gate
         r->capacity = capacity;
     }
     *out = &r->cell[r->n_cells];
-    **out = (struct gate_cell){.differences = json_array()};
+    **out = (struct gate_cell){.differences = json_object()};
     if (!(*out)->differences)
         return status_fail(STATUS_OOM, "no memory for a cell");
     text_clean((*out)->name, sizeof(*out)->name, name);
@@ -208,14 +208,15 @@ static enum status compare_repeats(const struct repeats *base, const struct repe
     if (base->n == 0 || new->n == 0)
         return STATUS_OK;
     TRY(list_differences(base, new, config, c));
-    return json_array_size(c->differences) == 0 ? compare_metrics(base, new, config, c) : STATUS_OK;
+    return json_object_size(c->differences) == 0 ? compare_metrics(base, new, config, c)
+                                                 : STATUS_OK;
 }
 
 static void count(struct gate_report *r)
 {
     for (int64_t i = 0; i < r->n_cells; i++) {
         const struct gate_cell *c = &r->cell[i];
-        r->refused += json_array_size(c->differences) > 0;
+        r->refused += json_object_size(c->differences) > 0;
         r->incomplete += *c->missing != '\0';
         for (int k = 0; k < c->n_results; k++) {
             enum gate_verdict v = c->result[k].verdict;

@@ -53,7 +53,7 @@ struct gate_result {
 struct gate_cell {
     char name[GATE_NAME_SIZE];    /* of a study's cell; else network, precision, mode */
     int64_t n_base, n_new;        /* runs that ended in order */
-    json_t *differences;          /* array of fingerprint.h */
+    json_t *differences;          /* object of fingerprint.h */
     char missing[GATE_TEXT_SIZE]; /* what is not there, and the way out; "": nothing */
     int n_results;
     struct gate_result result[METRICS];

@@ -134,18 +134,6 @@ static bool is_allowed(const char *name, char *const *allowed, int n)
     return false;
 }
 
-static bool is_listed(const char *name, const json_t *differences)
-{
-    size_t i;
-    json_t *d;
-    json_array_foreach(differences, i, d)
-    {
-        if (strcmp(json_string_value(json_object_get(d, "field")), name) == 0)
-            return true;
-    }
-    return false;
-}
-
 /* A value as text fit to be shown, a string without its quotes; NULL when memory is short. */
 static json_t *shown(const json_t *value)
 {
@@ -162,11 +150,14 @@ static json_t *shown(const json_t *value)
 static enum status list(const char *name, const json_t *base, const json_t *new,
                         json_t *differences)
 {
-    json_t *d = json_pack("{s:o, s:o, s:o}", "field", text_json(name), "base", shown(base), "new",
-                          shown(new));
-    if (!d || json_array_append_new(differences, d) != 0)
-        return status_fail(STATUS_OOM, "no memory for what differs between runs");
-    return STATUS_OK;
+    json_t *field = text_json(name);
+    json_t *d = json_pack("{s:o, s:o}", "base", shown(base), "new", shown(new));
+    const char *key = json_string_value(field);
+    bool there = key && json_object_get(differences, key);
+    bool ok = key && d && (there || json_object_set(differences, key, d) == 0);
+    json_decref(d);
+    json_decref(field);
+    return ok ? STATUS_OK : status_fail(STATUS_OOM, "no memory for what differs between runs");
 }
 
 enum status fingerprint_differ(json_t *base, json_t *new, char *const *allowed, int n_allowed,
@@ -179,8 +170,7 @@ enum status fingerprint_differ(json_t *base, json_t *new, char *const *allowed, 
         json_object_foreach(sides[side], name, value)
         {
             const json_t *a = json_object_get(base, name), *b = json_object_get(new, name);
-            if (!same(name, a, b) && !is_allowed(name, allowed, n_allowed) &&
-                !is_listed(name, differences))
+            if (!same(name, a, b) && !is_allowed(name, allowed, n_allowed))
                 TRY(list(name, a, b, differences));
         }
     }

@@ -16,9 +16,9 @@ extern "C" {
  * it is empty or nested deeper than any run's. The caller owns it. */
 MUST_CHECK enum status fingerprint_of(const struct run *run, json_t **out);
 
-/* Appends {"field", "base", "new"} to `differences` for each field in which the two differ and that
- * is neither there yet nor among `allowed`: names of fields, or what they begin with before a dot.
- * Values are text fit to be shown, "absent" where a side has none. */
+/* Adds {field: {"base", "new"}} to the object `differences` for each field in which the two differ
+ * and that is neither there yet nor among `allowed`: names of fields, or what they begin with
+ * before a dot. All is text fit to be shown; a value is "absent" where a side has none. */
 MUST_CHECK enum status fingerprint_differ(json_t *base, json_t *new, char *const *allowed,
                                           int n_allowed, json_t *differences);
 

@@ -50,13 +50,12 @@ static struct row row_of(const struct gate_result *r)
 
 static void print_differences(const struct gate_cell *c, FILE *out)
 {
-    size_t i;
+    const char *field;
     json_t *d;
     fprintf(out, "  refused: the runs differ in\n");
-    json_array_foreach(c->differences, i, d)
+    json_object_foreach(c->differences, field, d)
     {
-        fprintf(out, "    %s: '%s' in BASE, '%s' in NEW or another run\n",
-                json_string_value(json_object_get(d, "field")),
+        fprintf(out, "    %s: '%s' in BASE, '%s' in NEW or another run\n", field,
                 json_string_value(json_object_get(d, "base")),
                 json_string_value(json_object_get(d, "new")));
     }
@@ -84,7 +83,7 @@ void gate_print(const struct gate_report *report, FILE *out)
                 (long long)c->n_new);
         if (*c->missing)
             fprintf(out, "  incomplete: %s\n", c->missing);
-        if (json_array_size(c->differences) > 0)
+        if (json_object_size(c->differences) > 0)
             print_differences(c, out);
         else if (c->n_results > 0)
             print_results(c, out);
@@ -102,19 +101,19 @@ static void markdown_text(const char *text, FILE *out)
 
 static void markdown_differences(const struct gate_cell *c, FILE *out)
 {
-    size_t i;
+    const char *field;
     json_t *d;
     fprintf(out,
             "Refused: the runs differ.\n\n| field | base | new, or another run |\n|---|---|---|\n");
-    json_array_foreach(c->differences, i, d)
+    json_object_foreach(c->differences, field, d)
     {
-        static const char *const columns[] = {"field", "base", "new"};
-        for (size_t k = 0; k < sizeof columns / sizeof *columns; k++) {
-            fputs("| ", out);
-            markdown_text(json_string_value(json_object_get(d, columns[k])), out);
-            fputc(' ', out);
-        }
-        fputs("|\n", out);
+        fputs("| ", out);
+        markdown_text(field, out);
+        fputs(" | ", out);
+        markdown_text(json_string_value(json_object_get(d, "base")), out);
+        fputs(" | ", out);
+        markdown_text(json_string_value(json_object_get(d, "new")), out);
+        fputs(" |\n", out);
     }
     fputc('\n', out);
 }
@@ -148,7 +147,7 @@ void gate_print_markdown(const struct gate_report *report, FILE *out)
             markdown_text(c->missing, out);
             fprintf(out, ".\n\n");
         }
-        if (json_array_size(c->differences) > 0)
+        if (json_object_size(c->differences) > 0)
             markdown_differences(c, out);
         else if (c->n_results > 0)
             markdown_results(c, out);
@@ -224,19 +223,20 @@ static void case_result(const struct gate_cell *c, const struct gate_result *r, 
 /* The names of the fields that differ, as one case. */
 static void case_refused(const struct gate_cell *c, FILE *out)
 {
-    size_t i;
+    const char *field, *comma = " ";
     json_t *d;
     case_begin(c, "configuration", out);
     fprintf(out, ">\n      <error type=\"configuration\" message=\"the runs differ in");
-    json_array_foreach(c->differences, i, d)
+    json_object_foreach(c->differences, field, d)
     {
-        fputs(i ? ", " : " ", out);
-        xml_text(json_string_value(json_object_get(d, "field")), out);
+        fputs(comma, out);
+        xml_text(field, out);
         fputs(" (", out);
         xml_text(json_string_value(json_object_get(d, "base")), out);
         fputs(" / ", out);
         xml_text(json_string_value(json_object_get(d, "new")), out);
         fputc(')', out);
+        comma = ", ";
     }
     fprintf(out, "\"/>\n    </testcase>\n");
 }
@@ -255,7 +255,7 @@ void gate_print_junit(const struct gate_report *r, FILE *out)
         const struct gate_cell *c = &r->cell[i];
         if (*c->missing)
             case_error(c, "repeats", c->missing, out);
-        if (json_array_size(c->differences) > 0)
+        if (json_object_size(c->differences) > 0)
             case_refused(c, out);
         for (int k = 0; k < c->n_results; k++)
             case_result(c, &c->result[k], out);

@@ -25,7 +25,7 @@ void gate_conclusion(const struct gate_report *report, char *out, size_t size);
 void gate_print_junit(const struct gate_report *report, FILE *out);
 
 /* {"record": "compare", "schema": 1, "passed", "alpha", counts of verdicts, "cells": [{"name",
- * "runs": {"base", "new"}, "missing": text or null, "differences": [{"field", "base", "new"}],
+ * "runs": {"base", "new"}, "missing": text or null, "differences": {field: {"base", "new"}},
  * "metrics": [{"name", "unit", "better": "higher" or "lower", "base": {"n", "median", "min", "max",
  * "stddev"}, "new", "ratio", "low", "high", "p", "exact", "threshold", "verdict"}]}]}; a number
  * that is not known is null. A new object that the caller owns; NULL when memory is short. */
