@@ -20,6 +20,7 @@ enum { STEPS = 30, REPEATS = 6 };
 /* A run of STEPS steps; a member that is 0 is as in the base. */
 struct made {
     double slower;    /* share by which steps take longer */
+    bool uneven;      /* every third repeat is that much faster instead */
     double top1;      /* less accuracy */
     const char *more; /* members of run.json's configuration, ", ..." */
     const char *device;
@@ -31,7 +32,8 @@ struct made {
 static void make_run(const char *dir, const struct made *m, int repeat)
 {
     char text[1024], line[SCHEMA_LINE_MAX];
-    double total = 0.1 * (1 + m->slower) * (1 + 0.001 * repeat);
+    double slower = m->uneven && repeat % 3 == 0 ? -m->slower : m->slower;
+    double total = 0.1 * (1 + slower) * (1 + 0.001 * repeat);
     assert_int_equal(mkdir(dir, 0777), 0);
     int n =
         snprintf(text, sizeof text,
@@ -204,6 +206,17 @@ static void test_threshold(void **state)
     assert_true(result(&r, METRIC_IMAGES_PER_S)->p < f->config.alpha);
     expect(&r, METRIC_IMAGES_PER_S, GATE_SAME);
     expect(&r, METRIC_STEP, GATE_REGRESSION);
+    gate_report_free(&r);
+}
+
+/* Larger than the threshold, but no more than chance: four of six are slower, two are faster. */
+static void test_chance(void **state)
+{
+    struct gate_report r = made(*state, &(struct made){.slower = 0.1, .uneven = true}, REPEATS);
+    assert_true(result(&r, METRIC_STEP)->ratio > 1.05);
+    expect_near(result(&r, METRIC_STEP)->p, 364.0 / 924, 1e-12); /* as SciPy says */
+    expect(&r, METRIC_STEP, GATE_SAME);
+    assert_true(gate_passed(&r));
     gate_report_free(&r);
 }
 
@@ -462,11 +475,14 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_same),       TEST(test_slower),     TEST(test_faster),
-        TEST(test_threshold),  TEST(test_directions), TEST(test_small_part),
-        TEST(test_few),        TEST(test_ends),       TEST(test_alpha_out_of_reach),
-        TEST(test_unfinished), TEST(test_refused),    TEST(test_allowed),
-        TEST(test_mixed_side), TEST(test_studies),    TEST(test_hostile),
+        TEST(test_same),       TEST(test_slower),
+        TEST(test_faster),     TEST(test_threshold),
+        TEST(test_chance),     TEST(test_directions),
+        TEST(test_small_part), TEST(test_few),
+        TEST(test_ends),       TEST(test_alpha_out_of_reach),
+        TEST(test_unfinished), TEST(test_refused),
+        TEST(test_allowed),    TEST(test_mixed_side),
+        TEST(test_studies),    TEST(test_hostile),
         TEST(test_formats),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
