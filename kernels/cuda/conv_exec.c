@@ -10,7 +10,6 @@
 #include <string.h>
 
 enum {
-    WARM_UPS = 2,
     TIMED = 5,
     /* Patterns of bytes for timing: no zeros, with which tensor cores would be too fast, and in
      * every type a number of ordinary size. */
@@ -24,8 +23,9 @@ struct conv_library {
     cudnnHandle_t handle;
     struct cudnn_device props;
     struct plan_cache *cache;
-    char path[PATH_MAX]; /* of the cache's file; empty: there is none */
-    bool changed;        /* since it was read */
+    struct plan_cache *lacking; /* keys of problems that have no plan; never written */
+    char path[PATH_MAX];        /* of the cache's file; empty: there is none */
+    bool changed;               /* since it was read */
 };
 
 struct cudnn_exec {
@@ -73,8 +73,9 @@ static enum status library_open(struct cuda_device *dev)
         return status_fail(STATUS_OOM, "no memory for cuDNN");
     dev->conv = l;
     CHECK(cudnn_check(cudnnCreate(&l->handle), "start on GPU %d", dev->base.index));
-    CHECK(cudnn_device_open_index(dev->base.index, &l->props));
+    cudnn_device_take(l->handle, dev->name, dev->sm, &l->props);
     CHECK(plan_cache_open(&l->cache));
+    CHECK(plan_cache_open(&l->lacking));
     find_path(l->path);
     if (l->path[0] && plan_cache_load(l->cache, l->path) == STATUS_OOM)
         st = STATUS_OOM; /* a damaged file is as good as none, and will be replaced */
@@ -105,6 +106,7 @@ void conv_library_close(struct conv_library *l)
     if (l->cache)
         save(l);
     plan_cache_close(l->cache);
+    plan_cache_close(l->lacking);
     cudnn_device_close(&l->props);
     if (l->handle)
         cudnnDestroy(l->handle);
@@ -162,6 +164,7 @@ struct trial {
     char *memory;
     void *port[CG_PORT_COUNT];
     size_t workspace_at;
+    double best; /* seconds of the fastest plan so far; 0: none */
     cudaStream_t stream;
     cudaEvent_t from, to;
 };
@@ -269,26 +272,37 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+static enum status time_once(struct trial *t, const struct cudnn_plan *plan,
+                             const struct cudnn_desc *pack, float *ms)
+{
+    TRY(cuda_check(cudaEventRecord(t->from, t->stream), "record an event"));
+    TRY(execute(t->device->conv, plan, pack, t->stream));
+    TRY(cuda_check(cudaEventRecord(t->to, t->stream), "record an event"));
+    TRY(cuda_check(cudaEventSynchronize(t->to), "finish a convolution"));
+    return cuda_check(cudaEventElapsedTime(ms, t->from, t->to), "time a convolution");
+}
+
+/* The first run loads kernels and says nothing. One that the next run shows to be far from the best
+ * is not run again: the last candidates may be a hundred times as slow as the first. */
 static enum status measure(struct trial *t, const struct cudnn_plan *plan,
                            const struct cudnn_desc *pack, double *seconds)
 {
+    static const double hopeless = 1.5; /* times the best */
     float ms[TIMED];
-    struct conv_library *l = t->device->conv;
-    for (int i = 0; i < WARM_UPS; i++)
-        TRY(execute(l, plan, pack, t->stream));
-    for (int i = 0; i < TIMED; i++) {
-        TRY(cuda_check(cudaEventRecord(t->from, t->stream), "record an event"));
-        TRY(execute(l, plan, pack, t->stream));
-        TRY(cuda_check(cudaEventRecord(t->to, t->stream), "record an event"));
-        TRY(cuda_check(cudaEventSynchronize(t->to), "finish a convolution"));
-        TRY(cuda_check(cudaEventElapsedTime(&ms[i], t->from, t->to), "time a convolution"));
-    }
-    qsort(ms, TIMED, sizeof *ms, by_size);
-    *seconds = (double)ms[TIMED / 2] * 1e-3;
+    int n = 0;
+    TRY(time_once(t, plan, pack, &ms[0]));
+    do {
+        TRY(time_once(t, plan, pack, &ms[n++]));
+        *seconds = (double)ms[0] * 1e-3;
+    } while (n < TIMED && (t->best == 0 || *seconds < hopeless * t->best));
+    qsort(ms, (size_t)n, sizeof *ms, by_size);
+    *seconds = (double)ms[n / 2] * 1e-3;
+    if (t->best == 0 || *seconds < t->best)
+        t->best = *seconds;
     return STATUS_OK;
 }
 
-/* A plan that the library cannot run after all is left out. */
+/* A plan that the library cannot run after all is left out, as long as the GPU goes on. */
 static enum status time_plan(void *context, const struct cudnn_plan *plan, double *seconds)
 {
     struct trial *t = context;
@@ -298,6 +312,10 @@ static enum status time_plan(void *context, const struct cudnn_plan *plan, doubl
     CHECK(measure(t, plan, &pack, seconds));
 done:
     cudnn_desc_destroy(&pack);
+    if (st == STATUS_LIBRARY && cudaStreamSynchronize(t->stream) == cudaSuccess) {
+        cudaGetLastError(); /* it would be reported by the next launch */
+        return STATUS_UNSUPPORTED;
+    }
     return st;
 }
 
@@ -329,19 +347,35 @@ static enum status choose_within(struct cudnn_exec *e, const struct plan_limits 
     return st;
 }
 
+/* Batch norm's forms have parts that do the same, so that they are not worth a compiler's time. */
+static bool may_compile(enum conv_form form)
+{
+    return form <= CONV_FWD_BIAS_RELU;
+}
+
 /* Engines that the library must compile first take seconds each, in every run again: they are for
- * what no other engine does, and then the one that the heuristics name first. */
+ * what no other engine does, and then the one that the heuristics name first. That there is none
+ * takes the heuristics long to say, and a network asks about every layer: it is kept. */
 static enum status choose(struct cudnn_exec *e)
 {
+    static const struct plan_choice nothing = {0};
+    struct conv_library *l = e->base.device->conv;
     struct plan_limits limits = {.workspace = WORKSPACE_MAX,
                                  .deterministic = e->base.device->base.deterministic,
                                  .plans = PLANS_MAX};
+    char key[PLAN_KEY_MAX];
+    conv_plan_key(&l->props, &e->base.problem, &limits, key);
+    if (plan_cache_find(l->lacking, key))
+        return status_fail(STATUS_UNSUPPORTED, "cuDNN has no plan for '%s'", key);
     enum status st = choose_within(e, &limits);
-    if (st != STATUS_UNSUPPORTED)
-        return st;
-    limits.runtime_compiled = true;
-    limits.plans = 1;
-    return choose_within(e, &limits);
+    if (st == STATUS_UNSUPPORTED && may_compile(e->base.problem.form)) {
+        limits.runtime_compiled = true;
+        limits.plans = 1;
+        st = choose_within(e, &limits);
+    }
+    if (st == STATUS_UNSUPPORTED)
+        TRY(plan_cache_put(l->lacking, key, &nothing));
+    return st;
 }
 
 enum status conv_exec_open(struct cuda_device *dev, const struct conv_problem *problem,

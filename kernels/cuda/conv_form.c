@@ -142,7 +142,8 @@ static void build_bn_finalize(struct cudnn_graph *g, const struct conv_problem *
     cg_bn_finalize(g);
 }
 
-enum status conv_form_graph(const struct conv_problem *problem, struct cudnn_graph **g)
+enum status conv_form_graph(const struct cudnn_device *dev, const struct conv_problem *problem,
+                            struct cudnn_graph **g)
 {
     static void (*const build[CONV_FORM_COUNT])(struct cudnn_graph *,
                                                 const struct conv_problem *) = {
@@ -160,6 +161,7 @@ enum status conv_form_graph(const struct conv_problem *problem, struct cudnn_gra
     };
     enum status st;
     CHECK(cg_open(g));
+    cg_device(*g, dev);
     build[problem->form](*g, problem);
     CHECK(cg_finish(*g));
 done:

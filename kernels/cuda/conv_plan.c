@@ -83,7 +83,7 @@ enum status conv_plan_open(const struct cudnn_device *dev, const struct conv_pro
     char key[PLAN_KEY_MAX];
     conv_plan_key(dev, problem, limits, key);
     *plan = (struct conv_plan){0};
-    CHECK(conv_form_graph(problem, &plan->graph));
+    CHECK(conv_form_graph(dev, problem, &plan->graph));
     if (cache)
         CHECK(open_cached(dev, &l, cache, key, plan));
     if (plan->cached)

@@ -143,35 +143,10 @@ enum status cudnn_device_open_name(const char *name, struct cudnn_device *dev)
     return status_fail(STATUS_USAGE, "unknown GPU '%s'; known: %s", name, known);
 }
 
-/* The library describes a device that is there in the form that it takes for one that is not. */
-static enum status read_back(struct cudnn_device *dev)
+void cudnn_device_take(cudnnHandle_t handle, const char *name, int sm, struct cudnn_device *dev)
 {
-    static const size_t max = JSON_MAX;
-    char *text = calloc(1, max + 1);
-    if (!text)
-        return status_fail(STATUS_OOM, "no memory for a description of a GPU");
-    enum status st;
-    int64_t count;
-    CHECK(DESC_GET(&dev->props, DEVICEPROP_JSON_REPRESENTATION, CHAR, (int64_t)max, &count, text));
-    CHECK(parse(text, strlen(text), dev));
-done:
-    free(text);
-    return st;
-}
-
-enum status cudnn_device_open_index(int index, struct cudnn_device *dev)
-{
-    enum status st;
-    const int32_t id = index;
-    *dev = (struct cudnn_device){0};
-    CHECK(DESC_CREATE(&dev->props, DEVICEPROP));
-    CHECK(DESC_SET(&dev->props, DEVICEPROP_DEVICE_ID, INT32, 1, &id));
-    CHECK(cudnn_desc_finalize(&dev->props));
-    CHECK(read_back(dev));
-done:
-    if (st != STATUS_OK)
-        cudnn_device_close(dev);
-    return st;
+    *dev = (struct cudnn_device){.handle = handle, .sm = sm};
+    snprintf(dev->name, sizeof dev->name, "%s", name);
 }
 
 void cudnn_device_close(struct cudnn_device *dev)

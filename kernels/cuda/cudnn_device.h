@@ -9,14 +9,16 @@
 #include <stddef.h>
 
 struct cudnn_device {
-    struct cudnn_desc props;
-    char name[64]; /* "NVIDIA H200" */
-    int sm;        /* compute capability, major * 10 + minor: 90 */
+    struct cudnn_desc props; /* of a GPU that is described */
+    cudnnHandle_t handle;    /* of a GPU that is there; NULL else */
+    char name[64];           /* "NVIDIA H200" */
+    int sm;                  /* compute capability, major * 10 + minor: 90 */
 };
 
-/* A GPU of this machine, by its CUDA index. STATUS_LIBRARY or STATUS_UNSUPPORTED where there is
- * none. */
-MUST_CHECK enum status cudnn_device_open_index(int index, struct cudnn_device *dev);
+/* The GPU that a handle was made for, with what CUDA says of it; the handle stays the caller's.
+ * Nothing is asked of the library, whose own description of a GPU may lack what a text must have.
+ */
+void cudnn_device_take(cudnnHandle_t handle, const char *name, int sm, struct cudnn_device *dev);
 
 /* A GPU described by JSON text in cuDNN's own form (devices/ has examples). STATUS_DATA when it
  * lacks a property or has one of another kind. */

@@ -1,7 +1,7 @@
 /* Builders of operation graphs. */
 #include "kernels/cuda/cudnn_graph.h"
 
-#include "kernels/cuda/cudnn_desc.h"
+#include "kernels/cuda/cudnn_device.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -28,12 +28,18 @@ struct cudnn_graph {
     int n_ops;
     cudnnBackendDescriptor_t op[OPS_MAX];
     struct cudnn_desc graph;
+    cudnnHandle_t handle; /* NULL: for a GPU that is described */
 };
 
 enum status cg_open(struct cudnn_graph **g)
 {
     *g = calloc(1, sizeof **g);
     return *g ? STATUS_OK : status_fail(STATUS_OOM, "no memory for an operation graph");
+}
+
+void cg_device(struct cudnn_graph *g, const struct cudnn_device *dev)
+{
+    g->handle = dev->handle;
 }
 
 void cg_close(struct cudnn_graph *g)
@@ -349,6 +355,8 @@ enum status cg_finish(struct cudnn_graph *g)
 {
     TRY(g->st);
     TRY(DESC_CREATE(&g->graph, OPERATIONGRAPH));
+    if (g->handle)
+        TRY(DESC_SET(&g->graph, OPERATIONGRAPH_HANDLE, HANDLE, 1, &g->handle));
     TRY(DESC_SET(&g->graph, OPERATIONGRAPH_OPS, BACKEND_DESCRIPTOR, g->n_ops, g->op));
     return cudnn_desc_finalize(&g->graph);
 }

@@ -27,9 +27,13 @@
 #include <stdint.h>
 
 struct cudnn_desc;
+struct cudnn_device;
 struct cudnn_graph;
 
 MUST_CHECK enum status cg_open(struct cudnn_graph **g);
+/* To be called where the plans will be for a GPU that is there; of no effect for one that is
+ * described. */
+void cg_device(struct cudnn_graph *g, const struct cudnn_device *dev);
 void cg_close(
     struct cudnn_graph *g); /* NULL is fine; not before the plans that were built for it */
 

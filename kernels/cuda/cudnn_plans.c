@@ -110,7 +110,11 @@ static enum status plan_finish(const struct cudnn_device *dev, const struct cudn
                                 .tensor_cores = e->tensor_cores};
     CHECK(DESC_CREATE(&plan->desc, EXECUTION_PLAN));
     CHECK(DESC_SET(&plan->desc, EXECUTION_PLAN_ENGINE_CONFIG, BACKEND_DESCRIPTOR, 1, &config->raw));
-    CHECK(DESC_SET(&plan->desc, EXECUTION_PLAN_DEVICEPROP, BACKEND_DESCRIPTOR, 1, &dev->props.raw));
+    if (dev->handle)
+        CHECK(DESC_SET(&plan->desc, EXECUTION_PLAN_HANDLE, HANDLE, 1, &dev->handle));
+    else
+        CHECK(DESC_SET(&plan->desc, EXECUTION_PLAN_DEVICEPROP, BACKEND_DESCRIPTOR, 1,
+                       &dev->props.raw));
     CHECK(cudnn_desc_finalize(&plan->desc));
     CHECK(DESC_GET(&plan->desc, EXECUTION_PLAN_WORKSPACE_SIZE, INT64, 1, &n, &workspace));
     plan->workspace = (size_t)workspace;
@@ -204,7 +208,8 @@ static enum status ask(struct plan_list *list, const struct cudnn_device *dev,
     CHECK(DESC_CREATE(&h, ENGINEHEUR));
     CHECK(DESC_SET(&h, ENGINEHEUR_OPERATION_GRAPH, BACKEND_DESCRIPTOR, 1, &cg_graph(g)->raw));
     CHECK(DESC_SET(&h, ENGINEHEUR_MODE, HEUR_MODE, 1, &mode));
-    CHECK(DESC_SET(&h, ENGINEHEUR_DEVICEPROP, BACKEND_DESCRIPTOR, 1, &dev->props.raw));
+    if (!dev->handle)
+        CHECK(DESC_SET(&h, ENGINEHEUR_DEVICEPROP, BACKEND_DESCRIPTOR, 1, &dev->props.raw));
     CHECK(cudnn_desc_finalize(&h));
     CHECK(add_results(list, dev, &h, limits));
 done:
@@ -253,7 +258,8 @@ static enum status engine_make(const struct cudnn_device *dev, const struct cudn
     TRY(DESC_CREATE(&e->desc, ENGINE));
     TRY(DESC_SET(&e->desc, ENGINE_OPERATION_GRAPH, BACKEND_DESCRIPTOR, 1, &cg_graph(g)->raw));
     TRY(DESC_SET(&e->desc, ENGINE_GLOBAL_INDEX, INT64, 1, &index));
-    TRY(DESC_SET(&e->desc, ENGINE_DEVICEPROP, BACKEND_DESCRIPTOR, 1, &dev->props.raw));
+    if (!dev->handle)
+        TRY(DESC_SET(&e->desc, ENGINE_DEVICEPROP, BACKEND_DESCRIPTOR, 1, &dev->props.raw));
     TRY(cudnn_desc_finalize(&e->desc));
     return read_notes(e);
 }

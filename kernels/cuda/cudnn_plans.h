@@ -1,6 +1,7 @@
 /* From an operation graph to execution plans: the library's heuristics name engines and their
  * settings, best first; a plan is made of each that the limits allow. Which plan is the fastest is
- * for a clock to say (conv_plan.h). */
+ * for a clock to say (conv_plan.h). For a GPU that is there plans are made with its handle, which
+ * every version of the library executes; for one that is described, with its properties. */
 #ifndef KERNELS_CUDA_CUDNN_PLANS_H
 #define KERNELS_CUDA_CUDNN_PLANS_H
 

@@ -50,7 +50,7 @@ static char probe(const struct cudnn_device *dev, const struct conv_problem *pro
     const struct plan_limits limits = {.workspace = (size_t)1 << 30, .plans = 1};
     struct cudnn_graph *g;
     struct plan_list list;
-    assert_int_equal(conv_form_graph(problem, &g), STATUS_OK);
+    assert_int_equal(conv_form_graph(dev, problem, &g), STATUS_OK);
     enum status st = conv_plan_candidates(dev, problem, g, &limits, &list);
     char found = st == STATUS_OK ? 'P' : list.runtime_compiled > 0 ? 'R' : '-';
     assert_true(st == STATUS_OK || st == STATUS_UNSUPPORTED);
