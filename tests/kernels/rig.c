@@ -237,6 +237,11 @@ const struct op_desc *rig_desc(const struct rig *rig)
     return &rig->plan->desc;
 }
 
+const char *rig_impl(const struct rig *rig)
+{
+    return rig->plan->impl;
+}
+
 /* Copies between plain order and a known layout, whichever way. Done here and not by OP_REORDER,
  * so that a mistake of the device's reorder cannot hide one of its operation. */
 static void permute(const struct tensor_desc *t, char *plain, char *packed, bool pack)

@@ -63,6 +63,7 @@ void rig_close(struct rig *rig); /* NULL is fine */
 
 /* The description with every ANY resolved. */
 const struct op_desc *rig_desc(const struct rig *rig);
+const char *rig_impl(const struct rig *rig); /* the plan's */
 
 /* Copies in all that the operation reads; copies out all that it writes. */
 MUST_CHECK enum status rig_put_all(struct rig *rig, const struct operands *o);

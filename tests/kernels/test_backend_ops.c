@@ -1,7 +1,7 @@
 /* Holds a backend against the reference on a table of cases.
  *
- *     test_backend_ops [--backend cpu] [--threads N] [--only TEXT] [--every N] [--case N] [--list]
- *                      [--isa NAME] [--digest]
+ *     test_backend_ops [--backend cpu] [--threads N] [--only TEXT] [--without TEXT] [--every N]
+ *                      [--first N] [--case N] [--list] [--isa NAME] [--digest]
  *
  * See harness.h for what is done with each case. The reference itself can be the backend: then
  * every layout must give equal values. --isa has the CPU backend's own kernels run as on a machine
@@ -20,9 +20,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { WITHOUT_MAX = 4 };
+
 struct options {
-    const char *backend, *only, *isa;
-    int threads, every, only_case;
+    const char *backend, *only, *isa, *without[WITHOUT_MAX];
+    int threads, every, first, only_case, n_without;
     bool list, digest;
 };
 
@@ -81,10 +83,19 @@ static bool depends_on_isa(const struct op_desc *d)
     }
 }
 
+static bool is_left_out(const struct options *o, const struct op_case *c)
+{
+    for (int i = 0; i < o->n_without; i++)
+        if (strstr(c->name, o->without[i]))
+            return true;
+    return false;
+}
+
 static bool is_wanted(const struct options *o, int number, const struct op_case *c)
 {
-    return (o->only_case < 0 || o->only_case == number) && number % o->every == 0 &&
-           (!o->isa || depends_on_isa(&c->desc)) && (!o->only || strstr(c->name, o->only));
+    return (o->only_case < 0 || o->only_case == number) && number % o->every == o->first &&
+           !is_left_out(o, c) && (!o->isa || depends_on_isa(&c->desc)) &&
+           (!o->only || strstr(c->name, o->only));
 }
 
 static int run_cases(struct harness *h, const struct options *o, const struct case_list *list)
@@ -113,8 +124,16 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case 'o':
         o->only = arg;
         return 0;
+    case 'w':
+        if (o->n_without == WITHOUT_MAX)
+            argp_error(state, "--without: at most %d times", WITHOUT_MAX);
+        o->without[o->n_without++] = arg;
+        return 0;
     case 'e':
         o->every = atoi(arg) > 1 ? atoi(arg) : 1;
+        return 0;
+    case 'f':
+        o->first = atoi(arg);
         return 0;
     case 'c':
         o->only_case = atoi(arg);
@@ -139,7 +158,9 @@ int main(int argc, char **argv)
         {"backend", 'b', "NAME", 0, "hold NAME against the reference (default: cpu)", 0},
         {"threads", 't', "N", 0, "threads of the device (default: 2)", 0},
         {"only", 'o', "TEXT", 0, "only cases whose name contains TEXT", 0},
+        {"without", 'w', "TEXT", 0, "no case whose name contains TEXT; may be repeated", 0},
         {"every", 'e', "N", 0, "only each N-th case, for a quick look", 0},
+        {"first", 'f', "N", 0, "begin with case N, so that runs share the table", 0},
         {"case", 'c', "N", 0, "only case N", 0},
         {"isa", 'i', "NAME", 0, "own CPU kernels for generic, avx2 or avx512", 0},
         {"list", 'l', NULL, 0, "list the cases and run none", 0},
