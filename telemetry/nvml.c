@@ -120,7 +120,8 @@ static bool cuda_bus(int index, char bus[32])
 {
     int (*init)(unsigned), (*get)(int *, int), (*bus_id)(char *, int, int);
     int device;
-    void *cuda = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    /* It has threads of its own once it is initialised, and must never be unloaded. */
+    void *cuda = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!cuda)
         return false;
     find(cuda, "cuInit", &init);
