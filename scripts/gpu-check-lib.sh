@@ -31,9 +31,9 @@ find_programs() {
 find_libraries() {
     local file name known folder
     known=$(ldconfig -p 2>/dev/null || true)
-    for file in "$build_dir"/lib/*.so*; do
-        name=${file##*/}
-        [[ -e $file && $known != *"$name "* ]] && ln -s "$(realpath "$file")" "$work/lib/$name"
+    for file in "$build_dir"/lib/*.so*.gz; do
+        name=$(basename "$file" .gz)
+        [[ -e $file && $known != *"$name "* ]] && gunzip -c "$file" >"$work/lib/$name"
     done
     library_path=$work/lib
     while IFS= read -r folder; do
@@ -44,9 +44,18 @@ for path in nvidia.__path__:
     library_path+=${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 }
 
+# take_plans: convolutions are planned as an earlier check chose, where `plans` from its records was
+# put beside the programs. What was chosen on this machine otherwise is left alone.
+take_plans() {
+    if [[ -e $build_dir/plans ]]; then
+        mkdir -p "$work/cache/ampscale"
+        cp "$build_dir/plans" "$work/cache/ampscale/"
+    fi
+}
+
 # ours COMMAND...: with the libraries that our programs need, for as long as the step may take.
 ours() {
-    limited env LD_LIBRARY_PATH="$library_path" ${module:+AMPSCALE_CUDA_MODULE="${AMPSCALE_CUDA_MODULE:-$module}"} "$@"
+    limited env XDG_CACHE_HOME="$work/cache" LD_LIBRARY_PATH="$library_path" ${module:+AMPSCALE_CUDA_MODULE="${AMPSCALE_CUDA_MODULE:-$module}"} "$@"
 }
 
 # limited COMMAND...: until the step's time is up; 124 then.
@@ -88,7 +97,7 @@ limited_facts() {
 
 # ---- steps ----
 
-all_steps='facts kernels selftest sanitizer accuracy peak roofline throughput'
+all_steps='facts kernels selftest peak throughput accuracy roofline sanitizer'
 step_names=()
 declare -A step_status step_note step_seconds
 
@@ -175,7 +184,7 @@ libraries_of() {
         grep -vE '/(ld-linux.*|lib(c|m|dl|rt|pthread|resolv|util|mvec|nsl)\.so.*|lib(cuda|cudart|cudnn|cublas|nccl|nvidia|nvrtc|nvJitLink)[^/]*)$'
 }
 
-# pack DIR: programs, module and libraries, stripped.
+# pack DIR: programs and module, stripped, and libraries, compressed too: what is carried is small.
 pack() {
     local dir=$1 file size
     [[ ! -e $dir || -z $(ls -A "$dir" 2>/dev/null) ]] || die 2 "--pack '$dir': the folder is not empty"
@@ -187,8 +196,9 @@ pack() {
         cp -L "$file" "$dir/lib/"
     done < <(libraries_of "$ampscale" ${ops_test:+"$ops_test"} ${module:+"$module"})
     strip --strip-unneeded "$dir"/bin/* "$dir"/lib/* || die 1 "cannot strip what was packed"
+    gzip "$dir"/lib/* || die 1 "cannot compress what was packed"
     size=$(du -sm "$dir" | cut -f 1)
-    ((size < 60)) || die 1 "the pack in '$dir' has $size MiB, more than the 60 that may be carried"
+    ((size < 48)) || die 1 "the pack in '$dir' has $size MiB, more than the 48 that go beside the sources"
     say "packed $(find "$dir" -type f | wc -l) files, $size MiB, into '$dir'"
     [[ -n $module ]] || say "note: this build has no CUDA module"
 }

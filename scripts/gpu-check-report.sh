@@ -49,7 +49,7 @@ roofline_json() {
         [[ -s $work/step-$precision.tsv ]] || continue
         ((first)) || printf ','
         first=0
-        printf '\n {"precision": "%s", "net": "%s", "batch": %d, "operations": ' "$precision" "$net" "${batches[0]}"
+        printf '\n {"precision": "%s", "net": "%s", "batch": %d, "operations": ' "$precision" "$net" "$batch"
         json_rows "$work/step-$precision.tsv" op:text count:number ms:number bound_ms:number share:number
         printf '}'
     done
@@ -90,7 +90,7 @@ check_md() {
     fi
     for precision in "${precisions[@]}"; do
         [[ -s $work/step-$precision.tsv ]] || continue
-        printf '\nOperations of a step at %s, %s, batch %d, each kind against the bound of its bytes and FLOPs by the measured peaks:\n\n' "$precision" "$net" "${batches[0]}"
+        printf '\nOperations of a step at %s, %s, batch %d, each kind against the bound of its bytes and FLOPs by the measured peaks:\n\n' "$precision" "$net" "$batch"
         printf '| operation | count | ms | bound ms | share |\n|---|---|---|---|---|\n'
         md_rows "$work/step-$precision.tsv"
         printf '\nThe ten that take longest (step-%s.json has all):\n\n' "$precision"
@@ -107,12 +107,16 @@ write_records() {
     [[ ! -s $work/throughput.tsv ]] || sum_up_throughput >"$work/throughput-summary.tsv"
     check_json >"$dir/gpu-check.json"
     check_md >"$dir/gpu-check.md"
-    for file in "$work/peak.json" "$work"/step-*.json; do
+    for file in "$work/peak.json" "$work/cache/ampscale/plans"; do
         [[ ! -s $file ]] || cp "$file" "$dir/"
     done
+    mkdir "$work/steps"
+    for file in "$work"/step-*.json; do
+        [[ ! -s $file ]] || cp "$file" "$work/steps/"
+    done
     if [[ -n ${OUT-} ]]; then
-        tar -C "$work" -czf "$dir/runs.tar.gz" runs log
+        tar -C "$work" -czf "$dir/runs.tar.gz" runs log steps
     else
-        cp -R "$work/runs" "$work/log" "$dir/"
+        cp -R "$work/runs" "$work/log" "$work/steps/." "$dir/"
     fi
 }

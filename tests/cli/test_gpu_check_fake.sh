@@ -22,7 +22,7 @@ TOOL
 cat >"$scratch/tools/compute-sanitizer" <<'TOOL'
 #!/bin/sh
 [ "$2" != "$FAKE_FINDING" ] || { echo "========= Invalid __global__ write of size 4 bytes" && exit 9; }
-shift 4
+while [ "${1#--}" != "$1" ]; do shift 2; done
 exec "$@"
 TOOL
 chmod +x "$scratch"/tools/*
