@@ -88,6 +88,17 @@ step_kernels() {
         / passed, [0-9]+ skipped, [0-9]+ failed$/ { p += $2; s += $4; f += $6; n++ }
         END { if (n) printf "%d passed, %d skipped, %d failed", p, s, f }')
     [[ -n $note ]] || note=$(tail -n 1 "$work/kernels-0.txt")
+    if [[ -n $ran && -n $fused_test && $device == cuda* ]]; then
+        code=0
+        ours env TEST_DEVICE="$device" "$fused_test" >"$work/fused.txt" 2>&1 || code=$?
+        cat "$work/fused.txt"
+        note+=", $(grep -m 1 'fused operations compared' "$work/fused.txt" || echo 'no word of fused operations')"
+        case $code in
+        0) ;;
+        124) late=1 ;;
+        *) wrong=1 note+=", and not alike" ;;
+        esac
+    fi
     [[ -z $wrong ]] || return 4
     [[ -z $late ]] || return 124
     [[ -n $ran ]] || return 5

@@ -37,6 +37,7 @@ check() {
 
 check 0 facts,kernels,sanitizer,accuracy,peak,roofline
 [[ $(grep -c ' pass ' "$scratch/out") == 6 ]] || fail "not six steps passed: $(<"$scratch/out")"
+grep -q '^kernels .* [1-9][0-9]* fused operations compared$' "$scratch/out" || fail "no fused operations: $(<"$scratch/out")"
 grep -q '^facts .* Fake GPU, 580.1$' "$scratch/out" || fail "the facts: $(<"$scratch/out")"
 for name in fp32 tf32 O1 O2 bf16; do
     grep -q "\"precision\": \"$name\", \"val_top1\": " "$scratch/records/gpu-check.json" || fail "no accuracy at $name"
