@@ -2,9 +2,10 @@
  *
  * Each case runs in a rig (rig.h: guards, poisoned outputs and workspace, inputs that must stay) on
  * random inputs, is compared within the bounds of bounds.h, and runs again, which must give the
- * same bits where a plan promises that (backend.h), and hold the bounds again. What it is compared with is the reference without any rounding, on inputs rounded
- * beforehand, so that the reference's rounding is held to account like any other. Then each
- * in-place form that kernels/ops.h allows is run alike.
+ * same bits where a plan promises that (backend.h), and hold the bounds again. What it is compared
+ * with is the reference without any rounding, on inputs rounded beforehand, so that the reference's
+ * rounding is held to account like any other. Then each in-place form that kernels/ops.h allows is
+ * run alike.
  *
  * A case or in-place form that the device does not support is printed and counted as skipped. A
  * failure prints the command that runs that case alone. */
