@@ -164,7 +164,8 @@ struct trial {
     char *memory;
     void *port[CG_PORT_COUNT];
     size_t workspace_at;
-    double best; /* seconds of the fastest plan so far; 0: none */
+    double best;   /* seconds of the fastest plan so far; 0: none */
+    char why[256]; /* the last plan that failed did so; empty: none has failed */
     cudaStream_t stream;
     cudaEvent_t from, to;
 };
@@ -314,6 +315,7 @@ done:
     cudnn_desc_destroy(&pack);
     if (st == STATUS_LIBRARY && cudaStreamSynchronize(t->stream) == cudaSuccess) {
         cudaGetLastError(); /* it would be reported by the next launch */
+        snprintf(t->why, sizeof t->why, "%s", status_message());
         return STATUS_UNSUPPORTED;
     }
     return st;
@@ -343,6 +345,8 @@ static enum status choose_within(struct cudnn_exec *e, const struct plan_limits 
         st = conv_plan_open(&l->props, a, limits, &timer, l->cache, &e->plan);
         l->changed = true;
     }
+    if (st == STATUS_UNSUPPORTED && trial.why[0]) /* that it fails must not pass for a lack */
+        st = status_fail(STATUS_LIBRARY, "no plan runs for '%s': %s", key, trial.why);
     trial_close(&trial);
     return st;
 }
