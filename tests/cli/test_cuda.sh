@@ -52,7 +52,7 @@ fi
 
 # The program's own module, where there is one and no GPU: a driver is what it lacks.
 if [[ -e $(dirname "$here")/ampscale_cuda.so ]] && ! [[ -e /dev/nvidiactl ]] &&
-    ! ldconfig -p 2>/dev/null | grep -q libcuda.so.1 && run info && grep -q 'libcuda.so.1' "$scratch/out"; then
+    ! ldconfig -p 2>/dev/null | grep libcuda.so.1 >/dev/null && run info && grep -q 'libcuda.so.1' "$scratch/out"; then
     says 1 "there is no NVIDIA driver ('libcuda.so.1' cannot be loaded)" cuda:0
 fi
 

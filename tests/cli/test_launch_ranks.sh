@@ -49,7 +49,7 @@ keeper() {
     local p
     for p in $(pgrep -f -- "--as-rank --log-dir $scratch/$1"); do
         [[ $(<"/proc/$p/comm") == ampscale && $(pgrep -P "$p" -c) == 1 ]] || continue
-        ! tr '\0' '\n' <"/proc/$p/environ" | grep -qE "^(OMPI_COMM_WORLD|PMI)_RANK=$2\$" || echo "$p"
+        ! grep -qzE "^(OMPI_COMM_WORLD|PMI)_RANK=$2\$" "/proc/$p/environ" || echo "$p"
     done 2>/dev/null
 }
 
