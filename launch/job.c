@@ -47,7 +47,7 @@ struct job {
     bool banner;      /* Hydra has begun to speak on stdout */
     int failures;     /* reports of ranks that failed, and what the first comes to */
     int code;
-    bool stopped;                 /* a rank was asked to stop, and did before its work was done */
+    bool stopped; /* a rank ended before its work was done, because it was asked to or made to */
     char said[REPORT_REASON_MAX]; /* the last thing shown, without "ampscale: " */
     int telling;                  /* lines kept of mpirun's own */
     char tell[TELLING_LINES][TELLING_SIZE];
@@ -66,9 +66,11 @@ static void enter(struct job *j, enum job_phase phase, int seconds)
     j->next_at = seconds_from_now(seconds);
 }
 
-/* mpirun ends the ranks; one that does not in time is killed, and its ranks notice. */
+/* mpirun ends the ranks; one that does not in time is killed, and its ranks notice. Ranks that had
+ * to be ended have not done their work, though Hydra may exit with 0 then. */
 static void end_job(struct job *j)
 {
+    j->stopped = true;
     if (j->phase >= PHASE_ENDING)
         enter(j, PHASE_KILLING, END_SECONDS);
     else
