@@ -1,6 +1,8 @@
 /* Comparisons as text: terminal, Markdown, JUnit. */
 #include "gate/report.h"
 
+#include "base/xml.h"
+
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
@@ -156,39 +158,10 @@ void gate_print_markdown(const struct gate_report *report, FILE *out)
     fprintf(out, "**%s**\n", line);
 }
 
-/* Text without control characters, as an attribute's value. U+FFFE and U+FFFF, which are UTF-8 but
- * no characters to XML, become '?'. */
-static void xml_text(const char *text, FILE *out)
-{
-    for (; *text; text++) {
-        if (strncmp(text, "\xEF\xBF\xBE", 3) == 0 || strncmp(text, "\xEF\xBF\xBF", 3) == 0) {
-            fputc('?', out);
-            text += 2;
-            continue;
-        }
-        switch (*text) {
-        case '&':
-            fputs("&amp;", out);
-            break;
-        case '<':
-            fputs("&lt;", out);
-            break;
-        case '>':
-            fputs("&gt;", out);
-            break;
-        case '"':
-            fputs("&quot;", out);
-            break;
-        default:
-            fputc(*text, out);
-        }
-    }
-}
-
 static void case_begin(const struct gate_cell *c, const char *name, FILE *out)
 {
     fprintf(out, "    <testcase classname=\"");
-    xml_text(c->name, out);
+    xml_text(out, c->name);
     fprintf(out, "\" name=\"%s\" time=\"0\"", name);
 }
 
@@ -197,7 +170,7 @@ static void case_error(const struct gate_cell *c, const char *name, const char *
 {
     case_begin(c, name, out);
     fprintf(out, ">\n      <error type=\"%s\" message=\"", name);
-    xml_text(message, out);
+    xml_text(out, message);
     fprintf(out, "\"/>\n    </testcase>\n");
 }
 
@@ -230,11 +203,11 @@ static void case_refused(const struct gate_cell *c, FILE *out)
     json_object_foreach(c->differences, field, d)
     {
         fputs(comma, out);
-        xml_text(field, out);
+        xml_text(out, field);
         fputs(" (", out);
-        xml_text(json_string_value(json_object_get(d, "base")), out);
+        xml_text(out, json_string_value(json_object_get(d, "base")));
         fputs(" / ", out);
-        xml_text(json_string_value(json_object_get(d, "new")), out);
+        xml_text(out, json_string_value(json_object_get(d, "new")));
         fputc(')', out);
         comma = ", ";
     }

@@ -3,6 +3,7 @@
 #include "report/writer.h"
 
 #include "base/file.h"
+#include "base/xml.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -27,32 +28,10 @@ static const char style[] =
     "  th, td { border-color: #555 }\n"
     "}\n";
 
-static void escape(FILE *out, const char *text)
-{
-    for (const char *c = text; *c; c++) {
-        switch (*c) {
-        case '&':
-            fputs("&amp;", out);
-            break;
-        case '<':
-            fputs("&lt;", out);
-            break;
-        case '>':
-            fputs("&gt;", out);
-            break;
-        case '"':
-            fputs("&quot;", out);
-            break;
-        default:
-            fputc(*c, out);
-        }
-    }
-}
-
 static void element(FILE *out, const char *name, const char *text)
 {
     fprintf(out, "<%s>", name);
-    escape(out, text);
+    xml_text(out, text);
     fprintf(out, "</%s>\n", name);
 }
 
@@ -69,7 +48,7 @@ static void begin(FILE *out, const char *title)
 static void heading(FILE *out, int level, const char *text)
 {
     fprintf(out, "<h%d>", level);
-    escape(out, text);
+    xml_text(out, text);
     fprintf(out, "</h%d>\n", level);
 }
 
@@ -101,7 +80,7 @@ static void table(FILE *out, const struct table *t)
         if (column == 0)
             fputs("<tr>", out);
         fprintf(out, "<%s%s>", name, number ? " class=\"number\"" : "");
-        escape(out, i < t->columns && number ? text + 1 : text);
+        xml_text(out, i < t->columns && number ? text + 1 : text);
         fprintf(out, "</%s>", name);
         if (column == t->columns - 1)
             fputs("</tr>\n", out);
@@ -132,11 +111,11 @@ static enum status figure(FILE *out, const char *path, const char *link, const c
     bool svg = n > 4 && strcmp(path + n - 4, ".svg") == 0;
     TRY(file_read(path, PICTURE_MAX_BYTES, &bytes, &size));
     fputs("<figure><img alt=\"", out);
-    escape(out, caption);
+    xml_text(out, caption);
     fprintf(out, "\" src=\"data:image/%s;base64,", svg ? "svg+xml" : "png");
     base64(out, (const unsigned char *)bytes, size);
     fputs("\"><figcaption>", out);
-    escape(out, caption);
+    xml_text(out, caption);
     fputs("</figcaption></figure>\n", out);
     free(bytes);
     return STATUS_OK;
