@@ -43,7 +43,8 @@ offers "run" train --out r
 offers "run" plot --title x r
 offers "" info r
 offers $'collective\nconv' bench co
-offers $'bfloat16' bench -d bf
+offers bfloat16 bench collective -d bf
+offers broadcast bench collective br
 offers $'auto\nautumn' train --resume aut
 offers "train" launch --nproc 2 -- tr
 offers "$(complete_words train --)" launch --nproc 2 -- train --
