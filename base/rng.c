@@ -2,6 +2,7 @@
 #include "base/rng.h"
 
 #include <math.h>
+#include <string.h>
 
 void philox4x32(const uint32_t ctr[4], const uint32_t key[2], uint32_t out[4])
 {
@@ -84,4 +85,17 @@ uint64_t hash_splitmix64(uint64_t x)
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
     return z ^ (z >> 31);
+}
+
+uint64_t hash_bytes(uint64_t h, const void *mem, size_t bytes)
+{
+    const unsigned char *at = mem;
+    uint64_t word;
+    for (; bytes >= sizeof word; bytes -= sizeof word, at += sizeof word) {
+        memcpy(&word, at, sizeof word);
+        h = hash_splitmix64(h ^ word);
+    }
+    word = 0;
+    memcpy(&word, at, bytes);
+    return hash_splitmix64(h ^ word);
 }

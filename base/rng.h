@@ -57,6 +57,11 @@ double rng_normal(struct rng *r);
 uint64_t hash_fnv1a64(const char *s);
 uint64_t hash_splitmix64(uint64_t x);
 
+/* Goes on from hash `h` over memory, eight bytes at a time: each word is taken in by a bijection,
+ * so that memory which differs in one word, as by a flipped bit, always has another hash; what
+ * differs in more has the same one by chance, once in 2^64. */
+uint64_t hash_bytes(uint64_t h, const void *mem, size_t bytes);
+
 #ifdef __cplusplus
 }
 #endif

@@ -16,10 +16,41 @@ void *network_flat(struct network *net, enum param_value v, size_t *bytes)
     return flat;
 }
 
+void *network_place(struct network *net, enum param_value v, int i, size_t *bytes)
+{
+    char *flat = network_flat(net, v, bytes);
+    if (!param_is_trained(&net->graph->param[i]))
+        flat = v == VALUE_WEIGHT ? net->stats : NULL;
+    *bytes = flat ? net->place[i].desc.bytes : 0;
+    return flat ? flat + net->place[i].offset : NULL;
+}
+
 void *network_buffers(struct network *net, size_t *bytes)
 {
     *bytes = net->stats_bytes;
     return net->stats;
+}
+
+enum status network_flip(struct network *net, enum param_value v, int i, int64_t bit)
+{
+    size_t bytes;
+    void *at = network_place(net, v, i, &bytes);
+    int64_t n = param_count(&net->graph->param[i]);
+    if (!at || bit < 0 || bit / 32 >= n)
+        return status_fail(STATUS_INVALID, "'%s' has no such value, or no bit %lld of it",
+                           net->graph->param[i].name, (long long)bit);
+    uint32_t *plain = malloc((size_t)n * sizeof *plain);
+    if (!plain)
+        return status_fail(STATUS_OOM, "no memory for '%s'", net->graph->param[i].name);
+    enum status st = tensor_download(net->stream, &net->place[i].desc, at, plain);
+    if (st == STATUS_OK) {
+        plain[bit / 32] ^= UINT32_C(1) << (bit % 32);
+        st = tensor_upload(net->stream, &net->place[i].desc, at, plain);
+    }
+    if (v == VALUE_WEIGHT)
+        network_touched(net);
+    free(plain);
+    return st;
 }
 
 void network_touched(struct network *net)
@@ -47,19 +78,6 @@ struct program_loss_ends program_loss_ends(struct program *p)
 static uint64_t hash_number(uint64_t h, uint64_t x)
 {
     return hash_splitmix64(h ^ x);
-}
-
-static uint64_t hash_bytes(uint64_t h, const void *mem, size_t bytes)
-{
-    const unsigned char *at = mem;
-    uint64_t word;
-    for (; bytes >= sizeof word; bytes -= sizeof word, at += sizeof word) {
-        memcpy(&word, at, sizeof word);
-        h = hash_number(h, word);
-    }
-    word = 0;
-    memcpy(&word, at, bytes);
-    return hash_number(h, word);
 }
 
 /* An opaque layout's number means nothing to another device, and its bytes may be the same: it is

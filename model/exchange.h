@@ -22,6 +22,14 @@ void *network_flat(struct network *net, enum param_value v, size_t *bytes);
  */
 void *network_buffers(struct network *net, size_t *bytes);
 
+/* Where the value of parameter i (an index of graph->param) lies within those buffers, as the
+ * device keeps it, and its size; NULL and 0 where it has no such value. */
+void *network_place(struct network *net, enum param_value v, int i, size_t *bytes);
+
+/* Flips one bit of it, as a fault of memory would: bit % 32 of its element bit / 32 in plain order.
+ * Synchronous; for tests of what notices. */
+MUST_CHECK enum status network_flip(struct network *net, enum param_value v, int i, int64_t bit);
+
 /* To be called after weights were written through network_flat: what the passes read is made from
  * them again before the next phase that runs. Not between the phases of one step. */
 void network_touched(struct network *net);

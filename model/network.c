@@ -1,5 +1,6 @@
 /* Parameters on a device, and the running of programs. */
 #include "base/half.h"
+#include "model/exchange.h"
 #include "model/program.h"
 
 #include <math.h>
@@ -257,24 +258,13 @@ size_t network_arena_bytes(const struct network *net)
     return net->arena_bytes;
 }
 
-/* Where a value of parameter i lies; NULL when it has none. */
-static char *place_of(struct network *net, enum param_value v, int i)
-{
-    char *base = v == VALUE_WEIGHT     ? net->weights
-                 : v == VALUE_GRADIENT ? net->gradients
-                                       : net->momentum;
-    if (!param_is_trained(&net->graph->param[i]))
-        base = v == VALUE_WEIGHT ? net->stats : NULL;
-    return base ? base + net->place[i].offset : NULL;
-}
-
 static enum status no_such_value(const struct network *net, int i)
 {
     return status_fail(STATUS_INVALID, "'%s' has no such value", net->graph->param[i].name);
 }
 
 /* What is kept in a narrow type holds values of that type from the beginning. */
-static enum status set_rounded(struct network *net, int i, enum dtype type, char *at,
+static enum status set_rounded(struct network *net, int i, enum dtype type, void *at,
                                const float *plain)
 {
     int64_t n = param_count(&net->graph->param[i]);
@@ -290,7 +280,8 @@ static enum status set_rounded(struct network *net, int i, enum dtype type, char
 
 enum status network_set(struct network *net, enum param_value v, int i, const float *plain)
 {
-    char *at = place_of(net, v, i);
+    size_t bytes;
+    void *at = network_place(net, v, i, &bytes);
     if (!at)
         return no_such_value(net, i);
     enum dtype kept = net->place[i].types.master;
@@ -302,7 +293,8 @@ enum status network_set(struct network *net, enum param_value v, int i, const fl
 
 enum status network_get(struct network *net, enum param_value v, int i, float *plain)
 {
-    char *at = place_of(net, v, i);
+    size_t bytes;
+    void *at = network_place(net, v, i, &bytes);
     if (!at)
         return no_such_value(net, i);
     return tensor_download(net->stream, &net->place[i].desc, at, plain);

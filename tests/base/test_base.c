@@ -74,6 +74,23 @@ static void test_hashes(void **state)
     assert_true(hash_splitmix64(0) == 0xe220a8397b1dcdafu);
 }
 
+/* Every bit counts, and so do the length and where the hash goes on from. */
+static void test_hash_of_memory(void **state)
+{
+    (void)state;
+    unsigned char mem[21] = {1, 2, 3};
+    uint64_t want = hash_bytes(7, mem, sizeof mem);
+    for (size_t bit = 0; bit < 8 * sizeof mem; bit++) {
+        mem[bit / 8] ^= (unsigned char)(1u << bit % 8);
+        assert_true(hash_bytes(7, mem, sizeof mem) != want);
+        mem[bit / 8] ^= (unsigned char)(1u << bit % 8);
+    }
+    assert_true(hash_bytes(7, mem, sizeof mem) == want);
+    assert_true(hash_bytes(8, mem, sizeof mem) != want);
+    assert_true(hash_bytes(7, mem, 16) != hash_bytes(7, mem, 8));
+    assert_true(hash_bytes(7, mem, 0) == hash_splitmix64(7));
+}
+
 static void test_atomic_file(void **state)
 {
     (void)state;
@@ -149,6 +166,7 @@ int main(void)
         cmocka_unit_test(test_places_are_independent),
         cmocka_unit_test(test_distributions),
         cmocka_unit_test(test_hashes),
+        cmocka_unit_test(test_hash_of_memory),
         cmocka_unit_test(test_atomic_file),
         cmocka_unit_test(test_sweep),
         cmocka_unit_test(test_full_disk),
