@@ -51,7 +51,7 @@ enum status keys_check(const json_t *object, const char *where, const char *cons
     const char *key;
     json_t *value;
     if (!json_is_object(object))
-        return status_fail(STATUS_USAGE, "'%s' must be an object", *where ? where : "a study");
+        return status_fail(STATUS_USAGE, "'%s' must be an object", *where ? where : "the file");
     json_object_foreach((json_t *)object, key, value)
     {
         const char *const *k = known;

@@ -1,4 +1,4 @@
-/* Inside study/: reading a JSON file that people write by hand. Messages say where: "batch.weak".
+/* Reading a JSON file that people write by hand. Messages say where: "batch.weak".
  */
 #ifndef STUDY_KEYS_H
 #define STUDY_KEYS_H

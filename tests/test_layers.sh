@@ -23,7 +23,8 @@ declare -A may_use=(
     [launch]="kernels runners"
     [study]="results launch"
     [report]="results plots"
-    [cli]="kernels model input comm results runners plots export watch predict gate bench launch study report"
+    [accept]="results launch study report"
+    [cli]="kernels model input comm results runners plots export watch predict gate bench launch study report accept"
 )
 
 code=0

@@ -1,0 +1,200 @@
+/* The kinds of checks, and their commands. */
+#include "accept/kind.h"
+
+#include "accept/read.h"
+#include "study/keys.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define COUNT(name, flag, otherwise, min, max)                                                     \
+    {                                                                                              \
+        name, ACCEPT_ARG_COUNT, flag, otherwise, min, max                                          \
+    }
+#define WORD(name, flag, otherwise)                                                                \
+    {                                                                                              \
+        name, ACCEPT_ARG_WORD, flag, otherwise, 0, 0                                               \
+    }
+#define SWITCH(name, flag)                                                                         \
+    {                                                                                              \
+        name, ACCEPT_ARG_SWITCH, flag, NULL, 0, 0                                                  \
+    }
+#define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
+#define ARGS(...)  ((const struct accept_arg[]){__VA_ARGS__, {0}})
+#define NO_ARGS    ((const struct accept_arg[]){{0}})
+
+/* Seconds are what a repeat takes with the args that a spec usually gives. */
+const struct accept_kind accept_kinds[] = {
+    {.name = "facts",
+     .about = "what the machine is: processors, memory, devices, driver",
+     .words = WORDS("info", "--json"),
+     .arg = NO_ARGS,
+     .read = accept_read_facts},
+    {.name = "selftest",
+     .about = "whether the device computes what PyTorch computes",
+     .words = WORDS("selftest", "--json"),
+     .arg = ARGS(SWITCH("quick", "--quick"), COUNT("threads", "--threads", NULL, 1, 1024)),
+     .on_device = true,
+     .read = accept_read_selftest},
+    {.name = "peak",
+     .about = "rates of products in each type, and memory bandwidth, that the library reaches",
+     .words = WORDS("bench", "peak", "--json"),
+     .arg = ARGS(COUNT("rounds", "--rounds", NULL, 1, 64),
+                 COUNT("max_mib", "--max-mib", NULL, 4, 65536),
+                 COUNT("threads", "--threads", NULL, 1, 1024)),
+     .on_device = true,
+     .read = accept_read_peak},
+    {.name = "memory",
+     .about = "STREAM's kernels in the host's memory, or copies to, from and within a device",
+     .words = WORDS("bench", "memory", "--json"),
+     .arg = ARGS(COUNT("max_mib", "--max-mib", NULL, 4, 65536),
+                 COUNT("iters", "--iters", NULL, 1, 100000),
+                 COUNT("threads", "--threads", NULL, 1, 1024)),
+     .on_device = true,
+     .read = accept_read_memory},
+    {.name = "conv",
+     .about = "every convolution of a network",
+     .words = WORDS("bench", "conv", "--json", "--no-step"),
+     .arg = ARGS(WORD("net", "--net", NULL), COUNT("batch", "-b", NULL, 1, 65536),
+                 COUNT("image_size", "--image-size", NULL, 1, 4096),
+                 COUNT("rounds", "--rounds", NULL, 1, 64),
+                 COUNT("threads", "--threads", NULL, 1, 1024)),
+     .on_device = true,
+     .read = accept_read_conv},
+    {.name = "collective",
+     .about = "the bandwidth of a collective by message size",
+     .words = WORDS("bench", "collective", "--json"),
+     .arg = ARGS(WORD("op", NULL, "allreduce"), COUNT("ranks", "--ranks", NULL, 1, 256),
+                 WORD("from", "--minbytes", NULL), WORD("to", "--maxbytes", NULL),
+                 COUNT("factor", "--stepfactor", NULL, 2, 1024),
+                 COUNT("iters", "--iters", NULL, 1, 100000), WORD("type", "--datatype", NULL)),
+     .read = accept_read_collective},
+    {.name = "train",
+     .about = "training on synthetic images: throughput, loss, and the devices' sensors meanwhile",
+     .words = WORDS("train", "--dummy"),
+     .arg = ARGS(
+         WORD("arch", "-a", NULL), WORD("precision", "--precision", NULL),
+         COUNT("batch", "-b", NULL, 1, 65536), COUNT("image_size", "--image-size", NULL, 1, 4096),
+         COUNT("classes", "--classes", NULL, 1, 1000000),
+         COUNT("steps", "--steps", "60", 1, 1000000000),
+         COUNT("seed", "--seed", NULL, 0, 1000000000), COUNT("threads", "--threads", NULL, 1, 1024),
+         SWITCH("deterministic", "--deterministic")),
+     .on_device = true,
+     .ranks = true,
+     .folder = true,
+     .read = accept_read_train},
+    {0},
+};
+
+const struct accept_kind *accept_kind_find(const char *name)
+{
+    for (const struct accept_kind *k = accept_kinds; k->name; k++)
+        if (strcmp(k->name, name) == 0)
+            return k;
+    return NULL;
+}
+
+/* --- args --- */
+
+static const char ranks_arg[] = "ranks";
+
+static enum status check_value(const struct accept_arg *arg, const json_t *args, const char *where)
+{
+    int64_t count;
+    char word[ACCEPT_NAME_SIZE] = "";
+    switch (arg->type) {
+    case ACCEPT_ARG_COUNT:
+        return keys_count(args, where, arg->name, false, arg->min, arg->max, &count);
+    case ACCEPT_ARG_WORD:
+        TRY(keys_text(args, where, arg->name, false, word, sizeof word));
+        if (*word && (!keys_is_name(word) || *word == '-'))
+            return status_fail(
+                STATUS_USAGE,
+                "'%s.%s' must be of letters, digits, '-', '_' and '.', and not begin "
+                "with '-'",
+                where, arg->name);
+        return STATUS_OK;
+    case ACCEPT_ARG_SWITCH:
+        if (json_object_get(args, arg->name) && !json_is_boolean(json_object_get(args, arg->name)))
+            return status_fail(STATUS_USAGE, "'%s.%s' must be true or false", where, arg->name);
+    }
+    return STATUS_OK;
+}
+
+enum status accept_args_check(const struct accept_kind *kind, const json_t *args, const char *where)
+{
+    enum { KNOWN_MAX = 32 };
+    const char *known[KNOWN_MAX + 2];
+    int n = 0;
+    int64_t ranks;
+    char at[ACCEPT_TEXT_SIZE * 2];
+    if (!args)
+        return STATUS_OK;
+    snprintf(at, sizeof at, "%s.args", where);
+    for (const struct accept_arg *a = kind->arg; a->name && n < KNOWN_MAX; a++)
+        known[n++] = a->name;
+    if (kind->ranks)
+        known[n++] = ranks_arg;
+    known[n] = NULL;
+    if (n == 0 && json_object_size(args) > 0)
+        return status_fail(STATUS_USAGE, "'%s': a check of kind %s takes none", at, kind->name);
+    if (n > 0)
+        TRY(keys_check(args, at, known));
+    for (const struct accept_arg *a = kind->arg; a->name; a++)
+        TRY(check_value(a, args, at));
+    return keys_count(args, at, ranks_arg, false, 1, ACCEPT_DEVICES_MAX, &ranks);
+}
+
+/* --- the command --- */
+
+static enum status add_arg(const struct accept_arg *a, const json_t *args, struct words *w)
+{
+    const json_t *value = json_object_get(args, a->name);
+    if (a->type == ACCEPT_ARG_SWITCH)
+        return json_is_true(value) ? words_add(w, "%s", a->flag) : STATUS_OK;
+    if (!value && !a->otherwise)
+        return STATUS_OK;
+    if (a->flag)
+        TRY(words_add(w, "%s", a->flag));
+    if (json_is_integer(value))
+        return words_add(w, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+    return words_add(w, "%s", value ? json_string_value(value) : a->otherwise);
+}
+
+/* Processes of a check: a device each, where it does not say. */
+static int64_t ranks_of(const struct accept_spec *spec, const struct accept_check *check)
+{
+    const json_t *ranks = json_object_get(check->args, ranks_arg);
+    if (!check->kind->ranks || check->device >= 0)
+        return 1;
+    return ranks ? json_integer_value(ranks) : spec->n_devices;
+}
+
+enum status accept_command(const struct accept_spec *spec, const struct accept_check *check,
+                           const char *program, const char *dir, struct words *w)
+{
+    const struct accept_kind *kind = check->kind;
+    int64_t ranks = ranks_of(spec, check);
+    TRY(words_add(w, "%s", program));
+    if (ranks > 1) {
+        TRY(words_add(w, "launch"));
+        TRY(words_add(w, "--nproc"));
+        TRY(words_add(w, "%" PRId64, ranks));
+        TRY(words_add(w, "--log-dir"));
+        TRY(words_add(w, "%s/ranks", dir));
+        TRY(words_add(w, "--"));
+    }
+    for (const char *const *word = kind->words; *word; word++)
+        TRY(words_add(w, "%s", *word));
+    for (const struct accept_arg *a = kind->arg; a->name; a++)
+        TRY(add_arg(a, check->args, w));
+    if (kind->on_device) {
+        TRY(words_add(w, "--devices"));
+        TRY(check->device < 0 ? words_add(w, "%s", spec->device)
+                              : words_add(w, "%s:%d", spec->device, check->device));
+    }
+    if (!kind->folder)
+        return STATUS_OK;
+    TRY(words_add(w, "--out"));
+    return words_add(w, "%s/run", dir);
+}

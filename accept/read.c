@@ -1,0 +1,198 @@
+/* Metrics from JSON that a command printed. Whatever is not there is not measured. */
+#include "accept/read.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+double accept_read_number(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+static enum status add_text(struct accept_result *r, const char *name, const json_t *value)
+{
+    return json_is_string(value) ? accept_result_text(r, name, json_string_value(value))
+                                 : STATUS_OK;
+}
+
+/* --- facts --- */
+
+/* "cuda:3" is of "cuda". */
+static bool is_of(const char *device, const char *kind)
+{
+    size_t n = strlen(kind);
+    return device && strncmp(device, kind, n) == 0 && (device[n] == '\0' || device[n] == ':');
+}
+
+static enum status add_devices(const struct accept_spec *spec, const json_t *list,
+                               struct accept_result *r)
+{
+    size_t i;
+    json_t *d;
+    int n = 0;
+    json_array_foreach((json_t *)list, i, d)
+    {
+        if (!is_of(json_string_value(json_object_get(d, "device")), spec->device) ||
+            !json_is_true(json_object_get(d, "usable")))
+            continue;
+        n++;
+        TRY(add_text(r, "device", json_object_get(d, "description")));
+    }
+    return accept_result_number(r, "devices", "", ACCEPT_HIGHER, n);
+}
+
+/* The least that any GPU has of something; not measured where one does not say. */
+static enum status add_least(const json_t *gpus, const char *key, const char *name,
+                             const char *unit, double scale, struct accept_result *r)
+{
+    double least = json_array_size(gpus) > 0 ? INFINITY : NAN;
+    for (size_t i = 0; i < json_array_size(gpus); i++) {
+        double x = accept_read_number(json_array_get(gpus, i), key);
+        least = isnan(x) || x < least ? x : least;
+        if (isnan(x))
+            break;
+    }
+    return accept_result_number(r, name, unit, ACCEPT_HIGHER, least * scale);
+}
+
+static enum status add_gpus(const json_t *gpus, struct accept_result *r)
+{
+    for (size_t i = 0; i < json_array_size(gpus); i++)
+        TRY(add_text(r, "gpu", json_object_get(json_array_get(gpus, i), "name")));
+    TRY(add_text(r, "driver", json_object_get(json_array_get(gpus, 0), "driver")));
+    TRY(add_least(gpus, "memory_bytes", "gpu_memory_gib", "GiB", 0x1p-30, r));
+    TRY(add_least(gpus, "power_limit_w", "power_limit_w", "W", 1, r));
+    TRY(add_least(gpus, "pcie_generation", "pcie_generation", "", 1, r));
+    return add_least(gpus, "pcie_width", "pcie_width", "", 1, r);
+}
+
+enum status accept_read_facts(const struct accept_spec *spec, const struct accept_check *check,
+                              const json_t *output, const char *dir, struct accept_result *r)
+{
+    (void)check, (void)dir;
+    const json_t *host = json_object_get(output, "host"), *cpu = json_object_get(host, "cpu");
+    const json_t *libraries = json_object_get(output, "libraries");
+    const char *key;
+    json_t *value;
+    TRY(add_devices(spec, json_object_get(output, "devices"), r));
+    TRY(add_text(r, "cpu", json_object_get(cpu, "model")));
+    TRY(accept_result_number(r, "sockets", "", ACCEPT_HIGHER, accept_read_number(cpu, "sockets")));
+    TRY(accept_result_number(r, "cores", "", ACCEPT_HIGHER, accept_read_number(cpu, "cores")));
+    TRY(accept_result_number(r, "threads", "", ACCEPT_HIGHER, accept_read_number(cpu, "threads")));
+    TRY(accept_result_number(r, "usable_threads", "", ACCEPT_HIGHER,
+                             accept_read_number(cpu, "usable")));
+    TRY(accept_result_number(r, "memory_gib", "GiB", ACCEPT_HIGHER,
+                             accept_read_number(host, "memory_bytes") * 0x1p-30));
+    TRY(add_text(r, "governor", json_object_get(cpu, "governor")));
+    TRY(add_text(r, "os", json_object_get(host, "os")));
+    TRY(add_text(r, "kernel", json_object_get(host, "kernel")));
+    TRY(add_text(r, "ampscale", json_object_get(output, "version")));
+    json_object_foreach((json_t *)libraries, key, value)
+    {
+        char name[ACCEPT_NAME_SIZE];
+        snprintf(name, sizeof name, "library_%.40s", key);
+        TRY(add_text(r, name, value));
+    }
+    return add_gpus(json_object_get(output, "gpus"), r);
+}
+
+/* --- verification --- */
+
+enum status accept_read_selftest(const struct accept_spec *spec, const struct accept_check *check,
+                                 const json_t *output, const char *dir, struct accept_result *r)
+{
+    (void)spec, (void)check, (void)dir;
+    size_t i;
+    json_t *c;
+    int wrong = 0;
+    const json_t *cases = json_object_get(output, "cases");
+    if (json_array_size(cases) == 0)
+        return status_fail(STATUS_DATA, "the self-test tells of no case");
+    json_array_foreach((json_t *)cases, i, c)
+    {
+        wrong += !json_is_true(json_object_get(c, "ok"));
+    }
+    TRY(accept_result_number(r, "cases", "", ACCEPT_HIGHER, (double)json_array_size(cases)));
+    return accept_result_number(r, "wrong", "", ACCEPT_LOWER, wrong);
+}
+
+/* --- benchmarks --- */
+
+enum status accept_read_peak(const struct accept_spec *spec, const struct accept_check *check,
+                             const json_t *output, const char *dir, struct accept_result *r)
+{
+    (void)spec, (void)check, (void)dir;
+    size_t i;
+    json_t *row;
+    double largest = 0, bandwidth = NAN;
+    json_array_foreach(json_object_get(output, "copy"), i, row)
+    {
+        if (!(accept_read_number(row, "bytes") > largest))
+            continue;
+        largest = accept_read_number(row, "bytes");
+        bandwidth = accept_read_number(row, "bytes_per_s");
+    }
+    TRY(accept_result_number(r, "bandwidth", "GB/s", ACCEPT_HIGHER, bandwidth * 1e-9));
+    json_array_foreach(json_object_get(output, "flops"), i, row)
+    {
+        char name[ACCEPT_NAME_SIZE];
+        const char *type = json_string_value(json_object_get(row, "type"));
+        snprintf(name, sizeof name, "products_%.16s", type ? type : "unknown");
+        TRY(accept_result_number(r, name, "TFLOP/s", ACCEPT_HIGHER,
+                                 accept_read_number(row, "flops_per_s") * 1e-12));
+    }
+    return STATUS_OK;
+}
+
+enum status accept_read_memory(const struct accept_spec *spec, const struct accept_check *check,
+                               const json_t *output, const char *dir, struct accept_result *r)
+{
+    (void)spec, (void)check, (void)dir;
+    size_t i;
+    json_t *row;
+    double wrong = 0;
+    json_array_foreach(json_object_get(output, "rows"), i, row)
+    {
+        const char *kernel = json_string_value(json_object_get(row, "kernel"));
+        if (!kernel)
+            continue;
+        wrong += accept_read_number(row, "wrong");
+        TRY(accept_result_number(r, kernel, "GB/s", ACCEPT_HIGHER,
+                                 accept_read_number(row, "median_gb_per_s")));
+    }
+    return i > 0 ? accept_result_number(r, "wrong", "", ACCEPT_LOWER, wrong) : STATUS_OK;
+}
+
+enum status accept_read_conv(const struct accept_spec *spec, const struct accept_check *check,
+                             const json_t *output, const char *dir, struct accept_result *r)
+{
+    (void)spec, (void)check, (void)dir;
+    return accept_result_number(r, "images_per_s", "images/s", ACCEPT_HIGHER,
+                                accept_read_number(output, "bound_images_per_s"));
+}
+
+enum status accept_read_collective(const struct accept_spec *spec, const struct accept_check *check,
+                                   const json_t *output, const char *dir, struct accept_result *r)
+{
+    (void)spec, (void)check, (void)dir;
+    static const struct {
+        const char *key, *name;
+    } place[] = {{"out_of_place", "out"}, {"in_place", "in"}};
+    size_t i;
+    json_t *row;
+    TRY(accept_result_number(r, "wrong", "", ACCEPT_LOWER, accept_read_number(output, "wrong")));
+    json_array_foreach(json_object_get(output, "rows"), i, row)
+    {
+        for (size_t p = 0; p < 2; p++) {
+            char name[ACCEPT_NAME_SIZE];
+            const json_t *time = json_object_get(row, place[p].key);
+            snprintf(name, sizeof name, "busbw_%.0f_%s", accept_read_number(row, "bytes"),
+                     place[p].name);
+            TRY(accept_result_number(r, name, "GB/s", ACCEPT_HIGHER,
+                                     accept_read_number(time, "busbw")));
+        }
+    }
+    return STATUS_OK;
+}

@@ -1,0 +1,143 @@
+/* Metrics of a training run, from its folder. */
+#include "accept/read.h"
+#include "base/file.h"
+#include "base/rng.h"
+#include "results/run.h"
+#include "results/sensors.h"
+#include "results/summary.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+/* --- losses --- */
+
+static uint64_t loss_bits(const struct run *run)
+{
+    uint64_t hash = 0;
+    for (int64_t i = 0; i < run->n_steps; i++) {
+        uint64_t bits;
+        memcpy(&bits, &run->step[i].loss, sizeof bits);
+        hash = hash_splitmix64(hash ^ bits);
+    }
+    return hash;
+}
+
+static enum status add_losses(const struct run *run, struct accept_result *r)
+{
+    char bits[32];
+    if (run->n_steps == 0)
+        return STATUS_OK;
+    snprintf(bits, sizeof bits, "%016" PRIx64, loss_bits(run));
+    TRY(accept_result_number(r, "steps", "", ACCEPT_HIGHER, (double)run->n_steps));
+    TRY(accept_result_number(r, "loss", "", ACCEPT_EVEN, run->step[run->n_steps - 1].loss));
+    return accept_result_text(r, "loss_bits", bits);
+}
+
+/* --- sensors --- */
+
+enum over { OVER_MAX, OVER_MIN, OVER_SUM };
+
+static const struct {
+    const char *key, *name, *unit;
+    double scale;
+    enum accept_better better;
+    enum over over;
+} sensors[] = {
+    {"temperature_c", "temperature_c", "C", 1, ACCEPT_LOWER, OVER_MAX},
+    {"power_w", "power_w", "W", 1, ACCEPT_EVEN, OVER_MAX},
+    {"memory_bytes", "memory_gib", "GiB", 0x1p-30, ACCEPT_LOWER, OVER_MAX},
+    {"clock_mhz", "clock_mhz", "MHz", 1, ACCEPT_HIGHER, OVER_MIN},
+    {"ecc_corrected", "ecc_corrected", "", 1, ACCEPT_LOWER, OVER_SUM},
+    {"ecc_uncorrected", "ecc_uncorrected", "", 1, ACCEPT_LOWER, OVER_SUM},
+};
+
+/* One number for all devices; NAN as soon as one of them lacks it. */
+static double over_devices(const json_t *devices, const char *key, enum over over)
+{
+    double all = NAN;
+    for (size_t i = 0; i < json_array_size(devices); i++) {
+        double x = accept_read_number(json_array_get(devices, i), key);
+        if (isnan(x))
+            return NAN;
+        if (i == 0)
+            all = x;
+        else
+            all = over == OVER_MAX ? fmax(all, x) : over == OVER_MIN ? fmin(all, x) : all + x;
+    }
+    return all;
+}
+
+/* Percent of the samples in which a device was slowed down for one reason. A reason that is not
+ * among those of a device whose sensor is there did not come up. */
+static double throttled(const json_t *devices, const char *reason)
+{
+    double most = json_array_size(devices) > 0 ? 0 : NAN;
+    for (size_t i = 0; i < json_array_size(devices); i++) {
+        const json_t *shares = json_object_get(json_array_get(devices, i), "throttled");
+        double share = accept_read_number(shares, reason);
+        if (!shares)
+            return NAN;
+        most = fmax(most, isnan(share) ? 0 : share * 100);
+    }
+    return most;
+}
+
+static enum status add_throttling(const json_t *devices, struct accept_result *r)
+{
+    const char *reason;
+    for (uint32_t bit = 1; (reason = throttle_word(bit)); bit <<= 1) {
+        char name[ACCEPT_NAME_SIZE];
+        if (bit == THROTTLE_IDLE) /* not slowed down: nothing to do */
+            continue;
+        snprintf(name, sizeof name, "throttled_%s", reason);
+        for (char *c = name; *c; c++)
+            *c = *c == ' ' ? '_' : *c;
+        TRY(accept_result_number(r, name, "%", ACCEPT_LOWER, throttled(devices, reason)));
+    }
+    return STATUS_OK;
+}
+
+static enum status add_sensors(const json_t *devices, struct accept_result *r)
+{
+    for (size_t i = 0; i < sizeof sensors / sizeof *sensors; i++)
+        TRY(accept_result_number(r, sensors[i].name, sensors[i].unit, sensors[i].better,
+                                 over_devices(devices, sensors[i].key, sensors[i].over) *
+                                     sensors[i].scale));
+    return add_throttling(devices, r);
+}
+
+/* --- all of it --- */
+
+static enum status add_run(const struct run *run, struct accept_result *r)
+{
+    enum status st;
+    json_t *sum = json_object();
+    if (!sum)
+        return status_fail(STATUS_OOM, "no memory to sum up a run");
+    CHECK(summary_add(run, sum));
+    CHECK(accept_result_number(r, "images_per_s", "images/s", ACCEPT_HIGHER,
+                               accept_read_number(json_object_get(sum, "images_per_s"), "median")));
+    CHECK(accept_result_number(r, "step_s", "s", ACCEPT_LOWER,
+                               accept_read_number(json_object_get(sum, "step_s"), "total")));
+    CHECK(add_losses(run, r));
+    CHECK(add_sensors(json_object_get(sum, "telemetry"), r));
+done:
+    json_decref(sum);
+    return st;
+}
+
+enum status accept_read_train(const struct accept_spec *spec, const struct accept_check *check,
+                              const json_t *output, const char *dir, struct accept_result *r)
+{
+    (void)spec, (void)check, (void)output;
+    char path[ACCEPT_PATH_SIZE];
+    struct run *run;
+    TRY(path_format(path, sizeof path, "%s/run", dir));
+    TRY(run_load(path, &run));
+    enum status st = add_run(run, r);
+    if (st == STATUS_OK && !run->summary)
+        st = status_fail(STATUS_DATA, "the run did not end in order: it has no summary.json");
+    run_free(run);
+    return st;
+}

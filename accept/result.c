@@ -1,0 +1,109 @@
+/* Measurements in memory. */
+#include "accept/result.h"
+
+#include "results/stats.h"
+#include "results/text.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *accept_verdict_str(enum accept_verdict v)
+{
+    static const char *const word[] = {"PASS", "SKIP", "WARN", "MISSING", "FAIL"};
+    return word[v];
+}
+
+const char *accept_better_str(enum accept_better b)
+{
+    static const char *const word[] = {"even", "higher", "lower"};
+    return word[b];
+}
+
+struct accept_metric *accept_metric_find(const struct accept_result *r, const char *name)
+{
+    for (int i = 0; i < r->n_metrics; i++)
+        if (strcmp(r->metric[i].name, name) == 0)
+            return &r->metric[i];
+    return NULL;
+}
+
+static enum status no_memory(void)
+{
+    return status_fail(STATUS_OOM, "no memory for what a check measured");
+}
+
+/* The metric of that name, added where it is not there yet. */
+static enum status find_or_add(struct accept_result *r, const char *name, struct accept_metric **m)
+{
+    *m = accept_metric_find(r, name);
+    if (*m)
+        return STATUS_OK;
+    if (r->n_metrics == ACCEPT_METRICS_MAX)
+        return status_fail(STATUS_DATA, "a check measured more than %d metrics",
+                           ACCEPT_METRICS_MAX);
+    struct accept_metric *grown =
+        realloc(r->metric, ((size_t)r->n_metrics + 1) * sizeof *r->metric);
+    if (!grown)
+        return no_memory();
+    r->metric = grown;
+    *m = &r->metric[r->n_metrics++];
+    **m = (struct accept_metric){.verdict = ACCEPT_SKIP};
+    text_clean((*m)->name, sizeof(*m)->name, name);
+    return STATUS_OK;
+}
+
+enum status accept_result_number(struct accept_result *r, const char *name, const char *unit,
+                                 enum accept_better better, double value)
+{
+    struct accept_metric *m;
+    if (!isfinite(value))
+        return STATUS_OK;
+    TRY(find_or_add(r, name, &m));
+    double *grown = realloc(m->number, ((size_t)m->n + 1) * sizeof *grown);
+    if (!grown)
+        return no_memory();
+    m->number = grown;
+    m->number[m->n++] = value;
+    text_clean(m->unit, sizeof m->unit, unit);
+    m->better = better;
+    return STATUS_OK;
+}
+
+enum status accept_result_text(struct accept_result *r, const char *name, const char *text)
+{
+    struct accept_metric *m;
+    TRY(find_or_add(r, name, &m));
+    void *grown = realloc(m->text, ((size_t)m->n + 1) * sizeof *m->text);
+    if (!grown)
+        return no_memory();
+    m->text = grown;
+    text_clean(m->text[m->n++], sizeof *m->text, text);
+    return STATUS_OK;
+}
+
+double accept_metric_median(const struct accept_metric *m)
+{
+    struct stats s;
+    if (!m->number || stats_of(m->number, m->n, &s) != STATUS_OK)
+        return NAN;
+    return s.median;
+}
+
+void accept_result_free(struct accept_result *r)
+{
+    for (int i = 0; i < r->n_metrics; i++) {
+        free(r->metric[i].number);
+        free(r->metric[i].text);
+    }
+    free(r->metric);
+    *r = (struct accept_result){0};
+}
+
+void accept_report_free(struct accept_report *r)
+{
+    for (int i = 0; i < r->n_checks; i++)
+        accept_result_free(&r->check[i]);
+    free(r->check);
+    *r = (struct accept_report){0};
+}

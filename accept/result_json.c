@@ -1,0 +1,263 @@
+/* Results as JSON, and back from files that may be anybody's. */
+#include "accept/judge.h"
+
+#include "base/file.h"
+#include "results/stats.h"
+#include "results/text.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { REPORT_MAX_BYTES = 64 << 20 };
+
+/* --- writing --- */
+
+static json_t *values_json(const struct accept_metric *m)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < m->n; i++)
+        json_array_append_new(list, m->text ? json_string(m->text[i]) : json_real(m->number[i]));
+    if (json_array_size(list) == (size_t)m->n)
+        return list;
+    json_decref(list);
+    return NULL;
+}
+
+static json_t *metric_json(const struct accept_metric *m)
+{
+    struct stats s;
+    json_t *o = json_pack("{s:s, s:s, s:s, s:o, s:s, s:s, s:s, s:s}", "name", m->name, "unit",
+                          m->unit, "better", accept_better_str(m->better), "values", values_json(m),
+                          "verdict", accept_verdict_str(m->verdict), "limit", m->limit, "reason",
+                          m->reason, "source", m->source);
+    if (o && m->number && stats_of(m->number, m->n, &s) == STATUS_OK) {
+        json_object_set_new(o, "median", json_real(s.median));
+        json_object_set_new(o, "min", json_real(s.min));
+        json_object_set_new(o, "max", json_real(s.max));
+    }
+    return o;
+}
+
+json_t *accept_result_json(const struct accept_result *r)
+{
+    json_t *metrics = json_array();
+    for (int i = 0; i < r->n_metrics; i++)
+        if (json_array_append_new(metrics, metric_json(&r->metric[i])) != 0) {
+            json_decref(metrics);
+            return NULL;
+        }
+    return json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:f, s:s, s:s, s:s, s:s, s:s, s:o}", "name",
+                     r->name, "kind", r->kind, "level", r->level, "device", r->device, "repeats",
+                     r->repeats, "wanted", r->wanted, "seconds", r->seconds, "command", r->command,
+                     "ended", accept_verdict_str(r->ended), "ended_why", r->ended_why, "reason",
+                     r->reason, "verdict", accept_verdict_str(r->verdict), "metrics", metrics);
+}
+
+static json_t *counts_json(const struct accept_report *r)
+{
+    json_t *o = json_object();
+    for (int v = 0; v < ACCEPT_VERDICTS; v++)
+        json_object_set_new(o, accept_verdict_str((enum accept_verdict)v),
+                            json_integer(r->count[v]));
+    return o;
+}
+
+json_t *accept_report_json(const struct accept_report *r)
+{
+    json_t *checks = json_array();
+    for (int i = 0; i < r->n_checks; i++)
+        if (json_array_append_new(checks, accept_result_json(&r->check[i])) != 0) {
+            json_decref(checks);
+            return NULL;
+        }
+    return json_pack("{s:s, s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:b, s:o, s:o}", "record",
+                     "accept", "schema", ACCEPT_SCHEMA, "spec", r->spec, "node", r->node, "device",
+                     r->device, "begun", r->begun, "ended", r->ended, "version", r->version,
+                     "level", r->level, "passed", accept_exit_code(r, false) == 0, "counts",
+                     counts_json(r), "checks", checks);
+}
+
+/* --- reading --- */
+
+static enum status damaged(const char *key)
+{
+    return status_fail(STATUS_DATA, "'%s' is missing or damaged", key);
+}
+
+static enum status read_text(const json_t *object, const char *key, char *out, size_t size)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    if (!text)
+        return damaged(key);
+    text_clean(out, size, text);
+    return STATUS_OK;
+}
+
+static enum status read_int(const json_t *object, const char *key, int min, int max, int *out)
+{
+    const json_t *value = json_object_get(object, key);
+    int64_t v = json_integer_value(value);
+    if (!json_is_integer(value) || v < min || v > max)
+        return damaged(key);
+    *out = (int)v;
+    return STATUS_OK;
+}
+
+static enum status read_verdict(const json_t *object, const char *key, enum accept_verdict *out)
+{
+    const char *word = json_string_value(json_object_get(object, key));
+    for (int v = 0; word && v < ACCEPT_VERDICTS; v++) {
+        if (strcmp(word, accept_verdict_str((enum accept_verdict)v)) != 0)
+            continue;
+        *out = (enum accept_verdict)v;
+        return STATUS_OK;
+    }
+    return damaged(key);
+}
+
+static enum status read_better(const json_t *object, enum accept_better *out)
+{
+    const char *word = json_string_value(json_object_get(object, "better"));
+    for (int b = ACCEPT_EVEN; word && b <= ACCEPT_LOWER; b++) {
+        if (strcmp(word, accept_better_str((enum accept_better)b)) != 0)
+            continue;
+        *out = (enum accept_better)b;
+        return STATUS_OK;
+    }
+    return damaged("better");
+}
+
+/* All values are numbers, or all are texts. */
+static enum status read_values(const json_t *object, const char *name, struct accept_result *r)
+{
+    char unit[ACCEPT_UNIT_SIZE];
+    enum accept_better better = ACCEPT_EVEN;
+    const json_t *list = json_object_get(object, "values");
+    size_t n = json_array_size(list);
+    bool text = json_is_string(json_array_get(list, 0));
+    TRY(read_text(object, "unit", unit, sizeof unit));
+    TRY(read_better(object, &better));
+    if (!json_is_array(list) || n > ACCEPT_REPEATS_MAX)
+        return damaged("values");
+    for (size_t i = 0; i < n; i++) {
+        const json_t *value = json_array_get(list, i);
+        if (text ? !json_is_string(value) : !json_is_number(value))
+            return damaged("values");
+        if (text)
+            TRY(accept_result_text(r, name, json_string_value(value)));
+        else
+            TRY(accept_result_number(r, name, unit, better, json_number_value(value)));
+    }
+    return STATUS_OK;
+}
+
+static enum status read_metric(const json_t *object, struct accept_result *r)
+{
+    char name[ACCEPT_NAME_SIZE];
+    TRY(read_text(object, "name", name, sizeof name));
+    if (!*name || accept_metric_find(r, name))
+        return damaged("name");
+    TRY(read_values(object, name, r));
+    struct accept_metric *m = accept_metric_find(r, name);
+    if (!m) /* one that was found missing; judging finds that again */
+        return STATUS_OK;
+    TRY(read_verdict(object, "verdict", &m->verdict));
+    TRY(read_text(object, "limit", m->limit, sizeof m->limit));
+    TRY(read_text(object, "reason", m->reason, sizeof m->reason));
+    return read_text(object, "source", m->source, sizeof m->source);
+}
+
+static enum status read_result(const json_t *object, struct accept_result *r)
+{
+    const json_t *metrics = json_object_get(object, "metrics");
+    TRY(read_text(object, "name", r->name, sizeof r->name));
+    TRY(read_text(object, "kind", r->kind, sizeof r->kind));
+    TRY(read_int(object, "level", 1, ACCEPT_LEVEL_MAX, &r->level));
+    TRY(read_int(object, "device", -1, ACCEPT_DEVICES_MAX, &r->device));
+    TRY(read_int(object, "repeats", 0, ACCEPT_REPEATS_MAX, &r->repeats));
+    TRY(read_int(object, "wanted", 0, ACCEPT_REPEATS_MAX, &r->wanted));
+    r->seconds = json_number_value(json_object_get(object, "seconds"));
+    TRY(read_text(object, "command", r->command, sizeof r->command));
+    TRY(read_verdict(object, "ended", &r->ended));
+    TRY(read_text(object, "ended_why", r->ended_why, sizeof r->ended_why));
+    TRY(read_text(object, "reason", r->reason, sizeof r->reason));
+    TRY(read_verdict(object, "verdict", &r->verdict));
+    if (!*r->name || !json_is_array(metrics) || json_array_size(metrics) > ACCEPT_METRICS_MAX)
+        return damaged("metrics");
+    for (size_t i = 0; i < json_array_size(metrics); i++)
+        TRY(read_metric(json_array_get(metrics, i), r));
+    return STATUS_OK;
+}
+
+enum status accept_result_parse(const json_t *object, struct accept_result *r)
+{
+    *r = (struct accept_result){0};
+    enum status st = read_result(object, r);
+    if (st != STATUS_OK)
+        accept_result_free(r);
+    return st;
+}
+
+static enum status read_checks(const json_t *list, struct accept_report *r)
+{
+    size_t n = json_array_size(list);
+    if (!json_is_array(list) || n > ACCEPT_CHECKS_MAX)
+        return damaged("checks");
+    r->check = calloc(n + 1, sizeof *r->check);
+    if (!r->check)
+        return status_fail(STATUS_OOM, "no memory for the results of checks");
+    for (size_t i = 0; i < n; i++) {
+        TRY(accept_result_parse(json_array_get(list, i), &r->check[i]));
+        r->n_checks++;
+        r->count[r->check[i].verdict]++;
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(r->check[k].name, r->check[i].name) == 0)
+                return damaged("checks");
+    }
+    return STATUS_OK;
+}
+
+static enum status read_report(const json_t *object, struct accept_report *r)
+{
+    int schema;
+    char record[16];
+    TRY(read_text(object, "record", record, sizeof record));
+    if (strcmp(record, "accept") != 0)
+        return damaged("record");
+    TRY(read_int(object, "schema", ACCEPT_SCHEMA, ACCEPT_SCHEMA, &schema));
+    TRY(read_text(object, "spec", r->spec, sizeof r->spec));
+    TRY(read_text(object, "node", r->node, sizeof r->node));
+    TRY(read_text(object, "device", r->device, sizeof r->device));
+    TRY(read_text(object, "begun", r->begun, sizeof r->begun));
+    TRY(read_text(object, "ended", r->ended, sizeof r->ended));
+    TRY(read_text(object, "version", r->version, sizeof r->version));
+    TRY(read_int(object, "level", 1, ACCEPT_LEVEL_MAX, &r->level));
+    return read_checks(json_object_get(object, "checks"), r);
+}
+
+enum status accept_report_parse(const json_t *object, struct accept_report *r)
+{
+    *r = (struct accept_report){0};
+    enum status st = read_report(object, r);
+    if (st != STATUS_OK)
+        accept_report_free(r);
+    return st;
+}
+
+enum status accept_report_load(const char *dir, struct accept_report *r)
+{
+    char path[ACCEPT_PATH_SIZE], *bytes;
+    size_t size;
+    *r = (struct accept_report){0};
+    TRY(path_format(path, sizeof path, "%s/" ACCEPT_FILE, dir));
+    if (!path_exists(path))
+        return status_fail(STATUS_DATA, "'%s' holds no results of an acceptance: no " ACCEPT_FILE,
+                           dir);
+    TRY(file_read(path, REPORT_MAX_BYTES, &bytes, &size));
+    json_t *object = json_loadb(bytes, size, JSON_REJECT_DUPLICATES, NULL);
+    free(bytes);
+    enum status st = accept_report_parse(object, r);
+    json_decref(object);
+    return st == STATUS_OK ? st : status_context(st, "'%s'", path);
+}

@@ -1,0 +1,310 @@
+/* Reading a spec. */
+#include "accept/spec.h"
+
+#include "accept/kind.h"
+#include "base/file.h"
+#include "study/keys.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    SPEC_MAX_BYTES = 1 << 20,
+    WHERE_SIZE = 256,
+    BASE_SIZE = ACCEPT_NAME_SIZE - 4, /* of a check's name, to which a device may be added */
+};
+
+static enum status read_limits(const json_t *object, const char *where, struct accept_check *c)
+{
+    const char *metric;
+    json_t *value;
+    char at[WHERE_SIZE];
+    size_t n = json_object_size(object);
+    if (object && !json_is_object(object))
+        return status_fail(STATUS_USAGE, "'%s.limits' must be an object", where);
+    if (n > ACCEPT_LIMITS_MAX)
+        return status_fail(STATUS_USAGE, "'%s.limits' has more than %d metrics", where,
+                           ACCEPT_LIMITS_MAX);
+    c->limit = calloc(n ? n : 1, sizeof *c->limit);
+    if (!c->limit)
+        return status_fail(STATUS_OOM, "no memory for the limits of a check");
+    json_object_foreach((json_t *)object, metric, value)
+    {
+        TRY(path_format(at, sizeof at, "%s.limits.%.64s", where, metric));
+        TRY(accept_limit_parse(value, metric, at, &c->limit[c->n_limits]));
+        c->n_limits++;
+    }
+    return STATUS_OK;
+}
+
+static enum status read_flag(const json_t *object, const char *where, const char *key, bool *out)
+{
+    const json_t *value = json_object_get(object, key);
+    if (value && !json_is_boolean(value))
+        return status_fail(STATUS_USAGE, "'%s.%s' must be true or false", where, key);
+    *out = json_is_true(value);
+    return STATUS_OK;
+}
+
+static enum status read_kind(const json_t *object, const char *where, struct accept_check *c)
+{
+    char kind[ACCEPT_NAME_SIZE], known[256] = "";
+    TRY(keys_text(object, where, "kind", true, kind, sizeof kind));
+    c->kind = accept_kind_find(kind);
+    if (c->kind)
+        return STATUS_OK;
+    for (const struct accept_kind *k = accept_kinds; k->name; k++) {
+        size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", k->name);
+    }
+    return status_fail(STATUS_USAGE, "'%s.kind': there is no '%.40s'; there are %s", where, kind,
+                       known);
+}
+
+static enum status read_counts(const json_t *object, const char *where, struct accept_check *c)
+{
+    int64_t level = 0, repeats = 1, seconds = 0;
+    TRY(keys_count(object, where, "level", true, 1, ACCEPT_LEVEL_MAX, &level));
+    TRY(keys_count(object, where, "repeats", false, 1, ACCEPT_REPEATS_MAX, &repeats));
+    TRY(keys_count(object, where, "seconds", true, 1, 1000000, &seconds));
+    TRY(keys_count(object, where, "limit_s", true, 1, 1000000, &c->limit_s));
+    c->level = (int)level;
+    c->repeats = (int)repeats;
+    c->seconds = (double)seconds;
+    return STATUS_OK;
+}
+
+static enum status read_check(const json_t *object, int index, struct accept_check *c, bool *each)
+{
+    static const char *const known[] = {"name",    "kind", "level",   "args",   "each", "repeats",
+                                        "seconds", "burn", "limit_s", "limits", NULL};
+    char where[WHERE_SIZE];
+    snprintf(where, sizeof where, "checks[%d]", index);
+    *c = (struct accept_check){.device = -1};
+    *each = false;
+    TRY(keys_check(object, where, known));
+    TRY(keys_text(object, where, "name", true, c->name, BASE_SIZE));
+    if (!keys_is_name(c->name))
+        return status_fail(STATUS_USAGE, "'%s.name' must be of letters, digits, '-', '_' and '.'",
+                           where);
+    TRY(read_kind(object, where, c));
+    TRY(read_counts(object, where, c));
+    TRY(read_flag(object, where, "burn", &c->burn));
+    TRY(read_flag(object, where, "each", each));
+    if (*each && !c->kind->on_device)
+        return status_fail(STATUS_USAGE, "'%s.each': a check of kind %s does not run on a device",
+                           where, c->kind->name);
+    c->args = json_object_get(object, "args");
+    TRY(accept_args_check(c->kind, c->args, where));
+    return read_limits(json_object_get(object, "limits"), where, c);
+}
+
+static enum status set_device(struct accept_check *c, const char *base, int device)
+{
+    c->device = device;
+    return path_format(c->name, sizeof c->name, "%s.%d", base, device);
+}
+
+/* A copy of the check that came last, for another device. */
+static enum status copy_check(struct accept_spec *s, const char *name, int device)
+{
+    const struct accept_check *from = &s->check[s->n_checks - 1];
+    struct accept_check *c = &s->check[s->n_checks];
+    if (s->n_checks == ACCEPT_CHECKS_MAX)
+        return status_fail(STATUS_USAGE, "there are more than %d checks", ACCEPT_CHECKS_MAX);
+    *c = *from;
+    c->limit = malloc(((size_t)from->n_limits + 1) * sizeof *c->limit);
+    if (!c->limit)
+        return status_fail(STATUS_OOM, "no memory for the limits of a check");
+    memcpy(c->limit, from->limit, (size_t)from->n_limits * sizeof *c->limit);
+    s->n_checks++;
+    return set_device(c, name, device);
+}
+
+static enum status add_check(const json_t *object, int index, struct accept_spec *s)
+{
+    char name[ACCEPT_NAME_SIZE];
+    bool each;
+    struct accept_check *c = &s->check[s->n_checks];
+    if (s->n_checks == ACCEPT_CHECKS_MAX)
+        return status_fail(STATUS_USAGE, "there are more than %d checks", ACCEPT_CHECKS_MAX);
+    s->n_checks++; /* freed with the rest, whatever is wrong with it */
+    TRY(read_check(object, index, c, &each));
+    if (!each)
+        return STATUS_OK;
+    strcpy(name, c->name);
+    TRY(set_device(c, name, 0));
+    for (int d = 1; d < s->n_devices; d++)
+        TRY(copy_check(s, name, d));
+    return STATUS_OK;
+}
+
+/* The check that comes before all others. */
+static enum status add_hardware(struct accept_spec *s)
+{
+    struct accept_check *c = &s->check[s->n_checks++];
+    *c = (struct accept_check){.name = "hardware",
+                               .kind = accept_kind_find("facts"),
+                               .level = 1,
+                               .device = -1,
+                               .repeats = 1,
+                               .seconds = 1,
+                               .limit_s = 120};
+    c->limit = calloc(2, sizeof *c->limit);
+    if (!c->limit)
+        return status_fail(STATUS_OOM, "no memory for the limits of a check");
+    c->n_limits = 2;
+    for (int i = 0; i < 2; i++) {
+        struct accept_limit *l = &c->limit[i];
+        l->min = l->max = l->warn_min = l->warn_max = l->baseline = NAN;
+        l->within = l->warn_within = l->fleet_within = l->fleet_warn_within = NAN;
+        snprintf(l->source, sizeof l->source, "what the spec is for");
+    }
+    snprintf(c->limit[0].metric, sizeof c->limit[0].metric, "devices");
+    c->limit[0].min = s->n_devices;
+    snprintf(c->limit[1].metric, sizeof c->limit[1].metric, "device");
+    char *out = c->limit[1].matches;
+    for (int i = 0; i < s->n_patterns; i++) {
+        size_t used = strlen(out), left = sizeof c->limit[1].matches - used;
+        if ((size_t)snprintf(out + used, left, "%s%s", used ? "|" : "", s->pattern[i]) >= left)
+            return status_fail(STATUS_USAGE, "'hardware': the patterns are too long together");
+    }
+    return STATUS_OK;
+}
+
+static enum status read_hardware(const json_t *root, struct accept_spec *s)
+{
+    const json_t *list;
+    TRY(keys_words(root, "hardware", &list));
+    if (!list)
+        return status_fail(STATUS_USAGE, "'hardware' is missing; [\"*\"] is any");
+    if (json_array_size(list) > ACCEPT_PATTERNS_MAX)
+        return status_fail(STATUS_USAGE, "'hardware' has more than %d patterns",
+                           ACCEPT_PATTERNS_MAX);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *text = json_string_value(json_array_get(list, i));
+        char *out = s->pattern[s->n_patterns++];
+        if (!*text || strlen(text) >= sizeof s->pattern[0])
+            return status_fail(STATUS_USAGE, "'hardware': a pattern has 1 to %d characters",
+                               ACCEPT_TEXT_SIZE - 1);
+        strcpy(out, text);
+    }
+    return STATUS_OK;
+}
+
+static enum status read_devices(const json_t *root, int devices, struct accept_spec *s)
+{
+    int64_t n = 1;
+    TRY(keys_text(root, "", "device", true, s->device, sizeof s->device));
+    if (strcmp(s->device, "cpu") != 0 && strcmp(s->device, "ref") != 0 &&
+        strcmp(s->device, "cuda") != 0)
+        return status_fail(STATUS_USAGE, "'device' must be cpu, ref or cuda");
+    TRY(keys_count(root, "", "devices", false, 1, ACCEPT_DEVICES_MAX, &n));
+    s->n_devices = devices ? devices : (int)n;
+    if (s->n_devices > 1 && strcmp(s->device, "cuda") != 0)
+        return status_fail(STATUS_USAGE, "there is one '%s', not %d", s->device, s->n_devices);
+    return STATUS_OK;
+}
+
+static enum status read_checks(const json_t *root, struct accept_spec *s)
+{
+    const json_t *list = json_object_get(root, "checks");
+    size_t n = json_array_size(list);
+    if (n < 1 || n > ACCEPT_CHECKS_MAX - 1)
+        return status_fail(STATUS_USAGE, "'checks' must be a list of 1 to %d checks",
+                           ACCEPT_CHECKS_MAX - 1);
+    for (size_t i = 0; i < n; i++)
+        TRY(add_check(json_array_get(list, i), (int)i, s));
+    for (int i = 0; i < s->n_checks; i++)
+        for (int k = 0; k < i; k++)
+            if (strcmp(s->check[i].name, s->check[k].name) == 0)
+                return status_fail(STATUS_USAGE, "two checks have the name '%s'%s",
+                                   s->check[i].name,
+                                   k == 0 ? ", of which there is one already" : "");
+    return STATUS_OK;
+}
+
+static enum status read_root(const json_t *root, int devices, struct accept_spec *s)
+{
+    static const char *const known[] = {"schema",  "name",     "about",  "device",
+                                        "devices", "hardware", "checks", NULL};
+    int64_t schema;
+    char about[ACCEPT_SOURCE_SIZE];
+    TRY(keys_check(root, "", known));
+    TRY(keys_count(root, "", "schema", true, ACCEPT_SPEC_SCHEMA, ACCEPT_SPEC_SCHEMA, &schema));
+    TRY(keys_text(root, "", "name", true, s->name, sizeof s->name));
+    if (!keys_is_name(s->name))
+        return status_fail(STATUS_USAGE, "'name' must be of letters, digits, '-', '_' and '.'");
+    TRY(keys_text(root, "", "about", true, about, sizeof about));
+    s->about = json_string_value(json_object_get(root, "about"));
+    TRY(read_devices(root, devices, s));
+    TRY(read_hardware(root, s));
+    s->check = calloc(ACCEPT_CHECKS_MAX, sizeof *s->check);
+    if (!s->check)
+        return status_fail(STATUS_OOM, "no memory for the checks of a spec");
+    TRY(add_hardware(s));
+    return read_checks(root, s);
+}
+
+enum status accept_spec_parse(const char *text, size_t size, const char *from, int devices,
+                              struct accept_spec *spec)
+{
+    json_error_t error;
+    *spec = (struct accept_spec){0};
+    spec->json = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
+    if (!spec->json)
+        return status_fail(STATUS_USAGE, "'%s' line %d: %s", from, error.line, error.text);
+    enum status st = read_root(spec->json, devices, spec);
+    if (st == STATUS_OK)
+        return st;
+    accept_spec_free(spec);
+    return status_context(st, "'%s'", from);
+}
+
+static enum status unknown_preset(const char *name)
+{
+    char known[128] = "";
+    for (const char *const *p = accept_presets; *p; p++) {
+        size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", *p);
+    }
+    return status_fail(STATUS_USAGE, "no spec '%s': there are %s; a file's name has a '.' or '/'",
+                       name, known);
+}
+
+enum status accept_spec_load(const char *name, int devices, struct accept_spec *spec)
+{
+    char *bytes;
+    size_t size;
+    const char *preset = accept_preset(name);
+    *spec = (struct accept_spec){0};
+    if (preset)
+        return accept_spec_parse(preset, strlen(preset), name, devices, spec);
+    if (!strchr(name, '/') && !strchr(name, '.'))
+        return unknown_preset(name);
+    TRY(file_read(name, SPEC_MAX_BYTES, &bytes, &size));
+    enum status st = accept_spec_parse(bytes, size, name, devices, spec);
+    free(bytes);
+    return st;
+}
+
+void accept_spec_free(struct accept_spec *spec)
+{
+    for (int i = 0; spec->check && i < spec->n_checks; i++)
+        free(spec->check[i].limit);
+    free(spec->check);
+    json_decref(spec->json);
+    *spec = (struct accept_spec){0};
+}
+
+const struct accept_limit *accept_limit_for(const struct accept_check *check, const char *metric)
+{
+    for (int i = 0; i < check->n_limits; i++)
+        if (strcmp(check->limit[i].metric, metric) == 0)
+            return &check->limit[i];
+    for (int i = 0; i < check->n_limits; i++)
+        if (strpbrk(check->limit[i].metric, "*?") && accept_matches(check->limit[i].metric, metric))
+            return &check->limit[i];
+    return NULL;
+}
