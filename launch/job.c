@@ -47,6 +47,7 @@ struct job {
     bool banner;      /* Hydra has begun to speak on stdout */
     int failures;     /* reports of ranks that failed, and what the first comes to */
     int code;
+    int blamed;   /* the rank that the first report's reason names, or -1 */
     bool stopped; /* a rank ended before its work was done, because it was asked to or made to */
     char said[REPORT_REASON_MAX]; /* the last thing shown, without "ampscale: " */
     int telling;                  /* lines kept of mpirun's own */
@@ -90,9 +91,17 @@ static void show(struct job *j, const char *text, const char *core)
     fprintf(stderr, "ampscale: %s\n", text);
 }
 
+/* Whether a failure after the first is worth telling: what failed first may have been the
+ * consequence of a kill, of what the rank did that it blames, or of one that had failed before but
+ * did not come to its exit. */
+static bool is_cause(const struct job *j, const struct rank_report *r)
+{
+    return r->end == REPORT_KILLED || r->end == REPORT_ENDED ||
+           (r->rank == j->blamed && *r->reason);
+}
+
 /* The first failure ends the job, as mpirun would have it; Hydra waits for the other ranks unless
- * one is killed. A kill is always worth telling: what failed first may have been its consequence.
- */
+ * one is killed. */
 static void take_report(struct job *j, const struct rank_report *r, const char *text)
 {
     if (r->end == REPORT_STOPPED) {
@@ -102,10 +111,10 @@ static void take_report(struct job *j, const struct rank_report *r, const char *
     if (j->failures++ == 0) {
         j->code = report_code(r);
         /* A reason that names a rank is that rank's, whoever noticed. */
-        bool named = strncmp(r->reason, "rank ", 5) == 0;
+        bool named = sscanf(r->reason, "rank %9d", &j->blamed) == 1;
         show(j, named ? r->reason : text, *r->reason ? r->reason : text);
-    } else if (r->end == REPORT_KILLED) {
-        show(j, text, text);
+    } else if (is_cause(j, r)) {
+        show(j, text, *r->reason ? r->reason : text);
     }
     enter(j, PHASE_FAILING, j->config->fail_seconds);
 }
@@ -319,7 +328,7 @@ static enum status judge(const struct job *j, int *exit_code)
 
 enum status job_run(const struct job_config *c, char **command, int *received, int *exit_code)
 {
-    struct job j = {.config = c, .out = -1, .err = -1, .out_lines.live = true};
+    struct job j = {.config = c, .out = -1, .err = -1, .out_lines.live = true, .blamed = -1};
     TRY(start_mpirun(&j, command));
     watch(&j);
     wait_for_orphans();

@@ -29,7 +29,9 @@ extern char **environ;
 
 enum {
     LOOK_MS = 500,     /* between looks for the parent */
+    END_LOOK_MS = 50,  /* between looks at the clock when the job is being ended */
     END_SECONDS = 2,   /* from SIGTERM to SIGKILL when the job is being ended */
+    SPEAK_MS = 300,    /* from then to a report: mpirun may kill the keeper within the second */
     CHUNK_SIZE = 8192, /* of a read */
 };
 
@@ -49,6 +51,8 @@ struct keeper {
     bool stopping;    /* the command has been asked for an orderly end */
     bool ending;      /* it is being ended, because the job is */
     uint64_t kill_at; /* clock_ns, while ending */
+    uint64_t speak_at;
+    bool spoken; /* the report has been written */
 };
 
 /* Text from a command goes into a line of ours: without its end, cut to fit. */
@@ -79,7 +83,7 @@ static void take_error(void *self, const char *line, size_t n)
     log_line(k, line, n);
     if (n > 1)
         copy_line(k->last, line, n);
-    if (!*k->report.reason && strncmp(k->last, ours, sizeof ours - 1) == 0 &&
+    if (!*k->report.reason && !k->ending && strncmp(k->last, ours, sizeof ours - 1) == 0 &&
         strncmp(k->last, warning, sizeof warning - 1) != 0)
         snprintf(k->report.reason, sizeof k->report.reason, "%s", k->last + sizeof ours - 1);
     if (k->place.rank == 0 && !k->ending) {
@@ -137,14 +141,36 @@ static bool read_streams(struct keeper *k, int timeout)
     return true;
 }
 
+static void write_report(struct keeper *k)
+{
+    char line[REPORT_MAX];
+    report_write(&k->report, line);
+    fputs(line, k->log);
+    fputs(line, stderr);
+    check_log(k);
+    k->spoken = true;
+}
+
 /* The job is over: the command may end by itself, for a moment. One that has been asked before has
- * had its time. */
+ * had its time. What it has said up to now may be why the job is over; what it says from now on is
+ * not. */
 static void end_command(struct keeper *k)
 {
+    if (!k->ending) {
+        uint64_t now = clock_ns();
+        k->kill_at = now + END_SECONDS * UINT64_C(1000000000);
+        k->speak_at = now + SPEAK_MS * UINT64_C(1000000);
+        read_streams(k, 0);
+    }
     kill(k->child, k->stopping || k->ending ? SIGKILL : SIGTERM);
-    if (!k->ending)
-        k->kill_at = clock_ns() + END_SECONDS * UINT64_C(1000000000);
     k->ending = true;
+}
+
+/* The command failed before the job's end came: it has said why, and nobody had asked it to stop.
+ */
+static bool failed_before_end(const struct keeper *k)
+{
+    return k->ending && !k->stopping && *k->report.reason;
 }
 
 static void take_signals(struct keeper *k)
@@ -167,12 +193,16 @@ static void take_signals(struct keeper *k)
 static void watch(struct keeper *k)
 {
     while (k->child) {
-        read_streams(k, LOOK_MS);
+        read_streams(k, k->ending ? END_LOOK_MS : LOOK_MS);
         take_signals(k);
         if (!k->child)
             break;
         if (!k->ending && getppid() != k->parent)
             end_command(k);
+        if (failed_before_end(k) && !k->spoken && clock_ns() >= k->speak_at) {
+            k->report.end = REPORT_ENDED;
+            write_report(k);
+        }
         if (k->ending && clock_ns() >= k->kill_at)
             kill(k->child, SIGKILL);
     }
@@ -304,10 +334,9 @@ static int judge(struct keeper *k)
     bool killed = WIFSIGNALED(k->child_status);
     int code = killed ? WTERMSIG(k->child_status) : WEXITSTATUS(k->child_status);
     int exit_code = killed ? 128 + code : code;
-    char line[REPORT_MAX];
-    if (exit_code == 0 || k->ending)
+    if (exit_code == 0 || k->spoken || (k->ending && !failed_before_end(k)))
         return exit_code;
-    r->end = killed ? REPORT_KILLED : REPORT_EXITED;
+    r->end = !killed ? REPORT_EXITED : k->ending ? REPORT_ENDED : REPORT_KILLED;
     r->code = code;
     if (k->stopping && (!killed || code == SIGTERM)) {
         r->end = REPORT_STOPPED;
@@ -315,9 +344,7 @@ static int judge(struct keeper *k)
     }
     if (!*r->reason)
         memcpy(r->reason, k->last, sizeof r->reason);
-    report_write(r, line);
-    fputs(line, k->log);
-    fputs(line, stderr);
+    write_report(k);
     return r->end == REPORT_STOPPED ? 0 : exit_code;
 }
 

@@ -1,10 +1,13 @@
 /* Writing and reading reports of ranks. */
 #include "launch/report.h"
 
+#include "base/status.h"
+
 #include <stdio.h>
 #include <string.h>
 
 static const char stopped[] = "was asked to stop, and exited with code";
+static const char ended[] = "was ended, having failed: ";
 
 void report_signal_name(int signo, char out[32])
 {
@@ -26,6 +29,9 @@ void report_write(const struct rank_report *r, char out[REPORT_MAX])
         break;
     case REPORT_STOPPED:
         snprintf(rest, left, "%s %d\n", stopped, r->code);
+        break;
+    case REPORT_ENDED:
+        snprintf(rest, left, "%s%s\n", ended, r->reason);
         break;
     case REPORT_EXITED:
         snprintf(rest, left, "exited with code %d%s%s\n", r->code, *r->reason ? ": " : "",
@@ -55,6 +61,12 @@ bool report_read(const char *line, size_t n, struct rank_report *r)
     if (strncmp(rest, stopped, sizeof stopped - 1) == 0) {
         r->end = REPORT_STOPPED;
         return sscanf(rest + sizeof stopped - 1, "%9d", &r->code) == 1;
+    }
+    if (strncmp(rest, ended, sizeof ended - 1) == 0) {
+        r->end = REPORT_ENDED;
+        r->code = status_exit_code(STATUS_LIBRARY);
+        snprintf(r->reason, sizeof r->reason, "%s", rest + sizeof ended - 1);
+        return true;
     }
     if (sscanf(rest, "exited with code %9d%n", &r->code, &at) != 1)
         return false;

@@ -12,13 +12,18 @@ extern "C" {
 
 enum { REPORT_MAX = 2048, REPORT_REASON_MAX = 1024 };
 
-enum report_end { REPORT_EXITED, REPORT_KILLED, REPORT_STOPPED };
+enum report_end {
+    REPORT_EXITED,
+    REPORT_KILLED,
+    REPORT_STOPPED,
+    REPORT_ENDED, /* it had said what is wrong, and was made to end before it exited */
+};
 
 struct rank_report {
     enum report_end end;
     int rank;
     long pid;
-    int code; /* the rank's exit code; REPORT_KILLED: the signal */
+    int code; /* the rank's exit code; REPORT_KILLED: the signal; REPORT_ENDED: 1, a tool error */
     char host[256];
     char reason[REPORT_REASON_MAX]; /* what the rank said, without "ampscale: "; "" if nothing */
 };
@@ -27,6 +32,7 @@ struct rank_report {
  *   ampscale: rank 1 (host h, pid p) exited with code 5: cannot open 'x': no such file
  *   ampscale: rank 1 (host h, pid p) was killed by signal 9 (SIGKILL)
  *   ampscale: rank 1 (host h, pid p) was asked to stop, and exited with code 1
+ *   ampscale: rank 1 (host h, pid p) was ended, having failed: cannot open 'x': no such file
  * with a newline. */
 void report_write(const struct rank_report *r, char out[REPORT_MAX]);
 

@@ -200,7 +200,7 @@ static void assert_report(const struct rank_report *r, const char *want, int cod
     assert_int_equal(back.pid, r->pid);
     assert_int_equal(report_code(&back), code);
     assert_string_equal(back.host, r->host);
-    if (r->end == REPORT_EXITED)
+    if (r->end == REPORT_EXITED || r->end == REPORT_ENDED)
         assert_string_equal(back.reason, r->reason);
 }
 
@@ -217,6 +217,12 @@ static void test_reports(void **state)
                   "ampscale: rank 1 (host node1, pid 4711) exited with code 5: "
                   "cannot open 'x': no such file\n",
                   5);
+    r.end = REPORT_ENDED;
+    assert_report(&r,
+                  "ampscale: rank 1 (host node1, pid 4711) was ended, having failed: "
+                  "cannot open 'x': no such file\n",
+                  1);
+    r.end = REPORT_EXITED;
     r.reason[0] = '\0';
     assert_report(&r, "ampscale: rank 1 (host node1, pid 4711) exited with code 5\n", 5);
     r.end = REPORT_STOPPED;

@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# A failing rank's reason reaches whoever started the job, though the rank does not come to its exit
+# before mpirun ends it. By every MPI that is installed; a rank is a script.
+set -uo pipefail
+
+job=$(realpath "$1")
+scratch=$(mktemp -d)
+# Open MPI keeps its sessions there, and jobs of several tests would meet in one folder.
+export TMPDIR=$scratch/tmp
+mkdir "$TMPDIR"
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch" || exit 1
+failures=0
+
+starters=()
+for name in mpirun mpirun.openmpi mpiexec.hydra; do
+    path=$(realpath "$(command -v "$name")" 2>/dev/null) || continue
+    [[ " ${starters[*]} " == *" $path "* ]] || starters+=("$path")
+done
+((${#starters[@]} > 0)) || { echo "neither Open MPI's nor MPICH's mpirun is installed" && exit 77; }
+
+# fails WANT FIRST SECOND: runs a job whose rank 0 does FIRST and whose rank 1 SECOND; checks the exit
+# code. Ranks can `say` a reason, and `hang`: for longer than anybody waits, deaf to SIGTERM.
+fails() {
+    rm -rf logs
+    cat >rank <<END
+#!/usr/bin/env bash
+say() { echo "ampscale: \$1" >&2; }
+hang() { trap '' TERM; exec 3<>"$scratch/nothing"; read -r -t 20 -u 3; }
+rest() { exec 3<>"$scratch/nothing"; read -r -t "\$1" -u 3; }
+if [[ \${OMPI_COMM_WORLD_RANK:-\$PMI_RANK} == 0 ]]; then
+    $2
+else
+    $3
+fi
+END
+    code=0
+    "$job" "$mpirun" "$scratch/logs" "$scratch/rank" >out 2>err </dev/null || code=$?
+    [[ $code == "$1" ]] || fail "exit code $code, not $1"
+}
+
+fail() {
+    printf 'FAILED: %s, %s\n' "$mpirun" "$*"
+    sed 's/^/    /' err logs/rank-*.log
+    failures=$((failures + 1))
+}
+
+# says LINE...: these lines (regular expressions) stand on stderr behind the first, in any order, and
+# no others.
+says() {
+    local line
+    [[ $(tail -n +2 err | wc -l) == "$#" ]] || fail "$(($(wc -l <err) - 1)) lines, not $#"
+    for line; do
+        tail -n +2 err | grep -qxE -- "ampscale: $line" || fail "no line says '$line'"
+    done
+}
+
+one='rank 1 \(host [^ ]+, pid [0-9]+\)'
+: >rank && chmod +x rank && mkfifo nothing
+
+for mpirun in "${starters[@]}"; do
+    # Rank 0 notices first, and blames rank 1, which has said why and does not end.
+    fails 1 'rest 1; say "rank 1 did not answer"; exit 1' 'say "the disk is gone"; hang'
+    says "rank 1 did not answer" "$one was ended, having failed: the disk is gone"
+
+    # mpirun ends a rank before the keeper has seen it exit: nobody else fails.
+    fails 1 'rest 20' 'say "the disk is gone"; rest 0.3; kill -TERM $PPID; hang'
+    says "$one was ended, having failed: the disk is gone"
+
+    # The rank ends when it is told to, with an exit code of its own.
+    fails 5 'rest 20' 'trap "exit 5" TERM; say "the disk is gone"; rest 0.3; kill -TERM $PPID; rest 20'
+    says "$one exited with code 5: the disk is gone"
+
+    # What a rank says once it is told to end is no reason, nor is a warning.
+    fails 1 'rest 1; say "no memory"; exit 1' 'trap "say told; exit 1" TERM; say "warning: slow"; rest 20'
+    says "no memory"
+done
+exit $((failures > 0))
