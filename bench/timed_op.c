@@ -18,25 +18,51 @@ static void draw(float *x, int64_t n)
     }
 }
 
-static enum status fill(struct stream *s, const struct tensor_desc *t, void *mem)
+enum status timed_op_put(struct timed_op *t, enum role role, const float *plain)
 {
-    int64_t n = tensor_count(t);
-    float *plain = malloc((size_t)n * sizeof *plain);
+    const struct tensor_desc *d = &t->plan->desc.t[role];
+    int64_t n = tensor_count(d);
+    if (d->type == DTYPE_F32)
+        return tensor_upload(t->stream, d, t->arg[role], plain);
     uint16_t *narrow = malloc((size_t)n * sizeof *narrow);
-    enum status st;
-    if (!plain || !narrow) {
-        st = status_fail(STATUS_OOM, "no memory to fill a tensor");
-        goto done;
-    }
-    draw(plain, n);
-    if (t->type == DTYPE_F16)
+    if (!narrow)
+        return status_fail(STATUS_OOM, "no memory to fill a tensor");
+    if (d->type == DTYPE_F16)
         f16_from_floats(plain, 1, narrow, n);
-    else if (t->type == DTYPE_BF16)
+    else
         bf16_from_floats(plain, 1, narrow, n);
-    st = tensor_upload(s, t, mem, t->type == DTYPE_F32 ? (void *)plain : narrow);
-done:
-    free(plain);
+    enum status st = tensor_upload(t->stream, d, t->arg[role], narrow);
     free(narrow);
+    return st;
+}
+
+enum status timed_op_get(struct timed_op *t, enum role role, float *plain)
+{
+    const struct tensor_desc *d = &t->plan->desc.t[role];
+    int64_t n = tensor_count(d);
+    if (d->type == DTYPE_F32)
+        return tensor_download(t->stream, d, t->arg[role], plain);
+    uint16_t *narrow = malloc((size_t)n * sizeof *narrow);
+    if (!narrow)
+        return status_fail(STATUS_OOM, "no memory to read a tensor");
+    enum status st = tensor_download(t->stream, d, t->arg[role], narrow);
+    if (st == STATUS_OK && d->type == DTYPE_F16)
+        f16_to_floats(narrow, plain, n);
+    else if (st == STATUS_OK)
+        bf16_to_floats(narrow, plain, n);
+    free(narrow);
+    return st;
+}
+
+static enum status fill(struct timed_op *t, enum role role)
+{
+    int64_t n = tensor_count(&t->plan->desc.t[role]);
+    float *plain = malloc((size_t)n * sizeof *plain);
+    if (!plain)
+        return status_fail(STATUS_OOM, "no memory to fill a tensor");
+    draw(plain, n);
+    enum status st = timed_op_put(t, role, plain);
+    free(plain);
     return st;
 }
 
@@ -57,7 +83,7 @@ enum status timed_op_open(struct timed_op *t, struct stream *s, const struct op_
             continue;
         TRY(b->alloc(s->device, d->bytes, &t->arg[r]));
         if (dtype_is_float(d->type))
-            TRY(fill(s, d, t->arg[r]));
+            TRY(fill(t, (enum role)r));
     }
     if (t->plan->workspace)
         TRY(b->alloc(s->device, t->plan->workspace, &t->arg[ROLE_WORKSPACE]));
@@ -87,14 +113,22 @@ enum status timed_op_warm(struct timed_op *t)
     return t->stream->device->backend->stream_sync(t->stream);
 }
 
-enum status timed_op_sample(struct timed_op *t)
+enum status timed_op_time(struct timed_op *t, double *seconds)
 {
     const struct backend *b = t->stream->device->backend;
     TRY(b->event_record(t->from, t->stream));
     TRY(op_execute(t->plan, t->arg, t->stream));
     TRY(b->event_record(t->to, t->stream));
     TRY(b->stream_sync(t->stream));
+    *seconds = b->event_seconds(t->from, t->to);
+    return STATUS_OK;
+}
+
+enum status timed_op_sample(struct timed_op *t)
+{
+    double seconds;
+    TRY(timed_op_time(t, &seconds));
     if (t->n < t->cap)
-        t->seconds[t->n++] = b->event_seconds(t->from, t->to);
+        t->seconds[t->n++] = seconds;
     return STATUS_OK;
 }

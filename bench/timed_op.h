@@ -22,9 +22,15 @@ MUST_CHECK enum status timed_op_open(struct timed_op *t, struct stream *s,
                                      const struct op_desc *desc, int samples);
 void timed_op_close(struct timed_op *t); /* a zeroed one is fine */
 
-/* Runs once, untimed; runs once and keeps the time. */
+/* Runs once, untimed; runs once and tells the time; the same, and keeps it. */
 MUST_CHECK enum status timed_op_warm(struct timed_op *t);
+MUST_CHECK enum status timed_op_time(struct timed_op *t, double *seconds);
 MUST_CHECK enum status timed_op_sample(struct timed_op *t);
+
+/* Writes or reads a tensor of floats of any type and layout: `plain` has its elements in their
+ * logical order; what is written is rounded to what the type can hold. */
+MUST_CHECK enum status timed_op_put(struct timed_op *t, enum role role, const float *plain);
+MUST_CHECK enum status timed_op_get(struct timed_op *t, enum role role, float *plain);
 
 #ifdef __cplusplus
 }

@@ -7,6 +7,7 @@
 static const struct cli_command benchmarks[] = {
     {"collective", "bandwidth between ranks by size, in nccl-tests' table", cmd_bench_collective},
     {"conv", "each convolution of a network, and a training step beside them", cmd_bench_conv},
+    {"gemm", "matrix products: a network's, DeepBench's or one size", cmd_bench_gemm},
     {"memory", "STREAM's kernels, or copies to, from and within a device", cmd_bench_memory},
     {"overlap", "how much communication hides behind the backward pass", cmd_bench_overlap},
     {"peak", "the device's memory bandwidth and rates of products", cmd_bench_peak},

@@ -1,0 +1,336 @@
+/* Timing matrix products, and checking them against the reference. */
+#include "bench/gemm.h"
+
+#include "bench/peak.h"
+#include "bench/timed_op.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Multiply-adds of the reference for the check of one row: some tens of milliseconds. */
+#define CHECK_BUDGET ((int64_t)1 << 24)
+
+struct harness_config gemm_timing_default(void)
+{
+    return (struct harness_config){.warmup = 2, .most = 50, .within = 0.01, .seconds = 2};
+}
+
+/* --- as an operation --- */
+
+/* Which of an operation's tensors are A, B and C. */
+struct gemm_roles {
+    enum op_kind kind;
+    enum role a, b, c;
+};
+
+static struct gemm_roles roles_of(const struct gemm_size *s)
+{
+    if (s->a_t)
+        return (struct gemm_roles){OP_LINEAR_FWD, ROLE_W, ROLE_X, ROLE_Y};
+    if (s->b_t)
+        return (struct gemm_roles){OP_LINEAR_BWD_WEIGHTS, ROLE_X, ROLE_DY, ROLE_DW};
+    return (struct gemm_roles){OP_LINEAR_BWD_DATA, ROLE_W, ROLE_DY, ROLE_DX};
+}
+
+/* A column-major matrix of rows x cols, as a row-major one. */
+static struct tensor_desc matrix(int rows, int cols, bool transposed)
+{
+    return transposed ? tensor_2d(DTYPE_F32, rows, cols) : tensor_2d(DTYPE_F32, cols, rows);
+}
+
+/* TF32 has no storage of its own: it is how fp32 operands are read. */
+static void set_type(struct tensor_desc *t, enum dtype type, bool emulated)
+{
+    if (emulated || type == DTYPE_TF32) {
+        t->rounds = type;
+        return;
+    }
+    t->type = type;
+    t->bytes = (size_t)tensor_count(t) * dtype_size(type);
+}
+
+enum status gemm_describe(const struct gemm_size *s, enum dtype type, bool emulated,
+                          struct op_desc *out)
+{
+    if (s->a_t && s->b_t)
+        return status_fail(STATUS_UNSUPPORTED, "no pass of a layer has both transposed");
+    struct gemm_roles r = roles_of(s);
+    *out = (struct op_desc){.kind = r.kind};
+    out->t[r.a] = matrix(s->m, s->k, s->a_t);
+    out->t[r.b] = matrix(s->k, s->n, s->b_t);
+    out->t[r.c] = matrix(s->m, s->n, false);
+    set_type(&out->t[r.a], type, emulated);
+    set_type(&out->t[r.b], type, emulated);
+    if (r.c != ROLE_DW && type != DTYPE_TF32) /* gradients of weights are fp32 */
+        set_type(&out->t[r.c], type, emulated);
+    return STATUS_OK;
+}
+
+/* --- check --- */
+
+/* Matrices in host memory, row-major, as the operation has them. */
+struct matrices {
+    float *a, *b, *c;
+};
+
+static enum status matrices_new(const struct gemm_size *s, struct matrices *m)
+{
+    m->a = malloc((size_t)s->m * (size_t)s->k * sizeof *m->a);
+    m->b = malloc((size_t)s->k * (size_t)s->n * sizeof *m->b);
+    m->c = malloc((size_t)s->m * (size_t)s->n * sizeof *m->c);
+    if (!m->a || !m->b || !m->c)
+        return status_fail(STATUS_OOM, "no memory to check a product");
+    return STATUS_OK;
+}
+
+static void matrices_free(struct matrices *m)
+{
+    free(m->a);
+    free(m->b);
+    free(m->c);
+}
+
+/* Whole numbers from -4 to 4. */
+static void draw_whole(float *x, int64_t n, uint32_t bits)
+{
+    for (int64_t i = 0; i < n; i++) {
+        bits = bits * 1664525u + 1013904223u;
+        x[i] = (float)((int)((bits >> 16) % 9) - 4);
+    }
+}
+
+/* Place i of `count` places spread over `of`, from the first to the last. */
+static int64_t place(int64_t i, int64_t count, int64_t of)
+{
+    return count > 1 ? i * (of - 1) / (count - 1) : 0;
+}
+
+/* `some` of the `all` vectors of length k that a matrix is made of: its rows, or its columns. */
+static void pick(const float *from, int all, int k, bool rows, int some, float *to)
+{
+    for (int64_t i = 0; i < some; i++) {
+        int64_t at = place(i, some, all);
+        for (int64_t j = 0; j < k; j++)
+            to[rows ? i * k + j : j * some + i] = from[rows ? at * k + j : j * all + at];
+    }
+}
+
+/* The part of a size that is checked: as many rows and columns as the budget pays for. */
+static struct gemm_size part_of(const struct gemm_size *s)
+{
+    struct gemm_size part = *s;
+    int64_t pairs = CHECK_BUDGET / s->k > 4 ? CHECK_BUDGET / s->k : 4;
+    int64_t n = (int64_t)sqrt((double)pairs);
+    n = n < s->n ? n : s->n;
+    int64_t m = pairs / n < s->m ? pairs / n : s->m;
+    n = pairs / m < s->n ? pairs / m : s->n;
+    part.m = (int)m;
+    part.n = (int)n;
+    return part;
+}
+
+static enum status execute(struct timed_op *t, const struct gemm_size *s, struct matrices *m)
+{
+    struct gemm_roles r = roles_of(s);
+    TRY(timed_op_put(t, r.a, m->a));
+    TRY(timed_op_put(t, r.b, m->b));
+    TRY(timed_op_warm(t));
+    return timed_op_get(t, r.c, m->c);
+}
+
+static enum status reference(struct stream *ref, const struct gemm_size *part, struct matrices *m)
+{
+    struct op_desc d;
+    struct timed_op t = {0};
+    enum status st;
+    CHECK(gemm_describe(part, DTYPE_F32, false, &d));
+    CHECK(timed_op_open(&t, ref, &d, 1));
+    CHECK(execute(&t, part, m));
+done:
+    timed_op_close(&t);
+    return st;
+}
+
+/* Elements of the part whose values are not those of the reference, rounded as `c` is. */
+static int64_t count_wrong(const struct gemm_size *s, const struct matrices *got,
+                           const struct gemm_size *part, const struct matrices *want,
+                           const struct tensor_desc *c)
+{
+    enum dtype holds = c->type == DTYPE_F32 ? c->rounds : c->type;
+    int64_t wrong = 0;
+    for (int64_t i = 0; i < part->n; i++) {
+        for (int64_t j = 0; j < part->m; j++) {
+            float w = want->c[i * part->m + j];
+            float g = got->c[place(i, part->n, s->n) * s->m + place(j, part->m, s->m)];
+            wrong += (c->raw ? dtype_round(holds, g) : g) != dtype_round(holds, w);
+        }
+    }
+    return wrong;
+}
+
+static enum status check(struct timed_op *t, struct stream *ref, struct gemm_row *row)
+{
+    const struct gemm_size *s = &row->what->size;
+    struct gemm_size part = part_of(s);
+    struct matrices all = {0}, some = {0};
+    enum status st;
+    CHECK(matrices_new(s, &all));
+    CHECK(matrices_new(&part, &some));
+    draw_whole(all.a, (int64_t)s->m * s->k, 1);
+    draw_whole(all.b, (int64_t)s->k * s->n, 2);
+    CHECK(execute(t, s, &all));
+    pick(all.a, s->m, s->k, s->a_t, part.m, some.a);
+    pick(all.b, s->n, s->k, !s->b_t, part.n, some.b);
+    CHECK(reference(ref, &part, &some));
+    row->checked = (int64_t)part.m * part.n;
+    row->wrong = count_wrong(s, &all, &part, &some, &t->plan->desc.t[roles_of(s).c]);
+done:
+    matrices_free(&all);
+    matrices_free(&some);
+    return st;
+}
+
+/* --- measurement --- */
+
+static enum status sample(void *context, double *seconds)
+{
+    return timed_op_time(context, seconds);
+}
+
+/* The matrices, and those of the check beside them, must fit where both are the host's. */
+static bool has_memory(struct device *dev, const struct gemm_size *s)
+{
+    double elements = (double)s->m * s->k + (double)s->k * s->n + (double)s->m * s->n;
+    double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    return dev->backend->asynchronous || 4 * sizeof(float) * elements < memory;
+}
+
+enum status gemm_measure(const struct harness_config *timing, struct stream *stream,
+                         struct stream *ref, const struct gemm_case *what, enum dtype type,
+                         struct gemm_row *row)
+{
+    struct op_desc d;
+    struct timed_op t = {0};
+    struct device *dev = stream->device;
+    enum status st;
+    *row = (struct gemm_row){.what = what, .type = type, .emulated = !device_native(dev, type)};
+    if (!has_memory(dev, &what->size)) {
+        snprintf(row->impl, sizeof row->impl, "more than this machine's memory");
+        return STATUS_OK;
+    }
+    CHECK(gemm_describe(&what->size, type, row->emulated, &d));
+    CHECK(timed_op_open(&t, stream, &d, 1));
+    snprintf(row->impl, sizeof row->impl, "%s", t.plan->impl);
+    CHECK(harness_run(timing, sample, &t, &row->time));
+    row->measured = true;
+    row->flops_per_s = gemm_flops(&what->size) / row->time.median;
+    CHECK(check(&t, ref, row));
+done:
+    timed_op_close(&t);
+    if (st == STATUS_UNSUPPORTED && !row->measured) {
+        snprintf(row->impl, sizeof row->impl, "%s", status_message());
+        return STATUS_OK;
+    }
+    return st;
+}
+
+/* --- all of it --- */
+
+struct gemm_bench {
+    const struct gemm_config *config;
+    struct device *dev, *ref_dev;
+    struct stream *stream, *ref;
+    struct graph *graph;
+    struct gemm_list list;
+    struct peaks peaks;
+    struct gemm_row *row;
+    struct gemm_report report;
+};
+
+static enum status open_list(struct gemm_bench *b)
+{
+    const struct gemm_config *c = b->config;
+    if (c->deepbench)
+        return gemm_list_deepbench(&b->list);
+    if (!c->net)
+        return gemm_list_one(&c->size, &b->list);
+    TRY(graph_build(c->net, 1000, c->image_size, &b->graph));
+    return gemm_list_net(b->graph, c->batch, &b->list);
+}
+
+static enum status open_devices(struct gemm_bench *b)
+{
+    const struct gemm_config *c = b->config;
+    TRY(device_open(c->devices, c->threads, &b->dev));
+    TRY(device_open("ref", 1, &b->ref_dev));
+    TRY(b->ref_dev->backend->stream_open(b->ref_dev, &b->ref));
+    TRY(c->peak ? peaks_read(c->peak, &b->peaks) : peak_measure(b->dev, 5, 0, &b->peaks));
+    return b->dev->backend->stream_open(b->dev, &b->stream);
+}
+
+static enum status measure_all(struct gemm_bench *b)
+{
+    const struct gemm_config *c = b->config;
+    struct gemm_report *r = &b->report;
+    for (int i = 0; i < b->list.n; i++) {
+        const struct gemm_case *what = &b->list.item[i];
+        if (c->max_gflop > 0 && gemm_flops(&what->size) > c->max_gflop * 1e9) {
+            r->left_out++;
+            continue;
+        }
+        for (int type = 0; type < DTYPE_COUNT; type++) {
+            if (!c->types[type])
+                continue;
+            struct gemm_row *row = &b->row[r->n];
+            TRY(gemm_measure(&c->timing, b->stream, b->ref, what, (enum dtype)type, row));
+            r->n++;
+            gemm_report_row(r, row);
+        }
+    }
+    return STATUS_OK;
+}
+
+static enum status measure_and_report(struct gemm_bench *b)
+{
+    int64_t wrong = 0;
+    b->row = calloc((size_t)b->list.n * DTYPE_COUNT, sizeof *b->row);
+    if (!b->row)
+        return status_fail(STATUS_OOM, "no memory for a benchmark");
+    b->report = (struct gemm_report){
+        .config = b->config, .device = b->dev, .peaks = &b->peaks, .row = b->row};
+    gemm_report_head(&b->report);
+    TRY(measure_all(b));
+    TRY(gemm_report_end(&b->report));
+    for (int i = 0; i < b->report.n; i++)
+        wrong += b->row[i].wrong;
+    if (wrong > 0)
+        return status_fail(STATUS_MISMATCH, "%" PRId64 " elements of products are wrong", wrong);
+    return STATUS_OK;
+}
+
+static void close_stream(struct stream *s)
+{
+    if (s)
+        s->device->backend->stream_close(s);
+}
+
+enum status bench_gemm(const struct gemm_config *c)
+{
+    struct gemm_bench b = {.config = c};
+    enum status st;
+    CHECK(open_list(&b));
+    CHECK(open_devices(&b));
+    CHECK(measure_and_report(&b));
+done:
+    free(b.row);
+    close_stream(b.stream);
+    close_stream(b.ref);
+    device_close(b.dev);
+    device_close(b.ref_dev);
+    gemm_list_free(&b.list);
+    graph_free(b.graph);
+    return st;
+}

@@ -1,0 +1,233 @@
+/* Sizes of products: DeepBench's and a network's; their passes; and a product that is wrong. */
+#include "bench/gemm.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const struct harness_config quick = {.warmup = 1, .most = 3};
+
+static void test_deepbench(void **state)
+{
+    (void)state;
+    struct gemm_list list;
+    double flops = 0;
+    int tn = 0, nn = 0, nt = 0;
+    assert_int_equal(gemm_list_deepbench(&list), STATUS_OK);
+    assert_int_equal(list.n, 160);
+    for (int i = 0; i < list.n; i++) {
+        const struct gemm_size *s = &list.item[i].size;
+        flops += gemm_flops(s);
+        tn += strcmp(gemm_transposes(s), "TN") == 0;
+        nn += strcmp(gemm_transposes(s), "NN") == 0;
+        nt += strcmp(gemm_transposes(s), "NT") == 0;
+    }
+    assert_true(tn == 73 && nn == 77 && nt == 10);
+    assert_true(flops == 26706398187136.0);
+    gemm_list_free(&list);
+}
+
+/* ResNet-50 has 53 convolutions and a linear layer, 4089184256 multiply-adds an image. */
+static void test_resnet50(void **state)
+{
+    (void)state;
+    enum { BATCH = 2 };
+    struct graph *g;
+    struct gemm_list list;
+    int count[3] = {0};
+    double flops[3] = {0};
+    assert_int_equal(graph_build("resnet50", 1000, 224, &g), STATUS_OK);
+    assert_int_equal(gemm_list_net(g, BATCH, &list), STATUS_OK);
+    for (int i = 0; i < list.n; i++) {
+        const struct gemm_case *c = &list.item[i];
+        int pass = strcmp(c->pass, "fwd") == 0 ? 0 : strcmp(c->pass, "bwd_data") == 0 ? 1 : 2;
+        count[pass] += c->count;
+        flops[pass] += c->count * gemm_flops(&c->size);
+    }
+    assert_true(count[0] == 54 && count[1] == 53 && count[2] == 54);
+    assert_true(flops[0] == BATCH * 2 * 4089184256.0);
+    assert_true(flops[0] == BATCH * graph_flops_forward(g));
+    assert_true(flops[2] == flops[0]);
+    assert_true(flops[0] - flops[1] == 2.0 * BATCH * 112 * 112 * 64 * 147); /* the image */
+
+    const struct gemm_case *first = &list.item[0];
+    assert_string_equal(first->layer, "conv1");
+    assert_int_equal(first->count, 1);
+    const struct gemm_size conv1 = {64, BATCH * 112 * 112, 147, true, false};
+    assert_memory_equal(&first->size, &conv1, sizeof conv1);
+    const struct gemm_case *last = &list.item[list.n - 1];
+    const struct gemm_size fc = {2048, 1000, BATCH, false, true};
+    assert_string_equal(last->layer, "fc");
+    assert_string_equal(last->pass, "bwd_weights");
+    assert_memory_equal(&last->size, &fc, sizeof fc);
+    gemm_list_free(&list);
+    graph_free(g);
+}
+
+/* Groups are products of their own. */
+static void test_groups(void **state)
+{
+    (void)state;
+    struct graph *g;
+    struct gemm_list list;
+    double flops = 0;
+    assert_int_equal(graph_build("resnext50_32x4d", 1000, 64, &g), STATUS_OK);
+    assert_int_equal(gemm_list_net(g, 1, &list), STATUS_OK);
+    for (int i = 0; i < list.n; i++)
+        if (strcmp(list.item[i].pass, "fwd") == 0)
+            flops += list.item[i].count * gemm_flops(&list.item[i].size);
+    assert_true(flops == graph_flops_forward(g));
+    gemm_list_free(&list);
+    graph_free(g);
+}
+
+static void test_descriptions(void **state)
+{
+    (void)state;
+    struct op_desc d;
+    struct gemm_size s = {2, 3, 5, true, false};
+    assert_int_equal(gemm_describe(&s, DTYPE_F32, false, &d), STATUS_OK);
+    assert_int_equal(d.kind, OP_LINEAR_FWD);
+    assert_true(d.t[ROLE_W].dim[0] == 2 && d.t[ROLE_W].dim[1] == 5);
+    assert_true(d.t[ROLE_X].dim[0] == 3 && d.t[ROLE_Y].dim[0] == 3 && d.t[ROLE_Y].dim[1] == 2);
+    assert_true(op_flops(&d) == gemm_flops(&s) && gemm_flops(&s) == 60);
+
+    s = (struct gemm_size){2, 3, 5, false, true};
+    assert_int_equal(gemm_describe(&s, DTYPE_F16, false, &d), STATUS_OK);
+    assert_int_equal(d.kind, OP_LINEAR_BWD_WEIGHTS);
+    assert_true(d.t[ROLE_X].dim[0] == 5 && d.t[ROLE_X].dim[1] == 2);
+    assert_true(d.t[ROLE_DW].dim[0] == 3 && d.t[ROLE_DW].dim[1] == 2);
+    assert_true(d.t[ROLE_X].type == DTYPE_F16 && d.t[ROLE_X].bytes == 20);
+    assert_true(d.t[ROLE_DW].type == DTYPE_F32 && d.t[ROLE_DW].bytes == 24);
+    assert_true(op_flops(&d) == 60);
+
+    s = (struct gemm_size){2, 3, 5, false, false};
+    assert_int_equal(gemm_describe(&s, DTYPE_BF16, true, &d), STATUS_OK);
+    assert_int_equal(d.kind, OP_LINEAR_BWD_DATA);
+    assert_true(d.t[ROLE_DX].type == DTYPE_F32 && d.t[ROLE_DX].rounds == DTYPE_BF16);
+    assert_true(op_flops(&d) == 60);
+
+    s = (struct gemm_size){2, 3, 5, true, true};
+    assert_int_equal(gemm_describe(&s, DTYPE_F32, false, &d), STATUS_UNSUPPORTED);
+}
+
+/* --- on devices --- */
+
+struct rig {
+    struct device *dev, *ref;
+    struct stream *s, *r;
+};
+
+static void rig_open(struct rig *rig, const struct backend *b)
+{
+    assert_int_equal(b->open(b, 0, 1, &rig->dev), STATUS_OK);
+    assert_int_equal(device_open("ref", 1, &rig->ref), STATUS_OK);
+    assert_int_equal(b->stream_open(rig->dev, &rig->s), STATUS_OK);
+    assert_int_equal(rig->ref->backend->stream_open(rig->ref, &rig->r), STATUS_OK);
+}
+
+static void rig_close(struct rig *rig)
+{
+    rig->dev->backend->stream_close(rig->s);
+    rig->ref->backend->stream_close(rig->r);
+    device_close(rig->dev);
+    device_close(rig->ref);
+}
+
+static struct gemm_case case_of(int m, int n, int k, bool a_t, bool b_t)
+{
+    return (struct gemm_case){.size = {m, n, k, a_t, b_t}, .pass = "", .count = 1};
+}
+
+static void test_right(void **state)
+{
+    (void)state;
+    static const enum dtype types[] = {DTYPE_F32, DTYPE_TF32, DTYPE_F16, DTYPE_BF16};
+    static const char *const names[] = {"cpu", "ref"};
+    for (int name = 0; name < 2; name++) {
+        const struct backend *b;
+        struct rig rig;
+        struct gemm_row row;
+        assert_int_equal(backend_find(names[name], &b), STATUS_OK);
+        rig_open(&rig, b);
+        for (int op = 0; op < 3; op++) {
+            for (int t = 0; t < 4; t++) {
+                struct gemm_case c = case_of(19, 33, 257, op == 1, op == 2);
+                assert_int_equal(gemm_measure(&quick, rig.s, rig.r, &c, types[t], &row), STATUS_OK);
+                assert_true(row.measured && row.checked == 19 * 33 && row.wrong == 0);
+                assert_true(row.time.n == 3 && row.flops_per_s > 0);
+                assert_int_equal(row.emulated, !device_native(rig.dev, types[t]));
+            }
+        }
+        struct gemm_case both = case_of(4, 4, 4, true, true);
+        assert_int_equal(gemm_measure(&quick, rig.s, rig.r, &both, DTYPE_F32, &row), STATUS_OK);
+        assert_true(!row.measured && row.wrong == 0);
+        rig_close(&rig);
+    }
+}
+
+/* A large product is checked in part, up to its last element. */
+static enum status (*plain_execute)(struct op_plan *, void *const *, struct stream *);
+
+static enum status wrong_execute(struct op_plan *p, void *const arg[ROLE_COUNT], struct stream *s)
+{
+    const struct tensor_desc *y = &p->desc.t[ROLE_Y];
+    TRY(plain_execute(p, arg, s));
+    ((float *)arg[ROLE_Y])[tensor_count(y) - 1] += 1;
+    return STATUS_OK;
+}
+
+static enum status (*plain_plan)(struct device *, const struct op_desc *, struct op_plan **);
+
+static enum status plan_wrong(struct device *dev, const struct op_desc *d, struct op_plan **p)
+{
+    TRY(plain_plan(dev, d, p));
+    plain_execute = (*p)->execute;
+    (*p)->execute = wrong_execute;
+    return STATUS_OK;
+}
+
+static void test_wrong(void **state)
+{
+    (void)state;
+    const struct backend *cpu;
+    assert_int_equal(backend_find("cpu", &cpu), STATUS_OK);
+    struct backend broken = *cpu;
+    struct op_record *record = malloc((size_t)cpu->n_records * sizeof *record);
+    assert_non_null(record);
+    memcpy(record, cpu->record, (size_t)cpu->n_records * sizeof *record);
+    for (int i = 0; i < cpu->n_records; i++) {
+        if (record[i].kind != OP_LINEAR_FWD)
+            continue;
+        plain_plan = record[i].plan;
+        record[i].plan = plan_wrong;
+    }
+    broken.record = record;
+    struct rig rig;
+    struct gemm_row row;
+    rig_open(&rig, &broken);
+    rig.dev->backend = &broken;
+    struct gemm_case c = case_of(300, 200, 2000, true, false);
+    assert_int_equal(gemm_measure(&quick, rig.s, rig.r, &c, DTYPE_F32, &row), STATUS_OK);
+    assert_int_equal(row.wrong, 1);
+    assert_true(row.checked < 300 * 200 && row.checked > 8000);
+    c = case_of(300, 200, 2000, false, false);
+    assert_int_equal(gemm_measure(&quick, rig.s, rig.r, &c, DTYPE_F32, &row), STATUS_OK);
+    assert_int_equal(row.wrong, 0);
+    rig_close(&rig);
+    free(record);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_deepbench), cmocka_unit_test(test_resnet50),
+        cmocka_unit_test(test_groups),    cmocka_unit_test(test_descriptions),
+        cmocka_unit_test(test_right),     cmocka_unit_test(test_wrong),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# `ampscale bench gemm`: its table, records and refusals.
+. "$(dirname "$0")/../cli/common.sh" "$@"
+cd "$scratch" || exit 1
+export OMP_WAIT_POLICY=passive
+
+echo '{"schema": 1, "bench": "peak", "device": "x", "copy": [{"bytes": 4e6, "bytes_per_s": 1e10}],
+      "flops": [{"type": "fp32", "flops_per_s": 1e12}]}' >peak.json
+quick=(--threads 1 --peak peak.json --iters 2 --warmup 1)
+
+expect_error 2 "give one of them" bench gemm --net resnet8 --deepbench
+expect_error 2 "give one of them" bench gemm --deepbench -m 1 -n 1 -k 1
+expect_error 2 "give -m, -n and -k" bench gemm -m 4 -k 4
+expect_error 2 "give -m, -n and -k" bench gemm --a-t
+expect_error 2 "-m '0'" bench gemm -m 0 -n 1 -k 1
+expect_error 2 "--precision 'fp8'" bench gemm --precision fp8
+expect_error 2 "--json and --csv" bench gemm --json --csv
+expect_error 2 "nonesuch" bench gemm --net nonesuch
+echo '{}' >nothing.json
+expect_error 5 "cannot take peaks from" bench gemm --peak nothing.json
+expect_error 2 "unexpected argument 'more'" bench gemm more
+
+expect 0 bench gemm -m 40 -n 30 -k 20 --a-t "${quick[@]}"
+grep -qE '^- +- +1 +40 +30 +20 TN fp32 .* 1200 +0  ' out || fail "one size: $(<out)"
+expect 0 bench gemm -m 4 -n 3 -k 2 --a-t --b-t "${quick[@]}"
+grep -qE ' TT fp32 .* n/a ' out || fail "two transposes are not n/a: $(<out)"
+expect 0 bench gemm --deepbench --max-gflop 0.01 "${quick[@]}" --csv
+[[ $(wc -l <out) == 3 && $(grep -cE '^,,1,[0-9]+,16,512,0,[01],fp32,0,2,' out) == 2 ]] || fail "DeepBench: $(<out)"
+expect 0 bench gemm --deepbench --max-gflop 0.01 "${quick[@]}"
+grep -qx '158 sizes of more than 0.01 GFLOP were left out' out || fail "what was left out: $(<out)"
+expect 0 bench gemm --net resnet8 -b 2 --image-size 32 --precision all "${quick[@]}" --json
+cp out gemm.json
+
+if command -v python3 >/dev/null; then
+    python3 - <<'CHECK' || fail "the record: see above"
+import json
+r = json.load(open("gemm.json"))
+assert (r["schema"], r["bench"], r["left_out"]) == (1, "gemm", 0), r
+assert r["sizes"] == {"net": "resnet8", "batch": 2, "image_size": 32} and r["peaks"]["device"] == "x"
+assert {row["type"] for row in r["rows"]} == {"fp32", "tf32", "fp16", "bf16"}
+for row in r["rows"]:
+    assert row["flops"] == 2 * row["m"] * row["n"] * row["k"] and row["measured"] and row["impl"], row
+    assert row["wrong"] == 0 < row["checked"] <= row["m"] * row["n"] and row["seconds"]["n"] == 2, row
+    assert abs(row["gflops"] * 1e9 * row["seconds"]["median"] / row["flops"] - 1) < 1e-6, row
+    if row["type"] == "fp32" or row["emulated"]:
+        assert abs(row["share"] * 1000 / row["gflops"] - 1) < 1e-6, row
+    assert (row["a_t"], row["b_t"]) == {"fwd": (True, False), "bwd_data": (False, False), "bwd_weights": (False, True)}[row["pass"]]
+fwd = [row for row in r["rows"] if row["type"] == "fp32" and row["pass"] == "fwd"]
+assert sum(row["count"] for row in fwd) == 1 + sum(row["count"] for row in r["rows"] if row["type"] == "fp32" and row["pass"] == "bwd_data")
+CHECK
+fi
+finish
