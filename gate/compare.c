@@ -177,7 +177,12 @@ static enum status list_differences(const struct repeats *base, const struct rep
 /* What a side lacks, into `missing` behind what is there already. */
 static void list_missing(const struct repeats *r, const char *side, struct gate_cell *c)
 {
-    size_t at = strlen(c->missing), room = sizeof c->missing - at;
+    size_t at = strlen(c->missing);
+    if (r->damaged > 0)
+        snprintf(c->missing + at, sizeof c->missing - at, "%s%lld damaged run%s of %s left out: %s",
+                 at ? "; " : "", (long long)r->damaged, r->damaged > 1 ? "s" : "", side, r->damage);
+    at = strlen(c->missing);
+    size_t room = sizeof c->missing - at;
     const char *comma = at ? "; " : "";
     if (r->unfinished > 0)
         snprintf(c->missing + at, room,
@@ -244,9 +249,9 @@ static void name_of(const struct repeats *r, char name[GATE_NAME_SIZE])
 static enum status add_runs(char *const *dir, int n, struct repeats *r)
 {
     for (int i = 0; i < n; i++) {
-        int64_t before = r->n + r->unfinished;
+        int64_t before = r->n + r->unfinished + r->damaged;
         TRY(repeats_add(dir[i], r));
-        if (r->n + r->unfinished == before)
+        if (r->n + r->unfinished + r->damaged == before)
             return status_fail(STATUS_DATA, "'%s' is no run, no folder of runs and no study",
                                dir[i]);
     }

@@ -122,8 +122,14 @@ static enum status take(const struct run *run, struct repeat *r)
 static enum status add_run(const char *dir, struct repeats *r)
 {
     struct run *run;
-    enum status st = STATUS_OK;
-    TRY(run_load(dir, &run));
+    enum status st = run_load(dir, &run);
+    if (st == STATUS_DATA) {
+        if (r->damaged++ == 0)
+            text_clean(r->damage, sizeof r->damage, status_message());
+        return STATUS_OK;
+    }
+    if (st != STATUS_OK)
+        return st;
     if (!run->summary) {
         unfinished(dir, r);
         goto done;

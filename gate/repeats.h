@@ -23,12 +23,14 @@ struct repeat {
     double value[METRICS]; /* NAN: not known */
 };
 
-/* Runs that ended in order, and how many there are that did not. */
+/* Runs that ended in order, and how many there are that did not, or whose record is damaged. */
 struct repeats {
     int64_t n, capacity;
     struct repeat *repeat;
     int64_t unfinished;
     char example[256]; /* one of those, fit to be shown */
+    int64_t damaged;
+    char damage[256]; /* what is wrong with the first of those, fit to be shown */
 };
 
 /* Names of folders, ascending. */
@@ -46,7 +48,7 @@ void cell_names_free(struct cell_names *names); /* fine on a zeroed struct */
 
 /* Adds the run in `dir`, or each run in a folder of runs (a study's cell is one). A run that has
  * failed without a folder left ("<run>.failed") is unfinished too. Where there is none, none is
- * added. STATUS_DATA for a damaged record, for a folder that is not there, and for too many. */
+ * added. STATUS_DATA for a folder that is not there, and for too many. */
 MUST_CHECK enum status repeats_add(const char *dir, struct repeats *r);
 void repeats_free(struct repeats *r); /* fine on a zeroed struct */
 

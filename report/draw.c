@@ -40,9 +40,11 @@ static enum status draw_runs(const struct item *item, const struct plot_options 
     struct runs runs;
     TRY(runs_load(item, &runs));
     int n = runs.n < PLOT_MAX_RUNS ? runs.n : PLOT_MAX_RUNS;
-    enum status st = plot_runs((const struct run *const *)runs.v, n, item->figures, o);
+    enum status st = STATUS_OK;
+    if (n > 0)
+        st = plot_runs((const struct run *const *)runs.v, n, item->figures, o);
     runs_free(&runs);
-    return st == STATUS_OK ? remove_rest(item) : st;
+    return st == STATUS_OK && n > 0 ? remove_rest(item) : st;
 }
 
 static enum status draw_study(const struct item *item, const struct plot_options *o)

@@ -12,10 +12,11 @@ MUST_CHECK enum status item_draw(const struct item *item);
  * so by what they learnt: their times are a study's business. */
 bool figure_is_shown(enum item_kind kind, const char *figure);
 
-/* The runs of an item, by name; at most REPORT_MAX_RUNS. */
+/* The runs of an item, by name; at most REPORT_MAX_RUNS. What is damaged is left out, and named. */
 struct runs {
     int n;
     struct run *v[REPORT_MAX_RUNS]; /* (n) */
+    struct table damaged;           /* a list: of each what is wrong with it */
 };
 MUST_CHECK enum status runs_load(const struct item *item, struct runs *runs);
 void runs_free(struct runs *runs);

@@ -15,16 +15,19 @@ static enum status runs_add(struct runs *runs, const char *dir)
 {
     if (runs->n == REPORT_MAX_RUNS)
         return status_fail(STATUS_DATA, "more than %d runs in one folder", REPORT_MAX_RUNS);
-    TRY(run_load(dir, &runs->v[runs->n]));
-    runs->n++;
-    return STATUS_OK;
+    enum status st = run_load(dir, &runs->v[runs->n]);
+    if (st == STATUS_OK)
+        runs->n++;
+    if (st == STATUS_DATA)
+        table_add(&runs->damaged, "%s", status_message());
+    return st == STATUS_DATA ? STATUS_OK : st;
 }
 
 enum status runs_load(const struct item *item, struct runs *runs)
 {
     char **names = NULL;
     int n = 0;
-    *runs = (struct runs){0};
+    *runs = (struct runs){.damaged = table_begin(1, NULL)};
     if (item->kind == ITEM_RUN)
         return runs_add(runs, item->path);
     enum status st = names_in(item->path, "", &names, &n);
@@ -46,7 +49,8 @@ void runs_free(struct runs *runs)
 {
     for (int i = 0; i < runs->n; i++)
         run_free(runs->v[i]);
-    runs->n = 0;
+    table_free(&runs->damaged);
+    *runs = (struct runs){0};
 }
 
 static enum status record_load(const char *path, json_t **record)
@@ -113,13 +117,20 @@ static enum status write_study(struct writer *w, const struct item *item, const 
     return STATUS_OK;
 }
 
-static enum status write_runs(struct writer *w, const struct item *item, const char *place)
+static enum status write_runs(struct writer *w, const struct item *item, const char *place,
+                              struct table *left_out, bool *told)
 {
     struct runs runs;
     TRY(runs_load(item, &runs));
-    begin_place(w, place, runs.v[0]->info);
-    writer_heading(w, 3, item->kind == ITEM_RUN ? "Run %s" : "Runs: %s", item->name);
-    section_runs(w, runs.v, runs.n);
+    *told = runs.n > 0;
+    if (*told) {
+        begin_place(w, place, runs.v[0]->info);
+        writer_heading(w, 3, item->kind == ITEM_RUN ? "Run %s" : "Runs: %s", item->name);
+        section_runs(w, runs.v, runs.n);
+    }
+    for (int i = 0; i < runs.damaged.n; i++)
+        table_add(left_out, "%s", runs.damaged.text[i]);
+    left_out->failed = left_out->failed || runs.damaged.failed;
     runs_free(&runs);
     return STATUS_OK;
 }
@@ -139,29 +150,60 @@ static enum status write_record(struct writer *w, const struct item *item, const
     return STATUS_OK;
 }
 
-/* *told: it is of a kind that there are words for. */
+/* *told: it is whole, and of a kind that there are words for. */
 static enum status write_item(struct writer *w, const struct item *item, const char *place,
-                              bool *told)
+                              struct table *left_out, bool *told)
 {
+    enum status st = STATUS_OK;
     *told = true;
     switch (item->kind) {
     case ITEM_STUDY:
-        TRY(write_study(w, item, place));
+        st = write_study(w, item, place);
         break;
     case ITEM_RUN:
     case ITEM_RUNS:
-        TRY(write_runs(w, item, place));
+        st = write_runs(w, item, place, left_out, told);
         break;
     case ITEM_RECORD:
-        TRY(write_record(w, item, place, told));
+        st = write_record(w, item, place, told);
         break;
     }
-    return write_figures(w, item);
+    if (st == STATUS_DATA) {
+        table_add(left_out, "%s", status_message());
+        *told = false;
+        return STATUS_OK;
+    }
+    return st == STATUS_OK && *told ? write_figures(w, item) : st;
 }
 
-static enum status write_document(const struct items *items, const struct format *format,
-                                  const char *path)
+/* Damaged records are named where the reader of the document sees them. */
+static void write_left_out(struct writer *w, struct table *left_out)
 {
+    if (left_out->n == 0)
+        return;
+    writer_heading(w, 2, "Left out");
+    writer_paragraph(w, "These records are damaged, and nothing above is of them:");
+    writer_list(w, left_out);
+}
+
+/* `left_out`, an empty list, gets what is wrong with each damaged record. */
+static void write_items(struct writer *w, const struct items *items, struct table *left_out)
+{
+    const char *place = "";
+    for (int i = 0; w->st == STATUS_OK && i < items->n; i++) {
+        const struct item *item = &items->v[i];
+        bool told, same = strcmp(item->place, place) == 0;
+        enum status st = write_item(w, item, same ? NULL : item->place, left_out, &told);
+        w->st = w->st == STATUS_OK ? st : w->st;
+        place = told ? item->place : place;
+    }
+}
+
+/* *damaged: records that are, and were left out; each is named on `said`. */
+static enum status write_document(const struct items *items, const struct format *format,
+                                  const char *path, FILE *said, int *damaged)
+{
+    struct table left_out = table_begin(1, NULL);
     char *text = NULL;
     size_t size = 0;
     struct writer w = {.format = format, .path = path, .out = open_memstream(&text, &size)};
@@ -170,14 +212,11 @@ static enum status write_document(const struct items *items, const struct format
     format->begin(w.out, "Results");
     writer_paragraph(&w, "Written by 'ampscale report' from the records; every number and every "
                          "finding comes from them.");
-    const char *place = "";
-    for (int i = 0; w.st == STATUS_OK && i < items->n; i++) {
-        const struct item *item = &items->v[i];
-        bool told, same = strcmp(item->place, place) == 0;
-        enum status st = write_item(&w, item, same ? NULL : item->place, &told);
-        w.st = w.st == STATUS_OK ? st : w.st;
-        place = told ? item->place : place;
-    }
+    write_items(&w, items, &left_out);
+    *damaged = left_out.n;
+    for (int i = 0; said && i < left_out.n; i++)
+        fprintf(said, "ampscale: left out: %s\n", left_out.text[i]);
+    write_left_out(&w, &left_out);
     format->end(w.out);
     if (fclose(w.out) != 0 && w.st == STATUS_OK)
         w.st = status_fail(STATUS_OOM, "no memory to write '%s'", path);
@@ -204,6 +243,7 @@ static enum status draw_all(const struct items *items, FILE *said)
 enum status report_make(const struct report_config *c)
 {
     struct items items = {0};
+    int damaged = 0;
     enum status st = STATUS_OK;
     for (int i = 0; i < c->n; i++)
         CHECK(items_scan(&items, c->dir[i]));
@@ -214,9 +254,13 @@ enum status report_make(const struct report_config *c)
     if (c->draw)
         CHECK(draw_all(&items, c->said));
     if (c->markdown)
-        CHECK(write_document(&items, &format_markdown, c->markdown));
+        CHECK(write_document(&items, &format_markdown, c->markdown, c->said, &damaged));
     if (c->html)
-        CHECK(write_document(&items, &format_html, c->html));
+        CHECK(
+            write_document(&items, &format_html, c->html, c->markdown ? NULL : c->said, &damaged));
+    if (damaged > 0)
+        st = status_fail(STATUS_DATA, "%d damaged record%s left out; all else was written", damaged,
+                         damaged > 1 ? "s were" : " was");
 done:
     items_free(&items);
     return st;

@@ -21,10 +21,11 @@ struct report_config {
     const char *markdown;   /* file to write; NULL: none */
     const char *html;       /* likewise; pictures are in it */
     bool draw;              /* draw the figures of each record first, into folders beside it */
-    FILE *said;             /* gets a line for what cannot be drawn; NULL: none */
+    FILE *said; /* gets a line for what cannot be drawn, and for what is damaged; NULL: none */
 };
 
-/* STATUS_DATA when the folders hold no record. Files are written whole or not at all. */
+/* STATUS_DATA when the folders hold no record, and when some are damaged: these are left out, the
+ * documents name them, and all else is written. Files are written whole or not at all. */
 MUST_CHECK enum status report_make(const struct report_config *c);
 
 #ifdef __cplusplus

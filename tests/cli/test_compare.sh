@@ -57,6 +57,17 @@ expect 3 compare --threshold step_s=5 --threshold 15 base slow
 expect 5 compare base/r* -- slow/r[1-4]
 grep -q '4 of at least 5 repeats of NEW' out || fail "too few are not counted: $(cat out)"
 grep -q 'give 5 complete runs or more' err || fail "no way out of too few: $(cat err)"
+
+# A damaged record is named and left out; the others are compared all the same, and nothing passes.
+cp -r same torn
+cp -r torn/r1 torn/r7
+echo 'x' >>torn/r3/steps.jsonl
+expect 5 compare --json torn.json base torn
+grep -qF "incomplete: 1 damaged run of NEW left out: 'torn/r3/steps.jsonl' line 21: not valid JSON" out ||
+    fail "a damaged record is not named: $(cat out err)"
+grep -q '^resnet18.*6 and 6 runs$' out && grep -q 'same$' out || fail "one damaged run keeps the others from being compared: $(cat out)"
+grep -qF 'torn/r3/steps.jsonl' torn.json || fail "the file does not name the damaged record"
+expect 5 compare torn/r3 base
 expect 5 compare base other
 grep -q "config.batch_size: '32' in BASE, '64' in NEW" out || fail "what differs is not named: $(cat out)"
 grep -q -e '--allow-different' err || fail "no way out of a difference: $(cat err)"

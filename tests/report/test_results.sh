@@ -62,7 +62,24 @@ grep -qxF '![loss](<precision/figures/loss.svg>)' rec/here/R.md || fail "a link 
 mkdir empty
 expect_error 5 "'empty' holds no record" report empty -o none.md
 expect_error 2 "nothing to write" report empty
+
+# Damaged records are named and left out; all else is there.
+cp -r rec/here/precision/O1-seed0 rec/here/precision/torn
 echo '{' >rec/here/bad.json
-expect_error 5 "bad.json" report --no-figures rec -o none.md
-[[ ! -e none.md ]] || fail "a report that failed left a file"
+echo '{"epoch": 1' | sed 's/$/}/' >>rec/here/precision/torn/epochs.jsonl
+mkdir rec/study && echo 'x' >rec/study/analysis.json
+expect 5 report --no-figures rec -o rec.md --html rec.html
+for bad in "'rec/here/bad.json' is no JSON object" "'rec/here/precision/torn/epochs.jsonl' line " "'rec/study/analysis.json'"; do
+    [[ $(grep -cF "ampscale: left out: $bad" err) == 1 ]] || fail "stderr does not name $bad once: $(cat err)"
+    grep -qF -- "${bad//\'/}" <(tr -d "'" <rec.html) || fail "the page does not name $bad"
+done
+grep -qx 'ampscale: 3 damaged records were left out; all else was written' err || fail "how many is not said: $(cat err)"
+grep -qx '## Left out' rec.md || fail "the report does not say what it leaves out"
+grep -q '^| O1-seed0 .* 50.00 ' rec.md || fail "a damaged run took a whole one with it"
+! grep -q '^| torn ' rec.md || fail "a damaged run is told"
+
+# Nothing but damage.
+mkdir -p ruin/bad && echo '{' >ruin/bad/run.json
+expect 5 report --no-figures ruin -o ruin.md
+grep -qx '## Left out' ruin.md || fail "a report of a damaged run alone: $(cat ruin.md err)"
 finish
