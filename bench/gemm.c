@@ -1,7 +1,6 @@
 /* Timing matrix products, and checking them against the reference. */
 #include "bench/gemm.h"
 
-#include "bench/peak.h"
 #include "bench/timed_op.h"
 
 #include <inttypes.h>
@@ -241,11 +240,9 @@ done:
 
 struct gemm_bench {
     const struct gemm_config *config;
-    struct device *dev, *ref_dev;
-    struct stream *stream, *ref;
+    struct micro micro;
     struct graph *graph;
     struct gemm_list list;
-    struct peaks peaks;
     struct gemm_row *row;
     struct gemm_report report;
 };
@@ -259,16 +256,6 @@ static enum status open_list(struct gemm_bench *b)
         return gemm_list_one(&c->size, &b->list);
     TRY(graph_build(c->net, 1000, c->image_size, &b->graph));
     return gemm_list_net(b->graph, c->batch, &b->list);
-}
-
-static enum status open_devices(struct gemm_bench *b)
-{
-    const struct gemm_config *c = b->config;
-    TRY(device_open(c->devices, c->threads, &b->dev));
-    TRY(device_open("ref", 1, &b->ref_dev));
-    TRY(b->ref_dev->backend->stream_open(b->ref_dev, &b->ref));
-    TRY(c->peak ? peaks_read(c->peak, &b->peaks) : peak_measure(b->dev, 5, 0, &b->peaks));
-    return b->dev->backend->stream_open(b->dev, &b->stream);
 }
 
 static enum status measure_all(struct gemm_bench *b)
@@ -285,7 +272,8 @@ static enum status measure_all(struct gemm_bench *b)
             if (!c->types[type])
                 continue;
             struct gemm_row *row = &b->row[r->n];
-            TRY(gemm_measure(&c->timing, b->stream, b->ref, what, (enum dtype)type, row));
+            TRY(gemm_measure(&c->timing, b->micro.stream, b->micro.ref, what, (enum dtype)type,
+                             row));
             r->n++;
             gemm_report_row(r, row);
         }
@@ -299,8 +287,7 @@ static enum status measure_and_report(struct gemm_bench *b)
     b->row = calloc((size_t)b->list.n * DTYPE_COUNT, sizeof *b->row);
     if (!b->row)
         return status_fail(STATUS_OOM, "no memory for a benchmark");
-    b->report = (struct gemm_report){
-        .config = b->config, .device = b->dev, .peaks = &b->peaks, .row = b->row};
+    b->report = (struct gemm_report){.config = b->config, .micro = &b->micro, .row = b->row};
     gemm_report_head(&b->report);
     TRY(measure_all(b));
     TRY(gemm_report_end(&b->report));
@@ -311,25 +298,17 @@ static enum status measure_and_report(struct gemm_bench *b)
     return STATUS_OK;
 }
 
-static void close_stream(struct stream *s)
-{
-    if (s)
-        s->device->backend->stream_close(s);
-}
-
 enum status bench_gemm(const struct gemm_config *c)
 {
     struct gemm_bench b = {.config = c};
     enum status st;
     CHECK(open_list(&b));
-    CHECK(open_devices(&b));
+    CHECK(micro_open(c->devices, c->threads, &b.micro));
+    CHECK(micro_peaks(&b.micro, c->peak));
     CHECK(measure_and_report(&b));
 done:
     free(b.row);
-    close_stream(b.stream);
-    close_stream(b.ref);
-    device_close(b.dev);
-    device_close(b.ref_dev);
+    micro_close(&b.micro);
     gemm_list_free(&b.list);
     graph_free(b.graph);
     return st;

@@ -21,8 +21,7 @@
 
 #include "bench/collective.h"
 #include "bench/harness.h"
-#include "bench/roofline.h"
-#include "kernels/backend.h"
+#include "bench/micro.h"
 #include "model/graph.h"
 
 #include <stdio.h>
@@ -108,8 +107,7 @@ struct harness_config gemm_timing_default(void);
 
 struct gemm_report {
     const struct gemm_config *config;
-    struct device *device;
-    const struct peaks *peaks;
+    const struct micro *micro;
     int left_out; /* by max_gflop */
     int n;
     const struct gemm_row *row; /* (n) */

@@ -1,8 +1,6 @@
 /* What bench gemm prints. */
 #include "bench/gemm.h"
 
-#include "results/environment.h"
-
 #include <inttypes.h>
 
 static const char *or_dash(const char *text)
@@ -20,24 +18,24 @@ static const char *type_text(const struct gemm_row *row, char *out, size_t size)
 /* Of the rate that the device reaches in the type that it multiplies in; 0: not measured. */
 static double share(const struct gemm_report *r, const struct gemm_row *row)
 {
-    double peak = r->peaks->flops_per_s[row->emulated ? DTYPE_F32 : row->type];
+    double peak = r->micro->peaks.flops_per_s[row->emulated ? DTYPE_F32 : row->type];
     return peak > 0 ? row->flops_per_s / peak : 0;
 }
 
 void gemm_report_head(const struct gemm_report *r)
 {
     const struct gemm_config *c = r->config;
-    char about[256];
     if (c->format == BENCH_CSV)
         fprintf(c->out, "layer,pass,count,m,n,k,a_t,b_t,type,emulated,n,median_s,p5_s,p95_s,"
                         "gflops,share,checked,wrong,impl\n");
     if (c->format != BENCH_TABLE)
         return;
-    r->device->backend->describe(r->device, about, sizeof about);
     if (c->net)
-        fprintf(c->out, "%s, %d px, batch %d on %s\n", c->net, c->image_size, c->batch, about);
+        fprintf(c->out, "%s, %d px, batch %d on %s\n", c->net, c->image_size, c->batch,
+                r->micro->about);
     else
-        fprintf(c->out, "%s%s\n", c->deepbench ? "DeepBench's training set on " : "", about);
+        fprintf(c->out, "%s%s\n", c->deepbench ? "DeepBench's training set on " : "",
+                r->micro->about);
     fprintf(c->out, "%-22s %-11s %5s %7s %7s %8s %2s %-13s %9s %10s %9s %5s %8s %6s  %s\n", "layer",
             "pass", "count", "m", "n", "k", "op", "type", "GFLOP", "ms", "GFLOP/s", "share",
             "checked", "#wrong", "implementation");
@@ -115,25 +113,17 @@ static json_t *sizes_json(const struct gemm_config *c)
 static enum status print_json(const struct gemm_report *r)
 {
     const struct gemm_config *c = r->config;
-    char about[256], now[ENVIRONMENT_TIME_MAX];
-    json_t *host, *rows = json_array();
-    r->device->backend->describe(r->device, about, sizeof about);
-    environment_time(now);
-    TRY(environment_describe(&host));
+    json_t *record;
+    TRY(micro_record(r->micro, "gemm", GEMM_SCHEMA, &record));
+    json_t *rows = json_array();
     for (int i = 0; i < r->n; i++)
         json_array_append_new(rows, row_json(r, &r->row[i]));
-    json_t *record =
-        json_pack("{s:i, s:s, s:s, s:s, s:o, s:i, s:o, s:f, s:i, s:o, s:o}", "schema", GEMM_SCHEMA,
-                  "bench", "gemm", "measured", now, "device", about, "host", host, "threads",
-                  r->device->threads, "sizes", sizes_json(c), "max_gflop", c->max_gflop, "left_out",
-                  r->left_out, "peaks", peaks_json(r->peaks), "rows", rows);
-    if (!record || !environment_program(record)) {
-        json_decref(record);
-        return status_fail(STATUS_OOM, "no memory for the record");
-    }
-    json_dumpf(record, c->out, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
-    fputc('\n', c->out);
-    json_decref(record);
+    json_object_set_new(record, "sizes", sizes_json(c));
+    json_object_set_new(record, "max_gflop", json_real(c->max_gflop));
+    json_object_set_new(record, "left_out", json_integer(r->left_out));
+    json_object_set_new(record, "peaks", peaks_json(&r->micro->peaks));
+    json_object_set_new(record, "rows", rows);
+    micro_print(record, c->out);
     return STATUS_OK;
 }
 

@@ -9,6 +9,8 @@ static const struct cli_command benchmarks[] = {
     {"conv", "each convolution of a network, and a training step beside them", cmd_bench_conv},
     {"gemm", "matrix products: a network's, DeepBench's or one size", cmd_bench_gemm},
     {"memory", "STREAM's kernels, or copies to, from and within a device", cmd_bench_memory},
+    {"optimizer", "the update of a network's parameters, by the bytes that it moves",
+     cmd_bench_optimizer},
     {"overlap", "how much communication hides behind the backward pass", cmd_bench_overlap},
     {"peak", "the device's memory bandwidth and rates of products", cmd_bench_peak},
     {"step", "a training step, operation by operation, against the peaks", cmd_bench_step},

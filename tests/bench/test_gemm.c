@@ -1,10 +1,9 @@
 /* Sizes of products: DeepBench's and a network's; their passes; and a product that is wrong. */
 #include "bench/gemm.h"
+#include "broken.h"
 
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -122,11 +121,11 @@ struct rig {
     struct stream *s, *r;
 };
 
-static void rig_open(struct rig *rig, const struct backend *b)
+static void rig_open(struct rig *rig, struct device *dev)
 {
-    assert_int_equal(b->open(b, 0, 1, &rig->dev), STATUS_OK);
+    rig->dev = dev;
     assert_int_equal(device_open("ref", 1, &rig->ref), STATUS_OK);
-    assert_int_equal(b->stream_open(rig->dev, &rig->s), STATUS_OK);
+    assert_int_equal(dev->backend->stream_open(rig->dev, &rig->s), STATUS_OK);
     assert_int_equal(rig->ref->backend->stream_open(rig->ref, &rig->r), STATUS_OK);
 }
 
@@ -149,11 +148,11 @@ static void test_right(void **state)
     static const enum dtype types[] = {DTYPE_F32, DTYPE_TF32, DTYPE_F16, DTYPE_BF16};
     static const char *const names[] = {"cpu", "ref"};
     for (int name = 0; name < 2; name++) {
-        const struct backend *b;
+        struct device *dev;
         struct rig rig;
         struct gemm_row row;
-        assert_int_equal(backend_find(names[name], &b), STATUS_OK);
-        rig_open(&rig, b);
+        assert_int_equal(device_open(names[name], 1, &dev), STATUS_OK);
+        rig_open(&rig, dev);
         for (int op = 0; op < 3; op++) {
             for (int t = 0; t < 4; t++) {
                 struct gemm_case c = case_of(19, 33, 257, op == 1, op == 2);
@@ -171,46 +170,13 @@ static void test_right(void **state)
 }
 
 /* A large product is checked in part, up to its last element. */
-static enum status (*plain_execute)(struct op_plan *, void *const *, struct stream *);
-
-static enum status wrong_execute(struct op_plan *p, void *const arg[ROLE_COUNT], struct stream *s)
-{
-    const struct tensor_desc *y = &p->desc.t[ROLE_Y];
-    TRY(plain_execute(p, arg, s));
-    ((float *)arg[ROLE_Y])[tensor_count(y) - 1] += 1;
-    return STATUS_OK;
-}
-
-static enum status (*plain_plan)(struct device *, const struct op_desc *, struct op_plan **);
-
-static enum status plan_wrong(struct device *dev, const struct op_desc *d, struct op_plan **p)
-{
-    TRY(plain_plan(dev, d, p));
-    plain_execute = (*p)->execute;
-    (*p)->execute = wrong_execute;
-    return STATUS_OK;
-}
-
 static void test_wrong(void **state)
 {
     (void)state;
-    const struct backend *cpu;
-    assert_int_equal(backend_find("cpu", &cpu), STATUS_OK);
-    struct backend broken = *cpu;
-    struct op_record *record = malloc((size_t)cpu->n_records * sizeof *record);
-    assert_non_null(record);
-    memcpy(record, cpu->record, (size_t)cpu->n_records * sizeof *record);
-    for (int i = 0; i < cpu->n_records; i++) {
-        if (record[i].kind != OP_LINEAR_FWD)
-            continue;
-        plain_plan = record[i].plan;
-        record[i].plan = plan_wrong;
-    }
-    broken.record = record;
+    struct broken broken;
     struct rig rig;
     struct gemm_row row;
-    rig_open(&rig, &broken);
-    rig.dev->backend = &broken;
+    rig_open(&rig, broken_open(&broken, OP_LINEAR_FWD, ROLE_Y));
     struct gemm_case c = case_of(300, 200, 2000, true, false);
     assert_int_equal(gemm_measure(&quick, rig.s, rig.r, &c, DTYPE_F32, &row), STATUS_OK);
     assert_int_equal(row.wrong, 1);
@@ -219,7 +185,6 @@ static void test_wrong(void **state)
     assert_int_equal(gemm_measure(&quick, rig.s, rig.r, &c, DTYPE_F32, &row), STATUS_OK);
     assert_int_equal(row.wrong, 0);
     rig_close(&rig);
-    free(record);
 }
 
 int main(void)

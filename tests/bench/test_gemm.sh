@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `ampscale bench gemm`: its table, records and refusals.
+# `ampscale bench gemm` and `bench optimizer`: their tables, records and refusals.
 . "$(dirname "$0")/../cli/common.sh" "$@"
 cd "$scratch" || exit 1
 export OMP_WAIT_POLICY=passive
@@ -47,6 +47,27 @@ for row in r["rows"]:
     assert (row["a_t"], row["b_t"]) == {"fwd": (True, False), "bwd_data": (False, False), "bwd_weights": (False, True)}[row["pass"]]
 fwd = [row for row in r["rows"] if row["type"] == "fp32" and row["pass"] == "fwd"]
 assert sum(row["count"] for row in fwd) == 1 + sum(row["count"] for row in r["rows"] if row["type"] == "fp32" and row["pass"] == "bwd_data")
+CHECK
+fi
+
+quick=(--threads 1 --peak peak.json -n 2 -w 1)
+expect_error 2 "there is no precision 'fp8'" bench optimizer --precision fp8
+expect_error 2 "--json and --csv" bench optimizer --json --csv
+expect 0 bench optimizer --net resnet8 "${quick[@]}"
+[[ $(grep -cE '^(fp32|amp|O2)( emulated)? +[0-9]+ .* 0  ' out) == 3 ]] || fail "precisions: $(<out)"
+expect 0 bench optimizer --net resnet8 --precision bf16 --emulate "${quick[@]}" --csv
+grep -qE '^bf16,1,[0-9]+,[0-9]+,[0-9]+,2,' out || fail "the optimizer as CSV: $(<out)"
+expect 0 bench optimizer --net resnet8 "${quick[@]}" --json
+if command -v python3 >/dev/null; then
+    python3 - <<'CHECK' || fail "the optimizer's record: see above"
+import json
+r = json.load(open("out"))
+assert (r["schema"], r["bench"], r["net"]) == (1, "optimizer", "resnet8"), r
+assert [row["precision"] for row in r["rows"]] == ["fp32", "amp", "O2"]
+for row in r["rows"]:
+    assert row["wrong"] == 0 and row["bytes"] in (20 * row["parameters"], 24 * row["parameters"]), row
+    assert abs(row["gb_per_s"] * 1e9 * row["seconds"]["median"] / row["bytes"] - 1) < 1e-6, row
+    assert abs(row["share"] * 10 / row["gb_per_s"] - 1) < 1e-6, row
 CHECK
 fi
 finish

@@ -1,0 +1,20 @@
+/* The cpu backend with one kind of operation that computes its last element wrong. */
+#ifndef TESTS_BENCH_BROKEN_H
+#define TESTS_BENCH_BROKEN_H
+
+#include "kernels/backend.h"
+
+struct broken {
+    struct backend base;
+    enum op_kind kind;
+    enum role role; /* whose last element is 1 too large; fp32 */
+    /* What it replaces. */
+    enum status (*plan)(struct device *dev, const struct op_desc *desc, struct op_plan **plan);
+    enum status (*execute)(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s);
+    struct op_record record[2 * OP_KIND_COUNT];
+};
+
+/* Opens such a device; `b` must stay as long as it. */
+struct device *broken_open(struct broken *b, enum op_kind kind, enum role role);
+
+#endif
