@@ -99,21 +99,6 @@ static void test_bounds(void **state)
     assert_true(isnan(roofline_bound(&nothing, &add).seconds));
 }
 
-static int set_up(void **state)
-{
-    char *dir = malloc(SCRATCH_MAX);
-    scratch_make(dir);
-    *state = dir;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    scratch_remove(*state);
-    free(*state);
-    return 0;
-}
-
 static enum status read_text(const char *dir, const char *text, struct peaks *p)
 {
     char path[SCRATCH_MAX + 16];
@@ -177,8 +162,8 @@ int main(void)
         cmocka_unit_test(test_bandwidth),
         cmocka_unit_test(test_types),
         cmocka_unit_test(test_bounds),
-        cmocka_unit_test_setup_teardown(test_round_trip, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_hostile, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_round_trip, scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(test_hostile, scratch_set_up, scratch_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -289,60 +289,45 @@ static ncclResult_t enqueue(ncclComm_t c, cudaStream_t raw, struct comm_op op, n
     return number == 1 ? ncclInProgress : ncclSuccess;
 }
 
+static struct comm_op op_of(enum comm_kind kind, const void *send, void *recv, size_t count,
+                            ncclDataType_t type)
+{
+    return (struct comm_op){
+        .kind = kind, .type = type_of(type), .send = send, .recv = recv, .count = (int64_t)count};
+}
+
 static ncclResult_t all_reduce(const void *send, void *recv, size_t count, ncclDataType_t type,
                                ncclRedOp_t how, ncclComm_t comm, cudaStream_t stream)
 {
-    struct comm_op op = {.kind = COMM_ALLREDUCE,
-                         .type = type_of(type),
-                         .send = send,
-                         .recv = recv,
-                         .count = (int64_t)count};
-    return enqueue(comm, stream, op, how);
+    return enqueue(comm, stream, op_of(COMM_ALLREDUCE, send, recv, count, type), how);
 }
 
 static ncclResult_t broadcast(const void *send, void *recv, size_t count, ncclDataType_t type,
                               int root, ncclComm_t comm, cudaStream_t stream)
 {
-    struct comm_op op = {.kind = COMM_BROADCAST,
-                         .type = type_of(type),
-                         .root = root,
-                         .recv = recv,
-                         .count = (int64_t)count};
+    struct comm_op op = op_of(COMM_BROADCAST, NULL, recv, count, type);
+    op.root = root;
     return send == recv ? enqueue(comm, stream, op, ncclSum) : ncclInvalidUsage;
 }
 
 static ncclResult_t reduce(const void *send, void *recv, size_t count, ncclDataType_t type,
                            ncclRedOp_t how, int root, ncclComm_t comm, cudaStream_t stream)
 {
-    struct comm_op op = {.kind = COMM_REDUCE,
-                         .type = type_of(type),
-                         .root = root,
-                         .send = send,
-                         .recv = recv,
-                         .count = (int64_t)count};
+    struct comm_op op = op_of(COMM_REDUCE, send, recv, count, type);
+    op.root = root;
     return enqueue(comm, stream, op, how);
 }
 
 static ncclResult_t all_gather(const void *send, void *recv, size_t count, ncclDataType_t type,
                                ncclComm_t comm, cudaStream_t stream)
 {
-    struct comm_op op = {.kind = COMM_ALLGATHER,
-                         .type = type_of(type),
-                         .send = send,
-                         .recv = recv,
-                         .count = (int64_t)count};
-    return enqueue(comm, stream, op, ncclSum);
+    return enqueue(comm, stream, op_of(COMM_ALLGATHER, send, recv, count, type), ncclSum);
 }
 
 static ncclResult_t reduce_scatter(const void *send, void *recv, size_t count, ncclDataType_t type,
                                    ncclRedOp_t how, ncclComm_t comm, cudaStream_t stream)
 {
-    struct comm_op op = {.kind = COMM_REDUCE_SCATTER,
-                         .type = type_of(type),
-                         .send = send,
-                         .recv = recv,
-                         .count = (int64_t)count};
-    return enqueue(comm, stream, op, how);
+    return enqueue(comm, stream, op_of(COMM_REDUCE_SCATTER, send, recv, count, type), how);
 }
 
 static ncclResult_t comm_register(const ncclComm_t comm, void *mem, size_t size, void **handle)

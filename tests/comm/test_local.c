@@ -1,7 +1,7 @@
 /* A group of threads: what it computes, and how it ends when a rank does not take part. */
 #include "exercise.h"
+#include "ranks.h"
 
-#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,34 +13,14 @@
 
 enum { RANKS = 8 };
 
-/* What a rank's thread does, and what came of it. */
-struct rank {
-    struct comm *c;
-    void (*body)(struct rank *r);
-    int failures;
-    enum status st;
-    char message[256];
-    pthread_t thread;
-};
-
-static void *run_body(void *arg)
-{
-    struct rank *r = arg;
-    r->body(r);
-    return NULL;
-}
-
 /* Runs `body` on `size` threads and waits for them. */
 static void run_ranks(struct rank *rank, int size, double timeout_s, void (*body)(struct rank *))
 {
     struct comm *c[RANKS];
     assert_int_equal(comm_open_local(size, timeout_s, c), STATUS_OK);
-    for (int r = 0; r < size; r++) {
-        rank[r] = (struct rank){.c = c[r], .body = body};
-        assert_int_equal(pthread_create(&rank[r].thread, NULL, run_body, &rank[r]), 0);
-    }
     for (int r = 0; r < size; r++)
-        pthread_join(rank[r].thread, NULL);
+        rank[r] = (struct rank){.c = c[r], .body = body};
+    ranks_run(rank, size);
     for (int r = 0; r < size; r++)
         comm_close(c[r]);
 }
@@ -48,9 +28,7 @@ static void run_ranks(struct rank *rank, int size, double timeout_s, void (*body
 /* Runs an operation and keeps what came of it. */
 static void keep(struct rank *r, struct comm_op op)
 {
-    r->st = comm_run(r->c, &op);
-    if (r->st != STATUS_OK)
-        snprintf(r->message, sizeof r->message, "%s", status_message());
+    rank_keep(r, comm_run(r->c, &op));
 }
 
 /* --- values --- */

@@ -2,8 +2,8 @@
  * they end. */
 #include "async_device.h"
 #include "exercise.h"
+#include "ranks.h"
 
-#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,24 +15,6 @@
 
 enum { RANKS = 3 };
 
-/* What a rank's thread does, and what came of it. */
-struct rank {
-    struct comm *c, *host;
-    struct device *dev;
-    void (*body)(struct rank *r);
-    int failures;
-    enum status st;
-    char message[256];
-    pthread_t thread;
-};
-
-static void *run_body(void *arg)
-{
-    struct rank *r = arg;
-    r->body(r);
-    return NULL;
-}
-
 /* Runs `body` on `size` threads, each with a device, and waits for them. */
 static void run_ranks(struct rank *rank, int size, double timeout_s, void (*body)(struct rank *))
 {
@@ -42,25 +24,15 @@ static void run_ranks(struct rank *rank, int size, double timeout_s, void (*body
     for (int r = 0; r < size; r++)
         assert_int_equal(async_device_open(&dev[r]), STATUS_OK);
     assert_int_equal(comm_open_staged(size, host, dev, c), STATUS_OK);
-    for (int r = 0; r < size; r++) {
-        rank[r] = (struct rank){.c = c[r], .host = host[r], .dev = dev[r], .body = body};
-        assert_int_equal(pthread_create(&rank[r].thread, NULL, run_body, &rank[r]), 0);
-    }
     for (int r = 0; r < size; r++)
-        pthread_join(rank[r].thread, NULL);
+        rank[r] = (struct rank){.c = c[r], .host = host[r], .dev = dev[r], .body = body};
+    ranks_run(rank, size);
     for (int r = 0; r < size; r++)
         comm_close(c[r]);
     for (int r = 0; r < size; r++) {
         comm_close(host[r]);
         device_close(dev[r]);
     }
-}
-
-static void keep(struct rank *r, enum status st)
-{
-    r->st = st;
-    if (st != STATUS_OK)
-        snprintf(r->message, sizeof r->message, "%s", status_message());
 }
 
 /* --- values --- */
@@ -134,10 +106,10 @@ static void wait_without_event(struct rank *r)
 {
     struct stream *s;
     struct comm_op op = {COMM_BARRIER};
-    keep(r, r->dev->backend->stream_open(r->dev, &s));
+    rank_keep(r, r->dev->backend->stream_open(r->dev, &s));
     if (r->st != STATUS_OK || comm_start(r->c, &op) != STATUS_OK)
         return;
-    keep(r, comm_wait_on(r->c, &op, s));
+    rank_keep(r, comm_wait_on(r->c, &op, s));
     r->failures += comm_wait(r->c, &op) != STATUS_OK;
     r->dev->backend->stream_close(s);
 }
@@ -155,10 +127,10 @@ static void test_stream_needs_an_event(void **state)
 static void come_but_rank_1(struct rank *r)
 {
     struct comm_op op = {COMM_BARRIER};
-    keep(r, comm_run(r->c, &op));
+    rank_keep(r, comm_run(r->c, &op));
     if (comm_rank(r->c) == 1)
         return;
-    keep(r, comm_run(r->c, &op));
+    rank_keep(r, comm_run(r->c, &op));
     if (comm_run(r->c, &op) == STATUS_OK || strcmp(r->message, status_message()) != 0)
         r->failures++; /* what comes after a failure fails alike */
 }
@@ -182,7 +154,7 @@ static void fail_on_rank_2(struct rank *r)
     if (comm_rank(r->c) == 2)
         comm_fail(r->c, STATUS_DATA, "cannot read 'x'");
     else
-        keep(r, comm_run(r->c, &op));
+        rank_keep(r, comm_run(r->c, &op));
 }
 
 static void test_failure_reaches_all(void **state)

@@ -20,21 +20,6 @@
 #define NOWHERE  HEAD TOTAL ",\"histogram\":[]}"
 #define UNSCALED "{\"schema\":1,\"report\":\"amp\",\"loss_scale\":1," TOTAL "," ROWS "}"
 
-static int set_up(void **state)
-{
-    char *dir = malloc(SCRATCH_MAX);
-    scratch_make(dir);
-    *state = dir;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    scratch_remove(*state);
-    free(*state);
-    return 0;
-}
-
 static enum status draw(const char *dir, const char *record)
 {
     struct plot_options o = {.png = true, .svg = true};
@@ -158,7 +143,7 @@ static void test_no_record(void **state)
     assert_non_null(strstr(status_message(), "amp-report.json"));
 }
 
-#define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+#define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, scratch_set_up, scratch_tear_down)
 
 int main(void)
 {

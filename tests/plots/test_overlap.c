@@ -29,21 +29,6 @@
 #define LARGE       SIZE("8", "false", "0.75", "0.5")
 #define GOOD        HEAD CONFIG ALONE SIZES(ONE "," LARGE "," SMALL) "}"
 
-static int set_up(void **state)
-{
-    char *dir = malloc(SCRATCH_MAX);
-    scratch_make(dir);
-    *state = dir;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    scratch_remove(*state);
-    free(*state);
-    return 0;
-}
-
 static enum status draw(const char *dir, const char *record)
 {
     struct plot_options o = {.png = true, .svg = true};
@@ -149,7 +134,7 @@ static void test_too_many_sizes(void **state)
     assert_int_equal(draw(*state, record), STATUS_DATA);
 }
 
-#define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+#define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, scratch_set_up, scratch_tear_down)
 
 int main(void)
 {

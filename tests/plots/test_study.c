@@ -14,21 +14,6 @@
 
 #include <cmocka.h>
 
-static int set_up(void **state)
-{
-    char *dir = malloc(SCRATCH_MAX);
-    scratch_make(dir);
-    *state = dir;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    scratch_remove(*state);
-    free(*state);
-    return 0;
-}
-
 static void skip_without_gnuplot(void)
 {
     if (system("command -v gnuplot >/dev/null") == 0)
@@ -276,7 +261,7 @@ static void test_hostile_forecasts(void **state)
             fail_msg("taken: %s", bad[i]);
 }
 
-#define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+#define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, scratch_set_up, scratch_tear_down)
 
 int main(void)
 {

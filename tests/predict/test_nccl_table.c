@@ -8,7 +8,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -32,21 +31,6 @@
         ROW("10000", "30.00", "0.33", "0.50") ROW("1000000", "1020", "0.98", "1.47") TAIL
 #define TWO                                                                                        \
     ONE_HOST HEAD ROW("1000", "2.10", "0.48", "0.48") ROW("1000000", "102", "9.80", "9.80") TAIL
-
-static int set_up(void **state)
-{
-    char *dir = malloc(SCRATCH_MAX);
-    scratch_make(dir);
-    *state = dir;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    scratch_remove(*state);
-    free(*state);
-    return 0;
-}
 
 static enum status load(const char *dir, const char *text, struct nccl_table *t)
 {
@@ -144,10 +128,11 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_reading, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_network, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_network_between_alone, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_refusals, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_reading, scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(test_network, scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(test_network_between_alone, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(test_refusals, scratch_set_up, scratch_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,6 +32,22 @@ void scratch_remove(const char *dir)
     assert_int_equal(nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
 }
 
+int scratch_set_up(void **state)
+{
+    char *dir = malloc(SCRATCH_MAX);
+    assert_non_null(dir);
+    scratch_make(dir);
+    *state = dir;
+    return 0;
+}
+
+int scratch_tear_down(void **state)
+{
+    scratch_remove(*state);
+    free(*state);
+    return 0;
+}
+
 static void put(const char *dir, const char *file, const char *mode, const void *bytes, size_t size)
 {
     char path[4096];

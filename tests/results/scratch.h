@@ -10,6 +10,10 @@ enum { SCRATCH_MAX = 64 };
 void scratch_make(char dir[SCRATCH_MAX]);
 void scratch_remove(const char *dir);
 
+/* Fixture of a test whose state is such a folder's name. */
+int scratch_set_up(void **state);
+int scratch_tear_down(void **state);
+
 /* Writes or appends to "<dir>/<file>". */
 void scratch_write(const char *dir, const char *file, const void *bytes, size_t size);
 void scratch_append(const char *dir, const char *file, const void *bytes, size_t size);

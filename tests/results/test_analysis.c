@@ -12,20 +12,6 @@
 
 #include <cmocka.h>
 
-static int setup(void **state)
-{
-    static char dir[SCRATCH_MAX];
-    scratch_make(dir);
-    *state = dir;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    scratch_remove(*state);
-    return 0;
-}
-
 static struct analysis_measure measure(double median)
 {
     return (struct analysis_measure){.median = median,
@@ -176,9 +162,9 @@ static void test_mutated(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_round_trip, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_mutated, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_round_trip, scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(test_refused, scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(test_mutated, scratch_set_up, scratch_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

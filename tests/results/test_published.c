@@ -8,25 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
-
-static int set_up(void **state)
-{
-    char *dir = malloc(SCRATCH_MAX);
-    scratch_make(dir);
-    *state = dir;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    scratch_remove(*state);
-    free(*state);
-    return 0;
-}
 
 static enum status load(const char *dir, const char *text, size_t size, struct published *p)
 {
@@ -126,8 +110,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_own_tables),
-        cmocka_unit_test_setup_teardown(test_reading, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_refusals, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_reading, scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(test_refusals, scratch_set_up, scratch_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,18 +23,9 @@ static const char step_text[] =
 
 static int set_up(void **state)
 {
-    char *dir = malloc(SCRATCH_MAX);
-    scratch_make(dir);
-    scratch_write(dir, "run.json", run_text, strlen(run_text));
-    scratch_write(dir, "steps.jsonl", step_text, strlen(step_text));
-    *state = dir;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    scratch_remove(*state);
-    free(*state);
+    scratch_set_up(state);
+    scratch_write(*state, "run.json", run_text, strlen(run_text));
+    scratch_write(*state, "steps.jsonl", step_text, strlen(step_text));
     return 0;
 }
 
@@ -269,7 +260,7 @@ static void test_text_is_cleaned(void **state)
     assert_string_equal(small, "ab");
 }
 
-#define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+#define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, set_up, scratch_tear_down)
 
 int main(void)
 {

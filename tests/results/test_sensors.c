@@ -17,17 +17,8 @@ static const char run_text[] = "{\"schema\":1,\"config\":{\"arch\":\"resnet18\"}
 
 static int set_up(void **state)
 {
-    char *dir = malloc(SCRATCH_MAX);
-    scratch_make(dir);
-    scratch_write(dir, "run.json", run_text, strlen(run_text));
-    *state = dir;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    scratch_remove(*state);
-    free(*state);
+    scratch_set_up(state);
+    scratch_write(*state, "run.json", run_text, strlen(run_text));
     return 0;
 }
 
@@ -285,17 +276,17 @@ static void test_record(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_energy_of_steps_alone, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_energy_between_samples, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_energy_of_devices_adds_up, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_energy_unknown, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_energy_of_several_ranks, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_energy_over_attempts, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_summary, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_energy_of_steps_alone, set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(test_energy_between_samples, set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(test_energy_of_devices_adds_up, set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(test_energy_unknown, set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(test_energy_of_several_ranks, set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(test_energy_over_attempts, set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(test_summary, set_up, scratch_tear_down),
         cmocka_unit_test(test_words),
-        cmocka_unit_test_setup_teardown(test_hostile_lines, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_absent_and_torn, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_record, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_hostile_lines, set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(test_absent_and_torn, set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(test_record, set_up, scratch_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,21 +12,6 @@
 
 #include <cmocka.h>
 
-static int set_up(void **state)
-{
-    char *dir = malloc(SCRATCH_MAX);
-    scratch_make(dir);
-    *state = dir;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    scratch_remove(*state);
-    free(*state);
-    return 0;
-}
-
 static void put(const char *root, const char *dir, const char *file, const char *text)
 {
     char path[4096], name[1024];
@@ -134,10 +119,11 @@ static void test_facts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_energy, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_temperature_and_clock, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_nonsense, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_facts, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_energy, scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(test_temperature_and_clock, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(test_nonsense, scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(test_facts, scratch_set_up, scratch_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,21 +17,6 @@
 
 #include <cmocka.h>
 
-static int set_up(void **state)
-{
-    char *dir = malloc(SCRATCH_MAX);
-    scratch_make(dir);
-    *state = dir;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    scratch_remove(*state);
-    free(*state);
-    return 0;
-}
-
 /* Makes a folder, and in it a run. */
 static void make_run(const char *dir, const char *name)
 {
@@ -338,15 +323,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_drawing),
-        cmocka_unit_test_setup_teardown(test_run, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_time_left, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_steps_and_sensors, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_quiet, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_hostile, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_window, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_run, scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(test_time_left, scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(test_steps_and_sensors, scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(test_quiet, scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(test_hostile, scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(test_window, scratch_set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(test_ranks, rank_run_begin, rank_run_end),
-        cmocka_unit_test_setup_teardown(test_study, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_wrong_plans, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_study, scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(test_wrong_plans, scratch_set_up, scratch_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
