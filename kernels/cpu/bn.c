@@ -24,9 +24,6 @@
 /* Values of a channel from whose mean its sums are taken. */
 enum { SHIFT_PIXELS = 1024 };
 
-/* A result at least this large has left the fast caches by the time that it is read. */
-enum { STREAM_BYTES = 4 << 20 };
-
 struct bn_plan {
     struct op_plan base;
     const struct bn_kernels *kernels;
@@ -448,7 +445,7 @@ static enum status bn_plan_new(struct device *dev, const struct op_desc *desc,
     p->shape = bn_shape_of(&desc->t[ROLE_X]);
     int64_t panels = p->shape.panels;
     p->panel_per_thread = panels % dev->threads == 0 || panels >= 4 * dev->threads;
-    p->stream = desc->t[ROLE_X].bytes >= STREAM_BYTES;
+    p->stream = desc->t[ROLE_X].bytes >= cpu_device_of(dev)->stream_bytes;
     p->base.workspace = 2 * sum_bytes(&p->shape) + 5 * channel_bytes(&p->shape) + total_bytes(p);
     return STATUS_OK;
 }

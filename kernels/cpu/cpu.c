@@ -42,6 +42,7 @@ static enum status cpu_open(const struct backend *b, int index, int threads, str
         return status_fail(STATUS_OOM, "no memory for a device");
     cpu->base = (struct device){b, index, threads ? threads : host_cores()};
     cpu->kernels = best_kernels();
+    cpu->stream_bytes = 4 << 20;
     enum status st = onednn_engine_open(&cpu->onednn);
     if (st != STATUS_OK) {
         free(cpu);

@@ -15,6 +15,8 @@ struct cpu_device {
     struct device base;
     const struct cpu_kernels *kernels; /* inner loops for this machine's instruction set */
     struct onednn_engine *onednn;
+    size_t stream_bytes; /* results at least this large are written past the caches: they will have
+                            left them by the time that they are read */
 };
 
 static inline struct cpu_device *cpu_device_of(struct device *dev)

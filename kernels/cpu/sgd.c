@@ -11,9 +11,6 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* Copies at least this large have left the caches by the time that they are read. */
-enum { STREAM_BYTES = 4 << 20 };
-
 /* Gradients between two looks at whether another thread has found what all are looking for. */
 enum { CHECK_RUN = 1 << 14 };
 
@@ -91,7 +88,7 @@ static enum status sgd(struct op_plan *base, void *const arg[ROLE_COUNT], struct
     (void)s;
     const struct sgd_plan *p = (const struct sgd_plan *)base;
     const struct sgd_attr *a = &base->desc.attr.sgd;
-    const struct mixed_kernels *kernels = cpu_device_of(base->device)->kernels->mixed;
+    const struct cpu_device *cpu = cpu_device_of(base->device);
     const struct step_state *state = arg[ROLE_STATE];
     const float *dw = arg[ROLE_DW];
     float *w = arg[ROLE_W], *v = arg[ROLE_MOMENTUM];
@@ -117,11 +114,11 @@ static enum status sgd(struct op_plan *base, void *const arg[ROLE_COUNT], struct
             .gradient = rounding_of(g.gradient),
             .master = rounding_of(g.master),
             .copy = rounding_of(g.copy),
-            .stream = base->desc.t[ROLE_WCOPY].bytes >= STREAM_BYTES,
+            .stream = base->desc.t[ROLE_WCOPY].bytes >= cpu->stream_bytes,
         };
         if (g.begin < g.end)
-            kernels->sgd(step, dw + g.begin, w + g.begin, v + g.begin, copy ? copy + g.begin : NULL,
-                         g.end - g.begin);
+            cpu->kernels->mixed->sgd(step, dw + g.begin, w + g.begin, v + g.begin,
+                                     copy ? copy + g.begin : NULL, g.end - g.begin);
     }
     return STATUS_OK;
 }

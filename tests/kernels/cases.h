@@ -17,6 +17,10 @@ struct case_list {
     enum status status; /* the first failure to grow; nothing is added after it */
 };
 
+/* From this size on the CPU backend is to write results past the caches: far below its own
+ * threshold, so that the table has results of both kinds and none that takes long. */
+enum { CASES_STREAM_BYTES = 256 << 10 };
+
 /* Everything. The numbers of cases stay while the table is not edited. */
 MUST_CHECK enum status case_list_new(struct case_list *list);
 void case_list_free(struct case_list *list);

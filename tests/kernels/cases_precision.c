@@ -109,7 +109,7 @@ static void cases_batch_norm(struct case_list *list)
         static const struct variant streamed[] = {{DTYPE_F16, true, FILL_RANDOM},
                                                   {DTYPE_BF16, false, FILL_RANDOM, true}};
         struct op_desc d = describe_bn(kind[k], 2, 48, 5, 5, true, 0), narrow;
-        struct op_desc large = describe_bn(kind[k], 2, 128, 98, 97, true, 0);
+        struct op_desc large = describe_bn(kind[k], 2, 128, 25, 23, true, 0);
         narrow = with_narrow_batch_norm(&d, DTYPE_F16);
         cases_add(list, &narrow, FILL_RANDOM);
         narrow = with_narrow_batch_norm(&d, DTYPE_BF16);

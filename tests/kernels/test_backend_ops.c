@@ -183,6 +183,8 @@ int main(int argc, char **argv)
         goto done;
     CHECK(device_open("ref", 1, &h.ref));
     CHECK(device_open(options.backend, options.threads, &h.dev));
+    if (h.dev->backend == &backend_cpu)
+        cpu_device_of(h.dev)->stream_bytes = CASES_STREAM_BYTES;
     if (options.isa)
         CHECK(use_isa(h.dev, options.isa));
     code = run_cases(&h, &options, &list);
