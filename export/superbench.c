@@ -8,12 +8,11 @@
  *   return_code                    0: the run ended in order
  * A node that bears several runs of one benchmark has their number before the metric. Ranks leave
  * every step together: a run over several nodes says the same of each. */
-#include "base/file.h"
 #include "export/formats.h"
+#include "results/nodes.h"
 #include "results/summary.h"
 
 #include <ctype.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* SuperBench has a name for each type, not for Apex's levels. */
@@ -104,27 +103,6 @@ static enum status add_run(json_t *nodes, const char *benchmark, const struct ru
     return st;
 }
 
-static enum status put_nodes(const json_t *nodes, const struct export_options *o)
-{
-    const char *host;
-    json_t *node;
-    struct atomic_file f;
-    TRY(atomic_file_open(&f, o->out));
-    json_object_foreach((json_t *)nodes, host, node)
-    {
-        char *text = json_dumps(node, JSON_REAL_PRECISION(9));
-        if (!text) {
-            atomic_file_abandon(&f);
-            return status_fail(STATUS_OOM, "no memory to write '%s'", o->out);
-        }
-        fprintf(f.stream, "%s\n", text);
-        free(text);
-    }
-    TRY(atomic_file_commit(&f));
-    export_wrote(o, o->out);
-    return STATUS_OK;
-}
-
 enum status export_superbench(const struct run *const *run, int n, const struct export_options *o)
 {
     enum status st = STATUS_OK;
@@ -136,7 +114,8 @@ enum status export_superbench(const struct run *const *run, int n, const struct 
         benchmark_name(benchmark, run, n, i);
         CHECK(add_run(nodes, benchmark, run[i]));
     }
-    CHECK(put_nodes(nodes, o));
+    CHECK(nodes_write(nodes, o->out));
+    export_wrote(o, o->out);
 done:
     json_decref(nodes);
     return st;
