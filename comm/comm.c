@@ -213,6 +213,18 @@ enum status comm_sum(struct comm *c, double *values, int64_t n)
     return comm_run(c, &op);
 }
 
+enum status comm_divide(struct comm *c, int group)
+{
+    if (!c->calls->divide)
+        return status_fail(STATUS_UNSUPPORTED, "the ranks of '%s' cannot be parted; use MPI",
+                           comm_name(c));
+    for (int i = 0; i < COMM_MAX_STARTED; i++)
+        if (c->slot[i].op.handle != 0)
+            return status_fail(STATUS_INVALID, "ranks parted while operation %lld is under way",
+                               (long long)c->slot[i].op.handle);
+    return c->calls->divide(c, group);
+}
+
 enum status comm_reuse(struct comm *c, void *mem, size_t bytes)
 {
     return c->calls->reuse ? c->calls->reuse(c, mem, bytes) : STATUS_OK;

@@ -119,6 +119,13 @@ MUST_CHECK enum status comm_run(struct comm *c, struct comm_op *op);
 /* Sums of n doubles of host memory over all ranks, in place. */
 MUST_CHECK enum status comm_sum(struct comm *c, double *values, int64_t n);
 
+/* Parts the ranks: from now on operations are among those that gave the same group, from 0, and
+ * comm_rank and comm_size tell the place and the number there, in the order of the ranks. A group
+ * of -1 makes them one again; all give it, or none. Every rank comes here, with nothing under way,
+ * and all go on to start the same operations, in kind and number, whatever their group; before it
+ * is closed a communicator is whole again. STATUS_UNSUPPORTED for any ranks but those of MPI. */
+MUST_CHECK enum status comm_divide(struct comm *c, int group);
+
 /* Says that operations will use this memory again and again, until the communicator is closed; some
  * libraries move it faster then. All ranks say it alike, before the first operation there. */
 MUST_CHECK enum status comm_reuse(struct comm *c, void *mem, size_t bytes);

@@ -36,6 +36,7 @@ struct comm_calls {
     /* See comm_wait_on; NULL: as wait. */
     enum status (*wait_on)(struct comm *c, struct comm_slot *slot, struct stream *s);
     enum status (*reuse)(struct comm *c, void *mem, size_t bytes); /* NULL: of no use */
+    enum status (*divide)(struct comm *c, int group);              /* NULL: unsupported */
     void (*fail)(struct comm *c, enum status st, const char *message);
     void (*close)(struct comm *c); /* frees the communicator */
 };

@@ -83,15 +83,15 @@ static bool is_stuck(const struct mpi *m, int looks)
 _Noreturn static void end_stuck(const struct mpi *m, const struct comm_op *op)
 {
     char text[COMM_TEXT_MAX], other[COMM_MESSAGE_MAX] = "another rank";
-    if (m->base.size == 2) {
-        int rank = 1 - m->base.rank;
+    if (m->size == 2) {
+        int rank = 1 - m->rank;
         const struct peer *p = &m->roll.peer[rank];
         snprintf(other, sizeof other, "rank %d (host %s, pid %d)", rank, p->host, (int)p->pid);
     }
     fprintf(stderr,
             "ampscale: %s or the network may be gone: on rank %d the MPI library does not return "
             "from a call since %s\n",
-            other, m->base.rank, comm_op_text(op, text));
+            other, m->rank, comm_op_text(op, text));
     _exit(status_exit_code(STATUS_LIBRARY));
 }
 
@@ -128,12 +128,23 @@ static enum status mpi_wait(struct comm *c, struct comm_slot *slot)
     return st;
 }
 
+/* A barrier of all ranks, at whose end they are parted: whoever does not come to it is named as in
+ * any other. */
+static enum status mpi_divide(struct comm *c, int group)
+{
+    struct mpi *m = (struct mpi *)c;
+    struct comm_op barrier = {.kind = COMM_BARRIER};
+    m->divide = c->started + 1;
+    m->group = group;
+    return comm_run(c, &barrier);
+}
+
 static void mpi_fail(struct comm *c, enum status st, const char *message)
 {
     struct mpi *m = (struct mpi *)c;
     pthread_mutex_lock(&m->lock);
     m->fail_status = st;
-    snprintf(m->fail_message, sizeof m->fail_message, "rank %d: %s", c->rank, message);
+    snprintf(m->fail_message, sizeof m->fail_message, "rank %d: %s", m->rank, message);
     m->wish.fail = true;
     pthread_cond_signal(&m->work);
     pthread_mutex_unlock(&m->lock);
@@ -170,6 +181,7 @@ static const struct comm_calls mpi_calls = {
     .name = "mpi",
     .start = mpi_start,
     .wait = mpi_wait,
+    .divide = mpi_divide,
     .fail = mpi_fail,
     .close = mpi_close,
 };

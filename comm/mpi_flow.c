@@ -100,11 +100,11 @@ static enum status move_single(struct mpi *m, struct flow *f, bool *moved, bool 
 {
     int flag = 0;
     TRY(mpi_status(MPI_Test(&f->request, &flag, MPI_STATUS_IGNORE), "MPI_Test"));
-    if (flag) {
-        finish_single(m, f);
-        *moved = *over = true;
-    }
-    return STATUS_OK;
+    if (!flag)
+        return STATUS_OK;
+    finish_single(m, f);
+    *moved = *over = true;
+    return f->slot->op.handle == m->divide ? mpi_regroup(m) : STATUS_OK;
 }
 
 /* --- flows --- */
@@ -343,6 +343,10 @@ enum status flow_begin(struct mpi *m, struct flow *f, struct comm_slot *slot)
 {
     f->slot = slot;
     f->request = MPI_REQUEST_NULL;
+    if (slot->op.handle == m->divide) {
+        f->single = true;
+        return mpi_status(MPI_Ibarrier(m->whole, &f->request), "MPI_Ibarrier");
+    }
     f->single = m->base.size == 1 || slot->op.kind == COMM_BARRIER || is_small(m, &slot->op);
     if (m->base.size == 1)
         comm_copy_alone(&m->base, &slot->op); /* and the request is over already */

@@ -84,8 +84,15 @@ struct mpi {
     enum status broken; /* no operation can succeed any more; why: */
     char broken_message[COMM_MESSAGE_MAX];
 
+    /* Set before the operation is started, which hands them to the communication thread: a barrier
+     * of all ranks behind which they are parted. */
+    int64_t divide;
+    int group;
+
     /* The communication thread's own. */
-    MPI_Comm data, control; /* for operations; for notices */
+    int rank, size;         /* in the job; those of `base` are in the group */
+    MPI_Comm data, control; /* for operations, of the group; for notices */
+    MPI_Comm whole;         /* for operations of the job */
     struct flow flow[FLOW_COUNT];
     int64_t taken;    /* operations that were given a flow */
     int64_t moved_ns; /* when anything last moved */
@@ -105,6 +112,9 @@ void flow_close(struct flow *f);
 
 /* Begins the operation in `slot`. */
 MUST_CHECK enum status flow_begin(struct mpi *m, struct flow *f, struct comm_slot *slot);
+
+/* Makes m->group, of which all ranks have heard, the ranks of the operations that follow. */
+MUST_CHECK enum status mpi_regroup(struct mpi *m);
 
 /* Moves what can be moved without waiting; sets *moved if anything did. The operation is over when
  * *over is set. */

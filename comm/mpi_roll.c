@@ -55,8 +55,8 @@ static void tell(struct mpi *m, int rank, struct notice n)
 
 static void tell_all(struct mpi *m, const struct wish *w, enum notice_kind kind, int exit_code)
 {
-    for (int i = 0; i < m->base.size; i++)
-        if (i != m->base.rank)
+    for (int i = 0; i < m->size; i++)
+        if (i != m->rank)
             tell(m, i, (struct notice){kind, exit_code, w->started, w->waiting});
 }
 
@@ -87,11 +87,11 @@ static void claim_the_word(struct mpi *m, const struct wish *w, int exit_code)
     for (int64_t until = comm_now() + TELL_NS; comm_now() < until; nap(MS)) {
         int came = 0, gone = 0;
         MPI_Status from;
-        for (int i = 0; i < m->base.size; i++)
+        for (int i = 0; i < m->size; i++)
             MPI_Test(&r->send[i], &gone, MPI_STATUS_IGNORE);
         if (MPI_Test(&r->receive, &came, &from) != MPI_SUCCESS || !came)
             continue;
-        if (r->in.kind == NOTICE_END && from.MPI_SOURCE < m->base.rank)
+        if (r->in.kind == NOTICE_END && from.MPI_SOURCE < m->rank)
             end_in_silence(m, r->in.exit_code);
         if (listen_again(m) != STATUS_OK)
             return;
@@ -145,9 +145,9 @@ void roll_listen(struct mpi *m, const struct wish *w)
 static void call_roll(struct mpi *m, const struct wish *w, bool urgent)
 {
     struct roll *r = &m->roll;
-    memset(r->heard, 0, (size_t)m->base.size * sizeof *r->heard);
-    r->heard[m->base.rank] = true;
-    r->said[m->base.rank] = (struct notice){NOTICE_CALL, 0, w->started, w->waiting};
+    memset(r->heard, 0, (size_t)m->size * sizeof *r->heard);
+    r->heard[m->rank] = true;
+    r->said[m->rank] = (struct notice){NOTICE_CALL, 0, w->started, w->waiting};
     r->calling = true;
     r->urgent = urgent;
     r->began_ns = comm_now();
@@ -171,10 +171,10 @@ static int name_ranks(const struct mpi *m, bool (*is_to_blame)(const struct roll
 {
     int count = 0;
     size_t used = 0;
-    for (int i = 0; i < m->base.size; i++)
+    for (int i = 0; i < m->size; i++)
         count += is_to_blame(&m->roll, i);
     used += (size_t)snprintf(out, size, "rank%s", count > 1 ? "s" : "");
-    for (int i = 0, named = 0; i < m->base.size && named < MOST_NAMED; i++) {
+    for (int i = 0, named = 0; i < m->size && named < MOST_NAMED; i++) {
         if (!is_to_blame(&m->roll, i))
             continue;
         const struct peer *p = &m->roll.peer[i];
@@ -228,7 +228,7 @@ static bool defers(const struct mpi *m, int64_t now)
 static int lower_callers(const struct mpi *m)
 {
     int count = 0;
-    for (int i = 0; i < m->base.rank; i++)
+    for (int i = 0; i < m->rank; i++)
         count += m->roll.heard[i] && m->roll.said[i].kind == NOTICE_CALL;
     return count;
 }
@@ -283,7 +283,7 @@ void roll_explain(struct mpi *m, const struct wish *w)
 enum status roll_open(struct mpi *m)
 {
     struct roll *r = &m->roll;
-    size_t size = (size_t)m->base.size;
+    size_t size = (size_t)m->size;
     r->peer = calloc(size, sizeof *r->peer);
     r->out = calloc(size, sizeof *r->out);
     r->send = calloc(size, sizeof *r->send);

@@ -46,7 +46,10 @@ static enum status join_job(struct mpi *m)
                    "MPI_Comm_set_errhandler"));
     TRY(mpi_status(MPI_Comm_rank(MPI_COMM_WORLD, &m->base.rank), "MPI_Comm_rank"));
     TRY(mpi_status(MPI_Comm_size(MPI_COMM_WORLD, &m->base.size), "MPI_Comm_size"));
-    TRY(mpi_status(MPI_Comm_dup(MPI_COMM_WORLD, &m->data), "MPI_Comm_dup"));
+    m->rank = m->base.rank;
+    m->size = m->base.size;
+    TRY(mpi_status(MPI_Comm_dup(MPI_COMM_WORLD, &m->whole), "MPI_Comm_dup"));
+    m->data = m->whole;
     TRY(mpi_status(MPI_Comm_dup(MPI_COMM_WORLD, &m->control), "MPI_Comm_dup"));
     for (int i = 0; i < FLOW_COUNT; i++)
         TRY(flow_open(&m->flow[i]));
@@ -61,6 +64,17 @@ static void leave_job(struct mpi *m)
         flow_close(&m->flow[i]);
     if (m->broken == STATUS_OK)
         MPI_Finalize();
+}
+
+enum status mpi_regroup(struct mpi *m)
+{
+    if (m->data != m->whole)
+        TRY(mpi_status(MPI_Comm_free(&m->data), "MPI_Comm_free"));
+    m->data = m->whole;
+    if (m->group >= 0)
+        TRY(mpi_status(MPI_Comm_split(m->whole, m->group, 0, &m->data), "MPI_Comm_split"));
+    TRY(mpi_status(MPI_Comm_rank(m->data, &m->base.rank), "MPI_Comm_rank"));
+    return mpi_status(MPI_Comm_size(m->data, &m->base.size), "MPI_Comm_size");
 }
 
 /* --- operations --- */

@@ -75,6 +75,32 @@ static int exercise_staged(struct comm *c)
     return failures > 0;
 }
 
+/* Parted into `groups` by rank, they compute as any ranks do, each group with its own. */
+static int exercise_group(struct comm *c, int groups)
+{
+    int rank = comm_rank(c), ranks = comm_size(c), group = rank % groups;
+    int failures = comm_divide(c, group) != STATUS_OK;
+    double sum = rank, want = 0;
+    for (int r = group; r < ranks; r += groups)
+        want += r;
+    if (comm_rank(c) != rank / groups || comm_size(c) != (ranks - group + groups - 1) / groups)
+        failures++;
+    failures += comm_sum(c, &sum, 1) != STATUS_OK || sum != want;
+    failures += exercise_kinds(c, 300000) + exercise_under_way(c, 1);
+    failures += comm_divide(c, -1) != STATUS_OK;
+    if (comm_rank(c) != rank || comm_size(c) != ranks)
+        failures++;
+    return failures;
+}
+
+static int exercise_groups(struct comm *c)
+{
+    int failures = 0;
+    for (int groups = comm_size(c); groups > 0; groups--)
+        failures += exercise_group(c, groups) + exercise_under_way(c, 1);
+    return failures > 0;
+}
+
 static int exercise(struct comm *c, const char *scenario)
 {
     if (strcmp(scenario, "staged") == 0)
@@ -85,6 +111,8 @@ static int exercise(struct comm *c, const char *scenario)
         return exercise_same_bits(c, 64 << 20) > 0;
     if (strcmp(scenario, "under-way") == 0)
         return exercise_under_way(c, 5) > 0;
+    if (strcmp(scenario, "groups") == 0)
+        return exercise_groups(c);
     if (strcmp(scenario, "for-ever") == 0)
         return run_for_ever(c);
     return lose_rank_1(c, scenario);
