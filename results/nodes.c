@@ -17,7 +17,7 @@ bool node_name_ok(const char *name)
         return false;
     for (size_t i = 0; i < n; i++)
         if (!isascii((unsigned char)name[i]) ||
-            (!isalnum((unsigned char)name[i]) && !strchr(".-_:", name[i])))
+            (!isalnum((unsigned char)name[i]) && !strchr(".-_", name[i])))
             return false;
     return true;
 }

@@ -41,7 +41,7 @@ struct nodes {
     struct node *node;
 };
 
-/* Whether a node may be called so: letters, digits, '.', '-', '_' and ':', with a letter or a digit
+/* Whether a node may be called so: letters, digits, '.', '-' and '_', with a letter or a digit
  * first. Such a name is fit for a list of a scheduler's, and for a folder. */
 bool node_name_ok(const char *name);
 
