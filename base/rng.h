@@ -23,6 +23,7 @@ enum rng_stream {
     RNG_DUMMY = 6,   /* --dummy tensors: a = sample index, b = 0 */
     RNG_TEST = 7,
     RNG_BOOTSTRAP = 8, /* confidence intervals: a = resample, b = 0 */
+    RNG_FAULT = 9,     /* which bit flips, where --inject does not say: a = b = 0 */
 };
 
 struct rng {

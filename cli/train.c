@@ -38,6 +38,7 @@ enum {
     KEY_DROP_LAST,
     KEY_BAD_IMAGES,
     KEY_CHECKPOINT_STEPS,
+    KEY_CHECK_REPLICAS,
     KEY_TELEMETRY,
     KEY_PRECISION,
     KEY_OPT_LEVEL,
@@ -52,6 +53,7 @@ enum {
     KEY_SCALE_MAX,
     KEY_SCALE_MIN,
     KEY_INJECT_OVERFLOW,
+    KEY_INJECT,
     KEY_MODE,
     KEY_DP_REDUCE,
     KEY_BUCKET_MB,
@@ -132,6 +134,7 @@ static const struct argp_option options[] = {
      "Stop when the scale would fall below this (default 1)", 0},
     {"inject-overflow", KEY_INJECT_OVERFLOW, "STEP", OPTION_HIDDEN,
      "Make the gradients of one step infinite, to see what follows", 0},
+    {"inject", KEY_INJECT, "FAULT", OPTION_HIDDEN, "Commit a fault, to see what catches it", 0},
 
     {0, 0, 0, 0, "Devices and processes", 4},
     {"mode", KEY_MODE, "auto|nd|dp|ddp|ddp2", 0,
@@ -176,6 +179,10 @@ static const struct argp_option options[] = {
     {"evaluate", 'e', 0, 0, "Validate the weights of --resume or --init, and end", 0},
     {"checkpoint-steps", KEY_CHECKPOINT_STEPS, "N", 0,
      "Also write a checkpoint every N steps (default: after each epoch)", 0},
+    {"check-replicas", KEY_CHECK_REPLICAS, "N", 0,
+     "Compare the bits of all devices' weights, momentum and summed gradients every N steps "
+     "(default: before each checkpoint)",
+     0},
     {"telemetry", KEY_TELEMETRY, "SECONDS", 0,
      "Time between samples of the devices' sensors; 0: none (default 1)", 0},
     {"tensorboard", KEY_TENSORBOARD, "DIR", 0,
@@ -227,6 +234,7 @@ static const struct number numbers[] = {
     INT(KEY_STEPS, "--steps", 1, 1e15, steps),
     INT(KEY_LR_STEP, "--lr-step", 1, 1000000, lr_step),
     INT(KEY_CHECKPOINT_STEPS, "--checkpoint-steps", 1, 1e12, checkpoint_steps),
+    INT(KEY_CHECK_REPLICAS, "--check-replicas", 1, 1e12, check_replicas),
     INT('p', "-p", 1, 1000000000, print_freq),
     INT(KEY_SEED, "--seed", 0, 9007199254740992.0, seed),
     INT(KEY_THREADS, "--threads", 1, 1024, threads),
@@ -420,6 +428,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         t->live.tensorboard = arg;
     else if (key == KEY_PROMETHEUS)
         t->live.prometheus = arg;
+    else if (key == KEY_INJECT)
+        return inject_parse(arg, &t->config.inject) == STATUS_OK ? 0 : EINVAL;
     else
         return parse_word(key, arg, &t->config);
     return 0;

@@ -96,6 +96,8 @@ _ampscale() {
 
     if [[ $flag == -* && $flag != -- ]]; then
         kind=$(_ampscale_flags "${command[@]}" | awk -v flag="$flag" '$1 == flag { print $2 }')
+        # A flag that the help does not show.
+        [[ $flag != --inject ]] || kind='slow-rank=|throttle=|bitflip=|lost-image'
         if [[ -n $kind ]]; then
             _ampscale_value "$kind" "$word"
             return

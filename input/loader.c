@@ -87,6 +87,18 @@ static int batch_count(const struct loader *l, int64_t batch)
     return left < l->config.batch ? (int)left : l->config.batch;
 }
 
+/* The image at a place of this rank's share of the epoch. */
+static uint32_t sample_at(const struct loader *l, int64_t place)
+{
+    return sampler_at(l->order, l->config.data->n, l->config.rank, l->config.world, place);
+}
+
+static bool is_lost(const struct loader *l, int64_t place)
+{
+    return l->config.lose_image && l->epoch == l->config.lose_epoch && place > 0 &&
+           place == l->images / 2;
+}
+
 /* Takes the next image, if its slot is free. Under the lock. */
 static bool take(struct loader *l, struct ticket *t)
 {
@@ -101,11 +113,12 @@ static bool take(struct loader *l, struct ticket *t)
         slot->batch.index = l->take_batch;
         slot->batch.count = batch_count(l, l->take_batch);
         slot->batch.stats = (struct io_stats){0};
+        slot->batch.seen = 0;
     }
     int64_t place = l->take_batch * l->config.batch + l->take_row;
     t->slot = slot;
     t->row = l->take_row;
-    t->sample = sampler_at(l->order, l->config.data->n, l->config.rank, l->config.world, place);
+    t->sample = sample_at(l, place - is_lost(l, place));
     if (++l->take_row == slot->batch.count) {
         l->take_row = 0;
         l->take_batch++;
@@ -149,6 +162,7 @@ static void finish(struct loader *l, const struct ticket *t, enum status st,
                    const struct io_stats *stats)
 {
     io_stats_add(&t->slot->batch.stats, stats);
+    t->slot->batch.seen += sampler_mark(t->sample);
     t->slot->done++;
     l->busy--;
     if (st != STATUS_OK && l->failure == STATUS_OK) {
@@ -422,6 +436,15 @@ enum status loader_start(struct loader *l, int64_t epoch, int64_t first_batch)
     return STATUS_OK;
 }
 
+uint64_t loader_expected(const struct loader *l, int64_t first, int64_t end)
+{
+    uint64_t sum = 0;
+    int64_t images = end * l->config.batch < l->images ? end * l->config.batch : l->images;
+    for (int64_t place = first * l->config.batch; place < images; place++)
+        sum += sampler_mark(sample_at(l, place));
+    return sum;
+}
+
 /* Counts a bad image once, however many epochs meet it. */
 static enum status account(struct loader *l, uint32_t sample, const char *reason)
 {
@@ -452,9 +475,7 @@ static enum status complete(struct loader *l, struct slot *slot)
         if (!slot->bad[row])
             continue;
         int64_t place = b->index * l->config.batch + row;
-        TRY(account(l,
-                    sampler_at(l->order, l->config.data->n, l->config.rank, l->config.world, place),
-                    slot->reason[row]));
+        TRY(account(l, sample_at(l, place - is_lost(l, place)), slot->reason[row]));
     }
     size_t rest = (size_t)(l->config.batch - b->count);
     memset(b->pixels + (size_t)b->count * l->image_bytes, 0, rest * l->image_bytes);

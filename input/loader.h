@@ -44,6 +44,10 @@ struct loader_config {
     uint64_t seed;
     int rank, world;
     int64_t max_bad_images; /* distinct files that may be bad before loader_next fails */
+    /* A fault, for tests of what notices: in epoch lose_epoch the image in the middle of this
+     * rank's share is lost, and the one before it comes twice. */
+    bool lose_image;
+    int64_t lose_epoch;
     /* Memory for pixels and labels, for example pinned; NULL: the loader's own, 64-byte aligned. */
     enum status (*alloc)(void *context, size_t bytes, void **mem);
     void (*free)(void *context, void *mem);
@@ -56,6 +60,7 @@ struct batch {
     int count;       /* rows that belong to the epoch */
     int64_t index;   /* batch number in the epoch, from 0 */
     struct io_stats stats;
+    uint64_t seen; /* which images these are, in any order: a sum of sampler_mark, modulo 2^64 */
 };
 
 struct loader;
@@ -77,6 +82,10 @@ int loader_resize(const struct loader *l);
 /* Begins an epoch at a batch, 0 <= first_batch <= loader_batches. An epoch that is under way is
  * given up; batches held become invalid. */
 MUST_CHECK enum status loader_start(struct loader *l, int64_t epoch, int64_t first_batch);
+
+/* What `seen` comes to over batches [first, end) of the epoch that was started last, where each of
+ * their images was handed out once. */
+uint64_t loader_expected(const struct loader *l, int64_t first, int64_t end);
 
 /* Waits for the next batch; *out is NULL at the end of the epoch. STATUS_DATA past max_bad_images:
  * the message names the last bad file. STATUS_INVALID when prefetch + 1 batches are held. */

@@ -27,3 +27,8 @@ uint32_t sampler_at(const uint32_t *order, int64_t n, int rank, int world, int64
 {
     return order[(rank + i * world) % n];
 }
+
+uint64_t sampler_mark(uint32_t sample)
+{
+    return hash_splitmix64(sample);
+}

@@ -22,6 +22,10 @@ int64_t sampler_count(bool train, int64_t n, int rank, int world);
 /* The rank's i-th image, 0 <= i < sampler_count: order[(rank + i * world) % n]. */
 uint32_t sampler_at(const uint32_t *order, int64_t n, int rank, int world, int64_t i);
 
+/* A number that stands for an image in sums that do not depend on order: sets of images whose sums
+ * modulo 2^64 are the same are the same, but for a chance of 2^-64. */
+uint64_t sampler_mark(uint32_t sample);
+
 #ifdef __cplusplus
 }
 #endif

@@ -165,6 +165,11 @@ static enum status add_setting(const struct train_config *c, const struct train_
     }
     json_object_update(o, more);
     json_decref(more);
+    if (c->check_replicas &&
+        json_object_set_new(o, "check_replicas", json_integer((json_int_t)c->check_replicas)) != 0)
+        return status_fail(STATUS_OOM, "no memory for the record");
+    if (t->inject && json_object_set_new(o, "inject", inject_json(t->inject)) != 0)
+        return status_fail(STATUS_OOM, "no memory for the record");
     return STATUS_OK;
 }
 

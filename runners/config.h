@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "model/network.h"
 #include "results/record.h"
+#include "runners/inject.h"
 #include "runners/scaler.h"
 
 #include <jansson.h>
@@ -82,12 +83,14 @@ struct train_config {
     int scaling;           /* loss scaling: 0, 1, or -1: as the precision says */
     struct scaler_config scaler;
     int64_t inject_overflow; /* for tests: the step whose gradients overflow; -1: none */
+    struct inject inject;    /* for tests: other faults */
     bool evaluate;
     bool dummy;
     int64_t dummy_train, dummy_val; /* images */
     bool drop_last;
     int64_t max_bad_images;
     double telemetry;         /* seconds between samples of the devices' sensors; 0: none */
+    int64_t check_replicas;   /* every so many steps; 0: at epoch ends and checkpoints only */
     int64_t checkpoint_steps; /* also every so many steps; 0: at epoch ends only */
     const struct record_observer *observer; /* of the run's record; NULL: none */
 };
@@ -116,6 +119,7 @@ struct train_setting {
     bool graphs;         /* the device replays recorded graphs of operations */
     bool emulated;       /* the device rounds to narrow types instead of computing in them */
     const char *comm;    /* what gradients travel by; NULL: nowhere */
+    const struct inject *inject; /* settled; NULL: no fault is injected */
 };
 
 /* A new object with every setting, for run.json. NULL without memory. */

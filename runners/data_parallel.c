@@ -132,12 +132,14 @@ static enum status hand_over(struct engine *e)
 
 enum status data_parallel_batch(struct engine *e)
 {
+    TRY(engine_flips(e, 0, VALUE_WEIGHT));
     TRY(engine_mark(e, MARK_BEGIN));
     TRY(engine_run(e, replicate));
     TRY(engine_mark(e, MARK_COPIED));
     TRY(engine_run(e, forward));
     TRY(loss(e));
     TRY(engine_mark(e, MARK_FORWARD));
+    TRY(engine_drag(e));
     TRY(engine_run(e, backward));
     TRY(engine_mark(e, MARK_BACKWARD));
     TRY(sum_gradients(e));

@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
 /* Everything of the programs but their rows. */
 static void program_configs(const struct engine *e, struct program_config config[USE_COUNT])
@@ -338,56 +337,4 @@ enum status engine_input(struct engine *e, int i, const struct micro_batch *b,
                       b->batch->label + part.first));
     return backend->event_record(e->read[i][e->batches % (ENGINE_HOLDS + 1)],
                                  network_input_stream(r->net));
-}
-
-/* A checksum over `bytes` of device memory. */
-static enum status digest(const struct replica *r, const void *data, size_t bytes, uint32_t *crc)
-{
-    unsigned char piece[16384];
-    for (size_t at = 0; at < bytes; at += sizeof piece) {
-        size_t n = bytes - at < sizeof piece ? bytes - at : sizeof piece;
-        TRY(r->dev->backend->download(network_stream(r->net), piece, (const char *)data + at, n));
-        TRY(r->dev->backend->stream_sync(network_stream(r->net)));
-        *crc = (uint32_t)crc32_z(*crc, piece, n);
-    }
-    return STATUS_OK;
-}
-
-static enum status digest_replica(const struct replica *r, double *out)
-{
-    uint32_t crc = 0;
-    size_t bytes;
-    const void *data = network_flat(r->net, VALUE_WEIGHT, &bytes);
-    TRY(digest(r, data, bytes, &crc));
-    data = network_flat(r->net, VALUE_MOMENTUM, &bytes);
-    TRY(digest(r, data, bytes, &crc));
-    data = network_buffers(r->net, &bytes);
-    TRY(digest(r, data, bytes, &crc));
-    *out = crc; /* exact in a double, which every communicator can carry */
-    return STATUS_OK;
-}
-
-enum status engine_check_replicas(struct engine *e)
-{
-    double own[DEVICES_MAX], *all;
-    int n = e->central ? 1 : e->n, ranks = engine_ranks(e);
-    if (n * ranks == 1)
-        return STATUS_OK;
-    for (int i = 0; i < n; i++)
-        TRY(digest_replica(&e->replica[i], &own[i]));
-    all = calloc((size_t)(n * ranks), sizeof *all);
-    if (!all)
-        return status_fail(STATUS_OOM, "no memory for %d checksums", n * ranks);
-    struct comm_op gather = {
-        .kind = COMM_ALLGATHER, .type = DTYPE_F64, .send = own, .recv = all, .count = n};
-    enum status st = comm_run(e->config.ranks, &gather);
-    for (int i = 1; i < n * ranks && st == STATUS_OK; i++)
-        if (all[i] != all[0])
-            st = status_fail(STATUS_MISMATCH,
-                             "the weights of rank %d, device %d differ from those of rank 0, "
-                             "device 0: a device computed something else; the last checkpoint is "
-                             "from before",
-                             i / n, i % n);
-    free(all);
-    return st;
 }

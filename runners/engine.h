@@ -32,9 +32,10 @@ struct engine_config {
     const struct policy *policy;
     bool scaled; /* the loss is scaled, and gradients that overflow skip their step */
     const struct device_list *devices;
-    int threads;          /* of each device */
-    int rows[USE_COUNT];  /* of this process's batches; 0: there are none of that use */
-    struct comm *ranks;   /* all processes; not owned */
+    int threads;                 /* of each device */
+    int rows[USE_COUNT];         /* of this process's batches; 0: there are none of that use */
+    struct comm *ranks;          /* all processes; not owned */
+    const struct inject *inject; /* faults of this run, settled; NULL: none. Not owned */
     struct device *first; /* device 0, which the caller has opened and closes after the engine;
                            * NULL: it is the engine's, as the others are */
     /* What links these devices; NULL: nothing does. Not owned. */
@@ -133,8 +134,10 @@ void engine_idle(struct engine *e);
  * and before a checkpoint. */
 MUST_CHECK enum status engine_share_buffers(struct engine *e);
 
-/* Every replica that keeps weights must have the same bits on all devices and ranks:
- * STATUS_MISMATCH names the one that has not. */
-MUST_CHECK enum status engine_check_replicas(struct engine *e);
+/* Every replica that keeps weights must have the same bits of weights, momentum and summed
+ * gradients on all devices and ranks; of running statistics too, if engine_share_buffers was called
+ * since the last step. No step may be under way. STATUS_MISMATCH on all ranks alike names the one
+ * that differs from most, and a tensor in which it does; of two, the second. */
+MUST_CHECK enum status engine_check_replicas(struct engine *e, bool statistics);
 
 #endif

@@ -34,6 +34,7 @@ struct flight {
     struct step_outcome *outcome;              /* of device 0 */
     struct event **mark;                       /* see flight_mark */
     struct event *done[DEVICES_MAX];           /* all of it has been written */
+    double drag_s;                             /* for how long an injected fault held it up */
 };
 
 enum {
@@ -55,6 +56,7 @@ struct engine {
     struct comm *lead;      /* between the ranks, in memory of their first devices; not owned */
     struct reducer *reducer[DEVICES_MAX];
     int lag;
+    double drag_owed_s; /* for how long an injected fault has yet to hold steps up */
     bool keeps_scale;
     struct scaler_rule rule;
     struct flight flight[FLIGHTS_MAX];
@@ -119,6 +121,11 @@ MUST_CHECK enum status engine_run(struct engine *e, enum status (*work)(struct e
 
 /* The state of a training batch's step, for the whole batch. */
 struct step_state engine_state(const struct engine *e, const struct micro_batch *b);
+
+/* Commits the faults that are injected into this step: the bits of replica i's values that flip,
+ * and a pause after the first replica's forward pass. */
+MUST_CHECK enum status engine_flips(struct engine *e, int i, enum param_value v);
+MUST_CHECK enum status engine_drag(struct engine *e);
 
 /* Where replica i's share of the micro-batch at hand leaves what its loss says. */
 static inline struct loss_metrics *engine_metrics(struct engine *e, int i)

@@ -1,10 +1,43 @@
 /* A step where every device computes the loss of its own part. */
 #include "runners/engine_parts.h"
 
+#include "base/clock.h"
+
+#include <math.h>
+
 /* The marks are device 0's; `i` is the replica at work. */
 static enum status mark_if_first(struct engine *e, int i, enum mark m)
 {
     return i == 0 ? engine_mark(e, m) : STATUS_OK;
+}
+
+/* The last device that keeps weights is the one to be hit. */
+enum status engine_flips(struct engine *e, int i, enum param_value v)
+{
+    const struct inject *faults = e->config.inject;
+    bool hit = i == (e->central ? 0 : e->n - 1);
+    if (!faults || !hit || (v == VALUE_WEIGHT && e->current.number > 0))
+        return STATUS_OK;
+    return inject_flips(faults, (int64_t)e->current.state->step, comm_rank(e->config.ranks), v,
+                        e->replica[i].net);
+}
+
+/* A device that goes on beside the host runs dry meanwhile. A sleep that lasts too long is made
+ * good for in later steps. */
+enum status engine_drag(struct engine *e)
+{
+    struct flight *f = engine_flight(e, e->begun);
+    double owed = e->drag_owed_s;
+    if (owed <= 0 || e->current.number > 0)
+        return STATUS_OK;
+    TRY(e->replica[0].dev->backend->stream_sync(network_stream(e->replica[0].net)));
+    uint64_t begun = clock_ns();
+    struct timespec left = {(time_t)owed, (long)((owed - floor(owed)) * 1e9)};
+    while (nanosleep(&left, &left) != 0) /* a signal; the step ends first */
+        ;
+    f->drag_s = (double)(clock_ns() - begun) * 1e-9;
+    e->drag_owed_s -= f->drag_s;
+    return STATUS_OK;
 }
 
 static enum status backward(struct engine *e, int i, struct program *p)
@@ -27,12 +60,15 @@ static enum status own_batch(struct engine *e, int i)
     struct step_state state = engine_state(e, b);
     TRY(mark_if_first(e, i, MARK_BEGIN));
     TRY(mark_if_first(e, i, MARK_COPIED));
+    TRY(engine_flips(e, i, VALUE_WEIGHT));
     TRY(engine_input(e, i, b, &state));
     TRY(program_run(p, PHASE_INPUT));
     TRY(mark_if_first(e, i, MARK_INPUT));
     TRY(program_run(p, PHASE_FORWARD));
     TRY(program_run(p, PHASE_LOSS));
     TRY(mark_if_first(e, i, MARK_FORWARD));
+    if (i == 0)
+        TRY(engine_drag(e));
     TRY(backward(e, i, p));
     TRY(mark_if_first(e, i, MARK_BACKWARD));
     TRY(mark_if_first(e, i, MARK_SUMMED));
@@ -76,6 +112,7 @@ enum status engine_batch(struct engine *e, const struct micro_batch *b)
     e->current = *b;
     f->use = b->use;
     f->of = b->number + 1;
+    f->drag_s = b->number > 0 ? f->drag_s : 0;
     TRY(e->central ? data_parallel_batch(e) : engine_run(e, own_batch));
     e->batches++;
     return STATUS_OK;
@@ -98,6 +135,7 @@ static enum status update(struct engine *e, int i)
     if (e->reducer[i])
         TRY(reducer_finish(e->reducer[i]));
     TRY(mark_if_first(e, i, MARK_REDUCED));
+    TRY(engine_flips(e, i, VALUE_GRADIENT));
     TRY(program_run(p, PHASE_CHECK));
     TRY(program_run(p, PHASE_UPDATE));
     TRY(mark_if_first(e, i, MARK_END));

@@ -131,6 +131,9 @@ static void read_times(struct engine *e, int64_t number, struct step_times *t)
     t->optimizer_s = b->event_seconds(reduced, end);
     if (e->reducer[0])
         t->busy_s = reducer_busy_s(e->reducer[0], (int)(e->begun - number - 1));
+    if (e->config.inject)
+        e->drag_owed_s += inject_drag(e->config.inject, comm_rank(e->config.ranks)) *
+                          (t->input_s + t->forward_s + t->backward_s + t->optimizer_s - f->drag_s);
     if (!b->asynchronous || number == 0)
         return;
     const struct flight *before = engine_flight(e, number - 1);

@@ -54,6 +54,8 @@ static enum status open_loader(struct session *s, bool train, struct loader **ou
         .rank = s->world.rank,
         .world = s->world.size,
         .max_bad_images = c->max_bad_images,
+        .lose_image = train && c->inject.lose_image,
+        .lose_epoch = c->inject.lose_epoch,
         .alloc = alloc_host,
         .free = free_host,
         .alloc_context = s->device,
@@ -107,6 +109,12 @@ static enum status open_loaders(struct session *s)
     return s->rates ? STATUS_OK : status_fail(STATUS_OOM, "no memory for an epoch's rates");
 }
 
+/* NULL where there is none. */
+static const struct inject *faults(const struct session *s)
+{
+    return inject_any(&s->inject) ? &s->inject : NULL;
+}
+
 /* Full training batches, the last batch of an epoch where it is smaller, and validation. */
 static enum status open_engine(struct session *s)
 {
@@ -119,6 +127,7 @@ static enum status open_engine(struct session *s)
                               .threads = world_threads(&s->world, c, s->devices.n),
                               .ranks = s->world.comm,
                               .first = s->device,
+                              .inject = faults(s),
                               .nccl = s->nccl};
     if (!c->evaluate) {
         e.rows[USE_TRAIN] = c->batch;
@@ -225,6 +234,7 @@ static struct train_setting setting_of(const struct session *s)
         .emulated =
             s->config->emulate || !device_native(engine_device(s->engine), s->policy.operand),
         .comm = engine_comm_name(s->engine),
+        .inject = faults(s),
     };
 }
 
@@ -340,6 +350,8 @@ static enum status open_parts(struct session *s, int argc, char *const *argv)
     TRY(find_nccl(s));
     TRY(open_loaders(s));
     TRY(graph_build(c->arch, s->val_data->classes, c->image_size, &s->graph));
+    s->inject = c->inject;
+    TRY(inject_settle(&s->inject, s->graph, c->seed, s->world.size));
     TRY(open_engine(s));
     if (!c->evaluate && session_leads(s))
         TRY(choose_dir(s));

@@ -27,6 +27,7 @@ struct session {
     struct graph *graph;
     struct nccl_port *nccl; /* what links GPUs; NULL: nothing, or it is not wanted */
     struct engine *engine;
+    struct inject inject; /* faults to commit, settled */
     struct policy policy;
     bool scaled;      /* the loss is scaled, and gradients that overflow skip their step */
     double lr_factor; /* of --lr-scale */
@@ -39,6 +40,7 @@ struct session {
     struct telemetry *telemetry; /* rank 0's; NULL: off */
     double *rates;               /* (train_steps) images/s of this epoch's steps */
     struct rank_record spent;    /* by this rank in this epoch */
+    uint64_t seen;               /* images that this rank's training loader gave in this epoch */
 };
 
 /* Is this the rank that writes records, checkpoints and progress? */

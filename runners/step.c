@@ -108,6 +108,7 @@ static enum status micro_batch(struct session *s, struct step_queue *q, struct p
                                          q->step == s->config->inject_overflow};
     TRY(engine_batch(s->engine, &work));
     step_sums_add_batch(&p->sums, b);
+    s->seen += b->seen;
     return held_add(&q->held, b);
 }
 

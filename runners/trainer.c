@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "results/stats.h"
 #include "results/summary.h"
+#include "runners/announce.h"
 #include "runners/divergence.h"
 #include "runners/progress.h"
 #include "runners/session.h"
@@ -90,6 +91,21 @@ static bool checkpoint_due(const struct session *s, const struct step_queue *q)
     return every && q->step % every == 0 && q->batch < s->train_batches;
 }
 
+/* All ranks come to the same verdict. */
+static enum status check_replicas(struct session *s, bool statistics)
+{
+    s->agreed = true;
+    TRY(engine_check_replicas(s->engine, statistics));
+    s->agreed = false;
+    return STATUS_OK;
+}
+
+static bool replicas_due(const struct session *s, const struct step_queue *q)
+{
+    int64_t every = s->config->check_replicas;
+    return every && q->step % every == 0;
+}
+
 /* Ends steps until no more than `left` are under way. */
 static enum status end_steps(struct session *s, struct step_queue *q, int left, struct progress *p,
                              double *end, struct pass_result *r)
@@ -107,16 +123,33 @@ static enum status train_steps(struct session *s, struct progress *p, double beg
     step_queue_begin(&q, s);
     while (!enough(s, q.step) && q.batch < s->train_batches) {
         TRY(step_begin(s, &q, end));
-        bool due = checkpoint_due(s, &q);
-        TRY(end_steps(s, &q, due ? 0 : engine_lag(s->engine), p, &end, r));
-        if (due) {
+        bool save = checkpoint_due(s, &q), check = save || replicas_due(s, &q);
+        TRY(end_steps(s, &q, check ? 0 : engine_lag(s->engine), p, &end, r));
+        if (!check)
+            continue;
+        TRY(check_replicas(s, false));
+        if (save) {
             TRY(engine_share_buffers(s->engine));
             TRY(session_checkpoint(s));
-            end = step_now(); /* a checkpoint's time is not a step's */
-            q.steady = false;
         }
+        end = step_now(); /* the time of these is not a step's */
+        q.steady = false;
     }
     return end_steps(s, &q, 0, p, &end, r);
+}
+
+/* Batches [first, end) of a pass gave the images that they should, each of them once. `seen` is the
+ * sum over those batches. */
+static enum status account(const struct session *s, const struct loader *l, const char *pass,
+                           uint64_t seen, int64_t first, int64_t end)
+{
+    if (seen == loader_expected(l, first, end))
+        return STATUS_OK;
+    return status_fail(STATUS_MISMATCH,
+                       "%s of epoch %" PRId64
+                       ", rank %d: an image was lost, or came twice; what was learnt from these is "
+                       "not what the record says",
+                       pass, s->state.epoch, s->world.rank);
 }
 
 static enum status train_epoch(struct session *s, struct pass_result *r)
@@ -126,13 +159,16 @@ static enum status train_epoch(struct session *s, struct pass_result *r)
     char title[32];
     const struct train_config *c = s->config;
     double begun = step_now(), joules_before = session_joules(s);
+    int64_t first = s->state.batch;
     *r = (struct pass_result){0};
+    s->seen = 0;
     s->spent = (struct rank_record){.epoch = s->state.epoch, .rank = s->world.rank};
     snprintf(title, sizeof title, "Epoch: [%" PRId64 "]", s->state.epoch);
     progress_begin(&p, s->out, title, s->train_steps, s->state.batch / c->accumulate,
                    c->print_freq);
     CHECK(loader_start(s->train_loader, s->state.epoch, s->state.batch));
     CHECK(train_steps(s, &p, begun, r));
+    CHECK(account(s, s->train_loader, "training", s->seen, first, s->state.batch));
 done:
     progress_end(&p);
     r->seconds = step_now() - begun;
@@ -195,6 +231,8 @@ static enum status end_batches(struct session *s, struct validation *v, int left
 static enum status validate_share(struct session *s, struct progress *p, struct step_sums *sums)
 {
     struct batch *b;
+    int64_t n = 0;
+    uint64_t seen = 0;
     struct validation v = {.held = {.engine = s->engine, .loader = s->val_loader}};
     v.end = step_now();
     TRY(loader_start(s->val_loader, 0, 0));
@@ -206,10 +244,13 @@ static enum status validate_share(struct session *s, struct progress *p, struct 
         v.pending[v.n++] = (struct pending_batch){b->count, b->index, step_now() - since};
         TRY(engine_evaluate(s->engine, b));
         step_sums_add_batch(sums, b);
+        seen += b->seen;
+        n++;
         TRY(held_add(&v.held, b));
         TRY(end_batches(s, &v, engine_lag(s->engine), p, sums));
     }
-    return end_batches(s, &v, 0, p, sums);
+    TRY(end_batches(s, &v, 0, p, sums));
+    return account(s, s->val_loader, "validation", seen, 0, n);
 }
 
 /* Looks at every validation image once, whatever the number of ranks. A signal to any of them cuts
@@ -346,9 +387,7 @@ static enum status finish_epoch(struct session *s, struct pass_result *train,
 {
     struct pass_result val;
     TRY(validate(s, &val));
-    s->agreed = true;
-    TRY(engine_check_replicas(s->engine));
-    s->agreed = false;
+    TRY(check_replicas(s, true));
     double begun = step_now();
     TRY(keep_best(s, step_percent((double)val.top1, (double)val.count)));
     TRY(record_ranks(s, &train->joules));
@@ -389,6 +428,7 @@ static enum status train(struct session *s)
         if (s->state.batch < s->train_batches) { /* stopped in the middle */
             if (s->stopping)
                 return interrupted(s);
+            TRY(check_replicas(s, false));
             TRY(engine_share_buffers(s->engine));
             return session_checkpoint(s);
         }
@@ -432,56 +472,13 @@ done:
     return st;
 }
 
-/* Do gradients travel between devices whose memory is not the host's? */
-static bool devices_beside_host(const struct session *s)
-{
-    return s->devices.backend->asynchronous && engine_comm_name(s->engine);
-}
-
-static void announce_world(const struct session *s)
-{
-    int ranks = s->world.size, devices = s->devices.n;
-    fprintf(s->out, "%s: %d rank%s of %d device%s, %" PRId64 " images a step",
-            train_mode_str(s->world.mode), ranks, ranks == 1 ? "" : "s", devices,
-            devices == 1 ? "" : "s", train_config_images(s->config, ranks));
-    if (ranks > 1)
-        fprintf(s->out, ", gradients in %d buckets over %s", engine_buckets(s->engine),
-                world_network(&s->world));
-    fprintf(s->out, "\n");
-    if (devices_beside_host(s)) {
-        const char *why = engine_comm_why(s->engine);
-        fprintf(s->out, "gradients between devices: %s%s%s%s\n", engine_comm_name(s->engine),
-                *why ? " (" : "", why, *why ? ")" : "");
-    }
-}
-
-static void announce(const struct session *s)
-{
-    char about[256];
-    struct device *dev = engine_device(s->engine);
-    dev->backend->describe(dev, about, sizeof about);
-    fprintf(s->out, "%s, %d px, batch %d on %s\n", s->graph->arch, s->graph->image_size,
-            s->config->batch, about);
-    if (s->world.mode != MODE_ND)
-        announce_world(s);
-    fprintf(s->out, "%.1f MiB of parameters, gradients and momentum, %.1f MiB for a step\n",
-            (double)engine_param_bytes(s->engine) / 1048576.0,
-            (double)engine_arena_bytes(s->engine) / 1048576.0);
-    if (s->resumed)
-        fprintf(s->out, "going on from epoch %" PRId64 ", step %" PRId64 "\n", s->state.epoch,
-                s->state.step);
-    if (*s->dir)
-        fprintf(s->out, "records and checkpoints go to '%s'\n", s->dir);
-    fflush(s->out);
-}
-
 enum status trainer_run(const struct train_config *config, int argc, char *const *argv, FILE *out)
 {
     struct session s;
     stop_install();
     TRY(session_open(&s, config, argc, argv, out));
     enum status st;
-    announce(&s);
+    announce_run(&s);
     if (config->evaluate) {
         struct pass_result val;
         CHECK(validate(&s, &val));

@@ -36,6 +36,7 @@ offers $'constant\ncosine' train --lr-schedule co
 offers $'O0\nO1\nO2\nO3' train --opt-level = O
 offers "dynamic" train --loss-scale ""
 offers "" train --epochs ""
+offers "lost-image" train --inject lo
 
 mkdir -p "$scratch/some/run" && touch "$scratch/some/autumn" && cd "$scratch"/some
 offers "run" train ru

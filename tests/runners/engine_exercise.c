@@ -275,8 +275,9 @@ enum status exercise_digest(struct comm *ranks, const struct engine_case *c, uin
 /* Changes a bit of a value in the middle. */
 static void spoil(struct network *net, enum damage what)
 {
-    static const enum param_value value[] = {
-        [DAMAGE_WEIGHT] = VALUE_WEIGHT, [DAMAGE_MOMENTUM] = VALUE_MOMENTUM};
+    static const enum param_value value[] = {[DAMAGE_WEIGHT] = VALUE_WEIGHT,
+                                             [DAMAGE_MOMENTUM] = VALUE_MOMENTUM,
+                                             [DAMAGE_GRADIENT] = VALUE_GRADIENT};
     size_t bytes;
     uint32_t *word = what == DAMAGE_STATISTICS ? network_buffers(net, &bytes)
                                                : network_flat(net, value[what], &bytes);
@@ -295,22 +296,23 @@ static enum status must_name(enum status st, int rank, int device)
     return status_fail(STATUS_MISMATCH, "damage to rank %d, device %d went unseen", rank, device);
 }
 
-/* Statistics are sent from the first replica to all others now and then, which mends them: they are
- * damaged after that. */
+/* Statistics are sent from the first replica to all others now and then, which mends them, and
+ * gradients are computed anew in each step: they are damaged after that. */
 static enum status damage(struct rig *r, int rank, int device, enum damage what)
 {
     bool here = comm_rank(r->ranks) == rank;
+    bool late = what == DAMAGE_STATISTICS || what == DAMAGE_GRADIENT;
     struct network *net = r->engine->replica[device].net;
     TRY(step(r, 0, 0.01f));
     TRY(engine_share_buffers(r->engine));
-    TRY(engine_check_replicas(r->engine));
-    if (here && what != DAMAGE_STATISTICS)
+    TRY(engine_check_replicas(r->engine, true));
+    if (here && !late)
         spoil(net, what);
     TRY(step(r, 1, 0.01f));
     TRY(engine_share_buffers(r->engine));
-    if (here && what == DAMAGE_STATISTICS)
+    if (here && late)
         spoil(net, what);
-    return must_name(engine_check_replicas(r->engine), rank, device);
+    return must_name(engine_check_replicas(r->engine, true), rank, device);
 }
 
 enum status exercise_damage(struct comm *ranks, const struct engine_case *c, int rank, int device,

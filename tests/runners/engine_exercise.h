@@ -26,7 +26,7 @@ MUST_CHECK enum status exercise_digest(struct comm *ranks, const struct engine_c
 
 /* Replicas have the same bits after a step. One value of device `device` of rank `rank` is then
  * changed from outside, and the check after another step names that device on every rank. */
-enum damage { DAMAGE_WEIGHT, DAMAGE_MOMENTUM, DAMAGE_STATISTICS, DAMAGE_COUNT };
+enum damage { DAMAGE_WEIGHT, DAMAGE_MOMENTUM, DAMAGE_STATISTICS, DAMAGE_GRADIENT, DAMAGE_COUNT };
 MUST_CHECK enum status exercise_damage(struct comm *ranks, const struct engine_case *c, int rank,
                                        int device, enum damage what);
 

@@ -1,0 +1,62 @@
+/* The lines before the first step. */
+#include "runners/announce.h"
+
+#include <inttypes.h>
+
+/* Do gradients travel between devices whose memory is not the host's? */
+static bool devices_beside_host(const struct session *s)
+{
+    return s->devices.backend->asynchronous && engine_comm_name(s->engine);
+}
+
+static void announce_world(const struct session *s)
+{
+    int ranks = s->world.size, devices = s->devices.n;
+    fprintf(s->out, "%s: %d rank%s of %d device%s, %" PRId64 " images a step",
+            train_mode_str(s->world.mode), ranks, ranks == 1 ? "" : "s", devices,
+            devices == 1 ? "" : "s", train_config_images(s->config, ranks));
+    if (ranks > 1)
+        fprintf(s->out, ", gradients in %d buckets over %s", engine_buckets(s->engine),
+                world_network(&s->world));
+    fprintf(s->out, "\n");
+    if (devices_beside_host(s)) {
+        const char *why = engine_comm_why(s->engine);
+        fprintf(s->out, "gradients between devices: %s%s%s%s\n", engine_comm_name(s->engine),
+                *why ? " (" : "", why, *why ? ")" : "");
+    }
+}
+
+/* Lest anyone take such a run for a good one. */
+static void announce_faults(const struct session *s)
+{
+    size_t i;
+    json_t *fault, *faults = inject_any(&s->inject) ? inject_json(&s->inject) : NULL;
+    json_array_foreach(faults, i, fault)
+    {
+        fprintf(s->out, "%s%s", i ? ", " : "faults are injected: ", json_string_value(fault));
+    }
+    if (faults)
+        fprintf(s->out, "\n");
+    json_decref(faults);
+}
+
+void announce_run(const struct session *s)
+{
+    char about[256];
+    struct device *dev = engine_device(s->engine);
+    dev->backend->describe(dev, about, sizeof about);
+    fprintf(s->out, "%s, %d px, batch %d on %s\n", s->graph->arch, s->graph->image_size,
+            s->config->batch, about);
+    if (s->world.mode != MODE_ND)
+        announce_world(s);
+    fprintf(s->out, "%.1f MiB of parameters, gradients and momentum, %.1f MiB for a step\n",
+            (double)engine_param_bytes(s->engine) / 1048576.0,
+            (double)engine_arena_bytes(s->engine) / 1048576.0);
+    announce_faults(s);
+    if (s->resumed)
+        fprintf(s->out, "going on from epoch %" PRId64 ", step %" PRId64 "\n", s->state.epoch,
+                s->state.step);
+    if (*s->dir)
+        fprintf(s->out, "records and checkpoints go to '%s'\n", s->dir);
+    fflush(s->out);
+}

@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Faults that are injected into runs, and what catches them.
+. "$(dirname "$0")/common.sh" "$@"
+. "$(dirname "$0")/train.sh"
+cd "$scratch" || exit 1
+small=(--dummy --dummy-train 80 --dummy-val 8 --classes 3 --threads 1 -j 1 --telemetry 0 -p 100)
+
+# What is no fault, and what the run has not: one line, and no folder is left.
+for fault in '' x slow-rank=1 slow-rank=0:20 throttle=0% throttle=x% bitflip=x bitflip=1:momentum lost-image=; do
+    expect_error 2 "--inject '$fault'" train "${net[@]}" "${small[@]}" --out bad --inject "$fault"
+done
+expect_error 2 "there is no rank 1 among 1" train "${net[@]}" "${small[@]}" --out bad --inject slow-rank=1:20%
+expect_error 2 "has no trained parameter 'fc'" train "${net[@]}" "${small[@]}" --out bad --inject bitflip=1:weight:fc
+[[ ! -e bad ]] || fail "a refused run left its folder"
+run train --help
+! grep -q -e --inject out || fail "--help names --inject"
+
+# A flipped bit changes what follows and nothing before; the record names it, and `compare` refuses.
+expect_train 0 "${small[@]}" --epochs 1 --out good
+! grep -q '"inject"' good/run.json || fail "a good run's record speaks of faults"
+expect_train 0 "${small[@]}" --epochs 1 --out flipped --inject bitflip=4:gradient:fc.weight:22
+grep -q '^faults are injected: bitflip=4@0:gradient:fc.weight:22$' out || fail "the run does not say its fault: $(<out)"
+grep -q '"bitflip=4@0:gradient:fc.weight:22"' flipped/run.json || fail "the record does not have the fault"
+diff <(run_values good) <(run_values flipped) >diff && fail "a flipped bit changes nothing"
+[[ $(grep -m 1 '^< ' diff) == '< step 5 '* ]] || fail "step 4's gradient changed $(head -n 2 diff)"
+run compare good flipped
+grep -q "config.inject" out || fail "compare does not refuse: $(<out)"
+
+# The flip of a weight shows in the step's own loss.
+expect_train 0 "${small[@]}" --epochs 1 --out weight --inject bitflip=4:weight:fc.weight:22
+diff <(run_values good) <(run_values weight) >diff
+[[ $(grep -m 1 '^< ' diff) == '< step 4 '* ]] || fail "step 4's weight changed $(head -n 2 diff)"
+
+# A lost image ends the run after its epoch; a run that ends before never meets it.
+expect_train 4 "${small[@]}" --epochs 3 --out lost --inject lost-image=1
+grep -q "training of epoch 1, rank 0: an image was lost, or came twice" err || fail "$(<err)"
+[[ $(wc -l <lost/epochs.jsonl) == 1 ]] || fail "the epoch with the lost image was recorded"
+expect_train 0 "${small[@]}" --epochs 1 --out before --inject lost-image=1
+make_data data
+expect_train 4 data --threads 1 -p 100 --epochs 2 --out lost-file --inject lost-image
+grep -q "training of epoch 0, rank 0" err || fail "$(<err)"
+
+# Throttled steps have the same bits.
+expect_train 0 "${small[@]}" --epochs 1 --out slow --inject throttle=300%
+diff <(run_values good) <(run_values slow) >diff || fail "sleeping changes bits: $(head -n 4 diff)"
+
+# The determinism check, on the small network.
+expect 0 selftest --determinism --quick --threads 1 --repeats 2
+[[ $(grep -c '^PASS resnet8 .* bits [0-9a-f]\{16\}$' out) == 4 ]] || fail "not four cases that pass: $(<out)"
+expect 0 selftest --determinism --quick --threads 1 --repeats 2 --json
+grep -q '"ok": true' out || fail "no verdict: $(<out)"
+expect_error 2 "--repeats is for --determinism" selftest --repeats 3
+expect_error 2 "'1'" selftest --determinism --repeats 1
+finish

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Faults of one rank of several: bits that flip, and lost images.
+. "$(dirname "$0")/common.sh" "$@"
+. "$(dirname "$0")/train.sh"
+. "$(dirname "$0")/modes.sh"
+cd "$scratch" || exit 1
+small=(--dummy --dummy-train 72 --dummy-val 8 --classes 3 -b 4 --threads 1 -j 1 --telemetry 0 -p 100 --epochs 1)
+
+# says TEXT: the one line of ours.
+says() {
+    grep -qF -- "$1" err || fail "no '$1': $(<err)"
+    [[ $(grep -c '^ampscale: ' err) == 1 ]] || fail "not one line: $(<err)"
+}
+
+# The lowest bit of a gradient vanishes in the update; one of a weight stays. Three ranks know who.
+expect_ranks 4 3 "${small[@]}" --out a --check-replicas 1 --inject bitflip=2@1:gradient:fc.weight:64
+says "the gradients of rank 1, device 0 differ from those of rank 0, device 0 and of most others in 'fc.weight'"
+[[ $(run_values a | grep -c '^step') == 3 ]] || fail "not stopped after step 2"
+expect_ranks 4 3 "${small[@]}" --out b --inject bitflip=2@0:weight:conv1.weight:40
+says "the weights of rank 0, device 0 differ from those of rank 1, device 0 and of most others"
+expect_ranks 4 2 "${small[@]}" --out c --check-replicas 2 --inject bitflip=1:gradient:layer1.0.conv1.weight:0
+says "the gradients of rank 1, device 0 differ from those of rank 0, device 0 in 'layer1.0.conv1.weight'"
+says "which of them did cannot be told"
+expect_ranks 0 3 "${small[@]}" --out d --check-replicas 1
+expect_ranks 4 2 "${small[@]}" --out e --devices cpu:2 --dp-reduce all --check-replicas 1 \
+    --inject bitflip=3@0:weight:fc.bias:2
+says "the weights of rank 0, device 1 differ from those of rank 0, device 0 and of most others"
+
+# Ranks that lose images in the same epoch say so in one line.
+expect_ranks 4 2 "${small[@]}" --out f --inject lost-image
+says "an image was lost, or came twice"
+finish
