@@ -399,6 +399,46 @@ static void test_dummy_images(void **state)
     dataset_free(dummy);
 }
 
+/* The sum over batches [first, ...) of what they say of their images. */
+static uint64_t seen_from(struct loader *l, int64_t epoch, int64_t first)
+{
+    struct batch *b;
+    uint64_t sum = 0;
+    assert_int_equal(loader_start(l, epoch, first), STATUS_OK);
+    while (loader_next(l, &b) == STATUS_OK && b) {
+        sum += b->seen;
+        loader_release(l, b);
+    }
+    return sum;
+}
+
+/* A sum over the epoch's images tells whether each of them came once, on every rank and from
+ * any batch on; one that is lost in one epoch is missed in that alone. */
+static void test_lost_images_are_missed(void **state)
+{
+    (void)state;
+    uint64_t ranks = 0, all = 0;
+    for (int rank = 0; rank < 3; rank++) {
+        struct loader_config c = config();
+        c.world = 3;
+        c.rank = rank;
+        struct loader *l = open_loader(&c);
+        for (int64_t first = 0; first <= loader_batches(l); first++)
+            assert_true(seen_from(l, 1, first) == loader_expected(l, first, loader_batches(l)));
+        ranks += seen_from(l, 1, 0);
+        loader_close(l);
+        c.lose_image = true;
+        c.lose_epoch = 1;
+        l = open_loader(&c);
+        assert_true(seen_from(l, 0, 0) == loader_expected(l, 0, loader_batches(l)));
+        assert_true(seen_from(l, 1, 0) != loader_expected(l, 0, loader_batches(l)));
+        loader_close(l);
+    }
+    for (uint32_t i = 0; i < N; i++) /* which 3 ranks divide */
+        all += sampler_mark(i);
+    assert_true(ranks == all);
+}
+
 int main(void)
 {
 #define ON_FILES(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
@@ -407,7 +447,8 @@ int main(void)
         ON_FILES(test_many_restarts),           ON_FILES(test_order_follows_the_sampler),
         ON_FILES(test_epochs_and_seeds_differ), ON_FILES(test_last_batch),
         ON_FILES(test_prefetch_is_bounded),     ON_FILES(test_bad_images),
-        ON_FILES(test_wrong_configurations),    cmocka_unit_test(test_dummy_images),
+        ON_FILES(test_lost_images_are_missed),  ON_FILES(test_wrong_configurations),
+        cmocka_unit_test(test_dummy_images),
     };
     return cmocka_run_group_tests_name("input_loader", tests, NULL, NULL);
 }
