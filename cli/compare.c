@@ -11,6 +11,8 @@
 enum {
     KEY_THRESHOLD = 256,
     KEY_ALPHA,
+    KEY_METRIC,
+    KEY_PAIR,
     KEY_ALLOW_DIFFERENT,
     KEY_MARKDOWN,
     KEY_JUNIT,
@@ -24,6 +26,14 @@ static const struct argp_option options[] = {
     {"threshold", KEY_THRESHOLD, "PERCENT", 0,
      "How much worse than BASE is too much, for all metrics (default 3); NAME=PERCENT for one", 0},
     {"alpha", KEY_ALPHA, "P", 0, "What is less likely than this is no accident (default 0.01)", 0},
+    {"metric", KEY_METRIC, "NAME", 0,
+     "Let this metric decide, in place of images_per_s, images_per_s_max and, where runs were "
+     "validated, val_top1; all: every one; may be given several times",
+     0},
+    {"pair", KEY_PAIR, "auto|never|always", 0,
+     "Judge by pairs of neighbours in time: where the runs of both sides took turns (default "
+     "auto), not at all, or nothing but such runs",
+     0},
     {"allow-different", KEY_ALLOW_DIFFERENT, "NAME", 0,
      "Compare although this field of configuration or hardware, or all behind it, differs; may be "
      "given several times",
@@ -41,6 +51,7 @@ struct compare_args {
     int n_base, n_new;
     struct gate_config config;
     double general; /* threshold of metrics that have none of their own */
+    bool chosen;    /* what decides was chosen */
     char *allowed[ALLOWED_MAX];
     struct gate_files files;
 };
@@ -64,6 +75,36 @@ static enum status parse_threshold(const char *arg, struct compare_args *a)
     TRY(cli_double("--threshold", equals + 1, 0, 100, &percent));
     a->config.threshold[id] = percent / 100;
     return STATUS_OK;
+}
+
+/* The first one takes the place of what decides by default. */
+static enum status parse_metric(const char *name, struct compare_args *a)
+{
+    bool all = strcmp(name, "all") == 0;
+    enum metric_id id = metric_find(name);
+    if (!all && id == METRICS)
+        return status_fail(STATUS_USAGE, "--metric '%s': no such metric; a comparison lists them",
+                           name);
+    if (!a->chosen)
+        memset(a->config.role, 0, sizeof a->config.role);
+    a->chosen = true;
+    for (int i = 0; i < METRICS && all; i++)
+        a->config.role[i] = i == METRIC_IMAGES_PER_S ? GATE_DECIDES : GATE_OPTION;
+    if (!all)
+        a->config.role[id] = GATE_DECIDES;
+    return STATUS_OK;
+}
+
+static enum status parse_pairing(const char *arg, struct compare_args *a)
+{
+    static const char *const names[] = {
+        [GATE_PAIR_AUTO] = "auto", [GATE_PAIR_NEVER] = "never", [GATE_PAIR_ALWAYS] = "always"};
+    for (int i = 0; i < (int)(sizeof names / sizeof *names); i++)
+        if (strcmp(arg, names[i]) == 0) {
+            a->config.pairing = (enum gate_pairing)i;
+            return STATUS_OK;
+        }
+    return status_fail(STATUS_USAGE, "--pair '%s': give auto, never or always", arg);
 }
 
 static enum status parse_allowed(char *arg, struct compare_args *a)
@@ -99,6 +140,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         break;
     case KEY_ALPHA:
         st = cli_double("--alpha", arg, 1e-12, 0.5, &a->config.alpha);
+        break;
+    case KEY_METRIC:
+        st = parse_metric(arg, a);
+        break;
+    case KEY_PAIR:
+        st = parse_pairing(arg, a);
         break;
     case KEY_ALLOW_DIFFERENT:
         st = parse_allowed(arg, a);
@@ -140,7 +187,7 @@ static enum status not_judged(const struct gate_report *r)
                        "not everything could be judged: %d cells are incomplete, %d metrics have "
                        "not enough repeats; give %d complete runs or more a side, and more still "
                        "for a lower --alpha",
-                       r->incomplete, r->few, GATE_LEAST_REPEATS);
+                       r->incomplete, r->undecided, GATE_LEAST_REPEATS);
 }
 
 static enum status compare(struct compare_args *a, bool *regression)
@@ -153,7 +200,7 @@ static enum status compare(struct compare_args *a, bool *regression)
     TRY(gate_compare(a->base, a->n_base, a->new, a->n_new, &a->config, &report));
     gate_print(&report, stdout);
     enum status st = gate_write(&report, &a->files);
-    *regression = report.regressions > 0;
+    *regression = report.verdicts[GATE_REGRESSION] > 0;
     if (st == STATUS_OK && !*regression && !gate_passed(&report))
         st = not_judged(&report);
     gate_report_free(&report);
@@ -166,15 +213,19 @@ int cmd_compare(int argc, char **argv)
         .options = options,
         .parser = parse,
         .args_doc = "BASE NEW\nRUN... -- RUN...",
-        .doc = "Holds new runs against those of a base: the ratio of the medians of each metric, "
-               "with its interval, and a rank test. A regression is significant and larger than "
-               "the threshold. BASE and NEW are folders of runs, or studies, which are compared "
-               "cell by cell; before '--' come the runs of the base, behind it the new ones. Flags "
-               "come before '--'.",
+        .doc =
+            "Holds new runs against those of a base: the ratio of each metric, with its "
+            "interval, and a rank test; where the runs of both sides took turns, within pairs of "
+            "neighbours in time. A regression is significant and larger than the threshold, in "
+            "a metric that decides; what does not is shown in brackets. BASE and NEW are folders "
+            "of runs, or studies, which are compared "
+            "cell by cell; before '--' come the runs of the base, behind it the new ones. Flags "
+            "come before '--'.",
     };
-    struct compare_args a = {.general = 0.03, .config.alpha = 0.01};
+    struct compare_args a = {.config = gate_defaults()};
     bool regression = false;
     int exit_code, split = 1;
+    a.general = a.config.threshold[0];
     for (int i = 0; i < METRICS; i++)
         a.config.threshold[i] = NAN;
     /* getopt would move '--' in front of all folders. */

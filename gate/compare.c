@@ -3,11 +3,9 @@
 
 #include "base/file.h"
 #include "gate/fingerprint.h"
-#include "gate/repeats.h"
-#include "gate/significance.h"
+#include "gate/judge.h"
 #include "results/text.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +15,7 @@ const char *gate_verdict_str(enum gate_verdict v)
     static const char *const names[] = {
         [GATE_SAME] = "same",
         [GATE_BETTER] = "better",
+        [GATE_WORSE] = "worse",
         [GATE_REGRESSION] = "REGRESSION",
         [GATE_SMALL] = "too small to judge",
         [GATE_FEW] = "not enough repeats",
@@ -26,7 +25,19 @@ const char *gate_verdict_str(enum gate_verdict v)
 
 bool gate_passed(const struct gate_report *r)
 {
-    return r->regressions == 0 && r->few == 0 && r->refused == 0 && r->incomplete == 0;
+    return r->verdicts[GATE_REGRESSION] == 0 && r->undecided == 0 && r->refused == 0 &&
+           r->incomplete == 0;
+}
+
+struct gate_config gate_defaults(void)
+{
+    struct gate_config c = {.alpha = 0.01};
+    for (int i = 0; i < METRICS; i++)
+        c.threshold[i] = 0.03;
+    c.role[METRIC_IMAGES_PER_S] = GATE_DECIDES;
+    c.role[METRIC_IMAGES_PER_S_MAX] = GATE_OPTION;
+    c.role[METRIC_VAL_TOP1] = GATE_OPTION;
+    return c;
 }
 
 void gate_report_free(struct gate_report *r)
@@ -56,16 +67,6 @@ static enum status new_cell(struct gate_report *r, const char *name, struct gate
     return STATUS_OK;
 }
 
-/* Those of the repeats that have the metric; returns how many. */
-static int64_t values_of(const struct repeats *r, enum metric_id id, double *x)
-{
-    int64_t n = 0;
-    for (int64_t i = 0; i < r->n; i++)
-        if (isfinite(r->repeat[i].value[id]))
-            x[n++] = r->repeat[i].value[id];
-    return n;
-}
-
 static bool same_end(const struct repeat *a, const struct repeat *b)
 {
     return *a->end.by && strcmp(a->end.by, b->end.by) == 0 && a->end.steps == b->end.steps &&
@@ -84,84 +85,6 @@ static bool end_alike(const struct repeats *base, const struct repeats *new)
     return true;
 }
 
-static double ratio_of(double base, double new)
-{
-    if (base == 0)
-        return new == 0 ? 1 : INFINITY;
-    return new / base;
-}
-
-static enum gate_verdict judge(const struct gate_result *r, const struct gate_config *config)
-{
-    double worse = metrics[r->metric].more_is_better ? 1 - r->ratio : r->ratio - 1;
-    if (r->base.n < GATE_LEAST_REPEATS || r->new.n < GATE_LEAST_REPEATS ||
-        mann_whitney_least(r->base.n, r->new.n) >= config->alpha)
-        return GATE_FEW;
-    if (r->p >= config->alpha || fabs(worse) <= r->threshold)
-        return GATE_SAME;
-    return worse > 0 ? GATE_REGRESSION : GATE_BETTER;
-}
-
-/* `x` and `y`: the values of base and new. */
-static enum status measure(const double *x, const double *y, const struct gate_config *config,
-                           struct gate_result *r)
-{
-    struct mann_whitney test;
-    int64_t n = r->base.n, m = r->new.n;
-    if (n > 0)
-        TRY(stats_of(x, n, &r->base));
-    if (m > 0)
-        TRY(stats_of(y, m, &r->new));
-    if (n > 0 && m > 0) {
-        TRY(mann_whitney(x, n, y, m, &test));
-        TRY(ratio_interval(x, n, y, m, 0.95, GATE_RESAMPLES, GATE_SEED, &r->low, &r->high));
-        r->p = test.p;
-        r->exact = test.exact;
-        r->ratio = ratio_of(r->base.median, r->new.median);
-    }
-    r->verdict = judge(r, config);
-    return STATUS_OK;
-}
-
-/* Parts come after the step that they belong to. */
-static bool is_small(const struct gate_cell *c, const struct gate_result *r)
-{
-    const struct gate_result *step = NULL;
-    for (int i = 0; i < c->n_results; i++)
-        if (c->result[i].metric == METRIC_STEP)
-            step = &c->result[i];
-    return step && metrics[r->metric].part &&
-           r->base.median < GATE_LEAST_SHARE * step->base.median &&
-           r->new.median < GATE_LEAST_SHARE * step->new.median;
-}
-
-static enum status compare_metric(const struct repeats *base, const struct repeats *new,
-                                  enum metric_id id, const struct gate_config *config,
-                                  struct gate_cell *c)
-{
-    double x[REPEATS_MAX], y[REPEATS_MAX];
-    const struct stats nothing = {.median = NAN};
-    struct gate_result r = {.metric = id,
-                            .base = nothing,
-                            .new = nothing,
-                            .ratio = NAN,
-                            .low = NAN,
-                            .high = NAN,
-                            .p = NAN,
-                            .threshold = config->threshold[id]};
-    r.base.n = values_of(base, id, x);
-    r.new.n = values_of(new, id, y);
-    if (r.base.n == 0)
-        return STATUS_OK; /* nothing to hold it against */
-    TRY(measure(x, y, config, &r));
-    if (r.base.max == 0 && r.new.n > 0 && r.new.max == 0 && metrics[id].part)
-        return STATUS_OK; /* a part that these runs do not have */
-    if (r.verdict != GATE_FEW && is_small(c, &r))
-        r.verdict = GATE_SMALL;
-    c->result[c->n_results++] = r;
-    return STATUS_OK;
-}
-
 /* Every run against the first of the base. */
 static enum status list_differences(const struct repeats *base, const struct repeats *new,
                                     const struct gate_config *config, struct gate_cell *c)
@@ -174,36 +97,21 @@ static enum status list_differences(const struct repeats *base, const struct rep
     return STATUS_OK;
 }
 
-/* What a side lacks, into `missing` behind what is there already. */
+/* What a side lacks. */
 static void list_missing(const struct repeats *r, const char *side, struct gate_cell *c)
 {
-    size_t at = strlen(c->missing);
     if (r->damaged > 0)
-        snprintf(c->missing + at, sizeof c->missing - at, "%s%lld damaged run%s of %s left out: %s",
-                 at ? "; " : "", (long long)r->damaged, r->damaged > 1 ? "s" : "", side, r->damage);
-    at = strlen(c->missing);
-    size_t room = sizeof c->missing - at;
-    const char *comma = at ? "; " : "";
+        cell_lacks(c, "%lld damaged run%s of %s left out: %s", (long long)r->damaged,
+                   r->damaged > 1 ? "s" : "", side, r->damage);
     if (r->unfinished > 0)
-        snprintf(c->missing + at, room,
-                 "%s%lld of %lld runs of %s did not end in order, '%s' first", comma,
-                 (long long)r->unfinished, (long long)(r->unfinished + r->n), side, r->example);
+        cell_lacks(c, "%lld of %lld runs of %s did not end in order, '%s' first",
+                   (long long)r->unfinished, (long long)(r->unfinished + r->n), side, r->example);
     else if (r->n < GATE_LEAST_REPEATS)
-        snprintf(c->missing + at, room, "%s%lld of at least %d repeats of %s", comma,
-                 (long long)r->n, GATE_LEAST_REPEATS, side);
+        cell_lacks(c, "%lld of at least %d repeats of %s", (long long)r->n, GATE_LEAST_REPEATS,
+                   side);
 }
 
-static enum status compare_metrics(const struct repeats *base, const struct repeats *new,
-                                   const struct gate_config *config, struct gate_cell *c)
-{
-    bool alike = end_alike(base, new);
-    for (int id = 0; id < METRICS; id++)
-        if (id != METRIC_VAL_TOP1 || alike)
-            TRY(compare_metric(base, new, (enum metric_id)id, config, c));
-    return STATUS_OK;
-}
-
-static enum status compare_repeats(const struct repeats *base, const struct repeats *new,
+static enum status compare_repeats(struct repeats *base, struct repeats *new,
                                    const struct gate_config *config, struct gate_cell *c)
 {
     c->n_base = base->n;
@@ -212,25 +120,20 @@ static enum status compare_repeats(const struct repeats *base, const struct repe
     list_missing(new, "NEW", c);
     if (base->n == 0 || new->n == 0)
         return STATUS_OK;
+    c->ended_alike = end_alike(base, new);
+    c->turns = config->pairing != GATE_PAIR_NEVER && repeats_take_turns(base, new);
+    if (config->pairing == GATE_PAIR_ALWAYS && !c->turns)
+        cell_lacks(c, "the runs of BASE and NEW did not take turns");
     TRY(list_differences(base, new, config, c));
-    return json_object_size(c->differences) == 0 ? compare_metrics(base, new, config, c)
-                                                 : STATUS_OK;
+    return json_object_size(c->differences) == 0 ? judge_measure(base, new, config, c) : STATUS_OK;
 }
 
+/* Cells that could not be judged. */
 static void count(struct gate_report *r)
 {
     for (int64_t i = 0; i < r->n_cells; i++) {
-        const struct gate_cell *c = &r->cell[i];
-        r->refused += json_object_size(c->differences) > 0;
-        r->incomplete += *c->missing != '\0';
-        for (int k = 0; k < c->n_results; k++) {
-            enum gate_verdict v = c->result[k].verdict;
-            r->regressions += v == GATE_REGRESSION;
-            r->better += v == GATE_BETTER;
-            r->same += v == GATE_SAME;
-            r->small += v == GATE_SMALL;
-            r->few += v == GATE_FEW;
-        }
+        r->refused += json_object_size(r->cell[i].differences) > 0;
+        r->incomplete += *r->cell[i].missing != '\0';
     }
 }
 
@@ -332,13 +235,16 @@ enum status gate_compare(char *const *base, int n_base, char *const *new, int n_
                          const struct gate_config *config, struct gate_report *report)
 {
     enum status st;
-    *report = (struct gate_report){.alpha = config->alpha};
+    *report = (struct gate_report){.alpha = config->alpha,
+                                   .pairs_only = config->pairing == GATE_PAIR_ALWAYS};
     if (!any_study(base, n_base) && !any_study(new, n_new))
         st = compare_runs(base, n_base, new, n_new, config, report);
     else if (n_base == 1 && n_new == 1 && any_study(base, 1) && any_study(new, 1))
         st = compare_studies(base[0], new[0], config, report);
     else
         st = status_fail(STATUS_USAGE, "a study is held against one other study: give BASE NEW");
+    if (st == STATUS_OK)
+        st = judge_report(report);
     if (st == STATUS_OK)
         count(report);
     else

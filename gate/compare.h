@@ -1,9 +1,18 @@
 /* Holding the repeats of a new version against those of a base, metric by metric.
  *
- * A regression is significant, by a two-sided rank test, and larger than a threshold, in the ratio
- * of the medians. What cannot be judged has not passed: too few repeats, runs that did not end, a
- * cell that one side lacks, and sides of different configuration or hardware, which are not
- * compared at all. */
+ * Where the runs of both sides took turns (repeats.h), a run and its neighbour in time are a pair,
+ * and what is judged is the ratio within pairs, by a signed-rank test (paired.h): a machine's speed
+ * drifts, and neighbours drift together. Else the sides are judged as they are, by a rank test and
+ * the ratio of their medians (significance.h); so they are too where there are too few pairs to
+ * come below alpha. Both tests are two-sided.
+ *
+ * Few metrics decide; the others are told. A regression is a metric that decides, worse by more
+ * than its threshold, whose p, corrected by Holm's method for all that decide in all cells, is
+ * below alpha: all verdicts together raise a false alarm in no more than a share alpha of
+ * comparisons (Holm, "A simple sequentially rejective multiple test procedure", 1979).
+ *
+ * What cannot be judged has not passed: too few repeats, runs that did not end, a cell that one
+ * side lacks, and sides of different configuration or hardware, which are not compared at all. */
 #ifndef GATE_COMPARE_H
 #define GATE_COMPARE_H
 
@@ -25,26 +34,60 @@ enum {
 /* A part of less than this share of a step, on both sides, is too small to judge. */
 #define GATE_LEAST_SHARE 0.01
 
+/* What a metric is to the verdict. */
+enum gate_role {
+    GATE_TOLD,    /* nothing */
+    GATE_OPTION,  /* decides where the base has it */
+    GATE_DECIDES, /* decides; a cell without it is incomplete */
+};
+
+enum gate_pairing {
+    GATE_PAIR_AUTO,   /* runs that took turns are pairs */
+    GATE_PAIR_NEVER,  /* they are not */
+    GATE_PAIR_ALWAYS, /* and runs that did not are incomplete */
+};
+
 struct gate_config {
-    double threshold[METRICS]; /* share of the base's median: 0.03 */
-    double alpha;              /* a p below it is significant */
-    char *const *allowed;      /* (n_allowed) fields that may differ (fingerprint.h) */
+    double threshold[METRICS]; /* share of the base: 0.03 */
+    enum gate_role role[METRICS];
+    enum gate_pairing pairing;
+    double alpha;         /* a p below it is significant */
+    char *const *allowed; /* (n_allowed) fields that may differ (fingerprint.h) */
     int n_allowed;
 };
 
-enum gate_verdict { GATE_SAME, GATE_BETTER, GATE_REGRESSION, GATE_SMALL, GATE_FEW };
+/* GATE_WORSE is a regression of a metric that does not decide. */
+enum gate_verdict {
+    GATE_SAME,
+    GATE_BETTER,
+    GATE_WORSE,
+    GATE_REGRESSION,
+    GATE_SMALL,
+    GATE_FEW,
+    GATE_VERDICTS
+};
 
-/* "same", "better", "REGRESSION", "too small to judge", "not enough repeats" */
+/* "same", "better", "worse", "REGRESSION", "too small to judge", "not enough repeats" */
 const char *gate_verdict_str(enum gate_verdict v);
 
-/* One metric of one cell. Numbers that are not known are NAN. */
+/* By how much the sides differ, and whether that is chance. Numbers that are not known are NAN. */
+struct gate_estimate {
+    bool paired;      /* of pairs of neighbours in time */
+    double ratio;     /* new by base: of the medians; of pairs, the estimate of paired.h */
+    double low, high; /* its 95 % interval: bootstrap; of pairs, the test's own */
+    double p;         /* of this metric alone */
+    bool exact;       /* p is of the exact distribution */
+    double least_p;   /* that so many repeats can have */
+};
+
+/* One metric of one cell. */
 struct gate_result {
     enum metric_id metric;
-    struct stats base, new; /* .n 0: no run has it, and all else is NAN or 0 */
-    double ratio;           /* of the medians, new by base */
-    double low, high;       /* its 95 % bootstrap interval */
-    double p;
-    bool exact; /* p is of the exact distribution */
+    struct stats base, new;     /* .n 0: no run has it, and all else is NAN or 0 */
+    struct gate_estimate is;    /* what is judged */
+    struct gate_estimate sides; /* the same without pairs */
+    bool decides;               /* as one of report.family */
+    double corrected_p;         /* by Holm's method where it decides, else p */
     double threshold;
     enum gate_verdict verdict;
 };
@@ -53,6 +96,8 @@ struct gate_result {
 struct gate_cell {
     char name[GATE_NAME_SIZE];    /* of a study's cell; else network, precision, mode */
     int64_t n_base, n_new;        /* runs that ended in order */
+    bool turns;                   /* those of either side took turns */
+    bool ended_alike;             /* after as many steps and epochs, for the same reason */
     json_t *differences;          /* object of fingerprint.h */
     char missing[GATE_TEXT_SIZE]; /* what is not there, and the way out; "": nothing */
     int n_results;
@@ -61,12 +106,21 @@ struct gate_cell {
 
 struct gate_report {
     double alpha;
+    bool pairs_only; /* GATE_PAIR_ALWAYS */
     int64_t n_cells, capacity;
-    struct gate_cell *cell;                    /* (n_cells) */
-    int regressions, better, same, small, few; /* verdicts over all cells */
-    int refused;                               /* cells whose sides differ */
-    int incomplete; /* cells with something missing, too few repeats among it */
+    struct gate_cell *cell;      /* (n_cells) */
+    int family;                  /* results that decide, in all cells */
+    int verdicts[GATE_VERDICTS]; /* how often each was given */
+    int undecided;               /* of GATE_FEW, those that decide */
+    int refused;                 /* cells whose sides differ */
+    int incomplete;              /* cells with something missing, too few repeats among it */
 };
+
+/* Alpha is 0.01, the threshold 3 %. What decides is the throughput of the median step, of the
+ * fastest one, and val_top1 where runs were validated. Other work on a machine makes steps longer
+ * and never shorter, so that the fastest of many tells best of two programs under load; but it
+ * does not see what slows down some steps only, and the median does. */
+struct gate_config gate_defaults(void);
 
 /* Compares what the folders hold: runs, folders of runs, or one study on either side, cell by cell.
  * STATUS_USAGE for a study beside something else; STATUS_DATA for what cannot be read. On success

@@ -22,12 +22,13 @@ static json_t *stats_json(const struct stats *s)
 static json_t *result_json(const struct gate_result *r)
 {
     const struct metric *m = &metrics[r->metric];
-    return json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:f, s:s}", "name",
-                     m->name, "unit", m->unit, "better", m->more_is_better ? "higher" : "lower",
-                     "base", stats_json(&r->base), "new", stats_json(&r->new), "ratio",
-                     real(r->ratio), "low", real(r->low), "high", real(r->high), "p", real(r->p),
-                     "exact", r->exact, "threshold", r->threshold, "verdict",
-                     gate_verdict_str(r->verdict));
+    return json_pack("{s:s, s:s, s:s, s:o, s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:b, s:f, s:b, s:s}",
+                     "name", m->name, "unit", m->unit, "better",
+                     m->more_is_better ? "higher" : "lower", "base", stats_json(&r->base), "new",
+                     stats_json(&r->new), "paired", r->is.paired, "ratio", real(r->is.ratio), "low",
+                     real(r->is.low), "high", real(r->is.high), "p", real(r->is.p), "corrected_p",
+                     real(r->corrected_p), "exact", r->is.exact, "threshold", r->threshold,
+                     "decides", r->decides, "verdict", gate_verdict_str(r->verdict));
 }
 
 static json_t *cell_json(const struct gate_cell *c)
@@ -52,11 +53,13 @@ json_t *gate_json(const struct gate_report *r)
             json_decref(cells);
             return NULL;
         }
-    return json_pack("{s:s, s:i, s:b, s:f, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o}", "record",
-                     "compare", "schema", GATE_SCHEMA, "passed", gate_passed(r), "alpha", r->alpha,
-                     "regressions", r->regressions, "better", r->better, "same", r->same, "small",
-                     r->small, "few", r->few, "refused", r->refused, "incomplete", r->incomplete,
-                     "cells", cells);
+    const int *v = r->verdicts;
+    return json_pack("{s:s, s:i, s:b, s:f, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o}",
+                     "record", "compare", "schema", GATE_SCHEMA, "passed", gate_passed(r), "alpha",
+                     r->alpha, "family", r->family, "regressions", v[GATE_REGRESSION], "better",
+                     v[GATE_BETTER], "worse", v[GATE_WORSE], "same", v[GATE_SAME], "small",
+                     v[GATE_SMALL], "few", v[GATE_FEW], "refused", r->refused, "incomplete",
+                     r->incomplete, "cells", cells);
 }
 
 static json_t *benchmark_json(const struct gate_cell *c, const struct gate_result *r)
@@ -64,7 +67,7 @@ static json_t *benchmark_json(const struct gate_cell *c, const struct gate_resul
     char range[64], extra[160];
     snprintf(range, sizeof range, "± %.4g", r->new.stddev);
     snprintf(extra, sizeof extra, "%s: ratio %.4f, p %.2g, %lld and %lld runs",
-             gate_verdict_str(r->verdict), r->ratio, r->p, (long long)r->base.n,
+             gate_verdict_str(r->verdict), r->is.ratio, r->is.p, (long long)r->base.n,
              (long long)r->new.n);
     json_t *name = json_sprintf("%s: %s", c->name, metrics[r->metric].name);
     return json_pack("{s:o, s:s, s:f, s:s, s:s}", "name", name, "unit", metrics[r->metric].unit,

@@ -8,6 +8,8 @@
 
 const struct metric metrics[METRICS] = {
     [METRIC_IMAGES_PER_S] = {"images_per_s", "images/s", "images_per_s", "median", true, false},
+    [METRIC_IMAGES_PER_S_MAX] = {"images_per_s_max", "images/s", "images_per_s", "max", true,
+                                 false},
     [METRIC_IMAGES_PER_S_WALL] = {"images_per_s_wall", "images/s", "images_per_s_wall", NULL, true,
                                   false},
     [METRIC_STEP] = {"step_s", "s", "step_s", "total", false, false},

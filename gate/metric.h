@@ -10,6 +10,7 @@ extern "C" {
 
 enum metric_id {
     METRIC_IMAGES_PER_S,
+    METRIC_IMAGES_PER_S_MAX,
     METRIC_IMAGES_PER_S_WALL,
     METRIC_STEP,
     METRIC_DATA,

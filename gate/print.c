@@ -11,15 +11,37 @@ enum { NUMBER_SIZE = 32 };
 
 void gate_conclusion(const struct gate_report *r, char *out, size_t size)
 {
+    const int *v = r->verdicts;
     snprintf(out, size,
-             "%s: %d %s, %d better, %d same, %d too small to judge, %d of too few repeats; of %lld "
-             "%s %d refused, %d incomplete",
-             gate_passed(r)   ? "passed"
-             : r->regressions ? "REGRESSION"
-                              : "not judged in full",
-             r->regressions, r->regressions == 1 ? "regression" : "regressions", r->better, r->same,
-             r->small, r->few, (long long)r->n_cells, r->n_cells == 1 ? "cell" : "cells",
-             r->refused, r->incomplete);
+             "%s: %d %s, %d better, %d same, %d too small to judge, %d of too few repeats; %d that "
+             "%s not decide %s worse; of %lld %s %d refused, %d incomplete",
+             gate_passed(r)       ? "passed"
+             : v[GATE_REGRESSION] ? "REGRESSION"
+                                  : "not judged in full",
+             v[GATE_REGRESSION], v[GATE_REGRESSION] == 1 ? "regression" : "regressions",
+             v[GATE_BETTER], v[GATE_SAME], v[GATE_SMALL], v[GATE_FEW], v[GATE_WORSE],
+             v[GATE_WORSE] == 1 ? "does" : "do", v[GATE_WORSE] == 1 ? "is" : "are",
+             (long long)r->n_cells, r->n_cells == 1 ? "cell" : "cells", r->refused, r->incomplete);
+}
+
+static void print_family(const struct gate_report *r, FILE *out)
+{
+    if (r->family > 1)
+        fprintf(out, "%d metrics decide: each must come below alpha %g by Holm's correction.\n",
+                r->family, r->alpha);
+}
+
+/* How a cell was judged, as a sentence. */
+static const char *method_of(const struct gate_cell *c)
+{
+    for (int i = 0; i < c->n_results; i++)
+        if (c->result[i].is.paired)
+            return "Runs took turns and are judged by pairs of neighbours in time: signed-rank "
+                   "test, ratio within pairs.";
+    return c->turns ? "Runs took turns, but are too few to be judged by pairs: rank test of the "
+                      "sides, ratio of medians."
+                    : "Runs did not take turns: rank test of the sides, ratio of medians; a drift "
+                      "of the machine's speed counts as a difference.";
 }
 
 /* A dash where there is no number. */
@@ -34,7 +56,7 @@ static const char *number(const char *format, double x, char out[NUMBER_SIZE])
 /* The cells of a result's row, as text. */
 struct row {
     char base[NUMBER_SIZE], new[NUMBER_SIZE], ratio[NUMBER_SIZE], interval[2 * NUMBER_SIZE + 2],
-        p[NUMBER_SIZE];
+        p[NUMBER_SIZE], verdict[NUMBER_SIZE];
 };
 
 static struct row row_of(const struct gate_result *r)
@@ -43,10 +65,12 @@ static struct row row_of(const struct gate_result *r)
     char a[NUMBER_SIZE], b[NUMBER_SIZE];
     snprintf(row.base, sizeof row.base, "%s", number("%.5g", r->base.median, a));
     snprintf(row.new, sizeof row.new, "%s", number("%.5g", r->new.median, a));
-    snprintf(row.ratio, sizeof row.ratio, "%s", number("%.4f", r->ratio, a));
-    snprintf(row.interval, sizeof row.interval, "%s..%s", number("%.4f", r->low, a),
-             number("%.4f", r->high, b));
-    snprintf(row.p, sizeof row.p, "%s", number("%.2g", r->p, a));
+    snprintf(row.ratio, sizeof row.ratio, "%s", number("%.4f", r->is.ratio, a));
+    snprintf(row.interval, sizeof row.interval, "%s..%s", number("%.4f", r->is.low, a),
+             number("%.4f", r->is.high, b));
+    snprintf(row.p, sizeof row.p, "%s", number("%.2g", r->is.p, a));
+    snprintf(row.verdict, sizeof row.verdict, r->decides ? "%s" : "(%s)",
+             gate_verdict_str(r->verdict));
     return row;
 }
 
@@ -65,14 +89,14 @@ static void print_differences(const struct gate_cell *c, FILE *out)
 
 static void print_results(const struct gate_cell *c, FILE *out)
 {
+    fprintf(out, "  %s\n", method_of(c));
     fprintf(out, "  %-18s %10s %10s %8s %16s %8s %6s  %s\n", "metric", "base", "new", "ratio",
             "95 % interval", "p", "limit", "verdict");
     for (int i = 0; i < c->n_results; i++) {
         const struct gate_result *r = &c->result[i];
         struct row row = row_of(r);
         fprintf(out, "  %-18s %10s %10s %8s %16s %8s %5.3g%%  %s\n", metrics[r->metric].name,
-                row.base, row.new, row.ratio, row.interval, row.p, 100 * r->threshold,
-                gate_verdict_str(r->verdict));
+                row.base, row.new, row.ratio, row.interval, row.p, 100 * r->threshold, row.verdict);
     }
 }
 
@@ -90,6 +114,7 @@ void gate_print(const struct gate_report *report, FILE *out)
         else if (c->n_results > 0)
             print_results(c, out);
     }
+    print_family(report, out);
     gate_conclusion(report, line, sizeof line);
     fprintf(out, "%s\n", line);
 }
@@ -122,6 +147,7 @@ static void markdown_differences(const struct gate_cell *c, FILE *out)
 
 static void markdown_results(const struct gate_cell *c, FILE *out)
 {
+    fprintf(out, "%s\n\n", method_of(c));
     fprintf(out, "| metric | base | new | ratio | 95 %% interval | p | limit | verdict |\n"
                  "|---|--:|--:|--:|--:|--:|--:|---|\n");
     for (int i = 0; i < c->n_results; i++) {
@@ -130,7 +156,7 @@ static void markdown_results(const struct gate_cell *c, FILE *out)
         const char *strong = r->verdict == GATE_REGRESSION ? "**" : "";
         fprintf(out, "| `%s` | %s | %s | %s | %s | %s | %.3g %% | %s%s%s |\n",
                 metrics[r->metric].name, row.base, row.new, row.ratio, row.interval, row.p,
-                100 * r->threshold, strong, gate_verdict_str(r->verdict), strong);
+                100 * r->threshold, strong, row.verdict, strong);
     }
     fputc('\n', out);
 }
@@ -154,8 +180,9 @@ void gate_print_markdown(const struct gate_report *report, FILE *out)
         else if (c->n_results > 0)
             markdown_results(c, out);
     }
+    print_family(report, out);
     gate_conclusion(report, line, sizeof line);
-    fprintf(out, "**%s**\n", line);
+    fprintf(out, "%s**%s**\n", report->family > 1 ? "\n" : "", line);
 }
 
 static void case_begin(const struct gate_cell *c, const char *name, FILE *out)
@@ -174,19 +201,28 @@ static void case_error(const struct gate_cell *c, const char *name, const char *
     fprintf(out, "\"/>\n    </testcase>\n");
 }
 
+/* The element of a case that says more than that it passed; NULL for one that did. What does not
+ * decide is at most skipped. */
+static const char *tag_of(const struct gate_result *r)
+{
+    if (r->verdict == GATE_REGRESSION)
+        return "failure";
+    if (r->verdict == GATE_FEW && r->decides)
+        return "error";
+    return r->verdict == GATE_FEW || r->verdict == GATE_SMALL ? "skipped" : NULL;
+}
+
 static void case_result(const struct gate_cell *c, const struct gate_result *r, FILE *out)
 {
-    const char *const tags[] = {
-        [GATE_REGRESSION] = "failure", [GATE_SMALL] = "skipped", [GATE_FEW] = "error"};
-    const char *verdict = gate_verdict_str(r->verdict);
+    const char *verdict = gate_verdict_str(r->verdict), *tag = tag_of(r);
     struct row row = row_of(r);
     case_begin(c, metrics[r->metric].name, out);
-    if (r->verdict == GATE_SAME || r->verdict == GATE_BETTER) {
+    if (!tag) {
         fprintf(out, "/>\n");
         return;
     }
-    fprintf(out, ">\n      <%s", tags[r->verdict]);
-    if (r->verdict != GATE_SMALL) /* the schema gives "skipped" no type */
+    fprintf(out, ">\n      <%s", tag);
+    if (strcmp(tag, "skipped") != 0) /* the schema gives "skipped" no type */
         fprintf(out, " type=\"%s\"", verdict);
     fprintf(out, " message=\"%s: %s in base, %s in new, ratio %s (%s), p %s\"/>\n", verdict,
             row.base, row.new, row.ratio, row.interval, row.p);
@@ -216,12 +252,14 @@ static void case_refused(const struct gate_cell *c, FILE *out)
 
 void gate_print_junit(const struct gate_report *r, FILE *out)
 {
-    int errors = r->few + r->refused + r->incomplete;
+    int errors = r->undecided + r->refused + r->incomplete, all = r->refused + r->incomplete;
     char counts[128];
+    for (int v = 0; v < GATE_VERDICTS; v++)
+        all += r->verdicts[v];
     snprintf(counts, sizeof counts,
-             "tests=\"%d\" failures=\"%d\" errors=\"%d\" skipped=\"%d\" time=\"0\"",
-             r->regressions + r->better + r->same + r->small + errors, r->regressions, errors,
-             r->small);
+             "tests=\"%d\" failures=\"%d\" errors=\"%d\" skipped=\"%d\" time=\"0\"", all,
+             r->verdicts[GATE_REGRESSION], errors,
+             r->verdicts[GATE_SMALL] + r->verdicts[GATE_FEW] - r->undecided);
     fprintf(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     fprintf(out, "<testsuites>\n  <testsuite name=\"ampscale compare\" %s>\n", counts);
     for (int64_t i = 0; i < r->n_cells; i++) {

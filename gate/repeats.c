@@ -7,6 +7,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -108,7 +109,9 @@ static enum status grow(struct repeats *r)
 static enum status take(const struct run *run, struct repeat *r)
 {
     const char *by = json_string_value(json_object_get(run->summary, "ended_by"));
-    *r = (struct repeat){.end = {.steps = run->n_steps, .epochs = run->n_epochs}};
+    const json_t *started = json_object_get(run->info, "started_s");
+    *r = (struct repeat){.end = {.steps = run->n_steps, .epochs = run->n_epochs},
+                         .started_s = json_is_number(started) ? json_number_value(started) : NAN};
     text_clean(r->end.by, sizeof r->end.by, by ? by : "");
     TRY(metrics_of(run, r->value));
     TRY(fingerprint_of(run, &r->fingerprint));
@@ -188,4 +191,31 @@ void repeats_free(struct repeats *r)
     }
     free(r->repeat);
     *r = (struct repeats){0};
+}
+
+static int by_start(const void *a, const void *b)
+{
+    double x = ((const struct repeat *)a)->started_s, y = ((const struct repeat *)b)->started_s;
+    return (x > y) - (x < y);
+}
+
+static bool all_started(const struct repeats *r)
+{
+    for (int64_t i = 0; i < r->n; i++)
+        if (!isfinite(r->repeat[i].started_s))
+            return false;
+    return true;
+}
+
+bool repeats_take_turns(struct repeats *a, struct repeats *b)
+{
+    if (a->n == 0 || a->n != b->n || !all_started(a) || !all_started(b))
+        return false;
+    qsort(a->repeat, (size_t)a->n, sizeof *a->repeat, by_start);
+    qsort(b->repeat, (size_t)b->n, sizeof *b->repeat, by_start);
+    for (int64_t i = 0; i + 1 < a->n; i++)
+        if (fmax(a->repeat[i].started_s, b->repeat[i].started_s) >=
+            fmin(a->repeat[i + 1].started_s, b->repeat[i + 1].started_s))
+            return false;
+    return true;
 }

@@ -20,6 +20,7 @@ struct repeat {
     char *dir;
     json_t *fingerprint; /* fingerprint.h */
     struct run_end end;
+    double started_s;      /* since 1970; NAN: the record does not say */
     double value[METRICS]; /* NAN: not known */
 };
 
@@ -51,6 +52,11 @@ void cell_names_free(struct cell_names *names); /* fine on a zeroed struct */
  * added. STATUS_DATA for a folder that is not there, and for too many. */
 MUST_CHECK enum status repeats_add(const char *dir, struct repeats *r);
 void repeats_free(struct repeats *r); /* fine on a zeroed struct */
+
+/* Whether the two sides took turns: they have as many runs, and of all runs in the order in which
+ * they began, each two, from the first on, are one of either side. Such runs are sorted by their
+ * beginnings, so that the i-th of one side is the neighbour in time of the i-th of the other. */
+bool repeats_take_turns(struct repeats *a, struct repeats *b);
 
 #ifdef __cplusplus
 }

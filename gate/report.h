@@ -11,7 +11,7 @@ extern "C" {
 #endif
 
 /* Grows when a reader of the previous version of the JSON would misunderstand. */
-enum { GATE_SCHEMA = 1 };
+enum { GATE_SCHEMA = 2 };
 
 /* A table for the terminal; a table a cell, as Markdown. Both end with gate_conclusion's line. */
 void gate_print(const struct gate_report *report, FILE *out);
@@ -20,15 +20,16 @@ void gate_print_markdown(const struct gate_report *report, FILE *out);
 /* "2 regressions, 1 better, 7 same ...", without a newline. */
 void gate_conclusion(const struct gate_report *report, char *out, size_t size);
 
-/* A test suite in which each metric of a cell is a case: a regression fails, what could not be
- * judged is an error, what is too small is skipped. */
+/* A test suite in which each metric of a cell is a case: a regression fails, what decides and could
+ * not be judged is an error, what else could not be is skipped. */
 void gate_print_junit(const struct gate_report *report, FILE *out);
 
-/* {"record": "compare", "schema": 1, "passed", "alpha", counts of verdicts, "cells": [{"name",
- * "runs": {"base", "new"}, "missing": text or null, "differences": {field: {"base", "new"}},
- * "metrics": [{"name", "unit", "better": "higher" or "lower", "base": {"n", "median", "min", "max",
- * "stddev"}, "new", "ratio", "low", "high", "p", "exact", "threshold", "verdict"}]}]}; a number
- * that is not known is null. A new object that the caller owns; NULL when memory is short. */
+/* {"record": "compare", "schema": 2, "passed", "alpha", "family", counts of verdicts, "cells":
+ * [{"name", "runs": {"base", "new"}, "missing": text or null, "differences": {field: {"base",
+ * "new"}}, "metrics": [{"name", "unit", "better": "higher" or "lower", "base": {"n", "median",
+ * "min", "max", "stddev"}, "new", "paired", "ratio", "low", "high", "p", "corrected_p", "exact",
+ * "threshold", "decides", "verdict"}]}]}; a number that is not known is null. A new object that the
+ * caller owns; NULL when memory is short. */
 json_t *gate_json(const struct gate_report *report);
 
 /* The new side in the customBiggerIsBetter form of github-action-benchmark: [{"name", "unit",

@@ -145,6 +145,7 @@ static const struct {
     {"bench", "overlap", overlap},
     {"bench", "peak", peak},
     {"kind", "gpu-check", gpu_check},
+    {"kind", "gate-quality", section_gate_quality},
 };
 
 record_section *section_of_record(const json_t *record)

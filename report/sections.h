@@ -17,6 +17,9 @@ void section_study(struct writer *w, const struct analysis *a);
 /* Runs that were trained to be compared. `dir` is the folder that they are in. */
 void section_runs(struct writer *w, struct run *const *runs, int n);
 
+/* How good the gate is, as tests/gate/experiment.c measured it. */
+void section_gate_quality(struct writer *w, const char *name, const json_t *record);
+
 /* What tells of a record that is one JSON object, of bench overlap, bench peak or a check of a GPU;
  * NULL for another kind. */
 typedef void record_section(struct writer *w, const char *name, const json_t *record);

@@ -49,12 +49,14 @@ bool environment_allowed(const char *name)
     return false;
 }
 
-void environment_time(char out[ENVIRONMENT_TIME_MAX])
+double environment_time(char out[ENVIRONMENT_TIME_MAX])
 {
-    time_t now = time(NULL);
+    struct timespec now;
     struct tm utc;
-    gmtime_r(&now, &utc);
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &utc);
     strftime(out, ENVIRONMENT_TIME_MAX, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
 /* The first line of a small system file, without its newline; false where there is none. */

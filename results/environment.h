@@ -31,9 +31,9 @@ bool environment_program(json_t *object);
  */
 bool environment_allowed(const char *name);
 
-/* "2024-01-31T12:00:00Z", now. */
+/* "2024-01-31T12:00:00Z", now; and the seconds since 1970, fractions among them. */
 enum { ENVIRONMENT_TIME_MAX = 32 };
-void environment_time(char out[ENVIRONMENT_TIME_MAX]);
+double environment_time(char out[ENVIRONMENT_TIME_MAX]);
 
 #ifdef __cplusplus
 }

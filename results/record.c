@@ -55,7 +55,7 @@ static enum status info_json(const struct run_info *info, json_t **out)
     if (info->ranks && !schema_is_rank_list(info->ranks))
         return status_fail(STATUS_INVALID, "the ranks of a run are not a list of ranks");
     char now[ENVIRONMENT_TIME_MAX];
-    environment_time(now);
+    double now_s = environment_time(now);
     json_t *host;
     TRY(environment_describe(&host));
     if (info->hardware && json_object_update(host, (json_t *)info->hardware) != 0) {
@@ -70,6 +70,7 @@ static enum status info_json(const struct run_info *info, json_t **out)
     ok = set(run, "schema", json_integer(RUN_SCHEMA)) && ok;
     ok = environment_program(run) && ok;
     ok = set(run, "started", json_string(now)) && ok;
+    ok = set(run, "started_s", json_real(now_s)) && ok;
     ok = set(run, "argv", argv) && ok;
     ok = set(run, "seed", json_integer((json_int_t)info->seed)) && ok;
     ok = set(run, "config", json_deep_copy(info->config)) && ok;

@@ -138,3 +138,34 @@ int64_t stats_warmup(int64_t n, int64_t wanted)
     int64_t most = n / 2;
     return wanted < most ? wanted : most;
 }
+
+/* P(X <= k) of n trials with success p each. */
+static double binomial_below(int64_t k, int64_t n, double p)
+{
+    double sum = 0;
+    for (int64_t i = 0; i <= k; i++)
+        sum += exp(lgamma((double)n + 1) - lgamma((double)i + 1) - lgamma((double)(n - i) + 1) +
+                   (i > 0 ? (double)i * log(p) : 0) + (i < n ? (double)(n - i) * log1p(-p) : 0));
+    return sum;
+}
+
+/* The p at which P(X <= k) falls to `tail`, which it does as p grows. */
+static double binomial_limit(int64_t k, int64_t n, double tail)
+{
+    double low = 0, high = 1;
+    for (int i = 0; i < 60; i++) {
+        double p = (low + high) / 2;
+        *(binomial_below(k, n, p) > tail ? &low : &high) = p;
+    }
+    return (low + high) / 2;
+}
+
+enum status stats_proportion_interval(int64_t k, int64_t n, double level, double *low, double *high)
+{
+    if (n < 1 || k < 0 || k > n || !(level > 0 && level < 1))
+        return status_fail(STATUS_INVALID, "%lld of %lld is no proportion", (long long)k,
+                           (long long)n);
+    *low = k > 0 ? binomial_limit(k - 1, n, (1 + level) / 2) : 0;
+    *high = k < n ? binomial_limit(k, n, (1 - level) / 2) : 1;
+    return STATUS_OK;
+}

@@ -41,6 +41,12 @@ MUST_CHECK enum status stats_median_interval(const double *x, int64_t n, double 
                                              int resamples, uint64_t seed, double *low,
                                              double *high);
 
+/* The Clopper-Pearson interval of a proportion of which k of n >= 1 trials were seen: Clopper and
+ * Pearson, "The use of confidence or fiducial limits illustrated in the case of the binomial",
+ * 1934. It never covers less than `level`. STATUS_INVALID for k outside 0..n. */
+MUST_CHECK enum status stats_proportion_interval(int64_t k, int64_t n, double level, double *low,
+                                                 double *high);
+
 /* How many of the first steps to leave out as warm-up: `wanted`, but never more than leaves half
  * of the n steps, so that a short run still says something. n >= 0. */
 int64_t stats_warmup(int64_t n, int64_t wanted);

@@ -26,8 +26,9 @@ static enum status images_per_s(const struct sample *s, json_t *into)
         s->x[i] = s->step[i].total_s > 0 ? (double)s->step[i].images / s->step[i].total_s : 0;
     TRY(stats_of(s->x, s->n, &t));
     json_object_set_new(into, "images_per_s",
-                        json_pack("{s:f, s:f, s:f, s:f, s:I}", "median", t.median, "p5", t.p5,
-                                  "p95", t.p95, "mad", t.mad, "steps", (json_int_t)s->n));
+                        json_pack("{s:f, s:f, s:f, s:f, s:f, s:I}", "median", t.median, "p5", t.p5,
+                                  "p95", t.p95, "max", t.max, "mad", t.mad, "steps",
+                                  (json_int_t)s->n));
     return STATUS_OK;
 }
 

@@ -9,7 +9,7 @@ extern "C" {
 #endif
 
 /* Adds to `into` what the steps and epochs of `run` say:
- *   images_per_s       {median, p5, p95, mad, steps}: per step, the first ten left out
+ *   images_per_s       {median, p5, p95, max, mad, steps}: per step, the first ten left out
  *   images_per_s_wall  training images over the whole elapsed time: validation, checkpoints and
  *                      waiting included
  *   step_s             {data, h2d, forward, backward, comm, comm_busy, optimizer, total}: medians;

@@ -15,11 +15,19 @@ make_run() {
     printf '{"schema": 1, "ended_by": "steps"}' >"$1/summary.json"
 }
 
-# make_runs DIR PERCENT [BATCH]: six repeats that take so many percent longer than 0.1 s.
+# make_runs DIR PERCENT [BATCH]: nine repeats that take so many percent longer than 0.1 s.
 make_runs() {
     local i
-    for i in 1 2 3 4 5 6; do
+    for i in 1 2 3 4 5 6 7 8 9; do
         make_run "$1/r$i" "$(awk -v p="$2" -v i="$i" 'BEGIN { print 0.1 * (1 + p / 100) * (1 + i / 2000) }')" "${3:-32}"
+    done
+}
+
+# set_turns DIR SECOND: has the runs begin a minute after one another, the first in that second.
+set_turns() {
+    local i
+    for i in 1 2 3 4 5 6 7 8 9; do
+        sed -i "s/\"schema\": 1, /&\"started_s\": $((1700000000 + 60 * i + $2)).25, /" "$1/r$i/run.json"
     done
 }
 
@@ -33,8 +41,19 @@ grep -q '^passed: 0 regressions' out || fail "no word on what passed: $(tail -n 
 expect 0 compare slow base
 grep -q 'better$' out || fail "faster runs are not better"
 expect 3 compare base slow
-[[ $(grep -c 'REGRESSION$' out) == 5 ]] || fail "not 5 metrics are regressions: $(cat out)"
+[[ $(grep -c 'REGRESSION$' out) == 2 ]] || fail "not 2 metrics are regressions: $(cat out)"
+[[ $(grep -c '(worse)$' out) == 4 ]] || fail "not 4 metrics are told to be worse: $(cat out)"
 [[ ! -s err ]] || fail "a regression is told as an error: $(cat err)"
+expect 3 compare --metric all base slow
+[[ $(grep -c 'REGRESSION$' out) == 6 ]] || fail "not all 6 metrics are regressions: $(cat out)"
+expect 3 compare --metric step_s base slow
+[[ $(grep -c 'REGRESSION$' out) == 1 ]] || fail "not 1 metric is a regression: $(cat out)"
+expect 5 compare --metric comm_s base same
+grep -q 'nothing to judge comm_s by' out || fail "what is not there has passed: $(cat out)"
+expect_error 2 "--metric 'speed': no such metric" compare --metric speed base same
+expect_error 2 "--pair 'maybe': give auto, never or always" compare --pair maybe base same
+expect 5 compare --pair always base same
+grep -q 'did not take turns' out || fail "runs that are no pairs have passed: $(cat out)"
 
 # Runs one by one, with flags before the dashes and not behind them.
 expect 3 compare --alpha 0.01 base/r* -- slow/r*
@@ -50,8 +69,20 @@ expect_error 5 "cannot open 'nothing'" compare base nothing
 
 # Thresholds of all metrics, and of one, in any order.
 expect 0 compare --threshold 15 base slow
-expect 3 compare --threshold step_s=5 --threshold 15 base slow
+expect 3 compare --threshold images_per_s=5 --threshold 15 base slow
 [[ $(grep -c 'REGRESSION$' out) == 1 ]] || fail "one threshold is not one regression: $(cat out)"
+
+# Runs that took turns are pairs; runs of one side after those of the other are not.
+make_runs before 0
+make_runs between 0
+make_runs behind 0
+set_turns before 0
+set_turns between 30
+set_turns behind 600
+expect 0 compare --pair always before between
+grep -q 'judged by pairs' out || fail "runs that took turns are no pairs: $(cat out)"
+expect 0 compare before behind
+grep -q 'did not take turns' out || fail "nothing is said of runs that took no turns: $(cat out)"
 
 # Too few, and of another configuration.
 expect 5 compare base/r* -- slow/r[1-4]
@@ -60,12 +91,12 @@ grep -q 'give 5 complete runs or more' err || fail "no way out of too few: $(cat
 
 # A damaged record is named and left out; the others are compared all the same, and nothing passes.
 cp -r same torn
-cp -r torn/r1 torn/r7
+cp -r torn/r1 torn/r10
 echo 'x' >>torn/r3/steps.jsonl
 expect 5 compare --json torn.json base torn
 grep -qF "incomplete: 1 damaged run of NEW left out: 'torn/r3/steps.jsonl' line 21: not valid JSON" out ||
     fail "a damaged record is not named: $(cat out err)"
-grep -q '^resnet18.*6 and 6 runs$' out && grep -q 'same$' out || fail "one damaged run keeps the others from being compared: $(cat out)"
+grep -q '^resnet18.*9 and 9 runs$' out && grep -q 'same$' out || fail "one damaged run keeps the others from being compared: $(cat out)"
 grep -qF 'torn/r3/steps.jsonl' torn.json || fail "the file does not name the damaged record"
 expect 5 compare torn/r3 base
 expect 5 compare base other
@@ -74,26 +105,26 @@ grep -q -e '--allow-different' err || fail "no way out of a difference: $(cat er
 expect 0 compare --allow-different config.batch_size base other
 rm same/r6/summary.json
 expect 5 compare base same
-grep -q "1 of 6 runs of NEW did not end in order" out || fail "a run that was cut short is not missed: $(cat out)"
+grep -q "1 of 9 runs of NEW did not end in order" out || fail "a run that was cut short is not missed: $(cat out)"
 
 # The files of a comparison, as other programs read them; a file that cannot be written.
 expect 3 compare --markdown x.md --junit x.xml --json x.json --benchmark-action x.bench base slow
 # shellcheck disable=SC2016 # the backquotes are Markdown's
-grep -q '| `step_s` | .* | \*\*REGRESSION\*\* |' x.md || fail "Markdown tells of no regression"
+grep -q '| `images_per_s` | .* | \*\*REGRESSION\*\* |' x.md || fail "Markdown tells of no regression"
 if command -v python3 >/dev/null; then
     python3 - <<'PY' || fail "other programs cannot read the files"
 import json, xml.etree.ElementTree as tree
 suite = tree.parse("x.xml").getroot().find("testsuite")
 cases = suite.findall("testcase")
-assert len(cases) == int(suite.get("tests")) == 5
-assert len(suite.findall("testcase/failure")) == int(suite.get("failures")) == 5
+assert len(cases) == int(suite.get("tests")) == 6
+assert len(suite.findall("testcase/failure")) == int(suite.get("failures")) == 2
 assert suite.get("errors") == "0" and not suite.findall("testcase/error")
 record = json.load(open("x.json"))
-assert record["record"] == "compare" and record["schema"] == 1 and not record["passed"]
+assert record["record"] == "compare" and record["schema"] == 2 and not record["passed"]
 step = [m for m in record["cells"][0]["metrics"] if m["name"] == "step_s"][0]
-assert abs(step["ratio"] - 1.1) < 1e-6 and step["verdict"] == "REGRESSION" and step["base"]["n"] == 6
+assert abs(step["ratio"] - 1.1) < 1e-6 and step["verdict"] == "worse" and step["base"]["n"] == 9
 bench = json.load(open("x.bench"))
-assert [b["name"] for b in bench] == ["resnet18: images_per_s", "resnet18: images_per_s_wall"]
+assert [b["name"] for b in bench] == ["resnet18: images_per_s", "resnet18: images_per_s_max", "resnet18: images_per_s_wall"]
 assert all(isinstance(b["value"], float) and isinstance(b["unit"], str) for b in bench)
 PY
 fi

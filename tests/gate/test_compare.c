@@ -15,7 +15,7 @@
 
 #define expect_near(a, b, slack) assert_true(fabs((a) - (b)) <= (slack))
 
-enum { STEPS = 30, REPEATS = 6 };
+enum { STEPS = 30, REPEATS = 9 };
 
 /* A run of STEPS steps; a member that is 0 is as in the base. */
 struct made {
@@ -27,22 +27,29 @@ struct made {
     const char *by;   /* what ended the run; "": nothing, it is there still */
     double joules;    /* of an image; 0: not measured */
     double forward_s; /* of a step, instead of a third of it */
+    double first_s;   /* when the first repeat began, the others a minute after one another; 0: not
+                       * told */
+    double drift;     /* so many times as long does each repeat take as the one before; 0: once */
 };
 
 static void make_run(const char *dir, const struct made *m, int repeat)
 {
     char text[1024], line[SCHEMA_LINE_MAX];
     double slower = m->uneven && repeat % 3 == 0 ? -m->slower : m->slower;
-    double total = 0.1 * (1 + slower) * (1 + 0.001 * repeat);
+    double drift = m->drift > 0 ? pow(m->drift, repeat) : 1;
+    double total = 0.1 * (1 + slower) * (1 + 0.001 * repeat) * drift;
+    char started[64] = "";
     assert_int_equal(mkdir(dir, 0777), 0);
+    if (m->first_s > 0)
+        snprintf(started, sizeof started, "\"started_s\": %.3f, ", m->first_s + 60 * repeat);
     int n =
         snprintf(text, sizeof text,
-                 "{\"schema\": 1, \"started\": \"2024-01-31T12:00:00Z\", \"build\": \"Release\","
+                 "{\"schema\": 1, %s\"started\": \"2024-01-31T12:00:00Z\", \"build\": \"Release\","
                  "\"version\": \"%d\", \"seed\": %d, \"device\": \"%s\", \"host\": {\"hostname\":"
                  "\"node%d\", \"memory_bytes\": %d}, \"config\": {\"arch\": \"resnet18\", "
                  "\"precision\": \"fp32\", \"mode\": \"nd\", \"seed\": %d, \"batch_size\": 32, "
                  "\"data\": \"/data/%d/images/\"%s}}",
-                 repeat, repeat, m->device ? m->device : "a \\\"quick\\\" device", repeat,
+                 started, repeat, repeat, m->device ? m->device : "a \\\"quick\\\" device", repeat,
                  1000000 + repeat, repeat, repeat, m->more ? m->more : "");
     scratch_write(dir, "run.json", text, (size_t)n);
     for (int64_t i = 0; i < STEPS; i++) {
@@ -88,9 +95,9 @@ static int set_up(void **state)
 {
     struct fixture *f = calloc(1, sizeof *f);
     scratch_make(f->dir);
-    f->config.alpha = 0.01;
+    f->config = gate_defaults();
     for (int i = 0; i < METRICS; i++)
-        f->config.threshold[i] = 0.03;
+        f->config.role[i] = GATE_OPTION;
     *state = f;
     return 0;
 }
@@ -167,7 +174,7 @@ static void test_same(void **state)
     expect(&r, METRIC_IMAGES_PER_S, GATE_SAME);
     expect(&r, METRIC_STEP, GATE_SAME);
     expect(&r, METRIC_VAL_TOP1, GATE_SAME);
-    expect_near(result(&r, METRIC_STEP)->ratio, 1, 1e-9);
+    expect_near(result(&r, METRIC_STEP)->is.ratio, 1, 1e-9);
     assert_null(result(&r, METRIC_COMM)); /* there was none */
     assert_null(result(&r, METRIC_JOULES));
     gate_report_free(&r);
@@ -182,9 +189,9 @@ static void test_slower(void **state)
     expect(&r, METRIC_STEP, GATE_REGRESSION);
     expect(&r, METRIC_BACKWARD, GATE_REGRESSION);
     expect(&r, METRIC_VAL_TOP1, GATE_SAME);
-    assert_int_equal(r.regressions, 5);
-    expect_near(result(&r, METRIC_STEP)->ratio, 1.1, 1e-6);
-    expect_near(result(&r, METRIC_STEP)->p, 2.0 / 924, 1e-12);
+    assert_int_equal(r.verdicts[GATE_REGRESSION], 6);
+    expect_near(result(&r, METRIC_STEP)->is.ratio, 1.1, 1e-6);
+    expect_near(result(&r, METRIC_STEP)->is.p, 2.0 / 48620, 1e-12);
     gate_report_free(&r);
 }
 
@@ -203,7 +210,7 @@ static void test_threshold(void **state)
     struct fixture *f = *state;
     f->config.threshold[METRIC_STEP] = 0.01;
     struct gate_report r = made(f, &(struct made){.slower = 0.02}, REPEATS);
-    assert_true(result(&r, METRIC_IMAGES_PER_S)->p < f->config.alpha);
+    assert_true(result(&r, METRIC_IMAGES_PER_S)->is.p < f->config.alpha);
     expect(&r, METRIC_IMAGES_PER_S, GATE_SAME);
     expect(&r, METRIC_STEP, GATE_REGRESSION);
     gate_report_free(&r);
@@ -213,8 +220,8 @@ static void test_threshold(void **state)
 static void test_chance(void **state)
 {
     struct gate_report r = made(*state, &(struct made){.slower = 0.1, .uneven = true}, REPEATS);
-    assert_true(result(&r, METRIC_STEP)->ratio > 1.05);
-    expect_near(result(&r, METRIC_STEP)->p, 364.0 / 924, 1e-12); /* as SciPy says */
+    assert_true(result(&r, METRIC_STEP)->is.ratio > 1.05);
+    expect_near(result(&r, METRIC_STEP)->is.p, 12548.0 / 48620, 1e-12); /* as SciPy says */
     expect(&r, METRIC_STEP, GATE_SAME);
     assert_true(gate_passed(&r));
     gate_report_free(&r);
@@ -226,7 +233,7 @@ static void test_directions(void **state)
     expect(&r, METRIC_VAL_TOP1, GATE_REGRESSION);
     expect(&r, METRIC_JOULES, GATE_REGRESSION);
     expect(&r, METRIC_STEP, GATE_SAME);
-    assert_true(fabs(result(&r, METRIC_JOULES)->ratio - 1.2) < 1e-6);
+    assert_true(fabs(result(&r, METRIC_JOULES)->is.ratio - 1.2) < 1e-6);
     gate_report_free(&r);
 }
 
@@ -248,7 +255,7 @@ static void test_few(void **state)
     struct gate_report r = made(*state, &(struct made){.slower = 0.5}, GATE_LEAST_REPEATS - 1);
     assert_false(gate_passed(&r));
     expect(&r, METRIC_STEP, GATE_FEW);
-    assert_int_equal(r.regressions, 0);
+    assert_int_equal(r.verdicts[GATE_REGRESSION], 0);
     assert_int_equal(r.incomplete, 1);
     assert_non_null(strstr(r.cell[0].missing, "4 of at least 5 repeats of NEW"));
     gate_report_free(&r);
@@ -258,10 +265,131 @@ static void test_few(void **state)
 static void test_alpha_out_of_reach(void **state)
 {
     struct fixture *f = *state;
-    f->config.alpha = 0.001;
+    f->config.alpha = 0.0001;
     struct gate_report r = made(f, &(struct made){.slower = 0.5}, REPEATS);
     expect(&r, METRIC_STEP, GATE_FEW);
     assert_false(gate_passed(&r));
+    gate_report_free(&r);
+}
+
+/* Both sides drift by 30 % from run to run, far more than the 5 % by which they differ. */
+static struct gate_report drifting(struct fixture *f, double base_s, double new_s, int n)
+{
+    struct gate_report r;
+    f->config = gate_defaults();
+    f->config.role[METRIC_VAL_TOP1] = GATE_TOLD;
+    make_side(f, 0, "base", &(struct made){.first_s = base_s, .drift = 1.3}, REPEATS);
+    make_side(f, 1, "new", &(struct made){.slower = 0.05, .first_s = new_s, .drift = 1.301}, n);
+    assert_int_equal(compare(f, &r), STATUS_OK);
+    return r;
+}
+
+/* Neighbours in time drift together. */
+static void test_pairs(void **state)
+{
+    struct fixture *f = *state;
+    struct gate_report r = drifting(f, 1000, 1030, REPEATS);
+    assert_true(r.cell[0].turns);
+    assert_true(result(&r, METRIC_STEP)->is.paired && result(&r, METRIC_STEP)->is.exact);
+    expect(&r, METRIC_IMAGES_PER_S, GATE_REGRESSION);
+    expect(&r, METRIC_STEP, GATE_WORSE);
+    expect_near(result(&r, METRIC_STEP)->is.p, 2.0 / 512, 1e-12);
+    expect_near(result(&r, METRIC_STEP)->is.ratio, 1.05 * pow(1.301 / 1.3, 4), 1e-5);
+    assert_true(result(&r, METRIC_STEP)->is.low > 1.05 && result(&r, METRIC_STEP)->is.high < 1.06);
+    gate_report_free(&r);
+
+    f->config.pairing = GATE_PAIR_NEVER;
+    assert_int_equal(compare(f, &r), STATUS_OK);
+    assert_false(result(&r, METRIC_STEP)->is.paired);
+    assert_int_equal(r.verdicts[GATE_REGRESSION] + r.verdicts[GATE_WORSE], 0);
+    assert_true(gate_passed(&r));
+    gate_report_free(&r);
+}
+
+/* One side after the other: the first of the new runs begins before the last of the base. */
+static void test_no_turns(void **state)
+{
+    struct fixture *f = *state;
+    struct gate_report r = drifting(f, 1000, 1090, REPEATS);
+    assert_false(r.cell[0].turns);
+    assert_int_equal(r.verdicts[GATE_REGRESSION], 0);
+    assert_true(gate_passed(&r));
+    gate_report_free(&r);
+    f->config.pairing = GATE_PAIR_ALWAYS;
+    assert_int_equal(compare(f, &r), STATUS_OK);
+    assert_false(gate_passed(&r));
+    assert_non_null(strstr(r.cell[0].missing, "did not take turns"));
+    gate_report_free(&r);
+}
+
+/* Without a partner for each, and without their times, runs are no pairs. */
+static void test_no_partners(void **state)
+{
+    struct fixture *f = *state;
+    struct gate_report r = drifting(f, 1000, 1030, REPEATS - 1);
+    assert_false(r.cell[0].turns);
+    gate_report_free(&r);
+    scratch_remove(f->side[0]);
+    scratch_remove(f->side[1]);
+    r = drifting(f, 1000, 0, REPEATS);
+    assert_false(r.cell[0].turns);
+    gate_report_free(&r);
+}
+
+/* Six pairs cannot come below alpha, but six runs a side can. */
+static void test_few_pairs(void **state)
+{
+    struct fixture *f = *state;
+    struct gate_report r;
+    make_side(f, 0, "base", &(struct made){.first_s = 1000}, 6);
+    make_side(f, 1, "new", &(struct made){.slower = 0.1, .first_s = 1030}, 6);
+    f->config = gate_defaults();
+    f->config.role[METRIC_VAL_TOP1] = GATE_TOLD;
+    assert_int_equal(compare(f, &r), STATUS_OK);
+    assert_true(r.cell[0].turns && !result(&r, METRIC_STEP)->is.paired);
+    expect(&r, METRIC_IMAGES_PER_S, GATE_REGRESSION);
+    gate_report_free(&r);
+}
+
+/* What does not decide is told and no more; what was asked for must be there. */
+static void test_roles(void **state)
+{
+    struct fixture *f = *state;
+    f->config = gate_defaults();
+    struct gate_report r = made(f, &(struct made){.joules = 2}, REPEATS);
+    expect(&r, METRIC_JOULES, GATE_WORSE);
+    assert_int_equal(r.family, 3);
+    assert_true(gate_passed(&r));
+    gate_report_free(&r);
+    f->config.role[METRIC_JOULES] = GATE_DECIDES;
+    assert_int_equal(compare(f, &r), STATUS_OK);
+    expect(&r, METRIC_JOULES, GATE_REGRESSION);
+    gate_report_free(&r);
+    f->config.role[METRIC_JOULES] = GATE_TOLD;
+    f->config.role[METRIC_COMM] = GATE_DECIDES;
+    assert_int_equal(compare(f, &r), STATUS_OK);
+    assert_false(gate_passed(&r));
+    assert_non_null(strstr(r.cell[0].missing, "nothing to judge comm_s by"));
+    gate_report_free(&r);
+}
+
+/* By Holm's method the smallest of three p counts threefold, and the largest once. An alpha that
+ * one metric alone would reach is out of reach of three. */
+static void test_holm(void **state)
+{
+    struct fixture *f = *state;
+    f->config = gate_defaults();
+    f->config.role[METRIC_VAL_TOP1] = GATE_OPTION;
+    struct gate_report r = made(f, &(struct made){.slower = 0.1}, REPEATS);
+    const struct gate_result *top1 = result(&r, METRIC_VAL_TOP1);
+    assert_int_equal(r.family, 3);
+    expect_near(top1->corrected_p, top1->is.p, 1e-12); /* the largest */
+    expect_near(result(&r, METRIC_IMAGES_PER_S)->corrected_p, 3 * 2.0 / 48620, 1e-12);
+    gate_report_free(&r);
+    f->config.alpha = 2.5 * 2.0 / 48620;
+    assert_int_equal(compare(f, &r), STATUS_OK);
+    assert_int_equal(r.verdicts[GATE_REGRESSION], 0);
+    expect(&r, METRIC_IMAGES_PER_S, GATE_FEW);
     gate_report_free(&r);
 }
 
@@ -283,13 +411,13 @@ static void test_unfinished(void **state)
     char path[256];
     make_side(f, 0, "base", &(struct made){.slower = 0}, REPEATS);
     make_side(f, 1, "new", &(struct made){.slower = 0}, REPEATS);
-    snprintf(path, sizeof path, "%s/r9", f->side[1]);
-    make_run(path, &(struct made){.by = ""}, 9);
-    scratch_write(f->side[1], "r8.failed", "{}", 2);
+    snprintf(path, sizeof path, "%s/r99", f->side[1]);
+    make_run(path, &(struct made){.by = ""}, 99);
+    scratch_write(f->side[1], "r98.failed", "{}", 2);
     assert_int_equal(compare(f, &r), STATUS_OK);
     expect(&r, METRIC_STEP, GATE_SAME);
     assert_false(gate_passed(&r));
-    assert_non_null(strstr(r.cell[0].missing, "2 of 8 runs of NEW did not end"));
+    assert_non_null(strstr(r.cell[0].missing, "2 of 11 runs of NEW did not end"));
     gate_report_free(&r);
 }
 
@@ -344,7 +472,7 @@ static void test_mixed_side(void **state)
     char path[256];
     make_side(f, 0, "base", &(struct made){.slower = 0}, REPEATS);
     make_side(f, 1, "new", &(struct made){.slower = 0}, REPEATS);
-    snprintf(path, sizeof path, "%s/r9", f->side[0]);
+    snprintf(path, sizeof path, "%s/r99", f->side[0]);
     make_run(path, &(struct made){.more = ", \"lr\": 0.5"}, 9);
     assert_int_equal(compare(f, &r), STATUS_OK);
     assert_int_equal(r.refused, 1);
@@ -383,7 +511,7 @@ static void test_studies(void **state)
     assert_non_null(strstr(r.cell[0].missing, "0 of at least 5 repeats of NEW"));
     assert_int_equal(r.cell[0].n_results, 0);
     assert_string_equal(r.cell[1].missing, "");
-    assert_true(r.cell[1].n_results > 0 && r.regressions == 5);
+    assert_true(r.cell[1].n_results > 0 && r.verdicts[GATE_REGRESSION] == 6);
     assert_non_null(strstr(r.cell[2].missing, "0 of at least 5 repeats of BASE"));
     gate_report_free(&r);
 
@@ -454,7 +582,7 @@ static void test_formats(void **state)
     assert_int_equal(gate_write(&r, &(struct gate_files){.junit = path, .markdown = NULL}),
                      STATUS_OK);
     text = scratch_read(f->dir, "x.xml", &size);
-    assert_non_null(strstr(text, "tests=\"6\" failures=\"5\" errors=\"0\" skipped=\"0\""));
+    assert_non_null(strstr(text, "tests=\"7\" failures=\"6\" errors=\"0\" skipped=\"0\""));
     assert_non_null(strstr(text, "classname=\"a &lt;b&gt; &amp; &quot;c&quot; | ?\""));
     free(text);
     snprintf(path, sizeof path, "%s/x.md", f->dir);
@@ -475,7 +603,7 @@ static void test_formats(void **state)
     json_decref(o);
 
     o = gate_benchmark_action(&r);
-    assert_int_equal(json_array_size(o), 3); /* images/s twice and accuracy: more is better */
+    assert_int_equal(json_array_size(o), 4); /* images/s three times and accuracy: more is better */
     m = json_array_get(o, 0);
     assert_true(json_is_string(json_object_get(m, "name")) &&
                 json_is_string(json_object_get(m, "unit")));
@@ -489,14 +617,17 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_same),       TEST(test_slower),
-        TEST(test_faster),     TEST(test_threshold),
-        TEST(test_chance),     TEST(test_directions),
-        TEST(test_small_part), TEST(test_few),
-        TEST(test_ends),       TEST(test_alpha_out_of_reach),
-        TEST(test_unfinished), TEST(test_refused),
-        TEST(test_allowed),    TEST(test_mixed_side),
-        TEST(test_studies),    TEST(test_hostile),
+        TEST(test_same),        TEST(test_slower),
+        TEST(test_faster),      TEST(test_threshold),
+        TEST(test_chance),      TEST(test_directions),
+        TEST(test_small_part),  TEST(test_few),
+        TEST(test_ends),        TEST(test_alpha_out_of_reach),
+        TEST(test_pairs),       TEST(test_no_turns),
+        TEST(test_no_partners), TEST(test_few_pairs),
+        TEST(test_roles),       TEST(test_holm),
+        TEST(test_unfinished),  TEST(test_refused),
+        TEST(test_allowed),     TEST(test_mixed_side),
+        TEST(test_studies),     TEST(test_hostile),
         TEST(test_formats),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
 /* The rank test against SciPy's numbers, the bootstrap against what is known of it. */
+#include "gate/paired.h"
 #include "gate/significance.h"
 
 #include <math.h>
@@ -121,12 +122,76 @@ static void test_contract(void **state)
     assert_int_equal(ratio_interval(x, 1, x, 1, 1, 100, 1, &low, &high), STATUS_INVALID);
 }
 
+static void expect_signed(const double *d, int64_t n, double w, double p, bool exact)
+{
+    struct signed_rank t;
+    assert_int_equal(signed_rank(d, n, &t), STATUS_OK);
+    expect_near(t.w, w, 0);
+    expect_near(t.p, p, 1e-12);
+    assert_int_equal(t.exact, exact);
+}
+
+/* The depression scales of Hollander and Wolfe's table 3.1, before and after. */
+static const double depression[] = {0.952, -0.147, 1.022, 0.43, 0.62, 0.59, 0.49, -0.08, 0.01};
+
+/* Values that have no ties. */
+static void fill_signed(double *d, int n)
+{
+    for (int i = 0; i < n; i++)
+        d[i] = (i * 37 % 101 - 40) / 7.0 + 0.013 * i;
+}
+
+/* scipy.stats.wilcoxon(d, method="exact"), and with method="approx", correction=True; SciPy 1.17 */
+static void test_signed_rank(void **state)
+{
+    (void)state;
+    const double a[] = {0.3, -0.1, 0.7, 1.1, 0.9, -0.2, 1.4, 0.6, 0.55, 2.0};
+    const double ties[] = {1, 2, 2, -2, 3, 0, 5, -1, 4, 4}, zeros[] = {0, 0, 0};
+    double many[80];
+    fill_signed(many, 80);
+    expect_signed(a, COUNT(a), 52, 0.009765625, true);
+    expect_signed(depression, COUNT(depression), 40, 0.0390625, true);
+    expect_signed(many, 50, 894, 0.012568191503659065, true);
+    expect_signed(ties, COUNT(ties), 39.5, 0.04940018799120368, false);
+    expect_signed(many, 80, 2351, 0.0004588629856396991, false);
+    expect_signed(zeros, COUNT(zeros), 0, 1, false);
+    expect_near(signed_rank_least(10), 2.0 / 1024, 0);
+    assert_int_equal(signed_rank(a, 0, &(struct signed_rank){0}), STATUS_INVALID);
+}
+
+/* R's wilcox.test(d, conf.int = TRUE) says so of the first; the second comes from the definition
+ * with SciPy's distribution. */
+static void test_hodges_lehmann(void **state)
+{
+    (void)state;
+    double center, low, high, many[50];
+    fill_signed(many, 50);
+    assert_int_equal(hodges_lehmann(depression, COUNT(depression), 0.95, &center, &low, &high),
+                     STATUS_OK);
+    expect_near(center, 0.46, 1e-12);
+    expect_near(low, 0.01, 1e-12);
+    expect_near(high, 0.786, 1e-12);
+    assert_int_equal(hodges_lehmann(many, 50, 0.95, &center, &low, &high), STATUS_OK);
+    expect_near(center, 1.7471428571428573, 1e-12);
+    expect_near(low, 0.44178571428571434, 1e-12);
+    expect_near(high, 3.0911428571428567, 1e-12);
+
+    /* One value stands for itself, and five have no interval of 95 %. */
+    assert_int_equal(hodges_lehmann(depression, 1, 0.95, &center, &low, &high), STATUS_OK);
+    expect_near(center, 0.952, 0);
+    assert_int_equal(hodges_lehmann(depression, 5, 0.95, &center, &low, &high), STATUS_OK);
+    assert_true(isnan(low) && isnan(high));
+    assert_int_equal(hodges_lehmann(depression, 6, 0.95, &center, &low, &high), STATUS_OK);
+    assert_true(low < center && center < high);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_exact),    cmocka_unit_test(test_normal),
-        cmocka_unit_test(test_least),    cmocka_unit_test(test_bootstrap),
-        cmocka_unit_test(test_contract),
+        cmocka_unit_test(test_exact),          cmocka_unit_test(test_normal),
+        cmocka_unit_test(test_least),          cmocka_unit_test(test_bootstrap),
+        cmocka_unit_test(test_contract),       cmocka_unit_test(test_signed_rank),
+        cmocka_unit_test(test_hodges_lehmann),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,19 @@
+/* Inside gate/: the metrics of a cell measured, and verdicts over all cells together. */
+#ifndef GATE_JUDGE_H
+#define GATE_JUDGE_H
+
+#include "gate/compare.h"
+#include "gate/repeats.h"
+
+/* Adds the results of the cell's metrics, without their verdicts; what is missing for those that
+ * decide is told in c->missing. Where c->turns, the i-th runs of both sides are neighbours. */
+MUST_CHECK enum status judge_measure(const struct repeats *base, const struct repeats *new,
+                                     const struct gate_config *config, struct gate_cell *c);
+
+/* Gives every result its verdict, and counts them. */
+MUST_CHECK enum status judge_report(struct gate_report *report);
+
+/* Adds a sentence to what a cell lacks. */
+void cell_lacks(struct gate_cell *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+#endif
