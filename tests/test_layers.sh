@@ -23,7 +23,7 @@ declare -A may_use=(
     [launch]="kernels runners"
     [study]="results launch"
     [report]="results plots"
-    [accept]="results launch study report"
+    [accept]="kernels model comm results bench launch study report"
     [cli]="kernels model input comm results runners plots export watch predict gate bench launch study report accept"
 )
 
