@@ -1,0 +1,124 @@
+/* What each rank of an MPI job does in the test of a second look:
+ *   pair_ranks SUSPECT fine | slow-rank RANK | slow-link RANK RANK
+ * The limits are wide, and the faults large: what is slow otherwise, as ranks that share cores are,
+ * does not matter. Rank 0 prints the findings. */
+#include "accept/pair_run.h"
+#include "comm/internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { RANKS_MAX = 16, DELAY_NS = 100000000 };
+
+/* The ranks of another communicator, of which two have a slow link between them. */
+struct slow {
+    struct comm base;
+    struct comm *inner;
+    int a, b;  /* in the whole; -1: none */
+    int place; /* of this rank in the whole */
+    bool now;  /* these two are among themselves */
+    struct comm_op op[COMM_MAX_STARTED];
+};
+
+static struct comm_op *op_of(struct slow *s, const struct comm_slot *slot)
+{
+    return &s->op[slot->op.handle % COMM_MAX_STARTED];
+}
+
+static enum status slow_start(struct comm *c, struct comm_slot *slot)
+{
+    struct slow *s = (struct slow *)c;
+    struct comm_op *op = op_of(s, slot);
+    const struct timespec delay = {.tv_nsec = DELAY_NS};
+    if (s->now)
+        nanosleep(&delay, NULL);
+    *op = slot->op;
+    op->handle = 0;
+    return comm_start(s->inner, op);
+}
+
+static enum status slow_wait(struct comm *c, struct comm_slot *slot)
+{
+    struct slow *s = (struct slow *)c;
+    struct comm_op *op = op_of(s, slot);
+    TRY(comm_wait(s->inner, op));
+    slot->op.ended_ns = op->ended_ns;
+    return STATUS_OK;
+}
+
+static enum status slow_divide(struct comm *c, int group)
+{
+    struct slow *s = (struct slow *)c;
+    int32_t member[RANKS_MAX], own = s->place;
+    struct comm_op gather = {
+        .kind = COMM_ALLGATHER, .type = DTYPE_I32, .send = &own, .recv = member, .count = 1};
+    TRY(comm_divide(s->inner, group));
+    c->rank = comm_rank(s->inner);
+    c->size = comm_size(s->inner);
+    TRY(comm_run(s->inner, &gather));
+    s->now = c->size == 2 && member[0] == s->a && member[1] == s->b;
+    return STATUS_OK;
+}
+
+static const struct comm_calls slow_calls = {
+    .name = "slow",
+    .start = slow_start,
+    .wait = slow_wait,
+    .divide = slow_divide,
+};
+
+static enum status look(struct comm *comm, int suspect, double drag, int *code)
+{
+    static const char *const names[RANKS_MAX] = {"n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7"};
+    bool bad[RANKS_MAX] = {false};
+    struct pair_result r;
+    bad[suspect] = true;
+    const struct pair_config c = {.suspect = bad,
+                                  .name = names,
+                                  .partners = 2,
+                                  .seed = 1,
+                                  .within = 0.9,
+                                  .bytes = 1 << 16,
+                                  .samples = 4,
+                                  .net = {.net = "resnet18",
+                                          .batch = 2,
+                                          .image_size = 32,
+                                          .rounds = 5,
+                                          .devices = "cpu",
+                                          .threads = 1},
+                                  .drag = drag,
+                                  .progress = comm_rank(comm) == 0 ? stdout : NULL};
+    TRY(pair_run(&c, comm, &r));
+    if (comm_rank(comm) == 0) {
+        json_t *o = pair_json(&c, &r);
+        printf("%zu findings\n", json_array_size(json_object_get(o, "findings")));
+        json_decref(o);
+        pair_print(&c, &r, stdout);
+    }
+    *code = pair_exit_code(r.finding, r.n);
+    pair_result_free(&r);
+    return STATUS_OK;
+}
+
+int main(int argc, char **argv)
+{
+    const struct comm_mpi_config config = {.timeout_s = 60};
+    struct slow s = {.base = {.calls = &slow_calls}, .a = -1, .b = -1};
+    int code = 1;
+    if (argc < 3 || comm_open_mpi(&config, &s.inner) != STATUS_OK)
+        return 2;
+    s.place = s.base.rank = comm_rank(s.inner);
+    s.base.size = comm_size(s.inner);
+    bool slow_rank = strcmp(argv[2], "slow-rank") == 0 && argc == 4;
+    if (strcmp(argv[2], "slow-link") == 0 && argc == 5) {
+        s.a = atoi(argv[3]);
+        s.b = atoi(argv[4]);
+    }
+    double drag = slow_rank && atoi(argv[3]) == s.place ? 4 : 0;
+    if (look(&s.base, atoi(argv[1]), drag, &code) != STATUS_OK)
+        comm_fail(s.inner, STATUS_LIBRARY, status_message());
+    comm_close(s.inner);
+    return s.place == 0 ? code : 0;
+}

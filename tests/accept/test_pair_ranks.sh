@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# A second look between four ranks of this machine, one of which failed before. Argument: the
+# program, and mpi_ranks of tests/comm, which knows the MPI of this build.
+set -uo pipefail
+program=$1
+scratch=$(mktemp -d)
+# Open MPI keeps its sessions there, and jobs of several tests would meet in one folder.
+export TMPDIR=$scratch/tmp
+mkdir "$TMPDIR"
+trap 'rm -rf "$scratch"' EXIT
+failures=0
+# shellcheck source=tests/comm/mpi.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../comm/mpi.sh"
+mpi_find "$("$2" version)"
+
+# look CODE LINE ARGS...: ends with CODE, and one finding, which matches LINE.
+look() {
+    local want=$1 line=$2
+    shift 2
+    mpi_run 60 4 "$program" "$@"
+    if [[ $want != "$code" ]] || ! grep -qx '1 findings' "$scratch/out" || ! grep -qE "^$line" "$scratch/out"; then
+        printf "FAILED: '%s' exited with %s:\n" "$*" "$code"
+        cat "$scratch/out" "$scratch/err"
+        failures=$((failures + 1))
+    fi
+}
+
+look 0 'n2: gone the second time: .* it does well with n[0-9] .*, n[0-9] ' 2 fine
+mapfile -t partners < <(awk '$1 > 1 && $2 == "n2" { print substr($3, 2) }' "$scratch/out")
+look 4 'n2: the node itself: alone its step takes ' 2 slow-rank 2
+# Of those whom n2 meets by the plan: one of the links is slow, and it has another partner too.
+((${#partners[@]} == 2)) || { echo "FAILED: n2 met ${#partners[@]} others" && failures=1; }
+a=2 b=${partners[0]}
+((a < b)) || { a=$b b=2; }
+look 4 "n2: a link: it fails with n${partners[0]} .*, and not with n${partners[1]} " 2 slow-link "$a" "$b"
+exit $((failures > 0))
