@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,22 @@ enum status dir_make(const char *path)
         return status_fail(STATUS_IO, "cannot make folder '%s': a file of that name is in the way",
                            path);
     return STATUS_OK;
+}
+
+static int remove_one(const char *path, const struct stat *s, int type, struct FTW *at)
+{
+    (void)s, (void)type, (void)at;
+    return remove(path);
+}
+
+enum status dir_remove(const char *path)
+{
+    enum { FOLDERS_OPEN = 16 };
+    struct stat s;
+    bool absent = lstat(path, &s) != 0 && errno == ENOENT;
+    if (absent || nftw(path, remove_one, FOLDERS_OPEN, FTW_DEPTH | FTW_PHYS) == 0)
+        return STATUS_OK;
+    return status_fail(STATUS_IO, "cannot remove '%s': %s", path, strerror(errno));
 }
 
 bool path_exists(const char *path)

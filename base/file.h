@@ -15,6 +15,10 @@ extern "C" {
 /* Makes a folder and its parents; one that exists is fine. */
 MUST_CHECK enum status dir_make(const char *path);
 
+/* Removes a folder with all it holds, or a file; links are not followed, and what is not there is
+ * fine. */
+MUST_CHECK enum status dir_remove(const char *path);
+
 bool path_exists(const char *path);
 bool path_is_dir(const char *path);
 

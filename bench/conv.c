@@ -1,7 +1,7 @@
 /* Timing a network's convolutions against its training step. */
 #include "bench/conv.h"
 
-#include "bench/timed_op.h"
+#include "bench/conv_pass.h"
 #include "results/stats.h"
 
 #include <inttypes.h>
@@ -9,16 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PASSES = 3 };
-static const enum op_kind pass_kind[PASSES] = {OP_CONV_FWD, OP_CONV_BWD_DATA, OP_CONV_BWD_WEIGHTS};
-static const char *const pass_name[PASSES] = {"fwd", "bwd_data", "bwd_weights"};
+static const char *const pass_name[CONV_PASSES] = {"fwd", "bwd_data", "bwd_weights"};
 
 /* One distinct convolution; count[p] layers of the network run pass p of it. */
 struct shape {
     char layer[NAME_MAX_LEN]; /* the first that has it */
     struct op_desc fwd;
-    int count[PASSES];
-    struct timed_op op[PASSES];
+    int count[CONV_PASSES];
+    struct timed_op op[CONV_PASSES];
 };
 
 struct conv_bench {
@@ -44,27 +42,6 @@ static struct op_desc describe(const struct node *n, int64_t batch, const struct
     d.t[ROLE_W] = tensor_4d(DTYPE_F32, LAYOUT_ANY, n->c, in->c / n->groups, n->kernel, n->kernel);
     if (n->bias >= 0)
         d.t[ROLE_B] = tensor_1d(DTYPE_F32, n->c);
-    return d;
-}
-
-/* The same convolution seen from one of its passes. */
-static struct op_desc pass_of(const struct op_desc *fwd, int pass)
-{
-    struct op_desc d = *fwd;
-    d.kind = pass_kind[pass];
-    if (pass == 0)
-        return d;
-    d.t[ROLE_DY] = fwd->t[ROLE_Y];
-    d.t[ROLE_Y] = (struct tensor_desc){0};
-    d.t[ROLE_B] = (struct tensor_desc){0};
-    if (pass == 1) {
-        d.t[ROLE_DX] = fwd->t[ROLE_X];
-        d.t[ROLE_X] = (struct tensor_desc){0};
-    } else {
-        d.t[ROLE_DW] = fwd->t[ROLE_W];
-        d.t[ROLE_W] = (struct tensor_desc){0};
-        d.t[ROLE_DB] = fwd->t[ROLE_B];
-    }
     return d;
 }
 
@@ -95,7 +72,7 @@ static enum status collect_shapes(struct conv_bench *b)
         memcpy(&d, &made, sizeof d);
         struct shape *s = find_shape(b, n, &d);
         bool first = g->node[n->in[0]].kind == NODE_INPUT; /* the image needs no gradient */
-        for (int p = 0; p < PASSES; p++)
+        for (int p = 0; p < CONV_PASSES; p++)
             s->count[p] += !(first && p == 1);
     }
     if (b->n == 0)
@@ -106,8 +83,8 @@ static enum status collect_shapes(struct conv_bench *b)
 static enum status open_ops(struct conv_bench *b)
 {
     for (int i = 0; i < b->n; i++) {
-        for (int p = 0; p < PASSES; p++) {
-            struct op_desc d = pass_of(&b->shape[i].fwd, p);
+        for (int p = 0; p < CONV_PASSES; p++) {
+            struct op_desc d = conv_pass(&b->shape[i].fwd, p);
             if (b->shape[i].count[p] == 0)
                 continue;
             TRY(timed_op_open(&b->shape[i].op[p], b->stream, &d, b->config->rounds));
@@ -122,7 +99,7 @@ static enum status run_rounds(struct conv_bench *b)
 {
     for (int r = 0; r < b->config->rounds; r++) {
         for (int i = 0; i < b->n; i++)
-            for (int p = 0; p < PASSES; p++)
+            for (int p = 0; p < CONV_PASSES; p++)
                 if (b->shape[i].count[p])
                     TRY(timed_op_sample(&b->shape[i].op[p]));
         if (b->net)
@@ -136,7 +113,7 @@ static double round_bound(const struct conv_bench *b, int r)
 {
     double sum = 0;
     for (int i = 0; i < b->n; i++)
-        for (int p = 0; p < PASSES; p++)
+        for (int p = 0; p < CONV_PASSES; p++)
             if (b->shape[i].count[p])
                 sum += b->shape[i].count[p] * b->shape[i].op[p].seconds[r];
     return sum;
@@ -166,7 +143,7 @@ static json_t *shape_json(const struct shape *s)
                           (json_int_t)d->t[ROLE_W].dim[2], (json_int_t)d->t[ROLE_W].dim[3],
                           "stride", d->attr.conv.stride[0], "pad", d->attr.conv.pad[0], "groups",
                           d->attr.conv.groups);
-    for (int p = 0; p < PASSES; p++)
+    for (int p = 0; p < CONV_PASSES; p++)
         if (s->count[p])
             json_object_set_new(o, pass_name[p], pass_json(s, p));
     return o;
@@ -182,7 +159,7 @@ static void print_row(FILE *out, const struct shape *s)
              d->t[ROLE_W].dim[3], d->attr.conv.stride[0]);
     fprintf(out, "%-24s %3d  %-13s %-6s %5" PRId64, s->layer, s->count[0], shape, kernel,
             d->t[ROLE_W].dim[0]);
-    for (int p = 0; p < PASSES; p++) {
+    for (int p = 0; p < CONV_PASSES; p++) {
         double seconds = s->count[p] ? median_of(s->op[p].seconds, s->op[p].n) : 0;
         if (s->count[p])
             fprintf(out, " %9.3f %7.1f", seconds * 1e3,
@@ -197,10 +174,10 @@ static void print_table(const struct conv_bench *b)
 {
     FILE *out = b->config->out;
     fprintf(out, "%-24s %3s  %-13s %-6s %5s", "layer", "n", "input", "kernel", "out");
-    for (int p = 0; p < PASSES; p++)
+    for (int p = 0; p < CONV_PASSES; p++)
         fprintf(out, " %17s", pass_name[p]);
     fprintf(out, "\n%-24s %3s  %-13s %-6s %5s", "", "", "", "", "");
-    for (int p = 0; p < PASSES; p++)
+    for (int p = 0; p < CONV_PASSES; p++)
         fprintf(out, " %9s %7s", "ms", "GFLOP/s");
     fputc('\n', out);
     for (int i = 0; i < b->n; i++)
@@ -257,7 +234,7 @@ static enum status summarise(const struct conv_bench *b)
 static void close_bench(struct conv_bench *b)
 {
     for (int i = 0; i < b->n; i++)
-        for (int p = 0; p < PASSES; p++)
+        for (int p = 0; p < CONV_PASSES; p++)
             timed_op_close(&b->shape[i].op[p]);
     network_close(b->net);
     if (b->stream)

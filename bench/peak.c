@@ -81,29 +81,17 @@ static enum status measure_copies(struct stream *s, int rounds, int max_mib, str
     return STATUS_OK;
 }
 
-/* As a network has it in this type: TF32 is fp32 whose operands may lose their last bits. */
-static struct tensor_desc typed(struct tensor_desc t, enum dtype type, bool operand)
-{
-    if (type != DTYPE_TF32) {
-        t.type = type;
-        t.bytes = t.layout == LAYOUT_ANY ? 0 : (size_t)tensor_count(&t) * dtype_size(type);
-    } else if (operand) {
-        t.rounds = DTYPE_TF32;
-    }
-    return t;
-}
-
 /* A square product. */
 static struct op_desc linear_of(enum dtype type, int64_t n)
 {
     struct op_desc d = {.kind = OP_LINEAR_FWD};
     struct tensor_desc square = tensor_2d(DTYPE_F32, n, n);
-    d.t[ROLE_X] = typed(square, type, true);
-    d.t[ROLE_Y] = typed(square, type, false);
-    d.t[ROLE_W] = typed(square, type, true);
+    d.t[ROLE_X] = timed_op_typed(square, type, true);
+    d.t[ROLE_Y] = timed_op_typed(square, type, false);
+    d.t[ROLE_W] = timed_op_typed(square, type, true);
     d.t[ROLE_W].layout = LAYOUT_ANY;
     d.t[ROLE_W].bytes = 0;
-    d.t[ROLE_B] = typed(tensor_1d(DTYPE_F32, n), type, false);
+    d.t[ROLE_B] = timed_op_typed(tensor_1d(DTYPE_F32, n), type, false);
     return d;
 }
 
@@ -113,9 +101,9 @@ static struct op_desc conv_of(enum dtype type, int64_t images)
     struct op_desc d = {.kind = OP_CONV_FWD,
                         .attr.conv = {.stride = {1, 1}, .pad = {1, 1}, .groups = 1}};
     struct tensor_desc image = tensor_4d(DTYPE_F32, LAYOUT_ANY, images, 256, 14, 14);
-    d.t[ROLE_X] = typed(image, type, true);
-    d.t[ROLE_Y] = typed(image, type, false);
-    d.t[ROLE_W] = typed(tensor_4d(DTYPE_F32, LAYOUT_ANY, 256, 256, 3, 3), type, true);
+    d.t[ROLE_X] = timed_op_typed(image, type, true);
+    d.t[ROLE_Y] = timed_op_typed(image, type, false);
+    d.t[ROLE_W] = timed_op_typed(tensor_4d(DTYPE_F32, LAYOUT_ANY, 256, 256, 3, 3), type, true);
     return d;
 }
 

@@ -66,6 +66,17 @@ static enum status fill(struct timed_op *t, enum role role)
     return st;
 }
 
+struct tensor_desc timed_op_typed(struct tensor_desc t, enum dtype type, bool operand)
+{
+    if (type != DTYPE_TF32) {
+        t.type = type;
+        t.bytes = t.layout == LAYOUT_ANY ? 0 : (size_t)tensor_count(&t) * dtype_size(type);
+    } else if (operand) {
+        t.rounds = DTYPE_TF32;
+    }
+    return t;
+}
+
 enum status timed_op_open(struct timed_op *t, struct stream *s, const struct op_desc *desc,
                           int samples)
 {

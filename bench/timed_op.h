@@ -17,6 +17,10 @@ struct timed_op {
     double *seconds; /* (n) one a sample */
 };
 
+/* A tensor as a network has it in this type: TF32 is fp32 whose operands may lose their last bits.
+ */
+struct tensor_desc timed_op_typed(struct tensor_desc t, enum dtype type, bool operand);
+
 /* Plans `desc` and fills its tensors of floats with small numbers; room for `samples` timings. */
 MUST_CHECK enum status timed_op_open(struct timed_op *t, struct stream *s,
                                      const struct op_desc *desc, int samples);

@@ -8,6 +8,7 @@ static const struct cli_command benchmarks[] = {
     {"collective", "bandwidth between ranks by size, in nccl-tests' table", cmd_bench_collective},
     {"conv", "each convolution of a network, and a training step beside them", cmd_bench_conv},
     {"gemm", "matrix products: a network's, DeepBench's or one size", cmd_bench_gemm},
+    {"input", "reading, decoding and augmenting images, and the whole loader", cmd_bench_input},
     {"memory", "STREAM's kernels, or copies to, from and within a device", cmd_bench_memory},
     {"optimizer", "the update of a network's parameters, by the bytes that it moves",
      cmd_bench_optimizer},

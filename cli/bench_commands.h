@@ -15,6 +15,7 @@
 int cmd_bench_collective(int argc, char **argv);
 int cmd_bench_conv(int argc, char **argv);
 int cmd_bench_gemm(int argc, char **argv);
+int cmd_bench_input(int argc, char **argv);
 int cmd_bench_memory(int argc, char **argv);
 int cmd_bench_optimizer(int argc, char **argv);
 int cmd_bench_overlap(int argc, char **argv);

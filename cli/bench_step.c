@@ -1,50 +1,12 @@
-/* ampscale bench conv, bench step: a network's convolutions, and the operations of its step. */
+/* ampscale bench step: the operations of a training step. */
 #include "bench/step.h"
 
-#include "bench/conv.h"
 #include "cli/bench_commands.h"
 #include "cli/cli.h"
 
-enum { KEY_NO_STEP = 256, KEY_PEAK };
+enum { KEY_PEAK = 256 };
 
 static const struct argp_child children[] = {{&bench_net_argp, 0, NULL, 0}, {0}};
-
-static error_t parse_conv(int key, char *arg, struct argp_state *state)
-{
-    struct bench_net *n = state->input;
-    (void)arg;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = n;
-        return 0;
-    case KEY_NO_STEP:
-        n->config.no_step = true;
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-int cmd_bench_conv(int argc, char **argv)
-{
-    static const struct argp_option options[] = {
-        {"no-step", KEY_NO_STEP, 0, 0, "Leave the training step out", 0},
-        {0},
-    };
-    static const struct argp argp = {
-        .options = options,
-        .parser = parse_conv,
-        .children = children,
-        .doc = "Times each convolution of a network by itself, forward and backward, in fp32, and "
-               "how near a whole training step comes to their sum."};
-    struct bench_net n = bench_net_default();
-    int exit_code;
-    if (!cli_parse(&argp, argc, argv, &n, &exit_code))
-        return exit_code;
-    struct bench_net_config c = bench_net_config_of(&n);
-    enum status st = bench_conv(&c);
-    return st == STATUS_OK ? 0 : cli_fail(st);
-}
 
 static error_t parse_step(int key, char *arg, struct argp_state *state)
 {

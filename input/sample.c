@@ -85,8 +85,7 @@ static enum status read_bytes(int fd, uint8_t *bytes, size_t size, size_t *got)
     return STATUS_OK;
 }
 
-/* The whole file; its bytes stay until the reader's next. */
-static enum status load(struct sample_reader *r, int dir, const char *path, const uint8_t **bytes,
+enum status sample_load(struct sample_reader *r, int dir, const char *path, const uint8_t **bytes,
                         size_t *size)
 {
     enum status st = STATUS_OK;
@@ -118,29 +117,42 @@ enum status sample_check(struct sample_reader *r, int dir, const char *path, str
     const uint8_t *data = NULL;
     size_t size = 0;
     *info = (struct jpeg_info){0};
-    enum status st = load(r, dir, path, &data, &size);
+    enum status st = sample_load(r, dir, path, &data, &size);
     *bytes = (int64_t)size;
     TRY(st);
     TRY(decoder_begin(r->decoder, data, size, info));
     return decoder_check(r->decoder);
 }
 
-static enum status decode_view(struct sample_reader *r, const struct sample_config *c,
-                               const uint8_t *bytes, size_t size, struct rng *rng, uint8_t *out)
+enum status sample_decode(struct sample_reader *r, const struct sample_config *c,
+                          const uint8_t *bytes, size_t size, struct rng *rng,
+                          struct sample_view *view)
 {
     struct jpeg_info info;
     TRY(decoder_begin(r->decoder, bytes, size, &info));
     struct view v = c->train ? view_train(&c->range, c->image_size, info.width, info.height, rng)
                              : view_val(c->image_size, c->resize, info.width, info.height);
     int shrink = view_shrink(&v);
-    struct resize_axis x = resize_axis_shrink(v.x, shrink), y = resize_axis_shrink(v.y, shrink);
+    *view = (struct sample_view){
+        .x = resize_axis_shrink(v.x, shrink), .y = resize_axis_shrink(v.y, shrink), .flip = v.flip};
     int left, right, top, bottom;
-    resize_axis_span(&x, &left, &right);
-    resize_axis_span(&y, &top, &bottom);
-    struct region region;
-    TRY(decoder_read(r->decoder, shrink, (struct rect){left, top, right - left, bottom - top},
-                     &region));
-    return resizer_run(&r->resizer, &x, &y, v.flip, &region, out);
+    resize_axis_span(&view->x, &left, &right);
+    resize_axis_span(&view->y, &top, &bottom);
+    struct rect want = {left, top, right - left, bottom - top};
+    return decoder_read(r->decoder, shrink, want, &view->region);
+}
+
+enum status sample_resample(struct sample_reader *r, const struct sample_view *v, uint8_t *out)
+{
+    return resizer_run(&r->resizer, &v->x, &v->y, v->flip, &v->region, out);
+}
+
+static enum status decode_view(struct sample_reader *r, const struct sample_config *c,
+                               const uint8_t *bytes, size_t size, struct rng *rng, uint8_t *out)
+{
+    struct sample_view v;
+    TRY(sample_decode(r, c, bytes, size, rng, &v));
+    return sample_resample(r, &v, out);
 }
 
 enum status sample_read(struct sample_reader *r, const struct sample_config *config, int dir,
@@ -149,7 +161,7 @@ enum status sample_read(struct sample_reader *r, const struct sample_config *con
     const uint8_t *bytes = NULL;
     size_t size = 0;
     uint64_t start = clock_ns();
-    enum status st = load(r, dir, path, &bytes, &size);
+    enum status st = sample_load(r, dir, path, &bytes, &size);
     uint64_t loaded = clock_ns();
     stats->read_ns += (int64_t)(loaded - start);
     if (st == STATUS_OK) {

@@ -52,6 +52,28 @@ MUST_CHECK enum status sample_read(struct sample_reader *r, const struct sample_
                                    int dir, const char *path, struct rng *rng, uint8_t *out,
                                    struct io_stats *stats);
 
+/* sample_read in its steps, for who asks what each costs. */
+
+/* The whole file, read into memory of the reader's, which stays until its next. */
+MUST_CHECK enum status sample_load(struct sample_reader *r, int dir, const char *path,
+                                   const uint8_t **bytes, size_t *size);
+
+/* A view's pixels as decoding leaves them, and how they are to be resampled. */
+struct sample_view {
+    struct resize_axis x, y;
+    bool flip;
+    struct region region; /* the reader's, until it decodes the next */
+};
+
+/* Chooses the view of a file in memory and decodes what it needs. */
+MUST_CHECK enum status sample_decode(struct sample_reader *r, const struct sample_config *config,
+                                     const uint8_t *bytes, size_t size, struct rng *rng,
+                                     struct sample_view *view);
+
+/* Writes image_size * image_size RGB pixels. */
+MUST_CHECK enum status sample_resample(struct sample_reader *r, const struct sample_view *view,
+                                       uint8_t *out);
+
 #ifdef __cplusplus
 }
 #endif

@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -109,20 +108,6 @@ enum status study_store_state(const struct study_store *store, const struct stud
     return read_why(path, why);
 }
 
-static int remove_one(const char *path, const struct stat *s, int type, struct FTW *at)
-{
-    (void)s, (void)type, (void)at;
-    return remove(path);
-}
-
-/* A folder with all it holds; links are not followed. */
-static enum status remove_tree(const char *path)
-{
-    if (!path_exists(path) || nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS) == 0)
-        return STATUS_OK;
-    return status_fail(STATUS_IO, "cannot remove '%s': %s", path, strerror(errno));
-}
-
 static enum status remove_file(const char *path)
 {
     if (unlink(path) == 0 || errno == ENOENT)
@@ -143,9 +128,9 @@ enum status study_store_prepare(const struct study_store *store, const struct st
     if (*resume)
         return STATUS_OK;
     TRY(study_run_path(store->plan, run, store->dir, "-logs", path));
-    TRY(remove_tree(path));
+    TRY(dir_remove(path));
     TRY(study_run_path(store->plan, run, store->dir, "", path));
-    return remove_tree(path);
+    return dir_remove(path);
 }
 
 enum status study_store_complete(const struct study_store *store, const struct study_run *run)

@@ -144,6 +144,30 @@ static void test_sweep(void **state)
     atomic_file_sweep(dir); /* which is no more */
 }
 
+/* A folder goes with all that it holds, but what a link in it leads to stays. */
+static void test_dir_remove(void **state)
+{
+    (void)state;
+    char dir[] = "/tmp/ampscale-test-XXXXXX", path[64], kept[64];
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/a/b", dir);
+    assert_int_equal(dir_make(path), STATUS_OK);
+    snprintf(path, sizeof path, "%s/a/b/file", dir);
+    assert_int_equal(file_replace(path, "x", 1), STATUS_OK);
+    snprintf(kept, sizeof kept, "%s/kept", dir);
+    assert_int_equal(file_replace(kept, "x", 1), STATUS_OK);
+    snprintf(path, sizeof path, "%s/a/link", dir);
+    assert_int_equal(symlink(kept, path), 0);
+    snprintf(path, sizeof path, "%s/a", dir);
+    assert_int_equal(dir_remove(path), STATUS_OK);
+    assert_true(!path_exists(path) && path_exists(kept));
+    assert_int_equal(dir_remove(path), STATUS_OK); /* there is none */
+    assert_int_equal(dir_remove(dir), STATUS_OK);
+    assert_false(path_exists(dir));
+    snprintf(path, sizeof path, "%s", "/proc/self/status");
+    assert_int_equal(dir_remove(path), STATUS_IO);
+}
+
 static void test_full_disk(void **state)
 {
     (void)state;
@@ -169,6 +193,7 @@ int main(void)
         cmocka_unit_test(test_hash_of_memory),
         cmocka_unit_test(test_atomic_file),
         cmocka_unit_test(test_sweep),
+        cmocka_unit_test(test_dir_remove),
         cmocka_unit_test(test_full_disk),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,180 @@
+/* Describing and checking a convolution's passes. */
+#include "bench/conv_pass.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* Elements that are computed again; each takes as many products as the sum that it is. */
+enum { CHECKED = 17 };
+
+struct op_desc conv_pass(const struct op_desc *fwd, int pass)
+{
+    static const enum op_kind kind[CONV_PASSES] = {OP_CONV_FWD, OP_CONV_BWD_DATA,
+                                                   OP_CONV_BWD_WEIGHTS};
+    struct op_desc d = *fwd;
+    d.kind = kind[pass];
+    if (pass == 0)
+        return d;
+    d.t[ROLE_DY] = fwd->t[ROLE_Y];
+    d.t[ROLE_Y] = (struct tensor_desc){0};
+    d.t[ROLE_B] = (struct tensor_desc){0};
+    if (pass == 1) {
+        d.t[ROLE_DX] = fwd->t[ROLE_X];
+        d.t[ROLE_X] = (struct tensor_desc){0};
+    } else {
+        d.t[ROLE_DW] = fwd->t[ROLE_W];
+        d.t[ROLE_W] = (struct tensor_desc){0};
+        d.t[ROLE_DB] = fwd->t[ROLE_B];
+    }
+    return d;
+}
+
+/* A tensor on the host, in its logical order. */
+struct plain {
+    const struct tensor_desc *desc;
+    float *x;
+};
+
+static enum status plain_fetch(struct timed_op *t, enum role role, struct plain *p)
+{
+    const struct tensor_desc *d = &t->plan->desc.t[role];
+    int64_t n = tensor_count(d);
+    *p = (struct plain){.desc = d, .x = malloc((size_t)n * sizeof *p->x)};
+    if (!p->x)
+        return status_fail(STATUS_OOM, "no memory to check a tensor of %lld elements",
+                           (long long)n);
+    return timed_op_get(t, role, p->x);
+}
+
+/* One element as it has to be, and what its rounding depends on. */
+struct sum {
+    double value, squares, magnitude; /* of products: their sum, of their squares, of their sizes */
+};
+
+static void sum_add(struct sum *s, double a, double b)
+{
+    s->value += a * b;
+    s->squares += a * b * a * b;
+    s->magnitude += fabs(a * b);
+}
+
+/* The four coordinates of element i. */
+static void place_of(const struct tensor_desc *t, int64_t i, int64_t at[4])
+{
+    for (int d = 3; d >= 0; d--) {
+        at[d] = i % t->dim[d];
+        i /= t->dim[d];
+    }
+}
+
+static double at(const struct plain *p, int64_t a, int64_t b, int64_t c, int64_t d)
+{
+    const int64_t *dim = p->desc->dim;
+    return (double)p->x[((a * dim[1] + b) * dim[2] + c) * dim[3] + d];
+}
+
+static bool inside(const struct tensor_desc *t, int64_t h, int64_t w)
+{
+    return h >= 0 && h < t->dim[2] && w >= 0 && w < t->dim[3];
+}
+
+/* Y (n, k, h, w) from X and W. */
+static struct sum forward(const struct conv_attr *c, const struct plain *x, const struct plain *w,
+                          const int64_t y[4])
+{
+    struct sum s = {0};
+    for (int64_t i = 0; i < w->desc->dim[1]; i++)
+        for (int64_t fh = 0; fh < w->desc->dim[2]; fh++)
+            for (int64_t fw = 0; fw < w->desc->dim[3]; fw++) {
+                int64_t h = y[2] * c->stride[0] - c->pad[0] + fh;
+                int64_t v = y[3] * c->stride[1] - c->pad[1] + fw;
+                if (inside(x->desc, h, v))
+                    sum_add(&s, at(x, y[0], i, h, v), at(w, y[1], i, fh, fw));
+            }
+    return s;
+}
+
+/* DX (n, c, h, w) from DY and W. */
+static struct sum data_gradient(const struct conv_attr *c, const struct plain *dy,
+                                const struct plain *w, const int64_t x[4])
+{
+    struct sum s = {0};
+    for (int64_t k = 0; k < w->desc->dim[0]; k++)
+        for (int64_t fh = 0; fh < w->desc->dim[2]; fh++)
+            for (int64_t fw = 0; fw < w->desc->dim[3]; fw++) {
+                int64_t h = x[2] + c->pad[0] - fh, v = x[3] + c->pad[1] - fw;
+                bool met = h >= 0 && v >= 0 && h % c->stride[0] == 0 && v % c->stride[1] == 0;
+                h /= c->stride[0];
+                v /= c->stride[1];
+                if (met && inside(dy->desc, h, v))
+                    sum_add(&s, at(dy, x[0], k, h, v), at(w, k, x[1], fh, fw));
+            }
+    return s;
+}
+
+/* DW (k, c, fh, fw) from DY and X. */
+static struct sum weights_gradient(const struct conv_attr *c, const struct plain *dy,
+                                   const struct plain *x, const int64_t w[4])
+{
+    struct sum s = {0};
+    for (int64_t n = 0; n < dy->desc->dim[0]; n++)
+        for (int64_t h = 0; h < dy->desc->dim[2]; h++)
+            for (int64_t v = 0; v < dy->desc->dim[3]; v++) {
+                int64_t xh = h * c->stride[0] - c->pad[0] + w[2];
+                int64_t xw = v * c->stride[1] - c->pad[1] + w[3];
+                if (inside(x->desc, xh, xw))
+                    sum_add(&s, at(dy, n, w[0], h, v), at(x, n, w[1], xh, xw));
+            }
+    return s;
+}
+
+/* The distance of neighbouring numbers at 1. */
+static double spacing(enum dtype type)
+{
+    return type == DTYPE_F16    ? 0x1p-10
+           : type == DTYPE_BF16 ? 0x1p-7
+           : type == DTYPE_TF32 ? 0x1p-10
+                                : 0x1p-23;
+}
+
+/* How far an element may be from its sum: rounded operands go astray like a random walk; partial
+ * sums of fp32 do too, for which the bound leaves room. */
+static double tolerance(const struct sum *s, const struct tensor_desc *operand)
+{
+    enum dtype factor = operand->rounds == DTYPE_TF32 ? DTYPE_TF32 : DTYPE_F32;
+    return 8 * spacing(factor) * sqrt(s->squares) + spacing(operand->type) * fabs(s->value) +
+           1e-5 * s->magnitude;
+}
+
+static int64_t count_wrong(const struct op_desc *d, const struct plain *a, const struct plain *b,
+                           const struct plain *result)
+{
+    const struct conv_attr *c = &d->attr.conv;
+    int64_t wrong = 0, n = tensor_count(result->desc);
+    for (int i = 0; i < CHECKED; i++) {
+        int64_t element = (n - 1) * i / (CHECKED - 1), place[4]; /* the first and the last too */
+        place_of(result->desc, element, place);
+        struct sum s = d->kind == OP_CONV_FWD        ? forward(c, a, b, place)
+                       : d->kind == OP_CONV_BWD_DATA ? data_gradient(c, a, b, place)
+                                                     : weights_gradient(c, a, b, place);
+        wrong += !(fabs((double)result->x[element] - s.value) <= tolerance(&s, a->desc));
+    }
+    return wrong;
+}
+
+enum status conv_pass_check(struct timed_op *t, int64_t *wrong)
+{
+    const struct op_desc *d = &t->plan->desc;
+    bool fwd = d->kind == OP_CONV_FWD, data = d->kind == OP_CONV_BWD_DATA;
+    struct plain a = {0}, b = {0}, result = {0};
+    enum status st;
+    CHECK(plain_fetch(t, fwd ? ROLE_X : ROLE_DY, &a));
+    CHECK(plain_fetch(t, fwd || data ? ROLE_W : ROLE_X, &b));
+    CHECK(plain_fetch(t, fwd ? ROLE_Y : data ? ROLE_DX : ROLE_DW, &result));
+    *wrong = count_wrong(d, &a, &b, &result);
+done:
+    free(a.x);
+    free(b.x);
+    free(result.x);
+    return st;
+}

@@ -1,0 +1,28 @@
+/* What DeepBench times in training: its convolutions, and its sums over ranks.
+ *
+ * Numbers of baidu-research/DeepBench at commit da81ba78 (Apache License 2.0): `training_set` of
+ * code/kernels/conv_problems.h, and code/kernels/all_reduce_problems.h. */
+#ifndef BENCH_DEEPBENCH_H
+#define BENCH_DEEPBENCH_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { DEEPBENCH_CONVS = 94, DEEPBENCH_SUMS = 7 };
+
+/* Images of w x h pixels and c channels, n of them; k filters of fw x fh. */
+struct deepbench_conv {
+    int w, h, c, n, k, fw, fh, pad_w, pad_h, stride_w, stride_h;
+};
+extern const struct deepbench_conv deepbench_conv[DEEPBENCH_CONVS];
+
+/* Elements of fp32 that an allreduce adds up. */
+extern const int64_t deepbench_sum[DEEPBENCH_SUMS];
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,220 @@
+/* Passes over the images: a stage of the work by several threads, or the loader's epoch. */
+#include "bench/input.h"
+
+#include "base/clock.h"
+#include "input/loader.h"
+#include "input/sampler.h"
+#include "runners/team.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PREFETCH = 2 };
+
+const char *input_stage_str(enum input_stage stage)
+{
+    static const char *const names[INPUT_STAGES] = {"read", "decode", "resample", "loader"};
+    return names[stage];
+}
+
+/* What a thread works with. */
+struct hand {
+    struct sample_reader *reader;
+    uint8_t *pixels; /* of one image */
+};
+
+struct passes {
+    const struct input_set *set;
+    enum input_stage stage;
+    bool cold;
+    int threads;
+    size_t image_bytes;
+    struct team *team;
+    struct hand *hand; /* (threads) */
+    struct loader *loader;
+    bool checks; /* results are looked at */
+    atomic_llong next, wrong;
+};
+
+/* --- a stage by itself --- */
+
+/* Its result is in *sum where results are looked at, and what it has to be in *want. */
+static enum status work(struct passes *p, struct hand *h, int64_t i, uint64_t *sum, uint64_t *want)
+{
+    const struct input_set *set = p->set;
+    const struct input_image *image = &set->image[i];
+    const uint8_t *bytes;
+    size_t size;
+    struct rng rng = input_rng(i);
+    struct sample_view view;
+    switch (p->stage) {
+    case INPUT_READ:
+        TRY(sample_load(h->reader, set->dir, dataset_path(&set->data, i), &bytes, &size));
+        *want = image->bytes_sum;
+        *sum = p->checks ? input_sum(bytes, size) : 0;
+        return STATUS_OK;
+    case INPUT_DECODE:
+        TRY(sample_decode(h->reader, &set->sample, image->bytes, image->size, &rng, &view));
+        if (p->checks)
+            TRY(sample_resample(h->reader, &view, h->pixels));
+        break;
+    default:
+        TRY(sample_resample(h->reader, &image->view, h->pixels));
+    }
+    *want = image->pixels_sum;
+    *sum = p->checks ? input_sum(h->pixels, p->image_bytes) : 0;
+    return STATUS_OK;
+}
+
+/* Images are shared out one at a time, as the loader does. */
+static enum status take_part(void *context, int member)
+{
+    struct passes *p = context;
+    for (int64_t i; (i = atomic_fetch_add(&p->next, 1)) < p->set->data.n;) {
+        uint64_t sum, want;
+        TRY(work(p, &p->hand[member], i, &sum, &want));
+        if (p->checks && sum != want)
+            atomic_fetch_add(&p->wrong, 1);
+    }
+    return STATUS_OK;
+}
+
+/* --- the loader --- */
+
+/* Holds each row against the image that the epoch's order has there; counts those images that do
+ * not come once, or come otherwise. */
+static enum status check_epoch(struct passes *p)
+{
+    int64_t n = p->set->data.n, place = 0, right = 0;
+    uint32_t *order = calloc((size_t)n, sizeof *order);
+    bool *seen = calloc((size_t)n, sizeof *seen);
+    struct batch *b = NULL;
+    enum status st = STATUS_OK;
+    if (!order || !seen) {
+        st = status_fail(STATUS_OOM, "no memory for an order");
+        goto done;
+    }
+    sampler_order(true, 0, 0, n, order);
+    CHECK(loader_start(p->loader, 0, 0));
+    for (;;) {
+        CHECK(loader_next(p->loader, &b));
+        if (!b)
+            break;
+        for (int row = 0; row < b->count && place < n; row++, place++) {
+            uint32_t i = order[place];
+            const uint8_t *pixels = b->pixels + (size_t)row * p->image_bytes;
+            right += !seen[i] && input_sum(pixels, p->image_bytes) == p->set->image[i].pixels_sum;
+            seen[i] = true;
+        }
+        loader_release(p->loader, b);
+    }
+    atomic_store(&p->wrong, n - right);
+done:
+    free(order);
+    free(seen);
+    return st;
+}
+
+static enum status run_epoch(struct passes *p)
+{
+    struct batch *b;
+    TRY(loader_start(p->loader, 0, 0));
+    for (;;) {
+        TRY(loader_next(p->loader, &b));
+        if (!b)
+            return STATUS_OK;
+        loader_release(p->loader, b);
+    }
+}
+
+/* --- passes --- */
+
+static enum status run_pass(struct passes *p)
+{
+    if (p->stage == INPUT_LOADER)
+        return p->checks ? check_epoch(p) : run_epoch(p);
+    atomic_store(&p->next, 0);
+    return team_run(p->team, take_part, p);
+}
+
+static enum status sample(void *context, double *seconds)
+{
+    struct passes *p = context;
+    if (p->cold)
+        TRY(input_set_drop(p->set));
+    uint64_t begun = clock_ns();
+    TRY(run_pass(p));
+    *seconds = (double)(clock_ns() - begun) * 1e-9;
+    return STATUS_OK;
+}
+
+static enum status check(struct passes *p, int64_t *wrong)
+{
+    double ignored;
+    atomic_store(&p->wrong, 0);
+    p->checks = true;
+    TRY(sample(p, &ignored));
+    *wrong = atomic_load(&p->wrong);
+    return STATUS_OK;
+}
+
+static enum status open_loader(const struct input_config *c, struct passes *p)
+{
+    int64_t n = p->set->data.n;
+    const struct loader_config l = {.data = &p->set->data,
+                                    .train = true,
+                                    .image_size = c->image_size,
+                                    .batch = c->batch < n ? c->batch : (int)n,
+                                    .workers = p->threads,
+                                    .prefetch = PREFETCH,
+                                    .world = 1};
+    return loader_open(&l, &p->loader);
+}
+
+static enum status passes_open(const struct input_config *c, struct passes *p)
+{
+    p->image_bytes = 3 * (size_t)c->image_size * (size_t)c->image_size;
+    if (p->stage == INPUT_LOADER)
+        return open_loader(c, p);
+    p->hand = calloc((size_t)p->threads, sizeof *p->hand);
+    if (!p->hand)
+        return status_fail(STATUS_OOM, "no memory for %d threads", p->threads);
+    for (int i = 0; i < p->threads; i++) {
+        p->hand[i].pixels = malloc(p->image_bytes);
+        if (!p->hand[i].pixels)
+            return status_fail(STATUS_OOM, "no memory for an image");
+        TRY(sample_reader_open(&p->hand[i].reader));
+    }
+    return team_open(p->threads, &p->team);
+}
+
+static void passes_close(struct passes *p)
+{
+    loader_close(p->loader);
+    team_close(p->team);
+    for (int i = 0; p->hand && i < p->threads; i++) {
+        sample_reader_close(p->hand[i].reader);
+        free(p->hand[i].pixels);
+    }
+    free(p->hand);
+}
+
+enum status input_measure(const struct input_config *c, const struct input_set *set,
+                          enum input_stage stage, bool cold, int threads, struct input_row *row)
+{
+    struct passes p = {.set = set, .stage = stage, .cold = cold, .threads = threads};
+    enum status st;
+    *row = (struct input_row){.stage = stage,
+                              .threads = threads,
+                              .files = stage == INPUT_READ || stage == INPUT_LOADER,
+                              .cold = cold,
+                              .images = set->data.n,
+                              .bytes = set->bytes};
+    CHECK(passes_open(c, &p));
+    CHECK(harness_run(&c->timing, sample, &p, &row->time));
+    CHECK(check(&p, &row->wrong));
+done:
+    passes_close(&p);
+    return st;
+}

@@ -1,0 +1,199 @@
+/* DeepBench's convolutions: shapes, a result that is wrong, what is left out, and the record. */
+#include "bench/conv_deepbench.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* Sides, filters, borders and strides that differ in the two directions. */
+static const struct deepbench_conv odd[] = {
+    {.w = 11, .h = 7, .c = 3, .n = 2, .k = 8, .fw = 5, .fh = 2, .stride_w = 2, .stride_h = 1},
+    {.w = 6,
+     .h = 9,
+     .c = 8,
+     .n = 3,
+     .k = 4,
+     .fw = 3,
+     .fh = 1,
+     .pad_w = 1,
+     .stride_w = 1,
+     .stride_h = 2},
+    {.w = 5,
+     .h = 5,
+     .c = 4,
+     .n = 1,
+     .k = 4,
+     .fw = 1,
+     .fh = 1,
+     .pad_w = 3,
+     .pad_h = 3,
+     .stride_w = 2,
+     .stride_h = 2},
+};
+
+static struct conv_deepbench_config quick(const char *devices)
+{
+    return (struct conv_deepbench_config){
+        .devices = devices, .threads = 2, .type = DTYPE_F32, .timing = {.warmup = 1, .most = 2}};
+}
+
+/* All of them: the sum of their operations, as counted from DeepBench's own file. */
+static void test_problems(void **state)
+{
+    (void)state;
+    double flops = 0;
+    for (int i = 0; i < DEEPBENCH_CONVS; i++) {
+        struct op_desc d = conv_deepbench_desc(&deepbench_conv[i], DTYPE_F32, 0);
+        assert_true(d.t[ROLE_Y].dim[2] > 0 && d.t[ROLE_Y].dim[3] > 0);
+        flops += op_flops(&d);
+    }
+    assert_true(flops == 562504360960);
+    struct op_desc d = conv_deepbench_desc(&deepbench_conv[0], DTYPE_F32, 0);
+    assert_int_equal(d.t[ROLE_Y].dim[2], (161 - 5) / 2 + 1);
+    assert_int_equal(d.t[ROLE_Y].dim[3], (700 - 20) / 2 + 1);
+    assert_int_equal(deepbench_sum[DEEPBENCH_SUMS - 1], 64500000);
+}
+
+static void test_types(void **state)
+{
+    (void)state;
+    struct op_desc d = conv_deepbench_desc(&odd[0], DTYPE_F16, 2);
+    assert_true(d.t[ROLE_DY].type == DTYPE_F16 && d.t[ROLE_X].type == DTYPE_F16);
+    assert_int_equal(d.t[ROLE_DW].type, DTYPE_F32);
+    d = conv_deepbench_desc(&odd[0], DTYPE_TF32, 1);
+    assert_true(d.t[ROLE_DY].rounds == DTYPE_TF32 && d.t[ROLE_W].rounds == DTYPE_TF32);
+    assert_int_equal(d.t[ROLE_DX].rounds, DTYPE_F32);
+}
+
+static void test_values(void **state)
+{
+    (void)state;
+    static const char *const devices[] = {"ref", "cpu"};
+    for (size_t k = 0; k < 2 * (sizeof odd / sizeof *odd); k++) {
+        struct conv_deepbench_config c = quick(devices[k % 2]);
+        struct conv_deepbench_row row;
+        struct device *dev;
+        struct stream *s;
+        assert_int_equal(device_open(c.devices, c.threads, &dev), STATUS_OK);
+        assert_int_equal(dev->backend->stream_open(dev, &s), STATUS_OK);
+        assert_int_equal(conv_deepbench_measure(&c, s, 0, &odd[k / 2], &row), STATUS_OK);
+        for (int i = 0; i < CONV_PASSES; i++) {
+            assert_true(row.pass[i].measured && row.pass[i].time.n == 2);
+            assert_int_equal(row.pass[i].wrong, 0);
+        }
+        assert_int_equal(conv_deepbench_measure(&c, s, 0.001, &odd[k / 2], &row), STATUS_OK);
+        assert_non_null(strstr(row.why, "it needs "));
+        for (int i = 0; i < CONV_PASSES; i++)
+            assert_false(row.pass[i].measured);
+        dev->backend->stream_close(s);
+        device_close(dev);
+    }
+}
+
+/* One element, the last, and all of them. */
+static void test_wrong_is_seen(void **state)
+{
+    (void)state;
+    static const enum role result[CONV_PASSES] = {ROLE_Y, ROLE_DX, ROLE_DW};
+    struct device *dev;
+    struct stream *s;
+    assert_int_equal(device_open("ref", 1, &dev), STATUS_OK);
+    assert_int_equal(dev->backend->stream_open(dev, &s), STATUS_OK);
+    for (int pass = 0; pass < CONV_PASSES; pass++) {
+        struct timed_op t;
+        int64_t wrong;
+        struct op_desc d = conv_deepbench_desc(&odd[0], DTYPE_F32, pass);
+        assert_int_equal(timed_op_open(&t, s, &d, 1), STATUS_OK);
+        assert_int_equal(timed_op_warm(&t), STATUS_OK);
+        const struct tensor_desc *r = &t.plan->desc.t[result[pass]];
+        float *x = t.arg[result[pass]]; /* the reference's memory is the host's */
+        assert_int_equal(conv_pass_check(&t, &wrong), STATUS_OK);
+        assert_int_equal(wrong, 0);
+        x[r->bytes / sizeof *x - 1] *= 1.001f;
+        assert_int_equal(conv_pass_check(&t, &wrong), STATUS_OK);
+        assert_int_equal(wrong, 1);
+        memset(x, 0xff, r->bytes);
+        assert_int_equal(conv_pass_check(&t, &wrong), STATUS_OK);
+        assert_int_equal(wrong, 17);
+        timed_op_close(&t);
+    }
+    dev->backend->stream_close(s);
+    device_close(dev);
+}
+
+static char *print(struct conv_deepbench_config c, struct conv_deepbench_row *row,
+                   const struct peaks *peaks)
+{
+    char *text;
+    size_t size;
+    c.out = open_memstream(&text, &size);
+    struct conv_deepbench_report r = {.config = &c, .device = "a device", .peaks = *peaks};
+    assert_int_equal(conv_deepbench_begin(&r), STATUS_OK);
+    assert_int_equal(conv_deepbench_row(&r, row), STATUS_OK);
+    assert_int_equal(conv_deepbench_end(&r), STATUS_OK);
+    conv_deepbench_close(&r);
+    fclose(c.out);
+    return text;
+}
+
+/* 2e9 operations in a millisecond, of a peak of 8e12 a second; one pass was left out. */
+static void test_report(void **state)
+{
+    (void)state;
+    const struct peaks peaks = {.flops_per_s = {[DTYPE_F32] = 8e12}};
+    struct conv_deepbench_row row = {.conv = &odd[0]};
+    struct conv_deepbench_config c = quick("ref");
+    for (int i = 0; i < 2; i++)
+        row.pass[i] = (struct conv_deepbench_pass){
+            .measured = true, .flops = 2e9, .time = {.n = 5, .median = 1e-3}, .wrong = i};
+    snprintf(row.pass[2].why, sizeof row.pass[2].why, "too large");
+    char *text = print(c, &row, &peaks);
+    assert_non_null(strstr(text, "  11    7     3   2     8   5   2  0  0  2  1      1000.0    "
+                                 "2.000  0.250      1000.0    2.000  0.250         n/a      n/a    "
+                                 "n/a         n/a      1\n"));
+    assert_non_null(strstr(text, "bwd_params left out: too large\n"));
+    assert_non_null(strstr(text, "1 convolutions, 1 passes left out, 1 elements wrong"));
+    free(text);
+    c.csv = true;
+    text = print(c, &row, &peaks);
+    assert_non_null(strstr(text, "\nfwd,11,7,3,2,8,5,2,0,0,2,1,fp32,5,0.001,0,0,2e+12,0\n"));
+    free(text);
+    c.csv = false, c.json = true;
+    text = print(c, &row, &peaks);
+    json_t *o = json_loads(text, 0, NULL);
+    assert_non_null(o);
+    assert_int_equal(json_integer_value(json_object_get(o, "schema")), CONV_DEEPBENCH_SCHEMA);
+    const json_t *first = json_array_get(json_object_get(o, "rows"), 0);
+    const json_t *fwd = json_object_get(first, "fwd");
+    assert_true(json_real_value(json_object_get(fwd, "share_of_peak")) == 0.25);
+    assert_string_equal(
+        json_string_value(json_object_get(json_object_get(first, "bwd_params"), "left_out")),
+        "too large");
+    json_decref(o);
+    free(text);
+}
+
+/* What is wrong is printed, and then it is a failure. */
+static void test_run(void **state)
+{
+    (void)state;
+    struct conv_deepbench_config c = quick("cpu");
+    c.out = fopen("/dev/null", "w");
+    assert_int_equal(bench_conv_deepbench(&c, 1, odd), STATUS_OK);
+    c.peak = "/nonexistent";
+    assert_int_not_equal(bench_conv_deepbench(&c, 1, odd), STATUS_OK);
+    fclose(c.out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_problems), cmocka_unit_test(test_types),
+        cmocka_unit_test(test_values),   cmocka_unit_test(test_wrong_is_seen),
+        cmocka_unit_test(test_report),   cmocka_unit_test(test_run),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# `ampscale bench input` and `bench conv --deepbench`: their records, refusals and exit codes.
+. "$(dirname "$0")/../cli/common.sh" "$@"
+cd "$scratch" || exit 1
+export OMP_WAIT_POLICY=passive TMPDIR=$scratch
+
+small=(--images 16 --size 40 --image-size 32 -b 5 -n 2 -w 0)
+expect 0 bench input "${small[@]}" --threads 1,3
+[[ $(grep -cE '^ +[13] (read|decode|resample|loader) .* 0$' out) -ge 8 ]] || fail "rows: $(<out)"
+[[ -z $(find . -name 'ampscale-input-*') ]] || fail "the generated images are still there"
+expect 0 data synth --out set --classes 2 --train 4 --val 1 --size 40
+expect 0 bench input "${small[@]}" --data set --threads 2 --json
+cp out input.json
+expect 0 bench input "${small[@]}" --data set --threads 2 --csv
+grep -q '^decode,memory,2,8,' out || fail "CSV: $(<out)"
+expect 0 bench conv --deepbench --max-mib 8 --threads 1 -n 1 -w 0 --json
+cp out conv.json
+expect 0 bench peak --threads 1 --rounds 1 --max-mib 4 --json
+cp out peak.json
+expect 0 bench conv --deepbench --max-mib 8 --threads 1 -n 1 -w 0 --peak peak.json
+grep -q ' share ' out || fail "no share of the peak: $(<out)"
+
+if command -v python3 >/dev/null; then
+    python3 - <<'CHECK' || fail "the records: see above"
+import json
+r = json.load(open("input.json"))
+assert (r["schema"], r["bench"], r["images"], r["generated"]) == (1, "input", 8, False), r
+stages = [(row["stage"], row["from"]) for row in r["rows"]]
+for stage in ("read", "warm"), ("decode", "memory"), ("resample", "memory"), ("loader", "warm"):
+    assert stage in stages, stages
+assert (("read", "cold") in stages) == (("loader", "cold") in stages) == r["cold_measured"]
+for row in r["rows"]:
+    assert row["wrong"] == 0 and row["threads"] == 2 and row["bytes"] == r["bytes"], row
+    assert abs(row["images_per_s"] * row["seconds"]["median"] - 8) < 1e-6, row
+    assert abs(row["bytes_per_s"] * row["seconds"]["median"] / r["bytes"] - 1) < 1e-6, row
+r = json.load(open("conv.json"))
+assert (r["schema"], r["bench"], len(r["rows"]), r["wrong"]) == (1, "conv_deepbench", 94, 0), r
+passes = [row[p] for row in r["rows"] for p in ("fwd", "bwd_inputs", "bwd_params")]
+left = [p for p in passes if "left_out" in p]
+assert len(left) == r["left_out"] and 0 < len(left) < len(passes), r["left_out"]
+for row in r["rows"]:
+    if "left_out" not in row["fwd"]:
+        rate = row["fwd"]["flops_per_s"] * row["fwd"]["seconds"]["median"]
+        assert abs(rate / row["flops"] - 1) < 1e-6, row
+CHECK
+fi
+
+expect_error 2 "--threads ''" bench input --threads 1,
+expect_error 2 "--threads '0'" bench input --threads 0
+expect_error 2 "--json and --csv" bench input --json --csv
+expect_error 5 "nowhere" bench input --data nowhere
+expect_error 2 "for --deepbench alone" bench conv --csv
+expect_error 2 "--precision 'half'" bench conv --deepbench --precision half
+expect_error 2 "--emulate is for networks" bench conv --deepbench --emulate
+printf 'no picture' >"$(find set/train -name '*.JPEG' | head -n 1)"
+expect_error 5 "cannot measure with 'set/train/" bench input --data set
+finish
