@@ -51,6 +51,13 @@ static void set_type(struct tensor_desc *t, enum dtype type, bool emulated)
     t->bytes = (size_t)tensor_count(t) * dtype_size(type);
 }
 
+/* Weights lie as the library likes best. */
+static void set_free(struct tensor_desc *t)
+{
+    t->layout = LAYOUT_ANY;
+    t->bytes = 0;
+}
+
 enum status gemm_describe(const struct gemm_size *s, enum dtype type, bool emulated,
                           struct op_desc *out)
 {
@@ -65,6 +72,7 @@ enum status gemm_describe(const struct gemm_size *s, enum dtype type, bool emula
     set_type(&out->t[r.b], type, emulated);
     if (r.c != ROLE_DW && type != DTYPE_TF32) /* gradients of weights are fp32 */
         set_type(&out->t[r.c], type, emulated);
+    set_free(&out->t[r.c == ROLE_DW ? r.c : r.a]);
     return STATUS_OK;
 }
 

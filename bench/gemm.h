@@ -12,10 +12,12 @@
  * is such a layer over all N*OH*OW places of its result, from I/groups * KH * KW features to
  * O/groups, once for each group (im2col): what it would cost as a product.
  *
- * All matrices lie as the size says; a plan that packs one first is timed with that. After a row's
- * samples the same plan runs on small whole numbers, of which every sum is exact in every type and
- * order, and its result is held against the reference backend's on rows and columns of it, the
- * first and the last among them: all of a small result, and a part of a large one. */
+ * Activations lie as the size says; weights, which are A of TN and NN and C of NT, in the order
+ * that the library likes best, as training keeps them: packing them is not timed.
+ *
+ * After a row's samples the same plan runs on small whole numbers, of which every sum is exact in
+ * every type and order, and its result is held against the reference backend's on rows and columns
+ * of it, the first and the last among them: all of a small result, and a part of a large one. */
 #ifndef BENCH_GEMM_H
 #define BENCH_GEMM_H
 
