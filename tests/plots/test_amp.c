@@ -1,5 +1,6 @@
 /* The figure of an AMP report, and records that are not what they should be. */
 #include "base/file.h"
+#include "pictures.h"
 #include "plots/amp.h"
 #include "scratch.h"
 
@@ -34,14 +35,6 @@ static bool exists(const char *dir, const char *file)
     return path_exists(path);
 }
 
-static bool gnuplot_is_here(void)
-{
-    if (system("command -v gnuplot >/dev/null") == 0)
-        return true;
-    print_message("skipped: gnuplot is not installed\n");
-    return false;
-}
-
 static void check_says(const char *dir, const char *text, bool wanted)
 {
     size_t size;
@@ -54,15 +47,10 @@ static void check_says(const char *dir, const char *text, bool wanted)
 static void test_figure(void **state)
 {
     const char *dir = *state;
-    size_t size;
-    if (!gnuplot_is_here())
-        skip();
+    skip_without_gnuplot();
     if (draw(dir, GOOD) != STATUS_OK)
         fail_msg("%s", status_message());
-    char *png = scratch_read(dir, "amp.png", &size);
-    assert_true(size > 8000);
-    assert_memory_equal(png, "\x89PNG\r\n\x1a\n", 8);
-    free(png);
+    expect_png(dir, "amp.png");
     check_says(dir, "resnet&lt;8>'s", true);
     check_says(dir, "underflow: 25.0 % at scale 1, 0.500 % at 1024", true);
     check_says(dir, "fp16 at loss scale 1024", true);
@@ -80,8 +68,7 @@ static void test_table(void **state)
 {
     const char *dir = *state;
     size_t size;
-    if (!gnuplot_is_here())
-        skip();
+    skip_without_gnuplot();
     assert_int_equal(draw(dir, GOOD), STATUS_OK);
     char *activations = scratch_read(dir, "data/amp-01.dat", &size);
     char *weights = scratch_read(dir, "data/amp-02.dat", &size);

@@ -1,5 +1,6 @@
 /* The figure of overlap, and records that are not what they should be. */
 #include "base/file.h"
+#include "pictures.h"
 #include "plots/overlap.h"
 #include "scratch.h"
 
@@ -38,38 +39,17 @@ static enum status draw(const char *dir, const char *record)
     return plot_overlap(path, dir, &o);
 }
 
-static void check_says(const char *dir, const char *text)
-{
-    size_t size;
-    char *svg = scratch_read(dir, "overlap.svg", &size);
-    if (!strstr(svg, text))
-        fail_msg("the picture says '%s' nowhere", text);
-    free(svg);
-}
-
-static void skip_without_gnuplot(void)
-{
-    if (system("command -v gnuplot >/dev/null") == 0)
-        return;
-    print_message("skipped: gnuplot is not installed\n");
-    skip();
-}
-
 static void test_figure(void **state)
 {
     const char *dir = *state;
-    size_t size;
     skip_without_gnuplot();
     if (draw(dir, GOOD) != STATUS_OK)
         fail_msg("%s", status_message());
-    char *png = scratch_read(dir, "overlap.png", &size);
-    assert_true(size > 8000);
-    assert_memory_equal(png, "\x89PNG\r\n\x1a\n", 8);
-    free(png);
-    check_says(dir, "resnet&lt;8>'s, amp, 32 px, batch 4, 2 ranks, sent as bf16");
-    check_says(dir, ">0.25<");
-    check_says(dir, ">all in one<");
-    check_says(dir, ">lowest<");
+    expect_png(dir, "overlap.png");
+    expect_text(dir, "overlap.svg", "resnet&lt;8>'s, amp, 32 px, batch 4, 2 ranks, sent as bf16");
+    expect_text(dir, "overlap.svg", ">0.25<");
+    expect_text(dir, "overlap.svg", ">all in one<");
+    expect_text(dir, "overlap.svg", ">lowest<");
 }
 
 /* Sizes in ascending order, times in ms, shares in percent; one bucket of everything comes last, at

@@ -1,5 +1,6 @@
 /* Pictures of runs of several shapes, and what becomes of a drawing that fails. */
 #include "base/file.h"
+#include "pictures.h"
 #include "plots/plot.h"
 #include "sample.h"
 #include "scratch.h"
@@ -70,72 +71,20 @@ static enum status draw(struct fixture *f, bool svg, const char *title, double e
     return st;
 }
 
-static bool gnuplot_is_here(void)
-{
-    if (system("command -v gnuplot >/dev/null") == 0)
-        return true;
-    print_message("skipped: gnuplot is not installed\n");
-    return false;
-}
-
-/* Whether tags nest and close, attributes are quoted and text holds no stray '<' or '&'. */
-static bool well_formed(const char *xml)
-{
-    char stack[64][32];
-    int depth = 0;
-    for (const char *p = xml; *p; p++) {
-        if (*p == '&' && strncmp(p, "&amp;", 5) != 0 && strncmp(p, "&lt;", 4) != 0 &&
-            strncmp(p, "&gt;", 4) != 0 && strncmp(p, "&#", 2) != 0)
-            return false;
-        if (*p != '<')
-            continue;
-        const char *name = ++p;
-        bool closing = *p == '/';
-        size_t len = strcspn(name + closing, " \t\n/>");
-        for (char quote = 0; *p && (quote || *p != '>'); p++) {
-            if (!quote && *p == '<')
-                return false;
-            if (*p == '"' || *p == '\'')
-                quote = !quote ? *p : quote == *p ? 0 : quote;
-        }
-        if (!*p)
-            return false;
-        if (*name == '?' || *name == '!' || (p[-1] == '/' && !closing))
-            continue;
-        if (closing) {
-            if (depth == 0 || strlen(stack[depth - 1]) != len ||
-                strncmp(stack[depth - 1], name + 1, len) != 0)
-                return false;
-            depth--;
-        } else {
-            if (depth == 64 || len >= 32)
-                return false;
-            snprintf(stack[depth++], 32, "%.*s", (int)len, name);
-        }
-    }
-    return depth == 0;
-}
-
-/* Checks the figure's PNG (1600 pixels wide, not blank) and, if it was asked for, its SVG, which
- * the caller frees. */
+/* Checks the figure's PNG and, if it was asked for, its SVG, which the caller frees. */
 static char *check_figure(const struct fixture *f, const char *figure, bool svg)
 {
     char file[64];
     size_t size;
     snprintf(file, sizeof file, "%s.png", figure);
-    unsigned char *png = (unsigned char *)scratch_read(f->out, file, &size);
-    assert_true(size > 8000);
-    assert_memory_equal(png, "\x89PNG\r\n\x1a\n", 8);
-    assert_int_equal(png[18] << 8 | png[19], 1600);
-    assert_non_null(memmem(png + size - 16, 16, "IEND", 4));
-    free(png);
+    expect_png(f->out, file);
     assert_non_null(strstr(f->written, file));
     if (!svg)
         return NULL;
     snprintf(file, sizeof file, "%s.svg", figure);
     char *text = scratch_read(f->out, file, &size);
     assert_true(size > 3000);
-    assert_true(well_formed(text));
+    assert_true(xml_well_formed(text));
     assert_non_null(strstr(text, "viewBox=\"0 0 1600 "));
     assert_non_null(strstr(f->written, file));
     return text;
@@ -150,18 +99,17 @@ static void check_says(const char *svg, const char *text)
 static void test_the_check_of_svg(void **state)
 {
     (void)state;
-    assert_true(well_formed("<?xml v=\"1\"?><a b='>'><c/>x &lt; y</a>"));
-    assert_false(well_formed("<a><b></a></b>"));
-    assert_false(well_formed("<a>x & y</a>"));
-    assert_false(well_formed("<a>"));
-    assert_false(well_formed("<a b='x></a>"));
+    assert_true(xml_well_formed("<?xml v=\"1\"?><a b='>'><c/>x &lt; y</a>"));
+    assert_false(xml_well_formed("<a><b></a></b>"));
+    assert_false(xml_well_formed("<a>x & y</a>"));
+    assert_false(xml_well_formed("<a>"));
+    assert_false(xml_well_formed("<a b='x></a>"));
 }
 
 static void test_one_epoch(void **state)
 {
     struct fixture *f = *state;
-    if (!gnuplot_is_here())
-        skip();
+    skip_without_gnuplot();
     add_run(f, "quick",
             (struct sample){.arch = "resnet18",
                             .batch = 32,
@@ -201,8 +149,7 @@ static void test_one_epoch(void **state)
 static void test_several_runs(void **state)
 {
     struct fixture *f = *state;
-    if (!gnuplot_is_here())
-        skip();
+    skip_without_gnuplot();
     struct sample s = {.arch = "resnet50",
                        .precision = "fp16",
                        .batch = 256,
@@ -254,8 +201,7 @@ static void test_several_runs(void **state)
 static void test_ranks(void **state)
 {
     struct fixture *f = *state;
-    if (!gnuplot_is_here())
-        skip();
+    skip_without_gnuplot();
     struct sample s = {.arch = "resnet50",
                        .batch = 4096,
                        .epochs = 2,
@@ -298,8 +244,7 @@ static void test_telemetry(void **state)
                        .images_per_s = 2000,
                        .gpu = true,
                        .sensors = 2};
-    if (!gnuplot_is_here())
-        skip();
+    skip_without_gnuplot();
     add_run(f, "hot", s);
     s.sensors = 0;
     add_run(f, "blind", s);
@@ -322,8 +267,7 @@ static void test_telemetry(void **state)
 static void test_most_runs(void **state)
 {
     struct fixture *f = *state;
-    if (!gnuplot_is_here())
-        skip();
+    skip_without_gnuplot();
     for (int i = 0; i < PLOT_MAX_RUNS; i++) {
         char name[16];
         snprintf(name, sizeof name, "run-%02d", i);
@@ -348,8 +292,7 @@ static void test_most_runs(void **state)
 static void test_one_step(void **state)
 {
     struct fixture *f = *state;
-    if (!gnuplot_is_here())
-        skip();
+    skip_without_gnuplot();
     add_run(f, "one",
             (struct sample){.arch = "alexnet",
                             .batch = 8,
@@ -499,8 +442,7 @@ static void test_two_steps_count(void **state)
 {
     struct fixture *f = *state;
     size_t size;
-    if (!gnuplot_is_here())
-        skip();
+    skip_without_gnuplot();
     add_run(f, "short",
             (struct sample){.arch = "resnet18",
                             .batch = 32,
@@ -521,8 +463,7 @@ static void test_given_names(void **state)
     const char *const names[] = {"what it is <called>"};
     const struct plot_options o = {.svg = true, .names = names};
     size_t size;
-    if (!gnuplot_is_here())
-        skip();
+    skip_without_gnuplot();
     add_run(f, "r1",
             (struct sample){.arch = "resnet18",
                             .batch = 32,

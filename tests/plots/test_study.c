@@ -1,5 +1,6 @@
 /* The figures of studies and of predictions, and records that are not what they should be. */
 #include "base/file.h"
+#include "pictures.h"
 #include "plots/record.h"
 #include "plots/study.h"
 #include "scratch.h"
@@ -13,14 +14,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-static void skip_without_gnuplot(void)
-{
-    if (system("command -v gnuplot >/dev/null") == 0)
-        return;
-    print_message("skipped: gnuplot is not installed\n");
-    skip();
-}
 
 enum { CELLS = 5 };
 
@@ -79,15 +72,6 @@ static enum status draw(const char *dir, const struct published_series *publishe
     return plot_study(&a, &published, published ? 1 : 0, dir, &o);
 }
 
-static void expect_text(const char *dir, const char *file, const char *text)
-{
-    size_t size;
-    char *content = scratch_read(dir, file, &size);
-    if (!strstr(content, text))
-        fail_msg("'%s' says '%s' nowhere:\n%.400s", file, text, content);
-    free(content);
-}
-
 static void test_figures(void **state)
 {
     static const char *const names[] = {"training_throughput", "training_time",  "efficiency",
@@ -100,9 +84,7 @@ static void test_figures(void **state)
         fail_msg("%s", status_message());
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         snprintf(file, sizeof file, "%s.png", names[i]);
-        char *png = scratch_read(dir, file, &size);
-        assert_true(size > 8000);
-        free(png);
+        expect_png(dir, file);
         snprintf(file, sizeof file, "%s.svg", names[i]);
         free(scratch_read(dir, file, &size));
     }
