@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Opens our checkpoints in torchvision, and torchvision's weights in ours.
 
-usage: interop_peer.py INTEROP_LOGITS AMPSCALE
+usage: interop_peer.py INTEROP_LOGITS AMPSCALE NETWORK...
 INTEROP_LOGITS is the helper built from interop_logits.c. ctest runs it through tests/peers/run.sh.
 
 The files are parsed and written here by hand, from the format's description: neither side's library
@@ -17,7 +17,7 @@ import numpy as np
 import torch
 import torchvision
 
-PROGRAM, AMPSCALE = sys.argv[1:]
+PROGRAM, AMPSCALE, *NETWORKS = sys.argv[1:]
 CLASSES, BATCH, STEPS = 10, 2, 2
 DTYPES = {"F32": np.float32, "I64": np.int64}
 failures = 0
@@ -116,12 +116,14 @@ def torchvision_to_ours(arch, size, folder):
 
 torch.set_num_threads(2)
 # The largest networks' checkpoints are near a gigabyte: their weights alone are enough.
-for arch, size, mode in [
-    ("resnet18", 64, "checkpoint"),
-    ("resnet50", 64, "checkpoint"),
-    ("alexnet", 64, "weights"),
-    ("vgg11_bn", 32, "weights"),
-]:
+FORMS = {
+    "resnet18": (64, "checkpoint"),
+    "resnet50": (64, "checkpoint"),
+    "alexnet": (64, "weights"),
+    "vgg11_bn": (32, "weights"),
+}
+for arch in NETWORKS:
+    size, mode = FORMS[arch]
     with tempfile.TemporaryDirectory() as folder:
         ours_to_torchvision(arch, size, mode, folder)
         torchvision_to_ours(arch, size, folder)
