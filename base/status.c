@@ -58,6 +58,8 @@ const char *status_str(enum status st)
         return "diverged";
     case STATUS_INTERRUPTED:
         return "interrupted";
+    case STATUS_HARDWARE:
+        return "hardware";
     case STATUS_MISMATCH:
         return "mismatch";
     }
@@ -71,6 +73,7 @@ int status_exit_code(enum status st)
         return 0;
     case STATUS_USAGE:
         return 2;
+    case STATUS_HARDWARE:
     case STATUS_MISMATCH:
         return 4;
     case STATUS_DATA:

@@ -22,6 +22,7 @@ enum status {
     STATUS_LIBRARY,     /* oneDNN, MPI, cuDNN ... returned an error */
     STATUS_DIVERGED,    /* training produced numbers that are not finite */
     STATUS_INTERRUPTED, /* SIGINT or SIGTERM asked for an orderly end */
+    STATUS_HARDWARE,    /* a device is damaged: memory errors that cannot be corrected, for one */
     STATUS_MISMATCH,    /* a computed value is not the expected one */
 };
 
@@ -41,7 +42,8 @@ const char *status_message(void);
 const char *status_str(enum status st);
 
 /* The documented process exit code: 0 pass, 1 tool error, 2 usage, 4 wrong numbers on this
- * hardware, 5 data missing or incomplete. (3, regression, is a verdict and not a failure.) */
+ * hardware, or a damaged device, 5 data missing or incomplete. (3, regression, is a verdict and not
+ * a failure.) */
 int status_exit_code(enum status st);
 
 /* Propagates a failure. TRY returns; CHECK stores into a local `st` and goes to `done`, so that

@@ -115,6 +115,15 @@ static enum status end_steps(struct session *s, struct step_queue *q, int left, 
     return left > 0 ? STATUS_OK : held_release(&q->held);
 }
 
+/* A checkpoint in the middle of an epoch. Replicas that differ end the run before one that holds
+ * what a damaged device computed takes the place of the last good one. */
+static enum status checkpoint(struct session *s)
+{
+    TRY(check_replicas(s, false));
+    TRY(engine_share_buffers(s->engine));
+    return session_checkpoint(s);
+}
+
 static enum status train_steps(struct session *s, struct progress *p, double begun,
                                struct pass_result *r)
 {
@@ -127,11 +136,7 @@ static enum status train_steps(struct session *s, struct progress *p, double beg
         TRY(end_steps(s, &q, check ? 0 : engine_lag(s->engine), p, &end, r));
         if (!check)
             continue;
-        TRY(check_replicas(s, false));
-        if (save) {
-            TRY(engine_share_buffers(s->engine));
-            TRY(session_checkpoint(s));
-        }
+        TRY(save ? checkpoint(s) : check_replicas(s, false));
         end = step_now(); /* the time of these is not a step's */
         q.steady = false;
     }
@@ -403,8 +408,7 @@ static enum status finish_epoch(struct session *s, struct pass_result *train,
 static enum status interrupted(struct session *s)
 {
     const char *signal = stop_requested();
-    TRY(engine_share_buffers(s->engine));
-    TRY(session_checkpoint(s));
+    TRY(checkpoint(s));
     s->agreed = true;
     return status_fail(
         STATUS_INTERRUPTED,
@@ -428,9 +432,7 @@ static enum status train(struct session *s)
         if (s->state.batch < s->train_batches) { /* stopped in the middle */
             if (s->stopping)
                 return interrupted(s);
-            TRY(check_replicas(s, false));
-            TRY(engine_share_buffers(s->engine));
-            return session_checkpoint(s);
+            return checkpoint(s);
         }
         TRY(rate_stats(s, first, warm, &rate));
         enum status st = finish_epoch(s, &result, &rate);

@@ -2,6 +2,7 @@
 #include "kernels/cuda/device.h"
 
 #include "kernels/cuda/conv_exec.h"
+#include "kernels/cuda/error.h"
 #include "kernels/cuda/matmul.h"
 
 #include <stdarg.h>
@@ -20,8 +21,7 @@ enum status cuda_check(cudaError_t e, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(action, sizeof action, fmt, args);
     va_end(args);
-    return status_fail(e == cudaErrorMemoryAllocation ? STATUS_OOM : STATUS_LIBRARY,
-                       "cannot %s: %s", action, cudaGetErrorString(e));
+    return cuda_error(e, action);
 }
 
 enum status cuda_enter(const struct cuda_device *dev)

@@ -49,8 +49,7 @@ static inline struct cuda_stream *cuda_stream_of(struct stream *s)
     return (struct cuda_stream *)s;
 }
 
-/* STATUS_OOM when memory is lacking, STATUS_LIBRARY for any other failure; the message is "cannot
- * <action>: <what the runtime says>". */
+/* STATUS_OK for success; a failure is told as error.h says, with the format as the action. */
 MUST_CHECK enum status cuda_check(cudaError_t e, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 /* Makes the device the calling thread's own, as every function of the backend does that calls the

@@ -6,8 +6,7 @@
  * for the device or allocates, so that all of it can be captured in a graph. Every sum has one
  * order, which depends on shapes alone: results have the same bits in every run.
  *
- * All fail with STATUS_LIBRARY when the launch does, and with STATUS_UNSUPPORTED for another type.
- */
+ * All fail as error.h says when the launch does, and with STATUS_UNSUPPORTED for another type. */
 #ifndef KERNELS_CUDA_KERNELS_H
 #define KERNELS_CUDA_KERNELS_H
 

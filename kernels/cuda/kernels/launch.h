@@ -2,10 +2,12 @@
 #ifndef KERNELS_CUDA_KERNELS_LAUNCH_H
 #define KERNELS_CUDA_KERNELS_LAUNCH_H
 
+#include "kernels/cuda/error.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/kernels/unit.h"
 
 #include <cuda_runtime.h>
+#include <stdio.h>
 
 enum {
     THREADS = 256,
@@ -56,10 +58,11 @@ static enum status launch(const char *name, const cudaLaunchConfig_t &config, vo
                           A... args)
 {
     cudaError_t e = cudaLaunchKernelEx(&config, kernel, static_cast<P>(args)...);
-    if (e != cudaSuccess)
-        return status_fail(STATUS_LIBRARY, "cannot launch the kernel '%s': %s", name,
-                           cudaGetErrorString(e));
-    return STATUS_OK;
+    char action[128];
+    if (e == cudaSuccess)
+        return STATUS_OK;
+    snprintf(action, sizeof action, "launch the kernel '%s'", name);
+    return cuda_error(e, action);
 }
 
 static inline enum status launch_no_type(enum dtype type)

@@ -22,10 +22,18 @@ const int VERSION = 12090; /* CUDA 12.9 */
 const size_t MEMORY = (size_t)1 << 30;
 
 std::recursive_mutex lock;
-std::map<char *, size_t> mapped; /* device memory: where it begins, and pages that may be open */
+struct pages {
+    size_t size; /* of pages that may be open */
+    int device;
+    uint64_t number; /* in the order of allocation */
+};
+std::map<char *, pages> mapped; /* device memory: where it begins */
+uint64_t allocations;
 size_t used;
 int opened; /* levels of work that is being carried out */
 thread_local int device;
+int lost_gpu = -1;
+bool flipped;
 
 bool machine_is(const char *what)
 {
@@ -41,7 +49,7 @@ size_t page_size()
 void protect_all(int protection)
 {
     for (auto &m : mapped)
-        if (mprotect(m.first, m.second, protection) != 0)
+        if (mprotect(m.first, m.second.size, protection) != 0)
             abort();
 }
 
@@ -64,6 +72,37 @@ fake_hold::~fake_hold()
     lock.unlock();
 }
 
+bool fake_lost(int gpu)
+{
+    return gpu == lost_gpu;
+}
+
+/* Changes a bit of a mantissa in the middle of a GPU's first large allocation. */
+static void flip(int gpu)
+{
+    char *first = NULL;
+    for (auto &m : mapped)
+        if (m.second.device == gpu && m.second.size >= 16384 &&
+            (!first || m.second.number < mapped[first].number))
+            first = m.first;
+    if (first)
+        fake_with_memory([=] { ((uint32_t *)first)[mapped[first].size / 8] ^= 1 << 10; });
+    flipped = true;
+}
+
+void fake_look_for_faults()
+{
+    char what[5], file[4096];
+    int gpu;
+    const char *set = getenv("AMPSCALE_FAKE_FAULT");
+    if (!set || sscanf(set, "%4[a-z]:%d:%4095s", what, &gpu, file) != 3 || access(file, F_OK) != 0)
+        return;
+    if (strcmp(what, "lost") == 0)
+        lost_gpu = gpu;
+    else if (!flipped)
+        flip(gpu);
+}
+
 int fake_device()
 {
     return device;
@@ -83,6 +122,8 @@ const char *cudaGetErrorString(cudaError_t e)
     switch (e) {
     case cudaSuccess:
         return "no error";
+    case cudaErrorECCUncorrectable:
+        return "uncorrectable ECC error encountered";
     case cudaErrorMemoryAllocation:
         return "out of memory";
     case cudaErrorInvalidResourceHandle:
@@ -138,6 +179,12 @@ cudaError_t cudaSetDevice(int index)
     return cudaSuccess;
 }
 
+cudaError_t cudaGetDevice(int *index)
+{
+    *index = device;
+    return cudaSuccess;
+}
+
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int index)
 {
     if (index < 0 || index >= N_DEVICES)
@@ -167,6 +214,8 @@ cudaError_t cudaMalloc(void **mem, size_t bytes)
     *mem = NULL;
     if (fake_captures())
         return cudaErrorStreamCaptureUnsupported;
+    if (fake_lost(device))
+        return cudaErrorECCUncorrectable;
     if (pages > MEMORY - used)
         return cudaErrorMemoryAllocation;
     int protection = opened ? PROT_READ | PROT_WRITE : PROT_NONE;
@@ -176,7 +225,7 @@ cudaError_t cudaMalloc(void **mem, size_t bytes)
     memset(at, 0xCD, pages); /* nobody is to rely on zeros */
     if (mprotect(at, pages, protection) != 0)
         abort();
-    mapped[(char *)at] = pages;
+    mapped[(char *)at] = {pages, device, allocations++};
     used += pages;
     *mem = (char *)at + (pages - aligned);
     return cudaSuccess;
@@ -194,8 +243,8 @@ cudaError_t cudaFree(void *mem)
     char *at = first_page(mem);
     if (!at)
         return cudaErrorInvalidValue;
-    used -= mapped[at];
-    munmap(at, mapped[at] + page_size());
+    used -= mapped[at].size;
+    munmap(at, mapped[at].size + page_size());
     mapped.erase(at);
     return cudaSuccess;
 }
@@ -221,6 +270,8 @@ cudaError_t cudaMemcpy(void *dst, const void *src, size_t bytes, enum cudaMemcpy
     fake_hold hold;
     if (fake_captures())
         return cudaErrorStreamCaptureUnsupported;
+    if (fake_lost(device))
+        return cudaErrorECCUncorrectable;
     fake_with_memory([=] { memcpy(dst, src, bytes); });
     return cudaSuccess;
 }

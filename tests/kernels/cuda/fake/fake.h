@@ -10,7 +10,9 @@
  *
  * GPU 0 and 1 are Hopper's (sm_90), 2 is Turing's (sm_75: no bf16), 3 is too old (sm_70). The
  * environment variable AMPSCALE_FAKE_GPU makes a machine that lacks something: no-driver,
- * old-driver or no-gpu. */
+ * old-driver or no-gpu. AMPSCALE_FAKE_FAULT, "lost:GPU:FILE" or "flip:GPU:FILE", damages the GPU
+ * once the file exists: it is lost, and every call that needs it fails; or one bit changes of what
+ * its first allocation of 16 KiB or more holds, and nobody is told. */
 #ifndef TESTS_KERNELS_CUDA_FAKE_FAKE_H
 #define TESTS_KERNELS_CUDA_FAKE_FAKE_H
 
@@ -35,6 +37,11 @@ void fake_with_memory(const std::function<void()> &call);
 /* The device that the calling thread uses, and whether it captures. */
 int fake_device();
 bool fake_captures();
+
+/* To be called where a thread waits: damages GPUs that are to be damaged now. Whether the GPU is
+ * lost. */
+void fake_look_for_faults();
+bool fake_lost(int device);
 
 /* Puts a call at the end of a stream, or of the graph that the stream captures. */
 cudaError_t fake_submit(cudaStream_t s, std::function<void()> call);

@@ -75,6 +75,8 @@ cudaError_t submit(cudaStream_t s, call c)
 {
     if (s->device != fake_device())
         return cudaErrorInvalidResourceHandle;
+    if (fake_lost(s->device))
+        return cudaErrorECCUncorrectable;
     if (s->captured)
         s->captured->calls.push_back(std::move(c));
     else
@@ -165,6 +167,9 @@ cudaError_t cudaStreamSynchronize(cudaStream_t s)
     }
     if (s->captured)
         return refuse_capture(s->captured);
+    fake_look_for_faults();
+    if (fake_lost(s->device))
+        return cudaErrorECCUncorrectable;
     run_until(s->work.get(), s->work->given);
     return cudaSuccess;
 }
@@ -230,6 +235,9 @@ cudaError_t cudaEventSynchronize(cudaEvent_t e)
     fake_hold hold;
     if (e->captured)
         return refuse_capture(e->captured);
+    fake_look_for_faults();
+    if (fake_lost(e->device))
+        return cudaErrorECCUncorrectable;
     if (e->work)
         run_until(e->work.get(), e->at);
     return cudaSuccess;

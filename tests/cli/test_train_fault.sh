@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# A GPU that fails in the midst of a run (the fake one, tests/kernels/cuda/fake): the run ends with exit
+# status 4 and one line that names it, what was recorded and the last checkpoint stay, and the run goes
+# on from there to the same end as one that nothing happened to.
+. "$(dirname "$0")/common.sh" "$@"
+. "$source_dir/tests/cli/train.sh"
+
+fake=$build_dir/tests/kernels/cuda/fake/ampscale_cuda_fake.so
+if [[ ! -e $fake ]]; then
+    echo "skipped: no C++ compiler, no fake GPU"
+    exit 77
+fi
+export AMPSCALE_CUDA_MODULE=$fake XDG_CACHE_HOME=$scratch/cache
+cd "$scratch" || exit 1
+net=(--dummy --dummy-train 40 --dummy-val 4 --classes 5 -a resnet8 --image-size 16 -b 4 --epochs 1
+    --lr 0.01 --bucket-mb 0.05 -p 1 --threads 1 --checkpoint-steps 2)
+
+# faulty NAME WHOLE KIND GPU LINE ARGS...: trains with a GPU that fails once there is a second
+# checkpoint; then without the fault to the end, which is that of the run WHOLE.
+faulty() {
+    local name=$1 whole=$2 kind=$3 gpu=$4 line=$5
+    shift 5
+    AMPSCALE_FAKE_FAULT=$kind:$gpu:$name/checkpoint-prev.safetensors expect_train 4 "$@" --out "$name"
+    [[ $(grep -c '^ampscale: ' err) == 1 ]] || fail "$name: not one line of ours: $(cat err)"
+    grep -qE -- "^ampscale: $line" err || fail "$name: no line says '$line': $(cat err)"
+    [[ ! -e $name/summary.json ]] || fail "$name: a run that failed has a summary"
+    [[ -s $name/checkpoint.safetensors ]] || fail "$name: no checkpoint"
+    run_values "$name" >values || fail "$name: the record cannot be read"
+    (($(grep -c '^step' values) >= 4)) || fail "$name: recorded steps are lost"
+    expect_train 0 "$@" --out "$name" --resume auto
+    same_run "$name" "$whole" "$name"
+}
+
+damaged='is damaged: cannot .*: uncorrectable ECC error encountered'
+cards=(--devices cuda:0,1 --dp-reduce all --comm host)
+expect_train 0 --devices cuda:0 --out whole-1
+faulty alone whole-1 lost 0 "GPU 0 $damaged" --devices cuda:0
+expect_train 0 "${cards[@]}" --out whole-2
+faulty second whole-2 lost 1 "GPU 1 $damaged" "${cards[@]}"
+faulty silent whole-2 flip 1 "the weights of rank 0, device 1 differ from those of rank 0, device 0" "${cards[@]}"
+
+# Of several ranks, one.
+. "$source_dir/tests/cli/modes.sh"
+AMPSCALE_FAKE_FAULT=lost:1:ranks/checkpoint-prev.safetensors expect_ranks 4 2 --devices cuda --comm host --out ranks
+[[ $(grep -c '^ampscale: ' <(grep -v warning: err)) == 1 ]] && grep -qE "^ampscale: rank 1: .*GPU 1 $damaged" err ||
+    fail "ranks: not one line that names the GPU: $(cat err)"
+[[ -s ranks/checkpoint.safetensors ]] || fail "ranks: no checkpoint"
+finish
