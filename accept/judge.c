@@ -38,8 +38,12 @@ static void say_share(const struct accept_metric *m, const char *what, double re
                       double share, char *out, size_t size)
 {
     double low, high;
-    if (isnan(share) || isnan(reference))
+    if (isnan(share))
         return;
+    if (isnan(reference)) {
+        say(out, size, "%g %% of %s", share * 100, what);
+        return;
+    }
     around(m->better, reference, share, &low, &high);
     if (isfinite(low) && isfinite(high))
         say(out, size, "%.5g to %.5g", low, high);
@@ -64,9 +68,8 @@ void accept_limit_words(const struct accept_limit *l, const struct accept_metric
         say(out, size, "warns above %.6g", l->warn_max);
     if (!isnan(l->warn_within))
         say(out, size, "warns at %g %% of baseline %.5g", l->warn_within * 100, l->baseline);
-    if (!isnan(l->fleet_warn_within) && !isnan(fleet))
-        say(out, size, "warns at %g %% of the fleet's median %.5g", l->fleet_warn_within * 100,
-            fleet);
+    if (!isnan(l->fleet_warn_within))
+        say(out, size, "warns at %g %% of the fleet's median", l->fleet_warn_within * 100);
     if (*l->matches)
         say(out, size, "fits '%s'", l->matches);
     if (*l->at_least)

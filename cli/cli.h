@@ -43,6 +43,7 @@ extern const struct cli_command cli_commands[];
  * is none; returns the exit code. argv[0] names the family, and `intro` says what it is for. */
 int cli_run(const struct cli_command *commands, const char *intro, int argc, char **argv);
 
+int cmd_accept(int argc, char **argv);
 int cmd_amp_report(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_compare(int argc, char **argv);

@@ -5,11 +5,15 @@
 #include "kernels/backend.h"
 #include "model/graph.h"
 #include "model/policy.h"
+#include "results/environment.h"
+#include "telemetry/telemetry.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <zlib.h>
 
 struct info_config {
@@ -243,6 +247,52 @@ static void show_gpus(const struct info_config *c, json_t *devices)
     }
 }
 
+/* What the management library says of all GPUs that can be used; an empty list without one. */
+static enum status describe_gpus(const json_t *devices, json_t **out)
+{
+    enum { GPUS_MAX = TELEMETRY_DEVICES_MAX };
+    int index[GPUS_MAX], n = 0;
+    size_t i;
+    json_t *d;
+    struct telemetry *t;
+    *out = json_array();
+    json_array_foreach((json_t *)devices, i, d)
+    {
+        const char *name = json_string_value(json_object_get(d, "device"));
+        if (strncmp(name, "cuda:", 5) == 0 && json_is_true(json_object_get(d, "usable")) &&
+            n < GPUS_MAX)
+            index[n++] = atoi(name + 5);
+    }
+    if (n == 0)
+        return STATUS_OK;
+    const struct telemetry_config config = {.seconds = 1, .gpu = true, .n = n, .index = index};
+    TRY(telemetry_open(&config, &t));
+    json_t *facts = telemetry_facts(t);
+    json_array_extend(*out, json_object_get(facts, "devices"));
+    json_decref(facts);
+    telemetry_close(t);
+    return STATUS_OK;
+}
+
+/* Takes `devices` over. */
+static enum status print_build_json(json_t *devices)
+{
+    json_t *host = NULL, *gpus = NULL;
+    enum status st;
+    CHECK(environment_describe(&host));
+    CHECK(describe_gpus(devices, &gpus));
+    st = print_json(json_pack("{s:s, s:s, s:s, s:{s:s, s:s}, s:O, s:O, s:O}", "version",
+                              AMPSCALE_VERSION, "build_type", AMPSCALE_BUILD_TYPE, "compiler",
+                              AMPSCALE_COMPILER, "libraries", "jansson", jansson_version_str(),
+                              "zlib", zlibVersion(), "devices", devices, "gpus", gpus, "host",
+                              host));
+done:
+    json_decref(devices);
+    json_decref(gpus);
+    json_decref(host);
+    return st;
+}
+
 static enum status info_build(const struct info_config *c)
 {
     static const char *const specs[] = {"cpu", "ref"};
@@ -258,10 +308,7 @@ static enum status info_build(const struct info_config *c)
     }
     show_gpus(c, devices);
     if (c->json)
-        return print_json(
-            json_pack("{s:s, s:s, s:s, s:{s:s, s:s}, s:o}", "version", AMPSCALE_VERSION,
-                      "build_type", AMPSCALE_BUILD_TYPE, "compiler", AMPSCALE_COMPILER, "libraries",
-                      "jansson", jansson_version_str(), "zlib", zlibVersion(), "devices", devices));
+        return print_build_json(devices);
     json_decref(devices);
     return STATUS_OK;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 const struct cli_command cli_commands[] = {
+    {"accept", "say whether hardware does what it must", cmd_accept},
     {"amp-report", "say what fp16 would lose of gradients, and which loss scale helps",
      cmd_amp_report},
     {"bench", "time the parts that training is made of", cmd_bench},

@@ -1,4 +1,4 @@
-/* Inside report/: a document of headings, paragraphs, tables, lists and pictures, told once and
+/* A document of headings, paragraphs, tables, lists and pictures, told once and
  * written as Markdown or as HTML. Text comes as plain text; a format escapes what it must. */
 #ifndef REPORT_WRITER_H
 #define REPORT_WRITER_H

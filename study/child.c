@@ -55,10 +55,11 @@ int child_signals_received(const struct child_signals *s)
 static void become(const struct child_config *c, int log, pid_t parent)
 {
     int null = open("/dev/null", O_RDONLY);
+    int out = c->out ? open(c->out, O_WRONLY | O_CREAT | O_TRUNC, 0666) : log;
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     sigprocmask(SIG_SETMASK, &c->signals->before, NULL);
-    if (getppid() == parent && dup2(null, STDIN_FILENO) >= 0 && dup2(log, STDOUT_FILENO) >= 0 &&
+    if (getppid() == parent && dup2(null, STDIN_FILENO) >= 0 && dup2(out, STDOUT_FILENO) >= 0 &&
         dup2(log, STDERR_FILENO) >= 0)
         execvp(c->argv[0], c->argv);
     dprintf(log, "ampscale: cannot run '%s': %s\n", c->argv[0], strerror(errno));

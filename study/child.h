@@ -33,6 +33,7 @@ enum { CHILD_MESSAGE_SIZE = 320 };
 struct child_config {
     char *const *argv; /* ends with NULL; argv[0] is looked up as a shell does */
     const char *log;   /* what it says goes there, in place of what an earlier one said */
+    const char *out;   /* and there what it writes to standard output; NULL: to the log too */
     const struct child_signals *signals;
     int64_t limit_s; /* 0: none */
     int64_t grace_s; /* for an orderly stop */

@@ -64,25 +64,24 @@ static void say_left(const struct study_progress *p, char out[32])
         snprintf(out, 32, ", %.1f h left", s / 3600);
 }
 
-/* A line that stays, or one that the next takes the place of. */
-static void say(struct study_progress *p, bool stays, const char *text)
+void study_say(FILE *out, bool terminal, bool stays, const char *text)
 {
-    if (!p->out || (!stays && !p->terminal))
+    if (!out || (!stays && !terminal))
         return;
     /* A line that is redrawn must not be wrapped: "7l" lets the terminal cut it. */
-    if (p->terminal)
-        fprintf(p->out, "\r\033[K%s%s\033[?7h", stays ? "" : "\033[?7l", text);
+    if (terminal)
+        fprintf(out, "\r\033[K%s%s\033[?7h", stays ? "" : "\033[?7l", text);
     else
-        fputs(text, p->out);
-    fputs(stays ? "\n" : "", p->out);
-    fflush(p->out);
+        fputs(text, out);
+    fputs(stays ? "\n" : "", out);
+    fflush(out);
 }
 
 void study_progress_data(struct study_progress *p, const char *name)
 {
     char text[256];
     snprintf(text, sizeof text, "making data '%s'", name);
-    say(p, false, text);
+    study_say(p->out, p->terminal, false, text);
 }
 
 void study_progress_start(struct study_progress *p, const struct study_run *run)
@@ -91,7 +90,7 @@ void study_progress_start(struct study_progress *p, const struct study_run *run)
     say_left(p, left);
     snprintf(text, sizeof text, "[%" PRId64 "/%" PRId64 "%s] running %s r%d", p->done, p->total,
              left, p->plan->cell[run->cell].name, run->repeat);
-    say(p, false, text);
+    study_say(p->out, p->terminal, false, text);
 }
 
 void study_progress_end(struct study_progress *p, const struct study_run *run,
@@ -106,5 +105,5 @@ void study_progress_end(struct study_progress *p, const struct study_run *run,
     snprintf(text, sizeof text, "[%" PRId64 "/%" PRId64 "%s] %s r%d: %.1f s%s%s", p->done, p->total,
              left, p->plan->cell[run->cell].name, run->repeat, end->seconds,
              done ? "" : ", FAILED: ", done ? "" : end->message);
-    say(p, true, text);
+    study_say(p->out, p->terminal, true, text);
 }

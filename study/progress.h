@@ -30,4 +30,8 @@ void study_progress_free(struct study_progress *p); /* fine on a zeroed struct *
  * all did. NAN while none is over. */
 double study_progress_left(const struct study_progress *p);
 
+/* A line that stays, or, on a terminal, one that the next takes the place of. `out` NULL: silent.
+ */
+void study_say(FILE *out, bool terminal, bool stays, const char *text);
+
 #endif

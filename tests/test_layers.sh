@@ -24,7 +24,7 @@ declare -A may_use=(
     [study]="results launch"
     [report]="results plots"
     [accept]="kernels model comm results bench launch study report"
-    [cli]="kernels model input comm results runners plots export watch predict gate bench launch study report accept"
+    [cli]="kernels model input comm results telemetry runners plots export watch predict gate bench launch study report accept"
 )
 
 code=0

@@ -1,0 +1,314 @@
+/* Running the checks of a spec. */
+#include "accept/battery.h"
+
+#include "accept/judge.h"
+#include "accept/kind.h"
+#include "accept/progress.h"
+#include "accept/store.h"
+#include "base/file.h"
+#include "config.h"
+#include "results/environment.h"
+#include "study/child.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { GRACE_SECONDS = 10, OUTPUT_MAX_BYTES = 64 << 20 };
+
+struct work {
+    const struct accept_spec *spec;
+    const struct accept_options *options;
+    struct accept_store store;
+    struct child_signals signals;
+    struct accept_progress progress;
+    double burn_s; /* for each check that burns; 0: as often as it repeats */
+};
+
+/* --- one repeat --- */
+
+static void PRINTF_LIKE(3, 4)
+    end_with(struct accept_result *r, enum accept_verdict v, const char *fmt, ...)
+{
+    va_list args;
+    r->ended = v;
+    va_start(args, fmt);
+    vsnprintf(r->ended_why, sizeof r->ended_why, fmt, args);
+    va_end(args);
+}
+
+/* What a command that did not end well comes to: one that found wrong numbers, broke or hung has
+ * failed; where what it needs is not there, something is missing. */
+static void judge_end(const struct accept_check *check, const struct child_end *end,
+                      struct accept_result *r)
+{
+    bool missing =
+        end->code == status_exit_code(STATUS_USAGE) || end->code == status_exit_code(STATUS_DATA);
+    if (end->late)
+        end_with(r, ACCEPT_FAIL, "not done within the limit of %lld s", (long long)check->limit_s);
+    else if (end->code > 128)
+        end_with(r, ACCEPT_FAIL, "ended by a signal: %s", strsignal(end->code - 128));
+    else if (*end->message)
+        end_with(r, missing ? ACCEPT_MISSING : ACCEPT_FAIL, "%s", end->message);
+    else
+        end_with(r, missing ? ACCEPT_MISSING : ACCEPT_FAIL, "exit code %d without a word",
+                 end->code);
+}
+
+/* Weights of a run that was measured are of no use, and large. */
+static void drop_checkpoints(const char *dir)
+{
+    static const char *const left[] = {"checkpoint.safetensors", "checkpoint-prev.safetensors",
+                                       "best.safetensors"};
+    for (size_t i = 0; i < sizeof left / sizeof *left; i++) {
+        char path[ACCEPT_PATH_SIZE];
+        if (path_format(path, sizeof path, "%s/run/%s", dir, left[i]) == STATUS_OK)
+            unlink(path);
+    }
+}
+
+static enum status read_output(const struct accept_check *check, const char *dir, json_t **output)
+{
+    char path[ACCEPT_PATH_SIZE], *bytes;
+    size_t size;
+    *output = NULL;
+    if (check->kind->folder)
+        return STATUS_OK;
+    TRY(path_format(path, sizeof path, "%s/output.json", dir));
+    TRY(file_read(path, OUTPUT_MAX_BYTES, &bytes, &size));
+    *output = json_loadb(bytes, size, JSON_REJECT_DUPLICATES, NULL);
+    free(bytes);
+    return json_is_object(*output) ? STATUS_OK
+                                   : status_fail(STATUS_DATA, "'%s' is no JSON object", path);
+}
+
+/* What cannot be read was not measured. */
+static enum status read_repeat(const struct work *w, const struct accept_check *check,
+                               const char *dir, struct accept_result *r)
+{
+    json_t *output = NULL;
+    enum status st = read_output(check, dir, &output);
+    if (st == STATUS_OK)
+        st = check->kind->read(w->spec, check, output, dir, r);
+    json_decref(output);
+    if (check->kind->folder)
+        drop_checkpoints(dir);
+    if (st != STATUS_DATA && st != STATUS_IO)
+        return st;
+    end_with(r, ACCEPT_MISSING, "%s", status_message());
+    return STATUS_OK;
+}
+
+static enum status run_child(const struct work *w, const struct accept_check *check,
+                             const char *dir, const struct words *command, struct child_end *end)
+{
+    char log[ACCEPT_PATH_SIZE], out[ACCEPT_PATH_SIZE];
+    TRY(path_format(log, sizeof log, "%s/log", dir));
+    TRY(path_format(out, sizeof out, "%s/output.json", dir));
+    struct child_config child = {.argv = command->v,
+                                 .log = log,
+                                 .out = check->kind->folder ? NULL : out,
+                                 .signals = &w->signals,
+                                 .limit_s = check->limit_s,
+                                 .grace_s = GRACE_SECONDS};
+    TRY(child_run(&child, end));
+    if (!end->received)
+        return STATUS_OK;
+    return status_fail(STATUS_INTERRUPTED, "interrupted by %s; --resume runs what is missing",
+                       strsignal(end->received));
+}
+
+static enum status keep_command(const struct words *command, struct accept_result *r)
+{
+    char *line;
+    if (*r->command)
+        return STATUS_OK;
+    TRY(words_shell(command, &line));
+    snprintf(r->command, sizeof r->command, "%s", line);
+    free(line);
+    return STATUS_OK;
+}
+
+static enum status run_repeat(const struct work *w, const struct accept_check *check,
+                              struct accept_result *r)
+{
+    char dir[ACCEPT_PATH_SIZE];
+    struct words command = {0};
+    struct child_end end;
+    enum status st;
+    CHECK(accept_store_repeat(&w->store, check->name, r->repeats + 1, dir));
+    CHECK(accept_command(w->spec, check, w->options->program, dir, &command));
+    CHECK(keep_command(&command, r));
+    accept_progress_start(&w->progress, check, r->repeats + 1);
+    CHECK(run_child(w, check, dir, &command, &end));
+    r->repeats++;
+    r->seconds += end.seconds;
+    if (end.code == 0)
+        st = read_repeat(w, check, dir, r);
+    else
+        judge_end(check, &end, r);
+done:
+    words_free(&command);
+    return st;
+}
+
+/* --- one check --- */
+
+static bool is_over(const struct work *w, const struct accept_check *check,
+                    const struct accept_result *r)
+{
+    if (r->ended != ACCEPT_PASS || r->repeats >= ACCEPT_REPEATS_MAX)
+        return true;
+    return r->repeats >= check->repeats && (!check->burn || r->seconds >= w->burn_s);
+}
+
+static enum status run_check(struct work *w, const struct accept_check *check,
+                             struct accept_result *r)
+{
+    bool whole;
+    TRY(accept_store_read(&w->store, check->name, r, &whole));
+    if (whole)
+        return STATUS_OK;
+    strcpy(r->name, check->name);
+    snprintf(r->kind, sizeof r->kind, "%s", check->kind->name);
+    r->level = check->level;
+    r->device = check->device;
+    r->wanted = check->repeats;
+    r->verdict = ACCEPT_MISSING; /* until it has ended */
+    while (!is_over(w, check, r)) {
+        TRY(run_repeat(w, check, r));
+        TRY(accept_store_write(&w->store, r, false));
+    }
+    TRY(accept_judge(check, NULL, NULL, r));
+    return accept_store_write(&w->store, r, true);
+}
+
+/* --- all of them --- */
+
+static int count_checks(const struct accept_spec *spec, int level, bool burning)
+{
+    int n = 0;
+    for (int i = 0; i < spec->n_checks; i++)
+        n += spec->check[i].level <= level && (!burning || spec->check[i].burn);
+    return n;
+}
+
+static double burn_seconds(const struct accept_spec *spec, const struct accept_options *o)
+{
+    int n = count_checks(spec, o->level, true);
+    return n > 0 ? o->hours * 3600 / n : 0;
+}
+
+static enum status begin_report(const struct work *w, struct accept_report *report)
+{
+    const struct accept_spec *spec = w->spec;
+    *report = (struct accept_report){
+        .level = w->options->level, .check = calloc((size_t)spec->n_checks, sizeof *report->check)};
+    if (!report->check)
+        return status_fail(STATUS_OOM, "no memory for the results of checks");
+    snprintf(report->spec, sizeof report->spec, "%s", spec->name);
+    snprintf(report->version, sizeof report->version, "%s", AMPSCALE_VERSION);
+    if (gethostname(report->node, sizeof report->node - 1) != 0)
+        strcpy(report->node, "unknown");
+    environment_time(report->begun);
+    return STATUS_OK;
+}
+
+static enum status run_all(struct work *w, struct accept_report *report)
+{
+    for (int i = 0; i < w->spec->n_checks; i++) {
+        const struct accept_check *check = &w->spec->check[i];
+        if (check->level > w->options->level)
+            continue;
+        struct accept_result *r = &report->check[report->n_checks++];
+        TRY(run_check(w, check, r));
+        TRY(accept_judge(check, NULL, NULL, r));
+        accept_progress_end(&w->progress, r);
+        if (i == 0 && r->verdict != ACCEPT_PASS)
+            break; /* what it would measure is not what the spec is about */
+    }
+    environment_time(report->ended);
+    return accept_judge_report(w->spec, NULL, NULL, report);
+}
+
+static void keep_device(struct accept_report *report)
+{
+    const struct accept_metric *device = accept_metric_find(&report->check[0], "device");
+    if (device && device->n > 0)
+        snprintf(report->device, sizeof report->device, "%s", device->text[0]);
+}
+
+enum status accept_run(const struct accept_spec *spec, const struct accept_options *options,
+                       struct accept_report *report)
+{
+    struct work w = {.spec = spec,
+                     .options = options,
+                     .store = {.lock = -1},
+                     .signals = {.fd = -1},
+                     .burn_s = burn_seconds(spec, options)};
+    enum status st;
+    *report = (struct accept_report){0};
+    w.progress =
+        accept_progress_begin(options->progress, count_checks(spec, options->level, false));
+    CHECK(accept_store_open(spec, options->dir, options->resume, &w.store));
+    CHECK(child_signals_open(&w.signals));
+    CHECK(begin_report(&w, report));
+    CHECK(run_all(&w, report));
+    keep_device(report);
+done:
+    child_signals_close(&w.signals);
+    accept_store_close(&w.store);
+    if (st != STATUS_OK)
+        accept_report_free(report);
+    return st;
+}
+
+/* --- the plan --- */
+
+/* "40 s", "12 min", "3.5 h" */
+static void say_seconds(double s, char *out, size_t size)
+{
+    if (s < 100)
+        snprintf(out, size, "%.0f s", s);
+    else if (s < 100 * 60)
+        snprintf(out, size, "%.0f min", s / 60);
+    else
+        snprintf(out, size, "%.1f h", s / 3600);
+}
+
+static enum status print_check(const struct accept_spec *spec, const struct accept_check *check,
+                               const struct accept_options *o, double seconds, FILE *out)
+{
+    char dir[ACCEPT_PATH_SIZE], time[32], *line = NULL;
+    struct words command = {0};
+    enum status st;
+    CHECK(path_format(dir, sizeof dir, "%s/checks/%s/r1", o->dir, check->name));
+    CHECK(accept_command(spec, check, "ampscale", dir, &command));
+    CHECK(words_shell(&command, &line));
+    say_seconds(seconds, time, sizeof time);
+    fprintf(out, "%-20s level %d, %d x, about %s\n    %s\n", check->name, check->level,
+            check->repeats, time, line);
+done:
+    free(line);
+    words_free(&command);
+    return st;
+}
+
+enum status accept_print_plan(const struct accept_spec *spec, const struct accept_options *o,
+                              FILE *out)
+{
+    double sum = 0, burn = burn_seconds(spec, o);
+    char time[32];
+    for (int i = 0; i < spec->n_checks; i++) {
+        const struct accept_check *check = &spec->check[i];
+        if (check->level > o->level)
+            continue;
+        double seconds = fmax(check->seconds * check->repeats, check->burn ? burn : 0);
+        TRY(print_check(spec, check, o, seconds, out));
+        sum += seconds;
+    }
+    say_seconds(sum, time, sizeof time);
+    fprintf(out, "%d checks, about %s\n", count_checks(spec, o->level, false), time);
+    return STATUS_OK;
+}

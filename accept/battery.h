@@ -1,0 +1,39 @@
+/* Running the checks of a spec on this node, one after the other, each in a process of its own.
+ *
+ * What a check measured is kept as soon as it has ended, and what its repeats measured as soon as
+ * each has, so that a battery that was stopped goes on where it was. A check that crashes, hangs or
+ * fails has failed, and the next one comes; only when the devices are not there, or not what the
+ * spec is for, nothing more is run. */
+#ifndef ACCEPT_BATTERY_H
+#define ACCEPT_BATTERY_H
+
+#include "accept/result.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct accept_options {
+    const char *program; /* the file of this program */
+    const char *dir;     /* the node's folder (result.h) */
+    int level;           /* checks up to it */
+    double hours;        /* for all checks that burn together; 0: as often as they repeat */
+    bool resume;         /* go on with what the folder holds */
+    FILE *progress;      /* lines for people; NULL: none */
+};
+
+/* Runs what is missing, and judges all. STATUS_USAGE where the folder holds other results,
+ * STATUS_INTERRUPTED where a signal asked for an end: then `report` holds nothing. On success the
+ * caller frees it. */
+MUST_CHECK enum status accept_run(const struct accept_spec *spec,
+                                  const struct accept_options *options,
+                                  struct accept_report *report);
+
+/* Prints which checks would be run, how long they take, and their commands. */
+MUST_CHECK enum status accept_print_plan(const struct accept_spec *spec,
+                                         const struct accept_options *options, FILE *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

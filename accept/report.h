@@ -1,0 +1,33 @@
+/* What an acceptance came to, for people and for programs. */
+#ifndef ACCEPT_REPORT_H
+#define ACCEPT_REPORT_H
+
+#include "accept/result.h"
+
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A table for the terminal, of what has a limit; it ends with accept_conclusion's line. */
+void accept_print(const struct accept_report *r, bool strict, FILE *out);
+
+/* A test suite: a case for each check, and one for each of its metrics that has a limit. What
+ * failed is a failure, what is missing an error. A warning passes, unless `strict`. */
+void accept_print_junit(const struct accept_report *r, bool strict, FILE *out);
+
+/* Writes accept.json, .md, .html and .xml (JUnit) into the folder, each whole or not at all. */
+MUST_CHECK enum status accept_write(const struct accept_report *r, bool strict, const char *dir);
+
+/* "2345 images/s", or the texts of all repeats that differ, "a, b"; "-" where nothing was
+ * measured. */
+void accept_value_words(const struct accept_metric *m, char *out, size_t size);
+
+/* The lowest and highest of the repeats, "2340 to 2350 of 3"; "" of a text and of one repeat. */
+void accept_spread_words(const struct accept_metric *m, char *out, size_t size);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

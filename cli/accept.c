@@ -1,0 +1,177 @@
+/* ampscale accept: whether hardware does what it must. */
+#include "accept/battery.h"
+#include "accept/judge.h"
+#include "accept/report.h"
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    KEY_SPEC = 256,
+    KEY_OUT,
+    KEY_LEVEL,
+    KEY_HOURS,
+    KEY_GPUS,
+    KEY_RESUME,
+    KEY_STRICT,
+    KEY_DRY_RUN,
+    KEY_LIST,
+    KEY_PRINT,
+};
+
+static const struct argp_option options[] = {
+    {"spec", KEY_SPEC, "cpu|h200|a100|v100|FILE", 0,
+     "What the hardware must do: a spec that comes with the program, or a file", 0},
+    {"out", KEY_OUT, "DIR", 0, "Folder of the results", 0},
+    {"level", KEY_LEVEL, "1|2|3|4", 0,
+     "Checks up to this one: seconds, minutes (default), tens of minutes, hours", 0},
+    {"hours", KEY_HOURS, "H", 0, "Time of all checks that burn in, together", 0},
+    {"gpus", KEY_GPUS, "N", 0, "GPUs that the node has (default: as the spec says)", 0},
+    {"resume", KEY_RESUME, 0, 0, "Go on with what DIR holds: run what is missing", 0},
+    {"strict", KEY_STRICT, 0, 0, "A warning is a failure", 0},
+    {"dry-run", KEY_DRY_RUN, 0, 0, "Print the checks, their commands and times instead", 0},
+    {"list", KEY_LIST, 0, 0, "List the specs that come with the program", 0},
+    {"print", KEY_PRINT, 0, 0, "Print the spec and end", 0},
+    {0},
+};
+
+struct arguments {
+    const char *spec;
+    struct accept_options options;
+    int gpus;
+    bool strict, dry_run, list, print;
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    struct arguments *a = state->input;
+    enum status st = STATUS_OK;
+    int64_t n;
+    switch (key) {
+    case KEY_SPEC:
+        a->spec = arg;
+        break;
+    case KEY_OUT:
+        a->options.dir = arg;
+        break;
+    case KEY_LEVEL:
+        st = cli_int("--level", arg, 1, ACCEPT_LEVEL_MAX, &n);
+        a->options.level = st == STATUS_OK ? (int)n : 0;
+        break;
+    case KEY_HOURS:
+        st = cli_double("--hours", arg, 0, 10000, &a->options.hours);
+        break;
+    case KEY_GPUS:
+        st = cli_int("--gpus", arg, 1, ACCEPT_DEVICES_MAX, &n);
+        a->gpus = st == STATUS_OK ? (int)n : 0;
+        break;
+    case KEY_RESUME:
+        a->options.resume = true;
+        break;
+    case KEY_STRICT:
+        a->strict = true;
+        break;
+    case KEY_DRY_RUN:
+        a->dry_run = true;
+        break;
+    case KEY_LIST:
+        a->list = true;
+        break;
+    case KEY_PRINT:
+        a->print = true;
+        break;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+    return st == STATUS_OK ? 0 : EINVAL;
+}
+
+static enum status list_specs(void)
+{
+    for (const char *const *name = accept_presets; *name; name++) {
+        struct accept_spec spec;
+        TRY(accept_spec_load(*name, 0, &spec));
+        printf("%-6s %s\n", *name, spec.about);
+        accept_spec_free(&spec);
+    }
+    return STATUS_OK;
+}
+
+/* As it was written, to be changed and kept. */
+static enum status print_spec(const char *name)
+{
+    const char *text = accept_preset(name);
+    if (!text)
+        return status_fail(STATUS_USAGE, "--print: '%s' does not come with the program", name);
+    fputs(text, stdout);
+    return STATUS_OK;
+}
+
+static enum status find_program(char out[PATH_MAX])
+{
+    ssize_t n = readlink("/proc/self/exe", out, PATH_MAX - 1);
+    if (n < 0)
+        return status_fail(STATUS_IO, "cannot tell the program's file: %s", strerror(errno));
+    out[n] = '\0';
+    return STATUS_OK;
+}
+
+/* *code: what the results come to. */
+static enum status run(const struct accept_spec *spec, const struct arguments *a, int *code)
+{
+    char program[PATH_MAX];
+    struct accept_options o = a->options;
+    struct accept_report report;
+    TRY(find_program(program));
+    o.program = program;
+    o.progress = stderr;
+    TRY(accept_run(spec, &o, &report));
+    enum status st = accept_write(&report, a->strict, o.dir);
+    if (st == STATUS_OK) {
+        accept_print(&report, a->strict, stdout);
+        *code = accept_exit_code(&report, a->strict);
+    }
+    accept_report_free(&report);
+    return st;
+}
+
+static enum status work(struct arguments *a, int *code)
+{
+    struct accept_spec spec;
+    if (a->list)
+        return list_specs();
+    if (!a->spec)
+        return status_fail(STATUS_USAGE, "no spec: give --spec; --list names those there are");
+    if (a->print)
+        return print_spec(a->spec);
+    if (!a->options.dir && !a->dry_run)
+        return status_fail(STATUS_USAGE, "nowhere to keep the results: give --out DIR");
+    TRY(accept_spec_load(a->spec, a->gpus, &spec));
+    if (!a->options.dir)
+        a->options.dir = spec.name;
+    enum status st =
+        a->dry_run ? accept_print_plan(&spec, &a->options, stdout) : run(&spec, a, code);
+    accept_spec_free(&spec);
+    return st;
+}
+
+int cmd_accept(int argc, char **argv)
+{
+    static const struct argp argp = {
+        .options = options,
+        .parser = parse,
+        .doc = "Runs the checks of a spec on this machine and holds what they measure against its "
+               "limits. What was not measured did not pass.\v"
+               "Exit status: 0 accepted, 4 a check failed, 5 something was not measured, 2 the "
+               "command line or the spec is wrong, 1 the program could not do its work."};
+    struct arguments a = {.options = {.level = 2}};
+    int exit_code = 0;
+    if (!cli_parse(&argp, argc, argv, &a, &exit_code))
+        return exit_code;
+    enum status st = work(&a, &exit_code);
+    return st == STATUS_OK ? exit_code : cli_fail(st);
+}
