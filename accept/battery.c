@@ -144,9 +144,10 @@ static enum status run_repeat(const struct work *w, const struct accept_check *c
     CHECK(run_child(w, check, dir, &command, &end));
     r->repeats++;
     r->seconds += end.seconds;
-    if (end.code == 0)
+    /* What found wrong numbers says which. */
+    if (end.code == 0 || end.code == status_exit_code(STATUS_MISMATCH))
         st = read_repeat(w, check, dir, r);
-    else
+    if (end.code != 0)
         judge_end(check, &end, r);
 done:
     words_free(&command);

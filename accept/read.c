@@ -100,10 +100,9 @@ enum status accept_read_facts(const struct accept_spec *spec, const struct accep
 
 /* --- verification --- */
 
-enum status accept_read_selftest(const struct accept_spec *spec, const struct accept_check *check,
-                                 const json_t *output, const char *dir, struct accept_result *r)
+/* How many cases there are, and how many do not hold. */
+static enum status add_cases(const json_t *output, struct accept_result *r)
 {
-    (void)spec, (void)check, (void)dir;
     size_t i;
     json_t *c;
     int wrong = 0;
@@ -116,6 +115,36 @@ enum status accept_read_selftest(const struct accept_spec *spec, const struct ac
     }
     TRY(accept_result_number(r, "cases", "", ACCEPT_HIGHER, (double)json_array_size(cases)));
     return accept_result_number(r, "wrong", "", ACCEPT_LOWER, wrong);
+}
+
+enum status accept_read_selftest(const struct accept_spec *spec, const struct accept_check *check,
+                                 const json_t *output, const char *dir, struct accept_result *r)
+{
+    (void)spec, (void)check, (void)dir;
+    return add_cases(output, r);
+}
+
+enum status accept_read_determinism(const struct accept_spec *spec,
+                                    const struct accept_check *check, const json_t *output,
+                                    const char *dir, struct accept_result *r)
+{
+    (void)spec, (void)check, (void)dir;
+    size_t i;
+    json_t *c;
+    TRY(add_cases(output, r));
+    json_array_foreach(json_object_get(output, "cases"), i, c)
+    {
+        char name[ACCEPT_NAME_SIZE];
+        const char *arch = json_string_value(json_object_get(c, "arch"));
+        const char *precision = json_string_value(json_object_get(c, "precision"));
+        if (!arch || !precision)
+            continue;
+        const char *what = json_is_true(json_object_get(c, "ok")) ? "bits" : "difference";
+        snprintf(name, sizeof name, "%s_%.20s_%.0f_%.8s", what, arch,
+                 accept_read_number(c, "image_size"), precision);
+        TRY(add_text(r, name, json_object_get(c, what)));
+    }
+    return STATUS_OK;
 }
 
 /* --- benchmarks --- */
@@ -163,6 +192,40 @@ enum status accept_read_memory(const struct accept_spec *spec, const struct acce
                                  accept_read_number(row, "median_gb_per_s")));
     }
     return i > 0 ? accept_result_number(r, "wrong", "", ACCEPT_LOWER, wrong) : STATUS_OK;
+}
+
+/* FLOPs over seconds of all products in one type, each as often as the network has it; NAN where
+ * one of them was not measured. */
+static double gemm_rate(const json_t *rows, const char *type)
+{
+    double flops = 0, seconds = 0;
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i), *of = json_object_get(row, "type");
+        double count = accept_read_number(row, "count");
+        if (!json_is_string(of) || strcmp(json_string_value(of), type) != 0)
+            continue;
+        flops += count * accept_read_number(row, "flops");
+        seconds += count * accept_read_number(json_object_get(row, "seconds"), "median");
+    }
+    return seconds > 0 ? flops / seconds : NAN;
+}
+
+enum status accept_read_gemm(const struct accept_spec *spec, const struct accept_check *check,
+                             const json_t *output, const char *dir, struct accept_result *r)
+{
+    (void)spec, (void)check, (void)dir;
+    static const char *const types[] = {"fp32", "tf32", "fp16", "bf16"};
+    const json_t *rows = json_object_get(output, "rows");
+    double wrong = 0;
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+        char name[ACCEPT_NAME_SIZE];
+        snprintf(name, sizeof name, "products_%s", types[t]);
+        TRY(accept_result_number(r, name, "TFLOP/s", ACCEPT_HIGHER,
+                                 gemm_rate(rows, types[t]) * 1e-12));
+    }
+    for (size_t i = 0; i < json_array_size(rows); i++)
+        wrong += accept_read_number(json_array_get(rows, i), "wrong");
+    return accept_result_number(r, "wrong", "", ACCEPT_LOWER, wrong);
 }
 
 enum status accept_read_conv(const struct accept_spec *spec, const struct accept_check *check,

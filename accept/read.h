@@ -14,6 +14,13 @@ MUST_CHECK enum status accept_read_facts(const struct accept_spec *spec,
 MUST_CHECK enum status accept_read_selftest(const struct accept_spec *spec,
                                             const struct accept_check *check, const json_t *output,
                                             const char *dir, struct accept_result *r);
+MUST_CHECK enum status accept_read_determinism(const struct accept_spec *spec,
+                                               const struct accept_check *check,
+                                               const json_t *output, const char *dir,
+                                               struct accept_result *r);
+MUST_CHECK enum status accept_read_gemm(const struct accept_spec *spec,
+                                        const struct accept_check *check, const json_t *output,
+                                        const char *dir, struct accept_result *r);
 MUST_CHECK enum status accept_read_peak(const struct accept_spec *spec,
                                         const struct accept_check *check, const json_t *output,
                                         const char *dir, struct accept_result *r);

@@ -1,0 +1,195 @@
+/* Batteries of a made-up program: checks that end well, crash, hang, lie; and going on with one
+ * that was stopped. */
+#include "../results/scratch.h"
+#include "accept/battery.h"
+#include "accept/judge.h"
+#include "base/file.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+/* Counts its calls in "calls", and does what each kind of check is to do. */
+static const char program[] =
+    "#!/bin/sh\n"
+    "echo $1 $2 >>\"${0%/*}/calls\"\n"
+    "case \"$1 $2\" in\n"
+    "'info --json') echo '{\"devices\": [{\"device\": \"cpu\", \"usable\": true,"
+    " \"description\": \"made up\"}]}' ;;\n"
+    "'bench memory') echo '{\"rows\": [{\"kernel\": \"copy\", \"median_gb_per_s\": 10,"
+    " \"wrong\": 0}]}' ;;\n"
+    "'bench peak') kill -SEGV $$ ;;\n"
+    "'bench conv') sleep 60 ;;\n"
+    "'bench gemm') echo 'no JSON' ;;\n"
+    "'bench collective') echo 'ampscale: no such network' >&2; exit 5 ;;\n"
+    "'selftest --json') echo '{\"cases\": [{\"ok\": true}, {\"ok\": false}]}';"
+    " echo 'ampscale: it does not hold' >&2; exit 4 ;;\n"
+    "*) exit 1 ;;\n"
+    "esac\n";
+
+struct rig {
+    char dir[SCRATCH_MAX];
+    char path[SCRATCH_MAX + 16], out[SCRATCH_MAX + 16];
+};
+
+static int begin(void **state)
+{
+    struct rig *r = calloc(1, sizeof *r);
+    if (!r)
+        return -1;
+    scratch_make(r->dir);
+    scratch_write(r->dir, "program", program, sizeof program - 1);
+    snprintf(r->path, sizeof r->path, "%s/program", r->dir);
+    snprintf(r->out, sizeof r->out, "%s/out", r->dir);
+    *state = r;
+    return chmod(r->path, 0755);
+}
+
+static int end(void **state)
+{
+    struct rig *r = *state;
+    scratch_remove(r->dir);
+    free(r);
+    return 0;
+}
+
+/* Runs a spec for a device of this name, of one check for each kind. */
+static enum status run(const struct rig *r, const char *hardware, const char *const *kinds,
+                       bool resume, struct accept_report *report)
+{
+    char text[4096];
+    struct accept_spec s;
+    const struct accept_options o = {
+        .program = r->path, .dir = r->out, .level = 1, .resume = resume};
+    int used = snprintf(text, sizeof text,
+                        "{\"schema\": 1, \"name\": \"made\", \"about\": \"a test\", \"device\": "
+                        "\"cpu\", \"hardware\": [\"%s\"], \"checks\": [",
+                        hardware);
+    for (int i = 0; kinds[i]; i++)
+        used += snprintf(text + used, sizeof text - (size_t)used,
+                         "%s{\"name\": \"%s\", \"kind\": \"%s\", \"level\": 1, \"seconds\": 1, "
+                         "\"limit_s\": 1, \"repeats\": 2}",
+                         i ? ", " : "", kinds[i], kinds[i]);
+    strcat(text, "]}");
+    if (accept_spec_parse(text, strlen(text), "made", 0, &s) != STATUS_OK)
+        fail_msg("%s", status_message());
+    enum status st = accept_run(&s, &o, report);
+    accept_spec_free(&s);
+    return st;
+}
+
+static void ended(const struct accept_result *c, enum accept_verdict v, int repeats,
+                  const char *why)
+{
+    if (c->verdict != v || c->repeats != repeats || !strstr(c->reason, why))
+        fail_msg("%s: %s after %d repeats, '%s'", c->name, accept_verdict_str(c->verdict),
+                 c->repeats, c->reason);
+}
+
+static void test_endings(void **state)
+{
+    struct rig *rig = *state;
+    static const char *const kinds[] = {"memory",     "peak",     "conv", "gemm",
+                                        "collective", "selftest", NULL};
+    struct accept_report r;
+    assert_int_equal(run(rig, "made*", kinds, false, &r), STATUS_OK);
+    assert_int_equal(r.n_checks, 7);
+    assert_string_equal(r.device, "made up");
+    ended(&r.check[0], ACCEPT_PASS, 1, "");
+    ended(&r.check[1], ACCEPT_PASS, 2, "");
+    ended(&r.check[2], ACCEPT_FAIL, 1, "ended by a signal: Segmentation fault");
+    ended(&r.check[3], ACCEPT_FAIL, 1, "not done within the limit of 1 s");
+    ended(&r.check[4], ACCEPT_MISSING, 1, "is no JSON object");
+    ended(&r.check[5], ACCEPT_MISSING, 1, "no such network");
+    ended(&r.check[6], ACCEPT_FAIL, 1, "it does not hold");
+    assert_true(accept_metric_median(accept_metric_find(&r.check[6], "wrong")) == 1);
+    assert_int_equal(accept_exit_code(&r, false), 4);
+    accept_report_free(&r);
+}
+
+/* Hardware that the spec is not for is not measured any further. */
+static void test_other_hardware(void **state)
+{
+    struct rig *rig = *state;
+    static const char *const kinds[] = {"memory", NULL};
+    struct accept_report r;
+    size_t size;
+    assert_int_equal(run(rig, "*H200*", kinds, false, &r), STATUS_OK);
+    ended(&r.check[0], ACCEPT_FAIL, 1, "does not fit '*H200*'");
+    ended(&r.check[1], ACCEPT_MISSING, 0, "not run");
+    accept_report_free(&r);
+    char *calls = scratch_read(rig->dir, "calls", &size);
+    assert_string_equal(calls, "info --json\n");
+    free(calls);
+}
+
+static int count(const char *text, const char *word)
+{
+    int n = 0;
+    for (const char *at = text; (at = strstr(at, word)); at++)
+        n++;
+    return n;
+}
+
+/* A battery that lost a check, and half of another, runs these again and nothing else. */
+static void test_resume(void **state)
+{
+    struct rig *rig = *state;
+    static const char *const kinds[] = {"memory", "selftest", NULL};
+    static const char *const others[] = {"memory", NULL};
+    struct accept_report r;
+    char path[128], from[128];
+    size_t size;
+    assert_int_equal(run(rig, "made*", kinds, false, &r), STATUS_OK);
+    accept_report_free(&r);
+    assert_int_equal(run(rig, "made*", kinds, false, &r), STATUS_USAGE);
+    assert_non_null(strstr(status_message(), "--resume"));
+    assert_int_equal(run(rig, "made*", others, true, &r), STATUS_USAGE);
+    assert_non_null(strstr(status_message(), "another spec"));
+
+    /* As a kill between the two repeats of "memory" leaves it. */
+    char *whole = scratch_read(rig->dir, "out/checks/memory.json", &size);
+    json_t *o = json_loads(whole, 0, NULL);
+    free(whole);
+    json_object_set_new(o, "repeats", json_integer(1));
+    json_t *values = json_object_get(json_array_get(json_object_get(o, "metrics"), 0), "values");
+    json_array_remove(values, 1);
+    values = json_object_get(json_array_get(json_object_get(o, "metrics"), 1), "values");
+    json_array_remove(values, 1);
+    snprintf(from, sizeof from, "%s/out/checks/memory.json", rig->dir);
+    assert_int_equal(remove(from), 0);
+    snprintf(path, sizeof path, "%s/out/checks/memory.part", rig->dir);
+    assert_int_equal(json_dump_file(o, path, 0), 0);
+    json_decref(o);
+
+    assert_int_equal(run(rig, "made*", kinds, true, &r), STATUS_OK);
+    ended(&r.check[1], ACCEPT_PASS, 2, "");
+    assert_int_equal(accept_metric_find(&r.check[1], "copy")->n, 2);
+    accept_report_free(&r);
+    assert_false(path_exists(path));
+    char *calls = scratch_read(rig->dir, "calls", &size);
+    assert_int_equal(count(calls, "memory"), 3);
+    assert_int_equal(count(calls, "selftest"), 1);
+    assert_int_equal(count(calls, "info"), 1);
+    free(calls);
+
+    /* A damaged file is as good as none. */
+    scratch_write(rig->dir, "out/checks/selftest.json", "{\"name\": 1}", 11);
+    assert_int_equal(run(rig, "made*", kinds, true, &r), STATUS_OK);
+    ended(&r.check[2], ACCEPT_FAIL, 1, "it does not hold");
+    accept_report_free(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_endings, begin, end),
+        cmocka_unit_test_setup_teardown(test_other_hardware, begin, end),
+        cmocka_unit_test_setup_teardown(test_resume, begin, end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

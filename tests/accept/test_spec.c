@@ -1,0 +1,199 @@
+/* Specs: what is read from them, and what is refused. */
+#include "accept/judge.h"
+#include "accept/kind.h"
+#include "base/rng.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define HEAD                                                                                       \
+    "{\"schema\": 1, \"name\": \"made\", \"about\": \"a test\", \"device\": \"cpu\","              \
+    " \"hardware\": [\"*\"], \"checks\": ["
+#define CHECK_HEAD                                                                                 \
+    "{\"name\": \"a\", \"kind\": \"memory\", \"level\": 1, \"seconds\": 1, \"limit_s\": 9"
+#define TAIL "]}"
+
+static enum status parse(const char *text, struct accept_spec *s)
+{
+    return accept_spec_parse(text, strlen(text), "made", 0, s);
+}
+
+/* A spec of one check with these limits. */
+static enum status parse_limits(const char *limits, struct accept_spec *s)
+{
+    char text[2048];
+    snprintf(text, sizeof text, HEAD CHECK_HEAD ", \"limits\": {%s}}" TAIL, limits);
+    return parse(text, s);
+}
+
+static void refuses(enum status st, const char *why)
+{
+    assert_int_equal(st, STATUS_USAGE);
+    if (!strstr(status_message(), why))
+        fail_msg("'%s' does not say '%s'", status_message(), why);
+}
+
+static void test_whole(void **state)
+{
+    (void)state;
+    struct accept_spec s;
+    assert_int_equal(parse_limits("\"copy\": {\"min\": 1, \"warn_min\": 2, \"source\": \"x\"},"
+                                  "\"*\": {\"baseline\": 10, \"within\": 5}",
+                                  &s),
+                     STATUS_OK);
+    assert_int_equal(s.n_checks, 2);
+    assert_string_equal(s.check[0].name, "hardware");
+    const struct accept_check *c = &s.check[1];
+    assert_int_equal(c->n_limits, 2);
+    assert_ptr_equal(accept_limit_for(c, "copy"), &c->limit[0]);
+    assert_ptr_equal(accept_limit_for(c, "scale"), &c->limit[1]);
+    assert_true(c->limit[1].within == 0.05 && isnan(c->limit[1].min));
+    accept_spec_free(&s);
+}
+
+static void test_limits_refused(void **state)
+{
+    (void)state;
+    struct accept_spec s;
+    refuses(parse_limits("\"copy\": {\"mim\": 1}", &s), "did you mean 'min'");
+    refuses(parse_limits("\"copy\": {}", &s), "has no bound");
+    refuses(parse_limits("\"copy\": {\"min\": \"1\"}", &s), "must be a number");
+    refuses(parse_limits("\"copy\": {\"min\": 2, \"max\": 1}", &s), "must ascend");
+    refuses(parse_limits("\"copy\": {\"min\": 2, \"warn_min\": 1}", &s), "must ascend");
+    refuses(parse_limits("\"copy\": {\"within\": 2}", &s), "need each other");
+    refuses(parse_limits("\"copy\": {\"baseline\": 2}", &s), "need each other");
+    refuses(parse_limits("\"copy\": {\"baseline\": 0, \"within\": 2}", &s), "must be a number");
+    refuses(parse_limits("\"copy\": {\"fleet_within\": 1, \"fleet_warn_within\": 2}", &s),
+            "must be nearer");
+    refuses(parse_limits("\"copy\": {\"min\": 1, \"matches\": \"x\"}", &s), "give one of them");
+    refuses(parse_limits("\"copy\": {\"min\": 1, \"absent\": \"pass\"}", &s), "skip or missing");
+    refuses(parse_limits("\"a b\": {\"min\": 1}", &s), "a metric's name");
+    refuses(parse_limits("\"copy\": {\"min\": 1e999}", &s), "line 1");
+    refuses(parse_limits("\"copy\": {\"min\": NaN}", &s), "line 1");
+    refuses(parse_limits("\"copy\": {\"min\": 1, \"min\": 2}", &s), "line 1");
+}
+
+static void test_checks_refused(void **state)
+{
+    (void)state;
+    struct accept_spec s;
+    refuses(parse("[]", &s), "must be an object");
+    refuses(parse(HEAD TAIL, &s), "list of 1 to");
+    refuses(parse(HEAD CHECK_HEAD ", \"limit\": {}}" TAIL, &s), "did you mean 'limits'");
+    refuses(parse(HEAD CHECK_HEAD "}, " CHECK_HEAD "}" TAIL, &s), "two checks have the name 'a'");
+    refuses(parse(HEAD CHECK_HEAD ", \"args\": {\"iters\": 0}}" TAIL, &s), "whole number from 1");
+    refuses(parse(HEAD CHECK_HEAD ", \"args\": {\"command\": \"x\"}}" TAIL, &s), "unknown key");
+    refuses(parse(HEAD CHECK_HEAD ", \"args\": []}" TAIL, &s), "must be an object");
+    refuses(parse(HEAD "{\"name\": \"../a\", \"kind\": \"memory\", \"level\": 1, \"seconds\": 1, "
+                       "\"limit_s\": 9}" TAIL,
+                  &s),
+            "letters, digits");
+    refuses(parse(HEAD "{\"name\": \"a\", \"kind\": \"shell\", \"level\": 1, \"seconds\": 1, "
+                       "\"limit_s\": 9}" TAIL,
+                  &s),
+            "there is no 'shell'");
+    refuses(parse(HEAD "{\"name\": \"a\", \"kind\": \"train\", \"level\": 1, \"seconds\": 1, "
+                       "\"limit_s\": 9, \"args\": {\"arch\": \"--out\"}}" TAIL,
+                  &s),
+            "not begin with '-'");
+    refuses(accept_spec_load("nonesuch", 0, &s), "there are cpu, h200");
+}
+
+static void test_devices(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "{\"schema\": 1, \"name\": \"made\", \"about\": \"a test\", \"device\": \"cuda\","
+        " \"devices\": 2, \"hardware\": [\"*A100*\", \"*V100*\"], \"checks\": [" CHECK_HEAD
+        ", \"each\": true, \"limits\": {\"h2d\": {\"min\": 1}}}, {\"name\": \"all\", \"kind\": "
+        "\"train\", \"level\": 1, \"seconds\": 1, \"limit_s\": 9}]}";
+    struct accept_spec s;
+    struct words w = {0};
+    assert_int_equal(accept_spec_parse(text, strlen(text), "made", 3, &s), STATUS_OK);
+    assert_int_equal(s.n_checks, 5);
+    assert_string_equal(s.check[3].name, "a.2");
+    assert_int_equal(s.check[3].device, 2);
+    assert_true(s.check[3].limit[0].min == 1);
+    assert_true(s.check[0].limit[0].min == 3);
+    assert_int_equal(accept_command(&s, &s.check[3], "ampscale", "d", &w), STATUS_OK);
+    assert_string_equal(w.v[w.n - 1], "cuda:2");
+    words_free(&w);
+    w = (struct words){0};
+    assert_int_equal(accept_command(&s, &s.check[4], "ampscale", "d", &w), STATUS_OK);
+    assert_string_equal(w.v[1], "launch");
+    assert_string_equal(w.v[3], "3");
+    assert_string_equal(w.v[w.n - 1], "d/run");
+    words_free(&w);
+    accept_spec_free(&s);
+}
+
+/* Every spec that ships can be read, and says where each number comes from. */
+static void test_presets(void **state)
+{
+    (void)state;
+    for (const char *const *name = accept_presets; *name; name++) {
+        struct accept_spec s;
+        if (accept_spec_load(*name, 0, &s) != STATUS_OK)
+            fail_msg("%s", status_message());
+        assert_string_equal(s.name, *name);
+        for (int i = 0; i < s.n_checks; i++)
+            for (int k = 0; k < s.check[i].n_limits; k++)
+                if (!*s.check[i].limit[k].source)
+                    fail_msg("%s: %s.%s has no source", *name, s.check[i].name,
+                             s.check[i].limit[k].metric);
+        accept_spec_free(&s);
+    }
+}
+
+static void test_patterns(void **state)
+{
+    (void)state;
+    assert_true(accept_matches("*H200*", "NVIDIA H200"));
+    assert_true(accept_matches("a|b*", "bc"));
+    assert_true(accept_matches("a?c", "abc"));
+    assert_true(accept_matches("*ab*ab", "abxabab"));
+    assert_true(accept_matches("*", ""));
+    assert_false(accept_matches("a", "ab"));
+    assert_false(accept_matches("", "a"));
+    assert_false(accept_matches("a?", "a"));
+    /* What makes a naive matcher hang. */
+    assert_false(accept_matches("*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*b",
+                                "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"));
+}
+
+/* Bytes that are not what they were: a spec or none, and nothing is touched that should not be. */
+static void test_mutated(void **state)
+{
+    (void)state;
+    const char *text = accept_preset("h200");
+    size_t size = strlen(text);
+    char *copy = malloc(size);
+    assert_non_null(copy);
+    for (uint64_t i = 0; i < 400; i++) {
+        struct accept_spec s;
+        struct rng r = rng_at(1, RNG_TEST, i, 0);
+        memcpy(copy, text, size);
+        for (int k = 0; k < 3; k++)
+            copy[rng_below(&r, (uint32_t)size)] = (char)rng_u32(&r);
+        size_t cut = i % 4 == 0 ? rng_below(&r, (uint32_t)size) : size;
+        if (accept_spec_parse(copy, cut, "mutated", 0, &s) == STATUS_OK)
+            accept_spec_free(&s);
+    }
+    free(copy);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_whole),          cmocka_unit_test(test_limits_refused),
+        cmocka_unit_test(test_checks_refused), cmocka_unit_test(test_devices),
+        cmocka_unit_test(test_presets),        cmocka_unit_test(test_patterns),
+        cmocka_unit_test(test_mutated),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

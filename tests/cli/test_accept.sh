@@ -1,0 +1,119 @@
+#!/usr/bin/env bash
+# `ampscale accept`: its verdicts as exit codes, a check that takes too long, a battery that was
+# killed, the files that it writes, and the specs that ship.
+. "$(dirname "$0")/common.sh" "$@"
+
+cd "$scratch" || exit 1
+
+# spec CHECKS: a spec on standard output.
+spec() {
+    printf '{"schema": 1, "name": "made", "about": "a test", "device": "cpu", "hardware": ["%s"], "checks": [%s]}\n' "${2:-*}" "$1"
+}
+
+# memory NAME LIMITS: a check of a moment.
+memory() {
+    printf '{"name": "%s", "kind": "memory", "level": 1, "seconds": 1, "limit_s": 60, "args": {"max_mib": 4, "iters": 3, "threads": 1}, "limits": {%s}}' "$1" "$2"
+}
+
+# train NAME STEPS LIMIT_S REPEATS LIMITS: as the others have it.
+train() {
+    printf '{"name": "%s", "kind": "train", "level": 2, "seconds": 1, "limit_s": %d, "repeats": %d, "args": {"arch": "resnet8", "image_size": 32, "batch": 8, "classes": 10, "steps": %d, "threads": 1}, "limits": {%s}}' "$1" "$3" "$4" "$2" "$5"
+}
+
+right='"wrong": {"max": 0}, "copy": {"min": 0.001}'
+
+# What ships can be listed, printed and planned, without any of that hardware.
+expect 0 accept --list
+for name in cpu h200 a100 v100; do
+    grep -q "^$name " out || fail "--list lacks '$name': $(cat out)"
+done
+expect 0 accept --spec h200 --print
+cp out printed.json
+expect 0 accept --spec ./printed.json --dry-run --level 4 --hours 16
+grep -q "train-amp.7 .*level 2" out || fail "the plan lacks the eighth GPU: $(cat out)"
+grep -q -- "--devices cuda:7" out || fail "the plan lacks its command: $(cat out)"
+grep -q "about 1[67]\.[0-9] h" out || fail "the plan takes no 16 hours: $(tail -n 1 out)"
+expect 0 accept --spec h200 --dry-run --gpus 2 --level 1
+! grep -q "cuda:2" out || fail "two GPUs are three: $(cat out)"
+
+# Usage.
+expect_error 2 "give --spec" accept
+expect_error 2 "give --out DIR" accept --spec cpu
+expect_error 2 "there are cpu, h200, a100, v100" accept --spec b300 --out x
+expect_error 2 "does not come with the program" accept --spec ./printed.json --print
+expect_error 2 "--level '5'" accept --spec cpu --level 5
+spec "$(memory a '"copy": {"mni": 1}')" >typo.json
+expect_error 2 "unknown key 'checks[0].limits.copy.mni'; did you mean 'min'?" accept --spec ./typo.json --out x
+expect_error 5 "cannot open './none.json'" accept --spec ./none.json --out x
+[[ ! -e x ]] || fail "a spec that is wrong left a folder"
+
+# All passes; a warning passes unless it is strict.
+spec "$(memory a "$right")" >good.json
+expect 0 accept --spec ./good.json --out good
+grep -q '^accepted: 2 passed' out || fail "no word on what passed: $(tail -n 1 out)"
+expect_error 2 "--resume goes on with them" accept --spec ./good.json --out good
+spec "$(memory a '"copy": {"warn_min": 1e9}')" >warn.json
+expect 0 accept --spec ./warn.json --out warn
+expect 4 accept --spec ./warn.json --out strict --strict
+grep -q '^NOT ACCEPTED' out || fail "strict says: $(tail -n 1 out)"
+
+# A metric that nobody measures is missing; what may lack is skipped.
+spec "$(memory a '"speed": {"min": 1}')" >missing.json
+expect 5 accept --spec ./missing.json --out missing
+grep -q 'not measured' out || fail "nothing is missing: $(cat out)"
+spec "$(memory a "$right"', "speed": {"min": 1, "absent": "skip"}, "scale": {"fleet_within": 5}')" >skip.json
+expect 0 accept --spec ./skip.json --out skip
+[[ $(grep -c '^  SKIP' out) == 2 ]] || fail "not two are skipped: $(cat out)"
+
+# Other hardware, and a limit that is too high: both fail, and the first ends it.
+spec "$(memory a "$right")" "*no such processor*" >other.json
+expect 4 accept --spec ./other.json --out other
+grep -q 'MISSING *a, .*not run' out || fail "other hardware is measured: $(cat out)"
+spec "$(memory 'a<b' "$right")" >name.json
+expect_error 2 "letters, digits" accept --spec ./name.json --out x
+
+# A run that takes too long fails, and what comes after it is measured all the same. Of the others
+# the losses have the same bits each time.
+spec "$(memory a '"copy": {"min": 1e9}'),$(train long 100000000 1 1 ''),$(train bits 4 60 2 '"loss_bits": {"same": true}, "images_per_s": {"min": 0.001}, "temperature_c": {"max": 1000, "absent": "skip"}')" >fail.json
+expect 4 accept --spec ./fail.json --out fail --level 2
+grep -q 'FAIL *long, .*not done within the limit of 1 s' out || fail "it hangs and passes: $(cat out)"
+grep -q 'is below 1e+09' out || fail "a limit that is too high passes: $(cat out)"
+grep -q 'PASS *loss_bits' out || fail "nothing is measured behind a hang: $(cat out)"
+[[ ! -e fail/checks/bits/r1/run/checkpoint.safetensors ]] || fail "weights are left over"
+
+# A battery that is killed goes on where it was.
+spec "$(memory a "$right"),$(train long 100000000 60 1 ''),$(memory b "$right")" >killed.json
+"$program" accept --spec ./killed.json --out killed --level 2 >out 2>err </dev/null &
+battery=$!
+for ((i = 0; i < 600; i++)); do
+    [[ -e killed/checks/long/r1/run/steps.jsonl ]] && break
+    sleep 0.1
+done
+[[ -e killed/checks/a.json && ! -e killed/checks/long.json ]] || fail "the first check is not kept while the second runs"
+expect_error 1 "another 'ampscale accept' works in 'killed'" accept --spec ./killed.json --out killed --resume
+kill -KILL $battery
+wait $battery 2>/dev/null
+kept=$(stat -c %i killed/checks/a.json)
+for ((i = 0; i < 600; i++)); do
+    # The child ends by itself when its parent is gone.
+    pgrep -f "$scratch/killed/|--out killed/checks/long" >/dev/null || break
+    sleep 0.1
+done
+sed -i 's/"steps": 100000000/"steps": 4/' killed.json killed/spec.json
+expect 0 accept --spec ./killed.json --out killed --level 2 --resume
+[[ $(stat -c %i killed/checks/a.json) == "$kept" ]] || fail "what was measured is measured again"
+[[ -e killed/checks/b.json && -e killed/accept.json ]] || fail "what was missing is not run"
+
+# Its files.
+for dir in good fail missing; do
+    for file in accept.json accept.md accept.html accept.xml spec.json; do
+        [[ -s $dir/$file ]] || fail "no $dir/$file"
+    done
+    if command -v xmllint >/dev/null; then
+        xmllint --noout --schema "$source_dir/tests/accept/junit.xsd" $dir/accept.xml 2>err ||
+            fail "$dir/accept.xml is no JUnit: $(cat err)"
+    fi
+done
+grep -q '"passed": *false' fail/accept.json || fail "the JSON says that it passed"
+grep -q 'ampscale train --dummy' <(tr -d '\n' <fail/accept.md) || fail "the report lacks a command"
+finish
