@@ -76,7 +76,7 @@ struct analysis_cell {
     double split[ANALYSIS_PARTS];       /* seconds a step */
     double comm_busy_s;   /* a step: while gradients were on their way, hidden or not */
     int64_t slowest_rank; /* by its own time; -1: not known, or one rank */
-    double behind;        /* its own time over the median of the ranks, minus 1 */
+    double behind;        /* its own time over the median of the others, minus 1 */
     char verdict[64];     /* "compute-bound", "loader-bound", ...; "" for a missing cell */
     int n_evidence;
     char evidence[ANALYSIS_MAX_EVIDENCE][ANALYSIS_TEXT_SIZE]; /* a sentence each, with numbers */

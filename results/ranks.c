@@ -6,10 +6,18 @@
 #include <math.h>
 #include <stdlib.h>
 
+/* The standard error of the median of n values, by their median absolute deviation / sqrt(n). */
+#define MEDIAN_ERROR (1.2533 * 1.4826)
+
+/* Standard errors that a rank must be behind by. */
+#define SURE 4
+
 /* Sums over epochs; doubles, which hostile counts cannot overflow. */
 struct rank_sum {
     double steps, images, total_s;
     double part[RANK_PARTS];
+    double median_s;   /* steps times their median; NAN where a record has none */
+    double variance_s; /* of that sum */
 };
 
 /* The records of one epoch. */
@@ -56,6 +64,9 @@ static void group_add(const struct group *g, struct rank_sum *sum)
         sum[i].part[RANK_BACKWARD] += r->backward_s;
         sum[i].part[RANK_OPTIMIZER] += r->optimizer_s;
         sum[i].part[RANK_COMM] += r->comm_s;
+        double n = (double)r->steps, error = MEDIAN_ERROR * r->own_mad_s / sqrt(n);
+        sum[i].median_s += r->own_median_s > 0 ? n * r->own_median_s : NAN;
+        sum[i].variance_s += n * error * (n * error);
     }
 }
 
@@ -83,7 +94,9 @@ static enum status rank_mean(const struct run *run, const struct rank_sum *sum,
             own += mean->part[p];
     }
     mean->part[RANK_OTHER] = fmax(0, sum->total_s / sum->steps - named);
-    mean->own_s = own;
+    bool medians = isfinite(sum->median_s) && isfinite(sum->variance_s);
+    mean->own_s = own = medians ? sum->median_s / sum->steps : own;
+    mean->error_s = medians ? sqrt(sum->variance_s) / sum->steps : 0;
     mean->images_per_s = own > 0 ? sum->images / sum->steps / own : 0;
     if (!isfinite(named + mean->part[RANK_OTHER] + mean->images_per_s))
         return status_fail(STATUS_DATA, "'%s/ranks.jsonl' holds times beyond all measure",
@@ -91,16 +104,28 @@ static enum status rank_mean(const struct run *run, const struct rank_sum *sum,
     return STATUS_OK;
 }
 
-/* The median over the ranks of a part, or of their own time for RANK_OWN_PARTS; x has room for
- * them. */
-static enum status rank_median(const struct ranks *r, int part, double *x, double *median)
+/* The median over all ranks but the slowest of a part, or of their own time for RANK_OWN_PARTS; x
+ * has room for them. */
+static enum status median_of_others(const struct ranks *r, int part, double *x, double *median)
 {
     struct stats t;
+    int64_t n = 0;
     for (int64_t i = 0; i < r->n; i++)
-        x[i] = part == RANK_OWN_PARTS ? r->rank[i].own_s : r->rank[i].part[part];
-    TRY(stats_of(x, r->n, &t));
+        if (i != r->slowest)
+            x[n++] = part == RANK_OWN_PARTS ? r->rank[i].own_s : r->rank[i].part[part];
+    TRY(stats_of(x, n, &t));
     *median = t.median;
     return STATUS_OK;
+}
+
+/* The others' median is taken to be as uncertain as the least certain of them is. */
+static double noise_of(const struct ranks *r)
+{
+    double others = 0;
+    for (int64_t i = 0; i < r->n; i++)
+        if (i != r->slowest)
+            others = fmax(others, r->rank[i].error_s);
+    return SURE * hypot(r->rank[r->slowest].error_s, others) / r->median_own_s;
 }
 
 static enum status judge(struct ranks *r, double *x)
@@ -109,11 +134,15 @@ static enum status judge(struct ranks *r, double *x)
         if (r->rank[i].own_s > r->rank[r->slowest].own_s)
             r->slowest = i;
     const struct rank_step *slowest = &r->rank[r->slowest];
-    TRY(rank_median(r, RANK_OWN_PARTS, x, &r->median_own_s));
-    r->behind = r->median_own_s > 0 ? slowest->own_s / r->median_own_s - 1 : 0;
+    TRY(median_of_others(r, RANK_OWN_PARTS, x, &r->median_own_s));
+    if (r->median_own_s > 0) {
+        r->behind = slowest->own_s / r->median_own_s - 1;
+        r->noise = noise_of(r);
+        r->slow = r->behind >= fmax(RANKS_BEHIND, r->noise);
+    }
     for (int p = 0; p < RANK_OWN_PARTS; p++) {
         double median;
-        TRY(rank_median(r, p, x, &median));
+        TRY(median_of_others(r, p, x, &median));
         if (slowest->part[p] - median <= r->part_s)
             continue;
         r->part = (enum rank_part)p;

@@ -3,11 +3,19 @@
  * Ranks that average gradients leave every step together: the fast ones spend in communication what
  * the slow one needs for its work. So what tells them apart is each rank's own time per step, the
  * parts that it need not share with anybody: data, h2d, forward, backward, optimizer. (With
- * --sync-bn ranks also meet inside forward and backward, and differ less than their work does.) */
+ * --sync-bn ranks also meet inside forward and backward, and differ less than their work does.)
+ *
+ * The slowest is held against the median of the others, so that of two ranks one that needs 20 %
+ * more is 20 % behind. Chance makes some rank the slowest in every run: one is called slow where it
+ * is behind by RANKS_BEHIND, and by four standard errors of the two medians of steps that are
+ * compared (each 1.2533 sigma / sqrt(steps), with 1.4826 times the median absolute deviation for
+ * sigma), so that a machine on which steps differ much names nobody after a few. */
 #ifndef RESULTS_RANKS_H
 #define RESULTS_RANKS_H
 
 #include "results/run.h"
+
+#include <stdbool.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -29,7 +37,10 @@ enum rank_part {
 struct rank_step {
     const char *host; /* the run's; as recorded */
     double part[RANK_PARTS];
-    double own_s;        /* sum of the first RANK_OWN_PARTS */
+    double own_s;        /* without communication: the median over the steps of an epoch, their mean
+                          * over the epochs; where records have no medians, the sum of the first
+                          * RANK_OWN_PARTS */
+    double error_s;      /* the standard error of own_s; 0 where records have no medians */
     double images_per_s; /* its images by its own time: what it would do if it never waited */
 };
 
@@ -39,11 +50,15 @@ struct ranks {
     int64_t n;              /* 0: there is no such attempt, and the rest is zero */
     struct rank_step *rank; /* (n) */
     int64_t slowest;        /* the rank whose own time is the longest */
-    double median_own_s;    /* over the ranks */
+    double median_own_s;    /* over the others */
     double behind;          /* the slowest rank's own time over that median, minus 1 */
-    enum rank_part part;    /* in which it exceeds that part's median over the ranks the most */
+    double noise;           /* by which share it may be behind by chance */
+    bool slow;              /* it is behind by more than that, and by RANKS_BEHIND */
+    enum rank_part part;    /* in which it exceeds that part's median over the others the most */
     double part_s;          /* by how much */
 };
+
+#define RANKS_BEHIND 0.10
 
 /* STATUS_DATA for times beyond all measure. The caller frees with ranks_free; `run` stays in use
  * until then. */

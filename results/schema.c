@@ -98,6 +98,8 @@ static const struct field rank_fields[] = {
     AMOUNT(rank_record, optimizer_s),
     AMOUNT(rank_record, total_s),
     OPT_AMOUNT(rank_record, energy_j),
+    OPT_AMOUNT(rank_record, own_median_s),
+    OPT_AMOUNT(rank_record, own_mad_s),
 };
 
 static const struct field telemetry_fields[] = {

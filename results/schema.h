@@ -100,6 +100,9 @@ struct rank_record {
     double optimizer_s;
     double total_s;
     double energy_j; /* of its own devices; 0: not measured, no column */
+    /* Over the steps, the time of one without communication: its median, and the median absolute
+     * deviation from that. No columns when 0. */
+    double own_median_s, own_mad_s;
 };
 
 /* What a device did at one moment, while the run went on. What was not measured is NaN and has no

@@ -82,12 +82,12 @@ static enum status slowest_rank(const struct run *run, json_t *into)
     if (r.n > 0) {
         const struct rank_step *slowest = &r.rank[r.slowest];
         json_object_set_new(into, "ranks",
-                            json_pack("{s:I, s:I, s:o, s:f, s:f, s:f, s:s, s:f, s:f}", "count",
-                                      (json_int_t)r.n, "slowest", (json_int_t)r.slowest, "host",
-                                      text_json(slowest->host), "behind", r.behind, "own_s",
-                                      slowest->own_s, "median_own_s", r.median_own_s, "part",
-                                      rank_part_str(r.part), "part_s", r.part_s, "images_per_s",
-                                      slowest->images_per_s));
+                            json_pack("{s:I, s:I, s:o, s:f, s:f, s:b, s:f, s:f, s:s, s:f, s:f}",
+                                      "count", (json_int_t)r.n, "slowest", (json_int_t)r.slowest,
+                                      "host", text_json(slowest->host), "behind", r.behind, "noise",
+                                      r.noise, "slow", r.slow, "own_s", slowest->own_s,
+                                      "median_own_s", r.median_own_s, "part", rank_part_str(r.part),
+                                      "part_s", r.part_s, "images_per_s", slowest->images_per_s));
     }
     ranks_free(&r);
     return STATUS_OK;

@@ -17,12 +17,14 @@ extern "C" {
  *                      that backward hid, 1 - comm / comm_busy within 0..1, as the median over
  *                      the steps that communicated
  *   io                 {bytes_per_s, files_per_s, decode_ms}: over the training time
- *   ranks              only of several: {count, slowest, host, behind, own_s, median_own_s, part,
- *                      part_s, images_per_s}, where a rank's own_s is its mean step without
- *                      communication, "slowest" the rank that has the longest, on "host"; "behind"
- *                      is own_s / median_own_s - 1, "part" the part of the step in which it falls
- *                      behind most, by part_s seconds a step, and images_per_s what it would do if
- *                      it never waited (ranks.h)
+ *   ranks              only of several: {count, slowest, host, behind, noise, slow, own_s,
+ *                      median_own_s, part, part_s, images_per_s}, where a rank's own_s is its
+ *                      step without communication, "slowest" the rank that has the longest, on
+ *                      "host"; "behind" is own_s / median_own_s - 1, the median being that of the
+ *                      others, "noise" by how much that may be chance, "slow" whether it counts,
+ *                      "part" the part of the step in which it falls behind most, by part_s
+ *                      seconds a step, and images_per_s what it would do if it never waited
+ *                      (ranks.h)
  *   energy, telemetry  as sensors.h says, where there was anything to measure
  *   last, best         {epoch, train_top1, train_top5, val_top1, val_top5, ...} of that epoch
  * Parts without a record to rest on are left out. */

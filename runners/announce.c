@@ -1,5 +1,8 @@
-/* The lines before the first step. */
+/* The lines before the first step, and after the last. */
 #include "runners/announce.h"
+
+#include "results/ranks.h"
+#include "results/text.h"
 
 #include <inttypes.h>
 
@@ -59,4 +62,22 @@ void announce_run(const struct session *s)
     if (*s->dir)
         fprintf(s->out, "records and checkpoints go to '%s'\n", s->dir);
     fflush(s->out);
+}
+
+enum status announce_slow_rank(const struct session *s, const struct run *run)
+{
+    struct ranks r;
+    char host[HOST_NAME_MAX_LEN];
+    TRY(ranks_of(run, &r));
+    if (r.n == 0)
+        return STATUS_OK;
+    text_clean(host, sizeof host, r.rank[r.slowest].host);
+    fprintf(
+        s->out,
+        "%s rank %" PRId64 " on %s, %.1f %% behind the others (%.3f ms a step of its own, where "
+        "they need %.3f; chance may make %.1f %%), most of it in %s\n",
+        r.slow ? "slow" : "no slow rank: the slowest is", r.slowest, host, 100 * r.behind,
+        1e3 * r.rank[r.slowest].own_s, 1e3 * r.median_own_s, 100 * r.noise, rank_part_str(r.part));
+    ranks_free(&r);
+    return STATUS_OK;
 }

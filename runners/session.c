@@ -106,7 +106,9 @@ static enum status open_loaders(struct session *s)
     s->train_batches = loader_batches(s->train_loader);
     s->train_steps = (s->train_batches + s->config->accumulate - 1) / s->config->accumulate;
     s->rates = calloc((size_t)s->train_steps + 1, sizeof *s->rates);
-    return s->rates ? STATUS_OK : status_fail(STATUS_OOM, "no memory for an epoch's rates");
+    s->own = calloc((size_t)s->train_steps + 1, sizeof *s->own);
+    return s->rates && s->own ? STATUS_OK
+                              : status_fail(STATUS_OOM, "no memory for an epoch's rates");
 }
 
 /* NULL where there is none. */
@@ -414,6 +416,7 @@ enum status session_close(struct session *s)
     dataset_free(s->val_data);
     world_close(&s->world);
     free(s->rates);
+    free(s->own);
     if (s->silent)
         fclose(s->silent);
     *s = (struct session){0};

@@ -39,6 +39,7 @@ struct session {
     struct record *record; /* rank 0's */
     struct telemetry *telemetry; /* rank 0's; NULL: off */
     double *rates;               /* (train_steps) images/s of this epoch's steps */
+    double *own;                 /* (train_steps) seconds of each without communication */
     struct rank_record spent;    /* by this rank in this epoch */
     uint64_t seen;               /* images that this rank's training loader gave in this epoch */
 };

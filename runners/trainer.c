@@ -53,6 +53,19 @@ static void count_time(struct rank_record *spent, const struct step_record *rec)
     spent->total_s += rec->total_s;
 }
 
+/* What a step of this rank takes when it waits for nobody, over the steps [first, ...) of the epoch
+ * that this process ran. */
+static enum status typical_time(struct session *s, int64_t first)
+{
+    struct stats t;
+    if (s->spent.steps == 0)
+        return STATUS_OK;
+    TRY(stats_of(s->own + first, s->spent.steps, &t));
+    s->spent.own_median_s = t.median;
+    s->spent.own_mad_s = t.mad;
+    return STATUS_OK;
+}
+
 /* Ends the oldest step and writes down what it came to. `end` is when the step before ended, and
  * becomes when this one does. */
 static enum status end_step(struct session *s, struct step_queue *q, struct progress *p,
@@ -70,6 +83,7 @@ static enum status end_step(struct session *s, struct step_queue *q, struct prog
         rec.total_s = after - *end;
     *end = after;
     s->rates[index] = (double)rec.images / rec.total_s;
+    s->own[index] = rec.data_s + rec.h2d_s + rec.forward_s + rec.backward_s + rec.optimizer_s;
     count_time(&s->spent, &rec);
     if (session_leads(s))
         TRY(record_step(s->record, &rec));
@@ -173,6 +187,7 @@ static enum status train_epoch(struct session *s, struct pass_result *r)
                    c->print_freq);
     CHECK(loader_start(s->train_loader, s->state.epoch, s->state.batch));
     CHECK(train_steps(s, &p, begun, r));
+    CHECK(typical_time(s, first / c->accumulate));
     CHECK(account(s, s->train_loader, "training", s->seen, first, s->state.batch));
 done:
     progress_end(&p);
@@ -468,6 +483,7 @@ static enum status finish_run(struct session *s)
     CHECK(run_load(s->dir, &run));
     CHECK(summary_add(run, summary));
     CHECK(record_finish(s->record, summary));
+    CHECK(announce_slow_rank(s, run));
 done:
     run_free(run);
     json_decref(summary);

@@ -2,6 +2,7 @@
 #include "study/analyse.h"
 
 #include "base/rng.h"
+#include "results/ranks.h"
 #include "results/stats.h"
 
 #include <inttypes.h>
@@ -17,7 +18,7 @@ const struct study_thresholds study_thresholds = {.loader_loss = 0.10,
                                                   .data_share = 0.10,
                                                   .comm_loss = 0.10,
                                                   .comm_share = 0.10,
-                                                  .behind = 0.10,
+                                                  .behind = RANKS_BEHIND,
                                                   .compute_share = 0.50,
                                                   .noise = 0.20};
 

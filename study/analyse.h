@@ -27,7 +27,7 @@ struct study_thresholds {
     double data_share;    /* of a step, waiting for the loader */
     double comm_loss;     /* a device is slower than a single one by this share */
     double comm_share;    /* of a step, in communication that nothing hid */
-    double behind;        /* a rank's own time above the median */
+    double behind;        /* a rank's own time above the median of the others */
     double compute_share; /* of a step, in forward, backward and optimizer */
     double noise; /* interval of images per second by their median: not a verdict, a warning */
 };

@@ -54,6 +54,7 @@ static enum status take_ranks(const struct run *run, struct study_sample *s)
     if (r.n > 1) {
         s->slowest_rank = r.slowest;
         s->behind = r.behind;
+        s->noise = r.noise;
         text_clean(s->part, sizeof s->part, rank_part_str(r.part));
         text_clean(s->host, sizeof s->host, r.rank[r.slowest].host);
     }

@@ -18,7 +18,8 @@ struct study_sample {
     double split[ANALYSIS_PARTS]; /* means over the same steps, seconds */
     double comm_busy_s;
     int64_t slowest_rank; /* by its own time; -1: one rank */
-    double behind;        /* its own time over the median of the ranks, minus 1 */
+    double behind;        /* its own time over the median of the others, minus 1 */
+    double noise;         /* by how much it may be behind by chance */
     char part[16];        /* in which it falls behind most */
     char host[64];        /* it ran on */
     double threads; /* that compute on the busiest host; NAN where the run took what there was,

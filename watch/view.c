@@ -303,8 +303,9 @@ static enum status put_ranks(FILE *out, const struct sight *s, const struct view
     }
     order_ranks(&r, order);
     if (r.n > 0)
-        draw_line(out, o, "ranks     slowest is rank %" PRId64 ", %.1f %% behind, most in %s",
-                  r.slowest, r.behind * 100, rank_part_str(r.part));
+        draw_line(out, o, "ranks     %s rank %" PRId64 ", %.1f %% behind, most in %s",
+                  r.slow ? "slow" : "none is slow; the slowest is", r.slowest, r.behind * 100,
+                  rank_part_str(r.part));
     if (r.n > 0)
         draw_line(out, o, "          rank   own ms  data  h2d   fwd   bwd   opt  comm  host");
     for (int64_t i = 0; i < r.n && i < RANKS_SHOWN; i++) {

@@ -15,8 +15,8 @@ some_slow = 0
 do for [i in all_runs] {
     some_slow = some_slow || is_slow(i + 0)
 }
-finding(i) = !is_slow(i) ? 'no rank is as much as 0.5 % behind the median rank' : \
-    sprintf('slowest: rank %d on %s, %.1f %% behind the median rank; %s +%s ms', \
+finding(i) = !is_slow(i) ? 'no rank is as much as 0.5 % behind the others' : \
+    sprintf('slowest: rank %d on %s, %.1f %% behind the others; %s +%s ms', \
         slowest[i], slowest_host[i], behind[i], part[as_part(behind_in[i])], digits(behind_ms[i]))
 
 # Few bars are no wider than those of eight ranks, and many have no gaps between them. Numbers, hosts'
@@ -97,7 +97,7 @@ do for [f in formats] {
     set bmargin at screen from_top(height - 120)
     plot for [k in used_parts] NaN with boxes fs solid 1 lc rgb part_colour(as_part(k)) \
             title part[as_part(k)], \
-        NaN with lines lw 2 dt (8,6) lc rgb '#202020' title "median rank's own parts", \
+        NaN with lines lw 2 dt (8,6) lc rgb '#202020' title "median of the others' own parts", \
         for [k = 1:some_slow] NaN with points pt 11 ps 1.4 lc rgb '#000000' title 'slowest rank'
     unset multiplot
     unset output

@@ -53,8 +53,8 @@ static void test_slowest(void **state)
     assert_close(ranks.rank[0].own_s, 0.375);
     assert_close(ranks.rank[2].own_s, 0.39375);
     assert_close(ranks.rank[3].own_s, 0.38125);
-    assert_close(ranks.median_own_s, 0.378125);
-    assert_close(ranks.behind, 0.39375 / 0.378125 - 1);
+    assert_close(ranks.median_own_s, 0.375);
+    assert_close(ranks.behind, 0.39375 / 0.375 - 1);
     assert_int_equal(ranks.part, RANK_DATA);
     assert_string_equal(rank_part_str(ranks.part), "data");
     assert_close(ranks.part_s, 0.01875);
@@ -63,6 +63,51 @@ static void test_slowest(void **state)
     assert_close(ranks.rank[2].part[RANK_OTHER], 0.025);
     ranks_free(&ranks);
     run_free(run);
+}
+
+/* One epoch of `n` ranks with medians, of which the last is late by `late` of 10 ms. */
+static bool is_slow(struct rank_run *f, int n, double late, double mad, int64_t steps,
+                    double *noise)
+{
+    struct ranks ranks;
+    struct record *r = rank_run_open(f, n, "node", 0);
+    for (int i = 0; i < n; i++) {
+        struct rank_record rank = rank_run_row(0, i);
+        rank.steps = steps;
+        rank.own_median_s = 0.01 * (1 + (i == n - 1 ? late : 0));
+        rank.own_mad_s = mad * rank.own_median_s;
+        rank.data_s = 1e3 * (n - i); /* a few steps that waited for long say nothing */
+        assert_int_equal(record_rank(r, &rank), STATUS_OK);
+    }
+    assert_int_equal(record_epoch(r, &(struct epoch_record){0}), STATUS_OK);
+    assert_int_equal(record_close(r), STATUS_OK);
+    struct run *run = rank_run_load(f);
+    assert_int_equal(ranks_of(run, &ranks), STATUS_OK);
+    assert_int_equal(ranks.slowest, n - 1);
+    assert_close(ranks.behind, late);
+    bool slow = ranks.slow;
+    *noise = ranks.noise;
+    ranks_free(&ranks);
+    run_free(run);
+    scratch_remove(f->dir);
+    scratch_make(f->dir);
+    return slow;
+}
+
+/* Two ranks or more, 20 % late: slow where steps hardly differ, or are many. */
+static void test_slow_or_chance(void **state)
+{
+    struct rank_run *f = *state;
+    double noise;
+    for (int n = 2; n < 5; n++) {
+        assert_true(is_slow(f, n, 0.2, 0.01, 20, &noise));
+        assert_true(noise > 0 && noise < 0.03);
+        assert_false(is_slow(f, n, 0.09, 0.01, 1000, &noise));
+        assert_false(is_slow(f, n, 0.2, 0.2, 20, &noise));
+        assert_true(noise > 0.2);
+        assert_true(is_slow(f, n, 0.2, 0.2, 2000, &noise));
+        assert_true(is_slow(f, n, 0.11, 0, 5, &noise) && noise == 0);
+    }
 }
 
 /* The latest attempt that has a say, with its own hosts. */
@@ -148,8 +193,8 @@ static void test_summary(void **state)
     assert_close(number_in(summary, "ranks", "count"), 4);
     assert_close(number_in(summary, "ranks", "slowest"), 2);
     assert_close(number_in(summary, "ranks", "own_s"), 0.39375);
-    assert_close(number_in(summary, "ranks", "median_own_s"), 0.378125);
-    assert_close(number_in(summary, "ranks", "behind"), 0.39375 / 0.378125 - 1);
+    assert_close(number_in(summary, "ranks", "median_own_s"), 0.375);
+    assert_close(number_in(summary, "ranks", "behind"), 0.39375 / 0.375 - 1);
     assert_close(number_in(summary, "ranks", "part_s"), 0.01875);
     assert_close(number_in(summary, "ranks", "images_per_s"), 32 / 0.39375);
     const json_t *ranks = json_object_get(summary, "ranks");
@@ -182,6 +227,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_FOLDER(test_slowest),
+        WITH_FOLDER(test_slow_or_chance),
         WITH_FOLDER(test_slowest_of_the_latest_attempt),
         WITH_FOLDER(test_absurd_times),
         WITH_FOLDER(test_summary),

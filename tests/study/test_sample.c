@@ -92,7 +92,7 @@ static void test_sample(void **state)
         sum += s.split[p];
     assert_true(near(sum, 0.5));
     assert_int_equal(s.slowest_rank, 1);
-    assert_true(near(s.behind, 2.0 / 1.5 - 1));
+    assert_true(near(s.behind, 1));
     assert_string_equal(s.part, "backward");
     assert_string_equal(s.host, "node");
     assert_true(s.threads == 6 && s.cores >= 1);

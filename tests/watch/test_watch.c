@@ -219,7 +219,7 @@ static void test_ranks(void **state)
     assert_int_equal(record_epoch(r, &epoch), STATUS_OK);
     assert_int_equal(record_close(r), STATUS_OK);
     char *text = first_sight(f->dir, ".");
-    expect_in(text, "ranks     slowest is rank 1, 26.7 % behind, most in data\n");
+    expect_in(text, "ranks     slow rank 1, 26.7 % behind, most in data\n");
     const char *first = strstr(text, "             1    475.0");
     const char *second = strstr(text, "             0    375.0");
     assert_true(first && second && first < second);
