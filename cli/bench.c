@@ -12,6 +12,8 @@ static const struct cli_command benchmarks[] = {
     {"memory", "STREAM's kernels, or copies to, from and within a device", cmd_bench_memory},
     {"optimizer", "the update of a network's parameters, by the bytes that it moves",
      cmd_bench_optimizer},
+    {"overhead", "what a step costs besides computing: launches, events, records",
+     cmd_bench_overhead},
     {"overlap", "how much communication hides behind the backward pass", cmd_bench_overlap},
     {"peak", "the device's memory bandwidth and rates of products", cmd_bench_peak},
     {"step", "a training step, operation by operation, against the peaks", cmd_bench_step},

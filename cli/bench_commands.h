@@ -18,6 +18,7 @@ int cmd_bench_gemm(int argc, char **argv);
 int cmd_bench_input(int argc, char **argv);
 int cmd_bench_memory(int argc, char **argv);
 int cmd_bench_optimizer(int argc, char **argv);
+int cmd_bench_overhead(int argc, char **argv);
 int cmd_bench_overlap(int argc, char **argv);
 int cmd_bench_peak(int argc, char **argv);
 int cmd_bench_step(int argc, char **argv);

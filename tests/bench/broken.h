@@ -1,4 +1,4 @@
-/* The cpu backend with one kind of operation that computes its last element wrong. */
+/* The cpu backend with one kind of operation that computes its last element wrong, or nothing. */
 #ifndef TESTS_BENCH_BROKEN_H
 #define TESTS_BENCH_BROKEN_H
 
@@ -8,6 +8,7 @@ struct broken {
     struct backend base;
     enum op_kind kind;
     enum role role; /* whose last element is 1 too large; fp32 */
+    bool idle;      /* instead: it does nothing at all */
     /* What it replaces. */
     enum status (*plan)(struct device *dev, const struct op_desc *desc, struct op_plan **plan);
     enum status (*execute)(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s);

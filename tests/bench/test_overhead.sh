@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# `ampscale bench overhead`: its table and records, alone and as a job. The fourth argument tells the
+# version of MPI.
+. "$(dirname "$0")/../cli/common.sh" "$@"
+# shellcheck source=tests/comm/mpi.sh
+. "$source_dir/tests/comm/mpi.sh"
+cd "$scratch" || exit 1
+export OMP_WAIT_POLICY=passive
+quick=(--threads 1 -n 6 -w 1)
+
+expect_error 2 "give at most 1000" bench overhead -n 1001
+expect_error 2 "--json and --csv" bench overhead --json --csv
+expect 0 bench overhead "${quick[@]}"
+[[ $(grep -cE '^(launch|event|step|record|allreduce) .* yes$' out) == 5 ]] || fail "the table: $(<out)"
+expect 0 bench overhead "${quick[@]}" --csv
+[[ $(wc -l <out) == 6 ]] || fail "CSV: $(<out)"
+expect 0 bench overhead "${quick[@]}" --json
+[[ -z $(ls "$TMPDIR") ]] || fail "something is left: $(ls "$TMPDIR")"
+if command -v python3 >/dev/null; then
+    python3 - <<'CHECK' || fail "the record: see above"
+import json
+r = json.load(open("out"))
+assert (r["schema"], r["bench"], r["ranks"]) == (1, "overhead", 2), r
+assert [row["what"] for row in r["rows"]] == ["launch", "event", "step", "record", "allreduce"]
+for row in r["rows"]:
+    s = row["seconds"]
+    assert row["valid"] and row["done"] > 0 and 0 < s["min"] <= s["median"] <= s["p95"], row
+CHECK
+fi
+TMPDIR=$scratch/none expect_error 1 "cannot make a folder in '$scratch/none'" bench overhead "${quick[@]}"
+
+((failures == 0)) || exit 1
+mpi_find "$("$4" version)"
+mpi_run 60 2 "$program" bench overhead "${quick[@]}"
+[[ $code == 0 ]] || fail "under MPI: exit code $code: $(<err)"
+[[ $(grep -c '^allreduce .* yes$' out) == 1 ]] || fail "under MPI: $(<out)"
+finish
