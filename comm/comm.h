@@ -207,6 +207,11 @@ struct comm_place {
  * `get` looks a variable up (getenv). STATUS_USAGE where none does, or what it tells cannot be. */
 MUST_CHECK enum status comm_place_find(const char *(*get)(const char *name), struct comm_place *p);
 
+/* Which of its host's processes this one is, as the launcher tells it in the environment: Open MPI,
+ * MPICH's Hydra, MVAPICH, torchrun, Slurm. *local_rank is -1 where none does. STATUS_USAGE where
+ * what it tells is no number. */
+MUST_CHECK enum status comm_local_rank_find(const char *(*get)(const char *name), int *local_rank);
+
 struct comm_tcp_config {
     const char *address; /* HOST:PORT of rank 0; an IPv6 address in brackets */
     struct comm_place place;

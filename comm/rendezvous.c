@@ -71,6 +71,24 @@ enum status comm_place_find(const char *(*get)(const char *name), struct comm_pl
                        "start it with torchrun, srun or mpirun");
 }
 
+enum status comm_local_rank_find(const char *(*get)(const char *name), int *local_rank)
+{
+    /* The innermost launcher first, as above. */
+    static const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
+                                        "MV2_COMM_WORLD_LOCAL_RANK", "LOCAL_RANK", "SLURM_LOCALID"};
+    *local_rank = -1;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *text = get(names[i]);
+        if (!text)
+            continue;
+        return read_number(text, RANKS_MAX, local_rank)
+                   ? STATUS_OK
+                   : status_fail(STATUS_USAGE, "the launcher says %s='%s', which is no rank",
+                                 names[i], text);
+    }
+    return STATUS_OK;
+}
+
 /* --- sockets --- */
 
 static double now_s(void)

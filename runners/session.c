@@ -68,15 +68,41 @@ static bool on_gpus(const struct session *s)
     return strcmp(s->devices.backend->name, "cuda") == 0;
 }
 
-/* Processes that are told "cuda" take a GPU of their host each; where a process sees one alone,
- * which is what a scheduler may give it, that is the first. */
+/* Whether a process sees one GPU alone, which is what a scheduler may give it. */
+static bool sees_one_gpu(const struct backend *b, int threads)
+{
+    struct device *second = NULL;
+    bool one = b->open(b, 1, threads, &second) == STATUS_USAGE;
+    device_close(second);
+    return one;
+}
+
+/* Processes that are told "cuda" take a GPU of their host each, by their place among its ranks; who
+ * sees one alone takes that. */
+static enum status choose_gpu(struct session *s, int threads)
+{
+    const struct backend *b = s->devices.backend;
+    int own;
+    TRY(world_local_rank(&s->world, &own));
+    if (own == 0)
+        return STATUS_OK;
+    enum status st = b->open(b, own, threads, &s->device);
+    if (st == STATUS_OK)
+        s->devices.index[0] = own;
+    if (st != STATUS_USAGE || sees_one_gpu(b, threads))
+        return st == STATUS_USAGE ? STATUS_OK : st;
+    return status_fail(STATUS_USAGE,
+                       "rank %d is number %d of its host, which has no GPU of that number; start "
+                       "fewer ranks there, or name GPUs as in --devices cuda:0",
+                       s->world.rank, own);
+}
+
 static enum status open_device(struct session *s)
 {
     const struct backend *b = s->devices.backend;
     int threads = world_threads(&s->world, s->config, s->devices.n);
-    int own = on_gpus(s) && !s->devices.numbered ? world_local_rank(&s->world) : 0;
-    if (own > 0 && b->open(b, own, threads, &s->device) == STATUS_OK)
-        s->devices.index[0] = own;
+    if (on_gpus(s) && !s->devices.numbered)
+        TRY(choose_gpu(s, threads));
     return s->device ? STATUS_OK : b->open(b, s->devices.index[0], threads, &s->device);
 }
 

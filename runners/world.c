@@ -123,12 +123,16 @@ const char *world_network(const struct world *w)
     return mpi ? comm_mpi_version() : comm_name(w->comm);
 }
 
-int world_local_rank(const struct world *w)
+enum status world_local_rank(const struct world *w, int *local_rank)
 {
-    int before = 0;
+    if (w->size > 1)
+        TRY(comm_local_rank_find(environment, local_rank));
+    if (w->size > 1 && *local_rank >= 0)
+        return STATUS_OK;
+    *local_rank = 0;
     for (int i = 0; i < w->rank; i++)
-        before += strcmp(w->info[i].host, w->info[w->rank].host) == 0;
-    return before;
+        *local_rank += strcmp(w->info[i].host, w->info[w->rank].host) == 0;
+    return STATUS_OK;
 }
 
 int world_threads(const struct world *w, const struct train_config *c, int devices)

@@ -33,8 +33,8 @@ void world_close(struct world *w);
 /* What the processes talk through: "Open MPI 4.1.4", "tcp". */
 const char *world_network(const struct world *w);
 
-/* Ranks before this one on its host. */
-int world_local_rank(const struct world *w);
+/* Which of its host's ranks this one is, from 0: as the launcher says, else by the hosts' names. */
+MUST_CHECK enum status world_local_rank(const struct world *w, int *local_rank);
 
 /* Compute threads of each of this process's devices: as configured, or an equal share of the cores
  * that it may use among the devices and among the ranks that may use the same. */

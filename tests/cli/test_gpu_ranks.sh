@@ -45,4 +45,52 @@ follows "the fake GPU and the reference" ref ddp 1e-4 3
 expect_ranks 1 2 -b 4 --devices cuda:0 --comm nccl --out nccl
 [[ $(grep -c '^ampscale: ' err) == 1 ]] && grep -qF 'built without NCCL' err ||
     fail "--comm nccl does not end in one line: $(cat err)"
+
+# A rank takes the GPU of its number on the host, as the launcher says it: here torchrun's variables,
+# by which rank 0 is not the first.
+unset OMPI_COMM_WORLD_RANK PMI_RANK
+
+# pair NAME ENV0 ENV1: two ranks that meet at an address, each with variables of its own; fills
+# `code` with rank 0's exit code.
+pair() {
+    local name=$1 rank port try
+    shift
+    for ((try = 0; try < 5; try++)); do
+        port=$((20000 + RANDOM % 12000))
+        for rank in 0 1; do
+            # shellcheck disable=SC2086 # several variables
+            env RANK=$rank WORLD_SIZE=2 ${@:rank+1:1} timeout 100 "$program" train "${net[@]}" -b 4 --devices cuda \
+                --comm host --rendezvous "127.0.0.1:$port" --out "$name" >"out$rank" 2>"err$rank" </dev/null &
+            pids[rank]=$!
+        done
+        code=0
+        wait "${pids[0]}" || code=$?
+        wait "${pids[1]}"
+        grep -q "rank 0 cannot wait at" err0 || break
+    done
+}
+
+# took NAME SM: rank 0's GPU was of that kind; GPUs 0 and 1 are sm_90, 2 is sm_75.
+took() {
+    ((code == 0)) || fail "$1: exited with $code: $(cat err0 err1)"
+    grep -qF "fake GPU, $2," "$1/run.json" || fail "$1: rank 0 did not take an $2: $(grep -o 'fake GPU[^\"]*' "$1/run.json")"
+}
+
+pair local "LOCAL_RANK=2" "LOCAL_RANK=0"
+took local sm_75
+pair slurm "SLURM_LOCALID=2" "SLURM_LOCALID=1"
+took slurm sm_75
+pair host "" ""
+took host sm_90
+pair narrowed "LOCAL_RANK=1 CUDA_VISIBLE_DEVICES=2" "LOCAL_RANK=0 CUDA_VISIBLE_DEVICES=0"
+took narrowed sm_75
+
+# No GPU of that number, and one that cannot be used: nobody else's is taken instead.
+pair many "LOCAL_RANK=4" "LOCAL_RANK=0"
+((code == 2)) && cat err0 err1 | grep -q "rank 0 is number 4 of its host, which has no GPU of that number" ||
+    fail "a rank without a GPU exited with $code: $(cat err0 err1)"
+pair old "LOCAL_RANK=3" "LOCAL_RANK=0"
+((code != 0)) && cat err0 err1 | grep -q "GPU 3, 'fake GPU', is too old" || fail "a GPU that is too old: $code: $(cat err0 err1)"
+pair strange "LOCAL_RANK=first" "LOCAL_RANK=0"
+((code == 2)) && cat err0 err1 | grep -q "LOCAL_RANK='first', which is no rank" || fail "a strange number: $code: $(cat err0 err1)"
 finish

@@ -284,6 +284,32 @@ static void place_is(const char *const *environment, int rank, int size)
     assert_int_equal(p.size, size);
 }
 
+static void local_rank_is(const char *const *environment, enum status st, int want)
+{
+    int local;
+    variables = environment;
+    assert_int_equal(comm_local_rank_find(look_up, &local), st);
+    if (st == STATUS_OK)
+        assert_int_equal(local, want);
+}
+
+static void test_local_ranks(void **state)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
+                                        "MV2_COMM_WORLD_LOCAL_RANK", "LOCAL_RANK", "SLURM_LOCALID"};
+    (void)state;
+    local_rank_is((const char *const[]){"RANK", "3", NULL}, STATUS_OK, -1);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        local_rank_is((const char *const[]){names[i], "5", NULL}, STATUS_OK, 5);
+    /* mpirun within a job of Slurm, whose own number is each process's. */
+    local_rank_is(
+        (const char *const[]){"SLURM_LOCALID", "0", "OMPI_COMM_WORLD_LOCAL_RANK", "3", NULL},
+        STATUS_OK, 3);
+    local_rank_is((const char *const[]){"LOCAL_RANK", "", NULL}, STATUS_USAGE, 0);
+    local_rank_is((const char *const[]){"LOCAL_RANK", "-1", NULL}, STATUS_USAGE, 0);
+    local_rank_is((const char *const[]){"LOCAL_RANK", "1x", NULL}, STATUS_USAGE, 0);
+}
+
 static void no_place(const char *const *environment, const char *message)
 {
     struct comm_place p;
@@ -332,6 +358,7 @@ int main(void)
         cmocka_unit_test(test_strangers_are_turned_away),
         cmocka_unit_test(test_addresses),
         cmocka_unit_test(test_places),
+        cmocka_unit_test(test_local_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,6 +35,30 @@ thread_local int device;
 int lost_gpu = -1;
 bool flipped;
 
+/* The GPUs that CUDA_VISIBLE_DEVICES names ("1,0"), in its order; all where it is not set. */
+int visible(int *gpu)
+{
+    const char *set = getenv("CUDA_VISIBLE_DEVICES");
+    int n = 0;
+    for (int i = 0; i < N_DEVICES && !set; i++)
+        gpu[n++] = i;
+    while (set && *set >= '0' && *set < '0' + N_DEVICES && n < N_DEVICES) {
+        gpu[n++] = *set++ - '0';
+        set += *set == ',';
+    }
+    return n;
+}
+
+/* False where the process sees no GPU of that number. */
+bool find_model(int index, model *m)
+{
+    int gpu[N_DEVICES];
+    if (index < 0 || index >= visible(gpu))
+        return false;
+    *m = models[gpu[index]];
+    return true;
+}
+
 bool machine_is(const char *what)
 {
     const char *set = getenv("AMPSCALE_FAKE_GPU");
@@ -167,13 +191,15 @@ cudaError_t cudaGetDeviceCount(int *n)
         return cudaErrorInsufficientDriver;
     if (machine_is("no-gpu"))
         return cudaErrorNoDevice;
-    *n = N_DEVICES;
-    return cudaSuccess;
+    int gpu[N_DEVICES];
+    *n = visible(gpu);
+    return *n ? cudaSuccess : cudaErrorNoDevice;
 }
 
 cudaError_t cudaSetDevice(int index)
 {
-    if (index < 0 || index >= N_DEVICES)
+    model m;
+    if (!find_model(index, &m))
         return cudaErrorInvalidDevice;
     device = index;
     return cudaSuccess;
@@ -187,20 +213,22 @@ cudaError_t cudaGetDevice(int *index)
 
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int index)
 {
-    if (index < 0 || index >= N_DEVICES)
+    model m;
+    if (!find_model(index, &m))
         return cudaErrorInvalidDevice;
     *prop = cudaDeviceProp{};
     snprintf(prop->name, sizeof prop->name, "fake GPU");
     prop->totalGlobalMem = MEMORY;
-    prop->major = models[index].major;
-    prop->minor = models[index].minor;
+    prop->major = m.major;
+    prop->minor = m.minor;
     prop->multiProcessorCount = 1; /* few, so that loops go round */
     return cudaSuccess;
 }
 
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int index)
 {
-    if (index < 0 || index >= N_DEVICES)
+    model m;
+    if (!find_model(index, &m))
         return cudaErrorInvalidDevice;
     *value = attribute == cudaDevAttrMemoryClockRate ? 1000 * 1000 : 512;
     return cudaSuccess;

@@ -8,9 +8,11 @@
  * - A stream takes work only from a thread that uses its device, and what must not be called while
  * a thread captures fails.
  *
- * GPU 0 and 1 are Hopper's (sm_90), 2 is Turing's (sm_75: no bf16), 3 is too old (sm_70). The
- * environment variable AMPSCALE_FAKE_GPU makes a machine that lacks something: no-driver,
- * old-driver or no-gpu. AMPSCALE_FAKE_FAULT, "lost:GPU:FILE" or "flip:GPU:FILE", damages the GPU
+ * GPU 0 and 1 are Hopper's (sm_90), 2 is Turing's (sm_75: no bf16), 3 is too old (sm_70);
+ * CUDA_VISIBLE_DEVICES leaves out and reorders as CUDA's does. The environment variable
+ * AMPSCALE_FAKE_GPU makes a machine that lacks something: no-driver, old-driver or no-gpu.
+ *
+ * AMPSCALE_FAKE_FAULT, "lost:GPU:FILE" or "flip:GPU:FILE", damages the GPU
  * once the file exists: it is lost, and every call that needs it fails; or one bit changes of what
  * its first allocation of 16 KiB or more holds, and nobody is told. */
 #ifndef TESTS_KERNELS_CUDA_FAKE_FAKE_H
