@@ -237,12 +237,11 @@ static enum status add_absent(const struct accept_limit *l, struct accept_result
     return STATUS_OK;
 }
 
-/* Whether a limit, which may be of a pattern, holds for any metric there is. */
-static bool is_used(const struct accept_check *check, const struct accept_limit *l,
-                    const struct accept_result *r)
+/* Whether a limit, which may be of a pattern, fits any metric there is. */
+static bool is_used(const struct accept_limit *l, const struct accept_result *r)
 {
     for (int i = 0; i < r->n_metrics; i++)
-        if (accept_limit_for(check, r->metric[i].name) == l)
+        if (accept_matches(l->metric, r->metric[i].name))
             return true;
     return false;
 }
@@ -290,7 +289,7 @@ enum status accept_judge(const struct accept_check *check, accept_fleet *fleet, 
                          struct accept_result *r)
 {
     for (int i = 0; i < check->n_limits; i++)
-        if (!is_used(check, &check->limit[i], r))
+        if (!is_used(&check->limit[i], r))
             TRY(add_absent(&check->limit[i], r));
     for (int i = 0; i < r->n_metrics; i++) {
         struct accept_metric *m = &r->metric[i];

@@ -1,6 +1,7 @@
 /* ampscale accept: whether hardware does what it must. */
 #include "accept/battery.h"
 #include "accept/judge.h"
+#include "accept/make.h"
 #include "accept/report.h"
 #include "cli/cli.h"
 
@@ -21,7 +22,10 @@ enum {
     KEY_DRY_RUN,
     KEY_LIST,
     KEY_PRINT,
+    KEY_MAKE_SPEC,
 };
+
+enum { MADE_MAX = 4096 };
 
 static const struct argp_option options[] = {
     {"spec", KEY_SPEC, "cpu|h200|a100|v100|FILE", 0,
@@ -36,6 +40,8 @@ static const struct argp_option options[] = {
     {"dry-run", KEY_DRY_RUN, 0, 0, "Print the checks, their commands and times instead", 0},
     {"list", KEY_LIST, 0, 0, "List the specs that come with the program", 0},
     {"print", KEY_PRINT, 0, 0, "Print the spec and end", 0},
+    {"make-spec", KEY_MAKE_SPEC, "DIR", 0,
+     "Print a spec with limits from the results of good hardware: a folder, and more behind it", 0},
     {0},
 };
 
@@ -44,7 +50,17 @@ struct arguments {
     struct accept_options options;
     int gpus;
     bool strict, dry_run, list, print;
+    char *made[MADE_MAX]; /* (n_made) folders to make a spec of */
+    int n_made;
 };
+
+static enum status add_made(struct arguments *a, char *dir)
+{
+    if (a->n_made == MADE_MAX)
+        return status_fail(STATUS_USAGE, "--make-spec with more than %d folders", MADE_MAX);
+    a->made[a->n_made++] = dir;
+    return STATUS_OK;
+}
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -84,6 +100,14 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_PRINT:
         a->print = true;
         break;
+    case KEY_MAKE_SPEC:
+        st = add_made(a, arg);
+        break;
+    case ARGP_KEY_ARG:
+        if (a->n_made == 0)
+            return ARGP_ERR_UNKNOWN;
+        st = add_made(a, arg);
+        break;
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -109,6 +133,16 @@ static enum status print_spec(const char *name)
         return status_fail(STATUS_USAGE, "--print: '%s' does not come with the program", name);
     fputs(text, stdout);
     return STATUS_OK;
+}
+
+static enum status make_spec(const struct arguments *a)
+{
+    json_t *spec;
+    TRY(accept_make_spec(a->made, a->n_made, stderr, &spec));
+    bool printed = json_dumpf(spec, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) == 0;
+    json_decref(spec);
+    putchar('\n');
+    return printed ? STATUS_OK : status_fail(STATUS_OOM, "no memory to print a spec");
 }
 
 static enum status find_program(char out[PATH_MAX])
@@ -144,6 +178,8 @@ static enum status work(struct arguments *a, int *code)
     struct accept_spec spec;
     if (a->list)
         return list_specs();
+    if (a->n_made > 0)
+        return make_spec(a);
     if (!a->spec)
         return status_fail(STATUS_USAGE, "no spec: give --spec; --list names those there are");
     if (a->print)

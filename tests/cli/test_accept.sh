@@ -104,6 +104,15 @@ expect 0 accept --spec ./killed.json --out killed --level 2 --resume
 [[ $(stat -c %i killed/checks/a.json) == "$kept" ]] || fail "what was measured is measured again"
 [[ -e killed/checks/b.json && -e killed/accept.json ]] || fail "what was missing is not run"
 
+# A spec of what good hardware did, which it passes by.
+expect 0 accept --make-spec good
+grep -q 'a.copy: .*twice as wide' err || fail "one node is enough: $(cat err)"
+cp out made.json
+grep -q '"baseline"' made.json || fail "no baseline: $(cat made.json)"
+expect 0 accept --spec ./made.json --dry-run
+expect_error 2 "another spec" accept --make-spec good warn
+expect_error 5 "holds no results" accept --make-spec good "$TMPDIR"
+
 # Its files.
 for dir in good fail missing; do
     for file in accept.json accept.md accept.html accept.xml spec.json; do
