@@ -1,5 +1,6 @@
 /* ampscale compare: whether new runs are as good as those of a base. */
 #include "cli/cli.h"
+#include "gate/confirm.h"
 #include "gate/report.h"
 
 #include <errno.h>
@@ -13,6 +14,11 @@ enum {
     KEY_ALPHA,
     KEY_METRIC,
     KEY_PAIR,
+    KEY_HISTORY,
+    KEY_LAST,
+    KEY_RECORD,
+    KEY_CONFIRM,
+    KEY_CONFIRM_OUT,
     KEY_ALLOW_DIFFERENT,
     KEY_MARKDOWN,
     KEY_JUNIT,
@@ -34,6 +40,22 @@ static const struct argp_option options[] = {
      "Judge by pairs of neighbours in time: where the runs of both sides took turns (default "
      "auto), not at all, or nothing but such runs",
      0},
+    {"history", KEY_HISTORY, "DIR", 0,
+     "In place of BASE: the last accepted runs of the same configuration and hardware in this "
+     "history",
+     0},
+    {"last", KEY_LAST, "N", 0, "Take so many runs of the history (default 30)", 0},
+    {"record", KEY_RECORD, "DIR", 0,
+     "Add the new runs to this history: as accepted when they passed, or when there is nothing to "
+     "hold them against",
+     0},
+    {"confirm", KEY_CONFIRM, "COMMAND", 0,
+     "Measure again what looks like a regression before calling it one: run this for each repeat, "
+     "without a shell, {out} in it being the folder of the run, {name} the configuration and "
+     "{side} base or new; without {side} the new side alone",
+     0},
+    {"confirm-out", KEY_CONFIRM_OUT, "DIR", 0,
+     "A new folder for what is measured again (default compare-confirm)", 0},
     {"allow-different", KEY_ALLOW_DIFFERENT, "NAME", 0,
      "Compare although this field of configuration or hardware, or all behind it, differs; may be "
      "given several times",
@@ -49,6 +71,9 @@ static const struct argp_option options[] = {
 struct compare_args {
     char **base, **new; /* in argv */
     int n_base, n_new;
+    const char *history, *record; /* NULL: none */
+    int64_t last;
+    const char *confirm, *confirm_out; /* command, or NULL; folder */
     struct gate_config config;
     double general; /* threshold of metrics that have none of their own */
     bool chosen;    /* what decides was chosen */
@@ -115,9 +140,22 @@ static enum status parse_allowed(char *arg, struct compare_args *a)
     return STATUS_OK;
 }
 
-/* Without "--" there is one folder on either side. */
+/* Whether there are new runs alone. */
+static bool new_alone(const struct compare_args *a)
+{
+    return a->history || (a->record && !a->new && a->n_base == 1);
+}
+
+/* Without "--" there is one folder on either side, or there are new runs alone. */
 static enum status check(struct compare_args *a)
 {
+    if (new_alone(a)) {
+        if (a->new)
+            return status_fail(STATUS_USAGE, "--history is the base: give new runs alone");
+        a->new = a->base;
+        a->n_new = a->n_base;
+        return a->n_new > 0 ? STATUS_OK : status_fail(STATUS_USAGE, "no new runs: give NEW...");
+    }
     if (!a->new && a->n_base == 2) {
         a->new = a->base + 1;
         a->n_base = a->n_new = 1;
@@ -146,6 +184,21 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         break;
     case KEY_PAIR:
         st = parse_pairing(arg, a);
+        break;
+    case KEY_HISTORY:
+        a->history = arg;
+        break;
+    case KEY_LAST:
+        st = cli_int("--last", arg, GATE_LEAST_REPEATS, 1000, &a->last);
+        break;
+    case KEY_RECORD:
+        a->record = arg;
+        break;
+    case KEY_CONFIRM:
+        a->confirm = arg;
+        break;
+    case KEY_CONFIRM_OUT:
+        a->confirm_out = arg;
         break;
     case KEY_ALLOW_DIFFERENT:
         st = parse_allowed(arg, a);
@@ -190,6 +243,31 @@ static enum status not_judged(const struct gate_report *r)
                        r->incomplete, r->undecided, GATE_LEAST_REPEATS);
 }
 
+static enum status hold_against(const struct compare_args *a, struct gate_report *report)
+{
+    return a->history
+               ? gate_compare_history(a->history, a->last, a->new, a->n_new, &a->config, report)
+               : gate_compare(a->base, a->n_base, a->new, a->n_new, &a->config, report);
+}
+
+/* Nothing where no regression was found, or none is to be confirmed. */
+static enum status confirm(const struct compare_args *a, struct gate_report *report)
+{
+    char line[256];
+    const struct gate_confirm c = {.command = a->confirm,
+                                   .dir = a->confirm_out,
+                                   .base = a->base,
+                                   .n_base = a->n_base,
+                                   .history = a->history,
+                                   .last = a->last};
+    if (!a->confirm || report->verdicts[GATE_REGRESSION] == 0)
+        return STATUS_OK;
+    TRY(gate_confirm(&c, &a->config, report, stdout));
+    gate_conclusion(report, line, sizeof line);
+    printf("With what was measured again, %s\n", line);
+    return STATUS_OK;
+}
+
 static enum status compare(struct compare_args *a, bool *regression)
 {
     struct gate_report report;
@@ -197,10 +275,14 @@ static enum status compare(struct compare_args *a, bool *regression)
         if (isnan(a->config.threshold[i]))
             a->config.threshold[i] = a->general;
     a->config.allowed = a->allowed;
-    TRY(gate_compare(a->base, a->n_base, a->new, a->n_new, &a->config, &report));
+    TRY(hold_against(a, &report));
     gate_print(&report, stdout);
-    enum status st = gate_write(&report, &a->files);
+    enum status st = confirm(a, &report);
+    if (st == STATUS_OK)
+        st = gate_write(&report, &a->files);
     *regression = report.verdicts[GATE_REGRESSION] > 0;
+    if (st == STATUS_OK && a->record)
+        st = gate_record(a->record, a->new, a->n_new, gate_passed(&report));
     if (st == STATUS_OK && !*regression && !gate_passed(&report))
         st = not_judged(&report);
     gate_report_free(&report);
@@ -212,7 +294,7 @@ int cmd_compare(int argc, char **argv)
     static const struct argp argp = {
         .options = options,
         .parser = parse,
-        .args_doc = "BASE NEW\nRUN... -- RUN...",
+        .args_doc = "BASE NEW\nRUN... -- RUN...\n--history DIR RUN...\n--record DIR NEW",
         .doc =
             "Holds new runs against those of a base: the ratio of each metric, with its "
             "interval, and a rank test; where the runs of both sides took turns, within pairs of "
@@ -220,9 +302,11 @@ int cmd_compare(int argc, char **argv)
             "a metric that decides; what does not is shown in brackets. BASE and NEW are folders "
             "of runs, or studies, which are compared "
             "cell by cell; before '--' come the runs of the base, behind it the new ones. Flags "
-            "come before '--'.",
+            "come before '--'. With --history, or --record and "
+            "no BASE, all runs are new ones.",
     };
-    struct compare_args a = {.config = gate_defaults()};
+    struct compare_args a = {
+        .last = 30, .confirm_out = "compare-confirm", .config = gate_defaults()};
     bool regression = false;
     int exit_code, split = 1;
     a.general = a.config.threshold[0];
@@ -237,7 +321,8 @@ int cmd_compare(int argc, char **argv)
     }
     if (!cli_parse(&argp, split, argv, &a, &exit_code))
         return exit_code;
-    enum status st = compare(&a, &regression);
+    enum status st = !a.history && a.new == a.base ? gate_record(a.record, a.new, a.n_new, true)
+                                                   : compare(&a, &regression);
     if (st != STATUS_OK)
         return cli_fail(st);
     return regression ? EXIT_REGRESSION : 0;

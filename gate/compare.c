@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "gate/fingerprint.h"
+#include "gate/history.h"
 #include "gate/judge.h"
 #include "results/text.h"
 
@@ -17,6 +18,7 @@ const char *gate_verdict_str(enum gate_verdict v)
         [GATE_BETTER] = "better",
         [GATE_WORSE] = "worse",
         [GATE_REGRESSION] = "REGRESSION",
+        [GATE_UNCONFIRMED] = "not confirmed",
         [GATE_SMALL] = "too small to judge",
         [GATE_FEW] = "not enough repeats",
     };
@@ -231,23 +233,88 @@ static bool any_study(char *const *dir, int n)
     return false;
 }
 
-enum status gate_compare(char *const *base, int n_base, char *const *new, int n_new,
-                         const struct gate_config *config, struct gate_report *report)
+/* Verdicts and counts, once all cells have been measured with `st`. */
+static enum status conclude(enum status st, struct gate_report *report)
 {
-    enum status st;
-    *report = (struct gate_report){.alpha = config->alpha,
-                                   .pairs_only = config->pairing == GATE_PAIR_ALWAYS};
-    if (!any_study(base, n_base) && !any_study(new, n_new))
-        st = compare_runs(base, n_base, new, n_new, config, report);
-    else if (n_base == 1 && n_new == 1 && any_study(base, 1) && any_study(new, 1))
-        st = compare_studies(base[0], new[0], config, report);
-    else
-        st = status_fail(STATUS_USAGE, "a study is held against one other study: give BASE NEW");
     if (st == STATUS_OK)
         st = judge_report(report);
     if (st == STATUS_OK)
         count(report);
     else
         gate_report_free(report);
+    return st;
+}
+
+static void begin(const struct gate_config *config, struct gate_report *report)
+{
+    *report = (struct gate_report){.alpha = config->alpha,
+                                   .pairs_only = config->pairing == GATE_PAIR_ALWAYS};
+}
+
+enum status gate_compare(char *const *base, int n_base, char *const *new, int n_new,
+                         const struct gate_config *config, struct gate_report *report)
+{
+    enum status st;
+    begin(config, report);
+    if (!any_study(base, n_base) && !any_study(new, n_new))
+        st = compare_runs(base, n_base, new, n_new, config, report);
+    else if (n_base == 1 && n_new == 1 && any_study(base, 1) && any_study(new, 1))
+        st = compare_studies(base[0], new[0], config, report);
+    else
+        st = status_fail(STATUS_USAGE, "a study is held against one other study: give BASE NEW");
+    return conclude(st, report);
+}
+
+/* ---- with a history ---- */
+
+static enum status add_new(char *const *new, int n_new, struct repeats *n)
+{
+    if (any_study(new, n_new))
+        return status_fail(STATUS_USAGE, "a study has no history: give runs, or a cell of it");
+    return add_runs(new, n_new, n);
+}
+
+enum status gate_compare_history(const char *dir, int64_t most, char *const *new, int n_new,
+                                 const struct gate_config *config, struct gate_report *report)
+{
+    enum status st;
+    char name[GATE_NAME_SIZE];
+    struct gate_cell *cell;
+    struct history h = {0};
+    struct repeats b = {0}, n = {0};
+    begin(config, report);
+    CHECK(add_new(new, n_new, &n));
+    CHECK(history_load(dir, &h));
+    if (n.n > 0)
+        CHECK(history_base(&h, n.repeat[0].fingerprint, config->allowed, config->n_allowed, most,
+                           &b));
+    name_of(&n, name);
+    CHECK(new_cell(report, name, &cell));
+    if (b.n == 0)
+        cell_lacks(cell,
+                   "of %lld runs in '%s' none was accepted and is of the same configuration "
+                   "and hardware",
+                   (long long)h.n, dir);
+    CHECK(compare_repeats(&b, &n, config, cell));
+done:
+    history_free(&h);
+    repeats_free(&b);
+    repeats_free(&n);
+    return conclude(st, report);
+}
+
+enum status gate_record(const char *dir, char *const *new, int n_new, bool accepted)
+{
+    struct repeats n = {0};
+    enum status st;
+    CHECK(add_new(new, n_new, &n));
+    if (n.unfinished > 0)
+        st = status_fail(STATUS_DATA, "'%s' did not end in order; nothing is recorded", n.example);
+    else if (n.damaged > 0)
+        st = status_fail(STATUS_DATA, "%s; nothing is recorded", n.damage);
+    else
+        st = history_append(dir, &n, accepted);
+done:
+    repeats_free(&n);
     return st;
 }

@@ -56,18 +56,21 @@ struct gate_config {
     int n_allowed;
 };
 
-/* GATE_WORSE is a regression of a metric that does not decide. */
+/* GATE_WORSE is a regression of a metric that does not decide, GATE_UNCONFIRMED one that was not
+ * found again (confirm.h). */
 enum gate_verdict {
     GATE_SAME,
     GATE_BETTER,
     GATE_WORSE,
     GATE_REGRESSION,
+    GATE_UNCONFIRMED,
     GATE_SMALL,
     GATE_FEW,
     GATE_VERDICTS
 };
 
-/* "same", "better", "worse", "REGRESSION", "too small to judge", "not enough repeats" */
+/* "same", "better", "worse", "REGRESSION", "not confirmed", "too small to judge", "not enough
+ * repeats" */
 const char *gate_verdict_str(enum gate_verdict v);
 
 /* By how much the sides differ, and whether that is chance. Numbers that are not known are NAN. */
@@ -127,6 +130,17 @@ struct gate_config gate_defaults(void);
  * the caller frees with gate_report_free. */
 MUST_CHECK enum status gate_compare(char *const *base, int n_base, char *const *new, int n_new,
                                     const struct gate_config *config, struct gate_report *report);
+
+/* The same against a rolling base: the last `most` accepted runs in the history in `dir`
+ * (history.h) of the configuration and hardware of the new runs, which are no study. */
+MUST_CHECK enum status gate_compare_history(const char *dir, int64_t most, char *const *new,
+                                            int n_new, const struct gate_config *config,
+                                            struct gate_report *report);
+
+/* Adds new runs to the history in `dir`, as ones that may be a base, or may not. Nothing is added
+ * unless all of them ended in order. STATUS_USAGE for a study. */
+MUST_CHECK enum status gate_record(const char *dir, char *const *new, int n_new, bool accepted);
+
 void gate_report_free(struct gate_report *report);
 
 /* Whether everything was judged, and nothing was a regression. */

@@ -54,12 +54,12 @@ json_t *gate_json(const struct gate_report *r)
             return NULL;
         }
     const int *v = r->verdicts;
-    return json_pack("{s:s, s:i, s:b, s:f, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o}",
-                     "record", "compare", "schema", GATE_SCHEMA, "passed", gate_passed(r), "alpha",
-                     r->alpha, "family", r->family, "regressions", v[GATE_REGRESSION], "better",
-                     v[GATE_BETTER], "worse", v[GATE_WORSE], "same", v[GATE_SAME], "small",
-                     v[GATE_SMALL], "few", v[GATE_FEW], "refused", r->refused, "incomplete",
-                     r->incomplete, "cells", cells);
+    return json_pack(
+        "{s:s, s:i, s:b, s:f, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o}", "record",
+        "compare", "schema", GATE_SCHEMA, "passed", gate_passed(r), "alpha", r->alpha, "family",
+        r->family, "regressions", v[GATE_REGRESSION], "unconfirmed", v[GATE_UNCONFIRMED], "better",
+        v[GATE_BETTER], "worse", v[GATE_WORSE], "same", v[GATE_SAME], "small", v[GATE_SMALL], "few",
+        v[GATE_FEW], "refused", r->refused, "incomplete", r->incomplete, "cells", cells);
 }
 
 static json_t *benchmark_json(const struct gate_cell *c, const struct gate_result *r)

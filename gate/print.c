@@ -13,14 +13,15 @@ void gate_conclusion(const struct gate_report *r, char *out, size_t size)
 {
     const int *v = r->verdicts;
     snprintf(out, size,
-             "%s: %d %s, %d better, %d same, %d too small to judge, %d of too few repeats; %d that "
+             "%s: %d %s, %d not confirmed, %d better, %d same, %d too small to judge, %d of too "
+             "few repeats; %d that "
              "%s not decide %s worse; of %lld %s %d refused, %d incomplete",
              gate_passed(r)       ? "passed"
              : v[GATE_REGRESSION] ? "REGRESSION"
                                   : "not judged in full",
              v[GATE_REGRESSION], v[GATE_REGRESSION] == 1 ? "regression" : "regressions",
-             v[GATE_BETTER], v[GATE_SAME], v[GATE_SMALL], v[GATE_FEW], v[GATE_WORSE],
-             v[GATE_WORSE] == 1 ? "does" : "do", v[GATE_WORSE] == 1 ? "is" : "are",
+             v[GATE_UNCONFIRMED], v[GATE_BETTER], v[GATE_SAME], v[GATE_SMALL], v[GATE_FEW],
+             v[GATE_WORSE], v[GATE_WORSE] == 1 ? "does" : "do", v[GATE_WORSE] == 1 ? "is" : "are",
              (long long)r->n_cells, r->n_cells == 1 ? "cell" : "cells", r->refused, r->incomplete);
 }
 

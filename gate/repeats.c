@@ -109,10 +109,12 @@ static enum status grow(struct repeats *r)
 static enum status take(const struct run *run, struct repeat *r)
 {
     const char *by = json_string_value(json_object_get(run->summary, "ended_by"));
+    const char *commit = json_string_value(json_object_get(run->info, "commit"));
     const json_t *started = json_object_get(run->info, "started_s");
     *r = (struct repeat){.end = {.steps = run->n_steps, .epochs = run->n_epochs},
                          .started_s = json_is_number(started) ? json_number_value(started) : NAN};
     text_clean(r->end.by, sizeof r->end.by, by ? by : "");
+    text_clean(r->commit, sizeof r->commit, commit ? commit : "");
     TRY(metrics_of(run, r->value));
     TRY(fingerprint_of(run, &r->fingerprint));
     r->dir = strdup(run->dir);
@@ -181,6 +183,16 @@ enum status repeats_add(const char *dir, struct repeats *r)
 done:
     cell_names_free(&names);
     return st;
+}
+
+enum status repeats_copy(const struct repeat *from, struct repeats *r)
+{
+    TRY(grow(r));
+    r->repeat[r->n] = *from;
+    r->repeat[r->n].dir = NULL;
+    json_incref(from->fingerprint);
+    r->n++;
+    return STATUS_OK;
 }
 
 void repeats_free(struct repeats *r)

@@ -17,10 +17,11 @@ struct run_end {
 };
 
 struct repeat {
-    char *dir;
+    char *dir;           /* NULL: of a history */
     json_t *fingerprint; /* fingerprint.h */
     struct run_end end;
     double started_s;      /* since 1970; NAN: the record does not say */
+    char commit[64];       /* of the program, fit to be shown; "": the record does not say */
     double value[METRICS]; /* NAN: not known */
 };
 
@@ -51,6 +52,9 @@ void cell_names_free(struct cell_names *names); /* fine on a zeroed struct */
  * failed without a folder left ("<run>.failed") is unfinished too. Where there is none, none is
  * added. STATUS_DATA for a folder that is not there, and for too many. */
 MUST_CHECK enum status repeats_add(const char *dir, struct repeats *r);
+
+/* Adds a copy of a repeat, which needs no folder. */
+MUST_CHECK enum status repeats_copy(const struct repeat *from, struct repeats *r);
 void repeats_free(struct repeats *r); /* fine on a zeroed struct */
 
 /* Whether the two sides took turns: they have as many runs, and of all runs in the order in which

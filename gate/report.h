@@ -17,7 +17,7 @@ enum { GATE_SCHEMA = 2 };
 void gate_print(const struct gate_report *report, FILE *out);
 void gate_print_markdown(const struct gate_report *report, FILE *out);
 
-/* "2 regressions, 1 better, 7 same ...", without a newline. */
+/* "2 regressions, 0 not confirmed, 1 better, 7 same ...", without a newline. */
 void gate_conclusion(const struct gate_report *report, char *out, size_t size);
 
 /* A test suite in which each metric of a cell is a case: a regression fails, what decides and could

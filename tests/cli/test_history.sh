@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# A history of results: runs that are recorded, held against a rolling base, and confirmed.
+. "$(dirname "$0")/common.sh" "$@"
+. "$source_dir/tests/cli/made_runs.sh"
+
+cd "$scratch" || exit 1
+
+make_runs first 0
+make_runs same 0.1
+make_runs slow 10
+make_runs other 0 64
+
+# lines ACCEPTED: how many lines of the history say so.
+lines() {
+    grep -c "\"accepted\":$1" history/history.jsonl
+}
+
+expect_error 5 "cannot open 'history/history.jsonl'" compare --history history same
+expect 0 compare --record history first
+[[ $(lines true) == 9 ]] || fail "not every run is recorded: $(wc history/history.jsonl)"
+expect 0 compare --history history --record history same
+[[ $(lines true) == 18 ]] || fail "runs that passed are not accepted"
+expect 3 compare --history history --record history slow
+[[ $(lines true) == 18 && $(lines false) == 9 ]] || fail "runs that did not pass are accepted"
+
+# What was not accepted is no base, nor is what is too long ago.
+expect 3 compare --history history slow
+grep -q '18 and 9 runs' out || fail "the base is not all that was accepted: $(cat out)"
+expect 3 compare --history history --last 7 slow
+grep -q '7 and 9 runs' out || fail "the base is not the last 7: $(cat out)"
+expect 5 compare --history history other
+grep -q "of 27 runs in 'history' none was accepted and is of the same configuration" out || fail "another configuration is a base: $(cat out)"
+
+# BASE and NEW as ever, recorded with the verdict.
+expect 3 compare --record both first slow
+[[ $(grep -c '"accepted":false' both/history.jsonl) == 9 ]] || fail "a regression is accepted"
+
+expect_error 2 "give new runs alone" compare --history history first -- same
+expect_error 2 "no new runs" compare --history history
+expect_error 2 "--last '4'" compare --last 4 --history history same
+rm first/r3/summary.json
+expect_error 5 "nothing is recorded" compare --record history first
+[[ $(wc -l <history/history.jsonl) == 27 ]] || fail "an unfinished run is recorded"
+
+# A torn last line is cut off by who adds the next; any other damage is named.
+printf '{"record": "hist' >>history/history.jsonl
+expect 3 compare --history history slow
+expect 0 compare --record history same
+[[ $(wc -l <history/history.jsonl) == 36 ]] || fail "a torn line is not cut off"
+for damage in '' '[]' '{}' '{"record":"history","schema":1,"added_s":1e999}'; do
+    cp -r history damaged
+    sed -i "2s/.*/$damage/" damaged/history.jsonl
+    expect_error 5 "line 2: no entry of a history" compare --history damaged same
+    expect_error 5 "line 2: no entry of a history" compare --record damaged same
+    rm -r damaged
+done
+for change in 's/"accepted":true/"accepted":1/' 's/"steps":20/"steps":-1/' 's/"fingerprint":{/&"x":{"a":1},/' \
+    's/"images_per_s":[0-9.]*/"images_per_s":"fast"/' 's/"schema":1/"schema":2/'; do
+    cp -r history damaged
+    sed -i "2$change" damaged/history.jsonl
+    cmp -s history/history.jsonl damaged/history.jsonl && fail "'$change' changes nothing"
+    expect_error 5 "line 2: no entry of a history" compare --history damaged same
+    rm -r damaged
+done
+
+# What looks like a regression is measured again. The command copies a run that was made: of the
+# slow ones as the new side where the regression is real.
+make_runs first 0
+cat >again <<'SH'
+#!/bin/sh
+# again PICK SIDE OUT NAME: leaves a run in OUT; PICK says which the new side's are.
+[ "$2" = new ] && from=$1 || from=first
+mkdir -p "$(dirname "$3")"
+cp -r "$from/r$(basename "$3" | sed 's/r0*//')" "$3"
+echo "$2 $4" >>calls
+SH
+chmod +x again
+expect 3 compare --confirm './again slow {side} {out} {name}' --confirm-out c1 first slow
+[[ $(grep -c '^base resnet18$' calls) == 9 && $(grep -c '^new resnet18$' calls) == 9 ]] || fail "not both sides are run again: $(cat calls)"
+[[ $(head -n 2 calls) == $'base resnet18\nnew resnet18' && $(sed -n 3,4p calls) == $'new resnet18\nbase resnet18' ]] || fail "the sides do not take turns: $(head calls)"
+grep -q '^With what was measured again, REGRESSION: 2 regressions' out || fail "a regression is not confirmed: $(cat out)"
+expect 0 compare --confirm './again same {side} {out} {name}' --confirm-out c2 --junit c2.xml --json c2.json first slow
+grep -q '^With what was measured again, passed: 0 regressions, 2 not confirmed' out || fail "a false alarm is confirmed: $(cat out)"
+grep -q 'failures="0"' c2.xml || fail "what was not confirmed fails: $(cat c2.xml)"
+grep -q '"unconfirmed": 2' c2.json || fail "the record does not say what was not confirmed"
+rm calls
+
+# The new side alone, against the base as it was, or against a history.
+expect 3 compare --confirm './again slow new {out} {name}' --confirm-out c3 first slow
+[[ $(sort calls | uniq -c | xargs) == '9 new resnet18' ]] || fail "more than the new side is run again: $(cat calls)"
+expect 0 compare --confirm './again same new {out} {name}' --confirm-out c4 --history history slow
+expect 0 compare --confirm './again same new {out} {name}' --confirm-out c5 first same
+[[ ! -e c5 ]] || fail "what passed is measured again"
+
+expect 2 compare --confirm './again slow' --confirm-out c6 first slow
+grep -q 'there is no {out}' err || fail "a command without {out} is run: $(cat err)"
+expect 2 compare --confirm './again same {side} {out}' --confirm-out c1 first slow
+expect 5 compare --confirm 'false {out}' --confirm-out c7 first slow
+grep -q "'false' exited with 1" err || fail "a run that fails is no failure: $(cat err)"
+expect 1 compare --confirm './no-such-program {out}' --confirm-out c8 first slow
+expect 5 compare --confirm 'true {out}' --confirm-out c9 first slow
+finish
