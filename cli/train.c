@@ -54,6 +54,7 @@ enum {
     KEY_SCALE_MIN,
     KEY_INJECT_OVERFLOW,
     KEY_INJECT,
+    KEY_EXPECT,
     KEY_MODE,
     KEY_DP_REDUCE,
     KEY_BUCKET_MB,
@@ -175,6 +176,11 @@ static const struct argp_option options[] = {
     {"out", KEY_OUT, "DIR", 0, "Folder of the run (default: the first free runs/ARCH-NNN)", 0},
     {"resume", KEY_RESUME, "auto|FILE", 0,
      "Go on from a checkpoint; 'auto': from the newest one in --out, afresh without one", 0},
+    {"expect", KEY_EXPECT, "RUN", 0,
+     "Stop, with exit status 4, where losses or the final state are not, bit for bit, those of "
+     "RUN, "
+     "which had the same configuration and hardware",
+     0},
     {"init", KEY_INIT, "FILE", 0, "Start from the weights of a safetensors file", 0},
     {"evaluate", 'e', 0, 0, "Validate the weights of --resume or --init, and end", 0},
     {"checkpoint-steps", KEY_CHECKPOINT_STEPS, "N", 0,
@@ -387,6 +393,9 @@ static error_t parse_word(int key, char *arg, struct train_config *c)
     case KEY_RESUME:
         c->resume = arg;
         return 0;
+    case KEY_EXPECT:
+        c->expect = arg;
+        return 0;
     case KEY_INIT:
         c->init = arg;
         return 0;
@@ -451,10 +460,10 @@ int cmd_train(int argc, char **argv)
         .options = options,
         .parser = parse,
         .args_doc = "[DATA]",
-        .doc =
-            "Trains a network on DATA, a folder with train/CLASS/*.JPEG and val/CLASS/*.JPEG.\v"
-            "Exit status: 0 done, 1 failed, diverged or stopped by a signal, 2 wrong usage, 5 data "
-            "missing or damaged."};
+        .doc = "Trains a network on DATA, a folder with train/CLASS/*.JPEG and val/CLASS/*.JPEG.\v"
+               "Exit status: 0 done, 1 failed, diverged or stopped by a signal, 2 wrong usage, 4 "
+               "wrong "
+               "numbers, 5 data missing or damaged."};
     struct train_command t = {.config = train_config_default(), .live = {.warnings = stderr}};
     int exit_code;
     if (!cli_parse(&argp, argc, argv, &t, &exit_code))

@@ -98,6 +98,8 @@ enum status train_config_check(const struct train_config *c)
     if (c->evaluate && !c->resume && !c->init)
         return status_fail(STATUS_USAGE,
                            "--evaluate needs weights: give --resume FILE or --init FILE");
+    if (c->evaluate && c->expect)
+        return status_fail(STATUS_USAGE, "--expect is for training, which --evaluate leaves out");
     if (c->init && c->resume)
         return status_fail(STATUS_USAGE, "--init starts afresh and --resume goes on: give one");
     bool automatic = c->resume && strcmp(c->resume, "auto") == 0;

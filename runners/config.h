@@ -84,6 +84,7 @@ struct train_config {
     struct scaler_config scaler;
     int64_t inject_overflow; /* for tests: the step whose gradients overflow; -1: none */
     struct inject inject;    /* for tests: other faults */
+    const char *expect;      /* the folder of a run that has the same bits; NULL: none is known */
     bool evaluate;
     bool dummy;
     int64_t dummy_train, dummy_val; /* images */

@@ -134,6 +134,10 @@ void engine_idle(struct engine *e);
  * and before a checkpoint. */
 MUST_CHECK enum status engine_share_buffers(struct engine *e);
 
+/* A hash over the bits of the first replica's weights, momentum and running statistics, as its
+ * device lays them out. No step may be under way. */
+MUST_CHECK enum status engine_state_bits(struct engine *e, uint64_t *bits);
+
 /* Every replica that keeps weights must have the same bits of weights, momentum and summed
  * gradients on all devices and ranks; of running statistics too, if engine_share_buffers was called
  * since the last step. No step may be under way. STATUS_MISMATCH on all ranks alike names the one

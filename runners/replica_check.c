@@ -44,6 +44,14 @@ static enum status digest_buffers(const struct replica *r, bool statistics, uint
     return digest(r, data, statistics ? bytes : 0, &hash[STATISTICS]);
 }
 
+enum status engine_state_bits(struct engine *e, uint64_t *bits)
+{
+    uint64_t hash[KINDS];
+    TRY(digest_buffers(&e->replica[0], true, hash));
+    *bits = hash_bytes(0, &hash[WEIGHTS], (KINDS - WEIGHTS) * sizeof *hash);
+    return STATUS_OK;
+}
+
 /* Only what belongs to that kind of buffer: trained parameters, or statistics. */
 static enum status digest_tensors(const struct replica *r, const struct graph *g, enum kind kind,
                                   uint64_t *hash)

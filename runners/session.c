@@ -310,7 +310,18 @@ static enum status take_sample(void *context, struct telemetry_record *row, int 
     return record_telemetry(context, row, n);
 }
 
-/* A run that goes on where it stopped appends to its record; any other begins one. */
+/* A run that goes on where it stopped appends to its record; any other begins one. What is known of
+ * its bits comes first, lest a run that cannot be held against them leave a folder. */
+static enum status begin_record(struct session *s, const struct run_info *info)
+{
+    if (s->config->expect)
+        TRY(expected_open(s->config->expect, info->config, info->libraries, info->device,
+                          &s->expected));
+    if (s->config->resume)
+        return record_resume(s->dir, info, s->state.step, s->state.epoch, &s->record);
+    return record_create(s->dir, info, &s->record);
+}
+
 static enum status open_record(struct session *s, int argc, char *const *argv)
 {
     enum status st;
@@ -337,10 +348,8 @@ static enum status open_record(struct session *s, int argc, char *const *argv)
                             .observer = s->config->observer};
     if (!config || !libraries || (s->world.size > 1 && !ranks) || (s->telemetry && !hardware))
         st = status_fail(STATUS_OOM, "no memory for the record");
-    else if (s->config->resume)
-        st = record_resume(s->dir, &info, s->state.step, s->state.epoch, &s->record);
     else
-        st = record_create(s->dir, &info, &s->record);
+        st = begin_record(s, &info);
     json_decref(config);
     json_decref(libraries);
     json_decref(ranks);
@@ -431,6 +440,7 @@ enum status session_close(struct session *s)
         fprintf(stderr, "ampscale: warning: telemetry: %s\n", lost);
     enum status closed = record_close(s->record);
     telemetry_close(s->telemetry);
+    expected_close(s->expected);
     engine_idle(s->engine); /* it may be reading batches */
     loader_close(s->train_loader);
     loader_close(s->val_loader);

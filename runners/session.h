@@ -7,6 +7,7 @@
 #include "runners/checkpoint.h"
 #include "runners/config.h"
 #include "runners/engine.h"
+#include "runners/expect.h"
 #include "runners/world.h"
 #include "telemetry/telemetry.h"
 
@@ -34,9 +35,10 @@ struct session {
     struct train_identity identity;
     struct train_state state;
     bool resumed;
-    bool stopping;         /* some rank was asked to stop; all of them know */
-    bool agreed;           /* the failure under way is the same on all ranks: rank 0 tells it */
-    struct record *record; /* rank 0's */
+    bool stopping;             /* some rank was asked to stop; all of them know */
+    bool agreed;               /* the failure under way is the same on all ranks: rank 0 tells it */
+    struct record *record;     /* rank 0's */
+    struct expected *expected; /* rank 0's; NULL: nothing is known of its bits */
     struct telemetry *telemetry; /* rank 0's; NULL: off */
     double *rates;               /* (train_steps) images/s of this epoch's steps */
     double *own;                 /* (train_steps) seconds of each without communication */

@@ -87,6 +87,8 @@ static enum status end_step(struct session *s, struct step_queue *q, struct prog
     count_time(&s->spent, &rec);
     if (session_leads(s))
         TRY(record_step(s->record, &rec));
+    if (s->expected)
+        TRY(expected_step(s->expected, &rec));
     report_step(p, &rec, index);
     return STATUS_OK;
 }
@@ -465,17 +467,19 @@ static enum status train(struct session *s)
 static enum status finish_run(struct session *s)
 {
     enum status st;
+    uint64_t bits;
+    char state[20];
     struct run *run = NULL;
     const char *why = s->state.epoch >= s->config->epochs ? "epochs"
                       : reached_accuracy(s)               ? "desired accuracy"
                                                           : "steps";
-    json_t *summary =
-        json_pack("{s:I, s:I, s:f, s:s}", "epochs", (json_int_t)s->state.epoch, "steps",
-                  (json_int_t)s->state.step, "best_top1", s->state.best_top1, "ended_by", why);
-    if (!session_leads(s)) {
-        json_decref(summary);
+    if (!session_leads(s))
         return STATUS_OK;
-    }
+    TRY(engine_state_bits(s->engine, &bits));
+    snprintf(state, sizeof state, "%016" PRIx64, bits);
+    json_t *summary = json_pack("{s:I, s:I, s:f, s:s, s:s}", "epochs", (json_int_t)s->state.epoch,
+                                "steps", (json_int_t)s->state.step, "best_top1", s->state.best_top1,
+                                "ended_by", why, "state_bits", state);
     if (!summary)
         return status_fail(STATUS_OOM, "no memory for the summary");
     CHECK(telemetry_stop(s->telemetry));
@@ -484,6 +488,11 @@ static enum status finish_run(struct session *s)
     CHECK(summary_add(run, summary));
     CHECK(record_finish(s->record, summary));
     CHECK(announce_slow_rank(s, run));
+    if (s->expected) {
+        CHECK(expected_end(s->expected, s->state.step, state));
+        fprintf(s->out, "all losses and the final state have the bits of '%s'\n",
+                s->config->expect);
+    }
 done:
     run_free(run);
     json_decref(summary);

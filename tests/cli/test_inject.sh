@@ -44,6 +44,27 @@ grep -q "training of epoch 0, rank 0" err || fail "$(<err)"
 expect_train 0 "${small[@]}" --epochs 1 --out slow --inject throttle=300%
 diff <(run_values good) <(run_values slow) >diff || fail "sleeping changes bits: $(head -n 4 diff)"
 
+# A run has the losses and the final state of one like it, whatever its loader and wherever its
+# folder; a flipped bit shows in the next loss, or in the state when no loss is left.
+same=("${small[@]}" --epochs 1)
+expect_train 0 "${same[@]}" --out same -j 2 --expect good
+grep -q "^all losses and the final state have the bits of 'good'$" out || fail "$(<out)"
+expect_train 4 "${same[@]}" --out early --expect good --inject bitflip=4:gradient:fc.weight:22
+grep -q "^ampscale: step 5: the loss is " err || fail "$(<err)"
+expect_train 4 "${same[@]}" --out late --expect good --inject bitflip=9:gradient:fc.weight:20
+grep -q "running statistics at the end are not those of 'good'" err || fail "$(<err)"
+for setting in '--lr 0.04' '--threads 2' '--seed 1' '-b 10' '--accumulate 2'; do
+    read -ra flag <<<"$setting"
+    expect_error 2 "there is no reason why the bits should be the same" train "${net[@]}" "${same[@]}" "${flag[@]}" \
+        --out other --expect good
+done
+[[ ! -e other ]] || fail "a refused run left its folder"
+expect_error 5 "faults were injected into that run" train "${net[@]}" "${same[@]}" --out other --expect flipped
+cp -r good half && rm half/summary.json
+expect_error 5 "did not end in order" train "${net[@]}" "${same[@]}" --out other --expect half
+expect_error 5 "no run in 'nowhere'" train "${net[@]}" "${same[@]}" --out other --expect nowhere
+expect_error 2 "--expect is for training" train "${net[@]}" --dummy --evaluate --init x --expect good
+
 # The determinism check, on the small network.
 expect 0 selftest --determinism --quick --threads 1 --repeats 2
 [[ $(grep -c '^PASS resnet8 .* bits [0-9a-f]\{16\}$' out) == 4 ]] || fail "not four cases that pass: $(<out)"

@@ -1,0 +1,160 @@
+/* Recorded bits. */
+#include "runners/expect.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct expected {
+    struct run *run;
+};
+
+/* Settings that change no bit of what a run computes. */
+static const char *const free_settings[] = {"data",      "init",           "resume",
+                                            "workers",   "max_bad_images", "checkpoint_steps",
+                                            "telemetry", "check_replicas", "inject"};
+
+static bool is_free(const char *key)
+{
+    for (size_t i = 0; i < sizeof free_settings / sizeof *free_settings; i++)
+        if (strcmp(key, free_settings[i]) == 0)
+            return true;
+    return false;
+}
+
+static enum status differs(const struct run *run, const char *what, const json_t *own,
+                           const json_t *recorded)
+{
+    char *mine = own ? json_dumps(own, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+    char *theirs = recorded ? json_dumps(recorded, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+    enum status st =
+        status_fail(STATUS_USAGE,
+                    "--expect '%s': its %s is %.160s, and that of this run %.160s: "
+                    "there is no reason why the bits should be the same",
+                    run->dir, what, theirs ? theirs : "absent", mine ? mine : "absent");
+    free(mine);
+    free(theirs);
+    return st;
+}
+
+/* Numbers as a file has them: with the digits that run.json keeps. */
+static bool same(const json_t *a, const json_t *b)
+{
+    if (!json_is_number(a) || !json_is_number(b))
+        return json_equal(a, b);
+    double x = json_number_value(a), y = json_number_value(b);
+    return fabs(x - y) <= 1e-12 * fmax(fabs(x), fabs(y));
+}
+
+/* Every member of `own` is in `recorded`, but for those that may differ; and the other way round,
+ * with `swapped`. */
+static enum status compare(const struct run *run, json_t *own, const json_t *recorded, bool swapped)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach(own, key, value)
+    {
+        const json_t *other = json_object_get(recorded, key);
+        if (is_free(key) || (other && same(value, other)))
+            continue;
+        return swapped ? differs(run, key, other, value) : differs(run, key, value, other);
+    }
+    return STATUS_OK;
+}
+
+static enum status compare_objects(const struct run *run, const char *name, const json_t *own)
+{
+    json_t *recorded = json_object_get(run->info, name);
+    json_t *copy = json_deep_copy(own); /* jansson walks no const object */
+    enum status st = compare(run, copy, recorded, false);
+    if (st == STATUS_OK)
+        st = compare(run, recorded, copy, true);
+    json_decref(copy);
+    return st;
+}
+
+static enum status check(const struct run *run, const json_t *config, const json_t *libraries,
+                         const char *device)
+{
+    json_t *own = json_string(device);
+    const json_t *recorded = json_object_get(run->info, "device");
+    enum status st = STATUS_OK;
+    if (json_object_get(json_object_get(run->info, "config"), "inject"))
+        st =
+            status_fail(STATUS_DATA, "--expect '%s': faults were injected into that run", run->dir);
+    else if (!json_is_string(json_object_get(run->summary, "state_bits")))
+        st = status_fail(STATUS_DATA,
+                         "--expect '%s': that run did not end in order, or bears no bits of its "
+                         "state",
+                         run->dir);
+    else if (!json_equal(own, recorded))
+        st = differs(run, "device", own, recorded);
+    json_decref(own);
+    TRY(st);
+    TRY(compare_objects(run, "libraries", libraries));
+    return compare_objects(run, "config", config);
+}
+
+enum status expected_open(const char *dir, const json_t *config, const json_t *libraries,
+                          const char *device, struct expected **out)
+{
+    *out = NULL;
+    struct expected *e = calloc(1, sizeof *e);
+    if (!e)
+        return status_fail(STATUS_OOM, "no memory for '%s'", dir);
+    enum status st = run_load(dir, &e->run);
+    if (st == STATUS_OK)
+        st = check(e->run, config, libraries, device);
+    if (st != STATUS_OK) {
+        expected_close(e);
+        return st;
+    }
+    *out = e;
+    return STATUS_OK;
+}
+
+void expected_close(struct expected *e)
+{
+    if (!e)
+        return;
+    run_free(e->run);
+    free(e);
+}
+
+enum status expected_step(const struct expected *e, const struct step_record *step)
+{
+    char text[32];
+    const struct run *run = e->run;
+    if (step->step >= run->n_steps || run->step[step->step].step != step->step)
+        return status_fail(STATUS_DATA, "--expect '%s': that run has no step %" PRId64, run->dir,
+                           step->step);
+    double want = run->step[step->step].loss;
+    snprintf(text, sizeof text, "%.9g", step->loss);
+    double loss = strtod(text, NULL);
+    if (loss == want || (isnan(loss) && isnan(want)))
+        return STATUS_OK;
+    return status_fail(STATUS_MISMATCH,
+                       "step %" PRId64 ": the loss is %.9g, where '%s' has %.9g of the same "
+                       "configuration on the same hardware: other data, or a device that computed "
+                       "something else then or now",
+                       step->step, loss, run->dir, want);
+}
+
+enum status expected_end(const struct expected *e, int64_t steps, const char *state)
+{
+    const struct run *run = e->run;
+    const char *want = json_string_value(json_object_get(run->summary, "state_bits"));
+    if (steps != run->n_steps)
+        return status_fail(STATUS_DATA,
+                           "--expect '%s': that run ended after %" PRId64 " steps, this one after "
+                           "%" PRId64,
+                           run->dir, run->n_steps, steps);
+    if (strcmp(state, want) == 0)
+        return STATUS_OK;
+    return status_fail(STATUS_MISMATCH,
+                       "weights, momentum or running statistics at the end are not those of '%s' "
+                       "(%s, not %s), though all losses are: a device computed something else then "
+                       "or now",
+                       run->dir, state, want);
+}
