@@ -104,15 +104,6 @@ static enum status sigma_of(const struct run *run, double *sigma)
     return st;
 }
 
-/* Ranks on the host of the first, in the first attempt; 1 where nothing is recorded. */
-static int64_t ranks_per_host(const struct run *run)
-{
-    int64_t n = run_attempt_ranks(run, 0), same = 0;
-    for (int64_t i = 0; i < n; i++)
-        same += strcmp(run_rank_host(run, 0, i), run_rank_host(run, 0, 0)) == 0;
-    return same > 1 ? same : 1;
-}
-
 static double config_real(const struct run *run, const char *key, double otherwise)
 {
     const json_t *v = json_object_get(json_object_get(run->info, "config"), key);
@@ -153,9 +144,11 @@ static enum status system_of(const struct run *run, struct source *out)
 static enum status run_add(const struct run *run, struct source *out)
 {
     struct totals t;
+    int64_t hosts, per_host;
     int64_t per_rank = config_count(run, "devices_per_rank", 1);
     int64_t batch = config_count(run, "batch_size", 1) / per_rank;
-    int64_t per_host = ranks_per_host(run) * per_rank;
+    TRY(run_hosts(run, 0, &hosts, &per_host));
+    per_host *= per_rank;
     TRY(totals_of(run, &t));
     out->point[out->n++] = (struct measured){.ranks = config_count(run, "world_size", 1) * per_rank,
                                              .batch = batch < 1 ? 1 : batch,
@@ -207,12 +200,21 @@ enum status source_of_published(const struct published_series *s, struct source 
 
 static void cell_add(const struct analysis_cell *c, struct source *out)
 {
+    int64_t per_host = c->ranks > 0 ? c->system.ranks_per_host * (c->devices / c->ranks) : 0;
     if (out->n == SOURCE_POINTS_MAX || !(c->images_per_s.median > 0) || c->devices < 1)
         return;
+    if (per_host > out->ranks_per_node)
+        out->ranks_per_node = per_host;
     int64_t batch = c->batch / c->devices;
     out->point[out->n++] = (struct measured){.ranks = c->devices,
                                              .batch = batch < 1 ? 1 : batch,
                                              .images_per_s = c->images_per_s.median};
+}
+
+/* What a record of an earlier version does not say. */
+static int or_else(int64_t value, int otherwise)
+{
+    return value >= 1 && value <= COUNT_MAX ? (int)value : otherwise;
 }
 
 enum status source_of_analysis(const struct analysis *a, int64_t i, struct source *out)
@@ -222,10 +224,10 @@ enum status source_of_analysis(const struct analysis *a, int64_t i, struct sourc
     const double *split = first->split;
     const struct workload_config config = {
         .arch = last->arch,
-        .classes = 1000,
-        .image_size = 224,
+        .classes = or_else(last->system.classes, 1000),
+        .image_size = or_else(last->system.image_size, 224),
         .bucket_bytes = BUCKET_BYTES_DEFAULT,
-        .gradient_bytes = 4,
+        .gradient_bytes = or_else(last->system.gradient_bytes, 4),
         .overlap = strcmp(last->mode, "dp") != 0,
     };
     double before = split[ANALYSIS_DATA] + split[ANALYSIS_H2D] + split[ANALYSIS_FORWARD];

@@ -55,6 +55,16 @@ enum analysis_part {
 /* Weak scaling keeps the batch of a device, strong scaling that of all devices together. */
 enum analysis_scaling { ANALYSIS_WEAK, ANALYSIS_STRONG };
 
+/* What a forecast must know of the runs of a cell beside their times. 0: not known; records of
+ * earlier versions lack these. */
+struct analysis_system {
+    int64_t hosts;
+    int64_t ranks_per_host; /* on the host that has most */
+    int64_t image_size;     /* pixels of a side */
+    int64_t classes;
+    int64_t gradient_bytes; /* of an element, on its way between ranks */
+};
+
 struct analysis_cell {
     char name[ANALYSIS_NAME_SIZE]; /* unique; the folder under cells/ */
     char mode[8];                  /* "nd", "dp", "ddp", "ddp2" */
@@ -65,7 +75,8 @@ struct analysis_cell {
     enum analysis_scaling scaling;
     int64_t devices; /* over all ranks */
     int64_t ranks;
-    int64_t batch;                        /* images of a step, over all devices */
+    int64_t batch; /* images of a step, over all devices */
+    struct analysis_system system;
     struct analysis_measure images_per_s; /* measured steps: images by seconds */
     struct analysis_measure wall;         /* whole run: training images by seconds, with warm-up,
                                            * validation, checkpoints and waiting */

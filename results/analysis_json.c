@@ -14,7 +14,7 @@ enum { ANALYSIS_MAX_BYTES = 64 << 20 };
 
 #define COUNT_MAX 9007199254740992 /* 2^53 */
 
-enum kind { TEXT, COUNT, REAL, MEASURE, FLAG };
+enum kind { TEXT, COUNT, OPTIONAL_COUNT, REAL, MEASURE, FLAG };
 
 /* A member of a struct and of an object, both by the same name unless said otherwise. */
 struct member {
@@ -28,6 +28,7 @@ struct member {
         key, kind, offsetof(struct s, member), sizeof(((struct s *)0)->member)                     \
     }
 #define CELL(key, kind) MEMBER(analysis_cell, #key, key, kind)
+#define SYSTEM(key)     MEMBER(analysis_cell, #key, system.key, OPTIONAL_COUNT)
 
 static const struct member cell_members[] = {
     CELL(name, TEXT),
@@ -39,6 +40,11 @@ static const struct member cell_members[] = {
     CELL(devices, COUNT),
     CELL(ranks, COUNT),
     CELL(batch, COUNT),
+    SYSTEM(hosts),
+    SYSTEM(ranks_per_host),
+    SYSTEM(image_size),
+    SYSTEM(classes),
+    SYSTEM(gradient_bytes),
     CELL(images_per_s, MEASURE),
     MEMBER(analysis_cell, "wall_images_per_s", wall, MEASURE),
     CELL(seconds, MEASURE),
@@ -94,6 +100,7 @@ static json_t *member_json(const char *at, enum kind kind)
     case TEXT:
         return text_json(at);
     case COUNT:
+    case OPTIONAL_COUNT:
         return json_integer(*(const int64_t *)(const void *)at);
     case REAL:
         return real_json(*(const double *)(const void *)at);
@@ -108,9 +115,11 @@ static json_t *member_json(const char *at, enum kind kind)
 static json_t *members_json(const void *from, const struct member *m, size_t n)
 {
     json_t *object = json_object();
-    for (size_t i = 0; i < n; i++)
-        json_object_set_new(object, m[i].name,
-                            member_json((const char *)from + m[i].offset, m[i].kind));
+    for (size_t i = 0; i < n; i++) {
+        const char *at = (const char *)from + m[i].offset;
+        if (m[i].kind != OPTIONAL_COUNT || *(const int64_t *)(const void *)at != 0)
+            json_object_set_new(object, m[i].name, member_json(at, m[i].kind));
+    }
     return object;
 }
 
@@ -218,6 +227,9 @@ static enum status member_parse(const json_t *value, const struct member *m, cha
         return text_parse(value, m->name, at, m->size);
     case COUNT:
         return count_parse(value, m->name, (int64_t *)(void *)at);
+    case OPTIONAL_COUNT:
+        *(int64_t *)(void *)at = 0;
+        return value ? count_parse(value, m->name, (int64_t *)(void *)at) : STATUS_OK;
     case REAL:
         return real_parse(value, m->name, (double *)(void *)at);
     case MEASURE:
@@ -272,6 +284,8 @@ static enum status cell_parse(const json_t *object, struct analysis_cell *c)
         TRY(text_parse(missing, "missing", c->missing, sizeof c->missing));
     if (c->devices < 1 || c->ranks < 1 || c->batch < 1)
         return status_fail(STATUS_DATA, "no devices, no ranks or no images");
+    if (c->system.hosts > c->ranks || c->system.ranks_per_host > c->ranks)
+        return status_fail(STATUS_DATA, "more hosts than ranks, or more ranks on one than in all");
     if ((*c->missing != '\0') != (c->images_per_s.n == 0))
         return status_fail(STATUS_DATA, "a cell is missing, or has a result");
     return evidence_parse(json_object_get(object, "evidence"), c);

@@ -170,6 +170,35 @@ const char *run_rank_host(const struct run *run, int64_t attempt, int64_t rank)
     return json_string_value(json_object_get(json_array_get(ranks, (size_t)rank), "host"));
 }
 
+/* Names of hosts sort together. */
+static int compare_hosts(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+enum status run_hosts(const struct run *run, int64_t attempt, int64_t *hosts,
+                      int64_t *ranks_per_host)
+{
+    int64_t n = run_attempt_ranks(run, attempt), same = 1;
+    *hosts = *ranks_per_host = 1;
+    if (n < 2)
+        return STATUS_OK;
+    const char **name = calloc((size_t)n, sizeof *name);
+    if (!name)
+        return status_fail(STATUS_OOM, "no memory for the hosts of %lld ranks", (long long)n);
+    for (int64_t i = 0; i < n; i++)
+        name[i] = run_rank_host(run, attempt, i);
+    qsort(name, (size_t)n, sizeof *name, compare_hosts);
+    for (int64_t i = 1; i < n; i++) {
+        bool again = strcmp(name[i], name[i - 1]) == 0;
+        same = again ? same + 1 : 1;
+        *hosts += !again;
+        *ranks_per_host = same > *ranks_per_host ? same : *ranks_per_host;
+    }
+    free(name);
+    return STATUS_OK;
+}
+
 const char *run_config_text(const struct run *run, const char *key, const char *otherwise)
 {
     const char *text =

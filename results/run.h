@@ -50,6 +50,11 @@ void run_free(struct run *run); /* NULL is fine */
 int64_t run_attempt_ranks(const struct run *run, int64_t attempt);
 const char *run_rank_host(const struct run *run, int64_t attempt, int64_t rank);
 
+/* How many hosts an attempt's ranks ran on, and the most ranks that one of them had; 1 and 1 where
+ * nothing is recorded. */
+MUST_CHECK enum status run_hosts(const struct run *run, int64_t attempt, int64_t *hosts,
+                                 int64_t *ranks_per_host);
+
 /* A setting of run.json's "config"; `otherwise` where it is absent or of another type. */
 const char *run_config_text(const struct run *run, const char *key, const char *otherwise);
 int64_t run_config_count(const struct run *run, const char *key, int64_t otherwise);

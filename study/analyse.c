@@ -116,6 +116,7 @@ static enum status cell_numbers(const struct study_result *r, struct analysis_ce
     TRY(median(r, offsetof(struct study_sample, behind), &c->behind));
     split(r, c);
     slowest(r, c);
+    c->system = r->sample[0].system; /* the repeats have it in common */
     return STATUS_OK;
 }
 

@@ -62,17 +62,20 @@ static enum status take_ranks(const struct run *run, struct study_sample *s)
     return STATUS_OK;
 }
 
-/* Ranks on the host that has most of them. */
-static int64_t ranks_of_a_host(const struct run *run)
+/* A setting that must make sense to count. */
+static int64_t setting(const struct run *run, const char *key)
 {
-    int64_t attempt = run->resumes, n = run_attempt_ranks(run, attempt), most = 1;
-    for (int64_t i = 0; i < n; i++) {
-        int64_t same = 0;
-        for (int64_t j = 0; j < n; j++)
-            same += strcmp(run_rank_host(run, attempt, i), run_rank_host(run, attempt, j)) == 0;
-        most = same > most ? same : most;
-    }
-    return most;
+    int64_t value = run_config_count(run, key, 0);
+    return value > 0 && value <= INT32_MAX ? value : 0;
+}
+
+static enum status take_system(const struct run *run, struct analysis_system *s)
+{
+    TRY(run_hosts(run, run->resumes, &s->hosts, &s->ranks_per_host));
+    s->image_size = setting(run, "image_size");
+    s->classes = setting(run, "classes");
+    s->gradient_bytes = strcmp(run_config_text(run, "grad_compress", "fp32"), "fp32") == 0 ? 4 : 2;
+    return STATUS_OK;
 }
 
 static void take_threads(const struct run *run, struct study_sample *s)
@@ -86,7 +89,7 @@ static void take_threads(const struct run *run, struct study_sample *s)
     if (usable > 0)
         s->cores = json_is_number(quota) ? fmin(usable, json_number_value(quota)) : usable;
     if (on_cpu && threads > 0 && devices > 0)
-        s->threads = (double)threads * (double)devices * (double)ranks_of_a_host(run);
+        s->threads = (double)threads * (double)devices * (double)s->system.ranks_per_host;
 }
 
 enum status study_sample_of(const struct run *run, int64_t warmup, struct study_sample *s)
@@ -103,6 +106,7 @@ enum status study_sample_of(const struct run *run, int64_t warmup, struct study_
     TRY(sum_steps(run, warmup, s));
     take_validation(run, s);
     TRY(take_ranks(run, s));
+    TRY(take_system(run, &s->system));
     take_threads(run, s);
     return STATUS_OK;
 }

@@ -25,6 +25,7 @@ struct study_sample {
     double threads; /* that compute on the busiest host; NAN where the run took what there was,
                      * or does not compute on a CPU */
     double cores;   /* that one host allows */
+    struct analysis_system system;
 };
 
 /* Leaves out the first `warmup` steps, but never more than half. STATUS_DATA for a run without a

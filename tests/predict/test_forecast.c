@@ -222,7 +222,7 @@ static void test_source_of_a_study(void **state)
         cell[i] = analysis_cell_unknown();
         strcpy(cell[i].arch, "resnet50");
         strcpy(cell[i].mode, i > 0 ? "ddp" : "nd");
-        cell[i].devices = 1 << i;
+        cell[i].devices = cell[i].ranks = 1 << i;
         cell[i].batch = 32 << i;
         cell[i].images_per_s.median = i == 2 ? NAN : 100 << i;
     }
@@ -237,6 +237,15 @@ static void test_source_of_a_study(void **state)
     assert_close(source.work.forward, 0.4, 1e-12);
     assert_close(source.work.backward, 0.5, 1e-12);
     assert_true(source.work.n > 3); /* sent beside the backward pass */
+    assert_int_equal(source.ranks_per_node, 1);
+    double all = workload_bytes(&source.work);
+    for (int i = 0; i < 4; i++)
+        cell[i].system = (struct analysis_system){1, 1 << i, 64, 10, 2};
+    cell[3].ranks = 4; /* of two devices each */
+    cell[3].system.ranks_per_host = 2;
+    assert_int_equal(source_of_analysis(&a, 0, &source), STATUS_OK);
+    assert_int_equal(source.ranks_per_node, 4);
+    assert_true(workload_bytes(&source.work) < all / 2); /* fewer classes, and bf16 */
     strcpy(cell[3].mode, "dp");
     assert_int_equal(source_of_analysis(&a, 0, &source), STATUS_OK);
     assert_int_equal(source.work.n, 1);

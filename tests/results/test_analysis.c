@@ -46,6 +46,7 @@ static void sample(struct analysis *a)
         c->images_per_s = c->wall = c->seconds = measure(100 * (i + 1));
         c->split[ANALYSIS_COMM] = 0.125;
         c->slowest_rank = i - 1;
+        c->system = (struct analysis_system){1, i + 1, 64, 10, 2};
         c->real = i == 1;
         snprintf(c->verdict, sizeof c->verdict, "compute-bound");
         snprintf(c->evidence[c->n_evidence++], ANALYSIS_TEXT_SIZE, "so it is");
@@ -78,6 +79,10 @@ static void test_round_trip(void **state)
     assert_int_equal(b.cell[2].scaling, ANALYSIS_STRONG);
     assert_true(b.cell[1].images_per_s.values[2] == 400 && b.cell[1].wall.high == 400);
     assert_true(b.cell[1].split[ANALYSIS_COMM] == 0.125 && b.cell[1].real);
+    const struct analysis_system *system = &b.cell[1].system;
+    assert_true(system->hosts == 1 && system->ranks_per_host == 2 && system->image_size == 64);
+    assert_true(system->classes == 10 && system->gradient_bytes == 2);
+    assert_int_equal(b.cell[2].system.hosts, 0);
     assert_int_equal(b.cell[0].slowest_rank, -1);
     assert_int_equal(b.cell[1].slowest_rank, 0);
     assert_string_equal(b.cell[1].evidence[0], "so it is");
@@ -121,6 +126,9 @@ static void test_refused(void **state)
     refused(*state, good, "\"n\": 3", "\"n\": 65", "do not fit");
     refused(*state, good, "\"devices\": 1", "\"devices\": 0", "no devices");
     refused(*state, good, "\"devices\": 1", "\"devices\": 2", "does not ascend");
+    refused(*state, good, "\"hosts\": 1", "\"hosts\": 2", "more hosts than ranks");
+    refused(*state, good, "\"ranks_per_host\": 1", "\"ranks_per_host\": 4611686018427387904",
+            "'ranks_per_host'");
     refused(*state, good, "\"name\": \"cell-1\"", "\"name\": \"cell-9\"", "cell that is not there");
     refused(*state, good, "\"weak\"", "\"wee\"", "neither weak nor strong");
     refused(*state, good, "\"out of memory\"", "null", "a cell is missing, or has a result");

@@ -36,6 +36,11 @@ static void test_round_trip(void **state)
     assert_int_equal(run_attempt_ranks(run, -1), 0);
     assert_string_equal(run_rank_host(run, 0, 3), "node1");
     assert_null(run_rank_host(run, 0, 4));
+    int64_t hosts, per_host;
+    assert_int_equal(run_hosts(run, 0, &hosts, &per_host), STATUS_OK);
+    assert_true(hosts == 2 && per_host == 2);
+    assert_int_equal(run_hosts(run, 1, &hosts, &per_host), STATUS_OK);
+    assert_true(hosts == 1 && per_host == 1);
     const json_t *last = json_array_get(json_object_get(run->info, "ranks"), 3);
     assert_int_equal(json_integer_value(json_object_get(last, "pid")), 1003);
     run_free(run);

@@ -25,7 +25,8 @@ static int setup(void **state)
     assert_non_null(f);
     scratch_make(f->dir);
     json_t *config =
-        json_pack("{s:s, s:i, s:i}", "devices", "cpu", "threads", 3, "devices_per_rank", 1);
+        json_pack("{s:s, s:i, s:i, s:i, s:i, s:s}", "devices", "cpu", "threads", 3,
+                  "devices_per_rank", 1, "image_size", 48, "classes", 7, "grad_compress", "bf16");
     json_t *ranks = json_pack("[{s:i, s:s, s:i}, {s:i, s:s, s:i}]", "rank", 0, "host", "node",
                               "pid", 1, "rank", 1, "host", "node", "pid", 2);
     const struct run_info info = {.device = "cpu", .config = config, .ranks = ranks};
@@ -96,6 +97,9 @@ static void test_sample(void **state)
     assert_string_equal(s.part, "backward");
     assert_string_equal(s.host, "node");
     assert_true(s.threads == 6 && s.cores >= 1);
+    assert_true(s.system.hosts == 1 && s.system.ranks_per_host == 2);
+    assert_true(s.system.image_size == 48 && s.system.classes == 7);
+    assert_int_equal(s.system.gradient_bytes, 2);
 }
 
 /* A warm-up that is longer than the run leaves half of it. */
