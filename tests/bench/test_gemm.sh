@@ -70,4 +70,17 @@ for row in r["rows"]:
     assert abs(row["share"] * 10 / row["gb_per_s"] - 1) < 1e-6, row
 CHECK
 fi
+
+# The same on a GPU that is not there; under sanitizers it takes its time.
+export AMPSCALE_CUDA_MODULE=$build_dir/tests/kernels/cuda/fake/ampscale_cuda_fake.so
+if [[ -e $AMPSCALE_CUDA_MODULE && $(ldd "$program") != *lib[at]san* ]]; then
+    gpu=(--devices cuda:0 --peak peak.json)
+    for op in "" --a-t --b-t; do
+        # shellcheck disable=SC2086
+        expect 0 bench gemm -m 24 -n 16 -k 40 $op --precision all "${gpu[@]}" --iters 2
+        [[ $(grep -cE ' (fp32|tf32|fp16|bf16) .* 384 +0  ' out) == 4 ]] || fail "gemm $op on a GPU: $(<out)"
+    done
+    expect 0 bench optimizer --net resnet8 --precision fp32 "${gpu[@]}" -n 2
+    grep -qE '^fp32 .* 0  own:cuda$' out || fail "the optimizer on a GPU: $(<out)"
+fi
 finish
