@@ -67,6 +67,16 @@ static double time_at(double started, double elapsed)
     return isfinite(elapsed) ? started + elapsed : started;
 }
 
+/* Samples up to a step of that time; *at of them have been written. */
+static void put_telemetry(FILE *out, const struct run *run, int64_t *at, double started,
+                          double elapsed, int64_t step)
+{
+    for (; *at < run->n_telemetry && !(run->telemetry[*at].elapsed > elapsed); ++*at) {
+        const struct telemetry_record *row = &run->telemetry[*at];
+        tensorboard_telemetry(out, time_at(started, row->elapsed), step, row);
+    }
+}
+
 enum status export_tensorboard(const struct run *const *run, int n, const struct export_options *o)
 {
     for (int i = 0; i < n; i++) {
@@ -76,6 +86,7 @@ enum status export_tensorboard(const struct run *const *run, int n, const struct
         struct atomic_file f;
         const struct step_record *step;
         const struct epoch_record *epoch;
+        int64_t sampled = 0, next = 0;
         tensorboard_name(name, started, export_host_text(run[i], "hostname", "host"), "export");
         TRY(path_format(path, sizeof path, "%s/%s", o->out, run[i]->name));
         TRY(dir_make(path));
@@ -83,11 +94,15 @@ enum status export_tensorboard(const struct run *const *run, int n, const struct
         TRY(atomic_file_open(&f, path));
         tensorboard_begin(f.stream, started, 0);
         while (walk_next(&walk, &step, &epoch)) {
+            double elapsed = step ? step->elapsed : epoch->elapsed;
+            next = step ? step->step : next;
+            put_telemetry(f.stream, run[i], &sampled, started, elapsed, next);
             if (step)
-                tensorboard_step(f.stream, time_at(started, step->elapsed), step);
+                tensorboard_step(f.stream, time_at(started, elapsed), step);
             else
-                tensorboard_epoch(f.stream, time_at(started, epoch->elapsed), epoch);
+                tensorboard_epoch(f.stream, time_at(started, elapsed), epoch);
         }
+        put_telemetry(f.stream, run[i], &sampled, started, INFINITY, next);
         TRY(atomic_file_commit(&f));
         export_wrote(o, path);
     }
@@ -120,6 +135,10 @@ enum status export_prometheus(const struct run *const *run, int n, const struct 
                 prometheus_step(&p[i], time_at(started, step->elapsed), step);
             else
                 prometheus_epoch(&p[i], time_at(started, epoch->elapsed), epoch);
+        }
+        for (int64_t k = 0; k < run[i]->n_telemetry; k++) {
+            const struct telemetry_record *row = &run[i]->telemetry[k];
+            prometheus_telemetry(&p[i], time_at(started, row->elapsed), row);
         }
     }
     CHECK(atomic_file_open(&f, o->out));

@@ -25,6 +25,7 @@ struct live {
     char events_path[4096];
     uint64_t events_ns, textfile_ns; /* when they were written last */
     char name[256], arch[64], precision[32], mode[16], device[256];
+    int64_t step; /* that comes next */
     struct prometheus_run run;
 };
 
@@ -134,6 +135,7 @@ static void live_begin(void *state, const char *dir, const struct run_info *info
 {
     struct live *l = state;
     take_info(l, dir, info);
+    l->step = step;
     if (l->config.tensorboard && tensorboard_open(l, step) != STATUS_OK)
         tensorboard_give_up(l);
     tensorboard_flush(l, true);
@@ -144,6 +146,7 @@ static void live_step(void *state, const struct step_record *step)
 {
     struct live *l = state;
     double time = now();
+    l->step = step->step + 1;
     prometheus_step(&l->run, time, step);
     if (l->events)
         tensorboard_step(l->events, time, step);
@@ -160,6 +163,17 @@ static void live_epoch(void *state, const struct epoch_record *epoch)
         tensorboard_epoch(l->events, time, epoch);
     tensorboard_flush(l, true);
     textfile_update(l, true);
+}
+
+static void live_telemetry(void *state, const struct telemetry_record *row, int n)
+{
+    struct live *l = state;
+    double time = now();
+    for (int i = 0; i < n; i++) {
+        prometheus_telemetry(&l->run, time, &row[i]);
+        if (l->events)
+            tensorboard_telemetry(l->events, time, l->step, &row[i]);
+    }
 }
 
 static void live_close(void *state, bool finished)
@@ -180,6 +194,7 @@ enum status live_create(const struct live_config *c, struct live **out)
                                            .begin = live_begin,
                                            .step = live_step,
                                            .epoch = live_epoch,
+                                           .telemetry = live_telemetry,
                                            .close = live_close};
     *out = l;
     return STATUS_OK;

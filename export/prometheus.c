@@ -45,6 +45,39 @@ static const struct metric metrics[] = {
 };
 /* clang-format on */
 
+/* A sensor of every device. Beside each what DCGM's exporter calls it, in units of its own. */
+struct sensor {
+    const char *name, *type, *help;
+    size_t offset; /* of a double in struct telemetry_record */
+    double factor;
+};
+
+/* clang-format off */
+static const struct sensor sensors[] = {
+    {"ampscale_device_power_watts", "gauge", "Power of the device (DCGM_FI_DEV_POWER_USAGE).", offsetof(struct telemetry_record, power_w), 1},
+    {"ampscale_device_energy_joules_total", "counter", "Energy used since the run, or its last attempt, began (DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION).", offsetof(struct telemetry_record, energy_j), 1},
+    {"ampscale_device_temperature_celsius", "gauge", "Temperature of the device (DCGM_FI_DEV_GPU_TEMP).", offsetof(struct telemetry_record, temperature_c), 1},
+    {"ampscale_device_clock_hertz", "gauge", "Clock of the multiprocessors, or cores (DCGM_FI_DEV_SM_CLOCK).", offsetof(struct telemetry_record, clock_mhz), 1e6},
+    {"ampscale_device_memory_clock_hertz", "gauge", "Clock of the memory (DCGM_FI_DEV_MEM_CLOCK).", offsetof(struct telemetry_record, memory_clock_mhz), 1e6},
+    {"ampscale_device_throttle_reasons", "gauge", "Why the clock is below its highest, a sum of NVML's bits (DCGM_FI_DEV_CLOCK_THROTTLE_REASONS).", offsetof(struct telemetry_record, throttle), 1},
+    {"ampscale_device_utilization_ratio", "gauge", "Share of the time in which a kernel ran (DCGM_FI_DEV_GPU_UTIL).", offsetof(struct telemetry_record, busy), 0.01},
+    {"ampscale_device_memory_utilization_ratio", "gauge", "Share of the time in which memory was accessed (DCGM_FI_DEV_MEM_COPY_UTIL).", offsetof(struct telemetry_record, memory_busy), 0.01},
+    {"ampscale_device_memory_used_bytes", "gauge", "Memory in use on the device, by anyone (DCGM_FI_DEV_FB_USED).", offsetof(struct telemetry_record, memory_bytes), 1},
+    {"ampscale_device_ecc_corrected_errors_total", "counter", "Memory errors that were corrected (DCGM_FI_DEV_ECC_SBE_VOL_TOTAL).", offsetof(struct telemetry_record, ecc_corrected), 1},
+    {"ampscale_device_ecc_uncorrected_errors_total", "counter", "Memory errors that were not (DCGM_FI_DEV_ECC_DBE_VOL_TOTAL).", offsetof(struct telemetry_record, ecc_uncorrected), 1},
+};
+/* clang-format on */
+
+void prometheus_telemetry(struct prometheus_run *p, double time, const struct telemetry_record *row)
+{
+    if (row->device < 0 || row->device >= TELEMETRY_DEVICES_MAX)
+        return;
+    for (; p->n_devices <= row->device; p->n_devices++)
+        p->sampled[p->n_devices] = telemetry_nothing;
+    p->sampled[row->device] = *row;
+    p->time = time > p->time ? time : p->time;
+}
+
 void prometheus_step(struct prometheus_run *p, double time, const struct step_record *step)
 {
     p->has_step = true;
@@ -103,6 +136,26 @@ static void put_sample(FILE *out, const struct metric *m, const struct prometheu
     fprintf(out, "%s%s} %.15g\n", m->label ? "," : "", m->label ? m->label : "", value);
 }
 
+/* The sensor of all devices that have it; without one the metric is not named either. */
+static void put_sensor(FILE *out, const struct sensor *s, const struct prometheus_run *run, int n)
+{
+    bool named = false;
+    for (int i = 0; i < n; i++) {
+        for (int k = 0; k < run[i].n_devices; k++) {
+            const char *row = (const char *)&run[i].sampled[k];
+            double value = *(const double *)(const void *)(row + s->offset) * s->factor;
+            if (!isfinite(value))
+                continue;
+            if (!named)
+                fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", s->name, s->help, s->name, s->type);
+            named = true;
+            fprintf(out, "%s{", s->name);
+            put_label(out, "run", run[i].name);
+            fprintf(out, ",device=\"%d\"} %.15g\n", k, value);
+        }
+    }
+}
+
 void prometheus_write(FILE *out, const struct prometheus_run *run, int n)
 {
     fputs("# HELP ampscale_run_info What the run trains, and on what.\n"
@@ -117,4 +170,6 @@ void prometheus_write(FILE *out, const struct prometheus_run *run, int n)
         for (int i = 0; i < n; i++)
             put_sample(out, m, &run[i]);
     }
+    for (size_t k = 0; k < sizeof sensors / sizeof *sensors; k++)
+        put_sensor(out, &sensors[k], run, n);
 }

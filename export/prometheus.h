@@ -27,11 +27,16 @@ struct prometheus_run {
     double skipped;            /* steps whose gradients overflowed, as far as is known */
     double time;               /* of the last record, in seconds since 1970 */
     double finished;           /* 1: the run ended in order */
+    int n_devices;
+    struct telemetry_record sampled[TELEMETRY_DEVICES_MAX]; /* (n_devices) their last samples */
 };
 
 /* Takes a record in. */
 void prometheus_step(struct prometheus_run *p, double time, const struct step_record *step);
 void prometheus_epoch(struct prometheus_run *p, double time, const struct epoch_record *epoch);
+
+void prometheus_telemetry(struct prometheus_run *p, double time,
+                          const struct telemetry_record *row);
 
 /* Writes n runs; what went wrong is found in the stream's error flag. Values that are not finite
  * are left out. */

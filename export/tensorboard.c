@@ -95,7 +95,7 @@ void tensorboard_begin(FILE *out, double wall_time, int64_t step)
     put_event(out, &event);
 }
 
-/* `tag` is a literal, for which the message has no const. */
+/* `tag` must stay until the event is written; the message has no const for it. */
 static void add(struct scalars *s, const char *tag, double value)
 {
     if (!isfinite((float)value))
@@ -145,4 +145,29 @@ void tensorboard_epoch(FILE *out, double wall_time, const struct epoch_record *e
     /* `steps` counts them: the last one's number is one less. A run that goes on after this epoch
      * must not drop it. */
     put_scalars(out, wall_time, epoch->steps > 0 ? epoch->steps - 1 : 0, &s);
+}
+
+void tensorboard_telemetry(FILE *out, double wall_time, int64_t step,
+                           const struct telemetry_record *row)
+{
+    const struct {
+        const char *name;
+        double value;
+    } sensor[VALUES_MAX] = {
+        {"Power_W", row->power_w},
+        {"Energy_J", row->energy_j},
+        {"Temperature_C", row->temperature_c},
+        {"Clock_MHz", row->clock_mhz},
+        {"MemoryClock_MHz", row->memory_clock_mhz},
+        {"Busy", row->busy},
+        {"MemoryBusy", row->memory_busy},
+        {"Memory_GiB", row->memory_bytes / 1073741824.0},
+    };
+    char tag[VALUES_MAX][40];
+    struct scalars s = {.n = 0};
+    for (int i = 0; i < VALUES_MAX; i++) {
+        snprintf(tag[i], sizeof tag[i], "Device%d/%s", (int)row->device, sensor[i].name);
+        add(&s, tag[i], sensor[i].value);
+    }
+    put_scalars(out, wall_time, step, &s);
 }

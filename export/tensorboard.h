@@ -8,7 +8,9 @@
  *
  * Tags: Throughput (images/s), Time (seconds a step), Loss, Top1, Top5 (percent), Lr, and LossScale
  * where there is loss scaling; Val/Loss, Val/Top1 and Val/Top5 at the last step of each epoch that
- * was validated. A value that is not finite is left out.
+ * was validated; Device0/Power_W, Energy_J, Temperature_C, Clock_MHz, MemoryClock_MHz, Busy
+ * (percent), MemoryBusy and Memory_GiB, and likewise of each device, at the step after the sample.
+ * A value that is not finite is left out.
  *
  * What is written is found by the caller in the stream's error flag. Nothing is allocated. */
 #ifndef EXPORT_TENSORBOARD_H
@@ -38,6 +40,8 @@ void tensorboard_begin(FILE *out, double wall_time, int64_t step);
 
 void tensorboard_step(FILE *out, double wall_time, const struct step_record *step);
 void tensorboard_epoch(FILE *out, double wall_time, const struct epoch_record *epoch);
+void tensorboard_telemetry(FILE *out, double wall_time, int64_t step,
+                           const struct telemetry_record *row);
 
 #ifdef __cplusplus
 }

@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -33,6 +34,9 @@ struct record {
     uint64_t opened_ns, flushed_ns;
     double elapsed_before; /* of earlier attempts */
     const struct record_observer *observer;
+    pthread_mutex_t fresh_lock; /* for the next two, which two threads share */
+    int n_fresh;                /* rows of the last sample that the observer has not been told */
+    struct telemetry_record fresh[TELEMETRY_DEVICES_MAX];
     bool finished;
 };
 
@@ -116,6 +120,21 @@ static void observe(struct record *r, const struct run_info *info, int64_t step)
         r->observer->begin(r->observer->state, r->dir, info, step);
 }
 
+/* Tells the observer of the last sample, on the thread that trains. */
+static void hand_over(struct record *r)
+{
+    struct telemetry_record row[TELEMETRY_DEVICES_MAX];
+    if (!r->observer || !r->observer->telemetry)
+        return;
+    pthread_mutex_lock(&r->fresh_lock);
+    int n = r->n_fresh;
+    memcpy(row, r->fresh, (size_t)n * sizeof *row);
+    r->n_fresh = 0;
+    pthread_mutex_unlock(&r->fresh_lock);
+    if (n > 0)
+        r->observer->telemetry(r->observer->state, row, n);
+}
+
 /* Makes the folder and takes its lock, which lasts as long as the process or the record. */
 static enum status record_open(const char *dir, const struct run_info *info, struct record **out)
 {
@@ -124,6 +143,7 @@ static enum status record_open(const char *dir, const struct run_info *info, str
     if (!r)
         return status_fail(STATUS_OOM, "no memory for the record in '%s'", dir);
     r->lock = -1;
+    pthread_mutex_init(&r->fresh_lock, NULL);
     r->n_ranks = (int64_t)json_array_size(info->ranks);
     CHECK(path_format(r->dir, sizeof r->dir, "%s", dir));
     CHECK(dir_make(dir));
@@ -143,6 +163,7 @@ static enum status record_open(const char *dir, const struct run_info *info, str
 done:
     if (r->lock >= 0)
         close(r->lock);
+    pthread_mutex_destroy(&r->fresh_lock);
     free(r);
     return st;
 }
@@ -292,6 +313,7 @@ enum status record_step(struct record *r, const struct step_record *step)
     struct step_record row = *step;
     row.elapsed = record_elapsed(r);
     TRY(journal_write(&r->steps, line, schema_format(&step_schema, &row, line)));
+    hand_over(r);
     if (r->observer)
         r->observer->step(r->observer->state, &row);
     uint64_t now = clock_ns();
@@ -309,6 +331,7 @@ enum status record_epoch(struct record *r, const struct epoch_record *epoch)
     if (row.val_images == 0)
         row.val_loss = row.val_top1 = row.val_top5 = NAN;
     TRY(journal_write(&r->epochs, line, schema_format(&epoch_schema, &row, line)));
+    hand_over(r);
     if (r->observer)
         r->observer->epoch(r->observer->state, &row);
     return record_sync(r);
@@ -337,13 +360,20 @@ enum status record_telemetry(struct record *r, const struct telemetry_record *ro
         TRY(path_in(r, "telemetry.jsonl", path));
         TRY(journal_open(&r->telemetry, path, r->telemetry_whole));
     }
+    if (n > TELEMETRY_DEVICES_MAX)
+        return status_fail(STATUS_INVALID, "telemetry of %d devices", n);
+    pthread_mutex_lock(&r->fresh_lock);
     for (int i = 0; i < n; i++) {
-        struct telemetry_record one = row[i];
-        one.sample = r->samples;
-        one.attempt = r->attempt;
-        one.elapsed = elapsed;
-        TRY(journal_write(&r->telemetry, line, schema_format(&telemetry_schema, &one, line)));
+        r->fresh[i] = row[i];
+        r->fresh[i].sample = r->samples;
+        r->fresh[i].attempt = r->attempt;
+        r->fresh[i].elapsed = elapsed;
     }
+    r->n_fresh = n;
+    pthread_mutex_unlock(&r->fresh_lock);
+    for (int i = 0; i < n; i++) /* this thread alone writes these */
+        TRY(journal_write(&r->telemetry, line,
+                          schema_format(&telemetry_schema, &r->fresh[i], line)));
     r->samples++;
     return journal_flush(&r->telemetry, false);
 }
@@ -381,6 +411,7 @@ enum status record_close(struct record *r)
 {
     if (!r)
         return STATUS_OK;
+    hand_over(r);
     if (r->observer)
         r->observer->close(r->observer->state, r->finished);
     enum status steps = journal_close(&r->steps);

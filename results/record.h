@@ -36,6 +36,9 @@ struct record_observer {
     void (*begin)(void *state, const char *dir, const struct run_info *info, int64_t step);
     void (*step)(void *state, const struct step_record *step);
     void (*epoch)(void *state, const struct epoch_record *epoch);
+    /* What n devices did lately, a row each: told before the step, the epoch or the end that comes
+     * next. NULL: not wanted. */
+    void (*telemetry)(void *state, const struct telemetry_record *row, int n);
     void (*close)(void *state, bool finished); /* finished: the run ended in order */
 };
 

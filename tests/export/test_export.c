@@ -205,6 +205,39 @@ static void test_prometheus(void **state)
     free(text);
 }
 
+/* What the devices did: of each its last sample, and all of them over the steps. */
+static void test_telemetry(void **state)
+{
+    size_t size;
+    const struct fixture *f = *state;
+    static const char rows[] =
+        "{\"sample\":0,\"device\":0,\"power_w\":100,\"elapsed\":0.5}\n"
+        "{\"sample\":1,\"device\":0,\"power_w\":200,\"busy\":50,\"elapsed\":1.25}\n"
+        "{\"sample\":1,\"device\":1,\"temperature_c\":71,\"elapsed\":1.25}\n"
+        "{\"sample\":2,\"device\":0,\"power_w\":300,\"busy\":25,\"elapsed\":9}\n";
+    static const char *const lines[] = {
+        "# TYPE ampscale_device_power_watts gauge",
+        "ampscale_device_power_watts{run=\"say \\\"hi\\\", \\\\o\",device=\"0\"} 300",
+        "ampscale_device_utilization_ratio{run=\"say \\\"hi\\\", \\\\o\",device=\"0\"} 0.25",
+        "ampscale_device_temperature_celsius{run=\"say \\\"hi\\\", \\\\o\",device=\"1\"} 71"};
+    scratch_write(f->run, "telemetry.jsonl", rows, sizeof rows - 1);
+    char *text = exported(f, EXPORT_PROMETHEUS, "x.prom", "x.prom", &size);
+    expect_lines(text, lines, sizeof lines / sizeof *lines);
+    assert_null(strstr(text, "ampscale_device_clock_hertz"));
+    free(text);
+    assert_int_equal(export_one(f, EXPORT_TENSORBOARD, "tb"), STATUS_OK);
+    char *events = scratch_read(
+        f->dir, "tb/say \"hi\", \\o/events.out.tfevents.1706702400.node1.export", &size);
+    int powers = 0, hot = 0;
+    for (size_t i = 0; i + 21 <= size; i++) {
+        powers += memcmp(events + i, "Device0/Power_W", 15) == 0;
+        hot += memcmp(events + i, "Device1/Temperature_C", 21) == 0;
+    }
+    assert_int_equal(powers, 3);
+    assert_int_equal(hot, 1);
+    free(events);
+}
+
 /* Nothing is known yet, and numbers are not finite. */
 static void test_prometheus_of_nothing(void **state)
 {
@@ -321,6 +354,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_tensorboard, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_csv, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_prometheus, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_telemetry, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_mlperf, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_superbench, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_hostile_runs, set_up, tear_down),

@@ -63,6 +63,12 @@ static void train(struct fixture *f, int64_t first, int64_t steps)
         struct step_record step = {.step = i, .images = 8, .total_s = 0.5};
         assert_int_equal(record_step(record, &step), STATUS_OK);
     }
+    struct telemetry_record row[2] = {telemetry_nothing, telemetry_nothing};
+    row[0].power_w = 700;
+    row[1].device = 1;
+    row[1].power_w = 650;
+    row[1].clock_mhz = 1980;
+    assert_int_equal(record_telemetry(record, row, 2), STATUS_OK);
     struct epoch_record epoch = {.steps = first + steps, .val_images = 1};
     assert_int_equal(record_epoch(record, &epoch), STATUS_OK);
     assert_int_equal(record_close(record), STATUS_OK);
@@ -104,6 +110,12 @@ static void test_files(void **state)
     char *text = scratch_read(f->dir, "x.prom", &size);
     assert_non_null(strstr(text, "ampscale_steps_total{run=\"first\"} 5\n"));
     assert_non_null(strstr(text, "ampscale_run_finished{run=\"first\"} 0\n"));
+    assert_non_null(strstr(text, "ampscale_device_power_watts{run=\"first\",device=\"0\"} 700\n"
+                                 "ampscale_device_power_watts{run=\"first\",device=\"1\"} 650\n"));
+    assert_non_null(strstr(text,
+                           "# TYPE ampscale_device_clock_hertz gauge\n"
+                           "ampscale_device_clock_hertz{run=\"first\",device=\"1\"} 1980000000\n"));
+    assert_null(strstr(text, "ampscale_device_temperature_celsius"));
     free(text);
 }
 
