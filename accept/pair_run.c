@@ -95,7 +95,7 @@ static enum status meet(const struct pair_config *c, struct comm *comm, struct p
     enum status st;
     config.kind = COMM_ALLREDUCE;
     config.timing = (struct harness_config){.warmup = WARMUP, .most = c->samples};
-    CHECK(collective_buffers_open(comm, c->bytes, &buffers));
+    CHECK(collective_buffers_open(comm, comm, c->bytes, &buffers));
     CHECK(collective_measure(&config, comm, &buffers, c->bytes, &row));
     *link = (struct pair_link){.busbw = row.place[COLLECTIVE_OUT].busbw};
     for (int p = 0; p < COLLECTIVE_PLACES; p++)

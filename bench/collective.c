@@ -49,32 +49,96 @@ void collective_bandwidth(enum comm_kind kind, int ranks, int64_t bytes, struct 
     t->busbw = factor * t->algbw;
 }
 
-enum status collective_buffers_open(struct comm *comm, int64_t bytes, struct collective_buffers *b)
+static enum status open_on_host(struct collective_buffers *b)
 {
     enum { ALIGNMENT = 4096 };
-    *b = (struct collective_buffers){.bytes = (size_t)(bytes / ALIGNMENT + 1) * ALIGNMENT};
+    b->bytes = (b->bytes / ALIGNMENT + 1) * ALIGNMENT;
     b->send = aligned_alloc(ALIGNMENT, b->bytes);
     b->recv = aligned_alloc(ALIGNMENT, b->bytes);
     if (!b->send || !b->recv)
-        return status_fail(STATUS_OOM, "no memory for two buffers of %lld bytes; give a smaller -e",
-                           (long long)bytes);
+        return status_fail(STATUS_OOM, "no memory for two buffers of %zu bytes; give a smaller -e",
+                           b->bytes);
     memset(b->send, 0, b->bytes);
     memset(b->recv, 0, b->bytes);
+    return STATUS_OK;
+}
+
+static enum status open_on_device(struct collective_buffers *b)
+{
+    const struct backend *be = b->device->backend;
+    struct event **const events[] = {&b->from, &b->ready, &b->over, &b->to};
+    for (size_t i = 0; i < sizeof events / sizeof *events; i++)
+        TRY(be->event_open(b->device, events[i]));
+    TRY(be->stream_open(b->device, &b->stream));
+    TRY(be->alloc_host(b->device, b->bytes, &b->host));
+    TRY(be->alloc(b->device, b->bytes, &b->send));
+    return be->alloc(b->device, b->bytes, &b->recv);
+}
+
+enum status collective_buffers_open(struct comm *comm, struct comm *words, int64_t bytes,
+                                    struct collective_buffers *b)
+{
+    *b = (struct collective_buffers){
+        .bytes = (size_t)bytes, .words = words, .device = comm_device(comm)};
+    TRY(b->device ? open_on_device(b) : open_on_host(b));
     TRY(comm_reuse(comm, b->send, b->bytes));
     return comm_reuse(comm, b->recv, b->bytes);
 }
 
+static void close_on_device(struct collective_buffers *b)
+{
+    const struct backend *be = b->device->backend;
+    struct event *const events[] = {b->from, b->ready, b->over, b->to};
+    if (b->send)
+        be->free(b->device, b->send);
+    if (b->recv)
+        be->free(b->device, b->recv);
+    if (b->host)
+        be->free_host(b->device, b->host);
+    for (size_t i = 0; i < sizeof events / sizeof *events; i++)
+        if (events[i])
+            be->event_close(events[i]);
+    if (b->stream)
+        be->stream_close(b->stream);
+}
+
 void collective_buffers_close(struct collective_buffers *b)
 {
-    free(b->send);
-    free(b->recv);
+    if (b->device) {
+        close_on_device(b);
+    } else {
+        free(b->send);
+        free(b->recv);
+    }
     *b = (struct collective_buffers){0};
+}
+
+/* Where the host makes or looks at what lies at `mem`, and the copies in between. */
+static void *desk(const struct collective_buffers *b, void *mem)
+{
+    return b->device ? b->host : mem;
+}
+
+static enum status put(const struct collective_buffers *b, void *mem, size_t bytes)
+{
+    if (!b->device)
+        return STATUS_OK;
+    TRY(b->device->backend->upload(b->stream, mem, b->host, bytes));
+    return b->device->backend->stream_sync(b->stream);
+}
+
+static enum status fetch(const struct collective_buffers *b, const void *mem, size_t bytes)
+{
+    if (!b->device)
+        return STATUS_OK;
+    TRY(b->device->backend->download(b->stream, b->host, mem, bytes));
+    return b->device->backend->stream_sync(b->stream);
 }
 
 /* An operation in one of its places, with the copies that stand for what communicators lack. */
 struct form {
     struct comm *comm;
-    double *word; /* for what ranks tell each other */
+    struct collective_buffers *buffers;
     struct comm_op op;
     void *input; /* where this rank's values go before; NULL: it has none */
     int64_t input_count;
@@ -93,7 +157,7 @@ static struct form form_make(const struct collective_config *c, struct comm *com
     size_t part = (size_t)count * dtype_size(c->type);
     char *own = (char *)b->recv + (has_parts(c->kind) ? (size_t)rank * part : 0);
     struct form f = {.comm = comm,
-                     .word = &b->word,
+                     .buffers = b,
                      .op = {.kind = c->kind,
                             .reduction = c->reduction,
                             .type = c->type,
@@ -122,48 +186,96 @@ static struct form form_make(const struct collective_config *c, struct comm *com
     return f;
 }
 
-static enum status form_run(struct form *f)
+static enum status run_on_host(struct form *f, double *seconds)
 {
+    uint64_t begun = clock_ns();
     if (f->before_to)
         memcpy(f->before_to, f->before_from, f->copied);
     TRY(comm_run(f->comm, &f->op));
     if (f->after_to)
         memcpy(f->after_to, f->after_from, f->copied);
+    *seconds = (double)(clock_ns() - begun) * 1e-9;
     return STATUS_OK;
+}
+
+/* As a step has it: the stream goes on when the result is there, and the host waits for nothing
+ * before. */
+static enum status run_on_device(struct form *f, double *seconds)
+{
+    const struct collective_buffers *b = f->buffers;
+    const struct backend *be = b->device->backend;
+    TRY(be->event_record(b->from, b->stream));
+    if (f->before_to)
+        TRY(be->copy(b->stream, f->before_to, f->before_from, f->copied));
+    TRY(be->event_record(b->ready, b->stream));
+    f->op.after = b->ready;
+    f->op.over = b->over;
+    TRY(comm_start(f->comm, &f->op));
+    TRY(comm_wait_on(f->comm, &f->op, b->stream));
+    if (f->after_to)
+        TRY(be->copy(b->stream, f->after_to, f->after_from, f->copied));
+    TRY(be->event_record(b->to, b->stream));
+    TRY(be->stream_sync(b->stream));
+    *seconds = be->event_seconds(b->from, b->to);
+    return STATUS_OK;
+}
+
+static enum status form_run(struct form *f, double *seconds)
+{
+    return f->buffers->device ? run_on_device(f, seconds) : run_on_host(f, seconds);
 }
 
 /* The slowest rank's time, which all ranks hear of: they meet by it, and stop together. */
 static enum status form_sample(void *context, double *seconds)
 {
     struct form *f = context;
+    struct collective_buffers *b = f->buffers;
     struct comm_op slowest = {.kind = COMM_ALLREDUCE,
                               .reduction = COMM_MAX,
                               .type = DTYPE_F64,
-                              .send = f->word,
-                              .recv = f->word,
-                              .count = 1};
-    uint64_t begun = clock_ns();
-    TRY(form_run(f));
-    *f->word = (double)(clock_ns() - begun) * 1e-9;
-    TRY(comm_run(f->comm, &slowest));
-    *seconds = *f->word;
+                              .send = &b->word,
+                              .recv = &b->word,
+                              .count = 1,
+                              .on_host = true};
+    TRY(form_run(f, &b->word));
+    TRY(comm_run(b->words, &slowest));
+    *seconds = b->word;
     return STATUS_OK;
 }
 
+static enum status form_fill(const struct collective_config *c, const struct form *f, int round)
+{
+    size_t bytes = (size_t)f->input_count * dtype_size(c->type);
+    if (!f->input)
+        return STATUS_OK;
+    collective_fill(c->type, desk(f->buffers, f->input), f->input_count, comm_rank(f->comm),
+                    comm_size(f->comm), round);
+    return put(f->buffers, f->input, bytes);
+}
+
+static enum status poison(const struct collective_config *c, const struct collective_buffers *b,
+                          void *mem)
+{
+    collective_poison(c->type, desk(b, mem), (int64_t)(b->bytes / dtype_size(c->type)));
+    return put(b, mem, b->bytes);
+}
+
 /* Runs once on known values and adds up the wrong elements of all ranks. */
-static enum status form_check(const struct collective_config *c, struct form *f,
-                              const struct collective_buffers *b, int round, int64_t *wrong)
+static enum status form_check(const struct collective_config *c, struct form *f, int round,
+                              int64_t *wrong)
 {
     int rank = comm_rank(f->comm), ranks = comm_size(f->comm);
-    int64_t all = (int64_t)(b->bytes / dtype_size(c->type));
-    collective_poison(c->type, b->send, all);
-    collective_poison(c->type, b->recv, all);
-    if (f->input)
-        collective_fill(c->type, f->input, f->input_count, rank, ranks, round);
-    TRY(form_run(f));
-    *f->word = (double)collective_wrong(c, f->result, f->op.count, rank, ranks, round);
-    TRY(comm_sum(f->comm, f->word, 1));
-    *wrong += (int64_t)*f->word;
+    struct collective_buffers *b = f->buffers;
+    double ignored;
+    TRY(poison(c, b, b->send));
+    TRY(poison(c, b, b->recv));
+    TRY(form_fill(c, f, round));
+    TRY(form_run(f, &ignored));
+    size_t bytes = (size_t)f->op.count * dtype_size(c->type);
+    TRY(fetch(b, f->result, c->kind == COMM_ALLGATHER ? bytes * (size_t)ranks : bytes));
+    b->word = (double)collective_wrong(c, desk(b, f->result), f->op.count, rank, ranks, round);
+    TRY(comm_sum(b->words, &b->word, 1));
+    *wrong += (int64_t)b->word;
     return STATUS_OK;
 }
 
@@ -178,13 +290,12 @@ enum status collective_measure(const struct collective_config *c, struct comm *c
     for (int p = 0; p < COLLECTIVE_PLACES; p++) {
         struct collective_time *t = &row->place[p];
         struct form f = form_make(c, comm, b, count, (enum collective_place)p);
-        if (f.input)
-            collective_fill(c->type, f.input, f.input_count, comm_rank(comm), ranks, 0);
+        TRY(form_fill(c, &f, 0));
         TRY(harness_run(&c->timing, form_sample, &f, &t->time));
         collective_bandwidth(c->kind, ranks, row->bytes, t);
         t->wrong = c->checks > 0 ? 0 : -1;
         for (int round = 1; round <= c->checks; round++)
-            TRY(form_check(c, &f, b, round, &t->wrong));
+            TRY(form_check(c, &f, round, &t->wrong));
     }
     return STATUS_OK;
 }

@@ -6,6 +6,10 @@
  * out of place the root's, from send to recv, and of a reduce-scatter in place each rank's, of its
  * part into the buffer that the values came from.
  *
+ * In memory of devices, a sample is the time by the device's own clock from when the data is ready
+ * on a stream until that stream can go on with the result; the communicator is the one that
+ * training uses. Values are made and checked on the host.
+ *
  * Sizes, counts and bandwidths are those of nccl-tests (PERFORMANCE.md and src/ there): of n ranks,
  * algbw is bytes over seconds, where the bytes of an allgather or a reduce-scatter are those of all
  * ranks' parts together, and busbw is algbw times 2(n-1)/n for allreduce, (n-1)/n for allgather and
@@ -15,6 +19,8 @@
 
 #include "bench/harness.h"
 #include "comm/comm.h"
+#include "kernels/device_list.h"
+#include "runners/gpu_group.h"
 
 #include <stdio.h>
 
@@ -35,6 +41,11 @@ struct collective_config {
     int factor;          /* at least 2 */
     int checks;          /* of each result, with other values each time; 0: none */
     int ranks;           /* threads of this process; 0: two, or the processes of the job */
+    const char *devices; /* as train has them, a thread for each, or a process; NULL: the host */
+    enum comm_via via;   /* how devices talk */
+    const int64_t *list; /* (listed) sizes in bytes, ascending, of which first and last are these,
+                            and no step; NULL */
+    int listed;
     struct harness_config timing;
     enum bench_format format;
     FILE *out;
@@ -94,8 +105,15 @@ struct collective_buffers {
     size_t bytes;
     void *send, *recv;
     double word;
+    struct comm *words; /* between the same ranks, for what they tell each other */
+    /* Where the communicator is of a device: */
+    struct device *device;
+    void *host; /* pinned; where values are made and checked */
+    struct stream *stream;
+    struct event *from, *ready, *over, *to;
 };
-MUST_CHECK enum status collective_buffers_open(struct comm *comm, int64_t bytes,
+/* `words` is of host memory, or takes it (comm_op.on_host); may be `comm`. */
+MUST_CHECK enum status collective_buffers_open(struct comm *comm, struct comm *words, int64_t bytes,
                                                struct collective_buffers *b);
 void collective_buffers_close(struct collective_buffers *b); /* a zeroed one is fine */
 
@@ -115,6 +133,8 @@ struct collective_rank {
 struct collective_report {
     const struct collective_config *config;
     const char *network;                /* what they talk through */
+    const char *memory;                 /* where the data lies: "host" or "device" */
+    const char *why;                    /* devices talk by way of the host: one line, or "" */
     const json_t *versions;             /* of libraries; an object */
     int ranks, threads;                 /* threads of a process that are ranks */
     const struct collective_rank *rank; /* (ranks) */
@@ -138,13 +158,41 @@ void collective_number(double value, int width, char *out);
 
 /* --- all of it --- */
 
-struct world;
+/* The ranks of this process, a thread for each. */
+struct collective_ranks {
+    int members;
+    struct comm *const *comm;  /* (members); closed when all is done, but for that of the world */
+    struct comm *const *words; /* (members) see collective_buffers_open */
+    const char *why;           /* see collective_report */
+};
 
-/* Measures all sizes between the ranks of `comm`, `members` of them threads of this process, and
- * prints. Closes the communicators, but for that of `w`, of all processes. STATUS_MISMATCH where a
- * result was wrong, when all is printed. */
+/* Measures all sizes between the ranks and prints. STATUS_MISMATCH where a result was wrong, when
+ * all is printed. */
 MUST_CHECK enum status collective_run(const struct collective_config *c, struct world *w,
-                                      int members, struct comm *const *comm);
+                                      const struct collective_ranks *ranks);
+
+/* --- devices (collective_devices.c) --- */
+
+/* The devices of this process, and how they talk to all others. */
+struct collective_devices {
+    struct device_list list;
+    int n;
+    struct device *device[DEVICES_MAX];
+    struct nccl_port *port;
+    struct gpu_group group;
+    struct comm *local[DEVICES_MAX]; /* between the threads of a process; none where n is 1 */
+    struct comm *comm[DEVICES_MAX], *words[DEVICES_MAX];
+};
+
+/* Finds what --devices names: before the world is opened. STATUS_USAGE for devices that have the
+ * host's memory. */
+MUST_CHECK enum status collective_devices_find(const struct collective_config *c,
+                                               struct collective_devices *d);
+/* Opens them, and the communicators between them and those of all other processes. */
+MUST_CHECK enum status collective_devices_open(const struct collective_config *c, struct world *w,
+                                               struct collective_devices *d);
+/* comm[] is collective_run's to close. */
+void collective_devices_close(struct collective_devices *d);
 
 /* Finds or makes the ranks, and runs. A rank that fails ends the job. */
 MUST_CHECK enum status bench_collective(const struct collective_config *c);

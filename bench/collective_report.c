@@ -55,8 +55,10 @@ static void print_header(const struct collective_report *r)
             c->step ? "bytes" : "factor", c->timing.warmup, c->timing.most, c->checks);
     fputs("# Using devices\n", c->out);
     for (int i = 0; i < r->ranks; i++)
-        fprintf(c->out, "#  Rank %2d Group %2d Pid %6d on %10s device %2d [host] memory, %s\n", i,
-                0, r->rank[i].pid, r->rank[i].host, i, r->network);
+        fprintf(c->out, "#  Rank %2d Group %2d Pid %6d on %10s device %2d [%s] memory, %s\n", i, 0,
+                r->rank[i].pid, r->rank[i].host, i, r->memory, r->network);
+    if (r->why[0])
+        fprintf(c->out, "#  by way of the host: %s\n", r->why);
     fprintf(c->out, "#\n# %10s  %12s  %8s  %6s  %6s  %s\n", "", "", "", "", "",
             "         out-of-place                       in-place          ");
     fprintf(c->out, row, "size", "count", "type", "redop", "root", "time", "algbw", "busbw",
@@ -155,12 +157,12 @@ static enum status print_json(struct collective_report *r)
     FILE *out = r->config->out;
     environment_time(now);
     TRY(environment_describe(&host));
-    record = json_pack("{s:i, s:s, s:s, s:o, s:s, s:O, s:o, s:o, s:O, s:o, s:f}", "schema",
-                       COLLECTIVE_SCHEMA, "bench", "collective", "measured", now, "config",
-                       config_json(r->config), "network", r->network, "libraries", r->versions,
-                       "host", host, "ranks", ranks_json(r), "rows", r->json, "wrong",
-                       r->config->checks > 0 ? json_integer(r->wrong) : json_null(), "mean_busbw",
-                       average(r));
+    record = json_pack(
+        "{s:i, s:s, s:s, s:o, s:s, s:s, s:s, s:O, s:o, s:o, s:O, s:o, s:f}", "schema",
+        COLLECTIVE_SCHEMA, "bench", "collective", "measured", now, "config", config_json(r->config),
+        "network", r->network, "memory", r->memory, "by_host_because", r->why, "libraries",
+        r->versions, "host", host, "ranks", ranks_json(r), "rows", r->json, "wrong",
+        r->config->checks > 0 ? json_integer(r->wrong) : json_null(), "mean_busbw", average(r));
     if (!record || !environment_program(record)) {
         json_decref(record);
         return status_fail(STATUS_OOM, "no memory for the record");

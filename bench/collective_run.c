@@ -9,9 +9,8 @@
 
 struct job {
     const struct collective_config *config;
-    struct world *world;      /* the processes */
-    struct comm *const *comm; /* of the threads of this process that are ranks */
-    int members;              /* and how many these are */
+    struct world *world;                  /* the processes */
+    const struct collective_ranks *ranks; /* threads of this process */
     struct team *team;
     struct collective_buffers buffers[COLLECTIVE_RANKS_MAX]; /* (members) */
     struct collective_rank rank[COLLECTIVE_RANKS_MAX];
@@ -34,12 +33,13 @@ static enum status check_config(const struct collective_config *c)
 /* Settings that all processes need alike. */
 static enum status agree(const struct collective_config *c, struct world *w)
 {
-    json_t *settings =
-        json_pack("{s:s, s:s, s:i, s:I, s:I, s:I, s:i, s:i, s:i, s:i}", "collective",
-                  comm_kind_str(c->kind), "type", collective_type_str(c->type), "reduction",
-                  (int)c->reduction, "min-bytes", (json_int_t)c->first, "max-bytes",
-                  (json_int_t)c->last, "step-bytes", (json_int_t)c->step, "step-factor", c->factor,
-                  "iters", c->timing.most, "warmup", c->timing.warmup, "check", c->checks);
+    json_t *settings = json_pack(
+        "{s:s, s:s, s:i, s:I, s:I, s:I, s:i, s:i, s:i, s:i, s:i, s:s, s:i}", "collective",
+        comm_kind_str(c->kind), "type", collective_type_str(c->type), "reduction",
+        (int)c->reduction, "min-bytes", (json_int_t)c->first, "max-bytes", (json_int_t)c->last,
+        "step-bytes", (json_int_t)c->step, "step-factor", c->factor, "iters", c->timing.most,
+        "warmup", c->timing.warmup, "check", c->checks, "deepbench", c->listed, "devices",
+        c->devices ? c->devices : "host", "comm", (int)c->via);
     if (!settings)
         return status_fail(STATUS_OOM, "no memory for settings");
     enum status st = world_agree(w, settings);
@@ -57,24 +57,30 @@ static enum status report_begin(struct job *j, int ranks, struct collective_repo
         j->rank[i] = (struct collective_rank){.host = info->host, .pid = info->pid};
     }
     *r = (struct collective_report){.config = j->config,
-                                    .network = comm_name(j->comm[0]),
+                                    .network = comm_name(j->ranks->comm[0]),
+                                    .memory = comm_device(j->ranks->comm[0]) ? "device" : "host",
+                                    .why = j->ranks->why ? j->ranks->why : "",
                                     .versions = versions,
                                     .ranks = ranks,
-                                    .threads = j->members,
+                                    .threads = j->ranks->members,
                                     .rank = j->rank};
     return collective_report_begin(r);
 }
 
-static int64_t next_size(const struct collective_config *c, int64_t bytes)
+/* Sizes number 0, 1 ...; -1 when there are no more. `before` is the one before. */
+static int64_t size_number(const struct collective_config *c, int i, int64_t before)
 {
-    return c->step ? bytes + c->step : bytes * c->factor;
+    if (c->list)
+        return i < c->listed ? c->list[i] : -1;
+    int64_t bytes = i == 0 ? c->first : c->step ? before + c->step : before * c->factor;
+    return bytes <= c->last ? bytes : -1;
 }
 
 /* What a rank does; the first one tells. */
 static enum status measure(struct job *j, int member)
 {
     const struct collective_config *c = j->config;
-    struct comm *comm = j->comm[member];
+    struct comm *comm = j->ranks->comm[member];
     struct collective_buffers *b = &j->buffers[member];
     bool tells = comm_rank(comm) == 0;
     struct collective_report r = {.config = c};
@@ -83,8 +89,9 @@ static enum status measure(struct job *j, int member)
     enum status st;
     if (tells)
         CHECK(report_begin(j, comm_size(comm), &r));
-    CHECK(collective_buffers_open(comm, c->last, b));
-    for (int64_t bytes = c->first; bytes <= c->last; bytes = next_size(c, bytes)) {
+    CHECK(collective_buffers_open(comm, j->ranks->words[member], c->last, b));
+    int64_t bytes = 0;
+    for (int i = 0; (bytes = size_number(c, i, bytes)) > 0; i++) {
         CHECK(collective_measure(c, comm, b, bytes, &row));
         for (int p = 0; p < COLLECTIVE_PLACES; p++)
             wrong += row.place[p].wrong > 0 ? row.place[p].wrong : 0;
@@ -105,13 +112,18 @@ static enum status member_run(void *context, int member)
 {
     struct job *j = context;
     enum status st = measure(j, member);
-    if (st != STATUS_OK)
-        comm_fail(j->comm[member], st, status_message());
-    return st;
+    if (st == STATUS_OK)
+        return st;
+    char why[512];
+    snprintf(why, sizeof why, "%s", status_message());
+    comm_fail(j->ranks->comm[member], st, why);
+    if (j->ranks->words[member] != j->ranks->comm[member])
+        comm_fail(j->ranks->words[member], st, why);
+    return status_fail(st, "%s", why);
 }
 
-enum status collective_run(const struct collective_config *c, struct world *w, int members,
-                           struct comm *const *comm)
+enum status collective_run(const struct collective_config *c, struct world *w,
+                           const struct collective_ranks *ranks)
 {
     enum status st = STATUS_OK;
     struct job *j = calloc(1, sizeof *j);
@@ -119,17 +131,17 @@ enum status collective_run(const struct collective_config *c, struct world *w, i
         st = status_fail(STATUS_OOM, "no memory for a benchmark");
         goto done;
     }
-    *j = (struct job){.config = c, .world = w, .comm = comm, .members = members};
-    CHECK(team_open(members, &j->team));
+    *j = (struct job){.config = c, .world = w, .ranks = ranks};
+    CHECK(team_open(ranks->members, &j->team));
     CHECK(team_run(j->team, member_run, j));
     if (j->wrong > 0)
         st = status_fail(STATUS_MISMATCH, "%" PRId64 " elements that %s gave are wrong", j->wrong,
                          comm_kind_str(c->kind));
 done:
-    for (int i = 0; i < members; i++)
-        if (comm[i] != w->comm)
-            comm_close(comm[i]);
-    for (int i = 0; j && i < members; i++)
+    for (int i = 0; i < ranks->members; i++)
+        if (ranks->comm[i] != w->comm)
+            comm_close(ranks->comm[i]);
+    for (int i = 0; j && i < ranks->members; i++)
         collective_buffers_close(&j->buffers[i]);
     if (j)
         team_close(j->team);
@@ -137,8 +149,18 @@ done:
     return st;
 }
 
+static enum status run_on_devices(const struct collective_config *c, struct world *w,
+                                  struct collective_devices *d)
+{
+    TRY(collective_devices_open(c, w, d));
+    const struct collective_ranks ranks = {
+        .members = d->n, .comm = d->comm, .words = d->words, .why = d->group.why};
+    return collective_run(c, w, &ranks);
+}
+
 /* The processes of the job, or threads. */
-static enum status run(const struct collective_config *c, struct world *w)
+static enum status run(const struct collective_config *c, struct world *w,
+                       struct collective_devices *d)
 {
     const struct device_list host = {.n = 1};
     const struct train_config train = train_config_default();
@@ -148,25 +170,35 @@ static enum status run(const struct collective_config *c, struct world *w)
     if (launched && c->ranks)
         return status_fail(STATUS_USAGE, "--ranks is for threads of one process, but a launcher "
                                          "started several; leave it out");
-    TRY(world_open(&train, &host, w));
+    if (c->devices && c->ranks)
+        return status_fail(STATUS_USAGE, "--ranks and --devices: give one of them");
+    if (c->devices)
+        TRY(collective_devices_find(c, d));
+    TRY(world_open(&train, c->devices ? &d->list : &host, w));
     if (w->size > COLLECTIVE_RANKS_MAX)
         return status_fail(STATUS_USAGE, "%d ranks are more than %d", w->size,
                            COLLECTIVE_RANKS_MAX);
     TRY(agree(c, w));
-    if (launched)
-        return collective_run(c, w, 1, &w->comm);
-    TRY(comm_open_local(threads, train.comm_timeout, comm));
-    return collective_run(c, w, threads, comm);
+    if (c->devices)
+        return run_on_devices(c, w, d);
+    struct collective_ranks ranks = {.members = 1, .comm = &w->comm, .words = &w->comm};
+    if (!launched) {
+        TRY(comm_open_local(threads, train.comm_timeout, comm));
+        ranks = (struct collective_ranks){.members = threads, .comm = comm, .words = comm};
+    }
+    return collective_run(c, w, &ranks);
 }
 
 enum status bench_collective(const struct collective_config *c)
 {
     struct world w = {0};
+    struct collective_devices d = {.n = 0};
     TRY(check_config(c));
-    enum status st = run(c, &w);
+    enum status st = run(c, &w, &d);
     fflush(c->out); /* comm_fail may end the process */
     if (st != STATUS_OK && w.size > 1)
         comm_fail(w.comm, st, status_message());
+    collective_devices_close(&d);
     world_close(&w);
     return st;
 }

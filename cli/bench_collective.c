@@ -1,6 +1,7 @@
 /* ampscale bench collective: its flags bear nccl-tests' names. */
 #include "bench/collective.h"
 
+#include "bench/deepbench.h"
 #include "cli/bench_commands.h"
 #include "cli/cli.h"
 
@@ -9,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_RANKS = 256, KEY_THREADS, KEY_JSON, KEY_CSV };
+enum { KEY_DEVICES = 256, KEY_COMM, KEY_DEEPBENCH, KEY_RANKS, KEY_THREADS, KEY_JSON, KEY_CSV };
 
 #define BYTES_MAX ((int64_t)1 << 40)
 
@@ -19,6 +20,9 @@ struct collective_args {
     const char *kind; /* NULL: not said */
     bool json, csv;
     bool by_factor, by_step; /* -f or -i was given */
+    bool sized;              /* -b, -e, -f or -i */
+    bool deepbench;
+    int64_t list[DEEPBENCH_SUMS];
     struct collective_config config;
 };
 
@@ -35,6 +39,13 @@ static const struct argp_option options[] = {
     {"op", 'o', "sum|max|min", 0, "How they are combined (default sum)", 0},
     {"ranks", KEY_RANKS, "N", 0, "Threads of one process as ranks, without a launcher (default 2)",
      0},
+    {"devices", KEY_DEVICES, "cuda:N,...", 0,
+     "GPUs as ranks, a thread for each; cuda: one for each process of a job (default: the host's "
+     "memory)",
+     0},
+    {"comm", KEY_COMM, "auto|nccl|host", 0,
+     "What GPUs talk through (default auto): NCCL, or by way of the host", 0},
+    {"deepbench", KEY_DEEPBENCH, 0, 0, "DeepBench's sizes of sums of float", 0},
     {"threads", KEY_THREADS, "N", 0, "Taken because launchers give it; nothing computes here", 0},
     {"json", KEY_JSON, 0, 0, "Print one JSON object", 0},
     {"csv", KEY_CSV, 0, 0, "Print CSV", 0},
@@ -102,11 +113,29 @@ static enum status parse_kind(const char *arg, enum comm_kind *out)
                        arg ? arg : "");
 }
 
+static enum status parse_via(const char *arg, enum comm_via *out)
+{
+    static const char *const words[] = {[VIA_AUTO] = "auto", [VIA_NCCL] = "nccl", "host"};
+    for (int i = 0; i <= VIA_HOST; i++) {
+        if (strcmp(arg, words[i]) == 0) {
+            *out = (enum comm_via)i;
+            return STATUS_OK;
+        }
+    }
+    return status_fail(STATUS_USAGE, "--comm '%s': give auto, nccl or host", arg);
+}
+
 static enum status parse_flag(int key, const char *arg, struct collective_args *a)
 {
     struct collective_config *c = &a->config;
     int threads;
+    a->sized = a->sized || key == 'b' || key == 'e' || key == 'f' || key == 'i';
     switch (key) {
+    case KEY_DEVICES:
+        c->devices = arg;
+        return STATUS_OK;
+    case KEY_COMM:
+        return parse_via(arg, &c->via);
     case 'b':
         return parse_bytes("-b", arg, &c->first);
     case 'e':
@@ -145,6 +174,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_CSV:
         a->csv = true;
         break;
+    case KEY_DEEPBENCH:
+        a->deepbench = true;
+        break;
     case ARGP_KEY_ARG:
         if (a->kind)
             return ARGP_ERR_UNKNOWN;
@@ -159,6 +191,23 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     return st == STATUS_OK ? 0 : EINVAL;
 }
 
+static enum status take_deepbench(struct collective_args *a)
+{
+    struct collective_config *c = &a->config;
+    if (a->sized)
+        return status_fail(STATUS_USAGE, "--deepbench has sizes of its own: leave -b, -e, -f and "
+                                         "-i out");
+    if (c->kind != COMM_ALLREDUCE || c->type != DTYPE_F32 || c->reduction != COMM_SUM)
+        return status_fail(STATUS_USAGE, "--deepbench is allreduce, of sums of float");
+    for (int i = 0; i < DEEPBENCH_SUMS; i++)
+        a->list[i] = deepbench_sum[i] * (int64_t)sizeof(float);
+    c->list = a->list;
+    c->listed = DEEPBENCH_SUMS;
+    c->first = c->list[0];
+    c->last = c->list[c->listed - 1];
+    return STATUS_OK;
+}
+
 static enum status run_collective(struct collective_args *a)
 {
     if (!a->kind)
@@ -167,6 +216,10 @@ static enum status run_collective(struct collective_args *a)
         return status_fail(STATUS_USAGE, "--json and --csv: give one of them");
     if (a->by_factor && a->by_step)
         return status_fail(STATUS_USAGE, "-f and -i: give one of them");
+    if (a->deepbench)
+        TRY(take_deepbench(a));
+    if (a->config.via != VIA_AUTO && !a->config.devices)
+        return status_fail(STATUS_USAGE, "--comm is for --devices");
     a->config.format = a->json ? BENCH_JSON : a->csv ? BENCH_CSV : BENCH_TABLE;
     return bench_collective(&a->config);
 }
@@ -178,7 +231,7 @@ int cmd_bench_collective(int argc, char **argv)
         .parser = parse,
         .args_doc = "allreduce|broadcast|reduce|allgather|reduce-scatter",
         .doc = "Measures the bandwidth between ranks by size, in nccl-tests' table, with every "
-               "element checked: of the ranks of a job, or of threads."};
+               "element checked: of the ranks of a job, of threads, or of GPUs."};
     struct collective_args a = {.config = collective_config_default()};
     int exit_code;
     if (!cli_parse(&argp, argc, argv, &a, &exit_code))

@@ -42,9 +42,7 @@ static enum status open_group(struct engine *e, int n, struct comm *const *host,
     const struct comm_nccl_config nccl = {.port = e->config.nccl,
                                           .host = e->config.ranks,
                                           .timeout_s = e->config.train->comm_timeout};
-    if (e->group.direct)
-        return comm_open_nccl(&nccl, n, device, c);
-    return comm_open_staged(n, host, device, c);
+    return gpu_group_open(&e->group, &nccl, n, host, device, c);
 }
 
 enum status engine_comm_open_devices(struct engine *e)

@@ -91,3 +91,69 @@ enum status gpu_group_decide(enum comm_via via, const struct nccl_port *port, st
         return status_fail(STATUS_USAGE, "--comm nccl: %s; use --comm host", g->why);
     return STATUS_OK;
 }
+
+static bool are_gpus(const struct device_list *list)
+{
+    return strcmp(list->backend->name, "cuda") == 0;
+}
+
+/* Whether a process sees one GPU alone, which is what a scheduler may give it. */
+static bool sees_one_gpu(const struct backend *b, int threads)
+{
+    struct device *second = NULL;
+    bool one = b->open(b, 1, threads, &second) == STATUS_USAGE;
+    device_close(second);
+    return one;
+}
+
+/* Processes that are told "cuda" take a GPU of their host each, by their place among its ranks; who
+ * sees one alone takes that, and *dev is NULL. */
+static enum status choose_gpu(struct device_list *list, const struct world *w, int threads,
+                              struct device **dev)
+{
+    const struct backend *b = list->backend;
+    int own;
+    TRY(world_local_rank(w, &own));
+    if (own == 0)
+        return STATUS_OK;
+    enum status st = b->open(b, own, threads, dev);
+    if (st == STATUS_OK)
+        list->index[0] = own;
+    if (st != STATUS_USAGE || sees_one_gpu(b, threads))
+        return st == STATUS_USAGE ? STATUS_OK : st;
+    return status_fail(STATUS_USAGE,
+                       "rank %d is number %d of its host, which has no GPU of that number; start "
+                       "fewer ranks there, or name GPUs as in --devices cuda:0",
+                       w->rank, own);
+}
+
+enum status gpu_group_open_first(struct device_list *list, const struct world *w, int threads,
+                                 struct device **dev)
+{
+    const struct backend *b = list->backend;
+    *dev = NULL;
+    if (are_gpus(list) && !list->numbered)
+        TRY(choose_gpu(list, w, threads, dev));
+    return *dev ? STATUS_OK : b->open(b, list->index[0], threads, dev);
+}
+
+enum status gpu_group_find(enum comm_via via, bool leads, struct nccl_port **port)
+{
+    *port = NULL;
+    if (via == VIA_HOST)
+        return STATUS_OK;
+    enum status st = comm_nccl_find(port);
+    if (st != STATUS_UNSUPPORTED || via == VIA_NCCL)
+        return st;
+    if (leads)
+        fprintf(stderr, "ampscale: warning: %s\n", status_message());
+    return STATUS_OK;
+}
+
+enum status gpu_group_open(const struct gpu_group *g, const struct comm_nccl_config *nccl, int n,
+                           struct comm *const *host, struct device *const *device, struct comm **c)
+{
+    if (g->direct)
+        return comm_open_nccl(nccl, n, device, c);
+    return comm_open_staged(n, host, device, c);
+}

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/rng.h"
 #include "model/exchange.h"
+#include "runners/gpu_group.h"
 #include "runners/trainer.h"
 
 #include <errno.h>
@@ -68,42 +69,10 @@ static bool on_gpus(const struct session *s)
     return strcmp(s->devices.backend->name, "cuda") == 0;
 }
 
-/* Whether a process sees one GPU alone, which is what a scheduler may give it. */
-static bool sees_one_gpu(const struct backend *b, int threads)
-{
-    struct device *second = NULL;
-    bool one = b->open(b, 1, threads, &second) == STATUS_USAGE;
-    device_close(second);
-    return one;
-}
-
-/* Processes that are told "cuda" take a GPU of their host each, by their place among its ranks; who
- * sees one alone takes that. */
-static enum status choose_gpu(struct session *s, int threads)
-{
-    const struct backend *b = s->devices.backend;
-    int own;
-    TRY(world_local_rank(&s->world, &own));
-    if (own == 0)
-        return STATUS_OK;
-    enum status st = b->open(b, own, threads, &s->device);
-    if (st == STATUS_OK)
-        s->devices.index[0] = own;
-    if (st != STATUS_USAGE || sees_one_gpu(b, threads))
-        return st == STATUS_USAGE ? STATUS_OK : st;
-    return status_fail(STATUS_USAGE,
-                       "rank %d is number %d of its host, which has no GPU of that number; start "
-                       "fewer ranks there, or name GPUs as in --devices cuda:0",
-                       s->world.rank, own);
-}
-
 static enum status open_device(struct session *s)
 {
-    const struct backend *b = s->devices.backend;
     int threads = world_threads(&s->world, s->config, s->devices.n);
-    if (on_gpus(s) && !s->devices.numbered)
-        TRY(choose_gpu(s, threads));
-    return s->device ? STATUS_OK : b->open(b, s->devices.index[0], threads, &s->device);
+    return gpu_group_open_first(&s->devices, &s->world, threads, &s->device);
 }
 
 /* What links GPUs, where there are several. */
@@ -113,14 +82,9 @@ static enum status find_nccl(struct session *s)
     if (via == VIA_NCCL && !on_gpus(s))
         return status_fail(STATUS_USAGE, "--comm nccl is for GPUs, not for --devices %s",
                            s->config->devices);
-    if (via == VIA_HOST || !on_gpus(s) || s->world.size * s->devices.n == 1)
+    if (!on_gpus(s) || s->world.size * s->devices.n == 1)
         return STATUS_OK;
-    enum status st = comm_nccl_find(&s->nccl);
-    if (st != STATUS_UNSUPPORTED || via == VIA_NCCL)
-        return st;
-    if (session_leads(s))
-        fprintf(stderr, "ampscale: warning: %s\n", status_message());
-    return STATUS_OK;
+    return gpu_group_find(via, session_leads(s), &s->nccl);
 }
 
 static enum status open_loaders(struct session *s)

@@ -1,5 +1,6 @@
 /* Sizes and bandwidths as nccl-tests has them, wrong results seen, and the table's own text. */
 #include "bench/collective.h"
+#include "collective_rig.h"
 #include "comm/internal.h"
 #include "runners/world.h"
 
@@ -67,7 +68,7 @@ static void measure_broken(enum comm_kind kind, enum fault fault, struct collect
     struct collective_buffers buffers;
     struct collective_config c = quick(kind);
     b = (struct broken){.base = {.calls = &broken_calls, .size = 1}, .fault = fault};
-    assert_int_equal(collective_buffers_open(&b.base, 4000, &buffers), STATUS_OK);
+    assert_int_equal(collective_buffers_open(&b.base, &b.base, 4000, &buffers), STATUS_OK);
     assert_int_equal(collective_measure(&c, &b.base, &buffers, 4000, row), STATUS_OK);
     assert_int_equal(b.operations, 2 * (1 + 2 + 2));
     collective_buffers_close(&buffers);
@@ -107,7 +108,8 @@ static void test_wrong_fails(void **state)
         b = (struct broken){.base = {.calls = &broken_calls, .size = 1}, .fault = fault};
         c.first = c.last = 1024;
         c.out = open_memstream(&text, &size);
-        enum status st = collective_run(&c, &w, 1, &comm);
+        const struct collective_ranks ranks = {.members = 1, .comm = &comm, .words = &comm};
+        enum status st = collective_run(&c, &w, &ranks);
         fclose(c.out);
         assert_int_equal(st, fault == NONE ? STATUS_OK : STATUS_MISMATCH);
         assert_int_equal(status_exit_code(st), fault == NONE ? 0 : 4);
@@ -130,7 +132,8 @@ static void test_failed_rank(void **state)
     c.timing.most = 100000;
     assert_int_equal(comm_open_local(3, 20, comm), STATUS_OK);
     comm_fail(comm[1], STATUS_IO, "out of order");
-    assert_int_equal(collective_run(&c, &w, 3, comm), STATUS_IO);
+    const struct collective_ranks ranks = {.members = 3, .comm = comm, .words = comm};
+    assert_int_equal(collective_run(&c, &w, &ranks), STATUS_IO);
     assert_non_null(strstr(status_message(), "rank 1: out of order"));
     fclose(c.out);
 }
@@ -230,6 +233,18 @@ static void test_numbers(void **state)
     }
 }
 
+static enum status open_staged(struct device *const *device, struct comm *const *host,
+                               struct comm **c)
+{
+    return comm_open_staged(2, host, device, c);
+}
+
+static void test_staged(void **state)
+{
+    (void)state;
+    collective_rig_run(open_staged, false);
+}
+
 static void report(enum bench_format format, int64_t wrong, char **text)
 {
     size_t size;
@@ -241,6 +256,8 @@ static void report(enum bench_format format, int64_t wrong, char **text)
     json_t *versions = json_pack("{s:s}", "MPI", "none");
     struct collective_report r = {.config = &c,
                                   .network = "local",
+                                  .memory = "host",
+                                  .why = "",
                                   .versions = versions,
                                   .ranks = 2,
                                   .threads = 1,
@@ -315,7 +332,8 @@ int main(void)
         cmocka_unit_test(test_failed_rank),    cmocka_unit_test(test_expectations),
         cmocka_unit_test(test_sums_are_exact), cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_bandwidth),      cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_table),          cmocka_unit_test(test_record),
+        cmocka_unit_test(test_staged),         cmocka_unit_test(test_table),
+        cmocka_unit_test(test_record),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Benchmarks between GPUs, on the fake GPU (tests/kernels/cuda/fake): collectives of threads and of
+# a job. The fourth argument tells the version of MPI.
+. "$(dirname "$0")/../cli/common.sh" "$@"
+# shellcheck source=tests/comm/mpi.sh
+. "$source_dir/tests/comm/mpi.sh"
+cd "$scratch" || exit 1
+
+expect_error 2 "--devices cpu:2 has the host's memory" bench collective allreduce --devices cpu:2
+expect_error 2 "--comm is for --devices" bench collective allreduce --comm host
+expect_error 2 "--comm 'mpi'" bench collective allreduce --comm mpi
+expect_error 2 "--deepbench has sizes of its own" bench collective allreduce --deepbench -b 4
+expect_error 2 "--deepbench is allreduce" bench collective broadcast --deepbench
+
+fake=$build_dir/tests/kernels/cuda/fake/ampscale_cuda_fake.so
+if [[ ! -e $fake ]]; then
+    echo "skipped: no C++ compiler, no fake GPU"
+    exit $((failures > 0 ? 1 : 77))
+fi
+export AMPSCALE_CUDA_MODULE=$fake
+quick=(-b 1K -e 64K -f 64 -n 2 -w 1)
+
+# Threads; the fake GPU comes without NCCL.
+expect 0 bench collective allreduce --devices cuda:0,1 "${quick[@]}"
+[[ $(grep -c '\[device\] memory, local, staged through host memory$' out) == 2 ]] || fail "ranks: $(<out)"
+grep -q '^#  by way of the host: rank 0 (host .*) has no NCCL$' out || fail "it does not say why: $(<out)"
+grep -qx '# Out of bounds values : 0 OK' out || fail "not checked: $(<out)"
+expect 0 bench collective reduce-scatter --devices cuda:0,1,2 --comm host "${quick[@]}" --csv
+[[ $(wc -l <out) == 5 ]] || fail "CSV: $(<out)"
+! grep -q 'ampscale:' err || fail "who was asked to use the host complains: $(<err)"
+expect_error 2 "one GPU has nobody to talk to" bench collective allreduce --devices cuda:0
+expect_error 1 "built without NCCL" bench collective allreduce --devices cuda:0,1 --comm nccl
+AMPSCALE_FAKE_GPU=no-driver expect_error 1 "there is no NVIDIA driver" bench collective allreduce --devices cuda:0,1
+
+# Processes of a job, with a GPU each.
+((failures == 0)) || exit 1
+mpi_find "$("$4" version)"
+mpi_run 60 2 "$program" bench collective allgather --devices cuda "${quick[@]}"
+[[ $code == 0 ]] || fail "under MPI: exit code $code: $(<err)"
+[[ $(grep -c '\[device\] memory, mpi, staged' out) == 2 ]] || fail "under MPI: $(<out)"
+mpi_run 60 2 "$program" bench collective allgather --devices cuda:0,1 "${quick[@]}"
+[[ $code == 2 ]] || fail "two GPUs in each of two processes: exit code $code: $(<err)"
+finish
