@@ -130,8 +130,41 @@ static void PRINTF_LIKE(2, 3) tell(const struct source *s, const char *fmt, ...)
     va_end(args);
 }
 
+/* The text that every repeat of every result has, where all have one and the same; else NULL. */
+static const char *common_text(const struct source *s, const char *check, const char *metric)
+{
+    const char *text = NULL;
+    for (int i = 0; i < s->n; i++)
+        for (int k = 0; k < s->report[i].n_checks; k++) {
+            const struct accept_result *r = &s->report[i].check[k];
+            const struct accept_metric *m = is_of(r, check) ? accept_metric_find(r, metric) : NULL;
+            for (int j = 0; m && m->text && j < m->n; j++) {
+                if (text && strcmp(text, m->text[j]) != 0)
+                    return NULL;
+                text = m->text[j];
+            }
+        }
+    return text;
+}
+
+/* A text that had to be the same in all repeats, and is on all nodes, has to be that from now on.
+ */
+static enum status make_text(const struct source *s, const char *check, const char *metric,
+                             json_t *limits)
+{
+    json_t *limit = json_object_get(limits, metric);
+    const char *text = common_text(s, check, metric);
+    if (!text || !*text || strpbrk(text, "*?|") || !json_is_true(json_object_get(limit, "same")))
+        return STATUS_OK;
+    json_t *own = json_pack("{s:b, s:s, s:s}", "same", 1, "matches", text, "source",
+                            "what every repeat on every node gave");
+    if (json_object_set_new(limits, metric, own) != 0)
+        return status_fail(STATUS_OOM, "no memory for a spec");
+    return STATUS_OK;
+}
+
 /* Sets the limit of one metric, where its values allow one. */
-static enum status make_metric(const struct source *s, const char *check, const char *metric,
+static enum status make_number(const struct source *s, const char *check, const char *metric,
                                json_t *limits)
 {
     enum { VALUES_MAX = 65536 };
@@ -195,8 +228,10 @@ static enum status make_check(const struct source *s, json_t *check)
         tell(s, "%s: no results; it keeps its limits\n", name);
     json_object_foreach(names, metric, value)
     {
-        if (had_limit(before, metric))
-            CHECK(make_metric(s, name, metric, limits));
+        if (!had_limit(before, metric))
+            continue;
+        CHECK(make_number(s, name, metric, limits));
+        CHECK(make_text(s, name, metric, limits));
     }
     json_object_set(check, "limits", limits);
 done:

@@ -10,8 +10,9 @@
  * detect and handle outliers", 1993.
  *
  * What fails is worse than m by more than 5 s, and at least 3 %; half of that warns. Of fewer than
- * 5 values the bounds are twice as wide. Texts, and numbers whose median is not above 0, keep the
- * limit that they had. */
+ * 5 values the bounds are twice as wide. A text that had to be the same in all repeats, as bits of
+ * a loss curve, and is on all nodes, has to be that text. Other texts, and numbers whose median is
+ * not above 0, keep the limit that they had. */
 #ifndef ACCEPT_MAKE_H
 #define ACCEPT_MAKE_H
 

@@ -228,6 +228,48 @@ enum status accept_read_gemm(const struct accept_spec *spec, const struct accept
     return accept_result_number(r, "wrong", "", ACCEPT_LOWER, wrong);
 }
 
+enum status accept_read_optimizer(const struct accept_spec *spec, const struct accept_check *check,
+                                  const json_t *output, const char *dir, struct accept_result *r)
+{
+    (void)spec, (void)check, (void)dir;
+    size_t i;
+    json_t *row;
+    json_array_foreach(json_object_get(output, "rows"), i, row)
+    {
+        char name[ACCEPT_NAME_SIZE];
+        const char *precision = json_string_value(json_object_get(row, "precision"));
+        snprintf(name, sizeof name, "update_%.16s", precision ? precision : "unknown");
+        TRY(accept_result_number(r, name, "GB/s", ACCEPT_HIGHER,
+                                 accept_read_number(row, "gb_per_s")));
+    }
+    return STATUS_OK;
+}
+
+/* Stages are told once for files from storage and once for those in memory, and for each number of
+ * threads. */
+enum status accept_read_input(const struct accept_spec *spec, const struct accept_check *check,
+                              const json_t *output, const char *dir, struct accept_result *r)
+{
+    (void)spec, (void)check, (void)dir;
+    size_t i;
+    json_t *row;
+    json_array_foreach(json_object_get(output, "rows"), i, row)
+    {
+        char name[ACCEPT_NAME_SIZE];
+        const char *stage = json_string_value(json_object_get(row, "stage"));
+        const char *from = json_string_value(json_object_get(row, "from"));
+        if (!stage || !from)
+            continue;
+        snprintf(name, sizeof name, "%.16s_%.16s_%.0f", stage, from,
+                 accept_read_number(row, "threads"));
+        for (char *c = name; *c; c++)
+            *c = *c == ' ' ? '_' : *c;
+        TRY(accept_result_number(r, name, "images/s", ACCEPT_HIGHER,
+                                 accept_read_number(row, "images_per_s")));
+    }
+    return STATUS_OK;
+}
+
 enum status accept_read_conv(const struct accept_spec *spec, const struct accept_check *check,
                              const json_t *output, const char *dir, struct accept_result *r)
 {

@@ -27,6 +27,12 @@ MUST_CHECK enum status accept_read_peak(const struct accept_spec *spec,
 MUST_CHECK enum status accept_read_memory(const struct accept_spec *spec,
                                           const struct accept_check *check, const json_t *output,
                                           const char *dir, struct accept_result *r);
+MUST_CHECK enum status accept_read_optimizer(const struct accept_spec *spec,
+                                             const struct accept_check *check, const json_t *output,
+                                             const char *dir, struct accept_result *r);
+MUST_CHECK enum status accept_read_input(const struct accept_spec *spec,
+                                         const struct accept_check *check, const json_t *output,
+                                         const char *dir, struct accept_result *r);
 MUST_CHECK enum status accept_read_conv(const struct accept_spec *spec,
                                         const struct accept_check *check, const json_t *output,
                                         const char *dir, struct accept_result *r);
@@ -44,7 +50,7 @@ MUST_CHECK enum status accept_read_collective(const struct accept_spec *spec,
  *   ecc_corrected, ecc_uncorrected        how many came meanwhile, over all devices
  *   throttled_<reason>     percent of the samples, the highest of any device; reasons are
  *                          results/sensors.h's, with '_' for a space
- * A sensor that a device lacks is not measured. */
+ * A sensor that a device lacks, or whose samples are of fewer devices than ran, is not measured. */
 MUST_CHECK enum status accept_read_train(const struct accept_spec *spec,
                                          const struct accept_check *check, const json_t *output,
                                          const char *dir, struct accept_result *r);

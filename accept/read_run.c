@@ -98,8 +98,12 @@ static enum status add_throttling(const json_t *devices, struct accept_result *r
     return STATUS_OK;
 }
 
-static enum status add_sensors(const json_t *devices, struct accept_result *r)
+/* Of `n` devices: where the run's record tells of fewer, as that of a job's first rank does,
+ * nothing is known of the others. */
+static enum status add_sensors(const json_t *devices, size_t n, struct accept_result *r)
 {
+    if (json_array_size(devices) < n)
+        return STATUS_OK;
     for (size_t i = 0; i < sizeof sensors / sizeof *sensors; i++)
         TRY(accept_result_number(r, sensors[i].name, sensors[i].unit, sensors[i].better,
                                  over_devices(devices, sensors[i].key, sensors[i].over) *
@@ -109,7 +113,7 @@ static enum status add_sensors(const json_t *devices, struct accept_result *r)
 
 /* --- all of it --- */
 
-static enum status add_run(const struct run *run, struct accept_result *r)
+static enum status add_run(const struct run *run, int devices, struct accept_result *r)
 {
     enum status st;
     json_t *sum = json_object();
@@ -121,7 +125,7 @@ static enum status add_run(const struct run *run, struct accept_result *r)
     CHECK(accept_result_number(r, "step_s", "s", ACCEPT_LOWER,
                                accept_read_number(json_object_get(sum, "step_s"), "total")));
     CHECK(add_losses(run, r));
-    CHECK(add_sensors(json_object_get(sum, "telemetry"), r));
+    CHECK(add_sensors(json_object_get(sum, "telemetry"), (size_t)devices, r));
 done:
     json_decref(sum);
     return st;
@@ -130,12 +134,12 @@ done:
 enum status accept_read_train(const struct accept_spec *spec, const struct accept_check *check,
                               const json_t *output, const char *dir, struct accept_result *r)
 {
-    (void)spec, (void)check, (void)output;
+    (void)output;
     char path[ACCEPT_PATH_SIZE];
     struct run *run;
     TRY(path_format(path, sizeof path, "%s/run", dir));
     TRY(run_load(path, &run));
-    enum status st = add_run(run, r);
+    enum status st = add_run(run, check->device < 0 ? spec->n_devices : 1, r);
     if (st == STATUS_OK && !run->summary)
         st = status_fail(STATUS_DATA, "the run did not end in order: it has no summary.json");
     run_free(run);

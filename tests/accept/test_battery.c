@@ -184,12 +184,35 @@ static void test_resume(void **state)
     accept_report_free(&r);
 }
 
+/* A check that burns goes on for its time, and not for ever. */
+static void test_burn(void **state)
+{
+    struct rig *rig = *state;
+    static const char text[] =
+        "{\"schema\": 1, \"name\": \"made\", \"about\": \"a test\", \"device\": \"cpu\", "
+        "\"hardware\": [\"*\"], \"checks\": [{\"name\": \"a\", \"kind\": \"memory\", \"level\": "
+        "1, \"seconds\": 1, \"limit_s\": 9, \"burn\": true}]}";
+    const double seconds = 0.1;
+    struct accept_spec s;
+    struct accept_report r;
+    const struct accept_options o = {
+        .program = rig->path, .dir = rig->out, .level = 1, .hours = seconds / 3600};
+    assert_int_equal(accept_spec_parse(text, strlen(text), "made", 0, &s), STATUS_OK);
+    assert_int_equal(accept_run(&s, &o, &r), STATUS_OK);
+    assert_true(r.check[1].repeats > 1);
+    assert_true(r.check[1].seconds >= seconds);
+    assert_int_equal(accept_metric_find(&r.check[1], "copy")->n, r.check[1].repeats);
+    accept_report_free(&r);
+    accept_spec_free(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_endings, begin, end),
         cmocka_unit_test_setup_teardown(test_other_hardware, begin, end),
         cmocka_unit_test_setup_teardown(test_resume, begin, end),
+        cmocka_unit_test_setup_teardown(test_burn, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -69,7 +69,7 @@ static const char spec_text[] =
     "{\"schema\": 1, \"name\": \"made\", \"about\": \"a test\", \"device\": \"cpu\", "
     "\"hardware\": [\"*\"], \"checks\": [{\"name\": \"a\", \"kind\": \"memory\", \"level\": 1, "
     "\"seconds\": 1, \"limit_s\": 9, \"limits\": {\"c*\": {\"fleet_within\": 5}, \"wrong\": "
-    "{\"max\": 0}}}]}";
+    "{\"max\": 0}, \"bits\": {\"same\": true}}}]}";
 
 /* The results of a node whose "copy" is this. */
 static void make_folder(const char *dir, int i, double copy)
@@ -81,6 +81,7 @@ static void make_folder(const char *dir, int i, double copy)
     take(accept_result_number(&check, "copy", "GB/s", ACCEPT_HIGHER, copy));
     take(accept_result_number(&check, "scale", "GB/s", ACCEPT_HIGHER, copy));
     take(accept_result_number(&check, "wrong", "", ACCEPT_LOWER, 0));
+    take(accept_result_text(&check, "bits", "c0ffee"));
     snprintf(path, sizeof path, "%s/n%d", dir, i);
     take(dir_make(path));
     take(accept_write(&r, false, path));
@@ -90,9 +91,12 @@ static void make_folder(const char *dir, int i, double copy)
 
 static enum accept_verdict judge(const struct accept_spec *s, double copy)
 {
-    struct accept_result r = {.name = "a", .repeats = 1, .wanted = 1};
-    take(accept_result_number(&r, "copy", "GB/s", ACCEPT_HIGHER, copy));
-    take(accept_result_number(&r, "wrong", "", ACCEPT_LOWER, 0));
+    struct accept_result r = {.name = "a", .repeats = 2, .wanted = 2};
+    for (int i = 0; i < 2; i++) {
+        take(accept_result_number(&r, "copy", "GB/s", ACCEPT_HIGHER, copy));
+        take(accept_result_number(&r, "wrong", "", ACCEPT_LOWER, 0));
+        take(accept_result_text(&r, "bits", "c0ffee"));
+    }
     take(accept_judge(&s->check[1], NULL, NULL, &r));
     enum accept_verdict v = r.verdict;
     accept_result_free(&r);
@@ -123,6 +127,7 @@ static void test_folders(void **state)
     take(accept_spec_parse(text, strlen(text), "made", 0, &s));
     assert_true(accept_limit_for(&s.check[1], "copy")->baseline == 100);
     assert_true(accept_limit_for(&s.check[1], "wrong")->max == 0);
+    assert_string_equal(accept_limit_for(&s.check[1], "bits")->matches, "c0ffee");
     assert_int_equal(judge(&s, 99), ACCEPT_PASS);
     assert_int_equal(judge(&s, 97.2), ACCEPT_WARN);
     assert_int_equal(judge(&s, 90), ACCEPT_FAIL);

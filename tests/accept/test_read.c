@@ -1,0 +1,167 @@
+/* What is read of a training run: above all, that sensors which say nothing have not passed. */
+#include "../results/scratch.h"
+#include "accept/judge.h"
+#include "accept/kind.h"
+#include "base/file.h"
+#include "results/schema.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { STEPS = 20, SAMPLES = 4 };
+
+static void take(enum status st)
+{
+    if (st != STATUS_OK)
+        fail_msg("%s", status_message());
+}
+
+/* A run of 20 steps on so many devices, of which the last may lack its sensors. */
+static void make_run(const char *dir, int devices, bool last_is_dumb, double last_loss)
+{
+    static const char info[] = "{\"schema\": 1, \"config\": {\"arch\": \"resnet18\"}}";
+    static const char summary[] = "{\"schema\": 1, \"ended_by\": \"steps\"}";
+    char line[SCHEMA_LINE_MAX], path[SCRATCH_MAX + 8];
+    snprintf(path, sizeof path, "%s/run", dir);
+    take(dir_make(path));
+    scratch_write(path, "run.json", info, strlen(info));
+    scratch_write(path, "summary.json", summary, strlen(summary));
+    for (int i = 0; i < STEPS; i++) {
+        struct step_record s = {.step = i, .images = 8, .total_s = 0.5, .elapsed = 0.5 * (i + 1)};
+        s.loss = i == STEPS - 1 ? last_loss : 1.0 / (i + 1);
+        scratch_append(path, "steps.jsonl", line, schema_format(&step_schema, &s, line));
+    }
+    for (int i = 0; i < SAMPLES * devices; i++) {
+        struct telemetry_record t = telemetry_nothing;
+        t.sample = i / devices;
+        t.device = i % devices;
+        t.elapsed = 2 * (double)t.sample;
+        t.temperature_c = 50 + 10 * (double)t.device + (double)t.sample;
+        if (!last_is_dumb || t.device < devices - 1) {
+            t.throttle = t.sample == 0 ? THROTTLE_HARDWARE_HEAT : THROTTLE_IDLE;
+            t.ecc_uncorrected = 7 + (double)t.sample;
+        }
+        scratch_append(path, "telemetry.jsonl", line, schema_format(&telemetry_schema, &t, line));
+    }
+}
+
+/* Reads the run as that of `devices` devices. */
+static struct accept_result read_run(const char *dir, int devices)
+{
+    struct accept_result r = {.name = "a", .repeats = 1};
+    const struct accept_spec spec = {.n_devices = devices};
+    const struct accept_check check = {.device = -1, .kind = accept_kind_find("train")};
+    take(check.kind->read(&spec, &check, NULL, dir, &r));
+    return r;
+}
+
+static double value(const struct accept_result *r, const char *name)
+{
+    const struct accept_metric *m = accept_metric_find(r, name);
+    return m ? accept_metric_median(m) : NAN;
+}
+
+static void test_sensors(void **state)
+{
+    make_run(*state, 2, false, 0.5);
+    struct accept_result r = read_run(*state, 2);
+    assert_true(value(&r, "images_per_s") == 16);
+    assert_true(value(&r, "loss") == 0.5);
+    assert_true(value(&r, "temperature_c") == 63);
+    assert_true(value(&r, "ecc_uncorrected") == 6); /* three on each */
+    assert_true(value(&r, "throttled_hardware_heat") == 25);
+    assert_true(value(&r, "throttled_heat") == 0);
+    assert_null(accept_metric_find(&r, "throttled_idle"));
+    assert_null(accept_metric_find(&r, "power_w"));
+    accept_result_free(&r);
+}
+
+/* One device that says nothing makes nothing of all of them. */
+static void test_dumb(void **state)
+{
+    make_run(*state, 2, true, 0.5);
+    struct accept_result r = read_run(*state, 2);
+    assert_true(value(&r, "temperature_c") == 63);
+    assert_null(accept_metric_find(&r, "ecc_uncorrected"));
+    assert_null(accept_metric_find(&r, "throttled_heat"));
+    accept_result_free(&r);
+}
+
+/* Sensors of one device say nothing of another. */
+static void test_few(void **state)
+{
+    make_run(*state, 1, false, 0.5);
+    struct accept_result r = read_run(*state, 2);
+    assert_true(value(&r, "images_per_s") == 16);
+    assert_null(accept_metric_find(&r, "temperature_c"));
+    assert_null(accept_metric_find(&r, "throttled_heat"));
+    accept_result_free(&r);
+}
+
+/* The last bit of one loss shows. */
+static void test_loss_bits(void **state)
+{
+    make_run(*state, 1, false, 0.5);
+    struct accept_result a = read_run(*state, 1);
+    take(dir_remove(*state));
+    make_run(*state, 1, false, 0.500000001);
+    struct accept_result b = read_run(*state, 1);
+    assert_string_not_equal(accept_metric_find(&a, "loss_bits")->text[0],
+                            accept_metric_find(&b, "loss_bits")->text[0]);
+    accept_result_free(&a);
+    accept_result_free(&b);
+}
+
+/* A run that did not end in order, and none at all. */
+static void test_unfinished(void **state)
+{
+    char path[SCRATCH_MAX + 32];
+    struct accept_result r = {.name = "a"};
+    const struct accept_spec spec = {.n_devices = 1};
+    const struct accept_check check = {.device = -1, .kind = accept_kind_find("train")};
+    assert_int_equal(check.kind->read(&spec, &check, NULL, *state, &r), STATUS_DATA);
+    make_run(*state, 1, false, 0.5);
+    snprintf(path, sizeof path, "%s/run/summary.json", (char *)*state);
+    assert_int_equal(remove(path), 0);
+    assert_int_equal(check.kind->read(&spec, &check, NULL, *state, &r), STATUS_DATA);
+    accept_result_free(&r);
+}
+
+/* Output of every kind that is not what it should be, and each kind's name is its own. */
+static void test_other_output(void **state)
+{
+    static const char *const texts[] = {
+        "{}", "{\"rows\": 1}", "{\"rows\": [1, {}, {\"kernel\": 2, \"bytes\": \"x\"}]}",
+        "{\"cases\": [0], \"devices\": [{}], \"gpus\": [{}], \"host\": []}", "{\"copy\": [[]]}"};
+    const struct accept_spec spec = {.n_devices = 1, .device = "cpu"};
+    for (const struct accept_kind *k = accept_kinds; k->name; k++) {
+        assert_ptr_equal(accept_kind_find(k->name), k);
+        for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+            struct accept_result r = {.name = "a"};
+            const struct accept_check check = {.device = -1, .kind = k};
+            json_t *output = json_loads(texts[i], 0, NULL);
+            enum status st = k->read(&spec, &check, output, *state, &r);
+            assert_true(st == STATUS_OK || st == STATUS_DATA);
+            json_decref(output);
+            accept_result_free(&r);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_sensors, scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(test_dumb, scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(test_few, scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(test_loss_bits, scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(test_unfinished, scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(test_other_output, scratch_set_up, scratch_tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
