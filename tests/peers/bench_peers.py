@@ -10,10 +10,10 @@ memory  copy, scale, add and triad: against STREAM's loops
 
 BUILD is the build folder with the program and the tests. Both sides run in turn, ROUNDS times, the
 one that goes first changing each time. A row's ratio is the median over the rounds of ours over
-theirs, in time; above 1 is slower. (best is the ratio of each side's best round.) A row is slower
-than its limit (2 %, of memory 5 %) when every round says so, which takes 6 rounds to mean anything.
-Prints a table, and exits with 1 when a row is slower, or the sum over all rows is. For a machine
-that does nothing else.
+theirs, in time; above 1 is slower. (best is the ratio of each side's best round; ran is what the
+library chose to run, of both where they differ.) A row is slower than its limit (2 %, of memory
+5 %) when every round says so, which takes 6 rounds to mean anything. Prints a table, and exits with
+1 when a row is slower, or the sum over all rows is. For a machine that does nothing else.
 """
 import argparse
 import json
@@ -61,7 +61,13 @@ def ours(args, *words):
 def direct(args, lines, rounds):
     out = run([f"{args.build}/tests/peers/peer_onednn", str(args.threads), str(rounds)],
               "\n".join(lines) + "\n")
-    return [None if word == "none" else float(word) for word in out.split()]
+    lines = [line.split(" ", 1) for line in out.splitlines()]
+    return [(None if seconds == "none" else float(seconds), impl) for seconds, impl in lines]
+
+
+def add(rows, name, mine, theirs):
+    """A round of a row: seconds and implementation of ours, and of each way without ampscale."""
+    rows.setdefault(name, []).append((mine, theirs))
 
 
 def in_turn(turn, first, second):
@@ -81,10 +87,10 @@ def round_gemm(args, turn, rows):
         line = " ".join(map(str, size))
         mine, theirs = in_turn(
             turn,
-            lambda: ours(args, *words)["rows"][0]["seconds"]["median"],
+            lambda: ours(args, *words)["rows"][0],
             lambda: [direct(args, [f"{kind} {line}"], repeats)[0] for kind in ("gemm", "product")])
-        name = "%dx%dx%d %s%s" % (m, n, k, "NT"[a_t], "NT"[b_t])
-        rows.setdefault(name, []).append((mine, theirs))
+        add(rows, "%dx%dx%d %s%s" % (m, n, k, "NT"[a_t], "NT"[b_t]),
+            (mine["seconds"]["median"], mine["impl"]), theirs)
 
 
 def round_conv(args, turn, rows):
@@ -102,9 +108,9 @@ def round_conv(args, turn, rows):
     mine, theirs = in_turn(turn, lambda: ours(args, *words)["shapes"],
                            lambda: direct(args, lines, repeats))
     mine = {s["layer"]: s for s in mine}
-    for (s, p), seconds in zip(args.shapes, theirs):
-        rows.setdefault(f"{s['layer']} {passes[p]}", []).append(
-            (mine[s["layer"]][passes[p]]["seconds"], seconds))
+    for (s, p), way in zip(args.shapes, theirs):
+        row = mine[s["layer"]][passes[p]]
+        add(rows, f"{s['layer']} {passes[p]}", (row["seconds"], row["impl"]), [way])
 
 
 def round_memory(args, turn, rows):
@@ -116,25 +122,26 @@ def round_memory(args, turn, rows):
                      str(args.threads)]))
     theirs = {word: float(rate) for word, rate in (line.split() for line in theirs.splitlines())}
     for row in mine:
-        rows.setdefault(row["kernel"], []).append(
-            (row["seconds"]["min"], row["bytes"] / theirs[row["kernel"]]))
+        add(rows, row["kernel"], (row["seconds"]["min"], ""),
+            [(row["bytes"] / theirs[row["kernel"]], "")])
 
 
-def fastest(pairs):
-    """Where there were several ways without ampscale, the one that was faster over all rounds."""
-    if not isinstance(pairs[0][1], list):
-        return pairs
-    ways = [[(a, b[way]) for a, b in pairs] for way in range(len(pairs[0][1])) if pairs[0][1][way]]
-    return min(ways, key=lambda way: statistics.median(b for _, b in way))
+def fastest(rounds):
+    """The seconds of both in each round, theirs by the way that was faster over all rounds, and
+    what ran."""
+    ways = [way for way, (seconds, _) in enumerate(rounds[0][1]) if seconds]
+    way = min(ways, key=lambda w: statistics.median(theirs[w][0] for _, theirs in rounds))
+    return ([(mine[0], theirs[way][0]) for mine, theirs in rounds],
+            (rounds[0][0][1].replace("onednn:", ""), rounds[0][1][way][1]))
 
 
-def judge(pairs, limit):
+def judge(pairs, impls, limit):
     ratios = [a / b for a, b in pairs]
     return {"ours_s": statistics.median(a for a, _ in pairs),
             "theirs_s": statistics.median(b for _, b in pairs),
             "ratio": statistics.median(ratios), "least": min(ratios), "most": max(ratios),
             "best": min(a for a, _ in pairs) / min(b for _, b in pairs),
-            "slower": min(ratios) > limit}
+            "ours": impls[0], "theirs": impls[1], "slower": min(ratios) > limit}
 
 
 def main():
@@ -150,24 +157,25 @@ def main():
     args.shapes = None
     measure = {"gemm": round_gemm, "conv": round_conv, "memory": round_memory}[args.what]
     limit = LIMIT[args.what]
-    pairs = {}
+    rounds = {}
     with tempfile.TemporaryDirectory() as scratch:
         args.peak = f"{scratch}/peak.json"  # shares of it are not looked at
         with open(args.peak, "w") as out:
             json.dump({"schema": 1, "bench": "peak", "device": "",
                        "copy": [{"bytes": 1e6, "bytes_per_s": 1e9}], "flops": []}, out)
         for turn in range(args.rounds):
-            measure(args, turn, pairs)
-    pairs = {name: fastest(list_) for name, list_ in pairs.items()}
-    rows = {name: judge(list_, limit) for name, list_ in pairs.items()}
-    sums = [tuple(map(sum, zip(*turn))) for turn in zip(*pairs.values())]
-    rows["all"] = judge(sums, limit)
+            measure(args, turn, rounds)
+    chosen = {name: fastest(list_) for name, list_ in rounds.items()}
+    rows = {name: judge(*pairs, limit) for name, pairs in chosen.items()}
+    sums = [tuple(map(sum, zip(*turn))) for turn in zip(*(pairs for pairs, _ in chosen.values()))]
+    rows["all"] = judge(sums, ("", ""), limit)
     print(f"{args.what}: {args.threads} threads, {args.rounds} rounds, slower is above {limit}")
     print(f"{'row':32} {'ours ms':>10} {'theirs ms':>10} {'ratio':>7} {'least':>7} {'most':>7} "
-          f"{'best':>7}")
+          f"{'best':>7}  ran")
     for name, r in rows.items():
         print(f"{name:32} {r['ours_s'] * 1e3:10.4f} {r['theirs_s'] * 1e3:10.4f} {r['ratio']:7.3f} "
-              f"{r['least']:7.3f} {r['most']:7.3f} {r['best']:7.3f}"
+              f"{r['least']:7.3f} {r['most']:7.3f} {r['best']:7.3f}  "
+              f"{r['ours'] if r['ours'] == r['theirs'] else r['ours'] + ' | ' + r['theirs']}"
               f"{'  SLOWER' if r['slower'] else ''}")
     slower = sum(r["slower"] for r in rows.values())
     print(f"{len(rows) - slower} of {len(rows)} rows are not slower: {'FAIL' if slower else 'PASS'}")

@@ -8,8 +8,8 @@
  *
  * Sizes of products are column-major, as `ampscale bench gemm` has them. All operations run once to
  * warm up, and then ROUNDS times, one after the other in each round, each on memory of its own.
- * Prints the median seconds of each, a line each, or "none" where the library has no such
- * primitive. All is fp32. */
+ * Prints the median seconds of each and what the library chose to run, a line each; "none -" where
+ * it has no such primitive. All is fp32. */
 #include "base/clock.h"
 #include "kernels/cpu/onednn_compat.h"
 
@@ -22,7 +22,8 @@
 enum { OPS_MAX = 512, ROUNDS_MAX = 1000, BUFFERS = 4 };
 
 struct direct {
-    bool missing;               /* from the library */
+    bool missing; /* from the library */
+    char impl[64];
     dnnl_primitive_t primitive; /* NULL: dnnl_sgemm */
     dnnl_exec_arg_t arg[BUFFERS];
     int n_args;
@@ -76,6 +77,7 @@ static float *buffer_new(size_t bytes)
 
 static void add_sgemm(struct direct *d)
 {
+    snprintf(d->impl, sizeof d->impl, "dnnl_sgemm");
     d->buffer[0] = buffer_new(sizeof(float) * (size_t)(d->m * d->k));
     d->buffer[1] = buffer_new(sizeof(float) * (size_t)(d->k * d->n));
     d->buffer[2] = buffer_new(sizeof(float) * (size_t)(d->m * d->n));
@@ -123,6 +125,9 @@ static void add_primitive(struct bench *b, struct direct *d, const struct gemm_l
         return;
     must_ok(st);
     must(dnnl_primitive_create(&d->primitive, pd), "no primitive");
+    const char *impl;
+    must(dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, (void *)&impl), "no name");
+    snprintf(d->impl, sizeof d->impl, "%s", impl);
     for (int i = 0; i < 3; i++) {
         memset(&m, 0, sizeof m);
         must_ok(md_query(&m, pd, use[g->pass][i].query));
@@ -255,9 +260,9 @@ int main(int argc, char **argv)
     for (int i = 0; i < b->n; i++) {
         qsort(b->op[i].seconds, (size_t)rounds, sizeof(double), by_value);
         if (b->op[i].missing)
-            puts("none");
+            puts("none -");
         else
-            printf("%.9g\n", b->op[i].seconds[rounds / 2]);
+            printf("%.9g %s\n", b->op[i].seconds[rounds / 2], b->op[i].impl);
     }
     return 0;
 }
