@@ -307,7 +307,7 @@ static enum status judge_group(struct judging *j, int group)
     for (int k = 0; k < j->n_wanted; k++)
         TRY(add_name(j, j->wanted[k]));
     for (int i = 0; i < j->nodes->n; i++) {
-        const struct node *node = &j->nodes->node[i];
+        const struct node_row *node = &j->nodes->node[i];
         if (j->fleet->node[i].group != group)
             continue;
         for (int k = 0; k < node->n; k++)
@@ -341,6 +341,8 @@ static enum status make_groups(const struct nodes *nodes, struct fleet *f)
     for (int i = 0; i < nodes->n; i++) {
         const char *hardware = nodes->node[i].hardware;
         int g = group_of(f, hardware);
+        if (nodes->node[i].n == 0)
+            continue;
         if (g < 0) {
             g = f->n_groups++;
             strcpy(f->group[g].hardware, hardware);
@@ -371,7 +373,9 @@ static enum status make_nodes(const struct nodes *nodes, const struct fleet_conf
     for (int i = 0; i < nodes->n; i++) {
         struct fleet_node *node = &f->node[f->n_nodes++];
         strcpy(node->name, nodes->node[i].name);
-        node->group = group_of(f, nodes->node[i].hardware);
+        node->group = nodes->node[i].n > 0 ? group_of(f, nodes->node[i].hardware) : -1;
+        if (node->group < 0)
+            TRY(find_whole(node, "nothing was measured: its battery has not ended"));
     }
     for (int i = 0; i < c->n_expected; i++) {
         if (is_there(f, c->expected[i]))
@@ -403,7 +407,7 @@ enum status fleet_judge(const struct nodes *nodes, const struct fleet_config *co
     for (int i = 0; i < fleet->n_nodes; i++) {
         struct fleet_node *node = &fleet->node[i];
         if (node->n == 0 && node->count[ACCEPT_PASS] == 0)
-            CHECK(find_whole(node, "nothing was measured"));
+            CHECK(find_whole(node, "nothing passed"));
         fleet->count[node->verdict]++;
     }
 done:

@@ -83,7 +83,7 @@ struct fleet_finding {
 
 struct fleet_node {
     char name[NODE_NAME_MAX];
-    int group; /* -1: expected, but nothing is there of it */
+    int group; /* -1: nothing is there of it, or no value */
     enum accept_verdict verdict;
     int count[ACCEPT_VERDICTS]; /* of metrics */
     int n, capacity;

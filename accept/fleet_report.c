@@ -280,20 +280,20 @@ static enum status write_list(const struct fleet *f, bool strict, const char *di
     return atomic_file_commit(&file);
 }
 
-enum status fleet_write(const struct fleet *f, bool strict, const struct fleet_files *files)
+enum status fleet_write(const struct fleet *f, bool strict, const char *dir)
 {
-    if (files->json)
-        TRY(write_json(f, strict, files->json));
-    if (files->junit)
-        TRY(write_junit(f, strict, files->junit));
-    if (files->markdown)
-        TRY(write_document(f, strict, files->markdown, &format_markdown));
-    if (files->html)
-        TRY(write_document(f, strict, files->html, &format_html));
-    if (!files->lists)
-        return STATUS_OK;
-    TRY(dir_make(files->lists));
-    TRY(write_list(f, strict, files->lists, "good.txt"));
-    TRY(write_list(f, strict, files->lists, "missing.txt"));
-    return write_list(f, strict, files->lists, "failed.txt");
+    static const char *const lists[] = {"good.txt", "failed.txt", "missing.txt"};
+    char path[PATH_SIZE];
+    TRY(dir_make(dir));
+    TRY(path_format(path, sizeof path, "%s/fleet.json", dir));
+    TRY(write_json(f, strict, path));
+    TRY(path_format(path, sizeof path, "%s/fleet.xml", dir));
+    TRY(write_junit(f, strict, path));
+    TRY(path_format(path, sizeof path, "%s/fleet.md", dir));
+    TRY(write_document(f, strict, path, &format_markdown));
+    TRY(path_format(path, sizeof path, "%s/fleet.html", dir));
+    TRY(write_document(f, strict, path, &format_html));
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        TRY(write_list(f, strict, dir, lists[i]));
+    return STATUS_OK;
 }

@@ -31,14 +31,9 @@ json_t *fleet_json(const struct fleet *fleet, bool strict);
  * an error. */
 void fleet_print_junit(const struct fleet *fleet, bool strict, FILE *out);
 
-/* Where to write what; NULL: nowhere. */
-struct fleet_files {
-    const char *json, *junit, *markdown, *html;
-    const char *lists; /* folder, made if need be, of good.txt, failed.txt and missing.txt: names of
-                        * nodes, one a line, and each node in one of them */
-};
-MUST_CHECK enum status fleet_write(const struct fleet *fleet, bool strict,
-                                   const struct fleet_files *files);
+/* Writes fleet.json, .md, .html and .xml (JUnit) into the folder, which is made if need be, and the
+ * names of nodes, one a line, in good.txt, failed.txt and missing.txt: each node is in one. */
+MUST_CHECK enum status fleet_write(const struct fleet *fleet, bool strict, const char *dir);
 
 #ifdef __cplusplus
 }

@@ -40,29 +40,17 @@ static bool set_check(json_t *node, json_t *better, const struct accept_result *
     return ok;
 }
 
-/* All nodes of a fleet are of one spec, whose limits hold for them. */
-static enum status same_spec(struct fleet_input *in, const struct accept_report *r, const char *dir)
+enum status fleet_input_report(struct fleet_input *in, const struct accept_report *r,
+                               const char *name, const char *from)
 {
     if (*in->spec && strcmp(in->spec, r->spec) != 0)
         return status_fail(STATUS_DATA,
                            "'%s' is of the spec '%s', and others are of '%s'; judge the nodes of "
                            "each spec alone",
-                           dir, r->spec, in->spec);
-    if (!*in->spec) {
-        snprintf(in->spec, sizeof in->spec, "%s", r->spec);
-        TRY(path_format(in->spec_file, sizeof in->spec_file, "%s/spec.json", dir));
-        if (!path_exists(in->spec_file))
-            in->spec_file[0] = '\0';
-    }
+                           from, r->spec, in->spec);
+    snprintf(in->spec, sizeof in->spec, "%s", r->spec);
     if (r->level > in->level)
         in->level = r->level;
-    return STATUS_OK;
-}
-
-static enum status add_report(struct fleet_input *in, const struct accept_report *r,
-                              const char *name, const char *dir)
-{
-    TRY(same_spec(in, r, dir));
     if (!in->better)
         in->better = json_object();
     json_t *node = json_pack("{s:s, s:s}", "node", name, "hardware", r->device);
@@ -70,7 +58,7 @@ static enum status add_report(struct fleet_input *in, const struct accept_report
     for (int i = 0; ok && i < r->n_checks; i++)
         ok = set_check(node, in->better, &r->check[i]);
     enum status st = ok ? nodes_add(&in->nodes, node)
-                        : status_fail(STATUS_OOM, "no memory for the results in '%s'", dir);
+                        : status_fail(STATUS_OOM, "no memory for the results in '%s'", from);
     json_decref(node);
     return st;
 }
@@ -78,15 +66,18 @@ static enum status add_report(struct fleet_input *in, const struct accept_report
 /* `name` NULL: the host's. */
 static enum status add_node(struct fleet_input *in, const char *dir, const char *name)
 {
+    char spec[ACCEPT_PATH_SIZE];
     struct accept_report r;
+    TRY(path_format(spec, sizeof spec, "%s/spec.json", dir));
     TRY(accept_report_load(dir, &r));
-    enum status st = add_report(in, &r, name ? name : r.node, dir);
+    enum status st = fleet_input_report(in, &r, name ? name : r.node, dir);
     accept_report_free(&r);
+    if (st == STATUS_OK && !*in->spec_file && path_exists(spec))
+        memcpy(in->spec_file, spec, sizeof spec);
     return st == STATUS_DATA ? status_context(st, "'%s'", dir) : st;
 }
 
-/* A node of which no more is known than that its battery has begun. */
-static enum status add_unfinished(struct fleet_input *in, const char *name)
+enum status fleet_input_unfinished(struct fleet_input *in, const char *name)
 {
     json_t *node = json_pack("{s:s}", "node", name);
     enum status st = node ? nodes_add(&in->nodes, node)
@@ -152,7 +143,7 @@ static enum status add_folders(struct fleet_input *in, const char *dir, int *fou
         if (has(path, ACCEPT_FILE))
             CHECK(add_node(in, path, name[i]));
         else if (has(path, "spec.json"))
-            CHECK(add_unfinished(in, name[i]));
+            CHECK(fleet_input_unfinished(in, name[i]));
         else
             continue;
         ++*found;
@@ -190,7 +181,7 @@ void fleet_input_free(struct fleet_input *in)
 }
 
 /* A new object; NULL without memory. */
-static json_t *node_json(const struct node *node)
+static json_t *node_json(const struct node_row *node)
 {
     json_t *o = json_pack("{s:s}", "node", node->name);
     bool ok = o != NULL;

@@ -33,6 +33,13 @@ struct fleet_input {
  *   another folder    the file results-summary.jsonl in it
  * STATUS_DATA for a damaged one, for nodes of one name, and for reports of different specs. */
 MUST_CHECK enum status fleet_input_add(struct fleet_input *in, const char *path);
+
+/* Adds a report under a node's name; `from` is named in messages. And a node whose battery has
+ * begun and not ended. */
+MUST_CHECK enum status fleet_input_report(struct fleet_input *in, const struct accept_report *r,
+                                          const char *name, const char *from);
+MUST_CHECK enum status fleet_input_unfinished(struct fleet_input *in, const char *name);
+
 void fleet_input_free(struct fleet_input *in);
 
 /* Writes all nodes' lines. */

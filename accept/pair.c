@@ -134,7 +134,7 @@ static enum pair_verdict verdict_of(const struct pair_judging *j, const struct g
 {
     double step = j->step[rank];
     int bad = t->of[OUTCOME_BAD], good = t->of[OUTCOME_GOOD];
-    if (step > g->step * (1 + j->within))
+    if (step * (1 - j->within) > g->step)
         return PAIR_NODE;
     if (bad > 0 && good > 0)
         return PAIR_LINK;

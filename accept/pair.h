@@ -70,7 +70,7 @@ struct pair_judging {
     const double *step;           /* (ranks) seconds of each one's own step; NAN: not measured */
     const struct pair_link *link; /* (plan->n) */
     const char *const *name;      /* (ranks) for words */
-    double within;                /* share by which a step may be longer, a meeting slower */
+    double within; /* share of the good ones' steps or bytes a second that may be lacking */
 };
 
 /* A finding for each suspect, in the order of ranks, and then one for each meeting of good ones

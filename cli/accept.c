@@ -3,7 +3,9 @@
 #include "accept/judge.h"
 #include "accept/make.h"
 #include "accept/report.h"
+#include "cli/accept_commands.h"
 #include "cli/cli.h"
+#include "comm/comm.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -52,6 +54,7 @@ struct arguments {
     bool strict, dry_run, list, print;
     char *made[MADE_MAX]; /* (n_made) folders to make a spec of */
     int n_made;
+    struct accept_fleet_args fleet;
 };
 
 static enum status add_made(struct arguments *a, char *dir)
@@ -68,6 +71,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     enum status st = STATUS_OK;
     int64_t n;
     switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &a->fleet;
+        break;
     case KEY_SPEC:
         a->spec = arg;
         break;
@@ -104,9 +110,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         st = add_made(a, arg);
         break;
     case ARGP_KEY_ARG:
-        if (a->n_made == 0)
+        if (a->n_made == 0 && a->fleet.n == 0)
             return ARGP_ERR_UNKNOWN;
-        st = add_made(a, arg);
+        st = a->n_made > 0 ? add_made(a, arg) : accept_fleet_path(&a->fleet, arg);
         break;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -162,6 +168,8 @@ static enum status run(const struct accept_spec *spec, const struct arguments *a
     struct accept_report report;
     TRY(find_program(program));
     o.program = program;
+    if (comm_under_mpi())
+        return accept_rank_work(&a->fleet, spec, &o, a->strict, code);
     o.progress = stderr;
     TRY(accept_run(spec, &o, &report));
     enum status st = accept_write(&report, a->strict, o.dir);
@@ -180,6 +188,8 @@ static enum status work(struct arguments *a, int *code)
         return list_specs();
     if (a->n_made > 0)
         return make_spec(a);
+    if (a->fleet.n > 0)
+        return accept_fleet_work(&a->fleet, a->spec, a->options.dir, a->strict, code);
     if (!a->spec)
         return status_fail(STATUS_USAGE, "no spec: give --spec; --list names those there are");
     if (a->print)
@@ -197,15 +207,20 @@ static enum status work(struct arguments *a, int *code)
 
 int cmd_accept(int argc, char **argv)
 {
+    static const struct argp_child children[] = {{&accept_fleet_argp, 0, NULL, 0}, {0}};
     static const struct argp argp = {
         .options = options,
         .parser = parse,
+        .children = children,
         .doc = "Runs the checks of a spec on this machine and holds what they measure against its "
-               "limits. What was not measured did not pass.\v"
+               "limits, or with --node-list the results of many machines against each other. What "
+               "was not measured did not pass. 'accept pair' is 'ampscale pair'.\v"
                "Exit status: 0 accepted, 4 a check failed, 5 something was not measured, 2 the "
                "command line or the spec is wrong, 1 the program could not do its work."};
-    struct arguments a = {.options = {.level = 2}};
+    struct arguments a = {.options = {.level = 2}, .fleet = accept_fleet_default()};
     int exit_code = 0;
+    if (argc > 1 && strcmp(argv[1], "pair") == 0)
+        return cmd_pair(argc - 1, argv + 1);
     if (!cli_parse(&argp, argc, argv, &a, &exit_code))
         return exit_code;
     enum status st = work(&a, &exit_code);

@@ -16,6 +16,7 @@ const struct cli_command cli_commands[] = {
     {"export", "write records for TensorBoard, MLPerf, Prometheus and others", cmd_export},
     {"info", "show the build, the devices, the networks", cmd_info},
     {"launch", "run a command as many processes, on many hosts", cmd_launch},
+    {"pair", "look at nodes that failed a second time, with good ones", cmd_pair},
     {"plot", "draw runs from their records", cmd_plot},
     {"predict", "forecast training on more ranks", cmd_predict},
     {"report", "write tables, figures and findings from records", cmd_report},

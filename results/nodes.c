@@ -27,18 +27,18 @@ static int by_metric(const void *a, const void *b)
     return strcmp(((const struct node_value *)a)->metric, ((const struct node_value *)b)->metric);
 }
 
-const struct node_value *node_find(const struct node *node, const char *metric)
+const struct node_value *node_find(const struct node_row *node, const char *metric)
 {
     const struct node_value key = {.metric = (char *)metric};
     return node->n ? bsearch(&key, node->value, (size_t)node->n, sizeof key, by_metric) : NULL;
 }
 
-static void node_free(struct node *node)
+static void node_free(struct node_row *node)
 {
     for (int i = 0; i < node->n; i++)
         free(node->value[i].metric);
     free(node->value);
-    *node = (struct node){0};
+    *node = (struct node_row){0};
 }
 
 void nodes_free(struct nodes *nodes)
@@ -56,7 +56,7 @@ static const char *shown(const char *name, char out[80])
     return out;
 }
 
-static enum status add_value(struct node *node, const char *metric, const json_t *value)
+static enum status add_value(struct node_row *node, const char *metric, const json_t *value)
 {
     char text[NODE_METRIC_MAX], said[80];
     double x = json_is_null(value) ? NAN : json_number_value(value);
@@ -75,7 +75,7 @@ static enum status add_value(struct node *node, const char *metric, const json_t
 }
 
 /* Fills a zeroed node, which is freed by the caller also after a failure. */
-static enum status node_parse(struct node *node, const json_t *object)
+static enum status node_parse(struct node_row *node, const json_t *object)
 {
     const char *name = json_string_value(json_object_get(object, "node"));
     const char *key;
@@ -111,7 +111,7 @@ static enum status make_room(struct nodes *nodes)
     int capacity = nodes->capacity ? 2 * nodes->capacity : 16;
     if (nodes->n == NODES_MAX)
         return status_fail(STATUS_DATA, "more than %d nodes", NODES_MAX);
-    struct node *more = realloc(nodes->node, (size_t)capacity * sizeof *more);
+    struct node_row *more = realloc(nodes->node, (size_t)capacity * sizeof *more);
     if (!more)
         return status_fail(STATUS_OOM, "no memory for %d nodes", capacity);
     nodes->node = more;
@@ -121,7 +121,7 @@ static enum status make_room(struct nodes *nodes)
 
 enum status nodes_add(struct nodes *nodes, const json_t *object)
 {
-    struct node node = {{0}};
+    struct node_row node = {{0}};
     enum status st = node_parse(&node, object);
     for (int i = 0; st == STATUS_OK && i < nodes->n; i++)
         if (strcmp(nodes->node[i].name, node.name) == 0)

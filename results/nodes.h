@@ -29,7 +29,7 @@ struct node_value {
     double value; /* NAN: not measured */
 };
 
-struct node {
+struct node_row {
     char name[NODE_NAME_MAX];
     char hardware[NODE_HARDWARE_MAX]; /* fit to be shown; "" where it is not told */
     int n;
@@ -38,7 +38,7 @@ struct node {
 
 struct nodes {
     int n, capacity;
-    struct node *node;
+    struct node_row *node;
 };
 
 /* Whether a node may be called so: letters, digits, '.', '-' and '_', with a letter or a digit
@@ -54,7 +54,7 @@ MUST_CHECK enum status nodes_read(const char *path, struct nodes *nodes);
 MUST_CHECK enum status nodes_add(struct nodes *nodes, const json_t *object);
 
 /* The value of a node's metric; NULL: it has none of that name. */
-const struct node_value *node_find(const struct node *node, const char *metric);
+const struct node_value *node_find(const struct node_row *node, const char *metric);
 
 void nodes_free(struct nodes *nodes); /* fine on a zeroed struct */
 

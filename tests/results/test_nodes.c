@@ -44,7 +44,7 @@ static void test_reading(void **state)
     struct nodes nodes = {0};
     assert_int_equal(load(*state, text, sizeof text - 1, &nodes), STATUS_OK);
     assert_int_equal(nodes.n, 2);
-    const struct node *first = &nodes.node[0];
+    const struct node_row *first = &nodes.node[0];
     assert_string_equal(first->name, "b-1.x");
     assert_string_equal(first->hardware, "");
     assert_int_equal(first->n, 3);

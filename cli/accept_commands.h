@@ -1,0 +1,48 @@
+/* Inside cli/: acceptance over many nodes, whose flags are among those of `ampscale accept`. */
+#ifndef CLI_ACCEPT_COMMANDS_H
+#define CLI_ACCEPT_COMMANDS_H
+
+#include "accept/battery.h"
+#include "accept/jsonl.h"
+#include "launch/hosts.h"
+
+#include <argp.h>
+#include <stdbool.h>
+
+enum { ACCEPT_PATHS_MAX = 4096 };
+
+/* --node-list and what goes with it. */
+struct accept_fleet_args {
+    int n;                              /* 0: --node-list was not given */
+    const char *path[ACCEPT_PATHS_MAX]; /* (n) files and folders of results */
+    const char *expect;                 /* a file of names; NULL: whoever is there */
+    double within, warn_within;         /* percent */
+};
+extern const struct argp accept_fleet_argp; /* positional arguments are the caller's */
+struct accept_fleet_args accept_fleet_default(void);
+MUST_CHECK enum status accept_fleet_path(struct accept_fleet_args *a, const char *path);
+
+/* Judges the nodes by the spec (NULL: by that of their results) and prints; `out` (NULL: none) gets
+ * the reports. *code: what it comes to. */
+MUST_CHECK enum status accept_fleet_work(const struct accept_fleet_args *a, const char *spec,
+                                         const char *out, bool strict, int *code);
+
+/* The same of results at hand; nodes of `expected` (which may have none) have to be among them. */
+MUST_CHECK enum status accept_fleet_judge(const struct accept_fleet_args *a,
+                                          const struct fleet_input *in,
+                                          const struct accept_spec *spec,
+                                          const struct launch_hosts *expected, const char *out,
+                                          bool strict, int *code);
+
+/* What each rank of a job does: the battery on its node, in OUT/<node>; when all have ended theirs,
+ * rank 0 judges the fleet as above, and has the code. */
+MUST_CHECK enum status accept_rank_work(const struct accept_fleet_args *a,
+                                        const struct accept_spec *spec,
+                                        const struct accept_options *options, bool strict,
+                                        int *code);
+
+/* The name of a process's node in the folder of a fleet: its host's, and a number where it is not
+ * the first rank there. */
+void accept_node_name(const char *host, int local_rank, char *out, size_t size);
+
+#endif

@@ -1,0 +1,100 @@
+#!/usr/bin/env bash
+# ampscale accept over nodes: results held against each other, and batteries as the ranks of a job.
+. "$(dirname "$0")/common.sh" "$@"
+. "$source_dir/tests/comm/mpi.sh"
+cd "$scratch" || exit 1
+
+# fleet FILE RATE...: lines of nodes n0, n1 ... with these rates; '-' has none.
+fleet() {
+    local file=$1 rate i=0
+    shift
+    for rate; do
+        [[ $rate == - ]] && rate=null
+        echo "{\"node\": \"n$i\", \"train/return_code\": 0, \"train/images_per_s\": $rate}"
+        i=$((i + 1))
+    done >"$file"
+}
+
+# is_list NAME NODE...: out/NAME.txt has these names.
+is_list() {
+    local file=judged/$1.txt
+    shift
+    cmp -s "$file" <(for node; do echo "$node"; done) || fail "$file has $(xargs <"$file"), not $*"
+}
+
+fleet alike.jsonl 100 101 99 100
+expect 0 accept --node-list alike.jsonl
+grep -q '^passed: of 4 nodes 4 passed' out || fail "alike: $(<out)"
+
+fleet slow.jsonl 100 101 70 - 100
+mkdir r
+printf 'n0\nn1 slots=8\nn2\nn3\nn4\naway\n' >expected
+expect 4 accept --node-list slow.jsonl --expect expected --out judged
+is_list good n0 n1 n4
+is_list failed n2
+is_list missing n3 away
+for what in 'FAIL train/images_per_s: 30.0 % worse than the median of 4 nodes, 100' \
+    'MISSING train/images_per_s: not measured; 4 of 5 nodes have it' \
+    'MISSING there are no results of this node' '^FAILED: of 6 nodes 3 passed'; do
+    grep -qE -- "$what" out || fail "the table does not say '$what': $(<out)"
+done
+for file in fleet.json fleet.md fleet.html fleet.xml results-summary.jsonl; do
+    [[ -s judged/$file ]] || fail "there is no judged/$file"
+done
+if command -v xmllint >/dev/null; then
+    xmllint --noout judged/fleet.xml || fail "fleet.xml is no XML"
+    [[ ! -e $source_dir/tests/accept/junit.xsd ]] ||
+        xmllint --noout --schema "$source_dir/tests/accept/junit.xsd" judged/fleet.xml 2>/dev/null ||
+        fail "fleet.xml is not JUnit's"
+fi
+# What was written is read again, and comes to the same.
+expect 4 accept --node-list judged/results-summary.jsonl
+
+# What is missing alone, what warns, and what cannot be judged.
+fleet missing.jsonl 100 - 100 100
+expect 5 accept --node-list missing.jsonl
+fleet warning.jsonl 100 94 100 100
+expect 0 accept --node-list warning.jsonl
+expect 4 accept --node-list warning.jsonl --strict
+expect 4 accept --node-list warning.jsonl --within 5
+fleet two.jsonl 100 100
+expect 5 accept --node-list two.jsonl
+expect_error 5 "node 'n0' is there twice" accept --node-list two.jsonl two.jsonl
+expect_error 5 "line 1" accept --node-list expected
+expect_error 5 "cannot open 'nowhere'" accept --node-list nowhere
+expect_error 5 "there are no results of nodes in '$scratch/r'" accept --node-list "$scratch/r"
+expect_error 5 "cannot open 'none'" accept --node-list two.jsonl --expect none
+expect_error 2 "unexpected argument 'two.jsonl'" accept two.jsonl
+expect_error 2 "give --failing" pair
+expect_error 2 "runs as the ranks of a job" accept pair --failing n1
+
+# Batteries on two ranks of this machine, which has two nodes' folders then; one is damaged, and
+# goes on. Three nodes are needed to hold them against each other.
+mpi_find "$("$build_dir/tests/comm/mpi_ranks" version)"
+cat >spec.json <<'JSON'
+{"schema": 1, "name": "little", "about": "a test", "device": "ref", "hardware": ["*"],
+ "checks": [{"name": "facts", "kind": "facts", "level": 1, "seconds": 1, "limit_s": 60,
+             "limits": {"cores": {"min": 1, "fleet_within": 1, "source": "a test"}}}]}
+JSON
+node=$(uname -n | tr -c 'A-Za-z0-9.\n' -)
+mpi_run 60 3 "$program" accept --spec "$scratch/spec.json" --out "$scratch/job" --level 1
+((code == 0)) || fail "three ranks: exit code $code: $(cat out err)"
+for name in "$node" "$node-1" "$node-2"; do
+    [[ -s job/$name/accept.json ]] || fail "three ranks: there is no report of $name"
+done
+grep -q '^passed: of 3 nodes 3 passed' out || fail "three ranks: $(cat out err)"
+rm "job/$node-1/accept.json"
+expect 5 accept --node-list job
+grep -q "MISSING nothing was measured: its battery has not ended" out || fail "a report is gone: $(<out)"
+mpi_run 60 3 "$program" accept --spec "$scratch/spec.json" --out "$scratch/job" --level 1 --resume
+((code == 0)) || fail "going on: exit code $code: $(cat out err)"
+expect 0 accept --node-list job
+
+mpi_run 100 3 "$program" accept pair --failing 1 --net resnet18 --image-size 32 -b 2 --rounds 1 --mib 1 --samples 9 --within 95 --threads 1 --out "$scratch/again"
+((code == 0)) || fail "a second look: exit code $code: $(cat out err)"
+grep -q "^$node-1: gone the second time" out || fail "a second look: $(cat out err)"
+[[ -s again/pair.json ]] || fail "there is no pair.json"
+mpi_run 100 3 "$program" pair --failing "$node-1" --net resnet18 --image-size 32 -b 2 --rounds 1 --mib 1 --samples 9 --within 95 --threads 1 --inject slow-rank=1:4000%
+((code == 4)) || fail "a slow node: exit code $code: $(cat out err)"
+grep -q "^$node-1: the node itself" out || fail "a slow node: $(cat out err)"
+finish
