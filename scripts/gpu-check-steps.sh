@@ -30,8 +30,8 @@ plan_full() {
 
 plan_quick() {
     quick=1
-    every=400
-    sanitized_every=4000
+    every=100
+    sanitized_every=700
     accuracy_data=(--classes 3 --train 12 --val 4 --size 48)
     accuracy_flags=(-a resnet8 --image-size 32 -b 8 --epochs 1 --lr 0.05)
     net=resnet8
@@ -70,7 +70,7 @@ step_kernels() {
     ((n < 4)) || n=4
     for ((part = 0; part < n; part++)); do
         ours env XDG_CACHE_HOME="$work/kernels-$part" "$ops_test" --backend "$device" \
-            --every "$((n * every))" --first "$((part * every))" >"$work/kernels-$part.txt" 2>&1 &
+            --every "$((n * every))" --share "$((part * every))" >"$work/kernels-$part.txt" 2>&1 &
         pids+=($!)
     done
     for part in "${!pids[@]}"; do
@@ -134,7 +134,7 @@ step_sanitizer() {
             --every "$sanitized_every" --without conv_ --without linear_ || code=$?
         ((code == 0)) || break
     done
-    note="memcheck and racecheck on each ${sanitized_every}th case"
+    note="memcheck and racecheck on one problem in $sanitized_every"
     ((code == 0)) && return
     note="$tool: $(grep -m 1 -E 'Invalid|Race|hazard|ERROR' "$log" || echo "ended with code $code")"
     ((code == 9)) && return 4

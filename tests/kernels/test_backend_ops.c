@@ -1,7 +1,7 @@
 /* Holds a backend against the reference on a table of cases.
  *
  *     test_backend_ops [--backend cpu] [--threads N] [--only TEXT] [--without TEXT] [--every N]
- *                      [--first N] [--case N] [--list] [--isa NAME] [--digest]
+ *                      [--share N] [--case N] [--list] [--isa NAME] [--digest]
  *
  * See harness.h for what is done with each case. The reference itself can be the backend: then
  * every layout must give equal values. --isa has the CPU backend's own kernels run as on a machine
@@ -11,6 +11,7 @@
 #include "tests/kernels/harness.h"
 #include "tests/kernels/precision.h"
 
+#include "base/rng.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/kernels.h"
@@ -24,7 +25,7 @@ enum { WITHOUT_MAX = 4 };
 
 struct options {
     const char *backend, *only, *isa, *without[WITHOUT_MAX];
-    int threads, every, first, only_case, n_without;
+    int threads, every, share, only_case, n_without;
     bool list, digest;
 };
 
@@ -91,9 +92,15 @@ static bool is_left_out(const struct options *o, const struct op_case *c)
     return false;
 }
 
+/* The table goes round in kinds, types and fills: shares are drawn, so that none has a pattern. */
+static int share_of(const struct options *o, const struct op_case *c)
+{
+    return (int)(hash_splitmix64((uint64_t)c->problem) % (uint64_t)o->every);
+}
+
 static bool is_wanted(const struct options *o, int number, const struct op_case *c)
 {
-    return (o->only_case < 0 || o->only_case == number) && number % o->every == o->first &&
+    return (o->only_case < 0 || o->only_case == number) && share_of(o, c) == o->share &&
            !is_left_out(o, c) && (!o->isa || depends_on_isa(&c->desc)) &&
            (!o->only || strstr(c->name, o->only));
 }
@@ -132,8 +139,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case 'e':
         o->every = atoi(arg) > 1 ? atoi(arg) : 1;
         return 0;
-    case 'f':
-        o->first = atoi(arg);
+    case 's':
+        o->share = atoi(arg);
         return 0;
     case 'c':
         o->only_case = atoi(arg);
@@ -159,8 +166,8 @@ int main(int argc, char **argv)
         {"threads", 't', "N", 0, "threads of the device (default: 2)", 0},
         {"only", 'o', "TEXT", 0, "only cases whose name contains TEXT", 0},
         {"without", 'w', "TEXT", 0, "no case whose name contains TEXT; may be repeated", 0},
-        {"every", 'e', "N", 0, "only each N-th case, for a quick look", 0},
-        {"first", 'f', "N", 0, "begin with case N, so that runs share the table", 0},
+        {"every", 'e', "N", 0, "only one in N problems, in all its layouts", 0},
+        {"share", 's', "N", 0, "which of those shares of the table: 0 (the default), 1 ...", 0},
         {"case", 'c', "N", 0, "only case N", 0},
         {"isa", 'i', "NAME", 0, "own CPU kernels for generic, avx2 or avx512", 0},
         {"list", 'l', NULL, 0, "list the cases and run none", 0},
