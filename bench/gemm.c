@@ -237,7 +237,7 @@ enum status gemm_measure(const struct harness_config *timing, struct stream *str
     CHECK(check(&t, ref, row));
 done:
     timed_op_close(&t);
-    if (st == STATUS_UNSUPPORTED && !row->measured) {
+    if ((st == STATUS_UNSUPPORTED || st == STATUS_OOM) && !row->measured) {
         snprintf(row->impl, sizeof row->impl, "%s", status_message());
         return STATUS_OK;
     }

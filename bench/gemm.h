@@ -85,7 +85,8 @@ struct gemm_row {
 };
 
 /* Times and checks one size on a device; `ref` is the reference backend's. STATUS_OK with
- * row->measured false where the operation is unsupported; that results are wrong is no failure. */
+ * row->measured false where the operation is unsupported or finds no memory; that results are wrong
+ * is no failure. */
 MUST_CHECK enum status gemm_measure(const struct harness_config *timing, struct stream *stream,
                                     struct stream *ref, const struct gemm_case *what,
                                     enum dtype type, struct gemm_row *row);
