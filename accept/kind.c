@@ -95,12 +95,21 @@ const struct accept_kind accept_kinds[] = {
      .on_device = true,
      .read = accept_read_conv},
     {.name = "collective",
-     .about = "the bandwidth of a collective by message size",
+     .about = "the bandwidth of a collective by message size, in the host's memory",
      .words = WORDS("bench", "collective", "--json"),
      .arg = ARGS(WORD("op", NULL, "allreduce"), COUNT("ranks", "--ranks", NULL, 1, 256),
                  WORD("from", "--minbytes", NULL), WORD("to", "--maxbytes", NULL),
                  COUNT("factor", "--stepfactor", NULL, 2, 1024),
                  COUNT("iters", "--iters", NULL, 1, 100000), WORD("type", "--datatype", NULL)),
+     .read = accept_read_collective},
+    {.name = "gpu-collective",
+     .about = "the bandwidth of a collective between all GPUs by message size",
+     .words = WORDS("bench", "collective", "--json"),
+     .arg = ARGS(WORD("op", NULL, "allreduce"), WORD("from", "--minbytes", NULL),
+                 WORD("to", "--maxbytes", NULL), COUNT("factor", "--stepfactor", NULL, 2, 1024),
+                 COUNT("iters", "--iters", NULL, 1, 100000), WORD("type", "--datatype", NULL),
+                 WORD("comm", "--comm", NULL)),
+     .on_gpus = true,
      .read = accept_read_collective},
     {.name = "train",
      .about = "training on synthetic images: throughput, loss, and the devices' sensors meanwhile",
@@ -203,6 +212,18 @@ static int64_t ranks_of(const struct accept_spec *spec, const struct accept_chec
     return ranks ? json_integer_value(ranks) : spec->n_devices;
 }
 
+/* "cuda:0,1,2" */
+static enum status add_gpus(const struct accept_spec *spec, struct words *w)
+{
+    char list[8 + 3 * ACCEPT_DEVICES_MAX] = "cuda:0";
+    for (int i = 1; i < spec->n_devices; i++) {
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, ",%d", i);
+    }
+    TRY(words_add(w, "--devices"));
+    return words_add(w, "%s", list);
+}
+
 enum status accept_command(const struct accept_spec *spec, const struct accept_check *check,
                            const char *program, const char *dir, struct words *w)
 {
@@ -226,6 +247,8 @@ enum status accept_command(const struct accept_spec *spec, const struct accept_c
         TRY(check->device < 0 ? words_add(w, "%s", spec->device)
                               : words_add(w, "%s:%d", spec->device, check->device));
     }
+    if (kind->on_gpus)
+        TRY(add_gpus(spec, w));
     if (!kind->folder)
         return STATUS_OK;
     TRY(words_add(w, "--out"));

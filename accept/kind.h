@@ -32,7 +32,8 @@ struct accept_kind {
     const char *about;
     const char *const *words;     /* of the command, behind the program's name; ends with NULL */
     const struct accept_arg *arg; /* ends with a name of NULL */
-    bool on_device;               /* takes --devices */
+    bool on_device;               /* takes --devices: the check's, or the spec's */
+    bool on_gpus;                 /* takes --devices: all GPUs in one process */
     bool ranks;                   /* "ranks" of it above 1 are started with 'ampscale launch' */
     bool folder;                  /* takes --out, and is read from there */
     /* Adds what one repeat measured. `output` is the JSON object that the command printed, NULL

@@ -43,6 +43,7 @@ MUST_CHECK enum status accept_read_collective(const struct accept_spec *spec,
 
 /* From the run's folder, <dir>/run (read_run.c):
  *   images_per_s, step_s   medians over the steps, the first ten left out
+ *   images_per_s_per_device  that, over the number of devices
  *   loss                   of the last step
  *   loss_bits              a hash over every step's loss: the same where all losses are
  *   temperature_c, power_w, memory_gib    the highest of any device

@@ -116,12 +116,15 @@ static enum status add_sensors(const json_t *devices, size_t n, struct accept_re
 static enum status add_run(const struct run *run, int devices, struct accept_result *r)
 {
     enum status st;
+    double rate;
     json_t *sum = json_object();
     if (!sum)
         return status_fail(STATUS_OOM, "no memory to sum up a run");
     CHECK(summary_add(run, sum));
-    CHECK(accept_result_number(r, "images_per_s", "images/s", ACCEPT_HIGHER,
-                               accept_read_number(json_object_get(sum, "images_per_s"), "median")));
+    rate = accept_read_number(json_object_get(sum, "images_per_s"), "median");
+    CHECK(accept_result_number(r, "images_per_s", "images/s", ACCEPT_HIGHER, rate));
+    CHECK(accept_result_number(r, "images_per_s_per_device", "images/s", ACCEPT_HIGHER,
+                               rate / devices));
     CHECK(accept_result_number(r, "step_s", "s", ACCEPT_LOWER,
                                accept_read_number(json_object_get(sum, "step_s"), "total")));
     CHECK(add_losses(run, r));

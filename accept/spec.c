@@ -131,6 +131,14 @@ static enum status add_check(const json_t *object, int index, struct accept_spec
         return status_fail(STATUS_USAGE, "there are more than %d checks", ACCEPT_CHECKS_MAX);
     s->n_checks++; /* freed with the rest, whatever is wrong with it */
     TRY(read_check(object, index, c, &each));
+    if (c->kind->on_gpus && strcmp(s->device, "cuda") != 0)
+        return status_fail(STATUS_USAGE, "'checks[%d].kind': '%s' is for 'device' cuda", index,
+                           c->kind->name);
+    if (c->kind->on_gpus && s->n_devices == 1) { /* which has nobody to talk to */
+        free(c->limit);
+        s->n_checks--;
+        return STATUS_OK;
+    }
     if (!each)
         return STATUS_OK;
     strcpy(name, c->name);

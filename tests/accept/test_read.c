@@ -71,6 +71,7 @@ static void test_sensors(void **state)
     make_run(*state, 2, false, 0.5);
     struct accept_result r = read_run(*state, 2);
     assert_true(value(&r, "images_per_s") == 16);
+    assert_true(value(&r, "images_per_s_per_device") == 8);
     assert_true(value(&r, "loss") == 0.5);
     assert_true(value(&r, "temperature_c") == 63);
     assert_true(value(&r, "ecc_uncorrected") == 6); /* three on each */

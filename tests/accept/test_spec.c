@@ -101,6 +101,10 @@ static void test_checks_refused(void **state)
                        "\"limit_s\": 9, \"args\": {\"arch\": \"--out\"}}" TAIL,
                   &s),
             "not begin with '-'");
+    refuses(parse(HEAD "{\"name\": \"a\", \"kind\": \"gpu-collective\", \"level\": 1, "
+                       "\"seconds\": 1, \"limit_s\": 9}" TAIL,
+                  &s),
+            "is for 'device' cuda");
     refuses(accept_spec_load("nonesuch", 0, &s), "there are cpu, h200");
 }
 
@@ -111,11 +115,12 @@ static void test_devices(void **state)
         "{\"schema\": 1, \"name\": \"made\", \"about\": \"a test\", \"device\": \"cuda\","
         " \"devices\": 2, \"hardware\": [\"*A100*\", \"*V100*\"], \"checks\": [" CHECK_HEAD
         ", \"each\": true, \"limits\": {\"h2d\": {\"min\": 1}}}, {\"name\": \"all\", \"kind\": "
-        "\"train\", \"level\": 1, \"seconds\": 1, \"limit_s\": 9}]}";
+        "\"train\", \"level\": 1, \"seconds\": 1, \"limit_s\": 9}, {\"name\": \"sum\", \"kind\": "
+        "\"gpu-collective\", \"level\": 1, \"seconds\": 1, \"limit_s\": 9}]}";
     struct accept_spec s;
     struct words w = {0};
     assert_int_equal(accept_spec_parse(text, strlen(text), "made", 3, &s), STATUS_OK);
-    assert_int_equal(s.n_checks, 5);
+    assert_int_equal(s.n_checks, 6);
     assert_string_equal(s.check[3].name, "a.2");
     assert_int_equal(s.check[3].device, 2);
     assert_true(s.check[3].limit[0].min == 1);
@@ -129,6 +134,14 @@ static void test_devices(void **state)
     assert_string_equal(w.v[3], "3");
     assert_string_equal(w.v[w.n - 1], "d/run");
     words_free(&w);
+    w = (struct words){0};
+    assert_int_equal(accept_command(&s, &s.check[5], "ampscale", "d", &w), STATUS_OK);
+    assert_string_equal(w.v[w.n - 1], "cuda:0,1,2");
+    words_free(&w);
+    accept_spec_free(&s);
+    /* One GPU has nobody to talk to. */
+    assert_int_equal(accept_spec_parse(text, strlen(text), "made", 1, &s), STATUS_OK);
+    assert_int_equal(s.n_checks, 3);
     accept_spec_free(&s);
 }
 

@@ -104,6 +104,23 @@ expect 0 accept --spec ./killed.json --out killed --level 2 --resume
 [[ $(stat -c %i killed/checks/a.json) == "$kept" ]] || fail "what was measured is measured again"
 [[ -e killed/checks/b.json && -e killed/accept.json ]] || fail "what was missing is not run"
 
+# One that is asked to end says so, and goes on as well.
+spec "$(memory a "$right"),$(train long 100000000 60 1 '')" >asked.json
+"$program" accept --spec ./asked.json --out asked --level 2 >out 2>err </dev/null &
+battery=$!
+for ((i = 0; i < 600; i++)); do
+    [[ -e asked/checks/long/r1/run/steps.jsonl ]] && break
+    sleep 0.1
+done
+kill -TERM $battery
+code=0
+wait $battery || code=$?
+((code == 1)) || fail "it was asked to end and exits with $code"
+grep -q 'interrupted by Terminated; --resume runs what is missing' err || fail "no word on its end: $(cat err)"
+[[ ! -e asked/accept.json ]] || fail "it did not end in order and has results"
+sed -i 's/"steps": 100000000/"steps": 4/' asked.json asked/spec.json
+expect 0 accept --spec ./asked.json --out asked --level 2 --resume
+
 # A spec of what good hardware did, which it passes by.
 expect 0 accept --make-spec good
 grep -q 'a.copy: .*twice as wide' err || fail "one node is enough: $(cat err)"
