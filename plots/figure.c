@@ -79,6 +79,8 @@ static void write_common(const struct drawing *d, const struct figure *f, FILE *
     const char *own = d->options->title;
     snprintf(title, sizeof title, "%s%s%s", own ? own : "", own ? " \u2013 " : "", f->title);
     fprintf(script, "# %s. Draw again: gnuplot %s.gp in this folder.\n", f->title, f->name);
+    fputs("if (!exists('draft')) draft = '' # what the name of an unfinished picture begins with\n",
+          script);
     figure_set_text(script, "figure", f->name);
     figure_set_text(script, "figure_title", title);
     figure_set_text(script, "quantity", f->title);
@@ -126,18 +128,31 @@ enum status figure_remove(const struct figure *f, const char *out)
     return STATUS_OK;
 }
 
+/* Gives a picture its name when it is whole, and removes what is left of it otherwise. */
+static enum status finish_picture(const struct drawing *d, const struct figure *f, const char *out,
+                                  const char *format, enum status st)
+{
+    char draft[4096], path[4096];
+    TRY(path_format(draft, sizeof draft, "%s/" GNUPLOT_DRAFT "%s.%s", out, f->name, format));
+    TRY(path_format(path, sizeof path, "%s/%s.%s", out, f->name, format));
+    if (st == STATUS_OK)
+        st = gnuplot_check_picture(draft, path);
+    if (st == STATUS_OK && rename(draft, path) != 0)
+        st = status_fail(STATUS_IO, "cannot write '%s': %s", path, strerror(errno));
+    if (st != STATUS_OK)
+        unlink(draft);
+    else if (d->options->written)
+        fprintf(d->options->written, "%s\n", path);
+    return st;
+}
+
 enum status figure_draw(const struct drawing *d, const struct figure *f, const char *out)
 {
     char path[4096];
     snprintf(path, sizeof path, "%s.gp", f->name);
-    TRY(gnuplot_run(d->data, path));
-    for (int k = 0; k < N_FORMATS; k++) {
-        if (!wanted(d->options, k))
-            continue;
-        TRY(path_format(path, sizeof path, "%s/%s.%s", out, f->name, formats[k]));
-        TRY(gnuplot_check_picture(path));
-        if (d->options->written)
-            fprintf(d->options->written, "%s\n", path);
-    }
-    return STATUS_OK;
+    enum status st = gnuplot_run(d->data, path);
+    for (int k = 0; k < N_FORMATS; k++)
+        if (wanted(d->options, k))
+            st = finish_picture(d, f, out, formats[k], st);
+    return st;
 }

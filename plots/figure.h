@@ -64,7 +64,7 @@ MUST_CHECK enum status figure_remove(const struct figure *f, const char *out);
 /* Writes "<data>/<figure>.gp" with its tables; *some as figure.prepare gives it. */
 MUST_CHECK enum status figure_write(const struct drawing *d, const struct figure *f, bool *some);
 
-/* Runs the script, and checks and names the pictures. */
+/* Runs the script, and checks the pictures: each is there whole or not at all. */
 MUST_CHECK enum status figure_draw(const struct drawing *d, const struct figure *f,
                                    const char *out);
 

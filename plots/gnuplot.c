@@ -55,7 +55,8 @@ static enum status spawn(const char *dir, const char *script, int error_fd, pid_
     posix_spawn_file_actions_t actions;
     if (posix_spawn_file_actions_init(&actions) != 0)
         return status_fail(STATUS_OOM, "no memory to start gnuplot");
-    char *argv[] = {"gnuplot", "--default-settings", (char *)script, NULL};
+    char *argv[] = {
+        "gnuplot", "--default-settings", "-e", "draft='" GNUPLOT_DRAFT "'", (char *)script, NULL};
     int err = posix_spawn_file_actions_addchdir_np(&actions, dir);
     err = err ? err : posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
     err = err ? err : posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
@@ -99,11 +100,11 @@ enum status gnuplot_run(const char *dir, const char *script)
                        line[0] ? line : "it said nothing");
 }
 
-enum status gnuplot_check_picture(const char *path)
+enum status gnuplot_check_picture(const char *draft, const char *path)
 {
     static const char *const ends[] = {"</svg>", "IEND"};
     char tail[17] = "";
-    FILE *in = fopen(path, "rb");
+    FILE *in = fopen(draft, "rb");
     if (!in)
         return status_fail(STATUS_IO, "gnuplot left no '%s': %s", path, strerror(errno));
     bool whole = false;

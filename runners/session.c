@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/rng.h"
+#include "input/synth.h"
 #include "model/exchange.h"
 #include "runners/gpu_group.h"
 #include "runners/trainer.h"
@@ -21,6 +22,7 @@ static enum status open_data(struct session *s)
         TRY(dataset_dummy(c->dummy_train, c->classes, &s->train_data));
         return dataset_dummy(c->dummy_val, c->classes, &s->val_data);
     }
+    TRY(synth_check_complete(c->data));
     TRY(dataset_open(c->data, "val", &s->val_data));
     if (c->evaluate)
         return STATUS_OK;

@@ -39,7 +39,7 @@ do for [s = 1:scales] {
 
 do for [f in formats] {
     eval('set terminal '.terminal(f))
-    set output '../'.figure.'.'.f
+    set output '../'.draft.figure.'.'.f
     plot for [i in all_runs] table(i) using ($1 + 0.5):2 \
         with histeps lw 3 lc rgb colour(i) title legend[run(i)]
     unset output

@@ -18,7 +18,7 @@ dot_colour(i) = x_max > 20 ? faint(i) : colour(i)
 
 do for [f in formats] {
     eval('set terminal '.terminal(f))
-    set output '../'.figure.'.'.f
+    set output '../'.draft.figure.'.'.f
     if (by_step) {
         plot \
             for [i in train_runs] steps(i) using 1:2 \

@@ -23,7 +23,7 @@ dressed = "set border 3 @frame; set xtics autofreq @marks; set xlabel 'Ranks'; u
 
 do for [f in formats] {
     eval('set terminal '.terminal(f))
-    set output '../'.figure.'.'.f
+    set output '../'.draft.figure.'.'.f
     set multiplot
 
     set label 1 figure_title at screen 0.025,from_top(38) left font title_font('')

@@ -11,7 +11,7 @@ set format y '2^%L'
 
 do for [f in formats] {
     eval('set terminal '.terminal(f))
-    set output '../'.figure.'.'.f
+    set output '../'.draft.figure.'.'.f
     plot \
         for [i in all_runs] table(i) using 1:2 with steps lw 3 lc rgb colour(i) notitle, \
         for [i in all_runs] table(i) using 1:2 every mark_every \

@@ -14,7 +14,7 @@ if (logarithmic) {
 
 do for [f in formats] {
     eval('set terminal '.terminal(f))
-    set output '../'.figure.'.'.f
+    set output '../'.draft.figure.'.'.f
     plot \
         for [i in all_runs] table(i) using 1:2 \
             with linespoints lw 3 pt shape(i) ps 0.9 pn 10 lc rgb colour(i) title legend[run(i)]

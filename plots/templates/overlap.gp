@@ -23,7 +23,7 @@ legend_below(y, rows) = sprintf("set key at screen 0.06,%f left top horizontal m
 
 do for [f in formats] {
     eval('set terminal '.terminal(f))
-    set output '../'.figure.'.'.f
+    set output '../'.draft.figure.'.'.f
     set multiplot
 
     set label 1 figure_title at screen 0.025,from_top(38) left font title_font('')

@@ -35,7 +35,7 @@ set key bmargin left horizontal maxrows 2 reverse Left samplen 1 width 1 font ',
 
 do for [f in formats] {
     eval('set terminal '.terminal(f))
-    set output '../'.figure.'.'.f
+    set output '../'.draft.figure.'.'.f
     set multiplot
     do for [row = 1:n_rows] {
         i = word(all_runs, row) + 0

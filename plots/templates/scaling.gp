@@ -42,7 +42,7 @@ note = (has_ideal ? 'grey: ideal' : '').\
 
 do for [f in formats] {
     eval('set terminal '.terminal(f))
-    set output '../'.figure.'.'.f
+    set output '../'.draft.figure.'.'.f
     set multiplot
     set border 3 @frame
     eval('set xtics ('.ticks.') nomirror out scale 0.75')

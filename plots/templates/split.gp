@@ -16,7 +16,7 @@ set key bmargin left horizontal maxrows 3 reverse Left samplen 1 width 1 font ',
 
 do for [f in formats] {
     eval('set terminal '.terminal(f))
-    set output '../'.figure.'.'.f
+    set output '../'.draft.figure.'.'.f
     set multiplot
     set border 1 @frame
     set xtics @marks

@@ -10,7 +10,7 @@ set xrange [0:1.02 * x_max]
 
 do for [f in formats] {
     eval('set terminal '.terminal(f))
-    set output '../'.figure.'.'.f
+    set output '../'.draft.figure.'.'.f
     set multiplot
 
     set label 1 figure_title at screen 0.085,from_top(52) left font title_font(note)

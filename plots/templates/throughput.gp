@@ -9,7 +9,7 @@ eval heading
 
 do for [f in formats] {
     eval('set terminal '.terminal(f))
-    set output '../'.figure.'.'.f
+    set output '../'.draft.figure.'.'.f
     plot \
         for [i in all_runs] table(i) using 1:2 with points pt 7 ps 0.3 lc rgb faint(i) notitle, \
         for [i in all_runs] table(i) using 1:3 with linespoints lw 3 pt shape(i) ps 0.9 pn 10 \

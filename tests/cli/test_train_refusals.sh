@@ -49,6 +49,9 @@ refused 2 "'gpu'" "$data" --devices gpu
 
 # The data.
 refused 5 "'$scratch/absent" "$scratch/absent"
+bad=$(variant half-made)
+sed -i 's/"complete": true/"complete": false/' "$bad/dataset.json"
+refused 5 "was interrupted while it wrote '$bad'" "$bad"
 bad=$(variant empty-class)
 class=$(basename "$(find "$bad/train" -mindepth 1 -type d | sort | head -n 1)")
 rm "$bad/train/$class"/*

@@ -375,8 +375,13 @@ static void test_gnuplot_fails(void **state)
     assert_non_null(strstr(status_message(), "it said nothing"));
     assert_int_equal(draw_with(f, "#!/bin/sh\nexit 0\n"), STATUS_IO);
     assert_non_null(strstr(status_message(), "gnuplot left no"));
-    assert_int_equal(draw_with(f, "#!/bin/sh\necho 0123456789abcdefgh >../loss.png\n"), STATUS_IO);
-    assert_non_null(strstr(status_message(), "incomplete; is the disk full?"));
+    assert_int_equal(draw_with(f, "#!/bin/sh\necho 0123456789abcdefgh >../.draft-loss.png\n"),
+                     STATUS_IO);
+    assert_non_null(strstr(status_message(), "/loss.png' incomplete; is the disk full?"));
+    snprintf(path, sizeof path, "%s/.draft-loss.png", f->out);
+    assert_false(path_exists(path));
+    snprintf(path, sizeof path, "%s/loss.png", f->out);
+    assert_false(path_exists(path));
 }
 
 /* Ranks are thinned out, all but the slowest; hosts are not. */
