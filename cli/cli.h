@@ -58,6 +58,7 @@ int cmd_report(int argc, char **argv);
 int cmd_selftest(int argc, char **argv);
 int cmd_study(int argc, char **argv);
 int cmd_train(int argc, char **argv);
+int cmd_trend(int argc, char **argv);
 int cmd_watch(int argc, char **argv);
 
 #endif

@@ -23,6 +23,7 @@ const struct cli_command cli_commands[] = {
     {"selftest", "check this installation against known values", cmd_selftest},
     {"study", "run a matrix of trainings, and say how they scale", cmd_study},
     {"train", "train a network, or validate it", cmd_train},
+    {"trend", "show when results of a history changed for good", cmd_trend},
     {"watch", "show a run or a study while it goes on", cmd_watch},
     {0},
 };

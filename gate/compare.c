@@ -139,16 +139,9 @@ static void count(struct gate_report *r)
     }
 }
 
-/* "resnet18 fp32 nd", as the first run's configuration says. */
 static void name_of(const struct repeats *r, char name[GATE_NAME_SIZE])
 {
-    static const char *const fields[] = {"config.arch", "config.precision", "config.mode"};
-    snprintf(name, GATE_NAME_SIZE, "runs");
-    for (size_t i = 0, at = 0; r->n > 0 && i < sizeof fields / sizeof *fields; i++) {
-        const char *v = json_string_value(json_object_get(r->repeat[0].fingerprint, fields[i]));
-        if (v && at < GATE_NAME_SIZE)
-            at += (size_t)snprintf(name + at, GATE_NAME_SIZE - at, "%s%s", at ? " " : "", v);
-    }
+    fingerprint_name(r->n > 0 ? r->repeat[0].fingerprint : NULL, name, GATE_NAME_SIZE);
 }
 
 static enum status add_runs(char *const *dir, int n, struct repeats *r)

@@ -176,3 +176,28 @@ enum status fingerprint_differ(json_t *base, json_t *new, char *const *allowed, 
     }
     return STATUS_OK;
 }
+
+enum status fingerprint_agrees(json_t *a, json_t *b, char *const *allowed, int n_allowed,
+                               bool *same)
+{
+    json_t *differences = json_object();
+    if (!differences)
+        return status_fail(STATUS_OOM, "no memory to compare configurations");
+    enum status st = fingerprint_differ(a, b, allowed, n_allowed, differences);
+    *same = json_object_size(differences) == 0;
+    json_decref(differences);
+    return st;
+}
+
+void fingerprint_name(const json_t *fingerprint, char *out, size_t size)
+{
+    static const char *const fields[] = {"config.arch", "config.precision", "config.mode"};
+    char name[256] = "";
+    size_t at = 0;
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        const char *v = json_string_value(json_object_get(fingerprint, fields[i]));
+        if (v && at < sizeof name)
+            at += (size_t)snprintf(name + at, sizeof name - at, "%s%s", at ? " " : "", v);
+    }
+    text_clean(out, size, at ? name : "runs");
+}

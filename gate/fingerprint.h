@@ -22,6 +22,13 @@ MUST_CHECK enum status fingerprint_of(const struct run *run, json_t **out);
 MUST_CHECK enum status fingerprint_differ(json_t *base, json_t *new, char *const *allowed,
                                           int n_allowed, json_t *differences);
 
+/* Whether two agree in all but what is `allowed`. */
+MUST_CHECK enum status fingerprint_agrees(json_t *a, json_t *b, char *const *allowed, int n_allowed,
+                                          bool *same);
+
+/* "resnet18 fp32 nd", as the configuration says; "runs" where it says nothing, or is NULL. */
+void fingerprint_name(const json_t *fingerprint, char *out, size_t size);
+
 #ifdef __cplusplus
 }
 #endif

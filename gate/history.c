@@ -225,17 +225,6 @@ done:
 
 /* ---- a base ---- */
 
-static enum status agrees(json_t *a, json_t *b, char *const *allowed, int n_allowed, bool *same)
-{
-    json_t *differences = json_object();
-    if (!differences)
-        return status_fail(STATUS_OOM, "no memory to compare configurations");
-    enum status st = fingerprint_differ(a, b, allowed, n_allowed, differences);
-    *same = json_object_size(differences) == 0;
-    json_decref(differences);
-    return st;
-}
-
 enum status history_base(const struct history *h, json_t *fingerprint, char *const *allowed,
                          int n_allowed, int64_t most, struct repeats *base)
 {
@@ -243,7 +232,8 @@ enum status history_base(const struct history *h, json_t *fingerprint, char *con
         bool same = false;
         if (!h->entry[i].accepted)
             continue;
-        TRY(agrees(fingerprint, h->entry[i].repeat.fingerprint, allowed, n_allowed, &same));
+        TRY(fingerprint_agrees(fingerprint, h->entry[i].repeat.fingerprint, allowed, n_allowed,
+                               &same));
         if (same)
             TRY(repeats_copy(&h->entry[i].repeat, base));
     }

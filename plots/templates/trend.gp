@@ -1,0 +1,38 @@
+# A panel for each series: its points as they were recorded (hollow: not accepted), the median
+# between steps as a line, and each step with what it changed.
+panels = words(all_runs)
+height = 130 + 380 * panels
+from_top(y) = 1 - 1.0 * y / height
+set lmargin at screen 0.085
+set rmargin at screen 0.97
+unset key
+note = 'hollow: not accepted   line: median between steps'
+
+do for [f in formats] {
+    eval('set terminal '.terminal(f))
+    set output '../'.figure.'.'.f
+    set multiplot
+    set label 1 figure_title at screen 0.085,from_top(40) left font title_font(note)
+    set label 2 note at screen 0.97,from_top(44) right @grey_small
+    do for [i in all_runs] {
+        top = 110 + 380 * (run(i) - 1)
+        set tmargin at screen from_top(top)
+        set bmargin at screen from_top(top + 270)
+        set label 3 legend[run(i)] at graph 0,1.07 left @grey_small
+        set xlabel run(i) == panels ? 'Point' : ''
+        set offsets graph 0.02, graph 0.02, graph 0.15, graph 0.1
+        plot \
+            table(i) index 0 using 1:($3 == 1 ? $2 : NaN) with points pt 7 ps 0.7 \
+                lc rgb colour(i), \
+            table(i) index 0 using 1:($3 == 0 ? $2 : NaN) with points pt 6 ps 0.8 lw 1.5 \
+                lc rgb colour(i), \
+            table(i) index 1 using 1:2 with lines lw 3 lc rgb '#202020', \
+            for [k = 1:strstrt(' '.stepped.' ', ' '.i.' ') > 0] table(i) index 2 using 1:2:3 with labels point pt 9 ps 1.2 lc rgb '#D55E00' \
+                offset 0,1.1 textcolor rgb '#D55E00'
+        unset label 1
+        unset label 2
+    }
+    unset label
+    unset multiplot
+    unset output
+}

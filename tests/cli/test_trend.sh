@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# `ampscale trend`: a history of two configurations, one of which became slower.
+. "$(dirname "$0")/common.sh" "$@"
+
+cd "$scratch" || exit 1
+mkdir history
+
+# points BATCH LOSS: forty points of three runs each, of which the last fifteen lose so many percent.
+points() {
+    awk -v batch="$1" -v loss="$2" 'BEGIN {
+        for (i = 0; i < 40; i++)
+            for (k = 0; k < 3; k++) {
+                v = (100 + (i * 37 % 11) / 10 + k / 100) * (i < 25 ? 1 : 1 - loss / 100)
+                printf "{\"record\":\"history\",\"schema\":1,\"added_s\":%d,\"started_s\":%d,\"commit\":\"%07x\",\"accepted\":%s,\"end\":{\"by\":\"steps\",\"steps\":20,\"epochs\":0},\"fingerprint\":{\"config.arch\":\"resnet18\",\"config.batch_size\":%d},\"metrics\":{\"images_per_s\":%.4f,\"step_s\":%.6f}}\n", 1700000000 + 86400 * i, 1700000000 + 86400 * i + k - 100, 1048576 + i, i < 25 ? "true" : "false", batch, v, 1 / v
+            }
+    }' >>history/history.jsonl
+}
+
+points 32 10
+points 64 0
+expect 0 trend history --json trend.json
+[[ $(grep -c '^resnet18, images_per_s: 40 points from 2023-11-14 to 2023-12-23' out) == 2 ]] || fail "not two series: $(cat out)"
+grep -qE '^  2023-12-09  point 26   0100019 +ratio 0.90.*worse$' out || fail "the step is not told: $(cat out)"
+[[ $(grep -c 'no step$' out) == 1 ]] || fail "a step is told where there is none: $(cat out)"
+if command -v python3 >/dev/null; then
+    python3 - <<'PY' || fail "the record is not as documented"
+import json
+t = json.load(open("trend.json"))
+assert t["record"] == "trend" and t["schema"] == 1 and len(t["series"]) == 2
+slow, same = t["series"]
+assert len(slow["points"]) == 40 and slow["points"][0]["runs"] == 3 and not slow["points"][30]["accepted"]
+assert [s["point"] for s in slow["steps"]] == [25] and slow["steps"][0]["worse"] and same["steps"] == []
+assert abs(slow["steps"][0]["ratio"] - 0.9) < 0.01 and slow["steps"][0]["p"] == 0.001
+PY
+fi
+expect 0 trend history --metric step_s
+grep -qE 'ratio 1.1.*worse$' out || fail "the direction of a metric is not minded: $(cat out)"
+expect 0 trend history --threshold 20
+grep -q 'worse$' out && fail "a step below the threshold is told"
+
+expect_error 2 "no history" trend
+expect_error 2 "no such metric" trend history --metric speed
+expect_error 5 "cannot open 'nothing/history.jsonl'" trend nothing
+expect_error 5 "tells nothing of the metrics" trend history --metric val_top1
+echo '{}' >>history/history.jsonl
+expect_error 5 "line 241: no entry of a history" trend history
+sed -i '$d' history/history.jsonl
+
+if command -v gnuplot >/dev/null; then
+    expect 0 trend history --out figure
+    [[ -s figure/trend.png && -s figure/trend.svg ]] || fail "no pictures: $(cat out err)"
+    expect 0 plot trend.json --out again --format svg
+    cmp -s figure/trend.svg again/trend.svg || fail "the record draws another picture"
+    sed 's/"point": 25/"point": 99/' trend.json >bad.json
+    expect_error 5 "damaged trend record: 'point'" plot bad.json --out bad
+fi
+finish
