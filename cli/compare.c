@@ -294,7 +294,7 @@ int cmd_compare(int argc, char **argv)
     static const struct argp argp = {
         .options = options,
         .parser = parse,
-        .args_doc = "BASE NEW\nRUN... -- RUN...\n--history DIR RUN...\n--record DIR NEW",
+        .args_doc = "BASE NEW\n--record DIR NEW\n--history DIR RUN...\nRUN... -- RUN...",
         .doc =
             "Holds new runs against those of a base: the ratio of each metric, with its "
             "interval, and a rank test; where the runs of both sides took turns, within pairs of "

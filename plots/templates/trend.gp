@@ -20,7 +20,8 @@ do for [f in formats] {
         set bmargin at screen from_top(top + 270)
         set label 3 legend[run(i)] at graph 0,1.07 left @grey_small
         set xlabel run(i) == panels ? 'Point' : ''
-        set offsets graph 0.02, graph 0.02, graph 0.15, graph 0.1
+        set xrange [0:*]
+        set offsets 0, graph 0.02, graph 0.15, graph 0.1
         plot \
             table(i) index 0 using 1:($3 == 1 ? $2 : NaN) with points pt 7 ps 0.7 \
                 lc rgb colour(i), \

@@ -23,7 +23,7 @@ offers() {
 commands=$(all_commands)
 [[ -n $commands ]] || fail "'ampscale --help' lists no command"
 offers "$(sub_commands | sort)" ""
-offers "train" tr
+offers "train" tra
 while read -ra command; do
     flags=$(help_flags "${command[@]}" | grep -e '^--')
     offers "$(printf '%s\n--help' "$flags" | sort)" "${command[@]}" --
@@ -47,7 +47,7 @@ offers $'collective\nconv' bench co
 offers bfloat16 bench collective -d bf
 offers broadcast bench collective br
 offers $'auto\nautumn' train --resume aut
-offers "train" launch --nproc 2 -- tr
+offers "train" launch --nproc 2 -- tra
 offers "$(complete_words train --)" launch --nproc 2 -- train --
 offers "dynamic" launch -- train --loss-scale ""
 offers $'cores\nnone' launch --bind ""

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# The workflows under docs/ci are what their services read, and every ampscale command in them is one
+# that this program takes; two builds run in turns are pairs.
+. "$(dirname "$0")/common.sh" "$@"
+
+# commands FILE: the ampscale commands in it, one a line, from the command's name on. Programs that
+# are handed to a script stand in quotes and are none.
+commands() {
+    sed -nE 's/^.*[a-z]\/ampscale ([a-z]+ .*)$/\1/p' "$1" | sed -E 's/ *\|.*//'
+}
+
+found=0
+for file in "$source_dir"/docs/ci/*.yml; do
+    while IFS= read -r line; do
+        read -ra words <<<"$line"
+        found=$((found + 1))
+        flags=$(help_flags "${words[0]}") || fail "$file: no command '${words[0]}'"
+        for word in "${words[@]:1}"; do
+            [[ $word != -* ]] || grep -qx -e "${word%%=*}" <<<"$flags" || fail "$file: '${words[0]}' takes no '$word'"
+        done
+        # Everything but the folders is as it should be: what is missing is data.
+        (cd "$scratch" && expect 5 "${words[@]}" && ((failures == 0))) || fail "$file: '$line' is refused"
+    done < <(commands "$file")
+    if python3 -c 'import yaml' 2>/dev/null; then
+        python3 -c 'import sys, yaml; d = yaml.safe_load(open(sys.argv[1])); assert "jobs" in d or "benchmark" in d' "$file" ||
+            fail "'$file' is no workflow"
+    fi
+    while IFS= read -r script; do
+        [[ -x $source_dir/$script ]] || fail "$file: there is no '$script'"
+    done < <(grep -oE '\bscripts/[a-z-]+' "$file" | sort -u)
+done
+((found >= 4)) || fail "only $found commands were found"
+
+# Two rounds of the smallest runs.
+cd "$scratch" || exit 1
+tiny=(--dummy --arch resnet8 --image-size 32 --classes 10 --batch-size 1 --dummy-train 100 --dummy-val 1
+    --val-batch-size 1 --threads 1 --telemetry 0 --steps 12)
+"$source_dir/scripts/interleave" "$program" "$program" "$scratch/runs" 3 -- "${tiny[@]}" || fail "runs in turns fail"
+expect 5 compare runs/base runs/new
+grep -q '3 and 3 runs' out || fail "there are not three runs a side: $(cat out)"
+grep -q 'Runs took turns' out || fail "they did not take turns: $(cat out)"
+"$source_dir/scripts/interleave" "$program" /bin/false "$scratch/bad" 2>err && fail "a run that fails is overlooked"
+grep -q 'a run of new failed' err || fail "no word on who failed: $(cat err)"
+finish
