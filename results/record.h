@@ -76,7 +76,8 @@ MUST_CHECK enum status record_resume(const char *dir, const struct run_info *inf
 MUST_CHECK enum status record_step(struct record *record, const struct step_record *step);
 MUST_CHECK enum status record_epoch(struct record *record, const struct epoch_record *epoch);
 
-/* Appends what one rank did in the epoch that is about to be recorded: rank 0 first, for an epoch
+/* Appends what one rank did in the epoch that is about to be recorded, or that the run ends in the
+ * midst of: rank 0 first, for an epoch
  * with a rank missing counts for nothing. STATUS_INVALID for a rank that the run's info did not
  * announce. */
 MUST_CHECK enum status record_rank(struct record *record, const struct rank_record *rank);

@@ -86,8 +86,9 @@ struct epoch_record {
     double elapsed;          /* since the run began; record_epoch fills it in */
 };
 
-/* What one rank did in one epoch: sums over the steps of the attempt that finished the epoch, by
- * the rank's own clock. Times are parts of a step as in struct step_record. */
+/* What one rank did in one epoch: sums over the steps of the attempt that finished the epoch, or
+ * whose run ended in the midst of it, by the rank's own clock. Times are parts of a step as in
+ * struct step_record. */
 struct rank_record {
     int64_t epoch;   /* from 0 */
     int64_t rank;    /* from 0 */

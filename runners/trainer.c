@@ -449,6 +449,7 @@ static enum status train(struct session *s)
         if (s->state.batch < s->train_batches) { /* stopped in the middle */
             if (s->stopping)
                 return interrupted(s);
+            TRY(record_ranks(s, &result.joules));
             return checkpoint(s);
         }
         TRY(rate_stats(s, first, warm, &rate));

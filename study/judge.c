@@ -213,6 +213,11 @@ static void caveats(struct trial *tr)
     if (tr->result->failed > 0)
         evidence(c, "%" PRId64 " of %" PRId64 " runs failed: %.200s", tr->result->failed,
                  tr->result->failed + tr->result->n, tr->result->reason);
+    for (int64_t i = 0; i < tr->result->n; i++)
+        if (tr->result->sample[i].injected) {
+            evidence(c, "faults were injected on purpose: this is no measurement of the machine");
+            break;
+        }
     double spread = (c->images_per_s.high - c->images_per_s.low) / c->images_per_s.median;
     if (c->images_per_s.n == 1)
         evidence(c, "a single run: nothing is known of the spread");

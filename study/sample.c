@@ -108,5 +108,6 @@ enum status study_sample_of(const struct run *run, int64_t warmup, struct study_
     TRY(take_ranks(run, s));
     TRY(take_system(run, &s->system));
     take_threads(run, s);
+    s->injected = json_object_get(json_object_get(run->info, "config"), "inject") != NULL;
     return STATUS_OK;
 }

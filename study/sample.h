@@ -21,6 +21,7 @@ struct study_sample {
     double behind;        /* its own time over the median of the others, minus 1 */
     double noise;         /* by how much it may be behind by chance */
     char part[16];        /* in which it falls behind most */
+    bool injected;        /* faults were injected into the run */
     char host[64];        /* it ran on */
     double threads; /* that compute on the busiest host; NAN where the run took what there was,
                      * or does not compute on a CPU */

@@ -39,6 +39,22 @@ for i in 1 2 3; do
 done
 grep -q '"slow": false' "even-$i/summary.json" || fail "a rank is called slow, three times: $(tail -n 1 out)"
 
+# A study names it too, of runs that end in the midst of an epoch, and says that it was made so.
+cat >study.json <<END
+{"schema": 1, "name": "slow", "about": "for a test", "modes": {"ddp": [2]},
+ "precisions": ["fp32"], "archs": ["resnet8"], "batch": {"weak": [4]},
+ "data": [{"name": "dummy", "classes": 3, "train": 4000, "val": 4}],
+ "image_size": 32, "threads": 1, "workers": 1, "repeats": 1, "warmup_steps": 10,
+ "measured_steps": 200, "train": ["--inject", "slow-rank=1:100%"]}
+END
+mkdir bin
+ln -s "$(command -v "${mpi_launch[0]}")" bin/mpirun
+PATH=$scratch/bin:$PATH expect 0 study study.json --no-report --out studied
+if (($(nproc) > 1)); then
+    grep -q '"verdict": "slow rank 1"' studied/analysis.json || fail "the study does not name it: $(<out)"
+fi
+grep -q 'faults were injected on purpose' studied/analysis.json || fail "the study says nothing of faults"
+
 # Ranks that lose images in the same epoch say so in one line.
 expect_ranks 4 2 "${small[@]}" --out f --inject lost-image
 says "an image was lost, or came twice"
