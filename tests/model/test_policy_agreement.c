@@ -15,8 +15,8 @@
 #include "crossroads.h"
 #include "model/program.h"
 #include "net_rig.h"
+#include "step_tensor.h"
 
-#include "base/half.h"
 #include "base/rng.h"
 
 #include <math.h>
@@ -127,56 +127,6 @@ static double half_ulp(enum dtype type)
     }
 }
 
-/* The tensor as it is: copied, not rounded. */
-static struct tensor_desc as_it_is(const struct step *s, int role)
-{
-    struct tensor_desc t = s->plan->desc.t[role];
-    t.rounds = DTYPE_F32;
-    t.raw = false;
-    return t;
-}
-
-static bool is_narrow(const struct tensor_desc *t)
-{
-    return t->type == DTYPE_F16 || t->type == DTYPE_BF16;
-}
-
-/* Values of a narrow type become floats. */
-static void *read_tensor(const struct step *s, struct stream *stream, int role)
-{
-    struct tensor_desc t = as_it_is(s, role);
-    int64_t n = tensor_count(&t);
-    void *plain = malloc((size_t)n * dtype_size(t.type));
-    assert_non_null(plain);
-    assert_ok(tensor_download(stream, &t, s->arg[role], plain));
-    if (!is_narrow(&t))
-        return plain;
-    const uint16_t *narrow = plain;
-    float *wide = malloc((size_t)n * sizeof *wide);
-    assert_non_null(wide);
-    for (int64_t i = 0; i < n; i++)
-        wide[i] = t.type == DTYPE_F16 ? f16_to_float(narrow[i]) : bf16_to_float(narrow[i]);
-    free(plain);
-    return wide;
-}
-
-static void write_tensor(const struct step *s, struct stream *stream, int role, const void *plain)
-{
-    struct tensor_desc t = as_it_is(s, role);
-    int64_t n = tensor_count(&t);
-    if (!is_narrow(&t)) {
-        assert_ok(tensor_upload(stream, &t, s->arg[role], plain));
-        return;
-    }
-    const float *wide = plain;
-    uint16_t *narrow = malloc((size_t)n * sizeof *narrow);
-    assert_non_null(narrow);
-    for (int64_t i = 0; i < n; i++)
-        narrow[i] = t.type == DTYPE_F16 ? f16_from_float(wide[i]) : bf16_from_float(wide[i]);
-    assert_ok(tensor_upload(stream, &t, s->arg[role], narrow));
-    free(narrow);
-}
-
 /* Values that are still to be rounded to `type` may be any that round to x: moves each by up to a
  * quarter of a unit in the last place. Who then does not round computes with other values. */
 static void unround(float *x, int64_t n, enum dtype type)
@@ -257,7 +207,7 @@ static double term_size(const struct step *s, struct stream *stream, int role)
     if (role != ROLE_DB)
         return 0;
     int64_t n = tensor_count(&s->plan->desc.t[ROLE_DY]);
-    float *dy = read_tensor(s, stream, ROLE_DY);
+    float *dy = step_tensor_read(s, stream, ROLE_DY);
     double size = norm_of(dy, n) / sqrt((double)n);
     free(dy);
     return size;
@@ -282,8 +232,8 @@ static void compare_result(const struct pair *t, const struct step *ref, const s
 {
     const struct op_desc *d = &ref->plan->desc;
     int64_t n = tensor_count(&d->t[role]);
-    void *a = read_tensor(ref, t->ref.net->stream, role);
-    void *b = read_tensor(cpu, t->cpu.net->stream, role);
+    void *a = step_tensor_read(ref, t->ref.net->stream, role);
+    void *b = step_tensor_read(cpu, t->cpu.net->stream, role);
     if (d->t[role].type == DTYPE_U8) {
         assert_memory_equal(a, b, (size_t)n);
     } else {
@@ -308,10 +258,10 @@ static void copy_inputs(const struct pair *t, const struct step *ref, const stru
         if (!(reads >> r & 1) || ref->ref[r].space != SPACE_VALUE)
             continue;
         const struct tensor_desc *to = &cpu->plan->desc.t[r];
-        void *plain = read_tensor(ref, t->ref.net->stream, r);
+        void *plain = step_tensor_read(ref, t->ref.net->stream, r);
         if (to->raw)
             unround(plain, tensor_count(to), to->rounds);
-        write_tensor(cpu, t->cpu.net->stream, r, plain);
+        step_tensor_write(cpu, t->cpu.net->stream, r, plain);
         free(plain);
     }
 }

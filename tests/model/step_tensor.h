@@ -1,0 +1,14 @@
+/* Tensors of a program's steps, from outside. */
+#ifndef TESTS_MODEL_STEP_TENSOR_H
+#define TESTS_MODEL_STEP_TENSOR_H
+
+#include "model/program.h"
+
+/* The tensor of this role in plain layout, as it is: not rounded, but values of a narrow type
+ * become floats. The caller frees. */
+void *step_tensor_read(const struct step *s, struct stream *stream, int role);
+
+/* Replaces the tensor by such values. */
+void step_tensor_write(const struct step *s, struct stream *stream, int role, const void *plain);
+
+#endif
