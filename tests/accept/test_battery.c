@@ -25,6 +25,8 @@ static const char program[] =
     "'bench peak') kill -SEGV $$ ;;\n"
     "'bench conv') sleep 60 ;;\n"
     "'bench gemm') echo 'no JSON' ;;\n"
+    "'bench optimizer') cp \"${0%/*}/out/checks/optimizer.part\" \"${0%/*}/part\";"
+    " echo '{\"rows\": []}' ;;\n"
     "'bench collective') echo 'ampscale: no such network' >&2; exit 5 ;;\n"
     "'selftest --json') echo '{\"cases\": [{\"ok\": true}, {\"ok\": false}]}';"
     " echo 'ampscale: it does not hold' >&2; exit 4 ;;\n"
@@ -184,6 +186,21 @@ static void test_resume(void **state)
     accept_report_free(&r);
 }
 
+/* What a repeat measured is kept before the next one begins. */
+static void test_part(void **state)
+{
+    struct rig *rig = *state;
+    static const char *const kinds[] = {"optimizer", NULL};
+    struct accept_report r;
+    size_t size;
+    assert_int_equal(run(rig, "made*", kinds, false, &r), STATUS_OK);
+    ended(&r.check[1], ACCEPT_PASS, 2, "");
+    accept_report_free(&r);
+    char *part = scratch_read(rig->dir, "part", &size);
+    assert_non_null(strstr(part, "\"repeats\": 1"));
+    free(part);
+}
+
 /* A check that burns goes on for its time, and not for ever. */
 static void test_burn(void **state)
 {
@@ -212,6 +229,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_endings, begin, end),
         cmocka_unit_test_setup_teardown(test_other_hardware, begin, end),
         cmocka_unit_test_setup_teardown(test_resume, begin, end),
+        cmocka_unit_test_setup_teardown(test_part, begin, end),
         cmocka_unit_test_setup_teardown(test_burn, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
