@@ -36,8 +36,7 @@ static void wait_until(uint64_t end_ns)
         ;
 }
 
-/* A device that goes on beside the host runs dry meanwhile. What lasts too long all the same is
- * made good for in later steps. */
+/* A device that goes on beside the host runs dry meanwhile. */
 enum status engine_drag(struct engine *e)
 {
     struct flight *f = engine_flight(e, e->begun);
