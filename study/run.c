@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 
 enum { GRACE_SECONDS = 40 }; /* more than `launch` gives its ranks */
 
@@ -45,6 +46,14 @@ static enum status choose(struct work *w)
     return study_progress_begin(&w->progress, plan, w->wanted, w->options->progress);
 }
 
+/* Why a command may have had no word to say: they would have gone to its log. */
+static const char *silence(const char *log)
+{
+    struct statvfs disk;
+    bool full = statvfs(log, &disk) == 0 && disk.f_bavail == 0;
+    return full ? "without a word: no space is left for its log" : "without a word";
+}
+
 /* Runs a command; its message becomes what a person can do something with. */
 static enum status run_command(struct work *w, char *const *argv, const char *log, int64_t limit_s,
                                struct child_end *end)
@@ -63,7 +72,7 @@ static enum status run_command(struct work *w, char *const *argv, const char *lo
         snprintf(end->message, sizeof end->message, "not done within the limit of %lld s",
                  (long long)limit_s);
     else if (!*end->message)
-        snprintf(end->message, sizeof end->message, "exit code %d without a word", end->code);
+        snprintf(end->message, sizeof end->message, "exit code %d %s", end->code, silence(log));
     return STATUS_OK;
 }
 
@@ -71,7 +80,7 @@ static enum status run_command(struct work *w, char *const *argv, const char *lo
  */
 static enum status make_data(struct work *w, const struct study_data *data)
 {
-    char log[STUDY_PATH_SIZE];
+    char log[STUDY_PATH_SIZE], made_in[STUDY_PATH_SIZE];
     bool *made = &w->made[data - w->store->plan->spec->data];
     struct words command = {0};
     struct child_end end;
@@ -84,9 +93,13 @@ static enum status make_data(struct work *w, const struct study_data *data)
     CHECK(study_data_command(data, w->options->program, w->store->dir, &command));
     study_progress_data(&w->progress, data->name);
     CHECK(run_command(w, command.v, log, 0, &end));
-    if (end.code != 0)
+    if (end.code != 0) {
         st = status_fail(STATUS_DATA, "cannot make data '%s': %s", data->name, end.message);
-    *made = end.code == 0;
+        goto done;
+    }
+    CHECK(path_format(made_in, sizeof made_in, "%s/data/%s", w->store->dir, data->name));
+    atomic_file_sweep(made_in); /* of those that were killed; the study's lock makes it ours */
+    *made = true;
 done:
     words_free(&command);
     return st;

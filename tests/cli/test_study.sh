@@ -47,6 +47,9 @@ sleep 0.5
 summaries s >before
 (($(wc -l <before) >= 3)) || fail "nothing was complete: $(cat log)"
 
+# What a killed child left half-written in the data goes when they are made in full.
+touch s/data/jpeg/dataset.json.tmp.1
+
 # Interrupted: it stops in order, and says what to do.
 if (($(wc -l <before) < 7)); then
     "$program" study study.json --no-report --out s >out 2>err </dev/null &
@@ -151,6 +154,8 @@ runs_on && fail "a study ended before its run"
 run study study.json --no-report --out long-out --only '^nd-.*dummy.*r1$'
 grep -q 'r1: .* FAILED: not done within the limit of 2 s$' err || fail "the limit does not hold: $(cat err)"
 
+[[ -z $(find s -name '*.tmp*') ]] || fail "left half-written: $(find s -name '*.tmp*')"
+
 # What is no study.
 echo '{"schema": 1, "nmae": "x"}' >bad.json
 expect_error 2 "'bad.json': unknown key 'nmae'; did you mean 'name'?" study bad.json --out b
@@ -173,6 +178,11 @@ if mount -t tmpfs -o size=256k tmpfs disk 2>/dev/null; then
     mount -o remount,size=4m disk
     expect 5 study study.json --no-report --out disk/s --only dummy --retry
     [[ $(summaries disk/s | wc -l) == 4 ]] || fail "with room again, it does not go on: $(cat err)"
+    umount disk
+    mount -t tmpfs -o size=60k tmpfs disk
+    run study study.json --no-report --out disk/s --only jpeg
+    ((code == 5)) && grep -q "cannot make data 'jpeg': .*[Nn]o space " err ||
+        fail "nobody says that there is no room for data: $code, $(cat err)"
     umount disk
 else
     echo "the full disk is left out: no tmpfs can be mounted here"
