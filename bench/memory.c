@@ -11,8 +11,7 @@
 enum {
     CACHE_LEVEL_MAX = 3,
     CPUS_MAX = 8192,
-    ARRAY_MIB_LEAST = 64,   /* of the host, whatever its caches */
-    ARRAY_MIB_DEVICE = 256, /* above any cache */
+    ARRAY_MIB_LEAST = 64, /* of the host, whatever its caches */
 };
 
 struct harness_config memory_timing_default(void)
@@ -276,7 +275,7 @@ static enum status measure(const struct memory_config *c, struct memory_result *
     enum status st = STATUS_OK;
     dev->backend->describe(dev, r->device, sizeof r->device);
     if (dev->backend->asynchronous) {
-        bytes = (size_t)(c->max_mib ? c->max_mib : ARRAY_MIB_DEVICE) << 20;
+        bytes = (size_t)(c->max_mib ? c->max_mib : MEMORY_MIB_DEVICE) << 20;
         CHECK(memory_measure_device(&c->timing, dev, bytes, r));
     } else {
         r->threads = dev->threads;
@@ -293,6 +292,8 @@ enum status bench_memory(const struct memory_config *c)
 {
     struct memory_result r = {.n = 0};
     int64_t wrong = 0;
+    if (strchr(c->devices, ','))
+        return bench_memory_peers(c);
     TRY(measure(c, &r));
     if (c->json)
         TRY(print_json(&r, c->out));

@@ -15,12 +15,16 @@
  * Where a device's streams go on beside the host, what is measured are copies between pinned memory
  * of the host and its own, and within its own; these last read and write, and both count.
  *
+ * Between several devices, copies from the memory of each to that of each other, one pair at a
+ * time, on a stream of the device that has the data (memory_peers.c).
+ *
  * After a kernel's samples every element of all that it wrote is checked. */
 #ifndef BENCH_MEMORY_H
 #define BENCH_MEMORY_H
 
 #include "bench/harness.h"
 #include "kernels/backend.h"
+#include "kernels/device_list.h"
 
 #include <stdio.h>
 
@@ -28,7 +32,7 @@
 extern "C" {
 #endif
 
-enum { MEMORY_SCHEMA = 1, MEMORY_ROWS_MAX = 4 };
+enum { MEMORY_SCHEMA = 1, MEMORY_PEERS_SCHEMA = 1, MEMORY_ROWS_MAX = 4, MEMORY_MIB_DEVICE = 256 };
 
 struct memory_config {
     const char *devices;
@@ -72,7 +76,39 @@ double memory_median(const struct memory_row *row);
 
 struct harness_config memory_timing_default(void);
 
-/* Measures and prints. STATUS_MISMATCH where a result was wrong, when all is printed. */
+/* --- between devices (memory_peers.c) --- */
+
+struct memory_pair {
+    bool measured; /* not from a device to itself */
+    bool direct;   /* the source reaches the other's memory; else copies pass through the host */
+    struct harness_result time;
+    int64_t wrong; /* bytes */
+};
+
+struct memory_peers {
+    int n, index[DEVICES_MAX];                         /* devices, and their numbers */
+    char device[256];                                  /* the first */
+    size_t bytes;                                      /* of a copy */
+    struct memory_pair pair[DEVICES_MAX][DEVICES_MAX]; /* from, to */
+};
+
+/* Fills in pair[] for p->n devices and p->bytes. */
+MUST_CHECK enum status memory_measure_peers(const struct harness_config *timing,
+                                            struct device *const *dev, struct memory_peers *p);
+
+/* 1e9 bytes a second by the median; each byte counts once. */
+double memory_pair_rate(const struct memory_peers *p, int from, int to);
+
+MUST_CHECK enum status memory_print_peers(const struct memory_config *c,
+                                          const struct memory_peers *p);
+
+/* Measures and prints, for devices as "cuda:0,1". STATUS_MISMATCH as below. */
+MUST_CHECK enum status bench_memory_peers(const struct memory_config *c);
+
+/* --- all of it --- */
+
+/* Measures and prints; of several devices, what lies between them. STATUS_MISMATCH where a result
+ * was wrong, when all is printed. */
 MUST_CHECK enum status bench_memory(const struct memory_config *c);
 
 #ifdef __cplusplus

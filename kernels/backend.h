@@ -68,6 +68,10 @@ struct backend {
     /* Between device memory of this device or of another one of the same backend. */
     enum status (*copy)(struct stream *s, void *dst, const void *src, size_t bytes);
     enum status (*zero)(struct stream *s, void *dst, size_t bytes);
+    /* Optional (NULL where all memory is one): lets streams of `dev` reach the memory of another
+     * device of the same backend by themselves, from now on. *direct: they can; where not, copies
+     * go by way of the host. */
+    enum status (*peer_open)(struct device *dev, struct device *other, bool *direct);
 
     enum status (*stream_open)(struct device *dev, struct stream **s);
     /* One whose work goes before that of other streams where both wait: for communication. */

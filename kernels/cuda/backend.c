@@ -64,6 +64,7 @@ static const struct backend backend_cuda = {
     .download = cuda_download,
     .copy = cuda_copy,
     .zero = cuda_zero,
+    .peer_open = cuda_peer_open,
     .stream_open = cuda_stream_open,
     .stream_open_urgent = cuda_stream_open_urgent,
     .stream_close = cuda_stream_close,

@@ -77,6 +77,7 @@ enum status cuda_upload(struct stream *s, void *dst, const void *src_host, size_
 enum status cuda_download(struct stream *s, void *dst_host, const void *src, size_t bytes);
 enum status cuda_copy(struct stream *s, void *dst, const void *src, size_t bytes);
 enum status cuda_zero(struct stream *s, void *dst, size_t bytes);
+enum status cuda_peer_open(struct device *dev, struct device *other, bool *direct);
 
 enum status cuda_stream_open(struct device *dev, struct stream **s);
 enum status cuda_stream_open_urgent(struct device *dev, struct stream **s);

@@ -83,3 +83,21 @@ enum status cuda_zero(struct stream *s, void *dst, size_t bytes)
     TRY(cuda_queue(s, &q));
     return cuda_check(cudaMemsetAsync(dst, 0, bytes, q.stream), "zero %zu bytes", bytes);
 }
+
+enum status cuda_peer_open(struct device *dev, struct device *other, bool *direct)
+{
+    int can = 0;
+    *direct = false;
+    TRY(cuda_enter(cuda_device_of(dev)));
+    TRY(cuda_check(cudaDeviceCanAccessPeer(&can, dev->index, other->index),
+                   "ask whether GPU %d reaches GPU %d", dev->index, other->index));
+    if (!can)
+        return STATUS_OK;
+    cudaError_t e = cudaDeviceEnablePeerAccess(other->index, 0);
+    if (e == cudaErrorPeerAccessAlreadyEnabled) {
+        cudaGetLastError(); /* it would be reported by the next launch */
+        e = cudaSuccess;
+    }
+    *direct = e == cudaSuccess;
+    return cuda_check(e, "let GPU %d reach GPU %d", dev->index, other->index);
+}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Benchmarks between GPUs, on the fake GPU (tests/kernels/cuda/fake): collectives of threads and of
-# a job. The fourth argument tells the version of MPI.
+# a job, copies. The fourth argument tells the version of MPI.
 . "$(dirname "$0")/../cli/common.sh" "$@"
 # shellcheck source=tests/comm/mpi.sh
 . "$source_dir/tests/comm/mpi.sh"
@@ -31,6 +31,17 @@ expect 0 bench collective reduce-scatter --devices cuda:0,1,2 --comm host "${qui
 expect_error 2 "one GPU has nobody to talk to" bench collective allreduce --devices cuda:0
 expect_error 1 "built without NCCL" bench collective allreduce --devices cuda:0,1 --comm nccl
 AMPSCALE_FAKE_GPU=no-driver expect_error 1 "there is no NVIDIA driver" bench collective allreduce --devices cuda:0,1
+
+# Between GPUs: 0 and 1 reach each other, and neither reaches 2.
+expect 0 bench memory --devices cuda:0,1,2 --max-mib 4 -n 2 -w 1
+grep -qE '^ +0 +n/a +[0-9.]+  +[0-9.]+\*$' out || fail "no matrix: $(<out)"
+grep -qE '^ +2 +[0-9.]+\* +[0-9.]+\* +n/a *$' out || fail "no matrix: $(<out)"
+grep -qx '#wrong bytes: 0' out || fail "not checked: $(<out)"
+expect 0 bench memory --devices cuda:1,0 --max-mib 4 -n 2 -w 1 --csv
+[[ $(cut -d, -f1-5 out | tail -n 2 | paste -sd' ') == "1,0,4194304,1,2 0,1,4194304,1,2" ]] || fail "CSV: $(<out)"
+expect 0 bench memory --devices cuda:1,2 --max-mib 4 -n 2 -w 1 --json
+[[ $(grep -c '"direct": false' out) == 2 ]] || fail "JSON: $(<out)"
+expect_error 2 "names no devices" bench memory --devices cpu:0,1
 
 # Processes of a job, with a GPU each.
 ((failures == 0)) || exit 1

@@ -75,6 +75,37 @@ static void test_device(void **state)
     assert_int_equal(r.row[2].wrong, 1);
 }
 
+/* Three devices; then one byte of every copy is left out. */
+static void test_peers(void **state)
+{
+    (void)state;
+    struct stream_backend b;
+    struct device *dev[3];
+    stream_backend_make(&b);
+    struct memory_peers *p = calloc(1, sizeof *p);
+    assert_non_null(p);
+    p->n = 3;
+    p->bytes = 640;
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(b.base.open(&b.base, i, 1, &dev[i]), STATUS_OK);
+    for (int short_by = 0; short_by < 2; short_by++) {
+        if (short_by)
+            b.base.copy = short_copy;
+        assert_int_equal(memory_measure_peers(&quick, dev, p), STATUS_OK);
+        for (int from = 0; from < 3; from++)
+            for (int to = 0; to < 3; to++) {
+                const struct memory_pair *w = &p->pair[from][to];
+                assert_true(w->measured == (from != to) && !w->direct);
+                assert_int_equal(w->wrong, from == to ? 0 : short_by);
+            }
+    }
+    p->pair[0][1].time.median = 640e-9;
+    assert_true(memory_pair_rate(p, 0, 1) == 1 && memory_pair_rate(p, 1, 1) == 0);
+    for (int i = 0; i < 3; i++)
+        device_close(dev[i]);
+    free(p);
+}
+
 /* Processor `cpu` has a cache of `size` at `level`, shared from `first` on. */
 static void make_cache(const char *root, int cpu, int level, const char *size, const char *shared)
 {
@@ -115,10 +146,8 @@ static void test_caches(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_host),
-        cmocka_unit_test(test_rates),
-        cmocka_unit_test(test_device),
-        cmocka_unit_test(test_caches),
+        cmocka_unit_test(test_host),  cmocka_unit_test(test_rates),  cmocka_unit_test(test_device),
+        cmocka_unit_test(test_peers), cmocka_unit_test(test_caches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

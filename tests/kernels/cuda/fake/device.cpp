@@ -32,6 +32,7 @@ uint64_t allocations;
 size_t used;
 int opened; /* levels of work that is being carried out */
 thread_local int device;
+bool reached[N_DEVICES][N_DEVICES]; /* from, to */
 int lost_gpu = -1;
 bool flipped;
 
@@ -232,6 +233,27 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
         return cudaErrorInvalidDevice;
     *value = attribute == cudaDevAttrMemoryClockRate ? 1000 * 1000 : 512;
     return cudaSuccess;
+}
+
+/* GPUs of one generation reach each other. */
+cudaError_t cudaDeviceCanAccessPeer(int *can, int index, int peer)
+{
+    if (index < 0 || index >= N_DEVICES || peer < 0 || peer >= N_DEVICES)
+        return cudaErrorInvalidDevice;
+    *can = index != peer && models[index].major == models[peer].major;
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned)
+{
+    fake_hold hold;
+    int can;
+    if (cudaDeviceCanAccessPeer(&can, device, peer) != cudaSuccess || !can)
+        return cudaErrorInvalidDevice;
+    bool &reaches = reached[device][peer];
+    cudaError_t e = reaches ? cudaErrorPeerAccessAlreadyEnabled : cudaSuccess;
+    reaches = true;
+    return e;
 }
 
 cudaError_t cudaMalloc(void **mem, size_t bytes)
