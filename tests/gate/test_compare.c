@@ -1,9 +1,8 @@
 /* Verdicts on runs that were made, and what is refused. */
-#include "../results/scratch.h"
-#include "gate/report.h"
-#include "results/schema.h"
+#include "made.h"
 
-#include <math.h>
+#include "gate/report.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,159 +11,6 @@
 #include <sys/stat.h>
 
 #include <cmocka.h>
-
-#define expect_near(a, b, slack) assert_true(fabs((a) - (b)) <= (slack))
-
-enum { STEPS = 30, REPEATS = 9 };
-
-/* A run of STEPS steps; a member that is 0 is as in the base. */
-struct made {
-    double slower;    /* share by which steps take longer */
-    bool uneven;      /* every third repeat is that much faster instead */
-    double top1;      /* less accuracy */
-    const char *more; /* members of run.json's configuration, ", ..." */
-    const char *device;
-    const char *by;   /* what ended the run; "": nothing, it is there still */
-    double joules;    /* of an image; 0: not measured */
-    double forward_s; /* of a step, instead of a third of it */
-    double first_s;   /* when the first repeat began, the others a minute after one another; 0: not
-                       * told */
-    double drift;     /* so many times as long does each repeat take as the one before; 0: once */
-};
-
-static void make_run(const char *dir, const struct made *m, int repeat)
-{
-    char text[1024], line[SCHEMA_LINE_MAX];
-    double slower = m->uneven && repeat % 3 == 0 ? -m->slower : m->slower;
-    double drift = m->drift > 0 ? pow(m->drift, repeat) : 1;
-    double total = 0.1 * (1 + slower) * (1 + 0.001 * repeat) * drift;
-    char started[64] = "";
-    assert_int_equal(mkdir(dir, 0777), 0);
-    if (m->first_s > 0)
-        snprintf(started, sizeof started, "\"started_s\": %.3f, ", m->first_s + 60 * repeat);
-    int n =
-        snprintf(text, sizeof text,
-                 "{\"schema\": 1, %s\"started\": \"2024-01-31T12:00:00Z\", \"build\": \"Release\","
-                 "\"version\": \"%d\", \"seed\": %d, \"device\": \"%s\", \"host\": {\"hostname\":"
-                 "\"node%d\", \"memory_bytes\": %d}, \"config\": {\"arch\": \"resnet18\", "
-                 "\"precision\": \"fp32\", \"mode\": \"nd\", \"seed\": %d, \"batch_size\": 32, "
-                 "\"data\": \"/data/%d/images/\"%s}}",
-                 started, repeat, repeat, m->device ? m->device : "a \\\"quick\\\" device", repeat,
-                 1000000 + repeat, repeat, repeat, m->more ? m->more : "");
-    scratch_write(dir, "run.json", text, (size_t)n);
-    for (int64_t i = 0; i < STEPS; i++) {
-        double forward = m->forward_s > 0 ? m->forward_s * (1 + 0.001 * repeat) : total / 3;
-        struct step_record s = {.step = i,
-                                .batch = i,
-                                .images = 32,
-                                .loss = 1,
-                                .forward_s = forward,
-                                .backward_s = total / 2,
-                                .total_s = total,
-                                .elapsed = (double)(i + 1) * total};
-        scratch_append(dir, "steps.jsonl", line, schema_format(&step_schema, &s, line));
-    }
-    struct epoch_record e = {.steps = STEPS,
-                             .train_images = (int64_t)STEPS * 32,
-                             .val_images = 100,
-                             .val_top1 = 75 - m->top1 + 0.1 * repeat,
-                             .val_top5 = 90,
-                             .elapsed = STEPS * total};
-    scratch_append(dir, "epochs.jsonl", line, schema_format(&epoch_schema, &e, line));
-    for (int i = 0; i < 2 && m->joules > 0; i++) {
-        struct telemetry_record t = telemetry_nothing;
-        t.sample = i;
-        t.energy_j = i * m->joules * STEPS * 32 * (1 + 0.001 * repeat);
-        t.elapsed = i * STEPS * total;
-        scratch_append(dir, "telemetry.jsonl", line, schema_format(&telemetry_schema, &t, line));
-    }
-    if (m->by && !*m->by)
-        return;
-    n = snprintf(text, sizeof text, "{\"schema\": 1, \"ended_by\": \"%s\"}",
-                 m->by ? m->by : "epochs");
-    scratch_write(dir, "summary.json", text, (size_t)n);
-}
-
-struct fixture {
-    char dir[SCRATCH_MAX];
-    char side[2][SCRATCH_MAX + 128];
-    struct gate_config config;
-};
-
-static int set_up(void **state)
-{
-    struct fixture *f = calloc(1, sizeof *f);
-    scratch_make(f->dir);
-    f->config = gate_defaults();
-    for (int i = 0; i < METRICS; i++)
-        f->config.role[i] = GATE_OPTION;
-    *state = f;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    struct fixture *f = *state;
-    scratch_remove(f->dir);
-    free(f);
-    return 0;
-}
-
-static void set_side(struct fixture *f, int side, const char *name)
-{
-    char path[sizeof f->side[side]];
-    snprintf(path, sizeof path, "%s/%s", f->dir, name);
-    memcpy(f->side[side], path, sizeof path);
-}
-
-/* A folder of `n` repeats. */
-static void make_side(struct fixture *f, int side, const char *name, const struct made *m, int n)
-{
-    char run[sizeof f->side[side] + 16];
-    set_side(f, side, name);
-    assert_int_equal(mkdir(f->side[side], 0777), 0);
-    for (int i = 0; i < n; i++) {
-        snprintf(run, sizeof run, "%s/r%d", f->side[side], i + 1);
-        make_run(run, m, i);
-    }
-}
-
-static enum status compare(struct fixture *f, struct gate_report *report)
-{
-    char *base = f->side[0], *new = f->side[1];
-    return gate_compare(&base, 1, &new, 1, &f->config, report);
-}
-
-/* Compares runs as in the base, and those of `m`. */
-static struct gate_report made(struct fixture *f, const struct made *m, int n)
-{
-    struct gate_report report;
-    const struct made base = {.joules = m->joules > 0 ? 1 : 0};
-    make_side(f, 0, "base", &base, REPEATS);
-    make_side(f, 1, "new", m, n);
-    if (compare(f, &report) != STATUS_OK)
-        fail_msg("%s", status_message());
-    assert_int_equal(report.n_cells, 1);
-    return report;
-}
-
-static const struct gate_result *result(const struct gate_report *r, enum metric_id id)
-{
-    for (int i = 0; i < r->cell[0].n_results; i++)
-        if (r->cell[0].result[i].metric == id)
-            return &r->cell[0].result[i];
-    return NULL;
-}
-
-static void expect(const struct gate_report *r, enum metric_id id, enum gate_verdict verdict)
-{
-    const struct gate_result *found = result(r, id);
-    if (!found)
-        fail_msg("%s was not compared", metrics[id].name);
-    if (found->verdict != verdict)
-        fail_msg("%s: %s, not %s", metrics[id].name, gate_verdict_str(found->verdict),
-                 gate_verdict_str(verdict));
-}
 
 static void test_same(void **state)
 {
@@ -269,127 +115,6 @@ static void test_alpha_out_of_reach(void **state)
     struct gate_report r = made(f, &(struct made){.slower = 0.5}, REPEATS);
     expect(&r, METRIC_STEP, GATE_FEW);
     assert_false(gate_passed(&r));
-    gate_report_free(&r);
-}
-
-/* Both sides drift by 30 % from run to run, far more than the 5 % by which they differ. */
-static struct gate_report drifting(struct fixture *f, double base_s, double new_s, int n)
-{
-    struct gate_report r;
-    f->config = gate_defaults();
-    f->config.role[METRIC_VAL_TOP1] = GATE_TOLD;
-    make_side(f, 0, "base", &(struct made){.first_s = base_s, .drift = 1.3}, REPEATS);
-    make_side(f, 1, "new", &(struct made){.slower = 0.05, .first_s = new_s, .drift = 1.301}, n);
-    assert_int_equal(compare(f, &r), STATUS_OK);
-    return r;
-}
-
-/* Neighbours in time drift together. */
-static void test_pairs(void **state)
-{
-    struct fixture *f = *state;
-    struct gate_report r = drifting(f, 1000, 1030, REPEATS);
-    assert_true(r.cell[0].turns);
-    assert_true(result(&r, METRIC_STEP)->is.paired && result(&r, METRIC_STEP)->is.exact);
-    expect(&r, METRIC_IMAGES_PER_S, GATE_REGRESSION);
-    expect(&r, METRIC_STEP, GATE_WORSE);
-    expect_near(result(&r, METRIC_STEP)->is.p, 2.0 / 512, 1e-12);
-    expect_near(result(&r, METRIC_STEP)->is.ratio, 1.05 * pow(1.301 / 1.3, 4), 1e-5);
-    assert_true(result(&r, METRIC_STEP)->is.low > 1.05 && result(&r, METRIC_STEP)->is.high < 1.06);
-    gate_report_free(&r);
-
-    f->config.pairing = GATE_PAIR_NEVER;
-    assert_int_equal(compare(f, &r), STATUS_OK);
-    assert_false(result(&r, METRIC_STEP)->is.paired);
-    assert_int_equal(r.verdicts[GATE_REGRESSION] + r.verdicts[GATE_WORSE], 0);
-    assert_true(gate_passed(&r));
-    gate_report_free(&r);
-}
-
-/* One side after the other: the first of the new runs begins before the last of the base. */
-static void test_no_turns(void **state)
-{
-    struct fixture *f = *state;
-    struct gate_report r = drifting(f, 1000, 1090, REPEATS);
-    assert_false(r.cell[0].turns);
-    assert_int_equal(r.verdicts[GATE_REGRESSION], 0);
-    assert_true(gate_passed(&r));
-    gate_report_free(&r);
-    f->config.pairing = GATE_PAIR_ALWAYS;
-    assert_int_equal(compare(f, &r), STATUS_OK);
-    assert_false(gate_passed(&r));
-    assert_non_null(strstr(r.cell[0].missing, "did not take turns"));
-    gate_report_free(&r);
-}
-
-/* Without a partner for each, and without their times, runs are no pairs. */
-static void test_no_partners(void **state)
-{
-    struct fixture *f = *state;
-    struct gate_report r = drifting(f, 1000, 1030, REPEATS - 1);
-    assert_false(r.cell[0].turns);
-    gate_report_free(&r);
-    scratch_remove(f->side[0]);
-    scratch_remove(f->side[1]);
-    r = drifting(f, 1000, 0, REPEATS);
-    assert_false(r.cell[0].turns);
-    gate_report_free(&r);
-}
-
-/* Six pairs cannot come below alpha, but six runs a side can. */
-static void test_few_pairs(void **state)
-{
-    struct fixture *f = *state;
-    struct gate_report r;
-    make_side(f, 0, "base", &(struct made){.first_s = 1000}, 6);
-    make_side(f, 1, "new", &(struct made){.slower = 0.1, .first_s = 1030}, 6);
-    f->config = gate_defaults();
-    f->config.role[METRIC_VAL_TOP1] = GATE_TOLD;
-    assert_int_equal(compare(f, &r), STATUS_OK);
-    assert_true(r.cell[0].turns && !result(&r, METRIC_STEP)->is.paired);
-    expect(&r, METRIC_IMAGES_PER_S, GATE_REGRESSION);
-    gate_report_free(&r);
-}
-
-/* What does not decide is told and no more; what was asked for must be there. */
-static void test_roles(void **state)
-{
-    struct fixture *f = *state;
-    f->config = gate_defaults();
-    struct gate_report r = made(f, &(struct made){.joules = 2}, REPEATS);
-    expect(&r, METRIC_JOULES, GATE_WORSE);
-    assert_int_equal(r.family, 3);
-    assert_true(gate_passed(&r));
-    gate_report_free(&r);
-    f->config.role[METRIC_JOULES] = GATE_DECIDES;
-    assert_int_equal(compare(f, &r), STATUS_OK);
-    expect(&r, METRIC_JOULES, GATE_REGRESSION);
-    gate_report_free(&r);
-    f->config.role[METRIC_JOULES] = GATE_TOLD;
-    f->config.role[METRIC_COMM] = GATE_DECIDES;
-    assert_int_equal(compare(f, &r), STATUS_OK);
-    assert_false(gate_passed(&r));
-    assert_non_null(strstr(r.cell[0].missing, "nothing to judge comm_s by"));
-    gate_report_free(&r);
-}
-
-/* By Holm's method the smallest of three p counts threefold, and the largest once. An alpha that
- * one metric alone would reach is out of reach of three. */
-static void test_holm(void **state)
-{
-    struct fixture *f = *state;
-    f->config = gate_defaults();
-    f->config.role[METRIC_VAL_TOP1] = GATE_OPTION;
-    struct gate_report r = made(f, &(struct made){.slower = 0.1}, REPEATS);
-    const struct gate_result *top1 = result(&r, METRIC_VAL_TOP1);
-    assert_int_equal(r.family, 3);
-    expect_near(top1->corrected_p, top1->is.p, 1e-12); /* the largest */
-    expect_near(result(&r, METRIC_IMAGES_PER_S)->corrected_p, 3 * 2.0 / 48620, 1e-12);
-    gate_report_free(&r);
-    f->config.alpha = 2.5 * 2.0 / 48620;
-    assert_int_equal(compare(f, &r), STATUS_OK);
-    assert_int_equal(r.verdicts[GATE_REGRESSION], 0);
-    expect(&r, METRIC_IMAGES_PER_S, GATE_FEW);
     gate_report_free(&r);
 }
 
@@ -617,17 +342,14 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_same),        TEST(test_slower),
-        TEST(test_faster),      TEST(test_threshold),
-        TEST(test_chance),      TEST(test_directions),
-        TEST(test_small_part),  TEST(test_few),
-        TEST(test_ends),        TEST(test_alpha_out_of_reach),
-        TEST(test_pairs),       TEST(test_no_turns),
-        TEST(test_no_partners), TEST(test_few_pairs),
-        TEST(test_roles),       TEST(test_holm),
-        TEST(test_unfinished),  TEST(test_refused),
-        TEST(test_allowed),     TEST(test_mixed_side),
-        TEST(test_studies),     TEST(test_hostile),
+        TEST(test_same),       TEST(test_slower),
+        TEST(test_faster),     TEST(test_threshold),
+        TEST(test_chance),     TEST(test_directions),
+        TEST(test_small_part), TEST(test_few),
+        TEST(test_ends),       TEST(test_alpha_out_of_reach),
+        TEST(test_unfinished), TEST(test_refused),
+        TEST(test_allowed),    TEST(test_mixed_side),
+        TEST(test_studies),    TEST(test_hostile),
         TEST(test_formats),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

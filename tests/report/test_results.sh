@@ -29,6 +29,21 @@ expect 0 report --no-figures rec -o two.md
 grep -q '^| O1-seed0 .* 50.00 ' two.md || fail "a record's accuracy is not in the report"
 cmp -s one.md two.md && fail "other records gave the same report"
 
+# The quality of the gate; a number that makes no sense is a dash.
+mkdir -p gate/here
+cat >gate/here/gate.json <<'END'
+{"kind": "gate-quality", "schema": 1, "rounds": 10, "alpha": 0.01, "threshold": 0.03, "inject": "throttle=5%",
+ "false_alarms": 0, "caught": 1, "sides_false_alarms": 7, "sides_caught": 1,
+ "outcomes": [{"unchanged": {"images_per_s": {"ratio": 1.01}}, "slowed": {"images_per_s": {"ratio": 0.95}}},
+  {"unchanged": {"images_per_s": {"ratio": 0.99}}, "slowed": {"images_per_s": {"ratio": 0.96}}}]}
+END
+expect 0 report --no-figures gate -o gate.md
+for line in '### Quality of the gate: gate' '| false alarms | by pairs, as by default | 0 of 2 | 0.0 % (0.0 to 84.2) |' \
+    '| slowdowns caught | by pairs, as by default | 1 of 2 | 50.0 % (1.3 to 98.7) |' \
+    '| false alarms | as two sides, --pair never | - | - |' '| images\_per\_s | 1.0000 | 0.9550 |'; do
+    grep -qxF -- "$line" gate.md || fail "the report lacks '$line': $(cat gate.md)"
+done
+
 # A check of a GPU: its record, peaks, its runs beside, and a record that there are no words for.
 mkdir -p gpu/card/runs
 cp -r rec/here/precision/fp32-seed0 gpu/card/runs/accuracy-fp32

@@ -139,6 +139,27 @@ static void test_environment_is_an_allow_list(void **state)
     json_decref(host);
 }
 
+static void expect_proportion(int64_t k, int64_t n, double low, double high)
+{
+    double a, b;
+    assert_int_equal(stats_proportion_interval(k, n, 0.95, &a, &b), STATUS_OK);
+    assert_true(fabs(a - low) < 1e-9 && fabs(b - high) < 1e-9);
+}
+
+/* scipy.stats.binomtest(k, n).proportion_ci(0.95, "exact"), SciPy 1.17 */
+static void test_proportion(void **state)
+{
+    (void)state;
+    double low, high;
+    expect_proportion(0, 200, 0, 0.018275340355148807);
+    expect_proportion(3, 200, 0.003104107621555085, 0.043208281917709784);
+    expect_proportion(190, 200, 0.9099724622984412, 0.9757658345278917);
+    expect_proportion(200, 200, 0.9817246596448512, 1);
+    expect_proportion(1, 1, 0.025, 1);
+    assert_int_equal(stats_proportion_interval(2, 1, 0.95, &low, &high), STATUS_INVALID);
+    assert_int_equal(stats_proportion_interval(0, 0, 0.95, &low, &high), STATUS_INVALID);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -149,6 +170,7 @@ int main(void)
         cmocka_unit_test(test_median_interval),
         cmocka_unit_test(test_warmup),
         cmocka_unit_test(test_environment_is_an_allow_list),
+        cmocka_unit_test(test_proportion),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
