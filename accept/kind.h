@@ -27,6 +27,11 @@ struct accept_arg {
     int64_t min, max;      /* of a number */
 };
 
+/* Adds what one repeat measured. `output` is the JSON object that the command printed, NULL where
+ * the kind leaves a folder; `dir` is the repeat's own. STATUS_DATA for what cannot be read. */
+typedef enum status accept_reader(const struct accept_spec *spec, const struct accept_check *check,
+                                  const json_t *output, const char *dir, struct accept_result *r);
+
 struct accept_kind {
     const char *name;
     const char *about;
@@ -36,11 +41,7 @@ struct accept_kind {
     bool on_gpus;                 /* takes --devices: all GPUs in one process */
     bool ranks;                   /* "ranks" of it above 1 are started with 'ampscale launch' */
     bool folder;                  /* takes --out, and is read from there */
-    /* Adds what one repeat measured. `output` is the JSON object that the command printed, NULL
-     * where the kind leaves a folder; `dir` is the repeat's own. STATUS_DATA for what cannot be
-     * read. */
-    enum status (*read)(const struct accept_spec *spec, const struct accept_check *check,
-                        const json_t *output, const char *dir, struct accept_result *r);
+    accept_reader *read;
 };
 
 extern const struct accept_kind accept_kinds[]; /* ends with a name of NULL */

@@ -1,45 +1,16 @@
-/* Inside accept/: reading what the commands of checks leave. All as struct accept_kind's `read`. */
+/* Inside accept/: reading what the commands of checks leave. */
 #ifndef ACCEPT_READ_H
 #define ACCEPT_READ_H
 
-#include "accept/result.h"
+#include "accept/kind.h"
 
 /* A member that is a number; NAN for anything else. */
 double accept_read_number(const json_t *object, const char *key);
 
 /* From JSON that the command printed. */
-MUST_CHECK enum status accept_read_facts(const struct accept_spec *spec,
-                                         const struct accept_check *check, const json_t *output,
-                                         const char *dir, struct accept_result *r);
-MUST_CHECK enum status accept_read_selftest(const struct accept_spec *spec,
-                                            const struct accept_check *check, const json_t *output,
-                                            const char *dir, struct accept_result *r);
-MUST_CHECK enum status accept_read_determinism(const struct accept_spec *spec,
-                                               const struct accept_check *check,
-                                               const json_t *output, const char *dir,
-                                               struct accept_result *r);
-MUST_CHECK enum status accept_read_gemm(const struct accept_spec *spec,
-                                        const struct accept_check *check, const json_t *output,
-                                        const char *dir, struct accept_result *r);
-MUST_CHECK enum status accept_read_peak(const struct accept_spec *spec,
-                                        const struct accept_check *check, const json_t *output,
-                                        const char *dir, struct accept_result *r);
-MUST_CHECK enum status accept_read_memory(const struct accept_spec *spec,
-                                          const struct accept_check *check, const json_t *output,
-                                          const char *dir, struct accept_result *r);
-MUST_CHECK enum status accept_read_optimizer(const struct accept_spec *spec,
-                                             const struct accept_check *check, const json_t *output,
-                                             const char *dir, struct accept_result *r);
-MUST_CHECK enum status accept_read_input(const struct accept_spec *spec,
-                                         const struct accept_check *check, const json_t *output,
-                                         const char *dir, struct accept_result *r);
-MUST_CHECK enum status accept_read_conv(const struct accept_spec *spec,
-                                        const struct accept_check *check, const json_t *output,
-                                        const char *dir, struct accept_result *r);
-MUST_CHECK enum status accept_read_collective(const struct accept_spec *spec,
-                                              const struct accept_check *check,
-                                              const json_t *output, const char *dir,
-                                              struct accept_result *r);
+accept_reader accept_read_facts, accept_read_selftest, accept_read_determinism, accept_read_peak,
+    accept_read_memory, accept_read_gemm, accept_read_optimizer, accept_read_input,
+    accept_read_conv, accept_read_collective;
 
 /* From the run's folder, <dir>/run (read_run.c):
  *   images_per_s, step_s   medians over the steps, the first ten left out
@@ -52,8 +23,6 @@ MUST_CHECK enum status accept_read_collective(const struct accept_spec *spec,
  *   throttled_<reason>     percent of the samples, the highest of any device; reasons are
  *                          results/sensors.h's, with '_' for a space
  * A sensor that a device lacks, or whose samples are of fewer devices than ran, is not measured. */
-MUST_CHECK enum status accept_read_train(const struct accept_spec *spec,
-                                         const struct accept_check *check, const json_t *output,
-                                         const char *dir, struct accept_result *r);
+accept_reader accept_read_train;
 
 #endif
