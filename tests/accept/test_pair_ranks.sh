@@ -13,16 +13,19 @@ failures=0
 . "$(dirname "${BASH_SOURCE[0]}")/../comm/mpi.sh"
 mpi_find "$("$2" version)"
 
-# look CODE LINE ARGS...: ends with CODE, and one finding, which matches LINE.
+# look CODE LINE ARGS...: ends with CODE, and one finding, which matches LINE. A busy machine is slow
+# where it likes: one look of three has to come to that.
 look() {
-    local want=$1 line=$2
+    local want=$1 line=$2 turn
     shift 2
-    mpi_run 60 4 "$program" "$@"
-    if [[ $want != "$code" ]] || ! grep -qx '1 findings' "$scratch/out" || ! grep -qE "^$line" "$scratch/out"; then
-        printf "FAILED: '%s' exited with %s:\n" "$*" "$code"
+    for turn in 1 2 3; do
+        mpi_run 60 4 "$program" "$@"
+        [[ $want != "$code" ]] || ! grep -qx '1 findings' "$scratch/out" || ! grep -qE "^$line" "$scratch/out" || return 0
+        printf "turn %s: '%s' exited with %s:\n" "$turn" "$*" "$code"
         cat "$scratch/out" "$scratch/err"
-        failures=$((failures + 1))
-    fi
+    done
+    echo "FAILED: '$*'"
+    failures=$((failures + 1))
 }
 
 look 0 'n2: gone the second time: .* it does well with n[0-9] .*, n[0-9] ' 2 fine
