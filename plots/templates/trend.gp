@@ -10,7 +10,7 @@ note = 'hollow: not accepted   line: median between steps'
 
 do for [f in formats] {
     eval('set terminal '.terminal(f))
-    set output '../'.figure.'.'.f
+    set output '../'.draft.figure.'.'.f
     set multiplot
     set label 1 figure_title at screen 0.085,from_top(40) left font title_font(note)
     set label 2 note at screen 0.97,from_top(44) right @grey_small
