@@ -67,12 +67,30 @@ static int slot_groups(const struct planning *p, enum slot s)
     return s == SLOT_WEIGHTS ? p->groups : 1;
 }
 
-static enum status describe_given(struct planning *p)
+/* A linear layer's gradients in fp32, with weights that are in no order of the library's yet: its
+ * general matrix product takes them as they lie, and is never slower there than the kernels for
+ * packed weights. */
+static bool wants_plain_weights(const struct planning *p)
 {
     for (int s = 0; s < SLOT_COUNT; s++)
-        if (slot_present(p, s))
-            TRY(md_from_tensor(p->e, &p->desc->t[slot_role(p, s)], slot_groups(p, s),
-                               &p->given[s]));
+        if (slot_present(p, (enum slot)s) &&
+            p->desc->t[slot_role(p, (enum slot)s)].type != DTYPE_F32)
+            return false;
+    enum layout weights = p->desc->t[slot_role(p, SLOT_WEIGHTS)].layout;
+    return !p->g.is_conv && p->g.pass != PASS_FORWARD &&
+           (weights == LAYOUT_ANY || weights == LAYOUT_PLAIN);
+}
+
+static enum status describe_given(struct planning *p)
+{
+    for (int s = 0; s < SLOT_COUNT; s++) {
+        if (!slot_present(p, s))
+            continue;
+        struct tensor_desc t = p->desc->t[slot_role(p, s)];
+        if (s == SLOT_WEIGHTS && wants_plain_weights(p))
+            t.layout = LAYOUT_PLAIN;
+        TRY(md_from_tensor(p->e, &t, slot_groups(p, s), &p->given[s]));
+    }
     return STATUS_OK;
 }
 
@@ -116,8 +134,10 @@ bool onednn_is_fast(const_dnnl_primitive_desc_t pd)
 static enum status choose_layouts(struct planning *p)
 {
     dnnl_primitive_desc_t as_given = NULL, free_choice = NULL;
-    const unsigned activations = 1u << SLOT_SRC | 1u << SLOT_DST;
-    enum status st = try_layouts(p, activations, &as_given);
+    unsigned fixed = 1u << SLOT_SRC | 1u << SLOT_DST;
+    if (wants_plain_weights(p))
+        fixed |= 1u << SLOT_WEIGHTS;
+    enum status st = try_layouts(p, fixed, &as_given);
     if (st != STATUS_OK && st != STATUS_UNSUPPORTED)
         return st;
     if (st == STATUS_OK && onednn_is_fast(as_given)) {
