@@ -1,6 +1,7 @@
 /* ampscale compare: whether new runs are as good as those of a base. */
 #include "cli/cli.h"
 #include "gate/confirm.h"
+#include "gate/history.h"
 #include "gate/report.h"
 
 #include <errno.h>
@@ -46,8 +47,9 @@ static const struct argp_option options[] = {
      0},
     {"last", KEY_LAST, "N", 0, "Take so many runs of the history (default 30)", 0},
     {"record", KEY_RECORD, "DIR", 0,
-     "Add the new runs to this history: as accepted when they passed, or when there is nothing to "
-     "hold them against",
+     "Add the new runs to this history, which they may begin: as accepted when they passed, or "
+     "when "
+     "there is nothing to hold them against",
      0},
     {"confirm", KEY_CONFIRM, "COMMAND", 0,
      "Measure again what looks like a regression before calling it one: run this for each repeat, "
@@ -289,6 +291,24 @@ static enum status compare(struct compare_args *a, bool *regression)
     return st;
 }
 
+/* Whether the new runs are there to be recorded alone: without a base, or to begin the history that
+ * is to be the base from then on. */
+static bool only_records(const struct compare_args *a)
+{
+    if (!a->history)
+        return a->new == a->base;
+    return a->record && strcmp(a->history, a->record) == 0 && !history_exists(a->history);
+}
+
+static enum status record(const struct compare_args *a)
+{
+    TRY(gate_record(a->record, a->new, a->n_new, true));
+    if (a->history)
+        printf("'%s' held no history: these runs begin it, and were held against nothing\n",
+               a->history);
+    return STATUS_OK;
+}
+
 int cmd_compare(int argc, char **argv)
 {
     static const struct argp argp = {
@@ -321,8 +341,7 @@ int cmd_compare(int argc, char **argv)
     }
     if (!cli_parse(&argp, split, argv, &a, &exit_code))
         return exit_code;
-    enum status st = !a.history && a.new == a.base ? gate_record(a.record, a.new, a.n_new, true)
-                                                   : compare(&a, &regression);
+    enum status st = only_records(&a) ? record(&a) : compare(&a, &regression);
     if (st != STATUS_OK)
         return cli_fail(st);
     return regression ? EXIT_REGRESSION : 0;

@@ -25,6 +25,12 @@ static enum status path_of(const char *dir, char path[REPEATS_PATH_SIZE])
     return path_format(path, REPEATS_PATH_SIZE, "%s/history.jsonl", dir);
 }
 
+bool history_exists(const char *dir)
+{
+    char path[REPEATS_PATH_SIZE];
+    return path_of(dir, path) == STATUS_OK && path_exists(path);
+}
+
 void history_free(struct history *h)
 {
     for (int64_t i = 0; i < h->n; i++)

@@ -30,6 +30,9 @@ struct history {
     int64_t whole;               /* bytes of the file in whole lines */
 };
 
+/* Whether there is a history in `dir`. */
+bool history_exists(const char *dir);
+
 /* STATUS_DATA for a folder without a history, and for a damaged one. */
 MUST_CHECK enum status history_load(const char *dir, struct history *h);
 void history_free(struct history *h); /* fine on a zeroed struct */

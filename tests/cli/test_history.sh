@@ -35,6 +35,14 @@ grep -q "of 27 runs in 'history' none was accepted and is of the same configurat
 expect 3 compare --record both first slow
 [[ $(grep -c '"accepted":false' both/history.jsonl) == 9 ]] || fail "a regression is accepted"
 
+
+# One line serves a pipeline from its first day on.
+expect 0 compare --history begun --record begun first
+grep -q "'begun' held no history: these runs begin it" out || fail "a beginning is not said: $(cat out)"
+expect 3 compare --history begun --record begun slow
+[[ $(grep -c '"accepted":true' begun/history.jsonl) == 9 && $(grep -c '"accepted":false' begun/history.jsonl) == 9 ]] ||
+    fail "what begins a history: $(wc begun/history.jsonl)"
+
 expect_error 2 "give new runs alone" compare --history history first -- same
 expect_error 2 "no new runs" compare --history history
 expect_error 2 "--last '4'" compare --last 4 --history history same
