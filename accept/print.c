@@ -44,17 +44,23 @@ static void print_metric(const struct accept_metric *m, FILE *out)
         fprintf(out, "          %s\n", m->reason);
 }
 
+/* Of a check that was not run, or not to its end, that is all there is to tell. */
+static void print_check(const struct accept_result *c, FILE *out)
+{
+    fprintf(out, "%-7s %s", accept_verdict_str(c->verdict), c->name);
+    if (c->seconds > 0)
+        fprintf(out, ", %.1f s", c->seconds);
+    fprintf(out, "%s%s\n", *c->ended_why ? ": " : "", c->ended_why);
+    for (int k = 0; c->repeats > 0 && k < c->n_metrics; k++)
+        print_metric(&c->metric[k], out);
+}
+
 void accept_print(const struct accept_report *r, bool strict, FILE *out)
 {
     char line[256];
     fprintf(out, "%s on %s, level %d\n", r->spec, *r->device ? r->device : r->node, r->level);
-    for (int i = 0; i < r->n_checks; i++) {
-        const struct accept_result *c = &r->check[i];
-        fprintf(out, "%-7s %s, %.1f s%s%s\n", accept_verdict_str(c->verdict), c->name, c->seconds,
-                *c->ended_why ? ": " : "", c->ended_why);
-        for (int k = 0; k < c->n_metrics; k++)
-            print_metric(&c->metric[k], out);
-    }
+    for (int i = 0; i < r->n_checks; i++)
+        print_check(&r->check[i], out);
     accept_conclusion(r, strict, line, sizeof line);
     fprintf(out, "%s\n", line);
 }
