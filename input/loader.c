@@ -9,6 +9,7 @@
 #include "input/loader.h"
 
 #include "base/rng.h"
+#include "input/loader_config.h"
 #include "input/sampler.h"
 
 #include <fcntl.h>
@@ -196,27 +197,6 @@ static void *work(void *arg)
 
 /* ---- opening and closing ---- */
 
-static enum status check_config(const struct loader_config *c)
-{
-    if (!c->data || c->image_size < 1 || c->batch < 1 || c->workers < 1 || c->prefetch < 1 ||
-        c->world < 1 || c->rank < 0 || c->rank >= c->world || c->max_bad_images < 0)
-        return status_fail(STATUS_INVALID, "a loader was asked for with numbers out of range");
-    const struct crop_range *r = &c->range;
-    if (r->scale_min <= 0 || r->scale_max < r->scale_min || r->scale_max > 1 || r->ratio_min <= 0 ||
-        r->ratio_max < r->ratio_min)
-        return status_fail(STATUS_USAGE,
-                           "crop area %g..%g and ratio %g..%g: give 0 < area <= 1, 0 < ratio, and "
-                           "the lower bound first",
-                           (double)r->scale_min, (double)r->scale_max, (double)r->ratio_min,
-                           (double)r->ratio_max);
-    if (c->resize < c->image_size)
-        return status_fail(STATUS_USAGE,
-                           "cannot cut %d pixels out of an image resized to %d: make the resize "
-                           "at least the image size",
-                           c->image_size, c->resize);
-    return STATUS_OK;
-}
-
 static enum status alloc_pixels(const struct loader_config *c, size_t bytes, void **mem)
 {
     if (c->alloc)
@@ -305,19 +285,10 @@ static enum status start_workers(struct loader *l)
     return st;
 }
 
-static struct loader_config with_defaults(struct loader_config c)
-{
-    if (c.resize == 0)
-        c.resize = (int)((c.image_size * 256LL + 112) / 224);
-    if (c.range.scale_max == 0 && c.range.ratio_max == 0)
-        c.range = (struct crop_range){0.08f, 1.0f, 3.0f / 4, 4.0f / 3};
-    return c;
-}
-
 static enum status set_up(struct loader *l)
 {
     const struct loader_config *c = &l->config;
-    TRY(check_config(c));
+    TRY(loader_config_check(c));
     l->sample = (struct sample_config){c->train, c->image_size, c->resize, c->range};
     l->image_bytes = (size_t)c->image_size * (size_t)c->image_size * CHANNELS;
     l->images = sampler_count(c->train, c->data->n, c->rank, c->world);
@@ -343,7 +314,7 @@ enum status loader_open(const struct loader_config *config, struct loader **out)
     struct loader *l = calloc(1, sizeof *l);
     if (!l)
         return status_fail(STATUS_OOM, "no memory for a loader");
-    l->config = with_defaults(*config);
+    l->config = loader_config_fill(*config);
     l->dir = -1;
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->work, NULL);

@@ -1,0 +1,125 @@
+/* A pass over the validation images, and the account of any pass. */
+#include "runners/pass.h"
+
+#include "runners/divergence.h"
+#include "runners/progress.h"
+#include "runners/step.h"
+#include "runners/stop.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum status pass_account(const struct session *s, const struct loader *l, const char *pass,
+                         uint64_t seen, int64_t first, int64_t end)
+{
+    if (seen == loader_expected(l, first, end))
+        return STATUS_OK;
+    return status_fail(STATUS_MISMATCH,
+                       "%s of epoch %" PRId64
+                       ", rank %d: an image was lost, or came twice; what was learnt from these is "
+                       "not what the record says",
+                       pass, s->state.epoch, s->world.rank);
+}
+
+/* A validation batch that the engine was given. */
+struct pending_batch {
+    int count;
+    int64_t index;
+    double data_s; /* that the host waited for it */
+};
+
+static void report_validation(struct progress *p, const struct pending_batch *b,
+                              const struct loss_metrics *m, double total_s)
+{
+    double count = (double)m->count;
+    meter_add(&p->time, total_s, 1);
+    meter_add(&p->data, b->data_s, 1);
+    meter_add(&p->loss, step_mean(m->loss_sum, count), m->count);
+    meter_add(&p->top1, step_percent((double)m->top1, count), m->count);
+    meter_add(&p->top5, step_percent((double)m->top5, count), m->count);
+    meter_add(&p->rate, b->count / total_s, 1);
+    progress_batch(p, b->index);
+}
+
+/* Validation batches under way, the oldest first. */
+struct validation {
+    struct held held;
+    int n;
+    struct pending_batch pending[ENGINE_LAG_MAX + 1];
+    double end; /* of the last that was read */
+};
+
+/* Reads what batches came to until no more than `left` are under way. */
+static enum status end_batches(struct session *s, struct validation *v, int left,
+                               struct progress *p, struct step_sums *sums)
+{
+    while (v->n > left) {
+        struct step_result result;
+        TRY(engine_result(s->engine, &result));
+        step_sums_add_loss(sums, &result.metrics);
+        double after = step_now();
+        report_validation(p, &v->pending[0], &result.metrics, after - v->end);
+        v->end = after;
+        v->n--;
+        memmove(v->pending, v->pending + 1, (size_t)v->n * sizeof v->pending[0]);
+    }
+    return left > 0 ? STATUS_OK : held_release(&v->held);
+}
+
+/* This rank's share of the validation images, up to a request to stop. */
+static enum status validate_share(struct session *s, struct progress *p, struct step_sums *sums)
+{
+    struct batch *b;
+    int64_t n = 0;
+    uint64_t seen = 0;
+    struct validation v = {.held = {.engine = s->engine, .loader = s->val_loader}};
+    v.end = step_now();
+    TRY(loader_start(s->val_loader, 0, 0));
+    while (!stop_requested()) {
+        double since = v.n ? step_now() : v.end;
+        TRY(loader_next(s->val_loader, &b));
+        if (!b)
+            break;
+        v.pending[v.n++] = (struct pending_batch){b->count, b->index, step_now() - since};
+        TRY(engine_evaluate(s->engine, b));
+        step_sums_add_batch(sums, b);
+        seen += b->seen;
+        n++;
+        TRY(held_add(&v.held, b));
+        TRY(end_batches(s, &v, engine_lag(s->engine), p, sums));
+    }
+    TRY(end_batches(s, &v, 0, p, sums));
+    return pass_account(s, s->val_loader, "validation", seen, 0, n);
+}
+
+enum status pass_validate(struct session *s, struct pass_result *r)
+{
+    enum status st;
+    struct progress p;
+    struct step_sums sums = {{0}};
+    double begun = step_now();
+    progress_begin(&p, s->out, "Test: ", loader_batches(s->val_loader), 0, s->config->print_freq);
+    st = engine_share_buffers(s->engine);
+    if (st == STATUS_OK)
+        st = validate_share(s, &p, &sums);
+    progress_end(&p);
+    TRY(st);
+    TRY(step_sums_share(s, &sums));
+    *r = (struct pass_result){.loss_sum = sums.v[SUM_LOSS],
+                              .count = (int64_t)sums.v[SUM_COUNT],
+                              .top1 = (int64_t)sums.v[SUM_TOP1],
+                              .top5 = (int64_t)sums.v[SUM_TOP5],
+                              .images = (int64_t)sums.v[SUM_IMAGES],
+                              .bad_images = (int64_t)sums.v[SUM_BAD],
+                              .seconds = step_now() - begun};
+    s->agreed = true; /* these sums are everybody's */
+    if (s->stopping)
+        return status_fail(STATUS_INTERRUPTED, "validation was interrupted");
+    if (r->count == 0)
+        return status_fail(STATUS_DATA, "no validation image could be decoded");
+    TRY(divergence_check_loss(r->loss_sum, "the validation loss"));
+    s->agreed = false;
+    progress_accuracy(s->out, step_percent((double)r->top1, (double)r->count),
+                      step_percent((double)r->top5, (double)r->count));
+    return STATUS_OK;
+}
