@@ -48,13 +48,18 @@ static enum status leave_job(struct words *kept)
     return STATUS_OK;
 }
 
-/* And back; the strings become the environment's. */
-static void return_to_job(struct words *kept)
+/* And back, as copies that the C library owns: MPI may take some out again. */
+static enum status return_to_job(struct words *kept)
 {
-    for (int i = 0; i < kept->n; i++)
-        putenv(kept->v[i]);
-    free(kept->v);
-    *kept = (struct words){0};
+    enum status st = STATUS_OK;
+    for (int i = 0; i < kept->n; i++) {
+        char *value = strchr(kept->v[i], '=');
+        *value++ = '\0';
+        if (setenv(kept->v[i], value, 1) != 0)
+            st = status_fail(STATUS_OOM, "no memory for the environment");
+    }
+    words_free(kept);
+    return st;
 }
 
 /* Runs the battery; *text is the report, which the caller frees, NULL where there is none. */
@@ -66,9 +71,9 @@ static enum status run_battery(const struct accept_spec *spec, const struct acce
     enum status st = leave_job(&kept);
     if (st == STATUS_OK)
         st = accept_run(spec, o, &report);
-    return_to_job(&kept);
+    enum status back = return_to_job(&kept); /* with a battery that failed, too: ranks still meet */
     TRY(st);
-    st = accept_write(&report, strict, o->dir);
+    st = back == STATUS_OK ? accept_write(&report, strict, o->dir) : back;
     json_t *object = accept_report_json(&report);
     *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
     json_decref(object);

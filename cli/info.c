@@ -281,11 +281,12 @@ static enum status print_build_json(json_t *devices)
     enum status st;
     CHECK(environment_describe(&host));
     CHECK(describe_gpus(devices, &gpus));
-    st = print_json(json_pack("{s:s, s:s, s:s, s:{s:s, s:s}, s:O, s:O, s:O}", "version",
-                              AMPSCALE_VERSION, "build_type", AMPSCALE_BUILD_TYPE, "compiler",
-                              AMPSCALE_COMPILER, "libraries", "jansson", jansson_version_str(),
-                              "zlib", zlibVersion(), "devices", devices, "gpus", gpus, "host",
-                              host));
+    json_t *all = json_pack("{s:s, s:{s:s, s:s}, s:O, s:O, s:O}", "compiler", AMPSCALE_COMPILER,
+                            "libraries", "jansson", jansson_version_str(), "zlib", zlibVersion(),
+                            "devices", devices, "gpus", gpus, "host", host);
+    CHECK(environment_program(all) ? STATUS_OK
+                                   : status_fail(STATUS_OOM, "no memory for a listing"));
+    st = print_json(all);
 done:
     json_decref(devices);
     json_decref(gpus);

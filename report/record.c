@@ -138,14 +138,37 @@ static void peak(struct writer *w, const char *name, const json_t *record)
     rows_of(w, record, "flops");
 }
 
+/* A benchmark in turns with the library, or the loops, that it is about. */
+static void peers(struct writer *w, const char *name, const json_t *record)
+{
+    char bench[64], device[512], command[128];
+    text_at(record, "bench", bench, sizeof bench);
+    text_at(record, "device", device, sizeof device);
+    writer_heading(w, 3, "Beside what it measures: %s", name);
+    writer_paragraph(w, "%s", device);
+    writer_paragraph(
+        w,
+        "'bench %s' and %s, in turns: medians of %.0f rounds on %.0f threads, and the "
+        "ratio in time, with its least and most of any round; above 1 is slower. A row "
+        "is slower when every round of it is above %.2f: %s.",
+        bench,
+        strcmp(bench, "memory") == 0 ? "STREAM's loops compiled by themselves"
+                                     : "the fastest way of calling oneDNN directly",
+        number_at(record, "rounds", NULL), number_at(record, "threads", NULL),
+        number_at(record, "limit", NULL),
+        json_is_true(json_object_get(record, "passed")) ? "none is" : "some are");
+    snprintf(command, sizeof command, "tests/peers/bench_peers.py %s build/release", bench);
+    writer_code(w, command);
+    rows_of(w, record, "rows");
+}
+
 static const struct {
     const char *key, *value; /* that a record of the kind has */
     void (*tell)(struct writer *w, const char *name, const json_t *record);
 } kinds[] = {
-    {"bench", "overlap", overlap},
-    {"bench", "peak", peak},
-    {"kind", "gpu-check", gpu_check},
-    {"kind", "gate-quality", section_gate_quality},
+    {"bench", "overlap", overlap},    {"bench", "peak", peak},
+    {"kind", "gpu-check", gpu_check}, {"kind", "gate-quality", section_gate_quality},
+    {"kind", "peers", peers},
 };
 
 record_section *section_of_record(const json_t *record)
