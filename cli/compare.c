@@ -34,8 +34,8 @@ static const struct argp_option options[] = {
      "How much worse than BASE is too much, for all metrics (default 3); NAME=PERCENT for one", 0},
     {"alpha", KEY_ALPHA, "P", 0, "What is less likely than this is no accident (default 0.01)", 0},
     {"metric", KEY_METRIC, "NAME", 0,
-     "Let this metric decide, in place of images_per_s, images_per_s_max and, where runs were "
-     "validated, val_top1; all: every one; may be given several times",
+     "Let this metric decide, in place of images_per_s and, where runs were validated, val_top1; "
+     "all: every one; may be given several times",
      0},
     {"pair", KEY_PAIR, "auto|never|always", 0,
      "Judge by pairs of neighbours in time: where the runs of both sides took turns (default "

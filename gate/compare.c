@@ -37,7 +37,6 @@ struct gate_config gate_defaults(void)
     for (int i = 0; i < METRICS; i++)
         c.threshold[i] = 0.03;
     c.role[METRIC_IMAGES_PER_S] = GATE_DECIDES;
-    c.role[METRIC_IMAGES_PER_S_MAX] = GATE_OPTION;
     c.role[METRIC_VAL_TOP1] = GATE_OPTION;
     return c;
 }

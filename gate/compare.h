@@ -119,10 +119,9 @@ struct gate_report {
     int incomplete;              /* cells with something missing, too few repeats among it */
 };
 
-/* Alpha is 0.01, the threshold 3 %. What decides is the throughput of the median step, of the
- * fastest one, and val_top1 where runs were validated. Other work on a machine makes steps longer
- * and never shorter, so that the fastest of many tells best of two programs under load; but it
- * does not see what slows down some steps only, and the median does. */
+/* Alpha is 0.01, the threshold 3 %. What decides is the throughput of the median step, and val_top1
+ * where runs were validated. The fastest step is told and does not decide: where a processor's
+ * clock has a few speeds, it tells which of them a run has met, and runs differ by it most. */
 struct gate_config gate_defaults(void);
 
 /* Compares what the folders hold: runs, folders of runs, or one study on either side, cell by cell.
