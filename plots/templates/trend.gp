@@ -20,6 +20,9 @@ do for [f in formats] {
         set bmargin at screen from_top(top + 270)
         set label 3 legend[run(i)] at graph 0,1.07 left @grey_small
         set xlabel run(i) == panels ? 'Point' : ''
+        stats table(i) index 0 using 1 name 'points' nooutput
+        set xtics autofreq
+        if (points_max <= 12) { set xtics 1 } # there is no half a point
         set xrange [0:*]
         set offsets 0, graph 0.02, graph 0.15, graph 0.1
         plot \
