@@ -200,6 +200,17 @@ static enum status lock(const char *dir, int *fd)
     return STATUS_OK;
 }
 
+/* Whether the history has the very run already: two of a configuration do not start in the same
+ * nanosecond. */
+static bool is_known(const struct history *h, const struct repeat *r)
+{
+    for (int64_t i = 0; i < h->n; i++)
+        if (h->entry[i].repeat.started_s == r->started_s && /* not NaN */
+            json_equal(h->entry[i].repeat.fingerprint, r->fingerprint))
+            return true;
+    return false;
+}
+
 enum status history_append(const char *dir, const struct repeats *runs, bool accepted)
 {
     char path[REPEATS_PATH_SIZE];
@@ -216,8 +227,9 @@ enum status history_append(const char *dir, const struct repeats *runs, bool acc
         CHECK(history_load(dir, &before));
     CHECK(journal_open(&j, path, before.whole));
     for (int64_t i = 0; i < runs->n; i++)
-        CHECK(write_entry(&j, &runs->repeat[i], (double)now.tv_sec + 1e-9 * (double)now.tv_nsec,
-                          accepted));
+        if (!is_known(&before, &runs->repeat[i]))
+            CHECK(write_entry(&j, &runs->repeat[i], (double)now.tv_sec + 1e-9 * (double)now.tv_nsec,
+                              accepted));
 done:
     if (j.stream) {
         enum status closed = journal_close(&j);

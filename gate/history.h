@@ -37,7 +37,8 @@ bool history_exists(const char *dir);
 MUST_CHECK enum status history_load(const char *dir, struct history *h);
 void history_free(struct history *h); /* fine on a zeroed struct */
 
-/* Adds the runs to the history in `dir`, which is made if need be. */
+/* Adds the runs to the history in `dir`, which is made if need be; not those that it has already,
+ * by the time at which they started. */
 MUST_CHECK enum status history_append(const char *dir, const struct repeats *runs, bool accepted);
 
 /* Adds to `base` the last `most` accepted entries that agree with `fingerprint`, but for the fields

@@ -43,6 +43,16 @@ expect 3 compare --history begun --record begun slow
 [[ $(grep -c '"accepted":true' begun/history.jsonl) == 9 && $(grep -c '"accepted":false' begun/history.jsonl) == 9 ]] ||
     fail "what begins a history: $(wc begun/history.jsonl)"
 
+# A run counts once, however often it is recorded.
+cp -r same timed
+for i in timed/r*; do
+    sed -i "s/{\"schema\": 1,/&\"started_s\": 170000000${i##*/r}.5,/" "$i/run.json"
+done
+for turn in 1 2; do
+    expect 0 compare --history begun --record begun timed
+    [[ $(wc -l <begun/history.jsonl) == 27 ]] || fail "turn $turn: $(wc -l <begun/history.jsonl) lines"
+done
+
 expect_error 2 "give new runs alone" compare --history history first -- same
 expect_error 2 "no new runs" compare --history history
 expect_error 2 "--last '4'" compare --last 4 --history history same
