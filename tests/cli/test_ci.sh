@@ -41,4 +41,7 @@ grep -q '3 and 3 runs' out || fail "there are not three runs a side: $(cat out)"
 grep -q 'Runs took turns' out || fail "they did not take turns: $(cat out)"
 "$source_dir/scripts/interleave" "$program" /bin/false "$scratch/bad" 2>err && fail "a run that fails is overlooked"
 grep -q 'a run of new failed' err || fail "no word on who failed: $(cat err)"
+pgrep -f "$scratch/bad" && fail "what had not ended is left behind"
+"$source_dir/scripts/interleave" --slice 0 "$program" "$program" "$scratch/whole" 2 -- "${tiny[@]}" || fail "whole runs in turns fail"
+[[ $(ls "$scratch/whole/base") == $'r001\nr002' ]] || fail "two rounds left $(ls "$scratch/whole"/*)"
 finish

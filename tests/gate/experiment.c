@@ -3,12 +3,13 @@
  *
  *     build/tests/gate/gate_experiment --program build/cli/ampscale --out FILE [--trials N]
  *
- * A trial is a comparison as a user makes it, three times over. In each of its rounds three runs of
- * one and the same program train one after another, in an order that is drawn anew: one for the
- * base, one that is unchanged, and one that `--inject` slows down. Then gate_compare, with its
- * defaults, holds the unchanged runs against the base, the base against them, and the slowed ones
- * against the base. A regression in either of the first two is a false alarm; one in the third is a
- * slowdown caught. What the same runs would have come to without pairs is noted beside it.
+ * A trial is a comparison as a user makes it with scripts/interleave, three times over. In each of
+ * its rounds three runs of one and the same program train by turns of some milliseconds, in an
+ * order that is drawn anew: one for the base, one that is unchanged, and one that `--inject` slows
+ * down. Then gate_compare, with its defaults, holds the unchanged runs against the base, the base
+ * against them, and the slowed ones against the base. A regression in either of the first two is a
+ * false alarm; one in the third is a slowdown caught. What the same runs would have come to without
+ * pairs is noted beside it.
  *
  * Trials that are done stand in FILE.partial; a second call goes on from there. FILE, whole or
  * absent, is the record that `ampscale report` tells of. */
@@ -19,16 +20,14 @@
 #include "gate/repeats.h"
 #include "results/journal.h"
 #include "results/lines.h"
+#include "tests/gate/turns.h"
 
 #include <argp.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <ftw.h>
 #include <math.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 
 enum { SCHEMA = 1, ROUNDS_MAX = 100, PATH_SIZE = 4096, LINE_PRECISION = 9 };
 
@@ -39,7 +38,7 @@ static const char *const arm_names[] = {"base", "unchanged", "slowed"};
 struct experiment {
     const char *program, *out;
     const char *inject; /* the value of --inject */
-    int64_t trials, rounds, steps, seed;
+    int64_t trials, rounds, steps, slice /* ms */, seed;
     char scratch[PATH_SIZE]; /* of one trial's runs */
     char partial[PATH_SIZE];
     json_t *settings; /* of which all trials of a record are */
@@ -57,30 +56,9 @@ static int remove_one(const char *path, const struct stat *s, int type, struct F
     return remove(path);
 }
 
-/* Runs the program and waits for it. */
-static enum status run_program(char *const *argv)
-{
-    extern char **environ;
-    posix_spawn_file_actions_t actions;
-    pid_t pid;
-    int how = 0;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
-    int error = posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    if (error != 0)
-        return status_fail(STATUS_IO, "cannot run '%s': %s", argv[0], strerror(error));
-    while (waitpid(pid, &how, 0) < 0)
-        if (errno != EINTR)
-            return status_fail(STATUS_IO, "cannot wait for '%s': %s", argv[0], strerror(errno));
-    if (how != 0)
-        return status_fail(STATUS_DATA, "'%s %s' ended with wait status %d", argv[0], argv[1], how);
-    return STATUS_OK;
-}
-
-/* Trains once, for about a second: the smallest network that there is, a core, tensors
- * that come out of nowhere, no validation, no sensors. */
-static enum status train(const struct experiment *e, enum arm arm, int64_t round)
+/* The command that trains for about half a second: the smallest network that there is, a core,
+ * tensors that come out of nowhere, no validation, no sensors. */
+static enum status start(const struct experiment *e, enum arm arm, int64_t round, struct turn *t)
 {
     char out[PATH_SIZE + 64], steps[32];
     snprintf(out, sizeof out, "%s/%s/r%03d", e->scratch, arm_names[arm], (int)round);
@@ -105,7 +83,7 @@ static enum status train(const struct experiment *e, enum arm arm, int64_t round
                           arm == SLOWED ? "--inject" : NULL,
                           e->inject,
                           NULL};
-    return run_program((char *const *)argv);
+    return turn_begin((char *const *)argv, t);
 }
 
 /* The arms of a round, in an order drawn from seed, trial and round. */
@@ -121,6 +99,20 @@ static void draw_order(const struct experiment *e, int64_t trial, int64_t round,
         order[k] = order[i];
         order[i] = other;
     }
+}
+
+/* Trains once with each arm, by turns in that order. */
+static enum status train(const struct experiment *e, const enum arm order[ARMS], int64_t round)
+{
+    struct turn turn[ARMS];
+    int begun = 0;
+    enum status st = STATUS_OK;
+    for (; st == STATUS_OK && begun < ARMS; begun += st == STATUS_OK)
+        st = start(e, order[begun], round, &turn[begun]);
+    if (st == STATUS_OK)
+        st = turns_take(turn, ARMS, e->slice);
+    turns_end(turn, begun);
+    return st;
 }
 
 /* ---- judging ---- */
@@ -222,8 +214,7 @@ static enum status run_trial(struct experiment *e, int64_t trial, json_t **out)
     for (int64_t round = 0; round < e->rounds; round++) {
         enum arm order[ARMS];
         draw_order(e, trial, round, order);
-        for (int i = 0; i < ARMS; i++)
-            CHECK(train(e, order[i], round));
+        CHECK(train(e, order, round));
     }
     CHECK(learn_machine(e));
     CHECK(judge_arm(e, UNCHANGED, true, unchanged));
@@ -397,12 +388,15 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case 't':
         e->steps = atoll(arg);
         break;
+    case 'l':
+        e->slice = atoll(arg);
+        break;
     case 's':
         e->seed = atoll(arg);
         break;
     case ARGP_KEY_END:
         if (!e->program || !e->out || e->trials < 1 || e->rounds < 1 || e->rounds > ROUNDS_MAX ||
-            e->steps < 1)
+            e->steps < 1 || e->slice < 1)
             argp_usage(state);
         break;
     default:
@@ -422,10 +416,11 @@ static enum status set_up(struct experiment *e)
     e->done = json_array();
     e->machine = json_object();
     /* The number of trials is not among them: a short try may go on as a long one. */
-    e->settings = json_pack("{s:I, s:I, s:I, s:s, s:s, s:f, s:f}", "rounds", (json_int_t)e->rounds,
-                            "steps", (json_int_t)e->steps, "seed", (json_int_t)e->seed, "inject",
-                            e->inject, "metrics", "images_per_s", "alpha", gate.alpha, "threshold",
-                            gate.threshold[METRIC_IMAGES_PER_S]);
+    e->settings =
+        json_pack("{s:I, s:I, s:I, s:I, s:s, s:s, s:f, s:f}", "rounds", (json_int_t)e->rounds,
+                  "steps", (json_int_t)e->steps, "slice_ms", (json_int_t)e->slice, "seed",
+                  (json_int_t)e->seed, "inject", e->inject, "metrics", "images_per_s", "alpha",
+                  gate.alpha, "threshold", gate.threshold[METRIC_IMAGES_PER_S]);
     return e->done && e->machine && e->settings ? STATUS_OK
                                                 : status_fail(STATUS_OOM, "no memory to begin");
 }
@@ -438,13 +433,14 @@ int main(int argc, char **argv)
         {"inject", 'i', "FAULT", 0, "What slows runs down (default throttle=5%)", 0},
         {"trials", 'n', "N", 0, "Trials in all (default 200)", 0},
         {"rounds", 'r', "N", 0, "Runs a side in each trial (default 10)", 0},
-        {"steps", 't', "N", 0, "Steps of a run (default 840)", 0},
+        {"steps", 't', "N", 0, "Steps of a run (default 420)", 0},
+        {"slice", 'l', "MS", 0, "Milliseconds of a turn (default 50)", 0},
         {"seed", 's', "N", 0, "Of the order of runs (default 1)", 0},
         {0},
     };
     static const struct argp argp = {.options = options, .parser = parse};
     struct experiment e = {
-        .inject = "throttle=5%", .trials = 200, .rounds = 10, .steps = 840, .seed = 1};
+        .inject = "throttle=5%", .trials = 200, .rounds = 10, .steps = 420, .slice = 50, .seed = 1};
     if (argp_parse(&argp, argc, argv, 0, NULL, &e) != 0)
         return status_exit_code(STATUS_USAGE);
     enum status st = set_up(&e);

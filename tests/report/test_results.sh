@@ -32,7 +32,7 @@ cmp -s one.md two.md && fail "other records gave the same report"
 # The quality of the gate; a number that makes no sense is a dash.
 mkdir -p gate/here
 cat >gate/here/gate.json <<'END'
-{"kind": "gate-quality", "schema": 1, "rounds": 10, "alpha": 0.01, "threshold": 0.03, "inject": "throttle=5%",
+{"kind": "gate-quality", "schema": 1, "rounds": 10, "slice_ms": 50, "alpha": 0.01, "threshold": 0.03, "inject": "throttle=5%",
  "false_alarms": 0, "caught": 1, "sides_false_alarms": 7, "sides_caught": 1,
  "outcomes": [{"unchanged": {"images_per_s": {"ratio": 1.01}}, "slowed": {"images_per_s": {"ratio": 0.95}}},
   {"unchanged": {"images_per_s": {"ratio": 0.99}}, "slowed": {"images_per_s": {"ratio": 0.96}}}]}
