@@ -79,8 +79,9 @@ void section_gate_quality(struct writer *w, const char *name, const json_t *reco
         w,
         "Each trial is a comparison of %.0f runs a side by 'ampscale compare' with its defaults: "
         "alpha %g, threshold %g %%. Runs of the base, unchanged ones and ones with --inject %s "
-        "took turns of %g ms, as 'scripts/interleave' does, in an order drawn anew each time. A "
-        "false alarm is a regression found between "
+        "took turns of %g ms on one core, as with 'scripts/interleave', in an order drawn anew "
+        "each "
+        "time. A false alarm is a regression found between "
         "base and unchanged runs, whichever of them is named as the base; a slowdown is caught "
         "where one is found in the slowed runs.",
         number_at(record, "rounds"), number_at(record, "alpha"),
