@@ -170,6 +170,13 @@ const char *run_rank_host(const struct run *run, int64_t attempt, int64_t rank)
     return json_string_value(json_object_get(json_array_get(ranks, (size_t)rank), "host"));
 }
 
+int64_t run_host_cores(const struct run *run, int64_t attempt)
+{
+    const json_t *ranks = json_array_get(run->attempts, (size_t)attempt);
+    const json_t *cores = json_object_get(json_array_get(ranks, 0), "host_cores");
+    return json_is_integer(cores) && json_integer_value(cores) > 0 ? json_integer_value(cores) : 0;
+}
+
 /* Names of hosts sort together. */
 static int compare_hosts(const void *a, const void *b)
 {

@@ -50,6 +50,9 @@ void run_free(struct run *run); /* NULL is fine */
 int64_t run_attempt_ranks(const struct run *run, int64_t attempt);
 const char *run_rank_host(const struct run *run, int64_t attempt, int64_t rank);
 
+/* Cores that the ranks of rank 0's host may use together; 0 where nothing is recorded. */
+int64_t run_host_cores(const struct run *run, int64_t attempt);
+
 /* How many hosts an attempt's ranks ran on, and the most ranks that one of them had; 1 and 1 where
  * nothing is recorded. */
 MUST_CHECK enum status run_hosts(const struct run *run, int64_t attempt, int64_t *hosts,

@@ -184,7 +184,9 @@ size_t schema_format(const struct schema *s, const void *record, char line[SCHEM
 MUST_CHECK enum status schema_parse(const struct schema *s, const json_t *object, void *record);
 
 /* Whether this is what run.json and resume events hold under "ranks": an array of objects
- * {"rank": 0, "host": "node1", "pid": 4711, ...}, one for each rank, in their order. */
+ * {"rank": 0, "host": "node1", "pid": 4711, "host_cores": 4, ...}, one for each rank, in their
+ * order. "host_cores", which may be missing, counts the cores that the ranks of its host may use
+ * together. */
 bool schema_is_rank_list(const json_t *value);
 
 #ifdef __cplusplus

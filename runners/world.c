@@ -51,13 +51,11 @@ static enum status choose_mode(const struct train_config *c, const struct device
 
 static void describe_self(struct rank_info *self)
 {
-    cpu_set_t set;
-    CPU_ZERO(&set);
     if (gethostname(self->host, sizeof self->host - 1) != 0)
         snprintf(self->host, sizeof self->host, "?");
     self->pid = (int32_t)getpid();
-    if (sched_getaffinity(0, sizeof set, &set) == 0)
-        self->cores = (uint32_t)crc32(0, (const unsigned char *)&set, sizeof set);
+    if (sched_getaffinity(0, sizeof self->cores, &self->cores) != 0)
+        CPU_ZERO(&self->cores);
 }
 
 static enum status introduce(struct world *w)
@@ -142,7 +140,8 @@ int world_threads(const struct world *w, const struct train_config *c, int devic
     if (c->threads)
         return c->threads;
     for (int i = 0; i < w->size; i++)
-        sharing += w->info[i].cores == self->cores && strcmp(w->info[i].host, self->host) == 0;
+        sharing +=
+            CPU_EQUAL(&w->info[i].cores, &self->cores) && strcmp(w->info[i].host, self->host) == 0;
     int threads = host_cores() / (sharing * devices);
     return threads > 0 ? threads : 1;
 }
@@ -252,12 +251,30 @@ done:
     return st;
 }
 
+/* How many cores the ranks of a rank's host may use together; 0 where that is not known. */
+static int cores_together(const struct world *w, int rank)
+{
+    cpu_set_t all;
+    CPU_ZERO(&all);
+    for (int i = 0; i < w->size; i++) {
+        if (strcmp(w->info[i].host, w->info[rank].host) != 0)
+            continue;
+        if (CPU_COUNT(&w->info[i].cores) == 0)
+            return 0;
+        CPU_OR(&all, &all, &w->info[i].cores);
+    }
+    return CPU_COUNT(&all);
+}
+
 json_t *world_json(const struct world *w)
 {
     json_t *ranks = json_array();
     for (int i = 0; i < w->size; i++) {
+        int cores = cores_together(w, i);
         json_t *rank = json_pack("{s:i, s:s, s:i}", "rank", i, "host", w->info[i].host, "pid",
                                  (int)w->info[i].pid);
+        if (cores > 0)
+            json_object_set_new(rank, "host_cores", json_integer(cores));
         if (json_array_append_new(ranks, rank) != 0) {
             json_decref(ranks);
             return NULL;

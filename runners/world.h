@@ -7,6 +7,7 @@
 #include "runners/config.h"
 
 #include <jansson.h>
+#include <sched.h>
 
 enum { HOST_NAME_MAX_LEN = 64 };
 
@@ -14,7 +15,7 @@ enum { HOST_NAME_MAX_LEN = 64 };
 struct rank_info {
     char host[HOST_NAME_MAX_LEN];
     int32_t pid;
-    uint32_t cores; /* a checksum over the set of cores that it may run on */
+    cpu_set_t cores; /* that it may run on; none where that is not known */
 };
 
 struct world {

@@ -81,7 +81,8 @@ static enum status take_system(const struct run *run, struct analysis_system *s)
 static void take_threads(const struct run *run, struct study_sample *s)
 {
     const json_t *cpu = json_object_get(json_object_get(run->info, "host"), "cpu");
-    double usable = json_number_value(json_object_get(cpu, "usable"));
+    int64_t together = run_host_cores(run, run->resumes); /* each rank may have its own */
+    double usable = together ? (double)together : json_number_value(json_object_get(cpu, "usable"));
     const json_t *quota = json_object_get(cpu, "quota");
     int64_t threads = run_config_count(run, "threads", 0);
     int64_t devices = run_config_count(run, "devices_per_rank", 1);

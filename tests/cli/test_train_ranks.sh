@@ -23,6 +23,18 @@ done
 [[ $(images odd-3) == "42 25 "* ]] || fail "3 ranks: images $(images odd-3), not 42 and 25"
 [[ $(grep -o '"images": *[0-9]*' odd-3/ranks.jsonl | sort -u | grep -o '[0-9]*$') == 14 ]] ||
     fail "3 ranks: not 14 images each: $(<odd-3/ranks.jsonl)"
+# The record counts the cores that the ranks of a host have together: one that they share, or one
+# each.
+mapfile -t allowed < <(taskset -cp $$ | sed 's/.*://' | grep -oE '[0-9]+')
+for last in 0 $((${#allowed[@]} > 1)); do
+    export core0=${allowed[0]} core1=${allowed[last]}
+    # shellcheck disable=SC2016 # a rank's own shell looks its core up
+    mpi_run 100 2 bash -c 'core=core${OMPI_COMM_WORLD_RANK-$PMI_RANK}; taskset -c "${!core}" "$@"' \
+        - "$program" train "${net[@]}" odd "${one[@]}" -b 4 --steps 1 --out "cores-$last"
+    grep -q "\"host_cores\": *$((last + 1))\b" "cores-$last/run.json" ||
+        fail "not $((last + 1)) cores ($code): $(grep -o '"host_cores[^,}]*' "cores-$last/run.json") $(<err)"
+done
+
 evaluate=(odd "${one[@]}" --evaluate --resume odd-2/checkpoint.safetensors)
 accuracy=$(images odd-2 | cut -d' ' -f3)
 seen() {

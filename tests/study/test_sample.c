@@ -27,8 +27,9 @@ static int setup(void **state)
     json_t *config =
         json_pack("{s:s, s:i, s:i, s:i, s:i, s:s}", "devices", "cpu", "threads", 3,
                   "devices_per_rank", 1, "image_size", 48, "classes", 7, "grad_compress", "bf16");
-    json_t *ranks = json_pack("[{s:i, s:s, s:i}, {s:i, s:s, s:i}]", "rank", 0, "host", "node",
-                              "pid", 1, "rank", 1, "host", "node", "pid", 2);
+    json_t *ranks =
+        json_pack("[{s:i, s:s, s:i, s:i}, {s:i, s:s, s:i, s:i}]", "rank", 0, "host", "node", "pid",
+                  1, "host_cores", 4, "rank", 1, "host", "node", "pid", 2, "host_cores", 4);
     const struct run_info info = {.device = "cpu", .config = config, .ranks = ranks};
     assert_int_equal(record_create(f->dir, &info, &r), STATUS_OK);
     for (int i = 0; i < 6; i++) {
@@ -96,7 +97,10 @@ static void test_sample(void **state)
     assert_true(near(s.behind, 1));
     assert_string_equal(s.part, "backward");
     assert_string_equal(s.host, "node");
-    assert_true(s.threads == 6 && s.cores >= 1);
+    const json_t *cpu = json_object_get(json_object_get(f->run->info, "host"), "cpu");
+    const json_t *quota = json_object_get(cpu, "quota"); /* of the machine that the test runs on */
+    assert_true(s.threads == 6);
+    assert_true(near(s.cores, json_is_number(quota) ? fmin(4, json_number_value(quota)) : 4));
     assert_true(s.system.hosts == 1 && s.system.ranks_per_host == 2);
     assert_true(s.system.image_size == 48 && s.system.classes == 7);
     assert_int_equal(s.system.gradient_bytes, 2);
