@@ -43,7 +43,7 @@ static const struct argp_option options[] = {
      0},
     {"history", KEY_HISTORY, "DIR", 0,
      "In place of BASE: the last accepted runs of the same configuration and hardware in this "
-     "history",
+     "history, the new ones left out",
      0},
     {"last", KEY_LAST, "N", 0, "Take so many runs of the history (default 30)", 0},
     {"record", KEY_RECORD, "DIR", 0,
@@ -247,9 +247,9 @@ static enum status not_judged(const struct gate_report *r)
 
 static enum status hold_against(const struct compare_args *a, struct gate_report *report)
 {
-    return a->history
-               ? gate_compare_history(a->history, a->last, a->new, a->n_new, &a->config, report)
-               : gate_compare(a->base, a->n_base, a->new, a->n_new, &a->config, report);
+    const struct gate_rolling rolling = {.dir = a->history, .most = a->last};
+    return a->history ? gate_compare_history(&rolling, a->new, a->n_new, &a->config, report)
+                      : gate_compare(a->base, a->n_base, a->new, a->n_new, &a->config, report);
 }
 
 /* Nothing where no regression was found, or none is to be confirmed. */
@@ -260,6 +260,8 @@ static enum status confirm(const struct compare_args *a, struct gate_report *rep
                                    .dir = a->confirm_out,
                                    .base = a->base,
                                    .n_base = a->n_base,
+                                   .new = a->new,
+                                   .n_new = a->n_new,
                                    .history = a->history,
                                    .last = a->last};
     if (!a->confirm || report->verdicts[GATE_REGRESSION] == 0)

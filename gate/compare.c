@@ -266,32 +266,48 @@ static enum status add_new(char *const *new, int n_new, struct repeats *n)
     return add_runs(new, n_new, n);
 }
 
-enum status gate_compare_history(const char *dir, int64_t most, char *const *new, int n_new,
+/* Those of the history that the new runs, which are the first of `without`, are held against. */
+static enum status choose_base(const struct history *h, const struct gate_rolling *base,
+                               const struct gate_config *config, const struct repeats without[2],
+                               struct repeats *out)
+{
+    if (without[0].n == 0)
+        return STATUS_OK;
+    const struct history_choice c = {.fingerprint = without[0].repeat[0].fingerprint,
+                                     .allowed = config->allowed,
+                                     .n_allowed = config->n_allowed,
+                                     .without = without,
+                                     .n_without = 2,
+                                     .most = base->most};
+    return history_base(h, &c, out);
+}
+
+enum status gate_compare_history(const struct gate_rolling *base, char *const *new, int n_new,
                                  const struct gate_config *config, struct gate_report *report)
 {
     enum status st;
     char name[GATE_NAME_SIZE];
     struct gate_cell *cell;
     struct history h = {0};
-    struct repeats b = {0}, n = {0};
+    struct repeats b = {0}, n[2] = {{0}, {0}}; /* the new ones, and others that are no base */
     begin(config, report);
-    CHECK(add_new(new, n_new, &n));
-    CHECK(history_load(dir, &h));
-    if (n.n > 0)
-        CHECK(history_base(&h, n.repeat[0].fingerprint, config->allowed, config->n_allowed, most,
-                           &b));
-    name_of(&n, name);
+    CHECK(add_new(new, n_new, &n[0]));
+    CHECK(add_new(base->without, base->n_without, &n[1]));
+    CHECK(history_load(base->dir, &h));
+    CHECK(choose_base(&h, base, config, n, &b));
+    name_of(&n[0], name);
     CHECK(new_cell(report, name, &cell));
     if (b.n == 0)
         cell_lacks(cell,
                    "of %lld runs in '%s' none was accepted and is of the same configuration "
-                   "and hardware",
-                   (long long)h.n, dir);
-    CHECK(compare_repeats(&b, &n, config, cell));
+                   "and hardware, the new ones aside",
+                   (long long)h.n, base->dir);
+    CHECK(compare_repeats(&b, &n[0], config, cell));
 done:
     history_free(&h);
     repeats_free(&b);
-    repeats_free(&n);
+    repeats_free(&n[0]);
+    repeats_free(&n[1]);
     return conclude(st, report);
 }
 

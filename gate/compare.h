@@ -130,9 +130,17 @@ struct gate_config gate_defaults(void);
 MUST_CHECK enum status gate_compare(char *const *base, int n_base, char *const *new, int n_new,
                                     const struct gate_config *config, struct gate_report *report);
 
-/* The same against a rolling base: the last `most` accepted runs in the history in `dir`
- * (history.h) of the configuration and hardware of the new runs, which are no study. */
-MUST_CHECK enum status gate_compare_history(const char *dir, int64_t most, char *const *new,
+/* A rolling base: the last `most` accepted runs in the history in `dir` (history.h) that are of the
+ * configuration and hardware of the new runs and none of them, nor of others that are left out. */
+struct gate_rolling {
+    const char *dir;
+    int64_t most;
+    char *const *without; /* (n_without) folders of those others */
+    int n_without;
+};
+
+/* The same against a rolling base. The new runs are no study. */
+MUST_CHECK enum status gate_compare_history(const struct gate_rolling *base, char *const *new,
                                             int n_new, const struct gate_config *config,
                                             struct gate_report *report);
 

@@ -144,8 +144,11 @@ static enum status judge_again(const struct gate_confirm *c, const struct gate_c
 {
     char paths[2][REPEATS_PATH_SIZE], *base = paths[0], *new = paths[1];
     TRY(path_format(paths[1], sizeof paths[1], "%s/%s/new", c->dir, name));
-    if (!both && c->history)
-        return gate_compare_history(c->history, c->last, &new, 1, config, again);
+    if (!both && c->history) {
+        /* The runs that were suspicious may be in the history, and are no base of a second look. */
+        const struct gate_rolling rolling = {c->history, c->last, c->new, c->n_new};
+        return gate_compare_history(&rolling, &new, 1, config, again);
+    }
     if (!both && !repeats_is_study(c->base[0]))
         return gate_compare(c->base, c->n_base, &new, 1, config, again);
     if (both)

@@ -23,6 +23,8 @@ struct gate_confirm {
     const char *dir;   /* of the runs, "DIR/NAME/SIDE/r001"; nothing may be there yet */
     char *const *base; /* (n_base) as given to gate_compare, or NULL */
     int n_base;
+    char *const *new; /* (n_new) that were suspicious */
+    int n_new;
     const char *history; /* as given to gate_compare_history, or NULL */
     int64_t last;
 };

@@ -200,13 +200,11 @@ static enum status lock(const char *dir, int *fd)
     return STATUS_OK;
 }
 
-/* Whether the history has the very run already: two of a configuration do not start in the same
- * nanosecond. */
+/* Whether the history has the very run already. */
 static bool is_known(const struct history *h, const struct repeat *r)
 {
     for (int64_t i = 0; i < h->n; i++)
-        if (h->entry[i].repeat.started_s == r->started_s && /* not NaN */
-            json_equal(h->entry[i].repeat.fingerprint, r->fingerprint))
+        if (repeat_same(&h->entry[i].repeat, r))
             return true;
     return false;
 }
@@ -243,17 +241,26 @@ done:
 
 /* ---- a base ---- */
 
-enum status history_base(const struct history *h, json_t *fingerprint, char *const *allowed,
-                         int n_allowed, int64_t most, struct repeats *base)
+static bool is_left_out(const struct history_choice *c, const struct repeat *r)
 {
-    for (int64_t i = h->n - 1; i >= 0 && base->n < most; i--) {
+    for (int k = 0; k < c->n_without; k++)
+        for (int64_t i = 0; i < c->without[k].n; i++)
+            if (repeat_same(&c->without[k].repeat[i], r))
+                return true;
+    return false;
+}
+
+enum status history_base(const struct history *h, const struct history_choice *c,
+                         struct repeats *base)
+{
+    for (int64_t i = h->n - 1; i >= 0 && base->n < c->most; i--) {
+        const struct repeat *r = &h->entry[i].repeat;
         bool same = false;
-        if (!h->entry[i].accepted)
+        if (!h->entry[i].accepted || is_left_out(c, r))
             continue;
-        TRY(fingerprint_agrees(fingerprint, h->entry[i].repeat.fingerprint, allowed, n_allowed,
-                               &same));
+        TRY(fingerprint_agrees(c->fingerprint, r->fingerprint, c->allowed, c->n_allowed, &same));
         if (same)
-            TRY(repeats_copy(&h->entry[i].repeat, base));
+            TRY(repeats_copy(r, base));
     }
     return STATUS_OK;
 }

@@ -41,10 +41,19 @@ void history_free(struct history *h); /* fine on a zeroed struct */
  * by the time at which they started. */
 MUST_CHECK enum status history_append(const char *dir, const struct repeats *runs, bool accepted);
 
-/* Adds to `base` the last `most` accepted entries that agree with `fingerprint`, but for the fields
- * `allowed` (fingerprint.h). They are copies. */
-MUST_CHECK enum status history_base(const struct history *h, json_t *fingerprint,
-                                    char *const *allowed, int n_allowed, int64_t most,
+/* Which entries are a base: the last `most` accepted ones that agree with `fingerprint`, but for
+ * the fields `allowed` (fingerprint.h), and are none of the runs `without`. */
+struct history_choice {
+    json_t *fingerprint;
+    char *const *allowed; /* (n_allowed) */
+    int n_allowed;
+    const struct repeats *without; /* (n_without) */
+    int n_without;
+    int64_t most;
+};
+
+/* Adds copies of these to `base`. */
+MUST_CHECK enum status history_base(const struct history *h, const struct history_choice *c,
                                     struct repeats *base);
 
 #ifdef __cplusplus

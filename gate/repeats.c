@@ -185,6 +185,12 @@ done:
     return st;
 }
 
+bool repeat_same(const struct repeat *a, const struct repeat *b)
+{
+    return a->started_s == b->started_s && /* not NaN */
+           json_equal(a->fingerprint, b->fingerprint);
+}
+
 enum status repeats_copy(const struct repeat *from, struct repeats *r)
 {
     TRY(grow(r));

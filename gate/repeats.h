@@ -53,6 +53,10 @@ void cell_names_free(struct cell_names *names); /* fine on a zeroed struct */
  * added. STATUS_DATA for a folder that is not there, and for too many. */
 MUST_CHECK enum status repeats_add(const char *dir, struct repeats *r);
 
+/* Whether they are one run, recorded or read again: two of a configuration do not begin in the same
+ * nanosecond. */
+bool repeat_same(const struct repeat *a, const struct repeat *b);
+
 /* Adds a copy of a repeat, which needs no folder. */
 MUST_CHECK enum status repeats_copy(const struct repeat *from, struct repeats *r);
 void repeats_free(struct repeats *r); /* fine on a zeroed struct */

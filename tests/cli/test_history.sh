@@ -51,6 +51,7 @@ done
 for turn in 1 2; do
     expect 0 compare --history begun --record begun timed
     [[ $(wc -l <begun/history.jsonl) == 27 ]] || fail "turn $turn: $(wc -l <begun/history.jsonl) lines"
+    grep -q ', 9 and 9 runs$' out || fail "turn $turn: new runs are their own base: $(cat out)"
 done
 
 expect_error 2 "give new runs alone" compare --history history first -- same
@@ -107,6 +108,15 @@ rm calls
 expect 3 compare --confirm './again slow new {out} {name}' --confirm-out c3 first slow
 [[ $(sort calls | uniq -c | xargs) == '9 new resnet18' ]] || fail "more than the new side is run again: $(cat calls)"
 expect 0 compare --confirm './again same new {out} {name}' --confirm-out c4 --history history slow
+cp -r begun mixed
+make_runs late 10
+for i in late/r*; do
+    sed -i "s/{\"schema\": 1,/&\"started_s\": 180000000${i##*/r}.5,/" "$i/run.json"
+done
+expect 0 compare --record mixed late
+expect 3 compare --confirm './again slow new {out} {name}' --confirm-out c10 --history mixed --last 9 late
+[[ $(grep -c ', 9 and 9 runs$' out) == 2 && $(grep -c 'REGRESSION$' out) == 2 ]] ||
+    fail "what was suspicious is the base of a second look: $(cat out)"
 expect 0 compare --confirm './again same new {out} {name}' --confirm-out c5 first same
 [[ ! -e c5 ]] || fail "what passed is measured again"
 
