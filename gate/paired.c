@@ -12,6 +12,7 @@ enum { PAIRS_MAX = 4096 }; /* whose means of pairs still fit into memory with ea
 struct magnitude {
     double size;
     bool positive;
+    int64_t twice; /* its rank, doubled: a mean of ranks is a whole number then */
 };
 
 static int by_size(const void *a, const void *b)
@@ -20,28 +21,31 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The number of sets of ranks 1..n that add up to each s <= n (n + 1) / 2; the caller frees. Whole
- * numbers up to 2^n, exact for n <= SIGNED_RANK_EXACT. NULL without memory. */
-static double *count_sums(int64_t n)
+/* The number of sets of the ranks that add up to each s, twice that of all ranks, to their sum
+ * n (n + 1); the caller frees. Whole numbers up to 2^n, exact for n <= SIGNED_RANK_EXACT. `twice`:
+ * each rank doubled; NULL: they are 1..n. NULL without memory. */
+static double *count_sums(const int64_t *twice, int64_t n)
 {
-    int64_t most = n * (n + 1) / 2;
+    int64_t most = n * (n + 1);
     double *ways = calloc((size_t)most + 1, sizeof *ways);
     if (!ways)
         return NULL;
     ways[0] = 1;
-    for (int64_t rank = 1; rank <= n; rank++)
+    for (int64_t i = 0; i < n; i++) {
+        int64_t rank = twice ? twice[i] : 2 * (i + 1);
         for (int64_t s = most; s >= rank; s--)
             ways[s] += ways[s - rank];
+    }
     return ways;
 }
 
 /* P(W <= w) where every sign is as likely as the other. */
-static enum status exact_tail(int64_t n, double w, double *tail)
+static enum status exact_tail(const int64_t *twice, int64_t n, double w, double *tail)
 {
-    double *ways = count_sums(n), below = 0;
+    double *ways = count_sums(twice, n), below = 0;
     if (!ways)
         return status_fail(STATUS_OOM, "no memory for the distribution of signed ranks");
-    for (int64_t s = 0; (double)s <= w; s++)
+    for (int64_t s = 0; (double)s <= 2 * w; s++)
         below += ways[s];
     free(ways);
     *tail = ldexp(below, -(int)n);
@@ -57,17 +61,19 @@ static double normal_p(int64_t n, double w, double ties)
     return fmin(1, erfc(z / sqrt(2)));
 }
 
-/* Adds up the ranks of the positive ones of m[0..n), ascending by size. */
-static double add_ranks(const struct magnitude *m, int64_t n, double *ties)
+/* Ranks m[0..n), ascending by size, and adds up the ranks of the positive ones. */
+static double add_ranks(struct magnitude *m, int64_t n, double *ties)
 {
     double w = 0;
     *ties = 0;
     for (int64_t i = 0, end; i < n; i = end) {
         for (end = i; end < n && m[end].size == m[i].size; end++)
             ;
-        double t = (double)(end - i), rank = (double)(i + end + 1) / 2;
-        for (int64_t k = i; k < end; k++)
-            w += m[k].positive ? rank : 0;
+        for (int64_t k = i; k < end; k++) {
+            m[k].twice = i + 1 + end;
+            w += m[k].positive ? (double)m[k].twice / 2 : 0;
+        }
+        double t = (double)(end - i);
         *ties += t * t * t - t;
     }
     return w;
@@ -76,25 +82,26 @@ static double add_ranks(const struct magnitude *m, int64_t n, double *ties)
 enum status signed_rank(const double *d, int64_t n, struct signed_rank *out)
 {
     double ties, tail = 0;
+    int64_t twice[SIGNED_RANK_EXACT] = {0}, kept = 0;
     if (n < 1 || n > PAIRS_MAX)
         return status_fail(STATUS_INVALID, "a signed-rank test of %lld values", (long long)n);
     struct magnitude *m = malloc((size_t)n * sizeof *m);
     if (!m)
         return status_fail(STATUS_OOM, "no memory for %lld differences", (long long)n);
-    int64_t kept = 0;
     for (int64_t i = 0; i < n; i++)
         if (d[i] != 0)
-            m[kept++] = (struct magnitude){fabs(d[i]), d[i] > 0};
+            m[kept++] = (struct magnitude){.size = fabs(d[i]), .positive = d[i] > 0};
     qsort(m, (size_t)kept, sizeof *m, by_size);
-    *out = (struct signed_rank){.w = add_ranks(m, kept, &ties), .p = 1};
+    *out = (struct signed_rank){.w = add_ranks(m, kept, &ties), .exact = kept <= SIGNED_RANK_EXACT};
+    for (int64_t i = 0; out->exact && i < kept; i++)
+        twice[i] = m[i].twice;
     free(m);
-    out->exact = ties == 0 && kept == n && n <= SIGNED_RANK_EXACT;
-    if (out->exact) {
-        TRY(exact_tail(n, fmin(out->w, (double)(n * (n + 1) / 2) - out->w), &tail));
-        out->p = fmin(1, 2 * tail);
-    } else if (kept > 0) {
+    if (!out->exact) {
         out->p = normal_p(kept, out->w, ties);
+        return STATUS_OK;
     }
+    TRY(exact_tail(twice, kept, fmin(out->w, (double)(kept * (kept + 1) / 2) - out->w), &tail));
+    out->p = fmin(1, 2 * tail);
     return STATUS_OK;
 }
 
@@ -119,11 +126,11 @@ static enum status rank_of_low(int64_t n, double level, int64_t *rank)
         *rank = (int64_t)fmax(1, k * (k + 1) / 4 - low * sqrt(k * (k + 1) * (2 * k + 1) / 24));
         return STATUS_OK;
     }
-    double *ways = count_sums(n), below = 0;
+    double *ways = count_sums(NULL, n), below = 0;
     if (!ways)
         return status_fail(STATUS_OOM, "no memory for the distribution of signed ranks");
-    while (below + ldexp(ways[*rank], -(int)n) <= outside)
-        below += ldexp(ways[(*rank)++], -(int)n);
+    while (below + ldexp(ways[2 * *rank], -(int)n) <= outside)
+        below += ldexp(ways[2 * (*rank)++], -(int)n);
     free(ways);
     return STATUS_OK;
 }

@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-/* For up to so many differences, without zeros and ties, the distribution of W is counted out. */
+/* For up to so many differences that are not zero the distribution of W is counted out. */
 enum { SIGNED_RANK_EXACT = 50 };
 
 struct signed_rank {
@@ -22,10 +22,10 @@ struct signed_rank {
 };
 
 /* Two-sided test of d[0..n), n >= 1: Wilcoxon, "Individual comparisons by ranking methods", 1945.
- * Zeros are left out, and equal |d| share their mean rank; with either, or for more differences,
- * p is of the normal approximation with the variance corrected for ties and 1/2 for continuity:
- * Hollander and Wolfe, "Nonparametric statistical methods", 2nd ed., 1999, section 3.1. Zeros only
- * have p = 1. */
+ * Zeros are left out, equal |d| share their mean rank, and p is of the distribution that the ranks
+ * at hand have; for more differences it is of the normal approximation with the variance corrected
+ * for ties and 1/2 for continuity: Hollander and Wolfe, "Nonparametric statistical methods", 2nd
+ * ed., 1999, section 3.1, for both. Zeros only have p = 1. */
 MUST_CHECK enum status signed_rank(const double *d, int64_t n, struct signed_rank *out);
 
 /* The smallest p that n differences can have: 2 / 2^n. */

@@ -17,51 +17,47 @@ static double count_pairs(const double *x, int64_t n, const double *y, int64_t m
     return u;
 }
 
-/* The sum of t^3 - t over the groups of t equal values in both samples together. */
-static enum status tie_sum(const double *x, int64_t n, const double *y, int64_t m, double *sum)
+/* Twice the ranks of the ascending v[0..all), equal ones having their mean, which makes them whole
+ * numbers; returns the sum of t^3 - t over the groups of t equal values. */
+static double rank_twice(const double *v, int64_t all, int64_t *twice)
 {
-    int64_t all = n + m;
-    double *v = malloc((size_t)all * sizeof *v);
-    if (!v)
-        return status_fail(STATUS_OOM, "no memory for %lld values", (long long)all);
-    for (int64_t i = 0; i < all; i++)
-        v[i] = i < n ? x[i] : y[i - n];
-    stats_sort(v, all);
-    *sum = 0;
+    double ties = 0;
     for (int64_t i = 0, end; i < all; i = end) {
         for (end = i; end < all && v[end] == v[i]; end++)
             ;
+        for (int64_t k = i; k < end; k++)
+            twice[k] = i + 1 + end;
         double t = (double)(end - i);
-        *sum += t * t * t - t;
+        ties += t * t * t - t;
     }
-    free(v);
-    return STATUS_OK;
+    return ties;
 }
 
-/* Ways to choose k of the ranks 1..n+m so that they add up to s are counted rank by rank; U is that
- * sum less n (n + 1) / 2. Returns P(U <= u) where all choices are equally likely. */
-static enum status exact_tail(int64_t n, int64_t m, double u, double *tail)
+/* P(|U - n m / 2| >= off) where every choice of n of the ranks is as likely as any other. Ways to
+ * choose k of them that add up to s are counted rank by rank; twice U is twice the ranks' sum, less
+ * n (n + 1). */
+static enum status exact_p(const int64_t *twice, int64_t n, int64_t m, double off, double *p)
 {
-    int64_t all = n + m, sums = n * (n + 1) / 2 + n * m + 1, least = n * (n + 1) / 2;
+    int64_t all = n + m, sums = n * (n + 1) + 2 * n * m + 1, middle = n * (all + 1);
     double *ways = calloc((size_t)((n + 1) * sums), sizeof *ways); /* (n + 1, sums) */
     if (!ways)
         return status_fail(STATUS_OOM, "no memory for the distribution of U");
     ways[0] = 1;
-    for (int64_t rank = 1; rank <= all; rank++)
-        for (int64_t k = rank < n ? rank : n; k >= 1; k--)
-            for (int64_t s = rank; s < sums; s++)
-                ways[k * sums + s] += ways[(k - 1) * sums + s - rank];
-    double below = 0, total = 0;
-    for (int64_t s = least; s < sums; s++) {
+    for (int64_t i = 0; i < all; i++)
+        for (int64_t k = i + 1 < n ? i + 1 : n; k >= 1; k--)
+            for (int64_t s = twice[i]; s < sums; s++)
+                ways[k * sums + s] += ways[(k - 1) * sums + s - twice[i]];
+    double beyond = 0, total = 0;
+    for (int64_t s = 0; s < sums; s++) {
         total += ways[n * sums + s];
-        below += (double)(s - least) <= u ? ways[n * sums + s] : 0;
+        beyond += fabs((double)(s - middle)) >= 2 * off ? ways[n * sums + s] : 0;
     }
     free(ways);
-    *tail = below / total;
+    *p = beyond / total;
     return STATUS_OK;
 }
 
-/* `ties`: as tie_sum. */
+/* `ties`: as rank_twice returns. */
 static double normal_p(int64_t n, int64_t m, double u, double ties)
 {
     double all = (double)(n + m), nm = (double)n * (double)m;
@@ -75,19 +71,31 @@ static double normal_p(int64_t n, int64_t m, double u, double ties)
 enum status mann_whitney(const double *x, int64_t n, const double *y, int64_t m,
                          struct mann_whitney *out)
 {
-    double ties = 0, tail = 0;
+    int64_t all = n + m;
+    double ties;
+    enum status st = STATUS_OK;
     if (n < 1 || m < 1)
         return status_fail(STATUS_INVALID, "a rank test without values");
-    TRY(tie_sum(x, n, y, m, &ties));
-    *out = (struct mann_whitney){.u = count_pairs(x, n, y, m)};
-    out->exact = ties == 0 && n <= MANN_WHITNEY_EXACT && m <= MANN_WHITNEY_EXACT;
-    if (!out->exact) {
-        out->p = normal_p(n, m, out->u, ties);
-        return STATUS_OK;
+    double *v = malloc((size_t)all * sizeof *v);
+    int64_t *twice = malloc((size_t)all * sizeof *twice);
+    if (!v || !twice) {
+        st = status_fail(STATUS_OOM, "no memory for %lld values", (long long)all);
+        goto done;
     }
-    TRY(exact_tail(n, m, fmin(out->u, (double)(n * m) - out->u), &tail));
-    out->p = fmin(1, 2 * tail);
-    return STATUS_OK;
+    for (int64_t i = 0; i < all; i++)
+        v[i] = i < n ? x[i] : y[i - n];
+    stats_sort(v, all);
+    ties = rank_twice(v, all, twice);
+    *out = (struct mann_whitney){.u = count_pairs(x, n, y, m),
+                                 .exact = n <= MANN_WHITNEY_EXACT && m <= MANN_WHITNEY_EXACT};
+    if (out->exact)
+        st = exact_p(twice, n, m, fabs(out->u - (double)(n * m) / 2), &out->p);
+    else
+        out->p = normal_p(n, m, out->u, ties);
+done:
+    free(twice);
+    free(v);
+    return st;
 }
 
 double mann_whitney_least(int64_t n, int64_t m)

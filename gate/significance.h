@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-/* Up to so many values a side, and without ties, the distribution of U is counted out. */
+/* Up to so many values a side the distribution of U is counted out. */
 enum { MANN_WHITNEY_EXACT = 30 };
 
 struct mann_whitney {
@@ -21,10 +21,10 @@ struct mann_whitney {
 };
 
 /* Two-sided test of x[0..n) against y[0..m), n, m >= 1: Mann and Whitney, "On a test of whether one
- * of two random variables is stochastically larger than the other", 1947. Larger samples and those
- * with ties use the normal approximation with the variance corrected for ties and 1/2 for
- * continuity: Lehmann, "Nonparametrics", 1975, section 1.4. Samples of one value only have p = 1.
- */
+ * of two random variables is stochastically larger than the other", 1947. Equal values have their
+ * mean rank, and p is of the distribution that the ranks at hand have. Larger samples use the
+ * normal approximation with the variance corrected for ties and 1/2 for continuity: Lehmann,
+ * "Nonparametrics", 1975, section 1.4, for both. Samples of one value only have p = 1. */
 MUST_CHECK enum status mann_whitney(const double *x, int64_t n, const double *y, int64_t m,
                                     struct mann_whitney *out);
 

@@ -45,22 +45,62 @@ static void test_exact(void **state)
     expect_test(g, COUNT(g), h, COUNT(h), 161, 0.30125263881127884, true);
 }
 
-/* The same with method="asymptotic", use_continuity=True. */
+/* p by its definition: of all ways to deal out the values of both samples, the share of those whose
+ * U is as far from the middle. */
+static double dealt(const double *x, int n, const double *y, int m)
+{
+    double off = 0;
+    int as_far = 0, ways = 0;
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < m; k++)
+            off += (x[i] > y[k]) - (x[i] < y[k]);
+    for (unsigned set = 0; set < 1u << (n + m); set++) {
+        double other = 0;
+        if (__builtin_popcount(set) != n)
+            continue;
+        for (int i = 0; i < n + m; i++)
+            for (int k = 0; k < n + m; k++) {
+                double a = i < n ? x[i] : y[i - n], b = k < n ? x[k] : y[k - n];
+                if ((set >> i & 1) && !(set >> k & 1))
+                    other += (a > b) - (a < b);
+            }
+        ways++;
+        as_far += fabs(other) >= fabs(off);
+    }
+    return (double)as_far / ways;
+}
+
+/* Ties leave p exact; of {5, 5, 5, 5, 6} and {5, 5, 5, 6, 6} no deal has a U nearer to the middle.
+ */
+static void test_ties(void **state)
+{
+    (void)state;
+    const double a[] = {1, 2, 2, 3, 4, 5, 5, 6}, b[] = {2, 3, 5, 5, 7, 8, 9};
+    const double c[] = {5, 5, 5, 5, 6}, d[] = {5, 5, 5, 6, 6};
+    const double e[] = {5, 5, 5, 5, 5, 5}, f[] = {1, 2, 2, 3, 4}, g[] = {5, 6, 6, 7, 8};
+    expect_test(a, COUNT(a), b, COUNT(b), 14.5, dealt(a, COUNT(a), b, COUNT(b)), true);
+    expect_test(c, COUNT(c), d, COUNT(d), 10, 1, true);
+    expect_test(e, COUNT(e), e, COUNT(e), 18, 1, true);
+    expect_test(f, COUNT(f), g, COUNT(g), 0, 2.0 / 252, true); /* apart is apart */
+}
+
+/* The first with method="asymptotic", use_continuity=True; the second by Lehmann's formula, from
+ * U = 310 of 961 pairs and 51 and 11 equal values of 62. */
 static void test_normal(void **state)
 {
     (void)state;
-    const double a[] = {1, 2, 2, 3, 4, 5, 5, 6}, b[] = {2, 3, 5, 5, 7, 8, 9, 9, 10};
-    const double c[] = {5, 5, 5, 5, 6}, d[] = {5, 5, 5, 6, 6};
-    const double e[] = {5, 5, 5, 5, 5, 5};
-    double g[60], h[55];
+    double g[60], h[55], x[31], y[31];
     for (int i = 0; i < 60; i++)
         g[i] = i * 37 % 101 + 0.5;
     for (int i = 0; i < 55; i++)
         h[i] = i * 53 % 103 + 12.25;
-    expect_test(a, COUNT(a), b, COUNT(b), 14.5, 0.04126741302260858, false);
-    expect_test(c, COUNT(c), d, COUNT(d), 10, 0.6004712601233854, false);
-    expect_test(e, COUNT(e), e, COUNT(e), 18, 1, false);
+    for (int i = 0; i < 31; i++) {
+        x[i] = 5;
+        y[i] = i < 20 ? 5 : 6;
+    }
+    double variance = 961.0 / 12 * (63 - (132600.0 + 1320) / (62 * 61));
     expect_test(g, COUNT(g), h, COUNT(h), 1373, 0.12159754980691169, false);
+    expect_test(x, COUNT(x), y, COUNT(y), 310, erfc(170 / sqrt(2 * variance)), false);
 }
 
 /* Samples that do not overlap have the smallest p there is, whatever their sizes. */
@@ -141,20 +181,24 @@ static void fill_signed(double *d, int n)
         d[i] = (i * 37 % 101 - 40) / 7.0 + 0.013 * i;
 }
 
-/* scipy.stats.wilcoxon(d, method="exact"), and with method="approx", correction=True; SciPy 1.17 */
+/* scipy.stats.wilcoxon(d, method="exact"), and with method="approx", correction=True; SciPy 1.17.
+ * With ties, counted by hand: of 512 sets of the nine ranks 1.5, 1.5, 4, 4, 4, 6, 7.5, 7.5 and 9,
+ * 13 add up to no more than 5.5. */
 static void test_signed_rank(void **state)
 {
     (void)state;
     const double a[] = {0.3, -0.1, 0.7, 1.1, 0.9, -0.2, 1.4, 0.6, 0.55, 2.0};
     const double ties[] = {1, 2, 2, -2, 3, 0, 5, -1, 4, 4}, zeros[] = {0, 0, 0};
+    const double alike[] = {1, 2, 2, 3, 1, 4, 2, 5};
     double many[80];
     fill_signed(many, 80);
     expect_signed(a, COUNT(a), 52, 0.009765625, true);
     expect_signed(depression, COUNT(depression), 40, 0.0390625, true);
     expect_signed(many, 50, 894, 0.012568191503659065, true);
-    expect_signed(ties, COUNT(ties), 39.5, 0.04940018799120368, false);
+    expect_signed(ties, COUNT(ties), 39.5, 26.0 / 512, true);
+    expect_signed(alike, COUNT(alike), 36, 2.0 / 256, true); /* all of one sign */
     expect_signed(many, 80, 2351, 0.0004588629856396991, false);
-    expect_signed(zeros, COUNT(zeros), 0, 1, false);
+    expect_signed(zeros, COUNT(zeros), 0, 1, true);
     expect_near(signed_rank_least(10), 2.0 / 1024, 0);
     assert_int_equal(signed_rank(a, 0, &(struct signed_rank){0}), STATUS_INVALID);
 }
@@ -188,10 +232,10 @@ static void test_hodges_lehmann(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_exact),          cmocka_unit_test(test_normal),
-        cmocka_unit_test(test_least),          cmocka_unit_test(test_bootstrap),
-        cmocka_unit_test(test_contract),       cmocka_unit_test(test_signed_rank),
-        cmocka_unit_test(test_hodges_lehmann),
+        cmocka_unit_test(test_exact),       cmocka_unit_test(test_ties),
+        cmocka_unit_test(test_normal),      cmocka_unit_test(test_least),
+        cmocka_unit_test(test_bootstrap),   cmocka_unit_test(test_contract),
+        cmocka_unit_test(test_signed_rank), cmocka_unit_test(test_hodges_lehmann),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
