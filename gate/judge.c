@@ -141,8 +141,12 @@ enum status judge_measure(const struct repeats *base, const struct repeats *new,
     for (int id = 0; id < METRICS; id++) {
         struct gate_result r;
         bool some;
-        if (id == METRIC_VAL_TOP1 && !c->ended_alike)
+        if (id == METRIC_VAL_TOP1 && !c->ended_alike) {
+            if (config->role[id] == GATE_DECIDES)
+                cell_lacks(c, "%s of runs that did not end alike cannot be judged",
+                           metrics[id].name);
             continue;
+        }
         TRY(measure(base, new, (enum metric_id)id, config, c->turns, &r, &some));
         if (!some && config->role[id] == GATE_DECIDES)
             cell_lacks(c, "nothing to judge %s by", metrics[id].name);

@@ -125,6 +125,15 @@ static void test_ends(void **state)
         made(*state, &(struct made){.top1 = 5, .by = "desired accuracy"}, REPEATS);
     assert_null(result(&r, METRIC_VAL_TOP1));
     expect(&r, METRIC_STEP, GATE_SAME);
+    assert_true(gate_passed(&r));
+    gate_report_free(&r);
+
+    /* Asked for, they have not passed. */
+    struct fixture *f = *state;
+    f->config.role[METRIC_VAL_TOP1] = GATE_DECIDES;
+    assert_int_equal(compare(f, &r), STATUS_OK);
+    assert_false(gate_passed(&r));
+    assert_non_null(strstr(r.cell[0].missing, "val_top1 of runs that did not end alike"));
     gate_report_free(&r);
 }
 
