@@ -158,11 +158,20 @@ static enum status judge_again(const struct gate_confirm *c, const struct gate_c
     return gate_compare(&base, 1, &new, 1, config, again);
 }
 
-static bool regressed(const struct gate_cell *c, enum metric_id id)
+static bool regressed(const struct gate_cell *c)
 {
     for (int i = 0; i < c->n_results; i++)
-        if (c->result[i].verdict == GATE_REGRESSION && (id == METRICS || c->result[i].metric == id))
+        if (c->result[i].verdict == GATE_REGRESSION)
             return true;
+    return false;
+}
+
+/* Whether the metric was judged, and found to be no worse. */
+static bool is_cleared(const struct gate_cell *c, enum metric_id id)
+{
+    for (int i = 0; i < c->n_results; i++)
+        if (c->result[i].metric == id)
+            return c->result[i].verdict == GATE_SAME || c->result[i].verdict == GATE_BETTER;
     return false;
 }
 
@@ -184,7 +193,7 @@ static enum status confirm_cell(const struct gate_confirm *c, const struct gate_
                                                   : "its configuration differs");
     for (int i = 0; i < cell->n_results && st == STATUS_OK; i++) {
         struct gate_result *r = &cell->result[i];
-        if (r->verdict == GATE_REGRESSION && !regressed(&again.cell[0], r->metric)) {
+        if (r->verdict == GATE_REGRESSION && is_cleared(&again.cell[0], r->metric)) {
             r->verdict = GATE_UNCONFIRMED;
             report->verdicts[GATE_REGRESSION]--;
             report->verdicts[GATE_UNCONFIRMED]++;
@@ -203,7 +212,7 @@ enum status gate_confirm(const struct gate_confirm *c, const struct gate_config 
     if (path_exists(c->dir))
         return status_fail(STATUS_USAGE, "'%s' exists: give --confirm-out a new folder", c->dir);
     for (int64_t i = 0; i < report->n_cells; i++)
-        if (regressed(&report->cell[i], METRICS))
+        if (regressed(&report->cell[i]))
             TRY(confirm_cell(c, config, &report->cell[i], report, out));
     return STATUS_OK;
 }

@@ -30,9 +30,9 @@ struct gate_confirm {
 };
 
 /* Runs as many repeats as the cell's new side had, and judges them by the same configuration. A
- * result that is no regression again becomes GATE_UNCONFIRMED. What was measured again is printed
- * to `out`. STATUS_USAGE for a command without {out}; STATUS_DATA when a run fails, or when what it
- * leaves cannot be judged. */
+ * regression becomes GATE_UNCONFIRMED when it was judged again and is none. What was measured again
+ * is printed to `out`. STATUS_USAGE for a command without {out}; STATUS_DATA when a run fails, or
+ * when what it leaves cannot be judged. */
 MUST_CHECK enum status gate_confirm(const struct gate_confirm *c, const struct gate_config *config,
                                     struct gate_report *report, FILE *out);
 

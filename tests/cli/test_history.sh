@@ -120,6 +120,28 @@ expect 3 compare --confirm './again slow new {out} {name}' --confirm-out c10 --h
 expect 0 compare --confirm './again same new {out} {name}' --confirm-out c5 first same
 [[ ! -e c5 ]] || fail "what passed is measured again"
 
+# What is not judged again stays a regression: here accuracies of runs that ended otherwise.
+# validated DIR TOP1 BY: gives the runs of DIR a validation, and what ended them.
+validated() {
+    local i column columns=(lr train_images train_loss train_top1 train_top5 val_images val_loss val_top1
+        val_top5 best_top1 images_per_s images_per_s_p5 images_per_s_p95 images_per_s_wall train_s val_s
+        checkpoint_s bytes_per_s files_per_s decode_ms bad_images elapsed)
+    for i in "$1"/r*; do
+        printf '{"epoch": 0, "steps": 20' >"$i/epochs.jsonl"
+        for column in "${columns[@]}"; do
+            printf ', "%s": %d' "$column" "$2"
+        done >>"$i/epochs.jsonl"
+        echo '}' >>"$i/epochs.jsonl"
+        printf '{"schema": 1, "ended_by": "%s"}' "$3" >"$i/summary.json"
+    done
+}
+cp -r first seen && validated seen 75 steps
+cp -r slow unseen && validated unseen 60 steps
+cp -r unseen otherwise && validated otherwise 60 'desired accuracy'
+expect 3 compare --confirm './again otherwise new {out} {name}' --confirm-out c11 seen unseen
+grep -q '^With what was measured again, REGRESSION: 2 regressions, 0 not confirmed' out ||
+    fail "what was not judged again is cleared: $(cat out)"
+
 expect 2 compare --confirm './again slow' --confirm-out c6 first slow
 grep -q 'there is no {out}' err || fail "a command without {out} is run: $(cat err)"
 expect 2 compare --confirm './again same {side} {out}' --confirm-out c1 first slow
