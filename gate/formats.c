@@ -3,13 +3,7 @@
 
 #include "base/file.h"
 
-#include <math.h>
 #include <stdlib.h>
-
-static json_t *real(double x)
-{
-    return isfinite(x) ? json_real(x) : json_null();
-}
 
 static json_t *stats_json(const struct stats *s)
 {
@@ -22,13 +16,13 @@ static json_t *stats_json(const struct stats *s)
 static json_t *result_json(const struct gate_result *r)
 {
     const struct metric *m = &metrics[r->metric];
-    return json_pack("{s:s, s:s, s:s, s:o, s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:b, s:f, s:b, s:s}",
-                     "name", m->name, "unit", m->unit, "better",
-                     m->more_is_better ? "higher" : "lower", "base", stats_json(&r->base), "new",
-                     stats_json(&r->new), "paired", r->is.paired, "ratio", real(r->is.ratio), "low",
-                     real(r->is.low), "high", real(r->is.high), "p", real(r->is.p), "corrected_p",
-                     real(r->corrected_p), "exact", r->is.exact, "threshold", r->threshold,
-                     "decides", r->decides, "verdict", gate_verdict_str(r->verdict));
+    return json_pack(
+        "{s:s, s:s, s:s, s:o, s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:b, s:f, s:b, s:s}", "name",
+        m->name, "unit", m->unit, "better", m->more_is_better ? "higher" : "lower", "base",
+        stats_json(&r->base), "new", stats_json(&r->new), "paired", r->is.paired, "ratio",
+        metric_json(r->is.ratio), "low", metric_json(r->is.low), "high", metric_json(r->is.high),
+        "p", metric_json(r->is.p), "corrected_p", metric_json(r->corrected_p), "exact", r->is.exact,
+        "threshold", r->threshold, "decides", r->decides, "verdict", gate_verdict_str(r->verdict));
 }
 
 static json_t *cell_json(const struct gate_cell *c)

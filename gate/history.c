@@ -154,20 +154,15 @@ done:
 
 /* ---- adding ---- */
 
-static json_t *real(double x)
-{
-    return isfinite(x) ? json_real(x) : json_null();
-}
-
 static json_t *entry_json(const struct repeat *r, double added_s, bool accepted)
 {
     json_t *values = json_object();
     for (int i = 0; i < METRICS; i++)
-        json_object_set_new(values, metrics[i].name, real(r->value[i]));
+        json_object_set_new(values, metrics[i].name, metric_json(r->value[i]));
     return json_pack("{s:s, s:i, s:f, s:o, s:s, s:b, s:{s:s, s:I, s:I}, s:O, s:o}", "record",
                      "history", "schema", SCHEMA, "added_s", added_s, "started_s",
-                     real(r->started_s), "commit", r->commit, "accepted", accepted, "end", "by",
-                     r->end.by, "steps", (json_int_t)r->end.steps, "epochs",
+                     metric_json(r->started_s), "commit", r->commit, "accepted", accepted, "end",
+                     "by", r->end.by, "steps", (json_int_t)r->end.steps, "epochs",
                      (json_int_t)r->end.epochs, "fingerprint", r->fingerprint, "metrics", values);
 }
 

@@ -48,13 +48,6 @@ static bool differences_of(const struct repeats *base, const struct repeats *new
     return true;
 }
 
-static double ratio_of(double base, double new)
-{
-    if (base == 0)
-        return new == 0 ? 1 : INFINITY;
-    return new / base;
-}
-
 /* Of x[0..n) of the base and y[0..m) of the new side, one at least on either. */
 static enum status estimate_sides(const double *x, int64_t n, const double *y, int64_t m,
                                   struct gate_estimate *e)

@@ -4,6 +4,7 @@
 #include "results/summary.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 const struct metric metrics[METRICS] = {
@@ -49,4 +50,17 @@ enum status metrics_of(const struct run *run, double value[METRICS])
     }
     json_decref(sum);
     return st;
+}
+
+const char *metric_text(const char *format, double x, char out[METRIC_TEXT_SIZE])
+{
+    if (isnan(x))
+        return "-";
+    snprintf(out, METRIC_TEXT_SIZE, format, x);
+    return out;
+}
+
+json_t *metric_json(double x)
+{
+    return isfinite(x) ? json_real(x) : json_null();
 }

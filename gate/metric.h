@@ -42,6 +42,12 @@ enum metric_id metric_find(const char *name);
  * cannot be summed up. */
 MUST_CHECK enum status metrics_of(const struct run *run, double value[METRICS]);
 
+/* A number as text and as JSON: "-" and null where it is not known, null for an infinite one too.
+ */
+enum { METRIC_TEXT_SIZE = 32 };
+const char *metric_text(const char *format, double x, char out[METRIC_TEXT_SIZE]);
+json_t *metric_json(double x); /* NULL without memory */
+
 #ifdef __cplusplus
 }
 #endif

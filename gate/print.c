@@ -3,11 +3,10 @@
 
 #include "base/xml.h"
 
-#include <math.h>
 #include <stdbool.h>
 #include <string.h>
 
-enum { NUMBER_SIZE = 32 };
+enum { NUMBER_SIZE = METRIC_TEXT_SIZE };
 
 void gate_conclusion(const struct gate_report *r, char *out, size_t size)
 {
@@ -45,15 +44,6 @@ static const char *method_of(const struct gate_cell *c)
                       "of the machine's speed counts as a difference.";
 }
 
-/* A dash where there is no number. */
-static const char *number(const char *format, double x, char out[NUMBER_SIZE])
-{
-    if (isnan(x))
-        return "-";
-    snprintf(out, NUMBER_SIZE, format, x);
-    return out;
-}
-
 /* The cells of a result's row, as text. */
 struct row {
     char base[NUMBER_SIZE], new[NUMBER_SIZE], ratio[NUMBER_SIZE], interval[2 * NUMBER_SIZE + 2],
@@ -64,12 +54,12 @@ static struct row row_of(const struct gate_result *r)
 {
     struct row row;
     char a[NUMBER_SIZE], b[NUMBER_SIZE];
-    snprintf(row.base, sizeof row.base, "%s", number("%.5g", r->base.median, a));
-    snprintf(row.new, sizeof row.new, "%s", number("%.5g", r->new.median, a));
-    snprintf(row.ratio, sizeof row.ratio, "%s", number("%.4f", r->is.ratio, a));
-    snprintf(row.interval, sizeof row.interval, "%s..%s", number("%.4f", r->is.low, a),
-             number("%.4f", r->is.high, b));
-    snprintf(row.p, sizeof row.p, "%s", number("%.2g", r->is.p, a));
+    snprintf(row.base, sizeof row.base, "%s", metric_text("%.5g", r->base.median, a));
+    snprintf(row.new, sizeof row.new, "%s", metric_text("%.5g", r->new.median, a));
+    snprintf(row.ratio, sizeof row.ratio, "%s", metric_text("%.4f", r->is.ratio, a));
+    snprintf(row.interval, sizeof row.interval, "%s..%s", metric_text("%.4f", r->is.low, a),
+             metric_text("%.4f", r->is.high, b));
+    snprintf(row.p, sizeof row.p, "%s", metric_text("%.2g", r->is.p, a));
     snprintf(row.verdict, sizeof row.verdict, r->decides ? "%s" : "(%s)",
              gate_verdict_str(r->verdict));
     return row;

@@ -106,6 +106,13 @@ double mann_whitney_least(int64_t n, int64_t m)
     return fmin(1, 2 / choices);
 }
 
+double ratio_of(double x, double y)
+{
+    if (x == 0)
+        return y == 0 ? 1 : INFINITY;
+    return y / x;
+}
+
 /* The median of n draws from x with replacement; `room` holds n. */
 static double drawn_median(const double *x, int64_t n, struct rng *rng, double *room)
 {

@@ -31,6 +31,9 @@ MUST_CHECK enum status mann_whitney(const double *x, int64_t n, const double *y,
 /* The smallest p that samples of these sizes can have: 2 / C(n + m, n). */
 double mann_whitney_least(int64_t n, int64_t m);
 
+/* y / x, neither below 0: 1 where both are 0, and infinite where x alone is. */
+double ratio_of(double x, double y);
+
 /* Percentile bootstrap interval of median(y) / median(x), the samples drawn independently: Efron
  * and Tibshirani, "An introduction to the bootstrap", 1993, chapters 8 and 13. A pure function of
  * the values and the seed. NAN where a value of x is not above 0. */

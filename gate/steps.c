@@ -124,7 +124,7 @@ static enum status measure(struct search *s, int64_t n)
         struct stats before, behind;
         TRY(stats_of(s->x + from, step->at - from, &before));
         TRY(stats_of(s->x + step->at, to - step->at, &behind));
-        step->ratio = behind.median / before.median;
+        step->ratio = ratio_of(before.median, behind.median);
         TRY(ratio_interval(s->x + from, step->at - from, s->x + step->at, to - step->at, 0.95,
                            GATE_RESAMPLES, GATE_SEED, &step->low, &step->high));
     }

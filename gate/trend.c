@@ -161,7 +161,7 @@ static const char *date(double time_s, char out[16])
 
 void trend_print(const struct trend *t, FILE *out)
 {
-    char from[16], to[16];
+    char from[16], to[16], low[METRIC_TEXT_SIZE], high[METRIC_TEXT_SIZE];
     for (int64_t i = 0; i < t->n; i++) {
         const struct trend_series *s = &t->series[i];
         fprintf(out, "%s, %s: %lld points from %s to %s, %s\n", s->name, metrics[s->metric].name,
@@ -173,9 +173,10 @@ void trend_print(const struct trend *t, FILE *out)
         for (int64_t k = 0; k < s->n_steps; k++) {
             const struct trend_step *step = &s->step[k];
             const struct trend_point *p = &s->point[step->at];
-            fprintf(out, "  %s  point %-4lld %-12.12s ratio %.4f (%.4f..%.4f)  p %.2g  %s\n",
+            fprintf(out, "  %s  point %-4lld %-12.12s ratio %.4f (%s..%s)  p %.2g  %s\n",
                     date(p->time_s, from), (long long)step->at + 1, *p->commit ? p->commit : "-",
-                    step->ratio, step->low, step->high, step->p,
+                    step->ratio, metric_text("%.4f", step->low, low),
+                    metric_text("%.4f", step->high, high), step->p,
                     trend_worse(s, step) ? "worse" : "better");
         }
     }
@@ -183,28 +184,50 @@ void trend_print(const struct trend *t, FILE *out)
 
 /* ---- as JSON ---- */
 
-static json_t *points_json(const struct trend_series *s)
+static json_t *point_json(const struct trend_series *s, int64_t i)
+{
+    const struct trend_point *p = &s->point[i];
+    return json_pack("{s:f, s:s, s:f, s:I, s:b}", "time_s", p->time_s, "commit", p->commit, "value",
+                     p->value, "runs", (json_int_t)p->runs, "accepted", p->accepted);
+}
+
+static json_t *step_json(const struct trend_series *s, int64_t i)
+{
+    const struct trend_step *t = &s->step[i];
+    const struct trend_point *p = &s->point[t->at];
+    return json_pack("{s:I, s:f, s:s, s:o, s:o, s:o, s:f, s:b}", "point", (json_int_t)t->at,
+                     "time_s", p->time_s, "commit", p->commit, "ratio", metric_json(t->ratio),
+                     "low", metric_json(t->low), "high", metric_json(t->high), "p", t->p, "worse",
+                     trend_worse(s, t));
+}
+
+/* One of `n` for each; NULL without memory. */
+static json_t *list_json(const struct trend_series *s, int64_t n,
+                         json_t *(*item)(const struct trend_series *s, int64_t i))
 {
     json_t *list = json_array();
-    for (int64_t i = 0; i < s->n; i++) {
-        const struct trend_point *p = &s->point[i];
-        json_array_append_new(list, json_pack("{s:f, s:s, s:f, s:I, s:b}", "time_s", p->time_s,
-                                              "commit", p->commit, "value", p->value, "runs",
-                                              (json_int_t)p->runs, "accepted", p->accepted));
-    }
+    for (int64_t i = 0; i < n; i++)
+        if (json_array_append_new(list, item(s, i)) != 0) {
+            json_decref(list);
+            return NULL;
+        }
     return list;
 }
 
-static json_t *steps_json(const struct trend_series *s)
+static json_t *series_json(const struct trend *t)
 {
     json_t *list = json_array();
-    for (int64_t i = 0; i < s->n_steps; i++) {
-        const struct trend_step *t = &s->step[i];
-        const struct trend_point *p = &s->point[t->at];
-        json_array_append_new(list, json_pack("{s:I, s:f, s:s, s:f, s:f, s:f, s:f, s:b}", "point",
-                                              (json_int_t)t->at, "time_s", p->time_s, "commit",
-                                              p->commit, "ratio", t->ratio, "low", t->low, "high",
-                                              t->high, "p", t->p, "worse", trend_worse(s, t)));
+    for (int64_t i = 0; i < t->n; i++) {
+        const struct trend_series *s = &t->series[i];
+        const struct metric *m = &metrics[s->metric];
+        json_t *o =
+            json_pack("{s:s, s:s, s:s, s:s, s:o, s:o}", "name", s->name, "metric", m->name, "unit",
+                      m->unit, "better", m->more_is_better ? "higher" : "lower", "points",
+                      list_json(s, s->n, point_json), "steps", list_json(s, s->n_steps, step_json));
+        if (json_array_append_new(list, o) != 0) {
+            json_decref(list);
+            return NULL;
+        }
     }
     return list;
 }
@@ -212,17 +235,8 @@ static json_t *steps_json(const struct trend_series *s)
 enum status trend_write(const struct trend *t, const char *path)
 {
     struct atomic_file f;
-    json_t *series = json_array();
-    for (int64_t i = 0; i < t->n; i++) {
-        const struct trend_series *s = &t->series[i];
-        const struct metric *m = &metrics[s->metric];
-        json_array_append_new(series, json_pack("{s:s, s:s, s:s, s:s, s:o, s:o}", "name", s->name,
-                                                "metric", m->name, "unit", m->unit, "better",
-                                                m->more_is_better ? "higher" : "lower", "points",
-                                                points_json(s), "steps", steps_json(s)));
-    }
     json_t *o = json_pack("{s:s, s:i, s:f, s:f, s:o}", "record", "trend", "schema", TREND_SCHEMA,
-                          "alpha", t->alpha, "threshold", t->threshold, "series", series);
+                          "alpha", t->alpha, "threshold", t->threshold, "series", series_json(t));
     if (!o)
         return status_fail(STATUS_OOM, "no memory to write '%s'", path);
     enum status st = atomic_file_open(&f, path);

@@ -22,8 +22,8 @@ enum { TREND_SHUFFLES = 999, TREND_LEAST = 5 /* points before a step, and behind
 
 struct trend_step {
     int64_t at;       /* the first point behind it */
-    double ratio;     /* of the medians up to the next steps, behind by before */
-    double low, high; /* its 95 % bootstrap interval */
+    double ratio;     /* of the medians up to the next steps, behind by before; of none, infinite */
+    double low, high; /* its 95 % bootstrap interval; NAN where a value before is not above 0 */
     double p;
 };
 
@@ -71,7 +71,7 @@ void trend_print(const struct trend *t, FILE *out);
 /* {"record": "trend", "schema": 1, "alpha", "threshold", "series": [{"name", "metric", "unit",
  * "better": "higher" or "lower", "points": [{"time_s", "commit", "value", "runs", "accepted"}],
  * "steps": [{"point", "time_s", "commit", "ratio", "low", "high", "p", "worse"}]}]} as a whole
- * file; points are counted from 0. */
+ * file; points are counted from 0; a number that is infinite or not known is null. */
 enum { TREND_SCHEMA = 1 };
 MUST_CHECK enum status trend_write(const struct trend *t, const char *path);
 

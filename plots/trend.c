@@ -26,15 +26,17 @@ static bool number_read(const json_t *object, const char *key, double *out)
     return json_is_number(value) && isfinite(*out);
 }
 
-/* The step's place among n points, after the one before it. */
+/* The step's place among n points, after the one before it, and its ratio, which is infinite where
+ * the level before it is 0. */
 static enum status step_read(const json_t *step, int64_t before, int64_t n, int64_t *at,
                              double *ratio)
 {
-    const json_t *point = json_object_get(step, "point");
+    const json_t *point = json_object_get(step, "point"), *change = json_object_get(step, "ratio");
     *at = json_integer_value(point);
     if (!json_is_integer(point) || *at <= before || *at >= n)
         return damaged("point");
-    return number_read(step, "ratio", ratio) ? STATUS_OK : damaged("ratio");
+    *ratio = INFINITY;
+    return json_is_null(change) || number_read(step, "ratio", ratio) ? STATUS_OK : damaged("ratio");
 }
 
 /* Rows "place value accepted" for the points; a blank block; a line for each level, from its first
@@ -60,7 +62,11 @@ static enum status write_levels(FILE *out, const json_t *steps, const double *x,
     from = 0;
     for (size_t i = 0; i < json_array_size(steps); i++) {
         TRY(step_read(json_array_get(steps, i), from, n, &from, &ratio));
-        fprintf(out, "%.1f %.9g \"%+.1f %%\"\n", (double)from + 0.5, x[from], 100 * (ratio - 1));
+        fprintf(out, "%.1f %.9g \"", (double)from + 0.5, x[from]);
+        if (isfinite(ratio))
+            fprintf(out, "%+.1f %%\"\n", 100 * (ratio - 1));
+        else
+            fputs("from 0\"\n", out);
     }
     return STATUS_OK;
 }

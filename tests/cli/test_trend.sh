@@ -38,6 +38,18 @@ grep -qE 'ratio 1.1.*worse$' out || fail "the direction of a metric is not minde
 expect 0 trend history --threshold 20
 grep -q 'worse$' out && fail "a step below the threshold is told"
 
+# Up from nothing: a step without measure.
+sed -E '121,240d; s/"images_per_s":([0-9.]+)/"val_top1":\1/' history/history.jsonl |
+    awk '{ if (NR <= 60) sub(/"val_top1":[0-9.]+/, "\"val_top1\":0"); print }' >rising
+mkdir rise && mv rising rise/history.jsonl
+expect 0 trend rise --metric val_top1 --json rise.json
+grep -q 'ratio inf (-..-) .* better$' out || fail "a step up from 0: $(cat out)"
+grep -q '"ratio": null' rise.json || fail "a step up from 0 has a ratio: $(cat rise.json)"
+if command -v gnuplot >/dev/null; then
+    expect 0 plot rise.json --out risen --format svg
+    grep -q 'from 0' risen/trend.svg || fail "a step up from 0 is not drawn"
+fi
+
 expect_error 2 "no history" trend
 expect_error 2 "no such metric" trend history --metric speed
 expect_error 5 "cannot open 'nothing/history.jsonl'" trend nothing

@@ -149,6 +149,9 @@ static void test_bootstrap(void **state)
 
     assert_int_equal(ratio_interval(zero, 3, wide, 9, 0.95, 100, 1, &low, &high), STATUS_OK);
     assert_true(isnan(low) && isnan(high));
+    expect_near(ratio_of(4, 3), 0.75, 0);
+    expect_near(ratio_of(0, 0), 1, 0);
+    assert_true(isinf(ratio_of(0, 3)));
 }
 
 static void test_contract(void **state)

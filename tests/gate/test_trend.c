@@ -106,12 +106,25 @@ static void test_few_and_equal(void **state)
     assert_int_equal(find(x, POINTS, 0, step), 1);
 }
 
+/* Up from nothing is a step without measure. */
+static void test_zeros(void **state)
+{
+    (void)state;
+    double x[POINTS];
+    struct trend_step step[POINTS];
+    for (int i = 0; i < POINTS; i++)
+        x[i] = i < 30 ? 0 : 5 + 0.01 * (i * 7 % 11);
+    assert_int_equal(find(x, POINTS, 0.03, step), 1);
+    assert_int_equal(step[0].at, 30);
+    assert_true(isinf(step[0].ratio) && isnan(step[0].low) && isnan(step[0].high));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_noise),         cmocka_unit_test(test_one_step),
         cmocka_unit_test(test_three_steps),   cmocka_unit_test(test_threshold),
-        cmocka_unit_test(test_few_and_equal),
+        cmocka_unit_test(test_few_and_equal), cmocka_unit_test(test_zeros),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
