@@ -1,4 +1,4 @@
-/* Configuration and hardware as one flat object. */
+/* Configuration and hardware as one flat object, and how to name it. */
 #include "gate/fingerprint.h"
 
 #include "results/text.h"
@@ -200,4 +200,76 @@ void fingerprint_name(const json_t *fingerprint, char *out, size_t size)
             at += (size_t)snprintf(name + at, sizeof name - at, "%s%s", at ? " " : "", v);
     }
     text_clean(out, size, at ? name : "runs");
+}
+
+/* The place of a field among those to tell configurations apart by: what was asked for comes first.
+ */
+static int place_of(const char *field)
+{
+    static const char *const order[] = {"config", "device", "libraries", "build", "host"};
+    int i = 0, n = (int)(sizeof order / sizeof *order);
+    while (i < n && strncmp(field, order[i], strlen(order[i])) != 0)
+        i++;
+    return i;
+}
+
+static bool comes_before(const char *a, const char *b)
+{
+    int order = place_of(a) - place_of(b);
+    return order < 0 || (order == 0 && strcmp(a, b) < 0);
+}
+
+enum status fingerprint_tell_apart(json_t *a, json_t *b, json_t *told)
+{
+    const char *field, *first = NULL;
+    json_t *value, *differences = json_object();
+    bool known = false;
+    enum status st;
+    if (!differences)
+        return status_fail(STATUS_OOM, "no memory to tell configurations apart");
+    CHECK(fingerprint_differ(a, b, NULL, 0, differences));
+    json_object_foreach(differences, field, value)
+    {
+        known = known || json_object_get(told, field);
+        if (!first || comes_before(field, first))
+            first = field;
+    }
+    if (known || !first)
+        goto done;
+    value = json_object_get(json_object_get(differences, first), "base");
+    if (json_object_set_new(told, first,
+                            json_object_get(a, first) ? json_incref(value) : json_null()) != 0)
+        st = status_fail(STATUS_OOM, "no memory to tell configurations apart");
+done:
+    json_decref(differences);
+    return st;
+}
+
+/* "batch_size" of "config.batch_size", "inject" of "config.inject.0"; returns its length. */
+static int short_name(const char *field, const char **name)
+{
+    size_t n;
+    *name = strncmp(field, "config.", 7) == 0 ? field + 7 : field;
+    n = strlen(*name);
+    return (int)(n > 2 && strcmp(*name + n - 2, ".0") == 0 ? n - 2 : n);
+}
+
+void fingerprint_name_apart(const json_t *told, char *name, size_t size)
+{
+    char text[1024];
+    const char *field, *shown, *before = " (";
+    json_t *value;
+    size_t at = (size_t)snprintf(text, sizeof text, "%s", name);
+    json_object_foreach((json_t *)told, field, value)
+    {
+        int n = short_name(field, &shown);
+        const char *is = json_string_value(value);
+        if (at < sizeof text)
+            at += (size_t)snprintf(text + at, sizeof text - at, "%s%s%.*s%s%s", before,
+                                   is ? "" : "no ", n, shown, is ? " " : "", is ? is : "");
+        before = ", ";
+    }
+    if (json_object_size(told) > 0 && at < sizeof text)
+        snprintf(text + at, sizeof text - at, ")");
+    text_clean(name, size, text);
 }

@@ -29,6 +29,15 @@ MUST_CHECK enum status fingerprint_agrees(json_t *a, json_t *b, char *const *all
 /* "resnet18 fp32 nd", as the configuration says; "runs" where it says nothing, or is NULL. */
 void fingerprint_name(const json_t *fingerprint, char *out, size_t size);
 
+/* Adds to the object `told` {field: its value in `a`, fit to be shown, or null} for one field by
+ * which the two can be told apart, unless one that is there already does it. Of several it is one
+ * of the configuration, then of the device, the libraries, the build, the host. */
+MUST_CHECK enum status fingerprint_tell_apart(json_t *a, json_t *b, json_t *told);
+
+/* Adds what is told to a name: "resnet18 fp32 nd (batch_size 32, no inject)". Names of
+ * configurations that were told apart from each other differ, where `size` suffices. */
+void fingerprint_name_apart(const json_t *told, char *name, size_t size);
+
 #ifdef __cplusplus
 }
 #endif

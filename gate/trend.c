@@ -100,8 +100,32 @@ static enum status find_steps(struct trend_series *s, double alpha, double thres
     return st;
 }
 
+/* The name of the configuration of entry `of`, with what tells it apart from others of that name.
+ */
+static enum status name_of(const struct history *h, const int64_t *first, int64_t of,
+                           char name[TREND_NAME_SIZE])
+{
+    char other[TREND_NAME_SIZE];
+    json_t *own = h->entry[of].repeat.fingerprint, *told = json_object();
+    enum status st = STATUS_OK;
+    if (!told)
+        return status_fail(STATUS_OOM, "no memory to name a configuration");
+    fingerprint_name(own, name, TREND_NAME_SIZE);
+    for (int64_t i = 0; i < h->n; i++) {
+        if (first[i] != i || i == of)
+            continue;
+        fingerprint_name(h->entry[i].repeat.fingerprint, other, sizeof other);
+        if (strcmp(name, other) == 0)
+            CHECK(fingerprint_tell_apart(own, h->entry[i].repeat.fingerprint, told));
+    }
+    fingerprint_name_apart(told, name, TREND_NAME_SIZE);
+done:
+    json_decref(told);
+    return st;
+}
+
 static enum status add_series(const struct history *h, const int64_t *first, int64_t of,
-                              enum metric_id id, struct trend *t)
+                              enum metric_id id, const char *name, struct trend *t)
 {
     struct trend_series *more = realloc(t->series, (size_t)(t->n + 1) * sizeof *more);
     if (!more)
@@ -109,7 +133,7 @@ static enum status add_series(const struct history *h, const int64_t *first, int
     t->series = more;
     struct trend_series *s = &t->series[t->n++];
     *s = (struct trend_series){.metric = id};
-    fingerprint_name(h->entry[of].repeat.fingerprint, s->name, sizeof s->name);
+    snprintf(s->name, sizeof s->name, "%s", name);
     s->point = calloc((size_t)h->n + 1, sizeof *s->point);
     if (!s->point)
         return status_fail(STATUS_OOM, "no memory for a series");
@@ -122,6 +146,18 @@ static enum status add_series(const struct history *h, const int64_t *first, int
     return find_steps(s, t->alpha, t->threshold);
 }
 
+/* A series for each metric that is wanted, of the configuration of entry `of`. */
+static enum status add_configuration(const struct history *h, const int64_t *first, int64_t of,
+                                     const bool wanted[METRICS], struct trend *t)
+{
+    char name[TREND_NAME_SIZE];
+    TRY(name_of(h, first, of, name));
+    for (int id = 0; id < METRICS; id++)
+        if (wanted[id])
+            TRY(add_series(h, first, of, (enum metric_id)id, name, t));
+    return STATUS_OK;
+}
+
 enum status trend_of(const struct history *h, const bool wanted[METRICS], double alpha,
                      double threshold, struct trend *out)
 {
@@ -132,9 +168,8 @@ enum status trend_of(const struct history *h, const bool wanted[METRICS], double
         return status_fail(STATUS_OOM, "no memory for %lld results", (long long)h->n);
     CHECK(group(h, first));
     for (int64_t i = 0; i < h->n; i++)
-        for (int id = 0; first[i] == i && id < METRICS; id++)
-            if (wanted[id])
-                CHECK(add_series(h, first, i, (enum metric_id)id, out));
+        if (first[i] == i)
+            CHECK(add_configuration(h, first, i, wanted, out));
 done:
     free(first);
     if (st != STATUS_OK)

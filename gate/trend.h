@@ -18,7 +18,11 @@
 extern "C" {
 #endif
 
-enum { TREND_SHUFFLES = 999, TREND_LEAST = 5 /* points before a step, and behind it */ };
+enum {
+    TREND_SHUFFLES = 999,
+    TREND_LEAST = 5, /* points before a step, and behind it */
+    TREND_NAME_SIZE = 160,
+};
 
 struct trend_step {
     int64_t at;       /* the first point behind it */
@@ -42,7 +46,8 @@ struct trend_point {
 };
 
 struct trend_series {
-    char name[160]; /* of the configuration */
+    char name[TREND_NAME_SIZE]; /* of the configuration, with what tells it apart from others:
+                                 * "resnet18 fp32 nd (batch_size 32)" */
     enum metric_id metric;
     int64_t n;
     struct trend_point *point; /* (n) as recorded */

@@ -126,13 +126,14 @@ static enum status figure_trend(const struct drawing *d, const struct figure *f,
 /* "resnet50 bf16 ddp, images_per_s (images/s)" */
 static enum status describe(const json_t *series, char label[FIGURE_LABEL_MAX])
 {
-    char text[256];
+    char text[2 * FIGURE_LABEL_MAX], what[40];
     const char *name = json_string_value(json_object_get(series, "name"));
     const char *metric = json_string_value(json_object_get(series, "metric"));
     const char *unit = json_string_value(json_object_get(series, "unit"));
     if (!name || !metric || !unit)
         return damaged("series");
-    snprintf(text, sizeof text, "%.40s, %.20s (%.10s)", name, metric, unit);
+    int room = FIGURE_LABEL_MAX - 1 - snprintf(what, sizeof what, ", %.20s (%.10s)", metric, unit);
+    snprintf(text, sizeof text, "%.*s%s", room, name, what);
     text_clean(label, FIGURE_LABEL_MAX, text);
     return STATUS_OK;
 }

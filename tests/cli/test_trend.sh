@@ -19,7 +19,9 @@ points() {
 points 32 10
 points 64 0
 expect 0 trend history --json trend.json
-[[ $(grep -c '^resnet18, images_per_s: 40 points from 2023-11-14 to 2023-12-23' out) == 2 ]] || fail "not two series: $(cat out)"
+for batch in 32 64; do
+    grep -q "^resnet18 (batch_size $batch), images_per_s: 40 points from 2023-11-14 to 2023-12-23" out || fail "no series of batch size $batch: $(cat out)"
+done
 grep -qE '^  2023-12-09  point 26   0100019 +ratio 0.90.*worse$' out || fail "the step is not told: $(cat out)"
 [[ $(grep -c 'no step$' out) == 1 ]] || fail "a step is told where there is none: $(cat out)"
 if command -v python3 >/dev/null; then
@@ -37,6 +39,21 @@ expect 0 trend history --metric step_s
 grep -qE 'ratio 1.1.*worse$' out || fail "the direction of a metric is not minded: $(cat out)"
 expect 0 trend history --threshold 20
 grep -q 'worse$' out && fail "a step below the threshold is told"
+
+# Runs with a fault that was injected bear its name, those without say so; none is told apart by more
+# than it takes.
+sed 's/"config.batch_size":32/&,"config.inject.0":"slow:2"/; s/"config.batch_size":64/"config.batch_size":32/' \
+    history/history.jsonl >faulty
+mkdir faults && mv faulty faults/history.jsonl
+# names: of the series, one after the other.
+names() {
+    expect 0 trend faults
+    sed -n 's/, images_per_s: 40 points.*//p' out | sort | paste -sd';'
+}
+[[ $(names) == 'resnet18 (inject slow:2);resnet18 (no inject)' ]] || fail "faults do not tell series apart: $(cat out)"
+sed -n 121,240p history/history.jsonl >>faults/history.jsonl
+[[ $(names) == 'resnet18 (batch_size 64);resnet18 (inject slow:2);resnet18 (no inject, batch_size 32)' ]] ||
+    fail "three series are not told apart: $(cat out)"
 
 # Up from nothing: a step without measure.
 sed -E '121,240d; s/"images_per_s":([0-9.]+)/"val_top1":\1/' history/history.jsonl |
