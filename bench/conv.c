@@ -17,6 +17,7 @@ struct shape {
     struct op_desc fwd;
     int count[CONV_PASSES];
     struct timed_op op[CONV_PASSES];
+    int64_t wrong[CONV_PASSES]; /* of the elements that were computed again */
 };
 
 struct conv_bench {
@@ -28,6 +29,7 @@ struct conv_bench {
     int n;
     struct shape *shape;
     double *step_seconds; /* (rounds) */
+    int64_t wrong;        /* in all shapes */
 };
 
 /* ANY layout everywhere: the library's choice. */
@@ -108,6 +110,19 @@ static enum status run_rounds(struct conv_bench *b)
     return STATUS_OK;
 }
 
+/* What the last round has left behind, when all has been timed. */
+static enum status check_ops(struct conv_bench *b)
+{
+    for (int i = 0; i < b->n; i++)
+        for (int p = 0; p < CONV_PASSES; p++) {
+            struct shape *s = &b->shape[i];
+            if (s->count[p])
+                TRY(conv_pass_check(&s->op[p], &s->wrong[p]));
+            b->wrong += s->wrong[p];
+        }
+    return STATUS_OK;
+}
+
 /* Seconds of all convolutions of a step in round r. */
 static double round_bound(const struct conv_bench *b, int r)
 {
@@ -129,8 +144,9 @@ static json_t *pass_json(const struct shape *s, int p)
 {
     const struct timed_op *t = &s->op[p];
     double seconds = median_of(t->seconds, t->n);
-    return json_pack("{s:i, s:s, s:f, s:f}", "count", s->count[p], "impl", t->plan->impl, "seconds",
-                     seconds, "gflops", op_flops(&t->plan->desc) / seconds * 1e-9);
+    return json_pack("{s:i, s:s, s:f, s:f, s:I}", "count", s->count[p], "impl", t->plan->impl,
+                     "seconds", seconds, "gflops", op_flops(&t->plan->desc) / seconds * 1e-9,
+                     "wrong", (json_int_t)s->wrong[p]);
 }
 
 static json_t *shape_json(const struct shape *s)
@@ -153,6 +169,7 @@ static void print_row(FILE *out, const struct shape *s)
 {
     const struct op_desc *d = &s->fwd;
     char shape[64], kernel[32];
+    int64_t wrong = 0;
     snprintf(shape, sizeof shape, "%" PRId64 "x%" PRId64 "x%" PRId64, d->t[ROLE_X].dim[1],
              d->t[ROLE_X].dim[2], d->t[ROLE_X].dim[3]);
     snprintf(kernel, sizeof kernel, "%" PRId64 "x%" PRId64 "/%d", d->t[ROLE_W].dim[2],
@@ -161,13 +178,14 @@ static void print_row(FILE *out, const struct shape *s)
             d->t[ROLE_W].dim[0]);
     for (int p = 0; p < CONV_PASSES; p++) {
         double seconds = s->count[p] ? median_of(s->op[p].seconds, s->op[p].n) : 0;
+        wrong += s->wrong[p];
         if (s->count[p])
             fprintf(out, " %9.3f %7.1f", seconds * 1e3,
                     op_flops(&s->op[p].plan->desc) / seconds * 1e-9);
         else
             fprintf(out, " %9s %7s", "-", "-");
     }
-    fputc('\n', out);
+    fprintf(out, " %6" PRId64 "\n", wrong);
 }
 
 static void print_table(const struct conv_bench *b)
@@ -179,55 +197,76 @@ static void print_table(const struct conv_bench *b)
     fprintf(out, "\n%-24s %3s  %-13s %-6s %5s", "", "", "", "", "");
     for (int p = 0; p < CONV_PASSES; p++)
         fprintf(out, " %9s %7s", "ms", "GFLOP/s");
-    fputc('\n', out);
+    fprintf(out, " %6s\n", "#wrong");
     for (int i = 0; i < b->n; i++)
         print_row(out, &b->shape[i]);
 }
 
-/* The bound, the step, and their ratio round by round. */
-static enum status summarise(const struct conv_bench *b)
+/* Over the rounds: seconds of the convolutions, of the step, and what share they are of it. */
+struct summary {
+    struct stats bound, step, share; /* the last two of nothing without the step */
+};
+
+static enum status sum_up(const struct conv_bench *b, struct summary *s)
 {
-    const struct bench_net_config *c = b->config;
     double bound[64], share[64];
-    char about[256];
-    for (int r = 0; r < c->rounds; r++) {
+    int rounds = b->config->rounds;
+    *s = (struct summary){.step.n = 0};
+    for (int r = 0; r < rounds; r++) {
         bound[r] = round_bound(b, r);
         share[r] = b->net ? bound[r] / b->step_seconds[r] : 0;
     }
-    struct stats bs, ss = {0}, rs = {0};
-    TRY(stats_of(bound, c->rounds, &bs));
-    if (b->net) {
-        TRY(stats_of(b->step_seconds, c->rounds, &ss));
-        TRY(stats_of(share, c->rounds, &rs));
-    }
-    b->dev->backend->describe(b->dev, about, sizeof about);
-    if (c->json) {
-        json_t *shapes = json_array();
-        for (int i = 0; i < b->n; i++)
-            json_array_append_new(shapes, shape_json(&b->shape[i]));
-        json_t *o = json_pack("{s:i, s:s, s:s, s:s, s:i, s:i, s:i, s:o, s:f}", "schema", 1, "bench",
-                              "conv", "device", about, "net", c->net, "batch", c->batch,
-                              "image_size", c->image_size, "rounds", c->rounds, "shapes", shapes,
-                              "bound_images_per_s", c->batch / bs.median);
-        if (b->net) {
-            json_object_set_new(o, "step_images_per_s", json_real(c->batch / ss.median));
-            json_object_set_new(o, "step_share_of_bound", json_real(rs.median));
-        }
-        json_dumpf(o, c->out, JSON_INDENT(1));
-        fputc('\n', c->out);
-        json_decref(o);
+    TRY(stats_of(bound, rounds, &s->bound));
+    if (!b->net)
         return STATUS_OK;
+    TRY(stats_of(b->step_seconds, rounds, &s->step));
+    return stats_of(share, rounds, &s->share);
+}
+
+static enum status print_json(const struct conv_bench *b, const char *about,
+                              const struct summary *s)
+{
+    const struct bench_net_config *c = b->config;
+    json_t *shapes = json_array();
+    for (int i = 0; i < b->n; i++)
+        json_array_append_new(shapes, shape_json(&b->shape[i]));
+    json_t *o =
+        json_pack("{s:i, s:s, s:s, s:s, s:i, s:i, s:i, s:o, s:I, s:f}", "schema", 1, "bench",
+                  "conv", "device", about, "net", c->net, "batch", c->batch, "image_size",
+                  c->image_size, "rounds", c->rounds, "shapes", shapes, "wrong",
+                  (json_int_t)b->wrong, "bound_images_per_s", c->batch / s->bound.median);
+    if (!o)
+        return status_fail(STATUS_OOM, "no memory for the record");
+    if (b->net) {
+        json_object_set_new(o, "step_images_per_s", json_real(c->batch / s->step.median));
+        json_object_set_new(o, "step_share_of_bound", json_real(s->share.median));
     }
+    json_dumpf(o, c->out, JSON_INDENT(1));
+    fputc('\n', c->out);
+    json_decref(o);
+    return STATUS_OK;
+}
+
+/* The bound, the step, and their ratio. */
+static enum status report(const struct conv_bench *b)
+{
+    const struct bench_net_config *c = b->config;
+    char about[256];
+    struct summary s;
+    TRY(sum_up(b, &s));
+    b->dev->backend->describe(b->dev, about, sizeof about);
+    if (c->json)
+        return print_json(b, about, &s);
     fprintf(c->out, "%s, %d px, batch %d on %s\n", c->net, c->image_size, c->batch, about);
     print_table(b);
     fprintf(c->out, "convolutions alone: %8.3f s per step (%.3f to %.3f), bound %.2f images/s\n",
-            bs.median, bs.min, bs.max, c->batch / bs.median);
+            s.bound.median, s.bound.min, s.bound.max, c->batch / s.bound.median);
     if (b->net)
         fprintf(c->out,
                 "training step:      %8.3f s          (%.3f to %.3f),       %.2f images/s: %.3f of "
                 "the bound (%.3f to %.3f over %d rounds)\n",
-                ss.median, ss.min, ss.max, c->batch / ss.median, rs.median, rs.min, rs.max,
-                c->rounds);
+                s.step.median, s.step.min, s.step.max, c->batch / s.step.median, s.share.median,
+                s.share.min, s.share.max, c->rounds);
     return STATUS_OK;
 }
 
@@ -260,7 +299,11 @@ enum status bench_conv(const struct bench_net_config *c)
     if (!c->no_step)
         CHECK(noise_step_open(b.dev, b.graph, c, &b.net));
     CHECK(run_rounds(&b));
-    CHECK(summarise(&b));
+    CHECK(check_ops(&b));
+    CHECK(report(&b));
+    if (b.wrong > 0)
+        st =
+            status_fail(STATUS_MISMATCH, "%" PRId64 " elements of convolutions are wrong", b.wrong);
 done:
     close_bench(&b);
     return st;

@@ -3,7 +3,8 @@
  * Each distinct convolution is timed forward, backward-data and backward-weights with the layouts
  * that the library likes best; their sum over the network is the least that a training step on this
  * library and these threads can take. The step itself is timed in between, round by round, so that
- * both see the same machine. */
+ * both see the same machine. When all has been timed, elements of what each convolution came to are
+ * computed again and compared (conv_pass.h). */
 #ifndef BENCH_CONV_H
 #define BENCH_CONV_H
 
@@ -13,6 +14,7 @@
 extern "C" {
 #endif
 
+/* Measures, checks and prints. STATUS_MISMATCH where a result was wrong, when all is printed. */
 MUST_CHECK enum status bench_conv(const struct bench_net_config *c);
 
 #ifdef __cplusplus

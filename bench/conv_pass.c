@@ -29,7 +29,7 @@ struct op_desc conv_pass(const struct op_desc *fwd, int pass)
     return d;
 }
 
-/* A tensor on the host, in its logical order. */
+/* A tensor on the host, in its logical order; without elements where the pass has none such. */
 struct plain {
     const struct tensor_desc *desc;
     float *x;
@@ -78,44 +78,54 @@ static bool inside(const struct tensor_desc *t, int64_t h, int64_t w)
     return h >= 0 && h < t->dim[2] && w >= 0 && w < t->dim[3];
 }
 
-/* Y (n, k, h, w) from X and W. */
-static struct sum forward(const struct conv_attr *c, const struct plain *x, const struct plain *w,
-                          const int64_t y[4])
+/* Y (n, k, h, w) from X, W and B. */
+static struct sum forward(const struct conv_attr *c, const struct plain *p, const int64_t y[4])
 {
+    const struct plain *x = &p[ROLE_X], *w = &p[ROLE_W];
+    const int64_t *dim = w->desc->dim; /* K, C of a group, R, S */
+    int64_t first = y[1] / (dim[0] / c->groups) * dim[1];
     struct sum s = {0};
-    for (int64_t i = 0; i < w->desc->dim[1]; i++)
-        for (int64_t fh = 0; fh < w->desc->dim[2]; fh++)
-            for (int64_t fw = 0; fw < w->desc->dim[3]; fw++) {
+    for (int64_t i = 0; i < dim[1]; i++)
+        for (int64_t fh = 0; fh < dim[2]; fh++)
+            for (int64_t fw = 0; fw < dim[3]; fw++) {
                 int64_t h = y[2] * c->stride[0] - c->pad[0] + fh;
                 int64_t v = y[3] * c->stride[1] - c->pad[1] + fw;
                 if (inside(x->desc, h, v))
-                    sum_add(&s, at(x, y[0], i, h, v), at(w, y[1], i, fh, fw));
+                    sum_add(&s, at(x, y[0], first + i, h, v), at(w, y[1], i, fh, fw));
             }
+    if (p[ROLE_B].x)
+        sum_add(&s, (double)p[ROLE_B].x[y[1]], 1);
     return s;
 }
 
 /* DX (n, c, h, w) from DY and W. */
-static struct sum data_gradient(const struct conv_attr *c, const struct plain *dy,
-                                const struct plain *w, const int64_t x[4])
+static struct sum data_gradient(const struct conv_attr *c, const struct plain *p,
+                                const int64_t x[4])
 {
+    const struct plain *dy = &p[ROLE_DY], *w = &p[ROLE_W];
+    const int64_t *dim = w->desc->dim;
+    int64_t outputs = dim[0] / c->groups, first = x[1] / dim[1] * outputs;
     struct sum s = {0};
-    for (int64_t k = 0; k < w->desc->dim[0]; k++)
-        for (int64_t fh = 0; fh < w->desc->dim[2]; fh++)
-            for (int64_t fw = 0; fw < w->desc->dim[3]; fw++) {
+    for (int64_t k = first; k < first + outputs; k++)
+        for (int64_t fh = 0; fh < dim[2]; fh++)
+            for (int64_t fw = 0; fw < dim[3]; fw++) {
                 int64_t h = x[2] + c->pad[0] - fh, v = x[3] + c->pad[1] - fw;
                 bool met = h >= 0 && v >= 0 && h % c->stride[0] == 0 && v % c->stride[1] == 0;
                 h /= c->stride[0];
                 v /= c->stride[1];
                 if (met && inside(dy->desc, h, v))
-                    sum_add(&s, at(dy, x[0], k, h, v), at(w, k, x[1], fh, fw));
+                    sum_add(&s, at(dy, x[0], k, h, v), at(w, k, x[1] % dim[1], fh, fw));
             }
     return s;
 }
 
 /* DW (k, c, fh, fw) from DY and X. */
-static struct sum weights_gradient(const struct conv_attr *c, const struct plain *dy,
-                                   const struct plain *x, const int64_t w[4])
+static struct sum weights_gradient(const struct conv_attr *c, const struct plain *p,
+                                   const int64_t w[4])
 {
+    const struct plain *dy = &p[ROLE_DY], *x = &p[ROLE_X];
+    int64_t group = w[0] / (dy->desc->dim[1] / c->groups);
+    int64_t channel = group * (x->desc->dim[1] / c->groups) + w[1];
     struct sum s = {0};
     for (int64_t n = 0; n < dy->desc->dim[0]; n++)
         for (int64_t h = 0; h < dy->desc->dim[2]; h++)
@@ -123,9 +133,34 @@ static struct sum weights_gradient(const struct conv_attr *c, const struct plain
                 int64_t xh = h * c->stride[0] - c->pad[0] + w[2];
                 int64_t xw = v * c->stride[1] - c->pad[1] + w[3];
                 if (inside(x->desc, xh, xw))
-                    sum_add(&s, at(dy, n, w[0], h, v), at(x, n, w[1], xh, xw));
+                    sum_add(&s, at(dy, n, w[0], h, v), at(x, n, channel, xh, xw));
             }
     return s;
+}
+
+/* DB (k) from DY. */
+static struct sum bias_gradient(const struct plain *dy, int64_t k)
+{
+    const int64_t *dim = dy->desc->dim;
+    struct sum s = {0};
+    for (int64_t n = 0; n < dim[0]; n++)
+        for (int64_t h = 0; h < dim[2]; h++)
+            for (int64_t v = 0; v < dim[3]; v++)
+                sum_add(&s, at(dy, n, k, h, v), 1);
+    return s;
+}
+
+static struct sum sum_of(const struct op_desc *d, const struct plain *p, enum role result,
+                         int64_t element)
+{
+    const struct conv_attr *c = &d->attr.conv;
+    int64_t place[4];
+    if (result == ROLE_DB)
+        return bias_gradient(&p[ROLE_DY], element);
+    place_of(p[result].desc, element, place);
+    return result == ROLE_Y    ? forward(c, p, place)
+           : result == ROLE_DX ? data_gradient(c, p, place)
+                               : weights_gradient(c, p, place);
 }
 
 /* The distance of neighbouring numbers at 1. */
@@ -146,35 +181,36 @@ static double tolerance(const struct sum *s, const struct tensor_desc *operand)
            1e-5 * s->magnitude;
 }
 
-static int64_t count_wrong(const struct op_desc *d, const struct plain *a, const struct plain *b,
-                           const struct plain *result)
+static int64_t count_wrong(const struct op_desc *d, const struct plain *p, enum role result)
 {
-    const struct conv_attr *c = &d->attr.conv;
-    int64_t wrong = 0, n = tensor_count(result->desc);
+    const struct tensor_desc *operand = &d->t[d->kind == OP_CONV_FWD ? ROLE_X : ROLE_DY];
+    int64_t wrong = 0, n = tensor_count(p[result].desc);
     for (int i = 0; i < CHECKED; i++) {
-        int64_t element = (n - 1) * i / (CHECKED - 1), place[4]; /* the first and the last too */
-        place_of(result->desc, element, place);
-        struct sum s = d->kind == OP_CONV_FWD        ? forward(c, a, b, place)
-                       : d->kind == OP_CONV_BWD_DATA ? data_gradient(c, a, b, place)
-                                                     : weights_gradient(c, a, b, place);
-        wrong += !(fabs((double)result->x[element] - s.value) <= tolerance(&s, a->desc));
+        int64_t element = (n - 1) * i / (CHECKED - 1); /* the first and the last too */
+        struct sum s = sum_of(d, p, result, element);
+        wrong += !(fabs((double)p[result].x[element] - s.value) <= tolerance(&s, operand));
     }
     return wrong;
 }
 
 enum status conv_pass_check(struct timed_op *t, int64_t *wrong)
 {
+    static const enum role operands[] = {ROLE_X, ROLE_W, ROLE_B, ROLE_DY};
+    static const enum role results[] = {ROLE_Y, ROLE_DX, ROLE_DW, ROLE_DB};
     const struct op_desc *d = &t->plan->desc;
-    bool fwd = d->kind == OP_CONV_FWD, data = d->kind == OP_CONV_BWD_DATA;
-    struct plain a = {0}, b = {0}, result = {0};
-    enum status st;
-    CHECK(plain_fetch(t, fwd ? ROLE_X : ROLE_DY, &a));
-    CHECK(plain_fetch(t, fwd || data ? ROLE_W : ROLE_X, &b));
-    CHECK(plain_fetch(t, fwd ? ROLE_Y : data ? ROLE_DX : ROLE_DW, &result));
-    *wrong = count_wrong(d, &a, &b, &result);
+    struct plain p[ROLE_COUNT] = {{0}};
+    enum status st = STATUS_OK;
+    *wrong = 0;
+    for (size_t i = 0; i < sizeof operands / sizeof *operands; i++)
+        if (d->t[operands[i]].ndim)
+            CHECK(plain_fetch(t, operands[i], &p[operands[i]]));
+    for (size_t i = 0; i < sizeof results / sizeof *results; i++)
+        if (d->t[results[i]].ndim) {
+            CHECK(plain_fetch(t, results[i], &p[results[i]]));
+            *wrong += count_wrong(d, p, results[i]);
+        }
 done:
-    free(a.x);
-    free(b.x);
-    free(result.x);
+    for (int i = 0; i < ROLE_COUNT; i++)
+        free(p[i].x);
     return st;
 }

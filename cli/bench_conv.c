@@ -115,8 +115,8 @@ int cmd_bench_conv(int argc, char **argv)
         .parser = parse,
         .children = children,
         .doc = "Times each convolution of a network by itself, forward and backward, in fp32, and "
-               "how near a whole training step comes to their sum; or those that DeepBench times, "
-               "each with elements of its results checked."};
+               "how near a whole training step comes to their sum; or those that DeepBench times. "
+               "Elements of each result are checked."};
     struct conv_args a = {.net = bench_net_default(), .timing = bench_timing_default()};
     int exit_code;
     if (!cli_parse(&argp, argc, argv, &a, &exit_code))

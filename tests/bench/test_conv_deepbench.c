@@ -1,4 +1,4 @@
-/* DeepBench's convolutions: shapes, a result that is wrong, what is left out, and the record. */
+/* Convolutions by themselves: shapes, a result that is wrong, what is left out, and the record. */
 #include "bench/conv_deepbench.h"
 
 #include <setjmp.h>
@@ -124,6 +124,45 @@ static void test_wrong_is_seen(void **state)
     device_close(dev);
 }
 
+/* Four channels in two groups to six, with a bias. */
+static struct op_desc grouped(int pass)
+{
+    struct op_desc fwd = {.kind = OP_CONV_FWD,
+                          .attr.conv = {.stride = {2, 1}, .pad = {1, 0}, .groups = 2}};
+    fwd.t[ROLE_X] = tensor_4d(DTYPE_F32, LAYOUT_ANY, 2, 4, 5, 6);
+    fwd.t[ROLE_W] = tensor_4d(DTYPE_F32, LAYOUT_ANY, 6, 2, 3, 2);
+    fwd.t[ROLE_B] = tensor_1d(DTYPE_F32, 6);
+    fwd.t[ROLE_Y] = tensor_4d(DTYPE_F32, LAYOUT_ANY, 2, 6, 3, 5);
+    return conv_pass(&fwd, pass);
+}
+
+static void test_groups_and_bias(void **state)
+{
+    (void)state;
+    static const char *const devices[] = {"ref", "cpu"};
+    for (int k = 0; k < 2 * CONV_PASSES; k++) {
+        struct op_desc d = grouped(k / 2);
+        struct device *dev;
+        struct stream *s;
+        struct timed_op t;
+        int64_t wrong;
+        assert_int_equal(device_open(devices[k % 2], 1, &dev), STATUS_OK);
+        assert_int_equal(dev->backend->stream_open(dev, &s), STATUS_OK);
+        assert_int_equal(timed_op_open(&t, s, &d, 1), STATUS_OK);
+        assert_int_equal(timed_op_warm(&t), STATUS_OK);
+        assert_int_equal(conv_pass_check(&t, &wrong), STATUS_OK);
+        assert_int_equal(wrong, 0);
+        if (k / 2 == 2) { /* the bias' gradient has one layout on any device */
+            ((float *)t.arg[ROLE_DB])[5] += 1;
+            assert_int_equal(conv_pass_check(&t, &wrong), STATUS_OK);
+            assert_true(wrong >= 1);
+        }
+        timed_op_close(&t);
+        dev->backend->stream_close(s);
+        device_close(dev);
+    }
+}
+
 static char *print(struct conv_deepbench_config c, struct conv_deepbench_row *row,
                    const struct peaks *peaks)
 {
@@ -193,7 +232,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_problems), cmocka_unit_test(test_types),
         cmocka_unit_test(test_values),   cmocka_unit_test(test_wrong_is_seen),
-        cmocka_unit_test(test_report),   cmocka_unit_test(test_run),
+        cmocka_unit_test(test_report),   cmocka_unit_test(test_groups_and_bias),
+        cmocka_unit_test(test_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `ampscale bench input` and `bench conv --deepbench`: their records, refusals and exit codes.
+# `ampscale bench input` and `bench conv`: their records, refusals and exit codes.
 . "$(dirname "$0")/../cli/common.sh" "$@"
 cd "$scratch" || exit 1
 export OMP_WAIT_POLICY=passive TMPDIR=$scratch
@@ -15,6 +15,10 @@ expect 0 bench input "${small[@]}" --data set --threads 2 --csv
 grep -q '^decode,memory,2,8,' out || fail "CSV: $(<out)"
 expect 0 bench conv --deepbench --max-mib 8 --threads 1 -n 1 -w 0 --json
 cp out conv.json
+expect 0 bench conv --net resnet8 --image-size 32 -b 2 --threads 2 --rounds 2 --json
+cp out net.json
+expect 0 bench conv --net resnet8 --image-size 32 -b 2 --threads 2 --rounds 1 --no-step
+[[ $(sed -n 3p out) == *' #wrong' && $(sed -n 4p out) == *' 0' ]] || fail "nothing is checked: $(<out)"
 expect 0 bench peak --threads 1 --rounds 1 --max-mib 4 --json
 cp out peak.json
 expect 0 bench conv --deepbench --max-mib 8 --threads 1 -n 1 -w 0 --peak peak.json
@@ -33,6 +37,11 @@ for row in r["rows"]:
     assert row["wrong"] == 0 and row["threads"] == 2 and row["bytes"] == r["bytes"], row
     assert abs(row["images_per_s"] * row["seconds"]["median"] - 8) < 1e-6, row
     assert abs(row["bytes_per_s"] * row["seconds"]["median"] / r["bytes"] - 1) < 1e-6, row
+r = json.load(open("net.json"))
+assert (r["schema"], r["bench"], r["wrong"]) == (1, "conv", 0) and r["step_share_of_bound"] > 0, r
+for shape in r["shapes"]:
+    passes = [shape[p] for p in ("fwd", "bwd_data", "bwd_weights") if p in shape]
+    assert len(passes) >= 2 and all(p["wrong"] == 0 and p["seconds"] > 0 for p in passes), shape
 r = json.load(open("conv.json"))
 assert (r["schema"], r["bench"], len(r["rows"]), r["wrong"]) == (1, "conv_deepbench", 94, 0), r
 passes = [row[p] for row in r["rows"] for p in ("fwd", "bwd_inputs", "bwd_params")]
