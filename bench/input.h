@@ -31,7 +31,8 @@ extern "C" {
 enum { INPUT_SCHEMA = 1, INPUT_THREADS_MAX = 32, INPUT_IMAGES_DEFAULT = 256 };
 
 struct input_config {
-    const char *data; /* a folder with "train" in it; NULL: generated for this, and removed after */
+    const char *data; /* a folder with "train" in it; NULL: generated for this, and removed after,
+                       * when SIGINT or SIGTERM end the measurement, too (runners/stop.h) */
     int images;       /* of the set, spread evenly over it; at least 1 */
     int size;         /* side of generated images; synth.h */
     int image_size;   /* what the network sees */
@@ -69,6 +70,10 @@ struct input_set {
 /* Finds or makes the images and learns what has to come of them; STATUS_DATA where one is bad. */
 MUST_CHECK enum status input_set_open(const struct input_config *c, struct input_set *set);
 MUST_CHECK enum status input_set_close(struct input_set *set); /* a zeroed one is fine */
+
+/* STATUS_INTERRUPTED once SIGINT or SIGTERM asked for an end, where a set was generated that has to
+ * be removed; passes and what comes before them ask between images, or batches. */
+MUST_CHECK enum status input_go_on(void);
 
 uint64_t input_sum(const uint8_t *bytes, size_t n);
 

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "input/synth.h"
 #include "kernels/host.h"
+#include "runners/stop.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,6 +15,12 @@
 #include <unistd.h>
 
 enum { CLASSES = 8, FILE_MAX = 1 << 30 };
+
+enum status input_go_on(void)
+{
+    const char *signal = stop_requested();
+    return signal ? status_fail(STATUS_INTERRUPTED, "interrupted by %s", signal) : STATUS_OK;
+}
 
 uint64_t input_sum(const uint8_t *bytes, size_t n)
 {
@@ -33,6 +40,7 @@ static enum status make_set(const struct input_config *c, struct input_set *set)
     const char *where = getenv("TMPDIR");
     char dir[sizeof set->made];
     int each = (c->images + CLASSES - 1) / CLASSES;
+    stop_install(); /* the folder does not outlive the process */
     TRY(path_format(dir, sizeof dir, "%s/ampscale-input-XXXXXX", where ? where : "/var/tmp"));
     if (!mkdtemp(dir))
         return status_fail(STATUS_IO, "cannot make a folder '%s': %s; set TMPDIR, or give --data",
@@ -43,7 +51,8 @@ static enum status make_set(const struct input_config *c, struct input_set *set)
                                        .train = each,
                                        .val = 1,
                                        .size = c->size,
-                                       .workers = host_cores()};
+                                       .workers = host_cores(),
+                                       .go_on = input_go_on};
     return synth_write(&synth);
 }
 
@@ -106,6 +115,7 @@ static enum status learn_one(struct input_set *set, struct sample_reader *reader
     struct io_stats stats = {0};
     struct rng rng = input_rng(i);
     size_t size = (size_t)set->sample.image_size;
+    TRY(input_go_on());
     TRY(keep_bytes(set, i, image));
     TRY(sample_read(reader, &set->sample, set->dir, dataset_path(&set->data, i), &rng, pixels,
                     &stats));

@@ -73,6 +73,7 @@ static enum status take_part(void *context, int member)
     struct passes *p = context;
     for (int64_t i; (i = atomic_fetch_add(&p->next, 1)) < p->set->data.n;) {
         uint64_t sum, want;
+        TRY(input_go_on());
         TRY(work(p, &p->hand[member], i, &sum, &want));
         if (p->checks && sum != want)
             atomic_fetch_add(&p->wrong, 1);
@@ -98,6 +99,7 @@ static enum status check_epoch(struct passes *p)
     sampler_order(true, 0, 0, n, order);
     CHECK(loader_start(p->loader, 0, 0));
     for (;;) {
+        CHECK(input_go_on());
         CHECK(loader_next(p->loader, &b));
         if (!b)
             break;
@@ -121,6 +123,7 @@ static enum status run_epoch(struct passes *p)
     struct batch *b;
     TRY(loader_start(p->loader, 0, 0));
     for (;;) {
+        TRY(input_go_on());
         TRY(loader_next(p->loader, &b));
         if (!b)
             return STATUS_OK;

@@ -168,6 +168,8 @@ static enum status make_numbered(void *context, void *own, int64_t i)
     int per_class = c->train + c->val;
     int image = (int)(i % per_class), label = (int)(i / per_class);
     bool val = image >= c->train;
+    if (c->go_on)
+        TRY(c->go_on());
     return make_image(own, c, val, label, val ? image - c->train : image);
 }
 

@@ -28,6 +28,9 @@ struct synth_config {
     int workers;    /* threads, >= 1 */
     bool force;     /* write into a folder that holds other things; nothing is deleted */
     FILE *progress; /* a line that is drawn again and again; NULL for none */
+    /* Asked before each image, by every thread: a failure ends the making with it. NULL for none.
+     */
+    enum status (*go_on)(void);
 };
 
 /* Makes the set, or makes it again: one that was interrupted is completed, and one that is complete

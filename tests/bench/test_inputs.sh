@@ -54,6 +54,25 @@ for row in r["rows"]:
 CHECK
 fi
 
+# ended SIGNAL NEEDLE ARGS...: begins to measure, sends SIGNAL once the generated set's dataset.json
+# says NEEDLE, and looks that nothing is left.
+ended() {
+    local signal=$1 needle=$2 i
+    "$program" bench input --size 40 --image-size 32 -b 5 --threads 2 "${@:3}" >out 2>err &
+    local pid=$!
+    for ((i = 0; i < 600; i++)); do
+        grep -qs "$needle" ampscale-input-*/dataset.json && break
+        sleep 0.05
+    done
+    kill "-$signal" "$pid" || fail "$needle: it has ended by itself: $(<err)"
+    code=0
+    wait "$pid" || code=$?
+    [[ $code == 1 && $(<err) == *"interrupted by SIG$signal"* ]] || fail "$signal: exited with $code: $(<err)"
+    [[ -z $(find . -name 'ampscale-input-*') ]] || fail "$signal: the generated images are still there"
+}
+ended TERM '"complete": false' --images 1000000
+ended INT '"complete": true' --images 16 -w 100000
+
 expect_error 2 "--threads ''" bench input --threads 1,
 expect_error 2 "--threads '0'" bench input --threads 0
 expect_error 2 "--json and --csv" bench input --json --csv
