@@ -11,29 +11,36 @@ static const struct program_config configs[N_PROGRAMS] = {
     {.batch = 3, .std = {1, 1, 1}},
 };
 
-static void open_all(struct net_rig *r, const char *device, const char *arch,
-                     const struct policy *policy, bool emulate, enum fuse fuse)
+/* Programs [first, end). */
+static void open_some(struct net_rig *r, const char *device, const char *arch,
+                      const struct policy *policy, bool emulate, enum fuse fuse, int first, int end)
 {
     struct program_config with[N_PROGRAMS];
     memcpy(with, configs, sizeof with);
-    for (int i = 0; i < N_PROGRAMS; i++) {
+    for (int i = first; i < end; i++) {
         with[i].policy = *policy;
         with[i].emulate = emulate;
         with[i].fuse = fuse;
     }
-    net_rig_open_lazy(r, device, arch, CLASSES, SIZE, with, N_PROGRAMS);
+    net_rig_open_lazy(r, device, arch, CLASSES, SIZE, with + first, end - first);
 }
 
 void planned_open(struct net_rig *r, const char *device, const char *arch,
                   const struct policy *policy, bool emulate)
 {
-    open_all(r, device, arch, policy, emulate, FUSE_AUTO);
+    open_some(r, device, arch, policy, emulate, FUSE_AUTO, 0, N_PROGRAMS);
 }
 
 void planned_open_fused(struct net_rig *r, const char *arch, const struct policy *policy,
                         enum fuse fuse)
 {
-    open_all(r, "ref", arch, policy, true, fuse);
+    open_some(r, "ref", arch, policy, true, fuse, 0, N_PROGRAMS);
+}
+
+void planned_open_one(struct net_rig *r, const char *arch, const struct policy *policy,
+                      enum fuse fuse, int program)
+{
+    open_some(r, "ref", arch, policy, true, fuse, program, program + 1);
 }
 
 static void for_all_fused(const char *precision, enum fuse fuse,

@@ -5,6 +5,7 @@
  *
  * With a device, only the last, on that device in the types it has. */
 #include "planned.h"
+#include "tests/sanitized.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -20,11 +21,12 @@
 struct census {
     int n[OP_KIND_COUNT];
     int masks;
+    size_t arena; /* bytes */
 };
 
 static struct census census_of(const struct program *p)
 {
-    struct census c = {{0}, 0};
+    struct census c = {.arena = p->arena_bytes};
     for (int i = 0; i < p->n_steps; i++) {
         const struct op_desc *d = &p->step[i].plan->desc;
         c.n[d->kind]++;
@@ -39,14 +41,16 @@ static struct census planned_census(const char *arch, const char *precision, enu
     struct net_rig r;
     struct policy policy;
     assert_ok(policy_find(precision, -1, &policy));
-    planned_open_fused(&r, arch, &policy, fuse);
-    struct census c = census_of(r.net->program[program]);
+    planned_open_one(&r, arch, &policy, fuse, program);
+    struct census c = census_of(r.net->program[0]);
     net_rig_close(&r);
     return c;
 }
 
 /* ResNet-50: 53 convolutions with a batch norm each; 16 blocks, each with two batch norms between
- * convolutions; the results of 15 blocks and of none else are read by convolutions. */
+ * convolutions; the results of 15 blocks and of none else are read by convolutions. What is not
+ * stored takes no memory: of a block's three normalised tensors the inner two, a sixth of what it
+ * keeps, or more. */
 static void levels_add_up(void **state)
 {
     enum { CONVS = 53, BLOCKS = 16, RELUS = 1 + 3 * BLOCKS };
@@ -72,6 +76,7 @@ static void levels_add_up(void **state)
     assert_int_equal(apply.n[OP_CONV_BWD_DATA_BN], 2 * BLOCKS);
     assert_int_equal(apply.n[OP_BN_BWD_APPLY], 2 * BLOCKS);
     assert_int_equal(apply.masks, RELUS - 2 * BLOCKS);
+    assert_true(apply.arena * 6 < none.arena * 5);
 
     struct census all = planned_census("resnet50", "O2", FUSE_ALL, TRAIN);
     assert_int_equal(all.n[OP_CONV_APPLY_BWD_WEIGHTS], 2 * BLOCKS);
@@ -91,7 +96,7 @@ static void tf32_stores_what_it_multiplies(void **state)
 
 static bool same_operations(const struct census *a, const struct census *b)
 {
-    return memcmp(a, b, sizeof *a) == 0;
+    return memcmp(a->n, b->n, sizeof a->n) == 0 && a->masks == b->masks;
 }
 
 static void nothing_is_fused_without_need(void **state)
@@ -137,24 +142,6 @@ static void the_cpu_backend_goes_on_as_before(void **state)
         }
     }
     net_rig_close(&r);
-}
-
-static size_t arena_of(const char *arch, enum fuse fuse)
-{
-    struct net_rig r;
-    struct policy policy;
-    assert_ok(policy_find("O2", -1, &policy));
-    planned_open_fused(&r, arch, &policy, fuse);
-    size_t bytes = r.net->program[TRAIN]->arena_bytes;
-    net_rig_close(&r);
-    return bytes;
-}
-
-static void what_is_not_stored_takes_no_memory(void **state)
-{
-    (void)state;
-    /* The inner two of a block's three normalised tensors: a sixth of what it keeps, or more. */
-    assert_true(arena_of("resnet50", FUSE_APPLY) * 6 < arena_of("resnet50", FUSE_NONE) * 5);
 }
 
 /* ---- by the clock ---- */
@@ -357,7 +344,8 @@ static void training_is_the_same_in_fp32(void **state)
 {
     (void)state;
     compare("resnet8", 16, training("fp32"), FUSE_STATS, &fp32);
-    compare("resnet18", 32, training("fp32"), FUSE_ALL, &fp32);
+    if (!SANITIZED)
+        compare("resnet18", 32, training("fp32"), FUSE_ALL, &fp32);
 }
 
 static void training_is_the_same_in_narrow_types(void **state)
@@ -428,7 +416,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(tf32_stores_what_it_multiplies),
         cmocka_unit_test(nothing_is_fused_without_need),
         cmocka_unit_test(the_cpu_backend_goes_on_as_before),
-        cmocka_unit_test(what_is_not_stored_takes_no_memory),
         cmocka_unit_test(the_clock_decides),
         cmocka_unit_test(training_is_the_same_in_fp32),
         cmocka_unit_test(training_is_the_same_in_narrow_types),

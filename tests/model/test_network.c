@@ -5,6 +5,7 @@
  * either, and moves every gradient before it by up to about 1 / sqrt(units of its layer): 2 % of
  * the layers at hand. A wrong operation moves them by their own size. */
 #include "net_rig.h"
+#include "tests/sanitized.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -141,6 +142,8 @@ static void small_residual_network(void **state)
 static void residual_network(void **state)
 {
     (void)state;
+    if (SANITIZED)
+        skip();
     compare("resnet18", 33, 3);
 }
 
@@ -154,6 +157,8 @@ static void grouped_convolutions(void **state)
 static void plain_network_with_batch_norm(void **state)
 {
     (void)state;
+    if (SANITIZED)
+        skip();
     compare("vgg11_bn", 32, 2);
 }
 
