@@ -1,0 +1,202 @@
+/* Streams as threads. */
+#include "tests/kernels/stream_queue.h"
+
+#include "base/clock.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* --- failures --- */
+
+static void note_failure(struct queue_device *d, enum status st)
+{
+    pthread_mutex_lock(&d->lock);
+    if (d->failed == STATUS_OK) {
+        d->failed = st;
+        snprintf(d->message, sizeof d->message, "%s", status_message());
+    }
+    pthread_mutex_unlock(&d->lock);
+}
+
+enum status queue_failure(struct queue_device *d)
+{
+    pthread_mutex_lock(&d->lock);
+    enum status st = d->failed;
+    if (st != STATUS_OK)
+        st = status_fail(st, "%s", d->message);
+    pthread_mutex_unlock(&d->lock);
+    return st;
+}
+
+/* --- the thread --- */
+
+void mark_await(struct mark *m, uint64_t number)
+{
+    pthread_mutex_lock(&m->lock);
+    while (m->passed < number)
+        pthread_cond_wait(&m->changed, &m->lock);
+    pthread_mutex_unlock(&m->lock);
+}
+
+static void pass(struct mark *m, uint64_t number)
+{
+    pthread_mutex_lock(&m->lock);
+    if (number > m->passed) {
+        m->passed = number;
+        m->ns = clock_ns();
+    }
+    pthread_cond_broadcast(&m->changed);
+    pthread_mutex_unlock(&m->lock);
+}
+
+/* One command in sixteen takes up to 0.2 ms longer, and copies from and to the host all do. */
+static void take_time(struct queue_stream *s, const struct command *c)
+{
+    if (c->kind != UPLOAD && c->kind != DOWNLOAD && rng_double(&s->delays) > 0.0625)
+        return;
+    struct timespec t = {.tv_nsec = (long)(rng_double(&s->delays) * 2e5)};
+    nanosleep(&t, NULL);
+}
+
+static enum status carry_out(struct queue_stream *s, const struct command *c)
+{
+    take_time(s, c);
+    switch (c->kind) {
+    case EXECUTE:
+        return op_execute(c->plan, c->arg, NULL);
+    case UPLOAD:
+    case DOWNLOAD:
+    case COPY:
+        memcpy(c->dst, c->src, c->bytes);
+        return STATUS_OK;
+    case ZERO:
+        memset(c->dst, 0, c->bytes);
+        return STATUS_OK;
+    case RECORD:
+        pass(c->mark, c->number);
+        return STATUS_OK;
+    case WAIT:
+        mark_await(c->mark, c->number);
+        return STATUS_OK;
+    case LAUNCH:
+        for (const struct command *k = c->graph->list.first; k; k = k->next)
+            TRY(carry_out(s, k));
+        return STATUS_OK;
+    }
+    return STATUS_OK;
+}
+
+static struct command *take(struct queue_stream *s)
+{
+    struct command *c = s->list.first;
+    s->list.first = c->next;
+    if (!c->next)
+        s->list.last = NULL;
+    return c;
+}
+
+/* Marks are passed even after a failure, lest those who wait for them wait for ever. */
+static void *serve(void *context)
+{
+    struct queue_stream *s = context;
+    struct queue_device *d = device_of(s->base.device);
+    bool failed = false;
+    pthread_mutex_lock(&s->lock);
+    for (;;) {
+        while (!s->list.first && !s->closing)
+            pthread_cond_wait(&s->more, &s->lock);
+        if (!s->list.first)
+            break;
+        struct command *c = take(s);
+        s->busy = true;
+        pthread_mutex_unlock(&s->lock);
+        if (!failed || c->kind == RECORD) {
+            enum status st = carry_out(s, c);
+            if (st != STATUS_OK)
+                note_failure(d, st);
+            failed = failed || st != STATUS_OK;
+        }
+        free(c);
+        pthread_mutex_lock(&s->lock);
+        s->busy = false;
+        if (!s->list.first)
+            pthread_cond_broadcast(&s->idle);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+/* --- streams --- */
+
+static void append(struct list *l, struct command *c)
+{
+    if (l->last)
+        l->last->next = c;
+    else
+        l->first = c;
+    l->last = c;
+}
+
+enum status queue_put(struct stream *stream, const struct command *what)
+{
+    struct queue_stream *s = stream_of(stream);
+    struct command *c = malloc(sizeof *c);
+    if (!c)
+        return status_fail(STATUS_OOM, "no memory for a command");
+    *c = *what;
+    c->next = NULL;
+    if (s->recording) {
+        append(&s->recording->list, c);
+        return STATUS_OK;
+    }
+    pthread_mutex_lock(&s->lock);
+    append(&s->list, c);
+    pthread_cond_signal(&s->more);
+    pthread_mutex_unlock(&s->lock);
+    return STATUS_OK;
+}
+
+enum status queue_open(struct device *dev, struct stream **out)
+{
+    struct queue_stream *s = calloc(1, sizeof *s);
+    *out = NULL;
+    if (!s)
+        return status_fail(STATUS_OOM, "no memory for a stream");
+    s->base.device = dev;
+    s->delays = rng_at(1, RNG_TEST, 0, 0);
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->more, NULL);
+    pthread_cond_init(&s->idle, NULL);
+    if (pthread_create(&s->thread, NULL, serve, s) != 0) {
+        free(s);
+        return status_fail(STATUS_IO, "cannot start a thread for a stream");
+    }
+    *out = &s->base;
+    return STATUS_OK;
+}
+
+void queue_close(struct stream *stream)
+{
+    struct queue_stream *s = stream_of(stream);
+    pthread_mutex_lock(&s->lock);
+    s->closing = true;
+    pthread_cond_signal(&s->more);
+    pthread_mutex_unlock(&s->lock);
+    pthread_join(s->thread, NULL);
+    pthread_mutex_destroy(&s->lock);
+    pthread_cond_destroy(&s->more);
+    pthread_cond_destroy(&s->idle);
+    free(s);
+}
+
+enum status queue_sync(struct stream *stream)
+{
+    struct queue_stream *s = stream_of(stream);
+    pthread_mutex_lock(&s->lock);
+    while (s->list.first || s->busy)
+        pthread_cond_wait(&s->idle, &s->lock);
+    pthread_mutex_unlock(&s->lock);
+    return queue_failure(device_of(stream->device));
+}

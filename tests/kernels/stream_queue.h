@@ -1,0 +1,88 @@
+/* Inside stream_backend: a stream as a thread with a queue of commands. */
+#ifndef TESTS_KERNELS_STREAM_QUEUE_H
+#define TESTS_KERNELS_STREAM_QUEUE_H
+
+#include "base/rng.h"
+#include "tests/kernels/stream_backend.h"
+
+#include <pthread.h>
+
+struct queue_device {
+    struct device base;
+    struct device *ref;
+    pthread_mutex_t lock;
+    enum status failed; /* of the first command that failed */
+    char message[512];
+    struct stream_counts counts;
+};
+
+enum command_kind { EXECUTE, UPLOAD, DOWNLOAD, COPY, ZERO, RECORD, WAIT, LAUNCH };
+
+struct command {
+    struct command *next;
+    enum command_kind kind;
+    struct op_plan *plan;
+    void *arg[ROLE_COUNT];
+    void *dst;
+    const void *src;
+    size_t bytes;
+    struct mark *mark;
+    uint64_t number; /* of the mark's records */
+    struct graph_exec *graph;
+};
+
+struct list {
+    struct command *first, *last;
+};
+
+struct graph_exec {
+    struct queue_device *dev;
+    struct list list;
+};
+
+struct queue_stream {
+    struct stream base;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t more, idle;
+    struct list list;
+    bool busy, closing;
+    struct graph_exec *recording; /* NULL: commands are carried out */
+    struct rng delays;            /* the thread's */
+};
+
+/* What an event is, reached through a pointer so that those who wait can lock it. */
+struct mark {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    uint64_t recorded; /* by the host */
+    uint64_t passed;   /* the last of these that a stream came to */
+    uint64_t ns;       /* when */
+};
+
+static inline struct queue_device *device_of(struct device *dev)
+{
+    return (struct queue_device *)dev;
+}
+
+static inline struct queue_stream *stream_of(struct stream *s)
+{
+    return (struct queue_stream *)s;
+}
+
+/* The failure of the first command of the device that failed. */
+enum status queue_failure(struct queue_device *d);
+
+enum status queue_open(struct device *dev, struct stream **out);
+void queue_close(struct stream *stream); /* once all is carried out */
+
+/* Puts a copy of a command on the stream, or into the graph that is being recorded. */
+enum status queue_put(struct stream *stream, const struct command *what);
+
+/* Waits until all is carried out. */
+enum status queue_sync(struct stream *stream);
+
+/* Waits until a stream has come to that record of the mark. */
+void mark_await(struct mark *m, uint64_t number);
+
+#endif
