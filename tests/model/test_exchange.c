@@ -1,15 +1,10 @@
 /* What data parallel training needs of a network: flat buffers that can be copied from one replica
- * to another, a loss computed elsewhere, gradients announced as they are completed and rounded
- * before they are summed. */
-#include "model/builder.h"
-#include "model/exchange.h"
-#include "model/loss_head.h"
-#include "model/program.h"
-#include "net_rig.h"
+ * to another, gradients announced as they are completed and rounded before they are summed. */
+#include "exchange_rig.h"
 
 #include "base/rng.h"
+#include "model/exchange.h"
 
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -17,60 +12,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-enum { CLASSES = 10, SIZE = 16, BATCH = 4 };
-
-static const struct step_state plain_state = {.lr = 0.1f, .loss_scale = 1, .grad_scale = 1};
-
-static struct program_config training(const char *precision)
-{
-    struct program_config c = {.batch = BATCH,
-                               .train = true,
-                               .float_input = true,
-                               .no_dropout = true,
-                               .label_smoothing = 0.1f,
-                               .momentum = 0.9f};
-    assert_ok(policy_find(precision, -1, &c.policy));
-    return c;
-}
-
-/* Without batch norm, whose statistics depend on how a batch is split. */
-static struct graph *draw_plain_graph(void)
-{
-    struct builder b = {.g = calloc(1, sizeof *b.g)};
-    assert_non_null(b.g);
-    strcpy(b.g->arch, "plain");
-    b.g->classes = CLASSES;
-    b.g->image_size = SIZE;
-    const struct conv_spec spec = {.out = 16, .kernel = 3, .pad = 1, .bias = true};
-    int x = builder_conv(builder_name(&b, "conv"), builder_input(&b), spec);
-    x = builder_relu(builder_name(&b, "relu1"), x);
-    x = builder_maxpool(builder_name(&b, "pool"), x, 3, 2, 1);
-    x = builder_linear(builder_name(&b, "fc1"), builder_flatten(&b, x), 12, INIT_ZERO, INIT_ZERO);
-    x = builder_relu(builder_name(&b, "relu2"), x);
-    builder_linear(builder_name(&b, "fc2"), x, CLASSES, INIT_ZERO, INIT_ZERO);
-    assert_ok(b.st);
-    return b.g;
-}
-
-/* `arch` NULL: the plain graph. */
-static void open_rig(struct net_rig *r, const char *device, const char *arch,
-                     const struct program_config *config)
-{
-    assert_ok(device_open(device, 2, &r->dev));
-    if (arch)
-        assert_ok(graph_build(arch, CLASSES, SIZE, &r->graph));
-    else
-        r->graph = draw_plain_graph();
-    assert_ok(network_open(r->dev, r->graph, config, 1, &r->net));
-}
-
-static void run_until(struct program *p, enum phase last)
-{
-    assert_ok(program_state(p, &plain_state));
-    for (int phase = PHASE_INPUT; phase <= (int)last; phase++)
-        assert_ok(program_run(p, (enum phase)phase));
-}
 
 /* ---- gradients as they are completed ---- */
 
@@ -152,13 +93,6 @@ static void a_failure_ends_the_backward_phase(void **state)
 
 /* ---- replicas ---- */
 
-static void device_copy(const struct net_rig *from, void *to, const void *at, size_t bytes)
-{
-    struct stream *s = network_stream(from->net);
-    assert_ok(from->dev->backend->copy(s, to, at, bytes));
-    assert_ok(from->dev->backend->stream_sync(s));
-}
-
 /* Weights and statistics of `a` into `b`, by their flat buffers. */
 static void replicate(const struct net_rig *a, const struct net_rig *b)
 {
@@ -202,13 +136,6 @@ static void replicas_compute_the_same(void **state)
         for (int i = 0; i < 2; i++)
             net_rig_close(&r[i]);
     }
-}
-
-static uint64_t layout_hash(const struct net_rig *r)
-{
-    uint64_t hash;
-    assert_ok(network_layout_hash(r->net, &hash));
-    return hash;
 }
 
 /* Moves one parameter, and gives it another layout of the same size. */
@@ -262,189 +189,6 @@ static void numbers_of_opaque_layouts_do_not_matter(void **state)
     network_close(first);
     graph_free(other);
     net_rig_close(&second);
-    net_rig_close(&alone);
-}
-
-/* ---- the loss elsewhere ---- */
-
-static void assert_close(const float *got, const float *want, int64_t n, double tolerance)
-{
-    double size = 0, error = 0;
-    for (int64_t i = 0; i < n; i++) {
-        size += (double)want[i] * (double)want[i];
-        error += ((double)got[i] - (double)want[i]) * ((double)got[i] - (double)want[i]);
-    }
-    if (!(size > 0 && sqrt(error) <= tolerance * sqrt(size)))
-        fail_msg("off by %.3g of %.3g", sqrt(error), sqrt(size));
-}
-
-enum { PARTS = 2, PART = BATCH / PARTS };
-
-/* Rows [PART * i, PART * (i + 1)) of batch 0. */
-static void input_part(const struct net_rig *r, int i, const float *images, const int32_t *label)
-{
-    int64_t image = 3 * (int64_t)r->graph->image_size * r->graph->image_size;
-    struct program *p = network_program(r->net, 0);
-    assert_ok(program_input(p, images + i * PART * image, label + i * PART));
-    run_until(p, PHASE_FORWARD);
-}
-
-/* Moves each part's rows to the head, or its gradient back. */
-static void exchange_rows(const struct net_rig *part, struct loss_head *h, bool gather)
-{
-    for (int i = 0; i < PARTS; i++) {
-        struct program_loss_ends e = program_loss_ends(network_program(part[i].net, 0));
-        char *logits = (char *)h->logits_at + (size_t)i * e.logits.bytes;
-        char *grad = (char *)h->grad_at + (size_t)i * e.grad.bytes;
-        if (gather)
-            device_copy(&part[i], logits, e.logits_at, e.logits.bytes);
-        else
-            device_copy(&part[i], e.grad_at, grad, e.grad.bytes);
-    }
-}
-
-/* A batch over two replicas whose loss is computed in one place has the metrics and the gradients
- * of the whole batch. (No batch norm, whose statistics would differ.) */
-static void compare_split_batch(const char *precision, double tolerance)
-{
-    static float images[BATCH * 3 * SIZE * SIZE];
-    static const struct step_state *state = &plain_state;
-    struct program_config config = training(precision), part_config = config;
-    struct net_rig whole, part[PARTS];
-    struct loss_metrics want, got;
-    struct loss_head *head;
-    int32_t label[BATCH];
-    part_config.batch = PART;
-    open_rig(&whole, "cpu", NULL, &config);
-    net_rig_fill(&whole);
-    net_rig_input(&whole, network_program(whole.net, 0), 0);
-    run_until(network_program(whole.net, 0), PHASE_BACKWARD);
-    assert_ok(program_metrics(network_program(whole.net, 0), &want));
-
-    memcpy(images, whole.net->images, sizeof images);
-    memcpy(label, whole.net->labels, sizeof label);
-    for (int i = 0; i < PARTS; i++) {
-        open_rig(&part[i], "cpu", NULL, &part_config);
-        net_rig_fill(&part[i]);
-        input_part(&part[i], i, images, label);
-    }
-    const struct loss_head_config hc = {.rows = BATCH,
-                                        .like = program_loss_ends(network_program(part[0].net, 0)),
-                                        .label_smoothing = config.label_smoothing};
-    assert_ok(loss_head_open(network_stream(part[0].net), &hc, &head));
-    exchange_rows(part, head, true);
-    assert_ok(loss_head_labels(head, label));
-    assert_ok(loss_head_run(head, state->loss_scale));
-    assert_ok(loss_head_metrics(head, &got));
-    assert_int_equal(got.count, BATCH);
-    assert_int_equal(got.top5, want.top5);
-    assert_true(fabs(got.loss_sum - want.loss_sum) <= tolerance * want.loss_sum);
-    exchange_rows(part, head, false);
-
-    size_t bytes;
-    const float *all = network_flat(whole.net, VALUE_GRADIENT, &bytes);
-    int64_t n = (int64_t)(bytes / sizeof(float));
-    float *sum = calloc((size_t)n, sizeof *sum);
-    assert_non_null(sum);
-    for (int i = 0; i < PARTS; i++) {
-        assert_ok(program_backward(network_program(part[i].net, 0), NULL, NULL));
-        const float *mine = network_flat(part[i].net, VALUE_GRADIENT, &bytes);
-        assert_int_equal(bytes, n * (int64_t)sizeof(float));
-        assert_true(layout_hash(&part[i]) == layout_hash(&whole));
-        for (int64_t k = 0; k < n; k++)
-            sum[k] += mine[k];
-    }
-    assert_close(sum, all, n, tolerance);
-    free(sum);
-    loss_head_close(head);
-    for (int i = 0; i < PARTS; i++)
-        net_rig_close(&part[i]);
-    net_rig_close(&whole);
-}
-
-static void a_split_batch_has_the_whole_ones_gradients(void **state)
-{
-    (void)state;
-    compare_split_batch("fp32", 1e-4);
-    compare_split_batch("bf16", 2e-2);
-}
-
-/* The head computes what a program computes of the same logits, to the bit. */
-static void the_head_is_the_programs_loss(void **state)
-{
-    (void)state;
-    struct program_config config[2] = {training("amp"), training("amp")};
-    struct net_rig r;
-    config[1].train = false;
-    net_rig_open(&r, "cpu", "resnet8", CLASSES, SIZE, config, 2);
-    net_rig_fill(&r);
-    for (int k = 0; k < 2; k++) {
-        struct program *p = network_program(r.net, k);
-        struct program_loss_ends e = program_loss_ends(p);
-        const struct loss_head_config hc = {
-            .rows = BATCH, .like = e, .label_smoothing = config[k].label_smoothing};
-        struct loss_metrics want, got;
-        struct loss_head *head;
-        assert_ok(loss_head_open(network_stream(r.net), &hc, &head));
-        net_rig_input(&r, p, 0);
-        run_until(p, PHASE_LOSS);
-        assert_ok(program_metrics(p, &want));
-        device_copy(&r, head->logits_at, e.logits_at, head->logits.bytes);
-        assert_ok(loss_head_labels(head, (const int32_t *)(void *)r.net->labels));
-        assert_ok(loss_head_run(head, plain_state.loss_scale));
-        assert_ok(loss_head_metrics(head, &got));
-        assert_memory_equal(&got, &want, sizeof want);
-        assert_int_equal(e.grad.ndim, k == 0 ? 2 : 0);
-        if (e.grad.ndim)
-            assert_memory_equal(head->grad_at, e.grad_at, head->grad.bytes);
-        else
-            assert_null(e.grad_at);
-        loss_head_close(head);
-    }
-    net_rig_close(&r);
-}
-
-/* ---- batch norm over all ranks ---- */
-
-static enum status count_sum(void *context, double *values, int64_t n)
-{
-    int *calls = context;
-    assert_true(n > 1 && values[n - 1] >= BATCH);
-    ++*calls;
-    return STATUS_OK;
-}
-
-/* Each batch norm asks once on its way forward and once on its way back; evaluation never asks.
- * With nobody else there, the gradients are those of a network that does not ask. */
-static void batch_norm_asks_the_other_ranks(void **state)
-{
-    (void)state;
-    enum { BATCH_NORMS = 9 };
-    int calls = 0;
-    const struct bn_sync sync = {count_sum, &calls};
-    struct program_config config[2] = {training("fp32"), training("fp32")};
-    struct net_rig alone, asking;
-    size_t bytes;
-    open_rig(&alone, "cpu", "resnet8", config);
-    net_rig_fill(&alone);
-    net_rig_input(&alone, network_program(alone.net, 0), 0);
-    run_until(network_program(alone.net, 0), PHASE_BACKWARD);
-
-    config[0].sync = config[1].sync = &sync;
-    config[1].train = false;
-    net_rig_open(&asking, "cpu", "resnet8", CLASSES, SIZE, config, 2);
-    net_rig_fill(&asking);
-    net_rig_input(&asking, network_program(asking.net, 0), 0);
-    run_until(network_program(asking.net, 0), PHASE_LOSS);
-    assert_int_equal(calls, BATCH_NORMS);
-    assert_ok(program_backward(network_program(asking.net, 0), NULL, NULL));
-    assert_int_equal(calls, 2 * BATCH_NORMS);
-    const float *want = network_flat(alone.net, VALUE_GRADIENT, &bytes);
-    assert_close(network_flat(asking.net, VALUE_GRADIENT, &bytes), want,
-                 (int64_t)(bytes / sizeof(float)), 1e-4);
-    run_until(network_program(asking.net, 1), PHASE_LOSS);
-    assert_int_equal(calls, 2 * BATCH_NORMS);
-    net_rig_close(&asking);
     net_rig_close(&alone);
 }
 
@@ -546,9 +290,6 @@ int main(void)
         cmocka_unit_test(replicas_compute_the_same),
         cmocka_unit_test(layouts_are_told_apart),
         cmocka_unit_test(numbers_of_opaque_layouts_do_not_matter),
-        cmocka_unit_test(a_split_batch_has_the_whole_ones_gradients),
-        cmocka_unit_test(the_head_is_the_programs_loss),
-        cmocka_unit_test(batch_norm_asks_the_other_ranks),
         cmocka_unit_test(ranges_are_rounded_to_their_types),
         cmocka_unit_test(averages_are_not_rounded_again),
     };
