@@ -1,100 +1,15 @@
-/* Pictures of runs of several shapes, and what becomes of a drawing that fails. */
+/* Pictures of runs of several shapes. */
 #include "base/file.h"
+#include "drawn.h"
 #include "pictures.h"
-#include "plots/plot.h"
-#include "sample.h"
-#include "scratch.h"
 
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include <cmocka.h>
-
-enum { MAX_SAMPLES = PLOT_MAX_RUNS };
-
-/* Runs in a scratch folder, and the folder "out" beside them for the pictures. */
-struct fixture {
-    char dir[SCRATCH_MAX];
-    char out[SCRATCH_MAX + 16];
-    struct run *run[MAX_SAMPLES];
-    int n;
-    char written[8192], left_out[1024];
-};
-
-static int set_up(void **state)
-{
-    struct fixture *f = calloc(1, sizeof *f);
-    scratch_make(f->dir);
-    snprintf(f->out, sizeof f->out, "%s/out", f->dir);
-    *state = f;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    struct fixture *f = *state;
-    for (int i = 0; i < f->n; i++)
-        run_free(f->run[i]);
-    scratch_remove(f->dir);
-    free(f);
-    return 0;
-}
-
-static void add_run(struct fixture *f, const char *name, struct sample sample)
-{
-    char dir[SCRATCH_MAX + 64];
-    snprintf(dir, sizeof dir, "%s/%s", f->dir, name);
-    assert_int_equal(mkdir(dir, 0700), 0);
-    sample_write(dir, &sample);
-    if (run_load(dir, &f->run[f->n]) != STATUS_OK)
-        fail_msg("%s", status_message());
-    f->n++;
-}
-
-static enum status draw(struct fixture *f, bool svg, const char *title, double ema)
-{
-    FILE *written = fmemopen(f->written, sizeof f->written, "w");
-    FILE *left_out = fmemopen(f->left_out, sizeof f->left_out, "w");
-    struct plot_options o = {.png = true,
-                             .svg = svg,
-                             .title = title,
-                             .ema = ema,
-                             .written = written,
-                             .left_out = left_out};
-    enum status st = plot_runs((const struct run *const *)f->run, f->n, f->out, &o);
-    fclose(written);
-    fclose(left_out);
-    return st;
-}
-
-/* Checks the figure's PNG and, if it was asked for, its SVG, which the caller frees. */
-static char *check_figure(const struct fixture *f, const char *figure, bool svg)
-{
-    char file[64];
-    size_t size;
-    snprintf(file, sizeof file, "%s.png", figure);
-    expect_png(f->out, file);
-    assert_non_null(strstr(f->written, file));
-    if (!svg)
-        return NULL;
-    snprintf(file, sizeof file, "%s.svg", figure);
-    char *text = scratch_read(f->out, file, &size);
-    assert_true(size > 3000);
-    assert_true(xml_well_formed(text));
-    assert_non_null(strstr(text, "viewBox=\"0 0 1600 "));
-    assert_non_null(strstr(f->written, file));
-    return text;
-}
-
-static void check_says(const char *svg, const char *text)
-{
-    if (!strstr(svg, text))
-        fail_msg("the picture does not say '%s'", text);
-}
 
 static void test_the_check_of_svg(void **state)
 {
@@ -316,131 +231,6 @@ static void test_one_step(void **state)
     assert_non_null(strstr(f->left_out, "io: left out"));
 }
 
-static void test_nothing_to_draw(void **state)
-{
-    struct fixture *f = *state;
-    add_run(f, "empty", (struct sample){.arch = "alexnet", .steps_per_epoch = 1});
-    assert_int_equal(draw(f, true, NULL, 0), STATUS_DATA);
-    assert_non_null(strstr(status_message(), "nothing to draw"));
-}
-
-static void test_unusable_folder(void **state)
-{
-    struct fixture *f = *state;
-    add_run(
-        f, "run",
-        (struct sample){
-            .arch = "alexnet", .epochs = 1, .steps_per_epoch = 2, .batch = 1, .images_per_s = 1});
-    scratch_write(f->dir, "out", "a file", 6);
-    assert_int_equal(draw(f, true, NULL, 0), STATUS_IO);
-    assert_non_null(strstr(status_message(), "Not a directory"));
-}
-
-/* Draws with this script in place of gnuplot; NULL: with none to be found. */
-static enum status draw_with(struct fixture *f, const char *script)
-{
-    char *path = strdup(getenv("PATH"));
-    char file[SCRATCH_MAX + 16];
-    if (script) {
-        scratch_write(f->dir, "gnuplot", script, strlen(script));
-        snprintf(file, sizeof file, "%s/gnuplot", f->dir);
-        assert_int_equal(chmod(file, 0700), 0);
-    }
-    assert_int_equal(setenv("PATH", script ? f->dir : "", 1), 0);
-    enum status st = draw(f, false, NULL, 0);
-    assert_int_equal(setenv("PATH", path, 1), 0);
-    free(path);
-    assert_null(strchr(status_message(), '\n'));
-    return st;
-}
-
-static void test_gnuplot_fails(void **state)
-{
-    struct fixture *f = *state;
-    add_run(
-        f, "run",
-        (struct sample){
-            .arch = "alexnet", .epochs = 1, .steps_per_epoch = 2, .batch = 1, .images_per_s = 1});
-    assert_int_equal(draw_with(f, NULL), STATUS_UNSUPPORTED);
-    assert_non_null(strstr(status_message(), "install gnuplot-nox"));
-    char path[SCRATCH_MAX + 64];
-    snprintf(path, sizeof path, "%s/data/split.gp", f->out);
-    assert_true(path_exists(path)); /* the last of the scripts is there to be run elsewhere */
-
-    assert_int_equal(
-        draw_with(f, "#!/bin/sh\nprintf 'x\\n^\\nline 3: \\033no\\n\\n' >&2\nexit 1\n"),
-        STATUS_LIBRARY);
-    assert_non_null(strstr(status_message(), "loss.gp': line 3: ?no"));
-    assert_int_equal(draw_with(f, "#!/bin/sh\nkill -9 $$\n"), STATUS_LIBRARY);
-    assert_non_null(strstr(status_message(), "it said nothing"));
-    assert_int_equal(draw_with(f, "#!/bin/sh\nexit 0\n"), STATUS_IO);
-    assert_non_null(strstr(status_message(), "gnuplot left no"));
-    assert_int_equal(draw_with(f, "#!/bin/sh\necho 0123456789abcdefgh >../.draft-loss.png\n"),
-                     STATUS_IO);
-    assert_non_null(strstr(status_message(), "/loss.png' incomplete; is the disk full?"));
-    snprintf(path, sizeof path, "%s/.draft-loss.png", f->out);
-    assert_false(path_exists(path));
-    snprintf(path, sizeof path, "%s/loss.png", f->out);
-    assert_false(path_exists(path));
-}
-
-/* Ranks are thinned out, all but the slowest; hosts are not. */
-static void test_table_of_ranks(void **state)
-{
-    struct fixture *f = *state;
-    add_run(f, "run",
-            (struct sample){.arch = "alexnet",
-                            .epochs = 1,
-                            .steps_per_epoch = 2,
-                            .batch = 3000,
-                            .images_per_s = 1,
-                            .ranks = 1500,
-                            .slow_rank = 1001});
-    assert_int_equal(draw_with(f, NULL), STATUS_UNSUPPORTED);
-    size_t size;
-    char *table = scratch_read(f->out, "data/ranks-01.dat", &size);
-    char *hosts = strstr(table, "\n\n\n");
-    assert_non_null(hosts);
-    assert_non_null(strstr(hosts, "\n1000 1001 node500\n"));
-    *hosts = '\0';
-    assert_non_null(strstr(table, "\n1000 0 "));
-    assert_non_null(strstr(table, "\n1001 0 "));
-    assert_null(strstr(table, "\n1003 0 "));
-    free(table);
-}
-
-/* A picture of an earlier drawing must not pass for one of this drawing. */
-static void test_old_pictures_go(void **state)
-{
-    struct fixture *f = *state;
-    add_run(f, "run",
-            (struct sample){.arch = "alexnet",
-                            .epochs = 1,
-                            .steps_per_epoch = 2,
-                            .batch = 1,
-                            .images_per_s = 1,
-                            .dummy = true});
-    assert_int_equal(dir_make(f->out), STATUS_OK);
-    scratch_write(f->out, "io.svg", "old", 3);
-    assert_int_equal(draw_with(f, NULL), STATUS_UNSUPPORTED);
-    char path[SCRATCH_MAX + 64];
-    snprintf(path, sizeof path, "%s/io.svg", f->out);
-    assert_false(path_exists(path));
-}
-
-static void test_wrong_calls(void **state)
-{
-    struct fixture *f = *state;
-    struct plot_options none = {.png = false}, past = {.png = true, .ema = 1};
-    const struct run *run[1] = {NULL};
-    assert_int_equal(plot_runs(run, 0, f->out, &past), STATUS_USAGE);
-    assert_int_equal(plot_runs(run, PLOT_MAX_RUNS + 1, f->out, &past), STATUS_USAGE);
-    assert_int_equal(plot_runs(run, 1, f->out, &none), STATUS_INVALID);
-    assert_int_equal(plot_runs(run, 1, f->out, &past), STATUS_INVALID);
-}
-
-#define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
 /* Of four steps two are no warm-up; their quartiles lie between them, yet they have a median step.
  */
 static void test_two_steps_count(void **state)
@@ -492,14 +282,8 @@ int main(void)
         WITH_FOLDER(test_telemetry),
         WITH_FOLDER(test_most_runs),
         WITH_FOLDER(test_one_step),
-        WITH_FOLDER(test_nothing_to_draw),
-        WITH_FOLDER(test_unusable_folder),
-        WITH_FOLDER(test_gnuplot_fails),
-        WITH_FOLDER(test_table_of_ranks),
-        WITH_FOLDER(test_old_pictures_go),
         WITH_FOLDER(test_two_steps_count),
         WITH_FOLDER(test_given_names),
-        WITH_FOLDER(test_wrong_calls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
