@@ -2,6 +2,7 @@
 #include "bench/roofline.h"
 
 #include "base/file.h"
+#include "results/text.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -131,7 +132,7 @@ static enum status read_peaks(const json_t *o, struct peaks *p)
         return status_fail(STATUS_DATA, "it is not what 'ampscale bench peak --json' prints");
     if (!json_is_integer(schema) || json_integer_value(schema) != PEAK_SCHEMA)
         return status_fail(STATUS_DATA, "its schema is not %d", PEAK_SCHEMA);
-    snprintf(p->device, sizeof p->device, "%s", device ? device : "");
+    text_clean(p->device, sizeof p->device, device ? device : "");
     TRY(read_copies(json_object_get(o, "copy"), p));
     return read_flops(json_object_get(o, "flops"), p);
 }

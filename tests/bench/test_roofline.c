@@ -121,6 +121,22 @@ static void test_round_trip(void **state)
     json_decref(o);
 }
 
+/* A name that is too long and rings a bell still is one that records can have. */
+static void test_strange_name(void **state)
+{
+    char text[1024] = "{\"schema\":1,\"bench\":\"peak\",\"copy\":[{\"bytes\":1,\"bytes_per_s\":9}],"
+                      "\"device\":\"\\u0007";
+    struct peaks p;
+    for (int i = 0; i < PEAK_DEVICE_MAX; i++)
+        strcat(text, "\u00e9");
+    strcat(text, "\"}");
+    assert_int_equal(read_text(*state, text, &p), STATUS_OK);
+    assert_int_equal(p.device[0], '?');
+    json_t *o = peaks_json(&p);
+    assert_non_null(o);
+    json_decref(o);
+}
+
 static void test_hostile(void **state)
 {
 #define HEAD "{\"schema\":1,\"bench\":\"peak\",\"copy\":"
@@ -163,6 +179,7 @@ int main(void)
         cmocka_unit_test(test_types),
         cmocka_unit_test(test_bounds),
         cmocka_unit_test_setup_teardown(test_round_trip, scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(test_strange_name, scratch_set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(test_hostile, scratch_set_up, scratch_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
