@@ -83,7 +83,7 @@ static bool entry_read(const json_t *o, struct history_entry *e)
               number_read(o, "added_s", &e->added_s) && isfinite(e->added_s) &&
               number_read(o, "started_s", &r->started_s) && json_is_boolean(accepted) && by &&
               commit && count_read(end, "steps", &r->end.steps) &&
-              count_read(end, "epochs", &r->end.epochs);
+              count_read(end, "epochs", &r->end.epochs) && json_is_object(values);
     for (int i = 0; i < METRICS && ok; i++)
         ok = number_read(values, metrics[i].name, &r->value[i]) ||
              !json_object_get(values, metrics[i].name); /* a metric younger than the entry */

@@ -74,7 +74,7 @@ for damage in '' '[]' '{}' '{"record":"history","schema":1,"added_s":1e999}'; do
     rm -r damaged
 done
 for change in 's/"accepted":true/"accepted":1/' 's/"steps":20/"steps":-1/' 's/"fingerprint":{/&"x":{"a":1},/' \
-    's/"images_per_s":[0-9.]*/"images_per_s":"fast"/' 's/"schema":1/"schema":2/'; do
+    's/"images_per_s":[0-9.]*/"images_per_s":"fast"/' 's/"schema":1/"schema":2/' 's/"metrics":{/"metrics":5,"more":{/'; do
     cp -r history damaged
     sed -i "2$change" damaged/history.jsonl
     cmp -s history/history.jsonl damaged/history.jsonl && fail "'$change' changes nothing"
