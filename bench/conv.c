@@ -47,10 +47,24 @@ static struct op_desc describe(const struct node *n, int64_t batch, const struct
     return d;
 }
 
+static bool same_dims(const struct tensor_desc *a, const struct tensor_desc *b)
+{
+    return memcmp(a->dim, b->dim, sizeof a->dim) == 0;
+}
+
+/* By what `describe` tells apart. */
+static bool same_shape(const struct op_desc *a, const struct op_desc *b)
+{
+    const struct conv_attr *p = &a->attr.conv, *q = &b->attr.conv;
+    return same_dims(&a->t[ROLE_X], &b->t[ROLE_X]) && same_dims(&a->t[ROLE_W], &b->t[ROLE_W]) &&
+           a->t[ROLE_B].ndim == b->t[ROLE_B].ndim && p->stride[0] == q->stride[0] &&
+           p->pad[0] == q->pad[0] && p->groups == q->groups;
+}
+
 static struct shape *find_shape(struct conv_bench *b, const struct node *n, const struct op_desc *d)
 {
     for (int i = 0; i < b->n; i++)
-        if (memcmp(&b->shape[i].fwd, d, sizeof *d) == 0)
+        if (same_shape(&b->shape[i].fwd, d))
             return &b->shape[i];
     struct shape *s = &b->shape[b->n++];
     s->fwd = *d;
@@ -68,10 +82,7 @@ static enum status collect_shapes(struct conv_bench *b)
         const struct node *n = &g->node[i];
         if (n->kind != NODE_CONV)
             continue;
-        struct op_desc d;
-        memset(&d, 0, sizeof d); /* compared byte by byte */
-        struct op_desc made = describe(n, b->config->batch, &g->node[n->in[0]]);
-        memcpy(&d, &made, sizeof d);
+        struct op_desc d = describe(n, b->config->batch, &g->node[n->in[0]]);
         struct shape *s = find_shape(b, n, &d);
         bool first = g->node[n->in[0]].kind == NODE_INPUT; /* the image needs no gradient */
         for (int p = 0; p < CONV_PASSES; p++)

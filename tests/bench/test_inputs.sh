@@ -39,6 +39,8 @@ for row in r["rows"]:
     assert abs(row["bytes_per_s"] * row["seconds"]["median"] / r["bytes"] - 1) < 1e-6, row
 r = json.load(open("net.json"))
 assert (r["schema"], r["bench"], r["wrong"]) == (1, "conv", 0) and r["step_share_of_bound"] > 0, r
+kinds = {json.dumps([shape[k] for k in ("x", "w", "stride", "pad", "groups")]) for shape in r["shapes"]}
+assert len(kinds) == len(r["shapes"]) < 9 == sum(shape["fwd"]["count"] for shape in r["shapes"]), r
 for shape in r["shapes"]:
     passes = [shape[p] for p in ("fwd", "bwd_data", "bwd_weights") if p in shape]
     assert len(passes) >= 2 and all(p["wrong"] == 0 and p["seconds"] > 0 for p in passes), shape
