@@ -19,6 +19,12 @@ static bool near(double a, double b)
     return fabs(a - b) <= 1e-7 * (fabs(a) + fabs(b)) + 1e-9;
 }
 
+/* 1 - part / all, of differences of numbers up to `busy`. */
+static bool near_share(double share, double part, double all, double busy)
+{
+    return fabs(share - (1 - part / all)) <= 1e-8 * (1 + busy / all);
+}
+
 static int failures;
 
 static void expect(bool good, const char *what, size_t size)
@@ -56,9 +62,9 @@ static void check_round(const json_t *size, size_t i, size_t round, const json_t
     double late = sample(size, "late_s", round);
     expect(late >= 0 && late <= exposed, "the wait for slower ranks is none", i);
     expect(hidden >= 0 && hidden <= 1, "the hidden share is none", i);
-    expect(near(sample(size, "hidden_even", round), 1 - (exposed - late) / (busy - late)),
+    expect(near_share(sample(size, "hidden_even", round), exposed - late, busy - late, busy),
            "the hidden share of even ranks is another", i);
-    expect(near(hidden, 1 - exposed / busy), "the hidden share is another", i);
+    expect(near_share(hidden, exposed, busy, busy), "the hidden share is another", i);
     expect(near(sample(size, "cost_s", round), gradients - sample(alone, "backward_s", round)),
            "the cost is another", i);
 }
