@@ -74,8 +74,7 @@ static void add_value(struct table *t, const json_t *value)
     table_add(t, "%s", text);
 }
 
-/* A list of objects, whose keys are the columns. */
-static void rows_of(struct writer *w, const json_t *record, const char *key)
+void section_rows(struct writer *w, const json_t *record, const char *key)
 {
     enum { MOST = 16 };
     const char *columns[MOST], *name;
@@ -102,31 +101,6 @@ static void rows_of(struct writer *w, const json_t *record, const char *key)
     writer_table(w, &t);
 }
 
-static void rooflines(struct writer *w, const json_t *list)
-{
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const json_t *one = json_array_get(list, i);
-        char net[64], precision[64];
-        text_at(one, "net", net, sizeof net);
-        text_at(one, "precision", precision, sizeof precision);
-        writer_paragraph(w, "A step of %s in %s, batch %.0f, against this device's peaks:", net,
-                         precision, number_at(one, "batch", NULL));
-        rows_of(w, one, "operations");
-    }
-}
-
-static void gpu_check(struct writer *w, const char *name, const json_t *record)
-{
-    char text[512];
-    writer_heading(w, 3, "Check of a GPU: %s", name);
-    text_at(record, "description", text, sizeof text);
-    writer_paragraph(w, "%s", text);
-    rows_of(w, record, "steps");
-    rows_of(w, record, "accuracy");
-    rows_of(w, record, "throughput");
-    rooflines(w, json_object_get(record, "roofline"));
-}
-
 static void peak(struct writer *w, const char *name, const json_t *record)
 {
     char text[512];
@@ -134,8 +108,8 @@ static void peak(struct writer *w, const char *name, const json_t *record)
     text_at(record, "device", text, sizeof text);
     writer_paragraph(w, "%s", text);
     writer_code(w, "ampscale bench peak --json");
-    rows_of(w, record, "copy");
-    rows_of(w, record, "flops");
+    section_rows(w, record, "copy");
+    section_rows(w, record, "flops");
 }
 
 /* A benchmark in turns with the library, or the loops, that it is about. */
@@ -159,15 +133,17 @@ static void peers(struct writer *w, const char *name, const json_t *record)
         json_is_true(json_object_get(record, "passed")) ? "none is" : "some are");
     snprintf(command, sizeof command, "tests/peers/bench_peers.py %s build/release", bench);
     writer_code(w, command);
-    rows_of(w, record, "rows");
+    section_rows(w, record, "rows");
 }
 
 static const struct {
     const char *key, *value; /* that a record of the kind has */
     void (*tell)(struct writer *w, const char *name, const json_t *record);
 } kinds[] = {
-    {"bench", "overlap", overlap},    {"bench", "peak", peak},
-    {"kind", "gpu-check", gpu_check}, {"kind", "gate-quality", section_gate_quality},
+    {"bench", "overlap", overlap},
+    {"bench", "peak", peak},
+    {"kind", "gpu-check", section_gpu_check},
+    {"kind", "gate-quality", section_gate_quality},
     {"kind", "peers", peers},
 };
 

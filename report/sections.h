@@ -20,6 +20,12 @@ void section_runs(struct writer *w, struct run *const *runs, int n);
 /* How good the gate is, as tests/gate/experiment.c measured it. */
 void section_gate_quality(struct writer *w, const char *name, const json_t *record);
 
+/* The list of objects at `key` of a record, whose keys are the columns. */
+void section_rows(struct writer *w, const json_t *record, const char *key);
+
+/* A check of a GPU, with throughput beside PyTorch's and the share of what the peaks allow. */
+void section_gpu_check(struct writer *w, const char *name, const json_t *record);
+
 /* What tells of a record that is one JSON object, of bench overlap, bench peak or a check of a GPU;
  * NULL for another kind. */
 typedef void record_section(struct writer *w, const char *name, const json_t *record);

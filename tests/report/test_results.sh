@@ -60,6 +60,31 @@ for line in '## card' '| build | pass | a\|b |' '| conv | 1.5000 |' '| 4194304 |
 done
 [[ $(grep -c '^## ' gpu.md) == 1 ]] || fail "one machine has several headings"
 
+# Throughput beside PyTorch's, with the fastest of its ways, and the share of what the peaks allow;
+# a dash where there is nothing to compare with. The machine is told from the check.
+mkdir -p turns/card
+cat >turns/card/gpu-check.json <<'END'
+{"kind": "gpu-check", "command": "scripts/gpu-check --only throughput", "description": "a card, sm_90",
+ "facts": "name a card, power.limit 700 W", "peer": "PyTorch 2.11", "net": "resnet50", "image_size": 224,
+ "machine": {"version": "0.1.0", "commit": "abc", "host": {"os": "an OS",
+  "cpu": {"model": "a processor", "cores": 16, "threads": 16, "usable": 16}}},
+ "throughput": [
+  {"precision": "amp", "batch": 256, "who": "PyTorch compile", "images_per_s": 4000.0, "lowest": 3900.0, "highest": 4100.0, "rounds": 3},
+  {"precision": "amp", "batch": 256, "who": "PyTorch eager", "images_per_s": 3000.0, "lowest": 3000.0, "highest": 3000.0, "rounds": 3},
+  {"precision": "amp", "batch": 256, "who": "ampscale", "images_per_s": 8000.0, "lowest": 7900.0, "highest": 8100.0, "rounds": 3},
+  {"precision": "amp", "batch": 128, "who": "ampscale", "images_per_s": 6000.0, "lowest": 6000.0, "highest": 6000.0, "rounds": 1}],
+ "roofline": [{"precision": "amp", "net": "resnet50", "batch": 256, "operations": [
+  {"op": "conv", "count": 53, "ms": 20.0, "bound_ms": 16.0, "share": 0.8},
+  {"op": "all", "count": 400, "ms": 30.0, "bound_ms": 24.0, "share": 0.8}]}]}
+END
+expect 0 report --no-figures turns -o turns.md
+for line in '| processor | a processor, 16 cores, 16 threads, 16 usable |' '| program | ampscale 0.1.0, commit abc |' \
+    "The driver's tool says: name a card, power.limit 700 W" 'Beside it: PyTorch 2.11' 'scripts/gpu-check --only throughput' \
+    '| amp | 256 | PyTorch compile | 4000 | 3900 | 4100 | 3 | – | – |' '| amp | 256 | ampscale | 8000 | 7900 | 8100 | 3 | 2.00 | 75.0 |' \
+    '| amp | 128 | ampscale | 6000 | 6000 | 6000 | 1 | – | – |' '| all | 400 | 30 | 24 | 0.8000 |'; do
+    grep -qxF -- "$line" turns.md || fail "throughput is told without '$line': $(cat turns.md)"
+done
+
 # Runs beside records are of one place.
 mkdir -p mixed/card
 cp -r gpu/card/peak.json gpu/card/runs/accuracy-fp32 mixed/card
