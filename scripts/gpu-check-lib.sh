@@ -46,13 +46,14 @@ for path in nvidia.__path__:
     library_path+=${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 }
 
-# take_plans: convolutions are planned as an earlier check chose, where `plans` from its records was
-# put beside the programs. What was chosen on this machine otherwise is left alone.
-take_plans() {
+# take_earlier: what an earlier check left in its records and was put beside the programs. Convolutions
+# are planned as `plans` has them, which spares choosing again; operations are held against `peak.json`.
+take_earlier() {
     if [[ -e $build_dir/plans ]]; then
         mkdir -p "$work/cache/ampscale"
         cp "$build_dir/plans" "$work/cache/ampscale/"
     fi
+    [[ ! -e $build_dir/peak.json ]] || cp "$build_dir/peak.json" "$work/"
 }
 
 # ours COMMAND...: with the libraries that our programs need, for as long as the step may take.
@@ -62,13 +63,16 @@ ours() {
 
 # limited COMMAND...: until the step's time is up; 124 then.
 limited() {
-    local left=$((step_deadline - SECONDS))
+    local left=$((step_deadline - SECONDS)) code=0
     ((left > 0)) || return 124
-    timeout -k 5 "$left" "$@" </dev/null
+    timeout -k 5 "$left" "$@" </dev/null || code=$?
+    # 137: it did not end when it was asked to.
+    ((code != 137 || SECONDS < step_deadline)) || code=124
+    return "$code"
 }
 
 # look_at_device: fills `device_text` with what the program says of the device, and `device_missing`
-# with why it cannot be used, or nothing.
+# with why it cannot be used, or nothing; $work/machine.json gets what it says of the machine.
 look_at_device() {
     local step_deadline=$((SECONDS + 60)) line listed
     [[ $device != cuda ]] || device=cuda:0
@@ -79,6 +83,7 @@ look_at_device() {
     device_text=${line:-this program knows no such device}
     device_missing=
     [[ -n $line && $line != 'not available: '* ]] || device_missing=${device_text#not available: }
+    ours "$ampscale" info --json >"$work/machine.json" 2>/dev/null || echo '{}' >"$work/machine.json"
 }
 
 # device_slug: a folder's name for the device: "nvidia-h200".
@@ -99,26 +104,50 @@ limited_facts() {
 
 # ---- steps ----
 
-all_steps='facts kernels selftest peak throughput accuracy roofline sanitizer'
+# What others rest on first, and last what matters least where the time is up; with the seconds of
+# each that are kept for it.
+all_steps='facts kernels selftest peak throughput roofline accuracy sanitizer'
+declare -A step_limit=([facts]=15 [kernels]=120 [selftest]=60 [peak]=75 [throughput]=180
+    [roofline]=100 [accuracy]=100 [sanitizer]=60)
 step_names=()
 declare -A step_status step_note step_seconds
 
-# run_step NAME LIMIT FUNCTION: calls FUNCTION, which leaves one line in `note` and returns 0 where
-# all is well, 4 for wrong numbers, 5 where something is missing, and anything else where it could
-# not be carried out. Its output is the step's log. It runs in a shell of its own, so that whatever
-# happens there the next step begins; what others need of it lies in files in $work.
+# is_wanted NAME: whether the step was asked for.
+is_wanted() {
+    [[ -z $only || ,$only, == *,$1,* ]]
+}
+
+# room_for NAME: the seconds that a step may take: its own, or more where the later ones that were
+# asked for leave it, and never more than there are.
+room_for() {
+    local name later=0 seen='' left=$((deadline - SECONDS)) room=${step_limit[$1]}
+    for name in $all_steps; do
+        [[ -z $seen ]] || ! is_wanted "$name" || later=$((later + step_limit[$name]))
+        [[ $name != "$1" ]] || seen=1
+    done
+    ((left - later <= room)) || room=$((left - later))
+    echo "$((room < left ? room : left))"
+}
+
+# run_step NAME: calls step_NAME, which leaves one line in `note` and returns 0 where all is well, 4
+# for wrong numbers, 5 where something is missing, 124 where the time was up, and anything else where
+# it could not be carried out. Its output is the step's log. It runs in a shell of its own, so that
+# whatever happens there the next step begins; what others need of it lies in files in $work.
 run_step() {
-    local name=$1 limit=$2 begun=$SECONDS code=0 left=$((deadline - SECONDS))
-    [[ -z $only || ,$only, == *,$name,* ]] || return 0
-    step_deadline=$((SECONDS + (limit < left ? limit : left)))
+    local name=$1 begun=$SECONDS code=0 room
+    is_wanted "$name" || return 0
+    room=$(room_for "$name")
+    step_deadline=$((SECONDS + room))
     log=$work/log/$name.txt
     : >"$work/note"
-    if ((left <= 0)); then
+    step_names+=("$name")
+    step_status[$name]=unfinished step_note[$name]='the check was cut off' step_seconds[$name]=0
+    if ((room <= 0)); then
         code=124
     else
         (
             code=0 note=
-            "$3" || code=$?
+            "step_$name" || code=$?
             printf '%s' "$note" >"$work/note"
             exit "$code"
         ) >"$log" 2>&1 || code=$?
@@ -132,10 +161,19 @@ run_step() {
     *) step_status[$name]=failed ;;
     esac
     [[ -n $note ]] || note=$(tail -n 1 "$log" 2>/dev/null | cut -c 1-200)
-    step_names+=("$name")
     step_note[$name]=$note
     step_seconds[$name]=$((SECONDS - begun))
     printf '%-12s %-8s %4d s  %s\n' "$name" "${step_status[$name]}" "${step_seconds[$name]}" "$note"
+    ((code == 0)) || say_why "$log"
+    write_records "$out_dir" || say "the records in '$out_dir' are not complete" >&2
+}
+
+# say_why LOG: the lines that tell what went wrong, or the last ones. Whoever sees the output alone has
+# no logs.
+say_why() {
+    [[ -s $1 ]] || return 0
+    { grep -a -m 15 -E 'FAIL|^ampscale: |[Ee]rror|ERROR|cannot|dumped core|Killed|^=+ [A-Z]' "$1" || tail -n 4 "$1"; } |
+        cut -c 1-240 | sed 's/^/    /'
 }
 
 # need_device: whether there is a device at all; says in `note` why not.
@@ -150,7 +188,7 @@ worst_code() {
     local all=" ${step_status[*]} "
     case $all in
     *' wrong '*) echo 4 ;;
-    *' failed '*) echo 1 ;;
+    *' failed '* | *' unfinished '*) echo 1 ;;
     *' missing '*) echo 5 ;;
     *) echo 0 ;;
     esac

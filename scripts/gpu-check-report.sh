@@ -57,7 +57,10 @@ roofline_json() {
 }
 
 check_json() {
+    local exit_code
+    exit_code=$(worst_code)
     printf '{\n "schema": 1,\n "kind": "gpu-check",\n "started": "%s",\n "finished": "%s",\n' "$started" "$(date -u +%FT%TZ)"
+    printf ' "command": %s,\n "machine": %s,\n' "$(json_text "$command")" "$(<"$work/machine.json")"
     printf ' "device": "%s",\n "description": %s,\n' "$device" "$(json_text "$device_text")"
     printf ' "facts": %s,\n "quick": %s,\n "exit_code": %d,\n' "$(json_text "$(cat "$work/facts" 2>/dev/null)")" "$([[ -n $quick ]] && echo true || echo false)" "$exit_code"
     printf ' "peer": %s,\n' "$(json_text "$(cat "$work/peer" 2>/dev/null)")"
@@ -73,7 +76,8 @@ md_rows() {
 }
 
 check_md() {
-    local name precision
+    local name precision exit_code
+    exit_code=$(worst_code)
     printf '# %s\n\n%s, %s. Made by `scripts/gpu-check%s`: %s.\n\n' "${device_text%%,*}" "$device_text" "$started" "${quick:+ --quick}" "$(verdict_line "$exit_code")"
     printf '| step | result | s | |\n|---|---|---|---|\n'
     for name in "${step_names[@]}"; do
@@ -99,24 +103,31 @@ check_md() {
     done
 }
 
-# write_records DIR: all of it. Runs and logs are many small files, so they travel as one.
+# keep DIR NAME: standard input becomes a file of the records, whole or not at all.
+keep() {
+    cat >"$1/$2.part" && mv "$1/$2.part" "$1/$2"
+}
+
+# write_records DIR: all there is by now. Logs and the runs that were timed are many small files, so
+# they are one; where OUT takes the records, what a report reads of runs is another. Fails where one
+# could not be written.
 write_records() {
     local dir=$1 file
-    mkdir -p "$dir" || die 1 "cannot make '$dir'"
     : >"$work/throughput-summary.tsv"
     [[ ! -s $work/throughput.tsv ]] || sum_up_throughput >"$work/throughput-summary.tsv"
-    check_json >"$dir/gpu-check.json"
-    check_md >"$dir/gpu-check.md"
+    check_json | keep "$dir" gpu-check.json || return
+    check_md | keep "$dir" gpu-check.md || return
     for file in "$work/peak.json" "$work/cache/ampscale/plans"; do
-        [[ ! -s $file ]] || cp "$file" "$dir/"
+        [[ ! -s $file ]] || keep "$dir" "$(basename "$file")" <"$file"
     done
-    mkdir "$work/steps"
     for file in "$work"/step-*.json; do
         [[ ! -s $file ]] || cp "$file" "$work/steps/"
     done
+    # A log that is being written is no failure.
+    { tar -C "$work" -cz log throughput || true; } | keep "$dir" logs.tar.gz
     if [[ -n ${OUT-} ]]; then
-        tar -C "$work" -czf "$dir/runs.tar.gz" runs log steps
+        tar -C "$work" -cz runs steps | keep "$dir" runs.tar.gz
     else
-        cp -R "$work/runs" "$work/log" "$work/steps/." "$dir/"
+        cp -R "$work/runs" "$work/steps/." "$dir/"
     fi
 }

@@ -52,11 +52,22 @@ step_facts() {
     if [[ $device == cuda* ]]; then
         command -v nvidia-smi >/dev/null || { note="nvidia-smi is not installed" && return 5; }
         note=$(limited_facts "$fields") || { note="nvidia-smi does not know $device" && return 5; }
-        printf '%s' "$note" >"$work/facts"
+        name_facts "$fields" "$note" >"$work/facts"
     else
         need_device || return 5
         note=$device_text
     fi
+}
+
+# name_facts FIELDS VALUES: two lists with commas as "name value, name value".
+name_facts() {
+    local names values i text=
+    IFS=, read -ra names <<<"$1"
+    IFS=, read -ra values <<<"$2"
+    for i in "${!values[@]}"; do
+        text+="${text:+, }${names[i]} ${values[i]# }"
+    done
+    printf '%s' "$text"
 }
 
 # The kernels' own test: every case of the table against the reference. The reference takes one
@@ -155,8 +166,8 @@ step_accuracy() {
     need_device || return 5
     ours "$ampscale" data synth --out "$work/synth" "${accuracy_data[@]}" || return
     : >"$work/accuracy.tsv"
-    for row in 'fp32 --precision fp32-seed*' 'tf32 --precision fp32-seed*' 'O1 --opt-level O1-seed*' \
-        'O2 --opt-level O2-seed*' 'bf16 --precision bf16-emulated-seed*'; do
+    for row in 'fp32 --precision fp32-seed*' 'O1 --opt-level O1-seed*' \
+        'bf16 --precision bf16-emulated-seed*' 'tf32 --precision fp32-seed*' 'O2 --opt-level O2-seed*'; do
         read -r name flag reference <<<"$row"
         ours "$ampscale" train "$work/synth" "${accuracy_flags[@]}" "$flag" "$name" --seed 0 \
             --devices "$device" --out "$work/runs/accuracy-$name" -p 1000 || { failed=$? && continue; }
@@ -181,7 +192,8 @@ forget_checkpoints() {
 
 step_peak() {
     need_device || return 5
-    ours "$ampscale" bench peak --devices "$device" --rounds "$op_rounds" "${peak_flags[@]}" --json >"$work/peak.json" || return
+    ours "$ampscale" bench peak --devices "$device" --rounds "$op_rounds" "${peak_flags[@]}" --json >"$work/peak.new" || return
+    mv "$work/peak.new" "$work/peak.json"
     cat "$work/peak.json"
     note=$(awk '
         /"bytes_per_s":/ { if ($2 + 0 > copy) copy = $2 + 0; last = $2 + 0 }

@@ -50,13 +50,28 @@ json_holds "$scratch/cpu/gpu-check.json" "len(r['accuracy']) == 5 and all(a['val
 json_holds "$scratch/cpu/gpu-check.json" "len(r['throughput']) == 3 and all(t['images_per_s'] > 0 for t in r['throughput'])"
 json_holds "$scratch/cpu/gpu-check.json" "[o['precision'] for o in r['roofline']] == ['fp32', 'amp']"
 json_holds "$scratch/cpu/gpu-check.json" "all(any(k['op'] == 'all' for k in o['operations']) for o in r['roofline'])"
+json_holds "$scratch/cpu/gpu-check.json" "r['machine']['host']['cpu'] and '--device cpu' in r['command']"
 json_holds "$scratch/cpu/peak.json" "r['bench'] == 'peak'"
 [[ -s $scratch/cpu/runs/accuracy-fp32/epochs.jsonl ]] || fail "no record of the runs"
 [[ -z $(find "$scratch/cpu" -name '*.safetensors') ]] || fail "weights among the records"
+tar -tzf "$scratch/cpu/logs.tar.gz" >"$scratch/logs" || fail "no archive of logs"
+for name in log/kernels.txt log/peak.txt; do
+    grep -qx "$name" "$scratch/logs" || fail "the logs lack '$name': $(<"$scratch/logs")"
+done
 
 # Where a step's time is up the others have theirs, and the check has not passed.
 check 1 "$scratch/late" --device cpu --budget 1
 grep -q '^throughput .*ran past its time' "$scratch/out" || fail "no word of the time: $(<"$scratch/out")"
+
+# A step has its own time, or what the later ones that were asked for leave.
+room_of() {
+    bash -c '. "$1"; only=$2; deadline=$((SECONDS + $3)); room_for "$4"' - "$source_dir/scripts/gpu-check-lib.sh" "$@"
+}
+for want in '120::300:kernels' '825:kernels,peak:900:kernels' '900:peak,kernels:900:peak' '50:kernels:50:kernels'; do
+    IFS=: read -r seconds only left step <<<"$want"
+    got=$(room_of "$only" "$left" "$step")
+    ((got == seconds || got == seconds - 1)) || fail "of $left s '$step' has $got s, not $seconds"
+done
 
 # OUT takes a few files.
 code=0

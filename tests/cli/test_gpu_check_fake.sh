@@ -21,11 +21,13 @@ echo "Fake GPU, 580.1"
 TOOL
 cat >"$scratch/tools/compute-sanitizer" <<'TOOL'
 #!/bin/sh
+[ ! -e "$RECORDS" ] || cp -R "$RECORDS" "$RECORDS.$2"
 [ "$2" != "$FAKE_FINDING" ] || { echo "========= Invalid __global__ write of size 4 bytes" && exit 9; }
 while [ "${1#--}" != "$1" ]; do shift 2; done
 exec "$@"
 TOOL
 chmod +x "$scratch"/tools/*
+export RECORDS=$scratch/records
 
 # check CODE STEPS: runs the steps, and checks the exit code.
 check() {
@@ -39,6 +41,10 @@ check 0 facts,kernels,sanitizer,accuracy,peak,roofline
 [[ $(grep -c ' pass ' "$scratch/out") == 6 ]] || fail "not six steps passed: $(<"$scratch/out")"
 grep -q '^kernels .* [1-9][0-9]* fused operations compared$' "$scratch/out" || fail "no fused operations: $(<"$scratch/out")"
 grep -q '^facts .* Fake GPU, 580.1$' "$scratch/out" || fail "the facts: $(<"$scratch/out")"
+grep -q '"facts": "name Fake GPU, driver_version 580.1",' "$RECORDS/gpu-check.json" || fail "the facts have no names"
+# Records are there before the last step, which is not done yet.
+grep -q '"name": "accuracy", "status": "pass"' "$RECORDS.memcheck/gpu-check.json" || fail "no records before the end"
+grep -q '"name": "sanitizer"' "$RECORDS.memcheck/gpu-check.json" && fail "a step is recorded before it is done"
 for name in fp32 tf32 O1 O2 bf16; do
     grep -q "\"precision\": \"$name\", \"val_top1\": " "$scratch/records/gpu-check.json" || fail "no accuracy at $name"
 done
@@ -47,4 +53,5 @@ grep -q '"op": "all"' "$scratch/records/gpu-check.json" || fail "no roofline"
 
 FAKE_FINDING=racecheck check 4 sanitizer
 grep -q '^sanitizer .*wrong .*racecheck: .*Invalid __global__ write' "$scratch/out" || fail "a finding: $(<"$scratch/out")"
+grep -q '^    =* Invalid __global__ write' "$scratch/out" || fail "a failure does not say why: $(<"$scratch/out")"
 finish
