@@ -71,6 +71,15 @@ limited() {
     return "$code"
 }
 
+# run_program ARGS...: the program itself. What it chose of plans is there for the next.
+run_program() {
+    local step_deadline=$deadline code=0
+    ours "$ampscale" "$@" || code=$?
+    ((code != 124)) || say "stopped after $budget s; see --budget" >&2
+    [[ ! -s $work/cache/ampscale/plans ]] || cp "$work/cache/ampscale/plans" "$build_dir/" || true
+    return "$code"
+}
+
 # look_at_device: fills `device_text` with what the program says of the device, and `device_missing`
 # with why it cannot be used, or nothing; $work/machine.json gets what it says of the machine.
 look_at_device() {

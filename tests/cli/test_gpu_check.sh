@@ -84,12 +84,14 @@ if [[ $(ldd "$program") != *libasan* && $(ldd "$program") != *libtsan* ]]; then
     "$source_dir/scripts/gpu-check" --build "$build_dir" --pack "$scratch/pack" >"$scratch/out" 2>&1 || fail "pack: $(<"$scratch/out")"
     [[ -x $scratch/pack/bin/ampscale && -x $scratch/pack/bin/test_backend_ops ]] || fail "the pack holds $(find "$scratch/pack")"
     [[ -e $scratch/pack/lib/libjansson.so.4.gz && ! -e $scratch/pack/lib/libc.so.6.gz ]] || fail "the pack holds $(ls "$scratch/pack/lib")"
+    "$source_dir/scripts/gpu-check" --build "$scratch/pack" -- info >"$scratch/out" 2>&1 || fail "a command of the pack: $(<"$scratch/out")"
+    grep -q '^ampscale [0-9]' "$scratch/out" || fail "a command of the pack said: $(<"$scratch/out")"
     gunzip "$scratch"/pack/lib/*.gz
     LD_LIBRARY_PATH=$scratch/pack/lib "$scratch/pack/bin/ampscale" info >/dev/null || fail "the packed program does not run"
     "$source_dir/scripts/gpu-check" --build "$build_dir" --pack "$scratch/pack" >/dev/null 2>&1 && fail "packs into a folder that is not empty"
 fi
 
-for wrong in '--nonesuch' '--budget soon' '--device' '--build /nonexistent'; do
+for wrong in '--nonesuch' '--budget soon' '--device' '--build /nonexistent' '--' "--build $build_dir -- nonesuch"; do
     code=0
     # shellcheck disable=SC2086
     "$source_dir/scripts/gpu-check" $wrong >"$scratch/out" 2>"$scratch/err" || code=$?
