@@ -70,35 +70,60 @@ name_facts() {
     printf '%s' "$text"
 }
 
-# The kernels' own test: every case of the table against the reference. The reference takes one
-# thread, so that some processes share the table, each with plans of its own: times that were taken
+# kernel_jobs: a line for each process that shares the kernels' table: a kind of operation, one in how
+# many of its problems, and which. A kernel that breaks the device breaks it for its process, so that
+# each kind has its own; planning convolutions takes long, so that they have several.
+kernel_jobs() {
+    local kind shares share
+    ours "$ops_test" --list | awk '{ print $2 }' | sort -u | while read -r kind; do
+        shares=1
+        [[ $kind != conv_* ]] || shares=4
+        for ((share = 0; share < shares; share++)); do
+            echo "$kind $((shares * every)) $((share * every))"
+        done
+    done
+}
+
+# kernel_job KIND EVERY SHARE: output and exit code in files. Plans of its own: times that were taken
 # beside others would be no choice to keep.
+kernel_job() {
+    local code=0 file=$work/kernels/$1-$3
+    ours env XDG_CACHE_HOME="$file" "$ops_test" --backend "$device" --only "$1 " --every "$2" \
+        --share "$3" >"$file.txt" 2>&1 || code=$?
+    echo "$code" >"$file.code"
+}
+
+# The kernels' own test: every case of the table against the reference, which takes one thread.
 step_kernels() {
-    local n part code late='' wrong='' ran='' pids=()
+    local n job kind file code running=0 late='' wrong='' ran='' jobs=()
     need_device || return 5
     [[ -n $ops_test ]] || { note="the build has no test_backend_ops" && return 5; }
+    mkdir "$work/kernels"
     n=$(jobs_default)
-    ((n < 4)) || n=4
-    for ((part = 0; part < n; part++)); do
-        ours env XDG_CACHE_HOME="$work/kernels-$part" "$ops_test" --backend "$device" \
-            --every "$((n * every))" --share "$((part * every))" >"$work/kernels-$part.txt" 2>&1 &
-        pids+=($!)
+    ((n < 12)) || n=12
+    mapfile -t jobs < <(kernel_jobs)
+    ((${#jobs[@]})) || { note="test_backend_ops lists no cases" && return 1; }
+    for job in "${jobs[@]}"; do
+        ((running < n)) || { wait -n || true; running=$((running - 1)); }
+        # shellcheck disable=SC2086 # three words
+        kernel_job $job &
+        running=$((running + 1))
     done
-    for part in "${!pids[@]}"; do
-        code=0
-        wait "${pids[part]}" || code=$?
-        cat "$work/kernels-$part.txt"
-        case $code in
+    wait
+    for file in "$work"/kernels/*.code; do
+        kind=$(basename "${file%-*}")
+        case $(<"$file") in
         0) ran=1 ;;
         77) ;;
-        124) late=1 ;;
-        *) wrong=1 ;;
+        124) [[ $late == *" $kind"* ]] || late+=" $kind" ;;
+        *) [[ $wrong == *" $kind"* ]] || wrong+=" $kind" ;;
         esac
     done
-    note=$(cat "$work"/kernels-*.txt | awk '
+    cat "$work"/kernels/*.txt
+    note=$(cat "$work"/kernels/*.txt | awk '
         / passed, [0-9]+ skipped, [0-9]+ failed$/ { p += $2; s += $4; f += $6; n++ }
         END { if (n) printf "%d passed, %d skipped, %d failed", p, s, f }')
-    [[ -n $note ]] || note=$(tail -n 1 "$work/kernels-0.txt")
+    [[ -n $note ]] || note=$(cat "$work"/kernels/*.txt | tail -n 1)
     if [[ -n $ran && -n $fused_test && $device == cuda* ]]; then
         code=0
         ours env TEST_DEVICE="$device" "$fused_test" >"$work/fused.txt" 2>&1 || code=$?
@@ -106,10 +131,11 @@ step_kernels() {
         note+=", $(grep -m 1 'fused operations compared' "$work/fused.txt" || echo 'no word of fused operations')"
         case $code in
         0) ;;
-        124) late=1 ;;
-        *) wrong=1 note+=", and not alike" ;;
+        124) late+=" fused" ;;
+        *) wrong+=" fused" ;;
         esac
     fi
+    note+="${wrong:+; not right:$wrong}${late:+; not done in time:$late}"
     [[ -z $wrong ]] || return 4
     [[ -z $late ]] || return 124
     [[ -n $ran ]] || return 5
