@@ -9,7 +9,7 @@ recorded=results/recorded/cpu-avx512-2-threads/precision
 plan_full() {
     quick=
     every=1
-    sanitized_every=60
+    sanitized_every=15
     # The quickstart's training, as results/recorded has it of a CPU.
     accuracy_data=(--classes 10 --train 200 --val 50 --size 96)
     accuracy_flags=(-a resnet18 --image-size 64 -b 64 --epochs 12 --lr 0.02 --lr-schedule cosine
@@ -155,27 +155,58 @@ step_selftest() {
     return "$code"
 }
 
-# Memory errors and races in the kernels, the library's own left out: the tools slow everything down
-# a hundredfold, and find much in those that is none.
+# sanitize TOOL NAME COMMAND...: a test under one of the tools, in $work/NAME.txt.
+sanitize() {
+    local tool=$1 name=$2 flags=()
+    shift 2
+    # Libraries ask the driver for what it may lack, which is no error of anybody's.
+    [[ $tool != memcheck ]] || flags=(--report-api-errors no)
+    ours env TEST_DEVICE="$device" TEST_OWN_KERNELS=1 "$sanitizer" --tool "$tool" --error-exitcode 9 \
+        "${flags[@]}" "$@" >"$work/$name.txt" 2>&1
+}
+
+# Memory errors, races and barriers that not all threads reach, in our kernels; those of the library
+# are left out, where the tools find much that is none. They slow everything down a hundredfold, so
+# that they go side by side.
 step_sanitizer() {
-    local tool code=0 sanitizer flags
+    local sanitizer tool name code worst=0 names=() tools=(memcheck racecheck synccheck)
+    local -A pid
     need_device || return 5
     [[ -n $ops_test ]] || { note="the build has no test_backend_ops" && return 5; }
     sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null) ||
         { note="compute-sanitizer is not installed" && return 5; }
-    for tool in memcheck racecheck; do
-        flags=()
-        # Libraries ask the driver for what it may lack, which is no error of anybody's.
-        [[ $tool != memcheck ]] || flags=(--report-api-errors no)
-        ours "$sanitizer" --tool "$tool" --error-exitcode 9 "${flags[@]}" "$ops_test" --backend "$device" \
-            --every "$sanitized_every" --without conv_ --without linear_ || code=$?
-        ((code == 0)) || break
+    for tool in "${tools[@]}"; do
+        sanitize "$tool" "$tool" "$ops_test" --backend "$device" --every "$sanitized_every" \
+            --without conv_ --without linear_ &
+        pid[$tool]=$!
+        names+=("$tool")
     done
-    note="memcheck and racecheck on one problem in $sanitized_every"
-    ((code == 0)) && return
-    note="$tool: $(grep -m 1 -E 'Invalid|Race|hazard|ERROR' "$log" || echo "ended with code $code")"
-    ((code == 9)) && return 4
-    return "$code"
+    for tool in "${tools[@]}"; do
+        [[ -n $fused_test && $device == cuda* ]] || break
+        sanitize "$tool" "fused-$tool" "$fused_test" &
+        pid[fused-$tool]=$!
+        names+=("fused-$tool")
+    done
+    for name in "${names[@]}"; do
+        code=0
+        wait "${pid[$name]}" || code=$?
+        cat "$work/$name.txt"
+        note+="${note:+, }$name $(finding_of "$work/$name.txt" "$code")"
+        ! grep -q 'Device not supported' "$work/$name.txt" || code=5
+        ((code != 9)) || code=4
+        ((worst == 4 || code == 0)) || worst=$code
+    done
+    note+=", on one problem in $sanitized_every"
+    return "$worst"
+}
+
+# finding_of FILE CODE: what a tool found first, or how it ended.
+finding_of() {
+    local said=clean
+    (($2 == 0)) || said="ended with code $2"
+    (($2 != 124)) || said='was not done in time'
+    grep -a -E '^=+ [A-Z]' "$1" | grep -v -E 'COMPUTE-SANITIZER|SUMMARY' | sed -n '1s/^=* /found: /p' | grep . ||
+        echo "$said"
 }
 
 # mean_top1 PATTERN: the mean of the last validation top-1 of recorded runs.

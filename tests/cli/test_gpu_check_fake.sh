@@ -52,6 +52,6 @@ grep -q '"type": "bf16"' "$scratch/records/peak.json" || fail "no peak of bf16: 
 grep -q '"op": "all"' "$scratch/records/gpu-check.json" || fail "no roofline"
 
 FAKE_FINDING=racecheck check 4 sanitizer
-grep -q '^sanitizer .*wrong .*racecheck: .*Invalid __global__ write' "$scratch/out" || fail "a finding: $(<"$scratch/out")"
+grep -q '^sanitizer .*wrong .*memcheck clean, racecheck found: Invalid __global__ write' "$scratch/out" || fail "a finding: $(<"$scratch/out")"
 grep -q '^    =* Invalid __global__ write' "$scratch/out" || fail "a failure does not say why: $(<"$scratch/out")"
 finish
