@@ -18,14 +18,16 @@ plan_full() {
     pixels=224
     precisions=(amp bf16 tf32 fp32)
     batch=256 # of a step, layer by layer
-    # Precision and batch, what tells most first: the time may be up before the last.
-    table=(amp:256 bf16:256 tf32:256 amp:512 amp:128 amp:64 bf16:128 fp32:256 tf32:128 bf16:512
+    # Precision and batch, what tells most first: the first has all its rounds before the others, and
+    # the time may be up before the last.
+    table=(amp:256 bf16:256 tf32:256 fp32:256 amp:512 amp:128 amp:64 bf16:128 tf32:128 bf16:512
         tf32:512 bf16:64 tf32:64 fp32:128 fp32:64 fp32:512)
-    steps=26 # of which the first ten warm up
+    steps=40 # of which the first ten warm up
     rounds=3
     peak_flags=()
     op_rounds=9 # of single operations
-    photos=(--classes 10 --train 600 --val 10 --size 375)
+    # One epoch is enough for all steps: between two of them the loader begins anew.
+    photos=(--classes 10 --train "$((26 * (steps + 4)))" --val 10 --size 375)
 }
 
 plan_quick() {
@@ -311,37 +313,61 @@ slowest_layers() {
 
 # ---- throughput ----
 
-# start_peer: PyTorch's step as a process that answers requests; `peer` says whether there is one.
+# start_peer: PyTorch's step as a process that answers requests. It loads its libraries while ours are
+# at work; `peer` says how far it is: "starting", "ready", or nothing where there is none.
 start_peer() {
-    local line
-    peer=
+    rm -f "$work/ask" "$work/answer"
     mkfifo "$work/ask" "$work/answer"
     bash tests/peers/run.sh 'torch, torchvision' tests/peers/torch_step.py --device "$device" \
         --net "$net" --image-size "$pixels" <"$work/ask" >"$work/answer" &
     peer_pid=$!
     exec {ask}>"$work/ask" {answer}<"$work/answer"
-    if read -r -t 60 line <&"$answer" && [[ $line == ready* ]]; then
-        peer=1
-        printf '%s' "${line#ready }" >"$work/peer"
-    fi
+    peer=starting
 }
 
 stop_peer() {
     [[ -z ${peer_pid-} ]] || kill "$peer_pid" 2>/dev/null || true
     peer_pid=
+    peer=
 }
 
-# ask_peer MODE PRECISION BATCH: adds its images/s to the table.
+# hear SECONDS: a line of the peer's in `line`, within that time and the step's.
+hear() {
+    local left=$((step_deadline - SECONDS))
+    ((left > 0)) && read -r -t "$((left < $1 ? left : $1))" line <&"$answer"
+}
+
+# meet_peer: waits until it is ready; fails where there is none.
+meet_peer() {
+    local line=
+    [[ $peer != ready ]] || return 0
+    [[ $peer == starting ]] || return 1
+    if hear 180 && [[ $line == ready* ]]; then
+        peer=ready
+        printf '%s' "${line#ready }" >"$work/peer"
+        return
+    fi
+    echo "PyTorch cannot take part: ${line:-it is not ready in time}"
+    stop_peer
+    return 1
+}
+
+# ask_peer MODE PRECISION BATCH: adds its images/s to the table. One that gives no answer is replaced,
+# once.
 ask_peer() {
-    local line left=$((step_deadline - SECONDS))
-    [[ -n $peer ]] && ((left > 0)) || return 0
+    local line limit=120
+    [[ $1 != compile ]] || limit=240
+    ((step_deadline > SECONDS)) || return 0
+    meet_peer || return 0
     # In a shell of its own, which a peer that has gone takes with it.
-    if ! (echo "$1 $2 $3 $steps" >&"$ask") || ! read -r -t "$left" line <&"$answer"; then
-        peer=
+    if ! (echo "$1 $2 $3 $steps" >&"$ask") || ! hear "$limit"; then
+        echo "PyTorch gave no answer to '$1 $2 $3'"
         stop_peer
+        [[ -n $peer_replaced ]] || start_peer
+        peer_replaced=1
         return 0
     fi
-    echo "PyTorch: $line"
+    echo "PyTorch $1 $2 $3: $line"
     if [[ $line == images_per_s* ]]; then
         printf '%s\t%s\tPyTorch %s\t%s\n' "$2" "$3" "$1" "$(cut -d " " -f 2 <<<"$line")" >>"$work/throughput.tsv"
     fi
@@ -350,7 +376,7 @@ ask_peer() {
 # run_ours WHO PRECISION BATCH ROUND DATA...: one run, its median in the table.
 run_ours() {
     local who=$1 precision=$2 batch=$3 dir
-    dir=$work/runs/throughput-${who// /-}-$precision-$batch-$4
+    dir=$work/throughput/${who// /-}-$precision-$batch-$4
     shift 4
     ours "$ampscale" train "$@" -a "$net" --image-size "$pixels" -b "$batch" --precision "$precision" \
         --devices "$device" --epochs 1000 --steps "$steps" -j "$(jobs_default)" -p 1000 --out "$dir" || return
@@ -359,52 +385,72 @@ run_ours() {
         "$(json_number images_per_s median <"$dir/summary.json")" >>"$work/throughput.tsv"
 }
 
-# Rounds go over all configurations, so that whatever time allows is spread evenly, and both sides
-# see the same card. The time of the last ones may be up: that is no failure. One that fails does not
-# keep the others from their turn.
+# Turns go round over the configurations, so that whatever time allows is spread evenly, and both
+# sides see the same card; the first one, which is what everybody asks for, has all its turns before.
+# The time of the last ones may be up: that is no failure. One that fails does not keep the others
+# from their turn.
 step_throughput() {
-    local round entry code failed=0
+    local round entry turn code=1 failed=0 turns=() peer='' peer_replaced=
     need_device || return 5
     : >"$work/throughput.tsv"
+    for ((round = 1; round <= rounds; round++)); do
+        turns+=("${table[0]}:$round")
+    done
+    for ((round = 1; round <= rounds; round++)); do
+        for entry in "${table[@]:1}"; do
+            turns+=("$entry:$round")
+        done
+    done
     trap stop_peer EXIT
     start_peer
-    for ((round = 1; round <= rounds; round++)); do
-        for entry in "${table[@]}"; do
-            code=0
-            run_pair "${entry%:*}" "${entry#*:}" "$round" || code=$?
-            ((code != 124)) || break 2
-            ((code == 0)) || failed=$code
-        done
+    for turn in "${turns[@]}"; do
+        code=0
+        # shellcheck disable=SC2086 # three words
+        run_pair ${turn//:/ } || code=$?
+        write_records "$out_dir"
+        ((code != 124)) || break
+        ((code == 0)) || failed=$code
     done
     stop_peer
     note=$(throughput_line)
-    [[ -s $work/throughput.tsv ]] || return "${code:-1}"
+    [[ -s $work/throughput.tsv ]] || return "$code"
     return "$failed"
 }
 
-# run_pair PRECISION BATCH ROUND: both sides; of the first entry also what takes more than a network.
-# PyTorch compiles once, for that takes a minute.
+# run_pair PRECISION BATCH ROUND: both sides, each first in every other round; of the first entry also
+# what takes more than a network.
 run_pair() {
-    local code=0
-    run_ours ampscale "$1" "$2" "$3" --dummy --dummy-train "$(($2 * (steps + 8)))" --dummy-val "$2" || code=$?
-    ask_peer eager "$1" "$2"
+    local code=0 data=(--dummy --dummy-train "$(($2 * (steps + 8)))" --dummy-val "$2")
+    if (($3 % 2)); then
+        run_ours ampscale "$1" "$2" "$3" "${data[@]}" || code=$?
+        ask_peer eager "$1" "$2"
+    else
+        ask_peer eager "$1" "$2"
+        run_ours ampscale "$1" "$2" "$3" "${data[@]}" || code=$?
+    fi
     [[ $code == 0 && $1:$2 == "${table[0]}" ]] || return "$code"
+    ask_peer compile "$1" "$2"
     [[ -d $work/photos ]] || ours "$ampscale" data synth --out "$work/photos" "${photos[@]}" || return
-    run_ours 'ampscale from files' "$1" "$2" "$3" "$work/photos" || return
-    (($3 > 1)) || ask_peer compile "$1" "$2"
+    run_ours 'ampscale from files' "$1" "$2" "$3" "$work/photos"
 }
 
 # throughput_line: the first configuration's numbers.
 throughput_line() {
     sum_up_throughput | awk -F '\t' -v p="${table[0]%:*}" -v b="${table[0]#*:}" '
-        $1 == p && $2 == b { text = text sprintf("%s%s %.0f", text == "" ? "" : ", ", $3, $4) }
-        END { printf "images/s of %s, batch %s: %s", p, b, text }'
+        $1 != p || $2 != b { next }
+        { text = text sprintf("%s%s %.0f", text == "" ? "" : ", ", $3, $4) }
+        $3 == "ampscale" { ours = $4 }
+        $3 ~ /^PyTorch/ && $4 > best { best = $4 }
+        END {
+            printf "images/s of %s, batch %s: %s", p, b, text
+            if (ours && best) printf "; %.2f times PyTorch", ours / best
+        }'
     [[ -s $work/peer ]] || printf ' (no PyTorch to compare with)'
 }
 
 # sum_up_throughput: precision, batch, who, median, lowest, highest and count of the rounds.
 sum_up_throughput() {
-    sort -t "$(printf '\t')" -k 1,1 -k 2,2n -k 3,3 -k 4,4g "$work/throughput.tsv" | awk -F '\t' '
+    LC_ALL=C sort -t "$(printf '\t')" -k 1,1 -k 2,2n -k 3,3 -k 4,4g "$work/throughput.tsv" | awk -F '\t' '
         function put() {
             if (n) printf "%s\t%.1f\t%.1f\t%.1f\t%d\n", key, (v[int((n + 1) / 2)] + v[int(n / 2) + 1]) / 2, v[1], v[n], n
         }

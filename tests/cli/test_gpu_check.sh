@@ -55,7 +55,7 @@ json_holds "$scratch/cpu/peak.json" "r['bench'] == 'peak'"
 [[ -s $scratch/cpu/runs/accuracy-fp32/epochs.jsonl ]] || fail "no record of the runs"
 [[ -z $(find "$scratch/cpu" -name '*.safetensors') ]] || fail "weights among the records"
 tar -tzf "$scratch/cpu/logs.tar.gz" >"$scratch/logs" || fail "no archive of logs"
-for name in log/kernels.txt log/peak.txt; do
+for name in log/kernels.txt throughput/ampscale-fp32-4-1/summary.json; do
     grep -qx "$name" "$scratch/logs" || fail "the logs lack '$name': $(<"$scratch/logs")"
 done
 

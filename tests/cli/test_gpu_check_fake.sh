@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # scripts/gpu-check on a GPU that is not there: the steps that need no speed do their work, and what
-# a tool finds wrong shows. nvidia-smi and compute-sanitizer are made for the test, too.
+# a tool finds wrong shows. nvidia-smi, compute-sanitizer and PyTorch are made for the test, too.
 . "$(dirname "$0")/common.sh" "$@"
 export OMP_WAIT_POLICY=passive
 unset OUT
@@ -25,6 +25,18 @@ cat >"$scratch/tools/compute-sanitizer" <<'TOOL'
 [ "$2" != "$FAKE_FINDING" ] || { echo "========= Invalid __global__ write of size 4 bytes" && exit 9; }
 while [ "${1#--}" != "$1" ]; do shift 2; done
 exec "$@"
+TOOL
+# Answers each request; where it is told to, it goes away at the second.
+cat >"$scratch/tools/python3" <<'TOOL'
+#!/bin/sh
+[ "$1" != -c ] || exit 0
+echo "ready PyTorch 0.0"
+n=0
+while read -r mode precision batch steps; do
+    n=$((n + 1))
+    [ "$FAKE_PEER $n" != "leaves 2" ] || exit 1
+    echo "images_per_s 2.00 1.00 3.00"
+done
 TOOL
 chmod +x "$scratch"/tools/*
 export RECORDS=$scratch/records
@@ -54,4 +66,20 @@ grep -q '"op": "all"' "$scratch/records/gpu-check.json" || fail "no roofline"
 FAKE_FINDING=racecheck check 4 sanitizer
 grep -q '^sanitizer .*wrong .*memcheck clean, racecheck found: Invalid __global__ write' "$scratch/out" || fail "a finding: $(<"$scratch/out")"
 grep -q '^    =* Invalid __global__ write' "$scratch/out" || fail "a failure does not say why: $(<"$scratch/out")"
+
+# Both sides in turns. A real PyTorch would be asked first.
+if [[ ! -x $source_dir/build/peers/bin/python3 ]]; then
+    check 0 throughput
+    line=$(grep '^throughput ' "$scratch/out")
+    [[ $line =~ 'PyTorch compile 2, PyTorch eager 2, ampscale '[0-9]+', ampscale from files '[0-9]+'; '[0-9.]+' times PyTorch' ]] ||
+        fail "throughput: $line"
+    grep -q '"peer": "PyTorch 0.0",' "$RECORDS/gpu-check.json" || fail "no word of PyTorch's version"
+    # One that goes away is replaced; what it was asked for is missing.
+    FAKE_PEER=leaves check 0 throughput
+    grep -q '"who": "PyTorch compile"' "$RECORDS/gpu-check.json" && fail "an answer that nobody gave"
+    for name in fp32 amp; do
+        grep -q "\"precision\": \"$name\", \"batch\": 4, \"who\": \"PyTorch eager\"" "$RECORDS/gpu-check.json" ||
+            fail "no answer of PyTorch at $name"
+    done
+fi
 finish
