@@ -13,9 +13,9 @@ struct step_bench {
     struct device *dev;
     struct graph *graph;
     struct network *net;
-    struct event *from, *to;
-    int n;           /* operations */
-    double *seconds; /* (n, rounds) */
+    int n;               /* operations */
+    struct event **mark; /* (n + 1): before each operation, and after the last */
+    double *seconds;     /* (n, rounds) */
     struct peaks peaks;
 };
 
@@ -26,30 +26,45 @@ struct kind_sum {
     double bound; /* seconds */
 };
 
-static enum status sample(struct step_bench *b, int i, double *seconds)
+/* A step from its first operation to its last, without waiting in between: how long the host takes
+ * to start an operation of a device beside it is hidden by those that are on their way. */
+static enum status run_round(struct step_bench *b, int round)
 {
     struct program *p = network_program(b->net, 0);
     struct stream *s = network_stream(b->net);
     const struct backend *be = b->dev->backend;
-    TRY(be->event_record(b->from, s));
-    TRY(program_run_step(p, i));
-    TRY(be->event_record(b->to, s));
+    TRY(be->event_record(b->mark[0], s));
+    for (int i = 0; i < b->n; i++) {
+        TRY(program_run_step(p, i));
+        TRY(be->event_record(b->mark[i + 1], s));
+    }
     TRY(program_wait(p));
-    *seconds = be->event_seconds(b->from, b->to);
+    for (int i = 0; i < b->n; i++)
+        b->seconds[(size_t)i * (size_t)b->config->rounds + (size_t)round] =
+            be->event_seconds(b->mark[i], b->mark[i + 1]);
     return STATUS_OK;
 }
 
 static enum status run_rounds(struct step_bench *b)
 {
-    int rounds = b->config->rounds;
     b->n = program_steps(network_program(b->net, 0));
-    b->seconds = calloc((size_t)b->n * (size_t)rounds, sizeof *b->seconds);
-    if (!b->seconds)
+    b->seconds = calloc((size_t)b->n * (size_t)b->config->rounds, sizeof *b->seconds);
+    b->mark = calloc((size_t)b->n + 1, sizeof(struct event *));
+    if (!b->seconds || !b->mark)
         return status_fail(STATUS_OOM, "no memory for timings");
-    for (int r = 0; r < rounds; r++)
-        for (int i = 0; i < b->n; i++)
-            TRY(sample(b, i, &b->seconds[(size_t)i * (size_t)rounds + (size_t)r]));
+    for (int i = 0; i <= b->n; i++)
+        TRY(b->dev->backend->event_open(b->dev, &b->mark[i]));
+    for (int r = 0; r < b->config->rounds; r++)
+        TRY(run_round(b, r));
     return STATUS_OK;
+}
+
+static void close_marks(struct step_bench *b)
+{
+    for (int i = 0; b->mark && i <= b->n; i++)
+        if (b->mark[i])
+            b->dev->backend->event_close(b->mark[i]);
+    free(b->mark);
 }
 
 /* One operation as it is reported. */
@@ -193,17 +208,12 @@ enum status bench_step(const struct bench_net_config *c)
     CHECK(graph_build(c->net, 1000, c->image_size, &b.graph));
     CHECK(device_open(c->devices, c->threads, &b.dev));
     CHECK(c->peak ? peaks_read(c->peak, &b.peaks) : peak_measure(b.dev, c->rounds, 0, &b.peaks));
-    CHECK(b.dev->backend->event_open(b.dev, &b.from));
-    CHECK(b.dev->backend->event_open(b.dev, &b.to));
     CHECK(noise_step_open(b.dev, b.graph, c, &b.net));
     CHECK(run_rounds(&b));
     CHECK(report(&b));
 done:
     network_close(b.net);
-    if (b.from)
-        b.dev->backend->event_close(b.from);
-    if (b.to)
-        b.dev->backend->event_close(b.to);
+    close_marks(&b);
     device_close(b.dev);
     graph_free(b.graph);
     free(b.seconds);
