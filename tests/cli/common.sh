@@ -26,6 +26,12 @@ finish() {
     exit 0
 }
 
+# sanitized: whether the program is built with sanitizers. They look at memory and threads, and not at
+# numbers: where a test does less for them, what is left takes the same ways through the code.
+sanitized() {
+    [[ $(ldd "$program") == *lib[at]san* ]]
+}
+
 # run ARGS...: the program; fills `code`, and $scratch/out and $scratch/err.
 run() {
     code=0

@@ -80,7 +80,7 @@ OUT=$scratch/few "$source_dir/scripts/gpu-check" --quick --build "$build_dir" --
     fail "OUT: exit code $code, $(find "$scratch/few")"
 
 # A pack runs by itself. A build with sanitizers is another matter: its size is none that is packed.
-if [[ $(ldd "$program") != *libasan* && $(ldd "$program") != *libtsan* ]]; then
+if ! sanitized; then
     "$source_dir/scripts/gpu-check" --build "$build_dir" --pack "$scratch/pack" >"$scratch/out" 2>&1 || fail "pack: $(<"$scratch/out")"
     [[ -x $scratch/pack/bin/ampscale && -x $scratch/pack/bin/test_backend_ops ]] || fail "the pack holds $(find "$scratch/pack")"
     [[ -e $scratch/pack/lib/libjansson.so.4.gz && ! -e $scratch/pack/lib/libc.so.6.gz ]] || fail "the pack holds $(ls "$scratch/pack/lib")"

@@ -9,7 +9,7 @@ if [[ ! -e $AMPSCALE_CUDA_MODULE ]]; then
     echo "SKIPPED: this build has no module of a GPU made for tests"
     exit 77
 fi
-if [[ $(ldd "$program") == *lib[at]san* ]]; then
+if sanitized; then
     echo "SKIPPED: a GPU made for tests takes minutes to train under a sanitizer"
     exit 77
 fi

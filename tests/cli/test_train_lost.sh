@@ -36,8 +36,8 @@ lost() {
 dead='did not (answer after|come to) operation [0-9]+.*; it may have died or be stuck'
 stuck='did not come to operation [0-9]+.* within 3 s; it may have died or be stuck'
 lost kill mpirun 2 KILL 1 - "$dead"
-lost kill-first mpirun 3 KILL 0 - "$dead"
-lost stop mpirun 2 STOP 1 1 "$stuck"
+sanitized || lost kill-first mpirun 3 KILL 0 - "$dead"
+sanitized || lost stop mpirun 2 STOP 1 1 "$stuck"
 lost stop-first mpirun 3 STOP 0 1 "$stuck"
 lost launch-kill launch 2 KILL 1 137 "was killed by signal 9 \(SIGKILL\)"
 lost launch-stop launch 2 STOP 0 1 "$stuck"

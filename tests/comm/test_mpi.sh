@@ -55,8 +55,11 @@ lost() {
 
 who='ampscale: rank 1 \(host [^ ]+, pid [0-9]+\) did not'
 gone='it may have died or be stuck'
+# Four ranks compute as two and three do; under sanitizers they take their time.
+sizes=(2 3 4)
+[[ $(ldd "$program") != *lib[at]san* ]] || sizes=(2 3)
 for scenario; do
-    for ranks in 2 3 4; do
+    for ranks in "${sizes[@]}"; do
         case $scenario in
         kill) killed "$ranks" ;;
         stop) lost stop "$ranks" 1 "$who come to operation 6 \(barrier\) within 1 s; $gone" ;;
