@@ -9,7 +9,9 @@ if [[ ! -e $AMPSCALE_CUDA_MODULE ]]; then
     echo "SKIPPED: this build has no module of a GPU made for tests"
     exit 77
 fi
-net=(--dummy --dummy-train 8 --dummy-val 4 --classes 10 -a resnet8 --image-size 32 -b 4 -j 1
+size=32
+! sanitized || size=16
+net=(--dummy --dummy-train 8 --dummy-val 4 --classes 10 -a resnet8 --image-size "$size" -b 4 -j 1
     --devices cuda:0 --epochs 2)
 
 # holds FILE TEXT: the record contains it.

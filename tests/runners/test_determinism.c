@@ -4,6 +4,7 @@
 
 #include "base/rng.h"
 #include "tests/kernels/stream_backend.h"
+#include "tests/sanitized.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +13,7 @@
 
 #include <cmocka.h>
 
-enum { FLIPS = 300, STEPS = 2, REPEATS = 3 };
+enum { FLIPS = SANITIZED ? 60 : 300, STEPS = 2, REPEATS = 3 };
 
 static const struct determinism_case tiny = {.arch = "resnet8",
                                              .precision = "fp32",

@@ -3,11 +3,15 @@
 . "$(dirname "$0")/../cli/common.sh" "$@"
 export OMP_WAIT_POLICY=passive
 
-expect 0 selftest --quick --quiet
-[[ $(grep -c '^PASS  ' "$scratch/out") -ge 5 ]] || fail "not 5 cases were run: $(cat "$scratch/out")"
-grep -q '^FAIL' "$scratch/out" && fail "a case fails and the exit code is 0"
-[[ ! -s $scratch/err ]] || fail "stderr: $(cat "$scratch/err")"
-cat "$scratch/out"
+# What is built in: numbers, which are no matter of sanitizers.
+holds() {
+    expect 0 selftest --quick --quiet
+    [[ $(grep -c '^PASS  ' "$scratch/out") -ge 5 ]] || fail "not 5 cases were run: $(cat "$scratch/out")"
+    grep -q '^FAIL' "$scratch/out" && fail "a case fails and the exit code is 0"
+    [[ ! -s $scratch/err ]] || fail "stderr: $(cat "$scratch/err")"
+    cat "$scratch/out"
+}
+sanitized || holds
 
 # A case whose loss is wrong.
 oracle='[{"arch": "resnet8", "classes": 10, "size": 16, "batch": 4, "steps": 1, "lr": 0.1, "momentum": 0,
