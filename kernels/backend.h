@@ -55,7 +55,7 @@ struct backend {
     /* See device_native. */
     bool (*native)(struct device *dev, enum dtype type);
 
-    /* 64-byte aligned, zeroed. */
+    /* 64-byte aligned, on a GPU 256-byte, zeroed. */
     enum status (*alloc)(struct device *dev, size_t bytes, void **mem);
     void (*free)(struct device *dev, void *mem);
     /* Host memory that copies to the device at full speed (pinned, on a GPU). */

@@ -218,7 +218,8 @@ enum role {
     ROLE_STATE,     /* struct step_state in device memory; its desc needs no shape */
     ROLE_METRICS,   /* struct loss_metrics in device memory; its desc needs no shape */
     ROLE_SCALER,    /* struct scaler_state in device memory; its desc needs no shape */
-    ROLE_WORKSPACE, /* plan->workspace bytes, 64-byte aligned, contents undefined between calls */
+    ROLE_WORKSPACE, /* plan->workspace bytes, contents undefined between calls; aligned as memory
+                       that the device allocates is (struct backend) */
     ROLE_COUNT,
     /* Batch norm's names for the same places. */
     ROLE_GAMMA = ROLE_W,

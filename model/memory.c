@@ -6,7 +6,9 @@
 
 #include <stdlib.h>
 
-enum { ALIGN = 64 };
+/* Of values, and of the workspace behind them: what libraries of GPUs want of a workspace, and have
+ * of memory that is allocated by itself. */
+enum { ALIGN = 256 };
 
 struct item {
     struct value *v;

@@ -6,8 +6,8 @@
 #include "model/program.h"
 #include "net_rig.h"
 
-/* Where the flat buffer and the arena begin a tensor. */
-enum { PLANNED_ALIGN = 64 };
+/* Where the flat buffer begins a tensor; and the arena, which GPUs' libraries work behind. */
+enum { PLANNED_ALIGN = 64, PLANNED_ARENA_ALIGN = 256 };
 
 /* The order of programs in each network: training a batch, training a smaller one, evaluation. */
 enum { TRAIN, TAIL, EVAL, N_PROGRAMS };

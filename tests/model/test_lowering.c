@@ -131,10 +131,12 @@ static void check_pointers(const struct network *net)
                 if (is_value(s, r)) {
                     const struct value *v = &p->value[s->ref[r].index];
                     assert_ptr_equal(s->arg[r], net->arena + v->offset);
+                    assert_int_equal(v->offset % PLANNED_ARENA_ALIGN, 0);
                     assert_int_equal(v->desc.bytes, t->bytes);
                     assert_true(v->offset + t->bytes <= p->arena_bytes);
                 }
             }
+            assert_int_equal(p->arena_bytes % PLANNED_ARENA_ALIGN, 0);
             if (s->plan->workspace)
                 assert_ptr_equal(s->arg[ROLE_WORKSPACE], net->arena + p->arena_bytes);
             assert_true(p->arena_bytes + s->plan->workspace <= net->arena_bytes);
@@ -166,8 +168,8 @@ static size_t peak_bytes(const struct program *p)
         size_t alive = 0;
         for (int v = 0; v < p->n_values; v++)
             if (first[v] >= 0 && first[v] <= i && i <= last[v])
-                alive +=
-                    (p->value[v].desc.bytes + PLANNED_ALIGN - 1) / PLANNED_ALIGN * PLANNED_ALIGN;
+                alive += (p->value[v].desc.bytes + PLANNED_ARENA_ALIGN - 1) / PLANNED_ARENA_ALIGN *
+                         PLANNED_ARENA_ALIGN;
         peak = alive > peak ? alive : peak;
     }
     free(first);

@@ -34,9 +34,9 @@ static void test_alive_together(void **state)
 {
     struct program p;
     struct value v[VALUES_MAX];
-    const struct span span[] = {{128, 0, 2, -1}, {64, 1, 3, -1}, {100, 2, 2, -1}};
+    const struct span span[] = {{512, 0, 2, -1}, {256, 1, 3, -1}, {400, 2, 2, -1}};
     (void)state;
-    assert_int_equal(place(&p, v, span, 3), 128 + 64 + 128);
+    assert_int_equal(place(&p, v, span, 3), 512 + 256 + 512);
     assert_int_not_equal(v[0].offset, v[1].offset);
 }
 
@@ -44,9 +44,9 @@ static void test_one_after_another(void **state)
 {
     struct program p;
     struct value v[VALUES_MAX];
-    const struct span span[] = {{128, 0, 1, -1}, {64, 2, 3, -1}, {128, 4, 4, -1}};
+    const struct span span[] = {{512, 0, 1, -1}, {256, 2, 3, -1}, {512, 4, 4, -1}};
     (void)state;
-    assert_int_equal(place(&p, v, span, 3), 128);
+    assert_int_equal(place(&p, v, span, 3), 512);
     assert_int_equal(v[1].offset, v[0].offset);
 }
 
@@ -54,9 +54,9 @@ static void test_shared_storage(void **state)
 {
     struct program p;
     struct value v[VALUES_MAX];
-    const struct span span[] = {{64, 0, 3, -1}, {128, 0, 3, -1}, {64, 2, 3, 0}};
+    const struct span span[] = {{256, 0, 3, -1}, {512, 0, 3, -1}, {256, 2, 3, 0}};
     (void)state;
-    assert_int_equal(place(&p, v, span, 3), 128 + 64);
+    assert_int_equal(place(&p, v, span, 3), 512 + 256);
     assert_int_equal(v[2].offset, v[0].offset);
 }
 
@@ -64,9 +64,9 @@ static void test_untouched(void **state)
 {
     struct program p;
     struct value v[VALUES_MAX];
-    const struct span span[] = {{1 << 20, -1, -1, -1}, {64, 0, 1, -1}, {4096, -1, -1, -1}};
+    const struct span span[] = {{1 << 20, -1, -1, -1}, {256, 0, 1, -1}, {4096, -1, -1, -1}};
     (void)state;
-    assert_int_equal(place(&p, v, span, 3), 64);
+    assert_int_equal(place(&p, v, span, 3), 256);
     assert_int_equal(v[1].offset, 0);
 }
 

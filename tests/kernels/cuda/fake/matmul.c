@@ -4,7 +4,7 @@
 #include "arrays.h"
 #include "fake.h"
 
-enum { WORKSPACE = 1024 };
+enum { WORKSPACE = 1024, WORKSPACE_ALIGNMENT = 256 };
 
 /* One execution. */
 struct execution {
@@ -56,6 +56,8 @@ enum status matmul_run(struct matmul *m, const void *a, const void *b, const voi
                        void *workspace, cudaStream_t stream)
 {
     struct execution e = {m->problem, a, b, bias, c, workspace};
+    if ((uintptr_t)workspace % WORKSPACE_ALIGNMENT != 0)
+        return status_fail(STATUS_LIBRARY, "cannot multiply: the workspace is not aligned");
     return cuda_check(fake_call(stream, execute, &e, sizeof e), "multiply");
 }
 
