@@ -60,16 +60,17 @@ enum status op_plan(struct device *dev, const struct op_desc *desc, struct op_pl
     const struct tensor_desc *x = &desc->t[ROLE_X];
     for (size_t i = 0; x->ndim == 0 && i < sizeof leading / sizeof *leading; i++)
         x = &desc->t[leading[i]];
+    enum status st = status_fail(STATUS_UNSUPPORTED, "it is in no line of what the backend covers");
     for (int i = 0; i < b->n_records; i++) {
         const struct op_record *r = &b->record[i];
         if (r->kind != desc->kind || !(r->types >> x->type & 1) || !(r->layouts >> x->layout & 1))
             continue;
-        enum status st = r->plan(dev, desc, plan);
+        st = r->plan(dev, desc, plan);
         if (st != STATUS_UNSUPPORTED)
             return st;
     }
-    return status_fail(STATUS_UNSUPPORTED, "device '%s' has no %s for %s %s", b->name,
-                       op_str(desc->kind), dtype_str(x->type), layout_str(x->layout));
+    return status_context(st, "device '%s' has no %s for %s %s", b->name, op_str(desc->kind),
+                          dtype_str(x->type), layout_str(x->layout));
 }
 
 void op_plan_free(struct op_plan *plan)

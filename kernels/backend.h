@@ -143,7 +143,8 @@ static inline bool device_native(struct device *dev, enum dtype type)
     return dev->backend->native(dev, type);
 }
 
-/* Checks the description, then asks the records in order. On failure *plan is NULL. */
+/* Checks the description, then asks the records in order. On failure *plan is NULL; that none
+ * covers it is told with what the last that was asked said. */
 MUST_CHECK enum status op_plan(struct device *dev, const struct op_desc *desc,
                                struct op_plan **plan);
 void op_plan_free(struct op_plan *plan); /* NULL is fine */

@@ -317,6 +317,35 @@ static void test_plan_refuses(void **state)
     op_plan_free(plan);
 }
 
+static enum status refuse(struct device *dev, const struct op_desc *desc, struct op_plan **plan)
+{
+    (void)dev;
+    (void)desc;
+    *plan = NULL;
+    return status_fail(STATUS_UNSUPPORTED, "a library is not there");
+}
+
+/* Why nothing covers an operation may be in a library's words alone. */
+static void test_plan_says_why(void **state)
+{
+    const struct device *ref = *state;
+    const struct op_record record = {OP_ADD, ~0u, ~0u, refuse};
+    struct backend refusing = *ref->backend;
+    struct device dev = *ref;
+    struct op_desc d = sound(OP_ADD);
+    struct op_plan *plan;
+    refusing.n_records = 1;
+    refusing.record = &record;
+    dev.backend = &refusing;
+    assert_int_equal(op_plan(&dev, &d, &plan), STATUS_UNSUPPORTED);
+    assert_null(plan);
+    assert_non_null(strstr(status_message(), "device 'ref' has no "));
+    assert_non_null(strstr(status_message(), ": a library is not there"));
+    d = sound(OP_RELU_FWD);
+    assert_int_equal(op_plan(&dev, &d, &plan), STATUS_UNSUPPORTED);
+    assert_null(strstr(status_message(), "a library is not there"));
+}
+
 /* --- the reference's own contract --- */
 
 static void test_ref_declines(void **state)
@@ -439,6 +468,7 @@ int main(void)
         cmocka_unit_test(test_what_the_user_may_cause),
         cmocka_unit_test(test_unknown_kinds),
         cmocka_unit_test(test_plan_refuses),
+        cmocka_unit_test(test_plan_says_why),
         cmocka_unit_test(test_ref_declines),
         cmocka_unit_test(test_ref_resolves_layouts),
         cmocka_unit_test(test_ref_has_one_thread),
