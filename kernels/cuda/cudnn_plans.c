@@ -1,6 +1,8 @@
 /* Heuristics, engine configurations and execution plans. */
 #include "kernels/cuda/cudnn_plans.h"
 
+#include <stdio.h>
+
 enum { CONFIGS_MAX = 64, NOTES_MAX = 32 };
 
 /* ---- what an engine says of itself ---- */
@@ -141,6 +143,16 @@ static bool list_has(const struct plan_list *list, const struct plan_choice *cho
     return false;
 }
 
+/* Whether a failure leaves the others to be asked. It is kept all the same: where none of them can
+ * do it either, it may be that a part of the library is not there. */
+static bool goes_on(struct plan_list *list, enum status st)
+{
+    if (st != STATUS_UNSUPPORTED && st != STATUS_LIBRARY)
+        return false;
+    snprintf(list->why, sizeof list->why, "%s", status_message());
+    return true;
+}
+
 /* One configuration that the heuristics named. That no plan comes of it is no failure: they name
  * engines that turn out not to support the case. */
 static enum status list_add(struct plan_list *list, const struct cudnn_device *dev,
@@ -167,7 +179,7 @@ static enum status list_add(struct plan_list *list, const struct cudnn_device *d
     }
 done:
     cudnn_desc_destroy(&e.desc);
-    return st == STATUS_UNSUPPORTED || st == STATUS_LIBRARY ? STATUS_OK : st;
+    return st == STATUS_OK || goes_on(list, st) ? STATUS_OK : st;
 }
 
 /* ---- heuristics ---- */
@@ -214,7 +226,7 @@ static enum status ask(struct plan_list *list, const struct cudnn_device *dev,
     CHECK(add_results(list, dev, &h, limits));
 done:
     cudnn_desc_destroy(&h);
-    return st == STATUS_UNSUPPORTED ? STATUS_OK : st;
+    return st == STATUS_UNSUPPORTED && goes_on(list, st) ? STATUS_OK : st;
 }
 
 enum status plan_list_make(const struct cudnn_device *dev, const struct cudnn_graph *g,
@@ -231,8 +243,9 @@ enum status plan_list_make(const struct cudnn_device *dev, const struct cudnn_gr
     if (list->n == 0)
         st = status_fail(STATUS_UNSUPPORTED,
                          "cuDNN has no plan for %s: %d configurations, %d of them to be compiled "
-                         "at run time, %d with too much workspace",
-                         dev->name, list->configs, list->runtime_compiled, list->too_large);
+                         "at run time, %d with too much workspace%s%s",
+                         dev->name, list->configs, list->runtime_compiled, list->too_large,
+                         list->why[0] ? "; " : "", list->why);
 done:
     if (st != STATUS_OK) {
         for (int i = 0; i < list->n; i++)

@@ -39,9 +39,12 @@ struct plan_list {
     int configs;                       /* that the heuristics named */
     int runtime_compiled; /* of these, engines to be compiled at run time that limits left out */
     int too_large;        /* plans that wanted more workspace than the limit */
+    char
+        why[256]; /* the library's last word on what did not become a plan; empty: there was none */
 };
 
-/* Makes the plans. None is STATUS_UNSUPPORTED; the counts are valid then too. */
+/* Makes the plans. None is STATUS_UNSUPPORTED, with `why` in its message; the counts are valid then
+ * too. */
 MUST_CHECK enum status plan_list_make(const struct cudnn_device *dev, const struct cudnn_graph *g,
                                       const struct plan_limits *limits, struct plan_list *list);
 void plan_list_close(struct plan_list *list); /* a zeroed one is fine */
