@@ -322,6 +322,9 @@ static enum status time_plan(void *context, const struct cudnn_plan *plan, doubl
     CHECK(measure(t, plan, &pack, seconds));
 done:
     cudnn_desc_destroy(&pack);
+    if (st == STATUS_OK || st == STATUS_UNSUPPORTED)
+        return st;
+    st = status_context(st, "engine %lld", (long long)plan->choice.engine);
     if (st == STATUS_LIBRARY && cudaStreamSynchronize(t->stream) == cudaSuccess) {
         cudaGetLastError(); /* it would be reported by the next launch */
         snprintf(t->why, sizeof t->why, "%s", status_message());
@@ -344,9 +347,14 @@ static enum status choose_within(struct cudnn_exec *e, const struct plan_limits 
     conv_plan_key(&l->props, a, limits, key);
     if (limits->deterministic)
         return conv_plan_open(&l->props, a, limits, NULL, NULL, &e->plan);
-    if (plan_cache_find(l->cache, key))
-        return conv_plan_open(&l->props, a, limits, NULL, l->cache, &e->plan);
-    enum status st = trial_open(e->base.device, a, &trial);
+    enum status st = STATUS_OK;
+    if (plan_cache_find(l->cache, key)) {
+        st = conv_plan_open(&l->props, a, limits, NULL, l->cache, &e->plan);
+        if (st != STATUS_OK || e->plan.cached)
+            return st;
+        conv_plan_close(&e->plan); /* what was chosen can no longer be made: it is timed again */
+    }
+    st = trial_open(e->base.device, a, &trial);
     if (st == STATUS_OOM) {
         cudaGetLastError();
         st = conv_plan_open(&l->props, a, limits, NULL, NULL, &e->plan);
