@@ -1,6 +1,7 @@
 /* Convolutions through cuDNN. */
 #include "kernels/cuda/conv_exec.h"
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "kernels/cuda/conv_plan.h"
 
@@ -19,6 +20,9 @@ enum {
 /* What a plan may want of workspace. */
 static const size_t WORKSPACE_MAX = (size_t)1 << 30;
 
+/* How often choices are written while more are made: a process that is killed loses no more. */
+static const uint64_t SAVE_NS = 2000000000;
+
 struct conv_library {
     cudnnHandle_t handle;
     struct cudnn_device props;
@@ -26,6 +30,7 @@ struct conv_library {
     struct plan_cache *lacking; /* keys of problems that have no plan; never written */
     char path[PATH_MAX];        /* of the cache's file; empty: there is none */
     bool changed;               /* since it was read */
+    uint64_t saved;             /* clock_ns() when it was read or written last */
 };
 
 struct cudnn_exec {
@@ -79,6 +84,7 @@ static enum status library_open(struct cuda_device *dev)
     find_path(l->path);
     if (l->path[0] && plan_cache_load(l->cache, l->path) == STATUS_OOM)
         st = STATUS_OOM; /* a damaged file is as good as none, and will be replaced */
+    l->saved = clock_ns();
 done:
     if (st != STATUS_OK) {
         conv_library_close(l);
@@ -97,6 +103,15 @@ static void save(struct conv_library *l)
     if (st != STATUS_OOM)
         st = plan_cache_save(l->cache, l->path);
     (void)st;
+    l->saved = clock_ns();
+}
+
+/* A choice has been added. */
+static void note_change(struct conv_library *l)
+{
+    l->changed = true;
+    if (clock_ns() - l->saved >= SAVE_NS)
+        save(l);
 }
 
 void conv_library_close(struct conv_library *l)
@@ -347,7 +362,7 @@ static enum status choose_within(struct cudnn_exec *e, const struct plan_limits 
     conv_plan_key(&l->props, a, limits, key);
     if (limits->deterministic)
         return conv_plan_open(&l->props, a, limits, NULL, NULL, &e->plan);
-    enum status st = STATUS_OK;
+    enum status st;
     if (plan_cache_find(l->cache, key)) {
         st = conv_plan_open(&l->props, a, limits, NULL, l->cache, &e->plan);
         if (st != STATUS_OK || e->plan.cached)
@@ -360,7 +375,8 @@ static enum status choose_within(struct cudnn_exec *e, const struct plan_limits 
         st = conv_plan_open(&l->props, a, limits, NULL, NULL, &e->plan);
     } else if (st == STATUS_OK) {
         st = conv_plan_open(&l->props, a, limits, &timer, l->cache, &e->plan);
-        l->changed = true;
+        if (st == STATUS_OK)
+            note_change(l);
     }
     if (st == STATUS_UNSUPPORTED && trial.why[0]) /* that it fails must not pass for a lack */
         st = status_fail(STATUS_LIBRARY, "no plan runs for '%s': %s", key, trial.why);
