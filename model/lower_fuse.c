@@ -15,6 +15,15 @@ static struct trial trial_of(const struct lowering *l)
     return (struct trial){.l = l, .covered = true, .timed = true};
 }
 
+/* Whether an operation that cannot be planned is done without: the plain plan says what is wrong.
+ * Where the clock decides nobody has asked for a form, and one that a library fails at is one that
+ * it has not. */
+static bool is_lack(const struct trial *t, enum status st)
+{
+    return st == STATUS_UNSUPPORTED || st == STATUS_INVALID ||
+           (st == STATUS_LIBRARY && t->l->p->config.fuse == FUSE_AUTO);
+}
+
 /* Adds an operation; where it is covered, its layouts that were ANY become what the plan chose. */
 static enum status trial_add(struct trial *t, struct op_desc *d)
 {
@@ -22,7 +31,7 @@ static enum status trial_add(struct trial *t, struct op_desc *d)
     if (!t->covered)
         return STATUS_OK;
     enum status st = op_plan(t->l->net->dev, d, &plan);
-    if (st == STATUS_UNSUPPORTED || st == STATUS_INVALID) { /* the plain plan says what is wrong */
+    if (is_lack(t, st)) {
         t->covered = false;
         return STATUS_OK;
     }

@@ -150,11 +150,14 @@ static void the_cpu_backend_goes_on_as_before(void **state)
 static struct backend priced;
 static struct op_record priced_record[64];
 static double price[OP_KIND_COUNT];
+static enum op_kind broken = OP_KIND_COUNT; /* what its library fails at */
 
 static enum status priced_plan(struct device *dev, const struct op_desc *desc,
                                struct op_plan **plan)
 {
     const struct backend *ref;
+    if (desc->kind == broken)
+        return status_fail(STATUS_LIBRARY, "the library fails");
     TRY(backend_find("ref", &ref));
     TRY(ref->record[0].plan(dev, desc, plan));
     (*plan)->seconds = price[desc->kind];
@@ -206,6 +209,22 @@ static void the_clock_decides(void **state)
 
     price[OP_BN_FINALIZE] = 0; /* unknown */
     assert_int_equal(priced_census().n[OP_CONV_STATS_FWD], 0);
+}
+
+/* A form that a library has but cannot carry out must not keep a network from training. */
+static void what_fails_is_not_fused(void **state)
+{
+    (void)state;
+    for (int k = 0; k < OP_KIND_COUNT; k++)
+        price[k] = 1;
+    price[OP_BN_FINALIZE] = 0.1;
+    price[OP_BN_APPLY] = 0.5;
+    broken = OP_CONV_BWD_DATA_BN;
+    struct census c = priced_census();
+    broken = OP_KIND_COUNT;
+    assert_int_equal(c.n[OP_CONV_STATS_FWD], 20);
+    assert_int_equal(c.n[OP_CONV_APPLY_BWD_WEIGHTS], 0);
+    assert_int_equal(c.n[OP_CONV_BWD_DATA], 20 - 1);
 }
 
 /* ---- what comes of it ---- */
@@ -420,6 +439,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(nothing_is_fused_without_need),
         cmocka_unit_test(the_cpu_backend_goes_on_as_before),
         cmocka_unit_test(the_clock_decides),
+        cmocka_unit_test(what_fails_is_not_fused),
         cmocka_unit_test(training_is_the_same_in_fp32),
         cmocka_unit_test(training_is_the_same_in_narrow_types),
         cmocka_unit_test(statistics_over_ranks_are_kept),
