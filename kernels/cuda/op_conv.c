@@ -106,6 +106,18 @@ static enum status run_bwd_data(struct op_plan *plan, void *const arg[ROLE_COUNT
                           arg[ROLE_DX]);
 }
 
+/* DW from where the library left it: of its own type, and without channels of padding. */
+static enum status take_weights(const struct convolution *p, void *const arg[ROLE_COUNT],
+                                const struct cu_queue *q, const void *weights)
+{
+    const struct conv_problem *a = &p->exec->problem;
+    enum dtype type = p->base.desc.t[ROLE_DW].type;
+    int64_t from = a->c / a->conv.groups, to = p->channels / a->conv.groups;
+    if (from == to)
+        return cu_cast(q, a->type, type, weight_rows(a) * to, weights, arg[ROLE_DW]);
+    return cu_resize_rows(q, a->type, type, weight_rows(a), from, to, weights, arg[ROLE_DW]);
+}
+
 static enum status run_bwd_weights(struct op_plan *plan, void *const arg[ROLE_COUNT],
                                    struct stream *s)
 {
@@ -120,9 +132,7 @@ static enum status run_bwd_weights(struct op_plan *plan, void *const arg[ROLE_CO
     TRY(bring_image(p, arg, &q, &port[CG_X]));
     TRY(conv_exec_run(p->exec, port, place(arg, p->library_at), q.stream));
     if (turned)
-        TRY(cu_resize_rows(&q, a->type, plan->desc.t[ROLE_DW].type, weight_rows(a),
-                           a->c / a->conv.groups, p->channels / a->conv.groups, port[CG_DW],
-                           arg[ROLE_DW]));
+        TRY(take_weights(p, arg, &q, port[CG_DW]));
     if (p->rest & CONV_REST_DB)
         TRY(cu_column_sums(&q, &dy, arg[ROLE_DY], arg[ROLE_DB], place(arg, p->bias_at)));
     return cuda_round_written(plan, arg, &q);
