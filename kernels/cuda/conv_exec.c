@@ -23,20 +23,29 @@ static const size_t WORKSPACE_MAX = (size_t)1 << 30;
 /* How often choices are written while more are made: a process that is killed loses no more. */
 static const uint64_t SAVE_NS = 2000000000;
 
+/* A plan, shared by all that execute its problem: a network has most problems several times, and a
+ * plan takes the library milliseconds to make, or seconds where it must compile. */
+struct kept_plan {
+    struct kept_plan *next;
+    struct conv_plan plan;
+    char key[PLAN_KEY_MAX];
+};
+
 struct conv_library {
     cudnnHandle_t handle;
     struct cudnn_device props;
     struct plan_cache *cache;
     struct plan_cache *lacking; /* keys of problems that have no plan; never written */
-    char path[PATH_MAX];        /* of the cache's file; empty: there is none */
-    bool changed;               /* since it was read */
-    uint64_t saved;             /* clock_ns() when it was read or written last */
+    struct kept_plan *kept;
+    char path[PATH_MAX]; /* of the cache's file; empty: there is none */
+    bool changed;        /* since it was read */
+    uint64_t saved;      /* clock_ns() when it was read or written last */
 };
 
 struct cudnn_exec {
     struct conv_exec base;
-    struct conv_plan plan;
-    struct cudnn_desc pack; /* of `bound` */
+    const struct cudnn_plan *plan; /* the library's */
+    struct cudnn_desc pack;        /* of `bound` */
     void *bound[CG_PORT_COUNT];
     void *bound_workspace;
 };
@@ -120,6 +129,11 @@ void conv_library_close(struct conv_library *l)
         return;
     if (l->cache)
         save(l);
+    for (struct kept_plan *k = l->kept, *next; k; k = next) {
+        next = k->next;
+        conv_plan_close(&k->plan);
+        free(k);
+    }
     plan_cache_close(l->cache);
     plan_cache_close(l->lacking);
     cudnn_device_close(&l->props);
@@ -168,7 +182,7 @@ enum status conv_exec_run(struct conv_exec *base, void *const port[CG_PORT_COUNT
         memcpy(e->bound, port, sizeof e->bound);
         e->bound_workspace = workspace;
     }
-    return execute(base->device->conv, &e->plan.plan, &e->pack, stream);
+    return execute(base->device->conv, e->plan, &e->pack, stream);
 }
 
 /* --- timing --- */
@@ -352,29 +366,29 @@ done:
 
 /* Memory for timing may be lacking where memory for training is not: then what the heuristics name
  * first will do. */
-static enum status choose_within(struct cudnn_exec *e, const struct plan_limits *limits)
+static enum status choose_within(struct cuda_device *dev, const struct conv_problem *problem,
+                                 const struct plan_limits *limits, struct conv_plan *plan)
 {
-    struct conv_library *l = e->base.device->conv;
-    const struct conv_problem *a = &e->base.problem;
+    struct conv_library *l = dev->conv;
     struct trial trial = {0};
     struct plan_timer timer = {time_plan, &trial};
     char key[PLAN_KEY_MAX];
-    conv_plan_key(&l->props, a, limits, key);
+    conv_plan_key(&l->props, problem, limits, key);
     if (limits->deterministic)
-        return conv_plan_open(&l->props, a, limits, NULL, NULL, &e->plan);
+        return conv_plan_open(&l->props, problem, limits, NULL, NULL, plan);
     enum status st;
     if (plan_cache_find(l->cache, key)) {
-        st = conv_plan_open(&l->props, a, limits, NULL, l->cache, &e->plan);
-        if (st != STATUS_OK || e->plan.cached)
+        st = conv_plan_open(&l->props, problem, limits, NULL, l->cache, plan);
+        if (st != STATUS_OK || plan->cached)
             return st;
-        conv_plan_close(&e->plan); /* what was chosen can no longer be made: it is timed again */
+        conv_plan_close(plan); /* what was chosen can no longer be made: it is timed again */
     }
-    st = trial_open(e->base.device, a, &trial);
+    st = trial_open(dev, problem, &trial);
     if (st == STATUS_OOM) {
         cudaGetLastError();
-        st = conv_plan_open(&l->props, a, limits, NULL, NULL, &e->plan);
+        st = conv_plan_open(&l->props, problem, limits, NULL, NULL, plan);
     } else if (st == STATUS_OK) {
-        st = conv_plan_open(&l->props, a, limits, &timer, l->cache, &e->plan);
+        st = conv_plan_open(&l->props, problem, limits, &timer, l->cache, plan);
         if (st == STATUS_OK)
             note_change(l);
     }
@@ -391,51 +405,79 @@ static bool may_compile(enum conv_form form)
 }
 
 /* Engines that the library must compile first take seconds each, in every run again: they are for
- * what no other engine does, and then the one that the heuristics name first. That there is none
- * takes the heuristics long to say, and a network asks about every layer: it is kept. */
-static enum status choose(struct cudnn_exec *e)
+ * what no other engine does, and then the one that the heuristics name first. */
+static enum status choose(struct cuda_device *dev, const struct conv_problem *problem,
+                          const struct plan_limits *limits, struct conv_plan *plan)
+{
+    struct plan_limits compiled = *limits;
+    enum status st = choose_within(dev, problem, limits, plan);
+    if (st != STATUS_UNSUPPORTED || !may_compile(problem->form))
+        return st;
+    compiled.runtime_compiled = true;
+    compiled.plans = 1;
+    return choose_within(dev, problem, &compiled, plan);
+}
+
+static const struct conv_plan *find_kept(const struct conv_library *l, const char *key)
+{
+    for (const struct kept_plan *k = l->kept; k; k = k->next)
+        if (strcmp(k->key, key) == 0)
+            return &k->plan;
+    return NULL;
+}
+
+/* The plan of a problem, made where it is the first to ask. That there is none takes the heuristics
+ * long to say: it is kept too. */
+static enum status take_plan(struct cuda_device *dev, const struct conv_problem *problem,
+                             const struct conv_plan **plan)
 {
     static const struct plan_choice nothing = {0};
-    struct conv_library *l = e->base.device->conv;
-    struct plan_limits limits = {.workspace = WORKSPACE_MAX,
-                                 .deterministic = e->base.device->base.deterministic,
-                                 .plans = PLANS_MAX};
+    struct conv_library *l = dev->conv;
+    const struct plan_limits limits = {
+        .workspace = WORKSPACE_MAX, .deterministic = dev->base.deterministic, .plans = PLANS_MAX};
     char key[PLAN_KEY_MAX];
-    conv_plan_key(&l->props, &e->base.problem, &limits, key);
+    conv_plan_key(&l->props, problem, &limits, key);
+    *plan = find_kept(l, key);
+    if (*plan)
+        return STATUS_OK;
     if (plan_cache_find(l->lacking, key))
         return status_fail(STATUS_UNSUPPORTED, "cuDNN has no plan for '%s'", key);
-    enum status st = choose_within(e, &limits);
-    if (st == STATUS_UNSUPPORTED && may_compile(e->base.problem.form)) {
-        limits.runtime_compiled = true;
-        limits.plans = 1;
-        st = choose_within(e, &limits);
+    struct kept_plan *k = calloc(1, sizeof *k);
+    if (!k)
+        return status_fail(STATUS_OOM, "no memory for a plan");
+    enum status st = choose(dev, problem, &limits, &k->plan);
+    if (st != STATUS_OK) {
+        free(k);
+        if (st == STATUS_UNSUPPORTED)
+            TRY(plan_cache_put(l->lacking, key, &nothing));
+        return st;
     }
-    if (st == STATUS_UNSUPPORTED)
-        TRY(plan_cache_put(l->lacking, key, &nothing));
-    return st;
+    snprintf(k->key, sizeof k->key, "%s", key);
+    k->next = l->kept;
+    l->kept = k;
+    *plan = &k->plan;
+    return STATUS_OK;
 }
 
 enum status conv_exec_open(struct cuda_device *dev, const struct conv_problem *problem,
                            struct conv_exec **exec)
 {
+    const struct conv_plan *plan;
     *exec = NULL;
     TRY(cuda_enter(dev));
     if (!dev->conv)
         TRY(library_open(dev));
+    TRY(take_plan(dev, problem, &plan));
     struct cudnn_exec *e = calloc(1, sizeof *e);
     if (!e)
         return status_fail(STATUS_OOM, "no memory for a convolution");
-    e->base.device = dev;
-    e->base.problem = *problem;
-    enum status st = choose(e);
-    if (st != STATUS_OK) {
-        conv_exec_close(&e->base);
-        return st;
-    }
-    e->base.workspace = e->plan.plan.workspace;
-    e->base.seconds = e->plan.seconds;
+    e->base = (struct conv_exec){.device = dev,
+                                 .problem = *problem,
+                                 .workspace = plan->plan.workspace,
+                                 .seconds = plan->seconds};
     snprintf(e->base.impl, sizeof e->base.impl, "cudnn:%s engine %lld",
-             conv_form_str(problem->form), (long long)e->plan.plan.choice.engine);
+             conv_form_str(problem->form), (long long)plan->plan.choice.engine);
+    e->plan = &plan->plan;
     *exec = &e->base;
     return STATUS_OK;
 }
@@ -446,6 +488,5 @@ void conv_exec_close(struct conv_exec *base)
     if (!e)
         return;
     cudnn_desc_destroy(&e->pack);
-    conv_plan_close(&e->plan);
     free(e);
 }
