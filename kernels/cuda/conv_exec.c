@@ -39,7 +39,7 @@ struct conv_library {
     struct kept_plan *kept;
     char path[PATH_MAX]; /* of the cache's file; empty: there is none */
     bool changed;        /* since it was read */
-    uint64_t saved;      /* clock_ns() when it was read or written last */
+    uint64_t saved;      /* clock_ns() when it was written last; 0: not yet */
 };
 
 struct cudnn_exec {
@@ -93,7 +93,6 @@ static enum status library_open(struct cuda_device *dev)
     find_path(l->path);
     if (l->path[0] && plan_cache_load(l->cache, l->path) == STATUS_OOM)
         st = STATUS_OOM; /* a damaged file is as good as none, and will be replaced */
-    l->saved = clock_ns();
 done:
     if (st != STATUS_OK) {
         conv_library_close(l);

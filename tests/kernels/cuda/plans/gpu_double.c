@@ -1,0 +1,267 @@
+/* The double of a GPU and of cuDNN. */
+#include "gpu_double.h"
+
+#include "kernels/cuda/conv_plan.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+struct gpu_double gpu;
+
+struct cuda_device gpu_new(void)
+{
+    static const double ms[GPU_ENGINES] = {5, 4, 3, 30};
+    memset(&gpu, 0, sizeof gpu);
+    memcpy(gpu.engine_ms, ms, sizeof ms);
+    gpu.host_ms = 2;
+    return (struct cuda_device){.name = "NVIDIA H200", .sm = 90};
+}
+
+/* ---- the CUDA runtime ---- */
+
+enum status cuda_check(cudaError_t e, const char *fmt, ...)
+{
+    char action[128];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(action, sizeof action, fmt, args);
+    va_end(args);
+    if (e == cudaSuccess)
+        return STATUS_OK;
+    return status_fail(e == cudaErrorMemoryAllocation ? STATUS_OOM : STATUS_LIBRARY, "cannot %s",
+                       action);
+}
+
+enum status cuda_enter(const struct cuda_device *dev)
+{
+    (void)dev;
+    return STATUS_OK;
+}
+
+cudaError_t cudaMalloc(void **mem, size_t bytes)
+{
+    (void)bytes;
+    *mem = gpu.no_memory ? NULL : (void *)((uintptr_t)1 << 40); /* nobody looks into it */
+    return gpu.no_memory ? cudaErrorMemoryAllocation : cudaSuccess;
+}
+
+cudaError_t cudaFree(void *mem)
+{
+    (void)mem;
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemset(void *mem, int value, size_t bytes)
+{
+    (void)mem, (void)value, (void)bytes;
+    return cudaSuccess;
+}
+
+static cudaError_t wait_until(double at)
+{
+    gpu.host = fmax(gpu.host, at);
+    return gpu.broken ? cudaErrorIllegalAddress : cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream)
+{
+    (void)stream;
+    return wait_until(gpu.device);
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
+{
+    assert_int_equal(flags, cudaStreamNonBlocking);
+    *stream = (cudaStream_t)(void *)&gpu;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream)
+{
+    (void)stream;
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t *event)
+{
+    *event = &gpu.mark[gpu.marks++ % GPU_MARKS];
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event)
+{
+    (void)event;
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+{
+    (void)stream;
+    event->at = fmax(gpu.host, gpu.device);
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event)
+{
+    return wait_until(event->at);
+}
+
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
+{
+    *ms = (float)(to->at - from->at);
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetLastError(void)
+{
+    return cudaSuccess;
+}
+
+/* ---- the library ---- */
+
+size_t cudnnGetVersion(void)
+{
+    return 91900;
+}
+
+cudnnStatus_t cudnnCreate(cudnnHandle_t *handle)
+{
+    *handle = (cudnnHandle_t)(void *)&gpu;
+    return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnDestroy(cudnnHandle_t handle)
+{
+    (void)handle;
+    return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream)
+{
+    (void)handle, (void)stream;
+    return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
+                                  cudnnBackendDescriptor_t pack)
+{
+    int engine = (int)(intptr_t)plan - 1;
+    (void)handle;
+    assert_non_null(pack);
+    assert_in_range(engine, 0, GPU_ENGINES - 1);
+    gpu.executions++;
+    gpu.broken = gpu.broken || gpu.breaks[engine];
+    if (gpu.fails[engine] || gpu.broken)
+        return CUDNN_STATUS_EXECUTION_FAILED;
+    gpu.host += gpu.host_ms;
+    gpu.device = fmax(gpu.host, gpu.device) + gpu.engine_ms[engine];
+    return CUDNN_STATUS_SUCCESS;
+}
+
+enum status cudnn_check(cudnnStatus_t s, const char *fmt, ...)
+{
+    (void)fmt;
+    return s == CUDNN_STATUS_SUCCESS ? STATUS_OK
+                                     : status_fail(STATUS_LIBRARY, "cuDNN fails with %d", (int)s);
+}
+
+enum status cudnn_desc_create(struct cudnn_desc *d, cudnnBackendDescriptorType_t type,
+                              const char *kind)
+{
+    assert_int_equal(type, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+    *d = (struct cudnn_desc){&gpu, kind};
+    gpu.packs++;
+    return STATUS_OK;
+}
+
+void cudnn_desc_destroy(struct cudnn_desc *d)
+{
+    d->raw = NULL;
+}
+
+enum status cudnn_desc_set(struct cudnn_desc *d, cudnnBackendAttributeName_t attribute,
+                           const char *name, cudnnBackendAttributeType_t type, int64_t count,
+                           const void *value)
+{
+    (void)attribute, (void)name, (void)type, (void)value;
+    assert_non_null(d->raw);
+    assert_in_range(count, 1, CG_PORT_COUNT);
+    return STATUS_OK;
+}
+
+enum status cudnn_desc_finalize(struct cudnn_desc *d)
+{
+    assert_non_null(d->raw);
+    return STATUS_OK;
+}
+
+void cudnn_device_take(cudnnHandle_t handle, const char *name, int sm, struct cudnn_device *dev)
+{
+    *dev = (struct cudnn_device){.handle = handle, .sm = sm};
+    snprintf(dev->name, sizeof dev->name, "%s", name);
+}
+
+void cudnn_device_close(struct cudnn_device *dev)
+{
+    *dev = (struct cudnn_device){0};
+}
+
+enum status conv_form_graph(const struct cudnn_device *dev, const struct conv_problem *problem,
+                            struct cudnn_graph **g)
+{
+    (void)dev, (void)problem;
+    *g = NULL;
+    return STATUS_OK;
+}
+
+void cg_close(struct cudnn_graph *g)
+{
+    assert_null(g);
+}
+
+static struct cudnn_plan plan_of(int engine)
+{
+    return (struct cudnn_plan){.desc = {(void *)(intptr_t)(engine + 1), "plan"},
+                               .choice = {.engine = engine},
+                               .workspace = 256 * (size_t)engine};
+}
+
+enum status plan_list_make(const struct cudnn_device *dev, const struct cudnn_graph *g,
+                           const struct plan_limits *limits, struct plan_list *list)
+{
+    (void)dev, (void)g;
+    gpu.lists++;
+    *list = (struct plan_list){0};
+    if (gpu.nothing || (gpu.only_compiled && !limits->runtime_compiled))
+        return status_fail(STATUS_UNSUPPORTED, "cuDNN has no plan");
+    for (int i = 0; i < GPU_ENGINES && i < limits->plans; i++)
+        list->plan[list->n++] = plan_of(i);
+    return STATUS_OK;
+}
+
+void plan_list_close(struct plan_list *list)
+{
+    *list = (struct plan_list){0};
+}
+
+enum status plan_make(const struct cudnn_device *dev, const struct cudnn_graph *g,
+                      const struct plan_choice *choice, const struct plan_limits *limits,
+                      struct cudnn_plan *plan)
+{
+    (void)dev, (void)g;
+    if (choice->engine >= GPU_ENGINES || (gpu.only_compiled && !limits->runtime_compiled))
+        return status_fail(STATUS_UNSUPPORTED, "there is no such engine");
+    *plan = plan_of((int)choice->engine);
+    return STATUS_OK;
+}
+
+void plan_close(struct cudnn_plan *plan)
+{
+    *plan = (struct cudnn_plan){0};
+}

@@ -1,0 +1,36 @@
+/* A GPU and a library that are not there, for kernels/cuda/conv_exec.c: CUDA's runtime, cuDNN and
+ * what is made of it, as far as plans are timed and executed with them. The time of the host and
+ * that of the device are kept apart, as they are where a stream goes on beside the host. */
+#ifndef TESTS_KERNELS_CUDA_PLANS_GPU_DOUBLE_H
+#define TESTS_KERNELS_CUDA_PLANS_GPU_DOUBLE_H
+
+#include "kernels/cuda/device.h"
+
+#include <stdbool.h>
+
+enum { GPU_ENGINES = 4, GPU_MARKS = 64 };
+
+struct CUevent_st {
+    double at;
+};
+
+/* The library names engines 0 to GPU_ENGINES - 1 for every problem, in this order. */
+struct gpu_double {
+    double host, device; /* ms: now, and when the device will have done all that it was given */
+    double host_ms;      /* that the host takes to prepare an execution */
+    double engine_ms[GPU_ENGINES];
+    bool fails[GPU_ENGINES];  /* its execution does, and the GPU goes on */
+    bool breaks[GPU_ENGINES]; /* the GPU does not */
+    bool broken;
+    bool no_memory;
+    bool nothing;                        /* the library names no engine */
+    bool only_compiled;                  /* all of them are to be compiled at run time */
+    int lists, executions, packs, marks; /* how many were made */
+    struct CUevent_st mark[GPU_MARKS];
+};
+extern struct gpu_double gpu;
+
+/* As new: engine 2 is the fastest, and slower than the host. */
+struct cuda_device gpu_new(void);
+
+#endif

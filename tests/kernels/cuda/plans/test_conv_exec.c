@@ -1,0 +1,285 @@
+/* How a convolution comes to its plan on a GPU: what is timed and how, what is shared, kept and
+ * refused. GPU and library are doubles (gpu_double.h). */
+#include "base/file.h"
+#include "gpu_double.h"
+#include "kernels/cuda/conv_exec.h"
+#include "kernels/cuda/conv_plan.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* ---- what every test begins with ---- */
+
+static char folder[64], inner[80], file[96];
+
+static const struct conv_problem problem = {
+    .type = DTYPE_F16,
+    .n = 8,
+    .c = 64,
+    .h = 7,
+    .w = 7,
+    .k = 64,
+    .r = 1,
+    .s = 1,
+    .p = 7,
+    .q = 7,
+    .conv = {.stride = {1, 1}, .groups = 1},
+};
+
+static struct cuda_device new_gpu(void)
+{
+    unlink(file);
+    return gpu_new();
+}
+
+static void close_gpu(struct cuda_device *dev)
+{
+    conv_library_close(dev->conv);
+    dev->conv = NULL;
+}
+
+static struct conv_exec *opened(struct cuda_device *dev, const struct conv_problem *p)
+{
+    struct conv_exec *exec;
+    assert_int_equal(conv_exec_open(dev, p, &exec), STATUS_OK);
+    return exec;
+}
+
+static enum status refused(struct cuda_device *dev, const struct conv_problem *p)
+{
+    struct conv_exec *exec;
+    enum status st = conv_exec_open(dev, p, &exec);
+    assert_null(exec);
+    return st;
+}
+
+static bool says(const char *part)
+{
+    if (strstr(status_message(), part))
+        return true;
+    printf("message: %s\n", status_message());
+    return false;
+}
+
+/* ---- timing ---- */
+
+static void the_fastest_is_taken(void **state)
+{
+    struct cuda_device dev = new_gpu();
+    (void)state;
+    struct conv_exec *exec = opened(&dev, &problem);
+    assert_string_equal(exec->impl, "cudnn:fwd engine 2");
+    assert_int_equal(exec->workspace, 512);
+    assert_true(fabs(exec->seconds - 3e-3) < 1e-8);    /* and none of the host's 2 ms */
+    assert_int_equal(gpu.executions, 3 * (2 + 6) + 2); /* engine 3 until it was seen to be slow */
+    conv_exec_close(exec);
+    close_gpu(&dev);
+}
+
+static void what_fails_is_left_out(void **state)
+{
+    struct cuda_device dev = new_gpu();
+    (void)state;
+    gpu.fails[2] = true;
+    struct conv_exec *exec = opened(&dev, &problem);
+    assert_string_equal(exec->impl, "cudnn:fwd engine 1");
+    conv_exec_close(exec);
+    close_gpu(&dev);
+
+    dev = new_gpu();
+    for (int i = 0; i < GPU_ENGINES; i++)
+        gpu.fails[i] = true;
+    assert_int_equal(refused(&dev, &problem), STATUS_LIBRARY); /* it is there, and does not work */
+    assert_true(says("no plan runs for 'NVIDIA H200 sm90 cudnn91900 fwd "));
+    assert_true(says(": engine 3: cuDNN fails"));
+    close_gpu(&dev);
+
+    dev = new_gpu();
+    gpu.breaks[1] = true;
+    assert_int_equal(refused(&dev, &problem), STATUS_LIBRARY);
+    assert_true(says("engine 1: cuDNN fails"));
+    assert_int_equal(gpu.executions, 8 + 1); /* nothing more is asked of it */
+    close_gpu(&dev);
+}
+
+static void without_memory_nothing_is_timed(void **state)
+{
+    struct cuda_device dev = new_gpu();
+    (void)state;
+    gpu.no_memory = true;
+    struct conv_exec *exec = opened(&dev, &problem);
+    assert_string_equal(exec->impl, "cudnn:fwd engine 0");
+    assert_true(exec->seconds == 0);
+    assert_int_equal(gpu.executions, 0);
+    conv_exec_close(exec);
+    close_gpu(&dev);
+    assert_false(path_exists(file));
+}
+
+static void deterministic_devices_ask_no_clock(void **state)
+{
+    struct cuda_device dev = new_gpu();
+    (void)state;
+    dev.base.deterministic = true;
+    struct conv_exec *exec = opened(&dev, &problem);
+    assert_string_equal(exec->impl, "cudnn:fwd engine 0");
+    assert_int_equal(gpu.executions, 0);
+    conv_exec_close(exec);
+    close_gpu(&dev);
+}
+
+/* ---- what is kept ---- */
+
+static void a_plan_is_made_once(void **state)
+{
+    struct cuda_device dev = new_gpu();
+    struct conv_problem other = problem;
+    (void)state;
+    struct conv_exec *first = opened(&dev, &problem), *second = opened(&dev, &problem);
+    assert_int_equal(gpu.lists, 1);
+    conv_exec_close(first);
+    first = opened(&dev, &problem);
+    assert_int_equal(gpu.lists, 1);
+    other.n = 4;
+    struct conv_exec *third = opened(&dev, &other);
+    assert_int_equal(gpu.lists, 2);
+    conv_exec_close(first);
+    conv_exec_close(second);
+    conv_exec_close(third);
+    close_gpu(&dev);
+}
+
+static void a_choice_is_kept_in_a_file(void **state)
+{
+    struct cuda_device dev = new_gpu();
+    (void)state;
+    conv_exec_close(opened(&dev, &problem));
+    close_gpu(&dev);
+    assert_true(path_exists(file));
+    int lists = gpu.lists, executions = gpu.executions;
+    struct conv_exec *exec = opened(&dev, &problem);
+    assert_string_equal(exec->impl, "cudnn:fwd engine 2");
+    assert_true(fabs(exec->seconds - 3e-3) < 1e-8);
+    assert_int_equal(gpu.lists, lists);
+    assert_int_equal(gpu.executions, executions);
+    conv_exec_close(exec);
+    close_gpu(&dev);
+}
+
+/* Whoever is killed while it plans must not begin anew the next time. */
+static void a_choice_is_written_before_the_end(void **state)
+{
+    struct cuda_device dev = new_gpu();
+    (void)state;
+    conv_exec_close(opened(&dev, &problem));
+    assert_true(path_exists(file));
+    close_gpu(&dev);
+}
+
+static void a_choice_that_cannot_be_made_is_timed_again(void **state)
+{
+    struct cuda_device dev = new_gpu();
+    const struct cudnn_device props = {.name = "NVIDIA H200", .sm = 90};
+    const struct plan_limits limits = {0};
+    const struct plan_choice gone = {.engine = 99, .nanoseconds = 1};
+    struct plan_cache *cache;
+    char key[PLAN_KEY_MAX];
+    (void)state;
+    conv_plan_key(&props, &problem, &limits, key);
+    assert_int_equal(plan_cache_open(&cache), STATUS_OK);
+    assert_int_equal(plan_cache_put(cache, key, &gone), STATUS_OK);
+    assert_int_equal(plan_cache_save(cache, file), STATUS_OK);
+    plan_cache_close(cache);
+    struct conv_exec *exec = opened(&dev, &problem);
+    assert_string_equal(exec->impl, "cudnn:fwd engine 2");
+    assert_true(gpu.executions > 0);
+    conv_exec_close(exec);
+    close_gpu(&dev);
+}
+
+static void a_lack_is_asked_for_once(void **state)
+{
+    struct cuda_device dev = new_gpu();
+    struct conv_problem fused = problem;
+    (void)state;
+    fused.form = CONV_APPLY_FWD_STATS;
+    gpu.only_compiled = true; /* which batch norm's forms are not worth */
+    assert_int_equal(refused(&dev, &fused), STATUS_UNSUPPORTED);
+    assert_int_equal(gpu.lists, 1);
+    assert_int_equal(refused(&dev, &fused), STATUS_UNSUPPORTED);
+    assert_true(says("no plan for 'NVIDIA H200 sm90 cudnn91900 apply+fwd+stats "));
+    assert_int_equal(gpu.lists, 1);
+    struct conv_exec *exec = opened(&dev, &problem);
+    assert_string_equal(exec->impl, "cudnn:fwd engine 0");
+    conv_exec_close(exec);
+    gpu.nothing = true;
+    fused.form = CONV_BWD_DATA;
+    assert_int_equal(refused(&dev, &fused), STATUS_UNSUPPORTED);
+    close_gpu(&dev);
+}
+
+/* ---- execution ---- */
+
+static void pointers_are_bound_when_they_change(void **state)
+{
+    struct cuda_device dev = new_gpu();
+    char memory[4];
+    void *port[CG_PORT_COUNT] = {[CG_X] = &memory[0], [CG_W] = &memory[1], [CG_Y] = &memory[2]};
+    (void)state;
+    struct conv_exec *exec = opened(&dev, &problem);
+    int packs = gpu.packs, executions = gpu.executions;
+    assert_int_equal(conv_exec_run(exec, port, NULL, NULL), STATUS_OK);
+    assert_int_equal(conv_exec_run(exec, port, NULL, NULL), STATUS_OK);
+    assert_int_equal(gpu.packs, packs + 1);
+    port[CG_Y] = &memory[3];
+    assert_int_equal(conv_exec_run(exec, port, NULL, NULL), STATUS_OK);
+    assert_int_equal(conv_exec_run(exec, port, memory, NULL), STATUS_OK);
+    assert_int_equal(gpu.packs, packs + 3);
+    assert_int_equal(gpu.executions, executions + 4);
+    conv_exec_close(exec);
+    close_gpu(&dev);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof folder, "/tmp/ampscale-conv-exec-XXXXXX");
+    if (!mkdtemp(folder) || setenv("XDG_CACHE_HOME", folder, 1) != 0)
+        return -1;
+    snprintf(inner, sizeof inner, "%s/ampscale", folder);
+    snprintf(file, sizeof file, "%s/plans", inner);
+    return mkdir(inner, 0700);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    unlink(file);
+    return rmdir(inner) || rmdir(folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_fastest_is_taken),
+        cmocka_unit_test(what_fails_is_left_out),
+        cmocka_unit_test(without_memory_nothing_is_timed),
+        cmocka_unit_test(deterministic_devices_ask_no_clock),
+        cmocka_unit_test(a_plan_is_made_once),
+        cmocka_unit_test(a_choice_is_kept_in_a_file),
+        cmocka_unit_test(a_choice_is_written_before_the_end),
+        cmocka_unit_test(a_choice_that_cannot_be_made_is_timed_again),
+        cmocka_unit_test(a_lack_is_asked_for_once),
+        cmocka_unit_test(pointers_are_bound_when_they_change),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
