@@ -257,6 +257,7 @@ enum status plan_make(const struct cudnn_device *dev, const struct cudnn_graph *
     (void)dev, (void)g;
     if (choice->engine >= GPU_ENGINES || (gpu.only_compiled && !limits->runtime_compiled))
         return status_fail(STATUS_UNSUPPORTED, "there is no such engine");
+    gpu.again++;
     *plan = plan_of((int)choice->engine);
     return STATUS_OK;
 }

@@ -23,9 +23,9 @@ struct gpu_double {
     bool breaks[GPU_ENGINES]; /* the GPU does not */
     bool broken;
     bool no_memory;
-    bool nothing;                        /* the library names no engine */
-    bool only_compiled;                  /* all of them are to be compiled at run time */
-    int lists, executions, packs, marks; /* how many were made */
+    bool nothing;                               /* the library names no engine */
+    bool only_compiled;                         /* all of them are to be compiled at run time */
+    int lists, again, executions, packs, marks; /* made; `again`: plans of kept choices */
     struct CUevent_st mark[GPU_MARKS];
 };
 extern struct gpu_double gpu;

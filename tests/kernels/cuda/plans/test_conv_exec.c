@@ -149,6 +149,7 @@ static void a_plan_is_made_once(void **state)
     conv_exec_close(first);
     first = opened(&dev, &problem);
     assert_int_equal(gpu.lists, 1);
+    assert_int_equal(gpu.again, 0);
     other.n = 4;
     struct conv_exec *third = opened(&dev, &other);
     assert_int_equal(gpu.lists, 2);
