@@ -117,7 +117,7 @@ MUST_CHECK enum status cu_bn_bwd_line(const struct cu_queue *q, const struct cu_
 struct cu_pool {
     enum dtype type;
     int n, c;
-    int in[2], out[2];     /* height, width of X and of Y */
+    int in[2], out[2];     /* height, width of X and of Y, below 65536 */
     struct pool_attr attr; /* average pooling has none */
 };
 

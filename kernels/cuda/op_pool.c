@@ -13,6 +13,17 @@ static struct cu_pool pool_of(const struct op_desc *d)
                             .out = {(int)y->dim[2], (int)y->dim[3]}};
 }
 
+/* Whether kernels can count their sides. */
+static enum status check_sides(const struct op_desc *d)
+{
+    enum { MOST = 65535 };
+    struct cu_pool p = pool_of(d);
+    if (p.in[0] <= MOST && p.in[1] <= MOST && p.out[0] <= MOST && p.out[1] <= MOST)
+        return STATUS_OK;
+    return status_fail(STATUS_UNSUPPORTED, "%s: no kernel has sides of more than %d pixels",
+                       op_str(d->kind), MOST);
+}
+
 static enum status run_max(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s)
 {
     const struct op_desc *d = &plan->desc;
@@ -32,6 +43,7 @@ enum status cuda_plan_maxpool(struct device *dev, const struct op_desc *desc, st
     struct op_desc d = *desc;
     TRY(cuda_resolve(&d, LAYOUT_NHWC));
     TRY(cuda_all_lie(&d, LAYOUT_NHWC));
+    TRY(check_sides(&d));
     return cuda_plan_new(dev, &d, sizeof **plan, run_max, plan);
 }
 
@@ -64,6 +76,7 @@ enum status cuda_plan_avgpool(struct device *dev, const struct op_desc *desc, st
     bool plain = !cuda_lies(&d.t[small], LAYOUT_NHWC);
     if (!cuda_lies(&d.t[large], LAYOUT_NHWC) || (plain && !cuda_lies(&d.t[small], LAYOUT_PLAIN)))
         return status_fail(STATUS_UNSUPPORTED, "%s: no kernel has these layouts", op_str(d.kind));
+    TRY(check_sides(&d));
     TRY(cuda_plan_new(dev, &d, sizeof **plan, run_average, plan));
     (*plan)->workspace = plain ? d.t[small].bytes : 0;
     return STATUS_OK;

@@ -1,22 +1,22 @@
 /* Average pooling to a given size; see OP_AVGPOOL_FWD for which inputs an output covers. */
 #include "kernels/cuda/kernels/pool.h"
 
+/* In 32 bits, which hold the product of two sides below 65536. */
 static __device__ int window_begin(int i, int in, int out)
 {
-    return (int)((int64_t)i * in / out);
+    return (int)((unsigned)i * (unsigned)in / (unsigned)out);
 }
 
 static __device__ int window_end(int i, int in, int out)
 {
-    return (int)((((int64_t)i + 1) * in + out - 1) / out);
+    return (int)((((unsigned)i + 1) * (unsigned)in + (unsigned)out - 1) / (unsigned)out);
 }
 
 template <typename T> static __global__ void avgpool_fwd(struct cu_pool p, const T *x, T *y)
 {
     bool aligned = p.c % UNIT == 0;
-    int64_t n = pool_units(p, p.out);
-    for (int64_t i = loop_first(); i < n; i += loop_step()) {
-        struct pool_place o = pool_place_of(p, p.out, i);
+    FOR_EACH_POOL_UNIT(p, p.out, o)
+    {
         int top = window_begin(o.h, p.in[0], p.out[0]), bottom = window_end(o.h, p.in[0], p.out[0]);
         int left = window_begin(o.w, p.in[1], p.out[1]), right = window_end(o.w, p.in[1], p.out[1]);
         struct unit sum = {};
@@ -39,8 +39,8 @@ template <typename T>
 static enum status launch_fwd(const struct cu_queue *q, const struct cu_pool *p, const void *x,
                               void *y)
 {
-    return launch("avgpool_fwd", launch_loop(q, pool_units(*p, p->out), THREADS), avgpool_fwd<T>,
-                  *p, (const T *)x, (T *)y);
+    return launch("avgpool_fwd", launch_pool(q, p, p->out), avgpool_fwd<T>, *p, (const T *)x,
+                  (T *)y);
 }
 
 enum status cu_avgpool_fwd(const struct cu_queue *q, const struct cu_pool *p, const void *x,
@@ -52,9 +52,8 @@ enum status cu_avgpool_fwd(const struct cu_queue *q, const struct cu_pool *p, co
 template <typename T> static __global__ void avgpool_bwd(struct cu_pool p, const T *dy, T *dx)
 {
     bool aligned = p.c % UNIT == 0;
-    int64_t n = pool_units(p, p.in);
-    for (int64_t i = loop_first(); i < n; i += loop_step()) {
-        struct pool_place o = pool_place_of(p, p.in, i);
+    FOR_EACH_POOL_UNIT(p, p.in, o)
+    {
         /* The outputs that cover an input are found as the inputs of an output are. */
         int top = window_begin(o.h, p.out[0], p.in[0]), bottom = window_end(o.h, p.out[0], p.in[0]);
         int left = window_begin(o.w, p.out[1], p.in[1]), right = window_end(o.w, p.out[1], p.in[1]);
@@ -77,8 +76,8 @@ template <typename T>
 static enum status launch_bwd(const struct cu_queue *q, const struct cu_pool *p, const void *dy,
                               void *dx)
 {
-    return launch("avgpool_bwd", launch_loop(q, pool_units(*p, p->in), THREADS), avgpool_bwd<T>, *p,
-                  (const T *)dy, (T *)dx);
+    return launch("avgpool_bwd", launch_pool(q, p, p->in), avgpool_bwd<T>, *p, (const T *)dy,
+                  (T *)dx);
 }
 
 enum status cu_avgpool_bwd(const struct cu_queue *q, const struct cu_pool *p, const void *dy,

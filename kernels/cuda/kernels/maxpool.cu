@@ -2,33 +2,53 @@
  * backward, it gathers from the windows that hold an input, so that nothing is added atomically. */
 #include "kernels/cuda/kernels/pool.h"
 
+/* Rows or columns [begin, end). */
+struct pool_span {
+    int begin, end;
+};
+
+/* Inputs that the window of output i covers: one at least. */
+static __device__ struct pool_span inputs_of(int i, int kernel, int stride, int pad, int in)
+{
+    int begin = i * stride - pad, end = begin + kernel;
+    struct pool_span s = {begin > 0 ? begin : 0, end < in ? end : in};
+    return s;
+}
+
+/* Takes what is larger than the largest so far, the first NaN at last. */
+static __device__ void take_larger(const struct unit &v, int here, struct unit *max,
+                                   uint8_t (&place)[UNIT])
+{
+#pragma unroll
+    for (int k = 0; k < UNIT; k++)
+        if (!(v.v[k] <= max->v[k]) && !isnan(max->v[k])) {
+            max->v[k] = v.v[k];
+            place[k] = (uint8_t)here;
+        }
+}
+
 template <typename T>
 static __global__ void maxpool_fwd(struct cu_pool p, const T *x, T *y, uint8_t *index)
 {
     const struct pool_attr a = p.attr;
     bool aligned = p.c % UNIT == 0;
-    int64_t n = pool_units(p, p.out);
-    for (int64_t i = loop_first(); i < n; i += loop_step()) {
-        struct pool_place o = pool_place_of(p, p.out, i);
-        struct unit max = {};
-        uint8_t place[UNIT] = {};
-        bool first = true;
-        for (int kh = 0; kh < a.kernel[0]; kh++) {
-            int ih = o.h * a.stride[0] - a.pad[0] + kh;
-            for (int kw = 0; kw < a.kernel[1]; kw++) {
-                int iw = o.w * a.stride[1] - a.pad[1] + kw;
-                if (ih < 0 || ih >= p.in[0] || iw < 0 || iw >= p.in[1])
-                    continue;
-                struct unit v = unit_load(x + pool_at(p, p.in, o, ih, iw), o.count, aligned);
+    FOR_EACH_POOL_UNIT(p, p.out, o)
+    {
+        struct pool_span rows = inputs_of(o.h, a.kernel[0], a.stride[0], a.pad[0], p.in[0]);
+        struct pool_span cols = inputs_of(o.w, a.kernel[1], a.stride[1], a.pad[1], p.in[1]);
+        /* The place of the input (0, 0), counted on beyond the window. */
+        int origin = (a.pad[0] - o.h * a.stride[0]) * a.kernel[1] + a.pad[1] - o.w * a.stride[1];
+        struct unit max;
+        uint8_t place[UNIT];
 #pragma unroll
-                for (int k = 0; k < UNIT; k++)
-                    if (first || v.v[k] > max.v[k] || (isnan(v.v[k]) && !isnan(max.v[k]))) {
-                        max.v[k] = v.v[k];
-                        place[k] = (uint8_t)(kh * a.kernel[1] + kw);
-                    }
-                first = false;
-            }
+        for (int k = 0; k < UNIT; k++) {
+            max.v[k] = -INFINITY;
+            place[k] = (uint8_t)(origin + rows.begin * a.kernel[1] + cols.begin);
         }
+        for (int h = rows.begin; h < rows.end; h++)
+            for (int w = cols.begin; w < cols.end; w++)
+                take_larger(unit_load(x + pool_at(p, p.in, o, h, w), o.count, aligned),
+                            origin + h * a.kernel[1] + w, &max, place);
         int64_t at = pool_at(p, p.out, o, o.h, o.w);
         unit_store(y + at, o.count, aligned, max);
         if (index)
@@ -40,8 +60,8 @@ template <typename T>
 static enum status launch_fwd(const struct cu_queue *q, const struct cu_pool *p, const void *x,
                               void *y, uint8_t *index)
 {
-    return launch("maxpool_fwd", launch_loop(q, pool_units(*p, p->out), THREADS), maxpool_fwd<T>,
-                  *p, (const T *)x, (T *)y, index);
+    return launch("maxpool_fwd", launch_pool(q, p, p->out), maxpool_fwd<T>, *p, (const T *)x,
+                  (T *)y, index);
 }
 
 enum status cu_maxpool_fwd(const struct cu_queue *q, const struct cu_pool *p, const void *x,
@@ -50,11 +70,7 @@ enum status cu_maxpool_fwd(const struct cu_queue *q, const struct cu_pool *p, co
     return LAUNCH_TYPED(p->type, launch_fwd, q, p, x, y, index);
 }
 
-/* Outputs [begin, end) whose windows hold input i. */
-struct pool_span {
-    int begin, end;
-};
-
+/* Outputs whose windows hold input i. */
 static __device__ struct pool_span windows_of(int i, int kernel, int stride, int pad, int out)
 {
     int last = (i + pad) / stride, first = i + pad - kernel; /* one before the first start */
@@ -68,9 +84,8 @@ static __global__ void maxpool_bwd(struct cu_pool p, const T *dy, const T *dy2,
 {
     const struct pool_attr a = p.attr;
     bool aligned = p.c % UNIT == 0;
-    int64_t n = pool_units(p, p.in);
-    for (int64_t i = loop_first(); i < n; i += loop_step()) {
-        struct pool_place o = pool_place_of(p, p.in, i);
+    FOR_EACH_POOL_UNIT(p, p.in, o)
+    {
         struct pool_span rows = windows_of(o.h, a.kernel[0], a.stride[0], a.pad[0], p.out[0]);
         struct pool_span cols = windows_of(o.w, a.kernel[1], a.stride[1], a.pad[1], p.out[1]);
         struct unit sum = {};
@@ -96,8 +111,8 @@ template <typename T>
 static enum status launch_bwd(const struct cu_queue *q, const struct cu_pool *p, const void *dy,
                               const void *dy2, const uint8_t *index, void *dx)
 {
-    return launch("maxpool_bwd", launch_loop(q, pool_units(*p, p->in), THREADS), maxpool_bwd<T>, *p,
-                  (const T *)dy, (const T *)dy2, index, (T *)dx);
+    return launch("maxpool_bwd", launch_pool(q, p, p->in), maxpool_bwd<T>, *p, (const T *)dy,
+                  (const T *)dy2, index, (T *)dx);
 }
 
 enum status cu_maxpool_bwd(const struct cu_queue *q, const struct cu_pool *p, const void *dy,

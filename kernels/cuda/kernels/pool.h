@@ -1,4 +1,5 @@
-/* Walking over an NHWC tensor a pixel and a unit of channels at a time. */
+/* Walking over an NHWC tensor a pixel and a unit of channels at a time. A block takes a row of
+ * pixels at a time: a division of 64 bits for each unit would take longer than its memory does. */
 #ifndef KERNELS_CUDA_KERNELS_POOL_H
 #define KERNELS_CUDA_KERNELS_POOL_H
 
@@ -9,24 +10,41 @@ struct pool_place {
     int c, count; /* the unit's first channel, and how many it has */
 };
 
-/* Units of all pixels of a side, `size` being its height and width. */
-static __host__ __device__ inline int64_t pool_units(const struct cu_pool &p, const int size[2])
+/* Rows of pixels of all images on a side, `size` being its height and width. */
+static __host__ __device__ inline int64_t pool_rows(const struct cu_pool &p, const int size[2])
 {
-    return (int64_t)p.n * size[0] * size[1] * ((p.c + UNIT - 1) / UNIT);
+    return (int64_t)p.n * size[0];
 }
 
+static __device__ inline int pool_units(const struct cu_pool &p)
+{
+    return (p.c + UNIT - 1) / UNIT;
+}
+
+/* Unit `i` of a row. */
 static __device__ inline struct pool_place pool_place_of(const struct cu_pool &p, const int size[2],
-                                                         int64_t i)
+                                                         int64_t row, int i)
 {
     struct pool_place o;
-    int units = (p.c + UNIT - 1) / UNIT;
-    int64_t pixel = i / units;
-    o.c = (int)(i % units) * UNIT;
+    int units = pool_units(p);
+    o.n = (int)(row / size[0]);
+    o.h = (int)(row % size[0]);
+    o.w = i / units;
+    o.c = i % units * UNIT;
     o.count = unit_count(p.c, o.c);
-    o.w = (int)(pixel % size[1]);
-    o.h = (int)(pixel / size[1] % size[0]);
-    o.n = (int)(pixel / size[1] / size[0]);
     return o;
+}
+
+/* A loop over all units of a side, `o` being the place of one. */
+#define FOR_EACH_POOL_UNIT(p, size, o)                                                             \
+    for (int64_t row_ = blockIdx.x; row_ < pool_rows((p), (size)); row_ += gridDim.x)              \
+        for (int i_ = (int)threadIdx.x; i_ < (size)[1] * pool_units(p); i_ += THREADS)             \
+            if (struct pool_place o = pool_place_of((p), (size), row_, i_); o.count > 0)
+
+static inline cudaLaunchConfig_t launch_pool(const struct cu_queue *q, const struct cu_pool *p,
+                                             const int size[2])
+{
+    return launch_loop(q, pool_rows(*p, size), 1);
 }
 
 /* Where the unit's channels of pixel (h, w) of the same image begin. */

@@ -198,6 +198,20 @@ static void types_are_those_of_the_generation(void **state)
     assert_int_equal(device_open("cuda:3", 1, &turing), STATUS_UNSUPPORTED);
 }
 
+/* Pooling counts along its sides in 16 bits. */
+static void long_sides_are_not_pooled(void **state)
+{
+    struct bench *k = *state;
+    struct op_plan *plan;
+    for (int side = 65535; side <= 65536; side++) {
+        struct op_desc d = describe_avgpool(OP_AVGPOOL_FWD, 1, 8, side, 1, 1, 1);
+        d.t[ROLE_X] = in_layout(d.t[ROLE_X], LAYOUT_NHWC);
+        assert_int_equal(op_plan(k->dev, &d, &plan),
+                         side == 65535 ? STATUS_OK : STATUS_UNSUPPORTED);
+        op_plan_free(plan);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -207,6 +221,7 @@ int main(void)
         cmocka_unit_test(waiting_spoils_a_capture),
         cmocka_unit_test(bad_labels_surface_at_the_next_wait),
         cmocka_unit_test(types_are_those_of_the_generation),
+        cmocka_unit_test(long_sides_are_not_pooled),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
