@@ -56,14 +56,15 @@ static void sgd_free(struct op_plan *plan)
     free(p);
 }
 
-/* A copy of `bytes` in device memory. */
+/* A copy of `bytes` in device memory. What is copied from pageable memory may still be on its way
+ * when the call returns, and the streams that plans run on do not wait for the default one. */
 static enum status send(struct device *dev, const void *host, size_t bytes, const void **out)
 {
     void *mem;
     TRY(cuda_alloc(dev, bytes, &mem));
     *out = mem;
-    return cuda_check(cudaMemcpy(mem, host, bytes, cudaMemcpyHostToDevice), "send %zu bytes",
-                      bytes);
+    TRY(cuda_check(cudaMemcpy(mem, host, bytes, cudaMemcpyHostToDevice), "send %zu bytes", bytes));
+    return cuda_check(cudaStreamSynchronize(NULL), "send %zu bytes", bytes);
 }
 
 static enum status send_segments(struct sgd_plan *p)
