@@ -226,7 +226,8 @@ static enum status try_applied(struct trial *t, const struct node *next, const s
     return trial_add(t, &rest);
 }
 
-/* The same with the normalised tensor stored, but for what may be fused all the same. */
+/* The same with the normalised tensor stored, but for what may be fused all the same: the mask, for
+ * one, which the backward pass reads in Y's place. */
 static enum status try_stored(struct trial *t, const struct node *next, const struct layer *bn,
                               const struct tensor_desc *x)
 {
@@ -236,7 +237,7 @@ static enum status try_stored(struct trial *t, const struct node *next, const st
     struct op_desc weights = conv_desc(t->l, next, OP_CONV_BWD_WEIGHTS);
     struct op_desc data = data_desc(t->l, next, x);
     struct op_desc back = bn_desc(t->l, bn, x, OP_BN_BWD);
-    back.t[ROLE_Y] = *x;
+    apply.t[ROLE_MASK] = back.t[ROLE_MASK] = fuse_mask_desc(x);
     TRY(trial_add(t, &finalize));
     TRY(trial_add(t, &apply));
     conv.t[ROLE_X] = weights.t[ROLE_X] = *x;
@@ -286,7 +287,7 @@ static enum status try_apart(struct trial *t, const struct node *n, const struct
 {
     struct op_desc data = data_desc(t->l, n, x);
     struct op_desc back = bn_desc(t->l, bn, x, OP_BN_BWD);
-    back.t[ROLE_Y] = *x;
+    back.t[ROLE_MASK] = fuse_mask_desc(x);
     if (users > 1)
         back.t[ROLE_DY2] = *x;
     if (bn->z >= 0)
