@@ -1,51 +1,92 @@
 /* Batch norm backward: the two sums per channel, and the pass that makes the gradients of them. */
 #include "kernels/cuda/kernels/columns.h"
 
-/* The gradient that reaches the normalised values of one unit: DY [+ DY2], cut off where the ReLU
- * was. */
+/* What both passes read of a row. */
+template <typename T> struct bn_bwd_row {
+    packed<T> dy, dy2, x;
+    unsigned passed; /* bits of the elements that the ReLU let pass */
+};
+
 template <typename T>
-static __device__ struct unit incoming(const struct cu_bn_bwd &a, int64_t row, int width,
-                                       const struct column_place &p)
+static __device__ unsigned passed_of(const struct columns &m, const struct column_place &p,
+                                     const struct cu_bn_bwd &a, int64_t row)
 {
-    int64_t at = row * width + p.c;
-    struct unit d = unit_load((const T *)a.dy + at, p.count, p.aligned);
-    if (a.dy2) {
-        struct unit more = unit_load((const T *)a.dy2 + at, p.count, p.aligned);
+    unsigned bits = 0;
+    if (a.mask)
+        return a.mask[mask_at(m.width, row, p)];
+    if (!a.y)
+        return ~0u;
+    struct unit y = unpack(column_load<T>(m, p, a.y, row));
 #pragma unroll
-        for (int i = 0; i < UNIT; i++)
-            d.v[i] += more.v[i];
-    }
-    if (a.mask) {
-        unsigned bits = a.mask[mask_at(width, row, p)];
+    for (int i = 0; i < UNIT; i++)
+        bits |= (unsigned)(y.v[i] > 0) << i;
+    return bits;
+}
+
+/* `two` says that there is a DY2. */
+template <typename T>
+static __device__ bn_bwd_row<T> bn_bwd_load(const struct columns &m, const struct column_place &p,
+                                            const struct cu_bn_bwd &a, bool two, int64_t row)
+{
+    bn_bwd_row<T> r = {};
+    if (!column_has_row(m, row))
+        return r;
+    r.dy = column_load<T>(m, p, a.dy, row);
+    r.x = column_load<T>(m, p, a.x, row);
+    if (two)
+        r.dy2 = column_load<T>(m, p, a.dy2, row);
+    r.passed = passed_of<T>(m, p, a, row);
+    return r;
+}
+
+/* The gradient that reaches the normalised values: DY [+ DY2], cut off where the ReLU was. */
+template <typename T> static __device__ struct unit incoming(const bn_bwd_row<T> &r)
+{
+    struct unit d = unpack(r.dy), more = unpack(r.dy2);
 #pragma unroll
-        for (int i = 0; i < UNIT; i++)
-            d.v[i] = bits >> i & 1 ? d.v[i] : 0.0f;
-    } else if (a.y) {
-        struct unit y = unit_load((const T *)a.y + at, p.count, p.aligned);
-#pragma unroll
-        for (int i = 0; i < UNIT; i++)
-            d.v[i] = y.v[i] > 0 ? d.v[i] : 0.0f;
-    }
+    for (int i = 0; i < UNIT; i++)
+        d.v[i] = r.passed >> i & 1 ? d.v[i] + more.v[i] : 0.0f;
     return d;
 }
 
-template <typename T>
-static __global__ void bn_bwd_sums(struct columns m, struct cu_bn_bwd a, float *partial)
+static __device__ void add_row(const struct unit &d, const struct unit &x, const struct unit &mean,
+                               struct unit *sum, struct unit *centred)
 {
-    struct column_place p = column_place_of(m);
-    struct unit sum = {}, centred = {};
-    if (p.count > 0) {
-        struct unit mean = unit_load(a.mean + p.c, p.count, p.aligned);
-        for (int64_t row = p.row; row < m.rows; row += p.step) {
-            struct unit d = incoming<T>(a, row, m.width, p);
-            struct unit x = unit_load((const T *)a.x + row * m.width + p.c, p.count, p.aligned);
 #pragma unroll
-            for (int i = 0; i < UNIT; i++) {
-                sum.v[i] += d.v[i];
-                centred.v[i] += d.v[i] * (x.v[i] - mean.v[i]);
-            }
-        }
+    for (int i = 0; i < UNIT; i++) {
+        sum->v[i] += d.v[i];
+        centred->v[i] += d.v[i] * (x.v[i] - mean.v[i]);
     }
+}
+
+/* TWO says that there is a DY2. */
+template <typename T, bool ALIGNED, bool TWO>
+static __device__ void sum_rows(const struct columns &m, const struct column_place &p,
+                                const struct cu_bn_bwd &a, struct unit *sum, struct unit *centred)
+{
+    constexpr int AHEAD = column_ahead<T, ALIGNED>(TWO ? 16 : 32);
+    struct unit mean = unit_load(a.mean + p.c, p.count, p.aligned);
+    for (int64_t row = p.row; column_has_row(m, row); row += AHEAD * p.step) {
+        bn_bwd_row<T> r[AHEAD];
+#pragma unroll
+        for (int k = 0; k < AHEAD; k++)
+            r[k] = bn_bwd_load<T>(m, p, a, TWO, row + k * p.step);
+#pragma unroll
+        for (int k = 0; k < AHEAD; k++)
+            if (column_has_row(m, row + k * p.step))
+                add_row(incoming(r[k]), unpack(r[k].x), mean, sum, centred);
+    }
+}
+
+template <typename T, bool ALIGNED>
+COLUMN_KERNEL bn_bwd_sums(struct columns m, struct cu_bn_bwd a, float *partial)
+{
+    struct column_place p = column_place_of<ALIGNED>(m);
+    struct unit sum = {}, centred = {};
+    if (p.count > 0 && a.dy2)
+        sum_rows<T, ALIGNED, true>(m, p, a, &sum, &centred);
+    else if (p.count > 0)
+        sum_rows<T, ALIGNED, false>(m, p, a, &sum, &centred);
     columns_reduce(m, p, sum, centred, partial);
 }
 
@@ -69,13 +110,13 @@ template <typename T>
 static enum status launch_sums(const struct cu_queue *q, const struct columns *m,
                                const struct cu_bn_bwd *a, float *partial)
 {
-    return launch("bn_bwd_sums", launch_columns(q, m), bn_bwd_sums<T>, *m, *a, partial);
+    return LAUNCH_COLUMNS(q, m, bn_bwd_sums, T, *m, *a, partial);
 }
 
 enum status cu_bn_bwd_sums(const struct cu_queue *q, const struct cu_bn_shape *s,
                            const struct cu_bn_bwd *a, double *sums, void *workspace)
 {
-    struct columns m = columns_of(s->rows, s->channels);
+    struct columns m = columns_to_sum(s->rows, s->channels);
     float *partial = (float *)workspace;
     TRY(LAUNCH_TYPED(s->type, launch_sums, q, &m, a, partial));
     return launch("bn_bwd_combine", launch_combine(q, m.width), bn_bwd_combine, m, *a, partial,
@@ -105,23 +146,23 @@ static __device__ struct bn_line bn_line_of(const struct cu_bn_bwd &a, const dou
     return l;
 }
 
-template <typename T>
-static __global__ void bn_bwd_apply(struct columns m, struct cu_bn_bwd a, const double *sums)
+/* A row at a time: the line alone takes 32 registers. */
+template <typename T, bool ALIGNED>
+COLUMN_KERNEL bn_bwd_apply(struct columns m, struct cu_bn_bwd a, const double *sums)
 {
-    struct column_place p = column_place_of(m);
+    struct column_place p = column_place_of<ALIGNED>(m);
     if (p.count == 0)
         return;
     struct bn_line l = bn_line_of(a, sums, m.width, p);
-    for (int64_t row = p.row; row < m.rows; row += p.step) {
-        int64_t at = row * m.width + p.c;
-        struct unit d = incoming<T>(a, row, m.width, p);
-        struct unit x = unit_load((const T *)a.x + at, p.count, p.aligned);
+    for (int64_t row = p.row; column_has_row(m, row); row += p.step) {
+        bn_bwd_row<T> r = bn_bwd_load<T>(m, p, a, a.dy2 != NULL, row);
+        struct unit d = incoming(r), x = unpack(r.x);
         if (a.dz)
-            unit_store((T *)a.dz + at, p.count, p.aligned, d);
+            column_store<T>(m, p, a.dz, row, d);
 #pragma unroll
         for (int i = 0; i < UNIT; i++)
             x.v[i] = l.slope.v[i] * (d.v[i] - l.shift.v[i] - (x.v[i] - l.mean.v[i]) * l.tilt.v[i]);
-        unit_store((T *)a.dx + at, p.count, p.aligned, x);
+        column_store<T>(m, p, a.dx, row, x);
     }
 }
 
@@ -129,12 +170,12 @@ template <typename T>
 static enum status launch_apply(const struct cu_queue *q, const struct columns *m,
                                 const struct cu_bn_bwd *a, const double *sums)
 {
-    return launch("bn_bwd_apply", launch_columns(q, m), bn_bwd_apply<T>, *m, *a, sums);
+    return LAUNCH_COLUMNS(q, m, bn_bwd_apply, T, *m, *a, sums);
 }
 
 enum status cu_bn_bwd_apply(const struct cu_queue *q, const struct cu_bn_shape *s,
                             const struct cu_bn_bwd *a, const double *sums)
 {
-    struct columns m = columns_of(s->rows, s->channels);
+    struct columns m = columns_to_map(q, s->rows, s->channels);
     return LAUNCH_TYPED(s->type, launch_apply, q, &m, a, sums);
 }

@@ -7,7 +7,7 @@
 
 size_t cu_bn_workspace(const struct cu_bn_shape *s)
 {
-    struct columns m = columns_of(s->rows, s->channels);
+    struct columns m = columns_to_sum(s->rows, s->channels);
     return ((size_t)m.slices * 2 + 1) * (size_t)s->channels * sizeof(float);
 }
 
@@ -23,21 +23,35 @@ static __device__ struct unit pivot_of(const T *x, const struct column_place &p)
     return pivot;
 }
 
-template <typename T>
-static __global__ void bn_sums(struct columns m, const T *x, float *pivots, float *partial)
+static __device__ void add_row(const struct unit &v, const struct unit &pivot, struct unit *sum,
+                               struct unit *squares)
 {
-    struct column_place p = column_place_of(m);
+#pragma unroll
+    for (int i = 0; i < UNIT; i++) {
+        float d = v.v[i] - pivot.v[i];
+        sum->v[i] += d;
+        squares->v[i] += d * d;
+    }
+}
+
+template <typename T, bool ALIGNED>
+COLUMN_KERNEL bn_sums(struct columns m, const T *x, float *pivots, float *partial)
+{
+    constexpr int AHEAD = column_ahead<T, ALIGNED>(64);
+    struct column_place p = column_place_of<ALIGNED>(m);
     struct unit sum = {}, squares = {};
     if (p.count > 0) {
         struct unit pivot = pivot_of(x, p);
-        for (int64_t row = p.row; row < m.rows; row += p.step) {
-            struct unit v = unit_load(x + row * m.width + p.c, p.count, p.aligned);
+        for (int64_t row = p.row; column_has_row(m, row); row += AHEAD * p.step) {
+            packed<T> ahead[AHEAD] = {};
 #pragma unroll
-            for (int i = 0; i < UNIT; i++) {
-                float d = v.v[i] - pivot.v[i];
-                sum.v[i] += d;
-                squares.v[i] += d * d;
-            }
+            for (int k = 0; k < AHEAD; k++)
+                if (column_has_row(m, row + k * p.step))
+                    ahead[k] = column_load<T>(m, p, x, row + k * p.step);
+#pragma unroll
+            for (int k = 0; k < AHEAD; k++)
+                if (column_has_row(m, row + k * p.step))
+                    add_row(unpack(ahead[k]), pivot, &sum, &squares);
         }
         if (p.row == 0)
             unit_store(pivots + p.c, p.count, p.aligned, pivot);
@@ -64,13 +78,13 @@ template <typename T>
 static enum status launch_sums(const struct cu_queue *q, const struct columns *m, const void *x,
                                float *pivots, float *partial)
 {
-    return launch("bn_sums", launch_columns(q, m), bn_sums<T>, *m, (const T *)x, pivots, partial);
+    return LAUNCH_COLUMNS(q, m, bn_sums, T, *m, (const T *)x, pivots, partial);
 }
 
 enum status cu_bn_sums(const struct cu_queue *q, const struct cu_bn_shape *s, const void *x,
                        double *sums, void *workspace)
 {
-    struct columns m = columns_of(s->rows, s->channels);
+    struct columns m = columns_to_sum(s->rows, s->channels);
     float *pivots = (float *)workspace;
     float *partial = pivots + s->channels;
     TRY(LAUNCH_TYPED(s->type, launch_sums, q, &m, x, pivots, partial));
@@ -113,44 +127,85 @@ template <typename T> static __device__ unsigned positive_bits(struct unit *y, i
     return bits;
 }
 
-template <typename T> static __global__ void bn_apply(struct columns m, struct cu_bn_apply a)
+/* Y = (x - mean) * slope + beta [+ z] [then ReLU], per channel. */
+struct bn_affine {
+    struct unit mean, slope, beta;
+};
+
+static __device__ struct bn_affine bn_affine_of(const struct cu_bn_apply &a,
+                                                const struct column_place &p)
 {
-    struct column_place p = column_place_of(m);
-    if (p.count == 0)
-        return;
-    struct unit mean = unit_load(a.mean + p.c, p.count, p.aligned);
-    struct unit slope = unit_load(a.gamma + p.c, p.count, p.aligned);
-    struct unit beta = unit_load(a.beta + p.c, p.count, p.aligned);
+    struct bn_affine f;
+    f.mean = unit_load(a.mean + p.c, p.count, p.aligned);
+    f.slope = unit_load(a.gamma + p.c, p.count, p.aligned);
+    f.beta = unit_load(a.beta + p.c, p.count, p.aligned);
     struct unit spread = unit_load((a.invstd ? a.invstd : a.var) + p.c, p.count, p.aligned);
 #pragma unroll
     for (int i = 0; i < UNIT; i++)
-        slope.v[i] *= a.invstd ? spread.v[i] : 1 / sqrtf(spread.v[i] + a.eps);
-    for (int64_t row = p.row; row < m.rows; row += p.step) {
-        int64_t at = row * m.width + p.c;
-        struct unit y = unit_load((const T *)a.x + at, p.count, p.aligned), z = {};
-        if (a.z)
-            z = unit_load((const T *)a.z + at, p.count, p.aligned);
+        f.slope.v[i] *= a.invstd ? spread.v[i] : 1 / sqrtf(spread.v[i] + a.eps);
+    return f;
+}
+
+/* Y of a row, and its mask. */
+template <typename T>
+static __device__ void bn_apply_row(const struct columns &m, const struct column_place &p,
+                                    const struct cu_bn_apply &a, const struct bn_affine &f,
+                                    int64_t row, const struct unit &x, const struct unit &z)
+{
+    struct unit y;
 #pragma unroll
-        for (int i = 0; i < UNIT; i++) {
-            float v = (y.v[i] - mean.v[i]) * slope.v[i] + beta.v[i] + z.v[i];
-            y.v[i] = a.relu ? relu(v) : v;
-        }
-        if (a.mask)
-            a.mask[mask_at(m.width, row, p)] = (uint8_t)positive_bits<T>(&y, p.count);
-        unit_store((T *)a.y + at, p.count, p.aligned, y);
+    for (int i = 0; i < UNIT; i++) {
+        float v = (x.v[i] - f.mean.v[i]) * f.slope.v[i] + f.beta.v[i] + z.v[i];
+        y.v[i] = a.relu ? relu(v) : v;
     }
+    if (a.mask)
+        a.mask[mask_at(m.width, row, p)] = (uint8_t)positive_bits<T>(&y, p.count);
+    column_store<T>(m, p, a.y, row, y);
+}
+
+template <typename T, bool ALIGNED, bool RESIDUAL>
+static __device__ void bn_apply_rows(const struct columns &m, const struct column_place &p,
+                                     const struct cu_bn_apply &a)
+{
+    constexpr int AHEAD = column_ahead<T, ALIGNED>(RESIDUAL ? 32 : 64);
+    struct bn_affine f = bn_affine_of(a, p);
+    for (int64_t row = p.row; column_has_row(m, row); row += AHEAD * p.step) {
+        packed<T> x[AHEAD] = {}, z[AHEAD] = {};
+#pragma unroll
+        for (int k = 0; k < AHEAD; k++)
+            if (column_has_row(m, row + k * p.step)) {
+                x[k] = column_load<T>(m, p, a.x, row + k * p.step);
+                if (RESIDUAL)
+                    z[k] = column_load<T>(m, p, a.z, row + k * p.step);
+            }
+#pragma unroll
+        for (int k = 0; k < AHEAD; k++)
+            if (column_has_row(m, row + k * p.step))
+                bn_apply_row<T>(m, p, a, f, row + k * p.step, unpack(x[k]), unpack(z[k]));
+    }
+}
+
+template <typename T, bool ALIGNED> COLUMN_KERNEL bn_apply(struct columns m, struct cu_bn_apply a)
+{
+    struct column_place p = column_place_of<ALIGNED>(m);
+    if (p.count == 0)
+        return;
+    if (a.z)
+        bn_apply_rows<T, ALIGNED, true>(m, p, a);
+    else
+        bn_apply_rows<T, ALIGNED, false>(m, p, a);
 }
 
 template <typename T>
 static enum status launch_apply(const struct cu_queue *q, const struct columns *m,
                                 const struct cu_bn_apply *a)
 {
-    return launch("bn_apply", launch_columns(q, m), bn_apply<T>, *m, *a);
+    return LAUNCH_COLUMNS(q, m, bn_apply, T, *m, *a);
 }
 
 enum status cu_bn_apply(const struct cu_queue *q, const struct cu_bn_shape *s,
                         const struct cu_bn_apply *a)
 {
-    struct columns m = columns_of(s->rows, s->channels);
+    struct columns m = columns_to_map(q, s->rows, s->channels);
     return LAUNCH_TYPED(s->type, launch_apply, q, &m, a);
 }

@@ -39,24 +39,42 @@ enum status cu_bn_from_sums(const struct cu_queue *q, const struct cu_bn_from_su
     return LAUNCH_TYPED(a->type, launch_from_sums, q, a, statistics);
 }
 
-template <typename T>
-static __global__ void bn_bwd_line(struct columns m, const T *dy, const T *x, const float *eq,
-                                   T *dx)
+/* DX = of_dy * dy + of_x * x + rest, per channel. */
+struct bn_eq {
+    struct unit of_dy, of_x, rest;
+};
+
+static __device__ struct unit bn_eq_of(const struct bn_eq &e, struct unit dy, const struct unit &x)
 {
-    struct column_place p = column_place_of(m);
+#pragma unroll
+    for (int i = 0; i < UNIT; i++)
+        dy.v[i] = e.of_dy.v[i] * dy.v[i] + e.of_x.v[i] * x.v[i] + e.rest.v[i];
+    return dy;
+}
+
+template <typename T, bool ALIGNED>
+COLUMN_KERNEL bn_bwd_line(struct columns m, const T *dy, const T *x, const float *eq, T *dx)
+{
+    constexpr int AHEAD = column_ahead<T, ALIGNED>(32);
+    struct column_place p = column_place_of<ALIGNED>(m);
     if (p.count == 0)
         return;
-    struct unit of_dy = unit_load(eq + p.c, p.count, p.aligned);
-    struct unit of_x = unit_load(eq + m.width + p.c, p.count, p.aligned);
-    struct unit rest = unit_load(eq + 2 * m.width + p.c, p.count, p.aligned);
-    for (int64_t row = p.row; row < m.rows; row += p.step) {
-        int64_t at = row * m.width + p.c;
-        struct unit d = unit_load(dy + at, p.count, p.aligned);
-        struct unit v = unit_load(x + at, p.count, p.aligned);
+    struct bn_eq e = {unit_load(eq + p.c, p.count, p.aligned),
+                      unit_load(eq + m.width + p.c, p.count, p.aligned),
+                      unit_load(eq + 2 * m.width + p.c, p.count, p.aligned)};
+    for (int64_t row = p.row; column_has_row(m, row); row += AHEAD * p.step) {
+        packed<T> of_dy[AHEAD] = {}, of_x[AHEAD] = {};
 #pragma unroll
-        for (int i = 0; i < UNIT; i++)
-            d.v[i] = of_dy.v[i] * d.v[i] + of_x.v[i] * v.v[i] + rest.v[i];
-        unit_store(dx + at, p.count, p.aligned, d);
+        for (int k = 0; k < AHEAD; k++)
+            if (column_has_row(m, row + k * p.step)) {
+                of_dy[k] = column_load<T>(m, p, dy, row + k * p.step);
+                of_x[k] = column_load<T>(m, p, x, row + k * p.step);
+            }
+#pragma unroll
+        for (int k = 0; k < AHEAD; k++)
+            if (column_has_row(m, row + k * p.step))
+                column_store<T>(m, p, dx, row + k * p.step,
+                                bn_eq_of(e, unpack(of_dy[k]), unpack(of_x[k])));
     }
 }
 
@@ -64,13 +82,12 @@ template <typename T>
 static enum status launch_line(const struct cu_queue *q, const struct columns *m, const void *dy,
                                const void *x, const float *eq, void *dx)
 {
-    return launch("bn_bwd_line", launch_columns(q, m), bn_bwd_line<T>, *m, (const T *)dy,
-                  (const T *)x, eq, (T *)dx);
+    return LAUNCH_COLUMNS(q, m, bn_bwd_line, T, *m, (const T *)dy, (const T *)x, eq, (T *)dx);
 }
 
 enum status cu_bn_bwd_line(const struct cu_queue *q, const struct cu_bn_shape *s, const void *dy,
                            const void *x, const float *eq, void *dx)
 {
-    struct columns m = columns_of(s->rows, s->channels);
+    struct columns m = columns_to_map(q, s->rows, s->channels);
     return LAUNCH_TYPED(s->type, launch_line, q, &m, dy, x, eq, dx);
 }

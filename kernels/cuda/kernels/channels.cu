@@ -43,22 +43,21 @@ enum status cu_resize_rows(const struct cu_queue *q, enum dtype from_type, enum 
     return LAUNCH_TYPED(from_type, launch_resize_to, q, to_type, rows, from, to, x, y);
 }
 
-template <typename T>
-static __global__ void add_bias(struct columns m, const T *bias, bool with_relu, T *y)
+template <typename T, bool ALIGNED>
+COLUMN_KERNEL add_bias(struct columns m, const T *bias, bool with_relu, T *y)
 {
-    struct column_place p = column_place_of(m);
+    struct column_place p = column_place_of<ALIGNED>(m);
     if (p.count == 0)
         return;
     struct unit b = unit_load(bias + p.c, p.count, p.aligned);
-    for (int64_t row = p.row; row < m.rows; row += p.step) {
-        T *at = y + row * m.width + p.c;
-        struct unit v = unit_load(at, p.count, p.aligned);
+    for (int64_t row = p.row; column_has_row(m, row); row += p.step) {
+        struct unit v = unpack(column_load<T>(m, p, y, row));
 #pragma unroll
         for (int i = 0; i < UNIT; i++) {
             v.v[i] += b.v[i];
             v.v[i] = with_relu ? relu(v.v[i]) : v.v[i];
         }
-        unit_store(at, p.count, p.aligned, v);
+        column_store<T>(m, p, y, row, v);
     }
 }
 
@@ -66,14 +65,13 @@ template <typename T>
 static enum status launch_add_bias(const struct cu_queue *q, const struct columns *m,
                                    const void *bias, bool with_relu, void *y)
 {
-    return launch("add_bias", launch_columns(q, m), add_bias<T>, *m, (const T *)bias, with_relu,
-                  (T *)y);
+    return LAUNCH_COLUMNS(q, m, add_bias, T, *m, (const T *)bias, with_relu, (T *)y);
 }
 
 enum status cu_add_bias(const struct cu_queue *q, const struct cu_bn_shape *s, const void *bias,
                         bool with_relu, void *y)
 {
-    struct columns m = columns_of(s->rows, s->channels);
+    struct columns m = columns_to_map(q, s->rows, s->channels);
     return LAUNCH_TYPED(s->type, launch_add_bias, q, &m, bias, with_relu, y);
 }
 

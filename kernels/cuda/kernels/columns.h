@@ -1,9 +1,11 @@
 /* A matrix (rows, width) that is treated by columns: batch norm's channels.
  *
  * A thread keeps one unit of columns and walks down the rows, so that what belongs to a column
- * stays in registers. A block is (lanes, rows): enough lanes to cover the width where it is small,
- * 32 otherwise. The grid cuts rows into slices by the shape alone, so that sums over rows have
- * the same order on every device. */
+ * stays in registers. It loads several rows before it computes with the first of them: memory
+ * answers late, and how much of its bandwidth is used depends on how much is under way. A block is
+ * (lanes, rows): enough lanes to cover the width where it is small, 32 otherwise. The grid cuts
+ * rows into slices, as many as make blocks that run all at the same time: a few more would keep the
+ * device for as long as a whole second set of them. */
 #ifndef KERNELS_CUDA_KERNELS_COLUMNS_H
 #define KERNELS_CUDA_KERNELS_COLUMNS_H
 
@@ -11,9 +13,24 @@
 
 enum {
     COLUMN_LANES = 32,
-    COLUMN_BLOCKS = 1024, /* of a grid, about */
-    COLUMN_ROWS = 8,      /* that a thread should have at least */
+    /* Blocks that a multiprocessor holds at the same time; COLUMN_KERNEL sees to it. */
+    COLUMN_RESIDENT = 3,
+    /* Blocks of a grid that adds up rows. The shape alone decides how it cuts them, so that sums
+     * have the same order on every device; an H100 or H200 holds so many at the same time. */
+    COLUMN_SUM_BLOCKS = 132 * COLUMN_RESIDENT,
+    COLUMN_ROWS = 8, /* that a thread should have at least */
 };
+
+/* Kernels over columns have two forms: ALIGNED says that the width is a multiple of UNIT. */
+#define COLUMN_KERNEL static __global__ void __launch_bounds__(THREADS, COLUMN_RESIDENT)
+
+/* Rows that a thread loads ahead, `bytes` of each tensor, as far as registers go; where they are
+ * not aligned there is too much to do for each element for that to pay. */
+template <typename T, bool ALIGNED> static constexpr __host__ __device__ int column_ahead(int bytes)
+{
+    int rows = bytes / (UNIT * (int)sizeof(T));
+    return ALIGNED && rows > 1 ? rows : 1;
+}
 
 struct columns {
     int64_t rows;
@@ -21,18 +38,35 @@ struct columns {
     int lanes; /* threads side by side in a block: a power of two */
     int bands; /* blocks side by side */
     int slices;
+    bool back; /* from the last row to the first */
 };
 
-static inline struct columns columns_of(int64_t rows, int width)
+/* Cut into no more blocks than `most`, where that can be. */
+static inline struct columns columns_cut(int64_t rows, int width, int most)
 {
-    struct columns m = {rows, width, 1, 1, 1};
+    struct columns m = {rows, width, 1, 1, 1, false};
     int64_t units = div_up(width, UNIT);
     while (m.lanes < units && m.lanes < COLUMN_LANES)
         m.lanes *= 2;
     m.bands = (int)div_up(units, m.lanes);
     int64_t wanted = div_up(rows, (int64_t)(THREADS / m.lanes) * COLUMN_ROWS);
-    int64_t most = div_up(COLUMN_BLOCKS, m.bands);
+    most = most > m.bands ? most / m.bands : 1;
     m.slices = (int)(wanted < most ? wanted : most);
+    return m;
+}
+
+/* For sums over rows. */
+static inline struct columns columns_to_sum(int64_t rows, int width)
+{
+    return columns_cut(rows, width, COLUMN_SUM_BLOCKS);
+}
+
+/* For what is done to each element by itself. Such a pass follows one that has read the same from
+ * the first row on: the last rows are the ones that are still in the cache. */
+static inline struct columns columns_to_map(const struct cu_queue *q, int64_t rows, int width)
+{
+    struct columns m = columns_cut(rows, width, q->multiprocessors * COLUMN_RESIDENT);
+    m.back = true;
     return m;
 }
 
@@ -42,6 +76,12 @@ static inline cudaLaunchConfig_t launch_columns(const struct cu_queue *q, const 
                          dim3((unsigned)m->lanes, (unsigned)(THREADS / m->lanes)));
 }
 
+/* Launches the form of a kernel that the matrix wants. */
+#define LAUNCH_COLUMNS(q, m, kernel, T, ...)                                                       \
+    ((m)->width % UNIT == 0                                                                        \
+         ? launch(#kernel, launch_columns((q), (m)), kernel<T, true>, __VA_ARGS__)                 \
+         : launch(#kernel, launch_columns((q), (m)), kernel<T, false>, __VA_ARGS__))
+
 /* Where a thread works. */
 struct column_place {
     int c;             /* its first column */
@@ -50,15 +90,39 @@ struct column_place {
     int64_t row, step; /* its first row, and from one to the next */
 };
 
+template <bool ALIGNED>
 static __device__ inline struct column_place column_place_of(const struct columns &m)
 {
     struct column_place p;
+    int64_t row = (int64_t)blockIdx.y * blockDim.y + threadIdx.y;
+    int64_t step = (int64_t)gridDim.y * blockDim.y;
     p.c = (int)(blockIdx.x * blockDim.x + threadIdx.x) * UNIT;
-    p.count = p.c < m.width ? unit_count(m.width, p.c) : 0;
-    p.aligned = m.width % UNIT == 0;
-    p.row = (int64_t)blockIdx.y * blockDim.y + threadIdx.y;
-    p.step = (int64_t)gridDim.y * blockDim.y;
+    p.count = p.c >= m.width ? 0 : ALIGNED ? (int)UNIT : unit_count(m.width, p.c);
+    p.aligned = ALIGNED;
+    p.row = m.back ? m.rows - 1 - row : row;
+    p.step = m.back ? -step : step;
     return p;
+}
+
+/* Whether there is such a row: a walk in either direction ends where there is none. */
+static __device__ inline bool column_has_row(const struct columns &m, int64_t row)
+{
+    return (uint64_t)row < (uint64_t)m.rows;
+}
+
+/* The thread's unit of a row. */
+template <typename T>
+static __device__ inline packed<T>
+column_load(const struct columns &m, const struct column_place &p, const void *x, int64_t row)
+{
+    return packed_load((const T *)x + row * m.width + p.c, p.count, p.aligned);
+}
+
+template <typename T>
+static __device__ inline void column_store(const struct columns &m, const struct column_place &p,
+                                           void *y, int64_t row, const struct unit &u)
+{
+    unit_store((T *)y + row * m.width + p.c, p.count, p.aligned, u);
 }
 
 /* Where the bits of a unit lie in a mask; see cu_mask_stride(). */
@@ -98,8 +162,9 @@ static __device__ inline void columns_reduce(const struct columns &m, const stru
 }
 
 /* The other half: adds up the slices of partial sums, in double. A block is (COMBINE_LANES
- * channels, COMBINE_ROWS slices at a time). */
-enum { COMBINE_LANES = 32, COMBINE_ROWS = 32 };
+ * channels, COMBINE_ROWS slices at a time): channels enough for whole sectors of memory, and no
+ * more, so that even 64 channels are several blocks. */
+enum { COMBINE_LANES = 8, COMBINE_ROWS = 32 };
 
 static inline cudaLaunchConfig_t launch_combine(const struct cu_queue *q, int width)
 {
@@ -115,7 +180,9 @@ static __device__ inline void columns_combine(const float *partial, int slices, 
     int c = (int)(blockIdx.x * COMBINE_LANES + threadIdx.x);
     unsigned y = threadIdx.y, x = threadIdx.x;
     double a = 0, b = 0;
-    for (int s = (int)y; c < width && s < slices; s += COMBINE_ROWS) {
+    slices = c < width ? slices : 0;
+#pragma unroll 4
+    for (int s = (int)y; s < slices; s += COMBINE_ROWS) {
         a += (double)partial[(int64_t)s * 2 * width + c];
         b += (double)partial[((int64_t)s * 2 + 1) * width + c];
     }

@@ -71,45 +71,59 @@ static __device__ inline float relu(float x)
     return x < 0 ? 0.0f : x;
 }
 
+/* A unit as it lies in memory: half the registers of one that is widened, where the type is narrow,
+ * for what is loaded long before it is used. */
+template <typename T> struct packed {
+    enum { VECTORS = UNIT * sizeof(T) / sizeof(uint4) };
+    union {
+        uint4 vector[VECTORS];
+        T element[UNIT];
+    };
+};
+
 /* `count` elements from `p`, the rest 0. `aligned` says whether a whole unit here is. */
 template <typename T>
-static __device__ inline struct unit unit_load(const T *p, int count, bool aligned)
+static __device__ inline packed<T> packed_load(const T *p, int count, bool aligned)
 {
-    struct unit u;
+    packed<T> u = {};
     if (aligned && count == UNIT) {
-        enum { VECTORS = UNIT * sizeof(T) / sizeof(uint4) };
-        union {
-            uint4 vector[VECTORS];
-            T element[UNIT];
-        } raw;
 #pragma unroll
-        for (int i = 0; i < VECTORS; i++)
-            raw.vector[i] = ((const uint4 *)p)[i];
-#pragma unroll
-        for (int i = 0; i < UNIT; i++)
-            u.v[i] = widen(raw.element[i]);
+        for (int i = 0; i < packed<T>::VECTORS; i++)
+            u.vector[i] = ((const uint4 *)p)[i];
         return u;
     }
 #pragma unroll
     for (int i = 0; i < UNIT; i++)
-        u.v[i] = i < count ? widen(p[i]) : 0.0f;
+        if (i < count)
+            u.element[i] = p[i];
     return u;
+}
+
+template <typename T> static __device__ inline struct unit unpack(const packed<T> &p)
+{
+    struct unit u;
+#pragma unroll
+    for (int i = 0; i < UNIT; i++)
+        u.v[i] = widen(p.element[i]);
+    return u;
+}
+
+template <typename T>
+static __device__ inline struct unit unit_load(const T *p, int count, bool aligned)
+{
+    return unpack(packed_load(p, count, aligned));
 }
 
 template <typename T>
 static __device__ inline void unit_store(T *p, int count, bool aligned, const struct unit &u)
 {
     if (aligned && count == UNIT) {
-        enum { VECTORS = UNIT * sizeof(T) / sizeof(uint4) };
-        union {
-            uint4 vector[VECTORS];
-            T element[UNIT];
-        } raw;
+        packed<T> raw;
 #pragma unroll
         for (int i = 0; i < UNIT; i++)
             raw.element[i] = narrow<T>(u.v[i]);
 #pragma unroll
-        for (int i = 0; i < VECTORS; i++)
+        for (int i = 0; i < packed<T>::VECTORS; i++)
             ((uint4 *)p)[i] = raw.vector[i];
         return;
     }

@@ -15,8 +15,10 @@
 #include <cmocka.h>
 
 static const enum dtype types[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16};
-/* n, c, h, w: units whole and cut, more rows than a block takes at a time */
-static const int shapes[][4] = {{2, 64, 5, 5}, {3, 17, 4, 3}, {1, 3, 40, 41}, {2, 520, 3, 2}};
+/* n, c, h, w: units whole and cut, more rows than a block takes at a time, and than a thread loads
+ * ahead */
+static const int shapes[][4] = {
+    {2, 64, 5, 5}, {3, 17, 4, 3}, {1, 3, 40, 41}, {2, 8, 40, 41}, {2, 520, 3, 2}};
 enum { N_TYPES = 3, N_SHAPES = sizeof shapes / sizeof *shapes };
 
 /* 16-byte aligned, as the kernels ask; freed by the caller. */
