@@ -57,6 +57,11 @@ struct cu_bn_statistics {
 MUST_CHECK enum status cu_bn_finalize(const struct cu_queue *q, int channels, const double *sums,
                                       const struct cu_bn_statistics *statistics);
 
+/* Both at once, of this rank alone. */
+MUST_CHECK enum status cu_bn_statistics(const struct cu_queue *q, const struct cu_bn_shape *s,
+                                        const void *x, const struct cu_bn_statistics *statistics,
+                                        void *workspace);
+
 struct cu_bn_apply {
     const void *x;
     const void *z; /* NULL: no residual */

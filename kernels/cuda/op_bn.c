@@ -30,6 +30,18 @@ static enum status sum_over_ranks(const struct bn_plan *p, double *sums, struct 
     return cuda_upload(s, sums, p->host, bytes);
 }
 
+static enum status take_statistics(const struct bn_plan *p, const struct cu_queue *q, const void *x,
+                                   const struct cu_bn_statistics *statistics, double *sums,
+                                   struct stream *s)
+{
+    char *scratch = (char *)sums + p->scratch;
+    if (!p->host)
+        return cu_bn_statistics(q, &p->shape, x, statistics, scratch);
+    TRY(cu_bn_sums(q, &p->shape, x, sums, scratch));
+    TRY(sum_over_ranks(p, sums, s));
+    return cu_bn_finalize(q, p->shape.channels, sums, statistics);
+}
+
 static enum status run_fwd(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s)
 {
     struct bn_plan *p = (struct bn_plan *)plan;
@@ -53,9 +65,7 @@ static enum status run_fwd(struct op_plan *plan, void *const arg[ROLE_COUNT], st
         struct cu_bn_statistics statistics = {arg[ROLE_MEAN],  arg[ROLE_INVSTD],
                                               arg[ROLE_RMEAN], arg[ROLE_RVAR],
                                               d->attr.bn.eps,  d->attr.bn.momentum};
-        TRY(cu_bn_sums(&q, &p->shape, a.x, sums, (char *)sums + p->scratch));
-        TRY(sum_over_ranks(p, sums, s));
-        TRY(cu_bn_finalize(&q, p->shape.channels, sums, &statistics));
+        TRY(take_statistics(p, &q, a.x, &statistics, sums, s));
     }
     TRY(cu_bn_apply(&q, &p->shape, &a));
     return cuda_round_written(plan, arg, &q);
@@ -95,7 +105,8 @@ static void bn_free(struct op_plan *plan)
     free(p);
 }
 
-/* What the passes over activations take: sums need one of their own, before what they are for. */
+/* What the passes over activations take: sums need one of their own, before what they are for, and
+ * a small kernel in between. */
 static double seconds_of(struct device *dev, const struct op_desc *d)
 {
     static const enum role sums[] = {ROLE_X, ROLE_Y, ROLE_DY, ROLE_DY2, ROLE_MASK};
@@ -107,7 +118,7 @@ static double seconds_of(struct device *dev, const struct op_desc *d)
     for (size_t i = 0; i < sizeof sums / sizeof *sums; i++)
         if (op_roles(d->kind).reads >> sums[i] & 1)
             bytes += d->t[sums[i]].bytes;
-    return cuda_seconds(dev, bytes);
+    return cuda_seconds(dev, bytes) + 2 * cuda_seconds(dev, 0);
 }
 
 enum status cuda_plan_bn(struct device *dev, const struct op_desc *desc, struct op_plan **plan)

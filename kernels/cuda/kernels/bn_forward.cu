@@ -59,8 +59,23 @@ COLUMN_KERNEL bn_sums(struct columns m, const T *x, float *pivots, float *partia
     columns_reduce(m, p, sum, squares, partial);
 }
 
+/* The statistics of channel `c` from its sums over n values. */
+static __device__ void finalize_channel(const struct cu_bn_statistics &s, int c, double n,
+                                        double sum, double squares)
+{
+    double mean = sum / n, m = (double)s.momentum;
+    squares -= sum * mean; /* about the mean */
+    if (squares < 0)
+        squares = 0;
+    s.mean[c] = (float)mean;
+    s.invstd[c] = (float)(1 / sqrt(squares / n + (double)s.eps));
+    s.rmean[c] = (float)((1 - m) * (double)s.rmean[c] + m * mean);
+    s.rvar[c] = (float)((1 - m) * (double)s.rvar[c] + m * squares / (n - 1));
+}
+
+/* Where `sums` is NULL, on to the statistics. */
 static __global__ void bn_combine(struct columns m, const float *pivots, const float *partial,
-                                  double *sums)
+                                  double *sums, struct cu_bn_statistics statistics)
 {
     int c = (int)(blockIdx.x * COMBINE_LANES + threadIdx.x);
     double sum, squares, n = (double)m.rows;
@@ -68,8 +83,14 @@ static __global__ void bn_combine(struct columns m, const float *pivots, const f
     if (threadIdx.y != 0 || c >= m.width)
         return;
     double pivot = (double)pivots[c];
-    sums[c] = sum + n * pivot;
-    sums[m.width + c] = squares + pivot * (2 * sum + n * pivot);
+    squares += pivot * (2 * sum + n * pivot);
+    sum += n * pivot;
+    if (!sums) {
+        finalize_channel(statistics, c, n, sum, squares);
+        return;
+    }
+    sums[c] = sum;
+    sums[m.width + c] = squares;
     if (c == 0)
         sums[2 * m.width] = n;
 }
@@ -81,30 +102,36 @@ static enum status launch_sums(const struct cu_queue *q, const struct columns *m
     return LAUNCH_COLUMNS(q, m, bn_sums, T, *m, (const T *)x, pivots, partial);
 }
 
-enum status cu_bn_sums(const struct cu_queue *q, const struct cu_bn_shape *s, const void *x,
-                       double *sums, void *workspace)
+static enum status sum_up(const struct cu_queue *q, const struct cu_bn_shape *s, const void *x,
+                          double *sums, const struct cu_bn_statistics *statistics, void *workspace)
 {
     struct columns m = columns_to_sum(s->rows, s->channels);
     float *pivots = (float *)workspace;
     float *partial = pivots + s->channels;
     TRY(LAUNCH_TYPED(s->type, launch_sums, q, &m, x, pivots, partial));
-    return launch("bn_combine", launch_combine(q, m.width), bn_combine, m, pivots, partial, sums);
+    return launch("bn_combine", launch_combine(q, m.width), bn_combine, m, pivots, partial, sums,
+                  *statistics);
 }
 
-static __global__ void bn_finalize(int channels, const double *sums, struct cu_bn_statistics s)
+enum status cu_bn_sums(const struct cu_queue *q, const struct cu_bn_shape *s, const void *x,
+                       double *sums, void *workspace)
+{
+    const struct cu_bn_statistics none = {};
+    return sum_up(q, s, x, sums, &none, workspace);
+}
+
+enum status cu_bn_statistics(const struct cu_queue *q, const struct cu_bn_shape *s, const void *x,
+                             const struct cu_bn_statistics *statistics, void *workspace)
+{
+    return sum_up(q, s, x, NULL, statistics, workspace);
+}
+
+static __global__ void bn_finalize(int channels, const double *sums,
+                                   struct cu_bn_statistics statistics)
 {
     int c = (int)loop_first();
-    if (c >= channels)
-        return;
-    double n = sums[2 * channels], mean = sums[c] / n;
-    double squares = sums[channels + c] - sums[c] * mean; /* about the mean */
-    if (squares < 0)
-        squares = 0;
-    double m = (double)s.momentum;
-    s.mean[c] = (float)mean;
-    s.invstd[c] = (float)(1 / sqrt(squares / n + (double)s.eps));
-    s.rmean[c] = (float)((1 - m) * (double)s.rmean[c] + m * mean);
-    s.rvar[c] = (float)((1 - m) * (double)s.rvar[c] + m * squares / (n - 1));
+    if (c < channels)
+        finalize_channel(statistics, c, sums[2 * channels], sums[c], sums[channels + c]);
 }
 
 enum status cu_bn_finalize(const struct cu_queue *q, int channels, const double *sums,
