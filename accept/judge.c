@@ -176,16 +176,26 @@ static void hold_number(const struct accept_limit *l, double fleet, struct accep
     hold_share(m, x, fleet, l->fleet_warn_within, ACCEPT_WARN, "the fleet's median");
 }
 
-/* Whether anything but the fleet decides. */
-static bool holds_alone(const struct accept_limit *l)
+static bool has_bounds(const struct accept_limit *l)
 {
     return !isnan(l->min) || !isnan(l->max) || !isnan(l->warn_min) || !isnan(l->warn_max) ||
-           !isnan(l->baseline) || *l->matches || *l->at_least || l->same;
+           !isnan(l->baseline);
+}
+
+static bool is_of_number(const struct accept_limit *l)
+{
+    return has_bounds(l) || !isnan(l->fleet_within) || !isnan(l->fleet_warn_within);
 }
 
 static bool is_of_text(const struct accept_limit *l)
 {
     return *l->matches || *l->at_least;
+}
+
+/* Whether anything but the fleet decides. */
+static bool holds_alone(const struct accept_limit *l)
+{
+    return has_bounds(l) || is_of_text(l) || l->same;
 }
 
 static void judge_metric(const struct accept_limit *l, double fleet, int repeats,
@@ -208,7 +218,7 @@ static void judge_metric(const struct accept_limit *l, double fleet, int repeats
         found(m, ACCEPT_SKIP, "judged over a fleet of nodes only");
         return;
     }
-    if (!l->same && is_of_text(l) != (m->text != NULL)) {
+    if (m->text ? is_of_number(l) : is_of_text(l)) {
         found(m, ACCEPT_MISSING, "the limit is of a %s, and this is none",
               m->text ? "number" : "text");
         return;

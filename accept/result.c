@@ -36,7 +36,9 @@ static enum status no_memory(void)
 /* The metric of that name, added where it is not there yet. */
 static enum status find_or_add(struct accept_result *r, const char *name, struct accept_metric **m)
 {
-    *m = accept_metric_find(r, name);
+    char clean[ACCEPT_NAME_SIZE];
+    text_clean(clean, sizeof clean, name);
+    *m = accept_metric_find(r, clean);
     if (*m)
         return STATUS_OK;
     if (r->n_metrics == ACCEPT_METRICS_MAX)
@@ -49,8 +51,15 @@ static enum status find_or_add(struct accept_result *r, const char *name, struct
     r->metric = grown;
     *m = &r->metric[r->n_metrics++];
     **m = (struct accept_metric){.verdict = ACCEPT_SKIP};
-    text_clean((*m)->name, sizeof(*m)->name, name);
+    strcpy((*m)->name, clean);
     return STATUS_OK;
+}
+
+/* What an earlier repeat left on disk may be anything. */
+static enum status not_alike(const struct accept_metric *m)
+{
+    return status_fail(STATUS_DATA, "'%s' is a number in one repeat and a text in another",
+                       m->name);
 }
 
 enum status accept_result_number(struct accept_result *r, const char *name, const char *unit,
@@ -60,6 +69,8 @@ enum status accept_result_number(struct accept_result *r, const char *name, cons
     if (!isfinite(value))
         return STATUS_OK;
     TRY(find_or_add(r, name, &m));
+    if (m->text)
+        return not_alike(m);
     double *grown = realloc(m->number, ((size_t)m->n + 1) * sizeof *grown);
     if (!grown)
         return no_memory();
@@ -74,6 +85,8 @@ enum status accept_result_text(struct accept_result *r, const char *name, const 
 {
     struct accept_metric *m;
     TRY(find_or_add(r, name, &m));
+    if (m->number)
+        return not_alike(m);
     void *grown = realloc(m->text, ((size_t)m->n + 1) * sizeof *m->text);
     if (!grown)
         return no_memory();

@@ -88,7 +88,8 @@ struct accept_report {
 };
 
 /* Appends a measurement of a metric, which begins with the first one. A number that is not finite
- * is no measurement, and is left out. */
+ * is no measurement, and is left out. STATUS_DATA for too many metrics, and for a number of one
+ * whose other measurements are texts, or the other way round. */
 MUST_CHECK enum status accept_result_number(struct accept_result *r, const char *name,
                                             const char *unit, enum accept_better better,
                                             double value);

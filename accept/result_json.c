@@ -178,6 +178,8 @@ static enum status read_result(const json_t *object, struct accept_result *r)
     TRY(read_int(object, "repeats", 0, ACCEPT_REPEATS_MAX, &r->repeats));
     TRY(read_int(object, "wanted", 0, ACCEPT_REPEATS_MAX, &r->wanted));
     r->seconds = json_number_value(json_object_get(object, "seconds"));
+    if (!(r->seconds >= 0)) /* a check that burns would take them for time that is left */
+        return damaged("seconds");
     TRY(read_text(object, "command", r->command, sizeof r->command));
     TRY(read_verdict(object, "ended", &r->ended));
     TRY(read_text(object, "ended_why", r->ended_why, sizeof r->ended_why));

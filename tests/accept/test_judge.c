@@ -117,6 +117,8 @@ static void test_missing(void **state)
     assert_int_equal(judge("\"x\": {\"min\": 10}", ACCEPT_HIGHER, 15), ACCEPT_PASS);
     /* A number is no text. */
     assert_int_equal(judge("\"x\": {\"matches\": \"*\"}", ACCEPT_HIGHER, 15), ACCEPT_MISSING);
+    assert_int_equal(judge("\"x\": {\"same\": true, \"matches\": \"*\"}", ACCEPT_HIGHER, 15),
+                     ACCEPT_MISSING);
 }
 
 static void test_same(void **state)
@@ -154,6 +156,39 @@ static void test_text(void **state)
     assert_int_equal(judge_text(later, "535.99.9", "550"), ACCEPT_FAIL);
     assert_int_equal(judge_text(later, "none", "550"), ACCEPT_FAIL);
     assert_int_equal(judge_text("\"x\": {\"min\": 1}", "1", "1"), ACCEPT_MISSING);
+    assert_int_equal(judge_text("\"x\": {\"same\": true, \"min\": 1}", "1", "1"), ACCEPT_MISSING);
+}
+
+/* A metric that an earlier repeat left on disk may be of the other sort, and its name is read as it
+ * was shown. */
+static void test_not_alike(void **state)
+{
+    (void)state;
+    struct accept_result r = {.name = "a"};
+    take(accept_result_text(&r, "x", "fast"));
+    take(accept_result_number(&r, "y\n", "", ACCEPT_EVEN, 1));
+    assert_int_equal(accept_result_number(&r, "x", "", ACCEPT_EVEN, 1), STATUS_DATA);
+    assert_int_equal(accept_result_text(&r, "y\n", "slow"), STATUS_DATA);
+    take(accept_result_number(&r, "y\n", "", ACCEPT_EVEN, 2));
+    assert_int_equal(r.n_metrics, 2);
+    assert_int_equal(accept_metric_find(&r, "x")->n, 1);
+    assert_int_equal(accept_metric_find(&r, "y?")->n, 2);
+    accept_result_free(&r);
+}
+
+/* A check that burns goes on until its seconds are over. */
+static void test_seconds(void **state)
+{
+    (void)state;
+    struct accept_result r = {.name = "a", .kind = "memory", .level = 1, .device = -1}, back;
+    r.seconds = -1e9;
+    json_t *o = accept_result_json(&r);
+    assert_non_null(o);
+    assert_int_equal(accept_result_parse(o, &back), STATUS_DATA);
+    json_object_set_new(o, "seconds", json_real(1));
+    take(accept_result_parse(o, &back));
+    accept_result_free(&back);
+    json_decref(o);
 }
 
 /* A report of checks that ended so, each with its metric. */
@@ -282,6 +317,7 @@ int main(void)
         cmocka_unit_test(test_same),    cmocka_unit_test(test_text),
         cmocka_unit_test(test_not_run), cmocka_unit_test(test_exit_codes),
         cmocka_unit_test(test_files),   cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_seconds), cmocka_unit_test(test_not_alike),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
