@@ -195,10 +195,19 @@ static int count_checks(const struct accept_spec *spec, int level, bool burning)
     return n;
 }
 
-static double burn_seconds(const struct accept_spec *spec, const struct accept_options *o)
+/* What each check that burns gets of the hours. Hours that nothing burns for are a burn-in that
+ * would be believed to have been passed. */
+static enum status burn_seconds(const struct accept_spec *spec, const struct accept_options *o,
+                                double *seconds)
 {
     int n = count_checks(spec, o->level, true);
-    return n > 0 ? o->hours * 3600 / n : 0;
+    if (n == 0 && o->hours > 0)
+        return status_fail(STATUS_USAGE,
+                           "--hours: no check of '%s' up to level %d burns in; give a higher "
+                           "--level",
+                           spec->name, o->level);
+    *seconds = n > 0 ? o->hours * 3600 / n : 0;
+    return STATUS_OK;
 }
 
 static enum status begin_report(const struct work *w, struct accept_report *report)
@@ -243,13 +252,11 @@ static void keep_device(struct accept_report *report)
 enum status accept_run(const struct accept_spec *spec, const struct accept_options *options,
                        struct accept_report *report)
 {
-    struct work w = {.spec = spec,
-                     .options = options,
-                     .store = {.lock = -1},
-                     .signals = {.fd = -1},
-                     .burn_s = burn_seconds(spec, options)};
+    struct work w = {
+        .spec = spec, .options = options, .store = {.lock = -1}, .signals = {.fd = -1}};
     enum status st;
     *report = (struct accept_report){0};
+    CHECK(burn_seconds(spec, options, &w.burn_s));
     w.progress =
         accept_progress_begin(options->progress, count_checks(spec, options->level, false));
     CHECK(accept_store_open(spec, options->dir, options->resume, &w.store));
@@ -299,8 +306,9 @@ done:
 enum status accept_print_plan(const struct accept_spec *spec, const struct accept_options *o,
                               FILE *out)
 {
-    double sum = 0, burn = burn_seconds(spec, o);
+    double sum = 0, burn;
     char time[32];
+    TRY(burn_seconds(spec, o, &burn));
     for (int i = 0; i < spec->n_checks; i++) {
         const struct accept_check *check = &spec->check[i];
         if (check->level > o->level)

@@ -22,9 +22,9 @@ struct accept_options {
     FILE *progress;      /* lines for people; NULL: none */
 };
 
-/* Runs what is missing, and judges all. STATUS_USAGE where the folder holds other results,
- * STATUS_INTERRUPTED where a signal asked for an end: then `report` holds nothing. On success the
- * caller frees it. */
+/* Runs what is missing, and judges all. STATUS_USAGE where the folder holds other results, and for
+ * hours without a check that burns; STATUS_INTERRUPTED where a signal asked for an end: then
+ * `report` holds nothing. On success the caller frees it. */
 MUST_CHECK enum status accept_run(const struct accept_spec *spec,
                                   const struct accept_options *options,
                                   struct accept_report *report);

@@ -42,6 +42,7 @@ expect_error 2 "give --out DIR" accept --spec cpu
 expect_error 2 "there are cpu, h200, a100, v100" accept --spec b300 --out x
 expect_error 2 "does not come with the program" accept --spec ./printed.json --print
 expect_error 2 "--level '5'" accept --spec cpu --level 5
+expect_error 2 "no check of 'cpu' up to level 2 burns in" accept --spec cpu --out x --hours 1
 spec "$(memory a '"copy": {"mni": 1}')" >typo.json
 expect_error 2 "unknown key 'checks[0].limits.copy.mni'; did you mean 'min'?" accept --spec ./typo.json --out x
 expect_error 5 "cannot open './none.json'" accept --spec ./none.json --out x
