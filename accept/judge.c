@@ -202,6 +202,7 @@ static void judge_metric(const struct accept_limit *l, double fleet, int repeats
                          struct accept_metric *m)
 {
     m->verdict = ACCEPT_PASS;
+    m->fleet_only = false;
     *m->limit = *m->reason = *m->source = '\0';
     if (!l) {
         m->verdict = ACCEPT_SKIP;
@@ -216,6 +217,7 @@ static void judge_metric(const struct accept_limit *l, double fleet, int repeats
     }
     if (!holds_alone(l) && isnan(fleet)) {
         found(m, ACCEPT_SKIP, "judged over a fleet of nodes only");
+        m->fleet_only = true;
         return;
     }
     if (m->text ? is_of_number(l) : is_of_text(l)) {
@@ -372,4 +374,27 @@ void accept_conclusion(const struct accept_report *r, bool strict, char *out, si
                                                          : "not measured in full",
              r->count[ACCEPT_PASS], r->count[ACCEPT_WARN], r->count[ACCEPT_FAIL],
              r->count[ACCEPT_SKIP], r->count[ACCEPT_MISSING]);
+}
+
+/* Whether a speed has been held against a limit: "GB/s", "images/s". */
+static bool is_judged_rate(const struct accept_metric *m)
+{
+    size_t n = strlen(m->unit);
+    bool rate = n >= 2 && strcmp(m->unit + n - 2, "/s") == 0;
+    return rate && m->verdict != ACCEPT_SKIP && m->verdict != ACCEPT_MISSING;
+}
+
+void accept_note(const struct accept_report *r, char *out, size_t size)
+{
+    int left = 0, rates = 0;
+    for (int i = 0; i < r->n_checks; i++)
+        for (int k = 0; k < r->check[i].n_metrics; k++) {
+            left += r->check[i].metric[k].fleet_only;
+            rates += is_judged_rate(&r->check[i].metric[k]);
+        }
+    *out = '\0';
+    if (left > 0)
+        snprintf(out, size, "%d %s held against other nodes alone, and %s not judged here%s", left,
+                 left == 1 ? "metric is" : "metrics are", left == 1 ? "was" : "were",
+                 rates > 0 ? "" : "; no speed was judged, only numbers and bits");
 }

@@ -32,6 +32,10 @@ int accept_exit_code(const struct accept_report *r, bool strict);
 /* "3 passed, 1 failed, ..." without a newline. */
 void accept_conclusion(const struct accept_report *r, bool strict, char *out, size_t size);
 
+/* What the verdict of one node does not say, because only other nodes would be a measure for it,
+ * without a newline; "" where there is nothing of that sort. */
+void accept_note(const struct accept_report *r, char *out, size_t size);
+
 /* What a limit asks for, in words: "at least 2223 images/s (baseline 2470, 10 %)". */
 void accept_limit_words(const struct accept_limit *l, const struct accept_metric *m, double fleet,
                         char *out, size_t size);

@@ -61,6 +61,9 @@ void accept_print(const struct accept_report *r, bool strict, FILE *out)
     fprintf(out, "%s on %s, level %d\n", r->spec, *r->device ? r->device : r->node, r->level);
     for (int i = 0; i < r->n_checks; i++)
         print_check(&r->check[i], out);
+    accept_note(r, line, sizeof line);
+    if (*line)
+        fprintf(out, "%s\n", line);
     accept_conclusion(r, strict, line, sizeof line);
     fprintf(out, "%s\n", line);
 }

@@ -10,7 +10,8 @@
 extern "C" {
 #endif
 
-/* A table for the terminal, of what has a limit; it ends with accept_conclusion's line. */
+/* A table for the terminal, of what has a limit; it ends with accept_note's line and
+ * accept_conclusion's. */
 void accept_print(const struct accept_report *r, bool strict, FILE *out);
 
 /* A test suite: a case for each check, and one for each of its metrics that has a limit. What

@@ -51,6 +51,7 @@ struct accept_metric {
     char (*text)[ACCEPT_TEXT_SIZE]; /* (n); NULL: a number */
     /* What it was judged to be: */
     enum accept_verdict verdict;
+    bool fleet_only;                 /* SKIP, because only other nodes would be a measure for it */
     char limit[ACCEPT_REASON_SIZE];  /* in words; "": none, and the verdict is SKIP */
     char reason[ACCEPT_REASON_SIZE]; /* for what did not pass */
     char source[ACCEPT_SOURCE_SIZE]; /* of the limit */
@@ -110,7 +111,7 @@ void accept_report_free(struct accept_report *r); /* likewise */
  *    "level", "passed", "counts": {"PASS": n, ...}, "checks": [{"name", "kind", "level", "device",
  *    "repeats", "wanted", "seconds", "command", "ended", "ended_why", "reason", "verdict",
  * "metrics": [{"name", "unit", "better", "values": [number or text], "median", "min", "max",
- * "verdict", "limit", "reason", "source"}]}]} */
+ * "verdict", "limit", "reason", "source"}]}], "note": accept_note's line or ""} */
 json_t *accept_result_json(const struct accept_result *r);
 json_t *accept_report_json(const struct accept_report *r);
 

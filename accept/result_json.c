@@ -65,17 +65,19 @@ static json_t *counts_json(const struct accept_report *r)
 
 json_t *accept_report_json(const struct accept_report *r)
 {
+    char note[256];
     json_t *checks = json_array();
     for (int i = 0; i < r->n_checks; i++)
         if (json_array_append_new(checks, accept_result_json(&r->check[i])) != 0) {
             json_decref(checks);
             return NULL;
         }
-    return json_pack("{s:s, s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:b, s:o, s:o}", "record",
+    accept_note(r, note, sizeof note);
+    return json_pack("{s:s, s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:b, s:o, s:o, s:s}", "record",
                      "accept", "schema", ACCEPT_SCHEMA, "spec", r->spec, "node", r->node, "device",
                      r->device, "begun", r->begun, "ended", r->ended, "version", r->version,
                      "level", r->level, "passed", accept_exit_code(r, false) == 0, "counts",
-                     counts_json(r), "checks", checks);
+                     counts_json(r), "checks", checks, "note", note);
 }
 
 /* --- reading --- */

@@ -16,6 +16,9 @@ static void write_summary(struct writer *w, const struct accept_report *r, bool 
     char line[256];
     accept_conclusion(r, strict, line, sizeof line);
     writer_paragraph(w, "%s.", line);
+    accept_note(r, line, sizeof line);
+    if (*line)
+        writer_paragraph(w, "%s.", line);
     writer_paragraph(w, "Node %s, %s; level %d, %s to %s, ampscale %s.", r->node,
                      *r->device ? r->device : "no device", r->level, r->begun, r->ended,
                      r->version);

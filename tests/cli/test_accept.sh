@@ -65,6 +65,13 @@ grep -q 'not measured' out || fail "nothing is missing: $(cat out)"
 spec "$(memory a "$right"', "speed": {"min": 1, "absent": "skip"}, "scale": {"fleet_within": 5}')" >skip.json
 expect 0 accept --spec ./skip.json --out skip
 [[ $(grep -c '^  SKIP' out) == 2 ]] || fail "not two are skipped: $(cat out)"
+grep -qx '1 metric is held against other nodes alone, and was not judged here' out || fail "no word on what a fleet would judge: $(cat out)"
+grep -q '"note": "1 metric is held' skip/accept.json || fail "the record has no note"
+# Where nothing but a fleet would judge speed, what passed is said to be something else.
+spec "$(memory a '"wrong": {"max": 0}, "*": {"fleet_within": 5}')" >alone.json
+expect 0 accept --spec ./alone.json --out alone
+grep -q '^4 metrics are held .* no speed was judged, only numbers and bits$' out || fail "it sounds as if speed had passed: $(cat out)"
+grep -q 'no speed was judged' alone/accept.md || fail "the report sounds as if speed had passed"
 
 # Other hardware, and a limit that is too high: both fail, and the first ends it.
 spec "$(memory a "$right")" "*no such processor*" >other.json
