@@ -194,6 +194,111 @@ enum status accept_read_memory(const struct accept_spec *spec, const struct acce
     return i > 0 ? accept_result_number(r, "wrong", "", ACCEPT_LOWER, wrong) : STATUS_OK;
 }
 
+/* Each way between two devices is a metric: a link that is slow in one direction shows. */
+enum status accept_read_peers(const struct accept_spec *spec, const struct accept_check *check,
+                              const json_t *output, const char *dir, struct accept_result *r)
+{
+    (void)spec, (void)check, (void)dir;
+    size_t i;
+    json_t *pair;
+    double wrong = 0;
+    int pairs = 0, direct = 0;
+    json_array_foreach(json_object_get(output, "pairs"), i, pair)
+    {
+        char name[ACCEPT_NAME_SIZE];
+        double from = accept_read_number(pair, "from"), to = accept_read_number(pair, "to");
+        if (isnan(from) || isnan(to))
+            continue;
+        pairs++;
+        direct += json_is_true(json_object_get(pair, "direct"));
+        wrong += accept_read_number(pair, "wrong");
+        snprintf(name, sizeof name, "copy_%.0f_%.0f", from, to);
+        TRY(accept_result_number(r, name, "GB/s", ACCEPT_HIGHER,
+                                 accept_read_number(pair, "median_gb_per_s")));
+    }
+    if (pairs == 0)
+        return status_fail(STATUS_DATA, "the benchmark tells of no pair of devices");
+    TRY(accept_result_number(r, "pairs", "", ACCEPT_HIGHER, pairs));
+    TRY(accept_result_number(r, "direct", "", ACCEPT_HIGHER, direct));
+    return accept_result_number(r, "wrong", "", ACCEPT_LOWER, wrong);
+}
+
+/* A row is wrong where what was timed is not shown to have taken place. */
+enum status accept_read_overhead(const struct accept_spec *spec, const struct accept_check *check,
+                                 const json_t *output, const char *dir, struct accept_result *r)
+{
+    (void)spec, (void)check, (void)dir;
+    size_t i;
+    json_t *row;
+    int rows = 0, wrong = 0;
+    json_array_foreach(json_object_get(output, "rows"), i, row)
+    {
+        char name[ACCEPT_NAME_SIZE];
+        const char *what = json_string_value(json_object_get(row, "what"));
+        double seconds = accept_read_number(json_object_get(row, "seconds"), "median");
+        if (!what)
+            continue;
+        rows++;
+        wrong += !json_is_true(json_object_get(row, "valid"));
+        snprintf(name, sizeof name, "%.32s_us", what);
+        TRY(accept_result_number(r, name, "us", ACCEPT_LOWER, seconds * 1e6));
+    }
+    if (rows == 0)
+        return status_fail(STATUS_DATA, "the benchmark tells of no call");
+    return accept_result_number(r, "wrong", "", ACCEPT_LOWER, wrong);
+}
+
+/* Adds the seconds of one operation to those of its kind; false for what does not tell them. */
+static bool add_operation(json_t *kinds, const json_t *step)
+{
+    const char *op = json_string_value(json_object_get(step, "op"));
+    double seconds = accept_read_number(step, "seconds");
+    if (!op || isnan(seconds))
+        return false;
+    double sum = seconds + json_real_value(json_object_get(kinds, op));
+    return json_object_set_new(kinds, op, json_real(sum)) == 0;
+}
+
+/* Milliseconds of all operations, and of each kind, and which share of the time is the least that
+ * the peaks allow; operations without such a bound count by their time alone. */
+static enum status add_steps(const json_t *steps, json_t *kinds, struct accept_result *r)
+{
+    size_t i;
+    json_t *value;
+    const char *op;
+    double seconds = 0, bound = 0;
+    json_array_foreach((json_t *)steps, i, value)
+    {
+        double least = accept_read_number(value, "bound_s");
+        if (!add_operation(kinds, value))
+            return status_fail(STATUS_DATA, "operation %zu of the step has no time", i);
+        seconds += accept_read_number(value, "seconds");
+        bound += isnan(least) ? 0 : least;
+    }
+    if (!(seconds > 0))
+        return status_fail(STATUS_DATA, "the benchmark tells of no operation");
+    TRY(accept_result_number(r, "step_ms", "ms", ACCEPT_LOWER, seconds * 1e3));
+    TRY(accept_result_number(r, "of_peak", "%", ACCEPT_HIGHER, 100 * bound / seconds));
+    json_object_foreach(kinds, op, value)
+    {
+        char name[ACCEPT_NAME_SIZE];
+        snprintf(name, sizeof name, "%.40s_ms", op);
+        TRY(accept_result_number(r, name, "ms", ACCEPT_LOWER, json_real_value(value) * 1e3));
+    }
+    return STATUS_OK;
+}
+
+enum status accept_read_step(const struct accept_spec *spec, const struct accept_check *check,
+                             const json_t *output, const char *dir, struct accept_result *r)
+{
+    (void)spec, (void)check, (void)dir;
+    json_t *kinds = json_object();
+    enum status st = kinds ? add_steps(json_object_get(output, "steps"), kinds, r)
+                           : status_fail(STATUS_OOM, "no memory for the operations of a step");
+    json_decref(kinds);
+    return st;
+}
+
 /* FLOPs over seconds of all products in one type, each as often as the network has it; NAN where
  * one of them was not measured. */
 static double gemm_rate(const json_t *rows, const char *type)

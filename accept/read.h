@@ -9,8 +9,8 @@ double accept_read_number(const json_t *object, const char *key);
 
 /* From JSON that the command printed. */
 accept_reader accept_read_facts, accept_read_selftest, accept_read_determinism, accept_read_peak,
-    accept_read_memory, accept_read_gemm, accept_read_optimizer, accept_read_input,
-    accept_read_conv, accept_read_collective;
+    accept_read_memory, accept_read_peers, accept_read_overhead, accept_read_step, accept_read_gemm,
+    accept_read_optimizer, accept_read_input, accept_read_conv, accept_read_collective;
 
 /* From the run's folder, <dir>/run (read_run.c):
  *   images_per_s, step_s   medians over the steps, the first ten left out

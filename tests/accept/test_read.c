@@ -133,6 +133,63 @@ static void test_unfinished(void **state)
     accept_result_free(&r);
 }
 
+/* What a kind's reader makes of this output, which is as a benchmark prints it. */
+static struct accept_result read_output(const char *kind, const char *text)
+{
+    struct accept_result r = {.name = "a", .repeats = 1};
+    const struct accept_spec spec = {.n_devices = 2, .device = "cuda"};
+    const struct accept_check check = {.device = -1, .kind = accept_kind_find(kind)};
+    json_t *output = json_loads(text, 0, NULL);
+    assert_non_null(output);
+    take(check.kind->read(&spec, &check, output, ".", &r));
+    json_decref(output);
+    return r;
+}
+
+static void test_peers(void **state)
+{
+    (void)state;
+    struct accept_result r = read_output(
+        "gpu-peers",
+        "{\"pairs\": [{\"from\": 0, \"to\": 3, \"direct\": true, \"median_gb_per_s\": 400, "
+        "\"wrong\": 0}, {\"from\": 3, \"to\": 0, \"direct\": false, \"median_gb_per_s\": 20, "
+        "\"wrong\": 2}]}");
+    assert_true(value(&r, "copy_0_3") == 400);
+    assert_true(value(&r, "copy_3_0") == 20);
+    assert_true(value(&r, "pairs") == 2);
+    assert_true(value(&r, "direct") == 1);
+    assert_true(value(&r, "wrong") == 2);
+    accept_result_free(&r);
+}
+
+static void test_overhead(void **state)
+{
+    (void)state;
+    struct accept_result r = read_output(
+        "overhead", "{\"rows\": [{\"what\": \"launch\", \"seconds\": {\"median\": 5e-6}, "
+                    "\"valid\": true}, {\"what\": \"event\", \"seconds\": {\"median\": 1}, "
+                    "\"valid\": false}]}");
+    assert_true(fabs(value(&r, "launch_us") - 5) < 1e-9);
+    assert_true(value(&r, "event_us") == 1e6);
+    assert_true(value(&r, "wrong") == 1);
+    accept_result_free(&r);
+}
+
+/* Operations of a kind are summed; one without a bound counts by its time. */
+static void test_step(void **state)
+{
+    (void)state;
+    struct accept_result r = read_output(
+        "step", "{\"steps\": [{\"op\": \"conv_fwd\", \"seconds\": 0.5, \"bound_s\": 0.25}, "
+                "{\"op\": \"sgd\", \"seconds\": 0.25}, "
+                "{\"op\": \"conv_fwd\", \"seconds\": 0.25, \"bound_s\": 0.25}]}");
+    assert_true(value(&r, "step_ms") == 1000);
+    assert_true(value(&r, "conv_fwd_ms") == 750);
+    assert_true(value(&r, "sgd_ms") == 250);
+    assert_true(value(&r, "of_peak") == 50);
+    accept_result_free(&r);
+}
+
 /* Output of every kind that is not what it should be, and each kind's name is its own. */
 static void test_other_output(void **state)
 {
@@ -163,6 +220,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_loss_bits, scratch_set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(test_unfinished, scratch_set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(test_other_output, scratch_set_up, scratch_tear_down),
+        cmocka_unit_test(test_peers),
+        cmocka_unit_test(test_overhead),
+        cmocka_unit_test(test_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

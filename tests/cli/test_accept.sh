@@ -73,6 +73,10 @@ expect 0 accept --spec ./alone.json --out alone
 grep -q '^4 metrics are held .* no speed was judged, only numbers and bits$' out || fail "it sounds as if speed had passed: $(cat out)"
 grep -q 'no speed was judged' alone/accept.md || fail "the report sounds as if speed had passed"
 
+# What a step costs besides computing.
+spec '{"name": "calls", "kind": "overhead", "level": 1, "seconds": 1, "limit_s": 60, "args": {"iters": 3, "threads": 1}, "limits": {"wrong": {"max": 0}, "step_us": {"min": 0.001}, "allreduce_us": {"min": 0.001}}}' >overhead.json
+expect 0 accept --spec ./overhead.json --out overhead
+
 # Other hardware, and a limit that is too high: both fail, and the first ends it.
 spec "$(memory a "$right")" "*no such processor*" >other.json
 expect 4 accept --spec ./other.json --out other
