@@ -26,6 +26,14 @@ struct work {
     double burn_s; /* for each check that burns; 0: as often as it repeats */
 };
 
+/* One of the checks that run at the same time. */
+struct lane {
+    const struct accept_check *check;
+    struct accept_result *result;
+    bool whole;                 /* an earlier battery has measured it */
+    char dir[ACCEPT_PATH_SIZE]; /* of the repeat that runs */
+};
+
 /* --- one repeat --- */
 
 static void PRINTF_LIKE(3, 4)
@@ -100,25 +108,6 @@ static enum status read_repeat(const struct work *w, const struct accept_check *
     return STATUS_OK;
 }
 
-static enum status run_child(const struct work *w, const struct accept_check *check,
-                             const char *dir, const struct words *command, struct child_end *end)
-{
-    char log[ACCEPT_PATH_SIZE], out[ACCEPT_PATH_SIZE];
-    TRY(path_format(log, sizeof log, "%s/log", dir));
-    TRY(path_format(out, sizeof out, "%s/output.json", dir));
-    struct child_config child = {.argv = command->v,
-                                 .log = log,
-                                 .out = check->kind->folder ? NULL : out,
-                                 .signals = &w->signals,
-                                 .limit_s = check->limit_s,
-                                 .grace_s = GRACE_SECONDS};
-    TRY(child_run(&child, end));
-    if (!end->received)
-        return STATUS_OK;
-    return status_fail(STATUS_INTERRUPTED, "interrupted by %s; --resume runs what is missing",
-                       strsignal(end->received));
-}
-
 static enum status keep_command(const struct words *command, struct accept_result *r)
 {
     char *line;
@@ -130,31 +119,47 @@ static enum status keep_command(const struct words *command, struct accept_resul
     return STATUS_OK;
 }
 
-static enum status run_repeat(const struct work *w, const struct accept_check *check,
-                              struct accept_result *r)
+static enum status start_repeat(const struct work *w, struct lane *lane, struct child *child)
 {
-    char dir[ACCEPT_PATH_SIZE];
+    char log[ACCEPT_PATH_SIZE], out[ACCEPT_PATH_SIZE];
+    const struct accept_check *check = lane->check;
     struct words command = {0};
-    struct child_end end;
     enum status st;
-    CHECK(accept_store_repeat(&w->store, check->name, r->repeats + 1, dir));
-    CHECK(accept_command(w->spec, check, w->options->program, dir, &command));
-    CHECK(keep_command(&command, r));
-    accept_progress_start(&w->progress, check, r->repeats + 1);
-    CHECK(run_child(w, check, dir, &command, &end));
-    r->repeats++;
-    r->seconds += end.seconds;
-    /* What found wrong numbers says which. */
-    if (end.code == 0 || end.code == status_exit_code(STATUS_MISMATCH))
-        st = read_repeat(w, check, dir, r);
-    if (end.code != 0)
-        judge_end(check, &end, r);
+    CHECK(accept_store_repeat(&w->store, check->name, lane->result->repeats + 1, lane->dir));
+    CHECK(path_format(log, sizeof log, "%s/log", lane->dir));
+    CHECK(path_format(out, sizeof out, "%s/output.json", lane->dir));
+    CHECK(accept_command(w->spec, check, w->options->program, lane->dir, &command));
+    CHECK(keep_command(&command, lane->result));
+    accept_progress_start(&w->progress, check, lane->result->repeats + 1);
+    const struct child_config c = {.argv = command.v,
+                                   .log = log,
+                                   .out = check->kind->folder ? NULL : out,
+                                   .signals = &w->signals,
+                                   .limit_s = check->limit_s,
+                                   .grace_s = GRACE_SECONDS};
+    CHECK(child_start(&c, child));
 done:
     words_free(&command);
     return st;
 }
 
-/* --- one check --- */
+/* Takes in what the repeat that has ended came to, and keeps it. */
+static enum status end_repeat(const struct work *w, const struct lane *lane,
+                              const struct child_end *end)
+{
+    struct accept_result *r = lane->result;
+    enum status st = STATUS_OK;
+    r->repeats++;
+    r->seconds += end->seconds;
+    /* What found wrong numbers says which. */
+    if (end->code == 0 || end->code == status_exit_code(STATUS_MISMATCH))
+        st = read_repeat(w, lane->check, lane->dir, r);
+    if (end->code != 0)
+        judge_end(lane->check, end, r);
+    return st == STATUS_OK ? accept_store_write(&w->store, r, false) : st;
+}
+
+/* --- a check, or several at the same time --- */
 
 static bool is_over(const struct work *w, const struct accept_check *check,
                     const struct accept_result *r)
@@ -164,12 +169,13 @@ static bool is_over(const struct work *w, const struct accept_check *check,
     return r->repeats >= check->repeats && (!check->burn || r->seconds >= w->burn_s);
 }
 
-static enum status run_check(struct work *w, const struct accept_check *check,
-                             struct accept_result *r)
+/* What the folder holds of a check, or the beginning of it. */
+static enum status open_lane(const struct work *w, const struct accept_check *check,
+                             struct accept_result *r, struct lane *lane)
 {
-    bool whole;
-    TRY(accept_store_read(&w->store, check->name, r, &whole));
-    if (whole)
+    *lane = (struct lane){.check = check, .result = r};
+    TRY(accept_store_read(&w->store, check->name, r, &lane->whole));
+    if (lane->whole)
         return STATUS_OK;
     strcpy(r->name, check->name);
     snprintf(r->kind, sizeof r->kind, "%s", check->kind->name);
@@ -177,21 +183,78 @@ static enum status run_check(struct work *w, const struct accept_check *check,
     r->device = check->device;
     r->wanted = check->repeats;
     r->verdict = ACCEPT_MISSING; /* until it has ended */
-    while (!is_over(w, check, r)) {
-        TRY(run_repeat(w, check, r));
-        TRY(accept_store_write(&w->store, r, false));
+    return STATUS_OK;
+}
+
+/* Starts the next repeat; behind the last one, keeps what all of them came to. */
+static enum status go_on(const struct work *w, struct lane *lane, struct child *child)
+{
+    if (!is_over(w, lane->check, lane->result))
+        return start_repeat(w, lane, child);
+    TRY(accept_judge(lane->check, NULL, NULL, lane->result));
+    return accept_store_write(&w->store, lane->result, true);
+}
+
+/* Until no repeat runs. After a signal none is begun, and those that it ended count for nothing. */
+static enum status run_lanes(const struct work *w, struct lane *lane, struct child *child, int n)
+{
+    int received = 0, k;
+    while (child_any(child, n)) {
+        TRY(child_wait(&w->signals, child, n, &k));
+        if (child[k].end.received)
+            received = child[k].end.received;
+        if (received)
+            continue;
+        TRY(end_repeat(w, &lane[k], &child[k].end));
+        TRY(go_on(w, &lane[k], &child[k]));
     }
-    TRY(accept_judge(check, NULL, NULL, r));
-    return accept_store_write(&w->store, r, true);
+    if (!received)
+        return STATUS_OK;
+    return status_fail(STATUS_INTERRUPTED, "interrupted by %s; --resume runs what is missing",
+                       strsignal(received));
+}
+
+/* Runs the n checks at the same time; the end of one, whatever it is, is not that of the others. */
+static enum status run_together(const struct work *w, const struct accept_check *check, int n,
+                                struct accept_result *r)
+{
+    struct lane *lane = calloc((size_t)n, sizeof *lane);
+    struct child *child = calloc((size_t)n, sizeof *child);
+    enum status st = STATUS_OK;
+    if (!lane || !child) {
+        st = status_fail(STATUS_OOM, "no memory for %d checks at a time", n);
+        goto done;
+    }
+    for (int i = 0; i < n; i++)
+        CHECK(open_lane(w, &check[i], &r[i], &lane[i]));
+    for (int i = 0; i < n; i++)
+        if (!lane[i].whole)
+            CHECK(go_on(w, &lane[i], &child[i]));
+    CHECK(run_lanes(w, lane, child, n));
+done:
+    if (child)
+        child_kill(child, n);
+    free(child);
+    free(lane);
+    return st;
 }
 
 /* --- all of them --- */
 
-static int count_checks(const struct accept_spec *spec, int level, bool burning)
+static int count_checks(const struct accept_spec *spec, int level)
 {
     int n = 0;
     for (int i = 0; i < spec->n_checks; i++)
-        n += spec->check[i].level <= level && (!burning || spec->check[i].burn);
+        n += spec->check[i].level <= level;
+    return n;
+}
+
+/* Those that burn one after the other: what runs at the same time counts once. */
+static int count_burns(const struct accept_spec *spec, int level)
+{
+    int n = 0;
+    for (int i = 0; i < spec->n_checks; i += spec->check[i].together)
+        n += spec->check[i].level <= level && spec->check[i].burn;
     return n;
 }
 
@@ -200,7 +263,7 @@ static int count_checks(const struct accept_spec *spec, int level, bool burning)
 static enum status burn_seconds(const struct accept_spec *spec, const struct accept_options *o,
                                 double *seconds)
 {
-    int n = count_checks(spec, o->level, true);
+    int n = count_burns(spec, o->level);
     if (n == 0 && o->hours > 0)
         return status_fail(STATUS_USAGE,
                            "--hours: no check of '%s' up to level %d burns in; give a higher "
@@ -227,15 +290,18 @@ static enum status begin_report(const struct work *w, struct accept_report *repo
 
 static enum status run_all(struct work *w, struct accept_report *report)
 {
-    for (int i = 0; i < w->spec->n_checks; i++) {
-        const struct accept_check *check = &w->spec->check[i];
+    const struct accept_check *check = w->spec->check, *end = check + w->spec->n_checks;
+    for (; check < end; check += check->together) {
+        struct accept_result *r = &report->check[report->n_checks];
         if (check->level > w->options->level)
             continue;
-        struct accept_result *r = &report->check[report->n_checks++];
-        TRY(run_check(w, check, r));
-        TRY(accept_judge(check, NULL, NULL, r));
-        accept_progress_end(&w->progress, r);
-        if (i == 0 && r->verdict != ACCEPT_PASS)
+        report->n_checks += check->together;
+        TRY(run_together(w, check, check->together, r));
+        for (int k = 0; k < check->together; k++) {
+            TRY(accept_judge(&check[k], NULL, NULL, &r[k]));
+            accept_progress_end(&w->progress, &r[k]);
+        }
+        if (check == w->spec->check && r->verdict != ACCEPT_PASS)
             break; /* what it would measure is not what the spec is about */
     }
     environment_time(report->ended);
@@ -257,8 +323,7 @@ enum status accept_run(const struct accept_spec *spec, const struct accept_optio
     enum status st;
     *report = (struct accept_report){0};
     CHECK(burn_seconds(spec, options, &w.burn_s));
-    w.progress =
-        accept_progress_begin(options->progress, count_checks(spec, options->level, false));
+    w.progress = accept_progress_begin(options->progress, count_checks(spec, options->level));
     CHECK(accept_store_open(spec, options->dir, options->resume, &w.store));
     CHECK(child_signals_open(&w.signals));
     CHECK(begin_report(&w, report));
@@ -285,18 +350,19 @@ static void say_seconds(double s, char *out, size_t size)
         snprintf(out, size, "%.1f h", s / 3600);
 }
 
+/* `beside`: it runs at the same time as the one before. */
 static enum status print_check(const struct accept_spec *spec, const struct accept_check *check,
-                               const struct accept_options *o, double seconds, FILE *out)
+                               const struct accept_options *o, const char *time, bool beside,
+                               FILE *out)
 {
-    char dir[ACCEPT_PATH_SIZE], time[32], *line = NULL;
+    char dir[ACCEPT_PATH_SIZE], *line = NULL;
     struct words command = {0};
     enum status st;
     CHECK(path_format(dir, sizeof dir, "%s/checks/%s/r1", o->dir, check->name));
     CHECK(accept_command(spec, check, "ampscale", dir, &command));
     CHECK(words_shell(&command, &line));
-    say_seconds(seconds, time, sizeof time);
-    fprintf(out, "%-20s level %d, %d x, about %s\n    %s\n", check->name, check->level,
-            check->repeats, time, line);
+    fprintf(out, "%-20s level %d, %d x, about %s%s\n    %s\n", check->name, check->level,
+            check->repeats, time, beside ? ", at the same time" : "", line);
 done:
     free(line);
     words_free(&command);
@@ -309,15 +375,18 @@ enum status accept_print_plan(const struct accept_spec *spec, const struct accep
     double sum = 0, burn;
     char time[32];
     TRY(burn_seconds(spec, o, &burn));
-    for (int i = 0; i < spec->n_checks; i++) {
+    for (int i = 0, n; i < spec->n_checks; i += n) {
         const struct accept_check *check = &spec->check[i];
+        double seconds = fmax(check->seconds * check->repeats, check->burn ? burn : 0);
+        n = check->together;
         if (check->level > o->level)
             continue;
-        double seconds = fmax(check->seconds * check->repeats, check->burn ? burn : 0);
-        TRY(print_check(spec, check, o, seconds, out));
+        say_seconds(seconds, time, sizeof time);
+        for (int k = 0; k < n; k++)
+            TRY(print_check(spec, &check[k], o, time, k > 0, out));
         sum += seconds;
     }
     say_seconds(sum, time, sizeof time);
-    fprintf(out, "%d checks, about %s\n", count_checks(spec, o->level, false), time);
+    fprintf(out, "%d checks, about %s\n", count_checks(spec, o->level), time);
     return STATUS_OK;
 }

@@ -1,4 +1,6 @@
 /* Running the checks of a spec on this node, one after the other, each in a process of its own.
+ * Those of a burn-in of each device run at the same time, so that the node is under load as a
+ * whole.
  *
  * What a check measured is kept as soon as it has ended, and what its repeats measured as soon as
  * each has, so that a battery that was stopped goes on where it was. A check that crashes, hangs or
@@ -17,7 +19,7 @@ struct accept_options {
     const char *program; /* the file of this program */
     const char *dir;     /* the node's folder (result.h) */
     int level;           /* checks up to it */
-    double hours;        /* for all checks that burn together; 0: as often as they repeat */
+    double hours;        /* for all checks that burn in sum; 0: as often as they repeat */
     bool resume;         /* go on with what the folder holds */
     FILE *progress;      /* lines for people; NULL: none */
 };

@@ -81,7 +81,7 @@ static enum status read_check(const json_t *object, int index, struct accept_che
                                         "seconds", "burn", "limit_s", "limits", NULL};
     char where[WHERE_SIZE];
     snprintf(where, sizeof where, "checks[%d]", index);
-    *c = (struct accept_check){.device = -1};
+    *c = (struct accept_check){.device = -1, .together = 1};
     *each = false;
     TRY(keys_check(object, where, known));
     TRY(keys_text(object, where, "name", true, c->name, BASE_SIZE));
@@ -145,6 +145,8 @@ static enum status add_check(const json_t *object, int index, struct accept_spec
     TRY(set_device(c, name, 0));
     for (int d = 1; d < s->n_devices; d++)
         TRY(copy_check(s, name, d));
+    if (c->burn) /* heat and power are those of a node under load when all devices have it */
+        c->together = s->n_devices;
     return STATUS_OK;
 }
 
@@ -157,6 +159,7 @@ static enum status add_hardware(struct accept_spec *s)
                                .level = 1,
                                .device = -1,
                                .repeats = 1,
+                               .together = 1,
                                .seconds = 1,
                                .limit_s = 120};
     c->limit = calloc(2, sizeof *c->limit);

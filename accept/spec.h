@@ -15,7 +15,8 @@
  *       "args": {"arch": "resnet50", "precision": "amp"},     as the kind has them
  *       "each": true,                      run on every device alone, as train-amp.0, .1 ...
  *       "repeats": 3,                      default 1
- *       "burn": true,                      repeated for as long as --hours says, if it is given
+ *       "burn": true,                      repeated for as long as --hours says, if it is given;
+ *                                          with "each" on all devices at the same time
  *       "seconds": 40,                     that a repeat takes, for the plan
  *       "limit_s": 300,                    seconds after which a repeat is ended, and has failed
  *       "limits": {"images_per_s": {
@@ -88,6 +89,7 @@ struct accept_check {
     int device; /* the one it runs on; -1: all of them */
     int repeats;
     bool burn;
+    int together;   /* checks, from this one on, that run at the same time; 1: it alone */
     double seconds; /* of a repeat, expected */
     int64_t limit_s;
     const json_t *args; /* an object, checked; NULL: none */

@@ -1,4 +1,4 @@
-/* Running a child process. */
+/* Running child processes. */
 #include "study/child.h"
 
 #include "base/clock.h"
@@ -66,71 +66,76 @@ static void become(const struct child_config *c, int log, pid_t parent)
     _exit(127);
 }
 
-static enum status start(const struct child_config *c, int log, pid_t *pid)
+enum status child_start(const struct child_config *c, struct child *child)
 {
     pid_t parent = getpid();
+    *child = (struct child){.grace_s = c->grace_s, .begun_ns = clock_ns()};
+    if (c->limit_s)
+        child->due_ns = child->begun_ns + (uint64_t)c->limit_s * 1000000000u;
+    int log = open(c->log, O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
+    if (log < 0)
+        return status_fail(STATUS_IO, "cannot write '%s': %s", c->log, strerror(errno));
     fflush(NULL);
-    *pid = fork();
-    if (*pid < 0)
-        return status_fail(STATUS_IO, "cannot start a process: %s", strerror(errno));
-    if (*pid == 0)
+    pid_t pid = fork();
+    if (pid == 0)
         become(c, log, parent);
-    setpgid(*pid, *pid); /* whoever comes first; the other one fails */
+    if (pid < 0) {
+        close(log);
+        return status_fail(STATUS_IO, "cannot start a process: %s", strerror(errno));
+    }
+    setpgid(pid, pid); /* whoever comes first; the other one fails */
+    child->pid = pid;
+    child->log = log;
     return STATUS_OK;
 }
 
-/* How far a child is on its way out. */
-struct stop {
-    int asked;       /* 0, then with SIGTERM once or twice, then killed */
-    uint64_t due_ns; /* when the next step comes; 0: not at all */
-};
-
-static void stop_on(struct stop *s, pid_t pid, int64_t grace_s)
+bool child_any(const struct child *child, int n)
 {
-    s->asked++;
-    if (s->asked <= 2)
-        kill(pid, SIGTERM);
-    else
-        kill(-pid, SIGKILL);
-    int64_t seconds = s->asked == 1 ? grace_s : KILL_SECONDS;
-    s->due_ns = clock_ns() + (uint64_t)seconds * 1000000000u;
+    for (int i = 0; i < n; i++)
+        if (child[i].pid != 0)
+            return true;
+    return false;
 }
 
-static int poll_ms(uint64_t due_ns)
+/* One step farther on the child's way out. */
+static void stop_on(struct child *child)
 {
-    uint64_t now = clock_ns();
-    if (due_ns == 0)
+    child->asked++;
+    if (child->asked <= 2)
+        kill(child->pid, SIGTERM);
+    else
+        kill(-child->pid, SIGKILL);
+    int64_t seconds = child->asked == 1 ? child->grace_s : KILL_SECONDS;
+    child->due_ns = clock_ns() + (uint64_t)seconds * 1000000000u;
+}
+
+/* Until something is due, of any that runs; -1: nothing ever is. */
+static int poll_ms(const struct child *child, int n)
+{
+    uint64_t now = clock_ns(), first = UINT64_MAX;
+    for (int i = 0; i < n; i++)
+        if (child[i].pid != 0 && child[i].due_ns != 0 && child[i].due_ns < first)
+            first = child[i].due_ns;
+    if (first == UINT64_MAX)
         return -1;
-    uint64_t ms = due_ns > now ? (due_ns - now) / 1000000 + 1 : 0;
+    uint64_t ms = first > now ? (first - now) / 1000000 + 1 : 0;
     return ms < 1000000 ? (int)ms : 1000000;
 }
 
-static enum status wait_for(const struct child_config *c, pid_t pid, struct child_end *end)
+/* What a signal that was received, or none (0), and the clock ask of those that run. */
+static void press(struct child *child, int n, int received)
 {
-    uint64_t begun = clock_ns();
-    struct stop stop = {.due_ns = c->limit_s ? begun + (uint64_t)c->limit_s * 1000000000u : 0};
-    struct pollfd p = {.fd = c->signals->fd, .events = POLLIN};
-    int status;
-    for (;;) {
-        pid_t ended = waitpid(pid, &status, WNOHANG);
-        if (ended == pid)
-            break;
-        if (ended < 0)
-            return status_fail(STATUS_IO, "cannot wait for a process: %s", strerror(errno));
-        poll(&p, 1, poll_ms(stop.due_ns));
-        int received = child_signals_received(c->signals);
-        bool due = stop.due_ns && clock_ns() >= stop.due_ns;
-        if (received && !end->received)
-            end->received = received;
-        else if (due && stop.asked == 0)
-            end->late = true;
-        if (received || due)
-            stop_on(&stop, pid, c->grace_s);
+    for (int i = 0; i < n; i++) {
+        struct child *c = &child[i];
+        bool due = c->due_ns != 0 && clock_ns() >= c->due_ns;
+        if (c->pid == 0 || (!received && !due))
+            continue;
+        if (received && !c->end.received)
+            c->end.received = received;
+        else if (due && c->asked == 0)
+            c->end.late = true;
+        stop_on(c);
     }
-    kill(-pid, SIGKILL); /* whatever of the group is left */
-    end->seconds = (double)(clock_ns() - begun) * 1e-9;
-    end->code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    return STATUS_OK;
 }
 
 /* Keeps the last line that is ours, or the last of all. */
@@ -152,18 +157,68 @@ static void last_message(int log, char out[CHILD_MESSAGE_SIZE])
     }
 }
 
+/* Takes in that a child has ended; it runs no more. */
+static void take_end(struct child *child, int status)
+{
+    struct child_end *end = &child->end;
+    kill(-child->pid, SIGKILL); /* whatever of the group is left */
+    end->seconds = (double)(clock_ns() - child->begun_ns) * 1e-9;
+    end->code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    last_message(child->log, end->message);
+    close(child->log);
+    child->pid = 0;
+}
+
+/* The first of those that run and have ended: *which, or -1. */
+static enum status find_ended(struct child *child, int n, int *which)
+{
+    *which = -1;
+    for (int i = 0; i < n && *which < 0; i++) {
+        int status = 0;
+        pid_t ended = child[i].pid != 0 ? waitpid(child[i].pid, &status, WNOHANG) : 0;
+        if (ended < 0)
+            return status_fail(STATUS_IO, "cannot wait for a process: %s", strerror(errno));
+        if (ended == 0)
+            continue;
+        take_end(&child[i], status);
+        *which = i;
+    }
+    return STATUS_OK;
+}
+
+enum status child_wait(const struct child_signals *signals, struct child *child, int n, int *which)
+{
+    struct pollfd p = {.fd = signals->fd, .events = POLLIN};
+    for (;;) {
+        TRY(find_ended(child, n, which));
+        if (*which >= 0)
+            return STATUS_OK;
+        poll(&p, 1, poll_ms(child, n));
+        press(child, n, child_signals_received(signals));
+    }
+}
+
+void child_kill(struct child *child, int n)
+{
+    for (int i = 0; i < n; i++) {
+        int status;
+        if (child[i].pid == 0)
+            continue;
+        kill(-child[i].pid, SIGKILL);
+        waitpid(child[i].pid, &status, 0);
+        close(child[i].log);
+        child[i].pid = 0;
+    }
+}
+
 enum status child_run(const struct child_config *c, struct child_end *end)
 {
-    enum status st;
-    pid_t pid;
+    struct child child;
+    int which;
     *end = (struct child_end){0};
-    int log = open(c->log, O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
-    if (log < 0)
-        return status_fail(STATUS_IO, "cannot write '%s': %s", c->log, strerror(errno));
-    CHECK(start(c, log, &pid));
-    CHECK(wait_for(c, pid, end));
-    last_message(log, end->message);
-done:
-    close(log);
+    TRY(child_start(c, &child));
+    enum status st = child_wait(c->signals, &child, 1, &which);
+    child_kill(&child, 1);
+    *end = child.end;
     return st;
 }

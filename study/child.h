@@ -1,9 +1,16 @@
-/* A child process with a group of its own, a log, and a time limit; and the signals that ask for an
- * end meanwhile.
+/* Child processes, each with a group of its own, a log, and a time limit; and the signals that ask
+ * for an end meanwhile.
  *
- * The first SIGINT, SIGTERM or SIGHUP is handed on as SIGTERM, on which `train` and `launch` stop
- * in order; a second one, or the grace's end, makes it SIGTERM again and then SIGKILL for the whole
- * group. So does the time limit. A child whose parent is killed gets SIGTERM too. */
+ *     TRY(child_run(&config, &end));                     one, to its end
+ *
+ *     TRY(child_start(&config, &child[i]));              or several at the same time
+ *     while (child_any(child, n)) {
+ *         TRY(child_wait(&signals, child, n, &which));   child[which].end says how it ended
+ *
+ * The first SIGINT, SIGTERM or SIGHUP is handed on to all as SIGTERM, on which `train` and `launch`
+ * stop in order; a second one, or the grace's end, makes it SIGTERM again and then SIGKILL for the
+ * whole group. So does the time limit, for the one whose it is. A child whose parent is killed gets
+ * SIGTERM too. */
 #ifndef STUDY_CHILD_H
 #define STUDY_CHILD_H
 
@@ -12,6 +19,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -48,8 +56,32 @@ struct child_end {
                                        * line; "" if it said nothing */
 };
 
+/* One that was started. Begins as {0}. */
+struct child {
+    pid_t pid; /* 0: none runs */
+    struct child_end end;
+    int log;
+    int64_t grace_s;
+    int asked;                 /* to end: 0, then with SIGTERM once or twice, then killed */
+    uint64_t begun_ns, due_ns; /* when the next step to its end comes; 0: not at all */
+};
+
 /* Runs it to its end. A failure is that it could not be started or waited for. */
 MUST_CHECK enum status child_run(const struct child_config *c, struct child_end *end);
+
+/* Starts one, which has to be waited for or killed. */
+MUST_CHECK enum status child_start(const struct child_config *c, struct child *child);
+
+/* Waits until one of those that run among n has ended, *which: there is one, and all were started
+ * with these signals. */
+MUST_CHECK enum status child_wait(const struct child_signals *signals, struct child *child, int n,
+                                  int *which);
+
+/* Whether one of n runs. */
+bool child_any(const struct child *child, int n);
+
+/* Kills, with their groups, those that run among n. */
+void child_kill(struct child *child, int n);
 
 #ifdef __cplusplus
 }

@@ -19,7 +19,8 @@ static const char program[] =
     "echo $1 $2 >>\"${0%/*}/calls\"\n"
     "case \"$1 $2\" in\n"
     "'info --json') echo '{\"devices\": [{\"device\": \"cpu\", \"usable\": true,"
-    " \"description\": \"made up\"}]}' ;;\n"
+    " \"description\": \"made up\"}, {\"device\": \"cuda:0\", \"usable\": true, \"description\":"
+    " \"a\"}, {\"device\": \"cuda:1\", \"usable\": true, \"description\": \"b\"}]}' ;;\n"
     "'bench memory') echo '{\"rows\": [{\"kernel\": \"copy\", \"median_gb_per_s\": 10,"
     " \"wrong\": 0}]}' ;;\n"
     "'bench peak') kill -SEGV $$ ;;\n"
@@ -30,6 +31,15 @@ static const char program[] =
     "'bench collective') echo 'ampscale: no such network' >&2; exit 5 ;;\n"
     "'selftest --json') echo '{\"cases\": [{\"ok\": true}, {\"ok\": false}]}';"
     " echo 'ampscale: it does not hold' >&2; exit 4 ;;\n"
+    /* Device 0 is well, once it has seen that the other one is at work; that one dies. */
+    "'bench overhead') for device; do :; done; cd \"${0%/*}\"; echo >\"at $device\"; n=0\n"
+    " until [ -e 'at cuda:0' ] && [ -e 'at cuda:1' ]; do\n"
+    "  n=$((n + 1)); [ $n -lt 200 ] || exit 5; sleep 0.05\n"
+    " done\n"
+    " [ $device = cuda:0 ] || kill -KILL $$\n"
+    " echo '{\"rows\": [{\"what\": \"step\", \"valid\": true, \"seconds\": {\"median\": 1}}]}' ;;\n"
+    /* Device 1 asks for the end of all. */
+    "'bench step') for device; do :; done; [ $device = cuda:0 ] || kill -TERM $PPID; sleep 60 ;;\n"
     "*) exit 1 ;;\n"
     "esac\n";
 
@@ -223,6 +233,64 @@ static void test_burn(void **state)
     accept_spec_free(&s);
 }
 
+/* Burns on two GPUs in checks of a kind. */
+static enum status burn_two(const struct rig *rig, const char *kind, double hours,
+                            struct accept_report *report)
+{
+    char text[512];
+    struct accept_spec s;
+    const struct accept_options o = {
+        .program = rig->path, .dir = rig->out, .level = 1, .hours = hours};
+    int n = snprintf(text, sizeof text,
+                     "{\"schema\": 1, \"name\": \"made\", \"about\": \"a test\", \"device\": "
+                     "\"cuda\", \"devices\": 2, \"hardware\": [\"*\"], \"checks\": [{\"name\": "
+                     "\"burn\", \"kind\": \"%s\", \"level\": 1, \"seconds\": 1, \"limit_s\": 60, "
+                     "\"each\": true, \"burn\": true, \"repeats\": 2}]}",
+                     kind);
+    if (accept_spec_parse(text, (size_t)n, "made", 0, &s) != STATUS_OK)
+        fail_msg("%s", status_message());
+    assert_int_equal(s.check[1].together, 2);
+    enum status st = accept_run(&s, &o, report);
+    accept_spec_free(&s);
+    return st;
+}
+
+/* All devices burn at the same time, each in a folder of its own, and the end of one is not that of
+ * the other, which goes on for as long as all would have. */
+static void test_together(void **state)
+{
+    struct rig *rig = *state;
+    const double seconds = 0.1;
+    struct accept_report r;
+    char path[SCRATCH_MAX + 64];
+    assert_int_equal(burn_two(rig, "overhead", seconds / 3600, &r), STATUS_OK);
+    assert_int_equal(r.n_checks, 3);
+    assert_string_equal(r.check[1].name, "burn.0");
+    assert_int_equal(r.check[1].verdict, ACCEPT_PASS);
+    assert_true(r.check[1].repeats >= 2 && r.check[1].seconds >= seconds);
+    assert_int_equal(accept_metric_find(&r.check[1], "step_us")->n, r.check[1].repeats);
+    ended(&r.check[2], ACCEPT_FAIL, 1, "ended by a signal: Killed");
+    accept_report_free(&r);
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/checks/burn.%d/r1/log", rig->out, i);
+        assert_true(path_exists(path));
+    }
+}
+
+/* Who asks for an end asks all of them, and nothing is said to have been measured. */
+static void test_together_interrupted(void **state)
+{
+    struct rig *rig = *state;
+    struct accept_report r;
+    char path[SCRATCH_MAX + 64];
+    assert_int_equal(burn_two(rig, "step", 0, &r), STATUS_INTERRUPTED);
+    assert_non_null(strstr(status_message(), "interrupted by Terminated"));
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/checks/burn.%d.json", rig->out, i);
+        assert_false(path_exists(path));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -231,6 +299,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_resume, begin, end),
         cmocka_unit_test_setup_teardown(test_part, begin, end),
         cmocka_unit_test_setup_teardown(test_burn, begin, end),
+        cmocka_unit_test_setup_teardown(test_together, begin, end),
+        cmocka_unit_test_setup_teardown(test_together_interrupted, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
