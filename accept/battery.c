@@ -311,7 +311,7 @@ static enum status run_all(struct work *w, struct accept_report *report)
 static void keep_device(struct accept_report *report)
 {
     const struct accept_metric *device = accept_metric_find(&report->check[0], "device");
-    if (device && device->n > 0)
+    if (device && device->text)
         snprintf(report->device, sizeof report->device, "%s", device->text[0]);
 }
 

@@ -196,6 +196,27 @@ static void test_resume(void **state)
     accept_report_free(&r);
 }
 
+/* A folder where the device has a number in place of a description. */
+static void test_strange_device(void **state)
+{
+    struct rig *rig = *state;
+    static const char *const kinds[] = {"memory", NULL};
+    struct accept_report r;
+    size_t size;
+    assert_int_equal(run(rig, "made*", kinds, false, &r), STATUS_OK);
+    accept_report_free(&r);
+    char *text = scratch_read(rig->dir, "out/checks/hardware.json", &size);
+    char *device = strstr(text, "\"made up\"");
+    assert_non_null(device);
+    memset(device, '1', strlen("\"made up\""));
+    scratch_write(rig->dir, "out/checks/hardware.json", text, size);
+    free(text);
+    assert_int_equal(run(rig, "made*", kinds, true, &r), STATUS_OK);
+    assert_string_equal(r.device, "");
+    ended(&r.check[0], ACCEPT_MISSING, 1, "the limit is of a text");
+    accept_report_free(&r);
+}
+
 /* What a repeat measured is kept before the next one begins. */
 static void test_part(void **state)
 {
@@ -298,6 +319,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_other_hardware, begin, end),
         cmocka_unit_test_setup_teardown(test_resume, begin, end),
         cmocka_unit_test_setup_teardown(test_part, begin, end),
+        cmocka_unit_test_setup_teardown(test_strange_device, begin, end),
         cmocka_unit_test_setup_teardown(test_burn, begin, end),
         cmocka_unit_test_setup_teardown(test_together, begin, end),
         cmocka_unit_test_setup_teardown(test_together_interrupted, begin, end),
