@@ -225,6 +225,7 @@ MUST_CHECK enum status comm_open_tcp(const struct comm_tcp_config *config, struc
 
 struct comm_mpi_config {
     double timeout_s; /* without any progress of an operation that is waited for; 0: for ever */
+    double join_s;    /* for all ranks to join; 0: for ever */
     /* Asked now and then, by another thread than the caller's. Open MPI's launcher, when it loses a
      * rank, asks the others to stop and kills them a second later; so a request to stop makes the
      * ranks ask each other at once whether they are all there, and end the job if one is not.
@@ -233,8 +234,10 @@ struct comm_mpi_config {
 };
 
 /* Joins the ranks of this process's MPI job; once per process. STATUS_UNSUPPORTED in a build
- * without MPI. Data moves between comm_start and comm_wait, by a thread of its own, which sleeps
- * briefly between looks at the network so that computing threads keep their cores. */
+ * without MPI; STATUS_LIBRARY where not all come in time: a thread stays inside the library then,
+ * and the process should soon end. Data moves between comm_start and comm_wait, by a thread of its
+ * own, which sleeps briefly between looks at the network so that computing threads keep their
+ * cores. */
 MUST_CHECK enum status comm_open_mpi(const struct comm_mpi_config *config, struct comm **c);
 
 #ifdef __cplusplus

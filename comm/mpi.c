@@ -204,6 +204,31 @@ static struct mpi *mpi_new(const struct comm_mpi_config *config)
     return m;
 }
 
+/* Waits until the job has been joined, or cannot be. *late: the library does not return. */
+static enum status wait_joined(struct mpi *m, bool *late)
+{
+    int64_t until = comm_now() + (int64_t)(m->config.join_s * 1e9);
+    struct timespec t = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
+    int error = 0;
+    pthread_mutex_lock(&m->lock);
+    while (!m->opened && error != ETIMEDOUT) {
+        if (m->config.join_s > 0)
+            error = pthread_cond_timedwait(&m->done, &m->lock, &t);
+        else
+            pthread_cond_wait(&m->done, &m->lock);
+    }
+    *late = !m->opened;
+    enum status st = m->broken;
+    if (*late)
+        st = status_fail(STATUS_LIBRARY,
+                         "cannot join the MPI job: not all ranks have come within %g s",
+                         m->config.join_s);
+    else if (st != STATUS_OK)
+        st = status_fail(st, "cannot join the MPI job: %s", m->broken_message);
+    pthread_mutex_unlock(&m->lock);
+    return st;
+}
+
 enum status comm_open_mpi(const struct comm_mpi_config *config, struct comm **c)
 {
     struct mpi *m = mpi_new(config);
@@ -214,13 +239,12 @@ enum status comm_open_mpi(const struct comm_mpi_config *config, struct comm **c)
         mpi_free(m);
         return st;
     }
-    pthread_mutex_lock(&m->lock);
-    while (!m->opened)
-        pthread_cond_wait(&m->done, &m->lock);
-    st = m->broken;
-    if (st != STATUS_OK)
-        st = status_fail(st, "cannot join the MPI job: %s", m->broken_message);
-    pthread_mutex_unlock(&m->lock);
+    bool late;
+    st = wait_joined(m, &late);
+    if (late) { /* the thread is inside the library, and keeps what it uses */
+        pthread_detach(m->thread);
+        return st;
+    }
     if (st != STATUS_OK) {
         pthread_join(m->thread, NULL);
         mpi_free(m);

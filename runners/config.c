@@ -17,6 +17,7 @@ struct train_config train_config_default(void)
         .grad_compress = DTYPE_F32,
         .accumulate = 1,
         .comm_timeout = 300,
+        .join_timeout = 300,
         .workers = 4,
         .classes = 1000,
         .image_size = 224,

@@ -56,6 +56,8 @@ struct train_config {
     int accumulate;           /* batches to an optimizer step */
     bool sync_bn;             /* batch norm's statistics over all devices and ranks */
     double comm_timeout;      /* seconds to wait for another rank; 0: for ever */
+    double join_timeout;      /* seconds for all processes of an MPI job to come; 0, here or above:
+                               * for ever */
     int workers;              /* loader threads */
     int classes;              /* with dummy; else what the data set has */
     int image_size;

@@ -90,7 +90,9 @@ static enum status meet(const struct train_config *c, struct comm **comm)
 
 static enum status join(const struct train_config *c, struct comm **comm)
 {
-    struct comm_mpi_config mpi = {.timeout_s = c->comm_timeout, .stop_requested = stopping};
+    struct comm_mpi_config mpi = {.timeout_s = c->comm_timeout,
+                                  .join_s = c->comm_timeout > 0 ? c->join_timeout : 0,
+                                  .stop_requested = stopping};
     if (c->rendezvous)
         return meet(c, comm);
     return comm_under_mpi() ? comm_open_mpi(&mpi, comm) : comm_open_solo(comm);

@@ -122,6 +122,19 @@ static int exercise(struct comm *c, const char *scenario)
     return lose_rank_1(c, scenario);
 }
 
+/* Rank 1 never joins the others. */
+static bool stays_away(void)
+{
+    enum { LATE_SECONDS = 4 }; /* by then the others have gone */
+    const char *rank = getenv("OMPI_COMM_WORLD_RANK");
+    if (!rank)
+        rank = getenv("PMI_RANK");
+    if (!rank || strcmp(rank, "1") != 0)
+        return false;
+    sleep(LATE_SECONDS);
+    return true;
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], "version") == 0)
@@ -133,6 +146,11 @@ int main(int argc, char **argv)
     signal(SIGTERM, on_stop);
     struct comm_mpi_config config = {.timeout_s = atof(argv[2]), .stop_requested = stop_requested};
     struct comm *c;
+    if (strcmp(argv[1], "late") == 0) {
+        config.join_s = config.timeout_s;
+        if (stays_away())
+            return 0;
+    }
     if (comm_open_mpi(&config, &c) != STATUS_OK) {
         fprintf(stderr, "mpi_ranks: %s\n", status_message());
         return 1;

@@ -53,6 +53,13 @@ lost() {
     grep -qxE -- "$line" "$scratch/err" || fail "'$how' on $ranks ranks does not say '$line'"
 }
 
+# late RANKS: rank 1 does not join, and nobody waits for it for ever.
+late() {
+    mpi_run 60 "$1" "$program" late 1
+    ((code != 0 && code != 124)) || fail "'late' on $1 ranks exited with $code"
+    grep -q 'cannot join the MPI job: not all ranks have come within 1 s' "$scratch/err" || fail "'late' on $1 ranks does not say why it ended"
+}
+
 who='ampscale: rank 1 \(host [^ ]+, pid [0-9]+\) did not'
 gone='it may have died or be stuck'
 # Four ranks compute as two and three do; under sanitizers they take their time.
@@ -64,6 +71,7 @@ for scenario; do
         kill) killed "$ranks" ;;
         stop) lost stop "$ranks" 1 "$who come to operation 6 \(barrier\) within 1 s; $gone" ;;
         absent) lost absent "$ranks" 1 "$who come to operation 6 \(barrier\) within 1 s; it is alive, and busy with something else" ;;
+        late) ((ranks > 2)) || late "$ranks" ;;
         fail) lost fail "$ranks" 5 "ampscale: rank 1: cannot read 'x'" ;;
         *) values "$scenario" "$ranks" ;;
         esac
