@@ -339,6 +339,24 @@ done:
 
 /* --- the plan --- */
 
+/* Of a check, and of those at the same time. */
+static double seconds_of(const struct accept_check *check, double burn)
+{
+    return fmax(check->seconds * check->repeats, check->burn ? burn : 0);
+}
+
+enum status accept_plan_seconds(const struct accept_spec *spec, const struct accept_options *o,
+                                double *seconds)
+{
+    double burn;
+    TRY(burn_seconds(spec, o, &burn));
+    *seconds = 0;
+    for (int i = 0; i < spec->n_checks; i += spec->check[i].together)
+        if (spec->check[i].level <= o->level)
+            *seconds += seconds_of(&spec->check[i], burn);
+    return STATUS_OK;
+}
+
 /* "40 s", "12 min", "3.5 h" */
 static void say_seconds(double s, char *out, size_t size)
 {
@@ -372,21 +390,20 @@ done:
 enum status accept_print_plan(const struct accept_spec *spec, const struct accept_options *o,
                               FILE *out)
 {
-    double sum = 0, burn;
+    double all, burn;
     char time[32];
     TRY(burn_seconds(spec, o, &burn));
+    TRY(accept_plan_seconds(spec, o, &all));
     for (int i = 0, n; i < spec->n_checks; i += n) {
         const struct accept_check *check = &spec->check[i];
-        double seconds = fmax(check->seconds * check->repeats, check->burn ? burn : 0);
         n = check->together;
         if (check->level > o->level)
             continue;
-        say_seconds(seconds, time, sizeof time);
+        say_seconds(seconds_of(check, burn), time, sizeof time);
         for (int k = 0; k < n; k++)
             TRY(print_check(spec, &check[k], o, time, k > 0, out));
-        sum += seconds;
     }
-    say_seconds(sum, time, sizeof time);
+    say_seconds(all, time, sizeof time);
     fprintf(out, "%d checks, about %s\n", count_checks(spec, o->level), time);
     return STATUS_OK;
 }

@@ -31,6 +31,11 @@ MUST_CHECK enum status accept_run(const struct accept_spec *spec,
                                   const struct accept_options *options,
                                   struct accept_report *report);
 
+/* Seconds that a battery is expected to take from its beginning to its end; STATUS_USAGE as above.
+ */
+MUST_CHECK enum status accept_plan_seconds(const struct accept_spec *spec,
+                                           const struct accept_options *options, double *seconds);
+
 /* Prints which checks would be run, how long they take, and their commands. */
 MUST_CHECK enum status accept_print_plan(const struct accept_spec *spec,
                                          const struct accept_options *options, FILE *out);

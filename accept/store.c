@@ -68,6 +68,16 @@ static enum status keep_spec(const struct accept_spec *spec, const struct accept
                               store->dir, spec->name);
 }
 
+/* The verdict of an earlier battery is not that of the one that begins. */
+static enum status drop_verdict(const struct accept_store *store)
+{
+    char path[ACCEPT_PATH_SIZE];
+    TRY(path_format(path, sizeof path, "%s/" ACCEPT_FILE, store->dir));
+    if (unlink(path) == 0 || errno == ENOENT)
+        return STATUS_OK;
+    return status_fail(STATUS_IO, "cannot remove '%s': %s", path, strerror(errno));
+}
+
 enum status accept_store_open(const struct accept_spec *spec, const char *dir, bool resume,
                               struct accept_store *store)
 {
@@ -78,6 +88,8 @@ enum status accept_store_open(const struct accept_spec *spec, const char *dir, b
     enum status st = take_lock(store);
     if (st == STATUS_OK)
         st = keep_spec(spec, store, resume);
+    if (st == STATUS_OK)
+        st = drop_verdict(store);
     if (st != STATUS_OK)
         accept_store_close(store);
     return st;

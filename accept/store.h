@@ -9,8 +9,9 @@ struct accept_store {
     int lock;
 };
 
-/* Opens the folder, made if need be, and keeps the spec in it. STATUS_USAGE when it holds another
- * spec's results, or any and `resume` is false; STATUS_IO while another process works in it. */
+/* Opens the folder, made if need be, and keeps the spec in it; an earlier battery's accept.json is
+ * removed. STATUS_USAGE when it holds another spec's results, or any and `resume` is false;
+ * STATUS_IO while another process works in it. */
 MUST_CHECK enum status accept_store_open(const struct accept_spec *spec, const char *dir,
                                          bool resume, struct accept_store *store);
 void accept_store_close(struct accept_store *store); /* fine on one that failed to open */

@@ -160,6 +160,40 @@ static enum status find_program(char out[PATH_MAX])
     return STATUS_OK;
 }
 
+/* The battery as a command, but for its folder. */
+static enum status battery_command(const struct arguments *a, const char *program, struct words *w)
+{
+    const struct accept_options *o = &a->options;
+    TRY(words_add(w, "%s", program));
+    TRY(words_add(w, "accept"));
+    TRY(words_add(w, "--spec"));
+    TRY(words_add(w, "%s", a->spec));
+    TRY(words_add(w, "--level"));
+    TRY(words_add(w, "%d", o->level));
+    if (o->hours > 0) {
+        TRY(words_add(w, "--hours"));
+        TRY(words_add(w, "%.17g", o->hours));
+    }
+    if (a->gpus > 0) {
+        TRY(words_add(w, "--gpus"));
+        TRY(words_add(w, "%d", a->gpus));
+    }
+    if (o->resume)
+        TRY(words_add(w, "--resume"));
+    return a->strict ? words_add(w, "--strict") : STATUS_OK;
+}
+
+static enum status run_rank(const struct accept_spec *spec, const struct arguments *a,
+                            const char *program, int *code)
+{
+    struct words command = {0};
+    enum status st = battery_command(a, program, &command);
+    if (st == STATUS_OK)
+        st = accept_rank_work(&a->fleet, spec, &a->options, &command, a->strict, code);
+    words_free(&command);
+    return st;
+}
+
 /* *code: what the results come to. */
 static enum status run(const struct accept_spec *spec, const struct arguments *a, int *code)
 {
@@ -167,9 +201,9 @@ static enum status run(const struct accept_spec *spec, const struct arguments *a
     struct accept_options o = a->options;
     struct accept_report report;
     TRY(find_program(program));
-    o.program = program;
     if (comm_under_mpi())
-        return accept_rank_work(&a->fleet, spec, &o, a->strict, code);
+        return run_rank(spec, a, program, code);
+    o.program = program;
     o.progress = stderr;
     TRY(accept_run(spec, &o, &report));
     enum status st = accept_write(&report, a->strict, o.dir);

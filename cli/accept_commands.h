@@ -5,6 +5,7 @@
 #include "accept/battery.h"
 #include "accept/jsonl.h"
 #include "launch/hosts.h"
+#include "launch/words.h"
 
 #include <argp.h>
 #include <stdbool.h>
@@ -17,6 +18,7 @@ struct accept_fleet_args {
     const char *path[ACCEPT_PATHS_MAX]; /* (n) files and folders of results */
     const char *expect;                 /* a file of names; NULL: whoever is there */
     double within, warn_within;         /* percent */
+    double wait_s; /* that a rank waits for the others; 0: an hour and twice the plan */
 };
 extern const struct argp accept_fleet_argp; /* positional arguments are the caller's */
 struct accept_fleet_args accept_fleet_default(void);
@@ -35,11 +37,12 @@ MUST_CHECK enum status accept_fleet_judge(const struct accept_fleet_args *a,
                                           bool strict, int *code);
 
 /* What each rank of a job does: the battery on its node, in OUT/<node>; when all have ended theirs,
- * rank 0 judges the fleet as above, and has the code. */
+ * rank 0 judges the fleet as above, and has the code. `command` is the battery's, but for its
+ * folder. STATUS_DATA on another rank than 0 where the ranks do not meet in time. */
 MUST_CHECK enum status accept_rank_work(const struct accept_fleet_args *a,
                                         const struct accept_spec *spec,
-                                        const struct accept_options *options, bool strict,
-                                        int *code);
+                                        const struct accept_options *options,
+                                        const struct words *command, bool strict, int *code);
 
 /* The name of a process's node in the folder of a fleet: its host's, and a number where it is not
  * the first rank there. */

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_NODE_LIST = 512, KEY_EXPECT, KEY_WITHIN, KEY_WARN_WITHIN };
+enum { KEY_NODE_LIST = 512, KEY_EXPECT, KEY_WITHIN, KEY_WARN_WITHIN, KEY_WAIT };
 
 static const struct argp_option options[] = {
     {"node-list", KEY_NODE_LIST, "FILE|DIR", 0,
@@ -22,6 +22,10 @@ static const struct argp_option options[] = {
     {"within", KEY_WITHIN, "PERCENT", 0,
      "How much worse than the fleet's median fails where no spec says it (default 10)", 0},
     {"warn-within", KEY_WARN_WITHIN, "PERCENT", 0, "And warns (default 5)", 0},
+    {"wait", KEY_WAIT, "S", 0,
+     "As ranks of a job: seconds that a node waits for the others when it has ended (default: an "
+     "hour and twice what the battery is said to take)",
+     0},
     {0},
 };
 
@@ -55,6 +59,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         break;
     case KEY_WARN_WITHIN:
         st = cli_double("--warn-within", arg, 0.1, 99, &a->warn_within);
+        break;
+    case KEY_WAIT:
+        st = cli_double("--wait", arg, 1, 1e8, &a->wait_s);
         break;
     default:
         return ARGP_ERR_UNKNOWN;

@@ -1,22 +1,45 @@
 /* ampscale accept as the ranks of a job: a battery on each node, and the fleet judged at the end.
  *
- * The ranks join MPI when all batteries have ended, and not before: a check that crashes or hangs
- * takes nobody with it, and what has been measured lies in each node's folder by then. Checks must
- * not take themselves for ranks: what the launcher has put into the environment is kept from them.
- */
-#include "accept/judge.h"
-#include "accept/report.h"
+ * A rank's battery is a process of its own, as each of its checks is, so that whatever ends it
+ * leaves the rank to say so. The ranks join MPI when all batteries have ended, and not before: what
+ * crashes or hangs takes nobody with it, and what has been measured lies in each node's folder by
+ * then. Nobody waits for ever: where the ranks do not meet, rank 0 judges what it sees of the
+ * nodes' folders. Batteries must not take themselves for ranks: what the launcher has put into the
+ * environment is kept from them. */
 #include "base/file.h"
 #include "cli/accept_commands.h"
 #include "launch/place.h"
 #include "launch/words.h"
 #include "runners/world.h"
+#include "study/child.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { REPORT_BYTES_MAX = 64 << 20 };
+enum {
+    REPORT_BYTES_MAX = 64 << 20,
+    WHY_SIZE = 512,
+    GRACE_SECONDS = 30,  /* for a battery to stop its check in order */
+    WAIT_SECONDS = 3600, /* for other nodes, beyond twice the plan */
+};
+
+/* What all ranks are told alike. */
+struct fleet_job {
+    const struct accept_fleet_args *args;
+    const struct accept_spec *spec;
+    const char *out; /* the nodes' folders are in it */
+    bool strict;
+    double wait_s; /* for the other nodes, when the own one's battery has ended */
+};
+
+/* This rank, and what its battery came to. */
+struct fleet_rank {
+    struct launch_place place;
+    char name[NODE_NAME_MAX], dir[ACCEPT_PATH_SIZE];
+    char *report;       /* as JSON; NULL: there is none, */
+    char why[WHY_SIZE]; /* for this reason */
+};
 
 /* Whether a variable ("NAME=value") tells a process of its job. */
 static bool of_launcher(const char *variable)
@@ -62,24 +85,62 @@ static enum status return_to_job(struct words *kept)
     return st;
 }
 
-/* Runs the battery; *text is the report, which the caller frees, NULL where there is none. */
-static enum status run_battery(const struct accept_spec *spec, const struct accept_options *o,
-                               bool strict, char **text)
+/* --- the battery --- */
+
+/* Takes in how the battery has ended. An end that was asked for, and a wrong command line, are this
+ * rank's too. */
+static enum status take_end(const struct child_end *end, struct fleet_rank *n)
 {
-    struct words kept = {0};
-    struct accept_report report;
-    enum status st = leave_job(&kept);
-    if (st == STATUS_OK)
-        st = accept_run(spec, o, &report);
-    enum status back = return_to_job(&kept); /* with a battery that failed, too: ranks still meet */
-    TRY(st);
-    st = back == STATUS_OK ? accept_write(&report, strict, o->dir) : back;
-    json_t *object = accept_report_json(&report);
-    *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
-    json_decref(object);
-    accept_report_free(&report);
-    return st == STATUS_OK && !*text ? status_fail(STATUS_OOM, "no memory for a report") : st;
+    char path[ACCEPT_PATH_SIZE];
+    size_t size;
+    bool judged = end->code == 0 || end->code == status_exit_code(STATUS_MISMATCH) ||
+                  end->code == status_exit_code(STATUS_DATA);
+    if (end->received)
+        return status_fail(STATUS_INTERRUPTED, "interrupted by %s; --resume runs what is missing",
+                           strsignal(end->received));
+    if (end->code == status_exit_code(STATUS_USAGE))
+        return status_fail(STATUS_USAGE, "%s", end->message); /* "": it has been said */
+    TRY(path_format(path, sizeof path, "%s/" ACCEPT_FILE, n->dir));
+    if (judged && path_exists(path))
+        return file_read(path, REPORT_BYTES_MAX, &n->report, &size);
+    if (end->code > 128)
+        return status_fail(STATUS_DATA, "its battery was ended by a signal: %s",
+                           strsignal(end->code - 128));
+    return status_fail(STATUS_DATA, "its battery ended with exit code %d%s%s", end->code,
+                       *end->message ? ": " : "", end->message);
 }
+
+/* Rank 0's speaks for all; what the others say is in their folders. */
+static enum status run_battery(const struct words *command, struct fleet_rank *n)
+{
+    char log[ACCEPT_PATH_SIZE], out[ACCEPT_PATH_SIZE];
+    struct words line = {0}, kept = {0};
+    struct child_signals signals = {.fd = -1};
+    struct child_end end;
+    enum status st;
+    CHECK(path_format(log, sizeof log, "%s/battery.log", n->dir));
+    CHECK(path_format(out, sizeof out, "%s/battery.txt", n->dir));
+    CHECK(words_add_list(&line, command->n, command->v));
+    CHECK(words_add(&line, "--out"));
+    CHECK(words_add(&line, "%s", n->dir));
+    CHECK(dir_make(n->dir));
+    CHECK(child_signals_open(&signals));
+    CHECK(leave_job(&kept));
+    const struct child_config c = {.argv = line.v,
+                                   .log = n->place.rank == 0 ? NULL : log,
+                                   .out = out,
+                                   .signals = &signals,
+                                   .grace_s = GRACE_SECONDS};
+    CHECK(child_run(&c, &end));
+    CHECK(take_end(&end, n));
+done:
+    child_signals_close(&signals);
+    words_free(&line);
+    enum status back = return_to_job(&kept); /* after a failure, too: the ranks still meet */
+    return st != STATUS_OK ? st : back;
+}
+
+/* --- the meeting --- */
 
 static enum status add_text(struct fleet_input *in, const char *text, const char *name)
 {
@@ -94,7 +155,17 @@ static enum status add_text(struct fleet_input *in, const char *text, const char
     return st;
 }
 
-/* One rank's report, with a NUL at its end, to all; it is empty where the battery has failed. */
+/* What a node has sent: its report, or why there is none. */
+static enum status take_report(struct fleet_input *in, const char *text, const char *name)
+{
+    enum status st = *text == '{' ? add_text(in, text, name) : status_fail(STATUS_DATA, "%s", text);
+    if (st != STATUS_DATA)
+        return st;
+    fprintf(stderr, "ampscale: node '%s': %s\n", name, status_message());
+    return fleet_input_unfinished(in, name);
+}
+
+/* One rank's report, or why it has none, with a NUL at its end, to all. */
 static enum status share_report(struct world *w, int rank, const char *own, char **out)
 {
     int64_t bytes = rank == w->rank ? (int64_t)strlen(own) + 1 : 0;
@@ -130,26 +201,77 @@ static enum status gather(struct world *w, const char *own, struct fleet_input *
         accept_node_name(w->info[r].host, before, name, sizeof name);
         enum status st = share_report(w, r, own, &text);
         if (st == STATUS_OK && w->rank == 0)
-            st = *text ? add_text(in, text, name) : fleet_input_unfinished(in, name);
+            st = take_report(in, text, name);
         free(text);
         TRY(st);
     }
     return STATUS_OK;
 }
 
-static enum status meet(const struct accept_fleet_args *a, const struct accept_spec *spec,
-                        const char *out, bool strict, const char *own, int *code)
+static const char *environment(const char *name)
+{
+    return getenv(name);
+}
+
+/* One line on why the ranks have not met, and on who is missing, as far as the folder tells. */
+static void say_absent(const struct fleet_input *in, const char *why, const char *out)
+{
+    char names[WHY_SIZE] = "";
+    size_t used = 0;
+    struct comm_place place;
+    int unseen = 0;
+    for (int i = 0; i < in->nodes.n && used < sizeof names; i++)
+        if (in->nodes.node[i].n == 0)
+            used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "",
+                                     in->nodes.node[i].name);
+    if (comm_place_find(environment, &place) == STATUS_OK)
+        unseen = place.size - in->nodes.n;
+    fprintf(stderr, "ampscale: %s; %s%s", why,
+            *names ? "without results: " : "all nodes in sight have results", names);
+    if (unseen > 0)
+        fprintf(stderr, "; %d of %d nodes left nothing in '%s'", unseen, place.size, out);
+    fputc('\n', stderr);
+}
+
+/* The ranks have not met, for the reason that this thread's message tells. Rank 0 judges what it
+ * sees; who cannot be seen was not measured. */
+static enum status judge_apart(const struct fleet_job *j, const struct fleet_rank *n, int *code)
+{
+    const struct launch_hosts none = {0};
+    struct fleet_input in = {{0}};
+    char why[WHY_SIZE];
+    enum status st;
+    snprintf(why, sizeof why, "%s", status_message());
+    if (n->place.rank != 0)
+        return status_fail(STATUS_DATA, "%s; what node '%s' measured is in '%s'", why, n->name,
+                           n->dir);
+    CHECK(fleet_input_add(&in, j->out));
+    say_absent(&in, why, j->out);
+    CHECK(accept_fleet_judge(j->args, &in, j->spec, &none, j->out, j->strict, code));
+    if (*code == 0)
+        *code = status_exit_code(STATUS_DATA);
+done:
+    fleet_input_free(&in);
+    return st;
+}
+
+/* The first rank to give up ends the job: rank 0, which can judge, is to be that one. A wrong
+ * launcher stays a wrong command line. */
+static enum status meet(const struct fleet_job *j, const struct fleet_rank *n, int *code)
 {
     const struct device_list host = {.n = 1};
-    const struct train_config train = train_config_default();
     const struct launch_hosts none = {0};
+    struct train_config train = train_config_default();
     struct world w = {0};
     struct fleet_input in = {{0}};
+    train.join_timeout = n->place.rank == 0 ? j->wait_s : 2 * j->wait_s;
     enum status st = world_open(&train, &host, &w);
+    if (st != STATUS_OK && st != STATUS_USAGE && !w.comm)
+        return judge_apart(j, n, code);
     if (st == STATUS_OK)
-        st = gather(&w, own, &in);
+        st = gather(&w, n->report ? n->report : n->why, &in);
     if (st == STATUS_OK && w.rank == 0)
-        st = accept_fleet_judge(a, &in, spec, &none, out, strict, code);
+        st = accept_fleet_judge(j->args, &in, j->spec, &none, j->out, j->strict, code);
     fflush(stdout); /* comm_fail may end the process */
     if (st != STATUS_OK && w.size > 1)
         comm_fail(w.comm, st, status_message());
@@ -158,27 +280,35 @@ static enum status meet(const struct accept_fleet_args *a, const struct accept_s
     return st;
 }
 
-enum status accept_rank_work(const struct accept_fleet_args *a, const struct accept_spec *spec,
-                             const struct accept_options *options, bool strict, int *code)
+/* --- a rank --- */
+
+static enum status name_node(const char *out, struct fleet_rank *n)
 {
-    char name[NODE_NAME_MAX], dir[ACCEPT_PATH_SIZE], host[HOST_NAME_MAX_LEN] = "", *text = NULL;
-    struct accept_options o = *options;
-    struct launch_place place;
-    TRY(launch_place_read(environ, &place));
+    char host[HOST_NAME_MAX_LEN] = "";
     if (gethostname(host, sizeof host - 1) != 0)
         snprintf(host, sizeof host, "?");
-    accept_node_name(host, place.local_rank, name, sizeof name);
-    TRY(path_format(dir, sizeof dir, "%s/%s", options->dir, name));
-    o.dir = dir;
-    o.progress = place.rank == 0 ? stderr : NULL;
-    enum status st = run_battery(spec, &o, strict, &text);
+    accept_node_name(host, n->place.local_rank, n->name, sizeof n->name);
+    return path_format(n->dir, sizeof n->dir, "%s/%s", out, n->name);
+}
+
+enum status accept_rank_work(const struct accept_fleet_args *a, const struct accept_spec *spec,
+                             const struct accept_options *options, const struct words *command,
+                             bool strict, int *code)
+{
+    struct fleet_job j = {.args = a, .spec = spec, .out = options->dir, .strict = strict};
+    struct fleet_rank n = {.report = NULL};
+    TRY(launch_place_read(environ, &n.place));
+    TRY(name_node(options->dir, &n));
+    TRY(accept_plan_seconds(spec, options, &j.wait_s));
+    j.wait_s = a->wait_s > 0 ? a->wait_s : WAIT_SECONDS + 2 * j.wait_s;
+    enum status st = run_battery(command, &n);
     if (st == STATUS_INTERRUPTED || st == STATUS_USAGE) {
-        free(text);
+        free(n.report);
         return st;
     }
     if (st != STATUS_OK)
-        fprintf(stderr, "ampscale: node '%s': %s\n", name, status_message());
-    st = meet(a, spec, options->dir, strict, text ? text : "", code);
-    free(text);
+        snprintf(n.why, sizeof n.why, "%s", status_message());
+    st = meet(&j, &n, code);
+    free(n.report);
     return st;
 }

@@ -56,6 +56,8 @@ static void become(const struct child_config *c, int log, pid_t parent)
 {
     int null = open("/dev/null", O_RDONLY);
     int out = c->out ? open(c->out, O_WRONLY | O_CREAT | O_TRUNC, 0666) : log;
+    if (log < 0)
+        log = STDERR_FILENO;
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     sigprocmask(SIG_SETMASK, &c->signals->before, NULL);
@@ -66,22 +68,29 @@ static void become(const struct child_config *c, int log, pid_t parent)
     _exit(127);
 }
 
+static void close_log(int log)
+{
+    if (log >= 0)
+        close(log);
+}
+
 enum status child_start(const struct child_config *c, struct child *child)
 {
     pid_t parent = getpid();
     *child = (struct child){.grace_s = c->grace_s, .begun_ns = clock_ns()};
     if (c->limit_s)
         child->due_ns = child->begun_ns + (uint64_t)c->limit_s * 1000000000u;
-    int log = open(c->log, O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
-    if (log < 0)
+    int log = c->log ? open(c->log, O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666) : -1;
+    if (c->log && log < 0)
         return status_fail(STATUS_IO, "cannot write '%s': %s", c->log, strerror(errno));
     fflush(NULL);
     pid_t pid = fork();
     if (pid == 0)
         become(c, log, parent);
     if (pid < 0) {
-        close(log);
-        return status_fail(STATUS_IO, "cannot start a process: %s", strerror(errno));
+        enum status st = status_fail(STATUS_IO, "cannot start a process: %s", strerror(errno));
+        close_log(log);
+        return st;
     }
     setpgid(pid, pid); /* whoever comes first; the other one fails */
     child->pid = pid;
@@ -164,8 +173,9 @@ static void take_end(struct child *child, int status)
     kill(-child->pid, SIGKILL); /* whatever of the group is left */
     end->seconds = (double)(clock_ns() - child->begun_ns) * 1e-9;
     end->code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    last_message(child->log, end->message);
-    close(child->log);
+    if (child->log >= 0)
+        last_message(child->log, end->message);
+    close_log(child->log);
     child->pid = 0;
 }
 
@@ -206,7 +216,7 @@ void child_kill(struct child *child, int n)
             continue;
         kill(-child[i].pid, SIGKILL);
         waitpid(child[i].pid, &status, 0);
-        close(child[i].log);
+        close_log(child[i].log);
         child[i].pid = 0;
     }
 }

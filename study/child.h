@@ -40,8 +40,10 @@ enum { CHILD_MESSAGE_SIZE = 320 };
 
 struct child_config {
     char *const *argv; /* ends with NULL; argv[0] is looked up as a shell does */
-    const char *log;   /* what it says goes there, in place of what an earlier one said */
-    const char *out;   /* and there what it writes to standard output; NULL: to the log too */
+    const char *log;   /* what it says goes there, in place of what an earlier one said; NULL: where
+                        * this process's own goes */
+    const char *out;   /* and there what it writes to standard output; NULL: to the log too, which
+                        * there must be */
     const struct child_signals *signals;
     int64_t limit_s; /* 0: none */
     int64_t grace_s; /* for an orderly stop */
@@ -53,14 +55,14 @@ struct child_end {
     bool late;    /* it ran into the limit */
     double seconds;
     char message[CHILD_MESSAGE_SIZE]; /* its last line of ours without "ampscale: ", else its last
-                                       * line; "" if it said nothing */
+                                       * line; "" if it said nothing, or has no log */
 };
 
 /* One that was started. Begins as {0}. */
 struct child {
     pid_t pid; /* 0: none runs */
     struct child_end end;
-    int log;
+    int log; /* -1: it has none */
     int64_t grace_s;
     int asked;                 /* to end: 0, then with SIGTERM once or twice, then killed */
     uint64_t begun_ns, due_ns; /* when the next step to its end comes; 0: not at all */

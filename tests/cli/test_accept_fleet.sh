@@ -90,6 +90,59 @@ mpi_run 60 3 "$program" accept --spec "$scratch/spec.json" --out "$scratch/job" 
 ((code == 0)) || fail "going on: exit code $code: $(cat out err)"
 expect 0 accept --node-list job
 
+# A node whose battery is killed, and one that does not come: the others have their verdicts. Three
+# nodes measure all there is; then one loses what it has, and would take long for it.
+cat >lost.json <<'JSON'
+{"schema": 1, "name": "lost", "about": "a test", "device": "ref", "hardware": ["*"],
+ "checks": [{"name": "facts", "kind": "facts", "level": 1, "seconds": 1, "limit_s": 60,
+             "limits": {"cores": {"min": 1, "source": "a test"}}},
+            {"name": "long", "kind": "train", "level": 1, "seconds": 1, "limit_s": 20,
+             "args": {"arch": "resnet8", "image_size": 16, "batch": 2, "classes": 10, "steps": 2, "threads": 1}}]}
+JSON
+mpi_run 60 3 "$program" accept --spec "$scratch/lost.json" --out "$scratch/lost" --level 1
+((code == 0)) || fail "three nodes: exit code $code: $(cat out err)"
+sed -i 's/"steps": 2\b/"steps": 100000000/' lost.json lost/*/spec.json
+lost=$scratch/lost/$node-1
+
+# battery_of_lost: the process.
+battery_of_lost() {
+    pgrep -f -- " accept .*--out $lost\$"
+}
+
+# lose: what the node has measured of the long check is gone.
+lose() {
+    rm -rf "$lost/checks/long" "$lost/checks/long.json" "$lost/checks/long.part" "$lost/accept.json"
+}
+
+# ended CODE: of three nodes two have passed, and the third has no results.
+ended() {
+    ((code == $1)) || fail "exit code $code, not $1: $(cat out err)"
+    grep -q '^incomplete: of 3 nodes 2 passed, .* 1 has missing results' out || fail "not two of three passed: $(cat out err)"
+    grep -qx "    MISSING nothing was measured: its battery has not ended" out || fail "nobody is missing: $(cat out err)"
+}
+
+lose
+{
+    for ((i = 0; i < 300; i++)); do
+        [[ -e $lost/checks/long/r1/run/steps.jsonl ]] && break
+        sleep 0.1
+    done
+    kill -KILL "$(battery_of_lost)"
+} &
+mpi_run 60 3 "$program" accept --spec "$scratch/lost.json" --out "$scratch/lost" --level 1 --resume
+wait
+ended 5
+grep -qx "ampscale: node '$node-1': its battery was ended by a signal: Killed" err || fail "nobody says why: $(cat err)"
+
+lose
+mpi_run 60 3 "$program" accept --spec "$scratch/lost.json" --out "$scratch/lost" --level 1 --resume --wait 5
+ended 5
+grep -qx "ampscale: cannot join the MPI job: not all ranks have come within 5 s; without results: $node-1" err || fail "no line names who has not come: $(cat err)"
+for ((i = 0; i < 300; i++)); do # what the launcher ended has come to its end
+    battery_of_lost >/dev/null || break
+    sleep 0.1
+done
+
 # again CODE LINE COMMAND ARGS...: ends with CODE and says LINE, in one look of three: a busy machine
 # is slow where it likes.
 again() {
