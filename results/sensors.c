@@ -216,21 +216,37 @@ static enum status add_device(const struct run *run, int64_t device, double *x, 
     return STATUS_OK;
 }
 
-enum status sensors_add(const struct run *run, json_t *into)
+static enum status no_memory(void)
+{
+    return status_fail(STATUS_OOM, "no memory to sum up a run's telemetry");
+}
+
+enum status sensors_devices(const struct run *run, json_t *list)
 {
     enum status st = STATUS_OK;
-    struct energy e = energy_of(run);
     int64_t n = device_count(run);
     if (n == 0)
         return STATUS_OK;
     double *x = malloc((size_t)run->n_telemetry * sizeof *x);
-    json_t *list = json_array();
-    if (!x || !list) {
-        st = status_fail(STATUS_OOM, "no memory to sum up a run's telemetry");
-        goto done;
-    }
+    if (!x)
+        return no_memory();
     for (int64_t d = 0; d < n; d++)
         CHECK(add_device(run, d, x, list));
+done:
+    free(x);
+    return st;
+}
+
+enum status sensors_add(const struct run *run, json_t *into)
+{
+    enum status st;
+    struct energy e = energy_of(run);
+    json_t *list = json_array();
+    if (!list)
+        return no_memory();
+    CHECK(sensors_devices(run, list));
+    if (json_array_size(list) == 0)
+        goto done;
     json_object_set(into, "telemetry", list);
     if (isfinite(e.joules_per_image))
         json_object_set_new(into, "energy",
@@ -240,6 +256,5 @@ enum status sensors_add(const struct run *run, json_t *into)
                                       e.images));
 done:
     json_decref(list);
-    free(x);
     return st;
 }

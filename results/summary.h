@@ -25,7 +25,8 @@ extern "C" {
  *                      "part" the part of the step in which it falls behind most, by part_s
  *                      seconds a step, and images_per_s what it would do if it never waited
  *                      (ranks.h)
- *   energy, telemetry  as sensors.h says, where there was anything to measure
+ *   energy, telemetry  as sensors.h says, where there was anything to measure; of several ranks
+ *                      those of rank 0, for the others leave no samples
  *   last, best         {epoch, train_top1, train_top5, val_top1, val_top5, ...} of that epoch
  * Parts without a record to rest on are left out. */
 MUST_CHECK enum status summary_add(const struct run *run, json_t *into);

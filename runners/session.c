@@ -261,7 +261,7 @@ static enum status agree(struct session *s)
     return st;
 }
 
-/* Every rank counts what its own devices use; rank 0 also samples them. */
+/* Every rank counts what its own devices use, and samples them. */
 static enum status open_telemetry(struct session *s)
 {
     struct telemetry_config c = {.seconds = s->config->telemetry,
@@ -274,6 +274,18 @@ static enum status open_telemetry(struct session *s)
 static enum status take_sample(void *context, struct telemetry_record *row, int n)
 {
     return record_telemetry(context, row, n);
+}
+
+/* Another rank than 0 keeps its samples until the end. The processors of a host are one device,
+ * which the first of its ranks samples for all. */
+static enum status start_samples(struct session *s)
+{
+    int number = 0;
+    if (!s->telemetry)
+        return STATUS_OK;
+    if (!on_gpus(s))
+        TRY(world_local_rank(&s->world, &number));
+    return number > 0 ? STATUS_OK : telemetry_start(s->telemetry, rank_samples_take, &s->samples);
 }
 
 /* A run that goes on where it stopped appends to its record; any other begins one. What is known of
@@ -373,7 +385,7 @@ static enum status open_parts(struct session *s, int argc, char *const *argv)
     settle_position(s);
     TRY(engine_set_scale(s->engine, &s->state.scaler));
     TRY(open_telemetry(s));
-    return session_leads(s) ? open_record(s, argc, argv) : STATUS_OK;
+    return session_leads(s) ? open_record(s, argc, argv) : start_samples(s);
 }
 
 enum status session_open(struct session *s, const struct train_config *config, int argc,
@@ -406,6 +418,7 @@ enum status session_close(struct session *s)
         fprintf(stderr, "ampscale: warning: telemetry: %s\n", lost);
     enum status closed = record_close(s->record);
     telemetry_close(s->telemetry);
+    rank_samples_free(&s->samples);
     expected_close(s->expected);
     engine_idle(s->engine); /* it may be reading batches */
     loader_close(s->train_loader);

@@ -8,6 +8,7 @@
 #include "runners/config.h"
 #include "runners/engine.h"
 #include "runners/expect.h"
+#include "runners/rank_sensors.h"
 #include "runners/world.h"
 #include "telemetry/telemetry.h"
 
@@ -39,7 +40,8 @@ struct session {
     bool agreed;               /* the failure under way is the same on all ranks: rank 0 tells it */
     struct record *record;     /* rank 0's */
     struct expected *expected; /* rank 0's; NULL: nothing is known of its bits */
-    struct telemetry *telemetry; /* rank 0's; NULL: off */
+    struct telemetry *telemetry; /* NULL: off */
+    struct rank_samples samples; /* of another rank than 0 */
     double *rates;               /* (train_steps) images/s of this epoch's steps */
     double *own;                 /* (train_steps) seconds of each without communication */
     struct rank_record spent;    /* by this rank in this epoch */

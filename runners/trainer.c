@@ -345,8 +345,9 @@ static enum status finish_run(struct session *s)
     const char *why = s->state.epoch >= s->config->epochs ? "epochs"
                       : reached_accuracy(s)               ? "desired accuracy"
                                                           : "steps";
+    TRY(telemetry_stop(s->telemetry));
     if (!session_leads(s))
-        return STATUS_OK;
+        return rank_sensors_gather(&s->world, &s->devices, &s->samples, NULL);
     TRY(engine_state_bits(s->engine, &bits));
     snprintf(state, sizeof state, "%016" PRIx64, bits);
     json_t *summary = json_pack("{s:I, s:I, s:f, s:s, s:s}", "epochs", (json_int_t)s->state.epoch,
@@ -354,10 +355,10 @@ static enum status finish_run(struct session *s)
                                 "ended_by", why, "state_bits", state);
     if (!summary)
         return status_fail(STATUS_OOM, "no memory for the summary");
-    CHECK(telemetry_stop(s->telemetry));
     CHECK(record_sync(s->record));
     CHECK(run_load(s->dir, &run));
     CHECK(summary_add(run, summary));
+    CHECK(rank_sensors_gather(&s->world, &s->devices, &s->samples, summary));
     CHECK(record_finish(s->record, summary));
     CHECK(announce_slow_rank(s, run));
     if (s->expected) {

@@ -1,0 +1,105 @@
+/* Sensors of several ranks, which are threads here: what they say comes together on the first. */
+#include "runners/rank_sensors.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { RANKS = 3, SAMPLES = 3000 };
+
+struct member {
+    struct world world;
+    struct rank_samples samples;
+    json_t *summary; /* rank 0's */
+    enum status st;
+};
+
+static void *gather(void *arg)
+{
+    struct member *m = arg;
+    const struct device_list devices = {.n = 1, .index = {4 + m->world.rank}};
+    m->st = rank_sensors_gather(&m->world, &devices, &m->samples, m->summary);
+    return NULL;
+}
+
+/* Gathers from ranks of which all from `dumb` on have no sensor; the summary that rank 0 has then,
+ * which began as `first`. */
+static json_t *gather_all(const char *first, int dumb)
+{
+    struct comm *comm[RANKS];
+    struct rank_info info[RANKS] = {{.host = "a"}, {.host = "b"}, {.host = "b"}};
+    struct member member[RANKS];
+    pthread_t thread[RANKS];
+    assert_int_equal(comm_open_local(RANKS, 60, comm), STATUS_OK);
+    for (int i = 0; i < RANKS; i++) {
+        member[i] =
+            (struct member){.world = {.comm = comm[i], .rank = i, .size = RANKS, .info = info}};
+        for (int k = 0; i > 0 && i < dumb && k < SAMPLES; k++) {
+            struct telemetry_record row = telemetry_nothing;
+            row.temperature_c = 50 + 10 * i + k % 5;
+            assert_int_equal(rank_samples_take(&member[i].samples, &row, 1), STATUS_OK);
+        }
+    }
+    member[0].summary = json_loads(first, 0, NULL);
+    for (int i = 0; i < RANKS; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, gather, &member[i]), 0);
+    for (int i = 0; i < RANKS; i++) {
+        pthread_join(thread[i], NULL);
+        assert_int_equal(member[i].st, STATUS_OK);
+        rank_samples_free(&member[i].samples);
+    }
+    for (int i = 0; i < RANKS; i++)
+        comm_close(comm[i]);
+    return member[0].summary;
+}
+
+static void is_device(const json_t *o, int rank, const char *host, double celsius)
+{
+    assert_int_equal(json_integer_value(json_object_get(o, "rank")), rank);
+    assert_int_equal(json_integer_value(json_object_get(o, "index")), 4 + rank);
+    assert_string_equal(json_string_value(json_object_get(o, "host")), host);
+    assert_true(json_number_value(json_object_get(o, "temperature_c")) == celsius);
+}
+
+static void test_all(void **state)
+{
+    (void)state;
+    json_t *summary =
+        gather_all("{\"telemetry\": [{\"device\": 0, \"temperature_c\": 54}]}", RANKS);
+    const json_t *list = json_object_get(summary, "telemetry");
+    assert_int_equal(json_array_size(list), RANKS);
+    is_device(json_array_get(list, 0), 0, "a", 54);
+    is_device(json_array_get(list, 1), 1, "b", 64);
+    is_device(json_array_get(list, 2), 2, "b", 74);
+    assert_int_equal(json_integer_value(json_object_get(json_array_get(list, 2), "samples")),
+                     SAMPLES);
+    json_decref(summary);
+}
+
+/* Who measured nothing adds nothing; where nobody did, there is nothing. */
+static void test_dumb(void **state)
+{
+    (void)state;
+    json_t *summary = gather_all("{}", 2);
+    const json_t *list = json_object_get(summary, "telemetry");
+    assert_int_equal(json_array_size(list), 1);
+    is_device(json_array_get(list, 0), 1, "b", 64);
+    json_decref(summary);
+    summary = gather_all("{}", 0);
+    assert_null(json_object_get(summary, "telemetry"));
+    json_decref(summary);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_all),
+        cmocka_unit_test(test_dumb),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
