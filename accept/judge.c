@@ -192,6 +192,14 @@ static bool is_of_text(const struct accept_limit *l)
     return *l->matches || *l->at_least;
 }
 
+/* Adds the device to what is wrong with a number that one of several has. */
+static void say_where(struct accept_metric *m)
+{
+    size_t used = strlen(m->reason);
+    if (*m->where && *m->reason)
+        snprintf(m->reason + used, sizeof m->reason - used, "; worst on %s", m->where);
+}
+
 /* Whether anything but the fleet decides. */
 static bool holds_alone(const struct accept_limit *l)
 {
@@ -229,6 +237,7 @@ static void judge_metric(const struct accept_limit *l, double fleet, int repeats
         hold_text(l, m);
     else
         hold_number(l, fleet, m);
+    say_where(m);
     if (l->same)
         hold_same(m);
 }

@@ -24,9 +24,12 @@ void accept_value_words(const struct accept_metric *m, char *out, size_t size)
 void accept_spread_words(const struct accept_metric *m, char *out, size_t size)
 {
     struct stats s;
+    size_t used = 0;
     *out = '\0';
     if (m->number && m->n > 1 && stats_of(m->number, m->n, &s) == STATUS_OK)
-        snprintf(out, size, "%.6g to %.6g of %d", s.min, s.max, m->n);
+        used = (size_t)snprintf(out, size, "%.6g to %.6g of %d", s.min, s.max, m->n);
+    if (*m->where && used < size)
+        snprintf(out + used, size - used, "%sworst on %s", used ? ", " : "", m->where);
 }
 
 /* --- terminal --- */

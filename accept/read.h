@@ -22,7 +22,8 @@ accept_reader accept_read_facts, accept_read_selftest, accept_read_determinism, 
  *   ecc_corrected, ecc_uncorrected        how many came meanwhile, over all devices
  *   throttled_<reason>     percent of the samples, the highest of any device; reasons are
  *                          results/sensors.h's, with '_' for a space
- * A sensor that a device lacks, or whose samples are of fewer devices than ran, is not measured. */
+ * A sensor that a device lacks, or whose samples are of fewer devices than ran, is not measured. Of
+ * several ranks the run's summary tells of the devices of all. */
 accept_reader accept_read_train;
 
 #endif

@@ -52,25 +52,47 @@ static const struct {
     {"ecc_uncorrected", "ecc_uncorrected", "", 1, ACCEPT_LOWER, OVER_SUM},
 };
 
-/* One number for all devices; NAN as soon as one of them lacks it. */
-static double over_devices(const json_t *devices, const char *key, enum over over)
+/* The devices that a check's sensors tell of. */
+struct devices {
+    const json_t *list;
+    const struct accept_spec *spec;
+    int number;       /* of the one that the check ran on; -1: all */
+    const char *host; /* of those that do not say theirs */
+};
+
+/* "node7 cuda:3": what a rank tells of itself comes before what the check knows. */
+static void say_place(const struct devices *d, size_t i, char out[ACCEPT_WHERE_SIZE])
 {
-    double all = NAN;
+    const json_t *device = json_array_get(d->list, i);
+    const char *host = json_string_value(json_object_get(device, "host"));
+    double index = accept_read_number(device, "index");
+    if (isnan(index))
+        index = d->number >= 0 ? d->number : (double)i;
+    snprintf(out, ACCEPT_WHERE_SIZE, "%.60s %s:%.0f", host ? host : d->host, d->spec->device,
+             fmin(fmax(index, 0), ACCEPT_DEVICES_MAX));
+}
+
+/* One number for all devices, and the one whose is the worst; NAN as soon as one of them lacks it.
+ */
+static double over_devices(const json_t *devices, const char *key, enum over over, size_t *worst)
+{
+    double sum = 0, far = NAN;
     for (size_t i = 0; i < json_array_size(devices); i++) {
         double x = accept_read_number(json_array_get(devices, i), key);
         if (isnan(x))
             return NAN;
-        if (i == 0)
-            all = x;
-        else
-            all = over == OVER_MAX ? fmax(all, x) : over == OVER_MIN ? fmin(all, x) : all + x;
+        sum += x;
+        if (i > 0 && (over == OVER_MIN ? x >= far : x <= far))
+            continue;
+        far = x;
+        *worst = i;
     }
-    return all;
+    return over == OVER_SUM && json_array_size(devices) > 0 ? sum : far;
 }
 
 /* Percent of the samples in which a device was slowed down for one reason. A reason that is not
  * among those of a device whose sensor is there did not come up. */
-static double throttled(const json_t *devices, const char *reason)
+static double throttled(const json_t *devices, const char *reason, size_t *worst)
 {
     double most = json_array_size(devices) > 0 ? 0 : NAN;
     for (size_t i = 0; i < json_array_size(devices); i++) {
@@ -78,43 +100,79 @@ static double throttled(const json_t *devices, const char *reason)
         double share = accept_read_number(shares, reason);
         if (!shares)
             return NAN;
-        most = fmax(most, isnan(share) ? 0 : share * 100);
+        if (isnan(share) || share * 100 <= most)
+            continue;
+        most = share * 100;
+        *worst = i;
     }
     return most;
 }
 
-static enum status add_throttling(const json_t *devices, struct accept_result *r)
+/* A number that device `worst` has decided. */
+static enum status add_worst(const struct devices *d, const char *name, const char *unit,
+                             enum accept_better better, double value, size_t worst,
+                             struct accept_result *r)
+{
+    char where[ACCEPT_WHERE_SIZE];
+    TRY(accept_result_number(r, name, unit, better, value));
+    if (!isfinite(value) || value == 0) /* of none */
+        return STATUS_OK;
+    say_place(d, worst, where);
+    accept_metric_place(accept_metric_find(r, name), where);
+    return STATUS_OK;
+}
+
+static enum status add_throttling(const struct devices *d, struct accept_result *r)
 {
     const char *reason;
     for (uint32_t bit = 1; (reason = throttle_word(bit)); bit <<= 1) {
         char name[ACCEPT_NAME_SIZE];
+        size_t worst = 0;
         if (bit == THROTTLE_IDLE) /* not slowed down: nothing to do */
             continue;
         snprintf(name, sizeof name, "throttled_%s", reason);
         for (char *c = name; *c; c++)
             *c = *c == ' ' ? '_' : *c;
-        TRY(accept_result_number(r, name, "%", ACCEPT_LOWER, throttled(devices, reason)));
+        double share = throttled(d->list, reason, &worst);
+        TRY(add_worst(d, name, "%", ACCEPT_LOWER, share, worst, r));
     }
     return STATUS_OK;
 }
 
-/* Of `n` devices: where the run's record tells of fewer, as that of a job's first rank does,
- * nothing is known of the others. */
-static enum status add_sensors(const json_t *devices, size_t n, struct accept_result *r)
+/* Of `n` devices: where the run's record tells of fewer, nothing is known of the others. */
+static enum status add_sensors(const struct devices *d, size_t n, struct accept_result *r)
 {
-    if (json_array_size(devices) < n)
+    if (json_array_size(d->list) < n)
         return STATUS_OK;
-    for (size_t i = 0; i < sizeof sensors / sizeof *sensors; i++)
-        TRY(accept_result_number(r, sensors[i].name, sensors[i].unit, sensors[i].better,
-                                 over_devices(devices, sensors[i].key, sensors[i].over) *
-                                     sensors[i].scale));
-    return add_throttling(devices, r);
+    for (size_t i = 0; i < sizeof sensors / sizeof *sensors; i++) {
+        size_t worst = 0;
+        double x = over_devices(d->list, sensors[i].key, sensors[i].over, &worst);
+        TRY(add_worst(d, sensors[i].name, sensors[i].unit, sensors[i].better, x * sensors[i].scale,
+                      worst, r));
+    }
+    return add_throttling(d, r);
 }
 
 /* --- all of it --- */
 
-static enum status add_run(const struct run *run, int devices, struct accept_result *r)
+/* Of several ranks the run's own summary has the devices of all, and the samples on disk are those
+ * of the first rank alone. */
+static struct devices devices_of(const struct run *run, const json_t *sum,
+                                 const struct accept_spec *spec, const struct accept_check *check)
 {
+    bool ranks = run_attempt_ranks(run, 0) > 1;
+    const char *host =
+        json_string_value(json_object_get(json_object_get(run->info, "host"), "hostname"));
+    return (struct devices){.list = json_object_get(ranks ? run->summary : sum, "telemetry"),
+                            .spec = spec,
+                            .number = check->device,
+                            .host = host ? host : "this node"};
+}
+
+static enum status add_run(const struct run *run, const struct accept_spec *spec,
+                           const struct accept_check *check, struct accept_result *r)
+{
+    int devices = check->device < 0 ? spec->n_devices : 1;
     enum status st;
     double rate;
     json_t *sum = json_object();
@@ -128,7 +186,8 @@ static enum status add_run(const struct run *run, int devices, struct accept_res
     CHECK(accept_result_number(r, "step_s", "s", ACCEPT_LOWER,
                                accept_read_number(json_object_get(sum, "step_s"), "total")));
     CHECK(add_losses(run, r));
-    CHECK(add_sensors(json_object_get(sum, "telemetry"), (size_t)devices, r));
+    const struct devices d = devices_of(run, sum, spec, check);
+    CHECK(add_sensors(&d, (size_t)devices, r));
 done:
     json_decref(sum);
     return st;
@@ -142,7 +201,7 @@ enum status accept_read_train(const struct accept_spec *spec, const struct accep
     struct run *run;
     TRY(path_format(path, sizeof path, "%s/run", dir));
     TRY(run_load(path, &run));
-    enum status st = add_run(run, check->device < 0 ? spec->n_devices : 1, r);
+    enum status st = add_run(run, spec, check, r);
     if (st == STATUS_OK && !run->summary)
         st = status_fail(STATUS_DATA, "the run did not end in order: it has no summary.json");
     run_free(run);

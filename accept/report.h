@@ -25,7 +25,8 @@ MUST_CHECK enum status accept_write(const struct accept_report *r, bool strict, 
  * measured. */
 void accept_value_words(const struct accept_metric *m, char *out, size_t size);
 
-/* The lowest and highest of the repeats, "2340 to 2350 of 3"; "" of a text and of one repeat. */
+/* The lowest and highest of the repeats, and the place of the worst: "60 to 91 of 3, worst on node7
+ * cuda:3"; "" of a text, and of one repeat without a place. */
 void accept_spread_words(const struct accept_metric *m, char *out, size_t size);
 
 #ifdef __cplusplus

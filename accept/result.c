@@ -81,6 +81,15 @@ enum status accept_result_number(struct accept_result *r, const char *name, cons
     return STATUS_OK;
 }
 
+void accept_metric_place(struct accept_metric *m, const char *where)
+{
+    double last = m->number[m->n - 1];
+    for (int i = 0; i < m->n - 1; i++)
+        if (m->better == ACCEPT_HIGHER ? m->number[i] <= last : m->number[i] >= last)
+            return;
+    text_clean(m->where, sizeof m->where, where);
+}
+
 enum status accept_result_text(struct accept_result *r, const char *name, const char *text)
 {
     struct accept_metric *m;

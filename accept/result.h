@@ -27,6 +27,7 @@ enum {
     ACCEPT_UNIT_SIZE = 16,
     ACCEPT_REASON_SIZE = 400,
     ACCEPT_COMMAND_SIZE = 1024,
+    ACCEPT_WHERE_SIZE = 96,
     ACCEPT_METRICS_MAX = 512,
     ACCEPT_PATH_SIZE = 4096,
 };
@@ -49,6 +50,8 @@ struct accept_metric {
     int n;                          /* repeats that measured it */
     double *number;                 /* (n); NULL: a text */
     char (*text)[ACCEPT_TEXT_SIZE]; /* (n); NULL: a number */
+    char
+        where[ACCEPT_WHERE_SIZE]; /* the worst number was measured, "node7 cuda:3"; "": no matter */
     /* What it was judged to be: */
     enum accept_verdict verdict;
     bool fleet_only;                 /* SKIP, because only other nodes would be a measure for it */
@@ -97,6 +100,10 @@ MUST_CHECK enum status accept_result_number(struct accept_result *r, const char 
 MUST_CHECK enum status accept_result_text(struct accept_result *r, const char *name,
                                           const char *text);
 
+/* Says where the number that was appended last was measured; of the repeats the worst one's place
+ * is kept, the highest being the worst where neither way is. */
+void accept_metric_place(struct accept_metric *m, const char *where);
+
 /* NULL: it was not measured. */
 struct accept_metric *accept_metric_find(const struct accept_result *r, const char *name);
 
@@ -110,8 +117,8 @@ void accept_report_free(struct accept_report *r); /* likewise */
  *   {"record": "accept", "schema": 1, "spec", "node", "device", "begun", "ended", "version",
  *    "level", "passed", "counts": {"PASS": n, ...}, "checks": [{"name", "kind", "level", "device",
  *    "repeats", "wanted", "seconds", "command", "ended", "ended_why", "reason", "verdict",
- * "metrics": [{"name", "unit", "better", "values": [number or text], "median", "min", "max",
- * "verdict", "limit", "reason", "source"}]}], "note": accept_note's line or ""} */
+ * "metrics": [{"name", "unit", "better", "values": [number or text], "where", "median", "min",
+ * "max", "verdict", "limit", "reason", "source"}]}], "note": accept_note's line or ""} */
 json_t *accept_result_json(const struct accept_result *r);
 json_t *accept_report_json(const struct accept_report *r);
 

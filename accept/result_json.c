@@ -27,10 +27,10 @@ static json_t *values_json(const struct accept_metric *m)
 static json_t *metric_json(const struct accept_metric *m)
 {
     struct stats s;
-    json_t *o = json_pack("{s:s, s:s, s:s, s:o, s:s, s:s, s:s, s:s}", "name", m->name, "unit",
+    json_t *o = json_pack("{s:s, s:s, s:s, s:o, s:s, s:s, s:s, s:s, s:s}", "name", m->name, "unit",
                           m->unit, "better", accept_better_str(m->better), "values", values_json(m),
-                          "verdict", accept_verdict_str(m->verdict), "limit", m->limit, "reason",
-                          m->reason, "source", m->source);
+                          "where", m->where, "verdict", accept_verdict_str(m->verdict), "limit",
+                          m->limit, "reason", m->reason, "source", m->source);
     if (o && m->number && stats_of(m->number, m->n, &s) == STATUS_OK) {
         json_object_set_new(o, "median", json_real(s.median));
         json_object_set_new(o, "min", json_real(s.min));
@@ -164,6 +164,8 @@ static enum status read_metric(const json_t *object, struct accept_result *r)
     struct accept_metric *m = accept_metric_find(r, name);
     if (!m) /* one that was found missing; judging finds that again */
         return STATUS_OK;
+    if (json_object_get(object, "where")) /* which earlier versions do not tell */
+        TRY(read_text(object, "where", m->where, sizeof m->where));
     TRY(read_verdict(object, "verdict", &m->verdict));
     TRY(read_text(object, "limit", m->limit, sizeof m->limit));
     TRY(read_text(object, "reason", m->reason, sizeof m->reason));

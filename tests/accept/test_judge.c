@@ -176,6 +176,34 @@ static void test_not_alike(void **state)
     accept_result_free(&r);
 }
 
+/* What is wrong is said with the place of the worst repeat, which outlives the file. */
+static void test_place(void **state)
+{
+    (void)state;
+    const double x[] = {60, 91, 91, 70};
+    struct accept_spec s;
+    struct accept_result r = {.name = "a", .kind = "memory", .level = 1, .repeats = 4}, back;
+    char where[32], words[160];
+    make_spec("\"x\": {\"max\": 65}", &s);
+    for (int i = 0; i < 4; i++) {
+        take(accept_result_number(&r, "x", "C", ACCEPT_LOWER, x[i]));
+        snprintf(where, sizeof where, "node7 cuda:%d", i);
+        accept_metric_place(accept_metric_find(&r, "x"), where);
+    }
+    take(accept_judge(&s.check[1], NULL, NULL, &r));
+    assert_int_equal(r.verdict, ACCEPT_FAIL);
+    assert_string_equal(r.reason, "x: 80.5 is above 65; worst on node7 cuda:1");
+    json_t *o = accept_result_json(&r);
+    assert_non_null(o);
+    take(accept_result_parse(o, &back));
+    json_decref(o);
+    accept_spread_words(&back.metric[0], words, sizeof words);
+    assert_string_equal(words, "60 to 91 of 4, worst on node7 cuda:1");
+    accept_result_free(&back);
+    accept_result_free(&r);
+    accept_spec_free(&s);
+}
+
 /* A check that burns goes on until its seconds are over. */
 static void test_seconds(void **state)
 {
@@ -318,6 +346,7 @@ int main(void)
         cmocka_unit_test(test_not_run), cmocka_unit_test(test_exit_codes),
         cmocka_unit_test(test_files),   cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_seconds), cmocka_unit_test(test_not_alike),
+        cmocka_unit_test(test_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -54,7 +54,7 @@ static void make_run(const char *dir, int devices, bool last_is_dumb, double las
 static struct accept_result read_run(const char *dir, int devices)
 {
     struct accept_result r = {.name = "a", .repeats = 1};
-    const struct accept_spec spec = {.n_devices = devices};
+    const struct accept_spec spec = {.n_devices = devices, .device = "cuda"};
     const struct accept_check check = {.device = -1, .kind = accept_kind_find("train")};
     take(check.kind->read(&spec, &check, NULL, dir, &r));
     return r;
@@ -101,6 +101,50 @@ static void test_few(void **state)
     assert_true(value(&r, "images_per_s") == 16);
     assert_null(accept_metric_find(&r, "temperature_c"));
     assert_null(accept_metric_find(&r, "throttled_heat"));
+    accept_result_free(&r);
+}
+
+/* Of two ranks, whose hosts and numbers of devices the run's summary tells. */
+static void make_ranks(const char *dir, const char *second)
+{
+    static const char info[] =
+        "{\"schema\": 1, \"config\": {\"arch\": \"resnet18\"}, \"ranks\": [{\"rank\": 0, "
+        "\"host\": \"a\", \"pid\": 1}, {\"rank\": 1, \"host\": \"b\", \"pid\": 2}]}";
+    char path[SCRATCH_MAX + 8], summary[512];
+    make_run(dir, 1, false, 0.5);
+    snprintf(path, sizeof path, "%s/run", dir);
+    int n = snprintf(summary, sizeof summary,
+                     "{\"schema\": 1, \"ended_by\": \"steps\", \"telemetry\": [{\"device\": 0, "
+                     "\"rank\": 0, \"host\": \"a\", \"index\": 0, \"temperature_c\": 60, "
+                     "\"clock_mhz\": 900, \"throttled\": {}}%s]}",
+                     second);
+    scratch_write(path, "run.json", info, strlen(info));
+    scratch_write(path, "summary.json", summary, (size_t)n);
+}
+
+static void test_ranks(void **state)
+{
+    make_ranks(*state,
+               ", {\"device\": 0, \"rank\": 1, \"host\": \"b\", \"index\": 3, "
+               "\"temperature_c\": 70, \"clock_mhz\": 1000, \"throttled\": {\"heat\": 0.5}}");
+    struct accept_result r = read_run(*state, 2);
+    assert_true(value(&r, "temperature_c") == 70);
+    assert_string_equal(accept_metric_find(&r, "temperature_c")->where, "b cuda:3");
+    assert_true(value(&r, "clock_mhz") == 900);
+    assert_string_equal(accept_metric_find(&r, "clock_mhz")->where, "a cuda:0");
+    assert_true(value(&r, "throttled_heat") == 50);
+    assert_string_equal(accept_metric_find(&r, "throttled_heat")->where, "b cuda:3");
+    assert_string_equal(accept_metric_find(&r, "throttled_power_brake")->where, "");
+    assert_null(accept_metric_find(&r, "ecc_uncorrected")); /* which only samples on disk have */
+    accept_result_free(&r);
+}
+
+/* A rank that says nothing of its device makes nothing of all of them. */
+static void test_dumb_rank(void **state)
+{
+    make_ranks(*state, "");
+    struct accept_result r = read_run(*state, 2);
+    assert_null(accept_metric_find(&r, "temperature_c"));
     accept_result_free(&r);
 }
 
@@ -217,6 +261,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_sensors, scratch_set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(test_dumb, scratch_set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(test_few, scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(test_ranks, scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(test_dumb_rank, scratch_set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(test_loss_bits, scratch_set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(test_unfinished, scratch_set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(test_other_output, scratch_set_up, scratch_tear_down),
