@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# `ampscale accept` of a node with two GPUs, which are made for tests, as their sensors are: a burn-in of
+# both at the same time, copies between them, and the sensors of a process each.
+. "$(dirname "$0")/common.sh" "$@"
+. "$source_dir/tests/comm/mpi.sh"
+cd "$scratch" || exit 1
+export OMP_WAIT_POLICY=passive XDG_CACHE_HOME=$scratch/cache
+export AMPSCALE_CUDA_MODULE=$build_dir/tests/kernels/cuda/fake/ampscale_cuda_fake.so
+if [[ ! -e $AMPSCALE_CUDA_MODULE ]]; then
+    echo "SKIPPED: this build has no module of a GPU made for tests"
+    exit 77
+fi
+export LD_LIBRARY_PATH=$build_dir/tests/telemetry/full${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+
+# spec CHECKS: on standard output.
+spec() {
+    printf '{"schema": 1, "name": "made", "about": "a test", "device": "cuda", "devices": 2, "hardware": ["*"], "checks": [%s]}\n' "$1"
+}
+
+# train NAME KEYS LIMITS: a check of two small steps.
+train() {
+    printf '{"name": "%s", "kind": "train", "level": 1, "seconds": 1, "limit_s": 100, %s "args": {"arch": "resnet8", "image_size": 16, "batch": 2, "classes": 5, "steps": 2}, "limits": {%s}}' "$1" "$2" "$3"
+}
+
+spec "$(train burn '"each": true, "burn": true,' '"memory_gib": {"max": 1}'), $(printf '{"name": "peers", "kind": "gpu-peers", "level": 1, "seconds": 1, "limit_s": 60, "args": {"max_mib": 4, "iters": 2}, "limits": {"wrong": {"max": 0}, "copy_*": {"min": 1e-9}, "pairs": {"min": 2, "max": 2}}}')" >gpus.json
+expect 0 accept --spec ./gpus.json --dry-run --level 1
+grep -q '^burn.1 .*, at the same time$' out || fail "the plan has the burn-in in a row: $(<out)"
+expect 0 accept --spec ./gpus.json --out gpus --level 1
+for metric in copy_0_1 copy_1_0; do
+    grep -q "^  PASS *$metric" out || fail "$metric has not passed: $(<out)"
+done
+for gpu in 0 1; do
+    grep -q "^  PASS *memory_gib .*worst on $(uname -n) cuda:$gpu" out || fail "no sensor of GPU $gpu: $(<out)"
+    [[ -e gpus/checks/burn.$gpu/r1/run/summary.json ]] || fail "GPU $gpu has not burned"
+done
+
+# One GPU has nobody to talk to.
+expect 0 accept --spec ./gpus.json --gpus 1 --out single --level 1
+! grep -q peers out || fail "one GPU has peers: $(<out)"
+
+# A process each, which a launcher starts: all are judged, and the report says where the worst is.
+if ! (mpi_find "$("$build_dir/tests/comm/mpi_ranks" version)") >/dev/null; then
+    echo "ranks were not tested: no launcher of MPI was found"
+    finish
+fi
+mpi_find "$("$build_dir/tests/comm/mpi_ranks" version)"
+spec "$(train node "" '"memory_gib": {"max": 1e-9}, "throttled_heat": {"max": 0}')" >node.json
+expect 4 accept --spec ./node.json --out node --level 1
+run=node/checks/node/r1/run/summary.json
+for rank in 0 1; do
+    grep -q "\"rank\": $rank" $run && grep -q "\"index\": $rank" $run || fail "the run does not tell of rank $rank: $(<$run)"
+done
+grep -q "FAIL *memory_gib .*worst on $(uname -n) cuda:0" out || fail "no word on where: $(<out)"
+grep -q "PASS *throttled_heat" out || fail "not all sensors were judged: $(<out)"
+finish
