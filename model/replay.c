@@ -7,6 +7,7 @@
  * stays right. */
 #include "model/program.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 enum status program_run_step(struct program *p, int i)
@@ -23,13 +24,25 @@ static enum status run_steps(struct program *p, const struct stretch *stretch)
     return STATUS_OK;
 }
 
-static enum status record(struct program *p, struct stretch *stretch)
+/* After an operation that failed ending fails too, in words that say nothing of it. */
+static enum status record_steps(struct program *p, struct stretch *stretch)
 {
     const struct backend *b = p->net->dev->backend;
+    char why[512];
     TRY(b->capture_begin(p->net->stream));
     enum status ran = run_steps(p, stretch);
+    snprintf(why, sizeof why, "%s", status_message());
     enum status ended = b->capture_end(p->net->stream, &stretch->graph);
-    return ran != STATUS_OK ? ran : ended;
+    return ran != STATUS_OK ? status_fail(ran, "%s", why) : ended;
+}
+
+static enum status record(struct program *p, struct stretch *stretch)
+{
+    enum status st = record_steps(p, stretch);
+    if (st == STATUS_OK)
+        return STATUS_OK;
+    return status_context(st, "a recorded %s phase, which --no-graph does without",
+                          phase_str(stretch->phase));
 }
 
 static enum status run_stretch(struct program *p, struct stretch *stretch)

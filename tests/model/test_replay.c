@@ -1,6 +1,7 @@
 /* Programs as recorded graphs: how much is recorded, when it is launched, what is told of gradients
  * between, and that nothing of it changes a bit of the weights. */
 #include "model/exchange.h"
+#include "model/program.h"
 #include "tests/kernels/stream_backend.h"
 #include "tests/model/net_rig.h"
 
@@ -167,12 +168,63 @@ static void layer_by_layer(void **state)
     close_rig(&got);
 }
 
+/* --- what cannot be recorded --- */
+
+static enum status (*end_recording)(struct stream *s, struct graph_exec **g); /* the device's */
+
+/* As a library says that something went wrong before. */
+static enum status end_void(struct stream *s, struct graph_exec **g)
+{
+    struct graph_exec *kept;
+    assert_ok(end_recording(s, &kept));
+    s->device->backend->capture_free(kept);
+    *g = NULL;
+    return status_fail(STATUS_LIBRARY, "the recording is void");
+}
+
+static enum status refuse(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s)
+{
+    (void)plan;
+    (void)arg;
+    (void)s;
+    return status_fail(STATUS_LIBRARY, "no such kernel");
+}
+
+static void fails_to_run(struct program *p, enum phase phase, const char *why)
+{
+    assert_int_equal(program_run(p, phase), STATUS_LIBRARY);
+    assert_non_null(strstr(status_message(), phase_str(phase)));
+    assert_non_null(strstr(status_message(), "--no-graph"));
+    assert_non_null(strstr(status_message(), why));
+}
+
+/* An operation that fails is what the message tells of, not what follows from it. */
+static void failures_are_told(void **state)
+{
+    (void)state;
+    struct stream_backend b;
+    struct rig r;
+    stream_backend_make(&b);
+    end_recording = b.base.capture_end;
+    b.base.capture_end = end_void;
+    open_rig(&r, &b.base, true);
+    struct program *p = network_program(r.net, 0);
+    step(&r, 0); /* nothing is recorded yet */
+    fails_to_run(p, PHASE_FORWARD, "the recording is void");
+    for (int i = 0; i < p->n_steps; i++)
+        if (p->step[i].phase == PHASE_LOSS)
+            p->step[i].plan->execute = refuse;
+    fails_to_run(p, PHASE_LOSS, "no such kernel");
+    close_rig(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(with_graphs),
         cmocka_unit_test(without_graphs),
         cmocka_unit_test(layer_by_layer),
+        cmocka_unit_test(failures_are_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
