@@ -11,8 +11,7 @@
 /* The device itself is broken: no program can cause these. */
 static inline bool cuda_error_is_hardware(cudaError_t e)
 {
-    return e == cudaErrorECCUncorrectable || e == cudaErrorNvlinkUncorrectable ||
-           e == cudaErrorHardwareStackError;
+    return e == cudaErrorECCUncorrectable || e == cudaErrorNvlinkUncorrectable;
 }
 
 /* Fails with "cannot <action>: <what the runtime says>": STATUS_OOM when memory is lacking,

@@ -36,6 +36,23 @@ enum status cuda_stream_open_urgent(struct device *dev, struct stream **s)
     return stream_open(dev, true, s);
 }
 
+/* What a kernel did wrong surfaces where somebody waits, and does not say which kernel it was. */
+static bool is_of_a_kernel(cudaError_t e)
+{
+    return e == cudaErrorIllegalAddress ||
+           (e >= cudaErrorHardwareStackError && e <= cudaErrorLaunchFailure);
+}
+
+static enum status finished(const struct cuda_device *dev, cudaError_t e)
+{
+    if (is_of_a_kernel(e))
+        return status_fail(STATUS_LIBRARY,
+                           "a kernel failed on GPU %d: %s; CUDA_LAUNCH_BLOCKING=1 in the "
+                           "environment, and --no-graph in training, make its layer known",
+                           dev->base.index, cudaGetErrorString(e));
+    return cuda_check(e, "finish the work of GPU %d", dev->base.index);
+}
+
 void cuda_stream_close(struct stream *s)
 {
     if (cudaSetDevice(s->device->index) == cudaSuccess)
@@ -47,8 +64,7 @@ enum status cuda_stream_sync(struct stream *s)
 {
     struct cuda_device *dev = cuda_device_of(s->device);
     TRY(cuda_enter(dev));
-    TRY(cuda_check(cudaStreamSynchronize(cuda_stream_of(s)->raw), "finish the work of GPU %d",
-                   dev->base.index));
+    TRY(finished(dev, cudaStreamSynchronize(cuda_stream_of(s)->raw)));
     return cuda_fault_take(dev);
 }
 
@@ -96,8 +112,7 @@ enum status cuda_stream_wait(struct stream *s, const struct event *e)
 enum status cuda_event_wait(const struct event *e)
 {
     TRY(cuda_enter(e->device));
-    TRY(cuda_check(cudaEventSynchronize(e->raw), "finish the work of GPU %d",
-                   e->device->base.index));
+    TRY(finished(e->device, cudaEventSynchronize(e->raw)));
     return cuda_fault_take(e->device);
 }
 
