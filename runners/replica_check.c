@@ -18,25 +18,44 @@ struct crowd {
     int per_rank, n;
 };
 
+enum {
+    PIECE_BYTES = 16 << 10, /* that the hash takes in at a time, which it depends on */
+    FETCH_BYTES = 4 << 20,  /* that a GPU hands over at a time: each such wait is a pause */
+};
+
+/* Goes on from *hash over host memory. */
+static void digest_fetched(const unsigned char *mem, size_t bytes, uint64_t *hash)
+{
+    for (size_t at = 0; at < bytes; at += PIECE_BYTES)
+        *hash = hash_bytes(*hash, mem + at, bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES);
+}
+
 /* A hash over device memory; of nothing it is 0. */
 static enum status digest(const struct replica *r, const void *data, size_t bytes, uint64_t *hash)
 {
-    unsigned char piece[16384];
+    enum status st = STATUS_OK;
     const struct backend *b = r->dev->backend;
+    unsigned char *fetched = malloc(bytes < FETCH_BYTES ? bytes + 1 : FETCH_BYTES);
     *hash = 0;
-    for (size_t at = 0; at < bytes; at += sizeof piece) {
-        size_t n = bytes - at < sizeof piece ? bytes - at : sizeof piece;
-        TRY(b->download(network_stream(r->net), piece, (const char *)data + at, n));
-        TRY(b->stream_sync(network_stream(r->net)));
-        *hash = hash_bytes(*hash, piece, n);
+    if (!fetched)
+        return status_fail(STATUS_OOM, "no memory to compare replicas");
+    for (size_t at = 0; at < bytes; at += FETCH_BYTES) {
+        size_t n = bytes - at < FETCH_BYTES ? bytes - at : FETCH_BYTES;
+        CHECK(b->download(network_stream(r->net), fetched, (const char *)data + at, n));
+        CHECK(b->stream_sync(network_stream(r->net)));
+        digest_fetched(fetched, n, hash);
     }
-    return STATUS_OK;
+done:
+    free(fetched);
+    return st;
 }
 
-static enum status digest_buffers(const struct replica *r, bool statistics, uint64_t hash[KINDS])
+/* From kind `first` on. */
+static enum status digest_buffers(const struct replica *r, enum kind first, bool statistics,
+                                  uint64_t hash[KINDS])
 {
     size_t bytes;
-    for (int k = 0; k < STATISTICS; k++) {
+    for (int k = (int)first; k < STATISTICS; k++) {
         const void *data = network_flat(r->net, kind_value[k], &bytes);
         TRY(digest(r, data, bytes, &hash[k]));
     }
@@ -47,7 +66,7 @@ static enum status digest_buffers(const struct replica *r, bool statistics, uint
 enum status engine_state_bits(struct engine *e, uint64_t *bits)
 {
     uint64_t hash[KINDS];
-    TRY(digest_buffers(&e->replica[0], true, hash));
+    TRY(digest_buffers(&e->replica[0], WEIGHTS, true, hash));
     *bits = hash_bytes(0, &hash[WEIGHTS], (KINDS - WEIGHTS) * sizeof *hash);
     return STATUS_OK;
 }
@@ -164,7 +183,7 @@ enum status engine_check_replicas(struct engine *e, bool statistics)
     if (!all)
         return status_fail(STATUS_OOM, "no memory for hashes of %d replicas", c.n);
     for (int i = 0; i < c.per_rank; i++)
-        CHECK(digest_buffers(&e->replica[i], statistics, own[i]));
+        CHECK(digest_buffers(&e->replica[i], GRADIENTS, statistics, own[i]));
     CHECK(gather(e, &c, own[0], all, KINDS));
     st = judge(e, &c, all);
 done:
