@@ -109,6 +109,14 @@ static const struct inject *faults(const struct session *s)
     return inject_any(&s->inject) ? &s->inject : NULL;
 }
 
+/* A run that begins afresh and ends before its first epoch does comes neither to the last batch of
+ * one nor to validation: planning their programs would take time, and be of no use. */
+static bool ends_within_epoch(const struct session *s)
+{
+    const struct train_config *c = s->config;
+    return c->steps > 0 && c->steps < s->train_steps && !c->resume && c->start_epoch <= 0;
+}
+
 /* Full training batches, the last batch of an epoch where it is smaller, and validation. */
 static enum status open_engine(struct session *s)
 {
@@ -123,10 +131,12 @@ static enum status open_engine(struct session *s)
                               .first = s->device,
                               .inject = faults(s),
                               .nccl = s->nccl};
-    if (!c->evaluate) {
+    if (!c->evaluate)
         e.rows[USE_TRAIN] = c->batch;
-        e.rows[USE_TAIL] = c->drop_last ? 0 : (int)(loader_images(s->train_loader) % c->batch);
-    }
+    if (ends_within_epoch(s))
+        return engine_open(&e, &s->engine);
+    if (!c->evaluate && !c->drop_last)
+        e.rows[USE_TAIL] = (int)(loader_images(s->train_loader) % c->batch);
     e.rows[USE_VAL] = c->val_batch ? c->val_batch : c->batch;
     return engine_open(&e, &s->engine);
 }

@@ -60,6 +60,16 @@ expect_train 0 "$data" --epochs 2 --steps 11 --out "$scratch/steps" --resume aut
 ended epochs "$scratch/steps" 2 10
 same_run "went on past --steps" "$run" "$scratch/steps"
 
+# What a run never comes to is not planned: a batch of validation that takes more than training does.
+needs() {
+    sed -nE 's/.* ([0-9.]+) MiB for a step$/\1/p' "$scratch/out"
+}
+expect_train 0 "$data" --steps 1 --val-batch-size 200 --out "$scratch/short"
+short=$(needs)
+expect_train 0 "$data" --steps 5 --val-batch-size 200 --out "$scratch/long"
+awk "BEGIN { exit !($short > 0 && 2 * $short < $(needs)) }" ||
+    fail "a run without validation needs $short MiB for a step, one with it $(needs)"
+
 # Any accuracy will do: the first epoch has one. As a percentage and as a share.
 for desired in 1 0.01; do
     expect_train 0 "$data" --epochs 9 --desired-acc "$desired" --out "$scratch/desired-$desired"
