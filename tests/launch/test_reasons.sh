@@ -20,14 +20,16 @@ done
 ((${#starters[@]} > 0)) || { echo "neither Open MPI's nor MPICH's mpirun is installed" && exit 77; }
 
 # fails WANT FIRST SECOND: runs a job whose rank 0 does FIRST and whose rank 1 SECOND; checks the exit
-# code. Ranks can `say` a reason, and `hang`: for longer than anybody waits, deaf to SIGTERM.
+# code. Ranks can `say` a reason, `rest` some tenths of a second, and `hang`: for longer than anybody
+# waits, deaf to SIGTERM. A rest is of small ones: a signal that comes just before a shell's wait
+# begins is looked at when that ends.
 fails() {
     rm -rf logs
     cat >rank <<END
 #!/usr/bin/env bash
 say() { echo "ampscale: \$1" >&2; }
 hang() { trap '' TERM; exec 3<>"$scratch/nothing"; read -r -t 20 -u 3; }
-rest() { exec 3<>"$scratch/nothing"; read -r -t "\$1" -u 3; }
+rest() { exec 3<>"$scratch/nothing"; for ((i = 0; i < \$1; i++)); do read -r -t 0.1 -u 3; done; }
 if [[ \${OMPI_COMM_WORLD_RANK:-\$PMI_RANK} == 0 ]]; then
     $2
 else
@@ -60,19 +62,19 @@ one='rank 1 \(host [^ ]+, pid [0-9]+\)'
 
 for mpirun in "${starters[@]}"; do
     # Rank 0 notices first, and blames rank 1, which has said why and does not end.
-    fails 1 'rest 1; say "rank 1 did not answer"; exit 1' 'say "the disk is gone"; hang'
+    fails 1 'rest 10; say "rank 1 did not answer"; exit 1' 'say "the disk is gone"; hang'
     says "rank 1 did not answer" "$one was ended, having failed: the disk is gone"
 
     # mpirun ends a rank before the keeper has seen it exit: nobody else fails.
-    fails 1 'rest 20' 'say "the disk is gone"; rest 0.3; kill -TERM $PPID; hang'
+    fails 1 'rest 200' 'say "the disk is gone"; rest 3; kill -TERM $PPID; hang'
     says "$one was ended, having failed: the disk is gone"
 
     # The rank ends when it is told to, with an exit code of its own.
-    fails 5 'rest 20' 'trap "exit 5" TERM; say "the disk is gone"; rest 0.3; kill -TERM $PPID; rest 20'
+    fails 5 'rest 200' 'trap "exit 5" TERM; say "the disk is gone"; rest 3; kill -TERM $PPID; rest 200'
     says "$one exited with code 5: the disk is gone"
 
     # What a rank says once it is told to end is no reason, nor is a warning.
-    fails 1 'rest 1; say "no memory"; exit 1' 'trap "say told; exit 1" TERM; say "warning: slow"; rest 20'
+    fails 1 'rest 10; say "no memory"; exit 1' 'trap "say told; exit 1" TERM; say "warning: slow"; rest 200'
     says "no memory"
 done
 exit $((failures > 0))
