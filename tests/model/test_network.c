@@ -139,11 +139,20 @@ static void small_residual_network(void **state)
     compare("resnet8", 32, 4);
 }
 
+/* For tests whose way through the code is another's too: a sanitizer, which looks at that alone,
+ * takes long over them. */
+static void only_numbers(void)
+{
+    if (!SANITIZED)
+        return;
+    print_message("the sanitized build has smaller networks\n");
+    skip();
+}
+
 static void residual_network(void **state)
 {
     (void)state;
-    if (SANITIZED)
-        skip();
+    only_numbers();
     compare("resnet18", 33, 3);
 }
 
@@ -157,8 +166,7 @@ static void grouped_convolutions(void **state)
 static void plain_network_with_batch_norm(void **state)
 {
     (void)state;
-    if (SANITIZED)
-        skip();
+    only_numbers();
     compare("vgg11_bn", 32, 2);
 }
 
