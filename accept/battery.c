@@ -348,7 +348,7 @@ static double seconds_of(const struct accept_check *check, double burn)
 enum status accept_plan_seconds(const struct accept_spec *spec, const struct accept_options *o,
                                 double *seconds)
 {
-    double burn;
+    double burn = 0;
     TRY(burn_seconds(spec, o, &burn));
     *seconds = 0;
     for (int i = 0; i < spec->n_checks; i += spec->check[i].together)
