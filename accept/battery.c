@@ -264,12 +264,12 @@ static enum status burn_seconds(const struct accept_spec *spec, const struct acc
                                 double *seconds)
 {
     int n = count_burns(spec, o->level);
+    *seconds = n > 0 ? o->hours * 3600 / n : 0;
     if (n == 0 && o->hours > 0)
         return status_fail(STATUS_USAGE,
                            "--hours: no check of '%s' up to level %d burns in; give a higher "
                            "--level",
                            spec->name, o->level);
-    *seconds = n > 0 ? o->hours * 3600 / n : 0;
     return STATUS_OK;
 }
 
@@ -348,7 +348,7 @@ static double seconds_of(const struct accept_check *check, double burn)
 enum status accept_plan_seconds(const struct accept_spec *spec, const struct accept_options *o,
                                 double *seconds)
 {
-    double burn = 0;
+    double burn;
     TRY(burn_seconds(spec, o, &burn));
     *seconds = 0;
     for (int i = 0; i < spec->n_checks; i += spec->check[i].together)
