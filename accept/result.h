@@ -50,8 +50,7 @@ struct accept_metric {
     int n;                          /* repeats that measured it */
     double *number;                 /* (n); NULL: a text */
     char (*text)[ACCEPT_TEXT_SIZE]; /* (n); NULL: a number */
-    char
-        where[ACCEPT_WHERE_SIZE]; /* the worst number was measured, "node7 cuda:3"; "": no matter */
+    char where[ACCEPT_WHERE_SIZE];  /* of the worst number: "node7 cuda:3"; "": no matter */
     /* What it was judged to be: */
     enum accept_verdict verdict;
     bool fleet_only;                 /* SKIP, because only other nodes would be a measure for it */

@@ -48,8 +48,7 @@ static const struct argp_option options[] = {
     {"last", KEY_LAST, "N", 0, "Take so many runs of the history (default 30)", 0},
     {"record", KEY_RECORD, "DIR", 0,
      "Add the new runs to this history, which they may begin: as accepted when they passed, or "
-     "when "
-     "there is nothing to hold them against",
+     "when there is nothing to hold them against",
      0},
     {"confirm", KEY_CONFIRM, "COMMAND", 0,
      "Measure again what looks like a regression before calling it one: run this for each repeat, "

@@ -6,12 +6,6 @@
 
 #include <math.h>
 
-static double number_at(const json_t *object, const char *key)
-{
-    const json_t *value = json_object_get(object, key);
-    return json_is_number(value) ? json_number_value(value) : NAN;
-}
-
 /* "3 of 200", and the rate with its interval; a dash for what the record does not tell. */
 static void add_rate(struct table *t, double k, double n)
 {
@@ -41,7 +35,7 @@ static double median_ratio(const json_t *trials, const char *arm, const char *me
     int64_t n = 0;
     for (size_t i = 0; i < json_array_size(trials) && n < MOST; i++) {
         const json_t *one = json_object_get(json_array_get(trials, i), arm);
-        double r = number_at(json_object_get(one, metric), "ratio");
+        double r = section_number(json_object_get(one, metric), "ratio");
         if (isfinite(r))
             x[n++] = r;
     }
@@ -80,17 +74,15 @@ void section_gate_quality(struct writer *w, const char *name, const json_t *reco
         "Each trial is a comparison of %.0f runs a side by 'ampscale compare' with its defaults: "
         "alpha %g, threshold %g %%. Runs of the base, unchanged ones and ones with --inject %s "
         "took turns of %g ms on one core, as with 'scripts/interleave', in an order drawn anew "
-        "each "
-        "time. A false alarm is a regression found between "
-        "base and unchanged runs, whichever of them is named as the base; a slowdown is caught "
-        "where one is found in the slowed runs.",
-        number_at(record, "rounds"), number_at(record, "alpha"),
-        100 * number_at(record, "threshold"), fault, number_at(record, "slice_ms"));
+        "each time. A false alarm is a regression found between base and unchanged runs, whichever "
+        "of them is named as the base; a slowdown is caught where one is found in the slowed runs.",
+        section_number(record, "rounds"), section_number(record, "alpha"),
+        100 * section_number(record, "threshold"), fault, section_number(record, "slice_ms"));
     writer_code(w, "build/tests/gate/gate_experiment --program build/cli/ampscale --out FILE");
-    add_row(&t, "false alarms", pairs, number_at(record, "false_alarms"), n);
-    add_row(&t, "slowdowns caught", pairs, number_at(record, "caught"), n);
-    add_row(&t, "false alarms", sides, number_at(record, "sides_false_alarms"), n);
-    add_row(&t, "slowdowns caught", sides, number_at(record, "sides_caught"), n);
+    add_row(&t, "false alarms", pairs, section_number(record, "false_alarms"), n);
+    add_row(&t, "slowdowns caught", pairs, section_number(record, "caught"), n);
+    add_row(&t, "false alarms", sides, section_number(record, "sides_false_alarms"), n);
+    add_row(&t, "slowdowns caught", sides, section_number(record, "sides_caught"), n);
     writer_table(w, &t);
     ratios(w, trials);
 }

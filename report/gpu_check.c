@@ -6,12 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-static double number_at(const json_t *object, const char *key)
-{
-    const json_t *value = json_object_get(object, key);
-    return json_is_number(value) ? json_number_value(value) : NAN;
-}
-
 /* The text at a key; "" where there is none. */
 static const char *text_at(const json_t *object, const char *key)
 {
@@ -33,7 +27,7 @@ static void paragraph_of(struct writer *w, const char *before, const json_t *rec
 static bool same_work(const json_t *a, const json_t *b)
 {
     return strcmp(text_at(a, "precision"), text_at(b, "precision")) == 0 &&
-           number_at(a, "batch") == number_at(b, "batch");
+           section_number(a, "batch") == section_number(b, "batch");
 }
 
 static bool is_peer(const json_t *row)
@@ -48,7 +42,7 @@ static double fastest_peer(const json_t *rows, const json_t *row)
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *other = json_array_get(rows, i);
         if (is_peer(other) && same_work(other, row))
-            best = fmax(best, number_at(other, "images_per_s"));
+            best = fmax(best, section_number(other, "images_per_s"));
     }
     return best;
 }
@@ -64,7 +58,7 @@ static double bound_of(const json_t *record, const json_t *row)
             continue;
         for (size_t k = 0; k < json_array_size(operations); k++)
             if (strcmp(text_at(json_array_get(operations, k), "op"), "all") == 0)
-                return 1e-3 * number_at(json_array_get(operations, k), "bound_ms");
+                return 1e-3 * section_number(json_array_get(operations, k), "bound_ms");
     }
     return NAN;
 }
@@ -73,16 +67,16 @@ static void add_throughput(struct table *t, const json_t *record, const json_t *
                            const json_t *row)
 {
     char text[64];
-    double rate = number_at(row, "images_per_s"), batch = number_at(row, "batch");
+    double rate = section_number(row, "images_per_s"), batch = section_number(row, "batch");
     text_clean(text, sizeof text, text_at(row, "precision"));
     table_add(t, "%s", text);
     table_add_number(t, batch, 0);
     text_clean(text, sizeof text, text_at(row, "who"));
     table_add(t, "%s", text);
     table_add_amount(t, rate);
-    table_add_amount(t, number_at(row, "lowest"));
-    table_add_amount(t, number_at(row, "highest"));
-    table_add_number(t, number_at(row, "rounds"), 0);
+    table_add_amount(t, section_number(row, "lowest"));
+    table_add_amount(t, section_number(row, "highest"));
+    table_add_number(t, section_number(row, "rounds"), 0);
     table_add_number(t, is_peer(row) ? NAN : rate / fastest_peer(rows, row), 2);
     table_add_number(t, is_peer(row) ? NAN : 100 * bound_of(record, row) * rate / batch, 1);
 }
@@ -108,7 +102,7 @@ static void throughput(struct writer *w, const json_t *record)
                      "'Times PyTorch' is the ratio to the fastest of its ways at the same "
                      "precision and batch. The share of the roofline is the least time that the "
                      "measured peaks allow the step's operations, over the time of a step.",
-                     net, number_at(record, "image_size"));
+                     net, section_number(record, "image_size"));
     writer_table(w, &t);
 }
 
@@ -122,7 +116,7 @@ static void rooflines(struct writer *w, const json_t *list)
         text_clean(net, sizeof net, text_at(one, "net"));
         text_clean(precision, sizeof precision, text_at(one, "precision"));
         writer_paragraph(w, "A step of %s in %s, batch %.0f, against this device's peaks:", net,
-                         precision, number_at(one, "batch"));
+                         precision, section_number(one, "batch"));
         section_rows(w, one, "operations");
     }
 }

@@ -7,10 +7,9 @@
 #include <math.h>
 #include <string.h>
 
-static double number_at(const json_t *object, const char *key, const char *inner)
+double section_number(const json_t *object, const char *key)
 {
     const json_t *value = json_object_get(object, key);
-    value = inner ? json_object_get(value, inner) : value;
     return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
@@ -33,31 +32,34 @@ static void overlap(struct writer *w, const char *name, const json_t *record)
     text_at(config, "net", net, sizeof net);
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *row = json_array_get(rows, i);
-        double mb = number_at(row, "bucket_mb", NULL);
+        double mb = section_number(row, "bucket_mb");
         if (mb == 0)
             table_add(&t, "all in one");
         else
             table_add_number(&t, mb, 2);
-        table_add_number(&t, number_at(row, "buckets", NULL), 0);
-        table_add_number(&t, 1000 * number_at(row, "gradients_s", "median"), 0);
-        table_add_number(&t, 1000 * number_at(row, "busy_s", "median"), 0);
-        table_add_number(&t, 1000 * number_at(row, "exposed_s", "median"), 0);
-        table_add_number(&t, 100 * number_at(row, "hidden", "median"), 1);
-        table_add_amount(&t, number_at(row, "images_per_s", NULL));
+        table_add_number(&t, section_number(row, "buckets"), 0);
+        table_add_number(&t, 1000 * section_number(json_object_get(row, "gradients_s"), "median"),
+                         0);
+        table_add_number(&t, 1000 * section_number(json_object_get(row, "busy_s"), "median"), 0);
+        table_add_number(&t, 1000 * section_number(json_object_get(row, "exposed_s"), "median"), 0);
+        table_add_number(&t, 100 * section_number(json_object_get(row, "hidden"), "median"), 1);
+        table_add_amount(&t, section_number(row, "images_per_s"));
     }
     writer_heading(w, 3, "Communication beside the backward pass: %s", name);
-    writer_paragraph(w,
-                     "Reduction of the %.1f MiB of gradients of %s over %zu ranks, by the size of "
-                     "buckets; medians over %.0f rounds. The backward pass without partners takes "
-                     "%.0f ms.",
-                     number_at(record, "gradient_bytes", NULL) / (1 << 20), net, ranks,
-                     number_at(config, "rounds", NULL),
-                     1000 * number_at(json_object_get(record, "alone"), "backward_s", "median"));
+    writer_paragraph(
+        w,
+        "Reduction of the %.1f MiB of gradients of %s over %zu ranks, by the size of "
+        "buckets; medians over %.0f rounds. The backward pass without partners takes "
+        "%.0f ms.",
+        section_number(record, "gradient_bytes") / (1 << 20), net, ranks,
+        section_number(config, "rounds"),
+        1000 * section_number(json_object_get(json_object_get(record, "alone"), "backward_s"),
+                              "median"));
     snprintf(command, sizeof command,
              "ampscale launch --nproc %zu -- bench overlap --net %s -b %.0f --image-size %.0f "
              "--rounds %.0f --json",
-             ranks, net, number_at(config, "batch_size", NULL),
-             number_at(config, "image_size", NULL), number_at(config, "rounds", NULL));
+             ranks, net, section_number(config, "batch_size"), section_number(config, "image_size"),
+             section_number(config, "rounds"));
     writer_code(w, command);
     writer_table(w, &t);
 }
@@ -128,8 +130,8 @@ static void peers(struct writer *w, const char *name, const json_t *record)
         bench,
         strcmp(bench, "memory") == 0 ? "STREAM's loops compiled by themselves"
                                      : "the fastest way of calling oneDNN directly",
-        number_at(record, "rounds", NULL), number_at(record, "threads", NULL),
-        number_at(record, "limit", NULL),
+        section_number(record, "rounds"), section_number(record, "threads"),
+        section_number(record, "limit"),
         json_is_true(json_object_get(record, "passed")) ? "none is" : "some are");
     snprintf(command, sizeof command, "tests/peers/bench_peers.py %s build/release", bench);
     writer_code(w, command);

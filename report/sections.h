@@ -20,6 +20,9 @@ void section_runs(struct writer *w, struct run *const *runs, int n);
 /* How good the gate is, as tests/gate/experiment.c measured it. */
 void section_gate_quality(struct writer *w, const char *name, const json_t *record);
 
+/* The number at `key`; NAN where there is none. */
+double section_number(const json_t *object, const char *key);
+
 /* The list of objects at `key` of a record, whose keys are the columns. */
 void section_rows(struct writer *w, const json_t *record, const char *key);
 

@@ -118,11 +118,6 @@ static enum status train(const struct experiment *e, const enum arm order[ARMS],
 
 /* ---- judging ---- */
 
-static json_t *real(double x)
-{
-    return isfinite(x) ? json_real(x) : json_null();
-}
-
 /* Whether `new` is a regression against `base`; and, where `into` is not NULL, the numbers. */
 static enum status judge(const struct experiment *e, enum arm base, enum arm new,
                          enum gate_pairing pairing, bool *regression, json_t *into)
@@ -147,8 +142,9 @@ static enum status judge(const struct experiment *e, enum arm base, enum arm new
         if (r->decides)
             json_object_set_new(into, metrics[r->metric].name,
                                 json_pack("{s:b, s:o, s:o, s:o, s:o, s:s}", "paired", r->is.paired,
-                                          "ratio", real(r->is.ratio), "low", real(r->is.low),
-                                          "high", real(r->is.high), "p", real(r->is.p), "verdict",
+                                          "ratio", metric_json(r->is.ratio), "low",
+                                          metric_json(r->is.low), "high", metric_json(r->is.high),
+                                          "p", metric_json(r->is.p), "verdict",
                                           gate_verdict_str(r->verdict)));
     }
     gate_report_free(&report);
@@ -181,7 +177,7 @@ static enum status add_values(const struct experiment *e, enum arm arm, enum met
     snprintf(dir, sizeof dir, "%s/%s", e->scratch, arm_names[arm]);
     enum status st = repeats_add(dir, &r); /* by name, which is the order */
     for (int64_t i = 0; st == STATUS_OK && i < r.n; i++)
-        json_array_append_new(list, real(r.repeat[i].value[id]));
+        json_array_append_new(list, metric_json(r.repeat[i].value[id]));
     repeats_free(&r);
     json_object_set_new(into, arm_names[arm], list);
     return st;
