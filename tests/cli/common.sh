@@ -7,6 +7,8 @@ program=$1
 source_dir=$2
 build_dir=$3
 export program source_dir build_dir
+# shellcheck source=tests/sanitized.sh
+. "$source_dir/tests/sanitized.sh"
 scratch=$(mktemp -d)
 # Open MPI keeps its sessions there, and jobs of several tests would meet in one folder.
 export TMPDIR=$scratch/tmp
@@ -24,12 +26,6 @@ fail() {
 finish() {
     ((failures == 0)) || exit 1
     exit 0
-}
-
-# sanitized: whether the program is built with sanitizers. They look at memory and threads, and not at
-# numbers: where a test does less for them, what is left takes the same ways through the code.
-sanitized() {
-    [[ $(ldd "$program") == *lib[at]san* ]]
 }
 
 # run ARGS...: the program; fills `code`, and $scratch/out and $scratch/err.

@@ -11,6 +11,8 @@ trap 'rm -rf "$scratch"' EXIT
 failures=0
 # shellcheck source=tests/comm/mpi.sh
 . "$(dirname "${BASH_SOURCE[0]}")/mpi.sh"
+# shellcheck source=tests/sanitized.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../sanitized.sh"
 mpi_name=$("$program" version)
 mpi_find "$mpi_name"
 
@@ -64,7 +66,7 @@ who='ampscale: rank 1 \(host [^ ]+, pid [0-9]+\) did not'
 gone='it may have died or be stuck'
 # Four ranks compute as two and three do; under sanitizers they take their time.
 sizes=(2 3 4)
-[[ $(ldd "$program") != *lib[at]san* ]] || sizes=(2 3)
+! sanitized || sizes=(2 3)
 for scenario; do
     for ranks in "${sizes[@]}"; do
         case $scenario in

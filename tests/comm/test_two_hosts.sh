@@ -11,6 +11,8 @@ failures=0
 here=$(dirname "${BASH_SOURCE[0]}")
 # shellcheck source=tests/comm/mpi.sh
 . "$here/mpi.sh"
+# shellcheck source=tests/sanitized.sh
+. "$here/../sanitized.sh"
 # shellcheck source=tests/comm/netns.sh
 . "$here/netns.sh"
 mpi_find "$("$program" version)"
@@ -49,7 +51,7 @@ mpi_run 30 2 "$program" stop 2
 says "$who; it may have died or be stuck"
 
 # Here sanitizers see no other code than on one host.
-if [[ $(ldd "$program") != *lib[at]san* ]]; then
+if ! sanitized; then
     mpi_run 30 2 "$program" absent 2
     ((code == 1)) || fail "'absent' exited with $code, not 1"
     says "$who; it is alive, and busy with something else"
