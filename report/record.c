@@ -114,22 +114,37 @@ static void peak(struct writer *w, const char *name, const json_t *record)
     section_rows(w, record, "flops");
 }
 
-/* A benchmark in turns with the library, or the loops, that it is about. */
+/* What a record of peers has in turns: ours, and whose. */
+static const struct peer_sides {
+    const char *bench, *ours, *theirs;
+} peer_sides[] = {
+    {"memory", "'bench memory'", "STREAM's loops compiled by themselves"},
+    {"conv", "'bench conv'", "the fastest way of calling oneDNN directly"},
+    {"gemm", "'bench gemm'", "the fastest way of calling oneDNN directly"},
+    {"step", "Training steps of ampscale",
+     "those of PyTorch, eager or by torch.compile, whichever is faster, channels last and with "
+     "memory that it keeps from step to step"},
+};
+
+/* Something in turns with the library, the loops or the framework that does the same. */
 static void peers(struct writer *w, const char *name, const json_t *record)
 {
-    char bench[64], device[512], command[128];
+    char bench[64], device[512], peer[512], command[128];
     text_at(record, "bench", bench, sizeof bench);
     text_at(record, "device", device, sizeof device);
+    text_at(record, "peer", peer, sizeof peer);
+    struct peer_sides sides = {bench, bench, "its peer"};
+    for (size_t i = 0; i < sizeof peer_sides / sizeof *peer_sides; i++)
+        if (strcmp(bench, peer_sides[i].bench) == 0)
+            sides = peer_sides[i];
     writer_heading(w, 3, "Beside what it measures: %s", name);
     writer_paragraph(w, "%s", device);
     writer_paragraph(
         w,
-        "'bench %s' and %s, in turns: medians of %.0f rounds on %.0f threads, and the "
+        "%s and %s%s%s%s, in turns: medians of %.0f rounds on %.0f threads, and the "
         "ratio in time, with its least and most of any round; above 1 is slower. A row "
         "is slower when every round of it is above %.2f: %s.",
-        bench,
-        strcmp(bench, "memory") == 0 ? "STREAM's loops compiled by themselves"
-                                     : "the fastest way of calling oneDNN directly",
+        sides.ours, sides.theirs, *peer ? " (" : "", peer, *peer ? ")" : "",
         section_number(record, "rounds"), section_number(record, "threads"),
         section_number(record, "limit"),
         json_is_true(json_object_get(record, "passed")) ? "none is" : "some are");

@@ -91,11 +91,12 @@ def seconds_on_cpu(step, n):
 
 def rates(args, mode, precision, batch, steps):
     step = Step(args, mode, precision, batch)
-    for _ in range(min(WARMUP, steps // 2)):
+    warmup = min(WARMUP, steps // 2)
+    for _ in range(warmup):
         step.run()
     step.wait()
     timed = seconds_on_gpu if step.device.type == "cuda" else seconds_on_cpu
-    return [batch / seconds for seconds in timed(step, max(1, steps - WARMUP))]
+    return [batch / seconds for seconds in timed(step, max(1, steps - warmup))]
 
 
 def answer(args, line):
