@@ -6,7 +6,11 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
+
+/* Columns of a bar and bytes of what is told beside it, at most. */
+enum { BAR_MAX = 24, FIELDS_MAX = 5 * 48 };
 
 void meter_add(struct meter *m, double value, int64_t n)
 {
@@ -68,26 +72,65 @@ static void format_time(char *out, size_t size, double seconds)
         snprintf(out, size, "%d:%02d", (int)(s / 60), (int)(s % 60));
 }
 
+/* Columns of the terminal; 80, as most have, where it does not say. */
+static int terminal_columns(const struct progress *p)
+{
+    struct winsize size;
+    bool known = ioctl(fileno(p->out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+    return known ? size.ws_col : 80;
+}
+
+/* What is told beside the bar, as far as whole fields fit into `room` columns. */
+static void bar_fields(const struct progress *p, int64_t i, double now, int room,
+                       char out[FIELDS_MAX])
+{
+    enum { FIELDS = 5 };
+    char field[FIELDS][48], left[24];
+    double per_batch = (now - p->begun) / (double)(i + 1 - p->first);
+    format_time(left, sizeof left, per_batch * (double)(p->batches - 1 - i));
+    snprintf(field[0], sizeof field[0], " %" PRId64 "/%" PRId64, i + 1, p->batches);
+    snprintf(field[1], sizeof field[1], "  loss %.3f", meter_mean(&p->loss));
+    snprintf(field[2], sizeof field[2], "  acc@1 %.2f", meter_mean(&p->top1));
+    snprintf(field[3], sizeof field[3], "  %.1f img/s", meter_mean(&p->rate));
+    snprintf(field[4], sizeof field[4], "  %s left", left);
+    out[0] = '\0';
+    for (int k = 0, used = 0; k < FIELDS; k++) {
+        int size = (int)strlen(field[k]);
+        if (used + size > room)
+            return;
+        memcpy(out + used, field[k], (size_t)size + 1);
+        used += size;
+    }
+}
+
+/* " [====>    ]", at most `room` columns wide, or nothing where that is too little to see. */
+static void bar_text(double share, int room, char out[BAR_MAX + 4])
+{
+    int width = room - 3 < BAR_MAX ? room - 3 : BAR_MAX;
+    int full = (int)(share * width);
+    out[0] = '\0';
+    if (width < 4)
+        return;
+    memcpy(out, " [", 2);
+    memset(out + 2, '=', (size_t)full);
+    memset(out + 2 + full, ' ', (size_t)(width - full));
+    if (full > 0 && full < width)
+        out[1 + full] = '>';
+    memcpy(out + 2 + width, "]", 2);
+}
+
+/* A line that is wider than the terminal could not be drawn again in its place. */
 static void draw_bar(struct progress *p, int64_t i)
 {
     double now = (double)clock_ns() * 1e-9;
     if (now - p->drawn < 0.1 && i + 1 < p->batches)
         return; /* a terminal is slow, and eyes are slower */
     p->drawn = now;
-    enum { WIDTH = 24 };
-    char bar[WIDTH + 1], left[24];
-    int full = (int)((i + 1) * WIDTH / p->batches);
-    memset(bar, '=', (size_t)full);
-    memset(bar + full, ' ', (size_t)(WIDTH - full));
-    if (full > 0 && full < WIDTH)
-        bar[full - 1] = '>';
-    bar[WIDTH] = '\0';
-    double per_batch = (now - p->begun) / (double)(i + 1 - p->first);
-    format_time(left, sizeof left, per_batch * (double)(p->batches - 1 - i));
-    fprintf(p->out,
-            "\r%s [%s] %" PRId64 "/%" PRId64 "  loss %.3f  acc@1 %.2f  %.1f img/s  %s left\033[K",
-            p->title, bar, i + 1, p->batches, meter_mean(&p->loss), meter_mean(&p->top1),
-            meter_mean(&p->rate), left);
+    char bar[BAR_MAX + 4], fields[FIELDS_MAX];
+    int room = terminal_columns(p) - 1 - (int)strlen(p->title);
+    bar_fields(p, i, now, room, fields);
+    bar_text((double)(i + 1) / (double)p->batches, room - (int)strlen(fields), bar);
+    fprintf(p->out, "\r%s%s%s\033[K", p->title, bar, fields);
     fflush(p->out);
 }
 

@@ -88,13 +88,27 @@ ended epochs "$scratch/dropped" 1 2
     fail "without --out: $(tail -n 1 "$scratch/out")"
 [[ -s $scratch/runs/resnet8-001/summary.json && -s $scratch/runs/resnet8-002/summary.json ]] || fail "runs/ holds $(ls "$scratch/runs")"
 
+# on_terminal COLUMNS: trains on a terminal as wide as that; what it shows is in $scratch/out.
+on_terminal() {
+    script -qec "stty cols $1; $(printf '%q ' "$program" train "${net[@]}" "$data" --epochs 1 --out "$scratch/terminal-$1")" /dev/null \
+        >"$scratch/out" 2>&1 </dev/null || fail "under script: $(tail -n 3 "$scratch/out")"
+}
+
+# widest: the columns of the widest line that is drawn again in its place.
+widest() {
+    tr '\r' '\n' <"$scratch/out" | sed -n $'s/\033\\[K$//p' | awk '{ if (length > n) n = length } END { print n + 0 }'
+}
+
 # On a terminal, a bar that is redrawn in place, and the pass in one line after it.
 if command -v script >/dev/null; then
-    script -qec "$(printf '%q ' "$program" train "${net[@]}" "$data" --epochs 1 --out "$scratch/terminal")" /dev/null \
-        >"$scratch/out" 2>&1 </dev/null || fail "under script: $(tail -n 3 "$scratch/out")"
+    on_terminal 120
     grep -qE $'\rEpoch: \\[0\\] \\[=+>? *\\] [1-5]/5  loss [0-9.]+  acc@1 [0-9.]+  [0-9.]+ img/s  [0-9:]+ left\033\\[K' "$scratch/out" ||
         fail "no bar on a terminal: $(head -c 600 "$scratch/out" | cat -v)"
     [[ $(grep -cE "Epoch: \[0\]\[5/5\]$tab" "$scratch/out") == 1 ]] || fail "the bar leaves no line behind"
+    for columns in 80 60 20; do
+        on_terminal "$columns"
+        (($(widest) > 8 && $(widest) < columns)) || fail "on $columns columns the bar takes $(widest)"
+    done
 else
     echo "script is not installed: the bar was not tested"
 fi
