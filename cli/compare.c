@@ -87,6 +87,7 @@ static enum status parse_threshold(const char *arg, struct compare_args *a)
 {
     char name[32];
     const char *equals = strchr(arg, '=');
+    enum metric_id id;
     double percent;
     if (!equals) {
         TRY(cli_double("--threshold", arg, 0, 100, &percent));
@@ -94,10 +95,7 @@ static enum status parse_threshold(const char *arg, struct compare_args *a)
         return STATUS_OK;
     }
     snprintf(name, sizeof name, "%.*s", (int)(equals - arg), arg);
-    enum metric_id id = metric_find(name);
-    if (id == METRICS)
-        return status_fail(STATUS_USAGE,
-                           "--threshold '%s': no such metric; a comparison lists them", arg);
+    TRY(metric_find("--threshold", name, &id));
     TRY(cli_double("--threshold", equals + 1, 0, 100, &percent));
     a->config.threshold[id] = percent / 100;
     return STATUS_OK;
@@ -107,10 +105,9 @@ static enum status parse_threshold(const char *arg, struct compare_args *a)
 static enum status parse_metric(const char *name, struct compare_args *a)
 {
     bool all = strcmp(name, "all") == 0;
-    enum metric_id id = metric_find(name);
-    if (!all && id == METRICS)
-        return status_fail(STATUS_USAGE, "--metric '%s': no such metric; a comparison lists them",
-                           name);
+    enum metric_id id = METRIC_IMAGES_PER_S;
+    if (!all)
+        TRY(metric_find("--metric", name, &id));
     if (!a->chosen)
         memset(a->config.role, 0, sizeof a->config.role);
     a->chosen = true;

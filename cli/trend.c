@@ -34,10 +34,8 @@ struct trend_args {
 
 static enum status parse_metric(const char *name, struct trend_args *a)
 {
-    enum metric_id id = metric_find(name);
-    if (id == METRICS)
-        return status_fail(STATUS_USAGE, "--metric '%s': no such metric; a comparison lists them",
-                           name);
+    enum metric_id id;
+    TRY(metric_find("--metric", name, &id));
     if (!a->chosen)
         memset(a->wanted, 0, sizeof a->wanted);
     a->chosen = a->wanted[id] = true;

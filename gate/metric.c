@@ -24,12 +24,18 @@ const struct metric metrics[METRICS] = {
     [METRIC_JOULES] = {"joules_per_image", "J", "energy", "joules_per_image", false, false},
 };
 
-enum metric_id metric_find(const char *name)
+enum status metric_find(const char *flag, const char *name, enum metric_id *out)
 {
-    int i = 0;
-    while (i < METRICS && strcmp(name, metrics[i].name) != 0)
-        i++;
-    return i;
+    char known[512] = "";
+    size_t used = 0;
+    for (int i = 0; i < METRICS; i++) {
+        *out = i;
+        if (strcmp(name, metrics[i].name) == 0)
+            return STATUS_OK;
+        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "",
+                                 metrics[i].name);
+    }
+    return status_fail(STATUS_USAGE, "%s '%s': no such metric; there are %s", flag, name, known);
 }
 
 enum status metrics_of(const struct run *run, double value[METRICS])

@@ -35,8 +35,9 @@ struct metric {
 
 extern const struct metric metrics[METRICS];
 
-/* The metric of that name; METRICS where there is none. */
-enum metric_id metric_find(const char *name);
+/* The metric of that name. STATUS_USAGE where there is none: the message begins with `flag`, and
+ * names those there are. */
+MUST_CHECK enum status metric_find(const char *flag, const char *name, enum metric_id *out);
 
 /* Sums a run up from its records; NAN for what it does not tell. STATUS_DATA for records that
  * cannot be summed up. */

@@ -32,7 +32,7 @@ expect 3 compare --metric step_s base slow
 [[ $(grep -c 'REGRESSION$' out) == 1 ]] || fail "not 1 metric is a regression: $(cat out)"
 expect 5 compare --metric comm_s base same
 grep -q 'nothing to judge comm_s by' out || fail "what is not there has passed: $(cat out)"
-expect_error 2 "--metric 'speed': no such metric" compare --metric speed base same
+expect_error 2 "--metric 'speed': no such metric; there are images_per_s, " compare --metric speed base same
 expect_error 2 "--pair 'maybe': give auto, never or always" compare --pair maybe base same
 expect 5 compare --pair always base same
 grep -q 'did not take turns' out || fail "runs that are no pairs have passed: $(cat out)"
