@@ -1,11 +1,12 @@
 # The loss scale, one colour a run; a cross is a step whose gradients overflowed and that was skipped.
 set xlabel 'Training step'
-set ylabel quantity
+set ylabel quantity offset -1,0
 note = some_skipped ? 'crosses: skipped steps' : 'no step was skipped'
 eval heading
 set xrange [0:x_max > 0 ? 1.02 * x_max : 1]
 if (x_max < 10) { set xtics 1 }
 set logscale y 2
+set lmargin 12 # powers of two are wider than gnuplot takes them for
 set yrange [y_min / 2:y_max * 2]
 set format y '2^%L'
 

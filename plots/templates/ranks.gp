@@ -4,7 +4,8 @@
 # ends of the parts in ms; its second block holds first and last rank and name of each host.
 n_rows = words(all_runs)
 panel_height = 455
-height = 70 + panel_height * n_rows + 145
+legend_height = 120
+height = 70 + panel_height * n_rows + legend_height
 from_top(y) = 1 - 1.0 * y / height
 part_in_bar = '1 2 3 4 6 5 7'
 as_part(k) = word(part_in_bar, k + 0) + 0
@@ -28,10 +29,8 @@ host_pixels(first, last) = (last - first + 1) * pixels
 host_end(first, last) = last < n - 1 && host_pixels(first, last) > 20 ? last + 0.5 : NaN
 host_name(first, last, name) = strlen(name) * 11 < host_pixels(first, last) - 8 ? name : ''
 
-set lmargin at screen 0.085
 set rmargin at screen 0.98
 set grid noxtics ytics
-set key bmargin left horizontal maxrows 2 reverse Left samplen 1 width 1 font ',18'
 
 do for [f in formats] {
     eval('set terminal '.terminal(f))
@@ -45,6 +44,8 @@ do for [f in formats] {
         y_end = 1.25 * top_ms[i]
         head = 70 + panel_height * (row - 1)
         set border 3 @frame
+        unset key
+        set lmargin at screen 0.085
         set tmargin at screen from_top(head + 75)
         set bmargin at screen from_top(head + 370)
         set xrange [-0.5:n - 0.5]
@@ -93,11 +94,13 @@ do for [f in formats] {
     unset xlabel
     unset ylabel
     set lmargin at screen 0.025
-    set tmargin at screen from_top(height - 130)
-    set bmargin at screen from_top(height - 120)
+    set tmargin at screen from_top(20)
+    set bmargin at screen from_top(height - 20)
+    set key at screen 0.03,from_top(height - legend_height) left top vertical maxrows 3 reverse \
+        Left samplen 1 width 1 font ',18'
     plot for [k in used_parts] NaN with boxes fs solid 1 lc rgb part_colour(as_part(k)) \
             title part[as_part(k)], \
-        NaN with lines lw 2 dt (8,6) lc rgb '#202020' title "median of the others' own parts", \
+        NaN with lines lw 2 dt (8,6) lc rgb '#202020' title "median of others' own parts", \
         for [k = 1:some_slow] NaN with points pt 11 ps 1.4 lc rgb '#000000' title 'slowest rank'
     unset multiplot
     unset output
