@@ -65,6 +65,20 @@ static enum status pause_that_shows(const struct run *run, double *gap_s)
     return st;
 }
 
+/* One line for all of them: most runs lack something. */
+static void say_left_out(const bool some[], FILE *out)
+{
+    const char *before = "left out, for no run has anything to show: ";
+    for (int k = 0; out && k < N_FIGURES; k++) {
+        if (some[k])
+            continue;
+        fprintf(out, "%s%s", before, figures[k].name);
+        before = ", ";
+    }
+    if (out && *before == ',')
+        fputc('\n', out);
+}
+
 static enum status figures_make(const struct drawing *d, const char *out)
 {
     bool some[N_FIGURES], any = false;
@@ -78,10 +92,8 @@ static enum status figures_make(const struct drawing *d, const char *out)
     for (int k = 0; k < N_FIGURES; k++) {
         if (some[k])
             TRY(figure_draw(d, &figures[k], out));
-        else if (d->options->left_out)
-            fprintf(d->options->left_out, "%s: left out, no run has anything to show\n",
-                    figures[k].name);
     }
+    say_left_out(some, d->options->left_out);
     return STATUS_OK;
 }
 

@@ -34,7 +34,7 @@ struct plot_options {
     double ema;        /* weight of the past in the curves against epochs, 0 (none) <= ema < 1 */
     const char *const *names; /* (runs) in legends; NULL: configuration and folder */
     FILE *written;            /* gets a line for each picture; NULL: none */
-    FILE *left_out; /* gets a line for each figure that the runs hold nothing for; NULL: none */
+    FILE *left_out;           /* gets a line with what there was nothing to draw of; NULL: none */
 };
 
 /* Draws `n` runs (1 to PLOT_MAX_RUNS) into the folder `out`, made if need be, over what an earlier
