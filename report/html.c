@@ -19,6 +19,8 @@ static const char style[] =
     "table { border-collapse: collapse; display: block; overflow-x: auto; margin: 1em 0 }\n"
     "th, td { padding: .25em .7em; border-bottom: 1px solid #bbb; text-align: left }\n"
     "td.number, th.number { text-align: right; font-variant-numeric: tabular-nums }\n"
+    "td.fail { color: #a40000; font-weight: bold }\n"
+    "td.warn { color: #7a4a00; font-weight: bold }\n"
     "pre { padding: .8em; overflow-x: auto; background: #f2f2f2 }\n"
     "figure { margin: 1.5em 0 }\n"
     "img { max-width: 100%; background: #fff; padding: .5em; border-radius: .3em }\n"
@@ -26,6 +28,8 @@ static const char style[] =
     "  body { color: #e6e6e6; background: #161616 }\n"
     "  pre { background: #262626 }\n"
     "  th, td { border-color: #555 }\n"
+    "  td.fail { color: #ff8a80 }\n"
+    "  td.warn { color: #ffcc80 }\n"
     "}\n";
 
 static void element(FILE *out, const char *name, const char *text)
@@ -70,6 +74,16 @@ static void list(FILE *out, const struct table *items)
     fputs("</ul>\n", out);
 }
 
+/* What a cell is to the eye: a verdict that is bad news stands out. */
+static const char *class_of(const char *text, bool number)
+{
+    if (strcmp(text, "FAIL") == 0 || strcmp(text, "MISSING") == 0)
+        return " class=\"fail\"";
+    if (strcmp(text, "WARN") == 0)
+        return " class=\"warn\"";
+    return number ? " class=\"number\"" : "";
+}
+
 static void table(FILE *out, const struct table *t)
 {
     fputs("<table>\n", out);
@@ -79,7 +93,7 @@ static void table(FILE *out, const struct table *t)
         bool number = *t->text[column] == '>';
         if (column == 0)
             fputs("<tr>", out);
-        fprintf(out, "<%s%s>", name, number ? " class=\"number\"" : "");
+        fprintf(out, "<%s%s>", name, class_of(text, number));
         xml_text(out, i < t->columns && number ? text + 1 : text);
         fprintf(out, "</%s>", name);
         if (column == t->columns - 1)
@@ -114,9 +128,7 @@ static enum status figure(FILE *out, const char *path, const char *link, const c
     xml_text(out, caption);
     fprintf(out, "\" src=\"data:image/%s;base64,", svg ? "svg+xml" : "png");
     base64(out, (const unsigned char *)bytes, size);
-    fputs("\"><figcaption>", out);
-    xml_text(out, caption);
-    fputs("</figcaption></figure>\n", out);
+    fputs("\"></figure>\n", out); /* the picture has its title in it */
     free(bytes);
     return STATUS_OK;
 }
