@@ -5,6 +5,7 @@
 #include "gate/report.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -236,9 +237,8 @@ static enum status not_judged(const struct gate_report *r)
                            r->refused, (long long)r->n_cells);
     return status_fail(STATUS_DATA,
                        "not everything could be judged: %d cells are incomplete, %d metrics have "
-                       "not enough repeats; give %d complete runs or more a side, and more still "
-                       "for a lower --alpha",
-                       r->incomplete, r->undecided, GATE_LEAST_REPEATS);
+                       "not enough repeats; give %" PRId64 " complete runs or more a side",
+                       r->incomplete, r->undecided, gate_enough_repeats(r));
 }
 
 static enum status hold_against(const struct compare_args *a, struct gate_report *report)

@@ -119,6 +119,9 @@ struct gate_report {
     int incomplete;              /* cells with something missing, too few repeats among it */
 };
 
+/* Runs a side, as many on either, with which every metric that decides can come below alpha. */
+int64_t gate_enough_repeats(const struct gate_report *report);
+
 /* Alpha is 0.01, the threshold 3 %. What decides is the throughput of the median step, and val_top1
  * where runs were validated. The fastest step is told and does not decide: where a processor's
  * clock has a few speeds, it tells which of them a run has met, and runs differ by it most. */

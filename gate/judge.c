@@ -193,6 +193,16 @@ static enum gate_verdict verdict_of(const struct gate_result *r, const struct ga
     return r->decides ? GATE_REGRESSION : GATE_WORSE;
 }
 
+int64_t gate_enough_repeats(const struct gate_report *report)
+{
+    int family = report->family > 0 ? report->family : 1;
+    int64_t n = GATE_LEAST_REPEATS;
+    while ((report->pairs_only ? signed_rank_least(n) : mann_whitney_least(n, n)) * family >=
+           report->alpha)
+        n++;
+    return n;
+}
+
 /* Lists what decides and has a p. Where too few pairs could come below alpha, as many runs a side
  * without pairs may: there are more ways to deal them out than signs to draw. */
 static int choose(struct gate_report *report, struct gate_result **decides)
