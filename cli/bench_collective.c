@@ -107,6 +107,9 @@ static enum status parse_kind(const char *arg, enum comm_kind *out)
             return STATUS_OK;
         }
     }
+    if (!arg)
+        return status_fail(STATUS_USAGE, "no operation: give allreduce, broadcast, reduce, "
+                                         "allgather or reduce-scatter");
     return status_fail(STATUS_USAGE,
                        "bench collective '%s': give allreduce, broadcast, reduce, allgather or "
                        "reduce-scatter",

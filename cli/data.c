@@ -94,7 +94,7 @@ static int run_synth(int argc, char **argv)
     if (!cli_parse(&argp, argc, argv, &c, &exit_code))
         return exit_code;
     if (!c.out)
-        return cli_fail(status_fail(STATUS_USAGE, "--out is missing; '%s --help'", argv[0]));
+        return cli_fail(status_fail(STATUS_USAGE, "nowhere to write: give --out DIR"));
     enum status st = synth_write(&c);
     if (st != STATUS_OK)
         return cli_fail(st);
@@ -282,7 +282,8 @@ static int run_scan(int argc, char **argv)
     if (!cli_parse(&argp, argc, argv, &c, &exit_code))
         return exit_code;
     if (!c.dir)
-        return cli_fail(status_fail(STATUS_USAGE, "no folder to scan; '%s --help'", argv[0]));
+        return cli_fail(
+            status_fail(STATUS_USAGE, "nothing to scan: give the folder of a data set"));
     struct findings f = {0};
     enum status st = look(&c, &f);
     if (st == STATUS_OK && c.json)

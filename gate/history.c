@@ -138,6 +138,12 @@ enum status history_load(const char *dir, struct history *h)
     enum status st;
     *h = (struct history){0};
     CHECK(path_of(dir, path));
+    if (!path_exists(path)) {
+        st = status_fail(STATUS_DATA,
+                         "no history in '%s': 'ampscale compare --record %s RUNS' begins one", dir,
+                         dir);
+        goto done;
+    }
     CHECK(lines_open(&l, path));
     CHECK(lines_next(&l, &line, &size));
     while (line) {

@@ -1,8 +1,6 @@
 /* Fitting or calibrating, and forecasting. */
 #include "predict/prediction.h"
 
-#include <inttypes.h>
-
 static void forecast_at(const struct system *s, int64_t ranks, int64_t batch, struct forecast *out)
 {
     struct straggler late;
@@ -21,9 +19,9 @@ static enum status learn(const struct prediction_config *c, struct prediction *p
         p->fitted++;
     if (p->fitted < 2)
         return status_fail(STATUS_USAGE,
-                           "%d measured point%s of up to %" PRId64
-                           " ranks: a fit needs two at least",
-                           p->fitted, p->fitted == 1 ? "" : "s", c->fit_up_to);
+                           "%d measured point%s to fit to: a fit needs two at least, of different "
+                           "numbers of ranks",
+                           p->fitted, p->fitted == 1 ? "" : "s");
     return fit_system(&p->system, &c->known, source->point, p->fitted);
 }
 

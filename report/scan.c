@@ -159,6 +159,10 @@ static int compare_items(const void *a, const void *b)
 enum status items_scan(struct items *items, const char *dir)
 {
     int before = items->n;
+    if (!path_is_dir(dir))
+        return status_fail(STATUS_DATA,
+                           "no folder '%s': give one that holds studies, runs or records of bench",
+                           dir);
     TRY(scan(items, dir, dir, 0));
     if (items->n > before)
         qsort(&items->v[before], (size_t)(items->n - before), sizeof *items->v, compare_items);

@@ -15,7 +15,7 @@ lines() {
     grep -c "\"accepted\":$1" history/history.jsonl
 }
 
-expect_error 5 "cannot open 'history/history.jsonl'" compare --history history same
+expect_error 5 "no history in 'history': 'ampscale compare --record history RUNS' begins one" compare --history history same
 expect 0 compare --record history first
 [[ $(lines true) == 9 ]] || fail "not every run is recorded: $(wc history/history.jsonl)"
 expect 0 compare --history history --record history same

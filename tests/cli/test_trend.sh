@@ -69,7 +69,7 @@ fi
 
 expect_error 2 "no history" trend
 expect_error 2 "no such metric" trend history --metric speed
-expect_error 5 "cannot open 'nothing/history.jsonl'" trend nothing
+expect_error 5 "no history in 'nothing'" trend nothing
 expect_error 5 "tells nothing of the metrics" trend history --metric val_top1
 echo '{}' >>history/history.jsonl
 expect_error 5 "line 241: no entry of a history" trend history

@@ -39,10 +39,10 @@ expect 5 data scan "$set"
 grep -q "^problem: .*was interrupted" "$scratch/out" || fail "an interrupted set is not told"
 expect_error 5 "no folder '$scratch/none'" data scan "$scratch/none"
 
-expect_error 2 "--out is missing" data synth
+expect_error 2 "nowhere to write: give --out DIR" data synth
 expect_error 2 "--classes '0'" data synth --out "$scratch/x" --classes 0
 expect_error 2 "--size 'big'" data synth --out "$scratch/x" --size big
-expect_error 2 "no folder to scan" data scan
+expect_error 2 "nothing to scan: give the folder" data scan
 expect_error 2 "'more'" data scan "$set" more
 expect_error 2 "another synthetic set" data synth --out "$set"
 expect_error 2 "not empty" data synth --out "$scratch"
