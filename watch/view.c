@@ -150,6 +150,10 @@ static void put_progress(FILE *out, const struct sight *s, const struct view_opt
     }
     double share = (double)in_epoch / (double)s->epoch_steps;
     draw_bar(bar, share, o->width >= 78 ? 24 : 8);
+    if (s->run->summary) { /* nothing is left of it, whatever its last epoch came to */
+        draw_line(out, o, "%s %s %3.0f %%", head, bar, fmin(share, 1) * 100);
+        return;
+    }
     draw_time(left,
               s->time.n ? fmax(0, (double)(s->epoch_steps - in_epoch)) * s->time.median : NAN);
     draw_line(out, o, "%s %s %3.0f %%, %s left, run %s left", head, bar, fmin(share, 1) * 100, left,

@@ -75,7 +75,7 @@ static void test_run(void **state)
     assert_string_equal(text,
                         "first: resnet18, amp, nd, batch 32\n"
                         "a \"quick\" \\ device\n"
-                        "epoch     2/2 [========================] 100 %, 0:00 left, run 0:00 left\n"
+                        "epoch     2/2 [========================] 100 %\n"
                         "images/s  64.0, median 64.0  ====\n"
                         "step      500.0 ms  "
                         "ddddddddfffffffffffffffbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbooo....\n"
