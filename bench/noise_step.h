@@ -19,6 +19,7 @@ struct bench_net_config {
     bool no_step;          /* conv: leave the training step out */
     const char *precision; /* of the training step, as `ampscale train` has it; NULL: fp32 */
     bool emulate;          /* round in fp32 although the device has the precision's types */
+    enum fuse fuse;        /* step: of convolution and batch norm */
     const char *peak;      /* step: file of peaks (roofline.h); NULL: they are measured first */
     bool reduced;          /* gradients are to be averaged over ranks (struct program_config) */
     const char *devices;

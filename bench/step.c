@@ -155,11 +155,11 @@ static enum status print_json(const struct step_bench *b, json_t *lines)
     const struct bench_net_config *c = b->config;
     char about[256];
     b->dev->backend->describe(b->dev, about, sizeof about);
-    json_t *o = json_pack("{s:i, s:s, s:s, s:s, s:i, s:i, s:i, s:s, s:o, s:O}", "schema", 2,
+    json_t *o = json_pack("{s:i, s:s, s:s, s:s, s:i, s:i, s:i, s:s, s:s, s:o, s:O}", "schema", 2,
                           "bench", "step", "device", about, "net", c->net, "batch", c->batch,
                           "image_size", c->image_size, "rounds", c->rounds, "precision",
-                          c->precision ? c->precision : "fp32", "peaks", peaks_json(&b->peaks),
-                          "steps", lines);
+                          c->precision ? c->precision : "fp32", "fuse", fuse_str(c->fuse), "peaks",
+                          peaks_json(&b->peaks), "steps", lines);
     if (!o)
         return status_fail(STATUS_OOM, "no memory for the record");
     json_dumpf(o, c->out, JSON_INDENT(1));

@@ -4,9 +4,23 @@
 #include "cli/bench_commands.h"
 #include "cli/cli.h"
 
-enum { KEY_PEAK = 256 };
+#include <errno.h>
+#include <string.h>
+
+enum { KEY_PEAK = 256, KEY_FUSE };
 
 static const struct argp_child children[] = {{&bench_net_argp, 0, NULL, 0}, {0}};
+
+static enum status parse_fuse(const char *arg, enum fuse *out)
+{
+    for (enum fuse f = 0; f < FUSE_COUNT; f++) {
+        if (strcmp(arg, fuse_str(f)) != 0)
+            continue;
+        *out = f;
+        return STATUS_OK;
+    }
+    return status_fail(STATUS_USAGE, "--fuse '%s': give auto, none, stats, apply or all", arg);
+}
 
 static error_t parse_step(int key, char *arg, struct argp_state *state)
 {
@@ -18,6 +32,8 @@ static error_t parse_step(int key, char *arg, struct argp_state *state)
     case KEY_PEAK:
         n->config.peak = arg;
         return 0;
+    case KEY_FUSE:
+        return parse_fuse(arg, &n->config.fuse) == STATUS_OK ? 0 : EINVAL;
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -28,6 +44,10 @@ int cmd_bench_step(int argc, char **argv)
     static const struct argp_option options[] = {
         {"peak", KEY_PEAK, "FILE", 0,
          "The device's peaks, as 'bench peak --json' printed them (default: measure them first)",
+         0},
+        {"fuse", KEY_FUSE, "auto|none|stats|apply|all", 0,
+         "How far convolution and batch norm are fused where the device can (default auto), as "
+         "train has it",
          0},
         {0},
     };
