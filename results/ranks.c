@@ -18,6 +18,7 @@ struct rank_sum {
     double part[RANK_PARTS];
     double median_s;   /* steps times their median; NAN where a record has none */
     double variance_s; /* of that sum */
+    double part_median_s[RANK_OWN_PARTS]; /* as median_s */
 };
 
 /* The records of one epoch. */
@@ -51,6 +52,22 @@ static bool is_whole(const struct run *run, const struct group *g)
     return true;
 }
 
+static void add_medians(const struct rank_record *r, struct rank_sum *sum)
+{
+    const double part[RANK_OWN_PARTS] = {
+        [RANK_DATA] = r->data_median_s,           [RANK_H2D] = r->h2d_median_s,
+        [RANK_FORWARD] = r->forward_median_s,     [RANK_BACKWARD] = r->backward_median_s,
+        [RANK_OPTIMIZER] = r->optimizer_median_s,
+    };
+    double n = (double)r->steps, error = MEDIAN_ERROR * r->own_mad_s / sqrt(n), all = 0;
+    sum->median_s += r->own_median_s > 0 ? n * r->own_median_s : NAN;
+    sum->variance_s += n * error * (n * error);
+    for (int p = 0; p < RANK_OWN_PARTS; p++)
+        all += part[p];
+    for (int p = 0; p < RANK_OWN_PARTS; p++)
+        sum->part_median_s[p] += all > 0 ? n * part[p] : NAN;
+}
+
 static void group_add(const struct group *g, struct rank_sum *sum)
 {
     for (int64_t i = 0; i < g->n; i++) {
@@ -64,9 +81,7 @@ static void group_add(const struct group *g, struct rank_sum *sum)
         sum[i].part[RANK_BACKWARD] += r->backward_s;
         sum[i].part[RANK_OPTIMIZER] += r->optimizer_s;
         sum[i].part[RANK_COMM] += r->comm_s;
-        double n = (double)r->steps, error = MEDIAN_ERROR * r->own_mad_s / sqrt(n);
-        sum[i].median_s += r->own_median_s > 0 ? n * r->own_median_s : NAN;
-        sum[i].variance_s += n * error * (n * error);
+        add_medians(r, &sum[i]);
     }
 }
 
@@ -90,8 +105,11 @@ static enum status rank_mean(const struct run *run, const struct rank_sum *sum,
     for (int p = 0; p < RANK_OTHER; p++) {
         mean->part[p] = sum->part[p] / sum->steps;
         named += mean->part[p];
-        if (p < RANK_OWN_PARTS)
-            own += mean->part[p];
+        if (p >= RANK_OWN_PARTS)
+            continue;
+        own += mean->part[p];
+        double median = sum->part_median_s[p] / sum->steps;
+        mean->typical[p] = isfinite(median) ? median : mean->part[p];
     }
     mean->part[RANK_OTHER] = fmax(0, sum->total_s / sum->steps - named);
     bool medians = isfinite(sum->median_s) && isfinite(sum->variance_s);
@@ -104,15 +122,15 @@ static enum status rank_mean(const struct run *run, const struct rank_sum *sum,
     return STATUS_OK;
 }
 
-/* The median over all ranks but the slowest of a part, or of their own time for RANK_OWN_PARTS; x
- * has room for them. */
+/* The median over all ranks but the slowest of a part's typical time, or of their own for
+ * RANK_OWN_PARTS; x has room for them. */
 static enum status median_of_others(const struct ranks *r, int part, double *x, double *median)
 {
     struct stats t;
     int64_t n = 0;
     for (int64_t i = 0; i < r->n; i++)
         if (i != r->slowest)
-            x[n++] = part == RANK_OWN_PARTS ? r->rank[i].own_s : r->rank[i].part[part];
+            x[n++] = part == RANK_OWN_PARTS ? r->rank[i].own_s : r->rank[i].typical[part];
     TRY(stats_of(x, n, &t));
     *median = t.median;
     return STATUS_OK;
@@ -143,10 +161,10 @@ static enum status judge(struct ranks *r, double *x)
     for (int p = 0; p < RANK_OWN_PARTS; p++) {
         double median;
         TRY(median_of_others(r, p, x, &median));
-        if (slowest->part[p] - median <= r->part_s)
+        if (slowest->typical[p] - median <= r->part_s)
             continue;
         r->part = (enum rank_part)p;
-        r->part_s = slowest->part[p] - median;
+        r->part_s = slowest->typical[p] - median;
     }
     return STATUS_OK;
 }

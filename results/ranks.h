@@ -37,6 +37,9 @@ enum rank_part {
 struct rank_step {
     const char *host; /* the run's; as recorded */
     double part[RANK_PARTS];
+    /* The median over the steps of an epoch of each part, their mean over the epochs, so that a few
+     * steps that waited for long do not count; where records have no medians, the means. */
+    double typical[RANK_OWN_PARTS];
     double own_s;        /* without communication: the median over the steps of an epoch, their mean
                           * over the epochs; where records have no medians, the sum of the first
                           * RANK_OWN_PARTS */
@@ -54,7 +57,7 @@ struct ranks {
     double behind;          /* the slowest rank's own time over that median, minus 1 */
     double noise;           /* by which share it may be behind by chance */
     bool slow;              /* it is behind by more than that, and by RANKS_BEHIND */
-    enum rank_part part;    /* in which it exceeds that part's median over the others the most */
+    enum rank_part part;    /* whose typical time exceeds the median over the others the most */
     double part_s;          /* by how much */
 };
 

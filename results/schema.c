@@ -100,6 +100,11 @@ static const struct field rank_fields[] = {
     OPT_AMOUNT(rank_record, energy_j),
     OPT_AMOUNT(rank_record, own_median_s),
     OPT_AMOUNT(rank_record, own_mad_s),
+    OPT_AMOUNT(rank_record, data_median_s),
+    OPT_AMOUNT(rank_record, h2d_median_s),
+    OPT_AMOUNT(rank_record, forward_median_s),
+    OPT_AMOUNT(rank_record, backward_median_s),
+    OPT_AMOUNT(rank_record, optimizer_median_s),
 };
 
 static const struct field telemetry_fields[] = {

@@ -104,6 +104,8 @@ struct rank_record {
     /* Over the steps, the time of one without communication: its median, and the median absolute
      * deviation from that. No columns when 0. */
     double own_median_s, own_mad_s;
+    /* And the medians of its parts. No column when 0. */
+    double data_median_s, h2d_median_s, forward_median_s, backward_median_s, optimizer_median_s;
 };
 
 /* What a device did at one moment, while the run went on. What was not measured is NaN and has no

@@ -99,8 +99,12 @@ static enum status open_loaders(struct session *s)
     s->train_steps = (s->train_batches + s->config->accumulate - 1) / s->config->accumulate;
     s->rates = calloc((size_t)s->train_steps + 1, sizeof *s->rates);
     s->own = calloc((size_t)s->train_steps + 1, sizeof *s->own);
-    return s->rates && s->own ? STATUS_OK
-                              : status_fail(STATUS_OOM, "no memory for an epoch's rates");
+    bool whole = s->rates && s->own;
+    for (int p = 0; p < RANK_OWN_PARTS; p++) {
+        s->part[p] = calloc((size_t)s->train_steps + 1, sizeof *s->part[p]);
+        whole = whole && s->part[p];
+    }
+    return whole ? STATUS_OK : status_fail(STATUS_OOM, "no memory for an epoch's rates");
 }
 
 /* NULL where there is none. */
@@ -442,6 +446,8 @@ enum status session_close(struct session *s)
     world_close(&s->world);
     free(s->rates);
     free(s->own);
+    for (int p = 0; p < RANK_OWN_PARTS; p++)
+        free(s->part[p]);
     if (s->silent)
         fclose(s->silent);
     *s = (struct session){0};

@@ -3,6 +3,7 @@
 #define RUNNERS_SESSION_H
 
 #include "input/loader.h"
+#include "results/ranks.h"
 #include "results/record.h"
 #include "runners/checkpoint.h"
 #include "runners/config.h"
@@ -40,12 +41,13 @@ struct session {
     bool agreed;               /* the failure under way is the same on all ranks: rank 0 tells it */
     struct record *record;     /* rank 0's */
     struct expected *expected; /* rank 0's; NULL: nothing is known of its bits */
-    struct telemetry *telemetry; /* NULL: off */
-    struct rank_samples samples; /* of another rank than 0 */
-    double *rates;               /* (train_steps) images/s of this epoch's steps */
-    double *own;                 /* (train_steps) seconds of each without communication */
-    struct rank_record spent;    /* by this rank in this epoch */
-    uint64_t seen;               /* images that this rank's training loader gave in this epoch */
+    struct telemetry *telemetry;  /* NULL: off */
+    struct rank_samples samples;  /* of another rank than 0 */
+    double *rates;                /* (train_steps) images/s of this epoch's steps */
+    double *own;                  /* (train_steps) seconds of each without communication, */
+    double *part[RANK_OWN_PARTS]; /* (train_steps) and of the parts that these are the sum of */
+    struct rank_record spent;     /* by this rank in this epoch */
+    uint64_t seen;                /* images that this rank's training loader gave in this epoch */
 };
 
 /* Is this the rank that writes records, checkpoints and progress? */

@@ -47,13 +47,38 @@ static void count_time(struct rank_record *spent, const struct step_record *rec)
  * that this process ran. */
 static enum status typical_time(struct session *s, int64_t first)
 {
+    struct rank_record *spent = &s->spent;
+    double *const median[RANK_OWN_PARTS] = {
+        [RANK_DATA] = &spent->data_median_s,           [RANK_H2D] = &spent->h2d_median_s,
+        [RANK_FORWARD] = &spent->forward_median_s,     [RANK_BACKWARD] = &spent->backward_median_s,
+        [RANK_OPTIMIZER] = &spent->optimizer_median_s,
+    };
     struct stats t;
-    if (s->spent.steps == 0)
+    if (spent->steps == 0)
         return STATUS_OK;
-    TRY(stats_of(s->own + first, s->spent.steps, &t));
-    s->spent.own_median_s = t.median;
-    s->spent.own_mad_s = t.mad;
+    TRY(stats_of(s->own + first, spent->steps, &t));
+    spent->own_median_s = t.median;
+    spent->own_mad_s = t.mad;
+    for (int p = 0; p < RANK_OWN_PARTS; p++) {
+        TRY(stats_of(s->part[p] + first, spent->steps, &t));
+        *median[p] = t.median;
+    }
     return STATUS_OK;
+}
+
+/* Keeps the times of a step that this rank need not share with others. */
+static void keep_time(struct session *s, int64_t index, const struct step_record *rec)
+{
+    const double part[RANK_OWN_PARTS] = {
+        [RANK_DATA] = rec->data_s,           [RANK_H2D] = rec->h2d_s,
+        [RANK_FORWARD] = rec->forward_s,     [RANK_BACKWARD] = rec->backward_s,
+        [RANK_OPTIMIZER] = rec->optimizer_s,
+    };
+    s->own[index] = 0;
+    for (int p = 0; p < RANK_OWN_PARTS; p++) {
+        s->part[p][index] = part[p];
+        s->own[index] += part[p];
+    }
 }
 
 /* Ends the oldest step and writes down what it came to. `end` is when the step before ended, and
@@ -73,7 +98,7 @@ static enum status end_step(struct session *s, struct step_queue *q, struct prog
         rec.total_s = after - *end;
     *end = after;
     s->rates[index] = (double)rec.images / rec.total_s;
-    s->own[index] = rec.data_s + rec.h2d_s + rec.forward_s + rec.backward_s + rec.optimizer_s;
+    keep_time(s, index, &rec);
     count_time(&s->spent, &rec);
     if (session_leads(s))
         TRY(record_step(s->record, &rec));

@@ -23,6 +23,9 @@ done
 [[ $(images odd-3) == "42 25 "* ]] || fail "3 ranks: images $(images odd-3), not 42 and 25"
 [[ $(grep -o '"images": *[0-9]*' odd-3/ranks.jsonl | sort -u | grep -o '[0-9]*$') == 14 ]] ||
     fail "3 ranks: not 14 images each: $(<odd-3/ranks.jsonl)"
+# A rank's line has the median of what each step of it computes, beside the sums.
+[[ $(grep -cE '"own_median_s": *[^,]+,.*"forward_median_s": *[0-9].*"backward_median_s": *[0-9]' odd-3/ranks.jsonl) == 6 ]] ||
+    fail "3 ranks: not six lines with medians: $(<odd-3/ranks.jsonl)"
 # The record counts the cores that the ranks of a host have together: one that they share, or one
 # each.
 mapfile -t allowed < <(taskset -cp $$ | sed 's/.*://' | grep -oE '[0-9]+')

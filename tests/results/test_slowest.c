@@ -110,6 +110,35 @@ static void test_slow_or_chance(void **state)
     }
 }
 
+/* The last of three ranks is late in its forward passes; a few steps of it that waited for data
+ * have the larger part of the sums. */
+static void test_part_by_medians(void **state)
+{
+    struct rank_run *f = *state;
+    struct ranks ranks;
+    struct record *r = rank_run_open(f, 3, "node", 0);
+    for (int i = 0; i < 3; i++) {
+        struct rank_record rank = rank_run_row(0, i);
+        bool late = i == 2;
+        rank.steps = 16;
+        rank.data_s = late ? 8 : 0.5;
+        rank.data_median_s = 0.03125;
+        rank.forward_median_s = late ? 0.25 : 0.125;
+        rank.own_median_s = late ? 0.28125 : 0.15625;
+        assert_int_equal(record_rank(r, &rank), STATUS_OK);
+    }
+    assert_int_equal(record_epoch(r, &(struct epoch_record){0}), STATUS_OK);
+    assert_int_equal(record_close(r), STATUS_OK);
+    struct run *run = rank_run_load(f);
+    assert_int_equal(ranks_of(run, &ranks), STATUS_OK);
+    assert_int_equal(ranks.slowest, 2);
+    assert_string_equal(rank_part_str(ranks.part), "forward");
+    assert_close(ranks.part_s, 0.125);
+    assert_close(ranks.rank[2].part[RANK_DATA], 0.5);
+    ranks_free(&ranks);
+    run_free(run);
+}
+
 /* The latest attempt that has a say, with its own hosts. */
 static void test_slowest_of_the_latest_attempt(void **state)
 {
@@ -228,6 +257,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_FOLDER(test_slowest),
         WITH_FOLDER(test_slow_or_chance),
+        WITH_FOLDER(test_part_by_medians),
         WITH_FOLDER(test_slowest_of_the_latest_attempt),
         WITH_FOLDER(test_absurd_times),
         WITH_FOLDER(test_summary),
