@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -60,12 +61,78 @@ bool path_is_dir(const char *path)
     return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
 }
 
+/* "<anything>.tmp.<pid>" */
+static bool is_temporary(const char *name)
+{
+    const char *pid = strrchr(name, '.');
+    return pid && pid - name > 4 && strncmp(pid - 4, ".tmp", 4) == 0 && pid[1] != '\0' &&
+           strspn(pid + 1, "0123456789") == strlen(pid + 1);
+}
+
+/* The name of a path without its folder, which goes to `dir`. */
+static const char *split(const char *path, char dir[4096])
+{
+    snprintf(dir, 4096, "%s", path);
+    char *slash = strrchr(dir, '/');
+    if (!slash) {
+        strcpy(dir, ".");
+        return path;
+    }
+    slash[slash == dir] = '\0';
+    return strrchr(path, '/') + 1;
+}
+
+static void remove_unheld(int dir, const char *name)
+{
+    int fd = openat(dir, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+        unlinkat(dir, name, 0);
+    close(fd);
+}
+
+/* Removes temporaries of `path` that nobody writes any more. */
+static void sweep_path(const char *path)
+{
+    char dir[4096];
+    const char *name = split(path, dir);
+    size_t n = strlen(name);
+    DIR *d = opendir(dir);
+    const struct dirent *e;
+    while (d && (e = readdir(d)))
+        if (strncmp(e->d_name, name, n) == 0 && strncmp(e->d_name + n, ".tmp.", 5) == 0 &&
+            is_temporary(e->d_name))
+            remove_unheld(dirfd(d), e->d_name);
+    if (d)
+        closedir(d);
+}
+
+/* Opens a temporary and locks it. One that somebody swept away just before is opened again; where a
+ * file system has no locks nobody sweeps. */
+static FILE *open_temporary(const char *temp)
+{
+    enum { TRIES = 100 };
+    for (int i = 0;; i++) {
+        struct stat s;
+        FILE *out = fopen(temp, "wbe");
+        if (!out)
+            return NULL;
+        bool swept = flock(fileno(out), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+        swept = swept || (fstat(fileno(out), &s) == 0 && s.st_nlink == 0);
+        if (!swept || i == TRIES)
+            return out;
+        fclose(out);
+    }
+}
+
 enum status atomic_file_open(struct atomic_file *f, const char *path)
 {
     *f = (struct atomic_file){0};
     TRY(path_format(f->path, sizeof f->path, "%s", path));
     TRY(path_format(f->temp, sizeof f->temp, "%s.tmp.%ld", path, (long)getpid()));
-    f->stream = fopen(f->temp, "wb");
+    sweep_path(path);
+    f->stream = open_temporary(f->temp);
     if (!f->stream)
         return status_fail(STATUS_IO, "cannot write '%s': %s", path, strerror(errno));
     return STATUS_OK;
@@ -75,13 +142,8 @@ enum status atomic_file_open(struct atomic_file *f, const char *path)
 static void sync_parent(const char *path)
 {
     char dir[4096];
-    snprintf(dir, sizeof dir, "%s", path);
-    char *slash = strrchr(dir, '/');
-    if (slash == dir)
-        slash[1] = '\0';
-    else if (slash)
-        *slash = '\0';
-    int fd = open(slash ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    split(path, dir);
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd >= 0) {
         fsync(fd); /* some file systems refuse this; the rename itself has been seen to work */
         close(fd);
@@ -94,12 +156,15 @@ static enum status put_in_place(struct atomic_file *f, bool durable)
     bad = fflush(f->stream) != 0 || bad;
     bad = (!bad && durable && fsync(fileno(f->stream)) != 0) || bad;
     int saved = errno;
+    int held = fcntl(fileno(f->stream), F_DUPFD_CLOEXEC, 0); /* the lock, until it is renamed */
     bad = fclose(f->stream) != 0 || bad;
     f->stream = NULL;
     if (!bad && rename(f->temp, f->path) != 0) {
         saved = errno;
         bad = true;
     }
+    if (held >= 0)
+        close(held);
     if (bad) {
         unlink(f->temp);
         return status_fail(STATUS_IO, "cannot write '%s': %s", f->path,
@@ -127,14 +192,6 @@ void atomic_file_abandon(struct atomic_file *f)
     fclose(f->stream);
     f->stream = NULL;
     unlink(f->temp);
-}
-
-/* "<anything>.tmp.<pid>" */
-static bool is_temporary(const char *name)
-{
-    const char *pid = strrchr(name, '.');
-    return pid && pid - name > 4 && strncmp(pid - 4, ".tmp", 4) == 0 && pid[1] != '\0' &&
-           strspn(pid + 1, "0123456789") == strlen(pid + 1);
 }
 
 void atomic_file_sweep(const char *dir)

@@ -24,7 +24,9 @@ bool path_is_dir(const char *path);
 
 /* A file being replaced: writes go to "<path>.tmp.<pid>" beside it; commit flushes, fsyncs, renames
  * it over `path` and fsyncs the folder, so that a reader sees the old bytes or the new ones and
- * nothing between. Abandon removes the temporary; both may be called on a zeroed struct. */
+ * nothing between. Abandon removes the temporary; both may be called on a zeroed struct. Who writes
+ * holds a lock on the temporary: open removes those of the same path that nobody holds, which
+ * processes that were killed have left. */
 struct atomic_file {
     FILE *stream; /* write here; errors may be left for commit to find */
     char path[4096];

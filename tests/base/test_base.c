@@ -2,12 +2,14 @@
 #include "base/file.h"
 #include "base/rng.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -144,6 +146,43 @@ static void test_sweep(void **state)
     atomic_file_sweep(dir); /* which is no more */
 }
 
+/* What others that were killed have left of a file goes when it is written again; what somebody
+ * writes, and what belongs to another file, stays. */
+static void test_left_over(void **state)
+{
+    (void)state;
+    static const char *const kept[] = {"f.tmp.2", "f.tmp.x", "f.tmp.1.tmp", "ff.tmp.1", "f.tmp"};
+    enum { KEPT = sizeof kept / sizeof *kept };
+    char dir[] = "/tmp/ampscale-test-XXXXXX", path[64], left[64];
+    assert_non_null(mkdtemp(dir));
+    for (size_t i = 0; i < KEPT; i++) {
+        snprintf(path, sizeof path, "%s/%s", dir, kept[i]);
+        assert_int_equal(file_replace(path, "x", 1), STATUS_OK);
+    }
+    snprintf(left, sizeof left, "%s/f.tmp.1", dir);
+    assert_int_equal(file_replace(left, "half", 4), STATUS_OK);
+    snprintf(path, sizeof path, "%s/%s", dir, kept[0]);
+    int writer = open(path, O_RDWR);
+    assert_int_equal(flock(writer, LOCK_EX), 0);
+
+    struct atomic_file f;
+    snprintf(path, sizeof path, "%s/f", dir);
+    assert_int_equal(atomic_file_open(&f, path), STATUS_OK);
+    assert_false(path_exists(left));
+    assert_true(path_exists(f.temp));
+    int held = open(f.temp, O_RDWR);
+    assert_int_equal(flock(held, LOCK_EX | LOCK_NB), -1); /* another would leave it alone */
+    close(held);
+    assert_int_equal(atomic_file_commit(&f), STATUS_OK);
+    close(writer);
+    assert_int_equal(unlink(path), 0);
+    for (size_t i = 0; i < KEPT; i++) {
+        snprintf(path, sizeof path, "%s/%s", dir, kept[i]);
+        assert_int_equal(unlink(path), 0);
+    }
+    assert_int_equal(rmdir(dir), 0);
+}
+
 /* A folder goes with all that it holds, but what a link in it leads to stays. */
 static void test_dir_remove(void **state)
 {
@@ -193,6 +232,7 @@ int main(void)
         cmocka_unit_test(test_hash_of_memory),
         cmocka_unit_test(test_atomic_file),
         cmocka_unit_test(test_sweep),
+        cmocka_unit_test(test_left_over),
         cmocka_unit_test(test_dir_remove),
         cmocka_unit_test(test_full_disk),
     };
