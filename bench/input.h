@@ -67,13 +67,11 @@ struct input_set {
     struct input_image *image; /* (data.n) */
 };
 
-/* Finds or makes the images and learns what has to come of them; STATUS_DATA where one is bad. */
+/* Finds or makes the images and learns what has to come of them; STATUS_DATA where one is bad.
+ * Where they are made, SIGINT and SIGTERM ask for an end from then on, by which they are removed
+ * again: passes and what comes before them look (stop_check) between images, or batches. */
 MUST_CHECK enum status input_set_open(const struct input_config *c, struct input_set *set);
 MUST_CHECK enum status input_set_close(struct input_set *set); /* a zeroed one is fine */
-
-/* STATUS_INTERRUPTED once SIGINT or SIGTERM asked for an end, where a set was generated that has to
- * be removed; passes and what comes before them ask between images, or batches. */
-MUST_CHECK enum status input_go_on(void);
 
 uint64_t input_sum(const uint8_t *bytes, size_t n);
 

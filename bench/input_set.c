@@ -16,12 +16,6 @@
 
 enum { CLASSES = 8, FILE_MAX = 1 << 30 };
 
-enum status input_go_on(void)
-{
-    const char *signal = stop_requested();
-    return signal ? status_fail(STATUS_INTERRUPTED, "interrupted by %s", signal) : STATUS_OK;
-}
-
 uint64_t input_sum(const uint8_t *bytes, size_t n)
 {
     return hash_bytes(0, bytes, n);
@@ -52,7 +46,7 @@ static enum status make_set(const struct input_config *c, struct input_set *set)
                                        .val = 1,
                                        .size = c->size,
                                        .workers = host_cores(),
-                                       .go_on = input_go_on};
+                                       .go_on = stop_check};
     return synth_write(&synth);
 }
 
@@ -115,7 +109,7 @@ static enum status learn_one(struct input_set *set, struct sample_reader *reader
     struct io_stats stats = {0};
     struct rng rng = input_rng(i);
     size_t size = (size_t)set->sample.image_size;
-    TRY(input_go_on());
+    TRY(stop_check());
     TRY(keep_bytes(set, i, image));
     TRY(sample_read(reader, &set->sample, set->dir, dataset_path(&set->data, i), &rng, pixels,
                     &stats));

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "input/loader.h"
 #include "input/sampler.h"
+#include "runners/stop.h"
 #include "runners/team.h"
 
 #include <stdatomic.h>
@@ -73,7 +74,7 @@ static enum status take_part(void *context, int member)
     struct passes *p = context;
     for (int64_t i; (i = atomic_fetch_add(&p->next, 1)) < p->set->data.n;) {
         uint64_t sum, want;
-        TRY(input_go_on());
+        TRY(stop_check());
         TRY(work(p, &p->hand[member], i, &sum, &want));
         if (p->checks && sum != want)
             atomic_fetch_add(&p->wrong, 1);
@@ -99,7 +100,7 @@ static enum status check_epoch(struct passes *p)
     sampler_order(true, 0, 0, n, order);
     CHECK(loader_start(p->loader, 0, 0));
     for (;;) {
-        CHECK(input_go_on());
+        CHECK(stop_check());
         CHECK(loader_next(p->loader, &b));
         if (!b)
             break;
@@ -123,7 +124,7 @@ static enum status run_epoch(struct passes *p)
     struct batch *b;
     TRY(loader_start(p->loader, 0, 0));
     for (;;) {
-        TRY(input_go_on());
+        TRY(stop_check());
         TRY(loader_next(p->loader, &b));
         if (!b)
             return STATUS_OK;

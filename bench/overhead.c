@@ -1,6 +1,7 @@
 /* The rows of bench overhead: the sum between ranks, all of them together, and what is printed. */
 #include "bench/overhead.h"
 
+#include "runners/stop.h"
 #include "runners/team.h"
 #include "runners/world.h"
 
@@ -137,6 +138,7 @@ static enum status run(const struct overhead_config *c, struct world *w)
     CHECK(overhead_step(&c->timing, &m, &row[2]));
     CHECK(overhead_record(&c->timing, &row[3]));
     CHECK(overhead_allreduce(&c->timing, w, &row[4]));
+    CHECK(stop_check());
     CHECK(report(c, &m, w, row));
 done:
     micro_close(&m);

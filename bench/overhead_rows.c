@@ -7,6 +7,7 @@
 #include "bench/timed_op.h"
 #include "model/builder.h"
 #include "results/record.h"
+#include "runners/stop.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -195,6 +196,7 @@ struct lines {
 static enum status sample_record(void *context, double *seconds)
 {
     struct lines *l = context;
+    TRY(stop_check());
     uint64_t begun = clock_ns();
     for (int i = 0; i < OVERHEAD_BATCH; i++) {
         const struct step_record step = {.step = l->done + i, .loss = 1};
@@ -240,6 +242,7 @@ enum status overhead_record(const struct harness_config *timing, struct overhead
     char dir[4096];
     enum status st, removed;
     *row = (struct overhead_row){.name = "record"};
+    stop_install(); /* the folder does not outlive the process */
     int n = snprintf(dir, sizeof dir, "%s/ampscale-overhead-XXXXXX", tmp);
     if (n >= (int)sizeof dir || !mkdtemp(dir))
         return status_fail(STATUS_IO, "cannot make a folder in '%s'; set TMPDIR", tmp);

@@ -34,3 +34,9 @@ const char *stop_requested(void)
 {
     return arrived == SIGINT ? "SIGINT" : arrived == SIGTERM ? "SIGTERM" : NULL;
 }
+
+enum status stop_check(void)
+{
+    const char *signal = stop_requested();
+    return signal ? status_fail(STATUS_INTERRUPTED, "interrupted by %s", signal) : STATUS_OK;
+}

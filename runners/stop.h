@@ -5,7 +5,7 @@
 #ifndef RUNNERS_STOP_H
 #define RUNNERS_STOP_H
 
-#include <stdbool.h>
+#include "base/status.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -17,6 +17,9 @@ void stop_install(void);
 
 /* The name of the signal that arrived, or NULL. */
 const char *stop_requested(void);
+
+/* STATUS_INTERRUPTED, with that name, once one has arrived. */
+MUST_CHECK enum status stop_check(void);
 
 #ifdef __cplusplus
 }

@@ -29,6 +29,28 @@ CHECK
 fi
 TMPDIR=$scratch/none expect_error 1 "cannot make a folder in '$scratch/none'" bench overhead "${quick[@]}"
 
+# ended SIGNAL: the folder of the record is gone when a signal ends the benchmark that writes there.
+# One that has ended by itself before the signal came begins again.
+ended() {
+    local turn i pid
+    for turn in 1 2 3 4 5; do
+        "$program" bench overhead --threads 1 -n 1000 -w 1000 >out 2>err &
+        pid=$!
+        for ((i = 0; i < 2000; i++)); do
+            compgen -G "$TMPDIR/ampscale-overhead-*/steps.jsonl" >/dev/null && break
+            sleep 0.01
+        done
+        kill "-$1" "$pid" 2>/dev/null
+        code=0
+        wait "$pid" || code=$?
+        [[ -z $(ls "$TMPDIR") ]] || fail "$1: something is left: $(ls "$TMPDIR")"
+        ((code != 0)) && break
+    done
+    [[ $code == 1 && $(<err) == "ampscale: interrupted by SIG$1" ]] || fail "$1: exited with $code: $(<err)"
+}
+ended TERM
+ended INT
+
 ((failures == 0)) || exit 1
 mpi_find "$("$4" version)"
 mpi_run 60 2 "$program" bench overhead "${quick[@]}"
