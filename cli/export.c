@@ -2,6 +2,7 @@
 #include "export/export.h"
 
 #include "cli/cli.h"
+#include "runners/stop.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -94,8 +95,10 @@ static enum status load_and_export(const struct export_config *c)
     struct run **run = calloc((size_t)c->n, sizeof *run);
     if (!run)
         return status_fail(STATUS_OOM, "no memory for %d runs", c->n);
-    for (int i = 0; i < c->n; i++)
+    for (int i = 0; i < c->n; i++) {
         CHECK(run_load(c->dir[i], &run[i]));
+        CHECK(stop_check());
+    }
     CHECK(export_runs((const struct run *const *)run, c->n, &c->options));
 done:
     for (int i = 0; i < c->n; i++)
@@ -115,10 +118,11 @@ int cmd_export(int argc, char **argv)
                "summary. RUN is the folder of 'ampscale train --out'. Prints the files it has "
                "written.",
     };
-    struct export_config c = {.options = {.written = stdout}};
+    struct export_config c = {.options = {.written = stdout, .go_on = stop_check}};
     int exit_code;
     if (!cli_parse(&argp, argc, argv, &c, &exit_code))
         return exit_code;
+    stop_install(); /* what is half written is removed */
     enum status st = load_and_export(&c);
     return st == STATUS_OK ? 0 : cli_fail(st);
 }

@@ -79,9 +79,7 @@ static enum status put_table(const struct table *t, const struct run *const *run
     fputs("\r\n", f.stream);
     for (int i = 0; i < n; i++)
         put_rows(f.stream, t, run[i]);
-    TRY(atomic_file_commit(&f));
-    export_wrote(o, path);
-    return STATUS_OK;
+    return export_put(o, &f);
 }
 
 enum status export_csv(const struct run *const *run, int n, const struct export_options *o)

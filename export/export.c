@@ -62,6 +62,17 @@ void export_wrote(const struct export_options *o, const char *path)
     fprintf(o->written, "%s\n", path);
 }
 
+enum status export_put(const struct export_options *o, struct atomic_file *f)
+{
+    enum status st = o->go_on ? o->go_on() : STATUS_OK;
+    if (st == STATUS_OK)
+        st = atomic_file_commit(f);
+    atomic_file_abandon(f);
+    if (st == STATUS_OK)
+        export_wrote(o, f->path);
+    return st;
+}
+
 static double time_at(double started, double elapsed)
 {
     return isfinite(elapsed) ? started + elapsed : started;
@@ -103,8 +114,7 @@ enum status export_tensorboard(const struct run *const *run, int n, const struct
                 tensorboard_epoch(f.stream, time_at(started, elapsed), epoch);
         }
         put_telemetry(f.stream, run[i], &sampled, started, INFINITY, next);
-        TRY(atomic_file_commit(&f));
-        export_wrote(o, path);
+        TRY(export_put(o, &f));
     }
     return STATUS_OK;
 }
@@ -143,8 +153,7 @@ enum status export_prometheus(const struct run *const *run, int n, const struct 
     }
     CHECK(atomic_file_open(&f, o->out));
     prometheus_write(f.stream, p, n);
-    CHECK(atomic_file_commit(&f));
-    export_wrote(o, o->out);
+    CHECK(export_put(o, &f));
 done:
     free(p);
     return st;

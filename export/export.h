@@ -37,6 +37,8 @@ struct export_options {
     const char *out; /* a file or a folder, as the format says; made if need be */
     bool closed;     /* mlperf: name the closed division, not the open one */
     FILE *written;   /* the names of the files go here, one a line */
+    /* Asked before a file takes its place, which a failure ends; NULL: nobody is. */
+    enum status (*go_on)(void);
 };
 
 const char *export_format_str(enum export_format f); /* "tensorboard" ... */

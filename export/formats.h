@@ -2,6 +2,7 @@
 #ifndef EXPORT_FORMATS_H
 #define EXPORT_FORMATS_H
 
+#include "base/file.h"
 #include "export/export.h"
 
 /* A run's steps and epochs in the order in which they came to pass: an epoch after its steps. */
@@ -15,6 +16,9 @@ bool walk_next(struct walk *w, const struct step_record **step, const struct epo
 
 /* Writes the file's name to o->written, once it is there. */
 void export_wrote(const struct export_options *o, const char *path);
+
+/* Puts the file in its place and writes its name, or leaves nothing of it. */
+MUST_CHECK enum status export_put(const struct export_options *o, struct atomic_file *f);
 
 MUST_CHECK enum status export_tensorboard(const struct run *const *run, int n,
                                           const struct export_options *o);

@@ -221,8 +221,7 @@ enum status export_mlperf(const struct run *const *run, int n, const struct expo
         st = status_fail(STATUS_OOM, "no memory to write '%s'", o->out);
         goto done;
     }
-    CHECK(atomic_file_commit(&f));
-    export_wrote(o, o->out);
+    CHECK(export_put(o, &f));
 done:
     atomic_file_abandon(&f);
     return st;

@@ -29,4 +29,31 @@ for file in live exported; do
 done
 cmp live.txt exported.txt || fail "live and exported textfiles differ"
 grep -q '^ampscale_run_finished{run="first"} 1$' live.prom || fail "the live textfile does not say that the run ended"
+
+# What a killed export has left goes with the next one to the same file.
+touch exported.prom.tmp.1 exported.prom.tmp.x
+expect 0 export a/first --format prometheus -o exported.prom
+[[ $(echo exported.prom*) == "exported.prom exported.prom.tmp.x" ]] || fail "left: $(echo exported.prom*)"
+
+# catches PID: it has a handler of SIGTERM, number 15.
+catches() {
+    local mask
+    mask=$(sed -n 's/^SigCgt:\t//p' "/proc/$1/status" 2>/dev/null)
+    [[ -n $mask ]] && ((0x$mask >> 14 & 1))
+}
+
+# Ended by a signal, an export leaves nothing. One that has ended by itself before begins again.
+tail -n 1 a/first/steps.jsonl | awk '{ for (i = 2; i < 20000; i++) { sub(/"step": *[0-9]+/, "\"step\": " i); print } }' >more
+cat more >>a/first/steps.jsonl
+for turn in 1 2 3 4 5; do
+    "$program" export a/first --format csv -o ended >out 2>err &
+    pid=$!
+    until catches "$pid" || ! kill -0 "$pid" 2>/dev/null; do :; done
+    kill -TERM "$pid" 2>/dev/null
+    code=0
+    wait "$pid" 2>/dev/null || code=$?
+    ((code == 0)) || break
+done
+[[ $code == 1 && $(<err) == "ampscale: interrupted by SIGTERM" ]] || fail "SIGTERM: exit code $code: $(<err)"
+[[ -z $(find . -name '*.tmp.[0-9]*') ]] || fail "SIGTERM: left $(find . -name '*.tmp.*')"
 finish

@@ -5,6 +5,7 @@
 #include "export/tensorboard.h"
 #include "made_run.h"
 
+#include <ftw.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -323,6 +324,52 @@ static void test_hostile_runs(void **state)
     }
 }
 
+static int files; /* nftw has no context */
+
+static int count_file(const char *path, const struct stat *s, int type, struct FTW *at)
+{
+    (void)path, (void)s, (void)at;
+    files += type == FTW_F;
+    return 0;
+}
+
+static int count_files(const char *dir)
+{
+    files = 0;
+    assert_int_equal(nftw(dir, count_file, 8, FTW_PHYS), 0);
+    return files;
+}
+
+static enum status stop(void)
+{
+    return status_fail(STATUS_INTERRUPTED, "interrupted");
+}
+
+/* Who is asked before a file takes its place says no: there is neither the file nor a part of it.
+ */
+static void test_interrupted(void **state)
+{
+    struct fixture *f = *state;
+    static const enum export_format formats[] = {EXPORT_TENSORBOARD, EXPORT_MLPERF,
+                                                 EXPORT_PROMETHEUS, EXPORT_CSV};
+    int before = count_files(f->dir);
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        char out[SCRATCH_MAX + 64], *written;
+        size_t size;
+        FILE *names = open_memstream(&written, &size);
+        struct run *run = load(f);
+        snprintf(out, sizeof out, "%s/stopped", f->dir);
+        struct export_options o = {
+            .format = formats[i], .out = out, .written = names, .go_on = stop};
+        assert_int_equal(export_runs((const struct run *const *)&run, 1, &o), STATUS_INTERRUPTED);
+        run_free(run);
+        fclose(names);
+        assert_string_equal(written, "");
+        free(written);
+        assert_int_equal(count_files(f->dir), before);
+    }
+}
+
 static void test_same_names(void **state)
 {
     struct fixture *f = *state;
@@ -358,6 +405,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_mlperf, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_superbench, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_hostile_runs, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_interrupted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_same_names, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
