@@ -41,7 +41,7 @@ struct collective_config {
     int factor;          /* at least 2 */
     int checks;          /* of each result, with other values each time; 0: none */
     int ranks;           /* threads of this process; 0: two, or the processes of the job */
-    const char *devices; /* as train has them, a thread for each, or a process; NULL: the host */
+    const char *devices; /* as train has them, a thread for each in every process; NULL: the host */
     enum comm_via via;   /* how devices talk */
     const int64_t *list; /* (listed) sizes in bytes, ascending, of which first and last are these,
                             and no step; NULL */
@@ -180,7 +180,8 @@ struct collective_devices {
     struct device *device[DEVICES_MAX];
     struct nccl_port *port;
     struct gpu_group group;
-    struct comm *local[DEVICES_MAX]; /* between the threads of a process; none where n is 1 */
+    struct comm *local[DEVICES_MAX]; /* between the threads of a process; none where n is 1, */
+    struct comm *joint[DEVICES_MAX]; /* and between those of all processes, where there are more */
     struct comm *comm[DEVICES_MAX], *words[DEVICES_MAX];
 };
 

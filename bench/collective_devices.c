@@ -1,4 +1,4 @@
-/* Devices as ranks: a thread for each in one process, or one in each process of a job. */
+/* Devices as ranks: a thread for each, in one process or in each process of a job. */
 #include "bench/collective.h"
 
 enum status collective_devices_find(const struct collective_config *c, struct collective_devices *d)
@@ -21,20 +21,38 @@ static enum status open_devices(struct collective_devices *d, const struct world
     return STATUS_OK;
 }
 
+/* Communicators of the host between device i and all others. */
+static enum status open_host(struct world *w, double timeout_s, struct collective_devices *d,
+                             struct comm *host[DEVICES_MAX])
+{
+    host[0] = w->comm;
+    if (d->n == 1)
+        return STATUS_OK;
+    TRY(comm_open_local(d->n, timeout_s, d->local));
+    for (int i = 0; i < d->n; i++) {
+        if (w->size > 1)
+            TRY(comm_open_joint(d->local[i], w->comm, &d->joint[i]));
+        host[i] = w->size > 1 ? d->joint[i] : d->local[i];
+    }
+    return STATUS_OK;
+}
+
 /* Each device's, and those of the host beside them. */
 static enum status open_comms(const struct collective_config *c, struct world *w,
                               struct collective_devices *d)
 {
     const struct train_config train = train_config_default();
-    struct comm *host[DEVICES_MAX] = {w->comm};
-    if (d->n > 1) {
-        TRY(comm_open_local(d->n, train.comm_timeout, d->local));
-        for (int i = 0; i < d->n; i++)
-            host[i] = d->local[i];
-    }
+    struct comm *host[DEVICES_MAX];
+    TRY(open_host(w, train.comm_timeout, d, host));
     const struct comm_nccl_config nccl = {
         .port = d->port, .host = w->comm, .timeout_s = train.comm_timeout};
     TRY(gpu_group_decide(c->via, d->port, w->comm, d->n, d->device, &d->group));
+    if (!d->group.direct && w->size > 1 && d->n > 1 && c->kind != COMM_ALLREDUCE)
+        return status_fail(STATUS_USAGE,
+                           "--devices %s: by way of the host several GPUs in each of %d processes "
+                           "have no %s, only allreduce; give each process one GPU, as --devices "
+                           "cuda does",
+                           c->devices, w->size, comm_kind_str(c->kind));
     TRY(gpu_group_open(&d->group, &nccl, d->n, host, d->device, d->comm));
     for (int i = 0; i < d->n; i++) /* a staged communicator has the host's for itself */
         d->words[i] = d->group.direct ? host[i] : d->comm[i];
@@ -44,11 +62,6 @@ static enum status open_comms(const struct collective_config *c, struct world *w
 enum status collective_devices_open(const struct collective_config *c, struct world *w,
                                     struct collective_devices *d)
 {
-    if (w->size > 1 && d->list.n > 1)
-        return status_fail(STATUS_USAGE,
-                           "--devices %s in each of %d processes: give each process "
-                           "one GPU, as --devices cuda does",
-                           c->devices, w->size);
     if (w->size * d->list.n == 1)
         return status_fail(STATUS_USAGE,
                            "--devices %s: one GPU has nobody to talk to; name several, or start a "
@@ -61,6 +74,8 @@ enum status collective_devices_open(const struct collective_config *c, struct wo
 
 void collective_devices_close(struct collective_devices *d)
 {
+    for (int i = 0; i < DEVICES_MAX; i++)
+        comm_close(d->joint[i]);
     for (int i = 0; i < DEVICES_MAX; i++)
         comm_close(d->local[i]);
     comm_nccl_drop(d->port);

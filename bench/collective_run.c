@@ -53,7 +53,7 @@ static enum status report_begin(struct job *j, int ranks, struct collective_repo
     if (!versions)
         return status_fail(STATUS_OOM, "no memory for the record");
     for (int i = 0; i < ranks; i++) {
-        const struct rank_info *info = &j->world->info[j->world->size > 1 ? i : 0];
+        const struct rank_info *info = &j->world->info[i / j->ranks->members];
         j->rank[i] = (struct collective_rank){.host = info->host, .pid = info->pid};
     }
     *r = (struct collective_report){.config = j->config,
@@ -165,8 +165,8 @@ static enum status run(const struct collective_config *c, struct world *w,
     const struct device_list host = {.n = 1};
     const struct train_config train = train_config_default();
     struct comm *comm[COLLECTIVE_RANKS_MAX];
-    int threads = c->ranks ? c->ranks : 2;
     bool launched = comm_under_mpi();
+    int members = launched ? 1 : c->ranks ? c->ranks : 2;
     if (launched && c->ranks)
         return status_fail(STATUS_USAGE, "--ranks is for threads of one process, but a launcher "
                                          "started several; leave it out");
@@ -175,16 +175,17 @@ static enum status run(const struct collective_config *c, struct world *w,
     if (c->devices)
         TRY(collective_devices_find(c, d));
     TRY(world_open(&train, c->devices ? &d->list : &host, w));
-    if (w->size > COLLECTIVE_RANKS_MAX)
-        return status_fail(STATUS_USAGE, "%d ranks are more than %d", w->size,
-                           COLLECTIVE_RANKS_MAX);
+    members = c->devices ? d->list.n : members;
+    if (w->size > COLLECTIVE_RANKS_MAX / members)
+        return status_fail(STATUS_USAGE, "%d ranks in each of %d processes are more than %d",
+                           members, w->size, COLLECTIVE_RANKS_MAX);
     TRY(agree(c, w));
     if (c->devices)
         return run_on_devices(c, w, d);
     struct collective_ranks ranks = {.members = 1, .comm = &w->comm, .words = &w->comm};
     if (!launched) {
-        TRY(comm_open_local(threads, train.comm_timeout, comm));
-        ranks = (struct collective_ranks){.members = threads, .comm = comm, .words = comm};
+        TRY(comm_open_local(members, train.comm_timeout, comm));
+        ranks = (struct collective_ranks){.members = members, .comm = comm, .words = comm};
     }
     return collective_run(c, w, &ranks);
 }

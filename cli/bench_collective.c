@@ -40,8 +40,8 @@ static const struct argp_option options[] = {
     {"ranks", KEY_RANKS, "N", 0, "Threads of one process as ranks, without a launcher (default 2)",
      0},
     {"devices", KEY_DEVICES, "cuda:N,...", 0,
-     "GPUs as ranks, a thread for each; cuda: one for each process of a job (default: the host's "
-     "memory)",
+     "GPUs as ranks, a thread for each, in every process of a job; cuda: one for each process "
+     "(default: the host's memory)",
      0},
     {"comm", KEY_COMM, "auto|nccl|host", 0,
      "What GPUs talk through (default auto): NCCL, or by way of the host", 0},

@@ -49,6 +49,13 @@ mpi_find "$("$4" version)"
 mpi_run 60 2 "$program" bench collective allgather --devices cuda "${quick[@]}"
 [[ $code == 0 ]] || fail "under MPI: exit code $code: $(<err)"
 [[ $(grep -c '\[device\] memory, mpi, staged' out) == 2 ]] || fail "under MPI: $(<out)"
+# Two GPUs in each of two processes: sums go by way of the host, and nothing else does.
+mpi_run 60 2 "$program" bench collective allreduce --devices cuda:0,1 "${quick[@]}"
+[[ $code == 0 ]] || fail "two GPUs in each of two processes: exit code $code: $(<err)"
+[[ $(grep -c '\[device\] memory, joint, staged' out) == 4 ]] || fail "not four ranks: $(<out)"
+[[ $(sed -nE 's/^#  Rank.* Pid +([0-9]+) .*/\1/p' out | uniq -c | awk '{ print $1 }' | xargs) == "2 2" ]] ||
+    fail "not two ranks of each process: $(<out)"
+grep -qx '# Out of bounds values : 0 OK' out || fail "not checked: $(<out)"
 mpi_run 60 2 "$program" bench collective allgather --devices cuda:0,1 "${quick[@]}"
-[[ $code == 2 ]] || fail "two GPUs in each of two processes: exit code $code: $(<err)"
+[[ $code == 2 ]] && grep -qF 'have no allgather, only allreduce' err || fail "allgather: exit code $code: $(<err)"
 finish
