@@ -24,7 +24,7 @@ const char *pair_verdict_str(enum pair_verdict v)
 
 /* What the good ones do. */
 struct good {
-    double step, busbw; /* medians; NAN: none was measured */
+    double step, busbw, latency; /* medians; NAN: none was measured */
     int meetings;
 };
 
@@ -40,6 +40,22 @@ static enum status median_of(const double *x, int64_t n, double *median)
     return STATUS_OK;
 }
 
+/* Of the meetings of good ones; x has room for them. */
+static enum status know_meetings(const struct pair_judging *j, double *x, struct good *g)
+{
+    int64_t n = 0;
+    for (int i = 0; i < j->plan->n; i++)
+        if (j->plan->meeting[i].reference && isfinite(j->link[i].busbw))
+            x[n++] = j->link[i].busbw;
+    g->meetings = (int)n;
+    TRY(median_of(x, n, &g->busbw));
+    n = 0;
+    for (int i = 0; i < j->plan->n; i++)
+        if (j->plan->meeting[i].reference && isfinite(j->link[i].latency))
+            x[n++] = j->link[i].latency;
+    return median_of(x, n, &g->latency);
+}
+
 static enum status know_good(const struct pair_judging *j, struct good *g)
 {
     int64_t n = 0;
@@ -51,26 +67,24 @@ static enum status know_good(const struct pair_judging *j, struct good *g)
         if (!j->suspect[r] && isfinite(j->step[r]))
             x[n++] = j->step[r];
     enum status st = median_of(x, n, &g->step);
-    n = 0;
-    for (int i = 0; i < j->plan->n; i++)
-        if (j->plan->meeting[i].reference && isfinite(j->link[i].busbw))
-            x[n++] = j->link[i].busbw;
-    g->meetings = (int)n;
     if (st == STATUS_OK)
-        st = median_of(x, n, &g->busbw);
+        st = know_meetings(j, x, g);
     free(x);
     return st;
 }
 
 enum outcome { OUTCOME_GOOD, OUTCOME_BAD, OUTCOME_UNKNOWN };
 
-static enum outcome outcome_of(const struct pair_link *l, const struct good *g, double within)
+static enum outcome outcome_of(const struct pair_judging *j, const struct pair_link *l,
+                               const struct good *g)
 {
     if (l->wrong > 0)
         return OUTCOME_BAD;
-    if (isnan(l->busbw) || isnan(g->busbw))
+    if (isnan(l->busbw) || isnan(l->latency) || isnan(g->busbw) || isnan(g->latency))
         return OUTCOME_UNKNOWN;
-    return l->busbw < g->busbw * (1 - within) ? OUTCOME_BAD : OUTCOME_GOOD;
+    bool slow = l->busbw < g->busbw * (1 - j->within);
+    bool late = l->latency > g->latency * (1 + j->latency_within);
+    return slow || late ? OUTCOME_BAD : OUTCOME_GOOD;
 }
 
 /* Words that grow; what does not fit is cut. */
@@ -90,7 +104,7 @@ static void say(struct phrase *p, const char *fmt, ...)
         p->used = p->used + (size_t)n < p->size ? p->used + (size_t)n : p->size - 1;
 }
 
-/* " with b (12.3 GB/s), c (wrong values)": the partners of that outcome. */
+/* " with b (12.3 GB/s, 4 us), c (wrong values)": the partners of that outcome. */
 static void say_partners(struct phrase *p, const struct pair_judging *j, const struct good *g,
                          int rank, enum outcome which)
 {
@@ -98,21 +112,22 @@ static void say_partners(struct phrase *p, const struct pair_judging *j, const s
     for (int i = 0; i < j->plan->n; i++) {
         const struct pair_meeting *m = &j->plan->meeting[i];
         const struct pair_link *l = &j->link[i];
-        if (m->reference || m->a != rank || outcome_of(l, g, j->within) != which)
+        if (m->reference || m->a != rank || outcome_of(j, l, g) != which)
             continue;
         say(p, "%s%s", comma, j->name[m->b]);
         if (l->wrong > 0)
             say(p, " (%" PRId64 " wrong values)", l->wrong);
-        else if (isfinite(l->busbw))
-            say(p, " (%.4g GB/s)", l->busbw);
+        else if (isfinite(l->busbw) && isfinite(l->latency))
+            say(p, " (%.4g GB/s, %.4g us)", l->busbw, 1e6 * l->latency);
         comma = ", ";
     }
 }
 
 static void say_reference(struct phrase *p, const struct good *g)
 {
-    if (isfinite(g->busbw))
-        say(p, "; good nodes reach %.4g GB/s with each other", g->busbw);
+    if (isfinite(g->busbw) && isfinite(g->latency))
+        say(p, "; good nodes reach %.4g GB/s and %.4g us with each other", g->busbw,
+            1e6 * g->latency);
 }
 
 /* How a suspect's meetings went, by outcome. */
@@ -125,7 +140,7 @@ static struct tally count_meetings(const struct pair_judging *j, const struct go
     struct tally t = {{0}};
     for (int i = 0; i < j->plan->n; i++)
         if (!j->plan->meeting[i].reference && j->plan->meeting[i].a == rank)
-            t.of[outcome_of(&j->link[i], g, j->within)]++;
+            t.of[outcome_of(j, &j->link[i], g)]++;
     return t;
 }
 
@@ -198,7 +213,7 @@ static bool judge_reference(const struct pair_judging *j, const struct good *g, 
     enum { ENOUGH = 3 }; /* meetings of which a median is one */
     const struct pair_meeting *m = &j->plan->meeting[i];
     const struct pair_link *l = &j->link[i];
-    bool slow = g->meetings >= ENOUGH && outcome_of(l, g, j->within) == OUTCOME_BAD;
+    bool slow = g->meetings >= ENOUGH && outcome_of(j, l, g) == OUTCOME_BAD;
     struct phrase p = {.out = f->reason, .size = sizeof f->reason};
     if (!m->reference || (l->wrong <= 0 && !slow))
         return false;
@@ -207,7 +222,8 @@ static bool judge_reference(const struct pair_judging *j, const struct good *g, 
     if (l->wrong > 0)
         say(&p, "%" PRId64 " wrong values", l->wrong);
     else
-        say(&p, "%.4g GB/s, where others reach %.4g", l->busbw, g->busbw);
+        say(&p, "%.4g GB/s and %.4g us, where others reach %.4g and %.4g", l->busbw,
+            1e6 * l->latency, g->busbw, 1e6 * g->latency);
     return true;
 }
 

@@ -2,7 +2,8 @@
  * node from the network. Pure functions; pair_run.h measures.
  *
  * A node's own step is held against the median of the good nodes' own; a meeting, a collective
- * between two nodes, against the median of meetings in which both are good. */
+ * between two nodes of a few bytes and of many, against the medians of meetings in which both are
+ * good: a link may be slow to begin, or slow to carry. */
 #ifndef ACCEPT_PAIR_H
 #define ACCEPT_PAIR_H
 
@@ -42,8 +43,9 @@ int pair_plan_meeting(const struct pair_plan *plan, int round, int rank);
 
 /* What a meeting measured. */
 struct pair_link {
-    double busbw;  /* 1e9 bytes a second; NAN: not measured */
-    int64_t wrong; /* elements that arrived wrong */
+    double busbw;   /* of many bytes: 1e9 a second; NAN: not measured */
+    double latency; /* seconds of a few bytes; NAN: not measured */
+    int64_t wrong;  /* elements that arrived wrong */
 };
 
 enum pair_verdict {
@@ -70,11 +72,12 @@ struct pair_judging {
     const double *step;           /* (ranks) seconds of each one's own step; NAN: not measured */
     const struct pair_link *link; /* (plan->n) */
     const char *const *name;      /* (ranks) for words */
-    double within; /* share of the good ones' steps or bytes a second that may be lacking */
+    double within;         /* share of the good ones' steps or bytes a second that may be lacking */
+    double latency_within; /* share of the good ones' latency by which it may be longer */
 };
 
 /* A finding for each suspect, in the order of ranks, and then one for each meeting of good ones
- * that gave wrong values, or was slower than the others by more than `within` (from three on). The
+ * that gave wrong values, or was slower than the others by more than may be (from three on). The
  * caller frees *finding. */
 MUST_CHECK enum status pair_judge(const struct pair_judging *j, struct pair_finding **finding,
                                   int *n);

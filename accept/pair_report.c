@@ -13,11 +13,12 @@ static void print_steps(const struct pair_config *c, const struct pair_result *r
 
 static void print_meetings(const struct pair_config *c, const struct pair_result *r, FILE *out)
 {
-    fprintf(out, "%5s  %-28s %-28s %11s %7s\n", "round", "node", "with", "busbw, GB/s", "wrong");
+    fprintf(out, "%5s  %-28s %-28s %11s %11s %7s\n", "round", "node", "with", "busbw, GB/s",
+            "latency, us", "wrong");
     for (int i = 0; i < r->plan.n; i++) {
         const struct pair_meeting *m = &r->plan.meeting[i];
-        fprintf(out, "%5d  %-28s %-28s %11.4g %7" PRId64 "\n", m->round + 1, c->name[m->a],
-                c->name[m->b], r->link[i].busbw, r->link[i].wrong);
+        fprintf(out, "%5d  %-28s %-28s %11.4g %11.4g %7" PRId64 "\n", m->round + 1, c->name[m->a],
+                c->name[m->b], r->link[i].busbw, 1e6 * r->link[i].latency, r->link[i].wrong);
     }
 }
 
@@ -52,10 +53,11 @@ static json_t *meetings_json(const struct pair_config *c, const struct pair_resu
     json_t *list = json_array();
     for (int i = 0; i < r->plan.n; i++) {
         const struct pair_meeting *m = &r->plan.meeting[i];
-        json_array_append_new(list, json_pack("{s:i, s:b, s:[s, s], s:f, s:I}", "round", m->round,
-                                              "reference", m->reference, "nodes", c->name[m->a],
-                                              c->name[m->b], "busbw", r->link[i].busbw, "wrong",
-                                              (json_int_t)r->link[i].wrong));
+        json_array_append_new(list,
+                              json_pack("{s:i, s:b, s:[s, s], s:f, s:f, s:I}", "round", m->round,
+                                        "reference", m->reference, "nodes", c->name[m->a],
+                                        c->name[m->b], "busbw", r->link[i].busbw, "latency_s",
+                                        r->link[i].latency, "wrong", (json_int_t)r->link[i].wrong));
     }
     return whole(list, r->plan.n);
 }
@@ -74,9 +76,9 @@ static json_t *findings_json(const struct pair_config *c, const struct pair_resu
 
 json_t *pair_json(const struct pair_config *c, const struct pair_result *r)
 {
-    return json_pack("{s:s, s:i, s:b, s:I, s:f, s:I, s:o, s:o, s:o}", "record", "pair", "schema",
-                     PAIR_SCHEMA, "passed", pair_exit_code(r->finding, r->n) == 0, "seed",
-                     (json_int_t)c->seed, "within", c->within, "bytes", (json_int_t)c->bytes,
-                     "steps", steps_json(c, r), "meetings", meetings_json(c, r), "findings",
-                     findings_json(c, r));
+    return json_pack("{s:s, s:i, s:b, s:I, s:f, s:f, s:I, s:o, s:o, s:o}", "record", "pair",
+                     "schema", PAIR_SCHEMA, "passed", pair_exit_code(r->finding, r->n) == 0, "seed",
+                     (json_int_t)c->seed, "within", c->within, "latency_within", c->latency_within,
+                     "bytes", (json_int_t)c->bytes, "steps", steps_json(c, r), "meetings",
+                     meetings_json(c, r), "findings", findings_json(c, r));
 }

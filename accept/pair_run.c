@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { CLASSES = 1000, WARMUP = 2 };
+enum { CLASSES = 1000, WARMUP = 2, SEEN = 3 /* numbers of a meeting */ };
 
 static void sleep_for(double seconds)
 {
@@ -85,27 +85,36 @@ static void tell_round(const struct pair_config *c, const struct pair_plan *p, i
     fflush(c->progress);
 }
 
-/* The collective of a meeting; ranks that rest do the same alone. Always as many operations, so
+static int64_t wrong_of(const struct collective_row *row)
+{
+    int64_t wrong = 0;
+    for (int p = 0; p < COLLECTIVE_PLACES; p++)
+        wrong += row->place[p].wrong;
+    return wrong;
+}
+
+/* The collectives of a meeting; ranks that rest do the same alone. Always as many operations, so
  * that all ranks' communicators stay in step. */
 static enum status meet(const struct pair_config *c, struct comm *comm, struct pair_link *link)
 {
     struct collective_config config = collective_config_default();
     struct collective_buffers buffers = {0};
-    struct collective_row row;
+    struct collective_row few, many;
     enum status st;
     config.kind = COMM_ALLREDUCE;
     config.timing = (struct harness_config){.warmup = WARMUP, .most = c->samples};
     CHECK(collective_buffers_open(comm, comm, c->bytes, &buffers));
-    CHECK(collective_measure(&config, comm, &buffers, c->bytes, &row));
-    *link = (struct pair_link){.busbw = row.place[COLLECTIVE_OUT].busbw};
-    for (int p = 0; p < COLLECTIVE_PLACES; p++)
-        link->wrong += row.place[p].wrong;
+    CHECK(collective_measure(&config, comm, &buffers, PAIR_LATENCY_BYTES, &few));
+    CHECK(collective_measure(&config, comm, &buffers, c->bytes, &many));
+    *link = (struct pair_link){.busbw = many.place[COLLECTIVE_OUT].busbw,
+                               .latency = few.place[COLLECTIVE_OUT].time.median,
+                               .wrong = wrong_of(&few) + wrong_of(&many)};
 done:
     collective_buffers_close(&buffers);
     return st;
 }
 
-/* `seen` (2 n) takes bandwidths and wrong elements of the round's meetings, among zeros. */
+/* `seen` (SEEN n) takes what the round's meetings measured, among zeros. */
 static enum status run_round(const struct pair_config *c, struct comm *comm,
                              const struct pair_plan *p, int round, double *seen)
 {
@@ -115,8 +124,9 @@ static enum status run_round(const struct pair_config *c, struct comm *comm,
     TRY(comm_divide(comm, mine >= 0 ? mine : p->n + rank));
     TRY(meet(c, comm, &link));
     if (mine >= 0 && comm_rank(comm) == 0) {
-        seen[2 * mine] = link.busbw;
-        seen[2 * mine + 1] = (double)link.wrong;
+        seen[SEEN * mine] = link.busbw;
+        seen[SEEN * mine + 1] = link.latency;
+        seen[SEEN * mine + 2] = (double)link.wrong;
     }
     return comm_divide(comm, -1);
 }
@@ -125,14 +135,16 @@ static enum status run_rounds(const struct pair_config *c, struct comm *comm, st
 {
     const struct pair_plan *p = &r->plan;
     enum status st = STATUS_OK;
-    double *seen = calloc(2 * (size_t)p->n + 1, sizeof *seen);
+    double *seen = calloc(SEEN * (size_t)p->n + 1, sizeof *seen);
     if (!seen)
         return status_fail(STATUS_OOM, "no memory for %d meetings", p->n);
     for (int round = 0; round < p->rounds; round++)
         CHECK(run_round(c, comm, p, round, seen));
-    CHECK(comm_sum(comm, seen, 2 * (int64_t)p->n));
-    for (int i = 0; i < p->n; i++)
-        r->link[i] = (struct pair_link){.busbw = seen[2 * i], .wrong = (int64_t)seen[2 * i + 1]};
+    CHECK(comm_sum(comm, seen, SEEN * (int64_t)p->n));
+    for (int i = 0; i < p->n; i++) {
+        const double *s = &seen[SEEN * i];
+        r->link[i] = (struct pair_link){.busbw = s[0], .latency = s[1], .wrong = (int64_t)s[2]};
+    }
 done:
     free(seen);
     return st;
@@ -166,7 +178,8 @@ enum status pair_run(const struct pair_config *c, struct comm *comm, struct pair
                                    .step = r->step,
                                    .link = r->link,
                                    .name = c->name,
-                                   .within = c->within};
+                                   .within = c->within,
+                                   .latency_within = c->latency_within};
     CHECK(pair_judge(&j, &r->finding, &r->n));
 done:
     if (st != STATUS_OK)

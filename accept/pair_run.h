@@ -16,14 +16,18 @@ extern "C" {
 /* Grows when a reader of the previous version of the JSON would misunderstand. */
 enum { PAIR_SCHEMA = 1 };
 
+/* Of the short allreduce of a meeting, which takes what the link and its ends need for any. */
+enum { PAIR_LATENCY_BYTES = 8 };
+
 struct pair_config {
     const bool *suspect;         /* (ranks) */
     const char *const *name;     /* (ranks) */
     int partners;                /* that each suspect meets */
     uint64_t seed;               /* of the plan */
     double within;               /* see pair_judging */
-    int64_t bytes;               /* of a meeting's allreduce */
-    int samples;                 /* of it, timed */
+    double latency_within;       /* likewise */
+    int64_t bytes;               /* of a meeting's long allreduce */
+    int samples;                 /* of each size, timed; medians count */
     struct bench_net_config net; /* the node's own step; its `rounds` are timed */
     double drag;                 /* share by which this rank's own step is made longer: a fault */
     FILE *progress;              /* rank 0's; NULL: none */
@@ -50,9 +54,10 @@ void pair_result_free(struct pair_result *result); /* fine on a zeroed struct */
 /* A table of what was measured and the findings in words. */
 void pair_print(const struct pair_config *c, const struct pair_result *r, FILE *out);
 
-/* {"record": "pair", "schema": 1, "passed", "seed", "within", "bytes", "steps": [{"node",
- * "suspect", "step_s"}], "meetings": [{"round", "reference", "nodes": [a, b], "busbw", "wrong"}],
- * "findings": [{"node", "verdict", "reason"}]}. The caller owns it; NULL when memory is short. */
+/* {"record": "pair", "schema": 1, "passed", "seed", "within", "latency_within", "bytes",
+ * "steps": [{"node", "suspect", "step_s"}], "meetings": [{"round", "reference", "nodes": [a, b],
+ * "busbw", "latency_s", "wrong"}], "findings": [{"node", "verdict", "reason"}]}. The caller owns
+ * it; NULL when memory is short. */
 json_t *pair_json(const struct pair_config *c, const struct pair_result *r);
 
 #ifdef __cplusplus

@@ -21,6 +21,7 @@ enum {
     KEY_MIB,
     KEY_SAMPLES,
     KEY_WITHIN,
+    KEY_LATENCY_WITHIN,
     KEY_OUT,
     KEY_INJECT,
 };
@@ -30,10 +31,14 @@ static const struct argp_option options[] = {
      "Nodes that failed before, by name or rank, or a file of names", 0},
     {"partners", KEY_PARTNERS, "N", 0, "Good nodes that each meets (default 2)", 0},
     {"seed", KEY_SEED, "N", 0, "Of who meets whom (default 1)", 0},
-    {"mib", KEY_MIB, "N", 0, "Size of a meeting's allreduce (default 64)", 0},
-    {"samples", KEY_SAMPLES, "N", 0, "And how often it is timed (default 20)", 0},
+    {"mib", KEY_MIB, "N", 0,
+     "Size of a meeting's long allreduce (default 64); the short one has 8 bytes", 0},
+    {"samples", KEY_SAMPLES, "N", 0, "And how often each is timed (default 20)", 0},
     {"within", KEY_WITHIN, "PERCENT", 0,
-     "How much worse than among good nodes is too much (default 10)", 0},
+     "How much worse than among good nodes is too much, of steps and of the long one (default 10)",
+     0},
+    {"latency-within", KEY_LATENCY_WITHIN, "PERCENT", 0,
+     "How much longer the short one may take than among good nodes (default 100)", 0},
     {"out", KEY_OUT, "DIR", 0, "Write pair.json into this folder", 0},
     {"inject", KEY_INJECT, "FAULT", OPTION_HIDDEN, "Commit a fault, to see what catches it", 0},
     {0},
@@ -44,7 +49,7 @@ struct pair_args {
     const char *out;     /* NULL: nowhere */
     int partners, mib, samples;
     int64_t seed;
-    double within; /* percent */
+    double within, latency_within; /* percent */
     struct inject faults;
     struct bench_net net;
 };
@@ -74,6 +79,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         break;
     case KEY_WITHIN:
         st = cli_double("--within", arg, 0.1, 99, &a->within);
+        break;
+    case KEY_LATENCY_WITHIN:
+        st = cli_double("--latency-within", arg, 0.1, 1e6, &a->latency_within);
         break;
     case KEY_OUT:
         a->out = arg;
@@ -154,10 +162,11 @@ done:
 static enum status agree(const struct pair_config *c, struct world *w)
 {
     json_t *settings = json_pack(
-        "{s:i, s:I, s:f, s:I, s:i, s:s, s:i, s:i, s:i, s:s}", "partners", c->partners, "seed",
-        (json_int_t)c->seed, "within", c->within, "mib", (json_int_t)(c->bytes >> 20), "samples",
-        c->samples, "net", c->net.net, "batch-size", c->net.batch, "image-size", c->net.image_size,
-        "rounds", c->net.rounds, "precision", c->net.precision ? c->net.precision : "fp32");
+        "{s:i, s:I, s:f, s:f, s:I, s:i, s:s, s:i, s:i, s:i, s:s}", "partners", c->partners, "seed",
+        (json_int_t)c->seed, "within", c->within, "latency-within", c->latency_within, "mib",
+        (json_int_t)(c->bytes >> 20), "samples", c->samples, "net", c->net.net, "batch-size",
+        c->net.batch, "image-size", c->net.image_size, "rounds", c->net.rounds, "precision",
+        c->net.precision ? c->net.precision : "fp32");
     if (!settings)
         return status_fail(STATUS_OOM, "no memory for settings");
     enum status st = world_agree(w, settings);
@@ -197,6 +206,7 @@ static enum status look_again(const struct pair_args *a, struct look *l, int *co
     struct pair_config c = {.partners = a->partners,
                             .seed = (uint64_t)a->seed,
                             .within = a->within / 100,
+                            .latency_within = a->latency_within / 100,
                             .bytes = (int64_t)a->mib << 20,
                             .samples = a->samples,
                             .net = bench_net_config_of(&a->net)};
@@ -261,6 +271,7 @@ int cmd_pair(int argc, char **argv)
                           .samples = 20,
                           .seed = 1,
                           .within = 10,
+                          .latency_within = 100,
                           .net = bench_net_default()};
     int exit_code = 0;
     if (!cli_parse(&argp, argc, argv, &a, &exit_code))

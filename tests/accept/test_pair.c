@@ -103,7 +103,7 @@ static void begin(struct second_look *s)
     for (int r = 0; r < 6; r++)
         s->step[r] = 0.1;
     for (int i = 0; i < s->plan.n; i++)
-        s->link[i].busbw = 10;
+        s->link[i] = (struct pair_link){.busbw = 10, .latency = 4e-6};
 }
 
 /* The k-th meeting of the suspect. */
@@ -123,7 +123,8 @@ static void end(struct second_look *s, enum pair_verdict verdict, const char *sa
                                    .step = s->step,
                                    .link = s->link,
                                    .name = names,
-                                   .within = 0.2};
+                                   .within = 0.2,
+                                   .latency_within = 1};
     assert_int_equal(pair_judge(&j, &s->finding, &s->n), STATUS_OK);
     assert_true(s->n >= 1);
     if (s->finding[0].verdict != verdict || !strstr(s->finding[0].reason, says))
@@ -146,7 +147,16 @@ static void test_verdicts(void **state)
         4);
     begin(&s);
     meeting_of_a(&s, 1)->busbw = 7;
-    end(&s, PAIR_LINK, "(7 GB/s), and not with", 4);
+    end(&s, PAIR_LINK, "(7 GB/s, 4 us), and not with", 4);
+    begin(&s);
+    meeting_of_a(&s, 0)->latency = 7.9e-6;
+    end(&s, PAIR_GONE, "gone the second time", 0);
+    begin(&s);
+    meeting_of_a(&s, 1)->latency = 9e-6;
+    end(&s, PAIR_LINK, "(10 GB/s, 9 us), and not with", 4);
+    begin(&s);
+    meeting_of_a(&s, 2)->latency = NAN;
+    end(&s, PAIR_UNKNOWN, "not everything", 5);
     begin(&s);
     for (int k = 0; k < 3; k++)
         meeting_of_a(&s, k)->busbw = 7;
@@ -169,7 +179,7 @@ static void test_two_nodes(void **state)
     const bool suspect[2] = {false, true};
     const double step[2] = {0.1, 0.1}, slow[2] = {0.1, 0.2};
     struct pair_plan plan;
-    struct pair_link link[1] = {{.busbw = 3}};
+    struct pair_link link[1] = {{.busbw = 3, .latency = 4e-6}};
     struct pair_finding *f;
     int n;
     assert_int_equal(pair_plan_make(suspect, 2, 2, 1, &plan), STATUS_OK);
@@ -179,7 +189,8 @@ static void test_two_nodes(void **state)
                              .step = step,
                              .link = link,
                              .name = names,
-                             .within = 0.2};
+                             .within = 0.2,
+                             .latency_within = 1};
     assert_int_equal(pair_judge(&j, &f, &n), STATUS_OK);
     assert_true(n == 1 && f[0].verdict == PAIR_UNKNOWN);
     free(f);
@@ -212,7 +223,8 @@ static void test_references(void **state)
                                    .step = s.step,
                                    .link = s.link,
                                    .name = names,
-                                   .within = 0.2};
+                                   .within = 0.2,
+                                   .latency_within = 1};
     assert_int_equal(pair_judge(&j, &s.finding, &s.n), STATUS_OK);
     assert_int_equal(s.n, 2);
     assert_int_equal(s.finding[0].verdict, PAIR_GONE);
