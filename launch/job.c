@@ -6,6 +6,7 @@
 #include "launch/job.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "launch/lines.h"
 #include "launch/report.h"
 
@@ -13,6 +14,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -301,10 +303,46 @@ static enum status start_mpirun(struct job *j, char **argv)
     return status_fail(STATUS_IO, "cannot start a process: %s", strerror(errno));
 }
 
-/* mpirun failed, and no rank has said why. */
-static enum status fail_mpirun(const struct job *j)
+/* What a rank's log, if it is on this host, says is wrong, of the latest start. */
+static bool read_reason(const char *dir, int rank, char out[REPORT_REASON_MAX])
+{
+    enum { LOG_BYTES_MAX = 64 << 20 };
+    static const char heading[] = "# rank ";
+    char path[4096], *bytes, *rest, *line;
+    size_t size;
+    *out = '\0';
+    if (path_format(path, sizeof path, "%s/rank-%d.log", dir, rank) != STATUS_OK ||
+        file_read(path, LOG_BYTES_MAX, &bytes, &size) != STATUS_OK)
+        return false;
+    rest = bytes;
+    while ((line = strsep(&rest, "\n"))) {
+        const char *reason = report_reason(line);
+        if (strncmp(line, heading, sizeof heading - 1) == 0)
+            *out = '\0';
+        else if (reason && !*out)
+            snprintf(out, REPORT_REASON_MAX, "%s", reason);
+    }
+    free(bytes);
+    return *out != '\0';
+}
+
+/* A keeper that is killed reports nothing, and what its rank had said lies in its log. */
+static void tell_unreported(struct job *j)
+{
+    char reason[REPORT_REASON_MAX], text[REPORT_MAX];
+    for (int rank = 0; rank < j->config->ranks; rank++) {
+        if (!read_reason(j->config->log_dir, rank, reason))
+            continue;
+        snprintf(text, sizeof text, "rank %d: %s", rank, reason);
+        show(j, text, reason);
+    }
+}
+
+/* mpirun failed, and no rank has reported why. */
+static enum status fail_mpirun(struct job *j)
 {
     char name[32];
+    tell_unreported(j);
     if (WIFSIGNALED(j->status)) {
         report_signal_name(WTERMSIG(j->status), name);
         return status_fail(STATUS_LIBRARY,
@@ -317,7 +355,7 @@ static enum status fail_mpirun(const struct job *j)
                        WEXITSTATUS(j->status), j->config->chatter_path);
 }
 
-static enum status judge(const struct job *j, int *exit_code)
+static enum status judge(struct job *j, int *exit_code)
 {
     bool failed = j->status != 0 || j->failures > 0 || j->stopped;
     *exit_code = !failed ? 0 : j->received ? 128 + j->received : j->code;

@@ -15,7 +15,9 @@ struct job_config {
     int grace;        /* seconds for an orderly stop */
     int fail_seconds; /* between a rank's failure and the end of the others, if mpirun lets them be
                        */
-    FILE *chatter;    /* takes what mpirun says */
+    int ranks;
+    const char *log_dir; /* of the ranks' logs, "rank-N.log" */
+    FILE *chatter;       /* takes what mpirun says */
     const char *chatter_path;
 };
 

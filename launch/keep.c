@@ -78,14 +78,13 @@ static void log_line(void *self, const char *line, size_t n)
  * line of all, from a library or the C runtime. */
 static void take_error(void *self, const char *line, size_t n)
 {
-    static const char ours[] = "ampscale: ", warning[] = "ampscale: warning: ";
     struct keeper *k = self;
     log_line(k, line, n);
     if (n > 1)
         copy_line(k->last, line, n);
-    if (!*k->report.reason && !k->ending && strncmp(k->last, ours, sizeof ours - 1) == 0 &&
-        strncmp(k->last, warning, sizeof warning - 1) != 0)
-        snprintf(k->report.reason, sizeof k->report.reason, "%s", k->last + sizeof ours - 1);
+    const char *reason = report_reason(k->last);
+    if (!*k->report.reason && !k->ending && reason)
+        snprintf(k->report.reason, sizeof k->report.reason, "%s", reason);
     if (k->place.rank == 0 && !k->ending) {
         fwrite(line, 1, n, stderr);
         if (line[n - 1] != '\n')

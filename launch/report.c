@@ -75,6 +75,15 @@ bool report_read(const char *line, size_t n, struct rank_report *r)
     return true;
 }
 
+const char *report_reason(const char *line)
+{
+    static const char ours[] = "ampscale: ", warning[] = "warning: ";
+    if (strncmp(line, ours, sizeof ours - 1) != 0)
+        return NULL;
+    line += sizeof ours - 1;
+    return strncmp(line, warning, sizeof warning - 1) != 0 ? line : NULL;
+}
+
 int report_code(const struct rank_report *r)
 {
     return r->end == REPORT_KILLED ? 128 + r->code : r->code;

@@ -39,6 +39,10 @@ void report_write(const struct rank_report *r, char out[REPORT_MAX]);
 /* Reads such a line of `n` bytes; false when it is something else. */
 bool report_read(const char *line, size_t n, struct rank_report *r);
 
+/* What a line that a command writes to stderr says is wrong: what comes behind "ampscale: ". NULL
+ * for a warning, and for what is not ours. */
+const char *report_reason(const char *line);
+
 /* The exit code that stands for the report: the rank's, or 128 + the signal's number. */
 int report_code(const struct rank_report *r);
 

@@ -41,6 +41,8 @@ static enum status run_job(const struct launch *l, int *received, int *exit_code
     struct job_config job = {.signals = l->signals,
                              .grace = l->config->grace,
                              .fail_seconds = fail_seconds(l->site.kind),
+                             .ranks = l->config->nproc,
+                             .log_dir = l->log_dir,
                              .chatter = l->chatter,
                              .chatter_path = l->chatter_path};
     enum status st;

@@ -73,6 +73,10 @@ for mpirun in "${starters[@]}"; do
     fails 5 'rest 200' 'trap "exit 5" TERM; say "the disk is gone"; rest 3; kill -TERM $PPID; rest 200'
     says "$one exited with code 5: the disk is gone"
 
+    # A keeper that is killed says nothing: what its rank had said is read from the log.
+    fails 1 'rest 200' 'say "warning: slow"; say "the disk is gone"; rest 3; kill -KILL $PPID; hang'
+    grep -qx "ampscale: rank 1: the disk is gone" err || fail "the reason is lost: $(<err)"
+
     # What a rank says once it is told to end is no reason, nor is a warning.
     fails 1 'rest 10; say "no memory"; exit 1' 'trap "say told; exit 1" TERM; say "warning: slow"; rest 200'
     says "no memory"
