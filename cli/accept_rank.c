@@ -213,21 +213,77 @@ static const char *environment(const char *name)
     return getenv(name);
 }
 
-/* One line on why the ranks have not met, and on who is missing, as far as the folder tells. */
-static void say_absent(const struct fleet_input *in, const char *why, const char *out)
+static enum status add_nodes(const struct launch_host *host, struct launch_hosts *nodes)
 {
-    char names[WHY_SIZE] = "";
-    size_t used = 0;
+    for (int k = 0; k < host->slots; k++) {
+        char name[NODE_NAME_MAX];
+        accept_node_name(host->name, k, name, sizeof name);
+        TRY(launch_hosts_parse(nodes, name));
+    }
+    return STATUS_OK;
+}
+
+static bool is_among(const struct launch_hosts *nodes, const char *name)
+{
+    for (int i = 0; i < nodes->n; i++)
+        if (strcmp(nodes->v[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* The nodes that the launcher was told of. None where it was told of none, or calls this one
+ * something else than it calls itself: then the names say nothing of the others either. */
+static void find_expected(const struct fleet_rank *n, struct launch_hosts *nodes)
+{
+    const char *list = getenv(LAUNCH_HOSTS_VARIABLE);
+    struct launch_hosts hosts = {0};
+    enum status st = launch_hosts_parse(&hosts, list ? list : "");
+    for (int i = 0; i < hosts.n && st == STATUS_OK; i++)
+        st = add_nodes(&hosts.v[i], nodes);
+    if (st != STATUS_OK || !is_among(nodes, n->name))
+        launch_hosts_free(nodes);
+    launch_hosts_free(&hosts);
+}
+
+static bool in_sight(const struct fleet_input *in, const char *name)
+{
+    for (int i = 0; i < in->nodes.n; i++)
+        if (strcmp(in->nodes.node[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* Names, as many as fit. */
+struct names {
+    char text[WHY_SIZE];
+    size_t used;
+};
+
+static void add_name(struct names *n, const char *name)
+{
+    if (n->used < sizeof n->text)
+        n->used += (size_t)snprintf(n->text + n->used, sizeof n->text - n->used, "%s%s",
+                                    n->used ? ", " : "", name);
+}
+
+/* One line on why the ranks have not met, and on who is missing, as far as the folder and the
+ * launcher tell. */
+static void say_absent(const struct fleet_input *in, const struct launch_hosts *expected,
+                       const char *why, const char *out)
+{
+    struct names names = {.used = 0};
     struct comm_place place;
     int unseen = 0;
-    for (int i = 0; i < in->nodes.n && used < sizeof names; i++)
+    for (int i = 0; i < in->nodes.n; i++)
         if (in->nodes.node[i].n == 0)
-            used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "",
-                                     in->nodes.node[i].name);
-    if (comm_place_find(environment, &place) == STATUS_OK)
+            add_name(&names, in->nodes.node[i].name);
+    for (int i = 0; i < expected->n; i++)
+        if (!in_sight(in, expected->v[i].name))
+            add_name(&names, expected->v[i].name);
+    if (expected->n == 0 && comm_place_find(environment, &place) == STATUS_OK)
         unseen = place.size - in->nodes.n;
     fprintf(stderr, "ampscale: %s; %s%s", why,
-            *names ? "without results: " : "all nodes in sight have results", names);
+            names.used ? "without results: " : "all nodes in sight have results", names.text);
     if (unseen > 0)
         fprintf(stderr, "; %d of %d nodes left nothing in '%s'", unseen, place.size, out);
     fputc('\n', stderr);
@@ -237,7 +293,7 @@ static void say_absent(const struct fleet_input *in, const char *why, const char
  * sees; who cannot be seen was not measured. */
 static enum status judge_apart(const struct fleet_job *j, const struct fleet_rank *n, int *code)
 {
-    const struct launch_hosts none = {0};
+    struct launch_hosts expected = {0};
     struct fleet_input in = {{0}};
     char why[WHY_SIZE];
     enum status st;
@@ -246,11 +302,13 @@ static enum status judge_apart(const struct fleet_job *j, const struct fleet_ran
         return status_fail(STATUS_DATA, "%s; what node '%s' measured is in '%s'", why, n->name,
                            n->dir);
     CHECK(fleet_input_add(&in, j->out));
-    say_absent(&in, why, j->out);
-    CHECK(accept_fleet_judge(j->args, &in, j->spec, &none, j->out, j->strict, code));
+    find_expected(n, &expected);
+    say_absent(&in, &expected, why, j->out);
+    CHECK(accept_fleet_judge(j->args, &in, j->spec, &expected, j->out, j->strict, code));
     if (*code == 0)
         *code = status_exit_code(STATUS_DATA);
 done:
+    launch_hosts_free(&expected);
     fleet_input_free(&in);
     return st;
 }

@@ -40,12 +40,20 @@ const char *launch_command_value(int argc, char *const *argv, const char *flag)
     return value;
 }
 
-/* Variables that change how a rank computes, or whether it starts at all, and that Open MPI keeps
- * from other hosts unless told. Hydra carries the whole environment. */
+/* Variables that change how a rank computes, or whether it starts at all, or that say who is in the
+ * job, and that Open MPI keeps from other hosts unless told. Hydra carries the whole environment.
+ */
 static bool is_carried(const char *variable)
 {
-    static const char *const prefixes[] = {"OMP_",    "KMP_",  "MKL_",   "DNNL_",
-                                           "ONEDNN_", "NCCL_", "CUDNN_", "LD_LIBRARY_PATH="};
+    static const char *const prefixes[] = {"OMP_",
+                                           "KMP_",
+                                           "MKL_",
+                                           "DNNL_",
+                                           "ONEDNN_",
+                                           "NCCL_",
+                                           "CUDNN_",
+                                           "LD_LIBRARY_PATH=",
+                                           LAUNCH_HOSTS_VARIABLE "="};
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
         if (strncmp(variable, prefixes[i], strlen(prefixes[i])) == 0)
             return true;

@@ -13,6 +13,9 @@ extern "C" {
 
 enum { HOST_NAME_SIZE = 256, HOST_SLOTS_MAX = 65536 };
 
+/* The variable by which the ranks of a launch know the hosts that it was told of: "h1:4,h2:4". */
+#define LAUNCH_HOSTS_VARIABLE "AMPSCALE_HOSTS"
+
 struct launch_host {
     char name[HOST_NAME_SIZE];
     int slots; /* ranks it takes */

@@ -157,10 +157,26 @@ static enum status run_jobs(struct launch *l, int *exit_code)
     }
 }
 
+/* Ranks that do not meet can only say whom they miss if they know who was to come. */
+static enum status tell_hosts(const struct launch_config *c)
+{
+    struct words list = {0};
+    enum status st;
+    if (c->hosts.n == 0)
+        return STATUS_OK;
+    CHECK(launch_hosts_word(&c->hosts, false, &list));
+    if (setenv(LAUNCH_HOSTS_VARIABLE, list.v[0], 1) != 0)
+        st = status_fail(STATUS_OOM, "no memory for the environment");
+done:
+    words_free(&list);
+    return st;
+}
+
 enum status launch_run(const struct launch_config *c, int *exit_code)
 {
     struct launch l = {.config = c, .signals = -1};
     enum status st;
+    CHECK(tell_hosts(c));
     CHECK(find_site(&l));
     l.site.terminal = isatty(STDOUT_FILENO) == 1;
     CHECK(open_logs(&l));

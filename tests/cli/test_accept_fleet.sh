@@ -143,6 +143,15 @@ for ((i = 0; i < 300; i++)); do # what the launcher ended has come to its end
     sleep 0.1
 done
 
+# A node that does not come, and whose folder is elsewhere: the launcher knows its name.
+# shellcheck disable=SC2016 # a rank's own shell looks at its number
+AMPSCALE_HOSTS="$node:2,far-away" mpi_run 60 3 bash -c \
+    '[[ ${OMPI_COMM_WORLD_RANK-$PMI_RANK} == 0 ]] && exec "$@"; sleep 30' \
+    - "$program" accept --spec "$scratch/spec.json" --out "$scratch/apart" --level 1 --wait 2
+((code == 5)) || fail "nobody comes: exit code $code: $(cat out err)"
+grep -qx "ampscale: cannot join the MPI job: .*; without results: $node-1, far-away" err || fail "nobody is named: $(cat err)"
+cmp -s apart/missing.txt <(printf '%s\n' "$node-1" far-away) || fail "missing: $(cat apart/missing.txt)"
+
 # again CODE LINE COMMAND ARGS...: ends with CODE and says LINE, in one look of three: a busy machine
 # is slow where it likes.
 again() {
