@@ -1,10 +1,12 @@
 /* ampscale launch: a command of ours as the ranks of a job. */
 #include "launch/launch.h"
+#include "base/file.h"
 #include "cli/cli.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -155,6 +157,51 @@ static enum status run(struct arguments *a, int *exit_code)
     return a->dry_run ? launch_print(c, stdout) : launch_run(c, exit_code);
 }
 
+/* The value of --out of a battery of nodes, which keeps what it has measured; NULL for any other
+ * command. */
+static const char *battery_folder(const struct launch_config *c)
+{
+    bool nodes = c->argc > 1 && strcmp(c->argv[0], "accept") == 0 &&
+                 strcmp(c->argv[1], "pair") != 0 &&
+                 !launch_command_value(c->argc, c->argv, "--node-list");
+    return nodes ? launch_command_value(c->argc, c->argv, "--out") : NULL;
+}
+
+static bool resumes(const struct launch_config *c)
+{
+    for (int i = 0; i < c->argc; i++)
+        if (strcmp(c->argv[i], "--resume") == 0)
+            return true;
+    return false;
+}
+
+/* A rank that is lost ends the job before the verdicts: the last line is how to come by them. argv
+ * is the launch's own, from its first argument on. */
+static void say_how_on(const struct launch_config *c, int argc, char **argv)
+{
+    const char *out = battery_folder(c);
+    struct words again = {0}, judge = {0};
+    char *line = NULL, *other = NULL;
+    enum status st;
+    CHECK(words_add(&again, "ampscale"));
+    CHECK(words_add(&again, "launch"));
+    CHECK(words_add_list(&again, argc, argv));
+    if (!resumes(c))
+        CHECK(words_add(&again, "--resume"));
+    CHECK(words_shell(&again, &line));
+    CHECK(words_add(&judge, "%s", out));
+    CHECK(words_shell(&judge, &other));
+    fprintf(stderr,
+            "ampscale: results stay in %s: '%s' runs what is missing, and 'ampscale accept "
+            "--node-list %s' judges what is there\n",
+            other, line, other);
+done:
+    free(line);
+    free(other);
+    words_free(&again);
+    words_free(&judge);
+}
+
 int cmd_launch(int argc, char **argv)
 {
     static const struct argp argp = {
@@ -178,6 +225,12 @@ int cmd_launch(int argc, char **argv)
         if (st != STATUS_OK)
             exit_code = cli_fail(st);
     }
+    bool judged = exit_code == 0 || exit_code == status_exit_code(STATUS_USAGE) ||
+                  exit_code == status_exit_code(STATUS_MISMATCH) ||
+                  exit_code == status_exit_code(STATUS_DATA);
+    if (!judged && !a.as_rank && battery_folder(&a.config) &&
+        path_is_dir(battery_folder(&a.config)))
+        say_how_on(&a.config, argc - 1, argv + 1);
     words_free(&a.config.mpi_args);
     launch_hosts_free(&a.config.hosts);
     return exit_code;

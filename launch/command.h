@@ -43,9 +43,6 @@ MUST_CHECK enum status launch_command_srun(const struct launch_config *c,
 MUST_CHECK enum status launch_command_rank(int argc, char *const *argv, int threads, int cores,
                                            struct words *w);
 
-/* The value of `flag` ("--out") in a command, of the last if there are several; NULL: none. */
-const char *launch_command_value(int argc, char *const *argv, const char *flag);
-
 #ifdef __cplusplus
 }
 #endif

@@ -52,6 +52,9 @@ MUST_CHECK enum status launch_run(const struct launch_config *c, int *exit_code)
 /* Prints the line that launch_run would run, and srun's for the same job. */
 MUST_CHECK enum status launch_print(const struct launch_config *c, FILE *out);
 
+/* The value of `flag` ("--out") in a command, of the last if there are several; NULL: none. */
+const char *launch_command_value(int argc, char *const *argv, const char *flag);
+
 /* What a keeper is told. */
 struct keeper_config {
     const char *program;

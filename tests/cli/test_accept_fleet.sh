@@ -143,14 +143,33 @@ for ((i = 0; i < 300; i++)); do # what the launcher ended has come to its end
     sleep 0.1
 done
 
-# A node that does not come, and whose folder is elsewhere: the launcher knows its name.
+# Two nodes that do not come, and whose folders are elsewhere: the launcher knows their names. Of one
+# node alone nothing can be said.
 # shellcheck disable=SC2016 # a rank's own shell looks at its number
 AMPSCALE_HOSTS="$node:2,far-away" mpi_run 60 3 bash -c \
     '[[ ${OMPI_COMM_WORLD_RANK-$PMI_RANK} == 0 ]] && exec "$@"; sleep 30' \
     - "$program" accept --spec "$scratch/spec.json" --out "$scratch/apart" --level 1 --wait 2
 ((code == 5)) || fail "nobody comes: exit code $code: $(cat out err)"
 grep -qx "ampscale: cannot join the MPI job: .*; without results: $node-1, far-away" err || fail "nobody is named: $(cat err)"
-cmp -s apart/missing.txt <(printf '%s\n' "$node-1" far-away) || fail "missing: $(cat apart/missing.txt)"
+cmp -s apart/missing.txt <(printf '%s\n' "$node" "$node-1" far-away) || fail "missing: $(cat apart/missing.txt)"
+
+# A rank is killed, and the job with it: the last line says how to go on, and that comes to verdicts.
+lose
+"$program" launch --mpirun "${mpi_launch[0]}" --nproc 3 -- \
+    accept --spec "$scratch/lost.json" --out "$scratch/lost" --level 1 --resume >out 2>err </dev/null &
+launch=$!
+for ((i = 0; i < 300; i++)); do
+    [[ -e $lost/checks/long/r1/run/steps.jsonl ]] && break
+    sleep 0.1
+done
+kill -KILL "$(ps -o ppid= -p "$(battery_of_lost)" | tr -d ' ')"
+code=0
+wait "$launch" || code=$?
+((code == 137)) || fail "a rank was killed: exit code $code: $(cat err)"
+[[ $(tail -n 1 err) == "ampscale: results stay in $scratch/lost: 'ampscale launch --mpirun ${mpi_launch[0]} --nproc 3 -- accept "*" --resume' runs what is missing, and 'ampscale accept --node-list $scratch/lost' judges what is there" ]] ||
+    fail "the last line: $(tail -n 1 err)"
+expect 5 accept --node-list "$scratch/lost"
+ended 5
 
 # again CODE LINE COMMAND ARGS...: ends with CODE and says LINE, in one look of three: a busy machine
 # is slow where it likes.
