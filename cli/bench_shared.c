@@ -137,6 +137,17 @@ struct bench_net_config bench_net_config_of(const struct bench_net *n)
     return c;
 }
 
+/* Before anything is measured. */
+static enum status parse_precision(const char *arg, struct bench_net_config *c)
+{
+    struct policy p;
+    if (policy_find(arg, -1, &p) != STATUS_OK)
+        return status_fail(STATUS_USAGE,
+                           "--precision '%s': give fp32, tf32, amp or bf16, or O0 to O3", arg);
+    c->precision = arg;
+    return STATUS_OK;
+}
+
 static error_t parse_net(int key, char *arg, struct argp_state *state)
 {
     struct bench_net *n = state->input;
@@ -159,7 +170,7 @@ static error_t parse_net(int key, char *arg, struct argp_state *state)
         st = bench_int("--rounds", arg, 1, BENCH_ROUNDS_MAX, &c->rounds);
         break;
     case KEY_PRECISION:
-        c->precision = arg;
+        st = parse_precision(arg, c);
         break;
     case KEY_EMULATE:
         c->emulate = true;
