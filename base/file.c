@@ -16,6 +16,8 @@ enum status dir_make(const char *path)
 {
     char part[4096];
     TRY(path_format(part, sizeof part, "%s", path));
+    if (*part == '\0')
+        return status_fail(STATUS_IO, "cannot make folder '': it has no name");
     for (char *p = part + 1;; p++) {
         if (*p != '/' && *p != '\0')
             continue;
