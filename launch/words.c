@@ -1,7 +1,8 @@
 /* Lists of words, and their form on a shell's command line. */
 #include "launch/words.h"
 
-#include <ctype.h>
+#include "base/shell.h"
+
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -43,30 +44,6 @@ void words_free(struct words *w)
     *w = (struct words){0};
 }
 
-static bool is_plain(const char *word)
-{
-    for (const char *p = word; *p; p++)
-        if (!isalnum((unsigned char)*p) && !strchr("_@%+=:,./-", *p))
-            return false;
-    return *word != '\0';
-}
-
-static void print_word(FILE *out, const char *word)
-{
-    if (is_plain(word)) {
-        fputs(word, out);
-        return;
-    }
-    fputc('\'', out);
-    for (const char *p = word; *p; p++) {
-        if (*p == '\'')
-            fputs("'\\''", out);
-        else
-            fputc(*p, out);
-    }
-    fputc('\'', out);
-}
-
 enum status words_shell(const struct words *w, char **line)
 {
     size_t size;
@@ -77,7 +54,7 @@ enum status words_shell(const struct words *w, char **line)
     for (int i = 0; i < w->n; i++) {
         if (i > 0)
             fputc(' ', out);
-        print_word(out, w->v[i]);
+        shell_word(out, w->v[i]);
     }
     bool failed = ferror(out) != 0;
     if (fclose(out) == 0 && !failed)

@@ -1,6 +1,7 @@
 /* Runs that were trained to be compared: each of them, and means over the seeds. */
 #include "report/sections.h"
 
+#include "base/shell.h"
 #include "results/stats.h"
 #include "results/text.h"
 
@@ -121,21 +122,35 @@ static void each_run(struct writer *w, struct run *const *runs, int n)
 /* The command line that a run was started with, without the folder that it was kept in. */
 static void say_command(struct writer *w, const struct run *run)
 {
-    char line[2048] = "";
+    char *line = NULL;
+    size_t size;
+    FILE *out = open_memstream(&line, &size);
     const json_t *argv = json_object_get(run->info, "argv");
+    if (!out) {
+        w->st = status_fail(STATUS_OOM, "no memory for a command line");
+        return;
+    }
     for (size_t i = 0; i < json_array_size(argv); i++) {
         const char *value = json_string_value(json_array_get(argv, i));
         const char *word = value ? value : "?";
         char clean[512];
-        size_t used = strlen(line);
         if (strcmp(word, "--out") == 0) {
             i++;
             continue;
         }
         text_clean(clean, sizeof clean, word);
-        snprintf(line + used, sizeof line - used, "%s%s", used ? " " : "", clean);
+        if (i == 0) { /* "ampscale train", in one */
+            fputs(clean, out);
+            continue;
+        }
+        fputc(' ', out);
+        shell_word(out, clean);
     }
-    writer_code(w, line);
+    if (fclose(out) == 0)
+        writer_code(w, line);
+    else
+        w->st = status_fail(STATUS_OOM, "no memory for a command line");
+    free(line);
 }
 
 /* Means of seeds differ by chance: by two standard errors, in one case of twenty. */

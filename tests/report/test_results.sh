@@ -28,6 +28,9 @@ sed -i 's/"val_top1":[0-9.]*/"val_top1":50/' rec/here/precision/O1-seed0/epochs.
 expect 0 report --no-figures rec -o two.md
 grep -q '^| O1-seed0 .* 50.00 ' two.md || fail "a record's accuracy is not in the report"
 cmp -s one.md two.md && fail "other records gave the same report"
+sed -i "s|\"data[^\"]*\"|\"my da'ta\"|" rec/here/precision/fp32-seed0/run.json
+expect 0 report --no-figures rec -o quoted.md
+grep -qE "^ampscale train .* 'my da'\\\\''ta'\$" quoted.md || fail "a folder with a blank is not quoted: $(grep '^ampscale train' quoted.md)"
 
 # The quality of the gate; a number that makes no sense is a dash.
 mkdir -p gate/here
