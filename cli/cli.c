@@ -56,7 +56,7 @@ static error_t parse_shared(int key, char *arg, struct argp_state *state)
         return 0;
     case 'h':
         p->help = true;
-        argp_help(state->root_argp, stdout, ARGP_HELP_USAGE | ARGP_HELP_LONG | ARGP_HELP_DOC,
+        argp_help(state->root_argp, stdout, ARGP_HELP_SHORT_USAGE | ARGP_HELP_LONG | ARGP_HELP_DOC,
                   state->name);
         return ECANCELED;
     case ARGP_KEY_ERROR:
