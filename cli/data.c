@@ -186,19 +186,20 @@ static bool all_well(const struct findings *f)
 
 static void print_range(const char *name, struct scan_range r, const char *unit)
 {
-    printf("  %-18s %" PRId64 " .. %" PRId64 " .. %" PRId64 " %s\n", name, r.min, r.median, r.max,
+    printf("  %-18s %" PRId64 " .. %" PRId64 " .. %" PRId64 "%s\n", name, r.min, r.median, r.max,
            unit);
 }
 
 static void print_split(const struct dataset *d, const struct scan_report *r)
 {
-    printf("%s: %d classes, %" PRId64 " images, %.1f MB\n", d->root, d->classes, r->images,
+    printf("%s: %d class%s, %" PRId64 " image%s, %.1f MB\n", d->root, d->classes,
+           d->classes == 1 ? "" : "es", r->images, r->images == 1 ? "" : "s",
            (double)r->bytes / 1e6);
     puts("                     min .. median .. max");
     print_range("images per class", r->per_class, "");
-    print_range("width", r->width, "px");
-    print_range("height", r->height, "px");
-    print_range("file size", r->sizes, "bytes");
+    print_range("width", r->width, " px");
+    print_range("height", r->height, " px");
+    print_range("file size", r->sizes, " bytes");
     printf("  grayscale %" PRId64 ", CMYK %" PRId64 ", progressive %" PRId64 ", bad %" PRId64 "\n",
            r->gray, r->cmyk, r->progressive, r->n_bad);
     for (int64_t i = 0; i < r->n_bad; i++)

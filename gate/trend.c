@@ -199,8 +199,8 @@ void trend_print(const struct trend *t, FILE *out)
     char from[16], to[16], low[METRIC_TEXT_SIZE], high[METRIC_TEXT_SIZE];
     for (int64_t i = 0; i < t->n; i++) {
         const struct trend_series *s = &t->series[i];
-        fprintf(out, "%s, %s: %lld points from %s to %s, %s\n", s->name, metrics[s->metric].name,
-                (long long)s->n, date(s->point[0].time_s, from),
+        fprintf(out, "%s, %s: %lld point%s from %s to %s, %s\n", s->name, metrics[s->metric].name,
+                (long long)s->n, s->n == 1 ? "" : "s", date(s->point[0].time_s, from),
                 date(s->point[s->n - 1].time_s, to),
                 s->n < 2 * TREND_LEAST ? "too few to look for steps"
                 : s->n_steps == 0      ? "no step"

@@ -19,8 +19,8 @@ static void announce_world(const struct session *s)
             train_mode_str(s->world.mode), ranks, ranks == 1 ? "" : "s", devices,
             devices == 1 ? "" : "s", train_config_images(s->config, ranks));
     if (ranks > 1)
-        fprintf(s->out, ", gradients in %d buckets over %s", engine_buckets(s->engine),
-                world_network(&s->world));
+        fprintf(s->out, ", gradients in %d bucket%s over %s", engine_buckets(s->engine),
+                engine_buckets(s->engine) == 1 ? "" : "s", world_network(&s->world));
     fprintf(s->out, "\n");
     if (devices_beside_host(s)) {
         const char *why = engine_comm_why(s->engine);
