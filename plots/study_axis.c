@@ -90,6 +90,9 @@ static int linear_ticks(double low, double high, double tick[AXIS_TICKS_MAX])
     return n;
 }
 
+/* Points of accuracy that an axis spans at least: differences of less are none to look at. */
+#define PERCENT_LEAST 5.0
+
 /* What the axis shows of a range, with some air. */
 static struct range shown_of(enum axis_scale scale, bool is_log, struct range r)
 {
@@ -98,7 +101,8 @@ static struct range shown_of(enum axis_scale scale, bool is_log, struct range r)
         return (struct range){0, 1};
     if (is_log)
         return (struct range){r.low / 1.4, r.high * 1.4};
-    return (struct range){scale == AXIS_FROM_ZERO ? 0 : fmax(0, r.low - margin), r.high + margin};
+    double low = fmin(r.low - margin, r.high - PERCENT_LEAST);
+    return (struct range){scale == AXIS_FROM_ZERO ? 0 : fmax(0, low), r.high + margin};
 }
 
 void axis_set(FILE *vars, const struct axis *a, int number, struct range r)
@@ -109,8 +113,9 @@ void axis_set(FILE *vars, const struct axis *a, int number, struct range r)
     bool is_log = (a->scale == AXIS_LOG || a->scale == AXIS_POWERS) && r.low > 0;
     r = shown_of(a->scale, is_log, r);
     is_log = is_log && r.low > 0;
-    int n = is_log ? axis_log_ticks(r.low, r.high, a->scale == AXIS_POWERS, tick)
-                   : linear_ticks(r.low, r.high, tick);
+    int n = is_log
+                ? axis_log_ticks(r.low, r.high, a->scale == AXIS_POWERS, tick)
+                : linear_ticks(r.low, a->scale == AXIS_PERCENT ? fmin(r.high, 100) : r.high, tick);
     figure_set(vars, names[number][0], r.low);
     figure_set(vars, names[number][1], r.high);
     figure_set(vars, names[number][2], is_log);

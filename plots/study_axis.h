@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 enum axis_scale {
-    AXIS_LINEAR,
+    AXIS_PERCENT,   /* linear, a few points at least, and no tick beyond 100 */
     AXIS_FROM_ZERO, /* linear as well */
     AXIS_LOG,
     AXIS_POWERS, /* logarithmic, with ticks at powers of 2 where these suffice */

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -269,6 +270,22 @@ static void test_ticks(void **state)
     }
 }
 
+/* Nothing is more accurate than 100 %, and equal values lie on an axis all the same. */
+static void test_percent(void **state)
+{
+    (void)state;
+    const struct axis axis = {.label = "Top-5 (%)", .scale = AXIS_PERCENT};
+    char *text = NULL;
+    size_t size;
+    FILE *vars = open_memstream(&text, &size);
+    assert_non_null(vars);
+    axis_set(vars, &axis, 0, (struct range){100, 100});
+    assert_int_equal(fclose(vars), 0);
+    assert_non_null(strstr(text, "y_low1 = 95\n"));
+    assert_non_null(strstr(text, "y_ticks1 = '95, 96, 97, 98, 99, 100'\n"));
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -281,6 +298,7 @@ int main(void)
         cmocka_unit_test(test_nothing_to_cut_by),
         cmocka_unit_test(test_ideals_once),
         cmocka_unit_test(test_ticks),
+        cmocka_unit_test(test_percent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
