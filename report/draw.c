@@ -6,6 +6,7 @@
 #include "plots/plot.h"
 #include "plots/study.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -16,6 +17,29 @@ bool figure_is_shown(enum item_kind kind, const char *figure)
         if (strcmp(learning[i], figure) == 0)
             return true;
     return kind != ITEM_RUNS;
+}
+
+/* The place of a picture among those that come first; others have the one behind these. */
+static int place_of(const char *figure)
+{
+    static const char *const first[] = {"training_throughput.svg", "training_time.svg",
+                                        "efficiency.svg", "scaling_weak.svg", "scaling_strong.svg"};
+    int i = 0, n = sizeof first / sizeof *first;
+    while (i < n && strcmp(first[i], figure) != 0)
+        i++;
+    return i;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const char *x = *(char *const *)a, *y = *(char *const *)b;
+    int apart = place_of(x) - place_of(y);
+    return apart ? apart : strcmp(x, y);
+}
+
+void figures_order(char **figures, int n)
+{
+    qsort(figures, (size_t)n, sizeof *figures, by_place);
 }
 
 /* Removes what has been drawn and is not shown. */

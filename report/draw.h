@@ -12,6 +12,10 @@ MUST_CHECK enum status item_draw(const struct item *item);
  * so by what they learnt: their times are a study's business. */
 bool figure_is_shown(enum item_kind kind, const char *figure);
 
+/* Puts names of pictures into the order in which a report shows them: first what a study is made
+ * for, the rest by name. */
+void figures_order(char **figures, int n);
+
 /* The runs of an item, by name; at most REPORT_MAX_RUNS. What is damaged is left out, and named. */
 struct runs {
     int n;

@@ -19,6 +19,7 @@ static const char style[] =
     "table { border-collapse: collapse; display: block; overflow-x: auto; margin: 1em 0 }\n"
     "th, td { padding: .25em .7em; border-bottom: 1px solid #bbb; text-align: left }\n"
     "td.number, th.number { text-align: right; font-variant-numeric: tabular-nums }\n"
+    "td:first-child { white-space: nowrap }\n"
     "td.fail { color: #a40000; font-weight: bold }\n"
     "td.warn { color: #7a4a00; font-weight: bold }\n"
     "pre { padding: .8em; overflow-x: auto; background: #f2f2f2 }\n"

@@ -84,6 +84,7 @@ static enum status write_figures(struct writer *w, const struct item *item)
         return STATUS_OK;
     TRY(names_in(item->figures, ".svg", &names, &n));
     enum status st = STATUS_OK;
+    figures_order(names, n);
     for (int i = 0; st == STATUS_OK && i < n; i++) {
         char path[REPORT_PATH_SIZE], caption[256];
         snprintf(caption, sizeof caption, "%.*s", (int)(strlen(names[i]) - 4), names[i]);
