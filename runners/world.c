@@ -88,23 +88,43 @@ static enum status meet(const struct train_config *c, struct comm **comm)
     return comm_open_tcp(&tcp, comm);
 }
 
-static enum status join(const struct train_config *c, struct comm **comm)
+static enum status join(const struct train_config *c, bool launched, struct comm **comm)
 {
     struct comm_mpi_config mpi = {.timeout_s = c->comm_timeout,
                                   .join_s = c->comm_timeout > 0 ? c->join_timeout : 0,
                                   .stop_requested = stopping};
     if (c->rendezvous)
         return meet(c, comm);
-    return comm_under_mpi() ? comm_open_mpi(&mpi, comm) : comm_open_solo(comm);
+    return launched ? comm_open_mpi(&mpi, comm) : comm_open_solo(comm);
+}
+
+/* Processes that the launcher started, as far as it tells; 0: it does not. */
+static int launched_size(void)
+{
+    struct comm_place place;
+    return comm_place_find(environment, &place) == STATUS_OK ? place.size : 0;
+}
+
+static bool is_one_process(enum train_mode mode)
+{
+    return mode == MODE_ND || mode == MODE_DP;
+}
+
+/* A launcher of one process, as srun is for a job's only task, leaves modes of one process be. */
+static bool is_launched(const struct train_config *c)
+{
+    if (c->rendezvous)
+        return true;
+    return comm_under_mpi() && !(is_one_process(c->mode) && launched_size() == 1);
 }
 
 enum status world_open(const struct train_config *c, const struct device_list *devices,
                        struct world *w)
 {
-    bool launched = c->rendezvous || comm_under_mpi();
+    bool launched = is_launched(c);
     *w = (struct world){0};
     TRY(choose_mode(c, devices, launched, &w->mode));
-    TRY(join(c, &w->comm));
+    TRY(join(c, launched, &w->comm));
     w->rank = comm_rank(w->comm);
     w->size = comm_size(w->comm);
     return introduce(w);

@@ -11,6 +11,16 @@ expect_error 2 "no launcher says which rank this process is" train "${net[@]}" -
 RANK=1 WORLD_SIZE=2 expect_error 2 "--rendezvous '127.0.0.1': give HOST:PORT" train "${net[@]}" --rendezvous 127.0.0.1 --out none
 RANK=2 WORLD_SIZE=2 expect_error 2 "RANK='2' and WORLD_SIZE='2'" train "${net[@]}" --rendezvous 127.0.0.1:1 --out none
 
+# A launcher of one process, as srun is with PMIx for a job's only task: any mode will do.
+for mode in nd dp; do
+    devices=(--devices ref)
+    [[ $mode == nd ]] || devices=(--devices ref:2)
+    PMIX_RANK=0 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1 \
+        expect 0 train "${net[@]}" "${devices[@]}" --mode "$mode" --out "only-$mode"
+done
+PMIX_RANK=0 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 expect_error 2 "a launcher started several" \
+    train "${net[@]}" --mode nd --out none
+
 # pair DIR ARGS...: two ranks, the second with ARGS as well; fills `code` with rank 0's exit code.
 # Another process may take the port first, so that a few are tried.
 pair() {
