@@ -194,6 +194,15 @@ static enum status run_rank(const struct accept_spec *spec, const struct argumen
     return st;
 }
 
+/* One of several that do not know each other looks at its node alone. */
+static enum status leave_job(void)
+{
+    struct words left = {0};
+    enum status st = accept_leave_job(&left);
+    words_free(&left);
+    return st;
+}
+
 /* *code: what the results come to. */
 static enum status run(const struct accept_spec *spec, const struct arguments *a, int *code)
 {
@@ -203,6 +212,7 @@ static enum status run(const struct accept_spec *spec, const struct arguments *a
     TRY(find_program(program));
     if (comm_under_mpi())
         return run_rank(spec, a, program, code);
+    TRY(leave_job());
     o.program = program;
     o.progress = stderr;
     TRY(accept_run(spec, &o, &report));

@@ -44,6 +44,10 @@ MUST_CHECK enum status accept_rank_work(const struct accept_fleet_args *a,
                                         const struct accept_options *options,
                                         const struct words *command, bool strict, int *code);
 
+/* Takes what a launcher says of its job out of the environment, into `kept` as NAME=value: a
+ * battery and its checks are runs of their own, wherever they are started. */
+MUST_CHECK enum status accept_leave_job(struct words *kept);
+
 /* The name of a process's node in the folder of a fleet: its host's, and a number where it is not
  * the first rank there. */
 void accept_node_name(const char *host, int local_rank, char *out, size_t size);

@@ -55,8 +55,7 @@ static bool of_launcher(const char *variable)
     return false;
 }
 
-/* Takes the launcher's variables out of the environment, into `kept`. */
-static enum status leave_job(struct words *kept)
+enum status accept_leave_job(struct words *kept)
 {
     for (char **v = environ; *v; v++)
         if (of_launcher(*v))
@@ -125,7 +124,7 @@ static enum status run_battery(const struct words *command, struct fleet_rank *n
     CHECK(words_add(&line, "%s", n->dir));
     CHECK(dir_make(n->dir));
     CHECK(child_signals_open(&signals));
-    CHECK(leave_job(&kept));
+    CHECK(accept_leave_job(&kept));
     const struct child_config c = {.argv = line.v,
                                    .log = n->place.rank == 0 ? NULL : log,
                                    .out = out,

@@ -355,6 +355,7 @@ static enum status open_record(struct session *s, int argc, char *const *argv)
 static enum status open_world(struct session *s)
 {
     TRY(device_list_parse(s->config->devices, &s->devices));
+    TRY(world_check_launcher(s->config));
     TRY(world_open(s->config, &s->devices, &s->world));
     s->lr_factor = train_config_lr_factor(s->config, s->world.size);
     if (session_leads(s))

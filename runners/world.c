@@ -118,6 +118,18 @@ static bool is_launched(const struct train_config *c)
     return comm_under_mpi() && !(is_one_process(c->mode) && launched_size() == 1);
 }
 
+enum status world_check_launcher(const struct train_config *c)
+{
+    int size = launched_size();
+    if (c->rendezvous || comm_under_mpi() || is_one_process(c->mode) || size <= 1)
+        return STATUS_OK;
+    return status_fail(STATUS_USAGE,
+                       "a launcher started %d processes that cannot find each other: give srun "
+                       "--mpi=pmix, or all of them --rendezvous HOST:PORT; --mode nd lets each "
+                       "train alone",
+                       size);
+}
+
 enum status world_open(const struct train_config *c, const struct device_list *devices,
                        struct world *w)
 {

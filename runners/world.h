@@ -25,6 +25,11 @@ struct world {
     struct rank_info *info; /* (size) */
 };
 
+/* STATUS_USAGE where a launcher started several processes and they have no way to find each other,
+ * though the mode does not say that each is to train alone: all would do the same work, in the same
+ * folder. It is so with torchrun, and with srun without PMI. */
+MUST_CHECK enum status world_check_launcher(const struct train_config *c);
+
 /* Joins the other processes where the mode asks for it. Mode "auto" is what the launcher and the
  * number of devices say. STATUS_USAGE where mode, devices and launcher do not fit together. */
 MUST_CHECK enum status world_open(const struct train_config *c, const struct device_list *devices,

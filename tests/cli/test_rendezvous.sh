@@ -21,6 +21,17 @@ done
 PMIX_RANK=0 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 expect_error 2 "a launcher started several" \
     train "${net[@]}" --mode nd --out none
 
+# One of several that cannot find each other does not do the work of all unless it is told to.
+lost="a launcher started 4 processes that cannot find each other"
+for mode in "" "--mode ddp"; do
+    # shellcheck disable=SC2086 # nothing, or a flag and its value
+    SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=4 expect_error 2 "$lost" train "${net[@]}" $mode --out none
+    # shellcheck disable=SC2086
+    RANK=1 WORLD_SIZE=4 LOCAL_RANK=1 expect_error 2 "$lost" train "${net[@]}" $mode --out none
+done
+[[ ! -e none ]] || fail "a refused run left a folder"
+SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=4 expect 0 train "${net[@]}" --mode nd --out alone
+
 # pair DIR ARGS...: two ranks, the second with ARGS as well; fills `code` with rank 0's exit code.
 # Another process may take the port first, so that a few are tried.
 pair() {
