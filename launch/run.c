@@ -99,6 +99,7 @@ static enum status open_signals(struct launch *l)
     sigaddset(&set, SIGCHLD);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGUSR1);
     if (sigaction(SIGHUP, NULL, &hangup) != 0 || hangup.sa_handler != SIG_IGN)
         sigaddset(&set, SIGHUP);
     signal(SIGPIPE, SIG_IGN);

@@ -25,6 +25,7 @@ void stop_install(void)
     a.sa_flags = SA_RESTART;
     sigaction(SIGINT, &a, NULL);
     sigaction(SIGTERM, &a, NULL);
+    sigaction(SIGUSR1, &a, NULL);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
     arrived = 0;
@@ -32,7 +33,16 @@ void stop_install(void)
 
 const char *stop_requested(void)
 {
-    return arrived == SIGINT ? "SIGINT" : arrived == SIGTERM ? "SIGTERM" : NULL;
+    switch (arrived) {
+    case SIGINT:
+        return "SIGINT";
+    case SIGTERM:
+        return "SIGTERM";
+    case SIGUSR1:
+        return "SIGUSR1";
+    default:
+        return NULL;
+    }
 }
 
 enum status stop_check(void)

@@ -1,4 +1,5 @@
-/* SIGINT and SIGTERM as a question the training loop asks between steps.
+/* SIGINT, SIGTERM and SIGUSR1 as a question the training loop asks between steps. Batch systems
+ * send SIGUSR1 where they are told to warn of a time limit, and mpirun passes it on.
  *
  * The first signal asks for an orderly end; a second one of SIGINT ends the process at once, for
  * whoever does not want to wait. */

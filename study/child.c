@@ -23,6 +23,7 @@ enum status child_signals_open(struct child_signals *s)
     sigaddset(&set, SIGCHLD);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGUSR1);
     sigaddset(&set, SIGHUP);
     s->fd = -1;
     if (sigprocmask(SIG_BLOCK, &set, &s->before) == 0)

@@ -7,10 +7,10 @@
  *     while (child_any(child, n)) {
  *         TRY(child_wait(&signals, child, n, &which));   child[which].end says how it ended
  *
- * The first SIGINT, SIGTERM or SIGHUP is handed on to all as SIGTERM, on which `train` and `launch`
- * stop in order; a second one, or the grace's end, makes it SIGTERM again and then SIGKILL for the
- * whole group. So does the time limit, for the one whose it is. A child whose parent is killed gets
- * SIGTERM too. */
+ * The first SIGINT, SIGTERM, SIGHUP or SIGUSR1 is handed on to all as SIGTERM, on which `train` and
+ * `launch` stop in order; a second one, or the grace's end, makes it SIGTERM again and then SIGKILL
+ * for the whole group. So does the time limit, for the one whose it is. A child whose parent is
+ * killed gets SIGTERM too. */
 #ifndef STUDY_CHILD_H
 #define STUDY_CHILD_H
 

@@ -153,12 +153,15 @@ for mpirun in "${starters[@]}"; do
         for rank in 0 1; do
             kill -STOP "$(pgrep -P "$(keeper "grace-$grace" "$rank")")"
         done
-        kill -TERM "$pid"
-        if ((grace > 0)); then
+        if ((grace == 0)); then
+            kill -TERM "$pid"
+            ended 143 "grace-$grace"
+        else
+            kill -USR1 "$pid"
             sleep 0.2
             kill -INT "$pid"
+            ended 138 "grace-$grace"
         fi
-        ended 143 "grace-$grace"
     done
 done
 finish
