@@ -27,7 +27,9 @@ enum {
 };
 
 static const struct argp_option options[] = {
-    {"nproc", KEY_NPROC, "N", 0, "Ranks in all (default: one for each slot of the hosts)", 0},
+    {"nproc", KEY_NPROC, "N", 0,
+     "Ranks in all (default: one for each slot of the hosts, or the tasks of a Slurm allocation)",
+     0},
     {"hosts", KEY_HOSTS, "HOST:N,...", 0, "Hosts, and how many ranks each takes", 0},
     {"hostfile", KEY_HOSTFILE, "FILE", 0, "Hosts, one a line: 'name slots=N' or 'name:N'", 0},
     {"log-dir", KEY_LOG_DIR, "DIR", 0,

@@ -27,7 +27,7 @@ enum launch_bind {
 /* Strings belong to the caller. */
 struct launch_config {
     const char *program;       /* this program's file, an absolute path */
-    int nproc;                 /* ranks; 0: one for each slot of the hosts */
+    int nproc;                 /* ranks; 0: one for each slot of the hosts, or task of Slurm's */
     struct launch_hosts hosts; /* none: this machine, or what mpirun's batch system gives */
     const char *log_dir;       /* NULL: beside the run's folder */
     int threads;               /* of each rank; 0: an equal share of its host's cores */

@@ -3,7 +3,7 @@
 # place. test_launch_ranks.sh runs real ranks.
 . "$(dirname "$0")/common.sh" "$@"
 cd "$scratch" || exit 1
-unset "${!OMP_@}" "${!KMP_@}" "${!MKL_@}" "${!DNNL_@}" "${!ONEDNN_@}" "${!NCCL_@}" "${!CUDNN_@}" LD_LIBRARY_PATH
+unset "${!OMP_@}" "${!KMP_@}" "${!MKL_@}" "${!DNNL_@}" "${!ONEDNN_@}" "${!NCCL_@}" "${!CUDNN_@}" LD_LIBRARY_PATH SLURM_NTASKS
 binary=$(realpath "$program")
 
 # play NAME VERSION BODY: a script that plays mpirun. It keeps its arguments, one line a start.
@@ -57,6 +57,10 @@ dry_run "./ompi -n 2 ${root}--oversubscribe --bind-to none $keep $PWD/r/a-logs -
 dry_run "./mpich -n 2 $keep $PWD/runs/info-001-logs --threads 3 -- info 'a b' 'it'\\''s' ''" \
     "srun --mpi=pmix --ntasks=2 --cpus-per-task=3 $binary info 'a b' 'it'\\''s' ''" \
     --mpirun ./mpich --nproc 2 --threads 3 -- info 'a b' "it's" ''
+SLURM_NTASKS=3 dry_run "./mpich -n 3 $keep /l --threads 1 -- info" \
+    "srun --mpi=pmix --ntasks=3 --cpus-per-task=1 $binary info" \
+    --mpirun ./mpich --threads 1 --log-dir /l -- info
+SLURM_NTASKS=many expect_error 2 "how many ranks" launch --mpirun ./mpich -- info
 export OMP_PLACES=cores
 dry_run "./ompi -n 6 ${root}--host a:4,b:2 --bind-to none -x OMP_PLACES --mca btl self $keep /l --threads 1 --bind cores -- info" \
     "srun --mpi=pmix --nodes=2 --nodelist a,b --ntasks-per-node=4 --ntasks=6 --cpus-per-task=1 $binary info" \
