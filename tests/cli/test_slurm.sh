@@ -1,0 +1,206 @@
+#!/usr/bin/env bash
+# Training under a real Slurm: one of the test's own, whose daemons are ordinary processes with ports
+# and files of their own. It knows nothing of a Slurm that the machine may belong to.
+. "$(dirname "$0")/common.sh" "$@"
+. "$source_dir/tests/cli/train.sh"
+. "$source_dir/tests/comm/mpi.sh"
+cd "$scratch" || exit 1
+
+skip() {
+    echo "skipped: $*"
+    exit 77
+}
+
+! sanitized || skip "a sanitizer sees no other code here than without Slurm"
+PATH=$PATH:/usr/sbin:/sbin
+for name in slurmctld slurmd srun sbatch salloc scancel sinfo squeue; do
+    command -v "$name" >/dev/null || skip "no $name: Slurm is not installed"
+done
+unset "${!SLURM_@}" "${!SBATCH_@}" "${!SALLOC_@}"
+case $("$build_dir/tests/comm/mpi_ranks" version) in
+"Open MPI"*) pmi=pmix ;;
+MPICH*) pmi=pmi2 ;;
+*) skip "built without MPI" ;;
+esac
+
+# --- the Slurm ---
+
+# slurm_configure PORT: two cores that may be more than there are, and no waiting.
+slurm_configure() {
+    local host user
+    host=$(uname -n)
+    user=$(id -un)
+    mkdir -p state spool
+    cat >slurm.conf <<CONF
+ClusterName=test
+SlurmctldHost=${host%%.*}(127.0.0.1)
+SlurmctldPort=$1
+SlurmdPort=$(($1 + 1))
+AuthType=auth/none
+CredType=cred/none
+SlurmUser=$user
+SlurmdUser=$user
+StateSaveLocation=$scratch/state
+SlurmdSpoolDir=$scratch/spool
+SlurmctldPidFile=$scratch/slurmctld.pid
+SlurmdPidFile=$scratch/slurmd.pid
+SlurmctldLogFile=$scratch/slurmctld.log
+SlurmdLogFile=$scratch/slurmd.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+TmpFS=$scratch/tmp
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SchedulerParameters=batch_sched_delay=0,sched_min_interval=100000
+SlurmdParameters=config_overrides
+ReturnToService=2
+MpiDefault=none
+KillWait=5
+NodeName=${host%%.*} NodeAddr=127.0.0.1 CPUs=2 State=UNKNOWN
+PartitionName=test Nodes=ALL Default=YES State=UP
+CONF
+    export SLURM_CONF=$scratch/slurm.conf
+}
+
+# slurm_ready: whether its node takes jobs within a few seconds. A daemon that ended, as one does
+# whose port another has, is not waited for.
+slurm_ready() {
+    local i
+    for ((i = 0; i < 100; i++)); do
+        kill -0 "${daemons[@]}" 2>/dev/null || return 1
+        [[ $(timeout 5 sinfo -h -o %t 2>/dev/null) != idle ]] || return 0
+        sleep 0.1
+    done
+    return 1
+}
+
+slurm_stop() {
+    local i
+    ((${#daemons[@]} > 0)) || return
+    timeout 5 scancel -p test 2>/dev/null
+    for ((i = 0; i < 100; i++)); do
+        [[ -n $(timeout 5 squeue -h 2>/dev/null) ]] || break
+        sleep 0.1
+    done
+    kill "${daemons[@]}" 2>/dev/null
+    wait "${daemons[@]}" 2>/dev/null
+    daemons=()
+}
+
+slurm_start() {
+    local try
+    for ((try = 0; try < 3; try++)); do
+        slurm_configure $((20000 + RANDOM % 12000))
+        slurmctld -D -c >slurmctld.out 2>&1 </dev/null &
+        daemons=($!)
+        slurmd -D >slurmd.out 2>&1 </dev/null &
+        daemons+=($!)
+        ! slurm_ready || return 0
+        slurm_stop
+    done
+    skip "no Slurm can be started: $(grep -hE 'fatal|error' slurmctld.out slurmd.out slurmctld.log slurmd.log 2>/dev/null | tail -n 1)"
+}
+
+daemons=()
+trap 'slurm_stop; rm -rf "$scratch"' EXIT
+slurm_start
+srun --mpi=list 2>&1 | grep -qwE "$pmi" || skip "this Slurm has no $pmi"
+
+# --- training ---
+
+# A program of the test's own: its processes can be told from all others.
+cp "$program" ampscale
+program=$scratch/ampscale
+net+=(--threads 1 -j 1)
+
+# by_srun CODE WORD...: srun with what it is given, and its exit code.
+by_srun() {
+    local want=$1
+    shift
+    code=0
+    timeout 60 srun "$@" >out 2>err </dev/null || code=$?
+    ((code == want)) || fail "'srun $*' exited with $code, not $want: $(head -c 600 err)"
+}
+
+# ranks_are N: what rank 0 says of the run.
+ranks_are() {
+    grep -q "^ddp: $1 ranks of" out || fail "not $1 ranks: $(head -n 3 out)"
+}
+
+make_data data
+by_srun 0 -n 2 --mpi="$pmi" "$program" train data "${net[@]}" --epochs 1 --out together
+ranks_are 2
+
+# Tasks that do not know each other say so instead of doing the same work.
+by_srun 2 -n 2 --mpi=none "$program" train data "${net[@]}" --epochs 1 --out apart
+grep -q "a launcher started 2 processes that cannot find each other" err || fail "srun without PMI: $(<err)"
+[[ ! -e apart ]] || fail "srun without PMI left a run"
+
+# The only task of a job trains in any mode.
+by_srun 0 -n 1 --mpi="$pmi" "$program" train data "${net[@]}" --mode nd --epochs 1 --out alone
+
+# Without MPI, at an address.
+by_srun 0 -n 2 --mpi=none "$program" train data "${net[@]}" --epochs 1 --out address \
+    --rendezvous "127.0.0.1:$((32000 + RANDOM % 700))"
+ranks_are 2
+grep -qF '"comm": "tcp"' address/run.json || fail "gradients did not travel by TCP"
+
+# In an allocation launch starts a rank for each of its tasks.
+timeout 60 salloc -Q -n 2 "$program" launch --log-dir logs -- info --list >out 2>err </dev/null || fail "salloc and launch: $(<err)"
+cmp out <("$program" info --list) || fail "salloc and launch: $(<err)"
+[[ -e logs/rank-1.log && ! -e logs/rank-2.log ]] || fail "salloc and launch: not two ranks: $(<err)"
+
+# --- a batch job that is stopped, and goes on when it is submitted again ---
+
+cat >job.sh <<JOB
+#!/bin/bash
+srun --mpi=$pmi $program train data ${net[*]} --epochs 60 --out batch --resume auto
+JOB
+
+# await SECONDS COMMAND...: until the command succeeds.
+await() {
+    local i count=$(($1 * 20))
+    shift
+    for ((i = 0; i < count; i++)); do
+        ! "$@" || return 0
+        sleep 0.05
+    done
+    fail "still not after a while: $*: $(cat job.out 2>/dev/null)"
+}
+no_jobs() { [[ -z $(squeue -h) ]]; }
+
+submit() { sbatch -Q -n 2 --open-mode=append -o job.out job.sh >sbatch.out 2>&1 || fail "sbatch: $(<sbatch.out)"; }
+
+submit
+await 20 test -s batch/steps.jsonl
+scancel --signal=USR1 -p test
+await 20 no_jobs
+grep -q "^ampscale: stopped by SIGUSR1 at epoch" job.out || fail "not stopped in order: $(<job.out)"
+[[ ! -e batch/summary.json ]] || fail "a summary of a run that was stopped"
+submit
+await 40 test -e batch/summary.json
+by_srun 0 -n 2 --mpi="$pmi" "$program" train data "${net[@]}" --epochs 60 --out whole
+same_run "a batch job that went on" whole batch
+
+# --- a rank that is killed ---
+
+# rank_pid N: the process of a rank.
+rank_pid() {
+    local exe pid
+    find /proc/[0-9]*/exe -maxdepth 0 -lname "$program" 2>/dev/null | while read -r exe; do
+        pid=${exe:6:-4}
+        ! grep -qzx "SLURM_PROCID=$1" "/proc/$pid/environ" || echo "$pid"
+    done 2>/dev/null
+}
+timeout 60 srun -n 2 --mpi="$pmi" "$program" train "${net[@]}" --dummy --dummy-train 800000 \
+    --dummy-val 8 --classes 3 --epochs 1 --out killed >out 2>err </dev/null &
+pid=$!
+await 20 test -s killed/steps.jsonl
+kill -KILL "$(rank_pid 1)"
+code=0
+wait "$pid" || code=$?
+((code != 0 && code != 124)) || fail "a killed rank: srun exited with $code"
+rank_is_gone() { [[ -z $(rank_pid 0) ]]; }
+await 5 rank_is_gone
+grep -qE 'task 1: Killed|^ampscale: rank 1 ' err || fail "nobody names the killed rank: $(<err)"
+finish
