@@ -5,8 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MESSAGE_MAX = 1024 };
-static _Thread_local char message[MESSAGE_MAX];
+static _Thread_local char message[STATUS_MESSAGE_MAX];
 
 enum status status_fail(enum status st, const char *fmt, ...)
 {
@@ -19,13 +18,13 @@ enum status status_fail(enum status st, const char *fmt, ...)
 
 enum status status_context(enum status st, const char *fmt, ...)
 {
-    char old[MESSAGE_MAX];
+    char old[STATUS_MESSAGE_MAX];
     memcpy(old, message, sizeof old);
     va_list ap;
     va_start(ap, fmt);
     int n = vsnprintf(message, sizeof message, fmt, ap);
     va_end(ap);
-    if (n >= 0 && n < MESSAGE_MAX)
+    if (n >= 0 && n < STATUS_MESSAGE_MAX)
         snprintf(message + n, sizeof message - (size_t)n, ": %s", old);
     return st;
 }
@@ -33,6 +32,19 @@ enum status status_context(enum status st, const char *fmt, ...)
 const char *status_message(void)
 {
     return message;
+}
+
+void first_failure_keep(struct first_failure *f, enum status st)
+{
+    if (st == STATUS_OK || f->status != STATUS_OK)
+        return;
+    f->status = st;
+    memcpy(f->message, message, sizeof f->message);
+}
+
+enum status first_failure_tell(const struct first_failure *f)
+{
+    return f->status == STATUS_OK ? STATUS_OK : status_fail(f->status, "%s", f->message);
 }
 
 const char *status_str(enum status st)

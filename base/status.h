@@ -38,6 +38,20 @@ MUST_CHECK enum status status_context(enum status st, const char *fmt, ...) PRIN
 /* The last message of this thread; never NULL. Valid until the thread's next failure. */
 const char *status_message(void);
 
+/* The first of several failures, which those after it would otherwise take the message from.
+ * Zeroed: there has been none. */
+enum { STATUS_MESSAGE_MAX = 1024 };
+struct first_failure {
+    enum status status;
+    char message[STATUS_MESSAGE_MAX];
+};
+
+/* Keeps `st`, which this thread has just failed with, unless it is STATUS_OK or one is kept. */
+void first_failure_keep(struct first_failure *f, enum status st);
+
+/* Fails as it did; STATUS_OK where none is kept. */
+MUST_CHECK enum status first_failure_tell(const struct first_failure *f);
+
 /* The name of a status, for logs: "io", "data" ... */
 const char *status_str(enum status st);
 

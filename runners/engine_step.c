@@ -91,8 +91,10 @@ static enum status guarded(void *context, int i)
 {
     struct engine *e = context;
     enum status st = e->work(e, i);
-    if (st != STATUS_OK && e->local[i])
+    if (st != STATUS_OK && e->local[i]) {
+        team_fail(e->team, st);
         comm_fail(e->local[i], st, status_message());
+    }
     return st;
 }
 

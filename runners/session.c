@@ -408,12 +408,7 @@ enum status session_open(struct session *s, const struct train_config *config, i
 {
     *s = (struct session){.config = config, .out = out};
     enum status st = open_parts(s, argc, argv);
-    if (st == STATUS_OK)
-        return STATUS_OK;
-    st = session_fail(s, st);
-    if (session_close(s) != STATUS_OK)
-        return st; /* the first failure is the one to tell */
-    return st;
+    return st == STATUS_OK ? st : session_close(s, session_fail(s, st));
 }
 
 enum status session_fail(struct session *s, enum status st)
@@ -425,17 +420,19 @@ enum status session_fail(struct session *s, enum status st)
     return session_leads(s) ? st : status_fail(st, "%s", "");
 }
 
-enum status session_close(struct session *s)
+enum status session_close(struct session *s, enum status st)
 {
-    enum status sampled = telemetry_stop(s->telemetry);
+    struct first_failure first = {0};
+    first_failure_keep(&first, st);
+    first_failure_keep(&first, telemetry_stop(s->telemetry));
     const char *lost = telemetry_lost(s->telemetry);
     if (lost)
         fprintf(stderr, "ampscale: warning: telemetry: %s\n", lost);
-    enum status closed = record_close(s->record);
+    first_failure_keep(&first, record_close(s->record));
     telemetry_close(s->telemetry);
     rank_samples_free(&s->samples);
     expected_close(s->expected);
-    engine_idle(s->engine); /* it may be reading batches */
+    engine_idle(s->engine); /* it may be reading batches; a broken device fails here again */
     loader_close(s->train_loader);
     loader_close(s->val_loader);
     engine_close(s->engine);
@@ -452,7 +449,7 @@ enum status session_close(struct session *s)
     if (s->silent)
         fclose(s->silent);
     *s = (struct session){0};
-    return sampled != STATUS_OK ? sampled : closed;
+    return first_failure_tell(&first);
 }
 
 double session_joules(struct session *s)

@@ -65,8 +65,10 @@ MUST_CHECK enum status session_open(struct session *s, const struct train_config
  * where there is one rank, or where all ranks fail alike; then rank 0's message alone is left. */
 MUST_CHECK enum status session_fail(struct session *s, enum status st);
 
-/* Closes everything. A record without record_finish reads as a run that did not end in order. */
-MUST_CHECK enum status session_close(struct session *s);
+/* Closes everything, and returns what the run came to: `st`, its message with it, where that is a
+ * failure, else what closing came to. A record without record_finish reads as a run that did not
+ * end in order. */
+MUST_CHECK enum status session_close(struct session *s, enum status st);
 
 /* Joules that this rank's devices have used since the run began; NaN where that is not measured. A
  * processor's energy is that of all ranks of its host, and so is none of theirs. */

@@ -4,31 +4,34 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
-
-enum { MESSAGE_MAX = 1024 };
 
 struct member {
     struct team *team;
     int number;
     bool started;
     pthread_t thread;
-    enum status status;
-    char message[MESSAGE_MAX]; /* messages are per thread: the caller cannot read them there */
 };
 
 struct team {
     int n;
     pthread_mutex_t lock;
     pthread_cond_t begin, end;
-    uint64_t call; /* team_run's, from 1 */
-    int running;   /* members besides the caller that have not ended this call */
+    uint64_t call;                /* team_run's, from 1 */
+    int running;                  /* members besides the caller that have not ended this call */
+    struct first_failure failure; /* of this call: the caller cannot read members' messages */
     bool closing;
     enum status (*work)(void *context, int member);
     void *context;
     struct member member[];
 };
+
+void team_fail(struct team *t, enum status st)
+{
+    pthread_mutex_lock(&t->lock);
+    first_failure_keep(&t->failure, st);
+    pthread_mutex_unlock(&t->lock);
+}
 
 static void *serve(void *argument)
 {
@@ -41,10 +44,9 @@ static void *serve(void *argument)
         if (t->closing)
             break;
         pthread_mutex_unlock(&t->lock);
-        m->status = t->work(t->context, m->number);
-        if (m->status != STATUS_OK)
-            snprintf(m->message, sizeof m->message, "%s", status_message());
+        enum status st = t->work(t->context, m->number);
         pthread_mutex_lock(&t->lock);
+        first_failure_keep(&t->failure, st);
         if (--t->running == 0)
             pthread_cond_signal(&t->end);
     }
@@ -100,19 +102,17 @@ enum status team_run(struct team *t, enum status (*work)(void *context, int memb
     pthread_mutex_lock(&t->lock);
     t->work = work;
     t->context = context;
+    t->failure.status = STATUS_OK;
     t->running = t->n - 1;
     t->call++;
     pthread_cond_broadcast(&t->begin);
     pthread_mutex_unlock(&t->lock);
 
-    enum status own = work(context, 0);
+    team_fail(t, work(context, 0));
 
     pthread_mutex_lock(&t->lock);
     while (t->running > 0)
         pthread_cond_wait(&t->end, &t->lock);
     pthread_mutex_unlock(&t->lock);
-    for (int i = 1; i < t->n && own == STATUS_OK; i++)
-        if (t->member[i].status != STATUS_OK)
-            return status_fail(t->member[i].status, "%s", t->member[i].message);
-    return own;
+    return first_failure_tell(&t->failure);
 }

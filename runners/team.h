@@ -11,8 +11,12 @@ MUST_CHECK enum status team_open(int members, struct team **team);
 void team_close(struct team *team); /* NULL is fine */
 
 /* Runs work(context, member) for every member, each always on the same thread, and returns when
- * all are done: the failure of the first member that failed, with its message. */
+ * all are done: the failure that came first, with its message. */
 MUST_CHECK enum status team_run(struct team *team, enum status (*work)(void *context, int member),
                                 void *context);
+
+/* For work that is about to fail with `st` and has others fail for its sake, before it tells them:
+ * its own failure comes first. */
+void team_fail(struct team *team, enum status st);
 
 #endif

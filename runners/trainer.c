@@ -416,6 +416,5 @@ done:
         st = divergence_explain(&s);
     if (st != STATUS_OK)
         st = session_fail(&s, st);
-    enum status closed = session_close(&s);
-    return st != STATUS_OK ? st : closed;
+    return session_close(&s, st);
 }

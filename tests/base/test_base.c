@@ -1,6 +1,8 @@
-/* The generator against its authors' known answers, hashes, and files that survive a failure. */
+/* The generator against its authors' known answers, hashes, files that survive a failure, and the
+ * first of several failures. */
 #include "base/file.h"
 #include "base/rng.h"
+#include "base/status.h"
 
 #include <fcntl.h>
 #include <math.h>
@@ -222,6 +224,20 @@ static void test_full_disk(void **state)
     assert_int_not_equal(access("/tmp/ampscale-never", F_OK), 0);
 }
 
+static void test_first_failure(void **state)
+{
+    (void)state;
+    struct first_failure first = {0};
+    assert_int_equal(first_failure_tell(&first), STATUS_OK);
+    first_failure_keep(&first, STATUS_OK);
+    assert_int_equal(first_failure_tell(&first), STATUS_OK);
+    first_failure_keep(&first, status_fail(STATUS_DATA, "the first"));
+    first_failure_keep(&first, status_fail(STATUS_IO, "the second"));
+    assert_int_equal(status_fail(STATUS_OOM, "a third"), STATUS_OOM);
+    assert_int_equal(first_failure_tell(&first), STATUS_DATA);
+    assert_string_equal(status_message(), "the first");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -235,6 +251,7 @@ int main(void)
         cmocka_unit_test(test_left_over),
         cmocka_unit_test(test_dir_remove),
         cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_first_failure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

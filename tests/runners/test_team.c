@@ -57,6 +57,35 @@ static void members_work_together(void **state)
     pthread_barrier_destroy(&t.all);
 }
 
+struct domino {
+    struct team *team;
+    pthread_barrier_t all;
+};
+
+/* Member 2 fails and then has all others fail for its sake. */
+static enum status fall(void *context, int member)
+{
+    struct domino *d = context;
+    if (member == 2)
+        team_fail(d->team, status_fail(STATUS_DATA, "the cause"));
+    pthread_barrier_wait(&d->all);
+    return status_fail(STATUS_LIBRARY, "what came of it");
+}
+
+static void the_first_failure_is_told(void **state)
+{
+    (void)state;
+    struct domino d;
+    pthread_barrier_init(&d.all, NULL, MEMBERS);
+    assert_int_equal(team_open(MEMBERS, &d.team), STATUS_OK);
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(team_run(d.team, fall, &d), STATUS_DATA);
+        assert_string_equal(status_message(), "the cause");
+    }
+    team_close(d.team);
+    pthread_barrier_destroy(&d.all);
+}
+
 static void a_batch_is_cut_as_torch_cuts_it(void **state)
 {
     (void)state;
@@ -83,6 +112,7 @@ int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(members_work_together),
+        cmocka_unit_test(the_first_failure_is_told),
         cmocka_unit_test(a_batch_is_cut_as_torch_cuts_it),
     };
     return cmocka_run_group_tests_name("team", tests, NULL, NULL);
