@@ -12,7 +12,8 @@
  * its result once, to nearest even, to what Y can hold. The activations of an operation and their
  * gradients have one type, and convolution's and linear's weights and biases that too. What is
  * always F32: DW and DB, batch norm's parameters, statistics, sums and their gradients, and the
- * flat buffers of the optimizer. A result too large for the type becomes infinite, a NaN stays one.
+ * flat buffers of the optimizer but for WCOPY. A result too large for the type becomes infinite, a
+ * NaN stays one.
  *
  * Emulated precision (tensor_desc.rounds). An operation computes in fp32 (or better) on values as
  * their tensors hold them: what it reads from a tensor that is `raw` it rounds as it loads, what it

@@ -84,23 +84,6 @@ void draft_param(struct lowering *l, struct draft *d, enum role role, int param)
     d->ref[role] = (struct ref){kept ? SPACE_WEIGHT : SPACE_COPY, param};
 }
 
-enum status draft_weight(struct lowering *l, struct draft *d, const char *layer, enum role role,
-                         int param, int *cast)
-{
-    *cast = -1;
-    if (param < 0 || !l->net->place[param].cast) {
-        draft_param(l, d, role, param);
-        return STATUS_OK;
-    }
-    *cast = lower_value(l, lower_weight_desc(l, param), -1);
-    int slot = lower_reserve(l);
-    if (*cast < 0 || slot < 0)
-        return status_fail(STATUS_OOM, "no memory for the weights of '%s'", layer);
-    l->cast[l->n_casts++] = (struct cast){layer, param, *cast, slot};
-    draft_value(l, d, role, *cast);
-    return STATUS_OK;
-}
-
 void draft_gradient(struct lowering *l, struct draft *d, enum role role, int param)
 {
     if (param < 0)
@@ -298,20 +281,6 @@ static void settle_layouts(struct network *net)
     }
 }
 
-static enum status emit_casts(struct lowering *l)
-{
-    for (int i = 0; i < l->n_casts; i++) {
-        const struct cast *c = &l->cast[i];
-        struct draft d = {.desc.kind = OP_REORDER};
-        d.desc.t[ROLE_X] = l->net->place[c->param].desc;
-        d.desc.t[ROLE_X].rounds = l->net->place[c->param].types.master;
-        d.ref[ROLE_X] = (struct ref){SPACE_WEIGHT, c->param};
-        draft_value(l, &d, ROLE_Y, c->value);
-        TRY(lower_emit(l, PHASE_FORWARD, c->layer, &d, c->slot));
-    }
-    return STATUS_OK;
-}
-
 /* The optimizer's order is that in which the backward pass completes gradients: the forward order
  * of parameters, reversed. The first program lays it down for all. */
 static void lay_flat(struct lowering *l)
@@ -356,7 +325,7 @@ enum status program_lower(struct program *p)
     if (p->config.train)
         CHECK(lower_backward(&l));
     settle_layouts(p->net);
-    CHECK(emit_casts(&l));
+    CHECK(lower_casts(&l));
     lay_flat(&l);
     p->value[p->logits].last = p->n_steps; /* readable after the step */
     CHECK(program_place(p));
@@ -372,63 +341,12 @@ done:
     return st;
 }
 
-static bool same_treatment(const struct sgd_segment *a, const struct sgd_segment *b)
-{
-    if (a->trust > 0 || b->trust > 0)
-        return false; /* LARS looks at each parameter by itself */
-    return a->weight_decay == b->weight_decay && a->gradient == b->gradient &&
-           a->master == b->master && a->copy == b->copy;
-}
-
-/* Plans the refreshing of a segment's copies, where they differ from what is kept. */
-static enum status plan_refresh(struct network *net, const struct sgd_segment *s,
-                                struct op_plan **plan)
-{
-    *plan = NULL;
-    if (s->copy == s->master)
-        return STATUS_OK;
-    net->has_copies = true;
-    struct op_desc d = {.kind = OP_ROUND};
-    d.t[ROLE_X] = d.t[ROLE_Y] = tensor_1d(DTYPE_F32, s->end - s->begin);
-    d.t[ROLE_Y].rounds = s->copy;
-    return op_plan(net->dev, &d, plan);
-}
-
-enum status network_segments(struct network *net, const struct program_config *config)
-{
-    size_t n = (size_t)net->n_trained + 1;
-    net->segment = calloc(n, sizeof *net->segment);
-    net->refresh = calloc(n, sizeof *net->refresh);
-    if (!net->segment || !net->refresh)
-        return status_fail(STATUS_OOM, "no memory to plan the optimizer");
-    for (int i = 0; i < net->n_trained; i++) {
-        const struct placement *at = &net->place[net->order[i]];
-        bool last = i + 1 == net->n_trained;
-        size_t end = last ? net->flat_bytes : net->place[net->order[i + 1]].offset;
-        bool averaged = config->reduced && at->types.master == DTYPE_F32;
-        struct sgd_segment s = {.begin = (int64_t)(at->offset / sizeof(float)),
-                                .end = (int64_t)(end / sizeof(float)),
-                                .weight_decay = config->weight_decay,
-                                .gradient = averaged ? DTYPE_F32 : at->types.gradient,
-                                .master = at->types.master,
-                                .copy = at->cast ? at->types.master : at->types.copy,
-                                .trust = at->desc.ndim > 1 ? config->lars : 0};
-        struct sgd_segment *before = net->segment + net->n_segments - 1;
-        if (i > 0 && same_treatment(&s, before))
-            before->end = s.end;
-        else
-            net->segment[net->n_segments++] = s;
-    }
-    for (int i = 0; i < net->n_segments; i++)
-        TRY(plan_refresh(net, &net->segment[i], &net->refresh[i]));
-    return STATUS_OK;
-}
-
 enum status program_lower_update(struct program *p)
 {
     struct lowering l = {.p = p, .net = p->net, .g = p->net->graph};
     const struct program_config *c = &p->config;
     struct tensor_desc flat = tensor_1d(DTYPE_F32, (int64_t)(p->net->flat_bytes / sizeof(float)));
+    struct tensor_desc copies = tensor_1d(p->net->copy_type, flat.dim[0]);
     struct sgd_attr attr = {.momentum = c->momentum,
                             .nesterov = c->nesterov,
                             .n_segments = p->net->n_segments,
@@ -444,7 +362,7 @@ enum status program_lower_update(struct program *p)
     draft_fixed(&d, ROLE_DW, SPACE_FLAT_GRADIENT, flat);
     draft_fixed(&d, ROLE_MOMENTUM, SPACE_FLAT_MOMENTUM, flat);
     if (p->net->has_copies)
-        draft_fixed(&d, ROLE_WCOPY, SPACE_FLAT_COPY, flat);
+        draft_fixed(&d, ROLE_WCOPY, SPACE_FLAT_COPY, copies);
     d.ref[ROLE_STATE] = (struct ref){SPACE_STATE, 0};
     TRY(lower_emit(&l, PHASE_UPDATE, "sgd", &d, -1));
     return c->scaler ? lower_scaler(&l, PHASE_UPDATE, OP_SCALE_UPDATE) : STATUS_OK;

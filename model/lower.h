@@ -71,8 +71,8 @@ struct lowering {
 };
 
 /* A parameter cast to a type that the device computes in, at the place in the forward pass that was
- * left free for it. It is planned last: first the operations that read the cast and write the
- * gradient choose the layouts of both. */
+ * left free for it. What becomes of it is decided last: first the operations that read the cast and
+ * write the gradient choose the layouts of both. */
 struct cast {
     const char *layer;
     int param, value, slot;
@@ -160,6 +160,10 @@ MUST_CHECK enum status lower_scaler(struct lowering *l, enum phase phase, enum o
  * the stored one (TF32); *out is that form, or `value`. */
 MUST_CHECK enum status lower_operand(struct lowering *l, enum phase phase, const char *layer,
                                      int value, int *out);
+
+/* Plans the casts, or has the passes read the copies that the optimizer writes; once all other
+ * operations are planned. The first program of a network chooses for those after it. */
+MUST_CHECK enum status lower_casts(struct lowering *l);
 
 MUST_CHECK enum status lower_forward(struct lowering *l);
 MUST_CHECK enum status lower_backward(struct lowering *l);

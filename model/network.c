@@ -71,7 +71,7 @@ static enum status allocate(struct network *net)
             net->arena_bytes = net->refresh[i]->workspace;
     TRY(alloc(net, net->flat_bytes, &net->weights));
     if (net->has_copies)
-        TRY(alloc(net, net->flat_bytes, &net->copies));
+        TRY(alloc(net, network_copy_bytes(net, net->flat_bytes), &net->copies));
     if (train) {
         TRY(alloc(net, net->flat_bytes, &net->gradients));
         TRY(alloc(net, net->flat_bytes, &net->momentum));
@@ -103,7 +103,7 @@ static void *resolve(const struct program *p, struct ref r)
         return (param_is_trained(&net->graph->param[r.index]) ? net->weights : net->stats) +
                net->place[r.index].offset;
     case SPACE_COPY:
-        return net->copies + net->place[r.index].offset;
+        return net->copies + network_copy_bytes(net, net->place[r.index].offset);
     case SPACE_GRADIENT:
         return net->gradients + net->place[r.index].offset;
     case SPACE_FLAT_WEIGHT:

@@ -77,7 +77,7 @@ struct program {
 struct placement {
     struct tensor_desc desc; /* layout ANY until the first plan that uses it chose one */
     struct param_types types;
-    bool cast; /* each forward pass begins its use by a cast to types.copy, a type of the device */
+    bool cast;     /* the passes read it in types.copy, a type of the device: a cast, or `copies` */
     size_t offset; /* bytes into the flat buffer, or into the statistics */
 };
 
@@ -104,6 +104,7 @@ struct network {
     size_t stats_bytes;
     char *weights, *gradients, *momentum; /* flat */
     char *copies; /* flat: weights as the passes read them; NULL when that is as they are kept */
+    enum dtype copy_type; /* of `copies`; F32 where the type that they hold is emulated */
     bool has_copies;
     bool copies_stale; /* weights were set from outside since */
     int n_segments;    /* of the flat buffer: ranges of the same treatment */
@@ -119,6 +120,12 @@ struct network {
     struct scaler_state *scaler; /* NULL: the device does not keep the loss scale */
     struct feed feed;
 };
+
+/* Bytes of `copies` that stand for `bytes` of the flat buffer. */
+static inline size_t network_copy_bytes(const struct network *net, size_t bytes)
+{
+    return bytes / sizeof(float) * dtype_size(net->copy_type);
+}
 
 /* Are values of this type held as they are? Else fp32 stands for it, as it always does for TF32,
  * which is no type to hold values in. */

@@ -10,9 +10,27 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* Weights that came from outside, not from the optimizer, into the form that the passes read. */
+static enum status refresh_copies(struct network *net)
+{
+    net->copies_stale = false;
+    for (int i = 0; i < net->n_segments; i++) {
+        size_t offset = (size_t)net->segment[i].begin * sizeof(float);
+        if (!net->refresh[i])
+            continue;
+        void *arg[ROLE_COUNT] = {[ROLE_X] = net->weights + offset,
+                                 [ROLE_Y] = net->copies + network_copy_bytes(net, offset),
+                                 [ROLE_WORKSPACE] = net->arena}; /* a step has not begun */
+        TRY(op_execute(net->refresh[i], arg, net->stream));
+    }
+    return STATUS_OK;
+}
+
 enum status program_run_step(struct program *p, int i)
 {
     struct step *s = &p->step[i];
+    if (p->net->copies_stale)
+        TRY(refresh_copies(p->net));
     enum status st = op_execute(s->plan, s->arg, p->net->stream);
     return st == STATUS_OK ? st : status_context(st, "layer '%s'", s->layer);
 }
@@ -55,22 +73,6 @@ static enum status run_stretch(struct program *p, struct stretch *stretch)
     if (!stretch->graph)
         TRY(record(p, stretch));
     return b->capture_launch(stretch->graph, p->net->stream);
-}
-
-/* Weights that came from outside, not from the optimizer, into the form that the passes read. */
-static enum status refresh_copies(struct network *net)
-{
-    net->copies_stale = false;
-    for (int i = 0; i < net->n_segments; i++) {
-        size_t offset = (size_t)net->segment[i].begin * sizeof(float);
-        if (!net->refresh[i])
-            continue;
-        void *arg[ROLE_COUNT] = {[ROLE_X] = net->weights + offset,
-                                 [ROLE_Y] = net->copies + offset,
-                                 [ROLE_WORKSPACE] = net->arena}; /* a step has not begun */
-        TRY(op_execute(net->refresh[i], arg, net->stream));
-    }
-    return STATUS_OK;
 }
 
 enum status program_run(struct program *p, enum phase phase)

@@ -1,0 +1,167 @@
+/* Weights in the form that the passes read, where that is not the one that the optimizer keeps.
+ *
+ * Where the policy's type is emulated that form is a second flat buffer, which the optimizer writes
+ * in its pass. A type that the device has takes casts, each where a forward pass first uses the
+ * weight: its operations choose the layout, which the flat buffer, chosen by those that write
+ * gradients, need not have. Where it has, for all of them, and the device's optimizer writes the
+ * type, the second buffer holds it, and no pass casts anything. */
+#include "model/lower.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* --- casts --- */
+
+enum status draft_weight(struct lowering *l, struct draft *d, const char *layer, enum role role,
+                         int param, int *cast)
+{
+    *cast = -1;
+    if (param < 0 || !l->net->place[param].cast) {
+        draft_param(l, d, role, param);
+        return STATUS_OK;
+    }
+    *cast = lower_value(l, lower_weight_desc(l, param), -1);
+    int slot = lower_reserve(l);
+    if (*cast < 0 || slot < 0)
+        return status_fail(STATUS_OOM, "no memory for the weights of '%s'", layer);
+    l->cast[l->n_casts++] = (struct cast){layer, param, *cast, slot};
+    draft_value(l, d, role, *cast);
+    return STATUS_OK;
+}
+
+static enum status emit_casts(struct lowering *l)
+{
+    for (int i = 0; i < l->n_casts; i++) {
+        const struct cast *c = &l->cast[i];
+        struct draft d = {.desc.kind = OP_REORDER};
+        d.desc.t[ROLE_X] = l->net->place[c->param].desc;
+        d.desc.t[ROLE_X].rounds = l->net->place[c->param].types.master;
+        d.ref[ROLE_X] = (struct ref){SPACE_WEIGHT, c->param};
+        draft_value(l, &d, ROLE_Y, c->value);
+        TRY(lower_emit(l, PHASE_FORWARD, c->layer, &d, c->slot));
+    }
+    return STATUS_OK;
+}
+
+/* --- a second flat buffer of the type --- */
+
+static bool lies_as_kept(const struct lowering *l, const struct cast *c)
+{
+    const struct tensor_desc *kept = &l->net->place[c->param].desc;
+    return l->p->value[c->value].desc.layout == kept->layout && kept->layout != LAYOUT_OPAQUE;
+}
+
+/* Whether the device's optimizer writes copies of a type. */
+static enum status can_write_copies(struct device *dev, enum dtype type, bool *yes)
+{
+    struct op_plan *plan;
+    const struct sgd_segment segment = {.end = 1, .copy = type};
+    struct op_desc d = {.kind = OP_SGD, .attr.sgd = {.n_segments = 1, .segment = &segment}};
+    d.t[ROLE_W] = d.t[ROLE_DW] = d.t[ROLE_MOMENTUM] = tensor_1d(DTYPE_F32, 1);
+    d.t[ROLE_WCOPY] = tensor_1d(type, 1);
+    enum status st = op_plan(dev, &d, &plan);
+    op_plan_free(plan);
+    *yes = st == STATUS_OK;
+    return st == STATUS_UNSUPPORTED ? STATUS_OK : st;
+}
+
+/* Takes a place that was left free out of the program. */
+static void take_out(struct program *p, int slot)
+{
+    p->n_steps--;
+    memmove(p->step + slot, p->step + slot + 1, (size_t)(p->n_steps - slot) * sizeof *p->step);
+    for (int v = 0; v < p->n_values; v++) {
+        p->value[v].first -= p->value[v].first > slot;
+        p->value[v].last -= p->value[v].last > slot;
+    }
+}
+
+/* Has whoever reads the cast read the copy instead. */
+static void read_copy(struct program *p, const struct cast *c)
+{
+    for (int i = 0; i < p->n_steps; i++)
+        for (int r = 0; r < ROLE_COUNT; r++) {
+            struct ref *ref = &p->step[i].ref[r];
+            if (ref->space == SPACE_VALUE && ref->index == c->value)
+                *ref = (struct ref){SPACE_COPY, c->param};
+        }
+    p->value[c->value].first = -1;
+    take_out(p, c->slot);
+}
+
+enum status lower_casts(struct lowering *l)
+{
+    struct network *net = l->net;
+    bool alike = l->n_casts > 0, first = net->flat_bytes == 0, written = false;
+    for (int i = 0; i < l->n_casts; i++)
+        alike = alike && lies_as_kept(l, &l->cast[i]);
+    if (!alike)
+        return emit_casts(l);
+    enum dtype type = net->place[l->cast[0].param].types.copy;
+    if (first)
+        TRY(can_write_copies(net->dev, type, &written));
+    if (written)
+        net->copy_type = type;
+    if (net->copy_type == DTYPE_F32)
+        return emit_casts(l);
+    for (int i = l->n_casts - 1; i >= 0; i--) /* places behind one that is taken out move */
+        read_copy(l->p, &l->cast[i]);
+    return STATUS_OK;
+}
+
+/* --- the flat buffer's segments --- */
+
+static bool same_treatment(const struct sgd_segment *a, const struct sgd_segment *b)
+{
+    if (a->trust > 0 || b->trust > 0)
+        return false; /* LARS looks at each parameter by itself */
+    return a->weight_decay == b->weight_decay && a->gradient == b->gradient &&
+           a->master == b->master && a->copy == b->copy;
+}
+
+/* Plans the refreshing of a segment's copies, where they differ from what is kept. */
+static enum status plan_refresh(struct network *net, const struct sgd_segment *s,
+                                struct op_plan **plan)
+{
+    bool narrow = net->copy_type != DTYPE_F32;
+    *plan = NULL;
+    if (s->copy == (narrow ? DTYPE_F32 : s->master))
+        return STATUS_OK;
+    net->has_copies = true;
+    struct op_desc d = {.kind = narrow ? OP_REORDER : OP_ROUND};
+    d.t[ROLE_X] = tensor_1d(DTYPE_F32, s->end - s->begin);
+    d.t[ROLE_Y] = tensor_1d(net->copy_type, s->end - s->begin);
+    d.t[ROLE_Y].rounds = narrow ? DTYPE_F32 : s->copy;
+    return op_plan(net->dev, &d, plan);
+}
+
+enum status network_segments(struct network *net, const struct program_config *config)
+{
+    size_t n = (size_t)net->n_trained + 1;
+    net->segment = calloc(n, sizeof *net->segment);
+    net->refresh = calloc(n, sizeof *net->refresh);
+    if (!net->segment || !net->refresh)
+        return status_fail(STATUS_OOM, "no memory to plan the optimizer");
+    for (int i = 0; i < net->n_trained; i++) {
+        const struct placement *at = &net->place[net->order[i]];
+        bool last = i + 1 == net->n_trained;
+        size_t end = last ? net->flat_bytes : net->place[net->order[i + 1]].offset;
+        bool recast = at->cast && net->copy_type == DTYPE_F32;
+        bool averaged = config->reduced && at->types.master == DTYPE_F32;
+        struct sgd_segment s = {.begin = (int64_t)(at->offset / sizeof(float)),
+                                .end = (int64_t)(end / sizeof(float)),
+                                .weight_decay = config->weight_decay,
+                                .gradient = averaged ? DTYPE_F32 : at->types.gradient,
+                                .master = at->types.master,
+                                .copy = recast ? at->types.master : at->types.copy,
+                                .trust = at->desc.ndim > 1 ? config->lars : 0};
+        struct sgd_segment *before = net->segment + net->n_segments - 1;
+        if (i > 0 && same_treatment(&s, before))
+            before->end = s.end;
+        else
+            net->segment[net->n_segments++] = s;
+    }
+    for (int i = 0; i < net->n_segments; i++)
+        TRY(plan_refresh(net, &net->segment[i], &net->refresh[i]));
+    return STATUS_OK;
+}
