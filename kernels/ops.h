@@ -18,10 +18,11 @@
  * Emulated precision (tensor_desc.rounds). An operation computes in fp32 (or better) on values as
  * their tensors hold them: what it reads from a tensor that is `raw` it rounds as it loads, what it
  * writes to a tensor that `rounds` it rounds to nearest even as it stores; a fused operation rounds
- * once, at its end. A plan that cannot round its result says so by setting `raw` on it in its copy
- * of the description; one that cannot round what it reads is STATUS_UNSUPPORTED for a raw tensor.
- * Rounding twice changes nothing, so that an operation may round every load of a tensor that
- * `rounds`. */
+ * once, at its end, and computes what depends on another of its results from that as stored (batch
+ * norm's DX from DZ). A plan that cannot round its result says so by setting `raw` on it in its
+ * copy of the description; one that cannot round what it reads is STATUS_UNSUPPORTED for a raw
+ * tensor. Rounding twice changes nothing, so that an operation may round every load of a tensor
+ * that `rounds`. */
 #ifndef KERNELS_OPS_H
 #define KERNELS_OPS_H
 
@@ -55,7 +56,7 @@ enum op_kind {
      * is synchronised. */
     OP_BN_FWD_EVAL,
     /* From DY [+ DY2], X, GAMMA, MEAN, INVSTD and, under ReLU, the forward result Y or its MASK:
-     *   d = (DY [+ DY2]) * (Y > 0 if relu)
+     *   d = (DY [+ DY2]) * (Y > 0 if relu), rounded to what DZ can hold where there is a DZ
      *   DBETA = sum(d); DGAMMA = sum(d * (X-MEAN)*INVSTD)
      *   DX = GAMMA*INVSTD * (d - DBETA/M - (X-MEAN)*INVSTD*DGAMMA/M),  M = N*H*W
      *   DZ = d, when present (the residual's gradient).

@@ -13,9 +13,8 @@
  * sums and the coefficients while the ranks add up theirs.
  *
  * Activations all have one kind of element, which the kernels know; parameters and running
- * statistics are fp32 and may round to other types. DX is computed from d, not from d rounded: the
- * first backward pass leaves d in DZ, raw, where the second finds it. Where DZ cannot hold it,
- * being of a narrow type and d a sum, the second computes it again and writes DZ too. */
+ * statistics are fp32 and may round to other types. The first backward pass writes DZ, if there is
+ * one, and the second reads that in place of all that it was made of. */
 #include "kernels/cpu/bn_shape.h"
 #include "kernels/cpu/internal.h"
 
@@ -31,7 +30,6 @@ struct bn_plan {
     struct bn_shape shape;
     bool stream;           /* write results past the caches */
     enum element element;  /* of activations */
-    bool late_dz;          /* DZ is written with DX and not with the sums */
     bool panel_per_thread; /* else every step is shared by all threads, one step after another */
 };
 
@@ -237,10 +235,9 @@ static void backward_sums(const struct bn_run *r, int64_t panel, int64_t image)
     double sd[PANEL_LANES] = {0}, sdx[PANEL_LANES] = {0};
     bn_panel_spread(s, panel, r->arg[ROLE_MEAN], mean);
     for (struct bn_cursor c = bn_cursor_at(s, panel, image, s->spatial); bn_cursor_next(&c);)
-        r->plan->kernels->grad_sums(c.patch, grad_at(r, c.offset),
-                                    activation_at(r, ROLE_X, c.offset),
-                                    r->plan->late_dz ? NULL : activation_at(r, ROLE_DZ, c.offset),
-                                    mean + c.lane, sd + c.lane, sdx + c.lane);
+        r->plan->kernels->grad_sums(
+            c.patch, grad_at(r, c.offset), activation_at(r, ROLE_X, c.offset),
+            activation_at(r, ROLE_DZ, c.offset), mean + c.lane, sd + c.lane, sdx + c.lane);
     bn_panel_fold(s, panel, sd, r->sum[0] + image * s->channels);
     bn_panel_fold(s, panel, sdx, r->sum[1] + image * s->channels);
 }
@@ -292,14 +289,13 @@ static void backward_write(const struct bn_run *r, int64_t panel, int64_t image)
     bn_panel_spread(s, panel, r->slope, slope);
     bn_panel_spread(s, panel, r->bias, bias);
     for (struct bn_cursor c = bn_cursor_at(s, panel, image, s->spatial); bn_cursor_next(&c);) {
-        void *dx = activation_at(r, ROLE_DX, c.offset), *dz = activation_at(r, ROLE_DZ, c.offset);
-        bool left = dz && !r->plan->late_dz; /* by the first pass */
-        struct bn_grad g = left ? (struct bn_grad){.dy = dz, .exact = true} : grad_at(r, c.offset);
+        void *dx = activation_at(r, ROLE_DX, c.offset);
+        const void *dz = activation_at(r, ROLE_DZ, c.offset);
+        struct bn_grad g = dz ? (struct bn_grad){.dy = dz} : grad_at(r, c.offset);
         struct bn_affine_grad k = {mean + c.lane, scale + c.lane, slope + c.lane, bias + c.lane};
         /* What was just read is in the cache. */
         bool stream = r->plan->stream && dx != g.dy && dx != g.dy2;
-        r->plan->kernels->grad_apply(c.patch, g, activation_at(r, ROLE_X, c.offset), dx,
-                                     left ? NULL : dz, k, stream);
+        r->plan->kernels->grad_apply(c.patch, g, activation_at(r, ROLE_X, c.offset), dx, k, stream);
     }
 }
 
@@ -440,7 +436,6 @@ static enum status bn_plan_new(struct device *dev, const struct op_desc *desc,
     struct bn_plan *p = (struct bn_plan *)*plan;
     p->element = element_of(&desc->t[ROLE_X]);
     p->kernels = cpu_device_of(dev)->kernels->bn[p->element];
-    p->late_dz = element_is_narrow(p->element) && desc->t[ROLE_DY2].ndim;
     p->steps = steps;
     p->shape = bn_shape_of(&desc->t[ROLE_X]);
     int64_t panels = p->shape.panels;
@@ -476,6 +471,5 @@ enum status cpu_plan_bn_bwd(struct device *dev, const struct op_desc *desc, stru
 {
     struct op_desc d = *desc;
     TRY(take_all(&d));
-    d.t[ROLE_DZ].raw = d.t[ROLE_DZ].rounds != DTYPE_F32;
     return bn_plan_new(dev, &d, &backward_steps, plan);
 }

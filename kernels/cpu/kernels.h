@@ -94,7 +94,6 @@ struct bn_grad {
     const void *dy;
     const void *dy2; /* may be NULL */
     const void *y;   /* NULL without a ReLU */
-    bool exact;      /* dy is d, as grad_sums left it: not to be rounded, and alone */
 };
 
 struct bn_kernels {
@@ -104,14 +103,12 @@ struct bn_kernels {
      * alignment allows. */
     void (*apply)(struct bn_patch p, const void *x, const void *z, void *y, struct bn_affine c,
                   bool relu, bool stream);
-    /* Adds to sd and sdx the sums of d and d * (x - mean) of each lane; writes d where dz is not
-     * NULL, which may be the memory of dy or of dy2. d is written unrounded, as far as the
-     * element can hold it. */
+    /* Adds to sd and sdx the sums of d and d * (x - mean) of each lane. Where dz is not NULL, which
+     * may be the memory of dy or of dy2, d is rounded to what an element can hold and written. */
     void (*grad_sums)(struct bn_patch p, struct bn_grad g, const void *x, void *dz,
                       const float *mean, double *sd, double *sdx);
-    /* Writes d, rounded, where dz is not NULL. dx or dz may be the memory of dy or of dy2; a dx
-     * that is is not to be streamed. */
-    void (*grad_apply)(struct bn_patch p, struct bn_grad g, const void *x, void *dx, void *dz,
+    /* dx may be the memory of dy or of dy2; then it is not to be streamed. */
+    void (*grad_apply)(struct bn_patch p, struct bn_grad g, const void *x, void *dx,
                        struct bn_affine_grad c, bool stream);
 };
 

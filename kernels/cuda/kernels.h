@@ -86,15 +86,16 @@ struct cu_bn_bwd {
     const float *mean, *invstd, *gamma;
     float *dgamma, *dbeta;
     void *dx;
-    void *dz; /* NULL: no residual. One of dx and dz may be dy or dy2. */
+    void *dz;             /* NULL: no residual. One of dx and dz may be dy or dy2. */
+    enum dtype dz_rounds; /* an f32 dz: to what */
 };
 
-/* dgamma, dbeta, and for cu_bn_bwd_apply the sums (2C + 1 doubles): per channel of d, of
+/* dgamma, dbeta, dz, and for cu_bn_bwd_apply the sums (2C + 1 doubles): per channel of d, of
  * d * (x - mean), and the count of rows. */
 MUST_CHECK enum status cu_bn_bwd_sums(const struct cu_queue *q, const struct cu_bn_shape *s,
                                       const struct cu_bn_bwd *a, double *sums, void *workspace);
 
-/* dx and dz from sums, of this rank or of all. */
+/* dx from sums, of this rank or of all. */
 MUST_CHECK enum status cu_bn_bwd_apply(const struct cu_queue *q, const struct cu_bn_shape *s,
                                        const struct cu_bn_bwd *a, const double *sums);
 

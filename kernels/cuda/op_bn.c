@@ -89,7 +89,8 @@ static enum status run_bwd(struct op_plan *plan, void *const arg[ROLE_COUNT], st
                           .dgamma = arg[ROLE_DGAMMA],
                           .dbeta = arg[ROLE_DBETA],
                           .dx = arg[ROLE_DX],
-                          .dz = d->t[ROLE_DZ].ndim ? arg[ROLE_DZ] : NULL};
+                          .dz = d->t[ROLE_DZ].ndim ? arg[ROLE_DZ] : NULL,
+                          .dz_rounds = d->t[ROLE_DZ].rounds};
     TRY(cuda_queue(s, &q));
     TRY(cu_bn_bwd_sums(&q, &p->shape, &a, sums, (char *)sums + p->scratch));
     TRY(sum_over_ranks(p, sums, s));
@@ -105,20 +106,29 @@ static void bn_free(struct op_plan *plan)
     free(p);
 }
 
-/* What the passes over activations take: sums need one of their own, before what they are for, and
- * a small kernel in between. */
+/* What both passes read: batch norm's sums need one of their own. DZ is written by the first, and
+ * stands for all that it was made of in the second. */
+static size_t read_twice(const struct op_desc *d)
+{
+    static const enum role both[] = {ROLE_X, ROLE_Y, ROLE_DY, ROLE_DY2, ROLE_MASK};
+    size_t bytes = 0;
+    if (d->t[ROLE_DZ].ndim)
+        return d->t[ROLE_X].bytes + d->t[ROLE_DZ].bytes;
+    for (size_t i = 0; i < sizeof both / sizeof *both; i++)
+        if (op_roles(d->kind).reads >> both[i] & 1)
+            bytes += d->t[both[i]].bytes;
+    return bytes;
+}
+
+/* What the passes over activations take, with a small kernel between them where they are two. */
 static double seconds_of(struct device *dev, const struct op_desc *d)
 {
-    static const enum role sums[] = {ROLE_X, ROLE_Y, ROLE_DY, ROLE_DY2, ROLE_MASK};
     size_t bytes = 0;
     for (int r = 0; r < ROLE_COUNT; r++)
         bytes += d->t[r].ndim > 1 ? d->t[r].bytes : 0;
     if (d->kind == OP_BN_FWD_EVAL || d->kind == OP_BN_APPLY)
         return cuda_seconds(dev, bytes);
-    for (size_t i = 0; i < sizeof sums / sizeof *sums; i++)
-        if (op_roles(d->kind).reads >> sums[i] & 1)
-            bytes += d->t[sums[i]].bytes;
-    return cuda_seconds(dev, bytes) + 2 * cuda_seconds(dev, 0);
+    return cuda_seconds(dev, bytes + read_twice(d)) + 2 * cuda_seconds(dev, 0);
 }
 
 enum status cuda_plan_bn(struct device *dev, const struct op_desc *desc, struct op_plan **plan)
@@ -126,6 +136,7 @@ enum status cuda_plan_bn(struct device *dev, const struct op_desc *desc, struct 
     struct op_desc d = *desc;
     TRY(cuda_resolve(&d, LAYOUT_NHWC));
     TRY(cuda_all_lie(&d, LAYOUT_NHWC));
+    d.t[ROLE_DZ].raw = false; /* the sums are of what it holds */
     TRY(cuda_plan_new(dev, &d, sizeof(struct bn_plan), d.kind == OP_BN_BWD ? run_bwd : run_fwd,
                       plan));
     struct bn_plan *p = (struct bn_plan *)*plan;

@@ -114,17 +114,25 @@ void ref_bn_fwd_eval(const struct ref_args *a)
     }
 }
 
-/* The gradient that reaches the normalised value: DY [+ DY2], cut off where ReLU was. */
+/* Whether the ReLU, if any, let value i pass. */
+static bool bn_passed(const struct ref_args *a, const struct ref_channel *ch, int64_t i)
+{
+    if (!a->d->attr.bn.relu)
+        return true;
+    return a->t[ROLE_MASK] ? mask_get(a, ch, i) : a->t[ROLE_Y][ref_channel_at(ch, i)] > 0;
+}
+
+/* The gradient that reaches the normalised value: DY [+ DY2], cut off where ReLU was; as DZ holds
+ * it, where there is one. */
 static double bn_incoming(const struct ref_args *a, const struct ref_channel *ch, int64_t i)
 {
     int64_t at = ref_channel_at(ch, i);
     double d = a->t[ROLE_DY][at];
     if (a->t[ROLE_DY2])
         d += a->t[ROLE_DY2][at];
-    if (!a->d->attr.bn.relu)
-        return d;
-    bool passed = a->t[ROLE_MASK] ? mask_get(a, ch, i) : a->t[ROLE_Y][at] > 0;
-    return passed ? d : 0;
+    if (!bn_passed(a, ch, i))
+        d = 0;
+    return a->t[ROLE_DZ] ? ref_stored(&a->d->t[ROLE_DZ], d) : d;
 }
 
 /* Adds up d and d * (x - mean). */

@@ -41,11 +41,18 @@ float precision_written(const struct op_desc *d, enum role role, int64_t i, floa
     return dtype_round(precision_of(d, role, i), v);
 }
 
+/* What other results are computed from as it is stored. */
+static bool is_used(enum op_kind kind, int role)
+{
+    return kind == OP_BN_BWD && role == ROLE_DZ;
+}
+
 void precision_none(const struct op_desc *d, struct precision_none *none)
 {
     none->desc = *d;
     for (int r = 0; r < ROLE_COUNT; r++) {
-        none->desc.t[r].rounds = DTYPE_F32;
+        if (!is_used(d->kind, r))
+            none->desc.t[r].rounds = DTYPE_F32;
         none->desc.t[r].raw = false;
     }
     for (int i = 0; has_segments(d) && i < d->attr.sgd.n_segments; i++) {

@@ -16,7 +16,8 @@ float precision_written(const struct op_desc *d, enum role role, int64_t i, floa
 /* The type that element `i` holds values of once written; F32 where the tensor is raw. */
 enum dtype precision_of(const struct op_desc *d, enum role role, int64_t i);
 
-/* The same operation without any rounding. `desc` points into `segment`: not to be copied. */
+/* The same operation without any rounding but of what other results are computed from. `desc`
+ * points into `segment`: not to be copied. */
 enum { PRECISION_SEGMENTS = 8 };
 struct precision_none {
     struct op_desc desc;

@@ -92,8 +92,6 @@ static void bn_apply(struct bn_patch p, const void *x_from, const void *z_from, 
 static inline struct line grad_line(struct bn_grad g, int64_t at, int n)
 {
     const stored *dy = g.dy, *dy2 = g.dy2, *y = g.y;
-    if (g.exact)
-        return element_get_exact(dy + at, n);
     struct line d = element_get(dy + at, n);
     if (dy2)
         d = line_add(d, element_get(dy2 + at, n));
@@ -109,8 +107,10 @@ static inline struct grad_sum_lines grad_sums_line(struct grad_sum_lines s, stru
                                                    int64_t at, int n)
 {
     struct line d = grad_line(g, at, n);
-    if (dz)
+    if (dz) {
+        d = element_held(d);
         element_put_exact(dz + at, d, n);
+    }
     s.d = line_add(s.d, d);
     s.dx = line_fma(d, line_sub(element_get(x + at, n), mean), s.dx);
     return s;
@@ -139,17 +139,15 @@ struct affine_grad_lines {
     struct line mean, scale, slope, bias;
 };
 
-static inline struct line grad_apply_line(struct bn_grad g, const stored *x, stored *dz, int64_t at,
-                                          int n, struct affine_grad_lines c)
+static inline struct line grad_apply_line(struct bn_grad g, const stored *x, int64_t at, int n,
+                                          struct affine_grad_lines c)
 {
     struct line d = grad_line(g, at, n);
-    if (dz)
-        element_put(dz + at, d, n);
     struct line r = line_fma(line_sub(element_get(x + at, n), c.mean), c.slope, c.bias);
     return line_fma(d, c.scale, r);
 }
 
-static void bn_grad_apply(struct bn_patch p, struct bn_grad g, const void *x, void *dx_to, void *dz,
+static void bn_grad_apply(struct bn_patch p, struct bn_grad g, const void *x, void *dx_to,
                           struct bn_affine_grad c, bool stream)
 {
     stored *dx = dx_to;
@@ -158,7 +156,7 @@ static void bn_grad_apply(struct bn_patch p, struct bn_grad g, const void *x, vo
     stream = stream && can_stream(p, dx);
     for (int64_t l = 0; l < p.lines; l++) {
         int64_t at = l * p.stride;
-        struct line r = grad_apply_line(g, x, dz, at, LINE, k);
+        struct line r = grad_apply_line(g, x, at, LINE, k);
         if (stream)
             element_stream(dx + at, r);
         else
@@ -166,7 +164,7 @@ static void bn_grad_apply(struct bn_patch p, struct bn_grad g, const void *x, vo
     }
     if (p.tail) {
         int64_t at = p.lines * p.stride;
-        element_put(dx + at, grad_apply_line(g, x, dz, at, p.tail, k), p.tail);
+        element_put(dx + at, grad_apply_line(g, x, at, p.tail, k), p.tail);
     }
     if (stream)
         line_stream_end();

@@ -75,6 +75,14 @@ static inline void element_put(stored *p, struct line a, int n)
     element_put_exact(p, line_round(a, ROUNDING), n);
 }
 
+/* What an element would hold of it. */
+static inline struct line element_held(struct line a)
+{
+    return ELEMENT == ELEMENT_F16    ? line_from_f16(line_to_f16(a))
+           : ELEMENT == ELEMENT_BF16 ? line_from_bf16(line_to_bf16(a))
+                                     : line_round(a, ROUNDING);
+}
+
 /* A whole line past the caches (see line_stream); element_can_stream says where. */
 static inline bool element_can_stream(const stored *p)
 {

@@ -1,4 +1,5 @@
-/* Batch norm backward: the two sums per channel, and the pass that makes the gradients of them. */
+/* Batch norm backward: the two sums per channel, and the pass that makes DX of them. DZ is written
+ * with the sums, and the second pass reads it in place of what it was made of. */
 #include "kernels/cuda/kernels/columns.h"
 
 /* What both passes read of a row. */
@@ -49,6 +50,27 @@ template <typename T> static __device__ struct unit incoming(const bn_bwd_row<T>
     return d;
 }
 
+/* A value as DZ holds it: `rounds` says what an f32 one rounds to. */
+template <typename T> static __device__ float held(float d, enum dtype)
+{
+    return widen(narrow<T>(d));
+}
+
+template <> __device__ float held<float>(float d, enum dtype rounds)
+{
+    return round_to(rounds, d);
+}
+
+template <typename T>
+static __device__ void leave_dz(const struct columns &m, const struct column_place &p,
+                                const struct cu_bn_bwd &a, int64_t row, struct unit *d)
+{
+#pragma unroll
+    for (int i = 0; i < UNIT; i++)
+        d->v[i] = held<T>(d->v[i], a.dz_rounds);
+    column_store<T>(m, p, a.dz, row, *d);
+}
+
 static __device__ void add_row(const struct unit &d, const struct unit &x, const struct unit &mean,
                                struct unit *sum, struct unit *centred)
 {
@@ -73,8 +95,12 @@ static __device__ void sum_rows(const struct columns &m, const struct column_pla
             r[k] = bn_bwd_load<T>(m, p, a, TWO, row + k * p.step);
 #pragma unroll
         for (int k = 0; k < AHEAD; k++)
-            if (column_has_row(m, row + k * p.step))
-                add_row(incoming(r[k]), unpack(r[k].x), mean, sum, centred);
+            if (column_has_row(m, row + k * p.step)) {
+                struct unit d = incoming(r[k]);
+                if (a.dz)
+                    leave_dz<T>(m, p, a, row + k * p.step, &d);
+                add_row(d, unpack(r[k].x), mean, sum, centred);
+            }
     }
 }
 
@@ -146,24 +172,49 @@ static __device__ struct bn_line bn_line_of(const struct cu_bn_bwd &a, const dou
     return l;
 }
 
-/* A row at a time: the line alone takes 32 registers. */
+static __device__ struct unit bn_line_at(const struct bn_line &l, const struct unit &d,
+                                         struct unit x)
+{
+#pragma unroll
+    for (int i = 0; i < UNIT; i++)
+        x.v[i] = l.slope.v[i] * (d.v[i] - l.shift.v[i] - (x.v[i] - l.mean.v[i]) * l.tilt.v[i]);
+    return x;
+}
+
+/* `two` says that there is a DY2. */
+template <typename T, int AHEAD>
+static __device__ void apply_rows(const struct columns &m, const struct column_place &p,
+                                  const struct cu_bn_bwd &a, const struct bn_line &l, bool two)
+{
+    for (int64_t row = p.row; column_has_row(m, row); row += AHEAD * p.step) {
+        bn_bwd_row<T> r[AHEAD];
+#pragma unroll
+        for (int k = 0; k < AHEAD; k++)
+            r[k] = bn_bwd_load<T>(m, p, a, two, row + k * p.step);
+#pragma unroll
+        for (int k = 0; k < AHEAD; k++)
+            if (column_has_row(m, row + k * p.step))
+                column_store<T>(m, p, a.dx, row + k * p.step,
+                                bn_line_at(l, incoming(r[k]), unpack(r[k].x)));
+    }
+}
+
+/* The line alone takes 32 registers: two rows at a time where there is nothing but DY and X. */
 template <typename T, bool ALIGNED>
 COLUMN_KERNEL bn_bwd_apply(struct columns m, struct cu_bn_bwd a, const double *sums)
 {
+    constexpr int AHEAD = column_ahead<T, ALIGNED>(32);
     struct column_place p = column_place_of<ALIGNED>(m);
     if (p.count == 0)
         return;
     struct bn_line l = bn_line_of(a, sums, m.width, p);
-    for (int64_t row = p.row; column_has_row(m, row); row += p.step) {
-        bn_bwd_row<T> r = bn_bwd_load<T>(m, p, a, a.dy2 != NULL, row);
-        struct unit d = incoming(r), x = unpack(r.x);
-        if (a.dz)
-            column_store<T>(m, p, a.dz, row, d);
-#pragma unroll
-        for (int i = 0; i < UNIT; i++)
-            x.v[i] = l.slope.v[i] * (d.v[i] - l.shift.v[i] - (x.v[i] - l.mean.v[i]) * l.tilt.v[i]);
-        column_store<T>(m, p, a.dx, row, x);
+    if (AHEAD == 1 || a.dy2 || a.y || a.mask) {
+        apply_rows<T, 1>(m, p, a, l, a.dy2 != NULL);
+        return;
     }
+    a.y = NULL; /* known, but not to the compiler */
+    a.mask = NULL;
+    apply_rows<T, AHEAD>(m, p, a, l, false);
 }
 
 template <typename T>
@@ -177,5 +228,11 @@ enum status cu_bn_bwd_apply(const struct cu_queue *q, const struct cu_bn_shape *
                             const struct cu_bn_bwd *a, const double *sums)
 {
     struct columns m = columns_to_map(q, s->rows, s->channels);
-    return LAUNCH_TYPED(s->type, launch_apply, q, &m, a, sums);
+    struct cu_bn_bwd rest = *a;
+    if (a->dz) {
+        rest.dy = a->dz;
+        rest.dy2 = rest.y = NULL;
+        rest.mask = NULL;
+    }
+    return LAUNCH_TYPED(s->type, launch_apply, q, &m, &rest, sums);
 }

@@ -161,7 +161,8 @@ static enum status run_bn_bwd(const struct shim_plan *p, void *const arg[ROLE_CO
                           .dgamma = arg[ROLE_DGAMMA],
                           .dbeta = arg[ROLE_DBETA],
                           .dx = arg[ROLE_DX],
-                          .dz = d->t[ROLE_DZ].ndim ? arg[ROLE_DZ] : NULL};
+                          .dz = d->t[ROLE_DZ].ndim ? arg[ROLE_DZ] : NULL,
+                          .dz_rounds = d->t[ROLE_DZ].rounds};
     if (d->attr.bn.relu) {
         uint8_t *mask = bn_mask(&s, arg[ROLE_WORKSPACE]);
         mask_from(&s, arg[ROLE_Y], mask);
