@@ -15,6 +15,8 @@ double roofline_bytes(const struct op_desc *d)
 {
     struct op_roles roles = op_roles(d->kind);
     double sum = 0;
+    if (d->kind == OP_ADD_STRIDED) /* of Y only what X has pixels of */
+        return 3 * (double)d->t[ROLE_X].bytes;
     if (d->kind == OP_SGD) /* its copy counts as read only for a step that is left out */
         roles.reads &= ~(1u << ROLE_WCOPY);
     for (int r = 0; r < ROLE_COUNT; r++) {

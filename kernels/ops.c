@@ -22,6 +22,7 @@ const char *op_str(enum op_kind kind)
         [OP_RELU_FWD] = "relu_fwd",
         [OP_RELU_BWD] = "relu_bwd",
         [OP_ADD] = "add",
+        [OP_ADD_STRIDED] = "add_strided",
         [OP_MAXPOOL_FWD] = "maxpool_fwd",
         [OP_MAXPOOL_BWD] = "maxpool_bwd",
         [OP_AVGPOOL_FWD] = "avgpool_fwd",
@@ -111,6 +112,7 @@ struct op_roles op_roles(enum op_kind kind)
         [OP_RELU_FWD] = {BIT(X), BIT(Y), 0},
         [OP_RELU_BWD] = {BIT(DY) | BIT(DY2) | BIT(Y), BIT(DX), BIT(DY2)},
         [OP_ADD] = {BIT(X) | BIT(Z), BIT(Y), 0},
+        [OP_ADD_STRIDED] = {BIT(X) | BIT(Y), BIT(Y), 0},
         [OP_MAXPOOL_FWD] = {BIT(X), BIT(Y) | BIT(INDEX), BIT(INDEX)},
         [OP_MAXPOOL_BWD] = {BIT(DY) | BIT(DY2) | BIT(INDEX), BIT(DX), BIT(DY2)},
         [OP_AVGPOOL_FWD] = {BIT(X), BIT(Y), 0},
@@ -338,6 +340,18 @@ static enum status check_elementwise(const struct op_desc *d)
     return STATUS_OK;
 }
 
+static enum status check_add_strided(const struct op_desc *d)
+{
+    const struct tensor_desc *x = &d->t[ROLE_X], *y = &d->t[ROLE_Y];
+    REQUIRE(x->ndim == 4 && y->ndim == 4);
+    REQUIRE(x->dim[0] == y->dim[0] && x->dim[1] == y->dim[1]);
+    for (int i = 0; i < 2; i++) {
+        int stride = d->attr.grid.stride[i];
+        REQUIRE(stride >= 1 && x->dim[2 + i] == (y->dim[2 + i] + stride - 1) / stride);
+    }
+    return STATUS_OK;
+}
+
 static enum status check_xent(const struct op_desc *d)
 {
     const struct tensor_desc *x = &d->t[ROLE_X];
@@ -455,6 +469,8 @@ enum status op_check(const struct op_desc *d)
     case OP_AVGPOOL_FWD:
     case OP_AVGPOOL_BWD:
         return check_pool(d);
+    case OP_ADD_STRIDED:
+        return check_add_strided(d);
     case OP_LINEAR_FWD:
     case OP_LINEAR_BWD_DATA:
     case OP_LINEAR_BWD_WEIGHTS:

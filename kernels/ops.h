@@ -110,6 +110,10 @@ enum op_kind {
     OP_RELU_BWD,
     /* Y = A + B over roles X and Z; Y may be the memory of either. */
     OP_ADD,
+    /* Y += X, whose pixels are those of Y in every attr.grid.stride[0]-th row and stride[1]-th
+     * column, from the first on: Y is (N, C, H, W), X (N, C, ceil(H / stride[0]),
+     * ceil(W / stride[1])). The other pixels of Y stay. */
+    OP_ADD_STRIDED,
 
     /* Y = max over a window; INDEX (u8, shape of Y) keeps kh*KW + kw of the first maximum in row
      * order, as PyTorch takes it. A NaN wins; padding never does. INDEX may be absent outside
@@ -286,6 +290,10 @@ struct pool_attr {
     int pad[2];
 };
 
+struct grid_attr {
+    int stride[2]; /* h, w */
+};
+
 struct linear_attr {
     bool relu;
 };
@@ -328,6 +336,7 @@ struct op_desc {
         struct conv_attr conv;
         struct bn_attr bn;
         struct pool_attr pool;
+        struct grid_attr grid; /* OP_ADD_STRIDED */
         struct linear_attr linear;
         struct dropout_attr dropout;
         struct xent_attr xent;

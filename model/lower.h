@@ -124,11 +124,18 @@ MUST_CHECK enum status fuse_join(struct lowering *l, int last, const struct laye
 /* Likewise: does its ReLU leave a mask? */
 MUST_CHECK enum status fuse_mask(struct lowering *l, const struct layer *layer, bool *yes);
 
+/* The data gradient of convolution `layer`, where what it reads has another gradient to which that
+ * can be added: is it computed where a stride lets it differ from 0, and nowhere else? */
+MUST_CHECK enum status fuse_strided(struct lowering *l, const struct layer *layer, bool *yes);
+
 /* The tensors of fused operations. */
 struct tensor_desc fuse_sums_desc(int64_t channels);
 struct tensor_desc fuse_affine_desc(const struct lowering *l, int64_t channels);
 struct tensor_desc fuse_eq_desc(int64_t channels);
 struct tensor_desc fuse_mask_desc(const struct tensor_desc *x);
+
+/* Every stride-th row and column of `x`. */
+struct tensor_desc fuse_strided_desc(const struct tensor_desc *x, int stride);
 
 /* Name a tensor of the draft. */
 void draft_value(struct lowering *l, struct draft *d, enum role role, int value);

@@ -107,14 +107,33 @@ static enum status emit_data_bn(struct lowering *l, const struct layer *layer, s
     return STATUS_OK;
 }
 
+/* The gradient of what `layer` reads where it is not 0 for its stride's sake, added to the one that
+ * is there. */
+static enum status emit_data_strided(struct lowering *l, const struct layer *layer, struct draft d)
+{
+    int stride = layer->node->stride, whole = l->grad[layer->x].value[0];
+    int dx = lower_value(l, fuse_strided_desc(&l->p->value[whole].desc, stride), -1);
+    struct draft add = {.desc = {.kind = OP_ADD_STRIDED, .attr.grid.stride = {stride, stride}}};
+    d.desc.attr.conv.stride[0] = d.desc.attr.conv.stride[1] = 1;
+    draft_value(l, &d, ROLE_DX, dx);
+    TRY(lower_emit(l, PHASE_BACKWARD, layer->name, &d, -1));
+    draft_value(l, &add, ROLE_X, dx);
+    draft_value(l, &add, ROLE_Y, whole);
+    return lower_emit(l, PHASE_BACKWARD, layer->name, &add, -1);
+}
+
 /* The gradient of what `layer` reads; `d` has the kind, its attributes, DY and W. */
 static enum status emit_data_gradient(struct lowering *l, const struct layer *layer,
                                       struct draft *d)
 {
     struct layer *bn = joined_bn(l, layer);
     enum status st = bn ? emit_data_bn(l, layer, *d, bn) : STATUS_UNSUPPORTED;
+    bool strided;
     if (st != STATUS_UNSUPPORTED || (bn && bn->affine >= 0))
         return st;
+    TRY(fuse_strided(l, layer, &strided));
+    if (strided)
+        return emit_data_strided(l, layer, *d);
     int dx = lower_value(l, l->p->value[layer->x].desc, -1);
     draft_value(l, d, ROLE_DX, dx);
     TRY(lower_emit(l, PHASE_BACKWARD, layer->name, d, -1));

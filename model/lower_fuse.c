@@ -85,6 +85,15 @@ struct tensor_desc fuse_mask_desc(const struct tensor_desc *x)
     return tensor_2d(DTYPE_U8, x->dim[0] * x->dim[2] * x->dim[3], (x->dim[1] + 7) / 8);
 }
 
+struct tensor_desc fuse_strided_desc(const struct tensor_desc *x, int stride)
+{
+    struct tensor_desc t = *x;
+    for (int i = 2; i < 4; i++)
+        t.dim[i] = (t.dim[i] + stride - 1) / stride;
+    t.bytes = (size_t)tensor_count(&t) * dtype_size(t.type);
+    return t;
+}
+
 static struct op_desc conv_desc(const struct lowering *l, const struct node *n, enum op_kind kind)
 {
     struct op_desc d = {.kind = kind, .attr.conv = lower_conv_attr(n)};
@@ -318,6 +327,52 @@ enum status fuse_join(struct lowering *l, int last, const struct layer *layer, b
     TRY(try_joined(&fused, n, layer, x, users));
     if (compares(&fused))
         TRY(try_apart(&parts, n, layer, x, users));
+    *yes = wins(&fused, &parts);
+    return STATUS_OK;
+}
+
+/* ---- the gradient of a projection that skips pixels ---- */
+
+/* The data gradient and the batch norm before it, which takes it as a second one, or finds it added
+ * to the first. */
+static enum status try_strided(struct trial *t, const struct node *n, const struct layer *bn,
+                               const struct tensor_desc *x, bool strided)
+{
+    struct op_desc data = data_desc(t->l, n, x);
+    struct op_desc add = {.kind = OP_ADD_STRIDED, .attr.grid.stride = {n->stride, n->stride}};
+    struct op_desc back = bn_desc(t->l, bn, x, OP_BN_BWD);
+    if (bn->mask >= 0)
+        back.t[ROLE_MASK] = fuse_mask_desc(x);
+    else if (bn->relu)
+        back.t[ROLE_Y] = *x;
+    if (bn->z >= 0)
+        back.t[ROLE_DZ] = *x;
+    if (strided) {
+        data.t[ROLE_DX] = add.t[ROLE_X] = fuse_strided_desc(x, n->stride);
+        data.attr.conv.stride[0] = data.attr.conv.stride[1] = 1;
+        add.t[ROLE_Y] = *x;
+        TRY(trial_add(t, &add));
+    } else {
+        back.t[ROLE_DY2] = *x;
+    }
+    TRY(trial_add(t, &data));
+    return trial_add(t, &back);
+}
+
+enum status fuse_strided(struct lowering *l, const struct layer *layer, bool *yes)
+{
+    struct trial fused = trial_of(l), parts = fused;
+    const struct node *n = layer->node;
+    const struct layer *bn = lower_producer(l, layer->x);
+    const struct arriving *a = &l->grad[layer->x];
+    *yes = false;
+    if (!allowed(l, FUSE_STATS) || n->kind != NODE_CONV || n->kernel != 1 || n->pad != 0 ||
+        n->stride == 1 || !bn || bn->kind != LAYER_BN || a->n != 1 || a->shared[0])
+        return STATUS_OK;
+    const struct tensor_desc *x = &l->p->value[bn->x].desc;
+    TRY(try_strided(&fused, n, bn, x, true));
+    if (compares(&fused))
+        TRY(try_strided(&parts, n, bn, x, false));
     *yes = wins(&fused, &parts);
     return STATUS_OK;
 }

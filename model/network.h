@@ -36,7 +36,9 @@ const char *phase_str(enum phase p);
 enum fuse {
     FUSE_AUTO, /* as `all`, but only where the plans were timed and what is fused is not slower */
     FUSE_NONE,
-    FUSE_STATS, /* sums come from the convolution before, and ReLUs leave masks of a bit */
+    /* Sums come from the convolution before, ReLUs leave masks of a bit, and the gradient of a
+     * projection that skips pixels is computed and added where it is not 0. */
+    FUSE_STATS,
     FUSE_APPLY, /* what lies between two convolutions alone is not stored */
     FUSE_ALL,   /* data gradients bring the sums of whatever batch norm and ReLU was before */
     FUSE_COUNT

@@ -30,6 +30,7 @@ static const struct op_record records[] = {
     {OP_RELU_FWD, FLOATS, ANY_LAYOUT, cuda_plan_elements},
     {OP_RELU_BWD, FLOATS, ANY_LAYOUT, cuda_plan_elements},
     {OP_ADD, FLOATS, ANY_LAYOUT, cuda_plan_elements},
+    {OP_ADD_STRIDED, FLOATS, ANY_LAYOUT, cuda_plan_add_strided},
     {OP_ROUND, F32, ANY_LAYOUT, cuda_plan_elements},
     {OP_MAXPOOL_FWD, FLOATS, ANY_LAYOUT, cuda_plan_maxpool},
     {OP_MAXPOOL_BWD, FLOATS, ANY_LAYOUT, cuda_plan_maxpool},

@@ -139,6 +139,10 @@ MUST_CHECK enum status cu_avgpool_fwd(const struct cu_queue *q, const struct cu_
 MUST_CHECK enum status cu_avgpool_bwd(const struct cu_queue *q, const struct cu_pool *p,
                                       const void *dy, void *dx);
 
+/* y += x at every attr.stride-th pixel: x has the pixels of `out`, y those of `in`. */
+MUST_CHECK enum status cu_add_strided(const struct cu_queue *q, const struct cu_pool *p,
+                                      const void *x, void *y);
+
 /* --- element by element, over n elements --- */
 
 MUST_CHECK enum status cu_relu_fwd(const struct cu_queue *q, enum dtype type, int64_t n,

@@ -1,5 +1,8 @@
-/* Pooling. Average pooling may have its small side plain, since a network flattens it next. */
+/* Pooling, and adding to the pixels of a grid. Average pooling may have its small side plain, since
+ * a network flattens it next. */
 #include "kernels/cuda/plan.h"
+
+#include <string.h>
 
 static struct cu_pool pool_of(const struct op_desc *d)
 {
@@ -45,6 +48,30 @@ enum status cuda_plan_maxpool(struct device *dev, const struct op_desc *desc, st
     TRY(cuda_all_lie(&d, LAYOUT_NHWC));
     TRY(check_sides(&d));
     return cuda_plan_new(dev, &d, sizeof **plan, run_max, plan);
+}
+
+static enum status run_add(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s)
+{
+    const struct op_desc *d = &plan->desc;
+    struct cu_pool whole = pool_of(d), a = whole;
+    struct cu_queue q;
+    memcpy(a.in, whole.out, sizeof a.in); /* Y's pixels, of which X has a few */
+    memcpy(a.out, whole.in, sizeof a.out);
+    memcpy(a.attr.stride, d->attr.grid.stride, sizeof a.attr.stride);
+    TRY(cuda_queue(s, &q));
+    return cu_add_strided(&q, &a, arg[ROLE_X], arg[ROLE_Y]);
+}
+
+enum status cuda_plan_add_strided(struct device *dev, const struct op_desc *desc,
+                                  struct op_plan **plan)
+{
+    struct op_desc d = *desc;
+    TRY(cuda_resolve(&d, LAYOUT_NHWC));
+    TRY(cuda_all_lie(&d, LAYOUT_NHWC));
+    TRY(check_sides(&d));
+    TRY(cuda_plan_new(dev, &d, sizeof **plan, run_add, plan));
+    (*plan)->seconds = cuda_seconds(dev, 3 * d.t[ROLE_X].bytes);
+    return STATUS_OK;
 }
 
 /* The pooled side by way of the workspace, where it is plain. */

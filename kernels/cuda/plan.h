@@ -72,6 +72,8 @@ enum status cuda_plan_maxpool(struct device *dev, const struct op_desc *desc,
                               struct op_plan **plan);
 enum status cuda_plan_avgpool(struct device *dev, const struct op_desc *desc,
                               struct op_plan **plan);
+enum status cuda_plan_add_strided(struct device *dev, const struct op_desc *desc,
+                                  struct op_plan **plan);
 enum status cuda_plan_elements(struct device *dev, const struct op_desc *desc,
                                struct op_plan **plan);
 enum status cuda_plan_dropout(struct device *dev, const struct op_desc *desc,

@@ -26,6 +26,18 @@ void ref_add(const struct ref_args *a)
         a->t[ROLE_Y][i] = a->t[ROLE_X][i] + a->t[ROLE_Z][i];
 }
 
+void ref_add_strided(const struct ref_args *a)
+{
+    const struct tensor_desc *x = &a->d->t[ROLE_X], *y = &a->d->t[ROLE_Y];
+    const int *stride = a->d->attr.grid.stride;
+    for (int64_t n = 0; n < x->dim[0]; n++)
+        for (int64_t c = 0; c < x->dim[1]; c++)
+            for (int64_t h = 0; h < x->dim[2]; h++)
+                for (int64_t w = 0; w < x->dim[3]; w++)
+                    a->t[ROLE_Y][ref_at(y, n, c, h * stride[0], w * stride[1])] +=
+                        a->t[ROLE_X][ref_at(x, n, c, h, w)];
+}
+
 /* Forward and backward multiply by the same mask. */
 static void dropout(const struct ref_args *a, enum role from, enum role to)
 {

@@ -70,6 +70,7 @@ void ref_bn_bwd_apply(const struct ref_args *a);
 void ref_relu_fwd(const struct ref_args *a);
 void ref_relu_bwd(const struct ref_args *a);
 void ref_add(const struct ref_args *a);
+void ref_add_strided(const struct ref_args *a);
 void ref_maxpool_fwd(const struct ref_args *a);
 void ref_maxpool_bwd(const struct ref_args *a);
 void ref_avgpool_fwd(const struct ref_args *a);

@@ -41,6 +41,10 @@ static void test_bytes(void **state)
     assert_true(roofline_bytes(&d) == 2.0 * (2 * 3 * 16 + 2 * 5 * 16 + 5 * 3 * 9));
     d = conv(OP_CONV_BWD_WEIGHTS, DTYPE_F16);
     assert_true(roofline_bytes(&d) == 2.0 * (2 * 3 * 16 + 2 * 5 * 16) + 4.0 * 5 * 3 * 9);
+    struct op_desc strided = {.kind = OP_ADD_STRIDED, .attr.grid.stride = {2, 2}};
+    strided.t[ROLE_X] = tensor_4d(DTYPE_F16, LAYOUT_NHWC, 2, 8, 3, 3);
+    strided.t[ROLE_Y] = tensor_4d(DTYPE_F16, LAYOUT_NHWC, 2, 8, 6, 6);
+    assert_true(roofline_bytes(&strided) == 3 * 2.0 * (2 * 8 * 9));
     /* Read and written: both count. */
     struct op_desc sgd = {.kind = OP_SGD};
     sgd.t[ROLE_W] = sgd.t[ROLE_DW] = sgd.t[ROLE_MOMENTUM] = tensor_1d(DTYPE_F32, 100);

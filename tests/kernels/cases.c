@@ -50,6 +50,9 @@ static void append_attributes(char *out, size_t size, const struct op_desc *d)
                  a->stride[0], a->stride[1], a->pad[0], a->pad[1]);
         break;
     }
+    case OP_ADD_STRIDED:
+        snprintf(text, sizeof text, "s%dx%d", d->attr.grid.stride[0], d->attr.grid.stride[1]);
+        break;
     case OP_LINEAR_FWD:
         snprintf(text, sizeof text, "%s", d->attr.linear.relu ? "relu" : "linear");
         break;

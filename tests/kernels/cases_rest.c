@@ -84,6 +84,22 @@ static void cases_elementwise(struct case_list *list)
     }
 }
 
+static void cases_add_strided(struct case_list *list)
+{
+    static const struct {
+        int shape[4];
+        struct grid_attr attr;
+    } table[] = {
+        {{2, 64, 14, 14}, {{2, 2}}}, {{1, 17, 7, 5}, {{2, 2}}}, {{2, 32, 9, 8}, {{3, 1}}},
+        {{3, 16, 1, 1}, {{2, 2}}},   {{1, 8, 4, 6}, {{1, 1}}},  {{2, 264, 5, 33}, {{4, 2}}},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        const int *s = table[i].shape;
+        struct op_desc d = describe_add_strided(s[0], s[1], s[2], s[3], &table[i].attr);
+        cases_add(list, &d, FILL_RANDOM);
+    }
+}
+
 /* Plain layouts only: the mask counts elements in that order. */
 static void cases_dropout(struct case_list *list)
 {
@@ -187,6 +203,7 @@ void cases_rest(struct case_list *list)
     cases_maxpool(list);
     cases_avgpool(list);
     cases_elementwise(list);
+    cases_add_strided(list);
     cases_dropout(list);
     cases_xent(list);
     cases_sgd(list);

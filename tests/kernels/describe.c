@@ -86,6 +86,16 @@ struct op_desc describe_maxpool(enum op_kind kind, int n, int c, int h, int w,
     return d;
 }
 
+struct op_desc describe_add_strided(int n, int c, int h, int w, const struct grid_attr *attr)
+{
+    int64_t rows = (h + attr->stride[0] - 1) / attr->stride[0];
+    int64_t columns = (w + attr->stride[1] - 1) / attr->stride[1];
+    struct op_desc d = describe(OP_ADD_STRIDED, plain_4d(n, c, rows, columns),
+                                (struct tensor_desc){0}, plain_4d(n, c, h, w), 0);
+    d.attr.grid = *attr;
+    return d;
+}
+
 struct op_desc describe_avgpool(enum op_kind kind, int n, int c, int h, int w, int oh, int ow)
 {
     return describe(kind, plain_4d(n, c, h, w), (struct tensor_desc){0}, plain_4d(n, c, oh, ow), 0);

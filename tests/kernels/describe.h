@@ -28,6 +28,8 @@ struct op_desc describe_bn(enum op_kind kind, int n, int c, int h, int w, bool r
 
 struct op_desc describe_maxpool(enum op_kind kind, int n, int c, int h, int w,
                                 const struct pool_attr *attr, unsigned with);
+/* Y of this shape. */
+struct op_desc describe_add_strided(int n, int c, int h, int w, const struct grid_attr *attr);
 struct op_desc describe_avgpool(enum op_kind kind, int n, int c, int h, int w, int oh, int ow);
 struct op_desc describe_linear(enum op_kind kind, int n, int in, int out, unsigned with);
 

@@ -27,6 +27,8 @@ static struct op_desc sound_rest(enum op_kind kind)
     case OP_AVGPOOL_FWD:
     case OP_AVGPOOL_BWD:
         return describe_avgpool(kind, 2, 4, 7, 7, 1, 1);
+    case OP_ADD_STRIDED:
+        return describe_add_strided(2, 4, 7, 8, &(struct grid_attr){{2, 3}});
     case OP_LINEAR_FWD:
         return describe_linear(kind, 2, 7, 5, WITH(B));
     case OP_LINEAR_BWD_DATA:
@@ -215,6 +217,9 @@ static void test_attributes(void **state)
         REFUSE(maxpool[i], d.attr.pool.pad[1] = 2);
         REFUSE(maxpool[i], d.t[ROLE_INDEX].type = DTYPE_F32);
     }
+    REFUSE(OP_ADD_STRIDED, d.attr.grid.stride[0] = 0);
+    REFUSE(OP_ADD_STRIDED, d.attr.grid.stride[1] = 2);
+    REFUSE(OP_ADD_STRIDED, d.t[ROLE_Y].dim[1] = 5);
     REFUSE(OP_DROPOUT_FWD, d.attr.dropout.p = 1);
     REFUSE(OP_DROPOUT_BWD, d.attr.dropout.p = -0.1f);
     REFUSE(OP_DROPOUT_FWD, d.attr.dropout.p = NAN);

@@ -48,18 +48,19 @@ static struct census planned_census(const char *arch, const char *precision, enu
 }
 
 /* ResNet-50: 53 convolutions with a batch norm each; 16 blocks, each with two batch norms between
- * convolutions; the results of 15 blocks and of none else are read by convolutions. What is not
- * stored takes no memory: of a block's three normalised tensors the inner two, a sixth of what it
- * keeps, or more. */
+ * convolutions; the results of 15 blocks and of none else are read by convolutions; 3 projections
+ * skip pixels. What is not stored takes no memory: of a block's three normalised tensors the inner
+ * two, a sixth of what it keeps, or more. */
 static void levels_add_up(void **state)
 {
-    enum { CONVS = 53, BLOCKS = 16, RELUS = 1 + 3 * BLOCKS };
+    enum { CONVS = 53, BLOCKS = 16, RELUS = 1 + 3 * BLOCKS, STRIDED = 3 };
     (void)state;
     struct census none = planned_census("resnet50", "O2", FUSE_NONE, TRAIN);
     assert_int_equal(none.n[OP_CONV_FWD], CONVS);
     assert_int_equal(none.n[OP_BN_FWD_TRAIN], CONVS);
     assert_int_equal(none.n[OP_BN_BWD], CONVS);
     assert_int_equal(none.masks, 0);
+    assert_int_equal(none.n[OP_ADD_STRIDED], 0);
 
     struct census stats = planned_census("resnet50", "O2", FUSE_STATS, TRAIN);
     assert_int_equal(stats.n[OP_CONV_FWD], 0);
@@ -68,6 +69,7 @@ static void levels_add_up(void **state)
     assert_int_equal(stats.n[OP_BN_APPLY], CONVS);
     assert_int_equal(stats.n[OP_BN_BWD], CONVS);
     assert_int_equal(stats.masks, RELUS);
+    assert_int_equal(stats.n[OP_ADD_STRIDED], STRIDED);
 
     struct census apply = planned_census("resnet50", "O2", FUSE_APPLY, TRAIN);
     assert_int_equal(apply.n[OP_BN_FINALIZE], CONVS);
@@ -82,6 +84,7 @@ static void levels_add_up(void **state)
     assert_int_equal(all.n[OP_CONV_APPLY_BWD_WEIGHTS], 2 * BLOCKS);
     assert_int_equal(all.n[OP_CONV_BWD_DATA_BN], 3 * BLOCKS - 1);
     assert_int_equal(all.masks, RELUS - 3 * BLOCKS + 1);
+    assert_int_equal(all.n[OP_ADD_STRIDED], 0); /* a fused gradient takes the other as it is */
 }
 
 /* TF32 rounds what it multiplies, which then has to be stored. */

@@ -1,0 +1,32 @@
+/* Addition to the pixels of a grid. A thread adds a unit of channels of one of them. */
+#include "kernels/cuda/kernels/pool.h"
+
+template <typename T> static __global__ void add_strided(struct cu_pool p, const T *x, T *y)
+{
+    const int *stride = p.attr.stride;
+    bool aligned = p.c % UNIT == 0;
+    FOR_EACH_POOL_UNIT(p, p.out, o)
+    {
+        T *to = y + pool_at(p, p.in, o, o.h * stride[0], o.w * stride[1]);
+        struct unit a = unit_load(x + pool_at(p, p.out, o, o.h, o.w), o.count, aligned);
+        struct unit sum = unit_load(to, o.count, aligned);
+#pragma unroll
+        for (int i = 0; i < UNIT; i++)
+            sum.v[i] += a.v[i];
+        unit_store(to, o.count, aligned, sum);
+    }
+}
+
+template <typename T>
+static enum status launch_add_strided(const struct cu_queue *q, const struct cu_pool *p,
+                                      const void *x, void *y)
+{
+    return launch("add_strided", launch_pool(q, p, p->out), add_strided<T>, *p, (const T *)x,
+                  (T *)y);
+}
+
+enum status cu_add_strided(const struct cu_queue *q, const struct cu_pool *p, const void *x,
+                           void *y)
+{
+    return LAUNCH_TYPED(p->type, launch_add_strided, q, p, x, y);
+}
