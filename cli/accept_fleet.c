@@ -21,7 +21,8 @@ static const struct argp_option options[] = {
     {"expect", KEY_EXPECT, "FILE", 0, "Nodes that have to be among them, one a line", 0},
     {"within", KEY_WITHIN, "PERCENT", 0,
      "How much worse than the fleet's median fails where no spec says it (default 10)", 0},
-    {"warn-within", KEY_WARN_WITHIN, "PERCENT", 0, "And warns (default 5)", 0},
+    {"warn-within", KEY_WARN_WITHIN, "PERCENT", 0,
+     "How much worse than the fleet's median warns (default 5)", 0},
     {"wait", KEY_WAIT, "S", 0,
      "As ranks of a job: seconds that a node waits for the others when it has ended (default: an "
      "hour and twice what the battery is said to take)",

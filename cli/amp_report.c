@@ -21,7 +21,7 @@ enum {
 
 static const struct argp_option options[] = {
     {"arch", 'a', "ARCH", 0, "This network in place of a run's, with fresh weights", 0},
-    {"init", KEY_INIT, "FILE", 0, "Its weights, from a safetensors file", 0},
+    {"init", KEY_INIT, "FILE", 0, "The network's weights, from a safetensors file", 0},
     {"image-size", KEY_IMAGE_SIZE, "PX", 0, "Side of the images (default: the run's, or 224)", 0},
     {"batch-size", 'b', "N", 0, "Images in a batch (default: the run's, or 32)", 0},
     {"batches", KEY_BATCHES, "N", 0, "Batches to measure (default: 4)", 0},

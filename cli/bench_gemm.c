@@ -46,7 +46,7 @@ static const struct argp_option options[] = {
     {"peak", KEY_PEAK, "FILE", 0,
      "The device's peaks, as 'bench peak --json' printed them (default: measure them first)", 0},
     {"iters", KEY_ITERS, "N", 0, "Measurements of a row, at most (default 50)", 0},
-    {"warmup", KEY_WARMUP, "N", 0, "And before them (default 2)", 0},
+    {"warmup", KEY_WARMUP, "N", 0, "Warm-up runs, which do not count (default 2)", 0},
     {"csv", KEY_CSV, 0, 0, "Print CSV", 0},
     {0},
 };

@@ -64,7 +64,7 @@ const struct argp bench_common_argp = {.options = common_options, .parser = pars
 
 static const struct argp_option timing_options[] = {
     {"iters", 'n', "N", 0, "Measurements of a row, at most (default 50)", 0},
-    {"warmup", 'w', "N", 0, "And before them (default 2)", 0},
+    {"warmup", 'w', "N", 0, "Warm-up runs, which do not count (default 2)", 0},
     {"csv", KEY_CSV, 0, 0, "Print CSV", 0},
     {0},
 };

@@ -56,6 +56,8 @@ static error_t parse_shared(int key, char *arg, struct argp_state *state)
         return 0;
     case 'h':
         p->help = true;
+        /* Without two lines on flags of two forms in every help; a user's own format stays. */
+        setenv("ARGP_HELP_FMT", "no-dup-args-note", 0);
         argp_help(state->root_argp, stdout, ARGP_HELP_SHORT_USAGE | ARGP_HELP_LONG | ARGP_HELP_DOC,
                   state->name);
         return ECANCELED;

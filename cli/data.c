@@ -34,11 +34,11 @@ static FILE *progress_stream(void)
 
 static const struct argp_option synth_options[] = {
     {"out", KEY_OUT, "DIR", 0, "Folder to write (required)", 0},
-    {"classes", KEY_CLASSES, "N", 0, "Classes (10)", 0},
-    {"train", KEY_TRAIN, "N", 0, "Training images per class (200)", 0},
-    {"val", KEY_VAL, "N", 0, "Validation images per class (50)", 0},
-    {"size", KEY_SIZE, "PX", 0, "Typical side of an image (375, as ImageNet's)", 0},
-    {"seed", KEY_SEED, "N", 0, "Another seed gives other images (0)", 0},
+    {"classes", KEY_CLASSES, "N", 0, "Classes (default 10)", 0},
+    {"train", KEY_TRAIN, "N", 0, "Training images per class (default 200)", 0},
+    {"val", KEY_VAL, "N", 0, "Validation images per class (default 50)", 0},
+    {"size", KEY_SIZE, "PX", 0, "Typical side of an image (default 375, as ImageNet's)", 0},
+    {"seed", KEY_SEED, "N", 0, "Another seed gives other images (default 0)", 0},
     {"workers", 'j', "N", 0, "Threads (default: all cores); the images do not depend on it", 0},
     {"force", KEY_FORCE, NULL, 0, "Write into a folder that holds other things; deletes none", 0},
     {0},

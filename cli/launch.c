@@ -39,7 +39,7 @@ static const struct argp_option options[] = {
     {"bind", KEY_BIND, "none|cores", 0,
      "Let ranks run on any core (default), or each on its own share", 0},
     {"mpirun", KEY_MPIRUN, "FILE", 0, "Open MPI's or MPICH's starter (default mpirun)", 0},
-    {"mpi-arg", KEY_MPI_ARG, "ARG", 0, "An argument for it; can be given again", 0},
+    {"mpi-arg", KEY_MPI_ARG, "ARG", 0, "An argument for mpirun; can be given again", 0},
     {"grace", KEY_GRACE, "S", 0, "Seconds that ranks have to stop after a signal (default 30)", 0},
     {"restarts", KEY_RESTARTS, "N", 0,
      "Start again after a failure, at most N times, from the run's checkpoint (default 0)", 0},

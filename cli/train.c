@@ -97,7 +97,9 @@ static const struct argp_option options[] = {
     {"lr", KEY_LR, "LR", 0, "Initial learning rate (default 0.1)", 0},
     {"learning-rate", KEY_LR, 0, OPTION_ALIAS, 0, 0},
     {"lr-scale", KEY_LR_SCALE, "none|linear|sqrt", 0,
-     "Multiply it by the images of a step / 256, or by the root of that (default none)", 0},
+     "Multiply the learning rate by the images of a step / 256, or by the root of that (default "
+     "none)",
+     0},
     {"momentum", KEY_MOMENTUM, "M", 0, "Momentum (default 0.9)", 0},
     {"nesterov", KEY_NESTEROV, 0, 0, "Nesterov momentum", 0},
     {"wd", KEY_WEIGHT_DECAY, "W", 0, "Weight decay (default 1e-4)", 0},
