@@ -3,7 +3,7 @@
 # held it down.
 height = 1060 + 34 * legend_rows
 from_top(y) = 1 - 1.0 * y / height
-set lmargin at screen 0.085
+set lmargin at screen 0.095
 set rmargin at screen 0.905
 note = 'solid: power   dashed: temperature'.(some_throttled ? '   broad: throttled' : '')
 set xrange [0:1.02 * x_max]
@@ -13,7 +13,7 @@ do for [f in formats] {
     set output '../'.draft.figure.'.'.f
     set multiplot
 
-    set label 1 figure_title at screen 0.085,from_top(52) left font title_font(note)
+    set label 1 figure_title at screen 0.095,from_top(52) left font title_font(note)
     set label 2 note at screen 0.905,from_top(58) right @grey_small
     set tmargin at screen from_top(90)
     set bmargin at screen from_top(490)
