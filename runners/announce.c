@@ -64,6 +64,20 @@ void announce_run(const struct session *s)
     fflush(s->out);
 }
 
+void announce_end(const struct session *s, const json_t *summary)
+{
+    const json_t *median = json_object_get(json_object_get(summary, "images_per_s"), "median");
+    const json_t *wall = json_object_get(summary, "images_per_s_wall");
+    fprintf(s->out, "ended after %" PRId64 " step%s", s->state.step, s->state.step == 1 ? "" : "s");
+    if (json_is_number(median))
+        fprintf(s->out, ", %.1f images/s in the median step", json_number_value(median));
+    if (json_is_number(wall))
+        fprintf(s->out, ", %.1f by wall clock", json_number_value(wall));
+    if (s->state.best_top1 > 0)
+        fprintf(s->out, ", best top-1 %.2f %%", s->state.best_top1);
+    fprintf(s->out, "\n");
+}
+
 enum status announce_slow_rank(const struct session *s, const struct run *run)
 {
     struct ranks r;

@@ -385,6 +385,7 @@ static enum status finish_run(struct session *s)
     CHECK(summary_add(run, summary));
     CHECK(rank_sensors_gather(&s->world, &s->devices, &s->samples, summary));
     CHECK(record_finish(s->record, summary));
+    announce_end(s, summary);
     CHECK(announce_slow_rank(s, run));
     if (s->expected) {
         CHECK(expected_end(s->expected, s->state.step, state));
