@@ -7,6 +7,9 @@
 
 #include <nccl.h>
 
+/* ncclBfloat16, which older headers name for C++ alone. */
+enum { NCCL_BFLOAT16 = 9 };
+
 /* The calls of nccl.h that are used, by their names there. */
 struct nccl_library {
     ncclResult_t (*get_version)(int *version);

@@ -214,7 +214,7 @@ static ncclDataType_t type_of(enum dtype type)
     case DTYPE_F16:
         return ncclFloat16;
     case DTYPE_BF16:
-        return ncclBfloat16;
+        return (ncclDataType_t)NCCL_BFLOAT16;
     case DTYPE_F64:
         return ncclFloat64;
     case DTYPE_U8:

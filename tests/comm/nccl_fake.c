@@ -245,10 +245,10 @@ static void carry_out(void *arg)
 
 static enum dtype type_of(ncclDataType_t type)
 {
-    switch (type) {
+    switch ((int)type) {
     case ncclFloat16:
         return DTYPE_F16;
-    case ncclBfloat16:
+    case NCCL_BFLOAT16:
         return DTYPE_BF16;
     case ncclFloat64:
         return DTYPE_F64;
