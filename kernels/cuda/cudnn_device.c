@@ -62,6 +62,7 @@ static const char *const numbers[] = {
     "supportCoopLaunch",
     "smClockRateKHz",
     "memClockRateKHz",
+    "memoryBusWidth",
     "l2CacheSize",
 };
 static const char *const triples[] = {"maxGridSize", "maxBlockSize"};
