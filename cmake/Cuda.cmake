@@ -1,6 +1,7 @@
 # CUDA and cuDNN, both optional: AMPSCALE_CUDNN says whether plans of cuDNN can be built here, and
 # AMPSCALE_CUDNN_REASON why not. No GPU and no driver is needed for that.
 set(AMPSCALE_CUDNN OFF)
+set(cudnn_oldest 9.11) # those before it crash as they plan for some GPUs
 find_package(CUDAToolkit 12 QUIET)
 find_path(CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
 find_library(CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR} PATH_SUFFIXES ../lib)
@@ -11,20 +12,22 @@ if(NOT CUDAToolkit_FOUND)
 elseif(NOT CUDNN_INCLUDE_DIR OR NOT CUDNN_LIBRARY)
   set(AMPSCALE_CUDNN_REASON "cuDNN's headers or library were not found")
 else()
-  # What a plan for a GPU that is elsewhere needs; cuDNN has it since some release of version 9.
-  set(has_device_text "")
-  if(EXISTS ${CUDNN_INCLUDE_DIR}/cudnn_graph.h)
-    file(STRINGS ${CUDNN_INCLUDE_DIR}/cudnn_graph.h has_device_text
-         REGEX "CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION")
+  set(cudnn_version "an older one")
+  if(EXISTS ${CUDNN_INCLUDE_DIR}/cudnn_version.h)
+    file(STRINGS ${CUDNN_INCLUDE_DIR}/cudnn_version.h numbers
+         REGEX "^#define CUDNN_(MAJOR|MINOR|PATCHLEVEL) [0-9]+")
+    string(REGEX MATCHALL "[0-9]+" numbers "${numbers}")
+    list(JOIN numbers "." cudnn_version)
   endif()
-  if(has_device_text)
+  if(NOT cudnn_version VERSION_GREATER_EQUAL ${cudnn_oldest})
+    set(AMPSCALE_CUDNN_REASON
+        "cuDNN ${cudnn_oldest} or later is needed, and ${CUDNN_INCLUDE_DIR} has ${cudnn_version}")
+  else()
     set(AMPSCALE_CUDNN ON)
     add_library(ampscale_cudnn INTERFACE)
     target_include_directories(ampscale_cudnn SYSTEM INTERFACE
                                ${CUDNN_INCLUDE_DIR} ${CUDAToolkit_INCLUDE_DIRS})
     target_link_libraries(ampscale_cudnn INTERFACE ${CUDNN_LIBRARY})
-  else()
-    set(AMPSCALE_CUDNN_REASON "this cuDNN is too old to plan for a GPU that is elsewhere")
   endif()
 endif()
 if(NOT AMPSCALE_CUDNN)
