@@ -40,9 +40,6 @@ set(AMPSCALE_CUDA_MODULE OFF)
 set(AMPSCALE_CUDA_MODULE_REASON ${AMPSCALE_CUDNN_REASON})
 if(AMPSCALE_CUDNN)
   include(CheckLanguage)
-  if(NOT CMAKE_CUDA_COMPILER AND CUDAToolkit_NVCC_EXECUTABLE)
-    set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})
-  endif()
   # Tensor cores from Turing on: code for each generation that this nvcc knows, and in the newest's
   # intermediate form for those that are still to come. Sanitizers look at the host's code alone:
   # there, the oldest's intermediate form serves every generation, and takes a fraction of the time.
@@ -62,9 +59,16 @@ if(AMPSCALE_CUDNN)
     list(TRANSFORM generations APPEND -real OUTPUT_VARIABLE CMAKE_CUDA_ARCHITECTURES)
     list(APPEND CMAKE_CUDA_ARCHITECTURES ${newest}-virtual)
   endif()
-  check_language(CUDA)
+  # check_language() asks whether it works, unless CMAKE_CUDA_COMPILER is set: then it is taken as it
+  # is, and one that does not work ends the configuration.
   if(NOT CMAKE_CUDA_COMPILER)
-    set(AMPSCALE_CUDA_MODULE_REASON "nvcc does not work with this host compiler")
+    unset(CMAKE_CUDA_COMPILER CACHE) # what did not work before may have been mended
+    set(ENV{CUDACXX} ${CUDAToolkit_NVCC_EXECUTABLE}) # the one whose libraries will be linked
+    check_language(CUDA)
+  endif()
+  if(NOT CMAKE_CUDA_COMPILER)
+    set(AMPSCALE_CUDA_MODULE_REASON
+        "nvcc does not work; if this compiler is too new for it, name an older one in CUDAHOSTCXX")
   elseif(NOT TARGET CUDA::cublasLt OR NOT TARGET CUDA::cudart_static)
     set(AMPSCALE_CUDA_MODULE_REASON "cuBLASLt or the static CUDA runtime was not found")
   else()
@@ -72,7 +76,10 @@ if(AMPSCALE_CUDNN)
     set(AMPSCALE_CUDA_MODULE ON)
   endif()
 endif()
-if(NOT AMPSCALE_CUDA_MODULE)
+if(AMPSCALE_CUDA_MODULE)
+  message(STATUS "A CUDA module is built: CUDA ${CUDAToolkit_VERSION}, cuDNN ${cudnn_version}, "
+                 "${CMAKE_CUDA_ARCHITECTURES}")
+else()
   message(STATUS "No CUDA module is built: ${AMPSCALE_CUDA_MODULE_REASON}")
 endif()
 
