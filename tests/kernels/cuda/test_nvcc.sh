@@ -7,7 +7,6 @@
 set -euo pipefail
 module=$1
 shift
-export PATH=$PATH:/usr/local/cuda/bin
 for tool in cuobjdump nvdisasm; do
     if ! command -v "$tool" >/dev/null; then
         echo "skipped: there is no $tool to look into the module with"
