@@ -1,6 +1,7 @@
 /* ampscale info: what this build is made of, which networks it knows, what is in one, and which
  * types a precision gives it. */
 #include "cli/cli.h"
+#include "comm/comm.h"
 #include "config.h"
 #include "kernels/backend.h"
 #include "model/graph.h"
@@ -281,9 +282,10 @@ static enum status print_build_json(json_t *devices)
     enum status st;
     CHECK(environment_describe(&host));
     CHECK(describe_gpus(devices, &gpus));
-    json_t *all = json_pack("{s:s, s:{s:s, s:s}, s:O, s:O, s:O}", "compiler", AMPSCALE_COMPILER,
-                            "libraries", "jansson", jansson_version_str(), "zlib", zlibVersion(),
-                            "devices", devices, "gpus", gpus, "host", host);
+    json_t *all =
+        json_pack("{s:s, s:{s:s, s:s, s:s}, s:O, s:O, s:O}", "compiler", AMPSCALE_COMPILER,
+                  "libraries", "MPI", comm_mpi_version(), "jansson", jansson_version_str(), "zlib",
+                  zlibVersion(), "devices", devices, "gpus", gpus, "host", host);
     CHECK(environment_program(all) ? STATUS_OK
                                    : status_fail(STATUS_OOM, "no memory for a listing"));
     st = print_json(all);
@@ -299,9 +301,10 @@ static enum status info_build(const struct info_config *c)
     static const char *const specs[] = {"cpu", "ref"};
     json_t *devices = json_array();
     if (!c->json)
-        printf("ampscale %s (%s build)\ncompiler   %s\nlibraries  jansson %s, zlib %s\ndevices\n",
-               AMPSCALE_VERSION, AMPSCALE_BUILD_TYPE, AMPSCALE_COMPILER, jansson_version_str(),
-               zlibVersion());
+        printf("ampscale %s (%s build)\ncompiler   %s\nlibraries  MPI: %s, jansson %s, zlib %s\n"
+               "devices\n",
+               AMPSCALE_VERSION, AMPSCALE_BUILD_TYPE, AMPSCALE_COMPILER, comm_mpi_version(),
+               jansson_version_str(), zlibVersion());
     for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
         char line[512];
         enum status st = device_line(specs[i], line, sizeof line);

@@ -11,6 +11,7 @@ expect_line() {
 }
 
 expect_line '^ampscale [0-9]' info
+expect_line '^libraries  MPI: [^ ]+.*, jansson ' info
 expect_line '^  cpu +[^ ]' info
 expect_line '"device":"cpu","usable":true' info --json
 
