@@ -55,9 +55,13 @@ _ampscale_value() {
     for kind in "${kinds[@]}"; do
         case $kind in
         ARCH) mapfile -t -O "${#choices[@]}" choices < <(_ampscale_architectures) ;;
-        FILE) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
+        FILE | FILE:*) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
         DIR | RUN | DATA) mapfile -t COMPREPLY < <(compgen -d -- "$word") ;;
-        *[!A-Z]*) choices+=("$kind") ;;
+        # cuda:N,... is a device with its number to come; what is all in capitals is no word to offer.
+        *[a-z0-9]*)
+            kind=${kind%%:N*}
+            [[ " ${choices[*]} " == *" $kind "* ]] || choices+=("$kind")
+            ;;
         esac
     done
     ((${#COMPREPLY[@]} == 0)) || compopt -o filenames 2>/dev/null

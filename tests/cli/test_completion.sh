@@ -36,6 +36,9 @@ offers "$networks" train --arch = resnet
 offers $'constant\ncosine' train --lr-schedule co
 offers $'O0\nO1\nO2\nO3' train --opt-level = O
 offers "dynamic" train --loss-scale ""
+offers $'cpu\ncuda\nref' train --devices ""
+offers "" launch --hosts ""
+offers $'1\n2\n3\n4' accept --level ""
 offers "" train --epochs ""
 offers "lost-image" train --inject lo
 
