@@ -326,6 +326,14 @@ static enum status log_heading(struct keeper *k, const struct words *command)
     return STATUS_OK;
 }
 
+/* A command that ends with a verdict, which it has printed, has not broken down: what it last said
+ * on stderr is of its progress, and no reason. */
+static bool is_verdict(const struct rank_report *r)
+{
+    return r->end == REPORT_EXITED && r->code > status_exit_code(STATUS_USAGE) &&
+           r->code <= status_exit_code(STATUS_DATA);
+}
+
 /* What the command's end comes to: fills the report, returns the keeper's exit code. */
 static int judge(struct keeper *k)
 {
@@ -341,7 +349,7 @@ static int judge(struct keeper *k)
         r->end = REPORT_STOPPED;
         r->code = exit_code;
     }
-    if (!*r->reason)
+    if (!*r->reason && !is_verdict(r))
         memcpy(r->reason, k->last, sizeof r->reason);
     write_report(k);
     return r->end == REPORT_STOPPED ? 0 : exit_code;

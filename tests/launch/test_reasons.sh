@@ -77,6 +77,10 @@ for mpirun in "${starters[@]}"; do
     fails 1 'rest 200' 'say "warning: slow"; say "the disk is gone"; rest 3; kill -KILL $PPID; hang'
     grep -qx "ampscale: rank 1: the disk is gone" err || fail "the reason is lost: $(<err)"
 
+    # What a rank says of its progress is no reason for its verdict.
+    fails 4 'echo "[1/2] PASS" >&2; exit 4' 'rest 10'
+    says "rank 0 \\(host [^ ]+, pid [0-9]+\\) exited with code 4"
+
     # What a rank says once it is told to end is no reason, nor is a warning.
     fails 1 'rest 10; say "no memory"; exit 1' 'trap "say told; exit 1" TERM; say "warning: slow"; rest 200'
     says "no memory"
