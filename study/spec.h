@@ -23,7 +23,8 @@
  *     "seed": 0,                           of the order of runs; repeat k trains with seed + k - 1
  *     "limit_s": 60,                       seconds that a run may take; without it no limit
  *     "train": ["--lr", "0.05"],           further flags of train
- *     "launcher": ["srun", "-n", "{ranks}"]   starts several ranks; without it `ampscale launch`
+ *     "launcher": ["srun", "--mpi=pmix", "-n", "{ranks}"]
+ *                                          starts several ranks; without it `ampscale launch`
  *   }
  *
  * Validation comes at the end of an epoch: steps that end within one leave a cell without accuracy.
