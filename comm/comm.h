@@ -198,6 +198,9 @@ bool comm_under_mpi(void);
 /* "Open MPI 4.1.4", "MPICH 4.0"; "none" in a build without MPI. */
 const char *comm_mpi_version(void);
 
+/* What srun's --mpi has to be for that library: "pmix", or "pmi2" for MPICH; NULL without MPI. */
+const char *comm_srun_mpi(void);
+
 /* Who this process is among those of its job. */
 struct comm_place {
     int rank, size;

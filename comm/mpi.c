@@ -20,10 +20,11 @@ bool comm_under_mpi(void)
     return getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMI_RANK") || getenv("PMIX_RANK");
 }
 
-/* Ranks of the job, as the launcher tells them; 0: it does not. */
+/* Ranks of the job, as the launcher tells them, the innermost first: mpirun may have been started
+ * by srun. 0: it does not. */
 static int launched_ranks(void)
 {
-    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
+    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (getenv(names[i]))
             return atoi(getenv(names[i]));
@@ -39,8 +40,9 @@ static enum status check_launcher(const struct comm *c)
         return STATUS_OK;
     return status_fail(STATUS_USAGE,
                        "the launcher started %d ranks, but they cannot find each other: this "
-                       "program was built with %s, and the launcher is probably another library's",
-                       ranks, comm_mpi_version());
+                       "program was built with %s, and the launcher is probably another library's; "
+                       "srun would have to be given --mpi=%s",
+                       ranks, comm_mpi_version(), comm_srun_mpi());
 }
 
 /* The library says who it is and much more; what is wanted is on its first line. */
@@ -56,6 +58,11 @@ const char *comm_mpi_version(void)
     else if (sscanf(name, "MPICH Version: %d.%d.%d", &major, &minor, &patch) >= 2)
         snprintf(name, sizeof name, "MPICH %d.%d.%d", major, minor, patch);
     return name;
+}
+
+const char *comm_srun_mpi(void)
+{
+    return strncmp(comm_mpi_version(), "MPICH", strlen("MPICH")) == 0 ? "pmi2" : "pmix";
 }
 
 static enum status mpi_start(struct comm *c, struct comm_slot *slot)

@@ -1,6 +1,8 @@
 /* In place of mpi.c in a build without MPI. */
 #include "comm/comm.h"
 
+#include <stddef.h>
+
 bool comm_under_mpi(void)
 {
     return false;
@@ -9,6 +11,11 @@ bool comm_under_mpi(void)
 const char *comm_mpi_version(void)
 {
     return "none";
+}
+
+const char *comm_srun_mpi(void)
+{
+    return NULL;
 }
 
 enum status comm_open_mpi(const struct comm_mpi_config *config, struct comm **c)

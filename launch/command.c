@@ -140,7 +140,7 @@ enum status launch_command_srun(const struct launch_config *c, const struct laun
     int most = c->hosts.n ? launch_hosts_most(&c->hosts) : c->nproc;
     int share = site->cores > most ? site->cores / most : 1;
     TRY(words_add(w, "srun"));
-    TRY(words_add(w, "--mpi=pmix"));
+    TRY(words_add(w, "--mpi=%s", site->kind == MPI_KIND_OPENMPI ? "pmix" : "pmi2"));
     if (c->hosts.n) {
         TRY(words_add(w, "--nodes=%d", c->hosts.n));
         TRY(words_add(w, "--nodelist"));

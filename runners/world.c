@@ -121,13 +121,14 @@ static bool is_launched(const struct train_config *c)
 enum status world_check_launcher(const struct train_config *c)
 {
     int size = launched_size();
+    const char *mpi = comm_srun_mpi();
     if (c->rendezvous || comm_under_mpi() || is_one_process(c->mode) || size <= 1)
         return STATUS_OK;
     return status_fail(STATUS_USAGE,
-                       "a launcher started %d processes that cannot find each other: give srun "
-                       "--mpi=pmix, or all of them --rendezvous HOST:PORT; --mode nd lets each "
-                       "train alone",
-                       size);
+                       "a launcher started %d processes that cannot find each other: give %s%s%s "
+                       "--rendezvous HOST:PORT; --mode nd lets each train alone",
+                       size, mpi ? "srun --mpi=" : "", mpi ? mpi : "",
+                       mpi ? ", or all of them" : "all of them");
 }
 
 enum status world_open(const struct train_config *c, const struct device_list *devices,

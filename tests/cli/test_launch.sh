@@ -55,10 +55,10 @@ dry_run "./ompi -n 2 ${root}--oversubscribe --bind-to none $keep $PWD/r/a-logs -
     "srun --mpi=pmix --ntasks=2 --cpus-per-task=3 $binary train --dummy --out r/a/" \
     --mpirun ./ompi --nproc 2 --threads 3 -- train --dummy --out r/a/
 dry_run "./mpich -n 2 $keep $PWD/runs/info-001-logs --threads 3 -- info 'a b' 'it'\\''s' ''" \
-    "srun --mpi=pmix --ntasks=2 --cpus-per-task=3 $binary info 'a b' 'it'\\''s' ''" \
+    "srun --mpi=pmi2 --ntasks=2 --cpus-per-task=3 $binary info 'a b' 'it'\\''s' ''" \
     --mpirun ./mpich --nproc 2 --threads 3 -- info 'a b' "it's" ''
 SLURM_NTASKS=3 dry_run "./mpich -n 3 $keep /l --threads 1 -- info" \
-    "srun --mpi=pmix --ntasks=3 --cpus-per-task=1 $binary info" \
+    "srun --mpi=pmi2 --ntasks=3 --cpus-per-task=1 $binary info" \
     --mpirun ./mpich --threads 1 --log-dir /l -- info
 SLURM_NTASKS=many expect_error 2 "how many ranks" launch --mpirun ./mpich -- info
 export OMP_PLACES=cores
@@ -69,7 +69,7 @@ dry_run "./ompi -n 6 ${root}--host a:4,b:2 --bind-to none -x OMP_PLACES --mca bt
 unset OMP_PLACES
 printf 'a slots=1 max_slots=8 # first\n\nb:2\r\na\n' >hosts
 dry_run "./mpich -n 3 -hosts a:2,b:2 -genv X 1 $keep /l --threads 1 -- info" \
-    "srun --mpi=pmix --nodes=2 --nodelist a,b --ntasks-per-node=2 --ntasks=3 --cpus-per-task=1 $binary info" \
+    "srun --mpi=pmi2 --nodes=2 --nodelist a,b --ntasks-per-node=2 --ntasks=3 --cpus-per-task=1 $binary info" \
     --mpirun ./mpich --hostfile hosts --nproc 3 --threads 1 --log-dir /l \
     --mpi-arg -genv --mpi-arg X --mpi-arg 1 -- info
 [[ ! -e ompi.args && ! -e mpich.args && ! -e r && ! -e runs ]] || fail "--dry-run did something: $(ls)"
