@@ -18,7 +18,7 @@ static void on_signal(int signo)
 
 void stop_install(void)
 {
-    struct sigaction a;
+    struct sigaction a, hangup;
     memset(&a, 0, sizeof a);
     sigemptyset(&a.sa_mask);
     a.sa_handler = on_signal;
@@ -26,6 +26,8 @@ void stop_install(void)
     sigaction(SIGINT, &a, NULL);
     sigaction(SIGTERM, &a, NULL);
     sigaction(SIGUSR1, &a, NULL);
+    if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN)
+        sigaction(SIGHUP, &a, NULL);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
     arrived = 0;
@@ -38,6 +40,8 @@ const char *stop_requested(void)
         return "SIGINT";
     case SIGTERM:
         return "SIGTERM";
+    case SIGHUP:
+        return "SIGHUP";
     case SIGUSR1:
         return "SIGUSR1";
     default:

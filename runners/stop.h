@@ -1,5 +1,6 @@
-/* SIGINT, SIGTERM and SIGUSR1 as a question the training loop asks between steps. Batch systems
- * send SIGUSR1 where they are told to warn of a time limit, and mpirun passes it on.
+/* SIGINT, SIGTERM, SIGHUP and SIGUSR1 as a question the training loop asks between steps. Batch
+ * systems send SIGUSR1 where they are told to warn of a time limit, and mpirun passes it on; SIGHUP
+ * comes when the terminal is gone, and is ignored where nohup has it so.
  *
  * The first signal asks for an orderly end; a second one of SIGINT ends the process at once, for
  * whoever does not want to wait. */

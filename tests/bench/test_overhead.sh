@@ -50,6 +50,7 @@ ended() {
 }
 ended TERM
 ended INT
+ended HUP
 
 ((failures == 0)) || exit 1
 mpi_find "$("$4" version)"

@@ -60,8 +60,8 @@ done
 # An orderly stop: one line, a checkpoint, exit code 1. In training and in validation.
 moments=(2 4 8 13)
 ! sanitized || moments=(4 8)
-for signal in TERM INT USR1; do
-    [[ $signal != USR1 ]] || moments=(4)
+for signal in TERM INT USR1 HUP; do
+    [[ $signal != [UH]* ]] || moments=(4)
     for after in "${moments[@]}"; do
         name=$signal-after-$after
         train_signalled "$signal" "$after" "$data" --epochs 3 --out "$scratch/$name"
