@@ -71,10 +71,12 @@ static enum status find_alone(struct fleet_node *node, const struct fleet_metric
 {
     struct fleet_finding *f;
     TRY(find(node, m->name, ACCEPT_MISSING, value, NAN, &f));
-    snprintf(f->reason, sizeof f->reason,
-             "only %lld nodes of this hardware have it, and %d are needed to hold them against "
-             "each other",
-             (long long)m->sample.n, FLEET_LEAST);
+    snprintf(
+        f->reason, sizeof f->reason,
+        "only %lld node%s of this hardware ha%s it, and %d are needed to hold them against each "
+        "other",
+        (long long)m->sample.n, m->sample.n == 1 ? "" : "s", m->sample.n == 1 ? "s" : "ve",
+        FLEET_LEAST);
     return STATUS_OK;
 }
 

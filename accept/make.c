@@ -284,7 +284,8 @@ enum status accept_make_spec(char *const *dir, int n, FILE *said, json_t **out)
     for (int k = 0; k < n; k++)
         CHECK(read_folder(dir[k], dir[0], &s, &spec));
     *out = json_deep_copy(spec);
-    json_object_set_new(*out, "about", json_sprintf("Made of the results of %d folders", n));
+    json_object_set_new(*out, "about",
+                        json_sprintf("Made of the results of %d folder%s", n, n == 1 ? "" : "s"));
     json_array_foreach(json_object_get(*out, "checks"), i, check)
     {
         st = make_check(&s, check);

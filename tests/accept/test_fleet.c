@@ -179,7 +179,7 @@ static void test_other_hardware(void **state)
     assert_int_equal(fleet.n_groups, 2);
     assert_string_equal(fleet.group[0].hardware, "x");
     assert_int_equal(fleet.node[0].group, 1);
-    assert_non_null(strstr(fleet.node[0].finding[0].reason, "only 1 nodes of this hardware"));
+    assert_non_null(strstr(fleet.node[0].finding[0].reason, "only 1 node of this hardware has it"));
     fleet_free(&fleet);
     nodes_free(&nodes);
 }
