@@ -107,6 +107,17 @@ static void test_few(void **state)
     gate_report_free(&r);
 }
 
+/* 2 / C(2n, n) of n runs a side, 2 / 2^n of n pairs. */
+static void test_enough_repeats(void **state)
+{
+    (void)state;
+    assert_int_equal(gate_enough_repeats(&(struct gate_report){.alpha = 0.01}), 5);
+    assert_int_equal(gate_enough_repeats(&(struct gate_report){.alpha = 0.01, .family = 2}), 6);
+    assert_int_equal(gate_enough_repeats(&(struct gate_report){.alpha = 1e-4, .family = 1}), 9);
+    const struct gate_report pairs = {.alpha = 0.01, .family = 1, .pairs_only = true};
+    assert_int_equal(gate_enough_repeats(&pairs), 8);
+}
+
 /* An alpha that no outcome of so few repeats comes below. */
 static void test_alpha_out_of_reach(void **state)
 {
@@ -351,14 +362,23 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_same),       TEST(test_slower),
-        TEST(test_faster),     TEST(test_threshold),
-        TEST(test_chance),     TEST(test_directions),
-        TEST(test_small_part), TEST(test_few),
-        TEST(test_ends),       TEST(test_alpha_out_of_reach),
-        TEST(test_unfinished), TEST(test_refused),
-        TEST(test_allowed),    TEST(test_mixed_side),
-        TEST(test_studies),    TEST(test_hostile),
+        TEST(test_same),
+        TEST(test_slower),
+        TEST(test_faster),
+        TEST(test_threshold),
+        TEST(test_chance),
+        TEST(test_directions),
+        TEST(test_small_part),
+        TEST(test_few),
+        TEST(test_ends),
+        TEST(test_enough_repeats),
+        TEST(test_alpha_out_of_reach),
+        TEST(test_unfinished),
+        TEST(test_refused),
+        TEST(test_allowed),
+        TEST(test_mixed_side),
+        TEST(test_studies),
+        TEST(test_hostile),
         TEST(test_formats),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
