@@ -28,33 +28,34 @@ declare -A may_use=(
 )
 
 code=0
-files=0
 # Build folders, whatever they are called.
 built=()
 for cache in ./*/CMakeCache.txt; do
     [[ -e $cache ]] && built+=(-not -path "${cache%/*}/*")
 done
 
-while IFS= read -r file; do
-    room=${file%%/*}
-    files=$((files + 1))
-    if [[ ! -v may_use[$room] ]]; then
+mapfile -d '' -t sources < <(find . -mindepth 2 \( -name '*.[ch]' -o -name '*.cu' \) -not -path './tests/*' \
+    -not -path './build/*' -not -path './.*/*' "${built[@]}" -printf '%P\0')
+
+for file in "${sources[@]}"; do
+    if [[ ! -v may_use[${file%%/*}] ]]; then
         echo "FAILED: '$file' is in a room that this test does not know"
         code=1
-        continue
     fi
-    while IFS= read -r used; do
-        if [[ " $room base ${may_use[$room]} " != *" $used "* ]]; then
-            echo "FAILED: '$file' includes a header of '$used', which '$room' may not use"
-            code=1
-        fi
-    done < <(sed -nE 's|^ *# *include "([a-z]+)/.*|\1|p' "$file" | sort -u)
-done < <(find . -mindepth 2 \( -name '*.[ch]' -o -name '*.cu' \) -not -path './tests/*' \
-    -not -path './build/*' -not -path './.*/*' "${built[@]}" | cut -c3-)
+done
 
-if ((files == 0)); then
+# One look at all files: "FILE:ROOM" for each room whose header a file includes.
+while IFS=: read -r file used; do
+    room=${file%%/*}
+    if [[ -v may_use[$room] && " $room base ${may_use[$room]} " != *" $used "* ]]; then
+        echo "FAILED: '$file' includes a header of '$used', which '$room' may not use"
+        code=1
+    fi
+done < <(sed -snE '\|^ *# *include "([a-z]+)/.*|{s||\1|; F; p}' "${sources[@]}" /dev/null | paste -d: - - | sort -u)
+
+if ((${#sources[@]} == 0)); then
     echo "FAILED: no source file was found"
     code=1
 fi
-echo "$files files"
+echo "${#sources[@]} files"
 exit "$code"
