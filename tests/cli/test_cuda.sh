@@ -81,9 +81,11 @@ grep -qF '"device":"cuda:2","usable":true' "$scratch/out" || fail "info --json l
 
 # Nothing of it is loaded for a CPU. LD_DEBUG names the files that are.
 loaded() {
-    LD_DEBUG=files "$program" selftest -q --quick --devices "$1" 2>&1 </dev/null | grep -c ampscale_cuda
+    LD_DEBUG=files "$program" train --dummy -a resnet8 --image-size 32 --classes 10 -b 2 --dummy-val 2 --steps 1 \
+        --devices "$1" --out "$scratch/loaded-$1" 2>&1 </dev/null | grep -c ampscale_cuda
 }
 [[ $(loaded cpu) == 0 ]] || fail "a run on the CPU loads the CUDA module"
+[[ -s $scratch/loaded-cpu/summary.json ]] || fail "the run on the CPU did not end in order"
 AMPSCALE_FAKE_GPU=no-gpu
 export AMPSCALE_FAKE_GPU
 [[ $(loaded cuda) != 0 ]] || fail "LD_DEBUG does not show that the module is loaded"
