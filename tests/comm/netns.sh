@@ -7,6 +7,7 @@
 #     trap netns_close EXIT
 #     mpi_run 60 2 prog     now runs across both hosts: rank 0 on host-a, rank 1 on host-b, rank 2 on
 #                           host-a ...
+#     netns_lose prog ... & beside such a job: pulls the cable, and tells what becomes of it
 
 netns_name=(ampscale-$$-a ampscale-$$-b)
 netns_host=(host-a host-b)
@@ -70,13 +71,68 @@ netns_cut() {
     ip -n "${netns_name[1]}" link set cable down
 }
 
-# Ends what still runs on the hosts and removes them.
-netns_close() {
+# netns_ranks PROGRAM: how many processes of that name run on the hosts.
+netns_ranks() {
+    local pids
+    pids=$(ip netns pids "${netns_name[0]}" && ip netns pids "${netns_name[1]}")
+    ps -o comm= -p "$(xargs <<<"$pids" | tr ' ' ,)" | grep -cx "$1"
+}
+
+# netns_received: the bytes that have come through the cable.
+netns_received() {
+    ip -n "${netns_name[1]}" -s link show cable | awk '$1 == "RX:" { getline; print $1 }'
+}
+
+# netns_has_received BYTES: whether as many have come.
+netns_has_received() {
+    (($(netns_received) >= $1))
+}
+
+# netns_until SECONDS COMMAND...: waits until the command succeeds, no longer than that.
+netns_until() {
+    local end=$((SECONDS + $1))
+    shift
+    until "$@"; do
+        ((SECONDS < end)) || return 1
+        sleep 0.1
+    done
+}
+
+# netns_are_left PROGRAM COUNT: whether as many processes of that name run.
+netns_are_left() {
+    (($(netns_ranks "$1") == $2))
+}
+
+# netns_lose PROGRAM COMMAND...: pulls the cable of a running job as soon as the command succeeds.
+# Prints how many ranks, processes of that name, there were, and how many are left, which have 9 seconds
+# to end. When what they said is in $scratch/err the launcher, which may go on waiting, is ended.
+netns_lose() {
+    local program=$1
+    shift
+    netns_until 30 "$@"
+    netns_ranks "$program"
+    netns_cut
+    netns_until 9 netns_are_left "$program" 0
+    netns_ranks "$program"
+    netns_until 5 grep -qs '^ampscale: ' "$scratch/err"
+    netns_kill
+}
+
+# Ends what still runs on the hosts.
+netns_kill() {
     local name pid
     for name in "${netns_name[@]}"; do
         for pid in $(ip netns pids "$name" 2>/dev/null); do
             kill -KILL "$pid" 2>/dev/null
         done
+    done
+}
+
+# Ends what still runs on the hosts and removes them.
+netns_close() {
+    local name
+    netns_kill
+    for name in "${netns_name[@]}"; do
         ip netns delete "$name" 2>/dev/null
     done
 }
