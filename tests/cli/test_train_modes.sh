@@ -5,7 +5,7 @@
 . "$(dirname "$0")/train.sh"
 . "$(dirname "$0")/modes.sh"
 
-same_training
+same_training 20
 nd nd
 nd nd-2 --threads 2
 nd nd-3 --threads 3
