@@ -13,9 +13,9 @@ fi
 export AMPSCALE_CUDA_MODULE=$fake XDG_CACHE_HOME=$scratch/cache
 cd "$scratch" || exit 1
 # Ten steps; six are as many as a fault after the second checkpoint needs.
-images=40
-! sanitized || images=24
-net=(--dummy --dummy-train "$images" --dummy-val 4 --classes 5 -a resnet8 --image-size 16 -b 4 --epochs 1
+images=40 size=16
+! sanitized || images=24 size=8
+net=(--dummy --dummy-train "$images" --dummy-val 4 --classes 5 -a resnet8 --image-size "$size" -b 4 --epochs 1
     --lr 0.01 --bucket-mb 0.05 -p 1 --threads 1 --checkpoint-steps 2)
 
 # faulty NAME WHOLE KIND GPU LINE ARGS...: trains with a GPU that fails once there is a second
