@@ -3,6 +3,7 @@
  * are offered; -: none. Printed as found and held against what was found with cuDNN 9.19. */
 #include "driver.h"
 #include "kernels/cuda/conv_plan.h"
+#include "tests/sanitized.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,9 +22,11 @@ static const struct layer {
     {"3x3 128 from 56, stride 2", 128, 56, 128, 3, 2, 1},
     {"stem of 4 channels", 4, 224, 64, 7, 2, 3},
 };
-enum { N_LAYERS = sizeof layers / sizeof *layers, N_GPUS = 7, N_TYPES = 3, BATCH = 256 };
+enum { N_LAYERS = sizeof layers / sizeof *layers, N_TYPES = 3, BATCH = 256 };
 
-static const char *const gpus[N_GPUS] = {"t4", "a10", "a100", "l40", "h200", "b200", "rtx5090"};
+static const char *const gpus[] = {"t4", "a10", "a100", "l40", "h200", "b200", "rtx5090"};
+/* Sanitizers see in the first two, of which one has no fused forms, what they see in all. */
+enum { N_GPUS = SANITIZED ? 2 : sizeof gpus / sizeof *gpus };
 
 static struct conv_problem problem_of(const struct layer *l, enum conv_form form, int type)
 {
@@ -102,7 +105,7 @@ static const char *const expected[N_LAYERS][CONV_FORM_COUNT] = {
     },
 };
 
-/* The table's line for one form on one layer. */
+/* The table's line for one form on one layer, as far as GPUs are looked at. */
 static void find_row(const struct cudnn_device dev[N_GPUS], const struct layer *l,
                      enum conv_form form, char row[N_GPUS * (N_TYPES + 1)])
 {
@@ -118,10 +121,10 @@ static void find_row(const struct cudnn_device dev[N_GPUS], const struct layer *
 
 static bool row_is(const char *found, const char *wanted, bool driver)
 {
-    for (; *wanted; found++, wanted++)
+    for (; *found; found++, wanted++)
         if (*found != (*wanted == 'R' && !driver ? '-' : *wanted))
             return false;
-    return *found == '\0';
+    return N_GPUS < sizeof gpus / sizeof *gpus || *wanted == '\0';
 }
 
 /* Forms that this project cannot do without have a plan whatever the version of the library. */
