@@ -46,6 +46,7 @@ expect_error 2 "names no devices" bench memory --devices cpu:0,1
 # Processes of a job, with a GPU each.
 ((failures == 0)) || exit 1
 mpi_find "$("$4" version)"
+mpi_leaks on
 mpi_run 60 2 "$program" bench collective allgather --devices cuda "${quick[@]}"
 [[ $code == 0 ]] || fail "under MPI: exit code $code: $(<err)"
 [[ $(grep -c '\[device\] memory, mpi, staged' out) == 2 ]] || fail "under MPI: $(<out)"

@@ -111,6 +111,7 @@ expect_error 2 "give a smaller --max-mib" bench memory --max-mib 65536 --threads
 # Processes of a job, whose one table rank 0 prints.
 ((failures == 0)) || exit 1
 mpi_find "$("$4" version)"
+mpi_leaks on
 mpi_run 60 2 "$program" bench collective reduce -b 1K -e 64K -f 8 "${quick[@]}"
 [[ $code == 0 ]] || fail "under MPI: exit code $code: $(<err)"
 busbw_is 1

@@ -54,6 +54,7 @@ ended HUP
 
 ((failures == 0)) || exit 1
 mpi_find "$("$4" version)"
+mpi_leaks on
 mpi_run 60 2 "$program" bench overhead "${quick[@]}"
 [[ $code == 0 ]] || fail "under MPI: exit code $code: $(<err)"
 [[ $(grep -c '^allreduce .* yes$' out) == 1 ]] || fail "under MPI: $(<out)"

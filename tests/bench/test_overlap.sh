@@ -16,6 +16,7 @@ expect_error 2 "--grad-compress 'fp8'" bench overlap --grad-compress fp8
 expect_error 2 "one device in a process, not 'cpu:2'" bench overlap --devices cpu:2
 
 mpi_find "$("$record_check" version)"
+mpi_leaks on
 net=(--net resnet8 --image-size 32 -b 2 --threads 1 --rounds 3)
 
 # overlap CODE ARGS...: two ranks.

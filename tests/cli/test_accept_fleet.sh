@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # ampscale accept over nodes: results held against each other, and batteries as the ranks of a job.
 . "$(dirname "$0")/common.sh" "$@"
-. "$source_dir/tests/comm/mpi.sh"
 cd "$scratch" || exit 1
 
 # fleet FILE RATE...: lines of nodes n0, n1 ... with these rates; '-' has none.
@@ -70,6 +69,7 @@ expect_error 2 "runs as the ranks of a job" accept pair --failing n1
 
 # Batteries on two ranks of this machine, which has two nodes' folders then; one is damaged, and
 # goes on. Three nodes are needed to hold them against each other.
+. "$source_dir/tests/comm/mpi.sh"
 mpi_find "$("$build_dir/tests/comm/mpi_ranks" version)"
 cat >spec.json <<'JSON'
 {"schema": 1, "name": "little", "about": "a test", "device": "ref", "hardware": ["*"],
@@ -77,7 +77,9 @@ cat >spec.json <<'JSON'
              "limits": {"cores": {"min": 1, "fleet_within": 1, "source": "a test"}}}]}
 JSON
 node=$(uname -n | tr -c 'A-Za-z0-9.\n' -)
+mpi_leaks on
 mpi_run 60 3 "$program" accept --spec "$scratch/spec.json" --out "$scratch/job" --level 1
+mpi_leaks off
 ((code == 0)) || fail "three ranks: exit code $code: $(cat out err)"
 for name in "$node" "$node-1" "$node-2"; do
     [[ -s job/$name/accept.json ]] || fail "three ranks: there is no report of $name"
@@ -184,7 +186,9 @@ again() {
     fail "'$*' does not exit with $want and say '$line'"
 }
 
+mpi_leaks on
 again 0 "$node-1: gone the second time" accept pair --failing 1 --out "$scratch/again"
 [[ -s again/pair.json ]] || fail "there is no pair.json"
+mpi_leaks off
 again 4 "$node-1: the node itself" pair --failing "$node-1" --inject slow-rank=1:4000%
 finish

@@ -2,7 +2,6 @@
 # `ampscale accept` of a node with two GPUs, which are made for tests, as their sensors are: a burn-in of
 # both at the same time, copies between them, and the sensors of a process each.
 . "$(dirname "$0")/common.sh" "$@"
-. "$source_dir/tests/comm/mpi.sh"
 cd "$scratch" || exit 1
 export OMP_WAIT_POLICY=passive XDG_CACHE_HOME=$scratch/cache
 export AMPSCALE_CUDA_MODULE=$build_dir/tests/kernels/cuda/fake/ampscale_cuda_fake.so
@@ -39,6 +38,7 @@ expect 0 accept --spec ./gpus.json --gpus 1 --out single --level 1
 ! grep -q peers out || fail "one GPU has peers: $(<out)"
 
 # A process each, which a launcher starts: all are judged, and the report says where the worst is.
+. "$source_dir/tests/comm/mpi.sh"
 if ! (mpi_find "$("$build_dir/tests/comm/mpi_ranks" version)") >/dev/null; then
     echo "ranks were not tested: no launcher of MPI was found"
     finish

@@ -24,7 +24,9 @@ by() {
 }
 
 # Ranks that are told "cuda" take a GPU each.
+mpi_leaks on
 expect_ranks 0 2 -b 4 --devices cuda --out ddp
+mpi_leaks off
 grep -qE '^gradients between devices: mpi, staged through host memory \(rank 0 \(host .*\) has no NCCL\)$' out ||
     fail "the run does not say how gradients travel: $(head -c 500 out)"
 [[ $(grep -c '^ampscale: warning: ' err) == 1 ]] && grep -qF 'built without NCCL' err ||

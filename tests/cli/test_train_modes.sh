@@ -6,6 +6,7 @@
 . "$(dirname "$0")/modes.sh"
 
 same_training 20
+mpi_leaks on
 nd nd
 nd nd-2 --threads 2
 nd nd-3 --threads 3

@@ -16,9 +16,11 @@ images() {
 # 40 training and 25 validation images, neither of which 3 ranks divide. Training is filled up to
 # 42; validation looks at each image once, and so does --evaluate on any number of ranks.
 "$program" data synth --out odd --classes 5 --train 8 --val 5 --size 48 >log 2>&1 || fail "$(<log)"
+mpi_leaks on
 for ranks in 2 3; do
     expect_ranks 0 "$ranks" odd "${one[@]}" -b 4 --epochs 2 --lr 0.02 --out "odd-$ranks"
 done
+mpi_leaks off
 [[ $(images odd-2) == "40 25 "* ]] || fail "2 ranks: images $(images odd-2), not 40 and 25"
 [[ $(images odd-3) == "42 25 "* ]] || fail "3 ranks: images $(images odd-3), not 42 and 25"
 [[ $(grep -o '"images": *[0-9]*' odd-3/ranks.jsonl | sort -u | grep -o '[0-9]*$') == 14 ]] ||

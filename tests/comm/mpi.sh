@@ -1,9 +1,16 @@
 # shellcheck shell=bash disable=SC2034,SC2154
 # Launching MPI jobs, for tests in a shell. Sourced.
 
-# For programs built with the address sanitizer.
 mpi_supp=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../lsan.supp")
-export LSAN_OPTIONS=suppressions=$mpi_supp:print_suppressions=0:fast_unwind_on_malloc=0
+
+# mpi_leaks on|off: whether programs built with the address sanitizer look for leaks from here on. To
+# tell ours from those of MPI libraries they keep the whole stack of each allocation, which takes a rank
+# longer than what it does in most tests. So it is on where ranks come to code that no other test has on.
+mpi_leaks() {
+    export LSAN_OPTIONS=detect_leaks=0
+    [[ $1 == off ]] || LSAN_OPTIONS=suppressions=$mpi_supp:print_suppressions=0:fast_unwind_on_malloc=0
+}
+mpi_leaks off
 
 # mpi_find NAME: fills `mpi_launch` with the launcher that belongs to NAME ("Open MPI 4.1.4", "MPICH
 # 4.0.2": what comm_mpi_version says), and what makes it start more ranks than there are cores. Ends

@@ -15,6 +15,7 @@ failures=0
 . "$(dirname "${BASH_SOURCE[0]}")/../sanitized.sh"
 mpi_name=$("$program" version)
 mpi_find "$mpi_name"
+mpi_leaks on
 
 fail() {
     printf 'FAILED: %s\n' "$*"

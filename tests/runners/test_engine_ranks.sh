@@ -12,6 +12,7 @@ trap 'rm -rf "$scratch"' EXIT
 # shellcheck source=tests/comm/mpi.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../comm/mpi.sh"
 mpi_find "$("$2" version)"
+mpi_leaks on
 failures=0
 for ranks in 2 3; do
     mpi_run 60 "$ranks" "$program" "$scenario"
