@@ -51,6 +51,68 @@ enum status dir_remove(const char *path)
     return status_fail(STATUS_IO, "cannot remove '%s': %s", path, strerror(errno));
 }
 
+/* The name of a path without its folder, which goes to `dir`. */
+static const char *split(const char *path, char dir[4096])
+{
+    snprintf(dir, 4096, "%s", path);
+    char *slash = strrchr(dir, '/');
+    if (!slash) {
+        strcpy(dir, ".");
+        return path;
+    }
+    slash[slash == dir] = '\0';
+    return strrchr(path, '/') + 1;
+}
+
+/* Removes a folder that is this user's and that nobody holds. */
+static void remove_unheld_dir(const char *parent, const char *name)
+{
+    char path[4096];
+    struct stat s;
+    if (path_format(path, sizeof path, "%s/%s", parent, name) != STATUS_OK)
+        return;
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    bool left = fstat(fd, &s) == 0 && s.st_uid == geteuid() && flock(fd, LOCK_EX | LOCK_NB) == 0;
+    if (left && dir_remove(path) != STATUS_OK)
+        left = false; /* the next one may have more luck */
+    close(fd);
+}
+
+static void sweep_dirs(const char *parent, const char *prefix, size_t n)
+{
+    enum { XS = 6 };
+    DIR *d = opendir(parent);
+    const struct dirent *e;
+    while (d && (e = readdir(d)))
+        if (strncmp(e->d_name, prefix, n) == 0 && strlen(e->d_name) == n + XS)
+            remove_unheld_dir(parent, e->d_name);
+    if (d)
+        closedir(d);
+}
+
+enum status dir_make_temporary(char *path, int *held)
+{
+    enum { XS = 6, TRIES = 100 };
+    char parent[4096];
+    const char *name = split(path, parent);
+    sweep_dirs(parent, name, strlen(name) - XS);
+    for (int i = 0;; i++) {
+        memset(path + strlen(path) - XS, 'X', XS);
+        if (!mkdtemp(path))
+            return status_fail(STATUS_IO, "cannot make a folder in '%s': %s; set TMPDIR", parent,
+                               strerror(errno));
+        *held = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        /* Another process may have found it before it was held. */
+        bool swept = *held < 0 || (flock(*held, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK);
+        if (!swept || i == TRIES)
+            return STATUS_OK;
+        if (*held >= 0)
+            close(*held);
+    }
+}
+
 bool path_exists(const char *path)
 {
     struct stat s;
@@ -69,19 +131,6 @@ static bool is_temporary(const char *name)
     const char *pid = strrchr(name, '.');
     return pid && pid - name > 4 && strncmp(pid - 4, ".tmp", 4) == 0 && pid[1] != '\0' &&
            strspn(pid + 1, "0123456789") == strlen(pid + 1);
-}
-
-/* The name of a path without its folder, which goes to `dir`. */
-static const char *split(const char *path, char dir[4096])
-{
-    snprintf(dir, 4096, "%s", path);
-    char *slash = strrchr(dir, '/');
-    if (!slash) {
-        strcpy(dir, ".");
-        return path;
-    }
-    slash[slash == dir] = '\0';
-    return strrchr(path, '/') + 1;
 }
 
 static void remove_unheld(int dir, const char *name)

@@ -19,6 +19,12 @@ MUST_CHECK enum status dir_make(const char *path);
  * fine. */
 MUST_CHECK enum status dir_remove(const char *path);
 
+/* Makes a folder for a while, where TMPDIR says: replaces the six X's that `path` ends with. Who
+ * made it holds a lock on it, *held, to be closed when it has been removed: those of the same name
+ * but for the X's, and of the same user, that nobody holds are removed, which processes that were
+ * killed have left. */
+MUST_CHECK enum status dir_make_temporary(char *path, int *held);
+
 bool path_exists(const char *path);
 bool path_is_dir(const char *path);
 

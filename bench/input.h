@@ -62,6 +62,7 @@ struct input_set {
     struct dataset *all;       /* the whole set */
     struct dataset data;       /* the images of it that are used */
     char made[4096];           /* the folder, where it was generated; "" */
+    int held;                  /* and its lock (dir_make_temporary) */
     int dir;                   /* data.root */
     int64_t bytes;             /* of the files */
     struct input_image *image; /* (data.n) */

@@ -36,9 +36,7 @@ static enum status make_set(const struct input_config *c, struct input_set *set)
     int each = (c->images + CLASSES - 1) / CLASSES;
     stop_install(); /* the folder does not outlive the process */
     TRY(path_format(dir, sizeof dir, "%s/ampscale-input-XXXXXX", where ? where : "/var/tmp"));
-    if (!mkdtemp(dir))
-        return status_fail(STATUS_IO, "cannot make a folder '%s': %s; set TMPDIR, or give --data",
-                           dir, strerror(errno));
+    TRY(dir_make_temporary(dir, &set->held));
     TRY(path_format(set->made, sizeof set->made, "%s", dir));
     const struct synth_config synth = {.out = dir,
                                        .classes = CLASSES,
@@ -162,8 +160,10 @@ enum status input_set_close(struct input_set *set)
     if (set->data.root[0] && set->dir >= 0)
         close(set->dir);
     dataset_free(set->all);
-    if (set->made[0])
+    if (set->made[0]) {
         st = dir_remove(set->made);
+        close(set->held);
+    }
     *set = (struct input_set){0};
     return st;
 }

@@ -12,6 +12,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { ELEMENTS = 8, LINES_MAX = 1 << 26 };
 
@@ -239,17 +240,21 @@ enum status overhead_record(const struct harness_config *timing, struct overhead
 {
     const char *said = getenv("TMPDIR"), *tmp = said && *said ? said : "/tmp";
     struct lines l = {.done = 0};
-    char dir[4096];
+    char dir[4096], run[4096];
+    int held;
     enum status st, removed;
     *row = (struct overhead_row){.name = "record"};
     stop_install(); /* the folder does not outlive the process */
     int n = snprintf(dir, sizeof dir, "%s/ampscale-overhead-XXXXXX", tmp);
-    if (n >= (int)sizeof dir || !mkdtemp(dir))
-        return status_fail(STATUS_IO, "cannot make a folder in '%s'; set TMPDIR", tmp);
-    CHECK(write_lines(timing, dir, &l, row));
-    CHECK(count_lines(dir, &row->done));
+    if (n >= (int)sizeof dir)
+        return status_fail(STATUS_IO, "the folder '%s' has too long a name; set TMPDIR", tmp);
+    TRY(dir_make_temporary(dir, &held));
+    CHECK(path_format(run, sizeof run, "%s/run", dir)); /* records hold a lock of their own */
+    CHECK(write_lines(timing, run, &l, row));
+    CHECK(count_lines(run, &row->done));
     row->valid = row->done == l.done;
 done:
     removed = dir_remove(dir);
+    close(held);
     return st != STATUS_OK ? st : removed;
 }

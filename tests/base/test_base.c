@@ -185,6 +185,32 @@ static void test_left_over(void **state)
     assert_int_equal(rmdir(dir), 0);
 }
 
+/* Folders that nobody holds go when one of their kind is made. */
+static void test_temporary_dir(void **state)
+{
+    (void)state;
+    char dir[] = "/tmp/ampscale-test-XXXXXX", path[128], other[128], left[64], kept[64];
+    int held, held_too;
+    assert_non_null(mkdtemp(dir));
+    snprintf(left, sizeof left, "%s/a-killed/b", dir);
+    snprintf(kept, sizeof kept, "%s/a-another-kind", dir);
+    assert_int_equal(dir_make(left), STATUS_OK);
+    assert_int_equal(dir_make(kept), STATUS_OK);
+    snprintf(path, sizeof path, "%s/a-XXXXXX", dir);
+    snprintf(other, sizeof other, "%s", path);
+    assert_int_equal(dir_make_temporary(path, &held), STATUS_OK);
+    assert_false(path_exists(left));
+    assert_true(path_exists(kept));
+    assert_int_equal(dir_make_temporary(other, &held_too), STATUS_OK);
+    assert_true(path_is_dir(path) && path_is_dir(other));
+    assert_string_not_equal(path, other);
+    close(held);
+    close(held_too);
+    snprintf(path, sizeof path, "%s/none/a-XXXXXX", dir);
+    assert_int_equal(dir_make_temporary(path, &held), STATUS_IO);
+    assert_int_equal(dir_remove(dir), STATUS_OK);
+}
+
 /* A folder goes with all that it holds, but what a link in it leads to stays. */
 static void test_dir_remove(void **state)
 {
@@ -249,6 +275,7 @@ int main(void)
         cmocka_unit_test(test_atomic_file),
         cmocka_unit_test(test_sweep),
         cmocka_unit_test(test_left_over),
+        cmocka_unit_test(test_temporary_dir),
         cmocka_unit_test(test_dir_remove),
         cmocka_unit_test(test_full_disk),
         cmocka_unit_test(test_first_failure),

@@ -37,7 +37,7 @@ ended() {
         "$program" bench overhead --threads 1 -n 1000 -w 1000 >out 2>err &
         pid=$!
         for ((i = 0; i < 2000; i++)); do
-            compgen -G "$TMPDIR/ampscale-overhead-*/steps.jsonl" >/dev/null && break
+            compgen -G "$TMPDIR/ampscale-overhead-*/run/steps.jsonl" >/dev/null && break
             sleep 0.01
         done
         kill "-$1" "$pid" 2>/dev/null
@@ -48,6 +48,10 @@ ended() {
     done
     [[ $code == 1 && $(<err) == "ampscale: interrupted by SIG$1" ]] || fail "$1: exited with $code: $(<err)"
 }
+# A folder of one that was killed, which nobody holds, goes with the next.
+mkdir "$TMPDIR/ampscale-overhead-killed" && touch "$TMPDIR/ampscale-overhead-killed/steps.jsonl"
+expect 0 bench overhead "${quick[@]}"
+[[ -z $(ls "$TMPDIR") ]] || fail "of one that was killed: $(ls "$TMPDIR")"
 ended TERM
 ended INT
 ended HUP
