@@ -52,6 +52,7 @@ static const struct argp_option options[] = {
 struct arguments {
     struct launch_config config;
     bool dry_run, as_rank, terminal;
+    char program[PATH_MAX]; /* this one's file: what config.program points at */
 };
 
 static enum status parse_int(const char *flag, const char *arg, int min, int max, int *out)
@@ -137,15 +138,14 @@ static enum status check_command(const struct launch_config *c)
 static enum status run(struct arguments *a, int *exit_code)
 {
     struct launch_config *c = &a->config;
-    char program[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+    ssize_t n = readlink("/proc/self/exe", a->program, sizeof a->program - 1);
     if (n < 0)
         return status_fail(STATUS_IO, "cannot tell the program's file: %s", strerror(errno));
-    program[n] = '\0';
-    c->program = program;
+    a->program[n] = '\0';
+    c->program = a->program;
     TRY(check_command(c));
     if (a->as_rank) {
-        struct keeper_config keeper = {.program = program,
+        struct keeper_config keeper = {.program = a->program,
                                        .log_dir = c->log_dir ? c->log_dir : ".",
                                        .threads = c->threads,
                                        .bind = c->bind,
