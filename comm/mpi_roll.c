@@ -27,7 +27,8 @@ static const int64_t URGENT_ANSWER_NS = 300 * MS; /* when killed within the seco
 static const int64_t URGENT_PAUSE_NS = 500 * MS;  /* between urgent calls */
 static const int64_t DEFER_NS = 1000 * MS;        /* to each lower rank that calls */
 static const int64_t TELL_NS = 100 * MS;          /* for a last notice to get away */
-static const int64_t END_NS = 500 * MS;           /* from that notice to the launcher's kill */
+static const int64_t SPREAD_NS = 50 * MS; /* for a last line, whose keeper a launcher may kill */
+static const int64_t END_NS = 500 * MS;   /* from that notice to the launcher's kill */
 
 /* --- notices --- */
 
@@ -103,6 +104,7 @@ _Noreturn static void end_job(struct mpi *m, const struct wish *w, int exit_code
 {
     claim_the_word(m, w, exit_code);
     fprintf(stderr, "ampscale: %s\n", message);
+    nap(SPREAD_NS);
     MPI_Abort(MPI_COMM_WORLD, exit_code);
     _exit(exit_code);
 }
