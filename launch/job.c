@@ -49,7 +49,7 @@ struct job {
     bool banner;      /* Hydra has begun to speak on stdout */
     int failures;     /* reports of ranks that failed, and what the first comes to */
     int code;
-    int blamed;   /* the rank that the first report's reason names, or -1 */
+    int blamed;   /* the rank that the first report's reason names, until it reports; or -1 */
     bool stopped; /* a rank ended before its work was done, because it was asked to or made to */
     char said[REPORT_REASON_MAX]; /* the last thing shown, without "ampscale: " */
     int telling;                  /* lines kept of mpirun's own */
@@ -118,6 +118,8 @@ static void take_report(struct job *j, const struct rank_report *r, const char *
     } else if (is_cause(j, r)) {
         show(j, text, *r->reason ? r->reason : text);
     }
+    if (r->rank == j->blamed)
+        j->blamed = -1;
     enter(j, PHASE_FAILING, j->config->fail_seconds);
 }
 
@@ -140,12 +142,27 @@ static void take_chatter(struct job *j, const char *line, size_t n)
     snprintf(j->tell[j->telling++], TELLING_SIZE, "%.*s", (int)n, line);
 }
 
+/* Skips what Open MPI 5 may put before a line: the NUL that ended what it said itself, and what
+ * rank 0 had drawn on stdout of a line that has not ended. */
+static void skip_foreign(const char **line, size_t *n)
+{
+    static const char drawn_end[] = "\033[K";
+    const char *end = *line + *n;
+    while (*line < end && **line == '\0')
+        ++*line;
+    const char *drawn = memmem(*line, (size_t)(end - *line), drawn_end, sizeof drawn_end - 1);
+    if (drawn)
+        *line = drawn + sizeof drawn_end - 1;
+    *n = (size_t)(end - *line);
+}
+
 static void take_error(void *self, const char *line, size_t n)
 {
     struct job *j = self;
     struct rank_report report;
     char copy[LINES_MAX + 1];
     const char *text;
+    skip_foreign(&line, &n);
     memcpy(copy, line, n);
     copy[n] = '\0';
     if (!is_ours(copy, n, &text)) {
@@ -326,23 +343,23 @@ static bool read_reason(const char *dir, int rank, char out[REPORT_REASON_MAX])
     return *out != '\0';
 }
 
-/* A keeper that is killed reports nothing, and what its rank had said lies in its log. */
-static void tell_unreported(struct job *j)
+/* A keeper that is killed reports nothing, and Open MPI 5 passes on no report of one that it is
+ * about to kill: what its rank had said lies in its log. */
+static void tell_unreported(struct job *j, int rank)
 {
     char reason[REPORT_REASON_MAX], text[REPORT_MAX];
-    for (int rank = 0; rank < j->config->ranks; rank++) {
-        if (!read_reason(j->config->log_dir, rank, reason))
-            continue;
-        snprintf(text, sizeof text, "rank %d: %s", rank, reason);
-        show(j, text, reason);
-    }
+    if (!read_reason(j->config->log_dir, rank, reason))
+        return;
+    snprintf(text, sizeof text, "rank %d: %s", rank, reason);
+    show(j, text, reason);
 }
 
 /* mpirun failed, and no rank has reported why. */
 static enum status fail_mpirun(struct job *j)
 {
     char name[32];
-    tell_unreported(j);
+    for (int rank = 0; rank < j->config->ranks; rank++)
+        tell_unreported(j, rank);
     if (WIFSIGNALED(j->status)) {
         report_signal_name(WTERMSIG(j->status), name);
         return status_fail(STATUS_LIBRARY,
@@ -361,6 +378,8 @@ static enum status judge(struct job *j, int *exit_code)
     *exit_code = !failed ? 0 : j->received ? 128 + j->received : j->code;
     if (failed && !j->received && j->failures == 0)
         return fail_mpirun(j);
+    if (j->blamed >= 0)
+        tell_unreported(j, j->blamed);
     return STATUS_OK;
 }
 

@@ -29,9 +29,10 @@ extern char **environ;
 
 enum {
     LOOK_MS = 500,     /* between looks for the parent */
-    END_LOOK_MS = 50,  /* between looks at the clock when the job is being ended */
+    END_LOOK_MS = 20,  /* between looks at the clock when the job is being ended */
     END_SECONDS = 2,   /* from SIGTERM to SIGKILL when the job is being ended */
-    SPEAK_MS = 300,    /* from then to a report: mpirun may kill the keeper within the second */
+    SPEAK_MS = 100,    /* from then to a report: Open MPI 4 kills the keeper after a second, Open
+                          MPI 5 after a quarter */
     CHUNK_SIZE = 8192, /* of a read */
 };
 

@@ -104,6 +104,11 @@ says
 one="ampscale: rank 1 (host h, pid 7) exited with code 5: no such thing"
 started 5 "echo '$one' >&2; echo 'ampscale: rank 0 (host h, pid 8) exited with code 1: alone' >&2; echo noise >&2; exit 5" -- info
 says "$one"
+# Open MPI 5 ends what it says with a NUL, and puts a bar that was left on stdout before a line.
+for before in '\0' '\rEpoch: [0] [=>] 1/30\033[K'; do
+    started 5 "printf 'noise\n$before%s\n' '$one' >&2; exit 5" -- info
+    says "$one"
+done
 started 5 "echo 'ampscale: no such thing' >&2; echo '$one' >&2; exit 77" -- info
 says "ampscale: no such thing"
 started 1 "echo 'ampscale: rank 0 (host h, pid 8) exited with code 1: rank 1 (host h, pid 7) did not answer' >&2; exit 1" -- info

@@ -63,7 +63,7 @@ one='rank 1 \(host [^ ]+, pid [0-9]+\)'
 for mpirun in "${starters[@]}"; do
     # Rank 0 notices first, and blames rank 1, which has said why and does not end.
     fails 1 'rest 10; say "rank 1 did not answer"; exit 1' 'say "the disk is gone"; hang'
-    says "rank 1 did not answer" "$one was ended, having failed: the disk is gone"
+    says "rank 1 did not answer" "(rank 1|$one was ended, having failed): the disk is gone"
 
     # mpirun ends a rank before the keeper has seen it exit: nobody else fails.
     fails 1 'rest 200' 'say "the disk is gone"; rest 3; kill -TERM $PPID; hang'
