@@ -69,7 +69,18 @@ job_end() {
 # extended regular expression.
 job_says() {
     local said
-    said=$(grep '^ampscale: ' "$scratch/err" | grep -v ' the output of each is in ')
+    # Open MPI 5 ends what it says with a NUL, and puts a bar that was left on stdout before a line.
+    said=$(tr -d '\0' <"$scratch/err" | sed 's/^.*\x1b\[K//' | grep '^ampscale: ' | grep -v ' the output of each is in ')
     [[ $(wc -l <<<"$said") == 1 ]] || fail "more than one line of ours: $(cat "$scratch/err")"
     grep -qxE -- "ampscale: $1" <<<"$said" || fail "no line says '$1': $(cat "$scratch/err")"
+}
+
+# job_says_lost LAUNCHER SIGNAL RANK PID WHAT: job_says "rank RANK (host ..., pid PID) WHAT", of the
+# rank that got the signal; where it is mpirun's to tell, the process is named by that.
+job_says_lost() {
+    if [[ $1 == mpirun && $2 == KILL && -n $mpi_tells ]]; then
+        grep -qaiE "\bpid $4\b" "$scratch/out" "$scratch/err" || fail "nobody tells of process $4: $(cat "$scratch/err")"
+    else
+        job_says "rank $3 \(host [^ ]+, pid $4\) $5"
+    fi
 }

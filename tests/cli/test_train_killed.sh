@@ -22,7 +22,7 @@ for ((i = 0; i < kills; i++)); do
     job_kill "$signal" "$victim" >pid
     job_end 15
     ((code != 0)) || fail "attempt $i: exited with 0"
-    job_says "rank $victim \(host [^ ]+, pid $(<pid)\) did not .*; it may have died or be stuck"
+    job_says_lost mpirun "$signal" "$victim" "$(<pid)" "did not .*; it may have died or be stuck"
     run_values run >values || fail "attempt $i: the record cannot be read"
     now=$(grep -c '^epoch' values)
     ((now >= epochs)) || fail "attempt $i: $now epochs, where there were $epochs"

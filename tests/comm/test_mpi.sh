@@ -30,10 +30,9 @@ values() {
     grep -q "^$2 ranks of" "$scratch/out" || fail "'$1' did not run on $2 ranks"
 }
 
-# killed RANKS: rank 1 is killed. Open MPI's launcher asks the others to stop and gives them a second;
-# MPICH's kills them at once, and has the only word.
+# killed RANKS: rank 1 is killed, which the launcher tells or a rank does.
 killed() {
-    if [[ $mpi_name == MPICH* ]]; then
+    if [[ -n $mpi_tells ]]; then
         mpi_run 30 "$1" "$program" kill 1
         ((code != 0 && code != 124)) || fail "'kill' on $1 ranks exited with $code"
     else
