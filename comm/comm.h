@@ -232,7 +232,7 @@ struct comm_mpi_config {
     /* Asked now and then, by another thread than the caller's. Open MPI's launcher, when it loses a
      * rank, asks the others to stop and kills them a second later; so a request to stop makes the
      * ranks ask each other at once whether they are all there, and end the job if one is not.
-     * (MPICH's kills all at once, and says itself which process died.) May be NULL. */
+     * (MPICH's and Open MPI 5's kill sooner, and say which process died.) May be NULL. */
     bool (*stop_requested)(void);
 };
 
