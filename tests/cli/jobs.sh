@@ -6,6 +6,14 @@
 cp "$program" "$scratch/ampscale"
 program=$scratch/ampscale
 
+# job_may_lose: ends the test as skipped where a job that lost a rank may end with 0 and in silence.
+job_may_lose() {
+    if [[ $("${mpi_launch[0]}" --version) == *HYDRA* ]]; then
+        echo "skipped: MPICH's launcher may end with 0 when a rank was killed; comm_mpi_kill and cli_launch_ranks see to that"
+        exit 77
+    fi
+}
+
 # job_start LAUNCHER RANKS ARGS...: trains the small network on several ranks, started by mpirun or
 # by our own launcher.
 job_start() {
@@ -79,7 +87,7 @@ job_says() {
 # rank that got the signal; where it is mpirun's to tell, the process is named by that.
 job_says_lost() {
     if [[ $1 == mpirun && $2 == KILL && -n $mpi_tells ]]; then
-        grep -qaiE "\bpid $4\b" "$scratch/out" "$scratch/err" || fail "nobody tells of process $4: $(cat "$scratch/err")"
+        grep -qaE "PID $4 " "$scratch/err" || fail "nobody tells of process $4: $(cat "$scratch/err")"
     else
         job_says "rank $3 \(host [^ ]+, pid $4\) $5"
     fi

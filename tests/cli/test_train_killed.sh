@@ -5,6 +5,7 @@
 . "$(dirname "$0")/train.sh"
 . "$(dirname "$0")/modes.sh"
 . "$(dirname "$0")/jobs.sh"
+job_may_lose
 cd "$scratch" || exit 1
 
 RANDOM=4 # the same victims every time, and the same moments as far as they can be aimed

@@ -5,6 +5,7 @@
 . "$(dirname "$0")/train.sh"
 . "$(dirname "$0")/modes.sh"
 . "$(dirname "$0")/jobs.sh"
+job_may_lose
 cd "$scratch" || exit 1
 
 noise=(--dummy --dummy-train 480 --dummy-val 8 --classes 3 --threads 1 -j 1 --checkpoint-steps 7)
