@@ -28,7 +28,7 @@ says "the weights of rank 0, device 1 differ from those of rank 0, device 0 and 
 
 # A rank that computes five times as long is named, whoever asks: on a busy machine chance alone may
 # double what a rank needs. Where none does none is named; the machine may slow one down for a while,
-# but not three times.
+# but not five times.
 many=(--dummy --dummy-train 800 --dummy-val 8 --classes 3 -b 4 --threads 1 -j 1 --telemetry 0 -p 1000 --epochs 2)
 expect_ranks 0 2 "${many[@]}" --out slow --inject slow-rank=1:400%
 grep -qE '^slow rank 1 on .* behind the others' <(tr '\r' '\n' <out) || fail "slow rank 1 is not named: $(tail -n 1 out)"
@@ -36,11 +36,11 @@ grep -q '"slow": true' slow/summary.json || fail "the summary does not call it s
 "$program" watch --once slow | grep -q 'ranks  *slow rank 1, ' || fail "watch does not name it"
 none_is_slow() {
     local i
-    for i in 1 2 3; do
+    for i in 1 2 3 4 5; do
         expect_ranks 0 2 "${many[@]}" --out "even-$i"
         grep -q '^no slow rank: ' <(tr '\r' '\n' <out) && break
     done
-    grep -q '"slow": false' "even-$i/summary.json" || fail "a rank is called slow, three times: $(tail -n 1 out)"
+    grep -q '"slow": false' "even-$i/summary.json" || fail "a rank is called slow, five times: $(tail -n 1 out)"
 }
 sanitized || none_is_slow
 
