@@ -28,7 +28,9 @@ static const int64_t URGENT_PAUSE_NS = 500 * MS;  /* between urgent calls */
 static const int64_t DEFER_NS = 1000 * MS;        /* to each lower rank that calls */
 static const int64_t TELL_NS = 100 * MS;          /* for a last notice to get away */
 static const int64_t SPREAD_NS = 50 * MS; /* for a last line, whose keeper a launcher may kill */
-static const int64_t END_NS = 500 * MS;   /* from that notice to the launcher's kill */
+/* From that notice to the launcher's kill. A rank that ended before the one that speaks has spoken
+ * would have that one killed. */
+static const int64_t END_NS = 5000 * MS;
 
 /* --- notices --- */
 

@@ -235,7 +235,10 @@ libraries_of() {
 
 # pack DIR: programs and module, stripped, and libraries, compressed too: what is carried is small.
 pack() {
-    local dir=$1 file size
+    local dir=$1 file size about
+    about=$("$ampscale" info 2>&1 || true)
+    [[ $about != *"built for another version"* ]] ||
+        die 1 "--pack: the CUDA module in '$build_dir' is not of this program; build all of it again"
     [[ ! -e $dir || -z $(ls -A "$dir" 2>/dev/null) ]] || die 2 "--pack '$dir': the folder is not empty"
     mkdir -p "$dir/bin" "$dir/lib"
     for file in "$ampscale" "$ops_test" "$fused_test" "$module"; do

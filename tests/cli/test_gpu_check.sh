@@ -89,6 +89,13 @@ if ! sanitized; then
     gunzip "$scratch"/pack/lib/*.gz
     LD_LIBRARY_PATH=$scratch/pack/lib "$scratch/pack/bin/ampscale" info >/dev/null || fail "the packed program does not run"
     "$source_dir/scripts/gpu-check" --build "$build_dir" --pack "$scratch/pack" >/dev/null 2>&1 && fail "packs into a folder that is not empty"
+    # A module of another build, which would be found out on the machine with the GPU.
+    mkdir -p "$scratch/mixed/bin"
+    printf '#!/bin/sh\necho "cuda:0 the CUDA module was built for another version of this program"\n' >"$scratch/mixed/bin/ampscale"
+    chmod +x "$scratch/mixed/bin/ampscale"
+    "$source_dir/scripts/gpu-check" --build "$scratch/mixed" --pack "$scratch/mixed.pack" >"$scratch/out" 2>&1 && fail "packs a module of another version"
+    grep -q "is not of this program; build all of it again" "$scratch/out" || fail "a module of another version: $(<"$scratch/out")"
+    [[ ! -e $scratch/mixed.pack ]] || fail "a pack with a module of another version was begun"
 fi
 
 for wrong in '--nonesuch' '--budget soon' '--device' '--build /nonexistent' '--' "--build $build_dir -- nonesuch"; do
