@@ -115,7 +115,7 @@ def main():
     parser.add_argument("--image-size", type=int, default=224)
     args = parser.parse_args()
     about = f"PyTorch {torch.__version__}, torchvision {torchvision.__version__}"
-    if torch.backends.cudnn.is_available():
+    if args.device.startswith("cuda") and torch.backends.cudnn.is_available():
         about += f", cuDNN {torch.backends.cudnn.version()}"
     print(f"ready {about}", flush=True)
     for line in sys.stdin:
