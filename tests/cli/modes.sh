@@ -47,27 +47,26 @@ follows() {
     [[ $n == "$count" ]] || fail "$1: $n losses, not $count"
 }
 
-# same_training STEPS: what the trainings below have from here on: so many steps of 32 images, 5 under
-# sanitizers, and one validation. Enters $scratch, and makes the data where they are not there.
+# same_training: enters $scratch and makes the data of the trainings below: 20 steps of 32 images, 5
+# under sanitizers, and one validation.
 #
 # Training carries every rounding on, and a ReLU or a maximum that tips over multiplies it: at ten
 # times this learning rate one device with one thread and with two are 1e-3 apart after 20 steps.
 # At this one they stay below 2e-5, which test_train_modes checks; what remains up to 1e-4 is for
-# sums in another order. Gradients that were 1 % too large would show as 7e-4 after 20 steps. Fewer are
-# enough for what shows at once. Buckets of 0.05 MiB make several of this network.
+# sums in another order. Gradients that were 1 % too large would show as 7e-4. Buckets of 0.05 MiB
+# make several of this network.
 same_training() {
     cd "$scratch" || exit 1
-    steps=$1
+    steps=20
     ! sanitized || steps=5
-    data=data-$steps
-    [[ -d $data ]] || "$program" data synth --out "$data" --classes 4 --train $((8 * steps)) --val 5 --size 48 >log 2>&1 ||
+    "$program" data synth --out data --classes 4 --train $((8 * steps)) --val 5 --size 48 >log 2>&1 ||
         { fail "data synth: $(cat log)" && finish; }
 }
 same=(--lr 0.001 --epochs 1 --seed 1 --threads 1 -p 10 --bucket-mb 0.05)
 
 # nd NAME ARGS...: one device.
 nd() {
-    expect_train 0 "$data" "${same[@]}" -b 32 --out "$@"
+    expect_train 0 data "${same[@]}" -b 32 --out "$@"
 }
 
 # dp NAME ARGS...: two devices of one process.
@@ -79,12 +78,12 @@ dp() {
 ddp() {
     local name=$1 ranks=$2
     shift 2
-    expect_ranks 0 "$ranks" "$data" "${same[@]}" -b $((32 / ranks)) --mode ddp --out "$name" "$@"
+    expect_ranks 0 "$ranks" data "${same[@]}" -b $((32 / ranks)) --mode ddp --out "$name" "$@"
 }
 
 # ddp2 NAME ARGS...: two devices in each of two processes.
 ddp2() {
     local name=$1
     shift
-    expect_ranks 0 2 "$data" "${same[@]}" -b 16 --mode ddp2 --devices cpu:2 --out "$name" "$@"
+    expect_ranks 0 2 data "${same[@]}" -b 16 --mode ddp2 --devices cpu:2 --out "$name" "$@"
 }

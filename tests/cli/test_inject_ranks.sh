@@ -26,21 +26,21 @@ expect_ranks 4 2 "${small[@]}" --out e --devices cpu:2 --dp-reduce all --check-r
     --inject bitflip=3@0:weight:fc.bias:2
 says "the weights of rank 0, device 1 differ from those of rank 0, device 0 and of most others"
 
-# A rank that computes five times as long is named, whoever asks: on a busy machine chance alone may
-# double what a rank needs. Where none does none is named; the machine may slow one down for a while,
-# but not five times.
+# A rank that computes twice as long is named, whoever asks. Where none does none is named; the
+# machine may slow one down for a while, but not three times. Other tests beside would: this one runs
+# alone.
 many=(--dummy --dummy-train 800 --dummy-val 8 --classes 3 -b 4 --threads 1 -j 1 --telemetry 0 -p 1000 --epochs 2)
-expect_ranks 0 2 "${many[@]}" --out slow --inject slow-rank=1:400%
+expect_ranks 0 2 "${many[@]}" --out slow --inject slow-rank=1:100%
 grep -qE '^slow rank 1 on .* behind the others' <(tr '\r' '\n' <out) || fail "slow rank 1 is not named: $(tail -n 1 out)"
 grep -q '"slow": true' slow/summary.json || fail "the summary does not call it slow"
 "$program" watch --once slow | grep -q 'ranks  *slow rank 1, ' || fail "watch does not name it"
 none_is_slow() {
     local i
-    for i in 1 2 3 4 5; do
+    for i in 1 2 3; do
         expect_ranks 0 2 "${many[@]}" --out "even-$i"
         grep -q '^no slow rank: ' <(tr '\r' '\n' <out) && break
     done
-    grep -q '"slow": false' "even-$i/summary.json" || fail "a rank is called slow, five times: $(tail -n 1 out)"
+    grep -q '"slow": false' "even-$i/summary.json" || fail "a rank is called slow, three times: $(tail -n 1 out)"
 }
 sanitized || none_is_slow
 
@@ -51,7 +51,7 @@ study_names_it() {
  "precisions": ["fp32"], "archs": ["resnet8"], "batch": {"weak": [4]},
  "data": [{"name": "dummy", "classes": 3, "train": 4000, "val": 4}],
  "image_size": 32, "threads": 1, "workers": 1, "repeats": 1, "warmup_steps": 10,
- "measured_steps": 200, "train": ["--inject", "slow-rank=1:400%"]}
+ "measured_steps": 200, "train": ["--inject", "slow-rank=1:100%"]}
 END
     mkdir bin
     ln -s "$(command -v "${mpi_launch[0]}")" bin/mpirun

@@ -12,7 +12,7 @@ RANDOM=4 # the same victims every time, and the same moments as far as they can 
 make_data data
 run=(data --threads 1 -j 1 --epochs 100000 --checkpoint-steps 3 --comm-timeout 2)
 epochs=0
-kills=${AMPSCALE_TEST_KILLS:-12}
+kills=${AMPSCALE_TEST_KILLS:-20}
 for ((i = 0; i < kills; i++)); do
     victim=$((RANDOM % 2)) signal=KILL
     ((RANDOM % 3 > 0)) || signal=STOP

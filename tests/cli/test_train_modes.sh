@@ -5,7 +5,7 @@
 . "$(dirname "$0")/train.sh"
 . "$(dirname "$0")/modes.sh"
 
-same_training 20
+same_training
 mpi_leaks on
 nd nd
 nd nd-2 --threads 2
