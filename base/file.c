@@ -75,8 +75,8 @@ static void remove_unheld_dir(const char *parent, const char *name)
     if (fd < 0)
         return;
     bool left = fstat(fd, &s) == 0 && s.st_uid == geteuid() && flock(fd, LOCK_EX | LOCK_NB) == 0;
-    if (left && dir_remove(path) != STATUS_OK)
-        left = false; /* the next one may have more luck */
+    enum status removed = left ? dir_remove(path) : STATUS_OK;
+    (void)removed; /* the next one may have more luck */
     close(fd);
 }
 
