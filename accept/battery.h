@@ -11,10 +11,6 @@
 
 #include "accept/result.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct accept_options {
     const char *program; /* the file of this program */
     const char *dir;     /* the node's folder (result.h) */
@@ -39,8 +35,4 @@ MUST_CHECK enum status accept_plan_seconds(const struct accept_spec *spec,
 /* Prints which checks would be run, how long they take, and their commands. */
 MUST_CHECK enum status accept_print_plan(const struct accept_spec *spec,
                                          const struct accept_options *options, FILE *out);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -23,10 +23,6 @@
 #include "accept/result.h"
 #include "results/nodes.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum {
     FLEET_LEAST = 3,  /* nodes that can be held against each other */
     FLEET_SPREAD = 8, /* whose spread is known well enough to move a bound */
@@ -124,8 +120,4 @@ void fleet_free(struct fleet *fleet); /* fine on a zeroed struct */
 /* Exit code: 4 where a node failed, else 5 where one is missing or there is none, else 0; `strict`
  * makes a warning a failure. */
 int fleet_exit_code(const struct fleet *fleet, bool strict);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -6,10 +6,6 @@
 
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Grows when a reader of the previous version of the JSON would misunderstand. */
 enum { FLEET_SCHEMA = 1 };
 
@@ -34,8 +30,4 @@ void fleet_print_junit(const struct fleet *fleet, bool strict, FILE *out);
 /* Writes fleet.json, .md, .html and .xml (JUnit) into the folder, which is made if need be, and the
  * names of nodes, one a line, in good.txt, failed.txt and missing.txt: each node is in one. */
 MUST_CHECK enum status fleet_write(const struct fleet *fleet, bool strict, const char *dir);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -10,10 +10,6 @@
 #include "accept/result.h"
 #include "results/nodes.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define FLEET_SUMMARY "results-summary.jsonl"
 
 /* Begins as {0}. */
@@ -44,8 +40,4 @@ void fleet_input_free(struct fleet_input *in);
 
 /* Writes all nodes' lines. */
 MUST_CHECK enum status fleet_input_write(const struct fleet_input *in, const char *path);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -8,10 +8,6 @@
 
 #include "accept/result.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* The fleet's median of a metric of a check, NAN where it is not known. */
 typedef double accept_fleet(void *context, const char *check, const char *metric);
 
@@ -39,8 +35,4 @@ void accept_note(const struct accept_report *r, char *out, size_t size);
 /* What a limit asks for, in words: "at least 2223 images/s (baseline 2470, 10 %)". */
 void accept_limit_words(const struct accept_limit *l, const struct accept_metric *m, double fleet,
                         char *out, size_t size);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -8,10 +8,6 @@
 #include "accept/result.h"
 #include "launch/words.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum accept_arg_type {
     ACCEPT_ARG_COUNT,  /* a whole number */
     ACCEPT_ARG_WORD,   /* letters, digits, '-', '_' and '.', no dash at first */
@@ -57,8 +53,4 @@ MUST_CHECK enum status accept_args_check(const struct accept_kind *kind, const j
 MUST_CHECK enum status accept_command(const struct accept_spec *spec,
                                       const struct accept_check *check, const char *program,
                                       const char *dir, struct words *w);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -18,10 +18,6 @@
 
 #include "accept/result.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { MAKE_ENOUGH = 5 };
 
 struct accept_made {
@@ -39,8 +35,4 @@ MUST_CHECK enum status accept_make_limit(double *x, int n, enum accept_better be
  * the caller owns. `said` gets a line for each thing that people should know: NULL: none.
  * STATUS_DATA for a folder without results, STATUS_USAGE for those of another spec. */
 MUST_CHECK enum status accept_make_spec(char *const *dir, int n, FILE *said, json_t **out);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -12,10 +12,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { PAIR_REASON_SIZE = 400, PAIR_REFERENCES_MAX = 32 };
 
 /* Two ranks of one round, each of which is in no other meeting of it. */
@@ -84,8 +80,4 @@ MUST_CHECK enum status pair_judge(const struct pair_judging *j, struct pair_find
 
 /* Exit code: 4 where anything fails again, else 5 where something is not known, else 0. */
 int pair_exit_code(const struct pair_finding *finding, int n);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -9,10 +9,6 @@
 #include <jansson.h>
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Grows when a reader of the previous version of the JSON would misunderstand. */
 enum { PAIR_SCHEMA = 1 };
 
@@ -59,8 +55,4 @@ void pair_print(const struct pair_config *c, const struct pair_result *r, FILE *
  * "busbw", "latency_s", "wrong"}], "findings": [{"node", "verdict", "reason"}]}. The caller owns
  * it; NULL when memory is short. */
 json_t *pair_json(const struct pair_config *c, const struct pair_result *r);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

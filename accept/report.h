@@ -6,10 +6,6 @@
 
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* A table for the terminal, of what has a limit; it ends with accept_note's line and
  * accept_conclusion's. */
 void accept_print(const struct accept_report *r, bool strict, FILE *out);
@@ -28,8 +24,4 @@ void accept_value_words(const struct accept_metric *m, char *out, size_t size);
 /* The lowest and highest of the repeats, and the place of the worst: "60 to 91 of 3, worst on node7
  * cuda:3"; "" of a text, and of one repeat without a place. */
 void accept_spread_words(const struct accept_metric *m, char *out, size_t size);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

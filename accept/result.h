@@ -14,10 +14,6 @@
 
 #include "accept/spec.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Grows when a reader of the previous version would misunderstand. */
 enum { ACCEPT_SCHEMA = 1 };
 
@@ -127,8 +123,4 @@ MUST_CHECK enum status accept_report_parse(const json_t *object, struct accept_r
 
 /* Reads <dir>/accept.json. STATUS_DATA where there is none, or a damaged one. */
 MUST_CHECK enum status accept_report_load(const char *dir, struct accept_report *r);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

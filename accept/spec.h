@@ -47,10 +47,6 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Grows when a reader of the previous version would misunderstand. */
 enum { ACCEPT_SPEC_SCHEMA = 1 };
 
@@ -136,8 +132,4 @@ bool accept_matches(const char *patterns, const char *text);
 /* Reads the bounds of one metric (limit.c); `where` is named in messages. */
 MUST_CHECK enum status accept_limit_parse(const json_t *object, const char *metric,
                                           const char *where, struct accept_limit *limit);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

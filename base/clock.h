@@ -5,10 +5,6 @@
 #include <stdint.h>
 #include <time.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Nanoseconds since an arbitrary point; never goes back. */
 static inline uint64_t clock_ns(void)
 {
@@ -16,8 +12,4 @@ static inline uint64_t clock_ns(void)
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
-
-#ifdef __cplusplus
-}
-#endif
 #endif

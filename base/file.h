@@ -8,10 +8,6 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Makes a folder and its parents; one that exists is fine. */
 MUST_CHECK enum status dir_make(const char *path);
 
@@ -59,8 +55,4 @@ MUST_CHECK enum status file_read(const char *path, size_t max, char **bytes, siz
 
 /* snprintf into a path buffer; one that would be cut is STATUS_INVALID. */
 MUST_CHECK enum status path_format(char *out, size_t size, const char *fmt, ...) PRINTF_LIKE(3, 4);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -5,18 +5,10 @@
 
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* y[i] = x[i] * scale, rounded. */
 void f16_from_floats(const float *x, float scale, uint16_t *y, int64_t n);
 void bf16_from_floats(const float *x, float scale, uint16_t *y, int64_t n);
 
 void f16_to_floats(const uint16_t *x, float *y, int64_t n);
 void bf16_to_floats(const uint16_t *x, float *y, int64_t n);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

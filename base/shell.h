@@ -4,15 +4,7 @@
 
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Writes a word for a POSIX shell: what would not come out as it went in is quoted. Errors stay in
  * the stream. */
 void shell_word(FILE *out, const char *word);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

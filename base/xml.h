@@ -4,16 +4,8 @@
 
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Writes `text`, UTF-8, so that it reads as itself in an element and in an attribute's value
  * between double quotes. What is no character to XML 1.0 (section 2.2: control characters but tab
  * and line ends, U+FFFE, U+FFFF) becomes '?'. Errors stay in the stream. */
 void xml_text(FILE *out, const char *text);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

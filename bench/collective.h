@@ -24,10 +24,6 @@
 
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { COLLECTIVE_SCHEMA = 1, COLLECTIVE_RANKS_MAX = 256 };
 
 enum bench_format { BENCH_TABLE, BENCH_JSON, BENCH_CSV };
@@ -197,8 +193,4 @@ void collective_devices_close(struct collective_devices *d);
 
 /* Finds or makes the ranks, and runs. A rank that fails ends the job. */
 MUST_CHECK enum status bench_collective(const struct collective_config *c);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -10,14 +10,6 @@
 
 #include "bench/noise_step.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Measures, checks and prints. STATUS_MISMATCH where a result was wrong, when all is printed. */
 MUST_CHECK enum status bench_conv(const struct bench_net_config *c);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

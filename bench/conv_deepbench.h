@@ -14,10 +14,6 @@
 
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { CONV_DEEPBENCH_SCHEMA = 1, CONV_DEEPBENCH_WHY_MAX = 256 };
 
 struct conv_deepbench_config {
@@ -80,8 +76,4 @@ void conv_deepbench_close(struct conv_deepbench_report *r);
  * printed. */
 MUST_CHECK enum status bench_conv_deepbench(const struct conv_deepbench_config *c, int n,
                                             const struct deepbench_conv *conv);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -4,10 +4,6 @@
 
 #include "bench/timed_op.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { CONV_PASSES = 3 }; /* forward, data gradient, gradient of the weights */
 
 /* A forward convolution, seen from one of its passes. */
@@ -18,8 +14,4 @@ struct op_desc conv_pass(const struct op_desc *fwd, int pass);
  * of partial sums to fp32, and of the result to its type. For operations that conv_pass made and
  * that have been executed since they were filled; without ReLU. */
 MUST_CHECK enum status conv_pass_check(struct timed_op *t, int64_t *wrong);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

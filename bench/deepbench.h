@@ -7,10 +7,6 @@
 
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { DEEPBENCH_CONVS = 94, DEEPBENCH_SUMS = 7 };
 
 /* Images of w x h pixels and c channels, n of them; k filters of fw x fh. */
@@ -21,8 +17,4 @@ extern const struct deepbench_conv deepbench_conv[DEEPBENCH_CONVS];
 
 /* Elements of fp32 that an allreduce adds up. */
 extern const int64_t deepbench_sum[DEEPBENCH_SUMS];
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -28,10 +28,6 @@
 
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { GEMM_SCHEMA = 1, GEMM_SIZE_MAX = 1 << 24 };
 
 struct gemm_size {
@@ -124,8 +120,4 @@ MUST_CHECK enum status gemm_report_end(const struct gemm_report *r);
 
 /* Measures and prints. STATUS_MISMATCH where a result was wrong, when all is printed. */
 MUST_CHECK enum status bench_gemm(const struct gemm_config *c);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

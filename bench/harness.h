@@ -12,10 +12,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct harness_config {
     int warmup;     /* samples that are thrown away */
     int most;       /* samples, at least 1 */
@@ -43,8 +39,4 @@ MUST_CHECK enum status harness_run(const struct harness_config *c,
 
 /* A new object with all of a result; NULL without memory. */
 json_t *harness_json(const struct harness_result *r);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -24,10 +24,6 @@
 
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { INPUT_SCHEMA = 1, INPUT_THREADS_MAX = 32, INPUT_IMAGES_DEFAULT = 256 };
 
 struct input_config {
@@ -125,8 +121,4 @@ MUST_CHECK enum status input_report_print(const struct input_report *r);
 
 /* Measures and prints. STATUS_MISMATCH where a result was wrong, when all is printed. */
 MUST_CHECK enum status bench_input(const struct input_config *c);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -28,10 +28,6 @@
 
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { MEMORY_SCHEMA = 1, MEMORY_PEERS_SCHEMA = 1, MEMORY_ROWS_MAX = 4, MEMORY_MIB_DEVICE = 256 };
 
 struct memory_config {
@@ -110,8 +106,4 @@ MUST_CHECK enum status bench_memory_peers(const struct memory_config *c);
 /* Measures and prints; of several devices, what lies between them. STATUS_MISMATCH where a result
  * was wrong, when all is printed. */
 MUST_CHECK enum status bench_memory(const struct memory_config *c);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

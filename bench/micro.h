@@ -8,10 +8,6 @@
 
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct micro {
     struct device *dev, *ref_dev; /* that is measured; the reference */
     struct stream *stream, *ref;  /* of each */
@@ -33,8 +29,4 @@ MUST_CHECK enum status micro_record(const struct micro *m, const char *bench, in
 
 /* Prints a record, and drops it. */
 void micro_print(json_t *record, FILE *out);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

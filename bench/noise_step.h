@@ -6,10 +6,6 @@
 
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* What to bench, for those that take a network. */
 struct bench_net_config {
     const char *net;
@@ -34,8 +30,4 @@ MUST_CHECK enum status noise_step_open(struct device *dev, const struct graph *g
 
 /* Runs the whole step once. */
 MUST_CHECK enum status noise_step_run(struct network *net, double *seconds);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -16,10 +16,6 @@
 #include "bench/micro.h"
 #include "model/graph.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { OPTIMIZER_SCHEMA = 1, OPTIMIZER_ROWS_MAX = 8 };
 
 struct optimizer_config {
@@ -59,8 +55,4 @@ MUST_CHECK enum status optimizer_check(struct timed_op *t, struct stream *ref, i
 
 /* Measures and prints. STATUS_MISMATCH where a result was wrong, when all is printed. */
 MUST_CHECK enum status bench_optimizer(const struct optimizer_config *c);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

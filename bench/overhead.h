@@ -18,10 +18,6 @@
 #include "bench/harness.h"
 #include "bench/micro.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { OVERHEAD_SCHEMA = 1, OVERHEAD_ROWS = 5, OVERHEAD_BATCH = 100, OVERHEAD_ITERS_MAX = 1000 };
 
 struct overhead_config {
@@ -60,8 +56,4 @@ MUST_CHECK enum status overhead_allreduce(const struct harness_config *timing, s
 /* Measures all, and prints them on rank 0. STATUS_MISMATCH where a row is not valid, when all is
  * printed. */
 MUST_CHECK enum status bench_overhead(const struct overhead_config *c);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -22,10 +22,6 @@
 
 #include "bench/noise_step.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { OVERLAP_SIZES_MAX = 32, OVERLAP_SCHEMA = 1 };
 
 struct overlap_config {
@@ -40,8 +36,4 @@ struct overlap_config {
 /* To be called by every rank of an MPI job of at least two; STATUS_USAGE otherwise. Rank 0 prints a
  * line for each bucket size, or one JSON object for the record. A rank that fails ends the job. */
 MUST_CHECK enum status bench_overlap(const struct overlap_config *c);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -14,10 +14,6 @@
 
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct peak_config {
     const char *devices;
     int threads;
@@ -32,8 +28,4 @@ MUST_CHECK enum status peak_measure(struct device *dev, int rounds, int max_mib,
 
 /* Measures and prints. */
 MUST_CHECK enum status bench_peak(const struct peak_config *c);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

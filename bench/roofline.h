@@ -12,10 +12,6 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { PEAK_SCHEMA = 1, PEAK_COPIES_MAX = 16, PEAK_DEVICE_MAX = 256 };
 
 struct peak_copy {
@@ -56,8 +52,4 @@ json_t *peaks_json(const struct peaks *p);
 
 /* Reads such an object from a file. STATUS_DATA for anything else. */
 MUST_CHECK enum status peaks_read(const char *path, struct peaks *p);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -4,10 +4,6 @@
 
 #include "kernels/backend.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct timed_op {
     struct op_plan *plan;
     struct stream *stream;
@@ -35,8 +31,4 @@ MUST_CHECK enum status timed_op_sample(struct timed_op *t);
  * logical order; what is written is rounded to what the type can hold. */
 MUST_CHECK enum status timed_op_put(struct timed_op *t, enum role role, const float *plain);
 MUST_CHECK enum status timed_op_get(struct timed_op *t, enum role role, float *plain);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

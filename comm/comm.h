@@ -42,10 +42,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { COMM_MAX_STARTED = 1024 }; /* operations started and not yet waited for; more is INVALID */
 
 struct device;
@@ -242,8 +238,4 @@ struct comm_mpi_config {
  * own, which sleeps briefly between looks at the network so that computing threads keep their
  * cores. */
 MUST_CHECK enum status comm_open_mpi(const struct comm_mpi_config *config, struct comm **c);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -11,10 +11,6 @@
 
 #include <pthread.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum {
     COMM_MESSAGE_MAX = 512,
     COMM_TEXT_MAX = 64, /* of an operation in words */
@@ -75,8 +71,4 @@ MUST_CHECK enum status comm_thread_start(pthread_t *thread, void *(*serve)(void 
 
 /* "operation 57 (allreduce)" into out[COMM_TEXT_MAX]. */
 const char *comm_op_text(const struct comm_op *op, char *out);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

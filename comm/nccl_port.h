@@ -8,10 +8,6 @@
 
 #include "comm/comm.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { NCCL_PORT_ID_BYTES = 128, NCCL_PORT_BUS_MAX = 32 };
 
 struct nccl_link;
@@ -52,8 +48,4 @@ struct nccl_port {
 
     void (*drop)(struct nccl_port *p); /* when all links are closed */
 };
-
-#ifdef __cplusplus
-}
-#endif
 #endif

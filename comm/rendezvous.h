@@ -8,10 +8,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Moves exactly `bytes` over a socket, as long as anything moves within timeout_s (0: for ever).
  * STATUS_IO when the other side is gone, STATUS_LIBRARY when the limit is over; the caller says who
  * it was. */
@@ -25,8 +21,4 @@ MUST_CHECK enum status socket_get(int fd, void *data, size_t bytes, double timeo
  * caller's to close, also after a failure. */
 MUST_CHECK enum status rendezvous_meet(const char *address, int rank, int size, double timeout_s,
                                        int *peer);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

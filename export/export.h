@@ -19,10 +19,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum export_format {
     EXPORT_TENSORBOARD,
     EXPORT_MLPERF,
@@ -55,8 +51,4 @@ double export_started(const struct run *run);
  */
 const char *export_info_text(const struct run *run, const char *key, const char *otherwise);
 const char *export_host_text(const struct run *run, const char *key, const char *otherwise);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -13,10 +13,6 @@
 
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct live_config {
     const char *tensorboard; /* folder; NULL: none. Strings outlive the run */
     const char *prometheus;  /* file; NULL: none */
@@ -30,8 +26,4 @@ struct live;
 MUST_CHECK enum status live_create(const struct live_config *c, struct live **out);
 const struct record_observer *live_observer(const struct live *l);
 void live_free(struct live *l); /* NULL is fine */
-
-#ifdef __cplusplus
-}
-#endif
 #endif

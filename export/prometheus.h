@@ -11,10 +11,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* How one run stands. Texts are valid UTF-8 and outlive the struct. */
 struct prometheus_run {
     const char *name, *arch, *precision, *mode, *device;
@@ -41,8 +37,4 @@ void prometheus_telemetry(struct prometheus_run *p, double time,
 /* Writes n runs; what went wrong is found in the stream's error flag. Values that are not finite
  * are left out. */
 void prometheus_write(FILE *out, const struct prometheus_run *run, int n);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

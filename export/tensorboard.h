@@ -22,10 +22,6 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* The masked CRC-32C of a record. */
 uint32_t tensorboard_crc(const void *bytes, size_t size);
 
@@ -42,8 +38,4 @@ void tensorboard_step(FILE *out, double wall_time, const struct step_record *ste
 void tensorboard_epoch(FILE *out, double wall_time, const struct epoch_record *epoch);
 void tensorboard_telemetry(FILE *out, double wall_time, int64_t step,
                            const struct telemetry_record *row);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

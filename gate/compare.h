@@ -19,10 +19,6 @@
 #include "gate/metric.h"
 #include "results/stats.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum {
     GATE_LEAST_REPEATS = 5,
     GATE_RESAMPLES = 2000, /* of the bootstrap */
@@ -155,8 +151,4 @@ void gate_report_free(struct gate_report *report);
 
 /* Whether everything was judged, and nothing was a regression. */
 bool gate_passed(const struct gate_report *report);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

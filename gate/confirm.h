@@ -12,10 +12,6 @@
 
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { CONFIRM_WORDS_MAX = 256 };
 
 struct gate_confirm {
@@ -35,8 +31,4 @@ struct gate_confirm {
  * when what it leaves cannot be judged. */
 MUST_CHECK enum status gate_confirm(const struct gate_confirm *c, const struct gate_config *config,
                                     struct gate_report *report, FILE *out);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -8,10 +8,6 @@
 
 #include "results/run.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* A new object {"config.batch_size": 32, ...}, of which no value is an object or an array unless
  * it is empty or nested deeper than any run's. The caller owns it. */
 MUST_CHECK enum status fingerprint_of(const struct run *run, json_t **out);
@@ -37,8 +33,4 @@ MUST_CHECK enum status fingerprint_tell_apart(json_t *a, json_t *b, json_t *told
 /* Adds what is told to a name: "resnet18 fp32 nd (batch_size 32, no inject)". Names of
  * configurations that were told apart from each other differ, where `size` suffices. */
 void fingerprint_name_apart(const json_t *told, char *name, size_t size);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

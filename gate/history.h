@@ -12,10 +12,6 @@
 
 #include "gate/repeats.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { HISTORY_MAX = 100000 }; /* lines */
 
 struct history_entry {
@@ -55,8 +51,4 @@ struct history_choice {
 /* Adds copies of these to `base`. */
 MUST_CHECK enum status history_base(const struct history *h, const struct history_choice *c,
                                     struct repeats *base);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -4,10 +4,6 @@
 
 #include "results/run.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum metric_id {
     METRIC_IMAGES_PER_S,
     METRIC_IMAGES_PER_S_MAX,
@@ -48,8 +44,4 @@ MUST_CHECK enum status metrics_of(const struct run *run, double value[METRICS]);
 enum { METRIC_TEXT_SIZE = 32 };
 const char *metric_text(const char *format, double x, char out[METRIC_TEXT_SIZE]);
 json_t *metric_json(double x); /* NULL without memory */
-
-#ifdef __cplusplus
-}
-#endif
 #endif

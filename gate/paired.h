@@ -8,10 +8,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* For up to so many differences that are not zero the distribution of W is counted out. */
 enum { SIGNED_RANK_EXACT = 50 };
 
@@ -37,8 +33,4 @@ double signed_rank_least(int64_t n);
  * gives. NAN for an interval that so few values have not: at 95 %, fewer than 6. */
 MUST_CHECK enum status hodges_lehmann(const double *d, int64_t n, double level, double *center,
                                       double *low, double *high);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -4,10 +4,6 @@
 
 #include "gate/metric.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { REPEATS_MAX = 1000, REPEATS_CELLS_MAX = 4096, REPEATS_PATH_SIZE = 4096 };
 
 /* How a run ended. Accuracies of runs that ended otherwise say nothing of each other. */
@@ -65,8 +61,4 @@ void repeats_free(struct repeats *r); /* fine on a zeroed struct */
  * they began, each two, from the first on, are one of either side. Such runs are sorted by their
  * beginnings, so that the i-th of one side is the neighbour in time of the i-th of the other. */
 bool repeats_take_turns(struct repeats *a, struct repeats *b);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -6,10 +6,6 @@
 
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Grows when a reader of the previous version of the JSON would misunderstand. */
 enum { GATE_SCHEMA = 2 };
 
@@ -41,8 +37,4 @@ struct gate_files {
     const char *markdown, *junit, *json, *benchmark_action;
 };
 MUST_CHECK enum status gate_write(const struct gate_report *report, const struct gate_files *files);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -7,10 +7,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Up to so many values a side the distribution of U is counted out. */
 enum { MANN_WHITNEY_EXACT = 30 };
 
@@ -40,8 +36,4 @@ double ratio_of(double x, double y);
 MUST_CHECK enum status ratio_interval(const double *x, int64_t n, const double *y, int64_t m,
                                       double level, int resamples, uint64_t seed, double *low,
                                       double *high);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -14,10 +14,6 @@
 
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum {
     TREND_SHUFFLES = 999,
     TREND_LEAST = 5, /* points before a step, and behind it */
@@ -79,8 +75,4 @@ void trend_print(const struct trend *t, FILE *out);
  * file; points are counted from 0; a number that is infinite or not known is null. */
 enum { TREND_SCHEMA = 1 };
 MUST_CHECK enum status trend_write(const struct trend *t, const char *path);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -9,10 +9,6 @@
 #include "input/decode.h"
 #include "input/resize.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* The ranges of torchvision.transforms.RandomResizedCrop; its defaults are 0.08..1 and 3/4..4/3. */
 struct crop_range {
     float scale_min, scale_max; /* of the picture's area, 0 < min <= max <= 1 */
@@ -40,8 +36,4 @@ struct view view_val(int size, int resize, int width, int height);
 /* The largest reduction in decoding, 1, 2, 4 or 8, that leaves at least as many pixels as the view
  * has in either direction. */
 int view_shrink(const struct view *v);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -7,10 +7,6 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct crew_job {
     int64_t total;  /* things, numbered from 0; each is taken once, in order */
     int workers;    /* threads, >= 1 */
@@ -25,8 +21,4 @@ struct crew_job {
 
 /* Runs the job to its end, or to the first failure, which it returns with its message. */
 MUST_CHECK enum status crew_run(const struct crew_job *job);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -11,10 +11,6 @@
 
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct sample {
     uint64_t path; /* offset of its path in dataset.paths */
     int32_t label; /* index into class_name */
@@ -54,8 +50,4 @@ int32_t dataset_label(const struct dataset *d, int64_t i);
 uint64_t dataset_fingerprint(const struct dataset *d);
 
 void dataset_free(struct dataset *d); /* NULL is fine */
-
-#ifdef __cplusplus
-}
-#endif
 #endif

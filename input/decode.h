@@ -19,10 +19,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Larger images are refused before they are decoded; PIL refuses the same. */
 #define DECODE_MAX_PIXELS INT64_C(178956970)
 
@@ -62,8 +58,4 @@ MUST_CHECK enum status decoder_read(struct decoder *d, int shrink, struct rect w
 
 /* Decodes the whole picture and keeps nothing: is it sound? */
 MUST_CHECK enum status decoder_check(struct decoder *d);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

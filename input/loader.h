@@ -27,10 +27,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct loader_config {
     const struct dataset *data; /* stays until loader_close */
     bool train;                 /* shuffled, augmented, padded over ranks; or each image once */
@@ -96,8 +92,4 @@ void loader_release(struct loader *l, struct batch *batch);
 
 /* Distinct bad files met since loader_open, in the batches that were handed out. */
 int64_t loader_bad_images(const struct loader *l);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

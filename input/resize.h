@@ -13,10 +13,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* How one direction of the output is laid over the source. Output pixel o has its centre at
  * origin + (o + 0.5) * scale, in source pixels (the first spans 0..1), and is a mean over about
  * 2 * max(scale, 1) source pixels, of which only lo .. hi-1 exist. */
@@ -56,8 +52,4 @@ MUST_CHECK enum status resizer_run(struct resizer *r, const struct resize_axis *
                                    const struct resize_axis *y, bool flip, const struct region *src,
                                    uint8_t *out);
 void resizer_free(struct resizer *r);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

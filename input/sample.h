@@ -12,10 +12,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* What input has cost; sums over images, and over threads where several worked. */
 struct io_stats {
     int64_t files; /* opened and read */
@@ -73,8 +69,4 @@ MUST_CHECK enum status sample_decode(struct sample_reader *r, const struct sampl
 /* Writes image_size * image_size RGB pixels. */
 MUST_CHECK enum status sample_resample(struct sample_reader *r, const struct sample_view *view,
                                        uint8_t *out);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -6,10 +6,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* The n indices of an epoch in order: 0..n-1 for validation; in training a Fisher-Yates shuffle
  * that draws from rng_at(seed, RNG_SHUFFLE, epoch, 0). 0 < n <= INT32_MAX. */
 void sampler_order(bool train, uint64_t seed, int64_t epoch, int64_t n, uint32_t *order);
@@ -25,8 +21,4 @@ uint32_t sampler_at(const uint32_t *order, int64_t n, int rank, int world, int64
 /* A number that stands for an image in sums that do not depend on order: sets of images whose sums
  * modulo 2^64 are the same are the same, but for a chance of 2^-64. */
 uint64_t sampler_mark(uint32_t sample);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -8,10 +8,6 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct scan_range {
     int64_t min, median, max;
 };
@@ -35,8 +31,4 @@ struct scan_report {
 MUST_CHECK enum status scan_run(const struct dataset *data, int workers, FILE *progress,
                                 struct scan_report **out);
 void scan_free(struct scan_report *r); /* NULL is fine */
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -15,10 +15,6 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct synth_config {
     const char *out;
     int classes;    /* 1 .. SYNTH_MAX_CLASSES */
@@ -41,8 +37,4 @@ MUST_CHECK enum status synth_write(const struct synth_config *config);
 /* STATUS_DATA when `dir` is a synthetic set whose making was interrupted; other folders are fine.
  */
 MUST_CHECK enum status synth_check_complete(const char *dir);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -14,10 +14,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { SYNTH_MIN_SIZE = 32, SYNTH_MAX_SIZE = 4096 };
 
 /* A picture; the pixels grow from one to the next. Zero it before first use. */
@@ -32,8 +28,4 @@ struct canvas {
 MUST_CHECK enum status synth_draw(struct canvas *canvas, int label, int size, struct rng *rng);
 
 void canvas_free(struct canvas *canvas);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -12,10 +12,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { SYNTH_MAX_CLASSES = 12 * 12 * 8 };
 
 struct synth_shape {
@@ -66,8 +62,4 @@ static inline double synth_step(double x, double width)
 {
     return synth_clamp(0.5 + x / width);
 }
-
-#ifdef __cplusplus
-}
-#endif
 #endif

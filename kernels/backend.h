@@ -21,10 +21,6 @@
 #include "base/status.h"
 #include "kernels/ops.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct device;
 struct stream;
 struct event;
@@ -163,8 +159,4 @@ MUST_CHECK enum status tensor_upload(struct stream *s, const struct tensor_desc 
                                      const void *plain);
 MUST_CHECK enum status tensor_download(struct stream *s, const struct tensor_desc *desc,
                                        const void *src, void *plain);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -4,10 +4,6 @@
 
 #include "kernels/backend.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { DEVICES_MAX = 64 };
 
 /* "cpu:2" is two CPU devices, numbered 0 and 1, that share the processor's cores; "ref:2" likewise.
@@ -20,8 +16,4 @@ struct device_list {
 };
 
 MUST_CHECK enum status device_list_parse(const char *text, struct device_list *list);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -6,10 +6,6 @@
 
 #include "kernels/backend.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum status host_alloc(struct device *dev, size_t bytes, void **mem);
 void host_free(struct device *dev, void *mem);
 enum status host_copy(struct stream *s, void *dst, const void *src, size_t bytes);
@@ -39,8 +35,4 @@ void host_cpu_name(char *out, size_t size);
     .event_open = host_event_open, .event_close = host_event_close,                                \
     .event_record = host_event_record, .event_seconds = host_event_seconds,                        \
     .stream_wait = host_stream_wait, .event_wait = host_event_wait
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -9,10 +9,6 @@
 
 #include "kernels/backend.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define CUDA_MODULE_FILE  "ampscale_cuda.so"
 #define CUDA_MODULE_ENTRY "ampscale_cuda_backend"
 
@@ -28,8 +24,4 @@ MUST_CHECK enum status cuda_module_load(const struct backend **b);
 /* A function of the module by its name, with which it hands over what is not the backend's. Where
  * it has none of that name, STATUS_UNSUPPORTED. */
 MUST_CHECK enum status cuda_module_function(const char *name, void **function);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -6,10 +6,6 @@
 #include "base/status.h"
 #include "launch/launch.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum mpi_kind { MPI_KIND_OPENMPI, MPI_KIND_MPICH };
 
 /* What the line depends on besides the configuration. */
@@ -42,8 +38,4 @@ MUST_CHECK enum status launch_command_srun(const struct launch_config *c,
  * none. `cores` are the rank's. */
 MUST_CHECK enum status launch_command_rank(int argc, char *const *argv, int threads, int cores,
                                            struct words *w);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

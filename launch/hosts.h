@@ -7,10 +7,6 @@
 
 #include <stdbool.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { HOST_NAME_SIZE = 256, HOST_SLOTS_MAX = 65536 };
 
 /* The variable by which the ranks of a launch know the hosts that it was told of: "h1:4,h2:4". */
@@ -45,8 +41,4 @@ MUST_CHECK enum status launch_hosts_word(const struct launch_hosts *hosts, bool 
                                          struct words *w);
 
 void launch_hosts_free(struct launch_hosts *hosts);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -6,10 +6,6 @@
 
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct job_config {
     int signals;      /* a signalfd, not blocking, of SIGCHLD and of what asks for an end */
     int grace;        /* seconds for an orderly stop */
@@ -26,8 +22,4 @@ struct job_config {
  * other children. */
 MUST_CHECK enum status job_run(const struct job_config *c, char **command, int *received,
                                int *exit_code);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -15,10 +15,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum launch_bind {
     LAUNCH_BIND_NONE,  /* ranks run on any core */
     LAUNCH_BIND_CORES, /* each on its own share */
@@ -69,8 +65,4 @@ struct keeper_config {
 /* Keeps a rank: runs its command and returns the exit code that stands for its end, 0 after an
  * orderly stop: mpirun would end the other ranks before they have come to theirs. */
 int launch_keep(const struct keeper_config *c);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

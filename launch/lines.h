@@ -6,10 +6,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { LINES_MAX = 16384 };
 
 /* Begins as {0}, or with `live` set. */
@@ -29,8 +25,4 @@ void lines_feed(struct lines *l, const char *bytes, size_t n, lines_take *take, 
 
 /* Hands on what is left. */
 void lines_end(struct lines *l, lines_take *take, void *self);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

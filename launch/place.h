@@ -6,10 +6,6 @@
 
 #include <sched.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct launch_place {
     int rank;       /* in the job */
     int local_rank; /* on this host */
@@ -27,8 +23,4 @@ int launch_place_share(const struct launch_place *place, int cores);
 /* Keeps of `*set`, the CPUs that the process may run on, the rank's share: neighbours, so that the
  * threads of a core and the cores of a socket stay together as far as the system tells. */
 void launch_place_bind(const struct launch_place *place, cpu_set_t *set);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

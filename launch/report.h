@@ -6,10 +6,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { REPORT_MAX = 2048, REPORT_REASON_MAX = 1024 };
 
 enum report_end {
@@ -48,8 +44,4 @@ int report_code(const struct rank_report *r);
 
 /* "SIGKILL"; "signal" for a number without a name. */
 void report_signal_name(int signo, char out[32]);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -4,10 +4,6 @@
 
 #include "base/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Begins as {0}; `v` then ends with NULL, as execv wants it. */
 struct words {
     char **v; /* (n + 1) */
@@ -22,8 +18,4 @@ void words_free(struct words *w);
 /* The words as a line for a POSIX shell, in malloc'ed memory: what would not come out as it went in
  * is quoted. */
 MUST_CHECK enum status words_shell(const struct words *w, char **line);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -8,10 +8,6 @@
 
 #include "model/graph.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct builder {
     struct graph *g;
     int node_room, param_room; /* allocated lengths of g->node and g->param */
@@ -53,8 +49,4 @@ int builder_flatten(struct builder *b, int in);
 int builder_dropout(struct builder *b, int in, float p);
 int builder_linear(struct builder *b, int in, int out, enum param_init weight_init,
                    enum param_init bias_init);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

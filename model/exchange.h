@@ -9,10 +9,6 @@
 
 #include "model/network.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* The flat buffer of all trained parameters, in device memory: fp32 elements in the order in which
  * the backward pass completes gradients, zero where parameters are padded. *bytes is its size.
  * NULL, and 0 bytes, for gradients and momentum of a network that does not train. */
@@ -58,8 +54,4 @@ MUST_CHECK enum status network_plan_rounding(struct network *net, int64_t begin,
                                              struct rounding **r);
 MUST_CHECK enum status rounding_execute(struct rounding *r);
 void rounding_free(struct rounding *r); /* NULL is fine; before the network is closed */
-
-#ifdef __cplusplus
-}
-#endif
 #endif

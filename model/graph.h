@@ -10,10 +10,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum node_kind {
     NODE_INPUT, /* the image, 3 x S x S */
     NODE_CONV,
@@ -108,8 +104,4 @@ double node_flops_forward(const struct graph *g, int i);
 
 /* Fills plain (logical-order) values for a fresh parameter: a pure function of (seed, name). */
 void param_init_values(const struct param *p, uint64_t seed, float *out);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -8,10 +8,6 @@
 
 #include "model/exchange.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct loss_head_config {
     int64_t rows; /* of the whole batch */
     /* What the rows are like: those of a program that they come from. Its own number of rows does
@@ -42,8 +38,4 @@ MUST_CHECK enum status loss_head_run(struct loss_head *h, float loss_scale);
 
 /* What the last run came to. Synchronous. */
 MUST_CHECK enum status loss_head_metrics(struct loss_head *h, struct loss_metrics *m);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -15,10 +15,6 @@
 #include "model/graph.h"
 #include "model/policy.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum phase {
     PHASE_INPUT,    /* pixels to the first activation */
     PHASE_FORWARD,  /* up to the logits */
@@ -181,8 +177,4 @@ MUST_CHECK enum status program_run_step(struct program *p, int i);
  * tensor_count() elements, padding left out. To be read before a later operation reuses its memory.
  * Synchronous; not for steps. */
 MUST_CHECK enum status program_step_tensor(struct program *p, int i, enum role role, void *plain);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

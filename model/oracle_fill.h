@@ -8,10 +8,6 @@
 
 #include "model/graph.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Plain (logical-order) values of a parameter, every operation rounded to float32:
  *   conv and linear weights  uniform(name) * sqrt(6 / fan_in), fan_in = elements per output
  *   batch-norm gamma         1 + 0.1 * uniform(name)
@@ -24,8 +20,4 @@ void oracle_fill_images(int64_t step, int64_t n, int64_t size, float *out);
 
 /* The n labels of one step: splitmix64(fnv1a64("label.<step>") + i) mod classes. */
 void oracle_fill_labels(int64_t step, int64_t n, int classes, int32_t *out);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -23,10 +23,6 @@
 #include "kernels/tensor.h"
 #include "model/graph.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct policy {
     const char *name;      /* "fp32", "tf32", "amp", "bf16", "O0" ... "O3" */
     enum dtype operand;    /* that convolution and linear multiply */
@@ -47,8 +43,4 @@ struct param_types {
     enum dtype master, copy, gradient;
 };
 struct param_types policy_param(const struct policy *p, enum param_kind kind);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

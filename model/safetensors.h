@@ -20,10 +20,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum safetensors_dtype {
     SAFETENSORS_BOOL,
     SAFETENSORS_U8,
@@ -88,8 +84,4 @@ bool safetensors_checked(const struct safetensors *f);
 MUST_CHECK enum status safetensors_write(const char *path, const struct safetensors_entry *entry,
                                          size_t n_entries, const struct safetensors_pair *pair,
                                          size_t n_pairs);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -9,16 +9,8 @@
 
 #include "plots/plot.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Draws "<dir>/amp-report.json" beside it. STATUS_DATA when there is none, when it is damaged, or
  * when it holds no gradient; STATUS_UNSUPPORTED when gnuplot is not installed, with script and
  * tables in place. */
 MUST_CHECK enum status plot_amp_report(const char *dir, const struct plot_options *options);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

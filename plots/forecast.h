@@ -9,17 +9,9 @@
 
 #include "plots/plot.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Draws the record in the file `path` into the folder `out`, made if need be. STATUS_DATA when it
  * is no such record, or damaged; STATUS_UNSUPPORTED when gnuplot is not installed, with script and
  * tables in place. */
 MUST_CHECK enum status plot_forecast(const char *path, const char *out,
                                      const struct plot_options *options);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

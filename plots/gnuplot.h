@@ -4,10 +4,6 @@
 
 #include "base/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* What the names of pictures begin with while gnuplot_run draws them: hidden, so that nobody takes
  * one that is half there for a picture. */
 #define GNUPLOT_DRAFT ".draft-"
@@ -20,8 +16,4 @@ MUST_CHECK enum status gnuplot_run(const char *dir, const char *script);
 /* Whether `draft` is a PNG or SVG file up to its last byte (gnuplot says nothing of a full disk);
  * STATUS_IO otherwise, which speaks of `path`, the name that it was to get. */
 MUST_CHECK enum status gnuplot_check_picture(const char *draft, const char *path);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -22,10 +22,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { PLOT_MAX_RUNS = 16 };
 
 struct plot_options {
@@ -42,8 +38,4 @@ struct plot_options {
  * gnuplot is not installed, with the scripts and tables in place. */
 MUST_CHECK enum status plot_runs(const struct run *const *runs, int n, const char *out,
                                  const struct plot_options *options);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -4,16 +4,8 @@
 
 #include "plots/plot.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Draws the record in the file `path` into the folder `out`, as what it says it is: one of `bench
  * overlap` (plots/overlap.h) or of `predict` (plots/forecast.h). STATUS_DATA for any other. */
 MUST_CHECK enum status plot_record(const char *path, const char *out,
                                    const struct plot_options *options);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

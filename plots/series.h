@@ -8,10 +8,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Exponential moving average in place, with the weight `past` (0 <= past < 1) on what came before;
  * divided by 1 - past^t, so that the first values are not drawn towards 0 (Kingma and Ba, "Adam",
  * 2015, section 3). A NaN stays and is passed over. */
@@ -35,8 +31,4 @@ MUST_CHECK enum status series_quantile(const double *x, int64_t n, double q, dou
 /* Whether something else (validation, a checkpoint, a stop) took more than `gap_s` seconds between
  * two steps, as the time between their ends tells that the later one did not take. */
 bool series_gap(const struct step_record *before, const struct step_record *after, double gap_s);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

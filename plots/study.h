@@ -18,10 +18,6 @@
 #include "results/analysis.h"
 #include "results/published.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { STUDY_LINES_MAX = 24, STUDY_CELLS_MAX = 32 };
 
 /* Draws a study (NULL: none) and `n` published series in common figures into the folder `out`, made
@@ -31,8 +27,4 @@ enum { STUDY_LINES_MAX = 24, STUDY_CELLS_MAX = 32 };
 MUST_CHECK enum status plot_study(const struct analysis *a,
                                   const struct published_series *const *published, int n,
                                   const char *out, const struct plot_options *options);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

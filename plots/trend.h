@@ -7,10 +7,6 @@
 
 #include "plots/plot.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* More series than this are left out: the record has them first by configuration. */
 enum { PLOT_TREND_SERIES_MAX = 6 };
 
@@ -19,8 +15,4 @@ enum { PLOT_TREND_SERIES_MAX = 6 };
  * tables in place. */
 MUST_CHECK enum status plot_trend(const char *path, const char *out,
                                   const struct plot_options *options);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

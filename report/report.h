@@ -10,10 +10,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct report_config {
     int n;
     const char *const *dir; /* (n) folders with records. Links name what is below the document's own
@@ -27,8 +23,4 @@ struct report_config {
 /* STATUS_DATA when the folders hold no record, and when some are damaged: these are left out, the
  * documents name them, and all else is written. Files are written whole or not at all. */
 MUST_CHECK enum status report_make(const struct report_config *c);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -15,10 +15,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Grows when a reader of the previous version would misunderstand. */
 enum { ANALYSIS_SCHEMA = 1 };
 
@@ -129,8 +125,4 @@ void analysis_free(struct analysis *a); /* fine on a zeroed struct */
 /* "weak", "strong"; the members of a cell's "split": "data_s", ... */
 const char *analysis_scaling_str(enum analysis_scaling s);
 const char *analysis_part_str(enum analysis_part p);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

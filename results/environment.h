@@ -10,10 +10,6 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* A new object that the caller owns:
  *   {"hostname", "os", "kernel", "machine",
  *    "cpu": {"model", "sockets", "cores", "threads", "usable", "quota", "governor"},
@@ -34,8 +30,4 @@ bool environment_allowed(const char *name);
 /* "2024-01-31T12:00:00Z", now; and the seconds since 1970, fractions among them. */
 enum { ENVIRONMENT_TIME_MAX = 32 };
 double environment_time(char out[ENVIRONMENT_TIME_MAX]);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

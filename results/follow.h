@@ -11,10 +11,6 @@
 
 #include "results/run.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { FOLLOW_KEEP = 2048 };
 
 struct follow;
@@ -33,8 +29,4 @@ const struct run *follow_run(const struct follow *f);
 double follow_quiet(const struct follow *f);
 
 void follow_close(struct follow *f); /* NULL is fine */
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -12,10 +12,6 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct journal {
     FILE *stream; /* NULL: not open */
     int error;    /* the errno of the first failed write; all later calls fail with it */
@@ -34,8 +30,4 @@ MUST_CHECK enum status journal_flush(struct journal *j, bool durable);
 
 /* Flushes durably and closes; one that is not open is fine. */
 MUST_CHECK enum status journal_close(struct journal *j);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -8,10 +8,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* No line of ours comes near; a longer one is STATUS_DATA. */
 enum { LINE_MAX_BYTES = 1 << 20 };
 
@@ -38,8 +34,4 @@ MUST_CHECK enum status lines_refresh(struct lines *l);
 
 /* Fine on a zeroed struct. */
 void lines_close(struct lines *l);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -12,10 +12,6 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum {
     NODES_MAX = 65536,
     NODE_METRICS_MAX = 16384,
@@ -60,8 +56,4 @@ void nodes_free(struct nodes *nodes); /* fine on a zeroed struct */
 
 /* Writes the objects {name: {"node": name, ...}} a line each, whole or not at all. */
 MUST_CHECK enum status nodes_write(const json_t *nodes, const char *path);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

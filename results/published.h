@@ -12,10 +12,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { PUBLISHED_NAME_MAX = 48, PUBLISHED_SOURCE_MAX = 256, PUBLISHED_POINTS_MAX = 64 };
 
 /* A row. 0 where the batch is not known, NaN where another number is not. */
@@ -59,8 +55,4 @@ MUST_CHECK enum status published_find(const struct published *p, const char *nam
 /* Percent of perfect scaling from the series' first point: from throughput, or as the source gives
  * it; NaN when neither says. */
 double published_efficiency(const struct published_series *s, int i);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

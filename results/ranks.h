@@ -17,10 +17,6 @@
 
 #include <stdbool.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum rank_part {
     RANK_DATA,
     RANK_H2D,
@@ -70,8 +66,4 @@ void ranks_free(struct ranks *ranks);
 
 /* "data", "h2d" ... as the columns of records are called. */
 const char *rank_part_str(enum rank_part part);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -21,10 +21,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct record;
 struct run_info;
 
@@ -97,8 +93,4 @@ MUST_CHECK enum status record_finish(struct record *record, const json_t *summar
 
 /* Writes out what is pending and frees. NULL is fine. */
 MUST_CHECK enum status record_close(struct record *record);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -14,10 +14,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct run {
     char *dir;       /* as given */
     char *name;      /* the folder's own name, cleaned for display */
@@ -61,8 +57,4 @@ MUST_CHECK enum status run_hosts(const struct run *run, int64_t attempt, int64_t
 /* A setting of run.json's "config"; `otherwise` where it is absent or of another type. */
 const char *run_config_text(const struct run *run, const char *key, const char *otherwise);
 int64_t run_config_count(const struct run *run, const char *key, int64_t otherwise);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

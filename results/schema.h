@@ -23,10 +23,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Grows when a reader of the previous version would misunderstand. */
 enum { RUN_SCHEMA = 1 };
 
@@ -190,8 +186,4 @@ MUST_CHECK enum status schema_parse(const struct schema *s, const json_t *object
  * order. "host_cores", which may be missing, counts the cores that the ranks of its host may use
  * together. */
 bool schema_is_rank_list(const json_t *value);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -4,10 +4,6 @@
 
 #include "results/run.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* The bits of telemetry_record.throttle in words, ", " between them: "power cap, heat"; "none" for
  * 0. Bits that have no name here are "other". */
 enum { THROTTLE_WORDS_MAX = 160 };
@@ -41,8 +37,4 @@ MUST_CHECK enum status sensors_devices(const struct run *run, json_t *list);
  * wrote has the devices of all ranks under "telemetry", each with its rank, host and index (its
  * number among the host's devices), over the last attempt of all but rank 0. */
 MUST_CHECK enum status sensors_add(const struct run *run, json_t *into);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

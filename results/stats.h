@@ -6,10 +6,6 @@
 
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* What a sample of measurements comes to. */
 struct stats {
     int64_t n;
@@ -50,8 +46,4 @@ MUST_CHECK enum status stats_proportion_interval(int64_t k, int64_t n, double le
 /* How many of the first steps to leave out as warm-up: `wanted`, but never more than leaves half
  * of the n steps, so that a short run still says something. n >= 0. */
 int64_t stats_warmup(int64_t n, int64_t wanted);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -4,10 +4,6 @@
 
 #include "results/run.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Adds to `into` what the steps and epochs of `run` say:
  *   images_per_s       {median, p5, p95, max, mad, steps}: per step, the first ten left out
  *   images_per_s_wall  training images over the whole elapsed time: validation, checkpoints and
@@ -30,8 +26,4 @@ extern "C" {
  *   last, best         {epoch, train_top1, train_top5, val_top1, val_top5, ...} of that epoch
  * Parts without a record to rest on are left out. */
 MUST_CHECK enum status summary_add(const struct run *run, json_t *into);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -5,10 +5,6 @@
 #include <jansson.h>
 #include <stddef.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Copies `in` as valid UTF-8 on one line: a control character or a byte that is no part of a
  * character becomes '?', and what does not fit in `size` bytes (NUL included) is cut between
  * characters. */
@@ -16,8 +12,4 @@ void text_clean(char *out, size_t size, const char *in);
 
 /* The same as a new JSON string of any length; NULL when memory is short. */
 json_t *text_json(const char *in);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -10,10 +10,6 @@
 
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Powers of two from fp32's smallest subnormal to its largest value. */
 enum { CENSUS_LOW = -149, CENSUS_HIGH = 127, CENSUS_BINS = CENSUS_HIGH - CENSUS_LOW + 1 };
 
@@ -62,8 +58,4 @@ double census_share(const struct census *c, int64_t part);
 /* Bits between the largest value times `scale` and 65504; negative: it overflows. INFINITY where
  * all are zero. */
 double census_headroom(const struct census *c, double scale);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -15,10 +15,6 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Zero and NULL leave a setting to the run, or without one to the default in brackets. */
 struct amp_report_config {
     const char *run;  /* a run's folder: network, data, sizes, newest checkpoint; or NULL ... */
@@ -48,8 +44,4 @@ enum { AMP_REPORT_SCHEMA = 1 };
 /* Measures, prints, and writes the record. `out` receives its folder, of at most `size` bytes. A
  * run without a whole checkpoint and data that cannot be read are STATUS_DATA. */
 MUST_CHECK enum status amp_report_run(const struct amp_report_config *c, char *out, size_t size);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

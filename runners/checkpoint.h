@@ -9,10 +9,6 @@
 #include "model/network.h"
 #include "runners/scaler.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Where a run stands. The sampler's position is (epoch, batch); random numbers have no state. */
 struct train_state {
     int64_t epoch; /* being trained, from 0 */
@@ -60,8 +56,4 @@ MUST_CHECK enum status checkpoint_state(const char *path, struct train_state *st
 MUST_CHECK enum status weights_save(const char *path, struct network *net, const struct graph *g,
                                     int64_t steps);
 MUST_CHECK enum status weights_load(const char *path, struct network *net, const struct graph *g);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

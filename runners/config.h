@@ -13,10 +13,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum lr_schedule { SCHEDULE_STEP, SCHEDULE_COSINE, SCHEDULE_CONSTANT };
 
 /* Which devices and processes train together; engine.h says how. AUTO: what the number of devices
@@ -144,8 +140,4 @@ const char *lr_schedule_str(enum lr_schedule s);
  *   step     lr * gamma ^ floor(epoch / lr_step)                   (torch's StepLR)
  *   cosine   lr * (1 + cos(pi * t)) / 2, t the share of the steps after warm-up that are over */
 double train_config_lr(const struct train_config *c, int64_t step, int64_t steps_per_epoch);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -19,10 +19,6 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* For tests: one bit flips in repeat `repeat` of step `step`, both from 0: of a weight before the
  * forward phase, of a gradient after the backward phase. */
 struct determinism_fault {
@@ -66,8 +62,4 @@ struct determinism_config {
 /* The suite's own cases, networks and batches in every precision, each with its verdict.
  * STATUS_MISMATCH when one does not hold. */
 MUST_CHECK enum status determinism_run(const struct determinism_config *c);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -24,10 +24,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct inject_flip {
     int64_t step; /* optimizer steps of the run begun before */
     int rank;     /* -1: the last */
@@ -71,8 +67,4 @@ MUST_CHECK enum status inject_flips(const struct inject *faults, int64_t step, i
 
 /* A new array of the faults, as --inject has them: for records. NULL without memory. */
 json_t *inject_json(const struct inject *faults);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

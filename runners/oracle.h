@@ -8,10 +8,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct device;
 
 /* What a case is computed from. `arch` belongs to the JSON that it was read from. */
@@ -33,8 +29,4 @@ bool oracle_same(const struct oracle_case *a, const struct oracle_case *b);
  * list of objects) and, after training, "buffer_norms". The caller owns it. */
 MUST_CHECK enum status oracle_compute(struct device *dev, const struct oracle_case *c,
                                       json_t **values);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

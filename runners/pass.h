@@ -5,10 +5,6 @@
 
 #include "runners/session.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct pass_result {
     double loss_sum;
     int64_t count, top1, top5;
@@ -27,8 +23,4 @@ MUST_CHECK enum status pass_account(const struct session *s, const struct loader
 /* Looks at every validation image once, whatever the number of ranks. A signal to any of them cuts
  * it short: STATUS_INTERRUPTED. */
 MUST_CHECK enum status pass_validate(struct session *s, struct pass_result *r);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -7,10 +7,6 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* A last value and the mean weighted by n so far; of values that are finite. */
 struct meter {
     double value, sum;
@@ -46,8 +42,4 @@ void progress_end(struct progress *p);
 
 /* " *   Acc@1 71.234 Acc@5 90.123" */
 void progress_accuracy(FILE *out, double top1, double top5);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

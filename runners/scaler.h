@@ -12,10 +12,6 @@
 #include "base/status.h"
 #include "kernels/scaler.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct scaler_config {
     bool dynamic;     /* else the scale stays at `init` */
     double init;      /* 65536; a static scale is this */
@@ -40,8 +36,4 @@ MUST_CHECK enum status scaler_update(const struct scaler_config *c, struct scale
 
 /* The same for a state that a device has moved on: STATUS_DIVERGED where it collapsed. */
 MUST_CHECK enum status scaler_check(const struct scaler_config *c, const struct scaler_state *s);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -27,10 +27,6 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct selftest_config {
     const char *oracle;  /* file; NULL: the one that is compiled in */
     const char *devices; /* "cpu" */
@@ -44,8 +40,4 @@ struct selftest_config {
 /* STATUS_MISMATCH when a value does not hold; STATUS_DATA for a file that is no oracle, or one
  * without a case to run. */
 MUST_CHECK enum status selftest_run(const struct selftest_config *c);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -9,10 +9,6 @@
 
 #include "base/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Installs the handlers, and ignores SIGPIPE and SIGXFSZ so that a closed terminal and a limit on
  * file sizes are errors to report. */
 void stop_install(void);
@@ -22,8 +18,4 @@ const char *stop_requested(void);
 
 /* STATUS_INTERRUPTED, with that name, once one has arrived. */
 MUST_CHECK enum status stop_check(void);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

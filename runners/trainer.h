@@ -10,10 +10,6 @@
 
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define CHECKPOINT_NAME      "checkpoint.safetensors"
 #define CHECKPOINT_PREV_NAME "checkpoint-prev.safetensors"
 #define BEST_NAME            "best.safetensors"
@@ -22,8 +18,4 @@ extern "C" {
  * STATUS_INTERRUPTED after a signal, with a checkpoint written. */
 MUST_CHECK enum status trainer_run(const struct train_config *config, int argc, char *const *argv,
                                    FILE *out);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

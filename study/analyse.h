@@ -9,10 +9,6 @@
 #include "study/plan.h"
 #include "study/sample.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* What the runs of one cell came to. */
 struct study_result {
     int64_t n;                                        /* repeats that are complete */
@@ -41,8 +37,4 @@ MUST_CHECK enum status study_analyse(const struct study_plan *plan,
 /* Inside: fills in verdict and evidence of every cell, whose numbers are there. */
 void study_judge(const struct study_result *result, const struct study_thresholds *t,
                  struct analysis *a);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

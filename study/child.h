@@ -21,10 +21,6 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Signals held back from this process, and read where it waits. Begins with signals_open. */
 struct child_signals {
     int fd;
@@ -84,8 +80,4 @@ bool child_any(const struct child *child, int n);
 
 /* Kills, with their groups, those that run among n. */
 void child_kill(struct child *child, int n);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -7,10 +7,6 @@
 
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Analyses the runs that are complete, whatever is missing; a run whose record cannot be read
  * counts as failed. `command` is what runs the study again. The caller frees with analysis_free. */
 MUST_CHECK enum status study_collect(const struct study_store *store, const char *command,
@@ -19,8 +15,4 @@ MUST_CHECK enum status study_collect(const struct study_store *store, const char
 /* Prints a line for each cell: throughput, speed-up, accuracy, the parts of a step, verdict; what
  * is missing, and why; what the verdicts rest on. */
 void study_print(const struct analysis *a, FILE *out);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

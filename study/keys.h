@@ -5,10 +5,6 @@
 
 #include "study/spec.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* STATUS_USAGE unless `object`, called `where` ("" at the top), is one and all its keys are among
  * `known`, which ends with NULL; an unknown one is named with the nearest of them. */
 MUST_CHECK enum status keys_check(const json_t *object, const char *where,
@@ -31,8 +27,4 @@ MUST_CHECK enum status keys_words(const json_t *object, const char *key, const j
 
 /* Fit to be a part of a file's name: letters, digits, '-', '_' and '.', not '.' at first. */
 bool keys_is_name(const char *text);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -11,10 +11,6 @@
 
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct study_cell {
     char name[ANALYSIS_NAME_SIZE]; /* "nd-fp32-resnet8-jpeg-1x64", "ddp-...-weak-2x64": devices and
                                     * images of each */
@@ -70,8 +66,4 @@ MUST_CHECK enum status study_plan_json(const struct study_plan *plan, const char
 
 /* Prints the command of each run, in its order. */
 MUST_CHECK enum status study_plan_print(const struct study_plan *plan, const char *dir, FILE *out);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

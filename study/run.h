@@ -8,10 +8,6 @@
 #include <regex.h>
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct study_options {
     const char *program; /* this program's file */
     const regex_t *only; /* runs whose "<cell>/r<k>" it matches; NULL: all */
@@ -23,8 +19,4 @@ struct study_options {
  * (STATUS_INTERRUPTED), and what no run could do without (STATUS_IO, data that cannot be made). */
 MUST_CHECK enum status study_run_missing(const struct study_store *store,
                                          const struct study_options *options);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

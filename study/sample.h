@@ -5,10 +5,6 @@
 #include "results/analysis.h"
 #include "results/run.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* NAN: not known. */
 struct study_sample {
     double images_per_s;          /* images by seconds of the steps after the warm-up */
@@ -33,8 +29,4 @@ struct study_sample {
  * step, or with times beyond all measure. */
 MUST_CHECK enum status study_sample_of(const struct run *run, int64_t warmup,
                                        struct study_sample *s);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

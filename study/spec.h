@@ -38,10 +38,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Grows when a reader of the previous version would misunderstand. */
 enum { STUDY_SCHEMA = 1 };
 
@@ -104,8 +100,4 @@ const char *study_preset(const char *name);
 extern const char *const study_presets[];
 
 const char *study_mode_str(enum study_mode mode); /* "nd", ... */
-
-#ifdef __cplusplus
-}
-#endif
 #endif

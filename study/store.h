@@ -14,10 +14,6 @@
 #include "study/child.h"
 #include "study/plan.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct study_store {
     const struct study_plan *plan;
     const char *dir;
@@ -48,8 +44,4 @@ MUST_CHECK enum status study_store_complete(const struct study_store *store,
                                             const struct study_run *run);
 MUST_CHECK enum status study_store_failed(const struct study_store *store,
                                           const struct study_run *run, const struct child_end *end);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

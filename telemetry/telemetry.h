@@ -19,10 +19,6 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct telemetry;
 
 struct telemetry_config {
@@ -60,8 +56,4 @@ json_t *telemetry_facts(struct telemetry *t);
 
 /* The first device that stopped answering, and why, after telemetry_stop; NULL: none did. */
 const char *telemetry_lost(const struct telemetry *t);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -11,10 +11,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct screen {
     FILE *out;
     bool terminal; /* `out` is one; else nothing of the above happens but for the signals */
@@ -33,8 +29,4 @@ void screen_show(struct screen *s, const char *text);
 
 /* Waits for some seconds, or until the window changes; *ended when it should end. */
 MUST_CHECK enum status screen_wait(struct screen *s, double seconds, bool *ended);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

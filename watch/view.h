@@ -8,10 +8,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct view_options {
     int width;      /* columns; no line is longer. At least VIEW_MIN_WIDTH */
     bool ascii;     /* no character beyond ASCII, but for names */
@@ -23,8 +19,4 @@ enum { VIEW_MIN_WIDTH = 40 };
 /* Writes what `run`'s records say; `run` may hold its latest steps alone (results/follow.h).
  * STATUS_DATA for times beyond all measure. */
 MUST_CHECK enum status view_run(FILE *out, const struct run *run, const struct view_options *o);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -7,10 +7,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct watch;
 
 struct watch_options {
@@ -30,8 +26,4 @@ MUST_CHECK enum status watch_poll(struct watch *w, bool *over);
 MUST_CHECK enum status watch_view(const struct watch *w, const struct watch_options *o, FILE *out);
 
 void watch_close(struct watch *w); /* NULL is fine */
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -4,10 +4,6 @@
 
 #include "kernels/backend.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct cpu_kernels;
 struct onednn_engine;
 
@@ -79,8 +75,4 @@ enum status cpu_plan_check_finite(struct device *dev, const struct op_desc *desc
 enum status cpu_plan_scale(struct device *dev, const struct op_desc *desc, struct op_plan **plan);
 enum status cpu_plan_normalize(struct device *dev, const struct op_desc *desc,
                                struct op_plan **plan);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -12,10 +12,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* What values are rounded to. */
 enum rounding { ROUND_NONE, ROUND_F16, ROUND_BF16, ROUND_TF32 };
 
@@ -177,9 +173,5 @@ extern const struct cpu_kernels cpu_kernels_generic;
 #if defined(__x86_64__)
 extern const struct cpu_kernels cpu_kernels_avx2;
 extern const struct cpu_kernels cpu_kernels_avx512;
-#endif
-
-#ifdef __cplusplus
-}
 #endif
 #endif
