@@ -6,9 +6,9 @@
 #include "accept/progress.h"
 #include "accept/store.h"
 #include "base/file.h"
+#include "base/process.h"
 #include "config.h"
 #include "results/environment.h"
-#include "study/child.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ struct work {
     const struct accept_spec *spec;
     const struct accept_options *options;
     struct accept_store store;
-    struct child_signals signals;
+    struct process_signals signals;
     struct accept_progress progress;
     double burn_s; /* for each check that burns; 0: as often as it repeats */
 };
@@ -48,7 +48,7 @@ static void PRINTF_LIKE(3, 4)
 
 /* What a command that did not end well comes to: one that found wrong numbers, broke or hung has
  * failed; where what it needs is not there, something is missing. */
-static void judge_end(const struct accept_check *check, const struct child_end *end,
+static void judge_end(const struct accept_check *check, const struct process_end *end,
                       struct accept_result *r)
 {
     bool missing =
@@ -119,7 +119,7 @@ static enum status keep_command(const struct words *command, struct accept_resul
     return STATUS_OK;
 }
 
-static enum status start_repeat(const struct work *w, struct lane *lane, struct child *child)
+static enum status start_repeat(const struct work *w, struct lane *lane, struct process *child)
 {
     char log[ACCEPT_PATH_SIZE], out[ACCEPT_PATH_SIZE];
     const struct accept_check *check = lane->check;
@@ -131,13 +131,13 @@ static enum status start_repeat(const struct work *w, struct lane *lane, struct 
     CHECK(accept_command(w->spec, check, w->options->program, lane->dir, &command));
     CHECK(keep_command(&command, lane->result));
     accept_progress_start(&w->progress, check, lane->result->repeats + 1);
-    const struct child_config c = {.argv = command.v,
-                                   .log = log,
-                                   .out = check->kind->folder ? NULL : out,
-                                   .signals = &w->signals,
-                                   .limit_s = check->limit_s,
-                                   .grace_s = GRACE_SECONDS};
-    CHECK(child_start(&c, child));
+    const struct process_config c = {.argv = command.v,
+                                     .log = log,
+                                     .out = check->kind->folder ? NULL : out,
+                                     .signals = &w->signals,
+                                     .limit_s = check->limit_s,
+                                     .grace_s = GRACE_SECONDS};
+    CHECK(process_start(&c, child));
 done:
     words_free(&command);
     return st;
@@ -145,7 +145,7 @@ done:
 
 /* Takes in what the repeat that has ended came to, and keeps it. */
 static enum status end_repeat(const struct work *w, const struct lane *lane,
-                              const struct child_end *end)
+                              const struct process_end *end)
 {
     struct accept_result *r = lane->result;
     enum status st = STATUS_OK;
@@ -187,7 +187,7 @@ static enum status open_lane(const struct work *w, const struct accept_check *ch
 }
 
 /* Starts the next repeat; behind the last one, keeps what all of them came to. */
-static enum status go_on(const struct work *w, struct lane *lane, struct child *child)
+static enum status go_on(const struct work *w, struct lane *lane, struct process *child)
 {
     if (!is_over(w, lane->check, lane->result))
         return start_repeat(w, lane, child);
@@ -196,11 +196,11 @@ static enum status go_on(const struct work *w, struct lane *lane, struct child *
 }
 
 /* Until no repeat runs. After a signal none is begun, and those that it ended count for nothing. */
-static enum status run_lanes(const struct work *w, struct lane *lane, struct child *child, int n)
+static enum status run_lanes(const struct work *w, struct lane *lane, struct process *child, int n)
 {
     int received = 0, k;
-    while (child_any(child, n)) {
-        TRY(child_wait(&w->signals, child, n, &k));
+    while (process_any(child, n)) {
+        TRY(process_wait(&w->signals, child, n, &k));
         if (child[k].end.received)
             received = child[k].end.received;
         if (received)
@@ -219,7 +219,7 @@ static enum status run_together(const struct work *w, const struct accept_check 
                                 struct accept_result *r)
 {
     struct lane *lane = calloc((size_t)n, sizeof *lane);
-    struct child *child = calloc((size_t)n, sizeof *child);
+    struct process *child = calloc((size_t)n, sizeof *child);
     enum status st = STATUS_OK;
     if (!lane || !child) {
         st = status_fail(STATUS_OOM, "no memory for %d checks at a time", n);
@@ -233,7 +233,7 @@ static enum status run_together(const struct work *w, const struct accept_check 
     CHECK(run_lanes(w, lane, child, n));
 done:
     if (child)
-        child_kill(child, n);
+        process_kill(child, n);
     free(child);
     free(lane);
     return st;
@@ -325,12 +325,12 @@ enum status accept_run(const struct accept_spec *spec, const struct accept_optio
     CHECK(burn_seconds(spec, options, &w.burn_s));
     w.progress = accept_progress_begin(options->progress, count_checks(spec, options->level));
     CHECK(accept_store_open(spec, options->dir, options->resume, &w.store));
-    CHECK(child_signals_open(&w.signals));
+    CHECK(process_signals_open(&w.signals));
     CHECK(begin_report(&w, report));
     CHECK(run_all(&w, report));
     keep_device(report);
 done:
-    child_signals_close(&w.signals);
+    process_signals_close(&w.signals);
     accept_store_close(&w.store);
     if (st != STATUS_OK)
         accept_report_free(report);

@@ -7,11 +7,11 @@
  * nodes' folders. Batteries must not take themselves for ranks: what the launcher has put into the
  * environment is kept from them. */
 #include "base/file.h"
+#include "base/process.h"
 #include "cli/accept_commands.h"
 #include "launch/place.h"
 #include "launch/words.h"
 #include "runners/world.h"
-#include "study/child.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -88,7 +88,7 @@ static enum status return_to_job(struct words *kept)
 
 /* Takes in how the battery has ended. An end that was asked for, and a wrong command line, are this
  * rank's too. */
-static enum status take_end(const struct child_end *end, struct fleet_rank *n)
+static enum status take_end(const struct process_end *end, struct fleet_rank *n)
 {
     char path[ACCEPT_PATH_SIZE];
     size_t size;
@@ -114,8 +114,8 @@ static enum status run_battery(const struct words *command, struct fleet_rank *n
 {
     char log[ACCEPT_PATH_SIZE], out[ACCEPT_PATH_SIZE];
     struct words line = {0}, kept = {0};
-    struct child_signals signals = {.fd = -1};
-    struct child_end end;
+    struct process_signals signals = {.fd = -1};
+    struct process_end end;
     enum status st;
     CHECK(path_format(log, sizeof log, "%s/battery.log", n->dir));
     CHECK(path_format(out, sizeof out, "%s/battery.txt", n->dir));
@@ -123,17 +123,17 @@ static enum status run_battery(const struct words *command, struct fleet_rank *n
     CHECK(words_add(&line, "--out"));
     CHECK(words_add(&line, "%s", n->dir));
     CHECK(dir_make(n->dir));
-    CHECK(child_signals_open(&signals));
+    CHECK(process_signals_open(&signals));
     CHECK(accept_leave_job(&kept));
-    const struct child_config c = {.argv = line.v,
-                                   .log = n->place.rank == 0 ? NULL : log,
-                                   .out = out,
-                                   .signals = &signals,
-                                   .grace_s = GRACE_SECONDS};
-    CHECK(child_run(&c, &end));
+    const struct process_config c = {.argv = line.v,
+                                     .log = n->place.rank == 0 ? NULL : log,
+                                     .out = out,
+                                     .signals = &signals,
+                                     .grace_s = GRACE_SECONDS};
+    CHECK(process_run(&c, &end));
     CHECK(take_end(&end, n));
 done:
-    child_signals_close(&signals);
+    process_signals_close(&signals);
     words_free(&line);
     enum status back = return_to_job(&kept); /* after a failure, too: the ranks still meet */
     return st != STATUS_OK ? st : back;

@@ -28,7 +28,7 @@ static void fail(struct study_result *r, const char *why)
 static enum status collect_run(const struct study_store *store, const struct study_run *run,
                                struct study_result *r, json_t *machine)
 {
-    char path[STUDY_PATH_SIZE], why[CHILD_MESSAGE_SIZE];
+    char path[STUDY_PATH_SIZE], why[PROCESS_MESSAGE_SIZE];
     enum study_state state;
     struct run *record;
     TRY(study_store_state(store, run, &state, why));

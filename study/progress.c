@@ -94,7 +94,7 @@ void study_progress_start(struct study_progress *p, const struct study_run *run)
 }
 
 void study_progress_end(struct study_progress *p, const struct study_run *run,
-                        const struct child_end *end, bool done)
+                        const struct process_end *end, bool done)
 {
     char text[1024], left[32];
     p->done++;

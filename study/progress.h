@@ -2,7 +2,7 @@
 #ifndef STUDY_PROGRESS_H
 #define STUDY_PROGRESS_H
 
-#include "study/child.h"
+#include "base/process.h"
 #include "study/plan.h"
 
 #include <stdio.h>
@@ -23,7 +23,7 @@ MUST_CHECK enum status study_progress_begin(struct study_progress *p, const stru
 void study_progress_data(struct study_progress *p, const char *name);
 void study_progress_start(struct study_progress *p, const struct study_run *run);
 void study_progress_end(struct study_progress *p, const struct study_run *run,
-                        const struct child_end *end, bool done);
+                        const struct process_end *end, bool done);
 void study_progress_free(struct study_progress *p); /* fine on a zeroed struct */
 
 /* Seconds until all is done: a cell's runs take what its earlier ones took on average, others what

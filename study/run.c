@@ -14,7 +14,7 @@ enum { GRACE_SECONDS = 40 }; /* more than `launch` gives its ranks */
 struct work {
     const struct study_store *store;
     const struct study_options *options;
-    struct child_signals signals;
+    struct process_signals signals;
     struct study_progress progress;
     bool *wanted;              /* (n_runs) to be run by this call */
     bool made[STUDY_MAX_LIST]; /* data sets that are complete */
@@ -23,7 +23,7 @@ struct work {
 static enum status is_wanted(const struct work *w, const struct study_run *run, bool *wanted)
 {
     enum study_state state;
-    char why[CHILD_MESSAGE_SIZE], name[ANALYSIS_NAME_SIZE + 32];
+    char why[PROCESS_MESSAGE_SIZE], name[ANALYSIS_NAME_SIZE + 32];
     const struct study_plan *plan = w->store->plan;
     snprintf(name, sizeof name, "%s/r%d", plan->cell[run->cell].name, run->repeat);
     TRY(study_store_state(w->store, run, &state, why));
@@ -56,14 +56,14 @@ static const char *silence(const char *log)
 
 /* Runs a command; its message becomes what a person can do something with. */
 static enum status run_command(struct work *w, char *const *argv, const char *log, int64_t limit_s,
-                               struct child_end *end)
+                               struct process_end *end)
 {
-    struct child_config child = {.argv = argv,
-                                 .log = log,
-                                 .signals = &w->signals,
-                                 .limit_s = limit_s,
-                                 .grace_s = GRACE_SECONDS};
-    TRY(child_run(&child, end));
+    struct process_config child = {.argv = argv,
+                                   .log = log,
+                                   .signals = &w->signals,
+                                   .limit_s = limit_s,
+                                   .grace_s = GRACE_SECONDS};
+    TRY(process_run(&child, end));
     if (end->received)
         return status_fail(STATUS_INTERRUPTED,
                            "interrupted by %s; the same command runs what is missing",
@@ -83,7 +83,7 @@ static enum status make_data(struct work *w, const struct study_data *data)
     char log[STUDY_PATH_SIZE], made_in[STUDY_PATH_SIZE];
     bool *made = &w->made[data - w->store->plan->spec->data];
     struct words command = {0};
-    struct child_end end;
+    struct process_end end;
     enum status st = STATUS_OK;
     if (!data->generated || *made)
         return STATUS_OK;
@@ -107,9 +107,9 @@ done:
 
 /* One attempt; *done says whether the run is complete now. */
 static enum status attempt(struct work *w, const struct study_run *run, bool *done,
-                           struct child_end *end)
+                           struct process_end *end)
 {
-    char log[STUDY_PATH_SIZE], why[CHILD_MESSAGE_SIZE];
+    char log[STUDY_PATH_SIZE], why[PROCESS_MESSAGE_SIZE];
     struct words command = {0};
     enum study_state state;
     enum status st;
@@ -128,7 +128,7 @@ done:
 
 static enum status run_one(struct work *w, const struct study_run *run)
 {
-    struct child_end end;
+    struct process_end end;
     bool done = false;
     TRY(make_data(w, w->store->plan->cell[run->cell].data));
     study_progress_start(&w->progress, run);
@@ -143,13 +143,13 @@ enum status study_run_missing(const struct study_store *store, const struct stud
 {
     struct work w = {.store = store, .options = options, .signals = {.fd = -1}};
     enum status st;
-    CHECK(child_signals_open(&w.signals));
+    CHECK(process_signals_open(&w.signals));
     CHECK(choose(&w));
     for (int64_t i = 0; i < store->plan->n_runs; i++) {
         if (!w.wanted[i])
             continue;
         CHECK(run_one(&w, &store->plan->run[i]));
-        if (child_signals_received(&w.signals)) {
+        if (process_signals_received(&w.signals)) {
             st = status_fail(STATUS_INTERRUPTED,
                              "interrupted; the same command runs what is missing");
             goto done;
@@ -157,7 +157,7 @@ enum status study_run_missing(const struct study_store *store, const struct stud
     }
 done:
     study_progress_free(&w.progress);
-    child_signals_close(&w.signals);
+    process_signals_close(&w.signals);
     free(w.wanted);
     return st;
 }

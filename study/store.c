@@ -78,7 +78,7 @@ void study_store_close(struct study_store *store)
     store->lock = -1;
 }
 
-static enum status read_why(const char *path, char why[CHILD_MESSAGE_SIZE])
+static enum status read_why(const char *path, char why[PROCESS_MESSAGE_SIZE])
 {
     char *bytes;
     size_t size;
@@ -86,13 +86,13 @@ static enum status read_why(const char *path, char why[CHILD_MESSAGE_SIZE])
     json_t *object = json_loadb(bytes, size, 0, NULL);
     free(bytes);
     const char *reason = json_string_value(json_object_get(object, "reason"));
-    text_clean(why, CHILD_MESSAGE_SIZE, reason ? reason : "for a reason that cannot be read");
+    text_clean(why, PROCESS_MESSAGE_SIZE, reason ? reason : "for a reason that cannot be read");
     json_decref(object);
     return STATUS_OK;
 }
 
 enum status study_store_state(const struct study_store *store, const struct study_run *run,
-                              enum study_state *state, char why[CHILD_MESSAGE_SIZE])
+                              enum study_state *state, char why[PROCESS_MESSAGE_SIZE])
 {
     char path[STUDY_PATH_SIZE];
     *why = '\0';
@@ -146,7 +146,7 @@ enum status study_store_complete(const struct study_store *store, const struct s
 }
 
 enum status study_store_failed(const struct study_store *store, const struct study_run *run,
-                               const struct child_end *end)
+                               const struct process_end *end)
 {
     char path[STUDY_PATH_SIZE];
     TRY(study_run_path(store->plan, run, store->dir, ".failed", path));

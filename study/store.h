@@ -11,7 +11,7 @@
 #ifndef STUDY_STORE_H
 #define STUDY_STORE_H
 
-#include "study/child.h"
+#include "base/process.h"
 #include "study/plan.h"
 
 struct study_store {
@@ -31,7 +31,7 @@ enum study_state { STUDY_PENDING, STUDY_COMPLETE, STUDY_FAILED };
 /* How a run stands. `why` gets the reason of one that failed. */
 MUST_CHECK enum status study_store_state(const struct study_store *store,
                                          const struct study_run *run, enum study_state *state,
-                                         char why[CHILD_MESSAGE_SIZE]);
+                                         char why[PROCESS_MESSAGE_SIZE]);
 
 /* Makes room for a run: its folder's parent is made, and what an earlier attempt left is removed,
  * or kept where *resume says that the run goes on from its checkpoint. */
@@ -43,5 +43,6 @@ MUST_CHECK enum status study_store_prepare(const struct study_store *store,
 MUST_CHECK enum status study_store_complete(const struct study_store *store,
                                             const struct study_run *run);
 MUST_CHECK enum status study_store_failed(const struct study_store *store,
-                                          const struct study_run *run, const struct child_end *end);
+                                          const struct study_run *run,
+                                          const struct process_end *end);
 #endif

@@ -1,8 +1,8 @@
 /* Running child processes. */
-#include "study/child.h"
+#include "base/process.h"
 
 #include "base/clock.h"
-#include "results/text.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 
 enum { KILL_SECONDS = 10, TAIL_BYTES = 16384 };
 
-enum status child_signals_open(struct child_signals *s)
+enum status process_signals_open(struct process_signals *s)
 {
     sigset_t set;
     sigemptyset(&set);
@@ -32,17 +32,17 @@ enum status child_signals_open(struct child_signals *s)
                       : status_fail(STATUS_IO, "cannot wait for signals: %s", strerror(errno));
 }
 
-void child_signals_close(struct child_signals *s)
+void process_signals_close(struct process_signals *s)
 {
     if (s->fd < 0)
         return;
-    child_signals_received(s); /* they have been answered */
+    process_signals_received(s); /* they have been answered */
     close(s->fd);
     s->fd = -1;
     sigprocmask(SIG_SETMASK, &s->before, NULL);
 }
 
-int child_signals_received(const struct child_signals *s)
+int process_signals_received(const struct process_signals *s)
 {
     struct signalfd_siginfo info;
     int received = 0;
@@ -53,7 +53,7 @@ int child_signals_received(const struct child_signals *s)
 }
 
 /* In the child, between fork and exec. Does not return. */
-static void become(const struct child_config *c, int log, pid_t parent)
+static void become(const struct process_config *c, int log, pid_t parent)
 {
     int null = open("/dev/null", O_RDONLY);
     int out = c->out ? open(c->out, O_WRONLY | O_CREAT | O_TRUNC, 0666) : log;
@@ -75,10 +75,10 @@ static void close_log(int log)
         close(log);
 }
 
-enum status child_start(const struct child_config *c, struct child *child)
+enum status process_start(const struct process_config *c, struct process *child)
 {
     pid_t parent = getpid();
-    *child = (struct child){.grace_s = c->grace_s, .begun_ns = clock_ns()};
+    *child = (struct process){.grace_s = c->grace_s, .begun_ns = clock_ns()};
     if (c->limit_s)
         child->due_ns = child->begun_ns + (uint64_t)c->limit_s * 1000000000u;
     int log = c->log ? open(c->log, O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666) : -1;
@@ -99,7 +99,7 @@ enum status child_start(const struct child_config *c, struct child *child)
     return STATUS_OK;
 }
 
-bool child_any(const struct child *child, int n)
+bool process_any(const struct process *child, int n)
 {
     for (int i = 0; i < n; i++)
         if (child[i].pid != 0)
@@ -108,7 +108,7 @@ bool child_any(const struct child *child, int n)
 }
 
 /* One step farther on the child's way out. */
-static void stop_on(struct child *child)
+static void stop_on(struct process *child)
 {
     child->asked++;
     if (child->asked <= 2)
@@ -120,7 +120,7 @@ static void stop_on(struct child *child)
 }
 
 /* Until something is due, of any that runs; -1: nothing ever is. */
-static int poll_ms(const struct child *child, int n)
+static int poll_ms(const struct process *child, int n)
 {
     uint64_t now = clock_ns(), first = UINT64_MAX;
     for (int i = 0; i < n; i++)
@@ -133,10 +133,10 @@ static int poll_ms(const struct child *child, int n)
 }
 
 /* What a signal that was received, or none (0), and the clock ask of those that run. */
-static void press(struct child *child, int n, int received)
+static void press(struct process *child, int n, int received)
 {
     for (int i = 0; i < n; i++) {
-        struct child *c = &child[i];
+        struct process *c = &child[i];
         bool due = c->due_ns != 0 && clock_ns() >= c->due_ns;
         if (c->pid == 0 || (!received && !due))
             continue;
@@ -149,7 +149,7 @@ static void press(struct child *child, int n, int received)
 }
 
 /* Keeps the last line that is ours, or the last of all. */
-static void last_message(int log, char out[CHILD_MESSAGE_SIZE])
+static void last_message(int log, char out[PROCESS_MESSAGE_SIZE])
 {
     static const char mark[] = "ampscale: ";
     char tail[TAIL_BYTES + 1], *rest = tail, *line;
@@ -163,14 +163,14 @@ static void last_message(int log, char out[CHILD_MESSAGE_SIZE])
         if (!*line || (ours && !marked))
             continue;
         ours = marked;
-        text_clean(out, CHILD_MESSAGE_SIZE, marked ? line + strlen(mark) : line);
+        text_clean(out, PROCESS_MESSAGE_SIZE, marked ? line + strlen(mark) : line);
     }
 }
 
 /* Takes in that a child has ended; it runs no more. */
-static void take_end(struct child *child, int status)
+static void take_end(struct process *child, int status)
 {
-    struct child_end *end = &child->end;
+    struct process_end *end = &child->end;
     kill(-child->pid, SIGKILL); /* whatever of the group is left */
     end->seconds = (double)(clock_ns() - child->begun_ns) * 1e-9;
     end->code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
@@ -181,7 +181,7 @@ static void take_end(struct child *child, int status)
 }
 
 /* The first of those that run and have ended: *which, or -1. */
-static enum status find_ended(struct child *child, int n, int *which)
+static enum status find_ended(struct process *child, int n, int *which)
 {
     *which = -1;
     for (int i = 0; i < n && *which < 0; i++) {
@@ -197,7 +197,8 @@ static enum status find_ended(struct child *child, int n, int *which)
     return STATUS_OK;
 }
 
-enum status child_wait(const struct child_signals *signals, struct child *child, int n, int *which)
+enum status process_wait(const struct process_signals *signals, struct process *child, int n,
+                         int *which)
 {
     struct pollfd p = {.fd = signals->fd, .events = POLLIN};
     for (;;) {
@@ -205,11 +206,11 @@ enum status child_wait(const struct child_signals *signals, struct child *child,
         if (*which >= 0)
             return STATUS_OK;
         poll(&p, 1, poll_ms(child, n));
-        press(child, n, child_signals_received(signals));
+        press(child, n, process_signals_received(signals));
     }
 }
 
-void child_kill(struct child *child, int n)
+void process_kill(struct process *child, int n)
 {
     for (int i = 0; i < n; i++) {
         int status;
@@ -222,14 +223,14 @@ void child_kill(struct child *child, int n)
     }
 }
 
-enum status child_run(const struct child_config *c, struct child_end *end)
+enum status process_run(const struct process_config *c, struct process_end *end)
 {
-    struct child child;
+    struct process child;
     int which;
-    *end = (struct child_end){0};
-    TRY(child_start(c, &child));
-    enum status st = child_wait(c->signals, &child, 1, &which);
-    child_kill(&child, 1);
+    *end = (struct process_end){0};
+    TRY(process_start(c, &child));
+    enum status st = process_wait(c->signals, &child, 1, &which);
+    process_kill(&child, 1);
     *end = child.end;
     return st;
 }
