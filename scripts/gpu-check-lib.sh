@@ -46,19 +46,57 @@ for path in nvidia.__path__:
     library_path+=${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 }
 
-# take_earlier: what an earlier check left in its records and was put beside the programs. Convolutions
-# are planned as `plans` has them, which spares choosing again; operations are held against `peak.json`.
+# warm_page_cache: reads the libraries of the GPU and of PyTorch, gigabytes of them, while the first
+# step is at work. On a machine that has just started every later process would wait for the disk.
+warm_page_cache() {
+    [[ $device == cuda* ]] || return 0
+    {
+        tr ':' '\n' <<<"$library_path" | while IFS= read -r folder; do
+            cat "$folder"/lib{cudnn,cublas,nccl,nvrtc,nvJitLink}*.so* 2>/dev/null
+        done
+        exec python3 -c 'import torch, torchvision'
+    } >/dev/null 2>&1 </dev/null &
+    warming_pid=$!
+}
+
+stop_warming() {
+    [[ -z ${warming_pid-} ]] || kill "$warming_pid" 2>/dev/null || true
+}
+
+# take_earlier DIR: the plans and peaks that an earlier check left there. Convolutions are planned as
+# `plans` has them, which spares choosing again; operations are compared with `peak.json`.
 take_earlier() {
-    if [[ -e $build_dir/plans ]]; then
-        mkdir -p "$work/cache/ampscale"
-        cp "$build_dir/plans" "$work/cache/ampscale/"
-    fi
-    [[ ! -e $build_dir/peak.json ]] || cp "$build_dir/peak.json" "$work/"
+    mkdir -p "$work/cache/ampscale"
+    [[ ! -e $1/plans ]] || cp "$1/plans" "$work/cache/ampscale/"
+    [[ ! -e $1/peak.json ]] || cp "$1/peak.json" "$work/"
+}
+
+# take_handed_on: the same of an earlier pass on this very device.
+take_handed_on() {
+    [[ -n $pass && $(cat "$handed_on/device" 2>/dev/null) == "$device_text" ]] || return 0
+    take_earlier "$handed_on"
+}
+
+# hand_on: plans and peaks for the next pass.
+hand_on() {
+    local file
+    [[ -n $pass ]] || return 0
+    mkdir -p "$handed_on"
+    printf '%s' "$device_text" | keep "$handed_on" device
+    for file in "$work/peak.json" "$work/cache/ampscale/plans"; do
+        [[ ! -s $file ]] || keep "$handed_on" "$(basename "$file")" <"$file"
+    done
 }
 
 # ours COMMAND...: with the libraries that our programs need, for as long as the step may take.
 ours() {
     limited env XDG_CACHE_HOME="$work/cache" LD_LIBRARY_PATH="$library_path" ${module:+AMPSCALE_CUDA_MODULE="${AMPSCALE_CUDA_MODULE:-$module}"} "$@"
+}
+
+# within SECONDS COMMAND...: a limit of its own inside the step's; 124 where it was reached.
+within() {
+    local step_deadline=$((SECONDS + $1 < step_deadline ? SECONDS + $1 : step_deadline))
+    "${@:2}"
 }
 
 # limited COMMAND...: until the step's time is up; 124 then.
@@ -114,10 +152,12 @@ limited_facts() {
 # ---- steps ----
 
 # What others rest on first, and last what matters least where the time is up; with the seconds of
-# each that are kept for it.
-all_steps='facts kernels selftest peak throughput roofline accuracy sanitizer'
-declare -A step_limit=([facts]=15 [kernels]=120 [selftest]=60 [peak]=75 [throughput]=180
-    [roofline]=100 [accuracy]=100 [sanitizer]=60)
+# each that are kept for it, less than the default budget in all.
+all_steps='facts kernels selftest accuracy peak throughput roofline profile sanitizer'
+declare -A step_limit=([facts]=10 [kernels]=100 [selftest]=40 [accuracy]=70 [peak]=40
+    [throughput]=140 [roofline]=50 [profile]=30 [sanitizer]=30)
+declare -A passes=([1]=facts,kernels,selftest,accuracy [2]=peak,throughput
+    [3]=roofline,profile,sanitizer)
 step_names=()
 declare -A step_status step_note step_seconds
 

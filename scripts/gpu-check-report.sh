@@ -66,7 +66,8 @@ check_json() {
     printf ' "peer": %s,\n' "$(json_text "$(cat "$work/peer" 2>/dev/null)")"
     printf ' "steps": %s,\n' "$(steps_json)"
     printf ' "accuracy": %s,\n' "$(json_rows "$work/accuracy.tsv" precision:text val_top1:number cpu_val_top1:number)"
-    printf ' "throughput": %s,\n' "$(json_rows "$work/throughput-summary.tsv" precision:text batch:number who:text images_per_s:number lowest:number highest:number rounds:number)"
+    printf ' "throughput": %s,\n' "$(json_rows "$work/throughput-summary.tsv" precision:text batch:number who:text rung:text images_per_s:number lowest:number highest:number rounds:number)"
+    printf ' "falls": %s,\n' "$(json_rows "$work/falls.tsv" precision:text batch:number who:text rung:text why:text)"
     printf ' "net": "%s",\n "image_size": %d,\n "roofline": %s\n}\n' "$net" "$pixels" "$(roofline_json)"
 }
 
@@ -89,8 +90,12 @@ check_md() {
     fi
     if [[ -s $work/throughput-summary.tsv ]]; then
         printf '\nImages per second, %s, %d px: the median of the rounds, their lowest and highest, and how many there were. PyTorch gets images that lie on the device already.\n\n' "$net" "$pixels"
-        printf '| precision | batch | | images/s | lowest | highest | rounds |\n|---|---|---|---|---|---|---|\n'
+        printf '| precision | batch | | rung | images/s | lowest | highest | rounds |\n|---|---|---|---|---|---|---|---|\n'
         md_rows "$work/throughput-summary.tsv"
+    fi
+    if [[ -s $work/falls.tsv ]]; then
+        printf '\nRungs that failed, and why:\n\n| precision | batch | | rung | reason |\n|---|---|---|---|---|\n'
+        md_rows "$work/falls.tsv"
     fi
     for precision in "${precisions[@]}"; do
         [[ -s $work/step-$precision.tsv ]] || continue
@@ -120,6 +125,8 @@ write_records() {
     for file in "$work/peak.json" "$work/cache/ampscale/plans"; do
         [[ ! -s $file ]] || keep "$dir" "$(basename "$file")" <"$file"
     done
+    hand_on || return
+    [[ ! -s $work/profile.csv ]] || gzip -c "$work/profile.csv" | keep "$dir" profile.csv.gz
     for file in "$work"/step-*.json; do
         [[ ! -s $file ]] || cp "$file" "$work/steps/"
     done

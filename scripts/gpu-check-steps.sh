@@ -311,6 +311,26 @@ slowest_layers() {
         sort -t "$(printf '\t')" -k 5,5gr | head -n 10
 }
 
+# The kernels of a few steps under ncu: time, bytes and share of the tensor cores of each.
+step_profile() {
+    local ncu metrics code=0
+    need_device || return 5
+    [[ $device == cuda* ]] || { note="profiles are of GPUs" && return 5; }
+    ncu=$(command -v ncu || ls /usr/local/cuda/bin/ncu /opt/nvidia/nsight-compute/*/ncu 2>/dev/null | tail -n 1)
+    [[ -n $ncu ]] || { note="ncu is not installed" && return 5; }
+    metrics=gpu__time_duration.sum,dram__bytes_read.sum,dram__bytes_write.sum
+    metrics+=,sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed
+    metrics+=,dram__throughput.avg.pct_of_peak_sustained_elapsed,launch__registers_per_thread
+    # Without graphs, whose kernels would be one. The first steps choose plans; the last is measured.
+    ours "$ncu" --clock-control none --csv --page raw --metrics "$metrics" --launch-skip "${profile_skip:-1500}" \
+        --launch-count "${profile_count:-700}" --log-file "$work/profile.csv" \
+        "$ampscale" train --dummy -a "$net" --image-size "$pixels" -b "$batch" --precision amp --no-graph \
+        --devices "$device" --epochs 1 --steps 6 -p 1000 --out "$work/runs/profile" || code=$?
+    forget_checkpoints "$work/runs/profile"
+    note="$(grep -c '^"[0-9]' "$work/profile.csv" 2>/dev/null || true) kernels measured, in profile.csv.gz"
+    return "$code"
+}
+
 # ---- throughput ----
 
 # start_peer: PyTorch's step as a process that answers requests. It loads its libraries while ours are
@@ -369,20 +389,49 @@ ask_peer() {
     fi
     echo "PyTorch $1 $2 $3: $line"
     if [[ $line == images_per_s* ]]; then
-        printf '%s\t%s\tPyTorch %s\t%s\n' "$2" "$3" "$1" "$(cut -d " " -f 2 <<<"$line")" >>"$work/throughput.tsv"
+        printf '%s\t%s\tPyTorch %s\t%s\t\n' "$2" "$3" "$1" "$(cut -d " " -f 2 <<<"$line")" >>"$work/throughput.tsv"
     fi
 }
 
-# run_ours WHO PRECISION BATCH ROUND DATA...: one run, its median in the table.
+# The ways to train, from the fastest to the one that asks least of the GPU's libraries, and the
+# seconds that a run may take on each of them.
+rungs=('auto' '--fuse none' '--no-graph' '--fuse none --no-graph')
+rung_seconds=75
+
+# run_ours WHO PRECISION BATCH ROUND DATA...: one run, its median in the table with the rung that it
+# ran on. A rung that failed is not tried again for the same work.
 run_ours() {
-    local who=$1 precision=$2 batch=$3 dir
-    dir=$work/throughput/${who// /-}-$precision-$batch-$4
+    local who=$1 precision=$2 batch=$3 round=$4 dir rung code at=$work/rung-${1// /-}-$2-$3 i
     shift 4
-    ours "$ampscale" train "$@" -a "$net" --image-size "$pixels" -b "$batch" --precision "$precision" \
-        --devices "$device" --epochs 1000 --steps "$steps" -j "$(jobs_default)" -p 1000 --out "$dir" || return
-    forget_checkpoints "$dir"
-    printf '%s\t%s\t%s\t%s\n' "$precision" "$batch" "$who" \
-        "$(json_number images_per_s median <"$dir/summary.json")" >>"$work/throughput.tsv"
+    for ((i = $(cat "$at" 2>/dev/null || echo 0); i < ${#rungs[@]}; i++)); do
+        rung=${rungs[i]}
+        dir=$work/throughput/${who// /-}-$precision-$batch-$round-$i
+        code=0
+        # shellcheck disable=SC2086 # flags
+        within "$rung_seconds" ours "$ampscale" train "$@" -a "$net" --image-size "$pixels" -b "$batch" \
+            --precision "$precision" --devices "$device" --epochs 1000 --steps "$steps" \
+            -j "$(jobs_default)" -p 1000 --out "$dir" ${rung#auto} >"$work/row.txt" 2>&1 || code=$?
+        cat "$work/row.txt"
+        forget_checkpoints "$dir"
+        if ((code == 0)); then
+            printf '%s\t%s\t%s\t%s\t%s\n' "$precision" "$batch" "$who" \
+                "$(json_number images_per_s median <"$dir/summary.json")" "$rung" >>"$work/throughput.tsv"
+            echo "$i" >"$at"
+            return
+        fi
+        printf '%s\t%s\t%s\t%s\t%s\n' "$precision" "$batch" "$who" "$rung" "$(why_row_failed "$code")" >>"$work/falls.tsv"
+        ((SECONDS < step_deadline)) || return 124
+    done
+    echo "$i" >"$at"
+    return "$code"
+}
+
+# why_row_failed CODE: in a line that a table can hold.
+why_row_failed() {
+    local why
+    why=$(grep -a -m 1 '^ampscale: ' "$work/row.txt" || tail -n 1 "$work/row.txt")
+    (($1 != 124)) || why="not done within $rung_seconds s${why:+: $why}"
+    printf 'exit code %s: %s' "$1" "${why:-no output}" | tr -d '\000-\037"\\' | cut -c 1-300
 }
 
 # Turns go round over the configurations, so that whatever time allows is spread evenly, and both
@@ -393,6 +442,7 @@ step_throughput() {
     local round entry turn code=1 failed=0 turns=() peer='' peer_replaced=
     need_device || return 5
     : >"$work/throughput.tsv"
+    : >"$work/falls.tsv"
     for ((round = 1; round <= rounds; round++)); do
         turns+=("${table[0]}:$round")
     done
@@ -428,8 +478,10 @@ run_pair() {
         ask_peer eager "$1" "$2"
         run_ours ampscale "$1" "$2" "$3" "${data[@]}" || code=$?
     fi
-    [[ $code == 0 && $1:$2 == "${table[0]}" ]] || return "$code"
-    ask_peer compile "$1" "$2"
+    [[ $1:$2 == "${table[0]}" ]] || return "$code"
+    # It compiles anew each time, which takes a minute.
+    (($3 > 1)) || ask_peer compile "$1" "$2"
+    ((code == 0)) || return "$code"
     [[ -d $work/photos ]] || ours "$ampscale" data synth --out "$work/photos" "${photos[@]}" || return
     run_ours 'ampscale from files' "$1" "$2" "$3" "$work/photos"
 }
@@ -438,9 +490,9 @@ run_pair() {
 throughput_line() {
     sum_up_throughput | awk -F '\t' -v p="${table[0]%:*}" -v b="${table[0]#*:}" '
         $1 != p || $2 != b { next }
-        { text = text sprintf("%s%s %.0f", text == "" ? "" : ", ", $3, $4) }
-        $3 == "ampscale" { ours = $4 }
-        $3 ~ /^PyTorch/ && $4 > best { best = $4 }
+        { text = text sprintf("%s%s %.0f%s", text == "" ? "" : ", ", $3, $5, $4 == "" || $4 == "auto" ? "" : " (" $4 ")") }
+        $3 == "ampscale" && $5 > ours { ours = $5 }
+        $3 ~ /^PyTorch/ && $5 > best { best = $5 }
         END {
             printf "images/s of %s, batch %s: %s", p, b, text
             if (ours && best) printf "; %.2f times PyTorch", ours / best
@@ -448,13 +500,13 @@ throughput_line() {
     [[ -s $work/peer ]] || printf ' (no PyTorch to compare with)'
 }
 
-# sum_up_throughput: precision, batch, who, median, lowest, highest and count of the rounds.
+# sum_up_throughput: precision, batch, who, rung, median, lowest, highest and count of the rounds.
 sum_up_throughput() {
-    LC_ALL=C sort -t "$(printf '\t')" -k 1,1 -k 2,2n -k 3,3 -k 4,4g "$work/throughput.tsv" | awk -F '\t' '
+    LC_ALL=C sort -t "$(printf '\t')" -k 1,1 -k 2,2n -k 3,3 -k 5,5 -k 4,4g "$work/throughput.tsv" | awk -F '\t' '
         function put() {
             if (n) printf "%s\t%.1f\t%.1f\t%.1f\t%d\n", key, (v[int((n + 1) / 2)] + v[int(n / 2) + 1]) / 2, v[1], v[n], n
         }
-        { now = $1 "\t" $2 "\t" $3 }
+        { now = $1 "\t" $2 "\t" $3 "\t" $5 }
         now != key { put(); key = now; n = 0 }
         { v[++n] = $4 }
         END { put() }'

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/common.sh" "$@"
 export OMP_WAIT_POLICY=passive
 unset OUT AMPSCALE_CUDA_MODULE
-steps='facts kernels selftest peak throughput accuracy roofline sanitizer'
+steps='facts kernels selftest accuracy peak throughput roofline profile sanitizer'
 
 # check CODE OUT ARGS...: runs the script and checks its exit code, and that every step has a line.
 check() {
@@ -34,20 +34,20 @@ json_holds() {
 # No such GPU: nothing passes, nothing hangs, and each step says why. (A GPU that is there has its own
 # say; the number is one that no machine has.)
 check 5 "$scratch/none" --device cuda:63
-for name in kernels accuracy peak roofline throughput; do
+for name in kernels accuracy peak roofline throughput profile; do
     [[ $(status_of "$name") == missing ]] || fail "without a GPU '$name' is $(status_of "$name")"
 done
-json_holds "$scratch/none/gpu-check.json" "r['schema'] == 1 and r['exit_code'] == 5 and len(r['steps']) == 8"
+json_holds "$scratch/none/gpu-check.json" "r['schema'] == 1 and r['exit_code'] == 5 and len(r['steps']) == 9"
 json_holds "$scratch/none/gpu-check.json" "r['throughput'] == [] and r['accuracy'] == [] and r['roofline'] == []"
 grep -q '^| kernels | missing |' "$scratch/none/gpu-check.md" || fail "the table: $(<"$scratch/none/gpu-check.md")"
 
-# The processor as the device: all but the sanitizer has something to do.
+# The processor as the device: all but the profile and the sanitizer have something to do.
 check 5 "$scratch/cpu" --device cpu
 for name in facts kernels selftest accuracy peak roofline throughput; do
     [[ $(status_of "$name") == pass ]] || fail "on the CPU '$name' is $(status_of "$name"): $(<"$scratch/out")"
 done
 json_holds "$scratch/cpu/gpu-check.json" "len(r['accuracy']) == 5 and all(a['val_top1'] >= 0 for a in r['accuracy'])"
-json_holds "$scratch/cpu/gpu-check.json" "len(r['throughput']) == 3 and all(t['images_per_s'] > 0 for t in r['throughput'])"
+json_holds "$scratch/cpu/gpu-check.json" "len(r['throughput']) == 3 and all(t['images_per_s'] > 0 and t['rung'] == 'auto' for t in r['throughput'])"
 json_holds "$scratch/cpu/gpu-check.json" "[o['precision'] for o in r['roofline']] == ['fp32', 'amp']"
 json_holds "$scratch/cpu/gpu-check.json" "all(any(k['op'] == 'all' for k in o['operations']) for o in r['roofline'])"
 json_holds "$scratch/cpu/gpu-check.json" "r['machine']['host']['cpu'] and '--device cpu' in r['command']"
@@ -55,7 +55,7 @@ json_holds "$scratch/cpu/peak.json" "r['bench'] == 'peak'"
 [[ -s $scratch/cpu/runs/accuracy-fp32/epochs.jsonl ]] || fail "no record of the runs"
 [[ -z $(find "$scratch/cpu" -name '*.safetensors') ]] || fail "weights among the records"
 tar -tzf "$scratch/cpu/logs.tar.gz" >"$scratch/logs" || fail "no archive of logs"
-for name in log/kernels.txt throughput/ampscale-fp32-4-1/summary.json; do
+for name in log/kernels.txt throughput/ampscale-fp32-4-1-0/summary.json; do
     grep -qx "$name" "$scratch/logs" || fail "the logs lack '$name': $(<"$scratch/logs")"
 done
 
@@ -67,11 +67,35 @@ grep -q '^throughput .*ran past its time' "$scratch/out" || fail "no word of the
 room_of() {
     bash -c '. "$1"; only=$2; deadline=$((SECONDS + $3)); room_for "$4"' - "$source_dir/scripts/gpu-check-lib.sh" "$@"
 }
-for want in '120::300:kernels' '825:kernels,peak:900:kernels' '900:peak,kernels:900:peak' '50:kernels:50:kernels'; do
+for want in '100::300:kernels' '860:kernels,peak:900:kernels' '900:peak,kernels:900:peak' '50:kernels:50:kernels'; do
     IFS=: read -r seconds only left step <<<"$want"
     got=$(room_of "$only" "$left" "$step")
     ((got == seconds || got == seconds - 1)) || fail "of $left s '$step' has $got s, not $seconds"
 done
+
+# The default budget holds all steps, and each pass.
+(. "$source_dir/scripts/gpu-check-lib.sh"
+    sum=0
+    for name in $all_steps; do sum=$((sum + step_limit[$name])); done
+    ((sum <= 520)) || fail "the limits of all steps add up to $sum s"
+    [[ $(tr ',' '\n' <<<"${passes[1]},${passes[2]},${passes[3]}" | sort) == "$(tr ' ' '\n' <<<"$all_steps" | sort)" ]] ||
+        fail "the passes are not all steps") || exit
+
+# A row whose plans or graphs fail is measured on a lower rung, and the reasons are recorded.
+mkdir -p "$scratch/failing/bin"
+cat >"$scratch/failing/bin/ampscale" <<TOOL
+#!/usr/bin/env bash
+[[ \$1 != train || "\$*" == *"--fuse none"* ]] ||
+    { echo "ampscale: cannot capture a graph: made to fail" >&2; exit 1; }
+exec '$program' "\$@"
+TOOL
+chmod +x "$scratch/failing/bin/ampscale"
+code=0
+"$source_dir/scripts/gpu-check" --quick --build "$scratch/failing" --out "$scratch/rungs" --device cpu --only throughput \
+    >"$scratch/out" 2>&1 || code=$?
+((code == 0)) || fail "rows on a lower rung: exit code $code: $(<"$scratch/out")"
+json_holds "$scratch/rungs/gpu-check.json" "len(r['throughput']) == 3 and all(t['rung'] == '--fuse none' for t in r['throughput'])"
+json_holds "$scratch/rungs/gpu-check.json" "all(f['rung'] == 'auto' and 'made to fail' in f['why'] for f in r['falls']) and len(r['falls']) == 3"
 
 # OUT takes a few files.
 code=0
