@@ -8,6 +8,7 @@ cd "$1"
 declare -A may_use=(
     [base]=""
     [kernels]=""
+    [verify]="kernels"
     [model]="kernels"
     [input]=""
     [comm]="kernels"
@@ -24,7 +25,7 @@ declare -A may_use=(
     [study]="results launch"
     [report]="results plots"
     [accept]="kernels model comm results bench launch study report"
-    [cli]="kernels model input comm results telemetry runners plots export watch predict gate bench launch study report accept"
+    [cli]="kernels model input comm results telemetry runners plots export watch predict gate bench launch study report accept verify"
 )
 
 code=0

@@ -2,7 +2,7 @@
 #ifndef TESTS_KERNELS_KNOWN_H
 #define TESTS_KERNELS_KNOWN_H
 
-#include "tests/kernels/rig.h"
+#include "verify/rig.h"
 
 #include <math.h>
 #include <setjmp.h>

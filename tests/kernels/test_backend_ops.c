@@ -8,8 +8,8 @@
  * that has no more than this instruction set.
  *
  * Exits 0 when all that ran passed, 1 when something failed, 77 when nothing ran. */
-#include "tests/kernels/harness.h"
-#include "tests/kernels/precision.h"
+#include "verify/harness.h"
+#include "verify/precision.h"
 
 #include "base/rng.h"
 #include "kernels/cpu/cpu.h"

@@ -2,8 +2,9 @@
  *
  * The ranks take turns: a first execution of each hands in its sums, a second one gets the total,
  * as if all had waited for each other. */
-#include "tests/kernels/describe.h"
-#include "tests/kernels/fill.h"
+#include "tests/kernels/group.h"
+#include "verify/describe.h"
+#include "verify/fill.h"
 
 #include <math.h>
 #include <setjmp.h>

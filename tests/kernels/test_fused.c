@@ -1,8 +1,9 @@
 /* The fused forms of convolution and batch norm against the plain operations that they stand for,
  * both of the reference: in fp32, and in fp32 that rounds to fp16 or bf16. */
-#include "tests/kernels/describe.h"
-#include "tests/kernels/fill.h"
-#include "tests/kernels/rig.h"
+#include "tests/kernels/group.h"
+#include "verify/describe.h"
+#include "verify/fill.h"
+#include "verify/rig.h"
 
 #include "base/rng.h"
 

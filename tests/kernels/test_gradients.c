@@ -18,9 +18,10 @@
  *          of order 1. The tolerance is 5e-5, where a wrong term costs 1e-2 and more. Inputs lie
  *          in two clusters about +1 and -1, so that no normalised value is near the kink.
  *          Cross entropy gives its sum in double, so h = 2^-6 and 1e-6 do. */
-#include "tests/kernels/describe.h"
-#include "tests/kernels/fill.h"
-#include "tests/kernels/rig.h"
+#include "tests/kernels/group.h"
+#include "verify/describe.h"
+#include "verify/fill.h"
+#include "verify/rig.h"
 
 #include <math.h>
 #include <setjmp.h>

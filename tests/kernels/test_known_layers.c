@@ -1,7 +1,8 @@
 /* The layers of the reference against values that PyTorch 1.13 computed in fp64, and against rules
  * that no difference quotient sees: running statistics, ties, windows, NaN. */
-#include "tests/kernels/describe.h"
+#include "tests/kernels/group.h"
 #include "tests/kernels/known.h"
+#include "verify/describe.h"
 
 #include <stdlib.h>
 

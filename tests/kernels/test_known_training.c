@@ -1,7 +1,8 @@
 /* The loss, SGD and dropout of the reference against values that PyTorch 1.13 computed in fp64, and
  * against rules of their own: labels to be left out, ties, masks, NaN. */
-#include "tests/kernels/describe.h"
+#include "tests/kernels/group.h"
 #include "tests/kernels/known.h"
+#include "verify/describe.h"
 
 #include "base/rng.h"
 

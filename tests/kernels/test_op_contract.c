@@ -1,7 +1,8 @@
 /* What may be planned: broken descriptions are refused before any backend sees them, and the
  * reference resolves layouts and declines what it lacks as its header says. */
-#include "tests/kernels/describe.h"
-#include "tests/kernels/rig.h"
+#include "tests/kernels/group.h"
+#include "verify/describe.h"
+#include "verify/rig.h"
 
 #include <math.h>
 #include <setjmp.h>

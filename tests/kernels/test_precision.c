@@ -1,9 +1,10 @@
 /* Emulated precision against values written out: where numbers overflow, tie and vanish, that sums
  * are kept in fp32 and rounded once, and what the optimizer and its check make of each precision.
  * Each test runs on the reference and on the CPU backend; what the latter lacks is skipped. */
-#include "tests/kernels/describe.h"
+#include "tests/kernels/group.h"
 #include "tests/kernels/known.h"
-#include "tests/kernels/precision.h"
+#include "verify/describe.h"
+#include "verify/precision.h"
 
 #include "base/half.h"
 

@@ -1,8 +1,9 @@
 /* The CPU backend's own kernels give the same bits whatever the number of threads. (oneDNN cuts
  * some of its sums by threads; convolution and linear are not among these cases.) */
-#include "tests/kernels/describe.h"
-#include "tests/kernels/fill.h"
-#include "tests/kernels/precision.h"
+#include "tests/kernels/group.h"
+#include "verify/describe.h"
+#include "verify/fill.h"
+#include "verify/precision.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

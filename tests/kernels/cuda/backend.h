@@ -1,5 +1,5 @@
 /* What tests of single kernels share, and a backend of batch norm whose ReLU leaves and reads a
- * mask, which no operation does yet: the table of cases (tests/kernels/cases.h) holds it against
+ * mask, which no operation does yet: the table of cases (verify/cases.h) holds it against
  * the reference. Forward batch norm with a ReLU fails with STATUS_MISMATCH where the mask disagrees
  * with the result; backward batch norm reads a mask in place of Y. All of it on the CPU, through
  * the shim, in NHWC and stored types. */

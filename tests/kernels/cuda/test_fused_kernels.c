@@ -1,8 +1,9 @@
 /* What is left of batch norm around fused convolutions: the kernels, run through the shim, against
  * the reference's operations. */
 #include "tests/kernels/cuda/backend.h"
-#include "tests/kernels/describe.h"
-#include "tests/kernels/fill.h"
+#include "tests/kernels/group.h"
+#include "verify/describe.h"
+#include "verify/fill.h"
 
 #include "base/half.h"
 

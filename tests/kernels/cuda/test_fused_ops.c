@@ -5,9 +5,10 @@
  * The environment variable TEST_DEVICE names a device that is there instead ("cuda:0"): what of all
  * this it has is its library's to say. TEST_OWN_KERNELS leaves the library out, for tools that look
  * at each access: they find much in its kernels that is no error. */
-#include "tests/kernels/describe.h"
-#include "tests/kernels/fill.h"
-#include "tests/kernels/precision.h"
+#include "tests/kernels/group.h"
+#include "verify/describe.h"
+#include "verify/fill.h"
+#include "verify/precision.h"
 
 #include <math.h>
 #include <setjmp.h>

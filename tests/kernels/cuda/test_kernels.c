@@ -1,4 +1,4 @@
-/* Holds the CUDA backend against the reference, on those cases of the table (tests/kernels/cases.h)
+/* Holds the CUDA backend against the reference, on those cases of the table (verify/cases.h)
  * that it covers. The module is the one that AMPSCALE_CUDA_MODULE names: a GPU's or the fake's.
  *
  *     test_cuda_kernels [--device cuda:N | --masks] [--every N] [--only TEXT] [--without TEXT]
@@ -7,7 +7,7 @@
  * With --masks it is batch norm with masks (backend.h) that is held. Fails when a kind of operation
  * that the backend has was held on no case. */
 #include "tests/kernels/cuda/backend.h"
-#include "tests/kernels/harness.h"
+#include "verify/harness.h"
 
 #include <stdio.h>
 #include <stdlib.h>

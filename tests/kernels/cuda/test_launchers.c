@@ -1,7 +1,8 @@
 /* What the table of cases does not reach: types that only a GPU's tensors have, the loss scaler's
  * machine, labels that are no class. */
 #include "tests/kernels/cuda/backend.h"
-#include "tests/kernels/rig.h"
+#include "tests/kernels/group.h"
+#include "verify/rig.h"
 
 #include "base/half.h"
 #include "base/rng.h"

@@ -1,8 +1,9 @@
 /* What the CUDA backend promises besides the values of operations: order, waiting, captured steps,
  * and faults that surface without a wait of their own. On the fake GPU, which does all work as late
  * as it may. */
-#include "tests/kernels/describe.h"
-#include "tests/kernels/rig.h"
+#include "tests/kernels/group.h"
+#include "verify/describe.h"
+#include "verify/rig.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /* The list of cases, their names and their layouts. */
-#include "tests/kernels/cases.h"
+#include "verify/cases.h"
 
-#include "tests/kernels/describe.h"
-#include "tests/kernels/precision.h"
+#include "verify/describe.h"
+#include "verify/precision.h"
 
 #include <stdio.h>
 #include <stdlib.h>

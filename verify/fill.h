@@ -1,8 +1,8 @@
 /* Random operands that suit an operation. */
-#ifndef TESTS_KERNELS_FILL_H
-#define TESTS_KERNELS_FILL_H
+#ifndef VERIFY_FILL_H
+#define VERIFY_FILL_H
 
-#include "tests/kernels/rig.h"
+#include "verify/rig.h"
 
 #include "base/rng.h"
 

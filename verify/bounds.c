@@ -1,7 +1,7 @@
 /* Error bounds, each from the length of its sums. */
-#include "tests/kernels/bounds.h"
+#include "verify/bounds.h"
 
-#include "tests/kernels/precision.h"
+#include "verify/precision.h"
 
 #include <float.h>
 #include <math.h>

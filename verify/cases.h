@@ -1,8 +1,8 @@
 /* The table of cases that a backend is held against the reference on. */
-#ifndef TESTS_KERNELS_CASES_H
-#define TESTS_KERNELS_CASES_H
+#ifndef VERIFY_CASES_H
+#define VERIFY_CASES_H
 
-#include "tests/kernels/fill.h"
+#include "verify/fill.h"
 
 struct op_case {
     char name[160];

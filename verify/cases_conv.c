@@ -1,6 +1,6 @@
 /* Cases of convolution and linear: the layers of real networks at small sizes, and odd ones. */
-#include "tests/kernels/cases.h"
-#include "tests/kernels/describe.h"
+#include "verify/cases.h"
+#include "verify/describe.h"
 
 /* A square kernel, stride and padding on a square image. */
 #define SQUARE(n, c, size, o, k, s, p, g)                                                          \

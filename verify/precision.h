@@ -1,8 +1,8 @@
 /* What narrow precision makes of values, said once for tests and apart from any backend. A tensor
  * of a narrow type and one of fp32 that rounds to it hold the same values: what is said of the
  * latter goes for the former in its emulated form. */
-#ifndef TESTS_KERNELS_PRECISION_H
-#define TESTS_KERNELS_PRECISION_H
+#ifndef VERIFY_PRECISION_H
+#define VERIFY_PRECISION_H
 
 #include "kernels/ops.h"
 

@@ -4,8 +4,8 @@
  * NaN; after it, guards and inputs must be as they were. So a kernel that writes outside its
  * tensors, leaves part of an output unwritten, reads its workspace before writing it, or changes
  * an input is found whatever values it computes. */
-#ifndef TESTS_KERNELS_RIG_H
-#define TESTS_KERNELS_RIG_H
+#ifndef VERIFY_RIG_H
+#define VERIFY_RIG_H
 
 #include "kernels/backend.h"
 
@@ -74,17 +74,5 @@ MUST_CHECK enum status rig_run(struct rig *rig);
 
 /* All of it for one execution: reads its inputs from `o` and leaves its outputs there. */
 MUST_CHECK enum status run_once(struct device *dev, const struct op_desc *d, struct operands *o);
-
-/* For cmocka tests: opens the reference as the group's state, and closes it. */
-int rig_group_setup(void **state);
-int rig_group_teardown(void **state);
-
-/* Fails the test with the status's message unless the call succeeds. */
-#define OK(expr)                                                                                   \
-    do {                                                                                           \
-        enum status ok_status_ = (expr);                                                           \
-        if (ok_status_ != STATUS_OK)                                                               \
-            fail_msg("%s: %s", status_str(ok_status_), status_message());                          \
-    } while (0)
 
 #endif

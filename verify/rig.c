@@ -1,5 +1,5 @@
 /* Running one operation with a watch on memory. */
-#include "tests/kernels/rig.h"
+#include "verify/rig.h"
 
 #include "base/half.h"
 
@@ -355,19 +355,4 @@ enum status run_once(struct device *dev, const struct op_desc *d, struct operand
 done:
     rig_close(rig);
     return st;
-}
-
-int rig_group_setup(void **state)
-{
-    struct device *dev;
-    if (device_open("ref", 1, &dev) != STATUS_OK)
-        return -1;
-    *state = dev;
-    return 0;
-}
-
-int rig_group_teardown(void **state)
-{
-    device_close(*state);
-    return 0;
 }

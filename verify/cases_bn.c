@@ -1,7 +1,7 @@
 /* Cases of batch norm: every combination of what may be fused, shapes from many values per channel
  * down to two, and inputs that break careless variances. */
-#include "tests/kernels/cases.h"
-#include "tests/kernels/describe.h"
+#include "verify/cases.h"
+#include "verify/describe.h"
 
 /* n, c, h, w */
 static const int small[][4] = {{2, 64, 7, 7}, {3, 17, 9, 5}};

@@ -9,11 +9,11 @@
  *
  * A case or in-place form that the device does not support is printed and counted as skipped. A
  * failure prints the command that runs that case alone. */
-#ifndef TESTS_KERNELS_HARNESS_H
-#define TESTS_KERNELS_HARNESS_H
+#ifndef VERIFY_HARNESS_H
+#define VERIFY_HARNESS_H
 
-#include "tests/kernels/bounds.h"
-#include "tests/kernels/cases.h"
+#include "verify/bounds.h"
+#include "verify/cases.h"
 
 enum { HARNESS_NOTHING_RAN = 77 };
 

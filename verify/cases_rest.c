@@ -1,6 +1,6 @@
 /* Cases of pooling, elementwise operations, the loss, SGD, normalisation and reorder. */
-#include "tests/kernels/cases.h"
-#include "tests/kernels/describe.h"
+#include "verify/cases.h"
+#include "verify/describe.h"
 
 #include <stdio.h>
 

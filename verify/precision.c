@@ -1,7 +1,7 @@
 /* What narrow precision makes of values. */
-#include "tests/kernels/precision.h"
+#include "verify/precision.h"
 
-#include "tests/kernels/describe.h"
+#include "verify/describe.h"
 
 static bool has_segments(const struct op_desc *d)
 {

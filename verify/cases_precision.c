@@ -1,9 +1,9 @@
 /* Cases of narrow precision: every kind of operation with tensors that round, read raw or not, and
  * with tensors of a narrow type; with results that overflow, underflow and tie; and each mix of
  * precisions in the optimizer. */
-#include "tests/kernels/cases.h"
-#include "tests/kernels/describe.h"
-#include "tests/kernels/precision.h"
+#include "verify/cases.h"
+#include "verify/describe.h"
+#include "verify/precision.h"
 
 /* What a case rounds to and reads, or what its tensors are. */
 struct variant {

@@ -1,6 +1,6 @@
 /* Short ways to write operation descriptions. */
-#ifndef TESTS_KERNELS_DESCRIBE_H
-#define TESTS_KERNELS_DESCRIBE_H
+#ifndef VERIFY_DESCRIBE_H
+#define VERIFY_DESCRIBE_H
 
 #include "kernels/ops.h"
 

@@ -1,8 +1,8 @@
 /* Random operands that suit an operation. */
-#include "tests/kernels/fill.h"
+#include "verify/fill.h"
 
-#include "tests/kernels/describe.h"
-#include "tests/kernels/precision.h"
+#include "verify/describe.h"
+#include "verify/precision.h"
 
 #include <math.h>
 #include <string.h>

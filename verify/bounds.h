@@ -20,10 +20,10 @@
  * only a v within b of half-way between two narrow values may become either. Near the largest
  * number one of the ends may be infinite; where a sum cancels, b may be more than a unit, which
  * rounding cannot mend. Then the value must be one that the narrow type has. */
-#ifndef TESTS_KERNELS_BOUNDS_H
-#define TESTS_KERNELS_BOUNDS_H
+#ifndef VERIFY_BOUNDS_H
+#define VERIFY_BOUNDS_H
 
-#include "tests/kernels/rig.h"
+#include "verify/rig.h"
 
 /* Per output element; NULL where the result must be exact. For METRICS one bound, on loss_sum. */
 struct bounds {

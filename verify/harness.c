@@ -1,8 +1,8 @@
 /* Running a case, comparing and reporting. */
-#include "tests/kernels/harness.h"
+#include "verify/harness.h"
 
-#include "tests/kernels/describe.h"
-#include "tests/kernels/precision.h"
+#include "verify/describe.h"
+#include "verify/precision.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Short ways to write operation descriptions. */
-#include "tests/kernels/describe.h"
+#include "verify/describe.h"
 
 static struct tensor_desc retyped(struct tensor_desc t, enum dtype type)
 {

@@ -1,0 +1,32 @@
+/* What cmocka tests of operations share: the reference as a group's state, and calls that must
+ * succeed. */
+#ifndef TESTS_KERNELS_GROUP_H
+#define TESTS_KERNELS_GROUP_H
+
+#include "kernels/backend.h"
+
+/* Fails the test with the status's message unless the call succeeds. */
+#define OK(expr)                                                                                   \
+    do {                                                                                           \
+        enum status ok_status_ = (expr);                                                           \
+        if (ok_status_ != STATUS_OK)                                                               \
+            fail_msg("%s: %s", status_str(ok_status_), status_message());                          \
+    } while (0)
+
+/* Opens the reference as the group's state, and closes it. */
+static inline int rig_group_setup(void **state)
+{
+    struct device *dev;
+    if (device_open("ref", 1, &dev) != STATUS_OK)
+        return -1;
+    *state = dev;
+    return 0;
+}
+
+static inline int rig_group_teardown(void **state)
+{
+    device_close(*state);
+    return 0;
+}
+
+#endif
