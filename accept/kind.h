@@ -6,7 +6,7 @@
 #define ACCEPT_KIND_H
 
 #include "accept/result.h"
-#include "launch/words.h"
+#include "base/words.h"
 
 enum accept_arg_type {
     ACCEPT_ARG_COUNT,  /* a whole number */

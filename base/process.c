@@ -52,17 +52,28 @@ int process_signals_received(const struct process_signals *s)
     return received;
 }
 
+enum status process_own_file(char *out, size_t size)
+{
+    ssize_t n = readlink("/proc/self/exe", out, size - 1);
+    if (n < 0)
+        return status_fail(STATUS_IO, "cannot tell the program's file: %s", strerror(errno));
+    out[n] = '\0';
+    return STATUS_OK;
+}
+
 /* In the child, between fork and exec. Does not return. */
 static void become(const struct process_config *c, int log, pid_t parent)
 {
-    int null = open("/dev/null", O_RDONLY);
-    int out = c->out ? open(c->out, O_WRONLY | O_CREAT | O_TRUNC, 0666) : log;
+    int in = c->talk > 0 ? c->talk : open("/dev/null", O_RDONLY);
+    int out = c->talk > 0 ? c->talk
+              : c->out    ? open(c->out, O_WRONLY | O_CREAT | O_TRUNC, 0666)
+                          : log;
     if (log < 0)
         log = STDERR_FILENO;
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     sigprocmask(SIG_SETMASK, &c->signals->before, NULL);
-    if (getppid() == parent && dup2(null, STDIN_FILENO) >= 0 && dup2(out, STDOUT_FILENO) >= 0 &&
+    if (getppid() == parent && dup2(in, STDIN_FILENO) >= 0 && dup2(out, STDOUT_FILENO) >= 0 &&
         dup2(log, STDERR_FILENO) >= 0)
         execvp(c->argv[0], c->argv);
     dprintf(log, "ampscale: cannot run '%s': %s\n", c->argv[0], strerror(errno));
@@ -115,7 +126,9 @@ static void stop_on(struct process *child)
         kill(child->pid, SIGTERM);
     else
         kill(-child->pid, SIGKILL);
-    int64_t seconds = child->asked == 1 ? child->grace_s : KILL_SECONDS;
+    int64_t seconds = child->grace_s;
+    if (child->asked > 1 && seconds > KILL_SECONDS)
+        seconds = KILL_SECONDS;
     child->due_ns = clock_ns() + (uint64_t)seconds * 1000000000u;
 }
 

@@ -19,6 +19,7 @@
 
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -42,9 +43,11 @@ struct process_config {
                         * this process's own goes */
     const char *out;   /* and there what it writes to standard output; NULL: to the log too, which
                         * there must be */
+    int talk;          /* above 0: a descriptor, of a socket say, that is its standard input and
+                        * output, in place of /dev/null and `out` */
     const struct process_signals *signals;
     int64_t limit_s; /* 0: none */
-    int64_t grace_s; /* for an orderly stop */
+    int64_t grace_s; /* for an orderly stop; where it is less than 10, for the second request too */
 };
 
 struct process_end {
@@ -65,6 +68,9 @@ struct process {
     int asked;                 /* to end: 0, then with SIGTERM once or twice, then killed */
     uint64_t begun_ns, due_ns; /* when the next step to its end comes; 0: not at all */
 };
+
+/* The file of this program, to be run as a child. */
+MUST_CHECK enum status process_own_file(char *out, size_t size);
 
 /* Runs it to its end. A failure is that it could not be started or waited for. */
 MUST_CHECK enum status process_run(const struct process_config *c, struct process_end *end);

@@ -3,6 +3,7 @@
 #include "accept/judge.h"
 #include "accept/make.h"
 #include "accept/report.h"
+#include "base/process.h"
 #include "cli/accept_commands.h"
 #include "cli/cli.h"
 #include "comm/comm.h"
@@ -151,15 +152,6 @@ static enum status make_spec(const struct arguments *a)
     return printed ? STATUS_OK : status_fail(STATUS_OOM, "no memory to print a spec");
 }
 
-static enum status find_program(char out[PATH_MAX])
-{
-    ssize_t n = readlink("/proc/self/exe", out, PATH_MAX - 1);
-    if (n < 0)
-        return status_fail(STATUS_IO, "cannot tell the program's file: %s", strerror(errno));
-    out[n] = '\0';
-    return STATUS_OK;
-}
-
 /* The battery as a command, but for its folder. */
 static enum status battery_command(const struct arguments *a, const char *program, struct words *w)
 {
@@ -209,7 +201,7 @@ static enum status run(const struct accept_spec *spec, const struct arguments *a
     char program[PATH_MAX];
     struct accept_options o = a->options;
     struct accept_report report;
-    TRY(find_program(program));
+    TRY(process_own_file(program, sizeof program));
     if (comm_under_mpi())
         return run_rank(spec, a, program, code);
     TRY(leave_job());

@@ -4,8 +4,8 @@
 
 #include "accept/battery.h"
 #include "accept/jsonl.h"
+#include "base/words.h"
 #include "launch/hosts.h"
-#include "launch/words.h"
 
 #include <argp.h>
 #include <stdbool.h>

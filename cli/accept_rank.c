@@ -8,9 +8,9 @@
  * environment is kept from them. */
 #include "base/file.h"
 #include "base/process.h"
+#include "base/words.h"
 #include "cli/accept_commands.h"
 #include "launch/place.h"
-#include "launch/words.h"
 #include "runners/world.h"
 
 #include <stdlib.h>

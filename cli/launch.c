@@ -1,6 +1,7 @@
 /* ampscale launch: a command of ours as the ranks of a job. */
 #include "launch/launch.h"
 #include "base/file.h"
+#include "base/process.h"
 #include "cli/cli.h"
 
 #include <errno.h>
@@ -138,10 +139,7 @@ static enum status check_command(const struct launch_config *c)
 static enum status run(struct arguments *a, int *exit_code)
 {
     struct launch_config *c = &a->config;
-    ssize_t n = readlink("/proc/self/exe", a->program, sizeof a->program - 1);
-    if (n < 0)
-        return status_fail(STATUS_IO, "cannot tell the program's file: %s", strerror(errno));
-    a->program[n] = '\0';
+    TRY(process_own_file(a->program, sizeof a->program));
     c->program = a->program;
     TRY(check_command(c));
     if (a->as_rank) {

@@ -1,5 +1,6 @@
 /* ampscale study: a matrix of runs, from its plan to its verdicts. */
 #include "base/file.h"
+#include "base/process.h"
 #include "cli/cli.h"
 #include "report/report.h"
 #include "study/collect.h"
@@ -125,10 +126,7 @@ static enum status work(const struct arguments *a, const struct study_plan *plan
     char program[PATH_MAX];
     struct study_store store;
     bool whole = false;
-    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
-    if (n < 0)
-        return status_fail(STATUS_IO, "cannot tell the program's file: %s", strerror(errno));
-    program[n] = '\0';
+    TRY(process_own_file(program, sizeof program));
     struct study_options how = {
         .program = program, .only = only, .retry = a->retry, .progress = stderr};
     TRY(study_store_open(plan, a->out, &store));

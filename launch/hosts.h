@@ -3,7 +3,7 @@
 #define LAUNCH_HOSTS_H
 
 #include "base/status.h"
-#include "launch/words.h"
+#include "base/words.h"
 
 #include <stdbool.h>
 

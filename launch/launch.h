@@ -9,8 +9,8 @@
 #define LAUNCH_LAUNCH_H
 
 #include "base/status.h"
+#include "base/words.h"
 #include "launch/hosts.h"
-#include "launch/words.h"
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #ifndef STUDY_PLAN_H
 #define STUDY_PLAN_H
 
-#include "launch/words.h"
+#include "base/words.h"
 #include "results/analysis.h"
 #include "study/spec.h"
 

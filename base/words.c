@@ -1,5 +1,5 @@
 /* Lists of words, and their form on a shell's command line. */
-#include "launch/words.h"
+#include "base/words.h"
 
 #include "base/shell.h"
 

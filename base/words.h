@@ -1,6 +1,6 @@
-/* Inside launch/: a list of words that becomes a program's arguments. */
-#ifndef LAUNCH_WORDS_H
-#define LAUNCH_WORDS_H
+/* A list of words that becomes a program's arguments. */
+#ifndef BASE_WORDS_H
+#define BASE_WORDS_H
 
 #include "base/status.h"
 
