@@ -86,8 +86,14 @@ enum op_kind {
     OP_CONV_APPLY_BWD_WEIGHTS,
     /* From SUMS (2C) of attr.bn.count values per channel, mean = sum / count and var_biased =
      * max(sum of squares / count - mean^2, 0): MEAN, INVSTD, RMEAN, RVAR as OP_BN_FWD_TRAIN has
-     * them, and AFFINE, when present: scale = GAMMA*INVSTD, shift = BETA - mean*scale before its
-     * rounding. With attr.bn.sync sums and count become those over all ranks. */
+     * them, and AFFINE, when present: scale = GAMMA*INVSTD, shift = BETA - mean*scale, with scale
+     * as AFFINE holds it, so that the mean is carried to BETA whatever scale lost in rounding. With
+     * attr.bn.sync sums and count become those over all ranks.
+     *
+     * With u AFFINE's unit roundoff (fp16: 2^-11), X*scale + shift is then off by at most
+     *   u * |GAMMA| * (|X - mean| + |mean|) * INVSTD + u * |BETA|
+     * plus terms in u^2: no more than the rounding of X in the same type has moved it already,
+     * and small unless |mean| is hundreds of standard deviations. */
     OP_BN_FINALIZE,
     /* Y = (X - MEAN)*INVSTD*GAMMA + BETA [+ Z] [then ReLU], and MASK, when present, as
      * OP_BN_FWD_TRAIN; all but X, Z, Y and MASK as BN_FINALIZE left it. */

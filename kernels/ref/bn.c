@@ -91,7 +91,8 @@ void ref_bn_finalize(const struct ref_args *a)
         keep_statistics(a, c, moments_from_sums(sums[c], sums[channels + c], count));
         if (!a->t[ROLE_AFFINE])
             continue;
-        double scale = a->t[ROLE_GAMMA][c] * a->t[ROLE_INVSTD][c];
+        double exact = a->t[ROLE_GAMMA][c] * a->t[ROLE_INVSTD][c];
+        double scale = ref_stored(&a->d->t[ROLE_AFFINE], exact);
         a->t[ROLE_AFFINE][c] = scale;
         a->t[ROLE_AFFINE][channels + c] = a->t[ROLE_BETA][c] - a->t[ROLE_MEAN][c] * scale;
     }

@@ -233,7 +233,8 @@ static void check_affine(const struct op_desc *d, const struct operands *o, enum
         double scale =
             (double)operand_f32(o, ROLE_GAMMA)[c] * (double)operand_f32(o, ROLE_INVSTD)[c];
         double shift =
-            (double)operand_f32(o, ROLE_BETA)[c] - (double)operand_f32(o, ROLE_MEAN)[c] * scale;
+            (double)operand_f32(o, ROLE_BETA)[c] -
+            (double)operand_f32(o, ROLE_MEAN)[c] * (double)operand_f32(o, ROLE_AFFINE)[c];
         double unit = unit_of(precision) * 1.01 + 1e-6;
         assert_true(fabs((double)operand_f32(o, ROLE_AFFINE)[c] - scale) <= unit * fabs(scale));
         assert_true(fabs((double)operand_f32(o, ROLE_AFFINE)[channels + c] - shift) <=
@@ -286,6 +287,55 @@ static void batch_norm_is_its_parts(void **state)
 {
     for (int k = 0; k < N_PRECISIONS; k++)
         check_parts(*state, precisions[k], NULL);
+}
+
+/* The most that X*scale + shift is off over channels whose mean is `ratio` standard deviations, in
+ * parts of OP_BN_FINALIZE's bound; X is the mean, and four deviations to either side of it. */
+static double affine_error(struct device *ref, enum dtype precision, double ratio)
+{
+    enum { CHANNELS = 512 };
+    struct op_desc d = describe_bn(OP_BN_FINALIZE, 4, CHANNELS, 8, 8, true, WITH(AFFINE));
+    struct operands o;
+    double worst = 0, count = (double)d.attr.bn.count, u = unit_of(precision);
+    d.t[ROLE_AFFINE].rounds = precision;
+    OK(operands_new(&d, &o));
+    put_random(&o, &d, ROLE_GAMMA, 0.5, 1.5);
+    put_random(&o, &d, ROLE_BETA, -1, 1);
+    put_random(&o, &d, ROLE_INVSTD, 0.5, 1.5); /* of deviations here, before it is overwritten */
+    for (int c = 0; c < CHANNELS; c++) {
+        double std = (double)operand_f32(&o, ROLE_INVSTD)[c], mean = ratio * std;
+        operand_f32(&o, ROLE_SUMS)[c] = (float)(count * mean);
+        operand_f32(&o, ROLE_SUMS)[CHANNELS + c] = (float)(count * (mean * mean + std * std));
+    }
+    OK(run_once(ref, &d, &o));
+    for (int c = 0; c < CHANNELS; c++) {
+        double mean = (double)operand_f32(&o, ROLE_SUMS)[c] / count;
+        double gamma = (double)operand_f32(&o, ROLE_GAMMA)[c];
+        double beta = (double)operand_f32(&o, ROLE_BETA)[c];
+        double invstd = (double)operand_f32(&o, ROLE_INVSTD)[c];
+        const float *affine = operand_f32(&o, ROLE_AFFINE);
+        for (int k = -4; k <= 4; k += 4) {
+            double x = mean + k / invstd, y = k * gamma + beta;
+            double off = fabs(x * (double)affine[c] + (double)affine[CHANNELS + c] - y);
+            double bound = u * (gamma * (fabs(x - mean) + fabs(mean)) * invstd + fabs(beta));
+            worst = fmax(worst, off / bound);
+        }
+    }
+    operands_free(&o);
+    return worst;
+}
+
+/* A shift made of the scale before its rounding would reach twice the bound at large means. */
+static void the_shift_makes_up_for_the_scale(void **state)
+{
+    static const double ratios[] = {0, 1, 16, 256};
+    for (int k = 1; k < N_PRECISIONS; k++)
+        for (int i = 0; i < 4; i++) {
+            double worst = affine_error(*state, precisions[k], ratios[i]);
+            print_message("%s, mean %g deviations: %.2f of the bound\n", dtype_str(precisions[k]),
+                          ratios[i], worst);
+            assert_true(worst > 0.4 && worst <= 1.02);
+        }
 }
 
 /* As if another rank had the same values twice over. */
@@ -465,6 +515,7 @@ int main(void)
         cmocka_unit_test(sums_come_with_the_convolution),
         cmocka_unit_test(convolutions_apply_as_they_read),
         cmocka_unit_test(batch_norm_is_its_parts),
+        cmocka_unit_test(the_shift_makes_up_for_the_scale),
         cmocka_unit_test(sums_are_those_of_all_ranks),
         cmocka_unit_test(a_mask_stands_for_the_result),
         cmocka_unit_test(data_gradients_bring_sums),

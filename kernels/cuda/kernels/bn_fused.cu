@@ -17,10 +17,10 @@ static __global__ void bn_from_sums(struct cu_bn_from_sums a, struct cu_bn_stati
     s.rmean[c] = (float)((1 - m) * (double)s.rmean[c] + m * mean);
     s.rvar[c] = (float)((1 - m) * (double)s.rvar[c] + m * squares / (n - 1));
     if (a.affine) {
-        double scale = (double)a.gamma[c] * invstd;
-        T *affine = (T *)a.affine;
-        affine[c] = narrow<T>((float)scale);
-        affine[a.channels + c] = narrow<T>((float)((double)a.beta[c] - mean * scale));
+        T scale = narrow<T>((float)((double)a.gamma[c] * invstd)), *affine = (T *)a.affine;
+        affine[c] = scale;
+        affine[a.channels + c] =
+            narrow<T>((float)((double)a.beta[c] - mean * (double)widen(scale)));
     }
 }
 
