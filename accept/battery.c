@@ -3,8 +3,10 @@
 
 #include "accept/judge.h"
 #include "accept/kind.h"
+#include "accept/plan.h"
 #include "accept/progress.h"
 #include "accept/store.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/process.h"
 #include "config.h"
@@ -24,6 +26,7 @@ struct work {
     struct process_signals signals;
     struct accept_progress progress;
     double burn_s; /* for each check that burns; 0: as often as it repeats */
+    uint64_t begun_ns;
 };
 
 /* One of the checks that run at the same time. */
@@ -31,6 +34,7 @@ struct lane {
     const struct accept_check *check;
     struct accept_result *result;
     bool whole;                 /* an earlier battery has measured it */
+    int64_t room_s;             /* seconds after which its repeat is ended */
     char dir[ACCEPT_PATH_SIZE]; /* of the repeat that runs */
 };
 
@@ -46,15 +50,19 @@ static void PRINTF_LIKE(3, 4)
     va_end(args);
 }
 
-/* What a command that did not end well comes to: one that found wrong numbers, broke or hung has
- * failed; where what it needs is not there, something is missing. */
-static void judge_end(const struct accept_check *check, const struct process_end *end,
+/* How a command that did not end well is judged: one that found wrong numbers, broke or hung has
+ * failed; where what it needs is not there, or the budget was, something is missing. */
+static void judge_end(const struct lane *lane, const struct process_end *end,
                       struct accept_result *r)
 {
     bool missing =
         end->code == status_exit_code(STATUS_USAGE) || end->code == status_exit_code(STATUS_DATA);
-    if (end->late)
-        end_with(r, ACCEPT_FAIL, "not done within the limit of %lld s", (long long)check->limit_s);
+    if (end->late && lane->room_s < lane->check->limit_s)
+        end_with(r, ACCEPT_MISSING, "cut off after %lld s, which the budget left it",
+                 (long long)lane->room_s);
+    else if (end->late)
+        end_with(r, ACCEPT_FAIL, "not done within the limit of %lld s",
+                 (long long)lane->check->limit_s);
     else if (end->code > 128)
         end_with(r, ACCEPT_FAIL, "ended by a signal: %s", strsignal(end->code - 128));
     else if (*end->message)
@@ -119,23 +127,46 @@ static enum status keep_command(const struct words *command, struct accept_resul
     return STATUS_OK;
 }
 
+/* Seconds that a repeat of the check may take: its own limit, or what the later checks that are
+ * asked for, and not measured yet, leave of the budget. A budget that is too small for all is spent
+ * on the first ones. */
+static int64_t room_for(const struct work *w, const struct accept_check *check)
+{
+    const struct accept_check *end = w->spec->check + w->spec->n_checks;
+    double left = (double)w->options->budget_s - (double)(clock_ns() - w->begun_ns) * 1e-9;
+    double later = 0;
+    if (w->options->budget_s == 0)
+        return check->limit_s;
+    for (const struct accept_check *c = check + check->together; c < end; c += c->together)
+        if (accept_plan_has(c, w->options) && !accept_store_has(&w->store, c->name))
+            later += c->seconds * c->repeats;
+    double room = fmax(left - later, fmin(left, check->seconds));
+    return room < (double)check->limit_s ? (int64_t)ceil(room) : check->limit_s;
+}
+
 static enum status start_repeat(const struct work *w, struct lane *lane, struct process *child)
 {
     char log[ACCEPT_PATH_SIZE], out[ACCEPT_PATH_SIZE];
     const struct accept_check *check = lane->check;
     struct words command = {0};
     enum status st;
+    lane->room_s = room_for(w, check);
+    if (lane->room_s < 1) {
+        end_with(lane->result, ACCEPT_MISSING, "not run: the budget of %lld s is used up",
+                 (long long)w->options->budget_s);
+        return STATUS_OK;
+    }
     CHECK(accept_store_repeat(&w->store, check->name, lane->result->repeats + 1, lane->dir));
     CHECK(path_format(log, sizeof log, "%s/log", lane->dir));
     CHECK(path_format(out, sizeof out, "%s/output.json", lane->dir));
-    CHECK(accept_command(w->spec, check, w->options->program, lane->dir, &command));
+    CHECK(accept_command(w->spec, check, w->options->program, lane->dir, lane->room_s, &command));
     CHECK(keep_command(&command, lane->result));
     accept_progress_start(&w->progress, check, lane->result->repeats + 1);
     const struct process_config c = {.argv = command.v,
                                      .log = log,
                                      .out = check->kind->folder ? NULL : out,
                                      .signals = &w->signals,
-                                     .limit_s = check->limit_s,
+                                     .limit_s = lane->room_s,
                                      .grace_s = GRACE_SECONDS};
     CHECK(process_start(&c, child));
 done:
@@ -151,11 +182,13 @@ static enum status end_repeat(const struct work *w, const struct lane *lane,
     enum status st = STATUS_OK;
     r->repeats++;
     r->seconds += end->seconds;
-    /* What found wrong numbers says which. */
-    if (end->code == 0 || end->code == status_exit_code(STATUS_MISMATCH))
+    /* What found wrong numbers says which; what could not measure all, or was cut off, says what it
+     * has. */
+    if (end->late || end->code == 0 || end->code == status_exit_code(STATUS_MISMATCH) ||
+        end->code == status_exit_code(STATUS_DATA))
         st = read_repeat(w, lane->check, lane->dir, r);
-    if (end->code != 0)
-        judge_end(lane->check, end, r);
+    if (end->late || end->code != 0)
+        judge_end(lane, end, r);
     return st == STATUS_OK ? accept_store_write(&w->store, r, false) : st;
 }
 
@@ -169,12 +202,23 @@ static bool is_over(const struct work *w, const struct accept_check *check,
     return r->repeats >= check->repeats && (!check->burn || r->seconds >= w->burn_s);
 }
 
+/* What could not be measured may be by now, and devices that were not there may be. */
+static bool is_worth_another(const struct work *w, const struct accept_check *check,
+                             const struct accept_result *r)
+{
+    return r->ended == ACCEPT_MISSING || (check == w->spec->check && r->verdict != ACCEPT_PASS);
+}
+
 /* What the folder holds of a check, or the beginning of it. */
 static enum status open_lane(const struct work *w, const struct accept_check *check,
                              struct accept_result *r, struct lane *lane)
 {
     *lane = (struct lane){.check = check, .result = r};
     TRY(accept_store_read(&w->store, check->name, r, &lane->whole));
+    if (lane->whole && is_worth_another(w, check, r)) {
+        accept_result_free(r);
+        lane->whole = false;
+    }
     if (lane->whole)
         return STATUS_OK;
     strcpy(r->name, check->name);
@@ -186,11 +230,14 @@ static enum status open_lane(const struct work *w, const struct accept_check *ch
     return STATUS_OK;
 }
 
-/* Starts the next repeat; behind the last one, keeps what all of them came to. */
+/* Starts the next repeat; behind the last one, or where no time is left for one, keeps what all of
+ * them measured. */
 static enum status go_on(const struct work *w, struct lane *lane, struct process *child)
 {
     if (!is_over(w, lane->check, lane->result))
-        return start_repeat(w, lane, child);
+        TRY(start_repeat(w, lane, child));
+    if (process_any(child, 1))
+        return STATUS_OK;
     TRY(accept_judge(lane->check, NULL, NULL, lane->result));
     return accept_store_write(&w->store, lane->result, true);
 }
@@ -241,38 +288,6 @@ done:
 
 /* --- all of them --- */
 
-static int count_checks(const struct accept_spec *spec, int level)
-{
-    int n = 0;
-    for (int i = 0; i < spec->n_checks; i++)
-        n += spec->check[i].level <= level;
-    return n;
-}
-
-/* Those that burn one after the other: what runs at the same time counts once. */
-static int count_burns(const struct accept_spec *spec, int level)
-{
-    int n = 0;
-    for (int i = 0; i < spec->n_checks; i += spec->check[i].together)
-        n += spec->check[i].level <= level && spec->check[i].burn;
-    return n;
-}
-
-/* What each check that burns gets of the hours. Hours that nothing burns for are a burn-in that
- * would be believed to have been passed. */
-static enum status burn_seconds(const struct accept_spec *spec, const struct accept_options *o,
-                                double *seconds)
-{
-    int n = count_burns(spec, o->level);
-    *seconds = n > 0 ? o->hours * 3600 / n : 0;
-    if (n == 0 && o->hours > 0)
-        return status_fail(STATUS_USAGE,
-                           "--hours: no check of '%s' up to level %d burns in; give a higher "
-                           "--level",
-                           spec->name, o->level);
-    return STATUS_OK;
-}
-
 static enum status begin_report(const struct work *w, struct accept_report *report)
 {
     const struct accept_spec *spec = w->spec;
@@ -288,6 +303,22 @@ static enum status begin_report(const struct work *w, struct accept_report *repo
     return STATUS_OK;
 }
 
+/* What earlier calls measured of checks that are not asked for is part of the results. */
+static enum status take_earlier(const struct work *w, const struct accept_check *check,
+                                struct accept_report *report)
+{
+    for (int k = 0; k < check->together; k++) {
+        struct accept_result *r = &report->check[report->n_checks];
+        bool whole;
+        TRY(accept_store_read(&w->store, check[k].name, r, &whole));
+        if (whole)
+            report->n_checks++;
+        else
+            accept_result_free(r);
+    }
+    return STATUS_OK;
+}
+
 static enum status run_all(struct work *w, struct accept_report *report)
 {
     const struct accept_check *check = w->spec->check, *end = check + w->spec->n_checks;
@@ -295,6 +326,10 @@ static enum status run_all(struct work *w, struct accept_report *report)
         struct accept_result *r = &report->check[report->n_checks];
         if (check->level > w->options->level)
             continue;
+        if (!check->asked) {
+            TRY(take_earlier(w, check, report));
+            continue;
+        }
         report->n_checks += check->together;
         TRY(run_together(w, check, check->together, r));
         for (int k = 0; k < check->together; k++) {
@@ -318,12 +353,15 @@ static void keep_device(struct accept_report *report)
 enum status accept_run(const struct accept_spec *spec, const struct accept_options *options,
                        struct accept_report *report)
 {
-    struct work w = {
-        .spec = spec, .options = options, .store = {.lock = -1}, .signals = {.fd = -1}};
+    struct work w = {.spec = spec,
+                     .options = options,
+                     .store = {.lock = -1},
+                     .signals = {.fd = -1},
+                     .begun_ns = clock_ns()};
     enum status st;
     *report = (struct accept_report){0};
-    CHECK(burn_seconds(spec, options, &w.burn_s));
-    w.progress = accept_progress_begin(options->progress, count_checks(spec, options->level));
+    CHECK(accept_plan_burn(spec, options, &w.burn_s));
+    w.progress = accept_progress_begin(options->progress, accept_plan_count(spec, options));
     CHECK(accept_store_open(spec, options->dir, options->resume, &w.store));
     CHECK(process_signals_open(&w.signals));
     CHECK(begin_report(&w, report));
@@ -335,75 +373,4 @@ done:
     if (st != STATUS_OK)
         accept_report_free(report);
     return st;
-}
-
-/* --- the plan --- */
-
-/* Of a check, and of those at the same time. */
-static double seconds_of(const struct accept_check *check, double burn)
-{
-    return fmax(check->seconds * check->repeats, check->burn ? burn : 0);
-}
-
-enum status accept_plan_seconds(const struct accept_spec *spec, const struct accept_options *o,
-                                double *seconds)
-{
-    double burn;
-    TRY(burn_seconds(spec, o, &burn));
-    *seconds = 0;
-    for (int i = 0; i < spec->n_checks; i += spec->check[i].together)
-        if (spec->check[i].level <= o->level)
-            *seconds += seconds_of(&spec->check[i], burn);
-    return STATUS_OK;
-}
-
-/* "40 s", "12 min", "3.5 h" */
-static void say_seconds(double s, char *out, size_t size)
-{
-    if (s < 100)
-        snprintf(out, size, "%.0f s", s);
-    else if (s < 100 * 60)
-        snprintf(out, size, "%.0f min", s / 60);
-    else
-        snprintf(out, size, "%.1f h", s / 3600);
-}
-
-/* `beside`: it runs at the same time as the one before. */
-static enum status print_check(const struct accept_spec *spec, const struct accept_check *check,
-                               const struct accept_options *o, const char *time, bool beside,
-                               FILE *out)
-{
-    char dir[ACCEPT_PATH_SIZE], *line = NULL;
-    struct words command = {0};
-    enum status st;
-    CHECK(path_format(dir, sizeof dir, "%s/checks/%s/r1", o->dir, check->name));
-    CHECK(accept_command(spec, check, "ampscale", dir, &command));
-    CHECK(words_shell(&command, &line));
-    fprintf(out, "%-20s level %d, %d x, about %s%s\n    %s\n", check->name, check->level,
-            check->repeats, time, beside ? ", at the same time" : "", line);
-done:
-    free(line);
-    words_free(&command);
-    return st;
-}
-
-enum status accept_print_plan(const struct accept_spec *spec, const struct accept_options *o,
-                              FILE *out)
-{
-    double all, burn;
-    char time[32];
-    TRY(burn_seconds(spec, o, &burn));
-    TRY(accept_plan_seconds(spec, o, &all));
-    for (int i = 0, n; i < spec->n_checks; i += n) {
-        const struct accept_check *check = &spec->check[i];
-        n = check->together;
-        if (check->level > o->level)
-            continue;
-        say_seconds(seconds_of(check, burn), time, sizeof time);
-        for (int k = 0; k < n; k++)
-            TRY(print_check(spec, &check[k], o, time, k > 0, out));
-    }
-    say_seconds(all, time, sizeof time);
-    fprintf(out, "%d checks, about %s\n", count_checks(spec, o->level), time);
-    return STATUS_OK;
 }

@@ -2,10 +2,15 @@
  * Those of a burn-in of each device run at the same time, so that the node is under load as a
  * whole.
  *
+ * A budget leaves each check its own limit, or less: what the later ones need by the spec's
+ * "seconds". What a check that is cut off has measured by then counts, the rest of it is missing,
+ * and the next one starts.
+ *
  * What a check measured is kept as soon as it has ended, and what its repeats measured as soon as
- * each has, so that a battery that was stopped goes on where it was. A check that crashes, hangs or
- * fails has failed, and the next one comes; only when the devices are not there, or not what the
- * spec is for, nothing more is run. */
+ * each has, so that a battery that was stopped goes on where it was; with `resume` checks that
+ * could not be measured are run again. A check that crashes, hangs or fails has failed, and the
+ * next one comes; only when the devices are not there, or not what the spec is for, nothing more is
+ * run. */
 #ifndef ACCEPT_BATTERY_H
 #define ACCEPT_BATTERY_H
 
@@ -16,6 +21,7 @@ struct accept_options {
     const char *dir;     /* the node's folder (result.h) */
     int level;           /* checks up to it */
     double hours;        /* for all checks that burn in sum; 0: as often as they repeat */
+    int64_t budget_s;    /* for all checks; 0: none */
     bool resume;         /* go on with what the folder holds */
     FILE *progress;      /* lines for people; NULL: none */
 };
@@ -26,13 +32,4 @@ struct accept_options {
 MUST_CHECK enum status accept_run(const struct accept_spec *spec,
                                   const struct accept_options *options,
                                   struct accept_report *report);
-
-/* Seconds that a battery is expected to take from its beginning to its end; STATUS_USAGE as above.
- */
-MUST_CHECK enum status accept_plan_seconds(const struct accept_spec *spec,
-                                           const struct accept_options *options, double *seconds);
-
-/* Prints which checks would be run, how long they take, and their commands. */
-MUST_CHECK enum status accept_print_plan(const struct accept_spec *spec,
-                                         const struct accept_options *options, FILE *out);
 #endif

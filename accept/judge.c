@@ -291,7 +291,7 @@ static void say_reason(struct accept_result *r)
  * order, has passed: that it ran was what it asked. */
 static void sum_up(const struct accept_check *check, struct accept_result *r)
 {
-    bool passed = check->n_limits == 0 && r->repeats > 0;
+    bool passed = check->n_limits == 0 && r->repeats > 0 && r->ended == ACCEPT_PASS;
     r->verdict = ACCEPT_PASS;
     for (int i = 0; i < r->n_metrics; i++) {
         const struct accept_metric *m = &r->metric[i];
@@ -309,7 +309,7 @@ static void sum_up(const struct accept_check *check, struct accept_result *r)
 enum status accept_judge(const struct accept_check *check, accept_fleet *fleet, void *context,
                          struct accept_result *r)
 {
-    for (int i = 0; i < check->n_limits; i++)
+    for (int i = 0; i < check->n_limits && r->ended != ACCEPT_SKIP; i++)
         if (!is_used(&check->limit[i], r))
             TRY(add_absent(&check->limit[i], r));
     for (int i = 0; i < r->n_metrics; i++) {
@@ -334,8 +334,8 @@ static enum status add_not_run(const struct accept_check *check, struct accept_r
     *c = (struct accept_result){.level = check->level,
                                 .device = check->device,
                                 .wanted = check->repeats,
-                                .ended = ACCEPT_MISSING,
-                                .ended_why = "not run"};
+                                .ended = check->asked ? ACCEPT_MISSING : ACCEPT_SKIP};
+    strcpy(c->ended_why, check->asked ? "not run" : "not asked for");
     snprintf(c->name, sizeof c->name, "%s", check->name);
     return STATUS_OK;
 }
@@ -365,6 +365,15 @@ enum status accept_judge_report(const struct accept_spec *spec, accept_fleet *fl
     return STATUS_OK;
 }
 
+void accept_count_metrics(const struct accept_report *r, int count[ACCEPT_VERDICTS])
+{
+    memset(count, 0, ACCEPT_VERDICTS * sizeof *count);
+    for (int i = 0; i < r->n_checks; i++)
+        for (int k = 0; k < r->check[i].n_metrics; k++)
+            if (*r->check[i].metric[k].limit)
+                count[r->check[i].metric[k].verdict]++;
+}
+
 int accept_exit_code(const struct accept_report *r, bool strict)
 {
     if (r->count[ACCEPT_FAIL] || (strict && r->count[ACCEPT_WARN]))
@@ -374,15 +383,27 @@ int accept_exit_code(const struct accept_report *r, bool strict)
     return 0;
 }
 
+enum { COUNTS_SIZE = 96 };
+
+static void say_counts(const int count[ACCEPT_VERDICTS], char out[COUNTS_SIZE])
+{
+    snprintf(out, COUNTS_SIZE, "%d passed, %d warned, %d failed, %d skipped, %d missing",
+             count[ACCEPT_PASS], count[ACCEPT_WARN], count[ACCEPT_FAIL], count[ACCEPT_SKIP],
+             count[ACCEPT_MISSING]);
+}
+
 void accept_conclusion(const struct accept_report *r, bool strict, char *out, size_t size)
 {
-    int code = accept_exit_code(r, strict);
-    snprintf(out, size, "%s: %d passed, %d warned, %d failed, %d skipped, %d missing",
+    int code = accept_exit_code(r, strict), metrics[ACCEPT_VERDICTS];
+    char checks[COUNTS_SIZE], limits[COUNTS_SIZE];
+    accept_count_metrics(r, metrics);
+    say_counts(r->count, checks);
+    say_counts(metrics, limits);
+    snprintf(out, size, "%s: checks: %s; metrics with a limit: %s",
              code == 0                                   ? "accepted"
              : code == status_exit_code(STATUS_MISMATCH) ? "NOT ACCEPTED"
                                                          : "not measured in full",
-             r->count[ACCEPT_PASS], r->count[ACCEPT_WARN], r->count[ACCEPT_FAIL],
-             r->count[ACCEPT_SKIP], r->count[ACCEPT_MISSING]);
+             checks, limits);
 }
 
 /* Whether a speed has been held against a limit: "GB/s", "images/s". */

@@ -17,7 +17,8 @@ MUST_CHECK enum status accept_judge(const struct accept_check *check, accept_fle
                                     void *context, struct accept_result *r);
 
 /* Judges all checks of a report, finding each by its name, and counts. A check of the spec up to
- * the report's level that the report lacks is added as MISSING. */
+ * the report's level that the report lacks is added as MISSING, or as SKIP where it is not asked
+ * for. */
 MUST_CHECK enum status accept_judge_report(const struct accept_spec *spec, accept_fleet *fleet,
                                            void *context, struct accept_report *r);
 
@@ -25,7 +26,10 @@ MUST_CHECK enum status accept_judge_report(const struct accept_spec *spec, accep
  * 0. `strict` makes a warning a failure. */
 int accept_exit_code(const struct accept_report *r, bool strict);
 
-/* "3 passed, 1 failed, ..." without a newline. */
+/* How many metrics that have a limit got each verdict. */
+void accept_count_metrics(const struct accept_report *r, int count[ACCEPT_VERDICTS]);
+
+/* "accepted: checks: 3 passed, ...; metrics with a limit: 7 passed, ..." without a newline. */
 void accept_conclusion(const struct accept_report *r, bool strict, char *out, size_t size);
 
 /* What the verdict of one node does not say, because only other nodes would be a measure for it,

@@ -2,6 +2,7 @@
 #include "accept/kind.h"
 
 #include "accept/read.h"
+#include "base/file.h"
 #include "study/keys.h"
 
 #include <inttypes.h>
@@ -14,6 +15,14 @@
 #define WORD(name, flag, otherwise)                                                                \
     {                                                                                              \
         name, ACCEPT_ARG_WORD, flag, otherwise, 0, 0                                               \
+    }
+#define LIST(name, flag)                                                                           \
+    {                                                                                              \
+        name, ACCEPT_ARG_LIST, flag, NULL, 0, 0                                                    \
+    }
+#define OUTPUT(name, flag)                                                                         \
+    {                                                                                              \
+        name, ACCEPT_ARG_OUTPUT, flag, NULL, 0, 0                                                  \
     }
 #define SWITCH(name, flag)                                                                         \
     {                                                                                              \
@@ -43,6 +52,47 @@ const struct accept_kind accept_kinds[] = {
                  COUNT("threads", "--threads", NULL, 1, 1024)),
      .on_device = true,
      .read = accept_read_determinism},
+    {.name = "operations",
+     .about = "every operation of the device's backend against the reference",
+     .words = WORDS("selftest", "--operations", "--json"),
+     .arg = ARGS(COUNT("every", "--every", NULL, 1, 1000000), WORD("only", "--only", NULL),
+                 WORD("without", "--without", NULL), COUNT("jobs", "--jobs", NULL, 1, 1024)),
+     .on_device = true,
+     .read = accept_read_operations},
+    {.name = "sanitizer",
+     .about = "kernels of our own under a tool of compute-sanitizer",
+     .words = WORDS("selftest", "--operations", "--json"),
+     .arg =
+         ARGS(WORD("tool", "--sanitizer", "memcheck"), COUNT("every", "--every", NULL, 1, 1000000),
+              COUNT("jobs", "--jobs", NULL, 1, 1024)),
+     .on_device = true,
+     .read = accept_read_sanitizer},
+    {.name = "accuracy",
+     .about = "the same training in each precision, beside what a CPU reached",
+     .words = WORDS("bench", "accuracy", "--json"),
+     .arg = ARGS(LIST("precisions", "--precisions"), SWITCH("quick", "--quick")),
+     .on_device = true,
+     .budget = true,
+     .read = accept_read_accuracy},
+    {.name = "throughput",
+     .about = "training in turns with PyTorch's, by precision, batch, fusion and graphs",
+     .words = WORDS("bench", "throughput", "--json"),
+     .arg =
+         ARGS(LIST("rows", "--rows"), LIST("fuse", "--fuse"), LIST("graphs", "--graphs"),
+              WORD("net", "--net", NULL), COUNT("image_size", "--image-size", NULL, 1, 4096),
+              COUNT("steps", "--steps", NULL, 1, 100000), COUNT("rounds", "--rounds", NULL, 1, 64),
+              SWITCH("files", "--files"), WORD("peer", "--peer", NULL)),
+     .on_device = true,
+     .budget = true,
+     .read = accept_read_throughput},
+    {.name = "profile",
+     .about = "time, DRAM bytes and tensor pipes of each kernel of a step, by ncu",
+     .words = WORDS("bench", "profile", "--json"),
+     .arg = ARGS(WORD("net", "--net", NULL), COUNT("batch", "-b", NULL, 1, 65536),
+                 COUNT("image_size", "--image-size", NULL, 1, 4096),
+                 WORD("precision", "--precision", NULL)),
+     .on_device = true,
+     .read = accept_read_profile},
     {.name = "peak",
      .about = "rates of products in each type, and memory bandwidth, that the library reaches",
      .words = WORDS("bench", "peak", "--json"),
@@ -79,7 +129,7 @@ const struct accept_kind accept_kinds[] = {
      .arg = ARGS(WORD("net", "--net", NULL), COUNT("batch", "-b", NULL, 1, 65536),
                  COUNT("image_size", "--image-size", NULL, 1, 4096),
                  COUNT("rounds", "--rounds", NULL, 1, 64), WORD("precision", "--precision", NULL),
-                 COUNT("threads", "--threads", NULL, 1, 1024)),
+                 OUTPUT("peak", "--peak"), COUNT("threads", "--threads", NULL, 1, 1024)),
      .on_device = true,
      .read = accept_read_step},
     {.name = "gemm",
@@ -161,7 +211,42 @@ const struct accept_kind *accept_kind_find(const char *name)
 
 /* --- args --- */
 
+enum { LIST_SIZE = 1024 };
+
 static const char ranks_arg[] = "ranks";
+
+/* Whether a text is a list of words, each as keys_is_name has it but for ':', and no dash at first.
+ */
+static bool is_list(const char *text)
+{
+    char word[ACCEPT_TEXT_SIZE];
+    for (;; text++) {
+        size_t n = strcspn(text, ",");
+        if (n == 0 || n >= sizeof word || *text == '-' || *text == ':')
+            return false;
+        memcpy(word, text, n);
+        word[n] = '\0';
+        for (char *c = word; *c; c++)
+            *c = *c == ':' ? '-' : *c;
+        if (!keys_is_name(word))
+            return false;
+        text += n;
+        if (!*text)
+            return true;
+    }
+}
+
+static enum status check_list(const struct accept_arg *arg, const json_t *args, const char *where)
+{
+    char text[LIST_SIZE] = "";
+    TRY(keys_text(args, where, arg->name, false, text, sizeof text));
+    if (!*text || is_list(text))
+        return STATUS_OK;
+    return status_fail(STATUS_USAGE,
+                       "'%s.%s' must be words of letters, digits, '-', '_', '.' and ':' with ',' "
+                       "between them, none of which begins with '-'",
+                       where, arg->name);
+}
 
 static enum status check_value(const struct accept_arg *arg, const json_t *args, const char *where)
 {
@@ -170,7 +255,10 @@ static enum status check_value(const struct accept_arg *arg, const json_t *args,
     switch (arg->type) {
     case ACCEPT_ARG_COUNT:
         return keys_count(args, where, arg->name, false, arg->min, arg->max, &count);
+    case ACCEPT_ARG_LIST:
+        return check_list(arg, args, where);
     case ACCEPT_ARG_WORD:
+    case ACCEPT_ARG_OUTPUT:
         TRY(keys_text(args, where, arg->name, false, word, sizeof word));
         if (*word && (!keys_is_name(word) || *word == '-'))
             return status_fail(
@@ -212,9 +300,28 @@ enum status accept_args_check(const struct accept_kind *kind, const json_t *args
 
 /* --- the command --- */
 
-static enum status add_arg(const struct accept_arg *a, const json_t *args, struct words *w)
+/* The output of another check's first repeat; nothing where there is none: the command does
+ * without.
+ */
+static enum status add_output(const struct accept_arg *a, const char *check, const char *dir,
+                              struct words *w)
+{
+    char path[ACCEPT_PATH_SIZE];
+    if (!check)
+        return STATUS_OK;
+    TRY(path_format(path, sizeof path, "%s/../../%s/r1/output.json", dir, check));
+    if (!path_exists(path))
+        return STATUS_OK;
+    TRY(words_add(w, "%s", a->flag));
+    return words_add(w, "%s", path);
+}
+
+static enum status add_arg(const struct accept_arg *a, const json_t *args, const char *dir,
+                           struct words *w)
 {
     const json_t *value = json_object_get(args, a->name);
+    if (a->type == ACCEPT_ARG_OUTPUT)
+        return add_output(a, json_string_value(value), dir, w);
     if (a->type == ACCEPT_ARG_SWITCH)
         return json_is_true(value) ? words_add(w, "%s", a->flag) : STATUS_OK;
     if (!value && !a->otherwise)
@@ -225,6 +332,9 @@ static enum status add_arg(const struct accept_arg *a, const json_t *args, struc
         return words_add(w, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
     return words_add(w, "%s", value ? json_string_value(value) : a->otherwise);
 }
+
+/* Seconds before its end in which a command with a budget prints what it has. */
+enum { MARGIN_SECONDS = 5 };
 
 /* Processes of a check: a device each, where it does not say. */
 static int64_t ranks_of(const struct accept_spec *spec, const struct accept_check *check)
@@ -248,7 +358,7 @@ static enum status add_gpus(const struct accept_spec *spec, struct words *w)
 }
 
 enum status accept_command(const struct accept_spec *spec, const struct accept_check *check,
-                           const char *program, const char *dir, struct words *w)
+                           const char *program, const char *dir, int64_t room_s, struct words *w)
 {
     const struct accept_kind *kind = check->kind;
     int64_t ranks = ranks_of(spec, check);
@@ -264,7 +374,7 @@ enum status accept_command(const struct accept_spec *spec, const struct accept_c
     for (const char *const *word = kind->words; *word; word++)
         TRY(words_add(w, "%s", *word));
     for (const struct accept_arg *a = kind->arg; a->name; a++)
-        TRY(add_arg(a, check->args, w));
+        TRY(add_arg(a, check->args, dir, w));
     if (kind->on_device) {
         TRY(words_add(w, "--devices"));
         TRY(check->device < 0 ? words_add(w, "%s", spec->device)
@@ -272,6 +382,11 @@ enum status accept_command(const struct accept_spec *spec, const struct accept_c
     }
     if (kind->on_gpus)
         TRY(add_gpus(spec, w));
+    if (kind->budget) {
+        TRY(words_add(w, "--budget"));
+        TRY(words_add(w, "%" PRId64,
+                      room_s > 2 * MARGIN_SECONDS ? room_s - MARGIN_SECONDS : room_s));
+    }
     if (!kind->folder)
         return STATUS_OK;
     TRY(words_add(w, "--out"));

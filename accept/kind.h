@@ -11,6 +11,8 @@
 enum accept_arg_type {
     ACCEPT_ARG_COUNT,  /* a whole number */
     ACCEPT_ARG_WORD,   /* letters, digits, '-', '_' and '.', no dash at first */
+    ACCEPT_ARG_LIST,   /* words with ',' between them, which may have a ':' each: "amp:256,bf16" */
+    ACCEPT_ARG_OUTPUT, /* another check's name, whose output's file is passed where there is one */
     ACCEPT_ARG_SWITCH, /* true or false: the flag alone, or nothing */
 };
 
@@ -37,6 +39,7 @@ struct accept_kind {
     bool on_gpus;                 /* takes --devices: all GPUs in one process */
     bool ranks;                   /* "ranks" of it above 1 are started with 'ampscale launch' */
     bool folder;                  /* takes --out, and is read from there */
+    bool budget; /* takes --budget: the seconds by which it ends with what it has */
     accept_reader *read;
 };
 
@@ -49,8 +52,9 @@ const struct accept_kind *accept_kind_find(const char *name);
 MUST_CHECK enum status accept_args_check(const struct accept_kind *kind, const json_t *args,
                                          const char *where);
 
-/* Appends the command of one repeat, whose own folder is `dir`. */
+/* Appends the command of one repeat, whose own folder is `dir`, <node>/checks/<check>/r<k>, and
+ * which is ended after `room_s` seconds. */
 MUST_CHECK enum status accept_command(const struct accept_spec *spec,
                                       const struct accept_check *check, const char *program,
-                                      const char *dir, struct words *w);
+                                      const char *dir, int64_t room_s, struct words *w);
 #endif

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 double accept_read_number(const json_t *object, const char *key)
@@ -26,20 +27,46 @@ static bool is_of(const char *device, const char *kind)
     return device && strncmp(device, kind, n) == 0 && (device[n] == '\0' || device[n] == ':');
 }
 
+static enum status no_device(const struct accept_spec *spec, const char *why)
+{
+    char device[ACCEPT_NAME_SIZE];
+    int used = snprintf(device, sizeof device, "%s", spec->device);
+    if (spec->only_device >= 0)
+        snprintf(device + used, sizeof device - (size_t)used, ":%d", spec->only_device);
+    return status_fail(STATUS_DATA, "no device '%s': %s", device, why);
+}
+
+/* "cuda:3" is number 3, and "cpu" is number 0. */
+static bool is_number(const char *device, int number)
+{
+    const char *colon = strchr(device, ':');
+    return (colon ? atoi(colon + 1) : 0) == number;
+}
+
 static enum status add_devices(const struct accept_spec *spec, const json_t *list,
                                struct accept_result *r)
 {
     size_t i;
     json_t *d;
     int n = 0;
+    const char *why = "there is none of that number";
     json_array_foreach((json_t *)list, i, d)
     {
-        if (!is_of(json_string_value(json_object_get(d, "device")), spec->device) ||
-            !json_is_true(json_object_get(d, "usable")))
+        const json_t *description = json_object_get(d, "description");
+        const char *name = json_string_value(json_object_get(d, "device"));
+        if (!is_of(name, spec->device))
+            continue;
+        if (!json_is_true(json_object_get(d, "usable"))) {
+            why = json_is_string(description) ? json_string_value(description) : why;
+            continue;
+        }
+        if (spec->only_device >= 0 && !is_number(name, spec->only_device))
             continue;
         n++;
-        TRY(add_text(r, "device", json_object_get(d, "description")));
+        TRY(add_text(r, "device", description));
     }
+    if (n == 0)
+        return no_device(spec, why);
     return accept_result_number(r, "devices", "", ACCEPT_HIGHER, n);
 }
 

@@ -110,10 +110,11 @@ void accept_report_free(struct accept_report *r); /* likewise */
 
 /* New objects that the caller owns; NULL when memory is short.
  *   {"record": "accept", "schema": 1, "spec", "node", "device", "begun", "ended", "version",
- *    "level", "passed", "counts": {"PASS": n, ...}, "checks": [{"name", "kind", "level", "device",
- *    "repeats", "wanted", "seconds", "command", "ended", "ended_why", "reason", "verdict",
- * "metrics": [{"name", "unit", "better", "values": [number or text], "where", "median", "min",
- * "max", "verdict", "limit", "reason", "source"}]}], "note": accept_note's line or ""} */
+ *    "level", "passed", "counts": {"PASS": n, ...}, "metric_counts": {...}, "checks": [{"name",
+ * "kind", "level", "device", "repeats", "wanted", "seconds", "command", "ended", "ended_why",
+ * "reason", "verdict", "metrics": [{"name", "unit", "better", "values": [number or text], "where",
+ * "median", "min", "max", "verdict", "limit", "reason", "source"}]}], "note": accept_note's line or
+ * ""} */
 json_t *accept_result_json(const struct accept_result *r);
 json_t *accept_report_json(const struct accept_report *r);
 

@@ -54,18 +54,18 @@ json_t *accept_result_json(const struct accept_result *r)
                      r->reason, "verdict", accept_verdict_str(r->verdict), "metrics", metrics);
 }
 
-static json_t *counts_json(const struct accept_report *r)
+static json_t *counts_json(const int count[ACCEPT_VERDICTS])
 {
     json_t *o = json_object();
     for (int v = 0; v < ACCEPT_VERDICTS; v++)
-        json_object_set_new(o, accept_verdict_str((enum accept_verdict)v),
-                            json_integer(r->count[v]));
+        json_object_set_new(o, accept_verdict_str((enum accept_verdict)v), json_integer(count[v]));
     return o;
 }
 
 json_t *accept_report_json(const struct accept_report *r)
 {
     char note[256];
+    int metrics[ACCEPT_VERDICTS];
     json_t *checks = json_array();
     for (int i = 0; i < r->n_checks; i++)
         if (json_array_append_new(checks, accept_result_json(&r->check[i])) != 0) {
@@ -73,11 +73,13 @@ json_t *accept_report_json(const struct accept_report *r)
             return NULL;
         }
     accept_note(r, note, sizeof note);
-    return json_pack("{s:s, s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:b, s:o, s:o, s:s}", "record",
-                     "accept", "schema", ACCEPT_SCHEMA, "spec", r->spec, "node", r->node, "device",
-                     r->device, "begun", r->begun, "ended", r->ended, "version", r->version,
-                     "level", r->level, "passed", accept_exit_code(r, false) == 0, "counts",
-                     counts_json(r), "checks", checks, "note", note);
+    accept_count_metrics(r, metrics);
+    return json_pack("{s:s, s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:b, s:o, s:o, s:o, s:s}",
+                     "record", "accept", "schema", ACCEPT_SCHEMA, "spec", r->spec, "node", r->node,
+                     "device", r->device, "begun", r->begun, "ended", r->ended, "version",
+                     r->version, "level", r->level, "passed", accept_exit_code(r, false) == 0,
+                     "counts", counts_json(r->count), "metric_counts", counts_json(metrics),
+                     "checks", checks, "note", note);
 }
 
 /* --- reading --- */

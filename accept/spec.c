@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "study/keys.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +50,7 @@ static enum status read_flag(const json_t *object, const char *where, const char
 
 static enum status read_kind(const json_t *object, const char *where, struct accept_check *c)
 {
-    char kind[ACCEPT_NAME_SIZE], known[256] = "";
+    char kind[ACCEPT_NAME_SIZE], known[512] = "";
     TRY(keys_text(object, where, "kind", true, kind, sizeof kind));
     c->kind = accept_kind_find(kind);
     if (c->kind)
@@ -64,12 +65,14 @@ static enum status read_kind(const json_t *object, const char *where, struct acc
 
 static enum status read_counts(const json_t *object, const char *where, struct accept_check *c)
 {
-    int64_t level = 0, repeats = 1, seconds = 0;
+    int64_t level = 0, pass = 0, repeats = 1, seconds = 0;
     TRY(keys_count(object, where, "level", true, 1, ACCEPT_LEVEL_MAX, &level));
+    TRY(keys_count(object, where, "pass", false, 1, ACCEPT_PASS_MAX, &pass));
     TRY(keys_count(object, where, "repeats", false, 1, ACCEPT_REPEATS_MAX, &repeats));
     TRY(keys_count(object, where, "seconds", true, 1, 1000000, &seconds));
     TRY(keys_count(object, where, "limit_s", true, 1, 1000000, &c->limit_s));
     c->level = (int)level;
+    c->pass = (int)pass;
     c->repeats = (int)repeats;
     c->seconds = (double)seconds;
     return STATUS_OK;
@@ -78,10 +81,10 @@ static enum status read_counts(const json_t *object, const char *where, struct a
 static enum status read_check(const json_t *object, int index, struct accept_check *c, bool *each)
 {
     static const char *const known[] = {"name",    "kind", "level",   "args",   "each", "repeats",
-                                        "seconds", "burn", "limit_s", "limits", NULL};
+                                        "seconds", "burn", "limit_s", "limits", "pass", NULL};
     char where[WHERE_SIZE];
     snprintf(where, sizeof where, "checks[%d]", index);
-    *c = (struct accept_check){.device = -1, .together = 1};
+    *c = (struct accept_check){.device = -1, .together = 1, .asked = true};
     *each = false;
     TRY(keys_check(object, where, known));
     TRY(keys_text(object, where, "name", true, c->name, BASE_SIZE));
@@ -139,10 +142,12 @@ static enum status add_check(const json_t *object, int index, struct accept_spec
         s->n_checks--;
         return STATUS_OK;
     }
+    if (c->kind->on_device)
+        c->device = s->only_device;
     if (!each)
         return STATUS_OK;
     strcpy(name, c->name);
-    TRY(set_device(c, name, 0));
+    TRY(set_device(c, name, s->only_device < 0 ? 0 : s->only_device));
     for (int d = 1; d < s->n_devices; d++)
         TRY(copy_check(s, name, d));
     if (c->burn) /* heat and power are those of a node under load when all devices have it */
@@ -157,6 +162,7 @@ static enum status add_hardware(struct accept_spec *s)
     *c = (struct accept_check){.name = "hardware",
                                .kind = accept_kind_find("facts"),
                                .level = 1,
+                               .asked = true,
                                .device = -1,
                                .repeats = 1,
                                .together = 1,
@@ -204,17 +210,35 @@ static enum status read_hardware(const json_t *root, struct accept_spec *s)
     return STATUS_OK;
 }
 
+/* "cuda:2" is one of several alone. */
+static enum status read_device(const char *text, struct accept_spec *s)
+{
+    char *end;
+    long index = strncmp(text, "cuda:", 5) == 0 && isdigit((unsigned char)text[5])
+                     ? strtol(text + 5, &end, 10)
+                     : -1;
+    s->only_device = -1;
+    if (index >= 0 && index < ACCEPT_DEVICES_MAX && !*end) {
+        s->only_device = (int)index;
+        strcpy(s->device, "cuda");
+        return STATUS_OK;
+    }
+    if (strcmp(text, "cpu") != 0 && strcmp(text, "ref") != 0 && strcmp(text, "cuda") != 0)
+        return status_fail(STATUS_USAGE, "'device' must be cpu, ref, cuda or one GPU, as cuda:0");
+    strcpy(s->device, text);
+    return STATUS_OK;
+}
+
 static enum status read_devices(const json_t *root, int devices, struct accept_spec *s)
 {
     int64_t n = 1;
-    TRY(keys_text(root, "", "device", true, s->device, sizeof s->device));
-    if (strcmp(s->device, "cpu") != 0 && strcmp(s->device, "ref") != 0 &&
-        strcmp(s->device, "cuda") != 0)
-        return status_fail(STATUS_USAGE, "'device' must be cpu, ref or cuda");
+    char device[ACCEPT_NAME_SIZE] = "";
+    TRY(keys_text(root, "", "device", true, device, sizeof device));
+    TRY(read_device(device, s));
     TRY(keys_count(root, "", "devices", false, 1, ACCEPT_DEVICES_MAX, &n));
     s->n_devices = devices ? devices : (int)n;
-    if (s->n_devices > 1 && strcmp(s->device, "cuda") != 0)
-        return status_fail(STATUS_USAGE, "there is one '%s', not %d", s->device, s->n_devices);
+    if (s->n_devices > 1 && (strcmp(s->device, "cuda") != 0 || s->only_device >= 0))
+        return status_fail(STATUS_USAGE, "there is one '%s', not %d", device, s->n_devices);
     return STATUS_OK;
 }
 
@@ -258,19 +282,38 @@ static enum status read_root(const json_t *root, int devices, struct accept_spec
     return read_checks(root, s);
 }
 
-enum status accept_spec_parse(const char *text, size_t size, const char *from, int devices,
-                              struct accept_spec *spec)
+/* One device of that name takes the place of the spec's. */
+static enum status set_spec_device(json_t *root, const char *device)
+{
+    if (!device || !json_is_object(root))
+        return STATUS_OK;
+    if (json_object_set_new(root, "device", json_string(device)) != 0)
+        return status_fail(STATUS_OOM, "no memory for a spec");
+    json_object_del(root, "devices");
+    return STATUS_OK;
+}
+
+static enum status parse_spec(const char *text, size_t size, const char *from, const char *device,
+                              int devices, struct accept_spec *spec)
 {
     json_error_t error;
     *spec = (struct accept_spec){0};
     spec->json = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
     if (!spec->json)
         return status_fail(STATUS_USAGE, "'%s' line %d: %s", from, error.line, error.text);
-    enum status st = read_root(spec->json, devices, spec);
+    enum status st = set_spec_device(spec->json, device);
+    if (st == STATUS_OK)
+        st = read_root(spec->json, devices, spec);
     if (st == STATUS_OK)
         return st;
     accept_spec_free(spec);
     return status_context(st, "'%s'", from);
+}
+
+enum status accept_spec_parse(const char *text, size_t size, const char *from, int devices,
+                              struct accept_spec *spec)
+{
+    return parse_spec(text, size, from, NULL, devices, spec);
 }
 
 static enum status unknown_preset(const char *name)
@@ -284,18 +327,19 @@ static enum status unknown_preset(const char *name)
                        name, known);
 }
 
-enum status accept_spec_load(const char *name, int devices, struct accept_spec *spec)
+enum status accept_spec_load(const char *name, const char *device, int devices,
+                             struct accept_spec *spec)
 {
     char *bytes;
     size_t size;
     const char *preset = accept_preset(name);
     *spec = (struct accept_spec){0};
     if (preset)
-        return accept_spec_parse(preset, strlen(preset), name, devices, spec);
+        return parse_spec(preset, strlen(preset), name, device, devices, spec);
     if (!strchr(name, '/') && !strchr(name, '.'))
         return unknown_preset(name);
     TRY(file_read(name, SPEC_MAX_BYTES, &bytes, &size));
-    enum status st = accept_spec_parse(bytes, size, name, devices, spec);
+    enum status st = parse_spec(bytes, size, name, device, devices, spec);
     free(bytes);
     return st;
 }
@@ -307,6 +351,61 @@ void accept_spec_free(struct accept_spec *spec)
     free(spec->check);
     json_decref(spec->json);
     *spec = (struct accept_spec){0};
+}
+
+/* --- a part of the checks --- */
+
+/* "selftest" is also the name of the check on each device, as "selftest.0". */
+static bool is_named(const struct accept_check *c, const char *name, size_t n)
+{
+    return strncmp(c->name, name, n) == 0 &&
+           (c->name[n] == '\0' || (c->name[n] == '.' && c->device >= 0));
+}
+
+static enum status no_such_check(const struct accept_spec *spec, const char *name, size_t n)
+{
+    char known[512] = "";
+    for (int i = 1; i < spec->n_checks; i++) {
+        size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", spec->check[i].name);
+    }
+    return status_fail(STATUS_USAGE, "no check '%.*s' in '%s': there are %s",
+                       n < ACCEPT_NAME_SIZE ? (int)n : ACCEPT_NAME_SIZE, name, spec->name, known);
+}
+
+static enum status select_names(struct accept_spec *spec, const char *only)
+{
+    for (int i = 1; i < spec->n_checks; i++)
+        spec->check[i].asked = false;
+    for (const char *at = only;; at++) {
+        size_t n = strcspn(at, ",");
+        bool found = false;
+        for (int i = 1; i < spec->n_checks; i++) {
+            struct accept_check *c = &spec->check[i];
+            bool named = is_named(c, at, n);
+            c->asked = c->asked || named;
+            found = found || named;
+        }
+        if (!found)
+            return no_such_check(spec, at, n);
+        at += n;
+        if (!*at)
+            return STATUS_OK;
+    }
+}
+
+enum status accept_spec_select(struct accept_spec *spec, const char *only, int pass)
+{
+    bool any = pass == 0;
+    if (only)
+        TRY(select_names(spec, only));
+    for (int i = 1; i < spec->n_checks; i++) {
+        struct accept_check *c = &spec->check[i];
+        any = any || c->pass == pass;
+        c->asked = c->asked && (pass == 0 || c->pass == pass);
+    }
+    return any ? STATUS_OK
+               : status_fail(STATUS_USAGE, "no check of '%s' belongs to pass %d", spec->name, pass);
 }
 
 const struct accept_limit *accept_limit_for(const struct accept_check *check, const char *metric)

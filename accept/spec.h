@@ -5,13 +5,14 @@
  *     "schema": 1,
  *     "name": "h200",                      letters, digits, '-', '_' and '.'
  *     "about": "what it is for",
- *     "device": "cuda",                    cpu, ref or cuda: what the checks run on
+ *     "device": "cuda",                    cpu, ref, cuda, or one GPU alone: cuda:2
  *     "devices": 8,                        how many of them a node has (default 1)
  *     "hardware": ["*H200*"],              patterns of the device's name; one of them must fit
  *     "checks": [{
  *       "name": "train-amp",
  *       "kind": "train",                   kind.h lists them
  *       "level": 2,                        1 seconds, 2 minutes, 3 tens of minutes, 4 hours
+ *       "pass": 1,                         the part of the checks that it belongs to, for --pass
  *       "args": {"arch": "resnet50", "precision": "amp"},     as the kind has them
  *       "each": true,                      run on every device alone, as train-amp.0, .1 ...
  *       "repeats": 3,                      default 1
@@ -36,7 +37,8 @@
  *
  * A limit's name may be a pattern ("busbw_*") and then holds for each metric that fits and has no
  * limit of its own. Patterns know '*' and '?'. Nothing of a file is ever run or evaluated: a check
- * is a command of this program, and its args are numbers, and words without a leading dash. */
+ * is a command of this program, and its args are numbers, words without a leading dash, and names
+ * of other checks, whose output the command reads. */
 #ifndef ACCEPT_SPEC_H
 #define ACCEPT_SPEC_H
 
@@ -61,6 +63,7 @@ enum {
     ACCEPT_DEVICES_MAX = 64,
     ACCEPT_REPEATS_MAX = 1000,
     ACCEPT_LEVEL_MAX = 4,
+    ACCEPT_PASS_MAX = 9,
 };
 
 /* Bounds of one metric. A number that is not given is NAN, a text "". Shares are of 1: 0.05. */
@@ -82,6 +85,8 @@ struct accept_check {
     char name[ACCEPT_NAME_SIZE];
     const struct accept_kind *kind;
     int level;
+    int pass;   /* 0: none */
+    bool asked; /* to be run: all are, but for accept_spec_select */
     int device; /* the one it runs on; -1: all of them */
     int repeats;
     bool burn;
@@ -97,6 +102,7 @@ struct accept_spec {
     char name[ACCEPT_NAME_SIZE];
     const char *about;
     char device[8];
+    int only_device; /* the only one's index; -1: all of them */
     int n_devices;
     int n_patterns;
     char pattern[ACCEPT_PATTERNS_MAX][ACCEPT_TEXT_SIZE];
@@ -113,9 +119,16 @@ MUST_CHECK enum status accept_spec_parse(const char *text, size_t size, const ch
                                          int devices, struct accept_spec *spec);
 
 /* The spec that comes with the program under this name, or that a file holds: a file's name has a
- * '.' or a '/'. */
-MUST_CHECK enum status accept_spec_load(const char *name, int devices, struct accept_spec *spec);
+ * '.' or a '/'. `device` takes the place of the spec's device, one of it unless `devices` says
+ * another number; NULL: as the spec says. */
+MUST_CHECK enum status accept_spec_load(const char *name, const char *device, int devices,
+                                        struct accept_spec *spec);
 void accept_spec_free(struct accept_spec *spec); /* fine on a zeroed struct */
+
+/* Leaves the checks asked for whose names are in `only`, a list with commas (NULL: all), and that
+ * belong to `pass` (0: any); the first check, "hardware", always is. STATUS_USAGE where there is no
+ * such check or pass. */
+MUST_CHECK enum status accept_spec_select(struct accept_spec *spec, const char *only, int pass);
 
 /* Names of the specs that come with the program, ending with NULL, and their text; NULL for another
  * name. */

@@ -125,6 +125,17 @@ enum status accept_store_read(const struct accept_store *store, const char *chec
     return STATUS_OK;
 }
 
+bool accept_store_has(const struct accept_store *store, const char *check)
+{
+    struct accept_result r;
+    bool whole;
+    if (accept_store_read(store, check, &r, &whole) != STATUS_OK)
+        return false;
+    whole = whole && r.ended != ACCEPT_MISSING;
+    accept_result_free(&r);
+    return whole;
+}
+
 enum status accept_store_write(const struct accept_store *store, const struct accept_result *r,
                                bool whole)
 {

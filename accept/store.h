@@ -21,6 +21,9 @@ void accept_store_close(struct accept_store *store); /* fine on one that failed 
 MUST_CHECK enum status accept_store_read(const struct accept_store *store, const char *check,
                                          struct accept_result *r, bool *whole);
 
+/* Whether the check has ended, and could be measured. */
+bool accept_store_has(const struct accept_store *store, const char *check);
+
 /* Keeps it; `whole`: the check has ended. */
 MUST_CHECK enum status accept_store_write(const struct accept_store *store,
                                           const struct accept_result *r, bool whole);

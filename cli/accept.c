@@ -2,6 +2,7 @@
 #include "accept/battery.h"
 #include "accept/judge.h"
 #include "accept/make.h"
+#include "accept/plan.h"
 #include "accept/report.h"
 #include "base/process.h"
 #include "cli/accept_commands.h"
@@ -9,6 +10,7 @@
 #include "comm/comm.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,18 +28,28 @@ enum {
     KEY_LIST,
     KEY_PRINT,
     KEY_MAKE_SPEC,
+    KEY_DEVICE,
+    KEY_ONLY,
+    KEY_PASS,
+    KEY_BUDGET,
 };
 
 enum { MADE_MAX = 4096 };
 
 static const struct argp_option options[] = {
-    {"spec", KEY_SPEC, "cpu|h200|a100|v100|FILE", 0,
+    {"spec", KEY_SPEC, "cpu|h200|a100|v100|bring-up|FILE", 0,
      "What the hardware must do: a spec that comes with the program, or a file", 0},
     {"out", KEY_OUT, "DIR", 0, "Folder of the results", 0},
     {"level", KEY_LEVEL, "1|2|3|4", 0,
      "Checks up to this one: seconds, minutes (default), tens of minutes, hours", 0},
     {"hours", KEY_HOURS, "H", 0, "Time of all checks that burn in, together", 0},
     {"gpus", KEY_GPUS, "N", 0, "GPUs that the node has (default: as the spec says)", 0},
+    {"device", KEY_DEVICE, "cpu|ref|cuda[:N]", 0, "Device to check (default: as the spec says)", 0},
+    {"only", KEY_ONLY, "CHECK,...", 0, "These checks alone (default: all of the level)", 0},
+    {"pass", KEY_PASS, "1|2|...|9", 0,
+     "The checks of this part of the spec alone; --resume adds a part to another", 0},
+    {"budget", KEY_BUDGET, "S", 0,
+     "Seconds for all checks: each may take what the later ones leave (default: none)", 0},
     {"resume", KEY_RESUME, 0, 0, "Go on with what DIR holds: run what is missing", 0},
     {"strict", KEY_STRICT, 0, 0, "A warning is a failure", 0},
     {"dry-run", KEY_DRY_RUN, 0, 0, "Print the checks, their commands and times instead", 0},
@@ -49,9 +61,9 @@ static const struct argp_option options[] = {
 };
 
 struct arguments {
-    const char *spec;
+    const char *spec, *device, *only;
     struct accept_options options;
-    int gpus;
+    int gpus, pass;
     bool strict, dry_run, list, print;
     char *made[MADE_MAX]; /* (n_made) folders to make a spec of */
     int n_made;
@@ -92,6 +104,19 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         st = cli_int("--gpus", arg, 1, ACCEPT_DEVICES_MAX, &n);
         a->gpus = st == STATUS_OK ? (int)n : 0;
         break;
+    case KEY_DEVICE:
+        a->device = arg;
+        break;
+    case KEY_ONLY:
+        a->only = arg;
+        break;
+    case KEY_PASS:
+        st = cli_int("--pass", arg, 1, ACCEPT_PASS_MAX, &n);
+        a->pass = st == STATUS_OK ? (int)n : 0;
+        break;
+    case KEY_BUDGET:
+        st = cli_int("--budget", arg, 1, 10000000, &a->options.budget_s);
+        break;
     case KEY_RESUME:
         a->options.resume = true;
         break;
@@ -125,8 +150,8 @@ static enum status list_specs(void)
 {
     for (const char *const *name = accept_presets; *name; name++) {
         struct accept_spec spec;
-        TRY(accept_spec_load(*name, 0, &spec));
-        printf("%-6s %s\n", *name, spec.about);
+        TRY(accept_spec_load(*name, NULL, 0, &spec));
+        printf("%-14s %s\n", *name, spec.about);
         accept_spec_free(&spec);
     }
     return STATUS_OK;
@@ -169,6 +194,22 @@ static enum status battery_command(const struct arguments *a, const char *progra
     if (a->gpus > 0) {
         TRY(words_add(w, "--gpus"));
         TRY(words_add(w, "%d", a->gpus));
+    }
+    if (a->device) {
+        TRY(words_add(w, "--device"));
+        TRY(words_add(w, "%s", a->device));
+    }
+    if (a->only) {
+        TRY(words_add(w, "--only"));
+        TRY(words_add(w, "%s", a->only));
+    }
+    if (a->pass > 0) {
+        TRY(words_add(w, "--pass"));
+        TRY(words_add(w, "%d", a->pass));
+    }
+    if (o->budget_s > 0) {
+        TRY(words_add(w, "--budget"));
+        TRY(words_add(w, "%" PRId64, o->budget_s));
     }
     if (o->resume)
         TRY(words_add(w, "--resume"));
@@ -232,11 +273,12 @@ static enum status work(struct arguments *a, int *code)
         return print_spec(a->spec);
     if (!a->options.dir && !a->dry_run)
         return status_fail(STATUS_USAGE, "nowhere to keep the results: give --out DIR");
-    TRY(accept_spec_load(a->spec, a->gpus, &spec));
+    TRY(accept_spec_load(a->spec, a->device, a->gpus, &spec));
     if (!a->options.dir)
         a->options.dir = spec.name;
-    enum status st =
-        a->dry_run ? accept_print_plan(&spec, &a->options, stdout) : run(&spec, a, code);
+    enum status st = accept_spec_select(&spec, a->only, a->pass);
+    if (st == STATUS_OK)
+        st = a->dry_run ? accept_plan_print(&spec, &a->options, stdout) : run(&spec, a, code);
     accept_spec_free(&spec);
     return st;
 }

@@ -92,14 +92,14 @@ static enum status find_spec(const struct fleet_input *in, const char *name,
 {
     *found = name || *in->spec;
     if (name)
-        return accept_spec_load(name, 0, spec);
+        return accept_spec_load(name, NULL, 0, spec);
     if (!*in->spec)
         return STATUS_OK;
     if (!*in->spec_file)
         return status_fail(
             STATUS_DATA, "the results are of the spec '%s', which is not beside them; give --spec",
             in->spec);
-    return accept_spec_load(in->spec_file, 0, spec);
+    return accept_spec_load(in->spec_file, NULL, 0, spec);
 }
 
 static enum status expected_names(const struct launch_hosts *hosts, char ***names)

@@ -6,6 +6,7 @@
  * then. Nobody waits for ever: where the ranks do not meet, rank 0 judges what it sees of the
  * nodes' folders. Batteries must not take themselves for ranks: what the launcher has put into the
  * environment is kept from them. */
+#include "accept/plan.h"
 #include "base/file.h"
 #include "base/process.h"
 #include "base/words.h"

@@ -25,6 +25,11 @@ static const char program[] =
     " \"wrong\": 0}]}' ;;\n"
     "'bench peak') kill -SEGV $$ ;;\n"
     "'bench conv') sleep 60 ;;\n"
+    /* Has half of its rows when it is asked to end. */
+    "'bench input') trap 'echo \"{\\\"rows\\\": [{\\\"stage\\\": \\\"read\\\", \\\"from\\\": "
+    "\\\"memory\\\","
+    " \\\"threads\\\": 1, \\\"images_per_s\\\": 7}]}\"; exit 5' TERM\n"
+    " n=0; while [ $n -lt 600 ]; do sleep 0.1; n=$((n + 1)); done ;;\n"
     "'bench gemm') echo 'no JSON' ;;\n"
     "'bench optimizer') cp \"${0%/*}/out/checks/optimizer.part\" \"${0%/*}/part\";"
     " echo '{\"rows\": []}' ;;\n"
@@ -232,6 +237,78 @@ static void test_part(void **state)
     free(part);
 }
 
+/* Runs a spec of checks on "memory", "input" (which takes longer than any budget) and "memory" with
+ * a budget; those named `only` (NULL: all). */
+static struct accept_report run_budget(const struct rig *r, int64_t budget, const char *only)
+{
+    static const char text[] =
+        "{\"schema\": 1, \"name\": \"made\", \"about\": \"a test\", \"device\": \"cpu\", "
+        "\"hardware\": [\"*\"], \"checks\": ["
+        "{\"name\": \"a\", \"kind\": \"memory\", \"level\": 1, \"seconds\": 1, \"limit_s\": 60},"
+        "{\"name\": \"b\", \"kind\": \"input\", \"level\": 1, \"seconds\": 1, \"limit_s\": 600, "
+        "\"limits\": {\"read_*\": {\"min\": 5}, \"decode_*\": {\"min\": 5}}},"
+        "{\"name\": \"c\", \"kind\": \"memory\", \"level\": 1, \"seconds\": 20, \"limit_s\": 60}]}";
+    struct accept_spec s;
+    struct accept_report report;
+    const struct accept_options o = {
+        .program = r->path, .dir = r->out, .level = 1, .resume = true, .budget_s = budget};
+    assert_int_equal(accept_spec_parse(text, strlen(text), "made", 0, &s), STATUS_OK);
+    assert_int_equal(accept_spec_select(&s, only, 0), STATUS_OK);
+    assert_int_equal(accept_run(&s, &o, &report), STATUS_OK);
+    accept_spec_free(&s);
+    assert_int_equal(report.n_checks, 4);
+    return report;
+}
+
+/* A budget leaves the later checks their time; what was measured when it was used up counts, the
+ * rest is missing, and is run when there is time again. */
+static void test_budget(void **state)
+{
+    struct rig *rig = *state;
+    size_t size;
+    struct accept_report r = run_budget(rig, 23, NULL);
+    ended(&r.check[1], ACCEPT_PASS, 1, "");
+    ended(&r.check[2], ACCEPT_MISSING, 1, "cut off after");
+    assert_true(accept_metric_median(accept_metric_find(&r.check[2], "read_memory_1")) == 7);
+    assert_int_equal(accept_metric_find(&r.check[2], "read_memory_1")->verdict, ACCEPT_PASS);
+    assert_int_equal(accept_metric_find(&r.check[2], "decode_*")->verdict, ACCEPT_MISSING);
+    ended(&r.check[3], ACCEPT_PASS, 1, "");
+    assert_int_equal(accept_exit_code(&r, false), 5);
+    accept_report_free(&r);
+
+    r = run_budget(rig, 23, "a,c");
+    ended(&r.check[2], ACCEPT_MISSING, 1, "cut off after");
+    accept_report_free(&r);
+    r = run_budget(rig, 3, "b");
+    ended(&r.check[2], ACCEPT_MISSING, 1, "cut off after");
+    accept_report_free(&r);
+    char *calls = scratch_read(rig->dir, "calls", &size);
+    assert_int_equal(count(calls, "bench memory"), 2);
+    assert_int_equal(count(calls, "bench input"), 2);
+    free(calls);
+}
+
+/* What is not asked for is neither run nor missing, and what an earlier call measured stays. */
+static void test_only(void **state)
+{
+    struct rig *rig = *state;
+    struct accept_report r = run_budget(rig, 0, "c");
+    ended(&r.check[0], ACCEPT_PASS, 1, "");
+    assert_string_equal(r.check[1].name, "c");
+    ended(&r.check[1], ACCEPT_PASS, 1, "");
+    ended(&r.check[2], ACCEPT_SKIP, 0, "not asked for");
+    ended(&r.check[3], ACCEPT_SKIP, 0, "not asked for");
+    assert_int_equal(accept_exit_code(&r, false), 0);
+    accept_report_free(&r);
+    r = run_budget(rig, 0, "a");
+    assert_string_equal(r.check[1].name, "a");
+    ended(&r.check[1], ACCEPT_PASS, 1, "");
+    assert_string_equal(r.check[2].name, "c");
+    ended(&r.check[2], ACCEPT_PASS, 1, "");
+    ended(&r.check[3], ACCEPT_SKIP, 0, "not asked for");
+    accept_report_free(&r);
+}
+
 /* A check that burns goes on for its time, and not for ever. */
 static void test_burn(void **state)
 {
@@ -320,6 +397,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_resume, begin, end),
         cmocka_unit_test_setup_teardown(test_part, begin, end),
         cmocka_unit_test_setup_teardown(test_strange_device, begin, end),
+        cmocka_unit_test_setup_teardown(test_budget, begin, end),
+        cmocka_unit_test_setup_teardown(test_only, begin, end),
         cmocka_unit_test_setup_teardown(test_burn, begin, end),
         cmocka_unit_test_setup_teardown(test_together, begin, end),
         cmocka_unit_test_setup_teardown(test_together_interrupted, begin, end),

@@ -234,6 +234,112 @@ static void test_step(void **state)
     accept_result_free(&r);
 }
 
+/* Reads a text as the output of a check of this kind and args. */
+static struct accept_result read_text(const char *kind, const char *args, const char *text)
+{
+    struct accept_result r = {.name = "a", .repeats = 1};
+    const struct accept_spec spec = {.n_devices = 1, .device = "cuda", .only_device = -1};
+    json_t *output = json_loads(text, 0, NULL), *given = json_loads(args, 0, NULL);
+    const struct accept_check check = {.device = -1, .kind = accept_kind_find(kind), .args = given};
+    assert_non_null(output);
+    take(check.kind->read(&spec, &check, output, "", &r));
+    json_decref(given);
+    json_decref(output);
+    return r;
+}
+
+static void text_is(const struct accept_result *r, const char *metric, const char *want)
+{
+    const struct accept_metric *m = accept_metric_find(r, metric);
+    assert_non_null(m);
+    assert_non_null(m->text);
+    assert_string_equal(m->text[0], want);
+}
+
+static void test_operations(void **state)
+{
+    (void)state;
+    struct accept_result r =
+        read_text("operations", "{}",
+                  "{\"cases\": 9, \"passed\": 5, \"skipped\": 1, \"failed\": 2, \"late\": 1, "
+                  "\"kinds\": [{\"kind\": "
+                  "\"conv_fwd\", \"passed\": 5, \"ended\": \"ended by a signal: Killed\"}], "
+                  "\"failures\": [{\"kind\": "
+                  "\"conv_fwd\", \"case\": \"3x3\", \"reason\": \"7 is 8\"}]}");
+    assert_true(value(&r, "wrong") == 2 && value(&r, "late") == 1 && value(&r, "passed") == 5);
+    assert_true(value(&r, "passed_conv_fwd") == 5);
+    text_is(&r, "ended_conv_fwd", "ended by a signal: Killed");
+    text_is(&r, "first_failure", "conv_fwd: 3x3: 7 is 8");
+    accept_result_free(&r);
+    r = read_text("sanitizer", "{}",
+                  "{\"tool\": \"racecheck\", \"findings\": 3, \"cases\": 4, \"first\": "
+                  "\"Race reported\"}");
+    assert_true(value(&r, "findings") == 3);
+    text_is(&r, "first_finding", "Race reported");
+    accept_result_free(&r);
+}
+
+static void test_accuracy(void **state)
+{
+    (void)state;
+    struct accept_result r =
+        read_text("accuracy", "{}",
+                  "{\"rows\": [{\"precision\": \"O1\", \"val_top1\": 64.5, \"cpu\": {\"mean\": "
+                  "65}, \"rung\": \"no graph\"}, "
+                  "{\"precision\": \"O2\", \"val_top1\": null, \"why\": \"no time\"}]}");
+    assert_true(value(&r, "top1_O1") == 64.5 && value(&r, "off_cpu_O1") == -0.5);
+    text_is(&r, "rung_O1", "no graph");
+    text_is(&r, "why_O2", "no time");
+    assert_null(accept_metric_find(&r, "top1_O2"));
+    accept_result_free(&r);
+}
+
+/* Names bear who, precision and batch, and the way where several were asked for. */
+static void test_throughput(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "{\"peer\": \"PyTorch 2\", \"net\": \"resnet50\", \"image_size\": 224, \"rows\": ["
+        "{\"precision\": \"amp\", \"batch\": 256, \"who\": \"ampscale\", \"fuse\": \"none\", "
+        "\"graphs\": false, "
+        "\"rung\": \"no graph\", \"images_per_s\": {\"median\": 300, \"min\": 290, \"max\": 310}, "
+        "\"falls\": [{\"rung\": \"auto\", \"why\": \"capture failed\"}]},"
+        "{\"precision\": \"amp\", \"batch\": 256, \"who\": \"PyTorch eager\", \"images_per_s\": "
+        "{\"median\": 100}},"
+        "{\"precision\": \"amp\", \"batch\": 256, \"who\": \"PyTorch compile\", \"images_per_s\": "
+        "{\"median\": 150}},"
+        "{\"precision\": \"bf16\", \"batch\": 64, \"who\": \"ampscale\", \"why\": \"no time was "
+        "left\"},"
+        "{\"precision\": \"amp\", \"batch\": 256, \"who\": \"somebody\", \"images_per_s\": "
+        "{\"median\": 1}}]}";
+    struct accept_result r = read_text("throughput", "{}", text);
+    assert_true(value(&r, "images_per_s_amp_256") == 300 && value(&r, "lowest_amp_256") == 290);
+    assert_true(value(&r, "images_per_s_peer_compile_amp_256") == 150);
+    assert_true(value(&r, "of_peer_amp_256") == 2 && value(&r, "falls_amp_256") == 1);
+    text_is(&r, "rung_amp_256", "no graph");
+    text_is(&r, "why_amp_256", "capture failed");
+    text_is(&r, "why_bf16_64", "no time was left");
+    assert_null(accept_metric_find(&r, "images_per_s_bf16_64"));
+    accept_result_free(&r);
+    r = read_text("throughput", "{\"fuse\": \"auto,none\"}", text);
+    assert_true(value(&r, "images_per_s_amp_256_fuse-none_no-graph") == 300);
+    accept_result_free(&r);
+}
+
+static void test_profile(void **state)
+{
+    (void)state;
+    struct accept_result r = read_text("profile", "{}",
+                                       "{\"tool\": \"ncu 1\", \"kernels\": [{\"name\": "
+                                       "\"bn_apply\", \"phase\": \"forward\", \"count\": 53, "
+                                       "\"time_us\": 900, \"dram_share\": 0.75, \"tensor_share\": "
+                                       "0}], \"totals\": {\"time_us\": 29000}}");
+    text_is(&r, "kernel_01", "bn_apply, forward, x53");
+    assert_true(value(&r, "kernel_01_us") == 900 && value(&r, "kernel_01_dram") == 75);
+    assert_true(value(&r, "step_us") == 29000);
+    accept_result_free(&r);
+}
+
 /* Output of every kind that is not what it should be, and each kind's name is its own. */
 static void test_other_output(void **state)
 {
@@ -266,6 +372,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_loss_bits, scratch_set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(test_unfinished, scratch_set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(test_other_output, scratch_set_up, scratch_tear_down),
+        cmocka_unit_test(test_operations),
+        cmocka_unit_test(test_accuracy),
+        cmocka_unit_test(test_throughput),
+        cmocka_unit_test(test_profile),
         cmocka_unit_test(test_peers),
         cmocka_unit_test(test_overhead),
         cmocka_unit_test(test_step),

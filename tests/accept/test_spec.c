@@ -105,7 +105,7 @@ static void test_checks_refused(void **state)
                        "\"seconds\": 1, \"limit_s\": 9}" TAIL,
                   &s),
             "is for 'device' cuda");
-    refuses(accept_spec_load("nonesuch", 0, &s), "there are cpu, h200");
+    refuses(accept_spec_load("nonesuch", NULL, 0, &s), "there are cpu, h200");
 }
 
 static void test_devices(void **state)
@@ -125,17 +125,17 @@ static void test_devices(void **state)
     assert_int_equal(s.check[3].device, 2);
     assert_true(s.check[3].limit[0].min == 1);
     assert_true(s.check[0].limit[0].min == 3);
-    assert_int_equal(accept_command(&s, &s.check[3], "ampscale", "d", &w), STATUS_OK);
+    assert_int_equal(accept_command(&s, &s.check[3], "ampscale", "d", 9, &w), STATUS_OK);
     assert_string_equal(w.v[w.n - 1], "cuda:2");
     words_free(&w);
     w = (struct words){0};
-    assert_int_equal(accept_command(&s, &s.check[4], "ampscale", "d", &w), STATUS_OK);
+    assert_int_equal(accept_command(&s, &s.check[4], "ampscale", "d", 9, &w), STATUS_OK);
     assert_string_equal(w.v[1], "launch");
     assert_string_equal(w.v[3], "3");
     assert_string_equal(w.v[w.n - 1], "d/run");
     words_free(&w);
     w = (struct words){0};
-    assert_int_equal(accept_command(&s, &s.check[5], "ampscale", "d", &w), STATUS_OK);
+    assert_int_equal(accept_command(&s, &s.check[5], "ampscale", "d", 9, &w), STATUS_OK);
     assert_string_equal(w.v[w.n - 1], "cuda:0,1,2");
     words_free(&w);
     accept_spec_free(&s);
@@ -145,13 +145,93 @@ static void test_devices(void **state)
     accept_spec_free(&s);
 }
 
+/* One GPU of several, in place of the spec's. */
+static void test_one_device(void **state)
+{
+    (void)state;
+    struct accept_spec s;
+    struct words w = {0};
+    assert_int_equal(accept_spec_load("h200", "cuda:5", 0, &s), STATUS_OK);
+    assert_int_equal(s.n_devices, 1);
+    assert_string_equal(s.check[2].name, "selftest.5");
+    assert_int_equal(accept_command(&s, &s.check[2], "ampscale", "d", 9, &w), STATUS_OK);
+    assert_string_equal(w.v[w.n - 1], "cuda:5");
+    words_free(&w);
+    accept_spec_free(&s);
+    assert_int_equal(accept_spec_load("cpu", "ref", 0, &s), STATUS_OK);
+    assert_string_equal(s.device, "ref");
+    assert_string_equal(json_string_value(json_object_get(s.json, "device")), "ref");
+    accept_spec_free(&s);
+    refuses(accept_spec_load("cpu", "cuda:5", 2, &s), "there is one 'cuda:5', not 2");
+    refuses(accept_spec_load("cpu", "cuda:x", 0, &s), "must be cpu, ref, cuda or one GPU");
+    refuses(accept_spec_load("cpu", "gpu", 0, &s), "must be cpu, ref, cuda or one GPU");
+}
+
+/* The names of what is asked for, with a blank behind each. */
+static void asked(const struct accept_spec *s, const char *want)
+{
+    char got[512] = "";
+    for (int i = 0; i < s->n_checks; i++) {
+        size_t used = strlen(got);
+        if (s->check[i].asked)
+            snprintf(got + used, sizeof got - used, "%s ", s->check[i].name);
+    }
+    assert_string_equal(got, want);
+}
+
+static void test_select(void **state)
+{
+    (void)state;
+    struct accept_spec s;
+    assert_int_equal(accept_spec_load("bring-up", NULL, 0, &s), STATUS_OK);
+    assert_int_equal(accept_spec_select(&s, "fusion,facts", 0), STATUS_OK);
+    asked(&s, "hardware facts fusion ");
+    assert_int_equal(accept_spec_select(&s, NULL, 2), STATUS_OK);
+    asked(&s, "hardware fusion ");
+    refuses(accept_spec_select(&s, "fact", 0),
+            "no check 'fact' in 'bring-up': there are facts, op");
+    refuses(accept_spec_select(&s, "facts,", 0), "no check ''");
+    refuses(accept_spec_select(&s, NULL, 4), "no check of 'bring-up' belongs to pass 4");
+    accept_spec_free(&s);
+    assert_int_equal(accept_spec_load("h200", NULL, 2, &s), STATUS_OK);
+    assert_int_equal(accept_spec_select(&s, "selftest", 0), STATUS_OK);
+    asked(&s, "hardware selftest.0 selftest.1 ");
+    accept_spec_free(&s);
+}
+
+/* Lists are words, and a check's output is read where there is one. */
+static void test_args(void **state)
+{
+    (void)state;
+    static const char head[] =
+        HEAD "{\"name\": \"a\", \"kind\": \"throughput\", \"level\": 1, "
+             "\"seconds\": 1, \"limit_s\": 60, \"args\": {\"rows\": \"%s\"}}" TAIL;
+    static const char *const wrong[] = {"--out", "amp:256,-x", "a,,b", "a,",
+                                        ":1",    "a b",        "../x", "$(x)"};
+    char text[1024];
+    struct accept_spec s;
+    struct words w = {0};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        snprintf(text, sizeof text, head, wrong[i]);
+        refuses(parse(text, &s), "'checks[0].args.rows' must be words");
+    }
+    snprintf(text, sizeof text, head, "amp:256,bf16:64");
+    assert_int_equal(parse(text, &s), STATUS_OK);
+    assert_int_equal(accept_command(&s, &s.check[1], "ampscale", "d", 60, &w), STATUS_OK);
+    assert_string_equal(w.v[5], "amp:256,bf16:64");
+    assert_string_equal(w.v[w.n - 2], "--budget");
+    assert_string_equal(w.v[w.n - 1], "55");
+    words_free(&w);
+    accept_spec_free(&s);
+}
+
 /* Every spec that ships can be read, and says where each number comes from. */
 static void test_presets(void **state)
 {
     (void)state;
     for (const char *const *name = accept_presets; *name; name++) {
         struct accept_spec s;
-        if (accept_spec_load(*name, 0, &s) != STATUS_OK)
+        if (accept_spec_load(*name, NULL, 0, &s) != STATUS_OK)
             fail_msg("%s", status_message());
         assert_string_equal(s.name, *name);
         for (int i = 0; i < s.n_checks; i++)
@@ -205,8 +285,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_whole),          cmocka_unit_test(test_limits_refused),
         cmocka_unit_test(test_checks_refused), cmocka_unit_test(test_devices),
-        cmocka_unit_test(test_presets),        cmocka_unit_test(test_patterns),
-        cmocka_unit_test(test_mutated),
+        cmocka_unit_test(test_one_device),     cmocka_unit_test(test_select),
+        cmocka_unit_test(test_args),           cmocka_unit_test(test_presets),
+        cmocka_unit_test(test_patterns),       cmocka_unit_test(test_mutated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,7 +24,7 @@ right='"wrong": {"max": 0}, "copy": {"min": 0.001}'
 
 # What ships can be listed, printed and planned, without any of that hardware.
 expect 0 accept --list
-for name in cpu h200 a100 v100; do
+for name in cpu h200 a100 v100 bring-up bring-up-quick; do
     grep -q "^$name " out || fail "--list lacks '$name': $(cat out)"
 done
 expect 0 accept --spec h200 --print
@@ -36,11 +36,27 @@ grep -q "about 1[67]\.[0-9] h" out || fail "the plan takes no 16 hours: $(tail -
 expect 0 accept --spec h200 --dry-run --gpus 2 --level 1
 ! grep -q "cuda:2" out || fail "two GPUs are three: $(cat out)"
 
+# A GPU that is there for half an hour, in three calls of under nine minutes; on any device.
+for pass in 1 2 3; do
+    expect 0 accept --spec bring-up --pass $pass --dry-run --device cpu
+    sum=$(sed -nE '$s/^[0-9]+ checks, about ([0-9]+) s$/\1/p' out)
+    ((sum > 0 && sum < 520)) || fail "pass $pass is planned to take $(tail -n 1 out)"
+    grep -q -- '--devices cpu' out || fail "pass $pass is not on the CPU: $(cat out)"
+    cut -d' ' -f1 out | grep -vE '^$|^[0-9]' >>names
+done
+[[ $(sort -u names | wc -l) == $(expect 0 accept --spec bring-up --dry-run && grep -c level out) ]] || fail "the passes leave out checks"
+expect 0 accept --spec bring-up --only facts,peak --dry-run
+[[ $(grep -c level out) == 3 ]] || fail "not hardware and two are asked for: $(cat out)"
+grep -q -- '--devices cuda:0' out || fail "not the first GPU: $(cat out)"
+
 # Usage.
 expect_error 2 "give --spec" accept
 expect_error 2 "give --out DIR" accept --spec cpu
 expect_error 2 "there are cpu, h200, a100, v100" accept --spec b300 --out x
 expect_error 2 "does not come with the program" accept --spec ./printed.json --print
+expect_error 2 "no check 'speed' in 'cpu': there are selftest, same-bits" accept --spec cpu --only speed --out x
+expect_error 2 "--pass '0'" accept --spec cpu --pass 0 --out x
+expect_error 2 "must be cpu, ref, cuda or one GPU" accept --spec cpu --device tpu --out x
 expect_error 2 "--level '5'" accept --spec cpu --level 5
 expect_error 2 "no check of 'cpu' up to level 2 burns in" accept --spec cpu --out x --hours 1
 spec "$(memory a '"copy": {"mni": 1}')" >typo.json
@@ -51,7 +67,7 @@ expect_error 5 "cannot open './none.json'" accept --spec ./none.json --out x
 # All passes; a warning passes unless it is strict.
 spec "$(memory a "$right")" >good.json
 expect 0 accept --spec ./good.json --out good
-grep -q '^accepted: 2 passed' out || fail "no word on what passed: $(tail -n 1 out)"
+grep -q '^accepted: checks: 2 passed, .*; metrics with a limit: 4 passed, ' out || fail "no word on what passed: $(tail -n 1 out)"
 expect_error 2 "--resume goes on with them" accept --spec ./good.json --out good
 spec "$(memory a '"copy": {"warn_min": 1e9}')" >warn.json
 expect 0 accept --spec ./warn.json --out warn
@@ -65,6 +81,7 @@ grep -q 'not measured' out || fail "nothing is missing: $(cat out)"
 spec "$(memory a "$right"', "speed": {"min": 1, "absent": "skip"}, "scale": {"fleet_within": 5}')" >skip.json
 expect 0 accept --spec ./skip.json --out skip
 [[ $(grep -c '^  SKIP' out) == 2 ]] || fail "not two are skipped: $(cat out)"
+grep -q '^accepted: checks: .* 0 skipped, .*limit: .* 2 skipped, 0 missing$' out || fail "the two are not counted: $(tail -n 1 out)"
 grep -qx '1 metric is held against other nodes alone, and was not judged here' out || fail "no word on what a fleet would judge: $(cat out)"
 grep -q '"note": "1 metric is held' skip/accept.json || fail "the record has no note"
 # Where nothing but a fleet would judge speed, what passed is said to be something else.
@@ -76,6 +93,23 @@ grep -q 'no speed was judged' alone/accept.md || fail "the report sounds as if s
 # What a step costs besides computing.
 spec '{"name": "calls", "kind": "overhead", "level": 1, "seconds": 1, "limit_s": 60, "args": {"iters": 3, "threads": 1}, "limits": {"wrong": {"max": 0}, "step_us": {"min": 0.001}, "allreduce_us": {"min": 0.001}}}' >overhead.json
 expect 0 accept --spec ./overhead.json --out overhead
+
+# Hardware that is not there was not measured, and may be there the next time.
+spec "$(memory a "$right")" | sed 's/"device": "cpu"/"device": "cuda:63"/' >absent.json
+expect 5 accept --spec ./absent.json --out absent
+grep -q "^MISSING hardware.*: no device 'cuda:63': " out || fail "no word on the device: $(cat out)"
+grep -q '^MISSING a: not run' out || fail "something was run: $(cat out)"
+expect 5 accept --spec ./absent.json --out absent --resume
+expect_error 2 "results of another spec" accept --spec ./absent.json --device cpu --out absent --resume
+
+# A part now, the rest later, and what is over its budget later too.
+spec "$(memory a "$right"),$(train long 100000000 60 1 ''),$(memory b "$right")" | sed 's/"level": 2/"level": 1/' >parts.json
+expect 0 accept --spec ./parts.json --out parts --only b
+grep -q '^SKIP *long: not asked for' out || fail "what is not asked for is no SKIP: $(cat out)"
+expect 5 accept --spec ./parts.json --out parts --resume --budget 4
+grep -qE '^MISSING long.*: cut off after [1-4] s, which the budget left it|^MISSING long: not run: the budget' out || fail "no word on the budget: $(cat out)"
+[[ $(grep -c '^PASS ' out) == 3 ]] || fail "the others have not passed: $(cat out)"
+grep -q '"note"' parts/accept.json || fail "no record"
 
 # Other hardware, and a limit that is too high: both fail, and the first ends it.
 spec "$(memory a "$right")" "*no such processor*" >other.json
