@@ -24,14 +24,15 @@ static __device__ unsigned passed_of(const struct columns &m, const struct colum
     return bits;
 }
 
-/* `two` says that there is a DY2. */
+/* `two` says that there is a DY2. Beyond the last row the thread's first one is loaded again, and
+ * not used: past a branch around loads, nvcc waits for them before it issues those of the next row.
+ */
 template <typename T>
 static __device__ bn_bwd_row<T> bn_bwd_load(const struct columns &m, const struct column_place &p,
                                             const struct cu_bn_bwd &a, bool two, int64_t row)
 {
     bn_bwd_row<T> r = {};
-    if (!column_has_row(m, row))
-        return r;
+    row = column_has_row(m, row) ? row : p.row;
     r.dy = column_load<T>(m, p, a.dy, row);
     r.x = column_load<T>(m, p, a.x, row);
     if (two)
@@ -199,7 +200,8 @@ static __device__ void apply_rows(const struct columns &m, const struct column_p
     }
 }
 
-/* The line alone takes 32 registers: two rows at a time where there is nothing but DY and X. */
+/* The line alone takes 32 registers: two rows at a time where there is nothing but DY, X and a
+ * mask. Each of the forms has a loop of its own, without branches between its loads. */
 template <typename T, bool ALIGNED>
 COLUMN_KERNEL bn_bwd_apply(struct columns m, struct cu_bn_bwd a, const double *sums)
 {
@@ -208,11 +210,15 @@ COLUMN_KERNEL bn_bwd_apply(struct columns m, struct cu_bn_bwd a, const double *s
     if (p.count == 0)
         return;
     struct bn_line l = bn_line_of(a, sums, m.width, p);
-    if (AHEAD == 1 || a.dy2 || a.y || a.mask) {
+    if (AHEAD == 1 || a.dy2 || (a.y && !a.mask)) {
         apply_rows<T, 1>(m, p, a, l, a.dy2 != NULL);
         return;
     }
     a.y = NULL; /* known, but not to the compiler */
+    if (a.mask) {
+        apply_rows<T, AHEAD>(m, p, a, l, false);
+        return;
+    }
     a.mask = NULL;
     apply_rows<T, AHEAD>(m, p, a, l, false);
 }
