@@ -1,11 +1,9 @@
 /* Convolutions through cuDNN. */
 #include "kernels/cuda/conv_exec.h"
 
-#include "base/clock.h"
-#include "base/file.h"
 #include "kernels/cuda/conv_plan.h"
+#include "kernels/cuda/plan_file.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,9 +18,6 @@ enum {
 /* What a plan may want of workspace. */
 static const size_t WORKSPACE_MAX = (size_t)1 << 30;
 
-/* How often choices are written while more are made: a process that is killed loses no more. */
-static const uint64_t SAVE_NS = 2000000000;
-
 /* A plan, shared by all that execute its problem: a network has most problems several times, and a
  * plan takes the library milliseconds to make, or seconds where it must compile. */
 struct kept_plan {
@@ -34,12 +29,9 @@ struct kept_plan {
 struct conv_library {
     cudnnHandle_t handle;
     struct cudnn_device props;
-    struct plan_cache *cache;
-    struct plan_cache *lacking; /* keys of problems that have no plan; never written */
+    struct plan_file *file;
+    struct plan_cache *lacking; /* problems that have no plan, those too that `file` is not told */
     struct kept_plan *kept;
-    char path[PATH_MAX]; /* of the cache's file; empty: there is none */
-    bool changed;        /* since it was read */
-    uint64_t saved;      /* clock_ns() when it was written last; 0: not yet */
 };
 
 struct cudnn_exec {
@@ -63,22 +55,6 @@ const char *conv_library_version(void)
     return text;
 }
 
-/* Where plans are kept; nowhere when there is no home. */
-static void find_path(char path[PATH_MAX])
-{
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    char dir[PATH_MAX];
-    path[0] = '\0';
-    if (cache && cache[0] == '/')
-        snprintf(dir, sizeof dir, "%s/ampscale", cache);
-    else if (home && home[0] == '/')
-        snprintf(dir, sizeof dir, "%s/.cache/ampscale", home);
-    else
-        return;
-    if (dir_make(dir) != STATUS_OK || path_format(path, PATH_MAX, "%s/plans", dir) != STATUS_OK)
-        path[0] = '\0';
-}
-
 static enum status library_open(struct cuda_device *dev)
 {
     enum status st;
@@ -88,11 +64,8 @@ static enum status library_open(struct cuda_device *dev)
     dev->conv = l;
     CHECK(cudnn_check(cudnnCreate(&l->handle), "start on GPU %d", dev->base.index));
     cudnn_device_take(l->handle, dev->name, dev->sm, &l->props);
-    CHECK(plan_cache_open(&l->cache));
+    CHECK(plan_file_of(dev, &l->file));
     CHECK(plan_cache_open(&l->lacking));
-    find_path(l->path);
-    if (l->path[0] && plan_cache_load(l->cache, l->path) == STATUS_OOM)
-        st = STATUS_OOM; /* a damaged file is as good as none, and will be replaced */
 done:
     if (st != STATUS_OK) {
         conv_library_close(l);
@@ -101,39 +74,15 @@ done:
     return st;
 }
 
-/* Others may have added plans meanwhile: theirs are kept. That a cache cannot be written costs the
- * next run time and nothing else. */
-static void save(struct conv_library *l)
-{
-    if (!l->changed || !l->path[0])
-        return;
-    enum status st = plan_cache_load(l->cache, l->path);
-    if (st != STATUS_OOM)
-        st = plan_cache_save(l->cache, l->path);
-    (void)st;
-    l->saved = clock_ns();
-}
-
-/* A choice has been added. */
-static void note_change(struct conv_library *l)
-{
-    l->changed = true;
-    if (clock_ns() - l->saved >= SAVE_NS)
-        save(l);
-}
-
 void conv_library_close(struct conv_library *l)
 {
     if (!l)
         return;
-    if (l->cache)
-        save(l);
     for (struct kept_plan *k = l->kept, *next; k; k = next) {
         next = k->next;
         conv_plan_close(&k->plan);
         free(k);
     }
-    plan_cache_close(l->cache);
     plan_cache_close(l->lacking);
     cudnn_device_close(&l->props);
     if (l->handle)
@@ -176,6 +125,7 @@ enum status conv_exec_run(struct conv_exec *base, void *const port[CG_PORT_COUNT
     bool same = e->pack.raw && e->bound_workspace == workspace &&
                 memcmp(e->bound, port, sizeof e->bound) == 0;
     if (!same) {
+        plan_file_save(base->device->plans); /* planning is over */
         cudnn_desc_destroy(&e->pack);
         TRY(set_pack(&e->pack, port, workspace));
         memcpy(e->bound, port, sizeof e->bound);
@@ -376,8 +326,8 @@ static enum status choose_within(struct cuda_device *dev, const struct conv_prob
     if (limits->deterministic)
         return conv_plan_open(&l->props, problem, limits, NULL, NULL, plan);
     enum status st;
-    if (plan_cache_find(l->cache, key)) {
-        st = conv_plan_open(&l->props, problem, limits, NULL, l->cache, plan);
+    if (plan_cache_find(l->file->cache, key)) {
+        st = conv_plan_open(&l->props, problem, limits, NULL, l->file->cache, plan);
         if (st != STATUS_OK || plan->cached)
             return st;
         conv_plan_close(plan); /* what was chosen can no longer be made: it is timed again */
@@ -387,9 +337,9 @@ static enum status choose_within(struct cuda_device *dev, const struct conv_prob
         cudaGetLastError();
         st = conv_plan_open(&l->props, problem, limits, NULL, NULL, plan);
     } else if (st == STATUS_OK) {
-        st = conv_plan_open(&l->props, problem, limits, &timer, l->cache, plan);
+        st = conv_plan_open(&l->props, problem, limits, &timer, l->file->cache, plan);
         if (st == STATUS_OK)
-            note_change(l);
+            plan_file_note(l->file);
     }
     if (st == STATUS_UNSUPPORTED && trial.why[0]) /* that it fails must not pass for a lack */
         st = status_fail(STATUS_LIBRARY, "no plan runs for '%s': %s", key, trial.why);
@@ -425,12 +375,31 @@ static const struct conv_plan *find_kept(const struct conv_library *l, const cha
     return NULL;
 }
 
-/* The plan of a problem, made where it is the first to ask. That there is none takes the heuristics
- * long to say: it is kept too. */
+/* That there is no plan takes the heuristics long to say: it is remembered. Of the file this is
+ * believed for forms that can be done without, and no other is written there: that a plain
+ * convolution has no plan may be an installation to be mended. */
+static bool is_lacking(const struct conv_library *l, enum conv_form form, const char *key)
+{
+    const struct plan_choice *known = plan_cache_find(l->file->cache, key);
+    return plan_cache_find(l->lacking, key) ||
+           (!may_compile(form) && known && known->fact == PLAN_LACKING);
+}
+
+static enum status note_lack(struct conv_library *l, enum conv_form form, const char *key)
+{
+    static const struct plan_choice lack = {.fact = PLAN_LACKING};
+    TRY(plan_cache_put(l->lacking, key, &lack));
+    if (may_compile(form))
+        return STATUS_OK;
+    TRY(plan_cache_put(l->file->cache, key, &lack));
+    plan_file_note(l->file);
+    return STATUS_OK;
+}
+
+/* The plan of a problem, made where it is the first to ask. */
 static enum status take_plan(struct cuda_device *dev, const struct conv_problem *problem,
                              const struct conv_plan **plan)
 {
-    static const struct plan_choice nothing = {0};
     struct conv_library *l = dev->conv;
     const struct plan_limits limits = {
         .workspace = WORKSPACE_MAX, .deterministic = dev->base.deterministic, .plans = PLANS_MAX};
@@ -439,7 +408,7 @@ static enum status take_plan(struct cuda_device *dev, const struct conv_problem 
     *plan = find_kept(l, key);
     if (*plan)
         return STATUS_OK;
-    if (plan_cache_find(l->lacking, key))
+    if (is_lacking(l, problem->form, key))
         return status_fail(STATUS_UNSUPPORTED, "cuDNN has no plan for '%s'", key);
     struct kept_plan *k = calloc(1, sizeof *k);
     if (!k)
@@ -448,7 +417,7 @@ static enum status take_plan(struct cuda_device *dev, const struct conv_problem 
     if (st != STATUS_OK) {
         free(k);
         if (st == STATUS_UNSUPPORTED)
-            TRY(plan_cache_put(l->lacking, key, &nothing));
+            TRY(note_lack(l, problem->form, key));
         return st;
     }
     snprintf(k->key, sizeof k->key, "%s", key);

@@ -15,8 +15,8 @@ struct conv_exec {
 };
 
 /* Plans the problem. STATUS_UNSUPPORTED when this device has no plan for it. Candidates are timed
- * on the device the first time a problem is met there, and the choice is kept in the file
- * $XDG_CACHE_HOME/ampscale/plans (~/.cache without it). The library's plan is made once for all
+ * on the device the first time a problem is met there, and the choice is kept (plan_file.h), as it
+ * is that one of batch norm's forms has none. The library's plan is made once for all
  * that execute the same problem, and lives as long as the device. Engines that have to be compiled
  * at run time are for problems that no other engine does, and batch norm's forms go without. Where
  * the device is to be deterministic, only engines that are so are asked, and the first that the

@@ -65,7 +65,7 @@ static enum status open_cached(const struct cudnn_device *dev, const struct plan
                                struct conv_plan *plan)
 {
     const struct plan_choice *choice = plan_cache_find(cache, key);
-    if (!choice)
+    if (!choice || choice->fact != PLAN_CHOSEN)
         return STATUS_OK;
     enum status st = plan_make(dev, plan->graph, choice, limits, &plan->plan);
     plan->cached = st == STATUS_OK;

@@ -12,7 +12,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { PLANS_MAX = 10 };
+/* The heuristics name 29 to 40 for a convolution, the better ones first. */
+enum { PLANS_MAX = 20 };
 
 struct plan_limits {
     size_t workspace;   /* bytes that a plan may want at most */

@@ -4,6 +4,7 @@
 #include "kernels/cuda/conv_exec.h"
 #include "kernels/cuda/error.h"
 #include "kernels/cuda/matmul.h"
+#include "kernels/cuda/plan_file.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -130,6 +131,7 @@ void cuda_close(struct device *base)
     if (cudaSetDevice(base->index) == cudaSuccess) {
         conv_library_close(dev->conv);
         matmul_library_close(dev->gemm);
+        plan_file_close(dev->plans);
         if (dev->bad_label)
             cudaFreeHost((void *)dev->bad_label);
     }

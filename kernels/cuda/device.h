@@ -9,6 +9,7 @@
 
 struct conv_library;
 struct matmul_library;
+struct plan_file;
 
 struct cuda_device {
     struct device base;
@@ -22,6 +23,7 @@ struct cuda_device {
     volatile int64_t *bad_label;
     struct conv_library *conv; /* opened by the first plan that needs them; NULL until then */
     struct matmul_library *gemm;
+    struct plan_file *plans;
 };
 
 struct cuda_stream {

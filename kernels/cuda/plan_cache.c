@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST_LINE "ampscale plans 2\n"
+#define FIRST_LINE "ampscale plans 3\n"
 
 enum { FILE_MAX = 64 << 20, SUM_LINE = 4 + 16 + 1 }; /* "sum ", digits, newline */
 
@@ -81,13 +81,27 @@ static bool key_valid(const char *key)
 }
 
 /* cuDNN's knob types are small numbers of an enum. */
-static bool choice_valid(const struct plan_choice *choice)
+static bool plan_valid(const struct plan_choice *choice)
 {
     bool valid = choice->nanoseconds >= 0 && choice->engine >= 0 && choice->engine <= INT32_MAX &&
                  choice->n_knobs >= 0 && choice->n_knobs <= PLAN_KNOBS_MAX;
     for (int i = 0; valid && i < choice->n_knobs; i++)
         valid = choice->knob[i].type >= 0 && choice->knob[i].type <= INT16_MAX;
     return valid;
+}
+
+static bool choice_valid(const struct plan_choice *choice)
+{
+    bool no_plan = choice->engine == 0 && choice->n_knobs == 0;
+    switch (choice->fact) {
+    case PLAN_CHOSEN:
+        return plan_valid(choice);
+    case PLAN_LACKING:
+        return no_plan && choice->nanoseconds == 0;
+    case PLAN_TIMED:
+        return no_plan && choice->nanoseconds > 0;
+    }
+    return false;
 }
 
 static enum status make_room(struct plan_cache *cache)
@@ -125,7 +139,15 @@ enum status plan_cache_put(struct plan_cache *cache, const char *key,
 
 static void write_entry(FILE *out, const struct entry *e)
 {
-    fprintf(out, "%" PRId64 " %" PRId64 " ", e->choice.engine, e->choice.nanoseconds);
+    if (e->choice.fact == PLAN_LACKING) {
+        fprintf(out, "none %s\n", e->key);
+        return;
+    }
+    if (e->choice.fact == PLAN_TIMED) {
+        fprintf(out, "time %" PRId64 " %s\n", e->choice.nanoseconds, e->key);
+        return;
+    }
+    fprintf(out, "plan %" PRId64 " %" PRId64 " ", e->choice.engine, e->choice.nanoseconds);
     for (int i = 0; i < e->choice.n_knobs; i++)
         fprintf(out, "%s%" PRId64 "=%" PRId64, i ? "," : "", e->choice.knob[i].type,
                 e->choice.knob[i].value);
@@ -184,6 +206,15 @@ static bool take_char(char **p, char c)
     return true;
 }
 
+static bool take_word(char **p, const char *word)
+{
+    size_t n = strlen(word);
+    if (strncmp(*p, word, n) != 0)
+        return false;
+    *p += n;
+    return true;
+}
+
 static bool take_knobs(char **p, struct plan_choice *choice)
 {
     if (take_char(p, '-'))
@@ -198,6 +229,22 @@ static bool take_knobs(char **p, struct plan_choice *choice)
     return true;
 }
 
+/* All of a line that stands before its key. */
+static bool take_choice(char **p, struct plan_choice *choice)
+{
+    if (take_word(p, "none ")) {
+        choice->fact = PLAN_LACKING;
+        return true;
+    }
+    if (take_word(p, "time ")) {
+        choice->fact = PLAN_TIMED;
+        return take_number(p, &choice->nanoseconds) && take_char(p, ' ');
+    }
+    return take_word(p, "plan ") && take_number(p, &choice->engine) && take_char(p, ' ') &&
+           take_number(p, &choice->nanoseconds) && take_char(p, ' ') && take_knobs(p, choice) &&
+           take_char(p, ' ');
+}
+
 /* Reads the lines between the first and the last; each ends with a NUL in place of its newline. */
 static enum status read_lines(struct plan_cache *cache, char *line, const char *end,
                               const char *path)
@@ -207,11 +254,8 @@ static enum status read_lines(struct plan_cache *cache, char *line, const char *
         line = strchr(line, '\n') + 1; /* the text before `end` ends with one */
         line[-1] = '\0';
         struct plan_choice choice = {0};
-        if (!take_number(&p, &choice.engine) || !take_char(&p, ' ') ||
-            !take_number(&p, &choice.nanoseconds) || !take_char(&p, ' ') ||
-            !take_knobs(&p, &choice) || !take_char(&p, ' ') || !key_valid(p) ||
-            !choice_valid(&choice))
-            return damaged(path, "a line is no plan");
+        if (!take_choice(&p, &choice) || !key_valid(p) || !choice_valid(&choice))
+            return damaged(path, "a line is neither plan, none nor time");
         TRY(plan_cache_put(cache, p, &choice));
     }
     return STATUS_OK;

@@ -1,10 +1,14 @@
-/* Plans that were the fastest when timed, kept in a file, so that the next run need not time again.
+/* What a clock has said of plans and operations, kept in a file, so that the next run need not time
+ * again and chooses alike.
  *
- * A key says all that the choice depends on: the GPU's name, the library's version, the operation,
- * its types and shape. The file is text, one choice a line in the order of keys:
+ * A key says all that the fact depends on: the GPU's name, the versions of the library and of the
+ * program, the operation, its types and shape. The file is text, one fact (plan_choice.h) a line in
+ * the order of keys:
  *
- *     ampscale plans 2
- *     <engine> <nanoseconds> <knob>=<value>,...|- <key>
+ *     ampscale plans 3
+ *     plan <engine> <nanoseconds> <knob>=<value>,...|- <key>
+ *     none <key>
+ *     time <nanoseconds> <key>
  *     sum <FNV-1a of all lines above, 16 hexadecimal digits>
  *
  * It is replaced as a whole, so that readers see the old one or the new one. Anyone may have
@@ -26,7 +30,7 @@ struct plan_cache;
 MUST_CHECK enum status plan_cache_open(struct plan_cache **cache);
 void plan_cache_close(struct plan_cache *cache); /* NULL is fine */
 
-/* Takes the choices of a file; those of keys that are already there are replaced. A file that does
+/* Takes the facts of a file; those of keys that are already there are replaced. A file that does
  * not exist is STATUS_OK. One that is damaged is STATUS_DATA and leaves the cache as it was: the
  * caller may go on, and save over it. */
 MUST_CHECK enum status plan_cache_load(struct plan_cache *cache, const char *path);

@@ -4,6 +4,7 @@
 #include "gpu_double.h"
 #include "kernels/cuda/conv_exec.h"
 #include "kernels/cuda/conv_plan.h"
+#include "kernels/cuda/plan_file.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -44,7 +45,9 @@ static struct cuda_device new_gpu(void)
 static void close_gpu(struct cuda_device *dev)
 {
     conv_library_close(dev->conv);
+    plan_file_close(dev->plans);
     dev->conv = NULL;
+    dev->plans = NULL;
 }
 
 static struct conv_exec *opened(struct cuda_device *dev, const struct conv_problem *p)
@@ -176,28 +179,48 @@ static void a_choice_is_kept_in_a_file(void **state)
     close_gpu(&dev);
 }
 
-/* Whoever is killed while it plans must not begin anew the next time. */
+/* In the file. */
+static size_t kept_choices(void)
+{
+    struct plan_cache *cache;
+    assert_int_equal(plan_cache_open(&cache), STATUS_OK);
+    assert_int_equal(plan_cache_load(cache, file), STATUS_OK);
+    size_t n = plan_cache_count(cache);
+    plan_cache_close(cache);
+    return n;
+}
+
+/* A process that is killed while it plans does not begin anew the next time, and one that is killed
+ * after its first step chooses as before. */
 static void a_choice_is_written_before_the_end(void **state)
 {
     struct cuda_device dev = new_gpu();
     (void)state;
-    conv_exec_close(opened(&dev, &problem));
+    struct conv_exec *exec = opened(&dev, &problem);
     assert_true(path_exists(file));
+    conv_exec_close(exec);
+    struct conv_problem other = problem;
+    other.n = 4;
+    exec = opened(&dev, &other); /* too soon to be written at once */
+    assert_int_equal(kept_choices(), 1);
+    void *port[CG_PORT_COUNT] = {[CG_X] = &dev, [CG_W] = &dev, [CG_Y] = &dev};
+    assert_int_equal(conv_exec_run(exec, port, NULL, NULL), STATUS_OK);
+    assert_int_equal(kept_choices(), 2);
+    conv_exec_close(exec);
     close_gpu(&dev);
 }
 
-static void a_choice_that_cannot_be_made_is_timed_again(void **state)
+/* What the file says of `problem` neither ends a run nor is taken for a plan. */
+static void check_timed_again(const struct plan_choice *gone)
 {
     struct cuda_device dev = new_gpu();
     const struct cudnn_device props = {.name = "NVIDIA H200", .sm = 90};
     const struct plan_limits limits = {0};
-    const struct plan_choice gone = {.engine = 99, .nanoseconds = 1};
     struct plan_cache *cache;
     char key[PLAN_KEY_MAX];
-    (void)state;
     conv_plan_key(&props, &problem, &limits, key);
     assert_int_equal(plan_cache_open(&cache), STATUS_OK);
-    assert_int_equal(plan_cache_put(cache, key, &gone), STATUS_OK);
+    assert_int_equal(plan_cache_put(cache, key, gone), STATUS_OK);
     assert_int_equal(plan_cache_save(cache, file), STATUS_OK);
     plan_cache_close(cache);
     struct conv_exec *exec = opened(&dev, &problem);
@@ -205,6 +228,16 @@ static void a_choice_that_cannot_be_made_is_timed_again(void **state)
     assert_true(gpu.executions > 0);
     conv_exec_close(exec);
     close_gpu(&dev);
+}
+
+static void a_choice_that_cannot_be_made_is_timed_again(void **state)
+{
+    const struct plan_choice facts[] = {{.engine = 99, .nanoseconds = 1},
+                                        {.fact = PLAN_TIMED, .nanoseconds = 1},
+                                        {.fact = PLAN_LACKING}};
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        check_timed_again(&facts[i]);
 }
 
 static void a_lack_is_asked_for_once(void **state)
@@ -219,12 +252,23 @@ static void a_lack_is_asked_for_once(void **state)
     assert_int_equal(refused(&dev, &fused), STATUS_UNSUPPORTED);
     assert_true(says("no plan for 'NVIDIA H200 sm90 cudnn91900 apply+fwd+stats "));
     assert_int_equal(gpu.lists, 1);
+    close_gpu(&dev);
+    assert_int_equal(refused(&dev, &fused), STATUS_UNSUPPORTED); /* by the next run either */
+    assert_true(says("no plan for 'NVIDIA H200 sm90 cudnn91900 apply+fwd+stats "));
+    assert_int_equal(gpu.lists, 1);
     struct conv_exec *exec = opened(&dev, &problem);
     assert_string_equal(exec->impl, "cudnn:fwd engine 0");
     conv_exec_close(exec);
     gpu.nothing = true;
     fused.form = CONV_BWD_DATA;
     assert_int_equal(refused(&dev, &fused), STATUS_UNSUPPORTED);
+    int lists = gpu.lists;
+    assert_int_equal(refused(&dev, &fused), STATUS_UNSUPPORTED);
+    assert_int_equal(gpu.lists, lists);
+    close_gpu(&dev);
+    gpu.nothing = gpu.only_compiled = false; /* the installation has been mended */
+    conv_exec_close(opened(&dev, &fused));
+    assert_true(gpu.lists > lists);
     close_gpu(&dev);
 }
 

@@ -25,12 +25,20 @@ static struct plan_choice choice_of(int64_t engine, int knobs)
     return c;
 }
 
-static const char *const keys[] = {"NVIDIA H200 sm90 fwd f16 n256", "NVIDIA A100 fwd", "zebra",
-                                   "NVIDIA H200 sm90 fwd f16 n64"};
+static const char *const keys[] = {"NVIDIA H200 sm90 fwd f16 n256",
+                                   "NVIDIA A100 fwd",
+                                   "zebra",
+                                   "NVIDIA H200 sm90 fwd f16 n64",
+                                   "NVIDIA H200 dgrad bf16 n64",
+                                   "NVIDIA H200 op bn_apply"};
 enum { N_KEYS = sizeof keys / sizeof *keys };
 
 static struct plan_choice choice_at(int i)
 {
+    if (i == 4)
+        return (struct plan_choice){.fact = PLAN_LACKING};
+    if (i == 5)
+        return (struct plan_choice){.fact = PLAN_TIMED, .nanoseconds = 2345};
     return choice_of(10 * i, i == 3 ? PLAN_KNOBS_MAX : i);
 }
 
@@ -130,7 +138,7 @@ static void test_damage(void **state)
 static void check_forged(const char *lines)
 {
     char text[4096];
-    int n = snprintf(text, sizeof text, "ampscale plans 2\n%s", lines);
+    int n = snprintf(text, sizeof text, "ampscale plans 3\n%s", lines);
     n += snprintf(text + n, sizeof text - (size_t)n, "sum %016" PRIx64 "\n", hash_fnv1a64(text));
     check_refused(text, (size_t)n);
 }
@@ -138,33 +146,45 @@ static void check_forged(const char *lines)
 static void test_forgery(void **state)
 {
     (void)state;
-    check_forged("5\n");
-    check_forged("5 7\n");
-    check_forged("5 7 1=2\n");
-    check_forged("5 7 1=2 \n");
-    check_forged("5 7 - \x01\n");
-    check_forged("x 7 - key\n");
-    check_forged("-1 7 - key\n");
-    check_forged("99999999999 7 - key\n");
-    check_forged("99999999999999999999999 7 - key\n");
-    check_forged("5 7 -1=2 key\n");
-    check_forged("5 7 70000=2 key\n");
-    check_forged("5 7 1=99999999999999999999 key\n");
-    check_forged("5 7 1=2, key\n");
-    check_forged("5 7 1=2,3 key\n");
-    check_forged(" 5 7 - key\n");
-    check_forged("5 7 +1=2 key\n");
-    check_forged("5 - key\n"); /* the first version's */
-    check_forged("5 -7 - key\n");
-    check_forged("5 7s - key\n");
-    check_forged("5 7 - key"); /* no end of the line */
+    check_forged("plan 5\n");
+    check_forged("plan 5 7\n");
+    check_forged("plan 5 7 1=2\n");
+    check_forged("plan 5 7 1=2 \n");
+    check_forged("plan 5 7 - \x01\n");
+    check_forged("plan x 7 - key\n");
+    check_forged("plan -1 7 - key\n");
+    check_forged("plan 99999999999 7 - key\n");
+    check_forged("plan 99999999999999999999999 7 - key\n");
+    check_forged("plan 5 7 -1=2 key\n");
+    check_forged("plan 5 7 70000=2 key\n");
+    check_forged("plan 5 7 1=99999999999999999999 key\n");
+    check_forged("plan 5 7 1=2, key\n");
+    check_forged("plan 5 7 1=2,3 key\n");
+    check_forged("plan  5 7 - key\n");
+    check_forged("plan 5 7 +1=2 key\n");
+    check_forged("plan 5 - key\n");
+    check_forged("5 7 - key\n"); /* the second version's */
+    check_forged("plan 5 -7 - key\n");
+    check_forged("plan 5 7s - key\n");
+    check_forged("plan 5 7 - key"); /* no end of the line */
 
-    char many[2048] = "5 7 ", longest[2048];
+    check_forged("none \n");
+    check_forged("none key\nnone\n");
+    check_forged("nonekey\n");
+    check_forged("time 0 key\n"); /* which would pass for unknown */
+    check_forged("time -7 key\n");
+    check_forged("time 7\n");
+    check_forged("time key\n");
+    check_forged("time 99999999999999999999 key\n");
+    check_forged("times 7 key\n");
+    check_forged("lack key\n");
+
+    char many[2048] = "plan 5 7 ", longest[2048];
     for (int i = 0; i <= PLAN_KNOBS_MAX; i++)
         strcat(many, i ? ",1=2" : "1=2");
     strcat(many, " key\n");
     check_forged(many);
-    snprintf(longest, sizeof longest, "5 7 - %0*d\n", PLAN_KEY_MAX, 0);
+    snprintf(longest, sizeof longest, "plan 5 7 - %0*d\n", PLAN_KEY_MAX, 0);
     check_forged(longest);
 }
 
@@ -181,6 +201,14 @@ static void test_bad_puts(void **state)
     assert_int_equal(plan_cache_put(c, "", &good), STATUS_INVALID);
     assert_int_equal(plan_cache_put(c, "two\nlines", &good), STATUS_INVALID);
     assert_int_equal(plan_cache_put(c, " key", &good), STATUS_INVALID);
+    assert_int_equal(plan_cache_put(c, "key", &bad), STATUS_INVALID);
+    bad = (struct plan_choice){.fact = PLAN_TIMED};
+    assert_int_equal(plan_cache_put(c, "key", &bad), STATUS_INVALID);
+    bad = (struct plan_choice){.fact = PLAN_TIMED, .nanoseconds = 1, .engine = 1};
+    assert_int_equal(plan_cache_put(c, "key", &bad), STATUS_INVALID);
+    bad = (struct plan_choice){.fact = PLAN_LACKING, .nanoseconds = 1};
+    assert_int_equal(plan_cache_put(c, "key", &bad), STATUS_INVALID);
+    bad = (struct plan_choice){.fact = PLAN_TIMED + 1, .nanoseconds = 1};
     assert_int_equal(plan_cache_put(c, "key", &bad), STATUS_INVALID);
     key[PLAN_KEY_MAX - 1] = '\0';
     assert_int_equal(plan_cache_put(c, key, &good), STATUS_OK);
