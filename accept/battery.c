@@ -11,6 +11,7 @@
 #include "base/process.h"
 #include "config.h"
 #include "results/environment.h"
+#include "results/run.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -72,16 +73,11 @@ static void judge_end(const struct lane *lane, const struct process_end *end,
                  end->code);
 }
 
-/* Weights of a run that was measured are of no use, and large. */
-static void drop_checkpoints(const char *dir)
+static enum status drop_weights(const char *dir)
 {
-    static const char *const left[] = {"checkpoint.safetensors", "checkpoint-prev.safetensors",
-                                       "best.safetensors"};
-    for (size_t i = 0; i < sizeof left / sizeof *left; i++) {
-        char path[ACCEPT_PATH_SIZE];
-        if (path_format(path, sizeof path, "%s/run/%s", dir, left[i]) == STATUS_OK)
-            unlink(path);
-    }
+    char path[ACCEPT_PATH_SIZE];
+    TRY(path_format(path, sizeof path, "%s/run", dir));
+    return run_drop_weights(path);
 }
 
 static enum status read_output(const struct accept_check *check, const char *dir, json_t **output)
@@ -104,12 +100,12 @@ static enum status read_repeat(const struct work *w, const struct accept_check *
                                const char *dir, struct accept_result *r)
 {
     json_t *output = NULL;
-    enum status st = read_output(check, dir, &output);
+    enum status st = check->kind->folder ? drop_weights(dir) : STATUS_OK;
+    if (st == STATUS_OK)
+        st = read_output(check, dir, &output);
     if (st == STATUS_OK)
         st = check->kind->read(w->spec, check, output, dir, r);
     json_decref(output);
-    if (check->kind->folder)
-        drop_checkpoints(dir);
     if (st != STATUS_DATA && st != STATUS_IO)
         return st;
     end_with(r, ACCEPT_MISSING, "%s", status_message());

@@ -24,9 +24,14 @@ MUST_CHECK enum status micro_peaks(struct micro *m, const char *path);
 
 /* A new object with "schema", "bench", "measured" (when), "device", "threads", "host" and the
  * program's version. */
+MUST_CHECK enum status bench_record(const char *bench, int schema, const char *device, int threads,
+                                    json_t **record);
+
+/* The same of this device. */
 MUST_CHECK enum status micro_record(const struct micro *m, const char *bench, int schema,
                                     json_t **record);
 
-/* Prints a record, and drops it. */
+/* Prints a record, and drops it; writes it into a file, which is replaced. */
 void micro_print(json_t *record, FILE *out);
+MUST_CHECK enum status bench_record_write(json_t *record, const char *path);
 #endif

@@ -22,6 +22,7 @@ int cmd_bench_overhead(int argc, char **argv);
 int cmd_bench_overlap(int argc, char **argv);
 int cmd_bench_peak(int argc, char **argv);
 int cmd_bench_step(int argc, char **argv);
+int cmd_bench_throughput(int argc, char **argv);
 
 /* --devices, --threads and --json: which all have. */
 struct bench_common {
@@ -56,6 +57,9 @@ struct bench_net_config bench_net_config_of(const struct bench_net *n);
 
 /* cli_int into an int. */
 MUST_CHECK enum status bench_int(const char *flag, const char *arg, int min, int max, int *out);
+
+/* A level of fusion, as train names it. */
+MUST_CHECK enum status bench_fuse(const char *arg, enum fuse *out);
 
 enum { BENCH_ROUNDS_MAX = 64, BENCH_ITERS_MAX = 100000 };
 

@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 
 #include <errno.h>
+#include <string.h>
 
 enum {
     KEY_DEVICES = 1024, /* above the keys of every benchmark */
@@ -22,6 +23,17 @@ enum status bench_int(const char *flag, const char *arg, int min, int max, int *
     TRY(cli_int(flag, arg, min, max, &v));
     *out = (int)v;
     return STATUS_OK;
+}
+
+enum status bench_fuse(const char *arg, enum fuse *out)
+{
+    for (enum fuse f = 0; f < FUSE_COUNT; f++) {
+        if (strcmp(arg, fuse_str(f)) != 0)
+            continue;
+        *out = f;
+        return STATUS_OK;
+    }
+    return status_fail(STATUS_USAGE, "--fuse '%s': give auto, none, stats, apply or all", arg);
 }
 
 /* --- common --- */

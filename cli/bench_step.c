@@ -5,22 +5,10 @@
 #include "cli/cli.h"
 
 #include <errno.h>
-#include <string.h>
 
 enum { KEY_PEAK = 256, KEY_FUSE };
 
 static const struct argp_child children[] = {{&bench_net_argp, 0, NULL, 0}, {0}};
-
-static enum status parse_fuse(const char *arg, enum fuse *out)
-{
-    for (enum fuse f = 0; f < FUSE_COUNT; f++) {
-        if (strcmp(arg, fuse_str(f)) != 0)
-            continue;
-        *out = f;
-        return STATUS_OK;
-    }
-    return status_fail(STATUS_USAGE, "--fuse '%s': give auto, none, stats, apply or all", arg);
-}
 
 static error_t parse_step(int key, char *arg, struct argp_state *state)
 {
@@ -33,7 +21,7 @@ static error_t parse_step(int key, char *arg, struct argp_state *state)
         n->config.peak = arg;
         return 0;
     case KEY_FUSE:
-        return parse_fuse(arg, &n->config.fuse) == STATUS_OK ? 0 : EINVAL;
+        return bench_fuse(arg, &n->config.fuse) == STATUS_OK ? 0 : EINVAL;
     default:
         return ARGP_ERR_UNKNOWN;
     }

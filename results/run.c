@@ -143,6 +143,17 @@ enum status run_load(const char *dir, struct run **out)
     return st;
 }
 
+enum status run_drop_weights(const char *dir)
+{
+    static const char *const weights[] = {"checkpoint", "checkpoint-prev", "best"};
+    for (size_t i = 0; i < sizeof weights / sizeof *weights; i++) {
+        char path[4096];
+        TRY(path_format(path, sizeof path, "%s/%s.safetensors", dir, weights[i]));
+        TRY(dir_remove(path));
+    }
+    return STATUS_OK;
+}
+
 void run_free(struct run *run)
 {
     if (!run)

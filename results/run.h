@@ -41,6 +41,9 @@ struct run {
 MUST_CHECK enum status run_load(const char *dir, struct run **run);
 void run_free(struct run *run); /* NULL is fine */
 
+/* Removes the weights from a run's folder: its record does not need them, and they are large. */
+MUST_CHECK enum status run_drop_weights(const char *dir);
+
 /* The number of ranks that an attempt (from 0) had; 0 where it had one or there is no such attempt.
  * The host that one of them ran on, as recorded: clean it before it is shown. */
 int64_t run_attempt_ranks(const struct run *run, int64_t attempt);

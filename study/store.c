@@ -2,6 +2,7 @@
 #include "study/store.h"
 
 #include "base/file.h"
+#include "results/run.h"
 #include "results/text.h"
 
 #include <errno.h>
@@ -135,14 +136,11 @@ enum status study_store_prepare(const struct study_store *store, const struct st
 
 enum status study_store_complete(const struct study_store *store, const struct study_run *run)
 {
-    static const char *const left[] = {"/checkpoint.safetensors", "/checkpoint-prev.safetensors",
-                                       "/best.safetensors", ".failed"};
-    for (size_t i = 0; i < sizeof left / sizeof *left; i++) {
-        char path[STUDY_PATH_SIZE];
-        TRY(study_run_path(store->plan, run, store->dir, left[i], path));
-        TRY(remove_file(path));
-    }
-    return STATUS_OK;
+    char path[STUDY_PATH_SIZE];
+    TRY(study_run_path(store->plan, run, store->dir, "", path));
+    TRY(run_drop_weights(path));
+    TRY(study_run_path(store->plan, run, store->dir, ".failed", path));
+    return remove_file(path);
 }
 
 enum status study_store_failed(const struct study_store *store, const struct study_run *run,

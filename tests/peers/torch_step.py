@@ -5,7 +5,8 @@ usage: torch_step.py [--device cuda:0] [--net resnet50] [--image-size 224]
 Says "ready <versions>", then answers each line "MODE PRECISION BATCH STEPS" on its standard input,
 MODE eager or compile, PRECISION fp32, tf32, amp or bf16, with "images_per_s <median over the steps
 after warm-up> <5th percentile> <95th>", or "error <why>". A process that stays pays for its start
-once, and lets runs of both sides alternate.
+once, and lets runs of both sides alternate; what it compiled last it keeps, so that a second request
+of the same kind does not compile again.
 
 The step is what ampscale's is: torchvision's network (ResNet-50 v1.5), cross entropy, SGD with
 momentum and weight decay, channels last, automatic mixed precision with dynamic loss scaling for
@@ -25,16 +26,15 @@ import torchvision
 WARMUP = 10
 
 
+compiled = {}  # the last compiled step, by what was asked for
+
+
 class Step:
     def __init__(self, args, mode, precision, batch):
         torch.manual_seed(0)
         if mode == "compile":
             torch.compiler.reset()  # what earlier requests compiled counts against a limit
-        # These flags alone, and not their successors: mixed, the compiler refuses to read them.
-        tf32 = precision == "tf32"
-        torch.backends.cuda.matmul.allow_tf32 = tf32
-        torch.backends.cudnn.allow_tf32 = tf32
-        torch.backends.cudnn.benchmark = True
+        self.set_tf32(precision)
         self.device = torch.device(args.device)
         self.narrow = {"amp": torch.float16, "bf16": torch.bfloat16}.get(precision)
         if not hasattr(torchvision.models, args.net):
@@ -54,6 +54,13 @@ class Step:
         self.images = torch.randn(batch, 3, size, size, device=self.device)
         self.images = self.images.contiguous(memory_format=torch.channels_last)
         self.labels = torch.randint(1000, (batch,), device=self.device)
+
+    @staticmethod
+    def set_tf32(precision):
+        # These flags alone, and not their successors: mixed, the compiler refuses to read them.
+        torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+        torch.backends.cudnn.allow_tf32 = precision == "tf32"
+        torch.backends.cudnn.benchmark = True
 
     def run(self):
         self.optimizer.zero_grad(set_to_none=True)
@@ -89,8 +96,20 @@ def seconds_on_cpu(step, n):
     return out
 
 
+def step_for(args, mode, precision, batch):
+    """A new step, or the compiled one that was asked for before."""
+    if mode != "compile":
+        return Step(args, mode, precision, batch)
+    if (precision, batch) not in compiled:
+        compiled.clear()
+        step = Step(args, mode, precision, batch)
+        compiled[precision, batch] = step
+    compiled[precision, batch].set_tf32(precision)
+    return compiled[precision, batch]
+
+
 def rates(args, mode, precision, batch, steps):
-    step = Step(args, mode, precision, batch)
+    step = step_for(args, mode, precision, batch)
     warmup = min(WARMUP, steps // 2)
     for _ in range(warmup):
         step.run()

@@ -1,0 +1,228 @@
+/* The conversation with a peer. */
+#include "bench/throughput_peer.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <math.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { READY_SECONDS = 180, EAGER_SECONDS = 120, COMPILE_SECONDS = 240, STARTS_MAX = 2 };
+
+/* --- starting and ending --- */
+
+/* Ends in ".py". */
+static bool is_python(const char *script)
+{
+    size_t n = strlen(script);
+    return n > 3 && strcmp(script + n - 3, ".py") == 0;
+}
+
+/* The interpreter, and the script. */
+static enum status add_script(const struct peer *p, struct words *w)
+{
+    char runner[4096];
+    const char *slash = strrchr(p->script, '/');
+    int folder = slash ? (int)(slash - p->script) + 1 : 0;
+    TRY(path_format(runner, sizeof runner, "%.*srun.sh", folder, p->script));
+    if (!is_python(p->script))
+        return words_add(w, "%s%s", slash ? "" : "./", p->script);
+    if (path_exists(runner)) {
+        TRY(words_add(w, "bash"));
+        TRY(words_add(w, "%s", runner));
+        TRY(words_add(w, "torch, torchvision"));
+    } else {
+        TRY(words_add(w, "python3"));
+    }
+    return words_add(w, "%s", p->script);
+}
+
+/* On a processor the peer keeps its memory rather than give it back and have it cleared anew in
+ * each step, which costs PyTorch a fifth of its speed. */
+static enum status peer_command(const struct peer *p, struct words *w)
+{
+    TRY(words_add(w, "env"));
+    TRY(words_add(w, "MALLOC_MMAP_MAX_=0"));
+    TRY(words_add(w, "MALLOC_TRIM_THRESHOLD_=%lld", 1LL << 40));
+    if (p->threads > 0)
+        TRY(words_add(w, "OMP_NUM_THREADS=%d", p->threads));
+    TRY(add_script(p, w));
+    TRY(words_add(w, "--device"));
+    TRY(words_add(w, "%s", p->device));
+    TRY(words_add(w, "--net"));
+    TRY(words_add(w, "%s", p->net));
+    TRY(words_add(w, "--image-size"));
+    return words_add(w, "%d", p->image_size);
+}
+
+enum status peer_start(struct peer *p)
+{
+    struct words command = {0};
+    int pair[2];
+    enum status st;
+    if (p->state != PEER_NONE || p->lost)
+        return STATUS_OK;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
+        return status_fail(STATUS_IO, "cannot talk to a peer: %s", strerror(errno));
+    CHECK(peer_command(p, &command));
+    const struct process_config c = {
+        .argv = command.v, .log = p->log, .talk = pair[1], .signals = p->signals, .grace_s = 1};
+    CHECK(process_start(&c, &p->process));
+    p->fd = pair[0];
+    p->n = 0;
+    p->state = PEER_STARTING;
+    p->starts++;
+    p->started_ns = clock_ns();
+done:
+    words_free(&command);
+    close(pair[1]);
+    if (st != STATUS_OK)
+        close(pair[0]);
+    return st;
+}
+
+void peer_stop(struct peer *p)
+{
+    if (p->state == PEER_NONE)
+        return;
+    process_kill(&p->process, 1);
+    close(p->fd);
+    p->state = PEER_NONE;
+}
+
+/* Ends one that died or hangs: the reason, with its last message, is kept. Another one is started
+ * in its place once, where this one had been ready. */
+static enum status replace_peer(struct peer *p, const char *why)
+{
+    bool was_ready = p->state == PEER_READY;
+    int which;
+    kill(-p->process.pid, SIGKILL);
+    TRY(process_wait(p->signals, &p->process, 1, &which));
+    TRY(train_child_interrupted(p->process.end.received));
+    const char *said = p->process.end.message;
+    snprintf(p->why, sizeof p->why, "%s%s%s", why, *said ? ": " : "", said);
+    peer_stop(p);
+    p->lost = !was_ready || p->starts == STARTS_MAX;
+    return peer_start(p);
+}
+
+/* --- talking --- */
+
+enum heard { HEARD_LINE, HEARD_NOTHING, HEARD_END };
+
+/* Takes a whole line from the front of what was read. */
+static bool take_line(struct peer *p, char line[PEER_LINE_SIZE])
+{
+    char *end = memchr(p->line, '\n', p->n);
+    if (!end)
+        return false;
+    *end = '\0';
+    text_clean(line, PEER_LINE_SIZE, p->line);
+    p->n -= (size_t)(end + 1 - p->line);
+    memmove(p->line, end + 1, p->n);
+    return true;
+}
+
+/* Waits for a line, for so many seconds. One that does not fit is as good as an end. */
+static enum status hear(struct peer *p, double seconds, char line[PEER_LINE_SIZE],
+                        enum heard *heard)
+{
+    uint64_t end_ns = clock_ns() + (uint64_t)(seconds * 1e9);
+    struct pollfd wait[2] = {{.fd = p->fd, .events = POLLIN},
+                             {.fd = p->signals->fd, .events = POLLIN}};
+    *heard = HEARD_NOTHING;
+    while (!take_line(p, line)) {
+        uint64_t now = clock_ns();
+        if (now >= end_ns)
+            return STATUS_OK;
+        poll(wait, 2, (int)((end_ns - now) / 1000000) + 1);
+        if (wait[1].revents & POLLIN)
+            TRY(train_child_interrupted(process_signals_received(p->signals)));
+        if (!(wait[0].revents & (POLLIN | POLLHUP)))
+            continue;
+        ssize_t n = read(p->fd, p->line + p->n, sizeof p->line - p->n);
+        if (n <= 0) {
+            *heard = HEARD_END;
+            return STATUS_OK;
+        }
+        p->n += (size_t)n;
+    }
+    *heard = HEARD_LINE;
+    return STATUS_OK;
+}
+
+/* Until it is ready; *ready: false where it is not in time, and there is none now. */
+static enum status meet(struct peer *p, bool *ready)
+{
+    char line[PEER_LINE_SIZE] = "", why[TRAIN_WHY_SIZE];
+    enum heard heard;
+    *ready = p->state == PEER_READY;
+    if (p->state != PEER_STARTING)
+        return STATUS_OK;
+    double waited = (double)(clock_ns() - p->started_ns) * 1e-9;
+    double left = (double)time_budget_limit(p->budget, READY_SECONDS);
+    TRY(hear(p, fmax(fmin(left, READY_SECONDS - waited), 0), line, &heard));
+    if (heard == HEARD_LINE && strncmp(line, "ready ", 6) == 0) {
+        text_clean(p->about, sizeof p->about, line + 6);
+        p->state = PEER_READY;
+        *ready = true;
+        return STATUS_OK;
+    }
+    snprintf(why, sizeof why, "%s",
+             heard == HEARD_LINE  ? line
+             : heard == HEARD_END ? "it ended before it was ready"
+                                  : "it was not ready in time");
+    return replace_peer(p, why);
+}
+
+/* "images_per_s MEDIAN LOW HIGH", or "error WHY" */
+static double parse_answer(const char *line, char why[TRAIN_WHY_SIZE])
+{
+    static const char rate[] = "images_per_s ", error[] = "error ";
+    char *end;
+    if (strncmp(line, rate, sizeof rate - 1) == 0) {
+        double v = strtod(line + sizeof rate - 1, &end);
+        if (isfinite(v) && v > 0 && (*end == ' ' || *end == '\0'))
+            return v;
+    }
+    if (strncmp(line, error, sizeof error - 1) == 0)
+        snprintf(why, TRAIN_WHY_SIZE, "%.300s", line + sizeof error - 1);
+    else
+        snprintf(why, TRAIN_WHY_SIZE, "the peer answered '%.300s'", line);
+    return NAN;
+}
+
+enum status peer_ask(struct peer *p, const char *mode, const char *precision, int batch, int steps,
+                     double *images_per_s, char why[TRAIN_WHY_SIZE])
+{
+    char line[PEER_LINE_SIZE];
+    enum heard heard = HEARD_END;
+    bool ready;
+    int most = strcmp(mode, "compile") == 0 ? COMPILE_SECONDS : EAGER_SECONDS;
+    *images_per_s = NAN;
+    TRY(meet(p, &ready));
+    int64_t limit_s = time_budget_limit(p->budget, most);
+    if (!ready || limit_s == 0) {
+        snprintf(why, TRAIN_WHY_SIZE, "%s", ready ? "no time was left" : p->why);
+        return STATUS_OK;
+    }
+    int n = snprintf(line, sizeof line, "%s %s %d %d\n", mode, precision, batch, steps);
+    if (send(p->fd, line, (size_t)n, MSG_NOSIGNAL) == n)
+        TRY(hear(p, (double)limit_s, line, &heard));
+    if (heard == HEARD_LINE) {
+        *images_per_s = parse_answer(line, why);
+        return STATUS_OK;
+    }
+    snprintf(line, sizeof line, "%s '%s %s %d'",
+             heard == HEARD_END ? "it ended at" : "no answer to", mode, precision, batch);
+    TRY(replace_peer(p, line));
+    snprintf(why, TRAIN_WHY_SIZE, "%s", p->why);
+    return STATUS_OK;
+}

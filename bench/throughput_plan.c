@@ -1,0 +1,77 @@
+/* Rows and turns of bench throughput. */
+#include "bench/throughput_plan.h"
+
+#include <stdlib.h>
+
+enum { SLOTS_MORE = THROUGHPUT_WHO_COUNT - 1 }; /* of a key, besides ours */
+
+static void add_slot(struct throughput_plan *p, int key, enum throughput_who who, int combination)
+{
+    p->slot[p->n_slots++] = (struct throughput_slot){key, who, combination};
+}
+
+static void add_slots(const struct throughput_shape *s, int key, struct throughput_plan *p)
+{
+    for (int c = 0; c < s->combinations; c++)
+        add_slot(p, key, THROUGHPUT_OURS, c);
+    if (s->files && key == 0)
+        add_slot(p, key, THROUGHPUT_FILES, 0);
+    if (s->peer)
+        add_slot(p, key, THROUGHPUT_EAGER, 0);
+    if (s->peer && key == 0)
+        add_slot(p, key, THROUGHPUT_COMPILE, 0);
+}
+
+/* The sides that are compared, each first in its turn; then what is beside them. */
+static bool is_compared(enum throughput_who who)
+{
+    return who == THROUGHPUT_OURS || who == THROUGHPUT_EAGER;
+}
+
+static void add_turn(struct throughput_plan *p, int slot, int round)
+{
+    p->turn[p->n_turns++] = (struct throughput_turn){slot, round};
+}
+
+static void add_round(const struct throughput_shape *s, int key, int round,
+                      struct throughput_plan *p)
+{
+    for (int i = 0; i < p->n_slots; i++) {
+        int k = round % 2 == 0 ? i : p->n_slots - 1 - i;
+        if (p->slot[k].key == key && is_compared(p->slot[k].who))
+            add_turn(p, k, round);
+    }
+    for (int i = 0; i < p->n_slots; i++) {
+        const struct throughput_slot *slot = &p->slot[i];
+        if (slot->key != key || is_compared(slot->who))
+            continue;
+        if (slot->who == THROUGHPUT_FILES || round == s->rounds - 1)
+            add_turn(p, i, round);
+    }
+}
+
+enum status throughput_plan_make(const struct throughput_shape *s, struct throughput_plan *p)
+{
+    size_t slots = (size_t)s->keys * (size_t)(s->combinations + SLOTS_MORE);
+    *p = (struct throughput_plan){.slot = calloc(slots, sizeof *p->slot),
+                                  .turn = calloc(slots * (size_t)s->rounds, sizeof *p->turn)};
+    if (!p->slot || !p->turn) {
+        throughput_plan_free(p);
+        return status_fail(STATUS_OOM, "no memory for the turns of %d rows", s->keys);
+    }
+    for (int key = 0; key < s->keys; key++)
+        add_slots(s, key, p);
+    for (int round = 0; round < s->rounds; round++)
+        add_round(s, 0, round, p);
+    for (int round = 0; round < s->rounds; round++)
+        for (int key = 1; key < s->keys; key++)
+            add_round(s, key, round, p);
+    return STATUS_OK;
+}
+
+void throughput_plan_free(struct throughput_plan *p)
+{
+    free(p->slot);
+    free(p->turn);
+    *p = (struct throughput_plan){0};
+}

@@ -1,0 +1,245 @@
+/* Training runs as child processes, down the ladder of a row. */
+#include "bench/train_child.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/text.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A child that does not react is killed after twice the grace. */
+enum { GRACE_SECONDS = 2, RESERVE_SECONDS = 2 * GRACE_SECONDS + 1, PATH_SIZE = 4096 };
+#define RESERVE_SHARE 0.25 /* of a small budget */
+#define LIMIT_SHARE   0.4
+
+/* --- time --- */
+
+struct time_budget time_budget_begin(double seconds)
+{
+    return (struct time_budget){.seconds = seconds, .begun_ns = clock_ns()};
+}
+
+double time_budget_left(const struct time_budget *b)
+{
+    if (b->seconds == 0)
+        return INFINITY;
+    double reserve = fmin(RESERVE_SECONDS, RESERVE_SHARE * b->seconds);
+    return b->seconds - reserve - (double)(clock_ns() - b->begun_ns) * 1e-9;
+}
+
+int64_t time_budget_limit(const struct time_budget *b, int64_t most)
+{
+    double left = time_budget_left(b);
+    if (left < 1)
+        return 0;
+    return (int64_t)fmin((double)most, fmax(1, LIMIT_SHARE * left));
+}
+
+/* --- the ladder of a row --- */
+
+static const char *const rung_name[RUNG_COUNT] = {"auto", "fuse none", "no graph",
+                                                  "fuse none, no graph"};
+
+const char *train_rung_str(int rung)
+{
+    return rung_name[rung];
+}
+
+json_t *train_falls_json(const struct train_ladder *l)
+{
+    json_t *falls = json_array();
+    for (int i = 0; i < l->n_falls; i++)
+        json_array_append_new(falls, json_pack("{s:s, s:s}", "rung", rung_name[l->fall[i].rung],
+                                               "why", l->fall[i].why));
+    return falls;
+}
+
+static int find_rung(const char *name)
+{
+    for (int r = 0; name && r < RUNG_COUNT; r++)
+        if (strcmp(name, rung_name[r]) == 0)
+            return r;
+    return -1;
+}
+
+static void add_fall(struct train_ladder *l, int rung, const char *why)
+{
+    for (int i = 0; i < l->n_falls; i++)
+        if (l->fall[i].rung == rung)
+            return;
+    if (l->n_falls == RUNG_COUNT)
+        return;
+    struct train_fall *f = &l->fall[l->n_falls++];
+    f->rung = rung;
+    text_clean(f->why, sizeof f->why, why);
+}
+
+/* What `train` itself says of the way that it computed: the rung, or -1. */
+static int take_ladder(const struct run *run, struct train_ladder *l)
+{
+    const json_t *said = json_object_get(run->summary, "ladder"), *fall;
+    const char *fuse = json_string_value(json_object_get(said, "fuse"));
+    size_t i;
+    if (!said)
+        return -1;
+    l->reported = fuse && json_is_boolean(json_object_get(said, "graphs"));
+    l->graphs = json_is_true(json_object_get(said, "graphs"));
+    text_clean(l->fuse, sizeof l->fuse, fuse ? fuse : "");
+    json_array_foreach(json_object_get(said, "falls"), i, fall)
+    {
+        int rung = find_rung(json_string_value(json_object_get(fall, "rung")));
+        const char *why = json_string_value(json_object_get(fall, "why"));
+        if (rung >= 0)
+            add_fall(l, rung, why ? why : "");
+    }
+    return find_rung(json_string_value(json_object_get(said, "rung")));
+}
+
+/* --- runs --- */
+
+enum status train_child_interrupted(int signal)
+{
+    return signal ? status_fail(STATUS_INTERRUPTED, "interrupted by %s", strsignal(signal))
+                  : STATUS_OK;
+}
+
+static enum status run_child(const struct train_child *t, const struct words *command,
+                             const char *dir, int64_t limit_s, struct process_end *end)
+{
+    char log[PATH_SIZE];
+    TRY(path_format(log, sizeof log, "%s.log", dir));
+    const struct process_config c = {.argv = command->v,
+                                     .log = log,
+                                     .signals = t->signals,
+                                     .limit_s = limit_s,
+                                     .grace_s = GRACE_SECONDS};
+    TRY(process_run(&c, end));
+    return train_child_interrupted(end->received);
+}
+
+static enum status run_rung(const struct train_child *t, const struct words *args, const char *dir,
+                            int rung, int64_t limit_s, struct process_end *end)
+{
+    struct words command = {0};
+    enum status st;
+    CHECK(dir_remove(dir));
+    CHECK(words_add(&command, "%s", t->program));
+    CHECK(words_add(&command, "train"));
+    CHECK(words_add_list(&command, args->n, args->v));
+    CHECK(words_add(&command, "--devices"));
+    CHECK(words_add(&command, "%s", t->devices));
+    if (rung & RUNG_UNFUSED) {
+        CHECK(words_add(&command, "--fuse"));
+        CHECK(words_add(&command, "none"));
+    }
+    if (rung & RUNG_NO_GRAPH)
+        CHECK(words_add(&command, "--no-graph"));
+    CHECK(words_add(&command, "--out"));
+    CHECK(words_add(&command, "%s", dir));
+    CHECK(run_child(t, &command, dir, limit_s, end));
+done:
+    words_free(&command);
+    return st;
+}
+
+/* How a child failed, for a person. */
+static void explain_end(const struct process_end *end, int64_t limit_s, char why[TRAIN_WHY_SIZE])
+{
+    const char *colon = *end->message ? ": " : "";
+    if (end->late)
+        snprintf(why, TRAIN_WHY_SIZE, "not done within %lld s", (long long)limit_s);
+    else if (end->code > 128)
+        snprintf(why, TRAIN_WHY_SIZE, "ended by a signal (%s)%s%s", strsignal(end->code - 128),
+                 colon, end->message);
+    else
+        snprintf(why, TRAIN_WHY_SIZE, "exit code %d%s%s", end->code, colon, end->message);
+}
+
+/* Whether a failure may be one of what the rung computes with. Wrong arguments and missing data are
+ * the same on all. */
+static bool can_fall(const struct train_child *t, const struct train_ladder *l,
+                     const struct process_end *end)
+{
+    return !l->fixed && !l->proven && strncmp(t->devices, "cuda", 4) == 0 &&
+           end->code != status_exit_code(STATUS_USAGE) &&
+           end->code != status_exit_code(STATUS_DATA);
+}
+
+/* Reads what a run that ended well recorded, and on which rung. A row's runs are all of one. */
+static enum status take_run(const char *dir, struct train_ladder *l, struct run **run)
+{
+    TRY(run_drop_weights(dir));
+    TRY(run_load(dir, run));
+    int rung = take_ladder(*run, l);
+    if (!(*run)->summary)
+        snprintf(l->why, sizeof l->why, "the run has no summary.json");
+    else if (l->proven && rung >= 0 && rung != l->rung)
+        snprintf(l->why, sizeof l->why, "fell to '%s'", rung_name[rung]);
+    else if (!l->fixed && rung >= 0)
+        l->rung = rung;
+    if (!*l->why) {
+        l->proven = true;
+        return STATUS_OK;
+    }
+    run_free(*run);
+    *run = NULL;
+    return STATUS_OK;
+}
+
+enum status train_child_run(const struct train_child *t, const struct words *args, const char *dir,
+                            struct train_ladder *l, struct run **run)
+{
+    *run = NULL;
+    while (l->rung < RUNG_COUNT) {
+        struct process_end end;
+        int64_t limit_s = time_budget_limit(t->budget, t->limit_s);
+        if (limit_s == 0) {
+            snprintf(l->why, sizeof l->why, "no time was left");
+            return STATUS_OK;
+        }
+        TRY(run_rung(t, args, dir, l->rung, limit_s, &end));
+        *l->why = '\0';
+        if (end.code == 0)
+            return take_run(dir, l, run);
+        explain_end(&end, limit_s, l->why);
+        if (l->proven)
+            return STATUS_OK;
+        if (!can_fall(t, l, &end)) {
+            l->rung = RUNG_COUNT;
+            return STATUS_OK;
+        }
+        add_fall(l, l->rung, l->why);
+        l->rung++;
+    }
+    return STATUS_OK;
+}
+
+enum status train_child_photos(const struct train_child *t, const struct train_photos *photos,
+                               const char *dir, bool *made, char why[TRAIN_WHY_SIZE])
+{
+    struct words command = {0};
+    struct process_end end = {0};
+    int64_t limit_s = time_budget_limit(t->budget, t->limit_s);
+    enum status st = STATUS_OK;
+    *made = false;
+    snprintf(why, TRAIN_WHY_SIZE, "no time was left");
+    if (limit_s == 0)
+        return STATUS_OK;
+    CHECK(words_add(&command, "%s", t->program));
+    CHECK(words_add(&command, "data"));
+    CHECK(words_add(&command, "synth"));
+    CHECK(words_add(&command, "--out=%s", dir));
+    CHECK(words_add(&command, "--classes=%d", photos->classes));
+    CHECK(words_add(&command, "--train=%d", photos->train));
+    CHECK(words_add(&command, "--val=%d", photos->val));
+    CHECK(words_add(&command, "--size=%d", photos->size));
+    CHECK(run_child(t, &command, dir, limit_s, &end));
+    *made = end.code == 0;
+    if (!*made)
+        explain_end(&end, limit_s, why);
+done:
+    words_free(&command);
+    return st;
+}

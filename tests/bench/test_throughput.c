@@ -1,0 +1,378 @@
+/* The turns of bench throughput; runs down their ladder; the conversation with a peer. Programs are
+ * shell scripts that fail as they are told. */
+#include "bench/throughput_peer.h"
+#include "bench/throughput_plan.h"
+
+#include "../results/scratch.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+/* --- turns --- */
+
+static int count_turns(const struct throughput_plan *p, int key, enum throughput_who who)
+{
+    int n = 0;
+    for (int i = 0; i < p->n_turns; i++) {
+        const struct throughput_slot *s = &p->slot[p->turn[i].slot];
+        n += s->key == key && s->who == who;
+    }
+    return n;
+}
+
+static void test_plan(void **state)
+{
+    (void)state;
+    const struct throughput_shape shape = {
+        .keys = 3, .combinations = 1, .rounds = 4, .peer = true, .files = true};
+    struct throughput_plan p;
+    assert_int_equal(throughput_plan_make(&shape, &p), STATUS_OK);
+    assert_int_equal(p.n_slots, 4 + 2 + 2);
+    for (int key = 0; key < 3; key++) {
+        assert_int_equal(count_turns(&p, key, THROUGHPUT_OURS), 4);
+        assert_int_equal(count_turns(&p, key, THROUGHPUT_EAGER), 4);
+        assert_int_equal(count_turns(&p, key, THROUGHPUT_FILES), key == 0 ? 4 : 0);
+        assert_int_equal(count_turns(&p, key, THROUGHPUT_COMPILE), key == 0 ? 1 : 0);
+    }
+    /* The first key has all its turns first; after them each round goes over the others. */
+    int first = 4 + 4 + 4 + 1;
+    for (int i = 0; i < p.n_turns; i++) {
+        const struct throughput_slot *s = &p.slot[p.turn[i].slot];
+        assert_true((s->key == 0) == (i < first));
+        if (i >= first)
+            assert_int_equal(p.turn[i].round, (i - first) / 4);
+    }
+    assert_int_equal(p.slot[p.turn[0].slot].who, THROUGHPUT_OURS);
+    assert_int_equal(p.slot[p.turn[1].slot].who, THROUGHPUT_EAGER);
+    /* The second round begins with the peer, who is begun with once in two rounds. */
+    assert_int_equal(p.turn[3].round, 1);
+    assert_int_equal(p.slot[p.turn[3].slot].who, THROUGHPUT_EAGER);
+    assert_int_equal(p.slot[p.turn[4].slot].who, THROUGHPUT_OURS);
+    assert_int_equal(p.slot[p.turn[first + 4].slot].who, THROUGHPUT_EAGER);
+    throughput_plan_free(&p);
+}
+
+static void test_plan_combinations(void **state)
+{
+    (void)state;
+    const struct throughput_shape shape = {.keys = 1, .combinations = 3, .rounds = 2};
+    static const int order[] = {0, 1, 2, 2, 1, 0};
+    struct throughput_plan p;
+    assert_int_equal(throughput_plan_make(&shape, &p), STATUS_OK);
+    assert_int_equal(p.n_turns, 6);
+    for (int i = 0; i < 6; i++)
+        assert_int_equal(p.slot[p.turn[i].slot].combination, order[i]);
+    throughput_plan_free(&p);
+}
+
+/* --- runs --- */
+
+struct rig {
+    char dir[SCRATCH_MAX], program[SCRATCH_MAX + 32], run[SCRATCH_MAX + 32];
+    struct process_signals signals;
+    struct time_budget budget;
+    struct train_child child;
+};
+
+static void write_script(const struct rig *r, const char *file, const char *text)
+{
+    char path[SCRATCH_MAX + 64];
+    scratch_write(r->dir, file, text, strlen(text));
+    snprintf(path, sizeof path, "%s/%s", r->dir, file);
+    assert_int_equal(chmod(path, 0755), 0);
+}
+
+/* A program in place of ours: "train ... --out DIR" records what it is told to by its rung. */
+static void rig_open(struct rig *r, const char *train)
+{
+    static const char head[] = "#!/bin/sh\n"
+                               "rung=auto out=\n"
+                               "case \"$*\" in\n"
+                               "*'--fuse none --no-graph'*) rung='fuse none, no graph' ;;\n"
+                               "*'--fuse none'*) rung='fuse none' ;;\n"
+                               "*--no-graph*) rung='no graph' ;;\n"
+                               "esac\n"
+                               "for word; do out=$word; done\n"
+                               "done_on() {\n"
+                               "    mkdir -p \"$out\"\n"
+                               "    echo '{\"schema\": 1, \"started\": \"2026-01-01T00:00:00Z\"}' "
+                               ">\"$out/run.json\"\n"
+                               "    echo \"{\\\"schema\\\": 1, \\\"ladder\\\": $1}\" "
+                               ">\"$out/summary.json\"\n"
+                               "    exit 0\n"
+                               "}\n";
+    char *text;
+    scratch_make(r->dir);
+    snprintf(r->program, sizeof r->program, "%s/program", r->dir);
+    snprintf(r->run, sizeof r->run, "%s/run", r->dir);
+    assert_true(asprintf(&text, "%s%s", head, train) > 0);
+    write_script(r, "program", text);
+    free(text);
+    assert_int_equal(process_signals_open(&r->signals), STATUS_OK);
+    r->budget = time_budget_begin(0);
+    r->child = (struct train_child){.program = r->program,
+                                    .devices = "cuda:0",
+                                    .signals = &r->signals,
+                                    .budget = &r->budget,
+                                    .limit_s = 60};
+}
+
+static void rig_close(struct rig *r)
+{
+    process_signals_close(&r->signals);
+    scratch_remove(r->dir);
+}
+
+/* One run; whether it recorded something. */
+static bool rig_train(struct rig *r, struct train_ladder *l)
+{
+    struct words args = {0};
+    struct run *run;
+    assert_int_equal(words_add(&args, "--dummy"), STATUS_OK);
+    assert_int_equal(train_child_run(&r->child, &args, r->run, l, &run), STATUS_OK);
+    bool got = run;
+    run_free(run);
+    words_free(&args);
+    return got;
+}
+
+static void test_ladder(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct train_ladder l = {0};
+    rig_open(&r, "case $rung in\n"
+                 "auto) kill -SEGV $$ ;;\n"
+                 "'fuse none') echo 'ampscale: cannot plan' >&2; exit 1 ;;\n"
+                 "esac\n"
+                 "done_on '{\"fuse\": \"auto\", \"graphs\": false, \"rung\": \"no graph\"}'\n");
+    assert_true(rig_train(&r, &l));
+    assert_int_equal(l.rung, RUNG_NO_GRAPH);
+    assert_int_equal(l.n_falls, 2);
+    assert_int_equal(l.fall[0].rung, 0);
+    assert_non_null(strstr(l.fall[0].why, "Segmentation fault"));
+    assert_int_equal(l.fall[1].rung, RUNG_UNFUSED);
+    assert_string_equal(l.fall[1].why, "exit code 1: cannot plan");
+    assert_true(l.reported && !l.graphs);
+    assert_string_equal(l.fuse, "auto");
+    /* The next run of the row starts where this one was. */
+    assert_true(rig_train(&r, &l));
+    assert_int_equal(l.n_falls, 2);
+    rig_close(&r);
+}
+
+/* What train itself says of its falls is taken over, and later runs start there. */
+static void test_ladder_of_train(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct train_ladder l = {0};
+    rig_open(&r,
+             "[ \"$rung\" = auto ] || done_on '{\"fuse\": \"none\", \"graphs\": true, \"rung\": "
+             "\"fuse none\", \"falls\": []}'\n"
+             "done_on '{\"fuse\": \"none\", \"graphs\": true, \"rung\": \"fuse none\", "
+             "\"falls\": [{\"rung\": \"auto\", \"why\": \"no plan\"}]}'\n");
+    assert_true(rig_train(&r, &l));
+    assert_int_equal(l.rung, RUNG_UNFUSED);
+    assert_int_equal(l.n_falls, 1);
+    assert_string_equal(l.fall[0].why, "no plan");
+    assert_true(rig_train(&r, &l));
+    assert_int_equal(l.n_falls, 1);
+    rig_close(&r);
+}
+
+/* A row that is measured stays on its rung; one that is named has no other; arguments and a CPU
+ * that fail do so on all. */
+static void test_no_fall(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct train_ladder proven = {0}, fixed = {.fixed = true}, wrong = {0}, cpu = {0};
+    rig_open(&r, "[ -e \"$0.ran\" ] && { echo 'ampscale: broken' >&2; exit $(cat \"$0.ran\"); }\n"
+                 "echo 1 >\"$0.ran\"\n"
+                 "done_on null\n");
+    assert_true(rig_train(&r, &proven));
+    assert_false(rig_train(&r, &proven));
+    assert_int_equal(proven.rung, 0);
+    assert_int_equal(proven.n_falls, 0);
+    assert_string_equal(proven.why, "exit code 1: broken");
+    assert_false(rig_train(&r, &fixed));
+    assert_int_equal(fixed.n_falls, 0);
+    assert_int_equal(fixed.rung, RUNG_COUNT);
+    r.child.devices = "cpu";
+    assert_false(rig_train(&r, &cpu));
+    assert_int_equal(cpu.n_falls, 0);
+    r.child.devices = "cuda:0";
+    scratch_write(r.dir, "program.ran", "2\n", 2);
+    assert_false(rig_train(&r, &wrong));
+    assert_int_equal(wrong.n_falls, 0);
+    assert_string_equal(wrong.why, "exit code 2: broken");
+    rig_close(&r);
+}
+
+/* Where no rung gives the run each has its reason, a hang among them. */
+static void test_no_rung(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct train_ladder l = {0};
+    rig_open(&r, "[ \"$rung\" = auto ] && exec sleep 600\n"
+                 "exit 4\n");
+    r.child.limit_s = 1;
+    assert_false(rig_train(&r, &l));
+    assert_int_equal(l.n_falls, RUNG_COUNT);
+    assert_string_equal(l.fall[0].why, "not done within 1 s");
+    for (int i = 1; i < RUNG_COUNT; i++)
+        assert_string_equal(l.fall[i].why, "exit code 4");
+    assert_int_equal(l.rung, RUNG_COUNT);
+    assert_false(rig_train(&r, &l));
+    assert_int_equal(l.n_falls, RUNG_COUNT);
+    rig_close(&r);
+}
+
+static void test_budget(void **state)
+{
+    (void)state;
+    struct time_budget none = time_budget_begin(0), some = time_budget_begin(100000),
+                       over = time_budget_begin(1e-6);
+    assert_true(isinf(time_budget_left(&none)));
+    assert_int_equal(time_budget_limit(&none, 600), 600);
+    assert_int_equal(time_budget_limit(&some, 600), 600);
+    int64_t limit = time_budget_limit(&some, 1000000); /* 2/5 of what is left by now */
+    assert_true(limit > 1000 && limit < 40000);
+    assert_int_equal(time_budget_limit(&over, 600), 0);
+}
+
+/* --- the peer --- */
+
+static const char answers[] = "#!/bin/sh\n"
+                              "echo 'ready Peer 1.2'\n"
+                              "while read -r mode precision batch steps; do\n"
+                              "    case $precision in\n"
+                              "    die) echo 'out of luck' >&2; exit 3 ;;\n"
+                              "    hang) exec sleep 600 ;;\n"
+                              "    odd) echo 'images_per_s many' ;;\n"
+                              "    none) echo \"error no $batch images\" ;;\n"
+                              "    *) echo \"images_per_s $batch.5 1 2\" ;;\n"
+                              "    esac\n"
+                              "done\n";
+
+static void peer_open(struct rig *r, const char *script, struct peer *p)
+{
+    static char path[SCRATCH_MAX + 32], log[SCRATCH_MAX + 32];
+    rig_open(r, "exit 1\n");
+    write_script(r, "peer", script);
+    snprintf(path, sizeof path, "%s/peer", r->dir);
+    snprintf(log, sizeof log, "%s/peer.log", r->dir);
+    *p = (struct peer){.script = path,
+                       .device = "cpu",
+                       .net = "resnet8",
+                       .image_size = 32,
+                       .log = log,
+                       .signals = &r->signals,
+                       .budget = &r->budget};
+    assert_int_equal(peer_start(p), STATUS_OK);
+}
+
+static double ask(struct peer *p, const char *precision, char why[TRAIN_WHY_SIZE])
+{
+    double rate;
+    *why = '\0';
+    assert_int_equal(peer_ask(p, "eager", precision, 8, 4, &rate, why), STATUS_OK);
+    return rate;
+}
+
+static void test_peer(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct peer p;
+    char why[TRAIN_WHY_SIZE];
+    peer_open(&r, answers, &p);
+    assert_true(ask(&p, "fp32", why) == 8.5);
+    assert_string_equal(p.about, "Peer 1.2");
+    assert_true(isnan(ask(&p, "none", why)));
+    assert_string_equal(why, "no 8 images");
+    assert_true(isnan(ask(&p, "odd", why)));
+    assert_non_null(strstr(why, "images_per_s many"));
+    assert_true(ask(&p, "amp", why) == 8.5);
+    assert_int_equal(p.starts, 1);
+    peer_stop(&p);
+    rig_close(&r);
+}
+
+/* It is replaced once; then there is none. */
+static void test_peer_dies(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct peer p;
+    char why[TRAIN_WHY_SIZE];
+    peer_open(&r, answers, &p);
+    assert_true(isnan(ask(&p, "die", why)));
+    assert_string_equal(why, "it ended at 'eager die 8': out of luck");
+    assert_true(ask(&p, "fp32", why) == 8.5);
+    assert_true(isnan(ask(&p, "die", why)));
+    assert_true(isnan(ask(&p, "fp32", why)));
+    assert_string_equal(why, "it ended at 'eager die 8': out of luck");
+    assert_int_equal(p.starts, 2);
+    peer_stop(&p);
+    rig_close(&r);
+}
+
+static void test_peer_hangs(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct peer p;
+    char why[TRAIN_WHY_SIZE];
+    peer_open(&r, answers, &p);
+    assert_true(ask(&p, "fp32", why) == 8.5);
+    r.budget = time_budget_begin(3); /* its answers are waited for for a second */
+    assert_true(isnan(ask(&p, "hang", why)));
+    assert_string_equal(why, "no answer to 'eager hang 8'");
+    r.budget = time_budget_begin(0);
+    assert_true(ask(&p, "fp32", why) == 8.5);
+    peer_stop(&p);
+    rig_close(&r);
+}
+
+/* One that cannot begin says why, and is not started again. */
+static void test_no_peer(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct peer p;
+    char why[TRAIN_WHY_SIZE];
+    peer_open(&r, "#!/bin/sh\necho 'no Python has torch'\nexit 77\n", &p);
+    assert_true(isnan(ask(&p, "fp32", why)));
+    assert_string_equal(why, "no Python has torch");
+    assert_true(isnan(ask(&p, "fp32", why)));
+    assert_int_equal(p.starts, 1);
+    rig_close(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_plan),
+        cmocka_unit_test(test_plan_combinations),
+        cmocka_unit_test(test_budget),
+        cmocka_unit_test(test_ladder),
+        cmocka_unit_test(test_ladder_of_train),
+        cmocka_unit_test(test_no_fall),
+        cmocka_unit_test(test_no_rung),
+        cmocka_unit_test(test_peer),
+        cmocka_unit_test(test_peer_dies),
+        cmocka_unit_test(test_peer_hangs),
+        cmocka_unit_test(test_no_peer),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

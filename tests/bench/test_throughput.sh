@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# `ampscale bench throughput`: rows on the CPU and on the fake GPU, a peer that answers or dies, a
+# budget that ends, a signal, refusals.
+. "$(dirname "$0")/../cli/common.sh" "$@"
+cd "$scratch" || exit 1
+export OMP_WAIT_POLICY=passive XDG_CACHE_HOME=$scratch/cache
+tiny=(-a resnet8 --image-size 32 --threads 1 --steps 4)
+
+# holds FILE PYTHON: an expression over the record `r` and its rows `w` by precision and who.
+holds() {
+    command -v python3 >/dev/null || return 0
+    python3 -c "import json, sys
+r = json.load(open(sys.argv[1]))
+w = {(i['precision'], i['who']): i for i in r['rows']}
+sys.exit(not ($2))" "$1" || fail "$1 does not hold '$2': $(head -c 3000 "$1")"
+}
+
+expect_error 2 "--rows 'amp'" bench throughput --rows amp
+expect_error 2 "--rows 'int8:4'" bench throughput --rows int8:4
+expect_error 2 "--fuse 'most'" bench throughput --fuse auto,most
+expect_error 2 "--graphs 'yes'" bench throughput --graphs yes
+
+cat >peer <<'PEER'
+#!/usr/bin/env bash
+echo "ready Peer 1.0 on $2 with $4 at $6"
+while read -r mode precision batch steps; do
+    [[ $precision != bf16 ]] || exit 3
+    echo "images_per_s 12.5 12 13"
+done
+PEER
+chmod +x peer
+
+expect 0 bench throughput "${tiny[@]}" --rows fp32:4,O1:2 --rounds 2 --files --peer ./peer
+grep -qE '^fp32:4 ampscale, from files +[0-9.]+ +[0-9.]+ +[0-9.]+ +2 ' out || fail "from files: $(<out)"
+grep -qE '^O1:2 ampscale +[0-9.]+ ' out || fail "the table: $(<out)"
+grep -qE '^fp32:4 PyTorch compile +12.5 +12.5 +12.5 +1 ' out || fail "compiled: $(<out)"
+grep -qx 'peer: Peer 1.0 on cpu with resnet8 at 32' out || fail "the peer: $(<out)"
+grep -qE '^O1:2: [0-9.]+ times PyTorch$' out || fail "no ratio: $(<out)"
+[[ -z $(ls "$TMPDIR") ]] || fail "something is left: $(ls "$TMPDIR")"
+
+# A peer that dies is replaced, and its row is missing; the record is what was printed.
+expect 5 bench throughput "${tiny[@]}" --rows fp32:4,bf16:4 --rounds 2 --peer ./peer --out kept --json
+[[ $(<err) == 'ampscale: 1 of 5 rows have no number: bf16:4 PyTorch eager' ]] || fail "stderr: $(<err)"
+holds out "r['schema'] == 1 and r['turns'] == {'planned': 9, 'taken': 9}"
+holds out "w['fp32', 'PyTorch eager']['images_per_s'] == {'median': 12.5, 'min': 12.5, 'max': 12.5}"
+holds out "w['bf16', 'PyTorch eager']['why'].startswith(\"it ended at 'eager bf16 4'\")"
+holds out "w['bf16', 'ampscale']['rounds'] == 2 and 'rung' not in w['bf16', 'ampscale']"
+holds kept/throughput.json "r['rows'][0]['images_per_s']['median'] > 0 and r['device'] != 'cpu'"
+[[ -s kept/runs/bf16-4-ampscale-r2/summary.json && -z $(find kept -name '*.safetensors') ]] ||
+    fail "the runs: $(find kept)"
+
+# The end of the budget: whatever a turn would take, there is a table.
+expect 5 bench throughput "${tiny[@]}" --rows fp32:4,bf16:4 --steps 100000 --budget 4
+grep -qE '^fp32:4 ampscale +n/a  not done within 1 s$' out || fail "the budget: $(<out)"
+
+# A signal: the rows that there are.
+"$program" bench throughput "${tiny[@]}" --rows fp32:4 --rounds 64 --steps 50 --out stopped >out 2>err &
+pid=$!
+for ((i = 0; i < 3000; i++)); do
+    [[ -e stopped/throughput.json ]] && grep -q '"median"' stopped/throughput.json && break
+    sleep 0.02
+done
+kill -TERM "$pid"
+code=0
+wait "$pid" || code=$?
+[[ $code == 1 && $(<err) == 'ampscale: interrupted by Terminated' ]] || fail "SIGTERM: exit code $code: $(<err)"
+grep -qE '^fp32:4 ampscale +[0-9.]+ ' out || fail "SIGTERM: $(<out)"
+[[ -z $(ls "$TMPDIR") ]] || fail "SIGTERM: something is left: $(ls "$TMPDIR")"
+
+# The fake GPU: rungs, and whole steps that decide.
+export AMPSCALE_CUDA_MODULE=$build_dir/tests/kernels/cuda/fake/ampscale_cuda_fake.so
+if [[ -e $AMPSCALE_CUDA_MODULE ]] && ! sanitized; then
+    fake=(-a resnet8 --image-size 16 --threads 1 --steps 2 --devices cuda:0 --rows amp:2)
+    expect 0 bench throughput "${fake[@]}" --rounds 1 --json
+    holds out "w['amp', 'ampscale']['rung'] == 'auto' and w['amp', 'ampscale']['falls'] == []"
+    expect 0 bench throughput "${fake[@]}" --rounds 1 --fuse auto,none --graphs on
+    grep -qE '^amp:2 fastest: fuse (auto|none), graphs on, ' out || fail "the fastest: $(<out)"
+    expect 5 bench throughput "${fake[@]}" --rounds 1 --devices cuda:63
+    grep -q 'there is no GPU 63' out || fail "no such GPU: $(<out)"
+fi
+finish
