@@ -1,6 +1,6 @@
 /* One metric over the nodes of a fleet. */
 #include "accept/fleet.h"
-#include "results/stats.h"
+#include "base/stats.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* Verdicts. */
 #include "accept/judge.h"
 
-#include "results/stats.h"
+#include "base/stats.h"
 
 #include <inttypes.h>
 #include <math.h>

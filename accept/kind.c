@@ -3,7 +3,7 @@
 
 #include "accept/read.h"
 #include "base/file.h"
-#include "study/keys.h"
+#include "base/json_keys.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Bounds of a metric, as a spec gives them. */
 #include "accept/spec.h"
+#include "base/json_keys.h"
 #include "results/text.h"
-#include "study/keys.h"
 
 #include <ctype.h>
 #include <math.h>

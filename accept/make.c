@@ -2,7 +2,7 @@
 #include "accept/make.h"
 
 #include "base/file.h"
-#include "results/stats.h"
+#include "base/stats.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Telling the node from the network. */
 #include "accept/pair.h"
-#include "results/stats.h"
+#include "base/stats.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,10 +1,10 @@
 /* Every rank's own step, and the meetings of pairs. */
 #include "accept/pair_run.h"
 
+#include "base/stats.h"
 #include "bench/collective.h"
 #include "kernels/device_list.h"
 #include "model/graph.h"
-#include "results/stats.h"
 
 #include <math.h>
 #include <stdlib.h>

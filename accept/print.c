@@ -2,8 +2,8 @@
 #include "accept/report.h"
 
 #include "accept/judge.h"
+#include "base/stats.h"
 #include "base/xml.h"
-#include "results/stats.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Measurements in memory. */
 #include "accept/result.h"
 
-#include "results/stats.h"
+#include "base/stats.h"
 #include "results/text.h"
 
 #include <math.h>

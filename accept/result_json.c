@@ -2,7 +2,7 @@
 #include "accept/judge.h"
 
 #include "base/file.h"
-#include "results/stats.h"
+#include "base/stats.h"
 #include "results/text.h"
 
 #include <math.h>

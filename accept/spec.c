@@ -3,7 +3,7 @@
 
 #include "accept/kind.h"
 #include "base/file.h"
-#include "study/keys.h"
+#include "base/json_keys.h"
 
 #include <ctype.h>
 #include <math.h>

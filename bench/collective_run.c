@@ -1,7 +1,7 @@
 /* The ranks of a measurement of collectives: processes of a job, or threads of this process. */
 #include "bench/collective.h"
 
-#include "runners/team.h"
+#include "base/thread_pool.h"
 #include "runners/world.h"
 
 #include <inttypes.h>
@@ -11,7 +11,7 @@ struct job {
     const struct collective_config *config;
     struct world *world;                  /* the processes */
     const struct collective_ranks *ranks; /* threads of this process */
-    struct team *team;
+    struct thread_pool *pool;
     struct collective_buffers buffers[COLLECTIVE_RANKS_MAX]; /* (members) */
     struct collective_rank rank[COLLECTIVE_RANKS_MAX];
     int64_t wrong; /* written by the first member */
@@ -132,8 +132,8 @@ enum status collective_run(const struct collective_config *c, struct world *w,
         goto done;
     }
     *j = (struct job){.config = c, .world = w, .ranks = ranks};
-    CHECK(team_open(ranks->members, &j->team));
-    CHECK(team_run(j->team, member_run, j));
+    CHECK(thread_pool_open(ranks->members, &j->pool));
+    CHECK(thread_pool_run(j->pool, member_run, j));
     if (j->wrong > 0)
         st = status_fail(STATUS_MISMATCH, "%" PRId64 " elements that %s gave are wrong", j->wrong,
                          comm_kind_str(c->kind));
@@ -144,7 +144,7 @@ done:
     for (int i = 0; j && i < ranks->members; i++)
         collective_buffers_close(&j->buffers[i]);
     if (j)
-        team_close(j->team);
+        thread_pool_close(j->pool);
     free(j);
     return st;
 }

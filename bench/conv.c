@@ -1,8 +1,8 @@
 /* Timing a network's convolutions against its training step. */
 #include "bench/conv.h"
 
+#include "base/stats.h"
 #include "bench/conv_pass.h"
-#include "results/stats.h"
 
 #include <inttypes.h>
 #include <jansson.h>

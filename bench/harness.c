@@ -1,7 +1,7 @@
 /* Repeating a measurement until its median is known well enough. */
 #include "bench/harness.h"
 
-#include "results/stats.h"
+#include "base/stats.h"
 
 #include <math.h>
 #include <stdlib.h>

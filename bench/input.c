@@ -1,8 +1,8 @@
 /* Measuring input: the rows, stage by stage and by the number of threads. */
 #include "bench/input.h"
 
+#include "base/host.h"
 #include "input/synth.h"
-#include "kernels/host.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

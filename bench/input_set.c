@@ -2,9 +2,9 @@
 #include "bench/input.h"
 
 #include "base/file.h"
+#include "base/host.h"
+#include "base/stop.h"
 #include "input/synth.h"
-#include "kernels/host.h"
-#include "runners/stop.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,10 +2,10 @@
 #include "bench/input.h"
 
 #include "base/clock.h"
+#include "base/stop.h"
+#include "base/thread_pool.h"
 #include "input/loader.h"
 #include "input/sampler.h"
-#include "runners/stop.h"
-#include "runners/team.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ struct passes {
     bool cold;
     int threads;
     size_t image_bytes;
-    struct team *team;
+    struct thread_pool *pool;
     struct hand *hand; /* (threads) */
     struct loader *loader;
     bool checks; /* results are looked at */
@@ -139,7 +139,7 @@ static enum status run_pass(struct passes *p)
     if (p->stage == INPUT_LOADER)
         return p->checks ? check_epoch(p) : run_epoch(p);
     atomic_store(&p->next, 0);
-    return team_run(p->team, take_part, p);
+    return thread_pool_run(p->pool, take_part, p);
 }
 
 static enum status sample(void *context, double *seconds)
@@ -190,13 +190,13 @@ static enum status passes_open(const struct input_config *c, struct passes *p)
             return status_fail(STATUS_OOM, "no memory for an image");
         TRY(sample_reader_open(&p->hand[i].reader));
     }
-    return team_open(p->threads, &p->team);
+    return thread_pool_open(p->threads, &p->pool);
 }
 
 static void passes_close(struct passes *p)
 {
     loader_close(p->loader);
-    team_close(p->team);
+    thread_pool_close(p->pool);
     for (int i = 0; p->hand && i < p->threads; i++) {
         sample_reader_close(p->hand[i].reader);
         free(p->hand[i].pixels);

@@ -1,8 +1,8 @@
 /* The rows of bench overhead: the sum between ranks, all of them together, and what is printed. */
 #include "bench/overhead.h"
 
-#include "runners/stop.h"
-#include "runners/team.h"
+#include "base/stop.h"
+#include "base/thread_pool.h"
 #include "runners/world.h"
 
 #include <inttypes.h>
@@ -37,17 +37,17 @@ static enum status sum_all(const struct harness_config *timing, int members,
                            struct comm *const *comm, struct overhead_row *row)
 {
     struct sums s = {.config = collective_config_default(), .comm = comm};
-    struct team *team = NULL;
+    struct thread_pool *pool = NULL;
     enum status st;
     s.config.timing = *timing;
-    CHECK(team_open(members, &team));
-    CHECK(team_run(team, sum_member, &s));
+    CHECK(thread_pool_open(members, &pool));
+    CHECK(thread_pool_run(pool, sum_member, &s));
     const struct collective_time *t = &s.row.place[COLLECTIVE_IN];
     row->time = t->time;
     row->done = timing->warmup + t->time.n;
     row->valid = t->wrong == 0;
 done:
-    team_close(team);
+    thread_pool_close(pool);
     for (int i = 0; i < members; i++)
         collective_buffers_close(&s.buffers[i]);
     return st;

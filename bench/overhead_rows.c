@@ -3,11 +3,11 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/stop.h"
 #include "bench/noise_step.h"
 #include "bench/timed_op.h"
 #include "model/builder.h"
 #include "results/record.h"
-#include "runners/stop.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* What was measured of overlap, as a table and as a record. */
 #include "bench/overlap_parts.h"
 
+#include "base/stats.h"
 #include "model/exchange.h"
 #include "results/environment.h"
-#include "results/stats.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* Timing a training step's operations in their places. */
 #include "bench/step.h"
 
+#include "base/stats.h"
 #include "bench/peak.h"
-#include "results/stats.h"
 
 #include <jansson.h>
 #include <math.h>

@@ -1,8 +1,8 @@
 /* Rows of bench throughput as a table and as a record, and what they say of the combinations. */
 #include "bench/throughput.h"
 
+#include "base/stats.h"
 #include "bench/micro.h"
-#include "results/stats.h"
 
 #include <math.h>
 #include <string.h>

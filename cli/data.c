@@ -1,9 +1,9 @@
 /* ampscale data: makes synthetic data sets, and looks at any. */
 #include "base/file.h"
+#include "base/host.h"
 #include "cli/cli.h"
 #include "input/scan.h"
 #include "input/synth.h"
-#include "kernels/host.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,8 +1,8 @@
 /* ampscale export: records in the formats of other programs. */
 #include "export/export.h"
 
+#include "base/stop.h"
 #include "cli/cli.h"
-#include "runners/stop.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -16,8 +16,8 @@
 #ifndef GATE_COMPARE_H
 #define GATE_COMPARE_H
 
+#include "base/stats.h"
 #include "gate/metric.h"
-#include "results/stats.h"
 
 enum {
     GATE_LEAST_REPEATS = 5,

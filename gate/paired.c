@@ -1,7 +1,7 @@
 /* Signed ranks and the estimate that belongs to them. */
 #include "gate/paired.h"
 
-#include "results/stats.h"
+#include "base/stats.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #include "gate/significance.h"
 
 #include "base/rng.h"
-#include "results/stats.h"
+#include "base/stats.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,8 +2,8 @@
 #include "gate/trend.h"
 
 #include "base/file.h"
+#include "base/stats.h"
 #include "gate/fingerprint.h"
-#include "results/stats.h"
 #include "results/text.h"
 
 #include <math.h>

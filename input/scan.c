@@ -1,8 +1,8 @@
 /* Decoding everything once. */
 #include "input/scan.h"
 
-#include "input/crew.h"
 #include "input/sample.h"
+#include "input/workers.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -152,8 +152,9 @@ enum status scan_run(const struct dataset *data, int workers, FILE *progress,
         st = status_fail(STATUS_IO, "cannot open folder '%s': %m", data->root);
         goto done;
     }
-    struct crew_job job = {data->n, workers, progress, &scan, open_reader, check_one, close_reader};
-    CHECK(crew_run(&job));
+    struct worker_job job = {data->n,     workers,   progress,    &scan,
+                             open_reader, check_one, close_reader};
+    CHECK(workers_run(&job));
     CHECK(collect(&scan, r));
     *out = r;
     r = NULL;

@@ -3,7 +3,7 @@
 
 #include "base/file.h"
 #include "base/rng.h"
-#include "input/crew.h"
+#include "input/workers.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -176,7 +176,7 @@ static enum status make_numbered(void *context, void *own, int64_t i)
 static enum status make_images(const struct synth_config *c)
 {
     struct synth_config shared = *c;
-    struct crew_job job = {
+    struct worker_job job = {
         .total = (int64_t)c->classes * (c->train + c->val),
         .workers = c->workers,
         .progress = c->progress,
@@ -185,7 +185,7 @@ static enum status make_images(const struct synth_config *c)
         .run = make_numbered,
         .close = close_encoder,
     };
-    return crew_run(&job);
+    return workers_run(&job);
 }
 
 /* ---- the folder ---- */

@@ -20,12 +20,6 @@ enum status host_stream_wait(struct stream *s, const struct event *e);
 enum status host_event_wait(const struct event *e);
 double host_event_seconds(const struct event *from, const struct event *to);
 
-/* Cores that this process may run on, at least 1. */
-int host_cores(void);
-
-/* "Intel(R) Xeon(R) ..." from the system; "unknown processor" where it does not say. */
-void host_cpu_name(char *out, size_t size);
-
 /* The memory, stream and event members of a backend, for its initializer. */
 #define HOST_BACKEND_MEMBERS                                                                       \
     .alloc = host_alloc, .free = host_free, .alloc_host = host_alloc, .free_host = host_free,      \

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "kernels/host.h"
+#include "base/host.h"
 #include "launch/command.h"
 #include "launch/lines.h"
 #include "launch/place.h"

@@ -2,10 +2,10 @@
 #include "launch/launch.h"
 
 #include "base/file.h"
-#include "kernels/host.h"
+#include "base/host.h"
 #include "launch/command.h"
 #include "launch/job.h"
-#include "runners/trainer.h"
+#include "results/schema.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -1,7 +1,7 @@
 /* Smoothing, thinning, scaling. */
 #include "plots/series.h"
 
-#include "results/stats.h"
+#include "base/stats.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Where a step's time goes. */
+#include "base/stats.h"
 #include "plots/figure.h"
-#include "results/stats.h"
 
 #include <math.h>
 #include <stdlib.h>

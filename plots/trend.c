@@ -1,8 +1,8 @@
 /* Series of a history and their steps. */
 #include "plots/trend.h"
 
+#include "base/stats.h"
 #include "plots/report.h"
-#include "results/stats.h"
 #include "results/text.h"
 
 #include <math.h>

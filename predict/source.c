@@ -1,7 +1,7 @@
 /* Measured points from runs, studies and published tables. */
 #include "predict/source.h"
 
-#include "results/stats.h"
+#include "base/stats.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* How good the gate is. */
 #include "report/sections.h"
 
-#include "results/stats.h"
+#include "base/stats.h"
 #include "results/text.h"
 
 #include <math.h>

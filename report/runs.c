@@ -2,7 +2,7 @@
 #include "report/sections.h"
 
 #include "base/shell.h"
-#include "results/stats.h"
+#include "base/stats.h"
 #include "results/text.h"
 
 #include <inttypes.h>

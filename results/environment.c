@@ -1,8 +1,8 @@
 /* Facts about this machine and process. */
 #include "results/environment.h"
 
+#include "base/host.h"
 #include "config.h"
-#include "kernels/host.h"
 #include "results/commit.h"
 #include "results/text.h"
 

@@ -1,7 +1,7 @@
 /* Summing up the records of ranks. */
 #include "results/ranks.h"
 
-#include "results/stats.h"
+#include "base/stats.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -23,6 +23,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Weights beside the records: the newest state, the one before it, the best validation so far. */
+#define CHECKPOINT_NAME      "checkpoint.safetensors"
+#define CHECKPOINT_PREV_NAME "checkpoint-prev.safetensors"
+#define BEST_NAME            "best.safetensors"
+
 /* Grows when a reader of the previous version would misunderstand. */
 enum { RUN_SCHEMA = 1 };
 

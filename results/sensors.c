@@ -1,7 +1,7 @@
 /* Energy per image, and a summary of each device's sensors. */
 #include "results/sensors.h"
 
-#include "results/stats.h"
+#include "base/stats.h"
 
 #include <math.h>
 #include <stdio.h>

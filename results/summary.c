@@ -1,9 +1,9 @@
 /* Summing up a run. */
 #include "results/summary.h"
 
+#include "base/stats.h"
 #include "results/ranks.h"
 #include "results/sensors.h"
-#include "results/stats.h"
 #include "results/text.h"
 
 #include <math.h>

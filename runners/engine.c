@@ -145,7 +145,7 @@ static enum status open_parts(struct engine *e)
     if (e->central)
         TRY(data_parallel_open(e));
     TRY(flights_open(e));
-    return team_open(e->n, &e->team);
+    return thread_pool_open(e->n, &e->pool);
 }
 
 enum status engine_open(const struct engine_config *config, struct engine **out)
@@ -174,7 +174,7 @@ void engine_close(struct engine *e)
 {
     if (!e)
         return;
-    team_close(e->team);
+    thread_pool_close(e->pool);
     engine_idle(e);
     engine_comm_close_devices(e);
     data_parallel_close(e);

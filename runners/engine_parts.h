@@ -2,13 +2,13 @@
 #ifndef RUNNERS_ENGINE_PARTS_H
 #define RUNNERS_ENGINE_PARTS_H
 
+#include "base/thread_pool.h"
 #include "model/exchange.h"
 #include "model/loss_head.h"
 #include "runners/engine.h"
 #include "runners/flat_op.h"
 #include "runners/gpu_group.h"
 #include "runners/reducer.h"
-#include "runners/team.h"
 
 /* Marks in device 0's stream between the parts of a step. */
 enum mark {
@@ -46,7 +46,7 @@ struct engine {
     int n;        /* replicas */
     bool central; /* DataParallel: device 0 keeps the weights, computes the loss and steps */
     struct replica replica[DEVICES_MAX];
-    struct team *team;
+    struct thread_pool *pool;
     struct comm *local[DEVICES_MAX]; /* between the replicas; NULL where there is one */
     struct comm *joint[DEVICES_MAX]; /* between all replicas of all ranks, where both are many */
     /* On devices beside the host: between all replicas, where each shares its gradients; and what

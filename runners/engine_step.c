@@ -92,7 +92,7 @@ static enum status guarded(void *context, int i)
     struct engine *e = context;
     enum status st = e->work(e, i);
     if (st != STATUS_OK && e->local[i]) {
-        team_fail(e->team, st);
+        thread_pool_fail(e->pool, st);
         comm_fail(e->local[i], st, status_message());
     }
     return st;
@@ -101,7 +101,7 @@ static enum status guarded(void *context, int i)
 enum status engine_run(struct engine *e, enum status (*work)(struct engine *e, int i))
 {
     e->work = work;
-    return team_run(e->team, guarded, e);
+    return thread_pool_run(e->pool, guarded, e);
 }
 
 /* The mean over micro-batches and ranks, and the loss scale, are taken out as gradients are used.

@@ -1,10 +1,10 @@
 /* A pass over the validation images, and the account of any pass. */
 #include "runners/pass.h"
 
+#include "base/stop.h"
 #include "runners/divergence.h"
 #include "runners/progress.h"
 #include "runners/step.h"
-#include "runners/stop.h"
 
 #include <inttypes.h>
 #include <string.h>

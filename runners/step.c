@@ -2,8 +2,8 @@
 #include "runners/step.h"
 
 #include "base/clock.h"
+#include "base/stop.h"
 #include "runners/divergence.h"
-#include "runners/stop.h"
 
 #include <inttypes.h>
 #include <math.h>

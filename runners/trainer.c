@@ -2,7 +2,8 @@
 #include "runners/trainer.h"
 
 #include "base/file.h"
-#include "results/stats.h"
+#include "base/stats.h"
+#include "base/stop.h"
 #include "results/summary.h"
 #include "runners/announce.h"
 #include "runners/divergence.h"
@@ -10,7 +11,6 @@
 #include "runners/progress.h"
 #include "runners/session.h"
 #include "runners/step.h"
-#include "runners/stop.h"
 
 #include <inttypes.h>
 #include <math.h>

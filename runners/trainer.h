@@ -10,10 +10,6 @@
 
 #include <stdio.h>
 
-#define CHECKPOINT_NAME      "checkpoint.safetensors"
-#define CHECKPOINT_PREV_NAME "checkpoint-prev.safetensors"
-#define BEST_NAME            "best.safetensors"
-
 /* Trains (or evaluates) as configured; argc and argv go into the record. Progress goes to `out`.
  * STATUS_INTERRUPTED after a signal, with a checkpoint written. */
 MUST_CHECK enum status trainer_run(const struct train_config *config, int argc, char *const *argv,

@@ -1,8 +1,8 @@
 /* Ranks: joining, agreeing, sharing. */
 #include "runners/world.h"
 
-#include "kernels/host.h"
-#include "runners/stop.h"
+#include "base/host.h"
+#include "base/stop.h"
 
 #include <config.h> /* the build's, not this room's */
 #include <sched.h>

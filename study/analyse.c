@@ -2,8 +2,8 @@
 #include "study/analyse.h"
 
 #include "base/rng.h"
+#include "base/stats.h"
 #include "results/ranks.h"
-#include "results/stats.h"
 
 #include <inttypes.h>
 #include <math.h>

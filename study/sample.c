@@ -1,8 +1,8 @@
 /* From a run's record to a sample. */
 #include "study/sample.h"
 
+#include "base/stats.h"
 #include "results/ranks.h"
-#include "results/stats.h"
 #include "results/text.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@
 #include "study/spec.h"
 
 #include "base/file.h"
-#include "study/keys.h"
+#include "base/json_keys.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -29,7 +29,8 @@ static enum status read_modes(const json_t *root, struct study_spec *s)
         int64_t min = m == STUDY_ND ? 1 : 2, max = m == STUDY_ND   ? 1
                                                    : m == STUDY_DP ? 64
                                                                    : STUDY_MAX_DEVICES;
-        TRY(keys_counts(modes, "modes", mode_names[m], min, max, &s->devices[m]));
+        TRY(keys_counts(modes, "modes", mode_names[m], min, max, s->devices[m].v, STUDY_MAX_LIST,
+                        &s->devices[m].n));
     }
     const struct study_counts *ddp2 = &s->devices[STUDY_DDP2];
     TRY(keys_count(root, "", "devices_per_rank", ddp2->n > 0, 2, 64, &s->devices_per_rank));
@@ -61,8 +62,9 @@ static enum status read_batch(const json_t *root, struct study_spec *s)
     static const char *const known[] = {"weak", "strong", NULL};
     const json_t *batch = json_object_get(root, "batch");
     TRY(keys_check(batch, "batch", known));
-    TRY(keys_counts(batch, "batch", "weak", 1, 65536, &s->weak));
-    TRY(keys_counts(batch, "batch", "strong", 1, COUNT_MAX, &s->strong));
+    TRY(keys_counts(batch, "batch", "weak", 1, 65536, s->weak.v, STUDY_MAX_LIST, &s->weak.n));
+    TRY(keys_counts(batch, "batch", "strong", 1, COUNT_MAX, s->strong.v, STUDY_MAX_LIST,
+                    &s->strong.n));
     if (s->weak.n + s->strong.n == 0)
         return status_fail(STATUS_USAGE, "'batch' has neither 'weak' nor 'strong'");
     return check_strong(s);
@@ -204,8 +206,9 @@ static enum status read_root(const json_t *root, struct study_spec *s)
     s->about = json_string_value(json_object_get(root, "about"));
     TRY(read_modes(root, s));
     TRY(read_device(root, s));
-    TRY(keys_names(root, "precisions", &s->precisions));
-    TRY(keys_names(root, "archs", &s->archs));
+    TRY(keys_names(root, "precisions", s->precisions.v[0], STUDY_NAME_SIZE, STUDY_MAX_LIST,
+                   &s->precisions.n));
+    TRY(keys_names(root, "archs", s->archs.v[0], STUDY_NAME_SIZE, STUDY_MAX_LIST, &s->archs.n));
     TRY(read_batch(root, s));
     TRY(read_data(root, s));
     TRY(keys_count(root, "", "image_size", true, 1, 4096, &s->image_size));

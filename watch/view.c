@@ -1,9 +1,9 @@
 /* Drawing a run. */
 #include "watch/view.h"
 
+#include "base/stats.h"
 #include "results/ranks.h"
 #include "results/sensors.h"
-#include "results/stats.h"
 #include "results/text.h"
 #include "watch/draw.h"
 

@@ -1,5 +1,6 @@
 /* The CPU backend: opening a device, and the list of what it covers. */
 #include "kernels/cpu/cpu.h"
+#include "base/host.h"
 
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/kernels.h"

@@ -1,5 +1,6 @@
 /* The table of the reference backend: which formula computes which operation. */
 #include "kernels/ref/ref.h"
+#include "base/host.h"
 
 #include "kernels/host.h"
 #include "kernels/ref/plan.h"

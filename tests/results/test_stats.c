@@ -1,7 +1,7 @@
 /* Statistics against values written out, most of them computed with NumPy, and what run.json may
  * say of the environment. */
+#include "base/stats.h"
 #include "results/environment.h"
-#include "results/stats.h"
 
 #include <math.h>
 #include <setjmp.h>

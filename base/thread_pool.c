@@ -1,5 +1,5 @@
 /* A fixed set of threads that run one function at a time. */
-#include "runners/team.h"
+#include "base/thread_pool.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -7,17 +7,17 @@
 #include <stdlib.h>
 
 struct member {
-    struct team *team;
+    struct thread_pool *pool;
     int number;
     bool started;
     pthread_t thread;
 };
 
-struct team {
+struct thread_pool {
     int n;
     pthread_mutex_t lock;
     pthread_cond_t begin, end;
-    uint64_t call;                /* team_run's, from 1 */
+    uint64_t call;                /* thread_pool_run's, from 1 */
     int running;                  /* members besides the caller that have not ended this call */
     struct first_failure failure; /* of this call: the caller cannot read members' messages */
     bool closing;
@@ -26,7 +26,7 @@ struct team {
     struct member member[];
 };
 
-void team_fail(struct team *t, enum status st)
+void thread_pool_fail(struct thread_pool *t, enum status st)
 {
     pthread_mutex_lock(&t->lock);
     first_failure_keep(&t->failure, st);
@@ -36,7 +36,7 @@ void team_fail(struct team *t, enum status st)
 static void *serve(void *argument)
 {
     struct member *m = argument;
-    struct team *t = m->team;
+    struct thread_pool *t = m->pool;
     pthread_mutex_lock(&t->lock);
     for (uint64_t seen = 0;; seen++) {
         while (t->call == seen && !t->closing)
@@ -54,23 +54,23 @@ static void *serve(void *argument)
     return NULL;
 }
 
-enum status team_open(int members, struct team **out)
+enum status thread_pool_open(int members, struct thread_pool **out)
 {
-    struct team *t = calloc(1, sizeof *t + (size_t)members * sizeof t->member[0]);
+    struct thread_pool *t = calloc(1, sizeof *t + (size_t)members * sizeof t->member[0]);
     *out = NULL;
     if (!t)
-        return status_fail(STATUS_OOM, "no memory for a team of %d threads", members);
+        return status_fail(STATUS_OOM, "no memory for %d threads", members);
     t->n = members;
     pthread_mutex_init(&t->lock, NULL);
     pthread_cond_init(&t->begin, NULL);
     pthread_cond_init(&t->end, NULL);
     for (int i = 1; i < members; i++) {
         struct member *m = &t->member[i];
-        m->team = t;
+        m->pool = t;
         m->number = i;
         if (pthread_create(&m->thread, NULL, serve, m) != 0) {
-            team_close(t);
-            return status_fail(STATUS_IO, "cannot start a thread for device %d", i);
+            thread_pool_close(t);
+            return status_fail(STATUS_IO, "cannot start thread %d of %d", i + 1, members);
         }
         m->started = true;
     }
@@ -78,7 +78,7 @@ enum status team_open(int members, struct team **out)
     return STATUS_OK;
 }
 
-void team_close(struct team *t)
+void thread_pool_close(struct thread_pool *t)
 {
     if (!t)
         return;
@@ -95,7 +95,8 @@ void team_close(struct team *t)
     free(t);
 }
 
-enum status team_run(struct team *t, enum status (*work)(void *context, int member), void *context)
+enum status thread_pool_run(struct thread_pool *t, enum status (*work)(void *context, int member),
+                            void *context)
 {
     if (t->n == 1)
         return work(context, 0);
@@ -108,7 +109,7 @@ enum status team_run(struct team *t, enum status (*work)(void *context, int memb
     pthread_cond_broadcast(&t->begin);
     pthread_mutex_unlock(&t->lock);
 
-    team_fail(t, work(context, 0));
+    thread_pool_fail(t, work(context, 0));
 
     pthread_mutex_lock(&t->lock);
     while (t->running > 0)

@@ -1,5 +1,5 @@
 /* Statistics of repeated measurements. */
-#include "results/stats.h"
+#include "base/stats.h"
 
 #include "base/rng.h"
 

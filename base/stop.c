@@ -1,5 +1,5 @@
 /* Signal handlers that set a flag. */
-#include "runners/stop.h"
+#include "base/stop.h"
 
 #include <signal.h>
 #include <stddef.h>

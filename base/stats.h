@@ -1,6 +1,6 @@
 /* Statistics of repeated measurements. Values must be finite; n >= 1 unless said otherwise. */
-#ifndef RESULTS_STATS_H
-#define RESULTS_STATS_H
+#ifndef BASE_STATS_H
+#define BASE_STATS_H
 
 #include "base/status.h"
 

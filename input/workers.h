@@ -1,13 +1,13 @@
 /* The same work on many things, by several threads. */
-#ifndef INPUT_CREW_H
-#define INPUT_CREW_H
+#ifndef INPUT_WORKERS_H
+#define INPUT_WORKERS_H
 
 #include "base/status.h"
 
 #include <stdint.h>
 #include <stdio.h>
 
-struct crew_job {
+struct worker_job {
     int64_t total;  /* things, numbered from 0; each is taken once, in order */
     int workers;    /* threads, >= 1 */
     FILE *progress; /* "n of total images", drawn again and again; NULL for none */
@@ -20,5 +20,5 @@ struct crew_job {
 };
 
 /* Runs the job to its end, or to the first failure, which it returns with its message. */
-MUST_CHECK enum status crew_run(const struct crew_job *job);
+MUST_CHECK enum status workers_run(const struct worker_job *job);
 #endif

@@ -4,8 +4,8 @@
  *
  * The first signal asks for an orderly end; a second one of SIGINT ends the process at once, for
  * whoever does not want to wait. */
-#ifndef RUNNERS_STOP_H
-#define RUNNERS_STOP_H
+#ifndef BASE_STOP_H
+#define BASE_STOP_H
 
 #include "base/status.h"
 

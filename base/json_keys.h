@@ -1,9 +1,12 @@
-/* Reading a JSON file that people write by hand. Messages say where: "batch.weak".
- */
-#ifndef STUDY_KEYS_H
-#define STUDY_KEYS_H
+/* Reading a JSON file that people write by hand. Messages say where: "batch.weak". */
+#ifndef BASE_JSON_KEYS_H
+#define BASE_JSON_KEYS_H
 
-#include "study/spec.h"
+#include "base/status.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
 
 /* STATUS_USAGE unless `object`, called `where` ("" at the top), is one and all its keys are among
  * `known`, which ends with NULL; an unknown one is named with the nearest of them. */
@@ -16,11 +19,14 @@ MUST_CHECK enum status keys_count(const json_t *object, const char *where, const
                                   bool required, int64_t min, int64_t max, int64_t *out);
 MUST_CHECK enum status keys_text(const json_t *object, const char *where, const char *key,
                                  bool required, char *out, size_t size);
-MUST_CHECK enum status keys_counts(const json_t *object, const char *where, const char *key,
-                                   int64_t min, int64_t max, struct study_counts *out);
 
-/* A list of names, at least one, none of them twice. */
-MUST_CHECK enum status keys_names(const json_t *object, const char *key, struct study_names *out);
+/* A list of 1 to `room` ascending numbers. */
+MUST_CHECK enum status keys_counts(const json_t *object, const char *where, const char *key,
+                                   int64_t min, int64_t max, int64_t *v, int room, int *n);
+
+/* A list of 1 to `room` names, none of them twice, each in `size` bytes of `names`. */
+MUST_CHECK enum status keys_names(const json_t *object, const char *key, char *names, size_t size,
+                                  int room, int *n);
 
 /* A list of strings that is absent (*out is NULL) or whole. */
 MUST_CHECK enum status keys_words(const json_t *object, const char *key, const json_t **out);

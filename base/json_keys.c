@@ -1,5 +1,5 @@
 /* Reading a JSON file that people write by hand. */
-#include "study/keys.h"
+#include "base/json_keys.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -105,27 +105,26 @@ enum status keys_text(const json_t *object, const char *where, const char *key, 
     return STATUS_OK;
 }
 
-/* STATUS_USAGE unless it is an array of 1 to STUDY_MAX_LIST values. */
-static enum status list_check(const json_t *list, const char *where, const char *key)
+/* STATUS_USAGE unless it is an array of 1 to `room` values. */
+static enum status list_check(const json_t *list, const char *where, const char *key, int room)
 {
     size_t n = json_array_size(list);
-    if (n < 1 || n > STUDY_MAX_LIST)
+    if (n < 1 || n > (size_t)room)
         return status_fail(STATUS_USAGE, "'%s%s%s' must be a list of 1 to %d values", where,
-                           dot(where), key, STUDY_MAX_LIST);
+                           dot(where), key, room);
     return STATUS_OK;
 }
 
 enum status keys_counts(const json_t *object, const char *where, const char *key, int64_t min,
-                        int64_t max, struct study_counts *out)
+                        int64_t max, int64_t *v, int room, int *n)
 {
     const json_t *list = json_object_get(object, key);
     if (!list)
         return STATUS_OK;
-    TRY(list_check(list, where, key));
-    for (out->n = 0; out->n < (int)json_array_size(list); out->n++) {
-        int64_t *v = &out->v[out->n];
-        TRY(count_read(json_array_get(list, (size_t)out->n), where, key, min, max, v));
-        if (out->n > 0 && *v <= v[-1])
+    TRY(list_check(list, where, key, room));
+    for (*n = 0; *n < (int)json_array_size(list); (*n)++) {
+        TRY(count_read(json_array_get(list, (size_t)*n), where, key, min, max, &v[*n]));
+        if (*n > 0 && v[*n] <= v[*n - 1])
             return status_fail(STATUS_USAGE, "'%s%s%s' must ascend", where, dot(where), key);
     }
     return STATUS_OK;
@@ -139,21 +138,22 @@ bool keys_is_name(const char *text)
     return *text != '\0' && *text != '.';
 }
 
-enum status keys_names(const json_t *object, const char *key, struct study_names *out)
+enum status keys_names(const json_t *object, const char *key, char *names, size_t size, int room,
+                       int *n)
 {
     const json_t *list = json_object_get(object, key);
     if (!list)
         return absent("", key, true);
-    TRY(list_check(list, "", key));
-    for (out->n = 0; out->n < (int)json_array_size(list); out->n++) {
-        const char *name = json_string_value(json_array_get(list, (size_t)out->n));
-        if (!name || !keys_is_name(name) || strlen(name) >= STUDY_NAME_SIZE)
+    TRY(list_check(list, "", key, room));
+    for (*n = 0; *n < (int)json_array_size(list); (*n)++) {
+        const char *name = json_string_value(json_array_get(list, (size_t)*n));
+        if (!name || !keys_is_name(name) || strlen(name) >= size)
             return status_fail(STATUS_USAGE,
                                "'%s' must be names of letters, digits, '-', '_' and '.'", key);
-        for (int i = 0; i < out->n; i++)
-            if (strcmp(out->v[i], name) == 0)
+        for (int i = 0; i < *n; i++)
+            if (strcmp(names + size * (size_t)i, name) == 0)
                 return status_fail(STATUS_USAGE, "'%s' has '%s' twice", key, name);
-        snprintf(out->v[out->n], STUDY_NAME_SIZE, "%s", name);
+        snprintf(names + size * (size_t)*n, size, "%s", name);
     }
     return STATUS_OK;
 }

@@ -1,6 +1,6 @@
 /* Teams of threads, and how a batch is divided among devices. */
+#include "base/thread_pool.h"
 #include "runners/replica.h"
-#include "runners/team.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -36,29 +36,29 @@ static enum status work(void *context, int member)
 static void members_work_together(void **state)
 {
     (void)state;
-    struct team *team;
+    struct thread_pool *pool;
     struct tally t = {.fails = -1};
     pthread_barrier_init(&t.all, NULL, MEMBERS);
-    assert_int_equal(team_open(MEMBERS, &team), STATUS_OK);
+    assert_int_equal(thread_pool_open(MEMBERS, &pool), STATUS_OK);
     for (int i = 0; i < CALLS; i++)
-        assert_int_equal(team_run(team, work, &t), STATUS_OK);
+        assert_int_equal(thread_pool_run(pool, work, &t), STATUS_OK);
     for (int i = 0; i < MEMBERS; i++)
         assert_int_equal(t.calls[i], CALLS);
     assert_true(pthread_equal(t.thread[0], pthread_self()));
     for (t.fails = 0; t.fails < MEMBERS; t.fails++) {
         char message[32];
         snprintf(message, sizeof message, "member %d fails", t.fails);
-        assert_int_equal(team_run(team, work, &t), STATUS_DATA);
+        assert_int_equal(thread_pool_run(pool, work, &t), STATUS_DATA);
         assert_string_equal(status_message(), message);
     }
     t.fails = -1;
-    assert_int_equal(team_run(team, work, &t), STATUS_OK); /* a failure does not stick */
-    team_close(team);
+    assert_int_equal(thread_pool_run(pool, work, &t), STATUS_OK); /* a failure does not stick */
+    thread_pool_close(pool);
     pthread_barrier_destroy(&t.all);
 }
 
 struct domino {
-    struct team *team;
+    struct thread_pool *pool;
     pthread_barrier_t all;
 };
 
@@ -67,7 +67,7 @@ static enum status fall(void *context, int member)
 {
     struct domino *d = context;
     if (member == 2)
-        team_fail(d->team, status_fail(STATUS_DATA, "the cause"));
+        thread_pool_fail(d->pool, status_fail(STATUS_DATA, "the cause"));
     pthread_barrier_wait(&d->all);
     return status_fail(STATUS_LIBRARY, "what came of it");
 }
@@ -77,12 +77,12 @@ static void the_first_failure_is_told(void **state)
     (void)state;
     struct domino d;
     pthread_barrier_init(&d.all, NULL, MEMBERS);
-    assert_int_equal(team_open(MEMBERS, &d.team), STATUS_OK);
+    assert_int_equal(thread_pool_open(MEMBERS, &d.pool), STATUS_OK);
     for (int i = 0; i < 20; i++) {
-        assert_int_equal(team_run(d.team, fall, &d), STATUS_DATA);
+        assert_int_equal(thread_pool_run(d.pool, fall, &d), STATUS_DATA);
         assert_string_equal(status_message(), "the cause");
     }
-    team_close(d.team);
+    thread_pool_close(d.pool);
     pthread_barrier_destroy(&d.all);
 }
 
