@@ -3,8 +3,8 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/host.h"
 #include "base/text.h"
-#include "kernels/host.h"
 
 #include <math.h>
 #include <string.h>
