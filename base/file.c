@@ -5,12 +5,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+enum { TEMPORARY_DIGITS = 16 };
 
 enum status dir_make(const char *path)
 {
@@ -113,10 +117,19 @@ enum status dir_make_temporary(char *path, int *held)
     }
 }
 
+enum status path_look(const char *path, bool *exists)
+{
+    struct stat s;
+    *exists = stat(path, &s) == 0;
+    if (*exists || errno == ENOENT || errno == ENOTDIR)
+        return STATUS_OK;
+    return status_fail(STATUS_IO, "cannot look for '%s': %s", path, strerror(errno));
+}
+
 bool path_exists(const char *path)
 {
     struct stat s;
-    return stat(path, &s) == 0;
+    return stat(path, &s) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
 
 bool path_is_dir(const char *path)
@@ -125,12 +138,24 @@ bool path_is_dir(const char *path)
     return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
 }
 
-/* "<anything>.tmp.<pid>" */
+/* "<anything>.tmp.<16 hexadecimal digits>"; earlier versions ended it in a process's number. */
 static bool is_temporary(const char *name)
 {
-    const char *pid = strrchr(name, '.');
-    return pid && pid - name > 4 && strncmp(pid - 4, ".tmp", 4) == 0 && pid[1] != '\0' &&
-           strspn(pid + 1, "0123456789") == strlen(pid + 1);
+    const char *end = strrchr(name, '.');
+    if (!end || end - name <= 4 || strncmp(end - 4, ".tmp", 4) != 0)
+        return false;
+    size_t n = strlen(end + 1);
+    return n > 0 && (strspn(end + 1, "0123456789") == n ||
+                     (n == TEMPORARY_DIGITS && strspn(end + 1, "0123456789abcdef") == n));
+}
+
+enum status path_temporary(const char *path, char *out, size_t size)
+{
+    uint64_t name;
+    if (getrandom(&name, sizeof name, 0) != (ssize_t)sizeof name)
+        return status_fail(STATUS_IO, "cannot name a temporary for '%s': %s", path,
+                           strerror(errno));
+    return path_format(out, size, "%s.tmp.%0*" PRIx64, path, TEMPORARY_DIGITS, name);
 }
 
 static void remove_unheld(int dir, const char *name)
@@ -159,21 +184,33 @@ static void sweep_path(const char *path)
         closedir(d);
 }
 
-/* Opens a temporary and locks it. One that somebody swept away just before is opened again; where a
- * file system has no locks nobody sweeps. */
-static FILE *open_temporary(const char *temp)
+/* Makes a temporary and locks it: nobody can have laid a file or a link where its name will be. One
+ * that somebody swept away just before it was locked is made again; where a file system has no
+ * locks nobody sweeps. */
+static enum status open_temporary(struct atomic_file *f)
 {
     enum { TRIES = 100 };
     for (int i = 0;; i++) {
         struct stat s;
-        FILE *out = fopen(temp, "wbe");
-        if (!out)
-            return NULL;
-        bool swept = flock(fileno(out), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-        swept = swept || (fstat(fileno(out), &s) == 0 && s.st_nlink == 0);
-        if (!swept || i == TRIES)
-            return out;
-        fclose(out);
+        TRY(path_temporary(f->path, f->temp, sizeof f->temp));
+        int fd = open(f->temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+        if (fd < 0 && errno == EEXIST && i < TRIES)
+            continue;
+        if (fd < 0)
+            return status_fail(STATUS_IO, "cannot write '%s': %s", f->path, strerror(errno));
+        bool swept = flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+        swept = swept || (fstat(fd, &s) == 0 && s.st_nlink == 0);
+        if (!swept || i == TRIES) {
+            f->stream = fdopen(fd, "wb");
+            if (f->stream)
+                return STATUS_OK;
+            enum status st =
+                status_fail(STATUS_OOM, "cannot write '%s': %s", f->path, strerror(errno));
+            close(fd);
+            unlink(f->temp);
+            return st;
+        }
+        close(fd);
     }
 }
 
@@ -181,12 +218,8 @@ enum status atomic_file_open(struct atomic_file *f, const char *path)
 {
     *f = (struct atomic_file){0};
     TRY(path_format(f->path, sizeof f->path, "%s", path));
-    TRY(path_format(f->temp, sizeof f->temp, "%s.tmp.%ld", path, (long)getpid()));
     sweep_path(path);
-    f->stream = open_temporary(f->temp);
-    if (!f->stream)
-        return status_fail(STATUS_IO, "cannot write '%s': %s", path, strerror(errno));
-    return STATUS_OK;
+    return open_temporary(f);
 }
 
 /* A rename is durable only once the folder that holds it has been synced. */
@@ -201,14 +234,34 @@ static void sync_parent(const char *path)
     }
 }
 
-static enum status put_in_place(struct atomic_file *f, bool durable)
+static enum status write_out(struct atomic_file *f, bool durable)
 {
     bool bad = ferror(f->stream) != 0;
     bad = fflush(f->stream) != 0 || bad;
     bad = (!bad && durable && fsync(fileno(f->stream)) != 0) || bad;
-    int saved = errno;
+    if (!bad)
+        return STATUS_OK;
+    enum status st =
+        status_fail(STATUS_IO, "cannot write '%s': %s", f->path, strerror(errno ? errno : EIO));
+    atomic_file_abandon(f);
+    return st;
+}
+
+enum status atomic_file_sync(struct atomic_file *f)
+{
+    return write_out(f, true);
+}
+
+static enum status put_in_place(struct atomic_file *f, bool durable)
+{
+    TRY(write_out(f, durable));
+    bool bad = false;
+    int saved = 0;
     int held = fcntl(fileno(f->stream), F_DUPFD_CLOEXEC, 0); /* the lock, until it is renamed */
-    bad = fclose(f->stream) != 0 || bad;
+    if (fclose(f->stream) != 0) {
+        saved = errno;
+        bad = true;
+    }
     f->stream = NULL;
     if (!bad && rename(f->temp, f->path) != 0) {
         saved = errno;
@@ -275,7 +328,11 @@ enum status file_read(const char *path, size_t max, char **bytes, size_t *size)
         return status_fail(errno == ENOENT ? STATUS_DATA : STATUS_IO, "cannot open '%s': %s", path,
                            strerror(errno));
     struct stat s;
-    if (fstat(fileno(in), &s) != 0 || !S_ISREG(s.st_mode)) {
+    if (fstat(fileno(in), &s) != 0) {
+        st = status_fail(STATUS_IO, "cannot read '%s': %s", path, strerror(errno));
+        goto done;
+    }
+    if (!S_ISREG(s.st_mode)) {
         st = status_fail(STATUS_DATA, "cannot read '%s': not a regular file", path);
         goto done;
     }
@@ -291,7 +348,8 @@ enum status file_read(const char *path, size_t max, char **bytes, size_t *size)
     }
     size_t got = fread(buf, 1, (size_t)s.st_size, in);
     if (got != (size_t)s.st_size) {
-        st = status_fail(STATUS_IO, "cannot read '%s': it ended early", path);
+        st = status_fail(STATUS_IO, "cannot read '%s': %s", path,
+                         ferror(in) ? strerror(errno) : "it ended early");
         goto done;
     }
     buf[got] = '\0';

@@ -21,14 +21,24 @@ MUST_CHECK enum status dir_remove(const char *path);
  * killed have left. */
 MUST_CHECK enum status dir_make_temporary(char *path, int *held);
 
+/* Whether something is at `path`. Only ENOENT and ENOTDIR mean that nothing is: any other error is
+ * STATUS_IO, for a file that cannot be seen now may hold what took days. */
+MUST_CHECK enum status path_look(const char *path, bool *exists);
+
+/* The same where the next step opens the file: true where the system does not say, so that opening
+ * fails with the reason. */
 bool path_exists(const char *path);
 bool path_is_dir(const char *path);
 
-/* A file being replaced: writes go to "<path>.tmp.<pid>" beside it; commit flushes, fsyncs, renames
- * it over `path` and fsyncs the folder, so that a reader sees the old bytes or the new ones and
- * nothing between. Abandon removes the temporary; both may be called on a zeroed struct. Who writes
- * holds a lock on the temporary: open removes those of the same path that nobody holds, which
- * processes that were killed have left. */
+/* "<path>.tmp.<16 digits>", digits that nobody can foresee: a name for a file that will take the
+ * place of `path`. Make it with O_EXCL, link or mkdir, which follow no link. */
+MUST_CHECK enum status path_temporary(const char *path, char *out, size_t size);
+
+/* A file being replaced: writes go to a temporary beside it (path_temporary); commit flushes,
+ * fsyncs, renames it over `path` and fsyncs the folder, so that a reader sees the old bytes or the
+ * new ones and nothing between. Abandon removes the temporary; both may be called on a zeroed
+ * struct. Who writes holds a lock on the temporary: open removes those of the same path that nobody
+ * holds, which processes that were killed have left. */
 struct atomic_file {
     FILE *stream; /* write here; errors may be left for commit to find */
     char path[4096];
@@ -36,6 +46,10 @@ struct atomic_file {
 };
 MUST_CHECK enum status atomic_file_open(struct atomic_file *f, const char *path);
 MUST_CHECK enum status atomic_file_commit(struct atomic_file *f);
+
+/* The first part of a commit: all bytes are on disk, and `path` is as it was. A failure abandons.
+ */
+MUST_CHECK enum status atomic_file_sync(struct atomic_file *f);
 
 /* Commits without waiting for the disk: for what is soon replaced again and may be lost in a power
  * cut. */

@@ -150,7 +150,6 @@ enum status history_load(const char *dir, struct history *h)
         CHECK(take_line(path, line, size, l.number, h));
         CHECK(lines_next(&l, &line, &size));
     }
-    h->whole = l.whole;
 done:
     lines_close(&l);
     if (st != STATUS_OK)
@@ -224,7 +223,7 @@ enum status history_append(const char *dir, const struct repeats *runs, bool acc
     CHECK(lock(dir, &fd));
     if (path_exists(path))
         CHECK(history_load(dir, &before));
-    CHECK(journal_open(&j, path, before.whole));
+    CHECK(journal_open(&j, path));
     for (int64_t i = 0; i < runs->n; i++)
         if (!is_known(&before, &runs->repeat[i]))
             CHECK(write_entry(&j, &runs->repeat[i], (double)now.tv_sec + 1e-9 * (double)now.tv_nsec,

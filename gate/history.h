@@ -23,7 +23,6 @@ struct history_entry {
 struct history {
     int64_t n, capacity;
     struct history_entry *entry; /* (n) in the order in which they were added */
-    int64_t whole;               /* bytes of the file in whole lines */
 };
 
 /* Whether there is a history in `dir`. */

@@ -14,7 +14,7 @@
 #ifndef MODEL_SAFETENSORS_H
 #define MODEL_SAFETENSORS_H
 
-#include "base/status.h"
+#include "base/file.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -84,4 +84,10 @@ bool safetensors_checked(const struct safetensors *f);
 MUST_CHECK enum status safetensors_write(const char *path, const struct safetensors_entry *entry,
                                          size_t n_entries, const struct safetensors_pair *pair,
                                          size_t n_pairs);
+
+/* The same up to the last step: all bytes are on disk beside `path`, and atomic_file_commit puts
+ * them in its place. */
+MUST_CHECK enum status safetensors_prepare(const char *path, const struct safetensors_entry *entry,
+                                           size_t n_entries, const struct safetensors_pair *pair,
+                                           size_t n_pairs, struct atomic_file *f);
 #endif

@@ -81,10 +81,20 @@ static enum status file_open(struct reading *r)
                            r->path, strerror(saved));
     }
     struct stat s;
-    if (fstat(fd, &s) != 0 || !S_ISREG(s.st_mode))
+    if (fstat(fd, &s) != 0)
+        return status_fail(STATUS_IO, "cannot read '%s': %s", r->path, strerror(errno));
+    if (!S_ISREG(s.st_mode))
         return status_fail(STATUS_DATA, "cannot read '%s': not a regular file", r->path);
     r->file_bytes = (size_t)s.st_size;
     return STATUS_OK;
+}
+
+static enum status file_read_next(struct reading *r, void *out, size_t bytes)
+{
+    if (fread(out, 1, bytes, r->in) == bytes)
+        return STATUS_OK;
+    return status_fail(STATUS_IO, "cannot read '%s': %s", r->path,
+                       ferror(r->in) ? strerror(errno) : "it became shorter");
 }
 
 /* Reads the next `bytes` of the file into new memory. */
@@ -93,17 +103,15 @@ static enum status file_take(struct reading *r, size_t bytes, void **out)
     *out = malloc(bytes ? bytes : 1);
     if (!*out)
         return status_fail(STATUS_OOM, "no memory to read %zu bytes of '%s'", bytes, r->path);
-    if (fread(*out, 1, bytes, r->in) == bytes)
-        return STATUS_OK;
-    return status_fail(STATUS_IO, "cannot read '%s': %s", r->path,
-                       ferror(r->in) ? strerror(errno) : "it became shorter");
+    return file_read_next(r, *out, bytes);
 }
 
 static enum status header_read(struct reading *r)
 {
     unsigned char prefix[SAFETENSORS_PREFIX];
-    if (r->file_bytes < sizeof prefix || fread(prefix, 1, sizeof prefix, r->in) != sizeof prefix)
+    if (r->file_bytes < sizeof prefix)
         return damaged(r, "it has %zu bytes, too few for a safetensors file", r->file_bytes);
+    TRY(file_read_next(r, prefix, sizeof prefix));
     uint64_t length = safetensors_prefix_get(prefix);
     if (length > SAFETENSORS_HEADER_MAX)
         return damaged(r, "its header would have %" PRIu64 " bytes, more than the format's %d",

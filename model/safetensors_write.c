@@ -117,32 +117,41 @@ static void header_seal(struct writing *w)
     memcpy(safetensors_crc_digits(w->header, w->header_length), digits, SAFETENSORS_CRC_DIGITS);
 }
 
-static enum status file_write(const struct writing *w, const char *path)
+static enum status file_write(const struct writing *w, const char *path, struct atomic_file *f)
 {
-    struct atomic_file f;
-    TRY(atomic_file_open(&f, path));
+    TRY(atomic_file_open(f, path));
     unsigned char prefix[SAFETENSORS_PREFIX];
     safetensors_prefix_put(prefix, w->header_length);
-    fwrite(prefix, 1, sizeof prefix, f.stream); /* commit checks the stream */
-    fwrite(w->header, 1, w->header_length, f.stream);
+    fwrite(prefix, 1, sizeof prefix, f->stream); /* the sync checks the stream */
+    fwrite(w->header, 1, w->header_length, f->stream);
     for (size_t i = 0; i < w->n_entries; i++)
         if (w->bytes[w->order[i]] > 0)
-            fwrite(w->entry[w->order[i]].data, 1, w->bytes[w->order[i]], f.stream);
-    return atomic_file_commit(&f);
+            fwrite(w->entry[w->order[i]].data, 1, w->bytes[w->order[i]], f->stream);
+    return atomic_file_sync(f);
 }
 
-enum status safetensors_write(const char *path, const struct safetensors_entry *entry,
-                              size_t n_entries, const struct safetensors_pair *pair, size_t n_pairs)
+enum status safetensors_prepare(const char *path, const struct safetensors_entry *entry,
+                                size_t n_entries, const struct safetensors_pair *pair,
+                                size_t n_pairs, struct atomic_file *f)
 {
     enum status st;
     struct writing w = {.entry = entry, .n_entries = n_entries};
+    *f = (struct atomic_file){0};
     CHECK(order_entries(&w));
     CHECK(header_build(&w, pair, n_pairs));
     header_seal(&w);
-    CHECK(file_write(&w, path));
+    CHECK(file_write(&w, path, f));
 done:
     free(w.order);
     free(w.bytes);
     free(w.header);
     return st;
+}
+
+enum status safetensors_write(const char *path, const struct safetensors_entry *entry,
+                              size_t n_entries, const struct safetensors_pair *pair, size_t n_pairs)
+{
+    struct atomic_file f;
+    TRY(safetensors_prepare(path, entry, n_entries, pair, n_pairs, &f));
+    return atomic_file_commit(&f);
 }

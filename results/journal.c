@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static enum status fail(struct journal *j)
@@ -19,21 +20,46 @@ static enum status fail(struct journal *j)
                        way_out);
 }
 
-enum status journal_open(struct journal *j, const char *path, int64_t keep)
+/* Cuts off what follows the last newline of the `size` bytes. */
+static enum status journal_cut_torn(struct journal *j, int fd, off_t size)
 {
+    char block[4096];
+    off_t end = size;
+    while (end > 0) {
+        size_t n = end < (off_t)sizeof block ? (size_t)end : sizeof block;
+        ssize_t got = pread(fd, block, n, end - (off_t)n);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got != (ssize_t)n)
+            return fail(j);
+        const char *newline = memrchr(block, '\n', n);
+        if (newline) {
+            end += newline + 1 - (block + n);
+            break;
+        }
+        end -= (off_t)n;
+    }
+    return end == size || ftruncate(fd, end) == 0 ? STATUS_OK : fail(j);
+}
+
+enum status journal_open(struct journal *j, const char *path)
+{
+    struct stat s;
     *j = (struct journal){0};
     TRY(path_format(j->path, sizeof j->path, "%s", path));
-    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    int fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
     if (fd < 0)
         return fail(j);
-    if (ftruncate(fd, keep) == 0)
-        j->stream = fdopen(fd, "a");
-    if (!j->stream) {
-        enum status st = fail(j);
+    enum status st = fstat(fd, &s) == 0 ? STATUS_OK : fail(j);
+    if (st == STATUS_OK && !S_ISREG(s.st_mode))
+        st = status_fail(STATUS_DATA, "cannot write '%s': not a regular file", path);
+    if (st == STATUS_OK)
+        st = journal_cut_torn(j, fd, s.st_size);
+    if (st == STATUS_OK && !(j->stream = fdopen(fd, "a")))
+        st = fail(j);
+    if (st != STATUS_OK)
         close(fd);
-        return st;
-    }
-    return STATUS_OK;
+    return st;
 }
 
 enum status journal_write(struct journal *j, const char *lines, size_t size)

@@ -9,7 +9,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 
 struct journal {
@@ -18,9 +17,10 @@ struct journal {
     char path[4096];
 };
 
-/* Opens `path` for appending after its first `keep` bytes, which must be whole lines; what follows
- * them is cut off. A file that does not exist is made. */
-MUST_CHECK enum status journal_open(struct journal *j, const char *path, int64_t keep);
+/* Opens `path` for appending after its last whole line; a torn line behind it is cut off, and
+ * nothing else ever is. A file that does not exist is made; a symbolic link is refused, and so is
+ * what is no regular file. */
+MUST_CHECK enum status journal_open(struct journal *j, const char *path);
 
 /* Appends `size` bytes, whole lines. A failure may belong to an earlier line. */
 MUST_CHECK enum status journal_write(struct journal *j, const char *lines, size_t size);

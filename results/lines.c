@@ -20,7 +20,9 @@ enum status lines_open(struct lines *l, const char *path)
         return status_fail(errno == ENOENT ? STATUS_DATA : STATUS_IO, "cannot open '%s': %s", path,
                            strerror(errno));
     struct stat s;
-    if (fstat(l->fd, &s) != 0 || !S_ISREG(s.st_mode))
+    if (fstat(l->fd, &s) != 0)
+        return status_fail(STATUS_IO, "cannot read '%s': %s", path, strerror(errno));
+    if (!S_ISREG(s.st_mode))
         return status_fail(STATUS_DATA, "cannot read '%s': not a regular file", path);
     return STATUS_OK;
 }

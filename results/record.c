@@ -27,7 +27,6 @@ struct record {
     struct journal steps, epochs;
     struct journal ranks;     /* open where there are several, or were in an earlier attempt */
     struct journal telemetry; /* open from the first sample on */
-    int64_t telemetry_whole;  /* bytes of it that an earlier attempt left */
     int64_t samples;          /* taken so far, over all attempts */
     int64_t n_ranks;          /* 0: one, of which no more is told */
     int64_t attempt;          /* from 0 */
@@ -168,18 +167,18 @@ done:
     return st;
 }
 
-/* `run` is what the folder holds so far; NULL: nothing. */
-static enum status journals_open(struct record *r, const struct run *run)
+static enum status journals_open(struct record *r)
 {
     char path[4096];
+    bool ranks = r->n_ranks > 0;
     TRY(path_in(r, "steps.jsonl", path));
-    TRY(journal_open(&r->steps, path, run ? run->steps_whole : 0));
+    TRY(journal_open(&r->steps, path));
     TRY(path_in(r, "epochs.jsonl", path));
-    TRY(journal_open(&r->epochs, path, run ? run->epochs_whole : 0));
+    TRY(journal_open(&r->epochs, path));
     TRY(path_in(r, "ranks.jsonl", path));
-    if (r->n_ranks == 0 && !path_exists(path))
-        return STATUS_OK;
-    return journal_open(&r->ranks, path, run ? run->ranks_whole : 0);
+    if (!ranks)
+        TRY(path_look(path, &ranks));
+    return ranks ? journal_open(&r->ranks, path) : STATUS_OK;
 }
 
 /* Ends a failed opening; what went wrong first is what is told. */
@@ -189,14 +188,17 @@ static void record_drop(struct record *r)
     (void)ignored;
 }
 
-static bool holds_run(const struct record *r)
+static enum status look_for_run(const struct record *r, bool *found)
 {
     static const char *const files[] = {"run.json",    "steps.jsonl",     "epochs.jsonl",
                                         "ranks.jsonl", "telemetry.jsonl", "summary.json"};
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        if (faccessat(r->lock, files[i], F_OK, 0) == 0)
-            return true;
-    return false;
+    char path[4096];
+    *found = false;
+    for (size_t i = 0; i < sizeof files / sizeof *files && !*found; i++) {
+        TRY(path_in(r, files[i], path));
+        TRY(path_look(path, found));
+    }
+    return STATUS_OK;
 }
 
 /* The folder is open and locked, and holds no run. */
@@ -209,7 +211,7 @@ static enum status record_begin(struct record *r, const struct run_info *info)
     enum status st = json_write(path, run);
     json_decref(run);
     TRY(st);
-    return journals_open(r, NULL);
+    return journals_open(r);
 }
 
 enum status record_create(const char *dir, const struct run_info *info, struct record **record)
@@ -217,7 +219,9 @@ enum status record_create(const char *dir, const struct run_info *info, struct r
     struct record *r;
     TRY(record_open(dir, info, &r));
     enum status st;
-    if (holds_run(r)) {
+    bool found;
+    CHECK(look_for_run(r, &found));
+    if (found) {
         st =
             status_fail(STATUS_USAGE,
                         "'%s' already holds a run; go on with it by --resume auto, or name another "
@@ -284,14 +288,15 @@ enum status record_resume(const char *dir, const struct run_info *info, int64_t 
     struct run *run = NULL;
     TRY(record_open(dir, info, &r));
     enum status st;
-    if (!holds_run(r)) {
+    bool found;
+    CHECK(look_for_run(r, &found));
+    if (!found) {
         CHECK(record_begin(r, info));
     } else {
         CHECK(run_load(dir, &run));
-        CHECK(journals_open(r, run));
+        CHECK(journals_open(r));
         r->elapsed_before = run->elapsed;
         r->attempt = run->resumes + 1;
-        r->telemetry_whole = run->telemetry_whole;
         if (run->n_telemetry)
             r->samples = run->telemetry[run->n_telemetry - 1].sample + 1;
         CHECK(summary_set_aside(r, step));
@@ -358,7 +363,7 @@ enum status record_telemetry(struct record *r, const struct telemetry_record *ro
     double elapsed = record_elapsed(r);
     if (!r->telemetry.stream) {
         TRY(path_in(r, "telemetry.jsonl", path));
-        TRY(journal_open(&r->telemetry, path, r->telemetry_whole));
+        TRY(journal_open(&r->telemetry, path));
     }
     if (n > TELEMETRY_DEVICES_MAX)
         return status_fail(STATUS_INVALID, "telemetry of %d devices", n);
@@ -376,6 +381,15 @@ enum status record_telemetry(struct record *r, const struct telemetry_record *ro
                           schema_format(&telemetry_schema, &r->fresh[i], line)));
     r->samples++;
     return journal_flush(&r->telemetry, false);
+}
+
+enum status record_checkpoint(struct record *r, int64_t step)
+{
+    char line[96];
+    int size =
+        snprintf(line, sizeof line, "{\"event\":\"checkpoint\",\"step\":%" PRId64 "}\n", step);
+    TRY(journal_write(&r->steps, line, (size_t)size));
+    return journal_flush(&r->steps, false);
 }
 
 /* In this order, so that an epoch on disk has its steps and ranks there. */

@@ -87,6 +87,10 @@ MUST_CHECK enum status record_telemetry(struct record *record, const struct tele
  * resumed run lack steps that its checkpoint has. */
 MUST_CHECK enum status record_sync(struct record *record);
 
+/* Notes that a checkpoint of `step` steps stands in the folder: one that is missing later is a loss
+ * and no young run. */
+MUST_CHECK enum status record_checkpoint(struct record *record, int64_t step);
+
 /* Writes summary.json, an object to which "schema", "finished" and "elapsed" are added, once
  * everything else is safe on disk. */
 MUST_CHECK enum status record_finish(struct record *record, const json_t *summary);

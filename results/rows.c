@@ -48,6 +48,8 @@ enum status run_add_attempt(struct run *run, const json_t *info)
 static enum status event_apply(struct rows *r, const json_t *event, struct run *run)
 {
     const char *kind = json_string_value(json_object_get(event, "event"));
+    if (kind && strcmp(kind, "checkpoint") == 0)
+        run->checkpoints++;
     if (!kind || strcmp(kind, "resume") != 0)
         return STATUS_OK;
     const json_t *from = json_object_get(event, r->name);

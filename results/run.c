@@ -13,11 +13,13 @@
 enum { DOCUMENT_MAX_BYTES = 16 << 20 };
 
 /* Reads one file of records; a missing file holds none (a run that was killed at its birth). */
-static enum status rows_load(struct rows *r, struct run *run, int64_t *whole)
+static enum status rows_load(struct rows *r, struct run *run)
 {
     char path[4096];
+    bool exists;
     TRY(path_format(path, sizeof path, "%s/%s", run->dir, r->file));
-    if (!path_exists(path))
+    TRY(path_look(path, &exists));
+    if (!exists)
         return STATUS_OK;
     struct lines lines;
     enum status st = lines_open(&lines, path);
@@ -31,7 +33,6 @@ static enum status rows_load(struct rows *r, struct run *run, int64_t *whole)
         if (st != STATUS_OK)
             st = status_context(st, "'%s' line %lld", path, (long long)lines.number);
     }
-    *whole = lines.whole;
     lines_close(&lines);
     return st;
 }
@@ -101,7 +102,9 @@ enum status run_load_summary(struct run *run)
     json_decref(run->summary);
     run->summary = NULL;
     TRY(path_format(path, sizeof path, "%s/summary.json", run->dir));
-    return path_exists(path) ? document_load(run->dir, "summary.json", &run->summary) : STATUS_OK;
+    bool exists;
+    TRY(path_look(path, &exists));
+    return exists ? document_load(run->dir, "summary.json", &run->summary) : STATUS_OK;
 }
 
 enum status run_begin(const char *dir, struct run **out)
@@ -125,16 +128,10 @@ enum status run_load(const char *dir, struct run **out)
     struct run *run;
     struct rows rows[ROWS_FILES];
     TRY(run_begin(dir, &run));
-    int64_t *const whole[ROWS_FILES] = {
-        [ROWS_STEPS] = &run->steps_whole,
-        [ROWS_EPOCHS] = &run->epochs_whole,
-        [ROWS_RANKS] = &run->ranks_whole,
-        [ROWS_TELEMETRY] = &run->telemetry_whole,
-    };
     enum status st = STATUS_OK;
     rows_begin(rows);
     for (int i = 0; i < ROWS_FILES && st == STATUS_OK; i++)
-        st = rows_load(&rows[i], run, whole[i]);
+        st = rows_load(&rows[i], run);
     rows_show(rows, run);
     if (st == STATUS_OK)
         *out = run;

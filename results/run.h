@@ -28,13 +28,10 @@ struct run {
                                * The last epoch may lack ranks, and attempts may differ in them */
     int64_t n_telemetry;
     struct telemetry_record *telemetry; /* ascending by .sample and .device */
-    json_t *attempts;        /* array: the list of ranks of each attempt, or null for one rank */
-    int64_t resumes;         /* attempts after the first */
-    double elapsed;          /* seconds over all attempts, up to the last line */
-    int64_t steps_whole;     /* bytes of steps.jsonl in whole lines */
-    int64_t epochs_whole;    /* bytes of epochs.jsonl in whole lines */
-    int64_t ranks_whole;     /* bytes of ranks.jsonl in whole lines */
-    int64_t telemetry_whole; /* bytes of telemetry.jsonl in whole lines */
+    json_t *attempts;    /* array: the list of ranks of each attempt, or null for one rank */
+    int64_t resumes;     /* attempts after the first */
+    int64_t checkpoints; /* written so far, over all attempts, as far as is recorded */
+    double elapsed;      /* seconds over all attempts, up to the last line */
 };
 
 /* A folder without run.json, or no folder, is STATUS_DATA. The caller frees with run_free. */

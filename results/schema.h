@@ -12,7 +12,8 @@
  * Numbers keep nine significant digits, which a float survives; a double that is not finite is
  * null, and a sensor's is left out. A line with an "event" key is no record: {"event": "resume",
  * "step": 400, "epoch": 3, ...} says that the run went on from there, and whatever an earlier
- * attempt recorded from that step and that epoch on no longer counts. */
+ * attempt recorded from that step and that epoch on no longer counts; {"event": "checkpoint",
+ * "step": 400} in steps.jsonl says that a checkpoint stood in the folder after that many steps. */
 #ifndef RESULTS_SCHEMA_H
 #define RESULTS_SCHEMA_H
 

@@ -153,21 +153,31 @@ static void add_state(struct gathered *a, const struct train_identity *id,
     add_pair(a, "epoch_bad_images", "%" PRId64, s->bad_images);
 }
 
-enum status checkpoint_save(const char *path, struct network *net, const struct graph *g,
-                            const struct train_identity *id, const struct train_state *state)
+enum status checkpoint_prepare(const char *path, struct network *net, const struct graph *g,
+                               const struct train_identity *id, const struct train_state *state,
+                               struct atomic_file *f)
 {
     enum status st;
     struct gathered a;
+    *f = (struct atomic_file){0};
     CHECK(gathered_open(&a, g));
     CHECK(add_weights(&a, net, g, state->step));
     for (int i = 0; i < g->n_params; i++)
         if (param_is_trained(&g->param[i]))
             CHECK(add_value(&a, net, g, VALUE_MOMENTUM, i));
     add_state(&a, id, state);
-    CHECK(safetensors_write(path, a.entry, a.n, a.pair, a.n_pairs));
+    CHECK(safetensors_prepare(path, a.entry, a.n, a.pair, a.n_pairs, f));
 done:
     gathered_close(&a);
     return st;
+}
+
+enum status checkpoint_save(const char *path, struct network *net, const struct graph *g,
+                            const struct train_identity *id, const struct train_state *state)
+{
+    struct atomic_file f;
+    TRY(checkpoint_prepare(path, net, g, id, state, &f));
+    return atomic_file_commit(&f);
 }
 
 /* The entry of a parameter, with or without DDP's prefix. */

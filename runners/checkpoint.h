@@ -6,6 +6,7 @@
 #ifndef RUNNERS_CHECKPOINT_H
 #define RUNNERS_CHECKPOINT_H
 
+#include "base/file.h"
 #include "model/network.h"
 #include "runners/scaler.h"
 
@@ -39,6 +40,11 @@ struct train_identity {
 MUST_CHECK enum status checkpoint_save(const char *path, struct network *net, const struct graph *g,
                                        const struct train_identity *id,
                                        const struct train_state *state);
+
+/* The same up to the last step, which is atomic_file_commit. */
+MUST_CHECK enum status checkpoint_prepare(const char *path, struct network *net,
+                                          const struct graph *g, const struct train_identity *id,
+                                          const struct train_state *state, struct atomic_file *f);
 
 /* Loads all of it. Where the checkpoint was written by another number of ranks, state->batch is the
  * last of this run's batches that begins no later than where that one stood, so that no image of

@@ -5,6 +5,7 @@
 #include "base/rng.h"
 #include "input/synth.h"
 #include "model/exchange.h"
+#include "results/run.h"
 #include "runners/gpu_group.h"
 #include "runners/trainer.h"
 
@@ -151,11 +152,42 @@ static enum status choose_dir(struct session *s)
     if (s->config->out)
         return path_format(s->dir, sizeof s->dir, "%s", s->config->out);
     for (int i = 1; i < 1000; i++) {
+        bool taken;
         TRY(path_format(s->dir, sizeof s->dir, "runs/%s-%03d", s->config->arch, i));
-        if (!path_exists(s->dir))
+        TRY(path_look(s->dir, &taken));
+        if (!taken)
             return STATUS_OK;
     }
     return status_fail(STATUS_USAGE, "runs/ is full; name a folder with --out");
+}
+
+/* A folder without a checkpoint: nothing is there, or a run that was killed before its first, which
+ * begins afresh and says so. One that had a checkpoint is not written over. */
+static enum status check_unlost(const struct session *s)
+{
+    char path[4096];
+    bool begun;
+    struct run *run;
+    TRY(path_format(path, sizeof path, "%s/run.json", s->dir));
+    TRY(path_look(path, &begun));
+    if (!begun)
+        return STATUS_OK;
+    TRY(run_load(s->dir, &run));
+    int64_t steps = run->n_steps;
+    bool lost = run->checkpoints > 0 || run->n_epochs > 1; /* an epoch begins with a checkpoint */
+    run_free(run);
+    if (lost)
+        return status_fail(STATUS_DATA,
+                           "cannot resume '%s': %" PRId64
+                           " steps are recorded, but " CHECKPOINT_NAME
+                           " is gone; put it back, or start afresh in another --out",
+                           s->dir, steps);
+    if (steps > 0)
+        fprintf(stderr,
+                "ampscale: warning: '%s' holds %" PRId64
+                " steps and had no checkpoint yet: starting again at step 0\n",
+                s->dir, steps);
+    return STATUS_OK;
 }
 
 /* Loads the newest checkpoint of the folder that is whole; one that is not costs a warning. */
@@ -163,11 +195,15 @@ static enum status resume_auto(struct session *s)
 {
     static const char *const names[] = {CHECKPOINT_NAME, CHECKPOINT_PREV_NAME};
     enum status st = STATUS_OK;
+    int found = 0;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char path[4096];
+        bool exists;
         TRY(path_format(path, sizeof path, "%s/%s", s->dir, names[i]));
-        if (!path_exists(path))
+        TRY(path_look(path, &exists));
+        if (!exists)
             continue;
+        found++;
         st = checkpoint_load(path, engine_network(s->engine), s->graph, &s->identity, &s->state);
         if (st == STATUS_OK) {
             s->resumed = true;
@@ -177,7 +213,7 @@ static enum status resume_auto(struct session *s)
             return st;
         fprintf(stderr, "ampscale: warning: %s\n", status_message());
     }
-    return st; /* none at all: begin afresh; none that is whole: say so */
+    return found ? st : check_unlost(s);
 }
 
 static enum status load_weights(struct session *s)
@@ -458,22 +494,43 @@ double session_joules(struct session *s)
     return host && s->world.size > 1 ? NAN : telemetry_joules(s->telemetry);
 }
 
-enum status session_checkpoint(struct session *s)
+enum status session_checkpoint_prepare(struct session *s, const struct train_state *state,
+                                       struct atomic_file *f)
 {
-    char path[4096], prev[4096], temp[4096];
+    char path[4096];
+    *f = (struct atomic_file){0};
     if (!session_leads(s))
         return STATUS_OK;
     TRY(path_format(path, sizeof path, "%s/" CHECKPOINT_NAME, s->dir));
-    TRY(path_format(prev, sizeof prev, "%s/" CHECKPOINT_PREV_NAME, s->dir));
-    TRY(path_format(temp, sizeof temp, "%s.tmp.%ld", prev, (long)getpid()));
     TRY(record_sync(s->record)); /* a resumed run has every step that its checkpoint has */
-    /* The old file gets its second name before the new one takes the first. File systems without
-     * hard links do without a second checkpoint. */
-    unlink(temp);
-    bool linked = link(path, temp) == 0;
-    enum status st =
-        checkpoint_save(path, engine_network(s->engine), s->graph, &s->identity, &s->state);
-    if (linked && (st != STATUS_OK || rename(temp, prev) != 0))
+    return checkpoint_prepare(path, engine_network(s->engine), s->graph, &s->identity, state, f);
+}
+
+/* The old file gets its second name before the new one takes the first, and the place of the one
+ * before it after that. File systems without hard links do without a second checkpoint. */
+enum status session_checkpoint_commit(struct session *s, struct atomic_file *f)
+{
+    enum status st;
+    char prev[4096], temp[sizeof f->temp];
+    bool linked = false;
+    if (!session_leads(s))
+        return STATUS_OK;
+    CHECK(path_format(prev, sizeof prev, "%s/" CHECKPOINT_PREV_NAME, s->dir));
+    CHECK(path_temporary(prev, temp, sizeof temp));
+    linked = link(f->path, temp) == 0;
+    CHECK(atomic_file_commit(f));
+    linked = linked && rename(temp, prev) != 0;
+    CHECK(record_checkpoint(s->record, s->state.step));
+done:
+    if (linked)
         unlink(temp);
+    atomic_file_abandon(f); /* which is nothing once it was committed */
     return st;
+}
+
+enum status session_checkpoint(struct session *s)
+{
+    struct atomic_file f;
+    TRY(session_checkpoint_prepare(s, &s->state, &f));
+    return session_checkpoint_commit(s, &f);
 }

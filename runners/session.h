@@ -74,7 +74,13 @@ MUST_CHECK enum status session_close(struct session *s, enum status st);
  * processor's energy is that of all ranks of its host, and so is none of theirs. */
 double session_joules(struct session *s);
 
-/* Rank 0 writes the latest checkpoint, keeping the one before. */
+/* Rank 0 writes the latest checkpoint, keeping the one before. In two steps: when the first ends,
+ * a checkpoint of `state` is on disk beside the latest; the second, once the session's state is
+ * that, puts it in its place. A failure leaves the latest as it was. */
+MUST_CHECK enum status session_checkpoint_prepare(struct session *s,
+                                                  const struct train_state *state,
+                                                  struct atomic_file *f);
+MUST_CHECK enum status session_checkpoint_commit(struct session *s, struct atomic_file *f);
 MUST_CHECK enum status session_checkpoint(struct session *s);
 
 #endif

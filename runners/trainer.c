@@ -298,24 +298,33 @@ static enum status record_ranks(struct session *s, double *joules)
     return st;
 }
 
-/* Validation, the best weights, and the record, which says what the epoch came to. Afterwards the
- * state stands at the beginning of the next epoch. */
+/* Validation, the best weights, the checkpoint of the next epoch's beginning, and the record, which
+ * says what the epoch came to. The record stands before the checkpoint takes its place, so that no
+ * epoch is lost, and after its bytes are written, so that their time counts. */
 static enum status finish_epoch(struct session *s, struct pass_result *train,
                                 const struct stats *rate)
 {
+    enum status st;
     struct pass_result val;
+    struct atomic_file checkpoint;
     TRY(pass_validate(s, &val));
     TRY(check_replicas(s, true));
     double begun = step_now();
     TRY(keep_best(s, step_percent((double)val.top1, (double)val.count)));
-    TRY(record_ranks(s, &train->joules));
+    const struct train_state next = {.epoch = s->state.epoch + 1,
+                                     .step = s->state.step,
+                                     .best_top1 = s->state.best_top1,
+                                     .scaler = s->state.scaler};
+    TRY(session_checkpoint_prepare(s, &next, &checkpoint));
+    double checkpoint_s = step_now() - begun;
+    CHECK(record_ranks(s, &train->joules));
     if (session_leads(s))
-        TRY(record_pass(s, train, &val, step_now() - begun, rate));
-    s->state = (struct train_state){.epoch = s->state.epoch + 1,
-                                    .step = s->state.step,
-                                    .best_top1 = s->state.best_top1,
-                                    .scaler = s->state.scaler};
-    return session_checkpoint(s);
+        CHECK(record_pass(s, train, &val, checkpoint_s, rate));
+    s->state = next;
+    return session_checkpoint_commit(s, &checkpoint);
+done:
+    atomic_file_abandon(&checkpoint);
+    return st;
 }
 
 static enum status interrupted(struct session *s)

@@ -126,9 +126,9 @@ static void test_atomic_file(void **state)
 static void test_sweep(void **state)
 {
     (void)state;
-    static const char *const swept[] = {"a.json.tmp.1", "b.tmp.4194304"};
-    static const char *const kept[] = {"a.json",   "a.tmp", "a.tmp.",
-                                       "a.tmp.1x", "tmp.1", "a.tmpx.1"};
+    static const char *const swept[] = {"a.json.tmp.1", "b.tmp.4194304", "c.tmp.0123456789abcdef"};
+    static const char *const kept[] = {
+        "a.json", "a.tmp", "a.tmp.", "a.tmp.1x", "tmp.1", "a.tmpx.1", "a.tmp.0123456789abcde"};
     char dir[] = "/tmp/ampscale-test-XXXXXX", path[64];
     assert_non_null(mkdtemp(dir));
     for (size_t i = 0; i < sizeof swept / sizeof *swept; i++) {
@@ -183,6 +183,56 @@ static void test_left_over(void **state)
         assert_int_equal(unlink(path), 0);
     }
     assert_int_equal(rmdir(dir), 0);
+}
+
+/* A link that lies where a temporary might be leads nothing astray, and two temporaries of one file
+ * bear different names. */
+static void test_links(void **state)
+{
+    (void)state;
+    char dir[] = "/tmp/ampscale-test-XXXXXX", path[64], victim[64], link[64];
+    char *bytes;
+    size_t size;
+    struct atomic_file a, b;
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/f", dir);
+    snprintf(victim, sizeof victim, "%s/victim", dir);
+    snprintf(link, sizeof link, "%s/f.tmp.%ld", dir, (long)getpid());
+    assert_int_equal(file_replace(victim, "kept", 4), STATUS_OK);
+    assert_int_equal(symlink(victim, link), 0);
+    assert_int_equal(file_replace(path, "new", 3), STATUS_OK);
+    assert_int_equal(file_read(victim, 100, &bytes, &size), STATUS_OK);
+    assert_string_equal(bytes, "kept");
+    free(bytes);
+    assert_int_equal(atomic_file_open(&a, path), STATUS_OK);
+    assert_int_equal(atomic_file_open(&b, path), STATUS_OK);
+    assert_string_not_equal(a.temp, b.temp);
+    atomic_file_abandon(&a);
+    atomic_file_abandon(&b);
+    assert_int_equal(dir_remove(dir), STATUS_OK);
+}
+
+/* Only ENOENT and ENOTDIR mean that nothing is there. */
+static void test_looking(void **state)
+{
+    (void)state;
+    char dir[] = "/tmp/ampscale-test-XXXXXX", path[64], name[400];
+    bool exists = false;
+    assert_non_null(mkdtemp(dir));
+    assert_int_equal(path_look(dir, &exists), STATUS_OK);
+    assert_true(exists);
+    snprintf(path, sizeof path, "%s/f", dir);
+    assert_int_equal(path_look(path, &exists), STATUS_OK);
+    assert_true(!exists && !path_exists(path));
+    assert_int_equal(file_replace(path, "x", 1), STATUS_OK);
+    snprintf(path, sizeof path, "%s/f/g", dir);
+    assert_int_equal(path_look(path, &exists), STATUS_OK);
+    assert_true(!exists && !path_exists(path));
+    memset(name, 'x', sizeof name - 1);
+    name[sizeof name - 1] = '\0'; /* ENAMETOOLONG */
+    assert_int_equal(path_look(name, &exists), STATUS_IO);
+    assert_true(!exists && path_exists(name));
+    assert_int_equal(dir_remove(dir), STATUS_OK);
 }
 
 /* Folders that nobody holds go when one of their kind is made. */
@@ -275,6 +325,8 @@ int main(void)
         cmocka_unit_test(test_atomic_file),
         cmocka_unit_test(test_sweep),
         cmocka_unit_test(test_left_over),
+        cmocka_unit_test(test_links),
+        cmocka_unit_test(test_looking),
         cmocka_unit_test(test_temporary_dir),
         cmocka_unit_test(test_dir_remove),
         cmocka_unit_test(test_full_disk),

@@ -240,13 +240,13 @@ done:
 /* ---- the record ---- */
 
 /* The first line of the partial record says what its trials are of; the others are trials. */
-static enum status resume(struct experiment *e, int64_t *whole)
+static enum status resume(struct experiment *e, bool *begun)
 {
     struct lines l;
     char *line;
     size_t size;
     enum status st;
-    *whole = 0;
+    *begun = false;
     if (!path_exists(e->partial))
         return STATUS_OK;
     TRY(lines_open(&l, e->partial));
@@ -261,7 +261,7 @@ static enum status resume(struct experiment *e, int64_t *whole)
             json_array_append(e->done, o);
         json_decref(o);
         CHECK(st);
-        *whole = l.whole;
+        *begun = true;
         CHECK(lines_next(&l, &line, &size));
     }
 done:
@@ -330,20 +330,20 @@ static enum status write_record(const struct experiment *e)
 
 static enum status run_experiment(struct experiment *e)
 {
-    int64_t whole;
+    bool begun;
     enum status st;
     struct journal j = {0};
-    CHECK(resume(e, &whole));
-    CHECK(journal_open(&j, e->partial, whole));
+    CHECK(resume(e, &begun));
+    CHECK(journal_open(&j, e->partial));
     for (int64_t trial = (int64_t)json_array_size(e->done); trial < e->trials; trial++) {
         json_t *o = NULL;
         CHECK(run_trial(e, trial, &o));
         json_array_append(e->done, o);
-        if (whole == 0) {
+        if (!begun) {
             json_t *head = json_pack("{s:O, s:O}", "settings", e->settings, "machine", e->machine);
             st = append(&j, head);
             json_decref(head);
-            whole = 1;
+            begun = true;
         }
         if (st == STATUS_OK)
             st = append(&j, o);

@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# Storage that fails under a run: what cannot be looked at is not absent, what was recorded stays, and
+# a file that cannot be read is no damaged one.
+. "$(dirname "$0")/common.sh" "$@"
+. "$(dirname "$0")/train.sh"
+. "$source_dir/tests/interpose/interpose.sh"
+cd "$scratch" || exit 1
+make_data data
+run=(data --epochs 2)
+expect_train 0 "${run[@]}" --out reference
+
+# fresh NAME: a copy of the reference run.
+fresh() {
+    rm -rf "$1"
+    cp -r reference "$1"
+}
+
+# unchanged WHAT DIR: it holds what the reference does, but for the locks of nobody.
+unchanged() {
+    diff -r reference "$2" >"$scratch/diff" || fail "$1: the folder has changed: $(head -n 4 "$scratch/diff")"
+}
+
+# one_line WHAT TEXT: stderr is one line, which contains TEXT.
+one_line() {
+    [[ $(wc -l <"$scratch/err") == 1 ]] || fail "$1: wrote $(cat "$scratch/err")"
+    grep -qF -- "$2" "$scratch/err" || fail "$1: does not say '$2': $(cat "$scratch/err")"
+}
+
+# A checkpoint that cannot be looked at is not absent: the run ends, and goes on when it can be.
+for error in EIO ESTALE EACCES ENOMEM; do
+    fresh blind
+    interposed "stat:$error:1-:checkpoint" expect_train 1 "${run[@]}" --epochs 3 --out blind --resume auto
+    one_line "checkpoint, $error" "cannot look for 'blind/checkpoint.safetensors'"
+    unchanged "checkpoint, $error" blind
+done
+expect_train 0 "${run[@]}" --out blind --resume auto
+same_run "a checkpoint that could not be looked at" reference blind
+
+# Nor is a record.
+for file in run.json steps.jsonl epochs.jsonl summary.json; do
+    fresh blind
+    interposed "stat:EIO:1-:blind/$file" expect_train 1 "${run[@]}" --out blind --resume auto
+    one_line "$file" "blind/$file"
+    unchanged "$file" blind
+done
+
+# A folder whose checkpoints are gone is not written over.
+fresh lost
+rm lost/checkpoint*.safetensors
+cp -r lost before
+expect_train 5 "${run[@]}" --out lost --resume auto
+one_line "no checkpoint" "checkpoint.safetensors is gone; put it back, or start afresh in another --out"
+diff -r before lost || fail "no checkpoint: the folder has changed"
+
+# One that was killed before its first checkpoint begins again, and says so.
+train_signalled KILL 2 "${run[@]}" --out young
+((code == 137)) || fail "young: exit code $code"
+expect_train 0 "${run[@]}" --out young --resume auto
+[[ ! -s err ]] || one_line young "had no checkpoint yet: starting again at step 0"
+same_run young reference young
+
+# A torn line is cut off a record, and nothing else is.
+fresh torn
+printf '{"step": 1' >>torn/steps.jsonl
+expect_train 0 "${run[@]}" --out torn --resume auto
+cmp -n "$(stat -c %s reference/steps.jsonl)" reference/steps.jsonl torn/steps.jsonl || fail "torn: lines are gone"
+! grep -q '{"step": 1{' torn/steps.jsonl || fail "torn: the line is still there"
+
+# A checkpoint that cannot be read says why, and is not taken for a damaged one.
+for call in open stat read; do
+    fresh unread
+    # The first stat is by name.
+    interposed "$call:EIO:$([[ $call == stat ]] && echo 2 || echo 1):checkpoint.safetensors" \
+        expect_train 1 "${run[@]}" --out unread --resume auto
+    one_line "checkpoint, $call" "'unread/checkpoint.safetensors': Input/output error"
+    unchanged "checkpoint, $call" unread
+done
+
+# An epoch's record has the time of its checkpoint.
+interposed "fsync:delay300:1-:checkpoint.safetensors" expect_train 0 "${run[@]}" --out slow
+python3 - <<'END' || fail "an epoch's record does not count its checkpoint"
+import json
+for line in open("slow/epochs.jsonl"):
+    e = json.loads(line)
+    seconds = e["train_s"] + e["val_s"] + e["checkpoint_s"]
+    assert e["checkpoint_s"] >= 0.3, e["checkpoint_s"]
+    assert abs(e["images_per_s_wall"] * seconds - e["train_images"]) < 0.01 * e["train_images"], e
+END
+
+# A record is not written through a link, nor a temporary.
+fresh linked
+cp linked/steps.jsonl elsewhere
+ln -sf "$scratch/elsewhere" linked/steps.jsonl
+expect_train 1 "${run[@]}" --out linked --resume auto
+one_line "a link" "cannot write 'linked/steps.jsonl'"
+cmp elsewhere reference/steps.jsonl || fail "a link: was written through"
+finish
