@@ -90,4 +90,15 @@ foreach(name backend conv_problem device memory op_bn op_bn_fused op_conv op_con
         op_linear op_loss op_pool op_reorder op_scaler op_sgd plan plan_cache plan_file stream)
   list(APPEND AMPSCALE_CUDA_SOURCES ${CMAKE_SOURCE_DIR}/kernels/cuda/${name}.c)
 endforeach()
+set(AMPSCALE_CUDNN_SOURCES "") # of these, what plans and executes convolutions
+foreach(name conv_exec conv_form conv_plan cudnn_desc cudnn_device cudnn_graph cudnn_plans)
+  list(APPEND AMPSCALE_CUDNN_SOURCES ${CMAKE_SOURCE_DIR}/kernels/cuda/${name}.c)
+endforeach()
 file(GLOB AMPSCALE_CUDA_KERNELS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/kernels/*.cu)
+
+# The descriptions of GPUs, which cudnn_device.c reads.
+function(ampscale_embed_gpus target)
+  foreach(gpu t4 a10 a100 l40 h200 b200 rtx5090)
+    ampscale_embed(${target} device_${gpu} ${CMAKE_SOURCE_DIR}/kernels/cuda/devices/${gpu}.json)
+  endforeach()
+endfunction()

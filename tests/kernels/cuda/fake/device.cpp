@@ -1,5 +1,6 @@
 /* The devices of the fake, and their memory. */
 #include "fake.h"
+#include "inject.h"
 
 #include <map>
 #include <mutex>
@@ -18,8 +19,8 @@ struct model {
 
 const model models[] = {{9, 0}, {9, 0}, {7, 5}, {7, 0}};
 const int N_DEVICES = sizeof models / sizeof *models;
-const int VERSION = 12090; /* CUDA 12.9 */
-const size_t MEMORY = (size_t)1 << 30;
+const int VERSION = 12090;              /* CUDA 12.9 */
+const size_t FILLED = (size_t)64 << 20; /* of an allocation, with what is no zero */
 
 std::recursive_mutex lock;
 struct pages {
@@ -58,6 +59,13 @@ bool find_model(int index, model *m)
         return false;
     *m = models[gpu[index]];
     return true;
+}
+
+/* Bytes of a device's memory. */
+size_t memory()
+{
+    const char *set = getenv("AMPSCALE_FAKE_MEMORY");
+    return (size_t)(set ? atoi(set) : 1) << 30;
 }
 
 bool machine_is(const char *what)
@@ -133,6 +141,13 @@ int fake_device()
     return device;
 }
 
+int fake_sm(int index)
+{
+    model m = {0, 0};
+    find_model(index, &m);
+    return m.major * 10 + m.minor;
+}
+
 void fake_with_memory(const std::function<void()> &call)
 {
     if (opened++ == 0)
@@ -155,6 +170,16 @@ const char *cudaGetErrorString(cudaError_t e)
         return "invalid resource handle";
     case cudaErrorInvalidConfiguration:
         return "invalid configuration argument";
+    case cudaErrorDevicesUnavailable:
+        return "CUDA-capable device(s) is/are busy or unavailable";
+    case cudaErrorNoDevice:
+        return "no CUDA-capable device is detected";
+    case cudaErrorIllegalAddress:
+        return "an illegal memory access was encountered";
+    case cudaErrorLaunchOutOfResources:
+        return "too many resources requested for launch";
+    case cudaErrorLaunchFailure:
+        return "unspecified launch failure";
     case cudaErrorInvalidDevice:
         return "invalid device ordinal";
     case cudaErrorNotReady:
@@ -163,35 +188,39 @@ const char *cudaGetErrorString(cudaError_t e)
         return "operation not permitted when stream is capturing";
     case cudaErrorStreamCaptureInvalidated:
         return "operation failed due to a previous error during capture";
+    case cudaErrorStreamCaptureImplicit:
+        return "operation would make the legacy stream depend on a capturing blocking stream";
+    case cudaErrorCapturedEvent:
+        return "operation not permitted on an event last recorded in a capturing stream";
+    case cudaErrorUnknown:
+        return "unknown error";
     default:
         return "invalid argument";
     }
 }
 
-cudaError_t cudaGetLastError(void)
-{
-    return cudaSuccess;
-}
-
 cudaError_t cudaDriverGetVersion(int *version)
 {
+    FAKE_ASK(cudaDriverGetVersion);
     *version = machine_is("no-driver") ? 0 : machine_is("old-driver") ? 11040 : VERSION;
     return cudaSuccess;
 }
 
 cudaError_t cudaRuntimeGetVersion(int *version)
 {
+    FAKE_ASK(cudaRuntimeGetVersion);
     *version = VERSION;
     return cudaSuccess;
 }
 
 cudaError_t cudaGetDeviceCount(int *n)
 {
+    FAKE_ASK(cudaGetDeviceCount);
     *n = 0;
     if (machine_is("no-driver") || machine_is("old-driver"))
-        return cudaErrorInsufficientDriver;
+        return fake_error(cudaErrorInsufficientDriver);
     if (machine_is("no-gpu"))
-        return cudaErrorNoDevice;
+        return fake_error(cudaErrorNoDevice);
     int gpu[N_DEVICES];
     *n = visible(gpu);
     return *n ? cudaSuccess : cudaErrorNoDevice;
@@ -199,27 +228,30 @@ cudaError_t cudaGetDeviceCount(int *n)
 
 cudaError_t cudaSetDevice(int index)
 {
+    FAKE_ASK(cudaSetDevice);
     model m;
     if (!find_model(index, &m))
-        return cudaErrorInvalidDevice;
+        return fake_error(cudaErrorInvalidDevice);
     device = index;
     return cudaSuccess;
 }
 
 cudaError_t cudaGetDevice(int *index)
 {
+    FAKE_ASK(cudaGetDevice);
     *index = device;
     return cudaSuccess;
 }
 
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int index)
 {
+    FAKE_ASK(cudaGetDeviceProperties);
     model m;
     if (!find_model(index, &m))
-        return cudaErrorInvalidDevice;
+        return fake_error(cudaErrorInvalidDevice);
     *prop = cudaDeviceProp{};
     snprintf(prop->name, sizeof prop->name, "fake GPU");
-    prop->totalGlobalMem = MEMORY;
+    prop->totalGlobalMem = memory();
     prop->major = m.major;
     prop->minor = m.minor;
     prop->multiProcessorCount = 1; /* few, so that loops go round */
@@ -228,9 +260,10 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int index)
 
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int index)
 {
+    FAKE_ASK(cudaDeviceGetAttribute);
     model m;
     if (!find_model(index, &m))
-        return cudaErrorInvalidDevice;
+        return fake_error(cudaErrorInvalidDevice);
     *value = attribute == cudaDevAttrMemoryClockRate ? 1000 * 1000 : 512;
     return cudaSuccess;
 }
@@ -238,18 +271,20 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
 /* GPUs of one generation reach each other. */
 cudaError_t cudaDeviceCanAccessPeer(int *can, int index, int peer)
 {
+    FAKE_ASK(cudaDeviceCanAccessPeer);
     if (index < 0 || index >= N_DEVICES || peer < 0 || peer >= N_DEVICES)
-        return cudaErrorInvalidDevice;
+        return fake_error(cudaErrorInvalidDevice);
     *can = index != peer && models[index].major == models[peer].major;
     return cudaSuccess;
 }
 
 cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned)
 {
+    FAKE_ENTER(cudaDeviceEnablePeerAccess);
     fake_hold hold;
     int can;
     if (cudaDeviceCanAccessPeer(&can, device, peer) != cudaSuccess || !can)
-        return cudaErrorInvalidDevice;
+        return fake_error(cudaErrorInvalidDevice);
     bool &reaches = reached[device][peer];
     cudaError_t e = reaches ? cudaErrorPeerAccessAlreadyEnabled : cudaSuccess;
     reaches = true;
@@ -258,21 +293,23 @@ cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned)
 
 cudaError_t cudaMalloc(void **mem, size_t bytes)
 {
+    FAKE_ENTER(cudaMalloc);
     fake_hold hold;
     size_t page = page_size(), aligned = (bytes + 255) & ~(size_t)255;
     size_t pages = (aligned + page - 1) / page * page;
     *mem = NULL;
-    if (fake_captures())
-        return cudaErrorStreamCaptureUnsupported;
+    if (fake_end_capture())
+        return fake_error(cudaErrorStreamCaptureUnsupported);
     if (fake_lost(device))
-        return cudaErrorECCUncorrectable;
-    if (pages > MEMORY - used)
-        return cudaErrorMemoryAllocation;
+        return fake_error(cudaErrorECCUncorrectable);
+    if (pages > memory() - used)
+        return fake_error(cudaErrorMemoryAllocation);
     int protection = opened ? PROT_READ | PROT_WRITE : PROT_NONE;
-    void *at = mmap(NULL, pages + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *at =
+        mmap(NULL, pages + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED || mprotect(at, pages, PROT_READ | PROT_WRITE) != 0)
-        return cudaErrorMemoryAllocation;
-    memset(at, 0xCD, pages); /* nobody is to rely on zeros */
+        return fake_error(cudaErrorMemoryAllocation);
+    memset(at, 0xCD, pages < FILLED ? pages : FILLED); /* nobody is to rely on zeros */
     if (mprotect(at, pages, protection) != 0)
         abort();
     mapped[(char *)at] = {pages, device, allocations++};
@@ -281,56 +318,61 @@ cudaError_t cudaMalloc(void **mem, size_t bytes)
     return cudaSuccess;
 }
 
-/* As CUDA does: waits for all work. */
+/* As CUDA does: waits for all work. The memory is gone where the call fails, too. */
 cudaError_t cudaFree(void *mem)
 {
+    cudaError_t result = fake_enter("cudaFree", true);
     fake_hold hold;
     if (!mem)
-        return cudaSuccess;
-    if (fake_captures())
-        return cudaErrorStreamCaptureUnsupported;
+        return result;
+    if (fake_end_capture())
+        return fake_error(cudaErrorStreamCaptureUnsupported);
     fake_finish_all();
     char *at = first_page(mem);
     if (!at)
-        return cudaErrorInvalidValue;
+        return fake_error(cudaErrorInvalidValue);
     used -= mapped[at].size;
     munmap(at, mapped[at].size + page_size());
     mapped.erase(at);
-    return cudaSuccess;
+    return result;
 }
 
 cudaError_t cudaHostAlloc(void **mem, size_t bytes, unsigned)
 {
-    if (fake_captures())
-        return cudaErrorStreamCaptureUnsupported;
+    FAKE_ENTER(cudaHostAlloc);
+    if (fake_end_capture())
+        return fake_error(cudaErrorStreamCaptureUnsupported);
     *mem = aligned_alloc(256, (bytes + 255) & ~(size_t)255);
     return *mem ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 
 cudaError_t cudaFreeHost(void *mem)
 {
+    cudaError_t result = fake_enter("cudaFreeHost", true);
     fake_hold hold;
     fake_finish_all();
     free(mem);
-    return cudaSuccess;
+    return result;
 }
 
 cudaError_t cudaMemcpy(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind)
 {
+    FAKE_ENTER(cudaMemcpy);
     fake_hold hold;
-    if (fake_captures())
-        return cudaErrorStreamCaptureUnsupported;
+    if (fake_end_capture())
+        return fake_error(cudaErrorStreamCaptureImplicit);
     if (fake_lost(device))
-        return cudaErrorECCUncorrectable;
+        return fake_error(cudaErrorECCUncorrectable);
     fake_with_memory([=] { memcpy(dst, src, bytes); });
     return cudaSuccess;
 }
 
 cudaError_t cudaMemset(void *dst, int value, size_t bytes)
 {
+    FAKE_ENTER(cudaMemset);
     fake_hold hold;
-    if (fake_captures())
-        return cudaErrorStreamCaptureUnsupported;
+    if (fake_end_capture())
+        return fake_error(cudaErrorStreamCaptureImplicit);
     fake_with_memory([=] { memset(dst, value, bytes); });
     return cudaSuccess;
 }
@@ -338,10 +380,12 @@ cudaError_t cudaMemset(void *dst, int value, size_t bytes)
 cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind,
                             cudaStream_t s)
 {
+    FAKE_ENTER(cudaMemcpyAsync);
     return fake_submit(s, [=] { memcpy(dst, src, bytes); });
 }
 
 cudaError_t cudaMemsetAsync(void *dst, int value, size_t bytes, cudaStream_t s)
 {
+    FAKE_ENTER(cudaMemsetAsync);
     return fake_submit(s, [=] { memset(dst, value, bytes); });
 }

@@ -1,20 +1,29 @@
-/* A GPU that is not there: the CUDA runtime as kernels/cuda uses it, on the host's memory.
+/* A GPU that is not there: the functions of the CUDA runtime, of cuDNN and of cuBLASLt that
+ * kernels/cuda calls, on the host's memory. The module that is tested consists of the product's own
+ * sources; only what lies below the libraries' interfaces is made up.
  *
  * It is made to find mistakes rather than to be fast:
  * - Work is carried out as late as the rules allow: when its stream, or an event behind it, is
- * waited for. Who reads a result without waiting reads the old one.
+ *   waited for. Who reads a result without waiting reads the old one.
  * - Device memory cannot be touched but by work of streams: elsewhere it is protected. Behind each
  *   allocation lies a page that nobody may touch.
  * - A stream takes work only from a thread that uses its device, and what must not be called while
- * a thread captures fails.
+ *   a thread captures fails and ends the capture.
+ * - A workspace is filled with nonsense, and a convolution has several engines (cudnn_engines.cpp).
+ *
+ * device.cpp has devices and their memory, streams.cpp streams, events and graphs, ../shim the
+ * kernels, cudnn_nodes.h and what it names cuDNN, products.h the arithmetic of both libraries.
  *
  * GPU 0 and 1 are Hopper's (sm_90), 2 is Turing's (sm_75: no bf16), 3 is too old (sm_70);
- * CUDA_VISIBLE_DEVICES leaves out and reorders as CUDA's does. The environment variable
- * AMPSCALE_FAKE_GPU makes a machine that lacks something: no-driver, old-driver or no-gpu.
+ * CUDA_VISIBLE_DEVICES leaves out and reorders as CUDA's does. Further variables of the
+ * environment:
  *
- * AMPSCALE_FAKE_FAULT, "lost:GPU:FILE" or "flip:GPU:FILE", damages the GPU
- * once the file exists: it is lost, and every call that needs it fails; or one bit changes of what
- * its first allocation of 16 KiB or more holds, and nobody is told. */
+ * AMPSCALE_FAKE_GPU=no-driver|old-driver|no-gpu: a machine that lacks something.
+ * AMPSCALE_FAKE_MEMORY=GIB: of each device (1), which lies in the host's as far as it is used.
+ * AMPSCALE_FAKE_FAIL, AMPSCALE_FAKE_COUNT: calls that fail, and counts of calls (inject.h).
+ * AMPSCALE_FAKE_FAULT=lost:GPU:FILE or flip:GPU:FILE damages the GPU once the file exists: it is
+ * lost, and every call that needs it fails; or one bit changes of what its first allocation of 16
+ * KiB or more holds, and nobody is told. */
 #ifndef TESTS_KERNELS_CUDA_FAKE_FAKE_H
 #define TESTS_KERNELS_CUDA_FAKE_FAKE_H
 
@@ -38,7 +47,11 @@ void fake_with_memory(const std::function<void()> &call);
 
 /* The device that the calling thread uses, and whether it captures. */
 int fake_device();
+int fake_sm(int device); /* 90 for compute capability 9.0 */
 bool fake_captures();
+
+/* Makes the calling thread's capture fail, if there is one; whether there is. */
+bool fake_end_capture();
 
 /* To be called where a thread waits: damages GPUs that are to be damaged now. Whether the GPU is
  * lost. */

@@ -1,5 +1,6 @@
 /* Streams, events and graphs of the fake: lists of calls that wait for their turn. */
 #include "fake.h"
+#include "inject.h"
 
 #include "cuda_runtime.h"
 
@@ -32,7 +33,8 @@ struct queue {
             call c = std::move(calls.front());
             calls.pop_front();
             done++;
-            c();
+            if (!fake_broken())
+                c();
         }
     }
 };
@@ -42,6 +44,7 @@ struct queue {
 struct CUgraph_st {
     std::vector<call> calls;
     cudaStream_t origin;
+    uint64_t number; /* of the capture, from 1 */
     bool broken = false;
 };
 
@@ -59,7 +62,7 @@ struct CUevent_st {
     int device;
     std::shared_ptr<queue> work; /* NULL: never recorded */
     uint64_t at = 0;             /* calls that it comes after, its own included */
-    CUgraph_st *captured = NULL; /* it was recorded while this was */
+    uint64_t captured = 0;       /* the capture that it was recorded in; 0: none */
     std::chrono::steady_clock::time_point when;
     bool passed = false;
 };
@@ -68,15 +71,18 @@ namespace
 {
 
 std::set<cudaStream_t> streams;
+uint64_t captures; /* begun so far */
 thread_local CUgraph_st *capturing;
 
 /* What puts calls after one another for a stream: the graph while it captures. */
 cudaError_t submit(cudaStream_t s, call c)
 {
     if (s->device != fake_device())
-        return cudaErrorInvalidResourceHandle;
+        return fake_error(cudaErrorInvalidResourceHandle);
     if (fake_lost(s->device))
-        return cudaErrorECCUncorrectable;
+        return fake_error(cudaErrorECCUncorrectable);
+    if (s->captured && s->captured->broken)
+        return fake_error(cudaErrorStreamCaptureInvalidated);
     if (s->captured)
         s->captured->calls.push_back(std::move(c));
     else
@@ -89,17 +95,33 @@ void run_until(queue *q, uint64_t n)
     fake_with_memory([=] { q->run(n); });
 }
 
+/* The capture that an event was recorded in, as long as it lasts. */
+CUgraph_st *capture_of(cudaEvent_t e)
+{
+    for (cudaStream_t s : streams)
+        if (s->captured && s->captured->number == e->captured)
+            return s->captured;
+    return NULL;
+}
+
 /* Waiting is no part of a captured step, and ends it. */
 cudaError_t refuse_capture(CUgraph_st *g)
 {
     g->broken = true;
-    return cudaErrorStreamCaptureUnsupported;
+    return fake_error(cudaErrorStreamCaptureUnsupported);
 }
 
 } // namespace
 
 bool fake_captures()
 {
+    return capturing != NULL;
+}
+
+bool fake_end_capture()
+{
+    if (capturing)
+        capturing->broken = true;
     return capturing != NULL;
 }
 
@@ -125,11 +147,12 @@ void fake_finish_all()
 cudaError_t shim_launch(const cudaLaunchConfig_t *config, void (*body)(const void *),
                         const void *context, size_t size)
 {
+    FAKE_ENTER(cudaLaunchKernel);
     dim3 grid = config->gridDim, block = config->blockDim;
     const char *bytes = (const char *)context;
     auto copy = std::make_shared<std::vector<char>>(bytes, bytes + size);
     if (!shim_grid_valid(grid, block))
-        return cudaErrorInvalidConfiguration;
+        return fake_error(cudaErrorInvalidConfiguration);
     return fake_submit(config->stream, [=] { shim_run(grid, block, body, copy->data()); });
 }
 
@@ -137,12 +160,13 @@ cudaError_t shim_launch(const cudaLaunchConfig_t *config, void (*body)(const voi
 
 cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
 {
+    FAKE_ASK(cudaDeviceGetStreamPriorityRange);
     *least = 0;
     *greatest = -5;
     return cudaSuccess;
 }
 
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t *s, unsigned, int)
+static cudaError_t stream_create(cudaStream_t *s)
 {
     fake_hold hold;
     *s = new CUstream_st{fake_device()};
@@ -150,56 +174,87 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t *s, unsigned, int)
     return cudaSuccess;
 }
 
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *s, unsigned, int)
+{
+    FAKE_ENTER(cudaStreamCreateWithPriority);
+    return stream_create(s);
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned)
+{
+    FAKE_ENTER(cudaStreamCreateWithFlags);
+    return stream_create(s);
+}
+
 cudaError_t cudaStreamDestroy(cudaStream_t s)
 {
+    cudaError_t result = fake_enter("cudaStreamDestroy", true);
     fake_hold hold;
     run_until(s->work.get(), s->work->given);
     streams.erase(s);
     delete s;
-    return cudaSuccess;
+    return result;
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t s)
 {
+    FAKE_ENTER(cudaStreamSynchronize);
     fake_hold hold;
     if (!s) { /* the default stream: what goes there is carried out at once */
-        return cudaSuccess;
+        return fake_end_capture() ? fake_error(cudaErrorStreamCaptureImplicit) : cudaSuccess;
     }
     if (s->captured)
         return refuse_capture(s->captured);
     fake_look_for_faults();
     if (fake_lost(s->device))
-        return cudaErrorECCUncorrectable;
+        return fake_error(cudaErrorECCUncorrectable);
     run_until(s->work.get(), s->work->given);
     return cudaSuccess;
 }
 
 /* --- events --- */
 
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t *e, unsigned)
+static cudaError_t event_create(cudaEvent_t *e)
 {
     fake_hold hold;
     *e = new CUevent_st{fake_device()};
     return cudaSuccess;
 }
 
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *e, unsigned)
+{
+    FAKE_ENTER(cudaEventCreateWithFlags);
+    return event_create(e);
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t *e)
+{
+    FAKE_ENTER(cudaEventCreate);
+    return event_create(e);
+}
+
 cudaError_t cudaEventDestroy(cudaEvent_t e)
 {
+    cudaError_t result = fake_enter("cudaEventDestroy", true);
     fake_hold hold;
     if (e->work)
         run_until(e->work.get(), e->at);
     delete e;
-    return cudaSuccess;
+    return result;
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s)
 {
+    FAKE_ENTER(cudaEventRecord);
     fake_hold hold;
     if (e->device != s->device)
-        return cudaErrorInvalidResourceHandle;
-    e->captured = s->captured;
+        return fake_error(cudaErrorInvalidResourceHandle);
+    e->captured = s->captured ? s->captured->number : 0;
+    if (s->captured && s->captured->broken)
+        return fake_error(cudaErrorStreamCaptureInvalidated);
     if (s->captured)
-        return s->device == fake_device() ? cudaSuccess : cudaErrorInvalidResourceHandle;
+        return s->device == fake_device() ? cudaSuccess
+                                          : fake_error(cudaErrorInvalidResourceHandle);
     e->passed = false;
     cudaError_t error = submit(s, [=] {
         e->when = std::chrono::steady_clock::now();
@@ -214,12 +269,16 @@ cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s)
  * keeps the order in which calls came, which is one that the events allow. */
 cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned)
 {
+    FAKE_ENTER(cudaStreamWaitEvent);
     fake_hold hold;
     if (e->captured) {
-        if (s->captured && s->captured != e->captured)
+        CUgraph_st *capture = capture_of(e);
+        if (!capture) /* it has ended */
+            return fake_error(cudaErrorCapturedEvent);
+        if (s->captured && s->captured != capture)
             return refuse_capture(s->captured);
-        s->captured = e->captured;
-        return cudaSuccess;
+        s->captured = capture;
+        return capture->broken ? fake_error(cudaErrorStreamCaptureInvalidated) : cudaSuccess;
     }
     if (!e->work)
         return cudaSuccess;
@@ -232,12 +291,15 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned)
 
 cudaError_t cudaEventSynchronize(cudaEvent_t e)
 {
+    FAKE_ENTER(cudaEventSynchronize);
     fake_hold hold;
-    if (e->captured)
-        return refuse_capture(e->captured);
+    if (e->captured) {
+        CUgraph_st *capture = capture_of(e);
+        return capture ? refuse_capture(capture) : fake_error(cudaErrorCapturedEvent);
+    }
     fake_look_for_faults();
     if (fake_lost(e->device))
-        return cudaErrorECCUncorrectable;
+        return fake_error(cudaErrorECCUncorrectable);
     if (e->work)
         run_until(e->work.get(), e->at);
     return cudaSuccess;
@@ -245,11 +307,12 @@ cudaError_t cudaEventSynchronize(cudaEvent_t e)
 
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
 {
+    FAKE_ENTER(cudaEventElapsedTime);
     fake_hold hold;
     if (!from->work || !to->work)
-        return cudaErrorInvalidResourceHandle;
+        return fake_error(cudaErrorInvalidResourceHandle);
     if (!from->passed || !to->passed)
-        return cudaErrorNotReady;
+        return fake_error(cudaErrorNotReady);
     *ms = std::chrono::duration<float, std::milli>(to->when - from->when).count();
     return cudaSuccess;
 }
@@ -258,27 +321,32 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t s, enum cudaStreamCaptureMode)
 {
+    FAKE_ENTER(cudaStreamBeginCapture);
     fake_hold hold;
     if (s->captured || capturing || s->device != fake_device())
-        return cudaErrorInvalidValue;
-    s->captured = capturing = new CUgraph_st{{}, s};
+        return fake_error(cudaErrorInvalidValue);
+    s->captured = capturing = new CUgraph_st{{}, s, ++captures};
     return cudaSuccess;
 }
 
+/* The capture is over, whatever comes of it. */
 cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *g)
 {
+    cudaError_t result = fake_enter("cudaStreamEndCapture", true);
     fake_hold hold;
     *g = NULL;
     CUgraph_st *captured = s->captured;
     if (!captured || captured->origin != s)
-        return cudaErrorInvalidValue;
+        return fake_error(cudaErrorInvalidValue);
     for (cudaStream_t other : streams)
         if (other->captured == captured)
             other->captured = NULL;
     capturing = NULL;
-    if (captured->broken) {
+    if (result == cudaSuccess && captured->broken)
+        result = fake_error(cudaErrorStreamCaptureInvalidated);
+    if (result != cudaSuccess) {
         delete captured;
-        return cudaErrorStreamCaptureInvalidated;
+        return result;
     }
     *g = captured;
     return cudaSuccess;
@@ -286,18 +354,21 @@ cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *g)
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *x, cudaGraph_t g, unsigned long long)
 {
+    FAKE_ENTER(cudaGraphInstantiate);
     *x = new CUgraphExec_st{g->calls};
     return cudaSuccess;
 }
 
 cudaError_t cudaGraphDestroy(cudaGraph_t g)
 {
+    cudaError_t result = fake_enter("cudaGraphDestroy", true);
     delete g;
-    return cudaSuccess;
+    return result;
 }
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t x, cudaStream_t s)
 {
+    FAKE_ENTER(cudaGraphLaunch);
     fake_hold hold;
     auto calls = std::make_shared<std::vector<call>>(x->calls);
     return submit(s, [=] {
@@ -308,7 +379,8 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t x, cudaStream_t s)
 
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t x)
 {
+    cudaError_t result = fake_enter("cudaGraphExecDestroy", true);
     fake_hold hold;
     delete x;
-    return cudaSuccess;
+    return result;
 }

@@ -1,0 +1,316 @@
+/* The functions of the fake cuDNN: handles, descriptors and their attributes. */
+#include "cudnn_nodes.h"
+
+#include "fake.h"
+#include "inject.h"
+
+#include <set>
+#include <stdio.h>
+
+namespace
+{
+
+const size_t VERSION = 91900;
+
+/* A descriptor is a place for a node: heuristics put nodes into descriptors that were made
+ * before. */
+struct descriptor {
+    node_ptr node;
+};
+std::set<descriptor *> descriptors;
+std::set<cudnnHandle_t> handles;
+thread_local std::string last_error;
+
+/* Bytes of an element. */
+size_t size_of(cudnnBackendAttributeType_t type)
+{
+    switch (type) {
+    case CUDNN_TYPE_BOOLEAN:
+    case CUDNN_TYPE_CHAR:
+        return 1;
+    case CUDNN_TYPE_INT64:
+    case CUDNN_TYPE_HANDLE:
+    case CUDNN_TYPE_VOID_PTR:
+        return 8;
+    default:
+        return 4;
+    }
+}
+
+descriptor *find(const void *raw)
+{
+    descriptor *d = (descriptor *)raw;
+    if (!descriptors.count(d))
+        throw cudnn_failure{CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "no such descriptor"};
+    return d;
+}
+
+/* Calls `body` and turns what it throws into a status. */
+template <typename Body> cudnnStatus_t guarded(const char *call, cudnnStatus_t injected, Body body)
+{
+    fake_hold hold;
+    last_error.clear();
+    try {
+        if (fake_fails(call))
+            throw cudnn_failure{injected, std::string(call) + " was to fail"};
+        body();
+        return CUDNN_STATUS_SUCCESS;
+    } catch (const cudnn_failure &f) {
+        last_error = f.text;
+        return f.status;
+    }
+}
+
+void need_device()
+{
+    if (fake_broken())
+        throw cudnn_failure{CUDNN_STATUS_EXECUTION_FAILED,
+                            "an illegal memory access was encountered"};
+    if (fake_lost(fake_device()))
+        throw cudnn_failure{CUDNN_STATUS_EXECUTION_FAILED, "uncorrectable ECC error encountered"};
+}
+
+void finalize(cudnn_node &n)
+{
+    switch (n.type) {
+    case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR:
+        cudnn_finalize_graph(n);
+        break;
+    case CUDNN_BACKEND_ENGINE_DESCRIPTOR:
+        cudnn_finalize_engine(n);
+        break;
+    case CUDNN_BACKEND_ENGINECFG_DESCRIPTOR:
+        cudnn_finalize_config(n);
+        break;
+    case CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR:
+        cudnn_finalize_heuristics(n);
+        break;
+    case CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR:
+        need_device();
+        cudnn_finalize_plan(n);
+        break;
+    case CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR:
+        throw cudnn_failure{CUDNN_STATUS_NOT_SUPPORTED, "the fake plans for devices it has"};
+    default: /* whoever uses these asks for their attributes */
+        break;
+    }
+    n.finalized = true;
+}
+
+/* Nodes that are read take the places of those in the caller's descriptors. */
+void hand_over(const std::vector<node_ptr> &nodes, int64_t wanted, int64_t *count, void *elements)
+{
+    cudnnBackendDescriptor_t *raw = (cudnnBackendDescriptor_t *)elements;
+    *count = (int64_t)nodes.size();
+    for (int64_t i = 0; i < wanted && i < *count; i++) {
+        descriptor *d = find(raw[i]);
+        if (d->node->type != nodes[(size_t)i]->type || d->node->finalized)
+            throw cudnn_failure{CUDNN_STATUS_BAD_PARAM, "a descriptor that cannot be written"};
+        d->node = nodes[(size_t)i];
+    }
+}
+
+void set(cudnn_node &n, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+         int64_t count, const void *elements)
+{
+    if (n.finalized)
+        throw cudnn_failure{CUDNN_STATUS_BAD_PARAM, "the descriptor was finalized before"};
+    if (!elements || count < 1)
+        throw cudnn_failure{CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "an attribute without elements"};
+    if (type != CUDNN_TYPE_BACKEND_DESCRIPTOR) {
+        n.set_bytes(name, type, count, elements, (size_t)count * size_of(type));
+        return;
+    }
+    cudnn_attribute a = {type, count, {}, {}};
+    const cudnnBackendDescriptor_t *raw = (const cudnnBackendDescriptor_t *)elements;
+    for (int64_t i = 0; i < count; i++) {
+        a.nodes.push_back(find(raw[i])->node);
+        if (!a.nodes.back()->finalized)
+            throw cudnn_failure{CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, "a part is not finalized"};
+    }
+    n.attribute[name] = a;
+}
+
+void get(const cudnn_node &n, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+         int64_t wanted, int64_t *count, void *elements)
+{
+    if (!n.finalized)
+        throw cudnn_failure{CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED,
+                            "the descriptor is not finalized"};
+    if (name == CUDNN_ATTR_ENGINEHEUR_RESULTS)
+        return hand_over(n.results, wanted, count, elements);
+    if (!n.has(name)) { /* a list that is empty */
+        *count = 0;
+        return;
+    }
+    const cudnn_attribute &a = n.get(name, type, -1);
+    if (type == CUDNN_TYPE_BACKEND_DESCRIPTOR)
+        return hand_over(a.nodes, wanted, count, elements);
+    *count = a.count;
+    int64_t given = wanted < a.count ? wanted : a.count;
+    if (given > 0)
+        memcpy(elements, a.bytes.data(), (size_t)given * size_of(type));
+}
+
+void execute(cudnnHandle_t handle, const cudnn_node &plan, const cudnn_node &pack)
+{
+    need_device();
+    if (!handles.count(handle) || !plan.finalized || !pack.finalized ||
+        plan.type != CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR ||
+        pack.type != CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)
+        throw cudnn_failure{CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, "handle, plan or pack"};
+    if (handle->device != plan.graph->device || handle->device != fake_device())
+        throw cudnn_failure{CUDNN_STATUS_BAD_PARAM, "a plan for another device"};
+    if (!handle->stream)
+        throw cudnn_failure{CUDNN_STATUS_BAD_PARAM_STREAM_MISMATCH, "the handle has no stream"};
+    auto uid = pack.all<int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64);
+    auto at = pack.all<void *>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR,
+                               (int64_t)uid.size());
+    void *workspace =
+        pack.all<void *>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1)[0];
+    std::map<int64_t, void *> port;
+    for (size_t i = 0; i < uid.size(); i++)
+        port[uid[i]] = at[i];
+    for (auto &t : plan.graph->tensor) {
+        bool placed = port.count(t.first) && port[t.first];
+        if (!t.second.is_virtual && !placed)
+            throw cudnn_failure{CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "a tensor has no memory"};
+        if (placed && !t.second.by_value && (uintptr_t)port[t.first] % 16 != 0)
+            throw cudnn_failure{CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER, "a tensor's memory"};
+    }
+    if (cudnn_workspace(*plan.graph, plan.config) > 0 &&
+        (!workspace || (uintptr_t)workspace % 16 != 0))
+        throw cudnn_failure{CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER, "the workspace"};
+    auto graph = plan.graph;
+    cudnn_config config = plan.config;
+    cudaError_t e =
+        fake_submit(handle->stream, [=] { cudnn_run(*graph, config, port, workspace); });
+    if (e != cudaSuccess)
+        throw cudnn_failure{CUDNN_STATUS_EXECUTION_FAILED, cudaGetErrorString(e)};
+}
+
+} // namespace
+
+const cudnn_attribute &cudnn_node::get(cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t wanted, int64_t count) const
+{
+    auto a = attribute.find(name);
+    std::string what = "attribute " + std::to_string((int)name);
+    if (a == attribute.end())
+        throw cudnn_failure{CUDNN_STATUS_BAD_PARAM, what + " is not set"};
+    if (a->second.type != wanted || (count >= 0 && a->second.count != count))
+        throw cudnn_failure{CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE, what};
+    return a->second;
+}
+
+void cudnn_node::set_bytes(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t of,
+                           int64_t count, const void *bytes, size_t size)
+{
+    const char *b = (const char *)bytes;
+    attribute[name] = {of, count, std::vector<char>(b, b + size), {}};
+}
+
+size_t cudnnGetVersion(void)
+{
+    return VERSION;
+}
+
+const char *cudnnGetErrorString(cudnnStatus_t status)
+{
+    switch ((int)status / 1000) {
+    case 0:
+        return "CUDNN_STATUS_SUCCESS";
+    case 1:
+        return "CUDNN_STATUS_NOT_INITIALIZED";
+    case 2:
+        return "CUDNN_STATUS_BAD_PARAM";
+    case 3:
+        return "CUDNN_STATUS_NOT_SUPPORTED";
+    case 4:
+        return "CUDNN_STATUS_INTERNAL_ERROR";
+    default:
+        return "CUDNN_STATUS_EXECUTION_FAILED";
+    }
+}
+
+void cudnnGetLastErrorString(char *message, size_t max_size)
+{
+    snprintf(message, max_size, "%s", last_error.c_str());
+}
+
+cudnnStatus_t cudnnCreate(cudnnHandle_t *handle)
+{
+    *handle = NULL;
+    return guarded("cudnnCreate", CUDNN_STATUS_NOT_INITIALIZED, [=] {
+        need_device();
+        *handle = new cudnnContext{fake_device(), NULL};
+        handles.insert(*handle);
+    });
+}
+
+cudnnStatus_t cudnnDestroy(cudnnHandle_t handle)
+{
+    handles.erase(handle);
+    delete handle;
+    return guarded("cudnnDestroy", CUDNN_STATUS_INTERNAL_ERROR, [] {});
+}
+
+cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream)
+{
+    return guarded("cudnnSetStream", CUDNN_STATUS_BAD_PARAM_STREAM_MISMATCH, [=] {
+        if (!handles.count(handle))
+            throw cudnn_failure{CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "no such handle"};
+        handle->stream = stream;
+    });
+}
+
+cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type,
+                                           cudnnBackendDescriptor_t *raw)
+{
+    return guarded("cudnnBackendCreateDescriptor", CUDNN_STATUS_ALLOC_FAILED, [=] {
+        descriptor *d = new descriptor{std::make_shared<cudnn_node>()};
+        d->node->type = type;
+        descriptors.insert(d);
+        *raw = d;
+    });
+}
+
+cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t raw)
+{
+    fake_hold hold;
+    descriptor *d = (descriptor *)raw;
+    if (descriptors.erase(d))
+        delete d;
+    return guarded("cudnnBackendDestroyDescriptor", CUDNN_STATUS_INTERNAL_ERROR, [] {});
+}
+
+cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t raw)
+{
+    return guarded("cudnnBackendFinalize", CUDNN_STATUS_INTERNAL_ERROR,
+                   [=] { finalize(*find(raw)->node); });
+}
+
+cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t raw,
+                                       cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t type, int64_t count,
+                                       const void *elements)
+{
+    return guarded("cudnnBackendSetAttribute", CUDNN_STATUS_BAD_PARAM,
+                   [=] { set(*find(raw)->node, name, type, count, elements); });
+}
+
+cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t raw,
+                                       cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t type, int64_t wanted,
+                                       int64_t *count, void *elements)
+{
+    return guarded("cudnnBackendGetAttribute", CUDNN_STATUS_INTERNAL_ERROR,
+                   [=] { get(*find(raw)->node, name, type, wanted, count, elements); });
+}
+
+cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
+                                  cudnnBackendDescriptor_t pack)
+{
+    return guarded("cudnnBackendExecute", CUDNN_STATUS_EXECUTION_FAILED,
+                   [=] { execute(handle, *find(plan)->node, *find(pack)->node); });
+}

@@ -1,0 +1,177 @@
+/* Inside the fake cuDNN: what descriptors hold, and the operation graphs that are read from them.
+ *
+ * The library is made of four parts: descriptors and their attributes (cudnn_api.cpp), graphs read
+ * from descriptors (cudnn_read.cpp), the engines that it has for a graph (cudnn_engines.cpp), and
+ * what an engine does on the device (cudnn_run.cpp). */
+#ifndef TESTS_KERNELS_CUDA_FAKE_CUDNN_NODES_H
+#define TESTS_KERNELS_CUDA_FAKE_CUDNN_NODES_H
+
+#include "cudnn.h"
+
+#include "kernels/tensor.h"
+
+#include <map>
+#include <memory>
+#include <string.h>
+#include <string>
+#include <vector>
+
+/* Thrown where the library is to return a status; what() is its last error's text. */
+struct cudnn_failure {
+    cudnnStatus_t status;
+    std::string text;
+};
+
+struct cudnn_node;
+typedef std::shared_ptr<cudnn_node> node_ptr;
+
+struct cudnn_attribute {
+    cudnnBackendAttributeType_t type;
+    int64_t count;
+    std::vector<char> bytes;
+    std::vector<node_ptr> nodes; /* of BACKEND_DESCRIPTOR */
+};
+
+/* --- graphs --- */
+
+struct graph_tensor {
+    int64_t uid;
+    cudnnDataType_t type;
+    int64_t dim[4]; /* N C H W, O I KH KW; in memory NHWC */
+    bool is_virtual, by_value;
+
+    int64_t count() const
+    {
+        return dim[0] * dim[1] * dim[2] * dim[3];
+    }
+};
+
+enum graph_kind {
+    GRAPH_FWD,            /* X W Y */
+    GRAPH_BWD_DATA,       /* DX W DY */
+    GRAPH_BWD_WEIGHTS,    /* X DW DY */
+    GRAPH_POINTWISE,      /* X Y, X B Y, or DY X DX for the gradient of ReLU */
+    GRAPH_STATS,          /* X SUM SQSUM */
+    GRAPH_BN_BWD_WEIGHTS, /* DY X MEAN INVSTD GAMMA, DGAMMA DBETA EQ_DY EQ_X EQ_BIAS */
+};
+
+/* One operation; the tensors in the order that the kind says. */
+struct graph_operation {
+    graph_kind kind;
+    cudnnPointwiseMode_t mode;
+    int64_t stride[2], pad[2];
+    float alpha, beta;
+    std::vector<int64_t> uid;
+};
+
+struct cudnn_graph_read {
+    int device; /* of the handle that it was made with */
+    std::map<int64_t, graph_tensor> tensor;
+    std::vector<graph_operation> operation; /* in the order in which they can be carried out */
+
+    const graph_operation *convolution() const; /* NULL: there is none */
+    bool has(graph_kind kind) const;
+    cudnnDataType_t type() const; /* of what the convolution multiplies */
+};
+
+/* --- engines --- */
+
+/* A way to carry out a graph. */
+struct cudnn_engine {
+    int64_t index;
+    bool tensor_cores, deterministic, runtime_compiled;
+    bool narrows;   /* its partial sums are of the result's type */
+    bool large;     /* wants more workspace than anybody has */
+    bool lacking;   /* named by heuristics, but no plan comes of it */
+    int64_t splits; /* parts that sums are split into, added up in the end; 0: the knob's value */
+};
+
+struct cudnn_config {
+    cudnn_engine engine;
+    int64_t splits;
+};
+
+/* --- descriptors --- */
+
+/* What a descriptor stands for. One that was finalized does not change any more. */
+struct cudnn_node {
+    cudnnBackendDescriptorType_t type;
+    bool finalized;
+    std::map<int, cudnn_attribute> attribute;
+    /* Made by finalizing. */
+    std::shared_ptr<cudnn_graph_read> graph; /* OPERATIONGRAPH, ENGINE, ENGINECFG, EXECUTION_PLAN */
+    cudnn_config config;                     /* ENGINE, ENGINECFG, EXECUTION_PLAN */
+    std::vector<node_ptr> results;           /* ENGINEHEUR: ENGINECFGs */
+
+    bool has(cudnnBackendAttributeName_t name) const
+    {
+        return attribute.count(name) != 0;
+    }
+
+    /* An attribute of `count` elements (-1: of any number) of a type; throws where it is not. */
+    const cudnn_attribute &get(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+                               int64_t count = 1) const;
+
+    template <typename T>
+    std::vector<T> all(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+                       int64_t count = -1) const
+    {
+        const cudnn_attribute &a = get(name, type, count);
+        std::vector<T> v((size_t)a.count);
+        if (a.bytes.size() != v.size() * sizeof(T))
+            throw cudnn_failure{CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE, "size of an element"};
+        if (!v.empty())
+            memcpy(v.data(), a.bytes.data(), a.bytes.size());
+        return v;
+    }
+
+    int64_t integer(cudnnBackendAttributeName_t name) const
+    {
+        return all<int64_t>(name, CUDNN_TYPE_INT64, 1)[0];
+    }
+
+    /* Enumerations are four bytes. */
+    int value(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type) const
+    {
+        return all<int>(name, type, 1)[0];
+    }
+
+    bool flag(cudnnBackendAttributeName_t name) const
+    {
+        return all<char>(name, CUDNN_TYPE_BOOLEAN, 1)[0] != 0;
+    }
+
+    const node_ptr &node(cudnnBackendAttributeName_t name) const
+    {
+        return get(name, CUDNN_TYPE_BACKEND_DESCRIPTOR).nodes[0];
+    }
+
+    void set_bytes(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+                   int64_t count, const void *bytes, size_t size);
+    template <typename T>
+    void set_all(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+                 const std::vector<T> &v)
+    {
+        set_bytes(name, type, (int64_t)v.size(), v.data(), v.size() * sizeof(T));
+    }
+};
+
+struct cudnnContext {
+    int device;
+    cudaStream_t stream; /* NULL: none was set */
+};
+
+/* Finalizing, by type; each throws what the library would return. */
+void cudnn_finalize_graph(cudnn_node &n);
+void cudnn_finalize_engine(cudnn_node &n);
+void cudnn_finalize_config(cudnn_node &n);
+void cudnn_finalize_heuristics(cudnn_node &n);
+void cudnn_finalize_plan(cudnn_node &n);
+
+size_t cudnn_workspace(const cudnn_graph_read &g, const cudnn_config &c);
+
+/* Carries a plan out, with device memory open. */
+void cudnn_run(const cudnn_graph_read &g, const cudnn_config &c,
+               const std::map<int64_t, void *> &port, void *workspace);
+
+#endif

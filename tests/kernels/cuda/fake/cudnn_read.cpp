@@ -1,0 +1,182 @@
+/* Operation graphs, read from the descriptors that kernels/cuda/cudnn_graph.c makes. */
+#include "cudnn_nodes.h"
+
+namespace
+{
+
+typedef std::vector<cudnnBackendAttributeName_t> names;
+
+cudnn_failure unsupported(const std::string &what)
+{
+    return {CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN, what};
+}
+
+/* What an operation reads and writes, in the order of graph_operation.uid. */
+const names CONV_FWD = {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+                        CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+                        CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y};
+const names CONV_BWD_DATA = {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+                             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+                             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY};
+const names CONV_BWD_WEIGHTS = {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+                                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+                                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY};
+const names UNARY = {CUDNN_ATTR_OPERATION_POINTWISE_XDESC, CUDNN_ATTR_OPERATION_POINTWISE_YDESC};
+const names BINARY = {CUDNN_ATTR_OPERATION_POINTWISE_XDESC, CUDNN_ATTR_OPERATION_POINTWISE_BDESC,
+                      CUDNN_ATTR_OPERATION_POINTWISE_YDESC};
+const names BACKWARD = {CUDNN_ATTR_OPERATION_POINTWISE_DYDESC, CUDNN_ATTR_OPERATION_POINTWISE_XDESC,
+                        CUDNN_ATTR_OPERATION_POINTWISE_DXDESC};
+const names STATS = {CUDNN_ATTR_OPERATION_GENSTATS_XDESC, CUDNN_ATTR_OPERATION_GENSTATS_SUMDESC,
+                     CUDNN_ATTR_OPERATION_GENSTATS_SQSUMDESC};
+const names BN_BWD = {CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_DY_DESC,
+                      CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_X_DESC,
+                      CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_MEAN_DESC,
+                      CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_INVSTD_DESC,
+                      CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_BN_SCALE_DESC,
+                      CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_DBN_SCALE_DESC,
+                      CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_DBN_BIAS_DESC,
+                      CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_EQ_DY_SCALE_DESC,
+                      CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_EQ_X_SCALE_DESC,
+                      CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_EQ_BIAS};
+
+/* Only what the module makes: NHWC, aligned to 16 bytes. */
+graph_tensor read_tensor(const cudnn_node &n)
+{
+    graph_tensor t;
+    auto dim = n.all<int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4);
+    auto stride = n.all<int64_t>(CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4);
+    t.uid = n.integer(CUDNN_ATTR_TENSOR_UNIQUE_ID);
+    t.type = (cudnnDataType_t)n.value(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE);
+    t.is_virtual = n.flag(CUDNN_ATTR_TENSOR_IS_VIRTUAL);
+    t.by_value = n.flag(CUDNN_ATTR_TENSOR_IS_BY_VALUE);
+    for (size_t i = 0; i < 4; i++)
+        t.dim[i] = dim[i];
+    const int64_t nhwc[4] = {dim[1] * dim[2] * dim[3], 1, dim[1] * dim[3], dim[1]};
+    for (size_t i = 0; i < 4; i++)
+        if (stride[i] != nhwc[i] || dim[i] < 1)
+            throw cudnn_failure{CUDNN_STATUS_NOT_SUPPORTED, "a tensor that is not NHWC"};
+    int64_t align = n.integer(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT);
+    if (!t.by_value && align != 16)
+        throw cudnn_failure{CUDNN_STATUS_NOT_SUPPORTED, "a tensor of another alignment"};
+    return t;
+}
+
+void read_convolution(const cudnn_node &n, cudnnBackendAttributeName_t conv,
+                      cudnnBackendAttributeName_t alpha, cudnnBackendAttributeName_t beta,
+                      graph_operation *o)
+{
+    const cudnn_node &c = *n.node(conv);
+    auto pad = c.all<int64_t>(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, 2);
+    auto post = c.all<int64_t>(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 2);
+    auto dilation = c.all<int64_t>(CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, 2);
+    auto stride = c.all<int64_t>(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, 2);
+    if (c.value(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE) !=
+            CUDNN_CROSS_CORRELATION ||
+        c.value(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE) != CUDNN_DATA_FLOAT ||
+        c.integer(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS) != 2 || post != pad || dilation[0] != 1 ||
+        dilation[1] != 1)
+        throw unsupported("a convolution of another kind");
+    for (size_t i = 0; i < 2; i++) {
+        o->stride[i] = stride[i];
+        o->pad[i] = pad[i];
+    }
+    o->alpha = n.all<float>(alpha, CUDNN_TYPE_FLOAT, 1)[0];
+    o->beta = n.all<float>(beta, CUDNN_TYPE_FLOAT, 1)[0];
+}
+
+const names &read_pointwise(const cudnn_node &n, graph_operation *o)
+{
+    const cudnn_node &p = *n.node(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
+    if (p.value(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE) != CUDNN_DATA_FLOAT)
+        throw unsupported("pointwise arithmetic of another type");
+    o->mode = (cudnnPointwiseMode_t)p.value(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE);
+    if (o->mode == CUDNN_POINTWISE_RELU_FWD)
+        return UNARY;
+    return o->mode == CUDNN_POINTWISE_RELU_BWD ? BACKWARD : BINARY;
+}
+
+/* The attributes of its tensors. */
+const names &read_kind(const cudnn_node &n, graph_operation *o)
+{
+    switch (n.type) {
+    case CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR:
+        o->kind = GRAPH_FWD;
+        read_convolution(n, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+                         CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+                         CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, o);
+        return CONV_FWD;
+    case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR:
+        o->kind = GRAPH_BWD_DATA;
+        read_convolution(n, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+                         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+                         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA, o);
+        return CONV_BWD_DATA;
+    case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR:
+        o->kind = GRAPH_BWD_WEIGHTS;
+        read_convolution(n, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+                         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+                         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA, o);
+        return CONV_BWD_WEIGHTS;
+    case CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR:
+        o->kind = GRAPH_POINTWISE;
+        return read_pointwise(n, o);
+    case CUDNN_BACKEND_OPERATION_GEN_STATS_DESCRIPTOR:
+        o->kind = GRAPH_STATS;
+        if (n.value(CUDNN_ATTR_OPERATION_GENSTATS_MODE, CUDNN_TYPE_GENSTATS_MODE) !=
+            CUDNN_GENSTATS_SUM_SQSUM)
+            throw unsupported("other statistics");
+        return STATS;
+    case CUDNN_BACKEND_OPERATION_BN_BWD_WEIGHTS_DESCRIPTOR:
+        o->kind = GRAPH_BN_BWD_WEIGHTS;
+        return BN_BWD;
+    default: /* BN_FINALIZE_STATISTICS among them: an own kernel does that */
+        throw unsupported("no engine has this operation");
+    }
+}
+
+graph_operation read_operation(const cudnn_node &n, cudnn_graph_read *g)
+{
+    graph_operation o = {};
+    for (cudnnBackendAttributeName_t name : read_kind(n, &o)) {
+        graph_tensor t = read_tensor(*n.node(name));
+        g->tensor[t.uid] = t;
+        o.uid.push_back(t.uid);
+    }
+    return o;
+}
+
+} // namespace
+
+const graph_operation *cudnn_graph_read::convolution() const
+{
+    for (auto &o : operation)
+        if (o.kind == GRAPH_FWD || o.kind == GRAPH_BWD_DATA || o.kind == GRAPH_BWD_WEIGHTS)
+            return &o;
+    return NULL;
+}
+
+bool cudnn_graph_read::has(graph_kind kind) const
+{
+    for (auto &o : operation)
+        if (o.kind == kind)
+            return true;
+    return false;
+}
+
+/* W's, or DY's where the weights' gradient is the result. */
+cudnnDataType_t cudnn_graph_read::type() const
+{
+    const graph_operation *c = convolution();
+    return tensor.at(c->uid[c->kind == GRAPH_BWD_WEIGHTS ? 2 : 1]).type;
+}
+
+void cudnn_finalize_graph(cudnn_node &n)
+{
+    if (!n.has(CUDNN_ATTR_OPERATIONGRAPH_HANDLE))
+        throw cudnn_failure{CUDNN_STATUS_NOT_SUPPORTED, "a graph without a handle"};
+    n.graph = std::make_shared<cudnn_graph_read>();
+    n.graph->device =
+        n.all<cudnnHandle_t>(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1)[0]->device;
+    for (auto &o : n.get(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, -1).nodes)
+        n.graph->operation.push_back(read_operation(*o, n.graph.get()));
+}

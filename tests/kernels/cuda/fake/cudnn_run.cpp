@@ -1,0 +1,324 @@
+/* What an engine of the fake cuDNN does: the operations of a graph one after another, each tensor
+ * rounded to its type as it is made. */
+#include "cudnn_nodes.h"
+
+#include "fake.h"
+#include "products.h"
+
+#include "base/half.h"
+
+#include <stdlib.h>
+
+namespace
+{
+
+typedef std::vector<float> floats;
+
+float load(cudnnDataType_t type, const void *mem, int64_t i)
+{
+    return type == CUDNN_DATA_HALF       ? f16_to_float(((const uint16_t *)mem)[i])
+           : type == CUDNN_DATA_BFLOAT16 ? bf16_to_float(((const uint16_t *)mem)[i])
+                                         : ((const float *)mem)[i];
+}
+
+void store(cudnnDataType_t type, void *mem, int64_t i, float v)
+{
+    if (type == CUDNN_DATA_HALF)
+        ((uint16_t *)mem)[i] = f16_from_float(v);
+    else if (type == CUDNN_DATA_BFLOAT16)
+        ((uint16_t *)mem)[i] = bf16_from_float(v);
+    else
+        ((float *)mem)[i] = v;
+}
+
+enum dtype dtype_of(cudnnDataType_t type)
+{
+    return type == CUDNN_DATA_HALF       ? DTYPE_F16
+           : type == CUDNN_DATA_BFLOAT16 ? DTYPE_BF16
+                                         : DTYPE_F32;
+}
+
+/* The values of one execution, by the tensors' numbers. */
+struct execution {
+    const cudnn_graph_read *graph;
+    const std::map<int64_t, void *> *port;
+    product_unit unit;
+    std::map<int64_t, floats> value;
+
+    const graph_tensor &tensor(int64_t uid) const
+    {
+        return graph->tensor.at(uid);
+    }
+
+    const floats &read(int64_t uid)
+    {
+        floats &v = value[uid];
+        const graph_tensor &t = tensor(uid);
+        if (!v.empty())
+            return v;
+        v.resize((size_t)t.count());
+        for (int64_t i = 0; i < t.count(); i++)
+            v[(size_t)i] = load(t.type, port->at(uid), i);
+        return v;
+    }
+
+    void write(int64_t uid, floats v)
+    {
+        const graph_tensor &t = tensor(uid);
+        for (int64_t i = 0; i < t.count(); i++) {
+            v[(size_t)i] = dtype_round(dtype_of(t.type), v[(size_t)i]);
+            if (!t.is_virtual)
+                store(t.type, port->at(uid), i, v[(size_t)i]);
+        }
+        value[uid] = std::move(v);
+    }
+};
+
+/* --- convolution --- */
+
+/* The three convolutions as products of matrices: each element of the result is the sum over a row
+ * of A times a row of B, both of `length`, of one group. Rows of A are those of the tensor that is
+ * not the weights' (FWD: X around a pixel of Y; BWD_DATA: DY around one of X), or a channel of DY.
+ */
+struct shape {
+    int64_t n, c, h, w, k, r, s, p, q, groups, cg, kg;
+    int64_t stride[2], pad[2];
+
+    int64_t x_at(int64_t i, int64_t y, int64_t x) const
+    {
+        return ((i * h + y) * w + x) * c;
+    }
+    int64_t y_at(int64_t i, int64_t y, int64_t x) const
+    {
+        return ((i * p + y) * q + x) * k;
+    }
+    int64_t w_at(int64_t o, int64_t y, int64_t x) const
+    {
+        return ((o * r + y) * s + x) * cg;
+    }
+};
+
+shape shape_of(const execution &e, const graph_operation &o)
+{
+    const int64_t *x = e.tensor(o.uid[0]).dim, *w = e.tensor(o.uid[1]).dim;
+    const int64_t *y = e.tensor(o.uid[2]).dim;
+    shape s = {x[0], x[1], x[2], x[3], w[0], w[2], w[3], y[2], y[3], x[1] / w[1], w[1], 0, {}, {}};
+    s.kg = s.k / s.groups;
+    memcpy(s.stride, o.stride, sizeof s.stride);
+    memcpy(s.pad, o.pad, sizeof s.pad);
+    return s;
+}
+
+floats convolve_forward(const execution &e, const shape &s, const floats &x, const floats &w)
+{
+    floats y((size_t)(s.n * s.p * s.q * s.k)), row((size_t)(s.r * s.s * s.cg));
+    for (int64_t i = 0; i < s.n * s.p * s.q * s.groups; i++) {
+        int64_t g = i % s.groups, at = i / s.groups;
+        int64_t n = at / s.q / s.p, p = at / s.q % s.p, q = at % s.q;
+        for (int64_t f = 0; f < s.r * s.s; f++) {
+            int64_t h = p * s.stride[0] - s.pad[0] + f / s.s;
+            int64_t v = q * s.stride[1] - s.pad[1] + f % s.s;
+            bool inside = h >= 0 && h < s.h && v >= 0 && v < s.w;
+            for (int64_t c = 0; c < s.cg; c++)
+                row[(size_t)(f * s.cg + c)] =
+                    inside ? x[(size_t)(s.x_at(n, h, v) + g * s.cg + c)] : 0;
+        }
+        for (int64_t k = g * s.kg; k < (g + 1) * s.kg; k++)
+            y[(size_t)(s.y_at(n, p, q) + k)] =
+                product_sum(&e.unit, (int64_t)row.size(), row.data(), &w[(size_t)s.w_at(k, 0, 0)]);
+    }
+    return y;
+}
+
+/* Weights as they are read for the gradient of data: (C, R, S, K / groups). */
+floats turned_weights(const shape &s, const floats &w)
+{
+    floats t(w.size());
+    for (int64_t k = 0; k < s.k; k++)
+        for (int64_t f = 0; f < s.r * s.s; f++)
+            for (int64_t c = 0; c < s.cg; c++)
+                t[(size_t)(((k / s.kg * s.cg + c) * s.r * s.s + f) * s.kg + k % s.kg)] =
+                    w[(size_t)(s.w_at(k, 0, f) + c)];
+    return t;
+}
+
+floats convolve_data(const execution &e, const shape &s, const floats &w, const floats &dy)
+{
+    floats dx((size_t)(s.n * s.h * s.w * s.c)), row((size_t)(s.r * s.s * s.kg));
+    floats turned = turned_weights(s, w);
+    for (int64_t i = 0; i < s.n * s.h * s.w * s.groups; i++) {
+        int64_t g = i % s.groups, at = i / s.groups;
+        int64_t n = at / s.w / s.h, h = at / s.w % s.h, v = at % s.w;
+        for (int64_t f = 0; f < s.r * s.s; f++) {
+            int64_t p = h + s.pad[0] - f / s.s, q = v + s.pad[1] - f % s.s;
+            bool inside = p >= 0 && q >= 0 && p % s.stride[0] == 0 && q % s.stride[1] == 0 &&
+                          p / s.stride[0] < s.p && q / s.stride[1] < s.q;
+            for (int64_t k = 0; k < s.kg; k++)
+                row[(size_t)(f * s.kg + k)] =
+                    inside
+                        ? dy[(size_t)(s.y_at(n, p / s.stride[0], q / s.stride[1]) + g * s.kg + k)]
+                        : 0;
+        }
+        for (int64_t c = g * s.cg; c < (g + 1) * s.cg; c++)
+            dx[(size_t)(s.x_at(n, h, v) + c)] =
+                product_sum(&e.unit, (int64_t)row.size(), row.data(),
+                            &turned[(size_t)(c * (int64_t)row.size())]);
+    }
+    return dx;
+}
+
+floats convolve_weights(const execution &e, const shape &s, const floats &x, const floats &dy)
+{
+    int64_t pixels = s.n * s.p * s.q;
+    floats dw((size_t)(s.k * s.r * s.s * s.cg)), column((size_t)pixels);
+    floats turned((size_t)(s.k * pixels)); /* DY as (K, N, P, Q) */
+    for (int64_t i = 0; i < pixels; i++)
+        for (int64_t k = 0; k < s.k; k++)
+            turned[(size_t)(k * pixels + i)] = dy[(size_t)(i * s.k + k)];
+    for (int64_t i = 0; i < s.r * s.s * s.c; i++) {
+        int64_t c = i % s.c, f = i / s.c;
+        for (int64_t at = 0; at < pixels; at++) {
+            int64_t n = at / s.q / s.p, p = at / s.q % s.p, q = at % s.q;
+            int64_t h = p * s.stride[0] - s.pad[0] + f / s.s;
+            int64_t v = q * s.stride[1] - s.pad[1] + f % s.s;
+            bool inside = h >= 0 && h < s.h && v >= 0 && v < s.w;
+            column[(size_t)at] = inside ? x[(size_t)(s.x_at(n, h, v) + c)] : 0;
+        }
+        int64_t g = c / s.cg;
+        for (int64_t k = g * s.kg; k < (g + 1) * s.kg; k++)
+            dw[(size_t)(s.w_at(k, 0, f) + c % s.cg)] =
+                product_sum(&e.unit, pixels, &turned[(size_t)(k * pixels)], column.data());
+    }
+    return dw;
+}
+
+/* What the units multiply: values rounded to their operands' type. */
+floats operand(execution &e, int64_t uid)
+{
+    floats v = e.read(uid);
+    if (e.unit.operand != DTYPE_F32)
+        for (float &f : v)
+            f = dtype_round(e.unit.operand, f);
+    return v;
+}
+
+void run_convolution(execution &e, const graph_operation &o)
+{
+    shape s = shape_of(e, o);
+    int64_t out = o.uid[o.kind == GRAPH_FWD ? 2 : o.kind == GRAPH_BWD_DATA ? 0 : 1];
+    floats result = o.kind == GRAPH_FWD
+                        ? convolve_forward(e, s, operand(e, o.uid[0]), operand(e, o.uid[1]))
+                    : o.kind == GRAPH_BWD_DATA
+                        ? convolve_data(e, s, operand(e, o.uid[1]), operand(e, o.uid[2]))
+                        : convolve_weights(e, s, operand(e, o.uid[0]), operand(e, o.uid[2]));
+    floats before = o.beta != 0 ? e.read(out) : floats();
+    for (size_t i = 0; i < result.size(); i++)
+        result[i] = o.alpha * result[i] + (o.beta != 0 ? o.beta * before[i] : 0);
+    e.write(out, std::move(result));
+}
+
+/* --- the other operations --- */
+
+float pointwise(cudnnPointwiseMode_t mode, float a, float b)
+{
+    switch (mode) {
+    case CUDNN_POINTWISE_ADD:
+        return a + b;
+    case CUDNN_POINTWISE_SUB:
+        return a - b;
+    case CUDNN_POINTWISE_MUL:
+        return a * b;
+    case CUDNN_POINTWISE_RELU_FWD:
+        return a < 0 ? 0 : a; /* a NaN stays one */
+    default:                  /* RELU_BWD: of the gradient a and the input b */
+        return b > 0 ? a : 0;
+    }
+}
+
+/* A second operand may have one value per channel. */
+void run_pointwise(execution &e, const graph_operation &o)
+{
+    const floats &a = e.read(o.uid[0]);
+    bool unary = o.mode == CUDNN_POINTWISE_RELU_FWD;
+    const floats &b = unary ? a : e.read(o.uid[1]);
+    size_t n = (size_t)e.tensor(o.uid.back()).count();
+    floats y(n);
+    if (a.size() != n || (b.size() != n && (int64_t)b.size() != e.tensor(o.uid[0]).dim[1]))
+        abort();
+    for (size_t i = 0; i < n; i++)
+        y[i] = pointwise(o.mode, a[i], b[i % b.size()]);
+    e.write(o.uid.back(), std::move(y));
+}
+
+/* Of what has been stored. */
+void run_stats(execution &e, const graph_operation &o)
+{
+    const floats &x = e.read(o.uid[0]);
+    size_t channels = (size_t)e.tensor(o.uid[0]).dim[1];
+    std::vector<double> sum(channels), square(channels);
+    for (size_t i = 0; i < x.size(); i++) {
+        sum[i % channels] += (double)x[i];
+        square[i % channels] += (double)x[i] * (double)x[i];
+    }
+    e.write(o.uid[1], floats(sum.begin(), sum.end()));
+    e.write(o.uid[2], floats(square.begin(), square.end()));
+}
+
+void run_bn_bwd(execution &e, const graph_operation &o)
+{
+    const floats &dy = e.read(o.uid[0]), &x = e.read(o.uid[1]), &mean = e.read(o.uid[2]);
+    const floats &invstd = e.read(o.uid[3]), &gamma = e.read(o.uid[4]);
+    size_t channels = mean.size();
+    std::vector<double> sum(channels), scaled(channels);
+    for (size_t i = 0; i < x.size(); i++) {
+        size_t c = i % channels;
+        sum[c] += (double)dy[i];
+        scaled[c] += (double)dy[i] * ((double)x[i] - (double)mean[c]) * (double)invstd[c];
+    }
+    floats of_dy(channels), of_x(channels), bias(channels);
+    double rows = (double)(x.size() / channels);
+    for (size_t c = 0; c < channels; c++) {
+        double a = (double)gamma[c] * (double)invstd[c];
+        double b = -a * (double)invstd[c] * scaled[c] / rows;
+        of_dy[c] = (float)a;
+        of_x[c] = (float)b;
+        bias[c] = (float)(-a * sum[c] / rows - b * (double)mean[c]);
+    }
+    e.write(o.uid[5], floats(scaled.begin(), scaled.end()));
+    e.write(o.uid[6], floats(sum.begin(), sum.end()));
+    e.write(o.uid[7], std::move(of_dy));
+    e.write(o.uid[8], std::move(of_x));
+    e.write(o.uid[9], std::move(bias));
+}
+
+} // namespace
+
+void cudnn_run(const cudnn_graph_read &g, const cudnn_config &c,
+               const std::map<int64_t, void *> &port, void *workspace)
+{
+    static bool odd; /* of two executions one adds its parts in the other order */
+    execution e = {&g, &port, {}, {}};
+    enum dtype type = dtype_of(g.type());
+    odd = !odd;
+    e.unit = {.tensor_cores = c.engine.tensor_cores,
+              .sm = fake_sm(g.device),
+              .operand = type == DTYPE_F32 && c.engine.tensor_cores ? DTYPE_TF32 : type,
+              .partial = c.engine.narrows ? type : DTYPE_F32,
+              .splits = c.splits,
+              .backwards = !c.engine.deterministic && odd};
+    memset(workspace, 0xFF, cudnn_workspace(g, c));
+    for (const graph_operation &o : g.operation)
+        switch (o.kind) {
+        case GRAPH_POINTWISE:
+            run_pointwise(e, o);
+            break;
+        case GRAPH_STATS:
+            run_stats(e, o);
+            break;
+        case GRAPH_BN_BWD_WEIGHTS:
+            run_bn_bwd(e, o);
+            break;
+        default:
+            run_convolution(e, o);
+        }
+}

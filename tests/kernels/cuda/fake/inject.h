@@ -1,0 +1,38 @@
+/* Failures on request, and counts of the calls that can fail.
+ *
+ * AMPSCALE_FAKE_FAIL, "CALL:N" or "CALL@capture:N": the N-th call of that name in the process
+ * fails, or the N-th while the calling thread captures, which then also ends the capture, as a call
+ * does that CUDA does not allow there. The names are those of the API ("cudaMalloc",
+ * "cudnnBackendFinalize", "cublasLtMatmul"); a launch of a kernel is "cudaLaunchKernel". With
+ * ":sticky" behind it the device has met an illegal address: what it still had to do is lost, and
+ * every later call that needs the device fails as well.
+ *
+ * AMPSCALE_FAKE_COUNT names a file to which a process adds, as it ends, a line for each call that
+ * it made: "CALL OUTSIDE INSIDE", the numbers outside and inside of captures. */
+#ifndef TESTS_KERNELS_CUDA_FAKE_INJECT_H
+#define TESTS_KERNELS_CUDA_FAKE_INJECT_H
+
+#include "cuda_runtime_api.h"
+
+/* Counts a call. Whether it is to fail. */
+bool fake_fails(const char *call);
+
+/* Whether a sticky failure has broken the device. */
+bool fake_broken();
+
+/* The same for the runtime: what a call that has a failure to report returns, cudaSuccess else.
+ * `device` says whether it needs the device. The error is remembered for cudaGetLastError(). */
+cudaError_t fake_enter(const char *call, bool device);
+
+/* Remembers an error of the calling thread, and returns it. */
+cudaError_t fake_error(cudaError_t e);
+
+#define FAKE_ENTER(call)                                                                           \
+    if (cudaError_t entered = fake_enter(#call, true))                                             \
+    return entered
+/* Where the device need not be in order. */
+#define FAKE_ASK(call)                                                                             \
+    if (cudaError_t entered = fake_enter(#call, false))                                            \
+    return entered
+
+#endif
