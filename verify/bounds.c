@@ -213,21 +213,45 @@ static bool is_exact(const struct op_desc *d, const struct operands *o)
     }
 }
 
-enum status bounds_new(struct device *ref, const struct op_desc *d, const struct operands *o,
-                       struct bounds *b)
+static enum status bounds_alloc(const struct op_desc *d, const struct operands *o, struct bounds *b)
 {
-    *b = (struct bounds){{NULL}};
-    struct op_roles roles = op_roles(d->kind);
-    if (is_exact(d, o))
-        return STATUS_OK;
     for (int r = 0; r < ROLE_COUNT; r++)
-        if (roles.writes >> r & 1 && o->p[r]) {
+        if (op_roles(d->kind).writes >> r & 1 && o->p[r]) {
             b->p[r] = calloc((size_t)operand_count(d, (enum role)r), sizeof(double));
             if (!b->p[r]) {
                 bounds_free(b);
                 return status_fail(STATUS_OOM, "no memory for bounds");
             }
         }
+    return STATUS_OK;
+}
+
+enum status bounds_fused(const struct op_desc *d, const struct operands *want, struct bounds *b)
+{
+    double unit = 0x1p-19;
+    *b = (struct bounds){{NULL}};
+    for (int r = 0; r < ROLE_COUNT; r++)
+        if (d->t[r].rounds != DTYPE_F32)
+            unit = d->t[r].rounds == DTYPE_F16 ? 0x1p-10 : 0x1p-7;
+    TRY(bounds_alloc(d, want, b));
+    for (int r = 0; r < ROLE_COUNT; r++) {
+        double largest = 0;
+        int64_t n = b->p[r] && d->t[r].type == DTYPE_F32 ? operand_count(d, (enum role)r) : 0;
+        for (int64_t i = 0; i < n; i++)
+            largest = max2(largest, fabs((double)operand_f32(want, (enum role)r)[i]));
+        for (int64_t i = 0; i < n; i++)
+            b->p[r][i] = 4 * unit * largest;
+    }
+    return STATUS_OK;
+}
+
+enum status bounds_new(struct device *ref, const struct op_desc *d, const struct operands *o,
+                       struct bounds *b)
+{
+    *b = (struct bounds){{NULL}};
+    if (is_exact(d, o))
+        return STATUS_OK;
+    TRY(bounds_alloc(d, o, b));
     enum status st = STATUS_OK;
     switch (d->kind) {
     case OP_BN_FWD_TRAIN:

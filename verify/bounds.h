@@ -33,6 +33,11 @@ struct bounds {
 /* For the plain description `d`, which rounds nothing, with inputs in `o`. */
 MUST_CHECK enum status bounds_new(struct device *ref, const struct op_desc *d,
                                   const struct operands *o, struct bounds *b);
+/* The same for fused forms (is_fused), from their result in the reference, roundings included. A
+ * library may round in between where the reference does not, and the other way round: four units of
+ * the largest value, of 2^-19 in fp32. */
+MUST_CHECK enum status bounds_fused(const struct op_desc *d, const struct operands *want,
+                                    struct bounds *b);
 void bounds_free(struct bounds *b);
 
 /* STATUS_MISMATCH, and a message that names the worst element, when an output of `got` is further

@@ -32,7 +32,10 @@ static void append_attributes(char *out, size_t size, const struct op_desc *d)
     switch (d->kind) {
     case OP_CONV_FWD:
     case OP_CONV_BWD_DATA:
-    case OP_CONV_BWD_WEIGHTS: {
+    case OP_CONV_BWD_WEIGHTS:
+    case OP_CONV_STATS_FWD:
+    case OP_CONV_APPLY_BWD_WEIGHTS:
+    case OP_CONV_BWD_DATA_BN: {
         const struct conv_attr *a = &d->attr.conv;
         snprintf(text, sizeof text, "s%dx%d p%dx%d g%d%s", a->stride[0], a->stride[1], a->pad[0],
                  a->pad[1], a->groups, a->relu ? " relu" : "");
@@ -234,6 +237,7 @@ enum status case_list_new(struct case_list *list)
     cases_bn(list);
     cases_rest(list);
     cases_precision(list);
+    cases_fused(list);
     if (list->status != STATUS_OK)
         case_list_free(list);
     return list->status;

@@ -1,4 +1,4 @@
-/* The table of cases that a backend is held against the reference on. */
+/* The table of cases on which a device is compared with the reference. */
 #ifndef VERIFY_CASES_H
 #define VERIFY_CASES_H
 
@@ -39,5 +39,6 @@ void cases_conv(struct case_list *list);
 void cases_bn(struct case_list *list);
 void cases_rest(struct case_list *list);
 void cases_precision(struct case_list *list);
+void cases_fused(struct case_list *list);
 
 #endif

@@ -170,6 +170,11 @@ bool is_batch_norm(enum op_kind kind)
     return kind == OP_BN_FWD_TRAIN || kind == OP_BN_FWD_EVAL || kind == OP_BN_BWD;
 }
 
+bool is_fused(const struct op_desc *d)
+{
+    return (d->kind >= OP_CONV_STATS_FWD && d->kind <= OP_BN_BWD_APPLY) || d->t[ROLE_MASK].ndim;
+}
+
 struct op_desc plain_form(const struct op_desc *d)
 {
     struct op_desc plain = *d;

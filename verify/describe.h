@@ -53,6 +53,9 @@ bool layout_fits(const struct tensor_desc *t, enum layout layout);
 
 bool is_batch_norm(enum op_kind kind);
 
+/* Whether `d` is one of the forms that have convolution and batch norm in fewer passes. */
+bool is_fused(const struct op_desc *d);
+
 /* The description with every layout PLAIN. */
 struct op_desc plain_form(const struct op_desc *d);
 

@@ -36,6 +36,20 @@ static void fill_bn_input(struct rng *r, const struct tensor_desc *x, enum fill 
     }
 }
 
+static void fill_bytes(struct rng *r, uint8_t *out, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        out[i] = (uint8_t)rng_u32(r);
+}
+
+/* Small means, and sums of squares that are larger by far. */
+static void fill_sums(struct rng *r, float *out, int64_t n)
+{
+    fill_uniform(r, out, n / 2, -1, 1);
+    for (int64_t i = n / 2; i < n; i++)
+        out[i] = 50 + (float)i;
+}
+
 static void fill_labels(struct rng *r, const struct op_desc *d, int32_t *label)
 {
     int64_t rows = d->t[ROLE_X].dim[0], classes = d->t[ROLE_X].dim[1];
@@ -56,8 +70,7 @@ static void fill_input(struct rng *r, const struct op_desc *d, enum fill fill, s
     else if (x->type == DTYPE_F32)
         fill_uniform(r, o->p[ROLE_X], n, -1, 1);
     else
-        for (size_t i = 0; i < operand_bytes(d, ROLE_X); i++)
-            ((uint8_t *)o->p[ROLE_X])[i] = (uint8_t)rng_u32(r);
+        fill_bytes(r, o->p[ROLE_X], n);
     if (fill == FILL_NAN)
         operand_f32(o, ROLE_X)[n / 2] = NAN;
 }
@@ -164,7 +177,11 @@ static enum status fill_wide(struct device *ref, const struct op_desc *d, enum f
             fill_labels(&r, d, o->p[role]);
         else if (role == ROLE_STATE)
             *operand_state(o) = state_for(fill);
-        else if (role == ROLE_RVAR)
+        else if (role == ROLE_MASK) /* of some ReLU */
+            fill_bytes(&r, o->p[role], n);
+        else if (role == ROLE_SUMS)
+            fill_sums(&r, o->p[role], n);
+        else if (role == ROLE_RVAR || role == ROLE_INVSTD)
             fill_uniform(&r, o->p[role], n, 0.5, 1.5);
         else if (role == ROLE_RMEAN && fill == FILL_LARGE_MEAN)
             fill_uniform(&r, o->p[role], n, 999, 1001);

@@ -1,12 +1,14 @@
 /* Running a case, comparing and reporting. */
-#include "verify/harness.h"
+#include "verify/comparison.h"
 
 #include "verify/describe.h"
 #include "verify/precision.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static void problem_close(struct problem *p)
 {
@@ -28,7 +30,7 @@ static enum status operands_as_read(const struct op_desc *d, const struct operan
     return STATUS_OK;
 }
 
-static enum status problem_open(struct harness *h, const struct op_case *c)
+static enum status problem_open(struct comparison *h, const struct op_case *c)
 {
     struct problem *p = &h->problem;
     if (p->number == c->problem)
@@ -43,8 +45,11 @@ static enum status problem_open(struct harness *h, const struct op_case *c)
     CHECK(fill_operands(h->ref, &plain, c->fill, (uint64_t)c->problem, &p->in));
     CHECK(operands_as_read(&plain, &p->in, &read));
     CHECK(operands_copy(&plain, &read, &p->want));
-    CHECK(run_once(h->ref, &wide.desc, &p->want));
-    CHECK(bounds_new(h->ref, &wide.desc, &read, &p->bounds));
+    CHECK(run_once(h->ref, is_fused(&plain) ? &plain : &wide.desc, &p->want));
+    if (is_fused(&plain))
+        CHECK(bounds_fused(&plain, &p->want, &p->bounds));
+    else
+        CHECK(bounds_new(h->ref, &wide.desc, &read, &p->bounds));
     p->number = c->problem;
 done:
     operands_free(&read);
@@ -78,19 +83,24 @@ static enum status check_same_bits(const struct op_desc *d, const struct operand
 }
 
 /* Of cuDNN's engines the fastest may add in any order, unless only others are asked for. */
-static bool must_repeat(const struct harness *h, const struct rig *rig)
+static bool must_repeat(const struct comparison *h, const struct rig *rig)
 {
     return h->dev->deterministic || strncmp(rig_impl(rig), "cudnn:", strlen("cudnn:")) != 0;
 }
 
-static void print_digest(const struct op_desc *d, const struct op_case *c,
-                         const struct operands *got)
+/* What the check is to find. */
+static void commit_fault(enum comparison_fault_kind fault, const struct op_desc *d,
+                         struct operands *got)
 {
-    uint64_t digest = 0;
+    if (fault == COMPARISON_CRASH)
+        kill(getpid(), SIGKILL);
+    while (fault == COMPARISON_HANG)
+        pause();
     for (int r = 0; r < ROLE_COUNT; r++)
-        for (size_t i = 0; op_roles(d->kind).writes >> r & 1 && i < operand_bytes(d, r); i++)
-            digest = hash_splitmix64(digest ^ ((const unsigned char *)got->p[r])[i]);
-    printf("%016llx %s\n", (unsigned long long)digest, c->name);
+        if (fault == COMPARISON_WRONG && op_roles(d->kind).writes >> r & 1 && got->p[r]) {
+            ((unsigned char *)got->p[r])[operand_bytes(d, (enum role)r) - 1] ^= 0x40;
+            return;
+        }
 }
 
 /* A plan keeps types and what tensors round to, and may leave raw only what it writes. */
@@ -116,7 +126,8 @@ static enum status check_precisions(const struct op_desc *asked, const struct op
 }
 
 /* One case with outputs in their own memory (`share` NULL) or in place. */
-static enum status attempt(struct harness *h, const struct op_case *c, const struct in_place *share)
+static enum status attempt(struct comparison *h, const struct op_case *c,
+                           const struct in_place *share, enum comparison_fault_kind fault)
 {
     struct rig *rig = NULL;
     struct operands got = {{NULL}}, again = {{NULL}};
@@ -128,14 +139,13 @@ static enum status attempt(struct harness *h, const struct op_case *c, const str
     CHECK(operands_new(d, &got));
     CHECK(operands_new(d, &again));
     CHECK(run_fresh(rig, &p->in, &got));
+    commit_fault(fault, d, &got);
     bool same_backend = h->dev->backend == h->ref->backend;
     CHECK(bounds_check(d, same_backend ? NULL : &p->bounds, &p->want, &got));
     CHECK(run_fresh(rig, &p->in, &again));
     CHECK(bounds_check(d, same_backend ? NULL : &p->bounds, &p->want, &again));
     if (must_repeat(h, rig))
         CHECK(check_same_bits(d, &got, &again));
-    if (h->digest && !share)
-        print_digest(d, c, &got);
 done:
     rig_close(rig);
     operands_free(&got);
@@ -143,7 +153,7 @@ done:
     return st;
 }
 
-static void report(struct harness *h, int number, const struct op_case *c,
+static void report(struct comparison *h, int number, const struct op_case *c,
                    const struct in_place *share, enum status st)
 {
     char form[48] = "";
@@ -152,17 +162,20 @@ static void report(struct harness *h, int number, const struct op_case *c,
                  role_str(share->in));
     if (st == STATUS_OK) {
         h->passed++;
+        if (h->steps)
+            printf("pass %4d %s%s\n", number, c->name, form);
     } else if (st == STATUS_UNSUPPORTED) {
         h->skipped++;
         printf("skip %4d %s%s: %s\n", number, c->name, form, status_message());
     } else {
         h->failed++;
         printf("FAIL %4d %s%s: %s\n", number, c->name, form, status_message());
-        printf("     %s --case %d\n", h->command, number);
+        if (h->command)
+            printf("     %s --case %d\n", h->command, number);
     }
 }
 
-void harness_run(struct harness *h, int number, const struct op_case *c)
+void comparison_run(struct comparison *h, int number, const struct op_case *c)
 {
     static const struct {
         enum op_kind kind;
@@ -173,11 +186,14 @@ void harness_run(struct harness *h, int number, const struct op_case *c)
         {OP_BN_BWD, {ROLE_DX, ROLE_DY}},    {OP_BN_BWD, {ROLE_DX, ROLE_DY2}},
         {OP_BN_BWD, {ROLE_DZ, ROLE_DY}},    {OP_BN_BWD, {ROLE_DZ, ROLE_DY2}},
         {OP_DROPOUT_FWD, {ROLE_Y, ROLE_X}}, {OP_DROPOUT_BWD, {ROLE_DX, ROLE_DY}},
-        {OP_ROUND, {ROLE_Y, ROLE_X}},
+        {OP_ROUND, {ROLE_Y, ROLE_X}},       {OP_BN_BWD_APPLY, {ROLE_DX, ROLE_DY}},
     };
+    bool bad = h->fault.kind != COMPARISON_SOUND && h->fault.number == number;
+    if (h->steps)
+        printf("at %4d %s\n", number, c->name);
     enum status st = problem_open(h, c);
     if (st == STATUS_OK)
-        st = attempt(h, c, NULL);
+        st = attempt(h, c, NULL, bad ? h->fault.kind : COMPARISON_SOUND);
     report(h, number, c, NULL, st);
     if (st != STATUS_OK)
         return;
@@ -185,15 +201,20 @@ void harness_run(struct harness *h, int number, const struct op_case *c)
         const struct in_place *share = &allowed[i].share;
         if (allowed[i].kind == c->desc.kind && c->desc.t[share->out].ndim &&
             c->desc.t[share->in].ndim)
-            report(h, number, c, share, attempt(h, c, share));
+            report(h, number, c, share, attempt(h, c, share, COMPARISON_SOUND));
     }
 }
 
-int harness_end(struct harness *h, const char *name)
+void comparison_close(struct comparison *h)
 {
     problem_close(&h->problem);
+}
+
+int comparison_end(struct comparison *h, const char *name)
+{
+    comparison_close(h);
     printf("%s: %d passed, %d skipped, %d failed\n", name, h->passed, h->skipped, h->failed);
     if (h->failed)
         return EXIT_FAILURE;
-    return h->passed ? EXIT_SUCCESS : HARNESS_NOTHING_RAN;
+    return h->passed ? EXIT_SUCCESS : COMPARISON_NOTHING_RAN;
 }

@@ -1,0 +1,64 @@
+/* Cases of convolution and batch norm in fewer passes over memory, as the CUDA backend stores their
+ * tensors: NHWC, activations and weights of one type, gradients of weights rounded to it in fp32.
+ */
+#include "verify/cases.h"
+#include "verify/describe.h"
+
+static struct op_desc typed(struct op_desc d, enum dtype type)
+{
+    const unsigned activations =
+        WITH(AFFINE) | WITH(X) | WITH(Y) | WITH(Z) | WITH(DX) | WITH(DY) | WITH(DY2) | WITH(DZ);
+    for (int r = 0; r < ROLE_COUNT; r++) {
+        struct tensor_desc *t = &d.t[r];
+        bool weights = (r == ROLE_W || r == ROLE_DW) && t->ndim == 4;
+        if (r == ROLE_DW && weights)
+            t->rounds = type;
+        else if (activations >> r & 1 || weights)
+            t->type = type;
+        if (t->ndim)
+            *t = in_layout(*t, t->ndim == 4 ? LAYOUT_NHWC : t->layout);
+    }
+    return d;
+}
+
+static void add_types(struct case_list *list, struct op_desc d)
+{
+    static const enum dtype type[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16};
+    for (size_t i = 0; i < sizeof type / sizeof *type; i++) {
+        struct op_desc of_type = typed(d, type[i]);
+        cases_add_one(list, list->problems++, &of_type, FILL_RANDOM, layout_str(LAYOUT_NHWC));
+    }
+}
+
+void cases_fused(struct case_list *list)
+{
+    static const struct conv_shape shape[] = {
+        {2, 16, 6, 5, 8, {3, 3}, {1, 1}, {1, 1}, 1},
+        {2, 8, 7, 7, 16, {3, 3}, {2, 2}, {1, 1}, 1},
+        {1, 24, 4, 4, 8, {1, 1}, {1, 1}, {0, 0}, 1},
+        {2, 64, 6, 6, 64, {3, 3}, {1, 1}, {1, 1}, 1},
+    };
+    for (size_t i = 0; i < sizeof shape / sizeof *shape; i++) {
+        const struct conv_shape *s = &shape[i];
+        add_types(list, describe_conv(OP_CONV_STATS_FWD, s, 0));
+        add_types(list, describe_conv(OP_CONV_STATS_FWD, s, WITH(AFFINE)));
+        add_types(list, describe_conv(OP_CONV_APPLY_BWD_WEIGHTS, s, 0));
+        add_types(list, describe_conv(OP_CONV_BWD_DATA_BN, s, 0));
+        add_types(list, describe_conv(OP_CONV_BWD_DATA_BN, s, WITH(Z) | WITH(DY2)));
+    }
+    static const int size[][4] = {{2, 16, 5, 4}, {3, 13, 3, 3}};
+    for (int i = 0; i < 2; i++) {
+        const int *s = size[i];
+        const unsigned gradients = WITH(MASK) | WITH(DY2) | WITH(DZ);
+        add_types(list, describe_bn(OP_BN_FINALIZE, s[0], s[1], s[2], s[3], true, 0));
+        add_types(list, describe_bn(OP_BN_FINALIZE, s[0], s[1], s[2], s[3], true, WITH(AFFINE)));
+        add_types(list, describe_bn(OP_BN_APPLY, s[0], s[1], s[2], s[3], true, 0));
+        add_types(list, describe_bn(OP_BN_APPLY, s[0], s[1], s[2], s[3], true, WITH(Z)));
+        add_types(list,
+                  describe_bn(OP_BN_APPLY, s[0], s[1], s[2], s[3], true, WITH(Z) | WITH(MASK)));
+        add_types(list, describe_bn(OP_BN_FWD_TRAIN, s[0], s[1], s[2], s[3], true, WITH(MASK)));
+        add_types(list, describe_bn(OP_BN_BWD, s[0], s[1], s[2], s[3], true, WITH(MASK)));
+        add_types(list, describe_bn(OP_BN_BWD, s[0], s[1], s[2], s[3], true, gradients));
+        add_types(list, describe_bn(OP_BN_BWD_APPLY, s[0], s[1], s[2], s[3], true, 0));
+    }
+}

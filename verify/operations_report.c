@@ -1,0 +1,111 @@
+/* The results of all workers, as lines and as JSON. */
+#include "verify/operations_result.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OPERATIONS_SCHEMA = 1, COMMAND_SIZE = 256 };
+
+/* What runs the case of a failure alone. */
+static void reproduce(const struct operations_config *c, const struct operations_failure *f,
+                      char out[COMMAND_SIZE])
+{
+    const struct worker_config *w = &c->worker;
+    char only[64];
+    if (f->number >= 0)
+        snprintf(only, sizeof only, "--case %d", f->number);
+    else
+        snprintf(only, sizeof only, "--only '%s '", f->kind);
+    snprintf(out, COMMAND_SIZE,
+             "ampscale selftest --operations --devices %s --threads %d%s%s%s%s %s", w->devices,
+             w->threads, w->isa ? " --isa " : "", w->isa ? w->isa : "",
+             c->sanitizer ? " --sanitizer " : "", c->sanitizer ? c->sanitizer : "", only);
+}
+
+static json_t *kind_json(const struct operations_kind *k)
+{
+    json_t *o = json_pack("{s:s, s:i, s:i, s:i, s:i, s:f, s:s}", "kind", k->name, "cases", k->cases,
+                          "passed", k->passed, "skipped", k->skipped, "failed", k->failed,
+                          "seconds", k->seconds, "ended", k->ended);
+    if (*k->skip)
+        json_object_set_new(o, "skip_reason", json_string(k->skip));
+    return o;
+}
+
+static json_t *failure_json(const struct operations_config *c, const struct operations_result *r,
+                            const struct operations_failure *f)
+{
+    char command[COMMAND_SIZE];
+    reproduce(c, f, command);
+    json_t *o =
+        json_pack("{s:s, s:s, s:s}", "kind", f->kind, "reason", f->reason, "reproduce", command);
+    if (f->number >= 0) {
+        json_object_set_new(o, "case", json_integer(f->number));
+        json_object_set_new(o, "name", json_string(r->list->item[f->number].name));
+    }
+    return o;
+}
+
+static enum status report_json(const struct operations_config *c, const struct operations_result *r)
+{
+    const struct operations_kind *t = &r->total;
+    json_t *kinds = json_array(), *failures = json_array();
+    for (int i = 0; i < r->n_kinds; i++)
+        json_array_append_new(kinds, kind_json(&r->kind[i]));
+    for (int i = 0; i < r->n_failures; i++)
+        json_array_append_new(failures, failure_json(c, r, &r->failure[i]));
+    json_t *o = json_pack("{s:s, s:i, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i}", "record",
+                          c->sanitizer ? "sanitizer" : "operations", "schema", OPERATIONS_SCHEMA,
+                          "device", r->device, "cases", t->cases, "passed", t->passed, "skipped",
+                          t->skipped, "failed", t->failed, "late", t->late, "crashed", t->crashed,
+                          "every", c->worker.selection.every);
+    if (c->sanitizer) {
+        json_object_set_new(o, "tool", json_string(c->sanitizer));
+        json_object_set_new(o, "findings", json_integer(t->findings));
+        json_object_set_new(o, "first", json_string(r->first_finding));
+    }
+    json_object_set_new(o, "kinds", kinds);
+    json_object_set_new(o, "failures", failures);
+    bool printed = json_dumpf(o, c->out, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) == 0;
+    fputc('\n', c->out);
+    json_decref(o);
+    return printed ? STATUS_OK : status_fail(STATUS_OOM, "no memory to print the results");
+}
+
+static void report_lines(const struct operations_config *c, const struct operations_result *r)
+{
+    const struct operations_kind *t = &r->total;
+    fprintf(c->out, "%s: %d kinds of operations, %d cases: %d passed, %d skipped, %d failed",
+            r->device, r->n_kinds, t->cases, t->passed, t->skipped, t->failed);
+    if (t->crashed || t->late)
+        fprintf(c->out, "; kinds that crashed: %d, that were late: %d", t->crashed, t->late);
+    if (c->sanitizer)
+        fprintf(c->out, "; %s: %d findings", c->sanitizer, t->findings);
+    fputc('\n', c->out);
+    for (int i = 0; i < r->n_kinds && !c->quiet; i++) {
+        const struct operations_kind *k = &r->kind[i];
+        fprintf(c->out, "  %-22s %5d passed %5d skipped %5d failed %7.1f s  %s\n", k->name,
+                k->passed, k->skipped, k->failed, k->seconds, k->ended);
+        if (*k->skip)
+            fprintf(c->out, "    first skipped: %s\n", k->skip);
+    }
+    for (int i = 0; i < r->n_failures; i++) {
+        const struct operations_failure *f = &r->failure[i];
+        char command[COMMAND_SIZE];
+        reproduce(c, f, command);
+        fprintf(c->out, "FAIL %s: %s\n     %s\n",
+                f->number >= 0 ? r->list->item[f->number].name : f->kind, f->reason, command);
+    }
+    if (t->failed > r->n_failures)
+        fprintf(c->out, "and more: at most %d failures of each kind are printed\n",
+                OPERATIONS_FAILURES_OF_KIND);
+}
+
+enum status operations_report(const struct operations_config *c, const struct operations_result *r)
+{
+    if (c->json)
+        return report_json(c, r);
+    report_lines(c, r);
+    return STATUS_OK;
+}

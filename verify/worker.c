@@ -1,0 +1,76 @@
+/* A part of the table in this process. */
+#include "verify/worker.h"
+
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/internal.h"
+#include "kernels/cpu/kernels.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Gives the device the kernels of another instruction set, which its own must include. */
+static enum status use_isa(struct device *dev, const char *isa)
+{
+    static const struct cpu_kernels *const table[] = {
+        &cpu_kernels_generic,
+#if defined(__x86_64__)
+        &cpu_kernels_avx2,
+        &cpu_kernels_avx512,
+#endif
+    };
+    if (dev->backend != &backend_cpu)
+        return status_fail(STATUS_USAGE, "--isa is for the device 'cpu'");
+    struct cpu_device *cpu = cpu_device_of(dev);
+    bool included = true;
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        if (strcmp(table[i]->isa, isa) == 0 && !included)
+            return status_fail(STATUS_DATA, "this machine has '%s' but not '%s'", cpu->kernels->isa,
+                               isa);
+        if (strcmp(table[i]->isa, isa) == 0) {
+            cpu->kernels = table[i];
+            return STATUS_OK;
+        }
+        included = included && table[i] != cpu->kernels;
+    }
+    return status_fail(STATUS_USAGE, "--isa: this build has no kernels for '%s'", isa);
+}
+
+enum status worker_open(const struct worker_config *c, struct device **dev)
+{
+    enum status st = device_open(c->devices, c->threads, dev);
+    if (st == STATUS_UNSUPPORTED || st == STATUS_LIBRARY)
+        return status_fail(STATUS_DATA, "%s", status_message());
+    TRY(st);
+    if ((*dev)->backend == &backend_cpu)
+        cpu_device_of(*dev)->stream_bytes = CASES_STREAM_BYTES;
+    st = c->isa ? use_isa(*dev, c->isa) : STATUS_OK;
+    if (st != STATUS_OK)
+        device_close(*dev);
+    return st;
+}
+
+enum status worker_run(const struct worker_config *c, const char *dir)
+{
+    struct comparison h = {.problem.number = -1, .steps = true, .fault = c->fault};
+    struct case_list list = {0};
+    enum status st = STATUS_OK;
+    setvbuf(stdout, NULL, _IOLBF, 0); /* a crash must not take what was printed before */
+    if (setenv("XDG_CACHE_HOME", dir, 1) != 0)
+        return status_fail(STATUS_OOM, "cannot set an environment variable: %s", strerror(errno));
+    CHECK(case_list_new(&list));
+    CHECK(device_open("ref", 1, &h.ref));
+    CHECK(worker_open(c, &h.dev));
+    for (int i = 0; i < list.n; i++)
+        if (selection_has(&c->selection, i, &list.item[i]))
+            comparison_run(&h, i, &list.item[i]);
+    if (h.failed)
+        st = status_fail(STATUS_MISMATCH, "%d results are wrong", h.failed);
+done:
+    comparison_close(&h);
+    device_close(h.dev);
+    device_close(h.ref);
+    case_list_free(&list);
+    return st;
+}
