@@ -17,13 +17,10 @@ find_program() {
     done
 }
 
-# find_programs: fills `ampscale`, `ops_test`, `fused_test` and `module`; all but the first may be
-# empty.
+# find_programs: fills `ampscale` and `module`, which may be empty.
 find_programs() {
     build_dir=$(cd "$build_dir" 2>/dev/null && pwd) || die 2 "--build: there is no folder '$build_dir'"
     ampscale=$(find_program ampscale bin cli)
-    ops_test=$(find_program test_backend_ops bin tests/kernels)
-    fused_test=$(find_program test_cuda_fused_ops bin tests/kernels/cuda)
     module=$(find_program ampscale_cuda.so bin cli kernels/cuda lib)
     [[ -n $ampscale ]] || die 5 "there is no ampscale in '$build_dir'; give --build a build tree or a pack"
 }
@@ -281,12 +278,12 @@ pack() {
         die 1 "--pack: the CUDA module in '$build_dir' is not of this program; build all of it again"
     [[ ! -e $dir || -z $(ls -A "$dir" 2>/dev/null) ]] || die 2 "--pack '$dir': the folder is not empty"
     mkdir -p "$dir/bin" "$dir/lib"
-    for file in "$ampscale" "$ops_test" "$fused_test" "$module"; do
+    for file in "$ampscale" "$module"; do
         [[ -z $file ]] || cp -L "$file" "$dir/bin/"
     done
     while IFS= read -r file; do
         cp -L "$file" "$dir/lib/"
-    done < <(libraries_of "$ampscale" ${ops_test:+"$ops_test"} ${fused_test:+"$fused_test"} ${module:+"$module"})
+    done < <(libraries_of "$ampscale" ${module:+"$module"})
     strip --strip-unneeded "$dir"/bin/* "$dir"/lib/* || die 1 "cannot strip what was packed"
     gzip "$dir"/lib/* || die 1 "cannot compress what was packed"
     size=$(du -sm "$dir" | cut -f 1)

@@ -72,75 +72,21 @@ name_facts() {
     printf '%s' "$text"
 }
 
-# kernel_jobs: a line for each process that shares the kernels' table: a kind of operation, one in how
-# many of its problems, and which. A kernel that breaks the device breaks it for its process, so that
-# each kind has its own; planning convolutions takes long, so that they have several.
-kernel_jobs() {
-    local kind shares share
-    ours "$ops_test" --list | awk '{ print $2 }' | sort -u | while read -r kind; do
-        shares=1
-        [[ $kind != conv_* ]] || shares=4
-        for ((share = 0; share < shares; share++)); do
-            echo "$kind $((shares * every)) $((share * every))"
-        done
-    done
+# left: the seconds that the step may still take, less some to print in.
+left() {
+    local left=$((step_deadline - SECONDS - 5))
+    echo "$((left > 1 ? left : 1))"
 }
 
-# kernel_job KIND EVERY SHARE: output and exit code in files. Plans of its own: times that were taken
-# beside others would be no choice to keep.
-kernel_job() {
-    local code=0 file=$work/kernels/$1-$3
-    ours env XDG_CACHE_HOME="$file" "$ops_test" --backend "$device" --only "$1 " --every "$2" \
-        --share "$3" >"$file.txt" 2>&1 || code=$?
-    echo "$code" >"$file.code"
-}
-
-# The kernels' own test: every case of the table against the reference, which takes one thread.
+# Every case of the table of operations against the reference.
 step_kernels() {
-    local n job kind file code running=0 late='' wrong='' ran='' jobs=()
+    local code=0
     need_device || return 5
-    [[ -n $ops_test ]] || { note="the build has no test_backend_ops" && return 5; }
-    mkdir "$work/kernels"
-    n=$(jobs_default)
-    ((n < 12)) || n=12
-    mapfile -t jobs < <(kernel_jobs)
-    ((${#jobs[@]})) || { note="test_backend_ops lists no cases" && return 1; }
-    for job in "${jobs[@]}"; do
-        ((running < n)) || { wait -n || true; running=$((running - 1)); }
-        # shellcheck disable=SC2086 # three words
-        kernel_job $job &
-        running=$((running + 1))
-    done
-    wait
-    for file in "$work"/kernels/*.code; do
-        kind=$(basename "${file%-*}")
-        case $(<"$file") in
-        0) ran=1 ;;
-        77) ;;
-        124) [[ $late == *" $kind"* ]] || late+=" $kind" ;;
-        *) [[ $wrong == *" $kind"* ]] || wrong+=" $kind" ;;
-        esac
-    done
-    cat "$work"/kernels/*.txt
-    note=$(cat "$work"/kernels/*.txt | awk '
-        / passed, [0-9]+ skipped, [0-9]+ failed$/ { p += $2; s += $4; f += $6; n++ }
-        END { if (n) printf "%d passed, %d skipped, %d failed", p, s, f }')
-    [[ -n $note ]] || note=$(cat "$work"/kernels/*.txt | tail -n 1)
-    if [[ -n $ran && -n $fused_test && $device == cuda* ]]; then
-        code=0
-        ours env TEST_DEVICE="$device" "$fused_test" >"$work/fused.txt" 2>&1 || code=$?
-        cat "$work/fused.txt"
-        note+=", $(grep -m 1 'fused operations compared' "$work/fused.txt" || echo 'no word of fused operations')"
-        case $code in
-        0) ;;
-        124) late+=" fused" ;;
-        *) wrong+=" fused" ;;
-        esac
-    fi
-    note+="${wrong:+; not right:$wrong}${late:+; not done in time:$late}"
-    [[ -z $wrong ]] || return 4
-    [[ -z $late ]] || return 124
-    [[ -n $ran ]] || return 5
+    ours "$ampscale" selftest --operations --devices "$device" --every "$every" --limit "$(left)" -q \
+        >"$work/kernels.txt" 2>&1 || code=$?
+    cat "$work/kernels.txt"
+    note=$(head -n 1 "$work/kernels.txt")
+    return "$code"
 }
 
 # PyTorch's values: all cases, or one that only evaluates.
@@ -157,58 +103,26 @@ step_selftest() {
     return "$code"
 }
 
-# sanitize TOOL NAME COMMAND...: a test under one of the tools, in $work/NAME.txt.
-sanitize() {
-    local tool=$1 name=$2 flags=()
-    shift 2
-    # Libraries ask the driver for what it may lack, which is no error of anybody's.
-    [[ $tool != memcheck ]] || flags=(--report-api-errors no)
-    ours env TEST_DEVICE="$device" TEST_OWN_KERNELS=1 "$sanitizer" --tool "$tool" --error-exitcode 9 \
-        "${flags[@]}" "$@" >"$work/$name.txt" 2>&1
-}
-
-# Memory errors, races and barriers that not all threads reach, in our kernels; those of the library
-# are left out, where the tools find much that is none. They slow everything down a hundredfold, so
-# that they go side by side.
+# Memory errors, races and barriers that not all threads reach, in our kernels. The tools slow
+# everything down a hundredfold, so that they run side by side.
 step_sanitizer() {
-    local sanitizer tool name code worst=0 names=() tools=(memcheck racecheck synccheck)
+    local tool code worst=0 tools=(memcheck racecheck synccheck)
     local -A pid
     need_device || return 5
-    [[ -n $ops_test ]] || { note="the build has no test_backend_ops" && return 5; }
-    sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null) ||
-        { note="compute-sanitizer is not installed" && return 5; }
     for tool in "${tools[@]}"; do
-        sanitize "$tool" "$tool" "$ops_test" --backend "$device" --every "$sanitized_every" \
-            --without conv_ --without linear_ &
+        ours "$ampscale" selftest --operations --sanitizer "$tool" --devices "$device" \
+            --every "$sanitized_every" --jobs 4 --limit "$(left)" -q >"$work/$tool.txt" 2>&1 &
         pid[$tool]=$!
-        names+=("$tool")
     done
     for tool in "${tools[@]}"; do
-        [[ -n $fused_test && $device == cuda* ]] || break
-        sanitize "$tool" "fused-$tool" "$fused_test" &
-        pid[fused-$tool]=$!
-        names+=("fused-$tool")
-    done
-    for name in "${names[@]}"; do
         code=0
-        wait "${pid[$name]}" || code=$?
-        cat "$work/$name.txt"
-        note+="${note:+, }$name $(finding_of "$work/$name.txt" "$code")"
-        ! grep -q 'Device not supported' "$work/$name.txt" || code=5
-        ((code != 9)) || code=4
+        wait "${pid[$tool]}" || code=$?
+        cat "$work/$tool.txt"
+        note+="${note:+, }$tool $( ((code == 0)) && echo clean || tail -n 1 "$work/$tool.txt" | sed 's/^ampscale: [^:]*: //')"
         ((worst == 4 || code == 0)) || worst=$code
     done
     note+=", on one problem in $sanitized_every"
     return "$worst"
-}
-
-# finding_of FILE CODE: what a tool found first, or how it ended.
-finding_of() {
-    local said=clean
-    (($2 == 0)) || said="ended with code $2"
-    (($2 != 124)) || said='was not done in time'
-    grep -a -E '^=+ [A-Z]' "$1" | grep -v -E 'COMPUTE-SANITIZER|SUMMARY' | sed -n '1s/^=* /found: /p' | grep . ||
-        echo "$said"
 }
 
 # mean_top1 PATTERN: the mean of the last validation top-1 of recorded runs.

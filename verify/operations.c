@@ -6,9 +6,9 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/host.h"
 #include "base/process.h"
 #include "base/words.h"
-#include "kernels/host.h"
 
 #include <limits.h>
 #include <stdlib.h>

@@ -104,8 +104,11 @@ static void report_lines(const struct operations_config *c, const struct operati
 
 enum status operations_report(const struct operations_config *c, const struct operations_result *r)
 {
+    enum status st = STATUS_OK;
     if (c->json)
-        return report_json(c, r);
-    report_lines(c, r);
-    return STATUS_OK;
+        st = report_json(c, r);
+    else
+        report_lines(c, r);
+    fflush(c->out); /* before the verdict on stderr */
+    return st;
 }

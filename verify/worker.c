@@ -39,9 +39,12 @@ static enum status use_isa(struct device *dev, const char *isa)
 
 enum status worker_open(const struct worker_config *c, struct device **dev)
 {
+    char why[STATUS_MESSAGE_MAX];
     enum status st = device_open(c->devices, c->threads, dev);
-    if (st == STATUS_UNSUPPORTED || st == STATUS_LIBRARY)
-        return status_fail(STATUS_DATA, "%s", status_message());
+    if (st != STATUS_OK && st != STATUS_USAGE && st != STATUS_OOM) {
+        snprintf(why, sizeof why, "%s", status_message());
+        return status_fail(STATUS_DATA, "%s", why);
+    }
     TRY(st);
     if ((*dev)->backend == &backend_cpu)
         cpu_device_of(*dev)->stream_bytes = CASES_STREAM_BYTES;

@@ -106,7 +106,7 @@ OUT=$scratch/few "$source_dir/scripts/gpu-check" --quick --build "$build_dir" --
 # A pack runs by itself. A build with sanitizers is another matter: its size is none that is packed.
 if ! sanitized; then
     "$source_dir/scripts/gpu-check" --build "$build_dir" --pack "$scratch/pack" >"$scratch/out" 2>&1 || fail "pack: $(<"$scratch/out")"
-    [[ -x $scratch/pack/bin/ampscale && -x $scratch/pack/bin/test_backend_ops ]] || fail "the pack holds $(find "$scratch/pack")"
+    [[ -x $scratch/pack/bin/ampscale ]] || fail "the pack holds $(find "$scratch/pack")"
     [[ -e $scratch/pack/lib/libjansson.so.4.gz && ! -e $scratch/pack/lib/libc.so.6.gz ]] || fail "the pack holds $(ls "$scratch/pack/lib")"
     "$source_dir/scripts/gpu-check" --build "$scratch/pack" -- info >"$scratch/out" 2>&1 || fail "a command of the pack: $(<"$scratch/out")"
     grep -q '^ampscale [0-9]' "$scratch/out" || fail "a command of the pack said: $(<"$scratch/out")"

@@ -1,0 +1,119 @@
+#!/usr/bin/env bash
+# selftest --operations: results, faults made on purpose, and sanitizers, on the processor, the
+# reference and the GPU made for tests.
+. "$(dirname "$0")/common.sh" "$@"
+export OMP_WAIT_POLICY=passive
+operations=(selftest --operations --jobs 2)
+
+# field NAME: a number or text of the JSON object, from its first line that has it.
+field() {
+    sed -nE "0,/^ \"$1\": /s/^ \"$1\": \"?([^\",]*)\"?,?\$/\1/p" "$scratch/out"
+}
+
+# says TEXT: standard output has it.
+says() {
+    grep -qF -- "$1" "$scratch/out" || fail "the output does not say '$1': $(cat "$scratch/out")"
+}
+
+# The list has the cases that a run compares, under their numbers.
+expect 0 "${operations[@]}" --list --only relu_fwd --every 20
+cases=$(wc -l <"$scratch/out")
+((cases > 1)) || fail "the list has $cases cases"
+number=$(awk 'NR == 2 { print $1 }' "$scratch/out")
+name=$(awk 'NR == 2 { sub(/^ *[0-9]+ /, ""); print }' "$scratch/out")
+for device in cpu ref; do
+    expect 0 "${operations[@]}" --devices "$device" --only relu_fwd --every 20 --json
+    [[ $(field record) == operations && $(field cases) == "$cases" && $(field failed) == 0 ]] ||
+        fail "$device: $(cat "$scratch/out")"
+    (($(field passed) >= cases)) || fail "$device: $(field passed) of $cases cases passed"
+done
+expect 0 "${operations[@]}" --only relu_fwd --every 20
+says "1 kinds of operations, $cases cases: "
+says ' completed'
+
+# Parts share the table.
+total=0
+for share in 0 1 2; do
+    expect 0 "${operations[@]}" --list --only relu_ --without relu_bwd --every 3 --share "$share"
+    total=$((total + $(wc -l <"$scratch/out")))
+done
+expect 0 "${operations[@]}" --list --only relu_fwd
+((total == $(wc -l <"$scratch/out"))) || fail "three parts have $total cases"
+
+# A wrong result, a crash and a hang are found at their case, and spoil no other kind; the command
+# that is printed finds the first again.
+kinds=(--without conv --without linear --without bn --without pool --every 40)
+expect 0 "${operations[@]}" --list "${kinds[@]}" --only relu_fwd
+bad=$(awk 'NR == 1 { print $1 }' "$scratch/out")
+expect 4 "${operations[@]}" "${kinds[@]}" --inject wrong="$bad"
+says '1 failed'
+command=$(sed -nE 's/^ +ampscale (selftest .* --case [0-9]+)$/\1/p' "$scratch/out")
+[[ $command == *" --case $bad" ]] || fail "no command that reproduces: $(cat "$scratch/out")"
+# shellcheck disable=SC2086 # words
+expect 0 $command
+# shellcheck disable=SC2086
+expect 4 $command --inject wrong="$bad" --json
+[[ $(field cases) == 1 && $(field failed) == 1 ]] || fail "the case alone: $(cat "$scratch/out")"
+grep -q '"reason": ".* elements are wrong' "$scratch/out" || fail "no reason: $(cat "$scratch/out")"
+grep -q "\"case\": $bad" "$scratch/out" || fail "no case: $(cat "$scratch/out")"
+expect 1 "${operations[@]}" "${kinds[@]}" --inject crash="$bad"
+says 'ended by a signal: Killed, at relu_fwd'
+[[ $(grep -c ' completed$' "$scratch/out") -ge 3 ]] || fail "a crash spoils other kinds: $(cat "$scratch/out")"
+expect 1 "${operations[@]}" --only relu_fwd --every 20 --limit 4 --inject hang="$number" --json
+[[ $(field late) == 1 && $(field crashed) == 0 ]] || fail "a hang: $(cat "$scratch/out")"
+grep -qF "at $name\"" "$scratch/out" || fail "a hang has no place: $(cat "$scratch/out")"
+
+# Usage, and what is missing.
+expect_error 2 'without --operations' selftest --only relu
+expect_error 2 'leave out --oracle' selftest --operations --quick
+expect_error 2 "of 3 parts there are 0 to 2" "${operations[@]}" --every 3 --share 3
+expect_error 2 "there is no tool 'leaks'" "${operations[@]}" --sanitizer leaks
+expect_error 2 "no kernels for 'mmx'" "${operations[@]}" --isa mmx
+expect_error 2 "--isa is for the device 'cpu'" "${operations[@]}" --isa generic --devices ref
+expect_error 5 "'cpu' is no GPU" "${operations[@]}" --sanitizer memcheck
+AMPSCALE_CUDA_MODULE=$scratch/none expect_error 5 "$scratch/none" "${operations[@]}" --devices cuda:0
+expect 5 "${operations[@]}" --only conv_stats_fwd -q
+says ' 0 passed, '
+
+export AMPSCALE_CUDA_MODULE=$build_dir/tests/kernels/cuda/fake/ampscale_cuda_fake.so
+[[ -e $AMPSCALE_CUDA_MODULE ]] || finish
+expect 0 "${operations[@]}" --devices cuda:0 --only bn_apply --every 3 --json
+(($(field passed) > 0)) || fail "the GPU made for tests: $(cat "$scratch/out")"
+
+# A compute-sanitizer made for the test: it finds something in one kind, or knows no such device.
+mkdir "$scratch/tools"
+PATH=$scratch/tools:$PATH
+cat >"$scratch/tools/compute-sanitizer" <<'TOOL'
+#!/bin/sh
+[ "$1 $3 $4" = "--tool --error-exitcode 9" ] || exit 3
+echo "========= COMPUTE-SANITIZER"
+tool=$2
+while [ "${1#--}" != "$1" ]; do shift 2; done
+case "$FINDING $*" in
+unsupported*) echo "========= Error: Device not supported. Please refer to the documentation." && exit 9 ;;
+$tool*"--kind relu_fwd"*)
+    "$@"
+    echo "========= Invalid __global__ write of size 4 bytes"
+    echo "=========     at kernel+0x100"
+    echo "========= ERROR SUMMARY: 1 error"
+    exit 9
+    ;;
+esac
+"$@" || exit
+echo "========= ERROR SUMMARY: 0 errors"
+TOOL
+chmod +x "$scratch/tools/compute-sanitizer"
+sanitized=("${operations[@]}" --devices cuda:0 --only relu_ --every 10 --json)
+FINDING=none expect 0 "${sanitized[@]}" --sanitizer memcheck
+[[ $(field record) == sanitizer && $(field tool) == memcheck && $(field findings) == 0 ]] ||
+    fail "memcheck: $(cat "$scratch/out")"
+FINDING=racecheck expect 4 "${sanitized[@]}" --sanitizer racecheck
+[[ $(field findings) == 1 && $(field first) == 'Invalid __global__ write of size 4 bytes' ]] ||
+    fail "a finding: $(cat "$scratch/out")"
+grep -q -- '--sanitizer racecheck --case ' "$scratch/out" || fail "no command: $(cat "$scratch/out")"
+FINDING=unsupported expect 5 "${sanitized[@]}" --sanitizer synccheck
+grep -q 'does not support' "$scratch/err" || fail "not supported: $(cat "$scratch/err")"
+rm "$scratch/tools/compute-sanitizer"
+[[ -x /usr/local/cuda/bin/compute-sanitizer ]] ||
+    PATH=/usr/bin:/bin expect_error 5 'is not installed' "${sanitized[@]}" --sanitizer memcheck
+finish
