@@ -1,8 +1,8 @@
 /* ampscale compare: whether new runs are as good as those of a base. */
 #include "cli/cli.h"
-#include "gate/confirm.h"
-#include "gate/history.h"
-#include "gate/report.h"
+#include "compare/confirm.h"
+#include "compare/formats.h"
+#include "compare/history.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -76,11 +76,11 @@ struct compare_args {
     const char *history, *record; /* NULL: none */
     int64_t last;
     const char *confirm, *confirm_out; /* command, or NULL; folder */
-    struct gate_config config;
+    struct compare_config config;
     double general; /* threshold of metrics that have none of their own */
     bool chosen;    /* what decides was chosen */
     char *allowed[ALLOWED_MAX];
-    struct gate_files files;
+    struct compare_files files;
 };
 
 /* "3", or "images_per_s=5". */
@@ -113,19 +113,20 @@ static enum status parse_metric(const char *name, struct compare_args *a)
         memset(a->config.role, 0, sizeof a->config.role);
     a->chosen = true;
     for (int i = 0; i < METRICS && all; i++)
-        a->config.role[i] = i == METRIC_IMAGES_PER_S ? GATE_DECIDES : GATE_OPTION;
+        a->config.role[i] = i == METRIC_IMAGES_PER_S ? COMPARE_DECIDES : COMPARE_OPTION;
     if (!all)
-        a->config.role[id] = GATE_DECIDES;
+        a->config.role[id] = COMPARE_DECIDES;
     return STATUS_OK;
 }
 
 static enum status parse_pairing(const char *arg, struct compare_args *a)
 {
-    static const char *const names[] = {
-        [GATE_PAIR_AUTO] = "auto", [GATE_PAIR_NEVER] = "never", [GATE_PAIR_ALWAYS] = "always"};
+    static const char *const names[] = {[COMPARE_PAIR_AUTO] = "auto",
+                                        [COMPARE_PAIR_NEVER] = "never",
+                                        [COMPARE_PAIR_ALWAYS] = "always"};
     for (int i = 0; i < (int)(sizeof names / sizeof *names); i++)
         if (strcmp(arg, names[i]) == 0) {
-            a->config.pairing = (enum gate_pairing)i;
+            a->config.pairing = (enum compare_pairing)i;
             return STATUS_OK;
         }
     return status_fail(STATUS_USAGE, "--pair '%s': give auto, never or always", arg);
@@ -188,7 +189,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         a->history = arg;
         break;
     case KEY_LAST:
-        st = cli_int("--last", arg, GATE_LEAST_REPEATS, 1000, &a->last);
+        st = cli_int("--last", arg, COMPARE_LEAST_REPEATS, 1000, &a->last);
         break;
     case KEY_RECORD:
         a->record = arg;
@@ -228,7 +229,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 /* Why a comparison without a regression has not passed, and the way out. */
-static enum status not_judged(const struct gate_report *r)
+static enum status not_judged(const struct compare_report *r)
 {
     if (r->refused > 0)
         return status_fail(STATUS_DATA,
@@ -238,54 +239,54 @@ static enum status not_judged(const struct gate_report *r)
     return status_fail(STATUS_DATA,
                        "not everything could be judged: %d cells are incomplete, %d metrics have "
                        "not enough repeats; give %" PRId64 " complete runs or more a side",
-                       r->incomplete, r->undecided, gate_enough_repeats(r));
+                       r->incomplete, r->undecided, compare_enough_repeats(r));
 }
 
-static enum status hold_against(const struct compare_args *a, struct gate_report *report)
+static enum status hold_against(const struct compare_args *a, struct compare_report *report)
 {
-    const struct gate_rolling rolling = {.dir = a->history, .most = a->last};
-    return a->history ? gate_compare_history(&rolling, a->new, a->n_new, &a->config, report)
-                      : gate_compare(a->base, a->n_base, a->new, a->n_new, &a->config, report);
+    const struct compare_rolling rolling = {.dir = a->history, .most = a->last};
+    return a->history ? compare_compare_history(&rolling, a->new, a->n_new, &a->config, report)
+                      : compare_compare(a->base, a->n_base, a->new, a->n_new, &a->config, report);
 }
 
 /* Nothing where no regression was found, or none is to be confirmed. */
-static enum status confirm(const struct compare_args *a, struct gate_report *report)
+static enum status confirm(const struct compare_args *a, struct compare_report *report)
 {
     char line[256];
-    const struct gate_confirm c = {.command = a->confirm,
-                                   .dir = a->confirm_out,
-                                   .base = a->base,
-                                   .n_base = a->n_base,
-                                   .new = a->new,
-                                   .n_new = a->n_new,
-                                   .history = a->history,
-                                   .last = a->last};
-    if (!a->confirm || report->verdicts[GATE_REGRESSION] == 0)
+    const struct compare_confirm c = {.command = a->confirm,
+                                      .dir = a->confirm_out,
+                                      .base = a->base,
+                                      .n_base = a->n_base,
+                                      .new = a->new,
+                                      .n_new = a->n_new,
+                                      .history = a->history,
+                                      .last = a->last};
+    if (!a->confirm || report->verdicts[COMPARE_REGRESSION] == 0)
         return STATUS_OK;
-    TRY(gate_confirm(&c, &a->config, report, stdout));
-    gate_conclusion(report, line, sizeof line);
+    TRY(compare_confirm(&c, &a->config, report, stdout));
+    compare_conclusion(report, line, sizeof line);
     printf("With what was measured again, %s\n", line);
     return STATUS_OK;
 }
 
 static enum status compare(struct compare_args *a, bool *regression)
 {
-    struct gate_report report;
+    struct compare_report report;
     for (int i = 0; i < METRICS; i++)
         if (isnan(a->config.threshold[i]))
             a->config.threshold[i] = a->general;
     a->config.allowed = a->allowed;
     TRY(hold_against(a, &report));
-    gate_print(&report, stdout);
+    compare_print(&report, stdout);
     enum status st = confirm(a, &report);
     if (st == STATUS_OK)
-        st = gate_write(&report, &a->files);
-    *regression = report.verdicts[GATE_REGRESSION] > 0;
+        st = compare_write(&report, &a->files);
+    *regression = report.verdicts[COMPARE_REGRESSION] > 0;
     if (st == STATUS_OK && a->record)
-        st = gate_record(a->record, a->new, a->n_new, gate_passed(&report));
-    if (st == STATUS_OK && !*regression && !gate_passed(&report))
+        st = compare_record(a->record, a->new, a->n_new, compare_passed(&report));
+    if (st == STATUS_OK && !*regression && !compare_passed(&report))
         st = not_judged(&report);
-    gate_report_free(&report);
+    compare_report_free(&report);
     return st;
 }
 
@@ -300,7 +301,7 @@ static bool only_records(const struct compare_args *a)
 
 static enum status record(const struct compare_args *a)
 {
-    TRY(gate_record(a->record, a->new, a->n_new, true));
+    TRY(compare_record(a->record, a->new, a->n_new, true));
     if (a->history)
         printf("'%s' held no history: these runs begin it, and were held against nothing\n",
                a->history);
@@ -324,7 +325,7 @@ int cmd_compare(int argc, char **argv)
             "no BASE, all runs are new ones.",
     };
     struct compare_args a = {
-        .last = 30, .confirm_out = "compare-confirm", .config = gate_defaults()};
+        .last = 30, .confirm_out = "compare-confirm", .config = compare_defaults()};
     bool regression = false;
     int exit_code, split = 1;
     a.general = a.config.threshold[0];

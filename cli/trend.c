@@ -1,8 +1,8 @@
 /* ampscale trend: when the speed of what a history tells of changed for good. */
-#include "gate/trend.h"
+#include "compare/trend.h"
 #include "base/file.h"
 #include "cli/cli.h"
-#include "gate/compare.h"
+#include "compare/compare.h"
 #include "plots/trend.h"
 
 #include <errno.h>
@@ -121,7 +121,7 @@ int cmd_trend(int argc, char **argv)
                "DIR, which 'ampscale compare --record' writes, by how much, and how likely that is "
                "by chance. Runs that were recorded together are one point.",
     };
-    const struct gate_config defaults = gate_defaults();
+    const struct compare_config defaults = compare_defaults();
     struct trend_args a = {.alpha = defaults.alpha, .threshold = defaults.threshold[0]};
     int exit_code;
     a.wanted[METRIC_IMAGES_PER_S] = a.wanted[METRIC_IMAGES_PER_S_MAX] = true;

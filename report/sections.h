@@ -17,7 +17,7 @@ void section_study(struct writer *w, const struct analysis *a);
 /* Runs that were trained to be compared. `dir` is the folder that they are in. */
 void section_runs(struct writer *w, struct run *const *runs, int n);
 
-/* How good the gate is, as tests/gate/experiment.c measured it. */
+/* How good the gate is, as tests/compare/experiment.c measured it. */
 void section_gate_quality(struct writer *w, const char *name, const json_t *record);
 
 /* The number at `key`; NAN where there is none. */

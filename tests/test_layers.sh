@@ -18,14 +18,14 @@ declare -A may_use=(
     [plots]="results"
     [export]="results"
     [watch]="results"
-    [gate]="results"
+    [compare]="results"
     [predict]="kernels model results"
     [bench]="kernels model input comm results runners"
     [launch]="results"
     [study]="results launch"
     [report]="results plots"
     [accept]="kernels model comm results bench launch study report"
-    [cli]="kernels model input comm results telemetry runners plots export watch predict gate bench launch study report accept verify"
+    [cli]="kernels model input comm results telemetry runners plots export watch predict compare bench launch study report accept verify"
 )
 
 code=0

@@ -1,0 +1,156 @@
+/* Rank test and bootstrap of two samples. */
+#include "compare/significance.h"
+
+#include "base/rng.h"
+#include "base/stats.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* U of x, by pairs. */
+static double count_pairs(const double *x, int64_t n, const double *y, int64_t m)
+{
+    double u = 0;
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < m; j++)
+            u += x[i] > y[j] ? 1 : x[i] == y[j] ? 0.5 : 0;
+    return u;
+}
+
+/* Twice the ranks of the ascending v[0..all), equal ones having their mean, which makes them whole
+ * numbers; returns the sum of t^3 - t over the groups of t equal values. */
+static double rank_twice(const double *v, int64_t all, int64_t *twice)
+{
+    double ties = 0;
+    for (int64_t i = 0, end; i < all; i = end) {
+        for (end = i; end < all && v[end] == v[i]; end++)
+            ;
+        for (int64_t k = i; k < end; k++)
+            twice[k] = i + 1 + end;
+        double t = (double)(end - i);
+        ties += t * t * t - t;
+    }
+    return ties;
+}
+
+/* P(|U - n m / 2| >= off) where every choice of n of the ranks is as likely as any other. Ways to
+ * choose k of them that add up to s are counted rank by rank; twice U is twice the ranks' sum, less
+ * n (n + 1). */
+static enum status exact_p(const int64_t *twice, int64_t n, int64_t m, double off, double *p)
+{
+    int64_t all = n + m, sums = n * (n + 1) + 2 * n * m + 1, middle = n * (all + 1);
+    double *ways = calloc((size_t)((n + 1) * sums), sizeof *ways); /* (n + 1, sums) */
+    if (!ways)
+        return status_fail(STATUS_OOM, "no memory for the distribution of U");
+    ways[0] = 1;
+    for (int64_t i = 0; i < all; i++)
+        for (int64_t k = i + 1 < n ? i + 1 : n; k >= 1; k--)
+            for (int64_t s = twice[i]; s < sums; s++)
+                ways[k * sums + s] += ways[(k - 1) * sums + s - twice[i]];
+    double beyond = 0, total = 0;
+    for (int64_t s = 0; s < sums; s++) {
+        total += ways[n * sums + s];
+        beyond += fabs((double)(s - middle)) >= 2 * off ? ways[n * sums + s] : 0;
+    }
+    free(ways);
+    *p = beyond / total;
+    return STATUS_OK;
+}
+
+/* `ties`: as rank_twice returns. */
+static double normal_p(int64_t n, int64_t m, double u, double ties)
+{
+    double all = (double)(n + m), nm = (double)n * (double)m;
+    double variance = nm / 12 * (all + 1 - ties / (all * (all - 1)));
+    if (!(variance > 0))
+        return 1;
+    double z = (fabs(u - nm / 2) - 0.5) / sqrt(variance);
+    return fmin(1, erfc(z / sqrt(2)));
+}
+
+enum status mann_whitney(const double *x, int64_t n, const double *y, int64_t m,
+                         struct mann_whitney *out)
+{
+    int64_t all = n + m;
+    double ties;
+    enum status st = STATUS_OK;
+    if (n < 1 || m < 1)
+        return status_fail(STATUS_INVALID, "a rank test without values");
+    double *v = malloc((size_t)all * sizeof *v);
+    int64_t *twice = malloc((size_t)all * sizeof *twice);
+    if (!v || !twice) {
+        st = status_fail(STATUS_OOM, "no memory for %lld values", (long long)all);
+        goto done;
+    }
+    for (int64_t i = 0; i < all; i++)
+        v[i] = i < n ? x[i] : y[i - n];
+    stats_sort(v, all);
+    ties = rank_twice(v, all, twice);
+    *out = (struct mann_whitney){.u = count_pairs(x, n, y, m),
+                                 .exact = n <= MANN_WHITNEY_EXACT && m <= MANN_WHITNEY_EXACT};
+    if (out->exact)
+        st = exact_p(twice, n, m, fabs(out->u - (double)(n * m) / 2), &out->p);
+    else
+        out->p = normal_p(n, m, out->u, ties);
+done:
+    free(twice);
+    free(v);
+    return st;
+}
+
+double mann_whitney_least(int64_t n, int64_t m)
+{
+    double choices = 1;
+    for (int64_t i = 1; i <= n; i++)
+        choices *= (double)(m + i) / (double)i;
+    return fmin(1, 2 / choices);
+}
+
+double ratio_of(double x, double y)
+{
+    if (x == 0)
+        return y == 0 ? 1 : INFINITY;
+    return y / x;
+}
+
+/* The median of n draws from x with replacement; `room` holds n. */
+static double drawn_median(const double *x, int64_t n, struct rng *rng, double *room)
+{
+    for (int64_t i = 0; i < n; i++)
+        room[i] = x[rng_below(rng, (uint32_t)n)];
+    stats_sort(room, n);
+    return stats_quantile(room, n, 0.5);
+}
+
+enum status ratio_interval(const double *x, int64_t n, const double *y, int64_t m, double level,
+                           int resamples, uint64_t seed, double *low, double *high)
+{
+    if (n < 1 || m < 1 || n > UINT32_MAX || m > UINT32_MAX || resamples < 1 ||
+        !(level > 0 && level < 1))
+        return status_fail(STATUS_INVALID, "a bootstrap of level %g and %d resamples", level,
+                           resamples);
+    *low = *high = NAN;
+    for (int64_t i = 0; i < n; i++)
+        if (!(x[i] > 0))
+            return STATUS_OK;
+    double *room = malloc((size_t)(n > m ? n : m) * sizeof *room);
+    double *ratio = malloc((size_t)resamples * sizeof *ratio);
+    enum status st = STATUS_OK;
+    if (!room || !ratio) {
+        st =
+            status_fail(STATUS_OOM, "no memory for a bootstrap of %lld values", (long long)(n + m));
+        goto done;
+    }
+    for (int i = 0; i < resamples; i++) {
+        struct rng rng = rng_at(seed, RNG_BOOTSTRAP, (uint64_t)i, 0);
+        double base = drawn_median(x, n, &rng, room);
+        ratio[i] = drawn_median(y, m, &rng, room) / base;
+    }
+    stats_sort(ratio, resamples);
+    *low = stats_quantile(ratio, resamples, (1 - level) / 2);
+    *high = stats_quantile(ratio, resamples, (1 + level) / 2);
+done:
+    free(ratio);
+    free(room);
+    return st;
+}

@@ -1,0 +1,139 @@
+/* Runs for tests of comparisons. */
+#include "made.h"
+
+#include "results/schema.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+void make_run(const char *dir, const struct made *m, int repeat)
+{
+    char text[1024], line[SCHEMA_LINE_MAX];
+    double slower = m->uneven && repeat % 3 == 0 ? -m->slower : m->slower;
+    double drift = m->drift > 0 ? pow(m->drift, repeat) : 1;
+    double total = 0.1 * (1 + slower) * (1 + 0.001 * repeat) * drift;
+    char started[64] = "";
+    assert_int_equal(mkdir(dir, 0777), 0);
+    if (m->first_s > 0)
+        snprintf(started, sizeof started, "\"started_s\": %.3f, ", m->first_s + 60 * repeat);
+    int n =
+        snprintf(text, sizeof text,
+                 "{\"schema\": 1, %s\"started\": \"2024-01-31T12:00:00Z\", \"build\": \"Release\","
+                 "\"version\": \"%d\", \"seed\": %d, \"device\": \"%s\", \"host\": {\"hostname\":"
+                 "\"node%d\", \"memory_bytes\": %d}, \"config\": {\"arch\": \"resnet18\", "
+                 "\"precision\": \"fp32\", \"mode\": \"nd\", \"seed\": %d, \"batch_size\": 32, "
+                 "\"data\": \"/data/%d/images/\"%s}}",
+                 started, repeat, repeat, m->device ? m->device : "a \\\"quick\\\" device", repeat,
+                 1000000 + repeat, repeat, repeat, m->more ? m->more : "");
+    scratch_write(dir, "run.json", text, (size_t)n);
+    for (int64_t i = 0; i < STEPS; i++) {
+        double forward = m->forward_s > 0 ? m->forward_s * (1 + 0.001 * repeat) : total / 3;
+        struct step_record s = {.step = i,
+                                .batch = i,
+                                .images = 32,
+                                .loss = 1,
+                                .forward_s = forward,
+                                .backward_s = total / 2,
+                                .total_s = total,
+                                .elapsed = (double)(i + 1) * total};
+        scratch_append(dir, "steps.jsonl", line, schema_format(&step_schema, &s, line));
+    }
+    struct epoch_record e = {.steps = STEPS,
+                             .train_images = (int64_t)STEPS * 32,
+                             .val_images = 100,
+                             .val_top1 = 75 - m->top1 + 0.1 * repeat,
+                             .val_top5 = 90,
+                             .elapsed = STEPS * total};
+    scratch_append(dir, "epochs.jsonl", line, schema_format(&epoch_schema, &e, line));
+    for (int i = 0; i < 2 && m->joules > 0; i++) {
+        struct telemetry_record t = telemetry_nothing;
+        t.sample = i;
+        t.energy_j = i * m->joules * STEPS * 32 * (1 + 0.001 * repeat);
+        t.elapsed = i * STEPS * total;
+        scratch_append(dir, "telemetry.jsonl", line, schema_format(&telemetry_schema, &t, line));
+    }
+    if (m->by && !*m->by)
+        return;
+    n = snprintf(text, sizeof text, "{\"schema\": 1, \"ended_by\": \"%s\"}",
+                 m->by ? m->by : "epochs");
+    scratch_write(dir, "summary.json", text, (size_t)n);
+}
+
+int set_up(void **state)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+    scratch_make(f->dir);
+    f->config = compare_defaults();
+    for (int i = 0; i < METRICS; i++)
+        f->config.role[i] = COMPARE_OPTION;
+    *state = f;
+    return 0;
+}
+
+int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    scratch_remove(f->dir);
+    free(f);
+    return 0;
+}
+
+void set_side(struct fixture *f, int side, const char *name)
+{
+    char path[sizeof f->side[side]];
+    snprintf(path, sizeof path, "%s/%s", f->dir, name);
+    memcpy(f->side[side], path, sizeof path);
+}
+
+void make_side(struct fixture *f, int side, const char *name, const struct made *m, int n)
+{
+    char run[sizeof f->side[side] + 16];
+    set_side(f, side, name);
+    assert_int_equal(mkdir(f->side[side], 0777), 0);
+    for (int i = 0; i < n; i++) {
+        snprintf(run, sizeof run, "%s/r%d", f->side[side], i + 1);
+        make_run(run, m, i);
+    }
+}
+
+enum status compare(struct fixture *f, struct compare_report *report)
+{
+    char *base = f->side[0], *new = f->side[1];
+    return compare_compare(&base, 1, &new, 1, &f->config, report);
+}
+
+struct compare_report made(struct fixture *f, const struct made *m, int n)
+{
+    struct compare_report report;
+    const struct made base = {.joules = m->joules > 0 ? 1 : 0};
+    make_side(f, 0, "base", &base, REPEATS);
+    make_side(f, 1, "new", m, n);
+    if (compare(f, &report) != STATUS_OK)
+        fail_msg("%s", status_message());
+    assert_int_equal(report.n_cells, 1);
+    return report;
+}
+
+const struct compare_result *result(const struct compare_report *r, enum metric_id id)
+{
+    for (int i = 0; i < r->cell[0].n_results; i++)
+        if (r->cell[0].result[i].metric == id)
+            return &r->cell[0].result[i];
+    return NULL;
+}
+
+void expect(const struct compare_report *r, enum metric_id id, enum compare_verdict verdict)
+{
+    const struct compare_result *found = result(r, id);
+    if (!found)
+        fail_msg("%s was not compared", metrics[id].name);
+    if (found->verdict != verdict)
+        fail_msg("%s: %s, not %s", metrics[id].name, compare_verdict_str(found->verdict),
+                 compare_verdict_str(verdict));
+}

@@ -1,0 +1,388 @@
+/* Verdicts on runs that were made, and what is refused. */
+#include "made.h"
+
+#include "compare/formats.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+static void test_same(void **state)
+{
+    struct compare_report r = made(*state, &(struct made){.slower = 0}, REPEATS);
+    assert_true(compare_passed(&r));
+    assert_string_equal(r.cell[0].name, "resnet18 fp32 nd");
+    expect(&r, METRIC_IMAGES_PER_S, COMPARE_SAME);
+    expect(&r, METRIC_STEP, COMPARE_SAME);
+    expect(&r, METRIC_VAL_TOP1, COMPARE_SAME);
+    expect_near(result(&r, METRIC_STEP)->is.ratio, 1, 1e-9);
+    assert_null(result(&r, METRIC_COMM)); /* there was none */
+    assert_null(result(&r, METRIC_JOULES));
+    compare_report_free(&r);
+}
+
+static void test_slower(void **state)
+{
+    struct compare_report r = made(*state, &(struct made){.slower = 0.1}, REPEATS);
+    assert_false(compare_passed(&r));
+    expect(&r, METRIC_IMAGES_PER_S, COMPARE_REGRESSION);
+    expect(&r, METRIC_IMAGES_PER_S_WALL, COMPARE_REGRESSION);
+    expect(&r, METRIC_STEP, COMPARE_REGRESSION);
+    expect(&r, METRIC_BACKWARD, COMPARE_REGRESSION);
+    expect(&r, METRIC_VAL_TOP1, COMPARE_SAME);
+    assert_int_equal(r.verdicts[COMPARE_REGRESSION], 6);
+    expect_near(result(&r, METRIC_STEP)->is.ratio, 1.1, 1e-6);
+    expect_near(result(&r, METRIC_STEP)->is.p, 2.0 / 48620, 1e-12);
+    compare_report_free(&r);
+}
+
+static void test_faster(void **state)
+{
+    struct compare_report r = made(*state, &(struct made){.slower = -0.1}, REPEATS);
+    assert_true(compare_passed(&r));
+    expect(&r, METRIC_IMAGES_PER_S, COMPARE_BETTER);
+    expect(&r, METRIC_STEP, COMPARE_BETTER);
+    compare_report_free(&r);
+}
+
+/* Significant, but within the threshold; and one metric's threshold is its own. */
+static void test_threshold(void **state)
+{
+    struct fixture *f = *state;
+    f->config.threshold[METRIC_STEP] = 0.01;
+    struct compare_report r = made(f, &(struct made){.slower = 0.02}, REPEATS);
+    assert_true(result(&r, METRIC_IMAGES_PER_S)->is.p < f->config.alpha);
+    expect(&r, METRIC_IMAGES_PER_S, COMPARE_SAME);
+    expect(&r, METRIC_STEP, COMPARE_REGRESSION);
+    compare_report_free(&r);
+}
+
+/* Larger than the threshold, but no more than chance: four of six are slower, two are faster. */
+static void test_chance(void **state)
+{
+    struct compare_report r = made(*state, &(struct made){.slower = 0.1, .uneven = true}, REPEATS);
+    assert_true(result(&r, METRIC_STEP)->is.ratio > 1.05);
+    expect_near(result(&r, METRIC_STEP)->is.p, 12548.0 / 48620, 1e-12); /* as SciPy says */
+    expect(&r, METRIC_STEP, COMPARE_SAME);
+    assert_true(compare_passed(&r));
+    compare_report_free(&r);
+}
+
+static void test_directions(void **state)
+{
+    struct compare_report r = made(*state, &(struct made){.top1 = 5, .joules = 1.2}, REPEATS);
+    expect(&r, METRIC_VAL_TOP1, COMPARE_REGRESSION);
+    expect(&r, METRIC_JOULES, COMPARE_REGRESSION);
+    expect(&r, METRIC_STEP, COMPARE_SAME);
+    assert_true(fabs(result(&r, METRIC_JOULES)->is.ratio - 1.2) < 1e-6);
+    compare_report_free(&r);
+}
+
+/* A part that is next to nothing may double. */
+static void test_small_part(void **state)
+{
+    struct fixture *f = *state;
+    struct compare_report r;
+    make_side(f, 0, "base", &(struct made){.forward_s = 1e-4}, REPEATS);
+    make_side(f, 1, "new", &(struct made){.forward_s = 2e-4}, REPEATS);
+    assert_int_equal(compare(f, &r), STATUS_OK);
+    expect(&r, METRIC_FORWARD, COMPARE_SMALL);
+    assert_true(compare_passed(&r));
+    compare_report_free(&r);
+}
+
+static void test_few(void **state)
+{
+    struct compare_report r =
+        made(*state, &(struct made){.slower = 0.5}, COMPARE_LEAST_REPEATS - 1);
+    assert_false(compare_passed(&r));
+    expect(&r, METRIC_STEP, COMPARE_FEW);
+    assert_int_equal(r.verdicts[COMPARE_REGRESSION], 0);
+    assert_int_equal(r.incomplete, 1);
+    assert_non_null(strstr(r.cell[0].missing, "4 of at least 5 repeats of NEW"));
+    compare_report_free(&r);
+}
+
+/* 2 / C(2n, n) of n runs a side, 2 / 2^n of n pairs. */
+static void test_enough_repeats(void **state)
+{
+    (void)state;
+    assert_int_equal(compare_enough_repeats(&(struct compare_report){.alpha = 0.01}), 5);
+    assert_int_equal(compare_enough_repeats(&(struct compare_report){.alpha = 0.01, .family = 2}),
+                     6);
+    assert_int_equal(compare_enough_repeats(&(struct compare_report){.alpha = 1e-4, .family = 1}),
+                     9);
+    const struct compare_report pairs = {.alpha = 0.01, .family = 1, .pairs_only = true};
+    assert_int_equal(compare_enough_repeats(&pairs), 8);
+}
+
+/* An alpha that no outcome of so few repeats comes below. */
+static void test_alpha_out_of_reach(void **state)
+{
+    struct fixture *f = *state;
+    f->config.alpha = 0.0001;
+    struct compare_report r = made(f, &(struct made){.slower = 0.5}, REPEATS);
+    expect(&r, METRIC_STEP, COMPARE_FEW);
+    assert_false(compare_passed(&r));
+    compare_report_free(&r);
+}
+
+/* Accuracies of runs that ended otherwise are not compared; all else is. */
+static void test_ends(void **state)
+{
+    struct compare_report r =
+        made(*state, &(struct made){.top1 = 5, .by = "desired accuracy"}, REPEATS);
+    assert_null(result(&r, METRIC_VAL_TOP1));
+    expect(&r, METRIC_STEP, COMPARE_SAME);
+    assert_true(compare_passed(&r));
+    compare_report_free(&r);
+
+    /* Asked for, they have not passed. */
+    struct fixture *f = *state;
+    f->config.role[METRIC_VAL_TOP1] = COMPARE_DECIDES;
+    assert_int_equal(compare(f, &r), STATUS_OK);
+    assert_false(compare_passed(&r));
+    assert_non_null(strstr(r.cell[0].missing, "val_top1 of runs that did not end alike"));
+    compare_report_free(&r);
+}
+
+/* A run that did not end is missing, though there are enough of the others. */
+static void test_unfinished(void **state)
+{
+    struct fixture *f = *state;
+    struct compare_report r;
+    char path[256];
+    make_side(f, 0, "base", &(struct made){.slower = 0}, REPEATS);
+    make_side(f, 1, "new", &(struct made){.slower = 0}, REPEATS);
+    snprintf(path, sizeof path, "%s/r99", f->side[1]);
+    make_run(path, &(struct made){.by = ""}, 99);
+    scratch_write(f->side[1], "r98.failed", "{}", 2);
+    assert_int_equal(compare(f, &r), STATUS_OK);
+    expect(&r, METRIC_STEP, COMPARE_SAME);
+    assert_false(compare_passed(&r));
+    assert_non_null(strstr(r.cell[0].missing, "2 of 11 runs of NEW did not end"));
+    compare_report_free(&r);
+}
+
+/* A side's value of a field that differs; NULL: it does not. */
+static const char *difference(const struct compare_report *r, const char *field, const char *side)
+{
+    return json_string_value(json_object_get(json_object_get(r->cell[0].differences, field), side));
+}
+
+/* Seed, host's name, version, a little memory and where the data lies differ in all these tests. */
+static void test_refused(void **state)
+{
+    const struct made other = {.more = ", \"lr\": 0.5, \"list\": [1, {\"a\": true}]",
+                               .device = "B"};
+    struct compare_report r = made(*state, &other, REPEATS);
+    assert_int_equal(r.refused, 1);
+    assert_int_equal(r.cell[0].n_results, 0);
+    assert_false(compare_passed(&r));
+    assert_int_equal(json_object_size(r.cell[0].differences), 4);
+    assert_string_equal(difference(&r, "device", "base"), "a \"quick\" device");
+    assert_string_equal(difference(&r, "device", "new"), "B");
+    assert_string_equal(difference(&r, "config.lr", "base"), "absent");
+    assert_string_equal(difference(&r, "config.lr", "new"), "0.5");
+    assert_string_equal(difference(&r, "config.list.0", "new"), "1");
+    assert_string_equal(difference(&r, "config.list.1.a", "new"), "true");
+    compare_report_free(&r);
+}
+
+/* A name lets its field pass and all behind it, and nothing that begins alike. */
+static void test_allowed(void **state)
+{
+    struct fixture *f = *state;
+    char *allowed[] = {"config.list", "devic", "config.l"};
+    const struct made other = {.more = ", \"lr\": 0.5, \"list\": [1, 2]", .device = "B"};
+    f->config.allowed = allowed;
+    f->config.n_allowed = 3;
+    struct compare_report r = made(f, &other, REPEATS);
+    assert_int_equal(json_object_size(r.cell[0].differences), 2);
+    compare_report_free(&r);
+    f->config.allowed = (char *[]){"device", "config.lr", "config.list"};
+    assert_int_equal(compare(f, &r), STATUS_OK);
+    assert_int_equal(r.refused, 0);
+    assert_true(compare_passed(&r));
+    compare_report_free(&r);
+}
+
+/* Repeats of one side must be of one configuration, too. */
+static void test_mixed_side(void **state)
+{
+    struct fixture *f = *state;
+    struct compare_report r;
+    char path[256];
+    make_side(f, 0, "base", &(struct made){.slower = 0}, REPEATS);
+    make_side(f, 1, "new", &(struct made){.slower = 0}, REPEATS);
+    snprintf(path, sizeof path, "%s/r99", f->side[0]);
+    make_run(path, &(struct made){.more = ", \"lr\": 0.5"}, 9);
+    assert_int_equal(compare(f, &r), STATUS_OK);
+    assert_int_equal(r.refused, 1);
+    assert_string_equal(difference(&r, "config.lr", "new"), "0.5");
+    compare_report_free(&r);
+}
+
+static void make_cell(struct fixture *f, int side, const char *study, const char *cell,
+                      const struct made *m)
+{
+    char name[64];
+    snprintf(name, sizeof name, "%s/cells/%s", study, cell);
+    make_side(f, side, name, m, REPEATS);
+    set_side(f, side, study);
+}
+
+/* Cell by cell; one that is not on both sides is missing. */
+static void test_studies(void **state)
+{
+    struct fixture *f = *state;
+    struct compare_report r;
+    char path[256];
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/study%d", f->dir, i);
+        assert_int_equal(mkdir(path, 0777), 0);
+        strcat(path, "/cells");
+        assert_int_equal(mkdir(path, 0777), 0);
+    }
+    make_cell(f, 0, "study0", "a", &(struct made){.slower = 0});
+    make_cell(f, 0, "study0", "b", &(struct made){.slower = 0});
+    make_cell(f, 1, "study1", "b", &(struct made){.slower = 0.2});
+    make_cell(f, 1, "study1", "c", &(struct made){.slower = 0});
+    assert_int_equal(compare(f, &r), STATUS_OK);
+    assert_int_equal(r.n_cells, 3);
+    assert_string_equal(r.cell[0].name, "a");
+    assert_non_null(strstr(r.cell[0].missing, "0 of at least 5 repeats of NEW"));
+    assert_int_equal(r.cell[0].n_results, 0);
+    assert_string_equal(r.cell[1].missing, "");
+    assert_true(r.cell[1].n_results > 0 && r.verdicts[COMPARE_REGRESSION] == 6);
+    assert_non_null(strstr(r.cell[2].missing, "0 of at least 5 repeats of BASE"));
+    compare_report_free(&r);
+
+    /* Against what is no study. */
+    set_side(f, 0, "study0/cells/a");
+    assert_int_equal(compare(f, &r), STATUS_USAGE);
+}
+
+/* Run r3 of the new side is damaged: it is named and left out, and nothing passes. */
+static void assert_left_out(struct fixture *f)
+{
+    struct compare_report r;
+    assert_int_equal(compare(f, &r), STATUS_OK);
+    assert_false(compare_passed(&r));
+    assert_int_equal(r.incomplete, 1);
+    assert_int_equal(r.cell[0].n_base, REPEATS);
+    assert_int_equal(r.cell[0].n_new, REPEATS - 1);
+    assert_non_null(strstr(r.cell[0].missing, "1 damaged run of NEW left out: '"));
+    assert_non_null(strstr(r.cell[0].missing, "/r3/"));
+    assert_non_null(result(&r, METRIC_STEP));
+    compare_report_free(&r);
+}
+
+static void test_hostile(void **state)
+{
+    struct fixture *f = *state;
+    struct compare_report r;
+    char path[256];
+    static const char torn[] = "{\"step\": 0, \"total_s\": \"x\"}\n";
+    static const char ended[] = "{\"schema\": 1, \"ended_by\": [\"\\u0000\"]}";
+    make_side(f, 0, "base", &(struct made){.slower = 0}, REPEATS);
+    make_side(f, 1, "new", &(struct made){.slower = 0}, REPEATS);
+    snprintf(path, sizeof path, "%s/r3", f->side[1]);
+    scratch_write(path, "summary.json", "{\"schema\": 1, \"ended_by\": 7}", 28);
+    assert_int_equal(compare(f, &r), STATUS_OK); /* ended, but nobody knows how */
+    assert_null(result(&r, METRIC_VAL_TOP1));
+    compare_report_free(&r);
+    scratch_write(path, "summary.json", ended, sizeof ended - 1);
+    assert_left_out(f);
+    scratch_write(path, "summary.json", "{\"schema\": 1}", 13);
+    scratch_append(path, "steps.jsonl", torn, sizeof torn - 1);
+    assert_left_out(f);
+
+    /* Times of nothing at all, and none. */
+    scratch_write(path, "steps.jsonl", "", 0);
+    assert_int_equal(compare(f, &r), STATUS_OK);
+    assert_int_equal(result(&r, METRIC_STEP)->new.n, REPEATS - 1);
+    compare_report_free(&r);
+    scratch_write(path, "run.json", "[]", 2);
+    assert_left_out(f);
+
+    set_side(f, 1, "base/r1/no");
+    assert_int_equal(compare(f, &r), STATUS_DATA);
+    set_side(f, 1, "empty");
+    assert_int_equal(mkdir(f->side[1], 0777), 0);
+    assert_int_equal(compare(f, &r), STATUS_DATA);
+}
+
+/* What programs read of it: JSON of known members, and XML whose text is escaped. */
+static void test_formats(void **state)
+{
+    struct fixture *f = *state;
+    char path[256], *text;
+    size_t size;
+    struct compare_report r = made(f, &(struct made){.slower = 0.1}, REPEATS);
+    snprintf(r.cell[0].name, sizeof r.cell[0].name, "a <b> & \"c\" | \xEF\xBF\xBE");
+    snprintf(path, sizeof path, "%s/x.xml", f->dir);
+    assert_int_equal(compare_write(&r, &(struct compare_files){.junit = path, .markdown = NULL}),
+                     STATUS_OK);
+    text = scratch_read(f->dir, "x.xml", &size);
+    assert_non_null(strstr(text, "tests=\"7\" failures=\"6\" errors=\"0\" skipped=\"0\""));
+    assert_non_null(strstr(text, "classname=\"a &lt;b&gt; &amp; &quot;c&quot; | ?\""));
+    free(text);
+    snprintf(path, sizeof path, "%s/x.md", f->dir);
+    assert_int_equal(compare_write(&r, &(struct compare_files){.markdown = path}), STATUS_OK);
+    text = scratch_read(f->dir, "x.md", &size);
+    assert_non_null(strstr(text, "a \\<b\\> \\& \"c\" \\|"));
+    assert_non_null(strstr(text, "**REGRESSION**"));
+    free(text);
+
+    json_t *o = compare_json(&r);
+    const json_t *m = json_array_get(
+        json_object_get(json_array_get(json_object_get(o, "cells"), 0), "metrics"), 0);
+    assert_int_equal(json_integer_value(json_object_get(o, "schema")), COMPARE_SCHEMA);
+    assert_true(json_is_false(json_object_get(o, "passed")));
+    assert_string_equal(json_string_value(json_object_get(m, "name")), "images_per_s");
+    assert_string_equal(json_string_value(json_object_get(m, "verdict")), "REGRESSION");
+    expect_near(json_real_value(json_object_get(m, "ratio")), 1 / 1.1, 1e-6);
+    json_decref(o);
+
+    o = compare_benchmark_action(&r);
+    assert_int_equal(json_array_size(o), 4); /* images/s three times and accuracy: more is better */
+    m = json_array_get(o, 0);
+    assert_true(json_is_string(json_object_get(m, "name")) &&
+                json_is_string(json_object_get(m, "unit")));
+    expect_near(json_real_value(json_object_get(m, "value")),
+                result(&r, METRIC_IMAGES_PER_S)->new.median, 0);
+    json_decref(o);
+    compare_report_free(&r);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(test_same),
+        TEST(test_slower),
+        TEST(test_faster),
+        TEST(test_threshold),
+        TEST(test_chance),
+        TEST(test_directions),
+        TEST(test_small_part),
+        TEST(test_few),
+        TEST(test_ends),
+        TEST(test_enough_repeats),
+        TEST(test_alpha_out_of_reach),
+        TEST(test_unfinished),
+        TEST(test_refused),
+        TEST(test_allowed),
+        TEST(test_mixed_side),
+        TEST(test_studies),
+        TEST(test_hostile),
+        TEST(test_formats),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,244 @@
+/* The rank test against SciPy's numbers, the bootstrap against what is known of it. */
+#include "compare/paired.h"
+#include "compare/significance.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#define expect_near(a, b, slack) assert_true(fabs((a) - (b)) <= (slack))
+
+#define COUNT(a) (int64_t)(sizeof(a) / sizeof *(a))
+
+/* Checks U of x and p, in both orders of the samples. */
+static void expect_test(const double *x, int64_t n, const double *y, int64_t m, double u, double p,
+                        bool exact)
+{
+    struct mann_whitney t;
+    assert_int_equal(mann_whitney(x, n, y, m, &t), STATUS_OK);
+    expect_near(t.u, u, 0);
+    expect_near(t.p, p, 1e-12);
+    assert_int_equal(t.exact, exact);
+    assert_int_equal(mann_whitney(y, m, x, n, &t), STATUS_OK);
+    expect_near(t.u, (double)(n * m) - u, 0);
+    expect_near(t.p, p, 1e-12);
+}
+
+/* scipy.stats.mannwhitneyu(x, y, alternative="two-sided", method="exact"), SciPy 1.17 */
+static void test_exact(void **state)
+{
+    (void)state;
+    const double a[] = {101, 102.5, 99, 103, 100.5}, b[] = {95, 96.5, 97, 94, 98.5};
+    const double c[] = {1.1, 2.2, 3.3, 4.4, 5.5, 6.6}, d[] = {2.0, 3.1, 4.2, 5.3, 6.4, 7.5, 8.6};
+    const double e[] = {19, 22, 16, 29, 24}, f[] = {20, 11, 17, 12};
+    double g[20], h[20];
+    for (int i = 0; i < 20; i++) {
+        g[i] = i * 7 % 31 + 0.5;
+        h[i] = i * 11 % 29 + 4.25;
+    }
+    expect_test(a, COUNT(a), b, COUNT(b), 25, 0.007936507936507936, true);
+    expect_test(c, COUNT(c), d, COUNT(d), 15, 0.4452214452214452, true);
+    expect_test(e, COUNT(e), f, COUNT(f), 17, 0.1111111111111111, true);
+    expect_test(g, COUNT(g), h, COUNT(h), 161, 0.30125263881127884, true);
+}
+
+/* p by its definition: of all ways to deal out the values of both samples, the share of those whose
+ * U is as far from the middle. */
+static double dealt(const double *x, int n, const double *y, int m)
+{
+    double off = 0;
+    int as_far = 0, ways = 0;
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < m; k++)
+            off += (x[i] > y[k]) - (x[i] < y[k]);
+    for (unsigned set = 0; set < 1u << (n + m); set++) {
+        double other = 0;
+        if (__builtin_popcount(set) != n)
+            continue;
+        for (int i = 0; i < n + m; i++)
+            for (int k = 0; k < n + m; k++) {
+                double a = i < n ? x[i] : y[i - n], b = k < n ? x[k] : y[k - n];
+                if ((set >> i & 1) && !(set >> k & 1))
+                    other += (a > b) - (a < b);
+            }
+        ways++;
+        as_far += fabs(other) >= fabs(off);
+    }
+    return (double)as_far / ways;
+}
+
+/* Ties leave p exact; of {5, 5, 5, 5, 6} and {5, 5, 5, 6, 6} no deal has a U nearer to the middle.
+ */
+static void test_ties(void **state)
+{
+    (void)state;
+    const double a[] = {1, 2, 2, 3, 4, 5, 5, 6}, b[] = {2, 3, 5, 5, 7, 8, 9};
+    const double c[] = {5, 5, 5, 5, 6}, d[] = {5, 5, 5, 6, 6};
+    const double e[] = {5, 5, 5, 5, 5, 5}, f[] = {1, 2, 2, 3, 4}, g[] = {5, 6, 6, 7, 8};
+    expect_test(a, COUNT(a), b, COUNT(b), 14.5, dealt(a, COUNT(a), b, COUNT(b)), true);
+    expect_test(c, COUNT(c), d, COUNT(d), 10, 1, true);
+    expect_test(e, COUNT(e), e, COUNT(e), 18, 1, true);
+    expect_test(f, COUNT(f), g, COUNT(g), 0, 2.0 / 252, true); /* apart is apart */
+}
+
+/* The first with method="asymptotic", use_continuity=True; the second by Lehmann's formula, from
+ * U = 310 of 961 pairs and 51 and 11 equal values of 62. */
+static void test_normal(void **state)
+{
+    (void)state;
+    double g[60], h[55], x[31], y[31];
+    for (int i = 0; i < 60; i++)
+        g[i] = i * 37 % 101 + 0.5;
+    for (int i = 0; i < 55; i++)
+        h[i] = i * 53 % 103 + 12.25;
+    for (int i = 0; i < 31; i++) {
+        x[i] = 5;
+        y[i] = i < 20 ? 5 : 6;
+    }
+    double variance = 961.0 / 12 * (63 - (132600.0 + 1320) / (62 * 61));
+    expect_test(g, COUNT(g), h, COUNT(h), 1373, 0.12159754980691169, false);
+    expect_test(x, COUNT(x), y, COUNT(y), 310, erfc(170 / sqrt(2 * variance)), false);
+}
+
+/* Samples that do not overlap have the smallest p there is, whatever their sizes. */
+static void test_least(void **state)
+{
+    (void)state;
+    double x[MANN_WHITNEY_EXACT], y[MANN_WHITNEY_EXACT];
+    struct mann_whitney t;
+    for (int i = 0; i < MANN_WHITNEY_EXACT; i++) {
+        x[i] = i;
+        y[i] = 100 + i;
+    }
+    expect_near(mann_whitney_least(5, 5), 2.0 / 252, 1e-15);
+    expect_near(mann_whitney_least(4, 6), 2.0 / 210, 1e-15);
+    expect_near(mann_whitney_least(1, 1), 1, 0);
+    for (int n = 1; n <= MANN_WHITNEY_EXACT; n++)
+        for (int m = 1; m <= MANN_WHITNEY_EXACT; m += 7) {
+            double least = mann_whitney_least(n, m);
+            assert_int_equal(mann_whitney(x, n, y, m, &t), STATUS_OK);
+            assert_true(fabs(t.p - least) <= 1e-9 * least);
+        }
+}
+
+static void test_bootstrap(void **state)
+{
+    (void)state;
+    const double x[] = {10, 10, 10, 10, 10}, y[] = {8, 8, 8, 8, 8};
+    const double wide[] = {1, 2, 3, 4, 5, 6, 7, 8, 9}, zero[] = {0, 1, 2};
+    double low, high, again_low, again_high, twice[9];
+    assert_int_equal(ratio_interval(x, 5, y, 5, 0.95, 500, 1, &low, &high), STATUS_OK);
+    expect_near(low, 0.8, 1e-15);
+    expect_near(high, 0.8, 1e-15);
+
+    /* Medians of nine draws from 1..9 lie at 3 or below, as at 7 or above, with a probability of
+     * 0.145, and at 2 or below with 0.034: the interval holds 3 and 7, and not 1 and 9. */
+    for (int i = 0; i < 9; i++)
+        twice[i] = 2 * wide[i];
+    assert_int_equal(ratio_interval(x, 5, wide, 9, 0.95, 4000, 1, &low, &high), STATUS_OK);
+    assert_true(low > 0.1 && low <= 0.3 && high >= 0.7 && high < 0.9);
+
+    /* Twice the values, twice the interval: the draws are the same. */
+    assert_int_equal(ratio_interval(x, 5, twice, 9, 0.95, 4000, 1, &again_low, &again_high),
+                     STATUS_OK);
+    expect_near(again_low, 2 * low, 1e-12);
+    expect_near(again_high, 2 * high, 1e-12);
+
+    assert_int_equal(ratio_interval(zero, 3, wide, 9, 0.95, 100, 1, &low, &high), STATUS_OK);
+    assert_true(isnan(low) && isnan(high));
+    expect_near(ratio_of(4, 3), 0.75, 0);
+    expect_near(ratio_of(0, 0), 1, 0);
+    assert_true(isinf(ratio_of(0, 3)));
+}
+
+static void test_contract(void **state)
+{
+    (void)state;
+    const double x[] = {1};
+    double low, high;
+    struct mann_whitney t;
+    assert_int_equal(mann_whitney(x, 0, x, 1, &t), STATUS_INVALID);
+    assert_int_equal(ratio_interval(x, 1, x, 0, 0.95, 100, 1, &low, &high), STATUS_INVALID);
+    assert_int_equal(ratio_interval(x, 1, x, 1, 1, 100, 1, &low, &high), STATUS_INVALID);
+}
+
+static void expect_signed(const double *d, int64_t n, double w, double p, bool exact)
+{
+    struct signed_rank t;
+    assert_int_equal(signed_rank(d, n, &t), STATUS_OK);
+    expect_near(t.w, w, 0);
+    expect_near(t.p, p, 1e-12);
+    assert_int_equal(t.exact, exact);
+}
+
+/* The depression scales of Hollander and Wolfe's table 3.1, before and after. */
+static const double depression[] = {0.952, -0.147, 1.022, 0.43, 0.62, 0.59, 0.49, -0.08, 0.01};
+
+/* Values that have no ties. */
+static void fill_signed(double *d, int n)
+{
+    for (int i = 0; i < n; i++)
+        d[i] = (i * 37 % 101 - 40) / 7.0 + 0.013 * i;
+}
+
+/* scipy.stats.wilcoxon(d, method="exact"), and with method="approx", correction=True; SciPy 1.17.
+ * With ties, counted by hand: of 512 sets of the nine ranks 1.5, 1.5, 4, 4, 4, 6, 7.5, 7.5 and 9,
+ * 13 add up to no more than 5.5. */
+static void test_signed_rank(void **state)
+{
+    (void)state;
+    const double a[] = {0.3, -0.1, 0.7, 1.1, 0.9, -0.2, 1.4, 0.6, 0.55, 2.0};
+    const double ties[] = {1, 2, 2, -2, 3, 0, 5, -1, 4, 4}, zeros[] = {0, 0, 0};
+    const double alike[] = {1, 2, 2, 3, 1, 4, 2, 5};
+    double many[80];
+    fill_signed(many, 80);
+    expect_signed(a, COUNT(a), 52, 0.009765625, true);
+    expect_signed(depression, COUNT(depression), 40, 0.0390625, true);
+    expect_signed(many, 50, 894, 0.012568191503659065, true);
+    expect_signed(ties, COUNT(ties), 39.5, 26.0 / 512, true);
+    expect_signed(alike, COUNT(alike), 36, 2.0 / 256, true); /* all of one sign */
+    expect_signed(many, 80, 2351, 0.0004588629856396991, false);
+    expect_signed(zeros, COUNT(zeros), 0, 1, true);
+    expect_near(signed_rank_least(10), 2.0 / 1024, 0);
+    assert_int_equal(signed_rank(a, 0, &(struct signed_rank){0}), STATUS_INVALID);
+}
+
+/* R's wilcox.test(d, conf.int = TRUE) says so of the first; the second comes from the definition
+ * with SciPy's distribution. */
+static void test_hodges_lehmann(void **state)
+{
+    (void)state;
+    double center, low, high, many[50];
+    fill_signed(many, 50);
+    assert_int_equal(hodges_lehmann(depression, COUNT(depression), 0.95, &center, &low, &high),
+                     STATUS_OK);
+    expect_near(center, 0.46, 1e-12);
+    expect_near(low, 0.01, 1e-12);
+    expect_near(high, 0.786, 1e-12);
+    assert_int_equal(hodges_lehmann(many, 50, 0.95, &center, &low, &high), STATUS_OK);
+    expect_near(center, 1.7471428571428573, 1e-12);
+    expect_near(low, 0.44178571428571434, 1e-12);
+    expect_near(high, 3.0911428571428567, 1e-12);
+
+    /* One value stands for itself, and five have no interval of 95 %. */
+    assert_int_equal(hodges_lehmann(depression, 1, 0.95, &center, &low, &high), STATUS_OK);
+    expect_near(center, 0.952, 0);
+    assert_int_equal(hodges_lehmann(depression, 5, 0.95, &center, &low, &high), STATUS_OK);
+    assert_true(isnan(low) && isnan(high));
+    assert_int_equal(hodges_lehmann(depression, 6, 0.95, &center, &low, &high), STATUS_OK);
+    assert_true(low < center && center < high);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_exact),       cmocka_unit_test(test_ties),
+        cmocka_unit_test(test_normal),      cmocka_unit_test(test_least),
+        cmocka_unit_test(test_bootstrap),   cmocka_unit_test(test_contract),
+        cmocka_unit_test(test_signed_rank), cmocka_unit_test(test_hodges_lehmann),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

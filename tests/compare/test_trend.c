@@ -1,0 +1,130 @@
+/* Steps in series that were made: found where they are, and none where there is only noise. */
+#include "base/rng.h"
+#include "compare/trend.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+enum { POINTS = 60 };
+
+#define expect_near(a, b, slack) assert_true(fabs((a) - (b)) <= (slack))
+
+/* 100 with noise of 1 %. */
+static void fill_noise(double x[POINTS], uint64_t seed)
+{
+    struct rng rng = rng_at(seed, RNG_TEST, 0, 0);
+    for (int i = 0; i < POINTS; i++)
+        x[i] = 100 * (1 + 0.01 * rng_normal(&rng));
+}
+
+static int64_t find(const double *x, int64_t n, double threshold, struct trend_step *step)
+{
+    int64_t n_steps;
+    assert_int_equal(trend_find(x, n, 0.01, threshold, step, &n_steps), STATUS_OK);
+    return n_steps;
+}
+
+/* At an alpha of 1 %, at most 6 of 200 series of noise: more has a chance of less than 0.5 %. */
+static void test_noise(void **state)
+{
+    (void)state;
+    int alarms = 0;
+    for (uint64_t seed = 0; seed < 200; seed++) {
+        double x[POINTS];
+        struct trend_step step[POINTS];
+        fill_noise(x, seed);
+        alarms += find(x, POINTS, 0, step) > 0;
+    }
+    assert_true(alarms <= 6);
+}
+
+static void test_one_step(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        double x[POINTS];
+        struct trend_step step[POINTS];
+        fill_noise(x, 1000 + seed);
+        for (int i = 35; i < POINTS; i++)
+            x[i] *= 0.9;
+        assert_int_equal(find(x, POINTS, 0.03, step), 1);
+        assert_int_equal(step[0].at, 35);
+        expect_near(step[0].ratio, 0.9, 0.01);
+        assert_true(step[0].low < step[0].ratio && step[0].ratio < step[0].high);
+        assert_true(step[0].low > 0.88 && step[0].high < 0.92);
+        expect_near(step[0].p, 0.001, 1e-12); /* no shuffle of 999 is cut as well */
+    }
+}
+
+/* Down and up again, and the last of it new: as many points as a step needs. */
+static void test_three_steps(void **state)
+{
+    (void)state;
+    double x[POINTS];
+    struct trend_step step[POINTS];
+    fill_noise(x, 7);
+    for (int i = 20; i < 40; i++)
+        x[i] *= 0.8;
+    for (int i = POINTS - TREND_LEAST; i < POINTS; i++)
+        x[i] *= 1.3;
+    assert_int_equal(find(x, POINTS, 0.03, step), 3);
+    assert_int_equal(step[0].at, 20);
+    assert_int_equal(step[1].at, 40);
+    assert_int_equal(step[2].at, POINTS - TREND_LEAST);
+    expect_near(step[1].ratio, 1.25, 0.02);
+    expect_near(step[2].ratio, 1.3, 0.02);
+}
+
+/* A step below the threshold is not told, though it is no chance; its neighbours reach over it. */
+static void test_threshold(void **state)
+{
+    (void)state;
+    double x[POINTS];
+    struct trend_step step[POINTS];
+    for (int i = 0; i < POINTS; i++)
+        x[i] = (i < 20 ? 100 : i < 40 ? 102 : 120) + 0.01 * (i * 7 % 11);
+    assert_int_equal(find(x, POINTS, 0.01, step), 2);
+    assert_int_equal(find(x, POINTS, 0.03, step), 1);
+    assert_int_equal(step[0].at, 40);
+    expect_near(step[0].ratio, 120.0 / 101, 0.002);
+}
+
+static void test_few_and_equal(void **state)
+{
+    (void)state;
+    double x[POINTS];
+    struct trend_step step[POINTS];
+    for (int i = 0; i < POINTS; i++)
+        x[i] = i < TREND_LEAST ? 1 : 2;
+    assert_int_equal(find(x, 0, 0, step), 0);
+    assert_int_equal(find(x, 2 * TREND_LEAST - 1, 0, step), 0);
+    assert_int_equal(find(x + TREND_LEAST, POINTS - TREND_LEAST, 0, step), 0);
+    assert_int_equal(find(x, POINTS, 0, step), 1);
+}
+
+/* Up from nothing is a step without measure. */
+static void test_zeros(void **state)
+{
+    (void)state;
+    double x[POINTS];
+    struct trend_step step[POINTS];
+    for (int i = 0; i < POINTS; i++)
+        x[i] = i < 30 ? 0 : 5 + 0.01 * (i * 7 % 11);
+    assert_int_equal(find(x, POINTS, 0.03, step), 1);
+    assert_int_equal(step[0].at, 30);
+    assert_true(isinf(step[0].ratio) && isnan(step[0].low) && isnan(step[0].high));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_noise),         cmocka_unit_test(test_one_step),
+        cmocka_unit_test(test_three_steps),   cmocka_unit_test(test_threshold),
+        cmocka_unit_test(test_few_and_equal), cmocka_unit_test(test_zeros),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

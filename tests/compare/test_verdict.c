@@ -1,0 +1,140 @@
+/* Runs that took turns, metrics that decide, and many of them at once. */
+#include "made.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* Both sides drift by 30 % from run to run, far more than the 5 % by which they differ. */
+static struct compare_report drifting(struct fixture *f, double base_s, double new_s, int n)
+{
+    struct compare_report r;
+    f->config = compare_defaults();
+    f->config.role[METRIC_VAL_TOP1] = COMPARE_TOLD;
+    make_side(f, 0, "base", &(struct made){.first_s = base_s, .drift = 1.3}, REPEATS);
+    make_side(f, 1, "new", &(struct made){.slower = 0.05, .first_s = new_s, .drift = 1.301}, n);
+    assert_int_equal(compare(f, &r), STATUS_OK);
+    return r;
+}
+
+/* Neighbours in time drift together. */
+static void test_pairs(void **state)
+{
+    struct fixture *f = *state;
+    struct compare_report r = drifting(f, 1000, 1030, REPEATS);
+    assert_true(r.cell[0].turns);
+    assert_true(result(&r, METRIC_STEP)->is.paired && result(&r, METRIC_STEP)->is.exact);
+    expect(&r, METRIC_IMAGES_PER_S, COMPARE_REGRESSION);
+    expect(&r, METRIC_STEP, COMPARE_WORSE);
+    expect_near(result(&r, METRIC_STEP)->is.p, 2.0 / 512, 1e-12);
+    expect_near(result(&r, METRIC_STEP)->is.ratio, 1.05 * pow(1.301 / 1.3, 4), 1e-5);
+    assert_true(result(&r, METRIC_STEP)->is.low > 1.05 && result(&r, METRIC_STEP)->is.high < 1.06);
+    compare_report_free(&r);
+
+    f->config.pairing = COMPARE_PAIR_NEVER;
+    assert_int_equal(compare(f, &r), STATUS_OK);
+    assert_false(result(&r, METRIC_STEP)->is.paired);
+    assert_int_equal(r.verdicts[COMPARE_REGRESSION] + r.verdicts[COMPARE_WORSE], 0);
+    assert_true(compare_passed(&r));
+    compare_report_free(&r);
+}
+
+/* One side after the other: the first of the new runs begins before the last of the base. */
+static void test_no_turns(void **state)
+{
+    struct fixture *f = *state;
+    struct compare_report r = drifting(f, 1000, 1090, REPEATS);
+    assert_false(r.cell[0].turns);
+    assert_int_equal(r.verdicts[COMPARE_REGRESSION], 0);
+    assert_true(compare_passed(&r));
+    compare_report_free(&r);
+    f->config.pairing = COMPARE_PAIR_ALWAYS;
+    assert_int_equal(compare(f, &r), STATUS_OK);
+    assert_false(compare_passed(&r));
+    assert_non_null(strstr(r.cell[0].missing, "did not take turns"));
+    compare_report_free(&r);
+}
+
+/* Without a partner for each, and without their times, runs are no pairs. */
+static void test_no_partners(void **state)
+{
+    struct fixture *f = *state;
+    struct compare_report r = drifting(f, 1000, 1030, REPEATS - 1);
+    assert_false(r.cell[0].turns);
+    compare_report_free(&r);
+    scratch_remove(f->side[0]);
+    scratch_remove(f->side[1]);
+    r = drifting(f, 1000, 0, REPEATS);
+    assert_false(r.cell[0].turns);
+    compare_report_free(&r);
+}
+
+/* Six pairs cannot come below alpha, but six runs a side can. */
+static void test_few_pairs(void **state)
+{
+    struct fixture *f = *state;
+    struct compare_report r;
+    make_side(f, 0, "base", &(struct made){.first_s = 1000}, 6);
+    make_side(f, 1, "new", &(struct made){.slower = 0.1, .first_s = 1030}, 6);
+    f->config = compare_defaults();
+    f->config.role[METRIC_VAL_TOP1] = COMPARE_TOLD;
+    assert_int_equal(compare(f, &r), STATUS_OK);
+    assert_true(r.cell[0].turns && !result(&r, METRIC_STEP)->is.paired);
+    expect(&r, METRIC_IMAGES_PER_S, COMPARE_REGRESSION);
+    compare_report_free(&r);
+}
+
+/* What does not decide is told and no more; what was asked for must be there. */
+static void test_roles(void **state)
+{
+    struct fixture *f = *state;
+    f->config = compare_defaults();
+    struct compare_report r = made(f, &(struct made){.joules = 2}, REPEATS);
+    expect(&r, METRIC_JOULES, COMPARE_WORSE);
+    assert_int_equal(r.family, 2);
+    assert_true(compare_passed(&r));
+    compare_report_free(&r);
+    f->config.role[METRIC_JOULES] = COMPARE_DECIDES;
+    assert_int_equal(compare(f, &r), STATUS_OK);
+    expect(&r, METRIC_JOULES, COMPARE_REGRESSION);
+    compare_report_free(&r);
+    f->config.role[METRIC_JOULES] = COMPARE_TOLD;
+    f->config.role[METRIC_COMM] = COMPARE_DECIDES;
+    assert_int_equal(compare(f, &r), STATUS_OK);
+    assert_false(compare_passed(&r));
+    assert_non_null(strstr(r.cell[0].missing, "nothing to judge comm_s by"));
+    compare_report_free(&r);
+}
+
+/* By Holm's method the smallest of three p counts threefold, and the largest once. An alpha that
+ * one metric alone would reach is out of reach of three. */
+static void test_holm(void **state)
+{
+    struct fixture *f = *state;
+    f->config = compare_defaults();
+    f->config.role[METRIC_IMAGES_PER_S_MAX] = f->config.role[METRIC_VAL_TOP1] = COMPARE_OPTION;
+    struct compare_report r = made(f, &(struct made){.slower = 0.1}, REPEATS);
+    const struct compare_result *top1 = result(&r, METRIC_VAL_TOP1);
+    assert_int_equal(r.family, 3);
+    expect_near(top1->corrected_p, top1->is.p, 1e-12); /* the largest */
+    expect_near(result(&r, METRIC_IMAGES_PER_S)->corrected_p, 3 * 2.0 / 48620, 1e-12);
+    compare_report_free(&r);
+    f->config.alpha = 2.5 * 2.0 / 48620;
+    assert_int_equal(compare(f, &r), STATUS_OK);
+    assert_int_equal(r.verdicts[COMPARE_REGRESSION], 0);
+    expect(&r, METRIC_IMAGES_PER_S, COMPARE_FEW);
+    compare_report_free(&r);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(test_pairs),     TEST(test_no_turns), TEST(test_no_partners),
+        TEST(test_few_pairs), TEST(test_roles),    TEST(test_holm),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
