@@ -203,13 +203,18 @@ done:
     return st;
 }
 
+/* The message of a failure that led here stays: waiting fails after it, in words that say less. */
 void network_idle(struct network *net)
 {
     const struct backend *b = net->dev->backend;
+    struct first_failure before = {0};
+    first_failure_keep(&before, STATUS_INVALID);
     if (net->feed.stream)
         b->stream_sync(net->feed.stream);
     if (net->stream)
         b->stream_sync(net->stream);
+    enum status st = first_failure_tell(&before);
+    (void)st;
 }
 
 void network_close(struct network *net)

@@ -55,7 +55,8 @@ struct program_config {
     /* The device keeps the loss scale (network_set_scaler) and moves it on after each update; it
      * needs check_finite. NULL: whoever runs the program writes the scale with its state. */
     const struct scaler_rule *scaler;
-    bool graphs; /* record phases and launch the records, where the device can */
+    bool graphs; /* record phases and launch the records, where the device can; see also
+                  * network_graphs_lost */
     enum fuse fuse;
     bool no_dropout;            /* drop nothing (for checks against known values) */
     const struct bn_sync *sync; /* of batch norm over all ranks (kernels/ops.h); NULL: alone */
@@ -89,6 +90,14 @@ void network_close(struct network *net); /* NULL is fine */
 /* Returns when nothing of this network is on its way any more, whether it failed or not: then what
  * it reads and writes may go. */
 void network_idle(struct network *net);
+
+/* Why a phase could not be recorded as a graph or launched as one, since when all programs of the
+ * network execute their operations one by one, with the same bits; NULL: none has failed. The text
+ * stays until the network is closed. */
+const char *network_graphs_lost(const struct network *net);
+
+/* Has all programs execute their operations one by one from now on; `why` becomes the reason. */
+void network_drop_graphs(struct network *net, const char *why);
 
 struct program *network_program(struct network *net, int i);
 struct stream *network_stream(struct network *net);

@@ -119,6 +119,7 @@ struct network {
     struct loss_metrics *metrics;
     struct scaler_state *scaler; /* NULL: the device does not keep the loss scale */
     struct feed feed;
+    char graphs_lost[STATUS_MESSAGE_MAX]; /* why graphs are not used any more; "": they are */
 };
 
 /* Bytes of `copies` that stand for `bytes` of the flat buffer. */

@@ -4,7 +4,10 @@
  * the backward phase where someone is told of gradients. A stretch is executed plainly the first
  * time, so that what libraries set up late is set up, recorded the second time, and launched from
  * then on. Whatever changes from step to step lies in device memory, so that a recorded stretch
- * stays right. */
+ * stays right.
+ *
+ * Where recording or launching fails, nothing has been executed: the network keeps the reason and
+ * executes all operations plainly from there on, with the same bits. */
 #include "model/program.h"
 
 #include <stdio.h>
@@ -46,33 +49,48 @@ static enum status run_steps(struct program *p, const struct stretch *stretch)
 static enum status record_steps(struct program *p, struct stretch *stretch)
 {
     const struct backend *b = p->net->dev->backend;
-    char why[512];
+    struct first_failure first = {0};
     TRY(b->capture_begin(p->net->stream));
-    enum status ran = run_steps(p, stretch);
-    snprintf(why, sizeof why, "%s", status_message());
-    enum status ended = b->capture_end(p->net->stream, &stretch->graph);
-    return ran != STATUS_OK ? status_fail(ran, "%s", why) : ended;
+    first_failure_keep(&first, run_steps(p, stretch));
+    first_failure_keep(&first, b->capture_end(p->net->stream, &stretch->graph));
+    if (first.status == STATUS_OK)
+        return STATUS_OK;
+    if (stretch->graph)
+        b->capture_free(stretch->graph);
+    stretch->graph = NULL;
+    return first_failure_tell(&first);
 }
 
-static enum status record(struct program *p, struct stretch *stretch)
+static enum status launch(struct program *p, struct stretch *stretch)
 {
-    enum status st = record_steps(p, stretch);
-    if (st == STATUS_OK)
-        return STATUS_OK;
-    return status_context(st, "a recorded %s phase, which --no-graph does without",
-                          phase_str(stretch->phase));
+    if (!stretch->graph)
+        TRY(record_steps(p, stretch));
+    return p->net->dev->backend->capture_launch(stretch->graph, p->net->stream);
+}
+
+/* Failures of the device or its libraries, which plain execution may do without. Any other is the
+ * program's own. */
+static bool is_of_graphs(enum status st)
+{
+    return st == STATUS_LIBRARY || st == STATUS_UNSUPPORTED || st == STATUS_OOM;
 }
 
 static enum status run_stretch(struct program *p, struct stretch *stretch)
 {
-    const struct backend *b = p->net->dev->backend;
-    if (!p->config.graphs || !b->capture_begin || !stretch->warm) {
+    struct network *net = p->net;
+    if (!p->config.graphs || *net->graphs_lost || !net->dev->backend->capture_begin ||
+        !stretch->warm) {
         stretch->warm = true;
         return run_steps(p, stretch);
     }
-    if (!stretch->graph)
-        TRY(record(p, stretch));
-    return b->capture_launch(stretch->graph, p->net->stream);
+    enum status st = launch(p, stretch);
+    if (st == STATUS_OK)
+        return STATUS_OK;
+    st = status_context(st, "the %s phase as a graph", phase_str(stretch->phase));
+    if (!is_of_graphs(st))
+        return st;
+    network_drop_graphs(net, status_message());
+    return run_steps(p, stretch);
 }
 
 enum status program_run(struct program *p, enum phase phase)
@@ -160,6 +178,17 @@ static void free_graphs(struct program *p)
             p->net->dev->backend->capture_free(p->stretch[i].graph);
         p->stretch[i].graph = NULL;
     }
+}
+
+const char *network_graphs_lost(const struct network *net)
+{
+    return *net->graphs_lost ? net->graphs_lost : NULL;
+}
+
+/* Graphs that were launched before may be on their way: they are freed with the program. */
+void network_drop_graphs(struct network *net, const char *why)
+{
+    snprintf(net->graphs_lost, sizeof net->graphs_lost, "%s", why);
 }
 
 void program_announce(struct program *p, const int64_t *end, int n)

@@ -22,7 +22,9 @@ enum status cuda_check(cudaError_t e, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(action, sizeof action, fmt, args);
     va_end(args);
-    return cuda_error(e, action);
+    enum status st = cuda_error(e, action);
+    cudaGetLastError(); /* else the next launch of a kernel would report it once more */
+    return st;
 }
 
 enum status cuda_enter(const struct cuda_device *dev)

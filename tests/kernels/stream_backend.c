@@ -94,6 +94,7 @@ static enum status stream_wait(struct stream *s, const struct event *e)
 
 static enum status event_wait(const struct event *e)
 {
+    TRY(queue_call(&e->dev->base, STREAM_CALL_NONE)); /* its record may have failed */
     mark_await(e->mark, last_record(e->mark, false));
     return queue_failure(e->dev);
 }
@@ -116,6 +117,7 @@ static double event_seconds(const struct event *from, const struct event *to)
 static enum status capture_begin(struct stream *stream)
 {
     struct queue_stream *s = stream_of(stream);
+    TRY(queue_call(stream->device, STREAM_CALL_CAPTURE_BEGIN));
     struct graph_exec *g = calloc(1, sizeof *g);
     if (!g)
         return status_fail(STATUS_OOM, "no memory for a graph");
@@ -124,17 +126,9 @@ static enum status capture_begin(struct stream *stream)
     return STATUS_OK;
 }
 
-static enum status capture_end(struct stream *stream, struct graph_exec **g)
-{
-    struct queue_stream *s = stream_of(stream);
-    *g = s->recording;
-    s->recording = NULL;
-    (*g)->dev->counts.recorded++;
-    return STATUS_OK;
-}
-
 static enum status capture_launch(struct graph_exec *g, struct stream *s)
 {
+    TRY(queue_call(s->device, STREAM_CALL_LAUNCH));
     g->dev->counts.launched++;
     return queue_put(s, &(struct command){.kind = LAUNCH, .graph = g});
 }
@@ -147,6 +141,22 @@ static void capture_free(struct graph_exec *g)
         c = next;
     }
     free(g);
+}
+
+static enum status capture_end(struct stream *stream, struct graph_exec **out)
+{
+    struct queue_stream *s = stream_of(stream);
+    struct graph_exec *g = s->recording;
+    *out = NULL;
+    s->recording = NULL;
+    enum status st = queue_call(stream->device, STREAM_CALL_CAPTURE_END);
+    if (st != STATUS_OK) {
+        capture_free(g);
+        return st;
+    }
+    g->dev->counts.recorded++;
+    *out = g;
+    return STATUS_OK;
 }
 
 /* --- plans --- */
@@ -169,6 +179,7 @@ static enum status execute(struct op_plan *plan, void *const arg[ROLE_COUNT], st
         TRY(queue_sync(s));
         return op_execute(((struct queue_plan *)plan)->ref, arg, NULL);
     }
+    TRY(queue_call(plan->device, STREAM_CALL_EXECUTE));
     struct command c = {.kind = EXECUTE, .plan = ((struct queue_plan *)plan)->ref};
     memcpy(c.arg, arg, sizeof c.arg);
     return queue_put(s, &c);
@@ -180,9 +191,24 @@ static void plan_free(struct op_plan *plan)
     free(plan);
 }
 
+static bool is_fused(enum op_kind kind)
+{
+    return kind == OP_CONV_STATS_FWD || kind == OP_CONV_APPLY_BWD_WEIGHTS ||
+           kind == OP_CONV_BWD_DATA_BN;
+}
+
+/* What is fused counts less than any of the operations that it stands for. */
+static double seconds(const struct op_desc *desc)
+{
+    bool part = desc->kind == OP_BN_FINALIZE || desc->kind == OP_BN_APPLY ||
+                desc->kind == OP_BN_BWD_APPLY || is_fused(desc->kind);
+    return part ? 1e-6 : 1e-3;
+}
+
 static enum status plan_any(struct device *dev, const struct op_desc *desc, struct op_plan **plan)
 {
     struct op_plan *ref;
+    TRY(queue_call(dev, is_fused(desc->kind) ? STREAM_CALL_PLAN_FUSED : STREAM_CALL_NONE));
     TRY(op_plan(device_of(dev)->ref, desc, &ref));
     struct queue_plan *p = malloc(sizeof *p);
     if (!p) {
@@ -191,6 +217,8 @@ static enum status plan_any(struct device *dev, const struct op_desc *desc, stru
     }
     *p = (struct queue_plan){.base = *ref, .ref = ref};
     p->base.device = dev;
+    p->base.seconds =
+        ((const struct stream_backend *)dev->backend)->fusion_pays ? seconds(desc) : 0;
     p->base.execute = execute;
     p->base.free = plan_free;
     *plan = &p->base;
@@ -240,8 +268,17 @@ struct stream_counts stream_backend_counts(struct device *dev)
     return device_of(dev)->counts;
 }
 
+void stream_backend_fail(struct stream_backend *b, const struct stream_fault *fault)
+{
+    b->fault = *fault;
+    b->calls = 0;
+    b->lost = false;
+}
+
 void stream_backend_make(struct stream_backend *b)
 {
+    b->fusion_pays = false;
+    stream_backend_fail(b, &(struct stream_fault){STREAM_CALL_NONE});
     for (int kind = 0; kind < OP_KIND_COUNT; kind++)
         b->record[kind] = (struct op_record){(enum op_kind)kind, ~0u, ~0u, plan_any};
     b->base = (struct backend){.name = "stream",

@@ -15,13 +15,38 @@
 
 #include "kernels/backend.h"
 
+/* Calls that can be made to fail. */
+enum stream_call {
+    STREAM_CALL_NONE,
+    STREAM_CALL_PLAN_FUSED, /* of an operation that fuses convolution and batch norm */
+    STREAM_CALL_EXECUTE,
+    STREAM_CALL_CAPTURE_BEGIN,
+    STREAM_CALL_CAPTURE_END,
+    STREAM_CALL_LAUNCH
+};
+
+struct stream_fault {
+    enum stream_call call;
+    int number;         /* of the call that fails, from 1, over all devices */
+    bool sticky;        /* so does every call after it, of every device, as in a process whose CUDA
+                         * context is lost */
+    enum status status; /* it fails with; zeroed: STATUS_LIBRARY */
+};
+
 struct stream_backend {
     struct backend base;
     struct op_record record[OP_KIND_COUNT];
+    bool fusion_pays; /* plans bear times, of which fused operations have the shorter ones */
+    struct stream_fault fault;
+    int calls; /* of fault.call so far */
+    bool lost; /* a sticky fault has happened */
 };
 
 /* Fills in a backend named "stream"; it must stay as long as its devices. */
 void stream_backend_make(struct stream_backend *b);
+
+/* From now on the backend fails as told, as a new process would. */
+void stream_backend_fail(struct stream_backend *b, const struct stream_fault *fault);
 
 /* Graphs that were recorded and launched on a device, since it was opened. */
 struct stream_counts {

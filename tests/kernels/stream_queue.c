@@ -30,6 +30,20 @@ enum status queue_failure(struct queue_device *d)
     return st;
 }
 
+enum status queue_call(const struct device *dev, enum stream_call call)
+{
+    struct stream_backend *b = (struct stream_backend *)dev->backend;
+    const struct stream_fault *f = &b->fault;
+    bool lost = __atomic_load_n(&b->lost, __ATOMIC_SEQ_CST);
+    if (!lost && (call == STREAM_CALL_NONE || call != f->call ||
+                  __atomic_add_fetch(&b->calls, 1, __ATOMIC_SEQ_CST) != f->number))
+        return STATUS_OK;
+    if (f->sticky)
+        __atomic_store_n(&b->lost, true, __ATOMIC_SEQ_CST);
+    return status_fail(f->status ? f->status : STATUS_LIBRARY,
+                       lost ? "the device is lost" : "the device fails as told");
+}
+
 /* --- the thread --- */
 
 void mark_await(struct mark *m, uint64_t number)
@@ -142,6 +156,7 @@ static void append(struct list *l, struct command *c)
 enum status queue_put(struct stream *stream, const struct command *what)
 {
     struct queue_stream *s = stream_of(stream);
+    TRY(queue_call(stream->device, STREAM_CALL_NONE));
     struct command *c = malloc(sizeof *c);
     if (!c)
         return status_fail(STATUS_OOM, "no memory for a command");
@@ -160,8 +175,9 @@ enum status queue_put(struct stream *stream, const struct command *what)
 
 enum status queue_open(struct device *dev, struct stream **out)
 {
-    struct queue_stream *s = calloc(1, sizeof *s);
     *out = NULL;
+    TRY(queue_call(dev, STREAM_CALL_NONE));
+    struct queue_stream *s = calloc(1, sizeof *s);
     if (!s)
         return status_fail(STATUS_OOM, "no memory for a stream");
     s->base.device = dev;
@@ -198,5 +214,6 @@ enum status queue_sync(struct stream *stream)
     while (s->list.first || s->busy)
         pthread_cond_wait(&s->idle, &s->lock);
     pthread_mutex_unlock(&s->lock);
+    TRY(queue_call(stream->device, STREAM_CALL_NONE));
     return queue_failure(device_of(stream->device));
 }

@@ -70,6 +70,10 @@ static inline struct queue_stream *stream_of(struct stream *s)
     return (struct queue_stream *)s;
 }
 
+/* Counts a call of a device; fails where it is to. STREAM_CALL_NONE fails on a lost device alone.
+ */
+enum status queue_call(const struct device *dev, enum stream_call call);
+
 /* The failure of the first command of the device that failed. */
 enum status queue_failure(struct queue_device *d);
 

@@ -170,18 +170,6 @@ static void layer_by_layer(void **state)
 
 /* --- what cannot be recorded --- */
 
-static enum status (*end_recording)(struct stream *s, struct graph_exec **g); /* the device's */
-
-/* As a library says that something went wrong before. */
-static enum status end_void(struct stream *s, struct graph_exec **g)
-{
-    struct graph_exec *kept;
-    assert_ok(end_recording(s, &kept));
-    s->device->backend->capture_free(kept);
-    *g = NULL;
-    return status_fail(STATUS_LIBRARY, "the recording is void");
-}
-
 static enum status refuse(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s)
 {
     (void)plan;
@@ -190,41 +178,84 @@ static enum status refuse(struct op_plan *plan, void *const arg[ROLE_COUNT], str
     return status_fail(STATUS_LIBRARY, "no such kernel");
 }
 
-static void fails_to_run(struct program *p, enum phase phase, const char *why)
+/* A call fails that graphs alone make: the steps are those of a device without graphs. */
+static void gives_up(const struct stream_fault *fault, const char *phase)
 {
-    assert_int_equal(program_run(p, phase), STATUS_LIBRARY);
-    assert_non_null(strstr(status_message(), phase_str(phase)));
-    assert_non_null(strstr(status_message(), "--no-graph"));
-    assert_non_null(strstr(status_message(), why));
+    struct stream_backend b;
+    struct rig want, got;
+    stream_backend_make(&b);
+    stream_backend_fail(&b, fault);
+    open_reference(&want);
+    open_rig(&got, &b.base, true);
+    const int64_t end[] = {gradients_of(&got)};
+    program_announce(network_program(got.net, 0), end, 1);
+    for (int i = 0; i < STEPS; i++) {
+        assert_true((network_graphs_lost(got.net) != NULL) == (i > 1));
+        step(&got, i);
+    }
+    assert_non_null(strstr(network_graphs_lost(got.net), phase));
+    assert_non_null(strstr(network_graphs_lost(got.net), "as told"));
+    struct stream_counts n = stream_backend_counts(got.dev);
+    assert_int_equal(n.launched, fault->number - 1);
+    same_weights(&want, &got);
+    close_rig(&want);
+    close_rig(&got);
 }
 
-/* An operation that fails is what the message tells of, not what follows from it. */
+/* Every call, at every phase that has operations. */
+static void graphs_are_given_up(void **state)
+{
+    (void)state;
+    static const enum stream_call call[] = {STREAM_CALL_CAPTURE_BEGIN, STREAM_CALL_CAPTURE_END,
+                                            STREAM_CALL_LAUNCH};
+    static const char *const phase[] = {"input", "forward", "loss", "backward", "update"};
+    for (size_t i = 0; i < sizeof call / sizeof *call; i++)
+        for (int n = 1; n <= 5; n++)
+            gives_up(&(struct stream_fault){call[i], n, false, STATUS_LIBRARY}, phase[n - 1]);
+    gives_up(&(struct stream_fault){STREAM_CALL_CAPTURE_END, 1, false, STATUS_OOM}, phase[0]);
+}
+
+/* An operation that fails in a graph and outside of it is what the message tells of. */
 static void failures_are_told(void **state)
 {
     (void)state;
     struct stream_backend b;
     struct rig r;
     stream_backend_make(&b);
-    end_recording = b.base.capture_end;
-    b.base.capture_end = end_void;
     open_rig(&r, &b.base, true);
     struct program *p = network_program(r.net, 0);
     step(&r, 0); /* nothing is recorded yet */
-    fails_to_run(p, PHASE_FORWARD, "the recording is void");
     for (int i = 0; i < p->n_steps; i++)
         if (p->step[i].phase == PHASE_LOSS)
             p->step[i].plan->execute = refuse;
-    fails_to_run(p, PHASE_LOSS, "no such kernel");
+    assert_int_equal(program_run(p, PHASE_LOSS), STATUS_LIBRARY);
+    assert_non_null(strstr(status_message(), "no such kernel"));
+    assert_non_null(strstr(network_graphs_lost(r.net), "the loss phase as a graph"));
+    assert_non_null(strstr(network_graphs_lost(r.net), "no such kernel"));
+    close_rig(&r);
+}
+
+/* A mistake of the program itself is not hidden. */
+static void mistakes_stay(void **state)
+{
+    (void)state;
+    struct stream_backend b;
+    struct rig r;
+    stream_backend_make(&b);
+    stream_backend_fail(&b, &(struct stream_fault){STREAM_CALL_LAUNCH, 1, false, STATUS_INVALID});
+    open_rig(&r, &b.base, true);
+    step(&r, 0);
+    assert_int_equal(program_run(network_program(r.net, 0), PHASE_INPUT), STATUS_INVALID);
+    assert_null(network_graphs_lost(r.net));
     close_rig(&r);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(with_graphs),
-        cmocka_unit_test(without_graphs),
-        cmocka_unit_test(layer_by_layer),
-        cmocka_unit_test(failures_are_told),
+        cmocka_unit_test(with_graphs),       cmocka_unit_test(without_graphs),
+        cmocka_unit_test(layer_by_layer),    cmocka_unit_test(graphs_are_given_up),
+        cmocka_unit_test(failures_are_told), cmocka_unit_test(mistakes_stay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
