@@ -201,6 +201,14 @@ done:
     return st;
 }
 
+/* Adds to the message of `st`, a failure of a library, what may not fail. */
+static enum status without_fusion(enum status st)
+{
+    char why[STATUS_MESSAGE_MAX];
+    snprintf(why, sizeof why, "%s", status_message());
+    return status_fail(st, "%s; --fuse none times the step without fused operations", why);
+}
+
 enum status bench_step(const struct bench_net_config *c)
 {
     enum status st;
@@ -212,6 +220,8 @@ enum status bench_step(const struct bench_net_config *c)
     CHECK(run_rounds(&b));
     CHECK(report(&b));
 done:
+    if (st == STATUS_LIBRARY && c->fuse != FUSE_NONE && b.dev && b.dev->backend->asynchronous)
+        st = without_fusion(st);
     network_close(b.net);
     close_marks(&b);
     device_close(b.dev);

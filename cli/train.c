@@ -1,5 +1,6 @@
 /* ampscale train: the flags of pytorch/examples' imagenet, and ours. */
 #include "cli/cli.h"
+#include "cli/restart.h"
 #include "export/live.h"
 #include "runners/trainer.h"
 
@@ -433,6 +434,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 {
     struct train_command *t = state->input;
     enum status st;
+    if (key == KEY_FUSE)
+        t->config.fuse_named = true;
     if (parse_number(key, arg, &t->config, &st) || parse_choice(key, arg, &t->config, &st))
         return st == STATUS_OK ? 0 : EINVAL;
     if (key == KEY_TENSORBOARD)
@@ -467,11 +470,18 @@ int cmd_train(int argc, char **argv)
                "wrong "
                "numbers, 5 data missing or damaged."};
     struct train_command t = {.config = train_config_default(), .live = {.warnings = stderr}};
+    struct ladder ladder;
     int exit_code;
     if (!cli_parse(&argp, argc, argv, &t, &exit_code))
         return exit_code;
+    restart_load(&ladder);
+    t.config.ladder = &ladder;
     if (t.config.desired_acc > 0 && t.config.desired_acc <= 1)
         t.config.desired_acc *= 100;
     enum status st = train(&t, argc, argv);
+    if (st != STATUS_OK && ladder.restart) {
+        ladder_warn(&ladder);
+        restart_process(&ladder);
+    }
     return st == STATUS_OK ? 0 : cli_fail(st);
 }

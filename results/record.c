@@ -83,6 +83,8 @@ static enum status info_json(const struct run_info *info, json_t **out)
     ok = set(run, "host", host) && ok;
     if (info->ranks)
         ok = set(run, "ranks", json_deep_copy(info->ranks)) && ok;
+    if (info->ladder)
+        ok = set(run, "ladder", json_deep_copy(info->ladder)) && ok;
     if (!ok) {
         json_decref(run);
         return status_fail(STATUS_OOM, "no memory to describe the run");

@@ -50,6 +50,8 @@ struct run_info {
     const json_t *libraries; /* object of versions: {"oneDNN": "2.6.3"}; NULL: none */
     const json_t *ranks;     /* as schema_is_rank_list says; NULL: there is one */
     const json_t *hardware;  /* object whose members join those of "host"; NULL: none */
+    const json_t *ladder;    /* object: how the device computes, and which ways failed before; NULL:
+                              * it has one way */
     const struct record_observer *observer; /* NULL: none. Outlives the record */
 };
 

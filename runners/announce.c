@@ -75,6 +75,12 @@ void announce_end(const struct session *s, const json_t *summary)
         fprintf(s->out, ", %.1f by wall clock", json_number_value(wall));
     if (s->state.best_top1 > 0)
         fprintf(s->out, ", best top-1 %.2f %%", s->state.best_top1);
+    if (s->ladder.n_falls > 0) {
+        char began[RUNG_NAME_MAX], rung[RUNG_NAME_MAX];
+        ladder_rung_name(&s->ladder, s->ladder.fall[0].rung, began);
+        ladder_rung_name(&s->ladder, s->ladder.rung, rung);
+        fprintf(s->out, ", on rung '%s' since '%s' failed", rung, began);
+    }
     fprintf(s->out, "\n");
 }
 

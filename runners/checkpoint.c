@@ -143,6 +143,7 @@ static void add_state(struct gathered *a, const struct train_identity *id,
     add_pair(a, "step", "%" PRId64, s->step);
     add_pair(a, "best_top1", "%a", s->best_top1);
     add_pair(a, "precision", "%s", id->precision);
+    add_pair(a, "fuse", "%s", fuse_str(id->fuse));
     add_pair(a, "loss_scale", "%a", s->scaler.scale);
     add_pair(a, "loss_scale_clean", "%" PRId64, s->scaler.clean);
     add_pair(a, "skipped_steps", "%" PRId64, s->scaler.skipped);
@@ -366,6 +367,18 @@ enum status checkpoint_state(const char *path, struct train_state *state)
     enum status st = read_state(path, f, state);
     safetensors_close(f);
     return st;
+}
+
+void checkpoint_fuse(const char *path, enum fuse *fuse)
+{
+    struct safetensors *file;
+    if (open_checked(path, &file) != STATUS_OK)
+        return;
+    const char *word = safetensors_metadata(file, "fuse");
+    for (enum fuse f = 0; word && f < FUSE_COUNT; f++)
+        if (strcmp(word, fuse_str(f)) == 0)
+            *fuse = f;
+    safetensors_close(file);
 }
 
 enum status checkpoint_load(const char *path, struct network *net, const struct graph *g,

@@ -33,6 +33,9 @@ struct train_identity {
     uint64_t seed;
     uint64_t data;         /* fingerprint of the data sets */
     const char *precision; /* as in struct train_config */
+    /* What convolution and batch norm were fused by; a run may go on with another, but has other
+     * bits then. */
+    enum fuse fuse;
 };
 
 /* Both kinds of file hold finite values only: otherwise STATUS_DIVERGED, which names the tensor,
@@ -56,6 +59,10 @@ MUST_CHECK enum status checkpoint_load(const char *path, struct network *net, co
 
 /* Where the run of a checkpoint stands, without loading it. STATUS_DATA as above. */
 MUST_CHECK enum status checkpoint_state(const char *path, struct train_state *state);
+
+/* How the run of a checkpoint was fused; *fuse stays where the file does not say it or cannot be
+ * read. */
+void checkpoint_fuse(const char *path, enum fuse *fuse);
 
 /* Weights and running statistics alone: to keep the best, to start from (names may bear DDP's
  * "module." prefix), to evaluate. */

@@ -136,13 +136,14 @@ static json_t *scaler_json(const struct scaler_config *s)
 }
 
 /* The precision and what follows from it. */
-static enum status add_precision(const struct train_config *c, bool emulated, json_t *o)
+static enum status add_precision(const struct train_config *c, const struct train_setting *t,
+                                 json_t *o)
 {
     struct policy p;
     TRY(train_config_policy(c, &p));
     json_object_set_new(o, "precision", json_string(c->precision));
-    json_object_set_new(o, "emulated", json_boolean(emulated && p.operand != DTYPE_F32));
-    json_object_set_new(o, "fuse", json_string(fuse_str(c->fuse)));
+    json_object_set_new(o, "emulated", json_boolean(t->emulated && p.operand != DTYPE_F32));
+    json_object_set_new(o, "fuse", json_string(fuse_str(t->fuse)));
     json_object_set_new(o, "batchnorm", json_string(dtype_str(p.batchnorm)));
     if (train_config_scaled(c, &p))
         json_object_set_new(o, "loss_scaling", scaler_json(&c->scaler));
@@ -192,8 +193,8 @@ json_t *train_config_json(const struct train_config *c, const struct train_setti
         "dummy_train", (json_int_t)c->dummy_train, "dummy_val", (json_int_t)c->dummy_val,
         "drop_last", c->drop_last, "max_bad_images", (json_int_t)c->max_bad_images,
         "checkpoint_steps", (json_int_t)c->checkpoint_steps);
-    if (o && (add_precision(c, setting->emulated, o) != STATUS_OK ||
-              add_setting(c, setting, o) != STATUS_OK)) {
+    if (o &&
+        (add_precision(c, setting, o) != STATUS_OK || add_setting(c, setting, o) != STATUS_OK)) {
         json_decref(o);
         return NULL;
     }

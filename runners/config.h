@@ -77,6 +77,7 @@ struct train_config {
     const char *precision; /* fp32, tf32, amp or bf16; or O0 to O3 */
     bool emulate;          /* round in fp32 although the device has the precision's types */
     enum fuse fuse;        /* of convolution and batch norm */
+    bool fuse_named;       /* by the user, whom the run must not overrule */
     int keep_batchnorm;    /* batch norm in fp32: 0, 1, or -1: as the precision says */
     int scaling;           /* loss scaling: 0, 1, or -1: as the precision says */
     struct scaler_config scaler;
@@ -92,6 +93,9 @@ struct train_config {
     int64_t check_replicas;   /* every so many steps; 0: at epoch ends and checkpoints only */
     int64_t checkpoint_steps; /* also every so many steps; 0: at epoch ends only */
     const struct record_observer *observer; /* of the run's record; NULL: none */
+    /* Falls of an earlier process of this run; where `restart` is set when training has failed, the
+     * run can begin again in another process that has these. NULL: there is none to begin in. */
+    struct ladder *ladder;
 };
 
 struct train_config train_config_default(void);
@@ -115,6 +119,7 @@ struct train_setting {
     int devices; /* of each rank */
     int classes;
     int64_t epoch_steps; /* optimizer steps of an epoch */
+    enum fuse fuse;      /* of convolution and batch norm, as the run began */
     bool graphs;         /* the device replays recorded graphs of operations */
     bool emulated;       /* the device rounds to narrow types instead of computing in them */
     const char *comm;    /* what gradients travel by; NULL: nowhere */

@@ -14,7 +14,8 @@ static void program_configs(const struct engine *e, struct program_config config
     struct program_config base = {.train = true,
                                   .policy = *e->config.policy,
                                   .emulate = c->emulate,
-                                  .fuse = c->fuse,
+                                  .fuse =
+                                      e->config.ladder ? ladder_fuse(e->config.ladder) : c->fuse,
                                   .check_finite = e->config.scaled,
                                   .scaler = e->keeps_scale ? &e->rule : NULL,
                                   .graphs = engine_replays_graphs(e),
@@ -52,6 +53,75 @@ static enum status open_replicas(struct engine *e)
         r->dev->deterministic = c->train->deterministic;
         struct comm *sync = c->train->sync_bn ? engine_sum_comm(e, i) : NULL;
         TRY(replica_open(r, i, e->n, r->dev, c->graph, config, c->rows, sync));
+    }
+    return STATUS_OK;
+}
+
+static void close_networks(struct engine *e)
+{
+    for (int i = 0; i < e->n; i++) {
+        network_close(e->replica[i].net);
+        e->replica[i].net = NULL;
+    }
+}
+
+/* An error that has destroyed a device's context makes every later call of this process fail. */
+static bool answers(struct device *dev)
+{
+    struct stream *s;
+    if (dev->backend->stream_open(dev, &s) != STATUS_OK)
+        return false;
+    enum status st = dev->backend->stream_sync(s);
+    dev->backend->stream_close(s);
+    return st == STATUS_OK;
+}
+
+enum status engine_fall(struct engine *e, enum ladder_failure kind, enum status st)
+{
+    struct ladder *l = e->config.ladder;
+    struct first_failure first = {0};
+    bool lost = false;
+    first_failure_keep(&first, st);
+    for (int i = 0; i < e->n && !lost; i++)
+        lost = !answers(e->replica[i].dev);
+    st = first_failure_tell(&first);
+    if (lost && !l->may_restart)
+        return ladder_explain(l, kind, st);
+    TRY(ladder_fall(l, kind, st));
+    l->restart = lost;
+    return lost ? st : STATUS_OK;
+}
+
+/* `st` is what opening the replicas came to here. Where planning failed on any rank, all go down
+ * one rung. *again: the replicas are to be opened once more. */
+static enum status agree_on_plans(struct engine *e, enum status st, bool *again)
+{
+    double failed = st != STATUS_OK;
+    *again = false;
+    if (st != STATUS_OK)
+        TRY(engine_fall(e, FAILED_PLAN, st));
+    if (engine_ranks(e) > 1)
+        TRY(comm_sum(e->config.ranks, &failed, 1));
+    if (failed == 0)
+        return STATUS_OK;
+    if (st == STATUS_OK)
+        TRY(engine_fall(e, FAILED_PLAN,
+                        status_fail(STATUS_LIBRARY, "another rank cannot plan its operations")));
+    if (comm_rank(e->config.ranks) == 0)
+        ladder_warn(e->config.ladder);
+    close_networks(e);
+    *again = true;
+    return STATUS_OK;
+}
+
+static enum status open_replicas_on_ladder(struct engine *e)
+{
+    bool again = true;
+    while (again) {
+        enum status st = open_replicas(e);
+        if (!e->config.ladder)
+            return st;
+        TRY(agree_on_plans(e, st, &again));
     }
     return STATUS_OK;
 }
@@ -139,7 +209,7 @@ static enum status open_parts(struct engine *e)
     TRY(engine_comm_open(e));
     TRY(open_devices(e));
     TRY(engine_comm_open_devices(e));
-    TRY(open_replicas(e));
+    TRY(open_replicas_on_ladder(e));
     TRY(check_layouts(e));
     TRY(open_reducers(e));
     if (e->central)
@@ -200,10 +270,31 @@ int engine_lag(const struct engine *e)
 }
 
 /* Sums over ranks amid the passes are calls of the host, which no graph holds. */
+bool engine_may_replay(const struct backend *b, const struct train_config *c)
+{
+    return b->capture_begin && !c->no_graph && !c->sync_bn;
+}
+
 bool engine_replays_graphs(const struct engine *e)
 {
-    const struct train_config *c = e->config.train;
-    return e->config.devices->backend->capture_begin && !c->no_graph && !c->sync_bn;
+    const struct ladder *l = e->config.ladder;
+    return engine_may_replay(e->config.devices->backend, e->config.train) &&
+           (!l || ladder_graphs(l));
+}
+
+const char *engine_graphs_lost(const struct engine *e)
+{
+    const char *why = NULL;
+    for (int i = 0; i < e->n && !why; i++)
+        why = network_graphs_lost(e->replica[i].net);
+    return why;
+}
+
+void engine_drop_graphs(struct engine *e, const char *why)
+{
+    for (int i = 0; i < e->n; i++)
+        if (!network_graphs_lost(e->replica[i].net))
+            network_drop_graphs(e->replica[i].net, why);
 }
 
 bool engine_keeps_scale(const struct engine *e)

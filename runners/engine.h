@@ -23,6 +23,7 @@
 #include "input/loader.h"
 #include "kernels/device_list.h"
 #include "runners/config.h"
+#include "runners/ladder.h"
 #include "runners/replica.h"
 #include "runners/scaler.h"
 
@@ -38,6 +39,9 @@ struct engine_config {
     const struct inject *inject; /* faults of this run, settled; NULL: none. Not owned */
     struct device *first; /* device 0, which the caller has opened and closes after the engine;
                            * NULL: it is the engine's, as the others are */
+    /* The rung to compute on; planning that fails takes it down, on all ranks alike. NULL: `train`
+     * says what is fused and whether graphs are replayed, and failures are final. Not owned. */
+    struct ladder *ladder;
     /* What links these devices; NULL: nothing does. Not owned. */
     const struct nccl_port *nccl;
 };
@@ -90,8 +94,26 @@ MUST_CHECK enum status engine_share(struct engine *e);
 enum { ENGINE_LAG_MAX = 2 };
 int engine_lag(const struct engine *e);
 
+/* Can phases be recorded as graphs on such devices, and are they to be? */
+bool engine_may_replay(const struct backend *b, const struct train_config *c);
+
 /* Are phases recorded as graphs and replayed? */
 bool engine_replays_graphs(const struct engine *e);
+
+/* Why a device gave up its graphs (network_graphs_lost); NULL: none did. Dropping has all devices
+ * of this process give them up. Between steps only. */
+const char *engine_graphs_lost(const struct engine *e);
+void engine_drop_graphs(struct engine *e, const char *why);
+
+/* Runs every program of the engine on a batch of zeros until each graph has been launched, and
+ * waits for it: what fails on these devices fails here, before the first step of the run. Leaves
+ * weights, momentum and running statistics undefined: load them afterwards. All ranks call it
+ * together. */
+MUST_CHECK enum status engine_rehearse(struct engine *e);
+
+/* Takes the failure `st` of this thread's message down the ladder. STATUS_OK: the next rung is to
+ * be tried. Else `st`; with ladder->restart where a device answers no more in this process. */
+MUST_CHECK enum status engine_fall(struct engine *e, enum ladder_failure kind, enum status st);
 
 /* Do the devices keep the loss scale? They then begin with what they are given here, and the scale
  * of micro_batch.state is not looked at. */

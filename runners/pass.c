@@ -57,6 +57,7 @@ static enum status end_batches(struct session *s, struct validation *v, int left
         struct step_result result;
         TRY(engine_result(s->engine, &result));
         step_sums_add_loss(sums, &result.metrics);
+        session_watch_graphs(s);
         double after = step_now();
         report_validation(p, &v->pending[0], &result.metrics, after - v->end);
         v->end = after;

@@ -135,6 +135,7 @@ static enum status open_engine(struct session *s)
                               .ranks = s->world.comm,
                               .first = s->device,
                               .inject = faults(s),
+                              .ladder = &s->ladder,
                               .nccl = s->nccl};
     if (!c->evaluate)
         e.rows[USE_TRAIN] = c->batch;
@@ -274,6 +275,7 @@ static struct train_setting setting_of(const struct session *s)
         .devices = s->devices.n,
         .classes = s->graph->classes,
         .epoch_steps = s->train_steps,
+        .fuse = ladder_fuse(&s->ladder),
         .graphs = engine_replays_graphs(s->engine),
         .emulated =
             s->config->emulate || !device_native(engine_device(s->engine), s->policy.operand),
@@ -309,6 +311,104 @@ static enum status agree(struct session *s)
     s->agreed = st == STATUS_USAGE;
     json_decref(o);
     return st;
+}
+
+/* How the run that is resumed was fused, which decides its bits; FUSE_COUNT: not known. The newest
+ * checkpoint that says it is the one that will be loaded, or its predecessor of the same run. */
+static enum status recorded_fuse(const struct session *s, enum fuse *fuse)
+{
+    static const char *const names[] = {CHECKPOINT_NAME, CHECKPOINT_PREV_NAME};
+    const struct train_config *c = s->config;
+    char path[4096];
+    *fuse = FUSE_COUNT;
+    if (!c->resume || c->evaluate)
+        return STATUS_OK;
+    if (strcmp(c->resume, "auto") != 0)
+        checkpoint_fuse(c->resume, fuse);
+    for (size_t i = 0; i < 2 && *s->dir && strcmp(c->resume, "auto") == 0 && *fuse == FUSE_COUNT;
+         i++) {
+        TRY(path_format(path, sizeof path, "%s/%s", s->dir, names[i]));
+        checkpoint_fuse(path, fuse);
+    }
+    return STATUS_OK;
+}
+
+static enum status settle_ladder(struct session *s)
+{
+    const struct train_config *c = s->config;
+    const struct backend *b = s->devices.backend;
+    enum fuse recorded = FUSE_COUNT;
+    if (c->ladder)
+        s->ladder = *c->ladder;
+    s->ladder.may_restart = c->ladder && s->world.size == 1;
+    if (session_leads(s))
+        TRY(recorded_fuse(s, &recorded));
+    TRY(world_share(&s->world, &recorded, sizeof recorded));
+    bool known = recorded != FUSE_COUNT && !c->fuse_named;
+    enum fuse_choice choice = known ? FUSE_RESUMED : c->fuse_named ? FUSE_NAMED : FUSE_FREE;
+    ladder_begin(&s->ladder, b->capture_begin != NULL, known ? recorded : c->fuse, choice,
+                 engine_may_replay(b, c));
+    return STATUS_OK;
+}
+
+static enum status give_up_graphs(struct session *s, const char *why)
+{
+    TRY(ladder_fall(&s->ladder, FAILED_CAPTURE, status_fail(STATUS_LIBRARY, "%s", why)));
+    engine_drop_graphs(s->engine, why);
+    return STATUS_OK;
+}
+
+/* Where a device of one rank gave up its graphs all do, so that no rank is slower than another. */
+static enum status share_graphs(struct session *s)
+{
+    const char *why = engine_graphs_lost(s->engine);
+    double lost = why != NULL;
+    if (s->world.size > 1)
+        TRY(world_sum(&s->world, &lost, 1));
+    if (lost == 0)
+        return STATUS_OK;
+    TRY(give_up_graphs(s, why ? why : "another rank cannot replay graphs"));
+    if (session_leads(s))
+        ladder_warn(&s->ladder);
+    return STATUS_OK;
+}
+
+void session_watch_graphs(struct session *s)
+{
+    const char *why = engine_graphs_lost(s->engine);
+    if (why && ladder_graphs(&s->ladder) && give_up_graphs(s, why) == STATUS_OK)
+        ladder_warn(&s->ladder);
+}
+
+/* The engine has failed at its rehearsal: STATUS_OK where it is to be opened on the next rung.
+ * Ranks that wait for each other in a sum cannot change their rung together. */
+static enum status leave_rung(struct session *s, enum status st)
+{
+    const char *lost = engine_graphs_lost(s->engine);
+    if (s->world.size > 1)
+        return ladder_explain(&s->ladder, lost ? FAILED_CAPTURE : FAILED_STEP, st);
+    if (lost)
+        st = status_fail(st, "%s", lost);
+    TRY(engine_fall(s->engine, lost ? FAILED_CAPTURE : FAILED_STEP, st));
+    ladder_warn(&s->ladder);
+    engine_close(s->engine);
+    s->engine = NULL;
+    return STATUS_OK;
+}
+
+/* Opens the engine on the first rung on which all of its programs run. */
+static enum status open_on_ladder(struct session *s)
+{
+    enum status st;
+    TRY(settle_ladder(s));
+    do {
+        TRY(open_engine(s));
+        TRY(agree(s));
+        st = s->ladder.applies ? engine_rehearse(s->engine) : STATUS_OK;
+        if (st != STATUS_OK)
+            TRY(leave_rung(s, st));
+    } while (st != STATUS_OK);
+    return share_graphs(s);
 }
 
 /* Every rank counts what its own devices use, and samples them. */
@@ -361,6 +461,7 @@ static enum status open_record(struct session *s, int argc, char *const *argv)
     json_t *libraries = json_object();
     json_t *ranks = s->world.size > 1 ? world_json(&s->world) : NULL;
     json_t *hardware = s->telemetry ? telemetry_facts(s->telemetry) : NULL;
+    json_t *ladder = s->ladder.applies ? ladder_json(&s->ladder) : NULL;
     if (b->library)
         json_object_set_new(libraries, b->library, json_string(b->library_version()));
     if (s->world.size > 1 && !s->config->rendezvous)
@@ -373,8 +474,10 @@ static enum status open_record(struct session *s, int argc, char *const *argv)
                             .libraries = libraries,
                             .ranks = ranks,
                             .hardware = hardware,
+                            .ladder = ladder,
                             .observer = s->config->observer};
-    if (!config || !libraries || (s->world.size > 1 && !ranks) || (s->telemetry && !hardware))
+    if (!config || !libraries || (s->world.size > 1 && !ranks) || (s->telemetry && !hardware) ||
+        (s->ladder.applies && !ladder))
         st = status_fail(STATUS_OOM, "no memory for the record");
     else
         st = begin_record(s, &info);
@@ -382,6 +485,7 @@ static enum status open_record(struct session *s, int argc, char *const *argv)
     json_decref(libraries);
     json_decref(ranks);
     json_decref(hardware);
+    json_decref(ladder);
     TRY(st);
     atomic_file_sweep(s->dir); /* the record's lock makes the folder ours */
     return s->telemetry ? telemetry_start(s->telemetry, take_sample, s->record) : STATUS_OK;
@@ -418,7 +522,6 @@ static enum status open_parts(struct session *s, int argc, char *const *argv)
     TRY(graph_build(c->arch, s->val_data->classes, c->image_size, &s->graph));
     s->inject = c->inject;
     TRY(inject_settle(&s->inject, s->graph, c->seed, s->world.size));
-    TRY(open_engine(s));
     if (!c->evaluate && session_leads(s))
         TRY(choose_dir(s));
     s->identity = (struct train_identity){.arch = c->arch,
@@ -429,7 +532,8 @@ static enum status open_parts(struct session *s, int argc, char *const *argv)
                                           .seed = c->seed,
                                           .data = data_fingerprint(s),
                                           .precision = c->precision};
-    TRY(agree(s));
+    TRY(open_on_ladder(s));
+    s->identity.fuse = ladder_fuse(&s->ladder);
     TRY(share_weights(s));
     if (c->evaluate)
         return STATUS_OK;
@@ -460,6 +564,8 @@ enum status session_close(struct session *s, enum status st)
 {
     struct first_failure first = {0};
     first_failure_keep(&first, st);
+    if (s->config->ladder)
+        *s->config->ladder = s->ladder;
     first_failure_keep(&first, telemetry_stop(s->telemetry));
     const char *lost = telemetry_lost(s->telemetry);
     if (lost)

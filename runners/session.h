@@ -29,6 +29,7 @@ struct session {
     int64_t train_steps;   /* optimizer steps of an epoch */
     struct graph *graph;
     struct nccl_port *nccl; /* what links GPUs; NULL: nothing, or it is not wanted */
+    struct ladder ladder;   /* the rung that the run is on */
     struct engine *engine;
     struct inject inject; /* faults to commit, settled */
     struct policy policy;
@@ -73,6 +74,10 @@ MUST_CHECK enum status session_close(struct session *s, enum status st);
 /* Joules that this rank's devices have used since the run began; NaN where that is not measured. A
  * processor's energy is that of all ranks of its host, and so is none of theirs. */
 double session_joules(struct session *s);
+
+/* Takes the run down the ladder where a device has given up its graphs since this was last called,
+ * with a warning. The run continues with the same bits. */
+void session_watch_graphs(struct session *s);
 
 /* Rank 0 writes the latest checkpoint, keeping the one before. In two steps: when the first ends,
  * a checkpoint of `state` is on disk beside the latest; the second, once the session's state is

@@ -93,6 +93,7 @@ static enum status end_step(struct session *s, struct step_queue *q, struct prog
     r->io.bytes += rec.bytes_read;
     r->io.decode_ns += (int64_t)(rec.decode_s * 1e9);
     r->images += rec.images;
+    session_watch_graphs(s);
     double after = step_now();
     if (rec.total_s <= 0)
         rec.total_s = after - *end;
@@ -389,6 +390,8 @@ static enum status finish_run(struct session *s)
                                 "ended_by", why, "state_bits", state);
     if (!summary)
         return status_fail(STATUS_OOM, "no memory for the summary");
+    if (s->ladder.applies)
+        json_object_set_new(summary, "ladder", ladder_json(&s->ladder));
     CHECK(record_sync(s->record));
     CHECK(run_load(s->dir, &run));
     CHECK(summary_add(run, summary));

@@ -203,12 +203,12 @@ static void the_record_holds_every_setting(void **state)
     c.accumulate = 3;
     c.grad_compress = DTYPE_BF16;
     c.dp_reduce = DP_ALL;
-    c.fuse = FUSE_STATS;
     const struct train_setting setting = {.mode = MODE_DDP2,
                                           .ranks = 4,
                                           .devices = 2,
                                           .classes = 17,
                                           .epoch_steps = 99,
+                                          .fuse = FUSE_STATS,
                                           .comm = "joint"};
     json_t *j = train_config_json(&c, &setting);
     assert_non_null(j);

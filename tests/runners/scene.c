@@ -1,0 +1,187 @@
+/* Running, and comparing what runs left. */
+#include "scene.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* The program's own look-up of a device's name, which knows of no backend for tests. */
+enum status __real_backend_find(const char *name, const struct backend **b);
+enum status __wrap_backend_find(const char *name, const struct backend **b);
+
+struct stream_backend scene_streams;
+
+enum status __wrap_backend_find(const char *name, const struct backend **b)
+{
+    if (strcmp(name, "stream") != 0)
+        return __real_backend_find(name, b);
+    *b = &scene_streams.base;
+    return STATUS_OK;
+}
+
+/* --- runs --- */
+
+static ssize_t output_write(void *cookie, const char *text, size_t n)
+{
+    struct output *o = cookie;
+    size_t room = sizeof o->text - 1 - o->length;
+    size_t kept = n < room ? n : room;
+    memcpy(o->text + o->length, text, kept);
+    o->length += kept;
+    if (o->stop_at && strstr(o->text, o->stop_at)) {
+        o->stop_at = NULL;
+        raise(SIGTERM);
+    }
+    return (ssize_t)n;
+}
+
+struct train_config scene_config(void)
+{
+    struct train_config c = train_config_default();
+    c.arch = "resnet8";
+    c.dummy = true;
+    c.dummy_train = 14; /* batches of 4, and one of 2 */
+    c.dummy_val = 5;
+    c.classes = 5;
+    c.image_size = 8;
+    c.batch = 4;
+    c.epochs = 2;
+    c.workers = 2;
+    c.lr = 0.05;
+    c.print_freq = 1;
+    c.precision = "fp32";
+    c.devices = "";
+    c.scaler.interval = 3;
+    return c;
+}
+
+enum status scene_run(struct scene *s, const struct train_config *config, const char *device)
+{
+    char devices[32];
+    char dir[SCRATCH_MAX + 32], argument[] = "ampscale";
+    char *const argv[] = {argument, NULL};
+    struct train_config c = *config;
+    const cookie_io_functions_t io = {.write = output_write};
+    FILE *out = fopencookie(&s->output, "w", io);
+    assert_non_null(out);
+    setvbuf(out, NULL, _IOLBF, 4096);
+    snprintf(dir, sizeof dir, "%s/run", s->dir);
+    snprintf(devices, sizeof devices, "%s%s", device, config->devices);
+    c.devices = devices;
+    c.out = dir;
+    enum status st = trainer_run(&c, 1, argv, out);
+    snprintf(s->message, sizeof s->message, "%s", st == STATUS_OK ? "" : status_message());
+    fclose(out);
+    return st;
+}
+
+void scene_expect(enum status st, enum status want, const struct scene *s)
+{
+    if (st != want)
+        print_error("%s\n", s->message);
+    assert_int_equal(st, want);
+}
+
+/* --- what a run leaves --- */
+
+struct run *scene_load(const struct scene *s)
+{
+    struct run *r;
+    char dir[SCRATCH_MAX + 32];
+    snprintf(dir, sizeof dir, "%s/run", s->dir);
+    assert_int_equal(run_load(dir, &r), STATUS_OK);
+    return r;
+}
+
+static void same_step(const struct step_record *a, const struct step_record *b)
+{
+    assert_int_equal(a->epoch, b->epoch);
+    assert_int_equal(a->step, b->step);
+    assert_int_equal(a->batch, b->batch);
+    assert_int_equal(a->images, b->images);
+    assert_memory_equal(&a->loss, &b->loss, sizeof a->loss);
+    assert_true(a->top1 == b->top1 && a->top5 == b->top5);
+    assert_true(a->lr == b->lr);
+    assert_true(a->loss_scale == b->loss_scale);
+    assert_int_equal(a->clean, b->clean);
+    assert_int_equal(a->skipped, b->skipped);
+}
+
+static void same_epoch(const struct epoch_record *a, const struct epoch_record *b)
+{
+    assert_int_equal(a->steps, b->steps);
+    assert_int_equal(a->train_images, b->train_images);
+    assert_true(a->train_loss == b->train_loss && a->train_top1 == b->train_top1);
+    assert_int_equal(a->val_images, b->val_images);
+    assert_true(a->val_loss == b->val_loss && a->val_top1 == b->val_top1);
+    assert_true(a->val_top5 == b->val_top5 && a->best_top1 == b->best_top1);
+    assert_true(a->loss_scale == b->loss_scale);
+    assert_int_equal(a->clean, b->clean);
+    assert_int_equal(a->skipped, b->skipped);
+}
+
+/* The parts of a step add up to no more than the step. */
+static void times_make_sense(const struct run *r)
+{
+    for (int64_t i = 0; i < r->n_steps; i++) {
+        const struct step_record *s = &r->step[i];
+        double parts = s->h2d_s + s->forward_s + s->backward_s + s->comm_s + s->optimizer_s;
+        assert_true(s->h2d_s > 0 && s->forward_s > 0 && s->backward_s > 0 && s->optimizer_s > 0);
+        assert_true(s->data_s >= 0 && s->total_s > 0);
+        assert_true(parts + s->data_s <= s->total_s * 1.001 + 1e-6);
+    }
+}
+
+void scene_same_records(const struct scene *a, const struct scene *b)
+{
+    struct run *x = scene_load(a), *y = scene_load(b);
+    assert_int_equal(x->n_steps, y->n_steps);
+    for (int64_t i = 0; i < x->n_steps; i++)
+        same_step(&x->step[i], &y->step[i]);
+    assert_int_equal(x->n_epochs, y->n_epochs);
+    for (int64_t i = 0; i < x->n_epochs; i++)
+        same_epoch(&x->epoch[i], &y->epoch[i]);
+    times_make_sense(y);
+    run_free(x);
+    run_free(y);
+}
+
+void scene_same_file(const struct scene *a, const struct scene *b, const char *name)
+{
+    size_t n, m;
+    char path[64];
+    snprintf(path, sizeof path, "run/%s", name);
+    char *x = scratch_read(a->dir, path, &n), *y = scratch_read(b->dir, path, &m);
+    assert_int_equal(n, m);
+    assert_memory_equal(x, y, n);
+    free(x);
+    free(y);
+}
+
+void scene_same_run(const struct scene *a, const struct scene *b)
+{
+    scene_same_records(a, b);
+    scene_same_file(a, b, CHECKPOINT_NAME);
+    scene_same_file(a, b, BEST_NAME);
+}
+
+struct scene *scene_open(void)
+{
+    struct scene *s = calloc(1, sizeof *s);
+    assert_non_null(s);
+    scratch_make(s->dir);
+    return s;
+}
+
+void scene_close(struct scene *s)
+{
+    scratch_remove(s->dir);
+    free(s);
+}

@@ -1,0 +1,293 @@
+/* Training on a device of which one call fails: every call that graphs, fused operations and steps
+ * make, once or from then on. A run that ends has the bits of one that began on the rung it fell
+ * to, and its record says which rung that is. */
+#include "base/file.h"
+#include "runners/ladder.h"
+#include "scene.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { PROCESSES_MAX = 6 };
+
+/* One epoch, in which every phase of every program is launched. */
+static struct train_config short_run(void)
+{
+    struct train_config c = scene_config();
+    c.epochs = 1;
+    return c;
+}
+
+/* Runs as the program does: again in another process, with the falls so far, where the device is
+ * lost. Each process meets the fault. Returns how many it took. */
+static int run_processes(struct scene *s, const struct train_config *config,
+                         const struct stream_fault *fault, enum status *st)
+{
+    struct ladder l = {0};
+    struct train_config c = *config;
+    int n = 0;
+    c.ladder = &l;
+    do {
+        char *text = ladder_text(&l);
+        assert_true(ladder_parse(text, &l));
+        free(text);
+        stream_backend_fail(&scene_streams, fault);
+        *st = scene_run(s, &c, "stream");
+    } while (++n < PROCESSES_MAX && *st != STATUS_OK && l.restart);
+    stream_backend_fail(&scene_streams, &(struct stream_fault){STREAM_CALL_NONE});
+    return n;
+}
+
+/* What the ladder of run.json, or of summary.json, says. */
+static void is_recorded(const json_t *of, const char *rung, int falls)
+{
+    const json_t *l = json_object_get(of, "ladder");
+    bool unfused = strstr(rung, "fuse none") != NULL, no_graph = strstr(rung, "no graph") != NULL;
+    assert_non_null(l);
+    assert_string_equal(json_string_value(json_object_get(l, "rung")), rung);
+    assert_string_equal(json_string_value(json_object_get(l, "fuse")), unfused ? "none" : "auto");
+    assert_int_equal(json_is_true(json_object_get(l, "graphs")), !no_graph);
+    assert_int_equal(json_array_size(json_object_get(l, "falls")), falls);
+}
+
+/* A whole run that began on that rung. */
+static struct scene *run_from_start(const struct train_config *config, const char *rung)
+{
+    struct train_config c = *config;
+    struct scene *s = scene_open();
+    if (strstr(rung, "fuse none"))
+        c.fuse = FUSE_NONE;
+    c.no_graph = strstr(rung, "no graph") != NULL;
+    scene_expect(scene_run(s, &c, "stream"), STATUS_OK, s);
+    return s;
+}
+
+/* The run ends on `rung` after `falls` falls, in `processes` processes. */
+static void ends_on(const struct train_config *c, const struct stream_fault *fault,
+                    const char *rung, int falls, int processes)
+{
+    enum status st;
+    struct scene *want = run_from_start(c, rung), *got = scene_open();
+    assert_int_equal(run_processes(got, c, fault, &st), processes);
+    scene_expect(st, STATUS_OK, got);
+    scene_same_run(want, got);
+    struct run *r = scene_load(got);
+    is_recorded(r->info, rung, falls);
+    is_recorded(r->summary, rung, falls);
+    assert_int_equal(r->resumes, 0); /* no record was begun before the one that ended */
+    run_free(r);
+    assert_int_equal(strstr(got->output.text, "since 'auto' failed") != NULL, falls > 0);
+    scene_close(want);
+    scene_close(got);
+}
+
+/* The run fails with one line that has `text`, and leaves no folder. */
+static void fails(const struct train_config *c, const struct stream_fault *fault, const char *text,
+                  int processes)
+{
+    enum status st;
+    char dir[SCRATCH_MAX + 8];
+    struct scene *got = scene_open();
+    assert_int_equal(run_processes(got, c, fault, &st), processes);
+    scene_expect(st, STATUS_LIBRARY, got);
+    if (!strstr(got->message, text))
+        print_error("'%s' is not in '%s'\n", text, got->message);
+    assert_non_null(strstr(got->message, text));
+    assert_null(strchr(got->message, '\n'));
+    snprintf(dir, sizeof dir, "%s/run", got->dir);
+    assert_false(path_exists(dir));
+    scene_close(got);
+}
+
+/* Without this the comparisons below would hold whatever the rung. */
+static void rungs_differ(void **state)
+{
+    (void)state;
+    size_t n, m;
+    struct train_config c = short_run();
+    struct scene *a = run_from_start(&c, "auto"), *b = run_from_start(&c, "fuse none");
+    char *x = scratch_read(a->dir, "run/" CHECKPOINT_NAME, &n);
+    char *y = scratch_read(b->dir, "run/" CHECKPOINT_NAME, &m);
+    assert_true(n != m || memcmp(x, y, n) != 0);
+    free(x);
+    free(y);
+    scene_close(a);
+    scene_close(b);
+}
+
+static void without_graphs(void **state)
+{
+    (void)state;
+    static const enum stream_call call[] = {STREAM_CALL_CAPTURE_BEGIN, STREAM_CALL_CAPTURE_END,
+                                            STREAM_CALL_LAUNCH};
+    struct train_config c = short_run();
+    for (size_t i = 0; i < sizeof call / sizeof *call; i++) {
+        ends_on(&c, &(struct stream_fault){.call = call[i], .number = 1}, "no graph", 1, 1);
+        ends_on(&c, &(struct stream_fault){.call = call[i], .number = 8}, "no graph", 1, 1);
+        ends_on(&c, &(struct stream_fault){call[i], 3, true, STATUS_LIBRARY}, "no graph", 1, 2);
+    }
+    ends_on(&c, &(struct stream_fault){STREAM_CALL_CAPTURE_END, 2, false, STATUS_OOM}, "no graph",
+            1, 1);
+    c.devices = ":2";
+    c.dp_reduce = DP_ALL;
+    ends_on(&c, &(struct stream_fault){.call = STREAM_CALL_LAUNCH, .number = 5}, "no graph", 1, 1);
+    c.dp_reduce = DP_CENTRAL;
+    ends_on(&c, &(struct stream_fault){.call = STREAM_CALL_LAUNCH, .number = 5}, "no graph", 1, 1);
+}
+
+/* The first 13 launches precede the run. After its first step nothing begins again: the same bits
+ * without graphs from there on. */
+static void late(void **state)
+{
+    (void)state;
+    struct train_config c = short_run();
+    const struct stream_fault fault = {.call = STREAM_CALL_LAUNCH, .number = 20};
+    enum status st;
+    struct scene *want = run_from_start(&c, "auto"), *got = scene_open();
+    assert_int_equal(run_processes(got, &c, &fault, &st), 1);
+    scene_expect(st, STATUS_OK, got);
+    scene_same_run(want, got);
+    struct run *r = scene_load(got);
+    is_recorded(r->info, "auto", 0);
+    is_recorded(r->summary, "no graph", 1);
+    run_free(r);
+    scene_close(want);
+    scene_close(got);
+}
+
+/* A form that fails as it is tried is one that the device has not; one that fails as it is planned
+ * takes the run down. */
+static void without_fusion(void **state)
+{
+    (void)state;
+    struct train_config c = short_run();
+    int fell = 0;
+    for (int n = 1; n <= 8; n++) {
+        enum status st;
+        struct scene *got = scene_open();
+        assert_int_equal(
+            run_processes(got, &c, &(struct stream_fault){STREAM_CALL_PLAN_FUSED, n}, &st), 1);
+        scene_expect(st, STATUS_OK, got);
+        struct run *r = scene_load(got);
+        size_t falls =
+            json_array_size(json_object_get(json_object_get(r->info, "ladder"), "falls"));
+        is_recorded(r->info, falls ? "fuse none" : "auto", (int)falls);
+        if (falls && fell++ == 0) {
+            struct scene *want = run_from_start(&c, "fuse none");
+            scene_same_run(want, got);
+            scene_close(want);
+            ends_on(&c, &(struct stream_fault){STREAM_CALL_PLAN_FUSED, n, true, STATUS_LIBRARY},
+                    "fuse none", 1, 2);
+            c.fuse_named = true;
+            fails(&c, &(struct stream_fault){STREAM_CALL_PLAN_FUSED, n}, "; --fuse none may", 1);
+            c.fuse_named = false;
+        }
+        run_free(r);
+        scene_close(got);
+    }
+    assert_in_range(fell, 1, 7);
+}
+
+static void down_to_the_last(void **state)
+{
+    (void)state;
+    struct train_config c = short_run();
+    const struct stream_fault once = {.call = STREAM_CALL_EXECUTE, .number = 30};
+    const struct stream_fault always = {STREAM_CALL_EXECUTE, 30, true, STATUS_LIBRARY};
+    ends_on(&c, &once, "fuse none", 1, 1);
+    fails(&c, &always, "as told", 4);
+    c.devices = ":2";
+    ends_on(&c, &once, "fuse none", 1, 1);
+    c.devices = "";
+    c.fuse_named = true;
+    fails(&c, &always, "; --fuse none may do without it", 2);
+    c.no_graph = true;
+    fails(&c, &once, "; --fuse none may do without it", 1);
+    c.fuse = FUSE_NONE;
+    fails(&c, &once, "as told", 1);
+}
+
+/* A run that fell goes on as it was: with the bits of one that never fused, although it could. */
+static void resumed(void **state)
+{
+    (void)state;
+    struct train_config c = short_run();
+    enum status st;
+    const struct stream_fault fault = {.call = STREAM_CALL_EXECUTE, .number = 30};
+    struct scene *want = run_from_start(&c, "fuse none"), *got = scene_open();
+    c.resume = "auto";
+    c.steps = 2;
+    run_processes(got, &c, &fault, &st);
+    scene_expect(st, STATUS_OK, got);
+    c.steps = 0;
+    run_processes(got, &c, &(struct stream_fault){STREAM_CALL_NONE}, &st);
+    scene_expect(st, STATUS_OK, got);
+    scene_same_run(want, got);
+    struct run *r = scene_load(got);
+    is_recorded(r->info, "fuse none", 1);
+    is_recorded(r->summary, "fuse none", 0); /* of the attempt that ended it */
+    run_free(r);
+    scene_close(want);
+    scene_close(got);
+}
+
+/* Fused operations that fail where a run was trained with them are not left out unasked. */
+static void resumed_where_it_fails(void **state)
+{
+    (void)state;
+    struct train_config c = short_run();
+    enum status st;
+    struct scene *got = scene_open();
+    c.resume = "auto";
+    c.steps = 2;
+    run_processes(got, &c, &(struct stream_fault){STREAM_CALL_NONE}, &st);
+    scene_expect(st, STATUS_OK, got);
+    c.steps = 0;
+    c.no_graph = true;
+    run_processes(got, &c, &(struct stream_fault){.call = STREAM_CALL_EXECUTE, .number = 30}, &st);
+    scene_expect(st, STATUS_LIBRARY, got);
+    assert_non_null(strstr(got->message, "the checkpoint was trained with --fuse auto"));
+    c.fuse = FUSE_NONE;
+    c.fuse_named = true;
+    run_processes(got, &c, &(struct stream_fault){STREAM_CALL_NONE}, &st);
+    scene_expect(st, STATUS_OK, got);
+    scene_close(got);
+}
+
+/* A reference has one way to compute, and no record of it. */
+static void one_way(void **state)
+{
+    (void)state;
+    struct train_config c = short_run();
+    struct scene *got = scene_open();
+    scene_expect(scene_run(got, &c, "ref"), STATUS_OK, got);
+    struct run *r = scene_load(got);
+    assert_null(json_object_get(r->info, "ladder"));
+    assert_null(json_object_get(r->summary, "ladder"));
+    run_free(r);
+    scene_close(got);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rungs_differ),
+        cmocka_unit_test(without_graphs),
+        cmocka_unit_test(late),
+        cmocka_unit_test(without_fusion),
+        cmocka_unit_test(down_to_the_last),
+        cmocka_unit_test(resumed),
+        cmocka_unit_test(resumed_where_it_fails),
+        cmocka_unit_test(one_way),
+    };
+    stream_backend_make(&scene_streams);
+    scene_streams.fusion_pays = true;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
