@@ -6,7 +6,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+
+enum { LIMIT_SECONDS = 600 };
 
 /* A combination that was named is run as it is, or not at all. */
 static enum status open_rows(struct throughput *t)
@@ -29,33 +30,18 @@ static enum status open_rows(struct throughput *t)
     return STATUS_OK;
 }
 
-static enum status open_folders(struct throughput *t, int *held)
-{
-    const char *where = getenv("TMPDIR");
-    char dir[sizeof t->scratch];
-    TRY(path_format(dir, sizeof dir, "%s/ampscale-throughput-XXXXXX", where ? where : "/var/tmp"));
-    TRY(dir_make_temporary(dir, held));
-    strcpy(t->scratch, dir);
-    t->dir = t->config->out ? t->config->out : t->scratch;
-    return dir_make(t->dir);
-}
-
 /* What there is so far, for whoever is killed. */
 static enum status keep_record(const struct throughput *t)
 {
-    char path[4096];
-    json_t *record = NULL;
-    if (!t->config->out)
-        return STATUS_OK;
-    TRY(path_format(path, sizeof path, "%s/throughput.json", t->dir));
+    json_t *record;
     TRY(throughput_json(t, &record));
-    return bench_record_write(record, path);
+    return train_work_keep(&t->work, "throughput.json", record);
 }
 
 static enum status take_turns(struct throughput *t)
 {
     for (int i = 0; i < t->plan.n_turns; i++) {
-        TRY(train_child_interrupted(process_signals_received(&t->signals)));
+        TRY(train_child_interrupted(process_signals_received(&t->work.signals)));
         TRY(throughput_take(t, &t->plan.turn[i]));
         TRY(keep_record(t));
     }
@@ -110,34 +96,30 @@ static enum status measure(struct throughput *t)
 enum status bench_throughput(const struct throughput_config *c)
 {
     struct throughput *t = calloc(1, sizeof *t);
-    char log[4096];
-    int held = -1;
+    char log[TRAIN_PATH_SIZE];
     enum status st;
     if (!t)
         return status_fail(STATUS_OOM, "no memory for rows of throughput");
     t->config = c;
-    t->budget = time_budget_begin(c->budget_s);
-    t->signals.fd = -1;
-    CHECK(process_signals_open(&t->signals));
+    t->work = (struct train_work){.program = c->program,
+                                  .devices = c->devices,
+                                  .limit_s = LIMIT_SECONDS,
+                                  .budget = time_budget_begin(c->budget_s)};
+    CHECK(train_work_open(&t->work, c->out));
     CHECK(open_rows(t));
-    CHECK(open_folders(t, &held));
-    CHECK(path_format(log, sizeof log, "%s/peer.log", t->dir));
+    CHECK(path_format(log, sizeof log, "%s/peer.log", t->work.dir));
     t->peer = (struct peer){.script = c->peer,
                             .device = c->devices,
                             .net = c->net,
                             .image_size = c->image_size,
                             .threads = c->threads,
                             .log = log,
-                            .signals = &t->signals,
-                            .budget = &t->budget,
+                            .signals = &t->work.signals,
+                            .budget = &t->work.budget,
                             .lost = !c->peer};
     CHECK(measure(t));
 done:
-    if (*t->scratch && dir_remove(t->scratch) != STATUS_OK && st == STATUS_OK)
-        st = STATUS_IO;
-    if (held >= 0)
-        close(held);
-    process_signals_close(&t->signals);
+    st = train_work_close(&t->work, st);
     throughput_plan_free(&t->plan);
     free(t->row);
     free(t);

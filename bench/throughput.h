@@ -65,15 +65,11 @@ struct throughput_row {
 /* Under way. */
 struct throughput {
     const struct throughput_config *config;
-    struct time_budget budget;
-    struct process_signals signals;
+    struct train_work work;
     struct throughput_plan plan;
     struct throughput_row *row; /* (plan.n_slots) */
     int taken;                  /* turns */
     struct peer peer;
-    const char *dir;    /* of records and runs: config->out, or the scratch folder */
-    char scratch[4096]; /* for what is not kept */
-    char device[256];   /* as the first run describes it */
     bool photos_made;
 };
 

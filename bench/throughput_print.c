@@ -197,8 +197,8 @@ enum status throughput_json(const struct throughput *t, json_t **record)
 {
     const struct throughput_config *c = t->config;
     json_t *rows = json_array();
-    TRY(bench_record("throughput", THROUGHPUT_SCHEMA, *t->device ? t->device : c->devices,
-                     c->threads, record));
+    TRY(bench_record("throughput", THROUGHPUT_SCHEMA, train_work_device(&t->work), c->threads,
+                     record));
     json_object_set_new(*record, "net", json_string(c->net));
     json_object_set_new(*record, "image_size", json_integer(c->image_size));
     json_object_set_new(*record, "steps", json_integer(c->steps));
@@ -259,8 +259,8 @@ static void print_ratio(const struct throughput *t, int key)
 void throughput_print(const struct throughput *t)
 {
     const struct throughput_config *c = t->config;
-    fprintf(c->stream, "%s\n%s, %d px, %d steps a turn\n", *t->device ? t->device : c->devices,
-            c->net, c->image_size, c->steps);
+    fprintf(c->stream, "%s\n%s, %d px, %d steps a turn\n", train_work_device(&t->work), c->net,
+            c->image_size, c->steps);
     if (*t->peer.about)
         fprintf(c->stream, "peer: %s\n", t->peer.about);
     if (*t->peer.why)

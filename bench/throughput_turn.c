@@ -4,21 +4,11 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/host.h"
-#include "base/text.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { LIMIT_SECONDS = 600, MORE_STEPS = 8, PHOTO_CLASSES = 10, PHOTO_SIZE_MIN = 48 };
-
-static struct train_child child_of(const struct throughput *t)
-{
-    return (struct train_child){.program = t->config->program,
-                                .devices = t->config->devices,
-                                .signals = &t->signals,
-                                .budget = &t->budget,
-                                .limit_s = LIMIT_SECONDS};
-}
+enum { MORE_STEPS = 8, PHOTO_CLASSES = 10, PHOTO_SIZE_MIN = 48 };
 
 /* --- ours --- */
 
@@ -34,15 +24,14 @@ static enum status make_photos(struct throughput *t, const char *dir, char why[T
                                         .val =
                                             (c->key[0].batch + PHOTO_CLASSES - 1) / PHOTO_CLASSES,
                                         .size = size > PHOTO_SIZE_MIN ? size : PHOTO_SIZE_MIN};
-    const struct train_child child = child_of(t);
-    return train_child_photos(&child, &photos, dir, &t->photos_made, why);
+    return train_child_photos(&t->work, &photos, dir, &t->photos_made, why);
 }
 
 static enum status add_data(struct throughput *t, struct throughput_row *row, struct words *w)
 {
     int batch = t->config->key[row->slot.key].batch;
     if (row->slot.who == THROUGHPUT_FILES)
-        return words_add(w, "%s/photos", t->scratch);
+        return words_add(w, "%s/photos", t->work.scratch);
     TRY(words_add(w, "--dummy"));
     TRY(words_add(w, "--dummy-train=%lld", (long long)batch * (t->config->steps + MORE_STEPS)));
     return words_add(w, "--dummy-val=%d", batch);
@@ -71,43 +60,35 @@ static enum status train_args(struct throughput *t, struct throughput_row *row, 
     return named->graphs ? STATUS_OK : words_add(w, "--no-graph");
 }
 
-/* The folder of a turn's run: "<dir>/runs/amp-256-auto-graphs-r1". */
+/* The folder of a turn's run: "<dir>/runs/amp-256-ampscale-r1". */
 static enum status run_path(const struct throughput *t, const struct throughput_row *row, int round,
-                            char out[4096])
+                            char out[TRAIN_PATH_SIZE])
 {
-    char name[128];
+    char name[128], turn[160];
     throughput_row_name(t, row, name, sizeof name);
-    for (char *c = name; *c; c++)
-        if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", *c))
-            *c = '-';
-    TRY(path_format(out, 4096, "%s/runs", t->dir));
-    TRY(dir_make(out));
-    return path_format(out, 4096, "%s/runs/%s-r%d", t->dir, name, round + 1);
+    snprintf(turn, sizeof turn, "%s r%d", name, round + 1);
+    return train_work_path(&t->work, turn, out);
 }
 
-static void take_numbers(struct throughput *t, const struct run *run, double *rate)
+static double median_rate(const struct run *run)
 {
     const json_t *images = json_object_get(run->summary, "images_per_s");
     const json_t *median = json_object_get(images, "median");
-    const char *device = json_string_value(json_object_get(run->info, "device"));
-    *rate = json_is_number(median) ? json_number_value(median) : NAN;
-    if (device && !*t->device)
-        text_clean(t->device, sizeof t->device, device);
+    return json_is_number(median) ? json_number_value(median) : NAN;
 }
 
 static enum status train_turn(struct throughput *t, struct throughput_row *row, int round,
                               double *rate)
 {
-    char dir[4096];
+    char dir[TRAIN_PATH_SIZE];
     struct words args = {0};
     struct run *run = NULL;
-    const struct train_child child = child_of(t);
     enum status st;
     CHECK(run_path(t, row, round, dir));
     CHECK(train_args(t, row, &args));
-    CHECK(train_child_run(&child, &args, dir, &row->ladder, &run));
+    CHECK(train_child_run(&t->work, &args, dir, &row->ladder, &run));
     if (run)
-        take_numbers(t, run, rate);
+        *rate = median_rate(run);
     snprintf(row->why, sizeof row->why, "%s",
              run && isnan(*rate) ? "the run's summary has no images/s" : row->ladder.why);
 done:
@@ -119,8 +100,8 @@ done:
 static enum status files_turn(struct throughput *t, struct throughput_row *row, int round,
                               double *rate)
 {
-    char dir[4096];
-    TRY(path_format(dir, sizeof dir, "%s/photos", t->scratch));
+    char dir[TRAIN_PATH_SIZE];
+    TRY(path_format(dir, sizeof dir, "%s/photos", t->work.scratch));
     if (!t->photos_made)
         TRY(make_photos(t, dir, row->why));
     return t->photos_made ? train_turn(t, row, round, rate) : STATUS_OK;
@@ -142,7 +123,7 @@ enum status throughput_take(struct throughput *t, const struct throughput_turn *
     struct throughput_row *row = &t->row[turn->slot];
     double rate = NAN;
     /* What cannot end in time would leave nothing, and keep others from their turn. */
-    if (time_budget_left(&t->budget) <= row->seconds)
+    if (time_budget_left(&t->work.budget) <= row->seconds)
         return STATUS_OK;
     uint64_t begun = clock_ns();
     *row->why = '\0';

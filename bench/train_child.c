@@ -4,13 +4,17 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "bench/micro.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* A child that does not react is killed after twice the grace. */
-enum { GRACE_SECONDS = 2, RESERVE_SECONDS = 2 * GRACE_SECONDS + 1, PATH_SIZE = 4096 };
+enum { GRACE_SECONDS = 2, RESERVE_SECONDS = 2 * GRACE_SECONDS + 1 };
 #define RESERVE_SHARE 0.25 /* of a small budget */
 #define LIMIT_SHARE   0.4
 
@@ -97,6 +101,67 @@ static int take_ladder(const struct run *run, struct train_ladder *l)
     return find_rung(json_string_value(json_object_get(said, "rung")));
 }
 
+/* --- what runs have in common --- */
+
+enum status train_work_open(struct train_work *w, const char *out)
+{
+    const char *where = getenv("TMPDIR");
+    char dir[TRAIN_PATH_SIZE];
+    w->out = out;
+    w->held = w->signals.fd = -1;
+    TRY(process_signals_open(&w->signals));
+    TRY(path_format(dir, sizeof dir, "%s/ampscale-train-XXXXXX", where ? where : "/var/tmp"));
+    TRY(dir_make_temporary(dir, &w->held));
+    strcpy(w->scratch, dir);
+    w->dir = out ? out : w->scratch;
+    return dir_make(w->dir);
+}
+
+enum status train_work_close(struct train_work *w, enum status st)
+{
+    struct first_failure first = {0};
+    first_failure_keep(&first, st);
+    if (*w->scratch)
+        first_failure_keep(&first, dir_remove(w->scratch));
+    if (w->held >= 0)
+        close(w->held);
+    process_signals_close(&w->signals);
+    return first_failure_tell(&first);
+}
+
+enum status train_work_path(const struct train_work *w, const char *name, char out[TRAIN_PATH_SIZE])
+{
+    TRY(path_format(out, TRAIN_PATH_SIZE, "%s/runs", w->dir));
+    TRY(dir_make(out));
+    TRY(path_format(out, TRAIN_PATH_SIZE, "%s/runs/%s", w->dir, name));
+    for (char *c = out + strlen(out) - strlen(name); *c; c++)
+        *c = isalnum((unsigned char)*c) ? *c : '-';
+    return STATUS_OK;
+}
+
+enum status train_work_keep(const struct train_work *w, const char *file, json_t *record)
+{
+    char path[TRAIN_PATH_SIZE];
+    if (!w->out) {
+        json_decref(record);
+        return STATUS_OK;
+    }
+    TRY(path_format(path, sizeof path, "%s/%s", w->out, file));
+    return bench_record_write(record, path);
+}
+
+const char *train_work_device(const struct train_work *w)
+{
+    return *w->device ? w->device : w->devices;
+}
+
+static void take_device(struct train_work *w, const struct run *run)
+{
+    const char *device = json_string_value(json_object_get(run->info, "device"));
+    if (device && !*w->device)
+        text_clean(w->device, sizeof w->device, device);
+}
+
 /* --- runs --- */
 
 enum status train_child_interrupted(int signal)
@@ -105,31 +170,31 @@ enum status train_child_interrupted(int signal)
                   : STATUS_OK;
 }
 
-static enum status run_child(const struct train_child *t, const struct words *command,
+static enum status run_child(const struct train_work *w, const struct words *command,
                              const char *dir, int64_t limit_s, struct process_end *end)
 {
-    char log[PATH_SIZE];
+    char log[TRAIN_PATH_SIZE];
     TRY(path_format(log, sizeof log, "%s.log", dir));
     const struct process_config c = {.argv = command->v,
                                      .log = log,
-                                     .signals = t->signals,
+                                     .signals = &w->signals,
                                      .limit_s = limit_s,
                                      .grace_s = GRACE_SECONDS};
     TRY(process_run(&c, end));
     return train_child_interrupted(end->received);
 }
 
-static enum status run_rung(const struct train_child *t, const struct words *args, const char *dir,
+static enum status run_rung(const struct train_work *w, const struct words *args, const char *dir,
                             int rung, int64_t limit_s, struct process_end *end)
 {
     struct words command = {0};
     enum status st;
     CHECK(dir_remove(dir));
-    CHECK(words_add(&command, "%s", t->program));
+    CHECK(words_add(&command, "%s", w->program));
     CHECK(words_add(&command, "train"));
     CHECK(words_add_list(&command, args->n, args->v));
     CHECK(words_add(&command, "--devices"));
-    CHECK(words_add(&command, "%s", t->devices));
+    CHECK(words_add(&command, "%s", w->devices));
     if (rung & RUNG_UNFUSED) {
         CHECK(words_add(&command, "--fuse"));
         CHECK(words_add(&command, "none"));
@@ -138,7 +203,7 @@ static enum status run_rung(const struct train_child *t, const struct words *arg
         CHECK(words_add(&command, "--no-graph"));
     CHECK(words_add(&command, "--out"));
     CHECK(words_add(&command, "%s", dir));
-    CHECK(run_child(t, &command, dir, limit_s, end));
+    CHECK(run_child(w, &command, dir, limit_s, end));
 done:
     words_free(&command);
     return st;
@@ -159,19 +224,21 @@ static void explain_end(const struct process_end *end, int64_t limit_s, char why
 
 /* Whether a failure may be one of what the rung computes with. Wrong arguments and missing data are
  * the same on all. */
-static bool can_fall(const struct train_child *t, const struct train_ladder *l,
+static bool can_fall(const struct train_work *w, const struct train_ladder *l,
                      const struct process_end *end)
 {
-    return !l->fixed && !l->proven && strncmp(t->devices, "cuda", 4) == 0 &&
+    return !l->fixed && !l->proven && strncmp(w->devices, "cuda", 4) == 0 &&
            end->code != status_exit_code(STATUS_USAGE) &&
            end->code != status_exit_code(STATUS_DATA);
 }
 
 /* Reads what a run that ended well recorded, and on which rung. A row's runs are all of one. */
-static enum status take_run(const char *dir, struct train_ladder *l, struct run **run)
+static enum status take_run(struct train_work *w, const char *dir, struct train_ladder *l,
+                            struct run **run)
 {
     TRY(run_drop_weights(dir));
     TRY(run_load(dir, run));
+    take_device(w, *run);
     int rung = take_ladder(*run, l);
     if (!(*run)->summary)
         snprintf(l->why, sizeof l->why, "the run has no summary.json");
@@ -188,25 +255,25 @@ static enum status take_run(const char *dir, struct train_ladder *l, struct run 
     return STATUS_OK;
 }
 
-enum status train_child_run(const struct train_child *t, const struct words *args, const char *dir,
+enum status train_child_run(struct train_work *w, const struct words *args, const char *dir,
                             struct train_ladder *l, struct run **run)
 {
     *run = NULL;
     while (l->rung < RUNG_COUNT) {
         struct process_end end;
-        int64_t limit_s = time_budget_limit(t->budget, t->limit_s);
+        int64_t limit_s = time_budget_limit(&w->budget, w->limit_s);
         if (limit_s == 0) {
             snprintf(l->why, sizeof l->why, "no time was left");
             return STATUS_OK;
         }
-        TRY(run_rung(t, args, dir, l->rung, limit_s, &end));
+        TRY(run_rung(w, args, dir, l->rung, limit_s, &end));
         *l->why = '\0';
         if (end.code == 0)
-            return take_run(dir, l, run);
+            return take_run(w, dir, l, run);
         explain_end(&end, limit_s, l->why);
         if (l->proven)
             return STATUS_OK;
-        if (!can_fall(t, l, &end)) {
+        if (!can_fall(w, l, &end)) {
             l->rung = RUNG_COUNT;
             return STATUS_OK;
         }
@@ -216,18 +283,18 @@ enum status train_child_run(const struct train_child *t, const struct words *arg
     return STATUS_OK;
 }
 
-enum status train_child_photos(const struct train_child *t, const struct train_photos *photos,
+enum status train_child_photos(const struct train_work *w, const struct train_photos *photos,
                                const char *dir, bool *made, char why[TRAIN_WHY_SIZE])
 {
     struct words command = {0};
     struct process_end end = {0};
-    int64_t limit_s = time_budget_limit(t->budget, t->limit_s);
+    int64_t limit_s = time_budget_limit(&w->budget, w->limit_s);
     enum status st = STATUS_OK;
     *made = false;
     snprintf(why, TRAIN_WHY_SIZE, "no time was left");
     if (limit_s == 0)
         return STATUS_OK;
-    CHECK(words_add(&command, "%s", t->program));
+    CHECK(words_add(&command, "%s", w->program));
     CHECK(words_add(&command, "data"));
     CHECK(words_add(&command, "synth"));
     CHECK(words_add(&command, "--out=%s", dir));
@@ -235,7 +302,7 @@ enum status train_child_photos(const struct train_child *t, const struct train_p
     CHECK(words_add(&command, "--train=%d", photos->train));
     CHECK(words_add(&command, "--val=%d", photos->val));
     CHECK(words_add(&command, "--size=%d", photos->size));
-    CHECK(run_child(t, &command, dir, limit_s, &end));
+    CHECK(run_child(w, &command, dir, limit_s, &end));
     *made = end.code == 0;
     if (!*made)
         explain_end(&end, limit_s, why);

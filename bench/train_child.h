@@ -62,19 +62,48 @@ json_t *train_falls_json(const struct train_ladder *l);
 
 /* --- runs --- */
 
+enum { TRAIN_PATH_SIZE = 4096, TRAIN_DEVICE_SIZE = 256 };
+
 /* What runs have in common. */
-struct train_child {
+struct train_work {
+    /* Set by the caller. */
     const char *program, *devices;
-    const struct process_signals *signals;
-    const struct time_budget *budget;
     int64_t limit_s; /* of a run on one rung, whatever the budget */
+    struct time_budget budget;
+
+    /* By train_work_open. */
+    struct process_signals signals;
+    const char *out;               /* the caller's folder; NULL: nothing is kept */
+    const char *dir;               /* of runs: `out`, or the scratch folder */
+    char scratch[TRAIN_PATH_SIZE]; /* for what is not kept */
+    int held;
+
+    char device[TRAIN_DEVICE_SIZE]; /* as the first run that ended well describes it; "" */
 };
+
+/* Holds signals back, and makes the folders: `out`, and one for a while where TMPDIR says. */
+MUST_CHECK enum status train_work_open(struct train_work *w, const char *out);
+
+/* Removes what is not kept. Returns `st`, or where that is STATUS_OK the failure to remove it. */
+MUST_CHECK enum status train_work_close(struct train_work *w, enum status st);
+
+/* The folder of a run: "<dir>/runs/NAME", where other characters than letters and digits of the
+ * name become dashes. */
+MUST_CHECK enum status train_work_path(const struct train_work *w, const char *name,
+                                       char out[TRAIN_PATH_SIZE]);
+
+/* Replaces "<out>/FILE" by the record, where there is such a folder, and drops the record. */
+MUST_CHECK enum status train_work_keep(const struct train_work *w, const char *file,
+                                       json_t *record);
+
+/* The device, in words; what was asked for as long as no run has told. */
+const char *train_work_device(const struct train_work *w);
 
 /* Runs `ampscale train ARGS` into the folder `dir`, which is replaced, with its output in
  * "<dir>.log". *run: what it recorded, without weights, to be freed by the caller; NULL:
  * ladder->why says why there is nothing. STATUS_INTERRUPTED after a signal; other failures are
  * those of this process. */
-MUST_CHECK enum status train_child_run(const struct train_child *t, const struct words *args,
+MUST_CHECK enum status train_child_run(struct train_work *w, const struct words *args,
                                        const char *dir, struct train_ladder *ladder,
                                        struct run **run);
 
@@ -86,7 +115,7 @@ struct train_photos {
 
 /* Makes it in the folder `dir`. *made: false where it could not be made, and `why` then says why.
  */
-MUST_CHECK enum status train_child_photos(const struct train_child *t,
+MUST_CHECK enum status train_child_photos(const struct train_work *w,
                                           const struct train_photos *photos, const char *dir,
                                           bool *made, char why[TRAIN_WHY_SIZE]);
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 static const struct cli_command benchmarks[] = {
+    {"accuracy", "a training at each precision, compared with recorded runs", cmd_bench_accuracy},
     {"collective", "bandwidth between ranks by size, in nccl-tests' table", cmd_bench_collective},
     {"conv", "each convolution of a network, and a training step beside them", cmd_bench_conv},
     {"gemm", "matrix products: a network's, DeepBench's or one size", cmd_bench_gemm},

@@ -12,6 +12,7 @@
 #include <argp.h>
 #include <stdbool.h>
 
+int cmd_bench_accuracy(int argc, char **argv);
 int cmd_bench_collective(int argc, char **argv);
 int cmd_bench_conv(int argc, char **argv);
 int cmd_bench_gemm(int argc, char **argv);

@@ -76,9 +76,7 @@ static void test_plan_combinations(void **state)
 
 struct rig {
     char dir[SCRATCH_MAX], program[SCRATCH_MAX + 32], run[SCRATCH_MAX + 32];
-    struct process_signals signals;
-    struct time_budget budget;
-    struct train_child child;
+    struct train_work work;
 };
 
 static void write_script(const struct rig *r, const char *file, const char *text)
@@ -115,18 +113,14 @@ static void rig_open(struct rig *r, const char *train)
     assert_true(asprintf(&text, "%s%s", head, train) > 0);
     write_script(r, "program", text);
     free(text);
-    assert_int_equal(process_signals_open(&r->signals), STATUS_OK);
-    r->budget = time_budget_begin(0);
-    r->child = (struct train_child){.program = r->program,
-                                    .devices = "cuda:0",
-                                    .signals = &r->signals,
-                                    .budget = &r->budget,
-                                    .limit_s = 60};
+    r->work = (struct train_work){
+        .program = r->program, .devices = "cuda:0", .limit_s = 60, .budget = time_budget_begin(0)};
+    assert_int_equal(train_work_open(&r->work, r->dir), STATUS_OK);
 }
 
 static void rig_close(struct rig *r)
 {
-    process_signals_close(&r->signals);
+    assert_int_equal(train_work_close(&r->work, STATUS_OK), STATUS_OK);
     scratch_remove(r->dir);
 }
 
@@ -136,7 +130,7 @@ static bool rig_train(struct rig *r, struct train_ladder *l)
     struct words args = {0};
     struct run *run;
     assert_int_equal(words_add(&args, "--dummy"), STATUS_OK);
-    assert_int_equal(train_child_run(&r->child, &args, r->run, l, &run), STATUS_OK);
+    assert_int_equal(train_child_run(&r->work, &args, r->run, l, &run), STATUS_OK);
     bool got = run;
     run_free(run);
     words_free(&args);
@@ -206,10 +200,10 @@ static void test_no_fall(void **state)
     assert_false(rig_train(&r, &fixed));
     assert_int_equal(fixed.n_falls, 0);
     assert_int_equal(fixed.rung, RUNG_COUNT);
-    r.child.devices = "cpu";
+    r.work.devices = "cpu";
     assert_false(rig_train(&r, &cpu));
     assert_int_equal(cpu.n_falls, 0);
-    r.child.devices = "cuda:0";
+    r.work.devices = "cuda:0";
     scratch_write(r.dir, "program.ran", "2\n", 2);
     assert_false(rig_train(&r, &wrong));
     assert_int_equal(wrong.n_falls, 0);
@@ -225,7 +219,7 @@ static void test_no_rung(void **state)
     struct train_ladder l = {0};
     rig_open(&r, "[ \"$rung\" = auto ] && exec sleep 600\n"
                  "exit 4\n");
-    r.child.limit_s = 1;
+    r.work.limit_s = 1;
     assert_false(rig_train(&r, &l));
     assert_int_equal(l.n_falls, RUNG_COUNT);
     assert_string_equal(l.fall[0].why, "not done within 1 s");
@@ -276,8 +270,8 @@ static void peer_open(struct rig *r, const char *script, struct peer *p)
                        .net = "resnet8",
                        .image_size = 32,
                        .log = log,
-                       .signals = &r->signals,
-                       .budget = &r->budget};
+                       .signals = &r->work.signals,
+                       .budget = &r->work.budget};
     assert_int_equal(peer_start(p), STATUS_OK);
 }
 
@@ -335,10 +329,10 @@ static void test_peer_hangs(void **state)
     char why[TRAIN_WHY_SIZE];
     peer_open(&r, answers, &p);
     assert_true(ask(&p, "fp32", why) == 8.5);
-    r.budget = time_budget_begin(3); /* its answers are waited for for a second */
+    r.work.budget = time_budget_begin(3); /* its answers are waited for for a second */
     assert_true(isnan(ask(&p, "hang", why)));
     assert_string_equal(why, "no answer to 'eager hang 8'");
-    r.budget = time_budget_begin(0);
+    r.work.budget = time_budget_begin(0);
     assert_true(ask(&p, "fp32", why) == 8.5);
     peer_stop(&p);
     rig_close(&r);

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# `ampscale bench accuracy`: its training, its verdicts, and the reference that is built in.
+. "$(dirname "$0")/../cli/common.sh" "$@"
+cd "$scratch" || exit 1
+export OMP_WAIT_POLICY=passive XDG_CACHE_HOME=$scratch/cache
+
+# What is built in is what the records give.
+expect 0 bench accuracy --print-reference
+cp out built-in
+(cd "$source_dir" && "$program" bench accuracy --print-reference \
+    --recorded results/recorded/cpu-avx512-2-threads/precision) >recorded || fail "the records cannot be read"
+cmp -s built-in recorded || fail "bench/data/accuracy_cpu.json is not that of the records: $(diff built-in recorded)"
+grep -q '"seeds": 3' built-in || fail "the reference: $(<built-in)"
+
+expect_error 2 "--precisions 'int8'" bench accuracy --precisions fp32,int8
+expect_error 5 "there are no runs in '$scratch/tmp'" bench accuracy --quick --recorded "$scratch/tmp"
+
+quick=(bench accuracy --quick --threads 1)
+expect 0 "${quick[@]}" --precisions fp32,O2 --out first --json
+[[ -s first/runs/accuracy-O2/summary.json && -z $(find first -name '*.safetensors') ]] || fail "the runs: $(find first)"
+grep -q '"right"' out && fail "it is compared with something: $(<out)"
+if command -v python3 >/dev/null; then
+    python3 - <<'CHECK' || fail "the record: see above"
+import json
+for name in "out", "first/accuracy.json":
+    r = json.load(open(name))
+    assert (r["bench"], r["schema"], len(r["rows"])) == ("accuracy", 1, 2), r
+    for row in r["rows"]:
+        assert 0 <= row["val_top1"] <= 100 and row["unit"] == "%" and row["falls"] == [], row
+CHECK
+fi
+
+# Compared with runs of the same training: right, and then wrong.
+expect 0 "${quick[@]}" --precisions fp32,O0 --recorded first/runs
+[[ $(grep -cE '^(fp32|O0) .* 1  right ' out) == 2 ]] || fail "compared: $(<out)"
+sed -i -E 's/("val_top1": )[0-9.]+/\1300.0/' first/runs/accuracy-fp32/summary.json
+expect 4 "${quick[@]}" --precisions O2,fp32 --recorded first/runs
+grep -qE '^fp32 .* WRONG' out || fail "wrong: $(<out)"
+grep -qE '^O2 .* right' out || fail "right beside wrong: $(<out)"
+[[ $(<err) == 'ampscale: accuracy is more than 1 point out of the range of recorded runs: fp32' ]] || fail "stderr: $(<err)"
+sed -i 's/"resnet8"/"resnet18"/' first/runs/accuracy-fp32/run.json
+expect_error 5 "is a run of another training" "${quick[@]}" --recorded first/runs
+
+# No time, and no device: what is missing is named, and has its reason.
+expect 5 bench accuracy --precisions fp32,bf16 --threads 1 --budget 2
+grep -qE '^fp32 +n/a  not done within 1 s$|^fp32 +n/a  no time was left$' out || fail "no time: $(<out)"
+[[ $(<err) == 'ampscale: precisions without a result: fp32, bf16' ]] || fail "stderr: $(<err)"
+AMPSCALE_CUDA_MODULE=/nonexistent expect 5 "${quick[@]}" --precisions fp32 --devices cuda:63
+grep -qE '^fp32 +n/a ' out || fail "no device: $(<out)"
+[[ -z $(ls "$TMPDIR") ]] || fail "something is left: $(ls "$TMPDIR")"
+finish
