@@ -4,28 +4,11 @@
 #include "verify/cases.h"
 #include "verify/describe.h"
 
-static struct op_desc typed(struct op_desc d, enum dtype type)
-{
-    const unsigned activations =
-        WITH(AFFINE) | WITH(X) | WITH(Y) | WITH(Z) | WITH(DX) | WITH(DY) | WITH(DY2) | WITH(DZ);
-    for (int r = 0; r < ROLE_COUNT; r++) {
-        struct tensor_desc *t = &d.t[r];
-        bool weights = (r == ROLE_W || r == ROLE_DW) && t->ndim == 4;
-        if (r == ROLE_DW && weights)
-            t->rounds = type;
-        else if (activations >> r & 1 || weights)
-            t->type = type;
-        if (t->ndim)
-            *t = in_layout(*t, t->ndim == 4 ? LAYOUT_NHWC : t->layout);
-    }
-    return d;
-}
-
 static void add_types(struct case_list *list, struct op_desc d)
 {
     static const enum dtype type[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16};
     for (size_t i = 0; i < sizeof type / sizeof *type; i++) {
-        struct op_desc of_type = typed(d, type[i]);
+        struct op_desc of_type = fused_of_type(d, type[i]);
         cases_add_one(list, list->problems++, &of_type, FILL_RANDOM, layout_str(LAYOUT_NHWC));
     }
 }

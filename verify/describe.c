@@ -185,3 +185,20 @@ struct op_desc plain_form(const struct op_desc *d)
     }
     return plain;
 }
+
+struct op_desc fused_of_type(struct op_desc d, enum dtype type)
+{
+    const unsigned activations =
+        WITH(AFFINE) | WITH(X) | WITH(Y) | WITH(Z) | WITH(DX) | WITH(DY) | WITH(DY2) | WITH(DZ);
+    for (int r = 0; r < ROLE_COUNT; r++) {
+        struct tensor_desc *t = &d.t[r];
+        bool weights = (r == ROLE_W || r == ROLE_DW) && t->ndim == 4;
+        if (r == ROLE_DW && weights)
+            t->rounds = type;
+        else if (activations >> r & 1 || weights)
+            t->type = type;
+        if (t->ndim)
+            *t = in_layout(*t, t->ndim == 4 ? LAYOUT_NHWC : t->layout);
+    }
+    return d;
+}

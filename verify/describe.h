@@ -56,6 +56,10 @@ bool is_batch_norm(enum op_kind kind);
 /* Whether `d` is one of the forms that have convolution and batch norm in fewer passes. */
 bool is_fused(const struct op_desc *d);
 
+/* One of them as the CUDA backend stores its tensors: NHWC, activations and weights of one type,
+ * gradients of weights rounded to it in fp32. */
+struct op_desc fused_of_type(struct op_desc d, enum dtype type);
+
 /* The description with every layout PLAIN. */
 struct op_desc plain_form(const struct op_desc *d);
 

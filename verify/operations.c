@@ -187,7 +187,7 @@ static void judge_end(struct operations *o, struct operations_kind *k,
                       const struct process_end *end, int at)
 {
     char reason[OPERATIONS_TEXT_SIZE];
-    bool found = o->config->sanitizer && end->code == SANITIZER_FOUND;
+    bool found = end->code == SANITIZER_FOUND && (k->findings > 0 || o->result.unsupported);
     if (end->received) {
         o->received = end->received;
         snprintf(k->ended, sizeof k->ended, "stopped by a signal: %s", strsignal(end->received));

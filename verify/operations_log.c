@@ -24,19 +24,22 @@ void operations_add_failure(struct operations_result *r, const struct operations
     text_clean(f->reason, sizeof f->reason, reason);
 }
 
-/* The text after "=========" where a sanitizer's line is a finding's first, else NULL: details are
- * indented. */
+/* The text after "=========" where a sanitizer's line is a finding's first, else NULL. Details are
+ * indented; summaries, warnings and the tool's own errors are no findings, but racecheck's are
+ * errors that name a race or a hazard. */
 static const char *finding_of(const char *line)
 {
-    static const char *const other[] = {"COMPUTE-SANITIZER", "SUMMARY", "Target application",
-                                        "Device not supported", "Error: process"};
+    static const char *const other[] = {"COMPUTE-SANITIZER", "SUMMARY",   "Warning",
+                                        "Target ",           "Internal ", "Device not supported"};
     size_t marks = strspn(line, "=");
     if (marks < 3 || line[marks] != ' ' || !isupper((unsigned char)line[marks + 1]))
         return NULL;
+    const char *text = line + marks + 1;
     for (size_t i = 0; i < sizeof other / sizeof *other; i++)
-        if (strstr(line, other[i]))
+        if (strstr(text, other[i]))
             return NULL;
-    return line + marks + 1;
+    bool error = strncmp(text, "Error: ", strlen("Error: ")) == 0;
+    return !error || strstr(text, "Race") || strstr(text, "hazard") ? text : NULL;
 }
 
 static void read_line(struct operations_result *r, struct operations_kind *k, const char *line,

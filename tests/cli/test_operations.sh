@@ -90,11 +90,14 @@ echo "========= COMPUTE-SANITIZER"
 tool=$2
 while [ "${1#--}" != "$1" ]; do shift 2; done
 case "$FINDING $*" in
+broken*) echo "========= Error: No attachable process found" && exit 9 ;;
 unsupported*) echo "========= Error: Device not supported. Please refer to the documentation." && exit 9 ;;
 $tool*"--kind relu_fwd"*)
     "$@"
     echo "========= Invalid __global__ write of size 4 bytes"
     echo "=========     at kernel+0x100"
+    echo "========= Error: Race reported between Write access at kernel+0x100"
+    echo "========= Warning: Race reported between Read access at kernel+0x110"
     echo "========= ERROR SUMMARY: 1 error"
     exit 9
     ;;
@@ -108,11 +111,13 @@ FINDING=none expect 0 "${sanitized[@]}" --sanitizer memcheck
 [[ $(field record) == sanitizer && $(field tool) == memcheck && $(field findings) == 0 ]] ||
     fail "memcheck: $(cat "$scratch/out")"
 FINDING=racecheck expect 4 "${sanitized[@]}" --sanitizer racecheck
-[[ $(field findings) == 1 && $(field first) == 'Invalid __global__ write of size 4 bytes' ]] ||
+[[ $(field findings) == 2 && $(field first) == 'Invalid __global__ write of size 4 bytes' ]] ||
     fail "a finding: $(cat "$scratch/out")"
 grep -q -- '--sanitizer racecheck --case ' "$scratch/out" || fail "no command: $(cat "$scratch/out")"
 FINDING=unsupported expect 5 "${sanitized[@]}" --sanitizer synccheck
 grep -q 'does not support' "$scratch/err" || fail "not supported: $(cat "$scratch/err")"
+FINDING=broken expect 1 "${sanitized[@]}" --sanitizer synccheck
+grep -q 'No attachable process found' "$scratch/out" || fail "a tool that fails: $(cat "$scratch/out")"
 rm "$scratch/tools/compute-sanitizer"
 [[ -x /usr/local/cuda/bin/compute-sanitizer ]] ||
     PATH=/usr/bin:/bin expect_error 5 'is not installed' "${sanitized[@]}" --sanitizer memcheck
