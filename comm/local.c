@@ -61,7 +61,7 @@ static void fail_absent_locked(struct group *g, const struct comm_op *op)
     int absent = 0;
     while (g->came[absent])
         absent++;
-    snprintf(message, sizeof message, "rank %d did not come to %s within %g s", absent,
+    snprintf(message, sizeof message, "rank %d did not reach %s within %g s", absent,
              comm_op_text(op, text), g->timeout_s);
     fail_locked(g, STATUS_LIBRARY, message);
 }

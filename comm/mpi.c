@@ -69,7 +69,7 @@ static enum status mpi_start(struct comm *c, struct comm_slot *slot)
 {
     struct mpi *m = (struct mpi *)c;
     pthread_mutex_lock(&m->lock);
-    m->wish.started = slot->op.handle;
+    m->request.started = slot->op.handle;
     pthread_cond_signal(&m->work);
     pthread_mutex_unlock(&m->lock);
     return STATUS_OK;
@@ -92,7 +92,7 @@ _Noreturn static void end_stuck(const struct mpi *m, const struct comm_op *op)
     char text[COMM_TEXT_MAX], other[COMM_MESSAGE_MAX] = "another rank";
     if (m->size == 2) {
         int rank = 1 - m->rank;
-        const struct peer *p = &m->roll.peer[rank];
+        const struct peer *p = &m->health.peer[rank];
         snprintf(other, sizeof other, "rank %d (host %s, pid %d)", rank, p->host, (int)p->pid);
     }
     fprintf(stderr,
@@ -102,7 +102,7 @@ _Noreturn static void end_stuck(const struct mpi *m, const struct comm_op *op)
     _exit(status_exit_code(STATUS_LIBRARY));
 }
 
-/* Waits until the operation is over. The roll is called by the communication thread; where the
+/* Waits until the operation is over. The communication thread queries the other ranks; where the
  * library does not return (Open MPI 4 hangs in its own report of a lost TCP connection) this thread
  * alone is left to end the process. The lock is held. */
 static void wait_locked(struct mpi *m, const struct comm_slot *slot)
@@ -124,10 +124,10 @@ static enum status mpi_wait(struct comm *c, struct comm_slot *slot)
 {
     struct mpi *m = (struct mpi *)c;
     pthread_mutex_lock(&m->lock);
-    m->wish.waiting = slot->op.handle;
-    m->wish.waiting_since_ns = comm_now();
+    m->request.waiting = slot->op.handle;
+    m->request.waiting_since_ns = comm_now();
     wait_locked(m, slot);
-    m->wish.waiting = 0;
+    m->request.waiting = 0;
     enum status st = slot->st;
     if (st != STATUS_OK)
         st = status_fail(st, "%s", m->broken_message);
@@ -135,7 +135,7 @@ static enum status mpi_wait(struct comm *c, struct comm_slot *slot)
     return st;
 }
 
-/* A barrier of all ranks, at whose end they are parted: whoever does not come to it is named as in
+/* A barrier of all ranks, at whose end they are parted: a rank that does not reach it is named as in
  * any other. */
 static enum status mpi_divide(struct comm *c, int group)
 {
@@ -152,7 +152,7 @@ static void mpi_fail(struct comm *c, enum status st, const char *message)
     pthread_mutex_lock(&m->lock);
     m->fail_status = st;
     snprintf(m->fail_message, sizeof m->fail_message, "rank %d: %s", m->rank, message);
-    m->wish.fail = true;
+    m->request.fail = true;
     pthread_cond_signal(&m->work);
     pthread_mutex_unlock(&m->lock);
     for (unsigned left = FAIL_LIMIT_S; left > 0;) /* signals may cut a sleep short */
@@ -177,7 +177,7 @@ static void mpi_close(struct comm *c)
     if (comm_run(c, &barrier) != STATUS_OK)
         m->broken = STATUS_LIBRARY;
     pthread_mutex_lock(&m->lock);
-    m->wish.close = true;
+    m->request.close = true;
     pthread_cond_signal(&m->work);
     pthread_mutex_unlock(&m->lock);
     pthread_join(m->thread, NULL);

@@ -29,10 +29,10 @@ struct flow {
     int64_t hold; /* item t may be received when item t - hold has been sent */
 };
 
-enum notice_kind { NOTICE_CALL, NOTICE_HERE, NOTICE_END };
+enum health_kind { HEALTH_QUERY, HEALTH_ALIVE, HEALTH_END };
 
-/* What ranks tell each other outside of operations (mpi_roll.c). */
-struct notice {
+/* Between ranks, outside of operations (mpi_health.c). */
+struct health_message {
     int32_t kind;
     int32_t exit_code; /* END */
     int64_t started;   /* the sender's last operation, and the one it waits for or 0 */
@@ -44,24 +44,24 @@ struct peer {
     int32_t pid;
 };
 
-struct roll {
-    struct peer *peer; /* (size) */
-    struct notice in;  /* what `receive` listens for, from anybody */
+struct health {
+    struct peer *peer;        /* (size) */
+    struct health_message in; /* what `receive` listens for, from anybody */
     MPI_Request receive;
-    struct notice *out; /* (size) on its way by `send`; NULL requests have arrived */
-    MPI_Request *send;  /* (size) */
+    struct health_message *out; /* (size) on its way by `send`; NULL requests have arrived */
+    MPI_Request *send;          /* (size) */
 
-    bool calling;               /* this rank is calling the roll: */
-    bool urgent;                /* only silence is held against a rank */
-    int64_t awaited;            /* the operation that does not move, or 0 */
-    int64_t began_ns, ended_ns; /* this roll, or the last one */
-    bool *heard;                /* (size) since it began */
-    struct notice *said;        /* (size) the last that was heard */
-    int64_t called_ns;          /* when another rank last called */
+    bool querying;                 /* this rank queries the others: */
+    bool urgent;                   /* only unresponsive ranks are at fault */
+    int64_t awaited;               /* the operation that does not move, or 0 */
+    int64_t began_ns, ended_ns;    /* this query, or the last one */
+    bool *answered;                /* (size) since it began */
+    struct health_message *answer; /* (size) the last of each rank */
+    int64_t queried_ns;            /* when another rank last queried */
 };
 
-/* What the caller's thread wants, as of one moment. */
-struct wish {
+/* The caller thread's request, as of one moment. */
+struct caller_request {
     int64_t started; /* operations to be carried out */
     int64_t waiting; /* the operation waited for, or 0 */
     int64_t waiting_since_ns;
@@ -74,9 +74,9 @@ struct mpi {
     pthread_t thread;
 
     pthread_mutex_t lock; /* guards what follows, and `done` and `st` of slots */
-    pthread_cond_t work;  /* something is wished for */
+    pthread_cond_t work;  /* `request` has changed */
     pthread_cond_t done;  /* an operation is over, or opening is */
-    struct wish wish;
+    struct caller_request request;
     int64_t beat_ns; /* when the communication thread last came by, outside of the library */
     enum status fail_status;
     char fail_message[COMM_MESSAGE_MAX];
@@ -91,12 +91,12 @@ struct mpi {
 
     /* The communication thread's own. */
     int rank, size;         /* in the job; those of `base` are in the group */
-    MPI_Comm data, control; /* for operations, of the group; for notices */
+    MPI_Comm data, control; /* for operations, of the group; for health messages */
     MPI_Comm whole;         /* for operations of the job */
     struct flow flow[FLOW_COUNT];
     int64_t taken;    /* operations that were given a flow */
     int64_t moved_ns; /* when anything last moved */
-    struct roll roll;
+    struct health health;
 };
 
 /* An error code of the library as a status; `call` is what returned it. */
@@ -121,20 +121,20 @@ MUST_CHECK enum status mpi_regroup(struct mpi *m);
 MUST_CHECK enum status flow_move(struct mpi *m, struct flow *f, bool *moved, bool *over);
 
 /* Exchanges hosts and process ids, and listens from now on. */
-MUST_CHECK enum status roll_open(struct mpi *m);
-void roll_close(struct mpi *m);
+MUST_CHECK enum status health_open(struct mpi *m);
+void health_close(struct mpi *m);
 
-/* Hears what others said and answers; does not return when the job is to end. */
-void roll_listen(struct mpi *m, const struct wish *w);
+/* Receives messages and answers queries; does not return when the job is to end. */
+void health_receive(struct mpi *m, const struct caller_request *w);
 
-/* Calls the roll where it is time to; does not return when somebody is missing. */
-void roll_watch(struct mpi *m, const struct wish *w);
+/* Queries the other ranks when it is due; does not return when a rank is at fault. */
+void health_check(struct mpi *m, const struct caller_request *w);
 
-/* After an error of the library's: calls the roll, and returns only if nobody is missing. */
-void roll_explain(struct mpi *m, const struct wish *w);
+/* After an error of the MPI library: queries, and returns only if no rank is at fault. */
+void health_explain(struct mpi *m, const struct caller_request *w);
 
 /* Ends the job for the reason in fail_message. */
-_Noreturn void roll_fail(struct mpi *m, const struct wish *w);
+_Noreturn void health_fail(struct mpi *m, const struct caller_request *w);
 
 /* The communication thread: `arg` is the struct mpi. */
 void *mpi_serve(void *arg);

@@ -53,13 +53,13 @@ static enum status join_job(struct mpi *m)
     TRY(mpi_status(MPI_Comm_dup(MPI_COMM_WORLD, &m->control), "MPI_Comm_dup"));
     for (int i = 0; i < FLOW_COUNT; i++)
         TRY(flow_open(&m->flow[i]));
-    return roll_open(m);
+    return health_open(m);
 }
 
 /* After a failure the library may wait for ever; the launcher clears up. */
 static void leave_job(struct mpi *m)
 {
-    roll_close(m);
+    health_close(m);
     for (int i = 0; i < FLOW_COUNT; i++)
         flow_close(&m->flow[i]);
     if (m->broken == STATUS_OK)
@@ -100,7 +100,7 @@ static void end_operation(struct mpi *m, struct flow *f, enum status st)
 }
 
 /* Gives flows to operations in the order of their start, the same on every rank. */
-static void begin_operations(struct mpi *m, const struct wish *w)
+static void begin_operations(struct mpi *m, const struct caller_request *w)
 {
     for (int i = 0; i < FLOW_COUNT && m->taken < w->started; i++) {
         struct flow *f = &m->flow[i];
@@ -115,7 +115,7 @@ static void begin_operations(struct mpi *m, const struct wish *w)
 }
 
 /* Returns whether any is still in motion. */
-static bool move_operations(struct mpi *m, const struct wish *w, bool *moved)
+static bool move_operations(struct mpi *m, const struct caller_request *w, bool *moved)
 {
     bool any = false;
     for (int i = 0; i < FLOW_COUNT; i++) {
@@ -127,7 +127,7 @@ static bool move_operations(struct mpi *m, const struct wish *w, bool *moved)
         if (st == STATUS_OK) {
             st = flow_move(m, f, moved, &over);
             if (st != STATUS_OK)
-                roll_explain(m, w);
+                health_explain(m, w);
         }
         if (over || st != STATUS_OK)
             end_operation(m, f, st);
@@ -147,11 +147,11 @@ void mpi_beat(struct mpi *m, int64_t now)
     pthread_mutex_unlock(&m->lock);
 }
 
-static struct wish wish_now(struct mpi *m)
+static struct caller_request request_now(struct mpi *m)
 {
     pthread_mutex_lock(&m->lock);
     m->beat_ns = comm_now();
-    struct wish w = m->wish;
+    struct caller_request w = m->request;
     pthread_mutex_unlock(&m->lock);
     return w;
 }
@@ -161,7 +161,7 @@ static void sleep_until_work(struct mpi *m)
     int64_t until = comm_now() + LISTEN_NS;
     struct timespec t = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
     pthread_mutex_lock(&m->lock);
-    if (m->wish.started == m->taken && !m->wish.close && !m->wish.fail)
+    if (m->request.started == m->taken && !m->request.close && !m->request.fail)
         pthread_cond_timedwait(&m->work, &m->lock, &t);
     pthread_mutex_unlock(&m->lock);
 }
@@ -185,14 +185,14 @@ static void serve_operations(struct mpi *m)
 {
     int looks = 0;
     for (;;) {
-        struct wish w = wish_now(m);
+        struct caller_request w = request_now(m);
         if (w.fail)
-            roll_fail(m, &w);
+            health_fail(m, &w);
         bool moved = false;
         begin_operations(m, &w);
         bool any = move_operations(m, &w, &moved);
-        roll_listen(m, &w);
-        roll_watch(m, &w);
+        health_receive(m, &w);
+        health_check(m, &w);
         looks = moved ? 0 : looks + 1;
         if (any)
             rest(looks);

@@ -128,7 +128,7 @@ static void check_time_locked(struct nccl *n)
     if (n->timeout_s <= 0 || (double)(comm_now() - since) <= n->timeout_s * 1e9)
         return;
     snprintf(message, sizeof message,
-             "%s was not over within %g s: another rank did not come to it, or the network is "
+             "%s was not over within %g s: another rank did not reach it, or the network is "
              "stuck",
              comm_op_text(&f->op, text), n->timeout_s);
     break_locked(n, STATUS_LIBRARY, message);

@@ -229,7 +229,7 @@ static enum status gather(int listening, const char *address, int size, double t
             int absent = 1;
             while (absent < size - 1 && peer[absent] >= 0)
                 absent++;
-            return status_fail(STATUS_LIBRARY, "rank %d of %d did not come to '%s' within %g s",
+            return status_fail(STATUS_LIBRARY, "rank %d of %d did not reach '%s' within %g s",
                                absent, size, address, timeout_s);
         }
         int fd = st == STATUS_OK ? accept4(listening, NULL, NULL, SOCK_CLOEXEC) : -1;

@@ -36,7 +36,7 @@ mpi_run 60 2 "$program" train "${net[@]}" "${go[@]}" --epochs 100000 --comm-time
 wait
 ((code != 0 && code != 124)) || fail "without a network, exited with $code"
 [[ $(xargs <ranks) == "2 0" ]] || fail "ranks before and after the cable was pulled: $(xargs <ranks)"
-says='rank 1 \(host host-b, pid [0-9]+\) did not come to operation|rank 0: the MPI library does not'
+says='rank 1 \(host host-b, pid [0-9]+\) did not reach operation|rank 0: the MPI library does not'
 grep -qE "^ampscale: ($says)" err || fail "nobody says that the network is gone: $(<err)"
 run_values cut | grep -q '^epoch' || fail "the record cannot be read"
 finish

@@ -20,7 +20,7 @@ lost() {
     job_start "$2" "$3" "${endless[@]}" --out "$name"
     job_until "$name/epochs.jsonl"
     job_until "$name/checkpoint-prev.safetensors"
-    epochs=$(wc -l <"$name/epochs.jsonl") steps=$(wc -l <"$name/steps.jsonl")
+    epochs=$(wc -l <"$name/epochs.jsonl") steps=$(grep -c '"images"' "$name/steps.jsonl")
     job_kill "$4" "$rank" >pid
     job_end 15
     [[ $6 == "$code" || $6 == - && $code != 0 ]] || fail "$name: exited with $code, not $6"
@@ -34,8 +34,8 @@ lost() {
     [[ $(run_values "$name" | tail -n 1) == "ended in order" ]] || fail "$name: did not end in order"
 }
 
-dead='did not (answer after|come to) operation [0-9]+.*; it may have died or be stuck'
-stuck='did not come to operation [0-9]+.* within 3 s; it may have died or be stuck'
+dead='did not (answer after|reach) operation [0-9]+.*; it may have died or be stuck'
+stuck='did not reach operation [0-9]+.* within 3 s; it may have died or be stuck'
 lost kill mpirun 2 KILL 1 - "$dead"
 sanitized || lost kill-first mpirun 3 KILL 0 - "$dead"
 sanitized || lost stop mpirun 2 STOP 1 1 "$stuck"

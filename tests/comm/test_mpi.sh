@@ -36,7 +36,7 @@ killed() {
         mpi_run 30 "$1" "$program" kill 1
         ((code != 0 && code != 124)) || fail "'kill' on $1 ranks exited with $code"
     else
-        lost kill "$1" - "$who (answer after|come to) operation [0-9]+.*; $gone"
+        lost kill "$1" - "$who (answer after|reach) operation [0-9]+.*; $gone"
     fi
 }
 
@@ -71,8 +71,8 @@ for scenario; do
     for ranks in "${sizes[@]}"; do
         case $scenario in
         kill) killed "$ranks" ;;
-        stop) lost stop "$ranks" 1 "$who come to operation 6 \(barrier\) within 1 s; $gone" ;;
-        absent) lost absent "$ranks" 1 "$who come to operation 6 \(barrier\) within 1 s; it is alive, and busy with something else" ;;
+        stop) lost stop "$ranks" 1 "$who reach operation 6 \(barrier\) within 1 s; $gone" ;;
+        absent) lost absent "$ranks" 1 "$who reach operation 6 \(barrier\) within 1 s; it is alive, and busy with something else" ;;
         late) ((ranks > 2)) || late "$ranks" ;;
         fail) lost fail "$ranks" 5 "ampscale: rank 1: cannot read 'x'" ;;
         *) values "$scenario" "$ranks" ;;

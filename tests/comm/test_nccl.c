@@ -225,10 +225,10 @@ static void test_hanging_rank(void **state)
     run_processes(process, 2, 1, 0.3, sum_for_ever);
     ends_with(&process[0], STATUS_LIBRARY,
               "rank 0: operation 3 (allreduce) was not over within 0.3 s: another rank did not "
-              "come to it, or the network is stuck");
+              "reach it, or the network is stuck");
     ends_with(&process[1], STATUS_LIBRARY,
               "rank 1: operation 3 (allreduce) was not over within 0.3 s: another rank did not "
-              "come to it, or the network is stuck");
+              "reach it, or the network is stuck");
 }
 
 static void test_lost_partner(void **state)
@@ -278,8 +278,8 @@ static void test_fail(void **state)
     run_processes(process, 2, 1, 0.3, fail_on_rank_0);
     ends_with(&process[0], STATUS_DATA, "rank 0: cannot read 'x'");
     ends_with(&process[1], STATUS_LIBRARY,
-              "rank 1: operation 1 (barrier) was not over within 0.3 s: another rank did not come "
-              "to it, or the network is stuck");
+              "rank 1: operation 1 (barrier) was not over within 0.3 s: another rank did not reach "
+              "it, or the network is stuck");
 }
 
 static void just_open(struct process *p)

@@ -143,7 +143,7 @@ static void test_absent_rank_is_named(void **state)
     for (int r = 0; r < 3; r += 2) {
         assert_int_equal(rank[r].st, STATUS_LIBRARY);
         assert_string_equal(rank[r].message,
-                            "rank 1 did not come to operation 2 (barrier) within 0.2 s");
+                            "rank 1 did not reach operation 2 (barrier) within 0.2 s");
         assert_int_equal(rank[r].failures, 0);
     }
 }

@@ -188,7 +188,7 @@ static void test_absent_rank(void **state)
     struct rank rank[RANKS];
     run_ranks(rank, 2, 3, 0.5, meet);
     assert_int_equal(rank[0].st, STATUS_LIBRARY);
-    snprintf(want, sizeof want, "rank 2 of 3 did not come to '127.0.0.1:");
+    snprintf(want, sizeof want, "rank 2 of 3 did not reach '127.0.0.1:");
     assert_memory_equal(rank[0].message, want, strlen(want));
     assert_non_null(strstr(rank[0].message, "' within 0.5 s"));
 }

@@ -45,7 +45,7 @@ values() {
 values kinds 2
 values under-way 4
 
-who='ampscale: rank 1 \(host host-b, pid [0-9]+\) did not come to operation 6 \(barrier\) within 2 s'
+who='ampscale: rank 1 \(host host-b, pid [0-9]+\) did not reach operation 6 \(barrier\) within 2 s'
 mpi_run 30 2 "$program" stop 2
 ((code == 1)) || fail "'stop' exited with $code, not 1"
 says "$who; it may have died or be stuck"
@@ -64,7 +64,7 @@ says "ampscale: rank 1: cannot read 'x'"
 # A lost TCP connection can hang Open MPI 4 before it lets anybody ask who is there.
 mpi_run 30 2 "$program" kill 2
 ((code != 0 && code != 124)) || fail "'kill' exited with $code"
-says 'ampscale: rank 1 \(host host-b, pid [0-9]+\) (did not (come to|answer after) operation [56].*|or the network may be gone: on rank 0 the MPI library does not return from a call since operation 6 \(barrier\))'
+says 'ampscale: rank 1 \(host host-b, pid [0-9]+\) (did not (reach|answer after) operation [56].*|or the network may be gone: on rank 0 the MPI library does not return from a call since operation 6 \(barrier\))'
 
 # The cable is pulled in the middle of a long series of operations, as a megabyte is more than a job
 # needs to begin: both ranks find out and end, and one of them says so where the launcher can hear it.
@@ -73,6 +73,6 @@ mpi_run 60 2 "$program" for-ever 2
 wait $!
 ((code != 0 && code != 124)) || fail "without a network, exited with $code"
 [[ $(xargs <"$scratch/ranks") == "2 0" ]] || fail "ranks before and after the cable was pulled: $(xargs <"$scratch/ranks")"
-grep -qE 'ampscale: rank 1 \(host host-b, pid [0-9]+\) (did not come to operation|or the network may be gone)' "$scratch/err" ||
+grep -qE 'ampscale: rank 1 \(host host-b, pid [0-9]+\) (did not reach operation|or the network may be gone)' "$scratch/err" ||
     fail "nobody says that the network is gone"
 exit $((failures > 0))
