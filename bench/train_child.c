@@ -43,27 +43,28 @@ int64_t time_budget_limit(const struct time_budget *b, int64_t most)
 
 /* --- the ladder of a row --- */
 
-static const char *const rung_name[RUNG_COUNT] = {"auto", "fuse none", "no graph",
-                                                  "fuse none, no graph"};
-
 const char *train_rung_str(int rung)
 {
-    return rung_name[rung];
+    static char name[RUNG_COUNT][RUNG_NAME_MAX];
+    const struct ladder none_named = {.fuse = FUSE_AUTO};
+    ladder_rung_name(&none_named, rung, name[rung]);
+    return name[rung];
 }
 
 json_t *train_falls_json(const struct train_ladder *l)
 {
     json_t *falls = json_array();
     for (int i = 0; i < l->n_falls; i++)
-        json_array_append_new(falls, json_pack("{s:s, s:s}", "rung", rung_name[l->fall[i].rung],
-                                               "why", l->fall[i].why));
+        json_array_append_new(falls,
+                              json_pack("{s:s, s:s}", "rung", train_rung_str(l->fall[i].rung),
+                                        "why", l->fall[i].why));
     return falls;
 }
 
 static int find_rung(const char *name)
 {
     for (int r = 0; name && r < RUNG_COUNT; r++)
-        if (strcmp(name, rung_name[r]) == 0)
+        if (strcmp(name, train_rung_str(r)) == 0)
             return r;
     return -1;
 }
@@ -80,25 +81,35 @@ static void add_fall(struct train_ladder *l, int rung, const char *why)
     text_clean(f->why, sizeof f->why, why);
 }
 
-/* What `train` itself says of the way that it computed: the rung, or -1. */
-static int take_ladder(const struct run *run, struct train_ladder *l)
+/* Takes over what `train` itself says of the way that it computed. All runs of a row are of one
+ * rung, and of the one that was named where one was: a run that fell from there is none of the
+ * row's. */
+static void take_ladder(const struct run *run, struct train_ladder *l)
 {
     const json_t *said = json_object_get(run->summary, "ladder"), *fall;
     const char *fuse = json_string_value(json_object_get(said, "fuse"));
+    const char *name = json_string_value(json_object_get(said, "rung"));
+    int rung = find_rung(name);
     size_t i;
     if (!said)
-        return -1;
+        return;
+    json_array_foreach(json_object_get(said, "falls"), i, fall)
+    {
+        int from = find_rung(json_string_value(json_object_get(fall, "rung")));
+        const char *why = json_string_value(json_object_get(fall, "why"));
+        if (l->fixed || l->proven)
+            snprintf(l->why, sizeof l->why, "fell to '%.32s': %.300s", name ? name : "",
+                     why ? why : "");
+        else if (from >= 0)
+            add_fall(l, from, why ? why : "");
+    }
+    if (*l->why)
+        return;
     l->reported = fuse && json_is_boolean(json_object_get(said, "graphs"));
     l->graphs = json_is_true(json_object_get(said, "graphs"));
     text_clean(l->fuse, sizeof l->fuse, fuse ? fuse : "");
-    json_array_foreach(json_object_get(said, "falls"), i, fall)
-    {
-        int rung = find_rung(json_string_value(json_object_get(fall, "rung")));
-        const char *why = json_string_value(json_object_get(fall, "why"));
-        if (rung >= 0)
-            add_fall(l, rung, why ? why : "");
-    }
-    return find_rung(json_string_value(json_object_get(said, "rung")));
+    if (!l->fixed && rung >= 0)
+        l->rung = rung;
 }
 
 /* --- what runs have in common --- */
@@ -232,20 +243,16 @@ static bool can_fall(const struct train_work *w, const struct train_ladder *l,
            end->code != status_exit_code(STATUS_DATA);
 }
 
-/* Reads what a run that ended well recorded, and on which rung. A row's runs are all of one. */
+/* Reads what a run that ended well recorded, and on which rung. */
 static enum status take_run(struct train_work *w, const char *dir, struct train_ladder *l,
                             struct run **run)
 {
     TRY(run_drop_weights(dir));
     TRY(run_load(dir, run));
     take_device(w, *run);
-    int rung = take_ladder(*run, l);
+    take_ladder(*run, l);
     if (!(*run)->summary)
         snprintf(l->why, sizeof l->why, "the run has no summary.json");
-    else if (l->proven && rung >= 0 && rung != l->rung)
-        snprintf(l->why, sizeof l->why, "fell to '%s'", rung_name[rung]);
-    else if (!l->fixed && rung >= 0)
-        l->rung = rung;
     if (!*l->why) {
         l->proven = true;
         return STATUS_OK;

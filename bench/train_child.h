@@ -10,6 +10,7 @@
 #include "base/process.h"
 #include "base/words.h"
 #include "results/run.h"
+#include "runners/ladder.h"
 
 #include <jansson.h>
 
@@ -31,9 +32,7 @@ int64_t time_budget_limit(const struct time_budget *b, int64_t most);
 
 /* --- the ladder of a row --- */
 
-enum { RUNG_UNFUSED = 1, RUNG_NO_GRAPH = 2, RUNG_COUNT = 4 }; /* the bits of a rung */
-
-/* "auto", "fuse none", "no graph", "fuse none, no graph" */
+/* "auto", "fuse none", "no graph", "fuse none, no graph", by the bits of runners/ladder.h */
 const char *train_rung_str(int rung);
 
 enum { TRAIN_WHY_SIZE = 400 };

@@ -182,6 +182,26 @@ static void test_ladder_of_train(void **state)
     rig_close(&r);
 }
 
+/* A row that is measured takes no run of another rung, nor one that is named. */
+static void test_fell(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct train_ladder proven = {0}, fixed = {.fixed = true};
+    rig_open(&r, "[ -e \"$0.ran\" ] || { echo >\"$0.ran\"; done_on '{\"fuse\": \"auto\", "
+                 "\"graphs\": true, \"rung\": \"auto\", \"falls\": []}'; }\n"
+                 "done_on '{\"fuse\": \"auto\", \"graphs\": false, \"rung\": \"no graph\", "
+                 "\"falls\": [{\"rung\": \"auto\", \"why\": \"no capture\"}]}'\n");
+    assert_true(rig_train(&r, &proven));
+    assert_false(rig_train(&r, &proven));
+    assert_string_equal(proven.why, "fell to 'no graph': no capture");
+    assert_int_equal(proven.n_falls, 0);
+    assert_true(proven.rung == 0 && proven.graphs);
+    assert_false(rig_train(&r, &fixed));
+    assert_string_equal(fixed.why, "fell to 'no graph': no capture");
+    rig_close(&r);
+}
+
 /* A row that is measured stays on its rung; one that is named has no other; arguments and a CPU
  * that fail do so on all. */
 static void test_no_fall(void **state)
@@ -361,6 +381,7 @@ int main(void)
         cmocka_unit_test(test_budget),
         cmocka_unit_test(test_ladder),
         cmocka_unit_test(test_ladder_of_train),
+        cmocka_unit_test(test_fell),
         cmocka_unit_test(test_no_fall),
         cmocka_unit_test(test_no_rung),
         cmocka_unit_test(test_peer),

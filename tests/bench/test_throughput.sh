@@ -75,6 +75,18 @@ if [[ -e $AMPSCALE_CUDA_MODULE ]] && ! sanitized; then
     holds out "w['amp', 'ampscale']['rung'] == 'auto' and w['amp', 'ampscale']['falls'] == []"
     expect 0 bench throughput "${fake[@]}" --rounds 1 --fuse auto,none --graphs on
     grep -qE '^amp:2 fastest: fuse (auto|none), graphs on, ' out || fail "the fastest: $(<out)"
+    # What train itself falls to is where the row's next round starts; a row that is named has no
+    # other way.
+    AMPSCALE_FAKE_FAIL=cudaGraphLaunch:1 expect 0 bench throughput "${fake[@]}" --rounds 2 --json
+    holds out "w['amp', 'ampscale']['rung'] == 'no graph' and w['amp', 'ampscale']['rounds'] == 2"
+    holds out "[f['rung'] for f in w['amp', 'ampscale']['falls']] == ['auto']"
+    holds out "w['amp', 'ampscale']['graphs'] is False and w['amp', 'ampscale']['fuse'] == 'auto'"
+    AMPSCALE_FAKE_FAIL=cudaGraphLaunch:1 expect 5 bench throughput "${fake[@]}" --rounds 1 --graphs on,off
+    grep -q '^amp:2 ampscale, fuse auto, graphs on  *n/a  fell to' out || fail "no graphs: $(<out)"
+    grep -qE '^amp:2 ampscale, fuse auto, graphs off +[0-9.]+ ' out || fail "without graphs: $(<out)"
+    # One that breaks the device in each process: no rung is left, and each says why.
+    AMPSCALE_FAKE_FAIL=cudaLaunchKernel:1:sticky expect 5 bench throughput "${fake[@]}" --rounds 1 --json
+    holds out "len(w['amp', 'ampscale']['falls']) == 4 and w['amp', 'ampscale']['why']"
     expect 5 bench throughput "${fake[@]}" --rounds 1 --devices cuda:63
     grep -q 'there is no GPU 63' out || fail "no such GPU: $(<out)"
 fi
