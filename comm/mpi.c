@@ -135,8 +135,8 @@ static enum status mpi_wait(struct comm *c, struct comm_slot *slot)
     return st;
 }
 
-/* A barrier of all ranks, at whose end they are parted: a rank that does not reach it is named as in
- * any other. */
+/* A barrier of all ranks, at whose end they are parted: a rank that does not reach it is named as
+ * in any other. */
 static enum status mpi_divide(struct comm *c, int group)
 {
     struct mpi *m = (struct mpi *)c;
