@@ -9,9 +9,11 @@ enum { OPERATIONS_TEXT_SIZE = 400 };
 /* All workers of one kind of operation. */
 struct operations_kind {
     const char *name;
-    int cases; /* chosen; each has a result for every form that it was run in */
+    bool covered; /* the device's backend has operations of the kind, and they are no fused forms */
+    int cases;    /* chosen; each has a result for every form that it was run in */
     int passed, skipped, failed, findings;
-    int late, crashed, missing;      /* workers: without end, ended by a failure, with no device */
+    int late, crashed;               /* workers that the limit or a failure ended */
+    int missing;                     /* workers without a device; or no case could run */
     double seconds;                  /* of the worker that took longest */
     char skip[OPERATIONS_TEXT_SIZE]; /* why the first was skipped */
     char

@@ -59,9 +59,23 @@ grep -q "\"case\": $bad" "$scratch/out" || fail "no case: $(cat "$scratch/out")"
 expect 1 "${operations[@]}" "${kinds[@]}" --inject crash="$bad"
 says 'ended by a signal: Killed, at relu_fwd'
 [[ $(grep -c ' completed$' "$scratch/out") -ge 3 ]] || fail "a crash spoils other kinds: $(cat "$scratch/out")"
-expect 1 "${operations[@]}" --only relu_fwd --every 20 --limit 4 --inject hang="$number" --json
+expect 1 "${operations[@]}" --only relu_fwd --every 20 --limit 10 --inject hang="$number" --json
 [[ $(field late) == 1 && $(field crashed) == 0 ]] || fail "a hang: $(cat "$scratch/out")"
 grep -qF "at $name\"" "$scratch/out" || fail "a hang has no place: $(cat "$scratch/out")"
+
+# A signal ends all processes; what was found until then is printed, and no folder is left.
+"$program" "${operations[@]}" --only relu_ --every 20 --inject hang="$number" --json >"$scratch/out" 2>"$scratch/err" &
+until grep -qs "^at *$number " "$TMPDIR"/ampscale-operations-*/*.log; do
+    kill -0 $! 2>/dev/null || break
+    sleep 0.1
+done
+kill -TERM $!
+code=0
+wait $! || code=$?
+((code == 1)) || fail "a signal: exit code $code: $(cat "$scratch/err")"
+[[ $(field record) == operations ]] || fail "no record after a signal: $(cat "$scratch/out")"
+grep -q 'stopped by a signal' "$scratch/err" || fail "a signal: $(cat "$scratch/err")"
+[[ -z $(ls "$TMPDIR") ]] || fail "left behind: $(ls "$TMPDIR")"
 
 # Usage, and what is missing.
 expect_error 2 'without --operations' selftest --only relu
@@ -79,6 +93,10 @@ export AMPSCALE_CUDA_MODULE=$build_dir/tests/kernels/cuda/fake/ampscale_cuda_fak
 [[ -e $AMPSCALE_CUDA_MODULE ]] || finish
 expect 0 "${operations[@]}" --devices cuda:0 --only bn_apply --every 3 --json
 (($(field passed) > 0)) || fail "the GPU made for tests: $(cat "$scratch/out")"
+# A kind that the device has and none of whose cases can run did not pass.
+expect 5 "${operations[@]}" --devices cuda:0 --only nChw8c --without conv --without bn_bwd --every 2
+grep -qE '^  bn_fwd_train +0 passed +[0-9]+ skipped .* no case could run$' "$scratch/out" || fail "a kind that was not tested: $(cat "$scratch/out")"
+grep -qE '^  relu_fwd +[1-9].* completed$' "$scratch/out" || fail "a kind that was tested: $(cat "$scratch/out")"
 
 # A compute-sanitizer made for the test: it finds something in one kind, or knows no such device.
 mkdir "$scratch/tools"
