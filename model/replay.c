@@ -90,7 +90,8 @@ static enum status run_stretch(struct program *p, struct stretch *stretch)
     if (!is_of_graphs(st))
         return st;
     network_drop_graphs(net, status_message());
-    return run_steps(p, stretch);
+    st = run_steps(p, stretch);
+    return st == STATUS_OK ? st : status_context(st, "%s; then, without graphs", net->graphs_lost);
 }
 
 enum status program_run(struct program *p, enum phase phase)

@@ -87,6 +87,16 @@ took host sm_90
 pair narrowed "LOCAL_RANK=1 CUDA_VISIBLE_DEVICES=2" "LOCAL_RANK=0 CUDA_VISIBLE_DEVICES=0"
 took narrowed sm_75
 
+# Where one rank cannot replay graphs none does; a step that fails in one of several ends the job.
+pair graphs "LOCAL_RANK=0" "LOCAL_RANK=1 AMPSCALE_FAKE_FAIL=cudaGraphLaunch:2"
+took graphs sm_90
+grep -q '"rung": "no graph"' graphs/summary.json && grep -q "another rank cannot replay graphs; the run continues on rung 'no graph'" err0 ||
+    fail "rank 1 cannot replay graphs: $(cat err0 err1)"
+pair step "LOCAL_RANK=0" "LOCAL_RANK=1 AMPSCALE_FAKE_FAIL=cudaStreamWaitEvent:1"
+((code != 0)) && [[ $(cat err0 err1 | grep -c '^ampscale: [^w]') == 1 && ! -e step ]] &&
+    cat err0 err1 | grep -q -- '; --fuse none --no-graph may do without it' ||
+    fail "a step that fails on rank 1: $code: $(cat err0 err1)"
+
 # No GPU of that number, and one that cannot be used: nobody else's is taken instead.
 pair many "LOCAL_RANK=4" "LOCAL_RANK=0"
 ((code == 2)) && cat err0 err1 | grep -q "rank 0 is number 4 of its host, which has no GPU of that number" ||

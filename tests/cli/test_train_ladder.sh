@@ -1,0 +1,113 @@
+#!/usr/bin/env bash
+# Training on a fake GPU of which one call fails (tests/kernels/cuda/fake/inject.h): a run ends on a
+# lower rung of the ladder with the bits of one that was told to run there, in another process where
+# the device is lost, and its record says so; or it ends with one line that says what may help.
+. "$(dirname "$0")/common.sh" "$@"
+
+export XDG_CACHE_HOME=$scratch/cache OMP_WAIT_POLICY=passive
+fake=$build_dir/tests/kernels/cuda/fake/ampscale_cuda_fake.so
+if [[ ! -e $fake ]]; then
+    echo "skipped: no C++ compiler, no fake GPU"
+    exit 77
+fi
+export AMPSCALE_CUDA_MODULE=$fake
+cd "$scratch" || exit 1
+settings=(train --dummy --dummy-train 8 --dummy-val 4 --classes 5 -a resnet8 --image-size 16 -b 4
+    --epochs 1 --precision amp --threads 1 --devices cuda:0 --telemetry 0)
+
+# fails CODE CALL OUT ARGS...: trains while that call fails.
+fails() {
+    local want=$1 call=$2 out=$3
+    shift 3
+    export AMPSCALE_FAKE_FAIL=$call
+    expect "$want" "${settings[@]}" --out "$out" "$@"
+    unset AMPSCALE_FAKE_FAIL
+}
+
+# field FILE KEY: what follows that key in a record, up to the end of the line.
+field() {
+    sed -nE "s/^ *\"$2\": (.*[^,]),?\$/\1/p" "$1"
+}
+
+# ran RUN RUNG FALLS: its record says so, and so do its warnings and the line that ends it.
+ran() {
+    local run=$1 rung=$2 falls=$3 file
+    for file in run.json summary.json; do
+        [[ $(field "$run/$file" rung | head -n 1) == "\"$rung\"" ]] ||
+            fail "$run: $file does not say rung '$rung': $(field "$run/$file" rung)"
+        [[ $(grep -c '"why": ' "$run/$file") == "$falls" ]] ||
+            fail "$run: $file has not $falls falls: $(grep '"why": ' "$run/$file")"
+    done
+    [[ $(wc -l <err) == "$falls" && $(grep -c "^ampscale: warning: rung '.*' failed: " err) == "$falls" ]] ||
+        fail "$run: not $falls warnings: $(cat err)"
+    ((falls == 0)) || grep -q "^ended .*, on rung '$rung' since '.*' failed\$" out ||
+        fail "$run: the last line does not say where it ran: $(tail -n 1 out)"
+}
+
+# bits RUN WANT: it ended with the same state.
+bits() {
+    [[ -n $(field "$1/summary.json" state_bits) &&
+        $(field "$1/summary.json" state_bits) == $(field "$2/summary.json" state_bits) ]] ||
+        fail "$1 has other bits than $2"
+}
+
+# The first fills the cache of plans, lest later ones time them.
+fails 0 "" auto
+ran auto auto 0
+fails 0 "" unfused --fuse none
+fails 0 "" plain --fuse none --no-graph
+ran plain "fuse none, no graph" 0
+bits unfused plain
+
+# Graphs that cannot be recorded, made or launched; fused operations are as they were named.
+for call in cudaStreamBeginCapture:1 cudaStreamEndCapture:2 cudaGraphInstantiate:3 cudaGraphLaunch:5 \
+    cudaLaunchKernel@capture:4 cudnnBackendExecute@capture:3 cudaGraphLaunch:2:sticky; do
+    fails 0 "$call" "$call" --fuse none
+    ran "$call" "fuse none, no graph" 1
+    bits "$call" plain
+done
+fails 0 cudaGraphLaunch:1 free
+ran free "no graph" 1
+
+# A step that fails, once: below, what was fused is not.
+fails 0 cudaStreamWaitEvent:1 step
+ran step "fuse none" 1
+bits step unfused
+fails 0 cudaStreamWaitEvent:1 step-plain --no-graph
+ran step-plain "fuse none, no graph" 1
+bits step-plain plain
+
+# On every rung: three falls, each in a process of its own, and no fourth.
+fails 1 cudaStreamWaitEvent:1:sticky all
+[[ $(wc -l <err) == 4 && $(grep -c '^ampscale: warning: ' err) == 3 && ! -e all ]] ||
+    fail "a step that fails on every rung: $(cat err)"
+
+# Named choices stay.
+fails 1 cudaStreamWaitEvent:1:sticky named --fuse auto --no-graph
+[[ $(wc -l <err) == 1 && ! -e named ]] && grep -q '; --fuse none may do without it$' err ||
+    fail "named choices that fail: $(cat err)"
+fails 1 cudaStreamWaitEvent:1 last --fuse none --no-graph
+[[ $(wc -l <err) == 1 && ! -e last ]] || fail "the last rung fails: $(cat err)"
+
+# A falling run that goes on later stays where it was, although nothing fails any more.
+fails 0 cudaStreamWaitEvent:1 resumed --steps 1
+fails 0 "" resumed --resume auto
+rung=$(field resumed/summary.json rung)
+[[ $rung == '"fuse none"' ]] || fail "a resumed run is on rung $rung"
+bits resumed unfused
+
+# Several devices of a process are on one rung.
+settings+=(--devices cuda:0,1 --dp-reduce all --comm host)
+fails 0 "" two --fuse none --no-graph
+fails 0 cudaGraphLaunch:4 two-launch --fuse none
+ran two-launch "fuse none, no graph" 1
+bits two-launch two
+
+# The parts of a step are timed without what fails, if asked.
+echo '{"schema": 1, "bench": "peak", "device": "x", "copy": [{"bytes": 4e6, "bytes_per_s": 1e10}],
+      "flops": [{"type": "fp32", "flops_per_s": 1e12}]}' >peak.json
+export AMPSCALE_FAKE_FAIL=cudaLaunchKernel:10
+expect 1 bench step --devices cuda:0 --net resnet8 -b 2 --image-size 16 --rounds 1 --peak peak.json
+[[ $(wc -l <err) == 1 ]] && grep -q '; --fuse none times the step without fused operations$' err ||
+    fail "bench step does not say what may help: $(cat err)"
+finish
