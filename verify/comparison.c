@@ -160,6 +160,8 @@ static void report(struct comparison *h, int number, const struct op_case *c,
     if (share)
         snprintf(form, sizeof form, " (%s in place of %s)", role_str(share->out),
                  role_str(share->in));
+    bool error = st != STATUS_OK && st != STATUS_MISMATCH && st != STATUS_UNSUPPORTED;
+    h->errors_in_row = error ? h->errors_in_row + 1 : 0;
     if (st == STATUS_OK) {
         h->passed++;
         if (h->steps)

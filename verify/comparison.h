@@ -50,6 +50,7 @@ struct comparison {
     struct comparison_fault fault;
     struct problem problem;
     int passed, skipped, failed;
+    int errors_in_row; /* forms that the device could not compute, since the last that it could */
 };
 
 /* Runs case `number` of the table, in all its forms. */

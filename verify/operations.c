@@ -291,7 +291,8 @@ static enum status verdict(const struct operations *o)
 {
     const struct operations_kind *t = &o->result.total;
     if (t->failed)
-        return status_fail(STATUS_MISMATCH, "operations: %d results are wrong", t->failed);
+        return status_fail(STATUS_MISMATCH, "operations: %d results are wrong or missing",
+                           t->failed);
     if (o->config->sanitizer && o->result.unsupported)
         return status_fail(STATUS_DATA, "--sanitizer %s: the tool does not support '%s'",
                            o->config->sanitizer, o->result.device);

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { ERRORS_MAX = 3 }; /* then the device is broken for this process */
+
 /* Gives the device the kernels of another instruction set, which its own must include. */
 static enum status use_isa(struct device *dev, const char *isa)
 {
@@ -65,11 +67,13 @@ enum status worker_run(const struct worker_config *c, const char *dir)
     CHECK(case_list_new(&list));
     CHECK(device_open("ref", 1, &h.ref));
     CHECK(worker_open(c, &h.dev));
-    for (int i = 0; i < list.n; i++)
+    for (int i = 0; i < list.n && h.errors_in_row < ERRORS_MAX; i++)
         if (selection_has(&c->selection, i, &list.item[i]))
             comparison_run(&h, i, &list.item[i]);
-    if (h.failed)
-        st = status_fail(STATUS_MISMATCH, "%d results are wrong", h.failed);
+    if (h.errors_in_row == ERRORS_MAX)
+        st = status_context(STATUS_LIBRARY, "stopped after %d errors in a row", ERRORS_MAX);
+    else if (h.failed)
+        st = status_fail(STATUS_MISMATCH, "%d results are wrong or missing", h.failed);
 done:
     comparison_close(&h);
     device_close(h.dev);

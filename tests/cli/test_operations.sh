@@ -92,7 +92,11 @@ says ' 0 passed, '
 export AMPSCALE_CUDA_MODULE=$build_dir/tests/kernels/cuda/fake/ampscale_cuda_fake.so
 [[ -e $AMPSCALE_CUDA_MODULE ]] || finish
 expect 0 "${operations[@]}" --devices cuda:0 --only bn_apply --every 3 --json
-(($(field passed) > 0)) || fail "the GPU made for tests: $(cat "$scratch/out")"
+(($(field passed) > 0)) || fail "the GPU made for tests: $(cat "$scratch/out")"# A kernel that breaks the device ends its own process alone, at the case where it does.
+AMPSCALE_FAKE_FAIL=cudaLaunchKernel:3:sticky expect 4 "${operations[@]}" --devices cuda:0 --only relu_fwd --every 10
+says 'cannot launch the kernel'
+says 'stopped after 3 errors in a row'
+
 # A kind that the device has and none of whose cases can run did not pass.
 expect 5 "${operations[@]}" --devices cuda:0 --only nChw8c --without conv --without bn_bwd --every 2
 grep -qE '^  bn_fwd_train +0 passed +[0-9]+ skipped .* no case could run$' "$scratch/out" || fail "a kind that was not tested: $(cat "$scratch/out")"
