@@ -27,6 +27,12 @@ struct event;
 struct op_plan;
 struct graph_exec;
 
+/* To a profiler that this process runs under, which looks only at the kernels between BEGIN and
+ * END; without one they do nothing. Both wait for the stream. MARK launches PROFILE_MARK_KERNEL,
+ * which does nothing: kernels after it are those of the next operation. */
+enum profile_call { PROFILE_BEGIN, PROFILE_MARK, PROFILE_END };
+#define PROFILE_MARK_KERNEL "profile_mark"
+
 /* One line of a backend's list of abilities. */
 struct op_record {
     enum op_kind kind;
@@ -96,6 +102,9 @@ struct backend {
     enum status (*capture_end)(struct stream *s, struct graph_exec **g);
     enum status (*capture_launch)(struct graph_exec *g, struct stream *s);
     void (*capture_free)(struct graph_exec *g);
+
+    /* Optional (NULL where no profiler of the device's kernels exists): see enum profile_call. */
+    enum status (*profile)(struct stream *s, enum profile_call call);
 };
 
 /* Every backend's device begins with this. */

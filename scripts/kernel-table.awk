@@ -77,14 +77,15 @@ function add_loop(resident_threads) {
 }
 
 # A row of the kernel whose instructions have been read.
-function print_row(i, name, size, warps, blocks, begin, last) {
+function print_row(i, name, alone, size, warps, blocks, begin, last) {
     name = plain_name(kernel)
-    size = index(single, " " name " ") ? 1 : threads
+    alone = index(single, " " name "=")
+    size = alone ? substr(single, alone + length(name) + 2) + 0 : threads
     warps = int((size + 31) / 32)
     blocks = blocks_of(regs["sm_90", kernel], shared[kernel], warps)
     if (index(columns, " " name " "))
         blocks = min(blocks, resident)
-    if (size == 1) # and so is the grid
+    if (alone)
         blocks = 1
     loads = kib = ""
     last = -1

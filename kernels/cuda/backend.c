@@ -81,6 +81,7 @@ static const struct backend backend_cuda = {
     .capture_end = cuda_capture_end,
     .capture_launch = cuda_capture_launch,
     .capture_free = cuda_capture_free,
+    .profile = cuda_profile,
 };
 
 cuda_module_entry ampscale_cuda_backend;

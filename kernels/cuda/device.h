@@ -96,5 +96,6 @@ enum status cuda_capture_begin(struct stream *s);
 enum status cuda_capture_end(struct stream *s, struct graph_exec **g);
 enum status cuda_capture_launch(struct graph_exec *g, struct stream *s);
 void cuda_capture_free(struct graph_exec *g);
+enum status cuda_profile(struct stream *s, enum profile_call call);
 
 #endif

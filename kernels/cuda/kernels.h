@@ -270,6 +270,9 @@ MUST_CHECK enum status cu_scale_set(const struct cu_queue *q, const struct scale
 MUST_CHECK enum status cu_scale_update(const struct cu_queue *q, const struct scaler_rule *rule,
                                        struct scaler_state *scaler, const struct step_state *state);
 
+/* The kernel of enum profile_call's MARK. */
+MUST_CHECK enum status cu_profile_mark(const struct cu_queue *q);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,6 +1,7 @@
 /* Streams, events, and steps that are captured as graphs. */
 #include "kernels/cuda/device.h"
 
+#include <cuda_profiler_api.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -164,4 +165,15 @@ void cuda_capture_free(struct graph_exec *g)
     if (cudaSetDevice(g->device->base.index) == cudaSuccess)
         cudaGraphExecDestroy(g->raw);
     free(g);
+}
+
+enum status cuda_profile(struct stream *s, enum profile_call call)
+{
+    struct cu_queue q;
+    TRY(cuda_queue(s, &q));
+    if (call == PROFILE_MARK)
+        return cu_profile_mark(&q);
+    TRY(cuda_stream_sync(s));
+    return call == PROFILE_BEGIN ? cuda_check(cudaProfilerStart(), "start the profiler")
+                                 : cuda_check(cudaProfilerStop(), "stop the profiler");
 }

@@ -64,6 +64,10 @@ cudaError_t fake_submit(cudaStream_t s, std::function<void()> call);
 /* Carries out all that streams hold. */
 void fake_finish_all();
 
+/* Shows a launch to the profiler (AMPSCALE_FAKE_PROFILE, profiler.cpp). */
+void fake_profiled(const unsigned grid[3], const unsigned block[3]);
+void fake_profiled_library();
+
 extern "C" {
 #endif
 

@@ -1,0 +1,16 @@
+#ifndef TESTS_KERNELS_CUDA_SHIM_CUDA_PROFILER_API_H
+#define TESTS_KERNELS_CUDA_SHIM_CUDA_PROFILER_API_H
+
+#include "cuda_runtime_api.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+cudaError_t cudaProfilerStart(void);
+cudaError_t cudaProfilerStop(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
