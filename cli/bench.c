@@ -17,6 +17,8 @@ static const struct cli_command benchmarks[] = {
      cmd_bench_overhead},
     {"overlap", "how much communication hides behind the backward pass", cmd_bench_overlap},
     {"peak", "the device's memory bandwidth and rates of products", cmd_bench_peak},
+    {"profile", "every GPU kernel of a training step, as NVIDIA's profiler sees it",
+     cmd_bench_profile},
     {"step", "a training step, operation by operation, against the peaks", cmd_bench_step},
     {"throughput", "training in turns with a peer's, by precision, batch, fusion and graphs",
      cmd_bench_throughput},

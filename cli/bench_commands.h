@@ -22,6 +22,7 @@ int cmd_bench_optimizer(int argc, char **argv);
 int cmd_bench_overhead(int argc, char **argv);
 int cmd_bench_overlap(int argc, char **argv);
 int cmd_bench_peak(int argc, char **argv);
+int cmd_bench_profile(int argc, char **argv);
 int cmd_bench_step(int argc, char **argv);
 int cmd_bench_throughput(int argc, char **argv);
 

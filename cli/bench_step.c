@@ -1,27 +1,36 @@
 /* ampscale bench step: the operations of a training step. */
 #include "bench/step.h"
 
+#include "bench/profile.h"
 #include "cli/bench_commands.h"
 #include "cli/cli.h"
 
 #include <errno.h>
 
-enum { KEY_PEAK = 256, KEY_FUSE };
+enum { KEY_PEAK = 256, KEY_FUSE, KEY_PROFILE };
+
+struct step_args {
+    struct bench_net net;
+    bool profile;
+};
 
 static const struct argp_child children[] = {{&bench_net_argp, 0, NULL, 0}, {0}};
 
 static error_t parse_step(int key, char *arg, struct argp_state *state)
 {
-    struct bench_net *n = state->input;
+    struct step_args *a = state->input;
     switch (key) {
     case ARGP_KEY_INIT:
-        state->child_inputs[0] = n;
+        state->child_inputs[0] = &a->net;
         return 0;
     case KEY_PEAK:
-        n->config.peak = arg;
+        a->net.config.peak = arg;
         return 0;
     case KEY_FUSE:
-        return bench_fuse(arg, &n->config.fuse) == STATUS_OK ? 0 : EINVAL;
+        return bench_fuse(arg, &a->net.config.fuse) == STATUS_OK ? 0 : EINVAL;
+    case KEY_PROFILE:
+        a->profile = true;
+        return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -37,6 +46,8 @@ int cmd_bench_step(int argc, char **argv)
          "How far convolution and batch norm are fused where the device can (default auto), as "
          "train has it",
          0},
+        {"profile-one-step", KEY_PROFILE, 0, OPTION_HIDDEN,
+         "One step with marks for a profiler, untimed; what bench profile starts", 0},
         {0},
     };
     static const struct argp argp = {
@@ -45,11 +56,11 @@ int cmd_bench_step(int argc, char **argv)
         .children = children,
         .doc = "Times a training step, operation by operation, in its place, and how near each "
                "comes to the least time that the peaks allow."};
-    struct bench_net n = bench_net_default();
+    struct step_args a = {.net = bench_net_default()};
     int exit_code;
-    if (!cli_parse(&argp, argc, argv, &n, &exit_code))
+    if (!cli_parse(&argp, argc, argv, &a, &exit_code))
         return exit_code;
-    struct bench_net_config c = bench_net_config_of(&n);
-    enum status st = bench_step(&c);
+    struct bench_net_config c = bench_net_config_of(&a.net);
+    enum status st = a.profile ? bench_profile_step(&c) : bench_step(&c);
     return st == STATUS_OK ? 0 : cli_fail(st);
 }

@@ -1,0 +1,116 @@
+/* Which operation launched a kernel, and sums by operation and by kernel. */
+#include "bench/profile.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static double average(double a, double a_weight, double b, double b_weight)
+{
+    double weight = a_weight + b_weight;
+    return a_weight == 0 ? b : b_weight == 0 ? a : (a * a_weight + b * b_weight) / weight;
+}
+
+void profile_add(struct profile_sum *s, const struct profile_sum *more)
+{
+    s->tensor = average(s->tensor, s->seconds, more->tensor, more->seconds);
+    s->dram = average(s->dram, s->seconds, more->dram, more->seconds);
+    s->n += more->n;
+    s->seconds += more->seconds;
+    s->bytes += more->bytes;
+}
+
+static struct profile_sum sum_of(const struct ncu_kernel *k)
+{
+    return (struct profile_sum){1, k->seconds, k->bytes, k->tensor, k->dram};
+}
+
+static bool is_mark(const struct ncu_kernel *k)
+{
+    return strcmp(k->name, PROFILE_MARK_KERNEL) == 0;
+}
+
+/* --- operations --- */
+
+static const char *word_of(const json_t *o, const char *key)
+{
+    const char *s = json_string_value(json_object_get(o, key));
+    return s ? s : "-";
+}
+
+static double number_of(const json_t *o, const char *key)
+{
+    const json_t *v = json_object_get(o, key);
+    return json_is_number(v) ? json_number_value(v) : NAN;
+}
+
+static enum status take_ops(struct profile *p)
+{
+    const json_t *steps = json_object_get(p->step, "steps"), *o;
+    size_t i;
+    if (json_array_size(steps) == 0)
+        return status_fail(STATUS_DATA, "the profiled process lists no operation");
+    p->op = calloc(json_array_size(steps), sizeof *p->op);
+    if (!p->op)
+        return status_fail(STATUS_OOM, "no memory for operations");
+    json_array_foreach(steps, i, o)
+    {
+        p->op[p->n_ops++] = (struct profile_op){.layer = word_of(o, "layer"),
+                                                .phase = word_of(o, "phase"),
+                                                .op = word_of(o, "op"),
+                                                .impl = word_of(o, "impl"),
+                                                .bound = word_of(o, "bound"),
+                                                .bytes = number_of(o, "bytes"),
+                                                .flops = number_of(o, "flops"),
+                                                .bound_s = number_of(o, "bound_s")};
+    }
+    return STATUS_OK;
+}
+
+/* --- kernels of one name --- */
+
+static void add_row(struct profile *p, const struct ncu_kernel *k, const char *phase)
+{
+    struct profile_sum sum = sum_of(k);
+    int i = 0;
+    while (i < p->n_rows &&
+           (strcmp(p->row[i].name, k->name) != 0 || strcmp(p->row[i].phase, phase) != 0))
+        i++;
+    if (i == p->n_rows)
+        p->row[p->n_rows++] = (struct profile_row){k->name, phase, k->registers, {0}};
+    if (k->registers > p->row[i].registers)
+        p->row[i].registers = k->registers;
+    profile_add(&p->row[i].sum, &sum);
+}
+
+static int by_time(const void *a, const void *b)
+{
+    double x = ((const struct profile_row *)a)->sum.seconds;
+    double y = ((const struct profile_row *)b)->sum.seconds;
+    return (x < y) - (x > y);
+}
+
+enum status profile_assign(struct profile *p)
+{
+    int marks = 0, op = -1;
+    TRY(take_ops(p));
+    for (int i = 0; i < p->n_kernels; i++)
+        marks += is_mark(&p->kernel[i]);
+    p->attributed = marks == p->n_ops && is_mark(&p->kernel[0]);
+    p->row = calloc((size_t)p->n_kernels, sizeof *p->row);
+    if (!p->row)
+        return status_fail(STATUS_OOM, "no memory for %d kernels", p->n_kernels);
+    for (int i = 0; i < p->n_kernels; i++) {
+        const struct ncu_kernel *k = &p->kernel[i];
+        struct profile_sum sum = sum_of(k);
+        op += is_mark(k);
+        if (is_mark(k))
+            continue;
+        profile_add(&p->all, &sum);
+        if (p->attributed)
+            profile_add(&p->op[op].sum, &sum);
+        add_row(p, k, p->attributed ? p->op[op].phase : "-");
+    }
+    qsort(p->row, (size_t)p->n_rows, sizeof *p->row, by_time);
+    return STATUS_OK;
+}
