@@ -104,6 +104,9 @@ enum status fingerprint_of(const struct run *run, json_t **out)
         json_t *value = json_object_get(run->info, roots[i]);
         ok = !value || flatten(roots[i], value, 0, o);
     }
+    /* Runs that left out images did not train on the same data. Records of old name none. */
+    int64_t left = run_left_out(run);
+    ok = ok && (left == 0 || json_object_set_new(o, "images_left_out", json_integer(left)) == 0);
     if (!ok) {
         json_decref(o);
         return status_fail(STATUS_OOM, "no memory for what '%s' ran on", run->dir);

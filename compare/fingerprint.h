@@ -2,7 +2,8 @@
  *
  * Left out is what is meant to differ between repeats and versions: the seed, the program's version
  * and commit, names of hosts, jobs and boards, and where the data lies (the folder's own name
- * stays). Sizes of memory agree within 1 %: a kernel keeps more or less of it for itself. */
+ * stays). Images that a run left out (images_left_out, where there are any) must be as many in the
+ * other. Sizes of memory agree within 1 %: a kernel keeps more or less of it for itself. */
 #ifndef COMPARE_FINGERPRINT_H
 #define COMPARE_FINGERPRINT_H
 

@@ -8,16 +8,20 @@
  * gives up depends on the data alone and not on which worker was first. */
 #include "input/loader.h"
 
+#include "base/clock.h"
 #include "base/rng.h"
+#include "base/stop.h"
 #include "input/loader_config.h"
 #include "input/sampler.h"
 
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -26,6 +30,10 @@ enum {
     GREY = 128,
     NOISE_OFFSETS = 65536, /* places in the noise at which a dummy image may begin */
     CHANNELS = 3,
+    READ_TRIES = 8, /* of an image, the wait between two doubling: 3.2 s in all */
+    FIRST_WAIT_MS = 25,
+    LOOK_MS = 100,   /* between two looks for a request to stop */
+    CLOSE_MS = 3000, /* for threads to end that wait for storage */
 };
 
 enum slot_state { SLOT_FREE, SLOT_FILLING, SLOT_HELD };
@@ -66,9 +74,9 @@ struct loader {
     int64_t epoch;
     int64_t take_batch; /* the next image to be taken by a worker */
     int take_row;
-    int64_t give_batch; /* the next batch to be handed out */
-    int busy;           /* images in the workers' hands */
-    bool closing;
+    int64_t give_batch;  /* the next batch to be handed out */
+    int busy;            /* images in the workers' hands */
+    atomic_bool closing; /* written under the lock */
     enum status failure; /* of a worker, through no fault of an image */
     char failure_message[512];
     struct worker *worker;
@@ -134,6 +142,38 @@ static void draw_dummy(const struct loader *l, uint32_t sample, uint8_t *out)
     memcpy(out, l->noise + rng_below(&rng, NOISE_OFFSETS), l->image_bytes);
 }
 
+static void sleep_ms(int ms)
+{
+    struct timespec t = {ms / 1000, ms % 1000 * 1000000L};
+    nanosleep(&t, NULL);
+}
+
+/* An image that cannot be read is tried again for a while: what storage refuses now it may give
+ * soon, and a run that left such images out would have other bits. */
+static enum status read_patiently(struct worker *w, const char *path, const struct rng *rng,
+                                  uint8_t *out, struct io_stats *stats)
+{
+    struct loader *l = w->loader;
+    int waited_ms = 0;
+    for (int i = 0, wait_ms = FIRST_WAIT_MS;; i++, wait_ms *= 2) {
+        struct rng own = *rng;
+        enum status st = sample_read(w->reader, &l->sample, l->dir, path, &own, out, stats);
+        if (st != STATUS_IO)
+            return st;
+        if (i + 1 == READ_TRIES || atomic_load(&l->closing))
+            break;
+        sleep_ms(wait_ms);
+        waited_ms += wait_ms;
+    }
+    char why[REASON_MAX];
+    snprintf(why, sizeof why, "%s", status_message());
+    return status_fail(
+        STATUS_IO,
+        "cannot read image '%s/%s': %s, again and again for %.1f s; see to the storage "
+        "and go on with --resume auto",
+        l->config.data->root, path, why, waited_ms * 1e-3);
+}
+
 /* Fills a row; a bad image is no failure. */
 static enum status fill(struct worker *w, const struct ticket *t, struct io_stats *stats)
 {
@@ -147,9 +187,8 @@ static enum status fill(struct worker *w, const struct ticket *t, struct io_stat
         return STATUS_OK;
     }
     struct rng rng = rng_at(l->config.seed, RNG_AUGMENT, (uint64_t)l->epoch, t->sample);
-    enum status st =
-        sample_read(w->reader, &l->sample, l->dir, dataset_path(data, t->sample), &rng, out, stats);
-    if (st != STATUS_IO && st != STATUS_DATA)
+    enum status st = read_patiently(w, dataset_path(data, t->sample), &rng, out, stats);
+    if (st != STATUS_DATA)
         return st;
     memset(out, GREY, l->image_bytes);
     t->slot->batch.label[t->row] = -1;
@@ -318,7 +357,11 @@ enum status loader_open(const struct loader_config *config, struct loader **out)
     l->dir = -1;
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->work, NULL);
-    pthread_cond_init(&l->ready, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&l->ready, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     enum status st = set_up(l);
     if (st != STATUS_OK) {
         loader_close(l);
@@ -328,25 +371,38 @@ enum status loader_open(const struct loader_config *config, struct loader **out)
     return STATUS_OK;
 }
 
-static void stop_workers(struct loader *l)
+/* Waits for an image's storage no longer than CLOSE_MS where `patient` is false. Returns false when
+ * a thread is still at it: nothing that it may touch can be freed then. */
+static bool stop_workers(struct loader *l, bool patient)
 {
+    struct timespec end;
+    bool stopped = true;
     pthread_mutex_lock(&l->lock);
     l->closing = true;
     pthread_cond_broadcast(&l->work);
     pthread_mutex_unlock(&l->lock);
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += CLOSE_MS / 1000;
     for (int i = 0; l->worker && i < l->config.workers; i++) {
-        if (l->worker[i].started)
-            pthread_join(l->worker[i].thread, NULL);
-        sample_reader_close(l->worker[i].reader);
+        struct worker *w = &l->worker[i];
+        if (w->started && patient)
+            pthread_join(w->thread, NULL);
+        else if (w->started && pthread_timedjoin_np(w->thread, NULL, &end) != 0)
+            stopped = false;
     }
-    free(l->worker);
+    for (int i = 0; stopped && l->worker && i < l->config.workers; i++)
+        sample_reader_close(l->worker[i].reader);
+    if (stopped)
+        free(l->worker);
+    return stopped;
 }
 
 void loader_close(struct loader *l)
 {
     if (!l)
         return;
-    stop_workers(l);
+    if (!stop_workers(l, !stop_requested()))
+        return; /* the process is about to end, and takes the thread with it */
     for (int i = 0; l->slot && i < l->slots; i++) {
         free_pixels(&l->config, l->slot[i].batch.pixels);
         free_pixels(&l->config, l->slot[i].batch.label);
@@ -438,6 +494,29 @@ static enum status account(struct loader *l, uint32_t sample, const char *reason
                        path, reason);
 }
 
+/* In training the row of a bad image takes the pixels of the next sound one of its batch, and keeps
+ * its label of -1: it has no part in loss, gradient and counts, and the statistics of batch norm
+ * are those of images. (A batch of fewer rows would need plans of its own.) */
+static enum status cover_bad_rows(struct loader *l, struct slot *slot)
+{
+    struct batch *b = &slot->batch;
+    if (b->stats.bad == b->count)
+        return status_fail(
+            STATUS_DATA,
+            "epoch %lld, batch %lld: none of its %d images can be decoded; 'ampscale "
+            "data scan' lists bad files",
+            (long long)l->epoch, (long long)b->index, b->count);
+    for (int row = 0; row < b->count; row++) {
+        int from = row;
+        while (slot->bad[from])
+            from = (from + 1) % b->count;
+        if (from != row)
+            memcpy(b->pixels + (size_t)row * l->image_bytes,
+                   b->pixels + (size_t)from * l->image_bytes, l->image_bytes);
+    }
+    return STATUS_OK;
+}
+
 /* What remains to be done to a complete batch before it is handed out. */
 static enum status complete(struct loader *l, struct slot *slot)
 {
@@ -448,6 +527,8 @@ static enum status complete(struct loader *l, struct slot *slot)
         int64_t place = b->index * l->config.batch + row;
         TRY(account(l, sample_at(l, place - is_lost(l, place)), slot->reason[row]));
     }
+    if (b->stats.bad > 0 && l->config.train)
+        TRY(cover_bad_rows(l, slot));
     size_t rest = (size_t)(l->config.batch - b->count);
     memset(b->pixels + (size_t)b->count * l->image_bytes, 0, rest * l->image_bytes);
     for (int row = b->count; row < l->config.batch; row++)
@@ -458,11 +539,25 @@ static enum status complete(struct loader *l, struct slot *slot)
 /* Waits for the slot of the next batch to be complete; under the lock. */
 static enum status await(struct loader *l, struct slot *slot)
 {
+    uint64_t asked_ns = 0;
     if (slot->state == SLOT_HELD)
         return status_fail(STATUS_INVALID, "all %d batches are held: release one first", l->slots);
     while (l->failure == STATUS_OK &&
-           !(slot->state == SLOT_FILLING && slot->done == slot->batch.count))
-        pthread_cond_wait(&l->ready, &l->lock);
+           !(slot->state == SLOT_FILLING && slot->done == slot->batch.count)) {
+        struct timespec look;
+        const char *signal = stop_requested();
+        if (signal && asked_ns == 0)
+            asked_ns = clock_ns();
+        if (signal && (double)(clock_ns() - asked_ns) * 1e-9 >= l->config.stop_wait_s)
+            return status_fail(STATUS_INTERRUPTED,
+                               "stopped by %s while images did not come; go on with --resume auto",
+                               signal);
+        clock_gettime(CLOCK_MONOTONIC, &look);
+        look.tv_nsec += LOOK_MS * 1000000L;
+        look.tv_sec += look.tv_nsec / 1000000000L;
+        look.tv_nsec %= 1000000000L;
+        pthread_cond_timedwait(&l->ready, &l->lock, &look);
+    }
     if (l->failure != STATUS_OK)
         return status_fail(l->failure, "%s", l->failure_message);
     slot->state = SLOT_HELD;

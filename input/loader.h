@@ -14,8 +14,12 @@
  * waiting while one is held. One thread consumes; after loader_open nothing is allocated but what
  * a larger image makes a buffer grow.
  *
- * An image that cannot be read or decoded becomes a grey row with label -1 and one warning line on
- * stderr (for the first ten such files); more than max_bad_images of them are an error. */
+ * An image that cannot be decoded is bad: it is left out, its row has the label -1, and one warning
+ * line goes to stderr (for the first ten such files); more than max_bad_images of them are an
+ * error. In training its row holds the pixels of another image of the batch, so that batch norm
+ * sees images alone, and a batch without a sound image is an error; in validation the row is grey.
+ * An image that cannot be read is no bad one: it is tried again for three seconds, and then the
+ * loader fails. */
 #ifndef INPUT_LOADER_H
 #define INPUT_LOADER_H
 
@@ -44,6 +48,7 @@ struct loader_config {
      * rank's share is lost, and the one before it comes twice. */
     bool lose_image;
     int64_t lose_epoch;
+    double stop_wait_s; /* seconds that loader_next still waits once the process is asked to stop */
     /* Memory for pixels and labels, for example pinned; NULL: the loader's own, 64-byte aligned. */
     enum status (*alloc)(void *context, size_t bytes, void **mem);
     void (*free)(void *context, void *mem);
@@ -53,7 +58,7 @@ struct loader_config {
 struct batch {
     uint8_t *pixels; /* (batch, S, S, 3) RGB; rows from count on are zero */
     int32_t *label;  /* (batch); -1 for a bad image and from count on */
-    int count;       /* rows that belong to the epoch */
+    int count;       /* rows that belong to the epoch; stats.bad of them are left out */
     int64_t index;   /* batch number in the epoch, from 0 */
     struct io_stats stats;
     uint64_t seen; /* which images these are, in any order: a sum of sampler_mark, modulo 2^64 */
@@ -84,7 +89,9 @@ MUST_CHECK enum status loader_start(struct loader *l, int64_t epoch, int64_t fir
 uint64_t loader_expected(const struct loader *l, int64_t first, int64_t end);
 
 /* Waits for the next batch; *out is NULL at the end of the epoch. STATUS_DATA past max_bad_images:
- * the message names the last bad file. STATUS_INVALID when prefetch + 1 batches are held. */
+ * the message names the last bad file. STATUS_IO for an image that cannot be read.
+ * STATUS_INTERRUPTED when the process is asked to stop (base/stop.h) and the batch does not become
+ * complete within stop_wait_s. STATUS_INVALID when prefetch + 1 batches are held. */
 MUST_CHECK enum status loader_next(struct loader *l, struct batch **out);
 
 /* Gives a batch back. */

@@ -94,7 +94,11 @@ enum status sample_load(struct sample_reader *r, int dir, const char *path, cons
     if (fd < 0)
         return status_fail(STATUS_IO, "cannot open: %s", strerror(errno));
     struct stat s;
-    if (fstat(fd, &s) != 0 || !S_ISREG(s.st_mode)) {
+    if (fstat(fd, &s) != 0) {
+        st = status_fail(STATUS_IO, "cannot read: %s", strerror(errno));
+        goto done;
+    }
+    if (!S_ISREG(s.st_mode)) {
         st = status_fail(STATUS_DATA, "not a regular file");
         goto done;
     }
@@ -170,6 +174,6 @@ enum status sample_read(struct sample_reader *r, const struct sample_config *con
         st = decode_view(r, config, bytes, size, rng, out);
         stats->decode_ns += (int64_t)(clock_ns() - loaded);
     }
-    stats->bad += st == STATUS_IO || st == STATUS_DATA;
+    stats->bad += st == STATUS_DATA;
     return st;
 }

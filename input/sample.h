@@ -16,7 +16,7 @@
 struct io_stats {
     int64_t files; /* opened and read */
     int64_t bytes; /* of these files */
-    int64_t bad;   /* images that could not be read or decoded */
+    int64_t bad;   /* images that could not be decoded */
     int64_t read_ns;
     int64_t decode_ns; /* decoding and resampling */
 };
@@ -42,8 +42,10 @@ MUST_CHECK enum status sample_check(struct sample_reader *r, int dir, const char
                                     struct jpeg_info *info, int64_t *bytes);
 
 /* Writes image_size * image_size RGB pixels to `out` and adds to `stats`. `rng` chooses the crop
- * and the flip in training. STATUS_IO and STATUS_DATA mean that this image is bad (counted, `out`
- * undefined, the reason without the path); anything else is no fault of the image. */
+ * and the flip in training. STATUS_DATA means that this image is bad: its bytes cannot be decoded
+ * (counted, `out` undefined, the reason without the path). STATUS_IO means that it could not be
+ * read, which may pass (the reason without the path, `rng` as it was). Anything else is no fault of
+ * the image. */
 MUST_CHECK enum status sample_read(struct sample_reader *r, const struct sample_config *config,
                                    int dir, const char *path, struct rng *rng, uint8_t *out,
                                    struct io_stats *stats);

@@ -106,7 +106,12 @@ static void add_run(struct table *t, const struct run *run)
     table_add(t, "%" PRId64, run->n_epochs);
     table_add_number(t, e ? e->val_top1 : NAN, 2);
     table_add_number(t, e ? e->val_top5 : NAN, 2);
-    table_add(t, "%s", run->summary ? "complete" : "did not end in order");
+    int64_t left_out = run_left_out(run);
+    const char *state = run->summary ? "complete" : "did not end in order";
+    if (left_out > 0)
+        table_add(t, "%s, %" PRId64 " images left out", state, left_out);
+    else
+        table_add(t, "%s", state);
 }
 
 static void each_run(struct writer *w, struct run *const *runs, int n)

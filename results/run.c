@@ -214,6 +214,17 @@ enum status run_hosts(const struct run *run, int64_t attempt, int64_t *hosts,
     return STATUS_OK;
 }
 
+int64_t run_left_out(const struct run *run)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < run->n_epochs; i++)
+        n += run->epoch[i].bad_images;
+    int64_t epochs = run->n_epochs ? run->epoch[run->n_epochs - 1].epoch + 1 : 0;
+    for (int64_t i = run->n_steps - 1; i >= 0 && run->step[i].epoch >= epochs; i--)
+        n += run->step[i].bad_images; /* of an epoch that is under way, or was not finished */
+    return n;
+}
+
 const char *run_config_text(const struct run *run, const char *key, const char *otherwise)
 {
     const char *text =

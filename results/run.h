@@ -54,6 +54,10 @@ int64_t run_host_cores(const struct run *run, int64_t attempt);
 MUST_CHECK enum status run_hosts(const struct run *run, int64_t attempt, int64_t *hosts,
                                  int64_t *ranks_per_host);
 
+/* Images that could not be decoded and were left out, in training and validation of all epochs; one
+ * that several epochs met counts each time. */
+int64_t run_left_out(const struct run *run);
+
 /* A setting of run.json's "config"; `otherwise` where it is absent or of another type. */
 const char *run_config_text(const struct run *run, const char *key, const char *otherwise);
 int64_t run_config_count(const struct run *run, const char *key, int64_t otherwise);

@@ -149,6 +149,7 @@ enum status summary_add(const struct run *run, json_t *into)
     int64_t skip = stats_warmup(run->n_steps, WARMUP_STEPS);
     struct sample s = {.step = run->step + skip, .n = run->n_steps - skip};
     enum status st = STATUS_OK;
+    json_object_set_new(into, "images_left_out", json_integer(run_left_out(run)));
     wall_clock(run, into);
     io_rates(run, into);
     epochs(run, into);

@@ -6,6 +6,7 @@
 
 /* Adds to `into` what the steps and epochs of `run` say:
  *   images_per_s       {median, p5, p95, max, mad, steps}: per step, the first ten left out
+ *   images_left_out    could not be decoded, as run_left_out counts them
  *   images_per_s_wall  training images over the whole elapsed time: validation, checkpoints and
  *                      waiting included
  *   step_s             {data, h2d, forward, backward, comm, comm_busy, optimizer, total}: medians;

@@ -81,6 +81,10 @@ void announce_end(const struct session *s, const json_t *summary)
         ladder_rung_name(&s->ladder, s->ladder.rung, rung);
         fprintf(s->out, ", on rung '%s' since '%s' failed", rung, began);
     }
+    json_int_t left_out = json_integer_value(json_object_get(summary, "images_left_out"));
+    if (left_out > 0)
+        fprintf(s->out, ", %" JSON_INTEGER_FORMAT " image%s left out that could not be decoded",
+                left_out, left_out == 1 ? "" : "s");
     fprintf(s->out, "\n");
 }
 

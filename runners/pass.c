@@ -78,10 +78,14 @@ static enum status validate_share(struct session *s, struct progress *p, struct 
     TRY(loader_start(s->val_loader, 0, 0));
     while (!stop_requested()) {
         double since = v.n ? step_now() : v.end;
-        TRY(loader_next(s->val_loader, &b));
+        enum status st = loader_next(s->val_loader, &b);
+        if (st == STATUS_INTERRUPTED && s->world.size == 1)
+            break; /* with several ranks all end, for they wait for this one */
+        TRY(st);
         if (!b)
             break;
-        v.pending[v.n++] = (struct pending_batch){b->count, b->index, step_now() - since};
+        v.pending[v.n++] =
+            (struct pending_batch){b->count - (int)b->stats.bad, b->index, step_now() - since};
         TRY(engine_evaluate(s->engine, b));
         step_sums_add_batch(sums, b);
         seen += b->seen;

@@ -60,6 +60,8 @@ static enum status open_loader(struct session *s, bool train, struct loader **ou
         .max_bad_images = c->max_bad_images,
         .lose_image = train && c->inject.lose_image,
         .lose_epoch = c->inject.lose_epoch,
+        /* One rank can end at any step; several lose what they did since the last checkpoint. */
+        .stop_wait_s = s->world.size > 1 ? 10 : 1,
         .alloc = alloc_host,
         .free = free_host,
         .alloc_context = s->device,

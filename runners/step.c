@@ -27,7 +27,7 @@ double step_mean(double sum, double count)
 void step_sums_add_batch(struct step_sums *sums, const struct batch *b)
 {
     double *v = sums->v;
-    v[SUM_IMAGES] += b->count;
+    v[SUM_IMAGES] += b->count - (double)b->stats.bad;
     v[SUM_FILES] += (double)b->stats.files;
     v[SUM_BYTES] += (double)b->stats.bytes;
     v[SUM_BAD] += (double)b->stats.bad;
@@ -108,7 +108,7 @@ static enum status micro_batch(struct session *s, struct step_queue *q, struct p
                                          q->step == s->config->inject_overflow};
     TRY(engine_batch(s->engine, &work));
     step_sums_add_batch(&p->sums, b);
-    s->seen += b->seen;
+    p->seen += b->seen;
     return held_add(&q->held, b);
 }
 
@@ -131,6 +131,7 @@ enum status step_begin(struct session *s, struct step_queue *q, double since)
     for (int i = 0; i < p->batches; i++)
         TRY(micro_batch(s, q, p, i, &state));
     TRY(engine_update(s->engine));
+    s->seen += p->seen;
     q->batch += p->batches;
     q->step++;
     q->n++;

@@ -41,6 +41,7 @@ struct pending_step {
     struct step_record rec; /* what is known so far */
     struct step_sums sums;  /* this rank's, without what its loss says */
     int batches;
+    uint64_t seen; /* as in struct batch */
 };
 
 /* Steps of an epoch that were begun and not ended. */

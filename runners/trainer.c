@@ -163,7 +163,12 @@ static enum status train_steps(struct session *s, struct progress *p, double beg
     double end = begun;
     step_queue_begin(&q, s);
     while (!enough(s, q.step) && q.batch < s->train_batches) {
-        TRY(step_begin(s, &q, end));
+        enum status st = step_begin(s, &q, end);
+        if (st == STATUS_INTERRUPTED && s->world.size == 1) { /* images do not come */
+            s->stopping = true;
+            break;
+        }
+        TRY(st);
         bool save = checkpoint_due(s, &q), check = save || replicas_due(s, &q);
         TRY(end_steps(s, &q, check ? 0 : engine_lag(s->engine), p, &end, r));
         if (!check)

@@ -276,6 +276,10 @@ static void put_learning(FILE *out, const struct sight *s, const struct view_opt
                   "val       loss %.4f, top-1 %.2f %%, top-5 %.2f %% after epoch %" PRId64
                   ", best %.2f %%",
                   e->val_loss, e->val_top1, e->val_top5, e->epoch + 1, e->best_top1);
+    int64_t left_out = run_left_out(s->run);
+    if (left_out > 0)
+        draw_line(out, o, "left out  %" PRId64 " image%s that could not be decoded", left_out,
+                  left_out == 1 ? "" : "s");
     if (!r || r->loss_scale <= 0)
         return;
     int64_t skipped = e ? e->skipped : 0;

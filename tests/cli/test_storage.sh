@@ -87,6 +87,71 @@ for line in open("slow/epochs.jsonl"):
     assert abs(e["images_per_s_wall"] * seconds - e["train_images"]) < 0.01 * e["train_images"], e
 END
 
+# An image that cannot be read for a moment is tried again: the bits are those of a run without a
+# fault. One that stays so ends the run, which goes on when the storage is back.
+for fault in open:EIO:3-5 open:EMFILE:2-4 open:ESTALE:9 read:EIO:20-22; do
+    interposed "$fault:.JPEG" expect_train 0 "${run[@]}" --out "again-$fault"
+    [[ ! -s err ]] || fail "$fault: $(cat err)"
+    same_run "$fault" reference "again-$fault"
+done
+for fault in open:EIO:50- read:ENOMEM:50-; do
+    interposed "$fault:.JPEG" expect_train 1 "${run[@]}" --out "ended-$fault" --checkpoint-steps 1
+    one_line "$fault" "ampscale: cannot read image 'data/"
+    expect_train 0 "${run[@]}" --out "ended-$fault" --resume auto
+    same_run "$fault" reference "ended-$fault"
+done
+
+# A data set that vanishes ends the run.
+cp -r data gone
+"$program" train "${net[@]}" gone --epochs 100000 --out vanished >out 2>err &
+pid=$!
+until [[ -s vanished/checkpoint.safetensors ]]; do sleep 0.05; done
+rm -rf gone/train/*
+code=0
+wait "$pid" || code=$?
+((code == 1)) || fail "vanished: exit code $code"
+one_line vanished "again and again"
+
+# Images left out are counted where results are read, and in no throughput; runs that left out
+# different numbers are not compared.
+cp -r data worse
+mapfile -t images < <(find worse/train -type f | sort)
+echo "this is no picture" >"${images[5]}"
+for name in sound spoilt; do
+    [[ $name == sound ]] && from=data || from=worse
+    mkdir -p "$name"
+    ln -sfn "$scratch/$from" images
+    expect_train 0 images --epochs 2 --out "$name/r1"
+done
+python3 - <<'END' || fail "the images left out are not in the records"
+import json
+steps = [json.loads(l) for l in open("spoilt/r1/steps.jsonl")]
+assert sum(s["images"] for s in steps if "images" in s) == 2 * 35
+assert json.load(open("spoilt/r1/summary.json"))["images_left_out"] == 2
+assert json.load(open("sound/r1/summary.json"))["images_left_out"] == 0
+END
+expect 5 compare sound spoilt
+grep -q images_left_out out err || fail "compare: does not name what differs: $(cat out err)"
+expect 0 watch --once spoilt/r1
+grep -q "left out  2 images that could not be decoded" out || fail "watch: $(cat out)"
+
+# A stop does not wait for storage that does not answer.
+for ask in TERM INT; do
+    LD_PRELOAD=$interpose AMPSCALE_INTERPOSE=open:delay100000:30-:.JPEG "$program" train "${net[@]}" "${run[@]}" --out "stalled-$ask" >out 2>err &
+    pid=$!
+    until [[ -s stalled-$ask/run.json ]]; do sleep 0.05; done
+    sleep 1
+    before=$SECONDS
+    kill -s "$ask" "$pid"
+    code=0
+    wait "$pid" || code=$?
+    ((SECONDS - before < 60)) || fail "stalled, SIG$ask: ended after $((SECONDS - before)) s"
+    ((code == 1)) || fail "stalled, SIG$ask: exit code $code: $(cat err)"
+    one_line "stalled, SIG$ask" "stopped by SIG$ask at epoch 0"
+    expect_train 0 "${run[@]}" --out "stalled-$ask" --resume auto
+    same_run "stalled, SIG$ask" reference "stalled-$ask"
+done
+
 # A record is not written through a link, nor a temporary.
 fresh linked
 cp linked/steps.jsonl elsewhere

@@ -319,7 +319,7 @@ static void test_bad_images(void **state)
     loader_close(l);
 
     spoil(2, "\x89PNG\r\n\x1a\n", 8);
-    spoil(5, NULL, 0); /* vanished */
+    spoil(5, "\xff\xd8", 2);
     spoil(20, "", 0);
     c.max_bad_images = 3;
     l = open_loader(&c);
@@ -349,6 +349,61 @@ static void test_bad_images(void **state)
     assert_null(b);
     assert_non_null(strstr(status_message(), "3 bad images are more than the 2 allowed"));
     assert_non_null(strstr(status_message(), "c2/02.JPEG': an empty file"));
+    loader_close(l);
+}
+
+/* In training the row of a bad image holds another image of its batch; a batch of none is an error.
+ */
+static void test_bad_rows_are_covered(void **state)
+{
+    (void)state;
+    struct loader_config c = config();
+    c.max_bad_images = N;
+    struct loader *l = open_loader(&c);
+    collect(l, 0, 0, &want);
+    loader_close(l);
+    for (int i = 0; i < N; i += 3)
+        spoil(i, "", 0);
+    l = open_loader(&c);
+    collect(l, 0, 0, &got);
+    assert_int_equal(loader_bad_images(l), (N + 2) / 3);
+    loader_close(l);
+    for (int i = 0; i < N; i++) {
+        int first = i / BATCH * BATCH, count = N - first < BATCH ? N - first : BATCH, from = i;
+        while (got.label[from] < 0)
+            from = first + (from + 1 - first) % count;
+        assert_int_equal(got.label[from], want.label[from]);
+        assert_memory_equal(got.pixels[i], want.pixels[from], IMAGE_BYTES);
+    }
+    for (int i = 0; i < N; i++)
+        spoil(i, "", 0);
+    struct batch *b;
+    l = open_loader(&c);
+    assert_int_equal(loader_start(l, 0, 0), STATUS_OK);
+    assert_int_equal(loader_next(l, &b), STATUS_DATA);
+    assert_non_null(strstr(status_message(), "epoch 0, batch 0: none of its"));
+    loader_close(l);
+}
+
+/* A file that cannot be read is no bad image: it ends the pass, once it has been tried for a while.
+ */
+static void test_unreadable(void **state)
+{
+    (void)state;
+    struct loader_config c = config();
+    struct batch *b;
+    c.train = false;
+    c.max_bad_images = N;
+    spoil(5, NULL, 0); /* vanished */
+    struct loader *l = open_loader(&c);
+    assert_int_equal(loader_start(l, 0, 0), STATUS_OK);
+    enum status st;
+    while ((st = loader_next(l, &b)) == STATUS_OK && b)
+        loader_release(l, b);
+    assert_int_equal(st, STATUS_IO);
+    assert_non_null(strstr(status_message(), dataset_path(data, 5)));
+    assert_non_null(strstr(status_message(), "cannot open: No such file or directory, again and"));
+    assert_int_equal(loader_bad_images(l), 0);
     loader_close(l);
 }
 
@@ -447,6 +502,7 @@ int main(void)
         ON_FILES(test_many_restarts),           ON_FILES(test_order_follows_the_sampler),
         ON_FILES(test_epochs_and_seeds_differ), ON_FILES(test_last_batch),
         ON_FILES(test_prefetch_is_bounded),     ON_FILES(test_bad_images),
+        ON_FILES(test_bad_rows_are_covered),    ON_FILES(test_unreadable),
         ON_FILES(test_lost_images_are_missed),  ON_FILES(test_wrong_configurations),
         cmocka_unit_test(test_dummy_images),
     };
