@@ -1,6 +1,7 @@
 /* Running ncu, and what can go wrong there. */
 #include "bench/profile_ncu.h"
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/text.h"
 
@@ -213,9 +214,16 @@ done:
 
 enum status ncu_run(const struct ncu_config *c, struct ncu_kernel **kernel, int *n)
 {
+    struct ncu_config rest = *c;
     bool lacking[METRICS] = {false}, again;
+    uint64_t begun = clock_ns();
     enum status st = run_once(c, lacking, &again, kernel, n);
-    if (st != STATUS_OK && again)
-        st = run_once(c, lacking, &again, kernel, n);
-    return st;
+    if (st == STATUS_OK || !again)
+        return st;
+    if (c->limit_s > 0) {
+        rest.limit_s -= (int64_t)((clock_ns() - begun) / 1000000000);
+        if (rest.limit_s < 1)
+            rest.limit_s = 1;
+    }
+    return run_once(&rest, lacking, &again, kernel, n);
 }
