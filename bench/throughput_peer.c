@@ -97,16 +97,16 @@ void peer_stop(struct peer *p)
     p->state = PEER_NONE;
 }
 
-/* Ends one that died or hangs: the reason, with its last message, is kept. Another one is started
- * in its place once, where this one had been ready. */
-static enum status replace_peer(struct peer *p, const char *why)
+/* Ends one that died or hangs: the reason is kept, of one that died with its last message. Another
+ * one is started in its place once, where this one had been ready. */
+static enum status replace_peer(struct peer *p, const char *why, bool died)
 {
     bool was_ready = p->state == PEER_READY;
     int which;
     kill(-p->process.pid, SIGKILL);
     TRY(process_wait(p->signals, &p->process, 1, &which));
     TRY(train_child_interrupted(p->process.end.received));
-    const char *said = p->process.end.message;
+    const char *said = died ? p->process.end.message : "";
     snprintf(p->why, sizeof p->why, "%s%s%s", why, *said ? ": " : "", said);
     peer_stop(p);
     p->lost = !was_ready || p->starts == STARTS_MAX;
@@ -179,7 +179,7 @@ static enum status meet(struct peer *p, bool *ready)
              heard == HEARD_LINE  ? line
              : heard == HEARD_END ? "it ended before it was ready"
                                   : "it was not ready in time");
-    return replace_peer(p, why);
+    return replace_peer(p, why, heard == HEARD_END);
 }
 
 /* "images_per_s MEDIAN LOW HIGH", or "error WHY" */
@@ -222,7 +222,7 @@ enum status peer_ask(struct peer *p, const char *mode, const char *precision, in
     }
     snprintf(line, sizeof line, "%s '%s %s %d'",
              heard == HEARD_END ? "it ended at" : "no answer to", mode, precision, batch);
-    TRY(replace_peer(p, line));
+    TRY(replace_peer(p, line, heard == HEARD_END));
     snprintf(why, TRAIN_WHY_SIZE, "%s", p->why);
     return STATUS_OK;
 }
