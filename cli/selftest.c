@@ -61,7 +61,7 @@ static const struct argp_option options[] = {
     {"list", KEY_LIST, NULL, 0, "List the cases and run none", 1},
     {"isa", KEY_ISA, "generic|avx2|avx512", 0,
      "Own CPU kernels for that instruction set (default: the best that the processor has)", 1},
-    {"jobs", KEY_JOBS, "N", 0, "Processes at a time (default: as many as cores, at most 12)", 1},
+    {"jobs", KEY_JOBS, "N", 0, "Processes at a time, at most 12 (default: as many as cores)", 1},
     {"limit", KEY_LIMIT, "S", 0,
      "Seconds for all; kinds that are not done are late (default: none)", 1},
     {"sanitizer", KEY_SANITIZER, "memcheck|racecheck|synccheck", 0,
@@ -83,10 +83,12 @@ struct selftest_command {
     bool for_operations; /* a flag was given that is for --operations */
 };
 
-static enum status parse_count(const char *flag, const char *arg, int min, int *out)
+enum { NUMBER_MAX = 1 << 20 }; /* of a case, or of parts of the table */
+
+static enum status parse_count(const char *flag, const char *arg, int min, int max, int *out)
 {
     int64_t n = 0;
-    enum status st = cli_int(flag, arg, min, 1 << 20, &n);
+    enum status st = cli_int(flag, arg, min, max, &n);
     *out = (int)n;
     return st;
 }
@@ -113,7 +115,7 @@ static enum status parse_fault(const char *arg, struct comparison_fault *f)
     for (int k = COMPARISON_WRONG; k <= COMPARISON_HANG; k++)
         if (strncmp(arg, name[k], strlen(name[k])) == 0) {
             f->kind = (enum comparison_fault_kind)k;
-            return parse_count("--inject", arg + strlen(name[k]), 0, &f->number);
+            return parse_count("--inject", arg + strlen(name[k]), 0, NUMBER_MAX, &f->number);
         }
     return status_fail(STATUS_USAGE, "--inject '%s': use wrong=CASE, crash=CASE or hang=CASE", arg);
 }
@@ -140,11 +142,11 @@ static enum status parse_operations(int key, const char *arg, struct selftest_co
     case KEY_WITHOUT:
         return parse_without(arg, s);
     case KEY_EVERY:
-        return parse_count("--every", arg, 1, &t->every);
+        return parse_count("--every", arg, 1, NUMBER_MAX, &t->every);
     case KEY_SHARE:
-        return parse_count("--share", arg, 0, &s->share);
+        return parse_count("--share", arg, 0, NUMBER_MAX, &s->share);
     case KEY_CASE:
-        return parse_count("--case", arg, 0, &s->number);
+        return parse_count("--case", arg, 0, NUMBER_MAX, &s->number);
     case KEY_LIST:
         t->list = true;
         return STATUS_OK;
@@ -152,7 +154,7 @@ static enum status parse_operations(int key, const char *arg, struct selftest_co
         o->worker.isa = arg;
         return STATUS_OK;
     case KEY_JOBS:
-        return parse_count("--jobs", arg, 1, &o->jobs);
+        return parse_count("--jobs", arg, 1, OPERATIONS_JOBS_MAX, &o->jobs);
     case KEY_LIMIT:
         return cli_int("--limit", arg, 1, 1 << 30, &o->limit_s);
     case KEY_SANITIZER:
@@ -180,9 +182,9 @@ static error_t selftest_parse(int key, char *arg, struct argp_state *state)
         c->devices = arg;
         return 0;
     case KEY_THREADS:
-        return parse_count("--threads", arg, 1, &c->threads) == STATUS_OK ? 0 : EINVAL;
+        return parse_count("--threads", arg, 1, 1024, &c->threads) == STATUS_OK ? 0 : EINVAL;
     case KEY_REPEATS:
-        return parse_count("--repeats", arg, 2, &t->repeats) == STATUS_OK ? 0 : EINVAL;
+        return parse_count("--repeats", arg, 2, 1024, &t->repeats) == STATUS_OK ? 0 : EINVAL;
     case KEY_DETERMINISM:
         t->determinism = true;
         return 0;

@@ -16,12 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum {
-    JOBS_MAX = 12,
-    CONV_SHARES = 4,
-    WORKERS_MAX = OP_KIND_COUNT * CONV_SHARES,
-    GRACE_SECONDS = 3
-};
+enum { CONV_SHARES = 4, WORKERS_MAX = OP_KIND_COUNT * CONV_SHARES, GRACE_SECONDS = 3 };
 
 /* One worker's part of the table. */
 struct job {
@@ -233,8 +228,8 @@ static enum status end_worker(struct operations *o, int job, const struct proces
 
 static enum status run_jobs(struct operations *o, int at_once)
 {
-    struct process child[JOBS_MAX] = {{0}};
-    int job[JOBS_MAX], slot;
+    struct process child[OPERATIONS_JOBS_MAX] = {{0}};
+    int job[OPERATIONS_JOBS_MAX], slot;
     enum status st = STATUS_OK;
     for (;;) {
         for (int i = 0; i < at_once && o->begun < o->n_jobs && !o->received; i++) {
@@ -340,8 +335,8 @@ enum status operations_run(const struct operations_config *c)
     o->config = c;
     o->signals.fd = -1;
     o->result.list = &list;
-    if (at_once > JOBS_MAX)
-        at_once = JOBS_MAX;
+    if (at_once > OPERATIONS_JOBS_MAX)
+        at_once = OPERATIONS_JOBS_MAX;
     CHECK(process_own_file(o->program, sizeof o->program));
     CHECK(check_device(o));
     CHECK(case_list_new(&list));
@@ -351,6 +346,8 @@ enum status operations_run(const struct operations_config *c)
     CHECK(process_signals_open(&o->signals));
     o->due_ns = c->limit_s ? clock_ns() + (uint64_t)c->limit_s * 1000000000u : 0;
     find_jobs(o);
+    if (o->n_jobs == 0)
+        CHECK(status_fail(STATUS_USAGE, "operations: no case is chosen; see --list"));
     CHECK(run_jobs(o, at_once));
     add_up(&o->result);
     CHECK(operations_report(c, &o->result));

@@ -13,9 +13,11 @@
 #include <stdint.h>
 #include <stdio.h>
 
+enum { OPERATIONS_JOBS_MAX = 12 };
+
 struct operations_config {
     struct worker_config worker;
-    int jobs;              /* workers at a time; 0: as many as cores, 12 at most */
+    int jobs;              /* workers at a time; at most OPERATIONS_JOBS_MAX; 0: as many as cores */
     int64_t limit_s;       /* for all; 0: none */
     const char *sanitizer; /* memcheck, racecheck or synccheck; NULL: none */
     bool json;             /* print one JSON object instead of lines */

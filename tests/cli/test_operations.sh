@@ -81,6 +81,7 @@ grep -q 'stopped by a signal' "$scratch/err" || fail "a signal: $(cat "$scratch/
 expect_error 2 'without --operations' selftest --only relu
 expect_error 2 'leave out --oracle' selftest --operations --quick
 expect_error 2 "of 3 parts there are 0 to 2" "${operations[@]}" --every 3 --share 3
+expect_error 2 'no case is chosen' "${operations[@]}" --case 1000000
 expect_error 2 "there is no tool 'leaks'" "${operations[@]}" --sanitizer leaks
 expect_error 2 "no kernels for 'mmx'" "${operations[@]}" --isa mmx
 expect_error 2 "--isa is for the device 'cpu'" "${operations[@]}" --isa generic --devices ref
