@@ -70,7 +70,13 @@ static void take_magnitudes(struct op_desc *d, const struct operands *o, struct 
         d->attr.normalize.mean[c] *= -1;
 }
 
-static enum status bound_linear(struct device *ref, const struct op_desc *d,
+static bool multiplies_matrices(enum op_kind kind)
+{
+    return kind == OP_CONV_FWD || kind == OP_CONV_BWD_DATA || kind == OP_CONV_BWD_WEIGHTS ||
+           kind == OP_LINEAR_FWD || kind == OP_LINEAR_BWD_DATA || kind == OP_LINEAR_BWD_WEIGHTS;
+}
+
+static enum status bound_linear(struct device *ref, const struct op_desc *d, bool narrow,
                                 const struct operands *o, struct bounds *b)
 {
     struct op_desc positive = *d;
@@ -78,7 +84,8 @@ static enum status bound_linear(struct device *ref, const struct op_desc *d,
     TRY(operands_new(d, &m));
     take_magnitudes(&positive, o, &m);
     enum status st = run_once(ref, &positive, &m);
-    double factor = (2 * sqrt(terms_of(d)) + 8) * U;
+    double cut_off = narrow && multiplies_matrices(d->kind) ? terms_of(d) / 4 : 0;
+    double factor = (2 * sqrt(terms_of(d)) + 8 + cut_off) * U;
     for (int r = 0; st == STATUS_OK && r < ROLE_COUNT; r++)
         for (int64_t i = 0; b->p[r] && i < operand_count(d, (enum role)r); i++)
             b->p[r][i] = factor * fabs((double)operand_f32(&m, (enum role)r)[i]) + FLT_MIN;
@@ -245,8 +252,8 @@ enum status bounds_fused(const struct op_desc *d, const struct operands *want, s
     return STATUS_OK;
 }
 
-enum status bounds_new(struct device *ref, const struct op_desc *d, const struct operands *o,
-                       struct bounds *b)
+enum status bounds_new(struct device *ref, const struct op_desc *d, bool narrow,
+                       const struct operands *o, struct bounds *b)
 {
     *b = (struct bounds){{NULL}};
     if (is_exact(d, o))
@@ -266,7 +273,7 @@ enum status bounds_new(struct device *ref, const struct op_desc *d, const struct
         bound_xent(d, o, b);
         break;
     default:
-        st = bound_linear(ref, d, o, b);
+        st = bound_linear(ref, d, narrow, o, b);
     }
     if (st != STATUS_OK)
         bounds_free(b);

@@ -8,10 +8,14 @@
  *
  * six standard deviations of that, and some roundings that do not depend on K. Leaving out one
  * term of K = 4608 (a 3x3 convolution of 512 channels) costs about S/4608 = 2e-4 S, the bound being
- * 9e-6 S. S is computed, per output element, by the reference itself: the same operation on the
- * magnitudes of its inputs, where every sum is of positive terms. This serves all operations that
- * are linear in each operand; the others have a derivation of their own in bounds.c. Operations
- * that only choose or move values (ReLU, maximum, reorder) must be exact.
+ * 9e-6 S. Tensor cores, which multiply narrow operands, cut off towards zero where fp32 rounds to
+ * nearest, so that errors of sums of one sign add up: K/4 * u * S more, seen in models that agree
+ * with the hardware (tests/kernels/cuda/fake/products.h): at K = 4608 977 u S on sm_75, 1075 on
+ * sm_80 with TF32, 591 on sm_90 with TF32, of 1304. S is computed, per output element, by the
+ * reference itself: the same operation on the magnitudes of its inputs, where every sum is of
+ * positive terms. This serves all operations that are linear in each operand; the others have a
+ * derivation of their own in bounds.c. Operations that only choose or move values (ReLU, maximum,
+ * reorder) must be exact.
  *
  * Where the result is rounded to a narrow type, the exact value v and its bound b are still those
  * of the operation in fp32, on inputs as it reads them. Rounding R keeps order, so that a result in
@@ -30,8 +34,9 @@ struct bounds {
     double *p[ROLE_COUNT];
 };
 
-/* For the plain description `d`, which rounds nothing, with inputs in `o`. */
-MUST_CHECK enum status bounds_new(struct device *ref, const struct op_desc *d,
+/* For the plain description `d`, which rounds nothing, with inputs in `o`. `narrow`: the operands
+ * were of a narrow type, or rounded to one, so that tensor cores may multiply them. */
+MUST_CHECK enum status bounds_new(struct device *ref, const struct op_desc *d, bool narrow,
                                   const struct operands *o, struct bounds *b);
 /* The same for fused forms (is_fused), from their result in the reference, roundings included. A
  * library may round in between where the reference does not, and the other way round: four units of

@@ -49,7 +49,7 @@ static enum status problem_open(struct comparison *h, const struct op_case *c)
     if (is_fused(&plain))
         CHECK(bounds_fused(&plain, &p->want, &p->bounds));
     else
-        CHECK(bounds_new(h->ref, &wide.desc, &read, &p->bounds));
+        CHECK(bounds_new(h->ref, &wide.desc, precision_is_emulated(&emulated), &read, &p->bounds));
     p->number = c->problem;
 done:
     operands_free(&read);
