@@ -105,7 +105,8 @@ static enum status lay_out_all(struct blas_matmul *m)
 }
 
 /* The first algorithm that the heuristics name; none that splits sums into atomics: the same
- * operands give the same bits. */
+ * operands give the same bits. Nor any that keeps parts of sums in the result's type: in fp16 they
+ * overflow where the sum does not, and each is rounded. */
 static enum status choose(struct blas_matmul *m)
 {
     enum status st;
@@ -116,8 +117,7 @@ static enum status choose(struct blas_matmul *m)
     static const cublasLtMatmulPreferenceAttributes_t aligned[] = {
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
-    const uint32_t reductions =
-        CUBLASLT_REDUCTION_SCHEME_MASK & ~(uint32_t)CUBLASLT_REDUCTION_SCHEME_INPLACE;
+    const uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     int n = 0;
     CHECK(check(cublasLtMatmulPreferenceCreate(&wish), "choose an algorithm"));
     CHECK(check(cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
