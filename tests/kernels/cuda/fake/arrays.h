@@ -1,25 +1,15 @@
-/* Tensors of the fake's libraries, as floats. */
+/* Elements of the fake's libraries, as floats. */
 #ifndef TESTS_KERNELS_CUDA_FAKE_ARRAYS_H
 #define TESTS_KERNELS_CUDA_FAKE_ARRAYS_H
 
 #include "base/half.h"
 #include "kernels/tensor.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-/* New floats with the values of `n` elements, of type F32 rounded to `operand`. */
-static inline float *floats_from(enum dtype type, enum dtype operand, int64_t n, const void *mem)
+static inline float float_load(enum dtype type, const void *mem, int64_t i)
 {
-    const uint16_t *narrow = mem;
-    float *f = malloc((size_t)n * sizeof *f);
-    if (!f)
-        abort();
-    for (int64_t i = 0; i < n; i++)
-        f[i] = type == DTYPE_F16    ? f16_to_float(narrow[i])
-               : type == DTYPE_BF16 ? bf16_to_float(narrow[i])
-                                    : dtype_round(operand, ((const float *)mem)[i]);
-    return f;
+    return type == DTYPE_F16    ? f16_to_float(((const uint16_t *)mem)[i])
+           : type == DTYPE_BF16 ? bf16_to_float(((const uint16_t *)mem)[i])
+                                : ((const float *)mem)[i];
 }
 
 static inline void float_store(enum dtype type, void *mem, int64_t i, float v)

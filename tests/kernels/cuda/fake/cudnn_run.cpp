@@ -2,10 +2,9 @@
  * rounded to its type as it is made. */
 #include "cudnn_nodes.h"
 
+#include "arrays.h"
 #include "fake.h"
 #include "products.h"
-
-#include "base/half.h"
 
 #include <stdlib.h>
 
@@ -13,23 +12,6 @@ namespace
 {
 
 typedef std::vector<float> floats;
-
-float load(cudnnDataType_t type, const void *mem, int64_t i)
-{
-    return type == CUDNN_DATA_HALF       ? f16_to_float(((const uint16_t *)mem)[i])
-           : type == CUDNN_DATA_BFLOAT16 ? bf16_to_float(((const uint16_t *)mem)[i])
-                                         : ((const float *)mem)[i];
-}
-
-void store(cudnnDataType_t type, void *mem, int64_t i, float v)
-{
-    if (type == CUDNN_DATA_HALF)
-        ((uint16_t *)mem)[i] = f16_from_float(v);
-    else if (type == CUDNN_DATA_BFLOAT16)
-        ((uint16_t *)mem)[i] = bf16_from_float(v);
-    else
-        ((float *)mem)[i] = v;
-}
 
 enum dtype dtype_of(cudnnDataType_t type)
 {
@@ -58,7 +40,7 @@ struct execution {
             return v;
         v.resize((size_t)t.count());
         for (int64_t i = 0; i < t.count(); i++)
-            v[(size_t)i] = load(t.type, port->at(uid), i);
+            v[(size_t)i] = float_load(dtype_of(t.type), port->at(uid), i);
         return v;
     }
 
@@ -68,7 +50,7 @@ struct execution {
         for (int64_t i = 0; i < t.count(); i++) {
             v[(size_t)i] = dtype_round(dtype_of(t.type), v[(size_t)i]);
             if (!t.is_virtual)
-                store(t.type, port->at(uid), i, v[(size_t)i]);
+                float_store(dtype_of(t.type), port->at(uid), i, v[(size_t)i]);
         }
         value[uid] = std::move(v);
     }
@@ -196,9 +178,7 @@ floats convolve_weights(const execution &e, const shape &s, const floats &x, con
 floats operand(execution &e, int64_t uid)
 {
     floats v = e.read(uid);
-    if (e.unit.operand != DTYPE_F32)
-        for (float &f : v)
-            f = dtype_round(e.unit.operand, f);
+    product_operands(&e.unit, (int64_t)v.size(), v.data());
     return v;
 }
 

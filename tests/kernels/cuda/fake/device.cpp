@@ -19,8 +19,8 @@ struct model {
 
 const model models[] = {{9, 0}, {9, 0}, {7, 5}, {7, 0}};
 const int N_DEVICES = sizeof models / sizeof *models;
-const int VERSION = 12090;              /* CUDA 12.9 */
-const size_t FILLED = (size_t)64 << 20; /* of an allocation, with what is no zero */
+const int VERSION = 12090;             /* CUDA 12.9 */
+const size_t FILLED = (size_t)4 << 20; /* of an allocation, with what is no zero */
 
 std::recursive_mutex lock;
 struct pages {

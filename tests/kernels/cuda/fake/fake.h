@@ -29,10 +29,6 @@
 
 #include "cuda_runtime_api.h"
 
-#include <stdbool.h>
-#include <stddef.h>
-
-#ifdef __cplusplus
 #include <functional>
 
 /* All of the fake is one thread's at a time; to be held by every function below. */
@@ -68,14 +64,4 @@ void fake_finish_all();
 void fake_profiled(const unsigned grid[3], const unsigned block[3]);
 void fake_profiled_library();
 
-extern "C" {
-#endif
-
-/* The same for C: body(context) with a copy of `size` bytes of context. */
-cudaError_t fake_call(cudaStream_t s, void (*body)(const void *context), const void *context,
-                      size_t size);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

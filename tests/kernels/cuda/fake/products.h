@@ -1,21 +1,48 @@
-/* Sums of products, as the units of a GPU form them. */
+/* Sums of products, as the units of a GPU form them.
+ *
+ * Tensor cores add a block of products and the sum so far at once: each product is exact, all are
+ * aligned to the largest exponent among them (a product's being the sum of its factors'), cut off
+ * there towards zero after some fractional bits, and added exactly; the result is cut off towards
+ * zero to fp32. Blocks and bits, which models that agree with the hardware in every bit have found:
+ *
+ *     sm_75           8 products of fp16,  24 bits
+ *     sm_80, sm_89    8 of fp16 or bf16, 4 of TF32,  24 bits
+ *     sm_90          16 of fp16 or bf16, 8 of TF32,  25 bits
+ *
+ * Khattak and Mikaitis, "Accurate Models of NVIDIA Tensor Cores", arXiv:2512.07004 (H100: blocks of
+ * 16, two extra bits, rounding towards zero); Xie et al., "MMA-Sim", arXiv:2511.10909 (the bits of
+ * each generation, and that fp32 operands are cut off to TF32); Fasi, Higham, Mikaitis and Pranesh,
+ * "Numerical behavior of NVIDIA tensor cores", PeerJ Computer Science 7:e330, 2021 (that nothing is
+ * rounded to nearest). Outside of tensor cores products are added in fp32, here in double and
+ * rounded once. */
 #ifndef TESTS_KERNELS_CUDA_FAKE_PRODUCTS_H
 #define TESTS_KERNELS_CUDA_FAKE_PRODUCTS_H
 
 #include "kernels/tensor.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct product_unit {
-    bool tensor_cores;  /* else fp32, one product after another */
-    int sm;             /* of the device */
-    enum dtype operand; /* F16, BF16, TF32 or F32: what operands have been rounded to */
+    bool tensor_cores;
+    int sm;             /* of the device: 90 */
+    enum dtype operand; /* F16, BF16, TF32 or F32: the values that product_operands leaves */
     enum dtype partial; /* in which the parts of a sum are kept: F32, or the result's type */
-    int64_t splits;     /* parts */
-    bool backwards;     /* the parts are added up from the last to the first */
+    int64_t splits;     /* parts, added up in fp32 */
+    bool backwards;     /* from the last to the first */
 };
+
+/* Makes operands of values, in place. */
+void product_operands(const struct product_unit *u, int64_t n, float *v);
 
 /* The sum of a[i] * b[i], in fp32. */
 float product_sum(const struct product_unit *u, int64_t n, const float *a, const float *b);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -131,14 +131,6 @@ cudaError_t fake_submit(cudaStream_t s, call c)
     return submit(s, std::move(c));
 }
 
-cudaError_t fake_call(cudaStream_t s, void (*body)(const void *), const void *context, size_t size)
-{
-    const char *bytes = (const char *)context;
-    auto copy = std::make_shared<std::vector<char>>(bytes, bytes + size);
-    fake_profiled_library();
-    return fake_submit(s, [=] { body(copy->data()); });
-}
-
 void fake_finish_all()
 {
     for (cudaStream_t s : streams)
@@ -199,12 +191,13 @@ cudaError_t cudaStreamDestroy(cudaStream_t s)
     return result;
 }
 
+/* Whoever waits in vain does not know what has been done, but it is over. */
 cudaError_t cudaStreamSynchronize(cudaStream_t s)
 {
-    FAKE_ENTER(cudaStreamSynchronize);
+    cudaError_t result = fake_enter("cudaStreamSynchronize", true);
     fake_hold hold;
     if (!s) { /* the default stream: what goes there is carried out at once */
-        return fake_end_capture() ? fake_error(cudaErrorStreamCaptureImplicit) : cudaSuccess;
+        return fake_end_capture() ? fake_error(cudaErrorStreamCaptureImplicit) : result;
     }
     if (s->captured)
         return refuse_capture(s->captured);
@@ -212,7 +205,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t s)
     if (fake_lost(s->device))
         return fake_error(cudaErrorECCUncorrectable);
     run_until(s->work.get(), s->work->given);
-    return cudaSuccess;
+    return result;
 }
 
 /* --- events --- */
@@ -294,7 +287,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned)
 
 cudaError_t cudaEventSynchronize(cudaEvent_t e)
 {
-    FAKE_ENTER(cudaEventSynchronize);
+    cudaError_t result = fake_enter("cudaEventSynchronize", true);
     fake_hold hold;
     if (e->captured) {
         CUgraph_st *capture = capture_of(e);
@@ -305,7 +298,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t e)
         return fake_error(cudaErrorECCUncorrectable);
     if (e->work)
         run_until(e->work.get(), e->at);
-    return cudaSuccess;
+    return result;
 }
 
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
