@@ -1,0 +1,137 @@
+#!/usr/bin/env bash
+# Each call of CUDA, cuDNN and cuBLASLt that a training run makes fails in turn, on the fake GPU: at
+# its first, a middle and its last occurrence, once and with all that follow, outside and inside of
+# captures. A run must end whole, or with one line and a documented exit code: no crash, no hang, no
+# silence. Prints how many ended in which way.
+#
+# Runs a sample; AMPSCALE_ALL_FAILURES=1 in the environment runs all, and
+# AMPSCALE_ONLY_FAILURES=PATTERN those whose "CONFIGURATION CALL:N" the pattern matches.
+. "$(dirname "$0")/common.sh" "$@"
+
+fake=$build_dir/tests/kernels/cuda/fake/ampscale_cuda_fake.so
+if [[ ! -e $fake ]]; then
+    echo "skipped: no C++ compiler, no fake GPU"
+    exit 77
+fi
+export AMPSCALE_CUDA_MODULE=$fake OMP_WAIT_POLICY=passive OMP_NUM_THREADS=1
+every=16
+sanitized && every=48
+[[ -z ${AMPSCALE_ALL_FAILURES-} ]] || every=1
+only=${AMPSCALE_ONLY_FAILURES-}
+
+# A run that takes as long as this hangs, however busy the machine is: it takes a second.
+limit=300
+
+steps=3
+train=(train --dummy -a resnet8 --image-size 8 -b 2 --classes 10 --steps $steps -p 1 --threads 1
+       --devices cuda:0)
+# What is run: plans that are timed want more than the fake's usual memory.
+declare -A options=([fp32]="--precision fp32" [amp]="--precision O1"
+                    [timed]="--precision O1 --fuse all --steps 1")
+declare -A memory=([fp32]=1 [amp]=1 [timed]=4)
+
+# attempt CONFIGURATION FOLDER [FAILURE]: one run; its exit code. Folders of its own hold its records
+# and what it says.
+attempt() {
+    local config=$1 folder=$2 code=0
+    mkdir "$folder"
+    # shellcheck disable=SC2086 # options are words
+    XDG_CACHE_HOME=$folder/cache AMPSCALE_FAKE_FAIL=${3-} AMPSCALE_FAKE_MEMORY=${memory[$config]} \
+        timeout -k 5 $limit "$program" "${train[@]}" ${options[$config]} --out "$folder/run" \
+        >"$folder/out" 2>"$folder/err" </dev/null || code=$?
+    return $code
+}
+
+# is_whole FOLDER STEPS: whether the records of a run that ended are.
+is_whole() {
+    [[ $(grep -c '"loss"' "$1/run/steps.jsonl") == "$2" ]] &&
+        grep -q '"ended_by": "steps"' "$1/run/summary.json" && grep -q '"schema"' "$1/run/run.json"
+}
+
+# outcome CONFIGURATION FOLDER CODE: one word and, where it is none that may be, the reason.
+outcome() {
+    local lines wanted=$steps rung
+    [[ $1 != timed ]] || wanted=1
+    lines=$(wc -l <"$2/err")
+    case $3 in
+    0)
+        is_whole "$2" "$wanted" || { echo "bad: the records are not whole" && return; }
+        rung=$(sed -nE 's/^    "rung": "([^"]*)".*/\1/p' "$2/run/summary.json")
+        case $rung-$lines in
+        auto-0) echo "whole" ;;
+        auto-*) echo "bad: it ended whole and wrote $lines lines" ;;
+        -*) echo "bad: no rung in the record" ;;
+        *-0) echo "bad: rung '$rung' without a line" ;;
+        *) echo "lower rung" ;;
+        esac
+        ;;
+    1 | 4 | 5)
+        ((lines == 1)) || { echo "bad: exit code $3 and $lines lines" && return; }
+        grep -q '^ampscale: ' "$2/err" || { echo "bad: a line that is no message" && return; }
+        echo "one line"
+        ;;
+    124 | 137) echo "bad: it hangs" ;;
+    *) echo "bad: exit code $3" ;;
+    esac
+}
+
+# examine CONFIGURATION FAILURE NUMBER: runs it and adds a line to the outcomes.
+examine() {
+    local folder=$scratch/$3 code=0 how
+    attempt "$1" "$folder" "$2" || code=$?
+    how=$(outcome "$1" "$folder" "$code")
+    printf '%s\t%s\t%s\t%s\n' "$1" "$2" "$how" "$(head -n 1 "$folder/err")" >>"$scratch/outcomes"
+    [[ $how != bad* ]] || sed "s/^/    $2: /" "$folder/err" >>"$scratch/details"
+    rm -rf "$folder"
+}
+
+# places COUNT: the first, a middle and the last of so many, each once.
+places() {
+    printf '%s\n' 1 $((($1 + 1) / 2)) "$1" | sort -nu
+}
+
+# failures_of CONFIGURATION: what can fail, a line each, from the calls that a run makes.
+failures_of() {
+    local call outside inside n
+    AMPSCALE_FAKE_COUNT=$scratch/count.$1 attempt "$1" "$scratch/counted.$1" ||
+        fail "$1: $(head -n 1 "$scratch/counted.$1/err")"
+    [[ $(outcome "$1" "$scratch/counted.$1" 0) == whole ]] || fail "$1: no whole run without failures"
+    while read -r call outside inside; do
+        for n in $(places $((outside + inside))); do
+            printf '%s\n' "$call:$n" "$call:$n:sticky"
+        done
+        ((inside == 0)) || for n in $(places "$inside"); do
+            printf '%s\n' "$call@capture:$n" "$call@capture:$n:sticky"
+        done
+    done <"$scratch/count.$1"
+}
+
+touch "$scratch/outcomes" "$scratch/details"
+number=0
+for config in fp32 amp timed; do
+    while read -r failure; do
+        number=$((number + 1))
+        if [[ -n $only ]]; then
+            # shellcheck disable=SC2053 # it is a pattern
+            [[ "$config $failure" == $only ]] || continue
+        else
+            ((number % every == 0)) || continue
+        fi
+        while (($(jobs -rp | wc -l) >= $(nproc))); do
+            wait -n
+        done
+        examine "$config" "$failure" $number &
+    done < <(failures_of $config)
+done
+wait
+
+[[ -s $scratch/outcomes ]] || fail "nothing was made to fail"
+echo "Injected failures: $(wc -l <"$scratch/outcomes") of $number"
+cut -f 1,3 "$scratch/outcomes" | sed 's/: .*//' | sort | uniq -c
+if grep -q $'\tbad' "$scratch/outcomes"; then
+    fail "some runs ended neither whole nor with one line:"
+    grep $'\tbad' "$scratch/outcomes" | cut -f 1-3
+    cat "$scratch/details"
+fi
+[[ -z $only ]] || cat "$scratch/outcomes"
+finish
