@@ -5,7 +5,6 @@
 #include "model/policy.h"
 #include "runners/trainer.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { BATCH_MAX = 65536 };
@@ -81,9 +80,6 @@ static enum status run_scale(struct amp_source *s)
 {
     struct policy policy;
     if (json_is_object(run_setting(s->run, "loss_scaling"))) {
-        if (!isfinite(s->state.scaler.scale) || !(s->state.scaler.scale > 0))
-            return status_fail(STATUS_DATA, "'%s' is damaged: its 'loss_scale' makes no sense",
-                               s->weights);
         s->scale = s->state.scaler.scale;
         s->scale_from = "checkpoint";
         return STATUS_OK;

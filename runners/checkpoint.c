@@ -16,6 +16,9 @@
 
 enum { PAIRS_MAX = 24, PAIR_TEXT = 64 };
 
+/* Of epochs and images: far above what a run has, far below what overflows. */
+#define COUNT_MAX ((int64_t)1 << 40)
+
 /* Tensors and strings being gathered for one file. */
 struct gathered {
     size_t n, cap;
@@ -245,13 +248,18 @@ static enum status read_count(const char *path, const struct safetensors *f, con
     return STATUS_OK;
 }
 
+static enum status no_sense(const char *path, const char *key)
+{
+    return status_fail(STATUS_DATA, "'%s' is damaged: its '%s' makes no sense", path, key);
+}
+
 static enum status read_position(const char *path, const struct safetensors *f, const char *key,
                                  int64_t *out)
 {
     uint64_t v;
     TRY(read_count(path, f, key, 10, &v));
     if (v > INT64_MAX / 2)
-        return status_fail(STATUS_DATA, "'%s' is damaged: its '%s' makes no sense", path, key);
+        return no_sense(path, key);
     *out = (int64_t)v;
     return STATUS_OK;
 }
@@ -317,14 +325,45 @@ static enum status check_identity(const char *path, const struct safetensors *f,
 }
 
 /* The sampler deals an epoch's images out in rounds of one for each rank. */
-static enum status read_batch(const char *path, const struct safetensors *f, int ranks,
-                              struct train_state *s)
+static enum status read_batch(const char *path, const struct safetensors *f,
+                              const struct train_identity *id, struct train_state *s)
 {
     int64_t then = 0;
     TRY(read_position(path, f, "world_size", &then));
-    if (then < 1 || then > 1 << 20 || s->batch > INT64_MAX / (1 << 21))
-        return status_fail(STATUS_DATA, "'%s' is damaged: its 'world_size' makes no sense", path);
-    s->batch = s->batch * then / ranks;
+    if (then < 1 || then > 1 << 20)
+        return no_sense(path, "world_size");
+    /* Each of the ranks may have had a batch more, of padding or where --drop-last was not given.
+     */
+    int64_t spare = then == id->ranks ? 1 : 2 + 2 * (then / id->ranks);
+    if (s->batch > INT64_MAX / (1 << 21))
+        return no_sense(path, "batch");
+    s->batch = s->batch * then / id->ranks;
+    return id->batches == 0 || s->batch <= id->batches + spare ? STATUS_OK
+                                                               : no_sense(path, "batch");
+}
+
+/* A checksum says that the bytes are those that were written, and not that they can be gone on
+ * from. */
+static enum status check_state(const char *path, const struct train_state *s)
+{
+    const struct {
+        const char *key;
+        bool sound;
+    } rule[] = {
+        {"epoch", s->epoch <= COUNT_MAX},
+        {"best_top1", s->best_top1 >= 0 && s->best_top1 <= 100},
+        {"loss_scale", isfinite(s->scaler.scale) && s->scaler.scale > 0},
+        {"loss_scale_clean", s->scaler.clean <= s->step},
+        {"skipped_steps", s->scaler.skipped <= s->step},
+        {"epoch_loss_sum", isfinite(s->loss_sum)},
+        {"epoch_count", s->count <= COUNT_MAX},
+        {"epoch_top5", s->top5 <= s->count},
+        {"epoch_top1", s->top1 <= s->top5},
+        {"epoch_bad_images", s->bad_images <= COUNT_MAX},
+    };
+    for (size_t i = 0; i < sizeof rule / sizeof *rule; i++)
+        if (!rule[i].sound)
+            return no_sense(path, rule[i].key);
     return STATUS_OK;
 }
 
@@ -341,7 +380,8 @@ static enum status read_state(const char *path, const struct safetensors *f, str
     TRY(read_position(path, f, "epoch_count", &s->count));
     TRY(read_position(path, f, "epoch_top1", &s->top1));
     TRY(read_position(path, f, "epoch_top5", &s->top5));
-    return read_position(path, f, "epoch_bad_images", &s->bad_images);
+    TRY(read_position(path, f, "epoch_bad_images", &s->bad_images));
+    return check_state(path, s);
 }
 
 /* Opens a file of which we know that we wrote it: with a checksum, without strange types. */
@@ -369,16 +409,18 @@ enum status checkpoint_state(const char *path, struct train_state *state)
     return st;
 }
 
-void checkpoint_fuse(const char *path, enum fuse *fuse)
+enum status checkpoint_fuse(const char *path, enum fuse *fuse)
 {
     struct safetensors *file;
-    if (open_checked(path, &file) != STATUS_OK)
-        return;
+    enum status st = open_checked(path, &file);
+    if (st != STATUS_OK)
+        return st == STATUS_DATA ? STATUS_OK : st;
     const char *word = safetensors_metadata(file, "fuse");
     for (enum fuse f = 0; word && f < FUSE_COUNT; f++)
         if (strcmp(word, fuse_str(f)) == 0)
             *fuse = f;
     safetensors_close(file);
+    return STATUS_OK;
 }
 
 enum status checkpoint_load(const char *path, struct network *net, const struct graph *g,
@@ -390,7 +432,7 @@ enum status checkpoint_load(const char *path, struct network *net, const struct 
     TRY(open_checked(path, &f));
     CHECK(check_identity(path, f, id));
     CHECK(read_state(path, f, &s));
-    CHECK(read_batch(path, f, id->ranks, &s));
+    CHECK(read_batch(path, f, id, &s));
     for (int i = 0; i < g->n_params; i++) {
         CHECK(load_value(path, f, net, g, VALUE_WEIGHT, i));
         if (param_is_trained(&g->param[i]))

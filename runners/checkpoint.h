@@ -28,8 +28,9 @@ struct train_identity {
     const char *arch;
     int classes;
     int image_size;
-    int batch; /* of each rank */
-    int ranks; /* may change: a position in an epoch is kept by its images */
+    int batch;       /* of each rank */
+    int ranks;       /* may change: a position in an epoch is kept by its images */
+    int64_t batches; /* of an epoch, of each rank; 0: not known */
     uint64_t seed;
     uint64_t data;         /* fingerprint of the data sets */
     const char *precision; /* as in struct train_config */
@@ -60,9 +61,9 @@ MUST_CHECK enum status checkpoint_load(const char *path, struct network *net, co
 /* Where the run of a checkpoint stands, without loading it. STATUS_DATA as above. */
 MUST_CHECK enum status checkpoint_state(const char *path, struct train_state *state);
 
-/* How the run of a checkpoint was fused; *fuse stays where the file does not say it or cannot be
- * read. */
-void checkpoint_fuse(const char *path, enum fuse *fuse);
+/* How the run of a checkpoint was fused; *fuse stays where the file does not say it, is damaged or
+ * does not exist. */
+MUST_CHECK enum status checkpoint_fuse(const char *path, enum fuse *fuse);
 
 /* Weights and running statistics alone: to keep the best, to start from (names may bear DDP's
  * "module." prefix), to evaluate. */

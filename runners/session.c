@@ -326,11 +326,11 @@ static enum status recorded_fuse(const struct session *s, enum fuse *fuse)
     if (!c->resume || c->evaluate)
         return STATUS_OK;
     if (strcmp(c->resume, "auto") != 0)
-        checkpoint_fuse(c->resume, fuse);
+        TRY(checkpoint_fuse(c->resume, fuse));
     for (size_t i = 0; i < 2 && *s->dir && strcmp(c->resume, "auto") == 0 && *fuse == FUSE_COUNT;
          i++) {
         TRY(path_format(path, sizeof path, "%s/%s", s->dir, names[i]));
-        checkpoint_fuse(path, fuse);
+        TRY(checkpoint_fuse(path, fuse));
     }
     return STATUS_OK;
 }
@@ -531,6 +531,7 @@ static enum status open_parts(struct session *s, int argc, char *const *argv)
                                           .image_size = c->image_size,
                                           .batch = c->batch,
                                           .ranks = s->world.size,
+                                          .batches = s->train_batches,
                                           .seed = c->seed,
                                           .data = data_fingerprint(s),
                                           .precision = c->precision};

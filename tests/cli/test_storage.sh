@@ -30,7 +30,7 @@ one_line() {
 for error in EIO ESTALE EACCES ENOMEM; do
     fresh blind
     interposed "stat:$error:1-:checkpoint" expect_train 1 "${run[@]}" --epochs 3 --out blind --resume auto
-    one_line "checkpoint, $error" "cannot look for 'blind/checkpoint.safetensors'"
+    one_line "checkpoint, $error" "'blind/checkpoint.safetensors': "
     unchanged "checkpoint, $error" blind
 done
 expect_train 0 "${run[@]}" --out blind --resume auto
@@ -69,8 +69,7 @@ cmp -n "$(stat -c %s reference/steps.jsonl)" reference/steps.jsonl torn/steps.js
 # A checkpoint that cannot be read says why, and is not taken for a damaged one.
 for call in open stat read; do
     fresh unread
-    # The first stat is by name.
-    interposed "$call:EIO:$([[ $call == stat ]] && echo 2 || echo 1):checkpoint.safetensors" \
+    interposed "$call:EIO:1:checkpoint.safetensors" \
         expect_train 1 "${run[@]}" --out unread --resume auto
     one_line "checkpoint, $call" "'unread/checkpoint.safetensors': Input/output error"
     unchanged "checkpoint, $call" unread

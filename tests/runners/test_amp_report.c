@@ -360,7 +360,7 @@ static void test_hostile_runs(void **state)
     write_run(f, "{\"loss_scaling\":{}}");
     for (size_t i = 0; i < sizeof scales / sizeof *scales; i++) {
         write_checkpoint(f, CHECKPOINT_NAME, CLASSES, scales[i]);
-        expect_refusal(f, "'loss_scale'");
+        expect_refusal(f, "no undamaged checkpoint");
     }
 }
 

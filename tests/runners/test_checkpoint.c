@@ -350,6 +350,35 @@ static void another_runs_checkpoint_is_refused(void **state)
     assert_other_run(f, id, "other data");
 }
 
+/* A file with a sound checksum whose numbers make no sense is as good as a damaged one. */
+static void states_that_make_no_sense(void **state)
+{
+    struct fixture *f = *state;
+    struct train_identity id = identity;
+    id.batches = state_saved.batch;
+    struct train_state s[] = {state_saved, state_saved, state_saved, state_saved,
+                              state_saved, state_saved, state_saved, state_saved};
+    static const char *const key[] = {"loss_scale", "loss_scale",     "best_top1",  "best_top1",
+                                      "batch",      "epoch_loss_sum", "epoch_top1", "epoch"};
+    s[0].scaler.scale = NAN;
+    s[1].scaler.scale = 0;
+    s[2].best_top1 = INFINITY;
+    s[3].best_top1 = 100.5;
+    s[4].batch += 2;
+    s[5].loss_sum = INFINITY;
+    s[6].top1 = s[6].count + 1;
+    s[7].epoch = INT64_MAX / 4;
+    for (size_t i = 0; i < sizeof s / sizeof *s; i++) {
+        struct train_state kept = {.step = 7};
+        assert_ok(checkpoint_save("odd", f->saved.net, f->saved.graph, &id, &s[i]));
+        char says[64];
+        snprintf(says, sizeof says, "its '%s' makes no sense", key[i]);
+        assert_says(checkpoint_load("odd", f->saved.net, f->saved.graph, &id, &kept), STATUS_DATA,
+                    says);
+        assert_int_equal(kept.step, 7);
+    }
+}
+
 static void files_that_are_no_checkpoint(void **state)
 {
     struct fixture *f = *state;
@@ -452,6 +481,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(weights_that_do_not_fit, set_up, tear_down),
         cmocka_unit_test_setup_teardown(another_runs_checkpoint_is_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(files_that_are_no_checkpoint, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(states_that_make_no_sense, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_checkpoint_without_checksum_is_refused, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(one_bit_is_enough, set_up, tear_down),
