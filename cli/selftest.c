@@ -260,12 +260,11 @@ int cmd_selftest(int argc, char **argv)
     static const struct argp argp = {
         .options = options,
         .parser = selftest_parse,
-        .doc =
-            "Computes known training steps and compares every value with PyTorch's; or repeats "
-            "steps, and compares every bit; or compares operations with the reference.\v"
-            "Exit status: 0 all values hold, 1 an operation's process crashed or was late, 4 some "
-            "values do not hold, 5 the oracle file is missing or damaged, the device or the "
-            "sanitizer is missing, or no case could run."};
+        .doc = "Computes known training steps and compares every value with PyTorch's; or repeats "
+               "steps, and compares every bit; or compares operations with the reference.\v"
+               "Exit status: 0 all values hold, 1 an operation's process crashed, 4 some "
+               "values do not hold, 5 the oracle file is missing or damaged, the device or the "
+               "sanitizer is missing, or no case could run."};
     struct selftest_command t = {.config = {.devices = "cpu", .verbose = true, .out = stdout},
                                  .operations.worker.selection.number = -1};
     int exit_code;

@@ -297,12 +297,12 @@ static enum status verdict(const struct operations *o)
     if (o->received)
         return status_fail(STATUS_INTERRUPTED, "operations: stopped by a signal: %s",
                            strsignal(o->received));
-    if (t->crashed || t->late)
-        return status_fail(
-            STATUS_LIBRARY,
-            "operations: kinds with a process that crashed: %d, that was not done in "
-            "time: %d",
-            t->crashed, t->late);
+    if (t->crashed)
+        return status_fail(STATUS_LIBRARY, "operations: kinds with a process that crashed: %d",
+                           t->crashed);
+    if (t->late)
+        return status_fail(STATUS_DATA, "operations: kinds that were not done in time: %d of %d",
+                           t->late, o->result.n_kinds);
     if (t->missing || t->passed == 0)
         return status_fail(STATUS_DATA, "operations: kinds of which no case could run: %d of %d",
                            t->missing ? t->missing : o->result.n_kinds, o->result.n_kinds);

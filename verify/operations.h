@@ -29,9 +29,9 @@ struct operations_config {
 MUST_CHECK enum status operations_list(const struct operations_config *c);
 
 /* STATUS_MISMATCH where a result is wrong or a sanitizer found something, STATUS_LIBRARY where a
- * worker crashed or the limit ended it, STATUS_INTERRUPTED after a signal, STATUS_DATA where there
- * is no such device or sanitizer, or no case could run of a kind of which the device has operations
- * and 20 cases or more were chosen; the first of these that holds. What was found until then is
- * printed once workers have begun. */
+ * worker crashed, STATUS_INTERRUPTED after a signal, STATUS_DATA where there is no such device or
+ * sanitizer, the limit ended a worker, or no case could run of a kind of which the device has
+ * operations and 20 cases or more were chosen; the first of these that holds. What was found until
+ * then is printed once workers have begun. */
 MUST_CHECK enum status operations_run(const struct operations_config *c);
 #endif
