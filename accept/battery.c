@@ -178,10 +178,9 @@ static enum status end_repeat(const struct work *w, const struct lane *lane,
     enum status st = STATUS_OK;
     r->repeats++;
     r->seconds += end->seconds;
-    /* What found wrong numbers says which; what could not measure all, or was cut off, says what it
-     * has. */
-    if (end->late || end->code == 0 || end->code == status_exit_code(STATUS_MISMATCH) ||
-        end->code == status_exit_code(STATUS_DATA))
+    /* What found wrong numbers says which; what could not measure all, lost a part or was cut off,
+     * says what it has. */
+    if (end->code != status_exit_code(STATUS_USAGE))
         st = read_repeat(w, lane->check, lane->dir, r);
     if (end->late || end->code != 0)
         judge_end(lane, end, r);

@@ -24,6 +24,10 @@
     {                                                                                              \
         name, ACCEPT_ARG_OUTPUT, flag, NULL, 0, 0                                                  \
     }
+#define PEER(name, flag)                                                                           \
+    {                                                                                              \
+        name, ACCEPT_ARG_PEER, flag, NULL, 0, 0                                                    \
+    }
 #define SWITCH(name, flag)                                                                         \
     {                                                                                              \
         name, ACCEPT_ARG_SWITCH, flag, NULL, 0, 0                                                  \
@@ -58,6 +62,7 @@ const struct accept_kind accept_kinds[] = {
      .arg = ARGS(COUNT("every", "--every", NULL, 1, 1000000), WORD("only", "--only", NULL),
                  WORD("without", "--without", NULL), COUNT("jobs", "--jobs", NULL, 1, 1024)),
      .on_device = true,
+     .budget = "--limit",
      .read = accept_read_operations},
     {.name = "sanitizer",
      .about = "kernels of our own under a tool of compute-sanitizer",
@@ -66,13 +71,14 @@ const struct accept_kind accept_kinds[] = {
          ARGS(WORD("tool", "--sanitizer", "memcheck"), COUNT("every", "--every", NULL, 1, 1000000),
               COUNT("jobs", "--jobs", NULL, 1, 1024)),
      .on_device = true,
+     .budget = "--limit",
      .read = accept_read_sanitizer},
     {.name = "accuracy",
      .about = "the same training in each precision, beside what a CPU reached",
      .words = WORDS("bench", "accuracy", "--json"),
      .arg = ARGS(LIST("precisions", "--precisions"), SWITCH("quick", "--quick")),
      .on_device = true,
-     .budget = true,
+     .budget = "--budget",
      .read = accept_read_accuracy},
     {.name = "throughput",
      .about = "training in turns with PyTorch's, by precision, batch, fusion and graphs",
@@ -81,17 +87,18 @@ const struct accept_kind accept_kinds[] = {
          ARGS(LIST("rows", "--rows"), LIST("fuse", "--fuse"), LIST("graphs", "--graphs"),
               WORD("net", "--net", NULL), COUNT("image_size", "--image-size", NULL, 1, 4096),
               COUNT("steps", "--steps", NULL, 1, 100000), COUNT("rounds", "--rounds", NULL, 1, 64),
-              SWITCH("files", "--files"), WORD("peer", "--peer", NULL)),
+              SWITCH("files", "--files"), PEER("peer", "--peer")),
      .on_device = true,
-     .budget = true,
+     .budget = "--budget",
      .read = accept_read_throughput},
     {.name = "profile",
      .about = "time, DRAM bytes and tensor pipes of each kernel of a step, by ncu",
      .words = WORDS("bench", "profile", "--json"),
      .arg = ARGS(WORD("net", "--net", NULL), COUNT("batch", "-b", NULL, 1, 65536),
                  COUNT("image_size", "--image-size", NULL, 1, 4096),
-                 WORD("precision", "--precision", NULL)),
+                 WORD("precision", "--precision", NULL), OUTPUT("peak", "--peak")),
      .on_device = true,
+     .budget = "--budget",
      .read = accept_read_profile},
     {.name = "peak",
      .about = "rates of products in each type, and memory bandwidth, that the library reaches",
@@ -267,6 +274,7 @@ static enum status check_value(const struct accept_arg *arg, const json_t *args,
                 "with '-'",
                 where, arg->name);
         return STATUS_OK;
+    case ACCEPT_ARG_PEER:
     case ACCEPT_ARG_SWITCH:
         if (json_object_get(args, arg->name) && !json_is_boolean(json_object_get(args, arg->name)))
             return status_fail(STATUS_USAGE, "'%s.%s' must be true or false", where, arg->name);
@@ -307,19 +315,33 @@ static enum status add_output(const struct accept_arg *a, const char *check, con
                               struct words *w)
 {
     char path[ACCEPT_PATH_SIZE];
+    const char *end = dir + strlen(dir);
     if (!check)
         return STATUS_OK;
-    TRY(path_format(path, sizeof path, "%s/../../%s/r1/output.json", dir, check));
+    for (int up = 0; up < 2; up++) /* from <node>/checks/<check>/r<k> */
+        while (end > dir && *--end != '/')
+            continue;
+    TRY(path_format(path, sizeof path, "%.*s/%s/r1/output.json", (int)(end - dir), dir, check));
     if (!path_exists(path))
         return STATUS_OK;
     TRY(words_add(w, "%s", a->flag));
     return words_add(w, "%s", path);
 }
 
-static enum status add_arg(const struct accept_arg *a, const json_t *args, const char *dir,
-                           struct words *w)
+static enum status add_peer(const struct accept_arg *a, const char *peer, struct words *w)
+{
+    if (!peer)
+        return STATUS_OK;
+    TRY(words_add(w, "%s", a->flag));
+    return words_add(w, "%s", peer);
+}
+
+static enum status add_arg(const struct accept_arg *a, const struct accept_spec *spec,
+                           const json_t *args, const char *dir, struct words *w)
 {
     const json_t *value = json_object_get(args, a->name);
+    if (a->type == ACCEPT_ARG_PEER)
+        return json_is_true(value) ? add_peer(a, spec->peer, w) : STATUS_OK;
     if (a->type == ACCEPT_ARG_OUTPUT)
         return add_output(a, json_string_value(value), dir, w);
     if (a->type == ACCEPT_ARG_SWITCH)
@@ -374,7 +396,7 @@ enum status accept_command(const struct accept_spec *spec, const struct accept_c
     for (const char *const *word = kind->words; *word; word++)
         TRY(words_add(w, "%s", *word));
     for (const struct accept_arg *a = kind->arg; a->name; a++)
-        TRY(add_arg(a, check->args, dir, w));
+        TRY(add_arg(a, spec, check->args, dir, w));
     if (kind->on_device) {
         TRY(words_add(w, "--devices"));
         TRY(check->device < 0 ? words_add(w, "%s", spec->device)
@@ -383,7 +405,7 @@ enum status accept_command(const struct accept_spec *spec, const struct accept_c
     if (kind->on_gpus)
         TRY(add_gpus(spec, w));
     if (kind->budget) {
-        TRY(words_add(w, "--budget"));
+        TRY(words_add(w, "%s", kind->budget));
         TRY(words_add(w, "%" PRId64,
                       room_s > 2 * MARGIN_SECONDS ? room_s - MARGIN_SECONDS : room_s));
     }

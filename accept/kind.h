@@ -13,6 +13,7 @@ enum accept_arg_type {
     ACCEPT_ARG_WORD,   /* letters, digits, '-', '_' and '.', no dash at first */
     ACCEPT_ARG_LIST,   /* words with ',' between them, which may have a ':' each: "amp:256,bf16" */
     ACCEPT_ARG_OUTPUT, /* another check's name, whose output's file is passed where there is one */
+    ACCEPT_ARG_PEER, /* true or false: the peer that the command line of accept names, or nothing */
     ACCEPT_ARG_SWITCH, /* true or false: the flag alone, or nothing */
 };
 
@@ -39,7 +40,8 @@ struct accept_kind {
     bool on_gpus;                 /* takes --devices: all GPUs in one process */
     bool ranks;                   /* "ranks" of it above 1 are started with 'ampscale launch' */
     bool folder;                  /* takes --out, and is read from there */
-    bool budget; /* takes --budget: the seconds by which it ends with what it has */
+    const char *budget;           /* flag for the seconds within which it prints what it has; NULL:
+                                   * none */
     accept_reader *read;
 };
 

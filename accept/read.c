@@ -315,6 +315,16 @@ static enum status add_steps(const json_t *steps, json_t *kinds, struct accept_r
     return STATUS_OK;
 }
 
+/* Images/s that the peaks allow. */
+static enum status add_bound(const json_t *output, struct accept_result *r)
+{
+    const struct accept_metric *ms = accept_metric_find(r, "step_ms"),
+                               *share = accept_metric_find(r, "of_peak");
+    double bound_s = 1e-5 * ms->number[ms->n - 1] * share->number[share->n - 1];
+    return accept_result_number(r, "bound_images_per_s", "images/s", ACCEPT_HIGHER,
+                                accept_read_number(output, "batch") / bound_s);
+}
+
 enum status accept_read_step(const struct accept_spec *spec, const struct accept_check *check,
                              const json_t *output, const char *dir, struct accept_result *r)
 {
@@ -323,7 +333,11 @@ enum status accept_read_step(const struct accept_spec *spec, const struct accept
     enum status st = kinds ? add_steps(json_object_get(output, "steps"), kinds, r)
                            : status_fail(STATUS_OOM, "no memory for the operations of a step");
     json_decref(kinds);
-    return st;
+    TRY(st);
+    TRY(add_text(r, "precision", json_object_get(output, "precision")));
+    TRY(accept_result_number(r, "batch", "images", ACCEPT_EVEN,
+                             accept_read_number(output, "batch")));
+    return add_bound(output, r);
 }
 
 /* FLOPs over seconds of all products in one type, each as often as the network has it; NAN where

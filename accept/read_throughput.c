@@ -112,9 +112,10 @@ enum status accept_read_throughput(const struct accept_spec *spec, const struct 
     (void)spec, (void)dir;
     const json_t *rows = json_object_get(output, "rows");
     bool ways = json_object_get(check->args, "fuse") || json_object_get(check->args, "graphs");
-    if (*text_at(output, "peer"))
-        TRY(accept_result_text(r, "peer", text_at(output, "peer")));
-    TRY(*text_at(output, "net") ? accept_result_text(r, "net", text_at(output, "net")) : STATUS_OK);
+    static const char *const texts[] = {"net", "peer", "peer_ended"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (*text_at(output, texts[i]))
+            TRY(accept_result_text(r, texts[i], text_at(output, texts[i])));
     TRY(accept_result_number(r, "image_size", "px", ACCEPT_EVEN,
                              accept_read_number(output, "image_size")));
     for (size_t i = 0; i < json_array_size(rows); i++)

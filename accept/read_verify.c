@@ -7,7 +7,7 @@
 /* "conv_fwd: 3x3, batch 2: 7 is 8": the first of what failed. */
 static enum status add_failure(const json_t *output, struct accept_result *r)
 {
-    static const char *const part[] = {"kind", "case", "reason"};
+    static const char *const part[] = {"kind", "name", "reason"};
     const json_t *first = json_array_get(json_object_get(output, "failures"), 0);
     char text[ACCEPT_TEXT_SIZE] = "";
     for (size_t i = 0; first && i < sizeof part / sizeof *part; i++) {
@@ -35,7 +35,7 @@ static enum status add_kinds(const json_t *kinds, struct accept_result *r)
         snprintf(name, sizeof name, "passed_%.40s", op);
         TRY(accept_result_number(r, name, "cases", ACCEPT_HIGHER,
                                  accept_read_number(kind, "passed")));
-        if (!ended || strcmp(ended, "ok") == 0)
+        if (!ended || strcmp(ended, "completed") == 0)
             continue;
         snprintf(name, sizeof name, "ended_%.40s", op);
         TRY(accept_result_text(r, name, ended));
@@ -48,15 +48,14 @@ enum status accept_read_operations(const struct accept_spec *spec, const struct 
 {
     (void)spec, (void)check, (void)dir;
     static const struct {
-        const char *key, *name;
+        const char *key, *name, *unit;
         enum accept_better better;
-    } counts[] = {{"cases", "cases", ACCEPT_HIGHER},
-                  {"passed", "passed", ACCEPT_HIGHER},
-                  {"skipped", "skipped", ACCEPT_LOWER},
-                  {"failed", "wrong", ACCEPT_LOWER},
-                  {"late", "late", ACCEPT_LOWER}};
+    } counts[] = {
+        {"cases", "cases", "cases", ACCEPT_HIGHER},    {"passed", "passed", "cases", ACCEPT_HIGHER},
+        {"skipped", "skipped", "cases", ACCEPT_LOWER}, {"failed", "wrong", "cases", ACCEPT_LOWER},
+        {"crashed", "crashed", "kinds", ACCEPT_LOWER}, {"late", "late", "kinds", ACCEPT_LOWER}};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-        TRY(accept_result_number(r, counts[i].name, "cases", counts[i].better,
+        TRY(accept_result_number(r, counts[i].name, counts[i].unit, counts[i].better,
                                  accept_read_number(output, counts[i].key)));
     TRY(add_failure(output, r));
     return add_kinds(json_object_get(output, "kinds"), r);
@@ -91,6 +90,7 @@ enum status accept_read_accuracy(const struct accept_spec *spec, const struct ac
         const char *precision = json_string_value(json_object_get(row, "precision"));
         const char *rung = json_string_value(json_object_get(row, "rung"));
         const char *why = json_string_value(json_object_get(row, "why"));
+        const json_t *falls = json_object_get(row, "falls");
         double top1 = accept_read_number(row, "val_top1");
         double cpu = accept_read_number(json_object_get(row, "cpu"), "mean");
         if (!precision)
@@ -103,6 +103,9 @@ enum status accept_read_accuracy(const struct accept_spec *spec, const struct ac
         TRY(accept_result_number(r, name, "points", ACCEPT_EVEN, top1 - cpu));
         snprintf(name, sizeof name, "rung_%.16s", precision);
         TRY(rung ? accept_result_text(r, name, rung) : STATUS_OK);
+        snprintf(name, sizeof name, "falls_%.16s", precision);
+        TRY(rung ? accept_result_number(r, name, "", ACCEPT_LOWER, (double)json_array_size(falls))
+                 : STATUS_OK);
         snprintf(name, sizeof name, "why_%.16s", precision);
         TRY(why && *why ? accept_result_text(r, name, why) : STATUS_OK);
     }

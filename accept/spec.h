@@ -110,6 +110,8 @@ struct accept_spec {
     struct accept_check *check; /* (n_checks), the first is "hardware": whether the devices are
                                  * there, and what the spec is for */
     json_t *json;               /* as it was read */
+    const char *peer; /* program that checks take turns with, from the command line and never
+                       * from a spec; NULL: none */
 };
 
 /* Reads a spec; `from` is named in messages. STATUS_USAGE says what is wrong with it and where.

@@ -32,6 +32,7 @@ enum {
     KEY_ONLY,
     KEY_PASS,
     KEY_BUDGET,
+    KEY_PEER,
 };
 
 enum { MADE_MAX = 4096 };
@@ -50,6 +51,10 @@ static const struct argp_option options[] = {
      "The checks of this part of the spec alone; --resume adds a part to another", 0},
     {"budget", KEY_BUDGET, "S", 0,
      "Seconds for all checks: each may take what the later ones leave (default: none)", 0},
+    {"peer", KEY_PEER, "FILE", 0,
+     "Program that checks of throughput take turns with, as 'bench throughput' has it (default: "
+     "none)",
+     0},
     {"resume", KEY_RESUME, 0, 0, "Go on with what DIR holds: run what is missing", 0},
     {"strict", KEY_STRICT, 0, 0, "A warning is a failure", 0},
     {"dry-run", KEY_DRY_RUN, 0, 0, "Print the checks, their commands and times instead", 0},
@@ -61,7 +66,7 @@ static const struct argp_option options[] = {
 };
 
 struct arguments {
-    const char *spec, *device, *only;
+    const char *spec, *device, *only, *peer;
     struct accept_options options;
     int gpus, pass;
     bool strict, dry_run, list, print;
@@ -113,6 +118,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_PASS:
         st = cli_int("--pass", arg, 1, ACCEPT_PASS_MAX, &n);
         a->pass = st == STATUS_OK ? (int)n : 0;
+        break;
+    case KEY_PEER:
+        a->peer = arg;
         break;
     case KEY_BUDGET:
         st = cli_int("--budget", arg, 1, 10000000, &a->options.budget_s);
@@ -199,6 +207,10 @@ static enum status battery_command(const struct arguments *a, const char *progra
         TRY(words_add(w, "--device"));
         TRY(words_add(w, "%s", a->device));
     }
+    if (a->peer) {
+        TRY(words_add(w, "--peer"));
+        TRY(words_add(w, "%s", a->peer));
+    }
     if (a->only) {
         TRY(words_add(w, "--only"));
         TRY(words_add(w, "%s", a->only));
@@ -274,6 +286,7 @@ static enum status work(struct arguments *a, int *code)
     if (!a->options.dir && !a->dry_run)
         return status_fail(STATUS_USAGE, "nowhere to keep the results: give --out DIR");
     TRY(accept_spec_load(a->spec, a->device, a->gpus, &spec));
+    spec.peer = a->peer;
     if (!a->options.dir)
         a->options.dir = spec.name;
     enum status st = accept_spec_select(&spec, a->only, a->pass);

@@ -159,7 +159,7 @@ static const struct {
 } kinds[] = {
     {"bench", "overlap", overlap},
     {"bench", "peak", peak},
-    {"kind", "gpu-check", section_gpu_check},
+    {"record", "accept", section_accept},
     {"kind", "gate-quality", section_gate_quality},
     {"kind", "peers", peers},
 };

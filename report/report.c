@@ -98,13 +98,6 @@ static enum status write_figures(struct writer *w, const struct item *item)
     return st;
 }
 
-/* What a record says of where it was made: a check of a GPU in an object of its own. */
-static const json_t *machine_of(const json_t *record)
-{
-    const json_t *machine = json_object_get(record, "machine");
-    return json_is_object(machine) ? machine : record;
-}
-
 /* What a place has in common goes in front of its first record. */
 static void begin_place(struct writer *w, const char *place, const json_t *machine)
 {
@@ -151,7 +144,7 @@ static enum status write_record(struct writer *w, const struct item *item, const
     record_section *section = section_of_record(record);
     *told = section != NULL;
     if (section) {
-        begin_place(w, place, machine_of(record));
+        begin_place(w, place, record);
         section(w, item->name, record);
     }
     json_decref(record);

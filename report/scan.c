@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define ACCEPT_FILE "accept.json"
+
 enum { DEPTH_MAX = 4, NAMES_MAX = 100000 };
 
 static int compare_names(const void *a, const void *b)
@@ -128,6 +130,11 @@ static enum status scan(struct items *items, const char *place, const char *dir,
         return add(items, ITEM_STUDY, place, dir);
     if (holds(dir, "run.json"))
         return add(items, ITEM_RUN, place, dir);
+    if (holds(dir, ACCEPT_FILE)) { /* the files below are what it is made of */
+        char path[REPORT_PATH_SIZE];
+        TRY(path_format(path, sizeof path, "%s/" ACCEPT_FILE, dir));
+        return add(items, ITEM_RECORD, place, path);
+    }
     TRY(look_inside(dir, &inside));
     /* Records beside runs make the folder itself the place of both. */
     if (inside.runs)

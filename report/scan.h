@@ -25,9 +25,9 @@ struct items {
     struct item *v; /* (n) */
 };
 
-/* Adds the records in `dir`, and in folders inside that are none themselves: by place, studies
- * before runs before files, by name; folders of no known kind are left alone. STATUS_IO for a
- * folder that cannot be read. */
+/* Adds the records in `dir`, and in folders inside that are none themselves (an acceptance is one):
+ * by place, studies before runs before files, by name; folders of no known kind are left alone.
+ * STATUS_IO for a folder that cannot be read. */
 MUST_CHECK enum status items_scan(struct items *items, const char *dir);
 void items_free(struct items *items);
 

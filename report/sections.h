@@ -26,10 +26,11 @@ double section_number(const json_t *object, const char *key);
 /* The list of objects at `key` of a record, whose keys are the columns. */
 void section_rows(struct writer *w, const json_t *record, const char *key);
 
-/* A check of a GPU, with throughput beside PyTorch's and the share of what the peaks allow. */
-void section_gpu_check(struct writer *w, const char *name, const json_t *record);
+/* An acceptance (accept.json): its checks, throughput beside PyTorch's and the share of what the
+ * peaks allow, accuracy, operations, profiles, and every other metric with its unit. */
+void section_accept(struct writer *w, const char *name, const json_t *record);
 
-/* What tells of a record that is one JSON object, of bench overlap, bench peak or a check of a GPU;
+/* What tells of a record that is one JSON object, of bench overlap, bench peak or an acceptance;
  * NULL for another kind. */
 typedef void record_section(struct writer *w, const char *name, const json_t *record);
 record_section *section_of_record(const json_t *record);

@@ -265,7 +265,7 @@ static void test_operations(void **state)
                   "\"kinds\": [{\"kind\": "
                   "\"conv_fwd\", \"passed\": 5, \"ended\": \"ended by a signal: Killed\"}], "
                   "\"failures\": [{\"kind\": "
-                  "\"conv_fwd\", \"case\": \"3x3\", \"reason\": \"7 is 8\"}]}");
+                  "\"conv_fwd\", \"case\": 3, \"name\": \"3x3\", \"reason\": \"7 is 8\"}]}");
     assert_true(value(&r, "wrong") == 2 && value(&r, "late") == 1 && value(&r, "passed") == 5);
     assert_true(value(&r, "passed_conv_fwd") == 5);
     text_is(&r, "ended_conv_fwd", "ended by a signal: Killed");

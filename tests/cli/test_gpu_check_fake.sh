@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# scripts/gpu-check on a GPU that is not there: the steps that need no speed do their work, and what
-# a tool finds wrong shows. nvidia-smi, compute-sanitizer and PyTorch are made for the test, too.
+# scripts/gpu-check on a GPU that is not there: the passes do their work, what a tool finds wrong shows,
+# and a call that is killed is no loss. compute-sanitizer and PyTorch are made for the test, too.
 . "$(dirname "$0")/common.sh" "$@"
 export OMP_WAIT_POLICY=passive
-unset OUT
+export OUT=$scratch/few
 export AMPSCALE_CUDA_MODULE=$build_dir/tests/kernels/cuda/fake/ampscale_cuda_fake.so
 if [[ ! -e $AMPSCALE_CUDA_MODULE ]]; then
     echo "SKIPPED: this build has no module of a GPU made for tests"
@@ -15,71 +15,87 @@ if sanitized; then
 fi
 mkdir "$scratch/tools"
 PATH=$scratch/tools:$PATH
-cat >"$scratch/tools/nvidia-smi" <<'TOOL'
-#!/bin/sh
-echo "Fake GPU, 580.1"
-TOOL
 cat >"$scratch/tools/compute-sanitizer" <<'TOOL'
 #!/bin/sh
-[ ! -e "$RECORDS" ] || [ -e "$RECORDS.$2" ] || cp -R "$RECORDS" "$RECORDS.$2"
 [ "$2" != "$FAKE_FINDING" ] || { echo "========= Invalid __global__ write of size 4 bytes" && exit 9; }
 while [ "${1#--}" != "$1" ]; do shift 2; done
 exec "$@"
 TOOL
-# Answers each request; where it is told to, it goes away at the second.
+# Answers each request.
 cat >"$scratch/tools/python3" <<'TOOL'
 #!/bin/sh
 [ "$1" != -c ] || exit 0
 echo "ready PyTorch 0.0"
-n=0
 while read -r mode precision batch steps; do
-    n=$((n + 1))
-    [ "$FAKE_PEER $n" != "leaves 2" ] || exit 1
     echo "images_per_s 2.00 1.00 3.00"
 done
 TOOL
 chmod +x "$scratch"/tools/*
-export RECORDS=$scratch/records
 
-# check CODE STEPS: runs the steps, and checks the exit code.
+# check CODE ARGS...: runs the script on the records of the call before, and checks the exit code.
 check() {
+    local want=$1 from=()
+    shift
+    [[ ! -e $OUT/records.tar.gz ]] || from=(--from "$OUT/records.tar.gz")
     code=0
-    "$source_dir/scripts/gpu-check" --quick --build "$build_dir" --out "$scratch/records" --device cuda:0 \
-        --only "$2" >"$scratch/out" 2>"$scratch/err" </dev/null || code=$?
-    ((code == $1)) || fail "$2: exit code $code, not $1: $(cat "$scratch/out" "$scratch/err")"
+    "$source_dir/scripts/gpu-check" --quick --build "$build_dir" --device cuda:0 "${from[@]}" "$@" \
+        >"$scratch/out" 2>"$scratch/err" </dev/null || code=$?
+    ((code == want)) || fail "gpu-check $* exited with $code, not $want: $(cat "$scratch/out" "$scratch/err")"
 }
 
-check 0 facts,kernels,sanitizer,accuracy,peak,roofline
-[[ $(grep -c ' pass ' "$scratch/out") == 6 ]] || fail "not six steps passed: $(<"$scratch/out")"
-grep -q '^kernels .* [1-9][0-9]* passed, [0-9]* skipped, 0 failed$' "$scratch/out" || fail "operations: $(<"$scratch/out")"
-grep -q '^facts .* Fake GPU, 580.1$' "$scratch/out" || fail "the facts: $(<"$scratch/out")"
-grep -q '"facts": "name Fake GPU, driver_version 580.1",' "$RECORDS/gpu-check.json" || fail "the facts have no names"
-# Records are there before the last step, which is not done yet.
-grep -q '"name": "accuracy", "status": "pass"' "$RECORDS.memcheck/gpu-check.json" || fail "no records before the end"
-grep -q '"name": "sanitizer"' "$RECORDS.memcheck/gpu-check.json" && fail "a step is recorded before it is done"
-for name in fp32 tf32 O1 O2 bf16; do
-    grep -q "\"precision\": \"$name\", \"val_top1\": " "$scratch/records/gpu-check.json" || fail "no accuracy at $name"
-done
-grep -q '"type": "bf16"' "$scratch/records/peak.json" || fail "no peak of bf16: $(<"$scratch/records/peak.json")"
-grep -q '"op": "all"' "$scratch/records/gpu-check.json" || fail "no roofline"
-
-FAKE_FINDING=racecheck check 4 sanitizer
-grep -q '^sanitizer .*wrong .*memcheck clean, racecheck [1-9][0-9]* findings; the first: Invalid __global__ write' "$scratch/out" || fail "a finding: $(<"$scratch/out")"
-grep -q '^    FAIL .*: Invalid __global__ write' "$scratch/out" || fail "a failure does not say why: $(<"$scratch/out")"
-
-# Both sides in turns. A real PyTorch would be asked first.
-if [[ ! -x $source_dir/build/peers/bin/python3 ]]; then
-    check 0 throughput
-    line=$(grep '^throughput ' "$scratch/out")
-    [[ $line =~ 'PyTorch compile 2, PyTorch eager 2, ampscale '[0-9]+', ampscale from files '[0-9]+'; '[0-9.]+' times PyTorch' ]] ||
-        fail "throughput: $line"
-    grep -q '"peer": "PyTorch 0.0",' "$RECORDS/gpu-check.json" || fail "no word of PyTorch's version"
-    # One that goes away is replaced; what it was asked for is missing.
-    FAKE_PEER=leaves check 0 throughput
-    grep -q '"who": "PyTorch compile"' "$RECORDS/gpu-check.json" && fail "an answer that nobody gave"
-    for name in fp32 amp; do
-        grep -q "\"precision\": \"$name\", \"batch\": 4, \"who\": \"PyTorch eager\"" "$RECORDS/gpu-check.json" ||
-            fail "no answer of PyTorch at $name"
+# passes NAMES...: each check has passed.
+passes() {
+    local name
+    for name; do
+        grep -qE "^PASS +$name(,|$)" "$scratch/out" || fail "'$name' has not passed: $(<"$scratch/out")"
     done
+}
+
+# The self-test trains what takes minutes on this device; cli_cuda has it.
+check 0 --only facts,operations,accuracy
+passes facts operations accuracy
+check 0 --pass 2
+passes facts operations accuracy peak throughput fusion
+check 0 --only step-amp,step-bf16,step-tf32,step-fp32,memcheck,racecheck,synccheck
+passes throughput step-amp step-bf16 step-tf32 step-fp32 memcheck racecheck synccheck
+tar -C "$scratch" -xzf "$OUT/records.tar.gz"
+[[ -s $scratch/cache/ampscale/plans ]] || fail "no plans were handed on: $(find "$scratch/cache")"
+(($(find "$OUT" -type f | wc -l) <= 8)) || fail "OUT has $(ls "$OUT")"
+
+# Every number of a training run has the rung that it was measured on.
+for name in rung_amp_4 rung_files_amp_4 rung_fp32_4; do
+    grep -A4 "\"name\": \"$name\"" "$scratch/checks/throughput.json" | grep -q '"auto"' || fail "no rung at $name"
+done
+for name in fp32 tf32 O1 O2 bf16; do
+    grep -q "\"name\": \"top1_$name\"" "$scratch/checks/accuracy.json" || fail "no accuracy at $name"
+done
+if [[ ! -x $source_dir/build/peers/bin/python3 ]]; then # which would be asked first
+    grep -q '"of_peer_amp_4"' "$scratch/checks/throughput.json" || fail "no ratio to PyTorch"
+    expect 0 report --no-figures "$OUT" -o "$scratch/report.md"
+    grep -qE '^\| amp \| 4 \|  \| ampscale \| [0-9.]+ \| [0-9.]+ \| [0-9.]+ \| auto \| [0-9.]+ \| [0-9.]+ \|$' "$scratch/report.md" ||
+        fail "the report: $(grep '^| amp' "$scratch/report.md")"
 fi
+
+# What a tool finds is wrong, and the report says it.
+rm -rf "$OUT"
+FAKE_FINDING=racecheck check 4 --only memcheck,racecheck
+passes memcheck
+grep -q '^FAIL *racecheck' "$scratch/out" || fail "a finding passes: $(<"$scratch/out")"
+grep -q 'Invalid __global__ write' "$OUT/accept.json" || fail "a finding is not told: $(<"$OUT/accept.md")"
+
+# A check that is killed, with all that belongs to it, is run again by the next call, and no other is.
+rm -rf "$OUT" "$scratch/checks"
+"$program" accept --spec bring-up-quick --device cuda:0 --only facts,peak,fusion --out "$scratch/killed" >/dev/null 2>&1 </dev/null &
+battery=$!
+for ((i = 0; i < 1200; i++)); do
+    [[ -s $scratch/killed/checks/peak.json && -e $scratch/killed/checks/fusion/r1 ]] && break
+    sleep 0.1
+done
+kill -KILL $battery
+wait $battery 2>/dev/null
+[[ -s $scratch/killed/checks/peak.json && ! -e $scratch/killed/checks/fusion.json ]] || fail "the records are not there before the end"
+kept=$(stat -c %i "$scratch/killed/checks/peak.json")
+expect 0 accept --spec bring-up-quick --device cuda:0 --only facts,peak,fusion --out "$scratch/killed" --resume
+passes facts peak fusion
+[[ $(stat -c %i "$scratch/killed/checks/peak.json") == "$kept" ]] || fail "what was measured is measured again"
 finish

@@ -47,46 +47,53 @@ for line in '### Quality of the gate: gate' '| false alarms | by pairs, as by de
     grep -qxF -- "$line" gate.md || fail "the report lacks '$line': $(cat gate.md)"
 done
 
-# A check of a GPU: its record, peaks, its runs beside, and a record that there are no words for.
+# Peaks and runs beside each other are of one machine; there are no words for the other record.
 mkdir -p gpu/card/runs
 cp -r rec/here/precision/fp32-seed0 gpu/card/runs/accuracy-fp32
 echo '{"bench": "something"}' >gpu/card/a.json
 echo '{"bench": "peak", "device": "a card", "copy": [{"bytes": 4194304, "bytes_per_s": 3e12}], "flops": []}' >gpu/card/peak.json
-cat >gpu/card/gpu-check.json <<'END'
-{"kind": "gpu-check", "description": "a card", "steps": [{"name": "build", "status": "pass", "note": "a|b"}],
- "roofline": [{"precision": "fp32", "net": "resnet50", "batch": 64, "operations": [{"op": "conv", "ms": 1.5}]}]}
-END
 expect 0 report --no-figures gpu -o gpu.md
-for line in '## card' '| build | pass | a\|b |' '| conv | 1.5000 |' '| 4194304 | 3000000000000 |' \
-    'A step of resnet50 in fp32, batch 64, against this device'"'"'s peaks:' '### Runs: runs'; do
-    grep -qxF "$line" gpu.md || fail "a check of a GPU is told without '$line': $(cat gpu.md)"
+for line in '## card' '| 4194304 | 3000000000000 |' '### Runs: runs'; do
+    grep -qxF "$line" gpu.md || fail "a card is told without '$line': $(cat gpu.md)"
 done
 [[ $(grep -c '^## ' gpu.md) == 1 ]] || fail "one machine has several headings"
 
-# Throughput beside PyTorch's, with the fastest of its ways, and the share of what the peaks allow;
-# a dash where there is nothing to compare with. The machine is told from the check.
-mkdir -p turns/card
-cat >turns/card/gpu-check.json <<'END'
-{"kind": "gpu-check", "command": "scripts/gpu-check --only throughput", "description": "a card, sm_90",
- "facts": "name a card, power.limit 700 W", "peer": "PyTorch 2.11", "net": "resnet50", "image_size": 224,
- "machine": {"version": "0.1.0", "commit": "abc", "host": {"os": "an OS",
-  "cpu": {"model": "a processor", "cores": 16, "threads": 16, "usable": 16}}},
- "throughput": [
-  {"precision": "amp", "batch": 256, "who": "PyTorch compile", "images_per_s": 4000.0, "lowest": 3900.0, "highest": 4100.0, "rounds": 3},
-  {"precision": "amp", "batch": 256, "who": "PyTorch eager", "images_per_s": 3000.0, "lowest": 3000.0, "highest": 3000.0, "rounds": 3},
-  {"precision": "amp", "batch": 256, "who": "ampscale", "images_per_s": 8000.0, "lowest": 7900.0, "highest": 8100.0, "rounds": 3},
-  {"precision": "amp", "batch": 128, "who": "ampscale", "images_per_s": 6000.0, "lowest": 6000.0, "highest": 6000.0, "rounds": 1}],
- "roofline": [{"precision": "amp", "net": "resnet50", "batch": 256, "operations": [
-  {"op": "conv", "count": 53, "ms": 20.0, "bound_ms": 16.0, "share": 0.8},
-  {"op": "all", "count": 400, "ms": 30.0, "bound_ms": 24.0, "share": 0.8}]}]}
+# An acceptance is its folder: throughput beside PyTorch's, the share of what the peaks allow, the rung
+# and why; accuracy, operations, a profile, and any other metric with its unit. A dash where there is
+# nothing to compare with. Files below it are what it is made of.
+mkdir -p turns/card/bring-up/checks
+echo '{"bench": "peak", "device": "below", "copy": [], "flops": []}' >turns/card/bring-up/checks/peak.json
+number() { printf '{"name": "%s", "unit": "%s", "values": [%s], "median": %s, "limit": "%s", "verdict": "PASS"}' "$1" "$2" "$3" "$3" "${4-}"; }
+text() { printf '{"name": "%s", "unit": "", "values": ["%s"], "limit": "", "verdict": "SKIP"}' "$1" "$2"; }
+cat >turns/card/bring-up/accept.json <<END
+{"record": "accept", "schema": 1, "spec": "bring-up", "node": "n1", "device": "a card, sm_90", "begun": "2026-01-01T00:00:00Z",
+ "ended": "2026-01-01T00:09:00Z", "version": "0.1.0", "passed": false, "checks": [
+ {"name": "throughput", "kind": "throughput", "verdict": "MISSING", "seconds": 300, "reason": "a|b", "metrics": [
+  $(text net resnet50), $(number image_size px 224), $(text peer 'PyTorch 2.11'), $(number images_per_s_amp_256 images/s 8000 'at least 1'),
+  $(number lowest_amp_256 images/s 7900), $(number highest_amp_256 images/s 8100), $(text rung_amp_256 'no graph'),
+  $(text why_amp_256 'capture failed'), $(number of_peer_amp_256 x 2), $(number images_per_s_peer_compile_amp_256 images/s 4000),
+  $(number images_per_s_bf16_64_fuse-none_no-graph images/s 6000), $(text why_fp32_256 'no time was left')]},
+ {"name": "step-amp", "kind": "step", "verdict": "PASS", "seconds": 9, "reason": "", "metrics": [
+  $(text precision amp), $(number batch images 256), $(number bound_images_per_s images/s 10000), $(number step_ms ms 30)]},
+ {"name": "accuracy", "kind": "accuracy", "verdict": "PASS", "seconds": 99, "reason": "", "metrics": [
+  $(number top1_O1 % 99.2), $(number cpu_top1_O1 % 99), $(number off_cpu_O1 points 0.2), $(text rung_O1 auto), $(text why_O2 'no time')]},
+ {"name": "operations", "kind": "operations", "verdict": "FAIL", "seconds": 99, "reason": "", "metrics": [
+  $(number cases cases 9), $(number passed cases 8), $(number passed_conv_fwd cases 8), $(text ended_conv_fwd 'ended by a signal')]},
+ {"name": "profile", "kind": "profile", "verdict": "PASS", "seconds": 99, "reason": "", "metrics": [
+  $(text tool 'ncu 2025.3'), $(number step_us us 29000), $(text kernel_01 'bn_apply, forward, x53'), $(number kernel_01_us us 900),
+  $(number kernel_01_dram % 75), $(number kernel_01_tensor % 0)]}]}
 END
 expect 0 report --no-figures turns -o turns.md
-for line in '| processor | a processor, 16 cores, 16 threads, 16 usable |' '| program | ampscale 0.1.0, commit abc |' \
-    "The driver's tool says: name a card, power.limit 700 W" 'Beside it: PyTorch 2.11' 'scripts/gpu-check --only throughput' \
-    '| amp | 256 | PyTorch compile | 4000 | 3900 | 4100 | 3 | – | – |' '| amp | 256 | ampscale | 8000 | 7900 | 8100 | 3 | 2.00 | 75.0 |' \
-    '| amp | 128 | ampscale | 6000 | 6000 | 6000 | 1 | – | – |' '| all | 400 | 30 | 24 | 0.8000 |'; do
-    grep -qxF -- "$line" turns.md || fail "throughput is told without '$line': $(cat turns.md)"
+for line in '| program | ampscale 0.1.0 |' "### Acceptance by 'bring-up'" '| MISSING | throughput | 300.0 | a\|b |' \
+    '| amp | 256 |  | ampscale | 8000 | 7900 | 8100 | no graph (capture failed) | 2.00 | 80.0 |' \
+    '| amp | 256 |  | PyTorch compile | 4000 | – | – |  | – | – |' \
+    '| bf16 | 64 | fuse-none,no-graph | ampscale | 6000 | – | – |  | – | – |' \
+    '| fp32 | 256 |  | ampscale | – | – | – | no time was left | – | – |' '| step-amp | step\_ms | 30.00 | ms |  |' \
+    '| throughput | images\_per\_s\_amp\_256 | 8000 | images/s | PASS |' '| O1 | 99.20 | 99.00 | 0.20 | auto |' '| O2 | – | – | – | no time |' \
+    '| conv\_fwd | 8 | ended by a signal |' '| bn\_apply, forward, x53 | 900.0 | 75.0 | 0.0 |'; do
+    grep -qxF -- "$line" turns.md || fail "an acceptance is told without '$line': $(cat turns.md)"
 done
+grep -q 'below' turns.md && fail "a file of an acceptance is told as a record of its own"
 
 # Runs beside records are of one place.
 mkdir -p mixed/card

@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# A pack on a machine that has a C library, a shell and the tools of a minimal Debian, and neither
+# compilers nor CUDA nor Python: the program starts, and one line says what is missing.
+. "$(dirname "$0")/common.sh" "$@"
+if sanitized; then
+    echo "SKIPPED: a build with sanitizers is not packed"
+    exit 77
+fi
+for tool in chroot ldd strip unshare; do
+    command -v $tool >/dev/null || { echo "SKIPPED: there is no $tool" && exit 77; }
+done
+root=$scratch/root
+as_root=(unshare --mount)
+((EUID == 0)) || as_root+=(--map-root-user)
+mkdir -p "$root"/{bin,lib,lib64,tmp,dev,proc,check}
+
+# What a minimal Debian has of these: a program and the libraries that it needs, where they are.
+for tool in basename bash cat cp cut date dirname du env find gunzip gzip grep head kill ls mkdir mktemp nproc rm \
+    sed sh sleep sort tail tar tr wc; do
+    file=$(type -P $tool) || { echo "SKIPPED: there is no $tool" && exit 77; }
+    cp -L "$file" "$root/bin/"
+    ldd "$file" 2>/dev/null | grep -oE '/[^ ]+' >>"$scratch/needed" || true
+done
+# The C library's other parts, which belong to it.
+for name in libm.so.6 libdl.so.2 librt.so.1 libpthread.so.0 libresolv.so.2 libmvec.so.1; do
+    ldconfig -p 2>/dev/null | sed -nE "s|^\s*$name .*=> (.*)|\1|p" | head -n 1 >>"$scratch/needed"
+done
+while IFS= read -r file; do
+    mkdir -p "$root${file%/*}"
+    cp -Lu "$file" "$root$file"
+done < <(sort -u "$scratch/needed")
+: >"$root/dev/null"
+ln -s /proc/self/fd "$root/dev/fd"
+
+"$source_dir/scripts/gpu-check" --build "$build_dir" --pack "$scratch/pack" >"$scratch/out" 2>&1 || fail "pack: $(<"$scratch/out")"
+cp -R "$scratch/pack" "$source_dir/scripts" "$root/check/"
+mkdir -p "$root/check/tests/peers"
+cp "$source_dir"/tests/peers/{run.sh,torch_step.py} "$root/check/tests/peers/"
+
+# bare ARGS...: scripts/gpu-check in that root.
+bare() {
+    code=0
+    # shellcheck disable=SC2016 # they are the inner shell's
+    "${as_root[@]}" bash -c 'mount --rbind /proc "$0/proc" && mount --bind /dev/null "$0/dev/null" &&
+        exec env -i PATH=/bin "$(type -P chroot)" "$0" /bin/bash /check/scripts/gpu-check --build /check/pack "$@"' \
+        "$root" "$@" >"$scratch/out" 2>"$scratch/err" </dev/null || code=$?
+}
+bare --help
+if ((code != 0)); then
+    echo "SKIPPED: no root can be made here: $(head -n 1 "$scratch/err")"
+    exit 77
+fi
+bare -- info
+((code == 0)) && grep -q '^ampscale [0-9]' "$scratch/out" || fail "the program does not start: $(cat "$scratch/out" "$scratch/err")"
+bare --pass 1 --device cuda:0
+((code == 5)) || fail "without a GPU it exits with $code: $(cat "$scratch/out" "$scratch/err")"
+[[ $(cat "$scratch/out" "$scratch/err" | wc -l) == 1 ]] || fail "not one line: $(cat "$scratch/out" "$scratch/err")"
+grep -q "^scripts/gpu-check: no device 'cuda:0': .*; also missing: PyTorch, compute-sanitizer, ncu$" "$scratch/err" ||
+    fail "the line is: $(<"$scratch/err")"
+# Checks that need no GPU run there.
+bare --only facts --device cpu --out /tmp/records --quick
+((code == 0)) && grep -q '^PASS *facts' "$scratch/out" || fail "facts of the processor: $(cat "$scratch/out" "$scratch/err")"
+bare --device cuda:0 --build /nonesuch
+((code == 2)) || fail "a folder that is not there: exit code $code"
+finish
