@@ -58,12 +58,30 @@ static void print_check(const struct accept_result *c, FILE *out)
         print_metric(&c->metric[k], out);
 }
 
+/* What was neither asked for nor measured earlier. */
+static bool is_unasked(const struct accept_result *c)
+{
+    return c->ended == ACCEPT_SKIP;
+}
+
+static void print_unasked(const struct accept_report *r, FILE *out)
+{
+    int n = 0;
+    for (int i = 0; i < r->n_checks; i++)
+        if (is_unasked(&r->check[i]))
+            fprintf(out, "%s%s", n++ ? ", " : "SKIP    not asked for: ", r->check[i].name);
+    if (n > 0)
+        fputc('\n', out);
+}
+
 void accept_print(const struct accept_report *r, bool strict, FILE *out)
 {
     char line[256];
     fprintf(out, "%s on %s, level %d\n", r->spec, *r->device ? r->device : r->node, r->level);
     for (int i = 0; i < r->n_checks; i++)
-        print_check(&r->check[i], out);
+        if (!is_unasked(&r->check[i]))
+            print_check(&r->check[i], out);
+    print_unasked(r, out);
     accept_note(r, line, sizeof line);
     if (*line)
         fprintf(out, "%s\n", line);

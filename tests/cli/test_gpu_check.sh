@@ -32,7 +32,7 @@ grep -q "^scripts/gpu-check: no device 'cuda:63': " "$scratch/err" || fail "the 
 export OUT=$scratch/pass1
 check 0 --device cpu --pass 1
 verdicts PASS facts operations selftest accuracy
-verdicts SKIP peak memcheck
+grep -q '^SKIP *not asked for: peak, .*, memcheck' "$scratch/out" || fail "peaks were asked for: $(<"$scratch/out")"
 OUT=$scratch/pass2 check 0 --device cpu --pass 2 --from "$scratch/pass1/records.tar.gz"
 verdicts PASS facts operations peak throughput fusion
 OUT=$scratch/pass3 check 5 --device cpu --pass 3 --from "$scratch/pass2/records.tar.gz"
@@ -48,6 +48,14 @@ tar -C "$scratch/records" -xzf "$scratch/pass3/records.tar.gz"
 grep -q '"command": "[^"]*--peak [^"]*/peak/r1/output.json' "$scratch/records/checks/step-amp.json" ||
     fail "the peaks of the earlier pass were not taken: $(grep '"command"' "$scratch/records/checks/step-amp.json")"
 [[ -z $(find "$scratch/records" -name '*.safetensors') ]] || fail "weights among the records"
+
+# Records of another device are not added to.
+mkdir "$scratch/other"
+tar -C "$scratch/other" -xzf "$scratch/pass1/records.tar.gz"
+model=$(sed -nE '1s/^cpu: ([^,]*),.*/\1/p' "$scratch/out")
+sed -i "s/$model/another/" "$scratch/other/checks/hardware.json"
+check 2 --device cpu --pass 2 --out "$scratch/other"
+grep -q "is of another device than" "$scratch/err" || fail "no word on the other device: $(<"$scratch/err")"
 
 # A report of it: every number with its unit.
 expect 0 report --no-figures "$scratch/records" -o "$scratch/report.md"
