@@ -150,16 +150,44 @@ static void print_head(const struct step_bench *b)
             "implementation");
 }
 
+/* What FUSE_AUTO decided, and by which times. */
+static void print_fusions(const struct step_bench *b)
+{
+    int n;
+    const struct fusion *c = program_fusions(network_program(b->net, 0), &n);
+    if (n == 0)
+        return;
+    fprintf(b->config->out, "\n%-24s %-8s %9s %9s  %s\n", "layer", "form", "fused ms", "parts ms",
+            "choice");
+    for (int i = 0; i < n; i++) {
+        const char *choice = c[i].taken ? "fused" : c[i].parts > 0 ? "parts" : "parts, not timed";
+        fprintf(b->config->out, "%-24s %-8s %9.3f %9.3f  %s\n", c[i].layer, c[i].form,
+                c[i].fused * 1e3, c[i].parts * 1e3, choice);
+    }
+}
+
+static json_t *fusions_json(const struct step_bench *b)
+{
+    int n;
+    const struct fusion *c = program_fusions(network_program(b->net, 0), &n);
+    json_t *list = json_array();
+    for (int i = 0; i < n; i++)
+        json_array_append_new(list, json_pack("{s:s, s:s, s:f, s:f, s:b}", "layer", c[i].layer,
+                                              "form", c[i].form, "fused_s", c[i].fused, "parts_s",
+                                              c[i].parts, "taken", c[i].taken));
+    return list;
+}
+
 static enum status print_json(const struct step_bench *b, json_t *lines)
 {
     const struct bench_net_config *c = b->config;
     char about[256];
     b->dev->backend->describe(b->dev, about, sizeof about);
-    json_t *o = json_pack("{s:i, s:s, s:s, s:s, s:i, s:i, s:i, s:s, s:s, s:o, s:O}", "schema", 2,
-                          "bench", "step", "device", about, "net", c->net, "batch", c->batch,
+    json_t *o = json_pack("{s:i, s:s, s:s, s:s, s:i, s:i, s:i, s:s, s:s, s:o, s:o, s:O}", "schema",
+                          2, "bench", "step", "device", about, "net", c->net, "batch", c->batch,
                           "image_size", c->image_size, "rounds", c->rounds, "precision",
                           c->precision ? c->precision : "fp32", "fuse", fuse_str(c->fuse), "peaks",
-                          peaks_json(&b->peaks), "steps", lines);
+                          peaks_json(&b->peaks), "fusions", fusions_json(b), "steps", lines);
     if (!o)
         return status_fail(STATUS_OOM, "no memory for the record");
     json_dumpf(o, c->out, JSON_INDENT(1));
@@ -194,8 +222,10 @@ static enum status report(const struct step_bench *b)
     }
     if (c->json)
         CHECK(print_json(b, lines));
-    else
+    else {
         print_kinds(b, sum);
+        print_fusions(b);
+    }
 done:
     json_decref(lines);
     return st;

@@ -127,7 +127,8 @@ struct op_plan {
     struct op_desc desc; /* as asked, every ANY resolved and `bytes` filled in */
     size_t workspace;    /* bytes wanted at ROLE_WORKSPACE; 0: none */
     const char *impl;    /* what will run: "jit:avx512_core", "own:avx512", "ref" */
-    double seconds;      /* that an execution takes, as measured when it was planned; 0: unknown */
+    /* See op_seconds; optional. */
+    enum status (*seconds)(struct op_plan *plan, double *seconds);
     enum status (*execute)(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s);
     void (*free)(struct op_plan *plan);
 };
@@ -160,6 +161,15 @@ MUST_CHECK static inline enum status op_execute(struct op_plan *plan, void *cons
                                                 struct stream *s)
 {
     return plan->execute(plan, arg, s);
+}
+
+/* Seconds that an execution takes, for lowering to compare forms by; 0: unknown. A backend times it
+ * when it is first asked, which takes memory of the device for as long; a plan that is not asked
+ * costs no time. */
+MUST_CHECK static inline enum status op_seconds(struct op_plan *plan, double *seconds)
+{
+    *seconds = 0;
+    return plan->seconds ? plan->seconds(plan, seconds) : STATUS_OK;
 }
 
 /* Copies between a plain host array and a device tensor of any layout, planning what is needed;

@@ -375,6 +375,7 @@ void program_free(struct program *p)
     for (int i = 0; i < p->n_steps; i++)
         op_plan_free(p->step[i].plan);
     program_free_stretches(p);
+    free(p->fusion);
     free(p->step);
     free(p->value);
     free(p);

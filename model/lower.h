@@ -111,7 +111,8 @@ struct conv_attr lower_conv_attr(const struct node *n);
 /* The layer whose result `value` is; NULL: the input. */
 struct layer *lower_producer(const struct lowering *l, int value);
 
-/* Choices of what is fused. Each asks the device with the descriptions that would be planned.
+/* Choices of what is fused. Each asks the device with the descriptions that would be planned, and
+ * leaves a struct fusion in the program under FUSE_AUTO.
  *
  * Convolution i, of `layer` so far: do its results' sums come with it? */
 MUST_CHECK enum status fuse_stats(struct lowering *l, int i, const struct layer *layer, bool *yes);

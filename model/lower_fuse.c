@@ -1,18 +1,36 @@
 /* What of convolution and batch norm is fused: the device's answers to descriptions as they would
- * be planned, and, under FUSE_AUTO, its clock's. */
+ * be planned, and, under FUSE_AUTO, its clock's.
+ *
+ * A chain of operations that is fused is taken where it takes less than its parts by more than a
+ * clock errs from run to run; what is in between, and what cannot be timed, is left in parts. So a
+ * choice is a function of times, which a device keeps (kernels/cuda/plan_file.h). */
 #include "model/lower.h"
+
+#include <stdlib.h>
+
+/* By how much a fused chain must be faster, as a share of its own time. */
+static const double MARGIN = 0.02;
+
+enum { CHAIN_MAX = 8 };
 
 /* Some operations, one after the other, as the device would plan them. */
 struct trial {
     const struct lowering *l;
     bool covered; /* every one of them */
-    bool timed;
-    double seconds;
+    int n;
+    struct op_plan *plan[CHAIN_MAX];
 };
 
 static struct trial trial_of(const struct lowering *l)
 {
-    return (struct trial){.l = l, .covered = true, .timed = true};
+    return (struct trial){.l = l, .covered = true};
+}
+
+static void trial_close(struct trial *t)
+{
+    for (int i = 0; i < t->n; i++)
+        op_plan_free(t->plan[i]);
+    t->n = 0;
 }
 
 /* Whether an operation that cannot be planned is done without: the plain plan says what is wrong.
@@ -37,9 +55,27 @@ static enum status trial_add(struct trial *t, struct op_desc *d)
     }
     TRY(st);
     *d = plan->desc;
-    t->timed = t->timed && plan->seconds > 0;
-    t->seconds += plan->seconds;
-    op_plan_free(plan);
+    t->plan[t->n++] = plan;
+    return STATUS_OK;
+}
+
+/* Seconds of all operations; 0 where one cannot be timed. */
+static enum status trial_seconds(const struct trial *t, double *seconds)
+{
+    double one;
+    *seconds = 0;
+    for (int i = 0; i < t->n; i++) {
+        enum status st = op_seconds(t->plan[i], &one);
+        if (is_lack(t, st))
+            one = 0;
+        else
+            TRY(st);
+        if (!(one > 0)) {
+            *seconds = 0;
+            return STATUS_OK;
+        }
+        *seconds += one;
+    }
     return STATUS_OK;
 }
 
@@ -49,17 +85,55 @@ static bool allowed(const struct lowering *l, enum fuse level)
     return l->p->config.train && (f == FUSE_AUTO || f >= level);
 }
 
-/* Does it take the clock to decide for what is fused? */
-static bool compares(const struct trial *fused)
+/* A chain fused, and its parts, which are described only where the clock decides. */
+struct rivals {
+    struct trial fused, parts;
+};
+
+static struct rivals rivals_of(const struct lowering *l)
 {
-    return fused->l->p->config.fuse == FUSE_AUTO && fused->covered && fused->timed;
+    return (struct rivals){trial_of(l), trial_of(l)};
 }
 
-static bool wins(const struct trial *fused, const struct trial *parts)
+static void rivals_close(struct rivals *r)
 {
-    if (fused->l->p->config.fuse != FUSE_AUTO)
-        return fused->covered;
-    return compares(fused) && parts->covered && parts->timed && fused->seconds <= parts->seconds;
+    trial_close(&r->fused);
+    trial_close(&r->parts);
+}
+
+/* Does it take the clock to decide? */
+static bool compares(const struct rivals *r)
+{
+    return r->fused.l->p->config.fuse == FUSE_AUTO && r->fused.covered;
+}
+
+static enum status note_choice(struct program *p, const struct fusion *choice)
+{
+    size_t n = (size_t)p->n_fusions + 1;
+    struct fusion *grown = realloc(p->fusion, n * sizeof *grown);
+    if (!grown)
+        return status_fail(STATUS_OOM, "no memory for what is fused");
+    p->fusion = grown;
+    grown[p->n_fusions++] = *choice;
+    return STATUS_OK;
+}
+
+static enum status decide(const struct rivals *r, const char *form, const struct layer *layer,
+                          bool *yes)
+{
+    const struct lowering *l = r->fused.l;
+    struct fusion c = {.form = form, .layer = layer->name};
+    *yes = r->fused.covered;
+    if (!compares(r))
+        return STATUS_OK;
+    if (r->parts.covered) {
+        TRY(trial_seconds(&r->fused, &c.fused));
+        if (c.fused > 0)
+            TRY(trial_seconds(&r->parts, &c.parts));
+    }
+    c.taken = c.fused > 0 && c.fused * (1 + MARGIN) < c.parts;
+    *yes = c.taken;
+    return note_choice(l->p, &c);
 }
 
 /* ---- descriptions ---- */
@@ -199,17 +273,20 @@ static enum status try_stats(struct trial *t, const struct node *n, const struct
 enum status fuse_stats(struct lowering *l, int i, const struct layer *layer, bool *yes)
 {
     int next = lower_sole_user(l, i, NODE_BN);
-    struct trial fused = trial_of(l), parts = fused;
+    struct rivals r = rivals_of(l);
+    enum status st;
     const struct tensor_desc *x = &l->p->value[layer->operand].desc;
     *yes = false;
     if (!allowed(l, FUSE_STATS) || next < 0 || layer->node->bias >= 0)
         return STATUS_OK;
     struct layer bn = {.node = &l->g->node[next]};
-    TRY(try_stats(&fused, layer->node, &bn, x, true));
-    if (compares(&fused))
-        TRY(try_stats(&parts, layer->node, &bn, x, false));
-    *yes = wins(&fused, &parts);
-    return STATUS_OK;
+    CHECK(try_stats(&r.fused, layer->node, &bn, x, true));
+    if (compares(&r))
+        CHECK(try_stats(&r.parts, layer->node, &bn, x, false));
+    CHECK(decide(&r, "stats", layer, yes));
+done:
+    rivals_close(&r);
+    return st;
 }
 
 /* ---- a batch norm that its reader applies ---- */
@@ -263,7 +340,8 @@ static enum status try_stored(struct trial *t, const struct node *next, const st
  * sums and their use: neither goes with these. */
 enum status fuse_apply(struct lowering *l, int last, const struct layer *layer, bool *yes)
 {
-    struct trial fused = trial_of(l), parts = fused;
+    struct rivals r = rivals_of(l);
+    enum status st;
     int next = lower_sole_user(l, last, NODE_CONV);
     const struct tensor_desc *x = &l->p->value[layer->x].desc;
     *yes = false;
@@ -273,11 +351,13 @@ enum status fuse_apply(struct lowering *l, int last, const struct layer *layer, 
     const struct node *n = &l->g->node[next];
     if (n->bias >= 0 || lower_sole_user(l, next, NODE_BN) < 0)
         return STATUS_OK;
-    TRY(try_applied(&fused, n, layer, x));
-    if (compares(&fused))
-        TRY(try_stored(&parts, n, layer, x));
-    *yes = wins(&fused, &parts);
-    return STATUS_OK;
+    CHECK(try_applied(&r.fused, n, layer, x));
+    if (compares(&r))
+        CHECK(try_stored(&r.parts, n, layer, x));
+    CHECK(decide(&r, "apply", layer, yes));
+done:
+    rivals_close(&r);
+    return st;
 }
 
 /* ---- a batch norm that a data gradient brings the sums of ---- */
@@ -316,7 +396,8 @@ static const struct node *first_user(const struct lowering *l, int i)
 
 enum status fuse_join(struct lowering *l, int last, const struct layer *layer, bool *yes)
 {
-    struct trial fused = trial_of(l), parts = fused;
+    struct rivals r = rivals_of(l);
+    enum status st;
     const struct node *n = first_user(l, last);
     const struct tensor_desc *x = &l->p->value[layer->x].desc;
     int users = l->n_users[last];
@@ -324,11 +405,13 @@ enum status fuse_join(struct lowering *l, int last, const struct layer *layer, b
     if (!allowed(l, FUSE_ALL) || !layer->relu || l->p->config.sync || !n || n->kind != NODE_CONV ||
         users > 2)
         return STATUS_OK;
-    TRY(try_joined(&fused, n, layer, x, users));
-    if (compares(&fused))
-        TRY(try_apart(&parts, n, layer, x, users));
-    *yes = wins(&fused, &parts);
-    return STATUS_OK;
+    CHECK(try_joined(&r.fused, n, layer, x, users));
+    if (compares(&r))
+        CHECK(try_apart(&r.parts, n, layer, x, users));
+    CHECK(decide(&r, "join", layer, yes));
+done:
+    rivals_close(&r);
+    return st;
 }
 
 /* ---- the gradient of a projection that skips pixels ---- */
@@ -361,7 +444,8 @@ static enum status try_strided(struct trial *t, const struct node *n, const stru
 
 enum status fuse_strided(struct lowering *l, const struct layer *layer, bool *yes)
 {
-    struct trial fused = trial_of(l), parts = fused;
+    struct rivals r = rivals_of(l);
+    enum status st;
     const struct node *n = layer->node;
     const struct layer *bn = lower_producer(l, layer->x);
     const struct arriving *a = &l->grad[layer->x];
@@ -370,11 +454,13 @@ enum status fuse_strided(struct lowering *l, const struct layer *layer, bool *ye
         n->stride == 1 || !bn || bn->kind != LAYER_BN || a->n != 1 || a->shared[0])
         return STATUS_OK;
     const struct tensor_desc *x = &l->p->value[bn->x].desc;
-    TRY(try_strided(&fused, n, bn, x, true));
-    if (compares(&fused))
-        TRY(try_strided(&parts, n, bn, x, false));
-    *yes = wins(&fused, &parts);
-    return STATUS_OK;
+    CHECK(try_strided(&r.fused, n, bn, x, true));
+    if (compares(&r))
+        CHECK(try_strided(&r.parts, n, bn, x, false));
+    CHECK(decide(&r, "strided", layer, yes));
+done:
+    rivals_close(&r);
+    return st;
 }
 
 /* ---- masks ---- */
@@ -394,16 +480,19 @@ static enum status try_mask(struct trial *t, const struct layer *bn, const struc
 
 enum status fuse_mask(struct lowering *l, const struct layer *layer, bool *yes)
 {
-    struct trial fused = trial_of(l), parts = fused;
+    struct rivals r = rivals_of(l);
+    enum status st;
     const struct tensor_desc *x = &l->p->value[layer->x].desc;
     const struct layer *before = lower_producer(l, layer->x);
     enum op_kind forward = before && before->sums >= 0 ? OP_BN_APPLY : OP_BN_FWD_TRAIN;
     *yes = false;
     if (!allowed(l, FUSE_STATS) || !layer->relu)
         return STATUS_OK;
-    TRY(try_mask(&fused, layer, x, forward, true));
-    if (compares(&fused))
-        TRY(try_mask(&parts, layer, x, forward, false));
-    *yes = wins(&fused, &parts);
-    return STATUS_OK;
+    CHECK(try_mask(&r.fused, layer, x, forward, true));
+    if (compares(&r))
+        CHECK(try_mask(&r.parts, layer, x, forward, false));
+    CHECK(decide(&r, "mask", layer, yes));
+done:
+    rivals_close(&r);
+    return st;
 }

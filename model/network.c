@@ -414,6 +414,12 @@ const struct program_config *program_config(const struct program *p)
     return &p->config;
 }
 
+const struct fusion *program_fusions(const struct program *p, int *n)
+{
+    *n = p->n_fusions;
+    return p->fusion;
+}
+
 int program_steps(const struct program *p)
 {
     return p->n_steps;

@@ -30,7 +30,7 @@ const char *phase_str(enum phase p);
  * after), where the device covers it: each level has those before it as well. Where it does not,
  * and in evaluation, the plain operations stand. */
 enum fuse {
-    FUSE_AUTO, /* as `all`, but only where the plans were timed and what is fused is not slower */
+    FUSE_AUTO, /* as `all`, but only what the device's clock says is faster (struct fusion) */
     FUSE_NONE,
     /* Sums come from the convolution before, ReLUs leave masks of a bit, and the gradient of a
      * projection that skips pixels is computed and added where it is not 0. */
@@ -80,6 +80,14 @@ struct step_info {
     int64_t grad_begin, grad_end;
 };
 
+/* What FUSE_AUTO decided of a chain of operations that the device could fuse. */
+struct fusion {
+    const char *form;    /* "stats", "apply", "join", "strided" or "mask" (model/lower.h) */
+    const char *layer;   /* of the convolution ("stats", "strided") or batch norm that asks */
+    double fused, parts; /* seconds of all operations of the chain; 0: they were not timed */
+    bool taken;          /* fused: it is faster than its parts by more than 2 % */
+};
+
 /* Plans `n` programs for `g` on `dev`. The graph must outlive the network. Parameters start as
  * zero: load or initialise them before a step. */
 MUST_CHECK enum status network_open(struct device *dev, const struct graph *g,
@@ -100,6 +108,9 @@ const char *network_graphs_lost(const struct network *net);
 void network_drop_graphs(struct network *net, const char *why);
 
 struct program *network_program(struct network *net, int i);
+
+/* (n): the choices for a program, in the order in which they were made; none unless FUSE_AUTO. */
+const struct fusion *program_fusions(const struct program *p, int *n);
 struct stream *network_stream(struct network *net);
 
 /* The stream on which batches reach the device: its own where the device is asynchronous. An event

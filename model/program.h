@@ -65,6 +65,8 @@ struct program {
     int n_stretches;
     struct stretch *stretch; /* (n_steps + 1) */
     bool announces;          /* program_announce was called */
+    int n_fusions;
+    struct fusion *fusion;
     int n_values, cap_values;
     struct value *value;
     int logits;         /* value */

@@ -2,18 +2,12 @@
 #include "kernels/cuda/conv_exec.h"
 
 #include "kernels/cuda/conv_plan.h"
+#include "kernels/cuda/op_timer.h"
 #include "kernels/cuda/plan_file.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum {
-    TIMED = 5,
-    /* Patterns of bytes for timing: no zeros, with which tensor cores would be too fast, and in
-     * every type a number of ordinary size. */
-    FILL = 0x3c,
-};
 
 /* What a plan may want of workspace. */
 static const size_t WORKSPACE_MAX = (size_t)1 << 30;
@@ -29,8 +23,7 @@ struct kept_plan {
 struct conv_library {
     cudnnHandle_t handle;
     struct cudnn_device props;
-    struct plan_file *file;
-    struct plan_cache *lacking; /* problems that have no plan, those too that `file` is not told */
+    struct plan_cache *lacking; /* problems that have no plan, those too that no file is told */
     struct kept_plan *kept;
 };
 
@@ -64,7 +57,7 @@ static enum status library_open(struct cuda_device *dev)
     dev->conv = l;
     CHECK(cudnn_check(cudnnCreate(&l->handle), "start on GPU %d", dev->base.index));
     cudnn_device_take(l->handle, dev->name, dev->sm, &l->props);
-    CHECK(plan_file_of(dev, &l->file));
+    CHECK(plan_file_open(dev));
     CHECK(plan_cache_open(&l->lacking));
 done:
     if (st != STATUS_OK) {
@@ -125,7 +118,8 @@ enum status conv_exec_run(struct conv_exec *base, void *const port[CG_PORT_COUNT
     bool same = e->pack.raw && e->bound_workspace == workspace &&
                 memcmp(e->bound, port, sizeof e->bound) == 0;
     if (!same) {
-        plan_file_save(base->device->plans); /* planning is over */
+        if (base->device->trials == 0)
+            plan_file_save(); /* planning is over */
         cudnn_desc_destroy(&e->pack);
         TRY(set_pack(&e->pack, port, workspace));
         memcpy(e->bound, port, sizeof e->bound);
@@ -136,38 +130,38 @@ enum status conv_exec_run(struct conv_exec *base, void *const port[CG_PORT_COUNT
 
 /* --- timing --- */
 
-/* Memory to try plans of one problem on. */
-struct trial {
-    struct cuda_device *device;
-    char *memory;
-    void *port[CG_PORT_COUNT];
-    size_t workspace_at;
+/* Candidates of one problem, which are timed one after the other. */
+struct candidates {
+    struct conv_library *library;
+    struct op_trial *trial;
     double best;   /* seconds of the fastest plan so far; 0: none */
     char why[256]; /* the last plan that failed did so; empty: none has failed */
-    cudaStream_t stream;
-    cudaEvent_t mark[TIMED + 1]; /* before, between and after executions */
 };
 
-/* Bytes of the largest tensor at a port of a form that operations use. */
-static size_t port_bytes(const struct conv_problem *a, int port)
+/* The largest tensor at a port of a form that operations use. */
+static struct timed_operand port_operand(const struct conv_problem *a, int port)
 {
     size_t size = dtype_size(a->type);
     switch (port) {
     case CG_X:
     case CG_DX:
-        return (size_t)(a->n * a->c * a->h * a->w) * size;
-    case CG_Y:
-    case CG_DY:
-        return (size_t)(a->n * a->k * a->p * a->q) * size;
     case CG_BN_X:
     case CG_SHORTCUT:
     case CG_DY2:
-        return port_bytes(a, CG_X);
+        return (struct timed_operand){(size_t)(a->n * a->c * a->h * a->w) * size, a->type};
+    case CG_Y:
+    case CG_DY:
+        return (struct timed_operand){(size_t)(a->n * a->k * a->p * a->q) * size, a->type};
     case CG_W:
     case CG_DW:
-        return (size_t)(a->k * (a->c / a->conv.groups) * a->r * a->s) * size;
+        return (struct timed_operand){(size_t)(a->k * (a->c / a->conv.groups) * a->r * a->s) * size,
+                                      a->type};
+    case CG_PRO_SCALE:
+    case CG_PRO_SHIFT:
+        return (struct timed_operand){(size_t)a->c * size, a->type};
     default: /* per channel, of what is read or of the result */
-        return (size_t)(a->k > a->c ? a->k : a->c) * sizeof(float);
+        return (struct timed_operand){(size_t)(a->k > a->c ? a->k : a->c) * sizeof(float),
+                                      DTYPE_F32};
     }
 }
 
@@ -202,116 +196,101 @@ static uint64_t ports_of(enum conv_form form)
     }
 }
 
-static size_t align256(size_t bytes)
+static enum status open_trial(struct cuda_device *dev, const struct conv_problem *problem,
+                              struct op_trial **trial)
 {
-    return (bytes + 255) & ~(size_t)255;
-}
-
-static void trial_close(struct trial *t)
-{
-    cudaFree(t->memory);
-    if (t->stream)
-        cudaStreamDestroy(t->stream);
-    for (int i = 0; i <= TIMED; i++)
-        if (t->mark[i])
-            cudaEventDestroy(t->mark[i]);
-}
-
-static enum status trial_open(struct cuda_device *dev, const struct conv_problem *problem,
-                              struct trial *t)
-{
-    size_t at[CG_PORT_COUNT] = {0}, bytes = 0;
+    struct timed_operand operand[CG_PORT_COUNT] = {{0}};
     uint64_t ports = ports_of(problem->form);
-    void *mem = NULL;
-    *t = (struct trial){.device = dev};
-    for (int i = 0; i < CG_PORT_COUNT; i++)
-        if (ports >> i & 1) {
-            at[i] = bytes;
-            bytes += align256(port_bytes(problem, i));
-        }
-    t->workspace_at = bytes;
-    bytes += WORKSPACE_MAX;
-    TRY(cuda_check(cudaMalloc(&mem, bytes), "find %.0f MiB of GPU %d to time convolutions in",
-                   (double)bytes / 1048576.0, dev->base.index));
-    t->memory = mem;
     for (int i = 0; i < CG_PORT_COUNT; i++)
         if (ports >> i & 1)
-            t->port[i] = t->memory + at[i];
-    TRY(cuda_check(cudaMemset(mem, FILL, t->workspace_at), "fill memory"));
-    TRY(cuda_check(cudaStreamSynchronize(NULL), "fill memory"));
-    TRY(cuda_check(cudaStreamCreateWithFlags(&t->stream, cudaStreamNonBlocking), "open a stream"));
-    for (int i = 0; i <= TIMED; i++)
-        TRY(cuda_check(cudaEventCreate(&t->mark[i]), "open an event"));
-    return STATUS_OK;
+            operand[i] = port_operand(problem, i);
+    return op_trial_open(dev, operand, CG_PORT_COUNT, trial);
 }
 
-static int by_size(const void *a, const void *b)
-{
-    float x = *(const float *)a, y = *(const float *)b;
-    return (x > y) - (x < y);
-}
+/* One execution of a candidate. */
+struct candidate {
+    struct conv_library *library;
+    const struct cudnn_plan *plan;
+};
 
-/* Milliseconds of each of `n` executions. They follow one that is not counted, and nothing waits in
- * between: the GPU has work while the host prepares the next, whose own time is not in them then.
- */
-static enum status time_some(struct trial *t, const struct cudnn_plan *plan,
-                             const struct cudnn_desc *pack, int n, float *ms)
+static enum status enqueue_candidate(void *context, void *const port[], void *workspace,
+                                     struct cuda_stream *s)
 {
-    struct conv_library *l = t->device->conv;
-    TRY(execute(l, plan, pack, t->stream));
-    TRY(cuda_check(cudaEventRecord(t->mark[0], t->stream), "record an event"));
-    for (int i = 1; i <= n; i++) {
-        TRY(execute(l, plan, pack, t->stream));
-        TRY(cuda_check(cudaEventRecord(t->mark[i], t->stream), "record an event"));
-    }
-    TRY(cuda_check(cudaEventSynchronize(t->mark[n]), "finish a convolution"));
-    for (int i = 0; i < n; i++)
-        TRY(cuda_check(cudaEventElapsedTime(&ms[i], t->mark[i], t->mark[i + 1]),
-                       "time a convolution"));
-    return STATUS_OK;
-}
-
-/* The first execution loads kernels. A plan that the second shows to be far from the best is not
- * run again: the last candidates may be a hundred times as slow as the first. */
-static enum status measure(struct trial *t, const struct cudnn_plan *plan,
-                           const struct cudnn_desc *pack, double *seconds)
-{
-    static const double hopeless = 1.5; /* times the best */
-    float ms[TIMED];
-    TRY(time_some(t, plan, pack, 1, ms));
-    *seconds = (double)ms[0] * 1e-3;
-    if (t->best > 0 && *seconds >= hopeless * t->best)
-        return STATUS_OK;
-    TRY(time_some(t, plan, pack, TIMED, ms));
-    qsort(ms, TIMED, sizeof *ms, by_size);
-    *seconds = (double)ms[TIMED / 2] * 1e-3;
-    if (t->best == 0 || *seconds < t->best)
-        t->best = *seconds;
-    return STATUS_OK;
-}
-
-/* A plan that the library cannot run after all is left out, as long as the GPU goes on. */
-static enum status time_plan(void *context, const struct cudnn_plan *plan, double *seconds)
-{
-    struct trial *t = context;
+    const struct candidate *c = context;
     struct cudnn_desc pack = {0};
     enum status st;
-    CHECK(set_pack(&pack, t->port, t->memory + t->workspace_at));
-    CHECK(measure(t, plan, &pack, seconds));
+    CHECK(set_pack(&pack, port, workspace));
+    CHECK(execute(c->library, c->plan, &pack, s->raw));
 done:
     cudnn_desc_destroy(&pack);
-    if (st == STATUS_OK || st == STATUS_UNSUPPORTED)
-        return st;
-    st = status_context(st, "engine %lld", (long long)plan->choice.engine);
-    if (st == STATUS_LIBRARY && cudaStreamSynchronize(t->stream) == cudaSuccess) {
-        cudaGetLastError(); /* it would be reported by the next launch */
-        snprintf(t->why, sizeof t->why, "%s", status_message());
-        return STATUS_UNSUPPORTED;
-    }
     return st;
 }
 
+/* A plan that the library cannot run after all is left out, as long as the GPU works; so is one
+ * that there is no memory for. */
+static enum status time_plan(void *context, const struct cudnn_plan *plan, double *seconds)
+{
+    static const double hopeless = 1.25; /* times the best: the last may take a hundred times it */
+    struct candidates *all = context;
+    struct candidate one = {all->library, plan};
+    struct timed_work work = {enqueue_candidate, &one, plan->workspace};
+    enum status st = op_trial_time(all->trial, &work, hopeless * all->best, seconds);
+    if (st == STATUS_OK && (all->best == 0 || *seconds < all->best))
+        all->best = *seconds;
+    if (st == STATUS_OK || st == STATUS_UNSUPPORTED)
+        return st;
+    st = status_context(st, "engine %lld", (long long)plan->choice.engine);
+    bool lives = st == STATUS_OOM || (st == STATUS_LIBRARY && op_trial_lives(all->trial));
+    if (!lives)
+        return st;
+    snprintf(all->why, sizeof all->why, "%s", status_message());
+    return STATUS_UNSUPPORTED;
+}
+
 /* --- planning --- */
+
+/* The plan of a choice; plan->cached says whether it can be made. */
+static enum status open_known(struct conv_library *l, const struct conv_problem *problem,
+                              const struct plan_limits *limits, const struct plan_choice *choice,
+                              struct conv_plan *plan)
+{
+    struct plan_cache *one;
+    char key[PLAN_KEY_MAX];
+    enum status st;
+    *plan = (struct conv_plan){0};
+    conv_plan_key(&l->props, problem, limits, key);
+    CHECK(plan_cache_open(&one));
+    CHECK(plan_cache_put(one, key, choice));
+    CHECK(conv_plan_open(&l->props, problem, limits, NULL, one, plan));
+done:
+    plan_cache_close(one);
+    return st;
+}
+
+/* What was found fastest is written down; where another GPU of the process has found another plan
+ * meanwhile, that is taken, so that all compute alike. */
+static enum status keep_choice(struct conv_library *l, const struct conv_problem *problem,
+                               const struct plan_limits *limits, bool stale, struct conv_plan *plan)
+{
+    struct plan_choice first = plan->plan.choice;
+    struct conv_plan other = {0};
+    char key[PLAN_KEY_MAX];
+    enum status st;
+    conv_plan_key(&l->props, problem, limits, key);
+    CHECK(stale ? plan_file_replace(key, &first) : plan_file_add(key, &first));
+    if (!plan_choice_same(&first, &plan->plan.choice))
+        CHECK(open_known(l, problem, limits, &first, &other));
+    if (other.cached) {
+        conv_plan_close(plan);
+        *plan = other;
+        return STATUS_OK;
+    }
+done:
+    conv_plan_close(&other);
+    if (st != STATUS_OK)
+        conv_plan_close(plan);
+    return st;
+}
 
 /* Memory for timing may be lacking where memory for training is not: then what the heuristics name
  * first will do. */
@@ -319,31 +298,31 @@ static enum status choose_within(struct cuda_device *dev, const struct conv_prob
                                  const struct plan_limits *limits, struct conv_plan *plan)
 {
     struct conv_library *l = dev->conv;
-    struct trial trial = {0};
-    struct plan_timer timer = {time_plan, &trial};
+    struct candidates all = {.library = l};
+    struct plan_timer timer = {time_plan, &all};
+    struct plan_choice known;
     char key[PLAN_KEY_MAX];
     conv_plan_key(&l->props, problem, limits, key);
     if (limits->deterministic)
         return conv_plan_open(&l->props, problem, limits, NULL, NULL, plan);
-    enum status st;
-    if (plan_cache_find(l->file->cache, key)) {
-        st = conv_plan_open(&l->props, problem, limits, NULL, l->file->cache, plan);
-        if (st != STATUS_OK || plan->cached)
-            return st;
+    bool stale = plan_file_find(key, &known);
+    if (stale) {
+        TRY(open_known(l, problem, limits, &known, plan));
+        if (plan->cached)
+            return STATUS_OK;
         conv_plan_close(plan); /* what was chosen can no longer be made: it is timed again */
     }
-    st = trial_open(dev, problem, &trial);
+    enum status st = open_trial(dev, problem, &all.trial);
     if (st == STATUS_OOM) {
-        cudaGetLastError();
         st = conv_plan_open(&l->props, problem, limits, NULL, NULL, plan);
     } else if (st == STATUS_OK) {
-        st = conv_plan_open(&l->props, problem, limits, &timer, l->file->cache, plan);
+        st = conv_plan_open(&l->props, problem, limits, &timer, NULL, plan);
         if (st == STATUS_OK)
-            plan_file_note(l->file);
+            st = keep_choice(l, problem, limits, stale, plan);
     }
-    if (st == STATUS_UNSUPPORTED && trial.why[0]) /* that it fails must not pass for a lack */
-        st = status_fail(STATUS_LIBRARY, "no plan runs for '%s': %s", key, trial.why);
-    trial_close(&trial);
+    if (st == STATUS_UNSUPPORTED && all.why[0]) /* that it fails must not pass for a lack */
+        st = status_fail(STATUS_LIBRARY, "no plan runs for '%s': %s", key, all.why);
+    op_trial_close(all.trial);
     return st;
 }
 
@@ -380,20 +359,16 @@ static const struct conv_plan *find_kept(const struct conv_library *l, const cha
  * convolution has no plan may be an installation to be mended. */
 static bool is_lacking(const struct conv_library *l, enum conv_form form, const char *key)
 {
-    const struct plan_choice *known = plan_cache_find(l->file->cache, key);
+    struct plan_choice known;
     return plan_cache_find(l->lacking, key) ||
-           (!may_compile(form) && known && known->fact == PLAN_LACKING);
+           (!may_compile(form) && plan_file_find(key, &known) && known.fact == PLAN_LACKING);
 }
 
 static enum status note_lack(struct conv_library *l, enum conv_form form, const char *key)
 {
-    static const struct plan_choice lack = {.fact = PLAN_LACKING};
+    struct plan_choice lack = {.fact = PLAN_LACKING};
     TRY(plan_cache_put(l->lacking, key, &lack));
-    if (may_compile(form))
-        return STATUS_OK;
-    TRY(plan_cache_put(l->file->cache, key, &lack));
-    plan_file_note(l->file);
-    return STATUS_OK;
+    return may_compile(form) ? STATUS_OK : plan_file_add(key, &lack);
 }
 
 /* The plan of a problem, made where it is the first to ask. */
@@ -439,10 +414,8 @@ enum status conv_exec_open(struct cuda_device *dev, const struct conv_problem *p
     struct cudnn_exec *e = calloc(1, sizeof *e);
     if (!e)
         return status_fail(STATUS_OOM, "no memory for a convolution");
-    e->base = (struct conv_exec){.device = dev,
-                                 .problem = *problem,
-                                 .workspace = plan->plan.workspace,
-                                 .seconds = plan->seconds};
+    e->base =
+        (struct conv_exec){.device = dev, .problem = *problem, .workspace = plan->plan.workspace};
     snprintf(e->base.impl, sizeof e->base.impl, "cudnn:%s engine %lld",
              conv_form_str(problem->form), (long long)plan->plan.choice.engine);
     e->plan = &plan->plan;

@@ -10,7 +10,6 @@ struct conv_exec {
     struct cuda_device *device;
     struct conv_problem problem;
     size_t workspace; /* bytes, 16-byte aligned */
-    double seconds;   /* of an execution, as timed when the plan was chosen; 0: it was not */
     char impl[64];    /* "cudnn:engine 42" */
 };
 

@@ -4,6 +4,7 @@
 #include "kernels/cuda/conv_exec.h"
 #include "kernels/cuda/error.h"
 #include "kernels/cuda/matmul.h"
+#include "kernels/cuda/op_timer.h"
 #include "kernels/cuda/plan_file.h"
 
 #include <stdarg.h>
@@ -71,18 +72,6 @@ static enum status count_gpus(int *n)
     return STATUS_OK;
 }
 
-/* Two transfers a clock, as every GPU's memory has. */
-static double read_bandwidth(int index)
-{
-    int khz = 0, bits = 0;
-    if (cudaDeviceGetAttribute(&khz, cudaDevAttrMemoryClockRate, index) != cudaSuccess ||
-        cudaDeviceGetAttribute(&bits, cudaDevAttrGlobalMemoryBusWidth, index) != cudaSuccess) {
-        cudaGetLastError();
-        return 0;
-    }
-    return 2e3 * (double)khz * (double)bits / 8;
-}
-
 static enum status read_properties(struct cuda_device *dev)
 {
     struct cudaDeviceProp prop;
@@ -92,7 +81,6 @@ static enum status read_properties(struct cuda_device *dev)
     dev->sm = prop.major * 10 + prop.minor;
     dev->multiprocessors = prop.multiProcessorCount;
     dev->memory = prop.totalGlobalMem;
-    dev->bandwidth = read_bandwidth(index);
     if (dev->sm < SM_MIN)
         return status_fail(STATUS_UNSUPPORTED,
                            "GPU %d, '%s', is too old: its compute capability is %d.%d, and %d.%d "
@@ -133,7 +121,8 @@ void cuda_close(struct device *base)
     if (cudaSetDevice(base->index) == cudaSuccess) {
         conv_library_close(dev->conv);
         matmul_library_close(dev->gemm);
-        plan_file_close(dev->plans);
+        plan_file_close(dev);
+        op_timer_close(dev->timer);
         if (dev->bad_label)
             cudaFreeHost((void *)dev->bad_label);
     }

@@ -9,21 +9,22 @@
 
 struct conv_library;
 struct matmul_library;
-struct plan_file;
+struct op_timer;
 
 struct cuda_device {
     struct device base;
     char name[256];
     int sm; /* compute capability, major * 10 + minor: 90 */
     int multiprocessors;
-    size_t memory;    /* bytes */
-    double bandwidth; /* of it, bytes a second at its clock rate; 0: unknown */
+    size_t memory; /* bytes */
     /* In pinned host memory, where the loss's kernel leaves the row of a label that is no class;
      * -1: none. See cuda_fault_take. */
     volatile int64_t *bad_label;
     struct conv_library *conv; /* opened by the first plan that needs them; NULL until then */
     struct matmul_library *gemm;
-    struct plan_file *plans;
+    bool plan_file; /* is open for it */
+    struct op_timer *timer;
+    int trials; /* open: what is executed is timed, and belongs to no step */
 };
 
 struct cuda_stream {

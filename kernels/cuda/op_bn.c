@@ -106,31 +106,6 @@ static void bn_free(struct op_plan *plan)
     free(p);
 }
 
-/* What both passes read: batch norm's sums need one of their own. DZ is written by the first, and
- * stands for all that it was made of in the second. */
-static size_t read_twice(const struct op_desc *d)
-{
-    static const enum role both[] = {ROLE_X, ROLE_Y, ROLE_DY, ROLE_DY2, ROLE_MASK};
-    size_t bytes = 0;
-    if (d->t[ROLE_DZ].ndim)
-        return d->t[ROLE_X].bytes + d->t[ROLE_DZ].bytes;
-    for (size_t i = 0; i < sizeof both / sizeof *both; i++)
-        if (op_roles(d->kind).reads >> both[i] & 1)
-            bytes += d->t[both[i]].bytes;
-    return bytes;
-}
-
-/* What the passes over activations take, with a small kernel between them where they are two. */
-static double seconds_of(struct device *dev, const struct op_desc *d)
-{
-    size_t bytes = 0;
-    for (int r = 0; r < ROLE_COUNT; r++)
-        bytes += d->t[r].ndim > 1 ? d->t[r].bytes : 0;
-    if (d->kind == OP_BN_FWD_EVAL || d->kind == OP_BN_APPLY)
-        return cuda_seconds(dev, bytes);
-    return cuda_seconds(dev, bytes + read_twice(d)) + 2 * cuda_seconds(dev, 0);
-}
-
 enum status cuda_plan_bn(struct device *dev, const struct op_desc *desc, struct op_plan **plan)
 {
     struct op_desc d = *desc;
@@ -141,7 +116,6 @@ enum status cuda_plan_bn(struct device *dev, const struct op_desc *desc, struct 
                       plan));
     struct bn_plan *p = (struct bn_plan *)*plan;
     p->base.free = bn_free;
-    p->base.seconds = seconds_of(dev, &d);
     p->shape = cuda_matrix(&d.t[ROLE_X]);
     p->scratch = cuda_align(sums_bytes(&p->shape));
     if (d.kind == OP_BN_FWD_EVAL || d.kind == OP_BN_APPLY)

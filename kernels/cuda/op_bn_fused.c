@@ -28,9 +28,7 @@ enum status cuda_plan_bn_finalize(struct device *dev, const struct op_desc *desc
     if (d.attr.bn.sync)
         return status_fail(STATUS_UNSUPPORTED, "%s: not over all ranks", op_str(d.kind));
     TRY(cuda_resolve(&d, LAYOUT_NHWC));
-    TRY(cuda_plan_new(dev, &d, sizeof **plan, run_finalize, plan));
-    (*plan)->seconds = cuda_seconds(dev, 0);
-    return STATUS_OK;
+    return cuda_plan_new(dev, &d, sizeof **plan, run_finalize, plan);
 }
 
 static enum status run_bwd_apply(struct op_plan *plan, void *const arg[ROLE_COUNT],
@@ -48,7 +46,5 @@ enum status cuda_plan_bn_bwd_apply(struct device *dev, const struct op_desc *des
     struct op_desc d = *desc;
     TRY(cuda_resolve(&d, LAYOUT_NHWC));
     TRY(cuda_all_lie(&d, LAYOUT_NHWC));
-    TRY(cuda_plan_new(dev, &d, sizeof **plan, run_bwd_apply, plan));
-    (*plan)->seconds = cuda_seconds(dev, 3 * d.t[ROLE_X].bytes);
-    return STATUS_OK;
+    return cuda_plan_new(dev, &d, sizeof **plan, run_bwd_apply, plan);
 }

@@ -211,7 +211,6 @@ enum status cuda_plan_conv(struct device *dev, const struct op_desc *desc, struc
     struct convolution *p = (struct convolution *)*plan;
     p->base.free = conv_free;
     p->base.impl = exec->impl;
-    p->base.seconds = exec->seconds;
     p->exec = exec;
     p->rest = rest;
     p->channels = d.t[d.kind == OP_CONV_BWD_DATA ? ROLE_DX : ROLE_X].dim[1];

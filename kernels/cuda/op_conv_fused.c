@@ -195,7 +195,6 @@ enum status cuda_plan_conv_fused(struct device *dev, const struct op_desc *desc,
         p->library_at = cuda_align((size_t)tensor_count(dw) * dtype_size(problem.type));
     p->base.free = fused_free;
     p->base.impl = exec->impl;
-    p->base.seconds = exec->seconds;
     p->base.workspace = p->library_at + exec->workspace;
 done:
     if (st != STATUS_OK)

@@ -69,9 +69,7 @@ enum status cuda_plan_add_strided(struct device *dev, const struct op_desc *desc
     TRY(cuda_resolve(&d, LAYOUT_NHWC));
     TRY(cuda_all_lie(&d, LAYOUT_NHWC));
     TRY(check_sides(&d));
-    TRY(cuda_plan_new(dev, &d, sizeof **plan, run_add, plan));
-    (*plan)->seconds = cuda_seconds(dev, 3 * d.t[ROLE_X].bytes);
-    return STATUS_OK;
+    return cuda_plan_new(dev, &d, sizeof **plan, run_add, plan);
 }
 
 /* The pooled side by way of the workspace, where it is plain. */

@@ -103,8 +103,12 @@ enum status cuda_plan_new(struct device *dev, const struct op_desc *desc, size_t
     *plan = calloc(1, size);
     if (!*plan)
         return status_fail(STATUS_OOM, "no memory for a plan of %s", op_str(desc->kind));
-    **plan = (struct op_plan){
-        .device = dev, .desc = *desc, .impl = "own:cuda", .execute = execute, .free = plan_free};
+    **plan = (struct op_plan){.device = dev,
+                              .desc = *desc,
+                              .impl = "own:cuda",
+                              .seconds = cuda_op_seconds,
+                              .execute = execute,
+                              .free = plan_free};
     return STATUS_OK;
 }
 
@@ -118,14 +122,6 @@ enum status cuda_round_written(const struct op_plan *plan, void *const arg[ROLE_
             TRY(cu_round(q, t->rounds, t->dim[0], arg[r], arg[r]));
     }
     return STATUS_OK;
-}
-
-double cuda_seconds(struct device *dev, size_t bytes)
-{
-    enum { LAUNCH_NS = 2000 };
-    static const double share = 0.85; /* of the memory's clock rate that kernels see */
-    double bandwidth = cuda_device_of(dev)->bandwidth;
-    return bandwidth > 0 ? (double)bytes / (share * bandwidth) + LAUNCH_NS * 1e-9 : 0;
 }
 
 struct cu_bn_shape cuda_matrix(const struct tensor_desc *t)

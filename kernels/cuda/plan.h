@@ -54,9 +54,10 @@ static inline size_t cuda_align(size_t bytes)
 /* A tensor as a matrix (rows, channels). */
 struct cu_bn_shape cuda_matrix(const struct tensor_desc *t);
 
-/* What a kernel that is bound by memory takes for so many bytes, as far as the GPU's properties
- * say; 0 where they do not. */
-double cuda_seconds(struct device *dev, size_t bytes);
+/* The member `seconds` of plans: what op_timer.h says, from the file of plans where it is known. 0
+ * for a kind that lowering does not compare (put_attributes in op_seconds.c), on a device that is
+ * to be deterministic, and where the device has no memory to time it in. */
+enum status cuda_op_seconds(struct op_plan *plan, double *seconds);
 
 /* Plan functions for the backend's records (see struct op_record). */
 enum status cuda_plan_conv(struct device *dev, const struct op_desc *desc, struct op_plan **plan);

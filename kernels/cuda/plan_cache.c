@@ -135,6 +135,14 @@ enum status plan_cache_put(struct plan_cache *cache, const char *key,
     return STATUS_OK;
 }
 
+enum status plan_cache_merge(struct plan_cache *cache, const struct plan_cache *from)
+{
+    for (size_t i = 0; i < from->n; i++)
+        if (!plan_cache_find(cache, from->entry[i].key))
+            TRY(plan_cache_put(cache, from->entry[i].key, &from->entry[i].choice));
+    return STATUS_OK;
+}
+
 /* ---- writing ---- */
 
 static void write_entry(FILE *out, const struct entry *e)

@@ -37,6 +37,9 @@ MUST_CHECK enum status plan_cache_load(struct plan_cache *cache, const char *pat
 
 MUST_CHECK enum status plan_cache_save(const struct plan_cache *cache, const char *path);
 
+/* Adds the facts of `from` whose keys are unknown. */
+MUST_CHECK enum status plan_cache_merge(struct plan_cache *cache, const struct plan_cache *from);
+
 /* NULL where the key is unknown. Valid until the next load or put. */
 const struct plan_choice *plan_cache_find(const struct plan_cache *cache, const char *key);
 

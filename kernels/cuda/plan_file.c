@@ -4,10 +4,21 @@
 #include "base/clock.h"
 #include "base/file.h"
 
+#include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 static const uint64_t SAVE_NS = 2000000000;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct plan_file {
+    int users; /* devices; 0: the rest is not there */
+    struct plan_cache *cache;
+    char path[PATH_MAX]; /* empty: there is no file */
+    bool changed;        /* since it was read or written */
+    uint64_t saved;      /* clock_ns() when it was written last; 0: not yet */
+} file;
 
 static void find_path(char path[PATH_MAX])
 {
@@ -24,53 +35,121 @@ static void find_path(char path[PATH_MAX])
         path[0] = '\0';
 }
 
-enum status plan_file_of(struct cuda_device *dev, struct plan_file **out)
+static enum status read_file(void)
 {
-    enum status st;
-    *out = dev->plans;
-    if (*out)
-        return STATUS_OK;
-    struct plan_file *f = calloc(1, sizeof *f);
-    if (!f)
-        return status_fail(STATUS_OOM, "no memory for a cache of plans");
-    CHECK(plan_cache_open(&f->cache));
-    find_path(f->path);
-    if (f->path[0] && plan_cache_load(f->cache, f->path) == STATUS_OOM)
-        st = STATUS_OOM;
-done:
-    if (st != STATUS_OK) {
-        plan_file_close(f);
-        return st;
-    }
-    *out = dev->plans = f;
+    file.saved = 0;
+    file.changed = false;
+    TRY(plan_cache_open(&file.cache));
+    find_path(file.path);
+    if (file.path[0] && plan_cache_load(file.cache, file.path) == STATUS_OOM)
+        return STATUS_OOM;
     return STATUS_OK;
 }
 
-void plan_file_close(struct plan_file *f)
+enum status plan_file_open(struct cuda_device *dev)
 {
-    if (!f)
-        return;
-    if (f->cache)
-        plan_file_save(f);
-    plan_cache_close(f->cache);
-    free(f);
+    enum status st = STATUS_OK;
+    if (dev->plan_file)
+        return STATUS_OK;
+    pthread_mutex_lock(&lock);
+    if (file.users == 0)
+        st = read_file();
+    if (st == STATUS_OK) {
+        file.users++;
+        dev->plan_file = true;
+    } else if (file.users == 0) {
+        plan_cache_close(file.cache);
+    }
+    pthread_mutex_unlock(&lock);
+    return st;
 }
 
-void plan_file_note(struct plan_file *f)
+/* On disk those that were there first stay, in memory those that have been used. */
+static enum status write_file(void)
 {
-    f->changed = true;
-    if (clock_ns() - f->saved >= SAVE_NS)
-        plan_file_save(f);
+    enum status st;
+    struct plan_cache *all;
+    CHECK(plan_cache_open(&all));
+    if (plan_cache_load(all, file.path) == STATUS_OOM)
+        CHECK(STATUS_OOM);
+    CHECK(plan_cache_merge(all, file.cache));
+    CHECK(plan_cache_merge(file.cache, all));
+    CHECK(plan_cache_save(all, file.path));
+done:
+    plan_cache_close(all);
+    return st;
 }
 
-void plan_file_save(struct plan_file *f)
+static void save_changes(void)
 {
-    if (!f->changed || !f->path[0])
+    if (!file.changed || !file.path[0])
         return;
-    enum status st = plan_cache_load(f->cache, f->path);
-    if (st != STATUS_OOM)
-        st = plan_cache_save(f->cache, f->path);
+    enum status st = write_file();
     (void)st;
-    f->changed = false;
-    f->saved = clock_ns();
+    file.changed = false;
+    file.saved = clock_ns();
+}
+
+void plan_file_close(struct cuda_device *dev)
+{
+    if (!dev->plan_file)
+        return;
+    pthread_mutex_lock(&lock);
+    dev->plan_file = false;
+    if (--file.users == 0) {
+        save_changes();
+        plan_cache_close(file.cache);
+        file.cache = NULL;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+static bool find(const char *key, struct plan_choice *choice)
+{
+    const struct plan_choice *known = plan_cache_find(file.cache, key);
+    if (known)
+        *choice = *known;
+    return known != NULL;
+}
+
+bool plan_file_find(const char *key, struct plan_choice *choice)
+{
+    pthread_mutex_lock(&lock);
+    bool known = find(key, choice);
+    pthread_mutex_unlock(&lock);
+    return known;
+}
+
+static enum status put(const char *key, const struct plan_choice *choice)
+{
+    TRY(plan_cache_put(file.cache, key, choice));
+    file.changed = true;
+    if (clock_ns() - file.saved >= SAVE_NS)
+        save_changes();
+    return STATUS_OK;
+}
+
+enum status plan_file_add(const char *key, struct plan_choice *choice)
+{
+    enum status st = STATUS_OK;
+    pthread_mutex_lock(&lock);
+    if (!find(key, choice))
+        st = put(key, choice);
+    pthread_mutex_unlock(&lock);
+    return st;
+}
+
+enum status plan_file_replace(const char *key, const struct plan_choice *choice)
+{
+    pthread_mutex_lock(&lock);
+    enum status st = put(key, choice);
+    pthread_mutex_unlock(&lock);
+    return st;
+}
+
+void plan_file_save(void)
+{
+    pthread_mutex_lock(&lock);
+    save_changes();
+    pthread_mutex_unlock(&lock);
 }

@@ -106,8 +106,10 @@ bits two-launch two
 # The parts of a step are timed without what fails, if asked.
 echo '{"schema": 1, "bench": "peak", "device": "x", "copy": [{"bytes": 4e6, "bytes_per_s": 1e10}],
       "flops": [{"type": "fp32", "flops_per_s": 1e12}]}' >peak.json
+step=(bench step --devices cuda:0 --net resnet8 -b 2 --image-size 16 --rounds 1 --peak peak.json)
+expect 0 "${step[@]}" # operations are timed: a launch that fails below is one of the step
 export AMPSCALE_FAKE_FAIL=cudaLaunchKernel:10
-expect 1 bench step --devices cuda:0 --net resnet8 -b 2 --image-size 16 --rounds 1 --peak peak.json
+expect 1 "${step[@]}"
 [[ $(wc -l <err) == 1 ]] && grep -q '; --fuse none times the step without fused operations$' err ||
     fail "bench step does not say what may help: $(cat err)"
 finish

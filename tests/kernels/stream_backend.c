@@ -198,11 +198,12 @@ static bool is_fused(enum op_kind kind)
 }
 
 /* What is fused counts less than any of the operations that it stands for. */
-static double seconds(const struct op_desc *desc)
+static enum status seconds(struct op_plan *plan, double *seconds)
 {
-    bool part = desc->kind == OP_BN_FINALIZE || desc->kind == OP_BN_APPLY ||
-                desc->kind == OP_BN_BWD_APPLY || is_fused(desc->kind);
-    return part ? 1e-6 : 1e-3;
+    enum op_kind kind = plan->desc.kind;
+    bool part = kind == OP_BN_FINALIZE || kind == OP_BN_APPLY || kind == OP_BN_BWD_APPLY;
+    *seconds = part || is_fused(kind) ? 1e-6 : 1e-3;
+    return STATUS_OK;
 }
 
 static enum status plan_any(struct device *dev, const struct op_desc *desc, struct op_plan **plan)
@@ -217,8 +218,7 @@ static enum status plan_any(struct device *dev, const struct op_desc *desc, stru
     }
     *p = (struct queue_plan){.base = *ref, .ref = ref};
     p->base.device = dev;
-    p->base.seconds =
-        ((const struct stream_backend *)dev->backend)->fusion_pays ? seconds(desc) : 0;
+    p->base.seconds = ((const struct stream_backend *)dev->backend)->fusion_pays ? seconds : NULL;
     p->base.execute = execute;
     p->base.free = plan_free;
     *plan = &p->base;

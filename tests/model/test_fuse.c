@@ -154,6 +154,15 @@ static struct backend priced;
 static struct op_record priced_record[64];
 static double price[OP_KIND_COUNT];
 static enum op_kind broken = OP_KIND_COUNT; /* what its library fails at */
+static int asked;                           /* for a price */
+static double masked = 1;                   /* times the price where there is a mask */
+
+static enum status tell_price(struct op_plan *plan, double *seconds)
+{
+    asked++;
+    *seconds = price[plan->desc.kind] * (plan->desc.t[ROLE_MASK].ndim ? masked : 1);
+    return STATUS_OK;
+}
 
 static enum status priced_plan(struct device *dev, const struct op_desc *desc,
                                struct op_plan **plan)
@@ -163,13 +172,26 @@ static enum status priced_plan(struct device *dev, const struct op_desc *desc,
         return status_fail(STATUS_LIBRARY, "the library fails");
     TRY(backend_find("ref", &ref));
     TRY(ref->record[0].plan(dev, desc, plan));
-    (*plan)->seconds = price[desc->kind];
+    (*plan)->seconds = tell_price;
     return STATUS_OK;
 }
 
-static struct census priced_census(void)
+/* Each choice is one that its times explain. */
+static void check_choices(const struct program *p)
 {
-    static const struct program_config config = {.batch = 2, .train = true, .std = {1, 1, 1}};
+    int n;
+    const struct fusion *c = program_fusions(p, &n);
+    for (int i = 0; i < n; i++) {
+        assert_true(c[i].taken == (c[i].fused > 0 && c[i].fused * 1.02 < c[i].parts));
+        assert_non_null(c[i].layer);
+        assert_true(strlen(c[i].form) >= strlen("mask"));
+    }
+}
+
+static struct census priced_census_of(enum fuse fuse)
+{
+    const struct program_config config = {
+        .batch = 2, .train = true, .std = {1, 1, 1}, .fuse = fuse};
     struct net_rig r;
     assert_ok(device_open("ref", 1, &r.dev));
     priced = *r.dev->backend;
@@ -183,8 +205,14 @@ static struct census priced_census(void)
     assert_ok(graph_build("resnet18", 10, 32, &r.graph));
     assert_ok(network_open(r.dev, r.graph, &config, 1, &r.net));
     struct census c = census_of(r.net->program[0]);
+    check_choices(r.net->program[0]);
     net_rig_close(&r);
     return c;
+}
+
+static struct census priced_census(void)
+{
+    return priced_census_of(FUSE_AUTO);
 }
 
 static void the_clock_decides(void **state)
@@ -192,11 +220,23 @@ static void the_clock_decides(void **state)
     (void)state;
     for (int k = 0; k < OP_KIND_COUNT; k++)
         price[k] = 1;
-    struct census c = priced_census(); /* three operations for two */
-    assert_int_equal(c.n[OP_CONV_STATS_FWD], 0);
-    assert_int_equal(c.n[OP_CONV_BWD_DATA_BN],
-                     16 - 1); /* two for two; the last block's is pooled */
-    assert_true(c.masks > 0); /* no dearer than to read Y */
+    asked = 0;
+    priced_census_of(FUSE_ALL);
+    priced_census_of(FUSE_NONE);
+    assert_int_equal(asked, 0); /* who decides himself pays for no clock */
+    struct census c = priced_census();
+    assert_int_equal(c.n[OP_CONV_STATS_FWD], 0);   /* three operations for two */
+    assert_int_equal(c.n[OP_CONV_BWD_DATA_BN], 0); /* two for two: a tie */
+    assert_int_equal(c.masks, 0);
+    masked = 0.9;
+    assert_true(priced_census().masks > 0);
+    masked = 1;
+    price[OP_BN_BWD_APPLY] = 0.97;
+    c = priced_census(); /* less by 1.5 %: within the clock's error */
+    assert_int_equal(c.n[OP_CONV_BWD_DATA_BN], 0);
+    price[OP_BN_BWD_APPLY] = 0.9;
+    c = priced_census();
+    assert_int_equal(c.n[OP_CONV_BWD_DATA_BN], 16 - 1); /* the last block's is pooled */
 
     price[OP_BN_FINALIZE] = 0.1;
     price[OP_BN_APPLY] = 0.5;

@@ -301,6 +301,14 @@ cudaError_t cudaEventSynchronize(cudaEvent_t e)
     return result;
 }
 
+/* Work is put off as long as nobody waits for it. */
+cudaError_t cudaEventQuery(cudaEvent_t e)
+{
+    FAKE_ENTER(cudaEventQuery);
+    fake_hold hold;
+    return !e->work || e->passed ? cudaSuccess : fake_error(cudaErrorNotReady);
+}
+
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
 {
     FAKE_ENTER(cudaEventElapsedTime);

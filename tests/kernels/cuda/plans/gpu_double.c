@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -20,6 +21,8 @@ struct cuda_device gpu_new(void)
     memset(&gpu, 0, sizeof gpu);
     memcpy(gpu.engine_ms, ms, sizeof ms);
     gpu.host_ms = 2;
+    gpu.memory = (size_t)8 << 30;
+    gpu.l2 = 1 << 20;
     return (struct cuda_device){.name = "NVIDIA H200", .sm = 90};
 }
 
@@ -44,23 +47,48 @@ enum status cuda_enter(const struct cuda_device *dev)
     return STATUS_OK;
 }
 
-cudaError_t cudaMalloc(void **mem, size_t bytes)
+enum status cuda_alloc(struct device *dev, size_t bytes, void **mem)
 {
-    (void)bytes;
-    *mem = gpu.no_memory ? NULL : (void *)((uintptr_t)1 << 40); /* nobody looks into it */
-    return gpu.no_memory ? cudaErrorMemoryAllocation : cudaSuccess;
+    (void)dev;
+    *mem = NULL;
+    if (bytes > gpu.memory - gpu.used)
+        return status_fail(STATUS_OOM, "the GPU has no memory");
+    size_t *size = malloc(sizeof *size + 256 + bytes);
+    assert_non_null(size);
+    *size = bytes;
+    gpu.used += bytes;
+    gpu.most = gpu.used > gpu.most ? gpu.used : gpu.most;
+    *mem = (char *)size + 256;
+    return STATUS_OK;
 }
 
-cudaError_t cudaFree(void *mem)
+void cuda_free(struct device *dev, void *mem)
 {
-    (void)mem;
-    return cudaSuccess;
+    size_t *size = (size_t *)((char *)mem - 256);
+    (void)dev;
+    gpu.used -= *size;
+    free(size);
 }
 
-cudaError_t cudaMemset(void *mem, int value, size_t bytes)
+enum status cuda_upload(struct stream *s, void *dst, const void *src_host, size_t bytes)
 {
-    (void)mem, (void)value, (void)bytes;
-    return cudaSuccess;
+    return cuda_copy(s, dst, src_host, bytes);
+}
+
+enum status cuda_copy(struct stream *s, void *dst, const void *src, size_t bytes)
+{
+    (void)s;
+    memcpy(dst, src, bytes);
+    return STATUS_OK;
+}
+
+/* A byte takes a nanosecond. */
+enum status cuda_zero(struct stream *s, void *dst, size_t bytes)
+{
+    (void)s, (void)dst;
+    gpu.overwritten += bytes;
+    gpu.device = fmax(gpu.host, gpu.device) + (double)bytes * 1e-6;
+    return STATUS_OK;
 }
 
 static cudaError_t wait_until(double at)
@@ -75,51 +103,74 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
     return wait_until(gpu.device);
 }
 
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
+enum status cuda_stream_sync(struct stream *s)
 {
-    assert_int_equal(flags, cudaStreamNonBlocking);
-    *stream = (cudaStream_t)(void *)&gpu;
-    return cudaSuccess;
+    (void)s;
+    return cuda_check(wait_until(gpu.device), "finish");
 }
 
-cudaError_t cudaStreamDestroy(cudaStream_t stream)
+enum status cuda_stream_open(struct device *dev, struct stream **s)
 {
-    (void)stream;
-    return cudaSuccess;
+    struct cuda_stream *new = calloc(1, sizeof *new);
+    assert_non_null(new);
+    *new = (struct cuda_stream){{dev}, (cudaStream_t)(void *)&gpu};
+    *s = &new->base;
+    return STATUS_OK;
 }
 
-cudaError_t cudaEventCreate(cudaEvent_t *event)
+void cuda_stream_close(struct stream *s)
 {
-    *event = &gpu.mark[gpu.marks++ % GPU_MARKS];
-    return cudaSuccess;
+    free(s);
 }
 
-cudaError_t cudaEventDestroy(cudaEvent_t event)
+enum status cuda_event_open(struct device *dev, struct event **e)
 {
-    (void)event;
-    return cudaSuccess;
+    *e = calloc(1, sizeof **e);
+    assert_non_null(*e);
+    (*e)->device = cuda_device_of(dev);
+    (*e)->raw = calloc(1, sizeof *(*e)->raw);
+    assert_non_null((*e)->raw);
+    return STATUS_OK;
 }
 
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+void cuda_event_close(struct event *e)
 {
-    (void)stream;
-    event->at = fmax(gpu.host, gpu.device);
-    return cudaSuccess;
+    free(e->raw);
+    free(e);
 }
 
-cudaError_t cudaEventSynchronize(cudaEvent_t event)
+enum status cuda_event_record(struct event *e, struct stream *s)
 {
-    return wait_until(event->at);
+    (void)s;
+    e->raw->at = fmax(gpu.host, gpu.device);
+    return STATUS_OK;
 }
 
-cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
+enum status cuda_event_wait(const struct event *e)
 {
-    *ms = (float)(to->at - from->at);
-    return cudaSuccess;
+    return cuda_check(wait_until(e->raw->at), "finish");
+}
+
+double cuda_event_seconds(const struct event *from, const struct event *to)
+{
+    return (to->raw->at - from->raw->at) * 1e-3;
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event)
+{
+    return event->at > gpu.host ? cudaErrorNotReady : cudaSuccess;
 }
 
 cudaError_t cudaGetLastError(void)
 {
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int index)
+{
+    (void)index;
+    assert_int_equal(attribute, cudaDevAttrL2CacheSize);
+    *value = gpu.l2;
     return cudaSuccess;
 }
 
@@ -156,6 +207,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
     assert_non_null(pack);
     assert_in_range(engine, 0, GPU_ENGINES - 1);
     gpu.executions++;
+    gpu.overwritten = 0;
     gpu.broken = gpu.broken || gpu.breaks[engine];
     if (gpu.fails[engine] || gpu.broken)
         return CUDNN_STATUS_EXECUTION_FAILED;

@@ -1,6 +1,7 @@
-/* A GPU and a library that are not there, for kernels/cuda/conv_exec.c: CUDA's runtime, cuDNN and
- * what is made of it, as far as plans are timed and executed with them. The time of the host and
- * that of the device are kept apart, as they are where a stream goes on beside the host. */
+/* A GPU and a library that are not there, for kernels/cuda/conv_exec.c and op_timer.c: memory,
+ * streams and events, cuDNN and what is made of it, as far as work is timed and executed with them.
+ * The time of the host and that of the device are kept apart, as they are where a stream is
+ * asynchronous. Memory is counted, and the host's is used only for what is looked at. */
 #ifndef TESTS_KERNELS_CUDA_PLANS_GPU_DOUBLE_H
 #define TESTS_KERNELS_CUDA_PLANS_GPU_DOUBLE_H
 
@@ -8,7 +9,7 @@
 
 #include <stdbool.h>
 
-enum { GPU_ENGINES = 4, GPU_MARKS = 64 };
+enum { GPU_ENGINES = 4 };
 
 struct CUevent_st {
     double at;
@@ -22,11 +23,13 @@ struct gpu_double {
     bool fails[GPU_ENGINES];  /* its execution does, and the GPU goes on */
     bool breaks[GPU_ENGINES]; /* the GPU does not */
     bool broken;
-    bool no_memory;
-    bool nothing;                               /* the library names no engine */
-    bool only_compiled;                         /* all of them are to be compiled at run time */
-    int lists, again, executions, packs, marks; /* made; `again`: plans of kept choices */
-    struct CUevent_st mark[GPU_MARKS];
+    size_t memory, used;                 /* bytes; what there is at most, and what is taken now */
+    size_t most;                         /* that was taken at a time */
+    int l2;                              /* bytes of cache */
+    size_t overwritten;                  /* bytes, with nothing put on a stream since */
+    bool nothing;                        /* the library names no engine */
+    bool only_compiled;                  /* all of them are to be compiled at run time */
+    int lists, again, executions, packs; /* made; `again`: plans of kept choices */
 };
 extern struct gpu_double gpu;
 

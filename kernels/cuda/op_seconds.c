@@ -1,0 +1,150 @@
+/* How long an operation takes on its device: what op_seconds() of kernels/backend.h asks. */
+#include "base/rng.h"
+#include "config.h"
+#include "kernels/cuda/conv_exec.h"
+#include "kernels/cuda/op_timer.h"
+#include "kernels/cuda/plan.h"
+#include "kernels/cuda/plan_file.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { TEXT_MAX = 2048 };
+
+/* The attributes that an execution's time depends on, of the kinds that are compared; false for
+ * another one. */
+static bool put_attributes(FILE *out, const struct op_desc *d)
+{
+    const struct conv_attr *conv = &d->attr.conv;
+    switch (d->kind) {
+    case OP_CONV_FWD:
+    case OP_CONV_BWD_DATA:
+    case OP_CONV_BWD_WEIGHTS:
+    case OP_CONV_STATS_FWD:
+    case OP_CONV_APPLY_BWD_WEIGHTS:
+    case OP_CONV_BWD_DATA_BN:
+        fprintf(out, " s%dx%d p%dx%d g%d relu%d", conv->stride[0], conv->stride[1], conv->pad[0],
+                conv->pad[1], conv->groups, conv->relu);
+        return true;
+    case OP_BN_FWD_TRAIN:
+    case OP_BN_BWD:
+    case OP_BN_FINALIZE:
+    case OP_BN_APPLY:
+    case OP_BN_BWD_APPLY:
+        fprintf(out, " relu%d", d->attr.bn.relu);
+        return true;
+    case OP_ADD_STRIDED:
+        fprintf(out, " s%dx%d", d->attr.grid.stride[0], d->attr.grid.stride[1]);
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void put_tensor(FILE *out, enum role role, const struct tensor_desc *t)
+{
+    fprintf(out, " %s:%s:%s:%s:%d:%d", role_str(role), dtype_str(t->type), dtype_str(t->rounds),
+            layout_str(t->layout), t->opaque, t->raw);
+    for (int i = 0; i < t->ndim; i++)
+        fprintf(out, ":%" PRId64, t->dim[i]);
+}
+
+/* A key tells the operation in short, and all of it as a hash. False: its kind is not compared. */
+static bool key_of(const struct op_plan *plan, char key[PLAN_KEY_MAX])
+{
+    const struct op_desc *d = &plan->desc;
+    const struct cuda_device *dev = cuda_device_of(plan->device);
+    const struct tensor_desc *x = &d->t[ROLE_X];
+    char text[TEXT_MAX] = "", size[64] = "";
+    FILE *out = fmemopen(text, sizeof text, "w");
+    if (!out)
+        return false;
+    bool compared = put_attributes(out, d);
+    for (int r = 0; r < ROLE_COUNT; r++)
+        if (d->t[r].ndim)
+            put_tensor(out, (enum role)r, &d->t[r]);
+    if (fclose(out) != 0 || text[TEXT_MAX - 2] != '\0' || !compared)
+        return false;
+    for (int r = 0; x->ndim != 4 && r < ROLE_COUNT; r++)
+        if (d->t[r].ndim == 4)
+            x = &d->t[r];
+    for (int i = 0, n = 0; i < x->ndim; i++)
+        n += snprintf(size + n, sizeof size - (size_t)n, "%s%" PRId64, i ? "x" : "", x->dim[i]);
+    snprintf(key, PLAN_KEY_MAX, "%.127s sm%d cudnn%s ampscale%s %s %s %s %s #%016" PRIx64,
+             dev->name, dev->sm, conv_library_version(), AMPSCALE_VERSION, op_str(d->kind),
+             plan->impl, dtype_str(x->type), size, hash_fnv1a64(text));
+    return true;
+}
+
+static enum status run_plan(void *context, void *const operand[], void *workspace,
+                            struct cuda_stream *s)
+{
+    void *arg[ROLE_COUNT];
+    memcpy(arg, operand, sizeof arg);
+    arg[ROLE_WORKSPACE] = workspace;
+    return op_execute(context, arg, &s->base);
+}
+
+static enum status time_plan(struct op_plan *plan, double *seconds)
+{
+    struct timed_operand operand[ROLE_COUNT] = {{0}};
+    struct timed_work work = {run_plan, plan, plan->workspace};
+    struct op_trial *trial;
+    for (int r = 0; r < ROLE_COUNT; r++)
+        if (plan->desc.t[r].ndim)
+            operand[r] = (struct timed_operand){plan->desc.t[r].bytes, plan->desc.t[r].type};
+    TRY(op_trial_open(cuda_device_of(plan->device), operand, ROLE_COUNT, &trial));
+    enum status st = op_trial_time(trial, &work, 0, seconds);
+    op_trial_close(trial);
+    return st;
+}
+
+/* Sums over ranks take what the network takes, fused or not, and must not be asked for here. */
+static enum status time_alone(struct op_plan *plan, double *seconds)
+{
+    struct op_desc alone = plan->desc;
+    struct op_plan *of_alone;
+    alone.attr.bn.sync = NULL;
+    TRY(op_plan(plan->device, &alone, &of_alone));
+    enum status st = cuda_op_seconds(of_alone, seconds);
+    op_plan_free(of_alone);
+    return st;
+}
+
+static bool is_bn(enum op_kind kind)
+{
+    return kind == OP_BN_FWD_TRAIN || kind == OP_BN_BWD || kind == OP_BN_FINALIZE;
+}
+
+enum status cuda_op_seconds(struct op_plan *plan, double *seconds)
+{
+    struct cuda_device *dev = cuda_device_of(plan->device);
+    struct plan_choice known;
+    char key[PLAN_KEY_MAX];
+    *seconds = 0;
+    if (dev->base.deterministic)
+        return STATUS_OK;
+    if (is_bn(plan->desc.kind) && plan->desc.attr.bn.sync)
+        return time_alone(plan, seconds);
+    if (!key_of(plan, key))
+        return STATUS_OK;
+    TRY(plan_file_open(dev));
+    bool stale = plan_file_find(key, &known);
+    if (stale && known.fact == PLAN_TIMED) {
+        *seconds = (double)known.nanoseconds * 1e-9;
+        return STATUS_OK;
+    }
+    enum status st = time_plan(plan, seconds);
+    if (st == STATUS_OOM) { /* of the device: training may still fit */
+        *seconds = 0;
+        return STATUS_OK;
+    }
+    TRY(st);
+    struct plan_choice timed = {.fact = PLAN_TIMED, .nanoseconds = (int64_t)(*seconds * 1e9)};
+    if (timed.nanoseconds < 1)
+        timed.nanoseconds = 1;
+    TRY(stale ? plan_file_replace(key, &timed) : plan_file_add(key, &timed));
+    *seconds = (double)timed.nanoseconds * 1e-9; /* as the next run finds it */
+    return STATUS_OK;
+}

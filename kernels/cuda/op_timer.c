@@ -1,0 +1,282 @@
+/* Timing work between events. */
+#include "kernels/cuda/op_timer.h"
+
+#include "base/half.h"
+#include "base/rng.h"
+
+#include <stdlib.h>
+
+enum {
+    TRAINS = 5,
+    LONGEST = 8, /* executions of a train */
+    /* Bytes of random numbers, which operands are copies of. */
+    PATTERN = 256 << 10,
+    L2_UNKNOWN = 64 << 20,
+    /* How often memory is overwritten before a train: at least as often as it takes the host to put
+     * a train on the stream, which is found out. */
+    HEAD_FIRST = 4,
+    HEAD_MOST = 256,
+};
+
+/* A train of shorter executions is made this long. */
+static const double TRAIN_SECONDS = 200e-6;
+
+struct op_timer {
+    struct cuda_device *device;
+    struct stream *stream;
+    struct event *begin, *end;
+    void *pattern[DTYPE_COUNT]; /* NULL until one is needed */
+    size_t cache;               /* bytes that pass between two uses of a set */
+    int head;                   /* times that memory is overwritten before a train */
+};
+
+struct op_trial {
+    struct op_timer *timer;
+    int n, sets, next;
+    size_t at[TIMED_OPERANDS_MAX]; /* of each operand in its set; SIZE_MAX: absent */
+    size_t set_bytes;
+    void *memory;    /* (sets, set_bytes), then `cache` bytes to be overwritten */
+    void *workspace; /* NULL until some work wants one */
+    size_t workspace_bytes;
+};
+
+/* --- the clock --- */
+
+static enum status timer_open(struct cuda_device *dev)
+{
+    int l2 = 0;
+    struct op_timer *t = calloc(1, sizeof *t);
+    if (!t)
+        return status_fail(STATUS_OOM, "no memory for a clock");
+    enum status st;
+    t->device = dev;
+    t->head = HEAD_FIRST;
+    CHECK(cuda_check(cudaDeviceGetAttribute(&l2, cudaDevAttrL2CacheSize, dev->base.index),
+                     "ask for the L2 cache of GPU %d", dev->base.index));
+    t->cache = 2 * (size_t)(l2 > 0 ? l2 : L2_UNKNOWN);
+    CHECK(cuda_stream_open(&dev->base, &t->stream));
+    CHECK(cuda_event_open(&dev->base, &t->begin));
+    CHECK(cuda_event_open(&dev->base, &t->end));
+    dev->timer = t;
+done:
+    if (st != STATUS_OK)
+        op_timer_close(t);
+    return st;
+}
+
+void op_timer_close(struct op_timer *t)
+{
+    if (!t)
+        return;
+    for (int i = 0; i < DTYPE_COUNT; i++)
+        if (t->pattern[i])
+            cuda_free(&t->device->base, t->pattern[i]);
+    if (t->begin)
+        cuda_event_close(t->begin);
+    if (t->end)
+        cuda_event_close(t->end);
+    if (t->stream)
+        cuda_stream_close(t->stream);
+    free(t);
+}
+
+/* --- operands --- */
+
+static enum status draw(enum dtype type, void *to)
+{
+    struct rng r = rng_at(0, RNG_DUMMY, 0, (uint64_t)type);
+    size_t n = PATTERN / dtype_size(type);
+    if (type != DTYPE_U8 && !dtype_is_float(type))
+        return status_fail(STATUS_UNSUPPORTED, "no operand of type %s is timed", dtype_str(type));
+    for (size_t i = 0; i < n; i++) {
+        float v = 2 * rng_float(&r) - 1;
+        if (type == DTYPE_F32)
+            ((float *)to)[i] = v;
+        else if (type == DTYPE_F16)
+            ((uint16_t *)to)[i] = f16_from_float(v);
+        else if (type == DTYPE_BF16)
+            ((uint16_t *)to)[i] = bf16_from_float(v);
+        else /* a mask: any bits */
+            ((uint8_t *)to)[i] = (uint8_t)rng_u32(&r);
+    }
+    return STATUS_OK;
+}
+
+static enum status pattern_of(struct op_timer *t, enum dtype type, void **pattern)
+{
+    *pattern = t->pattern[type];
+    if (*pattern)
+        return STATUS_OK;
+    void *host = malloc(PATTERN), *mem = NULL;
+    if (!host)
+        return status_fail(STATUS_OOM, "no memory for random numbers");
+    enum status st;
+    CHECK(draw(type, host));
+    CHECK(cuda_alloc(&t->device->base, PATTERN, &mem));
+    t->pattern[type] = *pattern = mem;
+    CHECK(cuda_upload(t->stream, mem, host, PATTERN));
+    CHECK(cuda_stream_sync(t->stream));
+done:
+    free(host);
+    return st;
+}
+
+static enum status fill(struct op_timer *t, const struct timed_operand *operand, char *to)
+{
+    void *pattern;
+    TRY(pattern_of(t, operand->type, &pattern));
+    for (size_t done = 0, part; done < operand->bytes; done += part) {
+        part = done ? done : PATTERN;
+        if (part > operand->bytes - done)
+            part = operand->bytes - done;
+        TRY(cuda_copy(t->stream, to + done, done ? to : pattern, part));
+    }
+    return STATUS_OK;
+}
+
+static char *place_of(const struct op_trial *t, int set, int operand)
+{
+    if (t->at[operand] == SIZE_MAX)
+        return NULL;
+    return (char *)t->memory + (size_t)set * t->set_bytes + t->at[operand];
+}
+
+static void lay_out(struct op_trial *t, const struct timed_operand *operand)
+{
+    const size_t aligned = 256;
+    for (int i = 0; i < t->n; i++) {
+        t->at[i] = operand[i].bytes ? t->set_bytes : SIZE_MAX;
+        t->set_bytes += (operand[i].bytes + aligned - 1) / aligned * aligned;
+    }
+    size_t sets = t->set_bytes ? (t->timer->cache + t->set_bytes - 1) / t->set_bytes : 1;
+    t->sets = sets < LONGEST ? (int)sets : LONGEST;
+}
+
+enum status op_trial_open(struct cuda_device *dev, const struct timed_operand *operand, int n,
+                          struct op_trial **out)
+{
+    *out = NULL;
+    TRY(cuda_enter(dev));
+    if (!dev->timer)
+        TRY(timer_open(dev));
+    struct op_trial *t = calloc(1, sizeof *t);
+    if (!t)
+        return status_fail(STATUS_OOM, "no memory for a trial");
+    enum status st;
+    dev->trials++;
+    t->timer = dev->timer;
+    t->n = n;
+    lay_out(t, operand);
+    CHECK(cuda_alloc(&dev->base, (size_t)t->sets * t->set_bytes + t->timer->cache, &t->memory));
+    for (int set = 0; set < t->sets; set++)
+        for (int i = 0; i < n; i++)
+            if (operand[i].bytes)
+                CHECK(fill(t->timer, &operand[i], place_of(t, set, i)));
+    *out = t;
+done:
+    if (st != STATUS_OK)
+        op_trial_close(t);
+    return st;
+}
+
+void op_trial_close(struct op_trial *t)
+{
+    if (!t)
+        return;
+    t->timer->device->trials--;
+    if (t->workspace)
+        cuda_free(&t->timer->device->base, t->workspace);
+    if (t->memory)
+        cuda_free(&t->timer->device->base, t->memory);
+    free(t);
+}
+
+/* --- executions --- */
+
+static enum status grow_workspace(struct op_trial *t, size_t bytes)
+{
+    struct device *dev = &t->timer->device->base;
+    if (bytes <= t->workspace_bytes)
+        return STATUS_OK;
+    if (t->workspace)
+        cuda_free(dev, t->workspace);
+    t->workspace = NULL;
+    t->workspace_bytes = 0;
+    TRY(cuda_alloc(dev, bytes, &t->workspace));
+    t->workspace_bytes = bytes;
+    return STATUS_OK;
+}
+
+static enum status enqueue(struct op_trial *t, const struct timed_work *work)
+{
+    void *operand[TIMED_OPERANDS_MAX];
+    for (int i = 0; i < t->n; i++)
+        operand[i] = place_of(t, t->next, i);
+    t->next = (t->next + 1) % t->sets;
+    return work->enqueue(work->context, operand, t->workspace, cuda_stream_of(t->timer->stream));
+}
+
+/* One train; *ahead: the device had not begun when the host had put all of it on the stream. */
+static enum status run_train(struct op_trial *t, const struct timed_work *work, int n,
+                             double *seconds, bool *ahead)
+{
+    struct op_timer *timer = t->timer;
+    char *overwritten = (char *)t->memory + (size_t)t->sets * t->set_bytes;
+    for (int i = 0; i < timer->head; i++)
+        TRY(cuda_zero(timer->stream, overwritten, timer->cache));
+    TRY(cuda_event_record(timer->begin, timer->stream));
+    for (int i = 0; i < n; i++)
+        TRY(enqueue(t, work));
+    TRY(cuda_event_record(timer->end, timer->stream));
+    *ahead = cudaEventQuery(timer->begin->raw) == cudaErrorNotReady;
+    cudaGetLastError(); /* it would be reported by the next launch */
+    TRY(cuda_event_wait(timer->end));
+    *seconds = cuda_event_seconds(timer->begin, timer->end) / n;
+    return *seconds >= 0 ? STATUS_OK : status_fail(STATUS_LIBRARY, "cannot tell a time");
+}
+
+static enum status time_train(struct op_trial *t, const struct timed_work *work, int n,
+                              double *seconds)
+{
+    bool ahead;
+    TRY(run_train(t, work, n, seconds, &ahead));
+    while (!ahead && t->timer->head < HEAD_MOST) {
+        t->timer->head *= 4;
+        TRY(run_train(t, work, n, seconds, &ahead));
+    }
+    return STATUS_OK;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+enum status op_trial_time(struct op_trial *t, const struct timed_work *work, double limit,
+                          double *seconds)
+{
+    double train[TRAINS];
+    bool ahead;
+    TRY(grow_workspace(t, work->workspace));
+    TRY(run_train(t, work, 1, &train[0], &ahead)); /* loads kernels */
+    TRY(time_train(t, work, 1, &train[0]));
+    *seconds = train[0];
+    if (limit > 0 && train[0] >= limit)
+        return STATUS_OK;
+    int n = train[0] * LONGEST > TRAIN_SECONDS ? (int)(TRAIN_SECONDS / train[0]) : LONGEST;
+    if (n < 1)
+        n = 1;
+    for (int i = n > 1 ? 0 : 1; i < TRAINS; i++)
+        TRY(time_train(t, work, n, &train[i]));
+    qsort(train, TRAINS, sizeof *train, by_size);
+    *seconds = train[TRAINS / 2];
+    return STATUS_OK;
+}
+
+bool op_trial_lives(struct op_trial *t)
+{
+    bool lives = cudaStreamSynchronize(cuda_stream_of(t->timer->stream)->raw) == cudaSuccess;
+    cudaGetLastError(); /* it would be reported by the next launch */
+    return lives;
+}
