@@ -87,6 +87,7 @@ static enum status run_accuracy(struct accuracy_args *a)
     struct accuracy_config *c = &a->config;
     if (a->print)
         return accuracy_print_reference(c);
+    TRY(bench_host_devices(a->common.devices));
     TRY(take_precisions(a->precisions, c));
     TRY(process_own_file(program, sizeof program));
     c->program = program;

@@ -26,6 +26,10 @@ int cmd_bench_profile(int argc, char **argv);
 int cmd_bench_step(int argc, char **argv);
 int cmd_bench_throughput(int argc, char **argv);
 
+/* For commands whose children open the device: STATUS_USAGE for text that names no device of the
+ * host. GPUs are the children's to judge, so that a missing one is a row without a number. */
+MUST_CHECK enum status bench_host_devices(const char *text);
+
 /* --devices, --threads and --json: which all have. */
 struct bench_common {
     const char *devices;

@@ -1,6 +1,7 @@
 /* Flags that several benchmarks have. */
 #include "cli/bench_commands.h"
 #include "cli/cli.h"
+#include "kernels/device_list.h"
 
 #include <errno.h>
 #include <string.h>
@@ -37,6 +38,12 @@ enum status bench_fuse(const char *arg, enum fuse *out)
 }
 
 /* --- common --- */
+
+enum status bench_host_devices(const char *text)
+{
+    struct device_list devices;
+    return strncmp(text, "cuda", 4) == 0 ? STATUS_OK : device_list_parse(text, &devices);
+}
 
 static const struct argp_option common_options[] = {
     {"devices", KEY_DEVICES, "cpu|ref|cuda:N", 0, "Device that computes (default: cpu)", 0},

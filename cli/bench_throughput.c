@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
     KEY_ROWS = 256,
@@ -181,6 +182,10 @@ static enum status run_throughput(struct throughput_args *a)
 {
     char program[PATH_MAX];
     struct throughput_config *c = &a->config;
+    TRY(bench_host_devices(a->common.devices));
+    if (c->peer && access(c->peer, R_OK) != 0)
+        return status_fail(STATUS_USAGE, "--peer '%s': cannot read it: %s", c->peer,
+                           strerror(errno));
     TRY(process_own_file(program, sizeof program));
     if (c->n_keys == 0)
         TRY(parse_list(KEY_ROWS, "amp:256,bf16:256,tf32:256,fp32:256", a));

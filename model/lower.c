@@ -374,7 +374,7 @@ void program_free(struct program *p)
         return;
     for (int i = 0; i < p->n_steps; i++)
         op_plan_free(p->step[i].plan);
-    program_free_stretches(p);
+    program_free_graph_segments(p);
     free(p->fusion);
     free(p->step);
     free(p->value);

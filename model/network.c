@@ -88,7 +88,7 @@ static enum status allocate(struct network *net)
         TRY(alloc(net, sizeof *net->scaler, &mem));
         net->scaler = (struct scaler_state *)mem;
     }
-    return feed_open(net, images, rows * sizeof(int32_t));
+    return input_staging_open(net, images, rows * sizeof(int32_t));
 }
 
 static void *resolve(const struct program *p, struct ref r)
@@ -209,8 +209,8 @@ void network_idle(struct network *net)
     const struct backend *b = net->dev->backend;
     struct first_failure before = {0};
     first_failure_keep(&before, STATUS_INVALID);
-    if (net->feed.stream)
-        b->stream_sync(net->feed.stream);
+    if (net->input_staging.stream)
+        b->stream_sync(net->input_staging.stream);
     if (net->stream)
         b->stream_sync(net->stream);
     enum status st = first_failure_tell(&before);
@@ -224,7 +224,7 @@ void network_close(struct network *net)
     network_idle(net);
     for (int i = 0; i < net->n_programs; i++)
         program_free(net->program[i]);
-    feed_close(net);
+    input_staging_close(net);
     char *memory[] = {net->weights,         net->gradients, net->momentum,      net->stats,
                       net->arena,           net->images,    net->labels,        (char *)net->state,
                       (char *)net->metrics, net->copies,    (char *)net->scaler};

@@ -48,7 +48,7 @@ struct step {
 };
 
 /* Operations [first, end), which run without anything in between. */
-struct stretch {
+struct graph_segment {
     enum phase phase;
     int first, end;
     bool end_here;                /* although the phase goes on */
@@ -62,9 +62,9 @@ struct program {
     struct program_config config;
     int n_steps, cap_steps;
     struct step *step;
-    int n_stretches;
-    struct stretch *stretch; /* (n_steps + 1) */
-    bool announces;          /* program_announce was called */
+    int n_graph_segments;
+    struct graph_segment *graph_segment; /* (n_steps + 1) */
+    bool announces;                      /* program_announce was called */
     int n_fusions;
     struct fusion *fusion;
     int n_values, cap_values;
@@ -84,7 +84,7 @@ struct placement {
 };
 
 /* On its way to the device, where that is asynchronous; else all NULL. */
-struct feed {
+struct input_staging {
     struct stream *stream;
     struct event *arrived; /* in this memory */
     struct event *taken;   /* from it */
@@ -120,7 +120,7 @@ struct network {
     struct step_state *state;
     struct loss_metrics *metrics;
     struct scaler_state *scaler; /* NULL: the device does not keep the loss scale */
-    struct feed feed;
+    struct input_staging input_staging;
     char graphs_lost[STATUS_MESSAGE_MAX]; /* why graphs are not used any more; "": they are */
 };
 
@@ -149,12 +149,13 @@ MUST_CHECK enum status program_lower_update(struct program *p);
 MUST_CHECK enum status program_place(struct program *p);
 
 /* Memory, stream and events for batches on their way; closing takes what was opened. */
-MUST_CHECK enum status feed_open(struct network *net, size_t image_bytes, size_t label_bytes);
-void feed_close(struct network *net);
+MUST_CHECK enum status input_staging_open(struct network *net, size_t image_bytes,
+                                          size_t label_bytes);
+void input_staging_close(struct network *net);
 
-/* Cuts a program whose operations are complete into stretches (replay.c). */
+/* Cuts a program whose operations are complete into segments (replay.c). */
 MUST_CHECK enum status program_cut(struct program *p);
-void program_free_stretches(struct program *p);
+void program_free_graph_segments(struct program *p);
 
 void program_free(struct program *p);
 

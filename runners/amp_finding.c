@@ -15,8 +15,8 @@ static void find_worst(const struct amp_measurement *m, struct amp_finding *f, d
     *share = 0;
     for (int i = 0; i < m->n; i++) {
         for (int g = 0; g < GRADIENT_COUNT; g++) {
-            const struct census *c = &m->layer[i].census[g];
-            double lost = census_share(c, c->fate[SCALE_ONE].underflow);
+            const struct histogram *c = &m->layer[i].histogram[g];
+            double lost = histogram_share(c, c->fate[SCALE_ONE].underflow);
             if (c->nonzero < LAYER_VALUES || lost <= *share)
                 continue;
             *share = lost;
@@ -39,9 +39,9 @@ struct amp_finding amp_judge(const struct amp_measurement *m)
     struct amp_finding f = {.worst = NULL};
     double worst;
     for (int g = 0; g < GRADIENT_COUNT; g++)
-        census_merge(&f.all, &m->total[g]);
+        histogram_merge(&f.all, &m->total[g]);
     find_worst(m, &f, &worst);
-    double lost = census_share(&f.all, f.all.fate[SCALE_ONE].underflow);
+    double lost = histogram_share(&f.all, f.all.fate[SCALE_ONE].underflow);
     f.needs_scaler = lost >= ALL_SHARE || worst >= LAYER_SHARE || f.all.fate[SCALE_ONE].overflow;
     if (f.needs_scaler) {
         int most = floor_log2(scaler_config_default().max);
@@ -49,7 +49,7 @@ struct amp_finding amp_judge(const struct amp_measurement *m)
         f.capped = f.exponent > most;
         f.exponent = f.capped ? most : f.exponent;
     }
-    f.still_lost = census_underflow(&f.all, f.exponent);
+    f.still_lost = histogram_underflow(&f.all, f.exponent);
     return f;
 }
 
@@ -87,11 +87,11 @@ static void say_unscaled(struct text *t, const struct amp_finding *f)
 {
     const struct fp16_fate *fate = &f->all.fate[SCALE_ONE];
     say(t, "Without loss scaling fp16 loses %s of the gradients that are not zero",
-        percent_of(census_share(&f->all, fate->underflow)).text);
+        percent_of(histogram_share(&f->all, fate->underflow)).text);
     if (f->worst) {
-        const struct census *c = &f->worst->census[f->worst_gradient];
+        const struct histogram *c = &f->worst->histogram[f->worst_gradient];
         say(t, ", and %s of those of the %s of '%s', which is hit hardest",
-            percent_of(census_share(c, c->fate[SCALE_ONE].underflow)).text,
+            percent_of(histogram_share(c, c->fate[SCALE_ONE].underflow)).text,
             gradient_str(f->worst_gradient), f->worst->name);
     }
     if (fate->overflow)
@@ -109,8 +109,8 @@ static void say_current(struct text *t, const struct amp_finding *f, double scal
             fate->overflow, fate->overflow == 1 ? "" : "s");
     else
         say(t, " The current scale, %.10g, loses %s and leaves %.1f bits to overflow.", scale,
-            percent_of(census_share(&f->all, fate->underflow)).text,
-            census_headroom(&f->all, scale));
+            percent_of(histogram_share(&f->all, fate->underflow)).text,
+            histogram_headroom(&f->all, scale));
 }
 
 static void say_recommended(struct text *t, const struct amp_finding *f)
@@ -121,7 +121,7 @@ static void say_recommended(struct text *t, const struct amp_finding *f)
         say(t, "that dynamic scaling reaches");
     else
         say(t, "that leaves %d bits to overflow", HEADROOM_BITS);
-    say(t, "; %s would still be lost.", percent_of(census_share(&f->all, f->still_lost)).text);
+    say(t, "; %s would still be lost.", percent_of(histogram_share(&f->all, f->still_lost)).text);
 }
 
 void amp_finding_text(const struct amp_finding *f, double scale, char *out, size_t size)

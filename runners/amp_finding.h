@@ -15,7 +15,7 @@ enum { HEADROOM_BITS = 2 };
 enum { LAYER_VALUES = 1000 };
 
 struct amp_finding {
-    struct census all;             /* activations and weights together */
+    struct histogram all;          /* activations and weights together */
     const struct amp_layer *worst; /* loses the largest share at scale 1; NULL: none loses any */
     enum gradient worst_gradient;
     bool needs_scaler;

@@ -163,12 +163,12 @@ static enum status measure_step(struct rig *r, struct amp_measurement *m)
         TRY(program_run_step(r->program, i));
         for (; t < r->n_taps && r->tap[t].step == i; t++) {
             const struct tap *tap = &r->tap[t];
-            struct census *c = &m->layer[tap->layer].census[tap->kind];
+            struct histogram *c = &m->layer[tap->layer].histogram[tap->kind];
             TRY(program_step_tensor(r->program, i, tap->role, r->plain));
             if (tap->handed_on)
-                census_look(c, r->plain, tap->n);
+                histogram_look(c, r->plain, tap->n);
             else
-                census_add(c, r->limits, r->plain, tap->n);
+                histogram_add(c, r->limits, r->plain, tap->n);
         }
     }
     return STATUS_OK;
@@ -234,7 +234,7 @@ enum status amp_measure(const struct amp_source *s, struct amp_measurement *m)
     CHECK(measure_batches(&r, m));
     for (int i = 0; i < m->n; i++)
         for (int g = 0; g < GRADIENT_COUNT; g++)
-            census_merge(&m->total[g], &m->layer[i].census[g]);
+            histogram_merge(&m->total[g], &m->layer[i].histogram[g]);
 done:
     rig_close(&r);
     if (st != STATUS_OK)

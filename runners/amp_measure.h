@@ -3,7 +3,7 @@
 #define RUNNERS_AMP_MEASURE_H
 
 #include "model/graph.h"
-#include "runners/amp_census.h"
+#include "runners/amp_histogram.h"
 #include "runners/amp_source.h"
 
 enum gradient { GRADIENT_ACTIVATION, GRADIENT_WEIGHT, GRADIENT_COUNT };
@@ -11,13 +11,13 @@ const char *gradient_str(enum gradient g); /* "activations", "weights" */
 
 struct amp_layer {
     char name[NAME_MAX_LEN];
-    struct census census[GRADIENT_COUNT];
+    struct histogram histogram[GRADIENT_COUNT];
 };
 
 struct amp_measurement {
     int n;
     struct amp_layer *layer; /* from the loss back to the image; one a module path */
-    struct census total[GRADIENT_COUNT];
+    struct histogram total[GRADIENT_COUNT];
     int classes;
     double loss; /* mean over all images */
     char device[256];

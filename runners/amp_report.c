@@ -21,17 +21,17 @@ struct report {
     char text[FINDING_MAX];
 };
 
-static void print_row(FILE *out, const char *layer, const char *gradients, const struct census *c,
-                      double scale)
+static void print_row(FILE *out, const char *layer, const char *gradients,
+                      const struct histogram *c, double scale)
 {
     char headroom[16] = "-";
     const struct fp16_fate *one = &c->fate[SCALE_ONE], *now = &c->fate[SCALE_CURRENT];
     if (c->largest > 0)
-        snprintf(headroom, sizeof headroom, "%.1f", census_headroom(c, scale));
+        snprintf(headroom, sizeof headroom, "%.1f", histogram_headroom(c, scale));
     fprintf(out, "%-24s %-11s %12" PRId64 " %11.3f %11.3f %11.3f %11.3f %10.3g %8s\n", layer,
-            gradients, c->nonzero, 100 * census_share(c, one->underflow),
-            100 * census_share(c, now->underflow), 100 * census_share(c, one->subnormal),
-            100 * census_share(c, now->subnormal), (double)c->largest, headroom);
+            gradients, c->nonzero, 100 * histogram_share(c, one->underflow),
+            100 * histogram_share(c, now->underflow), 100 * histogram_share(c, one->subnormal),
+            100 * histogram_share(c, now->subnormal), (double)c->largest, headroom);
 }
 
 static void print_table(const struct report *r, FILE *out)
@@ -54,9 +54,9 @@ static void print_table(const struct report *r, FILE *out)
             "not zero", "at 1", now, "at 1", now, "largest", "bits");
     for (int i = 0; i < m->n; i++)
         for (int g = 0; g < GRADIENT_COUNT; g++)
-            if (m->layer[i].census[g].values > 0)
+            if (m->layer[i].histogram[g].values > 0)
                 print_row(out, m->layer[i].name, gradient_str((enum gradient)g),
-                          &m->layer[i].census[g], s->scale);
+                          &m->layer[i].histogram[g], s->scale);
     for (int g = 0; g < GRADIENT_COUNT; g++)
         print_row(out, "total", gradient_str((enum gradient)g), &m->total[g], s->scale);
     print_row(out, "total", "all", &r->finding.all, s->scale);
@@ -70,9 +70,9 @@ static json_t *fate_json(const struct fp16_fate *f)
 }
 
 /* Headroom is null where all values are zero. */
-static json_t *census_json(const struct census *c, double scale)
+static json_t *histogram_json(const struct histogram *c, double scale)
 {
-    double bits = census_headroom(c, scale);
+    double bits = histogram_headroom(c, scale);
     return json_pack(
         "{s:I, s:I, s:I, s:f, s:o, s:o, s:o}", "values", (json_int_t)c->values, "nonzero",
         (json_int_t)c->nonzero, "not_finite", (json_int_t)c->not_finite, "largest",
@@ -87,9 +87,9 @@ static json_t *layers_json(const struct report *r)
         const struct amp_layer *l = &r->m->layer[i];
         json_t *o = json_pack("{s:s}", "layer", l->name);
         for (int g = 0; g < GRADIENT_COUNT; g++)
-            if (l->census[g].values > 0)
+            if (l->histogram[g].values > 0)
                 json_object_set_new(o, gradient_str((enum gradient)g),
-                                    census_json(&l->census[g], r->source->scale));
+                                    histogram_json(&l->histogram[g], r->source->scale));
         json_array_append_new(layers, o);
     }
     return layers;
@@ -97,7 +97,7 @@ static json_t *layers_json(const struct report *r)
 
 /* Rows [exponent, activations, weights]: nonzero gradients per power of two, from the first to the
  * last that has any. */
-static json_t *histogram_json(const struct amp_measurement *m)
+static json_t *bins_json(const struct amp_measurement *m)
 {
     json_t *rows = json_array();
     const int64_t *a = m->total[GRADIENT_ACTIVATION].bin, *w = m->total[GRADIENT_WEIGHT].bin;
@@ -142,10 +142,11 @@ static json_t *report_json(const struct report *r)
     json_object_set_new(o, "layers", layers_json(r));
     json_object_set_new(o, "total",
                         json_pack("{s:o, s:o, s:o}", "activations",
-                                  census_json(&r->m->total[GRADIENT_ACTIVATION], s->scale),
-                                  "weights", census_json(&r->m->total[GRADIENT_WEIGHT], s->scale),
-                                  "all", census_json(&f->all, s->scale)));
-    json_object_set_new(o, "histogram", histogram_json(r->m));
+                                  histogram_json(&r->m->total[GRADIENT_ACTIVATION], s->scale),
+                                  "weights",
+                                  histogram_json(&r->m->total[GRADIENT_WEIGHT], s->scale), "all",
+                                  histogram_json(&f->all, s->scale)));
+    json_object_set_new(o, "histogram", bins_json(r->m));
     json_object_set_new(o, "finding",
                         json_pack("{s:b, s:f, s:I, s:s}", "needs_scaler", f->needs_scaler,
                                   "recommended_scale", ldexp(1, f->exponent), "underflow",

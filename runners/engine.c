@@ -144,7 +144,7 @@ static enum status check_layouts(struct engine *e)
 }
 
 /* Has replica i's backward passes stop for whole buckets only. */
-static enum status announce_buckets(struct engine *e, int i)
+static enum status run_summary_buckets(struct engine *e, int i)
 {
     int n = reducer_buckets(e->reducer[i]);
     int64_t *end = calloc((size_t)n, sizeof *end);
@@ -180,7 +180,7 @@ static enum status open_reducers(struct engine *e)
             r.first_bytes = r.bucket_bytes;
         TRY(reducer_open(&r, &e->reducer[i]));
         if (!e->central)
-            TRY(announce_buckets(e, i));
+            TRY(run_summary_buckets(e, i));
     }
     return STATUS_OK;
 }
@@ -214,7 +214,7 @@ static enum status open_parts(struct engine *e)
     TRY(open_reducers(e));
     if (e->central)
         TRY(data_parallel_open(e));
-    TRY(flights_open(e));
+    TRY(in_flight_open(e));
     return thread_pool_open(e->n, &e->pool);
 }
 
@@ -248,7 +248,7 @@ void engine_close(struct engine *e)
     engine_idle(e);
     engine_comm_close_devices(e);
     data_parallel_close(e);
-    flights_close(e);
+    in_flight_close(e);
     for (int i = 0; i < e->n; i++) {
         reducer_close(e->reducer[i]);
         replica_close(&e->replica[i]);
@@ -415,7 +415,7 @@ enum status engine_input(struct engine *e, int i, const struct micro_batch *b,
     struct part part = r->part[b->use];
     size_t side = (size_t)e->config.train->image_size;
     int rows = e->config.rows[b->use];
-    struct step_state *own = &engine_flight(e, e->begun)->given[i][b->number];
+    struct step_state *own = &engine_in_flight(e, e->begun)->given[i][b->number];
     const struct backend *backend = r->dev->backend;
     *own = *state;
     own->sample0 = (uint64_t)comm_rank(e->config.ranks) * (uint64_t)rows + (uint64_t)part.first;

@@ -26,13 +26,13 @@ enum mark {
 };
 
 /* A step on its way: what devices copy from and to, in host memory of theirs, and its marks. */
-struct flight {
+struct in_flight {
     enum program_use use;
     int of;                                    /* micro-batches that were begun */
     struct step_state *given[DEVICES_MAX];     /* per micro-batch */
     struct loss_metrics *metrics[DEVICES_MAX]; /* per micro-batch */
     struct step_outcome *outcome;              /* of device 0 */
-    struct event **mark;                       /* see flight_mark */
+    struct event **mark;                       /* see in_flight_mark */
     struct event *done[DEVICES_MAX];           /* all of it has been written */
     double drag_s;                             /* for how long an injected fault held it up */
 };
@@ -59,8 +59,8 @@ struct engine {
     double drag_owed_s; /* for how long an injected fault has yet to hold steps up */
     bool keeps_scale;
     struct scaler_rule rule;
-    struct flight flight[FLIGHTS_MAX];
-    int64_t begun, ended; /* flights whose work is on the streams, and which have been read */
+    struct in_flight in_flight[FLIGHTS_MAX];
+    int64_t begun, ended; /* steps whose work is on the streams, and which have been read */
     int64_t batches;      /* begun */
     struct event *read[DEVICES_MAX][ENGINE_HOLDS + 1]; /* the last batches' memory */
     struct micro_batch current;                        /* what the team is at work on */
@@ -77,12 +77,12 @@ static inline int engine_ranks(const struct engine *e)
 }
 
 /* Flights are numbered from 0; number e->begun is the one at hand. */
-static inline struct flight *engine_flight(struct engine *e, int64_t number)
+static inline struct in_flight *engine_in_flight(struct engine *e, int64_t number)
 {
-    return &e->flight[number % (e->lag + 2)];
+    return &e->in_flight[number % (e->lag + 2)];
 }
 
-static inline struct event *flight_mark(const struct flight *f, int micro_batch, enum mark m)
+static inline struct event *in_flight_mark(const struct in_flight *f, int micro_batch, enum mark m)
 {
     int once = MARK_COUNT - MARK_BATCH_COUNT;
     int at =
@@ -93,7 +93,7 @@ static inline struct event *flight_mark(const struct flight *f, int micro_batch,
 static inline enum status engine_mark(struct engine *e, enum mark m)
 {
     const struct replica *r = &e->replica[0];
-    struct event *mark = flight_mark(engine_flight(e, e->begun), e->current.number, m);
+    struct event *mark = in_flight_mark(engine_in_flight(e, e->begun), e->current.number, m);
     return r->dev->backend->event_record(mark, network_stream(r->net));
 }
 
@@ -109,12 +109,12 @@ void engine_comm_close(struct engine *e);
 struct comm *engine_gradient_comm(const struct engine *e, int i);
 struct comm *engine_sum_comm(const struct engine *e, int i);
 
-/* Opens and closes what all flights need (flight.c). */
-MUST_CHECK enum status flights_open(struct engine *e);
-void flights_close(struct engine *e);
+/* Opens and closes what all flights need (in_flight.c). */
+MUST_CHECK enum status in_flight_open(struct engine *e);
+void in_flight_close(struct engine *e);
 
-/* What a flight came to; its work is over. */
-void flight_read(struct engine *e, int64_t number, struct step_result *r);
+/* Reads the results of a step whose work is over. */
+void in_flight_read(struct engine *e, int64_t number, struct step_result *r);
 
 /* Runs work(e, i) for every replica i, each on its own thread. */
 MUST_CHECK enum status engine_run(struct engine *e, enum status (*work)(struct engine *e, int i));
@@ -130,7 +130,7 @@ MUST_CHECK enum status engine_drag(struct engine *e);
 /* Where replica i's share of the micro-batch at hand leaves what its loss says. */
 static inline struct loss_metrics *engine_metrics(struct engine *e, int i)
 {
-    return &engine_flight(e, e->begun)->metrics[i][e->current.number];
+    return &engine_in_flight(e, e->begun)->metrics[i][e->current.number];
 }
 
 /* Puts replica i's part of a batch in place: state, pixels, labels. */

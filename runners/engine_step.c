@@ -39,7 +39,7 @@ static void wait_until(uint64_t end_ns)
 /* A device that goes on beside the host runs dry meanwhile. */
 enum status engine_drag(struct engine *e)
 {
-    struct flight *f = engine_flight(e, e->begun);
+    struct in_flight *f = engine_in_flight(e, e->begun);
     double owed = e->drag_owed_s;
     if (owed <= 0 || e->current.number > 0)
         return STATUS_OK;
@@ -121,7 +121,7 @@ struct step_state engine_state(const struct engine *e, const struct micro_batch 
 
 enum status engine_batch(struct engine *e, const struct micro_batch *b)
 {
-    struct flight *f = engine_flight(e, e->begun);
+    struct in_flight *f = engine_in_flight(e, e->begun);
     e->current = *b;
     f->use = b->use;
     f->of = b->number + 1;
@@ -131,11 +131,11 @@ enum status engine_batch(struct engine *e, const struct micro_batch *b)
     return STATUS_OK;
 }
 
-/* All that replica i leaves of this flight is on its stream. */
+/* All that replica i leaves of this step is on its stream. */
 static enum status finish(struct engine *e, int i)
 {
     const struct replica *r = &e->replica[i];
-    return r->dev->backend->event_record(engine_flight(e, e->begun)->done[i],
+    return r->dev->backend->event_record(engine_in_flight(e, e->begun)->done[i],
                                          network_stream(r->net));
 }
 
@@ -153,7 +153,7 @@ static enum status update(struct engine *e, int i)
     TRY(program_run(p, PHASE_UPDATE));
     TRY(mark_if_first(e, i, MARK_END));
     if (i == 0 && e->config.scaled)
-        TRY(program_fetch_outcome(p, engine_flight(e, e->begun)->outcome));
+        TRY(program_fetch_outcome(p, engine_in_flight(e, e->begun)->outcome));
     TRY(finish(e, i));
     return e->central ? program_wait(p) : STATUS_OK; /* the others copy its weights */
 }
@@ -181,7 +181,7 @@ static enum status evaluate_own(struct engine *e, int i)
 enum status engine_evaluate(struct engine *e, const struct batch *b)
 {
     static const struct step_state state = {.loss_scale = 1, .grad_scale = 1};
-    struct flight *f = engine_flight(e, e->begun);
+    struct in_flight *f = engine_in_flight(e, e->begun);
     e->current = (struct micro_batch){.use = USE_VAL, .batch = b, .state = &state, .of = 1};
     f->use = USE_VAL;
     f->of = 1;
@@ -193,10 +193,10 @@ enum status engine_evaluate(struct engine *e, const struct batch *b)
 
 enum status engine_result(struct engine *e, struct step_result *r)
 {
-    const struct flight *f = engine_flight(e, e->ended);
+    const struct in_flight *f = engine_in_flight(e, e->ended);
     for (int i = 0; i < e->n && !e->central; i++)
         TRY(e->replica[i].dev->backend->event_wait(f->done[i]));
-    flight_read(e, e->ended, r);
+    in_flight_read(e, e->ended, r);
     e->ended++;
     return STATUS_OK;
 }

@@ -43,7 +43,7 @@ static void report_validation(struct progress *p, const struct pending_batch *b,
 
 /* Validation batches under way, the oldest first. */
 struct validation {
-    struct held held;
+    struct batches_in_use in_use;
     int n;
     struct pending_batch pending[ENGINE_LAG_MAX + 1];
     double end; /* of the last that was read */
@@ -64,7 +64,7 @@ static enum status end_batches(struct session *s, struct validation *v, int left
         v->n--;
         memmove(v->pending, v->pending + 1, (size_t)v->n * sizeof v->pending[0]);
     }
-    return left > 0 ? STATUS_OK : held_release(&v->held);
+    return left > 0 ? STATUS_OK : batches_in_use_release(&v->in_use);
 }
 
 /* This rank's share of the validation images, up to a request to stop. */
@@ -73,7 +73,7 @@ static enum status validate_share(struct session *s, struct progress *p, struct 
     struct batch *b;
     int64_t n = 0;
     uint64_t seen = 0;
-    struct validation v = {.held = {.engine = s->engine, .loader = s->val_loader}};
+    struct validation v = {.in_use = {.engine = s->engine, .loader = s->val_loader}};
     v.end = step_now();
     TRY(loader_start(s->val_loader, 0, 0));
     while (!stop_requested()) {
@@ -90,7 +90,7 @@ static enum status validate_share(struct session *s, struct progress *p, struct 
         step_sums_add_batch(sums, b);
         seen += b->seen;
         n++;
-        TRY(held_add(&v.held, b));
+        TRY(batches_in_use_add(&v.in_use, b));
         TRY(end_batches(s, &v, engine_lag(s->engine), p, sums));
     }
     TRY(end_batches(s, &v, 0, p, sums));

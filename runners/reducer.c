@@ -3,16 +3,16 @@
 
 #include "model/exchange.h"
 #include "runners/flat_op.h"
-#include "runners/narrowing.h"
+#include "runners/grad_compress.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 struct bucket {
-    int64_t begin, end;         /* elements of the flat buffer */
-    struct rounding *rounding;  /* NULL: nothing to round */
-    struct flat_op add;         /* to the earlier micro-batches, where there are any */
-    struct narrowing narrowing; /* where compressed */
+    int64_t begin, end;            /* elements of the flat buffer */
+    struct rounding *rounding;     /* NULL: nothing to round */
+    struct flat_op add;            /* to the earlier micro-batches, where there are any */
+    struct grad_compress compress; /* where compressed */
     struct comm_op op;
     /* On a device beside the host: when it is complete, and for the last steps when its sum began
      * and was there. */
@@ -108,9 +108,9 @@ static enum status open_bucket(struct reducer *r, struct bucket *b)
         TRY(open_events(r, b));
     if (!compressed(r))
         return STATUS_OK;
-    TRY(narrowing_open(r->dev, r->config.compress, count, comm_size(r->config.comm),
-                       &b->narrowing));
-    narrowing_describe(&b->narrowing, &b->op);
+    TRY(grad_compress_open(r->dev, r->config.compress, count, comm_size(r->config.comm),
+                           &b->compress));
+    grad_compress_describe(&b->compress, &b->op);
     return STATUS_OK;
 }
 
@@ -159,7 +159,7 @@ void reducer_close(struct reducer *r)
     for (int i = 0; i < r->n; i++) {
         rounding_free(r->bucket[i].rounding);
         flat_op_close(&r->bucket[i].add);
-        narrowing_close(&r->bucket[i].narrowing);
+        grad_compress_close(&r->bucket[i].compress);
         close_events(r, &r->bucket[i]);
     }
     if (r->accumulated)
@@ -195,7 +195,7 @@ static enum status accumulate(struct reducer *r, struct bucket *b)
 static enum status start_bucket(struct reducer *r, struct bucket *b)
 {
     if (compressed(r))
-        TRY(narrowing_down(&b->narrowing, r->stream, r->gradients + b->begin));
+        TRY(grad_compress_encode(&b->compress, r->stream, r->gradients + b->begin));
     if (beside_host(r)) {
         TRY(r->dev->backend->event_record(b->ready, r->stream));
         b->op.began = b->began[r->step % REDUCER_STEPS];
@@ -232,7 +232,7 @@ enum status reducer_finish(struct reducer *r)
         struct bucket *b = &r->bucket[i];
         TRY(comm_wait_on(r->config.comm, &b->op, r->stream));
         if (compressed(r))
-            TRY(narrowing_up(&b->narrowing, r->stream, r->gradients + b->begin));
+            TRY(grad_compress_decode(&b->compress, r->stream, r->gradients + b->begin));
     }
     return STATUS_OK;
 }

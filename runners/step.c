@@ -109,12 +109,12 @@ static enum status micro_batch(struct session *s, struct step_queue *q, struct p
     TRY(engine_batch(s->engine, &work));
     step_sums_add_batch(&p->sums, b);
     p->seen += b->seen;
-    return held_add(&q->held, b);
+    return batches_in_use_add(&q->in_use, b);
 }
 
 void step_queue_begin(struct step_queue *q, const struct session *s)
 {
-    *q = (struct step_queue){.held = {.engine = s->engine, .loader = s->train_loader},
+    *q = (struct step_queue){.in_use = {.engine = s->engine, .loader = s->train_loader},
                              .batch = s->state.batch,
                              .step = s->state.step};
 }

@@ -7,7 +7,7 @@
 #define RUNNERS_STEP_H
 
 #include "results/schema.h"
-#include "runners/held.h"
+#include "runners/batches_in_use.h"
 #include "runners/session.h"
 
 /* Sums over an optimizer step's images, on all ranks. Doubles throughout, so that they travel as
@@ -46,7 +46,7 @@ struct pending_step {
 
 /* Steps of an epoch that were begun and not ended. */
 struct step_queue {
-    struct held held;
+    struct batches_in_use in_use;
     int64_t batch, step; /* as in the session's state, of the next to begin */
     int n;
     struct pending_step pending[ENGINE_LAG_MAX + 1]; /* the oldest first */

@@ -5,10 +5,10 @@
 #include "base/stats.h"
 #include "base/stop.h"
 #include "results/summary.h"
-#include "runners/announce.h"
 #include "runners/divergence.h"
 #include "runners/pass.h"
 #include "runners/progress.h"
+#include "runners/run_summary.h"
 #include "runners/session.h"
 #include "runners/step.h"
 
@@ -144,7 +144,7 @@ static enum status end_steps(struct session *s, struct step_queue *q, int left, 
 {
     while (q->n > left)
         TRY(end_step(s, q, p, end, r));
-    return left > 0 ? STATUS_OK : held_release(&q->held);
+    return left > 0 ? STATUS_OK : batches_in_use_release(&q->in_use);
 }
 
 /* A checkpoint in the middle of an epoch. Replicas that differ end the run before one that holds
@@ -402,8 +402,8 @@ static enum status finish_run(struct session *s)
     CHECK(summary_add(run, summary));
     CHECK(rank_sensors_gather(&s->world, &s->devices, &s->samples, summary));
     CHECK(record_finish(s->record, summary));
-    announce_end(s, summary);
-    CHECK(announce_slow_rank(s, run));
+    run_summary_end(s, summary);
+    CHECK(run_summary_straggler(s, run));
     if (s->expected) {
         CHECK(expected_end(s->expected, s->state.step, state));
         fprintf(s->out, "all losses and the final state have the bits of '%s'\n",
@@ -421,7 +421,7 @@ enum status trainer_run(const struct train_config *config, int argc, char *const
     stop_install();
     TRY(session_open(&s, config, argc, argv, out));
     enum status st;
-    announce_run(&s);
+    run_summary_begin(&s);
     if (config->evaluate) {
         struct pass_result val;
         CHECK(pass_validate(&s, &val));

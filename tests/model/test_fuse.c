@@ -18,15 +18,15 @@
 
 /* ---- which operations there are ---- */
 
-struct census {
+struct plan_counts {
     int n[OP_KIND_COUNT];
     int masks;
     size_t arena; /* bytes */
 };
 
-static struct census census_of(const struct program *p)
+static struct plan_counts plan_counts_of(const struct program *p)
 {
-    struct census c = {.arena = p->arena_bytes};
+    struct plan_counts c = {.arena = p->arena_bytes};
     for (int i = 0; i < p->n_steps; i++) {
         const struct op_desc *d = &p->step[i].plan->desc;
         c.n[d->kind]++;
@@ -35,14 +35,14 @@ static struct census census_of(const struct program *p)
     return c;
 }
 
-static struct census planned_census(const char *arch, const char *precision, enum fuse fuse,
-                                    int program)
+static struct plan_counts planned_counts(const char *arch, const char *precision, enum fuse fuse,
+                                         int program)
 {
     struct net_rig r;
     struct policy policy;
     assert_ok(policy_find(precision, -1, &policy));
     planned_open_one(&r, arch, &policy, fuse, program);
-    struct census c = census_of(r.net->program[0]);
+    struct plan_counts c = plan_counts_of(r.net->program[0]);
     net_rig_close(&r);
     return c;
 }
@@ -55,14 +55,14 @@ static void levels_add_up(void **state)
 {
     enum { CONVS = 53, BLOCKS = 16, RELUS = 1 + 3 * BLOCKS, STRIDED = 3 };
     (void)state;
-    struct census none = planned_census("resnet50", "O2", FUSE_NONE, TRAIN);
+    struct plan_counts none = planned_counts("resnet50", "O2", FUSE_NONE, TRAIN);
     assert_int_equal(none.n[OP_CONV_FWD], CONVS);
     assert_int_equal(none.n[OP_BN_FWD_TRAIN], CONVS);
     assert_int_equal(none.n[OP_BN_BWD], CONVS);
     assert_int_equal(none.masks, 0);
     assert_int_equal(none.n[OP_ADD_STRIDED], 0);
 
-    struct census stats = planned_census("resnet50", "O2", FUSE_STATS, TRAIN);
+    struct plan_counts stats = planned_counts("resnet50", "O2", FUSE_STATS, TRAIN);
     assert_int_equal(stats.n[OP_CONV_FWD], 0);
     assert_int_equal(stats.n[OP_CONV_STATS_FWD], CONVS);
     assert_int_equal(stats.n[OP_BN_FINALIZE], CONVS);
@@ -71,7 +71,7 @@ static void levels_add_up(void **state)
     assert_int_equal(stats.masks, RELUS);
     assert_int_equal(stats.n[OP_ADD_STRIDED], STRIDED);
 
-    struct census apply = planned_census("resnet50", "O2", FUSE_APPLY, TRAIN);
+    struct plan_counts apply = planned_counts("resnet50", "O2", FUSE_APPLY, TRAIN);
     assert_int_equal(apply.n[OP_BN_FINALIZE], CONVS);
     assert_int_equal(apply.n[OP_BN_APPLY], CONVS - 2 * BLOCKS);
     assert_int_equal(apply.n[OP_CONV_APPLY_BWD_WEIGHTS], 2 * BLOCKS);
@@ -80,7 +80,7 @@ static void levels_add_up(void **state)
     assert_int_equal(apply.masks, RELUS - 2 * BLOCKS);
     assert_true(apply.arena * 6 < none.arena * 5);
 
-    struct census all = planned_census("resnet50", "O2", FUSE_ALL, TRAIN);
+    struct plan_counts all = planned_counts("resnet50", "O2", FUSE_ALL, TRAIN);
     assert_int_equal(all.n[OP_CONV_APPLY_BWD_WEIGHTS], 2 * BLOCKS);
     assert_int_equal(all.n[OP_CONV_BWD_DATA_BN], 3 * BLOCKS - 1);
     assert_int_equal(all.masks, RELUS - 3 * BLOCKS + 1);
@@ -91,13 +91,13 @@ static void levels_add_up(void **state)
 static void tf32_stores_what_it_multiplies(void **state)
 {
     (void)state;
-    struct census c = planned_census("resnet18", "tf32", FUSE_ALL, TRAIN);
+    struct plan_counts c = planned_counts("resnet18", "tf32", FUSE_ALL, TRAIN);
     assert_int_equal(c.n[OP_CONV_APPLY_BWD_WEIGHTS], 0);
     assert_int_equal(c.n[OP_CONV_STATS_FWD], 20);
     assert_true(c.n[OP_CONV_BWD_DATA_BN] > 0);
 }
 
-static bool same_operations(const struct census *a, const struct census *b)
+static bool same_operations(const struct plan_counts *a, const struct plan_counts *b)
 {
     return memcmp(a->n, b->n, sizeof a->n) == 0 && a->masks == b->masks;
 }
@@ -106,19 +106,19 @@ static void nothing_is_fused_without_need(void **state)
 {
     (void)state;
     /* The reference has no clock. */
-    struct census none = planned_census("resnet18", "fp32", FUSE_NONE, TRAIN);
-    struct census automatic = planned_census("resnet18", "fp32", FUSE_AUTO, TRAIN);
+    struct plan_counts none = planned_counts("resnet18", "fp32", FUSE_NONE, TRAIN);
+    struct plan_counts automatic = planned_counts("resnet18", "fp32", FUSE_AUTO, TRAIN);
     assert_true(same_operations(&none, &automatic));
     /* Evaluation has no statistics to take. */
-    none = planned_census("resnet18", "fp32", FUSE_NONE, EVAL);
-    struct census all = planned_census("resnet18", "fp32", FUSE_ALL, EVAL);
+    none = planned_counts("resnet18", "fp32", FUSE_NONE, EVAL);
+    struct plan_counts all = planned_counts("resnet18", "fp32", FUSE_ALL, EVAL);
     assert_true(same_operations(&none, &all));
     /* AlexNet has no batch norm. */
-    none = planned_census("alexnet", "fp32", FUSE_NONE, TRAIN);
-    all = planned_census("alexnet", "fp32", FUSE_ALL, TRAIN);
+    none = planned_counts("alexnet", "fp32", FUSE_NONE, TRAIN);
+    all = planned_counts("alexnet", "fp32", FUSE_ALL, TRAIN);
     assert_true(same_operations(&none, &all));
     /* Convolutions with a bias have no sums, but take part in the backward pass. */
-    all = planned_census("vgg11_bn", "fp32", FUSE_ALL, TRAIN);
+    all = planned_counts("vgg11_bn", "fp32", FUSE_ALL, TRAIN);
     assert_int_equal(all.n[OP_CONV_STATS_FWD], 0);
     assert_int_equal(all.n[OP_CONV_BWD_DATA_BN], 3); /* where no pooling comes between */
 }
@@ -188,7 +188,7 @@ static void check_choices(const struct program *p)
     }
 }
 
-static struct census priced_census_of(enum fuse fuse)
+static struct plan_counts priced_counts_of(enum fuse fuse)
 {
     const struct program_config config = {
         .batch = 2, .train = true, .std = {1, 1, 1}, .fuse = fuse};
@@ -204,15 +204,15 @@ static struct census priced_census_of(enum fuse fuse)
     r.dev->backend = &priced;
     assert_ok(graph_build("resnet18", 10, 32, &r.graph));
     assert_ok(network_open(r.dev, r.graph, &config, 1, &r.net));
-    struct census c = census_of(r.net->program[0]);
+    struct plan_counts c = plan_counts_of(r.net->program[0]);
     check_choices(r.net->program[0]);
     net_rig_close(&r);
     return c;
 }
 
-static struct census priced_census(void)
+static struct plan_counts priced_counts(void)
 {
-    return priced_census_of(FUSE_AUTO);
+    return priced_counts_of(FUSE_AUTO);
 }
 
 static void the_clock_decides(void **state)
@@ -221,37 +221,37 @@ static void the_clock_decides(void **state)
     for (int k = 0; k < OP_KIND_COUNT; k++)
         price[k] = 1;
     asked = 0;
-    priced_census_of(FUSE_ALL);
-    priced_census_of(FUSE_NONE);
+    priced_counts_of(FUSE_ALL);
+    priced_counts_of(FUSE_NONE);
     assert_int_equal(asked, 0); /* who decides himself pays for no clock */
-    struct census c = priced_census();
+    struct plan_counts c = priced_counts();
     assert_int_equal(c.n[OP_CONV_STATS_FWD], 0);   /* three operations for two */
     assert_int_equal(c.n[OP_CONV_BWD_DATA_BN], 0); /* two for two: a tie */
     assert_int_equal(c.masks, 0);
     masked = 0.9;
-    assert_true(priced_census().masks > 0);
+    assert_true(priced_counts().masks > 0);
     masked = 1;
     price[OP_BN_BWD_APPLY] = 0.97;
-    c = priced_census(); /* less by 1.5 %: within the clock's error */
+    c = priced_counts(); /* less by 1.5 %: within the clock's error */
     assert_int_equal(c.n[OP_CONV_BWD_DATA_BN], 0);
     price[OP_BN_BWD_APPLY] = 0.9;
-    c = priced_census();
+    c = priced_counts();
     assert_int_equal(c.n[OP_CONV_BWD_DATA_BN], 16 - 1); /* the last block's is pooled */
 
     price[OP_BN_FINALIZE] = 0.1;
     price[OP_BN_APPLY] = 0.5;
-    c = priced_census();
+    c = priced_counts();
     assert_int_equal(c.n[OP_CONV_STATS_FWD], 20);
     assert_int_equal(c.n[OP_CONV_APPLY_BWD_WEIGHTS], 8);
 
     price[OP_CONV_BWD_DATA_BN] = 2;
-    c = priced_census();
+    c = priced_counts();
     assert_int_equal(c.n[OP_CONV_STATS_FWD], 20);
     assert_int_equal(c.n[OP_CONV_APPLY_BWD_WEIGHTS], 0);
     assert_int_equal(c.n[OP_CONV_BWD_DATA_BN], 0);
 
     price[OP_BN_FINALIZE] = 0; /* unknown */
-    assert_int_equal(priced_census().n[OP_CONV_STATS_FWD], 0);
+    assert_int_equal(priced_counts().n[OP_CONV_STATS_FWD], 0);
 }
 
 /* A form that a library has but cannot carry out must not keep a network from training. */
@@ -263,7 +263,7 @@ static void what_fails_is_not_fused(void **state)
     price[OP_BN_FINALIZE] = 0.1;
     price[OP_BN_APPLY] = 0.5;
     broken = OP_CONV_BWD_DATA_BN;
-    struct census c = priced_census();
+    struct plan_counts c = priced_counts();
     broken = OP_KIND_COUNT;
     assert_int_equal(c.n[OP_CONV_STATS_FWD], 20);
     assert_int_equal(c.n[OP_CONV_APPLY_BWD_WEIGHTS], 0);
@@ -459,7 +459,7 @@ static void devices_train_the_same(void **state)
     struct net_rig r;
     config.fuse = FUSE_ALL;
     net_rig_open(&r, trains_on, "resnet8", 10, 16, &config, 1);
-    struct census c = census_of(r.net->program[0]);
+    struct plan_counts c = plan_counts_of(r.net->program[0]);
     assert_true(c.n[OP_CONV_STATS_FWD] > 0 && c.n[OP_CONV_APPLY_BWD_WEIGHTS] > 0);
     assert_true(c.n[OP_CONV_BWD_DATA_BN] > c.n[OP_CONV_APPLY_BWD_WEIGHTS] && c.masks > 0);
     net_rig_close(&r);

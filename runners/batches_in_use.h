@@ -2,13 +2,13 @@
  *
  * Each batch that was given to the engine is added; the oldest go back to the loader when they have
  * been read, without keeping a device that goes on beside the host waiting. */
-#ifndef RUNNERS_HELD_H
-#define RUNNERS_HELD_H
+#ifndef RUNNERS_BATCHES_IN_USE_H
+#define RUNNERS_BATCHES_IN_USE_H
 
 #include "input/loader.h"
 #include "runners/engine.h"
 
-struct held {
+struct batches_in_use {
     struct engine *engine;
     struct loader *loader;
     int n;
@@ -16,9 +16,9 @@ struct held {
 };
 
 /* `b` is the batch that the engine was given last. */
-MUST_CHECK enum status held_add(struct held *h, struct batch *b);
+MUST_CHECK enum status batches_in_use_add(struct batches_in_use *h, struct batch *b);
 
 /* Waits until all have been read and gives them back. */
-MUST_CHECK enum status held_release(struct held *h);
+MUST_CHECK enum status batches_in_use_release(struct batches_in_use *h);
 
 #endif

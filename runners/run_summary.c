@@ -1,5 +1,5 @@
 /* The lines before the first step, and after the last. */
-#include "runners/announce.h"
+#include "runners/run_summary.h"
 
 #include "results/ranks.h"
 #include "results/text.h"
@@ -12,7 +12,7 @@ static bool devices_beside_host(const struct session *s)
     return s->devices.backend->asynchronous && engine_comm_name(s->engine);
 }
 
-static void announce_world(const struct session *s)
+static void run_summary_world(const struct session *s)
 {
     int ranks = s->world.size, devices = s->devices.n;
     fprintf(s->out, "%s: %d rank%s of %d device%s, %" PRId64 " images a step",
@@ -30,7 +30,7 @@ static void announce_world(const struct session *s)
 }
 
 /* Lest anyone take such a run for a good one. */
-static void announce_faults(const struct session *s)
+static void run_summary_faults(const struct session *s)
 {
     size_t i;
     json_t *fault, *faults = inject_any(&s->inject) ? inject_json(&s->inject) : NULL;
@@ -43,7 +43,7 @@ static void announce_faults(const struct session *s)
     json_decref(faults);
 }
 
-void announce_run(const struct session *s)
+void run_summary_begin(const struct session *s)
 {
     char about[256];
     struct device *dev = engine_device(s->engine);
@@ -51,11 +51,11 @@ void announce_run(const struct session *s)
     fprintf(s->out, "%s, %d px, batch %d on %s\n", s->graph->arch, s->graph->image_size,
             s->config->batch, about);
     if (s->world.mode != MODE_ND)
-        announce_world(s);
+        run_summary_world(s);
     fprintf(s->out, "%.1f MiB of parameters, gradients and momentum, %.1f MiB for a step\n",
             (double)engine_param_bytes(s->engine) / 1048576.0,
             (double)engine_arena_bytes(s->engine) / 1048576.0);
-    announce_faults(s);
+    run_summary_faults(s);
     if (s->resumed)
         fprintf(s->out, "going on from epoch %" PRId64 ", step %" PRId64 "\n", s->state.epoch,
                 s->state.step);
@@ -64,7 +64,7 @@ void announce_run(const struct session *s)
     fflush(s->out);
 }
 
-void announce_end(const struct session *s, const json_t *summary)
+void run_summary_end(const struct session *s, const json_t *summary)
 {
     const json_t *median = json_object_get(json_object_get(summary, "images_per_s"), "median");
     const json_t *wall = json_object_get(summary, "images_per_s_wall");
@@ -88,7 +88,7 @@ void announce_end(const struct session *s, const json_t *summary)
     fprintf(s->out, "\n");
 }
 
-enum status announce_slow_rank(const struct session *s, const struct run *run)
+enum status run_summary_straggler(const struct session *s, const struct run *run)
 {
     struct ranks r;
     char host[HOST_NAME_MAX_LEN];

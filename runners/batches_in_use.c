@@ -1,10 +1,10 @@
 /* Batches in use. */
-#include "runners/held.h"
+#include "runners/batches_in_use.h"
 
 #include <string.h>
 
 /* Gives the oldest back until `n` are left. */
-static enum status release(struct held *h, int n)
+static enum status release(struct batches_in_use *h, int n)
 {
     while (h->n > n) {
         TRY(engine_batch_read(h->engine, h->n - 1));
@@ -15,13 +15,13 @@ static enum status release(struct held *h, int n)
     return STATUS_OK;
 }
 
-enum status held_add(struct held *h, struct batch *b)
+enum status batches_in_use_add(struct batches_in_use *h, struct batch *b)
 {
     h->batch[h->n++] = b;
     return release(h, engine_lag(h->engine) > 0 ? ENGINE_HOLDS : 0);
 }
 
-enum status held_release(struct held *h)
+enum status batches_in_use_release(struct batches_in_use *h)
 {
     return release(h, 0);
 }

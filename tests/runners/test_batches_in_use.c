@@ -1,6 +1,6 @@
 /* A batch goes back to its loader, which fills it anew, when the engine has read it and not before:
- * held.c between an engine and a loader that only write down what is asked of them. */
-#include "runners/held.h"
+ * batches_in_use.c between an engine and a loader that only write down what is asked of them. */
+#include "runners/batches_in_use.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -61,29 +61,29 @@ static int begin(void **state)
 
 static void test_device_beside_the_host(void **state)
 {
-    struct held h = {0};
+    struct batches_in_use h = {0};
     (void)state;
     calls.lag = 1;
     for (int i = 0; i < ENGINE_HOLDS; i++)
-        assert_int_equal(held_add(&h, &batch[i]), STATUS_OK);
+        assert_int_equal(batches_in_use_add(&h, &batch[i]), STATUS_OK);
     assert_string_equal(calls.text, "");
-    assert_int_equal(held_add(&h, &batch[2]), STATUS_OK);
+    assert_int_equal(batches_in_use_add(&h, &batch[2]), STATUS_OK);
     assert_string_equal(calls.text, "read 2, back 0, ");
-    assert_int_equal(held_add(&h, &batch[3]), STATUS_OK);
+    assert_int_equal(batches_in_use_add(&h, &batch[3]), STATUS_OK);
     assert_string_equal(calls.text, "read 2, back 0, read 2, back 1, ");
     calls.text[0] = '\0';
-    assert_int_equal(held_release(&h), STATUS_OK);
+    assert_int_equal(batches_in_use_release(&h), STATUS_OK);
     assert_string_equal(calls.text, "read 1, back 2, read 0, back 3, ");
     assert_int_equal(h.n, 0);
 }
 
 static void test_device_that_is_waited_for(void **state)
 {
-    struct held h = {0};
+    struct batches_in_use h = {0};
     (void)state;
     for (int i = 0; i < BATCHES; i++) {
         calls.text[0] = '\0';
-        assert_int_equal(held_add(&h, &batch[i]), STATUS_OK);
+        assert_int_equal(batches_in_use_add(&h, &batch[i]), STATUS_OK);
         assert_int_equal(h.n, 0);
     }
     assert_string_equal(calls.text, "read 0, back 4, ");
@@ -92,10 +92,10 @@ static void test_device_that_is_waited_for(void **state)
 /* A batch that may still be read stays. */
 static void test_failed_wait(void **state)
 {
-    struct held h = {0};
+    struct batches_in_use h = {0};
     (void)state;
     calls.reads = STATUS_LIBRARY;
-    assert_int_equal(held_add(&h, &batch[0]), STATUS_LIBRARY);
+    assert_int_equal(batches_in_use_add(&h, &batch[0]), STATUS_LIBRARY);
     assert_string_equal(calls.text, "read 0, ");
     assert_int_equal(h.n, 1);
 }

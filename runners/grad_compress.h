@@ -3,13 +3,13 @@
  * What is sent are shares of the mean, whose sum cannot overflow where the gradients themselves do
  * not. In host memory one pass divides and rounds. On a device whose streams go on beside the host
  * an operation rounds, and the communicator divides as it takes the values up (comm_op.factor). */
-#ifndef RUNNERS_NARROWING_H
-#define RUNNERS_NARROWING_H
+#ifndef RUNNERS_GRAD_COMPRESS_H
+#define RUNNERS_GRAD_COMPRESS_H
 
 #include "comm/comm.h"
 #include "runners/flat_op.h"
 
-struct narrowing {
+struct grad_compress {
     struct device *dev;
     enum dtype type; /* F16 or BF16 */
     int64_t count;
@@ -20,16 +20,17 @@ struct narrowing {
 
 /* For `count` gradients sent as `type` among `ranks`. On failure there is nothing to close, but it
  * does no harm. */
-MUST_CHECK enum status narrowing_open(struct device *dev, enum dtype type, int64_t count, int ranks,
-                                      struct narrowing *n);
-void narrowing_close(struct narrowing *n); /* one that is all zero is fine */
+MUST_CHECK enum status grad_compress_open(struct device *dev, enum dtype type, int64_t count,
+                                          int ranks, struct grad_compress *n);
+void grad_compress_close(struct grad_compress *n); /* one that is all zero is fine */
 
 /* Makes `op` send what is narrow in place of the gradients. */
-void narrowing_describe(const struct narrowing *n, struct comm_op *op);
+void grad_compress_describe(const struct grad_compress *n, struct comm_op *op);
 
 /* From the gradients to what is sent, and back from its sum; in stream order. */
-MUST_CHECK enum status narrowing_down(const struct narrowing *n, struct stream *s,
-                                      float *gradients);
-MUST_CHECK enum status narrowing_up(const struct narrowing *n, struct stream *s, float *gradients);
+MUST_CHECK enum status grad_compress_encode(const struct grad_compress *n, struct stream *s,
+                                            float *gradients);
+MUST_CHECK enum status grad_compress_decode(const struct grad_compress *n, struct stream *s,
+                                            float *gradients);
 
 #endif

@@ -15,11 +15,11 @@
 
 #define COUNT_OF(a) ((int64_t)(sizeof(a) / sizeof *(a)))
 
-static struct census count(const float *x, int64_t n, double scale)
+static struct histogram count(const float *x, int64_t n, double scale)
 {
     struct fp16_limits limits[SCALE_COUNT] = {fp16_limits(1), fp16_limits(scale)};
-    struct census c = {0};
-    census_add(&c, limits, x, n);
+    struct histogram c = {0};
+    histogram_add(&c, limits, x, n);
     return c;
 }
 
@@ -52,7 +52,7 @@ static const float limits_of_fp16[] = {
 static void test_limits(void **state)
 {
     (void)state;
-    struct census c = count(limits_of_fp16, COUNT_OF(limits_of_fp16), 1);
+    struct histogram c = count(limits_of_fp16, COUNT_OF(limits_of_fp16), 1);
     assert_int_equal(c.values, 14);
     assert_int_equal(c.nonzero, 10);
     assert_int_equal(c.not_finite, 2);
@@ -75,11 +75,11 @@ static void test_limits_move_with_the_scale(void **state)
     float moved[COUNT_OF(limits_of_fp16)];
     for (int64_t i = 0; i < COUNT_OF(moved); i++)
         moved[i] = limits_of_fp16[i] * 0x1p-17f;
-    struct census c = count(moved, COUNT_OF(moved), 0x1p17);
+    struct histogram c = count(moved, COUNT_OF(moved), 0x1p17);
     assert_int_equal(c.nonzero, 9); /* 2^-149 is none any more */
     check_fate(&c.fate[SCALE_CURRENT], 1, 2, 1);
     assert_int_equal(c.fate[SCALE_ONE].overflow, 0);
-    assert_true(census_headroom(&c, 0x1p17) < 0);
+    assert_true(histogram_headroom(&c, 0x1p17) < 0);
 }
 
 /* A scale that is no power of two: 3 * 21840 = 65520 is a tie, and so on. */
@@ -87,10 +87,10 @@ static void test_odd_scale(void **state)
 {
     (void)state;
     const float x[] = {21840, nextafterf(21840, 0), 0x1p-25f / 3, 0x1.555554p-27f};
-    struct census c = count(x, COUNT_OF(x), 3);
+    struct histogram c = count(x, COUNT_OF(x), 3);
     assert_int_equal(c.fate[SCALE_CURRENT].overflow, 1);
     for (int64_t i = 2; i < COUNT_OF(x); i++) {
-        struct census one = count(&x[i], 1, 3);
+        struct histogram one = count(&x[i], 1, 3);
         assert_int_equal(one.fate[SCALE_CURRENT].underflow, 3 * (double)x[i] <= 0x1p-25);
     }
 }
@@ -102,7 +102,7 @@ static void test_against_rounding(void **state)
     struct rng rng = rng_at(0, RNG_TEST, 7, 0);
     for (int i = 0; i < 200000; i++) {
         float x = ldexpf(rng_float(&rng) - 0.5f, (int)rng_below(&rng, 64) - 44);
-        struct census c = count(&x, 1, 0x1p10);
+        struct histogram c = count(&x, 1, 0x1p10);
         for (int s = 0; s < SCALE_COUNT && x != 0; s++) {
             float h = fabsf(round_f16(s == SCALE_ONE ? x : x * 0x1p10f));
             check_fate(&c.fate[s], h == 0, h > 0 && h < 0x1p-14f, isinf(h));
@@ -120,24 +120,24 @@ static void test_underflow_of_any_power(void **state)
         x[i] = i % 3 ? ldexpf(rng_float(&rng), -(int)rng_below(&rng, 60))
                      : ldexpf(1, -(int)rng_below(&rng, 60));
     for (int k = -8; k <= 40; k++) {
-        struct census c = count(x, COUNT_OF(x), ldexp(1, k));
-        assert_int_equal(census_underflow(&c, k), c.fate[SCALE_CURRENT].underflow);
+        struct histogram c = count(x, COUNT_OF(x), ldexp(1, k));
+        assert_int_equal(histogram_underflow(&c, k), c.fate[SCALE_CURRENT].underflow);
     }
-    struct census c = count(x, COUNT_OF(x), 1);
-    assert_int_equal(census_underflow(&c, 200), 0);
-    assert_int_equal(census_underflow(&c, -300), c.nonzero);
+    struct histogram c = count(x, COUNT_OF(x), 1);
+    assert_int_equal(histogram_underflow(&c, 200), 0);
+    assert_int_equal(histogram_underflow(&c, -300), c.nonzero);
 }
 
 static void test_look_counts_nothing(void **state)
 {
     (void)state;
     const float x[] = {0x1p-30f, -5, NAN};
-    struct census c = {.largest = 2}, sum = {.largest = 1, .not_finite = 1};
-    census_look(&c, x, COUNT_OF(x));
+    struct histogram c = {.largest = 2}, sum = {.largest = 1, .not_finite = 1};
+    histogram_look(&c, x, COUNT_OF(x));
     assert_true(c.largest == 5);
     assert_int_equal(c.not_finite, 1);
     assert_int_equal(c.values + c.nonzero + c.fate[SCALE_ONE].underflow, 0);
-    census_merge(&sum, &c);
+    histogram_merge(&sum, &c);
     assert_true(sum.largest == 5);
     assert_int_equal(sum.not_finite, 2);
 }
@@ -145,8 +145,8 @@ static void test_look_counts_nothing(void **state)
 /* One layer's activations x[0..n), judged. */
 static struct amp_finding judge(const float *x, int64_t n, double scale, struct amp_layer *layer)
 {
-    *layer = (struct amp_layer){.name = "conv1", .census = {count(x, n, scale)}};
-    struct amp_measurement m = {.n = 1, .layer = layer, .total = {layer->census[0]}};
+    *layer = (struct amp_layer){.name = "conv1", .histogram = {count(x, n, scale)}};
+    struct amp_measurement m = {.n = 1, .layer = layer, .total = {layer->histogram[0]}};
     return amp_judge(&m);
 }
 
@@ -183,7 +183,7 @@ static void test_recommended_scale(void **state)
         assert_int_equal(f.exponent, cases[i].exponent);
         assert_int_equal(f.capped, cases[i].capped);
         assert_int_equal(f.still_lost, cases[i].exponent < 5 ? 1000 : 0);
-        assert_true(census_headroom(&f.all, ldexp(1, f.exponent)) >= HEADROOM_BITS);
+        assert_true(histogram_headroom(&f.all, ldexp(1, f.exponent)) >= HEADROOM_BITS);
         free(x);
     }
 }
@@ -220,12 +220,12 @@ static void test_need(void **state)
 
     float *large = values(900000, 0, 1), *small = values(1000, 9, 1);
     struct amp_measurement m = {.n = 2, .layer = layer};
-    layer[0] = (struct amp_layer){.name = "a", .census = {count(large, 900000, 1)}};
+    layer[0] = (struct amp_layer){.name = "a", .histogram = {count(large, 900000, 1)}};
     for (int tiny = 9; tiny <= 10; tiny++) {
         small[10] = tiny == 10 ? 0x1p-30f : 0x1p-10f;
-        layer[1] = (struct amp_layer){.name = "b", .census = {{0}, count(small, 1000, 1)}};
-        m.total[0] = layer[0].census[0];
-        m.total[1] = layer[1].census[1];
+        layer[1] = (struct amp_layer){.name = "b", .histogram = {{0}, count(small, 1000, 1)}};
+        m.total[0] = layer[0].histogram[0];
+        m.total[1] = layer[1].histogram[1];
         struct amp_finding f = amp_judge(&m);
         assert_int_equal(f.needs_scaler, tiny == 10);
         assert_ptr_equal(f.worst, &layer[1]);

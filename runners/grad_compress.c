@@ -1,14 +1,14 @@
 /* Gradients in a narrow type. */
-#include "runners/narrowing.h"
+#include "runners/grad_compress.h"
 
 #include "base/half_array.h"
 
-static bool in_host_memory(const struct narrowing *n)
+static bool in_host_memory(const struct grad_compress *n)
 {
     return !n->dev->backend->asynchronous;
 }
 
-static enum status open_parts(struct narrowing *n)
+static enum status open_parts(struct grad_compress *n)
 {
     TRY(n->dev->backend->alloc(n->dev, (size_t)n->count * dtype_size(n->type), &n->narrow));
     if (in_host_memory(n))
@@ -17,26 +17,27 @@ static enum status open_parts(struct narrowing *n)
     return flat_cast_open(n->dev, n->type, DTYPE_F32, n->count, &n->up);
 }
 
-enum status narrowing_open(struct device *dev, enum dtype type, int64_t count, int ranks,
-                           struct narrowing *n)
+enum status grad_compress_open(struct device *dev, enum dtype type, int64_t count, int ranks,
+                               struct grad_compress *n)
 {
-    *n = (struct narrowing){.dev = dev, .type = type, .count = count, .share = 1 / (float)ranks};
+    *n =
+        (struct grad_compress){.dev = dev, .type = type, .count = count, .share = 1 / (float)ranks};
     enum status st = open_parts(n);
     if (st != STATUS_OK)
-        narrowing_close(n);
+        grad_compress_close(n);
     return st;
 }
 
-void narrowing_close(struct narrowing *n)
+void grad_compress_close(struct grad_compress *n)
 {
     flat_op_close(&n->down);
     flat_op_close(&n->up);
     if (n->narrow)
         n->dev->backend->free(n->dev, n->narrow);
-    *n = (struct narrowing){0};
+    *n = (struct grad_compress){0};
 }
 
-void narrowing_describe(const struct narrowing *n, struct comm_op *op)
+void grad_compress_describe(const struct grad_compress *n, struct comm_op *op)
 {
     op->type = n->type;
     op->send = op->recv = n->narrow;
@@ -44,7 +45,7 @@ void narrowing_describe(const struct narrowing *n, struct comm_op *op)
         op->factor = n->share;
 }
 
-enum status narrowing_down(const struct narrowing *n, struct stream *s, float *gradients)
+enum status grad_compress_encode(const struct grad_compress *n, struct stream *s, float *gradients)
 {
     if (!in_host_memory(n))
         return flat_cast_run(&n->down, s, gradients, n->narrow);
@@ -55,7 +56,7 @@ enum status narrowing_down(const struct narrowing *n, struct stream *s, float *g
     return STATUS_OK;
 }
 
-enum status narrowing_up(const struct narrowing *n, struct stream *s, float *gradients)
+enum status grad_compress_decode(const struct grad_compress *n, struct stream *s, float *gradients)
 {
     if (!in_host_memory(n))
         return flat_cast_run(&n->up, s, n->narrow, gradients);

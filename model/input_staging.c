@@ -13,10 +13,10 @@ static enum status alloc(struct network *net, size_t bytes, char **out)
     return STATUS_OK;
 }
 
-enum status feed_open(struct network *net, size_t image_bytes, size_t label_bytes)
+enum status input_staging_open(struct network *net, size_t image_bytes, size_t label_bytes)
 {
     const struct backend *b = net->dev->backend;
-    struct feed *f = &net->feed;
+    struct input_staging *f = &net->input_staging;
     if (!b->asynchronous)
         return STATUS_OK;
     TRY(alloc(net, image_bytes, &f->images));
@@ -27,10 +27,10 @@ enum status feed_open(struct network *net, size_t image_bytes, size_t label_byte
     return b->event_record(f->taken, net->stream);
 }
 
-void feed_close(struct network *net)
+void input_staging_close(struct network *net)
 {
     const struct backend *b = net->dev->backend;
-    struct feed *f = &net->feed;
+    struct input_staging *f = &net->input_staging;
     if (f->stream)
         b->stream_close(f->stream);
     if (f->arrived)
@@ -41,19 +41,19 @@ void feed_close(struct network *net)
         b->free(net->dev, f->images);
     if (f->labels)
         b->free(net->dev, f->labels);
-    *f = (struct feed){0};
+    *f = (struct input_staging){0};
 }
 
 struct stream *network_input_stream(struct network *net)
 {
-    return net->feed.stream ? net->feed.stream : net->stream;
+    return net->input_staging.stream ? net->input_staging.stream : net->stream;
 }
 
 enum status program_input(struct program *p, const void *images, const int32_t *label)
 {
     struct network *net = p->net;
     const struct backend *b = net->dev->backend;
-    struct feed *f = &net->feed;
+    struct input_staging *f = &net->input_staging;
     size_t label_bytes = (size_t)p->config.batch * sizeof *label;
     if (!f->stream) {
         TRY(b->upload(net->stream, net->images, images, p->image_bytes));

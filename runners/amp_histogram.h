@@ -5,8 +5,8 @@
  *   subnormal   2^-25 < |x| S < 2^-14 - 2^-25    keeps fewer than eleven bits
  *   overflow    |x| S >= 65520                   becomes infinite (65504 is the largest)
  * All counts are exact. */
-#ifndef RUNNERS_AMP_CENSUS_H
-#define RUNNERS_AMP_CENSUS_H
+#ifndef RUNNERS_AMP_HISTOGRAM_H
+#define RUNNERS_AMP_HISTOGRAM_H
 
 #include <stdint.h>
 
@@ -28,9 +28,9 @@ struct fp16_fate {
 };
 
 /* The scales at which fates are counted. */
-enum census_scale { SCALE_ONE, SCALE_CURRENT, SCALE_COUNT };
+enum histogram_scale { SCALE_ONE, SCALE_CURRENT, SCALE_COUNT };
 
-struct census {
+struct histogram {
     int64_t values;
     int64_t nonzero;    /* finite and not zero: what shares are shares of */
     int64_t not_finite; /* in fp32 already; in no other count */
@@ -41,21 +41,21 @@ struct census {
 };
 
 /* Counts x[0..n); `limits` of the two scales. */
-void census_add(struct census *c, const struct fp16_limits limits[SCALE_COUNT], const float *x,
-                int64_t n);
+void histogram_add(struct histogram *c, const struct fp16_limits limits[SCALE_COUNT],
+                   const float *x, int64_t n);
 
 /* Counts nothing, but lets `largest` and `not_finite` hear of values that are counted elsewhere. */
-void census_look(struct census *c, const float *x, int64_t n);
+void histogram_look(struct histogram *c, const float *x, int64_t n);
 
-void census_merge(struct census *into, const struct census *from);
+void histogram_merge(struct histogram *into, const struct histogram *from);
 
 /* How many values underflow at a scale of 2^k. */
-int64_t census_underflow(const struct census *c, int k);
+int64_t histogram_underflow(const struct histogram *c, int k);
 
 /* part / nonzero; 0 where there are none. */
-double census_share(const struct census *c, int64_t part);
+double histogram_share(const struct histogram *c, int64_t part);
 
 /* Bits between the largest value times `scale` and 65504; negative: it overflows. INFINITY where
  * all are zero. */
-double census_headroom(const struct census *c, double scale);
+double histogram_headroom(const struct histogram *c, double scale);
 #endif

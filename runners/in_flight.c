@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Host memory of device i's for a flight: states and metrics of its micro-batches, and what the
+/* Host memory of device i for a step: states and metrics of its micro-batches, and what the
  * update leaves. */
-static enum status open_memory(struct engine *e, struct flight *f, int i)
+static enum status open_memory(struct engine *e, struct in_flight *f, int i)
 {
     struct device *dev = e->replica[i].dev;
     size_t n = (size_t)e->config.train->accumulate;
@@ -28,7 +28,7 @@ static int count_marks(const struct engine *e)
     return once + e->config.train->accumulate * MARK_BATCH_COUNT;
 }
 
-static enum status open_flight(struct engine *e, struct flight *f)
+static enum status open_step(struct engine *e, struct in_flight *f)
 {
     struct device *first = e->replica[0].dev;
     int marks = count_marks(e);
@@ -44,13 +44,13 @@ static enum status open_flight(struct engine *e, struct flight *f)
     return STATUS_OK;
 }
 
-enum status flights_open(struct engine *e)
+enum status in_flight_open(struct engine *e)
 {
     for (int i = 0; i < e->n; i++)
         for (int k = 0; k <= ENGINE_HOLDS; k++)
             TRY(e->replica[i].dev->backend->event_open(e->replica[i].dev, &e->read[i][k]));
     for (int k = 0; k < e->lag + 2; k++)
-        TRY(open_flight(e, &e->flight[k]));
+        TRY(open_step(e, &e->in_flight[k]));
     return STATUS_OK;
 }
 
@@ -66,7 +66,7 @@ static void close_event(const struct backend *b, struct event *e)
         b->event_close(e);
 }
 
-static void close_flight(struct engine *e, struct flight *f)
+static void close_step(struct engine *e, struct in_flight *f)
 {
     const struct backend *b = e->config.devices->backend;
     for (int i = 0; i < e->n; i++) {
@@ -80,18 +80,18 @@ static void close_flight(struct engine *e, struct flight *f)
     free(f->mark);
 }
 
-void flights_close(struct engine *e)
+void in_flight_close(struct engine *e)
 {
     const struct backend *b = e->config.devices->backend;
     for (int k = 0; k < e->lag + 2; k++)
-        close_flight(e, &e->flight[k]);
+        close_step(e, &e->in_flight[k]);
     for (int i = 0; i < e->n; i++)
         for (int k = 0; k <= ENGINE_HOLDS; k++)
             close_event(b, e->read[i][k]);
 }
 
 /* Over the replicas that compute a loss of their own, and the micro-batches. */
-static void sum_metrics(const struct engine *e, const struct flight *f, struct loss_metrics *sum)
+static void sum_metrics(const struct engine *e, const struct in_flight *f, struct loss_metrics *sum)
 {
     int n = e->central ? 1 : e->n;
     for (int k = 0; k < f->of; k++) {
@@ -114,20 +114,21 @@ static void sum_metrics(const struct engine *e, const struct flight *f, struct l
 
 static void read_times(struct engine *e, int64_t number, struct step_times *t)
 {
-    const struct flight *f = engine_flight(e, number);
+    const struct in_flight *f = engine_in_flight(e, number);
     const struct backend *b = e->replica[0].dev->backend;
     for (int k = 0; k < f->of; k++) {
         struct event *mark[MARK_BATCH_COUNT];
         for (int m = 0; m < MARK_BATCH_COUNT; m++)
-            mark[m] = flight_mark(f, k, (enum mark)m);
+            mark[m] = in_flight_mark(f, k, (enum mark)m);
         t->input_s += b->event_seconds(mark[MARK_COPIED], mark[MARK_INPUT]);
         t->forward_s += b->event_seconds(mark[MARK_INPUT], mark[MARK_FORWARD]);
         t->backward_s += b->event_seconds(mark[MARK_FORWARD], mark[MARK_BACKWARD]);
         t->exposed_s += b->event_seconds(mark[MARK_BEGIN], mark[MARK_COPIED]) +
                         b->event_seconds(mark[MARK_BACKWARD], mark[MARK_SUMMED]);
     }
-    struct event *reduced = flight_mark(f, 0, MARK_REDUCED), *end = flight_mark(f, 0, MARK_END);
-    t->exposed_s += b->event_seconds(flight_mark(f, 0, MARK_UPDATE), reduced);
+    struct event *reduced = in_flight_mark(f, 0, MARK_REDUCED),
+                 *end = in_flight_mark(f, 0, MARK_END);
+    t->exposed_s += b->event_seconds(in_flight_mark(f, 0, MARK_UPDATE), reduced);
     t->optimizer_s = b->event_seconds(reduced, end);
     if (e->reducer[0])
         t->busy_s = reducer_busy_s(e->reducer[0], (int)(e->begun - number - 1));
@@ -136,14 +137,14 @@ static void read_times(struct engine *e, int64_t number, struct step_times *t)
                           (t->input_s + t->forward_s + t->backward_s + t->optimizer_s - f->drag_s);
     if (!b->asynchronous || number == 0)
         return;
-    const struct flight *before = engine_flight(e, number - 1);
+    const struct in_flight *before = engine_in_flight(e, number - 1);
     if (before->use != USE_VAL)
-        t->total_s = b->event_seconds(flight_mark(before, 0, MARK_END), end);
+        t->total_s = b->event_seconds(in_flight_mark(before, 0, MARK_END), end);
 }
 
-void flight_read(struct engine *e, int64_t number, struct step_result *r)
+void in_flight_read(struct engine *e, int64_t number, struct step_result *r)
 {
-    const struct flight *f = engine_flight(e, number);
+    const struct in_flight *f = engine_in_flight(e, number);
     *r = (struct step_result){0};
     sum_metrics(e, f, &r->metrics);
     if (f->use == USE_VAL)

@@ -1,5 +1,5 @@
 /* Counting gradients by magnitude. */
-#include "runners/amp_census.h"
+#include "runners/amp_histogram.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -47,7 +47,7 @@ static bool is_power(uint32_t bits)
     return bits >> ONE_BITS ? mantissa == 0 : (mantissa & (mantissa - 1)) == 0;
 }
 
-static void see(struct census *c, float x, uint32_t bits)
+static void see(struct histogram *c, float x, uint32_t bits)
 {
     if (bits >= INFINITE)
         c->not_finite++;
@@ -55,8 +55,8 @@ static void see(struct census *c, float x, uint32_t bits)
         c->largest = fabsf(x);
 }
 
-void census_add(struct census *c, const struct fp16_limits limits[SCALE_COUNT], const float *x,
-                int64_t n)
+void histogram_add(struct histogram *c, const struct fp16_limits limits[SCALE_COUNT],
+                   const float *x, int64_t n)
 {
     c->values += n;
     for (int64_t i = 0; i < n; i++) {
@@ -77,13 +77,13 @@ void census_add(struct census *c, const struct fp16_limits limits[SCALE_COUNT], 
     }
 }
 
-void census_look(struct census *c, const float *x, int64_t n)
+void histogram_look(struct histogram *c, const float *x, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
         see(c, x[i], magnitude_bits(x[i]));
 }
 
-void census_merge(struct census *into, const struct census *from)
+void histogram_merge(struct histogram *into, const struct histogram *from)
 {
     into->values += from->values;
     into->nonzero += from->nonzero;
@@ -100,7 +100,7 @@ void census_merge(struct census *into, const struct census *from)
     }
 }
 
-int64_t census_underflow(const struct census *c, int k)
+int64_t histogram_underflow(const struct histogram *c, int k)
 {
     int tie = -25 - k - CENSUS_LOW; /* the bin that begins with the tie */
     int64_t sum = tie >= 0 && tie < CENSUS_BINS ? c->power[tie] : 0;
@@ -109,12 +109,12 @@ int64_t census_underflow(const struct census *c, int k)
     return sum;
 }
 
-double census_share(const struct census *c, int64_t part)
+double histogram_share(const struct histogram *c, int64_t part)
 {
     return c->nonzero ? (double)part / (double)c->nonzero : 0;
 }
 
-double census_headroom(const struct census *c, double scale)
+double histogram_headroom(const struct histogram *c, double scale)
 {
     return log2(FP16_LARGEST / ((double)c->largest * scale));
 }
