@@ -1,31 +1,36 @@
 /* The per-thread message behind `enum status`. */
 #include "base/status.h"
 
+#include "base/text.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 static _Thread_local char message[STATUS_MESSAGE_MAX];
 
+/* What a name or a peer brings into a message is made fit for a terminal. */
 enum status status_fail(enum status st, const char *fmt, ...)
 {
+    char raw[STATUS_MESSAGE_MAX];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(message, sizeof message, fmt, ap);
+    vsnprintf(raw, sizeof raw, fmt, ap);
     va_end(ap);
+    text_clean(message, sizeof message, raw);
     return st;
 }
 
 enum status status_context(enum status st, const char *fmt, ...)
 {
-    char old[STATUS_MESSAGE_MAX];
-    memcpy(old, message, sizeof old);
+    char raw[2 * STATUS_MESSAGE_MAX];
     va_list ap;
     va_start(ap, fmt);
-    int n = vsnprintf(message, sizeof message, fmt, ap);
+    int n = vsnprintf(raw, sizeof raw, fmt, ap);
     va_end(ap);
     if (n >= 0 && n < STATUS_MESSAGE_MAX)
-        snprintf(message + n, sizeof message - (size_t)n, ": %s", old);
+        snprintf(raw + n, sizeof raw - (size_t)n, ": %s", message);
+    text_clean(message, sizeof message, raw);
     return st;
 }
 

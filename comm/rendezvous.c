@@ -2,6 +2,7 @@
 #include "comm/rendezvous.h"
 
 #include "base/clock.h"
+#include "base/stop.h"
 #include "comm/comm.h"
 
 #include <arpa/inet.h>
@@ -24,6 +25,7 @@ enum {
 };
 static const uint32_t MAGIC = 0x616d7073; /* "amps" */
 static const double HELLO_S = 1;          /* what a stranger may cost */
+static const double LOOK_S = 0.2;         /* between two looks for a request to stop */
 
 /* --- the environment --- */
 
@@ -224,8 +226,10 @@ static enum status gather(int listening, const char *address, int size, double t
     for (int here = 1; here < size;) {
         double left = timeout_s > 0 ? end - now_s() : 60;
         bool late = left <= 0;
-        enum status st = late ? STATUS_LIBRARY : await(listening, POLLIN, left);
-        if (late || (st != STATUS_OK && timeout_s > 0)) {
+        TRY(stop_check());
+        enum status st =
+            late ? STATUS_LIBRARY : await(listening, POLLIN, left < LOOK_S ? left : LOOK_S);
+        if (late) {
             int absent = 1;
             while (absent < size - 1 && peer[absent] >= 0)
                 absent++;
@@ -254,6 +258,17 @@ static int connect_once(const struct addrinfo *list)
     return -1;
 }
 
+/* Rank 0 answers at once, unless it is busy with others. */
+static enum status get_answer(int fd, struct hello *answer, double end, double timeout_s)
+{
+    while (await(fd, POLLIN, LOOK_S) != STATUS_OK) {
+        TRY(stop_check());
+        if (timeout_s > 0 && now_s() >= end)
+            return status_fail(STATUS_LIBRARY, "no answer");
+    }
+    return socket_get(fd, answer, sizeof *answer, HELLO_S);
+}
+
 /* Rank 0 may not be there yet, or its host be slow to refuse. */
 static enum status visit(const char *address, int rank, int size, double timeout_s, int *peer)
 {
@@ -265,21 +280,22 @@ static enum status visit(const char *address, int rank, int size, double timeout
     for (;;) {
         int fd = connect_once(list);
         if (fd >= 0 && socket_put(fd, &own, sizeof own, HELLO_S) == STATUS_OK &&
-            socket_get(fd, &answer, sizeof answer, timeout_s) == STATUS_OK &&
-            answer.magic == own.magic && answer.version == own.version && answer.size == own.size) {
+            get_answer(fd, &answer, end, timeout_s) == STATUS_OK && answer.magic == own.magic &&
+            answer.version == own.version && answer.size == own.size) {
             no_delay(fd);
             peer[0] = fd;
             break;
         }
         if (fd >= 0)
             close(fd);
-        if (timeout_s > 0 && now_s() >= end)
+        if ((timeout_s > 0 && now_s() >= end) || stop_requested())
             break;
         nanosleep(&again, NULL);
     }
     freeaddrinfo(list);
     if (peer[0] >= 0)
         return STATUS_OK;
+    TRY(stop_check());
     return status_fail(STATUS_LIBRARY,
                        "rank %d of %d found no rank 0 of such a run at '%s' within %g s", rank,
                        size, address, timeout_s);

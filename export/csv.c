@@ -1,5 +1,6 @@
 /* Tables of steps, epochs, ranks and telemetry, as RFC 4180 says: lines end in CRLF, a field with a
- * quote, a comma or a line end stands in quotes, and quotes in it are doubled. */
+ * quote, a comma or a line end stands in quotes, and quotes in it are doubled. A text that a
+ * spreadsheet would take for a formula has an apostrophe before it. */
 #include "base/file.h"
 #include "export/formats.h"
 
@@ -42,6 +43,8 @@ static void put_text(FILE *out, const char *text)
     bool quoted = strpbrk(text, "\",\r\n") != NULL;
     if (quoted)
         fputc('"', out);
+    if (*text && strchr("=+-@\t", *text))
+        fputc('\'', out);
     for (; *text; text++) {
         if (*text == '"')
             fputc('"', out);

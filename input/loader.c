@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/rng.h"
 #include "base/stop.h"
+#include "base/text.h"
 #include "input/loader_config.h"
 #include "input/sampler.h"
 
@@ -27,6 +28,7 @@
 enum {
     MAX_WARNINGS = 10,
     REASON_MAX = 160,
+    WARNING_MAX = 8192,
     GREY = 128,
     NOISE_OFFSETS = 65536, /* places in the noise at which a dummy image may begin */
     CHANNELS = 3,
@@ -482,9 +484,13 @@ static enum status account(struct loader *l, uint32_t sample, const char *reason
     l->bad_images++;
     const struct dataset *data = l->config.data;
     const char *path = dataset_path(data, sample);
-    if (l->bad_images <= MAX_WARNINGS)
-        fprintf(stderr, "ampscale: warning: bad image '%s/%s': %s%s\n", data->root, path, reason,
+    if (l->bad_images <= MAX_WARNINGS) {
+        char shown[WARNING_MAX], raw[WARNING_MAX];
+        snprintf(raw, sizeof raw, "bad image '%s/%s': %s", data->root, path, reason);
+        text_clean(shown, sizeof shown, raw);
+        fprintf(stderr, "ampscale: warning: %s%s\n", shown,
                 l->bad_images == MAX_WARNINGS ? " (further ones are only counted)" : "");
+    }
     if (l->bad_images <= l->config.max_bad_images)
         return STATUS_OK;
     return status_fail(STATUS_DATA,

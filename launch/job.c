@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/text.h"
 #include "launch/lines.h"
 #include "launch/report.h"
 
@@ -90,7 +91,9 @@ static void show(struct job *j, const char *text, const char *core)
         return;
     memcpy(j->said, core, n);
     j->said[n] = '\0';
-    fprintf(stderr, "ampscale: %s\n", text);
+    char clean[LINES_MAX + 1];
+    text_clean(clean, sizeof clean, text);
+    fprintf(stderr, "ampscale: %s\n", clean);
 }
 
 /* Whether a failure after the first is worth telling: what failed first may have been the
@@ -139,7 +142,9 @@ static void take_chatter(struct job *j, const char *line, size_t n)
     bool rule = strspn(line, "-=") >= n;
     if (rule || j->telling == TELLING_LINES)
         return;
-    snprintf(j->tell[j->telling++], TELLING_SIZE, "%.*s", (int)n, line);
+    char raw[TELLING_SIZE];
+    snprintf(raw, sizeof raw, "%.*s", (int)n, line);
+    text_clean(j->tell[j->telling++], TELLING_SIZE, raw);
 }
 
 /* Skips what Open MPI 5 may put before a line: the NUL that ended what it said itself, and what

@@ -145,7 +145,12 @@ static void say_command(struct writer *w, const struct run *run)
         }
         text_clean(clean, sizeof clean, word);
         if (i == 0) { /* "ampscale train", in one */
-            fputs(clean, out);
+            char *rest = clean, *part;
+            for (bool first = true; (part = strsep(&rest, " ")); first = false) {
+                if (!first)
+                    fputc(' ', out);
+                shell_word(out, part);
+            }
             continue;
         }
         fputc(' ', out);

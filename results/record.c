@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/stop.h"
 #include "results/environment.h"
 #include "results/journal.h"
 #include "results/run.h"
@@ -16,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Readers that watch a run see it at most this much later. */
@@ -136,6 +138,19 @@ static void hand_over(struct record *r)
         r->observer->telemetry(r->observer->state, row, n);
 }
 
+/* Ranks of a job that has just failed may hold the lock until they have ended. */
+static int lock_patiently(int fd)
+{
+    enum { TRIES = 50 };
+    const struct timespec pause = {.tv_nsec = 100000000};
+    for (int i = 0;; i++) {
+        int failed = flock(fd, LOCK_EX | LOCK_NB);
+        if (!failed || errno != EWOULDBLOCK || i == TRIES || stop_requested())
+            return failed;
+        nanosleep(&pause, NULL);
+    }
+}
+
 /* Makes the folder and takes its lock, which lasts as long as the process or the record. */
 static enum status record_open(const char *dir, const struct run_info *info, struct record **out)
 {
@@ -154,7 +169,7 @@ static enum status record_open(const char *dir, const struct run_info *info, str
         goto done;
     }
     /* Where locks are not offered, none is held: two writers are the rare case. */
-    if (flock(r->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    if (lock_patiently(r->lock) != 0 && errno == EWOULDBLOCK) {
         st = status_fail(STATUS_IO, "'%s' is in use: another process writes its run there", dir);
         goto done;
     }

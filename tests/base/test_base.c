@@ -185,6 +185,21 @@ static void test_left_over(void **state)
     assert_int_equal(rmdir(dir), 0);
 }
 
+/* What a name brings into a message is fit for a terminal. */
+static void test_hostile_message(void **state)
+{
+    (void)state;
+    assert_int_equal(status_fail(STATUS_DATA, "cannot open '%s'",
+                                 "a\033]0;x\007\nb\xe2\x80\xae"
+                                 "c"),
+                     STATUS_DATA);
+    assert_string_equal(status_message(), "cannot open 'a?]0;x??b???c'");
+    assert_int_equal(status_context(STATUS_DATA, "'%s'", "\033[2J\xc3\xa4"), STATUS_DATA);
+    assert_string_equal(status_message(), "'?[2J\xc3\xa4': cannot open 'a?]0;x??b???c'");
+    assert_int_equal(status_fail(STATUS_DATA, "again: %s", status_message()), STATUS_DATA);
+    assert_string_equal(status_message(), "again: '?[2J\xc3\xa4': cannot open 'a?]0;x??b???c'");
+}
+
 /* A link that lies where a temporary might be leads nothing astray, and two temporaries of one file
  * bear different names. */
 static void test_links(void **state)
@@ -326,6 +341,7 @@ int main(void)
         cmocka_unit_test(test_sweep),
         cmocka_unit_test(test_left_over),
         cmocka_unit_test(test_links),
+        cmocka_unit_test(test_hostile_message),
         cmocka_unit_test(test_looking),
         cmocka_unit_test(test_temporary_dir),
         cmocka_unit_test(test_dir_remove),

@@ -55,6 +55,20 @@ pair() {
     wait "${pids[1]}" 2>/dev/null
 }
 
+# A rank that waits for another ends when it is asked to.
+for rank in 0 1; do
+    RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank timeout 100 "$program" train "${net[@]}" \
+        --rendezvous 127.0.0.1:$((20000 + RANDOM % 12000)) --out alone-too >out 2>err </dev/null &
+    pid=$!
+    sleep 2
+    before=$SECONDS
+    kill "$pid"
+    code=0
+    wait "$pid" || code=$?
+    ((code == 1 && SECONDS - before < 40)) || fail "rank $rank, asked to stop: exit code $code: $(cat err)"
+    grep -q "interrupted by SIGTERM" err || fail "rank $rank, asked to stop: $(cat err)"
+done
+
 pair run
 ((code == 0)) || fail "two ranks at an address exited with $code: $(cat err0 err1)"
 grep -q "^ddp: 2 ranks of 1 device, .* over tcp$" out0 || fail "rank 0 does not say how: $(head -3 out0)"

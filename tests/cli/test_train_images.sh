@@ -38,6 +38,14 @@ for epoch in 0 1; do
 done
 grep -q "^ended in order$" "$scratch/values" || fail "no summary"
 
+# A name speaks to nobody's terminal.
+cp -r "$data" "$scratch/hostile"
+mv "$scratch/hostile/train/$(ls "$data/train" | head -n 1)" "$scratch/hostile/train/"$'c\033]0;x\007'
+mv "$scratch/hostile/val/$(ls "$data/val" | head -n 1)" "$scratch/hostile/val/"$'c\033]0;x\007'
+expect_train 0 "$scratch/hostile" --epochs 1 --out "$scratch/hostile-run"
+grep -q "bad image '$scratch/hostile/train/c?]0;x?/" "$scratch/err" || fail "a hostile name: $(cat "$scratch/err")"
+! grep -q $'\033' "$scratch/err" || fail "an escape of a file's name is on stderr"
+
 # A bad image does not disturb a resumed run.
 train_signalled TERM 3 "$data" --epochs 2 --out "$scratch/resumed"
 expect_train 0 "$data" --epochs 2 --out "$scratch/resumed" --resume auto

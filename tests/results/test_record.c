@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -246,6 +247,27 @@ static void test_one_writer(void **state)
     assert_int_equal(record_close(second), STATUS_OK);
 }
 
+static void *close_late(void *record)
+{
+    usleep(500000);
+    return record_close(record) == STATUS_OK ? record : NULL;
+}
+
+/* Ranks of a job that failed hold the lock until they have ended. */
+static void test_a_dying_writer_is_waited_for(void **state)
+{
+    struct fixture *f = *state;
+    struct record *first, *second;
+    pthread_t closer;
+    void *closed;
+    assert_int_equal(record_create(f->dir, &f->info, &first), STATUS_OK);
+    assert_int_equal(pthread_create(&closer, NULL, close_late, first), 0);
+    assert_int_equal(record_resume(f->dir, &f->info, 0, 0, &second), STATUS_OK);
+    assert_int_equal(pthread_join(closer, &closed), 0);
+    assert_non_null(closed);
+    assert_int_equal(record_close(second), STATUS_OK);
+}
+
 static void test_folder_is_a_file(void **state)
 {
     struct fixture *f = *state;
@@ -454,6 +476,7 @@ int main(void)
         cmocka_unit_test(test_longest_line),
         WITH_FOLDER(test_refuses_to_overwrite),
         WITH_FOLDER(test_one_writer),
+        WITH_FOLDER(test_a_dying_writer_is_waited_for),
         WITH_FOLDER(test_folder_is_a_file),
         WITH_FOLDER(test_resume_after_kill),
         WITH_FOLDER(test_resume_begins_where_nothing_is),
