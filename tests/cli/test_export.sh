@@ -22,6 +22,14 @@ expect 0 export a/first --format csv -o tables
 [[ $(cat "$scratch/out") == $'tables/steps.csv\ntables/epochs.csv\ntables/ranks.csv\ntables/telemetry.csv' ]] || fail "export printed: $(cat "$scratch/out")"
 [[ $(wc -l <tables/steps.csv) == 3 && $(wc -l <tables/epochs.csv) == 2 ]] || fail "the tables have other lines than the records"
 
+# A run's name is no formula of a spreadsheet's, and no command of a report's reader.
+cp -r a/first "=cmd()"
+sed -i 's/"ampscale train"/"$(touch pwned) train"/' "=cmd()/run.json"
+expect 0 export "=cmd()" --format csv -o formula
+sed 1d formula/steps.csv | grep -qv "^'=cmd(),[0-9]" && fail "a formula: $(sed -n 2p formula/steps.csv)"
+expect 0 report "=cmd()" -o told.md
+grep -qF "'\$(touch' 'pwned)' train" told.md || fail "a report's command is not quoted: $(grep -F touch told.md)"
+
 # What training kept up to date is what the record says, but for its clock and its digits.
 expect 0 export a/first --format prometheus -o exported.prom
 for file in live exported; do
