@@ -21,6 +21,7 @@ enum {
     KEY_MPIRUN,
     KEY_MPI_ARG,
     KEY_GRACE,
+    KEY_START_TIMEOUT,
     KEY_RESTARTS,
     KEY_DRY_RUN,
     KEY_AS_RANK,
@@ -42,6 +43,8 @@ static const struct argp_option options[] = {
     {"mpirun", KEY_MPIRUN, "FILE", 0, "Open MPI's or MPICH's starter (default mpirun)", 0},
     {"mpi-arg", KEY_MPI_ARG, "ARG", 0, "An argument for mpirun; can be given again", 0},
     {"grace", KEY_GRACE, "S", 0, "Seconds that ranks have to stop after a signal (default 30)", 0},
+    {"start-timeout", KEY_START_TIMEOUT, "S", 0,
+     "Seconds until all ranks run, where they run on this host (default 120; 0: no limit)", 0},
     {"restarts", KEY_RESTARTS, "N", 0,
      "Start again after a failure, at most N times, from the run's checkpoint (default 0)", 0},
     {"dry-run", KEY_DRY_RUN, 0, 0, "Print mpirun's line, and srun's, instead", 0},
@@ -90,6 +93,8 @@ static enum status parse_value(int key, const char *arg, struct launch_config *c
         return words_add(&c->mpi_args, "%s", arg);
     case KEY_GRACE:
         return parse_int("--grace", arg, 0, 86400, &c->grace);
+    case KEY_START_TIMEOUT:
+        return parse_int("--start-timeout", arg, 0, 86400, &c->start_timeout);
     case KEY_RESTARTS:
         return parse_int("--restarts", arg, 0, 1000, &c->restarts);
     default:
@@ -212,7 +217,7 @@ int cmd_launch(int argc, char **argv)
                "on several. Shows what rank 0 shows, and why a rank failed.\v"
                "Exit status: that of the first rank that failed, 128 plus its number for a signal; "
                "1 when mpirun failed, 2 wrong usage."};
-    struct arguments a = {.config = {.grace = 30}};
+    struct arguments a = {.config = {.grace = 30, .start_timeout = 120}};
     int exit_code = 0, own = 1;
     while (own < argc && strcmp(argv[own], "--") != 0)
         own++;

@@ -19,7 +19,9 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -50,7 +52,10 @@ struct job {
     bool banner;      /* Hydra has begun to speak on stdout */
     int failures;     /* reports of ranks that failed, and what the first comes to */
     int code;
-    int blamed;   /* the rank that the first report's reason names, until it reports; or -1 */
+    int blamed;  /* the rank that the first report's reason names, until it reports; or -1 */
+    int started; /* ranks that have begun, as far as is looked at */
+    bool late;   /* not all began in time */
+    time_t begun;
     bool stopped; /* a rank ended before its work was done, because it was asked to or made to */
     char said[REPORT_REASON_MAX]; /* the last thing shown, without "ampscale: " */
     int telling;                  /* lines kept of mpirun's own */
@@ -187,6 +192,7 @@ static void take_output(void *self, const char *line, size_t n)
 {
     static const char banner[] = "====================";
     struct job *j = self;
+    j->started = j->config->ranks; /* rank 0 speaks, and so all have met */
     if (n >= sizeof banner - 1 && memcmp(line, banner, sizeof banner - 1) == 0)
         j->banner = true;
     if (j->banner)
@@ -256,11 +262,31 @@ static void take_signals(struct job *j)
     }
 }
 
+/* mpirun may wait indefinitely for what never starts, where it lacks file descriptors for one: a
+ * rank that began has written a heading to its log. */
+static void look_for_ranks(struct job *j, uint64_t end)
+{
+    char path[4096];
+    struct stat s;
+    while (j->started < j->config->ranks &&
+           path_format(path, sizeof path, "%s/rank-%d.log", j->config->log_dir, j->started) ==
+               STATUS_OK &&
+           stat(path, &s) == 0 && s.st_mtime >= j->begun - 1)
+        j->started++;
+    if (j->started == j->config->ranks || clock_ns() < end || j->phase != PHASE_RUNNING)
+        return;
+    j->late = true;
+    end_job(j);
+}
+
 static void watch(struct job *j)
 {
+    uint64_t end = seconds_from_now(j->config->start_seconds);
     while (j->mpirun) {
         read_streams(j, LOOK_MS);
         take_signals(j);
+        if (j->config->start_seconds > 0)
+            look_for_ranks(j, end);
         if (j->phase != PHASE_RUNNING && clock_ns() >= j->next_at)
             end_job(j);
     }
@@ -379,6 +405,12 @@ static enum status fail_mpirun(struct job *j)
 
 static enum status judge(struct job *j, int *exit_code)
 {
+    if (j->late)
+        return status_fail(
+            STATUS_LIBRARY,
+            "rank %d of %d did not start within %d s: mpirun waits; look at the limits "
+            "of this shell ('ulimit -a') and at what it said in '%s'",
+            j->started, j->config->ranks, j->config->start_seconds, j->config->chatter_path);
     bool failed = j->status != 0 || j->failures > 0 || j->stopped;
     *exit_code = !failed ? 0 : j->received ? 128 + j->received : j->code;
     if (failed && !j->received && j->failures == 0)
@@ -390,7 +422,12 @@ static enum status judge(struct job *j, int *exit_code)
 
 enum status job_run(const struct job_config *c, char **command, int *received, int *exit_code)
 {
-    struct job j = {.config = c, .out = -1, .err = -1, .out_lines.live = true, .blamed = -1};
+    struct job j = {.config = c,
+                    .begun = time(NULL),
+                    .out = -1,
+                    .err = -1,
+                    .out_lines.live = true,
+                    .blamed = -1};
     TRY(start_mpirun(&j, command));
     watch(&j);
     wait_for_orphans();

@@ -12,6 +12,7 @@ struct job_config {
     int fail_seconds; /* between a rank's failure and the end of the others, if mpirun lets them be
                        */
     int ranks;
+    int start_seconds;   /* for every rank to begin its log; 0: not looked at, as on other hosts */
     const char *log_dir; /* of the ranks' logs, "rank-N.log" */
     FILE *chatter;       /* takes what mpirun says */
     const char *chatter_path;

@@ -31,6 +31,7 @@ struct launch_config {
     const char *mpirun;    /* NULL: mpirun, or else mpiexec */
     struct words mpi_args; /* for mpirun, as they are */
     int grace;             /* seconds that ranks have for an orderly stop */
+    int start_timeout;     /* seconds until every rank of this host runs; 0: no limit */
     int restarts;          /* at most, after failures */
     int argc;              /* the command and its arguments */
     char **argv;

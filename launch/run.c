@@ -42,6 +42,7 @@ static enum status run_job(const struct launch *l, int *received, int *exit_code
                              .grace = l->config->grace,
                              .fail_seconds = fail_seconds(l->site.kind),
                              .ranks = l->config->nproc,
+                             .start_seconds = l->config->hosts.n ? 0 : l->config->start_timeout,
                              .log_dir = l->log_dir,
                              .chatter = l->chatter,
                              .chatter_path = l->chatter_path};

@@ -157,4 +157,18 @@ started 2 "echo 'ampscale: rank 1 (host h, pid 7) exited with code 2: what' >&2;
 restarted 1
 started 1 "$fails" -- train --dummy --out run
 restarted 1
+# A starter that starts nothing is not waited for without end.
+cat >"$scratch/idle" <<'END'
+#!/bin/sh
+case $1 in
+--version) echo "mpirun (Open MPI) 4.1.4" ;;
+*) exec sleep 300 ;;
+esac
+END
+chmod +x "$scratch/idle"
+before=$SECONDS
+run launch --mpirun "$scratch/idle" --nproc 2 --start-timeout 1 --log-dir "$scratch/idle-logs" -- train --dummy
+((code == 1)) || fail "a starter that waits: exit code $code"
+grep -q "rank 0 of 2 did not start within 1 s: mpirun waits" "$scratch/err" || fail "a starter that waits: $(cat "$scratch/err")"
+((SECONDS - before < 200)) || fail "a starter that waits was waited for"
 finish
