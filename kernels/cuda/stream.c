@@ -135,15 +135,22 @@ enum status cuda_capture_begin(struct stream *s)
 enum status cuda_capture_end(struct stream *s, struct graph_exec **out)
 {
     struct cu_queue q;
+    struct graph_exec *g = NULL;
     cudaGraph_t graph = NULL;
     *out = NULL;
-    TRY(cuda_queue(s, &q));
-    TRY(cuda_check(cudaStreamEndCapture(q.stream, &graph), "capture a step"));
-    struct graph_exec *g = calloc(1, sizeof *g);
-    enum status st =
-        g ? cuda_check(cudaGraphInstantiate(&g->raw, graph, 0), "make a step of what was captured")
-          : status_fail(STATUS_OOM, "no memory for a captured step");
-    cudaGraphDestroy(graph);
+    enum status st = cuda_queue(s, &q);
+    /* Whatever happened: a thread that still captures can do nothing else. */
+    cudaError_t e = cudaStreamEndCapture(cuda_stream_of(s)->raw, &graph);
+    CHECK(st);
+    CHECK(cuda_check(e, "capture a step"));
+    g = calloc(1, sizeof *g);
+    if (!g)
+        st = status_fail(STATUS_OOM, "no memory for a captured step");
+    CHECK(st);
+    CHECK(cuda_check(cudaGraphInstantiate(&g->raw, graph, 0), "make a step of what was captured"));
+done:
+    if (graph)
+        cudaGraphDestroy(graph);
     if (st != STATUS_OK) {
         free(g);
         return st;
