@@ -53,4 +53,11 @@ near 2e-4 --devices cuda:0,1 --sync-bn
 near 2e-3 --devices cuda:0,1 --sync-bn --precision O1
 losses --devices cpu:2 --dp-reduce all >"$scratch/want"
 near 2e-4 --devices cuda:0,1 --dp-reduce all
+
+# A step of ResNet-50 takes the fake with delays what its arithmetic says (12,500 images/s would be
+# above every model of an H200), and all of it fits.
+AMPSCALE_FAKE_DELAYS=1 expect 0 train --dummy -a resnet50 -b 256 --steps 2 -p 1 --precision O1 \
+    --devices cuda:0 --out "$scratch/delayed"
+rate=$(sed -nE 's/^    "median": ([0-9.]+).*/\1/p' "$scratch/delayed/summary.json")
+awk -v r="$rate" 'BEGIN { exit !(r > 0 && r < 12500) }' || fail "a delayed step: $rate images/s"
 finish

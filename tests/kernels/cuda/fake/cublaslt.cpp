@@ -7,6 +7,7 @@
 #include "cublasLt.h"
 
 #include "arrays.h"
+#include "delays.h"
 #include "fake.h"
 #include "inject.h"
 #include "products.h"
@@ -61,6 +62,11 @@ struct execution {
 enum dtype dtype_of(cudaDataType_t type)
 {
     return type == CUDA_R_16F ? DTYPE_F16 : type == CUDA_R_16BF ? DTYPE_BF16 : DTYPE_F32;
+}
+
+size_t bytes_of(const cublasLtMatrixLayoutOpaque &l)
+{
+    return (size_t)(l.rows * l.cols) * dtype_size(dtype_of(l.type));
 }
 
 cublasStatus_t status_of(cudaError_t e)
@@ -306,6 +312,23 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     if (!plain || !aligned || size < e.algo.workspace ||
         (desc->epilogue & CUBLASLT_EPILOGUE_BIAS && !desc->bias))
         return CUBLAS_STATUS_INVALID_VALUE;
+    double k = (double)(desc->op[0] == CUBLAS_OP_T ? la->rows : la->cols);
+    double flops = 2 * k * (double)ld->rows * (double)ld->cols;
+    double bytes = (double)(bytes_of(*la) + bytes_of(*lb) + bytes_of(*ld));
+    product_unit u = unit_of(e);
+    enum fake_rate rate = !u.tensor_cores           ? RATE_F32
+                          : u.operand == DTYPE_TF32 ? RATE_TF32
+                                                    : RATE_NARROW;
+    bool leave_out = fake_too_large(bytes, flops);
+    fake_know(a, bytes_of(*la));
+    fake_know(b, bytes_of(*lb));
+    fake_know(d, bytes_of(*ld));
     fake_profiled_library();
-    return status_of(fake_submit(stream, [=] { multiply(e); }));
+    return status_of(fake_submit(
+        stream,
+        [=] {
+            if (!leave_out)
+                multiply(e);
+        },
+        fake_takes(bytes, flops, rate)));
 }

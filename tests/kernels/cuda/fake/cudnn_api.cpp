@@ -1,6 +1,7 @@
 /* The functions of the fake cuDNN: handles, descriptors and their attributes. */
 #include "cudnn_nodes.h"
 
+#include "delays.h"
 #include "fake.h"
 #include "inject.h"
 
@@ -152,6 +153,25 @@ void get(const cudnn_node &n, cudnnBackendAttributeName_t name, cudnnBackendAttr
         memcpy(elements, a.bytes.data(), (size_t)given * size_of(type));
 }
 
+/* The first execution of an engine waits for its kernels to be loaded. */
+void load_kernels(int64_t engine)
+{
+    static std::set<int64_t> loaded;
+    const double LOAD = 30e-3;
+    if (loaded.insert(engine).second)
+        fake_host_takes(LOAD);
+}
+
+/* Splitting sums costs more than it gains here, so that engines differ. */
+double seconds_of(const cudnn_graph_read &g, const cudnn_config &c, const cudnn_cost &cost)
+{
+    enum fake_rate rate = !c.engine.tensor_cores         ? RATE_F32
+                          : g.type() == CUDNN_DATA_FLOAT ? RATE_TF32
+                                                         : RATE_NARROW;
+    double parts = (double)(c.splits - 1) * 0.1;
+    return fake_takes(cost.bytes, cost.flops, rate) * (1 + parts);
+}
+
 void execute(cudnnHandle_t handle, const cudnn_node &plan, const cudnn_node &pack)
 {
     need_device();
@@ -183,9 +203,20 @@ void execute(cudnnHandle_t handle, const cudnn_node &plan, const cudnn_node &pac
         throw cudnn_failure{CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER, "the workspace"};
     auto graph = plan.graph;
     cudnn_config config = plan.config;
+    for (auto &t : graph->tensor)
+        if (!t.second.is_virtual)
+            fake_know(port[t.first], t.second.bytes());
+    load_kernels(config.engine.index);
     fake_profiled_library();
-    cudaError_t e =
-        fake_submit(handle->stream, [=] { cudnn_run(*graph, config, port, workspace); });
+    cudnn_cost cost = cudnn_cost_of(*graph);
+    bool leave_out = fake_too_large(cost.bytes, cost.flops);
+    cudaError_t e = fake_submit(
+        handle->stream,
+        [=] {
+            if (!leave_out)
+                cudnn_run(*graph, config, port, workspace);
+        },
+        seconds_of(*graph, config, cost));
     if (e != cudaSuccess)
         throw cudnn_failure{CUDNN_STATUS_EXECUTION_FAILED, cudaGetErrorString(e)};
 }
@@ -244,6 +275,7 @@ cudnnStatus_t cudnnCreate(cudnnHandle_t *handle)
     *handle = NULL;
     return guarded("cudnnCreate", CUDNN_STATUS_NOT_INITIALIZED, [=] {
         need_device();
+        fake_host_takes(137e-3);
         *handle = new cudnnContext{fake_device(), NULL};
         handles.insert(*handle);
     });

@@ -44,6 +44,10 @@ struct graph_tensor {
     {
         return dim[0] * dim[1] * dim[2] * dim[3];
     }
+    size_t bytes() const
+    {
+        return (size_t)count() * (type == CUDNN_DATA_FLOAT ? 4 : 2);
+    }
 };
 
 enum graph_kind {
@@ -169,6 +173,12 @@ void cudnn_finalize_heuristics(cudnn_node &n);
 void cudnn_finalize_plan(cudnn_node &n);
 
 size_t cudnn_workspace(const cudnn_graph_read &g, const cudnn_config &c);
+
+/* Bytes of the tensors in memory, and operations of the convolution. */
+struct cudnn_cost {
+    double bytes, flops;
+};
+cudnn_cost cudnn_cost_of(const cudnn_graph_read &g);
 
 /* Carries a plan out, with device memory open. */
 void cudnn_run(const cudnn_graph_read &g, const cudnn_config &c,

@@ -170,6 +170,17 @@ cudnnDataType_t cudnn_graph_read::type() const
     return tensor.at(c->uid[c->kind == GRAPH_BWD_WEIGHTS ? 2 : 1]).type;
 }
 
+cudnn_cost cudnn_cost_of(const cudnn_graph_read &g)
+{
+    const graph_operation &o = *g.convolution();
+    const graph_tensor &w = g.tensor.at(o.uid[1]), &y = g.tensor.at(o.uid[2]);
+    cudnn_cost cost = {0, 2 * (double)y.count() * (double)(w.count() / w.dim[0])};
+    for (auto &t : g.tensor)
+        if (!t.second.is_virtual)
+            cost.bytes += (double)t.second.bytes();
+    return cost;
+}
+
 void cudnn_finalize_graph(cudnn_node &n)
 {
     if (!n.has(CUDNN_ATTR_OPERATIONGRAPH_HANDLE))

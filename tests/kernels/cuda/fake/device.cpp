@@ -1,4 +1,5 @@
 /* The devices of the fake, and their memory. */
+#include "delays.h"
 #include "fake.h"
 #include "inject.h"
 
@@ -66,7 +67,7 @@ bool find_model(int index, model *m)
 size_t memory()
 {
     const char *set = getenv("AMPSCALE_FAKE_MEMORY");
-    return (size_t)(set ? atoi(set) : 1) << 30;
+    return (size_t)(set ? atoi(set) : fake_delayed() ? 140 : 1) << 30;
 }
 
 bool machine_is(const char *what)
@@ -87,11 +88,21 @@ void protect_all(int protection)
             abort();
 }
 
+/* Sets memory; where that takes time instead, large pieces are zeros as long as nobody writes. */
+void fill(void *dst, int value, size_t bytes)
+{
+    if (!fake_too_large((double)bytes, 0))
+        memset(dst, value, bytes);
+}
+
 /* The pages of an allocation; it ends where they end, or up to 255 bytes before. */
 char *first_page(void *mem)
 {
     auto m = mapped.upper_bound((char *)mem);
-    return m == mapped.begin() ? NULL : (--m)->first;
+    if (m == mapped.begin())
+        return NULL;
+    --m;
+    return (char *)mem < m->first + m->second.size ? m->first : NULL;
 }
 
 } // namespace
@@ -151,10 +162,10 @@ int fake_sm(int index)
 
 void fake_with_memory(const std::function<void()> &call)
 {
-    if (opened++ == 0)
+    if (opened++ == 0 && !fake_delayed())
         protect_all(PROT_READ | PROT_WRITE);
     call();
-    if (--opened == 0)
+    if (--opened == 0 && !fake_delayed())
         protect_all(PROT_NONE);
 }
 
@@ -255,7 +266,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int index)
     prop->totalGlobalMem = memory();
     prop->major = m.major;
     prop->minor = m.minor;
-    prop->multiProcessorCount = 1; /* few, so that loops go round */
+    prop->multiProcessorCount = fake_delayed() ? 132 : 1; /* few, so that loops go round */
     return cudaSuccess;
 }
 
@@ -305,12 +316,13 @@ cudaError_t cudaMalloc(void **mem, size_t bytes)
         return fake_error(cudaErrorECCUncorrectable);
     if (pages > memory() - used)
         return fake_error(cudaErrorMemoryAllocation);
-    int protection = opened ? PROT_READ | PROT_WRITE : PROT_NONE;
+    int protection = opened || fake_delayed() ? PROT_READ | PROT_WRITE : PROT_NONE;
     void *at =
         mmap(NULL, pages + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED || mprotect(at, pages, PROT_READ | PROT_WRITE) != 0)
         return fake_error(cudaErrorMemoryAllocation);
-    memset(at, 0xCD, pages < FILLED ? pages : FILLED); /* nobody is to rely on zeros */
+    if (!fake_delayed()) /* nobody is to rely on zeros */
+        memset(at, 0xCD, pages < FILLED ? pages : FILLED);
     if (mprotect(at, pages, protection) != 0)
         abort();
     mapped[(char *)at] = {pages, device, allocations++};
@@ -374,7 +386,7 @@ cudaError_t cudaMemset(void *dst, int value, size_t bytes)
     fake_hold hold;
     if (fake_end_capture())
         return fake_error(cudaErrorStreamCaptureImplicit);
-    fake_with_memory([=] { memset(dst, value, bytes); });
+    fake_with_memory([=] { fill(dst, value, bytes); });
     return cudaSuccess;
 }
 
@@ -382,11 +394,22 @@ cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes, enum cudaM
                             cudaStream_t s)
 {
     FAKE_ENTER(cudaMemcpyAsync);
-    return fake_submit(s, [=] { memcpy(dst, src, bytes); });
+    fake_hold hold;
+    bool from = first_page((void *)src) != NULL, to = first_page(dst) != NULL;
+    bool leave_out = to && fake_too_large((double)bytes, 0);
+    double seconds = fake_copy_takes((double)bytes, !from || !to);
+    return fake_submit(
+        s,
+        [=] {
+            if (!leave_out)
+                memcpy(dst, src, bytes);
+        },
+        seconds);
 }
 
 cudaError_t cudaMemsetAsync(void *dst, int value, size_t bytes, cudaStream_t s)
 {
     FAKE_ENTER(cudaMemsetAsync);
-    return fake_submit(s, [=] { memset(dst, value, bytes); });
+    return fake_submit(
+        s, [=] { fill(dst, value, bytes); }, fake_takes((double)bytes, 0, RATE_F32));
 }

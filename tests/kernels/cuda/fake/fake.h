@@ -20,6 +20,7 @@
  *
  * AMPSCALE_FAKE_GPU=no-driver|old-driver|no-gpu: a machine that lacks something.
  * AMPSCALE_FAKE_MEMORY=GIB: of each device (1), which lies in the host's as far as it is used.
+ * AMPSCALE_FAKE_DELAYS=SCALE: nothing large is computed, and takes time instead (delays.h).
  * AMPSCALE_FAKE_FAIL, AMPSCALE_FAKE_COUNT: calls that fail, and counts of calls (inject.h).
  * AMPSCALE_FAKE_FAULT=lost:GPU:FILE or flip:GPU:FILE damages the GPU once the file exists: it is
  * lost, and every call that needs it fails; or one bit changes of what its first allocation of 16
@@ -54,8 +55,9 @@ bool fake_end_capture();
 void fake_look_for_faults();
 bool fake_lost(int device);
 
-/* Puts a call at the end of a stream, or of the graph that the stream captures. */
-cudaError_t fake_submit(cudaStream_t s, std::function<void()> call);
+/* Puts work at the end of a stream, or of the graph that the stream captures; `seconds` is what it
+ * takes there (delays.h). */
+cudaError_t fake_submit(cudaStream_t s, std::function<void()> work, double seconds);
 
 /* Carries out all that streams hold. */
 void fake_finish_all();

@@ -1,28 +1,40 @@
 /* Streams, events and graphs of the fake: lists of calls that wait for their turn. */
+#include "delays.h"
 #include "fake.h"
 #include "inject.h"
 
 #include "cuda_runtime.h"
 
+#include <algorithm>
 #include <chrono>
 #include <deque>
 #include <memory>
 #include <set>
+#include <thread>
 #include <vector>
 
 namespace
 {
 
-typedef std::function<void()> call;
+typedef std::chrono::steady_clock steady;
+
+/* Work of a stream; what it takes on the device, in seconds (delays.h). */
+typedef std::function<double()> call;
+
+struct entry {
+    steady::time_point given;
+    call work;
+};
 
 /* What a stream has been given; outlives it where an event speaks of it. */
 struct queue {
-    std::deque<call> calls;
+    std::deque<entry> calls;
     uint64_t given = 0, done = 0;
+    steady::time_point clock; /* of the device: when it has done what was carried out so far */
 
     void put(call c)
     {
-        calls.push_back(std::move(c));
+        calls.push_back({steady::now(), std::move(c)});
         given++;
     }
 
@@ -30,11 +42,13 @@ struct queue {
     void run(uint64_t n)
     {
         while (done < n && !calls.empty()) {
-            call c = std::move(calls.front());
+            entry e = std::move(calls.front());
             calls.pop_front();
             done++;
-            if (!fake_broken())
-                c();
+            clock = std::max(clock, e.given);
+            double seconds = fake_broken() ? 0 : e.work();
+            clock += std::chrono::duration_cast<steady::duration>(
+                std::chrono::duration<double>(seconds));
         }
     }
 };
@@ -63,7 +77,7 @@ struct CUevent_st {
     std::shared_ptr<queue> work; /* NULL: never recorded */
     uint64_t at = 0;             /* calls that it comes after, its own included */
     uint64_t captured = 0;       /* the capture that it was recorded in; 0: none */
-    std::chrono::steady_clock::time_point when;
+    std::shared_ptr<steady::time_point> when = std::make_shared<steady::time_point>();
     bool passed = false;
 };
 
@@ -95,6 +109,17 @@ void run_until(queue *q, uint64_t n)
     fake_with_memory([=] { q->run(n); });
 }
 
+/* Sleeps at its end, when the lock has been given back, until the device is done. */
+struct sleeper {
+    steady::time_point until;
+
+    ~sleeper()
+    {
+        if (fake_delayed())
+            std::this_thread::sleep_until(until);
+    }
+};
+
 /* The capture that an event was recorded in, as long as it lasts. */
 CUgraph_st *capture_of(cudaEvent_t e)
 {
@@ -125,10 +150,13 @@ bool fake_end_capture()
     return capturing != NULL;
 }
 
-cudaError_t fake_submit(cudaStream_t s, call c)
+cudaError_t fake_submit(cudaStream_t s, std::function<void()> work, double seconds)
 {
     fake_hold hold;
-    return submit(s, std::move(c));
+    return submit(s, [=] {
+        work();
+        return seconds;
+    });
 }
 
 void fake_finish_all()
@@ -148,7 +176,14 @@ cudaError_t shim_launch(const cudaLaunchConfig_t *config, void (*body)(const voi
         return fake_error(cudaErrorInvalidConfiguration);
     const unsigned shape[2][3] = {{grid.x, grid.y, grid.z}, {block.x, block.y, block.z}};
     fake_profiled(shape[0], shape[1]);
-    return fake_submit(config->stream, [=] { shim_run(grid, block, body, copy->data()); });
+    fake_hold hold;
+    return submit(config->stream, [=] {
+        double touched = fake_kernel_bytes(copy->data(), size);
+        fake_kernel_begins();
+        if (!fake_too_large(touched, 0))
+            shim_run(grid, block, body, copy->data(), fake_kernel_enough);
+        return fake_takes(touched, 0, RATE_F32);
+    });
 }
 
 /* --- streams --- */
@@ -195,6 +230,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t s)
 cudaError_t cudaStreamSynchronize(cudaStream_t s)
 {
     cudaError_t result = fake_enter("cudaStreamSynchronize", true);
+    sleeper sleep;
     fake_hold hold;
     if (!s) { /* the default stream: what goes there is carried out at once */
         return fake_end_capture() ? fake_error(cudaErrorStreamCaptureImplicit) : result;
@@ -205,6 +241,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t s)
     if (fake_lost(s->device))
         return fake_error(cudaErrorECCUncorrectable);
     run_until(s->work.get(), s->work->given);
+    sleep.until = s->work->clock;
     return result;
 }
 
@@ -252,9 +289,13 @@ cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s)
         return s->device == fake_device() ? cudaSuccess
                                           : fake_error(cudaErrorInvalidResourceHandle);
     e->passed = false;
+    e->when = std::make_shared<steady::time_point>();
+    std::shared_ptr<steady::time_point> when = e->when;
+    std::shared_ptr<queue> work = s->work;
     cudaError_t error = submit(s, [=] {
-        e->when = std::chrono::steady_clock::now();
+        *when = fake_delayed() ? work->clock : steady::now();
         e->passed = true;
+        return 0.0;
     });
     e->work = s->work;
     e->at = s->work->given;
@@ -282,12 +323,19 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned)
         return refuse_capture(s->captured);
     std::shared_ptr<queue> work = e->work;
     uint64_t at = e->at;
-    return submit(s, [=] { work->run(at); });
+    std::shared_ptr<queue> own = s->work;
+    std::shared_ptr<steady::time_point> when = e->when;
+    return submit(s, [=] {
+        work->run(at);
+        own->clock = std::max(own->clock, *when);
+        return 0.0;
+    });
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t e)
 {
     cudaError_t result = fake_enter("cudaEventSynchronize", true);
+    sleeper sleep;
     fake_hold hold;
     if (e->captured) {
         CUgraph_st *capture = capture_of(e);
@@ -296,8 +344,10 @@ cudaError_t cudaEventSynchronize(cudaEvent_t e)
     fake_look_for_faults();
     if (fake_lost(e->device))
         return fake_error(cudaErrorECCUncorrectable);
-    if (e->work)
+    if (e->work) {
         run_until(e->work.get(), e->at);
+        sleep.until = *e->when;
+    }
     return result;
 }
 
@@ -317,7 +367,7 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
         return fake_error(cudaErrorInvalidResourceHandle);
     if (!from->passed || !to->passed)
         return fake_error(cudaErrorNotReady);
-    *ms = std::chrono::duration<float, std::milli>(to->when - from->when).count();
+    *ms = std::chrono::duration<float, std::milli>(*to->when - *from->when).count();
     return cudaSuccess;
 }
 
@@ -376,8 +426,10 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t x, cudaStream_t s)
     fake_hold hold;
     auto calls = std::make_shared<std::vector<call>>(x->calls);
     return submit(s, [=] {
+        double seconds = 0;
         for (const call &c : *calls)
-            c();
+            seconds += c();
+        return seconds;
     });
 }
 

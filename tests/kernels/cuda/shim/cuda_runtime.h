@@ -50,8 +50,10 @@ struct cudaLaunchConfig_t {
 /* Whether a grid is one that a device takes. */
 bool shim_grid_valid(dim3 grid, dim3 block);
 
-/* Calls body(context) once per thread of a grid that is valid. */
-void shim_run(dim3 grid, dim3 block, void (*body)(const void *), const void *context);
+/* Calls body(context) once per thread of a grid that is valid; after each block asks `enough`,
+ * where there is one, whether to leave out the rest. */
+void shim_run(dim3 grid, dim3 block, void (*body)(const void *), const void *context,
+              bool (*enough)() = NULL);
 
 /* Has a grid run in the order of its stream; `context` is copied, `size` bytes of it. */
 cudaError_t shim_launch(const cudaLaunchConfig_t *config, void (*body)(const void *),

@@ -186,7 +186,8 @@ bool shim_grid_valid(dim3 grid, dim3 block)
            grid.y <= 65535 && grid.z <= 65535;
 }
 
-void shim_run(dim3 grid, dim3 block_dim, void (*body)(const void *), const void *context)
+void shim_run(dim3 grid, dim3 block_dim, void (*body)(const void *), const void *context,
+              bool (*enough)())
 {
     now.body = body;
     now.argument = context;
@@ -199,6 +200,8 @@ void shim_run(dim3 grid, dim3 block_dim, void (*body)(const void *), const void 
             for (unsigned x = 0; x < grid.x; x++) {
                 blockIdx = dim3(x, y, z);
                 run_block();
+                if (enough && enough())
+                    return;
             }
 }
 

@@ -1,0 +1,88 @@
+/* A device that takes time. */
+#include "delays.h"
+
+#include <chrono>
+#include <map>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <thread>
+
+namespace
+{
+
+const double BANDWIDTH = 4.3e12, HOST_BANDWIDTH = 55e9, LAUNCH = 3e-6;
+const double FLOPS[] = {790e12, 395e12, 60e12};
+const double LARGE_BYTES = 32e6, LARGE_FLOPS = 60e6;
+const std::chrono::microseconds MOMENT(20); /* of the host's time for a kernel */
+
+std::map<const void *, size_t> known; /* under the lock of the fake */
+bool left_out;                        /* a convolution or product was */
+std::chrono::steady_clock::time_point begun;
+
+double scale()
+{
+    static const char *const set = getenv("AMPSCALE_FAKE_DELAYS");
+    static const double factor = set ? atof(set) : 0;
+    return factor;
+}
+
+} // namespace
+
+bool fake_delayed()
+{
+    return scale() > 0;
+}
+
+void fake_host_takes(double seconds)
+{
+    if (fake_delayed())
+        std::this_thread::sleep_for(std::chrono::duration<double>(seconds * scale()));
+}
+
+double fake_takes(double bytes, double flops, enum fake_rate rate)
+{
+    double memory = bytes / BANDWIDTH, arithmetic = flops / FLOPS[rate];
+    return scale() * (LAUNCH + (memory > arithmetic ? memory : arithmetic));
+}
+
+double fake_copy_takes(double bytes, bool from_or_to_host)
+{
+    /* Within the device, bytes are read and written. */
+    return scale() * (LAUNCH + bytes / (from_or_to_host ? HOST_BANDWIDTH : BANDWIDTH / 2));
+}
+
+bool fake_too_large(double bytes, double flops)
+{
+    left_out = left_out || (fake_delayed() && flops > LARGE_FLOPS);
+    return fake_delayed() && (bytes > LARGE_BYTES || flops > LARGE_FLOPS);
+}
+
+void fake_kernel_begins()
+{
+    begun = std::chrono::steady_clock::now();
+}
+
+bool fake_kernel_enough()
+{
+    return left_out && std::chrono::steady_clock::now() - begun > MOMENT;
+}
+
+void fake_know(const void *mem, size_t bytes)
+{
+    if (fake_delayed())
+        known[mem] = bytes;
+}
+
+/* Addresses lie in the arguments at multiples of eight bytes. */
+double fake_kernel_bytes(const void *arguments, size_t size)
+{
+    double bytes = 0;
+    for (size_t at = 0; fake_delayed() && at + sizeof(void *) <= size; at += sizeof(void *)) {
+        const void *mem;
+        memcpy(&mem, (const char *)arguments + at, sizeof mem);
+        auto k = known.find(mem);
+        bytes += k != known.end() ? (double)k->second : 0;
+    }
+    return bytes;
+}
