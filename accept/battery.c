@@ -58,9 +58,10 @@ static void judge_end(const struct lane *lane, const struct process_end *end,
 {
     bool missing =
         end->code == status_exit_code(STATUS_USAGE) || end->code == status_exit_code(STATUS_DATA);
-    if (end->late && lane->room_s < lane->check->limit_s)
-        end_with(r, ACCEPT_MISSING, "cut off after %lld s, which the budget left it",
-                 (long long)lane->room_s);
+    bool budget = lane->room_s < lane->check->limit_s;
+    if (end->late && (budget || lane->check->kind->budget)) /* which ends what hangs by itself */
+        end_with(r, ACCEPT_MISSING, "cut off after %lld s, %s", (long long)lane->room_s,
+                 budget ? "which the budget left it" : "its limit");
     else if (end->late)
         end_with(r, ACCEPT_FAIL, "not done within the limit of %lld s",
                  (long long)lane->check->limit_s);

@@ -355,8 +355,9 @@ static enum status add_arg(const struct accept_arg *a, const struct accept_spec 
     return words_add(w, "%s", value ? json_string_value(value) : a->otherwise);
 }
 
-/* Seconds before its end in which a command with a budget prints what it has. */
-enum { MARGIN_SECONDS = 5 };
+/* Seconds before its end in which a command with a budget ends what it has started, and prints what
+ * it has: half of a time that is short. */
+enum { MARGIN_SECONDS = 15 };
 
 /* Processes of a check: a device each, where it does not say. */
 static int64_t ranks_of(const struct accept_spec *spec, const struct accept_check *check)
@@ -406,8 +407,8 @@ enum status accept_command(const struct accept_spec *spec, const struct accept_c
         TRY(add_gpus(spec, w));
     if (kind->budget) {
         TRY(words_add(w, "%s", kind->budget));
-        TRY(words_add(w, "%" PRId64,
-                      room_s > 2 * MARGIN_SECONDS ? room_s - MARGIN_SECONDS : room_s));
+        int64_t half = (room_s + 1) / 2;
+        TRY(words_add(w, "%" PRId64, half < MARGIN_SECONDS ? half : room_s - MARGIN_SECONDS));
     }
     if (!kind->folder)
         return STATUS_OK;

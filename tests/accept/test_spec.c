@@ -220,7 +220,7 @@ static void test_args(void **state)
     assert_int_equal(accept_command(&s, &s.check[1], "ampscale", "d", 60, &w), STATUS_OK);
     assert_string_equal(w.v[5], "amp:256,bf16:64");
     assert_string_equal(w.v[w.n - 2], "--budget");
-    assert_string_equal(w.v[w.n - 1], "55");
+    assert_string_equal(w.v[w.n - 1], "45");
     words_free(&w);
     accept_spec_free(&s);
 }
