@@ -223,15 +223,20 @@ enum status atomic_file_open(struct atomic_file *f, const char *path)
 }
 
 /* A rename is durable only once the folder that holds it has been synced. */
-static void sync_parent(const char *path)
+static enum status sync_parent(const char *path)
 {
     char dir[4096];
     split(path, dir);
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd >= 0) {
-        fsync(fd); /* some file systems refuse this; the rename itself has been seen to work */
-        close(fd);
-    }
+    if (fd < 0)
+        return STATUS_OK; /* a folder that may be written to, and not read */
+    /* EINVAL: this file system does not offer it. */
+    bool bad = fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP;
+    enum status st =
+        bad ? status_fail(STATUS_IO, "cannot write '%s': its folder: %s", path, strerror(errno))
+            : STATUS_OK;
+    close(fd);
+    return st;
 }
 
 static enum status write_out(struct atomic_file *f, bool durable)
@@ -274,9 +279,7 @@ static enum status put_in_place(struct atomic_file *f, bool durable)
         return status_fail(STATUS_IO, "cannot write '%s': %s", f->path,
                            strerror(saved ? saved : EIO));
     }
-    if (durable)
-        sync_parent(f->path);
-    return STATUS_OK;
+    return durable ? sync_parent(f->path) : STATUS_OK;
 }
 
 enum status atomic_file_commit(struct atomic_file *f)

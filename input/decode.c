@@ -26,6 +26,7 @@ struct decoder {
     struct jpeg_error_mgr errors;
     struct jpeg_progress_mgr progress;
     jmp_buf escape;
+    enum status failure; /* with this reason */
     char reason[JMSG_LENGTH_MAX];
     const uint8_t *bytes;
     size_t size;
@@ -38,8 +39,9 @@ struct decoder {
     size_t inks_capacity;
 };
 
-static _Noreturn void escape(struct decoder *d, const char *reason)
+static _Noreturn void escape(struct decoder *d, enum status st, const char *reason)
 {
+    d->failure = st;
     snprintf(d->reason, sizeof d->reason, "%s", reason);
     longjmp(d->escape, 1);
 }
@@ -47,6 +49,9 @@ static _Noreturn void escape(struct decoder *d, const char *reason)
 static _Noreturn void on_error(j_common_ptr c)
 {
     struct decoder *d = c->client_data;
+    /* Cases 2 and 4: the system refused; the others are of images that ask for too much. */
+    int refused = c->err->msg_code == JERR_OUT_OF_MEMORY ? c->err->msg_parm.i[0] : 0;
+    d->failure = refused == 2 || refused == 4 ? STATUS_OOM : STATUS_DATA;
     c->err->format_message(c, d->reason);
     longjmp(d->escape, 1);
 }
@@ -79,14 +84,14 @@ static void on_progress(j_common_ptr c)
 {
     const struct jpeg_decompress_struct *jpeg = (j_decompress_ptr)c;
     if (jpeg->input_scan_number > MAX_SCANS)
-        escape(c->client_data, "more progressive scans than make sense");
+        escape(c->client_data, STATUS_DATA, "more progressive scans than make sense");
 }
 
 static enum status guarded(struct decoder *d, void (*body)(struct decoder *d))
 {
     if (setjmp(d->escape) != 0) {
         jpeg_abort_decompress(&d->jpeg);
-        return status_fail(STATUS_DATA, "%s", d->reason);
+        return status_fail(d->failure, "%s", d->reason);
     }
     body(d);
     return STATUS_OK;
@@ -176,7 +181,7 @@ static void read_header(struct decoder *d)
         longjmp(d->escape, 1);
     }
     if (!has_end(d->jpeg.src->next_input_byte, d->bytes + d->size))
-        escape(d, "truncated: the end-of-image marker is missing");
+        escape(d, STATUS_DATA, "truncated: the end-of-image marker is missing");
 }
 
 enum status decoder_begin(struct decoder *d, const uint8_t *bytes, size_t size,
@@ -206,7 +211,7 @@ static void reserve(struct decoder *d, uint8_t **buffer, size_t *capacity, size_
     *capacity = 0;
     *buffer = malloc(size);
     if (!*buffer)
-        escape(d, "no memory for its pixels");
+        escape(d, STATUS_OOM, "no memory for an image's pixels");
     *capacity = size;
 }
 
