@@ -14,6 +14,7 @@ namespace
 const double BANDWIDTH = 4.3e12, HOST_BANDWIDTH = 55e9, LAUNCH = 3e-6;
 const double FLOPS[] = {790e12, 395e12, 60e12};
 const double LARGE_BYTES = 32e6, LARGE_FLOPS = 60e6;
+const double MEANT_BYTES = 128e3; /* of copies that still mean something beside a large problem */
 const std::chrono::microseconds MOMENT(20); /* of the host's time for a kernel */
 
 std::map<const void *, size_t> known; /* under the lock of the fake */
@@ -55,7 +56,8 @@ double fake_copy_takes(double bytes, bool from_or_to_host)
 bool fake_too_large(double bytes, double flops)
 {
     left_out = left_out || (fake_delayed() && flops > LARGE_FLOPS);
-    return fake_delayed() && (bytes > LARGE_BYTES || flops > LARGE_FLOPS);
+    return fake_delayed() &&
+           (bytes > (left_out ? MEANT_BYTES : LARGE_BYTES) || flops > LARGE_FLOPS);
 }
 
 void fake_kernel_begins()
@@ -72,6 +74,11 @@ void fake_know(const void *mem, size_t bytes)
 {
     if (fake_delayed())
         known[mem] = bytes;
+}
+
+void fake_forget(const void *mem, size_t bytes)
+{
+    known.erase(known.lower_bound(mem), known.lower_bound((const char *)mem + bytes));
 }
 
 /* Addresses lie in the arguments at multiples of eight bytes. */

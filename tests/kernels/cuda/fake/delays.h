@@ -33,8 +33,10 @@ double fake_copy_takes(double bytes, bool from_or_to_host);
 /* Whether work is too large to be carried out. */
 bool fake_too_large(double bytes, double flops);
 
-/* Remembers the size of a tensor, and adds up those of a kernel's arguments. */
+/* Remembers the size of a tensor until its memory is freed, and adds up those of a kernel's
+ * arguments. */
 void fake_know(const void *mem, size_t bytes);
+void fake_forget(const void *mem, size_t bytes);
 double fake_kernel_bytes(const void *arguments, size_t size);
 
 /* To be asked between the blocks of a kernel that fake_kernel_begins() announced: whether to leave

@@ -344,6 +344,7 @@ cudaError_t cudaFree(void *mem)
     char *at = first_page(mem);
     if (!at)
         return fake_error(cudaErrorInvalidValue);
+    fake_forget(at, mapped[at].size);
     used -= mapped[at].size;
     munmap(at, mapped[at].size + page_size());
     mapped.erase(at);
