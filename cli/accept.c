@@ -303,8 +303,9 @@ int cmd_accept(int argc, char **argv)
         .options = options,
         .parser = parse,
         .children = children,
-        .doc = "Runs the checks of a spec on this machine and holds what they measure against its "
-               "limits, or with --node-list the results of many machines against each other. What "
+        .doc = "Runs the checks of a spec on this machine and compares the results with its "
+               "limits, or "
+               "with --node-list compares the results of many machines with each other. What "
                "was not measured did not pass. 'accept pair' is 'ampscale pair'.\v"
                "Exit status: 0 accepted, 4 a check failed, 5 something was not measured, 2 the "
                "command line or the spec is wrong, 1 the program could not do its work."};

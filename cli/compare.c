@@ -33,7 +33,7 @@ enum { ALLOWED_MAX = 64, EXIT_REGRESSION = 3 };
 static const struct argp_option options[] = {
     {"threshold", KEY_THRESHOLD, "PERCENT", 0,
      "How much worse than BASE is too much, for all metrics (default 3); NAME=PERCENT for one", 0},
-    {"alpha", KEY_ALPHA, "P", 0, "What is less likely than this is no accident (default 0.01)", 0},
+    {"alpha", KEY_ALPHA, "P", 0, "Significance level (default 0.01)", 0},
     {"metric", KEY_METRIC, "NAME", 0,
      "Let this metric decide, in place of images_per_s and, where runs were validated, val_top1; "
      "all: every one; may be given several times",
@@ -315,7 +315,7 @@ int cmd_compare(int argc, char **argv)
         .parser = parse,
         .args_doc = "BASE NEW\n--record DIR NEW\n--history DIR RUN...\nRUN... -- RUN...",
         .doc =
-            "Holds new runs against those of a base: the ratio of each metric, with its "
+            "Compares new runs with those of a base: the ratio of each metric, with its "
             "interval, and a rank test; where the runs of both sides took turns, within pairs of "
             "neighbours in time. A regression is significant and larger than the threshold, in "
             "a metric that decides; what does not is shown in brackets. BASE and NEW are folders "

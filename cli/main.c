@@ -7,16 +7,16 @@
 #include <string.h>
 
 const struct cli_command cli_commands[] = {
-    {"accept", "say whether hardware does what it must", cmd_accept},
-    {"amp-report", "say what fp16 would lose of gradients, and which loss scale helps",
+    {"accept", "check hardware against a specification", cmd_accept},
+    {"amp-report", "count gradients that fp16 would lose, and recommend a loss scale",
      cmd_amp_report},
     {"bench", "time the parts that training is made of", cmd_bench},
-    {"compare", "hold new runs against those of a base", cmd_compare},
+    {"compare", "compare new runs with those of a base", cmd_compare},
     {"data", "make a synthetic data set, or look for damage in any", cmd_data},
     {"export", "write records for TensorBoard, MLPerf, Prometheus and others", cmd_export},
     {"info", "show the build, the devices, the networks", cmd_info},
     {"launch", "run a command as many processes, on many hosts", cmd_launch},
-    {"pair", "look at nodes that failed a second time, with good ones", cmd_pair},
+    {"pair", "retest failed nodes, paired with good ones", cmd_pair},
     {"plot", "draw runs from their records", cmd_plot},
     {"predict", "forecast training on more ranks", cmd_predict},
     {"report", "write tables, figures and findings from records", cmd_report},
@@ -24,7 +24,7 @@ const struct cli_command cli_commands[] = {
     {"study", "run a matrix of trainings, and say how they scale", cmd_study},
     {"train", "train a network, or validate it", cmd_train},
     {"trend", "show when results of a history changed for good", cmd_trend},
-    {"watch", "show a run or a study while it goes on", cmd_watch},
+    {"watch", "show a run or a study in progress", cmd_watch},
     {0},
 };
 

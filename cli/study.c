@@ -17,7 +17,7 @@
 enum { KEY_OUT = 256, KEY_DRY_RUN, KEY_ONLY, KEY_RETRY, KEY_PRINT, KEY_ANALYSE, KEY_NO_REPORT };
 
 static const struct argp_option options[] = {
-    {"out", KEY_OUT, "DIR", 0, "Folder of the study; one that was begun is gone on with", 0},
+    {"out", KEY_OUT, "DIR", 0, "Folder of the study; resumes one that was begun", 0},
     {"dry-run", KEY_DRY_RUN, 0, 0, "Print the command of each run, in its order, instead", 0},
     {"only", KEY_ONLY, "REGEX", 0,
      "Run only what this extended regular expression matches in CELL/rREPEAT", 0},

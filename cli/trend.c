@@ -17,7 +17,7 @@ static const struct argp_option options[] = {
      "times",
      0},
     {"threshold", KEY_THRESHOLD, "PERCENT", 0, "Tell only steps that are larger (default 3)", 0},
-    {"alpha", KEY_ALPHA, "P", 0, "What is less likely than this is no accident (default 0.01)", 0},
+    {"alpha", KEY_ALPHA, "P", 0, "Significance level (default 0.01)", 0},
     {"json", KEY_JSON, "FILE", 0, "Write series and steps as JSON", 0},
     {"out", KEY_OUT, "DIR", 0, "Draw the series and their steps into this folder, as PNG and SVG",
      0},

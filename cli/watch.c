@@ -135,10 +135,10 @@ int cmd_watch(int argc, char **argv)
         .options = options,
         .parser = parse,
         .args_doc = "RUN",
-        .doc = "Shows a run while it goes on, from its records alone: progress and time left, "
+        .doc = "Shows a run in progress, from its records alone: progress and time left, "
                "images per second, the parts of a step, loss and accuracy, loss scale, ranks. RUN "
                "is the folder of 'ampscale train --out', or that of a study, of which it shows how "
-               "many runs are done and the one that goes on. It ends with the run, or by Ctrl-C.",
+               "many runs are done and the current one. It ends with the run, or by Ctrl-C.",
     };
     struct watch_config c = {.interval = 1};
     int exit_code;

@@ -196,7 +196,7 @@ static enum status describe(const json_t *report, char label[FIGURE_LABEL_MAX])
 enum status plot_overlap(const char *path, const char *out, const struct plot_options *options)
 {
     static const struct figure figure = {.name = "overlap",
-                                         .title = "Communication beside the backward pass",
+                                         .title = "Communication/backward overlap",
                                          .script = plot_overlap_script,
                                          .prepare = figure_overlap};
     char label[1][FIGURE_LABEL_MAX];

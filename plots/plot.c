@@ -68,7 +68,7 @@ static enum status pause_that_shows(const struct run *run, double *gap_s)
 /* One line for all of them: most runs lack something. */
 static void say_left_out(const bool some[], FILE *out)
 {
-    const char *before = "left out, for no run has anything to show: ";
+    const char *before = "Skipped, no data: ";
     for (int k = 0; out && k < N_FIGURES; k++) {
         if (some[k])
             continue;

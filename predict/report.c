@@ -63,7 +63,7 @@ void prediction_print(const struct prediction *p, FILE *out)
                 prediction_error(p, i),
                 prediction_is_held_out(p, i) ? "held out"
                 : p->fitted > 0              ? "fitted"
-                                             : "met by choice");
+                                             : "calibration point");
     }
 }
 

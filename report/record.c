@@ -45,7 +45,7 @@ static void overlap(struct writer *w, const char *name, const json_t *record)
         table_add_number(&t, 100 * section_number(json_object_get(row, "hidden"), "median"), 1);
         table_add_amount(&t, section_number(row, "images_per_s"));
     }
-    writer_heading(w, 3, "Communication beside the backward pass: %s", name);
+    writer_heading(w, 3, "Communication/backward overlap: %s", name);
     writer_paragraph(
         w,
         "Reduction of the %.1f MiB of gradients of %s over %zu ranks, by the size of "

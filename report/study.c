@@ -196,7 +196,7 @@ static void verdicts(struct writer *w, const struct analysis *a)
 
 static void thresholds(struct writer *w, const struct analysis *a)
 {
-    char text[1024] = "Shares from which on something counts:";
+    char text[1024] = "Bottleneck thresholds:";
     const char *key;
     json_t *value;
     json_object_foreach(a->thresholds, key, value)

@@ -57,7 +57,7 @@ void run_summary_begin(const struct session *s)
             (double)engine_arena_bytes(s->engine) / 1048576.0);
     run_summary_faults(s);
     if (s->resumed)
-        fprintf(s->out, "going on from epoch %" PRId64 ", step %" PRId64 "\n", s->state.epoch,
+        fprintf(s->out, "Resuming at epoch %" PRId64 ", step %" PRId64 "\n", s->state.epoch,
                 s->state.step);
     if (*s->dir)
         fprintf(s->out, "records and checkpoints go to '%s'\n", s->dir);
@@ -68,11 +68,14 @@ void run_summary_end(const struct session *s, const json_t *summary)
 {
     const json_t *median = json_object_get(json_object_get(summary, "images_per_s"), "median");
     const json_t *wall = json_object_get(summary, "images_per_s_wall");
-    fprintf(s->out, "ended after %" PRId64 " step%s", s->state.step, s->state.step == 1 ? "" : "s");
-    if (json_is_number(median))
-        fprintf(s->out, ", %.1f images/s in the median step", json_number_value(median));
+    const char *before = ": ";
+    fprintf(s->out, "Finished %" PRId64 " step%s", s->state.step, s->state.step == 1 ? "" : "s");
+    if (json_is_number(median)) {
+        fprintf(s->out, "%s%.1f images/s (median step)", before, json_number_value(median));
+        before = ", ";
+    }
     if (json_is_number(wall))
-        fprintf(s->out, ", %.1f by wall clock", json_number_value(wall));
+        fprintf(s->out, "%s%.1f images/s (wall clock)", before, json_number_value(wall));
     if (s->state.best_top1 > 0)
         fprintf(s->out, ", best top-1 %.2f %%", s->state.best_top1);
     if (s->ladder.n_falls > 0) {
@@ -96,12 +99,12 @@ enum status run_summary_straggler(const struct session *s, const struct run *run
     if (r.n == 0)
         return STATUS_OK;
     text_clean(host, sizeof host, r.rank[r.slowest].host);
-    fprintf(
-        s->out,
-        "%s rank %" PRId64 " on %s, %.1f %% behind the others (%.3f ms a step of its own, where "
-        "they need %.3f; chance may make %.1f %%), most of it in %s\n",
-        r.slow ? "slow" : "no slow rank: the slowest is", r.slowest, host, 100 * r.behind,
-        1e3 * r.rank[r.slowest].own_s, 1e3 * r.median_own_s, 100 * r.noise, rank_part_str(r.part));
+    fprintf(s->out,
+            "%s rank %" PRId64 " (%s), +%.1f %% (noise ±%.1f %%): %.3f ms a step without "
+            "communication, median of the others %.3f ms, mostly %s\n",
+            r.slow ? "Straggler:" : "No straggler: slowest is", r.slowest, host, 100 * r.behind,
+            100 * r.noise, 1e3 * r.rank[r.slowest].own_s, 1e3 * r.median_own_s,
+            rank_part_str(r.part));
     ranks_free(&r);
     return STATUS_OK;
 }

@@ -17,7 +17,7 @@ struct study_result {
     char reason[ANALYSIS_TEXT_SIZE]; /* of the last failure; "" */
 };
 
-/* Shares from which on something counts. */
+/* Bottleneck thresholds, as shares. */
 struct study_thresholds {
     double loader_loss;   /* real data is slower than synthetic by this share */
     double data_share;    /* of a step, waiting for the loader */

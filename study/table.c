@@ -45,7 +45,7 @@ void study_print(const struct analysis *a, FILE *out)
             "low", "high", "n", "wall", "speed", "eff%", "wall%", "top1%", "data%", "comm%");
     for (int64_t i = 0; i < a->n_cells; i++)
         print_cell(&a->cell[i], width, out);
-    fprintf(out, "low, high: 95 %% interval of the median; shares from which on something counts:");
+    fprintf(out, "low, high: 95 %% interval of the median; bottleneck thresholds:");
     json_object_foreach(a->thresholds, key, value)
     {
         fprintf(out, " %s %.2f", key, json_number_value(value));

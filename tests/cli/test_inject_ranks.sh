@@ -31,14 +31,14 @@ says "the weights of rank 0, device 1 differ from those of rank 0, device 0 and 
 # alone.
 many=(--dummy --dummy-train 800 --dummy-val 8 --classes 3 -b 4 --threads 1 -j 1 --telemetry 0 -p 1000 --epochs 2)
 expect_ranks 0 2 "${many[@]}" --out slow --inject slow-rank=1:100%
-grep -qE '^slow rank 1 on .* behind the others' <(tr '\r' '\n' <out) || fail "slow rank 1 is not named: $(tail -n 1 out)"
+grep -qE '^Straggler: rank 1 \(.*\), \+' <(tr '\r' '\n' <out) || fail "slow rank 1 is not named: $(tail -n 1 out)"
 grep -q '"slow": true' slow/summary.json || fail "the summary does not call it slow"
 "$program" watch --once slow | grep -q 'ranks  *slow rank 1, ' || fail "watch does not name it"
 none_is_slow() {
     local i
     for i in 1 2 3; do
         expect_ranks 0 2 "${many[@]}" --out "even-$i"
-        grep -q '^no slow rank: ' <(tr '\r' '\n' <out) && break
+        grep -q '^No straggler: ' <(tr '\r' '\n' <out) && break
     done
     grep -q '"slow": false' "even-$i/summary.json" || fail "a rank is called slow, three times: $(tail -n 1 out)"
 }

@@ -15,7 +15,7 @@ expect 0 study study.json --out s
 
 expect 0 predict s/analysis.json --network 20,1 --ranks 4,8
 grep -q '^tiny: dp fp32 resnet8 dummy weak$' out || fail "the series is not named: $(head -n 1 out)"
-[[ $(grep -c ' met by choice$\| held out$' out) == 2 ]] || fail "not two measured points: $(cat out)"
+[[ $(grep -c ' calibration point$\| held out$' out) == 2 ]] || fail "not two measured points: $(cat out)"
 expect_error 2 "give a whole number from 1 to 1" predict s/analysis.json:x --network 20,1
 
 if command -v gnuplot >/dev/null; then

@@ -21,7 +21,7 @@ line="$line$tab$(meter Acc@1 "$percent")$tab$(meter Acc@5 "$percent")${tab}Img/s
 [[ $(grep -cE "^Epoch: \[[01]\]$line\$" "$scratch/log") == 10 ]] || fail "not 10 training lines: $(grep ^Epoch "$scratch/log")"
 [[ $(grep -cE "^Test: $line\$" "$scratch/log") == 12 ]] || fail "not 12 validation lines: $(grep ^Test "$scratch/log")"
 [[ $(grep -cE '^ \*   Acc@1 [0-9]+\.[0-9]{3} Acc@5 [0-9]+\.[0-9]{3}$' "$scratch/log") == 2 ]] || fail "not 2 accuracy lines"
-[[ $(tail -n 1 "$scratch/log") =~ ^ended\ after\ 10\ steps,\ .*[0-9.]+\ by\ wall\ clock,\ best\ top-1\ [0-9.]+\ %$ ]] ||
+[[ $(tail -n 1 "$scratch/log") =~ ^Finished\ 10\ steps:\ [0-9.]+\ images/s\ \(median\ step\),\ [0-9.]+\ images/s\ \(wall\ clock\),\ best\ top-1\ [0-9.]+\ %$ ]] ||
     fail "the last line is '$(tail -n 1 "$scratch/log")'"
 grep -q $'\033' "$scratch/log" && fail "escape sequences where there is no terminal"
 grep -qF "Epoch: [0][1/5]" "$scratch/log" || fail "the first batch is not [1/5]: $(grep -m 1 ^Epoch "$scratch/log")"

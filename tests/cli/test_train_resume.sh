@@ -79,13 +79,13 @@ done
 mkdir "$scratch/empty"
 for name in new empty; do
     finish_run "$name"
-    ! grep -q "going on from" "$scratch/out" || fail "$name: resumed nothing"
+    ! grep -q "Resuming at" "$scratch/out" || fail "$name: resumed nothing"
 done
 
 # More epochs than were asked for at first.
 expect_train 0 "$data" --epochs 2 --out "$scratch/longer"
 finish_run longer
-grep -q "going on from epoch 2, step 10" "$scratch/out" || fail "longer: $(head -n 4 "$scratch/out")"
+grep -q "Resuming at epoch 2, step 10" "$scratch/out" || fail "longer: $(head -n 4 "$scratch/out")"
 [[ -s $scratch/longer/summary-10.json ]] || fail "longer: the first summary is gone"
 
 # A run that is over says so again, and changes nothing.
