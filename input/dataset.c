@@ -306,24 +306,32 @@ static uint64_t mix(uint64_t hash, uint64_t value)
     return hash_splitmix64(hash ^ value);
 }
 
-uint64_t dataset_fingerprint(const struct dataset *d)
+enum status dataset_fingerprint(const struct dataset *d, uint64_t *out)
 {
+    enum status st = STATUS_OK;
     uint64_t hash = mix((uint64_t)d->n, (uint64_t)d->classes);
     for (int c = 0; c < d->classes; c++)
         hash = mix(hash, hash_fnv1a64(d->class_name[c]));
+    *out = hash;
     if (!d->sample)
-        return hash;
+        return STATUS_OK;
     int root = open(d->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int64_t step = (d->n + FINGERPRINT_SIZES - 1) / FINGERPRINT_SIZES;
-    for (int64_t i = 0; i < d->n; i++) {
+    for (int64_t i = 0; i < d->n && st == STATUS_OK; i++) {
         struct stat s;
         hash = mix(hash, hash_fnv1a64(dataset_path(d, i)));
-        if (i % step == 0 && fstatat(root, dataset_path(d, i), &s, 0) == 0)
+        if (i % step != 0)
+            continue;
+        if (root < 0 || fstatat(root, dataset_path(d, i), &s, 0) != 0)
+            st = status_fail(STATUS_IO, "cannot read '%s/%s': %s", d->root, dataset_path(d, i),
+                             strerror(errno));
+        else
             hash = mix(hash, (uint64_t)s.st_size);
     }
     if (root >= 0)
         close(root);
-    return hash;
+    *out = hash;
+    return st;
 }
 
 void dataset_free(struct dataset *d)

@@ -47,7 +47,7 @@ int32_t dataset_label(const struct dataset *d, int64_t i);
 /* A hash over class names, paths below root and file sizes: is this still the same data? Sizes are
  * looked at for at most 16384 files spread over the set, as asking for a million can take minutes
  * on a shared file system. */
-uint64_t dataset_fingerprint(const struct dataset *d);
+MUST_CHECK enum status dataset_fingerprint(const struct dataset *d, uint64_t *out);
 
 void dataset_free(struct dataset *d); /* NULL is fine */
 #endif

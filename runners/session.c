@@ -247,11 +247,16 @@ static enum status share_weights(struct session *s)
     return engine_share(s->engine);
 }
 
-static uint64_t data_fingerprint(const struct session *s)
+static enum status data_fingerprint(const struct session *s, uint64_t *out)
 {
+    uint64_t train, val;
+    TRY(dataset_fingerprint(s->val_data, &val));
+    *out = val;
     if (!s->train_data) /* --evaluate */
-        return dataset_fingerprint(s->val_data);
-    return hash_splitmix64(dataset_fingerprint(s->train_data)) ^ dataset_fingerprint(s->val_data);
+        return STATUS_OK;
+    TRY(dataset_fingerprint(s->train_data, &train));
+    *out = hash_splitmix64(train) ^ val;
+    return STATUS_OK;
 }
 
 /* Another number of ranks or of micro-batches has its steps elsewhere. */
@@ -533,8 +538,8 @@ static enum status open_parts(struct session *s, int argc, char *const *argv)
                                           .ranks = s->world.size,
                                           .batches = s->train_batches,
                                           .seed = c->seed,
-                                          .data = data_fingerprint(s),
                                           .precision = c->precision};
+    TRY(data_fingerprint(s, &s->identity.data));
     TRY(open_on_ladder(s));
     s->identity.fuse = ladder_fuse(&s->ladder);
     TRY(share_weights(s));

@@ -100,6 +100,11 @@ for fault in open:EIO:50- read:ENOMEM:50-; do
     same_run "$fault" reference "ended-$fault"
 done
 
+# Nor does a file whose size cannot be seen change what the data are taken for.
+interposed stat:EIO:9:.JPEG expect_train 1 "${run[@]}" --out unseen
+one_line "a size" "ampscale: cannot read 'data/"
+[[ ! -e unseen ]] || fail "a size: left a folder"
+
 # A data set that vanishes ends the run.
 cp -r data gone
 "$program" train "${net[@]}" gone --epochs 100000 --out vanished >out 2>err &
