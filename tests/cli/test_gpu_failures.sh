@@ -60,9 +60,8 @@ outcome() {
         rung=$(sed -nE 's/^    "rung": "([^"]*)".*/\1/p' "$2/run/summary.json")
         ((lines == 0)) || { echo "bad: it ended whole and wrote $lines lines" && return; }
         case $rung-$falls in
-        auto-0) echo "whole" ;;
-        auto-* | -*) echo "bad: rung '$rung' is recorded after $falls falls" ;;
-        *-0) echo "bad: rung '$rung' without a line" ;;
+        -* | auto-[1-9]*) echo "bad: rung '$rung' is recorded after $falls falls" ;;
+        *-0) echo "whole" ;;
         *) echo "lower rung" ;;
         esac
         ;;
@@ -91,12 +90,16 @@ places() {
     printf '%s\n' 1 $((($1 + 1) / 2)) "$1" | sort -nu
 }
 
-# failures_of CONFIGURATION: what can fail, a line each, from the calls that a run makes.
-failures_of() {
-    local call outside inside n
+# count_calls CONFIGURATION: counts the calls of a run in which none fails.
+count_calls() {
     AMPSCALE_FAKE_COUNT=$scratch/count.$1 attempt "$1" "$scratch/counted.$1" ||
         fail "$1: $(head -n 1 "$scratch/counted.$1/err")"
     [[ $(outcome "$1" "$scratch/counted.$1" 0) == whole ]] || fail "$1: no whole run without failures"
+}
+
+# failures_of CONFIGURATION: what can fail, a line each, from the calls that were counted.
+failures_of() {
+    local call outside inside n
     while read -r call outside inside; do
         for n in $(places $((outside + inside))); do
             printf '%s\n' "$call:$n" "$call:$n:sticky"
@@ -110,6 +113,7 @@ failures_of() {
 touch "$scratch/outcomes" "$scratch/details"
 number=0
 for config in fp32 amp timed; do
+    count_calls $config
     while read -r failure; do
         number=$((number + 1))
         if [[ -n $only ]]; then
