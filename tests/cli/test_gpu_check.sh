@@ -34,7 +34,7 @@ check 0 --device cpu --pass 1
 verdicts PASS facts operations selftest accuracy
 grep -q '^SKIP *not asked for: peak, .*, memcheck' "$scratch/out" || fail "peaks were asked for: $(<"$scratch/out")"
 OUT=$scratch/pass2 check 0 --device cpu --pass 2 --from "$scratch/pass1/records.tar.gz"
-verdicts PASS facts operations peak throughput fusion
+verdicts PASS facts operations peak throughput fusion files
 OUT=$scratch/pass3 check 5 --device cpu --pass 3 --from "$scratch/pass2/records.tar.gz"
 verdicts PASS facts peak throughput step-amp step-bf16 step-tf32 step-fp32
 verdicts MISSING profile memcheck racecheck synccheck
@@ -67,7 +67,7 @@ done
 # Where the time is up what is late is missing, and the records are there; the rest is for another call.
 OUT=$scratch/late check 5 --device cpu --pass 2 --from "$scratch/pass1/records.tar.gz" --budget 1
 verdicts PASS facts operations
-verdicts MISSING fusion
+verdicts MISSING files
 [[ -s $scratch/late/records.tar.gz && -s $scratch/late/accept.json ]] || fail "no records of what was late"
 
 # A pack runs by itself. A build with sanitizers is another matter: its size is none that is packed.
