@@ -9,6 +9,10 @@ if [[ ! -e $AMPSCALE_CUDA_MODULE ]]; then
     echo "skipped: no C++ compiler, no fake GPU"
     exit 77
 fi
+if sanitized; then
+    echo "skipped: AddressSanitizer warns of the fibres on which the fake GPU's kernels run; bench_profile_csv has the reader of profiles under sanitizers"
+    exit 77
+fi
 net=(--net resnet8 --image-size 32 -b 2 --peak peak.json --devices cuda:0)
 
 # Round numbers, so that bounds are known: 1 GB/s, 1 GFLOP/s.
