@@ -2,7 +2,9 @@
 # Each call of CUDA, cuDNN and cuBLASLt that a training run makes fails in turn, on the fake GPU: at
 # its first, a middle and its last occurrence, once and with all that follow, outside and inside of
 # captures. A run must end whole, on a lower rung of the ladder after a warning, or with one line
-# and a documented exit code: no crash, no hang, no silence. Prints how many ended in which way.
+# and a documented exit code: no crash, no hang, no silence. Then each call fails in each process of
+# a GPU's check: its record must have every check with a verdict, and a reason where it has no
+# numbers. Prints how many ended in which way.
 #
 # Runs a sample; AMPSCALE_ALL_FAILURES=1 in the environment runs all, and
 # AMPSCALE_ONLY_FAILURES=PATTERN those whose "CONFIGURATION CALL:N" the pattern matches.
@@ -31,16 +33,37 @@ train=(train --dummy -a resnet8 --image-size 8 -b 2 --classes 10 --steps $steps 
 # What is run: plans that are timed want more than the fake's usual memory.
 declare -A options=([fp32]="--precision fp32" [amp]="--precision O1"
                     [timed]="--precision O1 --fuse all --steps 1")
-declare -A memory=([fp32]=1 [amp]=1 [timed]=4)
+declare -A memory=([fp32]=1 [amp]=1 [timed]=4 [check]=1)
+
+# The check: peaks, rows of training with their ladder, and a step by its operations.
+checks='peak throughput step'
+cat >"$scratch/walk.json" <<'SPEC'
+{
+  "schema": 1, "name": "walk", "about": "Checks on networks of a few pixels, for calls that fail",
+  "device": "cuda:0", "hardware": ["*"],
+  "checks": [
+    {"name": "peak", "kind": "peak", "level": 1, "seconds": 10, "limit_s": 200,
+     "args": {"rounds": 1, "max_mib": 4},
+     "limits": {"bandwidth": {"min": 0.001, "source": "a peak is a number"}}},
+    {"name": "throughput", "kind": "throughput", "level": 1, "seconds": 30, "limit_s": 280,
+     "args": {"rows": "fp32:2,amp:2", "net": "resnet8", "image_size": 8, "steps": 3, "rounds": 1},
+     "limits": {"images_per_s_fp32_2": {"min": 0.001, "source": "a row is a number"}}},
+    {"name": "step", "kind": "step", "level": 1, "seconds": 10, "limit_s": 200,
+     "args": {"net": "resnet8", "image_size": 8, "batch": 2, "precision": "fp32", "rounds": 1, "peak": "peak"},
+     "limits": {"step_ms": {"min": 0.001, "source": "a step is a number"}}}
+  ]
+}
+SPEC
 
 # attempt CONFIGURATION FOLDER [FAILURE]: one run; its exit code. Folders of its own hold its records
 # and what it says.
 attempt() {
-    local config=$1 folder=$2 code=0
+    local config=$1 folder=$2 code=0 command=("${train[@]}")
+    [[ $config != check ]] || command=(accept --spec "$scratch/walk.json")
     mkdir "$folder"
     # shellcheck disable=SC2086 # options are words
     XDG_CACHE_HOME=$folder/cache AMPSCALE_FAKE_FAIL=${3-} AMPSCALE_FAKE_MEMORY=${memory[$config]} \
-        timeout -k 5 $limit "$program" "${train[@]}" ${options[$config]} --out "$folder/run" \
+        timeout -k 5 $limit "$program" "${command[@]}" ${options[$config]-} --out "$folder/run" \
         >"$folder/out" 2>"$folder/err" </dev/null || code=$?
     # The address sanitizer's word on fibres, as the fake's kernels are, is none of the program's.
     sed -i -e '/WARNING: ASan doesn.t fully support makecontext/d' \
@@ -55,9 +78,33 @@ is_whole() {
         grep -q '"ended_by": "steps"' "$1/run/summary.json" && grep -q '"schema"' "$1/run/run.json"
 }
 
+# check_outcome FOLDER CODE: the same of a check. A device that cannot be opened is told by the check
+# of the hardware, and nothing more is run.
+check_outcome() {
+    local name record=$1/run/accept.json rung
+    [[ $2 == [0145] ]] || { echo "bad: exit code $2" && return; }
+    [[ -s $record ]] || { [[ $(grep -c '^ampscale: ' "$1/err") == 1 ]] && echo "one line" || echo "bad: no record"; return; }
+    if ! grep -q '"name": "peak"' "$record"; then
+        grep -qE '^(FAIL|MISSING) +hardware' "$1/out" && echo "no device, one line" || echo "bad: checks are left out"
+        return
+    fi
+    for name in $checks; do
+        grep -qE "^(PASS|WARN) +$name,|^(FAIL|MISSING) +$name(, [0-9.]+ s)?: .+|^(FAIL|MISSING) +$name," "$1/out" ||
+            { echo "bad: no verdict of $name" && return; }
+    done
+    ! grep -qE 'ended by a signal|not done within' "$record" || { echo "bad: a check crashed or hung" && return; }
+    rung=$(grep -A 12 '"rung_fp32_2"' "$record" | sed -nE 's/^ *"(auto|fuse none|no graph|fuse none, no graph)",?$/\1/p' | head -n 1)
+    case ${rung:-none} in
+    auto) echo "row on auto" ;;
+    none) echo "no row, with its reason" ;;
+    *) echo "row on a lower rung" ;;
+    esac
+}
+
 # outcome CONFIGURATION FOLDER CODE: one word and, where it is none that may be, the reason.
 outcome() {
     local lines falls wanted=$steps rung
+    [[ $1 != check ]] || { check_outcome "$2" "$3" && return; }
     [[ $1 != timed ]] || wanted=1
     falls=$(grep -c "^ampscale: warning: rung '" "$2/err")
     lines=$(($(wc -l <"$2/err") - falls))
@@ -101,12 +148,17 @@ places() {
 count_calls() {
     AMPSCALE_FAKE_COUNT=$scratch/count.$1 attempt "$1" "$scratch/counted.$1" ||
         fail "$1: $(head -n 1 "$scratch/counted.$1/err")"
-    [[ $(outcome "$1" "$scratch/counted.$1" 0) == whole ]] || fail "$1: no whole run without failures"
+    [[ $(outcome "$1" "$scratch/counted.$1" 0) == @(whole|row on auto) ]] || fail "$1: no whole run without failures"
 }
 
-# failures_of CONFIGURATION: what can fail, a line each, from the calls that were counted.
+# failures_of CONFIGURATION: what can fail, a line each, from the calls that were counted; of a check,
+# whose processes count each for itself, the first of each.
 failures_of() {
     local call outside inside n
+    if [[ $1 == check ]]; then
+        sed -E 's/ .*//' "$scratch/count.$1" | sort -u | sed -E 's/.*/&:1\n&:1:sticky/'
+        return
+    fi
     while read -r call outside inside; do
         for n in $(places $((outside + inside))); do
             printf '%s\n' "$call:$n" "$call:$n:sticky"
@@ -119,7 +171,7 @@ failures_of() {
 
 touch "$scratch/outcomes" "$scratch/details"
 number=0
-for config in fp32 amp timed; do
+for config in fp32 amp timed check; do
     count_calls $config
     while read -r failure; do
         number=$((number + 1))

@@ -125,9 +125,9 @@ expect 0 compare --confirm './again same new {out} {name}' --confirm-out c5 firs
 validated() {
     local i column columns=(lr train_images train_loss train_top1 train_top5 val_images val_loss val_top1
         val_top5 best_top1 images_per_s images_per_s_p5 images_per_s_p95 images_per_s_wall train_s val_s
-        checkpoint_s bytes_per_s files_per_s decode_ms bad_images elapsed)
+        checkpoint_s bytes_per_s files_per_s decode_ms elapsed)
     for i in "$1"/r*; do
-        printf '{"epoch": 0, "steps": 20' >"$i/epochs.jsonl"
+        printf '{"epoch": 0, "steps": 20, "bad_images": 0' >"$i/epochs.jsonl"
         for column in "${columns[@]}"; do
             printf ', "%s": %d' "$column" "$2"
         done >>"$i/epochs.jsonl"
