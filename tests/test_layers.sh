@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Arrows between rooms point down only: no source file includes a header of a room that its own may
-# not use (docs/architecture.md). Argument: the source tree.
+# Arrows between components point down only: no source file includes a header of a component that its
+# own may not use (docs/architecture.md). Prints the longest chain of components by their includes,
+# which is at most eight deep. Argument: the source tree.
 set -euo pipefail
 cd "$1"
+deepest=8
 
-# A room, and the rooms it may use besides itself and base.
+# A component, and the components it may use besides itself and base.
 declare -A may_use=(
     [base]=""
     [kernels]=""
@@ -19,12 +21,12 @@ declare -A may_use=(
     [export]="results"
     [watch]="results"
     [compare]="results"
-    [predict]="kernels model results"
+    [predict]="model results"
     [bench]="kernels model input comm results runners"
     [launch]="results"
-    [study]="results launch"
+    [study]="results"
     [report]="results plots"
-    [accept]="kernels model comm results bench launch study report"
+    [accept]="kernels model comm results bench study report"
     [cli]="kernels model input comm results telemetry runners plots export watch predict compare bench launch study report accept verify"
 )
 
@@ -40,23 +42,58 @@ mapfile -d '' -t sources < <(find . -mindepth 2 \( -name '*.[ch]' -o -name '*.cu
 
 for file in "${sources[@]}"; do
     if [[ ! -v may_use[${file%%/*}] ]]; then
-        echo "FAILED: '$file' is in a room that this test does not know"
+        echo "FAILED: '$file' is in a component that this test does not know"
         code=1
     fi
 done
 
-# One look at all files: "FILE:ROOM" for each room whose header a file includes.
+# includes: "FILE:COMPONENT" for each component whose header a file includes, in one look at all files.
+includes() {
+    sed -snE '\|^ *# *include "([a-z]+)/.*|{s||\1|; F; p}' "${sources[@]}" /dev/null | paste -d: - - | sort -u
+}
+
+declare -A uses
 while IFS=: read -r file used; do
-    room=${file%%/*}
-    if [[ -v may_use[$room] && " $room base ${may_use[$room]} " != *" $used "* ]]; then
-        echo "FAILED: '$file' includes a header of '$used', which '$room' may not use"
+    component=${file%%/*}
+    [[ -v may_use[$component] && -v may_use[$used] && $component != "$used" ]] || continue
+    uses[$component]+=" $used"
+    if [[ " base ${may_use[$component]} " != *" $used "* ]]; then
+        echo "FAILED: '$file' includes a header of '$used', which '$component' may not use"
         code=1
     fi
-done < <(sed -snE '\|^ *# *include "([a-z]+)/.*|{s||\1|; F; p}' "${sources[@]}" /dev/null | paste -d: - - | sort -u)
+done < <(includes)
 
+# chain_of COMPONENT: the longest chain that begins there, in `chains`. Each is found once; one that
+# is being looked for already is a circle.
+declare -A chains
+chain_of() {
+    local used best=''
+    if [[ ${chains[$1]-} == looking ]]; then
+        echo "FAILED: a circle of components goes through '$1'"
+        exit 1
+    fi
+    [[ ! -v chains[$1] ]] || return 0
+    chains[$1]=looking
+    for used in $(tr ' ' '\n' <<<"${uses[$1]-}" | sort -u); do
+        chain_of "$used"
+        (($(wc -w <<<"${chains[$used]}") <= $(wc -w <<<"$best"))) || best=${chains[$used]}
+    done
+    chains[$1]="$1${best:+ $best}"
+}
+
+longest=''
+for component in "${!may_use[@]}"; do
+    chain_of "$component"
+    (($(wc -w <<<"${chains[$component]}") <= $(wc -w <<<"$longest"))) || longest=${chains[$component]}
+done
+depth=$(wc -w <<<"$longest")
+echo "${#sources[@]} files; the longest chain has $depth components: ${longest// / > }"
+if ((depth > deepest)); then
+    echo "FAILED: the longest chain has $depth components, more than $deepest"
+    code=1
+fi
 if ((${#sources[@]} == 0)); then
     echo "FAILED: no source file was found"
     code=1
 fi
-echo "${#sources[@]} files"
 exit "$code"
