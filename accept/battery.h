@@ -7,7 +7,7 @@
  * and the next one starts.
  *
  * What a check measured is kept as soon as it has ended, and what its repeats measured as soon as
- * each has, so that a battery that was stopped goes on where it was; with `resume` checks that
+ * each has, so that a stopped run of the spec resumes; with `resume` checks that
  * could not be measured are run again. A check that crashes, hangs or fails has failed, and the
  * next one comes; only when the devices are not there, or not what the spec is for, nothing more is
  * run. */

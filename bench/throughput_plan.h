@@ -1,4 +1,4 @@
-/* The turns of bench throughput, as a pure function of what is asked for.
+/* The turns of bench throughput, as a pure function of the request.
  *
  * A key is a precision and a batch. Its rows are one of ours for each combination of fusion and
  * graphs, one from JPEG files and one compiled by the peer where the key is the first, and the

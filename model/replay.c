@@ -1,10 +1,10 @@
 /* Running a program: operation by operation, or as graphs that were recorded once.
  *
  * A program is cut into segments, runs of operations that nothing comes between: a phase each, and
- * the backward phase where someone is told of gradients. A segment is executed plainly the first
- * time, so that what libraries set up late is set up, recorded the second time, and launched from
- * then on. Whatever changes from step to step lies in device memory, so that a recorded segment
- * stays right.
+ * the backward phase where a caller is notified of gradients. A segment is executed plainly the
+ * first time, so that what libraries set up late is set up, recorded the second time, and launched
+ * from then on. Whatever changes from step to step lies in device memory, so that a recorded
+ * segment stays right.
  *
  * Where recording or launching fails, nothing has been executed: the network keeps the reason and
  * executes all operations plainly from there on, with the same bits. */

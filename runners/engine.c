@@ -92,8 +92,8 @@ enum status engine_fall(struct engine *e, enum ladder_failure kind, enum status 
     return lost ? st : STATUS_OK;
 }
 
-/* `st` is what opening the replicas came to here. Where planning failed on any rank, all go down
- * one rung. *again: the replicas are to be opened once more. */
+/* `st` is the result of opening the replicas on this rank. Where planning failed on any rank, all
+ * go down one rung. *again: the replicas are to be opened once more. */
 static enum status agree_on_plans(struct engine *e, enum status st, bool *again)
 {
     double failed = st != STATUS_OK;

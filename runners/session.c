@@ -7,6 +7,7 @@
 #include "model/exchange.h"
 #include "results/run.h"
 #include "runners/gpu_group.h"
+#include "runners/session_ladder.h"
 #include "runners/trainer.h"
 
 #include <errno.h>
@@ -320,102 +321,19 @@ static enum status agree(struct session *s)
     return st;
 }
 
-/* How the run that is resumed was fused, which decides its bits; FUSE_COUNT: not known. The newest
- * checkpoint that says it is the one that will be loaded, or its predecessor of the same run. */
-static enum status recorded_fuse(const struct session *s, enum fuse *fuse)
-{
-    static const char *const names[] = {CHECKPOINT_NAME, CHECKPOINT_PREV_NAME};
-    const struct train_config *c = s->config;
-    char path[4096];
-    *fuse = FUSE_COUNT;
-    if (!c->resume || c->evaluate)
-        return STATUS_OK;
-    if (strcmp(c->resume, "auto") != 0)
-        TRY(checkpoint_fuse(c->resume, fuse));
-    for (size_t i = 0; i < 2 && *s->dir && strcmp(c->resume, "auto") == 0 && *fuse == FUSE_COUNT;
-         i++) {
-        TRY(path_format(path, sizeof path, "%s/%s", s->dir, names[i]));
-        TRY(checkpoint_fuse(path, fuse));
-    }
-    return STATUS_OK;
-}
-
-static enum status settle_ladder(struct session *s)
-{
-    const struct train_config *c = s->config;
-    const struct backend *b = s->devices.backend;
-    enum fuse recorded = FUSE_COUNT;
-    if (c->ladder)
-        s->ladder = *c->ladder;
-    s->ladder.may_restart = c->ladder && s->world.size == 1;
-    if (session_leads(s))
-        TRY(recorded_fuse(s, &recorded));
-    TRY(world_share(&s->world, &recorded, sizeof recorded));
-    bool known = recorded != FUSE_COUNT && !c->fuse_named;
-    enum fuse_choice choice = known ? FUSE_RESUMED : c->fuse_named ? FUSE_NAMED : FUSE_FREE;
-    ladder_begin(&s->ladder, b->capture_begin != NULL, known ? recorded : c->fuse, choice,
-                 engine_may_replay(b, c));
-    return STATUS_OK;
-}
-
-static enum status give_up_graphs(struct session *s, const char *why)
-{
-    TRY(ladder_fall(&s->ladder, FAILED_CAPTURE, status_fail(STATUS_LIBRARY, "%s", why)));
-    engine_drop_graphs(s->engine, why);
-    return STATUS_OK;
-}
-
-/* Where a device of one rank gave up its graphs all do, so that no rank is slower than another. */
-static enum status share_graphs(struct session *s)
-{
-    const char *why = engine_graphs_lost(s->engine);
-    double lost = why != NULL;
-    if (s->world.size > 1)
-        TRY(world_sum(&s->world, &lost, 1));
-    if (lost == 0)
-        return STATUS_OK;
-    TRY(give_up_graphs(s, why ? why : "another rank cannot replay graphs"));
-    if (session_leads(s))
-        ladder_warn(&s->ladder);
-    return STATUS_OK;
-}
-
-void session_watch_graphs(struct session *s)
-{
-    const char *why = engine_graphs_lost(s->engine);
-    if (why && ladder_graphs(&s->ladder) && give_up_graphs(s, why) == STATUS_OK)
-        ladder_warn(&s->ladder);
-}
-
-/* The engine has failed at its rehearsal: STATUS_OK where it is to be opened on the next rung.
- * Ranks that wait for each other in a sum cannot change their rung together. */
-static enum status leave_rung(struct session *s, enum status st)
-{
-    const char *lost = engine_graphs_lost(s->engine);
-    if (s->world.size > 1)
-        return ladder_explain(&s->ladder, lost ? FAILED_CAPTURE : FAILED_STEP, st);
-    if (lost)
-        st = status_fail(st, "%s", lost);
-    TRY(engine_fall(s->engine, lost ? FAILED_CAPTURE : FAILED_STEP, st));
-    ladder_warn(&s->ladder);
-    engine_close(s->engine);
-    s->engine = NULL;
-    return STATUS_OK;
-}
-
 /* Opens the engine on the first rung on which all of its programs run. */
 static enum status open_on_ladder(struct session *s)
 {
     enum status st;
-    TRY(settle_ladder(s));
+    TRY(session_settle_ladder(s));
     do {
         TRY(open_engine(s));
         TRY(agree(s));
         st = s->ladder.applies ? engine_rehearse(s->engine) : STATUS_OK;
         if (st != STATUS_OK)
-            TRY(leave_rung(s, st));
+            TRY(session_leave_rung(s, st));
     } while (st != STATUS_OK);
-    return share_graphs(s);
+    return session_share_graphs(s);
 }
 
 /* Every rank counts what its own devices use, and samples them. */

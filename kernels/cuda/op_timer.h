@@ -15,7 +15,7 @@
  * pass activations. What is cold is equal for all that are compared, and is what training finds at
  * batches that fill a GPU: ResNet-50's activations at batch 256 in fp16 have 13 to 411 MB, an
  * H200's L2 50 MB. With tensors smaller than L2 a fused form is credited with a read that its parts
- * would find in the cache; whole steps (ampscale bench throughput --fuse) say what that comes to.
+ * would find in the cache; whole steps (ampscale bench throughput --fuse) measure the total effect.
  */
 #ifndef KERNELS_CUDA_OP_TIMER_H
 #define KERNELS_CUDA_OP_TIMER_H
