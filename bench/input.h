@@ -28,7 +28,7 @@ enum { INPUT_SCHEMA = 1, INPUT_THREADS_MAX = 32, INPUT_IMAGES_DEFAULT = 256 };
 
 struct input_config {
     const char *data; /* a folder with "train" in it; NULL: generated for this, and removed after,
-                       * when SIGINT or SIGTERM end the measurement, too (runners/stop.h) */
+                       * when SIGINT or SIGTERM end the measurement, too (base/stop.h) */
     int images;       /* of the set, spread evenly over it; at least 1 */
     int size;         /* side of generated images; synth.h */
     int image_size;   /* what the network sees */

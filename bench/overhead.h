@@ -42,7 +42,7 @@ MUST_CHECK enum status overhead_event(const struct harness_config *timing, const
                                       struct overhead_row *row);
 MUST_CHECK enum status overhead_step(const struct harness_config *timing, const struct micro *m,
                                      struct overhead_row *row);
-/* From then on SIGINT and SIGTERM are a question (runners/stop.h): STATUS_INTERRUPTED, with the
+/* From then on SIGINT and SIGTERM are a question (base/stop.h): STATUS_INTERRUPTED, with the
  * folder removed, when one has come. */
 MUST_CHECK enum status overhead_record(const struct harness_config *timing,
                                        struct overhead_row *row);

@@ -13,7 +13,7 @@
 
 enum { OUTPUT_MAX = 256 << 20, PATH_SIZE = 4096, VERSION_SECONDS = 60, GRACE_SECONDS = 10 };
 
-/* What is asked for, and what some versions and GPUs have in its place. */
+/* The metrics requested, and their names in other versions and on other GPUs. */
 static const struct {
     const char *name, *otherwise;
 } metrics[] = {

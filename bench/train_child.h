@@ -26,7 +26,7 @@ struct time_budget time_budget_begin(double seconds);
  * child that does not react. */
 double time_budget_left(const struct time_budget *b);
 
-/* Whole seconds for a child that is started now: 2/5 of what is left, so that no single one takes
+/* Whole seconds for a child that is started now: 2/5 of the time left, so that no single one takes
  * all of it, and at most `most`. 0: none is left. */
 int64_t time_budget_limit(const struct time_budget *b, int64_t most);
 

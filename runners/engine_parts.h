@@ -109,7 +109,7 @@ void engine_comm_close(struct engine *e);
 struct comm *engine_gradient_comm(const struct engine *e, int i);
 struct comm *engine_sum_comm(const struct engine *e, int i);
 
-/* Opens and closes what all flights need (in_flight.c). */
+/* Opens and closes the memory of in-flight steps (in_flight.c). */
 MUST_CHECK enum status in_flight_open(struct engine *e);
 void in_flight_close(struct engine *e);
 

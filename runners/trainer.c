@@ -305,8 +305,8 @@ static enum status record_ranks(struct session *s, double *joules)
 }
 
 /* Validation, the best weights, the checkpoint of the next epoch's beginning, and the record, which
- * says what the epoch came to. The record stands before the checkpoint takes its place, so that no
- * epoch is lost, and after its bytes are written, so that their time counts. */
+ * holds the totals of the epoch. The record stands before the checkpoint takes its place, so that
+ * no epoch is lost, and after its bytes are written, so that their time counts. */
 static enum status finish_epoch(struct session *s, struct pass_result *train,
                                 const struct stats *rate)
 {

@@ -26,7 +26,7 @@ void cuda_set_channels(struct tensor_desc *t, int64_t channels);
 MUST_CHECK enum status cuda_resolve(struct op_desc *desc, enum layout led);
 
 /* The same for what convolution and linear multiply: tensors that round to TF32 may be raw, since
- * tensor cores take no more of them as they load. Hopper's cut off what is left over. */
+ * tensor cores take no more of them as they load. Hopper's truncate the rest. */
 MUST_CHECK enum status cuda_resolve_operands(struct op_desc *desc, enum layout led);
 
 /* STATUS_UNSUPPORTED unless every 4-d tensor of `desc` lies in the order `led`. */

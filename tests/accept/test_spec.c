@@ -167,7 +167,7 @@ static void test_one_device(void **state)
     refuses(accept_spec_load("cpu", "gpu", 0, &s), "must be cpu, ref, cuda or one GPU");
 }
 
-/* The names of what is asked for, with a blank behind each. */
+/* The names of the checks requested, with a blank behind each. */
 static void asked(const struct accept_spec *s, const char *want)
 {
     char got[512] = "";

@@ -259,7 +259,7 @@ static void test_budget(void **state)
     assert_true(isinf(time_budget_left(&none)));
     assert_int_equal(time_budget_limit(&none, 600), 600);
     assert_int_equal(time_budget_limit(&some, 600), 600);
-    int64_t limit = time_budget_limit(&some, 1000000); /* 2/5 of what is left by now */
+    int64_t limit = time_budget_limit(&some, 1000000); /* 2/5 of the time left */
     assert_true(limit > 1000 && limit < 40000);
     assert_int_equal(time_budget_limit(&over, 600), 0);
 }

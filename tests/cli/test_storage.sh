@@ -26,7 +26,7 @@ one_line() {
     grep -qF -- "$2" "$scratch/err" || fail "$1: does not say '$2': $(cat "$scratch/err")"
 }
 
-# A checkpoint that cannot be looked at is not absent: the run ends, and goes on when it can be.
+# A checkpoint that cannot be looked at is not absent: the run ends, and resumes when it can be.
 for error in EIO ESTALE EACCES ENOMEM; do
     fresh blind
     interposed "stat:$error:1-:checkpoint" expect_train 1 "${run[@]}" --epochs 3 --out blind --resume auto
@@ -87,7 +87,7 @@ for line in open("slow/epochs.jsonl"):
 END
 
 # An image that cannot be read for a moment is tried again: the bits are those of a run without a
-# fault. One that stays so ends the run, which goes on when the storage is back.
+# fault. One that stays so ends the run, which resumes when the storage is back.
 for fault in open:EIO:3-5 open:EMFILE:2-4 open:ESTALE:9 read:EIO:20-22; do
     interposed "$fault:.JPEG" expect_train 0 "${run[@]}" --out "again-$fault"
     [[ ! -s err ]] || fail "$fault: $(cat err)"

@@ -93,7 +93,7 @@ fails 1 cudaStreamWaitEvent:1:sticky named --fuse auto --no-graph
 fails 1 cudaStreamWaitEvent:1 last --fuse none --no-graph
 [[ $(wc -l <err) == 1 && ! -e last ]] || fail "the last rung fails: $(cat err)"
 
-# A falling run that goes on later stays where it was, although nothing fails any more.
+# A resumed run stays on the rung that it fell to, although nothing fails any more.
 fails 0 cudaStreamWaitEvent:1 resumed --steps 1
 fails 0 "" resumed --resume auto
 rung=$(field resumed/summary.json rung)
