@@ -1,20 +1,22 @@
-/* Judging the nodes of a fleet. */
+/* Judges the nodes of a fleet. */
 #include "accept/fleet.h"
+#include "base/array.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* What is under way. Names of metrics are those of `nodes` and of the spec. */
+/* The state of fleet_judge. The names of metrics point into `nodes` and `wanted`. */
 struct judging {
     const struct nodes *nodes;
     const struct fleet_config *config;
     struct fleet *fleet;
-    const char **name; /* of the group's metrics, ascending, each once */
-    int n_names, capacity;
+    const char **name; /* (n_names) the group's metrics, sorted, without duplicates */
+    int n_names;
     char **wanted; /* (n_wanted) "check/metric" that the spec bounds by name */
     int n_wanted;
-    double *value; /* (nodes) of one metric, without gaps */
+    double *value; /* (nodes) the known values of one metric */
 };
 
 void fleet_free(struct fleet *fleet)
@@ -29,89 +31,56 @@ void fleet_free(struct fleet *fleet)
 
 /* --- findings --- */
 
-static enum status find(struct fleet_node *node, const char *metric, enum accept_verdict verdict,
-                        double value, double reference, struct fleet_finding **out)
+/* Adds a finding on a metric of a node, or on the whole node if `metric` is "". */
+static enum status PRINTF_LIKE(6, 7)
+    find(struct fleet_node *node, const char *metric, enum verdict verdict, double value,
+         double reference, const char *fmt, ...)
 {
-    if (node->n == node->capacity) {
-        int capacity = node->capacity ? 2 * node->capacity : 4;
-        struct fleet_finding *more = realloc(node->finding, (size_t)capacity * sizeof *more);
-        if (!more)
-            return status_fail(STATUS_OOM, "no memory for what node '%s' lacks", node->name);
-        node->finding = more;
-        node->capacity = capacity;
-    }
+    va_list args;
+    TRY(array_reserve(&node->finding, node->n));
     struct fleet_finding *f = &node->finding[node->n++];
     *f = (struct fleet_finding){.verdict = verdict, .value = value, .reference = reference};
     snprintf(f->metric, sizeof f->metric, "%s", metric);
+    va_start(args, fmt);
+    vsnprintf(f->reason, sizeof f->reason, fmt, args);
+    va_end(args);
     node->count[verdict] += *metric != '\0';
     if (verdict > node->verdict)
         node->verdict = verdict;
-    *out = f;
-    return STATUS_OK;
-}
-
-static enum status find_whole(struct fleet_node *node, const char *why)
-{
-    struct fleet_finding *f;
-    TRY(find(node, "", ACCEPT_MISSING, NAN, NAN, &f));
-    snprintf(f->reason, sizeof f->reason, "%s", why);
-    return STATUS_OK;
-}
-
-static enum status find_missing(struct fleet_node *node, const struct fleet_metric *m, int of)
-{
-    struct fleet_finding *f;
-    TRY(find(node, m->name, ACCEPT_MISSING, NAN, m->sample.n ? m->sample.reference : NAN, &f));
-    snprintf(f->reason, sizeof f->reason, "not measured; %d of %d nodes have it", of - m->missing,
-             of);
     return STATUS_OK;
 }
 
 static enum status find_alone(struct fleet_node *node, const struct fleet_metric *m, double value)
 {
-    struct fleet_finding *f;
-    TRY(find(node, m->name, ACCEPT_MISSING, value, NAN, &f));
-    snprintf(
-        f->reason, sizeof f->reason,
-        "only %lld node%s of this hardware ha%s it, and %d are needed to hold them against each "
-        "other",
-        (long long)m->sample.n, m->sample.n == 1 ? "" : "s", m->sample.n == 1 ? "s" : "ve",
-        FLEET_LEAST);
-    return STATUS_OK;
+    bool one = m->sample.n == 1;
+    return find(node, m->name, VERDICT_MISSING, value, NAN,
+                "only %lld node%s of this hardware ha%s a value; a comparison needs %d",
+                (long long)m->sample.n, one ? "" : "s", one ? "s" : "ve", FLEET_LEAST);
 }
 
 static enum status find_apart(struct fleet_node *node, const struct fleet_metric *m,
-                              enum accept_verdict verdict, double value, double loss)
+                              enum verdict verdict, double value, double loss)
 {
     const struct fleet_sample *s = &m->sample;
-    struct fleet_finding *f;
-    TRY(find(node, m->name, verdict, value, s->reference, &f));
     const char *way = m->better == ACCEPT_EVEN ? "away from"
                       : loss < 0               ? "better than"
                                                : "worse than";
     double bound = loss > s->bounds.fail || loss < 0 ? s->bounds.fail : s->bounds.warn;
-    snprintf(f->reason, sizeof f->reason,
-             "%.1f %% %s the %s of %lld nodes, %.6g; the limit is %.1f %%", 100 * fabs(loss), way,
-             s->split ? "better group's median" : "median",
-             (long long)(s->split ? (s->reference == s->high ? s->n_high : s->n_low) : s->n),
-             s->reference, 100 * bound);
-    return STATUS_OK;
+    int64_t n = !s->split ? s->n : s->reference == s->high ? s->n_high : s->n_low;
+    return find(node, m->name, verdict, value, s->reference,
+                "%.1f %% %s the %s of %lld nodes (%.6g); the limit is %.1f %%", 100 * fabs(loss),
+                way, s->split ? "better group's median" : "median", (long long)n, s->reference,
+                100 * bound);
 }
 
 static enum status find_code(struct fleet_node *node, const char *metric, double value)
 {
-    struct fleet_finding *f;
-    bool missing = isnan(value) || value == status_exit_code(STATUS_DATA);
-    if (value == 0) {
-        node->count[ACCEPT_PASS]++;
-        return STATUS_OK;
-    }
-    TRY(find(node, metric, missing ? ACCEPT_MISSING : ACCEPT_FAIL, value, 0, &f));
-    if (missing)
-        snprintf(f->reason, sizeof f->reason, "was not measured on the node");
-    else
-        snprintf(f->reason, sizeof f->reason,
-                 "ended with %g on the node, whose own report says why", value);
+    if (isnan(value) || value == status_exit_code(STATUS_DATA))
+        return find(node, metric, VERDICT_MISSING, value, 0, "not measured on the node");
+    if (value != 0)
+        return find(node, metric, VERDICT_FAIL, value, 0,
+                    "exit code %g on the node; the node's own report gives the reason", value);
+    node->count[VERDICT_PASS]++;
     return STATUS_OK;
 }
 
@@ -136,7 +105,7 @@ static const struct accept_limit *limit_of(const struct accept_spec *spec, const
     return NULL;
 }
 
-/* The bounds of a metric; false: it is not held against that of other nodes. */
+/* The bounds of a metric; false: the metric is not compared between nodes. */
 static bool bounds_of(const struct fleet_config *c, const char *metric, struct fleet_bounds *b,
                       bool *may_lack)
 {
@@ -153,13 +122,7 @@ static bool bounds_of(const struct fleet_config *c, const char *metric, struct f
     return true;
 }
 
-static enum accept_better better_of(const struct fleet_config *c, const char *metric)
-{
-    const json_t *told = c->better ? json_object_get(c->better, metric) : NULL;
-    return told ? (enum accept_better)json_integer_value(told) : fleet_better(metric);
-}
-
-/* Whether a node of the group can have a value, and which: NAN where it has none. */
+/* Whether a node has results and is in the group; *value: its value, NAN if it has none. */
 static bool value_of(const struct judging *j, int node, int group, const char *metric,
                      double *value)
 {
@@ -193,38 +156,30 @@ static enum status judge_value(struct judging *j, const struct fleet_metric *m, 
     double value, loss;
     if (!value_of(j, i, m->group, m->name, &value))
         return STATUS_OK;
+    if (isnan(value) && !may_lack) {
+        int of = j->fleet->group[m->group].n;
+        return find(node, m->name, VERDICT_MISSING, NAN, m->sample.n ? m->sample.reference : NAN,
+                    "not measured here; %d of %d nodes have a value", of - m->missing, of);
+    }
     if (isnan(value)) {
-        if (!may_lack)
-            return find_missing(node, m, j->fleet->group[m->group].n);
-        node->count[ACCEPT_SKIP]++;
+        node->count[VERDICT_SKIP]++;
         return STATUS_OK;
     }
     if (m->sample.n < FLEET_LEAST)
         return find_alone(node, m, value);
-    enum accept_verdict verdict = fleet_verdict(&m->sample, m->better, value, &loss);
-    if (verdict != ACCEPT_PASS)
+    enum verdict verdict = fleet_verdict(&m->sample, m->better, value, &loss);
+    if (verdict != VERDICT_PASS)
         return find_apart(node, m, verdict, value, loss);
-    node->count[ACCEPT_PASS]++;
-    return STATUS_OK;
-}
-
-static enum status add_metric(struct fleet *f, const struct fleet_metric *m)
-{
-    if (f->n_metrics == f->capacity) {
-        int capacity = f->capacity ? 2 * f->capacity : 32;
-        struct fleet_metric *more = realloc(f->metric, (size_t)capacity * sizeof *more);
-        if (!more)
-            return status_fail(STATUS_OOM, "no memory for %d metrics", capacity);
-        f->metric = more;
-        f->capacity = capacity;
-    }
-    f->metric[f->n_metrics++] = *m;
+    node->count[VERDICT_PASS]++;
     return STATUS_OK;
 }
 
 static enum status judge_metric(struct judging *j, int group, const char *name)
 {
-    struct fleet_metric m = {.group = group, .better = better_of(j->config, name)};
+    const json_t *better = json_object_get(j->config->better, name);
+    struct fleet_metric m = {.group = group,
+                             .better = better ? (enum accept_better)json_integer_value(better)
+                                              : fleet_better(name)};
     struct fleet_bounds bounds;
     bool may_lack;
     double value;
@@ -238,7 +193,8 @@ static enum status judge_metric(struct judging *j, int group, const char *name)
         return STATUS_OK;
     snprintf(m.name, sizeof m.name, "%s", name);
     TRY(sample_metric(j, &m, bounds));
-    TRY(add_metric(j->fleet, &m));
+    TRY(array_reserve(&j->fleet->metric, j->fleet->n_metrics));
+    j->fleet->metric[j->fleet->n_metrics++] = m;
     for (int i = 0; i < j->nodes->n; i++)
         TRY(judge_value(j, &m, may_lack, i));
     return STATUS_OK;
@@ -248,14 +204,7 @@ static enum status judge_metric(struct judging *j, int group, const char *name)
 
 static enum status add_name(struct judging *j, const char *name)
 {
-    if (j->n_names == j->capacity) {
-        int capacity = j->capacity ? 2 * j->capacity : 256;
-        const char **more = realloc(j->name, (size_t)capacity * sizeof *more);
-        if (!more)
-            return status_fail(STATUS_OOM, "no memory for the names of metrics");
-        j->name = more;
-        j->capacity = capacity;
-    }
+    TRY(array_reserve(&j->name, j->n_names));
     j->name[j->n_names++] = name;
     return STATUS_OK;
 }
@@ -265,7 +214,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Sorts the names so far and keeps each once. */
+/* Sorts the names and removes duplicates. */
 static void names_unite(struct judging *j)
 {
     int kept = 0;
@@ -277,25 +226,18 @@ static void names_unite(struct judging *j)
     j->n_names = kept;
 }
 
-static bool is_bounded(const struct accept_limit *l)
-{
-    return !strpbrk(l->metric, "*?") && (!isnan(l->fleet_within) || !isnan(l->fleet_warn_within));
-}
-
-/* What the spec wants to be there on every node, up to the level. */
+/* Lists the metrics that the spec requires of every node, up to the level. */
 static enum status list_wanted(struct judging *j)
 {
     const struct accept_spec *spec = j->config->spec;
     for (int i = 0; spec && i < spec->n_checks; i++) {
         const struct accept_check *c = &spec->check[i];
-        char **more = realloc(j->wanted, (size_t)(j->n_wanted + c->n_limits + 1) * sizeof *more);
-        if (!more)
-            return status_fail(STATUS_OOM, "no memory for the spec's metrics");
-        j->wanted = more;
         for (int k = 0; c->level <= j->config->level && k < c->n_limits; k++) {
-            if (!is_bounded(&c->limit[k]))
+            const struct accept_limit *l = &c->limit[k];
+            if (strpbrk(l->metric, "*?") || (isnan(l->fleet_within) && isnan(l->fleet_warn_within)))
                 continue;
-            if (asprintf(&j->wanted[j->n_wanted], "%s/%s", c->name, c->limit[k].metric) < 0)
+            TRY(array_reserve(&j->wanted, j->n_wanted));
+            if (asprintf(&j->wanted[j->n_wanted], "%s/%s", c->name, l->metric) < 0)
                 return status_fail(STATUS_OOM, "no memory for the spec's metrics");
             j->n_wanted++;
         }
@@ -314,7 +256,8 @@ static enum status judge_group(struct judging *j, int group)
             continue;
         for (int k = 0; k < node->n; k++)
             TRY(add_name(j, node->value[k].metric));
-        names_unite(j); /* of nodes alike, so that memory holds those of two at most */
+        names_unite(j); /* done after each node, so that memory holds the names of at most two
+                         * nodes */
     }
     for (int k = 0; k < j->n_names; k++)
         TRY(judge_metric(j, group, j->name[k]));
@@ -337,9 +280,7 @@ static int group_of(const struct fleet *f, const char *hardware)
 
 static enum status make_groups(const struct nodes *nodes, struct fleet *f)
 {
-    f->group = calloc((size_t)nodes->n + 1, sizeof *f->group);
-    if (!f->group)
-        return status_fail(STATUS_OOM, "no memory for %d nodes", nodes->n);
+    TRY(array_new(&f->group, nodes->n));
     for (int i = 0; i < nodes->n; i++) {
         const char *hardware = nodes->node[i].hardware;
         int g = group_of(f, hardware);
@@ -369,15 +310,14 @@ static bool is_there(const struct fleet *f, const char *name)
 static enum status make_nodes(const struct nodes *nodes, const struct fleet_config *c,
                               struct fleet *f)
 {
-    f->node = calloc((size_t)nodes->n + (size_t)c->n_expected + 1, sizeof *f->node);
-    if (!f->node)
-        return status_fail(STATUS_OOM, "no memory for %d nodes", nodes->n);
+    TRY(array_new(&f->node, nodes->n + c->n_expected));
     for (int i = 0; i < nodes->n; i++) {
         struct fleet_node *node = &f->node[f->n_nodes++];
         strcpy(node->name, nodes->node[i].name);
         node->group = nodes->node[i].n > 0 ? group_of(f, nodes->node[i].hardware) : -1;
         if (node->group < 0)
-            TRY(find_whole(node, "nothing was measured: its battery has not ended"));
+            TRY(find(node, "", VERDICT_MISSING, NAN, NAN,
+                     "nothing was measured: the node's test suite has not ended"));
     }
     for (int i = 0; i < c->n_expected; i++) {
         if (is_there(f, c->expected[i]))
@@ -385,7 +325,7 @@ static enum status make_nodes(const struct nodes *nodes, const struct fleet_conf
         struct fleet_node *node = &f->node[f->n_nodes++];
         snprintf(node->name, sizeof node->name, "%s", c->expected[i]);
         node->group = -1;
-        TRY(find_whole(node, "there are no results of this node"));
+        TRY(find(node, "", VERDICT_MISSING, NAN, NAN, "no results of this node were found"));
     }
     return STATUS_OK;
 }
@@ -396,11 +336,7 @@ enum status fleet_judge(const struct nodes *nodes, const struct fleet_config *co
     struct judging j = {.nodes = nodes, .config = config, .fleet = fleet};
     enum status st = STATUS_OK;
     *fleet = (struct fleet){0};
-    j.value = calloc((size_t)nodes->n + 1, sizeof *j.value);
-    if (!j.value) {
-        st = status_fail(STATUS_OOM, "no memory for %d nodes", nodes->n);
-        goto done;
-    }
+    CHECK(array_new(&j.value, nodes->n));
     CHECK(make_groups(nodes, fleet));
     CHECK(make_nodes(nodes, config, fleet));
     CHECK(list_wanted(&j));
@@ -408,8 +344,8 @@ enum status fleet_judge(const struct nodes *nodes, const struct fleet_config *co
         CHECK(judge_group(&j, g));
     for (int i = 0; i < fleet->n_nodes; i++) {
         struct fleet_node *node = &fleet->node[i];
-        if (node->n == 0 && node->count[ACCEPT_PASS] == 0)
-            CHECK(find_whole(node, "nothing passed"));
+        if (node->n == 0 && node->count[VERDICT_PASS] == 0)
+            CHECK(find(node, "", VERDICT_MISSING, NAN, NAN, "no metric passed"));
         fleet->count[node->verdict]++;
     }
 done:
@@ -421,13 +357,4 @@ done:
     if (st != STATUS_OK)
         fleet_free(fleet);
     return st;
-}
-
-int fleet_exit_code(const struct fleet *fleet, bool strict)
-{
-    if (fleet->count[ACCEPT_FAIL] > 0 || (strict && fleet->count[ACCEPT_WARN] > 0))
-        return status_exit_code(STATUS_MISMATCH);
-    if (fleet->count[ACCEPT_MISSING] > 0 || fleet->n_nodes == 0)
-        return status_exit_code(STATUS_DATA);
-    return 0;
 }

@@ -1,31 +1,29 @@
-/* Nodes held against each other: which of a fleet is not like the rest. Pure functions.
+/* Nodes compared with each other, to find those that differ from the rest. Pure functions.
  *
- * A fleet is the nodes of one hardware; another hardware's are a fleet of their own. A metric has
- * one value a node. The reference is the median m, and the spread s = 1.4826 median(|x - m|), which
- * for a normal distribution estimates its standard deviation (F. Hampel, "The influence curve and
- * its role in robust estimation", JASA 69, 1974). A value's loss is how much worse than m it is, as
- * a share of m.
+ * Nodes of the same hardware form a group, and only they are compared. A metric has one value per
+ * node. The reference is the median m, and the spread s = 1.4826 median(|x - m|), which for a
+ * normal distribution estimates its standard deviation (F. Hampel, "The influence curve and its
+ * role in robust estimation", JASA 69, 1974). A value's loss is how much worse than m it is, as a
+ * share of m; `fail` and `warn` are the configured bounds of the loss.
  *
- *   FAIL  the loss is above `fail`, or above 3.5 s where the fleet scatters more than that, but
- *         never is more than 2 `fail` let pass: 3.5 is the bound for outliers of B. Iglewicz and
- *         D. Hoaglin, "How to detect and handle outliers", 1993
- *   WARN  the loss is above `warn`, or above 3.5 s and 1 %; or the value is better than m by more
- *         than what would fail, which then says something of m
+ *   FAIL  the loss is above max(fail, min(3.5 s, 2 fail)), with s as a share of m. 3.5 is the bound
+ *         for outliers of B. Iglewicz and D. Hoaglin, "How to detect and handle outliers", 1993
+ *   WARN  the loss is above min(warn, max(3.5 s, 1 %)); or the value is better than m by more than
+ *         the bound of FAIL, a sign that m itself is wrong
  *
- * Of fewer than FLEET_SPREAD nodes the spread says too little, and moves no bound.
+ * With fewer than FLEET_SPREAD nodes the spread is not reliable, and changes no bound.
  *
- * Where the values fall into two groups, a gap of more than `fail` between them and at least a
- * quarter of the nodes (and two) in each, m and s are those of the better group: half of a fleet
- * that is slow is no measure for the rest. */
-#ifndef ACCEPT_FLEET_H
-#define ACCEPT_FLEET_H
+ * If the values form two groups, with a gap of more than `fail` between them and at least a quarter
+ * of the nodes (and two) in each, m and s are those of the better group: the slow half of a fleet
+ * is no reference for the rest. */
+#pragma once
 
-#include "accept/result.h"
+#include "accept/accept_spec.h"
 #include "results/nodes.h"
 
 enum {
-    FLEET_LEAST = 3,  /* nodes that can be held against each other */
-    FLEET_SPREAD = 8, /* whose spread is known well enough to move a bound */
+    FLEET_LEAST = 3,  /* least number of nodes that are compared */
+    FLEET_SPREAD = 8, /* with fewer nodes than this, the spread changes no bound */
 };
 
 /* Shares of the reference. */
@@ -37,52 +35,53 @@ struct fleet_bounds {
 
 struct fleet_sample {
     int64_t n;
-    double median, spread; /* of all */
-    bool split;            /* two groups: */
-    double low, high;      /* their medians, */
-    int64_t n_low, n_high;
-    double reference, scatter;  /* m and s that values are held against */
-    struct fleet_bounds bounds; /* that hold, after the spread has had its say */
+    double median, spread;      /* of all values */
+    bool split;                 /* the values form two groups: */
+    double low, high;           /* medians of the groups, */
+    int64_t n_low, n_high;      /* and their sizes */
+    double reference, scatter;  /* m and s that values are compared with */
+    struct fleet_bounds bounds; /* the given bounds, adapted to the spread */
 };
 
-/* Of finite values x[0..n), n >= 1, in the same unit. */
+/* Summarises finite values x[0..n), n >= 1, in the same unit. */
 MUST_CHECK enum status fleet_sample_of(const double *x, int64_t n, enum accept_better better,
                                        struct fleet_bounds bounds, struct fleet_sample *out);
 
-/* PASS, WARN or FAIL; *loss is below 0 for what is better than the reference. */
-enum accept_verdict fleet_verdict(const struct fleet_sample *s, enum accept_better better,
-                                  double value, double *loss);
+/* PASS, WARN or FAIL; *loss is below 0 for a value better than the reference. */
+enum verdict fleet_verdict(const struct fleet_sample *s, enum accept_better better, double value,
+                           double *loss);
 
-/* Which way a metric is better, from its name alone: EVEN where the name does not tell. */
+/* Which values of a metric are better, from its name alone; EVEN if the name does not say. */
 enum accept_better fleet_better(const char *metric);
 
 /* --- all nodes --- */
 
 struct fleet_config {
-    struct fleet_bounds bounds;     /* of metrics without their own */
-    const struct accept_spec *spec; /* not NULL: its fleet_within are the bounds, and metrics
-                                     * "check/metric" without one are not held against others' */
-    int level;                      /* up to which the spec's checks have to be there */
-    const json_t
-        *better; /* {metric: number of accept_better} where the name is not asked; or NULL */
-    char *const *expected; /* (n_expected) names of nodes that have to be there */
+    struct fleet_bounds bounds;     /* default bounds; if `spec` is NULL, the bounds of all
+                                     * metrics */
+    const struct accept_spec *spec; /* not NULL: its fleet_within are the bounds, and a metric
+                                     * "check/metric" without such a bound is not compared */
+    int level;                      /* highest level of the spec's checks that must have values */
+    const json_t *better;  /* {metric: accept_better}, or NULL; for other metrics fleet_better()
+                            * decides */
+    char *const *expected; /* (n_expected) names of nodes that must be there */
     int n_expected;
 };
 
-/* What a node did not pass, or no more than passed. */
+/* A metric of a node whose verdict is not PASS. */
 struct fleet_finding {
     char metric[NODE_METRIC_MAX]; /* "": the node as a whole */
-    enum accept_verdict verdict;
+    enum verdict verdict;
     double value, reference; /* NAN: not known */
     char reason[ACCEPT_REASON_SIZE];
 };
 
 struct fleet_node {
     char name[NODE_NAME_MAX];
-    int group; /* -1: nothing is there of it, or no value */
-    enum accept_verdict verdict;
-    int count[ACCEPT_VERDICTS]; /* of metrics */
-    int n, capacity;
+    int group; /* -1: the node has no results, or no value */
+    enum verdict verdict;
+    int count[VERDICTS]; /* of metrics */
+    int n;
     struct fleet_finding *finding; /* (n) */
 };
 
@@ -92,7 +91,7 @@ struct fleet_metric {
     int group;
     enum accept_better better;
     int missing;                /* nodes of the group without a value */
-    struct fleet_sample sample; /* .n below FLEET_LEAST: nobody was held against it */
+    struct fleet_sample sample; /* .n below FLEET_LEAST: no node was compared with it */
 };
 
 struct fleet_group {
@@ -103,21 +102,16 @@ struct fleet_group {
 struct fleet {
     int n_groups; /* the largest first */
     struct fleet_group *group;
-    int n_nodes; /* as they came, and those that are not there */
+    int n_nodes; /* in the order of the input, then the absent nodes */
     struct fleet_node *node;
-    int n_metrics, capacity; /* by group and name */
+    int n_metrics; /* sorted by group and name */
     struct fleet_metric *metric;
-    int count[ACCEPT_VERDICTS]; /* nodes */
+    int count[VERDICTS]; /* nodes */
 };
 
-/* Judges the nodes. A metric that any node of a group has, or the spec bounds, is MISSING where a
- * node has no value; "<check>/return_code" (nodes_of_report in jsonl.h) must be 0: 5 is MISSING,
- * all else FAIL. A node without a single PASS is MISSING. On success the caller frees. */
+/* Judges the nodes. A metric that a node of the group has, or that the spec bounds, is MISSING on a
+ * node without a value; "<check>/return_code" (fleet_input.h) must be 0: 5 is MISSING, any other
+ * value FAIL. A node without a single PASS is MISSING. On success the caller frees. */
 MUST_CHECK enum status fleet_judge(const struct nodes *nodes, const struct fleet_config *config,
                                    struct fleet *fleet);
-void fleet_free(struct fleet *fleet); /* fine on a zeroed struct */
-
-/* Exit code: 4 where a node failed, else 5 where one is missing or there is none, else 0; `strict`
- * makes a warning a failure. */
-int fleet_exit_code(const struct fleet *fleet, bool strict);
-#endif
+void fleet_free(struct fleet *fleet); /* no-op on a zeroed struct */

@@ -1,9 +1,9 @@
-/* Fleets as text, JUnit, Markdown, HTML, and lists of names. */
+/* Writes the results of a fleet as text, JUnit, Markdown, HTML, and lists of names. */
 #include "accept/fleet_report.h"
 
+#include "base/document.h"
 #include "base/file.h"
-#include "base/xml.h"
-#include "report/writer.h"
+#include "base/json.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -14,21 +14,21 @@ enum { LINE_SIZE = 256, PATH_SIZE = 4096 };
 static const char *hardware_of(const struct fleet *f, int group)
 {
     if (group < 0)
-        return "not known";
-    return *f->group[group].hardware ? f->group[group].hardware : "not told";
+        return "unknown hardware";
+    return *f->group[group].hardware ? f->group[group].hardware : "unnamed hardware";
 }
 
-void fleet_conclusion(const struct fleet *f, bool strict, char *out, size_t size)
+/* "FAILED: 4 nodes: 2 passed, ..." without a newline. */
+static void fleet_conclusion(const struct fleet *f, bool strict, char *out, size_t size)
 {
-    int code = fleet_exit_code(f, strict);
+    int code = verdict_exit_code(f->count, strict);
     const char *word = code == 0 ? "passed" : "incomplete";
     if (code == status_exit_code(STATUS_MISMATCH))
         word = "FAILED";
-    snprintf(out, size,
-             "%s: of %d %s %d passed, %d with warnings, %d failed, %d %s missing results", word,
-             f->n_nodes, f->n_nodes == 1 ? "node" : "nodes", f->count[ACCEPT_PASS],
-             f->count[ACCEPT_WARN], f->count[ACCEPT_FAIL], f->count[ACCEPT_MISSING],
-             f->count[ACCEPT_MISSING] == 1 ? "has" : "have");
+    snprintf(out, size, "%s: %d %s: %d passed, %d with warnings, %d failed, %d %s missing results",
+             word, f->n_nodes, f->n_nodes == 1 ? "node" : "nodes", f->count[VERDICT_PASS],
+             f->count[VERDICT_WARN], f->count[VERDICT_FAIL], f->count[VERDICT_MISSING],
+             f->count[VERDICT_MISSING] == 1 ? "has" : "have");
 }
 
 /* --- terminal --- */
@@ -38,8 +38,7 @@ static void print_metric(const struct fleet_metric *m, FILE *out)
     const struct fleet_sample *s = &m->sample;
     double spread = s->n && s->reference != 0 ? 100 * s->scatter / fabs(s->reference) : 0;
     if (s->n < FLEET_LEAST)
-        fprintf(out, "  %-44s %5lld  too few to be held against each other\n", m->name,
-                (long long)s->n);
+        fprintf(out, "  %-44s %5lld  too few nodes to compare\n", m->name, (long long)s->n);
     else
         fprintf(out, "  %-44s %5lld %12.6g %8.2f%% %6.1f%% %6.1f%%\n", m->name, (long long)s->n,
                 s->reference, spread, 100 * s->bounds.warn, 100 * s->bounds.fail);
@@ -50,13 +49,13 @@ static void print_metric(const struct fleet_metric *m, FILE *out)
 
 static void print_node(const struct fleet_node *node, FILE *out)
 {
-    fprintf(out, "  %-28s %-8s %6d %6d %6d %6d\n", node->name, accept_verdict_str(node->verdict),
-            node->count[ACCEPT_PASS], node->count[ACCEPT_WARN], node->count[ACCEPT_FAIL],
-            node->count[ACCEPT_MISSING]);
+    fprintf(out, "  %-28s %-8s %6d %6d %6d %6d\n", node->name, verdict_str(node->verdict),
+            node->count[VERDICT_PASS], node->count[VERDICT_WARN], node->count[VERDICT_FAIL],
+            node->count[VERDICT_MISSING]);
     for (int i = 0; i < node->n; i++) {
         const struct fleet_finding *x = &node->finding[i];
-        fprintf(out, "    %s %s%s%s\n", accept_verdict_str(x->verdict), x->metric,
-                *x->metric ? ": " : "", x->reason);
+        fprintf(out, "    %s %s%s%s\n", verdict_str(x->verdict), x->metric, *x->metric ? ": " : "",
+                x->reason);
     }
 }
 
@@ -99,100 +98,80 @@ void fleet_print(const struct fleet *f, bool strict, FILE *out)
 
 /* --- JUnit --- */
 
-static void junit_reasons(const struct fleet_node *node, FILE *out)
-{
-    for (int i = 0; i < node->n; i++) {
-        const struct fleet_finding *x = &node->finding[i];
-        if (i > 0)
-            fputs("; ", out);
-        xml_text(out, x->metric);
-        fputs(*x->metric ? ": " : "", out);
-        xml_text(out, x->reason);
-    }
-}
-
 static bool fails(const struct fleet_node *node, bool strict)
 {
-    return node->verdict == ACCEPT_FAIL || (strict && node->verdict == ACCEPT_WARN);
+    return node->verdict == VERDICT_FAIL || (strict && node->verdict == VERDICT_WARN);
 }
 
-static void junit_node(const struct fleet *f, const struct fleet_node *node, bool strict, FILE *out)
+static enum status add_node_case(struct junit *j, const struct fleet *f,
+                                 const struct fleet_node *node, bool strict)
 {
-    const char *tag = fails(node, strict) ? "failure" : "error";
-    fprintf(out, "    <testcase classname=\"");
-    xml_text(out, hardware_of(f, node->group));
-    fprintf(out, "\" name=\"%s\" time=\"0\"", node->name);
-    if (!fails(node, strict) && node->verdict != ACCEPT_MISSING) {
-        fputs("/>\n", out);
-        return;
+    struct text_stream reasons;
+    TRY(text_stream_open(&reasons));
+    for (int i = 0; i < node->n; i++) {
+        const struct fleet_finding *x = &node->finding[i];
+        fprintf(reasons.out, "%s%s%s%s", i > 0 ? "; " : "", x->metric, *x->metric ? ": " : "",
+                x->reason);
     }
-    fprintf(out, ">\n      <%s type=\"%s\" message=\"", tag, accept_verdict_str(node->verdict));
-    junit_reasons(node, out);
-    fprintf(out, "\"/>\n    </testcase>\n");
+    TRY(text_stream_close(&reasons));
+    junit_add(j, hardware_of(f, node->group), node->name,
+              fails(node, strict) ? VERDICT_FAIL : node->verdict, 0, verdict_str(node->verdict),
+              reasons.text);
+    free(reasons.text);
+    return STATUS_OK;
 }
 
-void fleet_print_junit(const struct fleet *f, bool strict, FILE *out)
+static enum status write_junit(const struct fleet *f, bool strict, const char *path)
 {
-    int failures = 0;
-    for (int i = 0; i < f->n_nodes; i++)
-        failures += fails(&f->node[i], strict);
-    fprintf(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n");
-    fprintf(out,
-            "  <testsuite name=\"ampscale accept\" tests=\"%d\" failures=\"%d\" errors=\"%d\" "
-            "skipped=\"0\" time=\"0\">\n",
-            f->n_nodes, failures, f->count[ACCEPT_MISSING]);
-    for (int i = 0; i < f->n_nodes; i++)
-        junit_node(f, &f->node[i], strict, out);
-    fprintf(out, "  </testsuite>\n</testsuites>\n");
+    struct junit j;
+    enum status st = junit_begin(&j);
+    for (int i = 0; i < f->n_nodes && st == STATUS_OK; i++)
+        st = add_node_case(&j, f, &f->node[i], strict);
+    return st == STATUS_OK ? junit_write(&j, "ampscale accept", NULL, NULL, path) : st;
 }
 
 /* --- Markdown and HTML --- */
 
-static void tell_nodes(const struct fleet *f, struct writer *w)
+static void write_nodes(const struct fleet *f, struct writer *w)
 {
-    static const char *const headings[] = {"node",  "hardware", "verdict", ">pass",
-                                           ">warn", ">fail",    ">missing"};
-    struct table t = table_begin(7, headings);
+    struct table t = table_begin("node|hardware|verdict|>pass|>warn|>fail|>missing");
     for (int i = 0; i < f->n_nodes; i++) {
         const struct fleet_node *node = &f->node[i];
         table_add(&t, "%s", node->name);
         table_add(&t, "%s", hardware_of(f, node->group));
-        table_add(&t, "%s", accept_verdict_str(node->verdict));
-        table_add(&t, "%d", node->count[ACCEPT_PASS]);
-        table_add(&t, "%d", node->count[ACCEPT_WARN]);
-        table_add(&t, "%d", node->count[ACCEPT_FAIL]);
-        table_add(&t, "%d", node->count[ACCEPT_MISSING]);
+        table_add(&t, "%s", verdict_str(node->verdict));
+        table_add(&t, "%d", node->count[VERDICT_PASS]);
+        table_add(&t, "%d", node->count[VERDICT_WARN]);
+        table_add(&t, "%d", node->count[VERDICT_FAIL]);
+        table_add(&t, "%d", node->count[VERDICT_MISSING]);
     }
     writer_heading(w, 2, "Nodes");
     writer_table(w, &t);
 }
 
-static void tell_findings(const struct fleet *f, struct writer *w)
+static void write_findings(const struct fleet *f, struct writer *w)
 {
-    static const char *const headings[] = {"node",   "metric",     "verdict",
-                                           ">value", ">reference", "reason"};
-    struct table t = table_begin(6, headings);
+    struct table t = table_begin("node|metric|verdict|>value|>reference|reason");
     for (int i = 0; i < f->n_nodes; i++) {
         for (int k = 0; k < f->node[i].n; k++) {
             const struct fleet_finding *x = &f->node[i].finding[k];
             table_add(&t, "%s", f->node[i].name);
             table_add(&t, "%s", x->metric);
-            table_add(&t, "%s", accept_verdict_str(x->verdict));
+            table_add(&t, "%s", verdict_str(x->verdict));
             table_add_amount(&t, x->value);
             table_add_amount(&t, x->reference);
             table_add(&t, "%s", x->reason);
         }
     }
     if (t.n > t.columns)
-        writer_heading(w, 2, "What did not pass");
+        writer_heading(w, 2, "Metrics that did not pass");
     writer_table(w, &t);
 }
 
-static void tell_metrics(const struct fleet *f, struct writer *w)
+static void write_metrics(const struct fleet *f, struct writer *w)
 {
-    static const char *const headings[] = {"metric",  "hardware", ">nodes",   ">reference",
-                                           ">spread", ">warn, %", ">fail, %", "groups"};
-    struct table t = table_begin(8, headings);
+    struct table t =
+        table_begin("metric|hardware|>nodes|>reference|>spread|>warn, %|>fail, %|groups");
     for (int i = 0; i < f->n_metrics; i++) {
         const struct fleet_metric *m = &f->metric[i];
         const struct fleet_sample *s = &m->sample;
@@ -224,9 +203,9 @@ static enum status write_document(const struct fleet *f, bool strict, const char
     format->begin(w.out, "Acceptance of a fleet");
     fleet_conclusion(f, strict, line, sizeof line);
     writer_paragraph(&w, "%s", line);
-    tell_nodes(f, &w);
-    tell_findings(f, &w);
-    tell_metrics(f, &w);
+    write_nodes(f, &w);
+    write_findings(f, &w);
+    write_metrics(f, &w);
     format->end(w.out);
     if (w.st == STATUS_OK)
         return atomic_file_commit(&file);
@@ -236,47 +215,20 @@ static enum status write_document(const struct fleet *f, bool strict, const char
 
 /* --- files --- */
 
-static enum status write_json(const struct fleet *f, bool strict, const char *path)
-{
-    struct atomic_file file;
-    json_t *o = fleet_json(f, strict);
-    char *text = o ? json_dumps(o, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
-    json_decref(o);
-    if (!text)
-        return status_fail(STATUS_OOM, "no memory to write '%s'", path);
-    enum status st = atomic_file_open(&file, path);
-    if (st == STATUS_OK) {
-        fprintf(file.stream, "%s\n", text);
-        st = atomic_file_commit(&file);
-    }
-    free(text);
-    return st;
-}
-
-static enum status write_junit(const struct fleet *f, bool strict, const char *path)
-{
-    struct atomic_file file;
-    TRY(atomic_file_open(&file, path));
-    fleet_print_junit(f, strict, file.stream);
-    return atomic_file_commit(&file);
-}
-
-static const char *list_of(const struct fleet_node *node, bool strict)
-{
-    if (fails(node, strict))
-        return "failed.txt";
-    return node->verdict == ACCEPT_MISSING ? "missing.txt" : "good.txt";
-}
-
 static enum status write_list(const struct fleet *f, bool strict, const char *dir, const char *name)
 {
     char path[PATH_SIZE];
     struct atomic_file file;
     TRY(path_format(path, sizeof path, "%s/%s", dir, name));
     TRY(atomic_file_open(&file, path));
-    for (int i = 0; i < f->n_nodes; i++)
-        if (strcmp(list_of(&f->node[i], strict), name) == 0)
-            fprintf(file.stream, "%s\n", f->node[i].name);
+    for (int i = 0; i < f->n_nodes; i++) {
+        const struct fleet_node *node = &f->node[i];
+        const char *list = fails(node, strict)                ? "failed.txt"
+                           : node->verdict == VERDICT_MISSING ? "missing.txt"
+                                                              : "good.txt";
+        if (strcmp(list, name) == 0)
+            fprintf(file.stream, "%s\n", node->name);
+    }
     return atomic_file_commit(&file);
 }
 
@@ -286,7 +238,7 @@ enum status fleet_write(const struct fleet *f, bool strict, const char *dir)
     char path[PATH_SIZE];
     TRY(dir_make(dir));
     TRY(path_format(path, sizeof path, "%s/fleet.json", dir));
-    TRY(write_json(f, strict, path));
+    TRY(json_write(fleet_json(f, strict), path, JSON_RECORD));
     TRY(path_format(path, sizeof path, "%s/fleet.xml", dir));
     TRY(write_junit(f, strict, path));
     TRY(path_format(path, sizeof path, "%s/fleet.md", dir));

@@ -1,18 +1,15 @@
-/* What a fleet came to, for people, for programs and for schedulers. Files are whole or absent. */
-#ifndef ACCEPT_FLEET_REPORT_H
-#define ACCEPT_FLEET_REPORT_H
+/* The results of a fleet as text, JSON and lists of nodes. Files are whole or absent. */
+#pragma once
 
 #include "accept/fleet.h"
 
 #include <stdio.h>
 
-/* Grows when a reader of the previous version of the JSON would misunderstand. */
+/* Version of the JSON; grows when a reader of the previous version would misunderstand it. */
 enum { FLEET_SCHEMA = 1 };
 
-/* "FAILED: of 4 nodes 2 passed, ..." without a newline. */
-void fleet_conclusion(const struct fleet *fleet, bool strict, char *out, size_t size);
-
-/* A table for the terminal, which ends with the conclusion's line. */
+/* Prints a table for the terminal, which ends with a line such as "FAILED: 4 nodes: 2 passed, ...".
+ */
 void fleet_print(const struct fleet *fleet, bool strict, FILE *out);
 
 /* {"record": "fleet", "schema": 1, "passed", "counts": {"PASS": n, ...}, "hardware": [{"name",
@@ -23,11 +20,7 @@ void fleet_print(const struct fleet *fleet, bool strict, FILE *out);
  * memory is short. */
 json_t *fleet_json(const struct fleet *fleet, bool strict);
 
-/* A test suite in which each node is a case: one that failed fails, one with something missing is
- * an error. */
-void fleet_print_junit(const struct fleet *fleet, bool strict, FILE *out);
-
-/* Writes fleet.json, .md, .html and .xml (JUnit) into the folder, which is made if need be, and the
- * names of nodes, one a line, in good.txt, failed.txt and missing.txt: each node is in one. */
+/* Writes fleet.json, .md, .html and .xml (JUnit: each node is a case) into the folder, and makes
+ * the folder if it is missing. Also writes good.txt, failed.txt and missing.txt, with one node's
+ * name per line; each node is in one of the three. */
 MUST_CHECK enum status fleet_write(const struct fleet *fleet, bool strict, const char *dir);
-#endif

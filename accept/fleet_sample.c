@@ -1,17 +1,18 @@
-/* One metric over the nodes of a fleet. */
+/* Summarises one metric over the nodes of a fleet, and judges a value. */
 #include "accept/fleet.h"
+#include "base/array.h"
 #include "base/stats.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SIGMAS      3.5 /* an outlier is farther out */
+#define SIGMAS      3.5 /* distance of an outlier from the median */
 #define MAD_SIGMA   1.4826
-#define LEAST_SHARE 0.01 /* what nodes may always differ by */
-#define MOST_WIDER  2    /* times `fail` that a fleet's spread may excuse */
+#define LEAST_SHARE 0.01 /* least bound for WARN that the spread can set */
+#define MOST_WIDER  2    /* largest bound for FAIL that the spread can set, in units of `fail` */
 
-/* Of ascending values. */
+/* Median and spread of ascending values. */
 static enum status centre_of(const double *sorted, int64_t n, double *median, double *spread)
 {
     struct stats s;
@@ -28,7 +29,7 @@ static double share_of(double difference, double reference)
     return difference == 0 ? 0 : copysign(INFINITY, difference);
 }
 
-/* Where ascending values fall into two groups: the first index of the upper one; 0: they do not. */
+/* The first index of the upper group of ascending values; 0: they do not form two groups. */
 static int64_t split_of(const double *sorted, int64_t n, double gap)
 {
     int64_t least = n / 4 > 2 ? n / 4 : 2, at = 0;
@@ -41,14 +42,6 @@ static int64_t split_of(const double *sorted, int64_t n, double gap)
         }
     }
     return at;
-}
-
-/* The group of a split fleet that the other is held against; of those alike in size the upper. */
-static bool upper_is_better(const struct fleet_sample *s, enum accept_better better)
-{
-    if (better == ACCEPT_EVEN)
-        return s->n_high >= s->n_low;
-    return better == ACCEPT_HIGHER;
 }
 
 static enum status sample_sorted(const double *x, int64_t n, enum accept_better better,
@@ -66,7 +59,9 @@ static enum status sample_sorted(const double *x, int64_t n, enum accept_better 
         out->n_high = n - at;
         TRY(centre_of(x, at, &out->low, &low_spread));
         TRY(centre_of(x + at, n - at, &out->high, &high_spread));
-        bool upper = upper_is_better(out, better);
+        /* The reference of a split fleet is the better group; for ACCEPT_EVEN it is the larger
+         * group, or the upper one if both are of the same size. */
+        bool upper = better == ACCEPT_EVEN ? out->n_high >= out->n_low : better == ACCEPT_HIGHER;
         out->reference = upper ? out->high : out->low;
         out->scatter = upper ? high_spread : low_spread;
     }
@@ -84,9 +79,8 @@ enum status fleet_sample_of(const double *x, int64_t n, enum accept_better bette
 {
     if (n < 1)
         return status_fail(STATUS_INVALID, "a fleet of %lld values", (long long)n);
-    double *sorted = malloc((size_t)n * sizeof *sorted);
-    if (!sorted)
-        return status_fail(STATUS_OOM, "no memory for %lld values", (long long)n);
+    double *sorted;
+    TRY(array_new(&sorted, n));
     memcpy(sorted, x, (size_t)n * sizeof *sorted);
     stats_sort(sorted, n);
     enum status st = sample_sorted(sorted, n, better, bounds, out);
@@ -94,8 +88,8 @@ enum status fleet_sample_of(const double *x, int64_t n, enum accept_better bette
     return st;
 }
 
-enum accept_verdict fleet_verdict(const struct fleet_sample *s, enum accept_better better,
-                                  double value, double *loss)
+enum verdict fleet_verdict(const struct fleet_sample *s, enum accept_better better, double value,
+                           double *loss)
 {
     *loss = share_of(value - s->reference, s->reference);
     if (better == ACCEPT_HIGHER)
@@ -103,13 +97,13 @@ enum accept_verdict fleet_verdict(const struct fleet_sample *s, enum accept_bett
     else if (better == ACCEPT_EVEN)
         *loss = fabs(*loss);
     if (*loss > s->bounds.fail)
-        return ACCEPT_FAIL;
-    return *loss > s->bounds.warn || *loss < -s->bounds.fail ? ACCEPT_WARN : ACCEPT_PASS;
+        return VERDICT_FAIL;
+    return *loss > s->bounds.warn || *loss < -s->bounds.fail ? VERDICT_WARN : VERDICT_PASS;
 }
 
 enum accept_better fleet_better(const char *metric)
 {
-    /* The first that occurs in the name decides: images_per_s is a rate, and step_s a time. */
+    /* The first entry that occurs in the name is used. */
     static const struct {
         const char *part;
         enum accept_better better;

@@ -1,13 +1,12 @@
-/* Telling the node from the network. */
+/* Judges whether a node or the network is at fault. */
 #include "accept/pair.h"
+#include "base/array.h"
 #include "base/stats.h"
+#include "base/text.h"
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 const char *pair_verdict_str(enum pair_verdict v)
 {
@@ -22,55 +21,40 @@ const char *pair_verdict_str(enum pair_verdict v)
     return words[v];
 }
 
-/* What the good ones do. */
+/* The reference: measurements of the good ranks. */
 struct good {
     double step, busbw, latency; /* medians; NAN: none was measured */
     int meetings;
 };
 
-/* NAN of none. */
-static enum status median_of(const double *x, int64_t n, double *median)
+/* The median of x[0..n), which it sorts; NAN if n is 0. */
+static double median_of(double *x, int64_t n)
 {
-    struct stats s;
-    *median = NAN;
-    if (n == 0)
-        return STATUS_OK;
-    TRY(stats_of(x, n, &s));
-    *median = s.median;
-    return STATUS_OK;
+    return n > 0 ? stats_median(x, n) : NAN;
 }
 
-/* Of the meetings of good ones; x has room for them. */
-static enum status know_meetings(const struct pair_judging *j, double *x, struct good *g)
-{
-    int64_t n = 0;
-    for (int i = 0; i < j->plan->n; i++)
-        if (j->plan->meeting[i].reference && isfinite(j->link[i].busbw))
-            x[n++] = j->link[i].busbw;
-    g->meetings = (int)n;
-    TRY(median_of(x, n, &g->busbw));
-    n = 0;
-    for (int i = 0; i < j->plan->n; i++)
-        if (j->plan->meeting[i].reference && isfinite(j->link[i].latency))
-            x[n++] = j->link[i].latency;
-    return median_of(x, n, &g->latency);
-}
-
+/* Sets the medians of the good ranks and of their meetings. */
 static enum status know_good(const struct pair_judging *j, struct good *g)
 {
-    int64_t n = 0;
-    int room = j->plan->ranks > j->plan->n ? j->plan->ranks : j->plan->n;
-    double *x = calloc((size_t)room + 1, sizeof *x);
-    if (!x)
-        return status_fail(STATUS_OOM, "no memory for %d numbers", room);
+    int64_t steps = 0, rates = 0, times = 0;
+    int most = j->plan->ranks > j->plan->n ? j->plan->ranks : j->plan->n;
+    double *x;
+    TRY(array_new(&x, most));
     for (int r = 0; r < j->plan->ranks; r++)
         if (!j->suspect[r] && isfinite(j->step[r]))
-            x[n++] = j->step[r];
-    enum status st = median_of(x, n, &g->step);
-    if (st == STATUS_OK)
-        st = know_meetings(j, x, g);
+            x[steps++] = j->step[r];
+    g->step = median_of(x, steps);
+    for (int i = 0; i < j->plan->n; i++)
+        if (j->plan->meeting[i].reference && isfinite(j->link[i].busbw))
+            x[rates++] = j->link[i].busbw;
+    g->meetings = (int)rates;
+    g->busbw = median_of(x, rates);
+    for (int i = 0; i < j->plan->n; i++)
+        if (j->plan->meeting[i].reference && isfinite(j->link[i].latency))
+            x[times++] = j->link[i].latency;
+    g->latency = median_of(x, times);
     free(x);
-    return st;
+    return STATUS_OK;
 }
 
 enum outcome { OUTCOME_GOOD, OUTCOME_BAD, OUTCOME_UNKNOWN };
@@ -87,25 +71,8 @@ static enum outcome outcome_of(const struct pair_judging *j, const struct pair_l
     return slow || late ? OUTCOME_BAD : OUTCOME_GOOD;
 }
 
-/* Words that grow; what does not fit is cut. */
-struct phrase {
-    char *out;
-    size_t used, size;
-};
-
-static void say(struct phrase *p, const char *fmt, ...) PRINTF_LIKE(2, 3);
-static void say(struct phrase *p, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    int n = vsnprintf(p->out + p->used, p->size - p->used, fmt, args);
-    va_end(args);
-    if (n > 0)
-        p->used = p->used + (size_t)n < p->size ? p->used + (size_t)n : p->size - 1;
-}
-
-/* " with b (12.3 GB/s, 4 us), c (wrong values)": the partners of that outcome. */
-static void say_partners(struct phrase *p, const struct pair_judging *j, const struct good *g,
+/* Appends the partners with that outcome: " with b (12.3 GB/s, 4 us), c (2 wrong values)". */
+static void add_partners(struct pair_finding *f, const struct pair_judging *j, const struct good *g,
                          int rank, enum outcome which)
 {
     const char *comma = " with ";
@@ -114,23 +81,25 @@ static void say_partners(struct phrase *p, const struct pair_judging *j, const s
         const struct pair_link *l = &j->link[i];
         if (m->reference || m->a != rank || outcome_of(j, l, g) != which)
             continue;
-        say(p, "%s%s", comma, j->name[m->b]);
+        text_append(f->reason, PAIR_REASON_SIZE, "%s%s", comma, j->name[m->b]);
         if (l->wrong > 0)
-            say(p, " (%" PRId64 " wrong values)", l->wrong);
+            text_append(f->reason, PAIR_REASON_SIZE, " (%" PRId64 " wrong values)", l->wrong);
         else if (isfinite(l->busbw) && isfinite(l->latency))
-            say(p, " (%.4g GB/s, %.4g us)", l->busbw, 1e6 * l->latency);
+            text_append(f->reason, PAIR_REASON_SIZE, " (%.4g GB/s, %.4g us)", l->busbw,
+                        1e6 * l->latency);
         comma = ", ";
     }
 }
 
-static void say_reference(struct phrase *p, const struct good *g)
+static void add_reference(struct pair_finding *f, const struct good *g)
 {
     if (isfinite(g->busbw) && isfinite(g->latency))
-        say(p, "; good nodes reach %.4g GB/s and %.4g us with each other", g->busbw,
-            1e6 * g->latency);
+        text_append(f->reason, PAIR_REASON_SIZE,
+                    "; good nodes reach %.4g GB/s and %.4g us with each other", g->busbw,
+                    1e6 * g->latency);
 }
 
-/* How a suspect's meetings went, by outcome. */
+/* A suspect's meetings, counted by outcome. */
 struct tally {
     int of[OUTCOME_UNKNOWN + 1];
 };
@@ -165,65 +134,71 @@ static void judge_suspect(const struct pair_judging *j, const struct good *g, in
                           struct pair_finding *f)
 {
     struct tally t = count_meetings(j, g, rank);
-    struct phrase p = {.out = f->reason, .size = sizeof f->reason};
     *f = (struct pair_finding){.rank = rank, .verdict = verdict_of(j, g, rank, &t)};
     switch (f->verdict) {
     case PAIR_NODE:
-        say(&p,
-            "the node itself: alone its step takes %.4g ms, and the good ones' %.4g ms (%+.0f %%)",
-            1e3 * j->step[rank], 1e3 * g->step, 100 * (j->step[rank] / g->step - 1));
+        text_append(f->reason, PAIR_REASON_SIZE,
+                    "the node itself: its training step takes %.4g ms, the good nodes' median is "
+                    "%.4g ms (%+.0f %%)",
+                    1e3 * j->step[rank], 1e3 * g->step, 100 * (j->step[rank] / g->step - 1));
         break;
     case PAIR_LINK:
-        say(&p, "a link: it fails");
-        say_partners(&p, j, g, rank, OUTCOME_BAD);
-        say(&p, ", and not");
-        say_partners(&p, j, g, rank, OUTCOME_GOOD);
-        say_reference(&p, g);
+        text_append(f->reason, PAIR_REASON_SIZE, "a link: the retest fails");
+        add_partners(f, j, g, rank, OUTCOME_BAD);
+        text_append(f->reason, PAIR_REASON_SIZE, ", but passes");
+        add_partners(f, j, g, rank, OUTCOME_GOOD);
+        add_reference(f, g);
         break;
     case PAIR_PORT:
-        say(&p, "the node's connection: alone it is as fast as the good ones, and it fails");
-        say_partners(&p, j, g, rank, OUTCOME_BAD);
-        say_reference(&p, g);
+        text_append(f->reason, PAIR_REASON_SIZE,
+                    "the node's connection: the node alone is as fast as the good nodes, but the "
+                    "retest fails");
+        add_partners(f, j, g, rank, OUTCOME_BAD);
+        add_reference(f, g);
         break;
     case PAIR_EITHER:
-        say(&p, "the link or the node's connection: it fails");
-        say_partners(&p, j, g, rank, OUTCOME_BAD);
-        say_reference(&p, g);
-        say(&p, "; more partners would tell which");
+        text_append(f->reason, PAIR_REASON_SIZE,
+                    "the link or the node's connection: the retest fails");
+        add_partners(f, j, g, rank, OUTCOME_BAD);
+        add_reference(f, g);
+        text_append(f->reason, PAIR_REASON_SIZE,
+                    "; repeat with more --partners to distinguish the two");
         break;
     case PAIR_GONE:
-        say(&p,
-            "gone the second time: alone its step takes %.4g ms, and the good ones' %.4g ms; it "
-            "does well",
-            1e3 * j->step[rank], 1e3 * g->step);
-        say_partners(&p, j, g, rank, OUTCOME_GOOD);
+        text_append(f->reason, PAIR_REASON_SIZE,
+                    "failure not reproduced: its training step takes %.4g ms, the good nodes' "
+                    "median is %.4g ms; the retest passes",
+                    1e3 * j->step[rank], 1e3 * g->step);
+        add_partners(f, j, g, rank, OUTCOME_GOOD);
         break;
     case PAIR_UNKNOWN:
-        say(&p,
-            "not everything was measured, or there are no two good nodes whose meeting would be "
-            "a measure");
+        text_append(f->reason, PAIR_REASON_SIZE,
+                    "not everything was measured, or no two good nodes were left for a reference "
+                    "measurement");
         break;
     }
 }
 
-/* A meeting of good ones that was none; false where it was good. */
+/* Makes a finding if meeting `i` is between good ranks and failed; else returns false. */
 static bool judge_reference(const struct pair_judging *j, const struct good *g, int i,
                             struct pair_finding *f)
 {
-    enum { ENOUGH = 3 }; /* meetings of which a median is one */
+    enum { ENOUGH = 3 }; /* least number of meetings for a median */
     const struct pair_meeting *m = &j->plan->meeting[i];
     const struct pair_link *l = &j->link[i];
     bool slow = g->meetings >= ENOUGH && outcome_of(j, l, g) == OUTCOME_BAD;
-    struct phrase p = {.out = f->reason, .size = sizeof f->reason};
     if (!m->reference || (l->wrong <= 0 && !slow))
         return false;
     *f = (struct pair_finding){.rank = m->a, .verdict = PAIR_EITHER};
-    say(&p, "%s and %s passed, and fail with each other: ", j->name[m->a], j->name[m->b]);
+    text_append(f->reason, PAIR_REASON_SIZE,
+                "%s and %s passed before, but fail with each other: ", j->name[m->a],
+                j->name[m->b]);
     if (l->wrong > 0)
-        say(&p, "%" PRId64 " wrong values", l->wrong);
+        text_append(f->reason, PAIR_REASON_SIZE, "%" PRId64 " wrong values", l->wrong);
     else
-        say(&p, "%.4g GB/s and %.4g us, where others reach %.4g and %.4g", l->busbw,
-            1e6 * l->latency, g->busbw, 1e6 * g->latency);
+        text_append(f->reason, PAIR_REASON_SIZE,
+                    "%.4g GB/s and %.4g us; other good pairs reach %.4g GB/s and %.4g us", l->busbw,
+                    1e6 * l->latency, g->busbw, 1e6 * g->latency);
     return true;
 }
 
@@ -232,9 +207,7 @@ enum status pair_judge(const struct pair_judging *j, struct pair_finding **findi
     struct good g = {0};
     TRY(know_good(j, &g));
     *n = 0;
-    *finding = calloc((size_t)j->plan->ranks + (size_t)j->plan->n + 1, sizeof **finding);
-    if (!*finding)
-        return status_fail(STATUS_OOM, "no memory for %d findings", j->plan->ranks);
+    TRY(array_new(finding, j->plan->ranks + j->plan->n));
     for (int r = 0; r < j->plan->ranks; r++)
         if (j->suspect[r])
             judge_suspect(j, &g, r, &(*finding)[(*n)++]);

@@ -1,11 +1,10 @@
-/* A second look at nodes that failed: each meets good ones, and what happens with whom tells the
- * node from the network. Pure functions; pair_run.h measures.
+/* Retesting nodes that failed: each suspect is paired with good nodes, and the pairs that fail show
+ * whether the node or the network is at fault. Pure functions; pair_run.h measures.
  *
- * A node's own step is held against the median of the good nodes' own; a meeting, a collective
- * between two nodes of a few bytes and of many, against the medians of meetings in which both are
- * good: a link may be slow to begin, or slow to carry. */
-#ifndef ACCEPT_PAIR_H
-#define ACCEPT_PAIR_H
+ * A node's own step is compared with the median of the good nodes' own steps. In a meeting two
+ * nodes run a short and a long allreduce; their latency and bandwidth are compared with the medians
+ * of the meetings in which both nodes are good. */
+#pragma once
 
 #include "base/status.h"
 
@@ -14,70 +13,71 @@
 
 enum { PAIR_REASON_SIZE = 400, PAIR_REFERENCES_MAX = 32 };
 
-/* Two ranks of one round, each of which is in no other meeting of it. */
+/* Two ranks that are paired in one round; neither is in another meeting of the round. */
 struct pair_meeting {
     int round;
-    bool reference; /* both are good */
-    int a, b;       /* the suspect and its partner; or two good ones */
+    bool reference; /* both ranks are good */
+    int a, b;       /* the suspect and its partner; or two good ranks */
 };
 
 struct pair_plan {
     int ranks, rounds, n;
-    struct pair_meeting *meeting; /* (n) by round */
+    struct pair_meeting *meeting; /* (n) sorted by round */
 };
 
-/* Who meets whom among `ranks`, of which `suspect` (ranks) have failed: in the first round good
- * ones meet each other, then each suspect meets `partners` different good ones, or all there are. A
- * pure function of its arguments: good ones are dealt out by the seed. STATUS_DATA where all have
- * failed, or none has. On success the caller frees. */
+/* Plans the meetings of `ranks` ranks, of which `suspect` (ranks) marks the failed ones: in the
+ * first round good ranks meet each other, then each suspect meets `partners` different good ranks,
+ * or all if there are fewer. A pure function of its arguments: the seed shuffles the good ranks.
+ * STATUS_DATA if all ranks have failed, or none. On success the caller frees. */
 MUST_CHECK enum status pair_plan_make(const bool *suspect, int ranks, int partners, uint64_t seed,
                                       struct pair_plan *plan);
-void pair_plan_free(struct pair_plan *plan); /* fine on a zeroed struct */
+void pair_plan_free(struct pair_plan *plan); /* no-op on a zeroed struct */
 
-/* The meeting of a rank in a round; -1: it rests. */
+/* The index of a rank's meeting in a round; -1: it has none. */
 int pair_plan_meeting(const struct pair_plan *plan, int round, int rank);
 
-/* What a meeting measured. */
+/* The measurements of a meeting. */
 struct pair_link {
-    double busbw;   /* of many bytes: 1e9 a second; NAN: not measured */
-    double latency; /* seconds of a few bytes; NAN: not measured */
-    int64_t wrong;  /* elements that arrived wrong */
+    double busbw;   /* bus bandwidth of the long allreduce, GB/s; NAN: not measured */
+    double latency; /* time of the short allreduce, seconds; NAN: not measured */
+    int64_t wrong;  /* elements with a wrong value */
 };
 
 enum pair_verdict {
-    PAIR_GONE,    /* as good as the good ones, alone and with each partner */
-    PAIR_NODE,    /* fails alone as well */
-    PAIR_PORT,    /* fails with every partner, of which there were several */
+    PAIR_GONE,    /* the fault is gone: the node passes alone and with each partner */
+    PAIR_NODE,    /* the node's own step is too slow, whether its meetings fail or not */
+    PAIR_PORT,    /* fails with every one of several partners */
     PAIR_LINK,    /* fails with some partners, and not with others */
-    PAIR_EITHER,  /* fails with its only partner: its port or the link */
-    PAIR_UNKNOWN, /* something was not measured, or has nothing to be held against */
+    PAIR_EITHER,  /* fails; too few partners to distinguish its port from the link */
+    PAIR_UNKNOWN, /* a value was not measured, or there is no reference for it */
 };
 
 /* "gone", "node", "connection", "link", "link or connection", "not known" */
 const char *pair_verdict_str(enum pair_verdict v);
 
 struct pair_finding {
-    int rank; /* the suspect; of two good ones whose meeting failed the first */
+    int rank; /* the suspect; or the first of two good ranks whose meeting failed */
     enum pair_verdict verdict;
-    char reason[PAIR_REASON_SIZE]; /* in words, with numbers */
+    char reason[PAIR_REASON_SIZE]; /* text with the measured numbers */
 };
 
 struct pair_judging {
     const struct pair_plan *plan;
     const bool *suspect;          /* (ranks) */
-    const double *step;           /* (ranks) seconds of each one's own step; NAN: not measured */
+    const double *step;           /* (ranks) seconds of each rank's own step; NAN: not measured */
     const struct pair_link *link; /* (plan->n) */
-    const char *const *name;      /* (ranks) for words */
-    double within;         /* share of the good ones' steps or bytes a second that may be lacking */
-    double latency_within; /* share of the good ones' latency by which it may be longer */
+    const char *const *name;      /* (ranks) for the reasons */
+    double within;         /* limit for the loss of step rate or bandwidth, as a fraction of the
+                            * good ranks' median */
+    double latency_within; /* limit for the increase of latency, as a fraction of the good ranks'
+                            * median */
 };
 
-/* A finding for each suspect, in the order of ranks, and then one for each meeting of good ones
- * that gave wrong values, or was slower than the others by more than may be (from three on). The
- * caller frees *finding. */
+/* Makes a finding for each suspect, in the order of ranks, and then one for each meeting of good
+ * ranks that gave wrong values, or, if at least three were measured, was slower than the limits
+ * allow. The caller frees *finding. */
 MUST_CHECK enum status pair_judge(const struct pair_judging *j, struct pair_finding **finding,
                                   int *n);
 
-/* Exit code: 4 where anything fails again, else 5 where something is not known, else 0. */
+/* Exit code: 4 if anything fails again, else 5 if a verdict is PAIR_UNKNOWN, else 0. */
 int pair_exit_code(const struct pair_finding *finding, int n);
-#endif

@@ -1,10 +1,11 @@
-/* Who meets whom. */
+/* Plans the meetings of ranks. */
 #include "accept/pair.h"
+#include "base/array.h"
 #include "base/rng.h"
 
 #include <stdlib.h>
 
-/* The good and the suspect ranks, dealt out. */
+/* The good ranks, shuffled, and the suspect ranks, ascending. */
 struct deal {
     int n_good, n_bad;
     int *good, *bad;
@@ -22,10 +23,8 @@ static void shuffle(int *v, int n, struct rng *rng)
 static enum status deal_out(const bool *suspect, int ranks, uint64_t seed, struct deal *d)
 {
     struct rng rng = rng_at(seed, RNG_SHUFFLE, 0, 0);
-    d->good = calloc((size_t)ranks + 1, sizeof *d->good);
-    d->bad = calloc((size_t)ranks + 1, sizeof *d->bad);
-    if (!d->good || !d->bad)
-        return status_fail(STATUS_OOM, "no memory for %d ranks", ranks);
+    TRY(array_new(&d->good, ranks));
+    TRY(array_new(&d->bad, ranks));
     for (int r = 0; r < ranks; r++) {
         if (suspect[r])
             d->bad[d->n_bad++] = r;
@@ -34,12 +33,10 @@ static enum status deal_out(const bool *suspect, int ranks, uint64_t seed, struc
     }
     shuffle(d->good, d->n_good, &rng);
     if (d->n_bad == 0)
-        return status_fail(STATUS_DATA, "no rank has failed: there is nothing to look at again");
+        return status_fail(STATUS_DATA, "no rank has failed: there is nothing to retest");
     if (d->n_good == 0)
-        return status_fail(STATUS_DATA,
-                           "all %d ranks have failed: there is no good one to pair "
-                           "them with",
-                           ranks);
+        return status_fail(
+            STATUS_DATA, "all %d ranks have failed: no good rank is left to pair them with", ranks);
     return STATUS_OK;
 }
 
@@ -57,7 +54,7 @@ static void meet_references(struct pair_plan *p, const struct deal *d)
     p->rounds += pairs > 0;
 }
 
-/* As many suspects as there are good ones at a time; in each turn they move on by one. */
+/* Pairs up to n_good suspects at a time; in each round every suspect meets its next good rank. */
 static void meet_suspects(struct pair_plan *p, const struct deal *d, int partners)
 {
     for (int first = 0; first < d->n_bad; first += d->n_good) {
@@ -80,11 +77,7 @@ enum status pair_plan_make(const bool *suspect, int ranks, int partners, uint64_
     if (partners > d.n_good)
         partners = d.n_good;
     size_t most = (size_t)d.n_bad * (size_t)partners + PAIR_REFERENCES_MAX;
-    plan->meeting = calloc(most, sizeof *plan->meeting);
-    if (!plan->meeting) {
-        st = status_fail(STATUS_OOM, "no memory for %zu meetings", most);
-        goto done;
-    }
+    CHECK(array_new(&plan->meeting, most));
     meet_references(plan, &d);
     meet_suspects(plan, &d, partners);
 done:

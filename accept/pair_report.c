@@ -1,18 +1,16 @@
-/* What a second look came to. */
+/* Prints the results of a retest, and converts them to JSON. */
 #include "accept/pair_run.h"
+
+#include "base/json.h"
 
 #include <inttypes.h>
 
-static void print_steps(const struct pair_config *c, const struct pair_result *r, FILE *out)
+void pair_print(const struct pair_config *c, const struct pair_result *r, FILE *out)
 {
     fprintf(out, "%-28s %-8s %10s\n", "node", "before", "step, ms");
     for (int i = 0; i < r->plan.ranks; i++)
         fprintf(out, "%-28s %-8s %10.4g\n", c->name[i], c->suspect[i] ? "failed" : "passed",
                 1e3 * r->step[i]);
-}
-
-static void print_meetings(const struct pair_config *c, const struct pair_result *r, FILE *out)
-{
     fprintf(out, "%5s  %-28s %-28s %11s %11s %7s\n", "round", "node", "with", "busbw, GB/s",
             "latency, us", "wrong");
     for (int i = 0; i < r->plan.n; i++) {
@@ -20,23 +18,8 @@ static void print_meetings(const struct pair_config *c, const struct pair_result
         fprintf(out, "%5d  %-28s %-28s %11.4g %11.4g %7" PRId64 "\n", m->round + 1, c->name[m->a],
                 c->name[m->b], r->link[i].busbw, 1e6 * r->link[i].latency, r->link[i].wrong);
     }
-}
-
-void pair_print(const struct pair_config *c, const struct pair_result *r, FILE *out)
-{
-    print_steps(c, r, out);
-    print_meetings(c, r, out);
     for (int i = 0; i < r->n; i++)
         fprintf(out, "%s: %s\n", c->name[r->finding[i].rank], r->finding[i].reason);
-}
-
-/* The list, if all `n` could be made; else NULL. */
-static json_t *whole(json_t *list, int n)
-{
-    if (list && json_array_size(list) == (size_t)n)
-        return list;
-    json_decref(list);
-    return NULL;
 }
 
 static json_t *steps_json(const struct pair_config *c, const struct pair_result *r)
@@ -45,7 +28,7 @@ static json_t *steps_json(const struct pair_config *c, const struct pair_result 
     for (int i = 0; i < r->plan.ranks; i++)
         json_array_append_new(list, json_pack("{s:s, s:b, s:f}", "node", c->name[i], "suspect",
                                               c->suspect[i], "step_s", r->step[i]));
-    return whole(list, r->plan.ranks);
+    return json_whole(list, r->plan.ranks);
 }
 
 static json_t *meetings_json(const struct pair_config *c, const struct pair_result *r)
@@ -59,7 +42,7 @@ static json_t *meetings_json(const struct pair_config *c, const struct pair_resu
                                         c->name[m->b], "busbw", r->link[i].busbw, "latency_s",
                                         r->link[i].latency, "wrong", (json_int_t)r->link[i].wrong));
     }
-    return whole(list, r->plan.n);
+    return json_whole(list, r->plan.n);
 }
 
 static json_t *findings_json(const struct pair_config *c, const struct pair_result *r)
@@ -71,7 +54,7 @@ static json_t *findings_json(const struct pair_config *c, const struct pair_resu
                               json_pack("{s:s, s:s, s:s}", "node", c->name[f->rank], "verdict",
                                         pair_verdict_str(f->verdict), "reason", f->reason));
     }
-    return whole(list, r->n);
+    return json_whole(list, r->n);
 }
 
 json_t *pair_json(const struct pair_config *c, const struct pair_result *r)

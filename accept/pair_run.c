@@ -1,54 +1,45 @@
-/* Every rank's own step, and the meetings of pairs. */
+/* Measures every rank's own step, and the meetings of pairs. */
 #include "accept/pair_run.h"
 
+#include "base/array.h"
 #include "base/stats.h"
 #include "bench/collective.h"
-#include "kernels/device_list.h"
+#include "bench/noise_step.h"
 #include "model/graph.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <time.h>
 
-enum { CLASSES = 1000, WARMUP = 2, SEEN = 3 /* numbers of a meeting */ };
+enum { CLASSES = 1000, WARMUP = 2, SEEN = 3 /* numbers measured in a meeting */ };
 
-static void sleep_for(double seconds)
-{
-    struct timespec t = {.tv_sec = (time_t)seconds,
-                         .tv_nsec = (long)(1e9 * (seconds - floor(seconds)))};
-    nanosleep(&t, NULL);
-}
-
-/* Seconds of a step, as slow as the fault makes it. */
-static enum status timed_step(struct network *net, double drag, double *seconds)
+/* Seconds of a step, with the injected delay. */
+static enum status timed_step(struct network *net, double delay, double *seconds)
 {
     TRY(noise_step_run(net, seconds));
-    if (drag > 0)
-        sleep_for(drag * *seconds);
-    *seconds *= 1 + drag;
+    double more = delay * *seconds;
+    struct timespec t = {.tv_sec = (time_t)more, .tv_nsec = (long)(1e9 * (more - floor(more)))};
+    if (delay > 0)
+        nanosleep(&t, NULL);
+    *seconds *= 1 + delay;
     return STATUS_OK;
 }
 
-/* The median over c->net.rounds steps. */
+/* The median over c->step.rounds steps. */
 static enum status own_step(const struct pair_config *c, double *median)
 {
     struct graph *graph = NULL;
     struct device *dev = NULL;
     struct network *net = NULL;
-    struct stats s;
-    enum status st = STATUS_OK;
-    double *seconds = calloc((size_t)c->net.rounds, sizeof *seconds);
-    if (!seconds) {
-        st = status_fail(STATUS_OOM, "no memory for %d steps", c->net.rounds);
-        goto done;
-    }
-    CHECK(graph_build(c->net.net, CLASSES, c->net.image_size, &graph));
-    CHECK(device_open(c->net.devices, c->net.threads, &dev));
-    CHECK(noise_step_open(dev, graph, &c->net, &net));
-    for (int i = 0; i < c->net.rounds; i++)
-        CHECK(timed_step(net, c->drag, &seconds[i]));
-    CHECK(stats_of(seconds, c->net.rounds, &s));
-    *median = s.median;
+    double *seconds = NULL;
+    enum status st;
+    CHECK(array_new(&seconds, c->step.rounds));
+    CHECK(graph_build(c->step.net, CLASSES, c->step.image_size, &graph));
+    CHECK(device_open(c->step.devices, c->step.threads, &dev));
+    CHECK(noise_step_open(dev, graph, &c->step, false, &net));
+    for (int i = 0; i < c->step.rounds; i++)
+        CHECK(timed_step(net, c->delay, &seconds[i]));
+    *median = stats_median(seconds, c->step.rounds);
 done:
     network_close(net);
     device_close(dev);
@@ -57,18 +48,19 @@ done:
     return st;
 }
 
-/* One after the other on each node, all nodes at a time; then each rank knows all. */
+/* Measures the own step, on all ranks at the same time; then every rank gets all times. */
 static enum status measure_steps(const struct pair_config *c, struct comm *comm, double *step)
 {
     double own = 0;
     if (c->progress)
-        fprintf(c->progress, "each node's own step: %s, %d images\n", c->net.net, c->net.batch);
+        fprintf(c->progress, "training step of each node alone: %s, %d images\n", c->step.net,
+                c->step.batch);
     TRY(own_step(c, &own));
-    step[comm_rank(comm)] = own; /* among zeros */
+    step[comm_rank(comm)] = own; /* all others are 0, so that the sum is a gather */
     return comm_sum(comm, step, comm_size(comm));
 }
 
-static void tell_round(const struct pair_config *c, const struct pair_plan *p, int round)
+static void print_round(const struct pair_config *c, const struct pair_plan *p, int round)
 {
     const char *comma = "";
     if (!c->progress)
@@ -93,8 +85,8 @@ static int64_t wrong_of(const struct collective_row *row)
     return wrong;
 }
 
-/* The collectives of a meeting; ranks that rest do the same alone. Always as many operations, so
- * that all ranks' communicators stay in step. */
+/* Runs the collectives of a meeting; a rank without a meeting runs them alone. Every rank runs the
+ * same number of operations, so that all ranks' communicators stay in step. */
 static enum status meet(const struct pair_config *c, struct comm *comm, struct pair_link *link)
 {
     struct collective_config config = collective_config_default();
@@ -102,7 +94,7 @@ static enum status meet(const struct pair_config *c, struct comm *comm, struct p
     struct collective_row few, many;
     enum status st;
     config.kind = COMM_ALLREDUCE;
-    config.timing = (struct harness_config){.warmup = WARMUP, .most = c->samples};
+    config.options.timing = (struct harness_config){.warmup = WARMUP, .most = c->samples};
     CHECK(collective_buffers_open(comm, comm, c->bytes, &buffers));
     CHECK(collective_measure(&config, comm, &buffers, PAIR_LATENCY_BYTES, &few));
     CHECK(collective_measure(&config, comm, &buffers, c->bytes, &many));
@@ -114,13 +106,14 @@ done:
     return st;
 }
 
-/* `seen` (SEEN n) takes what the round's meetings measured, among zeros. */
+/* Runs a round. The first rank of a meeting writes its measurements to `seen` (SEEN n), which is 0
+ * elsewhere, so that a sum over the ranks gathers the measurements. */
 static enum status run_round(const struct pair_config *c, struct comm *comm,
                              const struct pair_plan *p, int round, double *seen)
 {
     int rank = comm_rank(comm), mine = pair_plan_meeting(p, round, rank);
     struct pair_link link;
-    tell_round(c, p, round);
+    print_round(c, p, round);
     TRY(comm_divide(comm, mine >= 0 ? mine : p->n + rank));
     TRY(meet(c, comm, &link));
     if (mine >= 0 && comm_rank(comm) == 0) {
@@ -135,9 +128,8 @@ static enum status run_rounds(const struct pair_config *c, struct comm *comm, st
 {
     const struct pair_plan *p = &r->plan;
     enum status st = STATUS_OK;
-    double *seen = calloc(SEEN * (size_t)p->n + 1, sizeof *seen);
-    if (!seen)
-        return status_fail(STATUS_OOM, "no memory for %d meetings", p->n);
+    double *seen;
+    TRY(array_new(&seen, SEEN * p->n));
     for (int round = 0; round < p->rounds; round++)
         CHECK(run_round(c, comm, p, round, seen));
     CHECK(comm_sum(comm, seen, SEEN * (int64_t)p->n));
@@ -165,12 +157,8 @@ enum status pair_run(const struct pair_config *c, struct comm *comm, struct pair
     enum status st;
     *r = (struct pair_result){0};
     CHECK(pair_plan_make(c->suspect, ranks, c->partners, c->seed, &r->plan));
-    r->step = calloc((size_t)ranks, sizeof *r->step);
-    r->link = calloc((size_t)r->plan.n + 1, sizeof *r->link);
-    if (!r->step || !r->link) {
-        st = status_fail(STATUS_OOM, "no memory for %d ranks", ranks);
-        goto done;
-    }
+    CHECK(array_new(&r->step, ranks));
+    CHECK(array_new(&r->link, r->plan.n));
     CHECK(measure_steps(c, comm, r->step));
     CHECK(run_rounds(c, comm, r));
     const struct pair_judging j = {.plan = &r->plan,

@@ -1,35 +1,35 @@
-/* Measuring a second look (pair.h) between the ranks of an MPI job, a rank a node. */
-#ifndef ACCEPT_PAIR_RUN_H
-#define ACCEPT_PAIR_RUN_H
+/* The measurements of a retest (pair.h) between the ranks of an MPI job, one rank per node. */
+#pragma once
 
 #include "accept/pair.h"
-#include "bench/noise_step.h"
+#include "bench/options.h"
 #include "comm/comm.h"
 
 #include <jansson.h>
 #include <stdio.h>
 
-/* Grows when a reader of the previous version of the JSON would misunderstand. */
+/* Version of the JSON; grows when a reader of the previous version would misunderstand it. */
 enum { PAIR_SCHEMA = 1 };
 
-/* Of the short allreduce of a meeting, which takes what the link and its ends need for any. */
+/* Size of a meeting's short allreduce, whose time is the latency of the link and its ends. */
 enum { PAIR_LATENCY_BYTES = 8 };
 
 struct pair_config {
-    const bool *suspect;         /* (ranks) */
-    const char *const *name;     /* (ranks) */
-    int partners;                /* that each suspect meets */
-    uint64_t seed;               /* of the plan */
-    double within;               /* see pair_judging */
-    double latency_within;       /* likewise */
-    int64_t bytes;               /* of a meeting's long allreduce */
-    int samples;                 /* of each size, timed; medians count */
-    struct bench_net_config net; /* the node's own step; its `rounds` are timed */
-    double drag;                 /* share by which this rank's own step is made longer: a fault */
-    FILE *progress;              /* rank 0's; NULL: none */
+    const bool *suspect;       /* (ranks) */
+    const char *const *name;   /* (ranks) */
+    int partners;              /* number of good ranks that each suspect meets */
+    uint64_t seed;             /* of the plan */
+    double within;             /* see pair_judging */
+    double latency_within;     /* likewise */
+    int64_t bytes;             /* size of a meeting's long allreduce */
+    int samples;               /* number of timings of each size; their median is used */
+    struct bench_options step; /* the node's own step; `rounds` of it are timed */
+    double delay;              /* injected delay of this rank's own step, as a fraction of the step
+                                * time */
+    FILE *progress;            /* gets rank 0's progress lines; NULL: none */
 };
 
-/* Same on every rank. */
+/* The result, which is the same on every rank. */
 struct pair_result {
     struct pair_plan plan;
     double *step;           /* (ranks) seconds, the median */
@@ -38,16 +38,15 @@ struct pair_result {
     struct pair_finding *finding; /* (n) */
 };
 
-/* Every rank calls it with the same configuration, drag and progress apart. Each times its own
- * step; then pairs meet, round by round. A rank that is lost, or a link that stands still, ends the
- * job under the communicator's time limit, and the round that it was is the last line of
- * `progress`. STATUS_UNSUPPORTED on a communicator that cannot be divided. The caller frees
- * `result`. */
+/* Every rank calls it with the same configuration, except for delay and progress. Each rank times
+ * its own step; then pairs meet, round by round. A lost rank or a hanging link ends the job after
+ * the communicator's time limit; the last line of `progress` then names the round.
+ * STATUS_UNSUPPORTED for a communicator that cannot be divided. The caller frees `result`. */
 MUST_CHECK enum status pair_run(const struct pair_config *c, struct comm *comm,
                                 struct pair_result *result);
-void pair_result_free(struct pair_result *result); /* fine on a zeroed struct */
+void pair_result_free(struct pair_result *result); /* no-op on a zeroed struct */
 
-/* A table of what was measured and the findings in words. */
+/* Prints a table of the measurements, and the findings as text. */
 void pair_print(const struct pair_config *c, const struct pair_result *r, FILE *out);
 
 /* {"record": "pair", "schema": 1, "passed", "seed", "within", "latency_within", "bytes",
@@ -55,4 +54,3 @@ void pair_print(const struct pair_config *c, const struct pair_result *r, FILE *
  * "busbw", "latency_s", "wrong"}], "findings": [{"node", "verdict", "reason"}]}. The caller owns
  * it; NULL when memory is short. */
 json_t *pair_json(const struct pair_config *c, const struct pair_result *r);
-#endif

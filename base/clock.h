@@ -1,6 +1,5 @@
-/* The monotonic clock, in nanoseconds. */
-#ifndef BASE_CLOCK_H
-#define BASE_CLOCK_H
+/* The monotonic clock, and the time of day. */
+#pragma once
 
 #include <stdint.h>
 #include <time.h>
@@ -12,4 +11,11 @@ static inline uint64_t clock_ns(void)
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
-#endif
+
+/* Seconds since 1970, with fractions; may jump. */
+static inline double clock_wall_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}

@@ -1,5 +1,7 @@
-/* Atomic replacement and bounded reading. */
+/* Replaces files atomically, and reads files up to a size limit. */
 #include "base/file.h"
+
+#include "base/array.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -55,7 +57,7 @@ enum status dir_remove(const char *path)
     return status_fail(STATUS_IO, "cannot remove '%s': %s", path, strerror(errno));
 }
 
-/* The name of a path without its folder, which goes to `dir`. */
+/* Returns the file's name within a path, and writes its folder to `dir`. */
 static const char *split(const char *path, char dir[4096])
 {
     snprintf(dir, 4096, "%s", path);
@@ -68,7 +70,7 @@ static const char *split(const char *path, char dir[4096])
     return strrchr(path, '/') + 1;
 }
 
-/* Removes a folder that is this user's and that nobody holds. */
+/* Removes a folder of this user that no process has locked. */
 static void remove_unheld_dir(const char *parent, const char *name)
 {
     char path[4096];
@@ -80,7 +82,7 @@ static void remove_unheld_dir(const char *parent, const char *name)
         return;
     bool left = fstat(fd, &s) == 0 && s.st_uid == geteuid() && flock(fd, LOCK_EX | LOCK_NB) == 0;
     enum status removed = left ? dir_remove(path) : STATUS_OK;
-    (void)removed; /* the next one may have more luck */
+    (void)removed; /* a later sweep tries again */
     close(fd);
 }
 
@@ -96,25 +98,49 @@ static void sweep_dirs(const char *parent, const char *prefix, size_t n)
         closedir(d);
 }
 
-enum status dir_make_temporary(char *path, int *held)
+enum status temporary_dir_make(struct temporary_dir *d, const char *otherwise, const char *name)
 {
-    enum { XS = 6, TRIES = 100 };
-    char parent[4096];
-    const char *name = split(path, parent);
-    sweep_dirs(parent, name, strlen(name) - XS);
+    const char *said = getenv("TMPDIR");
+    return temporary_dir_make_in(d, said && *said ? said : otherwise, name);
+}
+
+enum status temporary_dir_make_in(struct temporary_dir *d, const char *parent, const char *name)
+{
+    enum { TRIES = 100 };
+    struct stat s;
+    char prefix[256], path[sizeof d->path];
+    snprintf(prefix, sizeof prefix, "%s-", name);
+    sweep_dirs(parent, prefix, strlen(prefix));
     for (int i = 0;; i++) {
-        memset(path + strlen(path) - XS, 'X', XS);
+        if (snprintf(path, sizeof path, "%s/%sXXXXXX", parent, prefix) >= (int)sizeof path)
+            return status_fail(STATUS_IO, "the folder '%s' has too long a name; set TMPDIR",
+                               parent);
         if (!mkdtemp(path))
             return status_fail(STATUS_IO, "cannot make a folder in '%s': %s; set TMPDIR", parent,
                                strerror(errno));
-        *held = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        /* Another process may have found it before it was held. */
-        bool swept = *held < 0 || (flock(*held, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK);
-        if (!swept || i == TRIES)
+        int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        /* Another process may have removed the folder before this one locked it. */
+        bool swept = fd < 0 || (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK);
+        swept = swept || (fstat(fd, &s) == 0 && s.st_nlink == 0);
+        if (!swept || i == TRIES) {
+            memcpy(d->path, path, sizeof path);
+            d->held = fd;
             return STATUS_OK;
-        if (*held >= 0)
-            close(*held);
+        }
+        if (fd >= 0)
+            close(fd);
     }
+}
+
+enum status temporary_dir_remove(struct temporary_dir *d)
+{
+    if (!*d->path)
+        return STATUS_OK;
+    enum status st = dir_remove(d->path);
+    if (d->held >= 0)
+        close(d->held);
+    *d->path = '\0';
+    return st;
 }
 
 enum status path_look(const char *path, bool *exists)
@@ -138,7 +164,20 @@ bool path_is_dir(const char *path)
     return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
 }
 
-/* "<anything>.tmp.<16 hexadecimal digits>"; earlier versions ended it in a process's number. */
+bool path_of_program(const char *name, char *out, size_t size)
+{
+    const char *dirs = getenv("PATH");
+    while (dirs && *dirs) {
+        int n = (int)strcspn(dirs, ":");
+        int length = snprintf(out, size, "%.*s/%s", n, dirs, name);
+        if (n > 0 && length < (int)size && access(out, X_OK) == 0)
+            return true;
+        dirs += n + (dirs[n] == ':');
+    }
+    return false;
+}
+
+/* Is it "<anything>.tmp.<16 hexadecimal digits>"? Earlier versions ended it with a process id. */
 static bool is_temporary(const char *name)
 {
     const char *end = strrchr(name, '.');
@@ -168,25 +207,9 @@ static void remove_unheld(int dir, const char *name)
     close(fd);
 }
 
-/* Removes temporaries of `path` that nobody writes any more. */
-static void sweep_path(const char *path)
-{
-    char dir[4096];
-    const char *name = split(path, dir);
-    size_t n = strlen(name);
-    DIR *d = opendir(dir);
-    const struct dirent *e;
-    while (d && (e = readdir(d)))
-        if (strncmp(e->d_name, name, n) == 0 && strncmp(e->d_name + n, ".tmp.", 5) == 0 &&
-            is_temporary(e->d_name))
-            remove_unheld(dirfd(d), e->d_name);
-    if (d)
-        closedir(d);
-}
-
-/* Makes a temporary and locks it: nobody can have laid a file or a link where its name will be. One
- * that somebody swept away just before it was locked is made again; where a file system has no
- * locks nobody sweeps. */
+/* Makes a temporary and locks it. No other process can predict its name and create a file or link
+ * there. If another process removes the temporary just before the lock, makes a new one. On a file
+ * system without locks no process removes temporaries. */
 static enum status open_temporary(struct atomic_file *f)
 {
     enum { TRIES = 100 };
@@ -218,7 +241,18 @@ enum status atomic_file_open(struct atomic_file *f, const char *path)
 {
     *f = (struct atomic_file){0};
     TRY(path_format(f->path, sizeof f->path, "%s", path));
-    sweep_path(path);
+    /* Removes temporaries of `path` that no process writes any more. */
+    char dir[4096];
+    const char *name = split(path, dir);
+    size_t n = strlen(name);
+    DIR *d = opendir(dir);
+    const struct dirent *e;
+    while (d && (e = readdir(d)))
+        if (strncmp(e->d_name, name, n) == 0 && strncmp(e->d_name + n, ".tmp.", 5) == 0 &&
+            is_temporary(e->d_name))
+            remove_unheld(dirfd(d), e->d_name);
+    if (d)
+        closedir(d);
     return open_temporary(f);
 }
 
@@ -229,8 +263,8 @@ static enum status sync_parent(const char *path)
     split(path, dir);
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
-        return STATUS_OK; /* a folder that may be written to, and not read */
-    /* EINVAL: this file system does not offer it. */
+        return STATUS_OK; /* the folder is writable but not readable */
+    /* EINVAL, ENOTSUP: this file system cannot sync a folder. */
     bool bad = fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP;
     enum status st =
         bad ? status_fail(STATUS_IO, "cannot write '%s': its folder: %s", path, strerror(errno))
@@ -260,26 +294,17 @@ enum status atomic_file_sync(struct atomic_file *f)
 static enum status put_in_place(struct atomic_file *f, bool durable)
 {
     TRY(write_out(f, durable));
-    bool bad = false;
-    int saved = 0;
-    int held = fcntl(fileno(f->stream), F_DUPFD_CLOEXEC, 0); /* the lock, until it is renamed */
-    if (fclose(f->stream) != 0) {
-        saved = errno;
-        bad = true;
-    }
+    int held = fcntl(fileno(f->stream), F_DUPFD_CLOEXEC, 0); /* keeps the lock until the rename */
+    errno = 0;
+    bool bad = fclose(f->stream) != 0 || rename(f->temp, f->path) != 0;
+    int why = errno ? errno : EIO;
     f->stream = NULL;
-    if (!bad && rename(f->temp, f->path) != 0) {
-        saved = errno;
-        bad = true;
-    }
     if (held >= 0)
         close(held);
-    if (bad) {
-        unlink(f->temp);
-        return status_fail(STATUS_IO, "cannot write '%s': %s", f->path,
-                           strerror(saved ? saved : EIO));
-    }
-    return durable ? sync_parent(f->path) : STATUS_OK;
+    if (!bad)
+        return durable ? sync_parent(f->path) : STATUS_OK;
+    unlink(f->temp);
+    return status_fail(STATUS_IO, "cannot write '%s': %s", f->path, strerror(why));
 }
 
 enum status atomic_file_commit(struct atomic_file *f)
@@ -321,48 +346,50 @@ enum status file_replace(const char *path, const void *bytes, size_t size)
     return atomic_file_commit(&f);
 }
 
+/* Reads an open file; `path` is for messages. */
+static enum status read_whole(FILE *in, const char *path, size_t max, char **bytes, size_t *size)
+{
+    struct stat s;
+    if (fstat(fileno(in), &s) != 0)
+        return status_fail(STATUS_IO, "cannot read '%s': %s", path, strerror(errno));
+    if (!S_ISREG(s.st_mode))
+        return status_fail(STATUS_DATA, "cannot read '%s': not a regular file", path);
+    if ((size_t)s.st_size > max)
+        return status_fail(STATUS_DATA, "'%s' has %lld bytes, at most %zu are allowed", path,
+                           (long long)s.st_size, max);
+    char *buf;
+    TRY(array_new(&buf, s.st_size + 1));
+    *size = fread(buf, 1, (size_t)s.st_size, in);
+    if (*size == (size_t)s.st_size) {
+        *bytes = buf;
+        return STATUS_OK;
+    }
+    free(buf);
+    return status_fail(STATUS_IO, "cannot read '%s': %s", path,
+                       ferror(in) ? strerror(errno) : "it ended early");
+}
+
 enum status file_read(const char *path, size_t max, char **bytes, size_t *size)
 {
-    enum status st = STATUS_OK;
-    char *buf = NULL;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe in the way must not hang us */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* opening a pipe must not block */
     FILE *in = fd >= 0 ? fdopen(fd, "rb") : NULL;
     if (!in)
         return status_fail(errno == ENOENT ? STATUS_DATA : STATUS_IO, "cannot open '%s': %s", path,
                            strerror(errno));
-    struct stat s;
-    if (fstat(fileno(in), &s) != 0) {
-        st = status_fail(STATUS_IO, "cannot read '%s': %s", path, strerror(errno));
-        goto done;
-    }
-    if (!S_ISREG(s.st_mode)) {
-        st = status_fail(STATUS_DATA, "cannot read '%s': not a regular file", path);
-        goto done;
-    }
-    if ((size_t)s.st_size > max) {
-        st = status_fail(STATUS_DATA, "'%s' has %lld bytes, more than the %zu that make sense",
-                         path, (long long)s.st_size, max);
-        goto done;
-    }
-    buf = malloc((size_t)s.st_size + 1);
-    if (!buf) {
-        st = status_fail(STATUS_OOM, "no memory to read '%s'", path);
-        goto done;
-    }
-    size_t got = fread(buf, 1, (size_t)s.st_size, in);
-    if (got != (size_t)s.st_size) {
-        st = status_fail(STATUS_IO, "cannot read '%s': %s", path,
-                         ferror(in) ? strerror(errno) : "it ended early");
-        goto done;
-    }
-    buf[got] = '\0';
-    *bytes = buf;
-    *size = got;
-    buf = NULL;
-done:
-    free(buf);
+    enum status st = read_whole(in, path, max, bytes, size);
     fclose(in);
     return st;
+}
+
+bool file_first_line(const char *path, char *out, size_t size)
+{
+    FILE *in = fopen(path, "re");
+    bool got = in && fgets(out, (int)size, in);
+    if (in)
+        fclose(in);
+    if (got)
+        out[strcspn(out, "\n")] = '\0';
+    return got;
 }
 
 enum status path_format(char *out, size_t size, const char *fmt, ...)

@@ -1,4 +1,4 @@
-/* Conversion between fp32 and narrower types, in integer arithmetic: the same on every machine. */
+/* Converts between fp32 and narrower types in integer arithmetic, alike on every machine. */
 #include "base/half.h"
 
 static uint32_t bits_of(float x)
@@ -29,7 +29,7 @@ uint16_t f16_from_float(float x)
     uint32_t u = bits_of(x), sign = u >> 16 & 0x8000, mag = u & 0x7fffffff;
     if (mag > 0x7f800000) /* NaN: quiet, upper payload bits kept */
         return (uint16_t)(sign | 0x7e00 | (mag >> 13 & 0x1ff));
-    if (mag >= 0x47800000) /* 2^16 and above, infinity: beyond anything that rounds down */
+    if (mag >= 0x47800000) /* 2^16 and above, and infinity: rounds to infinity */
         return (uint16_t)(sign | 0x7c00);
     if (mag >= 0x38800000) /* 2^-14: normal; the carry of rounding runs into the exponent */
         return (uint16_t)(sign | shift_round(mag - ((uint32_t)(127 - 15) << 23), 13));
@@ -67,5 +67,5 @@ float round_tf32(float x)
     uint32_t u = bits_of(x);
     if ((u & 0x7fffffff) > 0x7f800000)
         return float_of((u | 0x400000) & ~(uint32_t)0x1fff);
-    return float_of((u + 0x1000) & ~(uint32_t)0x1fff); /* half a unit added to the magnitude */
+    return float_of((u + 0x1000) & ~(uint32_t)0x1fff); /* adds half a unit to the magnitude */
 }

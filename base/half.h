@@ -3,11 +3,10 @@
  *
  * float16 (binary16): 5 exponent bits, 10 of mantissa; largest 65504, smallest normal 2^-14,
  * smallest subnormal 2^-24. bfloat16: fp32 with 7 bits of mantissa. TF32: fp32 with 10 bits of
- * mantissa. To nearest, ties to even; subnormals kept; overflow to infinity; a NaN stays a NaN
- * (quiet, its sign and the payload bits that fit kept; bf16_to_float alone moves bits and quiets
- * nothing). TF32 rounds ties away from zero, as cvt.rna.tf32.f32 does. */
-#ifndef BASE_HALF_H
-#define BASE_HALF_H
+ * mantissa. Rounding is to nearest, ties to even; TF32 rounds ties away from zero, as
+ * cvt.rna.tf32.f32 does. Subnormals are kept; overflow gives infinity. A NaN becomes a quiet NaN
+ * with its sign and the payload bits that fit; bf16_to_float keeps a signalling NaN. */
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -19,7 +18,7 @@ extern "C" {
 uint16_t f16_from_float(float x);
 float f16_to_float(uint16_t h);
 
-/* Here, so that compilers make vectors of loops over them. */
+/* Inline, so that compilers vectorize loops over them. */
 static inline uint16_t bf16_from_float(float x)
 {
     uint32_t u;
@@ -43,5 +42,4 @@ float round_tf32(float x);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

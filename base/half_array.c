@@ -1,5 +1,5 @@
-/* Conversion of arrays. bfloat16 is left to the compiler, which makes vectors of it; binary16 has
- * instructions of its own on x86. */
+/* Converts arrays. The compiler vectorizes bfloat16; binary16 has its own instructions on
+ * x86. */
 #include "base/half_array.h"
 
 #include "base/half.h"
@@ -7,9 +7,9 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <immintrin.h>
-#include <stdbool.h>
+#include <stdatomic.h>
 
-/* Eight at a time; returns how many it did. */
+/* Converts eight at a time; returns the number converted. */
 __attribute__((target("avx,f16c"))) static int64_t from_floats_f16c(const float *x, float scale,
                                                                     uint16_t *y, int64_t n)
 {
@@ -32,24 +32,37 @@ __attribute__((target("avx,f16c"))) static int64_t to_floats_f16c(const uint16_t
     return i;
 }
 
-/* (Some compilers do not know "f16c" as a name for __builtin_cpu_supports.) */
-static bool has_f16c(void)
+/* Uses CPUID, because Clang 14's __builtin_cpu_supports does not know "f16c". The result is kept,
+ * because a virtual machine takes microseconds for CPUID. */
+bool half_native(void)
 {
+    enum { UNKNOWN, NO, YES };
+    static atomic_int known;
     unsigned a, b, c, d;
-    __builtin_cpu_init();
-    return __builtin_cpu_supports("avx") && __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+    if (known == UNKNOWN) {
+        __builtin_cpu_init();
+        bool has =
+            __builtin_cpu_supports("avx") && __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+        known = has ? YES : NO;
+    }
+    return known == YES;
 }
 
 static int64_t f16_begin(const float *x, float scale, uint16_t *y, int64_t n)
 {
-    return has_f16c() ? from_floats_f16c(x, scale, y, n) : 0;
+    return half_native() ? from_floats_f16c(x, scale, y, n) : 0;
 }
 
 static int64_t f16_end(const uint16_t *x, float *y, int64_t n)
 {
-    return has_f16c() ? to_floats_f16c(x, y, n) : 0;
+    return half_native() ? to_floats_f16c(x, y, n) : 0;
 }
 #else
+bool half_native(void)
+{
+    return false;
+}
+
 static int64_t f16_begin(const float *x, float scale, uint16_t *y, int64_t n)
 {
     (void)x, (void)scale, (void)y, (void)n;

@@ -1,9 +1,12 @@
-/* Arrays between fp32 and the narrow types of half.h, many values at a time where the processor
- * can; the results are half.h's, bit for bit, but that NaNs may differ in their payload. */
-#ifndef BASE_HALF_ARRAY_H
-#define BASE_HALF_ARRAY_H
+/* Converts arrays between fp32 and the types of half.h, with vector instructions where there are
+ * any. Results have the same bits as half.h's, but the payloads of NaNs may differ. */
+#pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
+
+/* Does this processor convert binary16 by instructions (x86's AVX and F16C)? */
+bool half_native(void);
 
 /* y[i] = x[i] * scale, rounded. */
 void f16_from_floats(const float *x, float scale, uint16_t *y, int64_t n);
@@ -11,4 +14,3 @@ void bf16_from_floats(const float *x, float scale, uint16_t *y, int64_t n);
 
 void f16_to_floats(const uint16_t *x, float *y, int64_t n);
 void bf16_to_floats(const uint16_t *x, float *y, int64_t n);
-#endif

@@ -1,9 +1,14 @@
-/* Facts of this machine, from the system. */
+/* Reads facts about this machine from the system. */
 #include "base/host.h"
 
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 int host_cores(void)
 {
@@ -30,4 +35,20 @@ void host_cpu_name(char *out, size_t size)
         }
     }
     fclose(in);
+}
+
+enum status host_free_port(bool loopback, int *port)
+{
+    struct sockaddr_in in = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(loopback ? INADDR_LOOPBACK : INADDR_ANY)};
+    socklen_t size = sizeof in;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool found = fd >= 0 && bind(fd, (struct sockaddr *)&in, sizeof in) == 0 &&
+                 getsockname(fd, (struct sockaddr *)&in, &size) == 0;
+    int error = errno;
+    if (fd >= 0)
+        close(fd);
+    *port = ntohs(in.sin_port);
+    return found ? STATUS_OK
+                 : status_fail(STATUS_IO, "cannot find a free port: %s", strerror(error));
 }

@@ -1,49 +1,33 @@
-/* Reading a JSON file that people write by hand. */
+/* Reads the values of a JSON file that people write by hand. */
 #include "base/json_keys.h"
+
+#include "base/nearest.h"
+#include "base/text.h"
 
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { WORD_MAX = 40 };
-
-static int least(int a, int b)
-{
-    return a < b ? a : b;
-}
-
-/* Letters to insert, to leave out and to change (Levenshtein, 1966). */
-static int distance(const char *a, const char *b)
-{
-    int row[WORD_MAX + 1];
-    int n = least((int)strlen(b), WORD_MAX);
-    for (int j = 0; j <= n; j++)
-        row[j] = j;
-    for (int i = 1; a[i - 1]; i++) {
-        int corner = row[0];
-        row[0] = i;
-        for (int j = 1; j <= n; j++) {
-            int change = corner + (a[i - 1] != b[j - 1]);
-            corner = row[j];
-            row[j] = least(change, least(row[j], row[j - 1]) + 1);
-        }
-    }
-    return row[n];
-}
-
-static const char *nearest(const char *key, const char *const *known)
-{
-    const char *best = known[0];
-    for (const char *const *k = known; *k; k++)
-        if (distance(key, *k) < distance(key, best))
-            best = *k;
-    return best;
-}
-
-/* "batch." in front of "weak"; nothing at the top. */
+/* The dot between the parts of "batch.weak"; "" at the top. */
 static const char *dot(const char *where)
 {
     return *where ? "." : "";
+}
+
+/* The message names the most similar known key, or all known keys if none is similar. */
+static enum status unknown_key(const char *where, const char *key, const char *const *known)
+{
+    char all[512] = "";
+    struct nearest near = nearest_to(key);
+    for (const char *const *k = known; *k; k++) {
+        nearest_offer(&near, *k, strlen(*k));
+        text_join(all, sizeof all, ", ", "%s", *k);
+    }
+    if (*near.best)
+        return status_fail(STATUS_USAGE, "unknown key '%s%s%.40s'; did you mean '%s'?", where,
+                           dot(where), key, near.best);
+    return status_fail(STATUS_USAGE, "unknown key '%s%s%.40s'; the keys are %s", where, dot(where),
+                       key, all);
 }
 
 enum status keys_check(const json_t *object, const char *where, const char *const *known)
@@ -58,8 +42,7 @@ enum status keys_check(const json_t *object, const char *where, const char *cons
         while (*k && strcmp(*k, key) != 0)
             k++;
         if (!*k)
-            return status_fail(STATUS_USAGE, "unknown key '%s%s%.40s'; did you mean '%s'?", where,
-                               dot(where), key, nearest(key, known));
+            return unknown_key(where, key, known);
     }
     return STATUS_OK;
 }
@@ -105,23 +88,23 @@ enum status keys_text(const json_t *object, const char *where, const char *key, 
     return STATUS_OK;
 }
 
-/* STATUS_USAGE unless it is an array of 1 to `room` values. */
-static enum status list_check(const json_t *list, const char *where, const char *key, int room)
+/* STATUS_USAGE unless `list` is an array of 1 to `most` values. */
+static enum status list_check(const json_t *list, const char *where, const char *key, int most)
 {
     size_t n = json_array_size(list);
-    if (n < 1 || n > (size_t)room)
+    if (n < 1 || n > (size_t)most)
         return status_fail(STATUS_USAGE, "'%s%s%s' must be a list of 1 to %d values", where,
-                           dot(where), key, room);
+                           dot(where), key, most);
     return STATUS_OK;
 }
 
 enum status keys_counts(const json_t *object, const char *where, const char *key, int64_t min,
-                        int64_t max, int64_t *v, int room, int *n)
+                        int64_t max, int64_t *v, int most, int *n)
 {
     const json_t *list = json_object_get(object, key);
     if (!list)
         return STATUS_OK;
-    TRY(list_check(list, where, key, room));
+    TRY(list_check(list, where, key, most));
     for (*n = 0; *n < (int)json_array_size(list); (*n)++) {
         TRY(count_read(json_array_get(list, (size_t)*n), where, key, min, max, &v[*n]));
         if (*n > 0 && v[*n] <= v[*n - 1])
@@ -138,13 +121,23 @@ bool keys_is_name(const char *text)
     return *text != '\0' && *text != '.';
 }
 
-enum status keys_names(const json_t *object, const char *key, char *names, size_t size, int room,
+enum status keys_name(const json_t *object, const char *where, const char *key, char *out,
+                      size_t size)
+{
+    TRY(keys_text(object, where, key, true, out, size));
+    if (keys_is_name(out))
+        return STATUS_OK;
+    return status_fail(STATUS_USAGE, "'%s%s%s' must consist of letters, digits, '-', '_' and '.'",
+                       where, dot(where), key);
+}
+
+enum status keys_names(const json_t *object, const char *key, char *names, size_t size, int most,
                        int *n)
 {
     const json_t *list = json_object_get(object, key);
     if (!list)
         return absent("", key, true);
-    TRY(list_check(list, "", key, room));
+    TRY(list_check(list, "", key, most));
     for (*n = 0; *n < (int)json_array_size(list); (*n)++) {
         const char *name = json_string_value(json_array_get(list, (size_t)*n));
         if (!name || !keys_is_name(name) || strlen(name) >= size)
@@ -170,5 +163,14 @@ enum status keys_words(const json_t *object, const char *key, const json_t **out
     if (json_array_size(list) == 0)
         return status_fail(STATUS_USAGE, "'%s' must be a list of strings, at least one", key);
     *out = list;
+    return STATUS_OK;
+}
+
+enum status keys_flag(const json_t *object, const char *where, const char *key, bool *out)
+{
+    const json_t *value = json_object_get(object, key);
+    if (value && !json_is_boolean(value))
+        return status_fail(STATUS_USAGE, "'%s.%s' must be true or false", where, key);
+    *out = json_is_true(value);
     return STATUS_OK;
 }

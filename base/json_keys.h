@@ -1,6 +1,5 @@
-/* Reading a JSON file that people write by hand. Messages say where: "batch.weak". */
-#ifndef BASE_JSON_KEYS_H
-#define BASE_JSON_KEYS_H
+/* Reads values of a JSON file that people write by hand. Messages name the place: "batch.weak". */
+#pragma once
 
 #include "base/status.h"
 
@@ -8,29 +7,38 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* STATUS_USAGE unless `object`, called `where` ("" at the top), is one and all its keys are among
- * `known`, which ends with NULL; an unknown one is named with the nearest of them. */
+/* Checks that `object` is an object, and that `known`, which ends with NULL, lists all its keys.
+ * `where` names `object` in messages; "" at the top. STATUS_USAGE names an unknown key and the most
+ * similar known one. */
 MUST_CHECK enum status keys_check(const json_t *object, const char *where,
                                   const char *const *known);
 
-/* Values of `object`'s `key`; STATUS_USAGE says what is wrong. What is absent is left as it is, and
- * `required` says that this is wrong. */
+/* Read the value of `key`; STATUS_USAGE describes a wrong value. For a missing key *out is
+ * unchanged, or the result is STATUS_USAGE if `required`. */
 MUST_CHECK enum status keys_count(const json_t *object, const char *where, const char *key,
                                   bool required, int64_t min, int64_t max, int64_t *out);
 MUST_CHECK enum status keys_text(const json_t *object, const char *where, const char *key,
                                  bool required, char *out, size_t size);
 
-/* A list of 1 to `room` ascending numbers. */
+/* Reads a required text that keys_is_name accepts. */
+MUST_CHECK enum status keys_name(const json_t *object, const char *where, const char *key,
+                                 char *out, size_t size);
+
+/* Reads true or false; a missing key is false. */
+MUST_CHECK enum status keys_flag(const json_t *object, const char *where, const char *key,
+                                 bool *out);
+
+/* Reads a list of 1 to `most` ascending numbers; a missing key is no error. */
 MUST_CHECK enum status keys_counts(const json_t *object, const char *where, const char *key,
-                                   int64_t min, int64_t max, int64_t *v, int room, int *n);
+                                   int64_t min, int64_t max, int64_t *v, int most, int *n);
 
-/* A list of 1 to `room` names, none of them twice, each in `size` bytes of `names`. */
+/* Reads a required list of 1 to `most` different names, each into `size` bytes of `names`. */
 MUST_CHECK enum status keys_names(const json_t *object, const char *key, char *names, size_t size,
-                                  int room, int *n);
+                                  int most, int *n);
 
-/* A list of strings that is absent (*out is NULL) or whole. */
+/* Reads a list of one or more strings; *out is NULL if the key is missing. */
 MUST_CHECK enum status keys_words(const json_t *object, const char *key, const json_t **out);
 
-/* Fit to be a part of a file's name: letters, digits, '-', '_' and '.', not '.' at first. */
+/* Can `text` be part of a file's name? It may have letters, digits, '-', '_' and '.'; the first
+ * character must not be '.'. */
 bool keys_is_name(const char *text);
-#endif

@@ -1,4 +1,4 @@
-/* Running child processes. */
+/* Runs child processes. */
 #include "base/process.h"
 
 #include "base/clock.h"
@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -18,13 +19,15 @@ enum { KILL_SECONDS = 10, TAIL_BYTES = 16384 };
 
 enum status process_signals_open(struct process_signals *s)
 {
+    struct sigaction hangup;
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGCHLD);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGUSR1);
-    sigaddset(&set, SIGHUP);
+    if (sigaction(SIGHUP, NULL, &hangup) != 0 || hangup.sa_handler != SIG_IGN) /* as by nohup */
+        sigaddset(&set, SIGHUP);
     s->fd = -1;
     if (sigprocmask(SIG_BLOCK, &set, &s->before) == 0)
         s->fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -36,7 +39,7 @@ void process_signals_close(struct process_signals *s)
 {
     if (s->fd < 0)
         return;
-    process_signals_received(s); /* they have been answered */
+    process_signals_received(s); /* discards the pending signals, which have been handled */
     close(s->fd);
     s->fd = -1;
     sigprocmask(SIG_SETMASK, &s->before, NULL);
@@ -56,12 +59,12 @@ enum status process_own_file(char *out, size_t size)
 {
     ssize_t n = readlink("/proc/self/exe", out, size - 1);
     if (n < 0)
-        return status_fail(STATUS_IO, "cannot tell the program's file: %s", strerror(errno));
+        return status_fail(STATUS_IO, "cannot find this program's file: %s", strerror(errno));
     out[n] = '\0';
     return STATUS_OK;
 }
 
-/* In the child, between fork and exec. Does not return. */
+/* Runs in the child, between fork and exec. Does not return. */
 static void become(const struct process_config *c, int log, pid_t parent)
 {
     int in = c->talk > 0 ? c->talk : open("/dev/null", O_RDONLY);
@@ -73,11 +76,11 @@ static void become(const struct process_config *c, int log, pid_t parent)
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     sigprocmask(SIG_SETMASK, &c->signals->before, NULL);
-    if (getppid() == parent && dup2(in, STDIN_FILENO) >= 0 && dup2(out, STDOUT_FILENO) >= 0 &&
-        dup2(log, STDERR_FILENO) >= 0)
+    if (getppid() == parent && in >= 0 && out >= 0 && dup2(in, STDIN_FILENO) >= 0 &&
+        dup2(out, STDOUT_FILENO) >= 0 && dup2(log, STDERR_FILENO) >= 0)
         execvp(c->argv[0], c->argv);
     dprintf(log, "ampscale: cannot run '%s': %s\n", c->argv[0], strerror(errno));
-    _exit(127);
+    _exit(PROCESS_NOT_STARTED);
 }
 
 static void close_log(int log)
@@ -104,7 +107,7 @@ enum status process_start(const struct process_config *c, struct process *child)
         close_log(log);
         return st;
     }
-    setpgid(pid, pid); /* whoever comes first; the other one fails */
+    setpgid(pid, pid); /* parent and child both call it; the second call has no effect */
     child->pid = pid;
     child->log = log;
     return STATUS_OK;
@@ -118,21 +121,7 @@ bool process_any(const struct process *child, int n)
     return false;
 }
 
-/* One step farther on the child's way out. */
-static void stop_on(struct process *child)
-{
-    child->asked++;
-    if (child->asked <= 2)
-        kill(child->pid, SIGTERM);
-    else
-        kill(-child->pid, SIGKILL);
-    int64_t seconds = child->grace_s;
-    if (child->asked > 1 && seconds > KILL_SECONDS)
-        seconds = KILL_SECONDS;
-    child->due_ns = clock_ns() + (uint64_t)seconds * 1000000000u;
-}
-
-/* Until something is due, of any that runs; -1: nothing ever is. */
+/* Milliseconds until the next stop request to a running child is due; -1: none will be. */
 static int poll_ms(const struct process *child, int n)
 {
     uint64_t now = clock_ns(), first = UINT64_MAX;
@@ -145,7 +134,7 @@ static int poll_ms(const struct process *child, int n)
     return ms < 1000000 ? (int)ms : 1000000;
 }
 
-/* What a signal that was received, or none (0), and the clock ask of those that run. */
+/* Sends stop requests to all running children if a signal was `received`, else to those due. */
 static void press(struct process *child, int n, int received)
 {
     for (int i = 0; i < n; i++) {
@@ -157,11 +146,20 @@ static void press(struct process *child, int n, int received)
             c->end.received = received;
         else if (due && c->asked == 0)
             c->end.late = true;
-        stop_on(c);
+        /* Sends the child its next stop request. */
+        c->asked++;
+        if (c->asked <= 2)
+            kill(c->pid, SIGTERM);
+        else
+            kill(-c->pid, SIGKILL);
+        int64_t seconds = c->grace_s;
+        if (c->asked > 1 && seconds > KILL_SECONDS)
+            seconds = KILL_SECONDS;
+        c->due_ns = clock_ns() + (uint64_t)seconds * 1000000000u;
     }
 }
 
-/* Keeps the last line that is ours, or the last of all. */
+/* Keeps the last line that begins with "ampscale: ", or else the last line. */
 static void last_message(int log, char out[PROCESS_MESSAGE_SIZE])
 {
     static const char mark[] = "ampscale: ";
@@ -180,11 +178,11 @@ static void last_message(int log, char out[PROCESS_MESSAGE_SIZE])
     }
 }
 
-/* Takes in that a child has ended; it runs no more. */
+/* Records that a child has ended. */
 static void take_end(struct process *child, int status)
 {
     struct process_end *end = &child->end;
-    kill(-child->pid, SIGKILL); /* whatever of the group is left */
+    kill(-child->pid, SIGKILL); /* also kills the rest of the group */
     end->seconds = (double)(clock_ns() - child->begun_ns) * 1e-9;
     end->code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     if (child->log >= 0)
@@ -193,29 +191,23 @@ static void take_end(struct process *child, int status)
     child->pid = 0;
 }
 
-/* The first of those that run and have ended: *which, or -1. */
-static enum status find_ended(struct process *child, int n, int *which)
-{
-    *which = -1;
-    for (int i = 0; i < n && *which < 0; i++) {
-        int status = 0;
-        pid_t ended = child[i].pid != 0 ? waitpid(child[i].pid, &status, WNOHANG) : 0;
-        if (ended < 0)
-            return status_fail(STATUS_IO, "cannot wait for a process: %s", strerror(errno));
-        if (ended == 0)
-            continue;
-        take_end(&child[i], status);
-        *which = i;
-    }
-    return STATUS_OK;
-}
-
 enum status process_wait(const struct process_signals *signals, struct process *child, int n,
                          int *which)
 {
     struct pollfd p = {.fd = signals->fd, .events = POLLIN};
     for (;;) {
-        TRY(find_ended(child, n, which));
+        /* Finds a child that has ended since the last call; *which is its index, or -1. */
+        *which = -1;
+        for (int i = 0; i < n && *which < 0; i++) {
+            int status = 0;
+            pid_t ended = child[i].pid != 0 ? waitpid(child[i].pid, &status, WNOHANG) : 0;
+            if (ended < 0)
+                return status_fail(STATUS_IO, "cannot wait for a process: %s", strerror(errno));
+            if (ended == 0)
+                continue;
+            take_end(&child[i], status);
+            *which = i;
+        }
         if (*which >= 0)
             return STATUS_OK;
         poll(&p, 1, poll_ms(child, n));
@@ -246,4 +238,31 @@ enum status process_run(const struct process_config *c, struct process_end *end)
     process_kill(&child, 1);
     *end = child.end;
     return st;
+}
+
+enum status process_call(char *const *argv, const char *dir, int out, int *status)
+{
+    pid_t pid, ended;
+    posix_spawn_file_actions_t actions;
+    int error = posix_spawn_file_actions_init(&actions);
+    if (error != 0)
+        return status_fail(STATUS_OOM, "no memory to run '%s'", argv[0]);
+    if (dir)
+        error = posix_spawn_file_actions_addchdir_np(&actions, dir);
+    error =
+        error ? error
+              : posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    error = error ? error : posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
+    error = error ? error : posix_spawn_file_actions_adddup2(&actions, out, STDERR_FILENO);
+    error = error ? error : posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    if (error != 0)
+        return status_fail(error == ENOENT ? STATUS_UNSUPPORTED : STATUS_IO, "cannot run '%s': %s",
+                           argv[0], strerror(error));
+    do
+        ended = waitpid(pid, status, 0);
+    while (ended < 0 && errno == EINTR);
+    return ended == pid
+               ? STATUS_OK
+               : status_fail(STATUS_IO, "cannot wait for '%s': %s", argv[0], strerror(errno));
 }

@@ -1,19 +1,18 @@
-/* Child processes, each with a group of its own, a log, and a time limit; and the signals that ask
- * for an end meanwhile.
+/* Child processes, each with its own process group, log and time limit; and the signals that ask
+ * this process to stop while they run.
  *
- *     TRY(process_run(&config, &end));                       one, to its end
+ *     TRY(process_run(&config, &end));                       one, until it ends
  *
  *     TRY(process_start(&config, &child[i]));                or several at the same time
  *     while (process_any(child, n)) {
- *         TRY(process_wait(&signals, child, n, &which));     child[which].end says how it ended
+ *         TRY(process_wait(&signals, child, n, &which));     child[which].end: how it ended
  *     }
  *
- * The first SIGINT, SIGTERM, SIGHUP or SIGUSR1 is handed on to all as SIGTERM, on which `train` and
- * `launch` stop in order; a second one, or the grace's end, makes it SIGTERM again and then SIGKILL
- * for the whole group. So does the time limit, for the one whose it is. A child whose parent is
- * killed gets SIGTERM too. */
-#ifndef BASE_PROCESS_H
-#define BASE_PROCESS_H
+ * The first SIGINT, SIGTERM, SIGHUP or SIGUSR1 is forwarded to all children as SIGTERM, at which
+ * `train` and `launch` stop in an orderly way. A second one, or the end of the grace period, sends
+ * SIGTERM again; the next sends SIGKILL to the whole group. A child's time limit starts the same
+ * sequence for that child alone. A child whose parent is killed gets SIGTERM too. */
+#pragma once
 
 #include "base/status.h"
 
@@ -23,8 +22,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Signals held back from this process, and read where it waits. Begins with process_signals_open.
- */
+/* Signals that this process blocks, and reads while it waits. process_signals_open sets it. */
 struct process_signals {
     int fd;
     sigset_t before;
@@ -32,60 +30,66 @@ struct process_signals {
 MUST_CHECK enum status process_signals_open(struct process_signals *s);
 void process_signals_close(struct process_signals *s);
 
-/* The signal that has asked for an end since the last call, or 0. */
+/* The latest stop signal received since the previous call, or 0. */
 int process_signals_received(const struct process_signals *s);
 
-enum { PROCESS_MESSAGE_SIZE = 320 };
+enum {
+    PROCESS_MESSAGE_SIZE = 320,
+    PROCESS_NOT_STARTED = 127, /* exit code of a child that could not run its program */
+};
 
 struct process_config {
     char *const *argv; /* ends with NULL; argv[0] is looked up as a shell does */
-    const char *log;   /* what it says goes there, in place of what an earlier one said; NULL: where
-                        * this process's own goes */
-    const char *out;   /* and there what it writes to standard output; NULL: to the log too, which
-                        * there must be */
-    int talk;          /* above 0: a descriptor, of a socket say, that is its standard input and
-                        * output, in place of /dev/null and `out` */
+    const char *log;   /* file for its stderr, emptied first; NULL: this process's stderr */
+    const char *out;   /* file for its stdout; NULL: the log, which must then be given */
+    int talk;          /* above 0: a descriptor, for example a socket, as its stdin and stdout, in
+                        * place of /dev/null and `out` */
     const struct process_signals *signals;
     int64_t limit_s; /* 0: none */
-    int64_t grace_s; /* for an orderly stop; where it is less than 10, for the second request too */
+    int64_t grace_s; /* seconds from one stop request to the next; after the second at most 10 */
 };
 
 struct process_end {
-    int code;     /* its exit code; 128 and the number of the signal that ended it */
-    int received; /* the signal that asked for an end, or 0 */
-    bool late;    /* it ran into the limit */
+    int code;     /* exit code, or 128 + the number of the signal that ended it */
+    int received; /* the first stop signal, or 0 */
+    bool late;    /* the child ran past its time limit */
     double seconds;
-    char message[PROCESS_MESSAGE_SIZE]; /* its last line of ours without "ampscale: ", else its last
-                                         * line; "" if it said nothing, or has no log */
+    char message[PROCESS_MESSAGE_SIZE]; /* its last "ampscale: " line without that prefix, or its
+                                         * last line; "": no output or no log */
 };
 
-/* One that was started. Begins as {0}. */
+/* A child process. Begins as {0}. */
 struct process {
     pid_t pid; /* 0: none runs */
     struct process_end end;
-    int log; /* -1: it has none */
+    int log; /* -1: none */
     int64_t grace_s;
-    int asked;                 /* to end: 0, then with SIGTERM once or twice, then killed */
-    uint64_t begun_ns, due_ns; /* when the next step to its end comes; 0: not at all */
+    int asked;                 /* number of stop requests sent: the first two are SIGTERM, later
+                                * ones SIGKILL */
+    uint64_t begun_ns, due_ns; /* when the next request is due; 0: never */
 };
 
-/* The file of this program, to be run as a child. */
+/* The path of this program's file, to run it as a child. */
 MUST_CHECK enum status process_own_file(char *out, size_t size);
 
-/* Runs it to its end. A failure is that it could not be started or waited for. */
+/* Runs a child until it ends. Fails if the child cannot be started or waited for. */
 MUST_CHECK enum status process_run(const struct process_config *c, struct process_end *end);
 
-/* Starts one, which has to be waited for or killed. */
+/* Starts a child, which the caller must wait for or kill. */
 MUST_CHECK enum status process_start(const struct process_config *c, struct process *child);
 
-/* Waits until one of those that run among n has ended, *which: there is one, and all were started
- * with these signals. */
+/* Waits until a running child among n has ended; *which is its index. At least one child must run,
+ * and all must have been started with `signals`. */
 MUST_CHECK enum status process_wait(const struct process_signals *signals, struct process *child,
                                     int n, int *which);
 
-/* Whether one of n runs. */
+/* Does any of n children run? */
 bool process_any(const struct process *child, int n);
 
-/* Kills, with their groups, those that run among n. */
+/* Kills the running children among n, with their process groups. */
 void process_kill(struct process *child, int n);
-#endif
+
+/* Runs a program until it ends, in the folder `dir` (NULL: this process's), with an empty
+ * stdin, and with its stdout and stderr at the descriptor `out`. A terminal's signals reach this
+ * process and the program. *status is waitpid's. STATUS_UNSUPPORTED: there is no such program. */
+MUST_CHECK enum status process_call(char *const *argv, const char *dir, int out, int *status);

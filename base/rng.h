@@ -3,8 +3,7 @@
  * Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011). There is
  * no state to share between threads, to save in a checkpoint or to advance: sample i of epoch e
  * draws from rng_at(seed, RNG_AUGMENT, e, i) wherever and whenever it is decoded. */
-#ifndef BASE_RNG_H
-#define BASE_RNG_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -13,7 +12,8 @@
 extern "C" {
 #endif
 
-/* Each use draws from its own stream, so that adding one does not shift another. */
+/* Each use draws from its own stream, so that a new use does not change the numbers of the
+ * others. */
 enum rng_stream {
     RNG_INIT = 1,    /* weight initialisation: a = parameter's name hash, b = 0 */
     RNG_SHUFFLE = 2, /* epoch order: a = epoch, b = 0 */
@@ -23,14 +23,14 @@ enum rng_stream {
     RNG_DUMMY = 6,   /* --dummy tensors: a = sample index, b = 0 */
     RNG_TEST = 7,
     RNG_BOOTSTRAP = 8, /* confidence intervals: a = resample, b = 0 */
-    RNG_FAULT = 9,     /* which bit flips, where --inject does not say: a = b = 0 */
+    RNG_FAULT = 9,     /* the bit to flip, where --inject names none: a = b = 0 */
 };
 
 struct rng {
     uint32_t key[2];
     uint32_t ctr[4]; /* ctr[0] counts blocks drawn */
     uint32_t out[4];
-    int left; /* words of `out` not yet given away */
+    int left; /* words of `out` not yet returned */
 };
 
 /* One block of four words for a counter and key. */
@@ -53,17 +53,16 @@ uint32_t rng_below(struct rng *r, uint32_t n);
 /* Standard normal (Box-Muller; one of each pair is used). */
 double rng_normal(struct rng *r);
 
-/* FNV-1a over a string, and the splitmix64 finaliser with its golden-ratio increment: the hashes
- * that place weights and labels by name. */
+/* The FNV-1a hash of a string, and the hash of a number by splitmix64: its golden-ratio increment
+ * and its finaliser. */
 uint64_t hash_fnv1a64(const char *s);
 uint64_t hash_splitmix64(uint64_t x);
 
-/* Goes on from hash `h` over memory, eight bytes at a time: each word is taken in by a bijection,
- * so that memory which differs in one word, as by a flipped bit, always has another hash; what
- * differs in more has the same one by chance, once in 2^64. */
+/* Continues hash `h` over memory, eight bytes at a time. Each word enters by a bijection, so that a
+ * change of one word, such as a flipped bit, always changes the hash. A change of several words
+ * keeps the hash with a probability of 2^-64. */
 uint64_t hash_bytes(uint64_t h, const void *mem, size_t bytes);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

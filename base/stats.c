@@ -1,6 +1,7 @@
-/* Statistics of repeated measurements. */
+/* Computes statistics of repeated measurements. */
 #include "base/stats.h"
 
+#include "base/array.h"
 #include "base/rng.h"
 
 #include <math.h>
@@ -25,6 +26,12 @@ double stats_quantile(const double *sorted, int64_t n, double q)
     if (below >= n - 1)
         return sorted[n - 1];
     return sorted[below] + (place - (double)below) * (sorted[below + 1] - sorted[below]);
+}
+
+double stats_median(double *x, int64_t n)
+{
+    stats_sort(x, n);
+    return stats_quantile(x, n, 0.5);
 }
 
 double stats_mean(const double *x, int64_t n)
@@ -53,9 +60,7 @@ static enum status sorted_copy(const double *x, int64_t n, double **out)
     for (int64_t i = 0; i < n; i++)
         if (!isfinite(x[i]))
             return status_fail(STATUS_INVALID, "a value to sum up is not finite");
-    *out = malloc((size_t)n * sizeof **out);
-    if (!*out)
-        return status_fail(STATUS_OOM, "no memory for %lld values", (long long)n);
+    TRY(array_new(out, n));
     memcpy(*out, x, (size_t)n * sizeof **out);
     stats_sort(*out, n);
     return STATUS_OK;
@@ -69,25 +74,21 @@ enum status stats_of(const double *x, int64_t n, struct stats *out)
         .n = n,
         .min = v[0],
         .p5 = stats_quantile(v, n, 0.05),
-        .p25 = stats_quantile(v, n, 0.25),
         .median = stats_quantile(v, n, 0.5),
-        .p75 = stats_quantile(v, n, 0.75),
         .p95 = stats_quantile(v, n, 0.95),
         .max = v[n - 1],
         .mean = stats_mean(v, n),
         .stddev = stats_stddev(v, n),
     };
-    out->spread = out->median != 0 ? (out->p95 - out->p5) / out->median : 0;
     for (int64_t i = 0; i < n; i++)
         v[i] = fabs(v[i] - out->median);
-    stats_sort(v, n);
-    out->mad = stats_quantile(v, n, 0.5);
+    out->mad = stats_median(v, n);
     free(v);
     return STATUS_OK;
 }
 
-/* The median of n draws with replacement. Drawing ranks and counting them spares the sort;
- * `count` has room for n. */
+/* The median of n draws with replacement. Counting the drawn ranks avoids a sort; `count` has n
+ * elements. */
 static double resampled_median(const double *sorted, int64_t n, struct rng *rng, uint32_t *count)
 {
     memset(count, 0, (size_t)n * sizeof *count);
@@ -109,16 +110,11 @@ enum status stats_median_interval(const double *x, int64_t n, double level, int 
         return status_fail(STATUS_INVALID, "a bootstrap of level %g and %d resamples", level,
                            resamples);
     enum status st;
-    double *sorted = NULL;
+    double *sorted = NULL, *median = NULL;
     uint32_t *count = NULL;
-    double *median = NULL;
     CHECK(sorted_copy(x, n, &sorted));
-    count = malloc((size_t)n * sizeof *count);
-    median = malloc((size_t)resamples * sizeof *median);
-    if (!count || !median) {
-        st = status_fail(STATUS_OOM, "no memory for a bootstrap of %lld values", (long long)n);
-        goto done;
-    }
+    CHECK(array_new(&count, n));
+    CHECK(array_new(&median, resamples));
     for (int i = 0; i < resamples; i++) {
         struct rng rng = rng_at(seed, RNG_BOOTSTRAP, (uint64_t)i, 0);
         median[i] = resampled_median(sorted, n, &rng, count);
@@ -133,13 +129,24 @@ done:
     return st;
 }
 
+/* Computes z by bisection, which is fast enough. */
+double stats_normal_above(double p)
+{
+    double low = -10, high = 10;
+    for (int i = 0; i < 60; i++) {
+        double z = (low + high) / 2;
+        *(erfc(z / sqrt(2)) / 2 > p ? &low : &high) = z;
+    }
+    return low;
+}
+
 int64_t stats_warmup(int64_t n, int64_t wanted)
 {
     int64_t most = n / 2;
     return wanted < most ? wanted : most;
 }
 
-/* P(X <= k) of n trials with success p each. */
+/* The probability of at most k successes in n trials with success probability p. */
 static double binomial_below(int64_t k, int64_t n, double p)
 {
     double sum = 0;
@@ -149,7 +156,7 @@ static double binomial_below(int64_t k, int64_t n, double p)
     return sum;
 }
 
-/* The p at which P(X <= k) falls to `tail`, which it does as p grows. */
+/* The p for which binomial_below(k, n, p), which falls as p grows, is `tail`. */
 static double binomial_limit(int64_t k, int64_t n, double tail)
 {
     double low = 0, high = 1;

@@ -1,22 +1,20 @@
 /* Statistics of repeated measurements. Values must be finite; n >= 1 unless said otherwise. */
-#ifndef BASE_STATS_H
-#define BASE_STATS_H
+#pragma once
 
 #include "base/status.h"
 
 #include <stdint.h>
 
-/* What a sample of measurements comes to. */
+/* The statistics of a sample of measurements. */
 struct stats {
     int64_t n;
-    double min, p5, p25, median, p75, p95, max;
+    double min, p5, median, p95, max;
     double mean;
     double stddev; /* with n - 1; 0 when n is 1 */
-    double mad;    /* median absolute deviation from the median; 1.4826 mad ~ a normal's sigma */
-    double spread; /* (p95 - p5) / median; 0 when the median is 0 */
+    double mad;    /* median absolute deviation; a normal distribution's stddev is 1.4826 mad */
 };
 
-/* Sums up x[0..n), which is left as it is. STATUS_INVALID when n < 1 or a value is not finite. */
+/* Statistics of x[0..n), which stays unchanged. STATUS_INVALID: n < 1, or a value is not finite. */
 MUST_CHECK enum status stats_of(const double *x, int64_t n, struct stats *out);
 
 double stats_mean(const double *x, int64_t n);
@@ -26,24 +24,31 @@ double stats_stddev(const double *x, int64_t n);
 void stats_sort(double *x, int64_t n);
 
 /* The q-quantile (0 <= q <= 1) of ascending values, linear between order statistics: type 7 of
- * Hyndman and Fan, "Sample quantiles in statistical packages", 1996; what R and NumPy do. */
+ * Hyndman and Fan, "Sample quantiles in statistical packages", 1996; R's and NumPy's default. */
 double stats_quantile(const double *sorted, int64_t n, double q);
+
+/* The median of n >= 1 values, which it sorts. */
+double stats_median(double *x, int64_t n);
 
 /* Percentile bootstrap interval of the median (Efron and Tibshirani, "An introduction to the
  * bootstrap", 1993, chapter 13): the quantiles (1 -+ level) / 2 of the medians of `resamples` draws
- * with replacement. A pure function of values and seed. Takes n * resamples draws: for up to some
- * ten thousand values. STATUS_INVALID as stats_of, or when level is not inside (0, 1). */
+ * with replacement. A pure function of values and seed. It draws n * resamples values, so n should
+ * be at most some ten thousand. STATUS_INVALID as stats_of, for a level outside (0, 1), and for
+ * resamples < 1. */
 MUST_CHECK enum status stats_median_interval(const double *x, int64_t n, double level,
                                              int resamples, uint64_t seed, double *low,
                                              double *high);
 
-/* The Clopper-Pearson interval of a proportion of which k of n >= 1 trials were seen: Clopper and
- * Pearson, "The use of confidence or fiducial limits illustrated in the case of the binomial",
- * 1934. It never covers less than `level`. STATUS_INVALID for k outside 0..n. */
+/* The Clopper-Pearson interval of the probability of an event seen in k of n >= 1 trials: Clopper
+ * and Pearson, "The use of confidence or fiducial limits illustrated in the case of the binomial",
+ * 1934. Its coverage is at least `level`. STATUS_INVALID for n < 1, for k outside 0..n, and for a
+ * level outside (0, 1). */
 MUST_CHECK enum status stats_proportion_interval(int64_t k, int64_t n, double level, double *low,
                                                  double *high);
 
-/* How many of the first steps to leave out as warm-up: `wanted`, but never more than leaves half
- * of the n steps, so that a short run still says something. n >= 0. */
+/* The z that a standard normal exceeds with probability p. */
+double stats_normal_above(double p);
+
+/* The number of first steps to exclude as warm-up: `wanted`, but at most half of the n steps, so
+ * that a short run still has a result. n >= 0. */
 int64_t stats_warmup(int64_t n, int64_t wanted);
-#endif

@@ -1,4 +1,4 @@
-/* The per-thread message behind `enum status`. */
+/* Keeps the message that explains an `enum status`, one per thread. */
 #include "base/status.h"
 
 #include "base/text.h"
@@ -9,7 +9,7 @@
 
 static _Thread_local char message[STATUS_MESSAGE_MAX];
 
-/* What a name or a peer brings into a message is made fit for a terminal. */
+/* Cleans the message: a file name or a peer's text may contain control characters. */
 enum status status_fail(enum status st, const char *fmt, ...)
 {
     char raw[STATUS_MESSAGE_MAX];
@@ -47,40 +47,29 @@ void first_failure_keep(struct first_failure *f, enum status st)
     memcpy(f->message, message, sizeof f->message);
 }
 
-enum status first_failure_tell(const struct first_failure *f)
+enum status first_failure_return(const struct first_failure *f)
 {
     return f->status == STATUS_OK ? STATUS_OK : status_fail(f->status, "%s", f->message);
 }
 
 const char *status_str(enum status st)
 {
-    switch (st) {
-    case STATUS_OK:
-        return "ok";
-    case STATUS_USAGE:
-        return "usage";
-    case STATUS_INVALID:
-        return "invalid";
-    case STATUS_UNSUPPORTED:
-        return "unsupported";
-    case STATUS_OOM:
-        return "out of memory";
-    case STATUS_IO:
-        return "io";
-    case STATUS_DATA:
-        return "data";
-    case STATUS_LIBRARY:
-        return "library";
-    case STATUS_DIVERGED:
-        return "diverged";
-    case STATUS_INTERRUPTED:
-        return "interrupted";
-    case STATUS_HARDWARE:
-        return "hardware";
-    case STATUS_MISMATCH:
-        return "mismatch";
-    }
-    return "unknown";
+    static const char *const names[] = {
+        [STATUS_OK] = "ok",
+        [STATUS_USAGE] = "usage",
+        [STATUS_INVALID] = "invalid",
+        [STATUS_UNSUPPORTED] = "unsupported",
+        [STATUS_OOM] = "out of memory",
+        [STATUS_IO] = "io",
+        [STATUS_DATA] = "data",
+        [STATUS_LIBRARY] = "library",
+        [STATUS_DIVERGED] = "diverged",
+        [STATUS_INTERRUPTED] = "interrupted",
+        [STATUS_HARDWARE] = "hardware",
+        [STATUS_MISMATCH] = "mismatch",
+        [STATUS_LOST_RANK] = "lost rank",
+    };
+    return (size_t)st < sizeof names / sizeof *names ? names[st] : "unknown";
 }
 
 int status_exit_code(enum status st)

@@ -1,11 +1,10 @@
-/* What a call can come to, and the one line that explains it.
+/* The result of a call, and the one line that explains a failure.
  *
  * Every function that can fail returns an `enum status`; the sentence for the user is kept per
  * thread and read with status_message(). Messages are lower case, problem first, subject quoted,
  * and end with the way out where there is one: "cannot open 'x.json': no such file or directory".
  * Only main() exits. */
-#ifndef BASE_STATUS_H
-#define BASE_STATUS_H
+#pragma once
 
 #ifdef __cplusplus
 extern "C" {
@@ -15,21 +14,22 @@ enum status {
     STATUS_OK = 0,
     STATUS_USAGE,       /* the command line or configuration is wrong */
     STATUS_INVALID,     /* a caller broke the contract of a function */
-    STATUS_UNSUPPORTED, /* nothing here can do it; another way may exist */
-    STATUS_OOM,         /* memory could not be had */
+    STATUS_UNSUPPORTED, /* this build or machine cannot do it; another way may exist */
+    STATUS_OOM,         /* out of memory */
     STATUS_IO,          /* the operating system refused */
     STATUS_DATA,        /* input is missing, damaged or incomplete */
     STATUS_LIBRARY,     /* oneDNN, MPI, cuDNN ... returned an error */
     STATUS_DIVERGED,    /* training produced numbers that are not finite */
-    STATUS_INTERRUPTED, /* SIGINT or SIGTERM asked for an orderly end */
-    STATUS_HARDWARE,    /* a device is damaged: memory errors that cannot be corrected, for one */
+    STATUS_INTERRUPTED, /* a signal asked for an orderly end */
+    STATUS_HARDWARE,    /* a device is damaged: for example, uncorrectable memory errors */
     STATUS_MISMATCH,    /* a computed value is not the expected one */
+    STATUS_LOST_RANK,   /* another rank of the job died, hangs or cannot be reached */
 };
 
 #define MUST_CHECK          __attribute__((warn_unused_result))
 #define PRINTF_LIKE(fmt, a) __attribute__((format(printf, fmt, a)))
 
-/* Records the message of this thread and returns `st`, so that `return status_fail(...)` reads. */
+/* Records this thread's message and returns `st`, for use as `return status_fail(...)`. */
 MUST_CHECK enum status status_fail(enum status st, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 /* Puts "context: " in front of this thread's message and returns `st`. */
@@ -38,19 +38,19 @@ MUST_CHECK enum status status_context(enum status st, const char *fmt, ...) PRIN
 /* The last message of this thread; never NULL. Valid until the thread's next failure. */
 const char *status_message(void);
 
-/* The first of several failures, which those after it would otherwise take the message from.
- * Zeroed: there has been none. */
+/* Keeps the first of several failures, with the message that later failures would replace. Zeroed:
+ * no failure yet. */
 enum { STATUS_MESSAGE_MAX = 1024 };
 struct first_failure {
     enum status status;
     char message[STATUS_MESSAGE_MAX];
 };
 
-/* Keeps `st`, which this thread has just failed with, unless it is STATUS_OK or one is kept. */
+/* Keeps `st` and this thread's message, unless `st` is STATUS_OK or a failure is kept already. */
 void first_failure_keep(struct first_failure *f, enum status st);
 
-/* Fails as it did; STATUS_OK where none is kept. */
-MUST_CHECK enum status first_failure_tell(const struct first_failure *f);
+/* Fails with the kept status and message; STATUS_OK where none is kept. */
+MUST_CHECK enum status first_failure_return(const struct first_failure *f);
 
 /* The name of a status, for logs: "io", "data" ... */
 const char *status_str(enum status st);
@@ -78,5 +78,4 @@ int status_exit_code(enum status st);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -2,10 +2,9 @@
 #include "base/stop.h"
 
 #include <signal.h>
-#include <stddef.h>
 #include <string.h>
 
-static volatile sig_atomic_t arrived; /* a handler can reach nothing else */
+static volatile sig_atomic_t arrived; /* a handler has no argument to carry state */
 
 static void on_signal(int signo)
 {

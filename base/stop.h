@@ -1,21 +1,18 @@
-/* SIGINT, SIGTERM, SIGHUP and SIGUSR1 as a question the training loop asks between steps. Batch
- * systems send SIGUSR1 where they are told to warn of a time limit, and mpirun passes it on; SIGHUP
- * comes when the terminal is gone, and is ignored where nohup has it so.
+/* Stop requests: SIGINT, SIGTERM, SIGHUP and SIGUSR1 set a flag that the training loop reads
+ * between steps. Batch systems can send SIGUSR1 to warn of a time limit, and mpirun forwards it;
+ * SIGHUP arrives when the terminal closes, and stays ignored under nohup.
  *
- * The first signal asks for an orderly end; a second one of SIGINT ends the process at once, for
- * whoever does not want to wait. */
-#ifndef BASE_STOP_H
-#define BASE_STOP_H
+ * The first signal asks for an orderly end; two SIGINTs in a row end the process at once. */
+#pragma once
 
 #include "base/status.h"
 
-/* Installs the handlers, and ignores SIGPIPE and SIGXFSZ so that a closed terminal and a limit on
- * file sizes are errors to report. */
+/* Installs the handlers. Ignores SIGPIPE and SIGXFSZ, so that a closed terminal or a file size
+ * limit is an error to report. */
 void stop_install(void);
 
 /* The name of the signal that arrived, or NULL. */
 const char *stop_requested(void);
 
-/* STATUS_INTERRUPTED, with that name, once one has arrived. */
+/* STATUS_INTERRUPTED, with the signal's name, after a signal has arrived. */
 MUST_CHECK enum status stop_check(void);
-#endif

@@ -1,7 +1,8 @@
-/* Cleaning text. */
+/* Cleans text, and appends to it. */
 #include "base/text.h"
 
-#include <stdbool.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Characters that reorder the text around them, or end a line: U+061C, U+200E, U+200F, U+2028 to
@@ -49,4 +50,71 @@ void text_clean(char *out, size_t size, const char *in)
         in += take;
     }
     out[len] = '\0';
+}
+
+void text_print(FILE *out, const char *fmt, ...)
+{
+    char raw[TEXT_LINE_MAX], clean[TEXT_LINE_MAX];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(raw, sizeof raw, fmt, args);
+    va_end(args);
+    text_clean(clean, sizeof clean, raw);
+    fprintf(out, "%s\n", clean);
+}
+
+void text_print_csv(FILE *out, const char *text)
+{
+    char clean[TEXT_LINE_MAX];
+    text_clean(clean, sizeof clean, text);
+    bool quoted = strpbrk(clean, "\",") != NULL;
+    if (quoted)
+        fputc('"', out);
+    if (*clean && strchr("=+-@", *clean))
+        fputc('\'', out);
+    for (const char *c = clean; *c; c++)
+        fputs((char[3]){*c, *c == '"' ? '"' : '\0'}, out);
+    if (quoted)
+        fputc('"', out);
+}
+
+/* Appends the part that fits, without a partial character at its end. */
+static bool append(char *out, size_t size, const char *between, const char *fmt, va_list args)
+{
+    size_t used = strnlen(out, size);
+    if (used >= size)
+        return false;
+    size_t left = size - used;
+    int n = *between && used > 0 ? snprintf(out + used, left, "%s", between) : 0;
+    if (n >= 0 && (size_t)n < left) {
+        int more = vsnprintf(out + used + n, left - (size_t)n, fmt, args);
+        n = more < 0 ? more : n + more;
+    }
+    if (n >= 0 && (size_t)n < left)
+        return true;
+    size_t end = strlen(out), start = end;
+    while (start > used && ((unsigned char)out[start - 1] & 0xc0) == 0x80)
+        start--;
+    if (start > used && (unsigned char)out[start - 1] >= 0xc0 &&
+        char_length((const unsigned char *)out + start - 1) != end - start + 1)
+        out[start - 1] = '\0';
+    return false;
+}
+
+bool text_append(char *out, size_t size, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    bool whole = append(out, size, "", fmt, args);
+    va_end(args);
+    return whole;
+}
+
+bool text_join(char *out, size_t size, const char *between, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    bool whole = append(out, size, between, fmt, args);
+    va_end(args);
+    return whole;
 }

@@ -1,11 +1,35 @@
-/* Text of unknown origin (file names, arguments, other people's records) made fit to be shown. */
-#ifndef BASE_TEXT_H
-#define BASE_TEXT_H
+/* Cleans text of unknown origin (file names, arguments, foreign records), and appends text to a
+ * buffer (on the heap: base/text_new.h). */
+#pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
-/* Copies `in` as valid UTF-8 on one line: a control character, one that reorders text
- * (U+202E and its like) or a byte that is no part of a character becomes '?', and what does not fit
- * in `size` bytes (NUL included) is cut between characters. */
+/* Copies `in` as valid UTF-8 on one line. '?' replaces control characters, characters that reorder
+ * text (such as U+202E), and bytes that belong to no character. Text that does not fit in `size`
+ * bytes (NUL included) is cut between characters. */
 void text_clean(char *out, size_t size, const char *in);
-#endif
+
+/* Prints a line, cleaned and cut at TEXT_LINE_MAX bytes, and its newline. For lines with the name
+ * of a file, an argument, or text of another process. */
+enum { TEXT_LINE_MAX = 8192 };
+void text_print(FILE *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Prints a field of a CSV file (RFC 4180): cleaned, quoted where it holds a quote or a comma. A
+ * text that a spreadsheet would read as a formula is preceded by an apostrophe. */
+void text_print_csv(FILE *out, const char *text);
+
+/* Appends to the text in `out`, a buffer of `size` bytes. Text that does not fit is cut between
+ * characters, and the result is false. */
+bool text_append(char *out, size_t size, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Appends an item of a list as text_append does, after `between` if `out` already has text.
+ *
+ *     char names[256] = "";
+ *     for (int i = 0; i < n; i++)
+ *         text_join(names, sizeof names, ", ", "%s", item[i].name);
+ */
+bool text_join(char *out, size_t size, const char *between, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));

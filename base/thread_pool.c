@@ -17,9 +17,10 @@ struct thread_pool {
     int n;
     pthread_mutex_t lock;
     pthread_cond_t begin, end;
-    uint64_t call;                /* thread_pool_run's, from 1 */
-    int running;                  /* members besides the caller that have not ended this call */
-    struct first_failure failure; /* of this call: the caller cannot read members' messages */
+    uint64_t call;                /* number of the current call of thread_pool_run, from 1 */
+    int running;                  /* members besides the caller that have not finished this call */
+    struct first_failure failure; /* first failure of this call, kept because the caller cannot read
+                                   * the messages of other members */
     bool closing;
     enum status (*work)(void *context, int member);
     void *context;
@@ -115,5 +116,5 @@ enum status thread_pool_run(struct thread_pool *t, enum status (*work)(void *con
     while (t->running > 0)
         pthread_cond_wait(&t->end, &t->lock);
     pthread_mutex_unlock(&t->lock);
-    return first_failure_tell(&t->failure);
+    return first_failure_return(&t->failure);
 }

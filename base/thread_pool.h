@@ -1,6 +1,5 @@
-/* Threads that run one function at a time together, a member each. */
-#ifndef BASE_THREAD_POOL_H
-#define BASE_THREAD_POOL_H
+/* Threads that run one function together; each thread is a member of the pool. */
+#pragma once
 
 #include "base/status.h"
 
@@ -11,14 +10,12 @@ struct thread_pool;
 MUST_CHECK enum status thread_pool_open(int members, struct thread_pool **pool);
 void thread_pool_close(struct thread_pool *pool); /* NULL is fine */
 
-/* Runs work(context, member) for every member, each always on the same thread, and returns when
- * all are done: the failure that came first, with its message. */
+/* Runs work(context, member) for every member, each always on the same thread. Returns when all are
+ * done: STATUS_OK, or the failure that occurred first, with its message. */
 MUST_CHECK enum status thread_pool_run(struct thread_pool *pool,
                                        enum status (*work)(void *context, int member),
                                        void *context);
 
-/* For work that is about to fail with `st` and has others fail for its sake, before it tells them:
- * its own failure comes first. */
+/* Records `st` as the first failure. A member whose work fails calls it before it wakes other
+ * members, whose work then fails too. */
 void thread_pool_fail(struct thread_pool *pool, enum status st);
-
-#endif

@@ -1,8 +1,9 @@
-/* A list of words that becomes a program's arguments. */
-#ifndef BASE_WORDS_H
-#define BASE_WORDS_H
+/* A list of words, such as the arguments of a program. */
+#pragma once
 
 #include "base/status.h"
+
+#include <stdio.h>
 
 /* Begins as {0}; `v` then ends with NULL, as execv wants it. */
 struct words {
@@ -12,10 +13,19 @@ struct words {
 
 /* Appends a word; STATUS_OOM leaves the list as it was. */
 MUST_CHECK enum status words_add(struct words *w, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+/* Appends a flag and its value. */
+MUST_CHECK enum status words_add_flag(struct words *w, const char *flag, const char *fmt, ...)
+    PRINTF_LIKE(3, 4);
+
+/* Append several words: the arguments up to NULL, or the n words of a list. */
+MUST_CHECK enum status words_add_all(struct words *w, ...) __attribute__((sentinel));
 MUST_CHECK enum status words_add_list(struct words *w, int n, char *const *list);
 void words_free(struct words *w);
 
-/* The words as a line for a POSIX shell, in malloc'ed memory: what would not come out as it went in
- * is quoted. */
+/* Writes a word for a POSIX shell, quoted if the shell would change it. A word with characters that
+ * text_clean replaces is written in bash's form $'...'. The caller checks the stream for errors. */
+void shell_word(FILE *out, const char *word);
+
+/* The words as a line for a POSIX shell, each quoted if needed, in memory that the caller frees. */
 MUST_CHECK enum status words_shell(const struct words *w, char **line);
-#endif

@@ -1,4 +1,4 @@
-/* Escaping for XML and HTML. */
+/* Escapes text for XML and HTML. */
 #include "base/xml.h"
 
 #include <stdbool.h>
@@ -9,34 +9,19 @@ static bool noncharacter(const char *text)
     return strncmp(text, "\xEF\xBF\xBE", 3) == 0 || strncmp(text, "\xEF\xBF\xBF", 3) == 0;
 }
 
-static bool control(char c)
-{
-    return (unsigned char)c < ' ' && c != '\t' && c != '\n' && c != '\r';
-}
-
 void xml_text(FILE *out, const char *text)
 {
+    static const char special[] = "&<>\"";
+    static const char *const entity[] = {"&amp;", "&lt;", "&gt;", "&quot;"};
     for (; *text; text++) {
-        switch (*text) {
-        case '&':
-            fputs("&amp;", out);
-            break;
-        case '<':
-            fputs("&lt;", out);
-            break;
-        case '>':
-            fputs("&gt;", out);
-            break;
-        case '"':
-            fputs("&quot;", out);
-            break;
-        default:
-            if (noncharacter(text)) {
-                fputc('?', out);
-                text += 2;
-            } else {
-                fputc(control(*text) ? '?' : *text, out);
-            }
-        }
+        const char *at = strchr(special, *text);
+        bool control =
+            (unsigned char)*text < ' ' && *text != '\t' && *text != '\n' && *text != '\r';
+        if (at)
+            fputs(entity[at - special], out);
+        else
+            fputc(control || noncharacter(text) ? '?' : *text, out);
+        if (noncharacter(text))
+            text += 2;
     }
 }

@@ -1,13 +1,14 @@
-/* bench accuracy: a training at each precision, and the verdict on its accuracy. */
+/* bench accuracy: trains at each precision, and judges the accuracy. */
 #include "bench/accuracy.h"
 
-#include "base/file.h"
+#include "base/array.h"
 #include "base/host.h"
-#include "bench/micro.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "bench/record.h"
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { LIMIT_SECONDS = 7200 };
 
@@ -24,12 +25,12 @@ struct accuracy {
     struct train_work work;
     struct accuracy_references references;
     struct accuracy_row row[ACCURACY_ROWS_MAX];
-    bool photos_made;
 };
 
 /* --- training --- */
 
-/* The quickstart's, which results/recorded has of a CPU; and one that ends in seconds. */
+/* [0] is the quickstart's training, whose CPU runs are in results/recorded; [1] is a short
+ * training. */
 static const struct {
     struct accuracy_training of;
     struct train_photos photos;
@@ -53,48 +54,30 @@ static enum status add_training(const struct accuracy_config *c, struct words *w
 
 static enum status accuracy_args(const struct accuracy *a, const char *precision, struct words *w)
 {
-    TRY(words_add(w, "%s/photos", a->work.scratch));
+    TRY(words_add(w, "%s/photos", a->work.scratch.path));
     TRY(add_training(a->config, w));
     TRY(words_add(w, "%s=%s", *precision == 'O' ? "--opt-level" : "--precision", precision));
     TRY(words_add(w, "--seed=0"));
     TRY(words_add(w, "--workers=%d", host_cores()));
     TRY(words_add(w, "--print-freq=1000"));
-    return a->config->threads > 0 ? words_add(w, "--threads=%d", a->config->threads) : STATUS_OK;
-}
-
-/* Once for all rows. */
-static enum status make_photos(struct accuracy *a, char why[TRAIN_WHY_SIZE])
-{
-    char dir[TRAIN_PATH_SIZE];
-    if (a->photos_made)
-        return STATUS_OK;
-    TRY(path_format(dir, sizeof dir, "%s/photos", a->work.scratch));
-    return train_child_photos(&a->work, &trainings[a->config->quick].photos, dir, &a->photos_made,
-                              why);
+    return a->config->options.threads > 0 ? words_add(w, "--threads=%d", a->config->options.threads)
+                                          : STATUS_OK;
 }
 
 static enum status train_row(struct accuracy *a, struct accuracy_row *row)
 {
-    char name[64], dir[TRAIN_PATH_SIZE];
+    char name[64];
     struct words args = {0};
-    struct run *run = NULL;
     enum status st;
-    CHECK(make_photos(a, row->why));
-    if (!a->photos_made)
+    CHECK(train_work_photos(&a->work, &trainings[a->config->quick].photos, row->why));
+    if (!a->work.photos_made)
         goto done;
     snprintf(name, sizeof name, "accuracy %s", row->precision);
-    CHECK(train_work_path(&a->work, name, dir));
     CHECK(accuracy_args(a, row->precision, &args));
-    CHECK(train_child_run(&a->work, &args, dir, &row->ladder, &run));
-    const json_t *last = run ? json_object_get(run->summary, "last") : NULL;
-    const json_t *top1 = json_object_get(last, "val_top1");
-    if (json_is_number(top1))
-        row->top1 = json_number_value(top1);
-    snprintf(row->why, sizeof row->why, "%s",
-             run && !top1 ? "the run's summary has no validation top-1" : row->ladder.why);
+    CHECK(train_work_measure(&a->work, &args, name, "last", "val_top1", &row->ladder, &row->top1,
+                             row->why));
 done:
     words_free(&args);
-    run_free(run);
     return st;
 }
 
@@ -112,16 +95,16 @@ static const char *why_of(const struct accuracy_row *row)
     return *row->why ? row->why : "its training did not begin in time";
 }
 
-/* Wrong numbers are worse than missing ones. */
-static enum status judge_rows(const struct accuracy *a)
+/* Fails for a wrong result or a missing one; a wrong result of any precision takes precedence. */
+static enum status accuracy_verdict(const struct accuracy *a)
 {
     char wrong[128] = "", missing[128] = "";
     for (int i = 0; i < a->config->n_rows; i++) {
         const struct accuracy_row *row = &a->row[i];
-        char *list = isnan(row->top1) ? missing : is_right(row) ? NULL : wrong;
-        size_t used = list ? strlen(list) : 0;
-        if (list)
-            snprintf(list + used, sizeof missing - used, "%s%s", used ? ", " : "", row->precision);
+        if (isnan(row->top1))
+            text_join(missing, sizeof missing, ", ", "%s", row->precision);
+        else if (!is_right(row))
+            text_join(wrong, sizeof wrong, ", ", "%s", row->precision);
     }
     if (*wrong)
         return status_fail(STATUS_MISMATCH,
@@ -132,90 +115,76 @@ static enum status judge_rows(const struct accuracy *a)
     return STATUS_OK;
 }
 
-/* --- what is printed --- */
+/* --- printing --- */
 
-static const char *rung_of(const struct accuracy *a, const struct accuracy_row *row)
+static void accuracy_columns(struct bench_table *t, const void *row)
 {
-    bool gpu = strncmp(a->config->devices, "cuda", 4) == 0;
-    return gpu && !isnan(row->top1) ? train_rung_str(row->ladder.rung) : NULL;
-}
-
-static json_t *row_json(const struct accuracy *a, const struct accuracy_row *row)
-{
-    const struct accuracy_reference *of = row->reference;
-    const char *rung = rung_of(a, row);
-    json_t *o = json_pack("{s:s, s:s, s:o}", "precision", row->precision, "unit", "%", "falls",
-                          train_falls_json(&row->ladder));
-    if (!isnan(row->top1))
-        json_object_set_new(o, "val_top1", json_real(row->top1));
-    if (!isnan(row->top1) && of)
-        json_object_set_new(o, "right", json_boolean(is_right(row)));
+    const struct accuracy_row *r = row;
+    const struct accuracy *a = t->context;
+    const struct accuracy_reference *of = r->reference;
+    bool missing = isnan(r->top1), known = !missing && of;
+    const char *rung = missing ? NULL : train_work_rung(&a->work, &r->ladder);
+    column_text(t, "precision", "precision", -10, r->precision);
+    column_json(t, "unit", json_string("%"));
+    column_json(t, "falls", train_falls_json(&r->ladder));
     if (of)
-        json_object_set_new(o, "cpu",
-                            json_pack("{s:f, s:f, s:f, s:i, s:s}", "mean", of->mean, "min", of->min,
-                                      "max", of->max, "seeds", of->seeds, "source",
-                                      a->references.source));
+        column_json(t, "cpu",
+                    json_pack("{s:f, s:f, s:f, s:i, s:s}", "mean", of->mean, "min", of->min, "max",
+                              of->max, "seeds", of->seeds, "source", a->references.source));
+    t->absent = missing;
+    column_real(t, "val_top1", "here", 8, 2, 1, r->top1);
+    t->absent = !known;
+    column_json(t, "right", json_boolean(is_right(r)));
+    column_real(t, NULL, "cpu", 8, 2, 1, known ? of->mean : NAN);
+    column_real(t, NULL, "min", 8, 2, 1, known ? of->min : NAN);
+    column_real(t, NULL, "max", 8, 2, 1, known ? of->max : NAN);
+    column_int(t, NULL, "seeds", 6, known ? of->seeds : 0);
+    column_text(t, NULL, "verdict", -8, is_right(r) ? "right" : "WRONG");
+    t->absent = false;
     if (rung)
-        json_object_set_new(o, "rung", json_string(rung));
-    if (isnan(row->top1))
-        json_object_set_new(o, "why", json_string(why_of(row)));
-    return o;
+        column_json(t, "rung", json_string(rung));
+    if (missing)
+        column_json(t, "why", json_string(why_of(r)));
+    column_text(t, NULL, "rung", 0, missing ? why_of(r) : rung ? rung : "");
 }
 
 static enum status accuracy_json(const struct accuracy *a, json_t **record)
 {
-    json_t *rows = json_array();
-    TRY(bench_record("accuracy", ACCURACY_SCHEMA, train_work_device(&a->work), a->config->threads,
-                     record));
-    json_object_set_new(*record, "quick", json_boolean(a->config->quick));
-    json_object_set_new(*record, "margin", json_real(ACCURACY_MARGIN));
-    json_object_set_new(*record, "rows", rows);
-    for (int i = 0; i < a->config->n_rows; i++)
-        if (json_array_append_new(rows, row_json(a, &a->row[i])) != 0)
-            return status_fail(STATUS_OOM, "no memory for the record");
-    return STATUS_OK;
+    const struct bench_head head = {"accuracy", ACCURACY_SCHEMA, train_work_device(&a->work),
+                                    a->config->options.threads};
+    struct bench_table t = bench_table_of(&a->config->options, accuracy_columns, a);
+    json_t *rows;
+    t.format = BENCH_JSON;
+    bench_table_rows(&t, a->row, a->config->n_rows, sizeof *a->row);
+    TRY(bench_table_take(&t, &rows));
+    return bench_record(&head,
+                        json_pack("{s:b, s:f, s:o}", "quick", a->config->quick, "margin",
+                                  ACCURACY_MARGIN, "rows", rows),
+                        record);
 }
 
-static void print_row(const struct accuracy *a, const struct accuracy_row *row)
+static enum status accuracy_print(const struct accuracy *a)
 {
-    FILE *out = a->config->stream;
-    const struct accuracy_reference *of = row->reference;
-    const char *rung = rung_of(a, row);
-    if (isnan(row->top1))
-        fprintf(out, "%-10s %8s  %s\n", row->precision, "n/a", why_of(row));
-    else if (!of)
-        fprintf(out, "%-10s %8.2f  %s\n", row->precision, row->top1, rung ? rung : "");
-    else
-        fprintf(out, "%-10s %8.2f %8.2f %8.2f %8.2f %6d  %-8s %s\n", row->precision, row->top1,
-                of->mean, of->min, of->max, of->seeds, is_right(row) ? "right" : "WRONG",
-                rung ? rung : "");
-    for (int i = 0; i < row->ladder.n_falls; i++)
-        if (strcmp(row->ladder.fall[i].why, row->why) != 0)
-            fprintf(out, "    '%s' failed: %s\n", train_rung_str(row->ladder.fall[i].rung),
-                    row->ladder.fall[i].why);
-}
-
-static enum status print_rows(const struct accuracy *a)
-{
-    const struct accuracy_config *c = a->config;
+    const struct bench_options *o = &a->config->options;
+    struct bench_table t = bench_table_of(o, accuracy_columns, a);
     json_t *record;
-    if (c->json) {
+    if (o->format == BENCH_JSON) {
         TRY(accuracy_json(a, &record));
-        micro_print(record, c->stream);
-        return STATUS_OK;
+        return json_print(record, o->out, JSON_RECORD);
     }
-    fprintf(c->stream,
-            "%s\nvalidation top-1 in percent, compared with %s\n%-10s %8s %8s %8s %8s %6s\n",
-            train_work_device(&a->work), a->references.n ? a->references.source : "nothing",
-            "precision", "here", "cpu", "min", "max", "seeds");
-    for (int i = 0; i < c->n_rows; i++)
-        print_row(a, &a->row[i]);
+    fprintf(o->out, "%s\nvalidation top-1 in percent, compared with %s\n",
+            train_work_device(&a->work), a->references.n ? a->references.source : "nothing");
+    bench_table_open(&t, a->row);
+    for (int i = 0; i < a->config->n_rows; i++) {
+        bench_table_row(&t, &a->row[i]);
+        train_falls_print(&a->row[i].ladder, a->row[i].why, o->out);
+    }
     return STATUS_OK;
 }
 
-/* --- all --- */
+/* --- the benchmark --- */
 
-/* What is built in is of the full training. */
+/* The built-in references exist for the full training only. */
 static enum status read_references(const struct accuracy_config *c, struct accuracy_references *r)
 {
     *r = (struct accuracy_references){.n = 0};
@@ -228,8 +197,7 @@ enum status accuracy_print_reference(const struct accuracy_config *c)
 {
     struct accuracy_references r;
     TRY(read_references(c, &r));
-    micro_print(accuracy_references_json(&r), c->stream);
-    return STATUS_OK;
+    return json_print(accuracy_references_json(&r), c->options.out, JSON_RECORD);
 }
 
 static enum status train_rows(struct accuracy *a)
@@ -237,6 +205,7 @@ static enum status train_rows(struct accuracy *a)
     for (int i = 0; i < a->config->n_rows; i++) {
         json_t *record;
         TRY(train_child_interrupted(process_signals_received(&a->work.signals)));
+        a->work.budget.after = a->config->n_rows - 1 - i;
         TRY(train_row(a, &a->row[i]));
         TRY(accuracy_json(a, &record));
         TRY(train_work_keep(&a->work, "accuracy.json", record));
@@ -244,35 +213,31 @@ static enum status train_rows(struct accuracy *a)
     return STATUS_OK;
 }
 
-/* Whatever ended the trainings, what they gave is printed. */
-static enum status measure(struct accuracy *a)
+/* Prints the results so far even where training ended early. */
+static enum status measure_accuracy(struct accuracy *a)
 {
     struct first_failure first = {0};
     first_failure_keep(&first, train_rows(a));
-    first_failure_keep(&first, print_rows(a));
-    first_failure_keep(&first, judge_rows(a));
-    return first_failure_tell(&first);
+    first_failure_keep(&first, accuracy_print(a));
+    first_failure_keep(&first, accuracy_verdict(a));
+    return first_failure_return(&first);
 }
 
 enum status bench_accuracy(const struct accuracy_config *c)
 {
-    struct accuracy *a = calloc(1, sizeof *a);
+    struct accuracy *a;
     enum status st;
-    if (!a)
-        return status_fail(STATUS_OOM, "no memory for rows of accuracy");
+    TRY(array_new(&a, 1));
     a->config = c;
-    a->work = (struct train_work){.program = c->program,
-                                  .devices = c->devices,
-                                  .limit_s = LIMIT_SECONDS,
-                                  .budget = time_budget_begin(c->budget_s)};
-    CHECK(train_work_open(&a->work, c->out));
+    a->work.limit_s = LIMIT_SECONDS;
+    CHECK(train_work_open(&a->work, &c->options));
     CHECK(read_references(c, &a->references));
     for (int i = 0; i < c->n_rows; i++)
         a->row[i] = (struct accuracy_row){
             .precision = c->precision[i],
             .top1 = NAN,
             .reference = accuracy_reference_find(&a->references, c->precision[i])};
-    CHECK(measure(a));
+    CHECK(measure_accuracy(a));
 done:
     st = train_work_close(&a->work, st);
     free(a);

@@ -1,42 +1,32 @@
-/* The same training at each precision, its accuracy compared with what recorded runs on a CPU gave.
+/* Trains at each precision and compares the accuracy with that of recorded CPU runs.
  *
  * The training is the quickstart's: ResNet-18 for 12 epochs on 2000 synthetic JPEG files of 10
- * classes, 500 for validation; each precision in a child process, down the ladder of train_child.h.
- * The reference is the validation top-1 after the last epoch of runs with the same settings and
- * several seeds (accuracy_reference.h). A result is right when it is within ACCURACY_MARGIN percent
- * points of the range of their values. The margin is that of a sample: of 500 images of which 99 %
- * are right, one standard deviation is 0.44 points, so that 1 point beyond the range is more than 2
- * of them. */
-#ifndef BENCH_ACCURACY_H
-#define BENCH_ACCURACY_H
+ * classes, 500 of them for validation. Each precision is trained in a child process, which falls to
+ * a lower rung of the ladder after a failure (train_child.h). The reference is the validation top-1
+ * after the last epoch of runs with the same settings and several seeds (accuracy_reference.h). A
+ * result is right if it is at most ACCURACY_MARGIN percentage points outside the range of the
+ * reference values. The margin allows for sampling: with 500 images and 99 % accuracy, one standard
+ * deviation is 0.44 points, so the margin of 1 point is more than two of them. */
+#pragma once
 
 #include "bench/accuracy_reference.h"
 #include "bench/train_child.h"
-
-#include <stdio.h>
 
 enum { ACCURACY_SCHEMA = 1, ACCURACY_ROWS_MAX = 16 };
 #define ACCURACY_MARGIN 1.0
 
 struct accuracy_config {
-    const char *program; /* this program's file */
-    const char *devices;
-    int threads; /* 0: all cores */
+    struct bench_options options; /* .dir: folder of accuracy.json and the runs */
     int n_rows;
-    char precision[ACCURACY_ROWS_MAX][ACCURACY_NAME_SIZE]; /* as train has them */
-    bool quick;                                            /* a training of seconds */
-    const char *recorded; /* folder of runs to compare with; NULL: the reference that is built in,
-                           * which is not of the quick one */
-    double budget_s;      /* 0: none */
-    const char *out;      /* folder of the record and the runs; NULL: none is kept */
-    bool json;
-    FILE *stream; /* the table, or the record */
+    char precision[ACCURACY_ROWS_MAX][ACCURACY_NAME_SIZE]; /* as `train` takes them */
+    bool quick;                                            /* a short training, some seconds */
+    const char *recorded; /* folder of runs to compare with; NULL: the built-in reference, which
+                           * exists for the full training only */
 };
 
-/* Trains, compares and prints. STATUS_MISMATCH where a result is out of its range, STATUS_DATA
- * where a precision has no result, STATUS_INTERRUPTED after a signal: when all is printed. */
+/* Trains, compares and prints; then fails with STATUS_INTERRUPTED after a signal, STATUS_MISMATCH
+ * where a result is out of its range, STATUS_DATA where a precision has no result. */
 MUST_CHECK enum status bench_accuracy(const struct accuracy_config *c);
 
-/* Prints the reference, as the JSON that is built in has it. */
+/* Prints the reference as JSON, in the form of the built-in file. */
 MUST_CHECK enum status accuracy_print_reference(const struct accuracy_config *c);
-#endif

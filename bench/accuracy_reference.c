@@ -1,14 +1,13 @@
-/* Recorded accuracies: from runs, from the built-in table, and as JSON. */
+/* Reads recorded accuracies from runs and from the built-in table; writes them as JSON. */
 #include "bench/accuracy_reference.h"
 
 #include "base/file.h"
+#include "base/folder.h"
+#include "base/json.h"
 #include "results/run.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 extern const unsigned char accuracy_cpu_json[];
@@ -38,40 +37,31 @@ static enum status add_value(struct accuracy_references *r, const char *precisio
 static enum status add_run(const struct run *run, const struct accuracy_training *t,
                            struct accuracy_references *r)
 {
-    const json_t *last = json_object_get(run->summary, "last");
-    const json_t *top1 = json_object_get(last, "val_top1");
+    double top1 = json_number_at(json_object_get(run->summary, "last"), "val_top1");
     if (strcmp(run_config_text(run, "arch", ""), t->arch) != 0 ||
         run_config_count(run, "image_size", 0) != t->image_size ||
         run_config_count(run, "batch_size", 0) != t->batch ||
         run_config_count(run, "epochs", 0) != t->epochs)
         return status_fail(STATUS_DATA, "'%s' is a run of another training", run->dir);
-    if (!json_is_number(top1))
+    if (isnan(top1))
         return status_fail(STATUS_DATA, "'%s' has no validation top-1", run->dir);
-    return add_value(r, run_config_text(run, "precision", ""), json_number_value(top1));
-}
-
-static int is_shown(const struct dirent *e)
-{
-    return e->d_name[0] != '.';
+    return add_value(r, run_config_text(run, "precision", ""), top1);
 }
 
 enum status accuracy_references_read(const char *dir, const struct accuracy_training *t,
                                      struct accuracy_references *r)
 {
-    struct dirent **entry = NULL;
-    enum status st = STATUS_OK;
-    int n = scandir(dir, &entry, is_shown, alphasort);
+    struct words names = {0};
+    enum status st;
     *r = (struct accuracy_references){.n = 0};
     snprintf(r->source, sizeof r->source, "%s", dir);
-    if (n < 0)
-        return status_fail(STATUS_DATA, "cannot read '%s': %s", dir, strerror(errno));
-    for (int i = 0; i < n; i++) {
+    CHECK(dir_list(dir, "", &names));
+    for (int i = 0; i < names.n; i++) {
         char path[4096];
         struct run *run;
-        CHECK(path_format(path, sizeof path, "%s/%s/run.json", dir, entry[i]->d_name));
-        if (!path_exists(path))
+        CHECK(path_format(path, sizeof path, "%s/%s", dir, names.v[i]));
+        if (!run_exists(path))
             continue;
-        *strrchr(path, '/') = '\0';
         CHECK(run_load(path, &run));
         st = add_run(run, t, r);
         run_free(run);
@@ -81,36 +71,29 @@ enum status accuracy_references_read(const char *dir, const struct accuracy_trai
     if (r->n == 0)
         st = status_fail(STATUS_DATA, "there are no runs in '%s'", dir);
 done:
-    for (int i = 0; i < n; i++)
-        free(entry[i]);
-    free(entry);
+    words_free(&names);
     return st;
 }
 
 /* --- as JSON --- */
 
-static double number(const json_t *object, const char *key)
-{
-    return json_number_value(json_object_get(object, key));
-}
-
 enum status accuracy_references_built_in(struct accuracy_references *r)
 {
     const char *precision;
     json_t *o;
-    json_t *all = json_loadb((const char *)accuracy_cpu_json, accuracy_cpu_json_size, 0, NULL);
+    json_t *all;
     *r = (struct accuracy_references){.n = 0};
-    if (!all)
-        return status_fail(STATUS_OOM, "no memory for the recorded accuracies");
-    snprintf(r->source, sizeof r->source, "%s", json_string_value(json_object_get(all, "source")));
+    TRY(json_parse((const char *)accuracy_cpu_json, accuracy_cpu_json_size,
+                   "the recorded accuracies", &all));
+    snprintf(r->source, sizeof r->source, "%s", json_text_at(all, "source"));
     json_object_foreach(json_object_get(all, "val_top1"), precision, o)
     {
         struct accuracy_reference *of = &r->of[r->n++];
         snprintf(of->precision, sizeof of->precision, "%s", precision);
-        of->mean = number(o, "mean");
-        of->min = number(o, "min");
-        of->max = number(o, "max");
-        of->seeds = (int)number(o, "seeds");
+        of->mean = json_number_at(o, "mean");
+        of->min = json_number_at(o, "min");
+        of->max = json_number_at(o, "max");
+        of->seeds = (int)json_number_at(o, "seeds");
     }
     json_decref(all);
     return STATUS_OK;

@@ -1,11 +1,10 @@
-/* What recorded runs gave of accuracy: a table by precision.
+/* The accuracy of recorded runs, by precision.
  *
- * bench/data/accuracy_cpu.json, which is built in, is that of results/recorded; it is made again by
+ * The built-in table, bench/data/accuracy_cpu.json, is made from results/recorded by
  *
  *     ampscale bench accuracy --recorded results/recorded/cpu-avx512-2-threads/precision \
  *         --print-reference >bench/data/accuracy_cpu.json */
-#ifndef BENCH_ACCURACY_REFERENCE_H
-#define BENCH_ACCURACY_REFERENCE_H
+#pragma once
 
 #include "base/status.h"
 
@@ -15,35 +14,34 @@ enum { ACCURACY_NAME_SIZE = 16, ACCURACY_REFERENCES_MAX = 16 };
 
 struct accuracy_reference {
     char precision[ACCURACY_NAME_SIZE];
-    int seeds;             /* runs */
+    int seeds;             /* number of runs */
     double mean, min, max; /* validation top-1 after the last epoch, percent */
 };
 
 struct accuracy_references {
     char source[256]; /* the folder of the runs */
     int n;
-    struct accuracy_reference of[ACCURACY_REFERENCES_MAX]; /* in the order of names */
+    struct accuracy_reference of[ACCURACY_REFERENCES_MAX]; /* (n) in the order of the runs' names */
 };
 
-/* The settings of a training that is compared. */
+/* The settings that a recorded run must share with the training that is compared with it. */
 struct accuracy_training {
     const char *arch;
     int image_size, batch, epochs;
 };
 
-/* From the runs in a folder, each a folder in it. STATUS_DATA where there are none, or where one
- * cannot be read or was another training. */
+/* Reads the runs in the subfolders of `dir`. STATUS_DATA where there are none, or where one cannot
+ * be read or has other settings than `t`. */
 MUST_CHECK enum status accuracy_references_read(const char *dir, const struct accuracy_training *t,
                                                 struct accuracy_references *r);
 
-/* Those that are built in. */
+/* Reads the built-in table. */
 MUST_CHECK enum status accuracy_references_built_in(struct accuracy_references *r);
 
-/* Those of a precision: amp is O1, and tf32, which no CPU has, is compared with fp32. NULL: there
- * are none. */
+/* The reference of a precision; NULL: there is none. amp has the reference of O1. O0 and tf32,
+ * which no recorded CPU run has, have the reference of fp32. */
 const struct accuracy_reference *accuracy_reference_find(const struct accuracy_references *r,
                                                          const char *precision);
 
-/* {"source", "val_top1": {PRECISION: {"mean", "min", "max", "seeds"}}} */
+/* {"source", "unit", "val_top1": {PRECISION: {"mean", "min", "max", "seeds"}}} */
 json_t *accuracy_references_json(const struct accuracy_references *r);
-#endif

@@ -1,4 +1,4 @@
-/* Timing and checking collectives of one size on a communicator. */
+/* Times and checks collectives of one size on a communicator. */
 #include "bench/collective.h"
 
 #include "base/clock.h"
@@ -16,8 +16,8 @@ struct collective_config collective_config_default(void)
         .last = 64 << 20,
         .factor = 2,
         .checks = 1,
-        .timing = {.warmup = 5, .most = 20, .within = 0.02, .seconds = 2},
-        .out = stdout,
+        .options = {.timing = {.warmup = 5, .most = 20, .within = 0.02, .seconds = 2},
+                    .out = stdout},
     };
 }
 
@@ -26,7 +26,7 @@ bool collective_reduces(enum comm_kind kind)
     return kind == COMM_ALLREDUCE || kind == COMM_REDUCE || kind == COMM_REDUCE_SCATTER;
 }
 
-/* Does every rank have a part of its own? */
+/* Whether each rank sends or receives its own part of the data. */
 static bool has_parts(enum comm_kind kind)
 {
     return kind == COMM_ALLGATHER || kind == COMM_REDUCE_SCATTER;
@@ -85,27 +85,17 @@ enum status collective_buffers_open(struct comm *comm, struct comm *words, int64
     return comm_reuse(comm, b->recv, b->bytes);
 }
 
-static void close_on_device(struct collective_buffers *b)
-{
-    const struct backend *be = b->device->backend;
-    struct event *const events[] = {b->from, b->ready, b->over, b->to};
-    if (b->send)
-        be->free(b->device, b->send);
-    if (b->recv)
-        be->free(b->device, b->recv);
-    if (b->host)
-        be->free_host(b->device, b->host);
-    for (size_t i = 0; i < sizeof events / sizeof *events; i++)
-        if (events[i])
-            be->event_close(events[i]);
-    if (b->stream)
-        be->stream_close(b->stream);
-}
-
 void collective_buffers_close(struct collective_buffers *b)
 {
     if (b->device) {
-        close_on_device(b);
+        const struct backend *be = b->device->backend;
+        struct event *const events[] = {b->from, b->ready, b->over, b->to};
+        be->free(b->device, b->send);
+        be->free(b->device, b->recv);
+        be->free_host(b->device, b->host);
+        for (size_t i = 0; i < sizeof events / sizeof *events; i++)
+            be->event_close(events[i]);
+        be->stream_close(b->stream);
     } else {
         free(b->send);
         free(b->recv);
@@ -113,7 +103,8 @@ void collective_buffers_close(struct collective_buffers *b)
     *b = (struct collective_buffers){0};
 }
 
-/* Where the host makes or looks at what lies at `mem`, and the copies in between. */
+/* Host memory in which the data at `mem` is made or checked. On a device, put() copies from it to
+ * `mem`, and fetch() from `mem` to it. */
 static void *desk(const struct collective_buffers *b, void *mem)
 {
     return b->device ? b->host : mem;
@@ -135,17 +126,17 @@ static enum status fetch(const struct collective_buffers *b, const void *mem, si
     return b->device->backend->stream_sync(b->stream);
 }
 
-/* An operation in one of its places, with the copies that stand for what communicators lack. */
+/* An operation out of place or in place, with the copies for forms that communicators lack. */
 struct form {
     struct comm *comm;
     struct collective_buffers *buffers;
     struct comm_op op;
-    void *input; /* where this rank's values go before; NULL: it has none */
+    void *input; /* this rank's input values; NULL: it has none */
     int64_t input_count;
-    void *result; /* and the result lies after */
+    void *result; /* location of the result */
     void *before_to, *after_to;
     const void *before_from, *after_from;
-    size_t copied; /* bytes of either copy */
+    size_t copied; /* bytes of the copy before or after the operation */
 };
 
 static struct form form_make(const struct collective_config *c, struct comm *comm,
@@ -198,8 +189,7 @@ static enum status run_on_host(struct form *f, double *seconds)
     return STATUS_OK;
 }
 
-/* As a step has it: the stream goes on when the result is there, and the host waits for nothing
- * before. */
+/* As in training, the stream waits for the result; the host waits at the end of the sample. */
 static enum status run_on_device(struct form *f, double *seconds)
 {
     const struct collective_buffers *b = f->buffers;
@@ -225,7 +215,8 @@ static enum status form_run(struct form *f, double *seconds)
     return f->buffers->device ? run_on_device(f, seconds) : run_on_host(f, seconds);
 }
 
-/* The slowest rank's time, which all ranks hear of: they meet by it, and stop together. */
+/* Takes a sample, the time of the slowest rank, which an all-reduce finds. The all-reduce gives all
+ * ranks the same sample, so all stop after the same one, and synchronises them. */
 static enum status form_sample(void *context, double *seconds)
 {
     struct form *f = context;
@@ -260,7 +251,7 @@ static enum status poison(const struct collective_config *c, const struct collec
     return put(b, mem, b->bytes);
 }
 
-/* Runs once on known values and adds up the wrong elements of all ranks. */
+/* Runs once on known values and adds the wrong elements of all ranks to *wrong. */
 static enum status form_check(const struct collective_config *c, struct form *f, int round,
                               int64_t *wrong)
 {
@@ -291,7 +282,7 @@ enum status collective_measure(const struct collective_config *c, struct comm *c
         struct collective_time *t = &row->place[p];
         struct form f = form_make(c, comm, b, count, (enum collective_place)p);
         TRY(form_fill(c, &f, 0));
-        TRY(harness_run(&c->timing, form_sample, &f, &t->time));
+        TRY(harness_run(&c->options.timing, form_sample, &f, &t->time));
         collective_bandwidth(c->kind, ranks, row->bytes, t);
         t->wrong = c->checks > 0 ? 0 : -1;
         for (int round = 1; round <= c->checks; round++)

@@ -1,196 +1,189 @@
-/* Collectives between ranks, by size, as nccl-tests measures them.
+/* Measures collectives between ranks, size by size, as nccl-tests does.
  *
  * For each size an operation is timed out of place and in place, and every element of its result is
- * checked. A sample is the time of the slowest rank; the ranks meet before each. Where
- * communicators lack a form, it includes the copy that a caller would have to make: of a broadcast
- * out of place the root's, from send to recv, and of a reduce-scatter in place each rank's, of its
- * part into the buffer that the values came from.
+ * checked. A sample is the time of the slowest rank; the ranks synchronise before each sample.
+ * Communicators have no out-of-place broadcast and no in-place reduce-scatter. A sample of these
+ * includes the copy that a caller would make: the root copies from send to recv before the
+ * broadcast, each rank copies its part into the input buffer after the reduce-scatter.
  *
- * In memory of devices, a sample is the time by the device's own clock from when the data is ready
- * on a stream until that stream can go on with the result; the communicator is the one that
- * training uses. Values are made and checked on the host.
+ * In device memory, a sample is measured by the clock of the device, from the moment at which the
+ * data is ready on a stream until that stream can use the result. The communicator is the one that
+ * training uses. The host makes and checks the values.
  *
- * Sizes, counts and bandwidths are those of nccl-tests (PERFORMANCE.md and src/ there): of n ranks,
- * algbw is bytes over seconds, where the bytes of an allgather or a reduce-scatter are those of all
- * ranks' parts together, and busbw is algbw times 2(n-1)/n for allreduce, (n-1)/n for allgather and
- * reduce-scatter, 1 for broadcast and reduce. */
-#ifndef BENCH_COLLECTIVE_H
-#define BENCH_COLLECTIVE_H
+ * Sizes, counts and bandwidths are defined as in nccl-tests (its PERFORMANCE.md and src/). With n
+ * ranks, algbw is bytes over seconds, and the bytes of an allgather or a reduce-scatter are those
+ * of all ranks' parts together; busbw is algbw times 2(n-1)/n for allreduce, (n-1)/n for allgather
+ * and reduce-scatter, 1 for broadcast and reduce. */
+#pragma once
 
-#include "bench/harness.h"
+#include "bench/options.h"
 #include "comm/comm.h"
+#include "comm/world.h"
+#include "engine/gpu_group.h"
 #include "kernels/device_list.h"
-#include "runners/gpu_group.h"
-
-#include <stdio.h>
 
 enum { COLLECTIVE_SCHEMA = 1, COLLECTIVE_RANKS_MAX = 256 };
 
-enum bench_format { BENCH_TABLE, BENCH_JSON, BENCH_CSV };
-
 struct collective_config {
-    enum comm_kind kind; /* any but the barrier; the root of those that have one is rank 0 */
+    struct bench_options options; /* .devices: as `train` takes them, one thread per device in
+                                   * every process; NULL: host memory */
+    enum comm_kind kind; /* any but the barrier; the root, where the kind has one, is rank 0 */
     enum comm_reduction reduction;
     enum dtype type;
     int64_t first, last; /* bytes */
-    int64_t step;        /* bytes from one size to the next; 0: `factor` times as much */
+    int64_t step;        /* bytes from one size to the next; 0: multiply by `factor` */
     int factor;          /* at least 2 */
-    int checks;          /* of each result, with other values each time; 0: none */
-    int ranks;           /* threads of this process; 0: two, or the processes of the job */
-    const char *devices; /* as train has them, a thread for each in every process; NULL: the host */
-    enum comm_via via;   /* how devices talk */
-    const int64_t *list; /* (listed) sizes in bytes, ascending, of which first and last are these,
-                            and no step; NULL */
+    int checks;          /* checks of each result, each with new values; 0: none */
+    int ranks;           /* number of threads that act as ranks; 0: the processes of the job are the
+                          * ranks or, without a job, 2 threads */
+    enum comm_via via;   /* how devices communicate */
+    const int64_t *list; /* (listed) sizes in bytes, ascending, used instead of step and factor;
+                          * first and last are its ends; NULL: no list */
     int listed;
-    struct harness_config timing;
-    enum bench_format format;
-    FILE *out;
 };
 
 enum collective_place { COLLECTIVE_OUT, COLLECTIVE_IN, COLLECTIVE_PLACES };
 
 struct collective_time {
     struct harness_result time;
-    double algbw, busbw; /* 1e9 bytes a second, by the median */
-    int64_t wrong;       /* elements of all ranks and checks; -1: not checked */
+    double algbw, busbw; /* 1e9 bytes/s, from the median time */
+    int64_t wrong;       /* wrong elements over all ranks and checks; -1: not checked */
 };
 
 struct collective_row {
-    int64_t bytes, count; /* as nccl-tests prints them: of all parts, and of one rank's part */
+    int64_t bytes, count; /* as nccl-tests prints them: bytes of all ranks' parts, elements of one
+                           * part */
     struct collective_time place[COLLECTIVE_PLACES];
 };
 
-/* Defaults but for the kind: fp32 sums of 1 KiB to 64 MiB, each size twice the one before. */
+/* Defaults for all but the kind: fp32 sums of 1 KiB to 64 MiB, each size twice the previous one. */
 struct collective_config collective_config_default(void);
 
 /* "float", "half" ...: nccl-tests' names of types. */
 const char *collective_type_str(enum dtype type);
-const char *collective_reduction_str(enum comm_reduction reduction);
 
-/* Does the kind combine values? */
+/* Whether the kind combines values. */
 bool collective_reduces(enum comm_kind kind);
 
-/* Elements of one rank's part for a size of `bytes` among `ranks`: where each rank has its own, a
- * whole number of 16 bytes. */
+/* The number of elements of one rank's part for a size of `bytes`. For allgather and reduce-scatter
+ * the part is the rank's share of the bytes, rounded down to a multiple of 16 bytes; for other
+ * kinds the part is all bytes. */
 int64_t collective_count(enum comm_kind kind, enum dtype type, int64_t bytes, int ranks);
 
-/* Fills in both bandwidths from `bytes` of the row and the median. */
+/* Sets algbw and busbw from the row's `bytes` and the median time. */
 void collective_bandwidth(enum comm_kind kind, int ranks, int64_t bytes, struct collective_time *t);
 
 /* --- values (collective_check.c) --- */
 
-/* Element i of what rank `rank` of `ranks` brings in check number `round`: a small whole number, so
- * that all types hold it, and sums over all ranks, exactly. */
+/* Element i of the input of rank `rank` of `ranks` in check number `round`. It is a whole number so
+ * small that every type represents it and its sum over all ranks exactly. */
 double collective_value(int64_t i, int rank, int ranks, int round);
 
 /* Writes the values of elements 0 to n-1. */
 void collective_fill(enum dtype type, void *mem, int64_t n, int rank, int ranks, int round);
 
-/* Writes what no value is. */
+/* Writes a bit pattern that no input or result has. */
 void collective_poison(enum dtype type, void *mem, int64_t n);
 
-/* Elements of rank's result in `mem` that are not what they have to be; `count` as in comm_op. */
+/* Counts the wrong elements of the result of `rank` in `mem`; `count` as in comm_op. */
 int64_t collective_wrong(const struct collective_config *c, const void *mem, int64_t count,
                          int rank, int ranks, int round);
 
 /* --- a size, on a communicator --- */
 
-/* Buffers of one rank, `bytes` each, and what it tells the others. When an operation failed, a
- * slower rank of the same process may use them until all have closed their communicators. */
+/* Buffers of one rank, `bytes` each, and its communicator for control messages. After a failed
+ * operation, a slower rank of the same process may still use the buffers until all have closed
+ * their communicators. */
 struct collective_buffers {
     size_t bytes;
     void *send, *recv;
     double word;
-    struct comm *words; /* between the same ranks, for what they tell each other */
-    /* Where the communicator is of a device: */
+    struct comm *words; /* the same ranks, for control messages: slowest time, wrong elements */
+    /* Members for the communicator of a device: */
     struct device *device;
-    void *host; /* pinned; where values are made and checked */
+    void *host; /* pinned memory, in which values are made and checked */
     struct stream *stream;
     struct event *from, *ready, *over, *to;
 };
-/* `words` is of host memory, or takes it (comm_op.on_host); may be `comm`. */
+/* `words` works on host memory, or accepts it (comm_op.on_host); it may be `comm`. */
 MUST_CHECK enum status collective_buffers_open(struct comm *comm, struct comm *words, int64_t bytes,
                                                struct collective_buffers *b);
 void collective_buffers_close(struct collective_buffers *b); /* a zeroed one is fine */
 
-/* Measures and checks one size; called by every rank, each of which gets the same row. That results
- * are wrong is no failure here: the row says so. */
+/* Measures and checks one size. Every rank calls it and gets the same row. Wrong results are not a
+ * failure here: the row counts them. */
 MUST_CHECK enum status collective_measure(const struct collective_config *c, struct comm *comm,
                                           struct collective_buffers *b, int64_t bytes,
                                           struct collective_row *row);
 
-/* --- what is printed (collective_report.c) --- */
-
-struct collective_rank {
-    const char *host;
-    int pid;
-};
+/* --- printing (collective_report.c) --- */
 
 struct collective_report {
     const struct collective_config *config;
-    const char *network;                /* what they talk through */
-    const char *memory;                 /* where the data lies: "host" or "device" */
-    const char *why;                    /* devices talk by way of the host: one line, or "" */
-    const json_t *versions;             /* of libraries; an object */
-    int ranks, threads;                 /* threads of a process that are ranks */
-    const struct collective_rank *rank; /* (ranks) */
+    const char *network;             /* comm_name of the ranks' communicator */
+    const char *memory;              /* memory of the data: "host" or "device" */
+    const char *why;                 /* why devices communicate through the host; else "" */
+    const json_t *versions;          /* object of library versions */
+    int ranks, threads;              /* all ranks; ranks in each process */
+    const struct rank_info *process; /* (ranks / threads) */
     int rows;
-    int failed;    /* results with wrong elements, */
-    int64_t wrong; /* and these elements */
-    double busbw;  /* sum over rows and places */
-    json_t *json;  /* the rows as objects; with BENCH_JSON */
+    int failed;               /* number of results with wrong elements */
+    int64_t wrong;            /* number of wrong elements */
+    double busbw;             /* sum over rows and places */
+    struct bench_table table; /* for CSV and JSON; text is the table of nccl-tests */
 };
 
-/* Rank 0's, in this order. The table and the CSV are printed row by row, JSON at the end. */
-MUST_CHECK enum status collective_report_begin(struct collective_report *r);
-MUST_CHECK enum status collective_report_row(struct collective_report *r,
-                                             const struct collective_row *row);
+/* Called by rank 0, in this order. */
+void collective_report_begin(struct collective_report *r);
+void collective_report_row(struct collective_report *r, const struct collective_row *row);
 MUST_CHECK enum status collective_report_end(struct collective_report *r);
-void collective_report_close(struct collective_report *r);
 
-/* A number in `width` places: with two digits, one, none, or an exponent, whichever fits first.
- * out has width + 1 bytes, 6 or 7 places. */
+/* A new object with every setting of the measurement; NULL without memory. */
+json_t *collective_config_json(const struct collective_config *c);
+
+/* Writes a number `width` (6 or 7) characters wide: with two decimals, one, none, or an exponent,
+ * whichever fits first. `out` has width + 1 bytes. */
 void collective_number(double value, int width, char *out);
 
-/* --- all of it --- */
+/* --- the benchmark --- */
 
-/* The ranks of this process, a thread for each. */
+/* The ranks of this process, one thread each. */
 struct collective_ranks {
     int members;
-    struct comm *const *comm;  /* (members); closed when all is done, but for that of the world */
+    struct comm *const *comm;  /* (members); collective_run closes these, but not the world's
+                                * communicator */
     struct comm *const *words; /* (members) see collective_buffers_open */
     const char *why;           /* see collective_report */
 };
 
-/* Measures all sizes between the ranks and prints. STATUS_MISMATCH where a result was wrong, when
- * all is printed. */
+/* Measures all sizes between the ranks and prints; then STATUS_MISMATCH if a result was wrong. */
 MUST_CHECK enum status collective_run(const struct collective_config *c, struct world *w,
                                       const struct collective_ranks *ranks);
 
 /* --- devices (collective_devices.c) --- */
 
-/* The devices of this process, and how they talk to all others. */
+/* The devices of this process, and their communicators. */
 struct collective_devices {
     struct device_list list;
     int n;
     struct device *device[DEVICES_MAX];
     struct nccl_port *port;
     struct gpu_group group;
-    struct comm *local[DEVICES_MAX]; /* between the threads of a process; none where n is 1, */
-    struct comm *joint[DEVICES_MAX]; /* and between those of all processes, where there are more */
+    struct comm *local[DEVICES_MAX]; /* connects the threads of this process; NULL if n is 1 */
+    struct comm *joint[DEVICES_MAX]; /* connects the threads of several processes; NULL with one
+                                      * process */
     struct comm *comm[DEVICES_MAX], *words[DEVICES_MAX];
 };
 
-/* Finds what --devices names: before the world is opened. STATUS_USAGE for devices that have the
- * host's memory. */
+/* Finds the devices that --devices names; called before the world is opened. STATUS_USAGE for
+ * devices that use host memory. */
 MUST_CHECK enum status collective_devices_find(const struct collective_config *c,
                                                struct collective_devices *d);
-/* Opens them, and the communicators between them and those of all other processes. */
+/* Opens the devices, and communicators between them and the devices of all other processes. */
 MUST_CHECK enum status collective_devices_open(const struct collective_config *c, struct world *w,
                                                struct collective_devices *d);
-/* comm[] is collective_run's to close. */
+/* Leaves comm[] open: collective_run closes it. */
 void collective_devices_close(struct collective_devices *d);
 
-/* Finds or makes the ranks, and runs. A rank that fails ends the job. */
+/* Finds or starts the ranks and calls collective_run. A rank that fails ends the job. */
 MUST_CHECK enum status bench_collective(const struct collective_config *c);
-#endif

@@ -1,14 +1,13 @@
-/* The values that collectives are tried with, and what has to come of them. */
+/* Computes the input values of collectives for checks, and the expected results. */
 #include "bench/collective.h"
-
-#include "base/half.h"
 
 #include <string.h>
 
-/* bfloat16 has eight bits: sums of whole numbers up to this are exact in every type. */
+/* bfloat16 has eight significant bits: whole numbers up to SUM_MAX are exact in every type. */
 enum { SUM_MAX = 255, VALUE_MAX = 127 };
 
-/* Every place, rank and round has its own number, so that what is out of place or old is seen. */
+/* A hash of index, rank and round: so misplaced elements and elements of an earlier round are
+ * detected. */
 static uint32_t mixed(int64_t i, int rank, int round)
 {
     uint32_t x =
@@ -23,59 +22,18 @@ double collective_value(int64_t i, int rank, int ranks, int round)
     int most = SUM_MAX / ranks;
     if (most > VALUE_MAX)
         most = VALUE_MAX;
-    if (most < 1) /* 256 ranks: one of them has nothing to add */
+    if (most < 1) /* 256 ranks: rank 0 adds 0, all others 1 */
         return rank > 0;
     return mixed(i, rank, round) % (uint32_t)(most + 1);
-}
-
-static void put(enum dtype type, void *mem, int64_t i, double value)
-{
-    switch (type) {
-    case DTYPE_F32:
-        ((float *)mem)[i] = (float)value;
-        break;
-    case DTYPE_F64:
-        ((double *)mem)[i] = value;
-        break;
-    case DTYPE_F16:
-        ((uint16_t *)mem)[i] = f16_from_float((float)value);
-        break;
-    case DTYPE_BF16:
-        ((uint16_t *)mem)[i] = bf16_from_float((float)value);
-        break;
-    case DTYPE_I32:
-        ((int32_t *)mem)[i] = (int32_t)value;
-        break;
-    default:
-        ((uint8_t *)mem)[i] = (uint8_t)value;
-    }
-}
-
-static double get(enum dtype type, const void *mem, int64_t i)
-{
-    switch (type) {
-    case DTYPE_F32:
-        return (double)((const float *)mem)[i];
-    case DTYPE_F64:
-        return ((const double *)mem)[i];
-    case DTYPE_F16:
-        return (double)f16_to_float(((const uint16_t *)mem)[i]);
-    case DTYPE_BF16:
-        return (double)bf16_to_float(((const uint16_t *)mem)[i]);
-    case DTYPE_I32:
-        return ((const int32_t *)mem)[i];
-    default:
-        return ((const uint8_t *)mem)[i];
-    }
 }
 
 void collective_fill(enum dtype type, void *mem, int64_t n, int rank, int ranks, int round)
 {
     for (int64_t i = 0; i < n; i++)
-        put(type, mem, i, collective_value(i, rank, ranks, round));
+        dtype_store(type, mem, i, collective_value(i, rank, ranks, round));
 }
 
-/* All bits set: not a number, -1, or 255. */
+/* With all bits set, an element is NaN, -1 or 255, by its type. */
 void collective_poison(enum dtype type, void *mem, int64_t n)
 {
     memset(mem, 0xff, (size_t)n * dtype_size(type));
@@ -94,7 +52,7 @@ static double combined(enum comm_reduction reduction, int64_t i, int ranks, int 
     return result;
 }
 
-/* Element i of rank's result. */
+/* The expected element i of rank's result. */
 static double expected(const struct collective_config *c, int64_t i, int64_t count, int rank,
                        int ranks, int round)
 {
@@ -117,6 +75,6 @@ int64_t collective_wrong(const struct collective_config *c, const void *mem, int
     if (c->kind == COMM_REDUCE && rank != 0)
         return 0;
     for (int64_t i = 0; i < n; i++)
-        wrong += !(get(c->type, mem, i) == expected(c, i, count, rank, ranks, round));
+        wrong += !(dtype_load(c->type, mem, i) == expected(c, i, count, rank, ranks, round));
     return wrong;
 }

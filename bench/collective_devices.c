@@ -1,27 +1,19 @@
-/* Devices as ranks: a thread for each, in one process or in each process of a job. */
+/* Uses devices as ranks: one thread per device, in one process or in each process of a job. */
 #include "bench/collective.h"
 
 enum status collective_devices_find(const struct collective_config *c, struct collective_devices *d)
 {
-    TRY(device_list_parse(c->devices, &d->list));
+    TRY(device_list_parse(c->options.devices, &d->list));
     if (!d->list.backend->asynchronous)
-        return status_fail(STATUS_USAGE,
-                           "--devices %s has the host's memory, which is measured without "
-                           "--devices; name GPUs",
-                           c->devices);
+        return status_fail(
+            STATUS_USAGE,
+            "--devices %s uses the host's memory; name GPUs, or leave out --devices to "
+            "measure the host's memory",
+            c->options.devices);
     return STATUS_OK;
 }
 
-static enum status open_devices(struct collective_devices *d, const struct world *w)
-{
-    const struct backend *b = d->list.backend;
-    TRY(gpu_group_open_first(&d->list, w, 1, &d->device[0]));
-    for (d->n = 1; d->n < d->list.n; d->n++)
-        TRY(b->open(b, d->list.index[d->n], 1, &d->device[d->n]));
-    return STATUS_OK;
-}
-
-/* Communicators of the host between device i and all others. */
+/* Opens a host communicator for the thread of each device, between all threads of all processes. */
 static enum status open_host(struct world *w, double timeout_s, struct collective_devices *d,
                              struct comm *host[DEVICES_MAX])
 {
@@ -37,39 +29,37 @@ static enum status open_host(struct world *w, double timeout_s, struct collectiv
     return STATUS_OK;
 }
 
-/* Each device's, and those of the host beside them. */
-static enum status open_comms(const struct collective_config *c, struct world *w,
-                              struct collective_devices *d)
-{
-    const struct train_config train = train_config_default();
-    struct comm *host[DEVICES_MAX];
-    TRY(open_host(w, train.comm_timeout, d, host));
-    const struct comm_nccl_config nccl = {
-        .port = d->port, .host = w->comm, .timeout_s = train.comm_timeout};
-    TRY(gpu_group_decide(c->via, d->port, w->comm, d->n, d->device, &d->group));
-    if (!d->group.direct && w->size > 1 && d->n > 1 && c->kind != COMM_ALLREDUCE)
-        return status_fail(STATUS_USAGE,
-                           "--devices %s: by way of the host several GPUs in each of %d processes "
-                           "have no %s, only allreduce; give each process one GPU, as --devices "
-                           "cuda does",
-                           c->devices, w->size, comm_kind_str(c->kind));
-    TRY(gpu_group_open(&d->group, &nccl, d->n, host, d->device, d->comm));
-    for (int i = 0; i < d->n; i++) /* a staged communicator has the host's for itself */
-        d->words[i] = d->group.direct ? host[i] : d->comm[i];
-    return STATUS_OK;
-}
-
 enum status collective_devices_open(const struct collective_config *c, struct world *w,
                                     struct collective_devices *d)
 {
     if (w->size * d->list.n == 1)
-        return status_fail(STATUS_USAGE,
-                           "--devices %s: one GPU has nobody to talk to; name several, or start a "
-                           "job",
-                           c->devices);
-    TRY(open_devices(d, w));
+        return status_fail(
+            STATUS_USAGE,
+            "--devices %s: a collective needs at least two ranks; name several GPUs, "
+            "or start a job",
+            c->options.devices);
+    const struct backend *b = d->list.backend;
+    TRY(gpu_group_open_first(&d->list, w, 1, &d->device[0]));
+    for (d->n = 1; d->n < d->list.n; d->n++)
+        TRY(b->open(b, d->list.index[d->n], 1, &d->device[d->n]));
     TRY(gpu_group_find(c->via, w->rank == 0, &d->port));
-    return open_comms(c, w, d);
+    /* Opens each device's communicator and host communicator. */
+    const double timeout_s = world_config_default().timeout_s;
+    struct comm *host[DEVICES_MAX];
+    TRY(open_host(w, timeout_s, d, host));
+    const struct comm_nccl_config nccl = {.port = d->port, .host = w->comm, .timeout_s = timeout_s};
+    TRY(gpu_group_decide(c->via, d->port, w->comm, d->n, d->device, &d->group));
+    if (!d->group.direct && w->size > 1 && d->n > 1 && c->kind != COMM_ALLREDUCE)
+        return status_fail(
+            STATUS_USAGE,
+            "--devices %s: through host memory, several GPUs in each of %d processes "
+            "support only allreduce, not %s; give each process one GPU, as --devices "
+            "cuda does",
+            c->options.devices, w->size, comm_kind_str(c->kind));
+    TRY(gpu_group_open(&d->group, &nccl, d->n, host, d->device, d->comm));
+    for (int i = 0; i < d->n; i++) /* if staged, comm[i] alone may use host[i] */
+        d->words[i] = d->group.direct ? host[i] : d->comm[i];
+    return STATUS_OK;
 }
 
 void collective_devices_close(struct collective_devices *d)

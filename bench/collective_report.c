@@ -1,10 +1,9 @@
-/* What was measured of collectives: nccl-tests' table, lines of CSV, or a record. */
+/* Reports the times of collectives as the table of nccl-tests, as CSV, or as a record. */
 #include "bench/collective.h"
 
-#include "results/environment.h"
+#include "bench/record.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 
 static const char *const place_name[COLLECTIVE_PLACES] = {"out_of_place", "in_place"};
 
@@ -17,17 +16,15 @@ const char *collective_type_str(enum dtype type)
     return (unsigned)type < DTYPE_COUNT && names[type] ? names[type] : "unknown";
 }
 
-const char *collective_reduction_str(enum comm_reduction reduction)
-{
-    return reduction == COMM_SUM ? "sum" : reduction == COMM_MAX ? "max" : "min";
-}
-
 static const char *redop(const struct collective_config *c)
 {
-    return collective_reduces(c->kind) ? collective_reduction_str(c->reduction) : "none";
+    return !collective_reduces(c->kind) ? "none"
+           : c->reduction == COMM_SUM   ? "sum"
+           : c->reduction == COMM_MAX   ? "max"
+                                        : "min";
 }
 
-/* -1 where there is none. */
+/* The root; -1: none. */
 static int root_of(enum comm_kind kind)
 {
     return kind == COMM_BROADCAST || kind == COMM_REDUCE ? 0 : -1;
@@ -44,30 +41,33 @@ void collective_number(double value, int width, char *out)
     snprintf(out, size, "%*.*e", width, width >= 7 ? 1 : 0, value);
 }
 
-static void print_header(const struct collective_report *r)
+static void nccl_print_header(const struct collective_report *r)
 {
     const struct collective_config *c = r->config;
     const char *row = "# %10s  %12s  %8s  %6s  %6s  %7s  %6s  %6s  %6s  %7s  %6s  %6s  %6s \n";
-    fprintf(c->out,
+    fprintf(c->options.out,
             "# nThread %d nGpus 1 minBytes %" PRId64 " maxBytes %" PRId64 " step: %" PRId64
             "(%s) warmup iters: %d iters: %d agg iters: 1 validation: %d graph: 0\n#\n",
             r->threads, c->first, c->last, c->step ? c->step : c->factor,
-            c->step ? "bytes" : "factor", c->timing.warmup, c->timing.most, c->checks);
-    fputs("# Using devices\n", c->out);
+            c->step ? "bytes" : "factor", c->options.timing.warmup, c->options.timing.most,
+            c->checks);
+    fputs("# Using devices\n", c->options.out);
     for (int i = 0; i < r->ranks; i++)
-        fprintf(c->out, "#  Rank %2d Group %2d Pid %6d on %10s device %2d [%s] memory, %s\n", i, 0,
-                r->rank[i].pid, r->rank[i].host, i, r->memory, r->network);
+        fprintf(c->options.out,
+                "#  Rank %2d Group %2d Pid %6d on %10s device %2d [%s] memory, %s\n", i, 0,
+                r->process[i / r->threads].pid, r->process[i / r->threads].host, i, r->memory,
+                r->network);
     if (r->why[0])
-        fprintf(c->out, "#  by way of the host: %s\n", r->why);
-    fprintf(c->out, "#\n# %10s  %12s  %8s  %6s  %6s  %s\n", "", "", "", "", "",
+        fprintf(c->options.out, "#  through host memory: %s\n", r->why);
+    fprintf(c->options.out, "#\n# %10s  %12s  %8s  %6s  %6s  %s\n", "", "", "", "", "",
             "         out-of-place                       in-place          ");
-    fprintf(c->out, row, "size", "count", "type", "redop", "root", "time", "algbw", "busbw",
+    fprintf(c->options.out, row, "size", "count", "type", "redop", "root", "time", "algbw", "busbw",
             "#wrong", "time", "algbw", "busbw", "#wrong");
-    fprintf(c->out, row, "(B)", "(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)", "", "(us)",
-            "(GB/s)", "(GB/s)", "");
+    fprintf(c->options.out, row, "(B)", "(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)", "",
+            "(us)", "(GB/s)", "(GB/s)", "");
 }
 
-static void print_time(const struct collective_time *t, FILE *out)
+static void nccl_print_time(const struct collective_time *t, FILE *out)
 {
     char time[8], algbw[7], busbw[7];
     collective_number(t->time.median * 1e6, 7, time);
@@ -80,13 +80,14 @@ static void print_time(const struct collective_time *t, FILE *out)
         fprintf(out, "  %6g", (double)t->wrong);
 }
 
-static void print_row(const struct collective_config *c, const struct collective_row *row)
+static void nccl_print_row(const struct collective_config *c, const struct collective_row *row)
 {
-    fprintf(c->out, "%12" PRId64 "  %12" PRId64 "  %8s  %6s  %6d", row->bytes, row->count,
+    fprintf(c->options.out, "%12" PRId64 "  %12" PRId64 "  %8s  %6s  %6d", row->bytes, row->count,
             collective_type_str(c->type), redop(c), root_of(c->kind));
     for (int p = 0; p < COLLECTIVE_PLACES; p++)
-        print_time(&row->place[p], c->out);
-    fputc('\n', c->out);
+        nccl_print_time(&row->place[p], c->options.out);
+    fputc('\n', c->options.out);
+    fflush(c->options.out);
 }
 
 static double average(const struct collective_report *r)
@@ -94,138 +95,118 @@ static double average(const struct collective_report *r)
     return r->rows > 0 ? r->busbw / (r->rows * COLLECTIVE_PLACES) : 0;
 }
 
-/* --- CSV --- */
+/* --- CSV and the record --- */
 
-static void print_csv(const struct collective_config *c, const struct collective_row *row)
+/* A line of the report: one size. In CSV it has the time out of place or in place (`place`); in the
+ * record it has both times. */
+struct collective_line {
+    const struct collective_row *row;
+    int place;
+};
+
+static void collective_time_columns(struct bench_table *t, const struct collective_time *time)
 {
+    bool csv = t->format == BENCH_CSV;
+    harness_columns(t, "n", &time->time);
+    column_real(t, csv ? "algbw_gb_per_s" : "algbw", NULL, 0, 0, 1, time->algbw);
+    column_real(t, csv ? "busbw_gb_per_s" : "busbw", NULL, 0, 0, 1, time->busbw);
+    t->absent = csv && time->wrong < 0;
+    if (time->wrong < 0)
+        column_json(t, "wrong", json_null());
+    else
+        column_int(t, "wrong", NULL, 0, time->wrong);
+    t->absent = false;
+}
+
+static void collective_columns(struct bench_table *t, const void *line)
+{
+    const struct collective_line *l = line;
+    const struct collective_config *c = t->context;
+    if (t->format == BENCH_CSV) {
+        column_text(t, "collective", NULL, 0, comm_kind_str(c->kind));
+        column_text(t, "place", NULL, 0, place_name[l->place]);
+    }
+    column_int(t, "bytes", NULL, 0, l->row->bytes);
+    column_int(t, "count", NULL, 0, l->row->count);
+    if (t->format == BENCH_CSV) {
+        column_text(t, "type", NULL, 0, collective_type_str(c->type));
+        column_text(t, "redop", NULL, 0, redop(c));
+        column_int(t, "root", NULL, 0, root_of(c->kind));
+        collective_time_columns(t, &l->row->place[l->place]);
+        return;
+    }
     for (int p = 0; p < COLLECTIVE_PLACES; p++) {
-        const struct collective_time *t = &row->place[p];
-        fprintf(c->out,
-                "%s,%s,%" PRId64 ",%" PRId64 ",%s,%s,%d,%" PRId64 ",%.9g,%.9g,%.9g,%.9g,%.9g,",
-                comm_kind_str(c->kind), place_name[p], row->bytes, row->count,
-                collective_type_str(c->type), redop(c), root_of(c->kind), t->time.n, t->time.median,
-                t->time.p5, t->time.p95, t->algbw, t->busbw);
-        if (t->wrong >= 0)
-            fprintf(c->out, "%" PRId64, t->wrong);
-        fputc('\n', c->out);
+        column_group_begin(t, place_name[p]);
+        collective_time_columns(t, &l->row->place[p]);
+        column_group_end(t);
     }
 }
 
-/* --- the record --- */
-
-static json_t *time_json(const struct collective_time *t)
-{
-    return json_pack("{s:o, s:f, s:f, s:o}", "seconds", harness_json(&t->time), "algbw", t->algbw,
-                     "busbw", t->busbw, "wrong",
-                     t->wrong < 0 ? json_null() : json_integer(t->wrong));
-}
-
-static enum status keep_row(struct collective_report *r, const struct collective_row *row)
-{
-    json_t *o = json_pack("{s:I, s:I, s:o, s:o}", "bytes", (json_int_t)row->bytes, "count",
-                          (json_int_t)row->count, place_name[0], time_json(&row->place[0]),
-                          place_name[1], time_json(&row->place[1]));
-    if (json_array_append_new(r->json, o) != 0)
-        return status_fail(STATUS_OOM, "no memory for the record");
-    return STATUS_OK;
-}
-
-static json_t *config_json(const struct collective_config *c)
+json_t *collective_config_json(const struct collective_config *c)
 {
     return json_pack("{s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:i, s:i, s:i, s:i, s:f, s:f}",
                      "collective", comm_kind_str(c->kind), "type", collective_type_str(c->type),
                      "redop", redop(c), "root", root_of(c->kind), "min_bytes", (json_int_t)c->first,
                      "max_bytes", (json_int_t)c->last, "step_bytes", (json_int_t)c->step,
-                     "step_factor", c->step ? 0 : c->factor, "warmup", c->timing.warmup, "most",
-                     c->timing.most, "checks", c->checks, "within", c->timing.within,
-                     "most_seconds", c->timing.seconds);
+                     "step_factor", c->step ? 0 : c->factor, "warmup", c->options.timing.warmup,
+                     "most", c->options.timing.most, "checks", c->checks, "within",
+                     c->options.timing.within, "most_seconds", c->options.timing.seconds);
 }
 
-static json_t *ranks_json(const struct collective_report *r)
+static json_t *collective_ranks_json(const struct collective_report *r)
 {
     json_t *ranks = json_array();
-    for (int i = 0; i < r->ranks; i++)
-        json_array_append_new(
-            ranks, json_pack("{s:s, s:i}", "host", r->rank[i].host, "pid", r->rank[i].pid));
+    for (int i = 0; i < r->ranks; i++) {
+        const struct rank_info *p = &r->process[i / r->threads];
+        json_array_append_new(ranks, json_pack("{s:s, s:i}", "host", p->host, "pid", (int)p->pid));
+    }
     return ranks;
 }
 
-static enum status print_json(struct collective_report *r)
+/* --- reporting in any format --- */
+
+void collective_report_begin(struct collective_report *r)
 {
-    char now[ENVIRONMENT_TIME_MAX];
-    json_t *host, *record;
-    FILE *out = r->config->out;
-    environment_time(now);
-    TRY(environment_describe(&host));
-    record = json_pack(
-        "{s:i, s:s, s:s, s:o, s:s, s:s, s:s, s:O, s:o, s:o, s:O, s:o, s:f}", "schema",
-        COLLECTIVE_SCHEMA, "bench", "collective", "measured", now, "config", config_json(r->config),
-        "network", r->network, "memory", r->memory, "by_host_because", r->why, "libraries",
-        r->versions, "host", host, "ranks", ranks_json(r), "rows", r->json, "wrong",
-        r->config->checks > 0 ? json_integer(r->wrong) : json_null(), "mean_busbw", average(r));
-    if (!record || !environment_program(record)) {
-        json_decref(record);
-        return status_fail(STATUS_OOM, "no memory for the record");
-    }
-    json_dumpf(record, out, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
-    fputc('\n', out);
-    json_decref(record);
-    return STATUS_OK;
+    static const struct collective_row blank = {.bytes = 0};
+    const struct bench_options *o = &r->config->options;
+    r->table = bench_table_of(o, collective_columns, r->config);
+    if (o->format == BENCH_TEXT)
+        nccl_print_header(r);
+    else
+        bench_table_open(&r->table, &(struct collective_line){&blank, 0});
 }
 
-/* --- whichever was asked for --- */
-
-enum status collective_report_begin(struct collective_report *r)
+void collective_report_row(struct collective_report *r, const struct collective_row *row)
 {
-    switch (r->config->format) {
-    case BENCH_TABLE:
-        print_header(r);
-        break;
-    case BENCH_CSV:
-        fputs("collective,place,bytes,count,type,redop,root,n,median_s,p5_s,p95_s,algbw_gb_per_s,"
-              "busbw_gb_per_s,wrong\n",
-              r->config->out);
-        break;
-    case BENCH_JSON:
-        r->json = json_array();
-        if (!r->json)
-            return status_fail(STATUS_OOM, "no memory for the record");
-    }
-    return STATUS_OK;
-}
-
-enum status collective_report_row(struct collective_report *r, const struct collective_row *row)
-{
+    struct collective_line line = {row, 0};
     r->rows++;
     for (int p = 0; p < COLLECTIVE_PLACES; p++) {
         r->failed += row->place[p].wrong > 0;
         r->wrong += row->place[p].wrong > 0 ? row->place[p].wrong : 0;
         r->busbw += row->place[p].busbw;
     }
-    if (r->config->format == BENCH_JSON)
-        return keep_row(r, row);
-    if (r->config->format == BENCH_CSV)
-        print_csv(r->config, row);
+    if (r->table.format == BENCH_TEXT)
+        nccl_print_row(r->config, row);
+    else if (r->table.format == BENCH_JSON)
+        bench_table_row(&r->table, &line);
     else
-        print_row(r->config, row);
-    fflush(r->config->out);
-    return STATUS_OK;
+        for (; line.place < COLLECTIVE_PLACES; line.place++)
+            bench_table_row(&r->table, &line);
 }
 
 enum status collective_report_end(struct collective_report *r)
 {
-    FILE *out = r->config->out;
-    if (r->config->format == BENCH_JSON)
-        return print_json(r);
-    if (r->config->format == BENCH_TABLE)
-        fprintf(out, "# %-20s : %d %s\n# %-20s : %g \n#\n", "Out of bounds values", r->failed,
-                r->failed ? "FAILED" : "OK", "Avg bus bandwidth", average(r));
-    fflush(out);
-    return STATUS_OK;
-}
-
-void collective_report_close(struct collective_report *r)
-{
-    json_decref(r->json);
-    r->json = NULL;
+    const struct collective_config *c = r->config;
+    const struct bench_head head = {"collective", COLLECTIVE_SCHEMA, NULL, -1};
+    json_t *wrong = c->checks > 0 ? json_integer(r->wrong) : json_null();
+    if (c->options.format == BENCH_TEXT)
+        fprintf(c->options.out, "# %-20s : %d %s\n# %-20s : %g \n#\n", "Out of bounds values",
+                r->failed, r->failed ? "FAILED" : "OK", "Avg bus bandwidth", average(r));
+    return bench_record_rows(&head,
+                             json_pack("{s:o, s:s, s:s, s:s, s:O, s:o, s:o, s:f}", "config",
+                                       collective_config_json(c), "network", r->network, "memory",
+                                       r->memory, "by_host_because", r->why, "libraries",
+                                       r->versions, "ranks", collective_ranks_json(r), "wrong",
+                                       wrong, "mean_busbw", average(r)),
+                             "rows", &r->table);
 }

@@ -1,8 +1,9 @@
-/* The ranks of a measurement of collectives: processes of a job, or threads of this process. */
+/* Measures collectives between ranks that are processes of a job, or threads of this process. */
 #include "bench/collective.h"
 
+#include "base/array.h"
+#include "base/json.h"
 #include "base/thread_pool.h"
-#include "runners/world.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -13,49 +14,28 @@ struct job {
     const struct collective_ranks *ranks; /* threads of this process */
     struct thread_pool *pool;
     struct collective_buffers buffers[COLLECTIVE_RANKS_MAX]; /* (members) */
-    struct collective_rank rank[COLLECTIVE_RANKS_MAX];
-    int64_t wrong; /* written by the first member */
+    int64_t wrong;                                           /* written by the first member */
 };
 
-static enum status check_config(const struct collective_config *c)
+/* Checks that all processes have the same settings. */
+static enum status collective_agree(const struct collective_config *c, struct world *w)
 {
-    if (c->last < c->first)
-        return status_fail(STATUS_USAGE,
-                           "the largest size, %" PRId64 ", is below the smallest, "
-                           "%" PRId64,
-                           c->last, c->first);
-    if (collective_reduces(c->kind) && c->type == DTYPE_U8)
-        return status_fail(STATUS_USAGE, "bytes can only be moved: %s has no -d uint8",
-                           comm_kind_str(c->kind));
-    return STATUS_OK;
-}
-
-/* Settings that all processes need alike. */
-static enum status agree(const struct collective_config *c, struct world *w)
-{
-    json_t *settings = json_pack(
-        "{s:s, s:s, s:i, s:I, s:I, s:I, s:i, s:i, s:i, s:i, s:i, s:s, s:i}", "collective",
-        comm_kind_str(c->kind), "type", collective_type_str(c->type), "reduction",
-        (int)c->reduction, "min-bytes", (json_int_t)c->first, "max-bytes", (json_int_t)c->last,
-        "step-bytes", (json_int_t)c->step, "step-factor", c->factor, "iters", c->timing.most,
-        "warmup", c->timing.warmup, "check", c->checks, "deepbench", c->listed, "devices",
-        c->devices ? c->devices : "host", "comm", (int)c->via);
-    if (!settings)
-        return status_fail(STATUS_OOM, "no memory for settings");
-    enum status st = world_agree(w, settings);
+    json_t *settings = collective_config_json(c);
+    const char *devices = c->options.devices ? c->options.devices : "host";
+    enum status st;
+    CHECK(json_put(settings, "deepbench", json_integer(c->listed)));
+    CHECK(json_put(settings, "devices", json_string(devices)));
+    CHECK(json_put(settings, "comm", json_integer((int)c->via)));
+    CHECK(world_agree(w, settings));
+done:
     json_decref(settings);
     return st;
 }
 
 static enum status report_begin(struct job *j, int ranks, struct collective_report *r)
 {
-    json_t *versions = json_pack("{s:s}", "MPI", comm_mpi_version());
-    if (!versions)
-        return status_fail(STATUS_OOM, "no memory for the record");
-    for (int i = 0; i < ranks; i++) {
-        const struct rank_info *info = &j->world->info[i / j->ranks->members];
-        j->rank[i] = (struct collective_rank){.host = info->host, .pid = info->pid};
-    }
+    json_t *versions;
+    TRY(json_new(&versions, "{s:s}", "MPI", comm_mpi_version()));
     *r = (struct collective_report){.config = j->config,
                                     .network = comm_name(j->ranks->comm[0]),
                                     .memory = comm_device(j->ranks->comm[0]) ? "device" : "host",
@@ -63,11 +43,12 @@ static enum status report_begin(struct job *j, int ranks, struct collective_repo
                                     .versions = versions,
                                     .ranks = ranks,
                                     .threads = j->ranks->members,
-                                    .rank = j->rank};
-    return collective_report_begin(r);
+                                    .process = j->world->info};
+    collective_report_begin(r);
+    return STATUS_OK;
 }
 
-/* Sizes number 0, 1 ...; -1 when there are no more. `before` is the one before. */
+/* The size with index i, in bytes; -1 after the last one. `before` is the previous size. */
 static int64_t size_number(const struct collective_config *c, int i, int64_t before)
 {
     if (c->list)
@@ -76,18 +57,18 @@ static int64_t size_number(const struct collective_config *c, int i, int64_t bef
     return bytes <= c->last ? bytes : -1;
 }
 
-/* What a rank does; the first one tells. */
-static enum status measure(struct job *j, int member)
+/* Measures as one rank; the first one reports. */
+static enum status collective_member(struct job *j, int member)
 {
     const struct collective_config *c = j->config;
     struct comm *comm = j->ranks->comm[member];
     struct collective_buffers *b = &j->buffers[member];
-    bool tells = comm_rank(comm) == 0;
+    bool reports = comm_rank(comm) == 0;
     struct collective_report r = {.config = c};
     struct collective_row row;
     int64_t wrong = 0;
     enum status st;
-    if (tells)
+    if (reports)
         CHECK(report_begin(j, comm_size(comm), &r));
     CHECK(collective_buffers_open(comm, j->ranks->words[member], c->last, b));
     int64_t bytes = 0;
@@ -95,23 +76,23 @@ static enum status measure(struct job *j, int member)
         CHECK(collective_measure(c, comm, b, bytes, &row));
         for (int p = 0; p < COLLECTIVE_PLACES; p++)
             wrong += row.place[p].wrong > 0 ? row.place[p].wrong : 0;
-        if (tells)
-            CHECK(collective_report_row(&r, &row));
+        if (reports)
+            collective_report_row(&r, &row);
     }
-    if (tells)
+    if (reports)
         CHECK(collective_report_end(&r));
     if (member == 0)
         j->wrong = wrong;
 done:
     json_decref((json_t *)r.versions);
-    collective_report_close(&r);
+    bench_table_close(&r.table);
     return st;
 }
 
 static enum status member_run(void *context, int member)
 {
     struct job *j = context;
-    enum status st = measure(j, member);
+    enum status st = collective_member(j, member);
     if (st == STATUS_OK)
         return st;
     char why[512];
@@ -125,12 +106,9 @@ static enum status member_run(void *context, int member)
 enum status collective_run(const struct collective_config *c, struct world *w,
                            const struct collective_ranks *ranks)
 {
-    enum status st = STATUS_OK;
-    struct job *j = calloc(1, sizeof *j);
-    if (!j) {
-        st = status_fail(STATUS_OOM, "no memory for a benchmark");
-        goto done;
-    }
+    struct job *j;
+    enum status st;
+    CHECK(array_new(&j, 1));
     *j = (struct job){.config = c, .world = w, .ranks = ranks};
     CHECK(thread_pool_open(ranks->members, &j->pool));
     CHECK(thread_pool_run(j->pool, member_run, j));
@@ -158,33 +136,38 @@ static enum status run_on_devices(const struct collective_config *c, struct worl
     return collective_run(c, w, &ranks);
 }
 
-/* The processes of the job, or threads. */
-static enum status run(const struct collective_config *c, struct world *w,
-                       struct collective_devices *d)
+/* Ranks are the processes of the job, threads of this process, or devices. */
+static enum status collective_job(const struct collective_config *c, struct world *w,
+                                  struct collective_devices *d)
 {
-    const struct device_list host = {.n = 1};
-    const struct train_config train = train_config_default();
+    struct world_config meeting = world_config_default();
     struct comm *comm[COLLECTIVE_RANKS_MAX];
-    bool launched = comm_under_mpi();
+    bool launched = world_launched(&meeting);
     int members = launched ? 1 : c->ranks ? c->ranks : 2;
     if (launched && c->ranks)
         return status_fail(STATUS_USAGE, "--ranks is for threads of one process, but a launcher "
-                                         "started several; leave it out");
-    if (c->devices && c->ranks)
+                                         "started several processes; leave it out");
+    if (!launched && (c->via == VIA_MPI || c->via == VIA_GLOO))
+        return status_fail(STATUS_USAGE,
+                           "--comm %s is for the processes of a job: start them with "
+                           "'ampscale launch --nproc 2 -- bench collective ...'",
+                           c->via == VIA_MPI ? "mpi" : "gloo");
+    if (c->options.devices && c->ranks)
         return status_fail(STATUS_USAGE, "--ranks and --devices: give one of them");
-    if (c->devices)
+    if (c->options.devices)
         TRY(collective_devices_find(c, d));
-    TRY(world_open(&train, c->devices ? &d->list : &host, w));
-    members = c->devices ? d->list.n : members;
+    meeting.via = c->via;
+    TRY(world_open(&meeting, w));
+    members = c->options.devices ? d->list.n : members;
     if (w->size > COLLECTIVE_RANKS_MAX / members)
         return status_fail(STATUS_USAGE, "%d ranks in each of %d processes are more than %d",
                            members, w->size, COLLECTIVE_RANKS_MAX);
-    TRY(agree(c, w));
-    if (c->devices)
+    TRY(collective_agree(c, w));
+    if (c->options.devices)
         return run_on_devices(c, w, d);
     struct collective_ranks ranks = {.members = 1, .comm = &w->comm, .words = &w->comm};
     if (!launched) {
-        TRY(comm_open_local(members, train.comm_timeout, comm));
+        TRY(comm_open_local(members, meeting.timeout_s, comm));
         ranks = (struct collective_ranks){.members = members, .comm = comm, .words = comm};
     }
     return collective_run(c, w, &ranks);
@@ -194,9 +177,17 @@ enum status bench_collective(const struct collective_config *c)
 {
     struct world w = {0};
     struct collective_devices d = {.n = 0};
-    TRY(check_config(c));
-    enum status st = run(c, &w, &d);
-    fflush(c->out); /* comm_fail may end the process */
+    if (c->last < c->first)
+        return status_fail(STATUS_USAGE,
+                           "the largest size, %" PRId64 ", is below the smallest, "
+                           "%" PRId64,
+                           c->last, c->first);
+    if (collective_reduces(c->kind) && c->type == DTYPE_U8)
+        return status_fail(
+            STATUS_USAGE, "%s cannot reduce bytes; -d uint8 is for collectives that only move data",
+            comm_kind_str(c->kind));
+    enum status st = collective_job(c, &w, &d);
+    fflush(c->options.out); /* comm_fail may end the process */
     if (st != STATUS_OK && w.size > 1)
         comm_fail(w.comm, st, status_message());
     collective_devices_close(&d);

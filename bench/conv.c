@@ -1,11 +1,14 @@
-/* Timing a network's convolutions against its training step. */
+/* Times a network's convolutions, and compares their total with its training step. */
 #include "bench/conv.h"
 
+#include "base/array.h"
 #include "base/stats.h"
 #include "bench/conv_pass.h"
+#include "bench/micro.h"
+#include "bench/record.h"
 
 #include <inttypes.h>
-#include <jansson.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,17 +16,17 @@ static const char *const pass_name[CONV_PASSES] = {"fwd", "bwd_data", "bwd_weigh
 
 /* One distinct convolution; count[p] layers of the network run pass p of it. */
 struct shape {
-    char layer[NAME_MAX_LEN]; /* the first that has it */
+    char layer[NAME_MAX_LEN]; /* the first layer with this shape */
     struct op_desc fwd;
     int count[CONV_PASSES];
     struct timed_op op[CONV_PASSES];
-    int64_t wrong[CONV_PASSES]; /* of the elements that were computed again */
+    double seconds[CONV_PASSES][BENCH_ROUNDS_MAX]; /* (rounds) of each pass */
+    int64_t wrong[CONV_PASSES];                    /* recomputed elements that are wrong */
 };
 
 struct conv_bench {
-    const struct bench_net_config *config;
-    struct device *dev;
-    struct stream *stream;
+    const struct bench_options *options;
+    struct micro micro;
     struct graph *graph;
     struct network *net; /* NULL without the step */
     int n;
@@ -32,7 +35,7 @@ struct conv_bench {
     int64_t wrong;        /* in all shapes */
 };
 
-/* ANY layout everywhere: the library's choice. */
+/* Describes the forward convolution of a node. All layouts are ANY: the library chooses. */
 static struct op_desc describe(const struct node *n, int64_t batch, const struct node *in)
 {
     struct op_desc d = {.kind = OP_CONV_FWD,
@@ -52,7 +55,7 @@ static bool same_dims(const struct tensor_desc *a, const struct tensor_desc *b)
     return memcmp(a->dim, b->dim, sizeof a->dim) == 0;
 }
 
-/* By what `describe` tells apart. */
+/* Compares the properties that `describe` sets. */
 static bool same_shape(const struct op_desc *a, const struct op_desc *b)
 {
     const struct conv_attr *p = &a->attr.conv, *q = &b->attr.conv;
@@ -75,14 +78,12 @@ static struct shape *find_shape(struct conv_bench *b, const struct node *n, cons
 static enum status collect_shapes(struct conv_bench *b)
 {
     const struct graph *g = b->graph;
-    b->shape = calloc((size_t)g->n_nodes, sizeof *b->shape);
-    if (!b->shape)
-        return status_fail(STATUS_OOM, "no memory for a benchmark");
+    TRY(array_new(&b->shape, g->n_nodes));
     for (int i = 0; i < g->n_nodes; i++) {
         const struct node *n = &g->node[i];
         if (n->kind != NODE_CONV)
             continue;
-        struct op_desc d = describe(n, b->config->batch, &g->node[n->in[0]]);
+        struct op_desc d = describe(n, b->options->batch, &g->node[n->in[0]]);
         struct shape *s = find_shape(b, n, &d);
         bool first = g->node[n->in[0]].kind == NODE_INPUT; /* the image needs no gradient */
         for (int p = 0; p < CONV_PASSES; p++)
@@ -100,28 +101,28 @@ static enum status open_ops(struct conv_bench *b)
             struct op_desc d = conv_pass(&b->shape[i].fwd, p);
             if (b->shape[i].count[p] == 0)
                 continue;
-            TRY(timed_op_open(&b->shape[i].op[p], b->stream, &d, b->config->rounds));
+            TRY(timed_op_open(&b->shape[i].op[p], b->micro.stream, &d));
             TRY(timed_op_warm(&b->shape[i].op[p]));
         }
     }
     return STATUS_OK;
 }
 
-/* Round by round: every convolution once, then the step once. */
+/* Runs all rounds. In each round every convolution runs once, then the step runs once. */
 static enum status run_rounds(struct conv_bench *b)
 {
-    for (int r = 0; r < b->config->rounds; r++) {
+    for (int r = 0; r < b->options->rounds; r++) {
         for (int i = 0; i < b->n; i++)
             for (int p = 0; p < CONV_PASSES; p++)
                 if (b->shape[i].count[p])
-                    TRY(timed_op_sample(&b->shape[i].op[p]));
+                    TRY(timed_op_time(&b->shape[i].op[p], &b->shape[i].seconds[p][r]));
         if (b->net)
             TRY(noise_step_run(b->net, &b->step_seconds[r]));
     }
     return STATUS_OK;
 }
 
-/* What the last round has left behind, when all has been timed. */
+/* Checks the results of the last round, after all timing. */
 static enum status check_ops(struct conv_bench *b)
 {
     for (int i = 0; i < b->n; i++)
@@ -141,7 +142,7 @@ static double round_bound(const struct conv_bench *b, int r)
     for (int i = 0; i < b->n; i++)
         for (int p = 0; p < CONV_PASSES; p++)
             if (b->shape[i].count[p])
-                sum += b->shape[i].count[p] * b->shape[i].op[p].seconds[r];
+                sum += b->shape[i].count[p] * b->shape[i].seconds[p][r];
     return sum;
 }
 
@@ -151,77 +152,67 @@ static double median_of(const double *x, int n)
     return stats_of(x, n, &s) == STATUS_OK ? s.median : 0;
 }
 
-static json_t *pass_json(const struct shape *s, int p)
+static json_t *dims_json(const struct tensor_desc *t)
 {
-    const struct timed_op *t = &s->op[p];
-    double seconds = median_of(t->seconds, t->n);
-    return json_pack("{s:i, s:s, s:f, s:f, s:I}", "count", s->count[p], "impl", t->plan->impl,
-                     "seconds", seconds, "gflops", op_flops(&t->plan->desc) / seconds * 1e-9,
-                     "wrong", (json_int_t)s->wrong[p]);
+    return json_pack("[I,I,I,I]", (json_int_t)t->dim[0], (json_int_t)t->dim[1],
+                     (json_int_t)t->dim[2], (json_int_t)t->dim[3]);
 }
 
-static json_t *shape_json(const struct shape *s)
+static void conv_pass_columns(struct bench_table *t, const struct shape *s, int pass)
 {
-    const struct op_desc *d = &s->fwd;
-    json_t *o = json_pack("{s:s, s:[I,I,I,I], s:[I,I,I,I], s:i, s:i, s:i}", "layer", s->layer, "x",
-                          (json_int_t)d->t[ROLE_X].dim[0], (json_int_t)d->t[ROLE_X].dim[1],
-                          (json_int_t)d->t[ROLE_X].dim[2], (json_int_t)d->t[ROLE_X].dim[3], "w",
-                          (json_int_t)d->t[ROLE_W].dim[0], (json_int_t)d->t[ROLE_W].dim[1],
-                          (json_int_t)d->t[ROLE_W].dim[2], (json_int_t)d->t[ROLE_W].dim[3],
-                          "stride", d->attr.conv.stride[0], "pad", d->attr.conv.pad[0], "groups",
-                          d->attr.conv.groups);
-    for (int p = 0; p < CONV_PASSES; p++)
-        if (s->count[p])
-            json_object_set_new(o, pass_name[p], pass_json(s, p));
-    return o;
+    static const char *const heading[CONV_PASSES] = {"fwd ms", "data ms", "weights ms"};
+    const struct bench_options *o = t->context;
+    const struct timed_op *op = &s->op[pass];
+    double seconds = s->count[pass] ? median_of(s->seconds[pass], o->rounds) : NAN;
+    double flops = s->count[pass] ? op_flops(&op->plan->desc) : 0;
+    column_json(t, "count", json_integer(s->count[pass]));
+    column_json(t, "impl", json_string(s->count[pass] ? op->plan->impl : ""));
+    column_real(t, "seconds", heading[pass], 9, 3, 1e3, seconds);
+    column_real(t, "gflops", "GFLOP/s", 7, 1, 1, flops / seconds * 1e-9);
+    column_json(t, "wrong", json_integer(s->wrong[pass]));
 }
 
-static void print_row(FILE *out, const struct shape *s)
+static void conv_columns(struct bench_table *t, const void *row)
 {
-    const struct op_desc *d = &s->fwd;
+    const struct shape *s = row;
+    const struct tensor_desc *x = &s->fwd.t[ROLE_X], *w = &s->fwd.t[ROLE_W];
+    const struct conv_attr *c = &s->fwd.attr.conv;
     char shape[64], kernel[32];
     int64_t wrong = 0;
-    snprintf(shape, sizeof shape, "%" PRId64 "x%" PRId64 "x%" PRId64, d->t[ROLE_X].dim[1],
-             d->t[ROLE_X].dim[2], d->t[ROLE_X].dim[3]);
-    snprintf(kernel, sizeof kernel, "%" PRId64 "x%" PRId64 "/%d", d->t[ROLE_W].dim[2],
-             d->t[ROLE_W].dim[3], d->attr.conv.stride[0]);
-    fprintf(out, "%-24s %3d  %-13s %-6s %5" PRId64, s->layer, s->count[0], shape, kernel,
-            d->t[ROLE_W].dim[0]);
+    snprintf(shape, sizeof shape, "%" PRId64 "x%" PRId64 "x%" PRId64, x->dim[1], x->dim[2],
+             x->dim[3]);
+    snprintf(kernel, sizeof kernel, "%" PRId64 "x%" PRId64 "/%d", w->dim[2], w->dim[3],
+             c->stride[0]);
+    column_text(t, "layer", "layer", -24, s->layer);
+    column_int(t, NULL, "n", 3, s->count[0]);
+    column_text(t, NULL, "input", -13, shape);
+    column_text(t, NULL, "kernel", -6, kernel);
+    column_int(t, NULL, "out", 5, w->dim[0]);
+    column_json(t, "x", dims_json(x));
+    column_json(t, "w", dims_json(w));
+    column_json(t, "stride", json_integer(c->stride[0]));
+    column_json(t, "pad", json_integer(c->pad[0]));
+    column_json(t, "groups", json_integer(c->groups));
     for (int p = 0; p < CONV_PASSES; p++) {
-        double seconds = s->count[p] ? median_of(s->op[p].seconds, s->op[p].n) : 0;
         wrong += s->wrong[p];
-        if (s->count[p])
-            fprintf(out, " %9.3f %7.1f", seconds * 1e3,
-                    op_flops(&s->op[p].plan->desc) / seconds * 1e-9);
-        else
-            fprintf(out, " %9s %7s", "-", "-");
+        if (t->format == BENCH_JSON && s->count[p] == 0)
+            continue;
+        column_group_begin(t, pass_name[p]);
+        conv_pass_columns(t, s, p);
+        column_group_end(t);
     }
-    fprintf(out, " %6" PRId64 "\n", wrong);
+    column_int(t, NULL, "#wrong", 6, wrong);
 }
 
-static void print_table(const struct conv_bench *b)
-{
-    FILE *out = b->config->out;
-    fprintf(out, "%-24s %3s  %-13s %-6s %5s", "layer", "n", "input", "kernel", "out");
-    for (int p = 0; p < CONV_PASSES; p++)
-        fprintf(out, " %17s", pass_name[p]);
-    fprintf(out, "\n%-24s %3s  %-13s %-6s %5s", "", "", "", "", "");
-    for (int p = 0; p < CONV_PASSES; p++)
-        fprintf(out, " %9s %7s", "ms", "GFLOP/s");
-    fprintf(out, " %6s\n", "#wrong");
-    for (int i = 0; i < b->n; i++)
-        print_row(out, &b->shape[i]);
-}
-
-/* Over the rounds: seconds of the convolutions, of the step, and what share they are of it. */
+/* Statistics over the rounds: seconds of the convolutions and of the step, and their ratio. */
 struct summary {
-    struct stats bound, step, share; /* the last two of nothing without the step */
+    struct stats bound, step, share; /* step and share are empty without the step */
 };
 
 static enum status sum_up(const struct conv_bench *b, struct summary *s)
 {
-    double bound[64], share[64];
-    int rounds = b->config->rounds;
+    double bound[BENCH_ROUNDS_MAX], share[BENCH_ROUNDS_MAX];
+    int rounds = b->options->rounds;
     *s = (struct summary){.step.n = 0};
     for (int r = 0; r < rounds; r++) {
         bound[r] = round_bound(b, r);
@@ -234,50 +225,49 @@ static enum status sum_up(const struct conv_bench *b, struct summary *s)
     return stats_of(share, rounds, &s->share);
 }
 
-static enum status print_json(const struct conv_bench *b, const char *about,
-                              const struct summary *s)
+static enum status conv_print_json(const struct conv_bench *b, const char *about,
+                                   const struct summary *s, struct bench_table *t)
 {
-    const struct bench_net_config *c = b->config;
-    json_t *shapes = json_array();
-    for (int i = 0; i < b->n; i++)
-        json_array_append_new(shapes, shape_json(&b->shape[i]));
-    json_t *o =
-        json_pack("{s:i, s:s, s:s, s:s, s:i, s:i, s:i, s:o, s:I, s:f}", "schema", 1, "bench",
-                  "conv", "device", about, "net", c->net, "batch", c->batch, "image_size",
-                  c->image_size, "rounds", c->rounds, "shapes", shapes, "wrong",
-                  (json_int_t)b->wrong, "bound_images_per_s", c->batch / s->bound.median);
-    if (!o)
-        return status_fail(STATUS_OOM, "no memory for the record");
+    const struct bench_options *o = b->options;
+    const struct bench_head head = {"conv", 1, about, -1, true};
+    json_t *more =
+        json_pack("{s:s, s:i, s:i, s:i, s:I, s:f}", "net", o->net, "batch", o->batch, "image_size",
+                  o->image_size, "rounds", o->rounds, "wrong", (json_int_t)b->wrong,
+                  "bound_images_per_s", o->batch / s->bound.median);
     if (b->net) {
-        json_object_set_new(o, "step_images_per_s", json_real(c->batch / s->step.median));
-        json_object_set_new(o, "step_share_of_bound", json_real(s->share.median));
+        json_object_set_new(more, "step_images_per_s", json_real(o->batch / s->step.median));
+        json_object_set_new(more, "step_share_of_bound", json_real(s->share.median));
     }
-    json_dumpf(o, c->out, JSON_INDENT(1));
-    fputc('\n', c->out);
-    json_decref(o);
-    return STATUS_OK;
+    return bench_record_rows(&head, more, "shapes", t);
 }
 
-/* The bound, the step, and their ratio. */
-static enum status report(const struct conv_bench *b)
+/* Prints the bound, the step, and their ratio. */
+static void print_summary(const struct conv_bench *b, const struct summary *s)
 {
-    const struct bench_net_config *c = b->config;
-    char about[256];
-    struct summary s;
-    TRY(sum_up(b, &s));
-    b->dev->backend->describe(b->dev, about, sizeof about);
-    if (c->json)
-        return print_json(b, about, &s);
-    fprintf(c->out, "%s, %d px, batch %d on %s\n", c->net, c->image_size, c->batch, about);
-    print_table(b);
-    fprintf(c->out, "convolutions alone: %8.3f s per step (%.3f to %.3f), bound %.2f images/s\n",
-            s.bound.median, s.bound.min, s.bound.max, c->batch / s.bound.median);
+    const struct bench_options *o = b->options;
+    fprintf(o->out, "convolutions alone: %8.3f s per step (%.3f to %.3f), bound %.2f images/s\n",
+            s->bound.median, s->bound.min, s->bound.max, o->batch / s->bound.median);
     if (b->net)
-        fprintf(c->out,
+        fprintf(o->out,
                 "training step:      %8.3f s          (%.3f to %.3f),       %.2f images/s: %.3f of "
                 "the bound (%.3f to %.3f over %d rounds)\n",
-                s.step.median, s.step.min, s.step.max, c->batch / s.step.median, s.share.median,
-                s.share.min, s.share.max, c->rounds);
+                s->step.median, s->step.min, s->step.max, o->batch / s->step.median,
+                s->share.median, s->share.min, s->share.max, o->rounds);
+}
+
+static enum status conv_report(const struct conv_bench *b)
+{
+    const struct bench_options *o = b->options;
+    struct bench_table t = bench_table_of(o, conv_columns, o);
+    const char *about = b->micro.about;
+    struct summary s;
+    TRY(sum_up(b, &s));
+    if (o->format == BENCH_TEXT)
+        fprintf(o->out, "%s, %d px, batch %d on %s\n", o->net, o->image_size, o->batch, about);
+    bench_table_rows(&t, b->shape, b->n, sizeof *b->shape);
+    if (o->format == BENCH_JSON)
+        return conv_print_json(b, about, &s, &t);
+    print_summary(b, &s);
     return STATUS_OK;
 }
 
@@ -287,34 +277,27 @@ static void close_bench(struct conv_bench *b)
         for (int p = 0; p < CONV_PASSES; p++)
             timed_op_close(&b->shape[i].op[p]);
     network_close(b->net);
-    if (b->stream)
-        b->dev->backend->stream_close(b->stream);
-    device_close(b->dev);
+    micro_close(&b->micro);
     graph_free(b->graph);
     free(b->shape);
     free(b->step_seconds);
 }
 
-enum status bench_conv(const struct bench_net_config *c)
+enum status bench_conv(const struct bench_options *o, bool step)
 {
     enum status st;
-    struct conv_bench b = {.config = c};
-    b.step_seconds = calloc((size_t)c->rounds, sizeof *b.step_seconds);
-    if (!b.step_seconds)
-        return status_fail(STATUS_OOM, "no memory for a benchmark");
-    CHECK(graph_build(c->net, 1000, c->image_size, &b.graph));
-    CHECK(device_open(c->devices, c->threads, &b.dev));
-    CHECK(b.dev->backend->stream_open(b.dev, &b.stream));
+    struct conv_bench b = {.options = o};
+    CHECK(array_new(&b.step_seconds, o->rounds));
+    CHECK(graph_build(o->net, 1000, o->image_size, &b.graph));
+    CHECK(micro_open(o->devices, o->threads, &b.micro));
     CHECK(collect_shapes(&b));
     CHECK(open_ops(&b));
-    if (!c->no_step)
-        CHECK(noise_step_open(b.dev, b.graph, c, &b.net));
+    if (step)
+        CHECK(noise_step_open(b.micro.dev, b.graph, o, false, &b.net));
     CHECK(run_rounds(&b));
     CHECK(check_ops(&b));
-    CHECK(report(&b));
-    if (b.wrong > 0)
-        st =
-            status_fail(STATUS_MISMATCH, "%" PRId64 " elements of convolutions are wrong", b.wrong);
+    CHECK(conv_report(&b));
+    st = harness_wrong(b.wrong, "elements of convolutions are wrong");
 done:
     close_bench(&b);
     return st;

@@ -1,15 +1,14 @@
-/* The convolutions of a network, one by one, and how near a training step comes to them.
+/* Times a network's convolutions one by one: a lower bound of the time of its training step.
  *
- * Each distinct convolution is timed forward, backward-data and backward-weights with the layouts
- * that the library likes best; their sum over the network is the least that a training step on this
- * library and these threads can take. The step itself is timed in between, round by round, so that
- * both see the same machine. When all has been timed, elements of what each convolution came to are
- * computed again and compared (conv_pass.h). */
-#ifndef BENCH_CONV_H
-#define BENCH_CONV_H
+ * Each distinct convolution is timed forward, backward-data and backward-weights in the layouts
+ * that the library prefers. The sum of these times over the network is the least time of a training
+ * step with this library and these threads. Each round also times the step itself, so that both are
+ * measured in the same state of the machine. Afterwards some elements of each result are computed
+ * again and compared (conv_pass.h). */
+#pragma once
 
 #include "bench/noise_step.h"
 
-/* Measures, checks and prints. STATUS_MISMATCH where a result was wrong, when all is printed. */
-MUST_CHECK enum status bench_conv(const struct bench_net_config *c);
-#endif
+/* Measures, checks and prints; with `step`, times the training step too. Then STATUS_MISMATCH if a
+ * result was wrong. */
+MUST_CHECK enum status bench_conv(const struct bench_options *o, bool step);

@@ -1,17 +1,12 @@
-/* Timing DeepBench's convolutions one by one. */
+/* Times DeepBench's convolutions one by one. */
 #include "bench/conv_deepbench.h"
 
 #include "base/file.h"
+#include "bench/micro.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct harness_config conv_deepbench_timing_default(void)
-{
-    return (struct harness_config){.warmup = 2, .most = 50, .within = 0.02, .seconds = 1};
-}
 
 static int64_t outputs(int size, int filter, int pad, int stride)
 {
@@ -41,7 +36,7 @@ struct op_desc conv_deepbench_desc(const struct deepbench_conv *c, enum dtype ty
     return d;
 }
 
-/* The tensors, and the same again in fp32 for the check. */
+/* Size of the tensors and of their fp32 copies for the check, MiB. */
 static double needed_mib(const struct op_desc *d)
 {
     double bytes = 0;
@@ -51,18 +46,13 @@ static double needed_mib(const struct op_desc *d)
     return bytes / 1048576;
 }
 
-static enum status sample(void *context, double *seconds)
-{
-    return timed_op_time(context, seconds);
-}
-
 static enum status measure_pass(const struct conv_deepbench_config *c, struct stream *s,
                                 const struct op_desc *d, struct conv_deepbench_pass *p)
 {
     struct timed_op t = {0};
     enum status st;
-    CHECK(timed_op_open(&t, s, d, 0));
-    CHECK(harness_run(&c->timing, sample, &t, &p->time));
+    CHECK(timed_op_open(&t, s, d));
+    CHECK(harness_run(&c->options.timing, timed_op_time, &t, &p->time));
     CHECK(conv_pass_check(&t, &p->wrong));
     p->measured = true;
 done:
@@ -91,7 +81,7 @@ enum status conv_deepbench_measure(const struct conv_deepbench_config *c, struct
     return STATUS_OK;
 }
 
-/* What the system says that programs can have; 0 where it does not. */
+/* MiB of available host memory; 0: unknown. */
 static double free_mib(void)
 {
     enum { MEMINFO_MAX = 1 << 16 };
@@ -109,46 +99,32 @@ static double free_mib(void)
 
 static double memory_limit(const struct conv_deepbench_config *c, const struct device *dev)
 {
-    if (c->max_mib)
-        return c->max_mib;
+    if (c->options.max_mib)
+        return c->options.max_mib;
     return dev->backend->asynchronous ? 0 : 0.75 * free_mib();
-}
-
-static enum status measure(const struct conv_deepbench_config *c, struct device *dev, int n,
-                           const struct deepbench_conv *conv, struct conv_deepbench_report *r)
-{
-    struct stream *s = NULL;
-    enum status st;
-    dev->backend->describe(dev, r->device, sizeof r->device);
-    CHECK(dev->backend->stream_open(dev, &s));
-    CHECK(conv_deepbench_begin(r));
-    for (int i = 0; i < n; i++) {
-        struct conv_deepbench_row row;
-        CHECK(conv_deepbench_measure(c, s, memory_limit(c, dev), &conv[i], &row));
-        CHECK(conv_deepbench_row(r, &row));
-    }
-    CHECK(conv_deepbench_end(r));
-    if (r->wrong > 0)
-        st = status_fail(STATUS_MISMATCH, "%" PRId64 " elements of convolutions are wrong",
-                         r->wrong);
-done:
-    if (s)
-        dev->backend->stream_close(s);
-    return st;
 }
 
 enum status bench_conv_deepbench(const struct conv_deepbench_config *c, int n,
                                  const struct deepbench_conv *conv)
 {
     struct conv_deepbench_report r = {.config = c};
-    struct device *dev = NULL;
-    enum status st;
-    if (c->peak)
-        TRY(peaks_read(c->peak, &r.peaks));
-    CHECK(device_open(c->devices, c->threads, &dev));
-    CHECK(measure(c, dev, n, conv, &r));
+    const struct bench_options *o = &c->options;
+    struct conv_deepbench_row row;
+    struct micro m = {.dev = NULL};
+    enum status st = STATUS_OK;
+    if (o->peak)
+        TRY(peaks_read(o->peak, &r.peaks));
+    CHECK(micro_open(o->devices, o->threads, &m));
+    r.device = m.about;
+    conv_deepbench_begin(&r);
+    for (int i = 0; i < n; i++) {
+        CHECK(conv_deepbench_measure(c, m.stream, memory_limit(c, m.dev), &conv[i], &row));
+        conv_deepbench_row(&r, &row);
+    }
+    CHECK(conv_deepbench_end(&r));
+    st = harness_wrong(r.wrong, "elements of convolutions are wrong");
 done:
-    conv_deepbench_close(&r);
-    device_close(dev);
+    bench_table_close(&r.table);
+    micro_close(&m);
     return st;
 }

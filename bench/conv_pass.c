@@ -1,10 +1,12 @@
-/* Describing and checking a convolution's passes. */
+/* Describes and checks a convolution's passes. */
 #include "bench/conv_pass.h"
+
+#include "base/array.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-/* Elements that are computed again; each takes as many products as the sum that it is. */
+/* Number of elements computed again; each costs all products of its sum. */
 enum { CHECKED = 17 };
 
 struct op_desc conv_pass(const struct op_desc *fwd, int pass)
@@ -29,7 +31,7 @@ struct op_desc conv_pass(const struct op_desc *fwd, int pass)
     return d;
 }
 
-/* A tensor on the host, in its logical order; without elements where the pass has none such. */
+/* A tensor on the host, in logical order; x is NULL where the pass lacks the tensor. */
 struct plain {
     const struct tensor_desc *desc;
     float *x;
@@ -39,16 +41,14 @@ static enum status plain_fetch(struct timed_op *t, enum role role, struct plain 
 {
     const struct tensor_desc *d = &t->plan->desc.t[role];
     int64_t n = tensor_count(d);
-    *p = (struct plain){.desc = d, .x = malloc((size_t)n * sizeof *p->x)};
-    if (!p->x)
-        return status_fail(STATUS_OOM, "no memory to check a tensor of %lld elements",
-                           (long long)n);
+    p->desc = d;
+    TRY(array_new(&p->x, n));
     return timed_op_get(t, role, p->x);
 }
 
-/* One element as it has to be, and what its rounding depends on. */
+/* The expected value of one element, and the sums that bound its rounding error. */
 struct sum {
-    double value, squares, magnitude; /* of products: their sum, of their squares, of their sizes */
+    double value, squares, magnitude; /* sums of products, of their squares, of their magnitudes */
 };
 
 static void sum_add(struct sum *s, double a, double b)
@@ -78,7 +78,7 @@ static bool inside(const struct tensor_desc *t, int64_t h, int64_t w)
     return h >= 0 && h < t->dim[2] && w >= 0 && w < t->dim[3];
 }
 
-/* Y (n, k, h, w) from X, W and B. */
+/* Element y = (n, k, h, w) of Y from X, W and B. */
 static struct sum forward(const struct conv_attr *c, const struct plain *p, const int64_t y[4])
 {
     const struct plain *x = &p[ROLE_X], *w = &p[ROLE_W];
@@ -98,7 +98,7 @@ static struct sum forward(const struct conv_attr *c, const struct plain *p, cons
     return s;
 }
 
-/* DX (n, c, h, w) from DY and W. */
+/* Element x = (n, c, h, w) of DX from DY and W. */
 static struct sum data_gradient(const struct conv_attr *c, const struct plain *p,
                                 const int64_t x[4])
 {
@@ -119,7 +119,7 @@ static struct sum data_gradient(const struct conv_attr *c, const struct plain *p
     return s;
 }
 
-/* DW (k, c, fh, fw) from DY and X. */
+/* Element w = (k, c, fh, fw) of DW from DY and X. */
 static struct sum weights_gradient(const struct conv_attr *c, const struct plain *p,
                                    const int64_t w[4])
 {
@@ -138,7 +138,7 @@ static struct sum weights_gradient(const struct conv_attr *c, const struct plain
     return s;
 }
 
-/* DB (k) from DY. */
+/* Element k of DB from DY. */
 static struct sum bias_gradient(const struct plain *dy, int64_t k)
 {
     const int64_t *dim = dy->desc->dim;
@@ -163,7 +163,7 @@ static struct sum sum_of(const struct op_desc *d, const struct plain *p, enum ro
                                : weights_gradient(c, p, place);
 }
 
-/* The distance of neighbouring numbers at 1. */
+/* The distance between 1 and the next number of the type. */
 static double spacing(enum dtype type)
 {
     return type == DTYPE_F16    ? 0x1p-10
@@ -172,8 +172,8 @@ static double spacing(enum dtype type)
                                 : 0x1p-23;
 }
 
-/* How far an element may be from its sum: rounded operands go astray like a random walk; partial
- * sums of fp32 do too, for which the bound leaves room. */
+/* The largest allowed error of an element. The rounding errors of operands add up like a random
+ * walk. So do those of fp32 partial sums, which are the last term. */
 static double tolerance(const struct sum *s, const struct tensor_desc *operand)
 {
     enum dtype factor = operand->rounds == DTYPE_TF32 ? DTYPE_TF32 : DTYPE_F32;
@@ -186,7 +186,7 @@ static int64_t count_wrong(const struct op_desc *d, const struct plain *p, enum 
     const struct tensor_desc *operand = &d->t[d->kind == OP_CONV_FWD ? ROLE_X : ROLE_DY];
     int64_t wrong = 0, n = tensor_count(p[result].desc);
     for (int i = 0; i < CHECKED; i++) {
-        int64_t element = (n - 1) * i / (CHECKED - 1); /* the first and the last too */
+        int64_t element = (n - 1) * i / (CHECKED - 1); /* includes the first and the last */
         struct sum s = sum_of(d, p, result, element);
         wrong += !(fabs((double)p[result].x[element] - s.value) <= tolerance(&s, operand));
     }

@@ -1,4 +1,4 @@
-/* DeepBench's problems, in its order; some come twice there, and do here. */
+/* Lists DeepBench's problems in DeepBench's order, with its duplicates. */
 #include "bench/deepbench.h"
 
 const struct deepbench_conv deepbench_conv[DEEPBENCH_CONVS] = {

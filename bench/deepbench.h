@@ -1,9 +1,8 @@
-/* What DeepBench times in training: its convolutions, and its sums over ranks.
+/* DeepBench's training problems: its convolutions and its all-reduces.
  *
- * Numbers of baidu-research/DeepBench at commit da81ba78 (Apache License 2.0): `training_set` of
- * code/kernels/conv_problems.h, and code/kernels/all_reduce_problems.h. */
-#ifndef BENCH_DEEPBENCH_H
-#define BENCH_DEEPBENCH_H
+ * The numbers are those of baidu-research/DeepBench at commit da81ba78 (Apache License 2.0):
+ * `training_set` of code/kernels/conv_problems.h, and code/kernels/all_reduce_problems.h. */
+#pragma once
 
 #include <stdint.h>
 
@@ -17,4 +16,3 @@ extern const struct deepbench_conv deepbench_conv[DEEPBENCH_CONVS];
 
 /* Elements of fp32 that an allreduce adds up. */
 extern const int64_t deepbench_sum[DEEPBENCH_SUMS];
-#endif

@@ -1,25 +1,19 @@
-/* Timing matrix products, and checking them against the reference. */
+/* Times matrix products, and compares them with those of the reference. */
 #include "bench/gemm.h"
 
+#include "base/array.h"
 #include "bench/timed_op.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-/* Multiply-adds of the reference for the check of one row: some tens of milliseconds. */
+/* Limit of the reference's multiply-adds per checked row; these take some tens of milliseconds. */
 #define CHECK_BUDGET ((int64_t)1 << 24)
-
-struct harness_config gemm_timing_default(void)
-{
-    return (struct harness_config){.warmup = 2, .most = 50, .within = 0.01, .seconds = 2};
-}
 
 /* --- as an operation --- */
 
-/* Which of an operation's tensors are A, B and C. */
+/* The roles of A, B and C in an operation. */
 struct gemm_roles {
     enum op_kind kind;
     enum role a, b, c;
@@ -34,13 +28,13 @@ static struct gemm_roles roles_of(const struct gemm_size *s)
     return (struct gemm_roles){OP_LINEAR_BWD_DATA, ROLE_W, ROLE_DY, ROLE_DX};
 }
 
-/* A column-major matrix of rows x cols, as a row-major one. */
+/* Describes a column-major matrix of rows x cols as a row-major one. */
 static struct tensor_desc matrix(int rows, int cols, bool transposed)
 {
     return transposed ? tensor_2d(DTYPE_F32, rows, cols) : tensor_2d(DTYPE_F32, cols, rows);
 }
 
-/* TF32 has no storage of its own: it is how fp32 operands are read. */
+/* TF32 is no storage type: fp32 operands are rounded to it when they are read. */
 static void set_type(struct tensor_desc *t, enum dtype type, bool emulated)
 {
     if (emulated || type == DTYPE_TF32) {
@@ -51,18 +45,11 @@ static void set_type(struct tensor_desc *t, enum dtype type, bool emulated)
     t->bytes = (size_t)tensor_count(t) * dtype_size(type);
 }
 
-/* Weights lie as the library likes best. */
-static void set_free(struct tensor_desc *t)
-{
-    t->layout = LAYOUT_ANY;
-    t->bytes = 0;
-}
-
 enum status gemm_describe(const struct gemm_size *s, enum dtype type, bool emulated,
                           struct op_desc *out)
 {
     if (s->a_t && s->b_t)
-        return status_fail(STATUS_UNSUPPORTED, "no pass of a layer has both transposed");
+        return status_fail(STATUS_UNSUPPORTED, "no pass of a layer has both matrices transposed");
     struct gemm_roles r = roles_of(s);
     *out = (struct op_desc){.kind = r.kind};
     out->t[r.a] = matrix(s->m, s->k, s->a_t);
@@ -72,25 +59,24 @@ enum status gemm_describe(const struct gemm_size *s, enum dtype type, bool emula
     set_type(&out->t[r.b], type, emulated);
     if (r.c != ROLE_DW && type != DTYPE_TF32) /* gradients of weights are fp32 */
         set_type(&out->t[r.c], type, emulated);
-    set_free(&out->t[r.c == ROLE_DW ? r.c : r.a]);
+    struct tensor_desc *weights = &out->t[r.c == ROLE_DW ? r.c : r.a];
+    weights->layout = LAYOUT_ANY; /* the library chooses it */
+    weights->bytes = 0;
     return STATUS_OK;
 }
 
 /* --- check --- */
 
-/* Matrices in host memory, row-major, as the operation has them. */
+/* Matrices in host memory, row-major, in the shapes of the operation. */
 struct matrices {
     float *a, *b, *c;
 };
 
 static enum status matrices_new(const struct gemm_size *s, struct matrices *m)
 {
-    m->a = malloc((size_t)s->m * (size_t)s->k * sizeof *m->a);
-    m->b = malloc((size_t)s->k * (size_t)s->n * sizeof *m->b);
-    m->c = malloc((size_t)s->m * (size_t)s->n * sizeof *m->c);
-    if (!m->a || !m->b || !m->c)
-        return status_fail(STATUS_OOM, "no memory to check a product");
-    return STATUS_OK;
+    TRY(array_new(&m->a, (int64_t)s->m * s->k));
+    TRY(array_new(&m->b, (int64_t)s->k * s->n));
+    return array_new(&m->c, (int64_t)s->m * s->n);
 }
 
 static void matrices_free(struct matrices *m)
@@ -109,13 +95,13 @@ static void draw_whole(float *x, int64_t n, uint32_t bits)
     }
 }
 
-/* Place i of `count` places spread over `of`, from the first to the last. */
+/* The i-th of `count` indices spread evenly over 0 .. of - 1, both ends included. */
 static int64_t place(int64_t i, int64_t count, int64_t of)
 {
     return count > 1 ? i * (of - 1) / (count - 1) : 0;
 }
 
-/* `some` of the `all` vectors of length k that a matrix is made of: its rows, or its columns. */
+/* Copies `some` of a matrix's `all` rows of length k or, if not `rows`, of its columns. */
 static void pick(const float *from, int all, int k, bool rows, int some, float *to)
 {
     for (int64_t i = 0; i < some; i++) {
@@ -125,7 +111,7 @@ static void pick(const float *from, int all, int k, bool rows, int some, float *
     }
 }
 
-/* The part of a size that is checked: as many rows and columns as the budget pays for. */
+/* The part of a size that is checked: as many rows and columns as CHECK_BUDGET allows. */
 static struct gemm_size part_of(const struct gemm_size *s)
 {
     struct gemm_size part = *s;
@@ -148,20 +134,21 @@ static enum status execute(struct timed_op *t, const struct gemm_size *s, struct
     return timed_op_get(t, r.c, m->c);
 }
 
-static enum status reference(struct stream *ref, const struct gemm_size *part, struct matrices *m)
+static enum status gemm_reference(struct stream *ref, const struct gemm_size *part,
+                                  struct matrices *m)
 {
     struct op_desc d;
     struct timed_op t = {0};
     enum status st;
     CHECK(gemm_describe(part, DTYPE_F32, false, &d));
-    CHECK(timed_op_open(&t, ref, &d, 1));
+    CHECK(timed_op_open(&t, ref, &d));
     CHECK(execute(&t, part, m));
 done:
     timed_op_close(&t);
     return st;
 }
 
-/* Elements of the part whose values are not those of the reference, rounded as `c` is. */
+/* Counts elements of the part that differ from the reference after rounding to the type of `c`. */
 static int64_t count_wrong(const struct gemm_size *s, const struct matrices *got,
                            const struct gemm_size *part, const struct matrices *want,
                            const struct tensor_desc *c)
@@ -178,7 +165,7 @@ static int64_t count_wrong(const struct gemm_size *s, const struct matrices *got
     return wrong;
 }
 
-static enum status check(struct timed_op *t, struct stream *ref, struct gemm_row *row)
+static enum status gemm_check(struct timed_op *t, struct stream *ref, struct gemm_row *row)
 {
     const struct gemm_size *s = &row->what->size;
     struct gemm_size part = part_of(s);
@@ -191,7 +178,7 @@ static enum status check(struct timed_op *t, struct stream *ref, struct gemm_row
     CHECK(execute(t, s, &all));
     pick(all.a, s->m, s->k, s->a_t, part.m, some.a);
     pick(all.b, s->n, s->k, !s->b_t, part.n, some.b);
-    CHECK(reference(ref, &part, &some));
+    CHECK(gemm_reference(ref, &part, &some));
     row->checked = (int64_t)part.m * part.n;
     row->wrong = count_wrong(s, &all, &part, &some, &t->plan->desc.t[roles_of(s).c]);
 done:
@@ -202,12 +189,8 @@ done:
 
 /* --- measurement --- */
 
-static enum status sample(void *context, double *seconds)
-{
-    return timed_op_time(context, seconds);
-}
-
-/* The matrices, and those of the check beside them, must fit where both are the host's. */
+/* Whether the host has memory for the matrices and their copies for the check. An asynchronous
+ * device has memory of its own: its allocation shows whether they fit. */
 static bool has_memory(struct device *dev, const struct gemm_size *s)
 {
     double elements = (double)s->m * s->k + (double)s->k * s->n + (double)s->m * s->n;
@@ -229,12 +212,12 @@ enum status gemm_measure(const struct harness_config *timing, struct stream *str
         return STATUS_OK;
     }
     CHECK(gemm_describe(&what->size, type, row->emulated, &d));
-    CHECK(timed_op_open(&t, stream, &d, 1));
+    CHECK(timed_op_open(&t, stream, &d));
     snprintf(row->impl, sizeof row->impl, "%s", t.plan->impl);
-    CHECK(harness_run(timing, sample, &t, &row->time));
+    CHECK(harness_run(timing, timed_op_time, &t, &row->time));
     row->measured = true;
     row->flops_per_s = gemm_flops(&what->size) / row->time.median;
-    CHECK(check(&t, ref, row));
+    CHECK(gemm_check(&t, ref, row));
 done:
     timed_op_close(&t);
     if ((st == STATUS_UNSUPPORTED || st == STATUS_OOM) && !row->measured) {
@@ -244,78 +227,70 @@ done:
     return st;
 }
 
-/* --- all of it --- */
+/* --- the benchmark --- */
 
 struct gemm_bench {
     const struct gemm_config *config;
     struct micro micro;
     struct graph *graph;
     struct gemm_list list;
-    struct gemm_row *row;
     struct gemm_report report;
+    int64_t wrong;
 };
 
 static enum status open_list(struct gemm_bench *b)
 {
     const struct gemm_config *c = b->config;
+    const struct bench_options *o = &c->options;
     if (c->deepbench)
         return gemm_list_deepbench(&b->list);
-    if (!c->net)
+    if (!o->net)
         return gemm_list_one(&c->size, &b->list);
-    TRY(graph_build(c->net, 1000, c->image_size, &b->graph));
-    return gemm_list_net(b->graph, c->batch, &b->list);
+    TRY(graph_build(o->net, 1000, o->image_size, &b->graph));
+    return gemm_list_net(b->graph, o->batch, &b->list);
 }
 
-static enum status measure_all(struct gemm_bench *b)
+/* Measures a size in every requested type. */
+static enum status measure_case(struct gemm_bench *b, const struct gemm_case *what)
 {
     const struct gemm_config *c = b->config;
-    struct gemm_report *r = &b->report;
-    for (int i = 0; i < b->list.n; i++) {
-        const struct gemm_case *what = &b->list.item[i];
-        if (c->max_gflop > 0 && gemm_flops(&what->size) > c->max_gflop * 1e9) {
-            r->left_out++;
+    for (int type = 0; type < DTYPE_COUNT; type++) {
+        struct gemm_row row;
+        if (!c->types[type])
             continue;
-        }
-        for (int type = 0; type < DTYPE_COUNT; type++) {
-            if (!c->types[type])
-                continue;
-            struct gemm_row *row = &b->row[r->n];
-            TRY(gemm_measure(&c->timing, b->micro.stream, b->micro.ref, what, (enum dtype)type,
-                             row));
-            r->n++;
-            gemm_report_row(r, row);
-        }
+        TRY(gemm_measure(&c->options.timing, b->micro.stream, b->micro.ref, what, (enum dtype)type,
+                         &row));
+        b->wrong += row.wrong;
+        bench_table_row(&b->report.table, &row);
     }
     return STATUS_OK;
 }
 
-static enum status measure_and_report(struct gemm_bench *b)
+static enum status measure_all(struct gemm_bench *b)
 {
-    int64_t wrong = 0;
-    b->row = calloc((size_t)b->list.n * DTYPE_COUNT, sizeof *b->row);
-    if (!b->row)
-        return status_fail(STATUS_OOM, "no memory for a benchmark");
-    b->report = (struct gemm_report){.config = b->config, .micro = &b->micro, .row = b->row};
-    gemm_report_head(&b->report);
-    TRY(measure_all(b));
-    TRY(gemm_report_end(&b->report));
-    for (int i = 0; i < b->report.n; i++)
-        wrong += b->row[i].wrong;
-    if (wrong > 0)
-        return status_fail(STATUS_MISMATCH, "%" PRId64 " elements of products are wrong", wrong);
-    return STATUS_OK;
+    double most = b->config->max_gflop * 1e9;
+    gemm_report_begin(&b->report);
+    for (int i = 0; i < b->list.n; i++) {
+        const struct gemm_case *what = &b->list.item[i];
+        if (most > 0 && gemm_flops(&what->size) > most)
+            b->report.left_out++;
+        else
+            TRY(measure_case(b, what));
+    }
+    return gemm_report_end(&b->report);
 }
 
 enum status bench_gemm(const struct gemm_config *c)
 {
-    struct gemm_bench b = {.config = c};
+    struct gemm_bench b = {.config = c, .report = {.config = c, .micro = &b.micro}};
     enum status st;
     CHECK(open_list(&b));
-    CHECK(micro_open(c->devices, c->threads, &b.micro));
-    CHECK(micro_peaks(&b.micro, c->peak));
-    CHECK(measure_and_report(&b));
+    CHECK(micro_open(c->options.devices, c->options.threads, &b.micro));
+    CHECK(micro_peaks(&b.micro, c->options.peak, MICRO_PEAK_ROUNDS));
+    CHECK(measure_all(&b));
+    st = harness_wrong(b.wrong, "elements of products are wrong");
 done:
-    free(b.row);
+    bench_table_close(&b.report.table);
     micro_close(&b.micro);
     gemm_list_free(&b.list);
     graph_free(b.graph);

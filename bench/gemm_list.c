@@ -1,6 +1,8 @@
 /* Lists of sizes: a network's, DeepBench's, a single one. */
 #include "bench/gemm.h"
 
+#include "base/array.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,12 +19,6 @@ const char *gemm_transposes(const struct gemm_size *s)
     return name[s->a_t][s->b_t];
 }
 
-static enum status list_new(int most, struct gemm_list *list)
-{
-    *list = (struct gemm_list){.item = calloc((size_t)most, sizeof *list->item)};
-    return list->item ? STATUS_OK : status_fail(STATUS_OOM, "no memory for a list of sizes");
-}
-
 void gemm_list_free(struct gemm_list *list)
 {
     free(list->item);
@@ -31,21 +27,23 @@ void gemm_list_free(struct gemm_list *list)
 
 enum status gemm_list_one(const struct gemm_size *size, struct gemm_list *list)
 {
-    TRY(list_new(1, list));
+    list->n = 0;
+    TRY(array_new(&list->item, 1));
     list->item[list->n++] = (struct gemm_case){.size = *size, .pass = "", .count = 1};
     return STATUS_OK;
 }
 
 enum status gemm_list_deepbench(struct gemm_list *list)
 {
-    TRY(list_new(gemm_deepbench_n, list));
+    list->n = 0;
+    TRY(array_new(&list->item, gemm_deepbench_n));
     for (int i = 0; i < gemm_deepbench_n; i++)
         list->item[list->n++] =
             (struct gemm_case){.size = gemm_deepbench[i], .pass = "", .count = 1};
     return STATUS_OK;
 }
 
-/* A layer as a product over rows, `groups` times. */
+/* A layer as a product (rows x in) (in x out), computed `groups` times. */
 struct product {
     int64_t rows, in, out;
     int groups;
@@ -75,16 +73,14 @@ static struct gemm_size pass_of(const struct product *p, int pass)
     return size[pass];
 }
 
-static bool same_size(const struct gemm_size *a, const struct gemm_size *b)
-{
-    return a->m == b->m && a->n == b->n && a->k == b->k && a->a_t == b->a_t && a->b_t == b->b_t;
-}
-
 static void list_add(struct gemm_list *list, const char *layer, const char *pass,
                      const struct gemm_size *size, int count)
 {
     for (int i = 0; i < list->n; i++) {
-        if (strcmp(list->item[i].pass, pass) == 0 && same_size(&list->item[i].size, size)) {
+        const struct gemm_size *s = &list->item[i].size;
+        bool same = s->m == size->m && s->n == size->n && s->k == size->k && s->a_t == size->a_t &&
+                    s->b_t == size->b_t;
+        if (same && strcmp(list->item[i].pass, pass) == 0) {
             list->item[i].count += count;
             return;
         }
@@ -97,7 +93,8 @@ static void list_add(struct gemm_list *list, const char *layer, const char *pass
 enum status gemm_list_net(const struct graph *g, int batch, struct gemm_list *list)
 {
     static const char *const pass_name[PASSES] = {"fwd", "bwd_data", "bwd_weights"};
-    TRY(list_new(PASSES * g->n_nodes, list));
+    list->n = 0;
+    TRY(array_new(&list->item, PASSES * g->n_nodes));
     for (int i = 0; i < g->n_nodes; i++) {
         const struct node *n = &g->node[i];
         struct product p;

@@ -1,6 +1,7 @@
-/* Repeating a measurement until its median is known well enough. */
+/* Repeats a measurement until the confidence interval of its median is narrow. */
 #include "bench/harness.h"
 
+#include "base/array.h"
 #include "base/stats.h"
 
 #include <math.h>
@@ -9,7 +10,7 @@
 
 bool harness_interval(const double *sorted, int64_t n, double *low, double *high)
 {
-    /* k: heads of n throws of a coin; the logarithm of how likely they are, since 2^-n may be 0. */
+    /* Binomial (n, 1/2): `likely` is log P(k), because 2^-n may underflow; `tail` is P(<= k). */
     int64_t k = 0;
     double likely = -(double)n * M_LN2, tail = exp(likely);
     while (tail <= 0.025) {
@@ -44,10 +45,10 @@ enum status harness_run(const struct harness_config *c,
 {
     enum status st = STATUS_OK;
     double ignored, took = 0;
-    int next = 6; /* when to look at the interval again: sorting is not for every sample */
-    double *x = malloc(2 * (size_t)c->most * sizeof *x);
-    if (!x)
-        return status_fail(STATUS_OOM, "no memory for %d samples", c->most);
+    int next = 6; /* number of samples at the next interval: sorting after every sample is too
+                   * slow */
+    double *x;
+    TRY(array_new(&x, 2 * (int64_t)c->most));
     for (int i = 0; i < c->warmup; i++)
         CHECK(sample(context, &ignored));
     for (int n = 0;;) {
@@ -66,9 +67,29 @@ done:
     return st;
 }
 
+enum status harness_wrong(int64_t n, const char *what)
+{
+    return n == 0 ? STATUS_OK : status_fail(STATUS_MISMATCH, "%lld %s", (long long)n, what);
+}
+
 json_t *harness_json(const struct harness_result *r)
 {
     return json_pack("{s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:b}", "n", (json_int_t)r->n, "min",
                      r->min, "p5", r->p5, "median", r->median, "p95", r->p95, "low", r->low, "high",
                      r->high, "narrow", r->narrow);
+}
+
+void harness_columns(struct bench_table *t, const char *count, const struct harness_result *r)
+{
+    bool absent = t->absent;
+    if (t->format != BENCH_CSV) {
+        column_json(t, "seconds", harness_json(r));
+        return;
+    }
+    t->absent = false;
+    column_int(t, count, NULL, 0, absent ? 0 : r->n);
+    t->absent = absent;
+    column_real(t, "median_s", NULL, 0, 0, 1, r->median);
+    column_real(t, "p5_s", NULL, 0, 0, 1, r->p5);
+    column_real(t, "p95_s", NULL, 0, 0, 1, r->p95);
 }

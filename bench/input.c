@@ -1,45 +1,102 @@
-/* Measuring input: the rows, stage by stage and by the number of threads. */
+/* Measures the throughput of input: one row for each stage and each number of threads. */
 #include "bench/input.h"
 
 #include "base/host.h"
-#include "input/synth.h"
+#include "base/text.h"
+#include "bench/record.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
+#include <math.h>
 
-/* Files count as dropped from the page cache when it holds no more of them than this. */
+/* Files count as dropped if the page cache holds at most this fraction of them. */
 static const double COLD_SHARE = 0.02;
 
-enum { ROWS_PER_COUNT = 6 }; /* the stages, and those that read files twice */
+enum { ROWS_PER_COUNT = 6 }; /* four stages; those that read files have two rows, warm and cold */
 
-struct input_config input_config_default(void)
+/* --- printing --- */
+
+/* The speed relative to the first row of the same stage, which has the first number of threads. */
+static double speedup(const struct input_report *r, const struct input_row *w)
 {
-    return (struct input_config){.images = INPUT_IMAGES_DEFAULT,
-                                 .size = 375,
-                                 .image_size = 224,
-                                 .batch = 32,
-                                 .timing = {.warmup = 2, .most = 50, .within = 0.02, .seconds = 2},
-                                 .out = stdout};
+    for (int i = 0; i < r->rows; i++)
+        if (r->row[i].stage == w->stage && r->row[i].cold == w->cold)
+            return w->time.median > 0 ? r->row[i].time.median / w->time.median : 0;
+    return 0;
 }
 
-double input_rate(const struct input_row *row)
+static void input_columns(struct bench_table *t, const void *row)
 {
-    return row->time.median > 0 ? (double)row->images / row->time.median : 0;
+    const struct input_row *w = row;
+    const struct input_report *r = t->context;
+    const char *stage = input_stage_str(w->stage);
+    /* More threads than cores add no throughput, so the count is limited to the cores. */
+    int cores = w->threads < r->cores ? w->threads : r->cores;
+    double passes = w->time.median > 0 ? 1 / w->time.median : 0; /* per second */
+    double rate = (double)w->images * passes;
+    column_int(t, NULL, "threads", 7, w->threads);
+    column_text(t, "stage", "stage", -9, stage);
+    column_text(t, "from", "from", -6, !w->files ? "memory" : w->cold ? "cold" : "warm");
+    column_int(t, "threads", NULL, 0, w->threads);
+    column_int(t, "images", NULL, 0, w->images);
+    column_int(t, "bytes", NULL, 0, w->bytes);
+    harness_columns(t, "n", &w->time);
+    column_real(t, "images_per_s", "images/s", 10, 1, 1, rate);
+    column_real(t, "images_per_s_per_core", "per core", 10, 1, 1, rate / cores);
+    if (t->format != BENCH_CSV)
+        column_real(t, "files_per_s", "files/s", 9, 1, 1, w->files ? rate : NAN);
+    column_real(t, "bytes_per_s", "MB/s", 9, 2, 1e-6, (double)w->bytes * passes);
+    column_real(t, NULL, "p5 ms", 9, 3, 1e3, w->time.p5);
+    column_real(t, NULL, "median ms", 9, 3, 1e3, w->time.median);
+    column_real(t, NULL, "p95 ms", 9, 3, 1e3, w->time.p95);
+    column_int(t, NULL, "n", 5, w->time.n);
+    column_real(t, "speedup", "speed-up", 8, 2, 1, speedup(r, w));
+    column_int(t, "wrong", "#wrong", 6, w->wrong);
 }
 
-/* Can the page cache be emptied of the files? Leaves it without them where it can. */
-static enum status find_cold(struct input_report *r)
+static void input_print_head(const struct input_report *r, FILE *out)
 {
-    TRY(input_set_drop(r->set));
-    TRY(input_set_cached(r->set, &r->cached));
-    r->cold = r->cached <= COLD_SHARE;
-    return STATUS_OK;
+    text_print(out, "%" PRId64 " images of %s, %.1f MB, to %d px; %d cores", r->set->data.n,
+               r->config->data ? r->config->data : "a generated set", (double)r->set->bytes * 1e-6,
+               r->config->options.image_size, r->cores);
+    if (r->cold)
+        fputs("cold: the page cache is emptied of the files before each pass; what the disk keeps "
+              "is not known\n\n",
+              out);
+    else
+        fprintf(out,
+                "cold: n/a, as the system keeps %.0f %% of the files in memory when it is asked to "
+                "drop them\n\n",
+                r->cached * 100);
 }
+
+enum status input_report_print(const struct input_report *r)
+{
+    const struct input_config *c = r->config;
+    const struct bench_options *o = &c->options;
+    const struct bench_head head = {"input", INPUT_SCHEMA, NULL, -1};
+    struct bench_table t = bench_table_of(o, input_columns, r);
+    if (o->format == BENCH_TEXT)
+        input_print_head(r, o->out);
+    bench_table_rows(&t, r->row, r->rows, sizeof *r->row);
+    return bench_record_rows(&head,
+                             json_pack("{s:s, s:b, s:I, s:I, s:i, s:i, s:i, s:b, s:f}", "container",
+                                       r->set->data.shards ? "tar archives" : "folders of images",
+                                       "generated", !c->data, "images", (json_int_t)r->set->data.n,
+                                       "bytes", (json_int_t)r->set->bytes, "image_size",
+                                       o->image_size, "batch", o->batch, "cores", r->cores,
+                                       "cold_measured", r->cold, "cached_when_dropped", r->cached),
+                             "rows", &t);
+}
+
+/* --- the benchmark --- */
 
 static enum status measure_rows(const struct input_config *c, const struct input_set *set,
                                 struct input_report *r, struct input_row *row)
 {
-    TRY(find_cold(r));
+    /* Drops the files from the page cache. Only if the system drops them are there cold rows. */
+    TRY(input_set_drop(r->set));
+    TRY(input_set_cached(r->set, &r->cached));
+    r->cold = r->cached <= COLD_SHARE;
     for (int k = 0; k < c->n_threads; k++)
         for (int stage = 0; stage < INPUT_STAGES; stage++)
             for (int cold = 1; cold >= 0; cold--) {
@@ -53,26 +110,23 @@ static enum status measure_rows(const struct input_config *c, const struct input
     return STATUS_OK;
 }
 
-static enum status judge(const struct input_report *r)
+static enum status check_rows(const struct input_report *r)
 {
     int64_t wrong = 0;
     for (int i = 0; i < r->rows; i++)
         wrong += r->row[i].wrong;
-    if (wrong > 0)
-        return status_fail(STATUS_MISMATCH, "%" PRId64 " images came out otherwise than they are",
-                           wrong);
-    return STATUS_OK;
+    return harness_wrong(wrong, "images have wrong pixels, or are missing or repeated");
 }
 
-static enum status run(const struct input_config *c, struct input_row *row)
+static enum status input_run(const struct input_config *c, struct input_row *row)
 {
-    struct input_set set = {.dir = -1};
+    struct input_set set = {0};
     struct input_report r = {.config = c, .set = &set, .cores = host_cores(), .row = row};
     enum status st, closed;
     CHECK(input_set_open(c, &set));
     CHECK(measure_rows(c, &set, &r, row));
     CHECK(input_report_print(&r));
-    CHECK(judge(&r));
+    CHECK(check_rows(&r));
 done:
     closed = input_set_close(&set);
     return st != STATUS_OK ? st : closed;
@@ -84,5 +138,5 @@ enum status bench_input(const struct input_config *c)
     struct input_config counted = *c;
     if (counted.n_threads == 0)
         counted.threads[counted.n_threads++] = host_cores();
-    return run(&counted, row);
+    return input_run(&counted, row);
 }

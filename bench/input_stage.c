@@ -1,6 +1,7 @@
-/* Passes over the images: a stage of the work by several threads, or the loader's epoch. */
+/* Runs passes over the images: a stage in several threads, or an epoch of the loader. */
 #include "bench/input.h"
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/stop.h"
 #include "base/thread_pool.h"
@@ -9,7 +10,6 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { PREFETCH = 2 };
 
@@ -19,7 +19,7 @@ const char *input_stage_str(enum input_stage stage)
     return names[stage];
 }
 
-/* What a thread works with. */
+/* The resources of one thread. */
 struct hand {
     struct sample_reader *reader;
     uint8_t *pixels; /* of one image */
@@ -34,13 +34,13 @@ struct passes {
     struct thread_pool *pool;
     struct hand *hand; /* (threads) */
     struct loader *loader;
-    bool checks; /* results are looked at */
+    bool checks; /* results are checked */
     atomic_llong next, wrong;
 };
 
 /* --- a stage by itself --- */
 
-/* Its result is in *sum where results are looked at, and what it has to be in *want. */
+/* Processes image i. Where results are checked, *sum is the checksum and *want the expected one. */
 static enum status work(struct passes *p, struct hand *h, int64_t i, uint64_t *sum, uint64_t *want)
 {
     const struct input_set *set = p->set;
@@ -51,7 +51,7 @@ static enum status work(struct passes *p, struct hand *h, int64_t i, uint64_t *s
     struct sample_view view;
     switch (p->stage) {
     case INPUT_READ:
-        TRY(sample_load(h->reader, set->dir, dataset_path(&set->data, i), &bytes, &size));
+        TRY(sample_load(h->reader, image_files_at(&set->files, i), &bytes, &size));
         *want = image->bytes_sum;
         *sum = p->checks ? input_sum(bytes, size) : 0;
         return STATUS_OK;
@@ -68,7 +68,7 @@ static enum status work(struct passes *p, struct hand *h, int64_t i, uint64_t *s
     return STATUS_OK;
 }
 
-/* Images are shared out one at a time, as the loader does. */
+/* Threads take images one at a time, as in the loader. */
 static enum status take_part(void *context, int member)
 {
     struct passes *p = context;
@@ -84,19 +84,17 @@ static enum status take_part(void *context, int member)
 
 /* --- the loader --- */
 
-/* Holds each row against the image that the epoch's order has there; counts those images that do
- * not come once, or come otherwise. */
+/* Compares each image from the loader with the image that the order of the epoch has at that place.
+ * Counts as wrong each image that is missing, repeated or different. */
 static enum status check_epoch(struct passes *p)
 {
     int64_t n = p->set->data.n, place = 0, right = 0;
-    uint32_t *order = calloc((size_t)n, sizeof *order);
-    bool *seen = calloc((size_t)n, sizeof *seen);
+    uint32_t *order = NULL;
+    bool *seen = NULL;
     struct batch *b = NULL;
-    enum status st = STATUS_OK;
-    if (!order || !seen) {
-        st = status_fail(STATUS_OOM, "no memory for an order");
-        goto done;
-    }
+    enum status st;
+    CHECK(array_new(&order, n));
+    CHECK(array_new(&seen, n));
     sampler_order(true, 0, 0, n, order);
     CHECK(loader_start(p->loader, 0, 0));
     for (;;) {
@@ -142,7 +140,7 @@ static enum status run_pass(struct passes *p)
     return thread_pool_run(p->pool, take_part, p);
 }
 
-static enum status sample(void *context, double *seconds)
+static enum status pass_sample(void *context, double *seconds)
 {
     struct passes *p = context;
     if (p->cold)
@@ -153,12 +151,12 @@ static enum status sample(void *context, double *seconds)
     return STATUS_OK;
 }
 
-static enum status check(struct passes *p, int64_t *wrong)
+static enum status pass_check(struct passes *p, int64_t *wrong)
 {
     double ignored;
     atomic_store(&p->wrong, 0);
     p->checks = true;
-    TRY(sample(p, &ignored));
+    TRY(pass_sample(p, &ignored));
     *wrong = atomic_load(&p->wrong);
     return STATUS_OK;
 }
@@ -168,8 +166,8 @@ static enum status open_loader(const struct input_config *c, struct passes *p)
     int64_t n = p->set->data.n;
     const struct loader_config l = {.data = &p->set->data,
                                     .train = true,
-                                    .image_size = c->image_size,
-                                    .batch = c->batch < n ? c->batch : (int)n,
+                                    .image_size = c->options.image_size,
+                                    .batch = c->options.batch < n ? c->options.batch : (int)n,
                                     .workers = p->threads,
                                     .prefetch = PREFETCH,
                                     .world = 1};
@@ -178,16 +176,12 @@ static enum status open_loader(const struct input_config *c, struct passes *p)
 
 static enum status passes_open(const struct input_config *c, struct passes *p)
 {
-    p->image_bytes = 3 * (size_t)c->image_size * (size_t)c->image_size;
+    p->image_bytes = 3 * (size_t)c->options.image_size * (size_t)c->options.image_size;
     if (p->stage == INPUT_LOADER)
         return open_loader(c, p);
-    p->hand = calloc((size_t)p->threads, sizeof *p->hand);
-    if (!p->hand)
-        return status_fail(STATUS_OOM, "no memory for %d threads", p->threads);
+    TRY(array_new(&p->hand, p->threads));
     for (int i = 0; i < p->threads; i++) {
-        p->hand[i].pixels = malloc(p->image_bytes);
-        if (!p->hand[i].pixels)
-            return status_fail(STATUS_OOM, "no memory for an image");
+        TRY(array_new(&p->hand[i].pixels, p->image_bytes));
         TRY(sample_reader_open(&p->hand[i].reader));
     }
     return thread_pool_open(p->threads, &p->pool);
@@ -216,8 +210,8 @@ enum status input_measure(const struct input_config *c, const struct input_set *
                               .images = set->data.n,
                               .bytes = set->bytes};
     CHECK(passes_open(c, &p));
-    CHECK(harness_run(&c->timing, sample, &p, &row->time));
-    CHECK(check(&p, &row->wrong));
+    CHECK(harness_run(&c->options.timing, pass_sample, &p, &row->time));
+    CHECK(pass_check(&p, &row->wrong));
 done:
     passes_close(&p);
     return st;

@@ -1,4 +1,4 @@
-/* STREAM's kernels in the host's memory. */
+/* Measures STREAM's kernels in the host's memory. */
 #include "bench/memory.h"
 
 #include "base/clock.h"
@@ -13,12 +13,12 @@ struct arrays {
     int threads;
     int64_t n;
     double *a, *b, *c; /* (n) */
-    int kernel;        /* that is measured */
+    int kernel;        /* the measured one */
 };
 
 static const struct {
     const char *name;
-    int arrays; /* read or written */
+    int arrays; /* number of arrays read or written */
 } kernels[KERNELS] = {{"copy", 2}, {"scale", 2}, {"add", 3}, {"triad", 3}};
 
 static void copy(int threads, int64_t n, const double *restrict a, double *restrict c)
@@ -51,7 +51,7 @@ static void triad(int threads, int64_t n, const double *restrict b, const double
         a[i] = b[i] + SCALAR * c[i];
 }
 
-static enum status sample(void *context, double *seconds)
+static enum status stream_sample(void *context, double *seconds)
 {
     const struct arrays *m = context;
     uint64_t begun = clock_ns();
@@ -72,13 +72,14 @@ static enum status sample(void *context, double *seconds)
     return STATUS_OK;
 }
 
-/* Whole numbers that no two arrays have at the same place, and neighbours do not share. */
+/* The values are whole numbers. At each index the arrays differ, and within an array neighbours
+ * differ. */
 static double value_of(int array, int64_t i)
 {
     return (double)(4 * (i & 0xfffff) + array + 1);
 }
 
-/* The kernel's target holds what it cannot come to. */
+/* Gives the arrays their values; the kernel's target gets values that cannot be its result. */
 static void fill(const struct arrays *m)
 {
     const double *target = m->kernel == TRIAD ? m->a : m->kernel == SCALE ? m->b : m->c;
@@ -128,7 +129,7 @@ enum status memory_measure_host(const struct harness_config *timing, int threads
         *row = (struct memory_row){.name = kernels[m.kernel].name,
                                    .bytes = (double)array_bytes * kernels[m.kernel].arrays};
         fill(&m);
-        CHECK(harness_run(timing, sample, &m, &row->time));
+        CHECK(harness_run(timing, stream_sample, &m, &row->time));
         row->wrong = wrong_of(&m);
         r->n = m.kernel + 1;
     }

@@ -1,6 +1,7 @@
-/* Setting up and running a training step on noise. */
+/* Sets up and runs a training step on noise. */
 #include "bench/noise_step.h"
 
+#include "base/array.h"
 #include "base/clock.h"
 
 #include <stdlib.h>
@@ -18,17 +19,15 @@ enum status noise_step_run(struct network *net, double *seconds)
     return STATUS_OK;
 }
 
-static enum status set_up(struct network *net, const struct graph *g, int batch)
+static enum status noise_set_up(struct network *net, const struct graph *g, int batch)
 {
     size_t pixels = (size_t)batch * 3 * (size_t)g->image_size * (size_t)g->image_size;
-    uint8_t *image = malloc(pixels);
-    int32_t *label = calloc((size_t)batch, sizeof *label);
-    enum status st = STATUS_OK;
+    uint8_t *image = NULL;
+    int32_t *label = NULL;
+    enum status st;
     double unused;
-    if (!image || !label) {
-        st = status_fail(STATUS_OOM, "no memory for a batch");
-        goto done;
-    }
+    CHECK(array_new(&image, pixels));
+    CHECK(array_new(&label, batch));
     for (size_t i = 0; i < pixels; i++)
         image[i] = (uint8_t)(i * 2654435761u >> 13);
     CHECK(network_init(net, 0));
@@ -42,22 +41,22 @@ done:
 }
 
 enum status noise_step_open(struct device *dev, const struct graph *g,
-                            const struct bench_net_config *c, struct network **net)
+                            const struct bench_options *o, bool reduced, struct network **net)
 {
-    struct program_config config = {.batch = c->batch,
+    struct program_config config = {.batch = o->batch,
                                     .train = true,
-                                    .emulate = c->emulate,
-                                    .reduced = c->reduced,
-                                    .fuse = c->fuse,
+                                    .emulate = o->emulate,
+                                    .reduced = reduced,
+                                    .fuse = o->fuse,
                                     .momentum = 0.9f,
                                     .weight_decay = 1e-4f,
                                     .mean = {0.5f, 0.5f, 0.5f},
                                     .std = {0.25f, 0.25f, 0.25f}};
     *net = NULL;
-    TRY(policy_find(c->precision ? c->precision : "fp32", -1, &config.policy));
+    TRY(policy_find(bench_precision(o), -1, &config.policy));
     config.check_finite = config.policy.scaled;
     TRY(network_open(dev, g, &config, 1, net));
-    enum status st = set_up(*net, g, c->batch);
+    enum status st = noise_set_up(*net, g, o->batch);
     if (st != STATUS_OK) {
         network_close(*net);
         *net = NULL;

@@ -1,27 +1,25 @@
-/* Timing the optimizer's update of a network's parameters. */
+/* Times the optimizer's update of a network's parameters. */
 #include "bench/optimizer.h"
 
+#include "bench/record.h"
 #include "bench/timed_op.h"
 #include "model/network.h"
 
-#include <inttypes.h>
-#include <string.h>
-
-/* The update that training plans for a network, which holds what the description points to. */
-static enum status find_update(const struct optimizer_config *c, const struct micro *m,
+/* Finds the update that training plans for a network; *net owns the memory of *update. */
+static enum status find_update(const struct bench_options *o, const struct micro *m,
                                const struct graph *g, const char *precision, struct network **net,
                                const struct op_plan **update, bool *emulated)
 {
     struct program_config config = {.batch = 1,
                                     .train = true,
-                                    .emulate = c->emulate,
+                                    .emulate = o->emulate,
                                     .momentum = 0.5f,
                                     .weight_decay = 0x1p-10f,
                                     .mean = {0.5f, 0.5f, 0.5f},
                                     .std = {0.25f, 0.25f, 0.25f}};
     TRY(policy_find(precision, -1, &config.policy));
     enum dtype operand = config.policy.operand;
-    *emulated = operand != DTYPE_F32 && (c->emulate || !device_native(m->dev, operand));
+    *emulated = operand != DTYPE_F32 && (o->emulate || !device_native(m->dev, operand));
     TRY(network_open(m->dev, g, &config, 1, net));
     const struct program *p = network_program(*net, 0);
     for (int i = 0; i < program_steps(p); i++) {
@@ -32,12 +30,7 @@ static enum status find_update(const struct optimizer_config *c, const struct mi
     return status_fail(STATUS_INVALID, "no optimizer in a step of '%s'", g->arch);
 }
 
-static enum status sample(void *context, double *seconds)
-{
-    return timed_op_time(context, seconds);
-}
-
-enum status optimizer_measure(const struct optimizer_config *c, const struct micro *m,
+enum status optimizer_measure(const struct bench_options *o, const struct micro *m,
                               const struct graph *g, const char *precision,
                               struct optimizer_row *row)
 {
@@ -48,15 +41,15 @@ enum status optimizer_measure(const struct optimizer_config *c, const struct mic
     struct timed_op t = {0};
     enum status st;
     *row = (struct optimizer_row){.precision = precision};
-    CHECK(find_update(c, m, g, precision, &net, &update, &row->emulated));
-    CHECK(timed_op_open(&t, m->stream, &update->desc, 1));
+    CHECK(find_update(o, m, g, precision, &net, &update, &row->emulated));
+    CHECK(timed_op_open(&t, m->stream, &update->desc));
     CHECK(b->alloc(m->dev, sizeof state, &t.arg[ROLE_STATE]));
     CHECK(b->upload(m->stream, t.arg[ROLE_STATE], &state, sizeof state));
     row->parameters = tensor_count(&update->desc.t[ROLE_W]);
     row->segments = update->desc.attr.sgd.n_segments;
     row->bytes = roofline_bytes(&update->desc);
     snprintf(row->impl, sizeof row->impl, "%s", t.plan->impl);
-    CHECK(harness_run(&c->timing, sample, &t, &row->time));
+    CHECK(harness_run(&o->timing, timed_op_time, &t, &row->time));
     CHECK(optimizer_check(&t, m->ref, &row->wrong));
 done:
     timed_op_close(&t);
@@ -64,90 +57,65 @@ done:
     return st;
 }
 
-/* --- what is printed --- */
+/* --- printing --- */
 
-static double bandwidth(const struct optimizer_row *row)
+static void optimizer_columns(struct bench_table *t, const void *row)
 {
-    return row->bytes / row->time.median;
-}
-
-static double share(const struct micro *m, const struct optimizer_row *row)
-{
-    return bandwidth(row) / roofline_bandwidth(&m->peaks, row->bytes);
-}
-
-static void print_head(const struct optimizer_config *c, const struct micro *m)
-{
-    if (c->format == BENCH_CSV)
-        fprintf(c->out, "precision,emulated,parameters,segments,bytes,n,median_s,p5_s,p95_s,"
-                        "gb_per_s,share,wrong,impl\n");
-    else if (c->format == BENCH_TABLE)
-        fprintf(c->out, "%s on %s\n%-14s %11s %8s %9s %9s %8s %5s %6s  %s\n", c->net, m->about,
-                "precision", "parameters", "segments", "MiB", "ms", "GB/s", "share", "#wrong",
-                "implementation");
-}
-
-static void print_row(const struct optimizer_config *c, const struct micro *m,
-                      const struct optimizer_row *r)
-{
+    const struct optimizer_row *w = row;
+    const struct micro *m = t->context;
+    double bandwidth = w->bytes / w->time.median;
     char name[32];
-    if (c->format == BENCH_CSV)
-        fprintf(c->out,
-                "%s,%d,%" PRId64 ",%d,%.0f,%" PRId64 ",%.9g,%.9g,%.9g,%.6g,%.6g,%" PRId64 ",%s\n",
-                r->precision, r->emulated, r->parameters, r->segments, r->bytes, r->time.n,
-                r->time.median, r->time.p5, r->time.p95, bandwidth(r) * 1e-9, share(m, r), r->wrong,
-                r->impl);
-    if (c->format != BENCH_TABLE)
-        return;
-    snprintf(name, sizeof name, "%s%s", r->precision, r->emulated ? " emulated" : "");
-    fprintf(c->out, "%-14s %11" PRId64 " %8d %9.1f %9.3f %8.1f %5.2f %6" PRId64 "  %s\n", name,
-            r->parameters, r->segments, r->bytes / 1048576, r->time.median * 1e3,
-            bandwidth(r) * 1e-9, share(m, r), r->wrong, r->impl);
+    snprintf(name, sizeof name, "%s%s", w->precision, w->emulated ? " emulated" : "");
+    column_text(t, NULL, "precision", -14, name);
+    column_text(t, "precision", NULL, 0, w->precision);
+    column_bool(t, "emulated", w->emulated);
+    column_int(t, "parameters", "parameters", 11, w->parameters);
+    column_int(t, "segments", "segments", 8, w->segments);
+    column_int(t, "bytes", NULL, 0, (int64_t)w->bytes);
+    column_real(t, NULL, "MiB", 9, 1, 0x1p-20, w->bytes);
+    harness_columns(t, "n", &w->time);
+    column_real(t, NULL, "ms", 9, 3, 1e3, w->time.median);
+    column_real(t, "gb_per_s", "GB/s", 8, 1, 1, bandwidth * 1e-9);
+    column_real(t, "share", "share", 5, 2, 1, bandwidth / roofline_bandwidth(&m->peaks, w->bytes));
+    column_int(t, "wrong", "#wrong", 6, w->wrong);
+    column_text(t, "impl", "implementation", 0, w->impl);
 }
 
-static enum status print_json(const struct optimizer_config *c, const struct micro *m,
-                              const struct optimizer_row *row, int n)
+static enum status measure_rows(const struct bench_options *o, const struct micro *m,
+                                const struct graph *g, struct bench_table *t)
 {
-    json_t *record;
-    TRY(micro_record(m, "optimizer", OPTIMIZER_SCHEMA, &record));
-    json_t *rows = json_array();
-    for (int i = 0; i < n; i++)
-        json_array_append_new(
-            rows, json_pack("{s:s, s:b, s:I, s:i, s:f, s:o, s:f, s:f, s:I, s:s}", "precision",
-                            row[i].precision, "emulated", row[i].emulated, "parameters",
-                            (json_int_t)row[i].parameters, "segments", row[i].segments, "bytes",
-                            row[i].bytes, "seconds", harness_json(&row[i].time), "gb_per_s",
-                            bandwidth(&row[i]) * 1e-9, "share", share(m, &row[i]), "wrong",
-                            (json_int_t)row[i].wrong, "impl", row[i].impl));
-    json_object_set_new(record, "net", json_string(c->net));
-    json_object_set_new(record, "peaks", peaks_json(&m->peaks));
-    json_object_set_new(record, "rows", rows);
-    micro_print(record, c->out);
-    return STATUS_OK;
-}
-
-enum status bench_optimizer(const struct optimizer_config *c)
-{
-    enum { IMAGE_SIZE = 224 }; /* which the parameters do not depend on */
-    struct optimizer_row row[OPTIMIZER_ROWS_MAX];
-    struct micro m = {.dev = NULL};
-    struct graph *g = NULL;
+    const struct bench_head head = {"optimizer", OPTIMIZER_SCHEMA, m->about, m->dev->threads};
+    static const char *const several[] = {"fp32", "amp", "O2"};
+    const char *const *precision = o->precision ? &o->precision : several;
+    int n = o->precision ? 1 : 3;
+    struct optimizer_row row = {.precision = ""};
     int64_t wrong = 0;
-    enum status st;
-    CHECK(graph_build(c->net, 1000, IMAGE_SIZE, &g));
-    CHECK(micro_open(c->devices, c->threads, &m));
-    CHECK(micro_peaks(&m, c->peak));
-    print_head(c, &m);
-    for (int i = 0; i < c->n_precisions; i++) {
-        CHECK(optimizer_measure(c, &m, g, c->precision[i], &row[i]));
-        print_row(c, &m, &row[i]);
-        wrong += row[i].wrong;
+    if (o->format == BENCH_TEXT)
+        fprintf(o->out, "%s on %s\n", o->net, m->about);
+    bench_table_open(t, &row);
+    for (int i = 0; i < n; i++) {
+        TRY(optimizer_measure(o, m, g, precision[i], &row));
+        bench_table_row(t, &row);
+        wrong += row.wrong;
     }
-    if (c->format == BENCH_JSON)
-        CHECK(print_json(c, &m, row, c->n_precisions));
-    if (wrong > 0)
-        st = status_fail(STATUS_MISMATCH, "%" PRId64 " elements of the update are wrong", wrong);
+    TRY(bench_record_rows(
+        &head, json_pack("{s:s, s:o}", "net", o->net, "peaks", peaks_json(&m->peaks)), "rows", t));
+    return harness_wrong(wrong, "elements of the update are wrong");
+}
+
+enum status bench_optimizer(const struct bench_options *o)
+{
+    enum { IMAGE_SIZE = 224 }; /* the parameters are the same for any size */
+    struct micro m = {.dev = NULL};
+    struct bench_table t = bench_table_of(o, optimizer_columns, &m);
+    struct graph *g = NULL;
+    enum status st;
+    CHECK(graph_build(o->net, 1000, IMAGE_SIZE, &g));
+    CHECK(micro_open(o->devices, o->threads, &m));
+    CHECK(micro_peaks(&m, o->peak, MICRO_PEAK_ROUNDS));
+    CHECK(measure_rows(o, &m, g, &t));
 done:
+    bench_table_close(&t);
     micro_close(&m);
     graph_free(g);
     return st;

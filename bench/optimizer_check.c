@@ -1,10 +1,12 @@
-/* One exact step of the optimizer, on a device and on the reference. */
+/* Runs one exact step of the optimizer on a device and on the reference. */
 #include "bench/optimizer.h"
 #include "bench/timed_op.h"
 
+#include "base/array.h"
+
 #include <stdlib.h>
 
-enum { CHUNK = 1 << 20 }; /* elements that the reference takes at a time */
+enum { CHUNK = 1 << 20 }; /* elements that one step of the reference updates */
 
 enum { WEIGHT, GRADIENT, MOMENTUM, COPY, BUFFERS };
 static const enum role buffer_role[BUFFERS] = {ROLE_W, ROLE_DW, ROLE_MOMENTUM, ROLE_WCOPY};
@@ -15,11 +17,8 @@ struct buffers {
 
 static enum status buffers_new(int64_t n, struct buffers *b)
 {
-    for (int i = 0; i < BUFFERS; i++) {
-        b->x[i] = malloc((size_t)n * sizeof(float));
-        if (!b->x[i])
-            return status_fail(STATUS_OOM, "no memory to check the optimizer");
-    }
+    for (int i = 0; i < BUFFERS; i++)
+        TRY(array_new(&b->x[i], n));
     return STATUS_OK;
 }
 
@@ -29,7 +28,8 @@ static void buffers_free(struct buffers *b)
         free(b->x[i]);
 }
 
-/* Whole numbers from -8 to 8 for elements begin .. begin + n - 1; the copy what cannot come out. */
+/* Draws whole numbers from -8 to 8 for elements begin .. begin + n - 1. Sets the half-precision
+ * copy to 1e6, which is no possible result. */
 static void draw(int64_t begin, int64_t n, struct buffers *b)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -46,7 +46,7 @@ static bool has(const struct timed_op *t, int buffer)
     return t->plan->desc.t[buffer_role[buffer]].ndim != 0;
 }
 
-static enum status step(struct timed_op *t, struct buffers *b)
+static enum status sgd_step(struct timed_op *t, struct buffers *b)
 {
     const struct step_state state = {.lr = 0.5f, .loss_scale = 1, .grad_scale = 1};
     const struct backend *be = t->stream->device->backend;
@@ -61,7 +61,7 @@ static enum status step(struct timed_op *t, struct buffers *b)
     return STATUS_OK;
 }
 
-/* The description of elements begin .. begin + n - 1 alone; `segment` has room for all of `d`. */
+/* Describes only elements begin .. begin + n - 1; `segment` has room for all segments of `d`. */
 static struct op_desc part_of(const struct op_desc *d, int64_t begin, int64_t n,
                               struct sgd_segment *segment)
 {
@@ -81,13 +81,13 @@ static struct op_desc part_of(const struct op_desc *d, int64_t begin, int64_t n,
     return part;
 }
 
-static enum status reference(const struct op_desc *d, struct stream *ref, struct buffers *b)
+static enum status sgd_reference(const struct op_desc *d, struct stream *ref, struct buffers *b)
 {
     struct timed_op t = {0};
     enum status st;
-    CHECK(timed_op_open(&t, ref, d, 1));
+    CHECK(timed_op_open(&t, ref, d));
     CHECK(ref->device->backend->alloc(ref->device, sizeof(struct step_state), &t.arg[ROLE_STATE]));
-    CHECK(step(&t, b));
+    CHECK(sgd_step(&t, b));
 done:
     timed_op_close(&t);
     return st;
@@ -98,22 +98,19 @@ enum status optimizer_check(struct timed_op *t, struct stream *ref, int64_t *wro
     const struct op_desc *d = &t->plan->desc;
     int64_t all = tensor_count(&d->t[ROLE_W]);
     struct buffers got = {{0}}, want = {{0}};
-    struct sgd_segment *segment = calloc((size_t)d->attr.sgd.n_segments, sizeof *segment);
-    enum status st = STATUS_OK;
+    struct sgd_segment *segment;
+    enum status st;
     *wrong = 0;
-    if (!segment) {
-        st = status_fail(STATUS_OOM, "no memory to check the optimizer");
-        goto done;
-    }
+    CHECK(array_new(&segment, d->attr.sgd.n_segments));
     CHECK(buffers_new(all, &got));
     CHECK(buffers_new(CHUNK, &want));
     draw(0, all, &got);
-    CHECK(step(t, &got));
+    CHECK(sgd_step(t, &got));
     for (int64_t begin = 0; begin < all; begin += CHUNK) {
         int64_t n = all - begin < CHUNK ? all - begin : CHUNK;
         struct op_desc part = part_of(d, begin, n, segment);
         draw(begin, n, &want);
-        CHECK(reference(&part, ref, &want));
+        CHECK(sgd_reference(&part, ref, &want));
         for (int b = 0; b < BUFFERS; b++)
             for (int64_t i = 0; has(t, b) && i < n; i++)
                 *wrong += got.x[b][begin + i] != want.x[b][i];

@@ -1,11 +1,11 @@
-/* The rows of bench overhead: the sum between ranks, all of them together, and what is printed. */
+/* bench overhead: measures the allreduce row, lists all rows, and prints them. */
 #include "bench/overhead.h"
 
 #include "base/stop.h"
 #include "base/thread_pool.h"
-#include "runners/world.h"
-
-#include <inttypes.h>
+#include "bench/collective.h"
+#include "bench/record.h"
+#include "comm/world.h"
 
 /* --- allreduce --- */
 
@@ -15,7 +15,7 @@ struct sums {
     struct collective_config config;
     struct comm *const *comm;
     struct collective_buffers buffers[THREADS];
-    struct collective_row row; /* the first member's */
+    struct collective_row row; /* of the first member */
 };
 
 static enum status sum_member(void *context, int member)
@@ -39,7 +39,7 @@ static enum status sum_all(const struct harness_config *timing, int members,
     struct sums s = {.config = collective_config_default(), .comm = comm};
     struct thread_pool *pool = NULL;
     enum status st;
-    s.config.timing = *timing;
+    s.config.options.timing = *timing;
     CHECK(thread_pool_open(members, &pool));
     CHECK(thread_pool_run(pool, sum_member, &s));
     const struct collective_time *t = &s.row.place[COLLECTIVE_IN];
@@ -67,89 +67,79 @@ enum status overhead_allreduce(const struct harness_config *timing, struct world
     return st;
 }
 
-/* --- what is printed --- */
+/* --- printing --- */
 
-static void print_rows(const struct overhead_config *c, const struct micro *m,
-                       const struct overhead_row *row)
+static void overhead_columns(struct bench_table *t, const void *row)
 {
-    bool csv = c->format == BENCH_CSV;
-    if (csv)
-        fprintf(c->out, "what,n,median_s,p5_s,p95_s,done,valid\n");
-    else
-        fprintf(c->out, "%s\n%-10s %10s %10s %10s %6s %8s  %s\n", m->about, "what", "us", "p5",
-                "p95", "n", "done", "valid");
-    for (int i = 0; i < OVERHEAD_ROWS; i++) {
-        const struct harness_result *t = &row[i].time;
-        if (csv)
-            fprintf(c->out, "%s,%" PRId64 ",%.9g,%.9g,%.9g,%" PRId64 ",%d\n", row[i].name, t->n,
-                    t->median, t->p5, t->p95, row[i].done, row[i].valid);
-        else
-            fprintf(c->out, "%-10s %10.3f %10.3f %10.3f %6" PRId64 " %8" PRId64 "  %s\n",
-                    row[i].name, t->median * 1e6, t->p5 * 1e6, t->p95 * 1e6, t->n, row[i].done,
-                    row[i].valid ? "yes" : "NO");
-    }
+    const struct overhead_row *w = row;
+    column_text(t, "what", "what", -10, w->name);
+    harness_columns(t, "n", &w->time);
+    column_real(t, NULL, "us", 10, 3, 1e6, w->time.median);
+    column_real(t, NULL, "p5", 10, 3, 1e6, w->time.p5);
+    column_real(t, NULL, "p95", 10, 3, 1e6, w->time.p95);
+    column_int(t, NULL, "n", 6, w->time.n);
+    column_int(t, "done", "done", 8, w->done);
+    column_bool(t, "valid", w->valid);
+    column_text(t, NULL, "valid", 0, w->valid ? "yes" : "NO");
 }
 
-static enum status print_json(const struct overhead_config *c, const struct micro *m,
-                              const struct world *w, const struct overhead_row *row)
+static enum status overhead_print(const struct bench_options *o, const struct micro *m,
+                                  const struct world *w, const struct overhead_row *row)
 {
-    json_t *record;
-    TRY(micro_record(m, "overhead", OVERHEAD_SCHEMA, &record));
-    json_t *rows = json_array();
-    for (int i = 0; i < OVERHEAD_ROWS; i++)
-        json_array_append_new(rows, json_pack("{s:s, s:o, s:I, s:b}", "what", row[i].name,
-                                              "seconds", harness_json(&row[i].time), "done",
-                                              (json_int_t)row[i].done, "valid", row[i].valid));
-    json_object_set_new(record, "ranks", json_integer(w->size > 1 ? w->size : THREADS));
-    json_object_set_new(record, "network",
-                        json_string(w->size > 1 ? world_network(w) : "threads of one process"));
-    json_object_set_new(record, "rows", rows);
-    micro_print(record, c->out);
-    return STATUS_OK;
+    struct bench_table t = bench_table_of(o, overhead_columns, NULL);
+    const struct bench_head head = {"overhead", OVERHEAD_SCHEMA, m->about, m->dev->threads};
+    const char *network = w->size > 1 ? world_network(w) : "threads of one process";
+    if (o->format == BENCH_TEXT)
+        fprintf(o->out, "%s\n", m->about);
+    bench_table_rows(&t, row, OVERHEAD_ROWS, sizeof *row);
+    return bench_record_rows(
+        &head,
+        json_pack("{s:i, s:s}", "ranks", w->size > 1 ? w->size : THREADS, "network", network),
+        "rows", &t);
 }
 
-static enum status report(const struct overhead_config *c, const struct micro *m,
-                          const struct world *w, const struct overhead_row *row)
+static enum status overhead_report(const struct bench_options *o, const struct micro *m,
+                                   const struct world *w, const struct overhead_row *row)
 {
     int bad = 0;
-    if (w->rank == 0 && c->format == BENCH_JSON)
-        TRY(print_json(c, m, w, row));
-    else if (w->rank == 0)
-        print_rows(c, m, row);
+    if (w->rank == 0)
+        TRY(overhead_print(o, m, w, row));
     for (int i = 0; i < OVERHEAD_ROWS; i++)
         bad += !row[i].valid;
     if (bad > 0)
-        return status_fail(STATUS_MISMATCH, "%d of %d rows did not do what was timed", bad,
-                           OVERHEAD_ROWS);
+        return status_fail(STATUS_MISMATCH,
+                           "%d of %d rows are not valid: the timed calls did not have their effect",
+                           bad, OVERHEAD_ROWS);
     return STATUS_OK;
 }
 
-static enum status run(const struct overhead_config *c, struct world *w)
+static enum status overhead_run(const struct bench_options *o, struct world *w)
 {
-    const struct device_list host = {.n = 1};
-    const struct train_config train = train_config_default();
+    const struct world_config meeting = world_config_default();
     struct overhead_row row[OVERHEAD_ROWS];
     struct micro m = {.dev = NULL};
     enum status st;
-    CHECK(world_open(&train, &host, w));
-    CHECK(micro_open(c->devices, c->threads, &m));
-    CHECK(overhead_launch(&c->timing, &m, &row[0]));
-    CHECK(overhead_event(&c->timing, &m, &row[1]));
-    CHECK(overhead_step(&c->timing, &m, &row[2]));
-    CHECK(overhead_record(&c->timing, &row[3]));
-    CHECK(overhead_allreduce(&c->timing, w, &row[4]));
+    CHECK(world_open(&meeting, w));
+    CHECK(micro_open(o->devices, o->threads, &m));
+    CHECK(overhead_launch(&o->timing, &m, &row[0]));
+    CHECK(overhead_event(&o->timing, &m, &row[1]));
+    CHECK(overhead_step(&o->timing, &m, &row[2]));
+    CHECK(overhead_record(&o->timing, &row[3]));
+    CHECK(overhead_allreduce(&o->timing, w, &row[4]));
     CHECK(stop_check());
-    CHECK(report(c, &m, w, row));
+    CHECK(overhead_report(o, &m, w, row));
 done:
     micro_close(&m);
     return st;
 }
 
-enum status bench_overhead(const struct overhead_config *c)
+enum status bench_overhead(const struct bench_options *o)
 {
     struct world w = {0};
-    enum status st = run(c, &w);
-    fflush(c->out); /* comm_fail may end the process */
+    if (o->timing.most > OVERHEAD_ITERS_MAX || o->timing.warmup > OVERHEAD_ITERS_MAX)
+        return status_fail(STATUS_USAGE, "-n and -w: give at most %d here", OVERHEAD_ITERS_MAX);
+    enum status st = overhead_run(o, &w);
+    fflush(o->out); /* comm_fail may end the process */
     if (st != STATUS_OK && w.size > 1)
         comm_fail(w.comm, st, status_message());
     world_close(&w);

@@ -1,6 +1,7 @@
-/* What costs time on one device and its host without computing anything. */
+/* Measures the overheads of one device and its host: launch, event, step and record. */
 #include "bench/overhead.h"
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/stop.h"
@@ -11,8 +12,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 enum { ELEMENTS = 8, LINES_MAX = 1 << 26 };
 
@@ -40,7 +39,7 @@ static enum status sample_launch(void *context, double *seconds)
     return STATUS_OK;
 }
 
-/* X = X + Z, where Z is 1: up to 2^24 launches each is counted. */
+/* The operation X = X + Z with Z = 1 counts up to 2^24 launches exactly. */
 enum status overhead_launch(const struct harness_config *timing, const struct micro *m,
                             struct overhead_row *row)
 {
@@ -52,7 +51,7 @@ enum status overhead_launch(const struct harness_config *timing, const struct mi
     enum status st;
     *row = (struct overhead_row){.name = "launch"};
     d.t[ROLE_X] = d.t[ROLE_Z] = d.t[ROLE_Y] = tensor_4d(DTYPE_F32, LAYOUT_NHWC, 1, ELEMENTS, 1, 1);
-    CHECK(timed_op_open(&l.op, m->stream, &d, 1));
+    CHECK(timed_op_open(&l.op, m->stream, &d));
     CHECK(timed_op_put(&l.op, ROLE_X, zeros));
     CHECK(timed_op_put(&l.op, ROLE_Z, ones));
     y = l.op.arg[ROLE_Y];
@@ -108,10 +107,8 @@ enum status overhead_event(const struct harness_config *timing, const struct mic
     row->done = e.done;
     row->valid = e.right;
 done:
-    if (e.first)
-        b->event_close(e.first);
-    if (e.last)
-        b->event_close(e.last);
+    b->event_close(e.first);
+    b->event_close(e.last);
     return st;
 }
 
@@ -130,13 +127,12 @@ static enum status sample_step(void *context, double *seconds)
     return STATUS_OK;
 }
 
-/* An image of one pixel, eight features of it, and two classes. */
+/* Builds a network with images of one pixel, eight features and two classes. */
 static enum status draw_graph(struct graph **g)
 {
-    struct builder b = {.g = calloc(1, sizeof *b.g)};
+    struct builder b = {.g = NULL};
     *g = NULL;
-    if (!b.g)
-        return status_fail(STATUS_OOM, "no memory for a network");
+    TRY(array_new(&b.g, 1));
     snprintf(b.g->arch, sizeof b.g->arch, "nothing");
     b.g->classes = 2;
     b.g->image_size = 1;
@@ -171,13 +167,13 @@ static enum status check_steps(struct network *net, const struct graph *g, int64
 enum status overhead_step(const struct harness_config *timing, const struct micro *m,
                           struct overhead_row *row)
 {
-    const struct bench_net_config config = {.batch = 1, .image_size = 1};
+    const struct bench_options config = {.batch = 1, .image_size = 1};
     struct graph *g = NULL;
-    struct steps s = {.done = 1}; /* opening takes one */
+    struct steps s = {.done = 1}; /* noise_step_open runs one */
     enum status st;
     *row = (struct overhead_row){.name = "step", .valid = true};
     CHECK(draw_graph(&g));
-    CHECK(noise_step_open(m->dev, g, &config, &s.net));
+    CHECK(noise_step_open(m->dev, g, &config, false, &s.net));
     CHECK(harness_run(timing, sample_step, &s, &row->time));
     CHECK(check_steps(s.net, g, s.done, &row->valid));
     row->done = s.done;
@@ -238,23 +234,18 @@ done:
 
 enum status overhead_record(const struct harness_config *timing, struct overhead_row *row)
 {
-    const char *said = getenv("TMPDIR"), *tmp = said && *said ? said : "/tmp";
     struct lines l = {.done = 0};
-    char dir[4096], run[4096];
-    int held;
+    struct temporary_dir scratch = {{0}};
+    char run[4096];
     enum status st, removed;
     *row = (struct overhead_row){.name = "record"};
-    stop_install(); /* the folder does not outlive the process */
-    int n = snprintf(dir, sizeof dir, "%s/ampscale-overhead-XXXXXX", tmp);
-    if (n >= (int)sizeof dir)
-        return status_fail(STATUS_IO, "the folder '%s' has too long a name; set TMPDIR", tmp);
-    TRY(dir_make_temporary(dir, &held));
-    CHECK(path_format(run, sizeof run, "%s/run", dir)); /* records hold a lock of their own */
+    stop_install(); /* so that a signal does not leave the folder behind */
+    TRY(temporary_dir_make(&scratch, "/tmp", "ampscale-overhead"));
+    CHECK(path_format(run, sizeof run, "%s/run", scratch.path)); /* the record locks its folder */
     CHECK(write_lines(timing, run, &l, row));
     CHECK(count_lines(run, &row->done));
     row->valid = row->done == l.done;
 done:
-    removed = dir_remove(dir);
-    close(held);
+    removed = temporary_dir_remove(&scratch);
     return st != STATUS_OK ? st : removed;
 }

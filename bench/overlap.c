@@ -1,13 +1,15 @@
-/* Measuring how much communication hides behind the backward pass. */
+/* Measures how much communication overlaps with the backward pass. */
 #include "bench/overlap_parts.h"
 
+#include "base/array.h"
 #include "base/clock.h"
+#include "base/json.h"
 #include "model/exchange.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* A step that ends with all ranks' gradients in the weights, and its parts by this rank's clock. */
+/* Runs a step, whose gradients are reduced before the update. Times its parts on this rank. */
 static enum status step_run(struct overlap *o, struct variant *v, double part[PART_MEASURED])
 {
     struct program *p = network_program(o->net, 0);
@@ -39,13 +41,14 @@ static enum status step_run(struct overlap *o, struct variant *v, double part[PA
     return STATUS_OK;
 }
 
-/* Without partners nothing is busy. */
+/* The fraction of communication that is hidden; `busy` is 0 without communication. */
 static double share_hidden(double exposed, double busy)
 {
     return busy > 0 ? 1 - exposed / busy : 0;
 }
 
-/* What follows from the means over the ranks, and from the least time exposed of each variant. */
+/* Computes the derived parts from the means over ranks. `least` has, for each variant, the smallest
+ * exposed time of any rank. */
 static void derive(struct overlap *o, int round, const double *least)
 {
     double alone = o->variant[0].sample[PART_BACKWARD][round];
@@ -60,7 +63,7 @@ static void derive(struct overlap *o, int round, const double *least)
     }
 }
 
-/* A step of each variant, begun with another one in each round. Round -1 warms up. */
+/* Runs a step of each variant; each round begins with another variant. Round -1 is warm-up. */
 static enum status round_run(struct overlap *o, int round)
 {
     double part[1 + OVERLAP_SIZES_MAX][PART_MEASURED], least[1 + OVERLAP_SIZES_MAX];
@@ -87,27 +90,27 @@ static enum status round_run(struct overlap *o, int round)
     return STATUS_OK;
 }
 
-/* Settings that all ranks need alike. Where weights lie depends on processor and library. */
-static enum status agree(struct overlap *o)
+/* Checks that all ranks have the same settings and the same layout of weights, which depends on
+ * processor and library. */
+static enum status overlap_agree(struct overlap *o)
 {
     char layout[32];
     uint64_t hash;
     json_t *settings = overlap_config_json(o->config);
-    enum status st = settings ? STATUS_OK : status_fail(STATUS_OOM, "no memory for settings");
-    CHECK(st);
+    enum status st;
     json_object_del(settings, "devices");
     json_object_del(settings, "threads");
     CHECK(network_layout_hash(o->net, &hash));
     snprintf(layout, sizeof layout, "%016" PRIx64, hash);
-    json_object_set_new(settings, "fingerprint of the layout of weights (processor and library)",
-                        json_string(layout));
+    CHECK(json_put(settings, "fingerprint of the layout of weights (processor and library)",
+                   json_string(layout)));
     CHECK(world_agree(&o->world, settings));
 done:
     json_decref(settings);
     return st;
 }
 
-/* As the trainer cuts them, but for a size of 0. */
+/* Buckets as in training; a size of 0 MiB means one bucket for all gradients. */
 static struct reducer_config reducer_config(const struct overlap *o, int variant)
 {
     struct reducer_config r = {.net = o->net, .first_bytes = SIZE_MAX, .bucket_bytes = SIZE_MAX};
@@ -123,32 +126,17 @@ static struct reducer_config reducer_config(const struct overlap *o, int variant
     return r;
 }
 
-static enum status open_variants(struct overlap *o)
+/* Joins the ranks, each with one device. */
+static enum status overlap_join(struct overlap *o)
 {
-    int rounds = o->config->net.rounds;
-    o->n = 1 + o->config->n_sizes;
-    o->samples = calloc((size_t)o->n * PART_COUNT * (size_t)rounds, sizeof *o->samples);
-    if (!o->samples)
-        return status_fail(STATUS_OOM, "no memory for timings");
-    for (int i = 0; i < o->n; i++) {
-        struct reducer_config r = reducer_config(o, i);
-        TRY(reducer_open(&r, &o->variant[i].reducer));
-        for (int k = 0; k < PART_COUNT; k++)
-            o->variant[i].sample[k] = o->samples + (i * PART_COUNT + k) * rounds;
-    }
-    return STATUS_OK;
-}
-
-/* The ranks, each with one device. */
-static enum status join(struct overlap *o)
-{
-    struct train_config train = train_config_default();
-    train.devices = o->config->net.devices;
-    TRY(device_list_parse(train.devices, &o->devices));
+    struct world_config meeting = world_config_default();
+    const char *devices = o->config->options.devices;
+    TRY(device_list_parse(devices, &o->devices));
     if (o->devices.n != 1)
         return status_fail(STATUS_USAGE, "bench overlap has one device in a process, not '%s'",
-                           train.devices);
-    TRY(world_open(&train, &o->devices, &o->world));
+                           devices);
+    meeting.via = o->config->via;
+    TRY(world_open(&meeting, &o->world));
     if (o->world.size < 2)
         return status_fail(STATUS_USAGE,
                            "bench overlap needs two processes or more: start it with 'ampscale "
@@ -156,23 +144,25 @@ static enum status join(struct overlap *o)
     return STATUS_OK;
 }
 
-static enum status open_network(struct overlap *o)
+static enum status overlap_measure(struct overlap *o)
 {
-    struct bench_net_config c = o->config->net;
-    c.reduced = true;
-    const struct train_config sharing = {.threads = c.threads};
+    const struct bench_options *c = &o->config->options;
     const struct backend *b = o->devices.backend;
-    TRY(graph_build(c.net, 1000, c.image_size, &o->graph));
-    TRY(b->open(b, o->devices.index[0], world_threads(&o->world, &sharing, 1), &o->dev));
-    return noise_step_open(o->dev, o->graph, &c, &o->net);
-}
-
-static enum status measure(struct overlap *o)
-{
-    TRY(open_network(o));
-    TRY(agree(o));
-    TRY(open_variants(o));
-    for (int round = -1; round < o->config->net.rounds; round++)
+    TRY(graph_build(c->net, 1000, c->image_size, &o->graph));
+    int threads = c->threads ? c->threads : world_threads(&o->world, 1);
+    TRY(b->open(b, o->devices.index[0], threads, &o->dev));
+    TRY(noise_step_open(o->dev, o->graph, c, true, &o->net));
+    TRY(overlap_agree(o));
+    int rounds = o->config->options.rounds;
+    o->n = 1 + o->config->n_sizes;
+    TRY(array_new(&o->samples, (int64_t)o->n * PART_COUNT * rounds));
+    for (int i = 0; i < o->n; i++) {
+        struct reducer_config r = reducer_config(o, i);
+        TRY(reducer_open(&r, &o->variant[i].reducer));
+        for (int k = 0; k < PART_COUNT; k++)
+            o->variant[i].sample[k] = o->samples + (i * PART_COUNT + k) * rounds;
+    }
+    for (int round = -1; round < o->config->options.rounds; round++)
         TRY(round_run(o, round));
     return o->world.rank == 0 ? overlap_report(o) : STATUS_OK;
 }
@@ -180,9 +170,9 @@ static enum status measure(struct overlap *o)
 enum status bench_overlap(const struct overlap_config *c)
 {
     struct overlap o = {.config = c};
-    enum status st = join(&o);
+    enum status st = overlap_join(&o);
     if (st == STATUS_OK)
-        st = measure(&o);
+        st = overlap_measure(&o);
     if (st != STATUS_OK && o.world.size > 1)
         comm_fail(o.world.comm, st, status_message());
     for (int i = 0; i < o.n; i++)

@@ -1,39 +1,40 @@
-/* How much of the communication of gradients hides behind the backward pass, and what the size of
- * the buckets has to do with it.
+/* Measures how much gradient communication overlaps with the backward pass, by bucket size.
  *
- * Ranks train on noise. In a round every bucket size has one step, and so has training without
- * partners, in an order that turns by one from round to round, so that all see the same machine.
- * All ranks begin a step together. Of each step, as means over the ranks:
+ * Ranks train on noise. Each round has one step with every bucket size and one without
+ * communication, in an order that rotates by one from round to round, so that all are measured in
+ * the same state of the machine. All ranks begin a step together. The parts of a step are means
+ * over the ranks:
  *
- *   backward   the backward pass, with the start of communication in it
- *   wait       from its end until the gradients are sums
- *   gradients  the two together: what a bucket size is judged by
- *   busy       while at least one bucket was on its way
- *   exposed    of that, what came after the backward pass
- *   late       of exposed, the wait for slower ranks: what is more than on the rank that was
- *              exposed least, for which the others waited
+ *   backward   the backward pass, including the start of communication
+ *   wait       from its end until all gradients are reduced
+ *   gradients  backward + wait: the criterion for a bucket size
+ *   busy       time during which at least one bucket was being reduced
+ *   exposed    the part of busy after the backward pass
+ *   late       the part of exposed spent waiting for slower ranks: exposed minus the smallest
+ *              exposed time of a rank, the one for which the others waited
  *   hidden     1 - exposed / busy
- *   even       hidden, with late taken off both: as if all ranks had been equally fast
- *   cost       gradients less the backward pass of the same round without partners: what hidden
- *              communication takes from computation is in it, and so is the wait for slower ranks
+ *   even       hidden, with late subtracted from exposed and busy: as if all ranks were equally
+ *              fast
+ *   cost       gradients minus the backward pass of the same round without communication; includes
+ *              the slow-down of computation by communication, and the wait for slower ranks
  *   step       the whole step, with forward and update */
-#ifndef BENCH_OVERLAP_H
-#define BENCH_OVERLAP_H
+#pragma once
 
 #include "bench/noise_step.h"
+#include "comm/comm.h"
 
 enum { OVERLAP_SIZES_MAX = 32, OVERLAP_SCHEMA = 1 };
 
 struct overlap_config {
-    struct bench_net_config net; /* no_step and reduced are not looked at */
+    struct bench_options options;
     int n_sizes;
-    /* MiB of a bucket, as of 'ampscale train --bucket-mb': the first one is at most 1 MiB. 0: one
-     * bucket of everything, so that nothing can be hidden. */
+    /* MiB of a bucket, as for 'ampscale train --bucket-mb': the first one is at most 1 MiB. 0: one
+     * bucket of all gradients, which cannot overlap. */
     double bucket_mb[OVERLAP_SIZES_MAX];
-    enum dtype compress; /* gradients are sent as: F32, F16 or BF16 */
+    enum comm_via via;   /* between the ranks: AUTO, MPI, GLOO or LOCAL */
+    enum dtype compress; /* type in which gradients are sent: F32, F16 or BF16 */
 };
 
 /* To be called by every rank of an MPI job of at least two; STATUS_USAGE otherwise. Rank 0 prints a
  * line for each bucket size, or one JSON object for the record. A rank that fails ends the job. */
 MUST_CHECK enum status bench_overlap(const struct overlap_config *c);
-#endif

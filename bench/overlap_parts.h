@@ -1,19 +1,19 @@
-/* Inside bench/: what measuring and reporting of overlap share. */
-#ifndef BENCH_OVERLAP_PARTS_H
-#define BENCH_OVERLAP_PARTS_H
+/* Inside bench/: shared by the measurement (overlap.c) and the report (overlap_report.c). */
+#pragma once
 
 #include "bench/overlap.h"
-#include "runners/reducer.h"
-#include "runners/world.h"
+#include "comm/world.h"
+#include "engine/reducer.h"
+#include "kernels/device_list.h"
 
-/* Of a step, in seconds but for HIDDEN and EVEN, which are shares; overlap.h says what they are. */
+/* Parts of a step (overlap.h), in seconds; HIDDEN and EVEN are fractions. */
 enum overlap_part {
     PART_BACKWARD,
     PART_WAIT,
     PART_BUSY,
     PART_EXPOSED,
     PART_STEP,
-    PART_MEASURED, /* those before it are measured; those after it follow from them */
+    PART_MEASURED, /* number of measured parts; the following are computed from them */
     PART_GRADIENTS = PART_MEASURED,
     PART_COST,
     PART_LATE,
@@ -22,7 +22,7 @@ enum overlap_part {
     PART_COUNT
 };
 
-/* Training with one bucket size, or without partners. */
+/* Training with one bucket size, or without communication. */
 struct variant {
     struct reducer *reducer;
     double *sample[PART_COUNT]; /* (rounds) each */
@@ -36,14 +36,12 @@ struct overlap {
     struct graph *graph;
     struct network *net;
     int n;                                         /* variants: 1 + sizes */
-    struct variant variant[1 + OVERLAP_SIZES_MAX]; /* 0: without partners */
-    double *samples;                               /* all of theirs */
+    struct variant variant[1 + OVERLAP_SIZES_MAX]; /* [0]: without communication */
+    double *samples;                               /* memory of all variants' samples */
 };
 
 /* A new object with every setting. NULL without memory. */
 json_t *overlap_config_json(const struct overlap_config *c);
 
-/* Rank 0's, once all rounds are over. */
+/* Called by rank 0 after all rounds. */
 MUST_CHECK enum status overlap_report(const struct overlap *o);
-
-#endif

@@ -1,11 +1,8 @@
-/* What was measured of overlap, as a table and as a record. */
+/* Prints the measured overlap as a table or as a record. */
 #include "bench/overlap_parts.h"
 
 #include "base/stats.h"
-#include "model/exchange.h"
-#include "results/environment.h"
-
-#include <string.h>
+#include "bench/record.h"
 
 static const char *const part_name[PART_COUNT] = {
     [PART_BACKWARD] = "backward_s", [PART_WAIT] = "wait_s", [PART_BUSY] = "busy_s",
@@ -16,27 +13,29 @@ static const char *const part_name[PART_COUNT] = {
 
 /* A variant's parts over all rounds. */
 struct finding {
+    int variant;
+    bool lowest; /* the variant whose gradients are reduced soonest */
     struct stats part[PART_COUNT];
     double images_per_s;
 };
 
 static enum status find(const struct overlap *o, int i, struct finding *f)
 {
-    int rounds = o->config->net.rounds;
+    const struct bench_options *c = &o->config->options;
+    *f = (struct finding){.variant = i};
     for (int k = 0; k < PART_COUNT; k++)
-        TRY(stats_of(o->variant[i].sample[k], rounds, &f->part[k]));
-    f->images_per_s = o->config->net.batch * o->world.size / f->part[PART_STEP].median;
+        TRY(stats_of(o->variant[i].sample[k], c->rounds, &f->part[k]));
+    f->images_per_s = c->batch * o->world.size / f->part[PART_STEP].median;
     return STATUS_OK;
 }
 
-/* The size whose gradients are sums the soonest. */
-static int lowest(const struct finding *f, int n)
+static void mark_lowest(struct finding *f, int n)
 {
     int best = 1;
     for (int i = 2; i < n; i++)
         if (f[i].part[PART_GRADIENTS].median < f[best].part[PART_GRADIENTS].median)
             best = i;
-    return best;
+    f[best].lowest = true;
 }
 
 static size_t gradient_bytes(const struct overlap *o)
@@ -46,51 +45,58 @@ static size_t gradient_bytes(const struct overlap *o)
     return bytes;
 }
 
-static const char *precision(const struct overlap_config *c)
+static json_t *part_json(const struct overlap *o, const struct finding *f, enum overlap_part part)
 {
-    return c->net.precision ? c->net.precision : "fp32";
+    const double *sample = o->variant[f->variant].sample[part];
+    const struct stats *s = &f->part[part];
+    json_t *samples = json_array();
+    for (int r = 0; r < o->config->options.rounds; r++)
+        json_array_append_new(samples, json_real(sample[r]));
+    return json_pack("{s:f, s:f, s:f, s:f, s:o}", "median", s->median, "p5", s->p5, "p95", s->p95,
+                     "mad", s->mad, "samples", samples);
 }
 
-/* --- the table --- */
-
-static void print_line(const struct overlap *o, int i, const struct finding *f, bool best)
+static void overlap_columns(struct bench_table *t, const void *row)
 {
-    FILE *out = o->config->net.out;
+    const struct finding *f = row;
+    const struct overlap *o = t->context;
     const struct stats *p = f->part;
-    double mb = o->config->bucket_mb[i - 1];
+    double mb = o->config->bucket_mb[f->variant - 1];
     char size[32] = "all in one";
     if (mb > 0)
         snprintf(size, sizeof size, "%g MiB", mb);
-    fprintf(out,
-            "%-10s %7d %9.2f %8.2f %9.2f %8.2f-%-8.2f %8.2f %8.2f %8.2f %6.1f%% %8.2f %9.2f%s\n",
-            size, reducer_buckets(o->variant[i].reducer), 1e3 * p[PART_BACKWARD].median,
-            1e3 * p[PART_WAIT].median, 1e3 * p[PART_GRADIENTS].median, 1e3 * p[PART_GRADIENTS].p5,
-            1e3 * p[PART_GRADIENTS].p95, 1e3 * p[PART_BUSY].median, 1e3 * p[PART_EXPOSED].median,
-            1e3 * p[PART_LATE].median, 100 * p[PART_HIDDEN].median, 1e3 * p[PART_COST].median,
-            f->images_per_s, best ? "  lowest" : "");
+    for (int k = 0; t->format == BENCH_JSON && k < PART_COUNT; k++)
+        column_json(t, part_name[k], part_json(o, f, (enum overlap_part)k));
+    column_text(t, NULL, "bucket", -10, size);
+    column_json(t, "bucket_mb", json_real(mb));
+    column_int(t, "buckets", "buckets", 7, reducer_buckets(o->variant[f->variant].reducer));
+    column_real(t, NULL, "backward ms", 9, 2, 1e3, p[PART_BACKWARD].median);
+    column_real(t, NULL, "wait", 8, 2, 1e3, p[PART_WAIT].median);
+    column_real(t, NULL, "gradients", 9, 2, 1e3, p[PART_GRADIENTS].median);
+    column_real(t, NULL, "p5", 8, 2, 1e3, p[PART_GRADIENTS].p5);
+    column_real(t, NULL, "p95", 8, 2, 1e3, p[PART_GRADIENTS].p95);
+    column_real(t, NULL, "busy", 8, 2, 1e3, p[PART_BUSY].median);
+    column_real(t, NULL, "exposed", 8, 2, 1e3, p[PART_EXPOSED].median);
+    column_real(t, NULL, "late", 8, 2, 1e3, p[PART_LATE].median);
+    column_real(t, NULL, "hidden %", 6, 1, 100, p[PART_HIDDEN].median);
+    column_real(t, NULL, "cost ms", 8, 2, 1e3, p[PART_COST].median);
+    column_real(t, "images_per_s", "images/s", 9, 2, 1, f->images_per_s);
+    column_bool(t, "lowest", f->lowest);
+    column_text(t, NULL, "gradients", 0, f->lowest ? "lowest" : "");
 }
 
-static void print(const struct overlap *o, const struct finding *f)
+static void overlap_print_head(const struct overlap *o, const char *about, const struct finding *f)
 {
-    const struct overlap_config *c = o->config;
-    const struct stats *alone = f[0].part;
-    char about[256];
-    o->dev->backend->describe(o->dev, about, sizeof about);
-    fprintf(c->net.out,
+    const struct bench_options *c = &o->config->options;
+    const struct stats *alone = &f->part[PART_BACKWARD];
+    fprintf(c->out,
             "%s, %s, %d px, batch %d on each of %d ranks, %.1f MiB of gradients sent as %s\n"
             "rank 0: %s, %s\n"
-            "backward pass without partners: %.2f ms (%.2f-%.2f), %.2f images/s\n\n"
-            "%-10s %7s %9s %8s %9s %17s %8s %8s %8s %7s %8s %9s\n"
-            "%-10s %7s %9s %8s %9s %17s %8s %8s %8s %7s %8s %9s\n",
-            c->net.net, precision(c), c->net.image_size, c->net.batch, o->world.size,
-            (double)gradient_bytes(o) / (1 << 20), dtype_str(c->compress), about,
-            comm_mpi_version(), 1e3 * alone[PART_BACKWARD].median, 1e3 * alone[PART_BACKWARD].p5,
-            1e3 * alone[PART_BACKWARD].p95, f[0].images_per_s, "bucket", "buckets", "backward",
-            "wait", "gradients", "p5-p95   ", "busy", "exposed", "late", "hidden", "cost",
-            "images/s", "", "", "ms", "ms", "ms", "ms   ", "ms", "ms", "ms", "", "ms", "");
-    int best = lowest(f, o->n);
-    for (int i = 1; i < o->n; i++)
-        print_line(o, i, &f[i], i == best);
+            "backward pass without communication: %.2f ms (%.2f-%.2f), %.2f images/s\n\n",
+            c->net, bench_precision(c), c->image_size, c->batch, o->world.size,
+            (double)gradient_bytes(o) / (1 << 20), dtype_str(o->config->compress), about,
+            world_network(&o->world), 1e3 * alone->median, 1e3 * alone->p5, 1e3 * alone->p95,
+            f->images_per_s);
 }
 
 /* --- the record --- */
@@ -100,85 +106,49 @@ json_t *overlap_config_json(const struct overlap_config *c)
     json_t *sizes = json_array();
     for (int i = 0; i < c->n_sizes; i++)
         json_array_append_new(sizes, json_real(c->bucket_mb[i]));
-    return json_pack("{s:s, s:i, s:i, s:i, s:s, s:b, s:s, s:i, s:s, s:o}", "net", c->net.net,
-                     "batch_size", c->net.batch, "image_size", c->net.image_size, "rounds",
-                     c->net.rounds, "precision", precision(c), "emulate", c->net.emulate, "devices",
-                     c->net.devices, "threads", c->net.threads, "grad_compress",
-                     dtype_str(c->compress), "bucket_mb", sizes);
-}
-
-static json_t *part_json(const struct overlap *o, const double *sample, const struct stats *s)
-{
-    json_t *samples = json_array();
-    for (int r = 0; r < o->config->net.rounds; r++)
-        json_array_append_new(samples, json_real(sample[r]));
-    return json_pack("{s:f, s:f, s:f, s:f, s:o}", "median", s->median, "p5", s->p5, "p95", s->p95,
-                     "mad", s->mad, "samples", samples);
-}
-
-/* The parts of variant i; without partners there are but two. */
-static json_t *variant_json(const struct overlap *o, int i, const struct finding *f)
-{
-    json_t *v = json_pack("{s:f}", "images_per_s", f->images_per_s);
-    for (int k = 0; k < PART_COUNT; k++)
-        if (i > 0 || k == PART_BACKWARD || k == PART_STEP)
-            json_object_set_new(v, part_name[k],
-                                part_json(o, o->variant[i].sample[k], &f->part[k]));
-    return v;
-}
-
-static json_t *sizes_json(const struct overlap *o, const struct finding *f)
-{
-    int best = lowest(f, o->n);
-    json_t *sizes = json_array();
-    for (int i = 1; i < o->n; i++) {
-        json_t *size = variant_json(o, i, &f[i]);
-        json_object_set_new(size, "bucket_mb", json_real(o->config->bucket_mb[i - 1]));
-        json_object_set_new(size, "buckets", json_integer(reducer_buckets(o->variant[i].reducer)));
-        json_object_set_new(size, "lowest", json_boolean(i == best));
-        json_array_append_new(sizes, size);
-    }
-    return sizes;
+    return json_pack("{s:s, s:i, s:i, s:i, s:s, s:b, s:s, s:i, s:s, s:o}", "net", c->options.net,
+                     "batch_size", c->options.batch, "image_size", c->options.image_size, "rounds",
+                     c->options.rounds, "precision", bench_precision(&c->options), "emulate",
+                     c->options.emulate, "devices", c->options.devices, "threads",
+                     c->options.threads, "grad_compress", dtype_str(c->compress), "bucket_mb",
+                     sizes);
 }
 
 static json_t *libraries_json(const struct overlap *o)
 {
     const struct backend *b = o->dev->backend;
-    json_t *libraries = json_pack("{s:s}", "MPI", comm_mpi_version());
+    json_t *libraries = json_object();
+    if (world_is_mpi(&o->world))
+        json_object_set_new(libraries, "MPI", json_string(comm_mpi_version()));
     if (b->library)
         json_object_set_new(libraries, b->library, json_string(b->library_version()));
     return libraries;
 }
 
-static enum status print_json(const struct overlap *o, const struct finding *f)
+static json_t *overlap_json(const struct overlap *o, const struct finding *alone)
 {
-    char about[256], now[ENVIRONMENT_TIME_MAX];
-    json_t *host, *record;
-    FILE *out = o->config->net.out;
-    o->dev->backend->describe(o->dev, about, sizeof about);
-    environment_time(now);
-    TRY(environment_describe(&host));
-    record = json_pack("{s:i, s:s, s:s, s:o, s:s, s:i, s:o, s:o, s:o, s:I, s:o, s:o}", "schema",
-                       OVERLAP_SCHEMA, "bench", "overlap", "measured", now, "config",
-                       overlap_config_json(o->config), "device", about, "threads", o->dev->threads,
-                       "libraries", libraries_json(o), "host", host, "ranks", world_json(&o->world),
-                       "gradient_bytes", (json_int_t)gradient_bytes(o), "alone",
-                       variant_json(o, 0, &f[0]), "sizes", sizes_json(o, f));
-    if (!record || !environment_program(record))
-        return status_fail(STATUS_OOM, "no memory for the record");
-    json_dumpf(record, out, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
-    fputc('\n', out);
-    json_decref(record);
-    return STATUS_OK;
+    json_t *steps = json_pack("{s:f, s:o, s:o}", "images_per_s", alone->images_per_s,
+                              part_name[PART_BACKWARD], part_json(o, alone, PART_BACKWARD),
+                              part_name[PART_STEP], part_json(o, alone, PART_STEP));
+    return json_pack("{s:o, s:o, s:o, s:I, s:o}", "config", overlap_config_json(o->config),
+                     "libraries", libraries_json(o), "ranks", world_json(&o->world),
+                     "gradient_bytes", (json_int_t)gradient_bytes(o), "alone", steps);
 }
 
 enum status overlap_report(const struct overlap *o)
 {
+    const struct bench_options *c = &o->config->options;
+    struct bench_table t = bench_table_of(c, overlap_columns, o);
     struct finding f[1 + OVERLAP_SIZES_MAX];
+    char about[256];
+    const struct bench_head head = {"overlap", OVERLAP_SCHEMA, about, o->dev->threads};
+    o->dev->backend->describe(o->dev, about, sizeof about);
     for (int i = 0; i < o->n; i++)
         TRY(find(o, i, &f[i]));
-    if (o->config->net.json)
-        return print_json(o, f);
-    print(o, f);
-    return STATUS_OK;
+    mark_lowest(f, o->n);
+    if (c->format == BENCH_TEXT)
+        overlap_print_head(o, about, &f[0]);
+    bench_table_rows(&t, &f[1], o->n - 1, sizeof *f);
+    return c->format == BENCH_JSON ? bench_record_rows(&head, overlap_json(o, &f[0]), "sizes", &t)
+                                   : STATUS_OK;
 }

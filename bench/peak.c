@@ -1,40 +1,42 @@
-/* Measuring the peaks of a device. */
+/* Measures the peaks of a device. */
 #include "bench/peak.h"
 
+#include "base/json.h"
 #include "bench/timed_op.h"
 
 #include <math.h>
 
-/* A call of this length hides the time that it takes to start one. */
+/* A call that takes this long makes the start-up time negligible. */
 #define LONG_ENOUGH_S 5e-3
 
 enum {
     COPY_MIB_FIRST = 4,
-    COPY_MIB_LAST = 1024,     /* above any cache */
-    COPY_MIB_LAST_HOST = 256, /* where memory is the host's own */
+    COPY_MIB_LAST = 1024,     /* larger than any cache */
+    COPY_MIB_LAST_HOST = 256, /* for a device in host memory */
     LINEAR_FIRST = 256,
     LINEAR_LAST = 8192,
     CONV_IMAGES_LAST = 256,
 };
 
-/* The shortest of several calls; STATUS_UNSUPPORTED where the device has no such operation. Where
- * `in_place`, Y takes the memory of X: a processor that writes to memory that it has not read reads
- * it all the same. */
+/* The time of the fastest of `rounds` calls; STATUS_UNSUPPORTED if the device lacks the operation.
+ * `in_place`: Y uses the memory of X. A processor that writes other memory reads it first, and that
+ * traffic would not be counted. */
 static enum status best_time(struct stream *s, const struct op_desc *d, bool in_place, int rounds,
                              double *seconds)
 {
     struct timed_op t;
     void *y = NULL;
     enum status st;
-    CHECK(timed_op_open(&t, s, d, rounds));
+    CHECK(timed_op_open(&t, s, d));
     y = t.arg[ROLE_Y];
     if (in_place)
         t.arg[ROLE_Y] = t.arg[ROLE_X];
     CHECK(timed_op_warm(&t));
     *seconds = INFINITY;
     for (int i = 0; i < rounds; i++) {
-        CHECK(timed_op_sample(&t));
-        *seconds = fmin(*seconds, t.seconds[i]);
+        double one;
+        CHECK(timed_op_time(&t, &one));
+        *seconds = fmin(*seconds, one);
     }
 done:
     if (y)
@@ -43,7 +45,7 @@ done:
     return st;
 }
 
-/* One MiB an image. */
+/* A tensor of n MiB, 1 MiB per image. */
 static struct tensor_desc mebibytes(int64_t n)
 {
     return tensor_4d(DTYPE_F32, LAYOUT_NHWC, n, 64, 64, 64);
@@ -63,25 +65,7 @@ static struct op_desc relu_of(int64_t mib)
     return d;
 }
 
-static enum status measure_copies(struct stream *s, int rounds, int max_mib, struct peaks *p)
-{
-    int last = s->device->backend->asynchronous ? COPY_MIB_LAST : COPY_MIB_LAST_HOST;
-    if (max_mib)
-        last = max_mib;
-    for (int mib = COPY_MIB_FIRST; mib <= last && p->n_copies < PEAK_COPIES_MAX; mib *= 4) {
-        const struct op_desc ops[] = {add_of(mib), relu_of(mib)};
-        struct peak_copy *c = &p->copy[p->n_copies++];
-        c->bytes = mib * 1048576.0;
-        for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
-            double seconds;
-            TRY(best_time(s, &ops[i], true, rounds, &seconds));
-            c->bytes_per_s = fmax(c->bytes_per_s, roofline_bytes(&ops[i]) / seconds);
-        }
-    }
-    return STATUS_OK;
-}
-
-/* A square product. */
+/* A linear layer that multiplies two n x n matrices. */
 static struct op_desc linear_of(enum dtype type, int64_t n)
 {
     struct op_desc d = {.kind = OP_LINEAR_FWD};
@@ -95,7 +79,7 @@ static struct op_desc linear_of(enum dtype type, int64_t n)
     return d;
 }
 
-/* A 3x3 convolution of 256 channels, as the middle of a residual network has it. */
+/* A 3x3 convolution of 256 channels, as in the middle of a residual network. */
 static struct op_desc conv_of(enum dtype type, int64_t images)
 {
     struct op_desc d = {.kind = OP_CONV_FWD,
@@ -107,8 +91,8 @@ static struct op_desc conv_of(enum dtype type, int64_t images)
     return d;
 }
 
-/* Grows one kind of operation until a call takes long enough. One that the device lacks says
- * nothing. */
+/* Doubles the size of one operation until a call takes long enough. If the device lacks the
+ * operation, nothing is measured. */
 static enum status measure_products(struct stream *s, enum dtype type,
                                     struct op_desc (*make)(enum dtype, int64_t), int first,
                                     int last, int rounds, struct peaks *p)
@@ -125,27 +109,35 @@ static enum status measure_products(struct stream *s, enum dtype type,
     return STATUS_OK;
 }
 
-static enum status measure(struct stream *s, int rounds, int max_mib, struct peaks *p)
-{
-    static const enum dtype types[] = {DTYPE_F32, DTYPE_TF32, DTYPE_F16, DTYPE_BF16};
-    TRY(measure_copies(s, rounds, max_mib, p));
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-        enum dtype type = types[i];
-        if (type != DTYPE_F32 && !device_native(s->device, type))
-            continue;
-        TRY(measure_products(s, type, linear_of, LINEAR_FIRST, LINEAR_LAST, rounds, p));
-        TRY(measure_products(s, type, conv_of, 1, CONV_IMAGES_LAST, rounds, p));
-    }
-    return STATUS_OK;
-}
-
 enum status peak_measure(struct device *dev, int rounds, int max_mib, struct peaks *p)
 {
+    static const enum dtype types[] = {DTYPE_F32, DTYPE_TF32, DTYPE_F16, DTYPE_BF16};
+    int last = dev->backend->asynchronous ? COPY_MIB_LAST : COPY_MIB_LAST_HOST;
     struct stream *s;
+    enum status st = STATUS_OK;
     *p = (struct peaks){0};
     dev->backend->describe(dev, p->device, sizeof p->device);
     TRY(dev->backend->stream_open(dev, &s));
-    enum status st = measure(s, rounds, max_mib, p);
+    if (max_mib)
+        last = max_mib;
+    for (int mib = COPY_MIB_FIRST; mib <= last && p->n_copies < PEAK_COPIES_MAX; mib *= 4) {
+        const struct op_desc ops[] = {add_of(mib), relu_of(mib)};
+        struct peak_copy *c = &p->copy[p->n_copies++];
+        c->bytes = mib * 1048576.0;
+        for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+            double seconds;
+            CHECK(best_time(s, &ops[i], true, rounds, &seconds));
+            c->bytes_per_s = fmax(c->bytes_per_s, roofline_bytes(&ops[i]) / seconds);
+        }
+    }
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        enum dtype type = types[i];
+        if (type != DTYPE_F32 && !device_native(dev, type))
+            continue;
+        CHECK(measure_products(s, type, linear_of, LINEAR_FIRST, LINEAR_LAST, rounds, p));
+        CHECK(measure_products(s, type, conv_of, 1, CONV_IMAGES_LAST, rounds, p));
+    }
+done:
     dev->backend->stream_close(s);
     return st;
 }
@@ -162,23 +154,16 @@ static void print_peaks(const struct peaks *p, FILE *out)
             fprintf(out, "%-24s %10.3f\n", dtype_str((enum dtype)t), p->flops_per_s[t] * 1e-12);
 }
 
-enum status bench_peak(const struct peak_config *c)
+enum status bench_peak(const struct bench_options *o)
 {
     struct device *dev;
     struct peaks p;
-    TRY(device_open(c->devices, c->threads, &dev));
-    enum status st = peak_measure(dev, c->rounds, c->max_mib, &p);
+    TRY(device_open(o->devices, o->threads, &dev));
+    enum status st = peak_measure(dev, o->rounds, o->max_mib, &p);
     device_close(dev);
     TRY(st);
-    if (!c->json) {
-        print_peaks(&p, c->out);
-        return STATUS_OK;
-    }
-    json_t *o = peaks_json(&p);
-    if (!o)
-        return status_fail(STATUS_OOM, "no memory for the record");
-    json_dumpf(o, c->out, JSON_INDENT(1));
-    fputc('\n', c->out);
-    json_decref(o);
+    if (o->format == BENCH_JSON)
+        return json_print(peaks_json(&p), o->out, JSON_RECORD);
+    print_peaks(&p, o->out);
     return STATUS_OK;
 }

@@ -1,31 +1,19 @@
-/* What a device reaches with its own library: memory bandwidth and rates of products.
+/* Measures a device's highest memory bandwidth and GEMM throughput with its own library.
  *
- * Bandwidth is that of adding (two tensors read, one of them written) and of ReLU (one read and
- * written), the better of the two, for sets of bytes that fit into caches and sets that do not. A
- * rate is the best of large linear layers and 3x3 convolutions in a type that the device has. Sizes
- * grow until a call takes so long that starting it does not count. Each number is the best of
- * several calls.
- */
-#ifndef BENCH_PEAK_H
-#define BENCH_PEAK_H
+ * Bandwidth is the better of two operations: adding, which reads two tensors and writes one of
+ * them, and ReLU, which reads and writes one. It is measured for sets of bytes that fit into caches
+ * and for larger ones. GEMM throughput is the best of large linear layers and 3x3 convolutions, in
+ * each type that the device has. Sizes grow until the start-up time of a call is negligible. Each
+ * number is the best of several calls. */
+#pragma once
 
+#include "bench/options.h"
 #include "bench/roofline.h"
 #include "kernels/backend.h"
 
-#include <stdio.h>
-
-struct peak_config {
-    const char *devices;
-    int threads;
-    int rounds;
-    int max_mib; /* the largest set that is moved; 0: one that no cache holds */
-    bool json;
-    FILE *out;
-};
-
-/* Measures on an open device; `max_mib` as below. */
+/* Measures on an open device, the best of `rounds` calls each. `max_mib`: size of the largest set
+ * of bytes that is moved, MiB; 0: larger than any cache. */
 MUST_CHECK enum status peak_measure(struct device *dev, int rounds, int max_mib, struct peaks *p);
 
 /* Measures and prints. */
-MUST_CHECK enum status bench_peak(const struct peak_config *c);
-#endif
+MUST_CHECK enum status bench_peak(const struct bench_options *o);

@@ -1,29 +1,27 @@
-/* Profiling a step: the process, its list of operations, and its kernels. */
+/* Profiles a step: runs the process, and reads its list of operations and its kernels. */
 #include "bench/profile.h"
 
 #include "base/file.h"
-#include "bench/micro.h"
+#include "base/json.h"
 #include "bench/train_child.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { PATH_SIZE = 4096, STEP_MAX = 64 << 20 };
 
-static enum status build_command(const struct profile_config *c, struct words *w)
+static enum status step_command(const struct bench_options *n, struct words *w)
 {
-    const struct bench_net_config *n = &c->net;
-    TRY(words_add(w, "%s", c->program));
-    TRY(words_add(w, "bench"));
-    TRY(words_add(w, "step"));
-    TRY(words_add(w, "--profile-one-step"));
+    char program[PATH_MAX];
+    TRY(process_own_file(program, sizeof program));
+    TRY(words_add_all(w, program, "bench", "step", "--profile-one-step", NULL));
     TRY(words_add(w, "--devices=%s", n->devices));
     TRY(words_add(w, "--net=%s", n->net));
     TRY(words_add(w, "--batch-size=%d", n->batch));
     TRY(words_add(w, "--image-size=%d", n->image_size));
-    TRY(words_add(w, "--precision=%s", n->precision ? n->precision : "fp32"));
+    TRY(words_add(w, "--precision=%s", bench_precision(n)));
     TRY(words_add(w, "--fuse=%s", fuse_str(n->fuse)));
     TRY(words_add(w, "--rounds=%d", n->rounds));
     if (n->threads)
@@ -33,7 +31,7 @@ static enum status build_command(const struct profile_config *c, struct words *w
     return n->emulate ? words_add(w, "--emulate") : STATUS_OK;
 }
 
-/* The object that begins a line: ncu may say something before it. */
+/* Reads the JSON object, which begins a line: ncu may print lines before it. */
 static enum status read_step(const char *dir, json_t **step)
 {
     char path[PATH_SIZE], *text = NULL;
@@ -52,34 +50,36 @@ static enum status read_step(const char *dir, json_t **step)
 
 static enum status print_profile(const struct profile *p)
 {
+    const struct bench_options *o = p->options;
     char path[PATH_SIZE];
     json_t *record;
-    if (p->config->dir) {
-        TRY(path_format(path, sizeof path, "%s/profile.json", p->config->dir));
-        TRY(profile_json(p, &record));
-        TRY(bench_record_write(record, path));
-    }
-    if (!p->config->net.json) {
-        profile_print(p, p->config->net.out);
-        return STATUS_OK;
-    }
+    enum status st = STATUS_OK;
     TRY(profile_json(p, &record));
-    micro_print(record, p->config->net.out);
-    return STATUS_OK;
+    if (o->format == BENCH_TEXT)
+        profile_print(p);
+    else
+        CHECK(json_print(json_incref(record), o->out, JSON_RECORD));
+    if (o->dir) {
+        CHECK(path_format(path, sizeof path, "%s/profile.json", o->dir));
+        CHECK(json_write(json_incref(record), path, JSON_RECORD));
+    }
+done:
+    json_decref(record);
+    return st;
 }
 
 static enum status profile_in(struct profile *p, const char *dir, const char *ncu)
 {
-    const struct profile_config *c = p->config;
-    struct time_budget budget = time_budget_begin(c->budget_s);
+    const struct bench_options *o = p->options;
+    struct time_budget budget = time_budget_begin(o->budget_s);
     struct process_signals signals;
     struct words command = {0};
     enum status st;
     TRY(process_signals_open(&signals));
     struct ncu_config run = {.ncu = ncu, .command = &command, .dir = dir, .signals = &signals};
-    CHECK(build_command(c, &command));
+    CHECK(step_command(o, &command));
     CHECK(ncu_version(&run, p->tool, sizeof p->tool));
-    if (c->budget_s > 0)
+    if (o->budget_s > 0)
         run.limit_s = (int64_t)fmax(1, time_budget_left(&budget));
     CHECK(ncu_run(&run, &p->kernel, &p->n_kernels));
     CHECK(read_step(dir, &p->step));
@@ -91,32 +91,22 @@ done:
     return st;
 }
 
-enum status bench_profile(const struct profile_config *c)
+enum status bench_profile(const struct bench_options *o)
 {
-    char ncu[PATH_SIZE], scratch[PATH_SIZE] = "";
-    const char *where = getenv("TMPDIR");
-    struct profile p = {.config = c};
-    int held = -1;
+    char ncu[PATH_SIZE];
+    struct temporary_dir scratch = {{0}};
+    struct profile p = {.options = o};
     enum status st;
-    if (strncmp(c->net.devices, "cuda", 4) != 0)
+    if (strncmp(o->devices, "cuda", 4) != 0)
         return status_fail(STATUS_DATA,
-                           "cannot profile '%s': profiles are of GPUs; give --devices cuda:0",
-                           c->net.devices);
+                           "cannot profile '%s': only GPUs can be profiled; give --devices cuda:0",
+                           o->devices);
     CHECK(ncu_find(ncu, sizeof ncu));
-    if (c->dir)
-        CHECK(dir_make(c->dir));
-    else {
-        CHECK(path_format(scratch, sizeof scratch, "%s/ampscale-profile-XXXXXX",
-                          where ? where : "/var/tmp"));
-        CHECK(dir_make_temporary(scratch, &held));
-    }
-    CHECK(profile_in(&p, c->dir ? c->dir : scratch, ncu));
+    CHECK(o->dir ? dir_make(o->dir) : temporary_dir_make(&scratch, "/var/tmp", "ampscale-profile"));
+    CHECK(profile_in(&p, o->dir ? o->dir : scratch.path, ncu));
 done:
-    if (held >= 0) {
-        if (dir_remove(scratch) != STATUS_OK)
-            fprintf(stderr, "ampscale: %s\n", status_message());
-        close(held);
-    }
+    if (temporary_dir_remove(&scratch) != STATUS_OK)
+        fprintf(stderr, "ampscale: %s\n", status_message());
     json_decref(p.step);
     free(p.kernel);
     free(p.op);

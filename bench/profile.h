@@ -1,37 +1,27 @@
-/* A profile: time, DRAM traffic and tensor core use of every kernel of one training step on a GPU,
- * read from NVIDIA's profiler `ncu`, beside the arithmetic of the operation that launched it
- * (bench/step.h, roofline.h).
+/* A profile has time, DRAM traffic and tensor core use of every kernel of one training step on a
+ * GPU, from NVIDIA's profiler `ncu`, with the bytes and FLOPs of the operation that launched the
+ * kernel (bench/step.h, roofline.h).
  *
- * `ncu` runs this program again, as `bench step --profile-one-step`: after a warm-up step, that
- * process carries out one step operation by operation, with a kernel that does nothing in front of
- * each (kernels/backend.h, enum profile_call), and prints its list of operations. The order of the
- * kernels then says which operation launched each. Graphs are off: ncu would report one as a whole,
- * or its nodes without the marks' order.
+ * `ncu` runs this program again, as `bench step --profile-one-step`. After a warm-up step, that
+ * process executes one step operation by operation, launches an empty kernel as a mark before each
+ * operation (kernels/backend.h, enum profile_call), and prints its list of operations. The order of
+ * the kernels then shows which operation launched each kernel. Graphs are off: ncu would report a
+ * graph as a whole, or its nodes without the order of the marks.
  *
- * ncu runs kernels one at a time, several times each, with empty caches and clocks as they are
- * (--clock-control none): times do not add up to a step's where kernels overlap, or find what the
- * one before left in the L2 cache. */
-#ifndef BENCH_PROFILE_H
-#define BENCH_PROFILE_H
+ * ncu runs kernels one at a time, several times each, with empty caches and unchanged clocks
+ * (--clock-control none). So the times do not add up to that of a step in which kernels overlap, or
+ * read data that the previous kernel left in the L2 cache. */
+#pragma once
 
-#include "bench/noise_step.h"
+#include "bench/options.h"
 #include "bench/profile_ncu.h"
 
-#include <jansson.h>
-
-struct profile_config {
-    const char *program; /* this program's file */
-    struct bench_net_config
-        net;         /* .peak: NULL measures them first; .json and .out: of the result */
-    const char *dir; /* folder for what ncu and the step wrote; NULL: none is kept */
-    double budget_s; /* 0: none */
-};
-
-/* Sums over kernels; an average is weighted by time. NaN: ncu did not say. */
+/* Sums over kernels; fractions are averages weighted by time. NaN: not reported by ncu. */
 struct profile_sum {
     int n;
     double seconds, bytes;
-    double tensor, dram; /* share of the peak of the tensor cores' pipe and of DRAM, 0 to 1 */
+    double tensor, dram; /* use of the tensor core pipe and of DRAM as a fraction of the peak, 0 to
+                          * 1 */
 };
 
 /* An operation of the step, as the profiled process lists it. Names belong to `profile.step`. */
@@ -49,33 +39,31 @@ struct profile_row {
 };
 
 struct profile {
-    const struct profile_config *config;
-    json_t *step; /* what the profiled process printed */
+    const struct bench_options *options;
+    json_t *step; /* the record that the profiled process printed */
     char tool[64];
     struct ncu_kernel *kernel;
     int n_kernels;
     struct profile_op *op;
     int n_ops;
-    struct profile_row *row; /* the longest time first */
+    struct profile_row *row; /* (n_rows) by time, the longest first */
     int n_rows;
     struct profile_sum all;
-    bool attributed; /* the marks fit the operations; where not, ops have no sums and rows no phase
-                      */
+    bool attributed; /* the marks match the operations; if not, operations have no sums, and rows
+                      * have no phase */
 };
 
-/* Profiles and prints. STATUS_DATA, with one line that says what is missing, where the device is no
- * GPU, ncu is not installed or may not read counters, or the budget is over. */
-MUST_CHECK enum status bench_profile(const struct profile_config *c);
+/* Profiles and prints; the record and ncu's files go to o->dir. STATUS_DATA, with one line that
+ * names the cause, where the device is not a GPU, ncu is not installed or may not read counters, or
+ * the budget is used up. */
+MUST_CHECK enum status bench_profile(const struct bench_options *o);
 
-/* The profiled process: one step, and its operations as JSON to c->out. */
-MUST_CHECK enum status bench_profile_step(const struct bench_net_config *c);
-
-/* Adds a kernel, or kernels, to a sum that began as {0}. */
+/* Adds one or more kernels to a sum that began as {0}. */
 void profile_add(struct profile_sum *s, const struct profile_sum *more);
 
 /* Assigns kernels to operations and rows, from .step and .kernel. */
 MUST_CHECK enum status profile_assign(struct profile *p);
 
-void profile_print(const struct profile *p, FILE *out);
+/* Printing (profile_print.c). */
+void profile_print(const struct profile *p);
 MUST_CHECK enum status profile_json(const struct profile *p, json_t **record);
-#endif

@@ -1,7 +1,9 @@
-/* Which operation launched a kernel, and sums by operation and by kernel. */
+/* Finds the operation that launched each kernel; sums by operation and by kernel name. */
 #include "bench/profile.h"
 
-#include <math.h>
+#include "base/array.h"
+#include "base/json.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,37 +34,23 @@ static bool is_mark(const struct ncu_kernel *k)
 
 /* --- operations --- */
 
-static const char *word_of(const json_t *o, const char *key)
-{
-    const char *s = json_string_value(json_object_get(o, key));
-    return s ? s : "-";
-}
-
-static double number_of(const json_t *o, const char *key)
-{
-    const json_t *v = json_object_get(o, key);
-    return json_is_number(v) ? json_number_value(v) : NAN;
-}
-
 static enum status take_ops(struct profile *p)
 {
     const json_t *steps = json_object_get(p->step, "steps"), *o;
     size_t i;
     if (json_array_size(steps) == 0)
         return status_fail(STATUS_DATA, "the profiled process lists no operation");
-    p->op = calloc(json_array_size(steps), sizeof *p->op);
-    if (!p->op)
-        return status_fail(STATUS_OOM, "no memory for operations");
+    TRY(array_new(&p->op, json_array_size(steps)));
     json_array_foreach(steps, i, o)
     {
-        p->op[p->n_ops++] = (struct profile_op){.layer = word_of(o, "layer"),
-                                                .phase = word_of(o, "phase"),
-                                                .op = word_of(o, "op"),
-                                                .impl = word_of(o, "impl"),
-                                                .bound = word_of(o, "bound"),
-                                                .bytes = number_of(o, "bytes"),
-                                                .flops = number_of(o, "flops"),
-                                                .bound_s = number_of(o, "bound_s")};
+        p->op[p->n_ops++] = (struct profile_op){.layer = json_text_or(o, "layer", "-"),
+                                                .phase = json_text_or(o, "phase", "-"),
+                                                .op = json_text_or(o, "op", "-"),
+                                                .impl = json_text_or(o, "impl", "-"),
+                                                .bound = json_text_or(o, "bound", "-"),
+                                                .bytes = json_number_at(o, "bytes"),
+                                                .flops = json_number_at(o, "flops"),
+                                                .bound_s = json_number_at(o, "bound_s")};
     }
     return STATUS_OK;
 }
@@ -97,9 +85,7 @@ enum status profile_assign(struct profile *p)
     for (int i = 0; i < p->n_kernels; i++)
         marks += is_mark(&p->kernel[i]);
     p->attributed = marks == p->n_ops && is_mark(&p->kernel[0]);
-    p->row = calloc((size_t)p->n_kernels, sizeof *p->row);
-    if (!p->row)
-        return status_fail(STATUS_OOM, "no memory for %d kernels", p->n_kernels);
+    TRY(array_new(&p->row, p->n_kernels));
     for (int i = 0; i < p->n_kernels; i++) {
         const struct ncu_kernel *k = &p->kernel[i];
         struct profile_sum sum = sum_of(k);

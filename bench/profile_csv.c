@@ -1,75 +1,26 @@
-/* Reading ncu's CSV: a header, a row of units, then a row for each kernel, with lines of ncu's own
- * ("==PROF== ...") and of the program between them. */
+/* Reads ncu's CSV: a header, a row of units, then a row for each kernel, mixed with messages of
+ * ncu ("==PROF== ...") and output of the program. */
 #include "bench/profile_ncu.h"
 
+#include "base/array.h"
+#include "base/lines.h"
 #include "base/text.h"
 
 #include <math.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { COLUMNS_MAX = 64 };
 
-enum column {
-    NAME,
-    TIME,
-    BYTES,
-    BYTES_READ,
-    BYTES_WRITTEN,
-    TENSOR,
-    TENSOR_OTHER,
-    DRAM,
-    REGISTERS,
-    COLUMNS
+struct ncu_columns {
+    int n; /* columns of the file; 0 before the header */
+    const char *name[COLUMNS_MAX];
+    double unit[COLUMNS_MAX]; /* factor that converts to SI units, or percent to fractions; NaN:
+                               * unknown unit */
 };
 
-static const char *const column_name[COLUMNS] = {
-    [NAME] = "Kernel Name",
-    [TIME] = "gpu__time_duration.sum",
-    [BYTES] = "dram__bytes.sum",
-    [BYTES_READ] = "dram__bytes_read.sum",
-    [BYTES_WRITTEN] = "dram__bytes_write.sum",
-    [TENSOR] = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed",
-    [TENSOR_OTHER] = "sm__inst_executed_pipe_tensor.avg.pct_of_peak_sustained_elapsed",
-    [DRAM] = "dram__throughput.avg.pct_of_peak_sustained_elapsed",
-    [REGISTERS] = "launch__registers_per_thread",
-};
-
-struct table {
-    int n;                /* columns of the file; 0 before the header */
-    int at[COLUMNS];      /* -1: it is not there */
-    double unit[COLUMNS]; /* of SI units and shares; NaN: unknown */
-};
-
-/* Cuts a line into its fields, in place; -1 where it is no row of CSV. */
-static int split(char *line, char *field[COLUMNS_MAX])
-{
-    char *in = line, *out = line;
-    int n = 0;
-    for (;;) {
-        bool quoted = *in == '"';
-        if (n == COLUMNS_MAX)
-            return -1;
-        in += quoted;
-        field[n++] = out;
-        while (*in && (quoted || *in != ',')) {
-            if (quoted && *in == '"' && *++in != '"')
-                break;
-            *out++ = *in++;
-        }
-        if (*in && *in != ',')
-            return -1;
-        bool more = *in == ',';
-        in += more;
-        *out++ = '\0';
-        if (!more)
-            return n;
-    }
-}
-
-/* A number with separators of thousands; NaN for anything else. */
+/* Parses a number with thousands separators; NaN for anything else. */
 static double number(const char *text)
 {
     char digits[64], *end;
@@ -98,31 +49,34 @@ static double unit_of(const char *text)
     return NAN;
 }
 
-static void take_header(struct table *t, int n, char *const field[])
+static void take_header(struct ncu_columns *t, int n, char *const field[])
 {
     t->n = n;
-    for (int c = 0; c < COLUMNS; c++) {
-        t->at[c] = -1;
-        t->unit[c] = NAN;
-        for (int i = 0; i < n && t->at[c] < 0; i++)
-            if (strcmp(field[i], column_name[c]) == 0)
-                t->at[c] = i;
+    for (int i = 0; i < n; i++) {
+        t->name[i] = field[i];
+        t->unit[i] = NAN;
     }
 }
 
-static void take_units(struct table *t, char *const field[])
+/* The field of a column; NULL: the file lacks it. */
+static char *find(const struct ncu_columns *t, const char *name, char *const field[], double *unit)
 {
-    for (int c = 0; c < COLUMNS; c++)
-        if (t->at[c] >= 0)
-            t->unit[c] = unit_of(field[t->at[c]]);
+    for (int i = 0; i < t->n; i++) {
+        *unit = t->unit[i];
+        if (strcmp(t->name[i], name) == 0)
+            return field[i];
+    }
+    return NULL;
 }
 
-static double value(const struct table *t, enum column c, char *const field[])
+static double value(const struct ncu_columns *t, const char *name, char *const field[])
 {
-    return t->at[c] < 0 ? NAN : number(field[t->at[c]]) * t->unit[c];
+    double unit;
+    const char *text = find(t, name, field, &unit);
+    return text ? number(text) * unit : NAN;
 }
 
-/* "void bn_apply<__half, (bool)1>(columns, cu_bn_apply)" without type and parameters. */
+/* Copies "void bn_apply<__half, (bool)1>(columns, cu_bn_apply)" without "void" and parameters. */
 static void take_name(char out[NCU_NAME_SIZE], char *name)
 {
     size_t n = strlen(name);
@@ -140,62 +94,59 @@ static void take_name(char out[NCU_NAME_SIZE], char *name)
     text_clean(out, NCU_NAME_SIZE, *name ? name : "?");
 }
 
-static struct ncu_kernel kernel_of(const struct table *t, char *const field[])
+static struct ncu_kernel kernel_of(const struct ncu_columns *t, char *name, char *const field[])
 {
-    struct ncu_kernel k = {.seconds = value(t, TIME, field),
-                           .bytes = value(t, BYTES, field),
-                           .tensor = value(t, TENSOR, field),
-                           .dram = value(t, DRAM, field),
+    static const char tensor[] = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed",
+                      other[] = "sm__inst_executed_pipe_tensor.avg.pct_of_peak_sustained_elapsed",
+                      dram[] = "dram__throughput.avg.pct_of_peak_sustained_elapsed";
+    struct ncu_kernel k = {.seconds = value(t, "gpu__time_duration.sum", field),
+                           .bytes = value(t, "dram__bytes.sum", field),
+                           .tensor = value(t, tensor, field),
+                           .dram = value(t, dram, field),
                            .registers = -1};
+    double unit;
+    const char *registers = find(t, "launch__registers_per_thread", field, &unit);
     if (isnan(k.bytes))
-        k.bytes = value(t, BYTES_READ, field) + value(t, BYTES_WRITTEN, field);
+        k.bytes =
+            value(t, "dram__bytes_read.sum", field) + value(t, "dram__bytes_write.sum", field);
     if (isnan(k.tensor))
-        k.tensor = value(t, TENSOR_OTHER, field);
-    double registers = t->at[REGISTERS] < 0 ? NAN : number(field[t->at[REGISTERS]]);
-    if (registers <= 255)
-        k.registers = (int)registers;
-    take_name(k.name, field[t->at[NAME]]);
+        k.tensor = value(t, other, field);
+    if (registers && number(registers) <= 255)
+        k.registers = (int)number(registers);
+    take_name(k.name, name);
     return k;
 }
 
-static bool is_id(const char *text)
-{
-    return *text && text[strspn(text, "0123456789")] == '\0';
-}
-
-/* A line that is a row of what came before it as the header. */
-static enum status take_line(struct table *t, char *line, struct ncu_kernel **list, int *n)
+/* Reads a line: the header, the units or the row of a kernel. Ignores lines that are not CSV. */
+static enum status take_line(struct ncu_columns *t, char *line, struct ncu_kernel **list, int *n)
 {
     char *field[COLUMNS_MAX];
+    double unit;
     if (line[0] != '"')
         return STATUS_OK;
     bool header = strncmp(line, "\"ID\",", 5) == 0;
-    int fields = split(line, field);
+    int fields = csv_split(line, field, COLUMNS_MAX);
     if (header && fields > 0) {
         take_header(t, fields, field);
         return STATUS_OK;
     }
-    if (t->n == 0 || fields != t->n || t->at[NAME] < 0)
+    char *name = fields == t->n ? find(t, "Kernel Name", field, &unit) : NULL;
+    if (!name)
         return STATUS_OK;
-    if (!*field[0])
-        take_units(t, field);
-    if (!is_id(field[0]))
-        return STATUS_OK;
+    for (int i = 0; !*field[0] && i < fields; i++)
+        t->unit[i] = unit_of(field[i]);
+    if (!*field[0] || field[0][strspn(field[0], "0123456789")] != '\0')
+        return STATUS_OK; /* the first field is no number of a kernel */
     if (*n == NCU_KERNELS_MAX)
         return status_fail(STATUS_DATA, "ncu lists more than %d kernels", NCU_KERNELS_MAX);
-    if ((*n & (*n - 1)) == 0) { /* full at powers of two */
-        struct ncu_kernel *more = realloc(*list, (size_t)(*n ? 2 * *n : 1) * sizeof *more);
-        if (!more)
-            return status_fail(STATUS_OOM, "no memory for kernels");
-        *list = more;
-    }
-    (*list)[(*n)++] = kernel_of(t, field);
+    TRY(array_reserve(list, *n));
+    (*list)[(*n)++] = kernel_of(t, name, field);
     return STATUS_OK;
 }
 
 enum status ncu_parse(char *text, struct ncu_kernel **kernel, int *n)
 {
-    struct table t = {0};
+    struct ncu_columns t = {0};
     struct ncu_kernel *list = NULL;
     enum status st = STATUS_OK;
     char *line;

@@ -1,9 +1,10 @@
-/* Running ncu, and what can go wrong there. */
+/* Runs ncu, and explains its failures. */
 #include "bench/profile_ncu.h"
 
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "base/text_new.h"
 
 #include <glob.h>
 #include <stdio.h>
@@ -13,7 +14,7 @@
 
 enum { OUTPUT_MAX = 256 << 20, PATH_SIZE = 4096, VERSION_SECONDS = 60, GRACE_SECONDS = 10 };
 
-/* The metrics requested, and their names in other versions and on other GPUs. */
+/* The requested metrics. If ncu lacks `name`, `otherwise` is requested instead; NULL: no metric. */
 static const struct {
     const char *name, *otherwise;
 } metrics[] = {
@@ -28,24 +29,11 @@ enum { METRICS = sizeof metrics / sizeof *metrics };
 
 /* --- finding it --- */
 
-static bool find_on_path(char *path, size_t size)
-{
-    const char *dirs = getenv("PATH");
-    while (dirs && *dirs) {
-        int n = (int)strcspn(dirs, ":");
-        int length = snprintf(path, size, "%.*s/ncu", n, dirs);
-        if (n > 0 && length < (int)size && access(path, X_OK) == 0)
-            return true;
-        dirs += n + (dirs[n] == ':');
-    }
-    return false;
-}
-
 enum status ncu_find(char *path, size_t size)
 {
     static const char *const places[] = {"/usr/local/cuda/bin/ncu",
                                          "/opt/nvidia/nsight-compute/*/ncu"};
-    if (find_on_path(path, size))
+    if (path_of_program("ncu", path, size))
         return STATUS_OK;
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         glob_t found;
@@ -63,8 +51,8 @@ enum status ncu_find(char *path, size_t size)
 
 /* --- running it --- */
 
-static enum status run(const struct ncu_config *c, const struct words *words, const char *out,
-                       int64_t limit_s, struct process_end *end)
+static enum status ncu_process(const struct ncu_config *c, const struct words *words,
+                               const char *out, int64_t limit_s, struct process_end *end)
 {
     char log[PATH_SIZE], file[PATH_SIZE];
     TRY(path_format(log, sizeof log, "%s/ncu.log", c->dir));
@@ -96,9 +84,8 @@ enum status ncu_version(const struct ncu_config *c, char *out, size_t size)
     char *text = NULL, version[32] = "";
     enum status st;
     snprintf(out, size, "ncu");
-    CHECK(words_add(&words, "%s", c->ncu));
-    CHECK(words_add(&words, "--version"));
-    CHECK(run(c, &words, "version.txt", VERSION_SECONDS, &end));
+    CHECK(words_add_all(&words, c->ncu, "--version", NULL));
+    CHECK(ncu_process(c, &words, "version.txt", VERSION_SECONDS, &end));
     CHECK(read_output(c, "version.txt", &text));
     const char *found = strstr(text, "Version ");
     if (found && sscanf(found, "Version %31[0-9.]", version) == 1)
@@ -109,32 +96,25 @@ done:
     return st;
 }
 
-/* Numbers of the C locale, so that separators are known. */
-static enum status build_command(const struct ncu_config *c, const bool lacking[METRICS],
-                                 struct words *words)
+/* LC_ALL=C fixes the separators in numbers, which the CSV reader expects. */
+static enum status ncu_command(const struct ncu_config *c, const bool lacking[METRICS],
+                               struct words *words)
 {
-    static char *const flags[] = {
-        "--profile-from-start", "off", "--clock-control", "none", "--csv", "--page", "raw",
-        "--print-units",        "base"};
     char list[1024] = "";
-    TRY(words_add(words, "env"));
-    TRY(words_add(words, "LC_ALL=C"));
-    TRY(words_add(words, "%s", c->ncu));
-    TRY(words_add_list(words, sizeof flags / sizeof *flags, flags));
     for (int i = 0; i < METRICS; i++) {
         const char *name = lacking[i] ? metrics[i].otherwise : metrics[i].name;
-        size_t used = strlen(list);
         if (name)
-            snprintf(list + used, sizeof list - used, "%s%s", used ? "," : "", name);
+            text_join(list, sizeof list, ",", "%s", name);
     }
-    TRY(words_add(words, "--metrics"));
-    TRY(words_add(words, "%s", list));
-    TRY(words_add(words, "--log-file"));
-    TRY(words_add(words, "%s/ncu.csv", c->dir));
+    TRY(words_add_all(words, "env", "LC_ALL=C", c->ncu, "--profile-from-start", "off",
+                      "--clock-control", "none", "--csv", "--page", "raw", "--print-units", "base",
+                      "--metrics", list, NULL));
+    TRY(words_add_flag(words, "--log-file", "%s/ncu.csv", c->dir));
     return words_add_list(words, c->command->n, c->command->v);
 }
 
-/* Marks metrics that ncu says it does not have; false where it says so of none. */
+/* Marks the metrics that ncu reports as missing; false if all of them were marked before the
+ * call. */
 static bool find_lacking(const char *text, bool lacking[METRICS])
 {
     static const char complaint[] = "Failed to find metric";
@@ -153,9 +133,9 @@ static bool find_lacking(const char *text, bool lacking[METRICS])
     return any;
 }
 
-/* Why there is no profile: ncu's own error, the process's, or that there was no kernel. */
-static enum status explain(const struct ncu_config *c, const char *text,
-                           const struct process_end *end)
+/* STATUS_DATA with the reason: an error of ncu or of the profiled process, or no kernel. */
+static enum status ncu_explain(const struct ncu_config *c, const char *text,
+                               const struct process_end *end)
 {
     const char *error = strstr(text, "==ERROR== ");
     char line[256], cut[256];
@@ -190,20 +170,16 @@ static enum status run_once(const struct ncu_config *c, bool lacking[METRICS], b
     enum status st;
     *again = false;
     CHECK(path_format(path, sizeof path, "%s/ncu.csv", c->dir));
-    CHECK(file_replace(path, "", 0)); /* nothing of an earlier run */
-    CHECK(build_command(c, lacking, &words));
-    CHECK(run(c, &words, "step.json", c->limit_s, &end));
+    CHECK(file_replace(path, "", 0)); /* removes the output of an earlier run */
+    CHECK(ncu_command(c, lacking, &words));
+    CHECK(ncu_process(c, &words, "step.json", c->limit_s, &end));
     CHECK(read_output(c, "ncu.csv", &csv));
     CHECK(read_output(c, "ncu.log", &log));
-    if (asprintf(&both, "%s\n%s", csv, log) < 0) {
-        both = NULL;
-        st = status_fail(STATUS_OOM, "no memory for what ncu wrote");
-        goto done;
-    }
+    CHECK(text_new(&both, "%s\n%s", csv, log));
     if (end.code == 0 && ncu_parse(csv, kernel, n) == STATUS_OK)
         goto done;
     *again = !end.late && find_lacking(both, lacking);
-    st = explain(c, both, &end);
+    st = ncu_explain(c, both, &end);
 done:
     words_free(&words);
     free(csv);

@@ -1,188 +1,159 @@
-/* A profile as tables and as a record. */
-#include "bench/micro.h"
+/* Prints a profile as tables, and makes its record. */
 #include "bench/profile.h"
+
+#include "base/json.h"
+#include "bench/record.h"
 
 #include <math.h>
 #include <string.h>
 
+/* --- columns --- */
+
+static void profile_sum_columns(struct bench_table *t, const char *count,
+                                const struct profile_sum *s)
+{
+    const struct profile *p = t->context;
+    column_int(t, count, "n", 5, s->n);
+    column_real(t, "time_us", "us", 10, 1, 1, s->seconds * 1e6);
+    column_real(t, NULL, "part %", 6, 1, 100, s->seconds / p->all.seconds);
+    column_real(t, "dram_bytes", "MiB", 10, 2, 0x1p-20, s->bytes);
+    column_real(t, NULL, "GB/s", 8, 1, 1e-9, s->bytes / s->seconds);
+    column_real(t, "tensor_share", "tensor", 6, 2, 1, s->tensor);
+    column_real(t, "dram_share", "dram", 6, 2, 1, s->dram);
+}
+
+static void profile_kernel_columns(struct bench_table *t, const void *row)
+{
+    const struct profile_row *r = row;
+    char cut[60];
+    snprintf(cut, sizeof cut, "%s", r->name);
+    column_text(t, "name", NULL, 0, r->name);
+    column_text(t, NULL, "kernel", -59, cut);
+    profile_sum_columns(t, "count", &r->sum);
+    column_text(t, "phase", "phase", -8, r->phase);
+    t->absent = r->registers < 0;
+    column_int(t, "registers", "regs", 4, r->registers);
+}
+
+static void profile_total_columns(struct bench_table *t, const void *row)
+{
+    const struct profile_op *o = row;
+    profile_sum_columns(t, o->layer ? "kernels" : "count", &o->sum);
+    column_real(t, "bytes", "least MiB", 10, 2, 0x1p-20, o->bytes);
+    column_real(t, "flops", "GFLOP", 9, 2, 1e-9, o->flops);
+    column_real(t, "bound_us", "bound us", 10, 1, 1, o->bound_s * 1e6);
+}
+
+static void profile_op_columns(struct bench_table *t, const void *row)
+{
+    const struct profile_op *o = row;
+    char name[33];
+    snprintf(name, sizeof name, "%s, %s", o->op, o->phase);
+    column_text(t, NULL, "operation", -32, name);
+    column_text(t, "layer", NULL, 0, o->layer);
+    column_text(t, "phase", NULL, 0, o->phase);
+    column_text(t, "op", NULL, 0, o->op);
+    column_text(t, "impl", NULL, 0, o->impl);
+    column_text(t, "bound", NULL, 0, o->bound);
+    profile_total_columns(t, o);
+    column_real(t, NULL, "share", 6, 2, 1, o->sum.n ? o->bound_s / o->sum.seconds : NAN);
+}
+
+static struct bench_table profile_table(const struct profile *p, enum bench_format format,
+                                        void (*columns)(struct bench_table *t, const void *row))
+{
+    return (struct bench_table){
+        .format = format, .out = p->options->out, .columns = columns, .context = p};
+}
+
 /* --- tables --- */
 
-/* "1.25", or "n/a". */
-struct cell {
-    char text[24];
-};
-
-static struct cell cell_of(double v, int digits)
+static bool is_alike(const struct profile_op *a, const struct profile_op *b)
 {
-    struct cell c;
-    if (isnan(v))
-        snprintf(c.text, sizeof c.text, "n/a");
-    else
-        snprintf(c.text, sizeof c.text, "%.*f", digits, v);
-    return c;
+    return strcmp(a->op, b->op) == 0 && strcmp(a->phase, b->phase) == 0;
 }
 
-static void print_sum(FILE *out, const struct profile_sum *s, double all)
+static void add_op(struct profile_op *sum, const struct profile_op *o)
 {
-    fprintf(out, " %5d %10s %5s%% %10s %8s %6s %6s", s->n, cell_of(s->seconds * 1e6, 1).text,
-            cell_of(100 * s->seconds / all, 1).text, cell_of(s->bytes / 1048576, 2).text,
-            cell_of(s->bytes / s->seconds * 1e-9, 1).text, cell_of(s->tensor, 2).text,
-            cell_of(s->dram, 2).text);
+    if (o->sum.n)
+        profile_add(&sum->sum, &o->sum);
+    sum->bytes += o->bytes;
+    sum->flops += o->flops;
+    sum->bound_s += o->bound_s;
 }
 
-static void print_head(FILE *out, const char *what, int width)
+/* Prints sums over the operations of one kind in one phase, with their bytes and FLOPs. */
+static void print_kinds(const struct profile *p)
 {
-    fprintf(out, "\n%-*s %5s %10s %6s %10s %8s %6s %6s", width, what, "n", "us", "part", "MiB",
-            "GB/s", "tensor", "dram");
-}
-
-static void print_rows(const struct profile *p, FILE *out)
-{
-    print_head(out, "kernel", 59);
-    fprintf(out, "  %-8s %4s\n", "phase", "regs");
-    for (int i = 0; i < p->n_rows; i++) {
-        const struct profile_row *r = &p->row[i];
-        fprintf(out, "%-59.59s", r->name);
-        print_sum(out, &r->sum, p->all.seconds);
-        fprintf(out, "  %-8s %4s\n", r->phase,
-                cell_of(r->registers < 0 ? NAN : r->registers, 0).text);
-    }
-    fprintf(out, "%-59s", "all");
-    print_sum(out, &p->all, p->all.seconds);
-    fputc('\n', out);
-}
-
-/* The operations of one kind in one phase, beside their arithmetic. */
-static void print_kind(const struct profile *p, int first, FILE *out)
-{
-    const struct profile_op *k = &p->op[first];
-    struct profile_sum sum = {0};
-    double bytes = 0, flops = 0, bound_s = 0;
-    char name[64];
-    for (int i = first; i < p->n_ops; i++) {
-        const struct profile_op *o = &p->op[i];
-        if (strcmp(o->op, k->op) != 0 || strcmp(o->phase, k->phase) != 0)
-            continue;
-        if (o->sum.n)
-            profile_add(&sum, &o->sum);
-        bytes += o->bytes;
-        flops += o->flops;
-        bound_s += o->bound_s;
-    }
-    snprintf(name, sizeof name, "%s, %s", k->op, k->phase);
-    fprintf(out, "%-32.32s", name);
-    print_sum(out, &sum, p->all.seconds);
-    fprintf(out, " %10s %9s %10s %6s\n", cell_of(bytes / 1048576, 2).text,
-            cell_of(flops * 1e-9, 2).text, cell_of(bound_s * 1e6, 1).text,
-            cell_of(sum.n ? bound_s / sum.seconds : NAN, 2).text);
-}
-
-static void print_kinds(const struct profile *p, FILE *out)
-{
-    print_head(out, "operation", 32);
-    fprintf(out, " %10s %9s %10s %6s\n", "least MiB", "GFLOP", "bound us", "share");
+    struct bench_table t = profile_table(p, BENCH_TEXT, profile_op_columns);
+    bench_table_open(&t, p->op);
     for (int i = 0; i < p->n_ops; i++) {
+        struct profile_op sum = {.op = p->op[i].op, .phase = p->op[i].phase, .layer = ""};
         int first = 0;
-        while (strcmp(p->op[first].op, p->op[i].op) != 0 ||
-               strcmp(p->op[first].phase, p->op[i].phase) != 0)
+        while (!is_alike(&p->op[first], &p->op[i]))
             first++;
-        if (first == i)
-            print_kind(p, i, out);
+        if (first < i)
+            continue;
+        for (int k = i; k < p->n_ops; k++)
+            if (is_alike(&p->op[k], &sum))
+                add_op(&sum, &p->op[k]);
+        bench_table_row(&t, &sum);
     }
 }
 
-void profile_print(const struct profile *p, FILE *out)
+void profile_print(const struct profile *p)
 {
-    const struct bench_net_config *c = &p->config->net;
-    const char *device = json_string_value(json_object_get(p->step, "device"));
-    fprintf(out, "%s, %d px, batch %d, %s, on %s; %s\n", c->net, c->image_size, c->batch,
-            c->precision ? c->precision : "fp32", device ? device : "?", p->tool);
-    print_rows(p, out);
+    const struct bench_options *o = p->options;
+    const struct profile_row all = {"all", "", -1, p->all};
+    struct bench_table t = profile_table(p, BENCH_TEXT, profile_kernel_columns);
+    fprintf(o->out, "%s, %d px, batch %d, %s, on %s; %s\n\n", o->net, o->image_size, o->batch,
+            bench_precision(o), json_text_or(p->step, "device", "?"), p->tool);
+    bench_table_rows(&t, p->row, p->n_rows, sizeof *p->row);
+    bench_table_row(&t, &all);
+    fputc('\n', o->out);
     if (p->attributed)
-        print_kinds(p, out);
+        print_kinds(p);
     else
-        fprintf(out, "\nThe kernels are not assigned to operations: ncu lists other marks than the "
-                     "step has operations.\n");
+        fprintf(o->out, "The kernels are not assigned to operations: ncu lists other marks than "
+                        "the step has operations.\n");
 }
 
 /* --- the record --- */
 
-static void set_number(json_t *o, const char *key, double v)
-{
-    json_object_set_new(o, key, isfinite(v) ? json_real(v) : json_null());
-}
-
-static void set_sum(json_t *o, const char *count, const struct profile_sum *s)
-{
-    json_object_set_new(o, count, json_integer(s->n));
-    set_number(o, "time_us", s->seconds * 1e6);
-    set_number(o, "dram_bytes", s->bytes);
-    set_number(o, "tensor_share", s->tensor);
-    set_number(o, "dram_share", s->dram);
-}
-
-static json_t *rows_json(const struct profile *p)
-{
-    json_t *list = json_array();
-    for (int i = 0; i < p->n_rows; i++) {
-        const struct profile_row *r = &p->row[i];
-        json_t *o = json_pack("{s:s, s:s}", "name", r->name, "phase", r->phase);
-        set_sum(o, "count", &r->sum);
-        if (r->registers >= 0)
-            json_object_set_new(o, "registers", json_integer(r->registers));
-        json_array_append_new(list, o);
-    }
-    return list;
-}
-
-static json_t *ops_json(const struct profile *p)
-{
-    json_t *list = json_array();
-    for (int i = 0; p->attributed && i < p->n_ops; i++) {
-        const struct profile_op *op = &p->op[i];
-        json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:s}", "layer", op->layer, "phase", op->phase,
-                              "op", op->op, "impl", op->impl, "bound", op->bound);
-        set_sum(o, "kernels", &op->sum);
-        set_number(o, "bytes", op->bytes);
-        set_number(o, "flops", op->flops);
-        set_number(o, "bound_us", op->bound_s * 1e6);
-        json_array_append_new(list, o);
-    }
-    return list;
-}
-
-static json_t *totals_json(const struct profile *p)
-{
-    json_t *o = json_object();
-    double bytes = 0, flops = 0, bound_s = 0;
-    for (int i = 0; i < p->n_ops; i++) {
-        bytes += p->op[i].bytes;
-        flops += p->op[i].flops;
-        bound_s += p->op[i].bound_s;
-    }
-    set_sum(o, "count", &p->all);
-    set_number(o, "bytes", bytes);
-    set_number(o, "flops", flops);
-    set_number(o, "bound_us", bound_s * 1e6);
-    return o;
-}
-
 enum status profile_json(const struct profile *p, json_t **record)
 {
-    const struct bench_net_config *c = &p->config->net;
-    const char *device = json_string_value(json_object_get(p->step, "device"));
-    TRY(bench_record("profile", 1, device ? device : "?", c->threads, record));
-    json_t *rest = json_pack("{s:s, s:i, s:i, s:s, s:s, s:s, s:b, s:o, s:o, s:o}", "net", c->net,
-                             "batch", c->batch, "image_size", c->image_size, "precision",
-                             c->precision ? c->precision : "fp32", "fuse", fuse_str(c->fuse),
-                             "tool", p->tool, "attributed", p->attributed, "kernels", rows_json(p),
-                             "operations", ops_json(p), "totals", totals_json(p));
-    if (!rest || json_object_update(*record, rest) != 0) {
-        json_decref(rest);
-        json_decref(*record);
-        return status_fail(STATUS_OOM, "no memory for the record");
+    const struct bench_options *o = p->options;
+    const struct bench_head head = {"profile", 1, json_text_or(p->step, "device", "?"), o->threads};
+    struct bench_table kernels = profile_table(p, BENCH_JSON, profile_kernel_columns);
+    struct bench_table ops = profile_table(p, BENCH_JSON, profile_op_columns);
+    struct bench_table totals = profile_table(p, BENCH_JSON, profile_total_columns);
+    struct profile_op all = {.sum = p->all};
+    json_t *rows[3] = {NULL};
+    enum status st;
+    for (int i = 0; i < p->n_ops; i++) {
+        all.bytes += p->op[i].bytes;
+        all.flops += p->op[i].flops;
+        all.bound_s += p->op[i].bound_s;
     }
-    json_decref(rest);
-    json_object_set(*record, "peaks", json_object_get(p->step, "peaks"));
-    return STATUS_OK;
+    bench_table_rows(&kernels, p->row, p->n_rows, sizeof *p->row);
+    bench_table_rows(&ops, p->op, p->attributed ? p->n_ops : 0, sizeof *p->op);
+    bench_table_rows(&totals, &all, 1, sizeof all);
+    CHECK(bench_table_take(&kernels, &rows[0]));
+    CHECK(bench_table_take(&ops, &rows[1]));
+    CHECK(bench_table_take(&totals, &rows[2]));
+    st = bench_record(&head,
+                      json_pack("{s:s, s:i, s:i, s:s, s:s, s:s, s:b, s:O, s:O, s:O, s:O?}", "net",
+                                o->net, "batch", o->batch, "image_size", o->image_size, "precision",
+                                bench_precision(o), "fuse", fuse_str(o->fuse), "tool", p->tool,
+                                "attributed", p->attributed, "kernels", rows[0], "operations",
+                                rows[1], "totals", json_array_get(rows[2], 0), "peaks",
+                                json_object_get(p->step, "peaks")),
+                      record);
+done:
+    for (int i = 0; i < 3; i++)
+        json_decref(rows[i]);
+    bench_table_close(&kernels);
+    bench_table_close(&ops);
+    bench_table_close(&totals);
+    return st;
 }

@@ -1,12 +1,10 @@
-/* Bounds of operations, and the form in which peaks are kept. */
+/* Computes the bounds of operations; writes and reads peaks as JSON. */
 #include "bench/roofline.h"
 
-#include "base/file.h"
-#include "results/text.h"
+#include "base/json.h"
+#include "base/text.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { PEAK_FILE_MAX = 1 << 20 };
@@ -15,9 +13,9 @@ double roofline_bytes(const struct op_desc *d)
 {
     struct op_roles roles = op_roles(d->kind);
     double sum = 0;
-    if (d->kind == OP_ADD_STRIDED) /* of Y only what X has pixels of */
+    if (d->kind == OP_ADD_STRIDED) /* it reads and writes as many pixels of Y as X has */
         return 3 * (double)d->t[ROLE_X].bytes;
-    if (d->kind == OP_SGD) /* its copy counts as read only for a step that is left out */
+    if (d->kind == OP_SGD) /* only a skipped step reads the half-precision copy */
         roles.reads &= ~(1u << ROLE_WCOPY);
     for (int r = 0; r < ROLE_COUNT; r++) {
         unsigned times = (roles.reads >> r & 1) + (roles.writes >> r & 1);
@@ -88,12 +86,11 @@ json_t *peaks_json(const struct peaks *p)
                      p->device, "copy", copies, "flops", flops);
 }
 
-/* A number above 0. */
+/* Reads a number above 0. */
 static enum status read_rate(const json_t *o, const char *key, double *out)
 {
-    const json_t *v = json_object_get(o, key);
-    *out = json_number_value(v);
-    if (!json_is_number(v) || !(*out > 0) || !isfinite(*out))
+    *out = json_number_at(o, key);
+    if (!(*out > 0) || !isfinite(*out))
         return status_fail(STATUS_DATA, "'%s' is not a number above 0", key);
     return STATUS_OK;
 }
@@ -117,8 +114,8 @@ static enum status read_flops(const json_t *list, struct peaks *p)
 {
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *o = json_array_get(list, i);
-        const char *type = json_string_value(json_object_get(o, "type"));
-        for (int t = 0; type && t < DTYPE_COUNT; t++)
+        const char *type = json_text_at(o, "type");
+        for (int t = 0; t < DTYPE_COUNT; t++)
             if (strcmp(type, dtype_str((enum dtype)t)) == 0)
                 TRY(read_rate(o, "flops_per_s", &p->flops_per_s[t]));
     }
@@ -127,27 +124,21 @@ static enum status read_flops(const json_t *list, struct peaks *p)
 
 static enum status read_peaks(const json_t *o, struct peaks *p)
 {
-    const char *bench = json_string_value(json_object_get(o, "bench"));
-    const char *device = json_string_value(json_object_get(o, "device"));
-    const json_t *schema = json_object_get(o, "schema");
-    if (!bench || strcmp(bench, "peak") != 0)
+    if (strcmp(json_text_at(o, "bench"), "peak") != 0)
         return status_fail(STATUS_DATA, "it is not what 'ampscale bench peak --json' prints");
-    if (!json_is_integer(schema) || json_integer_value(schema) != PEAK_SCHEMA)
+    if (json_number_at(o, "schema") != PEAK_SCHEMA)
         return status_fail(STATUS_DATA, "its schema is not %d", PEAK_SCHEMA);
-    text_clean(p->device, sizeof p->device, device ? device : "");
+    text_clean(p->device, sizeof p->device, json_text_at(o, "device"));
     TRY(read_copies(json_object_get(o, "copy"), p));
     return read_flops(json_object_get(o, "flops"), p);
 }
 
 enum status peaks_read(const char *path, struct peaks *p)
 {
-    char *text;
-    size_t size;
+    json_t *o;
     *p = (struct peaks){0};
-    TRY(file_read(path, PEAK_FILE_MAX, &text, &size));
-    json_t *o = json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL);
-    free(text);
-    enum status st = o ? read_peaks(o, p) : status_fail(STATUS_DATA, "it is not valid JSON");
+    TRY(json_read(path, PEAK_FILE_MAX, &o));
+    enum status st = read_peaks(o, p);
     json_decref(o);
     return st == STATUS_OK ? st : status_context(st, "cannot take peaks from '%s'", path);
 }

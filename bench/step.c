@@ -1,38 +1,33 @@
-/* Timing a training step's operations in their places. */
+/* Times each operation of a training step while the whole step runs. */
 #include "bench/step.h"
 
+#include "base/array.h"
 #include "base/stats.h"
-#include "bench/peak.h"
+#include "bench/micro.h"
+#include "bench/record.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 
+enum { STEP_SCHEMA = 2 };
+
 struct step_bench {
-    const struct bench_net_config *config;
-    struct device *dev;
+    const struct bench_options *options;
+    struct micro micro; /* with its peaks */
     struct graph *graph;
     struct network *net;
-    int n;               /* operations */
+    int n;               /* number of operations */
     struct event **mark; /* (n + 1): before each operation, and after the last */
-    double *seconds;     /* (n, rounds) */
-    struct peaks peaks;
+    double *seconds;     /* (n, rounds); NULL: nothing was timed */
 };
 
-/* Sums over the operations of one kind. */
-struct kind_sum {
-    int n;
-    double seconds, bytes, flops;
-    double bound; /* seconds */
-};
-
-/* A step from its first operation to its last, without waiting in between: how long the host takes
- * to start an operation of a device beside it is hidden by those that are on their way. */
+/* Times a step without waiting between operations: on an asynchronous device the launch time of an
+ * operation overlaps with the operations launched before. */
 static enum status run_round(struct step_bench *b, int round)
 {
     struct program *p = network_program(b->net, 0);
     struct stream *s = network_stream(b->net);
-    const struct backend *be = b->dev->backend;
+    const struct backend *be = b->micro.dev->backend;
     TRY(be->event_record(b->mark[0], s));
     for (int i = 0; i < b->n; i++) {
         TRY(program_run_step(p, i));
@@ -40,7 +35,7 @@ static enum status run_round(struct step_bench *b, int round)
     }
     TRY(program_wait(p));
     for (int i = 0; i < b->n; i++)
-        b->seconds[(size_t)i * (size_t)b->config->rounds + (size_t)round] =
+        b->seconds[(size_t)i * (size_t)b->options->rounds + (size_t)round] =
             be->event_seconds(b->mark[i], b->mark[i + 1]);
     return STATUS_OK;
 }
@@ -48,13 +43,11 @@ static enum status run_round(struct step_bench *b, int round)
 static enum status run_rounds(struct step_bench *b)
 {
     b->n = program_steps(network_program(b->net, 0));
-    b->seconds = calloc((size_t)b->n * (size_t)b->config->rounds, sizeof *b->seconds);
-    b->mark = calloc((size_t)b->n + 1, sizeof(struct event *));
-    if (!b->seconds || !b->mark)
-        return status_fail(STATUS_OOM, "no memory for timings");
+    TRY(array_new(&b->seconds, (int64_t)b->n * b->options->rounds));
+    TRY(array_new(&b->mark, b->n + 1));
     for (int i = 0; i <= b->n; i++)
-        TRY(b->dev->backend->event_open(b->dev, &b->mark[i]));
-    for (int r = 0; r < b->config->rounds; r++)
+        TRY(b->micro.dev->backend->event_open(b->micro.dev, &b->mark[i]));
+    for (int r = 0; r < b->options->rounds; r++)
         TRY(run_round(b, r));
     return STATUS_OK;
 }
@@ -62,176 +55,198 @@ static enum status run_rounds(struct step_bench *b)
 static void close_marks(struct step_bench *b)
 {
     for (int i = 0; b->mark && i <= b->n; i++)
-        if (b->mark[i])
-            b->dev->backend->event_close(b->mark[i]);
+        b->micro.dev->backend->event_close(b->mark[i]);
     free(b->mark);
 }
 
-/* One operation as it is reported. */
-struct line {
-    const struct step_info *info;
+/* Runs one step, with a profiler mark before each operation. */
+static enum status run_marked(struct step_bench *b)
+{
+    struct program *p = network_program(b->net, 0);
+    struct stream *s = network_stream(b->net);
+    const struct backend *be = b->micro.dev->backend;
+    if (!be->profile)
+        return status_fail(STATUS_DATA, "there is no profiler of the device '%s'",
+                           b->options->devices);
+    b->n = program_steps(p);
+    TRY(be->profile(s, PROFILE_BEGIN));
+    for (int i = 0; i < b->n; i++) {
+        TRY(be->profile(s, PROFILE_MARK));
+        TRY(program_run_step(p, i));
+    }
+    TRY(program_wait(p));
+    return be->profile(s, PROFILE_END);
+}
+
+/* --- operations --- */
+
+/* A line of the report: one operation, or the sums over several. */
+struct step_line {
+    struct step_info info; /* of one operation */
+    const char *name;      /* of a sum */
+    int n;
     double seconds, bytes, flops;
-    struct bound bound;
+    double bound_s; /* NaN: unknown */
+    const char *bound;
 };
 
-static struct line line_of(const struct step_bench *b, const struct step_info *info, double seconds)
+static enum status step_line(const struct step_bench *b, int i, struct step_line *l)
 {
-    const struct op_desc *d = &info->plan->desc;
-    return (struct line){.info = info,
-                         .seconds = seconds,
-                         .bytes = roofline_bytes(d),
-                         .flops = op_flops(d),
-                         .bound = roofline_bound(&b->peaks, d)};
-}
-
-static const char *bound_str(const struct bound *b)
-{
-    return isnan(b->seconds) ? "-" : b->compute ? "compute" : "memory";
-}
-
-static void print_line(const struct step_bench *b, const struct line *l)
-{
-    const struct op_plan *plan = l->info->plan;
-    fprintf(b->config->out, "%-24s %-18s %9.3f %9.2f %8.3f %8.1f %8.1f  %-7s %9.3f %5.2f  %s\n",
-            l->info->layer, op_str(plan->desc.kind), l->seconds * 1e3, l->bytes / 1048576,
-            l->flops * 1e-9, l->bytes / l->seconds * 1e-9, l->flops / l->seconds * 1e-9,
-            bound_str(&l->bound), l->bound.seconds * 1e3, l->bound.seconds / l->seconds,
-            plan->impl);
-}
-
-static json_t *line_json(const struct line *l)
-{
-    const struct op_plan *plan = l->info->plan;
-    json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:f, s:f, s:f, s:s}", "layer", l->info->layer,
-                          "phase", phase_str(l->info->phase), "op", op_str(plan->desc.kind), "impl",
-                          plan->impl, "seconds", l->seconds, "bytes", l->bytes, "flops", l->flops,
-                          "bound", bound_str(&l->bound));
-    if (o && !isnan(l->bound.seconds)) {
-        json_object_set_new(o, "bound_s", json_real(l->bound.seconds));
-        json_object_set_new(o, "share", json_real(l->bound.seconds / l->seconds));
-    }
-    return o;
-}
-
-static void print_kind(FILE *out, const char *name, const struct kind_sum *k, double all)
-{
-    fprintf(out, "%-18s %4d %9.3f %5.1f%% %8.1f %8.1f %9.3f %5.2f\n", name, k->n, k->seconds * 1e3,
-            100 * k->seconds / all, k->bytes / k->seconds * 1e-9, k->flops / k->seconds * 1e-9,
-            k->bound * 1e3, k->bound / k->seconds);
-}
-
-static void print_kinds(const struct step_bench *b, const struct kind_sum *sum)
-{
-    FILE *out = b->config->out;
-    struct kind_sum all = {0};
-    for (int k = 0; k < OP_KIND_COUNT; k++) {
-        all.n += sum[k].n;
-        all.seconds += sum[k].seconds;
-        all.bytes += sum[k].bytes;
-        all.flops += sum[k].flops;
-        all.bound += sum[k].bound;
-    }
-    fprintf(out, "\n%-18s %4s %9s %6s %8s %8s %9s %5s\n", "operation", "n", "ms", "part", "GB/s",
-            "GFLOP/s", "bound ms", "share");
-    for (int k = 0; k < OP_KIND_COUNT; k++)
-        if (sum[k].n)
-            print_kind(out, op_str((enum op_kind)k), &sum[k], all.seconds);
-    print_kind(out, "all", &all, all.seconds);
-}
-
-static void print_head(const struct step_bench *b)
-{
-    const struct bench_net_config *c = b->config;
-    char about[256];
-    b->dev->backend->describe(b->dev, about, sizeof about);
-    fprintf(c->out, "%s, %d px, batch %d on %s\n", c->net, c->image_size, c->batch, about);
-    fprintf(c->out, "%-24s %-18s %9s %9s %8s %8s %8s  %-7s %9s %5s  %s\n", "layer", "operation",
-            "ms", "MiB", "GFLOP", "GB/s", "GFLOP/s", "bound", "bound ms", "share",
-            "implementation");
-}
-
-/* What FUSE_AUTO decided, and by which times. */
-static void print_fusions(const struct step_bench *b)
-{
-    int n;
-    const struct fusion *c = program_fusions(network_program(b->net, 0), &n);
-    if (n == 0)
-        return;
-    fprintf(b->config->out, "\n%-24s %-8s %9s %9s  %s\n", "layer", "form", "fused ms", "parts ms",
-            "choice");
-    for (int i = 0; i < n; i++) {
-        const char *choice = c[i].taken ? "fused" : c[i].parts > 0 ? "parts" : "parts, not timed";
-        fprintf(b->config->out, "%-24s %-8s %9.3f %9.3f  %s\n", c[i].layer, c[i].form,
-                c[i].fused * 1e3, c[i].parts * 1e3, choice);
-    }
-}
-
-static json_t *fusions_json(const struct step_bench *b)
-{
-    int n;
-    const struct fusion *c = program_fusions(network_program(b->net, 0), &n);
-    json_t *list = json_array();
-    for (int i = 0; i < n; i++)
-        json_array_append_new(list, json_pack("{s:s, s:s, s:f, s:f, s:b}", "layer", c[i].layer,
-                                              "form", c[i].form, "fused_s", c[i].fused, "parts_s",
-                                              c[i].parts, "taken", c[i].taken));
-    return list;
-}
-
-static enum status print_json(const struct step_bench *b, json_t *lines)
-{
-    const struct bench_net_config *c = b->config;
-    char about[256];
-    b->dev->backend->describe(b->dev, about, sizeof about);
-    json_t *o = json_pack("{s:i, s:s, s:s, s:s, s:i, s:i, s:i, s:s, s:s, s:o, s:o, s:O}", "schema",
-                          2, "bench", "step", "device", about, "net", c->net, "batch", c->batch,
-                          "image_size", c->image_size, "rounds", c->rounds, "precision",
-                          c->precision ? c->precision : "fp32", "fuse", fuse_str(c->fuse), "peaks",
-                          peaks_json(&b->peaks), "fusions", fusions_json(b), "steps", lines);
-    if (!o)
-        return status_fail(STATUS_OOM, "no memory for the record");
-    json_dumpf(o, c->out, JSON_INDENT(1));
-    fputc('\n', c->out);
-    json_decref(o);
+    struct step_info info = program_step(network_program(b->net, 0), i);
+    const struct op_desc *d = &info.plan->desc;
+    struct bound bound = roofline_bound(&b->micro.peaks, d);
+    struct stats t = {.median = NAN};
+    int rounds = b->options->rounds;
+    if (b->seconds)
+        TRY(stats_of(b->seconds + (size_t)i * (size_t)rounds, rounds, &t));
+    *l = (struct step_line){.info = info,
+                            .n = 1,
+                            .seconds = t.median,
+                            .bytes = roofline_bytes(d),
+                            .flops = op_flops(d),
+                            .bound_s = bound.seconds,
+                            .bound = isnan(bound.seconds) ? "-"
+                                     : bound.compute      ? "compute"
+                                                          : "memory"};
     return STATUS_OK;
 }
 
-static enum status report(const struct step_bench *b)
+static void step_columns(struct bench_table *t, const void *line)
 {
-    const struct bench_net_config *c = b->config;
-    enum status st = STATUS_OK;
-    struct kind_sum sum[OP_KIND_COUNT] = {{0}};
-    json_t *lines = json_array();
-    if (!c->json)
-        print_head(b);
-    for (int i = 0; i < b->n; i++) {
-        struct step_info s = program_step(network_program(b->net, 0), i);
-        struct stats t;
-        CHECK(stats_of(b->seconds + (size_t)i * (size_t)c->rounds, c->rounds, &t));
-        struct line l = line_of(b, &s, t.median);
-        struct kind_sum *k = &sum[s.plan->desc.kind];
-        k->n++;
-        k->seconds += l.seconds;
-        k->bytes += l.bytes;
-        k->flops += l.flops;
-        k->bound += l.bound.seconds;
-        if (c->json)
-            json_array_append_new(lines, line_json(&l));
-        else
-            print_line(b, &l);
+    const struct step_line *l = line;
+    const struct op_plan *plan = l->info.plan;
+    column_text(t, "layer", "layer", -24, l->info.layer);
+    column_text(t, "phase", NULL, 0, phase_str(l->info.phase));
+    column_text(t, "op", "operation", -18, op_str(plan->desc.kind));
+    t->absent = isnan(l->seconds);
+    column_real(t, "seconds", "ms", 9, 3, 1e3, l->seconds);
+    t->absent = false;
+    column_real(t, "bytes", "MiB", 9, 2, 0x1p-20, l->bytes);
+    column_real(t, "flops", "GFLOP", 8, 3, 1e-9, l->flops);
+    column_real(t, NULL, "GB/s", 8, 1, 1e-9, l->bytes / l->seconds);
+    column_real(t, NULL, "GFLOP/s", 8, 1, 1e-9, l->flops / l->seconds);
+    column_text(t, "bound", "bound", -7, l->bound);
+    t->absent = isnan(l->bound_s);
+    column_real(t, "bound_s", "bound ms", 9, 3, 1e3, l->bound_s);
+    t->absent = isnan(l->bound_s / l->seconds);
+    column_real(t, "share", "share", 5, 2, 1, l->bound_s / l->seconds);
+    t->absent = false;
+    column_text(t, "impl", "implementation", 0, plan->impl);
+}
+
+/* --- sums over the operations of one kind, in text --- */
+
+static void step_kind_columns(struct bench_table *t, const void *line)
+{
+    const struct step_line *l = line, *all = t->context;
+    column_text(t, NULL, "operation", -18, l->name);
+    column_int(t, NULL, "n", 4, l->n);
+    column_real(t, NULL, "ms", 9, 3, 1e3, l->seconds);
+    column_real(t, NULL, "part %", 6, 1, 100, l->seconds / all->seconds);
+    column_real(t, NULL, "GB/s", 8, 1, 1e-9, l->bytes / l->seconds);
+    column_real(t, NULL, "GFLOP/s", 8, 1, 1e-9, l->flops / l->seconds);
+    column_real(t, NULL, "bound ms", 9, 3, 1e3, l->bound_s);
+    column_real(t, NULL, "share", 5, 2, 1, l->bound_s / l->seconds);
+}
+
+static void add_line(struct step_line *sum, const struct step_line *l)
+{
+    sum->n += l->n;
+    sum->seconds += l->seconds;
+    sum->bytes += l->bytes;
+    sum->flops += l->flops;
+    sum->bound_s += l->bound_s;
+}
+
+static void print_kinds(const struct step_bench *b, struct step_line sum[OP_KIND_COUNT])
+{
+    struct step_line all = {.name = "all"};
+    struct bench_table t = {.out = b->options->out, .columns = step_kind_columns, .context = &all};
+    for (int k = 0; k < OP_KIND_COUNT; k++)
+        add_line(&all, &sum[k]);
+    fputc('\n', t.out);
+    bench_table_open(&t, &all);
+    for (int k = 0; k < OP_KIND_COUNT; k++) {
+        sum[k].name = op_str((enum op_kind)k);
+        if (sum[k].n)
+            bench_table_row(&t, &sum[k]);
     }
-    if (c->json)
-        CHECK(print_json(b, lines));
-    else {
+    bench_table_row(&t, &all);
+}
+
+/* --- the choices of FUSE_AUTO, and their times --- */
+
+static void fusion_columns(struct bench_table *t, const void *row)
+{
+    const struct fusion *f = row;
+    column_text(t, "layer", "layer", -24, f->layer);
+    column_text(t, "form", "form", -8, f->form);
+    column_real(t, "fused_s", "fused ms", 9, 3, 1e3, f->fused);
+    column_real(t, "parts_s", "parts ms", 9, 3, 1e3, f->parts);
+    column_bool(t, "taken", f->taken);
+    column_text(t, NULL, "choice", 0,
+                f->taken       ? "fused"
+                : f->parts > 0 ? "parts"
+                               : "parts, not timed");
+}
+
+static void print_fusions(const struct step_bench *b, struct bench_table *t)
+{
+    int n;
+    const struct fusion *f = program_fusions(network_program(b->net, 0), &n);
+    *t = bench_table_of(b->options, fusion_columns, NULL);
+    if (n > 0 && t->format == BENCH_TEXT)
+        fputc('\n', t->out);
+    bench_table_rows(t, f, n, sizeof *f);
+}
+
+/* --- the benchmark --- */
+
+static enum status step_print_json(const struct step_bench *b, struct bench_table *lines)
+{
+    const struct bench_options *o = b->options;
+    const struct bench_head head = {"step", STEP_SCHEMA, b->micro.about, -1, true};
+    struct bench_table fusions;
+    json_t *choices;
+    print_fusions(b, &fusions);
+    TRY(bench_table_take(&fusions, &choices));
+    return bench_record_rows(&head,
+                             json_pack("{s:s, s:i, s:i, s:i, s:s, s:s, s:o, s:o}", "net", o->net,
+                                       "batch", o->batch, "image_size", o->image_size, "rounds",
+                                       o->rounds, "precision", bench_precision(o), "fuse",
+                                       fuse_str(o->fuse), "peaks", peaks_json(&b->micro.peaks),
+                                       "fusions", choices),
+                             "steps", lines);
+}
+
+static enum status step_report(const struct step_bench *b)
+{
+    const struct bench_options *o = b->options;
+    struct bench_table t = bench_table_of(o, step_columns, NULL), fusions;
+    struct step_line l, sum[OP_KIND_COUNT] = {{.n = 0}};
+    enum status st;
+    if (o->format == BENCH_TEXT)
+        fprintf(o->out, "%s, %d px, batch %d on %s\n", o->net, o->image_size, o->batch,
+                b->micro.about);
+    CHECK(step_line(b, 0, &l));
+    bench_table_open(&t, &l);
+    for (int i = 0; i < b->n; i++) {
+        CHECK(step_line(b, i, &l));
+        add_line(&sum[l.info.plan->desc.kind], &l);
+        bench_table_row(&t, &l);
+    }
+    if (o->format == BENCH_JSON) {
+        st = step_print_json(b, &t);
+    } else {
         print_kinds(b, sum);
-        print_fusions(b);
+        print_fusions(b, &fusions);
     }
 done:
-    json_decref(lines);
+    bench_table_close(&t);
     return st;
 }
 
-/* Adds to the message of `st`, a failure of a library, what may not fail. */
+/* `st` is a failure of a library: adds to its message the flag that disables fusion. */
 static enum status without_fusion(enum status st)
 {
     char why[STATUS_MESSAGE_MAX];
@@ -239,23 +254,36 @@ static enum status without_fusion(enum status st)
     return status_fail(st, "%s; --fuse none times the step without fused operations", why);
 }
 
-enum status bench_step(const struct bench_net_config *c)
+static enum status step_run(const struct bench_options *o, enum status (*run)(struct step_bench *b))
 {
     enum status st;
-    struct step_bench b = {.config = c};
-    CHECK(graph_build(c->net, 1000, c->image_size, &b.graph));
-    CHECK(device_open(c->devices, c->threads, &b.dev));
-    CHECK(c->peak ? peaks_read(c->peak, &b.peaks) : peak_measure(b.dev, c->rounds, 0, &b.peaks));
-    CHECK(noise_step_open(b.dev, b.graph, c, &b.net));
-    CHECK(run_rounds(&b));
-    CHECK(report(&b));
+    struct step_bench b = {.options = o};
+    CHECK(graph_build(o->net, 1000, o->image_size, &b.graph));
+    CHECK(micro_open(o->devices, o->threads, &b.micro));
+    CHECK(micro_peaks(&b.micro, o->peak, o->rounds));
+    CHECK(noise_step_open(b.micro.dev, b.graph, o, false, &b.net));
+    CHECK(run(&b));
+    CHECK(step_report(&b));
 done:
-    if (st == STATUS_LIBRARY && c->fuse != FUSE_NONE && b.dev && b.dev->backend->asynchronous)
+    if (st == STATUS_LIBRARY && o->fuse != FUSE_NONE && b.micro.dev &&
+        b.micro.dev->backend->asynchronous)
         st = without_fusion(st);
     network_close(b.net);
     close_marks(&b);
-    device_close(b.dev);
+    micro_close(&b.micro);
     graph_free(b.graph);
     free(b.seconds);
     return st;
+}
+
+enum status bench_step(const struct bench_options *o)
+{
+    return step_run(o, run_rounds);
+}
+
+enum status bench_step_marked(const struct bench_options *o)
+{
+    struct bench_options as_record = *o;
+    as_record.format = BENCH_JSON;
+    return step_run(&as_record, run_marked);
 }

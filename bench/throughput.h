@@ -1,22 +1,19 @@
-/* Training throughput of a device: whole steps, in turns with those of a peer.
+/* Measures the training throughput of a device: whole steps, in turns with those of a peer.
  *
- * Each turn is a training of a few steps on synthetic images in a process of its own, or a request
- * to the peer (throughput_peer.h); its number is the median over the steps after warm-up. A row's
- * are the median, lowest and highest of its turns. Turns go round over the rows
- * (throughput_plan.h). Where combinations of fusion and graphs are asked for, each is a row and
- * runs as it says or not at all; else a run that fails is repeated with less (train_child.h), and
- * the row says on which rung it ran.
+ * Each turn is a training run of a few steps on synthetic images in its own process, or a request
+ * to the peer (throughput_peer.h). Its result is the median over the steps after warm-up. A row has
+ * the median, lowest and highest of its turns. Rows take turns in rounds (throughput_plan.h). If
+ * combinations of fusion and graphs are requested, each of them is a row, and its runs use that
+ * combination or fail. Otherwise a failed run is repeated on a lower rung (train_child.h), and the
+ * row names the rung of its results.
  *
- * It ends within its budget, or at a signal, with the rows that it has: with `out`, the record is
- * replaced after each turn. */
-#ifndef BENCH_THROUGHPUT_H
-#define BENCH_THROUGHPUT_H
+ * The measurement ends within its budget, or at a signal, and prints the rows that it has. With
+ * options.dir, the record is replaced after each turn. */
+#pragma once
 
+#include "base/stats.h"
 #include "bench/throughput_peer.h"
 #include "bench/throughput_plan.h"
-#include "model/network.h"
-
-#include <stdio.h>
 
 enum {
     THROUGHPUT_SCHEMA = 1,
@@ -26,7 +23,7 @@ enum {
 };
 
 struct throughput_key {
-    char precision[16]; /* as train has them: "amp", "O2" ... */
+    char precision[16]; /* name as `train` takes it: "amp", "O2" ... */
     int batch;
 };
 
@@ -36,57 +33,51 @@ struct throughput_combination {
 };
 
 struct throughput_config {
-    const char *program; /* this program's file */
-    const char *devices, *net;
-    int image_size, threads; /* threads 0: all cores */
-    int steps;               /* of a turn, of which the first ten, or half, warm up */
-    int rounds, n_keys;
+    struct bench_options options; /* .dir: folder of throughput.json and the runs */
+    int steps;                    /* number of steps of a turn; the first ten, but at most half, are
+                                   * warm-up */
+    int n_keys;
     struct throughput_key key[THROUGHPUT_KEYS_MAX];
-    int n_combinations; /* 0: none was named, and a run that fails may fall */
+    int n_combinations; /* 0: none were named, and a failed run may be repeated on a lower rung */
     struct throughput_combination combination[THROUGHPUT_COMBINATIONS_MAX];
-    const char *peer; /* its script; NULL: none */
-    bool files;
-    double budget_s; /* 0: none */
-    const char *out; /* folder of the record and the runs; NULL: none is kept */
-    bool json;
-    FILE *stream; /* the table, or the record */
+    const char *peer; /* the peer's script; NULL: no peer */
+    bool files;       /* measure a training from JPEG files too */
 };
 
 struct throughput_row {
     struct throughput_slot slot;
-    struct train_ladder ladder;         /* of ours */
+    struct train_ladder ladder;         /* for rows of ampscale */
     double rate[THROUGHPUT_ROUNDS_MAX]; /* (n) images/s */
     int n;
-    double seconds;           /* of its last turn that gave a number */
-    char why[TRAIN_WHY_SIZE]; /* its last turn gave none, and the reason; "": it did, or was not
-                               * taken */
+    struct stats stats;       /* of rate */
+    double seconds;           /* duration of the last turn that gave a number */
+    char why[TRAIN_WHY_SIZE]; /* why the last turn gave no number; "": it gave one, or there was no
+                               * turn yet */
 };
 
-/* Under way. */
+/* The state of a measurement. */
 struct throughput {
     const struct throughput_config *config;
     struct train_work work;
     struct throughput_plan plan;
     struct throughput_row *row; /* (plan.n_slots) */
-    int taken;                  /* turns */
+    int taken;                  /* number of turns so far */
     struct peer peer;
-    bool photos_made;
 };
 
-/* Takes one turn (throughput_turn.c). A turn that gives nothing is no failure. */
+/* Takes one turn (throughput_turn.c). A turn without a number is not a failure here. */
 MUST_CHECK enum status throughput_take(struct throughput *t, const struct throughput_turn *turn);
 
-/* What is known of a row (throughput_print.c): "amp:256 ampscale, fuse none, graphs on". */
+/* The name of a row (throughput_print.c): "amp:256 ampscale, fuse none, graphs on". */
 void throughput_row_name(const struct throughput *t, const struct throughput_row *row, char *out,
                          size_t size);
 
 /* The record so far; a new object. */
 MUST_CHECK enum status throughput_json(const struct throughput *t, json_t **record);
 
-/* The table. */
+/* Prints the table. */
 void throughput_print(const struct throughput *t);
 
-/* All of it. STATUS_DATA where a row has no number, when all is printed; STATUS_INTERRUPTED after a
- * signal, when all is printed. */
+/* Measures and prints; then fails with STATUS_INTERRUPTED after a signal, with STATUS_DATA where a
+ * row has no number. */
 MUST_CHECK enum status bench_throughput(const struct throughput_config *c);
-#endif

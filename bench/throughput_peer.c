@@ -1,4 +1,4 @@
-/* The conversation with a peer. */
+/* Starts a peer, sends it requests, and reads its answers. */
 #include "bench/throughput_peer.h"
 
 #include "base/clock.h"
@@ -18,48 +18,35 @@ enum { READY_SECONDS = 180, EAGER_SECONDS = 120, COMPILE_SECONDS = 240, STARTS_M
 
 /* --- starting and ending --- */
 
-/* Ends in ".py". */
-static bool is_python(const char *script)
-{
-    size_t n = strlen(script);
-    return n > 3 && strcmp(script + n - 3, ".py") == 0;
-}
-
-/* The interpreter, and the script. */
+/* Adds the interpreter, where there is one, and the script. */
 static enum status add_script(const struct peer *p, struct words *w)
 {
     char runner[4096];
     const char *slash = strrchr(p->script, '/');
     int folder = slash ? (int)(slash - p->script) + 1 : 0;
+    size_t n = strlen(p->script);
     TRY(path_format(runner, sizeof runner, "%.*srun.sh", folder, p->script));
-    if (!is_python(p->script))
+    if (n <= 3 || strcmp(p->script + n - 3, ".py") != 0)
         return words_add(w, "%s%s", slash ? "" : "./", p->script);
     if (path_exists(runner)) {
-        TRY(words_add(w, "bash"));
-        TRY(words_add(w, "%s", runner));
-        TRY(words_add(w, "torch, torchvision"));
+        TRY(words_add_all(w, "bash", runner, "torch, torchvision", NULL));
     } else {
         TRY(words_add(w, "python3"));
     }
     return words_add(w, "%s", p->script);
 }
 
-/* On a processor the peer keeps its memory rather than give it back and have it cleared anew in
- * each step, which costs PyTorch a fifth of its speed. */
+/* The environment makes malloc keep freed memory. Otherwise a peer on a CPU returns memory to the
+ * system and gets it back zeroed in each step, which costs PyTorch a fifth of its speed. */
 static enum status peer_command(const struct peer *p, struct words *w)
 {
-    TRY(words_add(w, "env"));
-    TRY(words_add(w, "MALLOC_MMAP_MAX_=0"));
+    TRY(words_add_all(w, "env", "MALLOC_MMAP_MAX_=0", NULL));
     TRY(words_add(w, "MALLOC_TRIM_THRESHOLD_=%lld", 1LL << 40));
     if (p->threads > 0)
         TRY(words_add(w, "OMP_NUM_THREADS=%d", p->threads));
     TRY(add_script(p, w));
-    TRY(words_add(w, "--device"));
-    TRY(words_add(w, "%s", p->device));
-    TRY(words_add(w, "--net"));
-    TRY(words_add(w, "%s", p->net));
-    TRY(words_add(w, "--image-size"));
-    return words_add(w, "%d", p->image_size);
+    TRY(words_add_all(w, "--device", p->device, "--net", p->net, NULL));
+    return words_add_flag(w, "--image-size", "%d", p->image_size);
 }
 
 enum status peer_start(struct peer *p)
@@ -97,8 +84,8 @@ void peer_stop(struct peer *p)
     p->state = PEER_NONE;
 }
 
-/* Ends one that died or hangs: the reason is kept, of one that died with its last message. Another
- * one is started in its place once, where this one had been ready. */
+/* Ends a peer that died or hangs, and keeps the reason, with the last message of a peer that died.
+ * Starts the peer again, but only once and only if it had been ready; else the peer is lost. */
 static enum status replace_peer(struct peer *p, const char *why, bool died)
 {
     bool was_ready = p->state == PEER_READY;
@@ -117,7 +104,7 @@ static enum status replace_peer(struct peer *p, const char *why, bool died)
 
 enum heard { HEARD_LINE, HEARD_NOTHING, HEARD_END };
 
-/* Takes a whole line from the front of what was read. */
+/* Takes the first whole line of the bytes read; false: there is none. */
 static bool take_line(struct peer *p, char line[PEER_LINE_SIZE])
 {
     char *end = memchr(p->line, '\n', p->n);
@@ -130,7 +117,7 @@ static bool take_line(struct peer *p, char line[PEER_LINE_SIZE])
     return true;
 }
 
-/* Waits for a line, for so many seconds. One that does not fit is as good as an end. */
+/* Waits at most `seconds` for a line. A line that is too long counts as the end of the stream. */
 static enum status hear(struct peer *p, double seconds, char line[PEER_LINE_SIZE],
                         enum heard *heard)
 {
@@ -158,7 +145,8 @@ static enum status hear(struct peer *p, double seconds, char line[PEER_LINE_SIZE
     return STATUS_OK;
 }
 
-/* Until it is ready; *ready: false where it is not in time, and there is none now. */
+/* Waits until the peer is ready. *ready is false if it was not ready in time, or died: then it was
+ * started again or is lost. */
 static enum status meet(struct peer *p, bool *ready)
 {
     char line[PEER_LINE_SIZE] = "", why[TRAIN_WHY_SIZE];
@@ -182,7 +170,7 @@ static enum status meet(struct peer *p, bool *ready)
     return replace_peer(p, why, heard == HEARD_END);
 }
 
-/* "images_per_s MEDIAN LOW HIGH", or "error WHY" */
+/* Returns MEDIAN of "images_per_s MEDIAN LOW HIGH"; else NAN, with the WHY of "error WHY". */
 static double parse_answer(const char *line, char why[TRAIN_WHY_SIZE])
 {
     static const char rate[] = "images_per_s ", error[] = "error ";

@@ -1,13 +1,12 @@
-/* A peer of training: a process that answers requests on its standard input, as
- * tests/peers/torch_step.py does (the protocol is in its docstring).
+/* A peer: another training program, a process that answers requests on its standard input, as
+ * tests/peers/torch_step.py does (its docstring describes the protocol).
  *
  *     peer_start(&p, ...);                        in the background
  *     TRY(peer_ask(&p, "eager", "amp", 256, 40, &images_per_s, why));
  *     peer_stop(&p);
  *
- * One that dies or hangs is replaced, once. */
-#ifndef BENCH_THROUGHPUT_PEER_H
-#define BENCH_THROUGHPUT_PEER_H
+ * A peer that was ready and then dies or hangs is started again, once. */
+#pragma once
 
 #include "bench/train_child.h"
 
@@ -21,35 +20,34 @@ enum peer_state {
 
 struct peer {
     /* Set by the caller. */
-    const char *script; /* a .py file is run by python3, or by run.sh beside it, which finds one
-                         * with PyTorch; another by itself */
+    const char *script; /* a .py file is run by python3, or by the run.sh in its folder, which finds
+                         * a Python with PyTorch; any other file is executed itself */
     const char *device, *net;
     int image_size;
-    int threads;     /* 0: as the peer likes */
-    const char *log; /* a file for its messages */
+    int threads;     /* 0: the peer's default */
+    const char *log; /* file for its messages */
     const struct process_signals *signals;
     const struct time_budget *budget;
 
-    /* Begin as 0. */
+    /* All begin as 0, but `lost` begins as true if there is no script. */
     enum peer_state state;
-    bool lost;                   /* it has ended, and is not replaced any more */
-    int starts;                  /* how often it was started */
-    char about[PEER_ABOUT_SIZE]; /* versions, once it was ready */
-    char why[TRAIN_WHY_SIZE];    /* why the last one ended; "": none did */
+    bool lost;                   /* the peer is not started again */
+    int starts;                  /* number of starts */
+    char about[PEER_ABOUT_SIZE]; /* the peer's versions; "" until it has been ready */
+    char why[TRAIN_WHY_SIZE];    /* why the last process ended; "": none ended */
     struct process process;
     uint64_t started_ns;
-    int fd;                    /* of the conversation */
-    char line[PEER_LINE_SIZE]; /* heard, up to its end */
+    int fd;                    /* socket to its standard input and output */
+    char line[PEER_LINE_SIZE]; /* (n) bytes read, not yet a whole line */
     size_t n;
 };
 
-/* Starts it where none runs and none was lost. */
+/* Starts the peer in the background unless it runs or is lost. */
 MUST_CHECK enum status peer_start(struct peer *p);
 
-/* The images/s of a training step. NAN: `why` says why there are none. STATUS_INTERRUPTED after a
- * signal. */
+/* Asks for the throughput of training, images/s; NAN: none, and `why` has the reason.
+ * STATUS_INTERRUPTED after a signal. */
 MUST_CHECK enum status peer_ask(struct peer *p, const char *mode, const char *precision, int batch,
                                 int steps, double *images_per_s, char why[TRAIN_WHY_SIZE]);
 
 void peer_stop(struct peer *p);
-#endif

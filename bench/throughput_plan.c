@@ -1,9 +1,12 @@
-/* Rows and turns of bench throughput. */
+/* Lists the rows and orders the turns of bench throughput. */
 #include "bench/throughput_plan.h"
+
+#include "base/array.h"
 
 #include <stdlib.h>
 
-enum { SLOTS_MORE = THROUGHPUT_WHO_COUNT - 1 }; /* of a key, besides ours */
+/* Number of slots of a key in addition to its combinations. */
+enum { SLOTS_MORE = THROUGHPUT_WHO_COUNT - 1 };
 
 static void add_slot(struct throughput_plan *p, int key, enum throughput_who who, int combination)
 {
@@ -22,7 +25,7 @@ static void add_slots(const struct throughput_shape *s, int key, struct throughp
         add_slot(p, key, THROUGHPUT_COMPILE, 0);
 }
 
-/* The sides that are compared, each first in its turn; then what is beside them. */
+/* Whether the row is compared with others: the order of these rows reverses from round to round. */
 static bool is_compared(enum throughput_who who)
 {
     return who == THROUGHPUT_OURS || who == THROUGHPUT_EAGER;
@@ -52,13 +55,10 @@ static void add_round(const struct throughput_shape *s, int key, int round,
 
 enum status throughput_plan_make(const struct throughput_shape *s, struct throughput_plan *p)
 {
-    size_t slots = (size_t)s->keys * (size_t)(s->combinations + SLOTS_MORE);
-    *p = (struct throughput_plan){.slot = calloc(slots, sizeof *p->slot),
-                                  .turn = calloc(slots * (size_t)s->rounds, sizeof *p->turn)};
-    if (!p->slot || !p->turn) {
-        throughput_plan_free(p);
-        return status_fail(STATUS_OOM, "no memory for the turns of %d rows", s->keys);
-    }
+    int64_t slots = (int64_t)s->keys * (s->combinations + SLOTS_MORE);
+    *p = (struct throughput_plan){0};
+    TRY(array_new(&p->slot, slots));
+    TRY(array_new(&p->turn, slots * s->rounds));
     for (int key = 0; key < s->keys; key++)
         add_slots(s, key, p);
     for (int round = 0; round < s->rounds; round++)

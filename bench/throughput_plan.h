@@ -1,23 +1,23 @@
-/* The turns of bench throughput, as a pure function of the request.
+/* The order of turns of bench throughput, a pure function of the request.
  *
- * A key is a precision and a batch. Its rows are one of ours for each combination of fusion and
- * graphs, one from JPEG files and one compiled by the peer where the key is the first, and the
- * peer's eager one. A round takes one turn of each row of a key, so that all see the device in the
- * same state; the sides that are compared change their order from round to round. All rounds of the
- * first key are before those of the others, whose rounds go over all of them. The peer compiles in
- * one round alone, the first key's last: it takes minutes. */
-#ifndef BENCH_THROUGHPUT_PLAN_H
-#define BENCH_THROUGHPUT_PLAN_H
+ * A key is a precision and a batch size. Its rows are ampscale with each combination of fusion and
+ * graphs and the peer in eager mode; the first key also has ampscale from JPEG files and the
+ * compiled peer. A round takes one turn of each row of a key, so that all rows are measured in the
+ * same state of the device. The order of the compared rows (ampscale and eager) reverses from round
+ * to round. All rounds of the first key come first; after that each round covers all other keys.
+ * The compiled peer has one turn, in the last round of the first key, because compiling takes
+ * minutes. */
+#pragma once
 
 #include "base/status.h"
 
 #include <stdbool.h>
 
 enum throughput_who {
-    THROUGHPUT_OURS,
-    THROUGHPUT_FILES,   /* ours, from JPEG files */
-    THROUGHPUT_EAGER,   /* the peer's */
-    THROUGHPUT_COMPILE, /* the peer's, compiled */
+    THROUGHPUT_OURS,    /* ampscale */
+    THROUGHPUT_FILES,   /* ampscale, from JPEG files */
+    THROUGHPUT_EAGER,   /* the peer in eager mode */
+    THROUGHPUT_COMPILE, /* the peer, compiled */
     THROUGHPUT_WHO_COUNT
 };
 
@@ -29,7 +29,7 @@ struct throughput_shape {
 struct throughput_slot {
     int key;
     enum throughput_who who;
-    int combination; /* of ours; else 0 */
+    int combination; /* index; 0 in rows without combinations */
 };
 
 struct throughput_turn {
@@ -40,11 +40,10 @@ struct throughput_turn {
 struct throughput_plan {
     int n_slots, n_turns;
     struct throughput_slot *slot; /* (n_slots) by key, and in the order of the table */
-    struct throughput_turn *turn; /* (n_turns) in the order of time */
+    struct throughput_turn *turn; /* (n_turns) in order of execution */
 };
 
-/* The caller frees. */
+/* The caller calls throughput_plan_free, after a failure too. */
 MUST_CHECK enum status throughput_plan_make(const struct throughput_shape *s,
                                             struct throughput_plan *p);
 void throughput_plan_free(struct throughput_plan *p); /* a zeroed one is fine */
-#endif

@@ -1,11 +1,10 @@
-/* Rows of bench throughput as a table and as a record, and what they say of the combinations. */
+/* Prints the rows of bench throughput and the fastest combination, as a table or as a record. */
 #include "bench/throughput.h"
 
-#include "base/stats.h"
-#include "bench/micro.h"
+#include "base/json.h"
+#include "bench/record.h"
 
 #include <math.h>
-#include <string.h>
 
 static const char *const who_name[THROUGHPUT_WHO_COUNT] = {"ampscale", "ampscale, from files",
                                                            "PyTorch eager", "PyTorch compile"};
@@ -15,7 +14,7 @@ static bool is_ours(const struct throughput_row *row)
     return row->slot.who == THROUGHPUT_OURS || row->slot.who == THROUGHPUT_FILES;
 }
 
-/* The combination that was asked for; NULL: none was named. */
+/* The requested combination of a row; NULL: none was named. */
 static const struct throughput_combination *named_of(const struct throughput *t,
                                                      const struct throughput_row *row)
 {
@@ -46,81 +45,59 @@ static const char *why_of(const struct throughput_row *row)
     return *row->why ? row->why : "its turn did not begin in time";
 }
 
-/* Where a row that has numbers ran; NULL: it has no choice of rungs. */
+/* The rung of an ampscale row that has numbers; NULL: the device has no rungs. */
 static const char *rung_of(const struct throughput *t, const struct throughput_row *row)
 {
-    bool gpu = strncmp(t->config->devices, "cuda", 4) == 0;
-    return gpu && is_ours(row) && !row->ladder.fixed && row->n > 0
-               ? train_rung_str(row->ladder.rung)
-               : NULL;
-}
-
-static enum status row_stats(const struct throughput_row *row, struct stats *s)
-{
-    *s = (struct stats){0};
-    return row->n > 0 ? stats_of(row->rate, row->n, s) : STATUS_OK;
+    return is_ours(row) && row->n > 0 ? train_work_rung(&t->work, &row->ladder) : NULL;
 }
 
 /* --- the fastest combination --- */
 
 struct fastest {
     const struct throughput_row *row, *base; /* NULL: there is nothing to compare */
-    double ratio;                            /* of its rate to that of the base */
-    double noise;                            /* the larger spread of the two, as a share; NAN: of
-                                              * one round it is not known */
+    double ratio;                            /* rate of `row` divided by that of `base` */
+    double noise;                            /* the larger of the two rows' spreads, as a fraction;
+                                              * NAN: unknown after a single round */
 };
-
-/* Compares with `auto` and graphs on where that was asked for, else with the first. */
-static bool is_base(const struct throughput *t, const struct throughput_row *row)
-{
-    const struct throughput_combination *named = named_of(t, row);
-    return named && named->fuse == FUSE_AUTO && named->graphs;
-}
 
 static double spread_of(const struct stats *s)
 {
     return s->n > 1 ? (s->max - s->min) / s->median : NAN;
 }
 
-static enum status find_fastest(const struct throughput *t, int key, struct fastest *f)
+static void find_fastest(const struct throughput *t, int key, struct fastest *f)
 {
-    struct stats best = {0}, base = {0}, s;
     *f = (struct fastest){0};
     for (int i = 0; i < t->plan.n_slots; i++) {
         const struct throughput_row *row = &t->row[i];
         if (row->slot.key != key || row->slot.who != THROUGHPUT_OURS || row->n == 0)
             continue;
-        TRY(row_stats(row, &s));
-        if (!f->row || s.median > best.median) {
+        if (!f->row || row->stats.median > f->row->stats.median)
             f->row = row;
-            best = s;
-        }
-        if (!f->base || is_base(t, row)) {
+        /* The base is the row with fusion `auto` and graphs if it has a number; else the first row
+         * that has one. */
+        const struct throughput_combination *named = named_of(t, row);
+        if (!f->base || (named && named->fuse == FUSE_AUTO && named->graphs))
             f->base = row;
-            base = s;
-        }
     }
     if (!f->row)
-        return STATUS_OK;
-    f->ratio = best.median / base.median;
-    f->noise = fmax(spread_of(&best), spread_of(&base));
-    if (isnan(spread_of(&best)) || isnan(spread_of(&base)))
-        f->noise = NAN;
-    return STATUS_OK;
+        return;
+    double best = spread_of(&f->row->stats), base = spread_of(&f->base->stats);
+    f->ratio = f->row->stats.median / f->base->stats.median;
+    f->noise = isnan(best) || isnan(base) ? NAN : fmax(best, base);
 }
 
-static enum status fastest_json(const struct throughput *t, json_t *into)
+static json_t *fastest_json(const struct throughput *t)
 {
     json_t *list = json_array();
-    json_object_set_new(into, "fastest", list);
     for (int k = 0; k < t->config->n_keys; k++) {
         struct fastest f;
-        TRY(find_fastest(t, k, &f));
+        find_fastest(t, k, &f);
         if (!f.row)
             continue;
         const struct throughput_combination *c = named_of(t, f.row);
         const struct throughput_combination *base = named_of(t, f.base);
-        json_t *known = isnan(f.noise) ? json_null() : json_real(f.noise);
+        json_t *known = json_finite(f.noise);
         json_t *within = isnan(f.noise) ? json_null() : json_boolean(f.ratio - 1 <= f.noise);
         json_array_append_new(list, json_pack("{s:s, s:i, s:s, s:b, s:{s:s, s:b}, s:f, s:o, s:o}",
                                               "precision", t->config->key[k].precision, "batch",
@@ -129,15 +106,16 @@ static enum status fastest_json(const struct throughput *t, json_t *into)
                                               fuse_str(base->fuse), "graphs", base->graphs, "ratio",
                                               f.ratio, "noise", known, "within_noise", within));
     }
-    return STATUS_OK;
+    return list;
 }
 
 static void print_fastest(const struct throughput *t, int key)
 {
-    FILE *out = t->config->stream;
+    FILE *out = t->config->options.out;
     struct fastest f;
     char best[48], base[48];
-    if (t->config->n_combinations < 2 || find_fastest(t, key, &f) != STATUS_OK || !f.row)
+    find_fastest(t, key, &f);
+    if (t->config->n_combinations < 2 || !f.row)
         return;
     say_combination(named_of(t, f.row), best, sizeof best);
     say_combination(named_of(t, f.base), base, sizeof base);
@@ -146,7 +124,7 @@ static void print_fastest(const struct throughput *t, int key)
     if (f.row == f.base)
         fprintf(out, ", the base\n");
     else if (isnan(f.noise))
-        fprintf(out, ", %.3f times %s; of one round the noise is not known\n", f.ratio, base);
+        fprintf(out, ", %.3f times %s; the noise of a single round is not known\n", f.ratio, base);
     else
         fprintf(out, ", %.3f times %s; rounds differ by %.1f %%: %s\n", f.ratio, base,
                 f.noise * 100,
@@ -154,124 +132,117 @@ static void print_fastest(const struct throughput *t, int key)
                                        : "the difference is more than the noise");
 }
 
-/* --- the record --- */
+/* --- columns --- */
 
-static void add_how(const struct throughput *t, const struct throughput_row *row, json_t *o)
+static void throughput_how_columns(struct bench_table *t, const struct throughput_row *row)
 {
-    const struct throughput_combination *named = named_of(t, row);
-    const char *rung = rung_of(t, row);
+    const struct throughput_combination *named = named_of(t->context, row);
+    const char *rung = rung_of(t->context, row);
     if (row->ladder.reported && row->n > 0) {
-        json_object_set_new(o, "fuse", json_string(row->ladder.fuse));
-        json_object_set_new(o, "graphs", json_boolean(row->ladder.graphs));
+        column_text(t, "fuse", NULL, 0, row->ladder.fuse);
+        column_bool(t, "graphs", row->ladder.graphs);
     } else if (named) {
-        json_object_set_new(o, "fuse", json_string(fuse_str(named->fuse)));
-        json_object_set_new(o, "graphs", json_boolean(named->graphs));
+        column_text(t, "fuse", NULL, 0, fuse_str(named->fuse));
+        column_bool(t, "graphs", named->graphs);
     }
     if (rung)
-        json_object_set_new(o, "rung", json_string(rung));
+        column_text(t, "rung", NULL, 0, rung);
     if (is_ours(row))
-        json_object_set_new(o, "falls", train_falls_json(&row->ladder));
+        column_json(t, "falls", train_falls_json(&row->ladder));
 }
 
-static enum status row_json(const struct throughput *t, const struct throughput_row *row,
-                            json_t *rows)
+static void throughput_columns(struct bench_table *t, const void *row)
 {
-    const struct throughput_key *key = &t->config->key[row->slot.key];
-    struct stats s;
-    json_t *o = json_pack("{s:s, s:i, s:s, s:i}", "precision", key->precision, "batch", key->batch,
-                          "who", who_name[row->slot.who], "rounds", row->n);
-    if (json_array_append_new(rows, o) != 0)
-        return status_fail(STATUS_OOM, "no memory for the record");
-    add_how(t, row, o);
-    TRY(row_stats(row, &s));
-    if (row->n > 0)
-        json_object_set_new(
-            o, "images_per_s",
-            json_pack("{s:f, s:f, s:f}", "median", s.median, "min", s.min, "max", s.max));
-    if (row->n == 0 || *row->why)
-        json_object_set_new(o, "why", json_string(why_of(row)));
-    return STATUS_OK;
+    const struct throughput_row *r = row;
+    const struct throughput *all = t->context;
+    const struct throughput_key *key = &all->config->key[r->slot.key];
+    const char *rung = rung_of(all, r);
+    char name[128];
+    throughput_row_name(all, r, name, sizeof name);
+    column_text(t, NULL, "row", -48, name);
+    column_text(t, "precision", NULL, 0, key->precision);
+    column_int(t, "batch", NULL, 0, key->batch);
+    column_text(t, "who", NULL, 0, who_name[r->slot.who]);
+    throughput_how_columns(t, r);
+    if (r->n > 0)
+        column_group_begin(t, "images_per_s");
+    t->absent = r->n == 0;
+    column_real(t, "median", "images/s", 10, 1, 1, r->stats.median);
+    column_real(t, "min", "min", 10, 1, 1, r->stats.min);
+    column_real(t, "max", "max", 10, 1, 1, r->stats.max);
+    column_group_end(t);
+    t->absent = false;
+    column_int(t, "rounds", "rounds", 6, r->n);
+    column_text(t, NULL, "rung", 0, r->n == 0 ? why_of(r) : rung ? rung : "");
+    if (r->n == 0 || *r->why)
+        column_text(t, "why", NULL, 0, why_of(r));
 }
+
+/* --- the record --- */
 
 enum status throughput_json(const struct throughput *t, json_t **record)
 {
     const struct throughput_config *c = t->config;
-    json_t *rows = json_array();
-    TRY(bench_record("throughput", THROUGHPUT_SCHEMA, train_work_device(&t->work), c->threads,
-                     record));
-    json_object_set_new(*record, "net", json_string(c->net));
-    json_object_set_new(*record, "image_size", json_integer(c->image_size));
-    json_object_set_new(*record, "steps", json_integer(c->steps));
-    json_object_set_new(*record, "unit", json_string("images/s"));
+    const struct bench_head head = {"throughput", THROUGHPUT_SCHEMA, train_work_device(&t->work),
+                                    c->options.threads};
+    struct bench_table table = {.format = BENCH_JSON, .columns = throughput_columns, .context = t};
+    json_t *rows, *more;
+    bench_table_rows(&table, t->row, t->plan.n_slots, sizeof *t->row);
+    TRY(bench_table_take(&table, &rows));
+    more = json_pack("{s:s, s:i, s:i, s:s, s:o, s:{s:i, s:i}}", "net", c->options.net, "image_size",
+                     c->options.image_size, "steps", c->steps, "unit", "images/s", "rows", rows,
+                     "turns", "planned", t->plan.n_turns, "taken", t->taken);
     if (c->peer)
-        json_object_set_new(*record, "peer",
+        json_object_set_new(more, "peer",
                             *t->peer.about ? json_string(t->peer.about) : json_null());
     if (*t->peer.why)
-        json_object_set_new(*record, "peer_ended", json_string(t->peer.why));
-    json_object_set_new(*record, "rows", rows);
-    json_object_set_new(*record, "turns",
-                        json_pack("{s:i, s:i}", "planned", t->plan.n_turns, "taken", t->taken));
-    for (int i = 0; i < t->plan.n_slots; i++)
-        TRY(row_json(t, &t->row[i], rows));
-    return c->n_combinations > 1 ? fastest_json(t, *record) : STATUS_OK;
+        json_object_set_new(more, "peer_ended", json_string(t->peer.why));
+    if (c->n_combinations > 1)
+        json_object_set_new(more, "fastest", fastest_json(t));
+    return bench_record(&head, more, record);
 }
 
 /* --- the table --- */
 
-static void print_row(const struct throughput *t, const struct throughput_row *row)
-{
-    FILE *out = t->config->stream;
-    const char *rung = rung_of(t, row);
-    char name[128];
-    struct stats s;
-    throughput_row_name(t, row, name, sizeof name);
-    if (row->n > 0 && row_stats(row, &s) == STATUS_OK)
-        fprintf(out, "%-48s %10.1f %10.1f %10.1f %6d  %s\n", name, s.median, s.min, s.max, row->n,
-                rung ? rung : "");
-    else
-        fprintf(out, "%-48s %10s  %s\n", name, "n/a", why_of(row));
-    for (int i = 0; is_ours(row) && i < row->ladder.n_falls; i++)
-        if (strcmp(row->ladder.fall[i].why, row->why) != 0)
-            fprintf(out, "    '%s' failed: %s\n", train_rung_str(row->ladder.fall[i].rung),
-                    row->ladder.fall[i].why);
-    if (row->n > 0 && *row->why)
-        fprintf(out, "    not in every round: %s\n", row->why);
-}
-
-/* Ours against the faster of the peer's. */
+/* Prints the ratio of the fastest row of ampscale to the fastest row of the peer. */
 static void print_ratio(const struct throughput *t, int key)
 {
     double ours = 0, theirs = 0;
-    struct stats s;
     for (int i = 0; i < t->plan.n_slots; i++) {
         const struct throughput_row *row = &t->row[i];
-        if (row->slot.key != key || row->slot.who == THROUGHPUT_FILES || row->n == 0 ||
-            row_stats(row, &s) != STATUS_OK)
+        if (row->slot.key != key || row->slot.who == THROUGHPUT_FILES || row->n == 0)
             continue;
         double *best = is_ours(row) ? &ours : &theirs;
-        *best = fmax(*best, s.median);
+        *best = fmax(*best, row->stats.median);
     }
     if (ours > 0 && theirs > 0)
-        fprintf(t->config->stream, "%s:%d: %.3f times PyTorch\n", t->config->key[key].precision,
-                t->config->key[key].batch, ours / theirs);
+        fprintf(t->config->options.out, "%s:%d: %.3f times PyTorch\n",
+                t->config->key[key].precision, t->config->key[key].batch, ours / theirs);
 }
 
 void throughput_print(const struct throughput *t)
 {
     const struct throughput_config *c = t->config;
-    fprintf(c->stream, "%s\n%s, %d px, %d steps a turn\n", train_work_device(&t->work), c->net,
-            c->image_size, c->steps);
+    FILE *out = c->options.out;
+    fprintf(out, "%s\n%s, %d px, %d steps a turn\n", train_work_device(&t->work), c->options.net,
+            c->options.image_size, c->steps);
     if (*t->peer.about)
-        fprintf(c->stream, "peer: %s\n", t->peer.about);
+        fprintf(out, "peer: %s\n", t->peer.about);
     if (*t->peer.why)
-        fprintf(c->stream, "the peer ended: %s\n", t->peer.why);
-    fprintf(c->stream, "%-48s %10s %10s %10s %6s  %s\n", "row", "images/s", "min", "max", "rounds",
-            "rung");
-    for (int i = 0; i < t->plan.n_slots; i++)
-        print_row(t, &t->row[i]);
+        fprintf(out, "the peer ended: %s\n", t->peer.why);
+    struct bench_table table = {.out = out, .columns = throughput_columns, .context = t};
+    bench_table_open(&table, t->row);
+    for (int i = 0; i < t->plan.n_slots; i++) {
+        const struct throughput_row *row = &t->row[i];
+        bench_table_row(&table, row);
+        if (is_ours(row))
+            train_falls_print(&row->ladder, row->why, out);
+        if (row->n > 0 && *row->why)
+            fprintf(out, "    not in every round: %s\n", row->why);
+    }
     for (int k = 0; k < c->n_keys; k++) {
         print_fastest(t, k);
         print_ratio(t, k);
     }
-    fprintf(c->stream, "%d of %d turns\n", t->taken, t->plan.n_turns);
+    fprintf(out, "%d of %d turns\n", t->taken, t->plan.n_turns);
 }

@@ -1,36 +1,21 @@
-/* Buffers and clock around one planned operation. */
+/* Allocates the buffers of one planned operation, and times it. */
 #include "bench/timed_op.h"
 
+#include "base/array.h"
 #include "base/half_array.h"
 #include "base/rng.h"
 
 #include <stdlib.h>
-#include <string.h>
-
-/* Small values of both signs: no denormals, no overflow, no runs of zeros to be quick about. */
-static void draw(float *x, int64_t n)
-{
-    struct rng r = rng_at(0, RNG_TEST, 0, 0);
-    uint32_t bits = rng_u32(&r) | 1;
-    for (int64_t i = 0; i < n; i++) {
-        bits = bits * 1664525u + 1013904223u;
-        x[i] = (float)(int32_t)bits * 0x1p-31f;
-    }
-}
 
 enum status timed_op_put(struct timed_op *t, enum role role, const float *plain)
 {
     const struct tensor_desc *d = &t->plan->desc.t[role];
     int64_t n = tensor_count(d);
+    uint16_t *narrow;
     if (d->type == DTYPE_F32)
         return tensor_upload(t->stream, d, t->arg[role], plain);
-    uint16_t *narrow = malloc((size_t)n * sizeof *narrow);
-    if (!narrow)
-        return status_fail(STATUS_OOM, "no memory to fill a tensor");
-    if (d->type == DTYPE_F16)
-        f16_from_floats(plain, 1, narrow, n);
-    else
-        bf16_from_floats(plain, 1, narrow, n);
+    TRY(array_new(&narrow, n));
+    (d->type == DTYPE_F16 ? f16_from_floats : bf16_from_floats)(plain, 1, narrow, n);
     enum status st = tensor_upload(t->stream, d, t->arg[role], narrow);
     free(narrow);
     return st;
@@ -40,16 +25,13 @@ enum status timed_op_get(struct timed_op *t, enum role role, float *plain)
 {
     const struct tensor_desc *d = &t->plan->desc.t[role];
     int64_t n = tensor_count(d);
+    uint16_t *narrow;
     if (d->type == DTYPE_F32)
         return tensor_download(t->stream, d, t->arg[role], plain);
-    uint16_t *narrow = malloc((size_t)n * sizeof *narrow);
-    if (!narrow)
-        return status_fail(STATUS_OOM, "no memory to read a tensor");
+    TRY(array_new(&narrow, n));
     enum status st = tensor_download(t->stream, d, t->arg[role], narrow);
-    if (st == STATUS_OK && d->type == DTYPE_F16)
-        f16_to_floats(narrow, plain, n);
-    else if (st == STATUS_OK)
-        bf16_to_floats(narrow, plain, n);
+    if (st == STATUS_OK)
+        (d->type == DTYPE_F16 ? f16_to_floats : bf16_to_floats)(narrow, plain, n);
     free(narrow);
     return st;
 }
@@ -57,10 +39,16 @@ enum status timed_op_get(struct timed_op *t, enum role role, float *plain)
 static enum status fill(struct timed_op *t, enum role role)
 {
     int64_t n = tensor_count(&t->plan->desc.t[role]);
-    float *plain = malloc((size_t)n * sizeof *plain);
-    if (!plain)
-        return status_fail(STATUS_OOM, "no memory to fill a tensor");
-    draw(plain, n);
+    float *plain;
+    TRY(array_new(&plain, n));
+    /* Draws small values of both signs: no denormals, no overflow, and no zeros that could save
+     * time. */
+    struct rng r = rng_at(0, RNG_TEST, 0, 0);
+    uint32_t bits = rng_u32(&r) | 1;
+    for (int64_t i = 0; i < n; i++) {
+        bits = bits * 1664525u + 1013904223u;
+        plain[i] = (float)(int32_t)bits * 0x1p-31f;
+    }
     enum status st = timed_op_put(t, role, plain);
     free(plain);
     return st;
@@ -77,17 +65,13 @@ struct tensor_desc timed_op_typed(struct tensor_desc t, enum dtype type, bool op
     return t;
 }
 
-enum status timed_op_open(struct timed_op *t, struct stream *s, const struct op_desc *desc,
-                          int samples)
+enum status timed_op_open(struct timed_op *t, struct stream *s, const struct op_desc *desc)
 {
     const struct backend *b = s->device->backend;
-    *t = (struct timed_op){.stream = s, .cap = samples};
+    *t = (struct timed_op){.stream = s};
     TRY(op_plan(s->device, desc, &t->plan));
     TRY(b->event_open(s->device, &t->from));
     TRY(b->event_open(s->device, &t->to));
-    t->seconds = calloc((size_t)samples + 1, sizeof *t->seconds);
-    if (!t->seconds)
-        return status_fail(STATUS_OOM, "no memory for timings");
     for (int r = 0; r < ROLE_COUNT; r++) {
         const struct tensor_desc *d = &t->plan->desc.t[r];
         if (d->ndim == 0)
@@ -107,14 +91,10 @@ void timed_op_close(struct timed_op *t)
         return;
     const struct backend *b = t->stream->device->backend;
     for (int r = 0; r < ROLE_COUNT; r++)
-        if (t->arg[r])
-            b->free(t->stream->device, t->arg[r]);
-    if (t->from)
-        b->event_close(t->from);
-    if (t->to)
-        b->event_close(t->to);
+        b->free(t->stream->device, t->arg[r]);
+    b->event_close(t->from);
+    b->event_close(t->to);
     op_plan_free(t->plan);
-    free(t->seconds);
     *t = (struct timed_op){0};
 }
 
@@ -124,22 +104,14 @@ enum status timed_op_warm(struct timed_op *t)
     return t->stream->device->backend->stream_sync(t->stream);
 }
 
-enum status timed_op_time(struct timed_op *t, double *seconds)
+enum status timed_op_time(void *timed_op, double *seconds)
 {
+    struct timed_op *t = timed_op;
     const struct backend *b = t->stream->device->backend;
     TRY(b->event_record(t->from, t->stream));
     TRY(op_execute(t->plan, t->arg, t->stream));
     TRY(b->event_record(t->to, t->stream));
     TRY(b->stream_sync(t->stream));
     *seconds = b->event_seconds(t->from, t->to);
-    return STATUS_OK;
-}
-
-enum status timed_op_sample(struct timed_op *t)
-{
-    double seconds;
-    TRY(timed_op_time(t, &seconds));
-    if (t->n < t->cap)
-        t->seconds[t->n++] = seconds;
     return STATUS_OK;
 }

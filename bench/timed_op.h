@@ -1,6 +1,5 @@
-/* One operation with memory of its own, ready to be timed again and again. */
-#ifndef BENCH_TIMED_OP_H
-#define BENCH_TIMED_OP_H
+/* One operation with memory of its own, to be timed repeatedly. */
+#pragma once
 
 #include "kernels/backend.h"
 
@@ -9,26 +8,22 @@ struct timed_op {
     struct stream *stream;
     struct event *from, *to;
     void *arg[ROLE_COUNT];
-    int n, cap;
-    double *seconds; /* (n) one a sample */
 };
 
-/* A tensor as a network has it in this type: TF32 is fp32 whose operands may lose their last bits.
- */
+/* A tensor as a network stores it for a type. For TF32 it is fp32; an operand rounds to TF32. */
 struct tensor_desc timed_op_typed(struct tensor_desc t, enum dtype type, bool operand);
 
-/* Plans `desc` and fills its tensors of floats with small numbers; room for `samples` timings. */
+/* Plans `desc` and fills its float tensors with values in [-1, 1). */
 MUST_CHECK enum status timed_op_open(struct timed_op *t, struct stream *s,
-                                     const struct op_desc *desc, int samples);
+                                     const struct op_desc *desc);
 void timed_op_close(struct timed_op *t); /* a zeroed one is fine */
 
-/* Runs once, untimed; runs once and tells the time; the same, and keeps it. */
+/* Both functions run the operation once. timed_op_time also times it, and is a sample function for
+ * harness_run, with a struct timed_op as context. */
 MUST_CHECK enum status timed_op_warm(struct timed_op *t);
-MUST_CHECK enum status timed_op_time(struct timed_op *t, double *seconds);
-MUST_CHECK enum status timed_op_sample(struct timed_op *t);
+MUST_CHECK enum status timed_op_time(void *timed_op, double *seconds);
 
-/* Writes or reads a tensor of floats of any type and layout: `plain` has its elements in their
- * logical order; what is written is rounded to what the type can hold. */
+/* Writes or reads a float tensor of any type and layout: `plain` has its elements in logical order;
+ * values written are rounded to the tensor's type. */
 MUST_CHECK enum status timed_op_put(struct timed_op *t, enum role role, const float *plain);
 MUST_CHECK enum status timed_op_get(struct timed_op *t, enum role role, float *plain);
-#endif

@@ -1,22 +1,20 @@
-/* Training runs as child processes, down the ladder of a row. */
+/* Runs trainings as child processes; after a failure, on a lower rung of the row's ladder. */
 #include "bench/train_child.h"
 
 #include "base/clock.h"
-#include "base/file.h"
+#include "base/json.h"
 #include "base/text.h"
-#include "bench/micro.h"
 
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-/* A child that does not react is killed after twice the grace. */
+/* The reserve is twice the grace period, after which a child that ignores signals is killed. */
 enum { GRACE_SECONDS = 2, RESERVE_SECONDS = 2 * GRACE_SECONDS + 1 };
-#define RESERVE_SHARE 0.25 /* of a small budget */
+#define RESERVE_SHARE 0.25 /* largest fraction of a budget that is kept in reserve */
 #define LIMIT_SHARE   0.4
+#define TURN_SECONDS  20.0 /* estimate: the time of a turn whose plans are cached on disk */
 
 /* --- time --- */
 
@@ -38,12 +36,14 @@ int64_t time_budget_limit(const struct time_budget *b, int64_t most)
     double left = time_budget_left(b);
     if (left < 1)
         return 0;
-    return (int64_t)fmin((double)most, fmax(1, LIMIT_SHARE * left));
+    double limit = fmax(LIMIT_SHARE * left, left - TURN_SECONDS * (b->after + 1));
+    return (int64_t)fmin((double)most, fmax(1, limit));
 }
 
 /* --- the ladder of a row --- */
 
-const char *train_rung_str(int rung)
+/* "auto", "fuse none", "no graph" or "fuse none, no graph", by the bits of engine/ladder.h. */
+static const char *train_rung_str(int rung)
 {
     static char name[RUNG_COUNT][RUNG_NAME_MAX];
     const struct ladder none_named = {.fuse = FUSE_AUTO};
@@ -61,9 +61,16 @@ json_t *train_falls_json(const struct train_ladder *l)
     return falls;
 }
 
+void train_falls_print(const struct train_ladder *l, const char *printed, FILE *out)
+{
+    for (int i = 0; i < l->n_falls; i++)
+        if (strcmp(l->fall[i].why, printed) != 0)
+            fprintf(out, "    '%s' failed: %s\n", train_rung_str(l->fall[i].rung), l->fall[i].why);
+}
+
 static int find_rung(const char *name)
 {
-    for (int r = 0; name && r < RUNG_COUNT; r++)
+    for (int r = 0; r < RUNG_COUNT; r++)
         if (strcmp(name, train_rung_str(r)) == 0)
             return r;
     return -1;
@@ -81,50 +88,49 @@ static void add_fall(struct train_ladder *l, int rung, const char *why)
     text_clean(f->why, sizeof f->why, why);
 }
 
-/* Takes over what `train` itself says of the way that it computed. All runs of a row are of one
- * rung, and of the one that was named where one was: a run that fell from there is none of the
- * row's. */
+/* Reads from the summary on which rung `train` ran. All runs of a row use one rung: the named one,
+ * or that of the first successful run. A later run that fell to a lower rung has no result. */
 static void take_ladder(const struct run *run, struct train_ladder *l)
 {
     const json_t *said = json_object_get(run->summary, "ladder"), *fall;
-    const char *fuse = json_string_value(json_object_get(said, "fuse"));
-    const char *name = json_string_value(json_object_get(said, "rung"));
+    const char *fuse = json_text_at(said, "fuse");
+    const char *name = json_text_at(said, "rung");
     int rung = find_rung(name);
     size_t i;
     if (!said)
         return;
     json_array_foreach(json_object_get(said, "falls"), i, fall)
     {
-        int from = find_rung(json_string_value(json_object_get(fall, "rung")));
-        const char *why = json_string_value(json_object_get(fall, "why"));
+        int from = find_rung(json_text_at(fall, "rung"));
+        const char *why = json_text_at(fall, "why");
         if (l->fixed || l->proven)
-            snprintf(l->why, sizeof l->why, "fell to '%.32s': %.300s", name ? name : "",
-                     why ? why : "");
+            snprintf(l->why, sizeof l->why, "fell to '%.32s': %.300s", name, why);
         else if (from >= 0)
-            add_fall(l, from, why ? why : "");
+            add_fall(l, from, why);
     }
     if (*l->why)
         return;
-    l->reported = fuse && json_is_boolean(json_object_get(said, "graphs"));
+    l->reported = *fuse && json_is_boolean(json_object_get(said, "graphs"));
     l->graphs = json_is_true(json_object_get(said, "graphs"));
-    text_clean(l->fuse, sizeof l->fuse, fuse ? fuse : "");
+    text_clean(l->fuse, sizeof l->fuse, fuse);
     if (!l->fixed && rung >= 0)
         l->rung = rung;
 }
 
-/* --- what runs have in common --- */
+/* --- the state that runs share --- */
 
-enum status train_work_open(struct train_work *w, const char *out)
+enum status train_work_open(struct train_work *w, const struct bench_options *o)
 {
-    const char *where = getenv("TMPDIR");
-    char dir[TRAIN_PATH_SIZE];
-    w->out = out;
-    w->held = w->signals.fd = -1;
+    w->devices = o->devices;
+    w->budget = time_budget_begin(o->budget_s);
+    w->out = o->dir;
+    w->signals.fd = -1;
+    if (!w->program)
+        TRY(process_own_file(w->own, sizeof w->own));
+    w->program = w->program ? w->program : w->own;
     TRY(process_signals_open(&w->signals));
-    TRY(path_format(dir, sizeof dir, "%s/ampscale-train-XXXXXX", where ? where : "/var/tmp"));
-    TRY(dir_make_temporary(dir, &w->held));
-    strcpy(w->scratch, dir);
-    w->dir = out ? out : w->scratch;
+    TRY(temporary_dir_make(&w->scratch, "/var/tmp", "ampscale-train"));
+    w->dir = w->out ? w->out : w->scratch.path;
     return dir_make(w->dir);
 }
 
@@ -132,15 +138,15 @@ enum status train_work_close(struct train_work *w, enum status st)
 {
     struct first_failure first = {0};
     first_failure_keep(&first, st);
-    if (*w->scratch)
-        first_failure_keep(&first, dir_remove(w->scratch));
-    if (w->held >= 0)
-        close(w->held);
+    first_failure_keep(&first, temporary_dir_remove(&w->scratch));
     process_signals_close(&w->signals);
-    return first_failure_tell(&first);
+    return first_failure_return(&first);
 }
 
-enum status train_work_path(const struct train_work *w, const char *name, char out[TRAIN_PATH_SIZE])
+/* The folder of a run: "<dir>/runs/NAME"; in the name, all characters but letters and digits become
+ * dashes. Makes "<dir>/runs". */
+static enum status train_work_path(const struct train_work *w, const char *name,
+                                   char out[TRAIN_PATH_SIZE])
 {
     TRY(path_format(out, TRAIN_PATH_SIZE, "%s/runs", w->dir));
     TRY(dir_make(out));
@@ -158,7 +164,7 @@ enum status train_work_keep(const struct train_work *w, const char *file, json_t
         return STATUS_OK;
     }
     TRY(path_format(path, sizeof path, "%s/%s", w->out, file));
-    return bench_record_write(record, path);
+    return json_write(record, path, JSON_RECORD);
 }
 
 const char *train_work_device(const struct train_work *w)
@@ -166,10 +172,20 @@ const char *train_work_device(const struct train_work *w)
     return *w->device ? w->device : w->devices;
 }
 
+static bool has_rungs(const struct train_work *w)
+{
+    return strncmp(w->devices, "cuda", 4) == 0;
+}
+
+const char *train_work_rung(const struct train_work *w, const struct train_ladder *l)
+{
+    return has_rungs(w) && !l->fixed ? train_rung_str(l->rung) : NULL;
+}
+
 static void take_device(struct train_work *w, const struct run *run)
 {
-    const char *device = json_string_value(json_object_get(run->info, "device"));
-    if (device && !*w->device)
+    const char *device = json_text_at(run->info, "device");
+    if (*device && !*w->device)
         text_clean(w->device, sizeof w->device, device);
 }
 
@@ -201,26 +217,21 @@ static enum status run_rung(const struct train_work *w, const struct words *args
     struct words command = {0};
     enum status st;
     CHECK(dir_remove(dir));
-    CHECK(words_add(&command, "%s", w->program));
-    CHECK(words_add(&command, "train"));
+    CHECK(words_add_all(&command, w->program, "train", NULL));
     CHECK(words_add_list(&command, args->n, args->v));
-    CHECK(words_add(&command, "--devices"));
-    CHECK(words_add(&command, "%s", w->devices));
-    if (rung & RUNG_UNFUSED) {
-        CHECK(words_add(&command, "--fuse"));
-        CHECK(words_add(&command, "none"));
-    }
+    CHECK(words_add_all(&command, "--devices", w->devices, NULL));
+    if (rung & RUNG_UNFUSED)
+        CHECK(words_add_all(&command, "--fuse", "none", NULL));
     if (rung & RUNG_NO_GRAPH)
         CHECK(words_add(&command, "--no-graph"));
-    CHECK(words_add(&command, "--out"));
-    CHECK(words_add(&command, "%s", dir));
+    CHECK(words_add_all(&command, "--out", dir, NULL));
     CHECK(run_child(w, &command, dir, limit_s, end));
 done:
     words_free(&command);
     return st;
 }
 
-/* How a child failed, for a person. */
+/* Writes how a child failed, as text. */
 static void explain_end(const struct process_end *end, int64_t limit_s, char why[TRAIN_WHY_SIZE])
 {
     const char *colon = *end->message ? ": " : "";
@@ -233,17 +244,7 @@ static void explain_end(const struct process_end *end, int64_t limit_s, char why
         snprintf(why, TRAIN_WHY_SIZE, "exit code %d%s%s", end->code, colon, end->message);
 }
 
-/* Whether a failure may be one of what the rung computes with. Wrong arguments and missing data are
- * the same on all. */
-static bool can_fall(const struct train_work *w, const struct train_ladder *l,
-                     const struct process_end *end)
-{
-    return !l->fixed && !l->proven && strncmp(w->devices, "cuda", 4) == 0 &&
-           end->code != status_exit_code(STATUS_USAGE) &&
-           end->code != status_exit_code(STATUS_DATA);
-}
-
-/* Reads what a run that ended well recorded, and on which rung. */
+/* Reads the record and the rung of a successful run. */
 static enum status take_run(struct train_work *w, const char *dir, struct train_ladder *l,
                             struct run **run)
 {
@@ -280,7 +281,9 @@ enum status train_child_run(struct train_work *w, const struct words *args, cons
         explain_end(&end, limit_s, l->why);
         if (l->proven)
             return STATUS_OK;
-        if (!can_fall(w, l, &end)) {
+        /* Wrong arguments and missing data fail on every rung. */
+        if (l->fixed || !has_rungs(w) || end.code == status_exit_code(STATUS_USAGE) ||
+            end.code == status_exit_code(STATUS_DATA)) {
             l->rung = RUNG_COUNT;
             return STATUS_OK;
         }
@@ -290,30 +293,49 @@ enum status train_child_run(struct train_work *w, const struct words *args, cons
     return STATUS_OK;
 }
 
-enum status train_child_photos(const struct train_work *w, const struct train_photos *photos,
-                               const char *dir, bool *made, char why[TRAIN_WHY_SIZE])
+enum status train_work_photos(struct train_work *w, const struct train_photos *photos,
+                              char why[TRAIN_WHY_SIZE])
 {
+    char dir[TRAIN_PATH_SIZE];
     struct words command = {0};
     struct process_end end = {0};
     int64_t limit_s = time_budget_limit(&w->budget, w->limit_s);
     enum status st = STATUS_OK;
-    *made = false;
+    if (w->photos_made)
+        return STATUS_OK;
     snprintf(why, TRAIN_WHY_SIZE, "no time was left");
     if (limit_s == 0)
         return STATUS_OK;
-    CHECK(words_add(&command, "%s", w->program));
-    CHECK(words_add(&command, "data"));
-    CHECK(words_add(&command, "synth"));
+    CHECK(path_format(dir, sizeof dir, "%s/photos", w->scratch.path));
+    CHECK(words_add_all(&command, w->program, "data", "synth", NULL));
     CHECK(words_add(&command, "--out=%s", dir));
     CHECK(words_add(&command, "--classes=%d", photos->classes));
     CHECK(words_add(&command, "--train=%d", photos->train));
     CHECK(words_add(&command, "--val=%d", photos->val));
     CHECK(words_add(&command, "--size=%d", photos->size));
     CHECK(run_child(w, &command, dir, limit_s, &end));
-    *made = end.code == 0;
-    if (!*made)
+    w->photos_made = end.code == 0;
+    if (!w->photos_made)
         explain_end(&end, limit_s, why);
 done:
     words_free(&command);
     return st;
+}
+
+enum status train_work_measure(struct train_work *w, const struct words *args, const char *name,
+                               const char *group, const char *key, struct train_ladder *ladder,
+                               double *value, char why[TRAIN_WHY_SIZE])
+{
+    char dir[TRAIN_PATH_SIZE];
+    struct run *run;
+    *value = NAN;
+    TRY(train_work_path(w, name, dir));
+    TRY(train_child_run(w, args, dir, ladder, &run));
+    if (run)
+        *value = json_number_at(json_object_get(run->summary, group), key);
+    snprintf(why, TRAIN_WHY_SIZE, "%s", ladder->why);
+    if (run && isnan(*value))
+        snprintf(why, TRAIN_WHY_SIZE, "the run's summary has no %s.%s", group, key);
+    run_free(run);
+    return STATUS_OK;
 }

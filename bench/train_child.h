@@ -1,107 +1,108 @@
-/* Training runs as child processes, within a budget of time.
+/* Runs trainings as child processes, within a time budget.
  *
- * A crash or a hang of a run is the end of that run alone. Where a run on a GPU fails, crashes or
- * exceeds its limit, it is repeated with less that can fail: the rungs of runners/ladder.h, named
- * on the command line. (`train` itself continues on a lower rung after a failure that it notices;
- * its rung and its falls are taken over from the run's summary.json.) */
-#ifndef BENCH_TRAIN_CHILD_H
-#define BENCH_TRAIN_CHILD_H
+ * A crash or a hang of a run ends only that run. If a run on a GPU fails, crashes or exceeds its
+ * limit, it is repeated on the next lower rung of engine/ladder.h, whose flags disable fusion or
+ * graphs. (`train` itself continues on a lower rung after a failure that it detects; its rung and
+ * its falls are read from the summary.json of the run.) */
+#pragma once
 
+#include "base/file.h"
 #include "base/process.h"
 #include "base/words.h"
+#include "bench/options.h"
+#include "engine/ladder.h"
 #include "results/run.h"
-#include "runners/ladder.h"
-
-#include <jansson.h>
 
 /* --- time --- */
 
 struct time_budget {
-    double seconds; /* 0: without end */
+    double seconds; /* 0: unlimited */
     uint64_t begun_ns;
+    int after; /* number of turns after the present one */
 };
 struct time_budget time_budget_begin(double seconds);
 
-/* Seconds until children have to be gone: INFINITY without end; some are kept for the end of a
- * child that does not react. */
+/* Seconds until the last child must end; INFINITY: unlimited. A reserve for killing a child that
+ * does not react is subtracted. */
 double time_budget_left(const struct time_budget *b);
 
-/* Whole seconds for a child that is started now: 2/5 of the time left, so that no single one takes
- * all of it, and at most `most`. 0: none is left. */
+/* Whole seconds for a child that starts now, at most `most`. It is the larger of two times: 2/5 of
+ * the time left, so that no child takes all of it; and the time left minus 20 s for each later turn
+ * and 20 s for a lower rung. 0: no time is left. */
 int64_t time_budget_limit(const struct time_budget *b, int64_t most);
 
 /* --- the ladder of a row --- */
 
-/* "auto", "fuse none", "no graph", "fuse none, no graph", by the bits of runners/ladder.h */
-const char *train_rung_str(int rung);
-
 enum { TRAIN_WHY_SIZE = 400 };
 
 struct train_fall {
-    int rung; /* that failed */
+    int rung; /* the one that failed */
     char why[TRAIN_WHY_SIZE];
 };
 
-/* Begins as {0}, or with `fixed`: the arguments name what is computed how, and nothing else may be
- * run in its place. */
+/* Begins as {0}; or with `fixed`, if the arguments choose fusion and graphs and no other rung may
+ * replace their choice. */
 struct train_ladder {
     bool fixed;
-    bool proven; /* a run has ended well on `rung`: later ones start there, and stay */
-    int rung;    /* where the next run starts; RUNG_COUNT: no rung gives the run */
+    bool proven; /* a run has succeeded on `rung`: later runs use only that rung */
+    int rung;    /* rung of the next run; RUNG_COUNT: no rung is left */
     int n_falls;
     struct train_fall fall[RUNG_COUNT];
-    char why[TRAIN_WHY_SIZE]; /* the last run gave nothing, and the reason; "": it gave something */
-    bool reported;            /* the summary says how it was computed: */
+    char why[TRAIN_WHY_SIZE]; /* why the last run gave no result; "": it gave one */
+    bool reported;            /* the summary had the following two members */
     bool graphs;
     char fuse[16];
 };
 
-/* A new array of {"rung", "why"}; NULL without memory. */
+/* train_falls_json: a new array of {"rung", "why"}; NULL without memory. train_falls_print: a line
+ * for each fall, except one whose reason is `printed`, which the caller has printed already. */
 json_t *train_falls_json(const struct train_ladder *l);
+void train_falls_print(const struct train_ladder *l, const char *printed, FILE *out);
 
 /* --- runs --- */
 
 enum { TRAIN_PATH_SIZE = 4096, TRAIN_DEVICE_SIZE = 256 };
 
-/* What runs have in common. */
+/* The state that runs share. */
 struct train_work {
     /* Set by the caller. */
-    const char *program, *devices;
-    int64_t limit_s; /* of a run on one rung, whatever the budget */
+    const char *program; /* NULL: this one */
+    int64_t limit_s;     /* time limit of a run on one rung, seconds; the budget may allow less */
+
+    /* Set by train_work_open. */
+    char own[TRAIN_PATH_SIZE]; /* this program's file */
+    const char *devices;
     struct time_budget budget;
-
-    /* By train_work_open. */
     struct process_signals signals;
-    const char *out;               /* the caller's folder; NULL: nothing is kept */
-    const char *dir;               /* of runs: `out`, or the scratch folder */
-    char scratch[TRAIN_PATH_SIZE]; /* for what is not kept */
-    int held;
+    const char *out; /* the caller's folder; NULL: nothing is kept */
+    const char *dir; /* folder of the runs: `out`, or the scratch folder */
+    struct temporary_dir scratch;
 
-    char device[TRAIN_DEVICE_SIZE]; /* as the first run that ended well describes it; "" */
+    bool photos_made;               /* set by train_work_photos */
+    char device[TRAIN_DEVICE_SIZE]; /* description by the first successful run; "": none yet */
 };
 
-/* Holds signals back, and makes the folders: `out`, and one for a while where TMPDIR says. */
-MUST_CHECK enum status train_work_open(struct train_work *w, const char *out);
+/* Begins the budget, blocks signals, and makes the folders: o->dir, and a temporary one in TMPDIR
+ * (else /var/tmp). */
+MUST_CHECK enum status train_work_open(struct train_work *w, const struct bench_options *o);
 
-/* Removes what is not kept. Returns `st`, or where that is STATUS_OK the failure to remove it. */
+/* Removes the temporary folder. Returns `st`; if that is STATUS_OK, the status of the removal. */
 MUST_CHECK enum status train_work_close(struct train_work *w, enum status st);
 
-/* The folder of a run: "<dir>/runs/NAME", where other characters than letters and digits of the
- * name become dashes. */
-MUST_CHECK enum status train_work_path(const struct train_work *w, const char *name,
-                                       char out[TRAIN_PATH_SIZE]);
-
-/* Replaces "<out>/FILE" by the record, where there is such a folder, and drops the record. */
+/* Replaces "<out>/FILE" by the record if `out` is not NULL; takes over the record. */
 MUST_CHECK enum status train_work_keep(const struct train_work *w, const char *file,
                                        json_t *record);
 
-/* The device, in words; what was asked for as long as no run has told. */
+/* The device's description; the requested device until a run has recorded one. */
 const char *train_work_device(const struct train_work *w);
 
+/* The name of the rung of a row's runs; NULL: the device has no rungs, or the ladder is fixed. */
+const char *train_work_rung(const struct train_work *w, const struct train_ladder *l);
+
 /* Runs `ampscale train ARGS` into the folder `dir`, which is replaced, with its output in
- * "<dir>.log". *run: what it recorded, without weights, to be freed by the caller; NULL:
- * ladder->why says why there is nothing. STATUS_INTERRUPTED after a signal; other failures are
- * those of this process. */
+ * "<dir>.log". *run: its record, without weights, to be freed by the caller; NULL: none, and
+ * ladder->why has the reason. STATUS_INTERRUPTED after a signal; other failures are those of this
+ * process. */
 MUST_CHECK enum status train_child_run(struct train_work *w, const struct words *args,
                                        const char *dir, struct train_ladder *ladder,
                                        struct run **run);
@@ -112,12 +113,17 @@ struct train_photos {
     int size;                /* pixels of a typical side */
 };
 
-/* Makes it in the folder `dir`. *made: false where it could not be made, and `why` then says why.
- */
-MUST_CHECK enum status train_child_photos(const struct train_work *w,
-                                          const struct train_photos *photos, const char *dir,
-                                          bool *made, char why[TRAIN_WHY_SIZE]);
+/* Makes the data set in "<scratch>/photos" unless it exists. If that fails, w->photos_made stays
+ * false and `why` has the reason. */
+MUST_CHECK enum status train_work_photos(struct train_work *w, const struct train_photos *photos,
+                                         char why[TRAIN_WHY_SIZE]);
 
-/* STATUS_INTERRUPTED where a signal has asked for an end, with its name in the message. */
+/* Runs a training as train_child_run does, in the folder of `name`, and reads a number from its
+ * summary: member `key` of the object `group`. NAN: none, and `why` has the reason. */
+MUST_CHECK enum status train_work_measure(struct train_work *w, const struct words *args,
+                                          const char *name, const char *group, const char *key,
+                                          struct train_ladder *ladder, double *value,
+                                          char why[TRAIN_WHY_SIZE]);
+
+/* STATUS_INTERRUPTED, with the signal's name in the message; signal 0: STATUS_OK. */
 MUST_CHECK enum status train_child_interrupted(int signal);
-#endif

@@ -1,43 +1,33 @@
 /* ampscale bench: micro-benchmarks, each a command with flags of its own. */
-#include "cli/bench_commands.h"
-#include "cli/cli.h"
+#include "cli/bench_options.h"
 
 #include <string.h>
 
-static const struct cli_command benchmarks[] = {
-    {"accuracy", "a training at each precision, compared with recorded runs", cmd_bench_accuracy},
-    {"collective", "bandwidth between ranks by size, in nccl-tests' table", cmd_bench_collective},
-    {"conv", "each convolution of a network, and a training step beside them", cmd_bench_conv},
-    {"gemm", "matrix products: a network's, DeepBench's or one size", cmd_bench_gemm},
-    {"input", "reading, decoding and augmenting images, and the whole loader", cmd_bench_input},
-    {"memory", "STREAM's kernels, or copies to, from and within a device", cmd_bench_memory},
-    {"optimizer", "the update of a network's parameters, by the bytes that it moves",
-     cmd_bench_optimizer},
-    {"overhead", "what a step costs besides computing: launches, events, records",
-     cmd_bench_overhead},
-    {"overlap", "how much communication hides behind the backward pass", cmd_bench_overlap},
-    {"peak", "the device's memory bandwidth and rates of products", cmd_bench_peak},
-    {"profile", "every GPU kernel of a training step, as NVIDIA's profiler sees it",
-     cmd_bench_profile},
-    {"step", "a training step, operation by operation, against the peaks", cmd_bench_step},
-    {"throughput", "training in turns with a peer's, by precision, batch, fusion and graphs",
-     cmd_bench_throughput},
-    {0},
-};
+static const struct cli_command *const benchmarks[] = {&cmd_bench_accuracy,   &cmd_bench_collective,
+                                                       &cmd_bench_conv,       &cmd_bench_gemm,
+                                                       &cmd_bench_input,      &cmd_bench_memory,
+                                                       &cmd_bench_optimizer,  &cmd_bench_overhead,
+                                                       &cmd_bench_overlap,    &cmd_bench_peak,
+                                                       &cmd_bench_profile,    &cmd_bench_step,
+                                                       &cmd_bench_throughput, NULL};
 
-static bool is_benchmark(const char *word)
+static const struct cli_command family = {.doc = "Measures the parts of training one by one.",
+                                          .commands = benchmarks};
+
+/* The benchmark with that name; NULL: there is none. */
+static const struct cli_command *find_benchmark(const char *name)
 {
-    for (const struct cli_command *c = benchmarks; c->name; c++)
-        if (strcmp(word, c->name) == 0)
-            return true;
-    return false;
+    for (const struct cli_command *const *c = benchmarks; *c; c++)
+        if (strcmp(name, (*c)->name) == 0)
+            return *c;
+    return NULL;
 }
 
-/* Flags may come before the benchmark's name, as a launcher puts them: the name goes first. */
+/* Moves the benchmark's name before the flags, because a launcher may insert flags before it. */
 static void name_first(int argc, char **argv)
 {
     for (int i = 2; i < argc; i++) {
-        if (argv[1][0] != '-' || !is_benchmark(argv[i]))
+        if (argv[1][0] != '-' || !find_benchmark(argv[i]))
             continue;
         char *name = argv[i];
         memmove(&argv[2], &argv[1], (size_t)(i - 1) * sizeof *argv);
@@ -46,8 +36,14 @@ static void name_first(int argc, char **argv)
     }
 }
 
-int cmd_bench(int argc, char **argv)
+static int run_bench(const struct cli_command *c, int argc, char **argv)
 {
+    (void)c;
     name_first(argc, argv);
-    return cli_run(benchmarks, "Times the parts that training is made of.", argc, argv);
+    if (argc > 1 && find_benchmark(argv[1]))
+        ((struct bench_options *)find_benchmark(argv[1])->config)->out = stdout;
+    return cli_run(&family, argc, argv);
 }
+
+const struct cli_command cmd_bench = {
+    .name = "bench", .summary = "time the parts of training one by one", .run = run_bench};

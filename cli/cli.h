@@ -1,64 +1,81 @@
-/* The command line: one file per subcommand, each with its own argp parser.
- *
- * A command gets argv with argv[0] = "ampscale <command>", writes results to stdout and messages to
- * stderr, and returns the process exit code (see status_exit_code). */
-#ifndef CLI_CLI_H
-#define CLI_CLI_H
+/* The command line: one file for each subcommand, which has its own tables of settings. A command
+ * writes results to stdout and messages to stderr. */
+#pragma once
 
-#include "base/status.h"
+#include "base/setting.h"
 
-#include <argp.h>
 #include <stdbool.h>
-#include <stdint.h>
+#include <stdio.h>
 
-/* Prints "ampscale: <message>" on stderr and returns the exit code of `st`. An empty message is not
- * printed: another rank tells it. */
-int cli_fail(enum status st);
+struct bench_options;
 
-/* Reads a whole number in [min, max], or a decimal in [min, max], from the value of `flag`;
- * STATUS_USAGE with a message that names flag, value and range otherwise. */
-MUST_CHECK enum status cli_int(const char *flag, const char *text, int64_t min, int64_t max,
-                               int64_t *out);
-MUST_CHECK enum status cli_double(const char *flag, const char *text, double min, double max,
-                                  double *out);
-
-/* Runs a command's argp parser with `config` as its state->input, and --help besides. True: go on.
- * False: --help was printed, or one line on stderr says what is wrong; return *exit_code.
- * A parser that refuses a value calls status_fail (or cli_int ...) and returns EINVAL; one that
- * returns ARGP_ERR_UNKNOWN for a positional argument refuses that and all after it. */
-MUST_CHECK bool cli_parse(const struct argp *argp, int argc, char **argv, void *config,
-                          int *exit_code);
-
-/* A command of a family ("ampscale", "ampscale data"); tables of them end with a NULL name. */
+/* A command, whose flags and arguments are described by tables, or a family of commands. */
+enum { CLI_PARTS_MAX = 5 };
 struct cli_command {
     const char *name;
-    const char *summary; /* one line, without a full stop */
-    int (*run)(int argc, char **argv);
+    const char *summary;   /* one line, without a full stop */
+    const char *arguments; /* "RUN..."; a line for each form; NULL: none */
+    const char *doc; /* purpose of the command; after a \v its exit status, shown below the flags */
+    struct {
+        const struct setting *table;
+        size_t offset; /* offset of the table's structure in the configuration */
+    } part[CLI_PARTS_MAX];
+    void *config; /* configuration, with initial values of members whose rows have no default */
+    /* One of these does the work: */
+    const struct cli_command *const *commands; /* of a family; ends with NULL */
+    enum status (*work)(void *config);
+    enum status (*bench)(const struct bench_options *config);
+    /* Reads the command line itself and returns the exit code. argv[0] = "ampscale <command>". */
+    int (*run)(const struct cli_command *c, int argc, char **argv);
 };
 
-/* All of ampscale's. */
-extern const struct cli_command cli_commands[];
+/* All commands of ampscale. */
+extern const struct cli_command *const cli_commands[];
 
-/* Runs the command that argv[1] names, or prints the family's help, or says in one line that there
- * is none; returns the exit code. argv[0] names the family, and `intro` says what it is for. */
-int cli_run(const struct cli_command *commands, const char *intro, int argc, char **argv);
+/* Sets the configuration to the defaults of the tables, then to the values of the command line; a
+ * member whose row has no default keeps its value. True: the caller starts the command's work.
+ * False: --help was printed, or one line on stderr reports the error; the caller returns
+ * *exit_code. */
+MUST_CHECK bool cli_read(const struct cli_command *c, int argc, char **argv, int *exit_code);
 
-int cmd_accept(int argc, char **argv);
-int cmd_amp_report(int argc, char **argv);
-int cmd_bench(int argc, char **argv);
-int cmd_compare(int argc, char **argv);
-int cmd_data(int argc, char **argv);
-int cmd_export(int argc, char **argv);
-int cmd_info(int argc, char **argv);
-int cmd_launch(int argc, char **argv);
-int cmd_pair(int argc, char **argv);
-int cmd_plot(int argc, char **argv);
-int cmd_predict(int argc, char **argv);
-int cmd_report(int argc, char **argv);
-int cmd_selftest(int argc, char **argv);
-int cmd_study(int argc, char **argv);
-int cmd_train(int argc, char **argv);
-int cmd_trend(int argc, char **argv);
-int cmd_watch(int argc, char **argv);
+/* Runs a command. For a family, runs the command that argv[1] names, or prints the help of the
+ * family, or reports an unknown command on one line. Returns the exit code. argv[0] is the full
+ * name of the command. */
+int cli_run(const struct cli_command *c, int argc, char **argv);
 
-#endif
+/* Prints "ampscale: <message>" on stderr for a failure and returns the exit code of `st`. Prints
+ * nothing for an empty message: another rank, or a report on stdout, has reported the failure. */
+int cli_end(enum status st);
+
+/* The clause of a message that names what `command` ("ampscale train") has in place of a flag of
+ * PyTorch, Horovod or Lightning programs; `name` is that flag without dashes. NULL: the flag is not
+ * known. */
+const char *foreign_flag(const char *command, const char *name);
+
+struct argp_option;
+
+/* Prints the options that --help shows as an mdoc list, by group, each with its spellings and its
+ * help. docs/man/make-page inserts the list into the manual page. */
+MUST_CHECK enum status manual_print(const struct argp_option *options, FILE *out);
+
+/* Restarts the program with a shorter spin time for the threads of GNU's OpenMP, which spin for
+ * milliseconds when idle before they sleep. Their spinning takes time from the workers of the
+ * loader, and on a shared machine every barrier costs a time slice: with another busy process,
+ * training of small networks was measured to be three times slower. The library reads its
+ * environment when it is loaded, before main(). Returns if the restart fails or is not needed: the
+ * environment has the spin time or the wait policy, from the user or from an earlier restart. */
+void spin_limit(char **argv);
+
+struct ladder;
+
+/* If this process was restarted by restart_process, loads the falls that the process had before;
+ * else sets a ladder without falls. */
+void restart_load(struct ladder *l);
+
+/* Replaces this process, which has lost its device, by a new process image that runs the same
+ * command and loads these falls. Returns if that is not possible. */
+void restart_process(const struct ladder *l);
+
+extern const struct cli_command cmd_accept, cmd_amp_report, cmd_bench, cmd_compare, cmd_data,
+    cmd_export, cmd_info, cmd_launch, cmd_pair, cmd_plot, cmd_predict, cmd_report, cmd_selftest,
+    cmd_study, cmd_train, cmd_trend, cmd_watch;

@@ -1,112 +1,59 @@
 /* ampscale compare: whether new runs are as good as those of a base. */
 #include "cli/cli.h"
-#include "compare/confirm.h"
-#include "compare/formats.h"
+
+#include "base/text.h"
+#include "compare/compare_confirm.h"
+#include "compare/compare_formats.h"
 #include "compare/history.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-enum {
-    KEY_THRESHOLD = 256,
-    KEY_ALPHA,
-    KEY_METRIC,
-    KEY_PAIR,
-    KEY_HISTORY,
-    KEY_LAST,
-    KEY_RECORD,
-    KEY_CONFIRM,
-    KEY_CONFIRM_OUT,
-    KEY_ALLOW_DIFFERENT,
-    KEY_MARKDOWN,
-    KEY_JUNIT,
-    KEY_JSON,
-    KEY_BENCHMARK_ACTION,
-};
 
 enum { ALLOWED_MAX = 64, EXIT_REGRESSION = 3 };
 
-static const struct argp_option options[] = {
-    {"threshold", KEY_THRESHOLD, "PERCENT", 0,
-     "How much worse than BASE is too much, for all metrics (default 3); NAME=PERCENT for one", 0},
-    {"alpha", KEY_ALPHA, "P", 0, "Significance level (default 0.01)", 0},
-    {"metric", KEY_METRIC, "NAME", 0,
-     "Let this metric decide, in place of images_per_s and, where runs were validated, val_top1; "
-     "all: every one; may be given several times",
-     0},
-    {"pair", KEY_PAIR, "auto|never|always", 0,
-     "Judge by pairs of neighbours in time: where the runs of both sides took turns (default "
-     "auto), not at all, or nothing but such runs",
-     0},
-    {"history", KEY_HISTORY, "DIR", 0,
-     "In place of BASE: the last accepted runs of the same configuration and hardware in this "
-     "history, the new ones left out",
-     0},
-    {"last", KEY_LAST, "N", 0, "Take so many runs of the history (default 30)", 0},
-    {"record", KEY_RECORD, "DIR", 0,
-     "Add the new runs to this history, which they may begin: as accepted when they passed, or "
-     "when there is nothing to hold them against",
-     0},
-    {"confirm", KEY_CONFIRM, "COMMAND", 0,
-     "Measure again what looks like a regression before calling it one: run this for each repeat, "
-     "without a shell, {out} in it being the folder of the run, {name} the configuration and "
-     "{side} base or new; without {side} the new side alone",
-     0},
-    {"confirm-out", KEY_CONFIRM_OUT, "DIR", 0,
-     "A new folder for what is measured again (default compare-confirm)", 0},
-    {"allow-different", KEY_ALLOW_DIFFERENT, "NAME", 0,
-     "Compare although this field of configuration or hardware, or all behind it, differs; may be "
-     "given several times",
-     0},
-    {"markdown", KEY_MARKDOWN, "FILE", 0, "Write the tables for a job's summary", 0},
-    {"junit", KEY_JUNIT, "FILE", 0, "Write a test case for each metric", 0},
-    {"json", KEY_JSON, "FILE", 0, "Write the comparison as JSON", 0},
-    {"benchmark-action", KEY_BENCHMARK_ACTION, "FILE", 0,
-     "Write NEW's medians as customBiggerIsBetter", 0},
-    {0},
-};
-
 struct compare_args {
-    char **base, **new; /* in argv */
+    char **base, **new; /* (n_base), (n_new) in argv */
     int n_base, n_new;
     const char *history, *record; /* NULL: none */
     int64_t last;
     const char *confirm, *confirm_out; /* command, or NULL; folder */
     struct compare_config config;
-    double general; /* threshold of metrics that have none of their own */
-    bool chosen;    /* what decides was chosen */
-    char *allowed[ALLOWED_MAX];
+    double general; /* threshold of metrics that have no threshold of their own */
+    bool chosen;    /* --metric was given */
+    const char *allowed[ALLOWED_MAX];
     struct compare_files files;
+    bool regression;
 };
 
 /* "3", or "images_per_s=5". */
-static enum status parse_threshold(const char *arg, struct compare_args *a)
+static enum status take_threshold(const struct setting *setting, const char *arg, void *args)
 {
+    struct compare_args *a = args;
     char name[32];
     const char *equals = strchr(arg, '=');
     enum metric_id id;
     double percent;
     if (!equals) {
-        TRY(cli_double("--threshold", arg, 0, 100, &percent));
+        TRY(setting_real(setting->flag, arg, 0, 100, &percent));
         a->general = percent / 100;
         return STATUS_OK;
     }
     snprintf(name, sizeof name, "%.*s", (int)(equals - arg), arg);
     TRY(metric_find("--threshold", name, &id));
-    TRY(cli_double("--threshold", equals + 1, 0, 100, &percent));
+    TRY(setting_real(setting->flag, equals + 1, 0, 100, &percent));
     a->config.threshold[id] = percent / 100;
     return STATUS_OK;
 }
 
-/* The first one takes the place of what decides by default. */
-static enum status parse_metric(const char *name, struct compare_args *a)
+/* Makes a metric gating; the first one replaces the default gating metrics. */
+static enum status take_metric(const struct setting *setting, const char *name, void *args)
 {
+    struct compare_args *a = args;
     bool all = strcmp(name, "all") == 0;
     enum metric_id id = METRIC_IMAGES_PER_S;
+    (void)setting;
     if (!all)
         TRY(metric_find("--metric", name, &id));
     if (!a->chosen)
@@ -119,39 +66,66 @@ static enum status parse_metric(const char *name, struct compare_args *a)
     return STATUS_OK;
 }
 
-static enum status parse_pairing(const char *arg, struct compare_args *a)
-{
-    static const char *const names[] = {[COMPARE_PAIR_AUTO] = "auto",
-                                        [COMPARE_PAIR_NEVER] = "never",
-                                        [COMPARE_PAIR_ALWAYS] = "always"};
-    for (int i = 0; i < (int)(sizeof names / sizeof *names); i++)
-        if (strcmp(arg, names[i]) == 0) {
-            a->config.pairing = (enum compare_pairing)i;
-            return STATUS_OK;
-        }
-    return status_fail(STATUS_USAGE, "--pair '%s': give auto, never or always", arg);
-}
+#define SETTINGS_OF struct compare_args
+static const struct setting compare_settings[] = {
+    {"threshold", 0, "PERCENT", NULL,
+     "Largest accepted loss against BASE in percent, for all metrics (default 3); NAME=PERCENT "
+     "sets it for one",
+     TAKEN_BY(take_threshold)},
+    {"alpha", 0, "P", "0.01", "Significance level", AS_REAL(config.alpha, 1e-12, 0.5)},
+    {"metric", 0, "NAME", NULL,
+     "Make this metric gating, instead of images_per_s and, if runs were validated, val_top1; all: "
+     "every metric; may be given several times",
+     TAKEN_BY(take_metric)},
+    {"pair", 0, "auto|never|always", "auto",
+     "Compare pairs of runs that were neighbours in time: auto: if the runs of both sides took "
+     "turns; never; always: refuse other runs",
+     AS_CHOICE(config.pairing)},
+    {"history", 0, "DIR", NULL,
+     "Compare with the last accepted runs of this history that have the same configuration and "
+     "hardware, instead of BASE; the new runs do not count",
+     AS_TEXT(history)},
+    {"last", 0, "N", "30", "Number of runs to take from the history",
+     AS_INTEGER(last, COMPARE_LEAST_REPEATS, 1000)},
+    {"record", 0, "DIR", NULL,
+     "Add the new runs to this history, which is made if missing; they count as accepted if they "
+     "passed, or if there was nothing to compare them with",
+     AS_TEXT(record)},
+    {"confirm", 0, "COMMAND", NULL,
+     "Before reporting a regression, measure again: run COMMAND for each repeat, without a shell; "
+     "{out} becomes the folder of the run, {name} the configuration, and {side} base or new; "
+     "without {side} only the new side is measured",
+     AS_TEXT(confirm)},
+    {"confirm-out", 0, "DIR", "compare-confirm", "New folder for the repeated measurements",
+     AS_TEXT(confirm_out)},
+    {"allow-different", 0, "NAME", NULL,
+     "Compare even if this field of configuration or hardware, or a field below it, differs; may "
+     "be given several times",
+     AS_LIST(allowed, config.n_allowed)},
+    {"markdown", 0, "FILE", NULL, "Write the tables as Markdown, for the summary page of a CI job",
+     AS_TEXT(files.markdown)},
+    {"junit", 0, "FILE", NULL, "Write JUnit XML with a test case for each metric",
+     AS_TEXT(files.junit)},
+    {"json", 0, "FILE", NULL, "Write the comparison as JSON", AS_TEXT(files.json)},
+    {"benchmark-action", 0, "FILE", NULL, "Write NEW's medians in the format customBiggerIsBetter",
+     AS_TEXT(files.benchmark_action)},
+    {NULL, 0, "RUN", NULL, NULL, AS_ARGUMENTS(base, n_base)},
+    {0},
+};
 
-static enum status parse_allowed(char *arg, struct compare_args *a)
-{
-    if (a->config.n_allowed == ALLOWED_MAX)
-        return status_fail(STATUS_USAGE, "--allow-different more than %d times", ALLOWED_MAX);
-    a->allowed[a->config.n_allowed++] = arg;
-    return STATUS_OK;
-}
-
-/* Whether there are new runs alone. */
+/* Whether all folders are new runs, because the base is a history or there is no base. */
 static bool new_alone(const struct compare_args *a)
 {
     return a->history || (a->record && !a->new && a->n_base == 1);
 }
 
-/* Without "--" there is one folder on either side, or there are new runs alone. */
+/* Assigns the folders to the sides: without "--", one to each side, or all to the new side. */
 static enum status check(struct compare_args *a)
 {
     if (new_alone(a)) {
         if (a->new)
-            return status_fail(STATUS_USAGE, "--history is the base: give new runs alone");
+            return status_fail(STATUS_USAGE,
+                               "--history takes the place of BASE: give new runs only");
         a->new = a->base;
         a->n_new = a->n_base;
         return a->n_new > 0 ? STATUS_OK : status_fail(STATUS_USAGE, "no new runs: give NEW...");
@@ -164,71 +138,27 @@ static enum status check(struct compare_args *a)
         return status_fail(STATUS_USAGE, "nothing to compare: give BASE NEW, or BASE... -- NEW...");
     for (int i = 0; i < a->n_new; i++)
         if (a->new[i][0] == '-')
-            return status_fail(STATUS_USAGE, "'%s' behind '--': flags come before it", a->new[i]);
+            return status_fail(STATUS_USAGE, "'%s' follows '--': flags must come before it",
+                               a->new[i]);
     return STATUS_OK;
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+/* Fails; the message names the first inconclusive result and how many runs would decide it. */
+static enum status inconclusive(const struct compare_report *report,
+                                const struct compare_cell *cell, const struct compare_result *r)
 {
-    struct compare_args *a = state->input;
-    enum status st = STATUS_OK;
-    switch (key) {
-    case KEY_THRESHOLD:
-        st = parse_threshold(arg, a);
-        break;
-    case KEY_ALPHA:
-        st = cli_double("--alpha", arg, 1e-12, 0.5, &a->config.alpha);
-        break;
-    case KEY_METRIC:
-        st = parse_metric(arg, a);
-        break;
-    case KEY_PAIR:
-        st = parse_pairing(arg, a);
-        break;
-    case KEY_HISTORY:
-        a->history = arg;
-        break;
-    case KEY_LAST:
-        st = cli_int("--last", arg, COMPARE_LEAST_REPEATS, 1000, &a->last);
-        break;
-    case KEY_RECORD:
-        a->record = arg;
-        break;
-    case KEY_CONFIRM:
-        a->confirm = arg;
-        break;
-    case KEY_CONFIRM_OUT:
-        a->confirm_out = arg;
-        break;
-    case KEY_ALLOW_DIFFERENT:
-        st = parse_allowed(arg, a);
-        break;
-    case KEY_MARKDOWN:
-        a->files.markdown = arg;
-        break;
-    case KEY_JUNIT:
-        a->files.junit = arg;
-        break;
-    case KEY_JSON:
-        a->files.json = arg;
-        break;
-    case KEY_BENCHMARK_ACTION:
-        a->files.benchmark_action = arg;
-        break;
-    case ARGP_KEY_ARGS:
-        a->base = state->argv + state->next;
-        a->n_base = state->argc - state->next;
-        break;
-    case ARGP_KEY_END:
-        st = check(a);
-        break;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-    return st == STATUS_OK ? 0 : EINVAL;
+    bool more = metrics[r->metric].more_is_better;
+    double worst = more ? 1 - r->is.low : r->is.high - 1;
+    int64_t runs = compare_deciding_runs(r);
+    return status_fail(
+        STATUS_DATA,
+        "%d of %d metrics are inconclusive: %s of %s may be up to %.1f %% worse, and the "
+        "limit is %.3g %%; give %s%" PRId64 " runs per side, or use a quieter machine",
+        report->inconclusive, report->family, metrics[r->metric].name, cell->name, 100 * worst,
+        100 * r->threshold, runs < COMPARE_RUNS_MANY ? "about " : "more than ", runs);
 }
 
-/* Why a comparison without a regression has not passed, and the way out. */
+/* Fails: the message says why a comparison without a regression has not passed, and the way out. */
 static enum status not_judged(const struct compare_report *r)
 {
     if (r->refused > 0)
@@ -236,23 +166,27 @@ static enum status not_judged(const struct compare_report *r)
                            "configuration or hardware differs in %d of %lld cells; compare runs of "
                            "the same, or give --allow-different NAME",
                            r->refused, (long long)r->n_cells);
+    const struct compare_cell *cell;
+    const struct compare_result *first = compare_first_inconclusive(r, &cell);
+    if (first && r->incomplete == 0 && r->undecided == 0)
+        return inconclusive(r, cell, first);
     return status_fail(STATUS_DATA,
                        "not everything could be judged: %d cells are incomplete, %d metrics have "
-                       "not enough repeats; give %" PRId64 " complete runs or more a side",
+                       "too few repeats; give at least %" PRId64 " complete runs a side",
                        r->incomplete, r->undecided, compare_enough_repeats(r));
 }
 
-static enum status hold_against(const struct compare_args *a, struct compare_report *report)
+static enum status compare_sides(const struct compare_args *a, struct compare_report *report)
 {
     const struct compare_rolling rolling = {.dir = a->history, .most = a->last};
     return a->history ? compare_compare_history(&rolling, a->new, a->n_new, &a->config, report)
                       : compare_compare(a->base, a->n_base, a->new, a->n_new, &a->config, report);
 }
 
-/* Nothing where no regression was found, or none is to be confirmed. */
+/* Measures regressions again; does nothing without a regression, or without --confirm. */
 static enum status confirm(const struct compare_args *a, struct compare_report *report)
 {
-    char line[256];
+    char line[COMPARE_LINE_SIZE];
     const struct compare_confirm c = {.command = a->confirm,
                                       .dir = a->confirm_out,
                                       .base = a->base,
@@ -265,33 +199,32 @@ static enum status confirm(const struct compare_args *a, struct compare_report *
         return STATUS_OK;
     TRY(compare_confirm(&c, &a->config, report, stdout));
     compare_conclusion(report, line, sizeof line);
-    printf("With what was measured again, %s\n", line);
+    printf("With the repeated measurements, %s\n", line);
     return STATUS_OK;
 }
 
-static enum status compare(struct compare_args *a, bool *regression)
+static enum status compare(struct compare_args *a)
 {
     struct compare_report report;
     for (int i = 0; i < METRICS; i++)
         if (isnan(a->config.threshold[i]))
             a->config.threshold[i] = a->general;
     a->config.allowed = a->allowed;
-    TRY(hold_against(a, &report));
+    TRY(compare_sides(a, &report));
     compare_print(&report, stdout);
     enum status st = confirm(a, &report);
     if (st == STATUS_OK)
         st = compare_write(&report, &a->files);
-    *regression = report.verdicts[COMPARE_REGRESSION] > 0;
+    a->regression = report.verdicts[COMPARE_REGRESSION] > 0;
     if (st == STATUS_OK && a->record)
         st = compare_record(a->record, a->new, a->n_new, compare_passed(&report));
-    if (st == STATUS_OK && !*regression && !compare_passed(&report))
+    if (st == STATUS_OK && !a->regression && !compare_passed(&report))
         st = not_judged(&report);
     compare_report_free(&report);
     return st;
 }
 
-/* Whether the new runs are there to be recorded alone: without a base, or to begin the history that
- * is to be the base from then on. */
+/* Whether the new runs are only recorded: there is no base, or these runs begin the history. */
 static bool only_records(const struct compare_args *a)
 {
     if (!a->history)
@@ -303,45 +236,50 @@ static enum status record(const struct compare_args *a)
 {
     TRY(compare_record(a->record, a->new, a->n_new, true));
     if (a->history)
-        printf("'%s' held no history: these runs begin it, and were held against nothing\n",
-               a->history);
+        text_print(stdout,
+                   "'%s' had no history yet: these runs are its first, and were not compared",
+                   a->history);
     return STATUS_OK;
 }
 
-int cmd_compare(int argc, char **argv)
+static enum status work(struct compare_args *a)
 {
-    static const struct argp argp = {
-        .options = options,
-        .parser = parse,
-        .args_doc = "BASE NEW\n--record DIR NEW\n--history DIR RUN...\nRUN... -- RUN...",
-        .doc =
-            "Compares new runs with those of a base: the ratio of each metric, with its "
-            "interval, and a rank test; where the runs of both sides took turns, within pairs of "
-            "neighbours in time. A regression is significant and larger than the threshold, in "
-            "a metric that decides; what does not is shown in brackets. BASE and NEW are folders "
-            "of runs, or studies, which are compared "
-            "cell by cell; before '--' come the runs of the base, behind it the new ones. Flags "
-            "come before '--'. With --history, or --record and "
-            "no BASE, all runs are new ones.",
-    };
-    struct compare_args a = {
-        .last = 30, .confirm_out = "compare-confirm", .config = compare_defaults()};
-    bool regression = false;
+    TRY(check(a));
+    return only_records(a) ? record(a) : compare(a);
+}
+
+static int run_compare(const struct cli_command *c, int argc, char **argv)
+{
+    struct compare_args *a = c->config;
     int exit_code, split = 1;
-    a.general = a.config.threshold[0];
+    a->config = compare_defaults();
+    a->general = a->config.threshold[0];
     for (int i = 0; i < METRICS; i++)
-        a.config.threshold[i] = NAN;
-    /* getopt would move '--' in front of all folders. */
+        a->config.threshold[i] = NAN;
+    /* getopt would move "--" before all folders, so the sides are split before it parses. */
     while (split < argc && strcmp(argv[split], "--") != 0)
         split++;
     if (split < argc) {
-        a.new = argv + split + 1;
-        a.n_new = argc - split - 1;
+        a->new = argv + split + 1;
+        a->n_new = argc - split - 1;
     }
-    if (!cli_parse(&argp, split, argv, &a, &exit_code))
+    if (!cli_read(c, split, argv, &exit_code))
         return exit_code;
-    enum status st = only_records(&a) ? record(&a) : compare(&a, &regression);
-    if (st != STATUS_OK)
-        return cli_fail(st);
-    return regression ? EXIT_REGRESSION : 0;
+    enum status st = work(a);
+    return st == STATUS_OK && a->regression ? EXIT_REGRESSION : cli_end(st);
 }
+
+const struct cli_command cmd_compare = {
+    .name = "compare",
+    .summary = "compare new runs with those of a base",
+    .arguments = "BASE NEW\n--record DIR NEW\n--history DIR RUN...\nRUN... -- RUN...",
+    .doc = "Compares new runs with those of a base: the ratio of each metric, its confidence "
+           "interval, and a rank test; if the runs of both sides took turns, pairs of neighbours "
+           "in time are compared. A regression is a change for the worse in a gating metric that "
+           "is significant and larger than the threshold; a non-gating metric is shown in "
+           "brackets. BASE and NEW are folders of runs, or studies, which are compared cell by "
+           "cell; the runs of the base come before '--', the new ones after it. Flags come before "
+           "'--'. With --history, or with --record and no BASE, all runs are new ones.",
+    .part = {{compare_settings}},
+    .config = &(struct compare_args){0},
+    .run = run_compare};

@@ -1,144 +1,201 @@
-/* ampscale launch: a command of ours as the ranks of a job. */
+/* ampscale launch: runs a command of ampscale as the ranks of a job. */
 #include "launch/launch.h"
+#include "base/array.h"
 #include "base/file.h"
+#include "base/launcher.h"
 #include "base/process.h"
 #include "cli/cli.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-enum {
-    KEY_NPROC = 256,
-    KEY_HOSTS,
-    KEY_HOSTFILE,
-    KEY_LOG_DIR,
-    KEY_THREADS,
-    KEY_BIND,
-    KEY_MPIRUN,
-    KEY_MPI_ARG,
-    KEY_GRACE,
-    KEY_START_TIMEOUT,
-    KEY_RESTARTS,
-    KEY_DRY_RUN,
-    KEY_AS_RANK,
-    KEY_TERMINAL,
-};
-
-static const struct argp_option options[] = {
-    {"nproc", KEY_NPROC, "N", 0,
-     "Ranks in all (default: one for each slot of the hosts, or the tasks of a Slurm allocation)",
-     0},
-    {"hosts", KEY_HOSTS, "HOST:N,...", 0, "Hosts, and how many ranks each takes", 0},
-    {"hostfile", KEY_HOSTFILE, "FILE", 0, "Hosts, one a line: 'name slots=N' or 'name:N'", 0},
-    {"log-dir", KEY_LOG_DIR, "DIR", 0,
-     "Folder of the ranks' logs (default: beside the run's, OUT-logs)", 0},
-    {"threads", KEY_THREADS, "N", 0,
-     "Threads of each rank (default: an equal share of its host's cores)", 0},
-    {"bind", KEY_BIND, "none|cores", 0,
-     "Let ranks run on any core (default), or each on its own share", 0},
-    {"mpirun", KEY_MPIRUN, "FILE", 0, "Open MPI's or MPICH's starter (default mpirun)", 0},
-    {"mpi-arg", KEY_MPI_ARG, "ARG", 0, "An argument for mpirun; can be given again", 0},
-    {"grace", KEY_GRACE, "S", 0, "Seconds that ranks have to stop after a signal (default 30)", 0},
-    {"start-timeout", KEY_START_TIMEOUT, "S", 0,
-     "Seconds until all ranks run, where they run on this host (default 120; 0: no limit)", 0},
-    {"restarts", KEY_RESTARTS, "N", 0,
-     "Start again after a failure, at most N times, from the run's checkpoint (default 0)", 0},
-    {"dry-run", KEY_DRY_RUN, 0, 0, "Print mpirun's line, and srun's, instead", 0},
-    {"as-rank", KEY_AS_RANK, 0, OPTION_HIDDEN, "Keep one rank; what mpirun starts", 0},
-    {"terminal", KEY_TERMINAL, 0, OPTION_HIDDEN, "Rank 0 sees a terminal; with --as-rank", 0},
-    {0},
-};
 
 struct arguments {
     struct launch_config config;
-    bool dry_run, as_rank, terminal;
-    char program[PATH_MAX]; /* this one's file: what config.program points at */
+    bool dry_run, as_rank, as_node, as_hosts, over_ssh, restarted, terminal;
+    const char *master_addr;
+    int master_port;
+    const char *redirects;
+    char **words;                       /* the command with --comm; or NULL */
+    char address[LAUNCHER_ADDRESS_MAX]; /* from --master-addr and --master-port */
+    char program[PATH_MAX];             /* path of this program; config.program points at it */
 };
 
-static enum status parse_int(const char *flag, const char *arg, int min, int max, int *out)
+static enum status take_hosts(const struct setting *s, const char *text, void *arguments)
 {
-    int64_t v;
-    TRY(cli_int(flag, arg, min, max, &v));
-    *out = (int)v;
+    struct launch_hosts *hosts = setting_member(s, arguments);
+    return strcmp(s->flag, "hosts") == 0 ? launch_hosts_parse(hosts, text)
+                                         : launch_hosts_read(hosts, text);
+}
+
+static enum status take_mpi_arg(const struct setting *s, const char *text, void *arguments)
+{
+    return words_add(setting_member(s, arguments), "%s", text);
+}
+
+/* Takes --nnodes N, or torchrun's MIN:MAX. */
+static enum status take_nodes(const struct setting *s, const char *text, void *arguments)
+{
+    struct launch_config *c = setting_member(s, arguments);
+    int least = 0, most = 0, end = 0;
+    bool range = sscanf(text, "%5d:%5d%n", &least, &most, &end) == 2;
+    if (!range)
+        end = sscanf(text, "%5d%n", &most, &end) == 1 ? end : 0;
+    if (end == 0 || text[end] || most < 1 || most > HOST_SLOTS_MAX ||
+        (range && (least < 1 || least > most)))
+        return status_fail(STATUS_USAGE, "--nnodes '%s': give a number of nodes, or MIN:MAX", text);
+    c->nodes = most;
+    c->min_nodes = range ? least : c->min_nodes;
     return STATUS_OK;
 }
 
-static enum status parse_bind(const char *arg, enum launch_bind *out)
-{
-    if (strcmp(arg, "none") != 0 && strcmp(arg, "cores") != 0)
-        return status_fail(STATUS_USAGE, "--bind '%s': give none or cores", arg);
-    *out = strcmp(arg, "cores") == 0 ? LAUNCH_BIND_CORES : LAUNCH_BIND_NONE;
-    return STATUS_OK;
-}
+#define SETTINGS_OF struct arguments
+static const struct setting launch_settings[] = {
+    {NULL, 0, "COMMAND", NULL, NULL, AS_ARGUMENTS(config.argv, config.argc),
+     .traits = SETTING_REST},
+    {"nproc", 0, "N", NULL,
+     "Total number of ranks (default: one for each slot of the hosts, or the tasks of a Slurm "
+     "allocation)",
+     AS_INTEGER(config.nproc, 1, HOST_SLOTS_MAX), .aliases = {"np"}},
+    {"nproc-per-node", 0, "N", NULL, "Ranks of each node, in place of --nproc",
+     AS_INTEGER(config.node_ranks, 1, HOST_SLOTS_MAX)},
+    {"nnodes", 0, "N|MIN:MAX", NULL,
+     "Number of nodes that run this command line, each with its --node-rank, without MPI; MIN is "
+     "--min-nodes",
+     TAKEN_BY(take_nodes), SETTING_AT(config)},
+    {"min-nodes", 0, "N", NULL,
+     "Without MPI: start on N nodes or more if others do not join, at another world size (default: "
+     "all nodes)",
+     AS_INTEGER(config.min_nodes, 1, HOST_SLOTS_MAX)},
+    {"join-timeout", 0, "S", "60",
+     "Without MPI, with --restarts or --min-nodes: seconds that nodes have to join at each start",
+     AS_INTEGER(config.join_timeout, 1, 86400)},
+    {"node-rank", 0, "N", "0", "Number of this node, with --nnodes",
+     AS_INTEGER(config.node, 0, HOST_SLOTS_MAX)},
+    {"rendezvous", 0, "HOST:PORT", NULL,
+     "Address of node 0, at which the ranks connect without MPI (default on one node without "
+     "mpirun: a free port of loopback)",
+     AS_TEXT(config.rendezvous)},
+    {"comm", 0, "auto|nccl|host|mpi|gloo|local", NULL,
+     "--comm of the command; mpi starts the ranks with mpirun, gloo and local without MPI "
+     "(default: "
+     "the command's own)",
+     AS_TEXT(config.comm)},
+    {"master-addr", 0, "HOST", NULL, "HOST of --rendezvous", AS_TEXT(master_addr)},
+    {"master-port", 0, "PORT", "29500", "PORT of --rendezvous", AS_INTEGER(master_port, 1, 65535)},
+    {"hosts", 'H', "HOST:N,...", NULL,
+     "Hosts and the number of ranks on each; without MPI they are reached by ssh",
+     TAKEN_BY(take_hosts), SETTING_AT(config.hosts)},
+    {"hostfile", 0, "FILE", NULL, "File of hosts, one a line: 'name slots=N' or 'name:N'",
+     TAKEN_BY(take_hosts), SETTING_AT(config.hosts)},
+    {"log-dir", 0, "DIR", NULL,
+     "Folder of the ranks' logs (default: OUT-logs, next to the run's folder OUT)",
+     AS_TEXT(config.log_dir)},
+    {"threads", 0, "N", NULL, "Threads per rank (default: an equal share of its host's cores)",
+     AS_INTEGER(config.threads, 1, 1024)},
+    {"bind", 0, "none|cores", "none",
+     "none: ranks run on any core; cores: each runs on its own share of the cores",
+     AS_CHOICE(config.bind)},
+    {"mpirun", 0, "FILE", NULL, "mpirun of Open MPI or MPICH (default mpirun)",
+     AS_TEXT(config.mpirun)},
+    {"mpi-arg", 0, "ARG", NULL, "Argument to pass to mpirun; may be given several times",
+     TAKEN_BY(take_mpi_arg), SETTING_AT(config.mpi_args)},
+    {"grace", 0, "S", "30",
+     "Seconds between the signal that asks ranks to stop and the one that kills them",
+     AS_INTEGER(config.grace, 0, 86400)},
+    {"start-timeout", 0, "S", "120", "On this host: seconds until all ranks must run; 0: no limit",
+     AS_INTEGER(config.start_timeout, 0, 86400)},
+    {"restarts", 0, "N", "0", "Restart a failed job up to N times, from the run's checkpoint",
+     AS_INTEGER(config.restarts, 0, 1000), .aliases = {"max-restarts"}},
+    {"tee", 't', "MODE", NULL, "No effect: ranks always have logs, and rank 0's output is shown",
+     AS_TEXT(redirects), .aliases = {"redirects"}},
+    {"dry-run", 0, NULL, NULL, "Print the command lines for mpirun and for srun, and run nothing",
+     AS_SWITCH(dry_run)},
+    {"as-node", 0, NULL, NULL, "Start the ranks of this node; for internal use by launch",
+     AS_SWITCH(as_node), .traits = SETTING_HIDDEN},
+    {"as-hosts", 0, NULL, NULL, "Start the nodes of --hosts; for internal use by launch",
+     AS_SWITCH(as_hosts), .traits = SETTING_HIDDEN},
+    {"over-ssh", 0, NULL, NULL, "With --as-node: started by ssh; for internal use by launch",
+     AS_SWITCH(over_ssh), .traits = SETTING_HIDDEN},
+    {"restarted", 0, NULL, NULL, "With --as-node: a restart; for internal use by launch",
+     AS_SWITCH(restarted), .traits = SETTING_HIDDEN},
+    {"as-rank", 0, NULL, NULL, "Supervise one rank; for internal use by launch", AS_SWITCH(as_rank),
+     .traits = SETTING_HIDDEN},
+    {"terminal", 0, NULL, NULL, "Rank 0 writes to a terminal; for internal use, with --as-rank",
+     AS_SWITCH(terminal), .traits = SETTING_HIDDEN},
+    {0},
+};
 
-/* STATUS_UNSUPPORTED for a key that takes no value here. */
-static enum status parse_value(int key, const char *arg, struct launch_config *c)
-{
-    switch (key) {
-    case KEY_NPROC:
-        return parse_int("--nproc", arg, 1, HOST_SLOTS_MAX, &c->nproc);
-    case KEY_HOSTS:
-        return launch_hosts_parse(&c->hosts, arg);
-    case KEY_HOSTFILE:
-        return launch_hosts_read(&c->hosts, arg);
-    case KEY_THREADS:
-        return parse_int("--threads", arg, 1, 1024, &c->threads);
-    case KEY_BIND:
-        return parse_bind(arg, &c->bind);
-    case KEY_MPI_ARG:
-        return words_add(&c->mpi_args, "%s", arg);
-    case KEY_GRACE:
-        return parse_int("--grace", arg, 0, 86400, &c->grace);
-    case KEY_START_TIMEOUT:
-        return parse_int("--start-timeout", arg, 0, 86400, &c->start_timeout);
-    case KEY_RESTARTS:
-        return parse_int("--restarts", arg, 0, 1000, &c->restarts);
-    default:
-        return STATUS_UNSUPPORTED;
-    }
-}
-
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    struct arguments *a = state->input;
-    enum status st;
-    switch (key) {
-    case KEY_LOG_DIR:
-        a->config.log_dir = arg;
-        return 0;
-    case KEY_MPIRUN:
-        a->config.mpirun = arg;
-        return 0;
-    case KEY_DRY_RUN:
-        a->dry_run = true;
-        return 0;
-    case KEY_AS_RANK:
-        a->as_rank = true;
-        return 0;
-    case KEY_TERMINAL:
-        a->terminal = true;
-        return 0;
-    default:
-        st = parse_value(key, arg, &a->config);
-        return st == STATUS_OK ? 0 : st == STATUS_UNSUPPORTED ? ARGP_ERR_UNKNOWN : EINVAL;
-    }
-}
-
-/* The command behind "--" must be one of ours; not this one, whose ranks would have ranks. */
+/* Checks that the command is one of ampscale's; launch itself is refused. */
 static enum status check_command(const struct launch_config *c)
 {
     if (c->argc == 0)
-        return status_fail(STATUS_USAGE, "no command; put it behind '--', as in 'ampscale launch "
-                                         "--nproc 2 -- train ...'");
-    for (const struct cli_command *known = cli_commands; known->name; known++)
-        if (strcmp(known->name, c->argv[0]) == 0 && known->run != cmd_launch)
+        return status_fail(
+            STATUS_USAGE,
+            "no command: give it last, as in 'ampscale launch --nproc 2 -- train ...'");
+    for (const struct cli_command *const *known = cli_commands; *known; known++)
+        if (strcmp((*known)->name, c->argv[0]) == 0 && *known != &cmd_launch)
             return STATUS_OK;
+    size_t n = strlen(c->argv[0]);
+    bool script = strcmp(c->argv[0], "python") == 0 || strcmp(c->argv[0], "python3") == 0 ||
+                  (n > 3 && strcmp(c->argv[0] + n - 3, ".py") == 0);
+    if (script)
+        return status_fail(STATUS_USAGE,
+                           "cannot launch '%s': ampscale's own trainer takes the script's place; "
+                           "write 'train' and the script's flags",
+                           c->argv[0]);
     return status_fail(STATUS_USAGE, "cannot launch '%s'; 'ampscale --help' lists the commands",
                        c->argv[0]);
+}
+
+/* Takes the address of the rendezvous from --master-addr and --master-port. Without --master-addr
+ * and --rendezvous, a job of several nodes takes it from MASTER_ADDR and MASTER_PORT, if set. */
+static enum status settle_address(struct arguments *a)
+{
+    struct launch_config *c = &a->config;
+    const char *host = getenv("MASTER_ADDR"), *port = getenv("MASTER_PORT");
+    enum status st = STATUS_OK;
+    if (c->rendezvous && a->master_addr)
+        return status_fail(STATUS_USAGE, "--master-addr '%s' and --rendezvous '%s': give one",
+                           a->master_addr, c->rendezvous);
+    if (a->master_addr)
+        st = path_format(a->address, sizeof a->address, "%s:%d", a->master_addr, a->master_port);
+    else if (!c->rendezvous && c->nodes > 1 && host && port)
+        st = path_format(a->address, sizeof a->address, "%s:%s", host, port);
+    if (*a->address)
+        c->rendezvous = a->address;
+    return st;
+}
+
+/* Passes launch's --comm on to the command; without it, takes the command's --comm. */
+static enum status settle_comm(struct arguments *a)
+{
+    static char flag[] = "--comm";
+    struct launch_config *c = &a->config;
+    if (!c->comm) {
+        c->comm = launch_command_value(c->argc, c->argv, flag);
+        return STATUS_OK;
+    }
+    TRY(array_new(&a->words, c->argc + 2));
+    memcpy(a->words, c->argv, (size_t)c->argc * sizeof *a->words);
+    a->words[c->argc] = flag;
+    a->words[c->argc + 1] = (char *)c->comm;
+    c->argv = a->words;
+    c->argc += 2;
+    return STATUS_OK;
+}
+
+static struct supervisor_config supervisor_of(const struct arguments *a)
+{
+    const struct launch_config *c = &a->config;
+    return (struct supervisor_config){.program = a->program,
+                                      .log_dir = c->log_dir ? c->log_dir : ".",
+                                      .threads = c->threads,
+                                      .bind = c->bind,
+                                      .terminal = a->terminal,
+                                      .argc = c->argc,
+                                      .argv = c->argv};
 }
 
 static enum status run(struct arguments *a, int *exit_code)
@@ -147,24 +204,35 @@ static enum status run(struct arguments *a, int *exit_code)
     TRY(process_own_file(a->program, sizeof a->program));
     c->program = a->program;
     TRY(check_command(c));
+    const struct supervisor_config rank = supervisor_of(a);
     if (a->as_rank) {
-        struct keeper_config keeper = {.program = a->program,
-                                       .log_dir = c->log_dir ? c->log_dir : ".",
-                                       .threads = c->threads,
-                                       .bind = c->bind,
-                                       .terminal = a->terminal,
-                                       .argc = c->argc,
-                                       .argv = c->argv};
-        *exit_code = launch_keep(&keeper);
+        *exit_code = launch_supervise(&rank);
         return STATUS_OK;
     }
+    if (a->as_node) {
+        const struct node_config node = {.rank = rank,
+                                         .ranks = c->node_ranks,
+                                         .nodes = c->nodes,
+                                         .node = c->node,
+                                         .min_nodes = c->min_nodes,
+                                         .join_timeout = c->join_timeout,
+                                         .restart = a->restarted,
+                                         .over_ssh = a->over_ssh,
+                                         .address = c->rendezvous};
+        return launch_node(&node, exit_code);
+    }
+    c->port = a->master_port;
+    if (a->as_hosts)
+        return launch_hosts_start(c, exit_code);
+    TRY(settle_address(a));
+    TRY(settle_comm(a));
     TRY(launch_config_check(c));
     return a->dry_run ? launch_print(c, stdout) : launch_run(c, exit_code);
 }
 
-/* The value of --out of a battery of nodes, which keeps what it has measured; NULL for any other
- * command. */
-static const char *battery_folder(const struct launch_config *c)
+/* The value of --out if the command is a test suite of nodes, whose results stay in that folder
+ * after a failure; NULL for any other command. */
+static const char *suite_folder(const struct launch_config *c)
 {
     bool nodes = c->argc > 1 && strcmp(c->argv[0], "accept") == 0 &&
                  strcmp(c->argv[1], "pair") != 0 &&
@@ -180,16 +248,15 @@ static bool resumes(const struct launch_config *c)
     return false;
 }
 
-/* A rank that is lost ends the job before the verdicts: the last line is how to come by them. argv
- * is the launch's own, from its first argument on. */
+/* After a lost rank has ended the job before the verdicts, prints the commands that continue the
+ * job or judge its results. argv: the arguments of launch itself. */
 static void say_how_on(const struct launch_config *c, int argc, char **argv)
 {
-    const char *out = battery_folder(c);
+    const char *out = suite_folder(c);
     struct words again = {0}, judge = {0};
     char *line = NULL, *other = NULL;
     enum status st;
-    CHECK(words_add(&again, "ampscale"));
-    CHECK(words_add(&again, "launch"));
+    CHECK(words_add_all(&again, "ampscale", "launch", NULL));
     CHECK(words_add_list(&again, argc, argv));
     if (!resumes(c))
         CHECK(words_add(&again, "--resume"));
@@ -197,8 +264,8 @@ static void say_how_on(const struct launch_config *c, int argc, char **argv)
     CHECK(words_add(&judge, "%s", out));
     CHECK(words_shell(&judge, &other));
     fprintf(stderr,
-            "ampscale: results stay in %s: '%s' runs what is missing, and 'ampscale accept "
-            "--node-list %s' judges what is there\n",
+            "ampscale: the results are in %s: '%s' runs the missing checks, and 'ampscale accept "
+            "--node-list %s' judges the present ones\n",
             other, line, other);
 done:
     free(line);
@@ -207,36 +274,37 @@ done:
     words_free(&judge);
 }
 
-int cmd_launch(int argc, char **argv)
+static int run_launch(const struct cli_command *c, int argc, char **argv)
 {
-    static const struct argp argp = {
-        .options = options,
-        .parser = parse,
-        .args_doc = "-- COMMAND ARG...",
-        .doc = "Runs a command of ampscale as the ranks of a job, by mpirun: on this machine, or "
-               "on several. Shows what rank 0 shows, and why a rank failed.\v"
-               "Exit status: that of the first rank that failed, 128 plus its number for a signal; "
-               "1 when mpirun failed, 2 wrong usage."};
-    struct arguments a = {.config = {.grace = 30, .start_timeout = 120}};
-    int exit_code = 0, own = 1;
-    while (own < argc && strcmp(argv[own], "--") != 0)
-        own++;
-    if (own + 1 < argc) {
-        a.config.argc = argc - own - 1;
-        a.config.argv = argv + own + 1;
-    }
-    if (cli_parse(&argp, own, argv, &a, &exit_code)) {
-        enum status st = run(&a, &exit_code);
+    static char np[] = "--np";
+    struct arguments *a = c->config;
+    int exit_code = 0;
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) /* horovodrun's, one dash */
+        argv[i] = strcmp(argv[i], "-np") == 0 ? np : argv[i];
+    if (cli_read(c, argc, argv, &exit_code)) {
+        enum status st = run(a, &exit_code);
         if (st != STATUS_OK)
-            exit_code = cli_fail(st);
+            exit_code = cli_end(st);
     }
     bool judged = exit_code == 0 || exit_code == status_exit_code(STATUS_USAGE) ||
                   exit_code == status_exit_code(STATUS_MISMATCH) ||
                   exit_code == status_exit_code(STATUS_DATA);
-    if (!judged && !a.as_rank && battery_folder(&a.config) &&
-        path_is_dir(battery_folder(&a.config)))
-        say_how_on(&a.config, argc - 1, argv + 1);
-    words_free(&a.config.mpi_args);
-    launch_hosts_free(&a.config.hosts);
+    if (!judged && !a->as_rank && suite_folder(&a->config) && path_is_dir(suite_folder(&a->config)))
+        say_how_on(&a->config, argc - 1, argv + 1);
+    words_free(&a->config.mpi_args);
+    free(a->words);
+    launch_hosts_free(&a->config.hosts);
     return exit_code;
 }
+
+const struct cli_command cmd_launch = {
+    .name = "launch",
+    .summary = "run a command as many processes, on many hosts",
+    .arguments = "[--] COMMAND ARG...",
+    .doc = "Runs a command of ampscale as the ranks of a job, through mpirun or without MPI, on "
+           "this machine or on several. Shows the output of rank 0, and the reason if a rank "
+           "fails.\vExit status: that of the first rank that failed, or 128 plus the number of the "
+           "signal that ended it; 1 when mpirun failed, 2 wrong usage.",
+    .part = {{launch_settings}},
+    .config = &(struct arguments){.as_rank = false},
+    .run = run_launch};

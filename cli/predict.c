@@ -1,63 +1,17 @@
-/* ampscale predict: a training step on more ranks than there are. */
+/* ampscale predict: forecasts a training step on more ranks than were measured. */
 #include "predict/prediction.h"
 
+#include "base/array.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "cli/cli.h"
-#include "plots/forecast.h"
+#include "plots/plot.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    KEY_NETWORK = 256,
-    KEY_INTRA,
-    KEY_NCCL_TABLE,
-    KEY_RANKS,
-    KEY_RANKS_PER_NODE,
-    KEY_ALGORITHM,
-    KEY_STRAGGLERS,
-    KEY_INPUT_BANDWIDTH,
-    KEY_IMAGE_BYTES,
-    KEY_FIT,
-    KEY_FIT_UP_TO,
-    KEY_JSON,
-};
-
 enum { SOURCES_MAX = 16, TABLES_MAX = 16, RANKS_MAX = 1 << 20 };
-
-static const struct argp_option options[] = {
-    {"network", KEY_NETWORK, "US,GB/S", 0,
-     "Latency of a message between nodes in microseconds, and a node's bandwidth", 0},
-    {"intra", KEY_INTRA, "US,GB/S", 0,
-     "Latency and bandwidth between the ranks of a node (default 10,40)", 0},
-    {"nccl-table", KEY_NCCL_TABLE, "FILE", 0,
-     "Latency and bandwidth from the output of nccl-tests' all_reduce_perf; may be given for "
-     "several numbers of ranks",
-     0},
-    {"ranks", KEY_RANKS, "A..B|N,...", 0,
-     "Ranks to forecast: from A to B by doubling, or these (default 2..4096)", 0},
-    {"ranks-per-node", KEY_RANKS_PER_NODE, "N", 0, "Ranks of a node (default: as measured, else 1)",
-     0},
-    {"batch-size", 'b', "N", 0, "Images of a rank (default: as measured)", 0},
-    {"algorithm", KEY_ALGORITHM, "ring|tree|auto", 0,
-     "How gradients are summed (default ring); auto takes the cheaper one for each bucket", 0},
-    {"stragglers", KEY_STRAGGLERS, "SIGMA", 0,
-     "How the ranks' own times differ: standard deviation of their logarithm (default: as steps of "
-     "a run vary, else 0.02)",
-     0},
-    {"input-bandwidth", KEY_INPUT_BANDWIDTH, "GB/S", 0,
-     "What storage gives all ranks together (default: no bound)", 0},
-    {"image-bytes", KEY_IMAGE_BYTES, "B", 0, "Bytes of an image (default: as read, else 115000)",
-     0},
-    {"fit", KEY_FIT, 0, 0, "Fit network and stragglers to the measured points", 0},
-    {"fit-up-to", KEY_FIT_UP_TO, "N", 0, "Fit to those of up to N ranks; the others are held out",
-     0},
-    {"out", 'o', "DIR", 0, "Write the record and draw it there", 0},
-    {"json", KEY_JSON, 0, 0, "Print one JSON object", 0},
-    {0},
-};
 
 struct predict_args {
     const char *source[SOURCES_MAX];
@@ -65,24 +19,27 @@ struct predict_args {
     const char *table[TABLES_MAX];
     int n_tables;
     struct prediction_config config;
-    bool has_ranks, has_intra, has_network, has_image_bytes;
-    const char *out; /* NULL: no record, no figure */
+    double input_gb_per_s; /* read rate of all ranks together; 0: unlimited */
+    bool has_image_bytes;
+    const char *out; /* folder of the record and the figure; NULL: none */
     bool json;
 };
 
-/* "12.5,40" as a link. */
-static enum status parse_link(const char *flag, const char *arg, struct link *out)
+/* "12.5,40": latency in us, bandwidth in GB/s. */
+static enum status take_link(const struct setting *s, const char *arg, void *args)
 {
     char latency[32];
     double us, gb_per_s;
     size_t len = strcspn(arg, ",");
     if (arg[len] == '\0' || len >= sizeof latency)
-        return status_fail(
-            STATUS_USAGE, "%s '%s': give latency in us, a comma, and bandwidth in GB/s", flag, arg);
+        return status_fail(STATUS_USAGE,
+                           "--%s '%s': give latency in us, a comma, and bandwidth in GB/s", s->flag,
+                           arg);
     snprintf(latency, sizeof latency, "%.*s", (int)len, arg);
-    TRY(cli_double(flag, latency, 0, 1e7, &us));
-    TRY(cli_double(flag, arg + len + 1, 1e-6, 1e6, &gb_per_s));
-    *out = (struct link){.latency_s = us * 1e-6, .bytes_per_s = gb_per_s * 1e9};
+    TRY(setting_real(s->flag, latency, 0, 1e7, &us));
+    TRY(setting_real(s->flag, arg + len + 1, 1e-6, 1e6, &gb_per_s));
+    *(struct link *)setting_member(s, args) =
+        (struct link){.latency_s = us * 1e-6, .bytes_per_s = gb_per_s * 1e9};
     return STATUS_OK;
 }
 
@@ -96,122 +53,75 @@ static enum status ranks_add(struct prediction_config *c, int64_t ranks)
     return STATUS_OK;
 }
 
-/* "2..4096" or "2,4,8,48". */
-static enum status parse_ranks(const char *arg, struct prediction_config *c)
+/* Takes one part of "2..4096" or "2,4,8,48". */
+static enum status take_ranks(const struct setting *s, const char *part, void *args)
 {
-    char word[32];
+    struct prediction_config *c = &((struct predict_args *)args)->config;
+    char first[32];
     int64_t a, b;
-    const char *dots = strstr(arg, "..");
-    c->n_ranks = 0;
-    if (dots) {
-        snprintf(word, sizeof word, "%.*s", (int)(dots - arg), arg);
-        TRY(cli_int("--ranks", word, 1, RANKS_MAX, &a));
-        TRY(cli_int("--ranks", dots + 2, a, RANKS_MAX, &b));
-        for (; a < b; a *= 2)
-            TRY(ranks_add(c, a));
-        return ranks_add(c, b);
-    }
-    for (const char *at = arg;; at++) {
-        size_t len = strcspn(at, ",");
-        snprintf(word, sizeof word, "%.*s", (int)len, at);
-        TRY(cli_int("--ranks", word, 1, RANKS_MAX, &a));
+    const char *dots = strstr(part, "..");
+    snprintf(first, sizeof first, "%.*s", (int)(dots ? dots - part : (ptrdiff_t)strlen(part)),
+             part);
+    TRY(setting_integer(s->flag, first, 1, RANKS_MAX, &a));
+    TRY(dots ? setting_integer(s->flag, dots + 2, a, RANKS_MAX, &b) : STATUS_OK);
+    for (; dots && a < b; a *= 2)
         TRY(ranks_add(c, a));
-        at += len;
-        if (*at == '\0')
-            return STATUS_OK;
-    }
+    return ranks_add(c, dots ? b : a);
 }
 
-static enum status list_add(const char **list, int *n, int most, const char *what, const char *arg)
-{
-    if (*n == most)
-        return status_fail(STATUS_USAGE, "more than %d %s, from '%s' on", most, what, arg);
-    list[(*n)++] = arg;
-    return STATUS_OK;
-}
-
-static enum status parse_storage(const char *arg, struct system *s)
-{
-    TRY(cli_double("--input-bandwidth", arg, 1e-6, 1e6, &s->input_bytes_per_s));
-    s->input_bytes_per_s *= 1e9;
-    return STATUS_OK;
-}
-
-static enum status parse_value(int key, const char *arg, struct predict_args *a)
-{
-    struct prediction_config *c = &a->config;
-    struct system *s = &c->system;
-    switch (key) {
-    case KEY_NETWORK:
-        c->known.inter = a->has_network = true;
-        return parse_link("--network", arg, &s->net.inter);
-    case KEY_INTRA:
-        c->known.intra = a->has_intra = true;
-        return parse_link("--intra", arg, &s->net.intra);
-    case KEY_NCCL_TABLE:
-        return list_add(a->table, &a->n_tables, TABLES_MAX, "tables", arg);
-    case KEY_RANKS:
-        a->has_ranks = true;
-        return parse_ranks(arg, c);
-    case KEY_RANKS_PER_NODE:
-        return cli_int("--ranks-per-node", arg, 1, RANKS_MAX, &s->net.ranks_per_node);
-    case 'b':
-        return cli_int("-b", arg, 1, RANKS_MAX, &c->batch);
-    case KEY_ALGORITHM:
-        return cost_algorithm_parse(arg, &s->net.algorithm);
-    case KEY_STRAGGLERS:
-        c->known.sigma = true;
-        return cli_double("--stragglers", arg, 0, 2, &s->sigma);
-    case KEY_INPUT_BANDWIDTH:
-        return parse_storage(arg, s);
-    case KEY_IMAGE_BYTES:
-        a->has_image_bytes = true;
-        return cli_double("--image-bytes", arg, 1, 1e12, &s->image_bytes);
-    default:
-        c->fit = true;
-        return cli_int("--fit-up-to", arg, 1, RANKS_MAX, &c->fit_up_to);
-    }
-}
+#define SETTINGS_OF struct predict_args
+static const struct setting predict_settings[] = {
+    {"network", 0, "US,GB/S", NULL,
+     "Between nodes: latency of a message in microseconds, and bandwidth of a node in GB/s",
+     TAKEN_BY(take_link), SETTING_AT(config.system.net.inter), GIVEN(config.known.inter)},
+    {"intra", 0, "US,GB/S", NULL,
+     "Between the ranks of a node: latency and bandwidth (default 10,40)", TAKEN_BY(take_link),
+     SETTING_AT(config.system.net.intra), GIVEN(config.known.intra)},
+    {"nccl-table", 0, "FILE", NULL,
+     "Take latency and bandwidth from the output of nccl-tests' all_reduce_perf; may be given for "
+     "several numbers of ranks",
+     AS_LIST(table, n_tables)},
+    {"ranks", 0, "A..B|N,...", "2..4096",
+     "Numbers of ranks to forecast: from A to B by doubling, or a list",
+     PARTS_TAKEN_BY(take_ranks, config.n_ranks)},
+    {"ranks-per-node", 0, "N", NULL, "Ranks per node (default: as measured, else 1)",
+     AS_INTEGER(config.system.net.ranks_per_node, 1, RANKS_MAX)},
+    {"batch-size", 'b', "N", NULL, "Images per rank and step (default: as measured)",
+     AS_INTEGER(config.batch, 1, RANKS_MAX)},
+    {"algorithm", 0, "ring|tree|auto", "ring",
+     "Algorithm of the all-reduce; auto: the cheaper one for each bucket",
+     AS_CHOICE(config.system.net.algorithm)},
+    {"stragglers", 0, "SIGMA", NULL,
+     "Variation of the ranks' compute times: standard deviation of their logarithm (default: that "
+     "of the run's steps, else 0.02)",
+     AS_REAL(config.system.sigma, 0, 2), GIVEN(config.known.sigma)},
+    {"input-bandwidth", 0, "GB/S", NULL,
+     "Read bandwidth of the storage for all ranks together, in GB/s (default: no limit)",
+     AS_REAL(input_gb_per_s, 1e-6, 1e6)},
+    {"image-bytes", 0, "B", NULL, "Bytes per image (default: as read, else 115000)",
+     AS_REAL(config.system.image_bytes, 1, 1e12), GIVEN(has_image_bytes)},
+    {"fit", 0, NULL, NULL, "Fit the parameters of network and stragglers to the measured points",
+     AS_SWITCH(config.fit)},
+    {"fit-up-to", 0, "N", NULL, "Fit only to points of up to N ranks; the others test the forecast",
+     AS_INTEGER(config.fit_up_to, 1, RANKS_MAX), GIVEN(config.fit)},
+    {"out", 'o', "DIR", NULL, "Folder for the record and its figure", AS_TEXT(out)},
+    {"json", 0, NULL, NULL, "Print one JSON object", AS_SWITCH(json)},
+    {NULL, 0, "RUN", NULL, NULL, AS_LIST(source, n_sources)},
+    {0},
+};
 
 static enum status check_args(const struct predict_args *a)
 {
     if (a->n_sources == 0)
-        return status_fail(STATUS_USAGE, "nothing measured to start from: give the folder of a "
-                                         "run, an analysis.json or a published table");
-    if (!a->config.fit && !a->has_network && a->n_tables == 0)
+        return status_fail(STATUS_USAGE, "no measurement to start from: give the folder of a run, "
+                                         "an analysis.json or a published table");
+    if (!a->config.fit && !a->config.known.inter && a->n_tables == 0)
         return status_fail(STATUS_USAGE,
                            "no network to forecast for: give --network, --nccl-table or --fit");
-    if ((a->has_network || a->has_intra) && a->n_tables > 0)
-        return status_fail(STATUS_USAGE, "a network by numbers and by a table: give one of them");
+    if ((a->config.known.inter || a->config.known.intra) && a->n_tables > 0)
+        return status_fail(STATUS_USAGE,
+                           "--network and --nccl-table exclude each other: give one of them");
     return STATUS_OK;
-}
-
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    struct predict_args *a = state->input;
-    enum status st = STATUS_OK;
-    switch (key) {
-    case KEY_FIT:
-        a->config.fit = true;
-        break;
-    case KEY_JSON:
-        a->json = true;
-        break;
-    case 'o':
-        a->out = arg;
-        break;
-    case ARGP_KEY_ARG:
-        st = list_add(a->source, &a->n_sources, SOURCES_MAX, "sources", arg);
-        break;
-    case ARGP_KEY_END:
-        st = check_args(a);
-        break;
-    default:
-        if (key != 'b' && (key < KEY_NETWORK || key > KEY_JSON))
-            return ARGP_ERR_UNKNOWN;
-        st = parse_value(key, arg, a);
-    }
-    return st == STATUS_OK ? 0 : EINVAL;
 }
 
 static enum status load_runs(const struct predict_args *a, struct source *out)
@@ -227,7 +137,7 @@ done:
     return st;
 }
 
-/* `which`: a series' name; NULL: the only one. */
+/* Loads a published series; `which`: its name; NULL: the only one. */
 static enum status load_published(const char *path, const char *which, struct source *out)
 {
     struct published p;
@@ -241,7 +151,7 @@ static enum status load_published(const char *path, const char *which, struct so
     return st;
 }
 
-/* `which`: a series' number, from 1; NULL: the only one. */
+/* Loads a series of a study; `which`: its number, from 1; NULL: the only one. */
 static enum status load_analysis(const char *path, const char *which, struct source *out)
 {
     enum status st;
@@ -249,12 +159,13 @@ static enum status load_analysis(const char *path, const char *which, struct sou
     int64_t i = 1;
     TRY(analysis_read(path, &a));
     if (a.n_series == 0)
-        st = status_fail(STATUS_DATA, "no series in '%s'", path);
+        st = status_fail(STATUS_DATA, "'%s' has no series of that name or number", path);
     else if (!which && a.n_series > 1)
-        st = status_fail(STATUS_USAGE, "'%s' has %lld series: name one, as in '%s:1'", path,
+        st = status_fail(STATUS_USAGE,
+                         "'%s' has %lld series: select one by number or name, as in '%s:1'", path,
                          (long long)a.n_series, path);
     else
-        st = which ? cli_int("the series after ':'", which, 1, a.n_series, &i) : STATUS_OK;
+        st = which ? setting_integer("the series after ':'", which, 1, a.n_series, &i) : STATUS_OK;
     if (st == STATUS_OK)
         st = source_of_analysis(&a, i - 1, out);
     analysis_free(&a);
@@ -279,17 +190,20 @@ static enum status load_source(const struct predict_args *a, struct source *out)
     if (!is_table && !is_analysis)
         return load_runs(a, out);
     if (a->n_sources > 1)
-        return status_fail(STATUS_USAGE, "'%s' and more: several sources must be runs", path);
+        return status_fail(STATUS_USAGE,
+                           "'%s' and more were given: several sources must all be folders of runs",
+                           path);
     return is_table ? load_published(path, which, out) : load_analysis(path, which, out);
 }
 
-/* What the source and the tables say, where the command line says nothing. */
+/* Completes the configuration from the source and the tables. */
 static enum status complete(struct predict_args *a, const struct source *source,
                             struct nccl_table *table)
 {
     struct system *s = &a->config.system;
     struct network_cost *net = &s->net;
     int64_t per_node = net->ranks_per_node;
+    s->input_bytes_per_s = a->input_gb_per_s * 1e9;
     net->ranks_per_node = source->ranks_per_node;
     for (int i = 0; i < a->n_tables; i++)
         TRY(nccl_table_load(a->table[i], &table[i]));
@@ -304,59 +218,45 @@ static enum status complete(struct predict_args *a, const struct source *source,
         s->image_bytes = source->image_bytes;
     if (!a->config.known.sigma && source->sigma > 0)
         s->sigma = source->sigma;
-    return a->has_ranks ? STATUS_OK : parse_ranks("2..4096", &a->config);
+    return STATUS_OK;
 }
 
-/* The record, as text that the caller frees. */
-static enum status record_of(const struct prediction *p, char **text)
+/* Draws the figure; `names` gets the names of the pictures. */
+static enum status draw(const struct prediction *p, const char *dir, FILE *names)
 {
-    json_t *o = prediction_json(p);
-    *text = json_dumps(o, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
-    json_decref(o);
-    return *text ? STATUS_OK : status_fail(STATUS_OOM, "no memory for the record");
-}
-
-/* `names` gets those of the pictures. */
-static enum status draw(const char *record, const char *dir, FILE *names)
-{
-    const struct plot_options pictures = {.png = true, .svg = true, .written = names};
+    const struct plot_options pictures = {.png = true, .svg = true, .pdf = true, .written = names};
     char path[4096];
     TRY(dir_make(dir));
     TRY(path_format(path, sizeof path, "%s/predict.json", dir));
-    TRY(file_replace(path, record, strlen(record)));
-    return plot_forecast(path, dir, &pictures);
+    TRY(json_write(prediction_json(p), path, JSON_RECORD));
+    return plot_record(path, dir, &pictures);
 }
 
-static enum status say(const struct predict_args *a, const struct prediction *p)
+static enum status report(const struct predict_args *a, const struct prediction *p)
 {
-    enum status st = STATUS_OK;
-    char *record;
-    TRY(record_of(p, &record));
     if (a->json)
-        puts(record);
+        TRY(json_print(prediction_json(p), stdout, JSON_RECORD));
     else
         prediction_print(p, stdout);
-    if (a->out)
-        st = draw(record, a->out, a->json ? NULL : stdout);
-    free(record);
-    return st;
+    return a->out ? draw(p, a->out, a->json ? NULL : stdout) : STATUS_OK;
 }
 
-static enum status predict(struct predict_args *a)
+static enum status predict(void *args)
 {
+    struct predict_args *a = args;
     enum status st;
-    struct source *source = calloc(1, sizeof *source);
-    struct prediction *p = calloc(1, sizeof *p);
-    struct nccl_table *table = calloc(TABLES_MAX, sizeof *table);
-    if (!source || !p || !table) {
-        st = status_fail(STATUS_OOM, "no memory for a prediction");
-        goto done;
-    }
+    struct source *source = NULL;
+    struct prediction *p = NULL;
+    struct nccl_table *table = NULL;
+    TRY(check_args(a));
+    CHECK(array_new(&source, 1));
+    CHECK(array_new(&p, 1));
+    CHECK(array_new(&table, TABLES_MAX));
     CHECK(load_source(a, source));
     CHECK(complete(a, source, table));
     a->config.source = source;
     CHECK(prediction_make(&a->config, p));
-    CHECK(say(a, p));
+    CHECK(report(a, p));
 done:
     free(source);
     free(p);
@@ -364,25 +264,19 @@ done:
     return st;
 }
 
-int cmd_predict(int argc, char **argv)
-{
-    static const struct argp argp = {
-        .options = options,
-        .parser = parse,
-        .args_doc = "FILE\nRUN...",
-        .doc = "Forecasts training on more ranks than were measured: throughput, efficiency, and "
-               "what limits them. RUN is the folder of 'ampscale train --out'; several that "
-               "differ in their ranks are one measurement. FILE is an analysis.json of 'ampscale "
-               "study', or a published table (.csv), with a series' number or name behind a colon "
-               "where there are several.",
-    };
-    struct predict_args a = {
-        .config.system = {.net = {.intra = {.latency_s = 1e-5, .bytes_per_s = 40e9},
-                                  .inter = {.latency_s = 5e-4, .bytes_per_s = 5e9}},
-                          .sigma = 0.02}};
-    int exit_code;
-    if (!cli_parse(&argp, argc, argv, &a, &exit_code))
-        return exit_code;
-    enum status st = predict(&a);
-    return st == STATUS_OK ? 0 : cli_fail(st);
-}
+const struct cli_command cmd_predict = {
+    .name = "predict",
+    .summary = "forecast training on more ranks",
+    .arguments = "FILE\nRUN...",
+    .doc = "Forecasts training on more ranks than were measured: throughput, efficiency, and their "
+           "limits. RUN is the folder of 'ampscale train --out'; several runs that differ in their "
+           "number of ranks form one measurement. FILE is an analysis.json of 'ampscale study', or "
+           "a published table (.csv); if it has several series, append a colon and the number or "
+           "name of one.",
+    .part = {{predict_settings}},
+    .config =
+        &(struct predict_args){
+            .config.system = {.net = {.intra = {.latency_s = 1e-5, .bytes_per_s = 40e9},
+                                      .inter = {.latency_s = 5e-4, .bytes_per_s = 5e9}},
+                              .sigma = 0.02}},
+    .work = predict};

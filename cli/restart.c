@@ -1,15 +1,15 @@
-/* An error that destroys a CUDA context fails every later call of the process. The same command in
- * the same process number, so that a launcher or a shell notices nothing, has a context of its own.
- */
-#include "cli/restart.h"
+/* Restarts after an error that destroys the CUDA context, after which every CUDA call of the
+ * process fails. execv() gives the command a new context under the same process number, so that the
+ * launcher or the shell still sees one process. */
+#include "cli/cli.h"
+#include "engine/ladder.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* "PID LADDER": a child that inherits the variable is another process, which it does not concern.
- */
+/* Holds "PID LADDER"; a child that inherits the variable has another PID and ignores it. */
 static const char variable[] = "AMPSCALE_LADDER";
 
 void restart_load(struct ladder *l)
@@ -25,7 +25,8 @@ void restart_load(struct ladder *l)
 
 enum { COMMAND_MAX = 1 << 20, ARGUMENTS_MAX = 4096 };
 
-/* The arguments of this process as it was started: a parser may have moved those it was given. */
+/* The original arguments of the process, because the parser may have reordered argv; NULL on
+ * failure. The caller frees the first string and the array. */
 static char **read_arguments(void)
 {
     FILE *f = fopen("/proc/self/cmdline", "r");

@@ -1,7 +1,6 @@
-/* Setting the spin of OpenMP's threads before OpenMP starts. */
-#include "cli/spin.h"
+/* Sets the spin time of OpenMP's threads before OpenMP starts. */
+#include "cli/cli.h"
 
-#include <stddef.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -11,7 +10,7 @@ void spin_limit(char **argv)
     for (size_t i = 0; i < sizeof said / sizeof *said; i++)
         if (getenv(said[i]))
             return;
-    /* Some tens of microseconds: longer than the gap between two operations of a step. */
+    /* 5000 spins, tens of microseconds, are longer than the gap between two operations. */
     if (setenv("GOMP_SPINCOUNT", "5000", 1) == 0)
         execv("/proc/self/exe", argv);
 }

@@ -1,96 +1,77 @@
 /* ampscale study: a matrix of runs, from its plan to its verdicts. */
 #include "base/file.h"
 #include "base/process.h"
+#include "base/text.h"
+#include "base/words.h"
 #include "cli/cli.h"
+#include "launch/hosts.h"
 #include "report/report.h"
-#include "study/collect.h"
-#include "study/run.h"
+#include "study/study_collect.h"
+#include "study/study_run.h"
 
-#include <errno.h>
+#include <inttypes.h>
 #include <libgen.h>
 #include <limits.h>
 #include <regex.h>
 #include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-
-enum { KEY_OUT = 256, KEY_DRY_RUN, KEY_ONLY, KEY_RETRY, KEY_PRINT, KEY_ANALYSE, KEY_NO_REPORT };
-
-static const struct argp_option options[] = {
-    {"out", KEY_OUT, "DIR", 0, "Folder of the study; resumes one that was begun", 0},
-    {"dry-run", KEY_DRY_RUN, 0, 0, "Print the command of each run, in its order, instead", 0},
-    {"only", KEY_ONLY, "REGEX", 0,
-     "Run only what this extended regular expression matches in CELL/rREPEAT", 0},
-    {"retry", KEY_RETRY, 0, 0,
-     "Try a run that fails a second time, and what failed earlier once more", 0},
-    {"analyse", KEY_ANALYSE, 0, 0, "Run nothing; sum up what the folder holds", 0},
-    {"no-report", KEY_NO_REPORT, 0, 0, "Leave out the figures, RESULTS.md and RESULTS.html", 0},
-    {"print", KEY_PRINT, 0, 0, "Print the file of a preset and end", 0},
-    {0},
-};
+#include <stdlib.h>
 
 struct arguments {
     const char *study;
     const char *out;
     const char *only;
     bool dry_run, retry, print, analyse, no_report;
+    struct launch_hosts hosts;
 };
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static enum status take_study_hosts(const struct setting *s, const char *text, void *arguments)
 {
-    struct arguments *a = state->input;
-    enum status st = STATUS_OK;
-    switch (key) {
-    case KEY_OUT:
-        a->out = arg;
-        break;
-    case KEY_ONLY:
-        a->only = arg;
-        break;
-    case KEY_DRY_RUN:
-        a->dry_run = true;
-        break;
-    case KEY_RETRY:
-        a->retry = true;
-        break;
-    case KEY_PRINT:
-        a->print = true;
-        break;
-    case KEY_ANALYSE:
-        a->analyse = true;
-        break;
-    case KEY_NO_REPORT:
-        a->no_report = true;
-        break;
-    case ARGP_KEY_ARG:
-        if (a->study)
-            return ARGP_ERR_UNKNOWN;
-        a->study = arg;
-        break;
-    case ARGP_KEY_END:
-        if (!a->study)
-            st = status_fail(STATUS_USAGE, "no study: give a file or a preset, quick or hal");
-        else if (!a->out && !a->dry_run && !a->print)
-            st = status_fail(STATUS_USAGE, "nowhere to keep the runs: give --out DIR");
-        break;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-    return st == STATUS_OK ? 0 : EINVAL;
+    return launch_hosts_parse(setting_member(s, arguments), text);
 }
 
-/* "ampscale study quick --out study-quick": the names without the folders that they are in, which
- * are another reader's business. */
+#define SETTINGS_OF struct arguments
+static const struct setting study_settings[] = {
+    {"out", 0, "DIR", NULL, "Folder of the study; an unfinished study in it is resumed",
+     AS_TEXT(out)},
+    {"dry-run", 0, NULL, NULL, "Print the command of each run, in order, and run nothing",
+     AS_SWITCH(dry_run)},
+    {"only", 0, "REGEX", NULL,
+     "Run only those whose CELL/rREPEAT matches this extended regular expression", AS_TEXT(only)},
+    {"hosts", 0, "HOST:N,...", NULL,
+     "Hosts that run the study, with the number of GPUs (or ranks) of each (default: this machine, "
+     "or the hosts of the batch system)",
+     TAKEN_BY(take_study_hosts), SETTING_AT(hosts)},
+    {"retry", 0, NULL, NULL, "Repeat a run that fails once, and runs that failed earlier",
+     AS_SWITCH(retry)},
+    {"analyse", 0, NULL, NULL, "Run nothing; analyse the runs in the folder", AS_SWITCH(analyse)},
+    {"no-report", 0, NULL, NULL, "Write no figures, RESULTS.md or RESULTS.html",
+     AS_SWITCH(no_report)},
+    {"print", 0, NULL, NULL, "Print the file of a preset and exit", AS_SWITCH(print)},
+    {NULL, 0, "FILE", NULL, NULL, AS_TEXT(study)},
+    {0},
+};
+
+/* Writes "ampscale study quick --out study-quick": paths are cut to their last part, because their
+ * folders do not exist on other machines. */
 static enum status say_command(const struct arguments *a, char *out, size_t size)
 {
-    char study[PATH_MAX], dir[PATH_MAX];
-    TRY(path_format(study, sizeof study, "%s", a->study));
-    TRY(path_format(dir, sizeof dir, "%s", a->out));
-    return path_format(out, size, "ampscale study %s --out %s", basename(study), basename(dir));
+    char study[PATH_MAX], dir[PATH_MAX], *line;
+    struct words command = {0};
+    enum status st;
+    CHECK(path_format(study, sizeof study, "%s", a->study));
+    CHECK(path_format(dir, sizeof dir, "%s", a->out));
+    char *const word[] = {"ampscale", "study", basename(study), "--out", basename(dir)};
+    CHECK(words_add_list(&command, sizeof word / sizeof *word, word));
+    CHECK(words_shell(&command, &line));
+    snprintf(out, size, "%s", line);
+    free(line);
+done:
+    words_free(&command);
+    return st;
 }
 
-/* Figures, and what people read, beside the analysis. */
-static enum status tell(const char *dir)
+/* Draws the figures and writes RESULTS.md and RESULTS.html into the study's folder. */
+static enum status write_reports(const char *dir)
 {
     char markdown[STUDY_PATH_SIZE], html[STUDY_PATH_SIZE];
     TRY(path_format(markdown, sizeof markdown, "%s/RESULTS.md", dir));
@@ -98,11 +79,12 @@ static enum status tell(const char *dir)
     const struct report_config c = {
         .n = 1, .dir = &dir, .markdown = markdown, .html = html, .draw = true, .said = stderr};
     TRY(report_make(&c));
-    printf("%s\n%s\n", markdown, html);
+    text_print(stdout, "%s", markdown);
+    text_print(stdout, "%s", html);
     return STATUS_OK;
 }
 
-/* Sums up, writes analysis.json and prints it. *whole: no cell is missing. */
+/* Analyses the study, writes analysis.json and prints it. *whole: no cell is missing. */
 static enum status sum_up(const struct arguments *a, const struct study_store *store, bool *whole)
 {
     char command[ANALYSIS_TEXT_SIZE], path[STUDY_PATH_SIZE];
@@ -117,7 +99,32 @@ static enum status sum_up(const struct arguments *a, const struct study_store *s
     for (int64_t i = 0; i < analysis.n_cells; i++)
         *whole = *whole && !*analysis.cell[i].missing;
     analysis_free(&analysis);
-    return st == STATUS_OK && !a->no_report ? tell(a->out) : st;
+    return st == STATUS_OK && !a->no_report ? write_reports(a->out) : st;
+}
+
+/* Fails if a run that this call selects is missing; prints how many other runs are missing. */
+static enum status check_left(const struct arguments *a, const struct study_left *left, bool whole)
+{
+    if (left->failed > 0)
+        return status_fail(STATUS_DATA,
+                           "%" PRId64 " %s of '%s' failed; the same command with --retry runs %s "
+                           "again",
+                           left->failed, left->failed == 1 ? "run" : "runs", a->out,
+                           left->failed == 1 ? "it" : "them");
+    if (left->pending > 0)
+        return status_fail(STATUS_DATA,
+                           "'%s' lacks %" PRId64 " %s; the same command without --analyse runs %s",
+                           a->out, left->pending, left->pending == 1 ? "run" : "runs",
+                           left->pending == 1 ? "it" : "them");
+    if (left->others > 0)
+        printf("%" PRId64 " %s that --only does not match %s missing; the same command without "
+               "--only runs %s.\n",
+               left->others, left->others == 1 ? "run" : "runs", left->others == 1 ? "is" : "are",
+               left->others == 1 ? "it" : "them");
+    else if (!whole)
+        return status_fail(
+            STATUS_DATA, "cells of '%s' have runs that cannot be used; the table says why", a->out);
+    return STATUS_OK;
 }
 
 static enum status work(const struct arguments *a, const struct study_plan *plan,
@@ -125,6 +132,7 @@ static enum status work(const struct arguments *a, const struct study_plan *plan
 {
     char program[PATH_MAX];
     struct study_store store;
+    struct study_left left;
     bool whole = false;
     TRY(process_own_file(program, sizeof program));
     struct study_options how = {
@@ -133,11 +141,10 @@ static enum status work(const struct arguments *a, const struct study_plan *plan
     enum status st = a->analyse ? STATUS_OK : study_run_missing(&store, &how);
     if (st == STATUS_OK)
         st = sum_up(a, &store, &whole);
+    if (st == STATUS_OK)
+        st = study_count_left(&store, &how, &left);
     study_store_close(&store);
-    if (st == STATUS_OK && !whole)
-        st = status_fail(STATUS_DATA, "'%s' lacks cells; the same command runs what is missing",
-                         a->out);
-    return st;
+    return st == STATUS_OK ? check_left(a, &left, whole) : st;
 }
 
 static enum status run(const struct arguments *a, const struct study_spec *spec)
@@ -145,8 +152,11 @@ static enum status run(const struct arguments *a, const struct study_spec *spec)
     struct study_plan plan;
     regex_t only;
     if (a->only && regcomp(&only, a->only, REG_EXTENDED | REG_NOSUB) != 0)
-        return status_fail(STATUS_USAGE, "--only '%s' is no regular expression", a->only);
+        return status_fail(STATUS_USAGE, "--only '%s' is not a regular expression", a->only);
     enum status st = study_plan_make(spec, &plan);
+    plan.hosts = &a->hosts;
+    if (st == STATUS_OK && a->hosts.n > 0 && spec->launcher)
+        st = status_fail(STATUS_USAGE, "--hosts: the study starts ranks by its own 'launcher'");
     if (st == STATUS_OK && a->dry_run)
         st = study_plan_print(&plan, a->out ? a->out : spec->name, stdout);
     else if (st == STATUS_OK)
@@ -157,36 +167,38 @@ static enum status run(const struct arguments *a, const struct study_spec *spec)
     return st;
 }
 
-/* As it was written, to be changed and kept. */
-static int print_preset(const char *name)
+static enum status study_of_arguments(const struct arguments *a)
 {
-    const char *text = study_preset(name);
-    if (!text)
-        return cli_fail(status_fail(STATUS_USAGE, "--print: '%s' is no preset", name));
-    fputs(text, stdout);
-    return 0;
+    struct study_spec spec;
+    if (!a->study)
+        return status_fail(STATUS_USAGE, "no study: give a file, or a preset: quick or hal");
+    if (a->print)
+        return preset_print(study_presets, a->study, stdout);
+    if (!a->out && !a->dry_run)
+        return status_fail(STATUS_USAGE, "no folder for the runs: give --out DIR");
+    TRY(study_spec_load(a->study, &spec));
+    enum status st = run(a, &spec);
+    study_spec_free(&spec);
+    return st;
 }
 
-int cmd_study(int argc, char **argv)
+static enum status study(void *args)
 {
-    static const struct argp argp = {
-        .options = options,
-        .parser = parse,
-        .args_doc = "FILE\nquick|hal",
-        .doc = "Runs a matrix of trainings and says how they scale and what holds each back. FILE "
-               "is a study as JSON; quick (two CPU cores, minutes) and hal (ResNet-50 on 1 to 64 "
-               "GPUs) come with the program. What is complete in DIR is not run again."};
-    struct arguments a = {0};
-    struct study_spec spec;
-    int exit_code;
-    if (!cli_parse(&argp, argc, argv, &a, &exit_code))
-        return exit_code;
-    if (a.print)
-        return print_preset(a.study);
-    enum status st = study_spec_load(a.study, &spec);
-    if (st == STATUS_OK) {
-        st = run(&a, &spec);
-        study_spec_free(&spec);
-    }
-    return st == STATUS_OK ? 0 : cli_fail(st);
+    struct arguments *a = args;
+    enum status st = study_of_arguments(a);
+    launch_hosts_free(&a->hosts);
+    return st;
 }
+
+const struct cli_command cmd_study = {
+    .name = "study",
+    .summary = "run a matrix of trainings, and report how they scale",
+    .arguments = "FILE\nquick|hal",
+    .doc = "Runs a matrix of trainings, and reports how they scale and what limits each. FILE is a "
+           "study as JSON; the presets quick (two CPU cores, minutes) and hal (ResNet-50 on 1 to "
+           "64 GPUs) are built in. Complete runs in DIR are not repeated.\vExit status: 5 if data, "
+           "hosts or devices "
+           "are missing, before the first run, or if results of some cells are missing afterwards.",
+    .part = {{study_settings}},
+    .config = &(struct arguments){0},
+    .work = study};

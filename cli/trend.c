@@ -1,39 +1,24 @@
-/* ampscale trend: when the speed of what a history tells of changed for good. */
+/* ampscale trend: when the speed of a configuration in a history changed permanently. */
 #include "compare/trend.h"
 #include "base/file.h"
 #include "cli/cli.h"
-#include "compare/compare.h"
-#include "plots/trend.h"
+#include "plots/plot.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-
-enum { KEY_METRIC = 256, KEY_THRESHOLD, KEY_ALPHA, KEY_JSON, KEY_OUT };
-
-static const struct argp_option options[] = {
-    {"metric", KEY_METRIC, "NAME", 0,
-     "Look at this metric, in place of images_per_s and images_per_s_max; may be given several "
-     "times",
-     0},
-    {"threshold", KEY_THRESHOLD, "PERCENT", 0, "Tell only steps that are larger (default 3)", 0},
-    {"alpha", KEY_ALPHA, "P", 0, "Significance level (default 0.01)", 0},
-    {"json", KEY_JSON, "FILE", 0, "Write series and steps as JSON", 0},
-    {"out", KEY_OUT, "DIR", 0, "Draw the series and their steps into this folder, as PNG and SVG",
-     0},
-    {0},
-};
 
 struct trend_args {
     const char *dir, *json, *out; /* NULL: not given */
     bool wanted[METRICS];
     bool chosen;
-    double alpha, threshold;
+    double alpha, threshold; /* threshold: percent */
 };
 
-static enum status parse_metric(const char *name, struct trend_args *a)
+static enum status take_metric(const struct setting *setting, const char *name, void *config)
 {
+    struct trend_args *a = config;
     enum metric_id id;
+    (void)setting;
     TRY(metric_find("--metric", name, &id));
     if (!a->chosen)
         memset(a->wanted, 0, sizeof a->wanted);
@@ -41,63 +26,44 @@ static enum status parse_metric(const char *name, struct trend_args *a)
     return STATUS_OK;
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    struct trend_args *a = state->input;
-    enum status st = STATUS_OK;
-    double percent = 0;
-    switch (key) {
-    case KEY_METRIC:
-        st = parse_metric(arg, a);
-        break;
-    case KEY_THRESHOLD:
-        st = cli_double("--threshold", arg, 0, 100, &percent);
-        a->threshold = percent / 100;
-        break;
-    case KEY_ALPHA:
-        st = cli_double("--alpha", arg, 1.0 / TREND_SHUFFLES, 0.5, &a->alpha);
-        break;
-    case KEY_JSON:
-        a->json = arg;
-        break;
-    case KEY_OUT:
-        a->out = arg;
-        break;
-    case ARGP_KEY_ARG:
-        if (a->dir)
-            return ARGP_ERR_UNKNOWN;
-        a->dir = arg;
-        break;
-    case ARGP_KEY_END:
-        if (!a->dir)
-            st = status_fail(STATUS_USAGE, "no history: give the folder of 'compare --record'");
-        break;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-    return st == STATUS_OK ? 0 : EINVAL;
-}
+#define SETTINGS_OF struct trend_args
+static const struct setting trend_settings[] = {
+    {"metric", 0, "NAME", NULL,
+     "Metric to examine, instead of images_per_s and images_per_s_max; may be given several times",
+     TAKEN_BY(take_metric)},
+    {"threshold", 0, "PERCENT", "3", "Report only changes larger than this, in percent",
+     AS_REAL(threshold, 0, 100)},
+    {"alpha", 0, "P", "0.01", "Significance level", AS_REAL(alpha, 1.0 / TREND_SHUFFLES, 0.5)},
+    {"json", 0, "FILE", NULL, "Write the series and their changes as JSON", AS_TEXT(json)},
+    {"out", 0, "DIR", NULL,
+     "Folder for figures of the series and their changes, as PNG, SVG and PDF", AS_TEXT(out)},
+    {NULL, 0, "DIR", NULL, NULL, AS_TEXT(dir)},
+    {0},
+};
 
-/* The figure is drawn from a record, which stays beside it. */
+/* Writes the record, and draws the figure from it. */
 static enum status draw(const struct trend *t, const char *out)
 {
     char path[4096];
-    const struct plot_options how = {.png = true, .svg = true, .written = stdout};
+    const struct plot_options how = {.png = true, .svg = true, .pdf = true, .written = stdout};
     TRY(path_format(path, sizeof path, "%s/trend.json", out));
     TRY(dir_make(out));
     TRY(trend_write(t, path));
-    return plot_trend(path, out, &how);
+    return plot_record(path, out, &how);
 }
 
-static enum status trend(const struct trend_args *a)
+static enum status trend(void *args)
 {
+    const struct trend_args *a = args;
     enum status st;
     struct history h = {0};
     struct trend t = {0};
+    if (!a->dir)
+        return status_fail(STATUS_USAGE, "no history: give the folder of 'compare --record'");
     CHECK(history_load(a->dir, &h));
-    CHECK(trend_of(&h, a->wanted, a->alpha, a->threshold, &t));
+    CHECK(trend_of(&h, a->wanted, a->alpha, a->threshold / 100, &t));
     if (t.n == 0) {
-        st = status_fail(STATUS_DATA, "'%s' tells nothing of the metrics asked for", a->dir);
+        st = status_fail(STATUS_DATA, "'%s' has none of the requested metrics", a->dir);
         goto done;
     }
     trend_print(&t, stdout);
@@ -111,22 +77,15 @@ done:
     return st;
 }
 
-int cmd_trend(int argc, char **argv)
-{
-    static const struct argp argp = {
-        .options = options,
-        .parser = parse,
-        .args_doc = "DIR",
-        .doc = "Tells when the speed of a configuration changed for good: where in the history in "
-               "DIR, which 'ampscale compare --record' writes, by how much, and how likely that is "
-               "by chance. Runs that were recorded together are one point.",
-    };
-    const struct compare_config defaults = compare_defaults();
-    struct trend_args a = {.alpha = defaults.alpha, .threshold = defaults.threshold[0]};
-    int exit_code;
-    a.wanted[METRIC_IMAGES_PER_S] = a.wanted[METRIC_IMAGES_PER_S_MAX] = true;
-    if (!cli_parse(&argp, argc, argv, &a, &exit_code))
-        return exit_code;
-    enum status st = trend(&a);
-    return st == STATUS_OK ? 0 : cli_fail(st);
-}
+const struct cli_command cmd_trend = {
+    .name = "trend",
+    .summary = "report when results in a history changed permanently",
+    .arguments = "DIR",
+    .doc = "Reports when the speed of a configuration changed permanently: the point in the "
+           "history in DIR, the size of the change, and its significance. 'ampscale compare "
+           "--record' writes the history. Runs that were recorded together form one point.",
+    .part = {{trend_settings}},
+    .config =
+        &(struct trend_args){
+            .wanted = {[METRIC_IMAGES_PER_S] = true, [METRIC_IMAGES_PER_S_MAX] = true}},
+    .work = trend};

@@ -18,11 +18,11 @@ if(AMPSCALE_SANITIZE)
   target_link_options(ampscale_flags INTERFACE -fsanitize=${AMPSCALE_SANITIZE})
 endif()
 
-# One room of the house: a static library ampscale_<room> of the given sources, which links the
-# rooms below it.
-#   ampscale_room(input SOURCES loader.c jpeg.c LINK ampscale_base JPEG::JPEG)
-function(ampscale_room room)
+# One component: a static library ampscale_<component> of the given sources, which links the
+# components below it.
+#   ampscale_component(input SOURCES loader.c jpeg.c LINK ampscale_base JPEG::JPEG)
+function(ampscale_component component)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
-  add_library(ampscale_${room} STATIC ${ARG_SOURCES})
-  target_link_libraries(ampscale_${room} PUBLIC ampscale_flags ${ARG_LINK})
+  add_library(ampscale_${component} STATIC ${ARG_SOURCES})
+  target_link_libraries(ampscale_${component} PUBLIC ampscale_flags ${ARG_LINK})
 endfunction()

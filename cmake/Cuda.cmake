@@ -1,7 +1,9 @@
 # CUDA and cuDNN, both optional: AMPSCALE_CUDNN says whether plans of cuDNN can be built here, and
 # AMPSCALE_CUDNN_REASON why not. No GPU and no driver is needed for that.
 set(AMPSCALE_CUDNN OFF)
-set(cudnn_oldest 9.11) # those before it crash as they plan for some GPUs
+set(cudnn_oldest 9.0)
+set(AMPSCALE_CUDNN_PLANS OFF) # tests can plan for GPUs that are not there
+set(cudnn_oldest_plans 9.11)  # those before it crash then, for some GPUs
 find_package(CUDAToolkit 12 QUIET)
 find_path(CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
 find_library(CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR} PATH_SUFFIXES ../lib)
@@ -24,6 +26,9 @@ else()
         "cuDNN ${cudnn_oldest} or later is needed, and ${CUDNN_INCLUDE_DIR} has ${cudnn_version}")
   else()
     set(AMPSCALE_CUDNN ON)
+    if(cudnn_version VERSION_GREATER_EQUAL ${cudnn_oldest_plans})
+      set(AMPSCALE_CUDNN_PLANS ON)
+    endif()
     add_library(ampscale_cudnn INTERFACE)
     target_include_directories(ampscale_cudnn SYSTEM INTERFACE
                                ${CUDNN_INCLUDE_DIR} ${CUDAToolkit_INCLUDE_DIRS})
@@ -40,20 +45,22 @@ set(AMPSCALE_CUDA_MODULE OFF)
 set(AMPSCALE_CUDA_MODULE_REASON ${AMPSCALE_CUDNN_REASON})
 if(AMPSCALE_CUDNN)
   include(CheckLanguage)
-  # Tensor cores from Turing on: code for each generation that this nvcc knows, and in the newest's
+  # Tensor cores from Volta on, for which CUDA 13 has no code: code for each generation that this nvcc knows, and in the newest's
   # intermediate form for those that are still to come. Sanitizers look at the host's code alone:
   # there, the oldest's intermediate form serves every generation, and takes a fraction of the time.
   execute_process(COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} --list-gpu-code OUTPUT_VARIABLE known
                   ERROR_QUIET)
   set(generations "")
-  foreach(arch 75 80 86 89 90 100)
+  foreach(arch 70 75 80 86 89 90 100)
     if(known MATCHES "sm_${arch}[ \r\n]")
       list(APPEND generations ${arch})
     endif()
   endforeach()
+  if(generations)
+    list(GET generations 0 AMPSCALE_CUDA_OLDEST) # 70: compute capability 7.0
+  endif()
   if(generations AND AMPSCALE_SANITIZE)
-    list(GET generations 0 oldest)
-    set(CMAKE_CUDA_ARCHITECTURES ${oldest}-virtual)
+    set(CMAKE_CUDA_ARCHITECTURES ${AMPSCALE_CUDA_OLDEST}-virtual)
   elseif(generations)
     list(GET generations -1 newest)
     list(TRANSFORM generations APPEND -real OUTPUT_VARIABLE CMAKE_CUDA_ARCHITECTURES)
@@ -92,14 +99,7 @@ foreach(name backend conv_problem device matmul memory op_bn op_bn_fused op_conv
   list(APPEND AMPSCALE_CUDA_SOURCES ${CMAKE_SOURCE_DIR}/kernels/cuda/${name}.c)
 endforeach()
 set(AMPSCALE_CUDNN_SOURCES "") # of these, what plans and executes convolutions
-foreach(name conv_exec conv_form conv_plan cudnn_desc cudnn_device cudnn_graph cudnn_plans)
+foreach(name conv_exec conv_form conv_plan cudnn_desc cudnn_graph cudnn_plans)
   list(APPEND AMPSCALE_CUDNN_SOURCES ${CMAKE_SOURCE_DIR}/kernels/cuda/${name}.c)
 endforeach()
 file(GLOB AMPSCALE_CUDA_KERNELS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/kernels/*.cu)
-
-# The descriptions of GPUs, which cudnn_device.c reads.
-function(ampscale_embed_gpus target)
-  foreach(gpu t4 a10 a100 l40 h200 b200 rtx5090)
-    ampscale_embed(${target} device_${gpu} ${CMAKE_SOURCE_DIR}/kernels/cuda/devices/${gpu}.json)
-  endforeach()
-endfunction()

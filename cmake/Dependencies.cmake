@@ -14,6 +14,16 @@ if(NOT JPEG_FOUND)
   message(FATAL_ERROR "libjpeg-turbo was not found: apt-get install libjpeg-dev")
 endif()
 
+find_package(PNG)
+if(NOT PNG_FOUND)
+  message(STATUS "libpng was not found, so that PNG files are not read: apt-get install libpng-dev")
+endif()
+
+pkg_check_modules(WEBP IMPORTED_TARGET libwebp)
+if(NOT WEBP_FOUND)
+  message(STATUS "libwebp was not found, so that WebP files are not read: apt-get install libwebp-dev")
+endif()
+
 pkg_check_modules(JANSSON IMPORTED_TARGET jansson)
 if(NOT JANSSON_FOUND)
   message(FATAL_ERROR "jansson was not found: apt-get install libjansson-dev")
@@ -22,6 +32,11 @@ endif()
 find_package(ZLIB)
 if(NOT ZLIB_FOUND)
   message(FATAL_ERROR "zlib was not found: apt-get install zlib1g-dev")
+endif()
+
+pkg_check_modules(NETTLE IMPORTED_TARGET nettle)
+if(NOT NETTLE_FOUND)
+  message(FATAL_ERROR "Nettle was not found: apt-get install nettle-dev")
 endif()
 
 pkg_check_modules(PROTOBUF_C IMPORTED_TARGET libprotobuf-c)
@@ -40,7 +55,7 @@ endif()
 # Any MPI will do; another than the default is chosen with -DMPI_C_COMPILER=mpicc.mpich.
 find_package(MPI COMPONENTS C)
 if(NOT MPI_C_FOUND)
-  message(STATUS "MPI was not found, so that runs have one process each: "
+  message(STATUS "MPI was not found, so that ranks connect over TCP or by Gloo: "
                  "apt-get install libopenmpi-dev openmpi-bin")
 endif()
 

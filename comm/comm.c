@@ -1,10 +1,11 @@
-/* What all kinds of communicator have in common: arguments are checked, operations numbered. */
-#include "comm/comm.h"
-
+/* Defines functions that all kinds of communicator share, and the communicator of one rank. */
 #include "comm/internal.h"
 
+#include <errno.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const kind_name[COMM_KIND_COUNT] = {
@@ -64,6 +65,70 @@ const char *comm_op_text(const struct comm_op *op, char *out)
     return out;
 }
 
+void comm_failure_keep(struct first_failure *f, enum status st, const char *fmt, ...)
+{
+    va_list ap;
+    if (f->status != STATUS_OK)
+        return;
+    f->status = st;
+    va_start(ap, fmt);
+    vsnprintf(f->message, sizeof f->message, fmt, ap);
+    va_end(ap);
+}
+
+void comm_sleep(int64_t ns)
+{
+    struct timespec t = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+    nanosleep(&t, NULL);
+}
+
+void comm_condition_init(pthread_cond_t *condition)
+{
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(condition, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+}
+
+bool comm_condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t until_ns)
+{
+    struct timespec t = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
+    if (until_ns == INT64_MAX)
+        return pthread_cond_wait(condition, lock) == 0;
+    return pthread_cond_timedwait(condition, lock, &t) != ETIMEDOUT;
+}
+
+int64_t comm_deadline(double timeout_s)
+{
+    return timeout_s > 0 ? comm_now() + (int64_t)(timeout_s * 1e9) : INT64_MAX;
+}
+
+int64_t comm_part_begin(int64_t count, int64_t parts, int64_t part)
+{
+    return count / parts * part + (count % parts < part ? count % parts : part);
+}
+
+struct comm_intent comm_intent_of(const struct comm_op *op)
+{
+    return (struct comm_intent){
+        op->handle, op->count, (int32_t)op->kind, (int32_t)op->type, (int32_t)op->reduction,
+        op->root};
+}
+
+enum status comm_intent_check(int rank, const struct comm_intent *theirs,
+                              const struct comm_intent *first)
+{
+    if (memcmp(theirs, first, sizeof *first) == 0) /* no padding */
+        return STATUS_OK;
+    return status_fail(STATUS_INVALID,
+                       "rank %d started operation %lld (%s) of %lld elements where rank 0 started "
+                       "operation %lld (%s) of %lld elements",
+                       rank, (long long)theirs->number, comm_kind_str((enum comm_kind)theirs->kind),
+                       (long long)theirs->count, (long long)first->number,
+                       comm_kind_str((enum comm_kind)first->kind), (long long)first->count);
+}
+
 enum status comm_thread_start(pthread_t *thread, void *(*serve)(void *arg), void *arg)
 {
     sigset_t all, before;
@@ -88,8 +153,8 @@ static bool reduces(enum comm_kind kind)
     return kind == COMM_ALLREDUCE || kind == COMM_REDUCE || kind == COMM_REDUCE_SCATTER;
 }
 
-/* send and recv may be the same memory where they are as long as each other, and an allgather's
- * send may be this rank's part of recv. Other overlaps would be read after they were written. */
+/* send and recv may be the same memory if they have the same length, and an allgather's send may be
+ * this rank's part of recv. With any other overlap data would be overwritten before it is read. */
 static bool overlap_is_fine(const struct comm *c, const struct comm_op *op)
 {
     size_t sent = comm_send_bytes(c, op), received = comm_recv_bytes(c, op);
@@ -105,9 +170,10 @@ static enum status check_buffers(const struct comm *c, const struct comm_op *op,
 {
     size_t element = dtype_size(op->type);
     if (op->count < 0 || (uint64_t)op->count > (uint64_t)INT64_MAX / element / (unsigned)c->size)
-        return status_fail(STATUS_INVALID, "%s: a count of %lld", name, (long long)op->count);
+        return status_fail(STATUS_INVALID, "%s: the count %lld is out of range", name,
+                           (long long)op->count);
     if ((comm_send_bytes(c, op) > 0 && !op->send) || (comm_recv_bytes(c, op) > 0 && !op->recv))
-        return status_fail(STATUS_INVALID, "%s: %lld elements, and no memory for them", name,
+        return status_fail(STATUS_INVALID, "%s: send or recv is NULL for %lld elements", name,
                            (long long)op->count);
     if (!overlap_is_fine(c, op))
         return status_fail(STATUS_INVALID, "%s: send and recv overlap", name);
@@ -118,21 +184,22 @@ static enum status check_op(const struct comm *c, const struct comm_op *op)
 {
     const char *name = comm_kind_str(op->kind);
     if ((unsigned)op->kind >= COMM_KIND_COUNT)
-        return status_fail(STATUS_INVALID, "no operation has the kind %d", (int)op->kind);
+        return status_fail(STATUS_INVALID, "unknown kind of operation %d", (int)op->kind);
     if (op->handle != 0)
         return status_fail(STATUS_INVALID, "%s: started again before it was waited for", name);
     if (op->kind == COMM_BARRIER)
         return STATUS_OK;
     if ((unsigned)op->type >= DTYPE_COUNT || op->type == DTYPE_TF32)
-        return status_fail(STATUS_INVALID, "%s: type %d has no place in memory", name,
+        return status_fail(STATUS_INVALID, "%s: type %d has no elements in memory", name,
                            (int)op->type);
     if (reduces(op->kind) && op->type == DTYPE_U8)
-        return status_fail(STATUS_INVALID, "%s: u8 is only to be moved", name);
+        return status_fail(STATUS_INVALID, "%s: u8 cannot be reduced", name);
     if (reduces(op->kind) && (unsigned)op->reduction > COMM_MIN)
-        return status_fail(STATUS_INVALID, "%s: no reduction %d", name, (int)op->reduction);
+        return status_fail(STATUS_INVALID, "%s: unknown reduction %d", name, (int)op->reduction);
     if ((op->kind == COMM_BROADCAST || op->kind == COMM_REDUCE) &&
         (op->root < 0 || op->root >= c->size))
-        return status_fail(STATUS_INVALID, "%s: no rank %d among %d", name, op->root, c->size);
+        return status_fail(STATUS_INVALID, "%s: there is no rank %d among %d", name, op->root,
+                           c->size);
     return check_buffers(c, op, name);
 }
 
@@ -143,14 +210,14 @@ enum status comm_start(struct comm *c, struct comm_op *op)
     struct comm_slot *slot = comm_slot_of(c, number);
     if (slot->op.handle != 0)
         return status_fail(STATUS_INVALID,
-                           "operation %lld is still to be waited for, %d operations later",
+                           "operation %lld was not waited for before %d more were started",
                            (long long)slot->op.handle, COMM_MAX_STARTED);
     c->started = number;
     op->handle = number;
     op->begun_ns = comm_now();
     op->ended_ns = 0;
     *slot = (struct comm_slot){.op = *op};
-    enum status st = c->calls->start(c, slot);
+    enum status st = c->calls->start ? c->calls->start(c, slot) : STATUS_OK;
     if (st != STATUS_OK)
         op->handle = slot->op.handle = 0;
     return st;
@@ -172,11 +239,24 @@ static void free_slot(struct comm_slot *slot, struct comm_op *op)
     slot->op.handle = 0;
 }
 
+/* Carries operations out up to `number`: ranks may wait in different orders, but all of them carry
+ * operations out in the order of their start. */
+static enum status run_until(struct comm *c, int64_t number)
+{
+    while (c->carried_out < number) {
+        struct comm_slot *next = comm_slot_of(c, c->carried_out + 1);
+        TRY(c->calls->run(c, &next->op));
+        next->op.ended_ns = comm_now();
+        c->carried_out++;
+    }
+    return STATUS_OK;
+}
+
 enum status comm_wait(struct comm *c, struct comm_op *op)
 {
     struct comm_slot *slot;
     TRY(find_slot(c, op, &slot));
-    enum status st = c->calls->wait(c, slot);
+    enum status st = c->calls->run ? run_until(c, op->handle) : c->calls->wait(c, slot);
     free_slot(slot, op);
     return st;
 }
@@ -187,7 +267,7 @@ enum status comm_wait_on(struct comm *c, struct comm_op *op, struct stream *s)
     if (!c->calls->wait_on || op->on_host)
         return comm_wait(c, op);
     if (!op->over)
-        return status_fail(STATUS_INVALID, "%s: a stream cannot wait for it without its event",
+        return status_fail(STATUS_INVALID, "%s: a stream can wait for it only if it has an event",
                            comm_kind_str(op->kind));
     TRY(find_slot(c, op, &slot));
     enum status st = c->calls->wait_on(c, slot, s);
@@ -213,15 +293,25 @@ enum status comm_sum(struct comm *c, double *values, int64_t n)
     return comm_run(c, &op);
 }
 
+enum status comm_gather(struct comm *c, const void *own, void *all, int64_t bytes)
+{
+    struct comm_op op = {
+        .kind = COMM_ALLGATHER, .type = DTYPE_U8, .send = own, .recv = all, .count = bytes};
+    return comm_run(c, &op);
+}
+
 enum status comm_divide(struct comm *c, int group)
 {
     if (!c->calls->divide)
-        return status_fail(STATUS_UNSUPPORTED, "the ranks of '%s' cannot be parted; use MPI",
+        return status_fail(STATUS_UNSUPPORTED,
+                           "the communicator '%s' cannot be split into groups; use MPI",
                            comm_name(c));
     for (int i = 0; i < COMM_MAX_STARTED; i++)
         if (c->slot[i].op.handle != 0)
-            return status_fail(STATUS_INVALID, "ranks parted while operation %lld is under way",
-                               (long long)c->slot[i].op.handle);
+            return status_fail(
+                STATUS_INVALID,
+                "the ranks were split into groups before operation %lld was waited for",
+                (long long)c->slot[i].op.handle);
     return c->calls->divide(c, group);
 }
 
@@ -232,11 +322,34 @@ enum status comm_reuse(struct comm *c, void *mem, size_t bytes)
 
 void comm_fail(struct comm *c, enum status st, const char *message)
 {
-    c->calls->fail(c, st, message);
+    if (c->calls->fail)
+        c->calls->fail(c, st, message);
 }
 
 void comm_close(struct comm *c)
 {
     if (c)
         c->calls->close(c);
+}
+
+/* --- one rank --- */
+
+static enum status solo_run(struct comm *c, const struct comm_op *op)
+{
+    comm_copy_alone(c, op);
+    return STATUS_OK;
+}
+
+static void solo_close(struct comm *c)
+{
+    free(c);
+}
+
+enum status comm_open_solo(struct comm **c)
+{
+    static const struct comm_calls calls = {.name = "solo", .run = solo_run, .close = solo_close};
+    TRY(array_new(c, 1));
+    (*c)->calls = &calls;
+    (*c)->size = 1;
+    return STATUS_OK;
 }

@@ -1,40 +1,38 @@
-/* Collectives between the ranks of a run: processes (MPI) or threads of one process (local).
+/* Collectives between the ranks of a run: processes (MPI, Gloo, TCP) or threads of one process
+ * (local).
  *
- * An operation is described once, in memory of the caller's, and carried out many times:
+ * The caller describes an operation once, in its own memory, and carries it out many times:
  *
  *     struct comm_op sum = {COMM_ALLREDUCE, COMM_SUM, DTYPE_F32, .send = g, .recv = g, .count = n};
- *     TRY(comm_start(c, &sum));      returns at once; g belongs to the communicator
+ *     TRY(comm_start(c, &sum));      returns at once; the communicator uses g
  *     ... compute ...
  *     TRY(comm_wait(c, &sum));       g holds the sum over all ranks
  *
- * Every rank starts the same operations in the same order; they may be waited for in any order.
- * Starting and waiting allocate nothing. Results are the same bits on every rank, and the same
+ * Every rank starts the same operations in the same order, and may wait for them in any order.
+ * Starting and waiting allocate no memory. Results have the same bits on every rank, and the same
  * bits again whenever the same ranks run the same operations on the same values. Operations are
- * numbered from 1 in the order of their start; messages name them so.
+ * numbered from 1 in the order of their start; messages name an operation by its number.
  *
- * A rank that is gone, or that has not come within the time limit, ends what the others do. Under
- * MPI one of them says which rank it was, in one line, and the whole job ends with exit code 1 (or
- * what the launcher makes of the lost rank); no call returns. Among threads the operation fails on
- * all, with a message that names the rank; after that a communicator can only be failed and closed.
- * A local group waits for the others in comm_wait alone and its data moves there; nothing is hidden
- * behind what comes between.
+ * When a rank is lost, or does not start an operation within the time limit, the operation fails on
+ * all ranks. Under MPI one rank prints the rank at fault, in one line, and the job ends with exit
+ * code 1 (or the launcher's, for a lost rank); no call returns. Elsewhere the message names the
+ * rank, and the communicator can then only be failed and closed. Among threads and over TCP, data
+ * moves in comm_wait alone, and never overlaps with computation.
  *
- * One thread at a time uses a communicator.
+ * Only one thread at a time may use a communicator.
  *
- * Device communicators work on the memory of one device whose streams go on beside the host
- * (backend.h, `asynchronous`). An operation waits for an event and sets others, so that nothing
- * but streams has to wait:
+ * Device communicators work on the memory of one device whose streams are asynchronous (backend.h).
+ * An operation waits for an event and records others, so that streams wait and the host does not:
  *
- *     event_record(ready, s);                       g is complete when s gets here
+ *     event_record(ready, s);                       g is complete when s reaches this point
  *     sum.after = ready, sum.over = done;
  *     TRY(comm_start(c, &sum));
  *     ... more work on s ...
- *     TRY(comm_wait_on(c, &sum, s));                what follows on s sees the sum
+ *     TRY(comm_wait_on(c, &sum, s));                later work on s reads the sum
  *
- * Where a device's streams are the calling thread, its memory is the host's and it needs none: all
- * communicators take op.after and the like, and those of the host do not look at them. */
-#ifndef COMM_COMM_H
-#define COMM_COMM_H
+ * A device with synchronous streams works on host memory: it uses a communicator of the host, which
+ * ignores op.after, op.began, op.over and op.factor. */
+#pragma once
 
 #include "base/status.h"
 #include "kernels/tensor.h"
@@ -42,17 +40,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { COMM_MAX_STARTED = 1024 }; /* operations started and not yet waited for; more is INVALID */
+enum {
+    COMM_MAX_STARTED = 1024
+}; /* operation n must be waited for before operation n + COMM_MAX_STARTED; else INVALID */
 
 struct device;
 struct event;
 struct stream;
 
-/* Below: (n) elements. */
+/* Below, (n) is a buffer of n elements. */
 enum comm_kind {
     COMM_ALLREDUCE,      /* recv (count) = reduction over all ranks' send (count) */
-    COMM_BROADCAST,      /* recv (count) = root's recv (count); send is not looked at */
-    COMM_REDUCE,         /* on root: recv (count) = reduction; elsewhere recv is not touched */
+    COMM_BROADCAST,      /* recv (count) = root's recv (count); send is not used */
+    COMM_REDUCE,         /* on root: recv (count) = reduction; elsewhere recv is not used */
     COMM_ALLGATHER,      /* recv (size * count) = every rank's send (count), in rank order */
     COMM_REDUCE_SCATTER, /* recv (count) = this rank's part of the reduction of send (size*count) */
     COMM_BARRIER,        /* no data */
@@ -61,42 +61,60 @@ enum comm_kind {
 const char *comm_kind_str(enum comm_kind kind); /* "allreduce" ... */
 
 /* Sums of F16 and BF16 add two values in fp32 and round the result (IEEE 754, to nearest even), so
- * that a sum over n ranks rounds n - 1 times; those of I32 wrap around. A NaN on any rank makes any
- * reduction a NaN. */
+ * that a sum over n ranks rounds n - 1 times; sums of I32 wrap around. If any rank's value is a
+ * NaN, the result of any reduction is a NaN. */
 enum comm_reduction { COMM_SUM, COMM_MAX, COMM_MIN };
 
 struct comm_op {
     enum comm_kind kind;
     enum comm_reduction reduction;
-    enum dtype type; /* F32, F64, F16, BF16, I32 or U8 (bytes: only to be moved) */
+    enum dtype type; /* F32, F64, F16, BF16, I32 or U8 (bytes, which cannot be reduced) */
     int root;
-    /* The caller's until comm_start, the communicator's until comm_wait returns. send may be recv
-     * where both have one size, and may be this rank's part of recv in an allgather; otherwise they
-     * do not overlap. What a failed operation leaves in recv is anything; where ranks are
-     * threads, a slower one may use the memory until all have closed. */
+    /* Used by the communicator from comm_start until comm_wait returns. send may be recv where both
+     * have the same size; in an allgather, send may be this rank's part of recv. Any other overlap
+     * is INVALID. After a failure recv is undefined; where ranks are threads, a slower rank may use
+     * the memory until all have closed. */
     const void *send;
     void *recv;
     int64_t count;
-    /* Filled in by comm_start and comm_wait, by clock_ns(): when the operation was started and when
-     * it was over on this rank, which may be long before comm_wait was called. */
+    /* Set by comm_start and comm_wait, in ns of clock_ns(): when the operation started, and when it
+     * completed on this rank, which may be long before comm_wait. */
     int64_t begun_ns, ended_ns;
-    /* On a device communicator. The events are the caller's, and not recorded anew by others before
-     * the operation has been waited for; NULL: not wanted. ended_ns stays 0 after comm_wait_on. */
-    const struct event *after; /* takes up the data when this has passed, as recorded last */
-    struct event *began;       /* recorded as the data is taken up, */
-    struct event *over;        /* and when the result is there */
-    /* In sums of floating types: each rank's values are multiplied by it and rounded before they
-     * are added, so that narrow types hold the sum of many; 0: they are not. */
+    /* On a device communicator: the caller's events; NULL: none. The caller must not record them
+     * again before it has waited for the operation. ended_ns stays 0 after comm_wait_on. */
+    const struct event *after; /* the operation reads send after this event, as last recorded */
+    struct event *began;       /* recorded before the operation reads send */
+    struct event *over;        /* recorded after recv is complete */
+    /* For sums of floating types on a device communicator: each rank's values are multiplied by
+     * this factor and rounded before the addition, so that no sum overflows a 16-bit type; 0: no
+     * factor. */
     float factor;
-    bool on_host;   /* send and recv are host memory, and no event is looked at */
-    int64_t handle; /* the communicator's own: 0 at first and whenever nothing is under way */
+    bool on_host;   /* send and recv are host memory, and events are ignored */
+    int64_t handle; /* used by the communicator alone; 0 while the operation is not started */
 };
+
+/* The transport that the user requires. AUTO: NCCL between GPUs, if every rank has it and no two
+ * ranks share a GPU; between processes MPI, if its launcher started them, else Gloo, if every rank
+ * has its module, else rank 0's connections. All but NCCL move data through the host's memory. */
+enum comm_via {
+    VIA_AUTO,
+    VIA_NCCL,
+    VIA_HOST,  /* as AUTO between processes */
+    VIA_MPI,   /* required */
+    VIA_GLOO,  /* required */
+    VIA_LOCAL, /* no library: rank 0's connections (comm_open_tcp) */
+};
+#define COMM_VIA_WORDS "auto|nccl|host|mpi|gloo|local"
+static inline bool comm_via_is_host(enum comm_via via)
+{
+    return via >= VIA_HOST;
+}
 
 struct comm; /* defined in comm/internal.h */
 
 int comm_rank(const struct comm *c);
 int comm_size(const struct comm *c);
-const char *comm_name(const struct comm *c); /* "mpi", "local", "mpi, staged through ..." */
+const char *comm_name(const struct comm *c); /* "mpi", "gloo", "mpi, staged through ..." */
 
 /* The device whose memory operations work on; NULL: host memory. */
 struct device *comm_device(const struct comm *c);
@@ -104,9 +122,9 @@ struct device *comm_device(const struct comm *c);
 MUST_CHECK enum status comm_start(struct comm *c, struct comm_op *op);
 MUST_CHECK enum status comm_wait(struct comm *c, struct comm_op *op);
 
-/* Waited for, with the difference that what is put on stream `s` after it begins when the result is
- * there; op.over must be wanted. A communicator may still hold the host until all ranks' data is
- * on its way. On a communicator of the host, and for host memory, the same as comm_wait. */
+/* Makes later work on stream `s` wait for the result, rather than the host; op.over must be set.
+ * The call may still block the host until the transfers of all ranks have been queued. On a
+ * communicator of the host, and for host memory, it does the same as comm_wait. */
 MUST_CHECK enum status comm_wait_on(struct comm *c, struct comm_op *op, struct stream *s);
 
 /* Starts and waits. */
@@ -115,127 +133,138 @@ MUST_CHECK enum status comm_run(struct comm *c, struct comm_op *op);
 /* Sums of n doubles of host memory over all ranks, in place. */
 MUST_CHECK enum status comm_sum(struct comm *c, double *values, int64_t n);
 
-/* Parts the ranks: from now on operations are among those that gave the same group, from 0, and
- * comm_rank and comm_size tell the place and the number there, in the order of the ranks. A group
- * of -1 makes them one again; all give it, or none. Every rank comes here, with nothing under way,
- * and all go on to start the same operations, in kind and number, whatever their group; before it
- * is closed a communicator is whole again. STATUS_UNSUPPORTED for any ranks but those of MPI. */
+/* Gathers every rank's `bytes` of host memory at `own` on all ranks: (ranks, bytes) at `all`, in
+ * rank order. */
+MUST_CHECK enum status comm_gather(struct comm *c, const void *own, void *all, int64_t bytes);
+
+/* Divides the ranks into groups: later operations are among the ranks that passed the same `group`,
+ * 0 or above; comm_rank and comm_size then refer to the group, in the ranks' order. A `group` of
+ * -1, which all ranks pass or none, unites the ranks again; comm_close requires that. Every rank
+ * calls comm_divide after it has waited for all operations; all groups then start the same number
+ * of operations, of the same kinds. STATUS_UNSUPPORTED without MPI. */
 MUST_CHECK enum status comm_divide(struct comm *c, int group);
 
-/* Says that operations will use this memory again and again, until the communicator is closed; some
- * libraries move it faster then. All ranks say it alike, before the first operation there. */
+/* Registers memory that operations will use repeatedly until the communicator is closed; some
+ * libraries then move it faster. Every rank calls it before the first operation on that memory. */
 MUST_CHECK enum status comm_reuse(struct comm *c, void *mem, size_t bytes);
 
-/* Tells all other ranks that this one cannot go on, and why.
- * MPI: prints "ampscale: rank 1: <message>" on stderr and ends the job with the status's exit code;
- * does not return. The other ranks end without a message of their own; of several that fail at the
- * same time, the lowest prints.
- * Local: returns; whatever the others start or wait for fails with `st` and "rank 1: <message>".
- * Solo: does nothing. */
+/* Fails all ranks, because this one cannot continue. MPI: prints "ampscale: rank 1: <message>" on
+ * stderr and ends the job with the status's exit code; does not return. The other ranks exit
+ * without reporting. If several ranks fail at once, the lowest one reports. Local, Gloo, TCP:
+ * returns; on the other ranks, operations that are waited for fail with `st` and "rank 1:
+ * <message>". Solo: does nothing. Joint: fails the threads of this process alone; `between` does
+ * not fail with them. */
 void comm_fail(struct comm *c, enum status st, const char *message);
 
-/* NULL is fine. MPI: waits for all other ranks to close too, under the time limit; a rank that ends
- * alone must call comm_fail instead. */
+/* Does nothing for NULL. MPI, Gloo: waits, within the time limit, until all other ranks close too;
+ * a rank that exits early must call comm_fail first. */
 void comm_close(struct comm *c);
 
-/* One rank, nobody to talk to: every operation is a copy. */
+/* One rank: every operation is a copy. */
 MUST_CHECK enum status comm_open_solo(struct comm **c);
 
-/* `size` communicators of one group, c[0 .. size-1], each for a thread of its own and closed by
- * itself, in any order. A reduction combines the ranks' values in rank order. timeout_s: how long
- * to wait for the others; 0: for ever. */
+/* Opens `size` communicators of one group, c[0 .. size-1], each for its own thread; they are closed
+ * separately, in any order. A reduction combines the ranks' values in rank order. timeout_s: limit
+ * of a wait for the other ranks; 0: indefinitely. */
 MUST_CHECK enum status comm_open_local(int size, double timeout_s, struct comm **c);
 
-/* The threads of several processes as one group, for sums and barriers: `within` joins the threads
- * of this process, `between` the processes, and is used by the first thread alone. Neither is
- * owned; both must outlive it. */
+/* Makes the threads of several processes one group, for sums and barriers: `within` connects the
+ * threads of this process; `between` connects the processes, and only the first thread uses it.
+ * Neither is owned; both must outlive `*c`. */
 MUST_CHECK enum status comm_open_joint(struct comm *within, struct comm *between, struct comm **c);
 
-/* Makes device communicators c[0 .. size-1] of communicators of the host, of the same ranks: one
- * for each of this process's ranks, with the device of each. A thread of each carries operations
- * out in the order of their start, by way of pinned host memory: for ranks that share a GPU and for
- * builds without a library that knows it. What the communicator of the host cannot, they cannot. A
- * sum of many ranks may associate otherwise than the host's, which depends on the size; it has the
- * same bits on every rank and every time.
+/* Makes device communicators c[0 .. size-1] over communicators of the host, of the same ranks: one
+ * for each of this process's ranks, with the device of each. Each has a thread, which carries out
+ * its operations in the order of their start and stages the data through pinned host memory: for
+ * ranks that share a GPU and for builds without NCCL. They support the same operations as the
+ * communicator of the host. The order of addition in a sum may differ from the host's, because it
+ * depends on the size; results have the same bits on every rank and every time.
  *
- * host[i] and device[i] are not owned and must outlive c[i]. While an operation on c[i] has not
- * been waited for, host[i] is c[i]'s alone: a sum of host memory goes through c[i] with op.on_host.
- */
+ * host[i] and device[i] are not owned and must outlive c[i]. Until an operation on c[i] has been
+ * waited for, only c[i] may use host[i]: a sum of host memory goes through c[i] with op.on_host. */
 MUST_CHECK enum status comm_open_staged(int size, struct comm *const *host,
                                         struct device *const *device, struct comm **c);
 
 struct nccl_port;
 
-/* What links GPUs, as the CUDA module has it; to be dropped when no communicator uses it any more
- * (NULL is fine). STATUS_UNSUPPORTED with one line that says what is missing. */
+/* Loads NCCL through the CUDA module. When no communicator uses the port any more, the caller drops
+ * it (NULL: does nothing). STATUS_UNSUPPORTED: the message names the missing part. */
 MUST_CHECK enum status comm_nccl_find(struct nccl_port **port);
 void comm_nccl_drop(struct nccl_port *port);
 
 struct comm_nccl_config {
-    const struct nccl_port *port; /* comm_nccl_find's, or a test's (comm/nccl_port.h) */
-    struct comm *host;            /* between the processes; not owned, and used to open alone */
-    double timeout_s;             /* for an operation to be over, and to open; 0: for ever */
+    const struct nccl_port *port; /* from comm_nccl_find, or from a test (comm/nccl_port.h) */
+    struct comm *host;            /* connects the processes; not owned; used only while the
+                                   * communicators open */
+    double timeout_s;             /* time limit of each operation, and of opening the communicators;
+                                   * 0: none */
 };
 
-/* Makes device communicators c[0 .. n-1] of this process's n GPUs, of one group with the GPUs of
- * all other processes of `host`, which have as many each: GPU i of process p is rank p * n + i.
- * Each is for a thread of its own. The library reduces in an order that it chooses by size, ranks
- * and wiring; a maximum or minimum with a NaN may not be one. When an operation is not over within
- * the limit, or the library says that it never will be, everything fails from then on, on this
- * rank, with one message that names rank and operation; what streams wait for is set free.
- * comm_fail ends this rank's part alone. */
+/* Makes device communicators c[0 .. n-1] of this process's n GPUs, in one group with the GPUs of
+ * all other processes of `host`, which have n each: GPU i of process p is rank p * n + i. Each is
+ * for its own thread. NCCL chooses the order of reductions by size, ranks and topology; a maximum
+ * or minimum with a NaN may not be a NaN. When an operation is not over within the limit, or NCCL
+ * reports an error, all operations of this rank fail from then on, with one message that names rank
+ * and operation, and its streams no longer wait. comm_fail fails this rank alone. */
 MUST_CHECK enum status comm_open_nccl(const struct comm_nccl_config *config, int n,
                                       struct device *const *device, struct comm **c);
 
-/* Was this process started by an MPI launcher (mpirun, srun ...)? Looks at the environment alone.
- */
+/* Was this process started by an MPI launcher (mpirun, srun ...)? False in a build without MPI. */
 bool comm_under_mpi(void);
 
 /* "Open MPI 4.1.4", "MPICH 4.0"; "none" in a build without MPI. */
 const char *comm_mpi_version(void);
 
-/* What srun's --mpi has to be for that library: "pmix", or "pmi2" for MPICH; NULL without MPI. */
+/* The value of srun's --mpi for this MPI library: "pmix", or "pmi2" for MPICH; NULL without MPI. */
 const char *comm_srun_mpi(void);
-
-/* Who this process is among those of its job. */
-struct comm_place {
-    int rank, size;
-};
-
-/* As the launcher tells it in the environment: torchrun, mpirun, srun, or RANK and WORLD_SIZE.
- * `get` looks a variable up (getenv). STATUS_USAGE where none does, or what it tells cannot be. */
-MUST_CHECK enum status comm_place_find(const char *(*get)(const char *name), struct comm_place *p);
-
-/* Which of its host's processes this one is, as the launcher tells it in the environment: Open MPI,
- * MPICH's Hydra, MVAPICH, torchrun, Slurm. *local_rank is -1 where none does. STATUS_USAGE where
- * what it tells is no number. */
-MUST_CHECK enum status comm_local_rank_find(const char *(*get)(const char *name), int *local_rank);
 
 struct comm_tcp_config {
     const char *address; /* HOST:PORT of rank 0; an IPv6 address in brackets */
-    struct comm_place place;
-    double timeout_s; /* to meet, and without anything moving; 0: for ever */
+    int rank, size;
+    double timeout_s;        /* time limit to connect, and of a wait without progress; 0: none */
+    const char *job;         /* the same text on all ranks of a job, and on no others */
+    const char *secret_file; /* file of mode 600, the same on all ranks; NULL: AMPSCALE_SECRET, if
+                              * set */
+    bool insecure;           /* an address beyond loopback needs no secret */
 };
 
-/* Joins the ranks of a job at a TCP address, without MPI. All data passes through rank 0, in
- * comm_wait. A reduction combines the ranks' values in rank order. A rank that is lost or fails
- * ends the operation on all, with a message that names it, as among threads. */
+/* Joins the ranks of a job at a TCP address, without MPI or Gloo. All data passes through rank 0,
+ * in comm_wait. A reduction combines the ranks' values in rank order. The ranks prove to each other
+ * that they know the secret; STATUS_USAGE for an address beyond loopback without a secret, unless
+ * `insecure` is set. */
 MUST_CHECK enum status comm_open_tcp(const struct comm_tcp_config *config, struct comm **c);
 
+struct gloo_port;
+
+/* Loads the Gloo module, which stays loaded. STATUS_UNSUPPORTED: the message names the missing
+ * part. */
+MUST_CHECK enum status comm_gloo_find(const struct gloo_port **port);
+
+/* Connects every two ranks of `control`, comm_open_tcp's with the same `config`, so that Gloo moves
+ * the data between them: between comm_start and comm_wait, in a separate thread, which sleeps while
+ * no data moves. Each rank but rank 0 listens at a free port of its address until the lower ranks
+ * have connected and proved that they know the job's secret. Failures, lost ranks and the end of
+ * the job pass over `control`, which `*c` owns on success and which is otherwise closed by the
+ * caller. */
+MUST_CHECK enum status comm_open_gloo(const struct gloo_port *port, struct comm *control,
+                                      const struct comm_tcp_config *config, struct comm **c);
+
 struct comm_mpi_config {
-    double timeout_s; /* without any progress of an operation that is waited for; 0: for ever */
-    double join_s;    /* for all ranks to join; 0: for ever */
-    /* Asked now and then, by another thread than the caller's. Open MPI's launcher, when it loses a
-     * rank, asks the others to stop and kills them a second later; so a request to stop makes the
-     * ranks ask each other at once whether they are all there, and end the job if one is not.
-     * (MPICH's and Open MPI 5's kill sooner, and say which process died.) May be NULL. */
+    double timeout_s; /* time limit of an awaited operation that makes no progress; 0: none */
+    double join_s;    /* time limit within which all ranks must join; 0: none */
+    /* Has this process been asked to stop? Polled by the communication thread; may be NULL. When
+     * Open MPI's launcher loses a rank it sends the others SIGTERM and kills them a second later;
+     * so after such a request the ranks check each other's health at once, and end the job if one
+     * does not answer. (MPICH's and Open MPI 5's launchers kill sooner, and name the process.) */
     bool (*stop_requested)(void);
+    /* Called on the communication thread before the job ends because a rank failed or was lost;
+     * `message` is the printed line. May be NULL. The process ends a fraction of a second later. */
+    void (*ending)(void *context, enum status st, const char *message);
+    void *context;
 };
 
 /* Joins the ranks of this process's MPI job; once per process. STATUS_UNSUPPORTED in a build
- * without MPI; STATUS_LIBRARY where not all come in time: a thread stays inside the library then,
- * and the process should soon end. Data moves between comm_start and comm_wait, by a thread of its
- * own, which sleeps briefly between looks at the network so that computing threads keep their
- * cores. */
+ * without MPI; STATUS_LIBRARY if not all ranks join in time: a thread then stays inside the
+ * library, and the process should exit soon. Data moves between comm_start and comm_wait, in a
+ * separate thread, which sleeps briefly between polls to leave the cores to computation. */
 MUST_CHECK enum status comm_open_mpi(const struct comm_mpi_config *config, struct comm **c);
-#endif

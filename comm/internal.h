@@ -1,11 +1,12 @@
-/* What a kind of communicator provides behind comm.h, and what the kinds share.
+/* Inside comm/: the calls that each kind of communicator implements, and the functions that the
+ * kinds share.
  *
- * comm.c checks and numbers operations and keeps a slot for each that is under way; a kind carries
+ * comm.c checks and numbers operations and keeps a slot for each that has started; a kind carries
  * them out. Slots are taken in the order of numbers and freed by comm_wait, so that starting and
  * waiting allocate nothing. */
-#ifndef COMM_INTERNAL_H
-#define COMM_INTERNAL_H
+#pragma once
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "comm/comm.h"
 
@@ -13,28 +14,31 @@
 
 enum {
     COMM_MESSAGE_MAX = 512,
-    COMM_TEXT_MAX = 64, /* of an operation in words */
+    COMM_TEXT_MAX = 64, /* bytes of comm_op_text's result */
 };
 
-/* An operation under way. */
+/* An operation that has started and has not been waited for. */
 struct comm_slot {
     struct comm_op op; /* a copy of the caller's; handle is its number, 0 when the slot is free */
-    bool done;         /* the kind's own, under the kind's lock */
-    enum status st;    /* with done */
+    bool done;         /* set by the kind of communicator, under its lock */
+    enum status st;    /* valid when `done` is set */
 };
 
+/* A kind without a thread has `run` and may have `start`; other kinds have `start` and `wait`. */
 struct comm_calls {
     const char *name;
-    /* The operation in `slot` may be carried out from now on. */
+    /* Carries out an operation, within comm_wait, in the order of starts. */
+    enum status (*run)(struct comm *c, const struct comm_op *op);
+    /* Makes the operation in `slot` ready to be carried out. */
     enum status (*start)(struct comm *c, struct comm_slot *slot);
-    /* Returns when it has been, with op.ended_ns set. */
+    /* Waits until the operation in `slot` is over, and sets its op.ended_ns. */
     enum status (*wait)(struct comm *c, struct comm_slot *slot);
-    /* See comm_wait_on; NULL: as wait. */
+    /* See comm_wait_on; NULL: as comm_wait. */
     enum status (*wait_on)(struct comm *c, struct comm_slot *slot, struct stream *s);
-    enum status (*reuse)(struct comm *c, void *mem, size_t bytes); /* NULL: of no use */
-    enum status (*divide)(struct comm *c, int group);              /* NULL: unsupported */
-    void (*fail)(struct comm *c, enum status st, const char *message);
-    void (*close)(struct comm *c); /* frees the communicator */
+    enum status (*reuse)(struct comm *c, void *mem, size_t bytes);     /* NULL: no effect */
+    enum status (*divide)(struct comm *c, int group);                  /* NULL: unsupported */
+    void (*fail)(struct comm *c, enum status st, const char *message); /* NULL: no other rank */
+    void (*close)(struct comm *c);                                     /* frees the communicator */
 };
 
 /* The first member of every kind's own struct. */
@@ -43,7 +47,8 @@ struct comm {
     const char *name;      /* NULL: calls->name */
     struct device *device; /* see comm_device */
     int rank, size;
-    int64_t started; /* operations so far; the number of the last */
+    int64_t started;     /* number of the last operation that was started */
+    int64_t carried_out; /* number of the last one that calls->run carried out */
     struct comm_slot slot[COMM_MAX_STARTED];
 };
 
@@ -58,17 +63,51 @@ static inline int64_t comm_now(void)
     return (int64_t)clock_ns();
 }
 
-/* Bytes of `op`'s send and recv on this rank; 0 where it does not look at them. */
+void comm_sleep(int64_t ns);
+
+/* Keeps `st` and the message, unless `f` has a failure. status_message() does not change. */
+void comm_failure_keep(struct first_failure *f, enum status st, const char *fmt, ...)
+    PRINTF_LIKE(3, 4);
+
+/* Initialises a condition variable whose time limits are in the clock of comm_now. */
+void comm_condition_init(pthread_cond_t *condition);
+
+/* Waits for a signal until comm_now() is `until_ns`; INT64_MAX: no limit. False: none in time. */
+bool comm_condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t until_ns);
+
+/* The value of comm_now() when a limit that begins now is over; INT64_MAX for no limit (0). */
+int64_t comm_deadline(double timeout_s);
+
+/* Bytes of `op`'s send and recv on this rank; 0 where it does not use them. */
 size_t comm_send_bytes(const struct comm *c, const struct comm_op *op);
 size_t comm_recv_bytes(const struct comm *c, const struct comm_op *op);
 
-/* Carries out an operation of a group of one. */
+/* Carries out an operation of a group of one rank: copies send to recv. */
 void comm_copy_alone(const struct comm *c, const struct comm_op *op);
 
-/* Starts a communication thread. Signals are for the caller's threads: it takes none, nor do those
- * that it starts. */
+/* Cuts a vector of `count` elements into `parts` parts, whose lengths differ by one element at
+ * most, and returns the first element of part `part`. */
+int64_t comm_part_begin(int64_t count, int64_t parts, int64_t part);
+
+/* The fields of an operation that must be equal on all ranks before it begins. */
+struct comm_intent {
+    int64_t number, count;
+    int32_t kind, type, reduction, root;
+};
+struct comm_intent comm_intent_of(const struct comm_op *op);
+
+/* Compares rank `rank`'s next operation with rank 0's. STATUS_INVALID names both if they differ. */
+MUST_CHECK enum status comm_intent_check(int rank, const struct comm_intent *theirs,
+                                         const struct comm_intent *first);
+
+/* out[i] = a[i] (reduction) b[i] for i < count; out may be a or b, but no other overlap is allowed.
+ * Every type but U8. */
+void comm_reduce(enum dtype type, enum comm_reduction reduction, void *out, const void *a,
+                 const void *b, int64_t count);
+
+/* Starts a communication thread. It and the threads that it starts block all signals, so that the
+ * caller's threads receive them. */
 MUST_CHECK enum status comm_thread_start(pthread_t *thread, void *(*serve)(void *arg), void *arg);
 
-/* "operation 57 (allreduce)" into out[COMM_TEXT_MAX]. */
+/* Writes "operation 57 (allreduce)" to out[COMM_TEXT_MAX]. */
 const char *comm_op_text(const struct comm_op *op, char *out);
-#endif

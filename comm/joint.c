@@ -1,5 +1,5 @@
-/* Threads of several processes as one group: the threads of a process add up among themselves, the
- * first of each adds up with those of the other processes, and hands the sum to its own. */
+/* The threads of several processes as one group. A sum is reduced within each process, to its first
+ * thread; then between the first threads of all processes; then broadcast within each. */
 #include "comm/internal.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 struct joint {
     struct comm base;
     struct comm *within;  /* this process's threads */
-    struct comm *between; /* processes; used by the first thread alone */
+    struct comm *between; /* connects the processes; used by the first thread alone */
 };
 
 static enum status joint_start(struct comm *c, struct comm_slot *slot)
@@ -16,12 +16,13 @@ static enum status joint_start(struct comm *c, struct comm_slot *slot)
     enum comm_kind kind = slot->op.kind;
     if (kind == COMM_ALLREDUCE || kind == COMM_BARRIER)
         return STATUS_OK;
-    return status_fail(STATUS_UNSUPPORTED, "threads of several processes have no %s",
+    return status_fail(STATUS_UNSUPPORTED,
+                       "%s: not available when threads of several processes are the ranks",
                        comm_kind_str(kind));
 }
 
-/* Carries out `kind` in its place with the data of `whole`. */
-static enum status part(struct comm *c, const struct comm_op *whole, enum comm_kind kind)
+/* Carries out `whole` on `c` as an operation of `kind`; a barrier remains a barrier. */
+static enum status run_part(struct comm *c, const struct comm_op *whole, enum comm_kind kind)
 {
     struct comm_op op = *whole;
     op.handle = 0;
@@ -30,17 +31,15 @@ static enum status part(struct comm *c, const struct comm_op *whole, enum comm_k
     return comm_run(c, &op);
 }
 
-static enum status joint_wait(struct comm *c, struct comm_slot *slot)
+static enum status joint_run(struct comm *c, const struct comm_op *op)
 {
     struct joint *j = (struct joint *)c;
-    struct comm_op sum = slot->op;
-    TRY(part(j->within, &sum, COMM_REDUCE));
+    struct comm_op sum = *op;
+    TRY(run_part(j->within, &sum, COMM_REDUCE));
     sum.send = sum.recv;
     if (comm_rank(j->within) == 0)
-        TRY(part(j->between, &sum, COMM_ALLREDUCE));
-    TRY(part(j->within, &sum, COMM_BROADCAST));
-    slot->op.ended_ns = comm_now();
-    return STATUS_OK;
+        TRY(run_part(j->between, &sum, COMM_ALLREDUCE));
+    return run_part(j->within, &sum, COMM_BROADCAST);
 }
 
 static void joint_fail(struct comm *c, enum status st, const char *message)
@@ -58,14 +57,13 @@ enum status comm_open_joint(struct comm *within, struct comm *between, struct co
     static const struct comm_calls calls = {
         .name = "joint",
         .start = joint_start,
-        .wait = joint_wait,
+        .run = joint_run,
         .fail = joint_fail,
         .close = joint_close,
     };
+    struct joint *j;
     *c = NULL;
-    struct joint *j = calloc(1, sizeof *j);
-    if (!j)
-        return status_fail(STATUS_OOM, "no memory for a communicator");
+    TRY(array_new(&j, 1));
     j->base.calls = &calls;
     j->base.rank = comm_rank(between) * comm_size(within) + comm_rank(within);
     j->base.size = comm_size(between) * comm_size(within);

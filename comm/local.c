@@ -1,101 +1,77 @@
 /* Threads of one process as ranks: they share their buffers' addresses and compute in place.
  *
- * An operation is two meetings of all ranks with work in between. At the first each has said where
- * its data lies; then every rank makes its own slice of the result, in everybody's memory where all
- * want it; at the second all slices are there. A slice is read and written by one rank alone, so
- * that send may be recv, and every element combines the ranks' values in rank order.
+ * An operation has two meetings (barriers) of all ranks, with the work between them. Before the
+ * first, each rank publishes its data's addresses. After it, every rank computes its own slice of
+ * the result, into the memory of all ranks that receive it. After the second, all slices are
+ * complete. One rank alone reads and writes a slice, so that send may be recv; every element
+ * combines the ranks' values in rank order.
  *
- * One lock guards the group. A meeting fails for all when one rank fails or does not come. */
+ * One lock guards the group. A meeting fails for all when one rank fails or is late. */
 #include "comm/internal.h"
-#include "comm/reduce.h"
 
-#include <errno.h>
-#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK_BYTES = 16384 }; /* of a slice that is reduced at a time: stays in the first cache */
+enum { BLOCK_BYTES = 16384 }; /* bytes of a slice reduced at a time: fits the L1 cache */
 
 struct group {
     pthread_mutex_t lock;
     pthread_cond_t change;
-    int size, open; /* ranks; communicators not yet closed */
+    int size;
+    atomic_int open; /* communicators not yet closed */
     double timeout_s;
     int64_t meeting; /* complete meetings */
-    int present;     /* ranks that came to the next one */
-    bool *came;      /* (size) who they are */
-    enum status failure;
-    char message[COMM_MESSAGE_MAX];
+    int present;     /* ranks that have reached the next meeting */
+    bool *came;      /* (size) which ranks have reached the next meeting */
+    struct first_failure failure;
     struct local *member; /* (size) */
 };
 
 struct local {
     struct comm base;
     struct group *group;
-    int64_t carried_out; /* the number of the last operation that was */
-    struct comm_op op;   /* what this rank takes part in; others read it between two meetings */
+    struct comm_op op; /* this rank's current operation; others read it between two meetings */
 };
 
 /* --- meetings; the lock is held where a name ends in _locked --- */
 
-static void fail_locked(struct group *g, enum status st, const char *message)
-{
-    if (g->failure == STATUS_OK) { /* the first reason is the one to tell */
-        g->failure = st;
-        snprintf(g->message, sizeof g->message, "%s", message);
-    }
-    pthread_cond_broadcast(&g->change);
-}
-
 static void group_fail(struct group *g, enum status st, const char *message)
 {
     pthread_mutex_lock(&g->lock);
-    fail_locked(g, st, message);
+    comm_failure_keep(&g->failure, st, "%s", message);
+    pthread_cond_broadcast(&g->change);
     pthread_mutex_unlock(&g->lock);
 }
 
 static void fail_absent_locked(struct group *g, const struct comm_op *op)
 {
-    char text[COMM_TEXT_MAX], message[COMM_MESSAGE_MAX];
+    char text[COMM_TEXT_MAX];
     int absent = 0;
     while (g->came[absent])
         absent++;
-    snprintf(message, sizeof message, "rank %d did not reach %s within %g s", absent,
-             comm_op_text(op, text), g->timeout_s);
-    fail_locked(g, STATUS_LIBRARY, message);
+    comm_failure_keep(&g->failure, STATUS_LOST_RANK, "rank %d did not reach %s within %g s", absent,
+                      comm_op_text(op, text), g->timeout_s);
+    pthread_cond_broadcast(&g->change);
 }
 
-static struct timespec deadline_of(double timeout_s)
+static void wait_for_others_locked(struct group *g, const struct comm_op *op)
 {
-    int64_t ns = comm_now() + (int64_t)(timeout_s * 1e9);
-    return (struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
-}
-
-static void gather_locked(struct group *g, const struct comm_op *op)
-{
-    int64_t meeting = g->meeting;
-    struct timespec deadline = deadline_of(g->timeout_s);
-    int error = 0;
-    while (g->meeting == meeting && g->failure == STATUS_OK) {
-        if (g->timeout_s <= 0)
-            pthread_cond_wait(&g->change, &g->lock);
-        else if (error == ETIMEDOUT)
+    int64_t meeting = g->meeting, deadline = comm_deadline(g->timeout_s);
+    bool late = false;
+    while (g->meeting == meeting && g->failure.status == STATUS_OK) {
+        if (late)
             fail_absent_locked(g, op);
         else
-            error = pthread_cond_timedwait(&g->change, &g->lock, &deadline);
+            late = !comm_condition_wait(&g->change, &g->lock, deadline);
     }
-}
-
-static enum status status_locked(const struct group *g)
-{
-    return g->failure == STATUS_OK ? STATUS_OK : status_fail(g->failure, "%s", g->message);
 }
 
 static enum status group_status(struct group *g)
 {
     pthread_mutex_lock(&g->lock);
-    enum status st = status_locked(g);
+    enum status st = first_failure_return(&g->failure);
     pthread_mutex_unlock(&g->lock);
     return st;
 }
@@ -106,28 +82,22 @@ static enum status meet(struct local *l, const struct comm_op *op)
     struct group *g = l->group;
     pthread_mutex_lock(&g->lock);
     g->came[l->base.rank] = true;
-    if (++g->present == g->size && g->failure == STATUS_OK) {
+    if (++g->present == g->size && g->failure.status == STATUS_OK) {
         memset(g->came, 0, (size_t)g->size * sizeof *g->came);
         g->present = 0;
         g->meeting++;
         pthread_cond_broadcast(&g->change);
     } else {
-        gather_locked(g, op);
+        wait_for_others_locked(g, op);
     }
-    enum status st = status_locked(g);
+    enum status st = first_failure_return(&g->failure);
     pthread_mutex_unlock(&g->lock);
     return st;
 }
 
-/* --- the work between --- */
+/* --- the work between two meetings --- */
 
-/* The slice of `count` elements that rank `r` makes begins here. */
-static int64_t slice_begin(const struct group *g, int64_t count, int r)
-{
-    return count / g->size * r + (count % g->size < r ? count % g->size : r);
-}
-
-/* out = the ranks' values of elements [from, from + n) of send, combined in rank order. */
+/* Sets `out` to the ranks' values of elements [from, from + n) of send, combined in rank order. */
 static void combine(const struct group *g, const struct comm_op *op, int64_t from, int64_t n,
                     void *out)
 {
@@ -140,8 +110,8 @@ static void combine(const struct group *g, const struct comm_op *op, int64_t fro
                     (const char *)g->member[r].op.send + offset, n);
 }
 
-/* Reduces elements [from, to) of send and puts them at element `at` of recv, on rank `only` or, if
- * it is negative, on all. */
+/* Reduces elements [from, to) of send. Writes the result from element `at` of recv on: recv of rank
+ * `only` or, if that is negative, of all ranks. */
 static void reduce_range(const struct group *g, const struct comm_op *op, int64_t from, int64_t to,
                          int64_t at, int only)
 {
@@ -168,11 +138,12 @@ static void gather_parts(const struct group *g, const struct comm *c, const stru
     }
 }
 
-static void work(struct local *l, const struct comm_op *op)
+static void make_slice(struct local *l, const struct comm_op *op)
 {
     const struct group *g = l->group;
     int rank = l->base.rank;
-    int64_t begin = slice_begin(g, op->count, rank), end = slice_begin(g, op->count, rank + 1);
+    int64_t begin = comm_part_begin(op->count, g->size, rank);
+    int64_t end = comm_part_begin(op->count, g->size, rank + 1);
     switch (op->kind) {
     case COMM_ALLREDUCE:
         reduce_range(g, op, begin, end, begin, -1);
@@ -190,32 +161,28 @@ static void work(struct local *l, const struct comm_op *op)
         if (rank != op->root && op->count > 0)
             memcpy(op->recv, g->member[op->root].op.recv, comm_recv_bytes(&l->base, op));
         break;
-    default: /* a barrier has nothing to do */
+    default: /* a barrier */
         break;
     }
 }
 
-/* Every rank compares with rank 0, so that all find out where any does. */
+/* Every rank compares all operations with rank 0's, so that all ranks detect a difference. */
 static enum status check_agreement(const struct group *g)
 {
-    const struct comm_op *a = &g->member[0].op;
+    struct comm_intent first = comm_intent_of(&g->member[0].op);
     for (int r = 1; r < g->size; r++) {
-        const struct comm_op *b = &g->member[r].op;
-        bool same = a->handle == b->handle && a->kind == b->kind && a->count == b->count &&
-                    a->type == b->type && a->reduction == b->reduction && a->root == b->root;
-        if (same)
-            continue;
-        char at[COMM_TEXT_MAX], other[COMM_TEXT_MAX];
-        return status_fail(
-            STATUS_INVALID, "rank %d's %s of %lld elements is not rank 0's %s of %lld elements", r,
-            comm_op_text(b, other), (long long)b->count, comm_op_text(a, at), (long long)a->count);
+        struct comm_intent theirs = comm_intent_of(&g->member[r].op);
+        TRY(comm_intent_check(r, &theirs, &first));
     }
     return STATUS_OK;
 }
 
-static enum status carry_out(struct local *l, const struct comm_op *op)
+/* --- the kind's calls --- */
+
+static enum status local_run(struct comm *c, const struct comm_op *op)
 {
-    TRY(group_status(l->group)); /* after a failure slower ranks may still read what is here */
+    struct local *l = (struct local *)c;
+    TRY(group_status(l->group)); /* after a failure slower ranks may still read l->op */
     l->op = *op;
     TRY(meet(l, op));
     enum status st = check_agreement(l->group);
@@ -223,37 +190,15 @@ static enum status carry_out(struct local *l, const struct comm_op *op)
         group_fail(l->group, st, status_message());
         return st;
     }
-    work(l, op);
+    make_slice(l, op);
     return meet(l, op);
-}
-
-/* --- the kind's calls --- */
-
-static enum status local_start(struct comm *c, struct comm_slot *slot)
-{
-    (void)c, (void)slot; /* taken up by the wait for it or for a later one */
-    return STATUS_OK;
-}
-
-/* Ranks may wait in different orders; all carry operations out in the order of their start. */
-static enum status local_wait(struct comm *c, struct comm_slot *slot)
-{
-    struct local *l = (struct local *)c;
-    while (l->carried_out < slot->op.handle) {
-        struct comm_slot *next = comm_slot_of(c, l->carried_out + 1);
-        TRY(carry_out(l, &next->op));
-        next->op.ended_ns = comm_now();
-        l->carried_out++;
-    }
-    return STATUS_OK;
 }
 
 static void local_fail(struct comm *c, enum status st, const char *message)
 {
-    struct local *l = (struct local *)c;
-    char text[COMM_MESSAGE_MAX];
+    char text[STATUS_MESSAGE_MAX];
     snprintf(text, sizeof text, "rank %d: %s", c->rank, message);
-    group_fail(l->group, st, text);
+    group_fail(((struct local *)c)->group, st, text);
 }
 
 static void group_free(struct group *g)
@@ -265,56 +210,44 @@ static void group_free(struct group *g)
     free(g);
 }
 
-/* The last to close frees all: after a failure a rank may still be reading another's. */
+/* The last rank to close frees all: after a failure a rank may still read another's memory. */
 static void local_close(struct comm *c)
 {
     struct group *g = ((struct local *)c)->group;
-    pthread_mutex_lock(&g->lock);
-    bool last = --g->open == 0;
-    pthread_mutex_unlock(&g->lock);
-    if (last)
+    if (atomic_fetch_sub(&g->open, 1) == 1)
         group_free(g);
 }
 
-static const struct comm_calls local_calls = {
-    .name = "local",
-    .start = local_start,
-    .wait = local_wait,
-    .fail = local_fail,
-    .close = local_close,
-};
-
-static struct group *group_new(int size, double timeout_s)
+static enum status group_new(int size, double timeout_s, struct group **out)
 {
-    struct group *g = calloc(1, sizeof *g);
-    if (!g)
-        return NULL;
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&g->change, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    enum status st;
+    struct group *g;
+    TRY(array_new(&g, 1));
+    comm_condition_init(&g->change);
     pthread_mutex_init(&g->lock, NULL);
-    g->size = g->open = size;
+    g->size = size;
+    atomic_init(&g->open, size);
     g->timeout_s = timeout_s;
-    g->came = calloc((size_t)size, sizeof *g->came);
-    g->member = calloc((size_t)size, sizeof *g->member);
-    if (g->came && g->member)
-        return g;
+    CHECK(array_new(&g->came, size));
+    CHECK(array_new(&g->member, size));
+    *out = g;
+    return STATUS_OK;
+done:
     group_free(g);
-    return NULL;
+    return st;
 }
 
 enum status comm_open_local(int size, double timeout_s, struct comm **c)
 {
+    static const struct comm_calls calls = {
+        .name = "local", .run = local_run, .fail = local_fail, .close = local_close};
+    struct group *g;
     if (size < 1)
-        return status_fail(STATUS_INVALID, "a group of %d ranks", size);
-    struct group *g = group_new(size, timeout_s);
-    if (!g)
-        return status_fail(STATUS_OOM, "out of memory");
+        return status_fail(STATUS_INVALID, "a group cannot have %d ranks", size);
+    TRY(group_new(size, timeout_s, &g));
     for (int r = 0; r < size; r++) {
         struct local *l = &g->member[r];
-        l->base.calls = &local_calls;
+        l->base.calls = &calls;
         l->base.rank = r;
         l->base.size = size;
         l->group = g;

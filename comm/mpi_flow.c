@@ -1,41 +1,41 @@
-/* How one operation moves.
+/* Moves the data of one operation.
  *
- * Small ones are a single call of the library's that only moves bytes; a reduction gathers the
- * ranks' values and combines them itself, in rank order. Large ones are flows of items around the
- * ring of ranks: each rank receives items from the rank before it and sends items to the rank after
- * it, FLOW_WINDOW of them posted ahead.
+ * A small operation is one MPI call that only moves bytes: for a reduction, the call gathers the
+ * ranks' values, and this file combines them in rank order. A large operation is a flow of items
+ * around the ring of ranks: each rank receives items from the previous rank and sends items to the
+ * next one, with up to FLOW_WINDOW messages posted ahead.
  *
- *   allreduce       the vector is cut in as many parts as there are ranks. Size - 1 steps reduce
- *                   each part along the ring, size - 1 more hand the results round (P. Patarasuk,
+ *   allreduce       the vector is cut into as many parts as there are ranks. Size - 1 steps reduce
+ *                   each part along the ring, size - 1 more distribute the results (P. Patarasuk,
  *                   X. Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
  *                   workstations", JPDC 69, 2009): 2 (size - 1) / size of the vector per rank and
  *                   direction, the least possible.
- *   reduce-scatter  the first half, allgather the second.
- *   reduce          along the chain that ends at root; broadcast: along the one that begins there.
+ *   reduce-scatter  the first half of an allreduce; allgather: the second half.
+ *   reduce          along the chain of ranks that ends at root; broadcast: along the chain that
+ *                   begins at root.
  *
- * A part is sent in segments; an item is a segment in a step. The library's own reductions are not
- * used: recursive doubling adds in another order on each rank, which NaNs show, and what a library
- * chooses depends on its version. Here each element is reduced once, in an order that depends on
- * size and count alone, and then copied. */
+ * A part is sent in segments; an item is one segment in one step. MPI's own reductions are not
+ * used: recursive doubling adds in another order on each rank, so that NaNs differ between ranks,
+ * and the algorithm depends on the library's version. Here each element is reduced once, in an
+ * order that depends on size and count alone, and then copied. */
 #include "comm/mpi_internal.h"
-#include "comm/reduce.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
     SEGMENT_BYTES = 256 << 10, /* a multiple of every element's size */
-    PART_SEGMENTS = 8,         /* of a part of a reduce-scatter in motion */
+    PART_SEGMENTS = 8,         /* segments of a part that a reduce-scatter moves at a time */
     SCRATCH_SEGMENTS = PART_SEGMENTS + FLOW_WINDOW,
-    SMALL_BYTES = 64 << 10, /* of all ranks together: what the library's call moves */
-    TAGS = 16384,           /* operations that messages can tell apart; every MPI allows twice it */
+    SMALL_BYTES = 64 << 10, /* one MPI call moves at most this many bytes, over all ranks
+                             * together */
+    TAGS = 16384,           /* different tags of operations; every MPI allows twice as many */
 };
-static const int64_t NEVER_MATTERS = INT64_MAX / 2; /* as a lag or a hold */
+static const int64_t UNLIMITED = INT64_MAX / 2; /* lag or hold */
 
 enum status flow_open(struct flow *f)
 {
-    f->scratch = malloc((size_t)SCRATCH_SEGMENTS * SEGMENT_BYTES);
-    return f->scratch ? STATUS_OK : status_fail(STATUS_OOM, "out of memory");
+    return array_new(&f->scratch, SCRATCH_SEGMENTS * SEGMENT_BYTES);
 }
 
 void flow_close(struct flow *f)
@@ -45,7 +45,7 @@ void flow_close(struct flow *f)
 
 /* --- one call --- */
 
-/* The same on every rank. */
+/* Does one MPI call move the operation? All ranks reach the same decision. */
 static bool is_small(const struct mpi *m, const struct comm_op *op)
 {
     int64_t parts = op->kind == COMM_BROADCAST ? 1 : m->base.size;
@@ -58,33 +58,28 @@ static enum status begin_single(struct mpi *m, struct flow *f)
     int bytes = (int)op->count * (int)dtype_size(op->type);
     switch (op->kind) {
     case COMM_ALLREDUCE:
-        return mpi_status(MPI_Iallgather(op->send, bytes, MPI_BYTE, f->scratch, bytes, MPI_BYTE,
-                                         m->data, &f->request),
-                          "MPI_Iallgather");
+        return MPI_CALL(MPI_Iallgather, op->send, bytes, MPI_BYTE, f->scratch, bytes, MPI_BYTE,
+                        m->data, &f->request);
     case COMM_REDUCE:
-        return mpi_status(MPI_Igather(op->send, bytes, MPI_BYTE, f->scratch, bytes, MPI_BYTE,
-                                      op->root, m->data, &f->request),
-                          "MPI_Igather");
+        return MPI_CALL(MPI_Igather, op->send, bytes, MPI_BYTE, f->scratch, bytes, MPI_BYTE,
+                        op->root, m->data, &f->request);
     case COMM_REDUCE_SCATTER:
-        return mpi_status(MPI_Ialltoall(op->send, bytes, MPI_BYTE, f->scratch, bytes, MPI_BYTE,
-                                        m->data, &f->request),
-                          "MPI_Ialltoall");
+        return MPI_CALL(MPI_Ialltoall, op->send, bytes, MPI_BYTE, f->scratch, bytes, MPI_BYTE,
+                        m->data, &f->request);
     case COMM_ALLGATHER: {
-        /* The library wants to be told when send is a part of recv. */
+        /* MPI requires MPI_IN_PLACE where send is a part of recv. */
         bool own = op->send == (char *)op->recv + (size_t)m->base.rank * (size_t)bytes;
-        return mpi_status(MPI_Iallgather(own ? MPI_IN_PLACE : op->send, bytes, MPI_BYTE, op->recv,
-                                         bytes, MPI_BYTE, m->data, &f->request),
-                          "MPI_Iallgather");
+        return MPI_CALL(MPI_Iallgather, own ? MPI_IN_PLACE : op->send, bytes, MPI_BYTE, op->recv,
+                        bytes, MPI_BYTE, m->data, &f->request);
     }
     case COMM_BROADCAST:
-        return mpi_status(MPI_Ibcast(op->recv, bytes, MPI_BYTE, op->root, m->data, &f->request),
-                          "MPI_Ibcast");
+        return MPI_CALL(MPI_Ibcast, op->recv, bytes, MPI_BYTE, op->root, m->data, &f->request);
     default:
-        return mpi_status(MPI_Ibarrier(m->data, &f->request), "MPI_Ibarrier");
+        return MPI_CALL(MPI_Ibarrier, m->data, &f->request);
     }
 }
 
-/* What has been gathered in scratch is reduced into recv. */
+/* Reduces the values gathered in scratch into recv. */
 static void finish_single(struct mpi *m, struct flow *f)
 {
     const struct comm_op *op = &f->slot->op;
@@ -99,7 +94,7 @@ static void finish_single(struct mpi *m, struct flow *f)
 static enum status move_single(struct mpi *m, struct flow *f, bool *moved, bool *over)
 {
     int flag = 0;
-    TRY(mpi_status(MPI_Test(&f->request, &flag, MPI_STATUS_IGNORE), "MPI_Test"));
+    TRY(MPI_CALL(MPI_Test, &f->request, &flag, MPI_STATUS_IGNORE));
     if (!flag)
         return STATUS_OK;
     finish_single(m, f);
@@ -109,7 +104,7 @@ static enum status move_single(struct mpi *m, struct flow *f, bool *moved, bool 
 
 /* --- flows --- */
 
-/* Elements [from, from + count) of a vector of send's or recv's. */
+/* Elements [from, from + count) of send or recv. */
 struct range {
     int64_t from, count;
 };
@@ -124,22 +119,16 @@ static int64_t segment_elements(const struct comm_op *op)
     return SEGMENT_BYTES / (int64_t)dtype_size(op->type);
 }
 
-/* Where part `part` of an allreduce's vector begins. */
-static int64_t part_begin(int64_t count, int64_t parts, int64_t part)
-{
-    return count / parts * part + (count % parts < part ? count % parts : part);
-}
-
-/* Segment `segment` of part `part`; parts differ by an element at most, so that the last segment
- * may be empty in some. */
+/* Segment `segment` of part `part`; the parts of an allreduce differ in length by at most one
+ * element, so the last segment of a part may be empty. */
 static struct range segment_of(const struct mpi *m, const struct flow *f, int64_t part,
                                int64_t segment)
 {
     const struct comm_op *op = &f->slot->op;
     int64_t step = segment_elements(op), begin, end;
     if (op->kind == COMM_ALLREDUCE) {
-        begin = part_begin(op->count, m->base.size, part);
-        end = part_begin(op->count, m->base.size, part + 1);
+        begin = comm_part_begin(op->count, m->base.size, part);
+        end = comm_part_begin(op->count, m->base.size, part + 1);
     } else {
         begin = part * op->count + f->begin;
         end = begin + f->length;
@@ -150,9 +139,9 @@ static struct range segment_of(const struct mpi *m, const struct flow *f, int64_
     return r;
 }
 
-/* What item t sends, or receives if `back` is 1: in each step a rank passes on the part that it
- * received in the step before. A reduce-scatter begins one part earlier, so that this rank's part
- * is the last. */
+/* The range that item t sends, or receives if `back` is 1: in each step a rank sends the part that
+ * it received in the previous step. A reduce-scatter begins one part earlier, so that this rank's
+ * own part is the last. */
 static struct range range_of(const struct mpi *m, const struct flow *f, int64_t t, int back)
 {
     const struct comm_op *op = &f->slot->op;
@@ -163,7 +152,7 @@ static struct range range_of(const struct mpi *m, const struct flow *f, int64_t 
     return segment_of(m, f, part < 0 ? part + m->base.size : part, t % f->segments);
 }
 
-/* Does item t come to be added to what is here, rather than to be kept as it is? */
+/* Is received item t reduced with this rank's values, rather than copied? */
 static bool is_added(const struct mpi *m, const struct flow *f, int64_t t)
 {
     switch (f->slot->op.kind) {
@@ -186,7 +175,7 @@ static const void *sent_from(const struct mpi *m, const struct flow *f, int64_t 
 {
     const struct comm_op *op = &f->slot->op;
     size_t offset = (size_t)range_of(m, f, t, 0).from * dtype_size(op->type);
-    bool own = f->lag == NEVER_MATTERS || (is_ring(op->kind) && t < f->segments);
+    bool own = f->lag == UNLIMITED || (is_ring(op->kind) && t < f->segments);
     if (own && is_added(m, f, t))
         return (const char *)op->send + offset;
     if (op->kind == COMM_REDUCE || op->kind == COMM_REDUCE_SCATTER)
@@ -202,8 +191,8 @@ static void *received_into(const struct mpi *m, const struct flow *f, int64_t t)
     return (char *)op->recv + (size_t)range_of(m, f, t, 1).from * dtype_size(op->type);
 }
 
-/* Where the sum of item t and what is here is to be: in recv when it is final or has room there,
- * else where the item lies. */
+/* The destination of item t reduced with this rank's values: recv when the result is final or recv
+ * has space for it, else the item's own place in scratch. */
 static void *added_into(const struct mpi *m, const struct flow *f, int64_t t, struct range r)
 {
     const struct comm_op *op = &f->slot->op;
@@ -222,8 +211,8 @@ static void add_item(const struct mpi *m, const struct flow *f, int64_t t)
     struct range r = range_of(m, f, t, 1);
     if (!is_added(m, f, t) || r.count <= 0)
         return;
-    const char *here = (const char *)op->send + (size_t)r.from * dtype_size(op->type);
-    comm_reduce(op->type, op->reduction, added_into(m, f, t, r), scratch_of(f, t), here, r.count);
+    const char *own = (const char *)op->send + (size_t)r.from * dtype_size(op->type);
+    comm_reduce(op->type, op->reduction, added_into(m, f, t, r), scratch_of(f, t), own, r.count);
 }
 
 static int64_t least(int64_t a, int64_t b)
@@ -231,7 +220,7 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* The items of elements [begin, begin + length) of each part. */
+/* Sets up the items for elements [begin, begin + length) of each part. */
 static void set_items(struct mpi *m, struct flow *f, int64_t begin, int64_t length)
 {
     const struct comm_op *op = &f->slot->op;
@@ -241,12 +230,12 @@ static void set_items(struct mpi *m, struct flow *f, int64_t begin, int64_t leng
     f->length = length;
     f->segments = (part + step - 1) / step;
     f->sent = f->received = f->send_posted = f->receive_posted = 0;
-    f->hold = NEVER_MATTERS;
+    f->hold = UNLIMITED;
     if (is_ring(op->kind)) {
         f->send_items = (op->kind == COMM_ALLREDUCE ? 2 : 1) * (size - 1) * f->segments;
         f->receive_items = f->send_items;
         f->lag = f->segments;
-        if (op->kind == COMM_ALLREDUCE) /* a result comes to where a part was sent from */
+        if (op->kind == COMM_ALLREDUCE) /* a result overwrites the part that was sent */
             f->hold = (size - 1) * f->segments;
         else if (op->kind == COMM_REDUCE_SCATTER) /* an item stays in scratch until it is sent */
             f->hold = SCRATCH_SEGMENTS - f->segments;
@@ -256,7 +245,7 @@ static void set_items(struct mpi *m, struct flow *f, int64_t begin, int64_t leng
     int64_t place = (m->base.rank - first + size) % size;
     f->receive_items = place == 0 ? 0 : f->segments;
     f->send_items = place == size - 1 ? 0 : f->segments;
-    f->lag = place == 0 ? NEVER_MATTERS : 0;
+    f->lag = place == 0 ? UNLIMITED : 0;
     if (op->kind == COMM_REDUCE && f->send_items > 0)
         f->hold = SCRATCH_SEGMENTS;
 }
@@ -276,21 +265,19 @@ static void begin_flow(struct mpi *m, struct flow *f)
     set_items(m, f, 0, all);
 }
 
-/* Notes the items at the front that have gone or come. */
+/* Counts the items that have been received and sent, in order. */
 static enum status end_items(struct mpi *m, struct flow *f, bool *moved)
 {
     int flag = 1;
     while (f->received < f->receive_posted) {
-        TRY(mpi_status(MPI_Test(&f->receive[f->received % FLOW_WINDOW], &flag, MPI_STATUS_IGNORE),
-                       "MPI_Test"));
+        TRY(MPI_CALL(MPI_Test, &f->receive[f->received % FLOW_WINDOW], &flag, MPI_STATUS_IGNORE));
         if (!flag)
             break;
         add_item(m, f, f->received++);
         *moved = true;
     }
     while (f->sent < f->send_posted) {
-        TRY(mpi_status(MPI_Test(&f->send[f->sent % FLOW_WINDOW], &flag, MPI_STATUS_IGNORE),
-                       "MPI_Test"));
+        TRY(MPI_CALL(MPI_Test, &f->send[f->sent % FLOW_WINDOW], &flag, MPI_STATUS_IGNORE));
         if (!flag)
             break;
         f->sent++;
@@ -311,16 +298,14 @@ static enum status post_items(struct mpi *m, struct flow *f)
     while (f->receive_posted < f->receive_items && f->receive_posted < f->received + FLOW_WINDOW &&
            f->receive_posted - f->hold < f->sent) {
         int64_t t = f->receive_posted++;
-        TRY(mpi_status(MPI_Irecv(received_into(m, f, t), message_bytes(f, range_of(m, f, t, 1)),
-                                 MPI_BYTE, previous, tag, m->data, &f->receive[t % FLOW_WINDOW]),
-                       "MPI_Irecv"));
+        TRY(MPI_CALL(MPI_Irecv, received_into(m, f, t), message_bytes(f, range_of(m, f, t, 1)),
+                     MPI_BYTE, previous, tag, m->data, &f->receive[t % FLOW_WINDOW]));
     }
     while (f->send_posted < f->send_items && f->send_posted < f->sent + FLOW_WINDOW &&
            f->send_posted - f->lag < f->received) {
         int64_t t = f->send_posted++;
-        TRY(mpi_status(MPI_Isend(sent_from(m, f, t), message_bytes(f, range_of(m, f, t, 0)),
-                                 MPI_BYTE, next, tag, m->data, &f->send[t % FLOW_WINDOW]),
-                       "MPI_Isend"));
+        TRY(MPI_CALL(MPI_Isend, sent_from(m, f, t), message_bytes(f, range_of(m, f, t, 0)),
+                     MPI_BYTE, next, tag, m->data, &f->send[t % FLOW_WINDOW]));
     }
     return STATUS_OK;
 }
@@ -337,7 +322,7 @@ static enum status move_flow(struct mpi *m, struct flow *f, bool *moved, bool *o
     return *over ? STATUS_OK : post_items(m, f);
 }
 
-/* --- either --- */
+/* --- operations --- */
 
 enum status flow_begin(struct mpi *m, struct flow *f, struct comm_slot *slot)
 {
@@ -345,11 +330,11 @@ enum status flow_begin(struct mpi *m, struct flow *f, struct comm_slot *slot)
     f->request = MPI_REQUEST_NULL;
     if (slot->op.handle == m->divide) {
         f->single = true;
-        return mpi_status(MPI_Ibarrier(m->whole, &f->request), "MPI_Ibarrier");
+        return MPI_CALL(MPI_Ibarrier, m->whole, &f->request);
     }
     f->single = m->base.size == 1 || slot->op.kind == COMM_BARRIER || is_small(m, &slot->op);
     if (m->base.size == 1)
-        comm_copy_alone(&m->base, &slot->op); /* and the request is over already */
+        comm_copy_alone(&m->base, &slot->op); /* the request stays MPI_REQUEST_NULL: complete */
     else if (f->single)
         return begin_single(m, f);
     else

@@ -1,16 +1,17 @@
 /* Failure detection among the ranks of an MPI job: a job that cannot continue ends on every rank,
- * within seconds, with one line that names the rank at fault and why.
+ * within seconds, with one line that names the rank at fault and the reason.
  *
- * A rank whose operation has not moved for the time limit queries all others. Every communication
- * thread that is alive answers with the number of operations that its caller has started, even
- * while the caller computes. When the time to answer is over the querying rank knows which ranks
- * are unresponsive and which are late, sends HEALTH_END to the others, prints the line and aborts
- * the job. If several ranks query at once, the lowest one reports; the others defer to it.
+ * A rank whose operation makes no progress for the time limit queries all others. Every
+ * communication thread that is alive answers with the number of operations that its caller has
+ * started, even while the caller computes. After the time to answer, the querying rank knows which
+ * ranks are unresponsive and which are late, sends HEALTH_END to the others, prints the line and
+ * aborts the job. If several ranks query at once, the lowest one reports; the others defer to it.
  *
  * A launcher that loses a rank sends the others SIGTERM and kills them a second later. A rank that
- * receives SIGTERM therefore queries at once, whatever its caller does. Such an urgent query faults
- * unresponsive ranks only: the signal may have come from the user, and all ranks may still exit in
- * order. */
+ * receives SIGTERM therefore queries at once, even while its caller computes. Such an urgent query
+ * faults unresponsive ranks only: the signal may have come from the user, and all ranks may still
+ * exit normally. */
+#include "base/text.h"
 #include "comm/mpi_internal.h"
 
 #include <stdio.h>
@@ -20,18 +21,19 @@
 
 enum {
     HEALTH_TAG = 1,
-    MOST_NAMED = 4, /* ranks in a message */
+    NAMED_MAX = 4, /* ranks in a message */
 };
 #define MS ((int64_t)1000000)
 static const int64_t ANSWER_NS = 500 * MS;        /* to answer a query */
-static const int64_t URGENT_ANSWER_NS = 300 * MS; /* when killed within the second */
+static const int64_t URGENT_ANSWER_NS = 300 * MS; /* time to answer an urgent query: the launcher
+                                                   * kills ranks after 1 s */
 static const int64_t URGENT_PAUSE_NS = 500 * MS;  /* between urgent queries */
-static const int64_t DEFER_NS = 1000 * MS;        /* to each lower rank that queries */
-static const int64_t DELIVERY_NS = 100 * MS;      /* for a last message to be delivered */
-static const int64_t OUTPUT_NS =
-    50 * MS; /* for the last line: the launcher may kill the rank supervisor that forwards it */
-/* From HEALTH_END to the launcher's kill. A rank that exits before the reporter has printed its
- * line makes the launcher kill the reporter. */
+static const int64_t DEFER_NS = 1000 * MS;        /* added for each lower rank that queries */
+static const int64_t DELIVERY_NS = 100 * MS;      /* time in which the last message is delivered */
+static const int64_t OUTPUT_NS = 50 * MS; /* time for the last line, because the launcher may kill
+                                           * the rank supervisor that forwards it */
+/* How long a rank that receives HEALTH_END waits for the launcher to kill it. If the rank exits
+ * before the reporter has printed its line, the launcher kills the reporter. */
 static const int64_t REPORTER_NS = 5000 * MS;
 
 /* --- messages --- */
@@ -39,12 +41,11 @@ static const int64_t REPORTER_NS = 5000 * MS;
 static enum status post_receive(struct mpi *m)
 {
     struct health *h = &m->health;
-    return mpi_status(MPI_Irecv(&h->in, sizeof h->in, MPI_BYTE, MPI_ANY_SOURCE, HEALTH_TAG,
-                                m->control, &h->receive),
-                      "MPI_Irecv");
+    return MPI_CALL(MPI_Irecv, &h->in, sizeof h->in, MPI_BYTE, MPI_ANY_SOURCE, HEALTH_TAG,
+                    m->control, &h->receive);
 }
 
-/* A rank that has not received the last message yet is sent no other: it is unresponsive anyway. An
+/* Sends nothing to a rank that has not received the last message: it is unresponsive anyway. An
  * error means that the rank cannot be reached; it will count as unresponsive. */
 static void send_message(struct mpi *m, int rank, struct health_message n)
 {
@@ -58,39 +59,50 @@ static void send_message(struct mpi *m, int rank, struct health_message n)
         h->send[rank] = MPI_REQUEST_NULL;
 }
 
-static void send_all(struct mpi *m, const struct caller_request *w, enum health_kind kind,
-                     int exit_code)
+static struct health_message message_of(enum health_kind kind, const struct caller_request *w)
+{
+    return (struct health_message){.kind = kind, .started = w->started, .waiting = w->waiting};
+}
+
+static void send_all(struct mpi *m, struct health_message n)
 {
     for (int i = 0; i < m->size; i++)
         if (i != m->rank)
-            send_message(m, i, (struct health_message){kind, exit_code, w->started, w->waiting});
-}
-
-static void sleep_ns(int64_t ns)
-{
-    struct timespec t = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
-    nanosleep(&t, NULL);
+            send_message(m, i, n);
 }
 
 /* --- ending the job --- */
 
+void health_before_end(const struct mpi *m, enum status st, const char *message)
+{
+    if (m->config.ending)
+        m->config.ending(m->config.context, st, message);
+}
+
 /* The rank that sent HEALTH_END prints the reason and aborts the job; where the abort does not
  * reach this process, it exits by itself. */
-_Noreturn static void exit_unreported(struct mpi *m, int exit_code)
+_Noreturn static void exit_unreported(struct mpi *m, const struct health_message *end)
 {
+    char message[COMM_MESSAGE_MAX];
     mpi_beat(m, MPI_BEATS_NO_MORE);
-    sleep_ns(REPORTER_NS);
-    _exit(exit_code);
+    snprintf(message, sizeof message, "%.*s", COMM_MESSAGE_MAX - 1, end->text);
+    health_before_end(m, (enum status)end->status, message);
+    comm_sleep(REPORTER_NS);
+    _exit(status_exit_code((enum status)end->status));
 }
 
 /* Sends HEALTH_END and waits for its delivery. If several ranks fail at once, the lowest one
  * reports; the others exit without reporting. */
-static void elect_reporter(struct mpi *m, const struct caller_request *w, int exit_code)
+static void elect_reporter(struct mpi *m, const struct caller_request *w, enum status st,
+                           const char *message)
 {
+    struct health_message end = message_of(HEALTH_END, w);
+    end.status = (int32_t)st;
+    snprintf(end.text, sizeof end.text, "%s", message);
     struct health *h = &m->health;
     mpi_beat(m, MPI_BEATS_NO_MORE);
-    send_all(m, w, HEALTH_END, exit_code);
-    for (int64_t until = comm_now() + DELIVERY_NS; comm_now() < until; sleep_ns(MS)) {
+    send_all(m, end);
+    for (int64_t until = comm_now() + DELIVERY_NS; comm_now() < until; comm_sleep(MS)) {
         int came = 0, gone = 0;
         MPI_Status from;
         for (int i = 0; i < m->size; i++)
@@ -98,25 +110,27 @@ static void elect_reporter(struct mpi *m, const struct caller_request *w, int ex
         if (MPI_Test(&h->receive, &came, &from) != MPI_SUCCESS || !came)
             continue;
         if (h->in.kind == HEALTH_END && from.MPI_SOURCE < m->rank)
-            exit_unreported(m, h->in.exit_code);
+            exit_unreported(m, &h->in);
         if (post_receive(m) != STATUS_OK)
             return;
     }
 }
 
-_Noreturn static void end_job(struct mpi *m, const struct caller_request *w, int exit_code,
+_Noreturn static void end_job(struct mpi *m, const struct caller_request *w, enum status st,
                               const char *message)
 {
-    elect_reporter(m, w, exit_code);
+    int exit_code = status_exit_code(st);
+    elect_reporter(m, w, st, message);
     fprintf(stderr, "ampscale: %s\n", message);
-    sleep_ns(OUTPUT_NS);
+    health_before_end(m, st, message);
+    comm_sleep(OUTPUT_NS);
     MPI_Abort(MPI_COMM_WORLD, exit_code);
     _exit(exit_code);
 }
 
 _Noreturn void health_fail(struct mpi *m, const struct caller_request *w)
 {
-    end_job(m, w, status_exit_code(m->fail_status), m->fail_message);
+    end_job(m, w, m->fail_status, m->fail_message);
 }
 
 /* --- queries --- */
@@ -128,9 +142,9 @@ static void handle_message(struct mpi *m, const struct caller_request *w, int ra
     h->answered[rank] = true;
     h->answer[rank] = *n;
     if (n->kind == HEALTH_END)
-        exit_unreported(m, n->exit_code);
+        exit_unreported(m, n);
     if (n->kind == HEALTH_QUERY) {
-        send_message(m, rank, (struct health_message){HEALTH_ALIVE, 0, w->started, w->waiting});
+        send_message(m, rank, message_of(HEALTH_ALIVE, w));
         h->queried_ns = comm_now();
     }
 }
@@ -155,12 +169,12 @@ static void begin_query(struct mpi *m, const struct caller_request *w, bool urge
     struct health *h = &m->health;
     memset(h->answered, 0, (size_t)m->size * sizeof *h->answered);
     h->answered[m->rank] = true;
-    h->answer[m->rank] = (struct health_message){HEALTH_QUERY, 0, w->started, w->waiting};
+    h->answer[m->rank] = message_of(HEALTH_QUERY, w);
     h->querying = true;
     h->urgent = urgent;
     h->began_ns = comm_now();
     h->awaited = w->waiting;
-    send_all(m, w, HEALTH_QUERY, 0);
+    send_all(m, h->answer[m->rank]);
 }
 
 static bool is_unresponsive(const struct health *h, int rank)
@@ -178,20 +192,15 @@ static int name_ranks(const struct mpi *m, bool (*is_at_fault)(const struct heal
                       char *out, size_t size)
 {
     int count = 0;
-    size_t used = 0;
-    for (int i = 0; i < m->size; i++)
-        count += is_at_fault(&m->health, i);
-    used += (size_t)snprintf(out, size, "rank%s", count > 1 ? "s" : "");
-    for (int i = 0, named = 0; i < m->size && named < MOST_NAMED; i++) {
-        if (!is_at_fault(&m->health, i))
-            continue;
+    char names[COMM_MESSAGE_MAX - 32] = "";
+    for (int i = 0; i < m->size; i++) {
         const struct peer *p = &m->health.peer[i];
-        used += (size_t)snprintf(out + used, size - used, "%s %d (host %s, pid %d)",
-                                 named > 0 ? "," : "", i, p->host, (int)p->pid);
-        named++;
+        if (is_at_fault(&m->health, i) && count++ < NAMED_MAX)
+            text_join(names, sizeof names, ", ", "%d (host %s, pid %d)", i, p->host, (int)p->pid);
     }
-    if (count > MOST_NAMED)
-        snprintf(out + used, size - used, " and %d more", count - MOST_NAMED);
+    snprintf(out, size, "rank%s %s", count > 1 ? "s" : "", names);
+    if (count > NAMED_MAX)
+        text_append(out, size, " and %d more", count - NAMED_MAX);
     return count;
 }
 
@@ -214,15 +223,16 @@ static void report_fault(struct mpi *m, const struct caller_request *w)
     } else if (h->urgent) {
         return;
     } else if (name_ranks(m, is_late, who, sizeof who) > 0) {
-        snprintf(message, sizeof message,
-                 "%s did not reach %s within %g s; it is alive, and busy with something else", who,
-                 operation, m->config.timeout_s);
+        snprintf(
+            message, sizeof message,
+            "%s did not reach %s within %g s; the process is alive, but busy with something else",
+            who, operation, m->config.timeout_s);
     } else {
         snprintf(message, sizeof message,
-                 "%s did not move for %g s, though every rank reached it; look at the network",
+                 "%s made no progress for %g s, though every rank reached it; check the network",
                  operation, m->config.timeout_s);
     }
-    end_job(m, w, status_exit_code(STATUS_LIBRARY), message);
+    end_job(m, w, STATUS_LOST_RANK, message);
 }
 
 /* Is another rank querying? */
@@ -232,7 +242,7 @@ static bool defers_to_other(const struct mpi *m, int64_t now)
     return h->queried_ns > 0 && now - h->queried_ns < ANSWER_NS + DEFER_NS;
 }
 
-/* Lower ranks that query as well. */
+/* Number of lower ranks that query as well. */
 static int lower_queriers(const struct mpi *m)
 {
     int count = 0;
@@ -279,7 +289,7 @@ void health_explain(struct mpi *m, const struct caller_request *w)
 {
     begin_query(m, w, true);
     while (m->health.querying) {
-        sleep_ns(MS);
+        comm_sleep(MS);
         mpi_beat(m, comm_now());
         health_receive(m, w);
         health_check(m, w);
@@ -291,32 +301,31 @@ void health_explain(struct mpi *m, const struct caller_request *w)
 enum status health_open(struct mpi *m)
 {
     struct health *h = &m->health;
-    size_t size = (size_t)m->size;
-    h->peer = calloc(size, sizeof *h->peer);
-    h->out = calloc(size, sizeof *h->out);
-    h->send = calloc(size, sizeof *h->send);
-    h->answered = calloc(size, sizeof *h->answered);
-    h->answer = calloc(size, sizeof *h->answer);
-    if (!h->peer || !h->out || !h->send || !h->answered || !h->answer)
-        return status_fail(STATUS_OOM, "out of memory");
-    for (size_t i = 0; i < size; i++)
+    TRY(array_new(&h->peer, m->size));
+    TRY(array_new(&h->out, m->size));
+    TRY(array_new(&h->send, m->size));
+    TRY(array_new(&h->answered, m->size));
+    TRY(array_new(&h->answer, m->size));
+    for (int i = 0; i < m->size; i++)
         h->send[i] = MPI_REQUEST_NULL;
     struct peer own = {.pid = (int32_t)getpid()};
     if (gethostname(own.host, sizeof own.host - 1) != 0)
         snprintf(own.host, sizeof own.host, "unknown");
-    TRY(mpi_status(
-        MPI_Allgather(&own, sizeof own, MPI_BYTE, h->peer, sizeof own, MPI_BYTE, m->control),
-        "MPI_Allgather"));
-    for (size_t i = 0; i < size; i++)
+    TRY(MPI_CALL(MPI_Allgather, &own, sizeof own, MPI_BYTE, h->peer, sizeof own, MPI_BYTE,
+                 m->control));
+    for (int i = 0; i < m->size; i++) {
         h->peer[i].host[sizeof own.host - 1] = '\0';
+        snprintf(own.host, sizeof own.host, "%s", h->peer[i].host);
+        text_clean(h->peer[i].host, sizeof own.host, own.host);
+    }
     return post_receive(m);
 }
 
-/* No rank sends any more when all have closed. */
+/* When all ranks have closed, no rank sends any more: the receive is cancelled. */
 void health_close(struct mpi *m)
 {
     struct health *h = &m->health;
-    if (m->broken == STATUS_OK) {
+    if (m->failure.status == STATUS_OK) {
         MPI_Cancel(&h->receive);
         MPI_Wait(&h->receive, MPI_STATUS_IGNORE);
     }

@@ -1,7 +1,6 @@
-/* The parts of the MPI communicator. Everything here but struct mpi's first half belongs to the
- * communication thread, which makes every MPI call of the process. */
-#ifndef COMM_MPI_INTERNAL_H
-#define COMM_MPI_INTERNAL_H
+/* The parts of the MPI communicator. The communication thread makes every MPI call of the process;
+ * only the first half of struct mpi is shared with the caller's thread. */
+#pragma once
 
 #include "comm/internal.h"
 
@@ -9,20 +8,20 @@
 #include <pthread.h>
 
 enum {
-    FLOW_COUNT = 4, /* operations in motion at a time; later ones queue */
+    FLOW_COUNT = 4, /* operations in progress at a time; later ones queue */
     FLOW_WINDOW = 4 /* messages posted ahead, in each direction */
 };
 
-/* One operation in motion (mpi_flow.c). */
+/* One operation in progress (mpi_flow.c). */
 struct flow {
     struct comm_slot *slot; /* NULL: none */
     char *scratch;
-    bool single;         /* one call of the library's, `request`, moves it all */
-    MPI_Request request; /* else it is a flow of items: */
+    bool single;         /* one MPI call, `request`, moves the whole operation */
+    MPI_Request request; /* request of that call. The members below are for operations in items: */
     MPI_Request send[FLOW_WINDOW], receive[FLOW_WINDOW];
-    int64_t begin, length;    /* elements of each part that are in motion now */
+    int64_t begin, length;    /* elements of each part that move now */
     int64_t segments;         /* per part */
-    int64_t send_items, sent; /* to the next rank: in all, and done */
+    int64_t send_items, sent; /* items to send to the next rank: in total, and completed */
     int64_t receive_items, received;
     int64_t send_posted, receive_posted;
     int64_t lag;  /* item t may be sent when item t - lag has been received */
@@ -31,12 +30,13 @@ struct flow {
 
 enum health_kind { HEALTH_QUERY, HEALTH_ALIVE, HEALTH_END };
 
-/* Between ranks, outside of operations (mpi_health.c). */
+/* A message between ranks that belongs to no operation (mpi_health.c). */
 struct health_message {
     int32_t kind;
-    int32_t exit_code; /* END */
-    int64_t started;   /* the sender's last operation, and the one it waits for or 0 */
+    int32_t status;  /* END: an enum status, and the message */
+    int64_t started; /* the sender's last operation; `waiting`: the one that it waits for, or 0 */
     int64_t waiting;
+    char text[COMM_MESSAGE_MAX];
 };
 
 struct peer {
@@ -46,24 +46,24 @@ struct peer {
 
 struct health {
     struct peer *peer;        /* (size) */
-    struct health_message in; /* what `receive` listens for, from anybody */
+    struct health_message in; /* buffer of `receive`, which takes messages of any rank */
     MPI_Request receive;
-    struct health_message *out; /* (size) on its way by `send`; NULL requests have arrived */
-    MPI_Request *send;          /* (size) */
+    struct health_message *out; /* (size) message that `send` sends */
+    MPI_Request *send;          /* (size) MPI_REQUEST_NULL: sent */
 
     bool querying;                 /* this rank queries the others: */
-    bool urgent;                   /* only unresponsive ranks are at fault */
-    int64_t awaited;               /* the operation that does not move, or 0 */
+    bool urgent;                   /* an urgent query: faults unresponsive ranks only */
+    int64_t awaited;               /* the operation without progress, or 0 */
     int64_t began_ns, ended_ns;    /* this query, or the last one */
-    bool *answered;                /* (size) since it began */
-    struct health_message *answer; /* (size) the last of each rank */
+    bool *answered;                /* (size) the rank has answered since the query began */
+    struct health_message *answer; /* (size) the last message of each rank */
     int64_t queried_ns;            /* when another rank last queried */
 };
 
-/* The caller thread's request, as of one moment. */
+/* The requests of the caller's thread; the communication thread works on a copy. */
 struct caller_request {
-    int64_t started; /* operations to be carried out */
-    int64_t waiting; /* the operation waited for, or 0 */
+    int64_t started; /* number of the last operation to carry out */
+    int64_t waiting; /* number of the operation waited for, or 0 */
     int64_t waiting_since_ns;
     bool close, fail;
 };
@@ -73,70 +73,73 @@ struct mpi {
     struct comm_mpi_config config;
     pthread_t thread;
 
-    pthread_mutex_t lock; /* guards what follows, and `done` and `st` of slots */
+    pthread_mutex_t lock; /* guards the members down to `failure`, and `done` and `st` of slots */
     pthread_cond_t work;  /* `request` has changed */
-    pthread_cond_t done;  /* an operation is over, or opening is */
+    pthread_cond_t done;  /* signalled when an operation or the opening is over */
     struct caller_request request;
-    int64_t beat_ns; /* when the communication thread last came by, outside of the library */
+    int64_t beat_ns; /* when the communication thread was last outside of an MPI call */
     enum status fail_status;
     char fail_message[COMM_MESSAGE_MAX];
-    bool opened;        /* or failed to: */
-    enum status broken; /* no operation can succeed any more; why: */
-    char broken_message[COMM_MESSAGE_MAX];
+    bool opened; /* opening is over, whether it succeeded or failed */
+    struct first_failure failure;
 
-    /* Set before the operation is started, which hands them to the communication thread: a barrier
-     * of all ranks behind which they are parted. */
+    /* The number of the barrier after which the ranks are divided, and this rank's group. Set
+     * before the barrier starts: its start makes both visible to the communication thread. */
     int64_t divide;
     int group;
 
-    /* The communication thread's own. */
-    int rank, size;         /* in the job; those of `base` are in the group */
-    MPI_Comm data, control; /* for operations, of the group; for health messages */
+    /* Members that only the communication thread uses. */
+    int rank, size;         /* rank and size in the job; `base` has those in the group */
+    MPI_Comm data, control; /* communicators for the group's operations, and for health messages */
     MPI_Comm whole;         /* for operations of the job */
     struct flow flow[FLOW_COUNT];
-    int64_t taken;    /* operations that were given a flow */
-    int64_t moved_ns; /* when anything last moved */
+    int64_t taken;    /* operations that have been given a flow */
+    int64_t moved_ns; /* when data last moved or an operation began */
     struct health health;
 };
 
-/* An error code of the library as a status; `call` is what returned it. */
+/* An error code of the library as a status; `call` names the function that returned it. */
 MUST_CHECK enum status mpi_status(int code, const char *call);
+#define MPI_CALL(function, ...) mpi_status(function(__VA_ARGS__), #function)
 
-/* Says that the communication thread is not stuck, or never will be again. */
+/* Records that the communication thread is not stuck at time `now`. With MPI_BEATS_NO_MORE the
+ * caller stops checking. */
 void mpi_beat(struct mpi *m, int64_t now);
 static const int64_t MPI_BEATS_NO_MORE = INT64_MAX / 2;
 
-/* Memory for any operation. */
+/* Allocates scratch memory for any operation. */
 MUST_CHECK enum status flow_open(struct flow *f);
 void flow_close(struct flow *f);
 
 /* Begins the operation in `slot`. */
 MUST_CHECK enum status flow_begin(struct mpi *m, struct flow *f, struct comm_slot *slot);
 
-/* Makes m->group, of which all ranks have heard, the ranks of the operations that follow. */
+/* Limits later operations to the ranks of this rank's group, m->group, which all ranks have set. */
 MUST_CHECK enum status mpi_regroup(struct mpi *m);
 
-/* Moves what can be moved without waiting; sets *moved if anything did. The operation is over when
- * *over is set. */
+/* Moves data as far as possible without waiting; sets *moved if any moved. The operation is over
+ * when *over is set. */
 MUST_CHECK enum status flow_move(struct mpi *m, struct flow *f, bool *moved, bool *over);
 
-/* Exchanges hosts and process ids, and listens from now on. */
+/* Exchanges hosts and process ids, and posts the first receive. */
 MUST_CHECK enum status health_open(struct mpi *m);
 void health_close(struct mpi *m);
 
 /* Receives messages and answers queries; does not return when the job is to end. */
 void health_receive(struct mpi *m, const struct caller_request *w);
 
-/* Queries the other ranks when it is due; does not return when a rank is at fault. */
+/* Queries the other ranks when a query is due; does not return when a rank is at fault. */
 void health_check(struct mpi *m, const struct caller_request *w);
 
-/* After an error of the MPI library: queries, and returns only if no rank is at fault. */
+/* After an error of the MPI library: asks all ranks whether they run, and returns only if no rank
+ * is at fault. */
 void health_explain(struct mpi *m, const struct caller_request *w);
+
+/* Calls config.ending, if there is one: the process ends after it. */
+void health_before_end(const struct mpi *m, enum status st, const char *message);
 
 /* Ends the job for the reason in fail_message. */
 _Noreturn void health_fail(struct mpi *m, const struct caller_request *w);
 
 /* The communication thread: `arg` is the struct mpi. */
 void *mpi_serve(void *arg);
-
-#endif

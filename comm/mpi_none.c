@@ -1,4 +1,4 @@
-/* In place of mpi.c in a build without MPI. */
+/* Replaces mpi.c in a build without MPI. */
 #include "comm/comm.h"
 
 #include <stddef.h>

@@ -1,10 +1,10 @@
-/* The communication thread of an MPI process: joins the job, moves operations, watches the others,
- * leaves the job.
+/* The communication thread of an MPI process: joins the job, moves operations, checks the health of
+ * the other ranks, leaves the job.
  *
- * Computing threads want the cores. While operations are in motion the thread looks at them again
- * at once a few times, then yields, then sleeps for some microseconds, longer each time up to
- * NAP_LONGEST_NS; anything that moved makes it quick again. While there are none it sleeps until
- * one is started, and looks up every LISTEN_NS in case another rank calls. */
+ * The cores are needed for computation. While operations are in progress the thread polls a few
+ * times without a pause, then yields between polls, then sleeps for some microseconds, longer each
+ * time up to SLEEP_LONGEST_NS; progress restarts this sequence. While there are no operations it
+ * sleeps until one is started, and polls every LISTEN_NS for health messages. */
 #include "comm/mpi_internal.h"
 
 #include <sched.h>
@@ -12,10 +12,10 @@
 #include <sys/prctl.h>
 
 enum {
-    LOOKS_AT_ONCE = 8,
-    LOOKS_YIELDING = 32, /* looks up to this one are preceded by a yield */
-    NAP_FIRST_NS = 2000,
-    NAP_LONGEST_NS = 50000,
+    POLLS_AT_ONCE = 8,
+    POLLS_YIELDING = 32, /* polls up to this one are preceded by a yield */
+    SLEEP_FIRST_NS = 2000,
+    SLEEP_LONGEST_NS = 50000,
     LISTEN_NS = 20000000,
 };
 
@@ -35,62 +35,53 @@ enum status mpi_status(int code, const char *call)
 static enum status join_job(struct mpi *m)
 {
     int have, before, after;
-    TRY(mpi_status(MPI_Initialized(&before), "MPI_Initialized"));
-    TRY(mpi_status(MPI_Finalized(&after), "MPI_Finalized"));
+    TRY(MPI_CALL(MPI_Initialized, &before));
+    TRY(MPI_CALL(MPI_Finalized, &after));
     if (before || after)
-        return status_fail(STATUS_INVALID, "MPI can be joined once in a process");
-    TRY(mpi_status(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &have), "MPI_Init_thread"));
+        return status_fail(STATUS_INVALID, "a process can join MPI only once");
+    TRY(MPI_CALL(MPI_Init_thread, NULL, NULL, MPI_THREAD_FUNNELED, &have));
     if (have < MPI_THREAD_FUNNELED)
-        return status_fail(STATUS_UNSUPPORTED, "this MPI library does not allow threads");
-    TRY(mpi_status(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN),
-                   "MPI_Comm_set_errhandler"));
-    TRY(mpi_status(MPI_Comm_rank(MPI_COMM_WORLD, &m->base.rank), "MPI_Comm_rank"));
-    TRY(mpi_status(MPI_Comm_size(MPI_COMM_WORLD, &m->base.size), "MPI_Comm_size"));
+        return status_fail(STATUS_UNSUPPORTED, "this MPI library does not support threads");
+    TRY(MPI_CALL(MPI_Comm_set_errhandler, MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    TRY(MPI_CALL(MPI_Comm_rank, MPI_COMM_WORLD, &m->base.rank));
+    TRY(MPI_CALL(MPI_Comm_size, MPI_COMM_WORLD, &m->base.size));
     m->rank = m->base.rank;
     m->size = m->base.size;
-    TRY(mpi_status(MPI_Comm_dup(MPI_COMM_WORLD, &m->whole), "MPI_Comm_dup"));
+    TRY(MPI_CALL(MPI_Comm_dup, MPI_COMM_WORLD, &m->whole));
     m->data = m->whole;
-    TRY(mpi_status(MPI_Comm_dup(MPI_COMM_WORLD, &m->control), "MPI_Comm_dup"));
+    TRY(MPI_CALL(MPI_Comm_dup, MPI_COMM_WORLD, &m->control));
     for (int i = 0; i < FLOW_COUNT; i++)
         TRY(flow_open(&m->flow[i]));
     return health_open(m);
 }
 
-/* After a failure the library may wait for ever; the launcher clears up. */
+/* Skips MPI_Finalize after a failure: it may wait indefinitely. The launcher ends the job. */
 static void leave_job(struct mpi *m)
 {
     health_close(m);
     for (int i = 0; i < FLOW_COUNT; i++)
         flow_close(&m->flow[i]);
-    if (m->broken == STATUS_OK)
+    if (m->failure.status == STATUS_OK)
         MPI_Finalize();
 }
 
 enum status mpi_regroup(struct mpi *m)
 {
     if (m->data != m->whole)
-        TRY(mpi_status(MPI_Comm_free(&m->data), "MPI_Comm_free"));
+        TRY(MPI_CALL(MPI_Comm_free, &m->data));
     m->data = m->whole;
     if (m->group >= 0)
-        TRY(mpi_status(MPI_Comm_split(m->whole, m->group, 0, &m->data), "MPI_Comm_split"));
-    TRY(mpi_status(MPI_Comm_rank(m->data, &m->base.rank), "MPI_Comm_rank"));
-    return mpi_status(MPI_Comm_size(m->data, &m->base.size), "MPI_Comm_size");
+        TRY(MPI_CALL(MPI_Comm_split, m->whole, m->group, 0, &m->data));
+    TRY(MPI_CALL(MPI_Comm_rank, m->data, &m->base.rank));
+    return MPI_CALL(MPI_Comm_size, m->data, &m->base.size);
 }
 
 /* --- operations --- */
 
-/* Nothing can succeed any more. The lock is held. */
-static void break_locked(struct mpi *m, enum status st)
-{
-    m->broken = st;
-    snprintf(m->broken_message, sizeof m->broken_message, "%s", status_message());
-}
-
 static void end_operation(struct mpi *m, struct flow *f, enum status st)
 {
     pthread_mutex_lock(&m->lock);
-    if (st != STATUS_OK && m->broken == STATUS_OK)
-        break_locked(m, st);
+    first_failure_keep(&m->failure, st);
     f->slot->op.ended_ns = comm_now();
     f->slot->st = st;
     f->slot->done = true;
@@ -114,7 +105,7 @@ static void begin_operations(struct mpi *m, const struct caller_request *w)
     }
 }
 
-/* Returns whether any is still in motion. */
+/* Returns whether any operation is still in progress. */
 static bool move_operations(struct mpi *m, const struct caller_request *w, bool *moved)
 {
     bool any = false;
@@ -123,7 +114,7 @@ static bool move_operations(struct mpi *m, const struct caller_request *w, bool 
         bool over = false;
         if (!f->slot)
             continue;
-        enum status st = m->broken;
+        enum status st = m->failure.status;
         if (st == STATUS_OK) {
             st = flow_move(m, f, moved, &over);
             if (st != STATUS_OK)
@@ -158,32 +149,28 @@ static struct caller_request request_now(struct mpi *m)
 
 static void sleep_until_work(struct mpi *m)
 {
-    int64_t until = comm_now() + LISTEN_NS;
-    struct timespec t = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
     pthread_mutex_lock(&m->lock);
     if (m->request.started == m->taken && !m->request.close && !m->request.fail)
-        pthread_cond_timedwait(&m->work, &m->lock, &t);
+        comm_condition_wait(&m->work, &m->lock, comm_now() + LISTEN_NS);
     pthread_mutex_unlock(&m->lock);
 }
 
-/* After `looks` looks at operations that found nothing new. */
-static void rest(int looks)
+/* Yields or sleeps after `polls` polls without progress. */
+static void rest(int polls)
 {
-    if (looks <= LOOKS_AT_ONCE)
+    if (polls <= POLLS_AT_ONCE)
         return;
-    if (looks <= LOOKS_YIELDING) {
+    if (polls <= POLLS_YIELDING) {
         sched_yield();
         return;
     }
-    int doublings = looks - LOOKS_YIELDING;
-    int64_t nap = doublings < 5 ? (int64_t)NAP_FIRST_NS << doublings : NAP_LONGEST_NS;
-    struct timespec t = {.tv_nsec = nap};
-    nanosleep(&t, NULL);
+    int doublings = polls - POLLS_YIELDING - 1;
+    comm_sleep(doublings < 5 ? (int64_t)SLEEP_FIRST_NS << doublings : SLEEP_LONGEST_NS);
 }
 
 static void serve_operations(struct mpi *m)
 {
-    int looks = 0;
+    int polls = 0;
     for (;;) {
         struct caller_request w = request_now(m);
         if (w.fail)
@@ -193,9 +180,9 @@ static void serve_operations(struct mpi *m)
         bool any = move_operations(m, &w, &moved);
         health_receive(m, &w);
         health_check(m, &w);
-        looks = moved ? 0 : looks + 1;
+        polls = moved ? 0 : polls + 1;
         if (any)
-            rest(looks);
+            rest(polls);
         else if (w.close && m->taken == w.started)
             return;
         else
@@ -206,11 +193,10 @@ static void serve_operations(struct mpi *m)
 void *mpi_serve(void *arg)
 {
     struct mpi *m = arg;
-    prctl(PR_SET_TIMERSLACK, 1000UL); /* ns; the usual 50 us would double every nap */
+    prctl(PR_SET_TIMERSLACK, 1000UL); /* ns; the default, 50 us, would double every sleep */
     enum status st = join_job(m);
     pthread_mutex_lock(&m->lock);
-    if (st != STATUS_OK)
-        break_locked(m, st);
+    first_failure_keep(&m->failure, st);
     m->opened = true;
     pthread_cond_signal(&m->done);
     pthread_mutex_unlock(&m->lock);

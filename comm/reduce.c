@@ -1,36 +1,23 @@
 /* Reductions of two arrays.
  *
- * The loops are plain; the compiler makes vectors of them. fp16 alone has a second form for
- * processors that convert it themselves (F16C), which gives the same bits as base/half.h. */
-#include "comm/reduce.h"
+ * The compiler vectorizes the plain loops. Only fp16 sums have a second form, for processors that
+ * can convert fp16 (F16C); its results have the same bits as base/half.h. */
+#include "comm/internal.h"
 
 #include "base/half.h"
+#include "base/half_array.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
-static inline float bf16_load(uint16_t b)
-{
-    return bf16_to_float(b);
-}
-
-/* bf16_from_float without branches. */
-static inline uint16_t bf16_store(float x)
-{
-    uint32_t u;
-    memcpy(&u, &x, sizeof u);
-    uint32_t rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16;
-    return (uint16_t)((u & 0x7fffffff) > 0x7f800000 ? u >> 16 | 0x40 : rounded);
-}
-
 #define SUM(x, y) ((x) + (y))
-/* A NaN wins, whichever side it is on. Not a number differs from itself; integers never do. */
+/* If x or y is a NaN, so is the result. Only a NaN differs from itself; an integer never does. */
 #define MAX(x, y) ((x) > (y) || (x) != (x) ? (x) : (y))
 #define MIN(x, y) ((x) < (y) || (x) != (x) ? (x) : (y))
 
-/* out[i] is written after a[i] and b[i] are read: out being one of them is no dependency between
- * iterations, which is what ivdep says. */
+/* out may be a or b: out[i] is written after a[i] and b[i] are read, so that iterations do not
+ * depend on each other, as ivdep says. */
 #define LOOP(type, wide, load, store, combine)                                                     \
     do {                                                                                           \
         type *o = out;                                                                             \
@@ -42,7 +29,7 @@ static inline uint16_t bf16_store(float x)
         }                                                                                          \
     } while (0)
 
-/* One function per type. Integer sums wrap around, as unsigned ones do. */
+/* Defines the function of one type. Integer sums wrap around, as unsigned sums do. */
 #define REDUCE_FUNCTION(name, type, wide, load, store, add_type)                                   \
     static void name(enum comm_reduction reduction, void *out, const void *a, const void *b,       \
                      int64_t count)                                                                \
@@ -59,7 +46,7 @@ static inline uint16_t bf16_store(float x)
 REDUCE_FUNCTION(reduce_f32, float, float, SAME, SAME, float)
 REDUCE_FUNCTION(reduce_f64, double, double, SAME, SAME, double)
 REDUCE_FUNCTION(reduce_i32, int32_t, int32_t, SAME, (int32_t)SAME, uint32_t)
-REDUCE_FUNCTION(reduce_bf16, uint16_t, float, bf16_load, bf16_store, float)
+REDUCE_FUNCTION(reduce_bf16, uint16_t, float, bf16_to_float, bf16_from_float, float)
 REDUCE_FUNCTION(reduce_f16_plain, uint16_t, float, f16_to_float, f16_from_float, float)
 
 #if defined(__x86_64__)
@@ -79,8 +66,7 @@ sum_f16_by_eights(uint16_t *out, const uint16_t *a, const uint16_t *b, int64_t c
 
 static int64_t sum_f16_fast(uint16_t *out, const uint16_t *a, const uint16_t *b, int64_t count)
 {
-    bool can = __builtin_cpu_supports("avx") && __builtin_cpu_supports("f16c");
-    return can ? sum_f16_by_eights(out, a, b, count) : 0;
+    return half_native() ? sum_f16_by_eights(out, a, b, count) : 0;
 }
 #else
 static int64_t sum_f16_fast(uint16_t *out, const uint16_t *a, const uint16_t *b, int64_t count)
@@ -102,23 +88,10 @@ static void reduce_f16(enum comm_reduction reduction, void *out, const void *a, 
 void comm_reduce(enum dtype type, enum comm_reduction reduction, void *out, const void *a,
                  const void *b, int64_t count)
 {
-    switch (type) {
-    case DTYPE_F32:
-        reduce_f32(reduction, out, a, b, count);
-        break;
-    case DTYPE_F64:
-        reduce_f64(reduction, out, a, b, count);
-        break;
-    case DTYPE_F16:
-        reduce_f16(reduction, out, a, b, count);
-        break;
-    case DTYPE_BF16:
-        reduce_bf16(reduction, out, a, b, count);
-        break;
-    case DTYPE_I32:
-        reduce_i32(reduction, out, a, b, count);
-        break;
-    default: /* comm.c lets no other type through */
-        break;
-    }
+    static void (*const reduce[DTYPE_COUNT])(enum comm_reduction, void *, const void *,
+                                             const void *, int64_t) = {
+        [DTYPE_F32] = reduce_f32,   [DTYPE_F64] = reduce_f64, [DTYPE_F16] = reduce_f16,
+        [DTYPE_BF16] = reduce_bf16, [DTYPE_I32] = reduce_i32,
+    };
+    reduce[type](reduction, out, a, b, count); /* comm.c refuses every other type */
 }

@@ -1,315 +1,386 @@
-/* Ranks find each other: the environment says who a process is, a TCP address where they meet. */
+/* The protocol by which ranks connect:
+ *
+ *     rank    -> rank 0   hello: job, rank, size, a nonce
+ *     rank 0  -> rank     challenge: accepted or the reason, a nonce
+ *     rank    -> rank 0   proof: HMAC of both messages with the secret
+ *     rank 0  -> rank     answer: accepted or the reason, HMAC of both messages, another label
+ *
+ * The rank proves first, so that a foreign process that connects learns nothing that depends on the
+ * secret. Without a secret the proofs have an empty key. */
 #include "comm/rendezvous.h"
 
 #include "base/clock.h"
 #include "base/stop.h"
-#include "comm/comm.h"
+#include "base/text.h"
+#include "comm/socket.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
-#include <netinet/tcp.h>
 #include <poll.h>
+#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 enum {
-    VERSION = 1,
-    RANKS_MAX = 65536,
-    AGAIN_NS = 100000000, /* between tries to connect */
-    HOST_MAX = 256
+    VERSION = 2,
+    PENDING_MAX = 256,   /* connections that have not sent their proof yet */
+    AGAIN_NS = 100000000 /* between attempts to connect */
 };
 static const uint32_t MAGIC = 0x616d7073; /* "amps" */
-static const double HELLO_S = 1;          /* what a stranger may cost */
-static const double LOOK_S = 0.2;         /* between two looks for a request to stop */
+static const double HELLO_S = 5;          /* time from a connection to its proof */
+static const double CHECK_S = 0.2;        /* time between checks for a request to stop */
 
-/* --- the environment --- */
-
-/* How launchers tell a process its rank. Several may have had a hand in it, the innermost is named
- * first. `mark` must be there too: Slurm sets SLURM_PROCID in a batch script as well, where there
- * is one process, and RANK without LOCAL_RANK, last, counts nodes with a process each. */
-static const struct {
-    const char *rank, *size, *mark;
-} launchers[] = {
-    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
-    {"PMI_RANK", "PMI_SIZE", "PMI_RANK"},
-    {"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK"},
-    {"RANK", "WORLD_SIZE", "LOCAL_RANK"},
-    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_NUM_TASKS"},
-    {"RANK", "WORLD_SIZE", "RANK"},
+enum verdict {
+    ACCEPTED,
+    OTHER_VERSION,
+    OTHER_SIZE,
+    OTHER_JOB,
+    RANK_TAKEN,
+    WRONG_SECRET,
+    NO_HELLO, /* silent, slow, or of another protocol; this verdict is never sent */
+    VERDICT_COUNT
 };
 
-static bool read_number(const char *text, int max, int *out)
-{
-    char *end;
-    errno = 0;
-    long v = strtol(text, &end, 10);
-    if (*text == '\0' || *end != '\0' || errno != 0 || v < 0 || v > max)
-        return false;
-    *out = (int)v;
-    return true;
-}
+static const struct {
+    const char *count;  /* ends rank 0's message, after a number of connections */
+    const char *reason; /* the refused rank's text */
+} verdicts[VERDICT_COUNT] = {
+    [OTHER_VERSION] = {"of another program version", "rank 0 runs another version of this program"},
+    [OTHER_SIZE] = {"of a job with another number of ranks",
+                    "rank 0 expects another number of ranks"},
+    [OTHER_JOB] = {"of another job", "rank 0 belongs to another job; choose another port, or give "
+                                     "all ranks of a job the same AMPSCALE_JOB or --out"},
+    [RANK_TAKEN] = {"of a rank that is already connected",
+                    "another process has already connected as this rank"},
+    [WRONG_SECRET] = {"with a wrong secret", "rank 0 has another secret; give all ranks the same "
+                                             "AMPSCALE_SECRET or --secret-file"},
+    [NO_HELLO] = {"silent, or of another program", ""},
+};
 
-enum status comm_place_find(const char *(*get)(const char *name), struct comm_place *p)
-{
-    for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
-        const char *rank = get(launchers[i].rank), *size = get(launchers[i].size);
-        if (!rank || !size || !get(launchers[i].mark))
-            continue;
-        if (!read_number(size, RANKS_MAX, &p->size) || !read_number(rank, RANKS_MAX, &p->rank) ||
-            p->rank >= p->size)
-            return status_fail(STATUS_USAGE,
-                               "the launcher says %s='%s' and %s='%s', which is no "
-                               "rank among that many",
-                               launchers[i].rank, rank, launchers[i].size, size);
-        return STATUS_OK;
-    }
-    return status_fail(STATUS_USAGE,
-                       "no launcher says which rank this process is; set RANK and WORLD_SIZE, or "
-                       "start it with torchrun, srun or mpirun");
-}
+/* Messages; numbers are in network order. */
+struct hello {
+    uint32_t magic, version, rank, size;
+    unsigned char job[DIGEST_BYTES], nonce[NONCE_BYTES];
+};
 
-enum status comm_local_rank_find(const char *(*get)(const char *name), int *local_rank)
-{
-    /* The innermost launcher first, as above. */
-    static const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
-                                        "MV2_COMM_WORLD_LOCAL_RANK", "LOCAL_RANK", "SLURM_LOCALID"};
-    *local_rank = -1;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *text = get(names[i]);
-        if (!text)
-            continue;
-        return read_number(text, RANKS_MAX, local_rank)
-                   ? STATUS_OK
-                   : status_fail(STATUS_USAGE, "the launcher says %s='%s', which is no rank",
-                                 names[i], text);
-    }
-    return STATUS_OK;
-}
+struct challenge {
+    uint32_t magic, verdict;
+    unsigned char nonce[NONCE_BYTES];
+};
 
-/* --- sockets --- */
+struct exchange {
+    struct hello hello;
+    struct challenge challenge;
+};
+
+struct answer {
+    uint32_t verdict;
+    unsigned char proof[DIGEST_BYTES];
+};
+
+static const char RANK_LABEL[] = "ampscale rank", FIRST_LABEL[] = "ampscale rank 0";
 
 static double now_s(void)
 {
     return (double)clock_ns() * 1e-9;
 }
 
-/* Until something can be moved. */
-static enum status await(int fd, short events, double timeout_s)
+static enum status check_secured(const struct rendezvous_config *c, bool loopback)
 {
-    struct pollfd p = {.fd = fd, .events = events};
-    double end = now_s() + timeout_s;
-    for (;;) {
-        double left = timeout_s > 0 ? end - now_s() : 60;
-        int n = left > 0 ? poll(&p, 1, (int)(left < 60 ? left * 1e3 + 1 : 60000)) : 0;
-        if (n > 0)
-            return STATUS_OK;
-        if (n < 0 && errno != EINTR)
-            return status_fail(STATUS_IO, "%s", strerror(errno));
-        if (timeout_s > 0 && now_s() >= end)
-            return status_fail(STATUS_LIBRARY, "nothing moved for %g s", timeout_s);
-    }
+    if (loopback || c->insecure || c->secret->size > 0)
+        return STATUS_OK;
+    return status_fail(
+        STATUS_USAGE,
+        "--rendezvous '%s' is reachable from other machines, but no secret is set: give all ranks "
+        "the same AMPSCALE_SECRET or --secret-file, or accept the risk with --insecure",
+        c->address);
 }
 
-enum status socket_put(int fd, const void *data, size_t bytes, double timeout_s)
+/* Small messages fit a new connection's buffer. False: it is full, or the connection is lost. */
+static bool send_now(int fd, const void *message, size_t size)
 {
-    for (const char *at = data; bytes > 0;) {
-        TRY(await(fd, POLLOUT, timeout_s));
-        ssize_t n = send(fd, at, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (n < 0 && errno != EINTR && errno != EAGAIN)
-            return status_fail(STATUS_IO, "%s", strerror(errno));
-        if (n > 0) {
-            at += n;
-            bytes -= (size_t)n;
-        }
-    }
-    return STATUS_OK;
+    return send(fd, message, size, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)size;
 }
 
-enum status socket_get(int fd, void *data, size_t bytes, double timeout_s)
-{
-    for (char *at = data; bytes > 0;) {
-        TRY(await(fd, POLLIN, timeout_s));
-        ssize_t n = recv(fd, at, bytes, MSG_DONTWAIT);
-        if (n == 0)
-            return status_fail(STATUS_IO, "the connection was closed");
-        if (n < 0 && errno != EINTR && errno != EAGAIN)
-            return status_fail(STATUS_IO, "%s", strerror(errno));
-        if (n > 0) {
-            at += n;
-            bytes -= (size_t)n;
-        }
-    }
-    return STATUS_OK;
-}
+/* --- rank 0 --- */
 
-/* --- meeting --- */
-
-/* The first words of a rank, all in network order. */
-struct hello {
-    uint32_t magic, version, rank, size;
+/* A connection that has not yet proved that it is a rank's. */
+struct pending {
+    int fd;
+    double end;
+    size_t got; /* bytes received of the rank's messages, which are: */
+    struct {
+        struct hello hello;
+        unsigned char proof[DIGEST_BYTES];
+    } in;
+    struct challenge challenge;
 };
 
-static struct hello hello_of(int rank, int size)
+struct gathering {
+    const struct rendezvous_config *config;
+    unsigned char job[DIGEST_BYTES];
+    int *peer;
+    int here; /* connected ranks, this one included */
+    int listener[SOCKET_ADDRESSES_MAX], listeners;
+    struct pending pending[PENDING_MAX]; /* the oldest first */
+    int n;
+    int refused[VERDICT_COUNT];
+};
+
+static enum verdict check_hello(const struct gathering *g, const struct hello *h)
 {
-    return (struct hello){htonl(MAGIC), htonl(VERSION), htonl((uint32_t)rank),
-                          htonl((uint32_t)size)};
+    uint32_t size = (uint32_t)g->config->size, rank = ntohl(h->rank);
+    if (ntohl(h->magic) != MAGIC)
+        return NO_HELLO;
+    if (ntohl(h->version) != VERSION)
+        return OTHER_VERSION;
+    if (!digest_equal(h->job, g->job))
+        return OTHER_JOB;
+    if (ntohl(h->size) != size || rank == 0 || rank >= size)
+        return OTHER_SIZE;
+    return g->peer[rank] >= 0 ? RANK_TAKEN : ACCEPTED;
 }
 
-static enum status resolve(const char *address, bool passive, struct addrinfo **out)
+static enum verdict challenge_rank(const struct gathering *g, struct pending *p)
 {
-    char host[HOST_MAX];
-    int port;
-    const char *colon = strrchr(address, ':');
-    size_t length = colon ? (size_t)(colon - address) : 0;
-    if (length == 0 || length >= sizeof host || !read_number(colon + 1, 65535, &port) || port == 0)
-        return status_fail(STATUS_USAGE, "--rendezvous '%s': give HOST:PORT", address);
-    bool brackets = address[0] == '[' && address[length - 1] == ']'; /* of an IPv6 address */
-    snprintf(host, sizeof host, "%.*s", (int)(length - 2 * brackets), address + brackets);
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = passive ? AI_PASSIVE : 0};
-    int error = getaddrinfo(passive && !brackets ? NULL : host, colon + 1, &hints, out);
-    if (error != 0)
-        return status_fail(STATUS_USAGE, "--rendezvous '%s': %s", address, gai_strerror(error));
-    return STATUS_OK;
+    enum verdict v = check_hello(g, &p->in.hello);
+    p->challenge = (struct challenge){.magic = htonl(MAGIC), .verdict = htonl((uint32_t)v)};
+    if (v == NO_HELLO || nonce_make(p->challenge.nonce) != STATUS_OK ||
+        !send_now(p->fd, &p->challenge, sizeof p->challenge))
+        return NO_HELLO;
+    return v;
 }
 
-static enum status listen_at(const char *address, int size, int *fd)
+static enum verdict check_proof(const struct gathering *g, const struct pending *p)
 {
-    struct addrinfo *list;
-    int yes = 1, error = 0;
-    *fd = -1;
-    TRY(resolve(address, true, &list));
-    for (struct addrinfo *a = list; a && *fd < 0; a = a->ai_next) {
-        *fd = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol);
-        if (*fd < 0)
-            continue;
-        setsockopt(*fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-        if (bind(*fd, a->ai_addr, a->ai_addrlen) == 0 && listen(*fd, size) == 0)
-            break;
-        error = errno;
-        close(*fd);
-        *fd = -1;
+    const struct exchange both = {p->in.hello, p->challenge};
+    const struct secret *secret = g->config->secret;
+    unsigned char proof[DIGEST_BYTES];
+    struct answer answer = {0};
+    enum verdict v = check_hello(g, &p->in.hello); /* the rank may have connected meanwhile */
+    secret_proof(secret, RANK_LABEL, &both, sizeof both, proof);
+    if (!digest_equal(proof, p->in.proof))
+        v = WRONG_SECRET;
+    if (v == ACCEPTED)
+        secret_proof(secret, FIRST_LABEL, &both, sizeof both, answer.proof);
+    answer.verdict = htonl((uint32_t)v);
+    return send_now(p->fd, &answer, sizeof answer) ? v : NO_HELLO;
+}
+
+/* Ends a pending connection: keeps an accepted rank's socket, closes any other. */
+static void end_pending(struct gathering *g, int i, enum verdict v)
+{
+    struct pending *p = &g->pending[i];
+    if (v == ACCEPTED) {
+        socket_no_delay(p->fd);
+        g->peer[ntohl(p->in.hello.rank)] = p->fd;
+        g->here++;
+    } else {
+        g->refused[v]++;
+        close(p->fd);
     }
-    freeaddrinfo(list);
-    if (*fd < 0)
-        return status_fail(STATUS_IO, "rank 0 cannot wait at '%s': %s", address, strerror(error));
-    return STATUS_OK;
+    g->n--;
+    memmove(p, p + 1, (size_t)(g->n - i) * sizeof *p);
 }
 
-static void no_delay(int fd)
+/* Reads the bytes that have arrived. True: connection i is no longer pending. */
+static bool read_pending(struct gathering *g, int i)
 {
-    int yes = 1;
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-}
-
-/* Whoever is no rank, or one that is here already, is turned away. */
-static bool welcome(int fd, int size, int *peer)
-{
-    struct hello h, answer = hello_of(0, size);
-    if (socket_get(fd, &h, sizeof h, HELLO_S) != STATUS_OK || ntohl(h.magic) != MAGIC ||
-        ntohl(h.version) != VERSION || ntohl(h.size) != (uint32_t)size ||
-        ntohl(h.rank) >= (uint32_t)size || ntohl(h.rank) == 0 || peer[ntohl(h.rank)] >= 0 ||
-        socket_put(fd, &answer, sizeof answer, HELLO_S) != STATUS_OK)
+    struct pending *p = &g->pending[i];
+    size_t want = p->got < sizeof p->in.hello ? sizeof p->in.hello : sizeof p->in;
+    ssize_t n = recv(p->fd, (char *)&p->in + p->got, want - p->got, MSG_DONTWAIT);
+    if (n < 0 && (errno == EINTR || errno == EAGAIN))
         return false;
-    no_delay(fd);
-    peer[ntohl(h.rank)] = fd;
+    if (n > 0)
+        p->got += (size_t)n;
+    bool foreign = p->got >= sizeof MAGIC && ntohl(p->in.hello.magic) != MAGIC;
+    if (n > 0 && p->got < want && !foreign)
+        return false;
+    enum verdict v = NO_HELLO;
+    if (n > 0 && !foreign)
+        v = want == sizeof p->in ? check_proof(g, p) : challenge_rank(g, p);
+    if (v == ACCEPTED && want < sizeof p->in)
+        return false;
+    end_pending(g, i, v);
     return true;
 }
 
-static enum status gather(int listening, const char *address, int size, double timeout_s, int *peer)
+static void accept_pending(struct gathering *g, int listener)
 {
-    double end = now_s() + timeout_s;
-    for (int here = 1; here < size;) {
-        double left = timeout_s > 0 ? end - now_s() : 60;
-        bool late = left <= 0;
+    int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    bool full = fd >= 0 ? g->n == PENDING_MAX : g->n > 0 && (errno == EMFILE || errno == ENFILE);
+    if (full)
+        end_pending(g, 0, NO_HELLO);
+    if (fd < 0)
+        return;
+    g->pending[g->n++] = (struct pending){.fd = fd, .end = now_s() + HELLO_S};
+}
+
+static enum status fail_absent(const struct gathering *g)
+{
+    const struct rendezvous_config *c = g->config;
+    char refused[256] = "";
+    int absent = 1;
+    while (absent < c->size - 1 && g->peer[absent] >= 0)
+        absent++;
+    for (int v = 0; v < VERDICT_COUNT; v++)
+        if (g->refused[v] > 0)
+            text_join(refused, sizeof refused, ", ", "%d %s", g->refused[v], verdicts[v].count);
+    return status_fail(STATUS_LIBRARY, "rank %d of %d did not reach '%s' within %g s%s%s", absent,
+                       c->size, c->address, c->timeout_s, *refused ? "; refused connections: " : "",
+                       refused);
+}
+
+/* Waits for connections and messages, and serves those that have come. */
+static void serve_pending(struct gathering *g)
+{
+    struct pollfd p[SOCKET_ADDRESSES_MAX + PENDING_MAX];
+    int n = g->n;
+    for (int i = 0; i < n; i++)
+        p[i] = (struct pollfd){.fd = g->pending[i].fd, .events = POLLIN};
+    for (int i = 0; i < g->listeners; i++)
+        p[n + i] = (struct pollfd){.fd = g->listener[i], .events = POLLIN};
+    if (poll(p, (nfds_t)(n + g->listeners), (int)(CHECK_S * 1e3)) < 0)
+        return;
+    double now = now_s();
+    for (int i = n - 1; i >= 0; i--) /* downwards, because removing an entry moves the entries after
+                                      * it */
+        if (!(p[i].revents && read_pending(g, i)) && now >= g->pending[i].end)
+            end_pending(g, i, NO_HELLO);
+    for (int i = 0; i < g->listeners; i++)
+        if (p[n + i].revents)
+            accept_pending(g, g->listener[i]);
+}
+
+static enum status gather(struct gathering *g)
+{
+    double end = now_s() + g->config->timeout_s;
+    enum status st = STATUS_OK;
+    while (st == STATUS_OK && g->here < g->config->size) {
+        serve_pending(g);
+        st = stop_check();
+        if (st == STATUS_OK && g->config->timeout_s > 0 && now_s() >= end &&
+            g->here < g->config->size)
+            st = fail_absent(g);
+    }
+    while (g->n > 0)
+        end_pending(g, 0, NO_HELLO);
+    return st;
+}
+
+static enum status meet_as_first(const struct rendezvous_config *c, const struct addrinfo *list,
+                                 int *peer)
+{
+    struct gathering g = {.config = c, .peer = peer, .here = 1};
+    digest_text(c->job, g.job);
+    TRY(socket_listen(c->address, list, g.listener, &g.listeners));
+    enum status st = gather(&g);
+    for (int i = 0; i < g.listeners; i++)
+        close(g.listener[i]);
+    return st;
+}
+
+enum status rendezvous_gather(const struct rendezvous_config *c, int listener, int *peer)
+{
+    struct gathering g = {
+        .config = c, .peer = peer, .here = 1, .listener = {listener}, .listeners = 1};
+    for (int i = 0; i < c->size; i++)
+        peer[i] = -1;
+    digest_text(c->job, g.job);
+    return gather(&g);
+}
+
+/* --- other ranks --- */
+
+/* Reads a message of rank 0, which answers at once unless it is stopped. STATUS_IO: no rank 0. */
+static enum status get_message(int fd, void *message, size_t size, double end)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    while (poll(&p, 1, (int)(CHECK_S * 1e3)) <= 0) {
         TRY(stop_check());
-        enum status st =
-            late ? STATUS_LIBRARY : await(listening, POLLIN, left < LOOK_S ? left : LOOK_S);
-        if (late) {
-            int absent = 1;
-            while (absent < size - 1 && peer[absent] >= 0)
-                absent++;
-            return status_fail(STATUS_LIBRARY, "rank %d of %d did not reach '%s' within %g s",
-                               absent, size, address, timeout_s);
-        }
-        int fd = st == STATUS_OK ? accept4(listening, NULL, NULL, SOCK_CLOEXEC) : -1;
-        if (fd >= 0 && welcome(fd, size, peer))
-            here++;
-        else if (fd >= 0)
-            close(fd);
+        if (now_s() >= end)
+            return STATUS_IO;
     }
-    return STATUS_OK;
+    return socket_get(fd, message, size, HELLO_S) == STATUS_OK ? STATUS_OK : STATUS_IO;
 }
 
-static int connect_once(const struct addrinfo *list)
+/* STATUS_LIBRARY for a refusal. */
+static enum status check_verdict(const struct rendezvous_config *c, uint32_t verdict)
 {
-    for (const struct addrinfo *a = list; a; a = a->ai_next) {
-        int fd = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol);
-        if (fd < 0)
-            continue;
-        if (connect(fd, a->ai_addr, a->ai_addrlen) == 0)
-            return fd;
-        close(fd);
-    }
-    return -1;
+    uint32_t v = ntohl(verdict);
+    if (v == ACCEPTED)
+        return STATUS_OK;
+    return status_fail(STATUS_LIBRARY, "rank %d was refused at '%s': %s", c->rank, c->address,
+                       v < NO_HELLO ? verdicts[v].reason
+                                    : "rank 0 runs another version of this program");
 }
 
-/* Rank 0 answers at once, unless it is busy with others. */
-static enum status get_answer(int fd, struct hello *answer, double end, double timeout_s)
+/* STATUS_IO: there is no rank 0 yet; it may start later. */
+static enum status introduce(const struct rendezvous_config *c, int fd, double end)
 {
-    while (await(fd, POLLIN, LOOK_S) != STATUS_OK) {
-        TRY(stop_check());
-        if (timeout_s > 0 && now_s() >= end)
-            return status_fail(STATUS_LIBRARY, "no answer");
-    }
-    return socket_get(fd, answer, sizeof *answer, HELLO_S);
+    struct exchange both = {.hello = {htonl(MAGIC), htonl(VERSION), htonl((uint32_t)c->rank),
+                                      htonl((uint32_t)c->size)}};
+    struct answer answer;
+    unsigned char proof[DIGEST_BYTES];
+    digest_text(c->job, both.hello.job);
+    TRY(nonce_make(both.hello.nonce));
+    if (!send_now(fd, &both.hello, sizeof both.hello))
+        return STATUS_IO;
+    TRY(get_message(fd, &both.challenge, sizeof both.challenge, end));
+    if (ntohl(both.challenge.magic) != MAGIC)
+        return STATUS_IO;
+    TRY(check_verdict(c, both.challenge.verdict));
+    secret_proof(c->secret, RANK_LABEL, &both, sizeof both, proof);
+    if (!send_now(fd, proof, sizeof proof))
+        return STATUS_IO;
+    TRY(get_message(fd, &answer, sizeof answer, end));
+    TRY(check_verdict(c, answer.verdict));
+    secret_proof(c->secret, FIRST_LABEL, &both, sizeof both, proof);
+    if (digest_equal(proof, answer.proof))
+        return STATUS_OK;
+    return status_fail(STATUS_LIBRARY, "the process at '%s' does not know the secret of this job",
+                       c->address);
 }
 
-/* Rank 0 may not be there yet, or its host be slow to refuse. */
-static enum status visit(const char *address, int rank, int size, double timeout_s, int *peer)
+/* Retries, because rank 0 may not listen yet. */
+static enum status meet_first(const struct rendezvous_config *c, const struct addrinfo *list,
+                              int *peer)
 {
-    struct addrinfo *list;
     const struct timespec again = {.tv_nsec = AGAIN_NS};
-    struct hello own = hello_of(rank, size), answer;
-    double end = now_s() + timeout_s;
-    TRY(resolve(address, false, &list));
-    for (;;) {
-        int fd = connect_once(list);
-        if (fd >= 0 && socket_put(fd, &own, sizeof own, HELLO_S) == STATUS_OK &&
-            get_answer(fd, &answer, end, timeout_s) == STATUS_OK && answer.magic == own.magic &&
-            answer.version == own.version && answer.size == own.size) {
-            no_delay(fd);
+    double end = c->timeout_s > 0 ? now_s() + c->timeout_s : 1e300;
+    do {
+        int fd = socket_connect(list, HELLO_S);
+        enum status st = fd >= 0 ? introduce(c, fd, end) : STATUS_IO;
+        if (st == STATUS_OK) {
+            socket_no_delay(fd);
             peer[0] = fd;
-            break;
+            return STATUS_OK;
         }
         if (fd >= 0)
             close(fd);
-        if ((timeout_s > 0 && now_s() >= end) || stop_requested())
-            break;
+        if (st != STATUS_IO)
+            return st;
         nanosleep(&again, NULL);
-    }
-    freeaddrinfo(list);
-    if (peer[0] >= 0)
-        return STATUS_OK;
-    TRY(stop_check());
+        TRY(stop_check());
+    } while (now_s() < end);
     return status_fail(STATUS_LIBRARY,
-                       "rank %d of %d found no rank 0 of such a run at '%s' within %g s", rank,
-                       size, address, timeout_s);
+                       "rank %d of %d found no rank 0 of its job at '%s' within %g s", c->rank,
+                       c->size, c->address, c->timeout_s);
 }
 
-enum status rendezvous_meet(const char *address, int rank, int size, double timeout_s, int *peer)
+enum status rendezvous_meet(const struct rendezvous_config *c, int *peer)
 {
-    int listening;
-    for (int i = 0; i < size; i++)
+    struct addrinfo *list;
+    bool loopback;
+    for (int i = 0; i < c->size; i++)
         peer[i] = -1;
-    if (rank > 0)
-        return visit(address, rank, size, timeout_s, peer);
-    TRY(listen_at(address, size, &listening));
-    enum status st = gather(listening, address, size, timeout_s, peer);
-    close(listening);
+    TRY(socket_resolve(c->address, &list, &loopback));
+    enum status st = check_secured(c, loopback);
+    if (st == STATUS_OK)
+        st = c->rank == 0 ? meet_as_first(c, list, peer) : meet_first(c, list, peer);
+    freeaddrinfo(list);
     return st;
 }

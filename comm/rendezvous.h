@@ -1,24 +1,31 @@
-/* Inside comm/: who a process is among those that a launcher started, and sockets between them. */
-#ifndef COMM_RENDEZVOUS_H
-#define COMM_RENDEZVOUS_H
+/* Inside comm/: the ranks of a job connect at a TCP address and prove that they belong to it. */
+#pragma once
 
-#include "base/status.h"
+#include "comm/secret.h"
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+struct rendezvous_config {
+    const char *address; /* HOST:PORT of rank 0 */
+    int rank, size;
+    double timeout_s; /* time limit to connect all ranks; 0: none */
+    const char *job;  /* names the job; the same text on all its ranks, and on no others */
+    const struct secret *secret; /* the same on all ranks */
+    bool insecure;               /* an address beyond loopback needs no secret */
+};
 
-/* Moves exactly `bytes` over a socket, as long as anything moves within timeout_s (0: for ever).
- * STATUS_IO when the other side is gone, STATUS_LIBRARY when the limit is over; the caller says who
- * it was. */
-MUST_CHECK enum status socket_put(int fd, const void *data, size_t bytes, double timeout_s);
-MUST_CHECK enum status socket_get(int fd, void *data, size_t bytes, double timeout_s);
+/* Connects the ranks: on rank 0, peer[r] is a socket to rank r; on other ranks, peer[0] is a socket
+ * to rank 0; all other entries are -1. The caller closes the sockets, also after a failure.
+ *
+ * Rank 0 listens only at the addresses that `address` names. It serves all connections at once,
+ * each for HELLO_S at most; when PENDING_MAX are open, a new one displaces the oldest. A rank
+ * retries until it finds rank 0 or the limit is over. Both sides prove that they know the secret by
+ * answering the other's random challenge. Rank 0 refuses processes of another job, size or version,
+ * a rank that has connected already, and wrong proofs; a rank that is refused fails at once with
+ * the reason. Data after the proofs is neither encrypted nor authenticated.
+ *
+ * STATUS_USAGE for an address that is wrong, or beyond loopback without a secret. */
+MUST_CHECK enum status rendezvous_meet(const struct rendezvous_config *c, int *peer);
 
-/* Meets the other ranks at `address`, HOST:PORT, where rank 0 waits for them: peer[r], on rank 0,
- * is a socket to rank r, peer[0] elsewhere one to rank 0; the rest is -1. A refused connection is
- * tried again until the limit is over; whoever comes to rank 0 and is not a rank of this version,
- * this size and this run's is turned away and costs a second at most. All of `size` sockets are the
- * caller's to close, also after a failure. */
-MUST_CHECK enum status rendezvous_meet(const char *address, int rank, int size, double timeout_s,
-                                       int *peer);
-#endif
+/* Gathers the other ranks as rank 0 does, at a socket that listens already, and does not close it.
+ * STATUS_LIBRARY where a rank did not come in time: its peer[r] is -1. */
+MUST_CHECK enum status rendezvous_gather(const struct rendezvous_config *c, int listener,
+                                         int *peer);

@@ -1,35 +1,35 @@
-/* Device memory by way of the host: a device communicator made of a communicator of the host.
+/* A device communicator that stages data through host memory, over a communicator of the host.
  *
  * A thread carries operations out in the order of their start. It waits for the operation's event,
- * and moves the data in pieces through two pinned buffers: while one piece travels between the
- * ranks the next comes down from the device and the one before goes up.
+ * and moves the data in pieces through two pinned buffers: while one piece moves between the ranks
+ * the next is downloaded from the device and the previous one is uploaded.
  *
- *     piece k      down, start
- *     piece k - 1            wait, up
- *     piece k + 1                     down, start
+ *     piece k      download, start
+ *     piece k - 1                  wait, upload
+ *     piece k + 1                                download, start
  *
- * Results go up in the order of a stream of its own, and the operation's last event follows them
- * there. An event that has not been recorded cannot be waited for, so that comm_wait_on holds the
- * host until the thread has come that far. */
+ * Uploads are queued on the communicator's own stream, and op.over is recorded after them. A stream
+ * cannot wait for an event that has not been recorded, so comm_wait_on blocks the host until the
+ * thread has recorded it. */
 #include "base/half_array.h"
 #include "comm/internal.h"
 #include "kernels/backend.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum {
-    PIECE_BYTES = 4 << 20, /* of a pinned buffer */
+    PIECE_BYTES = 4 << 20, /* bytes of a pinned buffer */
     SCALE_STEP = 1024,     /* elements that are multiplied at a time */
     NAME_MAX_LEN = 80
 };
 
-/* What the members of this process share. A slower rank may read the memory of one that has failed,
- * so that it is freed by the last to close. */
+/* The members of this process. After a failure a slower rank may still read the memory of a failed
+ * one, so the last member to close frees the memory of all. */
 struct stage {
-    pthread_mutex_t lock;
-    int size, open; /* members; those not yet closed */
+    int size;
+    atomic_int open; /* members not yet closed */
     struct staged *member;
 };
 
@@ -43,23 +43,22 @@ struct staged {
     pthread_t thread;
     bool running;
 
-    pthread_mutex_t lock; /* guards what follows, and `done` and `st` of slots */
+    pthread_mutex_t lock; /* guards the members below, and `done` and `st` of slots */
     pthread_cond_t change;
-    int64_t wanted; /* operations to be carried out, by number */
+    int64_t wanted; /* number of the last operation to carry out */
     bool closing;
-    enum status broken; /* no operation can succeed any more; why: */
-    char message[COMM_MESSAGE_MAX];
+    struct first_failure failure;
 };
 
 /* --- pieces --- */
 
-/* How an operation's arrays are cut: each has so many parts of op.count elements, and a piece is
- * the same range of every part, one behind the other. */
+/* How an operation's arrays are cut into pieces. An array has parts of op.count elements each; a
+ * piece holds the same range of every part, one part after the other. */
 struct cut {
-    int64_t down, up; /* parts that this rank sends and receives; 0: none */
-    int64_t first;    /* the part of a piece that comes down first */
-    int64_t result;   /* and the one where the result begins */
-    int64_t longest;  /* elements of a part in one piece */
+    int64_t down, up; /* parts that this rank downloads and uploads; 0: none */
+    int64_t first;    /* index in a piece of the first downloaded part */
+    int64_t result;   /* index in a piece of the part where the result begins */
+    int64_t longest;  /* largest number of elements of a part in one piece */
     size_t element;
 };
 
@@ -75,11 +74,11 @@ static struct cut cut_of(const struct comm *c, const struct comm_op *op)
     case COMM_REDUCE:
         cut.up = c->rank == op->root;
         break;
-    case COMM_ALLGATHER: /* what this rank sends lies where it belongs among what all sent */
+    case COMM_ALLGATHER: /* send is this rank's part of the result */
         cut.up = parts = c->size;
         cut.first = c->rank;
         break;
-    case COMM_REDUCE_SCATTER: /* the result lies behind what is sent */
+    case COMM_REDUCE_SCATTER: /* the result follows the parts that are sent */
         cut.down = cut.result = c->size;
         parts = c->size + 1;
         break;
@@ -90,30 +89,20 @@ static struct cut cut_of(const struct comm *c, const struct comm_op *op)
     return cut;
 }
 
-/* Elements [from, from + n) of every part. */
+/* A piece: elements [from, from + n) of every part. */
 struct piece {
     int64_t from, n;
     char *buffer;
     struct comm_op op; /* on the host */
 };
 
-static void scale_f16(uint16_t *x, float factor, int64_t n)
+static void scale_half(enum dtype type, uint16_t *x, float factor, int64_t n)
 {
     float wide[SCALE_STEP];
     for (int64_t i = 0; i < n; i += SCALE_STEP) {
         int64_t m = n - i < SCALE_STEP ? n - i : SCALE_STEP;
-        f16_to_floats(x + i, wide, m);
-        f16_from_floats(wide, factor, x + i, m);
-    }
-}
-
-static void scale_bf16(uint16_t *x, float factor, int64_t n)
-{
-    float wide[SCALE_STEP];
-    for (int64_t i = 0; i < n; i += SCALE_STEP) {
-        int64_t m = n - i < SCALE_STEP ? n - i : SCALE_STEP;
-        bf16_to_floats(x + i, wide, m);
-        bf16_from_floats(wide, factor, x + i, m);
+        (type == DTYPE_F16 ? f16_to_floats : bf16_to_floats)(x + i, wide, m);
+        (type == DTYPE_F16 ? f16_from_floats : bf16_from_floats)(wide, factor, x + i, m);
     }
 }
 
@@ -122,17 +111,15 @@ static void scale(enum dtype type, float factor, void *data, int64_t n)
 {
     float *f32 = data;
     double *f64 = data;
-    if (type == DTYPE_F16)
-        scale_f16(data, factor, n);
-    if (type == DTYPE_BF16)
-        scale_bf16(data, factor, n);
+    if (type == DTYPE_F16 || type == DTYPE_BF16)
+        scale_half(type, data, factor, n);
     for (int64_t i = 0; i < n && type == DTYPE_F32; i++)
         f32[i] *= factor;
     for (int64_t i = 0; i < n && type == DTYPE_F64; i++)
         f64[i] *= (double)factor;
 }
 
-/* Brings a piece down and starts it. */
+/* Downloads a piece and starts its operation on the host. */
 static enum status send_piece(struct staged *s, const struct comm_op *op, const struct cut *cut,
                               struct piece *p)
 {
@@ -140,7 +127,7 @@ static enum status send_piece(struct staged *s, const struct comm_op *op, const 
     size_t bytes = (size_t)p->n * cut->element;
     char *sent = p->buffer + (size_t)cut->first * bytes;
     const char *from = op->kind == COMM_BROADCAST ? op->recv : op->send;
-    TRY(b->stream_sync(s->stream)); /* what went up from the buffer has left it */
+    TRY(b->stream_sync(s->stream)); /* the last upload from the buffer is over */
     for (int64_t i = 0; i < cut->down; i++)
         TRY(b->download(s->stream, sent + (size_t)i * bytes,
                         from + (size_t)(i * op->count + p->from) * cut->element, bytes));
@@ -157,7 +144,7 @@ static enum status send_piece(struct staged *s, const struct comm_op *op, const 
     return comm_start(s->host, &p->op);
 }
 
-/* Waits for a piece and brings it up. */
+/* Waits for a piece and uploads it. */
 static enum status receive_piece(struct staged *s, const struct comm_op *op, const struct cut *cut,
                                  struct piece *p)
 {
@@ -199,7 +186,7 @@ static enum status run_on_host(struct staged *s, const struct comm_op *op)
     return comm_run(s->host, &own);
 }
 
-static enum status carry_out(struct staged *s, const struct comm_op *op)
+static enum status staged_run(struct staged *s, const struct comm_op *op)
 {
     const struct backend *b = s->base.device->backend;
     if (op->on_host)
@@ -215,36 +202,33 @@ static enum status carry_out(struct staged *s, const struct comm_op *op)
 static void end_operation(struct staged *s, struct comm_slot *slot, enum status st)
 {
     pthread_mutex_lock(&s->lock);
-    if (st != STATUS_OK && s->broken == STATUS_OK) {
-        s->broken = st;
-        snprintf(s->message, sizeof s->message, "%s", status_message());
-    }
-    slot->st = s->broken;
+    first_failure_keep(&s->failure, st);
+    slot->st = s->failure.status;
     slot->op.ended_ns = comm_now();
     slot->done = true;
     pthread_cond_broadcast(&s->change);
     pthread_mutex_unlock(&s->lock);
 }
 
-/* The slot of operation `number`, once it is wanted; NULL: there will be no more. */
-static struct comm_slot *next_slot(struct staged *s, int64_t number, enum status *broken)
+/* Waits for operation `number` to start and returns its slot; NULL: the communicator closes. */
+static struct comm_slot *next_slot(struct staged *s, int64_t number, enum status *failed)
 {
     pthread_mutex_lock(&s->lock);
     while (s->wanted < number && !s->closing)
         pthread_cond_wait(&s->change, &s->lock);
     bool more = s->wanted >= number;
-    *broken = s->broken;
+    *failed = s->failure.status;
     pthread_mutex_unlock(&s->lock);
     return more ? comm_slot_of(&s->base, number) : NULL;
 }
 
-static void *serve(void *arg)
+static void *staged_serve(void *arg)
 {
     struct staged *s = arg;
     struct comm_slot *slot;
-    enum status broken;
-    for (int64_t number = 1; (slot = next_slot(s, number, &broken)); number++)
-        end_operation(s, slot, broken == STATUS_OK ? carry_out(s, &slot->op) : broken);
+    enum status failed;
+    for (int64_t number = 1; (slot = next_slot(s, number, &failed)); number++)
+        end_operation(s, slot, failed == STATUS_OK ? staged_run(s, &slot->op) : failed);
     return NULL;
 }
 
@@ -260,14 +244,12 @@ static enum status staged_start(struct comm *c, struct comm_slot *slot)
     return STATUS_OK;
 }
 
-static enum status await(struct staged *s, const struct comm_slot *slot)
+static enum status wait_done(struct staged *s, const struct comm_slot *slot)
 {
     pthread_mutex_lock(&s->lock);
     while (!slot->done)
         pthread_cond_wait(&s->change, &s->lock);
-    enum status st = slot->st;
-    if (st != STATUS_OK)
-        st = status_fail(st, "%s", s->message);
+    enum status st = slot->st == STATUS_OK ? STATUS_OK : first_failure_return(&s->failure);
     pthread_mutex_unlock(&s->lock);
     return st;
 }
@@ -275,7 +257,7 @@ static enum status await(struct staged *s, const struct comm_slot *slot)
 static enum status staged_wait(struct comm *c, struct comm_slot *slot)
 {
     struct staged *s = (struct staged *)c;
-    TRY(await(s, slot));
+    TRY(wait_done(s, slot));
     if (slot->op.on_host)
         return STATUS_OK;
     TRY(c->device->backend->stream_sync(s->stream));
@@ -285,8 +267,8 @@ static enum status staged_wait(struct comm *c, struct comm_slot *slot)
 
 static enum status staged_wait_on(struct comm *c, struct comm_slot *slot, struct stream *stream)
 {
-    TRY(await((struct staged *)c, slot));
-    slot->op.ended_ns = 0; /* only the event knows */
+    TRY(wait_done((struct staged *)c, slot));
+    slot->op.ended_ns = 0; /* not known: the upload may not be over */
     return c->device->backend->stream_wait(stream, slot->op.over);
 }
 
@@ -295,7 +277,7 @@ static void staged_fail(struct comm *c, enum status st, const char *message)
     comm_fail(((struct staged *)c)->host, st, message);
 }
 
-static void stop(struct staged *s)
+static void stop_thread(struct staged *s)
 {
     if (!s->running)
         return;
@@ -305,7 +287,7 @@ static void stop(struct staged *s)
     pthread_mutex_unlock(&s->lock);
     pthread_join(s->thread, NULL);
     s->running = false;
-    /* What is on its way up still reads the buffers; a failure of it is nobody's any more. */
+    /* Waits for uploads, which read the buffers; their results, and errors, no longer matter. */
     (void)(s->base.device->backend->stream_sync(s->stream) == STATUS_OK);
 }
 
@@ -322,7 +304,6 @@ static void stage_free(struct stage *stage)
         pthread_cond_destroy(&s->change);
         pthread_mutex_destroy(&s->lock);
     }
-    pthread_mutex_destroy(&stage->lock);
     free(stage->member);
     free(stage);
 }
@@ -331,26 +312,22 @@ static void staged_close(struct comm *c)
 {
     struct staged *s = (struct staged *)c;
     struct stage *stage = s->stage;
-    stop(s);
-    pthread_mutex_lock(&stage->lock);
-    bool last = --stage->open == 0;
-    pthread_mutex_unlock(&stage->lock);
-    if (last)
+    stop_thread(s);
+    if (atomic_fetch_sub(&stage->open, 1) == 1)
         stage_free(stage);
 }
 
-static const struct comm_calls staged_calls = {
-    .name = "staged",
-    .start = staged_start,
-    .wait = staged_wait,
-    .wait_on = staged_wait_on,
-    .fail = staged_fail,
-    .close = staged_close,
-};
-
-/* Everything of it that cannot fail. */
+/* Sets the members whose setup cannot fail. */
 static void prepare(struct staged *s, struct stage *stage, struct comm *host, struct device *device)
 {
+    static const struct comm_calls staged_calls = {
+        .name = "staged",
+        .start = staged_start,
+        .wait = staged_wait,
+        .wait_on = staged_wait_on,
+        .fail = staged_fail,
+        .close = staged_close,
+    };
     s->base.calls = &staged_calls;
     s->base.name = s->name;
     s->base.device = device;
@@ -368,12 +345,13 @@ static enum status open_member(struct staged *s)
     struct device *dev = s->base.device;
     int most = PIECE_BYTES / (int)sizeof(double) - 1;
     if (s->base.size > most)
-        return status_fail(STATUS_UNSUPPORTED, "%d ranks; at most %d pass through host memory",
+        return status_fail(STATUS_UNSUPPORTED,
+                           "cannot stage the data of %d ranks through host memory: at most %d",
                            s->base.size, most);
     for (int k = 0; k < 2; k++)
         TRY(dev->backend->alloc_host(dev, PIECE_BYTES, &s->buffer[k]));
     TRY(dev->backend->stream_open(dev, &s->stream));
-    TRY(comm_thread_start(&s->thread, serve, s));
+    TRY(comm_thread_start(&s->thread, staged_serve, s));
     s->running = true;
     return STATUS_OK;
 }
@@ -381,26 +359,22 @@ static enum status open_member(struct staged *s)
 enum status comm_open_staged(int size, struct comm *const *host, struct device *const *device,
                              struct comm **c)
 {
-    enum status st = STATUS_OK;
-    struct stage *stage = calloc(1, sizeof *stage);
-    struct staged *member = calloc((size_t)size, sizeof *member);
-    if (!stage || !member) {
-        free(stage);
-        free(member);
-        return status_fail(STATUS_OOM, "no memory for communicators of %d devices", size);
-    }
-    *stage = (struct stage){.size = size, .open = size, .member = member};
-    pthread_mutex_init(&stage->lock, NULL);
+    enum status st;
+    struct stage *stage;
+    TRY(array_new(&stage, 1));
+    CHECK(array_new(&stage->member, size));
+    stage->size = size;
+    atomic_init(&stage->open, size);
     for (int i = 0; i < size; i++)
-        prepare(&member[i], stage, host[i], device[i]);
+        prepare(&stage->member[i], stage, host[i], device[i]);
     for (int i = 0; i < size; i++)
-        CHECK(open_member(&member[i]));
+        CHECK(open_member(&stage->member[i]));
     for (int i = 0; i < size; i++)
-        c[i] = &member[i].base;
+        c[i] = &stage->member[i].base;
     return STATUS_OK;
 done:
-    for (int i = 0; i < size; i++)
-        stop(&member[i]);
+    for (int i = 0; i < stage->size; i++)
+        stop_thread(&stage->member[i]);
     stage_free(stage);
     return st;
 }

@@ -1,148 +1,122 @@
 /* Processes as ranks without MPI: every rank has a connection to rank 0, through which all data
- * passes. Good for what ranks have to agree on, and for a few of them; a real network of many is
- * MPI's and NCCL's.
+ * passes. Use it for few ranks and little data, otherwise MPI or NCCL.
  *
- * An operation begins with what each rank is about to do and rank 0's verdict on it, so that ranks
- * that disagree, or one that has failed, end it for all with one message. Data moves in comm_wait
- * alone. */
+ * Before an operation each rank sends rank 0 its intent, and rank 0 answers with a verdict, so that
+ * a disagreement or a failed rank ends the operation on all ranks with one message. */
+#include "comm/tcp.h"
 #include "comm/internal.h"
-#include "comm/reduce.h"
 #include "comm/rendezvous.h"
+#include "comm/socket.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { PIECE_BYTES = 256 << 10, VERDICT_MAX = 256, KIND_FAILED = -1 };
+enum { PIECE_BYTES = 256 << 10 };
 
 struct tcp {
     struct comm base;
     double timeout_s;
     int *peer;           /* (size) sockets; see rendezvous_meet */
     char *sum, *scratch; /* PIECE_BYTES each */
-    int64_t carried_out;
-    enum status broken; /* no operation can succeed any more; why: */
-    char message[VERDICT_MAX];
-};
-
-/* What a rank is about to do, and what rank 0 says to it. All ranks are of one build and one kind
- * of machine (run them together, and their settings are compared as well). */
-struct intent {
-    int64_t number, count;
-    int32_t kind, type, reduction, root;
-    int32_t st; /* STATUS_OK, or of a failure: */
-    char message[VERDICT_MAX];
+    struct first_failure failure;
 };
 
 /* --- failures --- */
 
-static enum status broken(struct tcp *t, enum status st, const char *message)
+/* Keeps `st` if it is the first failure; returns the first failure. */
+static enum status fail_kept(struct tcp *t, enum status st)
 {
-    if (t->broken == STATUS_OK) {
-        t->broken = st;
-        snprintf(t->message, sizeof t->message, "%s", message);
-    }
-    return status_fail(t->broken, "%s", t->message);
+    first_failure_keep(&t->failure, st);
+    return first_failure_return(&t->failure);
 }
 
-/* The socket of `rank` failed us; the message is the thread's. */
-static enum status lost(struct tcp *t, int rank, const struct comm_op *op)
+enum status tcp_message_status(const struct tcp_message *m)
 {
-    char text[COMM_TEXT_MAX], message[VERDICT_MAX];
-    snprintf(message, sizeof message, "rank %d was lost in %s: %.150s", rank,
-             comm_op_text(op, text), status_message());
-    return broken(t, STATUS_LIBRARY, message);
+    bool known = m->st > STATUS_OK && m->st <= STATUS_LOST_RANK;
+    return known ? (enum status)m->st : STATUS_LIBRARY;
+}
+
+static void keep_verdict(struct tcp *t, const struct tcp_message *v)
+{
+    if (v->st != STATUS_OK)
+        comm_failure_keep(&t->failure, tcp_message_status(v), "%.*s", TCP_TEXT_MAX - 1, v->message);
+}
+
+static void set_verdict(struct tcp_message *v, enum status st, const char *message)
+{
+    v->st = (int32_t)st;
+    snprintf(v->message, sizeof v->message, "%.*s", TCP_TEXT_MAX - 1, message);
+}
+
+/* `st` is the result of a transfer between this rank and `rank`; if it is a failure, fails `op`. */
+static enum status check_moved(struct tcp *t, int rank, const struct comm_op *op, enum status st)
+{
+    char text[COMM_TEXT_MAX];
+    if (st == STATUS_OK)
+        return STATUS_OK;
+    return fail_kept(t, status_context(STATUS_LOST_RANK, "the connection to rank %d was lost in %s",
+                                       rank, comm_op_text(op, text)));
 }
 
 static enum status put(struct tcp *t, int rank, const struct comm_op *op, const void *data,
                        size_t bytes)
 {
-    if (socket_put(t->peer[rank], data, bytes, t->timeout_s) == STATUS_OK)
-        return STATUS_OK;
-    return lost(t, rank, op);
+    return check_moved(t, rank, op, socket_put(t->peer[rank], data, bytes, t->timeout_s));
 }
 
 static enum status get(struct tcp *t, int rank, const struct comm_op *op, void *data, size_t bytes)
 {
-    if (socket_get(t->peer[rank], data, bytes, t->timeout_s) == STATUS_OK)
-        return STATUS_OK;
-    return lost(t, rank, op);
+    return check_moved(t, rank, op, socket_get(t->peer[rank], data, bytes, t->timeout_s));
 }
 
-/* --- what all are about to do --- */
+/* --- agreement --- */
 
-static struct intent intent_of(const struct comm_op *op)
+/* Rank 0's verdict on the intent of rank `r`; the first failure counts. */
+static void add_intent(int r, const struct tcp_message *theirs, struct tcp_message *verdict)
 {
-    struct intent i;
-    memset(&i, 0, sizeof i); /* padding too: all of it is sent */
-    i.number = op->handle;
-    i.count = op->count;
-    i.kind = (int32_t)op->kind;
-    i.type = (int32_t)op->type;
-    i.reduction = (int32_t)op->reduction;
-    i.root = op->root;
-    return i;
-}
-
-/* Rank 0's view of what rank `r` wants. */
-static void judge(int r, struct intent *theirs, const struct intent *own, struct intent *verdict)
-{
-    theirs->message[sizeof theirs->message - 1] = '\0';
     if (verdict->st != STATUS_OK)
         return;
-    if (theirs->kind == KIND_FAILED) {
-        bool known = theirs->st > STATUS_OK && theirs->st <= STATUS_MISMATCH;
-        verdict->st = known ? theirs->st : (int32_t)STATUS_LIBRARY;
-        snprintf(verdict->message, sizeof verdict->message, "%s", theirs->message);
-    } else if (memcmp(theirs, own, offsetof(struct intent, st)) != 0) {
-        verdict->st = (int32_t)STATUS_INVALID;
-        snprintf(verdict->message, sizeof verdict->message,
-                 "rank %d's operation %lld (%s) of %lld elements is not rank 0's operation %lld "
-                 "(%s) of %lld elements",
-                 r, (long long)theirs->number, comm_kind_str((enum comm_kind)theirs->kind),
-                 (long long)theirs->count, (long long)own->number,
-                 comm_kind_str((enum comm_kind)own->kind), (long long)own->count);
-    }
+    if (theirs->intent.kind == TCP_FAILED)
+        *verdict = *theirs;
+    else if (comm_intent_check(r, &theirs->intent, &verdict->intent) != STATUS_OK)
+        set_verdict(verdict, STATUS_INVALID, status_message());
 }
 
-/* Rank 0 hears all of them even when one is gone, so that the others get to know. */
-static enum status agree_as_first(struct tcp *t, const struct comm_op *op)
+/* Rank 0 reads from all ranks even when one is lost, so that it can inform the others. */
+static void agree_as_first(struct tcp *t, const struct comm_op *op, struct tcp_message *verdict)
 {
-    struct intent own = intent_of(op), verdict = own, theirs;
+    struct tcp_message theirs;
     for (int r = 1; r < t->base.size; r++) {
-        if (get(t, r, op, &theirs, sizeof theirs) == STATUS_OK) {
-            judge(r, &theirs, &own, &verdict);
-        } else if (verdict.st == STATUS_OK) {
-            verdict.st = (int32_t)t->broken;
-            snprintf(verdict.message, sizeof verdict.message, "%s", t->message);
-        }
+        if (get(t, r, op, &theirs, sizeof theirs) == STATUS_OK)
+            add_intent(r, &theirs, verdict);
+        else if (verdict->st == STATUS_OK)
+            set_verdict(verdict, t->failure.status, t->failure.message);
     }
+    keep_verdict(t, verdict);
     for (int r = 1; r < t->base.size; r++)
-        if (put(t, r, op, &verdict, sizeof verdict) != STATUS_OK && verdict.st == STATUS_OK)
-            return broken(t, STATUS_LIBRARY, status_message());
-    return verdict.st == STATUS_OK ? STATUS_OK
-                                   : broken(t, (enum status)verdict.st, verdict.message);
+        (void)(put(t, r, op, verdict, sizeof *verdict) ==
+               STATUS_OK); /* the first failure is kept */
 }
 
 static enum status agree(struct tcp *t, const struct comm_op *op)
 {
-    struct intent own = intent_of(op), verdict;
-    if (t->base.rank == 0)
-        return agree_as_first(t, op);
-    TRY(put(t, 0, op, &own, sizeof own));
-    TRY(get(t, 0, op, &verdict, sizeof verdict));
-    verdict.message[sizeof verdict.message - 1] = '\0';
-    if (verdict.st == STATUS_OK)
-        return STATUS_OK;
-    bool known = verdict.st > STATUS_OK && verdict.st <= STATUS_MISMATCH;
-    return broken(t, known ? (enum status)verdict.st : STATUS_LIBRARY, verdict.message);
+    struct tcp_message v = {.intent = comm_intent_of(op)};
+    if (t->base.rank == 0) {
+        agree_as_first(t, op, &v);
+    } else {
+        TRY(put(t, 0, op, &v, sizeof v));
+        TRY(get(t, 0, op, &v, sizeof v));
+        keep_verdict(t, &v);
+    }
+    return first_failure_return(&t->failure);
 }
 
 /* --- data --- */
 
 /* Reduces elements [from, from + count) of send, in rank order, into `into` of rank `only`, or of
- * all where it is negative. */
+ * all ranks where `only` is negative. */
 static enum status reduce_range(struct tcp *t, const struct comm_op *op, int64_t from,
                                 int64_t count, void *into, int only)
 {
@@ -213,10 +187,12 @@ static enum status gather_parts(struct tcp *t, const struct comm_op *op)
     return STATUS_OK;
 }
 
-static enum status carry_out(struct tcp *t, const struct comm_op *op)
+/* --- the kind's calls --- */
+
+static enum status tcp_run(struct comm *c, const struct comm_op *op)
 {
-    if (t->broken != STATUS_OK)
-        return status_fail(t->broken, "%s", t->message);
+    struct tcp *t = (struct tcp *)c;
+    TRY(first_failure_return(&t->failure));
     TRY(agree(t, op));
     switch (op->kind) {
     case COMM_ALLREDUCE:
@@ -229,47 +205,49 @@ static enum status carry_out(struct tcp *t, const struct comm_op *op)
         return broadcast(t, op);
     case COMM_ALLGATHER:
         return gather_parts(t, op);
-    default: /* a barrier is over when all have agreed to it */
+    default: /* a barrier is over when all ranks have agreed to it */
         return STATUS_OK;
     }
 }
 
-/* --- the kind's calls --- */
+/* --- messages outside of operations --- */
 
-static enum status tcp_start(struct comm *c, struct comm_slot *slot)
+int tcp_socket(const struct comm *c, int rank)
 {
-    (void)c, (void)slot; /* taken up by the wait for it or for a later one */
+    return ((const struct tcp *)c)->peer[rank];
+}
+
+enum status tcp_put(struct comm *c, int rank, const struct tcp_message *m)
+{
+    const struct tcp *t = (const struct tcp *)c;
+    return socket_put(t->peer[rank], m, sizeof *m, t->timeout_s);
+}
+
+enum status tcp_get(struct comm *c, int rank, struct tcp_message *m)
+{
+    const struct tcp *t = (const struct tcp *)c;
+    TRY(socket_get(t->peer[rank], m, sizeof *m, t->timeout_s));
+    m->message[TCP_TEXT_MAX - 1] = '\0';
     return STATUS_OK;
 }
 
-static enum status tcp_wait(struct comm *c, struct comm_slot *slot)
+void tcp_put_failure(struct comm *c, enum status st, const char *message)
 {
-    struct tcp *t = (struct tcp *)c;
-    while (t->carried_out < slot->op.handle) {
-        struct comm_slot *next = comm_slot_of(c, t->carried_out + 1);
-        TRY(carry_out(t, &next->op));
-        next->op.ended_ns = comm_now();
-        t->carried_out++;
-    }
-    return STATUS_OK;
+    struct tcp_message failed = {.intent.kind = TCP_FAILED};
+    set_verdict(&failed, st, message);
+    for (int r = 0; r < c->size; r++) /* a rank that cannot be reached will lose the connection */
+        if (tcp_socket(c, r) >= 0)
+            (void)(tcp_put(c, r, &failed) == STATUS_OK);
 }
 
-/* Rank 0 hears of it in place of the next operation, and tells the others. */
+/* Rank 0 receives the failure in place of the next intent, and sends it to the others. */
 static void tcp_fail(struct comm *c, enum status st, const char *message)
 {
     struct tcp *t = (struct tcp *)c;
-    struct intent failed;
-    if (t->broken != STATUS_OK)
+    if (t->failure.status != STATUS_OK)
         return;
-    memset(&failed, 0, sizeof failed);
-    failed.kind = KIND_FAILED;
-    failed.st = (int32_t)st;
-    snprintf(failed.message, sizeof failed.message, "rank %d: %s", c->rank, message);
-    for (int r = 0; r < c->size; r++) /* one that cannot be told will miss us */
-        if (t->peer[r] >= 0)
-            (void)(socket_put(t->peer[r], &failed, sizeof failed, t->timeout_s) == STATUS_OK);
-    t->broken = st;
-    snprintf(t->message, sizeof t->message, "%s", failed.message);
+    comm_failure_keep(&t->failure, st, "rank %d: %s", c->rank, message);
+    tcp_put_failure(c, st, t->failure.message);
 }
 
 static void tcp_close(struct comm *c)
@@ -284,43 +262,45 @@ static void tcp_close(struct comm *c)
     free(t);
 }
 
-static const struct comm_calls tcp_calls = {
-    .name = "tcp",
-    .start = tcp_start,
-    .wait = tcp_wait,
-    .fail = tcp_fail,
-    .close = tcp_close,
-};
-
-static enum status open_parts(struct tcp *t)
+static enum status connect_ranks(const struct comm_tcp_config *config, int *peer)
 {
-    t->sum = malloc(PIECE_BYTES);
-    t->scratch = malloc(PIECE_BYTES);
-    t->peer = malloc((size_t)t->base.size * sizeof *t->peer);
-    for (int r = 0; r < t->base.size && t->peer; r++)
-        t->peer[r] = -1;
-    if (t->sum && t->scratch && t->peer)
-        return STATUS_OK;
-    return status_fail(STATUS_OOM, "no memory for a communicator");
+    struct secret secret;
+    enum status st;
+    for (int r = 0; r < config->size; r++)
+        peer[r] = -1;
+    CHECK(secret_read(config->secret_file, &secret));
+    const struct rendezvous_config c = {.address = config->address,
+                                        .rank = config->rank,
+                                        .size = config->size,
+                                        .timeout_s = config->timeout_s,
+                                        .job = config->job ? config->job : "",
+                                        .secret = &secret,
+                                        .insecure = config->insecure};
+    CHECK(rendezvous_meet(&c, peer));
+done:
+    secret_clear(&secret);
+    return st;
 }
 
 enum status comm_open_tcp(const struct comm_tcp_config *config, struct comm **c)
 {
-    struct tcp *t = calloc(1, sizeof *t);
+    static const struct comm_calls calls = {
+        .name = "tcp", .run = tcp_run, .fail = tcp_fail, .close = tcp_close};
+    enum status st;
+    struct tcp *t;
     *c = NULL;
-    if (!t)
-        return status_fail(STATUS_OOM, "no memory for a communicator");
-    t->base.calls = &tcp_calls;
-    t->base.rank = config->place.rank;
-    t->base.size = config->place.size;
+    TRY(array_new(&t, 1));
+    t->base.calls = &calls;
+    t->base.rank = config->rank;
+    t->base.size = config->size;
     t->timeout_s = config->timeout_s;
-    enum status st = open_parts(t);
-    if (st == STATUS_OK)
-        st = rendezvous_meet(config->address, t->base.rank, t->base.size, t->timeout_s, t->peer);
-    if (st != STATUS_OK) {
-        tcp_close(&t->base);
-        return st;
-    }
+    CHECK(array_new(&t->sum, PIECE_BYTES));
+    CHECK(array_new(&t->scratch, PIECE_BYTES));
+    CHECK(array_new(&t->peer, config->size));
+    CHECK(connect_ranks(config, t->peer));
     *c = &t->base;
     return STATUS_OK;
+done:
+    tcp_close(&t->base);
+    return st;
 }

@@ -1,19 +1,21 @@
-/* Configuration and hardware as one flat object, and how to name it. */
+/* Makes one flat object of configuration and hardware, and a name for it. */
 #include "compare/fingerprint.h"
 
-#include "results/text.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "base/text_new.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Objects within objects of run.json; what lies deeper is one value. */
+/* Depth of nested objects of run.json; a deeper object is kept as one value. */
 enum { DEPTH_MAX = 8 };
 
 static const char *const roots[] = {"build", "config", "device", "libraries", "host"};
 
-/* Fields, or last parts of their names, that say nothing of what is measured. */
+/* Fields that do not affect the measurements: by name, and by the last part of the name. */
 static const char *const left_out[] = {
     "config.seed",
     "config.resume",
@@ -25,7 +27,7 @@ static const char *const left_out[] = {
 };
 static const char *const left_out_ends[] = {"uuid_hash", "index"};
 
-/* Paths, of which the last part counts. */
+/* Fields that are paths; only the last part is compared. */
 static const char *const paths[] = {"config.data", "config.init"};
 
 static const char *last_part(const char *text, char separator)
@@ -45,7 +47,7 @@ static bool is_left_out(const char *name)
     return false;
 }
 
-/* The last part of a path that may end with slashes; `value` itself where it is no path. */
+/* The last part of a path that may end with slashes; `value` itself if the field is not a path. */
 static json_t *path_name(const char *name, json_t *value)
 {
     bool is_path = false;
@@ -61,58 +63,57 @@ static json_t *path_name(const char *name, json_t *value)
     return o;
 }
 
-static bool flatten(const char *name, json_t *value, int depth, json_t *into);
+static enum status flatten(const char *name, json_t *value, int depth, json_t *into);
 
-/* `key` of an object's member; NULL: the place in an array. */
-static bool flatten_member(const char *name, const char *key, size_t place, json_t *value,
-                           int depth, json_t *into)
+/* Flattens the member `key` of an object, or, if `key` is NULL, the element `place` of an array. */
+static enum status flatten_member(const char *name, const char *key, size_t place, json_t *value,
+                                  int depth, json_t *into)
 {
-    char *inner = NULL;
-    int n = key ? asprintf(&inner, "%s.%s", name, key) : asprintf(&inner, "%s.%zu", name, place);
-    bool ok = n >= 0 && flatten(inner, value, depth, into);
-    free(n >= 0 ? inner : NULL);
-    return ok;
+    char *inner;
+    TRY(key ? text_new(&inner, "%s.%s", name, key) : text_new(&inner, "%s.%zu", name, place));
+    enum status st = flatten(inner, value, depth, into);
+    free(inner);
+    return st;
 }
 
-/* False without memory. */
-static bool flatten(const char *name, json_t *value, int depth, json_t *into)
+static enum status flatten(const char *name, json_t *value, int depth, json_t *into)
 {
     const char *key;
     json_t *member;
     size_t i;
-    bool ok = true;
     if (is_left_out(name))
-        return true;
+        return STATUS_OK;
     if (depth == DEPTH_MAX || (json_object_size(value) == 0 && json_array_size(value) == 0))
-        return json_object_set_new(into, name, path_name(name, value)) == 0;
+        return json_put(into, name, path_name(name, value));
     json_object_foreach(value, key, member)
     {
-        ok = ok && flatten_member(name, key, 0, member, depth + 1, into);
+        TRY(flatten_member(name, key, 0, member, depth + 1, into));
     }
     json_array_foreach(value, i, member)
     {
-        ok = ok && flatten_member(name, NULL, i, member, depth + 1, into);
+        TRY(flatten_member(name, NULL, i, member, depth + 1, into));
     }
-    return ok;
+    return STATUS_OK;
 }
 
 enum status fingerprint_of(const struct run *run, json_t **out)
 {
-    json_t *o = json_object();
-    bool ok = o != NULL;
-    for (size_t i = 0; i < sizeof roots / sizeof *roots && ok; i++) {
-        json_t *value = json_object_get(run->info, roots[i]);
-        ok = !value || flatten(roots[i], value, 0, o);
-    }
-    /* Runs that left out images did not train on the same data. Records of old name none. */
     int64_t left = run_left_out(run);
-    ok = ok && (left == 0 || json_object_set_new(o, "images_left_out", json_integer(left)) == 0);
-    if (!ok) {
-        json_decref(o);
-        return status_fail(STATUS_OOM, "no memory for what '%s' ran on", run->dir);
+    enum status st;
+    TRY(json_new(out, "{}"));
+    for (size_t i = 0; i < sizeof roots / sizeof *roots; i++) {
+        json_t *value = json_object_get(run->info, roots[i]);
+        if (value)
+            CHECK(flatten(roots[i], value, 0, *out));
     }
-    *out = o;
+    /* Runs that left out images did not train on the same data. Old records do not have this
+     * number. */
+    if (left > 0)
+        CHECK(json_put(*out, "images_left_out", json_integer(left)));
     return STATUS_OK;
+done:
+    json_decref(*out);
+    return st;
 }
 
 static bool same(const char *name, const json_t *a, const json_t *b)
@@ -127,7 +128,7 @@ static bool same(const char *name, const json_t *a, const json_t *b)
     return json_equal(a, b);
 }
 
-static bool is_allowed(const char *name, char *const *allowed, int n)
+static bool is_allowed(const char *name, const char *const *allowed, int n)
 {
     for (int i = 0; i < n; i++) {
         size_t len = strlen(allowed[i]);
@@ -137,7 +138,7 @@ static bool is_allowed(const char *name, char *const *allowed, int n)
     return false;
 }
 
-/* A value as text fit to be shown, a string without its quotes; NULL when memory is short. */
+/* A value as text for display, a string without its quotes; NULL when memory is short. */
 static json_t *shown(const json_t *value)
 {
     if (!value)
@@ -156,14 +157,15 @@ static enum status list(const char *name, const json_t *base, const json_t *new,
     json_t *field = text_json(name);
     json_t *d = json_pack("{s:o, s:o}", "base", shown(base), "new", shown(new));
     const char *key = json_string_value(field);
-    bool there = key && json_object_get(differences, key);
-    bool ok = key && d && (there || json_object_set(differences, key, d) == 0);
+    enum status st = STATUS_OK;
+    if (!json_object_get(differences, key))
+        st = json_put(differences, key, json_incref(d));
     json_decref(d);
     json_decref(field);
-    return ok ? STATUS_OK : status_fail(STATUS_OOM, "no memory for what differs between runs");
+    return st;
 }
 
-enum status fingerprint_differ(json_t *base, json_t *new, char *const *allowed, int n_allowed,
+enum status fingerprint_differ(json_t *base, json_t *new, const char *const *allowed, int n_allowed,
                                json_t *differences)
 {
     json_t *const sides[] = {base, new};
@@ -180,12 +182,11 @@ enum status fingerprint_differ(json_t *base, json_t *new, char *const *allowed, 
     return STATUS_OK;
 }
 
-enum status fingerprint_agrees(json_t *a, json_t *b, char *const *allowed, int n_allowed,
+enum status fingerprint_agrees(json_t *a, json_t *b, const char *const *allowed, int n_allowed,
                                bool *same)
 {
-    json_t *differences = json_object();
-    if (!differences)
-        return status_fail(STATUS_OOM, "no memory to compare configurations");
+    json_t *differences;
+    TRY(json_new(&differences, "{}"));
     enum status st = fingerprint_differ(a, b, allowed, n_allowed, differences);
     *same = json_object_size(differences) == 0;
     json_decref(differences);
@@ -196,17 +197,15 @@ void fingerprint_name(const json_t *fingerprint, char *out, size_t size)
 {
     static const char *const fields[] = {"config.arch", "config.precision", "config.mode"};
     char name[256] = "";
-    size_t at = 0;
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         const char *v = json_string_value(json_object_get(fingerprint, fields[i]));
-        if (v && at < sizeof name)
-            at += (size_t)snprintf(name + at, sizeof name - at, "%s%s", at ? " " : "", v);
+        if (v)
+            text_join(name, sizeof name, " ", "%s", v);
     }
-    text_clean(out, size, at ? name : "runs");
+    text_clean(out, size, *name ? name : "runs");
 }
 
-/* The place of a field among those to tell configurations apart by: what was asked for comes first.
- */
+/* The place of a field in the order of preference for distinguishing configurations. */
 static int place_of(const char *field)
 {
     static const char *const order[] = {"config", "device", "libraries", "build", "host"};
@@ -216,39 +215,32 @@ static int place_of(const char *field)
     return i;
 }
 
-static bool comes_before(const char *a, const char *b)
-{
-    int order = place_of(a) - place_of(b);
-    return order < 0 || (order == 0 && strcmp(a, b) < 0);
-}
-
-enum status fingerprint_tell_apart(json_t *a, json_t *b, json_t *told)
+enum status fingerprint_distinguish(json_t *a, json_t *b, json_t *distinct)
 {
     const char *field, *first = NULL;
-    json_t *value, *differences = json_object();
+    json_t *value, *differences;
     bool known = false;
     enum status st;
-    if (!differences)
-        return status_fail(STATUS_OOM, "no memory to tell configurations apart");
+    TRY(json_new(&differences, "{}"));
     CHECK(fingerprint_differ(a, b, NULL, 0, differences));
     json_object_foreach(differences, field, value)
     {
-        known = known || json_object_get(told, field);
-        if (!first || comes_before(field, first))
+        known = known || json_object_get(distinct, field);
+        int order = first ? place_of(field) - place_of(first) : -1;
+        if (order < 0 || (order == 0 && strcmp(field, first) < 0))
             first = field;
     }
     if (known || !first)
         goto done;
     value = json_object_get(json_object_get(differences, first), "base");
-    if (json_object_set_new(told, first,
-                            json_object_get(a, first) ? json_incref(value) : json_null()) != 0)
-        st = status_fail(STATUS_OOM, "no memory to tell configurations apart");
+    st = json_put(distinct, first, json_object_get(a, first) ? json_incref(value) : json_null());
 done:
     json_decref(differences);
     return st;
 }
 
-/* "batch_size" of "config.batch_size", "inject" of "config.inject.0"; returns its length. */
+/* The short name of a field: "batch_size" for "config.batch_size", "inject" for "config.inject.0".
+ * Returns its length. */
 static int short_name(const char *field, const char **name)
 {
     size_t n;
@@ -257,22 +249,21 @@ static int short_name(const char *field, const char **name)
     return (int)(n > 2 && strcmp(*name + n - 2, ".0") == 0 ? n - 2 : n);
 }
 
-void fingerprint_name_apart(const json_t *told, char *name, size_t size)
+void fingerprint_name_apart(const json_t *distinct, char *name, size_t size)
 {
     char text[1024];
     const char *field, *shown, *before = " (";
     json_t *value;
-    size_t at = (size_t)snprintf(text, sizeof text, "%s", name);
-    json_object_foreach((json_t *)told, field, value)
+    snprintf(text, sizeof text, "%s", name);
+    json_object_foreach((json_t *)distinct, field, value)
     {
         int n = short_name(field, &shown);
         const char *is = json_string_value(value);
-        if (at < sizeof text)
-            at += (size_t)snprintf(text + at, sizeof text - at, "%s%s%.*s%s%s", before,
-                                   is ? "" : "no ", n, shown, is ? " " : "", is ? is : "");
+        text_append(text, sizeof text, "%s%s%.*s%s%s", before, is ? "" : "no ", n, shown,
+                    is ? " " : "", is ? is : "");
         before = ", ";
     }
-    if (json_object_size(told) > 0 && at < sizeof text)
-        snprintf(text + at, sizeof text - at, ")");
+    if (json_object_size(distinct) > 0)
+        text_append(text, sizeof text, ")");
     text_clean(name, size, text);
 }

@@ -1,6 +1,8 @@
-/* The table of metrics. */
+/* Defines the table of metrics, and computes a run's metrics. */
 #include "compare/metric.h"
 
+#include "base/json.h"
+#include "base/text.h"
 #include "results/summary.h"
 
 #include <math.h>
@@ -27,32 +29,28 @@ const struct metric metrics[METRICS] = {
 enum status metric_find(const char *flag, const char *name, enum metric_id *out)
 {
     char known[512] = "";
-    size_t used = 0;
     for (int i = 0; i < METRICS; i++) {
         *out = i;
         if (strcmp(name, metrics[i].name) == 0)
             return STATUS_OK;
-        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "",
-                                 metrics[i].name);
+        text_join(known, sizeof known, ", ", "%s", metrics[i].name);
     }
-    return status_fail(STATUS_USAGE, "%s '%s': no such metric; there are %s", flag, name, known);
+    return status_fail(STATUS_USAGE, "%s '%s': unknown metric; known: %s", flag, name, known);
 }
 
 enum status metrics_of(const struct run *run, double value[METRICS])
 {
-    json_t *sum = json_object();
-    if (!sum)
-        return status_fail(STATUS_OOM, "no memory to sum up a run");
+    json_t *sum;
+    TRY(json_new(&sum, "{}"));
     enum status st = summary_add(run, sum);
-    if (st == STATUS_INVALID) /* a column that is null, which only numbers beyond all measure are */
+    if (st == STATUS_INVALID) /* a null column: numbers that are not finite are written as null */
         st = STATUS_DATA;
     if (st != STATUS_OK)
         st = status_context(st, "'%s'", run->dir);
     for (int i = 0; i < METRICS; i++) {
-        const json_t *v = json_object_get(sum, metrics[i].member);
-        if (metrics[i].within)
-            v = json_object_get(v, metrics[i].within);
-        value[i] = json_is_number(v) ? json_number_value(v) : NAN;
+        const char *member = metrics[i].member, *within = metrics[i].within;
+        value[i] = within ? json_number_at(json_object_get(sum, member), within)
+                          : json_number_at(sum, member);
     }
     json_decref(sum);
     return st;
@@ -64,9 +62,4 @@ const char *metric_text(const char *format, double x, char out[METRIC_TEXT_SIZE]
         return "-";
     snprintf(out, METRIC_TEXT_SIZE, format, x);
     return out;
-}
-
-json_t *metric_json(double x)
-{
-    return isfinite(x) ? json_real(x) : json_null();
 }

@@ -1,6 +1,5 @@
-/* The metrics that runs are compared by. */
-#ifndef COMPARE_METRIC_H
-#define COMPARE_METRIC_H
+/* The metrics in which runs are compared. */
+#pragma once
 
 #include "results/run.h"
 
@@ -20,28 +19,25 @@ enum metric_id {
     METRICS
 };
 
-/* What they are is said in results/summary.h. */
+/* One metric; results/summary.h defines its value. */
 struct metric {
     const char *name;            /* "images_per_s" */
     const char *unit;            /* "images/s" */
-    const char *member, *within; /* where a run's summary has it; within NULL: the member itself */
+    const char *member, *within; /* summary[member][within]; within NULL: summary[member] */
     bool more_is_better;
-    bool part; /* of a step */
+    bool part; /* a part of a step */
 };
 
 extern const struct metric metrics[METRICS];
 
-/* The metric of that name. STATUS_USAGE where there is none: the message begins with `flag`, and
- * names those there are. */
+/* Finds the metric of that name. STATUS_USAGE if there is none: the message begins with `flag`, and
+ * lists the metrics. */
 MUST_CHECK enum status metric_find(const char *flag, const char *name, enum metric_id *out);
 
-/* Sums a run up from its records; NAN for what it does not tell. STATUS_DATA for records that
- * cannot be summed up. */
+/* Computes a run's metrics from its records; NAN for those that it lacks. STATUS_DATA for records
+ * that cannot be used. */
 MUST_CHECK enum status metrics_of(const struct run *run, double value[METRICS]);
 
-/* A number as text and as JSON: "-" and null where it is not known, null for an infinite one too.
- */
+/* A number as text; "-" if it is not known. */
 enum { METRIC_TEXT_SIZE = 32 };
 const char *metric_text(const char *format, double x, char out[METRIC_TEXT_SIZE]);
-json_t *metric_json(double x); /* NULL without memory */
-#endif

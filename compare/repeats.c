@@ -1,55 +1,16 @@
-/* From folders to repeats. */
+/* Reads repeats from run folders. */
 #include "compare/repeats.h"
 
+#include "base/array.h"
 #include "base/file.h"
+#include "base/folder.h"
+#include "base/json.h"
+#include "base/text.h"
 #include "compare/fingerprint.h"
-#include "results/text.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-static int is_visible(const struct dirent *e)
-{
-    return e->d_name[0] != '.';
-}
-
-static int by_bytes(const struct dirent **a, const struct dirent **b)
-{
-    return strcmp((*a)->d_name, (*b)->d_name);
-}
-
-void cell_names_free(struct cell_names *names)
-{
-    for (int i = 0; i < names->n; i++)
-        free(names->name[i]);
-    free(names->name);
-    *names = (struct cell_names){0};
-}
-
-/* All that is in a folder, by name, whatever the locale. */
-static enum status list(const char *dir, struct cell_names *out)
-{
-    struct dirent **entry;
-    *out = (struct cell_names){0};
-    int n = scandir(dir, &entry, is_visible, by_bytes);
-    if (n < 0)
-        return status_fail(errno == ENOENT ? STATUS_DATA : STATUS_IO, "cannot open '%s': %s", dir,
-                           strerror(errno));
-    out->name = calloc((size_t)n + 1, sizeof *out->name);
-    for (int i = 0; i < n; i++) {
-        if (out->name && (out->name[out->n] = strdup(entry[i]->d_name)))
-            out->n++;
-        free(entry[i]);
-    }
-    free(entry);
-    if (out->n == n)
-        return STATUS_OK;
-    cell_names_free(out);
-    return status_fail(STATUS_OOM, "no memory to list '%s'", dir);
-}
 
 bool repeats_is_study(const char *dir)
 {
@@ -57,31 +18,23 @@ bool repeats_is_study(const char *dir)
     return path_format(path, sizeof path, "%s/cells", dir) == STATUS_OK && path_is_dir(path);
 }
 
-enum status repeats_cells(const char *study, struct cell_names *cells)
+enum status repeats_cells(const char *study, struct words *cells)
 {
     char dir[REPEATS_PATH_SIZE], path[REPEATS_PATH_SIZE];
+    struct words all = {0};
     enum status st;
-    int kept = 0;
-    TRY(path_format(dir, sizeof dir, "%s/cells", study));
-    TRY(list(dir, cells));
-    for (int i = 0; i < cells->n; i++) {
-        CHECK(path_format(path, sizeof path, "%s/%s", dir, cells->name[i]));
-        char *name = cells->name[i];
-        cells->name[i] = NULL;
+    CHECK(path_format(dir, sizeof dir, "%s/cells", study));
+    CHECK(dir_list(dir, "", &all));
+    for (int i = 0; i < all.n; i++) {
+        CHECK(path_format(path, sizeof path, "%s/%s", dir, all.v[i]));
         if (path_is_dir(path))
-            cells->name[kept++] = name;
-        else
-            free(name);
+            CHECK(words_add(cells, "%s", all.v[i]));
     }
-    st = kept > 0 && kept <= REPEATS_CELLS_MAX
-             ? STATUS_OK
-             : status_fail(STATUS_DATA, "'%s' has %d cells, not 1 to %d", study, kept,
-                           REPEATS_CELLS_MAX);
+    if (cells->n < 1 || cells->n > REPEATS_CELLS_MAX)
+        st = status_fail(STATUS_DATA, "'%s' has %d cells; give a study of 1 to %d", study, cells->n,
+                         REPEATS_CELLS_MAX);
 done:
-    if (st == STATUS_OK)
-        cells->n = kept;
-    else
-        cell_names_free(cells);
+    words_free(&all);
     return st;
 }
 
@@ -93,28 +46,17 @@ static void unfinished(const char *dir, struct repeats *r)
 
 static enum status grow(struct repeats *r)
 {
-    if (r->n < r->capacity)
-        return STATUS_OK;
     if (r->n == REPEATS_MAX)
         return status_fail(STATUS_DATA, "more than %d runs of one configuration", REPEATS_MAX);
-    int64_t capacity = r->capacity ? 2 * r->capacity : 16;
-    struct repeat *more = realloc(r->repeat, (size_t)capacity * sizeof *more);
-    if (!more)
-        return status_fail(STATUS_OOM, "no memory for %lld runs", (long long)capacity);
-    r->repeat = more;
-    r->capacity = capacity;
-    return STATUS_OK;
+    return array_reserve(&r->repeat, r->n);
 }
 
 static enum status take(const struct run *run, struct repeat *r)
 {
-    const char *by = json_string_value(json_object_get(run->summary, "ended_by"));
-    const char *commit = json_string_value(json_object_get(run->info, "commit"));
-    const json_t *started = json_object_get(run->info, "started_s");
     *r = (struct repeat){.end = {.steps = run->n_steps, .epochs = run->n_epochs},
-                         .started_s = json_is_number(started) ? json_number_value(started) : NAN};
-    text_clean(r->end.by, sizeof r->end.by, by ? by : "");
-    text_clean(r->commit, sizeof r->commit, commit ? commit : "");
+                         .started_s = json_number_at(run->info, "started_s")};
+    text_clean(r->end.by, sizeof r->end.by, json_text_at(run->summary, "ended_by"));
+    text_clean(r->commit, sizeof r->commit, json_text_at(run->info, "commit"));
     TRY(metrics_of(run, r->value));
     TRY(fingerprint_of(run, &r->fingerprint));
     r->dir = strdup(run->dir);
@@ -147,23 +89,17 @@ done:
     return st;
 }
 
-static bool is_run(const char *dir)
-{
-    char path[REPEATS_PATH_SIZE];
-    return path_format(path, sizeof path, "%s/run.json", dir) == STATUS_OK && path_exists(path);
-}
-
-/* An entry of a folder of runs: a run, why one failed, or something else. */
+/* Adds an entry of a folder of runs: a run, or a failed run's ".failed"; ignores anything else. */
 static enum status add_entry(const char *path, struct repeats *r)
 {
     char stem[REPEATS_PATH_SIZE];
     const char *dot = strrchr(path, '.');
-    if (is_run(path))
+    if (run_exists(path))
         return add_run(path, r);
     if (!dot || strcmp(dot, ".failed") != 0)
         return STATUS_OK;
     TRY(path_format(stem, sizeof stem, "%.*s", (int)(dot - path), path));
-    if (!is_run(stem))
+    if (!run_exists(stem))
         unfinished(stem, r);
     return STATUS_OK;
 }
@@ -171,17 +107,17 @@ static enum status add_entry(const char *path, struct repeats *r)
 enum status repeats_add(const char *dir, struct repeats *r)
 {
     char path[REPEATS_PATH_SIZE];
-    struct cell_names names;
-    enum status st = STATUS_OK;
-    if (is_run(dir))
+    struct words names = {0};
+    enum status st;
+    if (run_exists(dir))
         return add_run(dir, r);
-    TRY(list(dir, &names));
+    CHECK(dir_list(dir, "", &names));
     for (int i = 0; i < names.n; i++) {
-        CHECK(path_format(path, sizeof path, "%s/%s", dir, names.name[i]));
+        CHECK(path_format(path, sizeof path, "%s/%s", dir, names.v[i]));
         CHECK(add_entry(path, r));
     }
 done:
-    cell_names_free(&names);
+    words_free(&names);
     return st;
 }
 

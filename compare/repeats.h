@@ -1,64 +1,56 @@
 /* The repeats of one configuration, read from run folders. */
-#ifndef COMPARE_REPEATS_H
-#define COMPARE_REPEATS_H
+#pragma once
 
+#include "base/words.h"
 #include "compare/metric.h"
 
 enum { REPEATS_MAX = 1000, REPEATS_CELLS_MAX = 4096, REPEATS_PATH_SIZE = 4096 };
 
-/* How a run ended. Accuracies of runs that ended otherwise say nothing of each other. */
+/* How a run ended. Only runs that ended alike can be compared by accuracy. */
 struct run_end {
-    char by[32]; /* "epochs", "steps", "desired accuracy"; "" where the record does not say */
+    char by[32]; /* "epochs", "steps", "desired accuracy"; "": not recorded */
     int64_t steps, epochs;
 };
 
 struct repeat {
-    char *dir;           /* NULL: of a history */
+    char *dir;           /* NULL: from a history */
     json_t *fingerprint; /* fingerprint.h */
     struct run_end end;
-    double started_s;      /* since 1970; NAN: the record does not say */
-    char commit[64];       /* of the program, fit to be shown; "": the record does not say */
+    double started_s;      /* seconds since 1970; NAN: not recorded */
+    char commit[64];       /* commit of the program, cleaned for display; "": not recorded */
     double value[METRICS]; /* NAN: not known */
 };
 
-/* Runs that ended in order, and how many there are that did not, or whose record is damaged. */
+/* Completed runs, and the numbers of runs that are incomplete or whose record is damaged. */
 struct repeats {
-    int64_t n, capacity;
+    int64_t n;
     struct repeat *repeat;
     int64_t unfinished;
-    char example[256]; /* one of those, fit to be shown */
+    char example[256]; /* name of an incomplete run, cleaned for display */
     int64_t damaged;
-    char damage[256]; /* what is wrong with the first of those, fit to be shown */
+    char damage[256]; /* error of the first damaged run, cleaned for display */
 };
 
-/* Names of folders, ascending. */
-struct cell_names {
-    int n;
-    char **name;
-};
-
-/* Whether `dir` is the folder of a study: it has cells. */
+/* Whether `dir` is the folder of a study, which has cells. */
 bool repeats_is_study(const char *dir);
 
-/* The cells of a study; STATUS_DATA when there is none, or too many. */
-MUST_CHECK enum status repeats_cells(const char *study, struct cell_names *cells);
-void cell_names_free(struct cell_names *names); /* fine on a zeroed struct */
+/* Appends the names of a study's cells, ascending; STATUS_DATA when there is none, or too many. */
+MUST_CHECK enum status repeats_cells(const char *study, struct words *cells);
 
-/* Adds the run in `dir`, or each run in a folder of runs (a study's cell is one). A run that has
- * failed without a folder left ("<run>.failed") is unfinished too. Where there is none, none is
- * added. STATUS_DATA for a folder that is not there, and for too many. */
+/* Adds the run in `dir`, or each run in a folder of runs, such as a cell of a study; a folder
+ * without runs adds none. If a failed run left only "<run>.failed", it counts as unfinished.
+ * STATUS_DATA if the folder does not exist, and for too many runs. */
 MUST_CHECK enum status repeats_add(const char *dir, struct repeats *r);
 
-/* Whether they are one run, recorded or read again: two of a configuration do not begin in the same
- * nanosecond. */
+/* Whether both are the same run: start time and fingerprint are equal. Two runs of a configuration
+ * do not start in the same nanosecond. */
 bool repeat_same(const struct repeat *a, const struct repeat *b);
 
 /* Adds a copy of a repeat, which needs no folder. */
 MUST_CHECK enum status repeats_copy(const struct repeat *from, struct repeats *r);
-void repeats_free(struct repeats *r); /* fine on a zeroed struct */
+void repeats_free(struct repeats *r); /* no-op on a zeroed struct */
 
-/* Whether the two sides took turns: they have as many runs, and of all runs in the order in which
- * they began, each two, from the first on, are one of either side. Such runs are sorted by their
- * beginnings, so that the i-th of one side is the neighbour in time of the i-th of the other. */
+/* Whether the two sides took turns: both have the same number of runs, and in the order of start
+ * time runs 1 and 2, runs 3 and 4, and so on are one of each side. Sorts both sides by start time,
+ * so the i-th runs of both sides are neighbours in time. */
 bool repeats_take_turns(struct repeats *a, struct repeats *b);
-#endif

@@ -1,13 +1,14 @@
-/* Rank test and bootstrap of two samples. */
+/* Compares two samples by a rank test, and bootstraps the ratio of their medians. */
 #include "compare/significance.h"
 
+#include "base/array.h"
 #include "base/rng.h"
 #include "base/stats.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-/* U of x, by pairs. */
+/* U of x, counted over all pairs. */
 static double count_pairs(const double *x, int64_t n, const double *y, int64_t m)
 {
     double u = 0;
@@ -17,9 +18,7 @@ static double count_pairs(const double *x, int64_t n, const double *y, int64_t m
     return u;
 }
 
-/* Twice the ranks of the ascending v[0..all), equal ones having their mean, which makes them whole
- * numbers; returns the sum of t^3 - t over the groups of t equal values. */
-static double rank_twice(const double *v, int64_t all, int64_t *twice)
+double rank_twice(const double *v, int64_t all, int64_t *twice)
 {
     double ties = 0;
     for (int64_t i = 0, end; i < all; i = end) {
@@ -33,15 +32,13 @@ static double rank_twice(const double *v, int64_t all, int64_t *twice)
     return ties;
 }
 
-/* P(|U - n m / 2| >= off) where every choice of n of the ranks is as likely as any other. Ways to
- * choose k of them that add up to s are counted rank by rank; twice U is twice the ranks' sum, less
- * n (n + 1). */
+/* P(|U - n m / 2| >= off) if every choice of n of the ranks is equally likely. Counts, rank by
+ * rank, the ways to choose k ranks whose doubled sum is s; 2 U = s - n (n + 1) for k = n. */
 static enum status exact_p(const int64_t *twice, int64_t n, int64_t m, double off, double *p)
 {
     int64_t all = n + m, sums = n * (n + 1) + 2 * n * m + 1, middle = n * (all + 1);
-    double *ways = calloc((size_t)((n + 1) * sums), sizeof *ways); /* (n + 1, sums) */
-    if (!ways)
-        return status_fail(STATUS_OOM, "no memory for the distribution of U");
+    double *ways; /* (n + 1, sums) */
+    TRY(array_new(&ways, (n + 1) * sums));
     ways[0] = 1;
     for (int64_t i = 0; i < all; i++)
         for (int64_t k = i + 1 < n ? i + 1 : n; k >= 1; k--)
@@ -57,7 +54,7 @@ static enum status exact_p(const int64_t *twice, int64_t n, int64_t m, double of
     return STATUS_OK;
 }
 
-/* `ties`: as rank_twice returns. */
+/* p of U = u by the normal approximation; `ties`: the result of rank_twice. */
 static double normal_p(int64_t n, int64_t m, double u, double ties)
 {
     double all = (double)(n + m), nm = (double)n * (double)m;
@@ -71,17 +68,13 @@ static double normal_p(int64_t n, int64_t m, double u, double ties)
 enum status mann_whitney(const double *x, int64_t n, const double *y, int64_t m,
                          struct mann_whitney *out)
 {
-    int64_t all = n + m;
-    double ties;
-    enum status st = STATUS_OK;
+    int64_t all = n + m, *twice = NULL;
+    double ties, *v = NULL;
+    enum status st;
     if (n < 1 || m < 1)
         return status_fail(STATUS_INVALID, "a rank test without values");
-    double *v = malloc((size_t)all * sizeof *v);
-    int64_t *twice = malloc((size_t)all * sizeof *twice);
-    if (!v || !twice) {
-        st = status_fail(STATUS_OOM, "no memory for %lld values", (long long)all);
-        goto done;
-    }
+    CHECK(array_new(&v, all));
+    CHECK(array_new(&twice, all));
     for (int64_t i = 0; i < all; i++)
         v[i] = i < n ? x[i] : y[i - n];
     stats_sort(v, all);
@@ -113,13 +106,12 @@ double ratio_of(double x, double y)
     return y / x;
 }
 
-/* The median of n draws from x with replacement; `room` holds n. */
+/* The median of n draws from x with replacement; `room` is scratch memory for n values. */
 static double drawn_median(const double *x, int64_t n, struct rng *rng, double *room)
 {
     for (int64_t i = 0; i < n; i++)
         room[i] = x[rng_below(rng, (uint32_t)n)];
-    stats_sort(room, n);
-    return stats_quantile(room, n, 0.5);
+    return stats_median(room, n);
 }
 
 enum status ratio_interval(const double *x, int64_t n, const double *y, int64_t m, double level,
@@ -133,14 +125,10 @@ enum status ratio_interval(const double *x, int64_t n, const double *y, int64_t 
     for (int64_t i = 0; i < n; i++)
         if (!(x[i] > 0))
             return STATUS_OK;
-    double *room = malloc((size_t)(n > m ? n : m) * sizeof *room);
-    double *ratio = malloc((size_t)resamples * sizeof *ratio);
-    enum status st = STATUS_OK;
-    if (!room || !ratio) {
-        st =
-            status_fail(STATUS_OOM, "no memory for a bootstrap of %lld values", (long long)(n + m));
-        goto done;
-    }
+    double *room = NULL, *ratio = NULL;
+    enum status st;
+    CHECK(array_new(&room, n > m ? n : m));
+    CHECK(array_new(&ratio, resamples));
     for (int i = 0; i < resamples; i++) {
         struct rng rng = rng_at(seed, RNG_BOOTSTRAP, (uint64_t)i, 0);
         double base = drawn_median(x, n, &rng, room);

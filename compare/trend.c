@@ -1,17 +1,20 @@
-/* Series of a history, and what is told of them. */
+/* Makes series of points from a history, and reports their steps. */
 #include "compare/trend.h"
 
-#include "base/file.h"
+#include "base/array.h"
+#include "base/json.h"
 #include "base/stats.h"
 #include "compare/fingerprint.h"
-#include "results/text.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-enum { POINTS_MAX = 5000 }; /* the latest of a series; ranks are counted in pairs */
+enum {
+    POINTS_MAX = 5000
+}; /* limit of the points of a series, because ranking takes quadratic
+    * time; older points are ignored */
 
 void trend_free(struct trend *t)
 {
@@ -25,7 +28,7 @@ void trend_free(struct trend *t)
 
 /* ---- series ---- */
 
-/* Of each entry the first that agrees with it, itself perhaps. */
+/* For each entry, the index of the first entry that agrees with it (possibly its own). */
 static enum status group(const struct history *h, int64_t *first)
 {
     for (int64_t i = 0; i < h->n; i++) {
@@ -42,10 +45,10 @@ static enum status group(const struct history *h, int64_t *first)
     return STATUS_OK;
 }
 
-/* One point of the entries [from, to) of a group; false where none knows the metric. */
-static enum status make_point(const struct history *h, const int64_t *first, int64_t of,
-                              int64_t from, int64_t to, enum metric_id id, struct trend_point *p,
-                              bool *some)
+/* Makes one point from the entries in [from, to) of the group whose first entry is `of`; false if
+ * none of them has the metric. */
+static bool make_point(const struct history *h, const int64_t *first, int64_t of, int64_t from,
+                       int64_t to, enum metric_id id, struct trend_point *p)
 {
     double x[REPEATS_MAX];
     *p = (struct trend_point){.accepted = true, .commit = ""};
@@ -60,39 +63,16 @@ static enum status make_point(const struct history *h, const int64_t *first, int
         p->accepted = p->accepted && e->accepted;
         x[p->runs++] = e->repeat.value[id];
     }
-    *some = p->runs > 0;
-    if (*some) {
-        stats_sort(x, p->runs);
-        p->value = stats_quantile(x, p->runs, 0.5);
-    }
-    return STATUS_OK;
-}
-
-static enum status add_points(const struct history *h, const int64_t *first, int64_t of,
-                              struct trend_series *s)
-{
-    for (int64_t from = 0, to; from < h->n; from = to) {
-        bool some;
-        for (to = from; to < h->n && h->entry[to].added_s == h->entry[from].added_s; to++)
-            ;
-        TRY(make_point(h, first, of, from, to, s->metric, &s->point[s->n], &some));
-        s->n += some;
-    }
-    if (s->n > POINTS_MAX) {
-        memmove(s->point, s->point + s->n - POINTS_MAX, POINTS_MAX * sizeof *s->point);
-        s->n = POINTS_MAX;
-    }
-    return STATUS_OK;
+    if (p->runs > 0)
+        p->value = stats_median(x, p->runs);
+    return p->runs > 0;
 }
 
 static enum status find_steps(struct trend_series *s, double alpha, double threshold)
 {
-    double *x = malloc((size_t)s->n * sizeof *x + 1);
-    s->step = calloc((size_t)s->n + 1, sizeof *s->step);
-    if (!x || !s->step) {
-        free(x);
-        return status_fail(STATUS_OOM, "no memory for a series");
-    }
+    double *x;
+    TRY(array_new(&s->step, s->n));
+    TRY(array_new(&x, s->n));
     for (int64_t i = 0; i < s->n; i++)
         x[i] = s->point[i].value;
     enum status st = trend_find(x, s->n, alpha, threshold, s->step, &s->n_steps);
@@ -100,44 +80,45 @@ static enum status find_steps(struct trend_series *s, double alpha, double thres
     return st;
 }
 
-/* The name of the configuration of entry `of`, with what tells it apart from others of that name.
- */
+/* The name of the configuration of entry `of`, with the fields that distinguish it from others. */
 static enum status name_of(const struct history *h, const int64_t *first, int64_t of,
                            char name[TREND_NAME_SIZE])
 {
     char other[TREND_NAME_SIZE];
-    json_t *own = h->entry[of].repeat.fingerprint, *told = json_object();
+    json_t *own = h->entry[of].repeat.fingerprint, *distinct;
     enum status st = STATUS_OK;
-    if (!told)
-        return status_fail(STATUS_OOM, "no memory to name a configuration");
+    TRY(json_new(&distinct, "{}"));
     fingerprint_name(own, name, TREND_NAME_SIZE);
     for (int64_t i = 0; i < h->n; i++) {
         if (first[i] != i || i == of)
             continue;
         fingerprint_name(h->entry[i].repeat.fingerprint, other, sizeof other);
         if (strcmp(name, other) == 0)
-            CHECK(fingerprint_tell_apart(own, h->entry[i].repeat.fingerprint, told));
+            CHECK(fingerprint_distinguish(own, h->entry[i].repeat.fingerprint, distinct));
     }
-    fingerprint_name_apart(told, name, TREND_NAME_SIZE);
+    fingerprint_name_apart(distinct, name, TREND_NAME_SIZE);
 done:
-    json_decref(told);
+    json_decref(distinct);
     return st;
 }
 
 static enum status add_series(const struct history *h, const int64_t *first, int64_t of,
                               enum metric_id id, const char *name, struct trend *t)
 {
-    struct trend_series *more = realloc(t->series, (size_t)(t->n + 1) * sizeof *more);
-    if (!more)
-        return status_fail(STATUS_OOM, "no memory for a series");
-    t->series = more;
+    TRY(array_reserve(&t->series, t->n));
     struct trend_series *s = &t->series[t->n++];
     *s = (struct trend_series){.metric = id};
     snprintf(s->name, sizeof s->name, "%s", name);
-    s->point = calloc((size_t)h->n + 1, sizeof *s->point);
-    if (!s->point)
-        return status_fail(STATUS_OOM, "no memory for a series");
-    TRY(add_points(h, first, of, s));
+    TRY(array_new(&s->point, h->n));
+    for (int64_t from = 0, to; from < h->n; from = to) {
+        for (to = from; to < h->n && h->entry[to].added_s == h->entry[from].added_s; to++)
+            ;
+        s->n += make_point(h, first, of, from, to, s->metric, &s->point[s->n]);
+    }
+    if (s->n > POINTS_MAX) {
+        memmove(s->point, s->point + s->n - POINTS_MAX, POINTS_MAX * sizeof *s->point);
+        s->n = POINTS_MAX;
+    }
     if (s->n == 0) {
         free(s->point);
         t->n--;
@@ -146,7 +127,7 @@ static enum status add_series(const struct history *h, const int64_t *first, int
     return find_steps(s, t->alpha, t->threshold);
 }
 
-/* A series for each metric that is wanted, of the configuration of entry `of`. */
+/* Adds a series for each wanted metric of the configuration of entry `of`. */
 static enum status add_configuration(const struct history *h, const int64_t *first, int64_t of,
                                      const bool wanted[METRICS], struct trend *t)
 {
@@ -163,9 +144,8 @@ enum status trend_of(const struct history *h, const bool wanted[METRICS], double
 {
     enum status st;
     *out = (struct trend){.alpha = alpha, .threshold = threshold};
-    int64_t *first = calloc((size_t)h->n + 1, sizeof *first);
-    if (!first)
-        return status_fail(STATUS_OOM, "no memory for %lld results", (long long)h->n);
+    int64_t *first;
+    TRY(array_new(&first, h->n));
     CHECK(group(h, first));
     for (int64_t i = 0; i < h->n; i++)
         if (first[i] == i)
@@ -177,9 +157,10 @@ done:
     return st;
 }
 
-/* ---- telling ---- */
+/* ---- reporting ---- */
 
-bool trend_worse(const struct trend_series *s, const struct trend_step *step)
+/* Whether the metric is worse after the step. */
+static bool trend_worse(const struct trend_series *s, const struct trend_step *step)
 {
     return metrics[s->metric].more_is_better ? step->ratio < 1 : step->ratio > 1;
 }
@@ -202,8 +183,8 @@ void trend_print(const struct trend *t, FILE *out)
         fprintf(out, "%s, %s: %lld point%s from %s to %s, %s\n", s->name, metrics[s->metric].name,
                 (long long)s->n, s->n == 1 ? "" : "s", date(s->point[0].time_s, from),
                 date(s->point[s->n - 1].time_s, to),
-                s->n < 2 * TREND_LEAST ? "too few to look for steps"
-                : s->n_steps == 0      ? "no step"
+                s->n < 2 * TREND_LEAST ? "too few points to look for changes"
+                : s->n_steps == 0      ? "no change"
                                        : "steps:");
         for (int64_t k = 0; k < s->n_steps; k++) {
             const struct trend_step *step = &s->step[k];
@@ -219,67 +200,37 @@ void trend_print(const struct trend *t, FILE *out)
 
 /* ---- as JSON ---- */
 
-static json_t *point_json(const struct trend_series *s, int64_t i)
+static json_t *point_json(const void *series, int64_t i)
 {
-    const struct trend_point *p = &s->point[i];
+    const struct trend_point *p = &((const struct trend_series *)series)->point[i];
     return json_pack("{s:f, s:s, s:f, s:I, s:b}", "time_s", p->time_s, "commit", p->commit, "value",
                      p->value, "runs", (json_int_t)p->runs, "accepted", p->accepted);
 }
 
-static json_t *step_json(const struct trend_series *s, int64_t i)
+static json_t *step_json(const void *series, int64_t i)
 {
+    const struct trend_series *s = series;
     const struct trend_step *t = &s->step[i];
     const struct trend_point *p = &s->point[t->at];
     return json_pack("{s:I, s:f, s:s, s:o, s:o, s:o, s:f, s:b}", "point", (json_int_t)t->at,
-                     "time_s", p->time_s, "commit", p->commit, "ratio", metric_json(t->ratio),
-                     "low", metric_json(t->low), "high", metric_json(t->high), "p", t->p, "worse",
+                     "time_s", p->time_s, "commit", p->commit, "ratio", json_finite(t->ratio),
+                     "low", json_finite(t->low), "high", json_finite(t->high), "p", t->p, "worse",
                      trend_worse(s, t));
 }
 
-/* One of `n` for each; NULL without memory. */
-static json_t *list_json(const struct trend_series *s, int64_t n,
-                         json_t *(*item)(const struct trend_series *s, int64_t i))
+static json_t *series_json(const void *trend, int64_t i)
 {
-    json_t *list = json_array();
-    for (int64_t i = 0; i < n; i++)
-        if (json_array_append_new(list, item(s, i)) != 0) {
-            json_decref(list);
-            return NULL;
-        }
-    return list;
-}
-
-static json_t *series_json(const struct trend *t)
-{
-    json_t *list = json_array();
-    for (int64_t i = 0; i < t->n; i++) {
-        const struct trend_series *s = &t->series[i];
-        const struct metric *m = &metrics[s->metric];
-        json_t *o =
-            json_pack("{s:s, s:s, s:s, s:s, s:o, s:o}", "name", s->name, "metric", m->name, "unit",
-                      m->unit, "better", m->more_is_better ? "higher" : "lower", "points",
-                      list_json(s, s->n, point_json), "steps", list_json(s, s->n_steps, step_json));
-        if (json_array_append_new(list, o) != 0) {
-            json_decref(list);
-            return NULL;
-        }
-    }
-    return list;
+    const struct trend_series *s = &((const struct trend *)trend)->series[i];
+    const struct metric *m = &metrics[s->metric];
+    return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o}", "name", s->name, "metric", m->name, "unit",
+                     m->unit, "better", m->more_is_better ? "higher" : "lower", "points",
+                     json_list(s->n, point_json, s), "steps", json_list(s->n_steps, step_json, s));
 }
 
 enum status trend_write(const struct trend *t, const char *path)
 {
-    struct atomic_file f;
-    json_t *o = json_pack("{s:s, s:i, s:f, s:f, s:o}", "record", "trend", "schema", TREND_SCHEMA,
-                          "alpha", t->alpha, "threshold", t->threshold, "series", series_json(t));
-    if (!o)
-        return status_fail(STATUS_OOM, "no memory to write '%s'", path);
-    enum status st = atomic_file_open(&f, path);
-    if (st == STATUS_OK) {
-        json_dumpf(o, f.stream, JSON_INDENT(1) | JSON_REAL_PRECISION(15));
-        fputc('\n', f.stream);
-        st = atomic_file_commit(&f);
-    }
-    json_decref(o);
-    return st;
+    json_t *o =
+        json_pack("{s:s, s:i, s:f, s:f, s:o}", "record", "trend", "schema", TREND_SCHEMA, "alpha",
+                  t->alpha, "threshold", t->threshold, "series", json_list(t->n, series_json, t));
+    return json_write(o, path, JSON_INDENT(1) | JSON_REAL_PRECISION(15));
 }

@@ -1,14 +1,13 @@
-/* Steps in what a history tells of a configuration: when its speed changed for good, and by how
+/* Change points in the history of a configuration: when its speed changed permanently, and by how
  * much.
  *
- * A series is cut where the values before and behind differ most by their ranks: the largest
- * standardised Mann-Whitney statistic over all places (Pettitt, "A non-parametric approach to the
- * change-point problem", 1979, with the variance of each place). How often shuffled values have one
- * as large is its p; where that is below alpha the parts are searched in turn, as Matteson and
- * James do in "A nonparametric approach for multiple change point analysis of multivariate data",
- * 2014. */
-#ifndef COMPARE_TREND_H
-#define COMPARE_TREND_H
+ * A series is cut at the point where the values before and after it differ most by their ranks: the
+ * largest standardised Mann-Whitney statistic over all points (Pettitt, "A non-parametric approach
+ * to the change-point problem", 1979, with the variance of each point). Its p is the fraction of
+ * shuffled series with a statistic at least as large. If p is below alpha, both parts are searched
+ * in turn, as Matteson and James do in "A nonparametric approach for multiple change point analysis
+ * of multivariate data", 2014. */
+#pragma once
 
 #include "compare/history.h"
 
@@ -16,37 +15,39 @@
 
 enum {
     TREND_SHUFFLES = 999,
-    TREND_LEAST = 5, /* points before a step, and behind it */
+    TREND_LEAST = 5, /* least number of points before a step, and after it */
     TREND_NAME_SIZE = 160,
 };
 
 struct trend_step {
-    int64_t at;       /* the first point behind it */
-    double ratio;     /* of the medians up to the next steps, behind by before; of none, infinite */
-    double low, high; /* its 95 % bootstrap interval; NAN where a value before is not above 0 */
+    int64_t at;       /* index of the first point after the step */
+    double ratio;     /* median from this step to the next, divided by the median since the previous
+                       * step; infinite if the divisor is 0 */
+    double low, high; /* 95 % bootstrap interval; NAN if a value before the step is <= 0 */
     double p;
 };
 
-/* Finds the steps in x[0..n) that are larger than `threshold`, a share, ascending; `step` has room
- * for n. A pure function of its arguments. */
+/* Finds the steps in x[0..n) whose relative change is larger than `threshold`; `step` (n) gets them
+ * in ascending order. A pure function of its arguments. */
 MUST_CHECK enum status trend_find(const double *x, int64_t n, double alpha, double threshold,
                                   struct trend_step *step, int64_t *n_steps);
 
 /* Runs that were recorded together are one point. */
 struct trend_point {
-    double value;  /* their median */
-    double time_s; /* when the first began, since 1970; else when they were recorded */
+    double value;  /* median of the runs */
+    double time_s; /* seconds since 1970: start of the first run, or of its recording if the start
+                    * is not known */
     int64_t runs;
     bool accepted;
     const char *commit; /* in the history; "": not known */
 };
 
 struct trend_series {
-    char name[TREND_NAME_SIZE]; /* of the configuration, with what tells it apart from others:
+    char name[TREND_NAME_SIZE]; /* name of the configuration, with the fields that distinguish it:
                                  * "resnet18 fp32 nd (batch_size 32)" */
     enum metric_id metric;
     int64_t n;
-    struct trend_point *point; /* (n) as recorded */
+    struct trend_point *point; /* (n) in the order of recording */
     int64_t n_steps;
     struct trend_step *step; /* (n_steps) */
 };
@@ -54,25 +55,21 @@ struct trend_series {
 struct trend {
     double alpha, threshold;
     int64_t n;
-    struct trend_series *series; /* (n) by configuration, then by metric */
+    struct trend_series *series; /* (n) sorted by configuration, then by metric */
 };
 
-/* Each configuration and hardware of the history is a series for each metric that is `wanted` and
- * known of it. The caller frees with trend_free, before the history. */
+/* Makes a series for each configuration and hardware of the history and each metric that is
+ * `wanted` and known. The caller frees with trend_free, before the history. */
 MUST_CHECK enum status trend_of(const struct history *h, const bool wanted[METRICS], double alpha,
                                 double threshold, struct trend *out);
-void trend_free(struct trend *t); /* fine on a zeroed struct */
+void trend_free(struct trend *t); /* no-op on a zeroed struct */
 
-/* Whether a step is one for the worse. */
-bool trend_worse(const struct trend_series *s, const struct trend_step *step);
-
-/* A line a series and step. */
+/* Prints a line for each series and each step. */
 void trend_print(const struct trend *t, FILE *out);
 
 /* {"record": "trend", "schema": 1, "alpha", "threshold", "series": [{"name", "metric", "unit",
  * "better": "higher" or "lower", "points": [{"time_s", "commit", "value", "runs", "accepted"}],
- * "steps": [{"point", "time_s", "commit", "ratio", "low", "high", "p", "worse"}]}]} as a whole
- * file; points are counted from 0; a number that is infinite or not known is null. */
+ * "steps": [{"point", "time_s", "commit", "ratio", "low", "high", "p", "worse"}]}]}, whole or not
+ * at all; points are counted from 0; a number that is infinite or not known is null. */
 enum { TREND_SCHEMA = 1 };
 MUST_CHECK enum status trend_write(const struct trend *t, const char *path);
-#endif

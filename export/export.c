@@ -1,7 +1,10 @@
-/* Choosing the format, and what the formats share. */
+/* Chooses the format, and defines functions that the formats share. */
 #include "export/export.h"
 
+#include "base/array.h"
 #include "base/file.h"
+#include "base/json.h"
+#include "base/text.h"
 #include "export/formats.h"
 #include "export/prometheus.h"
 #include "export/tensorboard.h"
@@ -21,25 +24,9 @@ const char *export_format_str(enum export_format f)
 double export_started(const struct run *run)
 {
     struct tm tm = {0};
-    const char *text = export_info_text(run, "started", "");
+    const char *text = json_text_at(run->info, "started");
     const char *end = strptime(text, "%Y-%m-%dT%H:%M:%SZ", &tm);
     return end && *end == '\0' ? (double)timegm(&tm) : 0;
-}
-
-static const char *text_of(const json_t *object, const char *key, const char *otherwise)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-    return text ? text : otherwise;
-}
-
-const char *export_info_text(const struct run *run, const char *key, const char *otherwise)
-{
-    return text_of(run->info, key, otherwise);
-}
-
-const char *export_host_text(const struct run *run, const char *key, const char *otherwise)
-{
-    return text_of(json_object_get(run->info, "host"), key, otherwise);
 }
 
 bool walk_next(struct walk *w, const struct step_record **step, const struct epoch_record **epoch)
@@ -59,12 +46,12 @@ bool walk_next(struct walk *w, const struct step_record **step, const struct epo
 
 void export_wrote(const struct export_options *o, const char *path)
 {
-    fprintf(o->written, "%s\n", path);
+    text_print(o->written, "%s", path);
 }
 
 enum status export_put(const struct export_options *o, struct atomic_file *f)
 {
-    enum status st = o->go_on ? o->go_on() : STATUS_OK;
+    enum status st = o->proceed ? o->proceed() : STATUS_OK;
     if (st == STATUS_OK)
         st = atomic_file_commit(f);
     atomic_file_abandon(f);
@@ -78,7 +65,7 @@ static double time_at(double started, double elapsed)
     return isfinite(elapsed) ? started + elapsed : started;
 }
 
-/* Samples up to a step of that time; *at of them have been written. */
+/* Writes the samples taken until `elapsed`, the time of `step`. *at: samples written so far. */
 static void put_telemetry(FILE *out, const struct run *run, int64_t *at, double started,
                           double elapsed, int64_t step)
 {
@@ -98,7 +85,9 @@ enum status export_tensorboard(const struct run *const *run, int n, const struct
         const struct step_record *step;
         const struct epoch_record *epoch;
         int64_t sampled = 0, next = 0;
-        tensorboard_name(name, started, export_host_text(run[i], "hostname", "host"), "export");
+        tensorboard_name(name, started,
+                         json_text_or(json_object_get(run[i]->info, "host"), "hostname", "host"),
+                         "export");
         TRY(path_format(path, sizeof path, "%s/%s", o->out, run[i]->name));
         TRY(dir_make(path));
         TRY(path_format(path, sizeof path, "%s/%s/%s", o->out, run[i]->name, name));
@@ -123,9 +112,8 @@ enum status export_prometheus(const struct run *const *run, int n, const struct 
 {
     enum status st;
     struct atomic_file f = {NULL};
-    struct prometheus_run *p = calloc((size_t)n, sizeof *p);
-    if (!p)
-        return status_fail(STATUS_OOM, "no memory for %d runs", n);
+    struct prometheus_run *p;
+    TRY(array_new(&p, n));
     for (int i = 0; i < n; i++) {
         double started = export_started(run[i]);
         struct walk walk = {.run = run[i]};
@@ -136,7 +124,7 @@ enum status export_prometheus(const struct run *const *run, int n, const struct 
             .arch = run_config_text(run[i], "arch", ""),
             .precision = run_config_text(run[i], "precision", ""),
             .mode = run_config_text(run[i], "mode", ""),
-            .device = export_info_text(run[i], "device", ""),
+            .device = json_text_at(run[i]->info, "device"),
             .time = started,
             .finished = run[i]->summary != NULL,
         };
@@ -165,8 +153,8 @@ static enum status check_names(const struct run *const *run, int n, enum export_
         for (int j = 0; j < i; j++)
             if (strcmp(run[i]->name, run[j]->name) == 0)
                 return status_fail(STATUS_USAGE,
-                                   "'%s' and '%s' have the same name, by which %s tells runs "
-                                   "apart; export them one by one",
+                                   "'%s' and '%s' have the same name, by which %s distinguishes "
+                                   "runs; export them one by one",
                                    run[j]->dir, run[i]->dir, export_format_str(format));
     return STATUS_OK;
 }

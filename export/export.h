@@ -1,17 +1,16 @@
 /* Records of runs in other programs' formats.
  *
  *   tensorboard  OUT/<run>/events.out.tfevents.*: see tensorboard.h
- *   csv          OUT/steps.csv, epochs.csv, ranks.csv, telemetry.csv: the columns of
- *                results/schema.h after one that names the run; RFC 4180, no value where a number
- *                is not finite
+ *   csv          OUT/steps.csv, epochs.csv, ranks.csv, telemetry.csv (RFC 4180): a column with the
+ *                run's name, then the columns of results/schema.h; a number that is not finite is
+ *                empty
  *   prometheus   OUT: a file for node_exporter's textfile collector, see prometheus.h
  *   mlperf       OUT: the ":::MLLOG" lines of one run: see mlperf.c
  *   superbench   OUT: SuperBench's results-summary.jsonl: see superbench.c
  *
- * The same records give the same bytes: times are the run's start plus what it says has elapsed,
- * so that pauses between the attempts of a run do not count. Files are whole or absent. */
-#ifndef EXPORT_EXPORT_H
-#define EXPORT_EXPORT_H
+ * The same records give the same bytes: a time is the start of the run plus the recorded elapsed
+ * time, so pauses between the attempts of a run do not count. Files are written atomically. */
+#pragma once
 
 #include "base/status.h"
 #include "results/run.h"
@@ -30,25 +29,19 @@ enum export_format {
 
 struct export_options {
     enum export_format format;
-    const char *out; /* a file or a folder, as the format says; made if need be */
-    bool closed;     /* mlperf: name the closed division, not the open one */
-    FILE *written;   /* the names of the files go here, one a line */
-    /* Asked before a file takes its place, which a failure ends; NULL: nobody is. */
-    enum status (*go_on)(void);
+    const char *out; /* path of a file or a folder, by the format; created if missing */
+    bool closed;     /* mlperf: the closed division instead of the open one */
+    FILE *written;   /* receives the names of the files, one a line */
+    /* Called before a file is put in place. If it fails, the export ends. NULL: not called. */
+    enum status (*proceed)(void);
 };
 
 const char *export_format_str(enum export_format f); /* "tensorboard" ... */
 
-/* Exports n >= 1 runs together. STATUS_USAGE when two have the same name where names tell them
- * apart, or when the format holds one run alone; STATUS_DATA when a run lacks what it needs. */
+/* Exports n >= 1 runs together. STATUS_USAGE if two have the same name in a format that identifies
+ * runs by name, or if the format is for one run; STATUS_DATA if a run lacks data. */
 MUST_CHECK enum status export_runs(const struct run *const *run, int n,
                                    const struct export_options *o);
 
-/* When a run began, in seconds since 1970; 0 where run.json does not say. */
+/* When a run began, in seconds since 1970; 0 where run.json does not record it. */
 double export_started(const struct run *run);
-
-/* A text of run.json itself, such as "device", or of its "host"; `otherwise` where there is none.
- */
-const char *export_info_text(const struct run *run, const char *key, const char *otherwise);
-const char *export_host_text(const struct run *run, const char *key, const char *otherwise);
-#endif

@@ -1,46 +1,39 @@
-/* Following a run from within. */
+/* Exports a run while it trains. */
 #include "export/live.h"
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/json.h"
+#include "base/text.h"
 #include "export/prometheus.h"
 #include "export/tensorboard.h"
-#include "results/run.h"
-#include "results/text.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
-/* TensorBoard looks every few seconds, and Prometheus every fifteen. */
+/* The intervals between writes. TensorBoard reads every few seconds, Prometheus every fifteen. */
 #define TENSORBOARD_NS UINT64_C(1000000000)
 #define PROMETHEUS_NS  UINT64_C(5000000000)
 
 struct live {
-    struct live_config config; /* `prometheus` becomes NULL when it is given up */
+    struct live_config config; /* its `prometheus` becomes NULL after a failure */
     struct record_observer observer;
-    FILE *events; /* NULL: not wanted, not begun, or given up */
+    FILE *events; /* NULL: not wanted, not begun, or given up after a failure */
     char events_path[4096];
-    uint64_t events_ns, textfile_ns; /* when they were written last */
+    uint64_t events_ns, textfile_ns; /* when each was last written */
     char name[256], arch[64], precision[32], mode[16], device[256];
-    int64_t step; /* that comes next */
+    int64_t step; /* number of the next step */
     struct prometheus_run run;
 };
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 static void warn(const struct live *l)
 {
     fprintf(l->config.warnings,
-            "ampscale: warning: %s; the record goes on, and 'ampscale export' makes the file from "
-            "it\n",
+            "ampscale: warning: %s; the run's own record continues: make the file from it with "
+            "'ampscale export'\n",
             status_message());
 }
 
@@ -55,7 +48,7 @@ static void tensorboard_give_up(struct live *l)
 static enum status tensorboard_open(struct live *l, int64_t step)
 {
     char dir[4096], name[TENSORBOARD_NAME_MAX], host[256] = "", pid[32];
-    double time = now();
+    double time = clock_wall_s();
     gethostname(host, sizeof host - 1);
     snprintf(pid, sizeof pid, "%07ld", (long)getpid());
     tensorboard_name(name, time, host, pid);
@@ -69,7 +62,7 @@ static enum status tensorboard_open(struct live *l, int64_t step)
     return STATUS_OK;
 }
 
-/* Hands what has gathered to the operating system: now and then, or when it is `due`. */
+/* Flushes the event file to the operating system: at once if `due`, else at intervals. */
 static void tensorboard_flush(struct live *l, bool due)
 {
     uint64_t at = clock_ns();
@@ -81,7 +74,7 @@ static void tensorboard_flush(struct live *l, bool due)
         return;
     enum status st = status_fail(STATUS_IO, "cannot write '%s': %s", l->events_path,
                                  strerror(errno ? errno : EIO));
-    (void)st; /* the warning says it */
+    (void)st; /* the warning contains the message */
     tensorboard_give_up(l);
 }
 
@@ -105,36 +98,25 @@ static void textfile_update(struct live *l, bool due)
     l->config.prometheus = NULL;
 }
 
-static void take_text(char *out, size_t size, const json_t *config, const char *key)
+static void live_begin(void *state, const char *dir, const struct run_info *info, int64_t step)
 {
-    const char *text = json_string_value(json_object_get(config, key));
-    text_clean(out, size, text ? text : "");
-}
-
-/* Who the run is, as run_load would call it. */
-static void take_info(struct live *l, const char *dir, const struct run_info *info)
-{
+    struct live *l = state;
+    /* Reads the name and the settings of the run, as run_load would. */
     char *real = realpath(dir, NULL);
     const char *path = real ? real : dir;
     const char *slash = strrchr(path, '/');
     text_clean(l->name, sizeof l->name, slash && slash[1] ? slash + 1 : path);
     free(real);
     text_clean(l->device, sizeof l->device, info->device);
-    take_text(l->arch, sizeof l->arch, info->config, "arch");
-    take_text(l->precision, sizeof l->precision, info->config, "precision");
-    take_text(l->mode, sizeof l->mode, info->config, "mode");
+    text_clean(l->arch, sizeof l->arch, json_text_at(info->config, "arch"));
+    text_clean(l->precision, sizeof l->precision, json_text_at(info->config, "precision"));
+    text_clean(l->mode, sizeof l->mode, json_text_at(info->config, "mode"));
     l->run = (struct prometheus_run){.name = l->name,
                                      .arch = l->arch,
                                      .precision = l->precision,
                                      .mode = l->mode,
                                      .device = l->device,
-                                     .time = now()};
-}
-
-static void live_begin(void *state, const char *dir, const struct run_info *info, int64_t step)
-{
-    struct live *l = state;
-    take_info(l, dir, info);
+                                     .time = clock_wall_s()};
     l->step = step;
     if (l->config.tensorboard && tensorboard_open(l, step) != STATUS_OK)
         tensorboard_give_up(l);
@@ -145,7 +127,7 @@ static void live_begin(void *state, const char *dir, const struct run_info *info
 static void live_step(void *state, const struct step_record *step)
 {
     struct live *l = state;
-    double time = now();
+    double time = clock_wall_s();
     l->step = step->step + 1;
     prometheus_step(&l->run, time, step);
     if (l->events)
@@ -157,7 +139,7 @@ static void live_step(void *state, const struct step_record *step)
 static void live_epoch(void *state, const struct epoch_record *epoch)
 {
     struct live *l = state;
-    double time = now();
+    double time = clock_wall_s();
     prometheus_epoch(&l->run, time, epoch);
     if (l->events)
         tensorboard_epoch(l->events, time, epoch);
@@ -168,7 +150,7 @@ static void live_epoch(void *state, const struct epoch_record *epoch)
 static void live_telemetry(void *state, const struct telemetry_record *row, int n)
 {
     struct live *l = state;
-    double time = now();
+    double time = clock_wall_s();
     for (int i = 0; i < n; i++) {
         prometheus_telemetry(&l->run, time, &row[i]);
         if (l->events)
@@ -186,9 +168,8 @@ static void live_close(void *state, bool finished)
 
 enum status live_create(const struct live_config *c, struct live **out)
 {
-    struct live *l = calloc(1, sizeof *l);
-    if (!l)
-        return status_fail(STATUS_OOM, "no memory to follow a run");
+    struct live *l;
+    TRY(array_new(&l, 1));
     l->config = *c;
     l->observer = (struct record_observer){.state = l,
                                            .begin = live_begin,

@@ -3,10 +3,9 @@
  *   TensorBoard  a new event file in DIR/<run> for each attempt of the run
  *   Prometheus   a textfile, replaced every few seconds
  *
- * What cannot be written costs a warning on `warnings`, once for each of the two, and is then left
- * alone: the record has it all, and `ampscale export` makes it again. */
-#ifndef EXPORT_LIVE_H
-#define EXPORT_LIVE_H
+ * If a file of one of the two formats cannot be written, `warnings` gets one warning, and that
+ * format is not written any more: `ampscale export` can write it later from the record. */
+#pragma once
 
 #include "base/status.h"
 #include "results/record.h"
@@ -21,9 +20,8 @@ struct live_config {
 
 struct live;
 
-/* Nothing is written before the record begins. The caller frees with live_free, after the record
- * has been closed. */
+/* Writes nothing before the record begins. The caller frees the result with live_free after the
+ * record has been closed. */
 MUST_CHECK enum status live_create(const struct live_config *c, struct live **out);
 const struct record_observer *live_observer(const struct live *l);
 void live_free(struct live *l); /* NULL is fine */
-#endif

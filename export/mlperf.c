@@ -1,36 +1,39 @@
 /* MLPerf's ":::MLLOG" lines of a run: the keys of training ruleset 4.0.0 for ResNet, as the
  * compliance checker of mlcommons/logging reads them.
  *
- * The log is an account of a run in a known form, not an MLPerf result: its status is "research",
- * and where the suite does a thing in another way than the rules, the value says so. No cache is
- * cleared (false); the learning rate does not fall by a polynomial (its power is null), and ends
- * where the last epoch left it. Times are those of the records; "file" and "lineno" of the metadata
- * name the record that a line comes from. */
+ * The log describes a run in a known form and is not an MLPerf result: its status is "research".
+ * Where this suite differs from the rules, the value says so: no cache is cleared (false); the
+ * learning rate does not decay by a polynomial (its power is null), and its end value is that of
+ * the last epoch. Times come from the records; "file" and "lineno" of the metadata name the record
+ * from which a line was made. */
 #include "base/file.h"
+#include "base/json.h"
 #include "export/formats.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Top-1 that a run must reach: ruleset 4.0.0. */
 #define TARGET_TOP1 75.90
 
-/* Far in the future; a record that says more is wrong. */
+/* Far in the future; a record with a later time is wrong. */
 #define TIME_MAX_MS 1e15
 
 /* The log being written. */
 struct log {
     FILE *out;
     double begun;       /* seconds since 1970 */
-    int64_t last_ms;    /* times never go back */
-    const char *record; /* the file that values come from, and which record of it */
+    int64_t last_ms;    /* times never decrease */
+    const char *record; /* file from which the values come; `number`: number of the record in that
+                         * file */
     int64_t number;
     bool oom;
 };
 
 enum event { POINT, START, STOP };
 
-/* Takes over `value` and `more`, which joins the metadata and may be NULL. */
+/* Writes an event; takes over `value` and `more`, an addition to the metadata or NULL. */
 static void put(struct log *log, enum event event, double elapsed, const char *key, json_t *value,
                 json_t *more)
 {
@@ -46,7 +49,7 @@ static void put(struct log *log, enum event event, double elapsed, const char *k
     json_t *line = json_pack("{s:s, s:I, s:s, s:s, s:o, s:o}", "namespace", "", "time_ms",
                              (json_int_t)log->last_ms, "event_type", type[event], "key", key,
                              "value", value ? value : json_null(), "metadata", metadata);
-    char *text = line ? json_dumps(line, JSON_REAL_PRECISION(9)) : NULL;
+    char *text = line ? json_dumps(line, JSON_REAL_PRECISION(9) | JSON_ENSURE_ASCII) : NULL;
     if (text)
         fprintf(log->out, ":::MLLOG %s\n", text);
     else
@@ -55,7 +58,7 @@ static void put(struct log *log, enum event event, double elapsed, const char *k
     json_decref(line);
 }
 
-/* What run.json and the first records say of the run, at its beginning. */
+/* put_text, put_count and put_real write a value with the time of the beginning of the run. */
 static void put_text(struct log *log, const char *key, const char *value)
 {
     put(log, POINT, 0, key, json_string(value), NULL);
@@ -68,27 +71,22 @@ static void put_count(struct log *log, const char *key, int64_t value)
 
 static void put_real(struct log *log, const char *key, double value)
 {
-    put(log, POINT, 0, key, isfinite(value) ? json_real(value) : json_null(), NULL);
+    put(log, POINT, 0, key, json_finite(value), NULL);
 }
 
 static double config_real(const struct run *run, const char *key)
 {
-    return json_number_value(json_object_get(json_object_get(run->info, "config"), key));
+    return json_number_value(run_config(run, key));
 }
 
-/* A number of things of which there is at least one, small enough to be multiplied. */
+/* A number from 1 to 2^20, so that products do not overflow. */
 static int64_t config_size(const struct run *run, const char *key)
 {
     int64_t n = run_config_count(run, key, 1);
     return n < 1 ? 1 : n > 1 << 20 ? 1 << 20 : n;
 }
 
-static bool config_true(const struct run *run, const char *key)
-{
-    return json_is_true(json_object_get(json_object_get(run->info, "config"), key));
-}
-
-/* As far as steps say: the rate after warm-up, the factor of --lr-scale included. */
+/* The highest learning rate of the steps: the one after warm-up, with the factor of --lr-scale. */
 static double highest_lr(const struct run *run)
 {
     double lr = 0;
@@ -97,43 +95,30 @@ static double highest_lr(const struct run *run)
     return lr;
 }
 
-static void put_submission(struct log *log, const struct run *run, bool closed)
-{
-    put_text(log, "submission_benchmark", "resnet");
-    put_text(log, "submission_org", "none");
-    put_text(log, "submission_division", closed ? "closed" : "open");
-    put_text(log, "submission_status", "research");
-    put_text(log, "submission_platform", export_info_text(run, "device", "unknown"));
-    put(log, POINT, 0, "cache_clear", json_false(), NULL);
-}
-
 static void put_optimizer(struct log *log, const struct run *run)
 {
-    static const char *const sgd[] = {"sgd_opt_base_learning_rate",
-                                      "sgd_opt_end_learning_rate",
-                                      "sgd_opt_learning_rate_decay_poly_power",
-                                      "sgd_opt_learning_rate_decay_steps",
-                                      "sgd_opt_momentum",
-                                      "sgd_opt_weight_decay"};
-    static const char *const lars[] = {"lars_opt_base_learning_rate",
-                                       "lars_opt_end_learning_rate",
-                                       "lars_opt_learning_rate_decay_poly_power",
-                                       "lars_opt_learning_rate_decay_steps",
-                                       "lars_opt_momentum",
-                                       "lars_opt_weight_decay"};
-    bool layerwise = config_real(run, "lars") > 0;
-    const char *const *key = layerwise ? lars : sgd;
+    const char *name = config_real(run, "lars") > 0 ? "lars" : "sgd";
     const struct epoch_record *last = &run->epoch[run->n_epochs - 1];
+    const struct {
+        const char *key;
+        json_t *value;
+    } rows[] = {
+        {"base_learning_rate", json_finite(highest_lr(run))},
+        {"end_learning_rate", json_finite(last->lr)},
+        {"learning_rate_decay_poly_power", json_null()},
+        {"learning_rate_decay_steps", json_integer(last->steps)},
+        {"momentum", json_finite(config_real(run, "momentum"))},
+        {"weight_decay", json_finite(config_real(run, "weight_decay"))},
+    };
     double warmup = config_real(run, "warmup_epochs");
-    put_text(log, "opt_name", layerwise ? "lars" : "sgd");
-    put_real(log, key[0], highest_lr(run));
-    put_real(log, key[1], last->lr);
-    put_real(log, key[2], NAN);
-    put_count(log, key[3], last->steps);
-    put_real(log, key[4], config_real(run, "momentum"));
-    put_real(log, key[5], config_real(run, "weight_decay"));
+    put_text(log, "opt_name", name);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char key[64];
+        snprintf(key, sizeof key, "%s_opt_%s", name, rows[i].key);
+        put(log, POINT, 0, key, rows[i].value, NULL);
+    }
     put_real(log, "opt_learning_rate_warmup_epochs", warmup);
-    if (layerwise) {
+    if (strcmp(name, "lars") == 0) {
         put_real(log, "lars_opt_learning_rate_warmup_epochs", warmup);
         put_real(log, "lars_epsilon", 0);
     }
@@ -153,26 +138,27 @@ static void put_setting(struct log *log, const struct run *run)
     put_count(log, "gradient_accumulation_steps", accumulate);
     put_count(log, "train_samples", run->epoch[0].train_images);
     put_count(log, "eval_samples", val_images);
-    put_count(log, "model_bn_span", config_true(run, "sync_bn") ? batch * ranks : batch / devices);
+    put_count(log, "model_bn_span",
+              json_is_true(run_config(run, "sync_bn")) ? batch * ranks : batch / devices);
     put_optimizer(log, run);
+}
+
+static void put_of_epoch(struct log *log, enum event event, double elapsed, const char *key,
+                         json_t *value, const struct epoch_record *e)
+{
+    put(log, event, elapsed, key, value, json_pack("{s:I}", "epoch_num", (json_int_t)e->epoch + 1));
 }
 
 static void put_epoch(struct log *log, const struct epoch_record *e)
 {
     double eval_stop = e->elapsed - e->checkpoint_s, eval_start = eval_stop - e->val_s;
-    int64_t number = e->epoch + 1;
-    put(log, START, eval_start - e->train_s, "epoch_start", NULL,
-        json_pack("{s:I}", "epoch_num", (json_int_t)number));
-    put(log, STOP, eval_start, "epoch_stop", NULL,
-        json_pack("{s:I}", "epoch_num", (json_int_t)number));
+    put_of_epoch(log, START, eval_start - e->train_s, "epoch_start", NULL, e);
+    put_of_epoch(log, STOP, eval_start, "epoch_stop", NULL, e);
     if (e->val_images == 0 || !isfinite(e->val_top1))
         return;
-    put(log, START, eval_start, "eval_start", NULL,
-        json_pack("{s:I}", "epoch_num", (json_int_t)number));
-    put(log, POINT, eval_stop, "eval_accuracy", json_real(e->val_top1 / 100),
-        json_pack("{s:I}", "epoch_num", (json_int_t)number));
-    put(log, STOP, eval_stop, "eval_stop", NULL,
-        json_pack("{s:I}", "epoch_num", (json_int_t)number));
+    put_of_epoch(log, START, eval_start, "eval_start", NULL, e);
+    put_of_epoch(log, POINT, eval_stop, "eval_accuracy", json_real(e->val_top1 / 100), e);
+    put_of_epoch(log, STOP, eval_stop, "eval_stop", NULL, e);
 }
 
 static bool reached_target(const struct run *run)
@@ -187,7 +173,12 @@ static void put_log(struct log *log, const struct run *run, bool closed)
 {
     double first = run->n_steps ? run->step[0].elapsed - run->step[0].total_s : 0;
     log->record = "run.json";
-    put_submission(log, run, closed);
+    put_text(log, "submission_benchmark", "resnet");
+    put_text(log, "submission_org", "none");
+    put_text(log, "submission_division", closed ? "closed" : "open");
+    put_text(log, "submission_status", "research");
+    put_text(log, "submission_platform", json_text_or(run->info, "device", "unknown"));
+    put(log, POINT, 0, "cache_clear", json_false(), NULL);
     put(log, START, 0, "init_start", NULL, NULL);
     put_setting(log, run);
     put(log, STOP, first, "init_stop", NULL, NULL);
@@ -205,16 +196,15 @@ enum status export_mlperf(const struct run *const *run, int n, const struct expo
 {
     enum status st = STATUS_OK;
     if (n != 1)
-        return status_fail(STATUS_USAGE, "a log of MLPerf is of one run; export them one by one");
+        return status_fail(STATUS_USAGE, "an MLPerf log has only one run; export them one by one");
     if (run[0]->n_epochs == 0)
-        return status_fail(STATUS_DATA,
-                           "'%s' has no finished epoch, and a log of MLPerf is of epochs",
+        return status_fail(STATUS_DATA, "'%s' has no finished epoch, which an MLPerf log needs",
                            run[0]->dir);
     struct atomic_file f;
     TRY(atomic_file_open(&f, o->out));
     struct log log = {.out = f.stream, .begun = export_started(run[0])};
     fputs("# Made by ampscale from the record of a run. Not an MLPerf result.\n", f.stream);
-    if (config_true(run[0], "dummy"))
+    if (json_is_true(run_config(run[0], "dummy")))
         fputs("# The run trained on synthetic tensors.\n", f.stream);
     put_log(&log, run[0], o->closed);
     if (log.oom) {

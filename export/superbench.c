@@ -1,21 +1,24 @@
-/* SuperBench's results-summary.jsonl: a flat object for each node, its keys the metrics'
- * names.
+/* SuperBench's results-summary.jsonl: a flat object for each node, with the metrics' names as keys.
  *
- * A run becomes the benchmark model-benchmarks:<family>/pytorch-<network>, which is what SuperBench
- * calls the same work, so that its rules and baselines fit; the numbers are this suite's own.
+ * A run becomes the benchmark model-benchmarks:<family>/pytorch-<network>, which is SuperBench's
+ * name for the same work, so that its rules and baselines apply. The numbers are those of this
+ * suite.
  * Metrics: <precision>_train_throughput   images/s of one device, median over the steps
  *   <precision>_train_step_time    milliseconds, median over the steps
- *   return_code                    0: the run ended in order
- * A node that bears several runs of one benchmark has their number before the metric. Ranks leave
- * every step together: a run over several nodes says the same of each. */
+ *   return_code                    0: the run is complete; 1: it is not
+ * If several runs have the same network and precision, the benchmark's name ends in "/" and their
+ * number, from 0. Ranks end every step together, so the nodes of a run have the same values. */
+#include "base/json.h"
 #include "export/formats.h"
 #include "results/nodes.h"
 #include "results/summary.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <string.h>
 
-/* SuperBench has a name for each type, not for Apex's levels. */
+/* The name of the run's precision in SuperBench, which has names for types but not for the levels
+ * of Apex: a level becomes its type. */
 static const char *precision_name(const struct run *run)
 {
     const char *precision = run_config_text(run, "precision", "fp32");
@@ -26,34 +29,34 @@ static const char *precision_name(const struct run *run)
     return precision;
 }
 
-/* Takes over `value`. */
-static bool set(json_t *object, const char *benchmark, const char *metric, json_t *value)
+/* Sets "<benchmark>/<precision>_<metric>", or "<benchmark>/<metric>" if the precision is "". Takes
+ * over `value`. */
+static enum status put_metric(json_t *node, const char *benchmark, const char *precision,
+                              const char *metric, json_t *value)
 {
     char key[512];
-    snprintf(key, sizeof key, "%s/%s", benchmark, metric);
-    return json_object_set_new(object, key, value) == 0;
+    snprintf(key, sizeof key, "%s/%s%s%s", benchmark, precision, *precision ? "_" : "", metric);
+    return json_put(node, key, value);
 }
 
-static bool set_run(json_t *node, const char *benchmark, const struct run *run,
-                    const json_t *summary)
+static enum status put_run(json_t *node, const char *benchmark, const struct run *run,
+                           const json_t *summary)
 {
-    char metric[128];
+    const char *precision = precision_name(run);
     double devices = (double)run_config_count(run, "world_size", 1) *
                      (double)run_config_count(run, "devices_per_rank", 1);
-    const json_t *rate = json_object_get(json_object_get(summary, "images_per_s"), "median");
-    const json_t *step = json_object_get(json_object_get(summary, "step_s"), "total");
-    bool ok = set(node, benchmark, "return_code", json_integer(run->summary ? 0 : 1));
-    snprintf(metric, sizeof metric, "%s_train_throughput", precision_name(run));
-    if (rate && devices > 0)
-        ok = set(node, benchmark, metric, json_real(json_number_value(rate) / devices)) && ok;
-    snprintf(metric, sizeof metric, "%s_train_step_time", precision_name(run));
-    if (step)
-        ok = set(node, benchmark, metric, json_real(json_number_value(step) * 1000)) && ok;
-    return ok;
+    double rate = json_number_at(json_object_get(summary, "images_per_s"), "median");
+    double step = json_number_at(json_object_get(summary, "step_s"), "total");
+    TRY(put_metric(node, benchmark, "", "return_code", json_integer(run->summary ? 0 : 1)));
+    if (isfinite(rate) && devices > 0)
+        TRY(put_metric(node, benchmark, precision, "train_throughput", json_real(rate / devices)));
+    if (isfinite(step))
+        TRY(put_metric(node, benchmark, precision, "train_step_time", json_real(step * 1000)));
+    return STATUS_OK;
 }
 
-/* "model-benchmarks:resnet/pytorch-resnet50", and the number of the run where it is not the only
- * one of its kind. */
+/* "model-benchmarks:resnet/pytorch-resnet50", followed by "/0", "/1" ... if several runs have the
+ * same network and precision. */
 static void benchmark_name(char out[256], const struct run *const *run, int n, int i)
 {
     char family[64] = "", of[256];
@@ -75,30 +78,21 @@ static void benchmark_name(char out[256], const struct run *const *run, int n, i
         snprintf(out, 256, "%s", of);
 }
 
-/* The object of a node, made if need be; NULL without memory. */
-static json_t *node_of(json_t *nodes, const char *host)
-{
-    json_t *node = json_object_get(nodes, host);
-    if (node)
-        return node;
-    json_object_set_new(nodes, host, json_pack("{s:s}", "node", host));
-    return json_object_get(nodes, host);
-}
-
 static enum status add_run(json_t *nodes, const char *benchmark, const struct run *run)
 {
-    json_t *summary = json_object();
-    if (!summary)
-        return status_fail(STATUS_OOM, "no memory to export '%s'", run->dir);
+    json_t *summary;
+    TRY(json_new(&summary, "{}"));
     enum status st = summary_add(run, summary);
     int64_t ranks = run_attempt_ranks(run, run->resumes);
     for (int64_t r = 0; st == STATUS_OK && r < (ranks ? ranks : 1); r++) {
-        const char *host = ranks ? run_rank_host(run, run->resumes, r)
-                                 : export_host_text(run, "hostname", "unknown");
-        json_t *node = node_of(nodes, host);
-        if (!node || !set_run(node, benchmark, run, summary))
-            st = status_fail(STATUS_OOM, "no memory to export '%s'", run->dir);
+        const char *host =
+            ranks ? run_rank_host(run, run->resumes, r)
+                  : json_text_or(json_object_get(run->info, "host"), "hostname", "unknown");
+        if (!json_object_get(nodes, host))
+            CHECK(json_put(nodes, host, json_pack("{s:s}", "node", host)));
+        st = put_run(json_object_get(nodes, host), benchmark, run, summary);
     }
+done:
     json_decref(summary);
     return st;
 }
@@ -106,9 +100,8 @@ static enum status add_run(json_t *nodes, const char *benchmark, const struct ru
 enum status export_superbench(const struct run *const *run, int n, const struct export_options *o)
 {
     enum status st = STATUS_OK;
-    json_t *nodes = json_object();
-    if (!nodes)
-        return status_fail(STATUS_OOM, "no memory for the nodes of %d runs", n);
+    json_t *nodes;
+    TRY(json_new(&nodes, "{}"));
     for (int i = 0; i < n; i++) {
         char benchmark[256];
         benchmark_name(benchmark, run, n, i);

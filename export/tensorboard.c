@@ -1,4 +1,4 @@
-/* Writing event files. */
+/* Writes TensorBoard's event files. */
 #include "export/tensorboard.h"
 
 #include "export/event.pb-c.h"
@@ -6,10 +6,9 @@
 #include <inttypes.h>
 #include <isa-l/crc.h>
 #include <math.h>
-#include <string.h>
 
-/* No event of ours comes near: eight scalars, or a word. */
-enum { EVENT_MAX_BYTES = 512, VALUES_MAX = 8 };
+/* Far above the size of any event, which contains up to VALUES_MAX scalars, or text. */
+enum { EVENT_MAX_BYTES = 1024, VALUES_MAX = 16, SENSORS = 8 };
 
 /* tensorflow.SessionLog.START */
 enum { SESSION_START = 1 };
@@ -23,8 +22,7 @@ struct scalars {
 
 uint32_t tensorboard_crc(const void *bytes, size_t size)
 {
-    /* The library reads, although it does not say const, and leaves the inversions to its caller.
-     */
+    /* crc32_iscsi only reads, although its parameter lacks const, and does not invert the CRC. */
     uint32_t crc = ~crc32_iscsi((unsigned char *)bytes, (int)size, 0xffffffffu);
     return (crc >> 15 | crc << 17) + 0xa282ead8u;
 }
@@ -95,7 +93,7 @@ void tensorboard_begin(FILE *out, double wall_time, int64_t step)
     put_event(out, &event);
 }
 
-/* `tag` must stay until the event is written; the message has no const for it. */
+/* `tag` must remain valid until the event is written; the message's member is not const. */
 static void add(struct scalars *s, const char *tag, double value)
 {
     if (!isfinite((float)value))
@@ -131,6 +129,12 @@ void tensorboard_step(FILE *out, double wall_time, const struct step_record *ste
     add(&s, "Lr", step->lr);
     if (step->loss_scale > 0)
         add(&s, "LossScale", step->loss_scale);
+    add(&s, "Step/DataWait_s", step->data_s);
+    add(&s, "Step/Copy_s", step->h2d_s);
+    add(&s, "Step/Forward_s", step->forward_s);
+    add(&s, "Step/Backward_s", step->backward_s);
+    add(&s, "Step/ExposedCommunication_s", step->comm_s);
+    add(&s, "Step/Optimizer_s", step->optimizer_s);
     put_scalars(out, wall_time, step->step, &s);
 }
 
@@ -142,8 +146,10 @@ void tensorboard_epoch(FILE *out, double wall_time, const struct epoch_record *e
     add(&s, "Val/Loss", epoch->val_loss);
     add(&s, "Val/Top1", epoch->val_top1);
     add(&s, "Val/Top5", epoch->val_top5);
-    /* `steps` counts them: the last one's number is one less. A run that goes on after this epoch
-     * must not drop it. */
+    if (epoch->val_s > 0)
+        add(&s, "Val/Throughput", (double)epoch->val_images / epoch->val_s);
+    /* `steps` is a count, so the number of the last step is one less. If the event had the number
+     * `steps`, TensorBoard would drop it when a run resumes after this epoch. */
     put_scalars(out, wall_time, epoch->steps > 0 ? epoch->steps - 1 : 0, &s);
 }
 
@@ -153,7 +159,7 @@ void tensorboard_telemetry(FILE *out, double wall_time, int64_t step,
     const struct {
         const char *name;
         double value;
-    } sensor[VALUES_MAX] = {
+    } sensor[SENSORS] = {
         {"Power_W", row->power_w},
         {"Energy_J", row->energy_j},
         {"Temperature_C", row->temperature_c},
@@ -163,9 +169,9 @@ void tensorboard_telemetry(FILE *out, double wall_time, int64_t step,
         {"MemoryBusy", row->memory_busy},
         {"Memory_GiB", row->memory_bytes / 1073741824.0},
     };
-    char tag[VALUES_MAX][40];
+    char tag[SENSORS][40];
     struct scalars s = {.n = 0};
-    for (int i = 0; i < VALUES_MAX; i++) {
+    for (int i = 0; i < SENSORS; i++) {
         snprintf(tag[i], sizeof tag[i], "Device%d/%s", (int)row->device, sensor[i].name);
         add(&s, tag[i], sensor[i].value);
     }

@@ -1,4 +1,4 @@
-/* RandomResizedCrop, and Resize with CenterCrop. */
+/* Computes RandomResizedCrop, and Resize with CenterCrop. */
 #include "input/augment.h"
 
 #include <math.h>
@@ -24,7 +24,7 @@ static struct rect central_crop(const struct crop_range *range, int width, int h
         h = python_round(w / (double)range->ratio_min);
     else if (ratio > range->ratio_max)
         w = python_round(h * (double)range->ratio_max);
-    w = w < 1 ? 1 : w; /* a picture one pixel wide or high */
+    w = w < 1 ? 1 : w; /* for a picture that is one pixel wide or high */
     h = h < 1 ? 1 : h;
     return (struct rect){(width - w) / 2, (height - h) / 2, w, h};
 }

@@ -1,17 +1,24 @@
-/* JPEG bytes to RGB pixels, decoding no more of the picture than is asked for.
+/* Decodes the requested part of a JPEG, PNG or WebP picture to RGB pixels.
  *
- * A decoder belongs to one thread and serves many images, one after the other:
+ * A decoder belongs to one thread and decodes many images, one after the other:
  *
  *     TRY(decoder_begin(d, bytes, size, &info));     header read, nothing decoded yet
  *     TRY(decoder_read(d, shrink, want, &region));   or decoder_check(d)
  *
- * Grayscale, YCbCr, RGB, CMYK and YCCK come out as RGB; sequential, progressive and (where the
- * library can) arithmetic-coded files alike. An EXIF orientation is not applied, as torchvision's
- * loader does not apply it. Bytes are hostile: what is not a JPEG, is truncated or damaged, or
- * would take unreasonable memory or time is STATUS_DATA with a reason, and the decoder stays fit
- * for the next image. */
-#ifndef INPUT_DECODE_H
-#define INPUT_DECODE_H
+ * The first bytes of a file give its format; the file's name does not matter. Pixels are those of
+ * PIL's convert("RGB"):
+ *
+ * - JPEG: grayscale, YCbCr, RGB, CMYK and YCCK; sequential, progressive or, if the library supports
+ *   it, arithmetic-coded.
+ * - PNG: all kinds. Alpha is dropped, gamma ignored. Of 16 bits the upper 8 are used, but 16-bit
+ *   grayscale is clipped at 255.
+ * - WebP: lossy and lossless. Alpha is dropped. An animation gives its first frame on black.
+ *
+ * An EXIF orientation is not applied, as in torchvision's loader. Files are not trusted:
+ * STATUS_DATA, with a reason, for a file that has another format, needs a library that this build
+ * lacks, is truncated or damaged, or would need unreasonable memory or time. After such a failure
+ * the decoder can decode the next image. */
+#pragma once
 
 #include "base/status.h"
 
@@ -19,24 +26,35 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Larger images are refused before they are decoded; PIL refuses the same. */
+/* Larger images are refused before they are decoded, as PIL refuses them. */
 #define DECODE_MAX_PIXELS INT64_C(178956970)
 
 struct decoder;
 
-struct jpeg_info {
-    int width, height; /* of the full picture */
+enum image_format { IMAGE_OTHER, IMAGE_JPEG, IMAGE_PNG, IMAGE_WEBP, IMAGE_FORMATS };
+
+/* "JPEG", "PNG", "WebP"; "other". */
+const char *image_format_str(enum image_format format);
+
+/* The name of the library that decodes a format, such as "libpng", if this build lacks it; else
+ * NULL. */
+const char *image_format_lacks(enum image_format format);
+
+struct image_info {
+    enum image_format format;
+    int width, height; /* size of the full picture in pixels */
+    int shrink_max;    /* the largest reduction that decoder_read offers: 8 for JPEG, else 1 */
     bool gray;
-    bool cmyk; /* CMYK or YCCK */
-    bool progressive;
+    bool cmyk;        /* CMYK or YCCK */
+    bool progressive; /* progressive JPEG or interlaced PNG */
 };
 
 struct rect {
     int x, y, w, h;
 };
 
-/* Decoded pixels, RGB interleaved: the pixel (x, y) of the shrunken picture lies at
- * pixels + (y - at.y) * stride + (x - at.x) * 3. The decoder owns them, until its next image. */
+/* Decoded pixels, RGB interleaved: the pixel (x, y) of the reduced picture is at pixels + (y -
+ * at.y) * stride + (x - at.x) * 3. Owned by the decoder; valid until it begins its next image. */
 struct region {
     const uint8_t *pixels;
     size_t stride;
@@ -46,16 +64,17 @@ struct region {
 MUST_CHECK enum status decoder_open(struct decoder **d);
 void decoder_close(struct decoder *d); /* NULL is fine */
 
-/* Reads the header of a file held in memory; the bytes must stay until the image has been read. */
+/* Reads the header of a file in memory; `bytes` must stay valid until the image has been read.
+ * After a failure info->format is set and all other members of *info are zero. */
 MUST_CHECK enum status decoder_begin(struct decoder *d, const uint8_t *bytes, size_t size,
-                                     struct jpeg_info *info);
+                                     struct image_info *info);
 
-/* Decodes `want` of the picture scaled by 1/shrink, shrink being 1, 2, 4 or 8; the scaled picture
- * has ceil(width/shrink) x ceil(height/shrink) pixels and `want` lies within it. The region holds
- * at least `want`, and its pixels equal those of a full decode at that scale. */
+/* Decodes the part `want` of the picture scaled by 1/shrink (1, 2, 4 or 8, at most
+ * info.shrink_max). The scaled picture has ceil(width/shrink) x ceil(height/shrink) pixels, and
+ * `want` must lie within it. The region covers at least `want`; its pixels equal those of decoding
+ * the whole picture at that scale. */
 MUST_CHECK enum status decoder_read(struct decoder *d, int shrink, struct rect want,
                                     struct region *out);
 
-/* Decodes the whole picture and keeps nothing: is it sound? */
+/* Decodes the whole picture and discards it, to check that it is intact. */
 MUST_CHECK enum status decoder_check(struct decoder *d);
-#endif

@@ -1,4 +1,4 @@
-/* What a loader is asked for. */
+/* Defaults and check of a loader's configuration. */
 #include "input/loader_config.h"
 
 struct loader_config loader_config_fill(struct loader_config c)
@@ -14,18 +14,18 @@ enum status loader_config_check(const struct loader_config *c)
 {
     if (!c->data || c->image_size < 1 || c->batch < 1 || c->workers < 1 || c->prefetch < 1 ||
         c->world < 1 || c->rank < 0 || c->rank >= c->world || c->max_bad_images < 0)
-        return status_fail(STATUS_INVALID, "a loader was asked for with numbers out of range");
+        return status_fail(STATUS_INVALID, "the loader's settings are out of range");
     const struct crop_range *r = &c->range;
     if (r->scale_min <= 0 || r->scale_max < r->scale_min || r->scale_max > 1 || r->ratio_min <= 0 ||
         r->ratio_max < r->ratio_min)
         return status_fail(STATUS_USAGE,
-                           "crop area %g..%g and ratio %g..%g: give 0 < area <= 1, 0 < ratio, and "
-                           "the lower bound first",
+                           "crop area %g..%g and ratio %g..%g: the area must be above 0 and at "
+                           "most 1, the ratio above 0, and the lower bound must come first",
                            (double)r->scale_min, (double)r->scale_max, (double)r->ratio_min,
                            (double)r->ratio_max);
     if (c->resize < c->image_size)
         return status_fail(STATUS_USAGE,
-                           "cannot cut %d pixels out of an image resized to %d: make the resize "
+                           "cannot crop %d pixels from an image resized to %d: the resize must be "
                            "at least the image size",
                            c->image_size, c->resize);
     return STATUS_OK;

@@ -1,13 +1,42 @@
-/* What a loader is asked for: what is left open, and what cannot be. */
-#ifndef INPUT_LOADER_CONFIG_H
-#define INPUT_LOADER_CONFIG_H
+/* The configuration of a loader, its defaults and its check. */
+#pragma once
 
-#include "input/loader.h"
+#include "base/status.h"
+#include "input/dataset.h"
+#include "input/sample.h"
 
-/* The same with torchvision's recipe in the place of zeros: crops of 8 % to 100 % of the area, of
- * 3:4 to 4:3, and 256 pixels of resize to 224 of image. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct loader_config {
+    const struct dataset *data; /* must stay valid until loader_close */
+    bool train;     /* true: shuffled, augmented, padded over ranks; false: each image once */
+    int image_size; /* S */
+    int resize;     /* validation: shorter side before the crop; 0: S * 256 / 224 */
+    struct crop_range range; /* training; all zero: torchvision's defaults */
+    int batch;               /* images in a batch of this rank */
+    bool drop_last;          /* omit a last batch that is not full */
+    int workers;             /* threads, >= 1 */
+    int prefetch;            /* batches prepared ahead, >= 1 */
+    uint64_t seed;
+    int rank, world;
+    int64_t max_bad_images; /* loader_next fails if more distinct files are bad */
+    /* A fault injected to test the checks: in epoch lose_epoch the loader loses the image in the
+     * middle of this rank's share and returns the image before it twice. */
+    bool lose_image;
+    int64_t lose_epoch;
+    double stop_wait_s; /* seconds that loader_next waits after a request to stop */
+    /* Allocates pixels and labels, for example in pinned memory; NULL: the loader allocates them,
+     * 64-byte aligned. */
+    enum status (*alloc)(void *context, size_t bytes, void **mem);
+    void (*free)(void *context, void *mem);
+    void *alloc_context;
+};
+
+/* Returns `c` with torchvision's defaults for zeros: crops of 8 % to 100 % of the area, ratios of
+ * 3:4 to 4:3, and a resize of 256 pixels per 224 of image. */
 struct loader_config loader_config_fill(struct loader_config c);
 
-/* STATUS_USAGE names what a user may put right, STATUS_INVALID is a mistake of the caller. */
+/* STATUS_USAGE names a setting that the user must correct; STATUS_INVALID is a caller's mistake. */
 MUST_CHECK enum status loader_config_check(const struct loader_config *c);
-#endif

@@ -1,4 +1,4 @@
-/* The triangle filter: weights as PIL computes them, applied down the columns first. */
+/* The triangle filter: weights as PIL computes them, applied vertically first. */
 #include "input/resize.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 enum {
     CHANNELS = 3,
     WEIGHT_BITS = 14, /* a weight of 1 fits 16 bits */
-    STRIP = 512,      /* values summed at a time: the sums stay in the first-level cache */
+    STRIP = 512,      /* values summed at a time, so that the sums stay in the L1 cache */
     ROWS = 4,
 };
 
@@ -21,14 +21,14 @@ struct resize_axis resize_axis_shrink(struct resize_axis a, int shrink)
     return a;
 }
 
-/* The source pixels under the filter of output `o`. */
+/* The source pixels that output `o` is computed from. */
 static void footprint(const struct resize_axis *a, int o, double *centre, int *begin, int *end)
 {
     double support = a->scale > 1 ? a->scale : 1;
     *centre = a->origin + (o + 0.5) * a->scale;
     *begin = (int)fmax(floor(*centre - support + 0.5), a->lo);
     *end = (int)fmin(floor(*centre + support + 0.5), a->hi);
-    if (*begin >= a->hi) /* shrinking rounds the edge: its last pixel stands for what is cut */
+    if (*begin >= a->hi) /* the rounded, reduced source ends before the edge: use its last pixel */
         *begin = a->hi - 1;
     if (*end <= *begin)
         *end = *begin + 1;
@@ -47,8 +47,8 @@ static double triangle(double x)
     return fmax(1 - fabs(x), 0);
 }
 
-/* Rounds the running sum of the weights and not each of them, so that they sum to exactly one: flat
- * areas keep their level however many taps there are. Weights of zero at both ends are left out. */
+/* Rounds the running sum of the weights, not each weight, so that they sum to exactly one and flat
+ * areas keep their level for any number of taps. Zero weights at both ends are dropped. */
 static void fill_weights(const struct resize_axis *a, int o, int32_t *first, int32_t *count,
                          int16_t *weight)
 {
@@ -73,7 +73,8 @@ static void fill_weights(const struct resize_axis *a, int o, int32_t *first, int
     }
 }
 
-/* `old`, or larger memory in its place (aligned for vectors, with nothing kept), or NULL. */
+/* Returns `old`, or, if it is too small, new memory that is aligned for vectors and without the old
+ * contents; NULL without memory. */
 static void *reserve(void *old, size_t *capacity, size_t bytes)
 {
     if (bytes <= *capacity)
@@ -109,8 +110,9 @@ static enum status build_table(const struct resize_axis *a, bool flip, struct re
     return STATUS_OK;
 }
 
-/* sum[j] += weight[k] * src[k * stride + j] for four rows at once: a sum is loaded and stored once
- * for four products. Rows from `taps` on have no weight, and are not read past. */
+/* sum[j] += weight[k] * src[k * stride + j] for k from 0 to 3: each sum is loaded and stored once
+ * for four products. If there are fewer than four rows, row 0 with weight 0 replaces the missing
+ * ones. */
 static void add_rows(const uint8_t *src, size_t stride, const int16_t *weight, int taps, size_t n,
                      int32_t *sum)
 {
@@ -139,11 +141,13 @@ static void blend_rows(const uint8_t *src, size_t stride, const int16_t *weight,
     }
 }
 
-/* Four lanes: a pixel, and the first value of the next, which is computed along and dropped. */
+/* Four lanes: the three values of a pixel and the first of the next pixel, whose result is
+ * discarded. */
 enum { LANES = 4 };
 typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
 
-/* The weights of the columns, each in all lanes, and scaled to undo both passes' fixed point. */
+/* Copies each column weight to all lanes, scaled so that the fixed-point factors of both passes
+ * cancel. */
 static enum status spread_weights(struct resizer *r, int outputs)
 {
     size_t taps = (size_t)r->x.taps;
@@ -159,7 +163,8 @@ static enum status spread_weights(struct resizer *r, int outputs)
     return STATUS_OK;
 }
 
-/* One output row from one blended line, whose first pixel is source pixel `left`. */
+/* Computes one output row from r->line, the weighted sums of source rows; its first pixel is source
+ * pixel `left`. */
 static void blend_columns(const struct resizer *r, int left, int count, uint8_t *out)
 {
     for (int i = 0; i < count; i++) {
@@ -193,7 +198,7 @@ enum status resizer_run(struct resizer *r, const struct resize_axis *x, const st
     r->line = reserve(r->line, &r->line_capacity, (used + 1) * sizeof *r->line);
     if (!r->line)
         return no_memory();
-    r->line[used] = 0; /* the last pixel's fourth lane */
+    r->line[used] = 0; /* fourth lane of the last pixel */
     const uint8_t *origin = src->pixels + (size_t)(left - at->x) * CHANNELS;
     for (int i = 0; i < y->count; i++) {
         blend_rows(origin + (size_t)(r->y.begin[i] - at->y) * src->stride, src->stride,

@@ -1,9 +1,11 @@
-/* One image, from file to pixels. */
+/* Loads one image, from file to pixels. */
 #include "input/sample.h"
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "input/decode.h"
 #include "input/resize.h"
+#include "input/tar.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FILE_MAX_BYTES ((off_t)1 << 30)
+#define FILE_MAX_BYTES (INT64_C(1) << 30)
 
 struct sample_reader {
     struct decoder *decoder;
@@ -33,9 +35,8 @@ void io_stats_add(struct io_stats *sum, const struct io_stats *x)
 enum status sample_reader_open(struct sample_reader **out)
 {
     *out = NULL;
-    struct sample_reader *r = calloc(1, sizeof *r);
-    if (!r)
-        return status_fail(STATUS_OOM, "no memory to read images");
+    struct sample_reader *r;
+    TRY(array_new(&r, 1));
     enum status st = decoder_open(&r->decoder);
     if (st != STATUS_OK) {
         sample_reader_close(r);
@@ -68,60 +69,51 @@ static enum status reserve(struct sample_reader *r, size_t size)
     return STATUS_OK;
 }
 
-/* A file that shrinks while it is read counts as what was got: decoding judges it. */
-static enum status read_bytes(int fd, uint8_t *bytes, size_t size, size_t *got)
+/* Reads the part of an open file from `offset`, or less if the file shrinks meanwhile; the decoder
+ * then finds a truncated image. */
+static enum status load_part(struct sample_reader *r, int fd, int64_t offset, int64_t bytes,
+                             size_t *size)
 {
-    *got = 0;
-    while (*got < size) {
-        ssize_t n = read(fd, bytes + *got, size - *got);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return status_fail(STATUS_IO, "cannot read: %s", strerror(errno));
-        if (n == 0)
-            break;
-        *got += (size_t)n;
-    }
-    return STATUS_OK;
+    if (bytes > FILE_MAX_BYTES)
+        return status_fail(STATUS_DATA, "the file has %lld bytes, too many for one image",
+                           (long long)bytes);
+    TRY(reserve(r, (size_t)bytes));
+    return tar_read(fd, offset, r->bytes, (size_t)bytes, size);
 }
 
-enum status sample_load(struct sample_reader *r, int dir, const char *path, const uint8_t **bytes,
-                        size_t *size)
+static enum status load_file(struct sample_reader *r, struct image_file f, size_t *size)
 {
-    enum status st = STATUS_OK;
-    /* A named pipe in the data set must not stop a worker. */
-    int fd = openat(dir, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    enum status st;
+    /* Non-blocking: a named pipe in the data set must not block a worker. */
+    int fd = openat(f.fd, f.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return status_fail(STATUS_IO, "cannot open: %s", strerror(errno));
     struct stat s;
-    if (fstat(fd, &s) != 0) {
+    if (fstat(fd, &s) != 0)
         st = status_fail(STATUS_IO, "cannot read: %s", strerror(errno));
-        goto done;
-    }
-    if (!S_ISREG(s.st_mode)) {
+    else if (!S_ISREG(s.st_mode))
         st = status_fail(STATUS_DATA, "not a regular file");
-        goto done;
-    }
-    if (s.st_size > FILE_MAX_BYTES) {
-        st =
-            status_fail(STATUS_DATA, "%lld bytes are too many for one image", (long long)s.st_size);
-        goto done;
-    }
-    CHECK(reserve(r, (size_t)s.st_size));
-    CHECK(read_bytes(fd, r->bytes, (size_t)s.st_size, size));
-    *bytes = r->bytes;
-done:
+    else
+        st = load_part(r, fd, 0, s.st_size, size);
     close(fd);
     return st;
 }
 
-enum status sample_check(struct sample_reader *r, int dir, const char *path, struct jpeg_info *info,
+enum status sample_load(struct sample_reader *r, struct image_file f, const uint8_t **bytes,
+                        size_t *size)
+{
+    TRY(f.path ? load_file(r, f, size) : load_part(r, f.fd, f.offset, f.bytes, size));
+    *bytes = r->bytes;
+    return STATUS_OK;
+}
+
+enum status sample_check(struct sample_reader *r, struct image_file file, struct image_info *info,
                          int64_t *bytes)
 {
     const uint8_t *data = NULL;
     size_t size = 0;
-    *info = (struct jpeg_info){0};
-    enum status st = sample_load(r, dir, path, &data, &size);
+    *info = (struct image_info){0};
+    enum status st = sample_load(r, file, &data, &size);
     *bytes = (int64_t)size;
     TRY(st);
     TRY(decoder_begin(r->decoder, data, size, info));
@@ -132,11 +124,13 @@ enum status sample_decode(struct sample_reader *r, const struct sample_config *c
                           const uint8_t *bytes, size_t size, struct rng *rng,
                           struct sample_view *view)
 {
-    struct jpeg_info info;
+    struct image_info info;
     TRY(decoder_begin(r->decoder, bytes, size, &info));
     struct view v = c->train ? view_train(&c->range, c->image_size, info.width, info.height, rng)
                              : view_val(c->image_size, c->resize, info.width, info.height);
     int shrink = view_shrink(&v);
+    if (shrink > info.shrink_max)
+        shrink = info.shrink_max;
     *view = (struct sample_view){
         .x = resize_axis_shrink(v.x, shrink), .y = resize_axis_shrink(v.y, shrink), .flip = v.flip};
     int left, right, top, bottom;
@@ -159,13 +153,14 @@ static enum status decode_view(struct sample_reader *r, const struct sample_conf
     return sample_resample(r, &v, out);
 }
 
-enum status sample_read(struct sample_reader *r, const struct sample_config *config, int dir,
-                        const char *path, struct rng *rng, uint8_t *out, struct io_stats *stats)
+enum status sample_read(struct sample_reader *r, const struct sample_config *config,
+                        struct image_file file, struct rng *rng, uint8_t *out,
+                        struct io_stats *stats)
 {
     const uint8_t *bytes = NULL;
     size_t size = 0;
     uint64_t start = clock_ns();
-    enum status st = sample_load(r, dir, path, &bytes, &size);
+    enum status st = sample_load(r, file, &bytes, &size);
     uint64_t loaded = clock_ns();
     stats->read_ns += (int64_t)(loaded - start);
     if (st == STATUS_OK) {

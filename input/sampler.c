@@ -1,4 +1,4 @@
-/* Epoch order and its split over ranks. */
+/* The order of an epoch and its split over ranks. */
 #include "input/sampler.h"
 
 #include "base/rng.h"

@@ -1,24 +1,24 @@
-/* Decoding everything once. */
+/* Decodes every file of a data set once. */
 #include "input/scan.h"
 
+#include "base/array.h"
 #include "input/sample.h"
 #include "input/workers.h"
 
-#include <fcntl.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 struct item {
-    struct jpeg_info info;
-    int64_t bytes;
-    char *reason; /* NULL: sound */
+    struct image_info info;
+    int64_t bytes, width, height;
+    char *reason; /* NULL: intact */
 };
 
 struct scan {
     const struct dataset *data;
-    int dir;
-    struct item *item; /* (n) each written by the thread that took it */
+    struct image_files files;
+    struct item *item; /* (n) each item is written by the thread that decodes the file */
 };
 
 static enum status open_reader(void *context, void **own)
@@ -39,8 +39,9 @@ static enum status check_one(void *context, void *own, int64_t i)
 {
     struct scan *scan = context;
     struct item *item = &scan->item[i];
-    enum status st =
-        sample_check(own, scan->dir, dataset_path(scan->data, i), &item->info, &item->bytes);
+    enum status st = sample_check(own, image_files_at(&scan->files, i), &item->info, &item->bytes);
+    item->width = item->info.width;
+    item->height = item->info.height;
     if (st != STATUS_IO && st != STATUS_DATA)
         return st;
     item->reason = strdup(status_message());
@@ -53,7 +54,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Sorts the values. */
+/* Sorts `n` values and returns their range. */
 static struct scan_range range_of(int64_t *value, int64_t n)
 {
     if (n == 0)
@@ -62,37 +63,14 @@ static struct scan_range range_of(int64_t *value, int64_t n)
     return (struct scan_range){value[0], value[n / 2], value[n - 1]};
 }
 
-static void count_classes(const struct dataset *data, int64_t *value, struct scan_report *r)
-{
-    memset(value, 0, (size_t)data->classes * sizeof *value);
-    for (int64_t i = 0; i < data->n; i++)
-        value[dataset_label(data, i)]++;
-    r->per_class = range_of(value, data->classes);
-}
-
-static int64_t item_bytes(const struct item *item)
-{
-    return item->bytes;
-}
-
-static int64_t item_width(const struct item *item)
-{
-    return item->info.width;
-}
-
-static int64_t item_height(const struct item *item)
-{
-    return item->info.height;
-}
-
-/* The range of something over the sound files; `value` has room for a number per image. */
-static struct scan_range measure(const struct scan *scan, int64_t (*what)(const struct item *item),
-                                 int64_t *value)
+/* The range of one member of struct item (its offset is `member`) over the intact files; `value`
+ * has space for one value per image. */
+static struct scan_range scan_measure(const struct scan *scan, size_t member, int64_t *value)
 {
     int64_t sound = 0;
     for (int64_t i = 0; i < scan->data->n; i++)
         if (!scan->item[i].reason)
-            value[sound++] = what(&scan->item[i]);
+            memcpy(&value[sound++], (const char *)&scan->item[i] + member, sizeof *value);
     return range_of(value, sound);
 }
 
@@ -106,31 +84,32 @@ static void count_kinds(const struct scan *scan, struct scan_report *r)
         r->gray += sound && item->info.gray;
         r->cmyk += sound && item->info.cmyk;
         r->progressive += sound && item->info.progressive;
+        r->format[item->info.format]++;
         r->n_bad += !sound;
     }
 }
 
-static enum status collect(struct scan *scan, struct scan_report *r)
+static enum status scan_collect(struct scan *scan, struct scan_report *r)
 {
     const struct dataset *data = scan->data;
     int64_t room = data->n > data->classes ? data->n : data->classes;
-    int64_t *value = malloc((size_t)room * sizeof *value);
-    if (!value)
-        return status_fail(STATUS_OOM, "no memory to sum up %lld images", (long long)data->n);
-    count_classes(data, value, r);
+    int64_t *value;
+    TRY(array_new(&value, room));
+    memset(value, 0, (size_t)data->classes * sizeof *value);
+    for (int64_t i = 0; i < data->n; i++)
+        value[dataset_label(data, i)]++;
+    r->per_class = range_of(value, data->classes);
     count_kinds(scan, r);
-    r->sizes = measure(scan, item_bytes, value);
-    r->width = measure(scan, item_width, value);
-    r->height = measure(scan, item_height, value);
+    r->sizes = scan_measure(scan, offsetof(struct item, bytes), value);
+    r->width = scan_measure(scan, offsetof(struct item, width), value);
+    r->height = scan_measure(scan, offsetof(struct item, height), value);
     free(value);
-    r->bad = calloc((size_t)r->n_bad + 1, sizeof *r->bad);
-    if (!r->bad)
-        return status_fail(STATUS_OOM, "no memory for a list of bad files");
+    TRY(array_new(&r->bad, r->n_bad));
     int64_t k = 0;
     for (int64_t i = 0; i < data->n; i++)
         if (scan->item[i].reason) {
             r->bad[k++] = (struct scan_bad){i, scan->item[i].reason};
-            scan->item[i].reason = NULL; /* the report's now */
+            scan->item[i].reason = NULL; /* now owned by the report */
         }
     return STATUS_OK;
 }
@@ -141,29 +120,21 @@ enum status scan_run(const struct dataset *data, int workers, FILE *progress,
     enum status st = STATUS_OK;
     *out = NULL;
     struct scan scan = {.data = data};
-    struct scan_report *r = calloc(1, sizeof *r);
-    scan.item = calloc((size_t)data->n, sizeof *scan.item);
-    scan.dir = open(data->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (!r || !scan.item) {
-        st = status_fail(STATUS_OOM, "no memory to look at %lld images", (long long)data->n);
-        goto done;
-    }
-    if (scan.dir < 0) {
-        st = status_fail(STATUS_IO, "cannot open folder '%s': %m", data->root);
-        goto done;
-    }
+    struct scan_report *r = NULL;
+    CHECK(image_files_open(data, &scan.files));
+    CHECK(array_new(&r, 1));
+    CHECK(array_new(&scan.item, data->n));
     struct worker_job job = {data->n,     workers,   progress,    &scan,
                              open_reader, check_one, close_reader};
     CHECK(workers_run(&job));
-    CHECK(collect(&scan, r));
+    CHECK(scan_collect(&scan, r));
     *out = r;
     r = NULL;
 done:
     for (int64_t i = 0; scan.item && i < data->n; i++)
         free(scan.item[i].reason);
     free(scan.item);
-    if (scan.dir >= 0)
-        close(scan.dir);
+    image_files_close(&scan.files);
     scan_free(r);
     return st;
 }

@@ -1,7 +1,9 @@
-/* Writing the generated pictures as JPEG files, with several threads. */
+/* Writes the generated pictures as JPEG files, with several threads. */
 #include "input/synth.h"
 
+#include "base/array.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "base/rng.h"
 #include "input/workers.h"
 
@@ -19,9 +21,9 @@
 
 #define GENERATOR "ampscale data synth"
 
-enum { FORMAT = 1 }; /* of the pictures: rises when the same configuration gives other bytes */
+enum { FORMAT = 1 }; /* version of the pictures: increased when their bytes change */
 
-static const uint64_t val_images = UINT64_C(1) << 40; /* validation draws from places after these */
+static const uint64_t val_images = UINT64_C(1) << 40; /* number of the first validation image */
 
 /* ---- one file ---- */
 
@@ -86,7 +88,7 @@ static void compress(struct encoder *e, const struct look *look)
     jpeg_finish_compress(jpeg);
 }
 
-/* Encodes the canvas into e->bytes, which the caller frees; NULL on failure. */
+/* Encodes the canvas into e->bytes, which the caller frees. On failure e->bytes is NULL. */
 static enum status encode(struct encoder *e, const struct look *look)
 {
     e->bytes = NULL;
@@ -98,15 +100,15 @@ static enum status encode(struct encoder *e, const struct look *look)
         compress(e, look);
     } else {
         st = status_fail(STATUS_LIBRARY, "cannot encode a JPEG: %s", e->reason);
-        e->bytes = NULL; /* the library may have replaced them and not said so yet */
+        e->bytes = NULL; /* the library may have replaced the buffer without updating the pointer */
     }
     jpeg_destroy_compress(&e->jpeg);
     return st;
 }
 
-/* Under another name until it is whole: what a killed run leaves behind is never taken for an
- * image, and the next run writes over it. */
-static enum status write_file(const char *path, const void *bytes, size_t size)
+/* Writes a file with a temporary name, then renames it: if the run is killed, the incomplete file
+ * does not have the name of an image, and the next run overwrites it. */
+static enum status write_image(const char *path, const void *bytes, size_t size)
 {
     char part[4096];
     TRY(path_format(part, sizeof part, "%s.part", path));
@@ -141,7 +143,7 @@ static enum status make_image(struct encoder *e, const struct synth_config *c, b
     TRY(synth_draw(&e->canvas, label, c->size, &rng));
     enum status st = encode(e, &look);
     if (st == STATUS_OK)
-        st = write_file(path, e->bytes, e->size);
+        st = write_image(path, e->bytes, e->size);
     free(e->bytes);
     return st;
 }
@@ -150,9 +152,11 @@ static enum status make_image(struct encoder *e, const struct synth_config *c, b
 
 static enum status open_encoder(void *context, void **own)
 {
+    struct encoder *e;
     (void)context;
-    *own = calloc(1, sizeof(struct encoder));
-    return *own ? STATUS_OK : status_fail(STATUS_OOM, "no memory for a JPEG encoder");
+    TRY(array_new(&e, 1));
+    *own = e;
+    return STATUS_OK;
 }
 
 static void close_encoder(void *own)
@@ -168,24 +172,9 @@ static enum status make_numbered(void *context, void *own, int64_t i)
     int per_class = c->train + c->val;
     int image = (int)(i % per_class), label = (int)(i / per_class);
     bool val = image >= c->train;
-    if (c->go_on)
-        TRY(c->go_on());
+    if (c->proceed)
+        TRY(c->proceed());
     return make_image(own, c, val, label, val ? image - c->train : image);
-}
-
-static enum status make_images(const struct synth_config *c)
-{
-    struct synth_config shared = *c;
-    struct worker_job job = {
-        .total = (int64_t)c->classes * (c->train + c->val),
-        .workers = c->workers,
-        .progress = c->progress,
-        .context = &shared,
-        .open = open_encoder,
-        .run = make_numbered,
-        .close = close_encoder,
-    };
-    return workers_run(&job);
 }
 
 /* ---- the folder ---- */
@@ -194,19 +183,12 @@ static enum status write_manifest(const struct synth_config *c, bool complete)
 {
     char path[4096];
     TRY(path_format(path, sizeof path, "%s/dataset.json", c->out));
-    json_t *json =
-        json_pack("{s:s, s:i, s:b, s:i, s:i, s:i, s:i, s:I}", "generator", GENERATOR, "format",
-                  (int)FORMAT, "complete", (int)complete, "classes", c->classes, "train_per_class",
-                  c->train, "val_per_class", c->val, "size", c->size, "seed", (json_int_t)c->seed);
-    char *text = json ? json_dumps(json, JSON_INDENT(2)) : NULL;
-    enum status st = STATUS_OK;
-    if (text)
-        st = file_replace(path, text, strlen(text));
-    else
-        st = status_fail(STATUS_OOM, "no memory to write '%s'", path);
-    free(text);
-    json_decref(json);
-    return st;
+    json_t *json;
+    TRY(json_new(&json, "{s:s, s:i, s:b, s:i, s:i, s:i, s:i, s:I}", "generator", GENERATOR,
+                 "format", (int)FORMAT, "complete", (int)complete, "classes", c->classes,
+                 "train_per_class", c->train, "val_per_class", c->val, "size", c->size, "seed",
+                 (json_int_t)c->seed));
+    return json_write(json, path, JSON_INDENT(2));
 }
 
 static bool folder_is_empty(const char *path)
@@ -226,7 +208,7 @@ struct manifest {
     uint64_t seed;
 };
 
-/* STATUS_USAGE when the file is not one of this generator's. */
+/* Reads a manifest. STATUS_USAGE when this generator did not write it. */
 static enum status read_manifest(const char *path, struct manifest *m)
 {
     char *text = NULL;
@@ -250,7 +232,7 @@ static enum status read_manifest(const char *path, struct manifest *m)
     return STATUS_OK;
 }
 
-/* A set of this generator may only be made again as it was. */
+/* Refuses a set of this generator with another configuration. */
 static enum status check_manifest(const struct synth_config *c, const char *path)
 {
     struct manifest m;
@@ -259,8 +241,9 @@ static enum status check_manifest(const struct synth_config *c, const char *path
         m.size == c->size && m.seed == c->seed)
         return STATUS_OK;
     return status_fail(STATUS_USAGE,
-                       "'%s' holds another synthetic set (--classes %d --train %d --val %d --size "
-                       "%d --seed %" PRIu64 "); remove it first or choose another folder",
+                       "'%s' holds a synthetic data set with other settings (--classes %d --train "
+                       "%d --val %d --size %d --seed %" PRIu64
+                       "); remove it first or choose another folder",
                        c->out, m.classes, m.train, m.val, m.size, m.seed);
 }
 
@@ -283,25 +266,13 @@ static enum status check_folder(const struct synth_config *c)
         return check_manifest(c, manifest);
     if (!c->force && !folder_is_empty(c->out))
         return status_fail(STATUS_USAGE,
-                           "'%s' is not empty and not a synthetic set; choose another folder or "
-                           "give --force",
+                           "'%s' is not empty and has no synthetic data set; choose another folder "
+                           "or give --force",
                            c->out);
     return STATUS_OK;
 }
 
-static enum status make_folders(const struct synth_config *c)
-{
-    char folder[4096];
-    for (int label = 0; label < c->classes; label++) {
-        TRY(class_folder(c, false, label, folder, sizeof folder));
-        TRY(dir_make(folder));
-        TRY(class_folder(c, true, label, folder, sizeof folder));
-        TRY(dir_make(folder));
-    }
-    return STATUS_OK;
-}
-
-/* The manifest must not say "complete" on a disk that has not got the images yet. */
+/* Syncs all files to disk. Called before the manifest is marked as complete. */
 static enum status sync_folder(const char *path)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -317,12 +288,28 @@ enum status synth_write(const struct synth_config *c)
 {
     if (c->classes < 1 || c->classes > SYNTH_MAX_CLASSES || c->train < 1 || c->val < 1 ||
         c->workers < 1 || c->size < SYNTH_MIN_SIZE || c->size > SYNTH_MAX_SIZE)
-        return status_fail(STATUS_INVALID, "a synthetic set with numbers out of range");
+        return status_fail(STATUS_INVALID, "the settings of a synthetic data set are out of range");
     TRY(check_folder(c));
     TRY(dir_make(c->out));
     TRY(write_manifest(c, false));
-    TRY(make_folders(c));
-    TRY(make_images(c));
+    char folder[4096];
+    for (int label = 0; label < c->classes; label++) {
+        TRY(class_folder(c, false, label, folder, sizeof folder));
+        TRY(dir_make(folder));
+        TRY(class_folder(c, true, label, folder, sizeof folder));
+        TRY(dir_make(folder));
+    }
+    struct synth_config shared = *c;
+    struct worker_job job = {
+        .total = (int64_t)c->classes * (c->train + c->val),
+        .workers = c->workers,
+        .progress = c->progress,
+        .context = &shared,
+        .open = open_encoder,
+        .run = make_numbered,
+        .close = close_encoder,
+    };
+    TRY(workers_run(&job));
     TRY(sync_folder(c->out));
     return write_manifest(c, true);
 }

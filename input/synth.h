@@ -1,11 +1,10 @@
 /* A synthetic data set on disk, in the folders DIR/train/<class> and DIR/val/<class>.
  *
- * Every byte of an image is a function of (seed, class, image number, size), whatever the number of
- * threads. A few percent of the files are grayscale or progressive, and some bear other spellings
- * of the extension, as in data sets of the field. DIR/dataset.json says how the set was made, and
+ * Every byte of an image is a function of (seed, class, image number, size), not of the number of
+ * threads. A few percent of the files are grayscale or progressive, and some have other spellings
+ * of the extension, as in real data sets. DIR/dataset.json records the configuration of the set and
  * whether it is complete. */
-#ifndef INPUT_SYNTH_H
-#define INPUT_SYNTH_H
+#pragma once
 
 #include "base/status.h"
 #include "input/synth_draw.h"
@@ -22,19 +21,16 @@ struct synth_config {
     int size;       /* SYNTH_MIN_SIZE .. SYNTH_MAX_SIZE: typical side in pixels */
     uint64_t seed;
     int workers;    /* threads, >= 1 */
-    bool force;     /* write into a folder that holds other things; nothing is deleted */
-    FILE *progress; /* a line that is drawn again and again; NULL for none */
-    /* Asked before each image, by every thread: a failure ends the making with it. NULL for none.
-     */
-    enum status (*go_on)(void);
+    bool force;     /* write into a folder with other files; nothing is deleted */
+    FILE *progress; /* progress line, redrawn in place; NULL: none */
+    /* Called by every thread before each image; synth_write returns its failure. NULL: no call. */
+    enum status (*proceed)(void);
 };
 
-/* Makes the set, or makes it again: one that was interrupted is completed, and one that is complete
- * is written over with the same bytes. STATUS_USAGE for a folder that holds something else, or a
- * set made otherwise (its files would be left among the new ones). */
+/* Writes the set. Completes a set whose writing was interrupted; overwrites a complete one with the
+ * same bytes. STATUS_USAGE for a folder with other files, or a set with another configuration (its
+ * files would remain among the new ones). */
 MUST_CHECK enum status synth_write(const struct synth_config *config);
 
-/* STATUS_DATA when `dir` is a synthetic set whose making was interrupted; other folders are fine.
- */
+/* STATUS_DATA if `dir` is a synthetic set that is incomplete; other folders are accepted. */
 MUST_CHECK enum status synth_check_complete(const char *dir);
-#endif

@@ -1,4 +1,4 @@
-/* A ground, clutter on it, and objects of one kind over that. */
+/* Draws a background, then clutter on it, then objects of one kind over both. */
 #include "input/synth_draw.h"
 
 #include "input/synth_kind.h"
@@ -38,8 +38,8 @@ static struct vec any_turn(struct rng *rng)
     }
 }
 
-/* Within 25 degrees of upright, to either side: textures keep their direction, so that a few
- * hundred pictures of a class are enough. */
+/* A random tilt of up to 25 degrees to either side: the direction of textures varies so little that
+ * a network learns a class from a few hundred pictures. */
 static struct vec slight_turn(struct rng *rng)
 {
     double y = between(rng, -0.45, 0.45), r = synth_length(1, y);
@@ -89,7 +89,7 @@ static void draw_object_pixel(struct canvas *k, const struct object *o, int x, i
     blend(k, x, y, &mix, cover);
 }
 
-/* The pixels that a disc may touch, within the picture. */
+/* The range of pixels that a disc may cover, within the picture. */
 static void bounds(double centre, double radius, int n, int *begin, int *end)
 {
     *begin = (int)fmax(floor(centre - radius), 0);
@@ -111,7 +111,8 @@ static double shorter_side(const struct canvas *k)
     return k->width < k->height ? k->width : k->height;
 }
 
-/* One object about the middle of each cell of a coarse grid: most crops show a part of one. */
+/* Draws one object near the middle of each cell of a coarse grid, so that most crops show a part of
+ * an object. */
 static void draw_objects(struct canvas *k, struct synth_kind kind, struct rng *rng)
 {
     double side = shorter_side(k), cell = side / between(rng, 1.4, 2.4);
@@ -132,7 +133,7 @@ static void draw_objects(struct canvas *k, struct synth_kind kind, struct rng *r
     }
 }
 
-/* Two colours that run into each other across the picture. */
+/* Draws a gradient between two colours across the picture. */
 static void draw_ground(struct canvas *k, struct rng *rng)
 {
     struct colour from = any_colour(rng, 0, 255), to = any_colour(rng, 0, 255);
@@ -192,7 +193,7 @@ static void draw_all_clutter(struct canvas *k, struct rng *rng)
     }
 }
 
-/* Sensor noise, of a strength that differs between pictures. */
+/* Adds sensor noise, with a strength that differs between pictures. */
 static void draw_noise(struct canvas *k, struct rng *rng)
 {
     uint32_t span = 3 + 2 * rng_below(rng, 8);
@@ -205,7 +206,8 @@ static void draw_noise(struct canvas *k, struct rng *rng)
     }
 }
 
-/* Photographs are mostly 4:3 and lie; some stand, some are square, a few are neither. */
+/* Chooses width and height: mostly landscape 4:3, some portrait or square, a few with a random
+ * ratio. */
 static void choose_size(struct canvas *k, int size, struct rng *rng)
 {
     static const double common[10] = {4.0 / 3, 4.0 / 3, 4.0 / 3, 4.0 / 3, 4.0 / 3,

@@ -1,4 +1,4 @@
-/* Shapes, textures and marks: what classes are told apart by. */
+/* Defines the shapes, textures and marks by which classes differ. */
 #include "input/synth_kind.h"
 
 #include "base/rng.h"
@@ -28,8 +28,8 @@ static double triangle(double u, double v)
     return fmax(-v, 0.8660254 * fabs(u) + 0.5 * v) - 0.55;
 }
 
-/* The second largest of the distances to the five lines of a pentagram: a point in a tip is beyond
- * one line, a point outside beyond two. */
+/* The second largest of the signed distances to the five lines of a pentagram: a point in a tip of
+ * the star is beyond one of the lines, a point outside the star beyond at least two. */
 static double star(double u, double v)
 {
     static const struct {
@@ -189,7 +189,8 @@ enum { N_MARKS = sizeof marks / sizeof *marks };
 _Static_assert((int)SYNTH_MAX_CLASSES == (int)N_SHAPES * (int)N_TEXTURES * (int)N_MARKS,
                "every combination is a class");
 
-/* Neighbouring classes differ in shape and in texture, so that a few classes are easy to tell. */
+/* Classes with consecutive labels differ in both shape and texture. So a set that has only a few
+ * classes is easy to classify. */
 struct synth_kind synth_kind(int label)
 {
     int round = label / N_SHAPES;

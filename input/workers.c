@@ -1,4 +1,4 @@
-/* Threads over a shared counter. */
+/* Threads that take items from a shared counter. */
 #include "input/workers.h"
 
 #include "base/thread_pool.h"
@@ -25,8 +25,9 @@ static void show_progress(const struct worker_job *job, int64_t taken)
     fflush(job->progress);
 }
 
-/* Reports how the last one went and gives the next one's number; -1 when there is no more to do. */
-static int64_t take(struct shared *shared, enum status st)
+/* Records the status `st` of a thread's last item; returns the next item, or -1 if there is
+ * none. */
+static int64_t workers_next(struct shared *shared, enum status st)
 {
     int64_t i = -1;
     pthread_mutex_lock(&shared->lock);
@@ -39,14 +40,14 @@ static int64_t take(struct shared *shared, enum status st)
     return i;
 }
 
-static enum status work(void *context, int member)
+static enum status workers_main(void *context, int member)
 {
     struct shared *shared = context;
     const struct worker_job *job = shared->job;
     void *own = NULL;
     enum status st = job->open(job->context, &own);
     (void)member;
-    for (int64_t i; (i = take(shared, st)) >= 0;)
+    for (int64_t i; (i = workers_next(shared, st)) >= 0;)
         st = job->run(job->context, own, i);
     if (own)
         job->close(own);
@@ -58,7 +59,7 @@ enum status workers_run(const struct worker_job *job)
     struct shared shared = {.job = job, .lock = PTHREAD_MUTEX_INITIALIZER};
     struct thread_pool *pool;
     TRY(thread_pool_open(job->workers, &pool));
-    enum status st = thread_pool_run(pool, work, &shared);
+    enum status st = thread_pool_run(pool, workers_main, &shared);
     thread_pool_close(pool);
     return st;
 }

@@ -1,6 +1,5 @@
-/* The same work on many things, by several threads. */
-#ifndef INPUT_WORKERS_H
-#define INPUT_WORKERS_H
+/* Processes many items with several threads. */
+#pragma once
 
 #include "base/status.h"
 
@@ -8,12 +7,12 @@
 #include <stdio.h>
 
 struct worker_job {
-    int64_t total;  /* things, numbered from 0; each is taken once, in order */
+    int64_t total;  /* number of items; each is processed once, and they are begun in order */
     int workers;    /* threads, >= 1 */
-    FILE *progress; /* "n of total images", drawn again and again; NULL for none */
-    void *context;  /* given to the functions below, and shared */
+    FILE *progress; /* "n of total images", redrawn in place; NULL for none */
+    void *context;  /* passed to the functions below, and shared */
 
-    /* Each thread opens what it works with and closes it again. */
+    /* Each thread opens its own state, and closes it at the end. */
     enum status (*open)(void *context, void **own);
     enum status (*run)(void *context, void *own, int64_t i);
     void (*close)(void *own); /* not called with NULL */
@@ -21,4 +20,3 @@ struct worker_job {
 
 /* Runs the job to its end, or to the first failure, which it returns with its message. */
 MUST_CHECK enum status workers_run(const struct worker_job *job);
-#endif

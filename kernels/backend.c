@@ -1,49 +1,7 @@
-/* Finding a backend, opening a device, choosing the first record that covers an operation. */
+/* Plans operations by the list of records, and copies between tensors and host arrays. */
 #include "kernels/backend.h"
 
-#include "kernels/cpu/cpu.h"
-#include "kernels/module.h"
-#include "kernels/ref/ref.h"
-
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-
-enum status backend_find(const char *name, const struct backend **b)
-{
-    *b = NULL;
-    if (strcmp(name, "cpu") == 0)
-        *b = &backend_cpu;
-    else if (strcmp(name, "ref") == 0)
-        *b = &backend_ref;
-    else if (strcmp(name, "cuda") == 0)
-        return cuda_module_load(b);
-    else
-        return status_fail(STATUS_USAGE, "no device is called '%s'; use cpu, ref or cuda", name);
-    return STATUS_OK;
-}
-
-enum status device_open(const char *spec, int threads, struct device **dev)
-{
-    *dev = NULL;
-    char name[16];
-    int index = 0, used = 0;
-    if (sscanf(spec, "%15[a-z]%n", name, &used) != 1)
-        return status_fail(STATUS_USAGE, "'%s' is not a device; use cpu, cpu:0, ref or cuda:0",
-                           spec);
-    const char *rest = spec + used;
-    if (*rest != '\0') {
-        char *end;
-        long v = rest[0] == ':' ? strtol(rest + 1, &end, 10) : -1;
-        if (v < 0 || v > 1023 || rest[1] == '\0' || *end != '\0')
-            return status_fail(STATUS_USAGE, "'%s' is not a device; use cpu, cpu:0, ref or cuda:0",
-                               spec);
-        index = (int)v;
-    }
-    const struct backend *b;
-    TRY(backend_find(name, &b));
-    return b->open(b, index, threads, dev);
-}
 
 void device_close(struct device *dev)
 {
@@ -60,10 +18,11 @@ enum status op_plan(struct device *dev, const struct op_desc *desc, struct op_pl
     const struct tensor_desc *x = &desc->t[ROLE_X];
     for (size_t i = 0; x->ndim == 0 && i < sizeof leading / sizeof *leading; i++)
         x = &desc->t[leading[i]];
-    enum status st = status_fail(STATUS_UNSUPPORTED, "it is in no line of what the backend covers");
+    enum status st = status_fail(STATUS_UNSUPPORTED, "the backend has no entry for it");
     for (int i = 0; i < b->n_records; i++) {
         const struct op_record *r = &b->record[i];
-        if (r->kind != desc->kind || !(r->types >> x->type & 1) || !(r->layouts >> x->layout & 1))
+        if (!op_in(desc->kind, r->kinds) || !(r->types >> x->type & 1) ||
+            !(r->layouts >> x->layout & 1))
             continue;
         st = r->plan(dev, desc, plan);
         if (st != STATUS_UNSUPPORTED)
@@ -73,14 +32,29 @@ enum status op_plan(struct device *dev, const struct op_desc *desc, struct op_pl
                           dtype_str(x->type), layout_str(x->layout));
 }
 
+static void plan_free(struct op_plan *plan)
+{
+    free(plan);
+}
+
+enum status op_plan_new(struct device *dev, const struct op_desc *desc, size_t size,
+                        const char *impl, op_executor *execute, struct op_plan **plan)
+{
+    *plan = calloc(1, size);
+    if (!*plan)
+        return status_fail(STATUS_OOM, "no memory for a plan of %s", op_str(desc->kind));
+    **plan = (struct op_plan){
+        .device = dev, .desc = *desc, .impl = impl, .execute = execute, .free = plan_free};
+    return STATUS_OK;
+}
+
 void op_plan_free(struct op_plan *plan)
 {
     if (plan)
         plan->free(plan);
 }
 
-/* Runs one reorder between a plain device tensor `from` or `to` and the other; sets up and tears
- * down everything it needs. */
+/* Reorders `src` to `dst` once, with a plan and a workspace that it frees afterwards. */
 static enum status reorder_once(struct stream *s, const struct tensor_desc *x, const void *src,
                                 const struct tensor_desc *y, void *dst)
 {
@@ -98,8 +72,7 @@ static enum status reorder_once(struct stream *s, const struct tensor_desc *x, c
     CHECK(op_execute(plan, arg, s));
     CHECK(b->stream_sync(s));
 done:
-    if (workspace)
-        b->free(s->device, workspace);
+    b->free(s->device, workspace);
     op_plan_free(plan);
     return st;
 }
@@ -128,8 +101,7 @@ enum status tensor_upload(struct stream *s, const struct tensor_desc *desc, void
     CHECK(b->upload(s, staged, plain, p.bytes));
     CHECK(reorder_once(s, &p, staged, desc, dst));
 done:
-    if (staged)
-        b->free(s->device, staged);
+    b->free(s->device, staged);
     return st;
 }
 
@@ -149,7 +121,6 @@ enum status tensor_download(struct stream *s, const struct tensor_desc *desc, co
     CHECK(b->download(s, plain, staged, p.bytes));
     CHECK(b->stream_sync(s));
 done:
-    if (staged)
-        b->free(s->device, staged);
+    b->free(s->device, staged);
     return st;
 }

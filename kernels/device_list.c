@@ -1,8 +1,31 @@
-/* Reading --devices. */
+/* Opens one device by its name, and parses --devices. */
 #include "kernels/device_list.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum status device_open(const char *spec, int threads, struct device **dev)
+{
+    *dev = NULL;
+    char name[16];
+    int index = 0, used = 0;
+    if (sscanf(spec, "%15[a-z]%n", name, &used) != 1)
+        return status_fail(STATUS_USAGE, "'%s' is not a device; use cpu, cpu:0, ref or cuda:0",
+                           spec);
+    const char *rest = spec + used;
+    if (*rest != '\0') {
+        char *end;
+        long v = rest[0] == ':' ? strtol(rest + 1, &end, 10) : -1;
+        if (v < 0 || v > 1023 || rest[1] == '\0' || *end != '\0')
+            return status_fail(STATUS_USAGE, "'%s' is not a device; use cpu, cpu:0, ref or cuda:0",
+                               spec);
+        index = (int)v;
+    }
+    const struct backend *b;
+    TRY(backend_find(name, &b));
+    return b->open(b, index, threads, dev);
+}
 
 static enum status not_devices(const char *text)
 {
@@ -11,7 +34,7 @@ static enum status not_devices(const char *text)
         text);
 }
 
-/* A number of at most 4 digits; moves *at past it. -1 where there is none. */
+/* Reads a number of at most 4 digits and moves *at past it. -1: there is none. */
 static int number(const char **at)
 {
     int v = 0, digits = 0;

@@ -1,19 +1,20 @@
-/* What --devices names: several devices of one backend. */
-#ifndef KERNELS_DEVICE_LIST_H
-#define KERNELS_DEVICE_LIST_H
+/* Declares the backends that are linked in; lists the devices of a backend that --devices names. */
+#pragma once
 
 #include "kernels/backend.h"
+
+extern const struct backend backend_cpu; /* oneDNN for convolution and linear, else own kernels */
+extern const struct backend backend_ref; /* plain C, one loop per formula: the slow oracle */
 
 enum { DEVICES_MAX = 64 };
 
 /* "cpu:2" is two CPU devices, numbered 0 and 1, that share the processor's cores; "ref:2" likewise.
- * GPUs are there already and are chosen by number: "cuda:0,1,5"; "cuda" is the first. */
+ * GPUs are chosen by number: "cuda:0,1,5"; "cuda" is GPU 0. */
 struct device_list {
     const struct backend *backend;
     int n;
-    bool numbered; /* the text says which: "cuda:0,1" */
+    bool numbered; /* the text lists device numbers: "cuda:0,1" */
     int index[DEVICES_MAX];
 };
 
 MUST_CHECK enum status device_list_parse(const char *text, struct device_list *list);
-#endif

@@ -1,9 +1,9 @@
-/* Host memory as device memory. */
+/* Uses host memory as device memory. */
 #include "kernels/host.h"
 
+#include "base/array.h"
 #include "base/clock.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -15,7 +15,8 @@ struct event {
 enum status host_alloc(struct device *dev, size_t bytes, void **mem)
 {
     (void)dev;
-    /* Large arenas on 2 MiB pages: fewer TLB misses in every pass over activations. */
+    /* Large allocations use 2 MiB pages, which cause fewer TLB misses in passes over
+     * activations. */
     size_t align = bytes >= (size_t)4 << 20 ? (size_t)2 << 20 : 64;
     size_t size = (bytes + align - 1) / align * align;
     *mem = size ? aligned_alloc(align, size) : aligned_alloc(64, 64);
@@ -24,7 +25,7 @@ enum status host_alloc(struct device *dev, size_t bytes, void **mem)
                            "no memory for %.1f MiB of tensors; use a smaller batch or image",
                            (double)bytes / 1048576.0);
     if (align > 64)
-        madvise(*mem, size, MADV_HUGEPAGE); /* advice only: a refusal costs speed, not truth */
+        madvise(*mem, size, MADV_HUGEPAGE); /* only a hint: a failure only costs speed */
     memset(*mem, 0, bytes);
     return STATUS_OK;
 }
@@ -51,9 +52,7 @@ enum status host_zero(struct stream *s, void *dst, size_t bytes)
 
 enum status host_stream_open(struct device *dev, struct stream **s)
 {
-    *s = malloc(sizeof **s);
-    if (!*s)
-        return status_fail(STATUS_OOM, "no memory for a stream");
+    TRY(array_new(s, 1));
     (*s)->device = dev;
     return STATUS_OK;
 }
@@ -72,8 +71,7 @@ enum status host_stream_sync(struct stream *s)
 enum status host_event_open(struct device *dev, struct event **e)
 {
     (void)dev;
-    *e = calloc(1, sizeof **e);
-    return *e ? STATUS_OK : status_fail(STATUS_OOM, "no memory for an event");
+    return array_new(e, 1);
 }
 
 void host_event_close(struct event *e)

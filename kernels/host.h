@@ -1,8 +1,7 @@
 /* Memory, streams and events of a device whose memory is the host's: shared by ref and cpu.
  *
  * A stream is the calling thread itself: every call has been carried out when it returns. */
-#ifndef KERNELS_HOST_H
-#define KERNELS_HOST_H
+#pragma once
 
 #include "kernels/backend.h"
 
@@ -29,4 +28,3 @@ double host_event_seconds(const struct event *from, const struct event *to);
     .event_open = host_event_open, .event_close = host_event_close,                                \
     .event_record = host_event_record, .event_seconds = host_event_seconds,                        \
     .stream_wait = host_stream_wait, .event_wait = host_event_wait
-#endif

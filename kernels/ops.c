@@ -1,48 +1,8 @@
-/* Names, costs and contracts of the operations. */
+/* Defines the names, costs and preconditions of the operations. */
 #include "kernels/ops.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-
-const char *op_str(enum op_kind kind)
-{
-    static const char *const name[OP_KIND_COUNT] = {
-        [OP_CONV_FWD] = "conv_fwd",
-        [OP_CONV_BWD_DATA] = "conv_bwd_data",
-        [OP_CONV_BWD_WEIGHTS] = "conv_bwd_weights",
-        [OP_BN_FWD_TRAIN] = "bn_fwd_train",
-        [OP_BN_FWD_EVAL] = "bn_fwd_eval",
-        [OP_BN_BWD] = "bn_bwd",
-        [OP_CONV_STATS_FWD] = "conv_stats_fwd",
-        [OP_CONV_APPLY_BWD_WEIGHTS] = "conv_apply_bwd_weights",
-        [OP_BN_FINALIZE] = "bn_finalize",
-        [OP_BN_APPLY] = "bn_apply",
-        [OP_CONV_BWD_DATA_BN] = "conv_bwd_data_bn",
-        [OP_BN_BWD_APPLY] = "bn_bwd_apply",
-        [OP_RELU_FWD] = "relu_fwd",
-        [OP_RELU_BWD] = "relu_bwd",
-        [OP_ADD] = "add",
-        [OP_ADD_STRIDED] = "add_strided",
-        [OP_MAXPOOL_FWD] = "maxpool_fwd",
-        [OP_MAXPOOL_BWD] = "maxpool_bwd",
-        [OP_AVGPOOL_FWD] = "avgpool_fwd",
-        [OP_AVGPOOL_BWD] = "avgpool_bwd",
-        [OP_LINEAR_FWD] = "linear_fwd",
-        [OP_LINEAR_BWD_DATA] = "linear_bwd_data",
-        [OP_LINEAR_BWD_WEIGHTS] = "linear_bwd_weights",
-        [OP_DROPOUT_FWD] = "dropout_fwd",
-        [OP_DROPOUT_BWD] = "dropout_bwd",
-        [OP_SOFTMAX_XENT] = "softmax_xent",
-        [OP_SGD] = "sgd",
-        [OP_CHECK_FINITE] = "check_finite",
-        [OP_SCALE_SET] = "scale_set",
-        [OP_SCALE_UPDATE] = "scale_update",
-        [OP_ROUND] = "round",
-        [OP_NORMALIZE] = "normalize",
-        [OP_REORDER] = "reorder",
-    };
-    return name[kind];
-}
 
 const char *role_str(enum role role)
 {
@@ -82,61 +42,16 @@ const char *role_str(enum role role)
 
 #define BIT(role) (1u << ROLE_##role)
 
-struct op_roles op_roles(enum op_kind kind)
-{
-    enum {
-        BN_INPUTS = BIT(X) | BIT(GAMMA) | BIT(BETA) | BIT(Z) | BIT(RMEAN) | BIT(RVAR),
-        BN_STATISTICS = BIT(MEAN) | BIT(INVSTD) | BIT(RMEAN) | BIT(RVAR)
-    };
-    /* reads, writes, optional */
-    static const struct op_roles roles[OP_KIND_COUNT] = {
-        [OP_CONV_FWD] = {BIT(X) | BIT(W) | BIT(B), BIT(Y), BIT(B)},
-        [OP_CONV_BWD_DATA] = {BIT(DY) | BIT(W), BIT(DX), 0},
-        [OP_CONV_BWD_WEIGHTS] = {BIT(X) | BIT(DY), BIT(DW) | BIT(DB), BIT(DB)},
-        [OP_BN_FWD_TRAIN] = {BN_INPUTS, BIT(Y) | BIT(MASK) | BN_STATISTICS, BIT(Z) | BIT(MASK)},
-        [OP_BN_FWD_EVAL] = {BN_INPUTS, BIT(Y), BIT(Z)},
-        [OP_BN_BWD] = {BIT(DY) | BIT(DY2) | BIT(X) | BIT(Y) | BIT(MASK) | BIT(GAMMA) | BIT(MEAN) |
-                           BIT(INVSTD),
-                       BIT(DX) | BIT(DZ) | BIT(DGAMMA) | BIT(DBETA),
-                       BIT(DY2) | BIT(Y) | BIT(MASK) | BIT(DZ)},
-        [OP_CONV_STATS_FWD] = {BIT(X) | BIT(AFFINE) | BIT(W), BIT(Y) | BIT(SUMS), BIT(AFFINE)},
-        [OP_CONV_APPLY_BWD_WEIGHTS] = {BIT(X) | BIT(AFFINE) | BIT(DY), BIT(DW), 0},
-        [OP_BN_FINALIZE] = {BIT(SUMS) | BIT(GAMMA) | BIT(BETA) | BIT(RMEAN) | BIT(RVAR),
-                            BN_STATISTICS | BIT(AFFINE), BIT(AFFINE)},
-        [OP_BN_APPLY] = {BIT(X) | BIT(GAMMA) | BIT(BETA) | BIT(MEAN) | BIT(INVSTD) | BIT(Z),
-                         BIT(Y) | BIT(MASK), BIT(Z) | BIT(MASK)},
-        [OP_CONV_BWD_DATA_BN] = {BIT(DY) | BIT(W) | BIT(DY2) | BIT(X) | BIT(Z) | BIT(MEAN) |
-                                     BIT(INVSTD) | BIT(BN_GAMMA) | BIT(BN_BETA),
-                                 BIT(DX) | BIT(DGAMMA) | BIT(DBETA) | BIT(EQ), BIT(DY2) | BIT(Z)},
-        [OP_BN_BWD_APPLY] = {BIT(DY) | BIT(X) | BIT(EQ), BIT(DX), 0},
-        [OP_RELU_FWD] = {BIT(X), BIT(Y), 0},
-        [OP_RELU_BWD] = {BIT(DY) | BIT(DY2) | BIT(Y), BIT(DX), BIT(DY2)},
-        [OP_ADD] = {BIT(X) | BIT(Z), BIT(Y), 0},
-        [OP_ADD_STRIDED] = {BIT(X) | BIT(Y), BIT(Y), 0},
-        [OP_MAXPOOL_FWD] = {BIT(X), BIT(Y) | BIT(INDEX), BIT(INDEX)},
-        [OP_MAXPOOL_BWD] = {BIT(DY) | BIT(DY2) | BIT(INDEX), BIT(DX), BIT(DY2)},
-        [OP_AVGPOOL_FWD] = {BIT(X), BIT(Y), 0},
-        [OP_AVGPOOL_BWD] = {BIT(DY), BIT(DX), 0},
-        [OP_LINEAR_FWD] = {BIT(X) | BIT(W) | BIT(B), BIT(Y), BIT(B)},
-        [OP_LINEAR_BWD_DATA] = {BIT(DY) | BIT(W), BIT(DX), 0},
-        [OP_LINEAR_BWD_WEIGHTS] = {BIT(X) | BIT(DY), BIT(DW) | BIT(DB), BIT(DB)},
-        [OP_DROPOUT_FWD] = {BIT(X) | BIT(STATE), BIT(Y), 0},
-        [OP_DROPOUT_BWD] = {BIT(DY) | BIT(STATE), BIT(DX), 0},
-        [OP_SOFTMAX_XENT] = {BIT(X) | BIT(LABEL) | BIT(STATE), BIT(DX) | BIT(METRICS), BIT(DX)},
-        /* WCOPY counts as read, since a step that is left out leaves it as it was. */
-        [OP_SGD] = {BIT(W) | BIT(DW) | BIT(MOMENTUM) | BIT(WCOPY) | BIT(STATE),
-                    BIT(W) | BIT(MOMENTUM) | BIT(WCOPY), BIT(WCOPY)},
-        [OP_CHECK_FINITE] = {BIT(DW) | BIT(STATE), BIT(STATE), 0},
-        [OP_SCALE_SET] = {BIT(STATE) | BIT(SCALER), BIT(STATE), 0},
-        [OP_SCALE_UPDATE] = {BIT(STATE) | BIT(SCALER), BIT(SCALER), 0},
-        [OP_ROUND] = {BIT(X), BIT(Y), 0},
-        [OP_NORMALIZE] = {BIT(X), BIT(Y), 0},
-        [OP_REORDER] = {BIT(X), BIT(Y), 0},
-    };
-    return roles[kind];
-}
+/* Sets of roles: batch norm's inputs in the forward pass, its statistics, and its other tensors
+ * with a value per channel. */
+enum {
+    BN_INPUTS = BIT(X) | BIT(GAMMA) | BIT(BETA) | BIT(Z) | BIT(RMEAN) | BIT(RVAR),
+    BN_STATISTICS = BIT(MEAN) | BIT(INVSTD) | BIT(RMEAN) | BIT(RVAR),
+    BN_CHANNELS = BIT(MEAN) | BIT(INVSTD) | BIT(DGAMMA) | BIT(DBETA)
+};
 
-/* The tensor that has the shape of a role's group, whichever pass the operation is. */
+/* Tensor `a` if present, else `b`. The pass determines which of the two is present; both have the
+ * same shape. */
 static const struct tensor_desc *first_of(const struct op_desc *d, enum role a, enum role b)
 {
     return d->t[a].ndim ? &d->t[a] : &d->t[b];
@@ -146,21 +61,12 @@ double op_flops(const struct op_desc *d)
 {
     const struct tensor_desc *y = first_of(d, ROLE_Y, ROLE_DY);
     const struct tensor_desc *w = first_of(d, ROLE_W, ROLE_DW);
-    switch (d->kind) {
-    case OP_CONV_FWD:
-    case OP_CONV_BWD_DATA:
-    case OP_CONV_BWD_WEIGHTS:
-    case OP_CONV_STATS_FWD:
-    case OP_CONV_APPLY_BWD_WEIGHTS:
-    case OP_CONV_BWD_DATA_BN:
-        return 2.0 * (double)tensor_count(y) * (double)(w->dim[1] * w->dim[2] * w->dim[3]);
-    case OP_LINEAR_FWD:
-    case OP_LINEAR_BWD_DATA:
-    case OP_LINEAR_BWD_WEIGHTS:
-        return 2.0 * (double)tensor_count(y) * (double)w->dim[1];
-    default:
+    double each = (double)w->dim[1];
+    if (op_in(d->kind, OPS_CONV | OPS_CONV_FUSED))
+        each *= (double)(w->dim[2] * w->dim[3]);
+    else if (!op_in(d->kind, OPS_LINEAR))
         return 0.0;
-    }
+    return 2.0 * (double)tensor_count(y) * each;
 }
 
 static enum status bad(const struct op_desc *d, const char *what)
@@ -174,10 +80,22 @@ static enum status bad(const struct op_desc *d, const char *what)
             return bad(d, "contract broken: " #cond);                                              \
     } while (0)
 
-/* Whether a tensor is absent, or has one dimension, of `n`. */
-static bool absent_or_long(const struct tensor_desc *t, int64_t n)
+/* Whether each tensor of a set of roles is absent or has one dimension, of length `n`. */
+static bool all_long(const struct op_desc *d, unsigned roles, int64_t n)
 {
-    return t->ndim == 0 || (t->ndim == 1 && t->dim[0] == n);
+    for (int r = 0; r < ROLE_COUNT; r++)
+        if (roles >> r & 1 && d->t[r].ndim != 0 && (d->t[r].ndim != 1 || d->t[r].dim[0] != n))
+            return false;
+    return true;
+}
+
+/* Whether each tensor of a set of roles is absent or has the shape of `like`. */
+static bool all_shaped(const struct op_desc *d, unsigned roles, const struct tensor_desc *like)
+{
+    for (int r = 0; r < ROLE_COUNT; r++)
+        if (roles >> r & 1 && d->t[r].ndim != 0 && !tensor_same_shape(&d->t[r], like))
+            return false;
+    return true;
 }
 
 static enum status check_conv_shapes(const struct op_desc *d)
@@ -207,41 +125,28 @@ static enum status check_conv_shapes(const struct op_desc *d)
 static enum status check_conv(const struct op_desc *d)
 {
     TRY(check_conv_shapes(d));
-    int64_t outputs = first_of(d, ROLE_Y, ROLE_DY)->dim[1];
-    REQUIRE(absent_or_long(first_of(d, ROLE_B, ROLE_DB), outputs));
+    REQUIRE(all_long(d, BIT(B) | BIT(DB), first_of(d, ROLE_Y, ROLE_DY)->dim[1]));
     return STATUS_OK;
 }
 
-/* The sums of a result, and the multiply-add of an input. */
+/* Checks SUMS and AFFINE, the sums of the result and the multiply-add of the input. */
 static enum status check_conv_stats(const struct op_desc *d)
 {
     TRY(check_conv_shapes(d));
     REQUIRE(!d->attr.conv.relu);
-    REQUIRE(absent_or_long(&d->t[ROLE_AFFINE], 2 * d->t[ROLE_X].dim[1]));
-    REQUIRE(absent_or_long(&d->t[ROLE_SUMS], 2 * first_of(d, ROLE_Y, ROLE_DY)->dim[1]));
-    return STATUS_OK;
-}
-
-static enum status check_channel_wise(const struct op_desc *d, const enum role *role, int n,
-                                      int64_t channels)
-{
-    for (int i = 0; i < n; i++)
-        REQUIRE(absent_or_long(&d->t[role[i]], channels));
+    REQUIRE(all_long(d, BIT(AFFINE), 2 * d->t[ROLE_X].dim[1]));
+    REQUIRE(all_long(d, BIT(SUMS), 2 * first_of(d, ROLE_Y, ROLE_DY)->dim[1]));
     return STATUS_OK;
 }
 
 static enum status check_conv_bwd_data_bn(const struct op_desc *d)
 {
     TRY(check_conv_shapes(d));
-    const struct tensor_desc *x = &d->t[ROLE_X], *z = &d->t[ROLE_Z], *dy2 = &d->t[ROLE_DY2];
-    static const enum role channel_wise[] = {ROLE_MEAN,    ROLE_INVSTD, ROLE_BN_GAMMA,
-                                             ROLE_BN_BETA, ROLE_DGAMMA, ROLE_DBETA};
-    REQUIRE(tensor_same_shape(&d->t[ROLE_DX], x));
-    REQUIRE(z->ndim == 0 || tensor_same_shape(z, x));
-    REQUIRE(dy2->ndim == 0 || tensor_same_shape(dy2, x));
-    REQUIRE(absent_or_long(&d->t[ROLE_EQ], 3 * x->dim[1]));
-    return check_channel_wise(d, channel_wise, sizeof channel_wise / sizeof *channel_wise,
-                              x->dim[1]);
+    const struct tensor_desc *x = &d->t[ROLE_X];
+    REQUIRE(all_shaped(d, BIT(DX) | BIT(Z) | BIT(DY2), x));
+    REQUIRE(all_long(d, BIT(EQ), 3 * x->dim[1]));
+    REQUIRE(all_long(d, BN_CHANNELS | BIT(BN_GAMMA) | BIT(BN_BETA), x->dim[1]));
+    return STATUS_OK;
 }
 
 static enum status too_few_values(const struct op_desc *d)
@@ -255,12 +160,8 @@ static enum status check_bn(const struct op_desc *d)
     const struct tensor_desc *x = &d->t[ROLE_X];
     int64_t c = x->dim[1];
     REQUIRE(x->ndim == 4 && d->attr.bn.eps > 0);
-    static const enum role channel_wise[] = {ROLE_GAMMA, ROLE_BETA, ROLE_MEAN,   ROLE_INVSTD,
-                                             ROLE_RMEAN, ROLE_RVAR, ROLE_DGAMMA, ROLE_DBETA};
-    TRY(check_channel_wise(d, channel_wise, sizeof channel_wise / sizeof *channel_wise, c));
-    static const enum role like_x[] = {ROLE_Y, ROLE_Z, ROLE_DY, ROLE_DY2, ROLE_DX, ROLE_DZ};
-    for (size_t i = 0; i < sizeof like_x / sizeof *like_x; i++)
-        REQUIRE(d->t[like_x[i]].ndim == 0 || tensor_same_shape(&d->t[like_x[i]], x));
+    REQUIRE(all_long(d, BN_CHANNELS | BIT(GAMMA) | BIT(BETA) | BIT(RMEAN) | BIT(RVAR), c));
+    REQUIRE(all_shaped(d, BIT(Y) | BIT(Z) | BIT(DY) | BIT(DY2) | BIT(DX) | BIT(DZ), x));
     const struct tensor_desc *mask = &d->t[ROLE_MASK];
     REQUIRE(mask->ndim == 0 ||
             (mask->ndim == 2 && mask->type == DTYPE_U8 &&
@@ -275,9 +176,8 @@ static enum status check_bn(const struct op_desc *d)
 static enum status check_bn_bwd_apply(const struct op_desc *d)
 {
     const struct tensor_desc *x = &d->t[ROLE_X];
-    REQUIRE(x->ndim == 4 && tensor_same_shape(&d->t[ROLE_DY], x));
-    REQUIRE(tensor_same_shape(&d->t[ROLE_DX], x));
-    REQUIRE(absent_or_long(&d->t[ROLE_EQ], 3 * x->dim[1]));
+    REQUIRE(x->ndim == 4 && all_shaped(d, BIT(DY) | BIT(DX), x));
+    REQUIRE(all_long(d, BIT(EQ), 3 * x->dim[1]));
     return STATUS_OK;
 }
 
@@ -285,11 +185,8 @@ static enum status check_bn_finalize(const struct op_desc *d)
 {
     const struct bn_attr *a = &d->attr.bn;
     int64_t c = d->t[ROLE_GAMMA].dim[0];
-    static const enum role channel_wise[] = {ROLE_GAMMA,  ROLE_BETA,  ROLE_MEAN,
-                                             ROLE_INVSTD, ROLE_RMEAN, ROLE_RVAR};
-    TRY(check_channel_wise(d, channel_wise, sizeof channel_wise / sizeof *channel_wise, c));
-    REQUIRE(absent_or_long(&d->t[ROLE_SUMS], 2 * c));
-    REQUIRE(absent_or_long(&d->t[ROLE_AFFINE], 2 * c));
+    REQUIRE(all_long(d, BIT(GAMMA) | BIT(BETA) | BN_STATISTICS, c));
+    REQUIRE(all_long(d, BIT(SUMS) | BIT(AFFINE), 2 * c));
     REQUIRE(a->eps > 0 && a->count >= 1 && (!a->sync || a->sync->sum));
     return a->sync || a->count > 1 ? STATUS_OK : too_few_values(d);
 }
@@ -298,22 +195,21 @@ static enum status check_pool(const struct op_desc *d)
 {
     const struct tensor_desc *x = first_of(d, ROLE_X, ROLE_DX);
     const struct tensor_desc *y = first_of(d, ROLE_Y, ROLE_DY);
-    bool max = d->kind == OP_MAXPOOL_FWD || d->kind == OP_MAXPOOL_BWD;
     REQUIRE(x->ndim == 4 && y->ndim == 4);
     REQUIRE(x->dim[0] == y->dim[0] && x->dim[1] == y->dim[1]);
-    REQUIRE(d->t[ROLE_DY2].ndim == 0 || tensor_same_shape(&d->t[ROLE_DY2], y));
-    if (!max)
+    REQUIRE(all_shaped(d, BIT(DY2), y));
+    if (!op_in(d->kind, OPS_MAXPOOL))
         return STATUS_OK;
     const struct pool_attr *a = &d->attr.pool;
-    REQUIRE(a->kernel[0] * a->kernel[1] <= 256); /* a place in the window fits in a byte */
+    REQUIRE(a->kernel[0] * a->kernel[1] <= 256); /* a window index fits in a byte */
     for (int i = 0; i < 2; i++) {
         REQUIRE(a->kernel[i] >= 1 && a->stride[i] >= 1);
         REQUIRE(a->pad[i] >= 0 && 2 * a->pad[i] <= a->kernel[i]);
         int64_t room = x->dim[2 + i] + 2 * a->pad[i] - a->kernel[i];
         REQUIRE(room >= 0 && y->dim[2 + i] == room / a->stride[i] + 1);
     }
-    const struct tensor_desc *index = &d->t[ROLE_INDEX];
-    REQUIRE(index->ndim == 0 || (index->type == DTYPE_U8 && tensor_same_shape(index, y)));
+    REQUIRE(d->t[ROLE_INDEX].ndim == 0 || d->t[ROLE_INDEX].type == DTYPE_U8);
+    REQUIRE(all_shaped(d, BIT(INDEX), y));
     return STATUS_OK;
 }
 
@@ -322,21 +218,17 @@ static enum status check_linear(const struct op_desc *d)
     const struct tensor_desc *x = first_of(d, ROLE_X, ROLE_DX);
     const struct tensor_desc *w = first_of(d, ROLE_W, ROLE_DW);
     const struct tensor_desc *y = first_of(d, ROLE_Y, ROLE_DY);
-    const struct tensor_desc *b = first_of(d, ROLE_B, ROLE_DB);
     REQUIRE(x->ndim == 2 && w->ndim == 2 && y->ndim == 2);
     REQUIRE(x->dim[0] == y->dim[0] && x->dim[1] == w->dim[1] && y->dim[1] == w->dim[0]);
-    REQUIRE(b->ndim == 0 || (b->ndim == 1 && b->dim[0] == w->dim[0]));
+    REQUIRE(all_long(d, BIT(B) | BIT(DB), w->dim[0]));
     return STATUS_OK;
 }
 
 static enum status check_elementwise(const struct op_desc *d)
 {
     const struct tensor_desc *like = first_of(d, ROLE_X, ROLE_DY);
-    static const enum role roles[] = {ROLE_Y, ROLE_Z, ROLE_DY, ROLE_DY2, ROLE_DX};
-    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
-        REQUIRE(d->t[roles[i]].ndim == 0 || tensor_same_shape(&d->t[roles[i]], like));
-    bool dropout = d->kind == OP_DROPOUT_FWD || d->kind == OP_DROPOUT_BWD;
-    REQUIRE(!dropout || (d->attr.dropout.p >= 0 && d->attr.dropout.p < 1));
+    REQUIRE(all_shaped(d, BIT(Y) | BIT(Z) | BIT(DY) | BIT(DY2) | BIT(DX), like));
+    REQUIRE(!op_in(d->kind, OPS_DROPOUT) || (d->attr.dropout.p >= 0 && d->attr.dropout.p < 1));
     return STATUS_OK;
 }
 
@@ -358,7 +250,7 @@ static enum status check_xent(const struct op_desc *d)
     REQUIRE(x->ndim == 2 && x->dim[1] >= 1);
     REQUIRE(d->t[ROLE_LABEL].ndim == 1 && d->t[ROLE_LABEL].dim[0] == x->dim[0]);
     REQUIRE(d->t[ROLE_LABEL].type == DTYPE_I32);
-    REQUIRE(d->t[ROLE_DX].ndim == 0 || tensor_same_shape(&d->t[ROLE_DX], x));
+    REQUIRE(all_shaped(d, BIT(DX), x));
     REQUIRE(d->attr.xent.label_smoothing >= 0 && d->attr.xent.label_smoothing <= 1);
     return STATUS_OK;
 }
@@ -372,26 +264,25 @@ static bool is_precision(enum dtype t)
 static enum status check_segments(const struct op_desc *d, int64_t count)
 {
     const struct sgd_attr *a = &d->attr.sgd;
+    REQUIRE(a->clip >= 0);
     REQUIRE(a->n_segments >= 1 && a->segment && a->segment[0].begin == 0);
     REQUIRE(a->segment[a->n_segments - 1].end == count);
     for (int i = 0; i < a->n_segments; i++) {
         const struct sgd_segment *s = &a->segment[i];
-        REQUIRE(s->begin <= s->end && s->trust >= 0);
+        REQUIRE(s->begin <= s->end && s->trust >= 0 && (a->clip == 0 || s->trust == 0));
         REQUIRE(i == 0 || s->begin == a->segment[i - 1].end);
         REQUIRE(is_precision(s->gradient) && is_precision(s->master) && is_precision(s->copy));
     }
     static const enum role flat[] = {ROLE_W, ROLE_DW, ROLE_MOMENTUM, ROLE_WCOPY};
     for (size_t i = 0; i < sizeof flat / sizeof *flat; i++)
-        REQUIRE(d->t[flat[i]].rounds == DTYPE_F32); /* segments say to what */
+        REQUIRE(d->t[flat[i]].rounds == DTYPE_F32); /* the segments have their own precisions */
     return STATUS_OK;
 }
 
 static enum status check_sgd(const struct op_desc *d)
 {
     const struct tensor_desc *w = &d->t[ROLE_W];
-    REQUIRE(w->ndim == 1 && tensor_same_shape(&d->t[ROLE_DW], w));
-    REQUIRE(tensor_same_shape(&d->t[ROLE_MOMENTUM], w));
-    REQUIRE(d->t[ROLE_WCOPY].ndim == 0 || tensor_same_shape(&d->t[ROLE_WCOPY], w));
+    REQUIRE(w->ndim == 1 && all_shaped(d, BIT(DW) | BIT(MOMENTUM) | BIT(WCOPY), w));
     return check_segments(d, w->dim[0]);
 }
 
@@ -415,9 +306,118 @@ static enum status check_normalize(const struct op_desc *d)
     return STATUS_OK;
 }
 
-/* What holds for every kind: tensors that are present make sense, and none is missing. */
-static enum status check_tensors(const struct op_desc *d)
+static enum status check_finite(const struct op_desc *d)
 {
+    REQUIRE(d->t[ROLE_DW].ndim == 1);
+    return check_segments(d, d->t[ROLE_DW].dim[0]);
+}
+
+static enum status check_reorder(const struct op_desc *d)
+{
+    REQUIRE(tensor_same_shape(&d->t[ROLE_X], &d->t[ROLE_Y]));
+    return STATUS_OK;
+}
+
+static enum status check_round(const struct op_desc *d)
+{
+    REQUIRE(d->t[ROLE_X].layout == d->t[ROLE_Y].layout && !d->t[ROLE_Y].raw);
+    return check_reorder(d);
+}
+
+static const struct kind {
+    const char *name;
+    struct op_roles roles;                         /* reads, writes, optional */
+    enum status (*check)(const struct op_desc *d); /* checks shapes and attributes; NULL: no
+                                                    * check */
+} kinds[OP_KIND_COUNT] = {
+    [OP_CONV_FWD] = {"conv_fwd", {BIT(X) | BIT(W) | BIT(B), BIT(Y), BIT(B)}, check_conv},
+    [OP_CONV_BWD_DATA] = {"conv_bwd_data", {BIT(DY) | BIT(W), BIT(DX), 0}, check_conv},
+    [OP_CONV_BWD_WEIGHTS] = {"conv_bwd_weights",
+                             {BIT(X) | BIT(DY), BIT(DW) | BIT(DB), BIT(DB)},
+                             check_conv},
+    [OP_BN_FWD_TRAIN] = {"bn_fwd_train",
+                         {BN_INPUTS, BIT(Y) | BIT(MASK) | BN_STATISTICS, BIT(Z) | BIT(MASK)},
+                         check_bn},
+    [OP_BN_FWD_EVAL] = {"bn_fwd_eval", {BN_INPUTS, BIT(Y), BIT(Z)}, check_bn},
+    [OP_BN_BWD] = {"bn_bwd",
+                   {BIT(DY) | BIT(DY2) | BIT(X) | BIT(Y) | BIT(MASK) | BIT(GAMMA) | BIT(MEAN) |
+                        BIT(INVSTD),
+                    BIT(DX) | BIT(DZ) | BIT(DGAMMA) | BIT(DBETA),
+                    BIT(DY2) | BIT(Y) | BIT(MASK) | BIT(DZ)},
+                   check_bn},
+    [OP_CONV_STATS_FWD] = {"conv_stats_fwd",
+                           {BIT(X) | BIT(AFFINE) | BIT(W), BIT(Y) | BIT(SUMS), BIT(AFFINE)},
+                           check_conv_stats},
+    [OP_CONV_APPLY_BWD_WEIGHTS] = {"conv_apply_bwd_weights",
+                                   {BIT(X) | BIT(AFFINE) | BIT(DY), BIT(DW), 0},
+                                   check_conv_stats},
+    [OP_BN_FINALIZE] = {"bn_finalize",
+                        {BIT(SUMS) | BIT(GAMMA) | BIT(BETA) | BIT(RMEAN) | BIT(RVAR),
+                         BN_STATISTICS | BIT(AFFINE), BIT(AFFINE)},
+                        check_bn_finalize},
+    [OP_BN_APPLY] = {"bn_apply",
+                     {BIT(X) | BIT(GAMMA) | BIT(BETA) | BIT(MEAN) | BIT(INVSTD) | BIT(Z),
+                      BIT(Y) | BIT(MASK), BIT(Z) | BIT(MASK)},
+                     check_bn},
+    [OP_CONV_BWD_DATA_BN] = {"conv_bwd_data_bn",
+                             {BIT(DY) | BIT(W) | BIT(DY2) | BIT(X) | BIT(Z) | BIT(MEAN) |
+                                  BIT(INVSTD) | BIT(BN_GAMMA) | BIT(BN_BETA),
+                              BIT(DX) | BIT(DGAMMA) | BIT(DBETA) | BIT(EQ), BIT(DY2) | BIT(Z)},
+                             check_conv_bwd_data_bn},
+    [OP_BN_BWD_APPLY] = {"bn_bwd_apply",
+                         {BIT(DY) | BIT(X) | BIT(EQ), BIT(DX), 0},
+                         check_bn_bwd_apply},
+    [OP_RELU_FWD] = {"relu_fwd", {BIT(X), BIT(Y), 0}, check_elementwise},
+    [OP_RELU_BWD] = {"relu_bwd",
+                     {BIT(DY) | BIT(DY2) | BIT(Y), BIT(DX), BIT(DY2)},
+                     check_elementwise},
+    [OP_ADD] = {"add", {BIT(X) | BIT(Z), BIT(Y), 0}, check_elementwise},
+    [OP_ADD_STRIDED] = {"add_strided", {BIT(X) | BIT(Y), BIT(Y), 0}, check_add_strided},
+    [OP_MAXPOOL_FWD] = {"maxpool_fwd", {BIT(X), BIT(Y) | BIT(INDEX), BIT(INDEX)}, check_pool},
+    [OP_MAXPOOL_BWD] = {"maxpool_bwd",
+                        {BIT(DY) | BIT(DY2) | BIT(INDEX), BIT(DX), BIT(DY2)},
+                        check_pool},
+    [OP_AVGPOOL_FWD] = {"avgpool_fwd", {BIT(X), BIT(Y), 0}, check_pool},
+    [OP_AVGPOOL_BWD] = {"avgpool_bwd", {BIT(DY), BIT(DX), 0}, check_pool},
+    [OP_LINEAR_FWD] = {"linear_fwd", {BIT(X) | BIT(W) | BIT(B), BIT(Y), BIT(B)}, check_linear},
+    [OP_LINEAR_BWD_DATA] = {"linear_bwd_data", {BIT(DY) | BIT(W), BIT(DX), 0}, check_linear},
+    [OP_LINEAR_BWD_WEIGHTS] = {"linear_bwd_weights",
+                               {BIT(X) | BIT(DY), BIT(DW) | BIT(DB), BIT(DB)},
+                               check_linear},
+    [OP_DROPOUT_FWD] = {"dropout_fwd", {BIT(X) | BIT(STATE), BIT(Y), 0}, check_elementwise},
+    [OP_DROPOUT_BWD] = {"dropout_bwd", {BIT(DY) | BIT(STATE), BIT(DX), 0}, check_elementwise},
+    [OP_SOFTMAX_XENT] = {"softmax_xent",
+                         {BIT(X) | BIT(LABEL) | BIT(STATE), BIT(DX) | BIT(METRICS), BIT(DX)},
+                         check_xent},
+    /* WCOPY counts as read, since a skipped step must leave it unchanged. */
+    [OP_SGD] = {"sgd",
+                {BIT(W) | BIT(DW) | BIT(MOMENTUM) | BIT(WCOPY) | BIT(STATE),
+                 BIT(W) | BIT(MOMENTUM) | BIT(WCOPY), BIT(WCOPY)},
+                check_sgd},
+    [OP_CHECK_FINITE] = {"check_finite", {BIT(DW) | BIT(STATE), BIT(STATE), 0}, check_finite},
+    [OP_SCALE_SET] = {"scale_set", {BIT(STATE) | BIT(SCALER), BIT(STATE), 0}, NULL},
+    [OP_SCALE_UPDATE] = {"scale_update", {BIT(STATE) | BIT(SCALER), BIT(SCALER), 0}, check_scaler},
+    [OP_ROUND] = {"round", {BIT(X), BIT(Y), 0}, check_round},
+    [OP_NORMALIZE] = {"normalize", {BIT(X), BIT(Y), 0}, check_normalize},
+    [OP_REORDER] = {"reorder", {BIT(X), BIT(Y), 0}, check_reorder},
+};
+
+const char *op_str(enum op_kind kind)
+{
+    return kinds[kind].name;
+}
+
+struct op_roles op_roles(enum op_kind kind)
+{
+    return kinds[kind].roles;
+}
+
+enum status op_check(const struct op_desc *d)
+{
+    if ((unsigned)d->kind >= OP_KIND_COUNT)
+        return status_fail(STATUS_INVALID, "unknown kind of operation %d", (int)d->kind);
+    /* Checks for every kind that the tensors present are valid and that no required tensor is
+     * missing. */
     const struct op_roles roles = op_roles(d->kind);
     const unsigned shapeless = BIT(STATE) | BIT(METRICS) | BIT(SCALER);
     const unsigned needed = (roles.reads | roles.writes) & ~roles.optional & ~shapeless;
@@ -437,67 +437,7 @@ static enum status check_tensors(const struct op_desc *d)
         REQUIRE(t->ndim == 0 || t->ndim == 4 || (t->layout != LAYOUT_NHWC && !blocked));
         REQUIRE(t->ndim == 0 || !blocked || t->dim[1] % tensor_block(t) == 0);
     }
-    return STATUS_OK;
-}
-
-enum status op_check(const struct op_desc *d)
-{
-    if ((unsigned)d->kind >= OP_KIND_COUNT)
-        return status_fail(STATUS_INVALID, "there is no operation of kind %d", (int)d->kind);
-    TRY(check_tensors(d));
-    switch (d->kind) {
-    case OP_CONV_FWD:
-    case OP_CONV_BWD_DATA:
-    case OP_CONV_BWD_WEIGHTS:
-        return check_conv(d);
-    case OP_CONV_STATS_FWD:
-    case OP_CONV_APPLY_BWD_WEIGHTS:
-        return check_conv_stats(d);
-    case OP_CONV_BWD_DATA_BN:
-        return check_conv_bwd_data_bn(d);
-    case OP_BN_FINALIZE:
-        return check_bn_finalize(d);
-    case OP_BN_FWD_TRAIN:
-    case OP_BN_FWD_EVAL:
-    case OP_BN_BWD:
-    case OP_BN_APPLY:
-        return check_bn(d);
-    case OP_BN_BWD_APPLY:
-        return check_bn_bwd_apply(d);
-    case OP_MAXPOOL_FWD:
-    case OP_MAXPOOL_BWD:
-    case OP_AVGPOOL_FWD:
-    case OP_AVGPOOL_BWD:
-        return check_pool(d);
-    case OP_ADD_STRIDED:
-        return check_add_strided(d);
-    case OP_LINEAR_FWD:
-    case OP_LINEAR_BWD_DATA:
-    case OP_LINEAR_BWD_WEIGHTS:
-        return check_linear(d);
-    case OP_SOFTMAX_XENT:
-        return check_xent(d);
-    case OP_SGD:
-        return check_sgd(d);
-    case OP_CHECK_FINITE:
-        REQUIRE(d->t[ROLE_DW].ndim == 1);
-        return check_segments(d, d->t[ROLE_DW].dim[0]);
-    case OP_SCALE_SET:
-        return STATUS_OK;
-    case OP_SCALE_UPDATE:
-        return check_scaler(d);
-    case OP_NORMALIZE:
-        return check_normalize(d);
-    case OP_ROUND:
-        REQUIRE(d->t[ROLE_X].layout == d->t[ROLE_Y].layout && !d->t[ROLE_Y].raw);
-        REQUIRE(tensor_same_shape(&d->t[ROLE_X], &d->t[ROLE_Y]));
-        return STATUS_OK;
-    case OP_REORDER:
-        REQUIRE(tensor_same_shape(&d->t[ROLE_X], &d->t[ROLE_Y]));
-        return STATUS_OK;
-    default:
-        return check_elementwise(d);
-    }
+    return kinds[d->kind].check ? kinds[d->kind].check(d) : STATUS_OK;
 }
 
 enum status bn_sync_sum(const struct bn_sync *sync, double *values, int64_t channels)

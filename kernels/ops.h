@@ -1,30 +1,29 @@
 /* The operations of training, as descriptions that a backend turns into plans.
  *
- * An operation has one role per tensor it may touch. A description names the tensors present
- * (ndim > 0) with their shapes; a layout of ANY asks the plan to choose, and the plan's own copy of
- * the description holds the choice. Everything that changes from step to step (learning rate, loss
- * scale, seed) lies in device memory as `struct step_state`, so that a recorded step (a CUDA graph)
- * needs no argument changed.
+ * An operation has one role for each tensor that it may read or write. A description gives the
+ * shapes of the tensors present (ndim > 0). For a tensor of layout ANY the plan chooses the layout
+ * and writes it to its own copy of the description. Everything that changes from step to step
+ * (learning rate, loss scale, seed) lies in device memory as `struct step_state`, so that the
+ * arguments of a captured step (a CUDA graph) never change.
  *
- * Gradients bear the name of what they belong to: ROLE_DX is dLoss/dX.
+ * A gradient is named after its tensor: ROLE_DX is dLoss/dX.
  *
  * Precision. An operation computes in fp32 (or better) on tensors of F32, F16 or BF16, and rounds
- * its result once, to nearest even, to what Y can hold. The activations of an operation and their
- * gradients have one type, and convolution's and linear's weights and biases that too. What is
- * always F32: DW and DB, batch norm's parameters, statistics, sums and their gradients, and the
- * flat buffers of the optimizer but for WCOPY. A result too large for the type becomes infinite, a
- * NaN stays one.
+ * its result once, to nearest even, to Y's type. The activations of an operation and their
+ * gradients have the same type. The weights and biases of a convolution or linear layer have the
+ * same type, too. DW is F32, or F16 or BF16 where a backend supports that. Always F32 are DB, batch
+ * norm's parameters, statistics, sums and their gradients, and the flat buffers of the optimizer
+ * except DW and WCOPY. A result too large for the type becomes infinite; a NaN stays a NaN.
  *
- * Emulated precision (tensor_desc.rounds). An operation computes in fp32 (or better) on values as
- * their tensors hold them: what it reads from a tensor that is `raw` it rounds as it loads, what it
- * writes to a tensor that `rounds` it rounds to nearest even as it stores; a fused operation rounds
- * once, at its end, and computes what depends on another of its results from that as stored (batch
- * norm's DX from DZ). A plan that cannot round its result says so by setting `raw` on it in its
- * copy of the description; one that cannot round what it reads is STATUS_UNSUPPORTED for a raw
- * tensor. Rounding twice changes nothing, so that an operation may round every load of a tensor
- * that `rounds`. */
-#ifndef KERNELS_OPS_H
-#define KERNELS_OPS_H
+ * Emulated precision (tensor_desc.rounds). An operation computes in fp32 (or better) on rounded
+ * values: it rounds the values that it loads from a `raw` tensor, and rounds to nearest even the
+ * values that it stores to a tensor that `rounds`. A fused operation rounds once, at its end. A
+ * result that is computed from another result uses the stored values of that result (batch norm's
+ * DX uses DZ). A plan that cannot round its result sets `raw` for it in its copy of the
+ * description; if an operation cannot round its inputs, planning it with a raw tensor is
+ * STATUS_UNSUPPORTED. Rounding twice changes nothing, so an operation may round every load of a
+ * tensor that `rounds`. */
+#pragma once
 
 #include "base/status.h"
 #include "kernels/scaler.h"
@@ -37,95 +36,95 @@ extern "C" {
 enum op_kind {
     /* Y = conv(X, W) [+ B] [then ReLU]. W is (O, I/groups, KH, KW). */
     OP_CONV_FWD,
-    /* DX = conv_transpose(DY, W). DY is the gradient before any ReLU. */
+    /* DX = conv_transpose(DY, W). DY is the gradient of the result before any ReLU. */
     OP_CONV_BWD_DATA,
-    /* DW [, DB] from X, DY. Overwrites. */
+    /* Computes DW [, DB] from X, DY; overwrites the old values. */
     OP_CONV_BWD_WEIGHTS,
 
     /* Training batch norm over (N, H, W) per channel:
      *   MEAN = mean(X); INVSTD = 1/sqrt(var_biased(X) + eps); Y = (X - MEAN)*INVSTD*GAMMA + BETA
      *   [Y += Z] [Y = max(Y, 0)]
      *   RMEAN = (1-m)*RMEAN + m*MEAN; RVAR = (1-m)*RVAR + m*var_unbiased(X)      (PyTorch)
-     * Z (the residual) is present or not; the ReLU is attr.bn.relu. MEAN, INVSTD are saved f32
-     * for backward. When N*H*W is 1 PyTorch refuses; so does the plan (STATUS_INVALID).
-     * MASK, when present, keeps where Y (as stored) is above 0, a bit for each element: u8 of
+     * Z (the residual) is present or not; the ReLU is attr.bn.relu. MEAN, INVSTD are saved f32 for
+     * backward. If N*H*W is 1 and attr.bn.sync is NULL, planning is STATUS_INVALID: PyTorch refuses
+     * it, too. MASK, when present, has a bit per element, 1 where Y (as stored) is above 0: u8 of
      * (N*H*W, ceil(C/8)), bit c % 8 of byte c / 8 in the row of (n, h, w); bits beyond C are 0.
-     * With attr.bn.sync mean and var are those of the values of all ranks together. */
+     * With attr.bn.sync, mean and var are taken over the values of all ranks. */
     OP_BN_FWD_TRAIN,
-    /* The same with RMEAN, RVAR in place of the batch's statistics; neither is written, and nothing
-     * is synchronised. */
+    /* Batch norm with RMEAN, RVAR in place of the batch's statistics. Writes no statistics and sums
+     * nothing over ranks. */
     OP_BN_FWD_EVAL,
     /* From DY [+ DY2], X, GAMMA, MEAN, INVSTD and, under ReLU, the forward result Y or its MASK:
-     *   d = (DY [+ DY2]) * (Y > 0 if relu), rounded to what DZ can hold where there is a DZ
+     *   d = (DY [+ DY2]) * (Y > 0 if relu), rounded to DZ's precision if DZ is present
      *   DBETA = sum(d); DGAMMA = sum(d * (X-MEAN)*INVSTD)
      *   DX = GAMMA*INVSTD * (d - DBETA/M - (X-MEAN)*INVSTD*DGAMMA/M),  M = N*H*W
      *   DZ = d, when present (the residual's gradient).
-     * With attr.bn.sync the sums and M in DX are those over all ranks; DGAMMA and DBETA stay this
-     * rank's own, as torch.nn.SyncBatchNorm leaves them: averaged over ranks like all other
-     * gradients, they come out right.
-     * DX or DZ, not both, may be the memory of DY or of DY2. */
+     * With attr.bn.sync the sums and M in DX are those over all ranks; DGAMMA and DBETA are those
+     * of this rank alone, as in torch.nn.SyncBatchNorm, and are averaged over ranks later, like all
+     * other gradients. DX or DZ, but not both, may share the memory of DY or of DY2. */
     OP_BN_BWD,
 
     /* Convolution and the batch norm around it in fewer passes over memory, in the forms that cuDNN
-     * has. A training batch norm that follows a convolution is then cut up: the convolution adds up
-     * its result as it writes it (CONV_STATS_FWD), BN_FINALIZE makes statistics of the sums, and
-     * what is left is a multiply-add per channel, carried out by BN_APPLY or by the next
-     * convolution as it reads, so that the normalised tensor is never stored. In the backward pass
-     * the data gradient of that next convolution brings the sums along (CONV_BWD_DATA_BN), and
-     * BN_BWD_APPLY is again a multiply-add. Batch norm's parameters here are BN_GAMMA and BN_BETA
-     * where W is a convolution's.
+     * has. A training batch norm that follows a convolution is then split: the convolution sums its
+     * result as it writes it (CONV_STATS_FWD), and BN_FINALIZE computes statistics from the sums.
+     * The rest is a multiply-add per channel: either BN_APPLY does it, or the next convolution does
+     * it as it reads, and the normalised tensor is never stored. In the backward pass the data
+     * gradient of that next convolution also computes batch norm's sums (CONV_BWD_DATA_BN), and
+     * BN_BWD_APPLY is again a multiply-add. In an operation whose W is the convolution's weights,
+     * batch norm's parameters are BN_GAMMA and BN_BETA.
      *
-     * "X applied" stands for relu(X * scale[c] + shift[c]), rounded to what X can hold, with scale
-     * and shift from AFFINE (2C: all scales, then all shifts; libraries want it in X's type); where
-     * AFFINE is absent, for X itself. */
+     * "X applied" means relu(X * scale[c] + shift[c]), rounded to X's precision, with scale and
+     * shift from AFFINE (2C: all scales, then all shifts; libraries need it in X's type); without
+     * AFFINE it means X itself. */
 
     /* Y = conv(X applied, W); SUMS (2*O) = per channel the sums of Y as stored, then those of its
-     * squares. (A library may add up what it has before rounding.) attr.conv.relu is false. */
+     * squares. (A library may sum the values before rounding.) attr.conv.relu is false. */
     OP_CONV_STATS_FWD,
-    /* DW from X applied, DY. Overwrites. AFFINE is present. */
+    /* Computes DW from X applied, DY; overwrites the old values. AFFINE must be present. */
     OP_CONV_APPLY_BWD_WEIGHTS,
     /* From SUMS (2C) of attr.bn.count values per channel, mean = sum / count and var_biased =
      * max(sum of squares / count - mean^2, 0): MEAN, INVSTD, RMEAN, RVAR as OP_BN_FWD_TRAIN has
      * them, and AFFINE, when present: scale = GAMMA*INVSTD, shift = BETA - mean*scale, with scale
-     * as AFFINE holds it, so that the mean is carried to BETA whatever scale lost in rounding. With
-     * attr.bn.sync sums and count become those over all ranks.
+     * as stored in AFFINE, so that the mean maps to BETA even though scale was rounded. With
+     * attr.bn.sync, sums and count are first summed over all ranks.
      *
      * With u AFFINE's unit roundoff (fp16: 2^-11), X*scale + shift is then off by at most
      *   u * |GAMMA| * (|X - mean| + |mean|) * INVSTD + u * |BETA|
-     * plus terms in u^2: no more than the rounding of X in the same type has moved it already,
-     * and small unless |mean| is hundreds of standard deviations. */
+     * plus terms in u^2: no more than the rounding of X to the same type has already added, and
+     * small unless |mean| is hundreds of standard deviations. */
     OP_BN_FINALIZE,
     /* Y = (X - MEAN)*INVSTD*GAMMA + BETA [+ Z] [then ReLU], and MASK, when present, as
-     * OP_BN_FWD_TRAIN; all but X, Z, Y and MASK as BN_FINALIZE left it. */
+     * OP_BN_FWD_TRAIN; all tensors but X, Z, Y and MASK are tensors of BN_FINALIZE. */
     OP_BN_APPLY,
-    /* The data gradient of a convolution whose input was relu(bn(X) [+ Z]), up to bn's result:
+    /* The gradient of bn's result, for a convolution whose input was relu(bn(X) [+ Z]):
      *   bn(X) = (X - MEAN)*INVSTD*BN_GAMMA + BN_BETA
      *   DX = (conv_transpose(DY, W) [+ DY2]) * (bn(X) [+ Z] > 0)
      *   DBETA = sum(DX); DGAMMA = sum(DX * (X-MEAN)*INVSTD), of DX as stored
      * conv_transpose may be rounded to DX's type before DY2 is added. DX is also the gradient of Z.
-     * The gradient of X is a*DX + b*X + c per channel, M being N*H*W; EQ (3C) is all a, b, c:
+     * The gradient of X is a*DX + b*X + c per channel, M being N*H*W; EQ (3C) holds all a, all b,
+     * then all c:
      *   a = BN_GAMMA*INVSTD;  b = -a*INVSTD*DGAMMA/M;  c = -a*DBETA/M - b*MEAN */
     OP_CONV_BWD_DATA_BN,
     /* DX = a*DY + b*X + c with a, b, c per channel from EQ. DX may be the memory of DY. */
     OP_BN_BWD_APPLY,
 
-    /* Y = max(X, 0); Y may be the memory of X. A NaN stays a NaN, here and in batch norm, so that
-     * a run that diverges shows it; a library's ReLU within conv or linear may lose it. */
+    /* Y = max(X, 0); Y may be the memory of X. A NaN stays a NaN, here and in batch norm, so that a
+     * diverging run is detected; a library's ReLU within conv or linear may turn a NaN into 0. */
     OP_RELU_FWD,
     /* DX = (DY [+ DY2]) * (Y > 0); DX may be the memory of DY. */
     OP_RELU_BWD,
-    /* Y = A + B over roles X and Z; Y may be the memory of either. */
+    /* Y = X + Z; Y may be the memory of X or of Z. */
     OP_ADD,
-    /* Y += X, whose pixels are those of Y in every attr.grid.stride[0]-th row and stride[1]-th
-     * column, from the first on: Y is (N, C, H, W), X (N, C, ceil(H / stride[0]),
-     * ceil(W / stride[1])). The other pixels of Y stay. */
+    /* Y += X at the pixels of Y in every attr.grid.stride[0]-th row and stride[1]-th column, from
+     * the first on: Y is (N, C, H, W), X (N, C, ceil(H / stride[0]), ceil(W / stride[1])). The
+     * other pixels of Y do not change. */
     OP_ADD_STRIDED,
 
-    /* Y = max over a window; INDEX (u8, shape of Y) keeps kh*KW + kw of the first maximum in row
-     * order, as PyTorch takes it. A NaN wins; padding never does. INDEX may be absent outside
-     * training. */
+    /* Y = max over a window; INDEX (u8, shape of Y) is kh*KW + kw of the first maximum in row
+     * order, or of the last NaN if there is one, as in PyTorch. Padding is never the maximum. INDEX
+     * may be absent outside training. */
     OP_MAXPOOL_FWD,
-    /* DX from DY [+ DY2] and INDEX. Overwrites. */
+    /* Computes DX from DY [+ DY2] and INDEX; overwrites the old values. */
     OP_MAXPOOL_BWD,
     /* Adaptive average pooling to Y's height and width: output i covers rows
      * floor(i*H/OH) .. ceil((i+1)*H/OH)-1 (PyTorch). OH = OW = 1 is the global form. */
@@ -136,55 +135,59 @@ enum op_kind {
     OP_LINEAR_FWD,
     /* DX (N, I) = DY (N, O) W. */
     OP_LINEAR_BWD_DATA,
-    /* DW (O, I) = DY^T X; DB (O) = column sums of DY. Overwrites. */
+    /* DW (O, I) = DY^T X; DB (O) = column sums of DY. Overwrites the old values. */
     OP_LINEAR_BWD_WEIGHTS,
 
-    /* Y = X * keep/(1-p), keep drawn per element from
-     * rng_at(state.seed, RNG_DROPOUT, state.step, attr.dropout.layer << 40 | state.sample0 + n):
-     * element f of row n is kept when the f-th rng_float() of its row is not below p. The mask
-     * does not depend on how a batch is split.
-     * X is (N, F) or plain NCHW. Backward draws the same mask again. p = 0 copies. In place is
-     * fine. */
+    /* Y = X * keep/(1-p), keep drawn per element from rng_at(state.seed, RNG_DROPOUT, state.step,
+     * attr.dropout.layer << 40 | state.sample0 + n): element f of row n is kept when the f-th
+     * rng_float() of its row is not below p. The mask does not depend on how a batch is split. X is
+     * (N, F) or plain NCHW. Backward draws the same mask again. With p = 0 the operation copies. Y
+     * may be the memory of X. */
     OP_DROPOUT_FWD,
     OP_DROPOUT_BWD,
 
     /* Cross entropy with label smoothing e over K classes (PyTorch's definition):
      *   loss_n = -(1-e)*logp[label] - e/K * sum_k logp[k]
      *   DX = state.loss_scale / N * d(sum of loss_n)/dX     (absent in validation)
-     * LABEL is i32 (N); a negative label leaves its row out: no loss, no count, DX row 0; one of K
-     * or more is STATUS_INVALID when executed, before anything is written. N stays the planned row
-     * count. METRICS (struct loss_metrics) is overwritten. A row counts for top-k
-     * when fewer than k logits are above the label's (an equal logit at a lower index counts as
-     * above), and never when the label's logit is NaN. */
+     * LABEL is i32 (N); a negative label excludes its row: no loss, no count, DX row 0; a label of
+     * K or more is STATUS_INVALID at execution, before anything is written. N remains the planned
+     * number of rows. METRICS (struct loss_metrics) is overwritten. A row counts for top-k when
+     * fewer than k logits are above the label's (an equal logit at a lower index counts as above),
+     * and never when the label's logit is NaN. */
     OP_SOFTMAX_XENT,
 
     /* torch.optim.SGD over one flat buffer: with g = DW*state.grad_scale + wd*W,
      *   V = momentum*V + g;  W -= state.lr * (nesterov ? g + momentum*V : V)
-     * W, DW, MOMENTUM (V, zero before the first step) are f32 of one length and one layout.
-     * Segments (attr.sgd) give the weight decay and the precisions per range; they cover the
-     * buffer in order: DW is rounded to segment.gradient as it is read, W and V to segment.master
-     * as they are written (W is computed from V before that), and WCOPY, when present, becomes the
-     * written W rounded to segment.copy: what the next forward pass computes with. The tensors
-     * themselves do not round. Nothing is written when state.found_inf is not 0.
+     * W, DW, MOMENTUM (V, zero before the first step) are of one length and one layout.
+     * Segments (attr.sgd) give the weight decay and the precisions per range; they cover the buffer
+     * in order: DW is rounded to segment.gradient as it is read, W and V to segment.master as they
+     * are written (W is computed from V before that), and WCOPY, when present, becomes the written
+     * W rounded to segment.copy, for the next forward pass. The tensors themselves do not round.
+     * Nothing is written when state.found_inf is not 0.
      *
-     * A segment with trust > 0 is one parameter tensor under LARS. With norms over the segment, of
-     * W and of g' = DW*state.grad_scale, local = trust * |W| / (|g'| + wd*|W|),  1 when either norm
-     * is 0 g = local * (g' + wd*W) and V and W as above: NVIDIA Apex's LARC without its clip (and
-     * without the 1e-8 that it adds below) around torch.optim.SGD. You, Gitman and Ginsburg, "Large
-     * batch training of convolutional networks", 2017, have the learning rate inside V, which is
-     * the same as long as it does not change. */
+     * A segment with trust > 0 is one parameter tensor under LARS. With g' = DW*state.grad_scale
+     * and norms over the segment, local = trust * |W| / (|g'| + wd*|W|), or 1 when either norm is
+     * 0; g = local * (g' + wd*W); V and W as above. That is NVIDIA Apex's LARC without its clip
+     * (and without the 1e-8 that it adds to the denominator) around torch.optim.SGD. You, Gitman
+     * and Ginsburg, "Large batch training of convolutional networks", 2017, have the learning rate
+     * inside V, which gives the same result as long as the learning rate does not change.
+     *
+     * With attr.clip > 0, DW*state.grad_scale is multiplied by min(1, clip / (norm + 1e-6)), norm
+     * being its 2-norm over the whole buffer, as by torch.nn.utils.clip_grad_norm_ before the step.
+     * Then no segment may have trust > 0. */
     OP_SGD,
 
     /* state.found_inf = 1 when a value of DW (f32, flat, segments as OP_SGD), rounded to its
-     * segment's gradient type, is infinite or NaN; else 0. The rest of STATE stays. */
+     * segment's gradient type, is infinite or NaN; else 0. The rest of STATE does not change. */
     OP_CHECK_FINITE,
 
-    /* Loss scaling where the device keeps the scale (SCALER): before a batch
+    /* Loss scaling with the scale in device memory (SCALER). Before a batch:
      *   state.loss_scale = SCALER.scale * state.share
      *   state.grad_scale = 1 / (SCALER.scale * state.divisor)
-     * as scaler_loss_scale and scaler_grad_scale compute them; the rest of STATE stays. */
+     * as scaler_loss_scale and scaler_grad_scale compute them; the rest of STATE is kept. */
     OP_SCALE_SET,
-    /* After the optimizer: SCALER moves on by state.found_inf (scaler_advance). STATE stays. */
+    /* After the optimizer: adjusts SCALER according to state.found_inf, as scaler_advance does.
+     * STATE is only read. */
     OP_SCALE_UPDATE,
 
     /* Y = X rounded to Y's `rounds`; fp32, same shape and layout (OPAQUE too). Y may be the memory
@@ -194,12 +197,32 @@ enum op_kind {
     /* Y (N,3,H,W) = (X/255 - mean[c]) / std[c] from u8 pixels X, dims (N,3,H,W), LAYOUT_NHWC. */
     OP_NORMALIZE,
 
-    /* Copies X to Y, same shape, between any layouts (OPAQUE too) and floating types. Raw values
-     * may be copied as they are: the plan's Y is then raw too. */
+    /* Copies X to Y, same shape, between any layouts (OPAQUE too) and floating types. A plan may
+     * copy raw values without rounding them; its Y is then raw too. */
     OP_REORDER,
 
     OP_KIND_COUNT
 };
+
+/* A set of kinds has a bit for each kind. */
+#define OP_SET(kind) (UINT64_C(1) << OP_##kind)
+#define OPS_CONV     (OP_SET(CONV_FWD) | OP_SET(CONV_BWD_DATA) | OP_SET(CONV_BWD_WEIGHTS))
+#define OPS_LINEAR   (OP_SET(LINEAR_FWD) | OP_SET(LINEAR_BWD_DATA) | OP_SET(LINEAR_BWD_WEIGHTS))
+#define OPS_BN       (OP_SET(BN_FWD_TRAIN) | OP_SET(BN_FWD_EVAL) | OP_SET(BN_BWD))
+#define OPS_MAXPOOL  (OP_SET(MAXPOOL_FWD) | OP_SET(MAXPOOL_BWD))
+#define OPS_AVGPOOL  (OP_SET(AVGPOOL_FWD) | OP_SET(AVGPOOL_BWD))
+#define OPS_DROPOUT  (OP_SET(DROPOUT_FWD) | OP_SET(DROPOUT_BWD))
+#define OPS_SGD      (OP_SET(SGD) | OP_SET(CHECK_FINITE))
+#define OPS_SCALE    (OP_SET(SCALE_SET) | OP_SET(SCALE_UPDATE))
+/* The kinds that sum over all ranks with attr.bn.sync. */
+#define OPS_BN_SUMS (OP_SET(BN_FWD_TRAIN) | OP_SET(BN_FINALIZE) | OP_SET(BN_BWD))
+#define OPS_CONV_FUSED                                                                             \
+    (OP_SET(CONV_STATS_FWD) | OP_SET(CONV_APPLY_BWD_WEIGHTS) | OP_SET(CONV_BWD_DATA_BN))
+
+static inline bool op_in(enum op_kind kind, uint64_t set)
+{
+    return set >> kind & 1;
+}
 
 enum role {
     ROLE_X,
@@ -221,8 +244,8 @@ enum role {
     ROLE_LABEL,
     ROLE_MOMENTUM,
     ROLE_WCOPY,
-    ROLE_MASK,   /* of batch norm's ReLU: OP_BN_FWD_TRAIN */
-    ROLE_SUMS,   /* per channel, for batch norm: OP_CONV_STATS_FWD */
+    ROLE_MASK,   /* signs of batch norm's result: OP_BN_FWD_TRAIN */
+    ROLE_SUMS,   /* sums per channel, for batch norm: OP_CONV_STATS_FWD */
     ROLE_AFFINE, /* batch norm as scale and shift: OP_BN_FINALIZE */
     ROLE_EQ,     /* batch norm's gradient as a multiply-add: OP_CONV_BWD_DATA_BN */
     ROLE_BN_GAMMA,
@@ -233,29 +256,29 @@ enum role {
     ROLE_WORKSPACE, /* plan->workspace bytes, contents undefined between calls; aligned as memory
                        that the device allocates is (struct backend) */
     ROLE_COUNT,
-    /* Batch norm's names for the same places. */
+    /* Batch norm's names for the same roles. */
     ROLE_GAMMA = ROLE_W,
     ROLE_BETA = ROLE_B,
     ROLE_DGAMMA = ROLE_DW,
     ROLE_DBETA = ROLE_DB,
 };
 
-/* What changes from step to step; lives in device memory, written by the trainer before a step.
- * Where the device keeps the loss scale the trainer writes what comes before loss_scale, and
- * OP_SCALE_SET and OP_CHECK_FINITE the rest. */
+/* The values that change from step to step, in device memory; the trainer writes them before a
+ * step. If the loss scale is kept in device memory, the trainer writes only the members before
+ * loss_scale; OP_SCALE_SET and OP_CHECK_FINITE write the others. */
 struct step_state {
     uint64_t seed;
     uint64_t step;    /* optimizer steps begun before this one */
-    uint64_t sample0; /* place in the global batch of this device's first row */
-    double divisor;   /* for OP_SCALE_SET: what the sums of gradients are to be divided by */
-    float share;      /* for OP_SCALE_SET: this device's part of the rows that the loss is over */
+    uint64_t sample0; /* index of this device's first row in the global batch */
+    double divisor;   /* for OP_SCALE_SET: the number by which summed gradients are divided */
+    float share;      /* for OP_SCALE_SET: this device's fraction of the loss's rows */
     float lr;
     float loss_scale;  /* multiplies the loss's gradient; 1 without scaling */
     float grad_scale;  /* multiplies gradients before use: 1 / (loss_scale * divisor) */
-    int32_t found_inf; /* not 0: the optimizer leaves everything as it is */
+    int32_t found_inf; /* not 0: the optimizer changes nothing */
 };
 
-/* What one evaluation of the loss says; sums over the rows with a label. */
+/* Result of one evaluation of the loss: sums over the rows with a label. */
 struct loss_metrics {
     double loss_sum;
     int64_t count;
@@ -270,13 +293,13 @@ struct conv_attr {
     bool relu; /* OP_CONV_FWD: ReLU on the result */
 };
 
-/* How training batch norm takes its statistics over several ranks (torch.nn.SyncBatchNorm). Each
+/* How training batch norm computes statistics over several ranks (torch.nn.SyncBatchNorm). Each
  * execution of OP_BN_FWD_TRAIN, OP_BN_FINALIZE and OP_BN_BWD calls `sum` once, from the thread that
  * executes the plan, with 2C + 1 values of this rank: for each channel the sum of x (backward: of
- * d), for each channel the sum of x^2 (backward: of d * (x - MEAN)), and the count N*H*W. It puts
- * the sums over all ranks in their place; a failure of it fails the operation. Ranks may have
- * different counts, 1 included as long as there is more than one value among them. All ranks must
- * execute the same operations in the same order. */
+ * d), for each channel the sum of x^2 (backward: of d * (x - MEAN)), and the count N*H*W. `sum`
+ * replaces them by the sums over all ranks; if it fails, the operation fails. Ranks may have
+ * different counts, even 1, if the sum of all counts is above 1. All ranks must execute the same
+ * operations in the same order. */
 struct bn_sync {
     enum status (*sum)(void *context, double *values, int64_t n);
     void *context;
@@ -286,8 +309,8 @@ struct bn_attr {
     float eps;
     float momentum; /* PyTorch's meaning: the weight of the new value (0.1) */
     bool relu;
-    const struct bn_sync *sync; /* outlives the plan; NULL: this rank alone */
-    int64_t count;              /* OP_BN_FINALIZE: N*H*W of what was added up */
+    const struct bn_sync *sync; /* must outlive the plan; NULL: statistics of this rank alone */
+    int64_t count;              /* OP_BN_FINALIZE: N*H*W of the summed tensor */
 };
 
 struct pool_attr {
@@ -306,7 +329,7 @@ struct linear_attr {
 
 struct dropout_attr {
     float p;   /* probability of zeroing, 0 <= p < 1 */
-    int layer; /* draws its own masks */
+    int layer; /* number of the layer; each layer draws its own masks */
 };
 
 struct xent_attr {
@@ -322,12 +345,13 @@ struct sgd_segment {
     float trust; /* LARS's trust coefficient; 0: plain SGD */
 };
 
-/* OP_SGD and OP_CHECK_FINITE, which looks at the segments alone. */
+/* Attributes of OP_SGD, and of OP_CHECK_FINITE, which uses only the segments. */
 struct sgd_attr {
     float momentum;
     bool nesterov;
     int n_segments;
     const struct sgd_segment *segment; /* copied by the plan */
+    float clip;                        /* limit of the gradient's norm; 0: no limit */
 };
 
 struct normalize_attr {
@@ -352,7 +376,7 @@ struct op_desc {
     } attr;
 };
 
-/* Which tensors a kind touches, as sets of 1u << role. */
+/* The tensors that a kind reads and writes, as sets of 1u << role. */
 struct op_roles {
     unsigned reads;
     unsigned writes;
@@ -364,18 +388,18 @@ struct op_roles op_roles(enum op_kind kind);
 const char *op_str(enum op_kind kind);
 const char *role_str(enum role role); /* "X", "DW" ...; batch norm's GAMMA is "W" */
 
-/* Multiply-adds counted as two; 0 for kinds that are not convolution or linear. */
+/* Floating-point operations, two per multiply-add; 0 for kinds other than convolution and
+ * linear. */
 double op_flops(const struct op_desc *desc);
 
-/* Checks what every backend may rely on: roles present, shapes that fit together, attributes in
- * range. STATUS_INVALID with a message otherwise. op_plan calls it. */
+/* Checks the conditions that backends rely on: roles present, shapes that fit together, attributes
+ * in range. STATUS_INVALID with a message otherwise. op_plan calls it. */
 MUST_CHECK enum status op_check(const struct op_desc *desc);
 
-/* For backends: has the 2C + 1 values of a batch norm summed over all ranks (see struct bn_sync).
- * STATUS_INVALID when they make up one value per channel. */
+/* For backends: sums the 2C + 1 values of a batch norm over all ranks (see struct bn_sync).
+ * STATUS_INVALID if the count over all ranks is 1: one value per channel. */
 MUST_CHECK enum status bn_sync_sum(const struct bn_sync *sync, double *values, int64_t channels);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

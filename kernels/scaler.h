@@ -1,7 +1,6 @@
-/* Dynamic loss scaling as a pure state machine: the one that hosts, CPU kernels and CUDA kernels
- * run. runners/scaler.h says what the rule means and where its values come from. */
-#ifndef KERNELS_SCALER_H
-#define KERNELS_SCALER_H
+/* Dynamic loss scaling as a pure state machine, shared by host code, CPU kernels and CUDA kernels.
+ * engine/scaler.h explains the rule and the source of its values. */
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,21 +12,23 @@
 #endif
 
 struct scaler_rule {
-    bool dynamic;     /* else the scale stays */
-    double growth;    /* factor after `interval` clean steps, up to `max` */
-    double backoff;   /* factor after an overflow */
-    int64_t interval; /* steps */
-    double max, min;
+    bool dynamic;     /* false: the scale stays at `init` */
+    double init;      /* initial scale, 65536; if not dynamic, the static scale */
+    double growth;    /* factor after `interval` clean steps, 2; the scale is limited to `max` */
+    double backoff;   /* 0.5: factor after an overflow */
+    int64_t interval; /* 2000 steps */
+    double max;       /* 2^24 */
+    double min;       /* 1 */
 };
 
 struct scaler_state {
     double scale;
-    int64_t clean;     /* steps in a row without overflow, since the scale changed last */
+    int64_t clean;     /* consecutive steps without overflow since the scale last changed */
     int64_t skipped;   /* steps skipped since the run began */
-    int32_t collapsed; /* 1: the scale would have fallen below `min`; nothing goes on after that */
+    int32_t collapsed; /* 1: the scale would have fallen below `min`; never reset */
 };
 
-/* After a step whose gradients overflowed, or did not. */
+/* Updates the state after a step; `overflowed`: whether the step's gradients overflowed. */
 SCALER_FUNCTION void scaler_advance(const struct scaler_rule *r, struct scaler_state *s,
                                     bool overflowed)
 {
@@ -51,17 +52,15 @@ SCALER_FUNCTION void scaler_advance(const struct scaler_rule *r, struct scaler_s
     s->scale = s->scale * r->growth < r->max ? s->scale * r->growth : r->max;
 }
 
-/* What the loss's gradient is multiplied by: the scale, times the part of the batch that its mean
- * is over. */
+/* The factor of the loss's gradient: the scale times `share`, the fraction of the batch's rows that
+ * this device's mean covers. */
 SCALER_FUNCTION float scaler_loss_scale(double scale, float share)
 {
     return (float)scale * share;
 }
 
-/* What gradients are multiplied by before use: they are sums of `divisor` scaled means. */
+/* The factor that unscales gradients, which are sums of `divisor` scaled means. */
 SCALER_FUNCTION float scaler_grad_scale(double scale, double divisor)
 {
     return (float)(1 / ((double)(float)scale * divisor));
 }
-
-#endif

@@ -46,6 +46,40 @@ float dtype_round(enum dtype precision, float x)
     }
 }
 
+double dtype_load(enum dtype type, const void *mem, int64_t i)
+{
+    switch (type) {
+    case DTYPE_U8:
+        return ((const uint8_t *)mem)[i];
+    case DTYPE_I32:
+        return ((const int32_t *)mem)[i];
+    case DTYPE_F64:
+        return ((const double *)mem)[i];
+    case DTYPE_F16:
+        return (double)f16_to_float(((const uint16_t *)mem)[i]);
+    case DTYPE_BF16:
+        return (double)bf16_to_float(((const uint16_t *)mem)[i]);
+    default:
+        return (double)((const float *)mem)[i];
+    }
+}
+
+void dtype_store(enum dtype type, void *mem, int64_t i, double v)
+{
+    if (type == DTYPE_U8)
+        ((uint8_t *)mem)[i] = (uint8_t)v;
+    else if (type == DTYPE_I32)
+        ((int32_t *)mem)[i] = (int32_t)v;
+    else if (type == DTYPE_F64)
+        ((double *)mem)[i] = v;
+    else if (type == DTYPE_F16)
+        ((uint16_t *)mem)[i] = f16_from_float((float)v);
+    else if (type == DTYPE_BF16)
+        ((uint16_t *)mem)[i] = bf16_from_float((float)v);
+    else
+        ((float *)mem)[i] = (float)v;
+}
+
 int64_t tensor_count(const struct tensor_desc *t)
 {
     if (t->ndim == 0)

@@ -1,6 +1,5 @@
-/* What a tensor is, apart from where it lies: type, shape and order in memory. */
-#ifndef KERNELS_TENSOR_H
-#define KERNELS_TENSOR_H
+/* The description of a tensor without its address: type, shape and order in memory. */
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -10,8 +9,8 @@
 extern "C" {
 #endif
 
-/* DTYPE_TF32 is a precision and no storage: fp32 with a mantissa of 10 bits, what tensor cores make
- * of their fp32 operands. Only tensor_desc.rounds may be it. */
+/* DTYPE_TF32 is a precision, not a storage type: fp32 with a mantissa of 10 bits, to which tensor
+ * cores round fp32 operands. Only tensor_desc.rounds may have this value. */
 enum dtype {
     DTYPE_F32,
     DTYPE_F16,
@@ -23,17 +22,18 @@ enum dtype {
     DTYPE_COUNT
 };
 
-/* The order of the elements. The activation layouts are one family: channels are cut into groups
- * of `b`, and memory runs (N, C/b, H, W, b): b = 1 is NCHW, b = C is NHWC, 8 and 16 are the blocked
- * forms of CPU libraries. tensor_block() gives b. A kernel written for (outer, spatial, b) serves
- * them all. */
+/* The order of the elements. Activation layouts differ only in the size b of their channel groups:
+ * elements are ordered as (N, C/b, H, W, b). b = 1 is NCHW, b = C is NHWC, and 8 and 16 are the
+ * blocked layouts of CPU libraries. tensor_block() returns b. A kernel written for (outer, spatial,
+ * b) supports all of them. */
 enum layout {
     LAYOUT_ANY,     /* let the plan choose; only in a descriptor given to op_plan */
-    LAYOUT_PLAIN,   /* row-major in the logical order: NCHW, OIHW, (N, F) */
+    LAYOUT_PLAIN,   /* row-major in logical order: NCHW, OIHW, (N, F) */
     LAYOUT_NHWC,    /* 4-d only */
     LAYOUT_NCHW8C,  /* 4-d only; C is a multiple of 8 */
     LAYOUT_NCHW16C, /* 4-d only; C is a multiple of 16 */
-    LAYOUT_OPAQUE, /* the library's own order, named by `opaque`; only OP_REORDER may look inside */
+    LAYOUT_OPAQUE,  /* the library's own order, whose number is `opaque`; only OP_REORDER may depend
+                     * on it */
 };
 
 enum { TENSOR_MAX_DIMS = 4 };
@@ -43,13 +43,13 @@ struct tensor_desc {
     enum layout layout;
     int ndim;                     /* 0: this tensor is absent */
     int64_t dim[TENSOR_MAX_DIMS]; /* logical order: N,C,H,W; O,I/groups,KH,KW; N,F; or a length */
-    int32_t opaque;               /* a number the device gave, when layout is LAYOUT_OPAQUE */
-    size_t bytes;                 /* of the whole tensor, padding included; 0 while layout is ANY */
-    /* Emulated precision, for devices that lack the type. An fp32 tensor stands for one that a GPU
-     * would store as `rounds` (F16, BF16) or read as such (TF32): its values are those that this
-     * type can hold. F32: any value. `raw`: the values in memory have not been rounded yet, so that
-     * whoever reads them must (a library that cannot round leaves it to the next operation, which
-     * reads them anyway). */
+    int32_t opaque;               /* LAYOUT_OPAQUE: the number that the device gave the layout */
+    size_t bytes;                 /* size of the whole tensor, padding included; 0 while the layout
+                                   * is ANY */
+    /* Emulated precision, for devices that lack the type. An fp32 tensor replaces a tensor that a
+     * GPU would store (F16, BF16) or read (TF32) in the type `rounds`: its values are representable
+     * in that type. F32: any value. `raw`: the values in memory have not been rounded yet, so the
+     * operation that reads them must round them (the library that wrote them cannot round). */
     enum dtype rounds;
     bool raw;
 };
@@ -57,15 +57,20 @@ struct tensor_desc {
 size_t dtype_size(enum dtype type);
 bool dtype_is_float(enum dtype type); /* F32, F16 or BF16 */
 const char *dtype_str(enum dtype type);
+
+/* Loads or stores element i of an array of this type; dtype_store rounds `v` to the type. */
+double dtype_load(enum dtype type, const void *mem, int64_t i);
+void dtype_store(enum dtype type, void *mem, int64_t i, double v);
 const char *layout_str(enum layout layout);
 
-/* `x` as the precision F16, BF16 or TF32 can hold it (base/half.h); F32 and others leave it. */
+/* `x` rounded to the precision F16, BF16 or TF32 (base/half.h); unchanged for F32 and other
+ * types. */
 float dtype_round(enum dtype precision, float x);
 
-/* Elements, padding not counted; 0 when absent. */
+/* Number of elements without padding; 0 for an absent tensor. */
 int64_t tensor_count(const struct tensor_desc *t);
 
-/* Descriptors with `bytes` filled in (0 for LAYOUT_ANY and LAYOUT_OPAQUE). */
+/* Make descriptors with `bytes` filled in (0 for LAYOUT_ANY and LAYOUT_OPAQUE). */
 struct tensor_desc tensor_1d(enum dtype type, int64_t n);
 struct tensor_desc tensor_2d(enum dtype type, int64_t rows, int64_t cols);
 struct tensor_desc tensor_4d(enum dtype type, enum layout layout, int64_t n, int64_t c, int64_t h,
@@ -83,10 +88,9 @@ static inline int64_t tensor_at(const struct tensor_desc *t, int64_t b, int64_t 
 
 bool tensor_same_shape(const struct tensor_desc *a, const struct tensor_desc *b);
 
-/* Same type, shape and layout: the bytes may be used as they are. */
+/* Whether both have the same type, shape and layout, so that no reorder is needed. */
 bool tensor_same(const struct tensor_desc *a, const struct tensor_desc *b);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

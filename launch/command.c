@@ -1,8 +1,15 @@
-/* mpirun's, srun's and a rank's command lines. */
+/* Makes the command lines of mpirun, srun and ranks. */
 #include "launch/command.h"
 
+#include "base/process.h"
+
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { VERSION_SECONDS = 10 };
 
 enum status launch_mpi_kind(const char *mpirun, const char *text, enum mpi_kind *kind)
 {
@@ -21,8 +28,47 @@ enum status launch_mpi_kind(const char *mpirun, const char *text, enum mpi_kind 
         }
     }
     return status_fail(STATUS_UNSUPPORTED,
-                       "'%s' is neither Open MPI's nor MPICH's: to --version it says '%.*s'",
+                       "'%s' is neither Open MPI's nor MPICH's mpirun: its --version is '%.*s'",
                        mpirun, (int)strcspn(text, "\n"), text);
+}
+
+/* Reads the output of `mpirun --version`, and cuts it to fit. */
+static enum status read_version(const char *mpirun, int file, char *text, size_t size)
+{
+    char path[64];
+    char *argv[] = {(char *)mpirun, "--version", NULL};
+    struct process_signals signals;
+    struct process_end end;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+    TRY(process_signals_open(&signals));
+    const struct process_config c = {
+        .argv = argv, .log = path, .signals = &signals, .limit_s = VERSION_SECONDS};
+    enum status st = process_run(&c, &end);
+    process_signals_close(&signals);
+    TRY(st);
+    if (end.received)
+        return status_fail(STATUS_INTERRUPTED, "interrupted by %s", strsignal(end.received));
+    if (end.late)
+        return status_fail(STATUS_IO, "'%s --version' did not exit within %d s", mpirun,
+                           VERSION_SECONDS);
+    if (end.code == PROCESS_NOT_STARTED)
+        return status_fail(STATUS_IO,
+                           "%s; install Open MPI or MPICH, or give the path of mpirun by --mpirun",
+                           end.message);
+    ssize_t n = pread(file, text, size - 1, 0);
+    text[n > 0 ? n : 0] = '\0';
+    return STATUS_OK;
+}
+
+enum status launch_mpi_probe(const char *mpirun, enum mpi_kind *kind)
+{
+    char text[4096];
+    int file = memfd_create("mpirun-version", MFD_CLOEXEC);
+    if (file < 0)
+        return status_fail(STATUS_IO, "cannot create a file in memory: %s", strerror(errno));
+    enum status st = read_version(mpirun, file, text, sizeof text);
+    close(file);
+    return st == STATUS_OK ? launch_mpi_kind(mpirun, text, kind) : st;
 }
 
 const char *launch_command_value(int argc, char *const *argv, const char *flag)
@@ -40,20 +86,16 @@ const char *launch_command_value(int argc, char *const *argv, const char *flag)
     return value;
 }
 
-/* Variables that change how a rank computes, or whether it starts at all, or that say who is in the
- * job, and that Open MPI keeps from other hosts unless told. Hydra carries the whole environment.
- */
-static bool is_carried(const char *variable)
+/* Whether a variable must be named for Open MPI to export it to other hosts: such variables change
+ * how a rank computes or whether it starts, or belong to this program. Hydra exports the whole
+ * environment. */
+bool launch_is_exported(const char *variable)
 {
-    static const char *const prefixes[] = {"OMP_",
-                                           "KMP_",
-                                           "MKL_",
-                                           "DNNL_",
-                                           "ONEDNN_",
-                                           "NCCL_",
-                                           "CUDNN_",
-                                           "LD_LIBRARY_PATH=",
-                                           LAUNCH_HOSTS_VARIABLE "="};
+    static const char *const prefixes[] = {
+        "OMP_",   "KMP_",      "MKL_",
+        "DNNL_",  "ONEDNN_",   "NCCL_",
+        "CUDNN_", "AMPSCALE_", "LD_LIBRARY_PATH=",
+    };
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
         if (strncmp(variable, prefixes[i], strlen(prefixes[i])) == 0)
             return true;
@@ -63,10 +105,9 @@ static bool is_carried(const char *variable)
 static enum status add_environment(char *const *environment, struct words *w)
 {
     for (; *environment; environment++) {
-        if (!is_carried(*environment))
+        if (!launch_is_exported(*environment))
             continue;
-        TRY(words_add(w, "-x"));
-        TRY(words_add(w, "%.*s", (int)strcspn(*environment, "="), *environment));
+        TRY(words_add_flag(w, "-x", "%.*s", (int)strcspn(*environment, "="), *environment));
     }
     return STATUS_OK;
 }
@@ -79,8 +120,9 @@ static enum status add_hosts(const struct launch_config *c, const char *flag, st
     return launch_hosts_word(&c->hosts, false, w);
 }
 
-/* Ranks without hosts may be more than cores; with hosts the slots have been said. The share of
- * cores is the keeper's business, on the rank's own host: no binding here. */
+/* Adds the flags of Open MPI. Without hosts, mpirun may start more ranks than there are cores; with
+ * hosts, the slots limit the ranks. mpirun does not bind ranks to cores: the supervisor, which runs
+ * on the rank's host, does. */
 static enum status add_openmpi(const struct launch_config *c, const struct launch_site *site,
                                struct words *w)
 {
@@ -89,51 +131,134 @@ static enum status add_openmpi(const struct launch_config *c, const struct launc
     if (c->hosts.n == 0)
         TRY(words_add(w, "--oversubscribe"));
     TRY(add_hosts(c, "--host", w));
-    TRY(words_add(w, "--bind-to"));
-    TRY(words_add(w, "none"));
+    TRY(words_add_all(w, "--bind-to", "none", NULL));
     return add_environment(site->environment, w);
 }
 
-static enum status add_keeper(const struct launch_config *c, const struct launch_site *site,
-                              struct words *w)
+static enum status add_mpich(const struct launch_config *c, const struct launch_site *site,
+                             struct words *w)
 {
-    TRY(words_add(w, "%s", c->program));
-    TRY(words_add(w, "launch"));
-    TRY(words_add(w, "--as-rank"));
-    TRY(words_add(w, "--log-dir"));
-    TRY(words_add(w, "%s", site->log_dir));
-    if (c->threads) {
-        TRY(words_add(w, "--threads"));
-        TRY(words_add(w, "%d", c->threads));
-    }
-    if (c->bind == LAUNCH_BIND_CORES) {
-        TRY(words_add(w, "--bind"));
-        TRY(words_add(w, "cores"));
-    }
-    return site->terminal ? words_add(w, "--terminal") : STATUS_OK;
+    if (site->loopback)
+        TRY(words_add_all(w, "-iface", "lo", NULL));
+    return add_hosts(c, "-hosts", w);
+}
+
+/* Adds the flags that a supervisor reads. */
+static enum status add_rank_flags(const struct supervisor_config *r, struct words *w)
+{
+    TRY(words_add_all(w, "--log-dir", r->log_dir, NULL));
+    if (r->threads)
+        TRY(words_add_flag(w, "--threads", "%d", r->threads));
+    if (r->bind == LAUNCH_BIND_CORES)
+        TRY(words_add_all(w, "--bind", "cores", NULL));
+    return r->terminal ? words_add(w, "--terminal") : STATUS_OK;
+}
+
+/* Adds "--" and the command. */
+static enum status add_command(int argc, char *const *argv, bool resume, struct words *w)
+{
+    TRY(words_add(w, "--"));
+    TRY(words_add_list(w, argc, argv));
+    return resume ? words_add_all(w, "--resume", "auto", NULL) : STATUS_OK;
+}
+
+static struct supervisor_config supervisor_of(const struct launch_config *c,
+                                              const struct launch_site *site)
+{
+    return (struct supervisor_config){.program = c->program,
+                                      .log_dir = site->log_dir,
+                                      .threads = c->threads,
+                                      .bind = c->bind,
+                                      .terminal = site->terminal,
+                                      .argc = c->argc,
+                                      .argv = c->argv};
+}
+
+enum status launch_command_supervisor(const struct supervisor_config *c, bool resume,
+                                      struct words *w)
+{
+    TRY(words_add_all(w, c->program, "launch", "--as-rank", NULL));
+    TRY(add_rank_flags(c, w));
+    return add_command(c->argc, c->argv, resume, w);
 }
 
 enum status launch_command_mpirun(const struct launch_config *c, const struct launch_site *site,
                                   struct words *w)
 {
+    const struct supervisor_config rank = supervisor_of(c, site);
     TRY(words_add(w, "%s", site->mpirun));
-    TRY(words_add(w, "-n"));
-    TRY(words_add(w, "%d", c->nproc));
+    TRY(words_add_flag(w, "-n", "%d", c->nproc));
     if (site->kind == MPI_KIND_OPENMPI)
         TRY(add_openmpi(c, site, w));
     else
-        TRY(add_hosts(c, "-hosts", w));
+        TRY(add_mpich(c, site, w));
     TRY(words_add_list(w, c->mpi_args.n, c->mpi_args.v));
-    TRY(add_keeper(c, site, w));
-    TRY(words_add(w, "--"));
-    TRY(words_add_list(w, c->argc, c->argv));
-    if (!site->resume)
-        return STATUS_OK;
-    TRY(words_add(w, "--resume"));
-    return words_add(w, "auto");
+    TRY(words_add_all(w, c->program, "launch", "--as-rank", NULL));
+    TRY(add_rank_flags(&rank, w));
+    return add_command(c->argc, c->argv, site->resume, w);
 }
 
-/* Slurm gives each task its cores, and the command takes all that it may run on. */
+bool launch_joins(const struct launch_config *c)
+{
+    return c->nodes > 1 && c->hosts.n == 0 && (c->restarts > 0 || c->min_nodes < c->nodes);
+}
+
+/* Adds the flags of nodes that join. */
+static enum status add_join(const struct launch_config *c, struct words *w)
+{
+    TRY(words_add_flag(w, "--min-nodes", "%d", c->min_nodes));
+    return words_add_flag(w, "--join-timeout", "%d", c->join_timeout);
+}
+
+enum status launch_command_node(const struct launch_config *c, const struct launch_site *site,
+                                struct words *w)
+{
+    const struct supervisor_config rank = supervisor_of(c, site);
+    TRY(words_add_all(w, c->program, "launch", "--as-node", NULL));
+    TRY(words_add_flag(w, "--nproc-per-node", "%d", c->node_ranks));
+    TRY(words_add_flag(w, "--nnodes", "%d", c->nodes));
+    TRY(words_add_flag(w, "--node-rank", "%d", c->node));
+    if (c->rendezvous)
+        TRY(words_add_flag(w, "--rendezvous", "%s", c->rendezvous));
+    /* The nodes agree whether they resume. */
+    if (launch_joins(c)) {
+        TRY(add_join(c, w));
+        if (site->resume)
+            TRY(words_add(w, "--restarted"));
+    }
+    TRY(add_rank_flags(&rank, w));
+    return add_command(c->argc, c->argv, site->resume && !launch_joins(c), w);
+}
+
+enum status launch_command_hosts(const struct launch_config *c, const struct launch_site *site,
+                                 struct words *w)
+{
+    const struct supervisor_config rank = supervisor_of(c, site);
+    TRY(words_add_all(w, c->program, "launch", "--as-hosts", NULL));
+    TRY(words_add_flag(w, "--nproc", "%d", c->nproc));
+    TRY(add_hosts(c, "--hosts", w));
+    if (c->rendezvous)
+        TRY(words_add_flag(w, "--rendezvous", "%s", c->rendezvous));
+    TRY(words_add_flag(w, "--master-port", "%d", c->port));
+    TRY(add_join(c, w));
+    if (c->restarts > 0)
+        TRY(words_add_flag(w, "--restarts", "%d", c->restarts));
+    TRY(add_rank_flags(&rank, w));
+    return add_command(c->argc, c->argv, site->resume, w);
+}
+
+enum status launch_command_host(const struct launch_config *c, int ranks, const char *dir,
+                                struct words *w)
+{
+    const struct supervisor_config rank = {
+        .log_dir = c->log_dir, .threads = c->threads, .bind = c->bind};
+    TRY(words_add_all(w, "env", "-C", dir, c->program, "launch", "--as-node", "--over-ssh", NULL));
+    TRY(words_add_flag(w, "--nproc-per-node", "%d", ranks));
+    TRY(add_rank_flags(&rank, w));
+    return add_command(c->argc, c->argv, false, w);
+}
+
+/* Slurm binds each task to its cores, and the command uses all of them. */
 enum status launch_command_srun(const struct launch_config *c, const struct launch_site *site,
                                 struct words *w)
 {
@@ -162,7 +287,8 @@ static bool takes_threads(const char *command)
     return false;
 }
 
-/* Devices of a rank: 2 of "--devices cpu:2", each with its own --threads. */
+/* Number of a rank's devices: 2 for "--devices cpu:2". The command's --threads is a number per
+ * device. */
 static int devices(int argc, char *const *argv)
 {
     const char *value = launch_command_value(argc, argv, "--devices");
@@ -174,11 +300,8 @@ enum status launch_command_rank(int argc, char *const *argv, int threads, int co
                                 struct words *w)
 {
     int n = devices(argc, argv);
-    TRY(words_add(w, "ampscale"));
-    TRY(words_add(w, "%s", argv[0]));
-    if (takes_threads(argv[0]) && !launch_command_value(argc, argv, "--threads")) {
-        TRY(words_add(w, "--threads"));
-        TRY(words_add(w, "%d", threads ? threads : cores > n ? cores / n : 1));
-    }
+    TRY(words_add_all(w, "ampscale", argv[0], NULL));
+    if (takes_threads(argv[0]) && !launch_command_value(argc, argv, "--threads"))
+        TRY(words_add_flag(w, "--threads", "%d", threads ? threads : cores > n ? cores / n : 1));
     return words_add_list(w, argc - 1, argv + 1);
 }

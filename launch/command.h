@@ -1,41 +1,68 @@
-/* Inside launch/: the command lines of a job. Nothing here starts anything but `mpirun --version`.
- */
-#ifndef LAUNCH_COMMAND_H
-#define LAUNCH_COMMAND_H
+/* Inside launch/: the command lines of a job. */
+#pragma once
 
 #include "base/status.h"
 #include "launch/launch.h"
 
-enum mpi_kind { MPI_KIND_OPENMPI, MPI_KIND_MPICH };
+enum mpi_kind {
+    MPI_KIND_OPENMPI,
+    MPI_KIND_MPICH,
+    MPI_KIND_NONE, /* this program starts the ranks itself */
+};
 
-/* What the line depends on besides the configuration. */
+/* Where a job is started. */
 struct launch_site {
     enum mpi_kind kind;
     const char *mpirun;
     const char *log_dir; /* an absolute path */
-    bool root;           /* the user is root, to whom Open MPI says no */
-    bool terminal;       /* rank 0's output goes to one */
-    bool resume;         /* the command goes on from its checkpoint */
+    bool root;           /* the user is root: Open MPI needs a flag */
+    bool terminal;       /* rank 0's output is a terminal */
+    bool loopback;       /* all ranks are on this machine; ranks of MPICH use the loopback
+                          * interface */
+    bool resume;         /* the command resumes from its checkpoint */
     int cores;           /* of this host */
     char *const *environment;
 };
 
-/* Whose mpirun says `text` to --version; STATUS_UNSUPPORTED where it is neither's. */
+/* Whether the launchers of the nodes agree, before each start, which nodes take part (join.h). */
+bool launch_joins(const struct launch_config *c);
+
+/* Finds the library of an mpirun by its --version output `text`; STATUS_UNSUPPORTED: unknown. */
 MUST_CHECK enum status launch_mpi_kind(const char *mpirun, const char *text, enum mpi_kind *kind);
 
-/* Asks a starter for its version. STATUS_IO where it cannot be run. */
+/* Runs `mpirun --version` to find the library. STATUS_IO if mpirun cannot be run. */
 MUST_CHECK enum status launch_mpi_probe(const char *mpirun, enum mpi_kind *kind);
 
-/* mpirun, its flags, this program as keeper, the command. */
+/* Appends mpirun, its flags, this program as supervisor, and the command. */
 MUST_CHECK enum status launch_command_mpirun(const struct launch_config *c,
                                              const struct launch_site *site, struct words *w);
 
-/* srun and the command itself: Slurm has logs, binding and signals of its own. */
+/* Appends this program as the starter of this node's ranks, its flags, and the command. */
+MUST_CHECK enum status launch_command_node(const struct launch_config *c,
+                                           const struct launch_site *site, struct words *w);
+
+/* Appends this program as the starter of the nodes in c->hosts, its flags, and the command. */
+MUST_CHECK enum status launch_command_hosts(const struct launch_config *c,
+                                            const struct launch_site *site, struct words *w);
+
+/* Appends this program as the starter of the ranks of a host, which launch_hosts_start runs there
+ * in the folder `dir`, and the command. */
+MUST_CHECK enum status launch_command_host(const struct launch_config *c, int ranks,
+                                           const char *dir, struct words *w);
+
+/* Appends this program as supervisor of a rank, and the command; with `resume`, the command resumes
+ * from its checkpoint. */
+MUST_CHECK enum status launch_command_supervisor(const struct supervisor_config *c, bool resume,
+                                                 struct words *w);
+
+/* Is this variable, "NAME=value", set for ranks on other hosts too? */
+bool launch_is_exported(const char *variable);
+
+/* Appends srun and the command: Slurm has its own logs, binding and signals. */
 MUST_CHECK enum status launch_command_srun(const struct launch_config *c,
                                            const struct launch_site *site, struct words *w);
 
-/* The command of a rank: "ampscale train ...", with --threads where it takes that flag and has
- * none. `cores` are the rank's. */
+/* Appends the command of a rank: "ampscale train ...". Adds --threads if the command takes that
+ * flag and has none. `cores` is the rank's number of cores. */
 MUST_CHECK enum status launch_command_rank(int argc, char *const *argv, int threads, int cores,
                                            struct words *w);
-#endif

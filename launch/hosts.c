@@ -1,14 +1,17 @@
-/* Reading lists of hosts. */
+/* Reads lists of hosts. */
 #include "launch/hosts.h"
 
+#include "base/array.h"
 #include "base/file.h"
+#include "base/text_new.h"
 
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-/* A name that no program takes for a flag or a list. */
+/* Letters, digits, ".", "_" and "-": not a flag, nor a list. */
 static bool name_ok(const char *name, size_t n)
 {
     if (n == 0 || n >= HOST_NAME_SIZE || name[0] == '-')
@@ -29,7 +32,7 @@ static bool read_slots(const char *text, int *slots)
     return true;
 }
 
-static enum status add(struct launch_hosts *hosts, const char *name, size_t length, int slots)
+static enum status hosts_add(struct launch_hosts *hosts, const char *name, size_t length, int slots)
 {
     if (slots > HOST_SLOTS_MAX - launch_hosts_slots(hosts))
         return status_fail(STATUS_USAGE, "the hosts have more than %d slots", HOST_SLOTS_MAX);
@@ -40,17 +43,14 @@ static enum status add(struct launch_hosts *hosts, const char *name, size_t leng
             return STATUS_OK;
         }
     }
-    struct launch_host *v = realloc(hosts->v, ((size_t)hosts->n + 1) * sizeof *v);
-    if (!v)
-        return status_fail(STATUS_OOM, "no memory for the hosts");
-    hosts->v = v;
-    v[hosts->n] = (struct launch_host){.slots = slots};
-    memcpy(v[hosts->n].name, name, length);
-    hosts->n++;
+    TRY(array_reserve(&hosts->v, hosts->n));
+    struct launch_host *h = &hosts->v[hosts->n++];
+    h->slots = slots;
+    memcpy(h->name, name, length);
     return STATUS_OK;
 }
 
-/* Splits "name" or "name:slots", where `*slots` keeps its value without a number. */
+/* Splits "name" or "name:slots"; without a number `*slots` keeps its value. */
 static bool split(const char *word, size_t *length, int *slots)
 {
     *length = strcspn(word, ":");
@@ -60,10 +60,10 @@ static bool split(const char *word, size_t *length, int *slots)
 
 enum status launch_hosts_parse(struct launch_hosts *hosts, const char *list)
 {
-    char *copy = strdup(list), *rest = copy, *word;
+    char *copy, *rest, *word;
     enum status st = STATUS_OK;
-    if (!copy)
-        return status_fail(STATUS_OOM, "no memory for the hosts");
+    TRY(text_new(&copy, "%s", list));
+    rest = copy;
     while ((word = strsep(&rest, ","))) {
         size_t length;
         int slots = 1;
@@ -72,14 +72,14 @@ enum status launch_hosts_parse(struct launch_hosts *hosts, const char *list)
                              word);
             goto done;
         }
-        CHECK(add(hosts, word, length, slots));
+        CHECK(hosts_add(hosts, word, length, slots));
     }
 done:
     free(copy);
     return st;
 }
 
-/* The words behind a host's name: its slots, and what has no meaning here. */
+/* Reads a word after a host's name: its slots, or an attribute that is ignored. */
 static bool read_attribute(const char *word, int *slots)
 {
     if (strncmp(word, "slots=", 6) == 0)
@@ -104,7 +104,7 @@ static enum status read_line(struct launch_hosts *hosts, char *line, const char 
         return status_fail(STATUS_USAGE,
                            "line %d of '%s' names no host; write 'name slots=N' or 'name:N'",
                            number, path);
-    return add(hosts, name, length, slots);
+    return hosts_add(hosts, name, length, slots);
 }
 
 enum status launch_hosts_read(struct launch_hosts *hosts, const char *path)
@@ -142,19 +142,41 @@ int launch_hosts_most(const struct launch_hosts *hosts)
 
 enum status launch_hosts_word(const struct launch_hosts *hosts, bool names_only, struct words *w)
 {
-    size_t size = (size_t)hosts->n * (HOST_NAME_SIZE + 8) + 1, at = 0;
-    char *text = malloc(size);
-    if (!text)
-        return status_fail(STATUS_OOM, "no memory for the hosts");
-    text[0] = '\0';
+    struct text_stream s;
+    TRY(text_stream_open(&s));
     for (int i = 0; i < hosts->n; i++) {
-        const struct launch_host *h = &hosts->v[i];
-        at += (size_t)snprintf(text + at, size - at, "%s%s", i > 0 ? "," : "", h->name);
+        fprintf(s.out, "%s%s", i > 0 ? "," : "", hosts->v[i].name);
         if (!names_only)
-            at += (size_t)snprintf(text + at, size - at, ":%d", h->slots);
+            fprintf(s.out, ":%d", hosts->v[i].slots);
     }
-    enum status st = words_add(w, "%s", text);
-    free(text);
+    TRY(text_stream_close(&s));
+    enum status st = words_add(w, "%s", s.text);
+    free(s.text);
+    return st;
+}
+
+static bool is_this_machine(const char *host)
+{
+    char own[HOST_NAME_SIZE] = "";
+    return strcmp(host, "localhost") == 0 || strncmp(host, "127.", 4) == 0 ||
+           (gethostname(own, sizeof own - 1) == 0 && strcmp(host, own) == 0);
+}
+
+enum status launch_host_command(const char *host, int seconds, const struct words *command,
+                                struct words *w)
+{
+    char *line;
+    enum status st;
+    TRY(words_shell(command, &line));
+    if (is_this_machine(host)) {
+        CHECK(words_add_all(w, "sh", "-c", line, NULL));
+    } else {
+        CHECK(words_add_all(w, "ssh", "-o", "BatchMode=yes", NULL));
+        CHECK(words_add_flag(w, "-o", "ConnectTimeout=%d", seconds));
+        CHECK(words_add_all(w, "-o", "ServerAliveInterval=10", "--", host, line, NULL));
+    }
+done:
+    free(line);
     return st;
 }
 

@@ -1,65 +1,61 @@
-/* One start of mpirun: shows what rank 0 says and why a rank failed, and sees to the end.
+/* One start of mpirun: shows rank 0's output and the reason of a failure, until the job's end.
  *
  * mpirun's stdout is rank 0's. On its stderr, lines that begin with "ampscale: " come from the
- * ranks; the rest is mpirun's own, which goes to a log of its own and is shown only when no rank
- * has said what is wrong. */
+ * ranks; the others are mpirun's own, which are written to a log and shown only when no rank
+ * has reported a reason. */
 #include "launch/job.h"
 
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/text.h"
-#include "launch/lines.h"
+#include "launch/child.h"
 #include "launch/report.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 enum {
-    TELLING_LINES = 4, /* of mpirun's own that are shown */
-    TELLING_SIZE = 256,
-    END_SECONDS = 5, /* between mpirun's SIGTERM and its SIGKILL, and for what outlives it */
-    LOOK_MS = 500,
+    OWN_LINES_MAX = 4, /* maximum number of mpirun's own lines that are shown */
+    OWN_LINE_SIZE = 256,
+    END_SECONDS = 5, /* time from mpirun's SIGTERM to its SIGKILL; also the time limit of
+                      * wait_for_orphans */
+    CHECK_MS = 500,
 };
 
-/* How far the job is on its way out; it never goes back. */
+/* Each phase can only be followed by a later one. */
 enum job_phase {
     PHASE_RUNNING,
-    PHASE_STOPPING, /* the ranks have been asked, and have their grace */
-    PHASE_FAILING,  /* one has failed, and the others may still say why */
-    PHASE_ENDING,   /* mpirun has been told to end them */
-    PHASE_KILLING,
+    PHASE_STOPPING, /* the ranks have been asked to stop within the grace period */
+    PHASE_FAILING,  /* a rank has failed; the others may still report */
+    PHASE_ENDING,   /* mpirun has got SIGTERM */
+    PHASE_KILLING,  /* and SIGKILL */
 };
 
 struct job {
     const struct job_config *config;
-    pid_t mpirun; /* 0: it has ended, as `status` says */
-    int status;
-    int out, err; /* -1 after their end */
-    struct lines out_lines, err_lines;
+    struct child mpirun;
     enum job_phase phase;
-    uint64_t next_at; /* clock_ns at which the next phase comes, unless running */
+    uint64_t next_at; /* clock_ns when the next phase begins; unused in PHASE_RUNNING */
     int received;     /* the first signal that asked for an end */
-    bool banner;      /* Hydra has begun to speak on stdout */
-    int failures;     /* reports of ranks that failed, and what the first comes to */
-    int code;
-    int blamed;  /* the rank that the first report's reason names, until it reports; or -1 */
-    int started; /* ranks that have begun, as far as is looked at */
-    bool late;   /* not all began in time */
+    bool banner;      /* Hydra's own lines on stdout have begun */
+    int failures;     /* reports of ranks that failed */
+    int code;         /* exit code of the first report */
+    int blamed;       /* the rank that the reason of the first report names, until that rank
+                       * reports; or -1 */
+    int started;      /* ranks known to have started */
+    bool late;        /* not all ranks have started in time */
     time_t begun;
-    bool stopped; /* a rank ended before its work was done, because it was asked to or made to */
-    char said[REPORT_REASON_MAX]; /* the last thing shown, without "ampscale: " */
-    int telling;                  /* lines kept of mpirun's own */
-    char tell[TELLING_LINES][TELLING_SIZE];
+    bool stopped;                  /* a rank stopped before its work was done */
+    char shown[REPORT_REASON_MAX]; /* the last line shown, without "ampscale: " */
+    bool explained;                /* a line other than a report says why the job failed */
+    int own_lines;                 /* number of mpirun's own lines that are kept */
+    char own_line[OWN_LINES_MAX][OWN_LINE_SIZE];
 };
 
 static uint64_t seconds_from_now(int seconds)
@@ -75,8 +71,9 @@ static void enter(struct job *j, enum job_phase phase, int seconds)
     j->next_at = seconds_from_now(seconds);
 }
 
-/* mpirun ends the ranks; one that does not in time is killed, and its ranks notice. Ranks that had
- * to be ended have not done their work, though Hydra may exit with 0 then. */
+/* The first call sends mpirun SIGTERM, and mpirun ends the ranks. Later calls kill mpirun, and the
+ * ranks' supervisors detect its death. Sets `stopped`, because Hydra may exit with 0 although the
+ * ranks have not done their work. */
 static void end_job(struct job *j)
 {
     j->stopped = true;
@@ -84,34 +81,34 @@ static void end_job(struct job *j)
         enter(j, PHASE_KILLING, END_SECONDS);
     else
         enter(j, PHASE_ENDING, END_SECONDS);
-    if (j->mpirun)
-        kill(j->mpirun, j->phase == PHASE_KILLING ? SIGKILL : SIGTERM);
+    if (j->mpirun.pid)
+        kill(j->mpirun.pid, j->phase == PHASE_KILLING ? SIGKILL : SIGTERM);
 }
 
-/* Shows a line unless it has just been said: ranks that fail alike say the same. */
+/* Shows a line unless it repeats the last one: ranks may fail for the same reason. */
 static void show(struct job *j, const char *text, const char *core)
 {
-    size_t n = strnlen(core, sizeof j->said - 1);
-    if (strlen(j->said) == n && memcmp(j->said, core, n) == 0)
+    size_t n = strnlen(core, sizeof j->shown - 1);
+    if (strlen(j->shown) == n && memcmp(j->shown, core, n) == 0)
         return;
-    memcpy(j->said, core, n);
-    j->said[n] = '\0';
-    char clean[LINES_MAX + 1];
+    memcpy(j->shown, core, n);
+    j->shown[n] = '\0';
+    char clean[OUTPUT_LINE_MAX + 1];
     text_clean(clean, sizeof clean, text);
     fprintf(stderr, "ampscale: %s\n", clean);
 }
 
-/* Whether a failure after the first is worth telling: what failed first may have been the
- * consequence of a kill, of what the rank did that it blames, or of one that had failed before but
- * did not come to its exit. */
+/* Is a failure after the first one shown? It is shown if it may be the cause of the first: its rank
+ * was killed, had failed before the job's end stopped it, or is named by the reason of the
+ * first. */
 static bool is_cause(const struct job *j, const struct rank_report *r)
 {
     return r->end == REPORT_KILLED || r->end == REPORT_ENDED ||
            (r->rank == j->blamed && *r->reason);
 }
 
-/* The first failure ends the job, as mpirun would have it; Hydra waits for the other ranks unless
- * one is killed. */
+/* The first failure ends the job. Open MPI would also end the job; Hydra would wait for all
+ * ranks. */
 static void take_report(struct job *j, const struct rank_report *r, const char *text)
 {
     if (r->end == REPORT_STOPPED) {
@@ -120,7 +117,7 @@ static void take_report(struct job *j, const struct rank_report *r, const char *
     }
     if (j->failures++ == 0) {
         j->code = report_code(r);
-        /* A reason that names a rank is that rank's, whoever noticed. */
+        /* A reason that begins with a rank is about that rank, whichever rank reports it. */
         bool named = sscanf(r->reason, "rank %9d", &j->blamed) == 1;
         show(j, named ? r->reason : text, *r->reason ? r->reason : text);
     } else if (is_cause(j, r)) {
@@ -131,29 +128,29 @@ static void take_report(struct job *j, const struct rank_report *r, const char *
     enter(j, PHASE_FAILING, j->config->fail_seconds);
 }
 
-static bool is_ours(const char *line, size_t n, const char **text)
+static bool is_of_rank(const char *line, size_t n, const char **text)
 {
     static const char mark[] = "ampscale: ";
     *text = line + sizeof mark - 1;
     return n >= sizeof mark - 1 && memcmp(line, mark, sizeof mark - 1) == 0;
 }
 
-/* Keeps the first lines that mpirun says something in. */
-static void take_chatter(struct job *j, const char *line, size_t n)
+/* Logs a line of mpirun's own, and keeps the first ones that have text. */
+static void take_own(struct job *j, const char *line, size_t n)
 {
-    fwrite(line, 1, n, j->config->chatter);
+    fwrite(line, 1, n, j->config->mpirun_log);
     while (n > 0 && strchr("\n\r ", line[n - 1]))
         n--;
     bool rule = strspn(line, "-=") >= n;
-    if (rule || j->telling == TELLING_LINES)
+    if (rule || j->own_lines == OWN_LINES_MAX)
         return;
-    char raw[TELLING_SIZE];
+    char raw[OWN_LINE_SIZE];
     snprintf(raw, sizeof raw, "%.*s", (int)n, line);
-    text_clean(j->tell[j->telling++], TELLING_SIZE, raw);
+    text_clean(j->own_line[j->own_lines++], OWN_LINE_SIZE, raw);
 }
 
-/* Skips what Open MPI 5 may put before a line: the NUL that ended what it said itself, and what
- * rank 0 had drawn on stdout of a line that has not ended. */
+/* Skips bytes that Open MPI 5 may put before a line: the NUL at the end of its own output, and the
+ * part of a progress bar that rank 0 has drawn on stdout. */
 static void skip_foreign(const char **line, size_t *n)
 {
     static const char drawn_end[] = "\033[K";
@@ -170,67 +167,38 @@ static void take_error(void *self, const char *line, size_t n)
 {
     struct job *j = self;
     struct rank_report report;
-    char copy[LINES_MAX + 1];
+    char copy[OUTPUT_LINE_MAX + 1];
     const char *text;
     skip_foreign(&line, &n);
     memcpy(copy, line, n);
     copy[n] = '\0';
-    if (!is_ours(copy, n, &text)) {
-        take_chatter(j, copy, n);
+    if (!is_of_rank(copy, n, &text)) {
+        take_own(j, copy, n);
         return;
     }
     bool reported = report_read(copy, n, &report);
     copy[strcspn(copy, "\r\n")] = '\0';
-    if (reported)
+    if (reported) {
         take_report(j, &report, text);
-    else
+    } else {
+        j->explained = j->explained || report_reason(copy) != NULL;
         show(j, text, text);
+    }
 }
 
-/* Rank 0's output as it is; Hydra puts what it has to say about a job's end there too. */
+/* Copies rank 0's output to stdout. Hydra's own lines about the job's end, which it writes to the
+ * same stream, are logged. */
 static void take_output(void *self, const char *line, size_t n)
 {
     static const char banner[] = "====================";
     struct job *j = self;
-    j->started = j->config->ranks; /* rank 0 speaks, and so all have met */
+    j->started = j->config->ranks; /* rank 0 writes after all ranks have joined */
     if (n >= sizeof banner - 1 && memcmp(line, banner, sizeof banner - 1) == 0)
         j->banner = true;
     if (j->banner)
-        take_chatter(j, line, n);
+        take_own(j, line, n);
     else
         fwrite(line, 1, n, stdout);
-}
-
-static void read_stream(struct job *j, int *fd, struct lines *lines, lines_take *take)
-{
-    char bytes[8192];
-    ssize_t n = read(*fd, bytes, sizeof bytes);
-    if (n < 0 && errno == EINTR)
-        return;
-    if (n > 0) {
-        lines_feed(lines, bytes, (size_t)n, take, j);
-    } else {
-        lines_end(lines, take, j);
-        close(*fd);
-        *fd = -1;
-    }
-    fflush(stdout);
-    fflush(j->config->chatter);
-}
-
-/* False: nothing had come within `timeout` milliseconds. */
-static bool read_streams(struct job *j, int timeout)
-{
-    struct pollfd p[] = {{.fd = j->out, .events = POLLIN},
-                         {.fd = j->err, .events = POLLIN},
-                         {.fd = j->mpirun ? j->config->signals : -1, .events = POLLIN}};
-    if (poll(p, 3, timeout) <= 0)
-        return false;
-    if (p[0].revents)
-        read_stream(j, &j->out, &j->out_lines, take_output);
-    if (p[1].revents)
-        read_stream(j, &j->err, &j->err_lines, take_error);
-    return true;
 }
 
 /* The first signal asks the ranks to stop; mpirun forwards SIGUSR1. */
@@ -243,28 +211,17 @@ static void take_stop(struct job *j, int signo)
     }
     report_signal_name(signo, name);
     j->received = signo;
-    fprintf(stderr,
-            "ampscale: %s: the ranks are asked to stop, within %d s; a second signal ends them at "
-            "once\n",
-            name, j->config->grace);
-    kill(j->mpirun, SIGUSR1);
+    fprintf(
+        stderr,
+        "ampscale: %s: asking the ranks to stop within %d s; a second signal kills them at once\n",
+        name, j->config->grace);
+    kill(j->mpirun.pid, SIGUSR1);
     enter(j, PHASE_STOPPING, j->config->grace);
 }
 
-static void take_signals(struct job *j)
-{
-    struct signalfd_siginfo info;
-    while (j->mpirun && read(j->config->signals, &info, sizeof info) == sizeof info) {
-        if (info.ssi_signo != SIGCHLD)
-            take_stop(j, (int)info.ssi_signo);
-        else if (waitpid(j->mpirun, &j->status, WNOHANG) == j->mpirun)
-            j->mpirun = 0;
-    }
-}
-
-/* mpirun may wait indefinitely for what never starts, where it lacks file descriptors for one: a
- * rank that began has written a heading to its log. */
-static void look_for_ranks(struct job *j, uint64_t end)
+/* mpirun waits indefinitely if it lacks the file descriptors to start a rank. A rank that has
+ * started has written a heading to its log. */
+static void check_started(struct job *j, uint64_t end)
 {
     char path[4096];
     struct stat s;
@@ -282,20 +239,22 @@ static void look_for_ranks(struct job *j, uint64_t end)
 static void watch(struct job *j)
 {
     uint64_t end = seconds_from_now(j->config->start_seconds);
-    while (j->mpirun) {
-        read_streams(j, LOOK_MS);
-        take_signals(j);
+    while (j->mpirun.pid) {
+        child_read(&j->mpirun, j->config->signals, CHECK_MS);
+        fflush(stdout);
+        fflush(j->config->mpirun_log);
+        int signo = child_signal(&j->mpirun, j->config->signals);
+        if (signo)
+            take_stop(j, signo);
         if (j->config->start_seconds > 0)
-            look_for_ranks(j, end);
+            check_started(j, end);
         if (j->phase != PHASE_RUNNING && clock_ns() >= j->next_at)
             end_job(j);
     }
-    while ((j->out >= 0 || j->err >= 0) && read_streams(j, 0))
-        ;
 }
 
-/* Ranks whose mpirun was killed have become children of this process, and are on their way out:
- * nothing of the job runs when this returns, unless it hangs. */
+/* Supervisors whose mpirun was killed become children of this process, and end by themselves. When
+ * this returns, no process of the job runs, unless one hangs. */
 static void wait_for_orphans(void)
 {
     uint64_t end = seconds_from_now(END_SECONDS);
@@ -310,48 +269,7 @@ static void wait_for_orphans(void)
     }
 }
 
-/* In the child: never returns. A session of its own keeps the terminal's signals to the launcher.
- */
-static void become_mpirun(char **argv, int out, int err, pid_t launcher)
-{
-    sigset_t none;
-    sigemptyset(&none);
-    signal(SIGPIPE, SIG_DFL);
-    setsid();
-    int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (in >= 0 && dup2(in, 0) == 0 && dup2(out, 1) == 1 && dup2(err, 2) == 2 &&
-        prctl(PR_SET_PDEATHSIG, SIGTERM) == 0 && getppid() == launcher &&
-        sigprocmask(SIG_SETMASK, &none, NULL) == 0)
-        execvp(argv[0], argv);
-    dprintf(2, "cannot run '%s': %s\n", argv[0], strerror(errno));
-    _exit(status_exit_code(STATUS_IO));
-}
-
-static enum status start_mpirun(struct job *j, char **argv)
-{
-    int out[2], err[2];
-    if (pipe2(out, O_CLOEXEC) != 0)
-        return status_fail(STATUS_IO, "cannot make a pipe: %s", strerror(errno));
-    if (pipe2(err, O_CLOEXEC) != 0) {
-        close(out[0]);
-        close(out[1]);
-        return status_fail(STATUS_IO, "cannot make a pipe: %s", strerror(errno));
-    }
-    j->out = out[0];
-    j->err = err[0];
-    pid_t self = getpid();
-    j->mpirun = fork();
-    if (j->mpirun == 0)
-        become_mpirun(argv, out[1], err[1], self);
-    close(out[1]);
-    close(err[1]);
-    if (j->mpirun > 0)
-        return STATUS_OK;
-    j->mpirun = 0;
-    return status_fail(STATUS_IO, "cannot start a process: %s", strerror(errno));
-}
-
-/* What a rank's log, if it is on this host, says is wrong, of the latest start. */
+/* The reason in a rank's log after its last heading, if the log is on this host. */
 static bool read_reason(const char *dir, int rank, char out[REPORT_REASON_MAX])
 {
     enum { LOG_BYTES_MAX = 64 << 20 };
@@ -374,67 +292,72 @@ static bool read_reason(const char *dir, int rank, char out[REPORT_REASON_MAX])
     return *out != '\0';
 }
 
-/* A keeper that is killed reports nothing, and Open MPI 5 passes on no report of one that it is
- * about to kill: what its rank had said lies in its log. */
-static void tell_unreported(struct job *j, int rank)
+/* A killed supervisor reports nothing, and Open MPI 5 does not forward the report of a supervisor
+ * that it is about to kill. The rank's log has the reason. False: there is none. */
+static bool show_unreported(struct job *j, int rank)
 {
     char reason[REPORT_REASON_MAX], text[REPORT_MAX];
     if (!read_reason(j->config->log_dir, rank, reason))
-        return;
+        return false;
     snprintf(text, sizeof text, "rank %d: %s", rank, reason);
     show(j, text, reason);
+    return true;
 }
 
-/* mpirun failed, and no rank has reported why. */
-static enum status fail_mpirun(struct job *j)
+/* Fails if mpirun failed and no rank has sent a report. The reason is the error message in a rank's
+ * log, or a line of a process that could not start mpirun or a supervisor; else mpirun's lines. */
+static enum status fail_mpirun(struct job *j, int *exit_code)
 {
     char name[32];
-    for (int rank = 0; rank < j->config->ranks; rank++)
-        tell_unreported(j, rank);
-    if (WIFSIGNALED(j->status)) {
-        report_signal_name(WTERMSIG(j->status), name);
+    bool explained = j->explained;
+    for (int rank = 0; rank < j->config->ranks && !explained; rank++)
+        explained = show_unreported(j, rank);
+    int status = j->mpirun.status;
+    if (WIFSIGNALED(status)) {
+        report_signal_name(WTERMSIG(status), name);
         return status_fail(STATUS_LIBRARY,
-                           "mpirun was killed by signal %d (%s), and the ranks with it",
-                           WTERMSIG(j->status), name);
+                           "%s was killed by signal %d (%s), together with the ranks",
+                           j->config->starter, WTERMSIG(status), name);
     }
-    for (int i = 0; i < j->telling; i++)
-        fprintf(stderr, "mpirun: %s\n", j->tell[i]);
-    return status_fail(STATUS_LIBRARY, "mpirun failed with exit code %d; all it said is in '%s'",
-                       WEXITSTATUS(j->status), j->config->chatter_path);
+    *exit_code = status_exit_code(STATUS_LIBRARY);
+    if (explained && status != 0)
+        return STATUS_OK;
+    for (int i = 0; i < j->own_lines; i++)
+        fprintf(stderr, "%s: %s\n", j->config->starter, j->own_line[i]);
+    return status_fail(STATUS_LIBRARY, "%s failed with exit code %d; its output is in '%s'",
+                       j->config->starter, WEXITSTATUS(status), j->config->mpirun_log_path);
 }
 
-static enum status judge(struct job *j, int *exit_code)
+static enum status job_result(struct job *j, int *exit_code)
 {
     if (j->late)
         return status_fail(
             STATUS_LIBRARY,
-            "rank %d of %d did not start within %d s: mpirun waits; look at the limits "
-            "of this shell ('ulimit -a') and at what it said in '%s'",
-            j->started, j->config->ranks, j->config->start_seconds, j->config->chatter_path);
-    bool failed = j->status != 0 || j->failures > 0 || j->stopped;
+            "rank %d of %d did not start within %d s: mpirun is still waiting; check the limits of "
+            "this shell ('ulimit -a') and mpirun's output in '%s'",
+            j->started, j->config->ranks, j->config->start_seconds, j->config->mpirun_log_path);
+    bool failed = j->mpirun.status != 0 || j->failures > 0 || j->stopped;
     *exit_code = !failed ? 0 : j->received ? 128 + j->received : j->code;
     if (failed && !j->received && j->failures == 0)
-        return fail_mpirun(j);
+        return fail_mpirun(j, exit_code);
     if (j->blamed >= 0)
-        tell_unreported(j, j->blamed);
+        (void)show_unreported(j, j->blamed);
     return STATUS_OK;
 }
 
 enum status job_run(const struct job_config *c, char **command, int *received, int *exit_code)
 {
-    struct job j = {.config = c,
-                    .begun = time(NULL),
-                    .out = -1,
-                    .err = -1,
-                    .out_lines.live = true,
-                    .blamed = -1};
-    TRY(start_mpirun(&j, command));
+    const struct child_config mpirun = {
+        .program = command[0], .argv = command, .session = true, .death_signal = SIGTERM};
+    struct job j = {.config = c, .begun = time(NULL), .blamed = -1};
+    j.mpirun.out = (struct output){.take = take_output, .self = &j, .live = true};
+    j.mpirun.err = (struct output){.take = take_error, .self = &j};
+    TRY(child_start(&mpirun, &j.mpirun));
     watch(&j);
     wait_for_orphans();
-    if (j.out >= 0)
-        close(j.out);
-    if (j.err >= 0)
-        close(j.err);
+    child_close(&j.mpirun);
+    fflush(stdout);
+    fflush(c->mpirun_log);
     *received = j.received;
-    return judge(&j, exit_code);
+    return job_result(&j, exit_code);
 }

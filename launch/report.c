@@ -1,4 +1,4 @@
-/* Writing and reading reports of ranks. */
+/* Writes and reads reports of ranks. */
 #include "launch/report.h"
 
 #include "base/status.h"

@@ -1,7 +1,6 @@
-/* Inside launch/: the one line that a rank's keeper writes about an end that was not in order. It
- * goes to stderr, through mpirun, to whoever started the job: people, and `ampscale launch`. */
-#ifndef LAUNCH_REPORT_H
-#define LAUNCH_REPORT_H
+/* Inside launch/: the line that a rank's supervisor writes to stderr about a rank that failed.
+ * mpirun forwards it to the user or to `ampscale launch`. */
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,36 +11,36 @@ enum report_end {
     REPORT_EXITED,
     REPORT_KILLED,
     REPORT_STOPPED,
-    REPORT_ENDED, /* it had said what is wrong, and was made to end before it exited */
+    REPORT_ENDED, /* the rank had printed an error before the end of the job stopped it */
 };
 
 struct rank_report {
     enum report_end end;
     int rank;
     long pid;
-    int code; /* the rank's exit code; REPORT_KILLED: the signal; REPORT_ENDED: 1, a tool error */
+    int code; /* the rank's exit code; for REPORT_KILLED the signal; for REPORT_ENDED 1, a tool
+               * error */
     char host[256];
-    char reason[REPORT_REASON_MAX]; /* what the rank said, without "ampscale: "; "" if nothing */
+    char reason[REPORT_REASON_MAX]; /* the rank's error message without "ampscale: ", or "" */
 };
 
-/* One of
+/* Writes one of these lines, with a newline:
  *   ampscale: rank 1 (host h, pid p) exited with code 5: cannot open 'x': no such file
  *   ampscale: rank 1 (host h, pid p) was killed by signal 9 (SIGKILL)
  *   ampscale: rank 1 (host h, pid p) was asked to stop, and exited with code 1
  *   ampscale: rank 1 (host h, pid p) was ended, having failed: cannot open 'x': no such file
- * with a newline. */
+ */
 void report_write(const struct rank_report *r, char out[REPORT_MAX]);
 
-/* Reads such a line of `n` bytes; false when it is something else. */
+/* Reads such a line of `n` bytes; false for any other line. */
 bool report_read(const char *line, size_t n, struct rank_report *r);
 
-/* What a line that a command writes to stderr says is wrong: what comes behind "ampscale: ". NULL
- * for a warning, and for what is not ours. */
+/* The error message in a command's line on stderr, after "ampscale: ". NULL for a warning
+ * and for lines of other programs. */
 const char *report_reason(const char *line);
 
-/* The exit code that stands for the report: the rank's, or 128 + the signal's number. */
+/* The exit code for the report: that of the rank, or 128 + the number of the signal. */
 int report_code(const struct rank_report *r);
 
 /* "SIGKILL"; "signal" for a number without a name. */
 void report_signal_name(int signo, char out[32]);
-#endif

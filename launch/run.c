@@ -1,10 +1,12 @@
-/* The launcher: finds its place, makes the logs, starts the job, and starts it again. */
-#include "launch/launch.h"
-
+/* The launcher: checks its configuration, creates the logs, starts the job and restarts it. */
 #include "base/file.h"
 #include "base/host.h"
+#include "base/launcher.h"
+#include "base/text.h"
+#include "comm/comm.h"
 #include "launch/command.h"
 #include "launch/job.h"
+#include "launch/one_machine.h"
 #include "results/schema.h"
 
 #include <errno.h>
@@ -13,49 +15,146 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/signalfd.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 extern char **environ;
 
-/* Everything that the starts of a launch share. */
 struct launch {
     const struct launch_config *config;
     struct launch_site site;
     char log_dir[PATH_MAX];
-    char chatter_path[PATH_MAX];
-    FILE *chatter;
-    int signals;
+    char mpirun_log_path[PATH_MAX];
+    FILE *mpirun_log;
+    struct process_signals signals;
+    struct one_machine machine;
 };
 
-/* Open MPI ends the other ranks by itself, which takes it a second or two and must not be
- * disturbed; MPICH lets them go on. */
+/* Whether ranks start without MPI: if --comm, --nnodes, --min-nodes or --rendezvous requires it,
+ * this program was built without MPI, or mpirun cannot run. */
+static bool is_direct(const struct launch_config *c)
+{
+    enum mpi_kind kind;
+    bool mpi = c->comm && strcmp(c->comm, "mpi") == 0;
+    bool mpi_free = c->comm && (strcmp(c->comm, "gloo") == 0 || strcmp(c->comm, "local") == 0);
+    if (c->nodes > 0 || c->min_nodes > 0 || c->rendezvous || mpi_free)
+        return true;
+    if (mpi || c->mpirun || c->mpi_args.n > 0)
+        return false;
+    return strcmp(comm_mpi_version(), "none") == 0 ||
+           launch_mpi_probe("mpirun", &kind) == STATUS_IO;
+}
+
+/* With --hosts, each host is a node. Hosts without a rank are left out. */
+static enum status check_hosts(struct launch_config *c)
+{
+    int left = c->nproc, hosts = 0;
+    for (; hosts < c->hosts.n && left > 0; hosts++) {
+        struct launch_host *h = &c->hosts.v[hosts];
+        h->slots = c->node_ranks > 0 ? c->node_ranks : left < h->slots ? left : h->slots;
+        left -= h->slots;
+    }
+    c->hosts.n = hosts;
+    if (c->nodes > 0 && c->nodes != hosts)
+        return status_fail(STATUS_USAGE, "--nnodes %d: --hosts names %d with ranks", c->nodes,
+                           hosts);
+    c->nodes = hosts;
+    c->min_nodes = c->min_nodes > 0 ? c->min_nodes : hosts;
+    return STATUS_OK;
+}
+
+/* Checks the settings of a job without MPI; sets its numbers of nodes and of ranks per node. */
+static enum status check_direct(struct launch_config *c)
+{
+    if (c->hosts.n > 0)
+        TRY(check_hosts(c));
+    c->nodes = c->nodes > 0 ? c->nodes : 1;
+    c->min_nodes = c->min_nodes > 0 ? c->min_nodes : c->nodes;
+    if (c->min_nodes > c->nodes)
+        return status_fail(STATUS_USAGE, "--min-nodes %d: the job has %d node%s", c->min_nodes,
+                           c->nodes, c->nodes > 1 ? "s" : "");
+    if (c->hosts.n > 0)
+        return STATUS_OK;
+    if (c->node >= c->nodes)
+        return status_fail(STATUS_USAGE, "--node-rank %d: give 0 to %d, for --nnodes %d", c->node,
+                           c->nodes - 1, c->nodes);
+    if (c->nodes > 1 && !c->rendezvous)
+        return status_fail(STATUS_USAGE,
+                           "--nnodes %d: where do the ranks connect? give "
+                           "--rendezvous HOST:PORT, with node 0's address",
+                           c->nodes);
+    if (c->nproc % c->nodes != 0)
+        return status_fail(STATUS_USAGE, "--nproc %d: not a multiple of --nnodes %d", c->nproc,
+                           c->nodes);
+    c->node_ranks = c->nproc / c->nodes;
+    return STATUS_OK;
+}
+
+enum status launch_config_check(struct launch_config *c)
+{
+    int slots = launch_hosts_slots(&c->hosts), nodes = c->nodes > 0 ? c->nodes : 1;
+    if (c->node_ranks > 0 && c->nproc > 0 && c->nproc != c->node_ranks * nodes)
+        return status_fail(STATUS_USAGE, "--nproc %d: --nproc-per-node %d on %d node%s are %d",
+                           c->nproc, c->node_ranks, nodes, nodes > 1 ? "s" : "",
+                           c->node_ranks * nodes);
+    if (c->nproc == 0)
+        c->nproc = c->node_ranks > 0 ? c->node_ranks * (c->hosts.n > 0 ? c->hosts.n : nodes)
+                   : c->hosts.n > 0  ? slots
+                                     : launcher_slurm_tasks();
+    if (c->nproc == 0)
+        return status_fail(STATUS_USAGE,
+                           "the number of ranks is missing: give --nproc, --nproc-per-node, "
+                           "--hosts or --hostfile");
+    if (slots > 0 && c->nproc > slots)
+        return status_fail(STATUS_USAGE, "--nproc %d: the hosts have %d slot%s", c->nproc, slots,
+                           slots > 1 ? "s" : "");
+    if (c->restarts > 0 && !launch_command_value(c->argc, c->argv, "--out"))
+        return status_fail(
+            STATUS_USAGE,
+            "--restarts resumes from the run's checkpoint; name its folder by 'train --out DIR'");
+    c->direct = is_direct(c);
+    return c->direct ? check_direct(c) : STATUS_OK;
+}
+
+/* Seconds after which the launcher ends the other ranks: Open MPI ends them itself within a second
+ * or two, MPICH does not. */
 static int fail_seconds(enum mpi_kind kind)
 {
     return kind == MPI_KIND_OPENMPI ? 10 : 1;
 }
 
+static enum status launch_command(const struct launch *l, struct words *command)
+{
+    const struct launch_config *c = l->config;
+    return !c->direct       ? launch_command_mpirun(c, &l->site, command)
+           : c->hosts.n > 0 ? launch_command_hosts(c, &l->site, command)
+                            : launch_command_node(c, &l->site, command);
+}
+
 static enum status run_job(const struct launch *l, int *received, int *exit_code)
 {
     struct words command = {0};
-    struct job_config job = {.signals = l->signals,
-                             .grace = l->config->grace,
-                             .fail_seconds = fail_seconds(l->site.kind),
-                             .ranks = l->config->nproc,
-                             .start_seconds = l->config->hosts.n ? 0 : l->config->start_timeout,
-                             .log_dir = l->log_dir,
-                             .chatter = l->chatter,
-                             .chatter_path = l->chatter_path};
+    struct job_config job = {
+        .signals = &l->signals,
+        .grace = l->config->grace,
+        .fail_seconds = fail_seconds(l->site.kind),
+        .ranks = l->config->nproc,
+        .start_seconds = l->config->hosts.n || l->config->direct ? 0 : l->config->start_timeout,
+        .starter = l->config->direct ? "the starter of the ranks" : "mpirun",
+        .log_dir = l->log_dir,
+        .mpirun_log = l->mpirun_log,
+        .mpirun_log_path = l->mpirun_log_path};
     enum status st;
-    CHECK(launch_command_mpirun(l->config, &l->site, &command));
+    CHECK(launch_command(l, &command));
     CHECK(job_run(&job, command.v, received, exit_code));
 done:
     words_free(&command);
     return st;
 }
 
-/* Beside the run's folder, where the command has one: "runs/first-logs"; else the first free of
- * "runs/COMMAND-001-logs" and on. Absolute: other hosts may start elsewhere. */
+/* Chooses --log-dir; else the folder next to the run's folder, "runs/first-logs"; else the first
+ * unused name from "runs/COMMAND-001-logs" on. The path is absolute, because supervisors may start
+ * in another folder. */
 static enum status choose_log_dir(const struct launch_config *c, char out[PATH_MAX])
 {
     char cwd[PATH_MAX], name[PATH_MAX];
@@ -75,7 +174,8 @@ static enum status choose_log_dir(const struct launch_config *c, char out[PATH_M
     if (name[0] == '/')
         return path_format(out, PATH_MAX, "%s", name);
     if (!getcwd(cwd, sizeof cwd))
-        return status_fail(STATUS_IO, "cannot tell the current folder: %s", strerror(errno));
+        return status_fail(STATUS_IO, "cannot read the name of the current folder: %s",
+                           strerror(errno));
     return path_format(out, PATH_MAX, "%s/%s", cwd, name);
 }
 
@@ -86,39 +186,31 @@ static enum status find_site(struct launch *l)
     l->site = (struct launch_site){.mpirun = c->mpirun ? c->mpirun : "mpirun",
                                    .log_dir = l->log_dir,
                                    .root = geteuid() == 0,
+                                   .loopback = l->machine.is_one,
                                    .cores = host_cores(),
                                    .environment = environ};
-    return launch_mpi_probe(l->site.mpirun, &l->site.kind);
+    l->site.kind = MPI_KIND_NONE;
+    return c->direct ? STATUS_OK : launch_mpi_probe(l->site.mpirun, &l->site.kind);
 }
 
-/* nohup's wish is respected. */
 static enum status open_signals(struct launch *l)
 {
-    struct sigaction hangup;
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGCHLD);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGUSR1);
-    if (sigaction(SIGHUP, NULL, &hangup) != 0 || hangup.sa_handler != SIG_IGN)
-        sigaddset(&set, SIGHUP);
     signal(SIGPIPE, SIG_IGN);
-    if (prctl(PR_SET_CHILD_SUBREAPER, 1) == 0 && sigprocmask(SIG_BLOCK, &set, NULL) == 0)
-        l->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    return l->signals >= 0 ? STATUS_OK
-                           : status_fail(STATUS_IO, "cannot wait for signals: %s", strerror(errno));
+    if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
+        return status_fail(STATUS_IO, "cannot become the parent of orphaned processes: %s",
+                           strerror(errno));
+    return process_signals_open(&l->signals);
 }
 
 static enum status open_logs(struct launch *l)
 {
     TRY(dir_make(l->log_dir));
-    TRY(path_format(l->chatter_path, sizeof l->chatter_path, "%s/mpirun.log", l->log_dir));
-    l->chatter = fopen(l->chatter_path, "ae");
-    if (!l->chatter)
-        return status_fail(STATUS_IO, "cannot write '%s': %s", l->chatter_path, strerror(errno));
-    fprintf(stderr, "ampscale: %d rank%s; the output of each is in '%s/rank-N.log'\n",
-            l->config->nproc, l->config->nproc > 1 ? "s" : "", l->log_dir);
+    TRY(path_format(l->mpirun_log_path, sizeof l->mpirun_log_path, "%s/mpirun.log", l->log_dir));
+    l->mpirun_log = fopen(l->mpirun_log_path, "ae");
+    if (!l->mpirun_log)
+        return status_fail(STATUS_IO, "cannot write '%s': %s", l->mpirun_log_path, strerror(errno));
+    text_print(stderr, "ampscale: %d rank%s; the output of each is in '%s/rank-N.log'",
+               l->config->nproc, l->config->nproc > 1 ? "s" : "", l->log_dir);
     return STATUS_OK;
 }
 
@@ -135,11 +227,13 @@ static bool has_checkpoint(const struct launch_config *c)
     return false;
 }
 
-/* A command line that is wrong stays wrong; a signal means what it says. */
+/* No restart after a usage error (it would recur), after a signal to this process, or without a
+ * checkpoint. If nodes join, node 0 decides: the others may lack the run's folder. */
 static bool worth_restarting(const struct launch_config *c, int restarts, int received, int code)
 {
+    bool follows = c->direct && launch_joins(c) && c->node > 0;
     return restarts < c->restarts && !received && code != 0 &&
-           code != status_exit_code(STATUS_USAGE) && has_checkpoint(c);
+           code != status_exit_code(STATUS_USAGE) && (follows || has_checkpoint(c));
 }
 
 static enum status run_jobs(struct launch *l, int *exit_code)
@@ -159,8 +253,8 @@ static enum status run_jobs(struct launch *l, int *exit_code)
     }
 }
 
-/* Ranks that do not meet can only say whom they miss if they know who was to come. */
-static enum status tell_hosts(const struct launch_config *c)
+/* Exports the list of hosts, so that ranks that cannot join can name the missing hosts. */
+static enum status export_hosts(const struct launch_config *c)
 {
     struct words list = {0};
     enum status st;
@@ -174,21 +268,52 @@ done:
     return st;
 }
 
+/* Sets a variable to 64 random hexadecimal digits, unless it is set already. */
+static enum status export_random(const char *variable)
+{
+    unsigned char bytes[32];
+    char text[2 * sizeof bytes + 1];
+    if (getenv(variable))
+        return STATUS_OK;
+    if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes)
+        return status_fail(STATUS_IO, "cannot get random bytes: %s", strerror(errno));
+    for (size_t i = 0; i < sizeof bytes; i++)
+        snprintf(text + 2 * i, 3, "%02x", bytes[i]);
+    int error = setenv(variable, text, 1);
+    explicit_bzero(bytes, sizeof bytes);
+    explicit_bzero(text, sizeof text);
+    return error == 0 ? STATUS_OK : status_fail(STATUS_OOM, "no memory for the environment");
+}
+
+/* Ranks that connect without MPI share a job id and a secret. They inherit both as environment
+ * variables, because arguments are visible to other users. For several nodes that run the same line
+ * the user sets both. */
+static enum status export_secret(const struct launch_config *c)
+{
+    bool own = c->direct && (c->nodes == 1 || c->hosts.n > 0);
+    if (!own && !launch_command_value(c->argc, c->argv, "--rendezvous"))
+        return STATUS_OK;
+    TRY(export_random("AMPSCALE_JOB"));
+    return export_random("AMPSCALE_SECRET");
+}
+
 enum status launch_run(const struct launch_config *c, int *exit_code)
 {
-    struct launch l = {.config = c, .signals = -1};
+    struct launch l = {.config = c, .signals.fd = -1};
     enum status st;
-    CHECK(tell_hosts(c));
+    CHECK(export_hosts(c));
+    CHECK(export_secret(c));
+    CHECK(one_machine_begin(c, &l.machine));
     CHECK(find_site(&l));
     l.site.terminal = isatty(STDOUT_FILENO) == 1;
     CHECK(open_logs(&l));
     CHECK(open_signals(&l));
     CHECK(run_jobs(&l, exit_code));
 done:
-    if (l.chatter)
-        fclose(l.chatter);
-    if (l.signals >= 0)
-        close(l.signals);
+    if (l.mpirun_log)
+        fclose(l.mpirun_log);
+    process_signals_close(&l.signals);
+    one_machine_end(&l.machine);
     return st;
 }
 
@@ -207,10 +332,16 @@ enum status launch_print(const struct launch_config *c, FILE *out)
     struct words mpirun = {0}, srun = {0};
     enum status st;
     CHECK(find_site(&l));
+    if (c->direct) {
+        CHECK(launch_command(&l, &mpirun));
+        CHECK(print_line(c->hosts.n > 0 ? "command of launch" : "command of launch on this node",
+                         &mpirun, out));
+        goto done;
+    }
     CHECK(launch_command_mpirun(c, &l.site, &mpirun));
     CHECK(launch_command_srun(c, &l.site, &srun));
-    CHECK(print_line("what launch runs", &mpirun, out));
-    CHECK(print_line("the same by Slurm", &srun, out));
+    CHECK(print_line("command of launch", &mpirun, out));
+    CHECK(print_line("the same with Slurm", &srun, out));
 done:
     words_free(&mpirun);
     words_free(&srun);

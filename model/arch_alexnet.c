@@ -1,4 +1,4 @@
-/* AlexNet in torchvision's form, that of "One weird trick for parallelizing convolutional neural
+/* AlexNet in torchvision's form, as in "One weird trick for parallelizing convolutional neural
  * networks" (Krizhevsky, 2014): one column, no local response normalisation. */
 #include "model/builder.h"
 
@@ -23,7 +23,8 @@ static int linear(struct builder *b, int in, int place, int out)
                           INIT_UNIFORM_FAN_IN);
 }
 
-/* Dropout, linear, ReLU: the classifier's modules from `place` on. */
+/* Adds dropout, linear layer and ReLU, which are the classifier's modules from number `place`
+ * on. */
 static int hidden_layer(struct builder *b, int in, int place)
 {
     int x = builder_dropout(builder_name(b, "classifier.%d", place), in, 0.5f);

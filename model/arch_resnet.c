@@ -1,27 +1,29 @@
-/* Residual networks (He et al., 2015) in torchvision's form: version 1.5, whose bottleneck strides
- * in its 3x3 convolution; with groups ResNeXt (Xie et al., 2016), with wider bottlenecks Wide
- * ResNet (Zagoruyko and Komodakis, 2016). resnet8 is a small one for 32-pixel images and tests. */
+/* Residual networks (He et al., 2015) in torchvision's form: version 1.5, in which a bottleneck
+ * block's 3x3 convolution has the stride. Groups make it ResNeXt (Xie et al., 2016), wider
+ * bottlenecks Wide ResNet (Zagoruyko and Komodakis, 2016). resnet8 is a small network for tests and
+ * 32-pixel images. */
 #include "model/builder.h"
 
 #include <stdio.h>
 
 struct resnet {
-    int expansion;  /* a block's output channels over its width: 1 basic, 4 bottleneck */
-    int width;      /* of the stem and of the first stage; doubles from stage to stage */
-    int blocks[4];  /* per stage; a stage of 0 is left out */
-    int groups;     /* of a bottleneck's 3x3 convolution; 0: 1 */
-    int base_width; /* channels per group of a bottleneck at width 64; 0: 64 */
+    int expansion;  /* output channels of a block divided by its width: 1 for a basic block, 4 for a
+                     * bottleneck */
+    int width;      /* channels of the stem, width of the first stage; doubles each stage */
+    int blocks[4];  /* blocks per stage; the first 0 ends the list */
+    int groups;     /* groups of a bottleneck's 3x3 convolution; 0 means 1 */
+    int base_width; /* channels per group of a bottleneck at width 64; 0 means 64 */
     bool small;     /* a 3x3 stem without stride or pooling */
 };
 
-/* One block: where it stands and what goes through it. */
+/* One block: the prefix of its names, and its shape. */
 struct block {
     char prefix[32]; /* "layer1.0." */
     int out;         /* channels */
     int inner;       /* channels of the bottleneck's 3x3 convolution */
     int groups;
     int stride;
-    bool project; /* the shortcut needs a convolution to fit */
+    bool project; /* the shortcut has a convolution, which changes its shape */
 };
 
 static struct conv_spec conv_spec(int out, int kernel, int stride)
@@ -33,7 +35,7 @@ static struct conv_spec conv_spec(int out, int kernel, int stride)
                               .weight_init = INIT_KAIMING_NORMAL_FAN_OUT};
 }
 
-/* The i-th convolution of the main path, with its batch norm. */
+/* Adds the i-th convolution of the main path, with its batch norm. */
 static int conv_bn(struct builder *b, int in, const char *prefix, int i, struct conv_spec spec)
 {
     int x = builder_conv(builder_name(b, "%sconv%d", prefix, i), in, spec);
@@ -63,8 +65,9 @@ static int bottleneck_path(struct builder *b, int in, const struct block *k)
     return conv_bn(b, x, k->prefix, 3, conv_spec(k->out, 1, 1));
 }
 
-/* The shortcut is drawn first: the main path's last batch norm then stands right before the add
- * and the ReLU, with all that a fused kernel of the three needs already there. */
+/* Builds the shortcut first. The main path's last batch norm then directly precedes the addition
+ * and the ReLU. One fused kernel can execute the three, because all its inputs are already
+ * computed. */
 static int residual_block(struct builder *b, int in, const struct block *k, bool bottleneck)
 {
     int shortcut = in;

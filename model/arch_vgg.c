@@ -4,7 +4,7 @@
 #include <stddef.h>
 
 struct vgg {
-    int convs[5]; /* per stage; each stage ends with a pooling */
+    int convs[5]; /* number of convolutions per stage; each stage ends with a pooling */
     bool bn;
 };
 
@@ -16,7 +16,8 @@ static int linear(struct builder *b, int in, int place, int out)
                           INIT_ZERO);
 }
 
-/* Linear, ReLU, dropout: the classifier's modules from `place` on. */
+/* Adds linear layer, ReLU and dropout, which are the classifier's modules from number `place`
+ * on. */
 static int hidden_layer(struct builder *b, int in, int place)
 {
     int x = linear(b, in, place, 4096);

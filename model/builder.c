@@ -1,33 +1,19 @@
 /* Adds nodes and their parameters to a graph, and computes the shapes. */
 #include "model/builder.h"
 
+#include "base/array.h"
+
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-/* Makes room for one more element of `size` bytes after the first `n`. */
-static bool array_grow(struct builder *b, void **array, int n, int *room, size_t size)
-{
-    if (n < *room)
-        return true;
-    int want = *room ? 2 * *room : 64;
-    void *bigger = realloc(*array, (size_t)want * size);
-    if (!bigger) {
-        b->st = status_fail(STATUS_OOM, "no memory for the graph of %s", b->g->arch);
-        return false;
-    }
-    *array = bigger;
-    *room = want;
-    return true;
-}
 
 /* A new node with the shape of its first input; NULL after a failure. */
 static struct node *node_add(struct builder *b, enum node_kind kind, int in0, int in1)
 {
     struct graph *g = b->g;
-    if (b->st != STATUS_OK ||
-        !array_grow(b, (void **)&g->node, g->n_nodes, &b->node_room, sizeof *g->node))
+    if (b->st == STATUS_OK)
+        b->st = array_reserve(&g->node, g->n_nodes);
+    if (b->st != STATUS_OK)
         return NULL;
     struct node *n = &g->node[g->n_nodes++];
     *n = (struct node){
@@ -42,19 +28,20 @@ static struct node *node_add(struct builder *b, enum node_kind kind, int in0, in
     return n;
 }
 
-/* The index of the newest node, which is what every builder call gives. */
+/* The index of the newest node, which every builder call returns. */
 static int node_last(const struct builder *b)
 {
     return b->st == STATUS_OK ? b->g->n_nodes - 1 : 0;
 }
 
-/* A new parameter "<node>.<leaf>" of the newest node; its index, or -1 after a failure. `like`
- * gives kind, init, fan_in and shape. */
+/* Adds parameter "<node>.<leaf>" to the newest node, with the kind, init, fan_in and shape of
+ * `like`. Returns the parameter's index, or -1 after a failure. */
 static int param_add(struct builder *b, const char *leaf, struct param like)
 {
     struct graph *g = b->g;
-    if (b->st != STATUS_OK ||
-        !array_grow(b, (void **)&g->param, g->n_params, &b->param_room, sizeof *g->param))
+    if (b->st == STATUS_OK)
+        b->st = array_reserve(&g->param, g->n_params);
+    if (b->st != STATUS_OK)
         return -1;
     const char *owner = g->node[g->n_nodes - 1].name;
     if (snprintf(like.name, sizeof like.name, "%s.%s", owner, leaf) >= (int)sizeof like.name) {
@@ -75,7 +62,7 @@ static int param_add_1d(struct builder *b, const char *leaf, enum param_kind kin
         (struct param){.kind = kind, .init = init, .fan_in = fan_in, .ndim = 1, .dim = {n}});
 }
 
-/* Gives `n` the window and the height and width that it makes of the input's. */
+/* Sets the window of `n`, and computes its height and width from those of its input. */
 static void node_set_window(struct builder *b, struct node *n, int kernel, int stride, int pad)
 {
     n->kernel = kernel;

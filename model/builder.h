@@ -1,22 +1,20 @@
-/* How the files arch_*.c draw a network: one call per layer, in order, each giving the new node's
- * index for the next to take as input.
+/* The functions with which arch_*.c build a network: one call per layer, in order. Each returns the
+ * new node's index, which the next call takes as its input.
  *
- * A failure is kept in the builder; the calls after it do nothing and give node 0, so that an
- * architecture reads as its layers and graph_build() asks once at the end. */
-#ifndef MODEL_BUILDER_H
-#define MODEL_BUILDER_H
+ * The builder keeps the first failure; the calls after it do nothing and return node 0. An
+ * architecture is therefore a plain list of layers, and graph_build() checks once, at the end. */
+#pragma once
 
 #include "model/graph.h"
 
 struct builder {
     struct graph *g;
-    int node_room, param_room; /* allocated lengths of g->node and g->param */
-    enum status st;            /* the first failure */
-    char name[NAME_MAX_LEN];   /* of the next node */
-    char small[NAME_MAX_LEN];  /* the layer that the image is too small for; "" if there is none */
+    enum status st;           /* the first failure */
+    char name[NAME_MAX_LEN];  /* name of the next node */
+    char small[NAME_MAX_LEN]; /* layer for which the image is too small; "": none */
 };
 
-/* One network by name; tables of them end with a NULL name. */
+/* A network and its name; an entry with a NULL name ends each table. */
 struct arch {
     const char *name;
     void (*build)(struct builder *b, const void *variant);
@@ -27,15 +25,15 @@ extern const struct arch arch_alexnet[];
 extern const struct arch arch_resnet[];
 extern const struct arch arch_vgg[];
 
-/* Square window, the same padding on all sides. A stride or groups of 0 stands for 1. */
+/* Square window, the same padding on all sides. A stride of 0 means 1, groups of 0 mean 1. */
 struct conv_spec {
     int out, kernel, stride, pad, groups;
-    bool bias; /* drawn by bias_init */
+    bool bias; /* has a bias, initialised by bias_init */
     enum param_init weight_init, bias_init;
 };
 
 /* Names the next node and returns `b`: builder_conv(builder_name(b, "%sconv1", prefix), x, spec).
- * A node that is given none has none. */
+ * Without this call the node's name is "". */
 struct builder *builder_name(struct builder *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 int builder_input(struct builder *b);
@@ -44,9 +42,8 @@ int builder_bn(struct builder *b, int in); /* gamma 1, beta 0, mean 0, variance 
 int builder_relu(struct builder *b, int in);
 int builder_add(struct builder *b, int in, int shortcut);
 int builder_maxpool(struct builder *b, int in, int kernel, int stride, int pad);
-int builder_avgpool(struct builder *b, int in, int size); /* to size x size */
+int builder_avgpool(struct builder *b, int in, int size); /* output size x size */
 int builder_flatten(struct builder *b, int in);
 int builder_dropout(struct builder *b, int in, float p);
 int builder_linear(struct builder *b, int in, int out, enum param_init weight_init,
                    enum param_init bias_init);
-#endif

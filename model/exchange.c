@@ -1,29 +1,11 @@
-/* Flat buffers, the loss's ends, the fingerprint of a layout, and rounding before a reduction. */
+/* Finds flat buffers and the loss's tensors, hashes layouts, and rounds before a reduction. */
 #include "model/exchange.h"
 
+#include "base/array.h"
 #include "base/rng.h"
 #include "model/program.h"
 
 #include <stdlib.h>
-#include <string.h>
-
-void *network_flat(struct network *net, enum param_value v, size_t *bytes)
-{
-    void *flat = v == VALUE_WEIGHT     ? net->weights
-                 : v == VALUE_GRADIENT ? net->gradients
-                                       : net->momentum;
-    *bytes = flat ? net->flat_bytes : 0;
-    return flat;
-}
-
-void *network_place(struct network *net, enum param_value v, int i, size_t *bytes)
-{
-    char *flat = network_flat(net, v, bytes);
-    if (!param_is_trained(&net->graph->param[i]))
-        flat = v == VALUE_WEIGHT ? net->stats : NULL;
-    *bytes = flat ? net->place[i].desc.bytes : 0;
-    return flat ? flat + net->place[i].offset : NULL;
-}
 
 void *network_buffers(struct network *net, size_t *bytes)
 {
@@ -37,11 +19,10 @@ enum status network_flip(struct network *net, enum param_value v, int i, int64_t
     void *at = network_place(net, v, i, &bytes);
     int64_t n = param_count(&net->graph->param[i]);
     if (!at || bit < 0 || bit / 32 >= n)
-        return status_fail(STATUS_INVALID, "'%s' has no such value, or no bit %lld of it",
+        return status_fail(STATUS_INVALID, "'%s' is not a value of the network, or has no bit %lld",
                            net->graph->param[i].name, (long long)bit);
-    uint32_t *plain = malloc((size_t)n * sizeof *plain);
-    if (!plain)
-        return status_fail(STATUS_OOM, "no memory for '%s'", net->graph->param[i].name);
+    uint32_t *plain;
+    TRY(array_new(&plain, n));
     enum status st = tensor_download(net->stream, &net->place[i].desc, at, plain);
     if (st == STATUS_OK) {
         plain[bit / 32] ^= UINT32_C(1) << (bit % 32);
@@ -73,27 +54,25 @@ struct program_loss_ends program_loss_ends(struct program *p)
     return ends;
 }
 
-/* ---- the fingerprint of a layout ---- */
+/* ---- the hash of a layout ---- */
 
 static uint64_t hash_number(uint64_t h, uint64_t x)
 {
     return hash_splitmix64(h ^ x);
 }
 
-/* An opaque layout's number means nothing to another device, and its bytes may be the same: it is
- * told by what it makes of the tensor 0, 1, 2 ... */
+/* An opaque layout's number is valid on one device only, and two layouts may have the same size.
+ * So a tensor with the values 0, 1, 2 ... is stored in the layout, and its bytes are hashed. */
 static enum status hash_opaque(struct network *net, const struct tensor_desc *t, uint64_t *h)
 {
     const struct backend *b = net->dev->backend;
     int64_t n = tensor_count(t);
-    enum status st = STATUS_OK;
+    enum status st;
     void *on_device = NULL;
-    float *ramp = malloc((size_t)n * sizeof *ramp);
-    char *seen = malloc(t->bytes);
-    if (!ramp || !seen) {
-        st = status_fail(STATUS_OOM, "no memory to compare layouts");
-        goto done;
-    }
+    float *ramp = NULL;
+    char *seen = NULL;
+    CHECK(array_new(&ramp, n));
+    CHECK(array_new(&seen, t->bytes));
     for (int64_t i = 0; i < n; i++)
         ramp[i] = (float)i;
     CHECK(b->alloc(net->dev, t->bytes, &on_device));
@@ -102,8 +81,7 @@ static enum status hash_opaque(struct network *net, const struct tensor_desc *t,
     CHECK(b->stream_sync(net->stream));
     *h = hash_bytes(*h, seen, t->bytes);
 done:
-    if (on_device)
-        b->free(net->dev, on_device);
+    b->free(net->dev, on_device);
     free(ramp);
     free(seen);
     return st;
@@ -140,13 +118,13 @@ struct piece {
 
 struct rounding {
     struct network *net;
-    void *workspace; /* its own: a step may be under way */
+    void *workspace; /* a workspace of its own, because a step may be using the network's */
     int n_pieces;
     struct piece piece[];
 };
 
-/* Adds what is to be rounded of parameter number `k` in the flat buffer, as far as it lies in
- * [begin, end); to the piece before where that ends here and has the same type. */
+/* Adds the part of [begin, end) that the k-th parameter of the flat buffer covers, unless its
+ * gradient is fp32. Extends the previous piece instead if it is adjacent and has the same type. */
 static void add_piece(struct rounding *r, int k, int64_t begin, int64_t end)
 {
     const struct network *net = r->net;
@@ -196,12 +174,11 @@ enum status network_plan_rounding(struct network *net, int64_t begin, int64_t en
     for (int k = 0; k < net->n_trained; k++)
         add_piece(r, k, begin, end);
     enum status st = plan_pieces(r);
-    if (st != STATUS_OK) {
+    if (st == STATUS_OK)
+        *out = r;
+    else
         rounding_free(r);
-        return st;
-    }
-    *out = r;
-    return STATUS_OK;
+    return st;
 }
 
 enum status rounding_execute(struct rounding *r)
@@ -220,7 +197,6 @@ void rounding_free(struct rounding *r)
         return;
     for (int i = 0; i < r->n_pieces; i++)
         op_plan_free(r->piece[i].plan);
-    if (r->workspace)
-        r->net->dev->backend->free(r->net->dev, r->workspace);
+    r->net->dev->backend->free(r->net->dev, r->workspace);
     free(r);
 }

@@ -1,9 +1,8 @@
-/* A network as a graph of layers, as its authors drew it: no device, no precision, no batch size.
+/* A network as a graph of layers: without device, precision or batch size.
  *
- * Nodes stand in an order in which every input comes before its user. Names are torchvision's
- * module paths ("layer1.0.conv1"), so that parameter names are its state_dict keys. */
-#ifndef MODEL_GRAPH_H
-#define MODEL_GRAPH_H
+ * Every node follows its inputs. Names are torchvision's module paths ("layer1.0.conv1"), so that
+ * parameter names are its state_dict keys. */
+#pragma once
 
 #include "base/status.h"
 
@@ -18,7 +17,7 @@ enum node_kind {
     NODE_ADD, /* two inputs */
     NODE_MAXPOOL,
     NODE_AVGPOOL, /* adaptive, to h x w */
-    NODE_FLATTEN, /* (C,H,W) -> (C*H*W), in that order */
+    NODE_FLATTEN, /* (C,H,W) -> (C*H*W), in the order C, H, W */
     NODE_DROPOUT,
     NODE_LINEAR,
 };
@@ -33,7 +32,7 @@ enum param_kind {
     PARAM_BN_VAR,        /* (C) buffer "*.running_var" */
 };
 
-/* How a fresh weight is drawn; each network follows its torchvision constructor. */
+/* How a new weight is initialised; each network follows its torchvision constructor. */
 enum param_init {
     INIT_ZERO,
     INIT_ONE,
@@ -44,24 +43,26 @@ enum param_init {
 
 enum { NAME_MAX_LEN = 64 };
 
-/* The most that graph_build takes: far above any use, and every product of a shape fits 64 bits. */
+/* The limits of graph_build: they are far above any use, and products of dimensions still fit in 64
+ * bits. */
 enum { IMAGE_SIZE_MAX = 8192, CLASSES_MAX = 1000000 };
 
 struct param {
     char name[NAME_MAX_LEN]; /* state_dict key */
     enum param_kind kind;
     enum param_init init;
-    int64_t fan_in; /* of the layer that owns it, for INIT_UNIFORM_FAN_IN */
+    int64_t fan_in; /* fan-in of the layer that owns the parameter, for INIT_UNIFORM_FAN_IN */
     int ndim;
     int64_t dim[4];
-    int node; /* index of the owner */
+    int node; /* index of the node that owns the parameter */
 };
 
 struct node {
     enum node_kind kind;
     char name[NAME_MAX_LEN]; /* "" for layers without a module of their own (add, flatten, input) */
     int in[2];               /* node indices; -1 where there is none */
-    int64_t c, h, w;         /* shape of the result per image; flattened: c features, h = w = 1 */
+    int64_t c, h, w;         /* shape of the result per image; if flattened, c features and h = w =
+                              * 1 */
     int kernel, stride, pad; /* conv and maxpool */
     int groups;              /* conv */
     float dropout_p;         /* dropout */
@@ -79,8 +80,8 @@ struct graph {
     struct param *param;
 };
 
-/* Builds `arch` for S x S images. STATUS_USAGE lists the known names for an unknown one, or says
- * which layer an image is too small for. */
+/* Builds `arch` for S x S images. STATUS_USAGE for an unknown name (the message lists the known
+ * names), a value out of range, or an image that is too small (the message names the layer). */
 MUST_CHECK enum status graph_build(const char *arch, int classes, int image_size, struct graph **g);
 void graph_free(struct graph *g); /* NULL is fine */
 
@@ -90,18 +91,17 @@ const char *graph_arch_name(int i);
 /* "conv", "bn", ... */
 const char *node_kind_str(enum node_kind kind);
 
-/* True for what the optimizer trains; false for running statistics. */
+/* True for parameters that the optimizer trains; false for running statistics. */
 bool param_is_trained(const struct param *p);
 int64_t param_count(const struct param *p);
 
-/* Trained parameters of the whole graph. */
+/* Number of trained parameters in the whole graph. */
 int64_t graph_params_trained(const struct graph *g);
 
-/* Multiply-adds, counted as two, of one image's forward pass (convolutions and linear layers): of
- * the whole graph, and of node `i`. */
+/* FLOPs of one image's forward pass through the whole graph, and through node `i`. Only
+ * convolutions and linear layers count; a multiply-add is two FLOPs. */
 double graph_flops_forward(const struct graph *g);
 double node_flops_forward(const struct graph *g, int i);
 
-/* Fills plain (logical-order) values for a fresh parameter: a pure function of (seed, name). */
+/* Writes the initial values in plain (logical) order to `out`: a pure function of (seed, name). */
 void param_init_values(const struct param *p, uint64_t seed, float *out);
-#endif

@@ -1,17 +1,10 @@
-/* How batches reach a device.
+/* Copies batches to a device.
  *
- * Where streams are the calling thread, a batch is copied in place. On an asynchronous device it
- * goes on a stream of its own into memory kept for that while the step before computes, and from
- * there, within the device, into place: two buffers, and the operations know of one. */
+ * On a synchronous device, the calling thread copies a batch directly to the network's input
+ * buffer. On an asynchronous device, a separate stream copies the batch to staging memory while the
+ * previous step computes, and the network's stream then copies it to the input buffer. Operations
+ * always read the input buffer. */
 #include "model/program.h"
-
-static enum status alloc(struct network *net, size_t bytes, char **out)
-{
-    void *mem;
-    TRY(net->dev->backend->alloc(net->dev, bytes, &mem));
-    *out = mem;
-    return STATUS_OK;
-}
 
 enum status input_staging_open(struct network *net, size_t image_bytes, size_t label_bytes)
 {
@@ -19,8 +12,8 @@ enum status input_staging_open(struct network *net, size_t image_bytes, size_t l
     struct input_staging *f = &net->input_staging;
     if (!b->asynchronous)
         return STATUS_OK;
-    TRY(alloc(net, image_bytes, &f->images));
-    TRY(alloc(net, label_bytes, &f->labels));
+    TRY(network_alloc(net, image_bytes, &f->images));
+    TRY(network_alloc(net, label_bytes, &f->labels));
     TRY(b->stream_open(net->dev, &f->stream));
     TRY(b->event_open(net->dev, &f->arrived));
     TRY(b->event_open(net->dev, &f->taken));
@@ -31,16 +24,11 @@ void input_staging_close(struct network *net)
 {
     const struct backend *b = net->dev->backend;
     struct input_staging *f = &net->input_staging;
-    if (f->stream)
-        b->stream_close(f->stream);
-    if (f->arrived)
-        b->event_close(f->arrived);
-    if (f->taken)
-        b->event_close(f->taken);
-    if (f->images)
-        b->free(net->dev, f->images);
-    if (f->labels)
-        b->free(net->dev, f->labels);
+    b->stream_close(f->stream);
+    b->event_close(f->arrived);
+    b->event_close(f->taken);
+    b->free(net->dev, f->images);
+    b->free(net->dev, f->labels);
     *f = (struct input_staging){0};
 }
 

@@ -1,5 +1,7 @@
-/* Planning and running a loss outside of any program. */
+/* Plans and runs a loss that belongs to no program. */
 #include "model/loss_head.h"
+
+#include "base/array.h"
 
 #include <stdlib.h>
 
@@ -8,7 +10,7 @@ static const struct backend *backend_of(const struct loss_head *h)
     return h->stream->device->backend;
 }
 
-/* `like` with another number of rows. */
+/* Returns `like` with its number of rows replaced by `rows`. */
 static struct tensor_desc with_rows(const struct tensor_desc *like, int64_t rows)
 {
     struct tensor_desc t = *like;
@@ -29,7 +31,7 @@ static enum status plan_loss(struct loss_head *h, const struct loss_head_config 
     return STATUS_OK;
 }
 
-static enum status allocate(struct loss_head *h)
+static enum status loss_head_allocate(struct loss_head *h)
 {
     const struct {
         size_t bytes;
@@ -51,14 +53,13 @@ static enum status allocate(struct loss_head *h)
 enum status loss_head_open(struct stream *stream, const struct loss_head_config *config,
                            struct loss_head **head)
 {
-    enum status st = STATUS_OK;
-    struct loss_head *h = calloc(1, sizeof *h);
+    enum status st;
+    struct loss_head *h;
     *head = NULL;
-    if (!h)
-        return status_fail(STATUS_OOM, "no memory for the loss");
+    TRY(array_new(&h, 1));
     h->stream = stream;
     CHECK(plan_loss(h, config));
-    CHECK(allocate(h));
+    CHECK(loss_head_allocate(h));
     *head = h;
     h = NULL;
 done:

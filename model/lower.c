@@ -1,20 +1,12 @@
-/* Lowering: from a graph to planned steps. This file holds what both directions need. */
+/* Lowers a graph to planned operations. Here: the functions that both directions use. */
 #include "model/lower.h"
+
+#include "base/array.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Makes room for one more element; NULL when there is no memory. */
-static void *grown(void *array, int n, int *cap, size_t size)
-{
-    if (n < *cap)
-        return array;
-    int more = *cap ? 2 * *cap : 64;
-    void *bigger = realloc(array, (size_t)more * size);
-    if (bigger)
-        *cap = more;
-    return bigger;
-}
+#define BIT(role) (1u << ROLE_##role)
 
 struct tensor_desc lower_typed(const struct lowering *l, struct tensor_desc t, enum dtype type)
 {
@@ -28,12 +20,10 @@ struct tensor_desc lower_typed(const struct lowering *l, struct tensor_desc t, e
 int lower_value(struct lowering *l, struct tensor_desc desc, int storage)
 {
     struct program *p = l->p;
-    struct value *more = grown(p->value, p->n_values, &p->cap_values, sizeof *more);
-    if (!more)
+    if (array_reserve(&p->value, p->n_values) != STATUS_OK)
         return -1;
-    p->value = more;
     int v = p->n_values++;
-    desc.raw = false; /* whoever writes it says otherwise */
+    desc.raw = false; /* the plan of the operation that writes the value may set it */
     p->value[v] = (struct value){
         .desc = desc, .storage = storage < 0 ? v : p->value[storage].storage, .first = -1};
     return v;
@@ -50,7 +40,7 @@ int lower_view(struct lowering *l, struct tensor_desc desc, int of)
 void draft_value(struct lowering *l, struct draft *d, enum role role, int value)
 {
     if (value < 0)
-        return; /* lower_value found no memory: the plan reports the missing tensor */
+        return; /* lower_value was out of memory: the plan reports the missing tensor */
     d->desc.t[role] = l->p->value[value].desc;
     d->ref[role] = (struct ref){SPACE_VALUE, value};
 }
@@ -73,7 +63,7 @@ struct tensor_desc lower_gradient_desc(const struct lowering *l, int param)
     return t;
 }
 
-void draft_param(struct lowering *l, struct draft *d, enum role role, int param)
+static void draft_param(struct lowering *l, struct draft *d, enum role role, int param)
 {
     if (param < 0)
         return;
@@ -84,7 +74,7 @@ void draft_param(struct lowering *l, struct draft *d, enum role role, int param)
     d->ref[role] = (struct ref){kept ? SPACE_WEIGHT : SPACE_COPY, param};
 }
 
-void draft_gradient(struct lowering *l, struct draft *d, enum role role, int param)
+static void draft_gradient(struct lowering *l, struct draft *d, enum role role, int param)
 {
     if (param < 0)
         return;
@@ -96,6 +86,30 @@ void draft_fixed(struct draft *d, enum role role, enum space space, struct tenso
 {
     d->desc.t[role] = desc;
     d->ref[role] = (struct ref){space, 0};
+}
+
+void draft_layer(struct lowering *l, struct draft *d, const struct layer *layer, unsigned without)
+{
+    const struct node *n = layer->node;
+    const struct op_roles roles = op_roles(d->desc.kind);
+    const int param[ROLE_COUNT] = {
+        [ROLE_W] = n->weight,        [ROLE_B] = n->bias,      [ROLE_RMEAN] = n->mean,
+        [ROLE_RVAR] = n->var,        [ROLE_DW] = n->weight,   [ROLE_DB] = n->bias,
+        [ROLE_BN_GAMMA] = n->weight, [ROLE_BN_BETA] = n->bias};
+    const unsigned params = BIT(W) | BIT(B) | BIT(RMEAN) | BIT(RVAR) | BIT(BN_GAMMA) | BIT(BN_BETA);
+    const unsigned gradients = BIT(DW) | BIT(DB);
+    for (int r = 0; r < ROLE_COUNT; r++) {
+        if (!((roles.reads | roles.writes) & ~without & 1u << r))
+            continue;
+        if (layer->value[r] >= 0)
+            draft_value(l, d, (enum role)r, layer->value[r]);
+        else if (params & 1u << r)
+            draft_param(l, d, (enum role)r, param[r]);
+        else if (gradients & 1u << r)
+            draft_gradient(l, d, (enum role)r, param[r]);
+        else if (r == ROLE_STATE)
+            d->ref[r] = (struct ref){SPACE_STATE, 0};
+    }
 }
 
 static void touch(struct program *p, int value, int step)
@@ -116,7 +130,7 @@ static void adopt_layout(struct tensor_desc *t, const struct tensor_desc *chosen
     t->bytes = chosen->bytes;
 }
 
-/* Takes over what the plan chose: layouts that were free, and whether results are rounded. */
+/* Takes over the plan's choices: layouts that were ANY, and whether results are rounded. */
 static void adopt_choices(struct lowering *l, const struct step *s)
 {
     unsigned written = op_roles(s->plan->desc.kind).writes;
@@ -134,7 +148,7 @@ static void adopt_choices(struct lowering *l, const struct step *s)
     }
 }
 
-/* Rounds in place every raw value that the draft reads; *any says whether there was one. */
+/* Rounds in place every raw value that the draft reads. *any: whether it reads one. */
 static enum status round_inputs(struct lowering *l, enum phase phase, const char *layer,
                                 struct draft *d, bool *any)
 {
@@ -155,7 +169,7 @@ static enum status round_inputs(struct lowering *l, enum phase phase, const char
     return STATUS_OK;
 }
 
-/* Plans a draft. Where the backend cannot round what it reads, that is done before. */
+/* Plans a draft. If the planned operation cannot round raw inputs, emits operations that do. */
 static enum status plan_draft(struct lowering *l, enum phase phase, const char *layer,
                               const struct draft *d, struct op_plan **plan)
 {
@@ -171,10 +185,8 @@ static enum status plan_draft(struct lowering *l, enum phase phase, const char *
 int lower_reserve(struct lowering *l)
 {
     struct program *p = l->p;
-    struct step *more = grown(p->step, p->n_steps, &p->cap_steps, sizeof *more);
-    if (!more)
+    if (array_reserve(&p->step, p->n_steps) != STATUS_OK)
         return -1;
-    p->step = more;
     p->step[p->n_steps] = (struct step){0};
     return p->n_steps++;
 }
@@ -191,7 +203,7 @@ enum status lower_emit(struct lowering *l, enum phase phase, const char *layer,
         slot = lower_reserve(l);
     if (slot < 0) {
         op_plan_free(plan);
-        return status_fail(STATUS_OOM, "no memory for a step");
+        return STATUS_OOM;
     }
     struct step *s = &p->step[slot];
     *s = (struct step){.phase = phase, .layer = layer, .plan = plan};
@@ -234,16 +246,17 @@ enum status lower_operand(struct lowering *l, enum phase phase, const char *laye
     if (l->p->config.policy.operand != DTYPE_TF32)
         return STATUS_OK;
     struct tensor_desc narrow = l->p->value[value].desc;
-    if (narrow.layout == LAYOUT_ANY) { /* the image: nobody else reads it */
+    if (narrow.layout == LAYOUT_ANY) { /* the image, which has no other reader */
         l->p->value[value].desc.rounds = DTYPE_TF32;
         return STATUS_OK;
     }
     narrow.rounds = DTYPE_TF32;
     if (!l->net->emulate &&
-        device_native(l->net->dev, DTYPE_TF32)) { /* products round by themselves */
+        device_native(l->net->dev, DTYPE_TF32)) { /* no rounding: the multiplication rounds its
+                                                   * operands */
         *out = lower_value(l, narrow, value);
         if (*out < 0)
-            return status_fail(STATUS_OOM, "no memory for a program");
+            return STATUS_OOM;
         l->p->value[*out].desc.raw = true;
         return STATUS_OK;
     }
@@ -254,7 +267,7 @@ enum status lower_operand(struct lowering *l, enum phase phase, const char *laye
     return lower_emit(l, phase, layer, &d, -1);
 }
 
-/* Who uses each node's result: fusing needs a sole user. */
+/* Counts the users of each node's result: most fusions need a result with only one user. */
 static void count_users(struct lowering *l)
 {
     for (int i = 0; i < l->g->n_nodes; i++) {
@@ -268,8 +281,9 @@ static void count_users(struct lowering *l)
     }
 }
 
-/* Parameters that no plan has chosen a layout for: those whose gradient would have done so, in a
- * network that is not trained. */
+/* Sets the layout of parameters for which no plan has chosen one. Normally the operation that
+ * writes the gradient chooses the layout, but a network that is not trained has no such
+ * operation. */
 static void settle_layouts(struct network *net)
 {
     for (int i = 0; i < net->graph->n_params; i++) {
@@ -281,8 +295,8 @@ static void settle_layouts(struct network *net)
     }
 }
 
-/* The optimizer's order is that in which the backward pass completes gradients: the forward order
- * of parameters, reversed. The first program lays it down for all. */
+/* Lays out the flat buffer in the order in which the backward pass completes gradients, which is
+ * the reversed forward order of parameters. The first program does this for all programs. */
 static void lay_flat(struct lowering *l)
 {
     struct network *net = l->net;
@@ -306,20 +320,16 @@ static void lay_flat(struct lowering *l)
 enum status program_lower(struct program *p)
 {
     const struct graph *g = p->net->graph;
-    size_t n = (size_t)g->n_nodes;
+    int n = g->n_nodes;
     struct lowering l = {.p = p, .net = p->net, .g = g};
-    enum status st = STATUS_OK;
-    l.n_users = calloc(n, sizeof *l.n_users);
-    l.user = calloc(n, sizeof *l.user);
-    l.done = calloc(n, sizeof *l.done);
-    l.value_of = calloc(n, sizeof *l.value_of);
-    l.layer = calloc(2 * n, sizeof *l.layer);
-    l.order = calloc((size_t)g->n_params, sizeof *l.order);
-    l.cast = calloc((size_t)g->n_params, sizeof *l.cast);
-    if (!l.n_users || !l.user || !l.done || !l.value_of || !l.layer || !l.order || !l.cast) {
-        st = status_fail(STATUS_OOM, "no memory to plan '%s'", g->arch);
-        goto done;
-    }
+    enum status st;
+    CHECK(array_new(&l.n_users, n));
+    CHECK(array_new(&l.user, n));
+    CHECK(array_new(&l.done, n));
+    CHECK(array_new(&l.value_of, n));
+    CHECK(array_new(&l.layer, 2 * n));
+    CHECK(array_new(&l.order, g->n_params));
+    CHECK(array_new(&l.cast, g->n_params));
     count_users(&l);
     CHECK(lower_forward(&l));
     if (p->config.train)
@@ -349,6 +359,7 @@ enum status program_lower_update(struct program *p)
     struct tensor_desc copies = tensor_1d(p->net->copy_type, flat.dim[0]);
     struct sgd_attr attr = {.momentum = c->momentum,
                             .nesterov = c->nesterov,
+                            .clip = c->clip,
                             .n_segments = p->net->n_segments,
                             .segment = p->net->segment};
     struct draft check = {.desc = {.kind = OP_CHECK_FINITE, .attr.sgd = attr}};

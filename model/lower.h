@@ -1,10 +1,9 @@
 /* Inside model/: the working state of lowering, shared by its forward and backward halves. */
-#ifndef MODEL_LOWER_H
-#define MODEL_LOWER_H
+#pragma once
 
 #include "model/program.h"
 
-/* PyTorch's defaults, which every network here keeps. */
+/* PyTorch's defaults, used by every network here. */
 #define BN_EPS      1e-5f
 #define BN_MOMENTUM 0.1f
 
@@ -21,34 +20,30 @@ enum layer_kind {
     LAYER_REORDER,
 };
 
-/* One fused group of nodes, as the forward pass emitted it and the backward pass will undo it. */
+/* A fused group of nodes: lower_forward emits it, lower_backward reads it. */
 struct layer {
     enum layer_kind kind;
     const char *name;
     const struct node *node;
-    int x, y;         /* values */
-    int z;            /* the residual's value; -1 */
-    int operand;      /* x as multiplied: x itself, or its TF32 form */
-    int weight;       /* the weights cast to a type of the device; -1: they are read as kept */
-    int mean, invstd; /* batch norm's saved values; -1 */
-    int index;        /* max pooling's; -1 */
-    int dropout;      /* number of the dropout layer */
+    int x; /* the layer's input value before it is converted to a TF32 operand */
+    /* The values of the layer's operations by role; -1: none. X is the operand: `x` itself or its
+     * TF32 form. W and B are casts to a type of the device; -1: the passes read the stored weights.
+     * Fused convolution and batch norm (lower_fuse.c): SUMS are the sums of a convolution's result.
+     * A batch norm whose Y is not stored has AFFINE; the convolution that reads X and AFFINE
+     * instead of Y has it too. MASK belongs to a batch norm's ReLU. The fused data gradient writes
+     * EQ. */
+    int value[ROLE_COUNT];
+    int dropout; /* number of the dropout layer */
     bool relu;
-    /* What is fused of convolution and batch norm (lower_fuse.c); values are -1 where nothing is.
-     */
-    int sums;    /* convolution: of its result */
-    int affine;  /* batch norm: y is not stored, and its reader takes x and this; such a reader */
-    int mask;    /* batch norm: of its ReLU */
-    bool joined; /* batch norm: the data gradient that arrives last at y brings its sums ... */
-    int users;   /* ... after those of the other users of y */
-    int eq;      /* batch norm: what it brought */
+    bool joined; /* batch norm: the last data gradient of Y also computes the backward sums */
+    int users;   /* batch norm: number of users of Y */
 };
 
-/* The gradients that reach a value: at most two, since a third is added to the first at once. */
+/* The gradients of a value: at most two, since a third is added to the first at once. */
 struct arriving {
     int n;
     int value[2];
-    bool shared[2]; /* another operation reads it too: not to be overwritten */
+    bool shared[2]; /* another operation reads the gradient too, so it must not be overwritten */
 };
 
 struct lowering {
@@ -56,104 +51,109 @@ struct lowering {
     struct network *net;
     const struct graph *g;
     int *n_users;  /* per node */
-    int *user;     /* per node: the last user's index */
-    bool *done;    /* per node: absorbed into an earlier one */
-    int *value_of; /* per node: the value of its result */
+    int *user;     /* for each node, the index of its last user */
+    bool *done;    /* for each node, whether it was fused into an earlier node */
+    int *value_of; /* for each node, the index of the value that is its result */
     int n_layers;
     struct layer *layer;
-    struct arriving *grad; /* per value of the forward pass, by index */
-    int n_forward_values;
+    struct arriving *grad; /* for each value of the forward pass, its gradients */
     int n_casts;
-    struct cast *cast; /* of weights and biases, to be planned */
+    struct cast *cast; /* casts of weights and biases that are planned at the end */
     int n_dropouts;
-    int n_order; /* params met, in forward order */
+    int n_order; /* number of trained parameters so far, in forward order */
     int *order;
 };
 
-/* A parameter cast to a type that the device computes in, at the place in the forward pass that was
- * left free for it. What becomes of it is decided last: first the operations that read the cast and
- * write the gradient choose the layouts of both. */
+/* A parameter's cast to a type that the device computes in, and the slot reserved for it in the
+ * forward pass. The cast is planned last, because the operations that read it choose its layout,
+ * and the operations that write the gradient choose the layout of the flat buffer. */
 struct cast {
     const char *layer;
     int param, value, slot;
 };
 
-/* An operation being described: its tensors and where each lies. */
+/* A draft: an operation that is being described, with its tensors and their places. */
 struct draft {
     struct op_desc desc;
     struct ref ref[ROLE_COUNT];
 };
 
-/* A new value; with storage >= 0 it takes the memory of that value. Returns -1 without memory. */
+/* Adds a value; with storage >= 0 it shares the memory of value `storage`. -1: out of memory. */
 int lower_value(struct lowering *l, struct tensor_desc desc, int storage);
 
-/* The content of value `of`, rounded or raw as it is, seen in another shape. Returns -1 without
- * memory. */
+/* Adds a view of value `of` in another shape. The view is raw if `of` is. -1: out of memory. */
 int lower_view(struct lowering *l, struct tensor_desc desc, int of);
 
-/* `t` as a tensor of values of `type`: of that type where it is native, else fp32 that rounds. */
+/* `t` with values of `type`: stored in that type if it is native, else as fp32 rounded to it. */
 struct tensor_desc lower_typed(const struct lowering *l, struct tensor_desc t, enum dtype type);
 
 /* The sole user of node i if it is of `kind`, else -1. */
 int lower_sole_user(const struct lowering *l, int i, enum node_kind kind);
 
-/* A weight or bias of convolution or linear as the passes read it, and a gradient. */
+/* The descriptions of a convolution's or linear layer's weight or bias as the passes read it, and
+ * of its gradient. */
 struct tensor_desc lower_weight_desc(const struct lowering *l, int param);
 struct tensor_desc lower_gradient_desc(const struct lowering *l, int param);
 
-/* The shape that node n has, as an activation. */
+/* The description of node n's result, as an activation. */
 struct tensor_desc lower_result_desc(const struct lowering *l, const struct node *n,
                                      enum layout layout);
 
-/* The convolution's attributes. */
+/* The attributes of a convolution, and of a max pooling. */
 struct conv_attr lower_conv_attr(const struct node *n);
+struct pool_attr lower_pool_attr(const struct node *n);
 
-/* The layer whose result `value` is; NULL: the input. */
+/* The layer whose result is `value`; NULL for the input. */
 struct layer *lower_producer(const struct lowering *l, int value);
 
-/* Choices of what is fused. Each asks the device with the descriptions that would be planned, and
- * leaves a struct fusion in the program under FUSE_AUTO.
+/* Choices of fusion for a `layer` that is not emitted yet. Each function asks the device whether it
+ * supports the fused operations; under FUSE_AUTO it also times them and adds a struct fusion to the
+ * program.
  *
- * Convolution i, of `layer` so far: do its results' sums come with it? */
+ * fuse_stats: does convolution `layer` (node i) also compute the sums of its result? */
 MUST_CHECK enum status fuse_stats(struct lowering *l, int i, const struct layer *layer, bool *yes);
-/* Batch norm of `layer` so far, whose result is that of node `last`: is it left to its reader? */
+/* Does the convolution that reads batch norm `layer` apply the batch norm? `last` is the last node
+ * fused into the layer. */
 MUST_CHECK enum status fuse_apply(struct lowering *l, int last, const struct layer *layer,
                                   bool *yes);
-/* Likewise: do its sums in the backward pass come with the data gradient that arrives last? */
+/* Does the last data gradient of this batch norm's result also compute its backward sums? */
 MUST_CHECK enum status fuse_join(struct lowering *l, int last, const struct layer *layer,
                                  bool *yes);
-/* Likewise: does its ReLU leave a mask? */
+/* Does this batch norm's ReLU write a mask? */
 MUST_CHECK enum status fuse_mask(struct lowering *l, const struct layer *layer, bool *yes);
 
-/* The data gradient of convolution `layer`, where what it reads has another gradient to which that
- * can be added: is it computed where a stride lets it differ from 0, and nowhere else? */
+/* Is the data gradient of convolution `layer` computed only at the pixels that its stride reads,
+ * and added there to the other gradient of the layer's input? (Elsewhere it is 0.) */
 MUST_CHECK enum status fuse_strided(struct lowering *l, const struct layer *layer, bool *yes);
 
-/* The tensors of fused operations. */
+/* Describe the tensors of fused operations. */
 struct tensor_desc fuse_sums_desc(int64_t channels);
 struct tensor_desc fuse_affine_desc(const struct lowering *l, int64_t channels);
 struct tensor_desc fuse_eq_desc(int64_t channels);
 struct tensor_desc fuse_mask_desc(const struct tensor_desc *x);
 
-/* Every stride-th row and column of `x`. */
+/* Describes every stride-th row and column of `x`. */
 struct tensor_desc fuse_strided_desc(const struct tensor_desc *x, int stride);
 
-/* Name a tensor of the draft. */
+/* Add a tensor to the draft: a value of the program, or a tensor in a fixed place. */
 void draft_value(struct lowering *l, struct draft *d, enum role role, int value);
-void draft_param(struct lowering *l, struct draft *d, enum role role, int param);
-/* A weight or bias of convolution or linear as the passes read it; *cast is the value where it is
- * cast, else -1. */
-MUST_CHECK enum status draft_weight(struct lowering *l, struct draft *d, const char *layer,
-                                    enum role role, int param, int *cast);
-void draft_gradient(struct lowering *l, struct draft *d, enum role role, int param);
 void draft_fixed(struct draft *d, enum role role, enum space space, struct tensor_desc desc);
 
-/* Plans the draft and puts it at the end of the program, or into a reserved slot (>= 0). Layouts
- * that were ANY become what the plan chose. */
+/* Adds the tensors that the draft's operation needs and `layer` has: its values, its node's
+ * parameters and their gradients, and STATE. Leaves out the roles whose bits are set in
+ * `without`. */
+void draft_layer(struct lowering *l, struct draft *d, const struct layer *layer, unsigned without);
+
+/* For a weight or bias of a convolution or linear `layer`: reserves a place in the program for its
+ * cast; *cast is the cast's value, or -1 where the passes read the stored parameter. */
+MUST_CHECK enum status lower_cast(struct lowering *l, const char *layer, int param, int *cast);
+
+/* Plans the draft and puts it at the end of the program, or into a reserved slot (>= 0). Each
+ * layout that was ANY becomes the one that the plan chose. */
 MUST_CHECK enum status lower_emit(struct lowering *l, enum phase phase, const char *layer,
                                   const struct draft *d, int slot);
 
-/* Leaves the next place in the program free, for an operation that is planned later; -1 without
+/* Reserves the next place in the program for an operation that is planned later; -1 if out of
  * memory. */
 int lower_reserve(struct lowering *l);
 
@@ -161,19 +161,18 @@ int lower_reserve(struct lowering *l);
 MUST_CHECK enum status lower_reorder(struct lowering *l, enum phase phase, const char *layer,
                                      int value, int out);
 
-/* Emits an operation of the loss scaler that the device keeps. */
+/* Emits an operation of the loss scaler, for devices that keep the loss scale. */
 MUST_CHECK enum status lower_scaler(struct lowering *l, enum phase phase, enum op_kind kind);
 
-/* Emits the form of `value` that convolution and linear multiply, where the policy tells it from
- * the stored one (TF32); *out is that form, or `value`. */
+/* Emits the conversion of `value` to the operand type of convolution and linear, if that type
+ * differs from the stored type (TF32); *out is the result, or `value` if no conversion is
+ * needed. */
 MUST_CHECK enum status lower_operand(struct lowering *l, enum phase phase, const char *layer,
                                      int value, int *out);
 
-/* Plans the casts, or has the passes read the copies that the optimizer writes; once all other
- * operations are planned. The first program of a network chooses for those after it. */
+/* Plans the casts, or makes the passes read the copies that the optimizer writes. Call it when all
+ * other operations are planned. The network's first program decides for all its programs. */
 MUST_CHECK enum status lower_casts(struct lowering *l);
 
 MUST_CHECK enum status lower_forward(struct lowering *l);
 MUST_CHECK enum status lower_backward(struct lowering *l);
-
-#endif

@@ -1,7 +1,7 @@
 /* The forward half of lowering: fuses conv+ReLU, linear+ReLU and BN(+add)(+ReLU). */
 #include "model/lower.h"
 
-#include <stdlib.h>
+#include "base/array.h"
 
 static const struct node *node_at(const struct lowering *l, int i)
 {
@@ -13,7 +13,7 @@ int lower_sole_user(const struct lowering *l, int i, enum node_kind kind)
     return l->n_users[i] == 1 && node_at(l, l->user[i])->kind == kind ? l->user[i] : -1;
 }
 
-/* Marks a ReLU that alone uses node i as done, its result being i's; returns the last node. */
+/* If a ReLU is the only user of node i, fuses the two. Returns the last node of the group. */
 static int absorb_relu(struct lowering *l, int i, bool *relu)
 {
     int r = lower_sole_user(l, i, NODE_RELU);
@@ -40,7 +40,18 @@ static struct tensor_desc feature_desc(const struct lowering *l, const struct no
 static void remember(struct lowering *l, const struct layer *layer, int last_node)
 {
     l->layer[l->n_layers++] = *layer;
-    l->value_of[last_node] = layer->y;
+    l->value_of[last_node] = layer->value[ROLE_Y];
+}
+
+/* Emits a layer that consists of one operation; `desc` has its kind and attributes. */
+static enum status emit_layer(struct lowering *l, const struct layer *layer,
+                              const struct op_desc *desc, int last_node)
+{
+    struct draft d = {.desc = *desc};
+    draft_layer(l, &d, layer, 0);
+    TRY(lower_emit(l, PHASE_FORWARD, layer->name, &d, -1));
+    remember(l, layer, last_node);
+    return STATUS_OK;
 }
 
 static void meet_params(struct lowering *l, const struct node *n)
@@ -53,25 +64,16 @@ static void meet_params(struct lowering *l, const struct node *n)
 
 static struct layer layer_of(struct lowering *l, enum layer_kind kind, const struct node *n)
 {
-    return (struct layer){.kind = kind,
-                          .name = n->name,
-                          .node = n,
-                          .x = l->value_of[n->in[0]],
-                          .z = -1,
-                          .weight = -1,
-                          .mean = -1,
-                          .invstd = -1,
-                          .index = -1,
-                          .sums = -1,
-                          .affine = -1,
-                          .mask = -1,
-                          .eq = -1};
+    struct layer layer = {.kind = kind, .name = n->name, .node = n, .x = l->value_of[n->in[0]]};
+    for (int r = 0; r < ROLE_COUNT; r++)
+        layer.value[r] = r == ROLE_X ? layer.x : -1;
+    return layer;
 }
 
 struct layer *lower_producer(const struct lowering *l, int value)
 {
     for (int i = l->n_layers - 1; i >= 0; i--)
-        if (l->layer[i].y == value)
+        if (l->layer[i].value[ROLE_Y] == value)
             return &l->layer[i];
     return NULL;
 }
@@ -82,7 +84,14 @@ struct conv_attr lower_conv_attr(const struct node *n)
         .stride = {n->stride, n->stride}, .pad = {n->pad, n->pad}, .groups = n->groups};
 }
 
-/* `value` in the layout of `like`, by a reorder where it has another; *out is the result. */
+struct pool_attr lower_pool_attr(const struct node *n)
+{
+    return (struct pool_attr){.kernel = {n->kernel, n->kernel},
+                              .stride = {n->stride, n->stride},
+                              .pad = {n->pad, n->pad}};
+}
+
+/* Reorders `value` if its layout is not that of `like`; *out is the result, or `value` itself. */
 static enum status in_layout_of(struct lowering *l, const struct layer *user, int value,
                                 const struct tensor_desc *like, int *out)
 {
@@ -96,31 +105,31 @@ static enum status in_layout_of(struct lowering *l, const struct layer *user, in
     struct layer layer = *user;
     layer.kind = LAYER_REORDER;
     layer.x = value;
-    layer.y = *out = lower_value(l, to, -1);
+    layer.value[ROLE_Y] = *out = lower_value(l, to, -1);
     l->layer[l->n_layers++] = layer;
     return lower_reorder(l, PHASE_FORWARD, user->name, value, *out);
 }
 
-static enum status draft_weights(struct lowering *l, struct draft *d, struct layer *layer)
+static enum status cast_weights(struct lowering *l, struct layer *layer)
 {
     const struct node *n = layer->node;
-    int bias;
-    TRY(draft_weight(l, d, n->name, ROLE_W, n->weight, &layer->weight));
-    return draft_weight(l, d, n->name, ROLE_B, n->bias, &bias);
+    TRY(lower_cast(l, n->name, n->weight, &layer->value[ROLE_W]));
+    return lower_cast(l, n->name, n->bias, &layer->value[ROLE_B]);
 }
 
-/* What the convolution reads, and whether its result's sums come with it. A batch norm that left
- * its own work to it has asked before (fuse_apply). */
+/* Sets the convolution's input, and whether it computes the sums of its result. A convolution that
+ * applies the preceding batch norm always computes them, because fuse_apply planned it in that
+ * form. */
 static enum status conv_input(struct lowering *l, int i, struct layer *layer, bool *stats)
 {
     const struct layer *before = lower_producer(l, layer->x);
-    *stats = before && before->kind == LAYER_BN && before->affine >= 0;
+    *stats = before && before->kind == LAYER_BN && before->value[ROLE_AFFINE] >= 0;
     if (*stats) {
-        layer->operand = before->x;
-        layer->affine = before->affine;
+        layer->value[ROLE_X] = before->x;
+        layer->value[ROLE_AFFINE] = before->value[ROLE_AFFINE];
         return STATUS_OK;
     }
-    TRY(lower_operand(l, PHASE_FORWARD, layer->name, layer->x, &layer->operand));
+    TRY(lower_operand(l, PHASE_FORWARD, layer->name, layer->x, &layer->value[ROLE_X]));
     return fuse_stats(l, i, layer, stats);
 }
 
@@ -131,24 +140,18 @@ static enum status forward_conv(struct lowering *l, int i)
     bool stats;
     int last = absorb_relu(l, i, &layer.relu);
     TRY(conv_input(l, i, &layer, &stats));
-    struct draft d = {
-        .desc = {.kind = stats ? OP_CONV_STATS_FWD : OP_CONV_FWD, .attr.conv = lower_conv_attr(n)}};
-    d.desc.attr.conv.relu = layer.relu;
-    layer.y = lower_value(l, lower_result_desc(l, n, LAYOUT_ANY), -1);
-    TRY(draft_weights(l, &d, &layer));
+    struct op_desc d = {.kind = stats ? OP_CONV_STATS_FWD : OP_CONV_FWD,
+                        .attr.conv = lower_conv_attr(n)};
+    d.attr.conv.relu = layer.relu;
+    layer.value[ROLE_Y] = lower_value(l, lower_result_desc(l, n, LAYOUT_ANY), -1);
+    TRY(cast_weights(l, &layer));
     if (stats)
-        layer.sums = lower_value(l, fuse_sums_desc(n->c), -1);
-    draft_value(l, &d, ROLE_X, layer.operand);
-    draft_value(l, &d, ROLE_AFFINE, layer.affine);
-    draft_value(l, &d, ROLE_Y, layer.y);
-    draft_value(l, &d, ROLE_SUMS, layer.sums);
+        layer.value[ROLE_SUMS] = lower_value(l, fuse_sums_desc(n->c), -1);
     meet_params(l, n);
-    TRY(lower_emit(l, PHASE_FORWARD, n->name, &d, -1));
-    remember(l, &layer, last);
-    return STATUS_OK;
+    return emit_layer(l, &layer, &d, last);
 }
 
-/* The add that alone uses batch norm i, when its other input is already computed; else -1. */
+/* Fuses the add that is batch norm i's only user, if its other input comes before i; else -1. */
 static int absorb_add(struct lowering *l, int i, int *other)
 {
     int a = lower_sole_user(l, i, NODE_ADD);
@@ -162,12 +165,11 @@ static int absorb_add(struct lowering *l, int i, int *other)
     return a;
 }
 
-static void draft_bn_saved(struct lowering *l, struct draft *d, struct layer *layer, int64_t c)
+static void keep_statistics(struct lowering *l, struct layer *layer)
 {
-    layer->mean = lower_value(l, tensor_1d(DTYPE_F32, c), -1);
-    layer->invstd = lower_value(l, tensor_1d(DTYPE_F32, c), -1);
-    draft_value(l, d, ROLE_MEAN, layer->mean);
-    draft_value(l, d, ROLE_INVSTD, layer->invstd);
+    struct tensor_desc channels = tensor_1d(DTYPE_F32, layer->node->c);
+    layer->value[ROLE_MEAN] = lower_value(l, channels, -1);
+    layer->value[ROLE_INVSTD] = lower_value(l, channels, -1);
 }
 
 static struct bn_attr bn_attr(const struct lowering *l, const struct layer *layer)
@@ -176,52 +178,35 @@ static struct bn_attr bn_attr(const struct lowering *l, const struct layer *laye
         .eps = BN_EPS, .momentum = BN_MOMENTUM, .relu = layer->relu, .sync = l->p->config.sync};
 }
 
-/* Statistics from the sums that came with the convolution. */
+/* Emits the operation that computes the statistics from the convolution's sums. */
 static enum status emit_finalize(struct lowering *l, struct layer *layer, int sums, bool affine)
 {
     const struct node *n = layer->node;
     struct draft d = {.desc = {.kind = OP_BN_FINALIZE, .attr.bn = bn_attr(l, layer)}};
     d.desc.attr.bn.count = (int64_t)l->p->config.batch * n->h * n->w;
     if (affine)
-        layer->affine = lower_value(l, fuse_affine_desc(l, n->c), -1);
+        layer->value[ROLE_AFFINE] = lower_value(l, fuse_affine_desc(l, n->c), -1);
+    keep_statistics(l, layer);
+    draft_layer(l, &d, layer, 0);
     draft_value(l, &d, ROLE_SUMS, sums);
-    draft_param(l, &d, ROLE_GAMMA, n->weight);
-    draft_param(l, &d, ROLE_BETA, n->bias);
-    draft_param(l, &d, ROLE_RMEAN, n->mean);
-    draft_param(l, &d, ROLE_RVAR, n->var);
-    draft_value(l, &d, ROLE_AFFINE, layer->affine);
-    draft_bn_saved(l, &d, layer, n->c);
     return lower_emit(l, PHASE_FORWARD, n->name, &d, -1);
 }
 
-/* Batch norm in one operation, or in what is left to do once statistics are known. */
+/* Emits batch norm as one operation or, after emit_finalize, only the one that applies them. */
 static enum status emit_bn(struct lowering *l, struct layer *layer, enum op_kind kind)
 {
-    const struct node *n = layer->node;
     struct draft d = {.desc = {.kind = kind, .attr.bn = bn_attr(l, layer)}};
-    draft_value(l, &d, ROLE_X, layer->x);
-    draft_param(l, &d, ROLE_GAMMA, n->weight);
-    draft_param(l, &d, ROLE_BETA, n->bias);
-    draft_value(l, &d, ROLE_Y, layer->y);
-    draft_value(l, &d, ROLE_Z, layer->z);
-    draft_value(l, &d, ROLE_MASK, layer->mask);
-    if (kind == OP_BN_APPLY) {
-        draft_value(l, &d, ROLE_MEAN, layer->mean);
-        draft_value(l, &d, ROLE_INVSTD, layer->invstd);
-    } else {
-        draft_param(l, &d, ROLE_RMEAN, n->mean);
-        draft_param(l, &d, ROLE_RVAR, n->var);
-    }
     if (kind == OP_BN_FWD_TRAIN)
-        draft_bn_saved(l, &d, layer, n->c);
-    return lower_emit(l, PHASE_FORWARD, n->name, &d, -1);
+        keep_statistics(l, layer);
+    draft_layer(l, &d, layer, 0);
+    return lower_emit(l, PHASE_FORWARD, layer->name, &d, -1);
 }
 
-/* The training form, fused as far as the device and the program's configuration have it. */
+/* Batch norm in training, fused as far as the device and the program's configuration allow. */
 static enum status train_bn(struct lowering *l, struct layer *layer, int last)
 {
     const struct layer *before = lower_producer(l, layer->x);
-    int sums = before ? before->sums : -1;
+    int sums = before ? before->value[ROLE_SUMS] : -1;
     bool apply = false, mask = false;
     if (sums >= 0)
         TRY(fuse_apply(l, last, layer, &apply));
@@ -232,7 +217,7 @@ static enum status train_bn(struct lowering *l, struct layer *layer, int last)
     if (!layer->joined)
         TRY(fuse_mask(l, layer, &mask));
     if (mask)
-        layer->mask = lower_value(l, fuse_mask_desc(&l->p->value[layer->x].desc), -1);
+        layer->value[ROLE_MASK] = lower_value(l, fuse_mask_desc(&l->p->value[layer->x].desc), -1);
     if (sums < 0)
         return emit_bn(l, layer, OP_BN_FWD_TRAIN);
     TRY(emit_finalize(l, layer, sums, apply));
@@ -250,8 +235,8 @@ static enum status forward_bn(struct lowering *l, int i)
     last = absorb_relu(l, last, &layer.relu);
     struct tensor_desc like = l->p->value[layer.x].desc;
     if (add >= 0)
-        TRY(in_layout_of(l, &layer, l->value_of[other], &like, &layer.z));
-    layer.y = lower_value(l, like, -1);
+        TRY(in_layout_of(l, &layer, l->value_of[other], &like, &layer.value[ROLE_Z]));
+    layer.value[ROLE_Y] = lower_value(l, like, -1);
     meet_params(l, n);
     if (l->p->config.train)
         TRY(train_bn(l, &layer, last));
@@ -261,7 +246,7 @@ static enum status forward_bn(struct lowering *l, int i)
     return STATUS_OK;
 }
 
-/* ReLU or add that no neighbour could take along. */
+/* Emits a ReLU or an addition that was not fused into another layer. */
 static enum status forward_elementwise(struct lowering *l, int i)
 {
     const struct node *n = node_at(l, i);
@@ -269,16 +254,11 @@ static enum status forward_elementwise(struct lowering *l, int i)
     struct layer layer = layer_of(l, add ? LAYER_ADD : LAYER_RELU, n);
     layer.name = add ? "add" : n->name;
     struct tensor_desc like = l->p->value[layer.x].desc;
-    struct draft d = {.desc.kind = add ? OP_ADD : OP_RELU_FWD};
+    struct op_desc d = {.kind = add ? OP_ADD : OP_RELU_FWD};
     if (add)
-        TRY(in_layout_of(l, &layer, l->value_of[n->in[1]], &like, &layer.z));
-    layer.y = lower_value(l, like, -1);
-    draft_value(l, &d, ROLE_X, layer.x);
-    draft_value(l, &d, ROLE_Z, layer.z);
-    draft_value(l, &d, ROLE_Y, layer.y);
-    TRY(lower_emit(l, PHASE_FORWARD, layer.name, &d, -1));
-    remember(l, &layer, i);
-    return STATUS_OK;
+        TRY(in_layout_of(l, &layer, l->value_of[n->in[1]], &like, &layer.value[ROLE_Z]));
+    layer.value[ROLE_Y] = lower_value(l, like, -1);
+    return emit_layer(l, &layer, &d, i);
 }
 
 static enum status forward_maxpool(struct lowering *l, int i)
@@ -286,40 +266,28 @@ static enum status forward_maxpool(struct lowering *l, int i)
     const struct node *n = node_at(l, i);
     struct layer layer = layer_of(l, LAYER_MAXPOOL, n);
     struct tensor_desc y = lower_result_desc(l, n, l->p->value[layer.x].desc.layout);
-    struct draft d = {.desc = {.kind = OP_MAXPOOL_FWD,
-                               .attr.pool = {.kernel = {n->kernel, n->kernel},
-                                             .stride = {n->stride, n->stride},
-                                             .pad = {n->pad, n->pad}}}};
-    layer.y = lower_value(l, y, -1);
-    draft_value(l, &d, ROLE_X, layer.x);
-    draft_value(l, &d, ROLE_Y, layer.y);
+    struct op_desc d = {.kind = OP_MAXPOOL_FWD, .attr.pool = lower_pool_attr(n)};
+    layer.value[ROLE_Y] = lower_value(l, y, -1);
     if (l->p->config.train) {
         y.bytes = y.bytes / dtype_size(y.type) * dtype_size(DTYPE_U8);
         y.type = DTYPE_U8;
         y.rounds = DTYPE_F32;
-        layer.index = lower_value(l, y, -1);
-        draft_value(l, &d, ROLE_INDEX, layer.index);
+        layer.value[ROLE_INDEX] = lower_value(l, y, -1);
     }
-    TRY(lower_emit(l, PHASE_FORWARD, n->name, &d, -1));
-    remember(l, &layer, i);
-    return STATUS_OK;
+    return emit_layer(l, &layer, &d, i);
 }
 
-/* Pools into the plain layout: what follows flattens. */
+/* Pools into the plain layout, because a flatten follows. */
 static enum status forward_avgpool(struct lowering *l, int i)
 {
     const struct node *n = node_at(l, i);
     struct layer layer = layer_of(l, LAYER_AVGPOOL, n);
-    struct draft d = {.desc.kind = OP_AVGPOOL_FWD};
-    layer.y = lower_value(l, lower_result_desc(l, n, LAYOUT_PLAIN), -1);
-    draft_value(l, &d, ROLE_X, layer.x);
-    draft_value(l, &d, ROLE_Y, layer.y);
-    TRY(lower_emit(l, PHASE_FORWARD, n->name, &d, -1));
-    remember(l, &layer, i);
-    return STATUS_OK;
+    struct op_desc d = {.kind = OP_AVGPOOL_FWD};
+    layer.value[ROLE_Y] = lower_value(l, lower_result_desc(l, n, LAYOUT_PLAIN), -1);
+    return emit_layer(l, &layer, &d, i);
 }
 
-/* The same memory, seen as (N, F). */
+/* The result is the same memory with the shape (N, F). */
 static enum status forward_flatten(struct lowering *l, int i)
 {
     const struct node *n = node_at(l, i);
@@ -327,7 +295,7 @@ static enum status forward_flatten(struct lowering *l, int i)
     layer.name = "flatten";
     struct tensor_desc plain = lower_result_desc(l, node_at(l, n->in[0]), LAYOUT_PLAIN);
     TRY(in_layout_of(l, &layer, layer.x, &plain, &layer.x));
-    layer.y = lower_view(l, feature_desc(l, n), layer.x);
+    layer.value[ROLE_Y] = lower_view(l, feature_desc(l, n), layer.x);
     remember(l, &layer, i);
     return STATUS_OK;
 }
@@ -342,15 +310,10 @@ static enum status forward_dropout(struct lowering *l, int i)
         l->value_of[i] = layer.x;
         return STATUS_OK;
     }
-    struct draft d = {.desc = {.kind = OP_DROPOUT_FWD,
-                               .attr.dropout = {.p = n->dropout_p, .layer = layer.dropout}}};
-    layer.y = lower_value(l, l->p->value[layer.x].desc, -1);
-    draft_value(l, &d, ROLE_X, layer.x);
-    draft_value(l, &d, ROLE_Y, layer.y);
-    d.ref[ROLE_STATE] = (struct ref){SPACE_STATE, 0};
-    TRY(lower_emit(l, PHASE_FORWARD, n->name, &d, -1));
-    remember(l, &layer, i);
-    return STATUS_OK;
+    struct op_desc d = {.kind = OP_DROPOUT_FWD,
+                        .attr.dropout = {.p = n->dropout_p, .layer = layer.dropout}};
+    layer.value[ROLE_Y] = lower_value(l, l->p->value[layer.x].desc, -1);
+    return emit_layer(l, &layer, &d, i);
 }
 
 static enum status forward_linear(struct lowering *l, int i)
@@ -358,16 +321,12 @@ static enum status forward_linear(struct lowering *l, int i)
     const struct node *n = node_at(l, i);
     struct layer layer = layer_of(l, LAYER_LINEAR, n);
     int last = absorb_relu(l, i, &layer.relu);
-    struct draft d = {.desc = {.kind = OP_LINEAR_FWD, .attr.linear.relu = layer.relu}};
-    TRY(lower_operand(l, PHASE_FORWARD, n->name, layer.x, &layer.operand));
-    layer.y = lower_value(l, feature_desc(l, n), -1);
-    TRY(draft_weights(l, &d, &layer));
-    draft_value(l, &d, ROLE_X, layer.operand);
-    draft_value(l, &d, ROLE_Y, layer.y);
+    struct op_desc d = {.kind = OP_LINEAR_FWD, .attr.linear.relu = layer.relu};
+    TRY(lower_operand(l, PHASE_FORWARD, n->name, layer.x, &layer.value[ROLE_X]));
+    layer.value[ROLE_Y] = lower_value(l, feature_desc(l, n), -1);
+    TRY(cast_weights(l, &layer));
     meet_params(l, n);
-    TRY(lower_emit(l, PHASE_FORWARD, n->name, &d, -1));
-    remember(l, &layer, last);
-    return STATUS_OK;
+    return emit_layer(l, &layer, &d, last);
 }
 
 static enum status forward_node(struct lowering *l, int i)
@@ -393,11 +352,12 @@ static enum status forward_node(struct lowering *l, int i)
     case NODE_INPUT:
         break;
     }
-    return status_fail(STATUS_INVALID, "the graph of '%s' has its input in the middle", l->g->arch);
+    return status_fail(STATUS_INVALID, "the input of the graph '%s' is not its first node",
+                       l->g->arch);
 }
 
-/* Pixels (or given floats) into the layout that the first convolution chose. Takes slot 0, which
- * was reserved before that layout was known. */
+/* Converts pixels (or the given floats) into the layout that the first convolution chose. Uses slot
+ * 0, which was reserved before that layout was known. */
 static enum status emit_input(struct lowering *l, int value)
 {
     const struct program_config *c = &l->p->config;
@@ -420,7 +380,7 @@ static enum status emit_input(struct lowering *l, int value)
     return lower_emit(l, PHASE_INPUT, "input", &d, 0);
 }
 
-/* The loss, and in training the gradient that starts the backward pass. */
+/* Emits the loss and, in training, the gradient that starts the backward pass. */
 static enum status emit_loss(struct lowering *l)
 {
     const struct program_config *c = &l->p->config;
@@ -444,11 +404,8 @@ enum status lower_forward(struct lowering *l)
 {
     struct program *p = l->p;
     int64_t s = l->g->image_size;
-    p->cap_steps = 256;
-    p->step = calloc((size_t)p->cap_steps, sizeof *p->step);
-    if (!p->step)
-        return status_fail(STATUS_OOM, "no memory for steps");
-    p->n_steps = 1; /* slot 0: emit_input */
+    if (lower_reserve(l) < 0) /* slot 0: emit_input */
+        return STATUS_OOM;
     struct tensor_desc input = tensor_4d(DTYPE_F32, LAYOUT_ANY, p->config.batch, 3, s, s);
     int image = lower_value(l, lower_typed(l, input, p->config.policy.activation), -1);
     l->value_of[0] = image;
@@ -458,9 +415,6 @@ enum status lower_forward(struct lowering *l)
     TRY(emit_input(l, image));
 
     p->logits = l->value_of[l->g->n_nodes - 1];
-    l->n_forward_values = p->n_values;
-    l->grad = calloc((size_t)p->n_values, sizeof *l->grad);
-    if (!l->grad)
-        return status_fail(STATUS_OOM, "no memory for gradients");
+    TRY(array_new(&l->grad, p->n_values));
     return emit_loss(l);
 }

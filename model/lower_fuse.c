@@ -1,30 +1,25 @@
-/* What of convolution and batch norm is fused: the device's answers to descriptions as they would
- * be planned, and, under FUSE_AUTO, its clock's.
+/* Chooses which operations of convolution and batch norm are fused: asks the device to plan the
+ * fused operations and, under FUSE_AUTO, times them.
  *
- * A chain of operations that is fused is taken where it takes less than its parts by more than a
- * clock errs from run to run; what is in between, and what cannot be timed, is left in parts. So a
- * choice is a function of times, which a device keeps (kernels/cuda/plan_file.h). */
+ * FUSE_AUTO takes a fused chain if it is faster than its parts by more than the run-to-run
+ * variation of the timing; otherwise, or if the chain cannot be timed, it takes the parts. The
+ * choice therefore depends only on the times, which the device keeps (kernels/cuda/plan_file.h). */
 #include "model/lower.h"
 
-#include <stdlib.h>
+#include "base/array.h"
 
-/* By how much a fused chain must be faster, as a share of its own time. */
+/* The time that a fused chain must save, as a fraction of its own time. */
 static const double MARGIN = 0.02;
 
 enum { CHAIN_MAX = 8 };
 
-/* Some operations, one after the other, as the device would plan them. */
+/* A sequence of operations as the device would plan them. */
 struct trial {
     const struct lowering *l;
-    bool covered; /* every one of them */
+    bool covered; /* the device can plan all of them */
     int n;
     struct op_plan *plan[CHAIN_MAX];
 };
-
-static struct trial trial_of(const struct lowering *l)
-{
-    return (struct trial){.l = l, .covered = true};
-}
 
 static void trial_close(struct trial *t)
 {
@@ -33,16 +28,16 @@ static void trial_close(struct trial *t)
     t->n = 0;
 }
 
-/* Whether an operation that cannot be planned is done without: the plain plan says what is wrong.
- * Where the clock decides nobody has asked for a form, and one that a library fails at is one that
- * it has not. */
+/* Does this failure only mean that the device lacks the operation? (An error in an unfused part is
+ * reported when that part is planned.) Under FUSE_AUTO the user has not asked for a fused form, so
+ * a library failure counts as a lack too. */
 static bool is_lack(const struct trial *t, enum status st)
 {
     return st == STATUS_UNSUPPORTED || st == STATUS_INVALID ||
            (st == STATUS_LIBRARY && t->l->p->config.fuse == FUSE_AUTO);
 }
 
-/* Adds an operation; where it is covered, its layouts that were ANY become what the plan chose. */
+/* Adds operation `d`; if the device can plan it, layouts of *d that were ANY become the plan's. */
 static enum status trial_add(struct trial *t, struct op_desc *d)
 {
     struct op_plan *plan;
@@ -59,7 +54,7 @@ static enum status trial_add(struct trial *t, struct op_desc *d)
     return STATUS_OK;
 }
 
-/* Seconds of all operations; 0 where one cannot be timed. */
+/* Total seconds of the operations; 0 if one of them cannot be timed. */
 static enum status trial_seconds(const struct trial *t, double *seconds)
 {
     double one;
@@ -85,55 +80,54 @@ static bool allowed(const struct lowering *l, enum fuse level)
     return l->p->config.train && (f == FUSE_AUTO || f >= level);
 }
 
-/* A chain fused, and its parts, which are described only where the clock decides. */
-struct rivals {
-    struct trial fused, parts;
-};
-
-static struct rivals rivals_of(const struct lowering *l)
-{
-    return (struct rivals){trial_of(l), trial_of(l)};
-}
-
-static void rivals_close(struct rivals *r)
-{
-    trial_close(&r->fused);
-    trial_close(&r->parts);
-}
-
-/* Does it take the clock to decide? */
-static bool compares(const struct rivals *r)
-{
-    return r->fused.l->p->config.fuse == FUSE_AUTO && r->fused.covered;
-}
-
 static enum status note_choice(struct program *p, const struct fusion *choice)
 {
-    size_t n = (size_t)p->n_fusions + 1;
-    struct fusion *grown = realloc(p->fusion, n * sizeof *grown);
-    if (!grown)
-        return status_fail(STATUS_OOM, "no memory for what is fused");
-    p->fusion = grown;
-    grown[p->n_fusions++] = *choice;
+    TRY(array_reserve(&p->fusion, p->n_fusions));
+    p->fusion[p->n_fusions++] = *choice;
     return STATUS_OK;
 }
 
-static enum status decide(const struct rivals *r, const char *form, const struct layer *layer,
+/* Whether the fused chain, which the device can plan, is faster than its parts. */
+static enum status compare(const struct trial *fused, const struct trial *parts, struct fusion *c)
+{
+    if (parts->covered) {
+        TRY(trial_seconds(fused, &c->fused));
+        if (c->fused > 0)
+            TRY(trial_seconds(parts, &c->parts));
+    }
+    c->taken = c->fused > 0 && c->fused * (1 + MARGIN) < c->parts;
+    return note_choice(fused->l->p, c);
+}
+
+/* The description of a chain of operations; each form uses the members that it needs. */
+struct chain {
+    const struct layer *layer;   /* the layer that the choice is made for */
+    const struct node *n;        /* the convolution */
+    const struct layer *bn;      /* the batch norm */
+    const struct tensor_desc *x; /* input of the chain or of its batch norm */
+    int users;                   /* number of users of the batch norm's result */
+    enum op_kind forward;        /* the batch norm's forward operation */
+};
+
+/* Decides whether the chain is fused. Its parts are planned only under FUSE_AUTO. */
+static enum status decide(const struct lowering *l, const char *form, const struct chain *chain,
+                          enum status (*add)(struct trial *t, const struct chain *c, bool fused),
                           bool *yes)
 {
-    const struct lowering *l = r->fused.l;
-    struct fusion c = {.form = form, .layer = layer->name};
-    *yes = r->fused.covered;
-    if (!compares(r))
-        return STATUS_OK;
-    if (r->parts.covered) {
-        TRY(trial_seconds(&r->fused, &c.fused));
-        if (c.fused > 0)
-            TRY(trial_seconds(&r->parts, &c.parts));
-    }
-    c.taken = c.fused > 0 && c.fused * (1 + MARGIN) < c.parts;
-    *yes = c.taken;
-    return note_choice(l->p, &c);
+    enum status st;
+    struct fusion choice = {.form = form, .layer = chain->layer->name};
+    struct trial fused = {.l = l, .covered = true}, parts = fused;
+    CHECK(add(&fused, chain, true));
+    *yes = fused.covered;
+    if (l->p->config.fuse != FUSE_AUTO || !fused.covered)
+        goto done;
+    CHECK(add(&parts, chain, false));
+    CHECK(compare(&fused, &parts, &choice));
+    *yes = choice.taken;
+done:
+    trial_close(&fused);
+    trial_close(&parts);
+    return st;
 }
 
 /* ---- descriptions ---- */
@@ -178,7 +172,7 @@ static struct op_desc conv_desc(const struct lowering *l, const struct node *n, 
     return d;
 }
 
-/* X with everything per channel that a kind of batch norm cannot do without. */
+/* Describes a batch norm operation of `kind` on `x`, with all tensors that are not optional. */
 static struct op_desc bn_desc(const struct lowering *l, const struct layer *bn,
                               const struct tensor_desc *x, enum op_kind kind)
 {
@@ -197,6 +191,8 @@ static struct op_desc bn_desc(const struct lowering *l, const struct layer *bn,
         [ROLE_DX] = *x,
         [ROLE_GAMMA] = lower_weight_desc(l, n->weight),
         [ROLE_BETA] = lower_weight_desc(l, n->bias),
+        [ROLE_BN_GAMMA] = lower_weight_desc(l, n->weight),
+        [ROLE_BN_BETA] = lower_weight_desc(l, n->bias),
         [ROLE_DGAMMA] = lower_gradient_desc(l, n->weight),
         [ROLE_DBETA] = lower_gradient_desc(l, n->bias),
         [ROLE_MEAN] = channel,
@@ -212,7 +208,7 @@ static struct op_desc bn_desc(const struct lowering *l, const struct layer *bn,
     return d;
 }
 
-/* What precedes the result of convolution `n` in the backward pass: the gradient of it. */
+/* Describes the gradient of the result of convolution `n`. */
 static struct tensor_desc gradient_of_result(const struct lowering *l, const struct node *n)
 {
     struct tensor_desc dy = lower_result_desc(l, n, LAYOUT_ANY);
@@ -221,23 +217,18 @@ static struct tensor_desc gradient_of_result(const struct lowering *l, const str
     return dy;
 }
 
-/* The data gradient of convolution `n` with batch norm's sums, X being the latter's input. */
-static struct op_desc data_bn_desc(const struct lowering *l, const struct node *n,
-                                   const struct layer *bn, const struct tensor_desc *x, int users)
+/* Describes the data gradient of the chain's convolution together with the batch norm's sums; X is
+ * c->x. */
+static struct op_desc data_bn_desc(const struct lowering *l, const struct chain *c)
 {
-    struct op_desc d = conv_desc(l, n, OP_CONV_BWD_DATA_BN);
-    d.t[ROLE_DY] = gradient_of_result(l, n);
-    d.t[ROLE_X] = d.t[ROLE_DX] = *x;
-    if (users > 1)
-        d.t[ROLE_DY2] = *x;
-    if (bn->z >= 0)
-        d.t[ROLE_Z] = *x;
-    d.t[ROLE_MEAN] = d.t[ROLE_INVSTD] = tensor_1d(DTYPE_F32, bn->node->c);
-    d.t[ROLE_BN_GAMMA] = lower_weight_desc(l, bn->node->weight);
-    d.t[ROLE_BN_BETA] = lower_weight_desc(l, bn->node->bias);
-    d.t[ROLE_DGAMMA] = lower_gradient_desc(l, bn->node->weight);
-    d.t[ROLE_DBETA] = lower_gradient_desc(l, bn->node->bias);
-    d.t[ROLE_EQ] = fuse_eq_desc(bn->node->c);
+    struct op_desc d = bn_desc(l, c->bn, c->x, OP_CONV_BWD_DATA_BN);
+    d.attr = conv_desc(l, c->n, OP_CONV_BWD_DATA).attr;
+    d.t[ROLE_W] = lower_weight_desc(l, c->n->weight);
+    d.t[ROLE_DY] = gradient_of_result(l, c->n);
+    if (c->users > 1)
+        d.t[ROLE_DY2] = *c->x;
+    if (c->bn->value[ROLE_Z] >= 0)
+        d.t[ROLE_Z] = *c->x;
     return d;
 }
 
@@ -252,20 +243,20 @@ static struct op_desc data_desc(const struct lowering *l, const struct node *n,
 
 /* ---- sums ---- */
 
-/* The convolution, then its batch norm from the sums, or both plain. */
-static enum status try_stats(struct trial *t, const struct node *n, const struct layer *bn,
-                             const struct tensor_desc *x, bool sums)
+/* Adds the convolution and its batch norm. In the fused form, the batch norm uses the sums that the
+ * convolution computes. */
+static enum status add_stats(struct trial *t, const struct chain *c, bool fused)
 {
-    struct op_desc conv = conv_desc(t->l, n, sums ? OP_CONV_STATS_FWD : OP_CONV_FWD);
-    conv.t[ROLE_X] = *x;
-    conv.t[ROLE_Y] = lower_result_desc(t->l, n, LAYOUT_ANY);
-    if (sums)
-        conv.t[ROLE_SUMS] = fuse_sums_desc(n->c);
+    struct op_desc conv = conv_desc(t->l, c->n, fused ? OP_CONV_STATS_FWD : OP_CONV_FWD);
+    conv.t[ROLE_X] = *c->x;
+    conv.t[ROLE_Y] = lower_result_desc(t->l, c->n, LAYOUT_ANY);
+    if (fused)
+        conv.t[ROLE_SUMS] = fuse_sums_desc(c->n->c);
     TRY(trial_add(t, &conv));
     const struct tensor_desc *y = &conv.t[ROLE_Y];
-    struct op_desc rest = bn_desc(t->l, bn, y, sums ? OP_BN_APPLY : OP_BN_FWD_TRAIN);
-    struct op_desc finalize = bn_desc(t->l, bn, y, OP_BN_FINALIZE);
-    if (sums)
+    struct op_desc rest = bn_desc(t->l, c->bn, y, fused ? OP_BN_APPLY : OP_BN_FWD_TRAIN);
+    struct op_desc finalize = bn_desc(t->l, c->bn, y, OP_BN_FINALIZE);
+    if (fused)
         TRY(trial_add(t, &finalize));
     return trial_add(t, &rest);
 }
@@ -273,62 +264,41 @@ static enum status try_stats(struct trial *t, const struct node *n, const struct
 enum status fuse_stats(struct lowering *l, int i, const struct layer *layer, bool *yes)
 {
     int next = lower_sole_user(l, i, NODE_BN);
-    struct rivals r = rivals_of(l);
-    enum status st;
-    const struct tensor_desc *x = &l->p->value[layer->operand].desc;
     *yes = false;
     if (!allowed(l, FUSE_STATS) || next < 0 || layer->node->bias >= 0)
         return STATUS_OK;
     struct layer bn = {.node = &l->g->node[next]};
-    CHECK(try_stats(&r.fused, layer->node, &bn, x, true));
-    if (compares(&r))
-        CHECK(try_stats(&r.parts, layer->node, &bn, x, false));
-    CHECK(decide(&r, "stats", layer, yes));
-done:
-    rivals_close(&r);
-    return st;
+    struct chain c = {
+        .layer = layer, .n = layer->node, .bn = &bn, .x = &l->p->value[layer->value[ROLE_X]].desc};
+    return decide(l, "stats", &c, add_stats, yes);
 }
 
 /* ---- a batch norm that its reader applies ---- */
 
-static enum status try_applied(struct trial *t, const struct node *next, const struct layer *bn,
-                               const struct tensor_desc *x)
+/* Adds all operations from the batch norm's statistics to its gradient. The parts store the
+ * normalised tensor, but use other fusions: for example, the backward pass reads a mask instead of
+ * Y. */
+static enum status add_applied(struct trial *t, const struct chain *c, bool fused)
 {
-    struct op_desc conv = conv_desc(t->l, next, OP_CONV_STATS_FWD);
-    struct op_desc weights = conv_desc(t->l, next, OP_CONV_APPLY_BWD_WEIGHTS);
-    struct op_desc data = data_bn_desc(t->l, next, bn, x, 1);
-    struct op_desc rest = bn_desc(t->l, bn, x, OP_BN_BWD_APPLY);
-    struct op_desc finalize = bn_desc(t->l, bn, x, OP_BN_FINALIZE);
-    finalize.t[ROLE_AFFINE] = fuse_affine_desc(t->l, bn->node->c);
+    const struct lowering *l = t->l;
+    struct op_desc finalize = bn_desc(l, c->bn, c->x, OP_BN_FINALIZE);
+    struct op_desc apply = bn_desc(l, c->bn, c->x, OP_BN_APPLY);
+    struct op_desc conv = conv_desc(l, c->n, OP_CONV_STATS_FWD);
+    struct op_desc weights =
+        conv_desc(l, c->n, fused ? OP_CONV_APPLY_BWD_WEIGHTS : OP_CONV_BWD_WEIGHTS);
+    struct op_desc data = fused ? data_bn_desc(l, c) : data_desc(l, c->n, c->x);
+    struct op_desc back = bn_desc(l, c->bn, c->x, fused ? OP_BN_BWD_APPLY : OP_BN_BWD);
+    if (fused)
+        finalize.t[ROLE_AFFINE] = fuse_affine_desc(l, c->bn->node->c);
+    else
+        apply.t[ROLE_MASK] = back.t[ROLE_MASK] = fuse_mask_desc(c->x);
     TRY(trial_add(t, &finalize));
-    conv.t[ROLE_X] = weights.t[ROLE_X] = *x;
+    if (!fused)
+        TRY(trial_add(t, &apply));
+    conv.t[ROLE_X] = weights.t[ROLE_X] = *c->x;
     conv.t[ROLE_AFFINE] = weights.t[ROLE_AFFINE] = finalize.t[ROLE_AFFINE];
-    conv.t[ROLE_Y] = lower_result_desc(t->l, next, LAYOUT_ANY);
-    conv.t[ROLE_SUMS] = fuse_sums_desc(next->c);
-    TRY(trial_add(t, &conv));
-    weights.t[ROLE_DY] = data.t[ROLE_DY] = conv.t[ROLE_Y];
-    TRY(trial_add(t, &weights));
-    TRY(trial_add(t, &data));
-    return trial_add(t, &rest);
-}
-
-/* The same with the normalised tensor stored, but for what may be fused all the same: the mask, for
- * one, which the backward pass reads in Y's place. */
-static enum status try_stored(struct trial *t, const struct node *next, const struct layer *bn,
-                              const struct tensor_desc *x)
-{
-    struct op_desc finalize = bn_desc(t->l, bn, x, OP_BN_FINALIZE);
-    struct op_desc apply = bn_desc(t->l, bn, x, OP_BN_APPLY);
-    struct op_desc conv = conv_desc(t->l, next, OP_CONV_STATS_FWD);
-    struct op_desc weights = conv_desc(t->l, next, OP_CONV_BWD_WEIGHTS);
-    struct op_desc data = data_desc(t->l, next, x);
-    struct op_desc back = bn_desc(t->l, bn, x, OP_BN_BWD);
-    apply.t[ROLE_MASK] = back.t[ROLE_MASK] = fuse_mask_desc(x);
-    TRY(trial_add(t, &finalize));
-    TRY(trial_add(t, &apply));
-    conv.t[ROLE_X] = weights.t[ROLE_X] = *x;
-    conv.t[ROLE_Y] = lower_result_desc(t->l, next, LAYOUT_ANY);
-    conv.t[ROLE_SUMS] = fuse_sums_desc(next->c);
+    conv.t[ROLE_Y] = lower_result_desc(l, c->n, LAYOUT_ANY);
+    conv.t[ROLE_SUMS] = fuse_sums_desc(c->n->c);
     TRY(trial_add(t, &conv));
     weights.t[ROLE_DY] = data.t[ROLE_DY] = conv.t[ROLE_Y];
     TRY(trial_add(t, &weights));
@@ -336,56 +306,41 @@ static enum status try_stored(struct trial *t, const struct node *next, const st
     return trial_add(t, &back);
 }
 
-/* TF32's operands are rounded forms of what is stored, and sums over ranks need the host between
- * sums and their use: neither goes with these. */
+/* *yes is false for TF32, whose operands are rounded copies of the stored tensor, and for batch
+ * norm over all ranks, whose sums the host reduces before they are used. */
 enum status fuse_apply(struct lowering *l, int last, const struct layer *layer, bool *yes)
 {
-    struct rivals r = rivals_of(l);
-    enum status st;
     int next = lower_sole_user(l, last, NODE_CONV);
-    const struct tensor_desc *x = &l->p->value[layer->x].desc;
     *yes = false;
-    if (!allowed(l, FUSE_APPLY) || next < 0 || !layer->relu || layer->z >= 0 || l->p->config.sync ||
-        l->p->config.policy.operand == DTYPE_TF32)
+    if (!allowed(l, FUSE_APPLY) || next < 0 || !layer->relu || layer->value[ROLE_Z] >= 0 ||
+        l->p->config.sync || l->p->config.policy.operand == DTYPE_TF32)
         return STATUS_OK;
     const struct node *n = &l->g->node[next];
     if (n->bias >= 0 || lower_sole_user(l, next, NODE_BN) < 0)
         return STATUS_OK;
-    CHECK(try_applied(&r.fused, n, layer, x));
-    if (compares(&r))
-        CHECK(try_stored(&r.parts, n, layer, x));
-    CHECK(decide(&r, "apply", layer, yes));
-done:
-    rivals_close(&r);
-    return st;
+    struct chain c = {
+        .layer = layer, .n = n, .bn = layer, .x = &l->p->value[layer->x].desc, .users = 1};
+    return decide(l, "apply", &c, add_applied, yes);
 }
 
-/* ---- a batch norm that a data gradient brings the sums of ---- */
+/* ---- a data gradient that also computes a batch norm's backward sums ---- */
 
-static enum status try_joined(struct trial *t, const struct node *n, const struct layer *bn,
-                              const struct tensor_desc *x, int users)
+static enum status add_joined(struct trial *t, const struct chain *c, bool fused)
 {
-    struct op_desc data = data_bn_desc(t->l, n, bn, x, users);
-    struct op_desc rest = bn_desc(t->l, bn, x, OP_BN_BWD_APPLY);
-    TRY(trial_add(t, &data));
-    return trial_add(t, &rest);
-}
-
-static enum status try_apart(struct trial *t, const struct node *n, const struct layer *bn,
-                             const struct tensor_desc *x, int users)
-{
-    struct op_desc data = data_desc(t->l, n, x);
-    struct op_desc back = bn_desc(t->l, bn, x, OP_BN_BWD);
-    back.t[ROLE_MASK] = fuse_mask_desc(x);
-    if (users > 1)
-        back.t[ROLE_DY2] = *x;
-    if (bn->z >= 0)
-        back.t[ROLE_DZ] = *x;
+    struct op_desc data = fused ? data_bn_desc(t->l, c) : data_desc(t->l, c->n, c->x);
+    struct op_desc back = bn_desc(t->l, c->bn, c->x, fused ? OP_BN_BWD_APPLY : OP_BN_BWD);
+    if (!fused) {
+        back.t[ROLE_MASK] = fuse_mask_desc(c->x);
+        if (c->users > 1)
+            back.t[ROLE_DY2] = *c->x;
+        if (c->bn->value[ROLE_Z] >= 0)
+            back.t[ROLE_DZ] = *c->x;
+    }
     TRY(trial_add(t, &data));
     return trial_add(t, &back);
 }
 
-/* The user of a node that comes first, so that its gradient comes last. */
+/* The first user of node i, whose gradient the backward pass computes last. */
 static const struct node *first_user(const struct lowering *l, int i)
 {
     for (int k = i + 1; k < l->g->n_nodes; k++)
@@ -396,47 +351,42 @@ static const struct node *first_user(const struct lowering *l, int i)
 
 enum status fuse_join(struct lowering *l, int last, const struct layer *layer, bool *yes)
 {
-    struct rivals r = rivals_of(l);
-    enum status st;
-    const struct node *n = first_user(l, last);
-    const struct tensor_desc *x = &l->p->value[layer->x].desc;
-    int users = l->n_users[last];
+    struct chain c = {.layer = layer,
+                      .n = first_user(l, last),
+                      .bn = layer,
+                      .x = &l->p->value[layer->x].desc,
+                      .users = l->n_users[last]};
     *yes = false;
-    if (!allowed(l, FUSE_ALL) || !layer->relu || l->p->config.sync || !n || n->kind != NODE_CONV ||
-        users > 2)
+    if (!allowed(l, FUSE_ALL) || !layer->relu || l->p->config.sync || !c.n ||
+        c.n->kind != NODE_CONV || c.users > 2)
         return STATUS_OK;
-    CHECK(try_joined(&r.fused, n, layer, x, users));
-    if (compares(&r))
-        CHECK(try_apart(&r.parts, n, layer, x, users));
-    CHECK(decide(&r, "join", layer, yes));
-done:
-    rivals_close(&r);
-    return st;
+    return decide(l, "join", &c, add_joined, yes);
 }
 
 /* ---- the gradient of a projection that skips pixels ---- */
 
-/* The data gradient and the batch norm before it, which takes it as a second one, or finds it added
- * to the first. */
-static enum status try_strided(struct trial *t, const struct node *n, const struct layer *bn,
-                               const struct tensor_desc *x, bool strided)
+/* Adds the convolution's data gradient, and the backward pass of the batch norm before the
+ * convolution. Unfused, the batch norm reads that gradient as DY2; in the fused form, the gradient
+ * is already added to DY. */
+static enum status add_strided(struct trial *t, const struct chain *c, bool fused)
 {
-    struct op_desc data = data_desc(t->l, n, x);
+    const struct node *n = c->n;
+    struct op_desc data = data_desc(t->l, n, c->x);
     struct op_desc add = {.kind = OP_ADD_STRIDED, .attr.grid.stride = {n->stride, n->stride}};
-    struct op_desc back = bn_desc(t->l, bn, x, OP_BN_BWD);
-    if (bn->mask >= 0)
-        back.t[ROLE_MASK] = fuse_mask_desc(x);
-    else if (bn->relu)
-        back.t[ROLE_Y] = *x;
-    if (bn->z >= 0)
-        back.t[ROLE_DZ] = *x;
-    if (strided) {
-        data.t[ROLE_DX] = add.t[ROLE_X] = fuse_strided_desc(x, n->stride);
+    struct op_desc back = bn_desc(t->l, c->bn, c->x, OP_BN_BWD);
+    if (c->bn->value[ROLE_MASK] >= 0)
+        back.t[ROLE_MASK] = fuse_mask_desc(c->x);
+    else if (c->bn->relu)
+        back.t[ROLE_Y] = *c->x;
+    if (c->bn->value[ROLE_Z] >= 0)
+        back.t[ROLE_DZ] = *c->x;
+    if (fused) {
+        data.t[ROLE_DX] = add.t[ROLE_X] = fuse_strided_desc(c->x, n->stride);
         data.attr.conv.stride[0] = data.attr.conv.stride[1] = 1;
-        add.t[ROLE_Y] = *x;
+        add.t[ROLE_Y] = *c->x;
         TRY(trial_add(t, &add));
     } else {
-        back.t[ROLE_DY2] = *x;
+        back.t[ROLE_DY2] = *c->x;
     }
     TRY(trial_add(t, &data));
     return trial_add(t, &back);
@@ -444,8 +394,6 @@ static enum status try_strided(struct trial *t, const struct node *n, const stru
 
 enum status fuse_strided(struct lowering *l, const struct layer *layer, bool *yes)
 {
-    struct rivals r = rivals_of(l);
-    enum status st;
     const struct node *n = layer->node;
     const struct layer *bn = lower_producer(l, layer->x);
     const struct arriving *a = &l->grad[layer->x];
@@ -453,46 +401,34 @@ enum status fuse_strided(struct lowering *l, const struct layer *layer, bool *ye
     if (!allowed(l, FUSE_STATS) || n->kind != NODE_CONV || n->kernel != 1 || n->pad != 0 ||
         n->stride == 1 || !bn || bn->kind != LAYER_BN || a->n != 1 || a->shared[0])
         return STATUS_OK;
-    const struct tensor_desc *x = &l->p->value[bn->x].desc;
-    CHECK(try_strided(&r.fused, n, bn, x, true));
-    if (compares(&r))
-        CHECK(try_strided(&r.parts, n, bn, x, false));
-    CHECK(decide(&r, "strided", layer, yes));
-done:
-    rivals_close(&r);
-    return st;
+    struct chain c = {.layer = layer, .n = n, .bn = bn, .x = &l->p->value[bn->x].desc};
+    return decide(l, "strided", &c, add_strided, yes);
 }
 
 /* ---- masks ---- */
 
-static enum status try_mask(struct trial *t, const struct layer *bn, const struct tensor_desc *x,
-                            enum op_kind forward, bool mask)
+static enum status add_masked(struct trial *t, const struct chain *c, bool fused)
 {
-    struct op_desc f = bn_desc(t->l, bn, x, forward);
-    struct op_desc b = bn_desc(t->l, bn, x, OP_BN_BWD);
-    if (mask)
-        f.t[ROLE_MASK] = b.t[ROLE_MASK] = fuse_mask_desc(x);
+    struct op_desc f = bn_desc(t->l, c->bn, c->x, c->forward);
+    struct op_desc b = bn_desc(t->l, c->bn, c->x, OP_BN_BWD);
+    if (fused)
+        f.t[ROLE_MASK] = b.t[ROLE_MASK] = fuse_mask_desc(c->x);
     else
-        b.t[ROLE_Y] = *x;
+        b.t[ROLE_Y] = *c->x;
     TRY(trial_add(t, &f));
     return trial_add(t, &b);
 }
 
 enum status fuse_mask(struct lowering *l, const struct layer *layer, bool *yes)
 {
-    struct rivals r = rivals_of(l);
-    enum status st;
-    const struct tensor_desc *x = &l->p->value[layer->x].desc;
     const struct layer *before = lower_producer(l, layer->x);
-    enum op_kind forward = before && before->sums >= 0 ? OP_BN_APPLY : OP_BN_FWD_TRAIN;
+    bool sums = before && before->value[ROLE_SUMS] >= 0;
+    struct chain c = {.layer = layer,
+                      .bn = layer,
+                      .x = &l->p->value[layer->x].desc,
+                      .forward = sums ? OP_BN_APPLY : OP_BN_FWD_TRAIN};
     *yes = false;
     if (!allowed(l, FUSE_STATS) || !layer->relu)
         return STATUS_OK;
-    CHECK(try_mask(&r.fused, layer, x, forward, true));
-    if (compares(&r))
-        CHECK(try_mask(&r.parts, layer, x, forward, false));
-    CHECK(decide(&r, "mask", layer, yes));
-done:
-    rivals_close(&r);
-    return st;
+    return decide(l, "mask", &c, add_masked, yes);
 }

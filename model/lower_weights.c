@@ -1,31 +1,29 @@
-/* Weights in the form that the passes read, where that is not the one that the optimizer keeps.
+/* The copy of the weights that the passes read, if the optimizer keeps them in another type.
  *
- * Where the policy's type is emulated that form is a second flat buffer, which the optimizer writes
- * in its pass. A type that the device has takes casts, each where a forward pass first uses the
- * weight: its operations choose the layout, which the flat buffer, chosen by those that write
- * gradients, need not have. Where it has, for all of them, and the device's optimizer writes the
- * type, the second buffer holds it, and no pass casts anything. */
+ * If the policy's type is emulated, the optimizer also writes a second flat buffer: fp32, rounded
+ * to that type. If the device has the type, casts produce the copy of each weight where a forward
+ * pass first uses the weight. The operations that read a cast choose its layout; the operations
+ * that write gradients choose the layout of the flat buffer. If both layouts are equal for all
+ * weights, and the device's optimizer can write the type, the second buffer has that type and
+ * nothing is cast. */
 #include "model/lower.h"
 
-#include <stdlib.h>
+#include "base/array.h"
+
 #include <string.h>
 
 /* --- casts --- */
 
-enum status draft_weight(struct lowering *l, struct draft *d, const char *layer, enum role role,
-                         int param, int *cast)
+enum status lower_cast(struct lowering *l, const char *layer, int param, int *cast)
 {
     *cast = -1;
-    if (param < 0 || !l->net->place[param].cast) {
-        draft_param(l, d, role, param);
+    if (param < 0 || !l->net->place[param].cast)
         return STATUS_OK;
-    }
     *cast = lower_value(l, lower_weight_desc(l, param), -1);
     int slot = lower_reserve(l);
     if (*cast < 0 || slot < 0)
-        return status_fail(STATUS_OOM, "no memory for the weights of '%s'", layer);
+        return STATUS_OOM;
     l->cast[l->n_casts++] = (struct cast){layer, param, *cast, slot};
-    draft_value(l, d, role, *cast);
     return STATUS_OK;
 }
 
@@ -43,15 +41,9 @@ static enum status emit_casts(struct lowering *l)
     return STATUS_OK;
 }
 
-/* --- a second flat buffer of the type --- */
+/* --- a second flat buffer of the policy's type --- */
 
-static bool lies_as_kept(const struct lowering *l, const struct cast *c)
-{
-    const struct tensor_desc *kept = &l->net->place[c->param].desc;
-    return l->p->value[c->value].desc.layout == kept->layout && kept->layout != LAYOUT_OPAQUE;
-}
-
-/* Whether the device's optimizer writes copies of a type. */
+/* Sets *yes to whether the device's optimizer can write copies of a type. */
 static enum status can_write_copies(struct device *dev, enum dtype type, bool *yes)
 {
     struct op_plan *plan;
@@ -65,7 +57,7 @@ static enum status can_write_copies(struct device *dev, enum dtype type, bool *y
     return st == STATUS_UNSUPPORTED ? STATUS_OK : st;
 }
 
-/* Takes a place that was left free out of the program. */
+/* Removes a reserved place from the program. */
 static void take_out(struct program *p, int slot)
 {
     p->n_steps--;
@@ -76,7 +68,7 @@ static void take_out(struct program *p, int slot)
     }
 }
 
-/* Has whoever reads the cast read the copy instead. */
+/* Makes the readers of a cast read the copy instead. */
 static void read_copy(struct program *p, const struct cast *c)
 {
     for (int i = 0; i < p->n_steps; i++)
@@ -93,8 +85,11 @@ enum status lower_casts(struct lowering *l)
 {
     struct network *net = l->net;
     bool alike = l->n_casts > 0, first = net->flat_bytes == 0, written = false;
-    for (int i = 0; i < l->n_casts; i++)
-        alike = alike && lies_as_kept(l, &l->cast[i]);
+    for (int i = 0; i < l->n_casts; i++) {
+        enum layout kept = net->place[l->cast[i].param].desc.layout;
+        enum layout read = l->p->value[l->cast[i].value].desc.layout;
+        alike = alike && read == kept && kept != LAYOUT_OPAQUE;
+    }
     if (!alike)
         return emit_casts(l);
     enum dtype type = net->place[l->cast[0].param].types.copy;
@@ -104,7 +99,7 @@ enum status lower_casts(struct lowering *l)
         net->copy_type = type;
     if (net->copy_type == DTYPE_F32)
         return emit_casts(l);
-    for (int i = l->n_casts - 1; i >= 0; i--) /* places behind one that is taken out move */
+    for (int i = l->n_casts - 1; i >= 0; i--) /* removal shifts later places */
         read_copy(l->p, &l->cast[i]);
     return STATUS_OK;
 }
@@ -114,12 +109,12 @@ enum status lower_casts(struct lowering *l)
 static bool same_treatment(const struct sgd_segment *a, const struct sgd_segment *b)
 {
     if (a->trust > 0 || b->trust > 0)
-        return false; /* LARS looks at each parameter by itself */
+        return false; /* LARS scales each parameter separately */
     return a->weight_decay == b->weight_decay && a->gradient == b->gradient &&
            a->master == b->master && a->copy == b->copy;
 }
 
-/* Plans the refreshing of a segment's copies, where they differ from what is kept. */
+/* Plans the refresh of a segment's copies, where they differ from the weights. */
 static enum status plan_refresh(struct network *net, const struct sgd_segment *s,
                                 struct op_plan **plan)
 {
@@ -137,20 +132,19 @@ static enum status plan_refresh(struct network *net, const struct sgd_segment *s
 
 enum status network_segments(struct network *net, const struct program_config *config)
 {
-    size_t n = (size_t)net->n_trained + 1;
-    net->segment = calloc(n, sizeof *net->segment);
-    net->refresh = calloc(n, sizeof *net->refresh);
-    if (!net->segment || !net->refresh)
-        return status_fail(STATUS_OOM, "no memory to plan the optimizer");
+    TRY(array_new(&net->segment, net->n_trained + 1));
+    TRY(array_new(&net->refresh, net->n_trained + 1));
     for (int i = 0; i < net->n_trained; i++) {
         const struct placement *at = &net->place[net->order[i]];
         bool last = i + 1 == net->n_trained;
         size_t end = last ? net->flat_bytes : net->place[net->order[i + 1]].offset;
         bool recast = at->cast && net->copy_type == DTYPE_F32;
         bool averaged = config->reduced && at->types.master == DTYPE_F32;
+        bool own = at->desc.ndim == 1 && config->norm_decays;
         struct sgd_segment s = {.begin = (int64_t)(at->offset / sizeof(float)),
                                 .end = (int64_t)(end / sizeof(float)),
-                                .weight_decay = config->weight_decay,
+                                .weight_decay =
+                                    own ? config->norm_weight_decay : config->weight_decay,
                                 .gradient = averaged ? DTYPE_F32 : at->types.gradient,
                                 .master = at->types.master,
                                 .copy = recast ? at->types.master : at->types.copy,

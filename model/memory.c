@@ -1,13 +1,14 @@
-/* Where values lie in the arena.
+/* Assigns values their places in the arena.
  *
- * Greedy by size: the largest value first, each at the lowest offset where it overlaps none that is
- * alive at the same time. */
+ * A greedy algorithm places the largest value first, and each value at the lowest offset where it
+ * overlaps no value that is alive at the same time. */
+#include "base/array.h"
 #include "model/program.h"
 
 #include <stdlib.h>
 
-/* Of values, and of the workspace behind them: what libraries of GPUs want of a workspace, and have
- * of memory that is allocated by itself. */
+/* The alignment in bytes of values and of the workspace after them. GPU libraries require it for a
+ * workspace; separately allocated memory has it too. */
 enum { ALIGN = 256 };
 
 struct item {
@@ -20,7 +21,7 @@ static int by_size(const void *a, const void *b)
     const struct item *x = a, *y = b;
     if (x->bytes != y->bytes)
         return x->bytes < y->bytes ? 1 : -1;
-    return x->v < y->v ? -1 : x->v > y->v; /* the same plan every time */
+    return x->v < y->v ? -1 : x->v > y->v; /* a fixed order, so that the plan is always the same */
 }
 
 /* The lowest offset for `it` among `n` placed items that are sorted by offset. */
@@ -48,14 +49,13 @@ static void insert_by_offset(struct item *placed, int n, struct item it)
 
 enum status program_place(struct program *p)
 {
-    struct item *item = malloc((size_t)(2 * p->n_values + 1) * sizeof *item);
-    if (!item)
-        return status_fail(STATUS_OOM, "no memory to plan memory");
+    struct item *item;
+    TRY(array_new(&item, 2 * p->n_values));
     struct item *placed = item + p->n_values;
     int n = 0;
     for (int i = 0; i < p->n_values; i++) {
         struct value *v = &p->value[i];
-        if (v->storage == i && v->first >= 0) /* what no operation touches is not stored */
+        if (v->storage == i && v->first >= 0) /* values that no operation touches are not stored */
             item[n++] = (struct item){v, (v->desc.bytes + ALIGN - 1) / ALIGN * ALIGN};
     }
     qsort(item, (size_t)n, sizeof *item, by_size);

@@ -1,6 +1,6 @@
-/* Parameters on a device, and the running of programs. */
+/* Keeps a network's parameters on a device, and copies its programs' inputs and results. */
+#include "base/array.h"
 #include "base/half.h"
-#include "model/exchange.h"
 #include "model/program.h"
 
 #include <math.h>
@@ -35,7 +35,8 @@ bool network_native(const struct network *net, enum dtype type)
     return type != DTYPE_TF32 && !net->emulate && device_native(net->dev, type);
 }
 
-/* What convolution and linear read in a type that the device has, and fp32 is not. */
+/* Whether convolution or linear reads the parameter in a native type of the device other than
+ * fp32. */
 static bool is_cast(const struct network *net, enum param_kind kind, enum dtype copy)
 {
     bool multiplied =
@@ -43,7 +44,7 @@ static bool is_cast(const struct network *net, enum param_kind kind, enum dtype 
     return multiplied && copy != DTYPE_F32 && network_native(net, copy);
 }
 
-static enum status alloc(struct network *net, size_t bytes, char **out)
+enum status network_alloc(struct network *net, size_t bytes, char **out)
 {
     void *mem;
     TRY(net->dev->backend->alloc(net->dev, bytes ? bytes : 1, &mem));
@@ -51,8 +52,8 @@ static enum status alloc(struct network *net, size_t bytes, char **out)
     return STATUS_OK;
 }
 
-/* Everything whose size the programs have determined. */
-static enum status allocate(struct network *net)
+/* Allocates all memory whose size follows from the programs. */
+static enum status network_allocate(struct network *net)
 {
     size_t images = 0, rows = 0;
     bool train = false, scaled = false;
@@ -69,29 +70,29 @@ static enum status allocate(struct network *net)
     for (int i = 0; i < net->n_segments; i++)
         if (net->refresh[i] && net->refresh[i]->workspace > net->arena_bytes)
             net->arena_bytes = net->refresh[i]->workspace;
-    TRY(alloc(net, net->flat_bytes, &net->weights));
+    TRY(network_alloc(net, net->flat_bytes, &net->weights));
     if (net->has_copies)
-        TRY(alloc(net, network_copy_bytes(net, net->flat_bytes), &net->copies));
+        TRY(network_alloc(net, network_copy_bytes(net, net->flat_bytes), &net->copies));
     if (train) {
-        TRY(alloc(net, net->flat_bytes, &net->gradients));
-        TRY(alloc(net, net->flat_bytes, &net->momentum));
+        TRY(network_alloc(net, net->flat_bytes, &net->gradients));
+        TRY(network_alloc(net, net->flat_bytes, &net->momentum));
     }
-    TRY(alloc(net, net->stats_bytes, &net->stats));
-    TRY(alloc(net, net->arena_bytes, &net->arena));
-    TRY(alloc(net, images, &net->images));
-    TRY(alloc(net, rows * sizeof(int32_t), &net->labels));
-    TRY(alloc(net, sizeof *net->state, &mem));
+    TRY(network_alloc(net, net->stats_bytes, &net->stats));
+    TRY(network_alloc(net, net->arena_bytes, &net->arena));
+    TRY(network_alloc(net, images, &net->images));
+    TRY(network_alloc(net, rows * sizeof(int32_t), &net->labels));
+    TRY(network_alloc(net, sizeof *net->state, &mem));
     net->state = (struct step_state *)mem;
-    TRY(alloc(net, sizeof *net->metrics, &mem));
+    TRY(network_alloc(net, sizeof *net->metrics, &mem));
     net->metrics = (struct loss_metrics *)mem;
     if (scaled) {
-        TRY(alloc(net, sizeof *net->scaler, &mem));
+        TRY(network_alloc(net, sizeof *net->scaler, &mem));
         net->scaler = (struct scaler_state *)mem;
     }
     return input_staging_open(net, images, rows * sizeof(int32_t));
 }
 
-static void *resolve(const struct program *p, struct ref r)
+static void *ref_resolve(const struct program *p, struct ref r)
 {
     struct network *net = p->net;
     switch (r.space) {
@@ -130,13 +131,13 @@ static void *resolve(const struct program *p, struct ref r)
     return NULL;
 }
 
-/* Pointers and gradient ranges, now that everything has a place. */
+/* Sets the pointers and gradient ranges of the operations, after all memory is allocated. */
 static void bind(struct program *p)
 {
     for (int i = 0; i < p->n_steps; i++) {
         struct step *s = &p->step[i];
         for (int r = 0; r < ROLE_COUNT; r++) {
-            s->arg[r] = resolve(p, s->ref[r]);
+            s->arg[r] = ref_resolve(p, s->ref[r]);
             if (s->ref[r].space != SPACE_GRADIENT)
                 continue;
             const struct placement *at = &p->net->place[s->ref[r].index];
@@ -151,9 +152,8 @@ static void bind(struct program *p)
 
 static enum status add_program(struct network *net, const struct program_config *config)
 {
-    struct program *p = calloc(1, sizeof *p);
-    if (!p)
-        return status_fail(STATUS_OOM, "no memory for a program");
+    struct program *p;
+    TRY(array_new(&p, 1));
     net->program[net->n_programs++] = p;
     p->net = net;
     p->config = *config;
@@ -166,22 +166,17 @@ static enum status add_program(struct network *net, const struct program_config 
 enum status network_open(struct device *dev, const struct graph *g,
                          const struct program_config *config, int n, struct network **out)
 {
-    enum status st = STATUS_OK;
-    size_t params = (size_t)g->n_params;
-    struct network *net = calloc(1, sizeof *net);
+    enum status st;
+    struct network *net;
     *out = NULL;
-    if (!net)
-        return status_fail(STATUS_OOM, "no memory for '%s'", g->arch);
+    TRY(device_admit(dev, config->policy.operand));
+    TRY(array_new(&net, 1));
     net->dev = dev;
     net->graph = g;
     net->emulate = config->emulate;
-    net->place = calloc(params, sizeof *net->place);
-    net->order = calloc(params, sizeof *net->order);
-    net->program = calloc((size_t)n, sizeof *net->program);
-    if (!net->place || !net->order || !net->program) {
-        st = status_fail(STATUS_OOM, "no memory for '%s'", g->arch);
-        goto done;
-    }
+    CHECK(array_new(&net->place, g->n_params));
+    CHECK(array_new(&net->order, g->n_params));
+    CHECK(array_new(&net->program, n));
     CHECK(dev->backend->stream_open(dev, &net->stream));
     for (int i = 0; i < g->n_params; i++) {
         net->place[i].desc = param_desc(&g->param[i]);
@@ -191,7 +186,7 @@ enum status network_open(struct device *dev, const struct graph *g,
     }
     for (int i = 0; i < n; i++)
         CHECK(add_program(net, &config[i]));
-    CHECK(allocate(net));
+    CHECK(network_allocate(net));
     for (int i = 0; i < n; i++) {
         bind(net->program[i]);
         CHECK(program_cut(net->program[i]));
@@ -203,7 +198,8 @@ done:
     return st;
 }
 
-/* The message of a failure that led here stays: waiting fails after it, in words that say less. */
+/* Keeps the message of an earlier failure, because waiting then also fails, with a less specific
+ * message. */
 void network_idle(struct network *net)
 {
     const struct backend *b = net->dev->backend;
@@ -213,7 +209,7 @@ void network_idle(struct network *net)
         b->stream_sync(net->input_staging.stream);
     if (net->stream)
         b->stream_sync(net->stream);
-    enum status st = first_failure_tell(&before);
+    enum status st = first_failure_return(&before);
     (void)st;
 }
 
@@ -229,12 +225,10 @@ void network_close(struct network *net)
                       net->arena,           net->images,    net->labels,        (char *)net->state,
                       (char *)net->metrics, net->copies,    (char *)net->scaler};
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
-        if (memory[i])
-            net->dev->backend->free(net->dev, memory[i]);
+        net->dev->backend->free(net->dev, memory[i]);
     for (int i = 0; net->refresh && i < net->n_segments; i++)
         op_plan_free(net->refresh[i]);
-    if (net->stream)
-        net->dev->backend->stream_close(net->stream);
+    net->dev->backend->stream_close(net->stream);
     free(net->refresh);
     free(net->segment);
     free(net->program);
@@ -263,19 +257,36 @@ size_t network_arena_bytes(const struct network *net)
     return net->arena_bytes;
 }
 
+void *network_flat(struct network *net, enum param_value v, size_t *bytes)
+{
+    void *flat = v == VALUE_WEIGHT     ? net->weights
+                 : v == VALUE_GRADIENT ? net->gradients
+                                       : net->momentum;
+    *bytes = flat ? net->flat_bytes : 0;
+    return flat;
+}
+
+void *network_place(struct network *net, enum param_value v, int i, size_t *bytes)
+{
+    char *flat = network_flat(net, v, bytes);
+    if (!param_is_trained(&net->graph->param[i]))
+        flat = v == VALUE_WEIGHT ? net->stats : NULL;
+    *bytes = flat ? net->place[i].desc.bytes : 0;
+    return flat ? flat + net->place[i].offset : NULL;
+}
+
 static enum status no_such_value(const struct network *net, int i)
 {
     return status_fail(STATUS_INVALID, "'%s' has no such value", net->graph->param[i].name);
 }
 
-/* What is kept in a narrow type holds values of that type from the beginning. */
+/* Weights that are kept in a narrow type are rounded to it when they are set. */
 static enum status set_rounded(struct network *net, int i, enum dtype type, void *at,
                                const float *plain)
 {
     int64_t n = param_count(&net->graph->param[i]);
-    float *narrow = malloc((size_t)n * sizeof *narrow);
-    if (!narrow)
-        return status_fail(STATUS_OOM, "no memory for '%s'", net->graph->param[i].name);
+    float *narrow;
+    TRY(array_new(&narrow, n));
     for (int64_t e = 0; e < n; e++)
         narrow[e] = type == DTYPE_F16 ? round_f16(plain[e]) : round_bf16(plain[e]);
     enum status st = tensor_upload(net->stream, &net->place[i].desc, at, narrow);
@@ -309,9 +320,8 @@ enum status network_init(struct network *net, uint64_t seed)
 {
     for (int i = 0; i < net->graph->n_params; i++) {
         const struct param *p = &net->graph->param[i];
-        float *values = malloc((size_t)param_count(p) * sizeof *values);
-        if (!values)
-            return status_fail(STATUS_OOM, "no memory to initialise '%s'", p->name);
+        float *values;
+        TRY(array_new(&values, param_count(p)));
         param_init_values(p, seed, values);
         enum status st = network_set(net, VALUE_WEIGHT, i, values);
         free(values);
@@ -339,15 +349,6 @@ enum status program_step_tensor(struct program *p, int i, enum role role, void *
 enum status program_wait(struct program *p)
 {
     return p->net->dev->backend->stream_sync(p->net->stream);
-}
-
-enum status program_found_inf(struct program *p, bool *found)
-{
-    struct step_state state;
-    TRY(p->net->dev->backend->download(p->net->stream, &state, p->net->state, sizeof state));
-    TRY(program_wait(p));
-    *found = state.found_inf != 0;
-    return STATUS_OK;
 }
 
 enum status program_poison(struct program *p)
@@ -385,7 +386,7 @@ enum status program_metrics(struct program *p, struct loss_metrics *m)
     return program_wait(p);
 }
 
-/* Makes floats of n values of a narrow type. */
+/* Converts n values of a narrow type to float. */
 static void widen(enum dtype type, const uint16_t *narrow, float *wide, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
@@ -399,9 +400,8 @@ enum status program_logits(struct program *p, float *logits)
     int64_t n = tensor_count(&v->desc);
     if (v->desc.type == DTYPE_F32)
         return tensor_download(p->net->stream, &v->desc, at, logits);
-    uint16_t *narrow = malloc((size_t)n * sizeof *narrow);
-    if (!narrow)
-        return status_fail(STATUS_OOM, "no memory for logits");
+    uint16_t *narrow;
+    TRY(array_new(&narrow, n));
     enum status st = tensor_download(p->net->stream, &v->desc, at, narrow);
     if (st == STATUS_OK)
         widen(v->desc.type, narrow, logits, n);

@@ -1,4 +1,4 @@
-/* Deterministic weights, images and labels. */
+/* Computes deterministic weights, images and labels. */
 #include "model/oracle_fill.h"
 #include "base/rng.h"
 
@@ -12,8 +12,8 @@ static float uniform_at(uint64_t name_hash, int64_t i)
     return (float)((double)top * 0x1p-23 - 1.0);
 }
 
-/* base + scale * u. The casts keep the two roundings apart that a fused multiply-add would join;
- * in double both operations are exact. */
+/* base + scale * u. The casts force two roundings, which a fused multiply-add would combine; in
+ * double both operations are exact. */
 static float affine(float base, float scale, float u)
 {
     float scaled = (float)((double)scale * (double)u);
@@ -22,27 +22,11 @@ static float affine(float base, float scale, float u)
 
 void oracle_fill_param(const struct param *p, float *out)
 {
-    float base = 0, scale = 0;
     int64_t n = param_count(p);
-    switch (p->kind) {
-    case PARAM_CONV_WEIGHT:
-    case PARAM_LINEAR_WEIGHT:
-        scale = (float)sqrt(6.0 / (double)(n / p->dim[0]));
-        break;
-    case PARAM_BN_GAMMA:
-        base = 1;
-        scale = 0.1f;
-        break;
-    case PARAM_BIAS:
-    case PARAM_BN_BETA:
-        scale = 0.1f;
-        break;
-    case PARAM_BN_MEAN:
-        break;
-    case PARAM_BN_VAR:
-        base = 1;
-        break;
-    }
+    bool weight = p->kind == PARAM_CONV_WEIGHT || p->kind == PARAM_LINEAR_WEIGHT;
+    bool statistics = p->kind == PARAM_BN_MEAN || p->kind == PARAM_BN_VAR;
+    float base = p->kind == PARAM_BN_GAMMA || p->kind == PARAM_BN_VAR ? 1 : 0;
+    float scale = weight ? (float)sqrt(6.0 / (double)(n / p->dim[0])) : statistics ? 0 : 0.1f;
     uint64_t hash = hash_fnv1a64(p->name);
     for (int64_t i = 0; i < n; i++)
         out[i] = affine(base, scale, uniform_at(hash, i));

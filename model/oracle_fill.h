@@ -1,14 +1,13 @@
-/* Weights, images and labels that anyone can compute again from names alone, in any language: what
- * the golden values of `ampscale selftest` were made with.
+/* Weights, images and labels that can be computed from names alone, in any language: the inputs of
+ * the golden values of `ampscale selftest`.
  *
- * Everything rests on uniform(name): element i is the top 24 bits of
- * splitmix64(fnv1a64(name) + i), scaled to [-1, 1), in float32. */
-#ifndef MODEL_ORACLE_FILL_H
-#define MODEL_ORACLE_FILL_H
+ * All are based on uniform(name): element i is the top 24 bits of splitmix64(fnv1a64(name) + i),
+ * scaled to [-1, 1), in float32. */
+#pragma once
 
 #include "model/graph.h"
 
-/* Plain (logical-order) values of a parameter, every operation rounded to float32:
+/* Writes the values of a parameter in plain (logical) order; every operation rounds to float32:
  *   conv and linear weights  uniform(name) * sqrt(6 / fan_in), fan_in = elements per output
  *   batch-norm gamma         1 + 0.1 * uniform(name)
  *   any bias                 0.1 * uniform(name)
@@ -20,4 +19,3 @@ void oracle_fill_images(int64_t step, int64_t n, int64_t size, float *out);
 
 /* The n labels of one step: splitmix64(fnv1a64("label.<step>") + i) mod classes. */
 void oracle_fill_labels(int64_t step, int64_t n, int classes, int32_t *out);
-#endif

@@ -25,8 +25,8 @@ enum status policy_find(const char *name, int keep_batchnorm, struct policy *p)
             p->batchnorm = keep_batchnorm ? DTYPE_F32 : p->activation;
         return STATUS_OK;
     }
-    return status_fail(
-        STATUS_USAGE, "there is no precision '%s'; use fp32, tf32, amp or bf16, or O0 to O3", name);
+    return status_fail(STATUS_USAGE,
+                       "unknown precision '%s'; use fp32, tf32, amp or bf16, or O0 to O3", name);
 }
 
 static enum dtype stored(enum dtype t)
@@ -39,7 +39,7 @@ struct param_types policy_param(const struct policy *p, enum param_kind kind)
     switch (kind) {
     case PARAM_CONV_WEIGHT:
     case PARAM_LINEAR_WEIGHT:
-        /* TF32 is how products are formed, not how a gradient is stored. */
+        /* TF32 is a type for multiplication, not for storage: gradients are fp32. */
         return (struct param_types){p->master, p->weight, stored(p->weight)};
     case PARAM_BIAS:
         return (struct param_types){p->master, stored(p->weight), stored(p->weight)};

@@ -1,6 +1,6 @@
 /* Precision policies: which type each tensor of a network has.
  *
- * `--precision` names the field's recipes, `--opt-level` Apex's:
+ * `--precision` takes the common names, `--opt-level` those of Apex:
  *
  *               weights      conv, linear   batch norm's   activations     master    loss
  *               (stored)     compute in     parameters     and gradients   weights   scaling
@@ -11,13 +11,12 @@
  *   O3          fp16         fp16           fp16           fp16            -         1
  *   bf16        fp32, cast   bf16           fp32           bf16            -         no
  *
- * "fp32, cast": the fp32 weights are rounded once per step to what the network computes with, as
+ * "fp32, cast": the fp32 weights are rounded once per step to the type of the computation, as
  * autocast's weight cache does. Convolution and linear multiply narrow values and accumulate in
  * fp32; batch norm computes in fp32 on narrow tensors, as cuDNN does; softmax and the loss are fp32
  * in every policy. Gradients of narrow weights are narrow. `keep_batchnorm_fp32` overrides the
  * batch-norm column. (NVIDIA Apex's opt levels; PyTorch's autocast op lists.) */
-#ifndef MODEL_POLICY_H
-#define MODEL_POLICY_H
+#pragma once
 
 #include "base/status.h"
 #include "kernels/tensor.h"
@@ -25,22 +24,21 @@
 
 struct policy {
     const char *name;      /* "fp32", "tf32", "amp", "bf16", "O0" ... "O3" */
-    enum dtype operand;    /* that convolution and linear multiply */
-    enum dtype activation; /* activations and their gradients are stored as */
-    enum dtype weight;     /* conv and linear weights and biases that the passes read */
-    enum dtype master;     /* what the optimizer keeps of them */
-    enum dtype batchnorm;  /* batch-norm parameters and running statistics */
-    bool scaled;           /* dynamic loss scaling unless told otherwise */
+    enum dtype operand;    /* type of the factors of convolution and linear */
+    enum dtype activation; /* type of stored activations and their gradients */
+    enum dtype weight;     /* type of conv and linear weights and biases as the passes read them */
+    enum dtype master;     /* type of these weights and biases as the optimizer keeps them */
+    enum dtype batchnorm;  /* type of batch-norm parameters and running statistics */
+    bool scaled;           /* dynamic loss scaling by default */
 };
 
-/* By `--precision` or `--opt-level`; keep_batchnorm: -1 as the policy says, 0 or 1. STATUS_USAGE
- * names the known ones. */
+/* Finds a policy by its name; keep_batchnorm: 0 or 1 overrides the policy, -1 does not.
+ * STATUS_USAGE for an unknown name; the message lists the known ones. */
 MUST_CHECK enum status policy_find(const char *name, int keep_batchnorm, struct policy *p);
 
 /* The types of one parameter under a policy: as the optimizer keeps it, as the passes read it, and
- * as its gradient arrives. */
+ * of its gradient. */
 struct param_types {
     enum dtype master, copy, gradient;
 };
 struct param_types policy_param(const struct policy *p, enum param_kind kind);
-#endif

@@ -1,10 +1,10 @@
-/* Inside model/: what lowering produces, memory planning arranges and the network runs. */
-#ifndef MODEL_PROGRAM_H
-#define MODEL_PROGRAM_H
+/* Inside model/: the structures of a program and its network, which lowering, planning and replay
+ * share. */
+#pragma once
 
 #include "model/network.h"
 
-/* Where an argument of a step lies. */
+/* The memory that holds an argument of a step. */
 enum space {
     SPACE_NONE,
     SPACE_VALUE,       /* index: a value of the program, in the arena */
@@ -28,12 +28,13 @@ struct ref {
     int index;
 };
 
-/* A tensor that lives only during a step. Two values may share storage when one operation turns
- * the first into the second in place. */
+/* A tensor that lives only during a step. Two values may share storage if one operation turns the
+ * first into the second in place. */
 struct value {
     struct tensor_desc desc;
-    int storage; /* index of the value that owns the memory: itself, or another */
-    int first;   /* first and last operation that touch it; the owner's span covers its sharers' */
+    int storage; /* index of the value that owns the memory: this value or another one */
+    int first;   /* first and last operation that use the value, or any value in its memory if this
+                  * value owns the memory */
     int last;
     size_t offset; /* in the arena; the owner's */
 };
@@ -43,51 +44,55 @@ struct step {
     const char *layer;
     struct op_plan *plan;
     struct ref ref[ROLE_COUNT];
-    void *arg[ROLE_COUNT]; /* resolved by program_bind */
+    void *arg[ROLE_COUNT]; /* addresses of ref[], set once all memory is allocated */
     int64_t grad_begin, grad_end;
 };
 
-/* Operations [first, end), which run without anything in between. */
+/* Operations [first, end), which run without interruption. */
 struct graph_segment {
     enum phase phase;
     int first, end;
-    bool end_here;                /* although the phase goes on */
-    int64_t grad_begin, grad_end; /* gradients to be told of after it; begin = end for none */
-    bool warm;                    /* has been executed */
+    bool end_here;                /* ends the segment before its phase ends */
+    int64_t grad_begin, grad_end; /* range of gradients that are complete after it; begin = end:
+                                   * none */
+    bool warm;                    /* has been executed once without a graph */
     struct graph_exec *graph;     /* NULL: not recorded */
 };
 
 struct program {
     struct network *net;
     struct program_config config;
-    int n_steps, cap_steps;
+    int n_steps;
     struct step *step;
     int n_graph_segments;
-    struct graph_segment *graph_segment; /* (n_steps + 1) */
+    struct graph_segment *graph_segment; /* (n_steps) */
     bool announces;                      /* program_announce was called */
     int n_fusions;
     struct fusion *fusion;
-    int n_values, cap_values;
+    int n_values;
     struct value *value;
     int logits;         /* value */
     size_t arena_bytes; /* values */
     size_t workspace_bytes;
-    size_t image_bytes; /* of the input buffer */
+    size_t image_bytes; /* bytes of the input buffer */
 };
 
-/* A parameter's place. */
+/* A parameter's type, layout and offset. */
 struct placement {
-    struct tensor_desc desc; /* layout ANY until the first plan that uses it chose one */
+    struct tensor_desc desc; /* its layout is ANY until the first plan that uses the parameter has
+                              * chosen one */
     struct param_types types;
-    bool cast;     /* the passes read it in types.copy, a type of the device: a cast, or `copies` */
-    size_t offset; /* bytes into the flat buffer, or into the statistics */
+    bool cast;     /* the passes read it in types.copy, a type of the device, as a cast or from
+                    * `copies` */
+    size_t offset; /* offset in bytes in the flat buffer or in the statistics */
 };
 
-/* On its way to the device, where that is asynchronous; else all NULL. */
+/* Memory for a batch that is being copied to an asynchronous device; all NULL for a synchronous
+ * device. */
 struct input_staging {
     struct stream *stream;
-    struct event *arrived; /* in this memory */
-    struct event *taken;   /* from it */
+    struct event *arrived; /* the batch has been copied to `images` and `labels` */
+    struct event *taken;   /* the batch has been copied from there to the input buffer */
     char *images;
     char *labels;
 };
@@ -101,17 +106,19 @@ struct network {
     struct program **program;
     struct placement *place; /* per graph param */
     int n_trained;
-    int *order; /* trained params in the order of the flat buffer */
+    int *order; /* trained parameters in the order of the flat buffer */
     size_t flat_bytes;
     size_t stats_bytes;
     char *weights, *gradients, *momentum; /* flat */
-    char *copies; /* flat: weights as the passes read them; NULL when that is as they are kept */
-    enum dtype copy_type; /* of `copies`; F32 where the type that they hold is emulated */
+    char *copies;         /* flat buffer of weights as the passes read them; NULL: the passes read
+                           * `weights` */
+    enum dtype copy_type; /* type of `copies`; F32 if the policy's type is emulated */
     bool has_copies;
-    bool copies_stale; /* weights were set from outside since */
-    int n_segments;    /* of the flat buffer: ranges of the same treatment */
+    bool copies_stale; /* weights were set by the caller after the copies were made */
+    int n_segments;    /* ranges of the flat buffer that the optimizer treats alike */
     struct sgd_segment *segment;
-    struct op_plan **refresh; /* per segment: weights to copies; NULL where they are the same */
+    struct op_plan **refresh; /* for each segment, copies its weights to `copies`; NULL if both are
+                               * equal */
     char *stats;
     char *arena; /* values of the running program, then its workspace */
     size_t arena_bytes;
@@ -121,21 +128,21 @@ struct network {
     struct loss_metrics *metrics;
     struct scaler_state *scaler; /* NULL: the device does not keep the loss scale */
     struct input_staging input_staging;
-    char graphs_lost[STATUS_MESSAGE_MAX]; /* why graphs are not used any more; "": they are */
+    char graphs_lost[STATUS_MESSAGE_MAX]; /* why graphs are no longer used; "": none failed */
 };
 
-/* Bytes of `copies` that stand for `bytes` of the flat buffer. */
+/* Bytes of `copies` that correspond to `bytes` of the flat buffer. */
 static inline size_t network_copy_bytes(const struct network *net, size_t bytes)
 {
     return bytes / sizeof(float) * dtype_size(net->copy_type);
 }
 
-/* Are values of this type held as they are? Else fp32 stands for it, as it always does for TF32,
- * which is no type to hold values in. */
+/* Does the network store values of this type natively? If not, it stores them as fp32 rounded to
+ * the type. Never true for TF32, which is not a storage type. */
 bool network_native(const struct network *net, enum dtype type);
 
-/* Cuts the flat buffer into segments and plans the refreshing of copies. Call once it is laid
- * out. */
+/* Cuts the flat buffer into segments and plans the refresh of the copies. Call it when the flat
+ * buffer has been laid out. */
 MUST_CHECK enum status network_segments(struct network *net, const struct program_config *config);
 
 /* Turns the graph into planned steps. Fills in net->place layouts that are still ANY. */
@@ -148,15 +155,17 @@ MUST_CHECK enum status program_lower_update(struct program *p);
  * arena_bytes. */
 MUST_CHECK enum status program_place(struct program *p);
 
-/* Memory, stream and events for batches on their way; closing takes what was opened. */
+/* Allocates zeroed memory on the network's device. */
+MUST_CHECK enum status network_alloc(struct network *net, size_t bytes, char **mem);
+
+/* Opens and closes the buffers, stream and events of input staging; close after a failed open
+ * too. */
 MUST_CHECK enum status input_staging_open(struct network *net, size_t image_bytes,
                                           size_t label_bytes);
 void input_staging_close(struct network *net);
 
-/* Cuts a program whose operations are complete into segments (replay.c). */
+/* Cuts a program into graph segments, once all its operations are planned (replay.c). */
 MUST_CHECK enum status program_cut(struct program *p);
 void program_free_graph_segments(struct program *p);
 
 void program_free(struct program *p);
-
-#endif

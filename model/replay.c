@@ -1,19 +1,21 @@
-/* Running a program: operation by operation, or as graphs that were recorded once.
+/* Runs a program: operation by operation, or as graphs that were recorded once.
  *
- * A program is cut into segments, runs of operations that nothing comes between: a phase each, and
- * the backward phase where a caller is notified of gradients. A segment is executed plainly the
- * first time, so that what libraries set up late is set up, recorded the second time, and launched
- * from then on. Whatever changes from step to step lies in device memory, so that a recorded
- * segment stays right.
+ * A program is cut into segments of operations that run without interruption. Each phase is one
+ * segment; the backward phase is also cut where a caller is notified of gradients. A segment is
+ * executed without a graph the first time, so that libraries finish their lazy initialisation,
+ * recorded the second time, and launched from then on. All values that change from step to step lie
+ * in device memory, so that a recorded segment stays valid.
  *
- * Where recording or launching fails, nothing has been executed: the network keeps the reason and
- * executes all operations plainly from there on, with the same bits. */
+ * If recording or launching fails, none of the segment's operations has been executed. The network
+ * then keeps the reason, and from then on executes all operations one by one; the results have the
+ * same bits. */
+#include "base/array.h"
 #include "model/program.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Weights that came from outside, not from the optimizer, into the form that the passes read. */
+/* Refreshes the copies after the caller, not the optimizer, wrote the weights. */
 static enum status refresh_copies(struct network *net)
 {
     net->copies_stale = false;
@@ -23,7 +25,7 @@ static enum status refresh_copies(struct network *net)
             continue;
         void *arg[ROLE_COUNT] = {[ROLE_X] = net->weights + offset,
                                  [ROLE_Y] = net->copies + network_copy_bytes(net, offset),
-                                 [ROLE_WORKSPACE] = net->arena}; /* a step has not begun */
+                                 [ROLE_WORKSPACE] = net->arena}; /* free: no step has begun */
         TRY(op_execute(net->refresh[i], arg, net->stream));
     }
     return STATUS_OK;
@@ -45,7 +47,8 @@ static enum status run_steps(struct program *p, const struct graph_segment *segm
     return STATUS_OK;
 }
 
-/* After an operation that failed ending fails too, in words that say nothing of it. */
+/* Returns the first failure, because capture_end then also fails, with a message that does not give
+ * the cause. */
 static enum status record_steps(struct program *p, struct graph_segment *segment)
 {
     const struct backend *b = p->net->dev->backend;
@@ -58,21 +61,7 @@ static enum status record_steps(struct program *p, struct graph_segment *segment
     if (segment->graph)
         b->capture_free(segment->graph);
     segment->graph = NULL;
-    return first_failure_tell(&first);
-}
-
-static enum status launch(struct program *p, struct graph_segment *segment)
-{
-    if (!segment->graph)
-        TRY(record_steps(p, segment));
-    return p->net->dev->backend->capture_launch(segment->graph, p->net->stream);
-}
-
-/* Failures of the device or its libraries, which plain execution may do without. Any other is the
- * program's own. */
-static bool is_of_graphs(enum status st)
-{
-    return st == STATUS_LIBRARY || st == STATUS_UNSUPPORTED || st == STATUS_OOM;
+    return first_failure_return(&first);
 }
 
 static enum status run_graph_segment(struct program *p, struct graph_segment *segment)
@@ -83,11 +72,15 @@ static enum status run_graph_segment(struct program *p, struct graph_segment *se
         segment->warm = true;
         return run_steps(p, segment);
     }
-    enum status st = launch(p, segment);
+    enum status st = segment->graph ? STATUS_OK : record_steps(p, segment);
+    if (st == STATUS_OK)
+        st = net->dev->backend->capture_launch(segment->graph, net->stream);
     if (st == STATUS_OK)
         return STATUS_OK;
     st = status_context(st, "the %s phase as a graph", phase_str(segment->phase));
-    if (!is_of_graphs(st))
+    /* Is this a failure of the device or its libraries, which execution without graphs may avoid?
+     * Graphs do not cause any other failure. */
+    if (st != STATUS_LIBRARY && st != STATUS_UNSUPPORTED && st != STATUS_OOM)
         return st;
     network_drop_graphs(net, status_message());
     st = run_steps(p, segment);
@@ -104,7 +97,7 @@ enum status program_run(struct program *p, enum phase phase)
     return STATUS_OK;
 }
 
-/* Tells of each layer's gradients by themselves. */
+/* Calls `complete` for each layer's gradients separately. */
 static enum status
 backward_by_steps(struct program *p,
                   enum status (*complete)(void *context, int64_t begin, int64_t end), void *context)
@@ -139,10 +132,11 @@ enum status program_backward(struct program *p,
     return STATUS_OK;
 }
 
-/* A segment ends where its phase does, and where gradients up to the next of `end` are complete. */
+/* Ends a segment where its phase ends, and where the gradients up to the next entry of end[] are
+ * complete. */
 static void cut(struct program *p, const int64_t *end, int n)
 {
-    int64_t told = 0;
+    int64_t announced = 0;
     int next = 0;
     p->n_graph_segments = 0;
     for (int i = 0; i < p->n_steps; i++) {
@@ -158,18 +152,16 @@ static void cut(struct program *p, const int64_t *end, int n)
         if (next == n || s->phase != PHASE_BACKWARD || s->grad_end < end[next])
             continue;
         segment->end_here = true;
-        segment->grad_begin = told;
-        segment->grad_end = told = s->grad_end;
-        while (next < n && end[next] <= told)
+        segment->grad_begin = announced;
+        segment->grad_end = announced = s->grad_end;
+        while (next < n && end[next] <= announced)
             next++;
     }
 }
 
 enum status program_cut(struct program *p)
 {
-    p->graph_segment = calloc((size_t)p->n_steps + 1, sizeof *p->graph_segment);
-    if (!p->graph_segment)
-        return status_fail(STATUS_OOM, "no memory for a program");
+    TRY(array_new(&p->graph_segment, p->n_steps));
     cut(p, NULL, 0);
     return STATUS_OK;
 }
@@ -188,7 +180,7 @@ const char *network_graphs_lost(const struct network *net)
     return *net->graphs_lost ? net->graphs_lost : NULL;
 }
 
-/* Graphs that were launched before may be on their way: they are freed with the program. */
+/* Graphs that were launched before may still be running, so they are freed with the program. */
 void network_drop_graphs(struct network *net, const char *why)
 {
     snprintf(net->graphs_lost, sizeof net->graphs_lost, "%s", why);

@@ -8,11 +8,10 @@
  * Offsets count from the end of the header; the tensors cover the rest of the file without holes
  * or overlaps, row-major, little-endian. (https://github.com/huggingface/safetensors)
  *
- * Files written here also bear a checksum: the metadata "file_crc32" is the CRC-32 (zlib's) of the
- * whole file with these eight digits as zeros. A file that has one is checked against it; whoever
- * rewrites such a file with another tool leaves the key out. */
-#ifndef MODEL_SAFETENSORS_H
-#define MODEL_SAFETENSORS_H
+ * Files written here also have a checksum: the metadata "file_crc32" is the CRC-32 (zlib's) of the
+ * whole file with these eight digits as zeros. A reader checks it where present; a tool that
+ * rewrites such a file must drop the key. */
+#pragma once
 
 #include "base/file.h"
 
@@ -47,7 +46,7 @@ struct safetensors_entry {
     int ndim; /* 0: a single element */
     int64_t dim[SAFETENSORS_MAX_DIMS];
     const void *data;
-    size_t bytes; /* of the data; what the shape says when written */
+    size_t bytes; /* bytes of the data; ignored by the writer, which uses the shape */
 };
 
 struct safetensors_pair {
@@ -56,38 +55,38 @@ struct safetensors_pair {
 
 struct safetensors;
 
-/* "F32", "BF16" ... as in the header, and bytes per element. */
+/* The name of a type as in the header, "F32", "BF16" ...; and its bytes per element. */
 const char *safetensors_dtype_str(enum safetensors_dtype dtype);
 size_t safetensors_dtype_size(enum safetensors_dtype dtype);
 
-/* Reads a whole file. STATUS_DATA when it is missing or not well formed, with one line that names
- * the file and the tensor; *f is NULL then. */
+/* Reads a whole file. STATUS_DATA if it is missing or damaged, STATUS_UNSUPPORTED for an unknown
+ * type or too many dimensions. The message names the file and, if one is at fault, the tensor; *f
+ * is then NULL. */
 MUST_CHECK enum status safetensors_open(const char *path, struct safetensors **f);
 void safetensors_close(struct safetensors *f); /* NULL is fine */
 
-/* The tensors in the order of their bytes; `find` gives NULL where there is none of that name.
- * Entries live until close. Data lies at a multiple of its element's size in any file that orders
- * its tensors by it, as those written here do; in others it may be unaligned: memcpy it. */
+/* The tensors in the order of their bytes; `find` returns NULL for an unknown name. Entries live
+ * until close. In files that order tensors by element size, as the files written here do, the data
+ * is aligned to its element size. In other files it may be unaligned, so use memcpy. */
 size_t safetensors_count(const struct safetensors *f);
 const struct safetensors_entry *safetensors_at(const struct safetensors *f, size_t i);
 const struct safetensors_entry *safetensors_find(const struct safetensors *f, const char *name);
 
-/* The value of a metadata key until close, NULL where there is none. */
+/* The value of a metadata key, NULL where there is none; valid until close. */
 const char *safetensors_metadata(const struct safetensors *f, const char *key);
 
-/* True when the file bore a checksum (that held, or open would have failed). */
+/* Whether the file has a checksum, which safetensors_open has checked. */
 bool safetensors_checked(const struct safetensors *f);
 
-/* Writes a file, whole or not at all. Its bytes are a function of the arguments: tensors stand by
- * element size, the largest first, then in the given order. STATUS_INVALID for a name or key that
- * is given twice, reserved or not UTF-8. */
+/* Writes a file atomically. Its bytes are a function of the arguments: tensors are ordered by
+ * element size, the largest first, then as given. STATUS_INVALID for a name or key that is given
+ * twice, reserved or not UTF-8. */
 MUST_CHECK enum status safetensors_write(const char *path, const struct safetensors_entry *entry,
                                          size_t n_entries, const struct safetensors_pair *pair,
                                          size_t n_pairs);
 
-/* The same up to the last step: all bytes are on disk beside `path`, and atomic_file_commit puts
- * them in its place. */
+/* Like safetensors_write, but without the rename: all bytes are on disk in a temporary file beside
+ * `path`; atomic_file_commit renames it to `path`. */
 MUST_CHECK enum status safetensors_prepare(const char *path, const struct safetensors_entry *entry,
                                            size_t n_entries, const struct safetensors_pair *pair,
                                            size_t n_pairs, struct atomic_file *f);
-#endif

@@ -1,11 +1,11 @@
-/* Types, sizes and the checksum of safetensors files. */
+/* Computes types, sizes and the checksum of safetensors files. */
 #include "model/safetensors_format.h"
 
 #include <string.h>
 #include <zlib.h>
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
-               "tensors are stored as they lie in memory");
+               "this format stores tensors in the byte order of memory");
 
 static const struct {
     const char *name;
@@ -42,8 +42,8 @@ bool safetensors_shape_bytes(const struct safetensors_entry *e, size_t *bytes)
 
 char *safetensors_crc_digits(char *header, size_t length)
 {
-    /* Quotes within a JSON string are escaped: this sequence is a key and the start of its value.
-     */
+    /* JSON escapes quotes within a string, so this sequence can only be the key and the beginning
+     * of its value. */
     static const char mark[] = "\"" SAFETENSORS_CRC_KEY "\":\"";
     size_t mark_length = sizeof mark - 1;
     char *at = memmem(header, length, mark, mark_length);

@@ -1,6 +1,5 @@
-/* Inside model/: what the reader and the writer of safetensors agree on. */
-#ifndef MODEL_SAFETENSORS_FORMAT_H
-#define MODEL_SAFETENSORS_FORMAT_H
+/* Inside model/: the format's constants and functions that reader and writer share. */
+#pragma once
 
 #include "model/safetensors.h"
 
@@ -13,21 +12,19 @@ enum {
     SAFETENSORS_CRC_DIGITS = 8,
 };
 
-/* Bytes of `e`'s data by its type and shape; false when they overflow or a dimension is negative.
- */
+/* Bytes of `e`'s data by type and shape; false on overflow or for a negative dimension. */
 bool safetensors_shape_bytes(const struct safetensors_entry *e, size_t *bytes);
 
-/* The place of the checksum's digits in a header written without spaces, NULL where there is none.
- */
+/* Finds the digits of the checksum in a header that was written without spaces; NULL if there are
+ * none. */
 char *safetensors_crc_digits(char *header, size_t length);
 
-/* The checksum of a file whose header has zeros for digits. `data` may come in parts: start with
- * the CRC of prefix and header. */
+/* The checksum of a file whose header has zeros in place of the digits: the first function computes
+ * the CRC of prefix and header, the second one continues it over the data, which may come in
+ * parts. */
 uint32_t safetensors_crc_header(const char *header, size_t length);
 uint32_t safetensors_crc_data(uint32_t crc, const void *data, size_t bytes);
 
-/* The header's length as the file begins with it. */
+/* Writes and reads the header's length, the first 8 bytes of the file. */
 void safetensors_prefix_put(unsigned char out[SAFETENSORS_PREFIX], uint64_t length);
 uint64_t safetensors_prefix_get(const unsigned char in[SAFETENSORS_PREFIX]);
-
-#endif

@@ -1,5 +1,6 @@
-/* Reads safetensors files. Nothing in a file is believed before it is checked: first the header
+/* Reads safetensors files. Everything in a file is checked before it is used: first the header
  * against itself and the file's size, then the bytes against the checksum where there is one. */
+#include "base/array.h"
 #include "model/safetensors_format.h"
 
 #include <errno.h>
@@ -34,11 +35,12 @@ struct reading {
     size_t file_bytes;
     char *header; /* not a string */
     size_t header_length;
-    size_t data_bytes; /* what follows the header */
+    size_t data_bytes; /* bytes after the header */
     struct safetensors *f;
 };
 
-/* A text of the file made fit for a message: one line of plain characters, cut where long. */
+/* A text from the file for use in a message: one line of printable characters, shortened if it is
+ * long. */
 struct shown {
     char text[72];
 };
@@ -70,7 +72,7 @@ static enum status damaged(const struct reading *r, const char *fmt, ...)
 
 static enum status file_open(struct reading *r)
 {
-    /* Not blocking: a pipe is refused below and not waited for. */
+    /* Non-blocking: open must not wait on a pipe, which is refused below. */
     int fd = open(r->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     r->in = fd < 0 ? NULL : fdopen(fd, "rb");
     if (!r->in) {
@@ -196,10 +198,10 @@ static enum status place_parse(const struct reading *r, const json_t *json, stru
     const json_t *offsets = json_object_get(json, "data_offsets");
     const json_t *first = json_array_get(offsets, 0), *last = json_array_get(offsets, 1);
     if (json_array_size(offsets) != 2 || !json_is_integer(first) || !json_is_integer(last))
-        return damaged(r, "tensor '%s' has no place", name.text);
+        return damaged(r, "tensor '%s' has no data offsets", name.text);
     json_int_t begin = json_integer_value(first), end = json_integer_value(last);
     if (begin < 0 || end < begin)
-        return damaged(r, "tensor '%s' has an impossible place", name.text);
+        return damaged(r, "tensor '%s' has impossible data offsets", name.text);
     if ((uint64_t)end > r->data_bytes)
         return damaged(r, "tensor '%s' ends past the end of the file", name.text);
     if ((size_t)(end - begin) != p->entry.bytes)
@@ -212,9 +214,7 @@ static enum status place_parse(const struct reading *r, const json_t *json, stru
 static enum status tensors_parse(const struct reading *r)
 {
     struct safetensors *f = r->f;
-    f->tensor = calloc(json_object_size(f->root) + 1, sizeof *f->tensor);
-    if (!f->tensor)
-        return status_fail(STATUS_OOM, "no memory for the header of '%s'", r->path);
+    TRY(array_new(&f->tensor, json_object_size(f->root)));
     const char *name;
     json_t *json;
     json_object_foreach(f->root, name, json)
@@ -235,12 +235,12 @@ static int placed_compare(const void *a, const void *b)
     const struct placed *x = a, *y = b;
     if (x->begin != y->begin)
         return x->begin < y->begin ? -1 : 1;
-    /* A tensor without elements stands before the one that begins in the same place. */
+    /* A tensor without elements comes before the one that begins at the same offset. */
     return (x->entry.bytes > y->entry.bytes) - (x->entry.bytes < y->entry.bytes);
 }
 
-/* Puts the tensors in the order of their bytes. They must cover the data, each beginning where the
- * one before ends. */
+/* Sorts the tensors by offset. The tensors must cover the data, so each must begin where the
+ * previous one ends. */
 static enum status tensors_order(const struct reading *r)
 {
     struct safetensors *f = r->f;
@@ -250,7 +250,8 @@ static enum status tensors_order(const struct reading *r)
         const struct placed *p = &f->tensor[i];
         if (p->begin != end)
             return damaged(r, "tensor '%s' %s", show(p->entry.name).text,
-                           p->begin < end ? "overlaps another" : "leaves a gap before it");
+                           p->begin < end ? "overlaps another tensor"
+                                          : "leaves a gap before its data");
         end += p->entry.bytes;
     }
     if (end != r->data_bytes)
@@ -292,10 +293,9 @@ static enum status checksum_check(struct reading *r)
 enum status safetensors_open(const char *path, struct safetensors **f)
 {
     enum status st;
-    struct reading r = {.path = path, .f = calloc(1, sizeof *r.f)};
+    struct reading r = {.path = path};
     *f = NULL;
-    if (!r.f)
-        return status_fail(STATUS_OOM, "no memory to open '%s'", path);
+    TRY(array_new(&r.f, 1));
     CHECK(file_open(&r));
     CHECK(header_read(&r));
     CHECK(metadata_check(&r));

@@ -1,4 +1,5 @@
 /* Writes safetensors files. */
+#include "base/array.h"
 #include "base/file.h"
 #include "model/safetensors_format.h"
 
@@ -7,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is under way. `order` lists the entries as they stand in the file. */
+/* A file being written. `order` lists the entries in the file's order. */
 struct writing {
     const struct safetensors_entry *entry;
     size_t n_entries;
@@ -17,13 +18,11 @@ struct writing {
     size_t header_length;
 };
 
-/* Larger elements first, so that each tensor lies at a multiple of its element's size. */
+/* Puts larger elements first, so that each tensor lies at a multiple of its element's size. */
 static enum status order_entries(struct writing *w)
 {
-    w->order = malloc((w->n_entries + 1) * sizeof *w->order);
-    w->bytes = malloc((w->n_entries + 1) * sizeof *w->bytes);
-    if (!w->order || !w->bytes)
-        return status_fail(STATUS_OOM, "no memory to order %zu tensors", w->n_entries);
+    TRY(array_new(&w->order, w->n_entries));
+    TRY(array_new(&w->bytes, w->n_entries));
     size_t n = 0;
     for (size_t size = 8; size > 0; size /= 2)
         for (size_t i = 0; i < w->n_entries; i++)
@@ -31,12 +30,12 @@ static enum status order_entries(struct writing *w)
                 w->order[n++] = i;
     for (size_t i = 0; i < w->n_entries; i++)
         if (!safetensors_shape_bytes(&w->entry[i], &w->bytes[i]))
-            return status_fail(STATUS_INVALID, "tensor '%s' has no possible size",
+            return status_fail(STATUS_INVALID, "tensor '%s' has an impossible size",
                                w->entry[i].name);
     return STATUS_OK;
 }
 
-/* Puts `value` (taken over, may be NULL) under a new key of `object`. */
+/* Adds `value` (ownership passes; may be NULL) under a new key of `object`. */
 static enum status object_add(json_t *object, const char *key, json_t *value)
 {
     bool twice = json_object_get(object, key) != NULL;
@@ -47,10 +46,11 @@ static enum status object_add(json_t *object, const char *key, json_t *value)
         return status_fail(STATUS_INVALID, "the name '%s' is given twice or reserved", key);
     }
     return status_fail(STATUS_INVALID,
-                       "the name '%s' or its value is not UTF-8, or memory is short", key);
+                       "the name '%s' or its value is not UTF-8, or there is not enough memory",
+                       key);
 }
 
-/* The header of one tensor; NULL when memory is short. */
+/* The header's entry for one tensor; NULL when memory is short. */
 static json_t *entry_json(const struct safetensors_entry *e, size_t begin, size_t bytes)
 {
     json_t *shape = json_array();

@@ -1,18 +1,16 @@
-/* The histogram of an AMP report. */
-#include "plots/amp.h"
+/* Draws the histogram of an AMP report. */
+#include "plots/record.h"
 
-#include "plots/report.h"
-
-#include <inttypes.h>
-#include <jansson.h>
+#include <float.h>
 #include <math.h>
+#include <string.h>
 
 /* plots/templates/amp.gp, compiled in. */
 extern const unsigned char plot_amp[];
 
-enum { SCHEMA = 1, CURVES = 2, ROWS_MAX = 512, EXPONENT_MAX = 512 };
+enum { CURVES = 2, ROWS_MAX = 512, EXPONENT_MAX = 512 };
 
-/* The axis begins and ends where a curve has at least this share, in percent. */
+/* The axis spans the values at which a curve has at least this percentage of its sum. */
 #define SHARE_SEEN 0.005
 
 struct histogram {
@@ -27,12 +25,7 @@ static bool count_of(const json_t *value, double *out)
     return json_is_integer(value) && *out >= 0;
 }
 
-static enum status damaged(const char *what)
-{
-    return status_fail(STATUS_DATA, "damaged amp report: '%s' is missing or makes no sense", what);
-}
-
-/* Counts of the rows, then percent of each curve's sum. */
+/* Reads the counts of the rows, and converts them to percent of each curve's sum. */
 static enum status histogram_read(const json_t *report, struct histogram *h)
 {
     const json_t *rows = json_object_get(report, "histogram"), *row;
@@ -40,18 +33,18 @@ static enum status histogram_read(const json_t *report, struct histogram *h)
     double sum[CURVES] = {0};
     *h = (struct histogram){.n = (int)json_array_size(rows)};
     if (!json_is_array(rows) || json_array_size(rows) > ROWS_MAX)
-        return damaged("histogram");
+        return record_damaged("histogram");
     json_array_foreach(rows, i, row)
     {
         const json_t *exponent = json_array_get(row, 0);
         json_int_t e = json_integer_value(exponent);
         if (!json_is_integer(exponent) || e < -EXPONENT_MAX || e > EXPONENT_MAX ||
             (i > 0 && e != h->exponent[i - 1] + 1))
-            return damaged("histogram");
+            return record_damaged("histogram");
         h->exponent[i] = (int)e;
         for (int c = 0; c < CURVES; c++) {
             if (!count_of(json_array_get(row, (size_t)c + 1), &h->share[c][i]))
-                return damaged("histogram");
+                return record_damaged("histogram");
             sum[c] += h->share[c][i];
         }
     }
@@ -64,36 +57,32 @@ static enum status histogram_read(const json_t *report, struct histogram *h)
 static enum status curve_table(const struct drawing *d, const struct figure *f, int c,
                                const struct histogram *h)
 {
-    enum status st;
     struct atomic_file table;
     TRY(figure_table(d, f, c, &table));
     fprintf(table.stream, "%d 0\n", h->exponent[0] - 1);
     for (int k = 0; k < h->n; k++)
         fprintf(table.stream, "%d %.9g\n", h->exponent[k], h->share[c][k]);
     fprintf(table.stream, "%d 0\n", h->exponent[h->n - 1] + 1);
-    CHECK(atomic_file_commit(&table));
-done:
-    atomic_file_abandon(&table);
-    return st;
+    return atomic_file_commit(&table);
 }
 
-/* Percent of all gradients that are lost, at "at_one" or "at_scale". */
+/* Percent of the nonzero gradients that underflow, at loss scale 1 ("at_one") or at the current
+ * loss scale ("at_scale"). */
 static enum status lost_percent(const json_t *report, const char *at, double *out)
 {
     const json_t *all = json_object_get(json_object_get(report, "total"), "all");
     double lost, nonzero;
     if (!count_of(json_object_get(all, "nonzero"), &nonzero) ||
         !count_of(json_object_get(json_object_get(all, at), "underflow"), &lost))
-        return damaged("total");
+        return record_damaged("total");
     *out = nonzero > 0 ? 100 * lost / nonzero : 0;
     return STATUS_OK;
 }
 
 static enum status set_scale(const json_t *report, FILE *vars)
 {
-    double one, now, scale = json_number_value(json_object_get(report, "loss_scale"));
-    if (!isfinite(scale) || !(scale > 0))
-        return damaged("loss_scale");
+    double one, now, scale;
+    TRY(record_number(report, "loss_scale", DBL_MIN, DBL_MAX, &scale));
     TRY(lost_percent(report, "at_one", &one));
     TRY(lost_percent(report, "at_scale", &now));
     figure_set(vars, "loss_scale", scale);
@@ -103,10 +92,10 @@ static enum status set_scale(const json_t *report, FILE *vars)
     return STATUS_OK;
 }
 
-enum status figure_amp(const struct drawing *d, const struct figure *f, FILE *vars, bool *some)
+static enum status figure_amp(const struct drawing *d, const struct figure *f, FILE *vars,
+                              bool has[FIGURE_BARS_MAX])
 {
     struct histogram h;
-    bool has[CURVES] = {false};
     double x_min = INFINITY, x_max = -INFINITY, y_max = 0;
     TRY(set_scale(d->report, vars));
     TRY(histogram_read(d->report, &h));
@@ -114,7 +103,7 @@ enum status figure_amp(const struct drawing *d, const struct figure *f, FILE *va
         for (int k = 0; k < h.n; k++) {
             if (h.share[c][k] < SHARE_SEEN)
                 continue;
-            has[c] = *some = true;
+            has[c] = true;
             x_min = fmin(x_min, h.exponent[k]);
             x_max = fmax(x_max, h.exponent[k] + 1);
             y_max = fmax(y_max, h.share[c][k]);
@@ -124,26 +113,18 @@ enum status figure_amp(const struct drawing *d, const struct figure *f, FILE *va
     figure_set(vars, "x_min", x_min);
     figure_set(vars, "x_max", x_max);
     figure_set(vars, "y_max", y_max);
-    figure_set_runs(vars, "all_runs", has, CURVES);
     return STATUS_OK;
 }
 
-enum status plot_amp_report(const char *dir, const struct plot_options *options)
+static enum status describe_amp(struct drawing *d)
 {
-    static const struct figure figure = {.name = "amp",
-                                         .title = "Gradients and what fp16 holds",
-                                         .script = plot_amp,
-                                         .prepare = figure_amp};
-    char label[CURVES][FIGURE_LABEL_MAX] = {"gradients of activations", "gradients of weights"};
-    struct plot_options titled = *options;
-    char path[4096];
-    json_t *report;
-    TRY(path_format(path, sizeof path, "%s/amp-report.json", dir));
-    TRY(report_load(path, "report", "amp", SCHEMA, &report));
-    if (!titled.title)
-        titled.title = json_string_value(json_object_get(report, "arch"));
-    struct drawing d = {.n = CURVES, .report = report, .options = &titled, .label = label};
-    enum status st = report_draw(&d, &figure, path, dir);
-    json_decref(report);
-    return st;
+    strcpy(d->label[0], "gradients of activations");
+    strcpy(d->label[1], "gradients of weights");
+    d->n = CURVES;
+    if (!d->title)
+        d->title = json_string_value(json_object_get(d->report, "arch"));
+    return STATUS_OK;
 }
+
+const struct record_figure amp_figure =
+    RECORD_FIGURE(amp, "Distribution of gradients and the range of fp16", "report", "amp");

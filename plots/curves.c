@@ -1,4 +1,5 @@
-/* Curves of learning: loss or accuracy of training and validation against the epoch. */
+/* Draws learning curves against the epoch: loss of training and validation; accuracy of either. */
+#include "base/array.h"
 #include "plots/figure.h"
 #include "plots/series.h"
 
@@ -6,16 +7,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* With fewer epochs than this the steps between them tell more than the epochs do. */
+/* If the runs have fewer epochs than this, the x axis counts steps. */
 enum { FEW_EPOCHS = 4 };
 
-/* A loss axis ends at this many times the largest training loss at most: a wild validation, as
- * early epochs have, would otherwise flatten all the rest. */
+/* A loss axis ends at most at this multiple of the largest training loss: otherwise a very large
+ * validation loss, as in early epochs, would flatten all other curves. */
 #define LOSS_REACH 1.5
 
+/* The member at `offset`; NaN where the figure has no such curve. */
 static double real_at(const void *record, size_t offset)
 {
     double v;
+    if (offset == 0)
+        return NAN;
     memcpy(&v, (const char *)record + offset, sizeof v);
     return v;
 }
@@ -29,40 +33,37 @@ static int64_t most_epochs(const struct drawing *d)
     return most;
 }
 
-/* What a figure of curves has seen while its tables were written. */
+/* Maxima of the values in a figure's tables, and the curves that have values. */
 struct seen {
-    bool train[PLOT_MAX_RUNS], val[PLOT_MAX_RUNS], any[PLOT_MAX_RUNS];
+    bool train[PLOT_MAX_RUNS], val[PLOT_MAX_RUNS], *any;
     double x_max, y_max, train_max;
-    bool some;
 };
+
+/* Extends `max` and the axis by a value of curve i, and records in has[] that the curve has one. */
+static void see(struct seen *s, bool has[], double *max, int i, double y)
+{
+    if (!isfinite(y))
+        return;
+    has[i] = s->any[i] = true;
+    *max = fmax(*max, y);
+    s->y_max = fmax(s->y_max, y);
+}
 
 static void see_train(struct seen *s, int i, double y)
 {
-    if (!isfinite(y))
-        return;
-    s->train[i] = s->any[i] = s->some = true;
-    s->train_max = fmax(s->train_max, y);
-    s->y_max = fmax(s->y_max, y);
+    see(s, s->train, &s->train_max, i, y);
 }
 
-static void see_val(struct seen *s, int i, double y)
-{
-    if (!isfinite(y))
-        return;
-    s->val[i] = s->any[i] = s->some = true;
-    s->y_max = fmax(s->y_max, y);
-}
-
-/* x, train, val; one row an epoch, under the number of epochs (or steps) that are over by then. */
+/* Writes rows "x train val", one for each epoch; x is the number of completed epochs, or of
+ * steps. */
 static enum status epochs_table(const struct drawing *d, const struct figure *f, int i,
                                 bool by_step, struct seen *s)
 {
     const struct run *run = d->run[i];
     enum status st;
     struct atomic_file table = {0};
-    double *y = malloc((size_t)(2 * run->n_epochs + 1) * sizeof *y);
-    if (!y)
-        return status_fail(STATUS_OOM, "no memory for the curves of '%s'", run->dir);
+    double *y;
+    TRY(array_new(&y, 2 * run->n_epochs));
     double *train = y, *val = y + run->n_epochs;
     for (int64_t e = 0; e < run->n_epochs; e++) {
         train[e] = real_at(&run->epoch[e], f->train);
@@ -76,7 +77,7 @@ static enum status epochs_table(const struct drawing *d, const struct figure *f,
         fprintf(table.stream, "%.9g %.9g %.9g\n", x, train[e], val[e]);
         if (!by_step)
             see_train(s, i, train[e]);
-        see_val(s, i, val[e]);
+        see(s, s->val, &s->y_max, i, val[e]);
         s->x_max = fmax(s->x_max, x);
     }
     CHECK(atomic_file_commit(&table));
@@ -86,7 +87,7 @@ done:
     return st;
 }
 
-/* step, value, mean over its neighbours. */
+/* Writes rows "step value mean"; the mean is over neighbouring steps. */
 static enum status steps_table(const struct drawing *d, const struct figure *f, int i,
                                struct seen *s)
 {
@@ -95,11 +96,10 @@ static enum status steps_table(const struct drawing *d, const struct figure *f, 
     struct atomic_file table = {0};
     char path[4096];
     int64_t n = run->n_steps;
-    double *y = malloc((size_t)(n + 1) * sizeof *y);
-    if (!y)
-        return status_fail(STATUS_OOM, "no memory for the curves of '%s'", run->dir);
+    double *y;
+    TRY(array_new(&y, n));
     for (int64_t k = 0; k < n; k++)
-        y[k] = real_at(&run->step[k], f->step);
+        y[k] = real_at(&run->step[k], f->train ? f->step : 0);
     CHECK(path_format(path, sizeof path, "%s/%s-steps-%02d.dat", d->data, f->name, i + 1));
     CHECK(atomic_file_open(&table, path));
     int64_t stride = series_stride(n, FIGURE_MAX_ROWS);
@@ -111,7 +111,7 @@ static enum status steps_table(const struct drawing *d, const struct figure *f, 
         s->x_max = fmax(s->x_max, x);
     }
     CHECK(atomic_file_commit(&table));
-    /* Single steps may shoot over the axis, but not by much. */
+    /* The axis includes the 99.5 % quantile of the steps; single steps may lie beyond its end. */
     double high;
     CHECK(series_quantile(y, n, 0.995, &high));
     see_train(s, i, high);
@@ -121,7 +121,7 @@ done:
     return st;
 }
 
-/* Where the y axis ends. */
+/* The upper end of the y axis. */
 static double y_end(const struct seen *s, bool percent)
 {
     if (percent)
@@ -130,10 +130,11 @@ static double y_end(const struct seen *s, bool percent)
     return s->train_max > 0 ? fmin(end, LOSS_REACH * s->train_max) : end;
 }
 
-enum status figure_curves(const struct drawing *d, const struct figure *f, FILE *vars, bool *some)
+enum status figure_curves(const struct drawing *d, const struct figure *f, FILE *vars,
+                          bool has[FIGURE_BARS_MAX])
 {
     bool by_step = most_epochs(d) < FEW_EPOCHS;
-    struct seen s = {.some = false};
+    struct seen s = {.any = has};
     for (int i = 0; i < d->n; i++) {
         TRY(epochs_table(d, f, i, by_step, &s));
         if (by_step)
@@ -141,12 +142,10 @@ enum status figure_curves(const struct drawing *d, const struct figure *f, FILE 
     }
     bool percent = strcmp(f->unit, "%") == 0;
     figure_set(vars, "by_step", by_step);
-    figure_set(vars, "x_max", s.x_max);
+    figure_set(vars, "x_max", s.x_max > 0 ? s.x_max : 1); /* 0: validated before any step */
     figure_set(vars, "y_max", y_end(&s, percent));
     figure_set(vars, "cut_off", s.y_max > y_end(&s, percent));
     figure_set_runs(vars, "train_runs", s.train, d->n);
     figure_set_runs(vars, "val_runs", s.val, d->n);
-    figure_set_runs(vars, "all_runs", s.any, d->n);
-    *some = s.some;
     return STATUS_OK;
 }

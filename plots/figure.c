@@ -1,8 +1,8 @@
-/* Scripts, tables and settings for gnuplot, and the pictures it makes of them. */
+/* Writes scripts, tables and settings for gnuplot, and checks the pictures that it draws. */
 #include "plots/figure.h"
 
+#include "base/text.h"
 #include "plots/gnuplot.h"
-#include "results/text.h"
 
 #include <errno.h>
 #include <math.h>
@@ -12,12 +12,12 @@
 /* plots/templates/style.gp, compiled in. */
 extern const unsigned char plot_style[];
 
-enum { N_FORMATS = 2 };
-static const char *const formats[N_FORMATS] = {"png", "svg"};
+enum { N_FORMATS = 3 };
+static const char *const formats[N_FORMATS] = {"png", "svg", "pdf"};
 
 static bool wanted(const struct plot_options *o, int format)
 {
-    return format == 0 ? o->png : o->svg;
+    return format == 0 ? o->png : format == 1 ? o->svg : o->pdf;
 }
 
 enum status figure_table(const struct drawing *d, const struct figure *f, int i,
@@ -46,6 +46,14 @@ void figure_set(FILE *vars, const char *name, double value)
         fprintf(vars, "%s = %.9g\n", name, value);
 }
 
+void figure_number(FILE *table, double x)
+{
+    if (isfinite(x))
+        fprintf(table, " %.9g", x);
+    else
+        fputs(" nan", table); /* printf writes some NaNs as "-nan" on x86 */
+}
+
 void figure_set_runs(FILE *vars, const char *name, const bool has[], int n)
 {
     fprintf(vars, "%s = '", name);
@@ -72,14 +80,15 @@ double figure_set_time(FILE *vars, const struct drawing *d)
     return seconds ? 1 : minutes ? 60 : 3600;
 }
 
-/* What every script knows: figure, title, formats, and the runs' labels. */
+/* Writes the settings common to all scripts: figure, title, formats, and the runs' labels. */
 static void write_common(const struct drawing *d, const struct figure *f, FILE *script)
 {
     char title[512];
-    const char *own = d->options->title;
-    snprintf(title, sizeof title, "%s%s%s", own ? own : "", own ? " \u2013 " : "", f->title);
-    fprintf(script, "# %s. Draw again: gnuplot %s.gp in this folder.\n", f->title, f->name);
-    fputs("if (!exists('draft')) draft = '' # what the name of an unfinished picture begins with\n",
+    snprintf(title, sizeof title, "%s%s%s", d->title ? d->title : "", d->title ? " \u2013 " : "",
+             f->title);
+    fprintf(script, "# %s. To draw the figure again: gnuplot %s.gp in this folder.\n", f->title,
+            f->name);
+    fputs("if (!exists('draft')) draft = '' # prefix of the name of an unfinished picture\n",
           script);
     figure_set_text(script, "figure", f->name);
     figure_set_text(script, "figure_title", title);
@@ -104,11 +113,15 @@ enum status figure_write(const struct drawing *d, const struct figure *f, bool *
     enum status st;
     char path[4096];
     struct atomic_file script = {0};
+    bool has[FIGURE_BARS_MAX] = {false};
     *some = false;
     CHECK(path_format(path, sizeof path, "%s/%s.gp", d->data, f->name));
     CHECK(atomic_file_open(&script, path));
     write_common(d, f, script.stream);
-    CHECK(f->prepare(d, f, script.stream, some));
+    CHECK(f->prepare(d, f, script.stream, has));
+    figure_set_runs(script.stream, "all_runs", has, d->n);
+    for (int i = 0; i < d->n; i++)
+        *some = *some || has[i];
     fprintf(script.stream, "\n%s\n%s", (const char *)plot_style, (const char *)f->script);
     if (*some)
         CHECK(atomic_file_commit(&script));
@@ -128,7 +141,7 @@ enum status figure_remove(const struct figure *f, const char *out)
     return STATUS_OK;
 }
 
-/* Gives a picture its name when it is whole, and removes what is left of it otherwise. */
+/* Renames a complete picture to its final name; removes an incomplete one. */
 static enum status finish_picture(const struct drawing *d, const struct figure *f, const char *out,
                                   const char *format, enum status st)
 {
@@ -142,7 +155,7 @@ static enum status finish_picture(const struct drawing *d, const struct figure *
     if (st != STATUS_OK)
         unlink(draft);
     else if (d->options->written)
-        fprintf(d->options->written, "%s\n", path);
+        text_print(d->options->written, "%s", path);
     return st;
 }
 

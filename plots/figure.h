@@ -1,86 +1,98 @@
-/* What the figures of a drawing share: its runs, their names, and how a figure hands tables and
- * settings to its gnuplot script. For plots/ alone. */
-#ifndef PLOTS_FIGURE_H
-#define PLOTS_FIGURE_H
+/* The data that the figures of a drawing share: its runs and their labels. Also functions that
+ * write tables and settings for the gnuplot script of a figure. For plots/ alone. */
+#pragma once
 
 #include "base/file.h"
 #include "plots/plot.h"
 
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 
-/* More rows than this in a table tell the eye nothing more. */
-enum { FIGURE_MAX_ROWS = 1000, FIGURE_LABEL_MAX = 80 };
+/* Maximum number of rows of a table (more cannot be distinguished), and maximum bytes of a
+ * label. */
+enum { FIGURE_MAX_ROWS = 1000, FIGURE_LABEL_MAX = 128 };
 
-/* A part that is nowhere more of a step than this cannot be seen, and needs no legend. */
+/* A part of a step that never exceeds this fraction of the step is too small to see, and gets no
+ * legend. */
 #define FIGURE_VISIBLE_SHARE 0.001
 
 struct drawing {
     const struct run *const *run; /* NULL in the drawing of a report */
-    int n;                        /* runs; or the curves of a report */
-    const json_t *report;
+    int n;                        /* number of runs, or of curves of a report */
+    const json_t *report;         /* NULL in other drawings */
     const struct plot_options *options;
+    const char *title;               /* precedes each figure's own title; NULL: none */
     char data[4096];                 /* the folder of scripts and tables */
     char (*label)[FIGURE_LABEL_MAX]; /* (n) all different */
-    double gap_s[PLOT_MAX_RUNS];     /* a pause between steps that a drawing shows */
+    double gap_s[PLOT_MAX_RUNS];     /* shortest pause between steps that is drawn, seconds */
 };
 
+struct figure;
+
+/* Number of parts of a step, and maximum number of bars in a figure. */
+enum { FIGURE_PARTS = 7, FIGURE_BARS_MAX = 32 };
+
+/* Writes the tables of the figure, and its settings to `vars`. Sets has[i], which begins as false,
+ * if run i has data. */
+typedef enum status figure_prepare(const struct drawing *d, const struct figure *f, FILE *vars,
+                                   bool has[FIGURE_BARS_MAX]);
+
 struct figure {
-    const char *name; /* of its files */
+    const char *name; /* base name of its files */
     const char *title;
-    const unsigned char *script; /* gnuplot, run after what `prepare` and style.gp define */
-    /* Writes the figure's tables, and its settings to `vars`; *some is false when the runs hold
-     * nothing for it. */
-    enum status (*prepare)(const struct drawing *d, const struct figure *f, FILE *vars, bool *some);
-    size_t train, val; /* curves: offsets in struct epoch_record */
+    const unsigned char *script; /* gnuplot, run after the settings of `prepare` and style.gp */
+    figure_prepare *prepare;
+    size_t train, val; /* curves: offsets in struct epoch_record; 0: no such curve */
     size_t step;       /* curves: offset in struct step_record */
     const char *unit;  /* curves: of the y axis */
 };
 
-MUST_CHECK enum status figure_curves(const struct drawing *d, const struct figure *f, FILE *vars,
-                                     bool *some);
-MUST_CHECK enum status figure_lr(const struct drawing *d, const struct figure *f, FILE *vars,
-                                 bool *some);
-MUST_CHECK enum status figure_throughput(const struct drawing *d, const struct figure *f,
-                                         FILE *vars, bool *some);
-MUST_CHECK enum status figure_io(const struct drawing *d, const struct figure *f, FILE *vars,
-                                 bool *some);
-MUST_CHECK enum status figure_split(const struct drawing *d, const struct figure *f, FILE *vars,
-                                    bool *some);
-MUST_CHECK enum status figure_ranks(const struct drawing *d, const struct figure *f, FILE *vars,
-                                    bool *some);
-MUST_CHECK enum status figure_loss_scale(const struct drawing *d, const struct figure *f,
-                                         FILE *vars, bool *some);
-MUST_CHECK enum status figure_telemetry(const struct drawing *d, const struct figure *f, FILE *vars,
-                                        bool *some);
-MUST_CHECK enum status figure_amp(const struct drawing *d, const struct figure *f, FILE *vars,
-                                  bool *some);
+/* The figures of runs; each in its own file. */
+figure_prepare figure_curves, figure_lr, figure_throughput, figure_io, figure_split, figure_ranks,
+    figure_loss_scale, figure_telemetry, figure_time_to_accuracy;
 
-/* Removes the figure's earlier pictures from the folder `out`, so that none outlives what it
- * shows. */
+/* Sets label[i] to "resnet50 bf16 b32 · folder" from the configuration of run i, cut to fit; equal
+ * labels get a number at the end. (labels.c) */
+void labels_make(const struct run *const *run, int n, char (*label)[FIGURE_LABEL_MAX]);
+
+/* Bars of the parts of a step, which split.gp draws. */
+struct bars {
+    bool used[FIGURE_PARTS];
+    double longest_ms;
+};
+
+/* Writes bar i, whose parts are in seconds. If their sum is 0, the bar has no table. (split.c) */
+MUST_CHECK enum status bar_write(const struct drawing *d, const struct figure *f, int i,
+                                 const double part[FIGURE_PARTS], FILE *vars, bool *has,
+                                 struct bars *b);
+
+/* Writes the settings of all bars. */
+void bars_set(FILE *vars, const struct bars *b, const char *label);
+
+/* Removes earlier pictures of the figure from the folder `out`, because they are outdated. */
 MUST_CHECK enum status figure_remove(const struct figure *f, const char *out);
 
-/* Writes "<data>/<figure>.gp" with its tables; *some as figure.prepare gives it. */
+/* Writes "<data>/<figure>.gp" with its tables; *some is false if it has no data. */
 MUST_CHECK enum status figure_write(const struct drawing *d, const struct figure *f, bool *some);
 
-/* Runs the script, and checks the pictures: each is there whole or not at all. */
+/* Runs the script, and checks the pictures: each is complete or absent. */
 MUST_CHECK enum status figure_draw(const struct drawing *d, const struct figure *f,
                                    const char *out);
 
-/* Opens the table "<figure>-<i>.dat" of run i (from 0), which gnuplot's table(i+1) names. */
+/* Opens the table "<figure>-<i>.dat" of run i (from 0); in gnuplot, table(i+1) is its name. */
 MUST_CHECK enum status figure_table(const struct drawing *d, const struct figure *f, int i,
                                     struct atomic_file *table);
 
-/* Settings for the script: name = 'text', with quotes doubled; name = number (NaN stays NaN). */
+/* Write settings for the script: name = 'text', with quotes doubled; name = number, or NaN. */
 void figure_set_text(FILE *vars, const char *name, const char *text);
 void figure_set(FILE *vars, const char *name, double value);
 
-/* name = '1 3': the runs (from 0) for which `has` is true, as gnuplot counts them. */
+/* Writes a value of a table after a space, " nan" where it is not finite. */
+void figure_number(FILE *table, double x);
+
+/* Writes name = '1 3': the runs for which `has` (from 0) is true, counted from 1 as in gnuplot. */
 void figure_set_runs(FILE *vars, const char *name, const bool has[], int n);
 
-/* The unit in which the longest run's time is read best, told to the script as `time_label`;
- * returns how many seconds one is. */
+/* Chooses the unit of time by the longest run and sets `time_label`. Returns the seconds of that
+ * unit. */
 double figure_set_time(FILE *vars, const struct drawing *d);
-
-#endif

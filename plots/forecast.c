@@ -1,50 +1,51 @@
-/* Forecasts and measured points against ranks. */
-#include "plots/forecast.h"
+/* Draws forecasts and measured points against ranks. */
+#include "base/json.h"
+#include "base/text.h"
+#include "plots/record.h"
 
-#include "plots/report.h"
-#include "results/text.h"
-
+#include <float.h>
 #include <math.h>
-#include <stdlib.h>
 
 /* plots/templates/forecast.gp, compiled in. */
-extern const unsigned char plot_forecast_script[];
+extern const unsigned char plot_forecast[];
 
-enum { SCHEMA = 1, POINTS_MAX = 512, PARTS = 4 };
+enum { POINTS_MAX = 512, PARTS = 4 };
 
 #define NUMBER_MAX 1e15
 
-/* Table 1 holds the forecasts, table 2 what was fitted to, table 3 what was held out. */
-enum { TABLE_FORECAST, TABLE_FITTED, TABLE_HELD_OUT, TABLES };
+/* Table 1 has the forecasts, table 2 the calibration points, table 3 the held-out points. */
+enum { TABLE_FORECAST, TABLE_FITTED, TABLE_HELD_OUT };
 
 struct axes {
     double x_low, x_high, rate_low, rate_high;
+    double checked_low, checked_high; /* ranks of the measured points */
+    bool has_spread;
+    bool has_part[PARTS];
 };
-
-static enum status damaged(const char *what)
-{
-    return status_fail(STATUS_DATA, "damaged prediction: '%s' is missing or makes no sense", what);
-}
 
 static enum status number_read(const json_t *o, const char *key, double *out)
 {
-    const json_t *v = json_object_get(o, key);
-    *out = json_number_value(v);
-    return json_is_number(v) && *out >= 0 && *out <= NUMBER_MAX ? STATUS_OK : damaged(key);
+    return record_number(o, key, 0, NUMBER_MAX, out);
 }
 
-/* A number above 0. */
 static enum status positive_read(const json_t *o, const char *key, double *out)
 {
-    TRY(number_read(o, key, out));
-    return *out > 0 ? STATUS_OK : damaged(key);
+    return record_number(o, key, DBL_MIN, NUMBER_MAX, out);
+}
+
+/* Reads a point: ranks, images/s, efficiency. */
+static enum status point_read(const json_t *o, double *ranks, double *rate, double *efficiency)
+{
+    TRY(positive_read(o, "ranks", ranks));
+    TRY(positive_read(o, "images_per_s", rate));
+    return number_read(o, "efficiency", efficiency);
 }
 
 static enum status list_of(const json_t *report, const char *key, const json_t **list)
 {
     *list = json_object_get(report, key);
     if (!json_is_array(*list) || json_array_size(*list) > POINTS_MAX)
-        return damaged(key);
+        return record_damaged(key);
     return STATUS_OK;
 }
 
@@ -56,15 +57,13 @@ static void axes_take(struct axes *a, double ranks, double rate)
     a->rate_high = fmax(a->rate_high, rate);
 }
 
-/* ranks, images/s, efficiency, images/s of slow and of quick steps, and the ends of the parts of a
- * step in percent: compute, stragglers, exposed, input. */
+/* Writes a row: ranks, images/s, efficiency, the images/s of slow and of fast steps, and in percent
+ * the upper ends of the parts of a step: compute, stragglers, exposed, input. */
 static enum status forecast_row(const json_t *o, FILE *table, struct axes *axes)
 {
     static const char *const parts[PARTS] = {"compute_s", "straggler_s", "exposed_s", "input_s"};
     double ranks, rate, efficiency, step, p5, p95, part, end = 0;
-    TRY(positive_read(o, "ranks", &ranks));
-    TRY(positive_read(o, "images_per_s", &rate));
-    TRY(number_read(o, "efficiency", &efficiency));
+    TRY(point_read(o, &ranks, &rate, &efficiency));
     TRY(positive_read(o, "step_s", &step));
     TRY(positive_read(o, "step_p5_s", &p5));
     TRY(positive_read(o, "step_p95_s", &p95));
@@ -73,9 +72,11 @@ static enum status forecast_row(const json_t *o, FILE *table, struct axes *axes)
     for (int i = 0; i < PARTS; i++) {
         TRY(number_read(o, parts[i], &part));
         end += part;
+        axes->has_part[i] = axes->has_part[i] || part > FIGURE_VISIBLE_SHARE * step;
         fprintf(table, " %.9g", 100 * end / step);
     }
     fputc('\n', table);
+    axes->has_spread = axes->has_spread || p95 > p5;
     axes_take(axes, ranks, rate);
     return STATUS_OK;
 }
@@ -95,7 +96,7 @@ done:
     return st;
 }
 
-/* ranks, images/s, efficiency of the points that were held out, or of the others. */
+/* Writes rows "ranks images/s efficiency" of the held-out points, or of the calibration points. */
 static enum status measured_table(const struct drawing *d, const struct figure *f,
                                   const json_t *list, bool held_out, struct axes *axes, bool *some)
 {
@@ -107,9 +108,9 @@ static enum status measured_table(const struct drawing *d, const struct figure *
     json_array_foreach(list, i, o)
     {
         double ranks, rate, efficiency;
-        CHECK(positive_read(o, "ranks", &ranks));
-        CHECK(positive_read(o, "images_per_s", &rate));
-        CHECK(number_read(o, "efficiency", &efficiency));
+        CHECK(point_read(o, &ranks, &rate, &efficiency));
+        axes->checked_low = fmin(axes->checked_low, ranks);
+        axes->checked_high = fmax(axes->checked_high, ranks);
         if (json_is_true(json_object_get(o, "held_out")) != held_out)
             continue;
         fprintf(table.stream, "%.9g %.9g %.9g\n", ranks, rate, efficiency);
@@ -122,55 +123,49 @@ done:
     return st;
 }
 
-/* Ideal throughput is that of the first measured point, a rank. */
+/* Sets the ideal throughput per rank to that of the first measured point. */
 static enum status ideal_set(const json_t *measured, FILE *vars)
 {
-    double ranks, rate;
-    const json_t *first = json_array_get(measured, 0);
-    TRY(positive_read(first, "ranks", &ranks));
-    TRY(positive_read(first, "images_per_s", &rate));
+    double ranks, rate, efficiency;
+    TRY(point_read(json_array_get(measured, 0), &ranks, &rate, &efficiency));
     figure_set(vars, "ideal", rate / ranks);
     return STATUS_OK;
 }
 
 static enum status figure_forecast(const struct drawing *d, const struct figure *f, FILE *vars,
-                                   bool *some)
+                                   bool has[FIGURE_BARS_MAX])
 {
     const json_t *forecasts, *measured;
-    bool has[TABLES] = {true, false, false};
-    struct axes axes = {.x_low = INFINITY, .rate_low = INFINITY};
+    bool fitted = false, held_out = false;
+    struct axes axes = {.x_low = INFINITY, .rate_low = INFINITY, .checked_low = INFINITY};
     TRY(list_of(d->report, "forecast", &forecasts));
     TRY(list_of(d->report, "measured", &measured));
     if (json_array_size(forecasts) == 0)
         return STATUS_OK;
     TRY(ideal_set(measured, vars));
     TRY(forecast_table(d, f, forecasts, &axes));
-    TRY(measured_table(d, f, measured, false, &axes, &has[TABLE_FITTED]));
-    TRY(measured_table(d, f, measured, true, &axes, &has[TABLE_HELD_OUT]));
+    TRY(measured_table(d, f, measured, false, &axes, &fitted));
+    TRY(measured_table(d, f, measured, true, &axes, &held_out));
     figure_set(vars, "x_low", axes.x_low / 1.25);
     figure_set(vars, "x_high", axes.x_high * 1.25);
     figure_set(vars, "rate_low", axes.rate_low / 1.5);
     figure_set(vars, "rate_high", axes.rate_high * 2);
-    figure_set(vars, "has_fitted", has[TABLE_FITTED]);
-    figure_set(vars, "has_held_out", has[TABLE_HELD_OUT]);
-    figure_set_runs(vars, "all_runs", has, 1);
-    *some = true;
+    figure_set(vars, "has_fitted", fitted);
+    figure_set(vars, "has_held_out", held_out);
+    figure_set(vars, "has_spread", axes.has_spread);
+    figure_set(vars, "checked_low", axes.checked_low);
+    figure_set(vars, "checked_high", axes.checked_high);
+    figure_set_runs(vars, "has_parts", axes.has_part, PARTS);
+    has[TABLE_FORECAST] = true;
     return STATUS_OK;
 }
 
-enum status plot_forecast(const char *path, const char *out, const struct plot_options *options)
+static enum status describe_forecast(struct drawing *d)
 {
-    static const struct figure figure = {.name = "forecast",
-                                         .title = "Forecast of training on more ranks",
-                                         .script = plot_forecast_script,
-                                         .prepare = figure_forecast};
-    char label[1][FIGURE_LABEL_MAX];
-    json_t *report;
-    TRY(report_load(path, "record", "predict", SCHEMA, &report));
-    const char *text = json_string_value(json_object_get(report, "label"));
-    text_clean(label[0], sizeof label[0], text ? text : "");
-    struct drawing d = {.n = 1, .report = report, .options = options, .label = label};
-    enum status st = report_draw(&d, &figure, path, out);
-    json_decref(report);
-    return st;
+    d->n = 1;
+    text_clean(d->label[0], FIGURE_LABEL_MAX, json_text_at(d->report, "label"));
+    return STATUS_OK;
 }
+
+const struct record_figure forecast_figure =
+    RECORD_FIGURE(forecast, "Forecast of training on more ranks", "record", "predict");

@@ -1,19 +1,17 @@
-/* Running gnuplot, and seeing that it did its work. */
-#ifndef PLOTS_GNUPLOT_H
-#define PLOTS_GNUPLOT_H
+/* Running gnuplot, and checking its result. */
+#pragma once
 
 #include "base/status.h"
 
-/* What the names of pictures begin with while gnuplot_run draws them: hidden, so that nobody takes
- * one that is half there for a picture. */
+/* The prefix of the names of pictures that gnuplot_run draws. The prefix hides the files, so that
+ * an incomplete picture is not mistaken for a complete one. */
 #define GNUPLOT_DRAFT ".draft-"
 
-/* Runs "gnuplot <script>" in the folder `dir`, without a shell and without the user's own gnuplot
- * settings; the variable `draft` is GNUPLOT_DRAFT. STATUS_UNSUPPORTED when there is no gnuplot;
- * STATUS_LIBRARY with its last line of complaint when it fails. */
+/* Runs "gnuplot <script>" in the folder `dir`, without a shell and without the user's gnuplot
+ * settings; the variable `draft` is GNUPLOT_DRAFT. STATUS_UNSUPPORTED when gnuplot is not
+ * installed; STATUS_LIBRARY with the last line of its error output when it fails. */
 MUST_CHECK enum status gnuplot_run(const char *dir, const char *script);
 
-/* Whether `draft` is a PNG or SVG file up to its last byte (gnuplot says nothing of a full disk);
- * STATUS_IO otherwise, which speaks of `path`, the name that it was to get. */
+/* Checks that `draft` is a complete PNG or SVG file, because gnuplot does not report a full disk.
+ * If it is not, STATUS_IO; the message names `path`, the final name of the picture. */
 MUST_CHECK enum status gnuplot_check_picture(const char *draft, const char *path);
-#endif

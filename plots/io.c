@@ -1,11 +1,11 @@
-/* Storage and decoding against time. */
+/* Draws the reading of files and their decoding against time. */
 #include "plots/figure.h"
 #include "plots/series.h"
 
 #include <math.h>
 
-/* Steps are summed up in groups, this many to a run at most: single steps jump with the loader's
- * prefetching and say little. */
+/* Steps are summed in groups, at most this many for a run, because single steps vary with the
+ * prefetching of the loader. */
 enum { MAX_GROUPS = 200 };
 
 struct group {
@@ -29,7 +29,7 @@ static void group_add(struct group *g, const struct step_record *s)
     g->images += (double)s->images;
 }
 
-/* time, MB/s, files/s, decode ms per image. */
+/* Writes a row "time MB/s files/s decode"; decode is in ms per image. */
 static void group_write(const struct group *g, double unit, FILE *out, struct io_range *range)
 {
     if (!(g->seconds > 0))
@@ -48,7 +48,6 @@ static enum status io_table(const struct drawing *d, const struct figure *f, int
                             struct io_range *range)
 {
     const struct run *run = d->run[i];
-    enum status st;
     struct atomic_file table;
     int64_t size = series_stride(run->n_steps, MAX_GROUPS);
     struct group g = {0};
@@ -59,7 +58,7 @@ static enum status io_table(const struct drawing *d, const struct figure *f, int
         if (gap || in_group == size) {
             group_write(&g, unit, table.stream, range);
             if (gap)
-                fputc('\n', table.stream); /* lifts the pen */
+                fputc('\n', table.stream); /* breaks the line */
             g = (struct group){0};
             in_group = 0;
         }
@@ -67,15 +66,12 @@ static enum status io_table(const struct drawing *d, const struct figure *f, int
             group_add(&g, s);
     }
     group_write(&g, unit, table.stream, range);
-    CHECK(atomic_file_commit(&table));
-done:
-    atomic_file_abandon(&table);
-    return st;
+    return atomic_file_commit(&table);
 }
 
-enum status figure_io(const struct drawing *d, const struct figure *f, FILE *vars, bool *some)
+enum status figure_io(const struct drawing *d, const struct figure *f, FILE *vars,
+                      bool has[FIGURE_BARS_MAX])
 {
-    bool has[PLOT_MAX_RUNS] = {false};
     struct io_range range = {0};
     double unit = figure_set_time(vars, d);
     for (int i = 0; i < d->n; i++) {
@@ -83,12 +79,10 @@ enum status figure_io(const struct drawing *d, const struct figure *f, FILE *var
             has[i] = d->run[i]->step[k].files_read > 0;
         if (has[i])
             TRY(io_table(d, f, i, unit, &range));
-        *some = *some || has[i];
     }
     figure_set(vars, "x_max", range.x_max);
     figure_set(vars, "bytes_max", 1.1 * range.bytes_max);
     figure_set(vars, "files_max", 1.1 * range.files_max);
     figure_set(vars, "decode_max", range.decode_max > 0 ? 1.1 * range.decode_max : 1);
-    figure_set_runs(vars, "all_runs", has, d->n);
     return STATUS_OK;
 }

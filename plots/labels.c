@@ -1,13 +1,12 @@
-/* Names for runs in legends. */
-#include "plots/labels.h"
-
-#include "results/text.h"
+/* Makes names for runs in legends. */
+#include "base/text.h"
+#include "plots/figure.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-/* Characters of the folder's name that a legend bears; the rest is cut from its middle, for names
- * tend to begin and to end in what tells them apart. */
+/* Length of a folder's name in a legend; the rest is cut from its middle, because names tend to
+ * differ at their beginning and end. */
 enum { NAME_BYTES = 32, NAME_HEAD = 12 };
 
 static void shorten(char out[NAME_BYTES + 4], const char *name)

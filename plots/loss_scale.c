@@ -1,10 +1,10 @@
-/* The loss scale against the step, and the steps that were skipped. */
+/* Draws the loss scale against the step, and the steps that were skipped. */
 #include "plots/figure.h"
 #include "plots/series.h"
 
 #include <math.h>
 
-/* Marks along a run's line. */
+/* Marks on a run's line. */
 enum { MARKS = 10 };
 
 struct scale_range {
@@ -31,13 +31,13 @@ static bool has_scale(const struct run *run)
     return false;
 }
 
-/* step, scale, and again the scale where the step was skipped. Thinned, but with both sides of each
- * change and every skip, as long as these are few enough to be told apart. */
+/* Writes rows "step scale skipped"; `skipped` is the scale if the step was skipped. The steps are
+ * thinned, but both sides of each change and every skipped step remain, unless these are too many
+ * to distinguish. */
 static enum status scale_table(const struct drawing *d, const struct figure *f, int i,
                                struct scale_range *range)
 {
     const struct run *run = d->run[i];
-    enum status st;
     struct atomic_file table;
     int64_t special = 0, met = 0, rows = 0, stride = series_stride(run->n_steps, FIGURE_MAX_ROWS);
     for (int64_t k = 0; k < run->n_steps; k++)
@@ -61,28 +61,22 @@ static enum status scale_table(const struct drawing *d, const struct figure *f, 
         range->skipped = range->skipped || s->skipped;
     }
     range->rows = rows > range->rows ? rows : range->rows;
-    CHECK(atomic_file_commit(&table));
-done:
-    atomic_file_abandon(&table);
-    return st;
+    return atomic_file_commit(&table);
 }
 
 enum status figure_loss_scale(const struct drawing *d, const struct figure *f, FILE *vars,
-                              bool *some)
+                              bool has[FIGURE_BARS_MAX])
 {
-    bool has[PLOT_MAX_RUNS];
     struct scale_range range = {.low = INFINITY};
     for (int i = 0; i < d->n; i++) {
         has[i] = has_scale(d->run[i]);
-        *some = *some || has[i];
         if (has[i])
             TRY(scale_table(d, f, i, &range));
     }
     figure_set(vars, "x_max", range.x_max);
-    figure_set(vars, "y_min", *some ? range.low : 1);
-    figure_set(vars, "y_max", *some ? range.high : 1);
+    figure_set(vars, "y_min", isfinite(range.low) ? range.low : 1);
+    figure_set(vars, "y_max", range.high > 0 ? range.high : 1);
     figure_set(vars, "mark_every", (double)series_stride(range.rows, MARKS));
     figure_set(vars, "some_skipped", range.skipped);
-    figure_set_runs(vars, "all_runs", has, d->n);
     return STATUS_OK;
 }

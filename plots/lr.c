@@ -1,15 +1,15 @@
-/* The learning rate against the epoch. */
+/* Draws the learning rate against the epoch. */
 #include "plots/figure.h"
 #include "plots/series.h"
 
 #include <math.h>
-#include <string.h>
 
-/* A schedule with more jumps than this is as good as smooth. */
+/* A schedule with more jumps than this is drawn like a smooth one. */
 enum { MAX_JUMPS = 200 };
 
-/* Beyond these the low end of a schedule is invisible on a linear axis, or takes over a
- * logarithmic one. */
+/* The axis is logarithmic if the ratio of the highest to the lowest rate is in this range. Below
+ * this range a linear axis shows the low rates too; above it the low rates would take most of a
+ * logarithmic axis. */
 #define LOG_RATIO_MIN 20.0
 #define LOG_RATIO_MAX 1e4
 
@@ -31,12 +31,12 @@ struct range {
     double low, high, x_max;
 };
 
-/* x, lr: thinned, but with both sides of each jump, so that a jump stays upright. */
+/* Writes rows "x lr". The steps are thinned, but both sides of a jump remain, so that the jump is
+ * vertical. */
 static enum status lr_table(const struct drawing *d, const struct figure *f, int i, bool by_step,
                             struct range *range)
 {
     const struct run *run = d->run[i];
-    enum status st;
     struct atomic_file table;
     int64_t jumps = 0, stride = series_stride(run->n_steps, FIGURE_MAX_ROWS);
     double batches = (double)batches_per_epoch(run);
@@ -56,21 +56,18 @@ static enum status lr_table(const struct drawing *d, const struct figure *f, int
         range->low = fmin(range->low, s->lr);
         range->high = fmax(range->high, s->lr);
     }
-    CHECK(atomic_file_commit(&table));
-done:
-    atomic_file_abandon(&table);
-    return st;
+    return atomic_file_commit(&table);
 }
 
-enum status figure_lr(const struct drawing *d, const struct figure *f, FILE *vars, bool *some)
+enum status figure_lr(const struct drawing *d, const struct figure *f, FILE *vars,
+                      bool has[FIGURE_BARS_MAX])
 {
-    bool by_step = true, has[PLOT_MAX_RUNS];
+    bool by_step = true;
     struct range range = {.low = INFINITY};
     for (int i = 0; i < d->n; i++)
         by_step = by_step && d->run[i]->n_epochs == 0;
     for (int i = 0; i < d->n; i++) {
         has[i] = d->run[i]->n_steps > 0;
-        *some = *some || has[i];
         TRY(lr_table(d, f, i, by_step, &range));
     }
     double ratio = range.high / range.low;
@@ -79,6 +76,5 @@ enum status figure_lr(const struct drawing *d, const struct figure *f, FILE *var
     figure_set(vars, "x_max", range.x_max);
     figure_set(vars, "y_min", range.low);
     figure_set(vars, "y_max", range.high > 0 ? range.high : 1);
-    figure_set_runs(vars, "all_runs", has, d->n);
     return STATUS_OK;
 }

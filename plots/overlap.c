@@ -1,17 +1,16 @@
-/* Bucket sizes against time and hidden communication. */
-#include "plots/overlap.h"
-
-#include "plots/report.h"
+/* Draws times and hidden communication against the bucket size. */
+#include "base/json.h"
+#include "plots/record.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 /* plots/templates/overlap.gp, compiled in. */
-extern const unsigned char plot_overlap_script[];
+extern const unsigned char plot_overlap[];
 
-enum { SCHEMA = 1, SIZES_MAX = 32 };
+enum { SIZES_MAX = 32 };
 
-/* The largest bucket and the longest time that make sense. */
+/* The largest bucket and the longest time that are accepted. */
 #define BUCKET_MIB_MAX 65536.0
 #define SECONDS_MAX    1e6
 
@@ -20,57 +19,34 @@ struct spread {
 };
 
 struct size {
-    double mb; /* 0: one bucket of everything */
+    double mb; /* 0: one bucket for all gradients */
     struct spread gradients, backward;
     double hidden, hidden_even;
     bool lowest;
 };
 
-static enum status damaged(const char *what)
-{
-    return status_fail(STATUS_DATA, "damaged overlap record: '%s' is missing or makes no sense",
-                       what);
-}
-
-static bool number_read(const json_t *object, const char *key, double max, double *out)
-{
-    const json_t *value = json_object_get(object, key);
-    *out = json_number_value(value);
-    return json_is_number(value) && *out >= 0 && *out <= max;
-}
-
 static enum status spread_read(const json_t *object, const char *key, struct spread *out)
 {
     const json_t *part = json_object_get(object, key);
-    if (!number_read(part, "median", SECONDS_MAX, &out->median) ||
-        !number_read(part, "p5", SECONDS_MAX, &out->p5) ||
-        !number_read(part, "p95", SECONDS_MAX, &out->p95))
-        return damaged(key);
-    return STATUS_OK;
-}
-
-static enum status share_read(const json_t *object, const char *key, double *out)
-{
-    if (!number_read(json_object_get(object, key), "median", 1, out))
-        return damaged(key);
-    return STATUS_OK;
+    TRY(record_number(part, "median", 0, SECONDS_MAX, &out->median));
+    TRY(record_number(part, "p5", 0, SECONDS_MAX, &out->p5));
+    return record_number(part, "p95", 0, SECONDS_MAX, &out->p95);
 }
 
 static enum status size_read(const json_t *object, struct size *s)
 {
     const json_t *lowest = json_object_get(object, "lowest");
-    if (!number_read(object, "bucket_mb", BUCKET_MIB_MAX, &s->mb))
-        return damaged("bucket_mb");
+    TRY(record_number(object, "bucket_mb", 0, BUCKET_MIB_MAX, &s->mb));
     if (!json_is_boolean(lowest))
-        return damaged("lowest");
+        return record_damaged("lowest");
     s->lowest = json_is_true(lowest);
     TRY(spread_read(object, "gradients_s", &s->gradients));
     TRY(spread_read(object, "backward_s", &s->backward));
-    TRY(share_read(object, "hidden", &s->hidden));
-    return share_read(object, "hidden_even", &s->hidden_even);
+    TRY(record_number(json_object_get(object, "hidden"), "median", 0, 1, &s->hidden));
+    return record_number(json_object_get(object, "hidden_even"), "median", 0, 1, &s->hidden_even);
 }
 
-/* Ascending; one bucket of everything is the largest. */
+/* Orders sizes ascending; 0 (one bucket for all gradients) is the last. */
 static int size_compare(const void *a, const void *b)
 {
     double x = ((const struct size *)a)->mb, y = ((const struct size *)b)->mb;
@@ -83,7 +59,7 @@ static enum status sizes_read(const json_t *report, struct size size[SIZES_MAX],
 {
     const json_t *sizes = json_object_get(report, "sizes");
     if (!json_is_array(sizes) || json_array_size(sizes) > SIZES_MAX)
-        return damaged("sizes");
+        return record_damaged("sizes");
     *n = (int)json_array_size(sizes);
     for (int i = 0; i < *n; i++)
         TRY(size_read(json_array_get(sizes, (size_t)i), &size[i]));
@@ -91,12 +67,12 @@ static enum status sizes_read(const json_t *report, struct size size[SIZES_MAX],
     return STATUS_OK;
 }
 
-/* One bucket of everything stands on the axis right of all sizes, and of the gradients' own. */
+/* The place on the axis of one bucket for all gradients. It is 3 times the largest bucket size or 3
+ * times the size of the gradients, whichever is larger, and so to the right of both. */
 static enum status place_of_one(const json_t *report, const struct size *size, int n, double *place)
 {
     double largest;
-    if (!number_read(report, "gradient_bytes", BUCKET_MIB_MAX * (1 << 20), &largest))
-        return damaged("gradient_bytes");
+    TRY(record_number(report, "gradient_bytes", 0, BUCKET_MIB_MAX * (1 << 20), &largest));
     largest /= 1 << 20;
     for (int i = 0; i < n; i++)
         largest = fmax(largest, size[i].mb);
@@ -104,9 +80,9 @@ static enum status place_of_one(const json_t *report, const struct size *size, i
     return STATUS_OK;
 }
 
-/* A row: place, then in ms median, p5 and p95 of gradients and median of backward, then percent
- * hidden and hidden_even, then 1 for the lowest. A blank line breaks the curves before one bucket
- * of everything, which stands apart. */
+/* Writes a row for each size: the place; in ms the median, p5 and p95 of gradients and the median
+ * of backward; in percent hidden and hidden_even; 1 for the size with the lowest time, else 0. A
+ * blank line ends the curves before one bucket for all gradients, which is drawn separately. */
 static enum status table_write(const struct drawing *d, const struct figure *f,
                                const struct size *size, int n, double one)
 {
@@ -120,12 +96,10 @@ static enum status table_write(const struct drawing *d, const struct figure *f,
                 1e3 * s->gradients.median, 1e3 * s->gradients.p5, 1e3 * s->gradients.p95,
                 1e3 * s->backward.median, 100 * s->hidden, 100 * s->hidden_even, s->lowest);
     }
-    enum status st = atomic_file_commit(&table);
-    atomic_file_abandon(&table);
-    return st;
+    return atomic_file_commit(&table);
 }
 
-/* ticks = "'0.25' 0.25, ...": the sizes themselves. */
+/* Writes ticks = "'0.25' 0.25, ...": one tick at each size. */
 static void write_ticks(FILE *vars, const struct size *size, int n, double one)
 {
     fputs("ticks = \"", vars);
@@ -157,11 +131,10 @@ static void write_ranges(FILE *vars, const struct size *size, int n, double one,
 }
 
 static enum status figure_overlap(const struct drawing *d, const struct figure *f, FILE *vars,
-                                  bool *some)
+                                  bool has[FIGURE_BARS_MAX])
 {
     struct size size[SIZES_MAX];
     struct spread alone;
-    const bool has[] = {true};
     double one = 0;
     int n = 0;
     TRY(sizes_read(d->report, size, &n));
@@ -170,42 +143,29 @@ static enum status figure_overlap(const struct drawing *d, const struct figure *
     if (n == 0)
         return STATUS_OK;
     TRY(table_write(d, f, size, n, one));
+    has[0] = true;
     write_ticks(vars, size, n, one);
     write_ranges(vars, size, n, one, &alone);
-    figure_set_runs(vars, "all_runs", has, 1);
-    *some = true;
     return STATUS_OK;
 }
 
 /* "resnet50, fp32, 224 px, batch 4, 2 ranks, sent as fp32" */
-static enum status describe(const json_t *report, char label[FIGURE_LABEL_MAX])
+static enum status describe_overlap(struct drawing *d)
 {
-    const json_t *c = json_object_get(report, "config");
-    const char *net = json_string_value(json_object_get(c, "net"));
-    const char *precision = json_string_value(json_object_get(c, "precision"));
-    const char *sent = json_string_value(json_object_get(c, "grad_compress"));
+    const json_t *c = json_object_get(d->report, "config");
+    const char *net = json_text_at(c, "net"), *precision = json_text_at(c, "precision");
+    const char *sent = json_text_at(c, "grad_compress");
     double px, batch;
-    if (!net || !precision || !sent || !number_read(c, "image_size", 1e6, &px) ||
-        !number_read(c, "batch_size", 1e9, &batch))
-        return damaged("config");
-    snprintf(label, FIGURE_LABEL_MAX, "%.20s, %.8s, %.0f px, batch %.0f, %zu ranks, sent as %.8s",
-             net, precision, px, batch, json_array_size(json_object_get(report, "ranks")), sent);
+    TRY(record_number(c, "image_size", 0, 1e6, &px));
+    TRY(record_number(c, "batch_size", 0, 1e9, &batch));
+    if (!*net || !*precision || !*sent)
+        return record_damaged("config");
+    snprintf(d->label[0], FIGURE_LABEL_MAX,
+             "%.20s, %.8s, %.0f px, batch %.0f, %zu ranks, sent as %.8s", net, precision, px, batch,
+             json_array_size(json_object_get(d->report, "ranks")), sent);
+    d->n = 1;
     return STATUS_OK;
 }
 
-enum status plot_overlap(const char *path, const char *out, const struct plot_options *options)
-{
-    static const struct figure figure = {.name = "overlap",
-                                         .title = "Communication/backward overlap",
-                                         .script = plot_overlap_script,
-                                         .prepare = figure_overlap};
-    char label[1][FIGURE_LABEL_MAX];
-    json_t *report;
-    TRY(report_load(path, "bench", "overlap", SCHEMA, &report));
-    struct drawing d = {.n = 1, .report = report, .options = options, .label = label};
-    enum status st = describe(report, label[0]);
-    if (st == STATUS_OK)
-        st = report_draw(&d, &figure, path, out);
-    json_decref(report);
-    return st;
-}
+const struct record_figure overlap_figure =
+    RECORD_FIGURE(overlap, "Communication/backward overlap", "bench", "overlap");

@@ -1,22 +1,55 @@
-/* Drawing runs: records in, PNG and SVG out.
+/* Drawing records: runs, studies and single records in, PNG, SVG and PDF out.
  *
- *   loss, top1, top5   training (dashed) and validation (solid) against the epoch; against the step
+ * Runs:
+ *   loss               training (dashed) and validation (solid) against the epoch; against the step
  *                      while no run has finished more than three epochs
+ *   top1_train, top1_val, top5_train, top5_val
+ *                      accuracy of training and of validation, on the same axis
+ *   time_to_accuracy   top-1 of validation against time, and where it reached --desired-acc
  *   lr                 learning rate against the epoch
- *   loss_scale         loss scale against the step, with the steps that overflow skipped
+ *   loss_scale         loss scale against the step; marks the steps skipped for an overflow
  *   throughput         images per second of each step, and their running median, against time
  *   io                 bytes and files read per second, and decode time per image, against time
- *   split              where a typical step's time goes, a bar a run
+ *   split              the parts of a typical step's time, one bar for each run
  *   telemetry          power, temperature and clock of the devices, and throttling, against time
- *   ranks              where each rank's time goes, for runs of several: the slowest is marked
+ *   ranks              the parts of each rank's step, for several ranks; a straggler is marked
+ *
+ * Studies and published tables:
+ *   training_throughput   images per second against devices, with ideal lines
+ *   training_time         seconds of the whole training against devices, with ideal lines
+ *   efficiency            percent of perfect scaling, by throughput and by wall-clock time
+ *   scaling_weak          images per second and device, with a fixed batch per device
+ *   scaling_strong        speed-up, with a fixed batch over all devices
+ *   accuracy              top-1 and top-5 of the last validation against devices
+ *   IO                    bytes per second that the loaders read, and that storage delivered,
+ *                         against devices
+ *   cell_split            the parts of a step's time, one bar for each cell
+ * Figures of many lines are divided into panels with the same axes (study_panels.h). Bars are 95 %
+ * intervals of the median over the repeats, if there are several.
+ *
+ * Single records:
+ *   overlap    (bench overlap) against the bucket size: the time until all gradients are reduced,
+ *              with its spread, and the share of communication that is hidden
+ *   forecast   (predict) against ranks: throughput with its spread, efficiency, and the parts of a
+ *              step; measured points on the same axes, held-out ones with their own mark;
+ *              ranks below and above all measured ones are shaded
+ *   trend      (trend) a panel for each series: its points in the order of recording, the level
+ *              between steps, and the places of the steps; dates and commits on the axis
+ *   amp        (amp-report) share of the gradients per power of two, of activations and of weights,
+ *              and the ranges of fp16 at loss scale 1 and at the current scale
  *
  * Each figure is drawn by gnuplot from a script and tables that stay in "<out>/data", so that it
  * can be changed by hand and drawn again. Colours are those of Okabe and Ito, "Color universal
- * design", 2008; dashes and point shapes tell curves apart without them. */
-#ifndef PLOTS_PLOT_H
-#define PLOTS_PLOT_H
+ * design", 2008; dashes and point shapes distinguish curves without them.
+ *
+ * Every function creates the folder `out` if it is missing, and replaces the figures of an earlier
+ * call. STATUS_DATA when no figure has data; STATUS_UNSUPPORTED when gnuplot is not installed: the
+ * scripts and tables are then in place. */
+#pragma once
 
 #include "base/status.h"
+#include "results/analysis.h"
+#include "results/published.h"
 #include "results/run.h"
 
 #include <stdbool.h>
@@ -25,17 +58,33 @@
 enum { PLOT_MAX_RUNS = 16 };
 
 struct plot_options {
-    bool png, svg;     /* at least one */
-    const char *title; /* put in front of each figure's own title; NULL: none */
-    double ema;        /* weight of the past in the curves against epochs, 0 (none) <= ema < 1 */
-    const char *const *names; /* (runs) in legends; NULL: configuration and folder */
+    bool png, svg, pdf;       /* at least one */
+    const char *title;        /* precedes each figure's own title; NULL: none */
+    double ema;               /* weight of earlier values in the moving average of curves against
+                               * epochs, 0 (none) <= ema < 1 */
+    const char *const *names; /* (runs) names in legends; NULL: configuration and folder */
     FILE *written;            /* gets a line for each picture; NULL: none */
-    FILE *left_out;           /* gets a line with what there was nothing to draw of; NULL: none */
+    FILE *left_out;           /* gets lines about figures, series and cells left out; NULL: none */
 };
 
-/* Draws `n` runs (1 to PLOT_MAX_RUNS) into the folder `out`, made if need be, over what an earlier
- * call left there. STATUS_DATA when the runs hold nothing at all to draw; STATUS_UNSUPPORTED when
- * gnuplot is not installed, with the scripts and tables in place. */
+/* Draws `n` runs (1 to PLOT_MAX_RUNS). */
 MUST_CHECK enum status plot_runs(const struct run *const *runs, int n, const char *out,
                                  const struct plot_options *options);
-#endif
+
+/* Removes the figures of runs that an earlier call drew into `out`. */
+MUST_CHECK enum status plot_runs_remove(const char *out);
+
+/* Draws a study (NULL: none) and `n` published series in common figures. Skips series and cells
+ * that do not fit into a figure, and reports each on a line of options->left_out. */
+MUST_CHECK enum status plot_study(const struct analysis *a,
+                                  const struct published_series *const *published, int n,
+                                  const char *out, const struct plot_options *options);
+
+/* Draws the series of a published table in figures of their own; `path` is the file. */
+MUST_CHECK enum status plot_published(const char *path, const char *out,
+                                      const struct plot_options *options);
+
+/* Draws the single record in the file `path`, by the kind that the record names. STATUS_DATA for an
+ * unknown kind, and for a damaged record. */
+MUST_CHECK enum status plot_record(const char *path, const char *out,
+                                   const struct plot_options *options);

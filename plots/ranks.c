@@ -1,8 +1,8 @@
-/* What each rank spends on a step, and which one the others wait for. */
+/* Draws the parts of each rank's step, and marks a straggler. */
 #include "results/ranks.h"
+#include "base/text.h"
 #include "plots/figure.h"
 #include "plots/series.h"
-#include "results/text.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -10,7 +10,7 @@
 
 enum { HOST_MAX = 48 };
 
-/* A host's name for a table: gnuplot shall not find in it what separates, quotes or comments. */
+/* A host's name for a table, with '?' for characters that are special to gnuplot. */
 static void host_clean(char out[HOST_MAX], const char *host)
 {
     size_t n = 0;
@@ -21,12 +21,12 @@ static void host_clean(char out[HOST_MAX], const char *host)
         out[n] = plain ? c : '?';
     }
     if (n == 0)
-        out[n++] = '?'; /* no name is no column */
+        out[n++] = '?'; /* an empty name would not count as a column */
     out[n] = '\0';
 }
 
-/* rank, then the upper end in ms of each part, a row a rank. Ranks beyond what the eye can tell
- * apart are thinned, but never the slowest. */
+/* Writes a row for each rank: its number, 0, and the upper end of each part in ms. Ranks are
+ * thinned to FIGURE_MAX_ROWS; the slowest rank always has a row. */
 static void write_bars(const struct ranks *r, FILE *out, bool used[RANK_PARTS], double *top)
 {
     int64_t stride = series_stride(r->n, FIGURE_MAX_ROWS);
@@ -46,7 +46,7 @@ static void write_bars(const struct ranks *r, FILE *out, bool used[RANK_PARTS], 
     }
 }
 
-/* first rank, last rank, name: a row for each stretch of ranks on one host. */
+/* Writes rows "first-rank last-rank name", one for each range of ranks on one host. */
 static void write_hosts(const struct ranks *r, FILE *out)
 {
     for (int64_t first = 0, i = 1; i <= r->n; i++) {
@@ -65,12 +65,12 @@ static enum status ranks_table(const struct drawing *d, const struct figure *f, 
     struct atomic_file table;
     TRY(figure_table(d, f, i, &table));
     write_bars(r, table.stream, used, top);
-    fputs("\n\n", table.stream); /* what follows is gnuplot's index 1 */
+    fputs("\n\n", table.stream); /* the next block is gnuplot's index 1 */
     write_hosts(r, table.stream);
     return atomic_file_commit(&table);
 }
 
-/* Element `i` (from 0) of the arrays that figure_ranks declares. */
+/* Sets element `i` (from 0) of an array that figure_ranks declares. */
 static void set_element(FILE *vars, const char *array, int i, double value)
 {
     char name[32];
@@ -90,17 +90,20 @@ static void set_finding(FILE *vars, int i, const struct ranks *r, double top)
     set_element(vars, "behind", i, 100 * r->behind);
     set_element(vars, "behind_in", i, r->part + 1);
     set_element(vars, "behind_ms", i, 1e3 * r->part_s);
+    set_element(vars, "is_straggler", i, r->slow);
+    set_element(vars, "bound", i, 100 * fmax(RANKS_BEHIND, r->noise));
     snprintf(name, sizeof name, "slowest_host[%d]", i + 1);
     text_clean(host, sizeof host, r->rank[r->slowest].host);
     figure_set_text(vars, name, host);
 }
 
-enum status figure_ranks(const struct drawing *d, const struct figure *f, FILE *vars, bool *some)
+enum status figure_ranks(const struct drawing *d, const struct figure *f, FILE *vars,
+                         bool has[FIGURE_BARS_MAX])
 {
-    static const char *const arrays[] = {"n_ranks",   "ranks_a_bar", "top_ms", "median_ms",
-                                         "slowest",   "slowest_ms",  "behind", "behind_in",
-                                         "behind_ms", "slowest_host"};
-    bool has[PLOT_MAX_RUNS], used[RANK_PARTS] = {false};
+    static const char *const arrays[] = {"n_ranks",   "ranks_a_bar",  "top_ms",       "median_ms",
+                                         "slowest",   "slowest_ms",   "behind",       "behind_in",
+                                         "behind_ms", "slowest_host", "is_straggler", "bound"};
+    bool used[RANK_PARTS] = {false};
     for (size_t k = 0; k < sizeof arrays / sizeof *arrays; k++)
         fprintf(vars, "array %s[%d]\n", arrays[k], d->n);
     for (int i = 0; i < d->n; i++) {
@@ -113,9 +116,7 @@ enum status figure_ranks(const struct drawing *d, const struct figure *f, FILE *
             set_finding(vars, i, &r, top);
         ranks_free(&r);
         TRY(st);
-        *some = *some || has[i];
     }
-    figure_set_runs(vars, "all_runs", has, d->n);
     figure_set_runs(vars, "used_parts", used, RANK_PARTS);
     return STATUS_OK;
 }

@@ -1,11 +1,32 @@
-/* Drawing a record of which only the file is known. */
-#ifndef PLOTS_RECORD_H
-#define PLOTS_RECORD_H
+/* Figures of single records: a record is one JSON object in a file, drawn as one figure. For plots/
+ * alone. */
+#pragma once
 
-#include "plots/plot.h"
+#include "plots/figure.h"
 
-/* Draws the record in the file `path` into the folder `out`, as what it says it is: one of `bench
- * overlap` (plots/overlap.h) or of `predict` (plots/forecast.h). STATUS_DATA for any other. */
-MUST_CHECK enum status plot_record(const char *path, const char *out,
-                                   const struct plot_options *options);
-#endif
+/* Maximum number of curves of a trend. The record is sorted by configuration, and its first curves
+ * are drawn. */
+enum { RECORD_CURVES_MAX = 6 };
+
+struct record_figure {
+    struct figure figure;
+    const char *key, *kind; /* the record's member `key` must be `kind` */
+    /* Sets d->n and the labels of the curves, at most RECORD_CURVES_MAX, and may set d->title. */
+    enum status (*describe)(struct drawing *d);
+};
+
+/* Defines the figure named `n`, for records whose member `key_text` is `kind_text`. */
+#define RECORD_FIGURE(n, title_text, key_text, kind_text)                                          \
+    {                                                                                              \
+        .figure = {.name = #n, .title = title_text, .script = plot_##n, .prepare = figure_##n},    \
+        .key = key_text, .kind = kind_text, .describe = describe_##n                               \
+    }
+
+extern const struct record_figure amp_figure, forecast_figure, overlap_figure, trend_figure;
+
+/* Fails with STATUS_DATA; the message names the missing or invalid member `key`. */
+MUST_CHECK enum status record_damaged(const char *key);
+
+/* Reads the number of a member; it must be within min..max. */
+MUST_CHECK enum status record_number(const json_t *object, const char *key, double min, double max,
+                                     double *out);

@@ -1,6 +1,7 @@
-/* Smoothing, thinning, scaling. */
+/* Smooths, thins and scales the values of curves. */
 #include "plots/series.h"
 
+#include "base/array.h"
 #include "base/stats.h"
 
 #include <math.h>
@@ -47,10 +48,7 @@ double series_median_around(const double *x, int64_t n, int64_t i, int64_t half,
     for (int64_t k = window_begin(i, half); k < window_end(n, i, half); k++)
         if (isfinite(x[k]))
             scratch[count++] = x[k];
-    if (count == 0)
-        return NAN;
-    stats_sort(scratch, count);
-    return stats_quantile(scratch, count, 0.5);
+    return count > 0 ? stats_median(scratch, count) : NAN;
 }
 
 int64_t series_stride(int64_t n, int64_t most)
@@ -72,9 +70,8 @@ double series_ceiling(double x)
 
 enum status series_quantile(const double *x, int64_t n, double q, double *out)
 {
-    double *finite = malloc((size_t)(n > 0 ? n : 1) * sizeof *finite);
-    if (!finite)
-        return status_fail(STATUS_OOM, "no memory for %lld values", (long long)n);
+    double *finite;
+    TRY(array_new(&finite, n));
     int64_t count = 0;
     for (int64_t i = 0; i < n; i++)
         if (isfinite(x[i]))

@@ -1,6 +1,5 @@
-/* Curves made fit for paper: smoothed, thinned out, scaled. NaN is "no value" throughout. */
-#ifndef PLOTS_SERIES_H
-#define PLOTS_SERIES_H
+/* Smoothing, thinning and scaling of curves. NaN is "no value" throughout. */
+#pragma once
 
 #include "base/status.h"
 #include "results/schema.h"
@@ -8,27 +7,27 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Exponential moving average in place, with the weight `past` (0 <= past < 1) on what came before;
- * divided by 1 - past^t, so that the first values are not drawn towards 0 (Kingma and Ba, "Adam",
- * 2015, section 3). A NaN stays and is passed over. */
+/* Exponential moving average in place, with the weight `past` (0 <= past < 1) on earlier values;
+ * divided by 1 - past^t, so that the first values are not biased towards 0 (Kingma and Ba, "Adam",
+ * 2015, section 3). A NaN stays NaN and does not enter the average. */
 void series_ema(double *x, int64_t n, double past);
 
 /* The mean or the median of the finite values among x[i-half .. i+half]; NaN when there are none.
- * `scratch` has room for 2 * half + 1. */
+ * `scratch` has 2 * half + 1 elements. */
 double series_mean_around(const double *x, int64_t n, int64_t i, int64_t half);
 double series_median_around(const double *x, int64_t n, int64_t i, int64_t half, double *scratch);
 
-/* The step between kept elements when n of them are thinned to at most `most`; >= 1. */
+/* The distance between kept elements when n elements are thinned to at most `most`; >= 1. */
 int64_t series_stride(int64_t n, int64_t most);
 
-/* The smallest of 1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8 x 10^k that is >= x; 1 unless x is finite and
- * positive. For the end of an axis. */
+/* The smallest of 1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8 x 10^k that is >= x: the end of an axis. 1
+ * unless x is finite and positive. */
 double series_ceiling(double x);
 
 /* The q-quantile of the finite values; NaN when there are none. */
 MUST_CHECK enum status series_quantile(const double *x, int64_t n, double q, double *out);
 
-/* Whether something else (validation, a checkpoint, a stop) took more than `gap_s` seconds between
- * two steps, as the time between their ends tells that the later one did not take. */
+/* Did something else (validation, a checkpoint, a stop) take more than `gap_s` seconds between two
+ * steps? The time of that activity is the time between the ends of the two steps, minus the
+ * duration of the later step. */
 bool series_gap(const struct step_record *before, const struct step_record *after, double gap_s);
-#endif

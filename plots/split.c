@@ -1,13 +1,15 @@
-/* Where a step's time goes. */
+/* Draws the parts of a step's time. */
+#include "base/array.h"
 #include "base/stats.h"
 #include "plots/figure.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-enum { PARTS = 7, WARMUP_STEPS = 10 };
+enum { PARTS = FIGURE_PARTS };
 
-/* The parts of a step in seconds, in the order of the bar; the last is what no part explains. */
+/* Sets the parts of a step in seconds, in the order of the bar; the last part is the rest of the
+ * total. */
 static void parts_of(const struct step_record *s, double part[PARTS])
 {
     const double named[PARTS - 1] = {s->data_s,     s->h2d_s,  s->forward_s,
@@ -27,18 +29,17 @@ static bool is_whole(const struct step_record *s)
            s->total_s > 0;
 }
 
-/* The parts of the median step: each is its mean over the steps between the quartiles of the
- * total, so that the parts add up, and stalls and lucky steps stay out. False without any step. */
-static enum status median_step(const struct run *run, double part[PARTS], bool *some)
+/* Sets the parts of a typical step: the mean of each part over the steps whose total lies between
+ * the quartiles. So the parts add up, and very slow and very fast steps are excluded. All are 0
+ * without steps. */
+static enum status median_step(const struct run *run, double part[PARTS])
 {
-    int64_t skip = stats_warmup(run->n_steps, WARMUP_STEPS), n = 0, used = 0;
-    double *total = malloc((size_t)(run->n_steps + 1) * sizeof *total);
-    if (!total)
-        return status_fail(STATUS_OOM, "no memory for the steps of '%s'", run->dir);
+    int64_t skip = run_warmup(run), n = 0, used = 0;
+    double *total;
+    TRY(array_new(&total, run->n_steps));
     for (int64_t k = skip; k < run->n_steps; k++)
         if (is_whole(&run->step[k]))
             total[n++] = run->step[k].total_s;
-    *some = n > 0;
     if (n > 0) {
         stats_sort(total, n);
         double low = total[(n - 1) / 4], high = total[n - 1 - (n - 1) / 4];
@@ -59,44 +60,47 @@ static enum status median_step(const struct run *run, double part[PARTS], bool *
     return STATUS_OK;
 }
 
-/* part, left end, right end in ms, left end, right end in percent: a row a part. */
-static enum status split_table(const struct drawing *d, const struct figure *f, int i,
-                               const double part[PARTS], double *sum_ms)
+/* Writes rows "part left right left right": the two ends in ms, then in percent. */
+enum status bar_write(const struct drawing *d, const struct figure *f, int i,
+                      const double part[FIGURE_PARTS], FILE *vars, bool *has, struct bars *b)
 {
     struct atomic_file table;
     double sum = 0, left = 0;
     for (int p = 0; p < PARTS; p++)
         sum += part[p];
+    fprintf(vars, "total_ms[%d] = %.9g\n", i + 1, 1e3 * sum);
+    *has = sum > 0;
+    if (!*has)
+        return STATUS_OK;
+    b->longest_ms = fmax(b->longest_ms, 1e3 * sum);
     TRY(figure_table(d, f, i, &table));
     for (int p = 0; p < PARTS; p++) {
         double right = left + part[p];
         fprintf(table.stream, "%d %.9g %.9g %.9g %.9g\n", p + 1, 1e3 * left, 1e3 * right,
                 100 * left / sum, 100 * right / sum);
+        b->used[p] = b->used[p] || part[p] > FIGURE_VISIBLE_SHARE * sum;
         left = right;
     }
-    *sum_ms = 1e3 * sum;
     return atomic_file_commit(&table);
 }
 
-enum status figure_split(const struct drawing *d, const struct figure *f, FILE *vars, bool *some)
+void bars_set(FILE *vars, const struct bars *b, const char *label)
 {
-    bool has[PLOT_MAX_RUNS], used[PARTS] = {false};
-    double longest = 0;
+    figure_set(vars, "x_max", b->longest_ms);
+    figure_set_text(vars, "time_label", label);
+    figure_set_runs(vars, "used_parts", b->used, PARTS);
+}
+
+enum status figure_split(const struct drawing *d, const struct figure *f, FILE *vars,
+                         bool has[FIGURE_BARS_MAX])
+{
+    struct bars bars = {.longest_ms = 0};
     fprintf(vars, "array total_ms[%d]\n", d->n);
     for (int i = 0; i < d->n; i++) {
-        double part[PARTS] = {0}, sum_ms = 0;
-        TRY(median_step(d->run[i], part, &has[i]));
-        if (has[i])
-            TRY(split_table(d, f, i, part, &sum_ms));
-        for (int p = 0; p < PARTS; p++)
-            used[p] = used[p] || 1e3 * part[p] > FIGURE_VISIBLE_SHARE * sum_ms;
-        fprintf(vars, "total_ms[%d] = %.9g\n", i + 1, sum_ms);
-        longest = fmax(longest, sum_ms);
-        *some = *some || has[i];
+        double part[PARTS] = {0};
+        TRY(median_step(d->run[i], part));
+        TRY(bar_write(d, f, i, part, vars, &has[i], &bars));
     }
-    figure_set(vars, "x_max", longest);
-    figure_set_text(vars, "time_label", "Time of the median step (ms)");
-    figure_set_runs(vars, "all_runs", has, d->n);
-    figure_set_runs(vars, "used_parts", used, PARTS);
+    bars_set(vars, &bars, "Time of the median step (ms)");
     return STATUS_OK;
 }

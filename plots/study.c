@@ -1,32 +1,31 @@
-/* Figures of scaling: which quantity of which lines, and the bars of cells. */
-#include "plots/study.h"
-
+/* Draws figures of scaling from quantities and lines, and the bars of cells. */
+#include "base/text.h"
 #include "plots/study_axis.h"
 #include "plots/study_panels.h"
-#include "results/text.h"
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* plots/templates, compiled in. */
 extern const unsigned char plot_scaling[], plot_split[];
 
-enum { AXES = 2, PARTS = ANALYSIS_PARTS };
+enum { AXES = 2, CELLS_MAX = FIGURE_BARS_MAX };
+_Static_assert((int)ANALYSIS_PARTS == (int)FIGURE_PARTS, "a bar has the parts of a step");
 
 enum lines_of { LINES_ALL, LINES_WEAK, LINES_STRONG };
 
-/* A figure of lines; what `prepare` gets is its first member. */
+/* A figure of lines; `prepare` receives a pointer to its first member. */
 struct study_figure {
     struct figure figure;
     enum lines_of lines;
-    enum study_key cut;   /* the key by which it is cut first, should it have many lines */
-    bool is_side_by_side; /* values are often the same */
+    bool is_side_by_side; /* values often coincide */
+    bool is_sloped;       /* the ideal varies with the number of devices, so points are not moved
+                           * sideways: they could cross it */
     struct axis axis[AXES];
 };
 
-/* The drawing with what it draws from; figures get its first member. */
+/* A drawing and its data; figures receive a pointer to its first member. */
 struct study_drawing {
     struct drawing drawing;
     const struct study_lines *lines;
@@ -46,16 +45,7 @@ static bool is_drawn(const struct study_line *l, const struct study_figure *f)
     return false;
 }
 
-/* A cell of a table; x86 would call some NaNs "-nan". */
-static void number_write(FILE *table, double x)
-{
-    if (isfinite(x))
-        fprintf(table, " %.9g", x);
-    else
-        fputs(" nan", table);
-}
-
-/* devices, then for each axis middle, low, high and ideal. */
+/* Writes rows: the number of devices, then for each axis the middle, low, high and ideal value. */
 static enum status line_table(const struct study_drawing *d, const struct study_figure *f, int i)
 {
     const struct study_line *l = &d->lines->line[i];
@@ -68,16 +58,14 @@ static enum status line_table(const struct study_drawing *d, const struct study_
             const struct study_value *v = &p->value[f->axis[m].quantity];
             const double of[] = {v->mid, v->low, v->high, v->ideal};
             for (int c = 0; c < 4; c++)
-                number_write(table.stream, of[c]);
+                figure_number(table.stream, of[c]);
         }
         fputc('\n', table.stream);
     }
-    enum status st = atomic_file_commit(&table);
-    atomic_file_abandon(&table);
-    return st;
+    return atomic_file_commit(&table);
 }
 
-/* panel_title[p], panel_lines[p] and panel_ideals[p], the lines whose ideals are drawn. */
+/* Writes panel_title[p], panel_lines[p], and panel_ideals[p]: the lines whose ideals are drawn. */
 static void panels_set(FILE *vars, const struct study_drawing *d, const struct study_figure *f)
 {
     const struct study_panels *p = d->panels;
@@ -89,7 +77,7 @@ static void panels_set(FILE *vars, const struct study_drawing *d, const struct s
         char name[32];
         bool is_in[STUDY_LINES_MAX], ideal[STUDY_LINES_MAX];
         for (int i = 0; i < n; i++) {
-            is_in[i] = p->panel[i] == k || p->panel[i] == STUDY_EVERY_PANEL;
+            is_in[i] = p->panel[i] == k;
             ideal[i] = is_in[i] && study_panels_ideal(p, d->lines, i, f->axis[0].quantity);
         }
         snprintf(name, sizeof name, "panel_title[%d]", k + 1);
@@ -101,18 +89,16 @@ static void panels_set(FILE *vars, const struct study_drawing *d, const struct s
     }
 }
 
-/* all_runs, the entries of the legend that are in use; of each line its entry, as a word of
- * `entries`, and the place among these, as a word of `places`. */
-static void entries_set(FILE *vars, const struct study_drawing *d)
+/* Sets has[] for the entries of the legend that are in use. Writes `entries`, with the entry of
+ * each line, and `places`, with the index of this entry among those in use. */
+static void entries_set(FILE *vars, const struct study_drawing *d, bool has[])
 {
-    bool used[STUDY_LINES_MAX] = {false};
     int place[STUDY_LINES_MAX], n = 0;
     for (int i = 0; i < d->lines->n; i++)
         if (d->drawn[i])
-            used[d->panels->entry[i]] = true;
+            has[d->panels->entry[i]] = true;
     for (int e = 0; e < d->panels->n_entries; e++)
-        place[e] = n += used[e];
-    figure_set_runs(vars, "all_runs", used, d->panels->n_entries);
+        place[e] = n += has[e];
     fputs("entries = '", vars);
     for (int i = 0; i < d->lines->n; i++)
         fprintf(vars, " %d", d->drawn[i] ? d->panels->entry[i] + 1 : 0);
@@ -123,133 +109,76 @@ static void entries_set(FILE *vars, const struct study_drawing *d)
 }
 
 static enum status figure_lines(const struct drawing *drawing, const struct figure *figure,
-                                FILE *vars, bool *some)
+                                FILE *vars, bool has[FIGURE_BARS_MAX])
 {
     const struct study_drawing *d = (const struct study_drawing *)drawing;
     const struct study_figure *f = (const struct study_figure *)figure;
-    int axes = f->axis[1].quantity == QUANTITY_NONE ? 1 : 2;
+    int axes = 0;
     bool bars = false;
-    for (int i = 0; i < d->lines->n; i++) {
+    for (int i = 0; i < d->lines->n; i++)
         if (d->drawn[i])
             TRY(line_table(d, f, i));
-        *some = *some || d->drawn[i];
+    for (int m = 0; m < AXES; m++) {
+        struct range r = axis_range(d->lines, d->drawn, f->axis[m].quantity, &bars);
+        axis_set(vars, &f->axis[m], m, r);
+        axes += m == 0 || isfinite(r.high); /* no second panel without values */
     }
-    for (int m = 0; m < AXES; m++)
-        axis_set(vars, &f->axis[m], m, axis_range(d->lines, d->drawn, f->axis[m].quantity, &bars));
     TRY(axis_devices_set(vars, d->lines, d->drawn, axes * d->panels->n > 1));
     figure_set(vars, "axes", axes);
     figure_set(vars, "has_bars", bars);
-    figure_set(vars, "is_side_by_side", bars || f->is_side_by_side);
+    figure_set(vars, "is_side_by_side", !f->is_sloped && (bars || f->is_side_by_side));
     figure_set(vars, "has_ideal", f->axis[0].quantity < QUANTITY_TOP1);
     panels_set(vars, d, f);
-    entries_set(vars, d);
+    entries_set(vars, d, has);
     return STATUS_OK;
 }
 
+#define LINES(file, text)                                                                          \
+    .figure = {.name = file, .title = text, .script = plot_scaling, .prepare = figure_lines}
+
 static const struct study_figure figures[] = {
-    {.figure = {.name = "training_throughput",
-                .title = "Training throughput",
-                .script = plot_scaling,
-                .prepare = figure_lines},
-     .cut = STUDY_ARCH,
+    {LINES("training_throughput", "Training throughput"), .is_sloped = true,
      .axis = {{QUANTITY_RATE, "Images per second", AXIS_LOG}}},
-    {.figure = {.name = "training_time",
-                .title = "Training time",
-                .script = plot_scaling,
-                .prepare = figure_lines},
-     .cut = STUDY_SCALING, /* ideals of weak and of strong scaling differ */
+    {LINES("training_time", "Training time"), .is_sloped = true,
      .axis = {{QUANTITY_TIME, "Time of the whole training (s)", AXIS_LOG}}},
-    {.figure = {.name = "efficiency",
-                .title = "Efficiency of scaling",
-                .script = plot_scaling,
-                .prepare = figure_lines},
-     .cut = STUDY_ARCH,
+    {LINES("efficiency", "Scaling efficiency"),
      .axis = {{QUANTITY_EFFICIENCY, "By throughput (%)", AXIS_FROM_ZERO},
-              {QUANTITY_EFFICIENCY_WALL, "By the training's time (%)", AXIS_FROM_ZERO}}},
-    {.figure = {.name = "scaling_weak",
-                .title = "Weak scaling (a device's batch is kept)",
-                .script = plot_scaling,
-                .prepare = figure_lines},
-     .lines = LINES_WEAK,
-     .cut = STUDY_ARCH,
+              {QUANTITY_EFFICIENCY_WALL, "By wall-clock time (%)", AXIS_FROM_ZERO}}},
+    {LINES("scaling_weak", "Weak scaling (fixed batch per device)"), .lines = LINES_WEAK,
      .axis = {{QUANTITY_PER_DEVICE, "Images per second and device", AXIS_FROM_ZERO}}},
-    {.figure = {.name = "scaling_strong",
-                .title = "Strong scaling (the whole batch is kept)",
-                .script = plot_scaling,
-                .prepare = figure_lines},
-     .lines = LINES_STRONG,
-     .cut = STUDY_ARCH,
-     .axis = {{QUANTITY_SPEEDUP, "Speed-up", AXIS_POWERS}}},
-    {.figure = {.name = "accuracy",
-                .title = "Accuracy of the last validation",
-                .script = plot_scaling,
-                .prepare = figure_lines},
-     .is_side_by_side = true,
-     .cut = STUDY_ARCH,
+    {LINES("scaling_strong", "Strong scaling (fixed global batch)"), .lines = LINES_STRONG,
+     .is_sloped = true, .axis = {{QUANTITY_SPEEDUP, "Speed-up", AXIS_POWERS}}},
+    {LINES("IO", "Input: read by the loaders, fetched from storage"), .is_side_by_side = true,
+     .axis = {{QUANTITY_READ, "Loaders (MB/s)", AXIS_FROM_ZERO},
+              {QUANTITY_STORAGE, "Storage (MB/s)", AXIS_FROM_ZERO}}},
+    {LINES("accuracy", "Accuracy of the last validation"), .is_side_by_side = true,
      .axis = {{QUANTITY_TOP1, "Top-1 (%)"}, {QUANTITY_TOP5, "Top-5 (%)"}}},
 };
 enum { N_FIGURES = sizeof figures / sizeof *figures };
 
-/* part, left end, right end in ms, left end, right end in percent: a row a part. */
-static enum status bar_table(const struct drawing *d, const struct figure *f, int i,
-                             const double part[PARTS], double sum_s)
-{
-    struct atomic_file table;
-    double left = 0;
-    TRY(figure_table(d, f, i, &table));
-    for (int p = 0; p < PARTS; p++) {
-        double right = left + part[p];
-        fprintf(table.stream, "%d %.9g %.9g %.9g %.9g\n", p + 1, 1e3 * left, 1e3 * right,
-                100 * left / sum_s, 100 * right / sum_s);
-        left = right;
-    }
-    enum status st = atomic_file_commit(&table);
-    atomic_file_abandon(&table);
-    return st;
-}
-
-/* A cell's parts, 0 where one is not known; returns their sum. */
-static double parts_of(const struct analysis_cell *c, double part[PARTS])
-{
-    double sum = 0;
-    for (int p = 0; p < PARTS; p++) {
-        part[p] = isfinite(c->split[p]) ? fmax(0, c->split[p]) : 0;
-        sum += part[p];
-    }
-    return sum;
-}
-
 static enum status figure_cells(const struct drawing *drawing, const struct figure *f, FILE *vars,
-                                bool *some)
+                                bool has[FIGURE_BARS_MAX])
 {
     const struct study_drawing *d = (const struct study_drawing *)drawing;
-    bool has[STUDY_CELLS_MAX] = {false}, used[PARTS] = {false};
-    double longest = 0;
+    struct bars bars = {.longest_ms = 0};
     fprintf(vars, "array total_ms[%d]\n", drawing->n);
     for (int i = 0; i < drawing->n; i++) {
-        double part[PARTS], sum = parts_of(&d->analysis->cell[i], part);
-        has[i] = sum > 0;
-        if (has[i])
-            TRY(bar_table(drawing, f, i, part, sum));
-        for (int p = 0; p < PARTS; p++)
-            used[p] = used[p] || part[p] > FIGURE_VISIBLE_SHARE * sum;
-        fprintf(vars, "total_ms[%d] = %.9g\n", i + 1, 1e3 * sum);
-        longest = fmax(longest, 1e3 * sum);
-        *some = *some || has[i];
+        const double *known = d->analysis->cell[i].split;
+        double part[FIGURE_PARTS];
+        for (int p = 0; p < FIGURE_PARTS; p++)
+            part[p] = isfinite(known[p]) ? fmax(0, known[p]) : 0;
+        TRY(bar_write(drawing, f, i, part, vars, &has[i], &bars));
     }
-    figure_set(vars, "x_max", longest);
-    figure_set_text(vars, "time_label", "Time of a step (ms)");
-    figure_set_runs(vars, "all_runs", has, drawing->n);
-    figure_set_runs(vars, "used_parts", used, PARTS);
+    bars_set(vars, &bars, "Time of a step (ms)");
     return STATUS_OK;
 }
 
 static const struct figure cells_figure = {.name = "cell_split",
-                                           .title = "Parts of a step, cell by cell",
+                                           .title = "Parts of a step, by cell of the study",
                                            .script = plot_split,
                                            .prepare = figure_cells};
 
-/* Draws one figure, or removes what an earlier drawing left of it and says that it is left out. */
+/* Draws one figure. If it has no data, removes its earlier picture and reports it as skipped. */
 static enum status figure_make(const struct drawing *d, const struct figure *f, const char *out,
                                bool *any)
 {
@@ -260,8 +189,29 @@ static enum status figure_make(const struct drawing *d, const struct figure *f, 
     if (some)
         return figure_draw(d, f, out);
     if (d->options->left_out)
-        fprintf(d->options->left_out, "%s: left out, nothing was measured for it\n", f->name);
+        fprintf(d->options->left_out, "%s: skipped, nothing was measured for it\n", f->name);
     return STATUS_OK;
+}
+
+/* Divides all lines of the study, so that a colour has one meaning in all its figures; then takes
+ * out the lines that this figure does not draw, and the panels that are then empty. */
+static void panels_make(const struct study_lines *l, const bool drawn[], struct study_panels *p)
+{
+    bool all[STUDY_LINES_MAX], used[STUDY_LINES_MAX] = {false};
+    int place[STUDY_LINES_MAX], n = 0;
+    for (int i = 0; i < l->n; i++)
+        all[i] = true;
+    study_panels_choose(l, all, STUDY_ARCH, p);
+    for (int i = 0; i < l->n; i++)
+        used[p->panel[i]] = used[p->panel[i]] || drawn[i];
+    for (int k = 0; k < p->n; k++) {
+        place[k] = n;
+        if (used[k])
+            memmove(p->title[n++], p->title[k], FIGURE_LABEL_MAX);
+    }
+    for (int i = 0; i < l->n; i++)
+        p->panel[i] = drawn[i] ? place[p->panel[i]] : STUDY_NO_PANEL;
+    p->n = n > 0 ? n : 1;
 }
 
 static enum status lines_make(const struct study_drawing *common, const char *out, bool *any)
@@ -272,7 +222,7 @@ static enum status lines_make(const struct study_drawing *common, const char *ou
         bool drawn[STUDY_LINES_MAX];
         for (int i = 0; i < d.lines->n; i++)
             drawn[i] = is_drawn(&d.lines->line[i], &figures[k]);
-        study_panels_choose(d.lines, drawn, figures[k].cut, &panels);
+        panels_make(d.lines, drawn, &panels);
         d.drawn = drawn;
         d.panels = &panels;
         d.drawing.n = panels.n_entries;
@@ -285,9 +235,9 @@ static enum status lines_make(const struct study_drawing *common, const char *ou
 static enum status cells_make(const struct study_drawing *common, const char *out, bool *any)
 {
     struct study_drawing d = *common;
-    char label[STUDY_CELLS_MAX][FIGURE_LABEL_MAX];
+    char label[CELLS_MAX][FIGURE_LABEL_MAX];
     int64_t n = d.analysis ? d.analysis->n_cells : 0;
-    d.drawing.n = (int)(n < STUDY_CELLS_MAX ? n : STUDY_CELLS_MAX);
+    d.drawing.n = (int)(n < CELLS_MAX ? n : CELLS_MAX);
     d.drawing.label = label;
     if (n == 0)
         return figure_remove(&cells_figure, out);
@@ -300,11 +250,11 @@ static void say_left_out(const struct analysis *a, int published, FILE *out)
 {
     int64_t series = (a ? a->n_series : 0) + published, cells = a ? a->n_cells : 0;
     if (out && series > STUDY_LINES_MAX)
-        fprintf(out, "%" PRId64 " of %" PRId64 " series are left out\n", series - STUDY_LINES_MAX,
+        fprintf(out, "%" PRId64 " of %" PRId64 " series are not drawn\n", series - STUDY_LINES_MAX,
                 series);
-    if (out && cells > STUDY_CELLS_MAX)
-        fprintf(out, "cell_split: %" PRId64 " of %" PRId64 " cells are left out\n",
-                cells - STUDY_CELLS_MAX, cells);
+    if (out && cells > CELLS_MAX)
+        fprintf(out, "cell_split: %" PRId64 " of %" PRId64 " cells are not drawn\n",
+                cells - CELLS_MAX, cells);
 }
 
 static enum status lines_of(struct study_lines *lines, const struct analysis *a,
@@ -317,12 +267,28 @@ static enum status lines_of(struct study_lines *lines, const struct analysis *a,
     return STATUS_OK;
 }
 
+enum status plot_published(const char *path, const char *out, const struct plot_options *options)
+{
+    struct published table;
+    const struct published_series *series[STUDY_LINES_MAX];
+    TRY(published_load(path, &table));
+    int n = table.n < STUDY_LINES_MAX ? table.n : STUDY_LINES_MAX;
+    if (options->left_out && n < table.n)
+        fprintf(options->left_out, "%d of %d series are not drawn\n", table.n - n, table.n);
+    for (int i = 0; i < n; i++)
+        series[i] = &table.series[i];
+    enum status st = plot_study(NULL, series, n, out, options);
+    published_free(&table);
+    return st;
+}
+
 enum status plot_study(const struct analysis *a, const struct published_series *const *published,
                        int n, const char *out, const struct plot_options *options)
 {
     enum status st;
     struct study_lines lines = {.n = 0};
-    struct study_drawing d = {.drawing = {.options = options}, .lines = &lines, .analysis = a};
+    struct study_drawing d = {
+        .drawing = {.options = options, .title = options->title}, .lines = &lines, .analysis = a};
     bool any = false;
     CHECK(path_format(d.drawing.data, sizeof d.drawing.data, "%s/data", out));
     CHECK(dir_make(d.drawing.data));

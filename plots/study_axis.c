@@ -1,5 +1,8 @@
-/* Axes of figures of scaling. */
+/* Chooses ranges and ticks of the axes in figures of scaling. */
 #include "plots/study_axis.h"
+
+#include "base/array.h"
+#include "base/stats.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -37,7 +40,7 @@ struct ladder {
 
 enum { POWERS_OF_2, FIRST_DECIMAL, FEW_TICKS = 3 };
 
-/* From coarse to fine; the last is for axes on which even the first decimal one has too many. */
+/* From coarse to fine; the last entry is for axes on which FIRST_DECIMAL has too many ticks. */
 static const struct ladder ladders[] = {
     [POWERS_OF_2] = {2, 1, {1}},
     [FIRST_DECIMAL] = {10, 3, {1, 2, 5}},
@@ -47,7 +50,7 @@ static const struct ladder ladders[] = {
 };
 enum { N_LADDERS = sizeof ladders / sizeof *ladders };
 
-/* 0 where there are too few or too many. */
+/* Returns the number of ticks; 0 if there are too few or too many. */
 static int ladder_ticks(const struct ladder *l, double low, double high,
                         double tick[AXIS_TICKS_MAX])
 {
@@ -73,7 +76,7 @@ int axis_log_ticks(double low, double high, bool powers_of_2, double tick[AXIS_T
     return n;
 }
 
-/* Multiples of 1, 2 or 5 times a power of 10: a few, for panels are low. */
+/* Ticks at multiples of 1, 2 or 5 times a power of 10; few of them, because panels are not tall. */
 static int linear_ticks(double low, double high, double tick[AXIS_TICKS_MAX])
 {
     static const double nice[] = {1, 2, 5, 10};
@@ -90,10 +93,11 @@ static int linear_ticks(double low, double high, double tick[AXIS_TICKS_MAX])
     return n;
 }
 
-/* Points of accuracy that an axis spans at least: differences of less are none to look at. */
+/* Least range of a percent axis, in percentage points, because smaller differences need no finer
+ * scale. */
 #define PERCENT_LEAST 5.0
 
-/* What the axis shows of a range, with some air. */
+/* The range of the axis: the range of the values and a margin. */
 static struct range shown_of(enum axis_scale scale, bool is_log, struct range r)
 {
     double margin = fmax(0.08 * (r.high - r.low), 0.02 * r.high);
@@ -126,27 +130,20 @@ void axis_set(FILE *vars, const struct axis *a, int number, struct range r)
     fputs("'\n", vars);
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 enum status axis_devices_set(FILE *vars, const struct study_lines *l, const bool *drawn,
                              bool narrow)
 {
     int n = 0, most = 0, written = 0;
     for (int i = 0; i < l->n; i++)
         most += drawn[i] ? l->line[i].n : 0;
-    double *x = malloc((size_t)(most + 1) * sizeof *x), last = 0;
-    if (!x)
-        return status_fail(STATUS_OOM, "no memory for the axis of a figure");
+    double *x, last = 0;
+    TRY(array_new(&x, most));
     for (int i = 0; i < l->n; i++)
         for (int k = 0; drawn[i] && k < l->line[i].n; k++)
             x[n++] = l->line[i].point[k].devices;
-    qsort(x, (size_t)n, sizeof *x, compare_doubles);
+    stats_sort(x, n);
     double low = n > 0 ? x[0] / 1.25 : 1, high = n > 0 ? x[n - 1] * 1.25 : 2;
-    /* Nearer than this factor, numbers would run into each other. */
+    /* Numbers closer than this factor would overlap. */
     double distance = pow(high / low, narrow ? 0.075 : 0.035);
     fputs("ticks = \"", vars);
     for (int i = 0; i < n; i++) {

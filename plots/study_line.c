@@ -1,7 +1,8 @@
-/* Lines of studies and of published tables. */
+/* Makes the lines of figures from studies and published tables. */
 #include "plots/study_line.h"
 
-#include "results/text.h"
+#include "base/array.h"
+#include "base/text.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -39,8 +40,8 @@ static struct study_point *point_add(struct study_line *l, double devices)
     return p;
 }
 
-/* What follows from throughput and its efficiency: the ideal, and the same by device and as
- * speed-up. `first` is the line's. */
+/* Computes ideals, throughput per device, speed-up and the bounds of efficiency from throughput and
+ * efficiency. `first` is the first point of the line. */
 static void rates_complete(struct study_point *p, const struct study_point *first)
 {
     struct study_value *v = p->value, *rate = &v[QUANTITY_RATE];
@@ -67,23 +68,18 @@ static void cell_add(struct study_line *l, const struct analysis_cell *c)
         scaled(&v[QUANTITY_EFFICIENCY_WALL], 100 * c->efficiency_wall / c->wall.median);
     v[QUANTITY_TOP1] = only(c->top1);
     v[QUANTITY_TOP5] = only(c->top5);
+    v[QUANTITY_READ] = only(1e-6 * c->io.bytes_per_s);
+    v[QUANTITY_STORAGE] = only(1e-6 * c->io.storage_bytes_per_s);
     rates_complete(p, &l->point[0]);
 }
 
-/* A line with room for so many points; NULL when memory is short. */
-static struct study_line *line_open(struct study_lines *l, int64_t points)
+/* Adds a line with space for `points` points. */
+static enum status line_open(struct study_lines *l, int64_t points, struct study_line **line)
 {
-    struct study_line *line = &l->line[l->n];
-    line->point = calloc((size_t)points, sizeof *line->point);
-    if (!line->point)
-        return NULL;
+    *line = &l->line[l->n];
+    TRY(array_new(&(*line)->point, points));
     l->n++;
-    return line;
-}
-
-static enum status no_memory(void)
-{
-    return status_fail(STATUS_OOM, "no memory for a line of a figure");
+    return STATUS_OK;
 }
 
 static const struct analysis_cell *last_of(const struct analysis *a, int64_t series)
@@ -92,7 +88,7 @@ static const struct analysis_cell *last_of(const struct analysis *a, int64_t ser
     return &a->cell[s->cell[s->n - 1]];
 }
 
-/* The batch, of a device or of all, is told later where it is needed. */
+/* Sets all keys but the batch, which is set later if the label needs it. */
 static void keys_set(struct study_line *l, const struct analysis_cell *c)
 {
     const char *const text[STUDY_KEYS] = {
@@ -118,21 +114,17 @@ void study_line_name(const struct study_line *l, const bool shown[STUDY_KEYS], c
                      char name[FIGURE_LABEL_MAX])
 {
     char text[STUDY_KEYS * (STUDY_KEY_MAX + 2)] = "";
-    const char *batch = shown[STUDY_BATCH] ? l->key[STUDY_BATCH] : "";
-    size_t len = 0;
     for (int k = 0; k < STUDY_BATCH; k++)
         if (shown[k] && l->key[k][0])
-            len += (size_t)snprintf(text + len, sizeof text - len, "%s%s", len > 0 ? between : "",
-                                    l->key[k]);
-    text_clean(name, FIGURE_LABEL_MAX - 24, text); /* room for the batch */
-    len = strlen(name);
-    if (batch[0])
-        snprintf(name + len, FIGURE_LABEL_MAX - len, "%s%s", len > 0 ? between : "", batch);
+            text_join(text, sizeof text, between, "%s", l->key[k]);
+    text_clean(name, FIGURE_LABEL_MAX - 24, text); /* leaves space for the batch */
+    if (shown[STUDY_BATCH] && l->key[STUDY_BATCH][0])
+        text_join(name, FIGURE_LABEL_MAX, between, "%s", l->key[STUDY_BATCH]);
 }
 
-/* Lines are called by mode and precision, and by what else differs; where that is the same, by the
- * batch, which is then what differs. */
-static void labels_make(const struct analysis *a, struct study_lines *l)
+/* Makes the labels: mode and precision, then the other keys that differ between lines. Where
+ * two labels are still equal, the lines differ in their batch, which is appended to both. */
+static void study_labels_make(const struct analysis *a, struct study_lines *l)
 {
     bool shown[STUDY_KEYS], is_double[STUDY_LINES_MAX] = {false};
     study_lines_vary(l, NULL, shown);
@@ -158,9 +150,8 @@ enum status study_lines_add(struct study_lines *l, const struct analysis *a)
     for (int64_t i = 0; i < a->n_series && l->n < STUDY_LINES_MAX; i++) {
         const struct analysis_series *s = &a->series[i];
         const struct analysis_cell *last = last_of(a, i);
-        struct study_line *line = line_open(l, s->n);
-        if (!line)
-            return no_memory();
+        struct study_line *line;
+        TRY(line_open(l, s->n, &line));
         line->is_strong = last->scaling == ANALYSIS_STRONG;
         line->is_weak = !line->is_strong;
         keys_set(line, last);
@@ -168,7 +159,7 @@ enum status study_lines_add(struct study_lines *l, const struct analysis *a)
             if (a->cell[s->cell[k]].images_per_s.n > 0)
                 cell_add(line, &a->cell[s->cell[k]]);
     }
-    labels_make(a, l);
+    study_labels_make(a, l);
     return STATUS_OK;
 }
 
@@ -191,11 +182,13 @@ enum status study_lines_add_published(struct study_lines *l, const struct publis
 {
     if (l->n == STUDY_LINES_MAX)
         return STATUS_OK;
-    struct study_line *line = line_open(l, s->n);
-    if (!line)
-        return no_memory();
+    struct study_line *line;
+    TRY(line_open(l, s->n, &line));
     line->is_published = true;
-    snprintf(line->label, sizeof line->label, "published: %.36s %.24s", s->name, s->hardware);
+    snprintf(line->label, sizeof line->label, "published: %s %s", s->name, s->hardware);
+    memcpy(line->key[STUDY_ARCH], s->arch, sizeof s->arch);
+    memcpy(line->key[STUDY_PRECISION], s->precision, sizeof s->precision);
+    memcpy(line->key[STUDY_DATA], s->data, sizeof s->data);
     for (int i = 0; i < s->n; i++)
         row_add(line, s, i);
     return STATUS_OK;

@@ -1,17 +1,18 @@
-/* Which lines of a figure share a panel, and how they are called there. */
+/* Decides which lines of a figure share a panel, and labels the lines there. */
 #include "plots/study_panels.h"
 
-#include <limits.h>
+#include "base/text.h"
+
 #include <math.h>
 #include <string.h>
 
-/* Keys by which figures are cut, the best first. The batch is none: some lines have only that to
- * tell them apart. */
+/* Keys by which figures are divided, in order of preference. The batch is not a key here, because
+ * some lines differ in it alone. */
 static const enum study_key cut_keys[] = {STUDY_ARCH, STUDY_DATA, STUDY_PRECISION, STUDY_SCALING,
                                           STUDY_MODE};
 enum { N_KEYS = sizeof cut_keys / sizeof *cut_keys, N_CUTS = N_KEYS * (N_KEYS + 1) / 2 };
 
-/* By one key where both are the same. */
+/* A division by two keys; if both are the same, by one key. */
 struct cut {
     enum study_key a, b;
 };
@@ -30,12 +31,14 @@ static void cuts_list(enum study_key first, struct cut cut[N_CUTS])
             cut[n++] = (struct cut){key[a], key[b]};
 }
 
+/* Whether the line belongs to the study. */
 static bool has_keys(const struct study_lines *l, const bool drawn[], int i)
 {
     return drawn[i] && !l->line[i].is_published;
 }
 
-/* The first line that has line i's value of a key: values come in the order of the study. */
+/* The index of the first line with line i's value of a key. That index represents the value, so
+ * that values are in the order of the study. */
 static int value_of(const struct study_lines *l, const bool drawn[], int i, enum study_key key)
 {
     for (int k = 0; k < i; k++)
@@ -60,7 +63,7 @@ static void assign(const struct study_lines *l, const bool drawn[], const struct
     bool is_first[STUDY_LINES_MAX] = {false};
     p->n = 0;
     for (int i = 0; i < l->n; i++) {
-        p->panel[i] = drawn[i] ? STUDY_EVERY_PANEL : STUDY_NO_PANEL;
+        p->panel[i] = STUDY_NO_PANEL;
         if (!has_keys(l, drawn, i))
             continue;
         value[i] = value_of(l, drawn, i, cut->a) * STUDY_LINES_MAX + value_of(l, drawn, i, cut->b);
@@ -78,39 +81,40 @@ static void assign(const struct study_lines *l, const bool drawn[], const struct
     }
 }
 
-/* Lines of the fullest panel; *own: those that are in no other. */
-static int fullest(const struct study_lines *l, const struct study_panels *p, int *own)
+/* Number of lines in the fullest panel. */
+static int fullest(const struct study_lines *l, const struct study_panels *p)
 {
-    int count[STUDY_LINES_MAX] = {0}, everywhere = 0;
-    *own = 0;
-    for (int i = 0; i < l->n; i++) {
-        everywhere += p->panel[i] == STUDY_EVERY_PANEL;
-        if (p->panel[i] >= 0 && ++count[p->panel[i]] > *own)
-            *own = count[p->panel[i]];
-    }
-    return *own + everywhere;
+    int count[STUDY_LINES_MAX] = {0}, most = 0;
+    for (int i = 0; i < l->n; i++)
+        if (p->panel[i] >= 0 && ++count[p->panel[i]] > most)
+            most = count[p->panel[i]];
+    return most;
 }
 
-/* All in one: every line is an entry of the legend, and so looks the same in all such figures. */
+/* Makes one panel. All lines are in the legend, so that a line looks the same in all such
+ * figures. */
 static void whole(const struct study_lines *l, const bool drawn[], struct study_panels *p)
 {
+    bool some = false; /* lines of the study */
+    for (int i = 0; i < l->n; i++)
+        some = some || has_keys(l, drawn, i);
     p->n = 1;
     p->title[0][0] = '\0';
     p->n_entries = l->n;
     for (int i = 0; i < l->n; i++) {
-        p->panel[i] = drawn[i] ? 0 : STUDY_NO_PANEL;
+        p->panel[i] = drawn[i] && (has_keys(l, drawn, i) || !some) ? 0 : STUDY_NO_PANEL;
         p->entry[i] = i;
         memcpy(p->label[i], l->line[i].label, FIGURE_LABEL_MAX);
     }
 }
 
-/* Titles of the panels, and the legend: what the cut leaves to tell lines apart. */
+/* Sets the panels' titles, and the legend from the keys that do not divide the figure. */
 static void name(const struct study_lines *l, const bool drawn[], const struct cut *cut,
                  struct study_panels *p)
 {
     bool in_title[STUDY_KEYS] = {false}, in_legend[STUDY_KEYS];
     study_lines_vary(l, drawn, in_legend);
-    in_legend[STUDY_MODE] = in_legend[STUDY_PRECISION] = true; /* a line is called by these */
+    in_legend[STUDY_MODE] = in_legend[STUDY_PRECISION] = true; /* every label has these */
     in_title[cut->a] = in_title[cut->b] = true;
     in_legend[cut->a] = in_legend[cut->b] = false;
     p->n_entries = 0;
@@ -131,18 +135,58 @@ static void name(const struct study_lines *l, const bool drawn[], const struct c
     }
 }
 
+/* Whether all lines of a panel have the network, the precision and the data of published line i,
+ * which must all be known. */
+static bool agrees(const struct study_lines *l, const struct study_panels *p, int panel, int i)
+{
+    static const enum study_key keys[] = {STUDY_ARCH, STUDY_PRECISION, STUDY_DATA};
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
+        const char *theirs = l->line[i].key[keys[k]];
+        if (!theirs[0])
+            return false;
+        for (int m = 0; m < l->n; m++)
+            if (p->panel[m] == panel && strcmp(l->line[m].key[keys[k]], theirs) != 0)
+                return false;
+    }
+    return true;
+}
+
+/* Puts each published line into the first panel that agrees with it, else into a panel of its own.
+ */
+static void place_published(const struct study_lines *l, const bool drawn[], struct study_panels *p)
+{
+    int n = p->n;
+    for (int i = 0; i < l->n; i++) {
+        int panel = 0;
+        if (!drawn[i] || p->panel[i] != STUDY_NO_PANEL)
+            continue;
+        while (panel < n && !agrees(l, p, panel, i))
+            panel++;
+        p->panel[i] = panel < n ? panel : p->n++;
+        if (panel < n)
+            continue;
+        char *title = p->title[p->panel[i]];
+        memcpy(title, l->line[i].label, FIGURE_LABEL_MAX);
+        if (l->line[i].key[STUDY_ARCH][0])
+            text_join(title, FIGURE_LABEL_MAX, ", ", "%s", l->line[i].key[STUDY_ARCH]);
+        if (l->line[i].key[STUDY_PRECISION][0])
+            text_join(title, FIGURE_LABEL_MAX, " ", "%s", l->line[i].key[STUDY_PRECISION]);
+    }
+    if (p->n > n && !p->title[0][0])
+        strcpy(p->title[0], "this study");
+}
+
 void study_panels_choose(const struct study_lines *l, const bool drawn[], enum study_key first,
                          struct study_panels *p)
 {
     struct cut cut[N_CUTS], best = {STUDY_KEYS, STUDY_KEYS};
-    int own;
     cuts_list(first, cut);
     whole(l, drawn, p);
-    int fewest = fullest(l, p, &own);
+    int fewest = fullest(l, p);
     for (int c = 0; fewest > STUDY_PANEL_LINES && c < N_CUTS; c++) {
         assign(l, drawn, &cut[c], p);
-        int lines = fullest(l, p, &own);
-        if (own >= 2 && lines < fewest) { /* a panel of one line compares nothing */
+        int lines = fullest(l, p);
+        if (lines >= 2 && lines < fewest) { /* a panel with one line compares nothing */
             best = cut[c];
             fewest = lines;
         }
@@ -150,15 +194,16 @@ void study_panels_choose(const struct study_lines *l, const bool drawn[], enum s
     if (best.a == STUDY_KEYS) {
         whole(l, drawn, p);
     } else {
-        /* Panels stand two in a row: a key of two values runs along it. */
+        /* Two panels are drawn in a row, so the values of a key that has two values alternate. */
         if (values_of(l, drawn, best.a) == 2 && values_of(l, drawn, best.b) > 2)
             best = (struct cut){best.b, best.a};
         assign(l, drawn, &best, p);
         name(l, drawn, &best, p);
     }
+    place_published(l, drawn, p);
 }
 
-/* Whether every point of line i's ideal is one of line k's, as far as the eye can tell. */
+/* Does every point of line i's ideal coincide with one of line k's, as far as can be seen? */
 static bool lies_on(const struct study_line *i, const struct study_line *k, enum quantity q)
 {
     for (int a = 0; a < i->n; a++) {
@@ -177,11 +222,10 @@ bool study_panels_ideal(const struct study_panels *p, const struct study_lines *
                         enum quantity q)
 {
     for (int k = 0; k < l->n; k++) {
-        bool beside = p->panel[k] == STUDY_EVERY_PANEL || p->panel[k] == p->panel[i];
-        if (k == i || !beside || !lies_on(&l->line[i], &l->line[k], q))
+        if (k == i || p->panel[k] != p->panel[i] || !lies_on(&l->line[i], &l->line[k], q))
             continue;
         if (k < i || !lies_on(&l->line[k], &l->line[i], q))
-            return false; /* of two that are the same the first is drawn */
+            return false; /* if two ideals are equal, the first is drawn */
     }
     return true;
 }

@@ -1,10 +1,10 @@
-/* What the devices' sensors saw, against time. */
+/* Draws the devices' sensors against time. */
 #include "plots/figure.h"
 #include "plots/series.h"
 
 #include <math.h>
 
-/* Time in which nothing was asked of a GPU is no throttling. */
+/* A GPU that is idle is not throttled. */
 static const uint32_t throttled_bits = ~(uint32_t)THROTTLE_IDLE;
 
 struct sensor_range {
@@ -12,15 +12,15 @@ struct sensor_range {
     bool throttled;
 };
 
-/* All devices of a run at one moment: together they draw `power`, the hottest is at `celsius`, the
- * slowest runs at `clock`. NaN is unknown. */
+/* The devices of a run at one moment: `power` is the sum of their powers, `celsius` the temperature
+ * of the hottest, `clock` the clock of the slowest. NaN: unknown. */
 struct moment {
     double elapsed, power, celsius, clock;
     int64_t attempt;
     bool throttled;
 };
 
-/* Rows of one sample, from row *k on, which becomes the next sample's first. */
+/* Combines the rows of one sample from row *k on; *k becomes the next sample's first row. */
 static struct moment moment_of(const struct run *run, int64_t *k)
 {
     const struct telemetry_record *first = &run->telemetry[*k];
@@ -37,7 +37,7 @@ static struct moment moment_of(const struct run *run, int64_t *k)
     return m;
 }
 
-/* time, W, degrees, MHz, and again MHz where the clock was held down. */
+/* Writes a row "time W degrees MHz MHz"; the last value only if the clock was throttled. */
 static void moment_write(const struct moment *m, double unit, FILE *out, struct sensor_range *range)
 {
     fprintf(out, "%.9g %.9g %.9g %.9g %.9g\n", m->elapsed / unit, m->power, m->celsius, m->clock,
@@ -58,12 +58,11 @@ static int64_t count_samples(const struct run *run)
     return n;
 }
 
-/* Thinned: a row stands for the moments since the one before, throttled if one of them was. */
+/* Writes every `stride`-th sample, as throttled if any sample since the previous row was. */
 static enum status sensor_table(const struct drawing *d, const struct figure *f, int i, double unit,
                                 struct sensor_range *range)
 {
     const struct run *run = d->run[i];
-    enum status st;
     struct atomic_file table;
     int64_t n = count_samples(run), stride = series_stride(n, FIGURE_MAX_ROWS), attempt = 0;
     TRY(figure_table(d, f, i, &table));
@@ -72,28 +71,23 @@ static enum status sensor_table(const struct drawing *d, const struct figure *f,
         struct moment m = moment_of(run, &k);
         m.throttled = throttled = throttled || m.throttled;
         if (m.attempt != attempt)
-            fputc('\n', table.stream); /* lifts the pen */
+            fputc('\n', table.stream); /* breaks the line */
         attempt = m.attempt;
         if (!isfinite(m.elapsed) || !(sample % stride == 0 || sample + 1 == n))
             continue;
         moment_write(&m, unit, table.stream, range);
         throttled = false;
     }
-    CHECK(atomic_file_commit(&table));
-done:
-    atomic_file_abandon(&table);
-    return st;
+    return atomic_file_commit(&table);
 }
 
 enum status figure_telemetry(const struct drawing *d, const struct figure *f, FILE *vars,
-                             bool *some)
+                             bool has[FIGURE_BARS_MAX])
 {
-    bool has[PLOT_MAX_RUNS];
     struct sensor_range range = {.clock_low = INFINITY};
     double unit = figure_set_time(vars, d);
     for (int i = 0; i < d->n; i++) {
         has[i] = d->run[i]->n_telemetry > 0;
-        *some = *some || has[i];
         if (has[i])
             TRY(sensor_table(d, f, i, unit, &range));
     }
@@ -103,6 +97,5 @@ enum status figure_telemetry(const struct drawing *d, const struct figure *f, FI
     figure_set(vars, "clock_min", isfinite(range.clock_low) ? 0.95 * range.clock_low : 0);
     figure_set(vars, "clock_max", range.clock_high > 0 ? 1.05 * range.clock_high : 1);
     figure_set(vars, "some_throttled", range.throttled);
-    figure_set_runs(vars, "all_runs", has, d->n);
     return STATUS_OK;
 }

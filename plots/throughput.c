@@ -1,15 +1,17 @@
-/* Images per second against time. */
+/* Draws images per second against time. */
+#include "base/array.h"
 #include "plots/figure.h"
 #include "plots/series.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-/* The running median spans a hundredth of the run, within these bounds of steps to each side. */
+/* The running median spans a hundredth of the run. These are the limits of its number of steps on
+ * each side. */
 enum { HALF_MIN = 3, HALF_MAX = 250 };
 
 struct rates {
-    bool has[PLOT_MAX_RUNS];
+    bool *has;
     double median[PLOT_MAX_RUNS];
     double x_max, y_max;
 };
@@ -19,7 +21,7 @@ static double rate_of(const struct step_record *s)
     return s->total_s > 0 ? (double)s->images / s->total_s : NAN;
 }
 
-/* time, images/s, running median; a blank line (a pen lifted) where something else took time. */
+/* Writes rows "time images/s running-median"; a blank line interrupts the curve at a pause. */
 static enum status rate_table(const struct drawing *d, const struct figure *f, int i, double unit,
                               struct rates *r)
 {
@@ -28,9 +30,8 @@ static enum status rate_table(const struct drawing *d, const struct figure *f, i
     struct atomic_file table = {0};
     int64_t n = run->n_steps, stride = series_stride(n, FIGURE_MAX_ROWS);
     int64_t half = n / 200 < HALF_MIN ? HALF_MIN : n / 200 > HALF_MAX ? HALF_MAX : n / 200;
-    double *rate = malloc((size_t)(n + 2 * half + 1) * sizeof *rate);
-    if (!rate)
-        return status_fail(STATUS_OOM, "no memory for the rates of '%s'", run->dir);
+    double *rate;
+    TRY(array_new(&rate, n + 2 * half + 1));
     double *scratch = rate + n;
     for (int64_t k = 0; k < n; k++)
         rate[k] = rate_of(&run->step[k]);
@@ -61,19 +62,17 @@ done:
 }
 
 enum status figure_throughput(const struct drawing *d, const struct figure *f, FILE *vars,
-                              bool *some)
+                              bool has[FIGURE_BARS_MAX])
 {
-    struct rates r = {.x_max = 0};
+    struct rates r = {.has = has};
     double unit = figure_set_time(vars, d);
     for (int i = 0; i < d->n; i++) {
         TRY(rate_table(d, f, i, unit, &r));
-        *some = *some || r.has[i];
         if (r.has[i])
             fprintf(vars, "legend[%d] = legend[%d].': %.*f img/s'\n", i + 1, i + 1,
                     r.median[i] < 100 ? 1 : 0, r.median[i]);
     }
     figure_set(vars, "x_max", r.x_max);
     figure_set(vars, "y_max", 1.15 * r.y_max);
-    figure_set_runs(vars, "all_runs", r.has, d->n);
     return STATUS_OK;
 }

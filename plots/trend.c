@@ -1,47 +1,77 @@
-/* Series of a history and their steps. */
-#include "plots/trend.h"
-
+/* Draws the series of a history and their steps. */
+#include "base/array.h"
+#include "base/json.h"
 #include "base/stats.h"
-#include "plots/report.h"
-#include "results/text.h"
+#include "base/text.h"
+#include "plots/record.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
+#include <time.h>
 
 /* plots/templates/trend.gp, compiled in. */
-extern const unsigned char plot_trend_script[];
+extern const unsigned char plot_trend[];
 
-enum { SCHEMA = 1, POINTS_MAX = 100000 };
+enum { POINTS_MAX = 100000, MARKS_MAX = 8, COMMIT_MAX = 10, WHEN_MAX = 32 };
 
-static enum status damaged(const char *what)
+/* Sets `when` to the date and the commit of a point or a step, whichever are known, with `between`
+ * between them. A commit is cut to COMMIT_MAX letters and digits. */
+static void when_of(const json_t *point, const char *between, char when[WHEN_MAX])
 {
-    return status_fail(STATUS_DATA, "damaged trend record: '%s' is missing or makes no sense",
-                       what);
+    const char *commit = json_text_at(point, "commit");
+    double seconds = json_number_at(point, "time_s");
+    struct tm utc;
+    size_t n = 0;
+    when[0] = '\0';
+    if (seconds > 0 && seconds < 1e11) {
+        gmtime_r(&(time_t){(time_t)seconds}, &utc);
+        n = strftime(when, WHEN_MAX, "%Y-%m-%d", &utc);
+    }
+    if (n > 0 && *commit)
+        n += (size_t)snprintf(when + n, WHEN_MAX - n, "%s", between);
+    for (int i = 0;
+         i < COMMIT_MAX && strchr("0123456789abcdefghijklmnopqrstuvwxyz", commit[i]) && commit[i];
+         i++)
+        when[n++] = commit[i];
+    when[n] = '\0';
 }
 
-static bool number_read(const json_t *object, const char *key, double *out)
+/* Writes point_marks[i+1] = '"DATE\nCOMMIT" 1, ...': the ticks of a series, from the first point to
+ * the last at equal distances. A point with neither date nor commit has its number. */
+static void marks_set(FILE *vars, int i, const json_t *points)
 {
-    const json_t *value = json_object_get(object, key);
-    *out = json_number_value(value);
-    return json_is_number(value) && isfinite(*out);
+    int64_t n = (int64_t)json_array_size(points), marks = n < MARKS_MAX ? n : MARKS_MAX;
+    fprintf(vars, "point_marks[%d] = '", i + 1);
+    for (int64_t k = 0; k < marks; k++) {
+        int64_t at = marks > 1 ? k * (n - 1) / (marks - 1) : 0;
+        char when[WHEN_MAX];
+        when_of(json_array_get(points, (size_t)at), "\\n", when);
+        if (!when[0])
+            snprintf(when, sizeof when, "%lld", (long long)at + 1);
+        fprintf(vars, "%s\"%s\" %lld", k > 0 ? ", " : "", when, (long long)at + 1);
+    }
+    fputs("'\n", vars);
 }
 
-/* The step's place among n points, after the one before it, and its ratio, which is infinite where
- * the level before it is 0. */
+/* Reads a step: its place among n points, which must be after the previous step at `before`, and
+ * its ratio, which is infinite if the level before the step is 0. */
 static enum status step_read(const json_t *step, int64_t before, int64_t n, int64_t *at,
                              double *ratio)
 {
     const json_t *point = json_object_get(step, "point"), *change = json_object_get(step, "ratio");
     *at = json_integer_value(point);
     if (!json_is_integer(point) || *at <= before || *at >= n)
-        return damaged("point");
+        return record_damaged("point");
     *ratio = INFINITY;
-    return json_is_null(change) || number_read(step, "ratio", ratio) ? STATUS_OK : damaged("ratio");
+    return json_is_null(change) ? STATUS_OK
+                                : record_number(step, "ratio", -DBL_MAX, DBL_MAX, ratio);
 }
 
-/* Rows "place value accepted" for the points; a blank block; a line for each level, from its first
- * point to its last; a blank block; rows "place level change" for the steps. */
-static enum status write_levels(FILE *out, const json_t *steps, const double *x, double *room,
+/* Writes the blocks that follow the rows "place value accepted" of the points: a line for each
+ * level from its first point to its last; then rows "place value change" for the steps. */
+static enum status write_levels(FILE *out, const json_t *steps, const double *x, double *sorted,
                                 int64_t n)
 {
     int64_t from = 0, to;
@@ -51,9 +81,8 @@ static enum status write_levels(FILE *out, const json_t *steps, const double *x,
         if (i < json_array_size(steps))
             TRY(step_read(json_array_get(steps, i), from, n, &to, &ratio));
         for (int64_t k = from; k < to; k++)
-            room[k - from] = x[k];
-        stats_sort(room, to - from);
-        double level = stats_quantile(room, to - from, 0.5);
+            sorted[k - from] = x[k];
+        double level = stats_median(sorted, to - from);
         fprintf(out, "%.1f %.9g\n%.1f %.9g\n\n", (double)from + 0.5, level, (double)to + 0.5,
                 level);
         from = to;
@@ -62,28 +91,30 @@ static enum status write_levels(FILE *out, const json_t *steps, const double *x,
     from = 0;
     for (size_t i = 0; i < json_array_size(steps); i++) {
         TRY(step_read(json_array_get(steps, i), from, n, &from, &ratio));
+        char when[WHEN_MAX];
+        when_of(json_array_get(steps, i), " ", when);
         fprintf(out, "%.1f %.9g \"", (double)from + 0.5, x[from]);
         if (isfinite(ratio))
-            fprintf(out, "%+.1f %%\"\n", 100 * (ratio - 1));
+            fprintf(out, "%+.1f %%", 100 * (ratio - 1));
         else
-            fputs("from 0\"\n", out);
+            fputs("from 0", out);
+        fprintf(out, "%s%s\"\n", when[0] ? " since " : "", when);
     }
     return STATUS_OK;
 }
 
-static enum status write_series(FILE *out, const json_t *series, double *x, double *room)
+static enum status write_series(FILE *out, const json_t *series, double *x, double *sorted)
 {
     const json_t *points = json_object_get(series, "points");
     int64_t n = (int64_t)json_array_size(points);
     for (int64_t i = 0; i < n; i++) {
         const json_t *p = json_array_get(points, (size_t)i);
-        if (!number_read(p, "value", &x[i]))
-            return damaged("value");
+        TRY(record_number(p, "value", -DBL_MAX, DBL_MAX, &x[i]));
         fprintf(out, "%lld %.9g %d\n", (long long)i + 1, x[i],
                 json_is_true(json_object_get(p, "accepted")));
     }
     fputs("\n\n", out);
-    return write_levels(out, json_object_get(series, "steps"), x, room, n);
+    return write_levels(out, json_object_get(series, "steps"), x, sorted, n);
 }
 
 static enum status table_of(const struct drawing *d, const struct figure *f, int i)
@@ -93,10 +124,9 @@ static enum status table_of(const struct drawing *d, const struct figure *f, int
     struct atomic_file table = {0};
     enum status st;
     if (n == 0 || n > POINTS_MAX)
-        return damaged("points");
-    double *x = malloc(2 * n * sizeof *x);
-    if (!x)
-        return status_fail(STATUS_OOM, "no memory to draw a series");
+        return record_damaged("points");
+    double *x;
+    TRY(array_new(&x, 2 * n));
     CHECK(figure_table(d, f, i, &table));
     CHECK(write_series(table.stream, series, x, x + n));
     CHECK(atomic_file_commit(&table));
@@ -107,53 +137,43 @@ done:
 }
 
 static enum status figure_trend(const struct drawing *d, const struct figure *f, FILE *vars,
-                                bool *some)
+                                bool has[FIGURE_BARS_MAX])
 {
-    bool has[PLOT_TREND_SERIES_MAX], stepped[PLOT_TREND_SERIES_MAX];
+    bool stepped[RECORD_CURVES_MAX];
     const json_t *series = json_object_get(d->report, "series");
+    fprintf(vars, "array point_marks[%d]\n", d->n);
     for (int i = 0; i < d->n; i++) {
         has[i] = true;
+        marks_set(vars, i, json_object_get(json_array_get(series, (size_t)i), "points"));
         stepped[i] =
             json_array_size(json_object_get(json_array_get(series, (size_t)i), "steps")) > 0;
         TRY(table_of(d, f, i));
     }
-    figure_set_runs(vars, "all_runs", has, d->n);
     figure_set_runs(vars, "stepped", stepped, d->n);
-    *some = d->n > 0;
     return STATUS_OK;
 }
 
 /* "resnet50 bf16 ddp, images_per_s (images/s)" */
-static enum status describe(const json_t *series, char label[FIGURE_LABEL_MAX])
+static enum status describe_series(const json_t *series, char label[FIGURE_LABEL_MAX])
 {
-    char text[2 * FIGURE_LABEL_MAX], what[40];
-    const char *name = json_string_value(json_object_get(series, "name"));
-    const char *metric = json_string_value(json_object_get(series, "metric"));
-    const char *unit = json_string_value(json_object_get(series, "unit"));
-    if (!name || !metric || !unit)
-        return damaged("series");
-    int room = FIGURE_LABEL_MAX - 1 - snprintf(what, sizeof what, ", %.20s (%.10s)", metric, unit);
-    snprintf(text, sizeof text, "%.*s%s", room, name, what);
+    char text[2 * FIGURE_LABEL_MAX], metric[40];
+    const char *name = json_text_at(series, "name");
+    snprintf(metric, sizeof metric, ", %.20s (%.10s)", json_text_at(series, "metric"),
+             json_text_at(series, "unit"));
+    if (!json_is_string(json_object_get(series, "unit")) || !*name)
+        return record_damaged("series");
+    snprintf(text, sizeof text, "%.*s%s", FIGURE_LABEL_MAX - 1 - (int)strlen(metric), name, metric);
     text_clean(label, FIGURE_LABEL_MAX, text);
     return STATUS_OK;
 }
 
-enum status plot_trend(const char *path, const char *out, const struct plot_options *options)
+static enum status describe_trend(struct drawing *d)
 {
-    static const struct figure figure = {.name = "trend",
-                                         .title = "Results over time",
-                                         .script = plot_trend_script,
-                                         .prepare = figure_trend};
-    char label[PLOT_TREND_SERIES_MAX][FIGURE_LABEL_MAX];
-    json_t *report;
-    enum status st = STATUS_OK;
-    TRY(report_load(path, "record", "trend", SCHEMA, &report));
-    const json_t *series = json_object_get(report, "series");
-    struct drawing d = {.report = report, .options = options, .label = label};
-    for (; d.n < PLOT_TREND_SERIES_MAX && (size_t)d.n < json_array_size(series); d.n++)
-        CHECK(describe(json_array_get(series, (size_t)d.n), label[d.n]));
-    st = report_draw(&d, &figure, path, out);
-done:
-    json_decref(report);
-    return st;
+    const json_t *series = json_object_get(d->report, "series");
+    for (; d->n < RECORD_CURVES_MAX && (size_t)d->n < json_array_size(series); d->n++)
+        TRY(describe_series(json_array_get(series, (size_t)d->n), d->label[d->n]));
+    return STATUS_OK;
 }
+
+const struct record_figure trend_figure =
+    RECORD_FIGURE(trend, "Results over time", "record", "trend");

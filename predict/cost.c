@@ -1,9 +1,9 @@
-/* Ring and tree, by latency and bandwidth. */
+/* Computes the times of ring and tree from latency and bandwidth. */
 #include "predict/cost.h"
 
 #include <math.h>
 #include <stdbool.h>
-#include <string.h>
+#include <stddef.h>
 
 static const char *const algorithms[] = {
     [COST_RING] = "ring", [COST_TREE] = "tree", [COST_AUTO] = "auto"};
@@ -49,7 +49,8 @@ double cost_allreduce(const struct network_cost *c, int64_t ranks, double bytes)
     }
 }
 
-/* The table with the most ranks, of one node or of several; NULL when there is none. */
+/* The table with the most ranks among those of several nodes, if `several`, else among those of one
+ * node; NULL: none. */
 static const struct nccl_table *largest(const struct network_cost *c, bool several)
 {
     const struct nccl_table *best = NULL;
@@ -69,7 +70,7 @@ enum status cost_from_tables(struct network_cost *c)
         double n = (double)within->ranks;
         nccl_table_fit(within, &latency, &s_per_byte);
         if (!(s_per_byte > 0))
-            return status_fail(STATUS_DATA, "times within a node do not grow with size");
+            return status_fail(STATUS_DATA, "within a node, larger messages did not take longer");
         c->intra = (struct link){.latency_s = latency / (2 * (n - 1)),
                                  .bytes_per_s = 2 * (n - 1) / n / s_per_byte};
         c->ranks_per_node = within->ranks;
@@ -78,8 +79,8 @@ enum status cost_from_tables(struct network_cost *c)
         double n = (double)between->ranks, m = (double)between->nodes;
         nccl_table_fit(between, &latency, &s_per_byte);
         if (!(s_per_byte > 0))
-            return status_fail(STATUS_DATA, "times between nodes do not grow with size");
-        if (!within) /* hops within nodes cannot take longer than all do on average */
+            return status_fail(STATUS_DATA, "between nodes, larger messages did not take longer");
+        if (!within) /* a hop within a node cannot take longer than the mean of all hops */
             c->intra.latency_s = fmin(c->intra.latency_s, latency / (2 * (n - 1)));
         latency -= 2 * (n - m) * c->intra.latency_s;
         c->inter = (struct link){.latency_s = fmax(latency, 0) / (2 * (m - 1)),
@@ -92,15 +93,4 @@ enum status cost_from_tables(struct network_cost *c)
 const char *cost_algorithm_str(enum cost_algorithm a)
 {
     return algorithms[a];
-}
-
-enum status cost_algorithm_parse(const char *word, enum cost_algorithm *out)
-{
-    for (int a = COST_RING; a <= COST_AUTO; a++) {
-        if (strcmp(word, algorithms[a]) == 0) {
-            *out = (enum cost_algorithm)a;
-            return STATUS_OK;
-        }
-    }
-    return status_fail(STATUS_USAGE, "--algorithm '%s': give ring, tree or auto", word);
 }

@@ -1,8 +1,8 @@
-/* What an all-reduce costs on a network of nodes.
+/* The time of an all-reduce on a network of nodes.
  *
- * A message takes a link's latency and its bytes by the link's bandwidth (Hockney's model). Ranks
- * fill nodes; a ring visits the ranks of a node one after the other, so that it crosses between
- * nodes once for each of them. Of S bytes over n ranks on m nodes:
+ * The time of a message is the link's latency plus bytes / bandwidth (Hockney's model). Ranks fill
+ * the nodes one after the other. A ring visits all ranks of a node before it continues to the next
+ * node, so it has one hop between nodes per node. For S bytes over n ranks on m nodes:
  *
  *   ring   2 (m-1) latency between nodes + 2 (n-m) latency within them + 2 (n-1)/n S / bandwidth
  *          (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
@@ -12,10 +12,9 @@
  *          and Traeff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan",
  *          2009)
  *
- * where bandwidth is that of the link between nodes as soon as there are several. Where a table
- * of measured times is at hand for just this number of ranks, it is used instead. */
-#ifndef PREDICT_COST_H
-#define PREDICT_COST_H
+ * With several nodes, `bandwidth` is the bandwidth of the link between nodes. A table of times that
+ * were measured with exactly this number of ranks replaces the formula. */
+#pragma once
 
 #include "predict/nccl_table.h"
 
@@ -24,26 +23,24 @@ struct link {
     double bytes_per_s; /* > 0 */
 };
 
-enum cost_algorithm { COST_RING, COST_TREE, COST_AUTO /* the cheaper of the two */ };
+enum cost_algorithm { COST_RING, COST_TREE, COST_AUTO /* the faster of the two */ };
 
 struct network_cost {
     struct link intra, inter; /* within a node; between nodes */
     int64_t ranks_per_node;   /* >= 1 */
     enum cost_algorithm algorithm;
-    const struct nccl_table *table; /* (n_tables) of different numbers of ranks; not owned */
+    const struct nccl_table *table; /* (n_tables), each with another number of ranks; not owned */
     int n_tables;
 };
 
 /* Seconds until every rank has the sum of `bytes`; 0 for a single rank. */
 double cost_allreduce(const struct network_cost *c, int64_t ranks, double bytes);
 
-/* Takes links and ranks per node from c's tables: a table of one node says what is within, one of
- * several what is between, the largest of each kind. What no table says stays as it is, but for a
- * latency within nodes that would exceed what a table of several nodes measured. */
+/* Sets c's links and ranks per node from the tables with the most ranks: the link within nodes from
+ * a table of one node, the link between nodes from one of several nodes. Other values are kept.
+ * Without a table of one node, however, the latency within nodes is limited to the mean latency of
+ * a hop in the table of several nodes. STATUS_DATA if times do not grow with size. */
 MUST_CHECK enum status cost_from_tables(struct network_cost *c);
 
-/* "ring", "tree", "auto"; and the other way round, STATUS_USAGE for another word. */
+/* "ring", "tree", "auto" */
 const char *cost_algorithm_str(enum cost_algorithm a);
-MUST_CHECK enum status cost_algorithm_parse(const char *word, enum cost_algorithm *out);
-
-#endif

@@ -1,5 +1,7 @@
-/* The downhill simplex over few parameters. */
+/* Fits few parameters with the downhill simplex (Nelder and Mead). */
 #include "predict/fit.h"
+
+#include "base/array.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -9,11 +11,11 @@
 enum { PARAMETERS_MAX = 5, ROUNDS = 4, MOVES = 400 };
 
 #define MEASURED_SPREAD 0.015 /* of ln(images/s) */
-#define FURTHEST        8.0   /* spreads from the typical value */
-#define FIRST_STEP      0.3   /* spreads */
+#define FURTHEST        8.0   /* largest distance from the typical value, in units of its spread */
+#define FIRST_STEP      0.3   /* size of the first simplex, in units of the spreads */
 
 struct parameter {
-    size_t offset; /* of the double in struct system */
+    size_t offset; /* offset of the parameter, a double, in struct system */
     double typical;
     double spread; /* of the natural logarithm */
     bool is_free_of_prior;
@@ -28,9 +30,9 @@ struct problem {
     struct parameter parameter[PARAMETERS_MAX];
 };
 
-/* A place is the parameters' distances from their typical values, in spreads. */
+/* A point of the parameter space. */
 struct vertex {
-    double x[PARAMETERS_MAX];
+    double x[PARAMETERS_MAX]; /* ln(value / typical) / spread of each parameter */
     double cost;
 };
 
@@ -69,7 +71,7 @@ static int vertex_compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The place `t` times as far from `from` as `to` is. */
+/* The vertex at from + t (to - from), with its cost. */
 static struct vertex along(const struct problem *p, const struct vertex *from,
                            const struct vertex *to, double t)
 {
@@ -80,7 +82,7 @@ static struct vertex along(const struct problem *p, const struct vertex *from,
     return v;
 }
 
-/* Moves the worst vertex (the last of p->n + 1) or, where that does not help, all but the best. */
+/* Moves the worst vertex (the last of p->n + 1); if no move improves it, moves all but the best. */
 static void move(const struct problem *p, struct vertex *v)
 {
     struct vertex centre = {.cost = 0}, *worst = &v[p->n];
@@ -147,10 +149,9 @@ static void parameters_of(struct problem *p, const struct fit_known *known)
 enum status fit_system(struct system *s, const struct fit_known *known,
                        const struct measured *point, int n)
 {
-    struct straggler *late = calloc((size_t)n, sizeof *late);
+    struct straggler *late;
+    TRY(array_new(&late, n));
     struct problem p = {.system = s, .point = point, .late = late, .n_points = n};
-    if (!late)
-        return status_fail(STATUS_OOM, "no memory to fit %d points", n);
     for (int i = 0; i < n; i++)
         straggler_of(point[i].ranks, &late[i]);
     parameters_of(&p, known);

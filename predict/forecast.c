@@ -1,14 +1,14 @@
-/* A step's buckets against its backward pass. */
+/* Forecasts a step: the communication of its buckets, overlapped with the backward pass. */
 #include "predict/forecast.h"
 
 #include <inttypes.h>
 #include <math.h>
 
-/* What takes less of a step than this limits nothing. */
+/* A part of the step below this fraction of the step does not limit throughput. */
 #define LIMIT_SHARE 0.05
 
-/* Communication that is left when the backward pass ends, of a step whose slowest rank takes
- * `own` seconds. `cost` holds the buckets' times. */
+/* Seconds of communication after the backward pass of the slowest rank, whose own time is `own`
+ * seconds. `cost`: seconds to communicate each bucket. */
 static double exposed(const struct workload *w, const double *cost, double own)
 {
     double end = 0;
@@ -26,7 +26,7 @@ static double costs(const struct workload *w, const struct network_cost *net, in
     return sum;
 }
 
-/* Whether exposed communication halves at least when messages cost nothing but their bytes. */
+/* Whether more than half of the exposed communication is due to latency. */
 static bool is_latency(const struct system *s, int64_t ranks, double own, double exposed_s)
 {
     struct network_cost net = s->net;
@@ -67,7 +67,7 @@ void forecast_step(const struct system *s, int64_t ranks, int64_t batch,
         out->exposed_s += share * left;
         out->step_s += share * step[k];
     }
-    /* Where ranks are few the mean of the slowest may be below a typical one by rounding alone. */
+    /* With few ranks, rounding may make the slowest rank's mean time less than the typical time. */
     out->straggler_s = fmax(0, out->straggler_s);
     out->input_s = fmax(0, out->step_s - typical - out->straggler_s - out->exposed_s);
     out->step_p5_s = step[STRAGGLER_QUANTILES / 20];
@@ -76,12 +76,12 @@ void forecast_step(const struct system *s, int64_t ranks, int64_t batch,
     out->limit = limit_of(s, out);
 }
 
-/* A step takes no less time when an image takes more: halving finds the place. */
+/* The step's time does not decrease with image_s, so bisection finds it. */
 enum status forecast_calibrate(struct system *s, int64_t ranks, int64_t batch, double images_per_s)
 {
     struct straggler late;
     struct forecast f;
-    double low = 0, high = (double)ranks / images_per_s; /* all time for itself */
+    double low = 0, high = (double)ranks / images_per_s; /* high: all the time is compute */
     straggler_of(ranks, &late);
     for (int i = 0; i < 60; i++) {
         s->image_s = (low + high) / 2;
@@ -94,8 +94,8 @@ enum status forecast_calibrate(struct system *s, int64_t ranks, int64_t batch, d
     if (fabs(f.images_per_s / images_per_s - 1) < 1e-6)
         return STATUS_OK;
     return status_fail(STATUS_DATA,
-                       "%" PRId64 " ranks were measured at %.1f images/s, which this network or "
-                       "storage cannot reach: give a faster one",
+                       "the measured %" PRId64 " ranks reached %.1f images/s, more than the given "
+                       "network or storage allows: give a faster one",
                        ranks, images_per_s);
 }
 

@@ -1,7 +1,8 @@
-/* nccl-tests' table of an all-reduce. */
+/* Reads nccl-tests' table of an all-reduce. */
 #include "predict/nccl_table.h"
 
-#include "results/lines.h"
+#include "base/array.h"
+#include "base/lines.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -11,12 +12,12 @@
 
 enum { HOSTS_MAX = 1024, HOST_SIZE = 64, WORDS_MAX = 16 };
 
-/* A row: size, count, type, redop, root, then time, algbw, busbw and #wrong, out of place and in
- * place; times in us. */
+/* A row: size, count, type, redop, root; then time in us, algbw, busbw and #wrong of the operation
+ * out of place; then the same four of the operation in place. */
 enum { WORD_SIZE = 0, WORD_IN = 9, WORDS = 13, WORD_ALGBW = 1, WORD_BUSBW = 2 };
 enum { WORD_WRONG = 3 };
 
-/* Bandwidths are printed with two digits at least: how far their ratio may be off. */
+/* Largest error of the ratio of two bandwidths if both are printed with at least two digits. */
 #define RATIO_TOLERANCE 0.03
 
 #define BYTES_MAX   1e15
@@ -26,12 +27,13 @@ struct reading {
     struct nccl_table *out;
     int n_hosts;
     char (*host)[HOST_SIZE];
-    double ratio; /* bus by algorithm bandwidth, of the row where they have the most digits */
-    double algbw; /* in that row */
+    double ratio; /* bus bandwidth / algorithm bandwidth, in the row where both have the most
+                   * digits */
+    double algbw; /* algorithm bandwidth in that row */
 };
 
-/* "#  Rank  3 Group  0 Pid  411 on  node1 device  3 [0x07] NVIDIA ...": another rank, and perhaps
- * another host. */
+/* "#  Rank  3 Group  0 Pid  411 on  node1 device  3 [0x07] NVIDIA ...": one more rank, and perhaps
+ * one more host. */
 static enum status rank_read(struct reading *r, const char *line)
 {
     char host[HOST_SIZE];
@@ -46,7 +48,7 @@ static enum status rank_read(struct reading *r, const char *line)
         if (strcmp(r->host[i], host) == 0)
             return STATUS_OK;
     if (r->n_hosts == HOSTS_MAX)
-        return status_fail(STATUS_DATA, "more than %d hosts", HOSTS_MAX);
+        return status_fail(STATUS_DATA, "the table has more than %d hosts", HOSTS_MAX);
     memcpy(r->host[r->n_hosts++], host, sizeof host);
     r->out->nodes++;
     return STATUS_OK;
@@ -57,7 +59,7 @@ static enum status number(const char *word, double max, double *out)
     char *end;
     *out = strtod(word, &end);
     if (end == word || *end != '\0' || !(*out >= 0 && *out <= max))
-        return status_fail(STATUS_DATA, "'%.20s' is no number of such a table", word);
+        return status_fail(STATUS_DATA, "'%.20s' is not a number, or out of range", word);
     return STATUS_OK;
 }
 
@@ -72,14 +74,14 @@ static enum status row_read(struct reading *r, char *word[])
     TRY(number(word[WORD_IN + WORD_BUSBW], 1e9, &busbw));
     const char *wrong = word[WORD_IN + WORD_WRONG];
     if (strcmp(wrong, "N/A") != 0 && strtod(wrong, NULL) != 0)
-        return status_fail(STATUS_MISMATCH, "%.20s results were wrong", wrong);
+        return status_fail(STATUS_MISMATCH, "the table reports %.20s wrong results", wrong);
     row.seconds *= 1e-6;
     if (row.bytes == 0)
         return STATUS_OK;
     if (t->n == NCCL_ROWS_MAX)
         return status_fail(STATUS_DATA, "more than %d rows", NCCL_ROWS_MAX);
     if (row.seconds <= 0 || (t->n > 0 && row.bytes <= t->row[t->n - 1].bytes))
-        return status_fail(STATUS_DATA, "sizes do not ascend, or took no time");
+        return status_fail(STATUS_DATA, "the sizes do not ascend, or a time is 0");
     if (algbw > r->algbw) {
         r->algbw = algbw;
         r->ratio = busbw / algbw;
@@ -88,8 +90,10 @@ static enum status row_read(struct reading *r, char *word[])
     return STATUS_OK;
 }
 
-static enum status line_read(struct reading *r, char *line)
+static enum status line_read(void *context, char *line, size_t size)
 {
+    struct reading *r = context;
+    (void)size;
     char *word[WORDS_MAX], *rest;
     int n = 0;
     if (*line == '#')
@@ -98,7 +102,7 @@ static enum status line_read(struct reading *r, char *line)
          w = strtok_r(NULL, " \t\r", &rest))
         word[n++] = w;
     if (n != WORDS || word[0][strspn(word[0], "0123456789")] != '\0')
-        return STATUS_OK; /* some other line of the job's */
+        return STATUS_OK; /* another line of the job's output */
     return row_read(r, word);
 }
 
@@ -107,16 +111,15 @@ static enum status check_whole(const struct reading *r, const char *path)
     const struct nccl_table *t = r->out;
     double n = (double)t->ranks;
     if (t->ranks < 2)
-        return status_fail(STATUS_DATA,
-                           "'%s' does not name two ranks or more: give all that all_reduce_perf "
-                           "printed",
-                           path);
+        return status_fail(
+            STATUS_DATA,
+            "'%s' lists fewer than two ranks: give the whole output of all_reduce_perf", path);
     if (t->n < 2)
-        return status_fail(STATUS_DATA, "'%s' has not two rows of sizes and times", path);
+        return status_fail(STATUS_DATA, "'%s' has fewer than two rows of sizes and times", path);
     if (fabs(r->ratio - 2 * (n - 1) / n) > RATIO_TOLERANCE * r->ratio)
         return status_fail(STATUS_DATA,
-                           "'%s' is no all-reduce over %" PRId64
-                           " ranks: its bus bandwidth is %.2f times its algorithm's",
+                           "'%s' is not an all-reduce over %" PRId64
+                           " ranks: its bus bandwidth is %.2f times its algorithm bandwidth",
                            path, t->ranks, r->ratio);
     return STATUS_OK;
 }
@@ -124,27 +127,12 @@ static enum status check_whole(const struct reading *r, const char *path)
 enum status nccl_table_load(const char *path, struct nccl_table *out)
 {
     enum status st;
-    struct lines l = {.fd = -1};
     *out = (struct nccl_table){0};
-    struct reading r = {.out = out, .host = calloc(HOSTS_MAX, sizeof *r.host)};
-    if (!r.host)
-        return status_fail(STATUS_OOM, "no memory to read '%s'", path);
-    CHECK(lines_open(&l, path));
-    for (;;) {
-        char *line;
-        size_t size;
-        CHECK(lines_next(&l, &line, &size));
-        if (!line)
-            break;
-        st = line_read(&r, line);
-        if (st != STATUS_OK) {
-            st = status_context(st, "'%s', line %" PRId64, path, l.number);
-            goto done;
-        }
-    }
-    st = check_whole(&r, path);
-done:
-    lines_close(&l);
+    struct reading r = {.out = out};
+    TRY(array_new(&r.host, HOSTS_MAX));
+    st = lines_each(path, false, line_read, &r);
+    if (st == STATUS_OK)
+        st = check_whole(&r, path);
     free(r.host);
     return st;
 }
@@ -161,8 +149,8 @@ double nccl_table_at(const struct nccl_table *t, double bytes)
     return fmax(row[i - 1].seconds + slope * (bytes - row[i - 1].bytes), row[0].seconds);
 }
 
-/* Least squares of (latency + bytes s) / seconds - 1. Its normal equations, and where one part
- * comes out negative, the best line without it. */
+/* Minimises the sum of squares of (latency + bytes * s_per_byte) / seconds - 1, by the normal
+ * equations. If latency or s_per_byte is negative, fits the other alone. */
 void nccl_table_fit(const struct nccl_table *t, double *latency_s, double *s_per_byte)
 {
     double aa = 0, ab = 0, bb = 0, a1 = 0, b1 = 0;

@@ -1,6 +1,5 @@
-/* Reading what nccl-tests' all_reduce_perf printed. */
-#ifndef PREDICT_NCCL_TABLE_H
-#define PREDICT_NCCL_TABLE_H
+/* Reading the output of nccl-tests' all_reduce_perf. */
+#pragma once
 
 #include "base/status.h"
 
@@ -19,17 +18,15 @@ struct nccl_table {
     struct nccl_row row[NCCL_ROWS_MAX]; /* (n >= 2) ascending by bytes */
 };
 
-/* The whole output, with the lines that name the ranks and their hosts. STATUS_DATA when it is
- * damaged or of another collective (whose bus bandwidth bears another ratio); STATUS_MISMATCH when
- * it reports wrong results. */
+/* Reads the whole output, including the lines that list the ranks and their hosts. STATUS_DATA if
+ * the output is damaged, or if another collective printed it (its ratio of bus to algorithm
+ * bandwidth differs); STATUS_MISMATCH if it reports wrong results. */
 MUST_CHECK enum status nccl_table_load(const char *path, struct nccl_table *out);
 
-/* Seconds for `bytes`: linear between the rows; the first row's time below them; along the last
- * two rows beyond them. */
+/* Seconds for `bytes`: interpolated linearly between rows; below the first row's bytes, the first
+ * row's time; above the last row's bytes, extrapolated from the last two rows. */
 double nccl_table_at(const struct nccl_table *t, double bytes);
 
-/* The line seconds = latency + bytes * s_per_byte that has the least relative error over the rows,
- * neither part below 0. */
+/* Fits the line seconds = latency + bytes * s_per_byte with the least squared relative error over
+ * the rows; neither part is below 0. */
 void nccl_table_fit(const struct nccl_table *t, double *latency_s, double *s_per_byte);
-
-#endif

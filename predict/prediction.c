@@ -1,4 +1,4 @@
-/* Fitting or calibrating, and forecasting. */
+/* Fits or calibrates a machine, and makes forecasts. */
 #include "predict/prediction.h"
 
 static void forecast_at(const struct system *s, int64_t ranks, int64_t batch, struct forecast *out)
@@ -19,8 +19,8 @@ static enum status learn(const struct prediction_config *c, struct prediction *p
         p->fitted++;
     if (p->fitted < 2)
         return status_fail(STATUS_USAGE,
-                           "%d measured point%s to fit to: a fit needs two at least, of different "
-                           "numbers of ranks",
+                           "%d measured point%s are too few: a fit needs at least two, of "
+                           "different numbers of ranks",
                            p->fitted, p->fitted == 1 ? "" : "s");
     return fit_system(&p->system, &c->known, source->point, p->fitted);
 }

@@ -1,11 +1,10 @@
 /* The slowest of many ranks.
  *
- * A rank's own time of a step is a typical time by exp(sigma z), z standard normal (a lognormal
- * distribution), and all wait for the one that takes longest. The largest z of n ranks has the
- * distribution Phi(z)^n; here it is kept as that many of its quantiles, each as likely as the next,
- * over which a mean is taken. Nothing is drawn at random. */
-#ifndef PREDICT_STRAGGLER_H
-#define PREDICT_STRAGGLER_H
+ * A rank's own time of a step is a typical time multiplied by exp(sigma z), where z is standard
+ * normal (a lognormal distribution), and all ranks wait for the slowest one. The largest z of n
+ * ranks has the distribution function Phi(z)^n. STRAGGLER_QUANTILES equally likely quantiles
+ * represent this distribution, and means are taken over them. No random numbers are used. */
+#pragma once
 
 #include <stdint.h>
 
@@ -15,7 +14,5 @@ struct straggler {
     double z[STRAGGLER_QUANTILES]; /* ascending */
 };
 
-/* ranks >= 1 */
+/* Sets the quantiles of the largest z of `ranks` ranks, ranks >= 1. */
 void straggler_of(int64_t ranks, struct straggler *s);
-
-#endif

@@ -1,4 +1,4 @@
-/* Buckets and their times, from a network's layers. */
+/* Computes buckets and their times from the layers of a network. */
 #include "predict/workload.h"
 
 #include "model/graph.h"
@@ -7,7 +7,7 @@
 
 static const double first_bytes = 1 << 20;
 
-/* Trained parameters that belong to a node. */
+/* Number of trained parameters of a node. */
 static double params_of(const struct graph *g, int node)
 {
     double count = 0;
@@ -17,7 +17,8 @@ static double params_of(const struct graph *g, int node)
     return count;
 }
 
-/* Operations of a node's backward pass: the gradient of its weights, and that of its input. */
+/* Floating-point operations of a node's backward pass: the gradient of its weights and of its
+ * input. */
 static double backward_flops(const struct graph *g, int i)
 {
     bool is_first = g->node[i].in[0] >= 0 && g->node[g->node[i].in[0]].kind == NODE_INPUT;
@@ -27,7 +28,7 @@ static double backward_flops(const struct graph *g, int i)
 static enum status bucket_add(struct workload *w, double ready, double bytes)
 {
     if (w->n == WORKLOAD_BUCKETS_MAX)
-        return status_fail(STATUS_USAGE, "more than %d gradient buckets: give larger ones",
+        return status_fail(STATUS_USAGE, "more than %d gradient buckets: use larger buckets",
                            WORKLOAD_BUCKETS_MAX);
     w->bucket[w->n++] = (struct bucket){.ready = ready, .bytes = bytes};
     return STATUS_OK;

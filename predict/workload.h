@@ -1,26 +1,26 @@
-/* What a step computes and sends: how its time is shared out, and when which gradients are ready.
+/* The computation and communication of a step: the fractions of its time, and the times at which
+ * gradients are ready.
  *
- * Gradients leave in buckets by the rule of training (runners/reducer.h): layer by layer from the
- * last to the first, 1 MiB of fp32 gradients in the first bucket, `bucket_bytes` in the others. A
- * layer takes of the backward pass what it has of its floating-point operations: twice those of
- * forward, once for a layer whose input needs no gradient. */
-#ifndef PREDICT_WORKLOAD_H
-#define PREDICT_WORKLOAD_H
+ * Gradients are sent in buckets as in training (engine/reducer.h): layer by layer from the last to
+ * the first, 1 MiB of fp32 gradients in the first bucket, `bucket_bytes` in the others. A layer's
+ * fraction of the backward pass is its fraction of the floating-point operations. A layer has twice
+ * the operations of its forward pass, or as many if its input needs no gradient. */
+#pragma once
 
 #include "base/status.h"
 
 #include <stdbool.h>
-#include <stdint.h>
 
 enum { WORKLOAD_BUCKETS_MAX = 512 };
 
 struct bucket {
-    double ready; /* share of the backward pass that has passed when it is complete; ascending */
-    double bytes; /* that are sent */
+    double ready; /* fraction of the backward pass after which the bucket is complete; ascending */
+    double bytes; /* bytes sent */
 };
 
 struct workload {
-    double forward, backward; /* shares of a rank's own time of a step; the rest follows them */
+    double forward, backward; /* fractions of a rank's own time; the rest is after the backward
+                               * pass */
     int n;
     struct bucket bucket[WORKLOAD_BUCKETS_MAX]; /* (n >= 1) in the order of sending */
 };
@@ -29,14 +29,13 @@ struct workload_config {
     const char *arch;
     int classes, image_size;
     double bucket_bytes;   /* of fp32 gradients in a bucket */
-    double gradient_bytes; /* sent for one gradient: 4 or 2 */
-    bool overlap;          /* false: all gradients leave together when backward has ended */
+    double gradient_bytes; /* bytes sent per gradient element: 4 or 2 */
+    bool overlap;          /* false: all gradients are sent together after the backward pass */
 };
 
-/* Shares are those of floating-point operations: a third forward, nearly two thirds backward. */
+/* Makes a workload whose fractions come from the numbers of floating-point operations: one third
+ * forward, almost two thirds backward. */
 MUST_CHECK enum status workload_of(const struct workload_config *c, struct workload *w);
 
-/* All bytes that are sent. */
+/* The sum of the bytes of all buckets. */
 double workload_bytes(const struct workload *w);
-
-#endif

@@ -1,8 +1,11 @@
-/* From folders of records to a document. */
+/* Makes documents from folders of records. */
 #include "report/report.h"
 
 #include "base/file.h"
-#include "report/draw.h"
+#include "base/folder.h"
+#include "base/json.h"
+#include "base/text_new.h"
+#include "report/report_draw.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,21 +28,20 @@ static enum status runs_add(struct runs *runs, const char *dir)
 
 enum status runs_load(const struct item *item, struct runs *runs)
 {
-    char **names = NULL;
-    int n = 0;
-    *runs = (struct runs){.damaged = table_begin(1, NULL)};
+    char dir[REPORT_PATH_SIZE];
+    struct words names = {0};
+    enum status st;
+    *runs = (struct runs){0};
     if (item->kind == ITEM_RUN)
         return runs_add(runs, item->path);
-    enum status st = names_in(item->path, "", &names, &n);
-    for (int i = 0; st == STATUS_OK && i < n; i++) {
-        char dir[REPORT_PATH_SIZE], file[REPORT_PATH_SIZE];
-        st = path_format(dir, sizeof dir, "%s/%s", item->path, names[i]);
-        if (st == STATUS_OK)
-            st = path_format(file, sizeof file, "%s/run.json", dir);
-        if (st == STATUS_OK && path_exists(file))
-            st = runs_add(runs, dir);
+    CHECK(dir_list(item->path, "", &names));
+    for (int i = 0; i < names.n; i++) {
+        CHECK(path_format(dir, sizeof dir, "%s/%s", item->path, names.v[i]));
+        if (run_exists(dir))
+            CHECK(runs_add(runs, dir));
     }
-    names_free(names, n);
+done:
+    words_free(&names);
     if (st != STATUS_OK)
         runs_free(runs);
     return st;
@@ -53,22 +55,9 @@ void runs_free(struct runs *runs)
     *runs = (struct runs){0};
 }
 
-static enum status record_load(const char *path, json_t **record)
-{
-    char *bytes;
-    size_t size;
-    TRY(file_read(path, RECORD_MAX_BYTES, &bytes, &size));
-    *record = json_loadb(bytes, size, JSON_REJECT_DUPLICATES, NULL);
-    free(bytes);
-    if (json_is_object(*record))
-        return STATUS_OK;
-    json_decref(*record);
-    return status_fail(STATUS_DATA, "'%s' is no JSON object", path);
-}
-
 /* ---- writing ---- */
 
-/* A file below the document's own folder is named from there, others as they are. */
+/* The link to a file: relative to the document's folder if the file is below it, else `path`. */
 static const char *link_from(const char *document, const char *path)
 {
     const char *slash = strrchr(document, '/');
@@ -78,27 +67,26 @@ static const char *link_from(const char *document, const char *path)
 
 static enum status write_figures(struct writer *w, const struct item *item)
 {
-    char **names;
-    int n;
+    struct words names = {0};
     if (!path_is_dir(item->figures))
         return STATUS_OK;
-    TRY(names_in(item->figures, ".svg", &names, &n));
-    enum status st = STATUS_OK;
-    figures_order(names, n);
-    for (int i = 0; st == STATUS_OK && i < n; i++) {
+    enum status st = dir_list(item->figures, ".svg", &names);
+    figures_order(names.v, names.n);
+    for (int i = 0; st == STATUS_OK && i < names.n; i++) {
         char path[REPORT_PATH_SIZE], caption[256];
-        snprintf(caption, sizeof caption, "%.*s", (int)(strlen(names[i]) - 4), names[i]);
+        snprintf(caption, sizeof caption, "%.*s", (int)(strlen(names.v[i]) - 4), names.v[i]);
         for (char *c = caption; *c; c++)
             *c = *c == '_' ? ' ' : *c;
-        st = path_format(path, sizeof path, "%s/%s", item->figures, names[i]);
-        if (st == STATUS_OK && figure_is_shown(item->kind, names[i]))
+        st = path_format(path, sizeof path, "%s/%s", item->figures, names.v[i]);
+        if (st == STATUS_OK && figure_is_shown(item->kind, names.v[i]))
             st = w->format->figure(w->out, path, link_from(w->path, path), caption);
     }
-    names_free(names, n);
+    words_free(&names);
     return st;
 }
 
-/* What a place has in common goes in front of its first record. */
+/* Writes the heading and the machine of a place before its first record; `place` is NULL for later
+ * records. */
 static void begin_place(struct writer *w, const char *place, const json_t *machine)
 {
     if (!place)
@@ -119,124 +107,126 @@ static enum status write_study(struct writer *w, const struct item *item, const 
 }
 
 static enum status write_runs(struct writer *w, const struct item *item, const char *place,
-                              struct table *left_out, bool *told)
+                              struct table *left_out, bool *written)
 {
     struct runs runs;
+    enum status st = STATUS_OK;
     TRY(runs_load(item, &runs));
-    *told = runs.n > 0;
-    if (*told) {
+    *written = runs.n > 0;
+    if (*written) {
         begin_place(w, place, runs.v[0]->info);
         writer_heading(w, 3, item->kind == ITEM_RUN ? "Run %s" : "Runs: %s", item->name);
-        section_runs(w, runs.v, runs.n);
+        st = section_runs(w, runs.v, runs.n);
     }
     for (int i = 0; i < runs.damaged.n; i++)
         table_add(left_out, "%s", runs.damaged.text[i]);
     left_out->failed = left_out->failed || runs.damaged.failed;
     runs_free(&runs);
-    return STATUS_OK;
+    return st;
 }
 
 static enum status write_record(struct writer *w, const struct item *item, const char *place,
-                                bool *told)
+                                bool *written)
 {
     json_t *record;
-    TRY(record_load(item->path, &record));
+    TRY(json_read(item->path, RECORD_MAX_BYTES, &record));
     record_section *section = section_of_record(record);
-    *told = section != NULL;
+    enum status st = json_is_object(record)
+                         ? STATUS_OK
+                         : status_fail(STATUS_DATA, "'%s' is no JSON object", item->path);
+    *written = section != NULL;
     if (section) {
         begin_place(w, place, record);
         section(w, item->name, record);
     }
     json_decref(record);
-    return STATUS_OK;
+    return st;
 }
 
-/* *told: it is whole, and of a kind that there are words for. */
+/* Writes a record. Sets *written to whether the record is undamaged and of a known kind. */
 static enum status write_item(struct writer *w, const struct item *item, const char *place,
-                              struct table *left_out, bool *told)
+                              struct table *left_out, bool *written)
 {
     enum status st = STATUS_OK;
-    *told = true;
+    *written = true;
     switch (item->kind) {
     case ITEM_STUDY:
         st = write_study(w, item, place);
         break;
     case ITEM_RUN:
     case ITEM_RUNS:
-        st = write_runs(w, item, place, left_out, told);
+        st = write_runs(w, item, place, left_out, written);
         break;
     case ITEM_RECORD:
-        st = write_record(w, item, place, told);
+        st = write_record(w, item, place, written);
         break;
     }
     if (st == STATUS_DATA) {
         table_add(left_out, "%s", status_message());
-        *told = false;
+        *written = false;
         return STATUS_OK;
     }
-    return st == STATUS_OK && *told ? write_figures(w, item) : st;
+    return st == STATUS_OK && *written ? write_figures(w, item) : st;
 }
 
-/* Damaged records are named where the reader of the document sees them. */
+/* Lists the damaged records in the document. */
 static void write_left_out(struct writer *w, struct table *left_out)
 {
     if (left_out->n == 0)
         return;
-    writer_heading(w, 2, "Left out");
-    writer_paragraph(w, "These records are damaged, and nothing above is of them:");
+    writer_heading(w, 2, "Skipped records");
+    writer_paragraph(w, "These records are damaged. No statement above uses them:");
     writer_list(w, left_out);
 }
 
-/* `left_out`, an empty list, gets what is wrong with each damaged record. */
+/* Writes all records; the list `left_out`, which is empty, gets the error of each damaged
+ * record. */
 static void write_items(struct writer *w, const struct items *items, struct table *left_out)
 {
     const char *place = "";
     for (int i = 0; w->st == STATUS_OK && i < items->n; i++) {
         const struct item *item = &items->v[i];
-        bool told, same = strcmp(item->place, place) == 0;
-        enum status st = write_item(w, item, same ? NULL : item->place, left_out, &told);
+        bool written, same = strcmp(item->place, place) == 0;
+        enum status st = write_item(w, item, same ? NULL : item->place, left_out, &written);
         w->st = w->st == STATUS_OK ? st : w->st;
-        place = told ? item->place : place;
+        place = written ? item->place : place;
     }
 }
 
-/* *damaged: records that are, and were left out; each is named on `said`. */
+/* Writes one document. Sets *damaged to the number of damaged records, and lists them on `said`. */
 static enum status write_document(const struct items *items, const struct format *format,
                                   const char *path, FILE *said, int *damaged)
 {
-    struct table left_out = table_begin(1, NULL);
-    char *text = NULL;
-    size_t size = 0;
-    struct writer w = {.format = format, .path = path, .out = open_memstream(&text, &size)};
-    if (!w.out)
-        return status_fail(STATUS_OOM, "no memory to write '%s'", path);
+    struct table left_out = {0};
+    struct text_stream s;
+    TRY(text_stream_open(&s));
+    struct writer w = {.format = format, .path = path, .out = s.out};
     format->begin(w.out, "Results");
-    writer_paragraph(&w, "Written by 'ampscale report' from the records; every number and every "
-                         "finding comes from them.");
+    writer_paragraph(
+        &w, "Written by 'ampscale report'. Every number and every finding comes from the records.");
     write_items(&w, items, &left_out);
     *damaged = left_out.n;
     for (int i = 0; said && i < left_out.n; i++)
-        fprintf(said, "ampscale: left out: %s\n", left_out.text[i]);
+        fprintf(said, "ampscale: skipped: %s\n", left_out.text[i]);
     write_left_out(&w, &left_out);
     format->end(w.out);
-    if (fclose(w.out) != 0 && w.st == STATUS_OK)
-        w.st = status_fail(STATUS_OOM, "no memory to write '%s'", path);
-    if (w.st == STATUS_OK)
-        w.st = file_replace(path, text, size);
-    free(text);
-    return w.st;
+    enum status st = text_stream_close(&s);
+    if (st == STATUS_OK)
+        st = w.st == STATUS_OK ? file_replace(path, s.text, s.size) : w.st;
+    free(s.text);
+    return st;
 }
 
-/* A record without a figure, and a machine without gnuplot, still have their tables. */
+/* Draws all figures. Without gnuplot, or for a record without a figure, only tables are written. */
 static enum status draw_all(const struct items *items, FILE *said)
 {
     for (int i = 0; i < items->n; i++) {
         enum status st = item_draw(&items->v[i]);
         if (st != STATUS_OK && st != STATUS_UNSUPPORTED && st != STATUS_DATA)
             return st;
-        bool plain = st == STATUS_DATA && items->v[i].kind == ITEM_RECORD; /* has no figure */
+        bool plain = st == STATUS_DATA && items->v[i].kind == ITEM_RECORD; /* no figure of it */
         if (st != STATUS_OK && !plain && said)
-            fprintf(said, "ampscale: not drawn: %s\n", status_message());
+            fprintf(said, "ampscale: figures not drawn: %s\n", status_message());
     }
     return STATUS_OK;
 }
@@ -249,7 +239,7 @@ enum status report_make(const struct report_config *c)
     for (int i = 0; i < c->n; i++)
         CHECK(items_scan(&items, c->dir[i]));
     if (items.n == 0) {
-        st = status_fail(STATUS_DATA, "'%s' holds no record", c->dir[0]);
+        st = status_fail(STATUS_DATA, "'%s' has no record", c->dir[0]);
         goto done;
     }
     if (c->draw)
@@ -260,7 +250,7 @@ enum status report_make(const struct report_config *c)
         CHECK(
             write_document(&items, &format_html, c->html, c->markdown ? NULL : c->said, &damaged));
     if (damaged > 0)
-        st = status_fail(STATUS_DATA, "%d damaged record%s left out; all else was written", damaged,
+        st = status_fail(STATUS_DATA, "%d damaged record%s skipped; the rest was written", damaged,
                          damaged > 1 ? "s were" : " was");
 done:
     items_free(&items);

@@ -1,9 +1,7 @@
-/* Writing what records come to, for people: RESULTS.md and an HTML page.
+/* Reports of records: RESULTS.md and an HTML page.
  *
- * Everything in it comes from the records; nothing is added but words that the program finds for
- * them. The same records give the same bytes. */
-#ifndef REPORT_REPORT_H
-#define REPORT_REPORT_H
+ * All numbers and findings come from the records; the same records give the same bytes. */
+#pragma once
 
 #include "base/status.h"
 
@@ -12,15 +10,14 @@
 
 struct report_config {
     int n;
-    const char *const *dir; /* (n) folders with records. Links name what is below the document's own
-                             * folder from there, and others as they are here */
+    const char *const *dir; /* (n) folders with records. The document's links to files below its own
+                             * folder are relative to it; other links begin with `dir` as given */
     const char *markdown;   /* file to write; NULL: none */
-    const char *html;       /* likewise; pictures are in it */
-    bool draw;              /* draw the figures of each record first, into folders beside it */
-    FILE *said; /* gets a line for what cannot be drawn, and for what is damaged; NULL: none */
+    const char *html;       /* file to write, with the pictures in it; NULL: none */
+    bool draw;              /* first draw the figures of each record, into a folder next to it */
+    FILE *said; /* stream for a line per failed figure and per damaged record; NULL: none */
 };
 
-/* STATUS_DATA when the folders hold no record, and when some are damaged: these are left out, the
- * documents name them, and all else is written. Files are written whole or not at all. */
+/* Writes each document completely or not at all. STATUS_DATA if the folders have no record. Also
+ * STATUS_DATA if some records are damaged: the documents list these, and contain all others. */
 MUST_CHECK enum status report_make(const struct report_config *c);
-#endif

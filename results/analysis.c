@@ -1,9 +1,8 @@
-/* analysis.json, to and from structs. */
+/* Names the enums of an analysis, makes an empty cell, and frees an analysis. */
 #include "results/analysis.h"
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 static const char *const part_names[ANALYSIS_PARTS] = {
     [ANALYSIS_DATA] = "data_s",       [ANALYSIS_H2D] = "h2d_s",
@@ -36,7 +35,8 @@ struct analysis_cell analysis_cell_unknown(void)
                               .efficiency_wall = NAN,
                               .comm_busy_s = NAN,
                               .slowest_rank = -1,
-                              .behind = NAN};
+                              .behind = NAN,
+                              .io = {NAN, NAN, NAN, NAN, NAN}};
     for (int p = 0; p < ANALYSIS_PARTS; p++)
         c.split[p] = NAN;
     return c;

@@ -1,11 +1,14 @@
-/* Facts about this machine and process. */
+/* Collects facts about this machine and process. */
 #include "results/environment.h"
 
+#include "base/clock.h"
+#include "base/file.h"
 #include "base/host.h"
+#include "base/json.h"
 #include "config.h"
-#include "results/commit.h"
-#include "results/text.h"
+#include "results/version.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,35 +54,21 @@ bool environment_allowed(const char *name)
 
 double environment_time(char out[ENVIRONMENT_TIME_MAX])
 {
-    struct timespec now;
     struct tm utc;
-    clock_gettime(CLOCK_REALTIME, &now);
-    gmtime_r(&now.tv_sec, &utc);
+    double now_s = clock_wall_s();
+    time_t seconds = (time_t)now_s;
+    gmtime_r(&seconds, &utc);
     strftime(out, ENVIRONMENT_TIME_MAX, "%Y-%m-%dT%H:%M:%SZ", &utc);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    return now_s;
 }
 
-/* The first line of a small system file, without its newline; false where there is none. */
-static bool read_line(const char *path, char *out, int size)
+static enum status put_text(json_t *object, const char *key, const char *text)
 {
-    FILE *in = fopen(path, "r");
-    if (!in)
-        return false;
-    bool got = fgets(out, size, in) != NULL;
-    fclose(in);
-    if (got)
-        out[strcspn(out, "\n")] = '\0';
-    return got && out[0] != '\0';
+    return json_put(object, key, text_json(text));
 }
 
-/* A setter that refuses no value but NULL: memory ran out. */
-static bool set_text(json_t *object, const char *key, const char *text)
-{
-    return json_object_set_new(object, key, text_json(text)) == 0;
-}
-
-/* How many CPUs come first in their own list of siblings: as many as there are groups. 0 where the
- * system does not say. */
+/* The number of groups of CPUs (sockets or cores): counts the CPUs that are the first CPU in the
+ * list of their own group. 0 where the system has no such lists. */
 static int count_groups(const char *list_name)
 {
     int groups = 0;
@@ -87,60 +76,58 @@ static int count_groups(const char *list_name)
     for (long i = 0; i < n; i++) {
         char path[128], line[256];
         snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%ld/topology/%s", i, list_name);
-        if (read_line(path, line, sizeof line) && strtol(line, NULL, 10) == i)
+        if (file_first_line(path, line, sizeof line) && strtol(line, NULL, 10) == i)
             groups++;
     }
     return groups;
 }
 
-static bool set_count(json_t *object, const char *key, long long n)
+/* Adds a number; leaves it out if it is not known. */
+static enum status put_count(json_t *object, const char *key, long long n)
 {
-    return n <= 0 || json_object_set_new(object, key, json_integer(n)) == 0;
+    return n <= 0 ? STATUS_OK : json_put(object, key, json_integer(n));
 }
 
-static bool add_cpu(json_t *host)
+static enum status fill_cpu(json_t *cpu)
 {
     char line[256];
-    json_t *cpu = json_object();
-    host_cpu_name(line, sizeof line);
-    bool ok = set_text(cpu, "model", line);
-    ok = set_count(cpu, "sockets", count_groups("core_siblings_list")) && ok;
-    ok = set_count(cpu, "cores", count_groups("thread_siblings_list")) && ok;
-    ok = set_count(cpu, "threads", sysconf(_SC_NPROCESSORS_ONLN)) && ok;
-    ok = set_count(cpu, "usable", host_cores()) && ok;
     double quota, period;
-    if (read_line("/sys/fs/cgroup/cpu.max", line, sizeof line) &&
+    host_cpu_name(line, sizeof line);
+    TRY(put_text(cpu, "model", line));
+    TRY(put_count(cpu, "sockets", count_groups("core_siblings_list")));
+    TRY(put_count(cpu, "cores", count_groups("thread_siblings_list")));
+    TRY(put_count(cpu, "threads", sysconf(_SC_NPROCESSORS_ONLN)));
+    TRY(put_count(cpu, "usable", host_cores()));
+    if (file_first_line("/sys/fs/cgroup/cpu.max", line, sizeof line) &&
         sscanf(line, "%lf %lf", &quota, &period) == 2 && period > 0)
-        ok = json_object_set_new(cpu, "quota", json_real(quota / period)) == 0 && ok;
-    if (read_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", line, sizeof line))
-        ok = set_text(cpu, "governor", line) && ok;
-    return json_object_set_new(host, "cpu", cpu) == 0 && ok;
+        TRY(json_put(cpu, "quota", json_real(quota / period)));
+    if (file_first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", line, sizeof line))
+        TRY(put_text(cpu, "governor", line));
+    return STATUS_OK;
 }
 
-/* The name a distribution gives itself, from PRETTY_NAME="..." of os-release. */
-static bool add_os(json_t *host)
+/* Adds the name of the distribution, from PRETTY_NAME="..." of os-release. */
+static enum status put_os(json_t *host)
 {
     char line[256];
-    bool ok = true;
+    enum status st = STATUS_OK;
     FILE *in = fopen("/etc/os-release", "r");
     while (in && fgets(line, sizeof line, in)) {
         if (strncmp(line, "PRETTY_NAME=", 12) != 0)
             continue;
         char *name = line + 12 + (line[12] == '"');
         name[strcspn(name, "\"\n")] = '\0';
-        ok = set_text(host, "os", name);
+        st = put_text(host, "os", name);
         break;
     }
     if (in)
         fclose(in);
-    return ok;
+    return st;
 }
 
-static bool add_variables(json_t *host)
+static enum status fill_variables(json_t *variables)
 {
-    json_t *variables = json_object();
-    bool ok = variables != NULL;
-    for (char **v = environ; *v && ok; v++) {
+    for (char **v = environ; *v; v++) {
         char name[64];
         size_t len = strcspn(*v, "=");
         if (len >= sizeof name || (*v)[len] != '=')
@@ -148,31 +135,43 @@ static bool add_variables(json_t *host)
         memcpy(name, *v, len);
         name[len] = '\0';
         if (environment_allowed(name))
-            ok = set_text(variables, name, *v + len + 1);
+            TRY(put_text(variables, name, *v + len + 1));
     }
-    return json_object_set_new(host, "environment", variables) == 0 && ok;
+    return STATUS_OK;
 }
 
-bool environment_program(json_t *object)
+const char *environment_version(void)
 {
-    return set_text(object, "version", AMPSCALE_VERSION) &&
-           set_text(object, "build", AMPSCALE_BUILD_TYPE) &&
-           (!AMPSCALE_COMMIT[0] || set_text(object, "commit", AMPSCALE_COMMIT));
+    return BUILD_VERSION;
+}
+
+enum status environment_program(json_t *object)
+{
+    TRY(put_text(object, "version", BUILD_VERSION));
+    TRY(put_text(object, "build", AMPSCALE_BUILD_TYPE));
+    return BUILD_COMMIT[0] ? put_text(object, "commit", BUILD_COMMIT) : STATUS_OK;
 }
 
 enum status environment_describe(json_t **out)
 {
-    json_t *host = json_object();
     struct utsname u;
-    bool ok = uname(&u) == 0 && set_text(host, "hostname", u.nodename) &&
-              set_text(host, "kernel", u.release) && set_text(host, "machine", u.machine);
-    long long memory = (long long)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
-    ok = ok && add_os(host) && add_cpu(host) && set_count(host, "memory_bytes", memory) &&
-         add_variables(host);
-    if (!ok) {
-        json_decref(host);
-        return status_fail(STATUS_OOM, "no memory to describe this machine");
-    }
-    *out = host;
+    enum status st;
+    TRY(json_new(out, "{}"));
+    if (uname(&u) != 0)
+        CHECK(status_fail(STATUS_IO, "cannot describe this machine: %s", strerror(errno)));
+    CHECK(put_text(*out, "hostname", u.nodename));
+    CHECK(put_text(*out, "kernel", u.release));
+    CHECK(put_text(*out, "machine", u.machine));
+    CHECK(put_os(*out));
+    CHECK(json_put(*out, "cpu", json_object()));
+    CHECK(fill_cpu(json_object_get(*out, "cpu")));
+    CHECK(put_count(*out, "memory_bytes",
+                    (long long)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE)));
+    CHECK(json_put(*out, "environment", json_object()));
+    CHECK(fill_variables(json_object_get(*out, "environment")));
     return STATUS_OK;
+done:
+    json_decref(*out);
+    *out = NULL;
+    return st;
 }

@@ -1,9 +1,8 @@
-/* Where a run takes place: what run.json says of program, host, hardware and environment.
+/* Describes for run.json where a run takes place: program, host, hardware and environment.
  *
- * Reads /proc, /sys and uname; starts no program, asks no network. What cannot be learnt is left
+ * Reads /proc, /sys and uname; starts no program and uses no network. An unknown item is left
  * out. */
-#ifndef RESULTS_ENVIRONMENT_H
-#define RESULTS_ENVIRONMENT_H
+#pragma once
 
 #include "base/status.h"
 
@@ -14,20 +13,21 @@
  *   {"hostname", "os", "kernel", "machine",
  *    "cpu": {"model", "sockets", "cores", "threads", "usable", "quota", "governor"},
  *    "memory_bytes", "environment": {name: value}}
- * `sockets`, `cores` and `threads` are those online in the machine, `usable` the hardware threads
- * this process may run on, `quota` the processor time in CPUs that its control group allows. */
+ * `sockets`, `cores` and `threads` are numbers of online units of the machine; `usable`: hardware
+ * threads on which this process may run; `quota`: CPUs that its control group may use. */
 MUST_CHECK enum status environment_describe(json_t **out);
 
-/* Adds to an object which program this is: "version", "build" and, where it is known, "commit".
- * False without memory. */
-bool environment_program(json_t *object);
+/* This build: "0.1.0" for a release or a tarball, "0.1.0-dev+g1a2b3c4d5e6f" between releases; see
+ * results/version.cmake. */
+const char *environment_version(void);
 
-/* Whether a variable may enter a record: those that change how numbers or threads are computed,
- * and those that name the job and the rank. Nothing else of the environment is anybody's business.
- */
+/* Adds this program's "version", "build" and, where it is known, "commit" to an object. */
+MUST_CHECK enum status environment_program(json_t *object);
+
+/* Whether an environment variable may be recorded: only variables that affect results or threads,
+ * and variables that name the job and the rank. Others may be private. */
 bool environment_allowed(const char *name);
 
-/* "2024-01-31T12:00:00Z", now; and the seconds since 1970, fractions among them. */
+/* Writes the time now, "2024-01-31T12:00:00Z"; returns seconds since 1970, with fractions. */
 enum { ENVIRONMENT_TIME_MAX = 32 };
 double environment_time(char out[ENVIRONMENT_TIME_MAX]);
-#endif

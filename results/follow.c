@@ -1,21 +1,22 @@
-/* Following a run. */
+/* Follows a run that is being written. */
 #include "results/follow.h"
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/file.h"
-#include "results/lines.h"
+#include "base/lines.h"
 #include "results/rows.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
-/* Of a file that is longer at first sight, only the last bytes are parsed: far more than
- * FOLLOW_KEEP steps. */
+/* If a file is longer than this when it is first read, only this many bytes at its end are parsed,
+ * which is far more than FOLLOW_KEEP steps. */
 enum { TAIL_BYTES = 4 << 20 };
 
-/* Which file a path stood for, and when it was written last. */
+/* Identity, time and size of the file at a path. */
 struct sight {
     dev_t device;
     ino_t inode;
@@ -25,13 +26,13 @@ struct sight {
 
 struct follow {
     char dir[4096];
-    struct run *run; /* NULL: to be read from its beginning */
+    struct run *run; /* NULL: the run must be read from the beginning */
     struct rows rows[ROWS_FILES];
     struct lines lines[ROWS_FILES];
     bool open[ROWS_FILES];
-    struct sight info, summary, file[ROWS_FILES];
-    uint64_t heard_ns;   /* when something new was seen last */
-    double quiet_before; /* how long it had been quiet by then */
+    struct sight info, summary, outcome, file[ROWS_FILES];
+    uint64_t heard_ns;   /* when a new record was last read */
+    double quiet_before; /* seconds without a new record when heard_ns was set */
 };
 
 static enum status look(const struct follow *f, const char *file, struct sight *out)
@@ -56,23 +57,24 @@ static bool same(const struct sight *a, const struct sight *b)
            a->written.tv_nsec == b->written.tv_nsec;
 }
 
-/* Forgets the run. */
+/* Frees the run. */
 static void drop(struct follow *f)
 {
     for (int i = 0; i < ROWS_FILES; i++)
         lines_close(&f->lines[i]);
     memset(f->open, 0, sizeof f->open);
     if (f->run)
-        rows_show(f->rows, f->run); /* which frees them */
+        rows_show(f->rows, f->run); /* `rows` and `run` share memory, which run_free frees */
     run_free(f->run);
     f->run = NULL;
 }
 
-/* Finds the run anew. */
+/* Begins to read the run from its beginning. */
 static enum status begin(struct follow *f)
 {
     TRY(look(f, "run.json", &f->info));
     TRY(look(f, "summary.json", &f->summary));
+    TRY(look(f, "outcome.json", &f->outcome));
     TRY(run_begin(f->dir, &f->run));
     rows_begin(f->rows);
     for (int i = 0; i < ROWS_FILES; i++)
@@ -80,13 +82,8 @@ static enum status begin(struct follow *f)
     return STATUS_OK;
 }
 
-static bool has_event(const char *line, size_t size)
-{
-    static const char event[] = "\"event\"";
-    return memmem(line, size, event, sizeof event - 1) != NULL;
-}
-
-/* Reads on to the end of file i, which has `size` bytes. */
+/* Reads file i, which has `size` bytes, from the end of the line that was read last to the end of
+ * the file. */
 static enum status read_on(struct follow *f, int i, int64_t size)
 {
     struct rows *rows = &f->rows[i];
@@ -97,7 +94,8 @@ static enum status read_on(struct follow *f, int i, int64_t size)
         TRY(lines_next(&f->lines[i], &line, &length));
         if (!line)
             break;
-        if (windowed && f->lines[i].whole < size - TAIL_BYTES && !has_event(line, length))
+        if (windowed && f->lines[i].whole < size - TAIL_BYTES &&
+            !memmem(line, length, "\"event\"", strlen("\"event\"")))
             continue;
         enum status st = rows_line(rows, line, length, f->run);
         if (st != STATUS_OK)
@@ -111,7 +109,7 @@ static enum status read_on(struct follow *f, int i, int64_t size)
     return STATUS_OK;
 }
 
-/* What has come to file i; *replaced when it is another than before. */
+/* Reads the lines that were appended to file i. Sets *replaced if another file has replaced it. */
 static enum status poll_file(struct follow *f, int i, bool *replaced)
 {
     char path[4096];
@@ -126,7 +124,7 @@ static enum status poll_file(struct follow *f, int i, bool *replaced)
     if (f->open[i]) {
         TRY(lines_refresh(&f->lines[i]));
     } else {
-        f->open[i] = true; /* from here on it is to be closed */
+        f->open[i] = true; /* drop() now closes it */
         TRY(path_format(path, sizeof path, "%s/%s", f->dir, f->rows[i].file));
         TRY(lines_open(&f->lines[i], path));
     }
@@ -136,30 +134,30 @@ static enum status poll_file(struct follow *f, int i, bool *replaced)
 
 static enum status poll_documents(struct follow *f, bool *replaced)
 {
-    struct sight info, summary;
+    struct sight info, summary, outcome;
     TRY(look(f, "run.json", &info));
     TRY(look(f, "summary.json", &summary));
+    TRY(look(f, "outcome.json", &outcome));
     *replaced = !same(&info, &f->info);
-    if (*replaced || same(&summary, &f->summary))
+    if (*replaced || (same(&summary, &f->summary) && same(&outcome, &f->outcome)))
         return STATUS_OK;
     f->summary = summary;
-    return run_load_summary(f->run);
+    f->outcome = outcome;
+    return run_load_end(f->run);
 }
 
-/* Seconds since the records were written, by the clock of whoever keeps the files. */
+/* Seconds since the last record was written, computed from the time of day and the modification
+ * times of the files. */
 static double age(const struct follow *f)
 {
-    struct timespec now;
     double last = (double)f->info.written.tv_sec;
-    clock_gettime(CLOCK_REALTIME, &now);
     for (int i = 0; i < ROWS_FILES; i++)
         if (f->file[i].size >= 0 && (double)f->file[i].written.tv_sec > last)
             last = (double)f->file[i].written.tv_sec;
-    double seconds = (double)now.tv_sec - last;
-    return seconds > 0 ? seconds : 0;
+    return fmax(0, floor(clock_wall_s()) - last);
 }
 
-/* One look at everything. */
+/* Reads everything new. */
 static enum status look_around(struct follow *f, bool *replaced)
 {
     bool first = !f->run, changed = first;
@@ -197,9 +195,8 @@ enum status follow_poll(struct follow *f)
 enum status follow_open(const char *dir, struct follow **out)
 {
     enum status st;
-    struct follow *f = calloc(1, sizeof *f);
-    if (!f)
-        return status_fail(STATUS_OOM, "no memory to follow '%s'", dir);
+    struct follow *f;
+    TRY(array_new(&f, 1));
     CHECK(path_format(f->dir, sizeof f->dir, "%s", dir));
     CHECK(follow_poll(f));
     *out = f;

@@ -1,13 +1,13 @@
-/* Reading a run's folder again and again while it is being written.
+/* Reading a run's folder repeatedly while it is being written.
  *
- * What has been read is not read again: each file is read on from the last whole line. A line
- * without its end is left for the next time. A run that goes on after a pause is followed, and one
- * that replaces another in the same folder is read from its beginning.
+ * Each call reads the lines appended since the last call; a line without its newline is read once
+ * it is complete. When a run resumes, reading continues; when another run replaces it in the same
+ * folder, that run is read from its beginning.
  *
- * Of the steps and of the telemetry only the latest FOLLOW_KEEP are kept, and of a long file that
- * is there already only the end and the events are looked at; epochs and ranks are all there. */
-#ifndef RESULTS_FOLLOW_H
-#define RESULTS_FOLLOW_H
+ * Only the latest FOLLOW_KEEP steps and telemetry samples are kept. If a file is already long when
+ * it is first read, only its events and its last lines are read. Epochs and ranks are kept
+ * completely. */
+#pragma once
 
 #include "results/run.h"
 
@@ -15,18 +15,18 @@ enum { FOLLOW_KEEP = 2048 };
 
 struct follow;
 
-/* A folder without a run is STATUS_DATA, and so are records that are not as schema.h says. */
+/* STATUS_DATA for a folder without a run, and for records that are not as schema.h says. */
 MUST_CHECK enum status follow_open(const char *dir, struct follow **out);
 
-/* Reads what has come since. After a failure the next call begins at the beginning. */
+/* Reads new records. After a failure the next call reads the run from its beginning. */
 MUST_CHECK enum status follow_poll(struct follow *f);
 
-/* The run as it was read last, NULL after a failure; valid until the next call of follow_poll or
+/* The run as last read; NULL after a failure. Valid until the next call of follow_poll or
  * follow_close. */
 const struct run *follow_run(const struct follow *f);
 
-/* Seconds since a record came: by the files' times at first, then by this process's clock. */
+/* Seconds since the last new record, computed from the files' times at first, then from this
+ * process's clock. */
 double follow_quiet(const struct follow *f);
 
 void follow_close(struct follow *f); /* NULL is fine */
-#endif

@@ -1,10 +1,13 @@
-/* Appending lines. */
+/* Appends lines to a file. */
 #include "results/journal.h"
 
 #include "base/file.h"
+#include "base/json.h"
+#include "base/lines.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -14,13 +17,13 @@ static enum status fail(struct journal *j)
     if (!j->error)
         j->error = errno ? errno : EIO;
     const char *way_out = j->error == ENOSPC || j->error == EDQUOT
-                              ? "free some space and go on with --resume auto"
-                              : "see to it and go on with --resume auto";
+                              ? "free some space and resume with --resume auto"
+                              : "remove the cause and resume with --resume auto";
     return status_fail(STATUS_IO, "cannot write '%s': %s; %s", j->path, strerror(j->error),
                        way_out);
 }
 
-/* Cuts off what follows the last newline of the `size` bytes. */
+/* Removes the bytes after the last newline of the file's `size` bytes. */
 static enum status journal_cut_torn(struct journal *j, int fd, off_t size)
 {
     char block[4096];
@@ -69,11 +72,24 @@ enum status journal_write(struct journal *j, const char *lines, size_t size)
     return STATUS_OK;
 }
 
+enum status journal_write_json(struct journal *j, json_t *value, size_t flags)
+{
+    size_t size;
+    char *text = json_line(value, flags, &size);
+    if (!text)
+        return status_fail(STATUS_OOM, "no memory for a line of '%s'", j->path);
+    enum status st = size <= LINE_MAX_BYTES
+                         ? journal_write(j, text, size)
+                         : status_fail(STATUS_DATA, "a line of '%s' is too long", j->path);
+    free(text);
+    return st;
+}
+
 enum status journal_flush(struct journal *j, bool durable)
 {
     if (j->error || fflush(j->stream) != 0)
         return fail(j);
-    /* EINVAL: this file system does not offer it, and the write itself has been accepted. */
+    /* EINVAL: this file system does not support it; the write itself was accepted. */
     if (durable && fsync(fileno(j->stream)) != 0 && errno != EINVAL)
         return fail(j);
     return STATUS_OK;

@@ -1,33 +1,35 @@
-/* A file of lines that only grows: the writing side of a run's *.jsonl.
+/* A file of lines that only grows: how a run's *.jsonl files are written.
  *
- * Lines gather in memory first. A crash may leave a torn last line, which readers ignore and
- * journal_open cuts off. */
-#ifndef RESULTS_JOURNAL_H
-#define RESULTS_JOURNAL_H
+ * Lines are buffered. A crash may leave a partial last line, which readers ignore and journal_open
+ * removes. */
+#pragma once
 
 #include "base/status.h"
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
 struct journal {
     FILE *stream; /* NULL: not open */
-    int error;    /* the errno of the first failed write; all later calls fail with it */
+    int error;    /* errno of the first failed write; all later calls fail with this error */
     char path[4096];
 };
 
-/* Opens `path` for appending after its last whole line; a torn line behind it is cut off, and
- * nothing else ever is. A file that does not exist is made; a symbolic link is refused, and so is
- * what is no regular file. */
+/* Opens `path` for appending. Removes a partial last line, and nothing else. Creates a missing
+ * file. Refuses a symbolic link, and any other file that is not regular. */
 MUST_CHECK enum status journal_open(struct journal *j, const char *path);
 
-/* Appends `size` bytes, whole lines. A failure may belong to an earlier line. */
+/* Appends `size` bytes of whole lines. May return the failure to write an earlier line. */
 MUST_CHECK enum status journal_write(struct journal *j, const char *lines, size_t size);
 
-/* Hands everything to the operating system, and with `durable` waits until the disk has it. */
+/* Appends `value`, which it takes over, as a line of at most LINE_MAX_BYTES (base/lines.h); `flags`
+ * are jansson's. */
+MUST_CHECK enum status journal_write_json(struct journal *j, json_t *value, size_t flags);
+
+/* Writes all lines to the operating system, and with `durable` waits until they are on disk. */
 MUST_CHECK enum status journal_flush(struct journal *j, bool durable);
 
-/* Flushes durably and closes; one that is not open is fine. */
+/* Flushes durably and closes; does nothing if not open. */
 MUST_CHECK enum status journal_close(struct journal *j);
-#endif

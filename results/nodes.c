@@ -1,9 +1,12 @@
-/* SuperBench's lines, one a node: written, and read as what anybody may have written. */
+/* Writes SuperBench's lines, one per node, and reads them as untrusted input. */
 #include "results/nodes.h"
 
+#include "base/array.h"
 #include "base/file.h"
-#include "results/lines.h"
-#include "results/text.h"
+#include "base/json.h"
+#include "base/lines.h"
+#include "base/text.h"
+#include "base/text_new.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -49,7 +52,7 @@ void nodes_free(struct nodes *nodes)
     *nodes = (struct nodes){0};
 }
 
-/* A name of somebody else's, fit for a message. */
+/* An untrusted name, cleaned for a message. */
 static const char *shown(const char *name, char out[80])
 {
     text_clean(out, 80, name);
@@ -67,29 +70,24 @@ static enum status add_value(struct node_row *node, const char *metric, const js
         return status_fail(STATUS_DATA, "'%s' is not a number", shown(metric, said));
     if (node->n == NODE_METRICS_MAX)
         return status_fail(STATUS_DATA, "more than %d metrics", NODE_METRICS_MAX);
-    char *copy = strdup(metric);
-    if (!copy)
-        return status_fail(STATUS_OOM, "no memory for metrics");
-    node->value[node->n++] = (struct node_value){.metric = copy, .value = x};
+    TRY(text_new(&node->value[node->n].metric, "%s", metric));
+    node->value[node->n++].value = x;
     return STATUS_OK;
 }
 
-/* Fills a zeroed node, which is freed by the caller also after a failure. */
+/* Fills in a zeroed node; the caller frees it, also after a failure. */
 static enum status node_parse(struct node_row *node, const json_t *object)
 {
-    const char *name = json_string_value(json_object_get(object, "node"));
-    const char *key;
+    const char *name = json_text_at(object, "node"), *key;
     char said[80];
     json_t *value;
     if (!json_is_object(object))
         return status_fail(STATUS_DATA, "not an object");
-    if (!name || !node_name_ok(name))
+    if (!node_name_ok(name))
         return status_fail(STATUS_DATA, "'%s' under \"node\" cannot be the name of a node",
-                           shown(name ? name : "", said));
+                           shown(name, said));
     strcpy(node->name, name);
-    node->value = calloc(json_object_size(object), sizeof *node->value);
-    if (!node->value)
-        return status_fail(STATUS_OOM, "no memory for metrics");
+    TRY(array_new(&node->value, json_object_size(object)));
     json_object_foreach((json_t *)object, key, value)
     {
         if (strcmp(key, "node") == 0)
@@ -104,30 +102,17 @@ static enum status node_parse(struct node_row *node, const json_t *object)
     return STATUS_OK;
 }
 
-static enum status make_room(struct nodes *nodes)
-{
-    if (nodes->n < nodes->capacity)
-        return STATUS_OK;
-    int capacity = nodes->capacity ? 2 * nodes->capacity : 16;
-    if (nodes->n == NODES_MAX)
-        return status_fail(STATUS_DATA, "more than %d nodes", NODES_MAX);
-    struct node_row *more = realloc(nodes->node, (size_t)capacity * sizeof *more);
-    if (!more)
-        return status_fail(STATUS_OOM, "no memory for %d nodes", capacity);
-    nodes->node = more;
-    nodes->capacity = capacity;
-    return STATUS_OK;
-}
-
 enum status nodes_add(struct nodes *nodes, const json_t *object)
 {
     struct node_row node = {{0}};
     enum status st = node_parse(&node, object);
     for (int i = 0; st == STATUS_OK && i < nodes->n; i++)
         if (strcmp(nodes->node[i].name, node.name) == 0)
-            st = status_fail(STATUS_DATA, "node '%s' is there twice", node.name);
+            st = status_fail(STATUS_DATA, "node '%s' occurs twice", node.name);
+    if (st == STATUS_OK && nodes->n == NODES_MAX)
+        st = status_fail(STATUS_DATA, "more than %d nodes", NODES_MAX);
     if (st == STATUS_OK)
-        st = make_room(nodes);
+        st = array_reserve(&nodes->node, nodes->n);
     if (st == STATUS_OK)
         nodes->node[nodes->n++] = node;
     else
@@ -135,7 +120,7 @@ enum status nodes_add(struct nodes *nodes, const json_t *object)
     return st;
 }
 
-static enum status add_line(struct nodes *nodes, const char *line, size_t size)
+static enum status add_line(void *nodes, char *line, size_t size)
 {
     json_error_t error;
     char said[80];
@@ -149,29 +134,11 @@ static enum status add_line(struct nodes *nodes, const char *line, size_t size)
 
 enum status nodes_read(const char *path, struct nodes *nodes)
 {
-    struct lines l;
-    char *line;
-    size_t size;
     int before = nodes->n;
-    enum status st;
-    CHECK(lines_open(&l, path));
-    for (;;) {
-        CHECK(lines_next(&l, &line, &size));
-        if (!line)
-            break;
-        st = add_line(nodes, line, size);
-        if (st != STATUS_OK) {
-            st = status_context(st, "'%s', line %lld", path, (long long)l.number);
-            goto done;
-        }
-    }
-    if (l.torn)
-        st = status_fail(STATUS_DATA, "the last line of '%s' is torn: it has no end", path);
-    else if (nodes->n == before)
-        st = status_fail(STATUS_DATA, "there is no node in '%s'", path);
-done:
-    lines_close(&l);
-    return st;
+    TRY(lines_each(path, true, add_line, nodes));
+    if (nodes->n == before)
+        return status_fail(STATUS_DATA, "'%s' has no node", path);
+    return STATUS_OK;
 }
 
 enum status nodes_write(const json_t *nodes, const char *path)
@@ -182,13 +149,11 @@ enum status nodes_write(const json_t *nodes, const char *path)
     TRY(atomic_file_open(&f, path));
     json_object_foreach((json_t *)nodes, name, node)
     {
-        char *text = json_dumps(node, JSON_REAL_PRECISION(9));
-        if (!text) {
+        enum status st = json_print(json_incref(node), f.stream, JSON_REAL_PRECISION(9));
+        if (st != STATUS_OK) {
             atomic_file_abandon(&f);
-            return status_fail(STATUS_OOM, "no memory to write '%s'", path);
+            return st;
         }
-        fprintf(f.stream, "%s\n", text);
-        free(text);
     }
     return atomic_file_commit(&f);
 }

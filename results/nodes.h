@@ -1,11 +1,10 @@
-/* Nodes, and the numbers that were measured on each: SuperBench's results-summary.jsonl.
+/* Nodes, and the numbers measured on each: SuperBench's results-summary.jsonl.
  *
  * A line is a flat object for one node: its name under "node", a number for each metric under
  * "{benchmark}/[{run}/]{metric}[:rank]" (SuperBench's user manual, "Benchmark results"). null
- * says that a metric was not measured. "hardware", which SuperBench does not know and leaves alone,
- * may name what the node is made of: nodes of different hardware are not compared. */
-#ifndef RESULTS_NODES_H
-#define RESULTS_NODES_H
+ * means that a metric was not measured. "hardware", which SuperBench ignores, may name the node's
+ * hardware: nodes of different hardware are not compared. */
+#pragma once
 
 #include "base/status.h"
 
@@ -15,7 +14,7 @@
 enum {
     NODES_MAX = 65536,
     NODE_METRICS_MAX = 16384,
-    NODE_NAME_MAX = 256, /* with their NULs */
+    NODE_NAME_MAX = 256, /* sizes, with the NUL */
     NODE_METRIC_MAX = 512,
     NODE_HARDWARE_MAX = 256,
 };
@@ -27,33 +26,32 @@ struct node_value {
 
 struct node_row {
     char name[NODE_NAME_MAX];
-    char hardware[NODE_HARDWARE_MAX]; /* fit to be shown; "" where it is not told */
+    char hardware[NODE_HARDWARE_MAX]; /* cleaned; "": not given */
     int n;
-    struct node_value *value; /* (n) ascending by metric, each once */
+    struct node_value *value; /* (n) sorted by metric, without duplicates */
 };
 
 struct nodes {
-    int n, capacity;
+    int n;
     struct node_row *node;
 };
 
-/* Whether a node may be called so: letters, digits, '.', '-' and '_', with a letter or a digit
- * first. Such a name is fit for a list of a scheduler's, and for a folder. */
+/* Whether a node's name has only letters, digits, '.', '-' and '_', and begins with a letter or a
+ * digit, so that it can be part of a scheduler's list and of a path. */
 bool node_name_ok(const char *name);
 
-/* Adds the nodes of a file. STATUS_DATA, with the line's number, for what is not as it should be: a
- * value that is no number, a name that cannot be one, a node that is there already, a torn line,
- * no node at all, too much of anything. */
+/* Adds the nodes of a file. STATUS_DATA, with the line's number, for a value that is not a number,
+ * an invalid name, a node that `nodes` already has, a partial line, a file without nodes, or a
+ * number beyond the limits above. */
 MUST_CHECK enum status nodes_read(const char *path, struct nodes *nodes);
 
-/* Adds one node from its object; the same refusals, but for the place. */
+/* Adds one node from its JSON object. STATUS_DATA as for nodes_read, without a line's number. */
 MUST_CHECK enum status nodes_add(struct nodes *nodes, const json_t *object);
 
-/* The value of a node's metric; NULL: it has none of that name. */
+/* The value of a node's metric; NULL: it has no metric of that name. */
 const struct node_value *node_find(const struct node_row *node, const char *metric);
 
-void nodes_free(struct nodes *nodes); /* fine on a zeroed struct */
+void nodes_free(struct nodes *nodes); /* zeroed: no effect */
 
-/* Writes the objects {name: {"node": name, ...}} a line each, whole or not at all. */
+/* Atomically writes each member of `nodes`, {name: {"node": name, ...}}, as an object on a line. */
 MUST_CHECK enum status nodes_write(const json_t *nodes, const char *path);
-#endif

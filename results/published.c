@@ -1,11 +1,11 @@
-/* Tables of others' numbers, cell by cell. */
+/* Reads tables of published results, cell by cell. */
 #include "results/published.h"
 
-#include "results/lines.h"
-#include "results/text.h"
+#include "base/array.h"
+#include "base/lines.h"
+#include "base/text.h"
 
 #include <ctype.h>
-#include <inttypes.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -16,66 +16,45 @@ enum { COLUMNS_MAX = 32, SERIES_MAX = 64 };
 #define IMAGES_PER_S_MAX 1e12
 #define SECONDS_MAX      1e12
 
-/* What a column's cells are, and where they belong. */
-enum cell { CELL_NAME, CELL_TEXT, CELL_GPUS, CELL_COUNT, CELL_REAL, CELL_PER_NODE };
+/* The type of a column's cells: char[], int64_t, double. */
+enum cell { CELL_TEXT, CELL_COUNT, CELL_REAL };
 
 struct column {
     const char *name;
     enum cell cell;
-    size_t offset; /* CELL_TEXT: in struct published_series; CELL_COUNT, CELL_REAL: in a point */
+    size_t offset; /* offset in struct published_series, whose first point is the row */
     double max;
+    bool required; /* the column is in every file, and its cells are never empty */
 };
 
-#define TEXT(n)                                                                                    \
-    {                                                                                              \
-#n, CELL_TEXT, offsetof(struct published_series, n), 0                                     \
-    }
-#define REAL(n, m, max)                                                                            \
-    {                                                                                              \
-        n, CELL_REAL, offsetof(struct published_point, m), max                                     \
-    }
+#define AT(member) offsetof(struct published_series, member)
 
 static const struct column columns[] = {
-    {"series", CELL_NAME, 0, 0},
-    {"gpus", CELL_GPUS, 0, 1e7},
-    {"batch_per_gpu", CELL_COUNT, offsetof(struct published_point, batch_per_gpu), 1e6},
-    {"gpus_per_node", CELL_PER_NODE, 0, 1e5},
-    REAL("images_per_s", images_per_s, IMAGES_PER_S_MAX),
-    REAL("train_time_s", train_time_s, SECONDS_MAX),
-    REAL("top1_val", top1, 100),
-    REAL("top5_val", top5, 100),
-    REAL("efficiency", efficiency, 1000),
-    TEXT(arch),
-    TEXT(hardware),
-    TEXT(precision),
-    TEXT(gradients),
-    TEXT(overlap),
+    {"series", CELL_TEXT, AT(name), 0, true},
+    {"gpus", CELL_COUNT, AT(point[0].gpus), 1e7, true},
+    {"batch_per_gpu", CELL_COUNT, AT(point[0].batch_per_gpu), 1e6, false},
+    {"gpus_per_node", CELL_COUNT, AT(gpus_per_node), 1e5, false},
+    {"images_per_s", CELL_REAL, AT(point[0].images_per_s), IMAGES_PER_S_MAX, false},
+    {"train_time_s", CELL_REAL, AT(point[0].train_time_s), SECONDS_MAX, false},
+    {"top1_val", CELL_REAL, AT(point[0].top1), 100, false},
+    {"top5_val", CELL_REAL, AT(point[0].top5), 100, false},
+    {"efficiency", CELL_REAL, AT(point[0].efficiency), 1000, false},
+    {"arch", CELL_TEXT, AT(arch), 0, false},
+    {"hardware", CELL_TEXT, AT(hardware), 0, false},
+    {"precision", CELL_TEXT, AT(precision), 0, false},
+    {"data", CELL_TEXT, AT(data), 0, false},
+    {"gradients", CELL_TEXT, AT(gradients), 0, false},
+    {"overlap", CELL_TEXT, AT(overlap), 0, false},
 };
 enum { N_COLUMNS = sizeof columns / sizeof *columns };
 
 /* A file being read. */
 struct table {
     struct published *out;
-    int n_columns; /* 0: the heading has not come yet */
+    int n_columns; /* 0: no heading read yet */
     const struct column *column[COLUMNS_MAX];
     char source[PUBLISHED_SOURCE_MAX];
 };
-
-/* Cuts a line at its commas, in place. */
-static enum status cut(char *line, char *cell[COLUMNS_MAX], int *n)
-{
-    *n = 0;
-    for (char *next = line; next;) {
-        if (*n == COLUMNS_MAX)
-            return status_fail(STATUS_DATA, "more than %d columns", COLUMNS_MAX);
-        char *at = next;
-        next = strchr(at, ',');
-        if (next)
-            *next++ = '\0';
-        cell[(*n)++] = at;
-    }
-    return STATUS_OK;
-}
 
 static const struct column *column_find(const char *name)
 {
@@ -87,20 +66,19 @@ static const struct column *column_find(const char *name)
 
 static enum status heading_read(struct table *t, char *cell[], int n)
 {
-    bool has_series = false, has_gpus = false;
+    int required = 0;
     for (int i = 0; i < n; i++) {
         const struct column *c = column_find(cell[i]);
         if (!c)
             return status_fail(STATUS_DATA, "unknown column '%.40s'", cell[i]);
         for (int k = 0; k < i; k++)
             if (t->column[k] == c)
-                return status_fail(STATUS_DATA, "column '%s' comes twice", c->name);
+                return status_fail(STATUS_DATA, "column '%s' occurs twice", c->name);
         t->column[i] = c;
-        has_series = has_series || c->cell == CELL_NAME;
-        has_gpus = has_gpus || c->cell == CELL_GPUS;
+        required += c->required;
     }
-    if (!has_series || !has_gpus)
-        return status_fail(STATUS_DATA, "no column 'series' or none 'gpus'");
+    if (required < 2)
+        return status_fail(STATUS_DATA, "the columns 'series' and 'gpus' are needed");
     t->n_columns = n;
     return STATUS_OK;
 }
@@ -110,7 +88,7 @@ static enum status text_read(const char *cell, const char *column, char out[PUBL
     char clean[PUBLISHED_NAME_MAX];
     text_clean(clean, sizeof clean, cell);
     if (strcmp(clean, cell) != 0)
-        return status_fail(STATUS_DATA, "'%s' is too long or no text: '%.20s'", column, clean);
+        return status_fail(STATUS_DATA, "'%s' is too long or not text: '%.20s'", column, clean);
     memcpy(out, clean, sizeof clean);
     return STATUS_OK;
 }
@@ -122,8 +100,8 @@ static enum status real_read(const char *cell, const struct column *c, double *o
     *out = strtod(cell, &end);
     if (!isdigit((unsigned char)*cell) || *end != '\0' || !(*out >= 0 && *out <= c->max) ||
         (*out == 0 && c->max != 100))
-        return status_fail(STATUS_DATA, "'%s' is no number above 0 and up to %g: '%.20s'", c->name,
-                           c->max, cell);
+        return status_fail(STATUS_DATA, "'%s' is not a number above 0 and up to %g: '%.20s'",
+                           c->name, c->max, cell);
     return STATUS_OK;
 }
 
@@ -132,31 +110,23 @@ static enum status count_read(const char *cell, const struct column *c, int64_t 
     double v;
     TRY(real_read(cell, c, &v));
     if (v != floor(v))
-        return status_fail(STATUS_DATA, "'%s' is no whole number: '%.20s'", c->name, cell);
+        return status_fail(STATUS_DATA, "'%s' is not a whole number: '%.20s'", c->name, cell);
     *out = (int64_t)v;
     return STATUS_OK;
 }
 
-static enum status cell_read(const struct column *c, const char *cell, struct published_series *s,
-                             struct published_point *p)
+static enum status cell_read(const struct column *c, const char *cell, struct published_series *s)
 {
-    if (*cell == '\0' && (c->cell == CELL_NAME || c->cell == CELL_GPUS))
-        return status_fail(STATUS_DATA, "'%s' is empty", c->name);
+    char *member = (char *)s + c->offset;
     if (*cell == '\0')
-        return STATUS_OK;
+        return c->required ? status_fail(STATUS_DATA, "'%s' is empty", c->name) : STATUS_OK;
     switch (c->cell) {
-    case CELL_NAME:
-        return text_read(cell, c->name, s->name);
     case CELL_TEXT:
-        return text_read(cell, c->name, (char *)s + c->offset);
-    case CELL_GPUS:
-        return count_read(cell, c, &p->gpus);
-    case CELL_PER_NODE:
-        return count_read(cell, c, &s->gpus_per_node);
+        return text_read(cell, c->name, member);
     case CELL_COUNT:
-        return count_read(cell, c, (int64_t *)((char *)p + c->offset));
+        return count_read(cell, c, (int64_t *)(void *)member);
     default:
-        return real_read(cell, c, (double *)((char *)p + c->offset));
+        return real_read(cell, c, (double *)(void *)member);
     }
 }
 
@@ -180,20 +150,20 @@ static struct published_series *series_find(const struct published *p, const cha
     return NULL;
 }
 
-/* Puts a row to its series, or begins one with it. */
+/* Adds a row to its series, or begins a series with it. */
 static enum status row_add(struct published *p, const struct published_series *row)
 {
     struct published_series *s = series_find(p, row->name);
     if (!s && p->n == SERIES_MAX)
-        return status_fail(STATUS_DATA, "more than %d series", SERIES_MAX);
+        return status_fail(STATUS_DATA, "the table has more than %d series", SERIES_MAX);
     if (!s) {
         p->series[p->n++] = *row;
         return STATUS_OK;
     }
     if (!same_system(s, row))
-        return status_fail(STATUS_DATA, "series '%s' is of two systems", s->name);
+        return status_fail(STATUS_DATA, "series '%s' has rows of two systems", s->name);
     if (row->point[0].gpus <= s->point[s->n - 1].gpus)
-        return status_fail(STATUS_DATA, "series '%s' does not ascend in gpus", s->name);
+        return status_fail(STATUS_DATA, "the rows of series '%s' do not ascend in gpus", s->name);
     if (s->n == PUBLISHED_POINTS_MAX)
         return status_fail(STATUS_DATA, "series '%s' has more than %d rows", s->name,
                            PUBLISHED_POINTS_MAX);
@@ -208,61 +178,47 @@ static enum status row_read(const struct table *t, char *cell[], int n)
     *p = (struct published_point){
         .images_per_s = NAN, .train_time_s = NAN, .top1 = NAN, .top5 = NAN, .efficiency = NAN};
     if (n != t->n_columns)
-        return status_fail(STATUS_DATA, "%d cells under %d columns", n, t->n_columns);
+        return status_fail(STATUS_DATA, "the row has %d cells, the header %d", n, t->n_columns);
     for (int i = 0; i < n; i++)
-        TRY(cell_read(t->column[i], cell[i], &row, p));
+        TRY(cell_read(t->column[i], cell[i], &row));
     if (isnan(p->images_per_s) && isnan(p->efficiency) && isnan(p->train_time_s))
-        return status_fail(STATUS_DATA, "neither throughput nor efficiency nor time");
+        return status_fail(STATUS_DATA, "the row has neither throughput nor efficiency nor time");
     if (!one_of(row.gradients, "fp16", "fp32") || !one_of(row.overlap, "yes", "no"))
-        return status_fail(STATUS_DATA, "gradients are fp16 or fp32, overlap is yes or no");
+        return status_fail(STATUS_DATA,
+                           "'gradients' must be fp16 or fp32, and 'overlap' yes or no");
     memcpy(row.source, t->source, sizeof row.source);
     return row_add(t->out, &row);
 }
 
-static enum status line_read(struct table *t, char *line, size_t size)
+static enum status line_read(void *context, char *line, size_t size)
 {
+    struct table *t = context;
     static const char source[] = "# source: ";
     char *cell[COLUMNS_MAX];
-    int n;
     if (strlen(line) != size)
-        return status_fail(STATUS_DATA, "a NUL byte");
+        return status_fail(STATUS_DATA, "the file contains a NUL byte");
     if (size > 0 && line[size - 1] == '\r')
         line[size - 1] = '\0';
     if (strncmp(line, source, sizeof source - 1) == 0)
         text_clean(t->source, sizeof t->source, line + sizeof source - 1);
     if (*line == '\0' || *line == '#')
         return STATUS_OK;
-    TRY(cut(line, cell, &n));
+    int n = csv_split(line, cell, COLUMNS_MAX);
+    if (n < 0)
+        return status_fail(STATUS_DATA, "not a line of CSV with up to %d columns", COLUMNS_MAX);
     return t->n_columns == 0 ? heading_read(t, cell, n) : row_read(t, cell, n);
 }
 
 enum status published_load(const char *path, struct published *out)
 {
     enum status st;
-    struct lines l = {.fd = -1};
     struct table t = {.out = out};
-    *out = (struct published){.series = calloc(SERIES_MAX, sizeof *out->series)};
-    if (!out->series)
-        return status_fail(STATUS_OOM, "no memory for the series of '%s'", path);
-    CHECK(lines_open(&l, path));
-    for (;;) {
-        char *line;
-        size_t size;
-        CHECK(lines_next(&l, &line, &size));
-        if (!line)
-            break;
-        st = line_read(&t, line, size);
-        if (st != STATUS_OK) {
-            st = status_context(st, "'%s', line %" PRId64, path, l.number);
-            goto done;
-        }
-    }
-    if (l.torn)
-        st = status_fail(STATUS_DATA, "'%s' ends within a line", path);
-    else if (out->n == 0)
-        st = status_fail(STATUS_DATA, "no series in '%s'", path);
+    *out = (struct published){0};
+    TRY(array_new(&out->series, SERIES_MAX));
+    CHECK(lines_each(path, true, line_read, &t));
+    if (out->n == 0)
+        st = status_fail(STATUS_DATA, "'%s' has no series", path);
 done:
-    lines_close(&l);
     if (st != STATUS_OK)
         published_free(out);
     return st;
@@ -278,14 +234,12 @@ enum status published_find(const struct published *p, const char *name,
                            const struct published_series **out)
 {
     char names[1024] = "";
-    size_t len = 0;
     *out = series_find(p, name);
     if (*out)
         return STATUS_OK;
-    for (int i = 0; i < p->n && len < sizeof names; i++)
-        len += (size_t)snprintf(names + len, sizeof names - len, "%s%s", i > 0 ? ", " : "",
-                                p->series[i].name);
-    return status_fail(STATUS_USAGE, "no series '%.40s': there are %s", name, names);
+    for (int i = 0; i < p->n; i++)
+        text_join(names, sizeof names, ", ", "%s", p->series[i].name);
+    return status_fail(STATUS_USAGE, "unknown series '%.40s'; known: %s", name, names);
 }
 
 double published_efficiency(const struct published_series *s, int i)

@@ -1,22 +1,45 @@
-/* Summing up the records of ranks. */
+/* Sums up the records of ranks, and finds a straggler. */
 #include "results/ranks.h"
 
+#include "base/array.h"
 #include "base/stats.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-/* The standard error of the median of n values, by their median absolute deviation / sqrt(n). */
+/* The standard error of a median is this factor * median absolute deviation / sqrt(number of
+ * values). */
 #define MEDIAN_ERROR (1.2533 * 1.4826)
 
-/* Standard errors that a rank must be behind by. */
+/* A straggler is slower than the other ranks by at least this many standard errors. */
 #define SURE 4
 
-/* Sums over epochs; doubles, which hostile counts cannot overflow. */
+#define AT(member) offsetof(struct rank_record, member)
+
+/* For each part but RANK_OTHER, the columns with its sum and its median over the steps; 0: none. */
+static const struct {
+    const char *name;
+    size_t sum, median;
+} columns[RANK_PARTS] = {
+    [RANK_DATA] = {"data", AT(data_s), AT(data_median_s)},
+    [RANK_H2D] = {"h2d", AT(h2d_s), AT(h2d_median_s)},
+    [RANK_FORWARD] = {"forward", AT(forward_s), AT(forward_median_s)},
+    [RANK_BACKWARD] = {"backward", AT(backward_s), AT(backward_median_s)},
+    [RANK_OPTIMIZER] = {"optimizer", AT(optimizer_s), AT(optimizer_median_s)},
+    [RANK_COMM] = {"comm", AT(comm_s), 0},
+    [RANK_OTHER] = {"other", 0, 0},
+};
+
+static double column(const struct rank_record *r, size_t offset)
+{
+    return *(const double *)((const char *)r + offset);
+}
+
+/* Sums over epochs; doubles, so that counts in a damaged file cannot overflow them. */
 struct rank_sum {
     double steps, images, total_s;
     double part[RANK_PARTS];
-    double median_s;   /* steps times their median; NAN where a record has none */
+    double median_s;   /* number of steps times their median; NAN if a record has no median */
     double variance_s; /* of that sum */
     double part_median_s[RANK_OWN_PARTS]; /* as median_s */
 };
@@ -24,7 +47,7 @@ struct rank_sum {
 /* The records of one epoch. */
 struct group {
     const struct rank_record *row;
-    int64_t n, end; /* end: the index of the first record behind it */
+    int64_t n, end; /* end: the index of the first record after the group */
 };
 
 static struct group group_at(const struct run *run, int64_t begin)
@@ -37,16 +60,17 @@ static struct group group_at(const struct run *run, int64_t begin)
     return g;
 }
 
-/* Whether all ranks are there, with steps and times. They are in order and without duplicates, so
- * that their number says it. */
+/* Whether all ranks of the attempt have a record with steps and times in this group. The records
+ * are in order and without duplicates, so comparing their number suffices. */
 static bool is_whole(const struct run *run, const struct group *g)
 {
     if (g->n != run_attempt_ranks(run, g->row->attempt))
         return false;
     for (int64_t i = 0; i < g->n; i++) {
-        const struct rank_record *r = &g->row[i];
-        if (r->steps == 0 || !isfinite(r->data_s + r->h2d_s + r->forward_s + r->backward_s +
-                                       r->comm_s + r->optimizer_s + r->total_s))
+        double all = g->row[i].total_s;
+        for (int p = 0; p < RANK_OTHER; p++)
+            all += column(&g->row[i], columns[p].sum);
+        if (g->row[i].steps == 0 || !isfinite(all))
             return false;
     }
     return true;
@@ -54,18 +78,13 @@ static bool is_whole(const struct run *run, const struct group *g)
 
 static void add_medians(const struct rank_record *r, struct rank_sum *sum)
 {
-    const double part[RANK_OWN_PARTS] = {
-        [RANK_DATA] = r->data_median_s,           [RANK_H2D] = r->h2d_median_s,
-        [RANK_FORWARD] = r->forward_median_s,     [RANK_BACKWARD] = r->backward_median_s,
-        [RANK_OPTIMIZER] = r->optimizer_median_s,
-    };
     double n = (double)r->steps, error = MEDIAN_ERROR * r->own_mad_s / sqrt(n), all = 0;
     sum->median_s += r->own_median_s > 0 ? n * r->own_median_s : NAN;
     sum->variance_s += n * error * (n * error);
     for (int p = 0; p < RANK_OWN_PARTS; p++)
-        all += part[p];
+        all += column(r, columns[p].median);
     for (int p = 0; p < RANK_OWN_PARTS; p++)
-        sum->part_median_s[p] += all > 0 ? n * part[p] : NAN;
+        sum->part_median_s[p] += all > 0 ? n * column(r, columns[p].median) : NAN;
 }
 
 static void group_add(const struct group *g, struct rank_sum *sum)
@@ -75,17 +94,13 @@ static void group_add(const struct group *g, struct rank_sum *sum)
         sum[i].steps += (double)r->steps;
         sum[i].images += (double)r->images;
         sum[i].total_s += r->total_s;
-        sum[i].part[RANK_DATA] += r->data_s;
-        sum[i].part[RANK_H2D] += r->h2d_s;
-        sum[i].part[RANK_FORWARD] += r->forward_s;
-        sum[i].part[RANK_BACKWARD] += r->backward_s;
-        sum[i].part[RANK_OPTIMIZER] += r->optimizer_s;
-        sum[i].part[RANK_COMM] += r->comm_s;
+        for (int p = 0; p < RANK_OTHER; p++)
+            sum[i].part[p] += column(r, columns[p].sum);
         add_medians(r, &sum[i]);
     }
 }
 
-/* The attempt to sum up; -1: none. */
+/* The attempt to evaluate; -1: none. */
 static int64_t latest_attempt(const struct run *run)
 {
     int64_t attempt = -1;
@@ -117,13 +132,12 @@ static enum status rank_mean(const struct run *run, const struct rank_sum *sum,
     mean->error_s = medians ? sqrt(sum->variance_s) / sum->steps : 0;
     mean->images_per_s = own > 0 ? sum->images / sum->steps / own : 0;
     if (!isfinite(named + mean->part[RANK_OTHER] + mean->images_per_s))
-        return status_fail(STATUS_DATA, "'%s/ranks.jsonl' holds times beyond all measure",
-                           run->dir);
+        return status_fail(STATUS_DATA, "'%s/ranks.jsonl' has times out of range", run->dir);
     return STATUS_OK;
 }
 
-/* The median over all ranks but the slowest of a part's typical time, or of their own for
- * RANK_OWN_PARTS; x has room for them. */
+/* Sets *median to the median of the typical time of `part` (RANK_OWN_PARTS: of own_s) over all
+ * ranks but the slowest; x has space for r->n elements. */
 static enum status median_of_others(const struct ranks *r, int part, double *x, double *median)
 {
     struct stats t;
@@ -136,7 +150,7 @@ static enum status median_of_others(const struct ranks *r, int part, double *x, 
     return STATUS_OK;
 }
 
-/* The others' median is taken to be as uncertain as the least certain of them is. */
+/* Takes the largest standard error of the other ranks as the standard error of their median. */
 static double noise_of(const struct ranks *r)
 {
     double others = 0;
@@ -146,7 +160,7 @@ static double noise_of(const struct ranks *r)
     return SURE * hypot(r->rank[r->slowest].error_s, others) / r->median_own_s;
 }
 
-static enum status judge(struct ranks *r, double *x)
+static enum status find_slowest(struct ranks *r, double *x)
 {
     for (int64_t i = 1; i < r->n; i++)
         if (r->rank[i].own_s > r->rank[r->slowest].own_s)
@@ -171,19 +185,17 @@ static enum status judge(struct ranks *r, double *x)
 
 enum status ranks_of(const struct run *run, struct ranks *ranks)
 {
-    enum status st = STATUS_OK;
+    enum status st;
     int64_t attempt = latest_attempt(run);
     *ranks = (struct ranks){0};
     if (attempt < 0)
         return STATUS_OK;
     struct ranks r = {.n = run_attempt_ranks(run, attempt)};
-    struct rank_sum *sum = calloc((size_t)r.n, sizeof *sum);
-    double *x = malloc((size_t)r.n * sizeof *x);
-    r.rank = calloc((size_t)r.n, sizeof *r.rank);
-    if (!sum || !x || !r.rank) {
-        st = status_fail(STATUS_OOM, "no memory for %lld ranks", (long long)r.n);
-        goto done;
-    }
+    struct rank_sum *sum = NULL;
+    double *x = NULL;
+    CHECK(array_new(&sum, r.n));
+    CHECK(array_new(&x, r.n));
+    CHECK(array_new(&r.rank, r.n));
     for (int64_t at = 0; at < run->n_ranks;) {
         struct group g = group_at(run, at);
         if (g.row->attempt == attempt && is_whole(run, &g))
@@ -194,7 +206,7 @@ enum status ranks_of(const struct run *run, struct ranks *ranks)
         r.rank[i].host = run_rank_host(run, attempt, i);
         CHECK(rank_mean(run, &sum[i], &r.rank[i]));
     }
-    CHECK(judge(&r, x));
+    CHECK(find_slowest(&r, x));
     *ranks = r;
     r.rank = NULL;
 done:
@@ -212,11 +224,5 @@ void ranks_free(struct ranks *ranks)
 
 const char *rank_part_str(enum rank_part part)
 {
-    static const char *const names[RANK_PARTS] = {
-        [RANK_DATA] = "data",           [RANK_H2D] = "h2d",
-        [RANK_FORWARD] = "forward",     [RANK_BACKWARD] = "backward",
-        [RANK_OPTIMIZER] = "optimizer", [RANK_COMM] = "comm",
-        [RANK_OTHER] = "other",
-    };
-    return names[part];
+    return columns[part].name;
 }

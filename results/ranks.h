@@ -1,17 +1,16 @@
-/* Which rank holds the others up.
+/* Which rank is a straggler.
  *
- * Ranks that average gradients leave every step together: the fast ones spend in communication what
- * the slow one needs for its work. So what tells them apart is each rank's own time per step, the
- * parts that it need not share with anybody: data, h2d, forward, backward, optimizer. (With
- * --sync-bn ranks also meet inside forward and backward, and differ less than their work does.)
+ * Ranks that average gradients end every step together: in communication, the fast ranks wait for
+ * the slow one. So ranks are compared by their own time per step, without communication: data, h2d,
+ * forward, backward, optimizer. (With --sync-bn, ranks also communicate in forward and backward, so
+ * their own times include waiting and differ less than their work.)
  *
- * The slowest is held against the median of the others, so that of two ranks one that needs 20 %
- * more is 20 % behind. Chance makes some rank the slowest in every run: one is called slow where it
- * is behind by RANKS_BEHIND, and by four standard errors of the two medians of steps that are
- * compared (each 1.2533 sigma / sqrt(steps), with 1.4826 times the median absolute deviation for
- * sigma), so that a machine on which steps differ much names nobody after a few. */
-#ifndef RESULTS_RANKS_H
-#define RESULTS_RANKS_H
+ * The slowest rank is compared with the median of the other ranks: if it takes 20 % more time,
+ * `behind` is 0.2. Some rank is always the slowest, if only by chance. It is a straggler where
+ * `behind` is at least RANKS_BEHIND and at least four standard errors of the difference of the two
+ * medians. (A median over steps has the standard error 1.2533 sigma / sqrt(steps); sigma is 1.4826
+ * times the median absolute deviation.) So noise in a few steps does not make a straggler. */
+#pragma once
 
 #include "results/run.h"
 
@@ -23,47 +22,48 @@ enum rank_part {
     RANK_FORWARD,
     RANK_BACKWARD,
     RANK_OPTIMIZER,
-    RANK_OWN_PARTS,             /* how many those are */
-    RANK_COMM = RANK_OWN_PARTS, /* that nothing hid */
-    RANK_OTHER,                 /* what no part explains */
+    RANK_OWN_PARTS,             /* the number of the parts above */
+    RANK_COMM = RANK_OWN_PARTS, /* exposed communication */
+    RANK_OTHER,                 /* the rest of the step */
     RANK_PARTS
 };
 
 /* A rank's mean step. */
 struct rank_step {
-    const char *host; /* the run's; as recorded */
+    const char *host; /* host from the run, as recorded, not cleaned */
     double part[RANK_PARTS];
-    /* The median over the steps of an epoch of each part, their mean over the epochs, so that a few
-     * steps that waited for long do not count; where records have no medians, the means. */
+    /* Typical time of each part: the median over an epoch's steps, averaged over the epochs, so
+     * that a few long steps do not count; if records have no medians, the mean. */
     double typical[RANK_OWN_PARTS];
-    double own_s;        /* without communication: the median over the steps of an epoch, their mean
-                          * over the epochs; where records have no medians, the sum of the first
-                          * RANK_OWN_PARTS */
+    double own_s;        /* time without communication: the median over an epoch's steps, averaged
+                          * over the epochs; if records have no medians, the sum of the first
+                          * RANK_OWN_PARTS parts */
     double error_s;      /* the standard error of own_s; 0 where records have no medians */
-    double images_per_s; /* its images by its own time: what it would do if it never waited */
+    double images_per_s; /* the rank's images divided by its own time: throughput without waiting */
 };
 
-/* The latest attempt in which several ranks finished an epoch together, over all such epochs of
- * it. Earlier attempts may have had other ranks on other hosts. */
+/* The ranks of the latest attempt in which several ranks completed an epoch, over all epochs that
+ * all of them completed. Earlier attempts may have had other ranks on other hosts. */
 struct ranks {
     int64_t n;              /* 0: there is no such attempt, and the rest is zero */
     struct rank_step *rank; /* (n) */
     int64_t slowest;        /* the rank whose own time is the longest */
-    double median_own_s;    /* over the others */
-    double behind;          /* the slowest rank's own time over that median, minus 1 */
-    double noise;           /* by which share it may be behind by chance */
-    bool slow;              /* it is behind by more than that, and by RANKS_BEHIND */
-    enum rank_part part;    /* whose typical time exceeds the median over the others the most */
-    double part_s;          /* by how much */
+    double median_own_s;    /* median of the other ranks' own times */
+    double behind;          /* the slowest rank's own time divided by that median, minus 1 */
+    double noise;           /* four standard errors of `behind` */
+    bool slow;              /* it is a straggler: `behind` is at least `noise` and at least
+                             * RANKS_BEHIND */
+    enum rank_part part;    /* the part of the step in which the slowest rank exceeds the median of
+                             * the others the most */
+    double part_s;          /* by how much it exceeds that median, seconds per step */
 };
 
 #define RANKS_BEHIND 0.10
 
-/* STATUS_DATA for times beyond all measure. The caller frees with ranks_free; `run` stays in use
+/* STATUS_DATA for times out of range. The caller frees with ranks_free; `run` stays in use
  * until then. */
 MUST_CHECK enum status ranks_of(const struct run *run, struct ranks *ranks);
 void ranks_free(struct ranks *ranks);
 
-/* "data", "h2d" ... as the columns of records are called. */
+/* "data", "h2d" ...: the names of the records' columns. */
 const char *rank_part_str(enum rank_part part);
-#endif

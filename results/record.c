@@ -1,13 +1,15 @@
-/* Writing a run's folder. */
+/* Writes a run's folder. */
 #include "results/record.h"
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "base/stop.h"
 #include "results/environment.h"
 #include "results/journal.h"
+#include "results/outcome.h"
 #include "results/run.h"
-#include "results/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,23 +22,25 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Readers that watch a run see it at most this much later. */
+/* Longest delay after which another process can read a recorded step. */
 #define FLUSH_NS UINT64_C(1000000000)
 
 struct record {
     int lock; /* the folder, open and locked */
     char dir[4096];
     struct journal steps, epochs;
-    struct journal ranks;     /* open where there are several, or were in an earlier attempt */
+    struct journal ranks;     /* open if this or an earlier attempt has several ranks */
     struct journal telemetry; /* open from the first sample on */
-    int64_t samples;          /* taken so far, over all attempts */
-    int64_t n_ranks;          /* 0: one, of which no more is told */
+    int64_t samples;          /* number of samples so far, over all attempts */
+    int64_t n_ranks;          /* ranks with records of their own; 0 if there is only one rank */
     int64_t attempt;          /* from 0 */
     uint64_t opened_ns, flushed_ns;
     double elapsed_before; /* of earlier attempts */
+    int64_t flushes;       /* of steps */
     const struct record_observer *observer;
-    pthread_mutex_t fresh_lock; /* for the next two, which two threads share */
-    int n_fresh;                /* rows of the last sample that the observer has not been told */
+    pthread_mutex_t fresh_lock; /* protects n_fresh and `fresh`, which the training and the
+                                 * telemetry thread use */
+    int n_fresh;                /* rows of the last sample not yet passed to the observer */
     struct telemetry_record fresh[TELEMETRY_DEVICES_MAX];
     bool finished;
 };
@@ -46,67 +50,44 @@ static double record_elapsed(const struct record *r)
     return r->elapsed_before + (double)(clock_ns() - r->opened_ns) * 1e-9;
 }
 
-/* Takes over a new reference; a failure to allocate shows in the return value. */
-static bool set(json_t *object, const char *key, json_t *value)
-{
-    return json_object_set_new(object, key, value) == 0;
-}
-
-/* The object of run.json. */
+/* Makes the content of run.json. */
 static enum status info_json(const struct run_info *info, json_t **out)
 {
+    enum status st;
+    char now[ENVIRONMENT_TIME_MAX];
+    json_t *host = NULL, *run = NULL, *process = NULL;
     if (!json_is_object(info->config))
         return status_fail(STATUS_INVALID, "the configuration of a run is not an object");
     if (info->ranks && !schema_is_rank_list(info->ranks))
-        return status_fail(STATUS_INVALID, "the ranks of a run are not a list of ranks");
-    char now[ENVIRONMENT_TIME_MAX];
+        return status_fail(STATUS_INVALID, "the ranks of a run are not a list");
     double now_s = environment_time(now);
-    json_t *host;
-    TRY(environment_describe(&host));
-    if (info->hardware && json_object_update(host, (json_t *)info->hardware) != 0) {
-        json_decref(host);
-        return status_fail(STATUS_OOM, "no memory to describe the run");
-    }
-    json_t *argv = json_array();
-    bool ok = true;
+    CHECK(environment_describe(&host));
+    if (info->hardware && json_object_update(host, (json_t *)info->hardware) != 0)
+        CHECK(status_fail(STATUS_OOM, "no memory to describe the run"));
+    CHECK(outcome_process(&process));
+    CHECK(json_new(&run, "{s:i}", "schema", RUN_SCHEMA));
+    CHECK(environment_program(run));
+    CHECK(json_put(run, "started", json_string(now)));
+    CHECK(json_put(run, "started_s", json_real(now_s)));
+    CHECK(json_put(run, "argv", json_array()));
     for (int i = 0; i < info->argc; i++)
-        ok = json_array_append_new(argv, text_json(info->argv[i])) == 0 && ok;
-    json_t *run = json_object();
-    ok = set(run, "schema", json_integer(RUN_SCHEMA)) && ok;
-    ok = environment_program(run) && ok;
-    ok = set(run, "started", json_string(now)) && ok;
-    ok = set(run, "started_s", json_real(now_s)) && ok;
-    ok = set(run, "argv", argv) && ok;
-    ok = set(run, "seed", json_integer((json_int_t)info->seed)) && ok;
-    ok = set(run, "config", json_deep_copy(info->config)) && ok;
-    ok = set(run, "device", text_json(info->device)) && ok;
-    ok = set(run, "libraries", info->libraries ? json_deep_copy(info->libraries) : json_object()) &&
-         ok;
-    ok = set(run, "host", host) && ok;
+        CHECK(json_add(json_object_get(run, "argv"), text_json(info->argv[i])));
+    CHECK(json_put(run, "seed", json_integer((json_int_t)info->seed)));
+    CHECK(json_put(run, "config", json_deep_copy(info->config)));
+    CHECK(json_put(run, "device", text_json(info->device)));
+    CHECK(json_put(run, "libraries",
+                   info->libraries ? json_deep_copy(info->libraries) : json_object()));
+    CHECK(json_put(run, "host", json_incref(host)));
+    CHECK(json_put(run, "process", json_incref(process)));
     if (info->ranks)
-        ok = set(run, "ranks", json_deep_copy(info->ranks)) && ok;
+        CHECK(json_put(run, "ranks", json_deep_copy(info->ranks)));
     if (info->ladder)
-        ok = set(run, "ladder", json_deep_copy(info->ladder)) && ok;
-    if (!ok) {
-        json_decref(run);
-        return status_fail(STATUS_OOM, "no memory to describe the run");
-    }
-    *out = run;
-    return STATUS_OK;
-}
-
-static enum status json_write(const char *path, const json_t *object)
-{
-    char *text = json_dumps(object, JSON_INDENT(2));
-    if (!text)
-        return status_fail(STATUS_OOM, "no memory to write '%s'", path);
-    struct atomic_file f;
-    enum status st = atomic_file_open(&f, path);
-    if (st == STATUS_OK) {
-        fprintf(f.stream, "%s\n", text); /* commit checks the stream */
-        st = atomic_file_commit(&f);
-    }
-    free(text);
+        CHECK(json_put(run, "ladder", json_deep_copy(info->ladder)));
+    *out = json_incref(run);
+done:
+    json_decref(run);
+    json_decref(host);
+    json_decref(process);
     return st;
 }
 
@@ -115,16 +96,8 @@ static enum status path_in(const struct record *r, const char *file, char path[4
     return path_format(path, 4096, "%s/%s", r->dir, file);
 }
 
-/* The record is open: from here on there is something to observe. */
-static void observe(struct record *r, const struct run_info *info, int64_t step)
-{
-    r->observer = info->observer;
-    if (r->observer)
-        r->observer->begin(r->observer->state, r->dir, info, step);
-}
-
-/* Tells the observer of the last sample, on the thread that trains. */
-static void hand_over(struct record *r)
+/* Passes the last sample to the observer, on the training thread. */
+static void observe_telemetry(struct record *r)
 {
     struct telemetry_record row[TELEMETRY_DEVICES_MAX];
     if (!r->observer || !r->observer->telemetry)
@@ -138,8 +111,9 @@ static void hand_over(struct record *r)
         r->observer->telemetry(r->observer->state, row, n);
 }
 
-/* Ranks of a job that has just failed may hold the lock until they have ended. */
-static int lock_patiently(int fd)
+/* Tries for 5 seconds, because ranks of a job that has just failed may hold the lock until they
+ * exit. */
+static int lock_with_retries(int fd)
 {
     enum { TRIES = 50 };
     const struct timespec pause = {.tv_nsec = 100000000};
@@ -151,13 +125,12 @@ static int lock_patiently(int fd)
     }
 }
 
-/* Makes the folder and takes its lock, which lasts as long as the process or the record. */
+/* Creates the folder and locks it, for as long as the process or the record exists. */
 static enum status record_open(const char *dir, const struct run_info *info, struct record **out)
 {
     enum status st;
-    struct record *r = calloc(1, sizeof *r);
-    if (!r)
-        return status_fail(STATUS_OOM, "no memory for the record in '%s'", dir);
+    struct record *r;
+    TRY(array_new(&r, 1));
     r->lock = -1;
     pthread_mutex_init(&r->fresh_lock, NULL);
     r->n_ranks = (int64_t)json_array_size(info->ranks);
@@ -168,8 +141,9 @@ static enum status record_open(const char *dir, const struct run_info *info, str
         st = status_fail(STATUS_IO, "cannot open '%s': %s", dir, strerror(errno));
         goto done;
     }
-    /* Where locks are not offered, none is held: two writers are the rare case. */
-    if (lock_patiently(r->lock) != 0 && errno == EWOULDBLOCK) {
+    /* If the file system has no locks, the run starts without a lock, because two writers are
+     * rare. */
+    if (lock_with_retries(r->lock) != 0 && errno == EWOULDBLOCK) {
         st = status_fail(STATUS_IO, "'%s' is in use: another process writes its run there", dir);
         goto done;
     }
@@ -198,13 +172,6 @@ static enum status journals_open(struct record *r)
     return ranks ? journal_open(&r->ranks, path) : STATUS_OK;
 }
 
-/* Ends a failed opening; what went wrong first is what is told. */
-static void record_drop(struct record *r)
-{
-    enum status ignored = record_close(r);
-    (void)ignored;
-}
-
 static enum status look_for_run(const struct record *r, bool *found)
 {
     static const char *const files[] = {"run.json",    "steps.jsonl",     "epochs.jsonl",
@@ -218,63 +185,30 @@ static enum status look_for_run(const struct record *r, bool *found)
     return STATUS_OK;
 }
 
-/* The folder is open and locked, and holds no run. */
+/* Begins a run in a folder that is open, locked and without a run. */
 static enum status record_begin(struct record *r, const struct run_info *info)
 {
     char path[4096];
     TRY(path_in(r, "run.json", path));
     json_t *run;
     TRY(info_json(info, &run));
-    enum status st = json_write(path, run);
-    json_decref(run);
-    TRY(st);
+    TRY(json_write(run, path, JSON_INDENT(2)));
     return journals_open(r);
 }
 
-enum status record_create(const char *dir, const struct run_info *info, struct record **record)
-{
-    struct record *r;
-    TRY(record_open(dir, info, &r));
-    enum status st;
-    bool found;
-    CHECK(look_for_run(r, &found));
-    if (found) {
-        st =
-            status_fail(STATUS_USAGE,
-                        "'%s' already holds a run; go on with it by --resume auto, or name another "
-                        "folder by --out",
-                        dir);
-        goto done;
-    }
-    CHECK(record_begin(r, info));
-    observe(r, info, 0);
-    *record = r;
-    return STATUS_OK;
-done:
-    record_drop(r);
-    return st;
-}
-
-/* The lines that tell readers where this attempt begins. */
+/* Writes the lines that mark the beginning of this attempt. */
 static enum status resume_event(struct record *r, const struct run_info *info, int64_t step,
                                 int64_t epoch)
 {
+    char line[128];
     json_t *event;
     TRY(info_json(info, &event));
     enum status st;
-    char *text = NULL;
-    bool ok = set(event, "event", json_string("resume"));
-    ok = set(event, "step", json_integer(step)) && ok;
-    ok = set(event, "epoch", json_integer(epoch)) && ok;
-    ok = set(event, "elapsed", json_real(r->elapsed_before)) && ok;
-    text = ok ? json_dumps(event, JSON_COMPACT) : NULL;
-    if (!text) {
-        st = status_fail(STATUS_OOM, "no memory to describe the run");
-        goto done;
-    }
-    CHECK(journal_write(&r->steps, text, strlen(text)));
-    CHECK(journal_write(&r->steps, "\n", 1));
-    char line[128];
+    CHECK(json_put(event, "event", json_string("resume")));
+    CHECK(json_put(event, "step", json_integer(step)));
+    CHECK(json_put(event, "epoch", json_integer(epoch)));
+    CHECK(json_put(event, "elapsed", json_real(r->elapsed_before)));
+    CHECK(journal_write_json(&r->steps, json_incref(event), JSON_COMPACT));
     int size = snprintf(line, sizeof line,
                         "{\"event\":\"resume\",\"step\":%" PRId64 ",\"epoch\":%" PRId64 "}\n", step,
                         epoch);
@@ -283,50 +217,66 @@ static enum status resume_event(struct record *r, const struct run_info *info, i
         CHECK(journal_write(&r->ranks, line, (size_t)size));
     CHECK(record_sync(r));
 done:
-    free(text);
     json_decref(event);
     return st;
 }
 
-static enum status summary_set_aside(struct record *r, int64_t step)
+/* Continues the run in a folder that is open and locked. */
+static enum status record_continue(struct record *r, const struct run_info *info, int64_t step,
+                                   int64_t epoch)
 {
+    struct run *run;
+    TRY(run_load(r->dir, &run));
+    r->elapsed_before = run->elapsed;
+    r->attempt = run->resumes + 1;
+    if (run->n_telemetry)
+        r->samples = run->telemetry[run->n_telemetry - 1].sample + 1;
+    run_free(run);
+    TRY(journals_open(r));
     char file[64];
     snprintf(file, sizeof file, "summary-%" PRId64 ".json", step);
     if (renameat(r->lock, "summary.json", r->lock, file) != 0 && errno != ENOENT)
         return status_fail(STATUS_IO, "cannot rename '%s/summary.json': %s", r->dir,
                            strerror(errno));
+    return resume_event(r, info, step, epoch);
+}
+
+static enum status record_start(const char *dir, const struct run_info *info, bool resume,
+                                int64_t step, int64_t epoch, struct record **record)
+{
+    struct record *r = NULL;
+    enum status st;
+    bool found;
+    TRY(record_open(dir, info, &r));
+    CHECK(look_for_run(r, &found));
+    if (found && !resume)
+        CHECK(status_fail(STATUS_USAGE,
+                          "'%s' already holds a run; resume it with --resume auto, or name "
+                          "another folder by --out",
+                          dir));
+    CHECK(found ? record_continue(r, info, step, epoch) : record_begin(r, info));
+    /* Sets the observer and calls its begin, now that the record is open. */
+    r->observer = info->observer;
+    if (r->observer)
+        r->observer->begin(r->observer->state, r->dir, info, step);
+    *record = r;
     return STATUS_OK;
+done:
+    /* Cleans up after a failed opening; keeps the message of the first failure. */
+    enum status ignored = record_close(r);
+    (void)ignored;
+    return st;
+}
+
+enum status record_create(const char *dir, const struct run_info *info, struct record **record)
+{
+    return record_start(dir, info, false, 0, 0, record);
 }
 
 enum status record_resume(const char *dir, const struct run_info *info, int64_t step, int64_t epoch,
                           struct record **record)
 {
-    struct record *r;
-    struct run *run = NULL;
-    TRY(record_open(dir, info, &r));
-    enum status st;
-    bool found;
-    CHECK(look_for_run(r, &found));
-    if (!found) {
-        CHECK(record_begin(r, info));
-    } else {
-        CHECK(run_load(dir, &run));
-        CHECK(journals_open(r));
-        r->elapsed_before = run->elapsed;
-        r->attempt = run->resumes + 1;
-        if (run->n_telemetry)
-            r->samples = run->telemetry[run->n_telemetry - 1].sample + 1;
-        CHECK(summary_set_aside(r, step));
-        CHECK(resume_event(r, info, step, epoch));
-    }
-    run_free(run);
-    observe(r, info, step);
-    *record = r;
-    return STATUS_OK;
-done:
-    run_free(run);
-    record_drop(r);
-    return st;
+    return record_start(dir, info, true, step, epoch, record);
 }
 
 enum status record_step(struct record *r, const struct step_record *step)
@@ -335,13 +285,14 @@ enum status record_step(struct record *r, const struct step_record *step)
     struct step_record row = *step;
     row.elapsed = record_elapsed(r);
     TRY(journal_write(&r->steps, line, schema_format(&step_schema, &row, line)));
-    hand_over(r);
+    observe_telemetry(r);
     if (r->observer)
         r->observer->step(r->observer->state, &row);
     uint64_t now = clock_ns();
     if (now - r->flushed_ns < FLUSH_NS)
         return STATUS_OK;
     r->flushed_ns = now;
+    r->flushes++;
     return journal_flush(&r->steps, false);
 }
 
@@ -353,9 +304,10 @@ enum status record_epoch(struct record *r, const struct epoch_record *epoch)
     if (row.val_images == 0)
         row.val_loss = row.val_top1 = row.val_top5 = NAN;
     TRY(journal_write(&r->epochs, line, schema_format(&epoch_schema, &row, line)));
-    hand_over(r);
+    observe_telemetry(r);
     if (r->observer)
         r->observer->epoch(r->observer->state, &row);
+    r->flushes++;
     return record_sync(r);
 }
 
@@ -365,15 +317,13 @@ enum status record_rank(struct record *r, const struct rank_record *rank)
     struct rank_record row = *rank;
     if (rank->rank < 0 || rank->rank >= r->n_ranks)
         return status_fail(STATUS_INVALID,
-                           "a record of rank %" PRId64 ", where %" PRId64 " were announced",
-                           rank->rank, r->n_ranks);
+                           "a record of rank %" PRId64 " in a run of %" PRId64 " ranks", rank->rank,
+                           r->n_ranks);
     row.attempt = r->attempt;
     return journal_write(&r->ranks, line, schema_format(&rank_schema, &row, line));
 }
 
-/* Its file is opened here, by the thread that it belongs to, so that a run without samples has
- * none.
- */
+/* The file is opened at the first sample, so that a run without samples has no such file. */
 enum status record_telemetry(struct record *r, const struct telemetry_record *row, int n)
 {
     char line[SCHEMA_LINE_MAX], path[4096];
@@ -393,11 +343,22 @@ enum status record_telemetry(struct record *r, const struct telemetry_record *ro
     }
     r->n_fresh = n;
     pthread_mutex_unlock(&r->fresh_lock);
-    for (int i = 0; i < n; i++) /* this thread alone writes these */
+    for (int i = 0; i < n; i++) /* only this thread writes these files */
         TRY(journal_write(&r->telemetry, line,
                           schema_format(&telemetry_schema, &r->fresh[i], line)));
     r->samples++;
     return journal_flush(&r->telemetry, false);
+}
+
+enum status record_event(struct record *r, json_t *event)
+{
+    TRY(journal_write_json(&r->steps, event, JSON_COMPACT));
+    return journal_flush(&r->steps, false);
+}
+
+int64_t record_flushes(const struct record *r)
+{
+    return r->flushes;
 }
 
 enum status record_checkpoint(struct record *r, int64_t step)
@@ -409,7 +370,7 @@ enum status record_checkpoint(struct record *r, int64_t step)
     return journal_flush(&r->steps, false);
 }
 
-/* In this order, so that an epoch on disk has its steps and ranks there. */
+/* Epochs are flushed last, so that an epoch on disk always has its steps and ranks on disk. */
 enum status record_sync(struct record *r)
 {
     TRY(journal_flush(&r->steps, true));
@@ -426,23 +387,34 @@ enum status record_finish(struct record *r, const json_t *summary)
     if (r->telemetry.stream)
         TRY(journal_flush(&r->telemetry, true));
     TRY(path_in(r, "summary.json", path));
-    json_t *out = json_copy((json_t *)summary); /* jansson's copy lacks the const it keeps */
+    json_t *out = json_copy((json_t *)summary); /* json_copy does not change its argument, although
+                                                 * its parameter is not const */
     enum status st;
-    if (set(out, "schema", json_integer(RUN_SCHEMA)) && set(out, "finished", json_string(now)) &&
-        set(out, "elapsed", json_real(record_elapsed(r))))
-        st = json_write(path, out);
-    else
-        st = status_fail(STATUS_OOM, "no memory to write '%s'", path);
+    CHECK(json_put(out, "schema", json_integer(RUN_SCHEMA)));
+    CHECK(json_put(out, "finished", json_string(now)));
+    CHECK(json_put(out, "elapsed", json_real(record_elapsed(r))));
+    CHECK(json_write(json_incref(out), path, JSON_INDENT(2)));
+    st = outcome_write(r->dir, r->attempt, STATUS_OK, json_text_at(out, "ended_by"));
+done:
     json_decref(out);
     r->finished = st == STATUS_OK;
     return st;
+}
+
+void record_fail(struct record *r, enum status st, const char *message)
+{
+    struct first_failure run = {0};
+    first_failure_keep(&run, st); /* keeps the run's message, which outcome_write may replace */
+    enum status ignored = outcome_write(r->dir, r->attempt, st, message);
+    ignored = first_failure_return(&run);
+    (void)ignored;
 }
 
 enum status record_close(struct record *r)
 {
     if (!r)
         return STATUS_OK;
-    hand_over(r);
+    observe_telemetry(r);
     if (r->observer)
         r->observer->close(r->observer->state, r->finished);
     enum status steps = journal_close(&r->steps);

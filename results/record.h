@@ -2,17 +2,16 @@
  *
  *     TRY(record_create(dir, &info, &record));      or record_resume(...)
  *     ... record_step(record, &step) after each step; after each epoch record_rank(record, &rank)
- *         for each of several ranks, and record_epoch(record, &epoch)
+ *         for each rank if there are several, and record_epoch(record, &epoch)
  *     CHECK(record_finish(record, summary));        only at an orderly end
  *     st = record_close(record);                    always
  *
- * The folder belongs to one process at a time (a lock on the folder itself says so). Steps reach
- * the operating system at least once a second and the disk at every epoch's end, so that a kill
- * loses a second of records and a power cut an epoch's; a run without summary.json did not end in
- * order. Not for two threads at once, but for record_telemetry, which one thread of its own may
- * call until record_finish or record_close. */
-#ifndef RESULTS_RECORD_H
-#define RESULTS_RECORD_H
+ * The folder belongs to one process at a time, which locks it. Steps reach the operating system at
+ * least once a second and the disk at every epoch's end: a kill loses at most a second of records,
+ * a power failure at most an epoch. A run without summary.json is incomplete. Only one thread at a
+ * time may call these functions; but until record_finish or record_close, one other thread may call
+ * record_telemetry at the same time. */
+#pragma once
 
 #include "base/status.h"
 #include "results/schema.h"
@@ -24,79 +23,87 @@
 struct record;
 struct run_info;
 
-/* Somebody who is told what is recorded, after it was: by the thread that trains, between two
- * steps, so that whatever is done there must take next to no time. It cannot fail a run. */
+/* Callbacks after each record, on the training thread, between two steps: they must be fast, and
+ * cannot fail a run. */
 struct record_observer {
     void *state;
-    /* The record in `dir` is open; the run begins or goes on before global step `step`. */
+    /* The record in `dir` is open; the run begins or resumes before global step `step`. */
     void (*begin)(void *state, const char *dir, const struct run_info *info, int64_t step);
     void (*step)(void *state, const struct step_record *step);
     void (*epoch)(void *state, const struct epoch_record *epoch);
-    /* What n devices did lately, a row each: told before the step, the epoch or the end that comes
-     * next. NULL: not wanted. */
+    /* The last sample of n devices, with a row each. Called before the next step, epoch or close.
+     * NULL: not wanted. */
     void (*telemetry)(void *state, const struct telemetry_record *row, int n);
-    void (*close)(void *state, bool finished); /* finished: the run ended in order */
+    void (*close)(void *state, bool finished); /* finished: the run is complete */
 };
 
-/* What the caller knows of a run; the rest of run.json (schema, program version and commit, start
- * time, host, hardware, allowed environment variables) is gathered here. All of it is copied. */
+/* The caller's part of run.json; this component adds the rest (schema, program version and commit,
+ * start time, host, hardware, allowed environment variables). All of it is copied. */
 struct run_info {
     int argc;
     char *const *argv;
     uint64_t seed;
-    const char *device;      /* struct backend's describe: one line */
-    const json_t *config;    /* object: every setting, defaults included. Plots name a run by its
+    const char *device;      /* one line, from struct backend's describe */
+    const json_t *config;    /* object: every setting, defaults included. Plots label a run by its
                               * "arch", "batch_size" and "precision" */
     const json_t *libraries; /* object of versions: {"oneDNN": "2.6.3"}; NULL: none */
-    const json_t *ranks;     /* as schema_is_rank_list says; NULL: there is one */
-    const json_t *hardware;  /* object whose members join those of "host"; NULL: none */
-    const json_t *ladder;    /* object: how the device computes, and which ways failed before; NULL:
-                              * it has one way */
-    const struct record_observer *observer; /* NULL: none. Outlives the record */
+    const json_t *ranks;     /* see schema_is_rank_list; NULL: there is one rank */
+    const json_t *hardware;  /* object whose members are added to "host"; NULL: none */
+    const json_t *ladder;    /* object: the rung in use, and the rungs that failed; NULL: the device
+                              * has no ladder (engine/ladder.h) */
+    const struct record_observer *observer; /* NULL: none. Must outlive the record */
 };
 
-/* Begins the record of a new run in `dir`, which is made if need be. A folder that holds a run
- * already is STATUS_USAGE, one that another process writes to STATUS_IO. Call it once the
- * configuration and the data have been checked: what cannot run should leave no run behind. */
+/* Begins the record of a new run in `dir`, which is created if missing. STATUS_USAGE if the folder
+ * already has a run, STATUS_IO if another process writes to it. Call it after the configuration and
+ * the data have been checked, so that a run that cannot start leaves no folder. */
 MUST_CHECK enum status record_create(const char *dir, const struct run_info *info,
                                      struct record **record);
 
-/* Goes on with the record in `dir` before global step `step` of epoch `epoch`: an event line says
- * so, a torn last line is cut off, and readers no longer count what an earlier attempt recorded
- * from there on. run.json stays; the event line holds what it would say of this attempt. A
- * summary.json is renamed to summary-<step>.json, for the run is no longer at its end. A folder
- * without a run begins one. */
+/* Resumes the record in `dir` before global step `step` of epoch `epoch`. Removes a partial last
+ * line and appends an event line; readers then ignore earlier attempts' records from that step and
+ * epoch on. run.json is unchanged; the event line has the content that run.json would have for this
+ * attempt. A summary.json is renamed to summary-<step>.json, because the run is no longer complete.
+ * In a folder without a run, begins one. */
 MUST_CHECK enum status record_resume(const char *dir, const struct run_info *info, int64_t step,
                                      int64_t epoch, struct record **record);
 
-/* Appends a step or an epoch; `elapsed` is filled in here, and so are nulls for an epoch that was
- * not validated. STATUS_IO when this or an earlier line could not be written. */
+/* Appends a step or an epoch; sets `elapsed`, and writes nulls for a validation that did not take
+ * place. STATUS_IO when this or an earlier line could not be written. */
 MUST_CHECK enum status record_step(struct record *record, const struct step_record *step);
 MUST_CHECK enum status record_epoch(struct record *record, const struct epoch_record *epoch);
 
-/* Appends what one rank did in the epoch that is about to be recorded, or that the run ends in the
- * midst of: rank 0 first, for an epoch
- * with a rank missing counts for nothing. STATUS_INVALID for a rank that the run's info did not
- * announce. */
+/* Appends one rank's record of an epoch, rank 0 first. The epoch is the one that is recorded next,
+ * or the one in which the run ends. Readers ignore an epoch in which a rank is missing.
+ * STATUS_INVALID for a rank that run_info's `ranks` does not list. */
 MUST_CHECK enum status record_rank(struct record *record, const struct rank_record *rank);
 
-/* Appends what the devices did at one moment, and hands it to the operating system: `n` rows, their
- * devices ascending, of which sample, attempt and elapsed are filled in here. */
+/* Appends one sample of the devices and writes it to the operating system: `n` rows, ascending by
+ * device; fills in sample, attempt and elapsed. */
 MUST_CHECK enum status record_telemetry(struct record *record, const struct telemetry_record *row,
                                         int n);
 
-/* Waits until all of it is on disk, telemetry aside. Call it before writing a checkpoint, lest a
- * resumed run lack steps that its checkpoint has. */
+/* Waits until all records but telemetry are on disk. Call it before writing a checkpoint, so that a
+ * resumed run has all steps of its checkpoint. */
 MUST_CHECK enum status record_sync(struct record *record);
 
-/* Notes that a checkpoint of `step` steps stands in the folder: one that is missing later is a loss
- * and no young run. */
+/* Appends an event, {"event": KIND, ...}, which is taken over, to the steps' file. Readers ignore
+ * kinds that they do not know. */
+MUST_CHECK enum status record_event(struct record *record, json_t *event);
+
+/* Number of times so far that record_step or record_epoch has written to the operating system. */
+int64_t record_flushes(const struct record *record);
+
+/* Records that a checkpoint after `step` steps is in the folder, so that a resumed run can report
+ * that it is missing. */
 MUST_CHECK enum status record_checkpoint(struct record *record, int64_t step);
 
-/* Writes summary.json, an object to which "schema", "finished" and "elapsed" are added, once
- * everything else is safe on disk. */
+/* Once all else is on disk, writes summary.json (`summary` with "schema", "finished" and "elapsed"
+ * added) and the outcome (results/outcome.h), whose message is the summary's "ended_by". */
 MUST_CHECK enum status record_finish(struct record *record, const json_t *summary);
 
-/* Writes out what is pending and frees. NULL is fine. */
+/* Writes the outcome of an attempt that ends with failure `st`; ignores a failure to write it. */
+void record_fail(struct record *record, enum status st, const char *message);
+
+/* Writes pending records and frees. NULL: no effect. */
 MUST_CHECK enum status record_close(struct record *record);
-#endif

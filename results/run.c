@@ -1,121 +1,261 @@
-/* Loading a run's folder. */
+/* Loads a run's folder: its lines as arrays of records, and its JSON documents. */
 #include "results/run.h"
 
+#include "base/array.h"
 #include "base/file.h"
-#include "results/lines.h"
+#include "base/json.h"
+#include "base/lines.h"
+#include "base/stats.h"
+#include "base/text.h"
+#include "base/text_new.h"
 #include "results/rows.h"
-#include "results/text.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* run.json and summary.json: far above what we write, far below what hurts. */
+/* Limit of the size of run.json and summary.json: far above their sizes, far below the memory. */
 enum { DOCUMENT_MAX_BYTES = 16 << 20 };
 
-/* Reads one file of records; a missing file holds none (a run that was killed at its birth). */
+/* ---- records into arrays ---- */
+
+static int64_t value_at(const char *row, size_t offset)
+{
+    return *(const int64_t *)(row + offset);
+}
+
+/* Drops the records from keys (key, minor) on, which earlier attempts wrote. */
+static void rows_cut(struct rows *r, int64_t key, int64_t minor)
+{
+    for (; r->n > 0; r->n--) {
+        const char *last = r->row + (size_t)(r->n - 1) * r->size;
+        int64_t last_key = value_at(last, r->key);
+        if (last_key < key || (last_key == key && value_at(last, r->minor) < minor))
+            break;
+    }
+}
+
+/* Adds the ranks and the command of the attempt that run.json or a resume event describes. */
+static enum status run_add_attempt(struct run *run, const json_t *info)
+{
+    json_t *ranks = json_object_get(info, "ranks");
+    if (ranks && !schema_is_rank_list(ranks))
+        return status_fail(STATUS_DATA, "'ranks' is not a list of ranks");
+    json_decref(run->process);
+    run->process = json_incref(json_object_get(info, "process"));
+    if (json_array_append(run->attempts, ranks ? ranks : json_null()) != 0)
+        return status_fail(STATUS_OOM, "no memory for the attempts of a run");
+    json_t *argv = json_object_get(info, "argv"), *step = json_object_get(info, "step");
+    return json_add(run->commands,
+                    json_pack("{s:o, s:o}", "argv", argv ? json_incref(argv) : json_array(), "step",
+                              json_is_integer(step) ? json_incref(step) : json_integer(0)));
+}
+
+/* Applies an event line; ignores kinds that this version does not know. */
+static enum status event_apply(struct rows *r, const json_t *event, struct run *run)
+{
+    const char *kind = json_string_value(json_object_get(event, "event"));
+    if (kind && strcmp(kind, "checkpoint") == 0)
+        run->checkpoints++;
+    if (!kind || strcmp(kind, "resume") != 0)
+        return STATUS_OK;
+    const json_t *from = json_object_get(event, r->name);
+    if (!json_is_integer(from) || json_integer_value(from) < 0)
+        return status_fail(STATUS_DATA, "'%s' is not a whole number", r->name);
+    rows_cut(r, json_integer_value(from), 0);
+    if (r->schema != &step_schema) /* each event is in several files; count it once */
+        return STATUS_OK;
+    run->resumes++;
+    return run_add_attempt(run, event);
+}
+
+/* Refuses a rank that its attempt does not have. */
+static enum status check_rank(const struct run *run, const struct rank_record *r)
+{
+    int64_t n = run_attempt_ranks(run, r->attempt);
+    return r->rank < n
+               ? STATUS_OK
+               : status_fail(STATUS_DATA, "'rank' is out of range: the attempt has %lld ranks",
+                             (long long)n);
+}
+
+static enum status row_append(struct rows *r, const json_t *object, struct run *run)
+{
+    TRY(array_reserve_sized(&r->row, r->n, r->size, r->file));
+    /* The row is parsed after the last row and then moved, because rows_cut may free an earlier
+     * place for it. */
+    char *parsed = r->row + (size_t)r->n * r->size;
+    TRY(schema_parse(r->schema, object, parsed));
+    if (r->schema == &rank_schema)
+        TRY(check_rank(run, (const void *)parsed));
+    double elapsed = r->elapsed ? *(const double *)(const void *)(parsed + r->elapsed) : 0;
+    if (isfinite(elapsed) && elapsed > run->elapsed)
+        run->elapsed = elapsed;
+    rows_cut(r, value_at(parsed, r->key), value_at(parsed, r->minor));
+    memmove(r->row + (size_t)r->n * r->size, parsed, r->size);
+    r->n++;
+    return STATUS_OK;
+}
+
+enum status rows_line(struct rows *r, const char *line, size_t size, struct run *run)
+{
+    json_t *object = json_loadb(line, size, JSON_REJECT_DUPLICATES, NULL);
+    if (!object)
+        return status_fail(STATUS_DATA, "not valid JSON");
+    enum status st;
+    if (json_object_get(object, "event"))
+        st = event_apply(r, object, run);
+    else
+        st = row_append(r, object, run);
+    json_decref(object);
+    return st;
+}
+
+void rows_keep(struct rows *r, int64_t keep)
+{
+    if (r->n <= keep)
+        return;
+    memmove(r->row, r->row + (size_t)(r->n - keep) * r->size, (size_t)keep * r->size);
+    r->n = keep;
+}
+
+/* clang-format off */
+#define ROWS(file, name, type, key, minor, elapsed)                                                \
+    {file, name, &type##_schema, sizeof(struct type##_record), offsetof(struct type##_record, key), \
+     offsetof(struct type##_record, minor), elapsed, NULL, 0}
+/* clang-format on */
+
+void rows_begin(struct rows rows[ROWS_FILES])
+{
+    static const struct rows none[ROWS_FILES] = {
+        [ROWS_STEPS] =
+            ROWS("steps.jsonl", "step", step, step, step, offsetof(struct step_record, elapsed)),
+        [ROWS_EPOCHS] = ROWS("epochs.jsonl", "epoch", epoch, epoch, epoch,
+                             offsetof(struct epoch_record, elapsed)),
+        [ROWS_RANKS] = ROWS("ranks.jsonl", "epoch", rank, epoch, rank, 0),
+        /* Samples stay valid when a run resumes from an earlier step: this file has no events. */
+        [ROWS_TELEMETRY] = ROWS("telemetry.jsonl", "sample", telemetry, sample, device,
+                                offsetof(struct telemetry_record, elapsed)),
+    };
+    memcpy(rows, none, sizeof none);
+}
+
+void rows_show(const struct rows rows[ROWS_FILES], struct run *run)
+{
+    run->step = (struct step_record *)rows[ROWS_STEPS].row;
+    run->n_steps = rows[ROWS_STEPS].n;
+    run->epoch = (struct epoch_record *)rows[ROWS_EPOCHS].row;
+    run->n_epochs = rows[ROWS_EPOCHS].n;
+    run->rank = (struct rank_record *)rows[ROWS_RANKS].row;
+    run->n_ranks = rows[ROWS_RANKS].n;
+    run->telemetry = (struct telemetry_record *)rows[ROWS_TELEMETRY].row;
+    run->n_telemetry = rows[ROWS_TELEMETRY].n;
+}
+
+/* ---- files ---- */
+
+struct rows_of_run {
+    struct rows *rows;
+    struct run *run;
+};
+
+static enum status row_take(void *context, char *line, size_t size)
+{
+    struct rows_of_run *into = context;
+    return rows_line(into->rows, line, size, into->run);
+}
+
+/* Reads one file of records; a missing file counts as empty (the run was killed at its start). */
 static enum status rows_load(struct rows *r, struct run *run)
 {
     char path[4096];
     bool exists;
     TRY(path_format(path, sizeof path, "%s/%s", run->dir, r->file));
     TRY(path_look(path, &exists));
-    if (!exists)
-        return STATUS_OK;
-    struct lines lines;
-    enum status st = lines_open(&lines, path);
-    while (st == STATUS_OK) {
-        char *line;
-        size_t size;
-        st = lines_next(&lines, &line, &size);
-        if (st != STATUS_OK || !line)
-            break;
-        st = rows_line(r, line, size, run);
-        if (st != STATUS_OK)
-            st = status_context(st, "'%s' line %lld", path, (long long)lines.number);
-    }
-    lines_close(&lines);
-    return st;
+    struct rows_of_run into = {r, run};
+    return exists ? lines_each(path, false, row_take, &into) : STATUS_OK;
 }
 
 static enum status document_load(const char *dir, const char *file, json_t **out)
 {
     char path[4096];
-    char *bytes = NULL;
-    size_t size;
     TRY(path_format(path, sizeof path, "%s/%s", dir, file));
-    TRY(file_read(path, DOCUMENT_MAX_BYTES, &bytes, &size));
-    json_error_t where;
-    *out = json_loadb(bytes, size, JSON_REJECT_DUPLICATES, &where);
-    free(bytes);
-    if (!*out)
-        return status_fail(STATUS_DATA, "'%s' line %d: not valid JSON", path, where.line);
+    TRY(json_read(path, DOCUMENT_MAX_BYTES, out));
     const json_t *schema = json_object_get(*out, "schema");
     if (!json_is_integer(schema) || json_integer_value(schema) < 1)
-        return status_fail(STATUS_DATA, "'%s' is not a record of ampscale: it names no schema",
-                           path);
+        return status_fail(STATUS_DATA, "'%s' is not a record of ampscale: it has no schema", path);
     if (json_integer_value(schema) > RUN_SCHEMA)
-        return status_fail(STATUS_DATA, "'%s' has schema %lld, newer than this program's %d", path,
-                           (long long)json_integer_value(schema), RUN_SCHEMA);
+        return status_fail(
+            STATUS_DATA,
+            "'%s' has schema %lld, but this program reads only up to %d; use a newer ampscale",
+            path, (long long)json_integer_value(schema), RUN_SCHEMA);
     return STATUS_OK;
 }
 
-/* The last part of a path, "." and trailing slashes aside: what people call the run. */
+/* Sets the run's name: the last part of its path, without "." and trailing slashes. */
 static enum status name_set(struct run *run, const char *dir)
 {
     char *real = realpath(dir, NULL);
     const char *path = real ? real : dir;
     const char *slash = strrchr(path, '/');
     const char *last = slash && slash[1] ? slash + 1 : path;
-    run->dir = strdup(dir);
-    run->name = malloc(strlen(last) + 1);
-    if (run->name)
-        text_clean(run->name, strlen(last) + 1, last);
+    enum status st;
+    CHECK(text_new(&run->dir, "%s", dir));
+    CHECK(array_new(&run->name, strlen(last) + 1));
+    text_clean(run->name, strlen(last) + 1, last);
+done:
     free(real);
-    if (!run->dir || !run->name)
-        return status_fail(STATUS_OOM, "no memory for the run in '%s'", dir);
-    return STATUS_OK;
+    return st;
 }
 
-/* run.json, and the attempt that it describes. */
-static enum status info_load(const char *dir, struct run *run)
+bool run_exists(const char *dir)
 {
     char path[4096];
-    TRY(path_format(path, sizeof path, "%s/run.json", dir));
+    return path_format(path, sizeof path, "%s/run.json", dir) == STATUS_OK && path_exists(path);
+}
+
+/* Loads run.json, and adds the attempt that it describes. */
+static enum status info_load(const char *dir, struct run *run)
+{
     if (!path_is_dir(dir))
         return status_fail(STATUS_DATA, "no run in '%s': there is no such folder", dir);
-    if (!path_exists(path))
+    if (!run_exists(dir))
         return status_fail(STATUS_DATA,
                            "no run in '%s': it has no run.json; give the folder of 'ampscale "
                            "train --out'",
                            dir);
     TRY(document_load(dir, "run.json", &run->info));
     run->attempts = json_array();
+    run->commands = json_array();
     enum status st = run_add_attempt(run, run->info);
-    if (st != STATUS_OK)
-        return status_context(st, "'%s'", path);
-    return STATUS_OK;
+    return st == STATUS_OK ? st : status_context(st, "'%s/run.json'", dir);
 }
 
-enum status run_load_summary(struct run *run)
+static enum status reload(const struct run *run, const char *file, json_t **document)
 {
     char path[4096];
-    json_decref(run->summary);
-    run->summary = NULL;
-    TRY(path_format(path, sizeof path, "%s/summary.json", run->dir));
+    json_decref(*document);
+    *document = NULL;
+    TRY(path_format(path, sizeof path, "%s/%s", run->dir, file));
     bool exists;
     TRY(path_look(path, &exists));
-    return exists ? document_load(run->dir, "summary.json", &run->summary) : STATUS_OK;
+    return exists ? document_load(run->dir, file, document) : STATUS_OK;
+}
+
+enum status run_load_end(struct run *run)
+{
+    TRY(reload(run, "summary.json", &run->summary));
+    return reload(run, "outcome.json", &run->outcome);
 }
 
 enum status run_begin(const char *dir, struct run **out)
 {
     enum status st;
-    struct run *run = calloc(1, sizeof *run);
-    if (!run)
-        return status_fail(STATUS_OOM, "no memory for the run in '%s'", dir);
+    struct run *run;
+    TRY(array_new(&run, 1));
     CHECK(info_load(dir, run));
     CHECK(name_set(run, dir));
-    CHECK(run_load_summary(run));
+    CHECK(run_load_end(run));
     *out = run;
     run = NULL;
 done:
@@ -159,7 +299,10 @@ void run_free(struct run *run)
     free(run->name);
     json_decref(run->info);
     json_decref(run->summary);
+    json_decref(run->outcome);
+    json_decref(run->process);
     json_decref(run->attempts);
+    json_decref(run->commands);
     free(run->step);
     free(run->epoch);
     free(run->rank);
@@ -185,7 +328,7 @@ int64_t run_host_cores(const struct run *run, int64_t attempt)
     return json_is_integer(cores) && json_integer_value(cores) > 0 ? json_integer_value(cores) : 0;
 }
 
-/* Names of hosts sort together. */
+/* Sorts equal host names together. */
 static int compare_hosts(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
@@ -198,9 +341,8 @@ enum status run_hosts(const struct run *run, int64_t attempt, int64_t *hosts,
     *hosts = *ranks_per_host = 1;
     if (n < 2)
         return STATUS_OK;
-    const char **name = calloc((size_t)n, sizeof *name);
-    if (!name)
-        return status_fail(STATUS_OOM, "no memory for the hosts of %lld ranks", (long long)n);
+    const char **name;
+    TRY(array_new(&name, n));
     for (int64_t i = 0; i < n; i++)
         name[i] = run_rank_host(run, attempt, i);
     qsort(name, (size_t)n, sizeof *name, compare_hosts);
@@ -221,19 +363,37 @@ int64_t run_left_out(const struct run *run)
         n += run->epoch[i].bad_images;
     int64_t epochs = run->n_epochs ? run->epoch[run->n_epochs - 1].epoch + 1 : 0;
     for (int64_t i = run->n_steps - 1; i >= 0 && run->step[i].epoch >= epochs; i--)
-        n += run->step[i].bad_images; /* of an epoch that is under way, or was not finished */
+        n += run->step[i].bad_images; /* adds the images of an epoch that is not complete */
     return n;
+}
+
+const json_t *run_config(const struct run *run, const char *key)
+{
+    return json_object_get(json_object_get(run->info, "config"), key);
 }
 
 const char *run_config_text(const struct run *run, const char *key, const char *otherwise)
 {
-    const char *text =
-        json_string_value(json_object_get(json_object_get(run->info, "config"), key));
-    return text ? text : otherwise;
+    return json_text_or(json_object_get(run->info, "config"), key, otherwise);
 }
 
 int64_t run_config_count(const struct run *run, const char *key, int64_t otherwise)
 {
-    const json_t *value = json_object_get(json_object_get(run->info, "config"), key);
+    const json_t *value = run_config(run, key);
     return json_is_integer(value) ? json_integer_value(value) : otherwise;
+}
+
+int64_t run_warmup(const struct run *run)
+{
+    enum { WARMUP_STEPS = 10 };
+    return stats_warmup(run->n_steps, run_config_count(run, "warmup_steps", WARMUP_STEPS));
+}
+
+const struct epoch_record *run_reached(const struct run *run)
+{
+    double target = json_number_value(run_config(run, "desired_acc"));
+    for (int64_t i = 0; target > 0 && i < run->n_epochs; i++)
+        if (run->epoch[i].val_images > 0 && run->epoch[i].val_top1 >= target)
+            return &run->epoch[i];
+    return NULL;
 }

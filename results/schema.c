@@ -1,5 +1,8 @@
-/* The columns of the record files, and lines to and from structs. */
+/* Defines the columns of the record files, and converts structs to lines and back. */
 #include "results/schema.h"
+
+#include "base/json.h"
+#include "base/text.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -80,6 +83,9 @@ static const struct field epoch_fields[] = {
     OPT_COUNT(epoch_record, skipped),
     OPT_AMOUNT(epoch_record, energy_j),
     OPT_AMOUNT(epoch_record, joules_per_image),
+    SENSOR(epoch_record, storage_bytes),
+    SENSOR(epoch_record, device_bytes),
+    SHARE(epoch_record, cached_percent),
     AMOUNT(epoch_record, elapsed),
 };
 
@@ -98,6 +104,7 @@ static const struct field rank_fields[] = {
     AMOUNT(rank_record, optimizer_s),
     AMOUNT(rank_record, total_s),
     OPT_AMOUNT(rank_record, energy_j),
+    SENSOR(rank_record, storage_bytes),
     OPT_AMOUNT(rank_record, own_median_s),
     OPT_AMOUNT(rank_record, own_mad_s),
     OPT_AMOUNT(rank_record, data_median_s),
@@ -151,7 +158,8 @@ const struct schema epoch_schema = {COUNT_OF(epoch_fields), epoch_fields};
 const struct schema rank_schema = {COUNT_OF(rank_fields), rank_fields};
 const struct schema telemetry_schema = {COUNT_OF(telemetry_fields), telemetry_fields};
 
-/* "name":number, with quotes, colon and comma: a name has up to 20 characters, a number 24. */
+/* A column is "name":number, with quotes, colon and comma: a name has up to 20 characters, a number
+ * 24. */
 _Static_assert(sizeof epoch_fields / sizeof *epoch_fields * 48 < SCHEMA_LINE_MAX, "line too short");
 _Static_assert(sizeof step_fields / sizeof *step_fields * 48 < SCHEMA_LINE_MAX, "line too short");
 _Static_assert(sizeof rank_fields / sizeof *rank_fields * 48 < SCHEMA_LINE_MAX, "line too short");
@@ -177,7 +185,7 @@ void schema_number(const struct field *f, const void *record, char out[SCHEMA_NU
         snprintf(out, SCHEMA_NUMBER_MAX, "%.9g", real_of(f, record));
 }
 
-/* Whether a line does without this column. */
+/* Whether a record's line leaves out this column. */
 static bool is_left_out(const struct field *f, const void *record)
 {
     if (f->type == FIELD_SENSOR)
@@ -228,6 +236,30 @@ static enum status real_parse(const struct field *f, const json_t *value, double
     return STATUS_OK;
 }
 
+static enum status field_parse(const struct field *f, const json_t *value, char *member)
+{
+    switch (f->type) {
+    case FIELD_COUNT:
+        *(int64_t *)(void *)member = 0;
+        return value ? count_parse(f, value, (void *)member) : STATUS_OK;
+    case FIELD_REAL:
+    case FIELD_SENSOR:
+        *(double *)(void *)member = f->type == FIELD_SENSOR ? NAN : 0;
+        return value ? real_parse(f, value, (void *)member) : STATUS_OK;
+    case FIELD_TEXT:
+        if (!json_is_string(value))
+            return status_fail(STATUS_DATA, "'%s' is not a text", f->name);
+        text_clean(member, f->size, json_string_value(value));
+        return STATUS_OK;
+    case FIELD_FLAG:
+        *(bool *)member = json_is_true(value);
+        return json_is_boolean(value)
+                   ? STATUS_OK
+                   : status_fail(STATUS_DATA, "'%s' is neither true nor false", f->name);
+    }
+    return STATUS_OK;
+}
+
 enum status schema_parse(const struct schema *s, const json_t *object, void *record)
 {
     if (!json_is_object(object))
@@ -235,19 +267,29 @@ enum status schema_parse(const struct schema *s, const json_t *object, void *rec
     for (int i = 0; i < s->n; i++) {
         const struct field *f = &s->field[i];
         const json_t *value = json_object_get(object, f->name);
-        void *member = (char *)record + f->offset;
         if (!value && !f->optional)
             return status_fail(STATUS_DATA, "'%s' is missing", f->name);
-        if (f->type == FIELD_COUNT) {
-            *(int64_t *)member = 0;
-            if (value)
-                TRY(count_parse(f, value, member));
-        } else {
-            *(double *)member = f->type == FIELD_SENSOR ? NAN : 0;
-            if (value)
-                TRY(real_parse(f, value, member));
-        }
+        TRY(field_parse(f, value, (char *)record + f->offset));
     }
+    return STATUS_OK;
+}
+
+static json_t *field_json(const struct field *f, const void *record)
+{
+    const char *member = (const char *)record + f->offset;
+    if (f->type == FIELD_TEXT)
+        return text_json(member);
+    if (f->type == FIELD_FLAG)
+        return json_boolean(*(const bool *)member);
+    return f->type == FIELD_COUNT ? json_integer(count_of(f, record))
+                                  : json_finite(real_of(f, record));
+}
+
+enum status schema_put(const struct schema *s, const void *record, json_t *into)
+{
+    for (int i = 0; i < s->n; i++)
+        if (!is_left_out(&s->field[i], record))
+            TRY(json_put(into, s->field[i].name, field_json(&s->field[i], record)));
     return STATUS_OK;
 }
 

@@ -1,16 +1,18 @@
-/* Energy per image, and a summary of each device's sensors. */
+/* Computes energy per image, and a summary of each device's sensors. */
 #include "results/sensors.h"
 
+#include "base/array.h"
+#include "base/json.h"
 #include "base/stats.h"
+#include "base/text.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { N_THROTTLE = 9 };
 
-/* By the number of the bit. */
+/* Indexed by the bit's number. */
 static const char *const throttle_name[N_THROTTLE] = {
     "idle", "clocks setting", "power cap",   "hardware slowdown", "sync boost",
     "heat", "hardware heat",  "power brake", "display clocks"};
@@ -25,14 +27,14 @@ const char *throttle_word(uint32_t bit)
 
 void throttle_words(uint32_t bits, char out[THROTTLE_WORDS_MAX])
 {
-    size_t len = 0;
-    snprintf(out, THROTTLE_WORDS_MAX, "none");
+    out[0] = '\0';
     for (int i = 0; i < N_THROTTLE; i++)
         if (bits >> i & 1)
-            len += (size_t)snprintf(out + len, THROTTLE_WORDS_MAX - len, "%s%s", len ? ", " : "",
-                                    throttle_name[i]);
+            text_join(out, THROTTLE_WORDS_MAX, ", ", "%s", throttle_name[i]);
     if (bits >> N_THROTTLE)
-        snprintf(out + len, THROTTLE_WORDS_MAX - len, "%sother", len ? ", " : "");
+        text_join(out, THROTTLE_WORDS_MAX, ", ", "other");
+    if (!*out)
+        strcpy(out, "none");
 }
 
 static int64_t device_count(const struct run *run)
@@ -44,7 +46,7 @@ static int64_t device_count(const struct run *run)
     return n;
 }
 
-/* The first row of `device` at place i or after; NULL: there is none. */
+/* The first row of `device` at index i or later; NULL: there is none. */
 static const struct telemetry_record *next_row(const struct run *run, int64_t device, int64_t *i)
 {
     for (; *i < run->n_telemetry; ++*i)
@@ -53,14 +55,14 @@ static const struct telemetry_record *next_row(const struct run *run, int64_t de
     return NULL;
 }
 
-/* A walk through the steps in the order of time, which their order is. */
+/* A position in the steps, which are in order of time. */
 struct coverage {
     const struct run *run;
     int64_t step;
 };
 
-/* Seconds of [from, to] that fall into steps, and the images trained in them. Calls have ascending
- * times. */
+/* Returns the seconds of [from, to] that lie within steps, and adds the images trained in them to
+ * *images. Successive calls must have ascending times. */
 static double cover(struct coverage *c, double from, double to, double *images)
 {
     double seconds = 0;
@@ -81,7 +83,7 @@ static double cover(struct coverage *c, double from, double to, double *images)
     return seconds;
 }
 
-/* What one device used; joules_per_image is NaN where its energy was not counted. */
+/* One device's energy; joules_per_image is NaN where it was not measured. */
 static struct energy device_energy(const struct run *run, int64_t device)
 {
     struct energy e = {0};
@@ -106,7 +108,7 @@ static bool has_ranks(const struct run *run)
     return false;
 }
 
-/* Of the epochs in which it was measured; NaN where there is none. */
+/* The energy of the epochs that recorded their energy; joules_per_image is NaN if none did. */
 static struct energy epochs_energy(const struct run *run)
 {
     struct energy sum = {0};
@@ -137,7 +139,7 @@ struct energy energy_of(const struct run *run)
     return sum.joules_per_image > 0 ? sum : nothing;
 }
 
-/* How a device's samples of one sensor become one number. */
+/* How the samples of a sensor are reduced to one number. */
 enum digest { DIGEST_MEDIAN, DIGEST_MAX, DIGEST_RISE };
 
 struct sensor {
@@ -158,7 +160,7 @@ static const struct sensor sensors[] = {
     SENSOR(ecc_corrected, DIGEST_RISE), SENSOR(ecc_uncorrected, DIGEST_RISE),
 };
 
-/* One sensor of one device; `x` has room for all its samples. */
+/* Adds one sensor of one device; `x` has space for all samples. */
 static enum status add_sensor(const struct run *run, int64_t device, const struct sensor *s,
                               double *x, json_t *into)
 {
@@ -175,11 +177,10 @@ static enum status add_sensor(const struct run *run, int64_t device, const struc
     double rise = fmax(0, x[n - 1] - x[0]);
     TRY(stats_of(x, n, &t));
     double v = s->digest == DIGEST_MEDIAN ? t.median : s->digest == DIGEST_MAX ? t.max : rise;
-    json_object_set_new(into, s->name, json_real(v));
-    return STATUS_OK;
+    return json_put(into, s->name, json_real(v));
 }
 
-static void add_throttled(const struct run *run, int64_t device, json_t *into)
+static enum status add_throttled(const struct run *run, int64_t device, json_t *into)
 {
     int64_t known = 0, i = 0, count[N_THROTTLE] = {0};
     const struct telemetry_record *row;
@@ -191,13 +192,13 @@ static void add_throttled(const struct run *run, int64_t device, json_t *into)
             count[k] += (uint32_t)row->throttle >> k & 1;
     }
     if (known == 0)
-        return;
-    json_t *shares = json_object();
+        return STATUS_OK;
+    TRY(json_put(into, "throttled", json_object()));
     for (int k = 0; k < N_THROTTLE; k++)
         if (count[k])
-            json_object_set_new(shares, throttle_name[k],
-                                json_real((double)count[k] / (double)known));
-    json_object_set_new(into, "throttled", shares);
+            TRY(json_put(json_object_get(into, "throttled"), throttle_name[k],
+                         json_real((double)count[k] / (double)known)));
+    return STATUS_OK;
 }
 
 static enum status add_device(const struct run *run, int64_t device, double *x, json_t *list)
@@ -207,32 +208,22 @@ static enum status add_device(const struct run *run, int64_t device, double *x, 
         samples++;
     if (samples == 0)
         return STATUS_OK;
-    json_t *o =
-        json_pack("{s:I, s:I}", "device", (json_int_t)device, "samples", (json_int_t)samples);
-    json_array_append_new(list, o);
+    json_t *o;
+    TRY(json_new(&o, "{s:I, s:I}", "device", (json_int_t)device, "samples", (json_int_t)samples));
+    TRY(json_add(list, o));
     for (size_t k = 0; k < sizeof sensors / sizeof *sensors; k++)
         TRY(add_sensor(run, device, &sensors[k], x, o));
-    add_throttled(run, device, o);
-    return STATUS_OK;
-}
-
-static enum status no_memory(void)
-{
-    return status_fail(STATUS_OOM, "no memory to sum up a run's telemetry");
+    return add_throttled(run, device, o);
 }
 
 enum status sensors_devices(const struct run *run, json_t *list)
 {
     enum status st = STATUS_OK;
     int64_t n = device_count(run);
-    if (n == 0)
-        return STATUS_OK;
-    double *x = malloc((size_t)run->n_telemetry * sizeof *x);
-    if (!x)
-        return no_memory();
-    for (int64_t d = 0; d < n; d++)
-        CHECK(add_device(run, d, x, list));
-done:
+    double *x;
+    TRY(array_new(&x, run->n_telemetry));
+    for (int64_t d = 0; d < n && st == STATUS_OK; d++)
+        st = add_device(run, d, x, list);
     free(x);
     return st;
 }
@@ -241,19 +232,17 @@ enum status sensors_add(const struct run *run, json_t *into)
 {
     enum status st;
     struct energy e = energy_of(run);
-    json_t *list = json_array();
-    if (!list)
-        return no_memory();
+    json_t *list;
+    TRY(json_new(&list, "[]"));
     CHECK(sensors_devices(run, list));
     if (json_array_size(list) == 0)
         goto done;
-    json_object_set(into, "telemetry", list);
+    CHECK(json_put(into, "telemetry", json_incref(list)));
     if (isfinite(e.joules_per_image))
-        json_object_set_new(into, "energy",
-                            json_pack("{s:f, s:f, s:f, s:f}", "joules_per_image",
-                                      e.joules_per_image, "images_per_joule",
-                                      1 / e.joules_per_image, "joules", e.joules, "images",
-                                      e.images));
+        st = json_put(into, "energy",
+                      json_pack("{s:f, s:f, s:f, s:f}", "joules_per_image", e.joules_per_image,
+                                "images_per_joule", 1 / e.joules_per_image, "joules", e.joules,
+                                "images", e.images));
 done:
     json_decref(list);
     return st;

@@ -1,18 +1,17 @@
-/* Summing up a run. */
+/* Computes the summary of a run. */
 #include "results/summary.h"
 
+#include "base/array.h"
+#include "base/json.h"
 #include "base/stats.h"
 #include "results/ranks.h"
 #include "results/sensors.h"
-#include "results/text.h"
 
 #include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
 
-enum { WARMUP_STEPS = 10 };
-
-/* The steps after warm-up, and room for one number each. */
+/* The steps after warm-up, with a buffer for one number per step. */
 struct sample {
     const struct step_record *step;
     int64_t n;
@@ -25,11 +24,9 @@ static enum status images_per_s(const struct sample *s, json_t *into)
     for (int64_t i = 0; i < s->n; i++)
         s->x[i] = s->step[i].total_s > 0 ? (double)s->step[i].images / s->step[i].total_s : 0;
     TRY(stats_of(s->x, s->n, &t));
-    json_object_set_new(into, "images_per_s",
-                        json_pack("{s:f, s:f, s:f, s:f, s:f, s:I}", "median", t.median, "p5", t.p5,
-                                  "p95", t.p95, "max", t.max, "mad", t.mad, "steps",
-                                  (json_int_t)s->n));
-    return STATUS_OK;
+    return json_put(into, "images_per_s",
+                    json_pack("{s:f, s:f, s:f, s:f, s:f, s:I}", "median", t.median, "p5", t.p5,
+                              "p95", t.p95, "max", t.max, "mad", t.mad, "steps", (json_int_t)s->n));
 }
 
 static enum status comm_hidden(const struct sample *s, json_t *into)
@@ -44,8 +41,7 @@ static enum status comm_hidden(const struct sample *s, json_t *into)
     if (n == 0)
         return STATUS_OK;
     TRY(stats_of(s->x, n, &t));
-    json_object_set_new(into, "comm_hidden", json_real(t.median));
-    return STATUS_OK;
+    return json_put(into, "comm_hidden", json_real(t.median));
 }
 
 static enum status step_parts(const struct sample *s, json_t *into)
@@ -63,14 +59,14 @@ static enum status step_parts(const struct sample *s, json_t *into)
         {"optimizer", offsetof(struct step_record, optimizer_s)},
         {"total", offsetof(struct step_record, total_s)},
     };
-    json_t *parts = json_object();
-    json_object_set_new(into, "step_s", parts);
+    TRY(json_put(into, "step_s", json_object()));
+    json_t *parts = json_object_get(into, "step_s");
     for (size_t k = 0; k < sizeof part / sizeof *part; k++) {
         struct stats t;
         for (int64_t i = 0; i < s->n; i++)
             s->x[i] = *(const double *)((const char *)&s->step[i] + part[k].offset);
         TRY(stats_of(s->x, s->n, &t));
-        json_object_set_new(parts, part[k].name, json_real(t.median));
+        TRY(json_put(parts, part[k].name, json_real(t.median)));
     }
     return comm_hidden(s, parts);
 }
@@ -78,59 +74,91 @@ static enum status step_parts(const struct sample *s, json_t *into)
 static enum status slowest_rank(const struct run *run, json_t *into)
 {
     struct ranks r;
+    enum status st = STATUS_OK;
     TRY(ranks_of(run, &r));
     if (r.n > 0) {
         const struct rank_step *slowest = &r.rank[r.slowest];
-        json_object_set_new(into, "ranks",
-                            json_pack("{s:I, s:I, s:o, s:f, s:f, s:b, s:f, s:f, s:s, s:f, s:f}",
-                                      "count", (json_int_t)r.n, "slowest", (json_int_t)r.slowest,
-                                      "host", text_json(slowest->host), "behind", r.behind, "noise",
-                                      r.noise, "slow", r.slow, "own_s", slowest->own_s,
-                                      "median_own_s", r.median_own_s, "part", rank_part_str(r.part),
-                                      "part_s", r.part_s, "images_per_s", slowest->images_per_s));
+        st = json_put(into, "ranks",
+                      json_pack("{s:I, s:I, s:o, s:f, s:f, s:b, s:f, s:f, s:s, s:f, s:f}", "count",
+                                (json_int_t)r.n, "slowest", (json_int_t)r.slowest, "host",
+                                text_json(slowest->host), "behind", r.behind, "noise", r.noise,
+                                "slow", r.slow, "own_s", slowest->own_s, "median_own_s",
+                                r.median_own_s, "part", rank_part_str(r.part), "part_s", r.part_s,
+                                "images_per_s", slowest->images_per_s));
     }
     ranks_free(&r);
-    return STATUS_OK;
+    return st;
 }
 
-static void io_rates(const struct run *run, json_t *into)
+/* Adds total / seconds; adds nothing if it is not known. */
+static enum status put_rate(json_t *into, const char *key, double total, double seconds)
 {
-    double seconds = 0, bytes = 0, files = 0, decode = 0;
+    return isfinite(total / seconds) ? json_put(into, key, json_real(total / seconds)) : STATUS_OK;
+}
+
+/* Adds the reading rates of storage, over the epochs in which they are known. */
+static enum status storage(const struct run *run, json_t *io)
+{
+    double fetched = 0, device = 0, read = 0, cached = 0, seconds = 0;
+    for (int64_t i = 0; i < run->n_epochs; i++) {
+        const struct epoch_record *e = &run->epoch[i];
+        if (!isfinite(e->storage_bytes + e->device_bytes + e->cached_percent))
+            continue;
+        fetched += e->storage_bytes;
+        device += e->device_bytes;
+        seconds += e->train_s;
+        read += e->bytes_per_s * e->train_s;
+        cached += e->cached_percent * e->bytes_per_s * e->train_s;
+    }
+    TRY(put_rate(io, "storage_bytes_per_s", fetched, seconds));
+    TRY(put_rate(io, "device_bytes_per_s", device, seconds));
+    return put_rate(io, "cached_percent", cached, read);
+}
+
+/* With --desired-acc, adds the accuracy, and the epoch and the time at which it was reached. */
+static enum status time_to_accuracy(const struct run *run, json_t *into)
+{
+    double target = json_number_value(run_config(run, "desired_acc"));
+    const struct epoch_record *e = run_reached(run);
+    if (!(target > 0))
+        return STATUS_OK;
+    return json_put(into, "time_to_accuracy",
+                    json_pack("{s:f, s:o, s:o}", "top1", target, "epoch",
+                              e ? json_integer(e->epoch) : json_null(), "seconds",
+                              e ? json_finite(e->elapsed) : json_null()));
+}
+
+static enum status rates(const struct run *run, json_t *into)
+{
+    double seconds = 0, images = 0, bytes = 0, files = 0, decode = 0;
     for (int64_t i = 0; i < run->n_steps; i++) {
+        images += (double)run->step[i].images;
         seconds += run->step[i].total_s;
         bytes += (double)run->step[i].bytes_read;
         files += (double)run->step[i].files_read;
         decode += run->step[i].decode_s;
     }
-    if (files > 0 && seconds > 0)
-        json_object_set_new(into, "io",
-                            json_pack("{s:f, s:f, s:f}", "bytes_per_s", bytes / seconds,
-                                      "files_per_s", files / seconds, "decode_ms",
-                                      decode / files * 1e3));
-}
-
-static void wall_clock(const struct run *run, json_t *into)
-{
-    double images = 0;
-    for (int64_t i = 0; i < run->n_steps; i++)
-        images += (double)run->step[i].images;
-    if (run->elapsed > 0)
-        json_object_set_new(into, "images_per_s_wall", json_real(images / run->elapsed));
+    if (run->elapsed > 0 && run->n_steps > 0)
+        TRY(json_put(into, "images_per_s_wall", json_real(images / run->elapsed)));
+    if (!(files > 0 && seconds > 0))
+        return STATUS_OK;
+    TRY(json_put(into, "io",
+                 json_pack("{s:f, s:f, s:o}", "bytes_per_s", bytes / seconds, "files_per_s",
+                           files / seconds, "decode_ms", json_finite(decode / files * 1e3))));
+    return storage(run, json_object_get(into, "io"));
 }
 
 static json_t *epoch_json(const struct epoch_record *e)
 {
-    json_t *o = json_pack("{s:I, s:f, s:f, s:f}", "epoch", (json_int_t)e->epoch, "train_loss",
-                          e->train_loss, "train_top1", e->train_top1, "train_top5", e->train_top5);
-    if (o && e->val_images) {
-        json_object_set_new(o, "val_loss", json_real(e->val_loss));
-        json_object_set_new(o, "val_top1", json_real(e->val_top1));
-        json_object_set_new(o, "val_top5", json_real(e->val_top5));
-    }
-    return o;
+    bool has = e->val_images > 0;
+    return json_pack(
+        "{s:I, s:o, s:o, s:o, s:o*, s:o*, s:o*}", "epoch", (json_int_t)e->epoch, "train_loss",
+        json_finite(e->train_loss), "train_top1", json_finite(e->train_top1), "train_top5",
+        json_finite(e->train_top5), "val_loss", has ? json_finite(e->val_loss) : NULL, "val_top1",
+        has ? json_finite(e->val_top1) : NULL, "val_top5", has ? json_finite(e->val_top5) : NULL);
 }
 
-static void epochs(const struct run *run, json_t *into)
+static enum status epochs(const struct run *run, json_t *into)
 {
     const struct epoch_record *best = NULL;
     for (int64_t i = 0; i < run->n_epochs; i++) {
@@ -139,27 +167,25 @@ static void epochs(const struct run *run, json_t *into)
             best = e;
     }
     if (best)
-        json_object_set_new(into, "best", epoch_json(best));
-    if (run->n_epochs)
-        json_object_set_new(into, "last", epoch_json(&run->epoch[run->n_epochs - 1]));
+        TRY(json_put(into, "best", epoch_json(best)));
+    return run->n_epochs ? json_put(into, "last", epoch_json(&run->epoch[run->n_epochs - 1]))
+                         : STATUS_OK;
 }
 
 enum status summary_add(const struct run *run, json_t *into)
 {
-    int64_t skip = stats_warmup(run->n_steps, WARMUP_STEPS);
+    int64_t skip = run_warmup(run);
     struct sample s = {.step = run->step + skip, .n = run->n_steps - skip};
     enum status st = STATUS_OK;
-    json_object_set_new(into, "images_left_out", json_integer(run_left_out(run)));
-    wall_clock(run, into);
-    io_rates(run, into);
-    epochs(run, into);
+    TRY(json_put(into, "images_left_out", json_integer(run_left_out(run))));
+    TRY(rates(run, into));
+    TRY(epochs(run, into));
+    TRY(time_to_accuracy(run, into));
     TRY(slowest_rank(run, into));
     TRY(sensors_add(run, into));
     if (s.n == 0)
         return STATUS_OK;
-    s.x = malloc((size_t)s.n * sizeof *s.x);
-    if (!s.x)
-        return status_fail(STATUS_OOM, "no memory to sum up a run");
+    TRY(array_new(&s.x, s.n));
     CHECK(images_per_s(&s, into));
     CHECK(step_parts(&s, into));
 done:

@@ -1,30 +1,32 @@
-/* What a whole run comes to, computed from its records. */
-#ifndef RESULTS_SUMMARY_H
-#define RESULTS_SUMMARY_H
+/* The summary of a run, computed from its records. */
+#pragma once
 
 #include "results/run.h"
 
-/* Adds to `into` what the steps and epochs of `run` say:
- *   images_per_s       {median, p5, p95, max, mad, steps}: per step, the first ten left out
- *   images_left_out    could not be decoded, as run_left_out counts them
- *   images_per_s_wall  training images over the whole elapsed time: validation, checkpoints and
- *                      waiting included
+/* Adds to `into`, computed from the steps and epochs of `run`:
+ *   images_per_s       {median, p5, p95, max, mad, steps}: per step, without warm-up (run_warmup)
+ *   images_left_out    images that could not be decoded, see run_left_out
+ *   images_per_s_wall  training images / the whole elapsed time, with validation, checkpoints and
+ *                      waiting
  *   step_s             {data, h2d, forward, backward, comm, comm_busy, optimizer, total}: medians;
- *                      and, where anything was busy, "comm_hidden": the share of communication
- *                      that backward hid, 1 - comm / comm_busy within 0..1, as the median over
- *                      the steps that communicated
- *   io                 {bytes_per_s, files_per_s, decode_ms}: over the training time
- *   ranks              only of several: {count, slowest, host, behind, noise, slow, own_s,
- *                      median_own_s, part, part_s, images_per_s}, where a rank's own_s is its
- *                      step without communication, "slowest" the rank that has the longest, on
- *                      "host"; "behind" is own_s / median_own_s - 1, the median being that of the
- *                      others, "noise" by how much that may be chance, "slow" whether it counts,
- *                      "part" the part of the step in which it falls behind most, by part_s
- *                      seconds a step, and images_per_s what it would do if it never waited
- *                      (ranks.h)
- *   energy, telemetry  as sensors.h says, where there was anything to measure; of several ranks
- *                      those of rank 0, for the others leave no samples
+ *                      if there was communication, also "comm_hidden": the share that backward
+ *                      hid, 1 - comm / comm_busy within 0..1, median over the steps that
+ *                      communicated
+ *   io                 {bytes_per_s, files_per_s, decode_ms}: of the loaders, over the training
+ *                      time; and storage_bytes_per_s, device_bytes_per_s, cached_percent as in
+ *                      struct epoch_record, if known (the run adds them where no
+ *                      epoch was recorded)
+ *   time_to_accuracy   with --desired-acc: {top1, epoch, seconds}; the last two are null if the
+ *                      accuracy was not reached
+ *   ranks              if there are several: {count, slowest, host, behind, noise, slow, own_s,
+ *                      median_own_s, part, part_s, images_per_s}. own_s is the slowest rank's step
+ *                      without communication, median_own_s the median of the other ranks' steps,
+ *                      host the slowest rank's host; "behind" is own_s / median_own_s - 1, "noise"
+ *                      four standard errors of it; "slow": the rank is a straggler; "part": the
+ *                      part of the step in which it exceeds the others most, by part_s seconds per
+ *                      step; images_per_s: its throughput without waiting (ranks.h)
+ *   energy, telemetry  see sensors.h, if measured; if there are several ranks, rank 0's only,
+ *                      because the others store no samples
  *   last, best         {epoch, train_top1, train_top5, val_top1, val_top5, ...} of that epoch
- * Parts without a record to rest on are left out. */
+ * Parts without records are left out. */
 MUST_CHECK enum status summary_add(const struct run *run, json_t *into);
-#endif

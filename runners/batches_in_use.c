@@ -1,9 +1,9 @@
-/* Batches in use. */
+/* Returns batches to the loader once the engine has read them. */
 #include "runners/batches_in_use.h"
 
 #include <string.h>
 
-/* Gives the oldest back until `n` are left. */
+/* Returns the oldest batches to the loader until `n` batches are in use. */
 static enum status release(struct batches_in_use *h, int n)
 {
     while (h->n > n) {

@@ -1,12 +1,11 @@
-/* Inside runners/: batches that the engine may still be reading, between it and their loader.
+/* Inside runners/: batches in use, which the engine may still be reading.
  *
- * Each batch that was given to the engine is added; the oldest go back to the loader when they have
- * been read, without keeping a device that goes on beside the host waiting. */
-#ifndef RUNNERS_BATCHES_IN_USE_H
-#define RUNNERS_BATCHES_IN_USE_H
+ * The caller adds each batch that it passes to the engine. Once the engine has read the oldest
+ * batches, they return to the loader; an asynchronous device does not wait for this. */
+#pragma once
 
+#include "engine/engine.h"
 #include "input/loader.h"
-#include "runners/engine.h"
 
 struct batches_in_use {
     struct engine *engine;
@@ -15,10 +14,8 @@ struct batches_in_use {
     struct batch *batch[ENGINE_HOLDS + 1]; /* the oldest first */
 };
 
-/* `b` is the batch that the engine was given last. */
+/* Adds `b`, the last batch passed to the engine, and releases the batches no longer in use. */
 MUST_CHECK enum status batches_in_use_add(struct batches_in_use *h, struct batch *b);
 
-/* Waits until all have been read and gives them back. */
+/* Waits until the engine has read all batches, and returns them to the loader. */
 MUST_CHECK enum status batches_in_use_release(struct batches_in_use *h);
-
-#endif

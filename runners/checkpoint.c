@@ -1,6 +1,7 @@
-/* Saving and loading a run's state. */
+/* Saves and loads a run's state. */
 #include "runners/checkpoint.h"
 
+#include "base/array.h"
 #include "model/safetensors.h"
 
 #include <errno.h>
@@ -16,15 +17,15 @@
 
 enum { PAIRS_MAX = 24, PAIR_TEXT = 64 };
 
-/* Of epochs and images: far above what a run has, far below what overflows. */
+/* Limit of epochs and images: no run reaches it, and sums of such counts cannot overflow. */
 #define COUNT_MAX ((int64_t)1 << 40)
 
-/* Tensors and strings being gathered for one file. */
+/* Tensors and strings collected for one file. */
 struct gathered {
-    size_t n, cap;
-    struct safetensors_entry *entry;
+    size_t n;
+    struct safetensors_entry *entry; /* (3 * the graph's parameters), the same length as `name` */
     char (*name)[NAME_MAX_LEN + 32];
-    int64_t bn_steps; /* num_batches_tracked of every batch norm */
+    int64_t bn_steps; /* value of num_batches_tracked for every batch norm */
     size_t n_pairs;
     struct safetensors_pair pair[PAIRS_MAX];
     char text[PAIRS_MAX][PAIR_TEXT];
@@ -32,12 +33,9 @@ struct gathered {
 
 static enum status gathered_open(struct gathered *a, const struct graph *g)
 {
-    *a = (struct gathered){.cap = 3 * (size_t)g->n_params};
-    a->entry = calloc(a->cap, sizeof *a->entry);
-    a->name = calloc(a->cap, sizeof *a->name);
-    if (!a->entry || !a->name)
-        return status_fail(STATUS_OOM, "no memory for a checkpoint");
-    return STATUS_OK;
+    *a = (struct gathered){0};
+    TRY(array_new(&a->entry, 3 * g->n_params));
+    return array_new(&a->name, 3 * g->n_params);
 }
 
 static void gathered_close(struct gathered *a)
@@ -60,25 +58,12 @@ static void add_pair(struct gathered *a, const char *key, const char *fmt, ...)
     a->n_pairs++;
 }
 
-/* A state that is not finite is none to go on from, and must not take the place of one that is. */
-static enum status check_finite(const struct safetensors_entry *e)
-{
-    const float *x = e->data;
-    for (size_t i = 0; i < e->bytes / sizeof *x; i++)
-        if (!isfinite(x[i]))
-            return status_fail(STATUS_DIVERGED, "'%s' holds %s", e->name,
-                               isnan(x[i]) ? "what is not a number" : "infinite values");
-    return STATUS_OK;
-}
-
 static enum status add_value(struct gathered *a, struct network *net, const struct graph *g,
                              enum param_value v, int i)
 {
     const struct param *p = &g->param[i];
-    size_t bytes = (size_t)param_count(p) * sizeof(float);
-    float *plain = malloc(bytes);
-    if (!plain)
-        return status_fail(STATUS_OOM, "no memory for a checkpoint");
+    float *plain;
+    TRY(array_new(&plain, param_count(p)));
     struct safetensors_entry *e = &a->entry[a->n];
     snprintf(a->name[a->n], sizeof a->name[a->n], "%s%s",
              v == VALUE_MOMENTUM ? MOMENTUM_PREFIX : "", p->name);
@@ -86,14 +71,21 @@ static enum status add_value(struct gathered *a, struct network *net, const stru
                                     .dtype = SAFETENSORS_F32,
                                     .ndim = p->ndim,
                                     .data = plain,
-                                    .bytes = bytes};
+                                    .bytes = (size_t)param_count(p) * sizeof *plain};
     memcpy(e->dim, p->dim, (size_t)p->ndim * sizeof *e->dim);
     a->n++;
     TRY(network_get(net, v, i, plain));
-    return check_finite(e);
+    /* Refuses values that are not finite: a run could not resume from such a checkpoint, which
+     * would replace a good one. */
+    const float *x = e->data;
+    for (size_t k = 0; k < e->bytes / sizeof *x; k++)
+        if (!isfinite(x[k]))
+            return status_fail(STATUS_DIVERGED, "'%s' holds %s", e->name,
+                               isnan(x[k]) ? "NaN values" : "infinite values");
+    return STATUS_OK;
 }
 
-/* PyTorch's batch norm counts its steps; loading with strict=True asks for the key. */
+/* PyTorch's batch norm counts its steps; load_state_dict(strict=True) requires that key. */
 static void add_bn_counter(struct gathered *a, const struct param *mean)
 {
     char *name = a->name[a->n];
@@ -107,7 +99,7 @@ static enum status add_weights(struct gathered *a, struct network *net, const st
                                int64_t steps)
 {
     a->bn_steps = steps;
-    add_pair(a, "format", "pt"); /* what loaders made for PyTorch look for */
+    add_pair(a, "format", "pt"); /* PyTorch loaders look for this key */
     add_pair(a, "arch", "%s", g->arch);
     for (int i = 0; i < g->n_params; i++) {
         TRY(add_value(a, net, g, VALUE_WEIGHT, i));
@@ -130,7 +122,7 @@ done:
     return st;
 }
 
-/* Doubles as hexadecimal floats: every bit comes back. */
+/* Doubles are written as hexadecimal floats, which are exact. */
 static void add_state(struct gathered *a, const struct train_identity *id,
                       const struct train_state *s)
 {
@@ -176,14 +168,6 @@ done:
     return st;
 }
 
-enum status checkpoint_save(const char *path, struct network *net, const struct graph *g,
-                            const struct train_identity *id, const struct train_state *state)
-{
-    struct atomic_file f;
-    TRY(checkpoint_prepare(path, net, g, id, state, &f));
-    return atomic_file_commit(&f);
-}
-
 /* The entry of a parameter, with or without DDP's prefix. */
 static const struct safetensors_entry *find_value(const struct safetensors *f, const char *prefix,
                                                   const struct param *p)
@@ -204,22 +188,51 @@ static enum status load_value(const char *path, const struct safetensors *f, str
     const char *prefix = v == VALUE_MOMENTUM ? MOMENTUM_PREFIX : "";
     const struct safetensors_entry *e = find_value(f, prefix, p);
     if (!e)
-        return status_fail(STATUS_DATA, "'%s' has no tensor '%s%s': it is not a %s checkpoint",
+        return status_fail(STATUS_DATA, "'%s' has no tensor '%s%s': it is not a checkpoint of %s",
                            path, prefix, p->name, g->arch);
     bool fits = e->ndim == p->ndim && e->dtype == SAFETENSORS_F32;
     for (int k = 0; fits && k < p->ndim; k++)
         fits = e->dim[k] == p->dim[k];
     if (!fits)
         return status_fail(STATUS_DATA,
-                           "'%s': tensor '%s' is %s of another shape than this %s with %d classes "
-                           "has (F32); check -a and the number of classes",
+                           "'%s': tensor '%s' is %s of another shape than %s with %d classes needs "
+                           "(F32); check -a and the number of classes",
                            path, e->name, safetensors_dtype_str(e->dtype), g->arch, g->classes);
-    float *plain = malloc(e->bytes); /* the file's bytes may be unaligned */
-    if (!plain)
-        return status_fail(STATUS_OOM, "no memory for '%s'", e->name);
+    float *plain; /* the file's bytes may be unaligned */
+    TRY(array_new(&plain, param_count(p)));
     memcpy(plain, e->data, e->bytes);
     enum status st = network_set(net, v, i, plain);
     free(plain);
+    return st;
+}
+
+/* The file's number of classes, if parameter i belongs to the last layer and the file's tensor
+ * differs only in the number of classes; else 0. */
+static int64_t other_classes(const struct safetensors *f, const struct graph *g, int i)
+{
+    const struct param *p = &g->param[i];
+    const struct safetensors_entry *e = find_value(f, "", p);
+    bool last = i >= g->n_params - 2 && p->dim[0] == g->classes;
+    if (!last || !e || e->ndim != p->ndim || e->dtype != SAFETENSORS_F32 || e->dim[0] == p->dim[0])
+        return 0;
+    return p->ndim == 1 || e->dim[1] == p->dim[1] ? e->dim[0] : 0;
+}
+
+enum status weights_load_body(const char *path, struct network *net, const struct graph *g,
+                              int64_t *classes)
+{
+    struct safetensors *f;
+    *classes = 0;
+    TRY(safetensors_open(path, &f));
+    enum status st = STATUS_OK;
+    for (int i = 0; i < g->n_params && st == STATUS_OK; i++) {
+        int64_t other = other_classes(f, g, i);
+        if (other)
+            *classes = other;
+        else
+            st = load_value(path, f, net, g, VALUE_WEIGHT, i);
+    }
+    safetensors_close(f);
     return st;
 }
 
@@ -234,7 +247,14 @@ enum status weights_load(const char *path, struct network *net, const struct gra
     return st;
 }
 
-/* A number of the metadata; base 10 or 16. */
+/* Fails because the metadata's `key` has the invalid value `text`, or is missing (NULL). */
+static enum status unreadable(const char *path, const char *key, const char *text)
+{
+    return status_fail(STATUS_DATA, "'%s' is not a checkpoint of a run: its '%s' is %s", path, key,
+                       text ? "damaged" : "missing");
+}
+
+/* Reads a number of the metadata in base 10 or 16. */
 static enum status read_count(const char *path, const struct safetensors *f, const char *key,
                               int base, uint64_t *out)
 {
@@ -242,15 +262,13 @@ static enum status read_count(const char *path, const struct safetensors *f, con
     char *end = NULL;
     errno = 0;
     *out = text ? strtoull(text, &end, base) : 0;
-    if (!text || *text == '\0' || *text == '-' || *end != '\0' || errno != 0)
-        return status_fail(STATUS_DATA, "'%s' is not a checkpoint of a run: its '%s' is %s", path,
-                           key, text ? "damaged" : "missing");
-    return STATUS_OK;
+    bool sound = text && *text != '\0' && *text != '-' && *end == '\0' && errno == 0;
+    return sound ? STATUS_OK : unreadable(path, key, text);
 }
 
 static enum status no_sense(const char *path, const char *key)
 {
-    return status_fail(STATUS_DATA, "'%s' is damaged: its '%s' makes no sense", path, key);
+    return status_fail(STATUS_DATA, "'%s' is damaged: the value of '%s' is impossible", path, key);
 }
 
 static enum status read_position(const char *path, const struct safetensors *f, const char *key,
@@ -270,10 +288,7 @@ static enum status read_real(const char *path, const struct safetensors *f, cons
     const char *text = safetensors_metadata(f, key);
     char *end = NULL;
     *out = text ? strtod(text, &end) : 0;
-    if (!text || *text == '\0' || *end != '\0')
-        return status_fail(STATUS_DATA, "'%s' is not a checkpoint of a run: its '%s' is %s", path,
-                           key, text ? "damaged" : "missing");
-    return STATUS_OK;
+    return text && *text != '\0' && *end == '\0' ? STATUS_OK : unreadable(path, key, text);
 }
 
 static enum status check_same(const char *path, const struct safetensors *f, const char *key,
@@ -285,12 +300,12 @@ static enum status check_same(const char *path, const struct safetensors *f, con
         return STATUS_OK;
     if (base == 16)
         return status_fail(STATUS_USAGE,
-                           "'%s' was trained on other data than %s names now; give the same data, "
-                           "or start afresh in another --out",
+                           "'%s' was trained on other data than is now in %s; give the same data, "
+                           "or start a new run in another --out",
                            path, flag);
     return status_fail(STATUS_USAGE,
                        "'%s' was trained with %s %" PRIu64 ", not %" PRIu64
-                       "; give the same, or start afresh in another --out",
+                       "; give the same, or start a new run in another --out",
                        path, flag, have, want);
 }
 
@@ -299,8 +314,7 @@ static enum status check_word(const char *path, const struct safetensors *f, con
 {
     const char *have = safetensors_metadata(f, key);
     if (!have)
-        return status_fail(STATUS_DATA, "'%s' is not a checkpoint of a run: its '%s' is missing",
-                           path, key);
+        return unreadable(path, key, have);
     if (strcmp(have, want) == 0)
         return STATUS_OK;
     return status_fail(STATUS_USAGE, "'%s' was trained with %s %s, not %s; give %s %s", path, flag,
@@ -312,8 +326,8 @@ static enum status check_identity(const char *path, const struct safetensors *f,
 {
     if (!safetensors_metadata(f, "arch") || !safetensors_metadata(f, "ampscale"))
         return status_fail(STATUS_DATA,
-                           "'%s' holds weights but no run to go on with; use --init to start from "
-                           "them",
+                           "'%s' has weights but no training state to resume; use --init to start "
+                           "from the weights",
                            path);
     TRY(check_word(path, f, "arch", id->arch, "-a"));
     TRY(check_word(path, f, "precision", id->precision, "--precision"));
@@ -324,7 +338,8 @@ static enum status check_identity(const char *path, const struct safetensors *f,
     return check_same(path, f, "data", 16, id->data, "the command line");
 }
 
-/* The sampler deals an epoch's images out in rounds of one for each rank. */
+/* Converts the checkpoint's position to this run's number of ranks: the images of an epoch are
+ * dealt to the ranks in turn. */
 static enum status read_batch(const char *path, const struct safetensors *f,
                               const struct train_identity *id, struct train_state *s)
 {
@@ -332,8 +347,8 @@ static enum status read_batch(const char *path, const struct safetensors *f,
     TRY(read_position(path, f, "world_size", &then));
     if (then < 1 || then > 1 << 20)
         return no_sense(path, "world_size");
-    /* Each of the ranks may have had a batch more, of padding or where --drop-last was not given.
-     */
+    /* Each rank of that run may have had one batch more, because of padding or without
+     * --drop-last. */
     int64_t spare = then == id->ranks ? 1 : 2 + 2 * (then / id->ranks);
     if (s->batch > INT64_MAX / (1 << 21))
         return no_sense(path, "batch");
@@ -342,8 +357,8 @@ static enum status read_batch(const char *path, const struct safetensors *f,
                                                                : no_sense(path, "batch");
 }
 
-/* A checksum says that the bytes are those that were written, and not that they can be gone on
- * from. */
+/* Checks the state's values. The checksum shows that the bytes are unchanged since they were
+ * written, but not that a run can resume from them. */
 static enum status check_state(const char *path, const struct train_state *s)
 {
     const struct {
@@ -384,7 +399,8 @@ static enum status read_state(const char *path, const struct safetensors *f, str
     return check_state(path, s);
 }
 
-/* Opens a file of which we know that we wrote it: with a checksum, without strange types. */
+/* Opens a file that this program has written. STATUS_DATA for a file without a checksum or with
+ * unknown types. */
 static enum status open_checked(const char *path, struct safetensors **f)
 {
     enum status st = safetensors_open(path, f);
@@ -395,8 +411,8 @@ static enum status open_checked(const char *path, struct safetensors **f)
         return STATUS_OK;
     safetensors_close(*f);
     return status_fail(STATUS_DATA,
-                       "'%s' has no checksum: it is damaged, or no checkpoint of a run; use --init "
-                       "to start from weights of another program",
+                       "'%s' has no checksum: it is damaged, or not a checkpoint of a run; use "
+                       "--init to start from weights of another program",
                        path);
 }
 

@@ -1,148 +1,159 @@
-/* Everything a training run can be told, and nothing else: filled in by the command line, checked
- * once, recorded in full, passed down. */
-#ifndef RUNNERS_CONFIG_H
-#define RUNNERS_CONFIG_H
+/* The complete configuration of a training run: set by the command line, checked once, recorded in
+ * full, passed down. The table in settings.h describes each setting. */
+#pragma once
 
+#include "base/launcher.h"
 #include "base/status.h"
+#include "engine/gpu_group.h"
+#include "engine/inject.h"
+#include "engine/mode.h"
+#include "engine/scaler.h"
 #include "model/network.h"
 #include "results/record.h"
-#include "runners/inject.h"
-#include "runners/scaler.h"
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-enum lr_schedule { SCHEDULE_STEP, SCHEDULE_COSINE, SCHEDULE_CONSTANT };
+enum lr_schedule { SCHEDULE_STEP, SCHEDULE_COSINE, SCHEDULE_CONSTANT, SCHEDULE_POLY };
 
-/* Which devices and processes train together; engine.h says how. AUTO: what the number of devices
- * and the launcher say. */
-enum train_mode { MODE_AUTO, MODE_ND, MODE_DP, MODE_DDP, MODE_DDP2, MODE_COUNT };
+/* What a run does after a training loss that is not finite, unless loss scaling skips the step: it
+ * ends, or it continues and writes no checkpoint while its weights are not finite. */
+enum on_nan { ON_NAN_STOP, ON_NAN_CONTINUE };
 
-/* Where the gradients of a process's devices are summed: onto the first, which alone keeps the
- * weights, or onto all. */
-enum dp_reduce { DP_CENTRAL, DP_ALL };
+/* The factor by which the learning rate is multiplied: 1, images / 256, or sqrt(images / 256),
+ * where images are those of a step over all devices and ranks. */
+enum lr_scale { LR_SCALE_NONE, LR_SCALE_LINEAR, LR_SCALE_SQRT };
 
-/* What gradients of GPUs travel by: the GPUs' own library, or the host. AUTO: the library, where it
- * is there and no two ranks share a GPU. */
-enum comm_via { VIA_AUTO, VIA_NCCL, VIA_HOST };
-
-/* How the learning rate grows with the images of a step, over all devices and ranks: by
- * (images / 256), by its root, or not. */
-enum lr_scale { LR_SCALE_NONE, LR_SCALE_LINEAR, LR_SCALE_SQRT, LR_SCALE_COUNT };
-
-/* Strings belong to the caller and must outlive the run. Defaults are those of pytorch/examples'
- * imagenet where it has the setting. */
+/* Strings belong to the caller and must outlive the run. Settings that pytorch/examples' imagenet
+ * also has have the defaults of that program. */
 struct train_config {
     const char *data; /* folder with train/ and val/; NULL with dummy */
     const char *arch;
-    const char *out;     /* the run's folder; NULL: the first free runs/<arch>-NNN */
+    const char *out;     /* folder of the run; NULL: the first free runs/<arch>-NNN. With `evaluate`
+                          * and the folder of a run: the first free <out>/evaluation-NNN */
     const char *resume;  /* NULL, "auto", or a checkpoint */
     const char *init;    /* safetensors with weights to start from, or NULL */
     const char *devices; /* "cpu", "cpu:2"; see device_list.h */
-    int threads;         /* per device; 0: all cores, shared among the devices */
+    bool devices_named;  /* the user chose `devices` */
+    int threads;         /* threads per device; 0: all cores, divided among the devices */
     enum train_mode mode;
     enum dp_reduce dp_reduce;
     enum comm_via comm;
-    const char *rendezvous;   /* HOST:PORT where ranks meet without MPI; NULL: with it */
-    double bucket_mb;         /* MiB of a gradient bucket */
-    enum dtype grad_compress; /* gradients are sent as: F32, F16 or BF16 */
-    bool no_graph;            /* launch every operation by itself, where graphs could be */
-    bool deterministic;       /* devices plan nothing that may give other bits in another run */
-    int accumulate;           /* batches to an optimizer step */
-    bool sync_bn;             /* batch norm's statistics over all devices and ranks */
-    double comm_timeout;      /* seconds to wait for another rank; 0: for ever */
-    double join_timeout;      /* seconds for all processes of an MPI job to come; 0, here or above:
-                               * for ever */
-    int workers;              /* loader threads */
-    int classes;              /* with dummy; else what the data set has */
+    const char *rendezvous;      /* as in struct world_config */
+    struct launcher_place place; /* as in struct world_config */
+    const char *secret_file;     /* file with the secret of a rendezvous; NULL: AMPSCALE_SECRET */
+    bool insecure;               /* allow a rendezvous beyond loopback without a secret */
+    double bucket_mb;            /* size of a gradient bucket in MiB */
+    enum dtype grad_compress;    /* type in which gradients are sent: F32, F16 or BF16 */
+    bool no_graph;               /* launch operations one by one instead of as graphs */
+    bool deterministic;          /* plan only operations that give the same bits in every run */
+    int accumulate;              /* micro-batches per optimizer step */
+    bool sync_bn;                /* batch norm computes its statistics over all devices and ranks */
+    double comm_timeout;         /* seconds to wait for another rank; 0: no limit */
+    double join_timeout;         /* seconds for all processes of an MPI job to start; 0, or
+                                    comm_timeout 0: no limit */
+    int workers;                 /* loader threads */
+    int classes;                 /* number of classes with dummy; else the data set determines it */
     int image_size;
     int batch;     /* images of one process's batch, over all its devices */
-    int val_batch; /* 0: as batch */
+    int val_batch; /* 0: same as batch */
     int epochs;
-    int start_epoch;    /* -1: as the checkpoint says, else 0 */
-    int64_t steps;      /* end after this many optimizer steps; 0: no limit */
-    double desired_acc; /* end once val top-1 reaches it, in percent; 0: no */
+    int start_epoch;    /* -1: the checkpoint's, else 0 */
+    int64_t steps;      /* stop after this many optimizer steps; 0: no limit */
+    double desired_acc; /* stop once validation top-1 reaches it, in percent; 0: no limit */
     double lr, momentum, weight_decay;
+    double norm_weight_decay; /* weight decay of batch norm's parameters and of biases; -1: as
+                               * weight_decay */
+    double clip_grad_norm;    /* maximum norm of the gradients; 0: no clipping */
     enum lr_scale lr_scale;
-    double lars; /* trust coefficient; 0: plain SGD */
+    double lars; /* trust coefficient of LARS; 0: plain SGD */
     bool nesterov;
     double label_smoothing;
     enum lr_schedule schedule;
-    int lr_step; /* epochs */
+    int lr_step;               /* epochs */
+    const char *lr_milestones; /* "30,60,80": epochs at which the learning rate is reduced; NULL:
+                                * every lr_step epochs */
     double lr_gamma;
-    double warmup_epochs; /* linear from 0 */
+    double lr_power, lr_end; /* parameters of SCHEDULE_POLY; lr_power 0 means 2 */
+    double warmup_epochs;    /* linear warm-up from 0, in epochs */
     int print_freq;
     uint64_t seed;
     const char *precision; /* fp32, tf32, amp or bf16; or O0 to O3 */
     bool emulate;          /* round in fp32 although the device has the precision's types */
-    enum fuse fuse;        /* of convolution and batch norm */
-    bool fuse_named;       /* by the user, whom the run must not overrule */
-    int keep_batchnorm;    /* batch norm in fp32: 0, 1, or -1: as the precision says */
-    int scaling;           /* loss scaling: 0, 1, or -1: as the precision says */
-    struct scaler_config scaler;
+    enum fuse fuse;        /* fusion of convolution and batch norm */
+    bool fuse_named;       /* the user chose `fuse`, so the run must not change it */
+    int keep_batchnorm;    /* keep batch norm in fp32: 0 no, 1 yes, -1 as the precision requires */
+    int scaling;           /* loss scaling: 0 no, 1 yes, -1 as the precision requires */
+    struct scaler_rule scaler;
     int64_t inject_overflow; /* for tests: the step whose gradients overflow; -1: none */
     struct inject inject;    /* for tests: other faults */
-    const char *expect;      /* the folder of a run that has the same bits; NULL: none is known */
+    const char *expect;      /* folder of a run that must have the same bits; NULL: no comparison */
+    enum on_nan on_nan;
     bool evaluate;
     bool dummy;
     int64_t dummy_train, dummy_val; /* images */
     bool drop_last;
     int64_t max_bad_images;
-    double telemetry;         /* seconds between samples of the devices' sensors; 0: none */
-    int64_t check_replicas;   /* every so many steps; 0: at epoch ends and checkpoints only */
-    int64_t checkpoint_steps; /* also every so many steps; 0: at epoch ends only */
-    const struct record_observer *observer; /* of the run's record; NULL: none */
-    /* Falls of an earlier process of this run; where `restart` is set when training has failed, the
-     * run can begin again in another process that has these. NULL: there is none to begin in. */
+    double telemetry;     /* seconds between samples of the devices' sensors; 0: none */
+    int64_t warmup_steps; /* number of first steps that throughput's statistics leave out; 0: the
+                           * default (run_warmup) */
+    int val_every;        /* interval in epochs, 0 means 1; the last epoch is always validated */
+    bool training_only;   /* no validation, and no validation images are needed */
+    int checkpoint_every; /* interval in epochs, 0 means 1; the last epoch always has a
+                           * checkpoint */
+    int keep_checkpoints; /* number of checkpoints of epoch ends that are kept in addition to the
+                           * newest two; 0: none */
+    bool no_checkpoint;   /* write no weights at all */
+    const char *on_save;  /* command for a shell, run after saves (runners/on_save.h); NULL: none */
+    double on_save_timeout;     /* seconds, limit of a run of that command */
+    const char *on_save_helper; /* folder of a run for whose rank 0 this process runs the command;
+                                 * NULL: this process trains */
+    int64_t check_replicas;     /* interval in steps; 0: only at epoch ends and checkpoints */
+    int64_t checkpoint_steps;   /* interval in steps, in addition to epoch ends; 0: only at epoch
+                                 * ends */
+    const struct record_observer *observer; /* observer of the run's record; NULL: none */
+    /* The ladder with the rungs that failed in an earlier process of this run. A failing run sets
+     * `restart` if it can start again in another process with this ladder. NULL: it cannot. */
     struct ladder *ladder;
 };
 
-struct train_config train_config_default(void);
-
-/* How every run normalises its images: torchvision's values for ImageNet, of pixel/255. */
+/* The normalisation of images: torchvision's values for ImageNet, in units of pixel/255. */
 extern const float train_image_mean[3], train_image_std[3];
 
-/* What `precision` and `keep_batchnorm` come to. */
+/* The policy of `precision` and `keep_batchnorm`. */
 MUST_CHECK enum status train_config_policy(const struct train_config *c, struct policy *p);
 
-/* Is the loss scaled, by `scaling` or by the policy? */
+/* Whether the loss is scaled: as `scaling` requires; if it is -1, as the policy requires. */
 bool train_config_scaled(const struct train_config *c, const struct policy *p);
 
-/* STATUS_USAGE with the flag's name for what cannot be. */
+/* STATUS_USAGE, with the flag's name, for an impossible setting. */
 MUST_CHECK enum status train_config_check(const struct train_config *c);
 
-/* What the flags came to once data, devices and processes were known. */
+/* The settings that result from the flags, the data, the devices and the processes. */
 struct train_setting {
     enum train_mode mode;
     int ranks;
-    int devices; /* of each rank */
+    int devices; /* devices of each rank */
     int classes;
     int64_t epoch_steps; /* optimizer steps of an epoch */
-    enum fuse fuse;      /* of convolution and batch norm, as the run began */
+    enum fuse fuse;      /* fusion of convolution and batch norm with which the run began */
     bool graphs;         /* the device replays recorded graphs of operations */
-    bool emulated;       /* the device rounds to narrow types instead of computing in them */
-    const char *comm;    /* what gradients travel by; NULL: nowhere */
-    const struct inject *inject; /* settled; NULL: no fault is injected */
+    bool emulated;       /* the device rounds to 16-bit types instead of computing in them */
+    const char *comm;    /* transport of gradients; NULL: none */
+    const struct inject *inject; /* after inject_settle; NULL: no fault is injected */
 };
-
-/* A new object with every setting, for run.json. NULL without memory. */
-json_t *train_config_json(const struct train_config *c, const struct train_setting *setting);
 
 /* Images of an optimizer step. */
 int64_t train_config_images(const struct train_config *c, int ranks);
 
-/* What --lr-scale multiplies the learning rate by. */
+/* The factor of --lr-scale on the learning rate. */
 double train_config_lr_factor(const struct train_config *c, int ranks);
-
-const char *train_mode_str(enum train_mode m); /* "auto", "nd", ... */
-const char *lr_scale_str(enum lr_scale s);
-const char *lr_schedule_str(enum lr_schedule s);
 
 /* The learning rate of optimizer step `step` when an epoch has `steps_per_epoch`, before
  * --lr-scale:
  *   warm-up  lr * (step + 1) / (warmup_epochs * steps_per_epoch)   while that is below lr
- *   step     lr * gamma ^ floor(epoch / lr_step)                   (torch's StepLR)
- *   cosine   lr * (1 + cos(pi * t)) / 2, t the share of the steps after warm-up that are over */
+ *   step     lr * gamma ^ floor(epoch / lr_step)                   (torch's StepLR), or with
+ *            lr_milestones lr * gamma ^ (milestones up to epoch)   (MultiStepLR)
+ *   cosine   lr * (1 + cos(pi * t)) / 2; t: the completed fraction of the steps after warm-up
+ *   poly     (lr - lr_end) * (1 - t) ^ power + lr_end              (MLPerf's; PolynomialLR) */
 double train_config_lr(const struct train_config *c, int64_t step, int64_t steps_per_epoch);
-#endif

@@ -1,8 +1,7 @@
-/* Divergence in words. */
+/* Makes the messages about divergence. */
 #include "runners/divergence.h"
 
 #include "base/file.h"
-#include "runners/trainer.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -22,7 +21,7 @@ enum status divergence_check_loss(double loss, const char *what, ...)
                        isnan(loss) ? "not a number" : "infinite");
 }
 
-/* Whether an earlier state is there to go back to. No checkpoint holds what is not finite. */
+/* Whether the run has a checkpoint to resume from. Checkpoints contain finite values only. */
 static bool has_checkpoint(const struct session *s)
 {
     char path[4096];
@@ -30,24 +29,21 @@ static bool has_checkpoint(const struct session *s)
            path_exists(path);
 }
 
-static const char *other_precision(const struct session *s)
-{
-    if (s->policy.activation != DTYPE_F16)
-        return "";
-    return s->scaled ? ", or use --precision bf16 or fp32" : ", or use --precision amp";
-}
-
 enum status divergence_explain(const struct session *s)
 {
     char found[TEXT_MAX];
     const char *precision = s->config->precision;
+    const char *other = s->policy.activation != DTYPE_F16 ? ""
+                        : s->scaled                       ? ", or use --precision bf16 or fp32"
+                                                          : ", or use --precision amp";
     snprintf(found, sizeof found, "%s", status_message());
     if (s->config->evaluate)
-        return status_fail(STATUS_DIVERGED, "at precision %s these weights are of no use: %s",
-                           precision, found);
+        return status_fail(STATUS_DIVERGED,
+                           "at precision %s these weights give no valid result: %s", precision,
+                           found);
     return status_fail(STATUS_DIVERGED,
                        "training diverged at precision %s: %s; lower --lr, lengthen "
                        "--warmup-epochs%s%s",
-                       precision, found, other_precision(s),
-                       has_checkpoint(s) ? " (the last checkpoint is from before)" : "");
+                       precision, found, other,
+                       has_checkpoint(s) ? " (the last checkpoint was written before)" : "");
 }

@@ -1,17 +1,14 @@
-/* Inside runners/: what to tell the user when training has diverged.
+/* Inside runners/: the message when training has diverged.
  *
- * Whoever finds it (the loss, the loss scaler, a checkpoint about to be written) reports
- * STATUS_DIVERGED with what it found; precision and ways out are added here, once, at the end of
- * the run. */
-#ifndef RUNNERS_DIVERGENCE_H
-#define RUNNERS_DIVERGENCE_H
+ * The check that detects divergence (of the loss, the loss scaler, or a checkpoint to be written)
+ * fails with STATUS_DIVERGED. divergence_explain adds the precision and the ways out when the run
+ * ends. */
+#pragma once
 
 #include "runners/session.h"
 
-/* STATUS_OK for a loss that is finite; `what` names it and where it arose. */
+/* STATUS_OK for a finite loss, else STATUS_DIVERGED; `what` (printf) names the loss. */
 MUST_CHECK enum status divergence_check_loss(double loss, const char *what, ...) PRINTF_LIKE(2, 3);
 
-/* Turns this thread's message, of STATUS_DIVERGED, into the one line that the user gets. */
+/* Extends this thread's message of STATUS_DIVERGED to the one line that the user sees. */
 MUST_CHECK enum status divergence_explain(const struct session *s);
-
-#endif

@@ -1,5 +1,7 @@
-/* Recorded bits. */
+/* Compares a run with a recorded run. */
 #include "runners/expect.h"
+
+#include "runners/settings.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -10,19 +12,6 @@ struct expected {
     struct run *run;
 };
 
-/* Settings that change no bit of what a run computes. */
-static const char *const free_settings[] = {"data",      "init",           "resume",
-                                            "workers",   "max_bad_images", "checkpoint_steps",
-                                            "telemetry", "check_replicas", "inject"};
-
-static bool is_free(const char *key)
-{
-    for (size_t i = 0; i < sizeof free_settings / sizeof *free_settings; i++)
-        if (strcmp(key, free_settings[i]) == 0)
-            return true;
-    return false;
-}
-
 static enum status differs(const struct run *run, const char *what, const json_t *own,
                            const json_t *recorded)
 {
@@ -30,15 +19,15 @@ static enum status differs(const struct run *run, const char *what, const json_t
     char *theirs = recorded ? json_dumps(recorded, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
     enum status st =
         status_fail(STATUS_USAGE,
-                    "--expect '%s': its %s is %.160s, and that of this run %.160s: "
-                    "there is no reason why the bits should be the same",
+                    "--expect '%s': its %s is %.160s, but this run's is %.160s: different runs "
+                    "cannot have the same bits",
                     run->dir, what, theirs ? theirs : "absent", mine ? mine : "absent");
     free(mine);
     free(theirs);
     return st;
 }
 
-/* Numbers as a file has them: with the digits that run.json keeps. */
+/* Compares two values; numbers are equal if they agree in the digits that run.json keeps. */
 static bool same(const json_t *a, const json_t *b)
 {
     if (!json_is_number(a) || !json_is_number(b))
@@ -47,8 +36,8 @@ static bool same(const json_t *a, const json_t *b)
     return fabs(x - y) <= 1e-12 * fmax(fabs(x), fabs(y));
 }
 
-/* Every member of `own` is in `recorded`, but for those that may differ; and the other way round,
- * with `swapped`. */
+/* Checks that `recorded` has every member of `own` with an equal value, except neutral settings.
+ * `swapped`: the caller has exchanged `own` and `recorded`. */
 static enum status compare(const struct run *run, json_t *own, const json_t *recorded, bool swapped)
 {
     const char *key;
@@ -56,7 +45,7 @@ static enum status compare(const struct run *run, json_t *own, const json_t *rec
     json_object_foreach(own, key, value)
     {
         const json_t *other = json_object_get(recorded, key);
-        if (is_free(key) || (other && same(value, other)))
+        if (train_key_is_neutral(key) || (other && same(value, other)))
             continue;
         return swapped ? differs(run, key, other, value) : differs(run, key, value, other);
     }
@@ -66,7 +55,7 @@ static enum status compare(const struct run *run, json_t *own, const json_t *rec
 static enum status compare_objects(const struct run *run, const char *name, const json_t *own)
 {
     json_t *recorded = json_object_get(run->info, name);
-    json_t *copy = json_deep_copy(own); /* jansson walks no const object */
+    json_t *copy = json_deep_copy(own); /* jansson cannot iterate over a const object */
     enum status st = compare(run, copy, recorded, false);
     if (st == STATUS_OK)
         st = compare(run, recorded, copy, true);
@@ -85,8 +74,7 @@ static enum status check(const struct run *run, const json_t *config, const json
             status_fail(STATUS_DATA, "--expect '%s': faults were injected into that run", run->dir);
     else if (!json_is_string(json_object_get(run->summary, "state_bits")))
         st = status_fail(STATUS_DATA,
-                         "--expect '%s': that run did not end in order, or bears no bits of its "
-                         "state",
+                         "--expect '%s': that run is incomplete, or has no hash of its final state",
                          run->dir);
     else if (!json_equal(own, recorded))
         st = differs(run, "device", own, recorded);
@@ -134,11 +122,12 @@ enum status expected_step(const struct expected *e, const struct step_record *st
     double loss = strtod(text, NULL);
     if (loss == want || (isnan(loss) && isnan(want)))
         return STATUS_OK;
-    return status_fail(STATUS_MISMATCH,
-                       "step %" PRId64 ": the loss is %.9g, where '%s' has %.9g of the same "
-                       "configuration on the same hardware: other data, or a device that computed "
-                       "something else then or now",
-                       step->step, loss, run->dir, want);
+    return status_fail(
+        STATUS_MISMATCH,
+        "step %" PRId64
+        ": the loss is %.9g, but in '%s' it was %.9g, with the same configuration and hardware: "
+        "the data differ, or a device computed a wrong result in one of the runs",
+        step->step, loss, run->dir, want);
 }
 
 enum status expected_end(const struct expected *e, int64_t steps, const char *state)
@@ -152,9 +141,9 @@ enum status expected_end(const struct expected *e, int64_t steps, const char *st
                            run->dir, run->n_steps, steps);
     if (strcmp(state, want) == 0)
         return STATUS_OK;
-    return status_fail(STATUS_MISMATCH,
-                       "weights, momentum or running statistics at the end are not those of '%s' "
-                       "(%s, not %s), though all losses are: a device computed something else then "
-                       "or now",
-                       run->dir, state, want);
+    return status_fail(
+        STATUS_MISMATCH,
+        "weights, momentum or running statistics at the end differ from those of '%s' (%s, not "
+        "%s), though all losses are equal: a device computed a wrong result in one of the runs",
+        run->dir, state, want);
 }

@@ -1,4 +1,4 @@
-/* A pass over the validation images, and the account of any pass. */
+/* Runs the validation pass, and checks that a pass has seen exactly the expected images. */
 #include "runners/pass.h"
 
 #include "base/stop.h"
@@ -14,42 +14,43 @@ enum status pass_account(const struct session *s, const struct loader *l, const 
 {
     if (seen == loader_expected(l, first, end))
         return STATUS_OK;
-    return status_fail(STATUS_MISMATCH,
-                       "%s of epoch %" PRId64
-                       ", rank %d: an image was lost, or came twice; what was learnt from these is "
-                       "not what the record says",
-                       pass, s->state.epoch, s->world.rank);
+    return status_fail(
+        STATUS_MISMATCH,
+        "%s of epoch %" PRId64
+        ", rank %d: an image was lost or read twice, so that the record of this epoch is wrong",
+        pass, s->state.epoch, s->world.rank);
 }
 
-/* A validation batch that the engine was given. */
+/* A validation batch whose result has not been read. */
 struct pending_batch {
     int count;
     int64_t index;
-    double data_s; /* that the host waited for it */
+    double data_s; /* seconds that the host waited for the batch */
 };
 
 static void report_validation(struct progress *p, const struct pending_batch *b,
                               const struct loss_metrics *m, double total_s)
 {
     double count = (double)m->count;
-    meter_add(&p->time, total_s, 1);
-    meter_add(&p->data, b->data_s, 1);
-    meter_add(&p->loss, step_mean(m->loss_sum, count), m->count);
-    meter_add(&p->top1, step_percent((double)m->top1, count), m->count);
-    meter_add(&p->top5, step_percent((double)m->top5, count), m->count);
-    meter_add(&p->rate, b->count / total_s, 1);
-    progress_batch(p, b->index);
+    const struct progress_values values = {.time_s = total_s,
+                                           .data_s = b->data_s,
+                                           .loss = step_mean(m->loss_sum, count),
+                                           .top1 = step_percent((double)m->top1, count),
+                                           .top5 = step_percent((double)m->top5, count),
+                                           .images = b->count,
+                                           .weight = m->count};
+    progress_batch(p, b->index, &values);
 }
 
-/* Validation batches under way, the oldest first. */
+/* Validation batches in flight, the oldest first. */
 struct validation {
     struct batches_in_use in_use;
     int n;
     struct pending_batch pending[ENGINE_LAG_MAX + 1];
-    double end; /* of the last that was read */
+    double end; /* time at which the last result was read */
 };
 
-/* Reads what batches came to until no more than `left` are under way. */
+/* Reads the results of batches until at most `left` batches are in flight. */
 static enum status end_batches(struct session *s, struct validation *v, int left,
                                struct progress *p, struct step_sums *sums)
 {
@@ -67,7 +68,7 @@ static enum status end_batches(struct session *s, struct validation *v, int left
     return left > 0 ? STATUS_OK : batches_in_use_release(&v->in_use);
 }
 
-/* This rank's share of the validation images, up to a request to stop. */
+/* Validates this rank's share of the images, until a stop is requested. */
 static enum status validate_share(struct session *s, struct progress *p, struct step_sums *sums)
 {
     struct batch *b;
@@ -80,7 +81,8 @@ static enum status validate_share(struct session *s, struct progress *p, struct 
         double since = v.n ? step_now() : v.end;
         enum status st = loader_next(s->val_loader, &b);
         if (st == STATUS_INTERRUPTED && s->world.size == 1)
-            break; /* with several ranks all end, for they wait for this one */
+            break; /* with several ranks all must fail, because the others would wait for this
+                    * rank */
         TRY(st);
         if (!b)
             break;
@@ -95,6 +97,19 @@ static enum status validate_share(struct session *s, struct progress *p, struct 
     }
     TRY(end_batches(s, &v, 0, p, sums));
     return pass_account(s, s->val_loader, "validation", seen, 0, n);
+}
+
+/* A validation loss that is not finite ends an evaluation. In training it only causes a warning,
+ * because the weights may still be finite; checkpoint_prepare checks them. */
+static enum status check_loss(const struct session *s, double loss)
+{
+    enum status st = divergence_check_loss(loss, "the validation loss");
+    if (st != STATUS_DIVERGED || s->config->evaluate)
+        return st;
+    if (session_leads(s))
+        fprintf(stderr, "ampscale: warning: epoch %" PRId64 ": %s\n", s->state.epoch,
+                status_message());
+    return STATUS_OK;
 }
 
 enum status pass_validate(struct session *s, struct pass_result *r)
@@ -117,12 +132,12 @@ enum status pass_validate(struct session *s, struct pass_result *r)
                               .images = (int64_t)sums.v[SUM_IMAGES],
                               .bad_images = (int64_t)sums.v[SUM_BAD],
                               .seconds = step_now() - begun};
-    s->agreed = true; /* these sums are everybody's */
+    s->agreed = true; /* the sums are the same on all ranks */
     if (s->stopping)
         return status_fail(STATUS_INTERRUPTED, "validation was interrupted");
     if (r->count == 0)
         return status_fail(STATUS_DATA, "no validation image could be decoded");
-    TRY(divergence_check_loss(r->loss_sum, "the validation loss"));
+    TRY(check_loss(s, r->loss_sum));
     s->agreed = false;
     progress_accuracy(s->out, step_percent((double)r->top1, (double)r->count),
                       step_percent((double)r->top5, (double)r->count));

@@ -1,29 +1,30 @@
-/* Log lines and the terminal bar. */
+/* Prints log lines, and draws the bar on a terminal. */
 #include "runners/progress.h"
 
 #include "base/clock.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-/* Columns of a bar and bytes of what is told beside it, at most. */
+/* BAR_MAX: limit of the bar's columns; FIELDS_MAX: limit of the bytes of the fields next to it. */
 enum { BAR_MAX = 24, FIELDS_MAX = 5 * 48 };
 
-void meter_add(struct meter *m, double value, int64_t n)
+static void meter_add(struct meter *m, double value, int64_t n)
 {
-    if (!isfinite(value))
+    if (n == 0)
         return;
-    m->value = value;
-    m->sum += value * (double)n;
+    m->value = isnan(value) ? NAN : value; /* "nan", never "-nan" */
+    m->sum += m->value * (double)n;
     m->n += n;
 }
 
-double meter_mean(const struct meter *m)
+static double meter_mean(const struct meter *m)
 {
-    return m->n ? m->sum / (double)m->n : 0;
+    return m->n ? m->sum / (double)m->n : NAN;
 }
 
 void progress_begin(struct progress *p, FILE *out, const char *title, int64_t batches,
@@ -46,7 +47,8 @@ static int digits(int64_t n)
     return d;
 }
 
-/* The fields and widths of pytorch/examples' ProgressMeter; throughput is added at the end. */
+/* Prints the fields of pytorch/examples' ProgressMeter with their widths, and adds throughput at
+ * the end. */
 static void print_line(const struct progress *p, int64_t i)
 {
     fprintf(p->out,
@@ -62,7 +64,7 @@ static void print_line(const struct progress *p, int64_t i)
     fflush(p->out);
 }
 
-/* Seconds as "1:23" or "2:03:04". */
+/* Writes seconds as "1:23" or "2:03:04". */
 static void format_time(char *out, size_t size, double seconds)
 {
     int64_t s = (int64_t)(seconds + 0.5);
@@ -72,7 +74,7 @@ static void format_time(char *out, size_t size, double seconds)
         snprintf(out, size, "%d:%02d", (int)(s / 60), (int)(s % 60));
 }
 
-/* Columns of the terminal; 80, as most have, where it does not say. */
+/* Number of columns of the terminal; 80 if the terminal does not report it. */
 static int terminal_columns(const struct progress *p)
 {
     struct winsize size;
@@ -80,7 +82,7 @@ static int terminal_columns(const struct progress *p)
     return known ? size.ws_col : 80;
 }
 
-/* What is told beside the bar, as far as whole fields fit into `room` columns. */
+/* Writes the fields next to the bar: as many complete fields as fit into `room` columns. */
 static void bar_fields(const struct progress *p, int64_t i, double now, int room,
                        char out[FIELDS_MAX])
 {
@@ -103,7 +105,7 @@ static void bar_fields(const struct progress *p, int64_t i, double now, int room
     }
 }
 
-/* " [====>    ]", at most `room` columns wide, or nothing where that is too little to see. */
+/* " [====>    ]", at most `room` columns wide; "" if the bar would have fewer than 4 columns. */
 static void bar_text(double share, int room, char out[BAR_MAX + 4])
 {
     int width = room - 3 < BAR_MAX ? room - 3 : BAR_MAX;
@@ -119,12 +121,12 @@ static void bar_text(double share, int room, char out[BAR_MAX + 4])
     memcpy(out + 2 + width, "]", 2);
 }
 
-/* A line that is wider than the terminal could not be drawn again in its place. */
+/* Draws a line that fits the terminal, because a wider line could not be redrawn in place. */
 static void draw_bar(struct progress *p, int64_t i)
 {
     double now = (double)clock_ns() * 1e-9;
     if (now - p->drawn < 0.1 && i + 1 < p->batches)
-        return; /* a terminal is slow, and eyes are slower */
+        return; /* at most ten times a second */
     p->drawn = now;
     char bar[BAR_MAX + 4], fields[FIELDS_MAX];
     int room = terminal_columns(p) - 1 - (int)strlen(p->title);
@@ -134,12 +136,42 @@ static void draw_bar(struct progress *p, int64_t i)
     fflush(p->out);
 }
 
-void progress_batch(struct progress *p, int64_t i)
+void progress_batch(struct progress *p, int64_t i, const struct progress_values *v)
 {
+    meter_add(&p->time, v->time_s, 1);
+    meter_add(&p->data, v->data_s, 1);
+    meter_add(&p->loss, v->loss, v->weight);
+    meter_add(&p->top1, v->top1, v->weight);
+    meter_add(&p->top5, v->top5, v->weight);
+    meter_add(&p->rate, (double)v->images / v->time_s, v->time_s > 0);
+    if (v->skipped)
+        p->loss.value = isnan(v->loss) ? NAN : v->loss; /* in no mean */
     if (p->terminal)
         draw_bar(p, i);
     else if (i % p->print_freq == 0)
         print_line(p, i);
+}
+
+/* Writes a number as Python prints a float: with the fewest digits that identify it, and with ".0"
+ * after a whole number. */
+static void python_float(double x, char out[32])
+{
+    bool whole = x == floor(x) && fabs(x) < 1e16;
+    snprintf(out, 32, "%.1f", x);
+    for (int digits = 1; !whole && digits <= 17; digits++) {
+        snprintf(out, 32, "%.*g", digits, x);
+        if (strtod(out, NULL) == x)
+            return;
+    }
+}
+
+void progress_overflow(struct progress *p, double scale, bool dynamic)
+{
+    char number[32];
+    python_float(scale, number);
+    fprintf(p->out, "%sGradient overflow.  Skipping step, loss scaler 0 %s %s\n",
+            p->terminal ? "\r\033[K" : "", dynamic ? "reducing loss scale to" : "keeps loss scale",
+            number);
 }
 
 void progress_end(struct progress *p)
@@ -147,7 +179,7 @@ void progress_end(struct progress *p)
     if (!p->terminal)
         return;
     fprintf(p->out, "\r\033[K");
-    /* The bar leaves what a log would have kept: the pass in one line. */
+    /* Replaces the bar with the log line of the last batch. */
     print_line(p, p->batches - 1);
 }
 

@@ -1,19 +1,16 @@
-/* What a run says while it trains: the log line of pytorch/examples' imagenet, or on a terminal a
- * bar that is redrawn in place. */
-#ifndef RUNNERS_PROGRESS_H
-#define RUNNERS_PROGRESS_H
+/* Progress while a run trains: the log line of pytorch/examples' imagenet, or on a terminal a bar
+ * that is redrawn in place. */
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
-/* A last value and the mean weighted by n so far; of values that are finite. */
+/* A meter: the last value, and the weighted sum so far. */
 struct meter {
     double value, sum;
     int64_t n;
 };
-void meter_add(struct meter *m, double value, int64_t n);
-double meter_mean(const struct meter *m);
 
 /* The meters of one pass over the data. */
 struct progress {
@@ -22,24 +19,34 @@ struct progress {
     char title[32];
     int64_t batches;
     int print_freq;
-    double begun;      /* seconds of the monotonic clock */
-    double drawn;      /* when the bar was drawn last */
-    int64_t first;     /* the batch this process began with */
-    double loss_scale; /* 0: none, and not shown */
-    int64_t skipped;   /* steps of this pass */
+    double begun;      /* start, in seconds of the monotonic clock */
+    double drawn;      /* time at which the bar was last drawn */
+    int64_t first;     /* the first batch of the pass that this process ran */
+    double loss_scale; /* 0: none; not shown */
+    int64_t skipped;   /* skipped steps of this pass */
     struct meter time, data, loss, top1, top5, rate;
 };
 
-/* Begins a pass of `batches` batches, of which `first` are over already. title: printf-made. */
+/* Begins a pass of `batches` batches, of which `first` are already complete. */
 void progress_begin(struct progress *p, FILE *out, const char *title, int64_t batches,
                     int64_t first, int print_freq);
 
-/* Says that batch `i` is over; the meters have been added to. */
-void progress_batch(struct progress *p, int64_t i);
+/* The values of a batch. `weight`: how many images it adds to the means of loss and accuracy. */
+struct progress_values {
+    double time_s, data_s, loss, top1, top5;
+    int64_t images, weight;
+    bool skipped; /* the step was skipped: the loss is shown, and the weight is 0 */
+};
+
+/* Shows that batch `i` is complete. */
+void progress_batch(struct progress *p, int64_t i, const struct progress_values *v);
+
+/* Prints Apex's line about a step that the loss scaler skipped, with the scale after the step; a
+ * static scale is not reduced, and the line says so. */
+void progress_overflow(struct progress *p, double scale, bool dynamic);
 
 /* Clears the bar. */
 void progress_end(struct progress *p);
 
 /* " *   Acc@1 71.234 Acc@5 90.123" */
 void progress_accuracy(FILE *out, double top1, double top5);
-#endif

@@ -1,27 +1,24 @@
-/* Sensors of all ranks. */
+/* Gathers the sensor values of all ranks. */
 #include "runners/rank_sensors.h"
 
+#include "base/array.h"
+#include "base/json.h"
 #include "results/run.h"
 #include "results/sensors.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-enum { TEXT_BYTES_MAX = 1 << 20 }; /* of a rank: some hundred for each device */
+enum {
+    TEXT_BYTES_MAX = 1 << 20
+}; /* maximum size of a rank's message; a device needs some hundred bytes */
 
 enum status rank_samples_take(void *context, struct telemetry_record *row, int n)
 {
     struct rank_samples *s = context;
-    if (s->n + n > s->capacity) {
-        int64_t capacity = s->capacity ? 2 * s->capacity : 1024;
-        struct telemetry_record *more = realloc(s->row, (size_t)capacity * sizeof *more);
-        if (!more)
-            return status_fail(STATUS_OOM, "no memory for %lld samples", (long long)capacity);
-        s->row = more;
-        s->capacity = capacity;
+    for (int i = 0; i < n; i++) {
+        TRY(array_reserve(&s->row, s->n));
+        s->row[s->n++] = row[i];
     }
-    memcpy(s->row + s->n, row, (size_t)n * sizeof *row);
-    s->n += n;
     return STATUS_OK;
 }
 
@@ -31,7 +28,7 @@ void rank_samples_free(struct rank_samples *samples)
     *samples = (struct rank_samples){0};
 }
 
-/* Says of a rank's devices where they are. */
+/* Adds rank, host and index to each of a rank's devices. */
 static void name_devices(const struct world *w, const struct device_list *devices, json_t *list)
 {
     size_t i;
@@ -46,102 +43,67 @@ static void name_devices(const struct world *w, const struct device_list *device
     }
 }
 
-/* What this rank sends: a list of its devices; rank 0's is empty. */
+/* Makes the message of this rank, a list of its devices; the message of rank 0 is empty. */
 static enum status own_text(const struct world *w, const struct device_list *devices,
                             const struct rank_samples *own, char **text)
 {
     const struct run run = {.telemetry = own->row, .n_telemetry = own->n};
-    json_t *list = json_array();
-    enum status st = list ? sensors_devices(&run, list) : STATUS_OK;
-    if (st == STATUS_OK && list)
-        name_devices(w, devices, list);
-    *text = list && st == STATUS_OK ? json_dumps(list, JSON_COMPACT) : NULL;
-    json_decref(list);
-    if (st == STATUS_OK && !*text)
-        st = status_fail(STATUS_OOM, "no memory for what sensors say");
-    return st;
-}
-
-static enum status allgather(struct world *w, const void *own, void *all, int64_t bytes)
-{
-    struct comm_op op = {
-        .kind = COMM_ALLGATHER, .type = DTYPE_U8, .send = own, .recv = all, .count = bytes};
-    return comm_run(w->comm, &op);
-}
-
-/* The longest of the ranks' texts, its NUL counted. */
-static enum status longest(struct world *w, const char *text, int64_t *bytes)
-{
-    int64_t own = (int64_t)strlen(text) + 1;
-    int64_t *all = calloc((size_t)w->size, sizeof *all);
-    if (!all)
-        return status_fail(STATUS_OOM, "no memory for %d ranks", w->size);
-    enum status st = allgather(w, &own, all, sizeof own);
-    *bytes = 0;
-    for (int i = 0; i < w->size; i++)
-        *bytes = all[i] > *bytes ? all[i] : *bytes;
-    free(all);
-    if (st == STATUS_OK && (*bytes < own || *bytes > TEXT_BYTES_MAX))
-        st = status_fail(STATUS_DATA, "what a rank's sensors say takes %lld bytes",
-                         (long long)*bytes);
-    return st;
-}
-
-/* Every rank's text in `bytes` of memory that the caller frees. */
-static enum status gather_texts(struct world *w, const char *text, int64_t bytes, char **all)
-{
-    enum status st = STATUS_OK;
-    char *own = calloc(1, (size_t)bytes);
-    *all = calloc((size_t)w->size, (size_t)bytes);
-    if (!own || !*all) {
-        st = status_fail(STATUS_OOM, "no memory for what sensors of %d ranks say", w->size);
-        goto done;
-    }
-    strcpy(own, text);
-    CHECK(allgather(w, own, *all, bytes));
-    for (int i = 0; i < w->size; i++)
-        (*all)[(i + 1) * bytes - 1] = '\0';
+    enum status st;
+    json_t *list;
+    CHECK(json_new(&list, "[]"));
+    CHECK(sensors_devices(&run, list));
+    name_devices(w, devices, list);
+    *text = json_dumps(list, JSON_COMPACT);
+    st = *text ? STATUS_OK : status_fail(STATUS_OOM, "no memory for the sensors' summary");
 done:
-    free(own);
+    json_decref(list);
     return st;
 }
 
-/* Appends the devices of all ranks but the first, whose own are there. */
-static enum status append_devices(const struct world *w, const char *all, int64_t bytes,
-                                  json_t *summary)
+/* Appends the devices of rank `rank` to the list. */
+static enum status append_devices(int rank, const char *text, json_t *list)
 {
-    json_t *list = json_object_get(summary, "telemetry");
-    if (!list && json_object_set_new(summary, "telemetry", json_array()) == 0)
-        list = json_object_get(summary, "telemetry");
+    json_t *devices = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    bool ok = json_is_array(devices) && json_array_extend(list, devices) == 0;
+    json_decref(devices);
+    if (ok)
+        return STATUS_OK;
+    return status_fail(STATUS_DATA, "the sensors' summary of rank %d is invalid", rank);
+}
+
+/* On rank 0, appends the devices of all other ranks to `list`. */
+static enum status gather_devices(struct world *w, const char *own, json_t *list)
+{
     for (int i = 1; i < w->size; i++) {
-        json_t *devices = json_loads(all + i * bytes, JSON_REJECT_DUPLICATES, NULL);
-        bool ok = json_is_array(devices) && json_array_extend(list, devices) == 0;
-        json_decref(devices);
-        if (!ok)
-            return status_fail(STATUS_DATA, "what the sensors of rank %d say cannot be read", i);
+        char *text;
+        enum status st = world_text(w, i, own, TEXT_BYTES_MAX, &text);
+        if (st == STATUS_OK && w->rank == 0)
+            st = append_devices(i, text, list);
+        free(text);
+        TRY(st);
     }
-    if (json_array_size(list) == 0)
-        json_object_del(summary, "telemetry");
     return STATUS_OK;
 }
 
 enum status rank_sensors_gather(struct world *w, const struct device_list *devices,
                                 const struct rank_samples *own, json_t *summary)
 {
-    char *text = NULL, *all = NULL;
-    int64_t bytes = 0;
+    char *text = NULL;
     enum status st;
+    json_t *list = NULL;
     if (w->size == 1)
         return STATUS_OK;
     CHECK(own_text(w, devices, own, &text));
-    CHECK(longest(w, text, &bytes));
-    CHECK(gather_texts(w, text, bytes, &all));
-    if (w->rank != 0)
-        goto done;
-    name_devices(w, devices, json_object_get(summary, "telemetry"));
-    CHECK(append_devices(w, all, bytes, summary));
+    if (w->rank == 0) {
+        if (!json_object_get(summary, "telemetry"))
+            CHECK(json_put(summary, "telemetry", json_array()));
+        list = json_object_get(summary, "telemetry");
+        name_devices(w, devices, list);
+    }
+    CHECK(gather_devices(w, text, list));
+    if (list && json_array_size(list) == 0)
+        json_object_del(summary, "telemetry");
 done:
-    free(all);
     free(text);
     return st;
 }

@@ -1,83 +1,98 @@
-/* The lines before the first step, and after the last. */
+/* The run summary: the lines before the first step and after the last one, and summary.json. */
 #include "runners/run_summary.h"
 
+#include "base/json.h"
+#include "base/text.h"
 #include "results/ranks.h"
-#include "results/text.h"
+#include "results/run.h"
+#include "results/summary.h"
 
 #include <inttypes.h>
-
-/* Do gradients travel between devices whose memory is not the host's? */
-static bool devices_beside_host(const struct session *s)
-{
-    return s->devices.backend->asynchronous && engine_comm_name(s->engine);
-}
+#include <math.h>
 
 static void run_summary_world(const struct session *s)
 {
     int ranks = s->world.size, devices = s->devices.n;
-    fprintf(s->out, "%s: %d rank%s of %d device%s, %" PRId64 " images a step",
-            train_mode_str(s->world.mode), ranks, ranks == 1 ? "" : "s", devices,
-            devices == 1 ? "" : "s", train_config_images(s->config, ranks));
+    fprintf(s->out, "%s: %d rank%s of %d device%s, %" PRId64 " images per step",
+            train_mode_str(s->mode), ranks, ranks == 1 ? "" : "s", devices, devices == 1 ? "" : "s",
+            train_config_images(s->config, ranks));
     if (ranks > 1)
         fprintf(s->out, ", gradients in %d bucket%s over %s", engine_buckets(s->engine),
                 engine_buckets(s->engine) == 1 ? "" : "s", world_network(&s->world));
     fprintf(s->out, "\n");
-    if (devices_beside_host(s)) {
+    /* Are gradients exchanged between devices, over memory that is not the host's? */
+    if (s->devices.backend->asynchronous && engine_comm_name(s->engine)) {
         const char *why = engine_comm_why(s->engine);
         fprintf(s->out, "gradients between devices: %s%s%s%s\n", engine_comm_name(s->engine),
                 *why ? " (" : "", why, *why ? ")" : "");
     }
 }
 
-/* Lest anyone take such a run for a good one. */
-static void run_summary_faults(const struct session *s)
-{
-    size_t i;
-    json_t *fault, *faults = inject_any(&s->inject) ? inject_json(&s->inject) : NULL;
-    json_array_foreach(faults, i, fault)
-    {
-        fprintf(s->out, "%s%s", i ? ", " : "faults are injected: ", json_string_value(fault));
-    }
-    if (faults)
-        fprintf(s->out, "\n");
-    json_decref(faults);
-}
-
 void run_summary_begin(const struct session *s)
 {
     char about[256];
+    size_t params, arena;
     struct device *dev = engine_device(s->engine);
     dev->backend->describe(dev, about, sizeof about);
     fprintf(s->out, "%s, %d px, batch %d on %s\n", s->graph->arch, s->graph->image_size,
             s->config->batch, about);
-    if (s->world.mode != MODE_ND)
+    if (s->mode != MODE_ND)
         run_summary_world(s);
-    fprintf(s->out, "%.1f MiB of parameters, gradients and momentum, %.1f MiB for a step\n",
-            (double)engine_param_bytes(s->engine) / 1048576.0,
-            (double)engine_arena_bytes(s->engine) / 1048576.0);
-    run_summary_faults(s);
+    engine_bytes(s->engine, &params, &arena);
+    fprintf(s->out,
+            "%.1f MiB of parameters, gradients and momentum, %.1f MiB for the buffers of a step\n",
+            (double)params / 1048576.0, (double)arena / 1048576.0);
+    /* Prints the injected faults, so that the run is not mistaken for a normal one. */
+    size_t i;
+    json_t *fault, *faults = inject_any(&s->inject) ? inject_json(&s->inject) : NULL;
+    json_array_foreach(faults, i, fault)
+    {
+        fprintf(s->out, "%s%s", i ? ", " : "injected faults: ", json_string_value(fault));
+    }
+    if (faults)
+        fprintf(s->out, "\n");
+    json_decref(faults);
     if (s->resumed)
         fprintf(s->out, "Resuming at epoch %" PRId64 ", step %" PRId64 "\n", s->state.epoch,
                 s->state.step);
     if (*s->dir)
-        fprintf(s->out, "records and checkpoints go to '%s'\n", s->dir);
+        text_print(s->out, "records and checkpoints: '%s'", s->dir);
     fflush(s->out);
 }
 
-void run_summary_end(const struct session *s, const json_t *summary)
+/* Prints the time of the run and, with --desired-acc, the time at which the accuracy was reached.
+ */
+static void say_time(const struct session *s, const struct run *run)
+{
+    const struct epoch_record *reached = run_reached(run);
+    fprintf(s->out, ", time elapsed %.1f s", run->elapsed);
+    if (reached)
+        fprintf(s->out, ", top-1 %g %% after %.1f s (epoch %" PRId64 ")", s->config->desired_acc,
+                reached->elapsed, reached->epoch);
+    else if (s->config->desired_acc > 0 && !s->config->evaluate)
+        fprintf(s->out, ", top-1 %g %% not reached", s->config->desired_acc);
+}
+
+/* Prints the totals of the run: throughput, from its summary, accuracy and time. */
+static void say_end(const struct session *s, const struct run *run, const json_t *summary)
 {
     const json_t *median = json_object_get(json_object_get(summary, "images_per_s"), "median");
     const json_t *wall = json_object_get(summary, "images_per_s_wall");
     const char *before = ": ";
-    fprintf(s->out, "Finished %" PRId64 " step%s", s->state.step, s->state.step == 1 ? "" : "s");
+    if (s->config->evaluate)
+        fprintf(s->out, "Finished the validation");
+    else
+        fprintf(s->out, "Finished %" PRId64 " step%s", s->state.step,
+                s->state.step == 1 ? "" : "s");
     if (json_is_number(median)) {
         fprintf(s->out, "%s%.1f images/s (median step)", before, json_number_value(median));
         before = ", ";
     }
     if (json_is_number(wall))
         fprintf(s->out, "%s%.1f images/s (wall clock)", before, json_number_value(wall));
-    if (s->state.best_top1 > 0)
+    if (s->state.best_top1 > 0 && !s->config->evaluate)
         fprintf(s->out, ", best top-1 %.2f %%", s->state.best_top1);
+    say_time(s, run);
     if (s->ladder.n_falls > 0) {
         char began[RUNG_NAME_MAX], rung[RUNG_NAME_MAX];
         ladder_rung_name(&s->ladder, s->ladder.fall[0].rung, began);
@@ -86,12 +101,24 @@ void run_summary_end(const struct session *s, const json_t *summary)
     }
     json_int_t left_out = json_integer_value(json_object_get(summary, "images_left_out"));
     if (left_out > 0)
-        fprintf(s->out, ", %" JSON_INTEGER_FORMAT " image%s left out that could not be decoded",
+        fprintf(s->out, ", %" JSON_INTEGER_FORMAT " image%s skipped that could not be decoded",
                 left_out, left_out == 1 ? "" : "s");
     fprintf(s->out, "\n");
 }
 
-enum status run_summary_straggler(const struct session *s, const struct run *run)
+/* How loss scaling ended: {"scale", "growths", "skipped" (steps)}. NULL: no memory. */
+static json_t *summary_scaler(const struct session *s, const struct run *run)
+{
+    json_int_t growths = 0;
+    for (int64_t i = 1; i < run->n_steps; i++)
+        growths += run->step[i].loss_scale > run->step[i - 1].loss_scale;
+    growths += run->n_steps > 0 && s->state.scaler.scale > run->step[run->n_steps - 1].loss_scale;
+    return json_pack("{s:f, s:I, s:I}", "scale", s->state.scaler.scale, "growths", growths,
+                     "skipped", (json_int_t)s->state.scaler.skipped);
+}
+
+/* Prints the straggler of `run` and its slow part, or that there is none; for one rank, nothing. */
+static enum status say_straggler(const struct session *s, const struct run *run)
 {
     struct ranks r;
     char host[HOST_NAME_MAX_LEN];
@@ -107,4 +134,96 @@ enum status run_summary_straggler(const struct session *s, const struct run *run
             rank_part_str(r.part));
     ranks_free(&r);
     return STATUS_OK;
+}
+
+/* Why the run ended. */
+static const char *ended_by(const struct session *s)
+{
+    const struct train_config *c = s->config;
+    bool accurate = c->desired_acc > 0 && s->state.best_top1 >= c->desired_acc;
+    return c->evaluate                   ? "evaluation"
+           : s->state.epoch >= c->epochs ? "epochs"
+           : accurate                    ? "desired accuracy"
+                                         : "steps";
+}
+
+/* The part of a summary that the records do not have. */
+static enum status summary_new(struct session *s, json_t **out)
+{
+    uint64_t bits;
+    char state[20];
+    TRY(json_new(out, "{s:I, s:I, s:f, s:s}", "epochs", (json_int_t)s->state.epoch, "steps",
+                 (json_int_t)s->state.step, "best_top1", s->state.best_top1, "ended_by",
+                 ended_by(s)));
+    if (s->config->evaluate)
+        return STATUS_OK;
+    TRY(engine_state_bits(s->engine, &bits));
+    snprintf(state, sizeof state, "%016" PRIx64, bits);
+    return json_put(*out, "state_bits", json_string(state));
+}
+
+/* Writes the summary, and has the complete folder saved by --on-save. If that fails, the summary is
+ * written again, with the failure. */
+static enum status write_summary(struct session *s, json_t *summary)
+{
+    if (!s->on_save)
+        return record_finish(s->record, summary);
+    int64_t before = on_save_failures(s->on_save);
+    TRY(json_put(summary, "on_save", on_save_json(s->on_save)));
+    TRY(record_finish(s->record, summary));
+    TRY(session_end_saves(s));
+    if (on_save_failures(s->on_save) == before)
+        return STATUS_OK;
+    TRY(json_put(summary, "on_save", on_save_json(s->on_save)));
+    return record_finish(s->record, summary);
+}
+
+/* Adds to "io" the name of the block device and, where no epoch has been recorded, as in a run that
+ * ends within its first epoch, the rates at which this attempt read from storage. */
+static enum status add_storage(const struct session *s, json_t *io)
+{
+    const struct session_reads *r = &s->reads;
+    if (!io || !*s->storage.device)
+        return STATUS_OK;
+    TRY(json_put(io, "device", text_json(s->storage.device)));
+    if (json_object_get(io, "storage_bytes_per_s") || !(r->seconds > 0) ||
+        !isfinite(r->storage.process + r->storage.device))
+        return STATUS_OK;
+    TRY(json_put(io, "storage_bytes_per_s", json_real(r->storage.process / r->seconds)));
+    TRY(json_put(io, "device_bytes_per_s", json_real(r->storage.device / r->seconds)));
+    return json_put(io, "cached_percent",
+                    json_finite(storage_cached_percent(r->storage.process, r->loaders)));
+}
+
+/* The summary is computed from the records, so that it includes earlier attempts. */
+enum status run_summary_finish(struct session *s)
+{
+    enum status st;
+    struct run *run = NULL;
+    json_t *summary = NULL;
+    TRY(telemetry_stop(s->telemetry));
+    if (!session_leads(s))
+        return rank_sensors_gather(&s->world, &s->devices, &s->samples, NULL);
+    CHECK(summary_new(s, &summary));
+    CHECK(record_sync(s->record));
+    CHECK(run_load(s->dir, &run));
+    if (s->ladder.applies)
+        CHECK(json_put(summary, "ladder", ladder_json(&s->ladder)));
+    if (s->scaled)
+        CHECK(json_put(summary, "loss_scaler", summary_scaler(s, run)));
+    CHECK(summary_add(run, summary));
+    CHECK(rank_sensors_gather(&s->world, &s->devices, &s->samples, summary));
+    CHECK(add_storage(s, json_object_get(summary, "io")));
+    CHECK(write_summary(s, summary));
+    say_end(s, run, summary);
+    CHECK(say_straggler(s, run));
+    if (s->expected) {
+        CHECK(expected_end(s->expected, s->state.step, json_text_at(summary, "state_bits")));
+        text_print(s->out, "all losses and the final state are bitwise equal to those of '%s'",
+                   s->config->expect);
+    }
+done:
+    run_free(run);
+    json_decref(summary);
+    return st;
 }

@@ -1,91 +1,158 @@
-/* Inside runners/: one training run's parts, opened and closed together. */
-#ifndef RUNNERS_SESSION_H
-#define RUNNERS_SESSION_H
+/* Inside runners/: the parts of one training run, and functions that use all of them. */
+#pragma once
 
+#include "comm/world.h"
+#include "engine/engine.h"
 #include "input/loader.h"
 #include "results/ranks.h"
 #include "results/record.h"
 #include "runners/checkpoint.h"
 #include "runners/config.h"
-#include "runners/engine.h"
 #include "runners/expect.h"
+#include "runners/on_save.h"
 #include "runners/rank_sensors.h"
-#include "runners/world.h"
+#include "telemetry/storage.h"
 #include "telemetry/telemetry.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 
 struct session {
     const struct train_config *config;
-    FILE *out;      /* rank 0's progress; the other ranks' goes nowhere */
-    FILE *silent;   /* theirs */
-    char dir[4096]; /* the run's folder; "" when there is none (--evaluate, other ranks) */
+    FILE *out;            /* progress of rank 0; on other ranks `silent` */
+    FILE *silent;         /* /dev/null on ranks other than 0 */
+    char dir[4096];       /* folder of the run; "": none (other ranks) */
+    enum train_mode mode; /* never MODE_AUTO */
     struct world world;
     struct device_list devices;
     struct dataset *train_data, *val_data;
     struct loader *train_loader, *val_loader;
-    struct device *device; /* the first; batches lie in host memory of its */
-    int64_t train_batches; /* of an epoch, of each rank */
+    struct device *device; /* device 0, which allocates the host memory of batches */
+    int64_t train_batches; /* batches of each rank in an epoch */
     int64_t train_steps;   /* optimizer steps of an epoch */
     struct graph *graph;
-    struct nccl_port *nccl; /* what links GPUs; NULL: nothing, or it is not wanted */
+    struct nccl_port *nccl; /* NCCL, which connects GPUs; NULL: missing or not used */
     struct ladder ladder;   /* the rung that the run is on */
     struct engine *engine;
-    struct inject inject; /* faults to commit, settled */
+    struct inject inject; /* faults to inject, after inject_settle */
     struct policy policy;
-    bool scaled;      /* the loss is scaled, and gradients that overflow skip their step */
-    double lr_factor; /* of --lr-scale */
+    bool scaled;      /* the loss is scaled, and a step whose gradients overflow is skipped */
+    double lr_factor; /* factor of --lr-scale */
     struct train_identity identity;
     struct train_state state;
     bool resumed;
-    bool stopping;             /* some rank was asked to stop; all of them know */
-    bool agreed;               /* the failure under way is the same on all ranks: rank 0 tells it */
-    struct record *record;     /* rank 0's */
-    struct expected *expected; /* rank 0's; NULL: nothing is known of its bits */
+    bool stopping;           /* a rank was asked to stop, and all ranks know it */
+    bool not_finite;         /* a step of this epoch that was not skipped had a loss that is not
+                              * finite */
+    bool agreed;             /* a failure now is the same on all ranks, so rank 0 reports it */
+    struct record *record;   /* only on rank 0 */
+    struct on_save *on_save; /* --on-save; only on rank 0; NULL: none */
+    int64_t flushes;         /* record_flushes at the last on_save_request */
+    /* Equal to `record` while the communication thread may end the job and record the reason; else
+     * NULL. */
+    _Atomic(struct record *) ending;
+    struct expected *expected;    /* only on rank 0; NULL: no comparison (--expect) */
     struct telemetry *telemetry;  /* NULL: off */
-    struct rank_samples samples;  /* of another rank than 0 */
-    double *rates;                /* (train_steps) images/s of this epoch's steps */
-    double *own;                  /* (train_steps) seconds of each without communication, */
-    double *part[RANK_OWN_PARTS]; /* (train_steps) and of the parts that these are the sum of */
-    struct rank_record spent;     /* by this rank in this epoch */
-    uint64_t seen;                /* images that this rank's training loader gave in this epoch */
+    struct storage_meter storage; /* of the data */
+    struct session_reads {
+        struct storage_bytes storage; /* fetched from storage */
+        double loaders;               /* bytes that the loaders read */
+        double seconds;               /* of training */
+    } reads;                          /* of all ranks, in this attempt; on rank 0 */
+    struct rank_samples samples;      /* samples of ranks other than 0 */
+    double *rates;                    /* (train_steps) images/s of the steps of this epoch */
+    double *own;                      /* (train_steps) seconds of each step without communication */
+    double *part[RANK_OWN_PARTS];     /* (train_steps) seconds of each part of `own` */
+    struct rank_record spent;         /* times and energy of this rank in this epoch */
+    uint64_t seen; /* sum of batch.seen of this rank's training batches in this epoch */
 };
 
-/* Is this the rank that writes records, checkpoints and progress? */
+/* Whether this is rank 0, which writes records, checkpoints and progress. */
 static inline bool session_leads(const struct session *s)
 {
     return s->world.rank == 0;
 }
 
+/* The faults that are injected into this run; NULL: none. */
+static inline const struct inject *session_faults(const struct session *s)
+{
+    return inject_any(&s->inject) ? &s->inject : NULL;
+}
+
+/* --- Opening and closing (session_open.c) --- */
+
 /* Checks configuration and data, opens device, network and loaders, loads weights, and begins the
- * record. On failure nothing stays open, and no run is left behind that did not exist before. */
+ * record. On failure everything is closed, and no new run folder is left behind. */
 MUST_CHECK enum status session_open(struct session *s, const struct train_config *config, int argc,
                                     char *const *argv, FILE *out);
 
-/* A failure on one rank ends the whole job: tells the others and does not return. Returns `st`
- * where there is one rank, or where all ranks fail alike; then rank 0's message alone is left. */
+/* With one rank, returns `st`. With several, a failure on one rank ends the whole job: the other
+ * ranks fail, and this function does not return. If all ranks have the same failure (`agreed`),
+ * rank 0 records and prints its message, and all ranks return `st` with an empty message. */
 MUST_CHECK enum status session_fail(struct session *s, enum status st);
 
-/* Closes everything, and returns what the run came to: `st`, its message with it, where that is a
- * failure, else what closing came to. A record without record_finish reads as a run that did not
- * end in order. */
+/* Closes everything and returns the result of the run. If `st` is a failure, this is `st` with its
+ * message, else the first failure while closing. If record_finish was not called, readers of the
+ * record see an incomplete run. */
 MUST_CHECK enum status session_close(struct session *s, enum status st);
 
-/* Joules that this rank's devices have used since the run began; NaN where that is not measured. A
- * processor's energy is that of all ranks of its host, and so is none of theirs. */
-double session_joules(struct session *s);
+/* --- The rungs of a run (engine/ladder.h) (session_ladder.c) --- */
 
-/* Takes the run down the ladder where a device has given up its graphs since this was last called,
- * with a warning. The run continues with the same bits. */
+/* Chooses the first rung as configured, or with the fusion of the checkpoint from which the run
+ * resumes. All ranks call it. */
+MUST_CHECK enum status session_settle_ladder(struct session *s);
+
+/* Handles failure `st` of the engine's rehearsal. STATUS_OK: the engine is closed, and the caller
+ * opens it on the next rung. Several ranks cannot change the rung together, because some may be
+ * waiting in an all-reduce: returns the failure with a way out in its message. */
+MUST_CHECK enum status session_leave_rung(struct session *s, enum status st);
+
+/* If a device of any rank has stopped using graphs, makes all ranks stop using graphs, so that all
+ * ranks are equally fast. All ranks call it. */
+MUST_CHECK enum status session_share_graphs(struct session *s);
+
+/* Moves the run to a rung without graphs, with a warning, if a device has stopped using graphs
+ * since the last call. The run continues with the same bits. */
 void session_watch_graphs(struct session *s);
 
-/* Rank 0 writes the latest checkpoint, keeping the one before. In two steps: when the first ends,
- * a checkpoint of `state` is on disk beside the latest; the second, once the session's state is
- * that, puts it in its place. A failure leaves the latest as it was. */
+/* --- Weights and state, loaded and saved (session_checkpoint.c) --- */
+
+/* Sets s->identity, which a checkpoint must match to be resumed. */
+MUST_CHECK enum status session_identify(struct session *s);
+
+/* Sets the weights and the state with which the run begins: new ones, or those from a file, which
+ * only rank 0 reads. All ranks call it. */
+MUST_CHECK enum status session_load(struct session *s);
+
+/* Rank 0 writes the latest checkpoint and keeps the previous one. `prepare` writes a checkpoint of
+ * `state` to a temporary file on disk; `commit`, called when the session's state equals `state`,
+ * renames it. A failure leaves the latest checkpoint unchanged. */
 MUST_CHECK enum status session_checkpoint_prepare(struct session *s,
                                                   const struct train_state *state,
                                                   struct atomic_file *f);
 MUST_CHECK enum status session_checkpoint_commit(struct session *s, struct atomic_file *f);
 MUST_CHECK enum status session_checkpoint(struct session *s);
 
-#endif
+/* Keeps the latest checkpoint, written at the end of `epoch`, under a name with that epoch (a hard
+ * link). Of the checkpoints kept so far, only the newest --keep-checkpoints remain. Does nothing
+ * without that setting. */
+MUST_CHECK enum status session_keep_checkpoint(struct session *s, int64_t epoch);
+
+/* --on-save: asks for a run of the command if records have been written to the operating system
+ * since the last request. `now`: even if the last request was less than 10 seconds ago. */
+MUST_CHECK enum status session_saved_records(struct session *s, bool now);
+
+/* --on-save: runs the command a last time, and waits for it. */
+MUST_CHECK enum status session_end_saves(struct session *s);
+
+/* --- Settings: compared between ranks, and recorded (session_record.c) --- */
+
+/* Fails on all ranks if the settings, data or layout of weights of a rank differ from rank 0's. */
+MUST_CHECK enum status session_agree(struct session *s);
+
+/* Begins the record on rank 0, and sampling of the devices' sensors on every rank. */
+MUST_CHECK enum status session_begin_record(struct session *s, int argc, char *const *argv);
+
+/* Energy in joules that this rank's devices have used since the run began; NaN if not measured. All
+ * ranks of a host share the energy of its processors, so with several ranks that energy is NaN. */
+double session_joules(struct session *s);

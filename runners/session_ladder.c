@@ -1,14 +1,14 @@
-/* The ladder of a run: which rung it begins on, and how it leaves one (runners/ladder.h). */
-#include "runners/session_ladder.h"
+/* Chooses the first rung of a run, and moves it to lower rungs (engine/ladder.h). */
+#include "runners/session.h"
 
 #include "base/file.h"
 #include "results/schema.h"
 
-#include <stdio.h>
 #include <string.h>
 
-/* How the run that is resumed was fused, which decides its bits; FUSE_COUNT: not known. The newest
- * checkpoint that says it is the one that will be loaded, or its predecessor of the same run. */
+/* Finds the fusion of the run that is resumed, on which its bits depend; FUSE_COUNT: unknown. It is
+ * read from the checkpoint that will be loaded; with --resume auto, from the newest checkpoint that
+ * names it. */
 static enum status recorded_fuse(const struct session *s, enum fuse *fuse)
 {
     static const char *const names[] = {CHECKPOINT_NAME, CHECKPOINT_PREV_NAME};
@@ -41,7 +41,7 @@ enum status session_settle_ladder(struct session *s)
     bool known = recorded != FUSE_COUNT && !c->fuse_named;
     enum fuse_choice choice = known ? FUSE_RESUMED : c->fuse_named ? FUSE_NAMED : FUSE_FREE;
     ladder_begin(&s->ladder, b->capture_begin != NULL, known ? recorded : c->fuse, choice,
-                 engine_may_replay(b, c));
+                 engine_may_replay(b, c->no_graph, c->sync_bn));
     return STATUS_OK;
 }
 

@@ -1,4 +1,4 @@
-/* Optimizer steps. */
+/* Runs optimizer steps. */
 #include "runners/step.h"
 
 #include "base/clock.h"
@@ -52,10 +52,11 @@ enum status step_sums_share(struct session *s, struct step_sums *sums)
     return STATUS_OK;
 }
 
-/* Without loss scaling a loss that is not finite is the end. With it, the step's gradients are not
- * finite either: the scaler skips it, and ends the run when that goes on. Every rank sees the same
- * sums, and so fails alike. */
-static enum status judge(struct session *s, double loss_sum, double lr, const struct step_result *r)
+/* Without loss scaling, a loss that is not finite ends the run (--on-nan stop). With loss scaling,
+ * the step's gradients are not finite either: the scaler skips the step, and ends the run if this
+ * continues. Every rank has the same sums, so all ranks have the same failure. */
+static enum status judge_step(struct session *s, double loss_sum, double lr,
+                              const struct step_result *r)
 {
     s->agreed = true;
     if (engine_keeps_scale(s->engine)) {
@@ -63,21 +64,13 @@ static enum status judge(struct session *s, double loss_sum, double lr, const st
         TRY(scaler_check(&s->config->scaler, &r->scaler));
     } else if (s->scaled) {
         TRY(scaler_update(&s->config->scaler, &s->state.scaler, r->found_inf));
-    } else {
+    } else if (s->config->on_nan == ON_NAN_STOP) {
         TRY(divergence_check_loss(
             loss_sum, "the loss of epoch %" PRId64 ", step %" PRId64 ", at learning rate %g,",
             s->state.epoch, s->state.step, lr));
     }
     s->agreed = false;
     return STATUS_OK;
-}
-
-/* The learning rate's course runs over epochs, so that it is the same whatever number of ranks the
- * run has had. */
-static double learning_rate(const struct session *s, int64_t batch)
-{
-    int64_t step = s->state.epoch * s->train_steps + batch / s->config->accumulate;
-    return s->lr_factor * train_config_lr(s->config, step, s->train_steps);
 }
 
 static struct step_state device_state(const struct session *s, int64_t step, double lr)
@@ -88,9 +81,9 @@ static struct step_state device_state(const struct session *s, int64_t step, dou
                                .loss_scale = s->scaled ? (float)s->state.scaler.scale : 1};
 }
 
-/* Micro-batch number `i` of pending step `p`, whose data_s grows by the wait for its images. */
-static enum status micro_batch(struct session *s, struct step_queue *q, struct pending_step *p,
-                               int i, const struct step_state *state)
+/* Begins micro-batch `i` of pending step `p`; adds the wait for its images to data_s. */
+static enum status begin_micro_batch(struct session *s, struct step_queue *q,
+                                     struct pending_step *p, int i, const struct step_state *state)
 {
     struct batch *b;
     double begun = step_now();
@@ -122,14 +115,17 @@ void step_queue_begin(struct step_queue *q, const struct session *s)
 enum status step_begin(struct session *s, struct step_queue *q, double since)
 {
     int64_t left = s->train_batches - q->batch;
-    double lr = learning_rate(s, q->batch);
+    /* The learning rate depends on the position in epochs and not on s->state.step, because that
+     * step also depends on the number of ranks in earlier attempts. */
+    int64_t position = s->state.epoch * s->train_steps + q->batch / s->config->accumulate;
+    double lr = s->lr_factor * train_config_lr(s->config, position, s->train_steps);
     struct step_state state = device_state(s, q->step, lr);
     struct pending_step *p = &q->pending[q->n];
     *p = (struct pending_step){
-        .rec = {.lr = lr, .data_s = step_now() - since}, /* what happened between two steps */
+        .rec = {.lr = lr, .data_s = step_now() - since}, /* host time between two steps */
         .batches = left < s->config->accumulate ? (int)left : s->config->accumulate};
     for (int i = 0; i < p->batches; i++)
-        TRY(micro_batch(s, q, p, i, &state));
+        TRY(begin_micro_batch(s, q, p, i, &state));
     TRY(engine_update(s->engine));
     s->seen += p->seen;
     q->batch += p->batches;
@@ -138,9 +134,10 @@ enum status step_begin(struct session *s, struct step_queue *q, double since)
     return STATUS_OK;
 }
 
-/* A skipped step whose loss overflowed has no place in the epoch's mean. */
-static void count_step(struct session *s, const double *v, int batches)
+/* Adds a step to the epoch's sums; a loss that is not finite is not added. */
+static void count_step(struct session *s, const double *v, int batches, bool skipped)
 {
+    s->not_finite = s->not_finite || (!isfinite(v[SUM_LOSS]) && !skipped);
     if (isfinite(v[SUM_LOSS])) {
         s->state.loss_sum += v[SUM_LOSS];
         s->state.count += (int64_t)v[SUM_COUNT];
@@ -152,8 +149,8 @@ static void count_step(struct session *s, const double *v, int batches)
     s->state.step++;
 }
 
-/* A device that goes on beside the host knows a step's length better, and then what the host waited
- * for images counts as far as the device had nothing to do. */
+/* Copies the times of a step. If an asynchronous device measured the duration of the step, this
+ * duration replaces the host's, and data_s is limited to the time in which the device was idle. */
 static void describe_times(const struct step_times *t, bool steady, struct step_record *rec)
 {
     double parts = t->input_s + t->forward_s + t->backward_s + t->exposed_s + t->optimizer_s;
@@ -169,7 +166,7 @@ static void describe_times(const struct step_times *t, bool steady, struct step_
     rec->data_s = fmin(rec->data_s, fmax(t->total_s - parts, 0));
 }
 
-static void describe(const struct session *s, const double *v, struct step_record *rec)
+static void describe_step(const struct session *s, const double *v, struct step_record *rec)
 {
     rec->epoch = s->state.epoch;
     rec->step = s->state.step;
@@ -198,16 +195,17 @@ enum status step_end(struct session *s, struct step_queue *q, struct step_record
         rec->loss_scale = s->state.scaler.scale;
         rec->clean = s->state.scaler.clean;
     }
-    s->spent.images += (int64_t)p.sums.v[SUM_IMAGES]; /* its own, before they are everybody's */
+    s->spent.images += (int64_t)p.sums.v[SUM_IMAGES]; /* images of this rank, before the sum over
+                                                       * ranks */
     double shared = step_now();
     TRY(step_sums_share(s, &p.sums));
     shared = step_now() - shared;
-    TRY(judge(s, p.sums.v[SUM_LOSS], rec->lr, &result));
-    describe(s, p.sums.v, rec);
+    TRY(judge_step(s, p.sums.v[SUM_LOSS], rec->lr, &result));
+    describe_step(s, p.sums.v, rec);
     describe_times(&result.times, q->steady, rec);
-    rec->comm_s += s->world.size > 1 && !q->steady ? shared : 0; /* the wait for the slowest rank */
+    rec->comm_s += s->world.size > 1 && !q->steady ? shared : 0; /* waits for the slowest rank */
     rec->skipped = result.found_inf;
-    count_step(s, p.sums.v, p.batches);
+    count_step(s, p.sums.v, p.batches, rec->skipped > 0);
     q->steady = engine_lag(s->engine) > 0;
     return STATUS_OK;
 }

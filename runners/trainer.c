@@ -1,11 +1,11 @@
-/* The training loop. */
+/* Runs the training loop. */
 #include "runners/trainer.h"
 
 #include "base/file.h"
 #include "base/stats.h"
 #include "base/stop.h"
-#include "results/summary.h"
 #include "runners/divergence.h"
+#include "runners/epoch.h"
 #include "runners/pass.h"
 #include "runners/progress.h"
 #include "runners/run_summary.h"
@@ -14,45 +14,73 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
-#include <string.h>
 
-static void report_step(struct progress *p, const struct step_record *r, int64_t index)
+static void report_step(const struct session *s, struct progress *p, const struct step_record *r,
+                        int64_t index)
 {
-    meter_add(&p->time, r->total_s, 1);
-    meter_add(&p->data, r->data_s, 1);
-    meter_add(&p->loss, r->loss, r->images);
-    meter_add(&p->top1, r->top1, r->images);
-    meter_add(&p->top5, r->top5, r->images);
-    meter_add(&p->rate, (double)r->images / r->total_s, 1);
+    if (r->skipped && s->scaled)
+        progress_overflow(p, s->state.scaler.scale, s->config->scaler.dynamic);
     p->loss_scale = r->loss_scale;
     p->skipped += r->skipped;
-    progress_batch(p, index);
+    const struct progress_values values = {.time_s = r->total_s,
+                                           .data_s = r->data_s,
+                                           .loss = r->loss,
+                                           .top1 = r->top1,
+                                           .top5 = r->top5,
+                                           .images = r->images,
+                                           .weight = r->skipped ? 0 : r->images,
+                                           .skipped = r->skipped > 0};
+    progress_batch(p, index, &values);
 }
 
-static void count_time(struct rank_record *spent, const struct step_record *rec)
+/* The times of a step. Each has an offset in struct step_record, the offset of its sum in struct
+ * rank_record and, for a part without communication, the offset of its median there. */
+static const struct {
+    size_t step, sum, median;
+} times[] = {
+#define TIME(name) offsetof(struct step_record, name##_s), offsetof(struct rank_record, name##_s)
+#define OWN(name)                                                                                  \
+    {                                                                                              \
+        TIME(name), offsetof(struct rank_record, name##_median_s)                                  \
+    }
+    [RANK_DATA] = OWN(data),
+    [RANK_H2D] = OWN(h2d),
+    [RANK_FORWARD] = OWN(forward),
+    [RANK_BACKWARD] = OWN(backward),
+    [RANK_OPTIMIZER] = OWN(optimizer),
+    {TIME(comm)},
+    {TIME(comm_busy)},
+    {TIME(total)}};
+#undef OWN
+#undef TIME
+
+static double *member(void *record, size_t offset)
 {
-    spent->steps++;
-    spent->data_s += rec->data_s;
-    spent->h2d_s += rec->h2d_s;
-    spent->forward_s += rec->forward_s;
-    spent->backward_s += rec->backward_s;
-    spent->comm_s += rec->comm_s;
-    spent->comm_busy_s += rec->comm_busy_s;
-    spent->optimizer_s += rec->optimizer_s;
-    spent->total_s += rec->total_s;
+    return (double *)((char *)record + offset);
 }
 
-/* What a step of this rank takes when it waits for nobody, over the steps [first, ...) of the epoch
- * that this process ran. */
+/* Adds a step to this rank's times, and keeps the times of the parts without communication. */
+static void count_times(struct session *s, int64_t index, struct step_record *rec)
+{
+    s->spent.steps++;
+    s->own[index] = 0;
+    for (int k = 0; k < (int)(sizeof times / sizeof *times); k++) {
+        double seconds = *member(rec, times[k].step);
+        *member(&s->spent, times[k].sum) += seconds;
+        if (k >= RANK_OWN_PARTS)
+            continue;
+        s->part[k][index] = seconds;
+        s->own[index] += seconds;
+    }
+}
+
+/* Sets the median time of this rank's steps without communication, over the steps that this process
+ * ran in the epoch, which begin with step `first`. */
 static enum status typical_time(struct session *s, int64_t first)
 {
     struct rank_record *spent = &s->spent;
-    double *const median[RANK_OWN_PARTS] = {
-        [RANK_DATA] = &spent->data_median_s,           [RANK_H2D] = &spent->h2d_median_s,
-        [RANK_FORWARD] = &spent->forward_median_s,     [RANK_BACKWARD] = &spent->backward_median_s,
-        [RANK_OPTIMIZER] = &spent->optimizer_median_s,
-    };
     struct stats t;
     if (spent->steps == 0)
         return STATUS_OK;
@@ -61,28 +89,13 @@ static enum status typical_time(struct session *s, int64_t first)
     spent->own_mad_s = t.mad;
     for (int p = 0; p < RANK_OWN_PARTS; p++) {
         TRY(stats_of(s->part[p] + first, spent->steps, &t));
-        *median[p] = t.median;
+        *member(spent, times[p].median) = t.median;
     }
     return STATUS_OK;
 }
 
-/* Keeps the times of a step that this rank need not share with others. */
-static void keep_time(struct session *s, int64_t index, const struct step_record *rec)
-{
-    const double part[RANK_OWN_PARTS] = {
-        [RANK_DATA] = rec->data_s,           [RANK_H2D] = rec->h2d_s,
-        [RANK_FORWARD] = rec->forward_s,     [RANK_BACKWARD] = rec->backward_s,
-        [RANK_OPTIMIZER] = rec->optimizer_s,
-    };
-    s->own[index] = 0;
-    for (int p = 0; p < RANK_OWN_PARTS; p++) {
-        s->part[p][index] = part[p];
-        s->own[index] += part[p];
-    }
-}
-
-/* Ends the oldest step and writes down what it came to. `end` is when the step before ended, and
- * becomes when this one does. */
+/* Ends the oldest step and records it. *end is the time at which the previous step ended; it
+ * becomes the time at which this step ended. */
 static enum status end_step(struct session *s, struct step_queue *q, struct progress *p,
                             double *end, struct pass_result *r)
 {
@@ -99,31 +112,47 @@ static enum status end_step(struct session *s, struct step_queue *q, struct prog
         rec.total_s = after - *end;
     *end = after;
     s->rates[index] = (double)rec.images / rec.total_s;
-    keep_time(s, index, &rec);
-    count_time(&s->spent, &rec);
-    if (session_leads(s))
+    count_times(s, index, &rec);
+    if (session_leads(s)) {
         TRY(record_step(s->record, &rec));
+        TRY(session_saved_records(s, false));
+    }
     if (s->expected)
         TRY(expected_step(s->expected, &rec));
-    report_step(p, &rec, index);
+    report_step(s, p, &rec, index);
     return STATUS_OK;
 }
 
-/* True when the run should end before optimizer step `step`, in the middle of an epoch or between
- * two. */
-static bool enough(const struct session *s, int64_t step)
+/* True if the run should stop before optimizer step `step`, within an epoch or between two. */
+static bool is_enough(const struct session *s, int64_t step)
 {
     return s->stopping || (s->config->steps && step >= s->config->steps);
 }
 
-/* A checkpoint in the middle of an epoch comes after the steps that were begun so far. */
+static bool reached_accuracy(const struct session *s)
+{
+    return s->config->desired_acc > 0 && s->state.best_top1 >= s->config->desired_acc;
+}
+
+/* Whether an action is due at the end of this epoch, if its interval is `every` epochs (0: every
+ * epoch). The action is always due after the last epoch. */
+static bool is_due(const struct session *s, int every)
+{
+    const struct train_config *c = s->config;
+    int64_t ended = s->state.epoch + 1;
+    bool last =
+        ended >= c->epochs || (c->steps && s->state.step >= c->steps) || reached_accuracy(s);
+    return every <= 1 || last || ended % every == 0;
+}
+
+/* Whether a checkpoint within the epoch is due after the steps that have begun so far. */
 static bool checkpoint_due(const struct session *s, const struct step_queue *q)
 {
     int64_t every = s->config->checkpoint_steps;
     return every && q->step % every == 0 && q->batch < s->train_batches;
 }
 
-/* All ranks come to the same verdict. */
+/* Compares the replicas; all ranks reach the same verdict. */
 static enum status check_replicas(struct session *s, bool statistics)
 {
     s->agreed = true;
@@ -138,7 +167,7 @@ static bool replicas_due(const struct session *s, const struct step_queue *q)
     return every && q->step % every == 0;
 }
 
-/* Ends steps until no more than `left` are under way. */
+/* Ends steps until at most `left` are in flight. */
 static enum status end_steps(struct session *s, struct step_queue *q, int left, struct progress *p,
                              double *end, struct pass_result *r)
 {
@@ -147,13 +176,32 @@ static enum status end_steps(struct session *s, struct step_queue *q, int left, 
     return left > 0 ? STATUS_OK : batches_in_use_release(&q->in_use);
 }
 
-/* A checkpoint in the middle of an epoch. Replicas that differ end the run before one that holds
- * what a damaged device computed takes the place of the last good one. */
-static enum status checkpoint(struct session *s)
+/* Whether the run continues without writing a file because its weights are not finite (--on-nan
+ * continue). Such a file would replace a good one. */
+static bool goes_without_file(const struct session *s, enum status st)
+{
+    return st == STATUS_DIVERGED && s->config->on_nan == ON_NAN_CONTINUE;
+}
+
+/* Turns the failure of a checkpoint into a warning where goes_without_file says so. */
+static enum status checkpoint_written(const struct session *s, enum status st)
+{
+    if (!goes_without_file(s, st))
+        return st;
+    fprintf(stderr, "ampscale: warning: no checkpoint is written after step %" PRId64 ": %s\n",
+            s->state.step, status_message());
+    return STATUS_OK;
+}
+
+/* Writes a checkpoint within an epoch. The replicas are compared first: if they differ, the run
+ * ends, so that a faulty device's values do not replace the last good checkpoint. */
+static enum status save_checkpoint(struct session *s)
 {
     TRY(check_replicas(s, false));
+    if (s->config->no_checkpoint)
+        return STATUS_OK;
     TRY(engine_share_buffers(s->engine));
-    return session_checkpoint(s);
+    return checkpoint_written(s, session_checkpoint(s));
 }
 
 static enum status train_steps(struct session *s, struct progress *p, double begun,
@@ -162,9 +210,9 @@ static enum status train_steps(struct session *s, struct progress *p, double beg
     struct step_queue q;
     double end = begun;
     step_queue_begin(&q, s);
-    while (!enough(s, q.step) && q.batch < s->train_batches) {
+    while (!is_enough(s, q.step) && q.batch < s->train_batches) {
         enum status st = step_begin(s, &q, end);
-        if (st == STATUS_INTERRUPTED && s->world.size == 1) { /* images do not come */
+        if (st == STATUS_INTERRUPTED && s->world.size == 1) { /* no images within stop_wait_s */
             s->stopping = true;
             break;
         }
@@ -173,8 +221,8 @@ static enum status train_steps(struct session *s, struct progress *p, double beg
         TRY(end_steps(s, &q, check ? 0 : engine_lag(s->engine), p, &end, r));
         if (!check)
             continue;
-        TRY(save ? checkpoint(s) : check_replicas(s, false));
-        end = step_now(); /* the time of these is not a step's */
+        TRY(save ? save_checkpoint(s) : check_replicas(s, false));
+        end = step_now(); /* the time of checks and checkpoints belongs to no step */
         q.steady = false;
     }
     return end_steps(s, &q, 0, p, &end, r);
@@ -187,9 +235,11 @@ static enum status train_epoch(struct session *s, struct pass_result *r)
     char title[32];
     const struct train_config *c = s->config;
     double begun = step_now(), joules_before = session_joules(s);
+    struct storage_bytes fetched_before = storage_read(&s->storage);
     int64_t first = s->state.batch;
     *r = (struct pass_result){0};
     s->seen = 0;
+    s->not_finite = false;
     s->spent = (struct rank_record){.epoch = s->state.epoch, .rank = s->world.rank};
     snprintf(title, sizeof title, "Epoch: [%" PRId64 "]", s->state.epoch);
     progress_begin(&p, s->out, title, s->train_steps, s->state.batch / c->accumulate,
@@ -202,7 +252,9 @@ done:
     progress_end(&p);
     r->seconds = step_now() - begun;
     r->joules = session_joules(s) - joules_before;
-    s->spent.energy_j = r->joules > 0 ? r->joules : 0; /* or NaN */
+    r->storage = storage_since(&s->storage, fetched_before);
+    s->spent.storage_bytes = r->storage.process;
+    s->spent.energy_j = r->joules > 0 ? r->joules : 0; /* false for NaN too */
     r->loss_sum = s->state.loss_sum;
     r->count = s->state.count;
     r->top1 = s->state.top1;
@@ -218,116 +270,57 @@ static enum status keep_best(struct session *s, double top1)
     if (top1 <= s->state.best_top1 && s->state.best_top1 > 0)
         return STATUS_OK;
     s->state.best_top1 = top1;
-    if (!session_leads(s))
+    if (!session_leads(s) || s->config->no_checkpoint)
         return STATUS_OK;
     TRY(path_format(path, sizeof path, "%s/" BEST_NAME, s->dir));
-    return weights_save(path, engine_network(s->engine), s->graph, s->state.step);
+    enum status st = weights_save(path, engine_network(s->engine), s->graph, s->state.step);
+    return goes_without_file(s, st) ? STATUS_OK : st;
 }
 
-/* Throughput of the steps of this epoch that this process ran, the first few left out as warm-up
- * when the process began with them. */
-static enum status rate_stats(const struct session *s, int64_t first_batch, bool warm,
-                              struct stats *out)
+/* Validates if validation is due; else only gives all devices the same running statistics, which a
+ * checkpoint contains. */
+static enum status judge_epoch(struct session *s, struct pass_result *val)
 {
-    int64_t first = first_batch / s->config->accumulate;
-    const double *rates = s->rates + first;
-    int64_t n = (s->state.batch + s->config->accumulate - 1) / s->config->accumulate - first;
-    int64_t skip = warm ? 0 : stats_warmup(n, 5);
-    *out = (struct stats){0};
-    return n - skip > 0 ? stats_of(rates + skip, n - skip, out) : STATUS_OK;
+    *val = (struct pass_result){0};
+    if (s->config->training_only || !is_due(s, s->config->val_every))
+        return engine_share_buffers(s->engine);
+    return pass_validate(s, val);
 }
 
-static enum status record_pass(struct session *s, const struct pass_result *train,
-                               const struct pass_result *val, double checkpoint_s,
-                               const struct stats *rate)
-{
-    double seconds = train->seconds + val->seconds + checkpoint_s;
-    bool measured = train->joules > 0 && train->images > 0; /* and not NaN */
-    struct epoch_record e = {
-        .epoch = s->state.epoch,
-        .steps = s->state.step,
-        .lr = s->lr_factor *
-              train_config_lr(s->config, (s->state.epoch + 1) * s->train_steps - 1, s->train_steps),
-        .train_images = train->count,
-        .train_loss = step_mean(train->loss_sum, (double)train->count),
-        .train_top1 = step_percent((double)train->top1, (double)train->count),
-        .train_top5 = step_percent((double)train->top5, (double)train->count),
-        .val_images = val->count,
-        .val_loss = step_mean(val->loss_sum, (double)val->count),
-        .val_top1 = step_percent((double)val->top1, (double)val->count),
-        .val_top5 = step_percent((double)val->top5, (double)val->count),
-        .best_top1 = s->state.best_top1,
-        .images_per_s = rate->median,
-        .images_per_s_p5 = rate->p5,
-        .images_per_s_p95 = rate->p95,
-        .images_per_s_wall = (double)train->images / seconds,
-        .train_s = train->seconds,
-        .val_s = val->seconds,
-        .checkpoint_s = checkpoint_s,
-        .bytes_per_s = (double)train->io.bytes / train->seconds,
-        .files_per_s = (double)train->io.files / train->seconds,
-        .decode_ms =
-            train->io.files ? (double)train->io.decode_ns * 1e-6 / (double)train->io.files : 0,
-        .bad_images = train->bad_images + val->bad_images,
-        .loss_scale = s->scaled ? s->state.scaler.scale : 0,
-        .clean = s->state.scaler.clean,
-        .skipped = s->state.scaler.skipped,
-        .energy_j = measured ? train->joules : 0,
-        .joules_per_image = measured ? train->joules / (double)train->images : 0,
-    };
-    return record_epoch(s->record, &e);
-}
-
-/* What each of several ranks spent on the epoch; *joules becomes what all of them used, NaN where
- * one does not know. */
-static enum status record_ranks(struct session *s, double *joules)
-{
-    int n = s->world.size;
-    double sum = 0;
-    if (n == 1)
-        return STATUS_OK;
-    struct rank_record *all = calloc((size_t)n, sizeof *all);
-    if (!all)
-        return status_fail(STATUS_OOM, "no memory for %d ranks", n);
-    struct comm_op gather = {.kind = COMM_ALLGATHER,
-                             .type = DTYPE_U8,
-                             .send = &s->spent,
-                             .recv = all,
-                             .count = sizeof s->spent};
-    enum status st = comm_run(s->world.comm, &gather);
-    for (int i = 0; i < n && st == STATUS_OK && session_leads(s); i++) {
-        sum += all[i].energy_j > 0 ? all[i].energy_j : NAN;
-        st = record_rank(s->record, &all[i]);
-    }
-    *joules = sum;
-    free(all);
-    return st;
-}
-
-/* Validation, the best weights, the checkpoint of the next epoch's beginning, and the record, which
- * holds the totals of the epoch. The record stands before the checkpoint takes its place, so that
- * no epoch is lost, and after its bytes are written, so that their time counts. */
+/* Validates, keeps the best weights, writes the checkpoint for the next epoch's start, and records
+ * the epoch. The record is written after the checkpoint's temporary file, so that it includes the
+ * time to write that file, and before this file replaces the old checkpoint, so that no epoch is
+ * lost. */
 static enum status finish_epoch(struct session *s, struct pass_result *train,
                                 const struct stats *rate)
 {
     enum status st;
     struct pass_result val;
-    struct atomic_file checkpoint;
-    TRY(pass_validate(s, &val));
+    struct atomic_file checkpoint = {0};
+    TRY(judge_epoch(s, &val));
     TRY(check_replicas(s, true));
     double begun = step_now();
-    TRY(keep_best(s, step_percent((double)val.top1, (double)val.count)));
+    if (val.count > 0)
+        TRY(keep_best(s, step_percent((double)val.top1, (double)val.count)));
+    bool save = !s->config->no_checkpoint && is_due(s, s->config->checkpoint_every);
     const struct train_state next = {.epoch = s->state.epoch + 1,
                                      .step = s->state.step,
                                      .best_top1 = s->state.best_top1,
                                      .scaler = s->state.scaler};
-    TRY(session_checkpoint_prepare(s, &next, &checkpoint));
+    if (save) {
+        st = session_checkpoint_prepare(s, &next, &checkpoint);
+        save = st == STATUS_OK;
+        TRY(checkpoint_written(s, st));
+    }
     double checkpoint_s = step_now() - begun;
-    CHECK(record_ranks(s, &train->joules));
+    CHECK(epoch_ranks(s, train));
     if (session_leads(s))
-        CHECK(record_pass(s, train, &val, checkpoint_s, rate));
+        CHECK(epoch_put(s, train, &val, checkpoint_s, rate));
     s->state = next;
-    return session_checkpoint_commit(s, &checkpoint);
+    if (!save)
+        return STATUS_OK;
+    TRY(session_checkpoint_commit(s, &checkpoint));
+    return session_keep_checkpoint(s, next.epoch);
 done:
     atomic_file_abandon(&checkpoint);
     return st;
@@ -336,17 +329,14 @@ done:
 static enum status interrupted(struct session *s)
 {
     const char *signal = stop_requested();
-    TRY(checkpoint(s));
+    TRY(save_checkpoint(s));
     s->agreed = true;
-    return status_fail(
-        STATUS_INTERRUPTED,
-        "stopped by %s at epoch %" PRId64 ", step %" PRId64 "; go on with --resume auto --out %s",
-        signal ? signal : "a signal to another rank", s->state.epoch, s->state.step, s->dir);
-}
-
-static bool reached_accuracy(const struct session *s)
-{
-    return s->config->desired_acc > 0 && s->state.best_top1 >= s->config->desired_acc;
+    const char *way_out = s->config->no_checkpoint ? "nothing was saved to continue from, in"
+                                                   : "continue with --resume auto --out";
+    return status_fail(STATUS_INTERRUPTED,
+                       "stopped by %s at epoch %" PRId64 ", step %" PRId64 "; %s %s",
+                       signal ? signal : "a signal to another rank", s->state.epoch, s->state.step,
+                       way_out, s->dir);
 }
 
 static enum status train(struct session *s)
@@ -357,62 +347,31 @@ static enum status train(struct session *s)
         struct stats rate;
         int64_t first = s->state.batch;
         TRY(train_epoch(s, &result));
-        if (s->state.batch < s->train_batches) { /* stopped in the middle */
+        if (s->state.batch < s->train_batches) { /* stopped within the epoch */
             if (s->stopping)
                 return interrupted(s);
-            TRY(record_ranks(s, &result.joules));
-            return checkpoint(s);
+            TRY(epoch_ranks(s, &result));
+            return save_checkpoint(s);
         }
-        TRY(rate_stats(s, first, warm, &rate));
+        TRY(epoch_rates(s, first, warm, &rate));
         enum status st = finish_epoch(s, &result, &rate);
         if (st == STATUS_INTERRUPTED)
             return interrupted(s);
         TRY(st);
         warm = true;
-        if (enough(s, s->state.step))
+        if (is_enough(s, s->state.step))
             return s->stopping ? interrupted(s) : STATUS_OK;
     }
     return STATUS_OK;
 }
 
-/* The summary rests on the records, so that it counts what earlier attempts did too. */
-static enum status finish_run(struct session *s)
+/* Validates once, without training. */
+static enum status evaluate(struct session *s)
 {
-    enum status st;
-    uint64_t bits;
-    char state[20];
-    struct run *run = NULL;
-    const char *why = s->state.epoch >= s->config->epochs ? "epochs"
-                      : reached_accuracy(s)               ? "desired accuracy"
-                                                          : "steps";
-    TRY(telemetry_stop(s->telemetry));
-    if (!session_leads(s))
-        return rank_sensors_gather(&s->world, &s->devices, &s->samples, NULL);
-    TRY(engine_state_bits(s->engine, &bits));
-    snprintf(state, sizeof state, "%016" PRIx64, bits);
-    json_t *summary = json_pack("{s:I, s:I, s:f, s:s, s:s}", "epochs", (json_int_t)s->state.epoch,
-                                "steps", (json_int_t)s->state.step, "best_top1", s->state.best_top1,
-                                "ended_by", why, "state_bits", state);
-    if (!summary)
-        return status_fail(STATUS_OOM, "no memory for the summary");
-    if (s->ladder.applies)
-        json_object_set_new(summary, "ladder", ladder_json(&s->ladder));
-    CHECK(record_sync(s->record));
-    CHECK(run_load(s->dir, &run));
-    CHECK(summary_add(run, summary));
-    CHECK(rank_sensors_gather(&s->world, &s->devices, &s->samples, summary));
-    CHECK(record_finish(s->record, summary));
-    run_summary_end(s, summary);
-    CHECK(run_summary_straggler(s, run));
-    if (s->expected) {
-        CHECK(expected_end(s->expected, s->state.step, state));
-        fprintf(s->out, "all losses and the final state have the bits of '%s'\n",
-                s->config->expect);
-    }
-done:
-    run_free(run);
-    json_decref(summary);
-    return st;
+    struct pass_result val;
+    TRY(pass_validate(s, &val));
+    s->state.best_top1 = step_percent((double)val.top1, (double)val.count);
+    return session_leads(s) ? epoch_evaluated(s, &val) : STATUS_OK;
 }
 
 enum status trainer_run(const struct train_config *config, int argc, char *const *argv, FILE *out)
@@ -423,12 +382,11 @@ enum status trainer_run(const struct train_config *config, int argc, char *const
     enum status st;
     run_summary_begin(&s);
     if (config->evaluate) {
-        struct pass_result val;
-        CHECK(pass_validate(&s, &val));
+        CHECK(evaluate(&s));
     } else {
         CHECK(train(&s));
-        CHECK(finish_run(&s));
     }
+    CHECK(run_summary_finish(&s));
 done:
     if (st == STATUS_DIVERGED)
         st = divergence_explain(&s);

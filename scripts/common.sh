@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# What the scripts share: the repository's root as working folder, stages with a log each, and a
-# failure that names stage and log. Sourced, never run.
+# Shared by the scripts: the repository's root as working folder, stages with a log each, and failures
+# that name stage and log. Sourced, never run.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -11,7 +11,7 @@ say() {
     printf '%s\n' "$*"
 }
 
-# die CODE TEXT...: one line on stderr, and out.
+# die CODE TEXT...: one line on stderr, then exits with CODE.
 die() {
     local code=$1
     shift
@@ -29,9 +29,8 @@ need_number() {
     [[ $2 =~ ^[1-9][0-9]*$ ]] || die 2 "$1 '$2': give a whole number from 1"
 }
 
-# stage NAME COMMAND...: runs the command with its output in a log, and says in one line how it
-# went and how long it took. A failure shows the log's tail, names the log, and ends the script with
-# the command's exit code.
+# stage NAME COMMAND...: runs the command with its output in a log, and reports result and seconds in
+# one line. A failure shows the log's tail, names the log, and exits with the command's exit code.
 stage() {
     local name=$1 log start=$SECONDS code=0
     shift
@@ -48,7 +47,7 @@ stage() {
     die "$code" "stage '$name' failed; all of its output is in $log"
 }
 
-# stage_shown NAME COMMAND...: the same for a command whose output is for the user to see.
+# stage_shown NAME COMMAND...: the same for a command whose output is shown to the user.
 stage_shown() {
     local name=$1 code=0
     shift

@@ -1,12 +1,13 @@
 /* The host's processors, from /sys.
  *
- * Energy: powercap's domains "package-N" (Intel's RAPL, and AMD's under the same driver), in
- * microjoules up to a range after which they begin again. They count everything that the packages
- * do, for whomever. Most systems let only root read them.
- * Temperature: the hottest of the first sensors of coretemp, k10temp and zenpower, which stand for
- * a package. Clock: the mean over the processors that cpufreq knows. */
+ * Energy: powercap's domains "package-N" (Intel's RAPL, and AMD's under the same driver), which are
+ * counters in microjoules that wrap around at the value in max_energy_range_uj. They count the
+ * energy of all processes. On most systems only root can read them. Temperature: the maximum of the
+ * first sensors of coretemp, k10temp and zenpower, which measure a package. Clock: the mean over
+ * the processors that cpufreq knows. */
 #include "telemetry/meter.h"
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/file.h"
 
@@ -19,7 +20,7 @@
 enum { PACKAGES_MAX = 16, TEXT_MAX = 64 };
 
 struct package {
-    char path[4096]; /* of its energy_uj */
+    char path[4096]; /* path of its energy_uj */
     double range_uj; /* 0: not known */
     double last_uj;
     double joules; /* since the meter was opened */
@@ -30,35 +31,22 @@ struct host_meter {
     char sysfs[4096];
     int n_packages;
     struct package package[PACKAGES_MAX];
-    double joules_then; /* at the sample before, for the power since */
-    uint64_t then_ns;   /* 0: there was none */
+    double joules_then; /* energy at the previous sample, to compute power */
+    uint64_t then_ns;   /* time of that sample; 0: there was none */
 };
 
-/* The first line of a file; false where it cannot be read. */
-static bool read_text(const char *path, char text[TEXT_MAX])
-{
-    FILE *f = fopen(path, "re");
-    if (!f)
-        return false;
-    bool ok = fgets(text, TEXT_MAX, f) != NULL;
-    fclose(f);
-    if (ok)
-        text[strcspn(text, "\n")] = '\0';
-    return ok;
-}
-
-/* A whole number of 0 and more; NaN where there is none. */
+/* Reads a whole number, at least 0; NaN if the file has none. */
 static double read_number(const char *path)
 {
     char text[TEXT_MAX], *end;
-    if (!read_text(path, text) || text[0] < '0' || text[0] > '9')
+    if (!file_first_line(path, text, sizeof text) || text[0] < '0' || text[0] > '9')
         return NAN;
     errno = 0;
     unsigned long long v = strtoull(text, &end, 10);
     return errno == 0 && *end == '\0' ? (double)v : NAN;
 }
 
-/* Reads `file` in each folder "<sysfs>/<dir>/<prefix>..." and calls look() with its path. */
+/* Calls look() with the path of `file` in each folder "<sysfs>/<dir>/<prefix>...". */
 static void each(struct host_meter *m, const char *dir, const char *prefix, const char *file,
                  void (*look)(struct host_meter *m, const char *path, void *context), void *context)
 {
@@ -78,24 +66,25 @@ static void each(struct host_meter *m, const char *dir, const char *prefix, cons
     closedir(d);
 }
 
-/* The file `name` beside `path`. False where the path would be too long. */
-static bool beside(const char *path, const char *name, char out[4096])
+/* The path of file `name` in the folder of `path`. False if it would be too long. */
+static bool sibling(const char *path, const char *name, char out[4096])
 {
     int folder = (int)(strrchr(path, '/') - path);
     return snprintf(out, 4096, "%.*s/%s", folder, path, name) < 4096;
 }
 
-/* Domains inside a package (cores, memory) and around all (psys) would count twice. */
+/* Adds a domain if it is a whole package: its parts (cores, memory) and psys, which includes it,
+ * would be counted twice. */
 static void look_package(struct host_meter *m, const char *name_path, void *context)
 {
     char name[TEXT_MAX], range[4096];
     (void)context;
-    if (m->n_packages == PACKAGES_MAX || !read_text(name_path, name) ||
+    if (m->n_packages == PACKAGES_MAX || !file_first_line(name_path, name, sizeof name) ||
         strncmp(name, "package-", 8) != 0)
         return;
     struct package *p = &m->package[m->n_packages];
-    if (!beside(name_path, "energy_uj", p->path) ||
-        !beside(name_path, "max_energy_range_uj", range))
+    if (!sibling(name_path, "energy_uj", p->path) ||
+        !sibling(name_path, "max_energy_range_uj", range))
         return;
     p->last_uj = read_number(p->path);
     p->range_uj = read_number(range);
@@ -104,18 +93,18 @@ static void look_package(struct host_meter *m, const char *name_path, void *cont
     m->n_packages += isfinite(p->last_uj);
 }
 
-/* The greatest of the sensors of processors. */
+/* Sets the temperature to the maximum over the sensors of processors. */
 static void look_temperature(struct host_meter *m, const char *name_path, void *context)
 {
     static const char *const known[] = {"coretemp", "k10temp", "zenpower"};
     char name[TEXT_MAX], input[4096];
     double *hottest = context;
     (void)m;
-    if (!read_text(name_path, name) || !beside(name_path, "temp1_input", input))
+    if (!file_first_line(name_path, name, sizeof name) || !sibling(name_path, "temp1_input", input))
         return;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(name, known[i]) == 0)
-            *hottest = fmax(*hottest, read_number(input) * 1e-3); /* fmax leaves out a NaN */
+            *hottest = fmax(*hottest, read_number(input) * 1e-3); /* fmax ignores a NaN */
 }
 
 struct mean {
@@ -148,14 +137,15 @@ static double clock_mhz(struct host_meter *m)
     return mean.n ? mean.sum / mean.n : NAN;
 }
 
-/* A counter that went back has begun again, once: a round takes a minute at the least. */
+/* The package's joules since the meter was opened. A counter that decreased has wrapped around
+ * once: a wrap takes at least a minute. */
 static double package_joules(struct package *p)
 {
     double now = read_number(p->path);
     double used = now - p->last_uj;
     if (used < 0)
         used += p->range_uj;
-    if (!(used >= 0)) /* unreadable, or back without a known range */
+    if (!(used >= 0)) /* the counter is unreadable, or has decreased and its range is not known */
         return NAN;
     p->last_uj = now;
     p->joules += used * 1e-6;
@@ -185,7 +175,7 @@ static void host_sample(struct meter *base, int i, struct telemetry_record *row)
     m->then_ns = now;
 }
 
-/* What the processor is, run.json's "cpu" says. */
+/* The facts do not describe the processor itself: "cpu" in run.json does. */
 static json_t *host_facts(struct meter *base, int i)
 {
     const struct host_meter *m = (const struct host_meter *)base;
@@ -202,9 +192,8 @@ static void host_close(struct meter *base)
 enum status host_meter_open(const char *sysfs, struct meter **out)
 {
     enum status st;
-    struct host_meter *m = calloc(1, sizeof *m);
-    if (!m)
-        return status_fail(STATUS_OOM, "no memory for telemetry");
+    struct host_meter *m;
+    TRY(array_new(&m, 1));
     m->base = (struct meter){.source = "sysfs",
                              .n = 1,
                              .sample = host_sample,
@@ -215,8 +204,7 @@ enum status host_meter_open(const char *sysfs, struct meter **out)
     each(m, "class/powercap", "", "name", look_package, NULL);
     if (m->n_packages == 0 && !isfinite(temperature(m)) && !isfinite(clock_mhz(m))) {
         st = status_fail(STATUS_UNSUPPORTED,
-                         "'%s' tells neither energy, temperature nor clock of the processors",
-                         sysfs);
+                         "'%s' has no energy, temperature or clock of a processor", sysfs);
         goto done;
     }
     *out = &m->base;

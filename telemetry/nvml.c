@@ -1,11 +1,13 @@
 /* GPUs, through NVIDIA's management library (NVML).
  *
- * The library belongs to the driver, and so is on every machine that can compute on a GPU and on no
- * other; it is loaded by name. Declared here is what is called of it: functions whose signatures
- * have not changed since NVML 11 (nvml.h of the CUDA toolkit), and two plain structs. A function
- * that a driver lacks, or that a GPU does not support, leaves its sensor unmeasured. */
+ * The library is part of the driver, so it exists on every machine that can compute on a GPU; it is
+ * loaded by name. This file declares the two structs and the functions that it uses; their
+ * signatures (nvml.h of the CUDA toolkit) have not changed since NVML 11. If the driver lacks a
+ * function, or the GPU does not support it, the sensor is not measured. */
 #include "telemetry/meter.h"
 
+#include "base/array.h"
+#include "base/json.h"
 #include "base/rng.h"
 
 #include <dlfcn.h>
@@ -41,7 +43,7 @@ typedef int nvml_get_uint_of(nvml_gpu gpu, int which, unsigned *value);
 typedef int nvml_get_u64(nvml_gpu gpu, unsigned long long *value);
 typedef int nvml_get_text(nvml_gpu gpu, char *text, unsigned size);
 
-/* The library; a member is NULL where it lacks the function. */
+/* The loaded library and its functions; a pointer is NULL if the library lacks the function. */
 struct nvml {
     void *library;
     int (*init)(void);
@@ -61,7 +63,7 @@ struct nvml {
 
 struct gpu {
     nvml_gpu handle;
-    int index; /* CUDA's */
+    int index; /* CUDA's number of the device */
     double joules_before;
     bool lost;
 };
@@ -73,7 +75,8 @@ struct nvml_meter {
     struct gpu *gpu; /* (base.n) */
 };
 
-/* ISO C has no cast between objects and functions; POSIX has dlsym write through one. */
+/* ISO C has no cast from an object pointer to a function pointer; POSIX lets the result of dlsym be
+ * written through a void **. */
 static void find(void *library, const char *name, void *function)
 {
     *(void **)function = dlsym(library, name);
@@ -100,7 +103,7 @@ static void find_functions(struct nvml *n)
     find(l, "nvmlDeviceGetCurrPcieLinkWidth", &n->pcie_width);
     find(l, "nvmlDeviceGetTotalEnergyConsumption", &n->energy);
     find(l, "nvmlDeviceGetCurrentClocksEventReasons", &n->throttle);
-    if (!n->throttle) /* its name before driver 535 */
+    if (!n->throttle) /* name of the function before driver 535 */
         find(l, "nvmlDeviceGetCurrentClocksThrottleReasons", &n->throttle);
     find(l, "nvmlDeviceGetTotalEccErrors", &n->ecc);
     find(l, "nvmlDeviceGetMemoryInfo", &n->memory);
@@ -110,17 +113,18 @@ static void find_functions(struct nvml *n)
 static const char *error_text(const struct nvml *n, int code)
 {
     const char *text = n->error ? n->error(code) : NULL;
-    return text ? text : "no text for this error";
+    return text ? text : "unknown error";
 }
 
-/* The PCI address of CUDA device `index`: CUDA leaves out and reorders what NVML counts
- * (CUDA_VISIBLE_DEVICES). The driver's own library is asked, which a process that computes on a GPU
- * has loaded and initialised. False where it is not there. */
+/* The PCI address of CUDA device `index`. NVML's numbers differ from CUDA's, since
+ * CUDA_VISIBLE_DEVICES may hide and reorder devices. Calls the driver library, which a process that
+ * computes on a GPU has already loaded and initialised. False if the library is missing. */
 static bool cuda_bus(int index, char bus[32])
 {
     int (*init)(unsigned), (*get)(int *, int), (*bus_id)(char *, int, int);
     int device;
-    /* It has threads of its own once it is initialised, and must never be unloaded. */
+    /* An initialised driver library has threads of its own: NODELETE keeps dlclose from unloading
+     * it. */
     void *cuda = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!cuda)
         return false;
@@ -154,7 +158,7 @@ static enum status load(struct nvml_meter *m)
     n->library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!n->library)
         return status_fail(STATUS_UNSUPPORTED,
-                           "cannot load libnvidia-ml.so.1, which comes with NVIDIA's driver: %s",
+                           "cannot load libnvidia-ml.so.1, a part of NVIDIA's driver: %s",
                            dlerror());
     find_functions(n);
     if (!n->init || !n->by_index)
@@ -162,12 +166,12 @@ static enum status load(struct nvml_meter *m)
                            n->init ? "nvmlDeviceGetHandleByIndex_v2" : "nvmlInit_v2");
     int code = n->init();
     if (code != NVML_SUCCESS)
-        return status_fail(STATUS_UNSUPPORTED, "NVML does not start: %s", error_text(n, code));
+        return status_fail(STATUS_UNSUPPORTED, "cannot initialise NVML: %s", error_text(n, code));
     m->initialized = true;
     return STATUS_OK;
 }
 
-/* True when a call went well. A GPU that has gone is asked no more. */
+/* Whether a call succeeded. Marks a lost GPU, which is then not called again. */
 static bool good(struct nvml_meter *m, struct gpu *g, int code)
 {
     if (code == NVML_SUCCESS)
@@ -241,52 +245,49 @@ static void nvml_sample(struct meter *base, int i, struct telemetry_record *row)
     row->pcie_received = read_uint_of(m, g, n->pcie_bytes, NVML_PCIE_RX_BYTES, 1e3);
 }
 
-static void set_text(json_t *o, const char *key, struct nvml_meter *m, struct gpu *g,
-                     nvml_get_text *get)
+static enum status put_text(json_t *o, const char *key, const char text[NVML_TEXT_MAX])
 {
+    return json_put(o, key, json_stringn(text, strnlen(text, NVML_TEXT_MAX)));
+}
+
+static enum status put_number(json_t *o, const char *key, double value)
+{
+    return isfinite(value) ? json_put(o, key, json_real(value)) : STATUS_OK;
+}
+
+static enum status put_facts(json_t *o, struct nvml_meter *m, struct gpu *g)
+{
+    const struct nvml *n = &m->nvml;
+    struct nvml_memory memory;
     char text[NVML_TEXT_MAX] = "";
-    if (get && good(m, g, get(g->handle, text, sizeof text)))
-        json_object_set_new(o, key, json_stringn(text, strnlen(text, sizeof text)));
-}
-
-static void set_number(json_t *o, const char *key, double value)
-{
-    if (isfinite(value))
-        json_object_set_new(o, key, json_real(value));
-}
-
-/* A GPU's UUID tells two runs on one card from runs on two, but is nobody's business: its hash. */
-static void set_identity(json_t *o, struct nvml_meter *m, struct gpu *g)
-{
-    char text[NVML_TEXT_MAX] = "", hash[32];
-    if (!m->nvml.uuid || !good(m, g, m->nvml.uuid(g->handle, text, sizeof text)))
-        return;
-    text[sizeof text - 1] = '\0';
-    snprintf(hash, sizeof hash, "%016" PRIx64, hash_splitmix64(hash_fnv1a64(text)));
-    json_object_set_new(o, "uuid_hash", json_string(hash));
+    TRY(json_put(o, "index", json_integer(g->index)));
+    if (n->name && good(m, g, n->name(g->handle, text, sizeof text)))
+        TRY(put_text(o, "name", text));
+    if (n->driver && n->driver(text, sizeof text) == NVML_SUCCESS)
+        TRY(put_text(o, "driver", text));
+    if (n->uuid && good(m, g, n->uuid(g->handle, text, sizeof text))) {
+        /* A hash of the UUID identifies runs on the same card, but does not reveal the UUID. */
+        text[NVML_TEXT_MAX - 1] = '\0';
+        uint64_t hash = hash_splitmix64(hash_fnv1a64(text));
+        TRY(json_put(o, "uuid_hash", json_sprintf("%016" PRIx64, hash)));
+    }
+    if (n->memory && good(m, g, n->memory(g->handle, &memory)))
+        TRY(put_number(o, "memory_bytes", (double)memory.total));
+    TRY(put_number(o, "power_limit_w", read_uint(m, g, n->power_limit, 1e-3)));
+    TRY(put_number(o, "max_clock_mhz", read_uint_of(m, g, n->max_clock, NVML_CLOCK_SM, 1)));
+    TRY(put_number(o, "max_memory_clock_mhz", read_uint_of(m, g, n->max_clock, NVML_CLOCK_MEM, 1)));
+    TRY(put_number(o, "pcie_generation", read_uint(m, g, n->pcie_generation, 1)));
+    return put_number(o, "pcie_width", read_uint(m, g, n->pcie_width, 1));
 }
 
 static json_t *nvml_facts(struct meter *base, int i)
 {
     struct nvml_meter *m = (struct nvml_meter *)base;
-    const struct nvml *n = &m->nvml;
-    struct gpu *g = &m->gpu[i];
-    struct nvml_memory memory;
-    char driver[NVML_TEXT_MAX] = "";
     json_t *o = json_object();
-    json_object_set_new(o, "index", json_integer(g->index));
-    set_text(o, "name", m, g, n->name);
-    if (n->driver && n->driver(driver, sizeof driver) == NVML_SUCCESS)
-        json_object_set_new(o, "driver", json_stringn(driver, strnlen(driver, sizeof driver)));
-    set_identity(o, m, g);
-    if (n->memory && good(m, g, n->memory(g->handle, &memory)))
-        set_number(o, "memory_bytes", (double)memory.total);
-    set_number(o, "power_limit_w", read_uint(m, g, n->power_limit, 1e-3));
-    set_number(o, "max_clock_mhz", read_uint_of(m, g, n->max_clock, NVML_CLOCK_SM, 1));
-    set_number(o, "max_memory_clock_mhz", read_uint_of(m, g, n->max_clock, NVML_CLOCK_MEM, 1));
-    set_number(o, "pcie_generation", read_uint(m, g, n->pcie_generation, 1));
-    set_number(o, "pcie_width", read_uint(m, g, n->pcie_width, 1));
-    return o;
+    if (put_facts(o, m, &m->gpu[i]) == STATUS_OK)
+        return o;
+    json_decref(o);
+    return NULL;
 }
 
 static void nvml_close(struct meter *base)
@@ -303,20 +304,15 @@ static void nvml_close(struct meter *base)
 enum status nvml_meter_open(const int *index, int n, struct meter **out)
 {
     enum status st;
-    struct nvml_meter *m = calloc(1, sizeof *m);
-    if (!m)
-        return status_fail(STATUS_OOM, "no memory for telemetry");
+    struct nvml_meter *m;
+    TRY(array_new(&m, 1));
     m->base = (struct meter){.source = "nvml",
                              .n = n,
                              .sample = nvml_sample,
                              .joules = nvml_joules,
                              .facts = nvml_facts,
                              .close = nvml_close};
-    m->gpu = calloc((size_t)n, sizeof *m->gpu);
-    if (!m->gpu) {
-        st = status_fail(STATUS_OOM, "no memory for telemetry");
-        goto done;
-    }
+    CHECK(array_new(&m->gpu, n));
     CHECK(load(m));
     for (int i = 0; i < n; i++) {
         m->gpu[i].index = index[i];

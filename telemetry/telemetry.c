@@ -1,6 +1,7 @@
-/* The thread that samples. */
+/* Runs the thread that samples the meter. */
 #include "telemetry/telemetry.h"
 
+#include "base/array.h"
 #include "telemetry/meter.h"
 
 #include <errno.h>
@@ -12,34 +13,25 @@
 
 struct telemetry {
     struct meter *meter; /* NULL: nothing can be measured */
-    char missing[256];   /* why */
+    char missing[256];   /* why nothing can be measured */
     double seconds;
     telemetry_take *take;
     void *context;
-    struct telemetry_record *row; /* (meter->n) of the sample being taken */
+    struct telemetry_record *row; /* (meter->n) rows of the sample that is being taken */
     pthread_t thread;
     bool running;
-    pthread_mutex_t metering; /* held while the meter is asked */
-    pthread_mutex_t lock;     /* over `stopping` */
+    pthread_mutex_t metering; /* locked while the meter is read */
+    pthread_mutex_t lock;     /* protects `stopping` */
     pthread_cond_t wake;
     bool stopping;
-    enum status st;    /* of take(); its message below */
-    char message[512]; /* messages are kept per thread, and this one is for another */
+    struct first_failure failure; /* the first failure of take() */
 };
-
-static enum status meter_open(const struct telemetry_config *c, struct meter **m)
-{
-    if (c->gpu)
-        return nvml_meter_open(c->index, c->n, m);
-    return host_meter_open(c->sysfs ? c->sysfs : "/sys", m);
-}
 
 enum status telemetry_open(const struct telemetry_config *c, struct telemetry **out)
 {
     enum status st;
-    struct telemetry *t = calloc(1, sizeof *t);
-    if (!t)
-        return status_fail(STATUS_OOM, "no memory for telemetry");
+    struct telemetry *t;
+    TRY(array_new(&t, 1));
     pthread_condattr_t monotonic;
     pthread_mutex_init(&t->metering, NULL);
     pthread_mutex_init(&t->lock, NULL);
@@ -48,18 +40,14 @@ enum status telemetry_open(const struct telemetry_config *c, struct telemetry **
     pthread_cond_init(&t->wake, &monotonic);
     pthread_condattr_destroy(&monotonic);
     t->seconds = c->seconds;
-    st = meter_open(c, &t->meter);
+    st = c->gpu ? nvml_meter_open(c->index, c->n, &t->meter)
+                : host_meter_open(c->sysfs ? c->sysfs : "/sys", &t->meter);
     if (st == STATUS_UNSUPPORTED)
         snprintf(t->missing, sizeof t->missing, "%s", status_message());
     else
         CHECK(st);
-    if (t->meter) {
-        t->row = calloc((size_t)t->meter->n, sizeof *t->row);
-        if (!t->row) {
-            st = status_fail(STATUS_OOM, "no memory for telemetry");
-            goto done;
-        }
-    }
+    if (t->meter)
+        CHECK(array_new(&t->row, t->meter->n));
     *out = t;
     return STATUS_OK;
 done:
@@ -69,7 +57,7 @@ done:
 
 static void sample(struct telemetry *t)
 {
-    if (t->st != STATUS_OK)
+    if (t->failure.status != STATUS_OK)
         return;
     pthread_mutex_lock(&t->metering);
     for (int i = 0; i < t->meter->n; i++) {
@@ -78,9 +66,7 @@ static void sample(struct telemetry *t)
         t->meter->sample(t->meter, i, &t->row[i]);
     }
     pthread_mutex_unlock(&t->metering);
-    t->st = t->take(t->context, t->row, t->meter->n);
-    if (t->st != STATUS_OK)
-        snprintf(t->message, sizeof t->message, "%s", status_message());
+    first_failure_keep(&t->failure, t->take(t->context, t->row, t->meter->n));
 }
 
 static struct timespec after(struct timespec at, double seconds)
@@ -95,7 +81,8 @@ static struct timespec after(struct timespec at, double seconds)
     return at;
 }
 
-/* True when it is time to stop; false when `until` has come. */
+/* Waits until the time `until` and returns false. If the thread should stop, returns true at
+ * once. */
 static bool rest(struct telemetry *t, const struct timespec *until)
 {
     int code = 0;
@@ -143,7 +130,7 @@ enum status telemetry_stop(struct telemetry *t)
     pthread_join(t->thread, NULL);
     t->running = false;
     sample(t);
-    return t->st == STATUS_OK ? STATUS_OK : status_fail(t->st, "%s", t->message);
+    return first_failure_return(&t->failure);
 }
 
 void telemetry_close(struct telemetry *t)
@@ -176,13 +163,11 @@ json_t *telemetry_facts(struct telemetry *t)
     if (!t->meter)
         return json_pack("{s:{s:s}}", "telemetry", "missing", t->missing);
     json_t *devices = json_array();
-    bool ok = true;
     for (int i = 0; i < t->meter->n; i++)
-        ok = json_array_append_new(devices, t->meter->facts(t->meter, i)) == 0 && ok;
-    if (!ok) {
-        json_decref(devices);
-        return NULL;
-    }
+        if (json_array_append_new(devices, t->meter->facts(t->meter, i)) != 0) {
+            json_decref(devices);
+            return NULL;
+        }
     return json_pack("{s:{s:s, s:f}, s:o}", "telemetry", "source", t->meter->source, "seconds",
                      t->seconds, "devices", devices);
 }

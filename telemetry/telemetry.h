@@ -1,17 +1,17 @@
-/* What a run's devices do while it trains: clocks, power, energy, temperature, throttling, memory
- * errors, memory, load.
+/* Sensors of a run's devices while it trains: clocks, power, energy, temperature, throttling,
+ * memory errors, memory, load.
  *
  *     TRY(telemetry_open(&config, &t));
  *     json_t *facts = telemetry_facts(t);          for the record, before it begins
  *     TRY(telemetry_start(t, take, context));      a thread samples; take() gets every sample
- *     ... double j = telemetry_joules(t);          whenever it is wanted
+ *     ... double j = telemetry_joules(t);          at any time
  *     telemetry_stop(t);                           one last sample; take() is not called after it
  *     telemetry_close(t);
  *
- * GPUs are asked through NVIDIA's management library, which is loaded here and need not exist;
- * processors through /sys. What cannot be measured is NaN; nothing is estimated. */
-#ifndef TELEMETRY_TELEMETRY_H
-#define TELEMETRY_TELEMETRY_H
+ * GPUs are read through NVIDIA's management library (NVML), which telemetry_open loads and which
+ * may be missing; processors are read through /sys. A sensor that cannot be measured is NaN;
+ * nothing is estimated. */
+#pragma once
 
 #include "base/status.h"
 #include "results/schema.h"
@@ -23,37 +23,36 @@ struct telemetry;
 
 struct telemetry_config {
     double seconds;    /* between samples; > 0 */
-    bool gpu;          /* NVIDIA GPUs; else the host's processors, which are one device */
+    bool gpu;          /* true: NVIDIA GPUs; false: the host's processors, which are one device */
     int n;             /* GPUs */
-    const int *index;  /* (n) their numbers, as CUDA counts them in this process */
-    const char *sysfs; /* where /sys is; NULL: there */
+    const int *index;  /* (n) numbers of the GPUs, as CUDA counts them in this process */
+    const char *sysfs; /* root of the tree to read; NULL: /sys */
 };
 
-/* One sample: a row for each device, with `device` filled in and attempt, sample and elapsed 0.
- * Called from the sampling thread, and once from the thread that calls telemetry_stop. A failure
+/* Takes one sample: a row for each device, with `device` filled in; attempt, sample and elapsed are
+ * 0. Called from the sampling thread, and once from the thread that calls telemetry_stop. A failure
  * ends the sampling and is returned by telemetry_stop. */
 typedef enum status telemetry_take(void *context, struct telemetry_record *row, int n);
 
-/* Where nothing can be measured the telemetry has no devices: it says why in its facts, and samples
- * nothing. */
+/* Opens the sensors. If nothing can be measured, the telemetry has no devices and takes no samples;
+ * its facts contain the reason. */
 MUST_CHECK enum status telemetry_open(const struct telemetry_config *config, struct telemetry **t);
 
-/* Takes the first sample at once. */
+/* Starts the sampling thread, which takes its first sample at once. */
 MUST_CHECK enum status telemetry_start(struct telemetry *t, telemetry_take *take, void *context);
 
-/* NULL, one that was never started and one that was stopped are fine. */
+/* Does nothing for NULL, and for telemetry that is not running. */
 MUST_CHECK enum status telemetry_stop(struct telemetry *t);
 
-void telemetry_close(struct telemetry *t); /* after telemetry_stop; NULL is fine */
+void telemetry_close(struct telemetry *t); /* call it after telemetry_stop; NULL is fine */
 
-/* Joules that all devices have used since telemetry_open; NaN where one of them is not measured.
- * NULL is fine and not measured. Any thread may ask. */
+/* Joules that all devices have used since telemetry_open. NaN if one device cannot be measured, and
+ * if `t` is NULL. Any thread may call it. */
 double telemetry_joules(struct telemetry *t);
 
 /* A new object for run.json's "host": {"telemetry": {"source", "seconds"}, "devices": [{...}]}, or
- * {"telemetry": {"missing": "why nothing is measured"}}. NULL without memory. */
+ * {"telemetry": {"missing": "why nothing is measured"}}. NULL: no memory. */
 json_t *telemetry_facts(struct telemetry *t);
 
-/* The first device that stopped answering, and why, after telemetry_stop; NULL: none did. */
+/* After telemetry_stop: the first device that stopped answering, and why; NULL: no device did. */
 const char *telemetry_lost(const struct telemetry *t);
-#endif

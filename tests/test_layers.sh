@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Arrows between components point down only: no source file includes a header of a component that its
 # own may not use (docs/architecture.md). Prints the longest chain of components by their includes,
-# which is at most eight deep. Argument: the source tree.
+# which is at most eight deep. Nor is there a circle of files inside a component. Argument: the source
+# tree.
 set -euo pipefail
 cd "$1"
 deepest=8
@@ -10,24 +11,25 @@ deepest=8
 declare -A may_use=(
     [base]=""
     [kernels]=""
-    [verify]="kernels"
     [model]="kernels"
     [input]=""
     [comm]="kernels"
     [results]=""
     [telemetry]="results"
-    [runners]="kernels model input comm results telemetry"
+    [engine]="kernels model input comm"
+    [runners]="kernels model input comm results telemetry engine"
+    [verify]="kernels model input results engine runners"
     [plots]="results"
     [export]="results"
     [watch]="results"
     [compare]="results"
     [predict]="model results"
-    [bench]="kernels model input comm results runners"
-    [launch]="results"
-    [study]="results"
+    [bench]="kernels model input comm results engine"
+    [launch]="comm results"
+    [study]="input results launch"
     [report]="results plots"
-    [accept]="kernels model comm results bench study report"
-    [cli]="kernels model input comm results telemetry runners plots export watch predict compare bench launch study report accept verify"
+    [accept]="kernels model comm results engine bench launch study report"
+    [cli]="kernels model input comm results telemetry engine runners plots export watch predict compare bench launch study report accept verify"
 )
 
 code=0
@@ -37,7 +39,7 @@ for cache in ./*/CMakeCache.txt; do
     [[ -e $cache ]] && built+=(-not -path "${cache%/*}/*")
 done
 
-mapfile -d '' -t sources < <(find . -mindepth 2 \( -name '*.[ch]' -o -name '*.cu' \) -not -path './tests/*' \
+mapfile -d '' -t sources < <(find . -mindepth 2 \( -name '*.[ch]' -o -name '*.cpp' -o -name '*.cu' \) -not -path './tests/*' \
     -not -path './build/*' -not -path './.*/*' "${built[@]}" -printf '%P\0')
 
 for file in "${sources[@]}"; do
@@ -92,6 +94,26 @@ if ((depth > deepest)); then
     echo "FAILED: the longest chain has $depth components, more than $deepest"
     code=1
 fi
+
+# A unit is a source file with its header, both without their endings. `edges` prints a pair for each
+# unit that includes the header of another one; a header without a source file is in no circle.
+edges() {
+    printf '%s\n' "${sources[@]}" | sed -nE 's/[.](c|cu)$//p' >"$units"
+    sed -snE '\|^ *# *include "([a-z]+/[^"]*)[.]h".*|{s||\1|; F; p}' "${sources[@]}" /dev/null |
+        sed -E 's/[.](h|c|cu)$//' | paste -d' ' - - | sort -u |
+        awk 'NR == FNR { unit[$1]; next } $1 != $2 && ($1 in unit) && ($2 in unit)' "$units" -
+}
+
+# tsort names the units of each circle that it meets, on lines "tsort: UNIT" below one that ends with
+# "loop:", and breaks it.
+units=$(mktemp)
+trap 'rm -f "$units"' EXIT
+circles=$(edges | { LC_ALL=C tsort 2>&1 >/dev/null || true; } |
+    awk '/loop:$/ { n++; next } { circle[n] = circle[n] " " $2 } END { for (i = 1; i <= n; i++) print circle[i] }')
+while read -r circle; do
+    echo "FAILED: a circle of files: $circle"
+    code=1
+done < <(sed '/^$/d; s/^ //' <<<"$circles")
 if ((${#sources[@]} == 0)); then
     echo "FAILED: no source file was found"
     code=1

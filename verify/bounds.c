@@ -1,7 +1,9 @@
-/* Error bounds, each from the length of its sums. */
+/* Computes error bounds from the number of terms in each sum. */
 #include "verify/bounds.h"
 
 #include "verify/precision.h"
+
+#include "base/array.h"
 
 #include <float.h>
 #include <math.h>
@@ -17,7 +19,7 @@ static double max2(double a, double b)
 
 /* --- operations linear in each operand --- */
 
-/* Terms in the sum behind one element of the result. */
+/* The number of terms in the sum of one element of the result. */
 static double terms_of(const struct op_desc *d)
 {
     const struct tensor_desc *t = d->t;
@@ -37,7 +39,7 @@ static double terms_of(const struct op_desc *d)
         return (double)t[ROLE_DY].dim[0];
     case OP_MAXPOOL_BWD:
         return (double)(d->attr.pool.kernel[0] * d->attr.pool.kernel[1]);
-    case OP_AVGPOOL_FWD: /* the whole plane at most */
+    case OP_AVGPOOL_FWD: /* at most the whole plane */
         return (double)(t[ROLE_X].dim[2] * t[ROLE_X].dim[3]);
     case OP_AVGPOOL_BWD:
         return (double)(t[ROLE_DY].dim[2] * t[ROLE_DY].dim[3]);
@@ -52,8 +54,8 @@ static void magnitudes(float *v, int64_t n, float sign)
         v[i] = sign * fabsf(v[i]);
 }
 
-/* The operands' magnitudes, with signs such that nothing cancels: what a formula subtracts is
- * negative. */
+/* Copies the operands' magnitudes. Values that a formula subtracts become negative, so that no sum
+ * cancels. */
 static void take_magnitudes(struct op_desc *d, const struct operands *o, struct operands *m)
 {
     struct op_roles roles = op_roles(d->kind);
@@ -70,12 +72,6 @@ static void take_magnitudes(struct op_desc *d, const struct operands *o, struct 
         d->attr.normalize.mean[c] *= -1;
 }
 
-static bool multiplies_matrices(enum op_kind kind)
-{
-    return kind == OP_CONV_FWD || kind == OP_CONV_BWD_DATA || kind == OP_CONV_BWD_WEIGHTS ||
-           kind == OP_LINEAR_FWD || kind == OP_LINEAR_BWD_DATA || kind == OP_LINEAR_BWD_WEIGHTS;
-}
-
 static enum status bound_linear(struct device *ref, const struct op_desc *d, bool narrow,
                                 const struct operands *o, struct bounds *b)
 {
@@ -84,7 +80,7 @@ static enum status bound_linear(struct device *ref, const struct op_desc *d, boo
     TRY(operands_new(d, &m));
     take_magnitudes(&positive, o, &m);
     enum status st = run_once(ref, &positive, &m);
-    double cut_off = narrow && multiplies_matrices(d->kind) ? terms_of(d) / 4 : 0;
+    double cut_off = narrow && op_in(d->kind, OPS_CONV | OPS_LINEAR) ? terms_of(d) / 4 : 0;
     double factor = (2 * sqrt(terms_of(d)) + 8 + cut_off) * U;
     for (int r = 0; st == STATUS_OK && r < ROLE_COUNT; r++)
         for (int64_t i = 0; b->p[r] && i < operand_count(d, (enum role)r); i++)
@@ -101,11 +97,12 @@ static int64_t channel_place(const struct tensor_desc *x, int64_t c, int64_t i)
     return (i / plane * x->dim[1] + c) * plane + i % plane;
 }
 
-/* The mean may err by 8 roundings of the largest value, whatever the number of values: sums are to
- * be promoted to double, or blocked, so that a channel of mean 1000 and deviation 0.1 holds. The
- * centred squares are all positive; their sum errs by (2 sqrt(M) + 16) u relatively, and by the
- * square of the mean's error. Inverse square root halves a relative error. What Y adds is the
- * mean's error times the slope, the slope's error times the centred value, and roundings. */
+/* The mean may have an error of 8 roundings of the largest value, for any number of values: for a
+ * channel with mean 1000 and deviation 0.1, only a backend that sums in double or in blocks stays
+ * within this. The centred squares are all positive; the relative error of their sum is (2 sqrt(M)
+ * + 16) u, plus the square of the mean's error. The inverse square root halves a relative error.
+ * The error of Y is the mean's error times the slope, the slope's error times the centred value,
+ * and roundings. */
 static void bound_bn_train(const struct op_desc *d, const struct operands *o, int64_t c,
                            struct bounds *b)
 {
@@ -141,8 +138,9 @@ static void bound_bn_train(const struct op_desc *d, const struct operands *o, in
     }
 }
 
-/* MEAN and INVSTD are given, so only sums and roundings err: DBETA and DGAMMA as sums of M terms,
- * and DX as their shares, the slope and roundings. */
+/* MEAN and INVSTD are inputs, so errors come only from sums and roundings. DBETA and DGAMMA have
+ * the errors of sums of M terms. DX has a part of these errors, and errors of the slope and of
+ * rounding. */
 static void bound_bn_bwd(const struct op_desc *d, const struct operands *o, int64_t c,
                          struct bounds *b)
 {
@@ -152,7 +150,7 @@ static void bound_bn_bwd(const struct op_desc *d, const struct operands *o, int6
     double mean = (double)operand_f32(o, ROLE_MEAN)[c], n = (double)count;
     double invstd = (double)operand_f32(o, ROLE_INVSTD)[c];
     double factor = (2 * sqrt(n) + 8) * U, sum = 0, sum_scaled = 0;
-    for (int pass = 0; pass < 2; pass++) /* sums first, then what depends on them */
+    for (int pass = 0; pass < 2; pass++) /* first the sums, then the bounds that need the sums */
         for (int64_t i = 0; i < count; i++) {
             int64_t at = channel_place(x, c, i);
             double incoming = fabs((double)dy[at]) + (dy2 ? fabs((double)dy2[at]) : 0);
@@ -176,9 +174,9 @@ static void bound_bn_bwd(const struct op_desc *d, const struct operands *o, int6
 
 /* --- softmax cross entropy --- */
 
-/* An exponential of x - max errs by u |x - max| from rounding its argument, and some u of its own;
- * their sum adds roundings of K positive terms; the logarithm turns relative into absolute
- * error. Probabilities inherit the relative error, the loss the absolute one. */
+/* exp(x - max) has a relative error of u |x - max| from rounding its argument, plus a few u of
+ * its own. The sum of the exponentials adds roundings of K positive terms. Probabilities have this
+ * relative error; the logarithm turns it into the absolute error of the loss. */
 static void bound_xent(const struct op_desc *d, const struct operands *o, struct bounds *b)
 {
     int64_t rows = d->t[ROLE_X].dim[0], classes = d->t[ROLE_X].dim[1];
@@ -202,7 +200,7 @@ static void bound_xent(const struct op_desc *d, const struct operands *o, struct
     b->p[ROLE_METRICS][0] = loss_bound;
 }
 
-/* --- all --- */
+/* --- all operations --- */
 
 static bool is_exact(const struct op_desc *d, const struct operands *o)
 {
@@ -222,21 +220,19 @@ static bool is_exact(const struct op_desc *d, const struct operands *o)
 
 static enum status bounds_alloc(const struct op_desc *d, const struct operands *o, struct bounds *b)
 {
-    for (int r = 0; r < ROLE_COUNT; r++)
-        if (op_roles(d->kind).writes >> r & 1 && o->p[r]) {
-            b->p[r] = calloc((size_t)operand_count(d, (enum role)r), sizeof(double));
-            if (!b->p[r]) {
-                bounds_free(b);
-                return status_fail(STATUS_OOM, "no memory for bounds");
-            }
-        }
-    return STATUS_OK;
+    enum status st = STATUS_OK;
+    *b = (struct bounds){{NULL}};
+    for (int r = 0; r < ROLE_COUNT && st == STATUS_OK; r++)
+        if (op_roles(d->kind).writes >> r & 1 && o->p[r])
+            st = array_new(&b->p[r], operand_count(d, (enum role)r));
+    if (st != STATUS_OK)
+        bounds_free(b);
+    return st;
 }
 
 enum status bounds_fused(const struct op_desc *d, const struct operands *want, struct bounds *b)
 {
     double unit = 0x1p-19;
-    *b = (struct bounds){{NULL}};
     for (int r = 0; r < ROLE_COUNT; r++)
         if (d->t[r].rounds != DTYPE_F32)
             unit = d->t[r].rounds == DTYPE_F16 ? 0x1p-10 : 0x1p-7;
@@ -289,7 +285,7 @@ void bounds_free(struct bounds *b)
 
 /* --- comparing --- */
 
-/* How many times the bound apart two values are; above 1 is too far. */
+/* The difference of two values divided by the bound; a result above 1 is an error. */
 static double excess(double want, double got, double bound)
 {
     if (want == got || (isnan(want) && isnan(got)))
@@ -298,8 +294,8 @@ static double excess(double want, double got, double bound)
     return isnan(error) || !(bound > 0) ? INFINITY : error / bound;
 }
 
-/* The same for an element that may round: 0 within what rounding makes of the bound's ends, and
- * infinite for a value that its type does not have. */
+/* As `excess`, for an element that may be rounded: 0 between the rounded ends of want +- bound,
+ * infinite if the element's type does not have the value `got`. */
 static double element_excess(const struct op_desc *d, enum role role, int64_t i, float want,
                              float got, double bound)
 {
@@ -309,7 +305,7 @@ static double element_excess(const struct op_desc *d, enum role role, int64_t i,
         return 0;
     if (dtype_round(precision_of(d, role, i), got) != got)
         return INFINITY;
-    if (want == got) /* infinities have no bounds to lie between */
+    if (want == got) /* infinities too, which have no interval around them */
         return 0;
     float low = precision_written(d, role, i, (float)((double)want - bound));
     float high = precision_written(d, role, i, (float)((double)want + bound));
@@ -363,7 +359,7 @@ static enum status check_state(const struct step_state *want, const struct step_
         return status_fail(STATUS_MISMATCH, "STATE: found_inf is %d instead of %d", got->found_inf,
                            want->found_inf);
     if (memcmp(want, got, sizeof *want) != 0)
-        return status_fail(STATUS_MISMATCH, "STATE: something but found_inf was changed");
+        return status_fail(STATUS_MISMATCH, "STATE: a field other than found_inf was changed");
     return STATUS_OK;
 }
 

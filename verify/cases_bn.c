@@ -1,5 +1,5 @@
-/* Cases of batch norm: every combination of what may be fused, shapes from many values per channel
- * down to two, and inputs that break careless variances. */
+/* Cases of batch norm: every combination of fused operations, shapes from many values per channel
+ * down to two, and inputs whose variance E[x^2] - E[x]^2 would be inexact. */
 #include "verify/cases.h"
 #include "verify/describe.h"
 
@@ -8,22 +8,19 @@ static const int small[][4] = {{2, 64, 7, 7}, {3, 17, 9, 5}};
 static const int others[][4] = {
     {2, 64, 28, 28}, {1, 64, 56, 56}, {4, 32, 14, 14}, {4, 256, 2, 2},  {2, 64, 1, 1},
     {1, 16, 1, 2},   {2, 3, 1, 1},    {2, 3, 5, 7},    {16, 512, 1, 1}, {1, 8, 33, 31},
-    {33, 16, 3, 3},  {2, 64, 25, 23}}; /* the last is streamed (CASES_STREAM_BYTES) */
+    {33, 16, 3, 3},  {2, 64, 25, 23}}; /* the last is above CASES_STREAM_BYTES */
 
 static void add_forward(struct case_list *list, const int s[4], bool relu, unsigned with,
                         enum fill fill)
 {
-    struct op_desc train = describe_bn(OP_BN_FWD_TRAIN, s[0], s[1], s[2], s[3], relu, with);
-    struct op_desc eval = describe_bn(OP_BN_FWD_EVAL, s[0], s[1], s[2], s[3], relu, with);
-    cases_add(list, &train, fill);
-    cases_add(list, &eval, fill);
+    cases_add(list, describe_bn(OP_BN_FWD_TRAIN, s[0], s[1], s[2], s[3], relu, with), fill);
+    cases_add(list, describe_bn(OP_BN_FWD_EVAL, s[0], s[1], s[2], s[3], relu, with), fill);
 }
 
 static void add_backward(struct case_list *list, const int s[4], bool relu, unsigned with,
                          enum fill fill)
 {
-    struct op_desc d = describe_bn(OP_BN_BWD, s[0], s[1], s[2], s[3], relu, with);
-    cases_add(list, &d, fill);
+    cases_add(list, describe_bn(OP_BN_BWD, s[0], s[1], s[2], s[3], relu, with), fill);
 }
 
 static void add_all(struct case_list *list, const int s[4], enum fill fill)
@@ -58,7 +55,7 @@ void cases_bn(struct case_list *list)
         add_some(list, hard[i], FILL_LARGE_MEAN);
     add_some(list, (const int[]){2, 64, 5, 5}, FILL_CONSTANT);
     add_some(list, (const int[]){2, 3, 4, 4}, FILL_CONSTANT);
-    /* A NaN must reach Y through the ReLU, and spoil no other channel. */
+    /* The ReLU must pass a NaN on to Y, and the NaN must not change other channels. */
     add_forward(list, (const int[]){2, 32, 5, 5}, true, 0, FILL_NAN);
     add_forward(list, (const int[]){2, 3, 4, 4}, true, WITH(Z), FILL_NAN);
 }

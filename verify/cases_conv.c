@@ -1,4 +1,4 @@
-/* Cases of convolution and linear: the layers of real networks at small sizes, and odd ones. */
+/* Adds cases of convolution and linear: layers of real networks at small sizes, and odd shapes. */
 #include "verify/cases.h"
 #include "verify/describe.h"
 
@@ -8,8 +8,8 @@
         n, c, size, size, o, {k, k}, {s, s}, {p, p}, g                                             \
     }
 
-/* Every distinct convolution of ResNet-18 and ResNet-50, stages shrunk to 8, 5, 4 and 3 pixels;
- * then those of ResNeXt, and the small network's. None has a bias. */
+/* Every distinct convolution of ResNet-18 and ResNet-50, with images of only 8, 5, 4 and 3 pixels
+ * in their four stages; then those of ResNeXt and of the small network. None has a bias. */
 static const struct conv_shape residual[] = {
     SQUARE(2, 3, 32, 64, 7, 2, 3, 1),    SQUARE(2, 64, 8, 64, 3, 1, 1, 1),
     SQUARE(2, 64, 8, 128, 3, 2, 1, 1),   SQUARE(2, 64, 8, 128, 1, 2, 0, 1),
@@ -39,8 +39,8 @@ static const struct conv_shape biased[] = {
     SQUARE(1, 256, 4, 512, 3, 1, 1, 1),
 };
 
-/* What networks do not have but a user's may: odd channels and sizes, single pixels, depthwise,
- * windows that are not square, padding past the image. */
+/* Shapes that only networks of users may have: odd channels and sizes, single pixels, depthwise,
+ * windows that are not square, padding larger than the image. */
 static const struct conv_shape odd[] = {
     {1, 1, 1, 1, 1, {1, 1}, {1, 1}, {0, 0}, 1},    {3, 5, 9, 11, 7, {3, 3}, {1, 1}, {1, 1}, 1},
     {1, 17, 7, 5, 33, {3, 3}, {2, 2}, {1, 1}, 1},  {2, 10, 8, 3, 20, {1, 1}, {1, 1}, {0, 0}, 1},
@@ -56,15 +56,13 @@ static void add_forward(struct case_list *list, const struct conv_shape *s, bool
 {
     struct op_desc d = describe_conv(OP_CONV_FWD, s, bias ? WITH(B) : 0);
     d.attr.conv.relu = relu;
-    cases_add(list, &d, FILL_RANDOM);
+    cases_add(list, d, FILL_RANDOM);
 }
 
 static void add_backward(struct case_list *list, const struct conv_shape *s, bool bias)
 {
-    struct op_desc data = describe_conv(OP_CONV_BWD_DATA, s, 0);
-    struct op_desc weights = describe_conv(OP_CONV_BWD_WEIGHTS, s, bias ? WITH(DB) : 0);
-    cases_add(list, &data, FILL_RANDOM);
-    cases_add(list, &weights, FILL_RANDOM);
+    cases_add(list, describe_conv(OP_CONV_BWD_DATA, s, 0), FILL_RANDOM);
+    cases_add(list, describe_conv(OP_CONV_BWD_WEIGHTS, s, bias ? WITH(DB) : 0), FILL_RANDOM);
 }
 
 static void cases_linear(struct case_list *list)
@@ -77,15 +75,14 @@ static void cases_linear(struct case_list *list)
         for (int bias = 0; bias < 2; bias++) {
             struct op_desc forward =
                 describe_linear(OP_LINEAR_FWD, s[0], s[1], s[2], bias ? WITH(B) : 0);
-            struct op_desc weights =
-                describe_linear(OP_LINEAR_BWD_WEIGHTS, s[0], s[1], s[2], bias ? WITH(DB) : 0);
-            cases_add(list, &forward, FILL_RANDOM);
+            cases_add(list, forward, FILL_RANDOM);
             forward.attr.linear.relu = true;
-            cases_add(list, &forward, FILL_RANDOM);
-            cases_add(list, &weights, FILL_RANDOM);
+            cases_add(list, forward, FILL_RANDOM);
+            cases_add(list,
+                      describe_linear(OP_LINEAR_BWD_WEIGHTS, s[0], s[1], s[2], bias ? WITH(DB) : 0),
+                      FILL_RANDOM);
         }
-        struct op_desc data = describe_linear(OP_LINEAR_BWD_DATA, s[0], s[1], s[2], 0);
-        cases_add(list, &data, FILL_RANDOM);
+        cases_add(list, describe_linear(OP_LINEAR_BWD_DATA, s[0], s[1], s[2], 0), FILL_RANDOM);
     }
 }
 

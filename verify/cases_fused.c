@@ -1,16 +1,14 @@
-/* Cases of convolution and batch norm in fewer passes over memory, as the CUDA backend stores their
- * tensors: NHWC, activations and weights of one type, gradients of weights rounded to it in fp32.
- */
+/* Cases of fused convolution and batch norm, with tensors as the CUDA backend stores them: NHWC,
+ * activations and weights of one type, weight gradients in fp32, rounded to that type. */
 #include "verify/cases.h"
 #include "verify/describe.h"
 
 static void add_types(struct case_list *list, struct op_desc d)
 {
     static const enum dtype type[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16};
-    for (size_t i = 0; i < sizeof type / sizeof *type; i++) {
-        struct op_desc of_type = fused_of_type(d, type[i]);
-        cases_add_one(list, list->problems++, &of_type, FILL_RANDOM, layout_str(LAYOUT_NHWC));
-    }
+    for (size_t i = 0; i < sizeof type / sizeof *type; i++)
+        cases_add_one(list, list->problems++, fused_of_type(d, type[i]), FILL_RANDOM,
+                      layout_str(LAYOUT_NHWC));
 }
 
 void cases_fused(struct case_list *list)

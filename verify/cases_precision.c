@@ -1,11 +1,11 @@
-/* Cases of narrow precision: every kind of operation with tensors that round, read raw or not, and
- * with tensors of a narrow type; with results that overflow, underflow and tie; and each mix of
+/* Cases of narrow precision: every kind of operation with fp32 tensors that round (raw or not), and
+ * with tensors of a 16-bit type; results that overflow, underflow or tie; and every mix of
  * precisions in the optimizer. */
 #include "verify/cases.h"
 #include "verify/describe.h"
 #include "verify/precision.h"
 
-/* What a case rounds to and reads, or what its tensors are. */
+/* The precision of a case's tensors. */
 struct variant {
     enum dtype precision;
     bool raw;
@@ -18,14 +18,15 @@ static void add(struct case_list *list, const struct op_desc *d, const struct va
     for (int i = 0; i < n; i++) {
         struct op_desc narrow = v[i].stored ? with_type(d, v[i].precision)
                                             : with_precision(d, v[i].precision, v[i].raw);
-        if (d->kind == OP_DROPOUT_FWD || d->kind == OP_DROPOUT_BWD)
-            cases_add_one(list, list->problems++, &narrow, v[i].fill, "plain");
+        if (op_in(d->kind, OPS_DROPOUT))
+            cases_add_one(list, list->problems++, narrow, v[i].fill, "plain");
         else
-            cases_add(list, &narrow, v[i].fill);
+            cases_add(list, narrow, v[i].fill);
     }
 }
 
-/* For libraries, which read nothing raw: one case asks. */
+/* Adds cases for operations of libraries, which do not support raw inputs; one case requests raw
+ * inputs. */
 static void add_dense(struct case_list *list, struct op_desc d)
 {
     static const struct variant v[] = {
@@ -51,7 +52,7 @@ static void add_fused(struct case_list *list, struct op_desc d)
     add(list, &d, v, sizeof v / sizeof *v);
 }
 
-/* Where a result is one value, or a sum of two. */
+/* Adds cases for operations whose result elements are one input value, or a sum of two. */
 static void add_simple(struct case_list *list, struct op_desc d)
 {
     static const struct variant v[] = {
@@ -108,12 +109,10 @@ static void cases_batch_norm(struct case_list *list)
         static const struct variant nan = {DTYPE_F16, true, FILL_NAN};
         static const struct variant streamed[] = {{DTYPE_F16, true, FILL_RANDOM},
                                                   {DTYPE_BF16, false, FILL_RANDOM, true}};
-        struct op_desc d = describe_bn(kind[k], 2, 48, 5, 5, true, 0), narrow;
+        struct op_desc d = describe_bn(kind[k], 2, 48, 5, 5, true, 0);
         struct op_desc large = describe_bn(kind[k], 2, 128, 25, 23, true, 0);
-        narrow = with_narrow_batch_norm(&d, DTYPE_F16);
-        cases_add(list, &narrow, FILL_RANDOM);
-        narrow = with_narrow_batch_norm(&d, DTYPE_BF16);
-        cases_add(list, &narrow, FILL_RANDOM);
+        cases_add(list, with_narrow_batch_norm(&d, DTYPE_F16), FILL_RANDOM);
+        cases_add(list, with_narrow_batch_norm(&d, DTYPE_BF16), FILL_RANDOM);
         if (kind[k] != OP_BN_BWD)
             add(list, &d, &nan, 1);
         add(list, &large, streamed, 2);
@@ -163,24 +162,24 @@ static void cases_ends(struct case_list *list)
         struct op_desc d = describe_normalize(2, 7, 9);
         d = i < 4 ? with_precision(&d, precision, false) : with_type(&d, precision);
         d.t[ROLE_Y] = in_layout(d.t[ROLE_Y], layout[i % 2]);
-        cases_add_one(list, list->problems++, &d, FILL_RANDOM, layout_str(layout[i % 2]));
+        cases_add_one(list, list->problems++, d, FILL_RANDOM, layout_str(layout[i % 2]));
     }
     static const struct variant moved[] = {{DTYPE_F16, false, FILL_HUGE},
                                            {DTYPE_F16, true, FILL_RANDOM}};
     struct op_desc reorder = describe_like(OP_REORDER, plain_4d(2, 16, 3, 3), 0);
     add(list, &reorder, moved, 2);
-    /* Between types: this is how weights that are kept in fp32 are cast. */
+    /* Cases of a reorder between types, which casts weights that are stored in fp32. */
     static const enum dtype type[] = {DTYPE_BF16, DTYPE_F16};
     for (int i = 0; i < 2; i++) {
         struct op_desc d = with_type(&reorder, type[i]), narrowing = d, widening = d;
         narrowing.t[ROLE_X] = widening.t[ROLE_Y] = reorder.t[ROLE_X];
-        cases_add(list, &d, FILL_RANDOM);
-        cases_add(list, &narrowing, FILL_TIES);
-        cases_add(list, &widening, FILL_RANDOM);
+        cases_add(list, d, FILL_RANDOM);
+        cases_add(list, narrowing, FILL_TIES);
+        cases_add(list, widening, FILL_RANDOM);
     }
 }
 
-/* What is rounded is any fp32 tensor, or one that was left raw. */
+/* Cases of OP_ROUND, which rounds any fp32 tensor or a raw tensor. */
 static void cases_round(struct case_list *list)
 {
     static const enum dtype precision[] = {DTYPE_F16, DTYPE_BF16, DTYPE_TF32};
@@ -198,19 +197,20 @@ static void cases_round(struct case_list *list)
                         continue;
                     laid.t[ROLE_X] = in_layout(d.t[ROLE_X], (enum layout)layout);
                     laid.t[ROLE_Y] = in_layout(d.t[ROLE_Y], (enum layout)layout);
-                    cases_add_one(list, list->problems, &laid, fill[f],
+                    cases_add_one(list, list->problems, laid, fill[f],
                                   layout_str((enum layout)layout));
                 }
                 list->problems++;
                 d.t[ROLE_X].rounds = precision[k];
                 d.t[ROLE_X].raw = true;
-                cases_add_one(list, list->problems++, &d, fill[f], "plain");
+                cases_add_one(list, list->problems++, d, fill[f], "plain");
             }
 }
 
 /* --- segments --- */
 
-/* Two segments, the second as fp32 training has it; every mix of gradient, master and copy. */
+/* Two segments: one has a mix of types (gradient, master, copy), the other the types of fp32
+ * training. */
 /* clang-format off */
 #define MIX(gradient, master, copy) \
     {{0, 101, 1e-2f, DTYPE_##gradient, DTYPE_##master, DTYPE_##copy}, {101, 1003, 0}}
@@ -223,7 +223,7 @@ static void cases_round(struct case_list *list)
 
 static const struct sgd_segment mix[][2] = {MIX_MASTERS(F32), MIX_MASTERS(F16), MIX_MASTERS(BF16)};
 
-/* As a network's may be, all at once; one is empty. */
+/* Segments of different precisions, as in a network; one is empty. */
 static const struct sgd_segment many[] = {{0, 7, 1e-2f, DTYPE_F16, DTYPE_F32, DTYPE_F16},
                                           {7, 7, 1, DTYPE_F16, DTYPE_F16, DTYPE_F16},
                                           {7, 40, 0, DTYPE_F32, DTYPE_F32, DTYPE_F32},
@@ -244,8 +244,8 @@ static void add_sgd(struct case_list *list, int64_t n, const struct sgd_attr *at
     struct op_desc d = describe_sgd(n, attr), with_copy = d;
     with_copy.t[ROLE_WCOPY] = d.t[ROLE_W];
     for (size_t f = 0; f < sizeof fill / sizeof *fill; f++) {
-        cases_add(list, &d, fill[f]);
-        cases_add(list, &with_copy, fill[f]);
+        cases_add(list, d, fill[f]);
+        cases_add(list, with_copy, fill[f]);
     }
 }
 
@@ -271,11 +271,9 @@ static void cases_check_finite(struct case_list *list)
         {0, 4099, 0, DTYPE_F32}, {0, 4099, 0, DTYPE_F16}, {0, 4099, 0, DTYPE_BF16}};
     static const enum fill fill[] = {FILL_RANDOM, FILL_FOUND_INF, FILL_HUGE, FILL_NAN};
     for (size_t f = 0; f < sizeof fill / sizeof *fill; f++) {
-        struct op_desc d = describe_check_finite(100003, MANY, many);
-        cases_add(list, &d, fill[f]);
+        cases_add(list, describe_check_finite(100003, MANY, many), fill[f]);
         for (int i = 0; i < 3; i++) {
-            d = describe_check_finite(4099, 1, &whole[i]);
-            cases_add(list, &d, fill[f]);
+            cases_add(list, describe_check_finite(4099, 1, &whole[i]), fill[f]);
         }
     }
 }

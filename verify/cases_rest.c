@@ -1,4 +1,4 @@
-/* Cases of pooling, elementwise operations, the loss, SGD, normalisation and reorder. */
+/* Adds cases of pooling, elementwise operations, the loss, SGD, normalisation and reorder. */
 #include "verify/cases.h"
 #include "verify/describe.h"
 
@@ -13,8 +13,8 @@ static void add_maxpool(struct case_list *list, const int s[4], const struct poo
         describe_maxpool(OP_MAXPOOL_BWD, s[0], s[1], s[2], s[3], a, WITH(DY2)),
     };
     for (size_t i = 0; i < sizeof d / sizeof *d; i++)
-        cases_add(list, &d[i], FILL_RANDOM);
-    cases_add(list, &d[0], FILL_NAN);
+        cases_add(list, d[i], FILL_RANDOM);
+    cases_add(list, d[0], FILL_NAN);
 }
 
 static void cases_maxpool(struct case_list *list)
@@ -34,7 +34,7 @@ static void cases_maxpool(struct case_list *list)
         add_maxpool(list, table[i].shape, &table[i].attr);
 }
 
-/* The form that comes before a linear layer: one side keeps its layout, the other is plain. */
+/* Adds the pooling before a linear layer: its input has any layout, its output the plain layout. */
 static void add_avgpool_to_plain(struct case_list *list, const struct op_desc *d)
 {
     enum role side = d->kind == OP_AVGPOOL_FWD ? ROLE_X : ROLE_DX;
@@ -45,7 +45,7 @@ static void add_avgpool_to_plain(struct case_list *list, const struct op_desc *d
             continue;
         mixed.t[side] = in_layout(d->t[side], (enum layout)layout);
         snprintf(text, sizeof text, "%s and plain", layout_str((enum layout)layout));
-        cases_add_one(list, list->problems, &mixed, FILL_RANDOM, text);
+        cases_add_one(list, list->problems, mixed, FILL_RANDOM, text);
     }
     list->problems++;
 }
@@ -60,7 +60,7 @@ static void cases_avgpool(struct case_list *list)
         for (int k = 0; k < 2; k++) {
             const int *s = shape[i];
             struct op_desc d = describe_avgpool(kind[k], s[0], s[1], s[2], s[3], s[4], s[5]);
-            cases_add(list, &d, FILL_RANDOM);
+            cases_add(list, d, FILL_RANDOM);
             add_avgpool_to_plain(list, &d);
         }
 }
@@ -72,15 +72,11 @@ static void cases_elementwise(struct case_list *list)
         plain_4d(1, 17, 5, 3),   plain_4d(4, 64, 28, 28),       tensor_2d(DTYPE_F32, 5, 33),
     };
     for (size_t i = 0; i < sizeof shape / sizeof *shape; i++) {
-        struct op_desc forward = describe_like(OP_RELU_FWD, shape[i], 0);
-        struct op_desc backward = describe_like(OP_RELU_BWD, shape[i], 0);
-        struct op_desc backward2 = describe_like(OP_RELU_BWD, shape[i], WITH(DY2));
-        struct op_desc add = describe_like(OP_ADD, shape[i], 0);
-        cases_add(list, &forward, FILL_RANDOM);
-        cases_add(list, &forward, FILL_NAN);
-        cases_add(list, &backward, FILL_RANDOM);
-        cases_add(list, &backward2, FILL_RANDOM);
-        cases_add(list, &add, FILL_RANDOM);
+        cases_add(list, describe_like(OP_RELU_FWD, shape[i], 0), FILL_RANDOM);
+        cases_add(list, describe_like(OP_RELU_FWD, shape[i], 0), FILL_NAN);
+        cases_add(list, describe_like(OP_RELU_BWD, shape[i], 0), FILL_RANDOM);
+        cases_add(list, describe_like(OP_RELU_BWD, shape[i], WITH(DY2)), FILL_RANDOM);
+        cases_add(list, describe_like(OP_ADD, shape[i], 0), FILL_RANDOM);
     }
 }
 
@@ -95,12 +91,12 @@ static void cases_add_strided(struct case_list *list)
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         const int *s = table[i].shape;
-        struct op_desc d = describe_add_strided(s[0], s[1], s[2], s[3], &table[i].attr);
-        cases_add(list, &d, FILL_RANDOM);
+        cases_add(list, describe_add_strided(s[0], s[1], s[2], s[3], &table[i].attr), FILL_RANDOM);
     }
 }
 
-/* Plain layouts only: the mask counts elements in that order. */
+/* Cases of dropout. They have plain layouts only, because the mask depends on an element's index in
+ * plain order. */
 static void cases_dropout(struct case_list *list)
 {
     const struct tensor_desc shape[] = {tensor_2d(DTYPE_F32, 4, 100), tensor_2d(DTYPE_F32, 3, 4096),
@@ -112,8 +108,8 @@ static void cases_dropout(struct case_list *list)
             struct op_desc forward = describe_like(OP_DROPOUT_FWD, shape[i], 0);
             struct op_desc backward = describe_like(OP_DROPOUT_BWD, shape[i], 0);
             forward.attr.dropout = backward.attr.dropout = (struct dropout_attr){p[k], (int)k};
-            cases_add_one(list, list->problems++, &forward, FILL_RANDOM, "plain");
-            cases_add_one(list, list->problems++, &backward, FILL_RANDOM, "plain");
+            cases_add_one(list, list->problems++, forward, FILL_RANDOM, "plain");
+            cases_add_one(list, list->problems++, backward, FILL_RANDOM, "plain");
         }
 }
 
@@ -126,8 +122,8 @@ static void cases_xent(struct case_list *list)
             for (int gradient = 0; gradient < 2; gradient++) {
                 struct op_desc d =
                     describe_xent(shape[i][0], shape[i][1], smoothing[k], gradient ? WITH(DX) : 0);
-                cases_add(list, &d, FILL_RANDOM);
-                cases_add(list, &d, FILL_NAN);
+                cases_add(list, d, FILL_RANDOM);
+                cases_add(list, d, FILL_NAN);
             }
 }
 
@@ -138,7 +134,7 @@ static void cases_sgd(struct case_list *list)
                                                                        {7, 40, 0},
                                                                        {40, 1000, 1e-4f},
                                                                        {1000, 100003, 5e-4f}};
-    /* Segments of less than a chunk, of some, and without LARS between them. */
+    /* LARS segments of less than one chunk and of several chunks, and segments without LARS. */
     static const struct sgd_segment lars[] = {
         {.end = 7, .weight_decay = 1e-2f, .trust = 0.02f},
         {.begin = 7, .end = 7, .trust = 1},
@@ -156,9 +152,19 @@ static void cases_sgd(struct case_list *list)
                                     .n_segments = buffer[i].n_segments,
                                     .segment = buffer[i].segment};
             struct op_desc d = describe_sgd(buffer[i].n, &attr);
-            cases_add(list, &d, FILL_RANDOM);
-            cases_add(list, &d, FILL_FOUND_INF);
+            cases_add(list, d, FILL_RANDOM);
+            cases_add(list, d, FILL_FOUND_INF);
         }
+    /* Two sizes with a limit below the gradient's norm; the larger one also with a limit above. */
+    for (int k = 0; k < 3; k++) {
+        struct sgd_attr attr = {.momentum = 0.9f,
+                                .clip = k == 2 ? 1e6f : 0.5f,
+                                .n_segments = k ? 5 : 3,
+                                .segment = many};
+        struct op_desc d = describe_sgd(k ? 100003 : 40, &attr);
+        cases_add(list, d, FILL_RANDOM);
+        cases_add(list, d, FILL_FOUND_INF);
+    }
 }
 
 static void cases_normalize(struct case_list *list)
@@ -169,7 +175,7 @@ static void cases_normalize(struct case_list *list)
         for (size_t k = 0; k < sizeof layout / sizeof *layout; k++) {
             struct op_desc d = describe_normalize(shape[i][0], shape[i][1], shape[i][2]);
             d.t[ROLE_Y] = in_layout(d.t[ROLE_Y], layout[k]);
-            cases_add_one(list, list->problems, &d, FILL_RANDOM, layout_str(layout[k]));
+            cases_add_one(list, list->problems, d, FILL_RANDOM, layout_str(layout[k]));
         }
         list->problems++;
     }
@@ -192,7 +198,7 @@ static void cases_reorder(struct case_list *list)
                 d.t[ROLE_Y] = in_layout(shape[i], (enum layout)to);
                 snprintf(text, sizeof text, "%s to %s", layout_str((enum layout)from),
                          layout_str((enum layout)to));
-                cases_add_one(list, list->problems, &d, FILL_RANDOM, text);
+                cases_add_one(list, list->problems, d, FILL_RANDOM, text);
             }
         list->problems++;
     }

@@ -1,4 +1,4 @@
-/* Running a case, comparing and reporting. */
+/* Runs a case, compares its result, and reports it. */
 #include "verify/comparison.h"
 
 #include "verify/describe.h"
@@ -6,7 +6,6 @@
 
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -18,7 +17,7 @@ static void problem_close(struct problem *p)
     p->number = -1;
 }
 
-/* Copies `in`, every value becoming what the operation reads it as. */
+/* Copies `in`, with every fp32 value rounded to the value that the operation reads. */
 static enum status operands_as_read(const struct op_desc *d, const struct operands *in,
                                     struct operands *read)
 {
@@ -56,7 +55,8 @@ done:
     return st;
 }
 
-/* Runs the case on fresh inputs; the results are left in `got`. Both are in the emulated form. */
+/* Runs the case once on newly uploaded inputs; `in` and `got` are operands of the emulated_form of
+ * the case. */
 static enum status run_fresh(struct rig *rig, const struct operands *in, struct operands *got)
 {
     struct operands typed = {{NULL}};
@@ -77,18 +77,12 @@ static enum status check_same_bits(const struct op_desc *d, const struct operand
     for (int r = 0; r < ROLE_COUNT; r++)
         if (op_roles(d->kind).writes >> r & 1 && a->p[r] &&
             memcmp(a->p[r], b->p[r], operand_bytes(d, (enum role)r)) != 0)
-            return status_fail(STATUS_MISMATCH, "%s: a second run gives other bits",
+            return status_fail(STATUS_MISMATCH, "%s: a second execution gives other bits",
                                role_str((enum role)r));
     return STATUS_OK;
 }
 
-/* Of cuDNN's engines the fastest may add in any order, unless only others are asked for. */
-static bool must_repeat(const struct comparison *h, const struct rig *rig)
-{
-    return h->dev->deterministic || strncmp(rig_impl(rig), "cudnn:", strlen("cudnn:")) != 0;
-}
-
-/* What the check is to find. */
+/* Injects the fault that the comparison must find. */
 static void commit_fault(enum comparison_fault_kind fault, const struct op_desc *d,
                          struct operands *got)
 {
@@ -103,7 +97,7 @@ static void commit_fault(enum comparison_fault_kind fault, const struct op_desc 
         }
 }
 
-/* A plan keeps types and what tensors round to, and may leave raw only what it writes. */
+/* Checks that a plan keeps the tensors' types and rounding, and makes only written tensors raw. */
 static enum status check_precisions(const struct op_desc *asked, const struct op_desc *planned)
 {
     unsigned writes = op_roles(asked->kind).writes;
@@ -125,9 +119,9 @@ static enum status check_precisions(const struct op_desc *asked, const struct op
     return STATUS_OK;
 }
 
-/* One case with outputs in their own memory (`share` NULL) or in place. */
-static enum status attempt(struct comparison *h, const struct op_case *c,
-                           const struct in_place *share, enum comparison_fault_kind fault)
+/* Runs one case with outputs in their own memory (`share` NULL) or in place. */
+static enum status run_form(struct comparison *h, const struct op_case *c,
+                            const struct in_place *share, enum comparison_fault_kind fault)
 {
     struct rig *rig = NULL;
     struct operands got = {{NULL}}, again = {{NULL}};
@@ -144,7 +138,8 @@ static enum status attempt(struct comparison *h, const struct op_case *c,
     CHECK(bounds_check(d, same_backend ? NULL : &p->bounds, &p->want, &got));
     CHECK(run_fresh(rig, &p->in, &again));
     CHECK(bounds_check(d, same_backend ? NULL : &p->bounds, &p->want, &again));
-    if (must_repeat(h, rig))
+    /* Unless the device is deterministic, cuDNN's fastest engine may add in any order. */
+    if (h->dev->deterministic || strncmp(rig_impl(rig), "cudnn:", strlen("cudnn:")) != 0)
         CHECK(check_same_bits(d, &got, &again));
 done:
     rig_close(rig);
@@ -153,8 +148,8 @@ done:
     return st;
 }
 
-static void report(struct comparison *h, int number, const struct op_case *c,
-                   const struct in_place *share, enum status st)
+static void report_form(struct comparison *h, int number, const struct op_case *c,
+                        const struct in_place *share, enum status st)
 {
     char form[48] = "";
     if (share)
@@ -195,28 +190,19 @@ void comparison_run(struct comparison *h, int number, const struct op_case *c)
         printf("at %4d %s\n", number, c->name);
     enum status st = problem_open(h, c);
     if (st == STATUS_OK)
-        st = attempt(h, c, NULL, bad ? h->fault.kind : COMPARISON_SOUND);
-    report(h, number, c, NULL, st);
+        st = run_form(h, c, NULL, bad ? h->fault.kind : COMPARISON_SOUND);
+    report_form(h, number, c, NULL, st);
     if (st != STATUS_OK)
         return;
     for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++) {
         const struct in_place *share = &allowed[i].share;
         if (allowed[i].kind == c->desc.kind && c->desc.t[share->out].ndim &&
             c->desc.t[share->in].ndim)
-            report(h, number, c, share, attempt(h, c, share, COMPARISON_SOUND));
+            report_form(h, number, c, share, run_form(h, c, share, COMPARISON_SOUND));
     }
 }
 
 void comparison_close(struct comparison *h)
 {
     problem_close(&h->problem);
-}
-
-int comparison_end(struct comparison *h, const char *name)
-{
-    comparison_close(h);
-    printf("%s: %d passed, %d skipped, %d failed\n", name, h->passed, h->skipped, h->failed);
-    if (h->failed)
-        return EXIT_FAILURE;
-    return h->passed ? EXIT_SUCCESS : COMPARISON_NOTHING_RAN;
 }

@@ -1,35 +1,32 @@
 /* Comparing a device with the reference, one case of the table (cases.h) at a time.
  *
- * Each case runs in a rig (rig.h: guards, poisoned outputs and workspace, inputs that must stay) on
- * random inputs, is compared within the bounds of bounds.h, and runs again, which must give the
- * same bits where a plan promises that (backend.h), and hold the bounds again. What it is compared
- * with is the reference without any rounding, on inputs rounded beforehand, so that the reference's
- * rounding is held to account like any other; for fused forms, the reference with its roundings.
- * Then each in-place form that kernels/ops.h allows is run alike.
+ * Each case runs in a rig (rig.h: guards, poisoned outputs and workspace, inputs that must not
+ * change) on random inputs, and its result must be within the bounds of bounds.h. The result of a
+ * second run must be within these bounds too, and must have the same bits if the plan promises this
+ * (backend.h). The reference computes the expected result on rounded inputs. It does not round
+ * itself, so that its own rounding can be checked too; only for fused forms it does. If the case
+ * passes, each in-place form that kernels/ops.h allows runs in the same way.
  *
  * A case or in-place form that the device does not support is printed and counted as skipped:
  *     skip NUMBER NAME: REASON
  *     FAIL NUMBER NAME: REASON
- * and, with `steps`, what tells where a process was when it crashed:
+ * and, with `steps`, lines that show which case a crashed process was running:
  *     at NUMBER NAME
  *     pass NUMBER NAME */
-#ifndef VERIFY_COMPARISON_H
-#define VERIFY_COMPARISON_H
+#pragma once
 
 #include "verify/bounds.h"
 #include "verify/cases.h"
 
-enum { COMPARISON_NOTHING_RAN = 77 };
-
-/* What the cases of one problem share. */
+/* The inputs, expected results and bounds that the cases of one problem share. */
 struct problem {
     int number; /* -1: none yet */
     struct operands in, want;
     struct bounds bounds;
 };
 
-/* Made on purpose at one case, to see that it is found: a bit of the result flips, or the process
- * is killed, or it never ends. */
+/* A fault injected into one case, to test that the comparison finds it: none; a bit of the result
+ * flips; the process is killed; or the process never ends. */
 enum comparison_fault_kind {
     COMPARISON_SOUND,
     COMPARISON_WRONG,
@@ -41,26 +38,21 @@ struct comparison_fault {
     int number;
 };
 
-/* Starts with the devices, `problem.number` -1 and the rest 0. */
+/* Initialised with the devices and with -1 in `problem.number`; all other members are 0. */
 struct comparison {
     struct device *dev, *ref;
-    const char *command; /* what runs this program as it was run, but for the case: printed after a
-                          * failure; NULL: nothing is */
-    bool steps;          /* print the beginning of each case, and what passed */
+    const char *command; /* the command that ran this program, without the case: printed after a
+                          * failure; NULL: nothing is printed */
+    bool steps;          /* print a line when a case begins, and for each passed form */
     struct comparison_fault fault;
     struct problem problem;
     int passed, skipped, failed;
-    int errors_in_row; /* forms that the device could not compute, since the last that it could */
+    int errors_in_row; /* number of consecutive forms that failed with an error rather than a wrong
+                        * result */
 };
 
 /* Runs case `number` of the table, in all its forms. */
 void comparison_run(struct comparison *h, int number, const struct op_case *c);
 
-/* Prints the counts, under a name, and frees what the comparison holds. Returns the exit code: 0
- * when all that ran passed, 1 when something failed, COMPARISON_NOTHING_RAN. */
-int comparison_end(struct comparison *h, const char *name);
-
-/* Frees what the comparison holds; its devices are the caller's. */
+/* Frees the comparison's memory. The caller owns its devices. */
 void comparison_close(struct comparison *h);
-
-#endif

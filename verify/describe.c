@@ -1,4 +1,4 @@
-/* Short ways to write operation descriptions. */
+/* Functions that make operation descriptions. */
 #include "verify/describe.h"
 
 static struct tensor_desc retyped(struct tensor_desc t, enum dtype type)
@@ -163,11 +163,6 @@ bool layout_fits(const struct tensor_desc *t, enum layout layout)
     struct tensor_desc s = in_layout(*t, layout);
     return layout == LAYOUT_ANY || layout == LAYOUT_PLAIN ||
            (t->ndim == 4 && t->dim[1] % tensor_block(&s) == 0);
-}
-
-bool is_batch_norm(enum op_kind kind)
-{
-    return kind == OP_BN_FWD_TRAIN || kind == OP_BN_FWD_EVAL || kind == OP_BN_BWD;
 }
 
 bool is_fused(const struct op_desc *d)

@@ -1,17 +1,16 @@
-/* Short ways to write operation descriptions. */
-#ifndef VERIFY_DESCRIBE_H
-#define VERIFY_DESCRIBE_H
+/* Functions that make operation descriptions. */
+#pragma once
 
 #include "kernels/ops.h"
 
-/* The bit of a role in a set. */
+/* The bit of a role in a set of roles. */
 #define WITH(role) (1u << ROLE_##role)
 
-/* A description of `kind` with every tensor that it needs and those optional ones in `with`, plain
- * fp32 (INDEX u8, LABEL i32). X, DX, Z and DZ have the shape of `x`; Y, DY, DY2 and INDEX that of
- * `y`; W, DW, MOMENTUM and the statistics of batch norm that of `w`; B and DB have as many
- * elements as `w` has rows; LABEL as many as `x` has. What is fused of convolution and batch norm
- * has the sizes that kernels/ops.h gives it. Attributes are zero. */
+/* A description of `kind` with every required tensor and the optional tensors in `with`, all plain
+ * fp32 (INDEX u8, LABEL i32). X, DX, Z and DZ have the shape of `x`; Y, DY, DY2 and INDEX the shape
+ * of `y`; W, DW, MOMENTUM and the statistics of batch norm the shape of `w`. B and DB have as many
+ * elements as `w` has rows, LABEL as many as `x` has rows. Tensors of fused convolution and batch
+ * norm have the sizes that kernels/ops.h defines. Attributes are zero. */
 struct op_desc describe(enum op_kind kind, struct tensor_desc x, struct tensor_desc w,
                         struct tensor_desc y, unsigned with);
 
@@ -22,25 +21,25 @@ struct conv_shape {
 };
 struct op_desc describe_conv(enum op_kind kind, const struct conv_shape *s, unsigned with);
 
-/* eps 1e-5 and momentum 0.1, PyTorch's defaults. Backward with ReLU has Y, or MASK where that is in
- * `with`. */
+/* Describes batch norm with PyTorch's defaults, eps 1e-5 and momentum 0.1. Backward with ReLU reads
+ * Y, or MASK if that is in `with`. */
 struct op_desc describe_bn(enum op_kind kind, int n, int c, int h, int w, bool relu, unsigned with);
 
 struct op_desc describe_maxpool(enum op_kind kind, int n, int c, int h, int w,
                                 const struct pool_attr *attr, unsigned with);
-/* Y of this shape. */
+/* n, c, h, w: shape of Y. */
 struct op_desc describe_add_strided(int n, int c, int h, int w, const struct grid_attr *attr);
 struct op_desc describe_avgpool(enum op_kind kind, int n, int c, int h, int w, int oh, int ow);
 struct op_desc describe_linear(enum op_kind kind, int n, int in, int out, unsigned with);
 
-/* RELU, ADD, DROPOUT or REORDER over one shape. */
+/* Describes RELU, ADD, DROPOUT or REORDER; all tensors have the shape of `t`. */
 struct op_desc describe_like(enum op_kind kind, struct tensor_desc t, unsigned with);
 
 struct op_desc describe_xent(int n, int classes, float smoothing, unsigned with);
 struct op_desc describe_sgd(int64_t n, const struct sgd_attr *attr);
 struct op_desc describe_check_finite(int64_t n, int n_segments, const struct sgd_segment *segment);
 
-/* ImageNet's mean and standard deviation. */
+/* Describes NORMALIZE with ImageNet's mean and standard deviation. */
 struct op_desc describe_normalize(int n, int h, int w);
 
 struct tensor_desc plain_4d(int64_t n, int64_t c, int64_t h, int64_t w);
@@ -48,19 +47,15 @@ struct tensor_desc plain_4d(int64_t n, int64_t c, int64_t h, int64_t w);
 /* The same tensor in another layout. */
 struct tensor_desc in_layout(struct tensor_desc t, enum layout layout);
 
-/* Whether channels fit the layout. */
+/* Whether the number of channels fits the layout. */
 bool layout_fits(const struct tensor_desc *t, enum layout layout);
 
-bool is_batch_norm(enum op_kind kind);
-
-/* Whether `d` is one of the forms that have convolution and batch norm in fewer passes. */
+/* Whether `d` fuses convolution and batch norm into fewer passes over memory. */
 bool is_fused(const struct op_desc *d);
 
-/* One of them as the CUDA backend stores its tensors: NHWC, activations and weights of one type,
- * gradients of weights rounded to it in fp32. */
+/* A fused form with its tensors as the CUDA backend stores them: NHWC, activations and weights of
+ * one type, gradients of weights stored as fp32, with values rounded to that type. */
 struct op_desc fused_of_type(struct op_desc d, enum dtype type);
 
 /* The description with every layout PLAIN. */
 struct op_desc plain_form(const struct op_desc *d);
-
-#endif

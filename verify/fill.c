@@ -1,4 +1,4 @@
-/* Random operands that suit an operation. */
+/* Fills operands with random values that are suitable for an operation. */
 #include "verify/fill.h"
 
 #include "verify/describe.h"
@@ -20,7 +20,8 @@ void fill_grid(struct rng *r, float *out, int64_t n, double step, double bound)
         out[i] = (float)(step * (double)rng_below(r, points) - bound);
 }
 
-/* Channels differ in mean and spread, as those of a network do. */
+/* Fills the input of batch norm; channels differ in mean and standard deviation, as in a
+ * network. */
 static void fill_bn_input(struct rng *r, const struct tensor_desc *x, enum fill fill, float *out)
 {
     int64_t plane = x->dim[2] * x->dim[3];
@@ -42,7 +43,7 @@ static void fill_bytes(struct rng *r, uint8_t *out, int64_t n)
         out[i] = (uint8_t)rng_u32(r);
 }
 
-/* Small means, and sums of squares that are larger by far. */
+/* Fills two halves: small values for the sums, and much larger values for the sums of squares. */
 static void fill_sums(struct rng *r, float *out, int64_t n)
 {
     fill_uniform(r, out, n / 2, -1, 1);
@@ -61,7 +62,7 @@ static void fill_input(struct rng *r, const struct op_desc *d, enum fill fill, s
 {
     const struct tensor_desc *x = &d->t[ROLE_X];
     int64_t n = tensor_count(x);
-    if (is_batch_norm(d->kind))
+    if (op_in(d->kind, OPS_BN))
         fill_bn_input(r, x, fill, o->p[ROLE_X]);
     else if (fill != FILL_TIES && (d->kind == OP_MAXPOOL_FWD || d->kind == OP_SOFTMAX_XENT))
         fill_grid(r, o->p[ROLE_X], n, 0.25, 4);
@@ -71,11 +72,12 @@ static void fill_input(struct rng *r, const struct op_desc *d, enum fill fill, s
         fill_uniform(r, o->p[ROLE_X], n, -1, 1);
     else
         fill_bytes(r, o->p[ROLE_X], n);
-    if (fill == FILL_NAN)
-        operand_f32(o, ROLE_X)[n / 2] = NAN;
+    /* Max pooling gets two neighbouring NaNs, because the last NaN of a window is its maximum. */
+    for (int64_t i = 0; fill == FILL_NAN && i <= (d->kind == OP_MAXPOOL_FWD); i++)
+        operand_f32(o, ROLE_X)[n / 2 + i] = NAN;
 }
 
-/* Runs the forward pass on the inputs at hand and keeps what it leaves for the backward pass. */
+/* Runs the forward pass on `ref`, and copies to `o` the results that the backward pass reads. */
 static enum status fill_from_forward(struct device *ref, const struct op_desc *d, uint64_t seed,
                                      struct operands *o)
 {
@@ -117,48 +119,28 @@ static struct step_state state_for(enum fill fill)
                                .found_inf = fill == FILL_FOUND_INF};
 }
 
-/* What an operand of order 1 is multiplied by for results near `target`. */
+/* The factor by which an operand of order 1 is scaled, so that results are near `target`. */
 static double magnitude(const struct op_desc *d, enum role role, enum fill fill)
 {
     double target = fill == FILL_HUGE ? 80000 : 0x1p-22;
-    switch (d->kind) {
-    case OP_CONV_FWD:
-    case OP_CONV_BWD_DATA:
-    case OP_CONV_BWD_WEIGHTS:
-    case OP_LINEAR_FWD:
-    case OP_LINEAR_BWD_DATA:
-    case OP_LINEAR_BWD_WEIGHTS:
+    if (op_in(d->kind, OPS_CONV | OPS_LINEAR))
         return sqrt(target);
+    switch (d->kind) {
     case OP_BN_FWD_TRAIN:
     case OP_BN_FWD_EVAL:
         return role == ROLE_GAMMA || role == ROLE_BETA || role == ROLE_Z ? target : 1;
-    case OP_BN_BWD: /* an infinite DY would leave nothing but NaN of its channel */
+    case OP_BN_BWD: /* an infinite DY would make its whole channel NaN */
         if (fill == FILL_HUGE)
             return role == ROLE_GAMMA ? target : 1;
         return role == ROLE_DY || role == ROLE_DY2 || role == ROLE_Y ? target : 1;
-    case OP_SGD: /* the gradient's share of W is the rate and the scale of 1/40 */
+    case OP_SGD: /* DW is multiplied by lr and grad_scale, which is 1/40 in total */
         if (fill == FILL_HUGE)
             return role == ROLE_DW ? 8 * target : 1;
         return target;
-    case OP_SOFTMAX_XENT: /* the loss scale does it */
+    case OP_SOFTMAX_XENT: /* the loss scale scales the results */
         return 1;
     default:
         return target;
-    }
-}
-
-/* Makes the values at hand what `fill` and the precisions of `d` ask for. */
-static void suit(const struct op_desc *d, enum fill fill, struct operands *o)
-{
-    struct op_roles roles = op_roles(d->kind);
-    for (int role = 0; role < ROLE_COUNT; role++) {
-        if (!(roles.reads >> role & 1) || !d->t[role].ndim || d->t[role].type != DTYPE_F32)
-            continue;
-        bool scaled = fill == FILL_HUGE || fill == FILL_TINY;
-        double factor = scaled ? magnitude(d, (enum role)role, fill) : 1;
-        float *v = o->p[role];
-        for (int64_t i = 0; i < operand_count(d, (enum role)role); i++)
-            v[i] = precision_written(d, (enum role)role, i, (float)(factor * (double)v[i]));
     }
 }
 
@@ -177,7 +159,7 @@ static enum status fill_wide(struct device *ref, const struct op_desc *d, enum f
             fill_labels(&r, d, o->p[role]);
         else if (role == ROLE_STATE)
             *operand_state(o) = state_for(fill);
-        else if (role == ROLE_MASK) /* of some ReLU */
+        else if (role == ROLE_MASK) /* a random mask of a ReLU */
             fill_bytes(&r, o->p[role], n);
         else if (role == ROLE_SUMS)
             fill_sums(&r, o->p[role], n);
@@ -205,6 +187,16 @@ enum status fill_operands(struct device *ref, const struct op_desc *d, enum fill
     struct precision_none wide;
     precision_none(d, &wide);
     TRY(fill_wide(ref, &wide.desc, fill, seed, o));
-    suit(d, fill, o);
+    /* Scales the values as `fill` requires, and rounds them to the precisions in `d`. */
+    struct op_roles roles = op_roles(d->kind);
+    for (int role = 0; role < ROLE_COUNT; role++) {
+        if (!(roles.reads >> role & 1) || !d->t[role].ndim || d->t[role].type != DTYPE_F32)
+            continue;
+        bool scaled = fill == FILL_HUGE || fill == FILL_TINY;
+        double factor = scaled ? magnitude(d, (enum role)role, fill) : 1;
+        float *v = o->p[role];
+        for (int64_t i = 0; i < operand_count(d, (enum role)role); i++)
+            v[i] = precision_written(d, (enum role)role, i, (float)(factor * (double)v[i]));
+    }
     return STATUS_OK;
 }

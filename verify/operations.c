@@ -1,10 +1,11 @@
-/* Worker processes over the table. */
+/* Runs the cases of the table in worker processes. */
 #include "verify/operations.h"
 
 #include "verify/describe.h"
 #include "verify/operations_result.h"
 #include "verify/sanitizer.h"
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/host.h"
@@ -14,7 +15,6 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { CONV_SHARES = 4, WORKERS_MAX = OP_KIND_COUNT * CONV_SHARES, GRACE_SECONDS = 3 };
 
@@ -27,13 +27,13 @@ struct job {
 struct operations {
     const struct operations_config *config;
     char program[PATH_MAX], sanitizer[PATH_MAX];
-    char dir[PATH_MAX]; /* of logs and plans */
+    struct temporary_dir dir; /* folder of logs and plan caches */
     struct process_signals signals;
     struct job job[WORKERS_MAX];
-    int n_jobs, begun;           /* those that have been started come first */
-    uint64_t due_ns;             /* 0: no limit */
-    bool covered[OP_KIND_COUNT]; /* kinds of which the backend has operations */
-    int received;                /* a signal asked for an end */
+    int n_jobs, begun; /* number of jobs; the first `begun` have been started */
+    uint64_t due_ns;   /* time at which the limit ends workers; 0: unlimited */
+    uint64_t covered;  /* kinds of operations that the backend has */
+    int received;      /* the signal received; 0: none */
     struct operations_result result;
 };
 
@@ -58,7 +58,7 @@ static bool is_job(const struct operations *o, const struct selection *part)
     return false;
 }
 
-/* Planning convolutions takes long, so that they have several workers, which begin first. */
+/* Convolutions have several workers, which start first, because planning them takes long. */
 static void list_jobs(struct operations *o, bool convolutions)
 {
     const struct selection *all = &o->config->worker.selection;
@@ -85,7 +85,7 @@ static void find_jobs(struct operations *o)
             const struct op_desc *d = &list->item[i].desc;
             struct operations_kind *k = kind_named(&o->result, op_str(d->kind));
             k->cases++;
-            k->covered = o->covered[d->kind] && !is_fused(d);
+            k->covered = op_in(d->kind, o->covered) && !is_fused(d);
         }
     list_jobs(o, true);
     list_jobs(o, false);
@@ -93,28 +93,13 @@ static void find_jobs(struct operations *o)
 
 /* --- one worker --- */
 
-static enum status add_number(struct words *w, const char *flag, int64_t n)
-{
-    TRY(words_add(w, "%s", flag));
-    return words_add(w, "%lld", (long long)n);
-}
-
-static enum status add_text(struct words *w, const char *flag, const char *text)
-{
-    if (!text)
-        return STATUS_OK;
-    TRY(words_add(w, "%s", flag));
-    return words_add(w, "%s", text);
-}
-
 static enum status add_fault(struct words *w, const struct comparison_fault *f)
 {
     static const char *const name[] = {
         [COMPARISON_WRONG] = "wrong", [COMPARISON_CRASH] = "crash", [COMPARISON_HANG] = "hang"};
     if (f->kind == COMPARISON_SOUND)
         return STATUS_OK;
-    TRY(words_add(w, "--inject"));
-    return words_add(w, "%s=%d", name[f->kind], f->number);
+    return words_add(w, "--inject=%s=%d", name[f->kind], f->number);
 }
 
 static enum status worker_command(const struct operations *o, const struct job *job,
@@ -124,28 +109,28 @@ static enum status worker_command(const struct operations *o, const struct job *
     const struct selection *s = &c->selection;
     if (o->config->sanitizer)
         TRY(sanitizer_command(o->sanitizer, o->config->sanitizer, w));
-    TRY(words_add(w, "%s", o->program));
-    TRY(words_add(w, "selftest"));
-    TRY(words_add(w, "--operations"));
-    TRY(add_text(w, "--worker", dir));
-    TRY(add_text(w, "--devices", c->devices));
-    TRY(add_number(w, "--threads", c->threads));
-    TRY(add_text(w, "--isa", c->isa));
+    TRY(words_add_all(w, o->program, "selftest", "--operations", NULL));
+    TRY(words_add(w, "--worker=%s", dir));
+    TRY(words_add(w, "--devices=%s", c->devices));
+    TRY(words_add(w, "--threads=%d", c->threads));
+    if (c->isa)
+        TRY(words_add(w, "--isa=%s", c->isa));
     TRY(add_fault(w, &c->fault));
     if (s->number >= 0)
-        return add_number(w, "--case", s->number);
-    TRY(add_text(w, "--kind", job->kind->name));
-    TRY(add_text(w, "--only", s->only));
+        return words_add(w, "--case=%d", s->number);
+    TRY(words_add(w, "--kind=%s", job->kind->name));
+    if (s->only)
+        TRY(words_add(w, "--only=%s", s->only));
     for (int i = 0; i < s->n_without; i++)
-        TRY(add_text(w, "--without", s->without[i]));
-    TRY(add_number(w, "--every", job->every));
-    return add_number(w, "--share", job->share);
+        TRY(words_add(w, "--without=%s", s->without[i]));
+    TRY(words_add(w, "--every=%d", job->every));
+    return words_add(w, "--share=%d", job->share);
 }
 
 static enum status worker_path(const struct operations *o, int job, const char *end,
                                char path[PATH_MAX])
 {
-    return path_format(path, PATH_MAX, "%s/%d%s", o->dir, job, end);
+    return path_format(path, PATH_MAX, "%s/%d%s", o->dir.path, job, end);
 }
 
 static int64_t seconds_left(const struct operations *o)
@@ -183,9 +168,9 @@ static void end_with(struct operations_result *r, struct operations_kind *k, int
                  at >= 0 ? r->list->item[at].name : "");
 }
 
-/* A worker that has found wrong results has completed. */
-static void judge_end(struct operations *o, struct operations_kind *k,
-                      const struct process_end *end, int at)
+/* Records how a worker ended. A worker that found wrong results counts as completed. */
+static void operations_judge_end(struct operations *o, struct operations_kind *k,
+                                 const struct process_end *end, int at)
 {
     char reason[OPERATIONS_TEXT_SIZE];
     bool found = end->code == SANITIZER_FOUND && (k->findings > 0 || o->result.unsupported);
@@ -220,7 +205,7 @@ static enum status end_worker(struct operations *o, int job, const struct proces
     TRY(operations_read_log(&o->result, k, log, &at));
     if (end->seconds > k->seconds)
         k->seconds = end->seconds;
-    judge_end(o, k, end, at);
+    operations_judge_end(o, k, end, at);
     return STATUS_OK;
 }
 
@@ -245,16 +230,16 @@ static enum status run_jobs(struct operations *o, int at_once)
     }
     for (int i = o->begun; i < o->n_jobs; i++)
         if (o->received)
-            snprintf(o->job[i].kind->ended, OPERATIONS_TEXT_SIZE, "not begun before the signal");
+            snprintf(o->job[i].kind->ended, OPERATIONS_TEXT_SIZE, "not started before the signal");
         else
-            judge_end(o, o->job[i].kind, &(struct process_end){.late = true}, -1);
+            operations_judge_end(o, o->job[i].kind, &(struct process_end){.late = true}, -1);
 done:
     process_kill(child, at_once);
     return st;
 }
 
-/* A kind of which the device has operations, and many cases were chosen, but none could run: a
- * library that cannot be loaded must not look like a pass. */
+/* Whether the device supports the kind, many of its cases were selected, and none could run. Such a
+ * kind fails: if a library cannot be loaded, the test must not pass. */
 static bool is_untested(const struct operations_kind *k)
 {
     enum { MANY = 20 };
@@ -282,7 +267,7 @@ static void add_up(struct operations_result *r)
     }
 }
 
-static enum status verdict(const struct operations *o)
+static enum status operations_verdict(const struct operations *o)
 {
     const struct operations_kind *t = &o->result.total;
     if (t->failed)
@@ -298,7 +283,7 @@ static enum status verdict(const struct operations *o)
         return status_fail(STATUS_INTERRUPTED, "operations: stopped by a signal: %s",
                            strsignal(o->received));
     if (t->crashed)
-        return status_fail(STATUS_LIBRARY, "operations: kinds with a process that crashed: %d",
+        return status_fail(STATUS_LIBRARY, "operations: kinds whose process crashed: %d",
                            t->crashed);
     if (t->late)
         return status_fail(STATUS_DATA, "operations: kinds that were not done in time: %d of %d",
@@ -309,7 +294,7 @@ static enum status verdict(const struct operations *o)
     return STATUS_OK;
 }
 
-/* What workers would all fail at. */
+/* Fails before any worker starts if the sanitizer or the device is missing. */
 static enum status check_device(struct operations *o)
 {
     struct device *dev;
@@ -318,20 +303,18 @@ static enum status check_device(struct operations *o)
     TRY(worker_open(&o->config->worker, &dev));
     dev->backend->describe(dev, o->result.device, sizeof o->result.device);
     for (int i = 0; i < dev->backend->n_records; i++)
-        o->covered[dev->backend->record[i].kind] = true;
+        o->covered |= dev->backend->record[i].kinds;
     device_close(dev);
     return STATUS_OK;
 }
 
 enum status operations_run(const struct operations_config *c)
 {
-    struct operations *o = calloc(1, sizeof *o);
+    struct operations *o;
     struct case_list list = {0};
-    const char *tmp = getenv("TMPDIR");
-    int cores = host_cores(), held = -1, at_once = c->jobs ? c->jobs : cores;
+    int cores = host_cores(), at_once = c->jobs ? c->jobs : cores;
     enum status st = STATUS_OK;
-    if (!o)
-        return status_fail(STATUS_OOM, "no memory to compare operations");
+    TRY(array_new(&o, 1));
     o->config = c;
     o->signals.fd = -1;
     o->result.list = &list;
@@ -340,22 +323,19 @@ enum status operations_run(const struct operations_config *c)
     CHECK(process_own_file(o->program, sizeof o->program));
     CHECK(check_device(o));
     CHECK(case_list_new(&list));
-    CHECK(path_format(o->dir, sizeof o->dir, "%s/ampscale-operations-XXXXXX",
-                      tmp && *tmp ? tmp : "/tmp"));
-    CHECK(dir_make_temporary(o->dir, &held));
+    CHECK(temporary_dir_make(&o->dir, "/tmp", "ampscale-operations"));
     CHECK(process_signals_open(&o->signals));
     o->due_ns = c->limit_s ? clock_ns() + (uint64_t)c->limit_s * 1000000000u : 0;
     find_jobs(o);
     if (o->n_jobs == 0)
-        CHECK(status_fail(STATUS_USAGE, "operations: no case is chosen; see --list"));
+        CHECK(status_fail(STATUS_USAGE, "operations: no case is selected; --list shows the cases"));
     CHECK(run_jobs(o, at_once));
     add_up(&o->result);
     CHECK(operations_report(c, &o->result));
-    st = verdict(o);
+    st = operations_verdict(o);
 done:
     process_signals_close(&o->signals);
-    if (held >= 0 && dir_remove(o->dir) == STATUS_OK)
-        close(held);
+    (void)(temporary_dir_remove(&o->dir) == STATUS_OK); /* a later run removes what remains */
     case_list_free(&list);
     free(o);
     return st;

@@ -1,12 +1,12 @@
 /* Comparing a device with the reference on the whole table, in worker processes.
  *
- * Each kind of operation has a worker of its own, convolutions several, so that a kernel that
- * breaks the device, crashes or never ends spoils its own kind alone. A worker is this program
- * again, which prints a line for each step (comparison.h) into a log; the results are read from the
- * logs. With a sanitizer each worker runs under that tool of NVIDIA's compute-sanitizer, on own
- * kernels alone: in those of libraries the tools find much that is no error. */
-#ifndef VERIFY_OPERATIONS_H
-#define VERIFY_OPERATIONS_H
+ * Each kind of operation has its own worker, and a kind of convolution has several, so that a
+ * kernel that breaks the device, crashes or never ends affects only the results of its kind. A
+ * worker is another process of this program, which prints a line for each step (comparison.h) to a
+ * log; operations_run reads the results from the logs. With a sanitizer, each worker runs under
+ * that tool of NVIDIA's compute-sanitizer. The command line then selects ampscale's own kernels
+ * only, because the tools report false errors in library kernels. */
+#pragma once
 
 #include "verify/worker.h"
 
@@ -17,21 +17,23 @@ enum { OPERATIONS_JOBS_MAX = 12 };
 
 struct operations_config {
     struct worker_config worker;
-    int jobs;              /* workers at a time; at most OPERATIONS_JOBS_MAX; 0: as many as cores */
-    int64_t limit_s;       /* for all; 0: none */
+    int jobs;              /* number of workers at a time, at most OPERATIONS_JOBS_MAX; 0: one per
+                            * core */
+    int64_t limit_s;       /* seconds for all workers together; 0: unlimited */
     const char *sanitizer; /* memcheck, racecheck or synccheck; NULL: none */
     bool json;             /* print one JSON object instead of lines */
-    bool quiet;            /* print the totals and failures alone */
+    bool quiet;            /* print only totals and failures */
     FILE *out;
 };
 
-/* Prints the numbers and names of the cases that are chosen. */
+/* Prints the numbers and names of the selected cases. */
 MUST_CHECK enum status operations_list(const struct operations_config *c);
 
-/* STATUS_MISMATCH where a result is wrong or a sanitizer found something, STATUS_LIBRARY where a
- * worker crashed, STATUS_INTERRUPTED after a signal, STATUS_DATA where there is no such device or
- * sanitizer, the limit ended a worker, or no case could run of a kind of which the device has
- * operations and 20 cases or more were chosen; the first of these that holds. What was found until
- * then is printed once workers have begun. */
+/* Runs the workers, prints all results, and fails with the first of these that is true:
+ * STATUS_MISMATCH: a result is wrong; STATUS_DATA: the sanitizer does not support the device;
+ * STATUS_MISMATCH: the sanitizer found an error; STATUS_INTERRUPTED: a signal; STATUS_LIBRARY: a
+ * worker crashed; STATUS_DATA: the limit ended a worker, no case at all could run, or no case of a
+ * kind that the device supports and of which at least 20 cases were selected. Before any worker
+ * starts: STATUS_DATA if the device or the sanitizer is missing, STATUS_USAGE if no case is
+ * selected. */
 MUST_CHECK enum status operations_run(const struct operations_config *c);
-#endif

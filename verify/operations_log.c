@@ -1,4 +1,4 @@
-/* Reading what a worker printed. */
+/* Reads a worker's log. */
 #include "verify/operations_result.h"
 
 #include "base/file.h"
@@ -24,9 +24,9 @@ void operations_add_failure(struct operations_result *r, const struct operations
     text_clean(f->reason, sizeof f->reason, reason);
 }
 
-/* The text after "=========" where a sanitizer's line is a finding's first, else NULL. Details are
- * indented; summaries, warnings and the tool's own errors are no findings, but racecheck's are
- * errors that name a race or a hazard. */
+/* The text after "=========" if the line is the first line of a sanitizer's finding, else NULL. The
+ * finding's other lines are indented. Summaries, warnings and the tool's own errors ("Error: ") are
+ * not findings; racecheck's errors, which name a race or a hazard, are findings. */
 static const char *finding_of(const char *line)
 {
     static const char *const other[] = {"COMPUTE-SANITIZER", "SUMMARY",   "Warning",

@@ -1,13 +1,11 @@
-/* The results of all workers, as lines and as JSON. */
+/* Prints the results of all workers, as lines or as JSON. */
 #include "verify/operations_result.h"
 
-#include <jansson.h>
-#include <stdlib.h>
-#include <string.h>
+#include "base/json.h"
 
 enum { OPERATIONS_SCHEMA = 1, COMMAND_SIZE = 256 };
 
-/* What runs the case of a failure alone. */
+/* Writes the command that runs only the case of a failure. */
 static void reproduce(const struct operations_config *c, const struct operations_failure *f,
                       char out[COMMAND_SIZE])
 {
@@ -25,12 +23,10 @@ static void reproduce(const struct operations_config *c, const struct operations
 
 static json_t *kind_json(const struct operations_kind *k)
 {
-    json_t *o = json_pack("{s:s, s:i, s:i, s:i, s:i, s:f, s:s}", "kind", k->name, "cases", k->cases,
-                          "passed", k->passed, "skipped", k->skipped, "failed", k->failed,
-                          "seconds", k->seconds, "ended", k->ended);
-    if (*k->skip)
-        json_object_set_new(o, "skip_reason", json_string(k->skip));
-    return o;
+    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:f, s:s, s:s*}", "kind", k->name, "cases",
+                     k->cases, "passed", k->passed, "skipped", k->skipped, "failed", k->failed,
+                     "seconds", k->seconds, "ended", k->ended, "skip_reason",
+                     *k->skip ? k->skip : NULL);
 }
 
 static json_t *failure_json(const struct operations_config *c, const struct operations_result *r,
@@ -49,28 +45,31 @@ static json_t *failure_json(const struct operations_config *c, const struct oper
 
 static enum status report_json(const struct operations_config *c, const struct operations_result *r)
 {
+    enum status st;
     const struct operations_kind *t = &r->total;
-    json_t *kinds = json_array(), *failures = json_array();
+    json_t *kinds = json_array(), *failures = json_array(), *o = NULL;
     for (int i = 0; i < r->n_kinds; i++)
-        json_array_append_new(kinds, kind_json(&r->kind[i]));
+        CHECK(json_add(kinds, kind_json(&r->kind[i])));
     for (int i = 0; i < r->n_failures; i++)
-        json_array_append_new(failures, failure_json(c, r, &r->failure[i]));
-    json_t *o = json_pack("{s:s, s:i, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i}", "record",
-                          c->sanitizer ? "sanitizer" : "operations", "schema", OPERATIONS_SCHEMA,
-                          "device", r->device, "cases", t->cases, "passed", t->passed, "skipped",
-                          t->skipped, "failed", t->failed, "late", t->late, "crashed", t->crashed,
-                          "every", c->worker.selection.every);
+        CHECK(json_add(failures, failure_json(c, r, &r->failure[i])));
+    CHECK(json_new(&o, "{s:s, s:i, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i}", "record",
+                   c->sanitizer ? "sanitizer" : "operations", "schema", OPERATIONS_SCHEMA, "device",
+                   r->device, "cases", t->cases, "passed", t->passed, "skipped", t->skipped,
+                   "failed", t->failed, "late", t->late, "crashed", t->crashed, "every",
+                   c->worker.selection.every));
     if (c->sanitizer) {
-        json_object_set_new(o, "tool", json_string(c->sanitizer));
-        json_object_set_new(o, "findings", json_integer(t->findings));
-        json_object_set_new(o, "first", json_string(r->first_finding));
+        CHECK(json_put(o, "tool", json_string(c->sanitizer)));
+        CHECK(json_put(o, "findings", json_integer(t->findings)));
+        CHECK(json_put(o, "first", json_string(r->first_finding)));
     }
-    json_object_set_new(o, "kinds", kinds);
-    json_object_set_new(o, "failures", failures);
-    bool printed = json_dumpf(o, c->out, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) == 0;
-    fputc('\n', c->out);
+    CHECK(json_put(o, "kinds", json_incref(kinds)));
+    CHECK(json_put(o, "failures", json_incref(failures)));
+    st = json_print(json_incref(o), c->out, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
+done:
     json_decref(o);
-    return printed ? STATUS_OK : status_fail(STATUS_OOM, "no memory to print the results");
+    json_decref(kinds);
+    json_decref(failures);
+    return st;
 }
 
 static void report_lines(const struct operations_config *c, const struct operations_result *r)
@@ -79,7 +78,7 @@ static void report_lines(const struct operations_config *c, const struct operati
     fprintf(c->out, "%s: %d kinds of operations, %d cases: %d passed, %d skipped, %d failed",
             r->device, r->n_kinds, t->cases, t->passed, t->skipped, t->failed);
     if (t->crashed || t->late)
-        fprintf(c->out, "; kinds that crashed: %d, that were late: %d", t->crashed, t->late);
+        fprintf(c->out, "; kinds that crashed: %d, not done in time: %d", t->crashed, t->late);
     if (c->sanitizer)
         fprintf(c->out, "; %s: %d findings", c->sanitizer, t->findings);
     fputc('\n', c->out);
@@ -98,7 +97,7 @@ static void report_lines(const struct operations_config *c, const struct operati
                 f->number >= 0 ? r->list->item[f->number].name : f->kind, f->reason, command);
     }
     if (t->failed > r->n_failures)
-        fprintf(c->out, "and more: at most %d failures of each kind are printed\n",
+        fprintf(c->out, "further failures are not printed: at most %d of each kind\n",
                 OPERATIONS_FAILURES_OF_KIND);
 }
 

@@ -1,28 +1,27 @@
-/* What workers found, for operations.c and operations_report.c. */
-#ifndef VERIFY_OPERATIONS_RESULT_H
-#define VERIFY_OPERATIONS_RESULT_H
+/* The results of workers, for operations.c and operations_report.c. */
+#pragma once
 
 #include "verify/operations.h"
 
 enum { OPERATIONS_TEXT_SIZE = 400 };
 
-/* All workers of one kind of operation. */
+/* The results of all workers of one kind of operation. */
 struct operations_kind {
     const char *name;
-    bool covered; /* the device's backend has operations of the kind, and they are no fused forms */
-    int cases;    /* chosen; each has a result for every form that it was run in */
+    bool covered; /* the device's backend has operations of the kind, and they are not fused */
+    int cases;    /* number of selected cases; each has one result per form */
     int passed, skipped, failed, findings;
-    int late, crashed;               /* workers that the limit or a failure ended */
-    int missing;                     /* workers without a device; or no case could run */
-    double seconds;                  /* of the worker that took longest */
-    char skip[OPERATIONS_TEXT_SIZE]; /* why the first was skipped */
-    char
-        ended[OPERATIONS_TEXT_SIZE]; /* "completed", or how the first that did not complete ended */
+    int late, crashed; /* number of workers that the limit ended, and number that a failure ended */
+    int missing;       /* number of workers without a device, plus 1 if no case could run */
+    double seconds;    /* of the slowest worker */
+    char skip[OPERATIONS_TEXT_SIZE]; /* why the first skipped case was skipped */
+    /* "completed", or how the first worker that failed ended. */
+    char ended[OPERATIONS_TEXT_SIZE];
 };
 
 struct operations_failure {
     const char *kind;
-    int number; /* of the case; -1: none had begun */
+    int number; /* number of the case; -1: no case had begun */
     char reason[OPERATIONS_TEXT_SIZE];
 };
 
@@ -33,20 +32,19 @@ struct operations_result {
     char device[256];
     struct operations_kind total, kind[OP_KIND_COUNT];
     int n_kinds;
-    int n_failures; /* the first of each kind */
+    int n_failures; /* number of failures, at most OPERATIONS_FAILURES_OF_KIND of each kind */
     struct operations_failure failure[OPERATIONS_FAILURES_MAX];
     char first_finding[OPERATIONS_TEXT_SIZE]; /* of a sanitizer; "": none */
-    bool unsupported;                         /* the sanitizer cannot work on the device */
+    bool unsupported;                         /* the sanitizer does not support the device */
 };
 
-/* Adds what a worker's log says to its kind. *at: the case that it was at last; -1: none. */
+/* Adds the results in a worker's log to `k`. Sets *at to the last case that began; -1: none. */
 MUST_CHECK enum status operations_read_log(struct operations_result *r, struct operations_kind *k,
                                            const char *path, int *at);
 
 void operations_add_failure(struct operations_result *r, const struct operations_kind *k,
                             int number, const char *reason);
 
-/* Prints all of it, as lines or JSON. */
+/* Prints all results, as lines or as JSON. */
 MUST_CHECK enum status operations_report(const struct operations_config *c,
                                          const struct operations_result *r);
-#endif

@@ -1,12 +1,7 @@
-/* What narrow precision makes of values. */
+/* Computes the effect of narrow precision on values. */
 #include "verify/precision.h"
 
 #include "verify/describe.h"
-
-static bool has_segments(const struct op_desc *d)
-{
-    return d->kind == OP_SGD || d->kind == OP_CHECK_FINITE;
-}
 
 static const struct sgd_segment *segment_of(const struct op_desc *d, int64_t i)
 {
@@ -18,7 +13,7 @@ static const struct sgd_segment *segment_of(const struct op_desc *d, int64_t i)
 
 float precision_read(const struct op_desc *d, enum role role, int64_t i, float v)
 {
-    if (has_segments(d))
+    if (op_in(d->kind, OPS_SGD))
         return role == ROLE_DW ? dtype_round(segment_of(d, i)->gradient, v) : v;
     if (d->kind == OP_REORDER) /* moves values as they are */
         return v;
@@ -27,7 +22,7 @@ float precision_read(const struct op_desc *d, enum role role, int64_t i, float v
 
 enum dtype precision_of(const struct op_desc *d, enum role role, int64_t i)
 {
-    if (has_segments(d) && role != ROLE_DW) {
+    if (op_in(d->kind, OPS_SGD) && role != ROLE_DW) {
         const struct sgd_segment *s = segment_of(d, i);
         return role == ROLE_WCOPY && s->copy != DTYPE_F32 ? s->copy : s->master;
     }
@@ -36,33 +31,29 @@ enum dtype precision_of(const struct op_desc *d, enum role role, int64_t i)
 
 float precision_written(const struct op_desc *d, enum role role, int64_t i, float v)
 {
-    if (has_segments(d) && role == ROLE_WCOPY) /* of what W has become */
+    if (op_in(d->kind, OPS_SGD) && role == ROLE_WCOPY) /* WCOPY is a copy of W, which is rounded
+                                                        * first */
         v = precision_written(d, ROLE_W, i, v);
     return dtype_round(precision_of(d, role, i), v);
-}
-
-/* What other results are computed from as it is stored. */
-static bool is_used(enum op_kind kind, int role)
-{
-    return kind == OP_BN_BWD && role == ROLE_DZ;
 }
 
 void precision_none(const struct op_desc *d, struct precision_none *none)
 {
     none->desc = *d;
     for (int r = 0; r < ROLE_COUNT; r++) {
-        if (!is_used(d->kind, r))
+        /* BN_BWD computes other outputs from the stored, rounded values of DZ. */
+        if (d->kind != OP_BN_BWD || r != ROLE_DZ)
             none->desc.t[r].rounds = DTYPE_F32;
         none->desc.t[r].raw = false;
     }
-    for (int i = 0; has_segments(d) && i < d->attr.sgd.n_segments; i++) {
+    for (int i = 0; op_in(d->kind, OPS_SGD) && i < d->attr.sgd.n_segments; i++) {
         none->segment[i] = d->attr.sgd.segment[i];
         none->segment[i].gradient = none->segment[i].master = none->segment[i].copy = DTYPE_F32;
         none->desc.attr.sgd.segment = none->segment;
     }
 }
 
-/* Sets what those of `roles` that are fp32 round to. */
+/* Sets the precision to which the fp32 tensors in `roles` round. */
 static void set_rounds(struct op_desc *d, unsigned roles, enum dtype precision)
 {
     for (int r = 0; r < ROLE_COUNT; r++)
@@ -78,7 +69,7 @@ struct op_desc with_precision(const struct op_desc *d, enum dtype precision, boo
     struct op_roles roles = op_roles(d->kind);
     unsigned narrow = precision == DTYPE_TF32 ? roles.reads : roles.reads | roles.writes;
     struct op_desc n = *d;
-    set_rounds(&n, narrow & ~(is_batch_norm(d->kind) ? always_wide | per_channel : 0), precision);
+    set_rounds(&n, narrow & ~(op_in(d->kind, OPS_BN) ? always_wide | per_channel : 0), precision);
     for (int r = 0; r < ROLE_COUNT; r++)
         n.t[r].raw = raw && n.t[r].rounds != DTYPE_F32 && roles.reads >> r & 1;
     return n;
@@ -135,7 +126,7 @@ bool precision_is_emulated(const struct op_desc *d)
     for (int r = 0; r < ROLE_COUNT; r++)
         if (d->t[r].rounds != DTYPE_F32)
             return true;
-    for (int i = 0; has_segments(d) && i < d->attr.sgd.n_segments; i++) {
+    for (int i = 0; op_in(d->kind, OPS_SGD) && i < d->attr.sgd.n_segments; i++) {
         const struct sgd_segment *s = &d->attr.sgd.segment[i];
         if (s->gradient != DTYPE_F32 || s->master != DTYPE_F32 || s->copy != DTYPE_F32)
             return true;

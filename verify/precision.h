@@ -1,23 +1,22 @@
-/* What narrow precision makes of values, said once for tests and apart from any backend. A tensor
- * of a narrow type and one of fp32 that rounds to it hold the same values: what is said of the
- * latter goes for the former in its emulated form. */
-#ifndef VERIFY_PRECISION_H
-#define VERIFY_PRECISION_H
+/* The effect of narrow precision on values, for tests and independent of any backend. A tensor of a
+ * narrow type and an fp32 tensor that rounds to this type hold the same values. The functions on
+ * values need fp32 tensors that round. For tensors of a narrow type, pass the emulated_form. */
+#pragma once
 
 #include "kernels/ops.h"
 
-/* What element `i` of the tensor, holding `v`, counts as when the operation reads it. */
+/* The value that the operation reads if element `i` of the tensor holds `v`. */
 float precision_read(const struct op_desc *d, enum role role, int64_t i, float v);
 
-/* What the operation writes there when its result in fp32 is `v`; `v` itself where the tensor is
- * raw. Never falls as `v` rises. */
+/* The value that the operation writes to element `i` if its fp32 result is `v`; `v` itself where
+ * the tensor is raw. Monotonic in `v`. */
 float precision_written(const struct op_desc *d, enum role role, int64_t i, float v);
 
-/* The type that element `i` holds values of once written; F32 where the tensor is raw. */
+/* The type to which element `i` is rounded when written; F32 where the tensor is raw. */
 enum dtype precision_of(const struct op_desc *d, enum role role, int64_t i);
 
-/* The same operation without any rounding but of what other results are computed from. `desc`
- * points into `segment`: not to be copied. */
+/* An operation that does not round, except for an output from which other outputs are computed
+ * (batch norm's DZ). Must not be copied: `desc` points to `segment`. */
 enum { PRECISION_SEGMENTS = 8 };
 struct precision_none {
     struct op_desc desc;
@@ -25,24 +24,22 @@ struct precision_none {
 };
 void precision_none(const struct op_desc *d, struct precision_none *none);
 
-/* `d` with every fp32 tensor that a policy would narrow rounding to `precision`: activations,
- * their gradients, and weights, but not what batch norm keeps per channel. TF32, which is no
- * storage, is for what convolution and linear multiply. With `raw`, what is read is raw. */
+/* `d` in which the fp32 tensors that a policy stores in a 16-bit type round to `precision`:
+ * activations, their gradients and weights, but not batch norm's tensors per channel. For TF32,
+ * which is not a storage type, only inputs round. `raw`: the rounded inputs are raw. */
 struct op_desc with_precision(const struct op_desc *d, enum dtype precision, bool raw);
 
-/* Batch norm's parameters, running statistics and their gradients too. */
+/* As with_precision, but batch norm's parameters, their gradients and its statistics round too. */
 struct op_desc with_narrow_batch_norm(const struct op_desc *d, enum dtype precision);
 
-/* The same with tensors of the type itself; the gradients of weights stay fp32 that rounds. */
+/* As with_precision, but the tensors have type `type`; weight gradients stay fp32 and round. */
 struct op_desc with_type(const struct op_desc *d, enum dtype type);
 
-/* `d` with fp32 that rounds in place of narrow types. */
+/* `d` with each tensor of a narrow type replaced by an fp32 tensor that rounds to this type. */
 struct op_desc emulated_form(const struct op_desc *d);
 
-/* Whether anything in `d` is of a narrow type. */
+/* Whether a tensor of `d` has a narrow type. */
 bool precision_is_stored(const struct op_desc *d);
 
-/* Whether anything in `d` rounds. */
+/* Whether a tensor or a segment of `d` rounds. */
 bool precision_is_emulated(const struct op_desc *d);
-
-#endif

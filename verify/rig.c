@@ -1,6 +1,7 @@
-/* Running one operation with a watch on memory. */
+/* Runs one operation, and checks its memory accesses. */
 #include "verify/rig.h"
 
+#include "base/array.h"
 #include "base/half.h"
 
 #include <stdlib.h>
@@ -35,10 +36,10 @@ enum status operands_new(const struct op_desc *d, struct operands *o)
     *o = (struct operands){{NULL}};
     for (int r = 0; r < ROLE_COUNT; r++) {
         size_t bytes = operand_bytes(d, (enum role)r);
-        o->p[r] = bytes ? calloc(1, bytes) : NULL;
-        if (bytes && !o->p[r]) {
+        enum status st = bytes ? array_new((char **)&o->p[r], bytes) : STATUS_OK;
+        if (st != STATUS_OK) {
             operands_free(o);
-            return status_fail(STATUS_OOM, "no memory for operands");
+            return st;
         }
     }
     return STATUS_OK;
@@ -100,9 +101,10 @@ void operands_widen(const struct op_desc *d, const struct operands *from, struct
 /* --- guarded device memory --- */
 
 struct rig_buffer {
-    char *base;   /* device memory: guard, tensor, guard; NULL where another's is used */
+    char *base;   /* device memory: guard, tensor, guard; NULL: the tensor uses the memory of
+                   * another one */
     size_t bytes; /* of the tensor */
-    char *host;   /* as many bytes: what is sent, or what was received */
+    char *host;   /* (bytes) data to upload, or downloaded data */
 };
 
 struct rig {
@@ -121,9 +123,7 @@ static enum status buffer_open(struct rig *rig, enum role role, size_t bytes)
     char guard[GUARD];
     void *mem;
     b->bytes = bytes;
-    b->host = malloc(bytes);
-    if (!b->host)
-        return status_fail(STATUS_OOM, "no memory for a copy of %s", role_str(role));
+    TRY(array_new(&b->host, bytes));
     TRY(backend->alloc(rig->dev, bytes + 2 * GUARD, &mem));
     b->base = mem;
     rig->arg[role] = b->base + GUARD;
@@ -168,10 +168,9 @@ static enum status buffer_check_guards(struct rig *rig, enum role role)
 static enum status buffer_check_unchanged(struct rig *rig, enum role role)
 {
     struct rig_buffer *b = &rig->buffer[role];
-    char *now = malloc(b->bytes);
-    if (!now)
-        return status_fail(STATUS_OOM, "no memory to check %s", role_str(role));
+    char *now;
     enum status st;
+    CHECK(array_new(&now, b->bytes));
     CHECK(rig->dev->backend->download(rig->stream, now, b->base + GUARD, b->bytes));
     CHECK(rig->dev->backend->stream_sync(rig->stream));
     if (memcmp(now, b->host, b->bytes) != 0)
@@ -186,10 +185,9 @@ done:
 enum status rig_open(struct device *dev, const struct op_desc *d, const struct in_place *share,
                      struct rig **out)
 {
+    struct rig *rig;
     *out = NULL;
-    struct rig *rig = calloc(1, sizeof *rig);
-    if (!rig)
-        return status_fail(STATUS_OOM, "no memory for a rig");
+    TRY(array_new(&rig, 1));
     rig->dev = dev;
     rig->roles = op_roles(d->kind);
     enum status st;
@@ -223,12 +221,10 @@ void rig_close(struct rig *rig)
         return;
     for (int r = 0; r < ROLE_COUNT; r++) {
         free(rig->buffer[r].host);
-        if (rig->buffer[r].base)
-            rig->dev->backend->free(rig->dev, rig->buffer[r].base);
+        rig->dev->backend->free(rig->dev, rig->buffer[r].base);
     }
     op_plan_free(rig->plan);
-    if (rig->stream)
-        rig->dev->backend->stream_close(rig->stream);
+    rig->dev->backend->stream_close(rig->stream);
     free(rig);
 }
 
@@ -242,8 +238,8 @@ const char *rig_impl(const struct rig *rig)
     return rig->plan->impl;
 }
 
-/* Copies between plain order and a known layout, whichever way. Done here and not by OP_REORDER,
- * so that a mistake of the device's reorder cannot hide one of its operation. */
+/* Copies between plain order and a known layout, in either direction. It does not use OP_REORDER,
+ * because an error in the device's reorder could hide an error in the operation. */
 static void permute(const struct tensor_desc *t, char *plain, char *packed, bool pack)
 {
     size_t size = dtype_size(t->type);
@@ -282,10 +278,9 @@ static enum status rig_get(struct rig *rig, enum role role, void *plain)
     size_t bytes = operand_bytes(&rig->plan->desc, role);
     if (t->layout == LAYOUT_OPAQUE)
         return tensor_download(rig->stream, t, rig->arg[role], plain);
-    char *packed = malloc(bytes);
-    if (!packed)
-        return status_fail(STATUS_OOM, "no memory to read %s", role_str(role));
+    char *packed;
     enum status st;
+    CHECK(array_new(&packed, bytes));
     CHECK(rig->dev->backend->download(rig->stream, packed, rig->arg[role], bytes));
     CHECK(rig->dev->backend->stream_sync(rig->stream));
     if (is_permuted(t))
@@ -313,7 +308,8 @@ enum status rig_get_all(struct rig *rig, struct operands *o)
     return STATUS_OK;
 }
 
-/* Whether the operation may write the memory of `role`, itself or through one that shares it. */
+/* Whether the operation may write the memory of `role`, because `role` or an in-place output lies
+ * there. */
 static bool is_written(const struct rig *rig, int role)
 {
     for (int r = 0; r < ROLE_COUNT; r++)

@@ -1,11 +1,10 @@
-/* A rig runs one operation on one device and watches what it does to memory.
+/* A rig runs one operation on one device and checks its memory accesses.
  *
  * Every tensor lies between guard bytes. Before each run, outputs and workspace are filled with
- * NaN; after it, guards and inputs must be as they were. So a kernel that writes outside its
+ * NaN; after it, guards and inputs must be unchanged. This finds a kernel that writes outside its
  * tensors, leaves part of an output unwritten, reads its workspace before writing it, or changes
- * an input is found whatever values it computes. */
-#ifndef VERIFY_RIG_H
-#define VERIFY_RIG_H
+ * an input. */
+#pragma once
 
 #include "kernels/backend.h"
 
@@ -15,21 +14,22 @@ struct operands {
     void *p[ROLE_COUNT];
 };
 
-/* Zeroed arrays for every tensor of `d`. A failure leaves nothing allocated. */
+/* Makes zeroed arrays for every tensor of `d`. A failure leaves nothing allocated. */
 MUST_CHECK enum status operands_new(const struct op_desc *d, struct operands *o);
 void operands_free(struct operands *o);
 
-/* New arrays for `d` with the values of `from`, which belongs to the emulated form of `d`, and the
- * values of `from` in arrays of that form that exist. */
+/* operands_narrow makes operands of `d` with the values of `from`, operands of the emulated form of
+ * `d`. operands_widen copies operands of `d` to existing operands of the emulated form. */
 MUST_CHECK enum status operands_narrow(const struct op_desc *d, const struct operands *from,
                                        struct operands *to);
 void operands_widen(const struct op_desc *d, const struct operands *from, struct operands *to);
 
-/* New arrays with the values of `from`. */
+/* Makes new arrays with the values of `from`. */
 MUST_CHECK enum status operands_copy(const struct op_desc *d, const struct operands *from,
                                      struct operands *to);
 
-/* Elements and bytes of what `o->p[role]` points to; 0 where the operation has no such tensor. */
+/* The number of elements, and of bytes, of the array operands.p[role]; 0 if the operation has no
+ * such tensor. */
 int64_t operand_count(const struct op_desc *d, enum role role);
 size_t operand_bytes(const struct op_desc *d, enum role role);
 
@@ -48,31 +48,31 @@ static inline struct loss_metrics *operand_metrics(const struct operands *o)
     return o->p[ROLE_METRICS];
 }
 
-/* An output that takes the memory of an input. */
+/* An output that uses the memory of an input. */
 struct in_place {
     enum role out, in;
 };
 
 struct rig;
 
-/* Plans `d` on `dev` (borrowed). With `share`, the output uses the input's memory; where the plan
- * gave them different layouts that is STATUS_UNSUPPORTED, as is an operation the device lacks. */
+/* Plans `d` on `dev` (borrowed). With `share`, an output uses an input's memory.
+ * STATUS_UNSUPPORTED: input and output have different layouts in the plan, or the device does not
+ * support `d`. */
 MUST_CHECK enum status rig_open(struct device *dev, const struct op_desc *d,
                                 const struct in_place *share, struct rig **rig);
 void rig_close(struct rig *rig); /* NULL is fine */
 
-/* The description with every ANY resolved. */
+/* The plan's description, with every ANY resolved, and the name of its implementation. */
 const struct op_desc *rig_desc(const struct rig *rig);
-const char *rig_impl(const struct rig *rig); /* the plan's */
+const char *rig_impl(const struct rig *rig);
 
-/* Copies in all that the operation reads; copies out all that it writes. */
+/* rig_put_all uploads all inputs of the operation; rig_get_all downloads all outputs. */
 MUST_CHECK enum status rig_put_all(struct rig *rig, const struct operands *o);
 MUST_CHECK enum status rig_get_all(struct rig *rig, struct operands *o);
 
-/* Executes once. STATUS_MISMATCH with a message when memory was treated wrongly. */
+/* Executes the operation once. STATUS_MISMATCH if guards or inputs have changed. */
 MUST_CHECK enum status rig_run(struct rig *rig);
 
-/* All of it for one execution: reads its inputs from `o` and leaves its outputs there. */
+/* Opens a rig, executes the operation once with the inputs in `o`, and writes the outputs to
+ * `o`. */
 MUST_CHECK enum status run_once(struct device *dev, const struct op_desc *d, struct operands *o);
-
-#endif

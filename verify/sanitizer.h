@@ -1,18 +1,16 @@
-/* NVIDIA's compute-sanitizer around a worker. */
-#ifndef VERIFY_SANITIZER_H
-#define VERIFY_SANITIZER_H
+/* Running a worker under NVIDIA's compute-sanitizer. */
+#pragma once
 
 #include "base/status.h"
 #include "base/words.h"
 
 #include <stddef.h>
 
-enum { SANITIZER_FOUND = 9 }; /* the exit code with findings */
+enum { SANITIZER_FOUND = 9 }; /* the tool's exit code if it found errors */
 
-/* The tool's file: on PATH, in $CUDA_HOME/bin or in /usr/local/cuda/bin. STATUS_DATA where it is
- * not installed, or the device is no GPU. */
+/* Finds the tool on PATH, in $CUDA_HOME/bin or in /usr/local/cuda/bin. STATUS_DATA where it is not
+ * installed, or the device is not a GPU. */
 MUST_CHECK enum status sanitizer_find(const char *devices, char *path, size_t size);
 
-/* The words in front of a worker's command. */
+/* Adds the arguments that precede a worker's command. */
 MUST_CHECK enum status sanitizer_command(const char *path, const char *tool, struct words *w);
-#endif

@@ -1,4 +1,4 @@
-/* Choosing cases. */
+/* Selects cases of the table. */
 #include "verify/selection.h"
 
 #include "verify/precision.h"
@@ -7,39 +7,15 @@
 
 #include <string.h>
 
-/* Operations that the library computes have one form; all that round have several. */
+/* Whether the CPU kernel exists in a version for each instruction set; a library kernel does
+ * not. */
 static bool depends_on_isa(const struct op_desc *d)
 {
-    switch (d->kind) {
-    case OP_CONV_FWD:
-    case OP_CONV_BWD_DATA:
-    case OP_CONV_BWD_WEIGHTS:
-    case OP_LINEAR_FWD:
-    case OP_LINEAR_BWD_DATA:
-    case OP_LINEAR_BWD_WEIGHTS:
-    case OP_REORDER:
+    if (op_in(d->kind, OPS_CONV | OPS_LINEAR | OP_SET(REORDER)))
         return false;
-    case OP_BN_FWD_TRAIN:
-    case OP_BN_FWD_EVAL:
-    case OP_BN_BWD:
-    case OP_RELU_FWD:
-    case OP_RELU_BWD:
-    case OP_ADD:
-    case OP_MAXPOOL_FWD:
-    case OP_SGD:
-    case OP_CHECK_FINITE:
-    case OP_ROUND:
-        return true;
-    default:
-        return precision_is_emulated(d) || precision_is_stored(d);
-    }
-}
-
-/* The table repeats kinds, types and fills with a period: shares are drawn, so that none has a
- * pattern. */
-static int share_of(const struct selection *s, const struct op_case *c)
-{
-    return (int)(hash_splitmix64((uint64_t)c->problem) % (uint64_t)s->every);
+    return op_in(d->kind, OPS_BN | OPS_SGD | OP_SET(RELU_FWD) | OP_SET(RELU_BWD) | OP_SET(ADD) |
+                              OP_SET(MAXPOOL_FWD) | OP_SET(ROUND)) ||
+           precision_is_emulated(d) || precision_is_stored(d);
 }
 
 bool selection_has(const struct selection *s, int number, const struct op_case *c)
@@ -49,7 +25,10 @@ bool selection_has(const struct selection *s, int number, const struct op_case *
             return false;
     if (s->number >= 0)
         return s->number == number;
-    return share_of(s, c) == s->share && (!s->depends_on_isa || depends_on_isa(&c->desc)) &&
+    /* Problems are assigned to parts by a hash, because kinds, types and fills repeat periodically
+     * in the table. */
+    int share = (int)(hash_splitmix64((uint64_t)c->problem) % (uint64_t)s->every);
+    return share == s->share && (!s->depends_on_isa || depends_on_isa(&c->desc)) &&
            (!s->only || strstr(c->name, s->only)) &&
            (!s->kind || strcmp(op_str(c->desc.kind), s->kind) == 0);
 }

@@ -1,18 +1,18 @@
-/* A part of the table in this process. */
+/* Runs a selection of the table in this process. */
 #include "verify/worker.h"
 
-#include "kernels/cpu/cpu.h"
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/kernels.h"
+#include "kernels/device_list.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { ERRORS_MAX = 3 }; /* then the device is broken for this process */
+enum { ERRORS_MAX = 3 }; /* consecutive errors after which the device counts as broken */
 
-/* Gives the device the kernels of another instruction set, which its own must include. */
+/* Makes the device use the kernels of `isa`, which its own instruction set must include. */
 static enum status use_isa(struct device *dev, const char *isa)
 {
     static const struct cpu_kernels *const table[] = {
@@ -23,7 +23,7 @@ static enum status use_isa(struct device *dev, const char *isa)
 #endif
     };
     if (dev->backend != &backend_cpu)
-        return status_fail(STATUS_USAGE, "--isa is for the device 'cpu'");
+        return status_fail(STATUS_USAGE, "--isa is only for the device 'cpu'");
     struct cpu_device *cpu = cpu_device_of(dev);
     bool included = true;
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
@@ -61,7 +61,7 @@ enum status worker_run(const struct worker_config *c, const char *dir)
     struct comparison h = {.problem.number = -1, .steps = true, .fault = c->fault};
     struct case_list list = {0};
     enum status st = STATUS_OK;
-    setvbuf(stdout, NULL, _IOLBF, 0); /* a crash must not take what was printed before */
+    setvbuf(stdout, NULL, _IOLBF, 0); /* so that printed lines are not lost in a crash */
     if (setenv("XDG_CACHE_HOME", dir, 1) != 0)
         return status_fail(STATUS_OOM, "cannot set an environment variable: %s", strerror(errno));
     CHECK(case_list_new(&list));

@@ -1,24 +1,24 @@
-/* Comparing a device with the reference in this process, on a part of the table. */
-#ifndef VERIFY_WORKER_H
-#define VERIFY_WORKER_H
+/* Compares a device with the reference in this process, on a selection of the table. */
+#pragma once
 
 #include "verify/comparison.h"
 #include "verify/selection.h"
 
 struct worker_config {
-    const char *devices; /* one: "cpu", "ref", "cuda:1" ... */
+    const char *devices; /* one device: "cpu", "ref", "cuda:1" ... */
     int threads;         /* of the host */
-    const char *isa;     /* own CPU kernels for this instruction set: "avx2"; NULL: the machine's */
+    const char *isa;     /* instruction set of own CPU kernels: "avx2"; NULL: the best one of the
+                          * machine */
     struct selection selection;
     struct comparison_fault fault;
 };
 
-/* The device with the kernels of that instruction set. STATUS_DATA where this machine or build
- * lacks either. */
+/* Opens the device, with the kernels of c->isa if set. STATUS_DATA if the machine lacks the device
+ * or instruction set; STATUS_USAGE if the build lacks its kernels or the device is not a CPU. */
 MUST_CHECK enum status worker_open(const struct worker_config *c, struct device **dev);
 
-/* Prints to stdout, a line each: the case that begins and the result of each of its forms (see
- * comparison.h). Choices of cuDNN's plans that it keeps go to `dir`: times taken beside other
- * processes are not for others to use. STATUS_MISMATCH when a case failed. */
+/* Runs the selection, and prints to stdout a line when a case begins and a line for the result of
+ * each of its forms (comparison.h). cuDNN plans are cached in `dir`, not in the user's cache,
+ * because they were timed while other processes ran. STATUS_MISMATCH when a case failed,
+ * STATUS_LIBRARY after several errors in a row. */
 MUST_CHECK enum status worker_run(const struct worker_config *c, const char *dir);
-#endif

@@ -1,5 +1,7 @@
-/* Text of a width. */
+/* Draws text of a given width. */
 #include "watch/draw.h"
+
+#include "base/text.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -25,7 +27,22 @@ void draw_line(FILE *out, const struct view_options *o, const char *fmt, ...)
     fprintf(out, "%.*s\n", (int)end, text);
 }
 
-/* The mean of the finite ones of x[0..n); NAN when there is none. */
+void draw_lines(FILE *out, const struct view_options *o, const char *text)
+{
+    size_t width = (size_t)o->width;
+    while (strlen(text) > width) {
+        size_t n = width;
+        while (n > 0 && text[n] != ' ')
+            n--;
+        if (n == 0)
+            break;
+        draw_line(out, o, "%.*s", (int)n, text);
+        text += n + 1;
+    }
+    draw_line(out, o, "%s", text);
+}
+
+/* The mean of the finite values of x[0..n); NAN if no value is finite. */
 static double mean_finite(const double *x, int64_t n)
 {
     double sum = 0;
@@ -53,14 +70,13 @@ void draw_spark(char out[DRAW_MAX], const double *x, int64_t n, int columns, boo
         low = fmin(low, column[i]);
         high = fmax(high, column[i]);
     }
-    size_t used = 0;
+    out[0] = '\0';
     for (int i = 0; i < shown; i++) {
         int level =
             high > low ? (int)((column[i] - low) / (high - low) * (LEVELS - 1) + 0.5) : LEVELS / 2;
         const char *mark = !isfinite(column[i]) ? " " : ascii ? plain[level] : blocks[level];
-        used += (size_t)snprintf(out + used, DRAW_MAX - used, "%s", mark);
+        text_append(out, DRAW_MAX, "%s", mark);
     }
-    out[used] = '\0';
 }
 
 void draw_bar(char out[DRAW_MAX], double share, int columns)

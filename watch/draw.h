@@ -1,28 +1,37 @@
 /* Inside watch/: lines that fit a width, bars and sparklines. */
-#ifndef WATCH_DRAW_H
-#define WATCH_DRAW_H
+#pragma once
 
 #include "base/status.h"
-#include "watch/view.h"
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
-/* Writes a line and its end, cut at the width; what is cut between two characters of UTF-8 stays
- * whole. Text of unknown origin must have been cleaned (results/text.h). */
+struct view_options {
+    int width;      /* number of columns, which no line exceeds; at least VIEW_MIN_WIDTH */
+    bool ascii;     /* use only ASCII characters, except in names */
+    double quiet_s; /* since the last record */
+};
+
+enum { VIEW_MIN_WIDTH = 40 };
+
+/* Writes a line with a newline, cut at the width but never within a UTF-8 character. Text of
+ * unknown origin must have been cleaned (base/text.h). */
 void draw_line(FILE *out, const struct view_options *o, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
-/* Text for a line. */
+/* Writes text as draw_line does, but over as many lines as it needs; lines break at spaces. */
+void draw_lines(FILE *out, const struct view_options *o, const char *text);
+
+/* Size of a text for a line. */
 enum { DRAW_MAX = 1024 };
 
-/* n values as columns of blocks, the mean of a few where there are more than `columns`; from the
- * lowest to the highest. Values that are not finite are left out. */
+/* Draws n values in order, with a block for each; a higher value has a taller block. If n is above
+ * `columns`, neighbours are averaged. Values that are not finite are ignored. */
 void draw_spark(char out[DRAW_MAX], const double *x, int64_t n, int columns, bool ascii);
 
 /* "[=====>     ]": `share` of 0..1. */
 void draw_bar(char out[DRAW_MAX], double share, int columns);
 
-/* Seconds as "1:23" or "2:03:04"; "-" for what is not finite or beyond a century. */
+/* Writes seconds as "1:23" or "2:03:04"; "-" if negative, not finite or more than a century. */
 enum { DRAW_TIME_MAX = 32 };
 void draw_time(char out[DRAW_TIME_MAX], double seconds);
-
-#endif

@@ -1,17 +1,17 @@
-/* Reading a study's folder. */
+/* Reads the state of runs from a study's folder. */
 #include "watch/plan.h"
 
+#include "base/array.h"
 #include "base/file.h"
-#include "results/text.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "base/text_new.h"
 
-#include <inttypes.h>
-#include <jansson.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-/* A plan of thousands of runs, each with its command. */
+/* Limits for plans of thousands of runs, each with its command. */
 enum { PLAN_MAX_BYTES = 64 << 20, DOCUMENT_MAX_BYTES = 16 << 20, RUNS_MAX = 1000000 };
 
 bool watch_plan_is_there(const char *dir)
@@ -21,30 +21,17 @@ bool watch_plan_is_there(const char *dir)
     return path_exists(path);
 }
 
-/* An object from a file; NULL where there is none that can be read. */
-static json_t *document(const char *path, size_t max)
-{
-    char *bytes;
-    size_t size;
-    if (file_read(path, max, &bytes, &size) != STATUS_OK)
-        return NULL;
-    json_t *object = json_loadb(bytes, size, JSON_REJECT_DUPLICATES, NULL);
-    free(bytes);
-    return object;
-}
-
-/* The folder of a run of the plan, which must lie inside the study's. */
+/* The folder of a planned run, which must be inside the study's. */
 static enum status run_dir(const char *dir, const json_t *run, char **out)
 {
     char path[4096];
-    const char *cell = json_string_value(json_object_get(run, "cell"));
+    const char *cell = json_text_at(run, "cell");
     const json_t *repeat = json_object_get(run, "repeat");
-    if (!cell || *cell == '\0' || *cell == '.' || strchr(cell, '/') || !json_is_integer(repeat))
+    if (*cell == '\0' || *cell == '.' || strchr(cell, '/') || !json_is_integer(repeat))
         return status_fail(STATUS_DATA, "'%s/plan.json' is not the plan of a study", dir);
     TRY(path_format(path, sizeof path, "%s/cells/%s/r%" JSON_INTEGER_FORMAT, dir, cell,
                     json_integer_value(repeat)));
-    *out = strdup(path);
-    return *out ? STATUS_OK : status_fail(STATUS_OOM, "no memory for the plan of a study");
+    return text_new(out, "%s", path);
 }
 
 enum status watch_plan_load(const char *dir, struct watch_plan *s)
@@ -53,17 +40,14 @@ enum status watch_plan_load(const char *dir, struct watch_plan *s)
     char path[4096];
     *s = (struct watch_plan){.current = -1};
     TRY(path_format(path, sizeof path, "%s/plan.json", dir));
-    json_t *plan = document(path, PLAN_MAX_BYTES);
+    json_t *plan;
+    TRY(json_read(path, PLAN_MAX_BYTES, &plan));
     const json_t *runs = json_object_get(plan, "runs");
     if (!json_is_array(runs) || json_array_size(runs) > RUNS_MAX) {
         st = status_fail(STATUS_DATA, "'%s' is not the plan of a study", path);
         goto done;
     }
-    s->run = calloc(json_array_size(runs) + 1, sizeof *s->run);
-    if (!s->run) {
-        st = status_fail(STATUS_OOM, "no memory for the plan of a study");
-        goto done;
-    }
+    CHECK(array_new(&s->run, json_array_size(runs)));
     for (; s->n < (int64_t)json_array_size(runs); s->n++)
         CHECK(run_dir(dir, json_array_get(runs, (size_t)s->n), &s->run[s->n].dir));
 done:
@@ -81,7 +65,8 @@ void watch_plan_free(struct watch_plan *s)
     *s = (struct watch_plan){0};
 }
 
-/* When a file of the run was written last, in seconds since 1970; -1: it is not there. */
+/* Gets the time at which a file of the run was last modified, in seconds since 1970; -1: there is
+ * no such file. */
 static enum status written(const struct planned_run *r, const char *suffix, double *out)
 {
     char path[4096];
@@ -95,13 +80,14 @@ static double elapsed(const struct planned_run *r)
 {
     char path[4096];
     snprintf(path, sizeof path, "%s/summary.json", r->dir);
-    json_t *summary = document(path, DOCUMENT_MAX_BYTES);
-    double seconds = json_number_value(json_object_get(summary, "elapsed"));
+    json_t *summary = NULL;
+    enum status st = json_read(path, DOCUMENT_MAX_BYTES, &summary);
+    double seconds = json_number_at(summary, "elapsed");
     json_decref(summary);
-    return seconds > 0 ? seconds : 0;
+    return st == STATUS_OK && seconds > 0 ? seconds : 0;
 }
 
-/* How a run stands, and when it was heard of last. */
+/* Finds the state of a run, and the time of its last record. */
 static enum status look_at(const struct planned_run *r, enum planned_state *state, double *heard)
 {
     double summary, failed, begun, steps;
@@ -143,8 +129,10 @@ void watch_plan_reason(const struct planned_run *r, char *out, int size)
 {
     char path[4096];
     snprintf(path, sizeof path, "%s.failed", r->dir);
-    json_t *why = document(path, DOCUMENT_MAX_BYTES);
-    const char *reason = json_string_value(json_object_get(why, "reason"));
-    text_clean(out, (size_t)size, reason ? reason : "for a reason that cannot be read");
+    json_t *why;
+    enum status st = json_read(path, DOCUMENT_MAX_BYTES, &why);
+    const char *reason = json_text_at(why, "reason");
+    text_clean(out, (size_t)size,
+               st == STATUS_OK && *reason ? reason : "the reason cannot be read");
     json_decref(why);
 }

@@ -1,10 +1,9 @@
-/* Inside watch/: how the runs of a study's folder stand.
+/* Inside watch/: the state of the runs in a study's folder.
  *
- *   plan.json              {"runs": [{"cell": name, "repeat": k, ...}, ...]} in their order
- *   cells/<cell>/r<k>/     the folder of a run; complete with its summary.json
+ *   plan.json              {"runs": [{"cell": name, "repeat": k, ...}, ...]} in order of execution
+ *   cells/<cell>/r<k>/     the folder of a run; the run is complete if it has summary.json
  *   cells/<cell>/r<k>.failed  {"reason": text}: why it failed */
-#ifndef WATCH_PLAN_H
-#define WATCH_PLAN_H
+#pragma once
 
 #include "base/status.h"
 
@@ -22,22 +21,21 @@ struct watch_plan {
     int64_t n;
     struct planned_run *run;       /* (n) in the plan's order */
     int64_t count[PLANNED_STATES]; /* of the runs */
-    int64_t current; /* the run that was written to last, of those that run; -1: none */
-    double done_s;   /* seconds that the complete runs took, all of them together */
+    int64_t current;               /* of the runs in progress, the one that was written to last; -1:
+                                    * none */
+    double done_s;                 /* seconds that all complete runs took together */
 };
 
-/* Whether a folder holds a study. */
+/* Does a folder contain a study? */
 bool watch_plan_is_there(const char *dir);
 
-/* Reads the plan. STATUS_DATA when it is not as said above. The caller frees with watch_plan_free.
- */
+/* Reads the plan. STATUS_DATA if plan.json has another form than above. The caller frees with
+ * watch_plan_free. */
 MUST_CHECK enum status watch_plan_load(const char *dir, struct watch_plan *s);
-void watch_plan_free(struct watch_plan *s); /* fine on a zeroed struct */
+void watch_plan_free(struct watch_plan *s); /* zeroed: no effect */
 
-/* Looks how the runs stand now. */
+/* Updates the state of the runs. */
 MUST_CHECK enum status watch_plan_look(struct watch_plan *s);
 
-/* Why a run failed, as one clean line. */
+/* The reason of a failed run, as one cleaned line. */
 void watch_plan_reason(const struct planned_run *r, char *out, int size);
-
-#endif

@@ -1,4 +1,4 @@
-/* Escape sequences of ECMA-48, and xterm's for the second screen, which terminals share. */
+/* Redraws a terminal by escape sequences of ECMA-48, and by xterm's for the alternate screen. */
 #include "watch/screen.h"
 
 #include <errno.h>
@@ -9,11 +9,11 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#define ENTER "\033[?1049h\033[?25l" /* second screen, no cursor */
+#define ENTER "\033[?1049h\033[?25l" /* alternate screen, no cursor */
 #define LEAVE "\033[?25h\033[?1049l"
 #define HOME  "\033[H"
 #define REST  "\033[K" /* clear the rest of the line */
-#define BELOW "\033[J" /* and all below */
+#define BELOW "\033[J" /* clear all lines below */
 
 static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGWINCH};
 
@@ -61,7 +61,7 @@ void screen_size(const struct screen *s, int *width, int *height)
     *height = size.ws_row;
 }
 
-/* A line break behind the last row would scroll the screen, so there is none. */
+/* Writes no line break after the last row, because it would scroll the screen. */
 void screen_show(struct screen *s, const char *text)
 {
     if (!s->terminal) {
@@ -82,7 +82,7 @@ void screen_show(struct screen *s, const char *text)
     fflush(s->out);
 }
 
-/* Stops as if nothing had been caught, and goes on where it stopped. */
+/* Stops the process, as SIGTSTP would if it were not blocked; SIGCONT continues it here. */
 static void suspend(struct screen *s)
 {
     say(s, LEAVE);

@@ -1,10 +1,9 @@
-/* A terminal that is drawn again and again.
+/* A terminal that is redrawn repeatedly.
  *
- * The view has the terminal's second screen to itself, so that what was there before comes back
- * afterwards. SIGINT, SIGTERM and SIGHUP are taken as requests to end, SIGTSTP puts the terminal in
- * order before the process stops, and a change of the window's size ends a wait early. */
-#ifndef WATCH_SCREEN_H
-#define WATCH_SCREEN_H
+ * The view uses the terminal's alternate screen, so that the previous content reappears afterwards.
+ * SIGINT, SIGTERM and SIGHUP request the end, SIGTSTP restores the terminal before the process
+ * stops, and a change of the window's size ends a wait early. */
+#pragma once
 
 #include "base/status.h"
 
@@ -13,20 +12,20 @@
 
 struct screen {
     FILE *out;
-    bool terminal; /* `out` is one; else nothing of the above happens but for the signals */
-    int signals;   /* a descriptor from which they are read */
+    bool terminal; /* `out` is a terminal; if not, only the signals are handled */
+    int signals;   /* descriptor from which signals are read */
 };
 
-/* Signals must not have been waited for elsewhere; they stay blocked afterwards. */
+/* Blocks SIGINT, SIGTERM, SIGHUP, SIGTSTP and SIGWINCH, also after screen_close. No other code may
+ * wait for them. */
 MUST_CHECK enum status screen_open(FILE *out, struct screen *s);
-void screen_close(struct screen *s); /* fine on one that failed to open */
+void screen_close(struct screen *s); /* also after screen_open failed */
 
-/* Columns and rows of the terminal; 80 and 0 where there is none. */
+/* The columns and rows of the terminal; 80 and 0 if there is no terminal. */
 void screen_size(const struct screen *s, int *width, int *height);
 
-/* Puts lines in place of those before. */
+/* Replaces the lines that are shown. */
 void screen_show(struct screen *s, const char *text);
 
-/* Waits for some seconds, or until the window changes; *ended when it should end. */
+/* Waits for some seconds, or until the window's size changes; *ended: a signal asked to stop. */
 MUST_CHECK enum status screen_wait(struct screen *s, double seconds, bool *ended);
-#endif

@@ -1,43 +1,48 @@
-/* Drawing a run. */
+/* Draws a run as lines of text. */
 #include "watch/view.h"
 
+#include "base/array.h"
+#include "base/json.h"
 #include "base/stats.h"
+#include "base/text.h"
+#include "results/outcome.h"
 #include "results/ranks.h"
 #include "results/sensors.h"
-#include "results/text.h"
-#include "watch/draw.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Steps whose parts are shown as one, so that the view does not flicker. */
+/* Number of recent steps whose parts are averaged, so that the view is steady. */
 enum { RECENT_STEPS = 50 };
 
-/* Ranks shown one by one; of more, the slowest are. Devices: of more, the last. */
+/* Maximum numbers of ranks and devices that are shown: the slowest ranks, and the last devices of
+ * the sample. */
 enum { RANKS_SHOWN = 8, DEVICES_SHOWN = 8 };
 
-/* A run that says nothing for so long, or for so many of its own steps, has gone quiet. Validation
- * and checkpoints leave no records of steps either. */
+/* A run is reported as quiet if it has written no record for the longest of three times: QUIET_S;
+ * QUIET_STEPS times its slowest recent step; twice its last validation and checkpoint, during which
+ * it writes no step records. */
 #define QUIET_S     10.0
 #define QUIET_STEPS 5.0
 
-/* No run has so many; whoever says so is not to be believed. */
+/* Far above any run's number of steps: a larger number is ignored. */
 #define STEPS_MAX INT64_C(1000000000000000)
 
-/* What the view rests on. */
+/* The data from which the view is computed. */
 struct sight {
     const struct run *run;
     const struct step_record *last_step;   /* NULL: none */
     const struct epoch_record *last_epoch; /* NULL: none */
-    struct stats rate, time;               /* of the recent steps; n is 0 where there are none */
+    struct stats rate, time;               /* statistics of the recent steps; n is 0 if there are
+                                            * none */
     double *rates;                         /* (run->n_steps) */
     int64_t epoch_steps;                   /* of an epoch; 0: unknown */
     int64_t done;                          /* steps since the run began */
 };
 
-/* Steps of an epoch: as the run said, or as the last epoch had. */
+/* Number of steps of an epoch: from the run's configuration, or as many as the last epoch had. */
 static int64_t epoch_steps(const struct run *run)
 {
     int64_t said = run_config_count(run, "epoch_steps", 0);
@@ -55,9 +60,7 @@ static enum status sight_take(struct sight *s, const struct run *run)
     int64_t n = run->n_steps, recent = n < RECENT_STEPS ? n : RECENT_STEPS;
     double times[RECENT_STEPS], rates[RECENT_STEPS];
     *s = (struct sight){.run = run, .epoch_steps = epoch_steps(run)};
-    s->rates = malloc((size_t)(n + 1) * sizeof *s->rates);
-    if (!s->rates)
-        return status_fail(STATUS_OOM, "no memory to show a run");
+    TRY(array_new(&s->rates, n));
     for (int64_t i = 0; i < n; i++)
         s->rates[i] = (double)run->step[i].images / run->step[i].total_s;
     int64_t kept = 0;
@@ -83,8 +86,7 @@ static void put_head(FILE *out, const struct sight *s, const struct view_options
 {
     const struct run *run = s->run;
     char device[256], settings[256], what[256], many[64];
-    const char *text = json_string_value(json_object_get(run->info, "device"));
-    text_clean(device, sizeof device, text ? text : "");
+    text_clean(device, sizeof device, json_text_at(run->info, "device"));
     snprintf(settings, sizeof settings, "%s, %s, %s", run_config_text(run, "arch", "?"),
              run_config_text(run, "precision", "?"), run_config_text(run, "mode", "?"));
     text_clean(what, sizeof what, settings);
@@ -95,7 +97,7 @@ static void put_head(FILE *out, const struct sight *s, const struct view_options
     draw_line(out, o, "%s", device);
 }
 
-/* Steps that the run will have; 0 where that cannot be told. */
+/* Total number of the run's steps; 0: not known. */
 static double run_steps(const struct sight *s)
 {
     double limit = (double)run_config_count(s->run, "steps", 0);
@@ -103,8 +105,8 @@ static double run_steps(const struct sight *s)
     return limit > 0 && (limit < steps || steps <= 0) ? limit : steps;
 }
 
-/* Seconds until the run has its steps; NAN where that cannot be told: a run that goes on may have
- * been given more of them than it began with. */
+/* Seconds until the run's end; NAN: not known, because no step is recorded, or because the command
+ * that resumed the run gave it more steps than the recorded configuration says. */
 static double run_left(const struct sight *s)
 {
     double steps = run_steps(s), left = steps - (double)s->done;
@@ -118,7 +120,7 @@ static double run_left(const struct sight *s)
     return seconds + ends * (s->last_epoch->val_s + s->last_epoch->checkpoint_s);
 }
 
-/* "epoch     3/12", without the number of epochs where the run has been given more. */
+/* Writes "epoch 3/12"; without "/12" if the command that resumed the run gave it more epochs. */
 static void epoch_text(char out[96], const struct sight *s, int64_t epoch)
 {
     int64_t epochs = run_config_count(s->run, "epochs", 0);
@@ -150,7 +152,7 @@ static void put_progress(FILE *out, const struct sight *s, const struct view_opt
     }
     double share = (double)in_epoch / (double)s->epoch_steps;
     draw_bar(bar, share, o->width >= 78 ? 24 : 8);
-    if (s->run->summary) { /* nothing is left of it, whatever its last epoch came to */
+    if (s->run->summary) { /* the run is complete, even if its last epoch is partial */
         draw_line(out, o, "%s %s %3.0f %%", head, bar, fmin(share, 1) * 100);
         return;
     }
@@ -173,7 +175,7 @@ static void put_rate(FILE *out, const struct sight *s, const struct view_options
     draw_line(out, o, "%s%s", head, spark);
 }
 
-/* A part of a step, and the letter that stands for it in the bar. */
+/* A part of a step, and its letter in the bar. */
 struct part {
     const char *name;
     char letter;
@@ -214,22 +216,20 @@ static void put_split(FILE *out, const struct sight *s, const struct view_option
     snprintf(head, sizeof head, "step      %.1f ms  ", s->time.median * 1000);
     int columns = o->width - (int)strlen(head), at = 0;
     columns = columns < 60 ? columns : 60;
-    size_t used = 0;
     for (int p = 0; p < PARTS; p++) {
         before += part[p].seconds;
         for (int end = (int)(before / total * columns + 0.5); at < end && at < columns; at++)
             bar[at] = part[p].letter;
         double percent = part[p].seconds / total * 100;
         if (percent >= 0.5)
-            used += (size_t)snprintf(names + used, sizeof names - used, "%s %.0f%%  ", part[p].name,
-                                     percent);
+            text_append(names, sizeof names, "%s %.0f%%  ", part[p].name, percent);
     }
     bar[at] = '\0';
     draw_line(out, o, "%s%s", head, bar);
     draw_line(out, o, "          %s", names);
 }
 
-/* What the sensors of the last sample say, a line a device. */
+/* Writes the sensors of the last sample, a line for each device. */
 static void put_sensors(FILE *out, const struct sight *s, const struct view_options *o)
 {
     static const struct {
@@ -249,15 +249,14 @@ static void put_sensors(FILE *out, const struct sight *s, const struct view_opti
     for (int64_t i = first; i < run->n_telemetry; i++) {
         const struct telemetry_record *r = &run->telemetry[i];
         char text[DRAW_MAX] = "", throttle[THROTTLE_WORDS_MAX];
-        size_t used = 0;
         for (size_t k = 0; k < sizeof sensor / sizeof *sensor; k++) {
             double value = *(const double *)((const char *)r + sensor[k].offset);
-            if (isfinite(value) && used < sizeof text)
-                used += (size_t)snprintf(text + used, sizeof text - used, sensor[k].format, value);
+            if (isfinite(value))
+                text_append(text, sizeof text, sensor[k].format, value);
         }
-        if (isfinite(r->throttle) && r->throttle > 0 && used < sizeof text) {
+        if (isfinite(r->throttle) && r->throttle > 0) {
             throttle_words((uint32_t)r->throttle, throttle);
-            snprintf(text + used, sizeof text - used, ", slowed by %s", throttle);
+            text_append(text, sizeof text, ", slowed by %s", throttle);
         }
         draw_line(out, o, "%s device %" PRId64 "%s", i == first ? "sensors  " : "         ",
                   r->device, text);
@@ -278,7 +277,7 @@ static void put_learning(FILE *out, const struct sight *s, const struct view_opt
                   e->val_loss, e->val_top1, e->val_top5, e->epoch + 1, e->best_top1);
     int64_t left_out = run_left_out(s->run);
     if (left_out > 0)
-        draw_line(out, o, "left out  %" PRId64 " image%s that could not be decoded", left_out,
+        draw_line(out, o, "skipped   %" PRId64 " image%s that could not be decoded", left_out,
                   left_out == 1 ? "" : "s");
     if (!r || r->loss_scale <= 0)
         return;
@@ -289,7 +288,7 @@ static void put_learning(FILE *out, const struct sight *s, const struct view_opt
               skipped == 1 ? "" : "s");
 }
 
-/* The indices of the ranks, the slowest first. */
+/* Sets order[] to the indices of the ranks, the slowest first. */
 static void order_ranks(const struct ranks *r, int64_t *order)
 {
     for (int64_t i = 0; i < r->n; i++) {
@@ -303,16 +302,14 @@ static void order_ranks(const struct ranks *r, int64_t *order)
 static enum status put_ranks(FILE *out, const struct sight *s, const struct view_options *o)
 {
     struct ranks r;
+    int64_t *order = NULL;
     TRY(ranks_of(s->run, &r));
-    int64_t *order = malloc((size_t)(r.n + 1) * sizeof *order);
-    if (!order) {
-        ranks_free(&r);
-        return status_fail(STATUS_OOM, "no memory for %lld ranks", (long long)r.n);
-    }
+    enum status st;
+    CHECK(array_new(&order, r.n));
     order_ranks(&r, order);
     if (r.n > 0)
-        draw_line(out, o, "ranks     %s rank %" PRId64 ", %.1f %% behind, most in %s",
-                  r.slow ? "slow" : "none is slow; the slowest is", r.slowest, r.behind * 100,
+        draw_line(out, o, "ranks     %s rank %" PRId64 ", +%.1f %%, mostly %s",
+                  r.slow ? "straggler:" : "no straggler: slowest is", r.slowest, r.behind * 100,
                   rank_part_str(r.part));
     if (r.n > 0)
         draw_line(out, o, "          rank   own ms  data  h2d   fwd   bwd   opt  comm  host");
@@ -327,29 +324,43 @@ static enum status put_ranks(FILE *out, const struct sight *s, const struct view
     }
     if (r.n > RANKS_SHOWN)
         draw_line(out, o, "          and %" PRId64 " faster ones", r.n - RANKS_SHOWN);
+done:
     free(order);
     ranks_free(&r);
-    return STATUS_OK;
+    return st;
 }
 
 static void put_state(FILE *out, const struct sight *s, const struct view_options *o)
 {
-    char elapsed[DRAW_TIME_MAX], quiet[DRAW_TIME_MAX], why[64];
+    char elapsed[DRAW_TIME_MAX], quiet[DRAW_TIME_MAX], why[STATUS_MESSAGE_MAX + 256];
     const struct run *run = s->run;
     double patience = QUIET_STEPS * (s->time.n ? s->time.max : 0);
     if (s->last_epoch)
         patience = fmax(patience, 2 * (s->last_epoch->val_s + s->last_epoch->checkpoint_s));
     draw_time(elapsed, run->elapsed);
+    enum run_state state = outcome_state(run);
     if (run->summary) {
         const char *by = json_string_value(json_object_get(run->summary, "ended_by"));
-        text_clean(why, sizeof why, by ? by : "in order");
+        text_clean(why, sizeof why, by ? by : "complete");
         draw_line(out, o, "ended: %s, after %" PRId64 " steps in %s", why, s->done, elapsed);
+    } else if (state != RUN_UNKNOWN && state != RUN_ALIVE) {
+        outcome_sentence(run, state, why, sizeof why);
+        draw_line(out, o, "ended after %" PRId64 " steps in %s", s->done, elapsed);
+        draw_lines(out, o, why);
     } else if (o->quiet_s > fmax(QUIET_S, patience)) {
         draw_time(quiet, o->quiet_s);
-        draw_line(out, o, "no new record for %s: the run has stopped, or hangs", quiet);
+        draw_line(out, o, "no new record for %s: %s", quiet,
+                  state == RUN_ALIVE ? "its process still runs, and may hang"
+                                     : "the run was killed, or hangs");
     } else {
         draw_line(out, o, "running for %s", elapsed);
     }
+}
+
+bool view_is_over(const struct run *run)
+{
+    enum run_state state = outcome_recorded(run);
+    return run->summary || state == RUN_DIVERGED || state == RUN_ERROR;
 }
 
 enum status view_run(FILE *out, const struct run *run, const struct view_options *o)

@@ -1,22 +1,13 @@
-/* A run as lines of text: how fast it is, where a step's time goes, what it has learnt, how long it
- * will take. */
-#ifndef WATCH_VIEW_H
-#define WATCH_VIEW_H
+/* Shows a run as lines of text: its throughput, the parts of a step, loss and accuracy, the time
+ * left. */
+#pragma once
 
 #include "results/run.h"
+#include "watch/draw.h"
 
-#include <stdbool.h>
-#include <stdio.h>
-
-struct view_options {
-    int width;      /* columns; no line is longer. At least VIEW_MIN_WIDTH */
-    bool ascii;     /* no character beyond ASCII, but for names */
-    double quiet_s; /* since the last record */
-};
-
-enum { VIEW_MIN_WIDTH = 40 };
-
-/* Writes what `run`'s records say; `run` may hold its latest steps alone (results/follow.h).
- * STATUS_DATA for times beyond all measure. */
+/* Writes a view of `run`'s records; `run` may have only its latest steps (results/follow.h).
+ * STATUS_DATA for times out of range. */
 MUST_CHECK enum status view_run(FILE *out, const struct run *run, const struct view_options *o);
-#endif
+
+/* Has the run ended finally? After a signal, a lost rank or a kill it may be resumed. */
+bool view_is_over(const struct run *run);

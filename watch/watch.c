@@ -1,9 +1,11 @@
-/* A run, or a study and its current run. */
+/* Shows a run, or a study and its current run. */
 #include "watch/watch.h"
 
+#include "base/array.h"
 #include "base/file.h"
+#include "base/text.h"
+#include "base/text_new.h"
 #include "results/follow.h"
-#include "results/text.h"
 #include "watch/draw.h"
 #include "watch/plan.h"
 #include "watch/view.h"
@@ -13,24 +15,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Failed runs of a study that are named. */
+/* Maximum number of failed runs of a study that are listed. */
 enum { FAILED_SHOWN = 3 };
 
 struct watch {
     char dir[4096];
     bool is_study;
     struct watch_plan plan;
-    struct follow *follow; /* the run, or the study's current one; NULL: it has none */
-    int64_t followed;      /* its number in the study */
+    struct follow *follow; /* follows the run, or the current run of the study; NULL: none */
+    int64_t followed;      /* index of this run in the study */
 };
 
 enum status watch_open(const char *dir, struct watch **out)
 {
     enum status st;
     bool over;
-    struct watch *w = calloc(1, sizeof *w);
-    if (!w)
-        return status_fail(STATUS_OOM, "no memory to watch '%s'", dir);
+    struct watch *w;
+    TRY(array_new(&w, 1));
     CHECK(path_format(w->dir, sizeof w->dir, "%s", dir));
     w->is_study = watch_plan_is_there(dir);
     if (w->is_study)
@@ -52,8 +53,8 @@ void watch_close(struct watch *w)
     free(w);
 }
 
-/* The current run of a study may have none of its files yet, or be swept away for a new try: that
- * is no failure of the study. */
+/* Polls the current run of a study. It is not a failure if the run has no files yet, or if they
+ * were removed for a new attempt. */
 static void poll_current(struct watch *w)
 {
     const struct watch_plan *s = &w->plan;
@@ -84,7 +85,7 @@ enum status watch_poll(struct watch *w, bool *over)
         TRY(follow_poll(w->follow));
     else
         TRY(follow_open(w->dir, &w->follow));
-    *over = follow_run(w->follow)->summary != NULL;
+    *over = view_is_over(follow_run(w->follow));
     return STATUS_OK;
 }
 
@@ -134,7 +135,7 @@ static void put_study(FILE *out, const struct watch *w, const struct view_option
     draw_line(out, o, "%s", "");
 }
 
-/* The first `height` lines of a text. */
+/* Writes the first `height` lines of a text. */
 static void put_top(FILE *out, const char *text, int height)
 {
     for (int lines = 0; *text && lines < height; lines++) {
@@ -150,19 +151,15 @@ enum status watch_view(const struct watch *w, const struct watch_options *o, FIL
                                 .ascii = o->ascii,
                                 .quiet_s = w->follow ? follow_quiet(w->follow) : 0};
     enum status st = STATUS_OK;
-    char *text = NULL;
-    size_t size;
-    FILE *lines = open_memstream(&text, &size);
-    if (!lines)
-        return status_fail(STATUS_OOM, "no memory to show '%s'", w->dir);
+    struct text_stream lines;
+    TRY(text_stream_open(&lines));
     if (w->is_study)
-        put_study(lines, w, &view);
+        put_study(lines.out, w, &view);
     if (w->follow)
-        st = view_run(lines, follow_run(w->follow), &view);
-    if (fclose(lines) != 0 && st == STATUS_OK)
-        st = status_fail(STATUS_OOM, "no memory to show '%s'", w->dir);
+        st = view_run(lines.out, follow_run(w->follow), &view);
+    TRY(text_stream_close(&lines));
     if (st == STATUS_OK)
-        put_top(out, text, o->height > 0 ? o->height : INT32_MAX);
-    free(text);
+        put_top(out, lines.text, o->height > 0 ? o->height : INT32_MAX);
+    free(lines.text);
     return st;
 }

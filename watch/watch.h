@@ -1,6 +1,5 @@
-/* Watching a run or a study from its folder alone, on any machine that sees it. */
-#ifndef WATCH_WATCH_H
-#define WATCH_WATCH_H
+/* Watching a run or a study by reading its folder, from any machine that can read it. */
+#pragma once
 
 #include "base/status.h"
 
@@ -10,20 +9,20 @@
 struct watch;
 
 struct watch_options {
-    int width, height; /* of the screen; height 0: no bound */
+    int width, height; /* columns and rows of the screen; height 0: not limited */
     bool ascii;
 };
 
-/* A folder that holds neither a run nor a study is STATUS_DATA. */
+/* STATUS_DATA for a folder that contains neither a run nor a study. */
 MUST_CHECK enum status watch_open(const char *dir, struct watch **out);
 
-/* Reads what has come since; *over when the run has ended, or nothing of a study is left to be
- * run. A failure may pass (a file that is being moved); the next call reads everything anew. */
+/* Reads new records; *over becomes true when the run has ended, or when no run of the study is
+ * left. A failure may be temporary (a file that is being moved); the next call reads everything
+ * again. */
 MUST_CHECK enum status watch_poll(struct watch *w, bool *over);
 
-/* Writes what was read last, as lines that fit. Call it after watch_open, or a watch_poll that did
- * not fail. */
+/* Writes the state that was last read, as lines that fit the width. Call it after watch_open or a
+ * successful watch_poll. */
 MUST_CHECK enum status watch_view(const struct watch *w, const struct watch_options *o, FILE *out);
 
 void watch_close(struct watch *w); /* NULL is fine */
-#endif

@@ -1,7 +1,5 @@
-/* What the port needs of the CUDA backend's devices, and the function by which the module hands the
- * port over. */
+/* Implements the device's part of the port for CUDA, and the module's entry. */
 #include "comm/nccl/port.h"
-#include "comm/nccl_module.h"
 #include "config.h"
 #include "kernels/cuda/device.h"
 
@@ -22,7 +20,7 @@ static enum status event_passed(const struct event *e, bool *passed)
     TRY(cuda_enter(e->device));
     cudaError_t found = cudaEventQuery(e->raw);
     *passed = found == cudaSuccess;
-    return found == cudaErrorNotReady ? STATUS_OK : cuda_check(found, "look at an event");
+    return found == cudaErrorNotReady ? STATUS_OK : cuda_check(found, "query an event");
 }
 
 static void bus(struct device *dev, char out[NCCL_PORT_BUS_MAX])

@@ -1,5 +1,5 @@
-/* Loading NCCL. */
-#include "comm/nccl/library.h"
+/* Loads NCCL. */
+#include "comm/nccl/port.h"
 
 #include <dlfcn.h>
 #include <stdbool.h>

@@ -1,8 +1,9 @@
-/* NCCL behind the port. Its communicators are opened without blocking: a call that has to wait for
- * other ranks comes back at once, and is asked for until it is done, so that another thread can
+/* Implements the port by NCCL. Its communicators are non-blocking: a call that must wait for other
+ * ranks returns at once, and its state is polled until it is complete, so that another thread can
  * abort it. */
 #include "comm/nccl/port.h"
 
+#include "base/array.h"
 #include "base/half.h"
 
 #include <pthread.h>
@@ -12,9 +13,9 @@
 #include <time.h>
 
 enum {
-    SCALED_MAX = 8, /* pairs of type and factor that sums are multiplied by */
-    REUSED_MAX = 8, /* ranges of memory that are known to the library */
-    ASK_NS = 20000  /* between questions whether a call is done */
+    SCALED_MAX = 8, /* scaled sums: different pairs of type and factor */
+    REUSED_MAX = 8, /* registered ranges of memory */
+    POLL_NS = 20000 /* time between polls of a call's state */
 };
 
 struct ported {
@@ -23,7 +24,7 @@ struct ported {
     const struct nccl_gpu *gpu;
 };
 
-/* A sum that multiplies first. */
+/* A sum whose operands are multiplied by a factor first. */
 struct scaled {
     enum dtype type;
     float factor;
@@ -56,10 +57,11 @@ static enum status aborted(void)
     return status_fail(STATUS_LIBRARY, "the communication between GPUs was aborted");
 }
 
-/* Asks until a call that returned `r` is done. The lock is held, but not while resting. */
+/* Polls until the call of NCCL that returned `r` is complete. The lock is held, except during the
+ * sleep. */
 static enum status finish_call(struct nccl_link *l, ncclResult_t r, const char *call)
 {
-    const struct timespec rest = {.tv_nsec = ASK_NS};
+    const struct timespec rest = {.tv_nsec = POLL_NS};
     while (r == ncclInProgress) {
         pthread_mutex_unlock(&l->lock);
         nanosleep(&rest, NULL);
@@ -97,9 +99,8 @@ static enum status port_id(const struct nccl_port *port, unsigned char id[NCCL_P
 
 static enum status new_link(const struct ported *p, struct device *dev, struct nccl_link **link)
 {
-    struct nccl_link *l = calloc(1, sizeof *l);
-    if (!l)
-        return status_fail(STATUS_OOM, "no memory to link GPUs");
+    struct nccl_link *l;
+    TRY(array_new(&l, 1));
     l->port = p;
     l->device = dev;
     pthread_mutex_init(&l->lock, NULL);
@@ -107,7 +108,8 @@ static enum status new_link(const struct ported *p, struct device *dev, struct n
     return STATUS_OK;
 }
 
-/* Ranks of one thread begin together: each alone might wait for the next. */
+/* Opens all ranks of one thread in one NCCL group call, because separate calls might wait for each
+ * other. */
 static enum status init_ranks(const struct ported *p, int n, int first, int size, ncclUniqueId id,
                               struct nccl_link **link)
 {
@@ -135,7 +137,8 @@ static enum status init_ranks(const struct ported *p, int n, int first, int size
 static void port_close(struct nccl_link *l)
 {
     if (l->comm)
-        (void)l->port->lib.comm_destroy(l->comm); /* nothing is left to be done about a failure */
+        (void)l->port->lib.comm_destroy(l->comm); /* ignores a failure, after which nothing else can
+                                                   * be done */
     pthread_mutex_destroy(&l->lock);
     free(l);
 }
@@ -196,7 +199,7 @@ static enum status port_finish(struct nccl_link *l)
     if (l->comm) {
         for (int i = 0; i < l->reused; i++)
             (void)l->port->lib.comm_deregister(l->comm,
-                                               l->reuse[i]); /* goes with the link anyway */
+                                               l->reuse[i]); /* the link's end frees it too */
         ncclResult_t r = l->port->lib.comm_finalize(l->comm);
         st = r == ncclInProgress ? STATUS_OK : finish_call(l, r, "ncclCommFinalize");
     } else {
@@ -226,7 +229,7 @@ static ncclDataType_t type_of(enum dtype type)
     }
 }
 
-/* The sum that multiplies by op->factor first; made when it is first wanted. */
+/* The sum scaled by op->factor; created at its first use. */
 static enum status scaled_sum(struct nccl_link *l, const struct comm_op *op, ncclRedOp_t *sum)
 {
     for (int i = 0; i < l->scales; i++)
@@ -235,7 +238,8 @@ static enum status scaled_sum(struct nccl_link *l, const struct comm_op *op, ncc
             return STATUS_OK;
         }
     if (l->scales == SCALED_MAX)
-        return status_fail(STATUS_UNSUPPORTED, "sums with more than %d factors", SCALED_MAX);
+        return status_fail(STATUS_UNSUPPORTED, "reductions with more than %d different factors",
+                           SCALED_MAX);
     struct scaled *s = &l->scaled[l->scales];
     float f32 = op->factor;
     double f64 = (double)op->factor;
@@ -268,30 +272,29 @@ static enum status reduction_of(struct nccl_link *l, const struct comm_op *op, n
 static enum status start_locked(struct nccl_link *l, const struct comm_op *op, cudaStream_t stream)
 {
     const struct nccl_library *lib = &l->port->lib;
+    const void *send = op->send;
+    void *recv = op->recv;
     ncclDataType_t type = type_of(op->type);
     size_t n = (size_t)op->count;
-    ncclRedOp_t how;
+    ncclRedOp_t sum;
     if (!l->comm)
         return aborted();
-    TRY(reduction_of(l, op, &how));
+    TRY(reduction_of(l, op, &sum));
     switch (op->kind) {
     case COMM_BROADCAST:
-        return finish_call(l,
-                           lib->broadcast(op->recv, op->recv, n, type, op->root, l->comm, stream),
+        return finish_call(l, lib->broadcast(recv, recv, n, type, op->root, l->comm, stream),
                            "ncclBroadcast");
     case COMM_REDUCE:
-        return finish_call(l,
-                           lib->reduce(op->send, op->recv, n, type, how, op->root, l->comm, stream),
+        return finish_call(l, lib->reduce(send, recv, n, type, sum, op->root, l->comm, stream),
                            "ncclReduce");
     case COMM_ALLGATHER:
-        return finish_call(l, lib->all_gather(op->send, op->recv, n, type, l->comm, stream),
+        return finish_call(l, lib->all_gather(send, recv, n, type, l->comm, stream),
                            "ncclAllGather");
     case COMM_REDUCE_SCATTER:
-        return finish_call(l,
-                           lib->reduce_scatter(op->send, op->recv, n, type, how, l->comm, stream),
+        return finish_call(l, lib->reduce_scatter(send, recv, n, type, sum, l->comm, stream),
                            "ncclReduceScatter");
     default:
-        return finish_call(l, lib->all_reduce(op->send, op->recv, n, type, how, l->comm, stream),
+        return finish_call(l, lib->all_reduce(send, recv, n, type, sum, l->comm, stream),
                            "ncclAllReduce");
     }
 }
@@ -305,7 +308,7 @@ static enum status port_start(struct nccl_link *l, const struct comm_op *op, str
     return st;
 }
 
-/* Memory that cannot be made known is moved all the same. */
+/* Ignores a failure: NCCL also moves memory that is not registered. */
 static enum status port_reuse(struct nccl_link *l, void *mem, size_t bytes)
 {
     const struct nccl_library *lib = &l->port->lib;
@@ -328,9 +331,8 @@ static void port_drop(struct nccl_port *port)
 enum status nccl_port_make(const struct nccl_library *lib, const struct nccl_gpu *gpu,
                            struct nccl_port **port)
 {
-    struct ported *p = malloc(sizeof *p);
-    if (!p)
-        return status_fail(STATUS_OOM, "no memory to link GPUs");
+    struct ported *p;
+    TRY(array_new(&p, 1));
     *p = (struct ported){.base = {.version = port_version,
                                   .id = port_id,
                                   .open = port_open,

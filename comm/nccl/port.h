@@ -1,23 +1,53 @@
-/* Inside the CUDA module: NCCL as what the communicator of GPUs asks for (comm/nccl_port.h). */
-#ifndef COMM_NCCL_PORT_OF_NCCL_H
-#define COMM_NCCL_PORT_OF_NCCL_H
+/* Inside the CUDA module: NCCL behind the calls of comm/nccl_port.h. The library is loaded when a
+ * port is first wanted, so that a machine with one GPU does not need it. */
+#pragma once
 
-#include "comm/nccl/library.h"
 #include "comm/nccl_port.h"
 
-/* What is needed of a device beyond its backend's calls. */
+#include <nccl.h>
+
+/* The value of ncclBfloat16, a name that older headers have for C++ only. */
+enum { NCCL_BFLOAT16 = 9 };
+
+/* The calls of nccl.h that are used. */
+struct nccl_library {
+    __typeof__(ncclGetVersion) *get_version;
+    __typeof__(ncclGetUniqueId) *get_unique_id;
+    __typeof__(ncclGetErrorString) *get_error_string;
+    __typeof__(ncclGetLastError) *get_last_error;
+    __typeof__(ncclCommInitRankConfig) *comm_init_rank_config;
+    __typeof__(ncclCommGetAsyncError) *comm_get_async_error;
+    __typeof__(ncclCommFinalize) *comm_finalize;
+    __typeof__(ncclCommDestroy) *comm_destroy;
+    __typeof__(ncclCommAbort) *comm_abort;
+    __typeof__(ncclGroupStart) *group_start;
+    __typeof__(ncclGroupEnd) *group_end;
+    __typeof__(ncclRedOpCreatePreMulSum) *red_op_create_pre_mul_sum;
+    __typeof__(ncclAllReduce) *all_reduce;
+    __typeof__(ncclBroadcast) *broadcast;
+    __typeof__(ncclReduce) *reduce;
+    __typeof__(ncclAllGather) *all_gather;
+    __typeof__(ncclReduceScatter) *reduce_scatter;
+    /* NULL before NCCL 2.19. */
+    ncclResult_t (*comm_register)(const ncclComm_t comm, void *mem, size_t size, void **handle);
+    ncclResult_t (*comm_deregister)(const ncclComm_t comm, void *handle);
+};
+
+/* Loads the library `file`, "libnccl.so.2"; it stays loaded. STATUS_UNSUPPORTED with one line where
+ * it is missing or too old. */
+MUST_CHECK enum status nccl_library_load(const char *file, struct nccl_library *lib);
+
+/* Calls of the CUDA backend. */
 struct nccl_gpu {
-    /* The calling thread's calls of the CUDA runtime are for this device from now on. */
+    /* Makes the device current for the calling thread. */
     enum status (*enter)(struct device *dev);
     cudaStream_t (*raw)(struct stream *s);
-    /* These go into the port as they are. */
+    /* As in struct nccl_port. */
     enum status (*stream_open)(struct device *dev, struct stream **s);
     enum status (*event_passed)(const struct event *e, bool *passed);
     void (*bus)(struct device *dev, char out[NCCL_PORT_BUS_MAX]);
 };
 
-/* A port of that library for these devices; `lib` is copied, `gpu` must outlive it. */
+/* Makes a port of the library. `lib` is copied; `gpu` must outlive the port. */
 MUST_CHECK enum status nccl_port_make(const struct nccl_library *lib, const struct nccl_gpu *gpu,
                                       struct nccl_port **port);
-
-#endif

@@ -1,16 +1,17 @@
-/* Adaptive average pooling, between activations of one layout or with one side plain, as the
- * linear layer after it wants it.
+/* Adaptive average pooling. Both tensors have the same layout, or one of them has the plain layout,
+ * as the linear layer after the pooling needs.
  *
- * Output i of n over m inputs covers the inputs floor(i*m/n) .. ceil((i+1)*m/n)-1, and the outputs
- * that cover an input are given by the same formula with n and m exchanged. Both passes gather
- * therefore: every result is written once, and its terms are added in order, in double. */
+ * With n outputs and m inputs, output i covers inputs floor(i*m/n) .. ceil((i+1)*m/n)-1. The same
+ * formula with n and m exchanged gives the outputs that cover an input. So both passes gather:
+ * every result is written once, and its terms are added in order, in double. */
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/pool.h"
 
-/* Planes taken together, so that finding a window costs each of them little. */
+/* Planes processed together, so that the cost of finding a window is shared. */
 enum { PLANES = 16 };
 
-/* A row or a column of one side: what it covers of the other, and the factor of its terms. */
+/* For a row or column of one tensor: the range of the other tensor's rows or columns that it
+ * covers, and its factor. */
 struct cover {
     int64_t begin, end;
     double scale;
@@ -25,13 +26,13 @@ struct avgpool_plan {
     struct cover cover[];
 };
 
-/* A view of a tensor, and what its elements are. */
+/* A view of a tensor, and its kind of element. */
 struct lanes {
     struct pool_view view;
     void *memory;
     enum element element;
     const struct flat_kernels *kernels;
-    int64_t run; /* elements side by side: all lanes of a pixel, or each alone */
+    int64_t run; /* number of adjacent elements: all lanes of a pixel, or 1 */
 };
 
 static struct lanes lanes_of(const struct avgpool_plan *p, enum role role, void *memory,
@@ -65,9 +66,10 @@ static void lanes_put(const struct lanes *l, int64_t pixel, const float value[MA
         l->kernels->put(value + i, lane_at(l, pixel, i), l->run);
 }
 
-/* Sums of the lanes of `from` over the pixels that one result covers. */
-static void gather(const struct avgpool_plan *p, const struct lanes *from, const struct cover *row,
-                   const struct cover *col, double sum[MAXPOOL_LANES])
+/* Sums each lane of `from` over the pixels that one result covers. */
+static void avgpool_gather(const struct avgpool_plan *p, const struct lanes *from,
+                           const struct cover *row, const struct cover *col,
+                           double sum[MAXPOOL_LANES])
 {
     int64_t width = p->base.desc.t[p->from].dim[3];
     for (int64_t i = 0; i < from->view.lanes; i++)
@@ -97,7 +99,7 @@ static enum status avgpool_execute(struct op_plan *base, void *const arg[ROLE_CO
             for (int64_t w = 0; w < to->dim[3]; w++) {
                 double sum[MAXPOOL_LANES];
                 float value[MAXPOOL_LANES];
-                gather(p, &in, &p->to_row[h], &p->to_col[w], sum);
+                avgpool_gather(p, &in, &p->to_row[h], &p->to_col[w], sum);
                 double scale = p->to_row[h].scale * p->to_col[w].scale;
                 for (int64_t i = 0; i < out.view.lanes; i++)
                     value[i] = (float)(scale * sum[i]);
@@ -107,7 +109,8 @@ static enum status avgpool_execute(struct op_plan *base, void *const arg[ROLE_CO
     return STATUS_OK;
 }
 
-/* Fills in n positions that cover m others; each averages what it covers, or passes it on. */
+/* Fills in the covers of n rows or columns over m of the other tensor. The factor is 1, or, if
+ * `averages`, 1 / the length of the range. */
 static struct cover *cover_fill(struct cover *c, int64_t n, int64_t m, bool averages)
 {
     for (int64_t i = 0; i < n; i++, c++) {

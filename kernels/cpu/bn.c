@@ -1,26 +1,26 @@
 /* Batch norm: forward in training and evaluation, and backward.
  *
- * All three have one course: sums over a panel's images, coefficients from the sums, a pass that
- * writes. Sums are taken in float over short runs and in double from there on, image by image, and
- * added up over the images in order.
+ * All three have the same steps: sums over a panel's images, coefficients from the sums, and a pass
+ * that writes. Each image is summed in float over short runs, whose sums are added in double; then
+ * the images' sums are added in order.
  *
- * Forward takes the sums of (x - shift) and of its square in one pass. With a shift that is the
- * mean of m of the channel's n values, n * (mean - shift)^2 <= (n / m) * sum((x - mean)^2), so that
- * correcting the sum of squares loses at most a factor n / m and in practice nothing, whatever the
- * channel's mean is.
+ * Forward computes the sums of (x - shift) and of its square in one pass. If shift is the mean of m
+ * of the channel's n values, n * (mean - shift)^2 <= (n / m) * sum((x - mean)^2): subtracting the
+ * left side from the sum of squares about shift loses at most a factor n / m of precision, in
+ * practice nothing, however large the channel's mean is.
  *
- * Where statistics are taken over several ranks (struct bn_sync), every thread waits between the
- * sums and the coefficients while the ranks add up theirs.
+ * With statistics over several ranks (struct bn_sync), all threads wait between the sums and the
+ * coefficients while the ranks exchange their sums.
  *
- * Activations all have one kind of element, which the kernels know; parameters and running
- * statistics are fp32 and may round to other types. The first backward pass writes DZ, if there is
- * one, and the second reads that in place of all that it was made of. */
+ * All activations have the same kind of element; parameters and running statistics are fp32 and may
+ * round to other types. If there is a DZ, the first backward pass writes it, and the second reads
+ * DZ in place of DY, DY2 and Y. */
 #include "kernels/cpu/bn_shape.h"
 #include "kernels/cpu/internal.h"
 
 #include <math.h>
 
-/* Values of a channel from whose mean its sums are taken. */
+/* A channel's shift is the mean of at most this many values. */
 enum { SHIFT_PIXELS = 1024 };
 
 struct bn_plan {
@@ -30,16 +30,17 @@ struct bn_plan {
     struct bn_shape shape;
     bool stream;           /* write results past the caches */
     enum element element;  /* of activations */
-    bool panel_per_thread; /* else every step is shared by all threads, one step after another */
+    bool panel_per_thread; /* false: all threads share each step */
 };
 
-/* One execution: the plan, its tensors, and its workspace cut up. */
+/* One execution: the plan, its tensors, and the parts of its workspace. */
 struct bn_run {
     const struct bn_plan *plan;
     void *const *arg;
     double *sum[2]; /* (images, channels) */
-    double *total;  /* (2 * channels + 1), over all ranks (struct bn_sync); NULL: this one alone */
-    float *shift;   /* (channels), as those below */
+    double *total;  /* (2 * channels + 1), totals over all ranks (struct bn_sync); NULL: this rank
+                     * alone */
+    float *shift;   /* (channels), like the arrays below */
     float *mean, *scale, *bias, *slope;
 };
 
@@ -50,8 +51,8 @@ static void *activation_at(const struct bn_run *r, enum role role, int64_t offse
     return present ? element_at(r->arg[role], r->plan->element, offset) : NULL;
 }
 
-/* What a kind does in its course; `shift` and `sums` may be NULL. `gather` leaves this rank's part
- * of the totals, for kinds that have sums. */
+/* The steps of a kind; `shift` and `sums` may be NULL. `gather` writes this rank's sums to the
+ * totals; NULL for kinds without sums. */
 struct bn_steps {
     void (*shift)(const struct bn_run *r, int64_t panel);
     void (*sums)(const struct bn_run *r, int64_t panel, int64_t image);
@@ -110,8 +111,8 @@ static void channel_put(const struct bn_run *r, enum role role, int64_t c, doubl
     ((float *)r->arg[role])[c] = dtype_round(r->plan->base.desc.t[role].rounds, (float)v);
 }
 
-/* Coefficients of y = (x - mean) * invstd * gamma + beta. The float that is subtracted is not quite
- * the mean; the bias takes up the difference. */
+/* Coefficients of y = (x - mean) * invstd * gamma + beta. The mean is rounded to float before it is
+ * subtracted; the bias corrects the rounding. */
 static void set_affine(const struct bn_run *r, int64_t c, double mean, double invstd)
 {
     double scale = channel_get(r, ROLE_GAMMA, c) * invstd;
@@ -120,7 +121,7 @@ static void set_affine(const struct bn_run *r, int64_t c, double mean, double in
     r->bias[c] = (float)(channel_get(r, ROLE_BETA, c) - (mean - (double)r->mean[c]) * scale);
 }
 
-/* Ranks have shifts of their own: their sums meet about zero. */
+/* Writes this rank's sums of x and x^2, without the shift, since ranks have different shifts. */
 static void forward_gather(const struct bn_run *r, int64_t panel)
 {
     const struct bn_shape *s = &r->plan->shape;
@@ -134,7 +135,8 @@ static void forward_gather(const struct bn_run *r, int64_t panel)
     }
 }
 
-/* Mean and sum of squares about it, of this rank's values or of those of all ranks. */
+/* The mean, and the sum of squared differences from it, over the values of this rank or of all
+ * ranks. */
 struct bn_moments {
     double mean, squares, count;
 };
@@ -155,7 +157,7 @@ static struct bn_moments moments_of(const struct bn_run *r, int64_t c)
     double squares = s2 - s1 * s1 / n;
     return (struct bn_moments){
         .mean = shift + s1 / n,
-        .squares = squares < 0 ? 0 : squares, /* and NaN stays NaN */
+        .squares = squares < 0 ? 0 : squares, /* a NaN stays NaN */
         .count = n,
     };
 }
@@ -293,7 +295,7 @@ static void backward_write(const struct bn_run *r, int64_t panel, int64_t image)
         const void *dz = activation_at(r, ROLE_DZ, c.offset);
         struct bn_grad g = dz ? (struct bn_grad){.dy = dz} : grad_at(r, c.offset);
         struct bn_affine_grad k = {mean + c.lane, scale + c.lane, slope + c.lane, bias + c.lane};
-        /* What was just read is in the cache. */
+        /* DX that shares memory with DY or DY2 is in the cache already. */
         bool stream = r->plan->stream && dx != g.dy && dx != g.dy2;
         r->plan->kernels->grad_apply(c.patch, g, activation_at(r, ROLE_X, c.offset), dx, k, stream);
     }
@@ -315,13 +317,13 @@ static void run_panel(const struct bn_run *r, int64_t panel)
     for (int64_t n = 0; steps->sums && n < images; n++)
         steps->sums(r, panel, n);
     steps->finish(r, panel);
-    /* The images summed last are the ones still in the cache. */
+    /* Backwards, because the images that were summed last are still in the cache. */
     for (int64_t n = images - 1; n >= 0; n--)
         steps->write(r, panel, n);
 }
 
-/* The first half of what all threads share, up to the sums. Called by every thread of a team: each
- * loop ends in a barrier. */
+/* The first half of a run whose steps all threads share, up to the sums. Every thread of the
+ * parallel region must call it: each loop ends in a barrier. */
 static void run_shared_sums(const struct bn_run *r)
 {
     const struct bn_steps *steps = r->plan->steps;
@@ -338,7 +340,8 @@ static void run_shared_sums(const struct bn_run *r)
     }
 }
 
-/* The second half, called likewise. */
+/* The second half of such a run, from the coefficients on. Every thread of the parallel region must
+ * call it. */
 static void run_shared_results(const struct bn_run *r)
 {
     const struct bn_steps *steps = r->plan->steps;
@@ -351,7 +354,7 @@ static void run_shared_results(const struct bn_run *r)
         steps->write(r, i % panels, i / panels);
 }
 
-/* Both halves, with the other ranks in between. */
+/* Runs both halves, and between them sums over the ranks. */
 static enum status run_with_others(const struct bn_run *r)
 {
     const struct op_plan *base = &r->plan->base;
@@ -370,7 +373,7 @@ static enum status run_with_others(const struct bn_run *r)
     return STATUS_OK;
 }
 
-/* The workspace's pieces, in floats' and doubles' bytes. */
+/* Sizes of the workspace's pieces, bytes. */
 static size_t sum_bytes(const struct bn_shape *s)
 {
     return cpu_align((size_t)(s->images * s->channels) * sizeof(double));
@@ -381,7 +384,7 @@ static size_t channel_bytes(const struct bn_shape *s)
     return cpu_align((size_t)s->channels * sizeof(float));
 }
 
-/* 0 where this rank is alone. */
+/* Bytes of the totals; 0 without sums over ranks. */
 static size_t total_bytes(const struct bn_plan *p)
 {
     if (!p->steps->gather || !p->base.desc.attr.bn.sync)
@@ -451,7 +454,7 @@ static enum status take_all(struct op_desc *d)
     static const enum role of_channels[] = {ROLE_GAMMA, ROLE_BETA,   ROLE_RMEAN,
                                             ROLE_RVAR,  ROLE_DGAMMA, ROLE_DBETA};
     if (d->t[ROLE_MASK].ndim)
-        return status_fail(STATUS_UNSUPPORTED, "the CPU's batch norm has no masks");
+        return status_fail(STATUS_UNSUPPORTED, "the CPU's batch norm writes no masks");
     for (size_t i = 0; i < sizeof like_x / sizeof *like_x; i++)
         TRY(cpu_take_like(d, like_x[i], d->t[ROLE_X].layout, &d->t[ROLE_X]));
     for (size_t i = 0; i < sizeof of_channels / sizeof *of_channels; i++)

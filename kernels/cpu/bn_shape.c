@@ -1,12 +1,12 @@
-/* Panels and patches of activations. */
+/* Cuts activations into panels and patches. */
 #include "kernels/cpu/bn_shape.h"
 
-/* A panel's part of one image is to be a few pages, so that short runs of a plain tensor are read
- * together with their neighbours. */
+/* A panel's part of one image is a few pages of memory, so that short channels of a plain tensor
+ * are read together with adjacent channels. */
 enum { PANEL_FLOATS = 2048 };
 
-/* Pixels that an NHWC panel is read down before it moves on to the next sixteen channels: as many
- * streams as the hardware's prefetchers follow. */
+/* Pixels of an NHWC panel that are read before its next sixteen channels: the hardware prefetchers
+ * can track this number of streams. */
 enum { STRIP_PIXELS = 32 };
 
 static int64_t clamp(int64_t v, int64_t low, int64_t high)
@@ -30,7 +30,7 @@ struct bn_shape bn_shape_of(const struct tensor_desc *x)
     } else {
         s.width = LINE;
         s.panel_units = PANEL_UNITS;
-        /* The lines of a last unit that is not full are tails, of which a patch has one. */
+        /* In a partial last unit every line is a tail, and a patch has only one tail. */
         s.strip = block % LINE == 0 ? STRIP_PIXELS : 1;
     }
     s.units = (s.channels + s.width - 1) / s.width;

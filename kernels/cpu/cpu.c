@@ -1,7 +1,7 @@
-/* The CPU backend: opening a device, and the list of what it covers. */
-#include "kernels/cpu/cpu.h"
+/* The CPU backend: opening a device, and the list of operations that it supports. */
+#include "base/array.h"
+#include "base/half_array.h"
 #include "base/host.h"
-
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/onednn.h"
@@ -10,7 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The best inner loops for this machine, no wider than oneDNN's: one setting limits both. */
+/* The best inner loops for this machine, with vectors that are not wider than those of oneDNN, so
+ * that ONEDNN_MAX_CPU_ISA limits both. */
 static const struct cpu_kernels *best_kernels(void)
 {
 #if defined(__x86_64__)
@@ -21,7 +22,7 @@ static const struct cpu_kernels *best_kernels(void)
         __builtin_cpu_supports("avx512cd"))
         return &cpu_kernels_avx512;
     if (bits >= 256 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-        __builtin_cpu_supports("f16c"))
+        half_native())
         return &cpu_kernels_avx2;
 #endif
     return &cpu_kernels_generic;
@@ -38,9 +39,8 @@ static enum status cpu_open(const struct backend *b, int index, int threads, str
     *dev = NULL;
     if (threads < 0)
         return status_fail(STATUS_INVALID, "a device cannot have %d threads", threads);
-    struct cpu_device *cpu = calloc(1, sizeof *cpu);
-    if (!cpu)
-        return status_fail(STATUS_OOM, "no memory for a device");
+    struct cpu_device *cpu;
+    TRY(array_new(&cpu, 1));
     cpu->base = (struct device){b, index, threads ? threads : host_cores()};
     cpu->kernels = best_kernels();
     cpu->stream_bytes = 4 << 20;
@@ -61,50 +61,39 @@ static void cpu_describe(struct device *dev, char *out, size_t size)
              cpu_device_of(dev)->kernels->isa, dev->threads, dev->threads == 1 ? "" : "s");
 }
 
-/* The own kernels take whatever oneDNN multiplies. */
+/* Own kernels support every type that oneDNN multiplies. */
 static bool cpu_native(struct device *dev, enum dtype type)
 {
     return type == DTYPE_F32 || onednn_native(cpu_device_of(dev)->onednn, type);
 }
 
-/* Every layout; the oneDNN plans reorder inside where the library wants another, and rounding has
- * no need to know. */
+/* Every layout: plans of oneDNN reorder tensors if the library needs another layout, and OP_ROUND
+ * does not depend on the layout. */
 #define ANY_LAYOUT (~0u)
 #define F32        (1u << DTYPE_F32)
 #define U8         (1u << DTYPE_U8)
 #define FLOATS     (F32 | 1u << DTYPE_F16 | 1u << DTYPE_BF16)
 
-/* Those whose order the own kernels know. */
+/* Layouts that own kernels support. */
 #define KNOWN_LAYOUT                                                                               \
     (1u << LAYOUT_PLAIN | 1u << LAYOUT_NHWC | 1u << LAYOUT_NCHW8C | 1u << LAYOUT_NCHW16C)
 
 static const struct op_record records[] = {
-    {OP_CONV_FWD, FLOATS, ANY_LAYOUT, onednn_plan_conv},
-    {OP_CONV_BWD_DATA, FLOATS, ANY_LAYOUT, onednn_plan_conv},
-    {OP_CONV_BWD_WEIGHTS, FLOATS, ANY_LAYOUT, onednn_plan_conv},
-    {OP_LINEAR_FWD, FLOATS, ANY_LAYOUT, onednn_plan_linear},
-    {OP_LINEAR_BWD_DATA, FLOATS, ANY_LAYOUT, onednn_plan_linear},
-    {OP_LINEAR_BWD_WEIGHTS, FLOATS, ANY_LAYOUT, onednn_plan_linear},
-    {OP_REORDER, FLOATS | U8, ANY_LAYOUT, onednn_plan_reorder},
-    {OP_BN_FWD_TRAIN, FLOATS, KNOWN_LAYOUT, cpu_plan_bn_fwd},
-    {OP_BN_FWD_EVAL, FLOATS, KNOWN_LAYOUT, cpu_plan_bn_fwd},
-    {OP_BN_BWD, FLOATS, KNOWN_LAYOUT, cpu_plan_bn_bwd},
-    {OP_RELU_FWD, FLOATS, KNOWN_LAYOUT, cpu_plan_elementwise},
-    {OP_RELU_BWD, FLOATS, KNOWN_LAYOUT, cpu_plan_elementwise},
-    {OP_ADD, FLOATS, KNOWN_LAYOUT, cpu_plan_elementwise},
-    {OP_MAXPOOL_FWD, FLOATS, KNOWN_LAYOUT, cpu_plan_maxpool},
-    {OP_MAXPOOL_BWD, FLOATS, KNOWN_LAYOUT, cpu_plan_maxpool},
-    {OP_AVGPOOL_FWD, FLOATS, KNOWN_LAYOUT, cpu_plan_avgpool},
-    {OP_AVGPOOL_BWD, FLOATS, KNOWN_LAYOUT, cpu_plan_avgpool},
-    {OP_DROPOUT_FWD, FLOATS, 1u << LAYOUT_PLAIN, cpu_plan_dropout},
-    {OP_DROPOUT_BWD, FLOATS, 1u << LAYOUT_PLAIN, cpu_plan_dropout},
-    {OP_SOFTMAX_XENT, FLOATS, 1u << LAYOUT_PLAIN, cpu_plan_softmax_xent},
-    {OP_SGD, F32, 1u << LAYOUT_PLAIN, cpu_plan_sgd},
-    {OP_CHECK_FINITE, F32, 1u << LAYOUT_PLAIN, cpu_plan_check_finite},
-    {OP_SCALE_SET, F32, ANY_LAYOUT, cpu_plan_scale},
-    {OP_SCALE_UPDATE, F32, ANY_LAYOUT, cpu_plan_scale},
-    {OP_ROUND, F32, ANY_LAYOUT, cpu_plan_round},
-    {OP_NORMALIZE, U8, 1u << LAYOUT_NHWC, cpu_plan_normalize},
+    {OPS_CONV, FLOATS, ANY_LAYOUT, onednn_plan_conv},
+    {OPS_LINEAR, FLOATS, ANY_LAYOUT, onednn_plan_linear},
+    {OP_SET(REORDER), FLOATS | U8, ANY_LAYOUT, onednn_plan_reorder},
+    {OP_SET(BN_FWD_TRAIN) | OP_SET(BN_FWD_EVAL), FLOATS, KNOWN_LAYOUT, cpu_plan_bn_fwd},
+    {OP_SET(BN_BWD), FLOATS, KNOWN_LAYOUT, cpu_plan_bn_bwd},
+    {OP_SET(RELU_FWD) | OP_SET(RELU_BWD) | OP_SET(ADD), FLOATS, KNOWN_LAYOUT, cpu_plan_elementwise},
+    {OPS_MAXPOOL, FLOATS, KNOWN_LAYOUT, cpu_plan_maxpool},
+    {OPS_AVGPOOL, FLOATS, KNOWN_LAYOUT, cpu_plan_avgpool},
+    {OPS_DROPOUT, FLOATS, 1u << LAYOUT_PLAIN, cpu_plan_dropout},
+    {OP_SET(SOFTMAX_XENT), FLOATS, 1u << LAYOUT_PLAIN, cpu_plan_softmax_xent},
+    {OP_SET(SGD), F32, 1u << LAYOUT_PLAIN, cpu_plan_sgd},
+    {OP_SET(CHECK_FINITE), F32, 1u << LAYOUT_PLAIN, cpu_plan_check_finite},
+    {OPS_SCALE, F32, ANY_LAYOUT, cpu_plan_scale},
+    {OP_SET(ROUND), F32, ANY_LAYOUT, cpu_plan_round},
+    {OP_SET(NORMALIZE), U8, 1u << LAYOUT_NHWC, cpu_plan_normalize},
 };
 
 const struct backend backend_cpu = {

@@ -1,15 +1,15 @@
-/* ReLU, addition, rounding and dropout. */
+/* Operations on single elements: ReLU, addition, rounding and dropout. */
 #include "base/rng.h"
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/kernels.h"
 
-/* For elements such as a tensor of the plan has. */
+/* The kernels for the element kind of a tensor of the plan. */
 static const struct flat_kernels *flat_of(const struct op_plan *plan, enum role role)
 {
     return cpu_device_of(plan->device)->kernels->flat[element_of(&plan->desc.t[role])];
 }
 
-/* The calling thread's share of a tensor; NULL where the plan has no such tensor. */
+/* The calling thread's part of a tensor; NULL if the plan has no such tensor. */
 static void *share_of(const struct op_plan *p, void *const arg[ROLE_COUNT], enum role role,
                       struct cpu_share at)
 {
@@ -82,7 +82,7 @@ static enum status round_all(struct op_plan *p, void *const arg[ROLE_COUNT], str
     return STATUS_OK;
 }
 
-/* In any order, even one that only the library knows: all bytes are values or padding of zeros. */
+/* Supports any layout, including OPAQUE, because all bytes are values or zero padding. */
 enum status cpu_plan_round(struct device *dev, const struct op_desc *desc, struct op_plan **plan)
 {
     struct op_desc d = *desc;
@@ -92,17 +92,17 @@ enum status cpu_plan_round(struct device *dev, const struct op_desc *desc, struc
     for (int i = 0; i < 2 && layout != LAYOUT_OPAQUE; i++)
         d.t[i ? ROLE_Y : ROLE_X].bytes = (size_t)tensor_count(x) * sizeof(float);
     if (!tensor_same(x, y) || x->bytes != y->bytes || x->bytes == 0)
-        return status_fail(STATUS_UNSUPPORTED, "round: no kernel where X and Y lie differently");
+        return status_fail(STATUS_UNSUPPORTED, "round: no kernel for different layouts of X and Y");
     if (x->raw && x->rounds != y->rounds)
-        return status_fail(STATUS_UNSUPPORTED, "round: no kernel that rounds from %s to %s",
+        return status_fail(STATUS_UNSUPPORTED, "round: no kernel from %s to %s",
                            dtype_str(x->rounds), dtype_str(y->rounds));
     return cpu_plan_new(dev, &d, sizeof(struct op_plan), round_all, plan);
 }
 
-/* Values of a row that are in floats at a time. */
+/* Values of a row that are converted to floats at a time. */
 enum { RUN = 256 };
 
-/* One row; `r` draws its mask. */
+/* Dropout of one row; `r` draws its mask. */
 static void dropout_row(const struct op_plan *p, struct rng r, const void *in, void *out)
 {
     bool forward = p->desc.kind == OP_DROPOUT_FWD;

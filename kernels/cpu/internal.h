@@ -1,6 +1,6 @@
-/* What the files of the CPU backend share: the device, and how plans of own kernels are made. */
-#ifndef KERNELS_CPU_INTERNAL_H
-#define KERNELS_CPU_INTERNAL_H
+/* Declarations for the files of the CPU backend: the device, and functions that make plans of own
+ * kernels. */
+#pragma once
 
 #include "kernels/backend.h"
 
@@ -11,8 +11,8 @@ struct cpu_device {
     struct device base;
     const struct cpu_kernels *kernels; /* inner loops for this machine's instruction set */
     struct onednn_engine *onednn;
-    size_t stream_bytes; /* results at least this large are written past the caches: they will have
-                            left them by the time that they are read */
+    size_t stream_bytes; /* results of this size or more bypass the caches, which would evict them
+                          * before they are used */
 };
 
 static inline struct cpu_device *cpu_device_of(struct device *dev)
@@ -20,38 +20,34 @@ static inline struct cpu_device *cpu_device_of(struct device *dev)
     return (struct cpu_device *)dev;
 }
 
-/* Makes a plan of `size` bytes, zero after its struct op_plan, around a copy of `desc`, in which
- * every tensor has been taken. Freed with free(), so it may not own anything else. */
+/* op_plan_new for own kernels: the plan has a copy of `desc`, whose tensors cpu_take has
+ * prepared. */
 MUST_CHECK enum status cpu_plan_new(struct device *dev, const struct op_desc *desc, size_t size,
-                                    enum status (*execute)(struct op_plan *plan,
-                                                           void *const arg[ROLE_COUNT],
-                                                           struct stream *s),
-                                    struct op_plan **plan);
+                                    op_executor *execute, struct op_plan **plan);
 
-/* Takes a tensor of `desc` as one that the kernel handles: gives it `layout` where it is ANY and
- * fills in its bytes. STATUS_UNSUPPORTED where it has another type or layout or is to be rounded;
- * an absent tensor is fine. */
+/* Prepares a tensor of `desc` for the kernel: replaces layout ANY by `layout` and fills in its
+ * bytes. STATUS_UNSUPPORTED if the tensor has another type or layout, or rounds. Does nothing if
+ * the tensor is absent. */
 MUST_CHECK enum status cpu_take(struct op_desc *desc, enum role role, enum dtype type,
                                 enum layout layout);
 
-/* The same for a tensor whose elements are of the kind of those of `like`, which has a floating
- * type: STATUS_UNSUPPORTED where the tensor has another type or rounds to another. What the
- * operation writes is not raw. */
+/* cpu_take for a tensor that must have the type and rounding of `like`: STATUS_UNSUPPORTED if it
+ * has another type or rounding, or if `like` has no floating type. Sets results as not raw. */
 MUST_CHECK enum status cpu_take_like(struct op_desc *desc, enum role role, enum layout layout,
                                      const struct tensor_desc *like);
 
-/* The same for an fp32 tensor that rounds to `rounds`. */
+/* cpu_take for an fp32 tensor that rounds to `rounds`. */
 MUST_CHECK enum status cpu_take_rounded(struct op_desc *desc, enum role role, enum layout layout,
                                         enum dtype rounds);
 
-/* The workspace of a plan is laid out in pieces of whole cache lines. */
+/* Rounds up to whole cache lines, the sizes of a workspace's pieces. */
 static inline size_t cpu_align(size_t bytes)
 {
     return (bytes + 63) / 64 * 64;
 }
 
-/* The calling thread's part of n values, whole cache lines but at the end. For use inside a
- * parallel region; the parts of a team cover all values. */
+/* The calling thread's part of n values: whole lines of LINE, except at the end. For use inside a
+ * parallel region, whose threads' parts cover all values. */
 struct cpu_share {
     int64_t begin;
     int64_t count;
@@ -59,20 +55,15 @@ struct cpu_share {
 struct cpu_share cpu_share_of(int64_t n);
 
 /* Plan functions for the backend's records (see struct op_record). */
-enum status cpu_plan_bn_fwd(struct device *dev, const struct op_desc *desc, struct op_plan **plan);
-enum status cpu_plan_bn_bwd(struct device *dev, const struct op_desc *desc, struct op_plan **plan);
-enum status cpu_plan_elementwise(struct device *dev, const struct op_desc *desc,
-                                 struct op_plan **plan);
-enum status cpu_plan_maxpool(struct device *dev, const struct op_desc *desc, struct op_plan **plan);
-enum status cpu_plan_avgpool(struct device *dev, const struct op_desc *desc, struct op_plan **plan);
-enum status cpu_plan_round(struct device *dev, const struct op_desc *desc, struct op_plan **plan);
-enum status cpu_plan_dropout(struct device *dev, const struct op_desc *desc, struct op_plan **plan);
-enum status cpu_plan_softmax_xent(struct device *dev, const struct op_desc *desc,
-                                  struct op_plan **plan);
-enum status cpu_plan_sgd(struct device *dev, const struct op_desc *desc, struct op_plan **plan);
-enum status cpu_plan_check_finite(struct device *dev, const struct op_desc *desc,
-                                  struct op_plan **plan);
-enum status cpu_plan_scale(struct device *dev, const struct op_desc *desc, struct op_plan **plan);
-enum status cpu_plan_normalize(struct device *dev, const struct op_desc *desc,
-                               struct op_plan **plan);
-#endif
+op_planner cpu_plan_bn_fwd;
+op_planner cpu_plan_bn_bwd;
+op_planner cpu_plan_elementwise;
+op_planner cpu_plan_maxpool;
+op_planner cpu_plan_avgpool;
+op_planner cpu_plan_round;
+op_planner cpu_plan_dropout;
+op_planner cpu_plan_softmax_xent;
+op_planner cpu_plan_sgd;
+op_planner cpu_plan_check_finite;
+op_planner cpu_plan_scale;
+op_planner cpu_plan_normalize;

@@ -1,18 +1,17 @@
 /* The inner loops of the CPU backend's own operations, as one table per instruction set.
  *
- * The sources under isa/ are compiled once for each instruction set and know nothing of plans,
- * threads or layouts; a device picks its table once, when it is opened. Those that work on tensors
- * of any precision are compiled once more for each kind of element: arithmetic is always fp32, and
- * values are converted and rounded as base/half.h does in the registers between memory and it. */
-#ifndef KERNELS_CPU_KERNELS_H
-#define KERNELS_CPU_KERNELS_H
+ * The sources under isa/ are compiled once for each instruction set and do not depend on plans,
+ * threads or layouts; a device selects its table once, when it is opened. Loops over tensors of any
+ * precision are compiled for each kind of element: arithmetic is always fp32, and values are
+ * converted and rounded in registers, as base/half.h does. */
+#pragma once
 
 #include "kernels/tensor.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What values are rounded to. */
+/* The precision that values are rounded to. */
 enum rounding { ROUND_NONE, ROUND_F16, ROUND_BF16, ROUND_TF32 };
 
 static inline enum rounding rounding_of(enum dtype rounds)
@@ -23,8 +22,8 @@ static inline enum rounding rounding_of(enum dtype rounds)
                                   : ROUND_NONE;
 }
 
-/* What an element of a tensor is in memory: a float of any value; a float that stands for a
- * narrower type (see tensor_desc.rounds); or two bytes of a narrow type itself. */
+/* A tensor's kind of element: a float with any value, a float that emulates a 16-bit type or TF32
+ * (see tensor_desc.rounds), or a 16-bit type. */
 enum element {
     ELEMENT_F32,
     ELEMENT_ROUNDS_F16,
@@ -45,7 +44,7 @@ static inline size_t element_size(enum element e)
     return element_is_narrow(e) ? sizeof(uint16_t) : sizeof(float);
 }
 
-/* Of a tensor of a floating type. */
+/* The kind of element of a tensor whose type is a floating type. */
 static inline enum element element_of(const struct tensor_desc *t)
 {
     if (t->type == DTYPE_F16 || t->type == DTYPE_BF16)
@@ -56,17 +55,18 @@ static inline enum element element_of(const struct tensor_desc *t)
                                      : ELEMENT_F32;
 }
 
-/* Where element i lies. */
+/* The address of element i. */
 static inline void *element_at(const void *p, enum element e, int64_t i)
 {
     return (char *)p + i * (int64_t)element_size(e);
 }
 
-/* Elements that the loops over channels take at a time; see isa/vec.h. */
+/* Number of elements that the loops over channels process at a time; see isa/vec.h. */
 enum { LINE = 16 };
 
 /* Batch norm works on patches: `lines` lines that begin `stride` elements apart, then `tail` < LINE
- * elements more. Arrays of LINE values hold one for each lane, and a lane belongs to one channel.
+ * elements more. An array of LINE values has one value for each lane, and a lane belongs to one
+ * channel.
  */
 struct bn_patch {
     int64_t lines;
@@ -74,8 +74,8 @@ struct bn_patch {
     int tail;
 };
 
-/* y = (x - mean) * scale + bias. Subtracting first keeps the digits of a channel whose mean is
- * large against its spread. */
+/* y = (x - mean) * scale + bias. Subtracting first keeps precision if a channel's mean is much
+ * larger than its deviation. */
 struct bn_affine {
     const float *mean, *scale, *bias; /* LINE each */
 };
@@ -85,7 +85,7 @@ struct bn_affine_grad {
     const float *mean, *scale, *slope, *bias; /* LINE each */
 };
 
-/* Where the gradient d = (dy [+ dy2]) * (y > 0) comes from. */
+/* Inputs of the gradient d = (dy [+ dy2]) * (y > 0). */
 struct bn_grad {
     const void *dy;
     const void *dy2; /* may be NULL */
@@ -95,30 +95,30 @@ struct bn_grad {
 struct bn_kernels {
     /* Adds to s1 and s2 the sums of (x - shift) and (x - shift)^2 of each lane. */
     void (*moments)(struct bn_patch p, const void *x, const float *shift, double *s1, double *s2);
-    /* y = affine(x) [+ z] [then ReLU]; z may be NULL. `stream`: past the caches, where y's
+    /* y = affine(x) [+ z] [then ReLU]; z may be NULL. `stream`: stores bypass the caches if y's
      * alignment allows. */
     void (*apply)(struct bn_patch p, const void *x, const void *z, void *y, struct bn_affine c,
                   bool relu, bool stream);
-    /* Adds to sd and sdx the sums of d and d * (x - mean) of each lane. Where dz is not NULL, which
-     * may be the memory of dy or of dy2, d is rounded to what an element can hold and written. */
+    /* Adds to sd and sdx the sums of d and d * (x - mean) of each lane. If dz is not NULL, d is
+     * rounded as an element and written there; dz may be the memory of dy or dy2. */
     void (*grad_sums)(struct bn_patch p, struct bn_grad g, const void *x, void *dz,
                       const float *mean, double *sd, double *sdx);
-    /* dx may be the memory of dy or of dy2; then it is not to be streamed. */
+    /* dx may be the memory of dy or of dy2; then `stream` must be false. */
     void (*grad_apply)(struct bn_patch p, struct bn_grad g, const void *x, void *dx,
                        struct bn_affine_grad c, bool stream);
 };
 
-/* Operations on n elements one by one. An output of the same kind may be the memory of any input.
- */
+/* Elementwise operations on n elements. An output of the same kind may share memory with any
+ * input. */
 struct flat_kernels {
     void (*relu)(const void *x, void *y, int64_t n);
     /* dy2 may be NULL. */
     void (*relu_grad)(const void *dy, const void *dy2, const void *y, void *dx, int64_t n);
     void (*add)(const void *a, const void *b, void *y, int64_t n);
-    /* d = dy [+ dy2], not rounded; dy2 may be NULL. */
+    /* Computes d = dy [+ dy2] without rounding; dy2 may be NULL. */
     void (*incoming)(const void *dy, const void *dy2, float *d, int64_t n);
-    /* Elements as floats, rounded where they do, and floats as elements, rounded to nearest; y may
-     * be the memory of x where it is as large. */
+    /* get converts elements to floats, rounded if the kind of element rounds. put converts floats
+     * to elements, rounded to nearest. y may be the memory of x if elements have 4 bytes. */
     void (*get)(const void *x, float *y, int64_t n);
     void (*put)(const float *x, void *y, int64_t n);
 };
@@ -131,32 +131,32 @@ struct sgd_step {
     float momentum;
     bool nesterov;
     enum rounding gradient, master, copy;
-    bool stream; /* the copy past the caches, where its alignment allows */
+    bool stream; /* the copy bypasses the caches if its alignment allows */
 };
 
-/* Operations on n floats one by one, told what to round to. */
+/* Elementwise operations on n floats, with the rounding precision as an argument. */
 struct mixed_kernels {
     /* Whether any x is infinite or NaN when rounded. */
     bool (*overflows)(enum rounding to, const float *x, int64_t n);
-    /* The sum of the squares of x rounded, in double. */
+    /* The sum of the squares of rounded x, in double. */
     double (*squares)(enum rounding to, const float *x, int64_t n);
     /* `copy` may be NULL. */
     void (*sgd)(struct sgd_step s, const float *dw, float *w, float *v, float *copy, int64_t n);
 };
 
-/* A row of a max pool's outputs, for `lanes` channels that lie side by side in each pixel. */
+/* A row of a max pool's outputs, for `lanes` channels that are adjacent in each pixel. */
 struct maxpool_row {
     int64_t height, width; /* of the input */
     int64_t out_width;
-    int64_t pixel; /* elements from one pixel to the next, of input and output */
+    int64_t pixel; /* elements from one pixel to the next, in input and output */
     int64_t lanes; /* 1 .. MAXPOOL_LANES */
     int kernel[2], stride[2], pad[2];
 };
 enum { MAXPOOL_LANES = 64 };
 
 struct maxpool_kernels {
-    /* x is the first pixel of the image, y and index (NULL: not wanted) that of output row `row`.
-     * What is read is rounded before it competes. */
+    /* x points to the image's first pixel; y and index (NULL: none) to the first pixel of output
+     * row `row`. Inputs are rounded before they are compared. */
     void (*row)(const struct maxpool_row *p, const void *x, int64_t row, void *y, uint8_t *index);
 };
 
@@ -173,5 +173,4 @@ extern const struct cpu_kernels cpu_kernels_generic;
 #if defined(__x86_64__)
 extern const struct cpu_kernels cpu_kernels_avx2;
 extern const struct cpu_kernels cpu_kernels_avx512;
-#endif
 #endif

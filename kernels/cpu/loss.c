@@ -1,4 +1,4 @@
-/* Softmax cross entropy, its gradient and the counts of right answers. */
+/* Softmax cross entropy, its gradient and the top-k counts. */
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/kernels.h"
 
@@ -6,10 +6,10 @@
 #include <math.h>
 #include <string.h>
 
-/* What one row says; kept per row so that the sums have one order. */
+/* The result of one row; kept per row so that the sums have a fixed order. */
 struct row_result {
     double loss;
-    int64_t above; /* logits that rank before the label's; -1: the row has no label */
+    int64_t above; /* number of logits that rank before the label's; -1: no label */
 };
 
 /* The natural logarithm of sum(exp(x)). */
@@ -38,7 +38,8 @@ static struct row_result row_loss(const float *x, int64_t n, int64_t label, doub
                                   double norm)
 {
     double loss = -(1.0 - smoothing) * (x[label] - norm);
-    /* Not a product with 0 where there is no smoothing: another class's logit may be -infinity. */
+    /* Skipped without smoothing: for a logit of -infinity of another class, 0 * -infinity would be
+     * NaN. */
     for (int64_t k = 0; k < n && smoothing > 0; k++)
         loss -= smoothing / (double)n * (x[k] - norm);
     return (struct row_result){loss, count_above(x, n, label)};
@@ -71,10 +72,10 @@ static struct loss_metrics metrics_of(const struct row_result *row, int64_t rows
 struct xent_plan {
     struct op_plan base;
     enum element reads, writes;
-    size_t row; /* where in the workspace rows of floats begin, as (N, K) */
+    size_t row; /* offset of the rows of floats (N, K) in the workspace */
 };
 
-/* One row; `row` is room for its logits, and then for their gradient. */
+/* Computes one row; `row` is a buffer for its logits, then for their gradient. */
 static struct row_result xent_row(const struct xent_plan *p, const void *x, float *row,
                                   int32_t label, void *dx, double scale)
 {

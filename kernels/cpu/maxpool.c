@@ -1,15 +1,15 @@
-/* Max pooling. Forward works row by row through inner loops of the instruction set; backward is a
- * scatter, with as many steps as there are outputs. It adds in fp32: in DX itself where that is,
- * else in the workspace, a unit of channels for each thread. */
+/* Max pooling. Forward calls the instruction set's inner loops for each row. Backward adds the
+ * gradient of each output to its input (a scatter), in fp32: in DX if DX is fp32, else in the
+ * workspace, where each thread has the sums of one unit of channels. */
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/pool.h"
 
 #include <omp.h>
 #include <string.h>
 
-enum { WINDOW_MAX = 256 }; /* a place in the window is a byte */
+enum { WINDOW_MAX = 256 }; /* a window index is a byte */
 
-/* Gradients gathered at a time on their way to where they belong. */
+/* Gradients of outputs gathered at a time before they are scattered. */
 enum { TILE = 1024 };
 
 struct maxpool_plan {
@@ -18,9 +18,10 @@ struct maxpool_plan {
     const struct flat_kernels *flat;
     enum element element;
     struct pool_units units;
-    struct maxpool_row row;    /* `lanes` is that of each unit's view */
+    struct maxpool_row row;    /* `lanes` is set for each unit, from its view */
     int64_t sum_pixel;         /* floats from one pixel's sums to the next one's */
-    int64_t place[WINDOW_MAX]; /* floats from the window's corner, which may lie in the padding */
+    int64_t place[WINDOW_MAX]; /* for each window index, its offset in floats from the window's
+                                * corner, which may lie in the padding */
 };
 
 static enum status maxpool_fwd(struct op_plan *base, void *const arg[ROLE_COUNT], struct stream *s)
@@ -43,7 +44,7 @@ static enum status maxpool_fwd(struct op_plan *base, void *const arg[ROLE_COUNT]
     return STATUS_OK;
 }
 
-/* One unit on its way from DY to DX; the pointers are to its first pixel. */
+/* The scatter of one unit from DY to DX; pointers point to the unit's first pixel. */
 struct scatter {
     const struct maxpool_plan *p;
     struct pool_view from, to;
@@ -62,8 +63,8 @@ static void zero_sums(const struct scatter *s)
         memset(s->sum + i * p->sum_pixel, 0, (size_t)(step * lanes) * sizeof *s->sum);
 }
 
-/* d[0 .. n) = what reaches outputs [at, at + n), where n pixels' lanes lie side by side. */
-static void gather(const struct scatter *s, int64_t at, int64_t pixels, float *d)
+/* Gathers the gradients of output pixels [at, at + pixels) in d (pixels, lanes). */
+static void maxpool_gather(const struct scatter *s, int64_t at, int64_t pixels, float *d)
 {
     enum element element = s->p->element;
     int64_t lanes = s->from.lanes, step = lanes == s->from.pixel ? pixels : 1;
@@ -84,7 +85,7 @@ static void scatter_row(const struct scatter *s, int64_t oh)
         int64_t left = r->out_width - begin, n = left < columns ? left : columns;
         int64_t first = oh * r->out_width + begin;
         float d[TILE];
-        gather(s, first, n, d);
+        maxpool_gather(s, first, n, d);
         for (int64_t o = 0; o < n; o++) {
             const uint8_t *index = s->index + (first + o) * s->from.pixel;
             int64_t w = (begin + o) * r->stride[1] - r->pad[1];
@@ -95,7 +96,7 @@ static void scatter_row(const struct scatter *s, int64_t oh)
     }
 }
 
-/* Turns rows [begin, end) of the sums, to which nothing more will be added, into DX's elements. */
+/* Converts rows [begin, end) of the sums to DX's elements; these rows must be complete. */
 static void finish_rows(const struct scatter *s, int64_t begin, int64_t end)
 {
     const struct maxpool_plan *p = s->p;
@@ -108,7 +109,7 @@ static void finish_rows(const struct scatter *s, int64_t begin, int64_t end)
     }
 }
 
-/* Of the sums of a unit in the workspace. */
+/* Number of floats in the workspace for a unit's sums; 0: not needed. */
 static int64_t unit_floats(const struct maxpool_plan *p)
 {
     return element_is_narrow(p->element) ? p->row.height * p->row.width * p->sum_pixel : 0;
@@ -176,7 +177,7 @@ enum status cpu_plan_maxpool(struct device *dev, const struct op_desc *desc, str
     const struct pool_attr *a = &d.attr.pool;
     const struct cpu_kernels *kernels = cpu_device_of(dev)->kernels;
     p->element = element_of(x);
-    /* The largest of rounded values is one of them. */
+    /* Floats that are already rounded need no rounding, since the maximum is one of them. */
     bool floats = !element_is_narrow(p->element) && !x->raw;
     p->kernels = kernels->maxpool[floats ? ELEMENT_F32 : p->element];
     p->flat = kernels->flat[p->element];

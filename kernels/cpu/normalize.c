@@ -1,5 +1,5 @@
-/* From pixels to the network's input. A pixel has 256 values and there are three channels, so the
- * plan works out every result once, in double. */
+/* Converts pixels to the network's input. A channel of a pixel has 256 possible values, so the plan
+ * computes a table of all results, in double. */
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/kernels.h"
 
@@ -7,12 +7,12 @@ struct normalize_plan {
     struct op_plan base;
     union {
         float wide[3][256];
-        uint16_t narrow[3][256]; /* where Y's elements are of two bytes */
+        uint16_t narrow[3][256]; /* the table, if Y's elements have two bytes */
     } value;
 };
 
-/* One row of pixels to where its first value lies; the channels are `plane` apart, pixels `step`.
- */
+/* Converts one row of pixels. y points to its first value; channels are `plane` elements apart,
+ * pixels `step` elements. */
 static void normalize_wide(const struct normalize_plan *p, const uint8_t *x, float *y,
                            int64_t width, int64_t plane, int64_t step)
 {

@@ -1,4 +1,4 @@
-/* The differences between oneDNN 2 and 3, all of them. */
+/* Handles all differences between oneDNN 2 and oneDNN 3. */
 #include "kernels/cpu/onednn_compat.h"
 
 #include <string.h>
@@ -26,8 +26,8 @@ enum status onednn_status(dnnl_status_t s, const char *call)
     }
 }
 
-/* The library finds out what the processor has, and each set of instructions includes those whose
- * bits it contains: AMX's machines have avx512_bf16 too. Version 2 knows nothing of fp16. */
+/* The library detects the processor. An instruction set includes all sets whose bits it contains:
+ * machines with AMX have avx512_bf16 too. Version 2 has no instruction set for fp16. */
 bool onednn_has_instructions(enum dtype type)
 {
 #if DNNL_VERSION_MAJOR >= 3
@@ -41,7 +41,7 @@ bool onednn_has_instructions(enum dtype type)
     return wanted && ((int)dnnl_get_effective_cpu_isa() & wanted) == wanted;
 }
 
-/* The name of the failed call goes into the message by itself. */
+/* Adds the name of the failed call to the message. */
 #define DNNL_TRY(call) TRY(onednn_status((call), #call))
 
 #if DNNL_VERSION_MAJOR >= 3
@@ -97,7 +97,7 @@ static enum status append_relu(dnnl_post_ops_t ops)
     return STATUS_OK;
 }
 
-/* hint: the forward descriptor that a backward pass belongs to; NULL for forward. */
+/* `hint`: the forward descriptor that belongs to a backward pass; NULL for a forward pass. */
 static dnnl_status_t create_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
                                const struct gemm_like *g, const_dnnl_primitive_desc_t hint,
                                const_dnnl_primitive_attr_t attr)
@@ -196,7 +196,7 @@ static dnnl_status_t describe_linear(dnnl_inner_product_desc_t *d, const struct 
     }
 }
 
-/* hint: the forward descriptor that a backward pass belongs to; NULL for forward. */
+/* `hint`: the forward descriptor that belongs to a backward pass; NULL for a forward pass. */
 static dnnl_status_t create_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
                                const struct gemm_like *g, const_dnnl_primitive_desc_t hint,
                                const_dnnl_primitive_attr_t attr)
@@ -228,11 +228,11 @@ enum status md_query(struct md *m, const_dnnl_primitive_desc_t pd, dnnl_query_t 
     struct md found = {.raw = (dnnl_memory_desc_t)dnnl_primitive_desc_query_md(pd, what, 0),
                        .present = true};
     if (!found.raw)
-        return status_fail(STATUS_LIBRARY, "oneDNN does not say which layout it chose");
+        return status_fail(STATUS_LIBRARY, "oneDNN does not report the layout that it chose");
 #else
     const dnnl_memory_desc_t *raw = dnnl_primitive_desc_query_md(pd, what, 0);
     if (!raw)
-        return status_fail(STATUS_LIBRARY, "oneDNN does not say which layout it chose");
+        return status_fail(STATUS_LIBRARY, "oneDNN does not report the layout that it chose");
     struct md found = {.raw = *raw, .present = true};
 #endif
     return md_copy(m, &found);
@@ -271,8 +271,8 @@ done:
     return st;
 }
 
-/* The forward pass that a backward one belongs to. Gradients of weights may be of a wider type than
- * the weights, which have that of what they multiply. */
+/* Makes the forward descriptor that a backward pass needs. Its weights have the type of the
+ * activations, even if their gradients have a wider type. */
 static enum status make_hint(dnnl_primitive_desc_t *hint, dnnl_engine_t engine,
                              const struct gemm_like *g)
 {

@@ -1,10 +1,9 @@
-/* One face for oneDNN 2 and oneDNN 3.
+/* One interface for oneDNN 2 and oneDNN 3.
  *
- * Version 2 keeps memory descriptors by value and makes a primitive descriptor from an operation
- * descriptor; version 3 keeps them behind a pointer and makes it in one call. Everything above this
- * file is written once. */
-#ifndef KERNELS_CPU_ONEDNN_COMPAT_H
-#define KERNELS_CPU_ONEDNN_COMPAT_H
+ * In version 2 a memory descriptor is a value, and a primitive descriptor is made from an operation
+ * descriptor. In version 3 a memory descriptor is a pointer, and one call makes a primitive
+ * descriptor. Code that uses this file needs no distinction between the versions. */
+#pragma once
 
 #include "base/status.h"
 #include "kernels/tensor.h"
@@ -19,8 +18,8 @@ struct md {
     bool present;
 };
 
-/* What a convolution or inner product is made from; absent bias allowed. In a backward pass the
- * same members are the gradients of what they name. */
+/* The descriptors of a convolution or inner product; the bias may be absent. In a backward pass
+ * `dst` and the members that the pass writes are gradients. */
 enum pass { PASS_FORWARD, PASS_BACKWARD_DATA, PASS_BACKWARD_WEIGHTS };
 
 struct gemm_like {
@@ -32,12 +31,13 @@ struct gemm_like {
     dnnl_dims_t pad;
 };
 
-/* Turns a oneDNN status into ours; UNSUPPORTED when the library has no implementation. */
+/* Converts a oneDNN status to enum status; STATUS_UNSUPPORTED if the library has no implementation
+ * of the operation. */
 MUST_CHECK enum status onednn_status(dnnl_status_t s, const char *call);
 
-/* Whether the processor multiplies values of this type by instructions for it, and the library is
- * allowed to use them (ONEDNN_MAX_CPU_ISA). Where it is not, the library may still have a way
- * round, which is slower than fp32. */
+/* Whether the processor has instructions that multiply values of this type, and the library may use
+ * the instructions (ONEDNN_MAX_CPU_ISA). If not, the library may emulate the type, slower than
+ * fp32. */
 bool onednn_has_instructions(enum dtype type);
 
 MUST_CHECK enum status md_make(struct md *m, int ndims, const dnnl_dims_t dims,
@@ -53,10 +53,8 @@ MUST_CHECK enum status md_query(struct md *m, const_dnnl_primitive_desc_t pd, dn
 
 MUST_CHECK enum status memory_make(dnnl_memory_t *mem, const struct md *m, dnnl_engine_t engine);
 
-/* Makes the primitive descriptor; the scratchpad is the caller's to give. */
+/* Makes the primitive descriptor; the caller provides the scratchpad. */
 MUST_CHECK enum status pd_make(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
                                const struct gemm_like *g);
 MUST_CHECK enum status pd_make_reorder(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
                                        const struct md *from, const struct md *to);
-
-#endif

@@ -1,11 +1,11 @@
-/* Which narrow types the library computes in: asked once, with small primitives such as a network
- * is made of, when a device is opened. */
+/* Finds the 16-bit types in which the library computes: small primitives like those of a network
+ * are tried once, when a device is opened. */
 #include "kernels/cpu/onednn_plan.h"
 
 #include <string.h>
 
-/* Makes the primitive descriptor of one pass in `type`, with gradients of weights in fp32 as plans
- * ask for them, and looks whether it is a fast one. */
+/* Makes the primitive descriptor of one pass in `type`, with the gradients of weights in fp32, as
+ * plans do. *fast is set to the result of onednn_is_fast(). */
 static enum status try_pass(struct onednn_engine *e, enum pass pass, bool is_conv, enum dtype type,
                             bool *fast)
 {
@@ -18,7 +18,7 @@ static enum status try_pass(struct onednn_engine *e, enum pass pass, bool is_con
         is_conv ? tensor_4d(weight, LAYOUT_ANY, CHANNELS, CHANNELS, KERNEL, KERNEL)
                 : tensor_2d(weight, CHANNELS, CHANNELS),
     };
-    t[2] = t[0]; /* what the padding makes it */
+    t[2] = t[0]; /* the padding makes input and result equally large */
     struct md md[3];
     memset(md, 0, sizeof md);
     struct gemm_like g = {.pass = pass,
@@ -43,7 +43,7 @@ done:
     return st;
 }
 
-/* What the library has no implementation of is no failure here. */
+/* If the library has no implementation, that is not a failure here. */
 static bool probe(struct onednn_engine *e, enum dtype type)
 {
     for (int pass = PASS_FORWARD; pass <= PASS_BACKWARD_WEIGHTS; pass++)

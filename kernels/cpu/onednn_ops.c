@@ -1,19 +1,17 @@
 /* Convolution, linear and reorder through oneDNN.
  *
- * Layouts. A tensor whose layout is ANY gets what the library likes best. A tensor that has one
- * already keeps it where the library is fast with it; where it is not, the plan reorders into its
- * workspace. Weights nearly always come as ANY in the forward pass and are then kept in the
- * library's blocked order by the optimizer too, so that only the backward-data pass, which likes
- * another order, has to reorder them. */
+ * Layouts. A tensor of layout ANY gets the library's preferred layout. A tensor with a layout keeps
+ * it if the library is fast with it; if not, the plan reorders into its workspace. Weights are
+ * nearly always ANY in the forward pass. The optimizer then stores them in the library's blocked
+ * order too, and only the backward-data pass, which prefers another order, reorders them. */
 #include "kernels/cpu/onednn_plan.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum slot { SLOT_SRC, SLOT_WEIGHTS, SLOT_BIAS, SLOT_DST, SLOT_COUNT };
 
-/* Which role each tensor has in each pass, and the library's names for it. */
+/* The role of each tensor in each pass, and the library's names for the tensor. */
 struct slot_use {
     enum role role[3]; /* by enum pass */
     int arg[3];
@@ -47,7 +45,7 @@ struct planning {
     struct gemm_like g;
     int groups;
     struct md given[SLOT_COUNT];  /* as described; ANY stays any */
-    struct md wanted[SLOT_COUNT]; /* as the library chose */
+    struct md wanted[SLOT_COUNT]; /* as chosen by the library */
     dnnl_primitive_desc_t pd;
 };
 
@@ -67,11 +65,12 @@ static int slot_groups(const struct planning *p, enum slot s)
     return s == SLOT_WEIGHTS ? p->groups : 1;
 }
 
-/* A linear layer's gradients in fp32, with weights that are in no order of the library's yet: its
- * general matrix product takes them as they lie, and is no slower there than the kernels for packed
- * weights. Not where rows lie a multiple of 8 KiB apart, as the lines of a column then share few
- * sets of a cache: 2048 features were 1.2 to 1.5 times slower so, and 1024, 1760 and 128 were not.
- */
+/* Whether the gradients of a linear layer use plain weights. They do in fp32, unless the weights
+ * already have an order of the library: the library's general matrix product reads plain weights,
+ * and is no slower than its kernels for packed weights. Weights of layout ANY are not made plain if
+ * their rows have a multiple of 8 KiB, since a column then uses few sets of the cache: with plain
+ * weights, layers with 2048 features were measured 1.2 to 1.5 times slower, layers with 1024, 1760
+ * and 128 features were not slower. */
 static bool wants_plain_weights(const struct planning *p)
 {
     const int64_t conflicting = 8192 / sizeof(float);
@@ -98,7 +97,8 @@ static enum status describe_given(struct planning *p)
     return STATUS_OK;
 }
 
-/* Makes the primitive descriptor with each tensor as given (fixed bit set) or free. */
+/* Makes the primitive descriptor with each tensor's layout as given (its bit in `fixed` is set) or
+ * chosen by the library. */
 static enum status try_layouts(struct planning *p, unsigned fixed, dnnl_primitive_desc_t *pd)
 {
     enum status st = STATUS_OK;
@@ -134,7 +134,8 @@ bool onednn_is_fast(const_dnnl_primitive_desc_t pd)
            strncmp(name, "simple", 6) != 0;
 }
 
-/* Activations as they lie if that is fast, else the library's choice with reorders around it. */
+/* Keeps the layouts of the activations if the library is fast with them, else uses the library's
+ * choice with reorders. */
 static enum status choose_layouts(struct planning *p)
 {
     dnnl_primitive_desc_t as_given = NULL, free_choice = NULL;
@@ -164,8 +165,8 @@ static enum status choose_layouts(struct planning *p)
     return st;
 }
 
-/* An activation that was ANY and for which the library wants an order of its own gets one that the
- * other kernels know; the plan reorders. */
+/* If the library chose an opaque layout for an activation of layout ANY, gives it one that the
+ * other kernels support; the plan reorders. */
 static enum status give_known_layout(struct planning *p, enum slot s, struct tensor_desc *t)
 {
     t->layout = t->dim[1] % 16 == 0  ? LAYOUT_NCHW16C
@@ -202,12 +203,13 @@ static enum status bind_all(struct planning *p, struct onednn_plan *plan)
     return STATUS_OK;
 }
 
-/* The library rounds nothing: it cannot read a raw tensor, and leaves its result raw. */
+/* The library does not round. Refuses raw inputs, which it would not round, and marks results as
+ * raw. */
 static enum status check_rounding(const struct planning *p)
 {
     for (int s = 0; s < SLOT_COUNT; s++)
         if (slot_use[s].written_by != p->g.pass && p->desc->t[slot_role(p, (enum slot)s)].raw)
-            return status_fail(STATUS_UNSUPPORTED, "oneDNN cannot round what it reads");
+            return status_fail(STATUS_UNSUPPORTED, "oneDNN cannot round its inputs");
     return STATUS_OK;
 }
 
@@ -236,7 +238,7 @@ done:
     return st;
 }
 
-/* The three kinds of an operation stand in the order of enum pass. */
+/* The three op_kinds of convolution, and of linear, are in the order of enum pass. */
 enum status onednn_plan_conv(struct device *dev, const struct op_desc *desc, struct op_plan **plan)
 {
     const struct conv_attr *a = &desc->attr.conv;

@@ -1,12 +1,12 @@
-/* Engine, layouts, and the execution of a primitive between its reorders. */
+/* Opens engines, keeps layouts, and makes plans of a primitive and the reorders that it needs. */
 #include "kernels/cpu/onednn_plan.h"
 
+#include "base/array.h"
 #include "kernels/cpu/internal.h"
 
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 struct onednn_engine *onednn_engine_of(struct device *dev)
 {
@@ -32,9 +32,8 @@ int onednn_vector_bits(void)
 enum status onednn_engine_open(struct onednn_engine **out)
 {
     enum status st;
-    struct onednn_engine *e = calloc(1, sizeof *e);
-    if (!e)
-        return status_fail(STATUS_OOM, "no memory for an engine");
+    struct onednn_engine *e;
+    TRY(array_new(&e, 1));
     CHECK(onednn_status(dnnl_engine_create(&e->engine, dnnl_cpu, 0), "dnnl_engine_create"));
     CHECK(onednn_status(dnnl_stream_create(&e->stream, e->engine, dnnl_stream_default_flags),
                         "dnnl_stream_create"));
@@ -60,7 +59,7 @@ void onednn_engine_close(struct onednn_engine *e)
     free(e);
 }
 
-/* Logical dimensions as the library counts them: grouped weights have one more. */
+/* The library's logical dimensions: grouped weights have one dimension more. */
 static int library_dims(const struct tensor_desc *t, int groups, dnnl_dims_t dims)
 {
     int n = 0;
@@ -103,7 +102,7 @@ enum status md_from_tensor(struct onednn_engine *e, const struct tensor_desc *t,
     }
     if (t->layout == LAYOUT_OPAQUE) {
         if (t->opaque < 0 || t->opaque >= e->n_layouts)
-            return status_fail(STATUS_INVALID, "a tensor has a layout of another device");
+            return status_fail(STATUS_INVALID, "a tensor has a layout of another backend");
         return md_copy(out, &e->layout[t->opaque]);
     }
     dnnl_dims_t dims = {0};
@@ -120,7 +119,7 @@ enum status md_plain_like(const struct md *like, enum dtype type, struct md *out
     return md_make(out, n, dims, library_type[type], tag_of(LAYOUT_PLAIN, n));
 }
 
-/* The number of a layout, new or known. */
+/* Sets *number to the number of a layout; adds the layout if it is new. */
 static enum status layout_number(struct onednn_engine *e, const struct md *m, int32_t *number)
 {
     for (int i = 0; i < e->n_layouts; i++) {
@@ -129,11 +128,7 @@ static enum status layout_number(struct onednn_engine *e, const struct md *m, in
             return STATUS_OK;
         }
     }
-    struct md *more = realloc(e->layout, (size_t)(e->n_layouts + 1) * sizeof *more);
-    if (!more)
-        return status_fail(STATUS_OOM, "no memory for a layout");
-    e->layout = more;
-    e->layout[e->n_layouts] = (struct md){0};
+    TRY(array_reserve(&e->layout, e->n_layouts));
     TRY(md_copy(&e->layout[e->n_layouts], m));
     *number = e->n_layouts++;
     return STATUS_OK;
@@ -182,7 +177,8 @@ static enum status set_handle(dnnl_memory_t m, void *ptr)
     return onednn_status(dnnl_memory_set_data_handle(m, ptr), "dnnl_memory_set_data_handle");
 }
 
-/* Pointers are the same at every step of a program, so that this is a comparison each. */
+/* Sets the addresses of the tensors. Usually they equal those of the previous step; then the
+ * function only compares them. */
 static enum status bind_pointers(struct onednn_plan *p, void *const arg[ROLE_COUNT])
 {
     for (int i = 0; i < p->n; i++) {
@@ -204,11 +200,13 @@ static enum status bind_pointers(struct onednn_plan *p, void *const arg[ROLE_COU
     return STATUS_OK;
 }
 
-static enum status plan_execute(struct op_plan *base, void *const arg[ROLE_COUNT], struct stream *s)
+static enum status onednn_plan_execute(struct op_plan *base, void *const arg[ROLE_COUNT],
+                                       struct stream *s)
 {
     (void)s;
     struct onednn_plan *p = (struct onednn_plan *)base;
-    omp_set_num_threads(base->device->threads); /* of the calling thread; the library obeys it */
+    omp_set_num_threads(base->device->threads); /* sets the number for the calling thread, which the
+                                                 * library uses */
     TRY(bind_pointers(p, arg));
     for (int i = 0; i < p->n; i++)
         if (p->binding[i].reorder && !p->binding[i].output)
@@ -220,7 +218,7 @@ static enum status plan_execute(struct op_plan *base, void *const arg[ROLE_COUNT
     return STATUS_OK;
 }
 
-static void plan_free(struct op_plan *base)
+static void onednn_plan_free(struct op_plan *base)
 {
     struct onednn_plan *p = (struct onednn_plan *)base;
     for (int i = 0; i < p->n; i++) {
@@ -242,34 +240,14 @@ static void plan_free(struct op_plan *base)
 enum status onednn_plan_new(struct device *dev, const struct op_desc *desc,
                             struct onednn_plan **plan)
 {
-    struct onednn_plan *p = calloc(1, sizeof *p);
-    *plan = p;
-    if (!p)
-        return status_fail(STATUS_OOM, "no memory for a plan");
-    p->base = (struct op_plan){
-        .device = dev, .desc = *desc, .impl = p->impl, .execute = plan_execute, .free = plan_free};
+    struct op_plan *base;
+    TRY(op_plan_new(dev, desc, sizeof **plan, NULL, onednn_plan_execute, &base));
+    struct onednn_plan *p = *plan = (struct onednn_plan *)base;
+    p->base.impl = p->impl;
+    p->base.free = onednn_plan_free;
     p->stream = onednn_engine_of(dev)->stream;
-    omp_set_num_threads(dev->threads); /* the library plans for the team that will run it */
+    omp_set_num_threads(dev->threads); /* the library plans for this number of threads */
     return STATUS_OK;
-}
-
-static size_t align64(size_t n)
-{
-    return (n + 63) / 64 * 64;
-}
-
-static enum status make_reorder(struct binding *b, dnnl_engine_t engine, const struct md *given,
-                                const struct md *wanted)
-{
-    enum status st;
-    dnnl_primitive_desc_t pd = NULL;
-    CHECK(pd_make_reorder(&pd, engine, b->output ? wanted : given, b->output ? given : wanted));
-    CHECK(onednn_status(dnnl_primitive_create(&b->reorder, pd), "dnnl_primitive_create"));
-    CHECK(memory_make(&b->wanted, wanted, engine));
-done:
-    if (pd)
-        dnnl_primitive_desc_destroy(pd);
-    return st;
 }
 
 enum status onednn_plan_bind(struct onednn_plan *p, int arg, enum role role, bool output,
@@ -286,8 +264,16 @@ enum status onednn_plan_bind(struct onednn_plan *p, int arg, enum role role, boo
         return STATUS_OK;
     }
     b->offset = p->base.workspace;
-    p->base.workspace += align64(md_bytes(wanted));
-    return make_reorder(b, engine, given, wanted);
+    p->base.workspace += cpu_align(md_bytes(wanted));
+    enum status st;
+    dnnl_primitive_desc_t pd = NULL;
+    CHECK(pd_make_reorder(&pd, engine, b->output ? wanted : given, b->output ? given : wanted));
+    CHECK(onednn_status(dnnl_primitive_create(&b->reorder, pd), "dnnl_primitive_create"));
+    CHECK(memory_make(&b->wanted, wanted, engine));
+done:
+    if (pd)
+        dnnl_primitive_desc_destroy(pd);
+    return st;
 }
 
 enum status onednn_plan_finish(struct onednn_plan *p, const_dnnl_primitive_desc_t pd)
@@ -300,9 +286,9 @@ enum status onednn_plan_finish(struct onednn_plan *p, const_dnnl_primitive_desc_
     for (p->n_exec = 0; p->n_exec < p->n; p->n_exec++)
         p->exec[p->n_exec] =
             (dnnl_exec_arg_t){p->binding[p->n_exec].arg, p->binding[p->n_exec].wanted};
-    size_t need = align64(md_bytes(&scratch));
+    size_t need = cpu_align(md_bytes(&scratch));
     if (need) {
-        /* The scratchpad goes first; what was laid out before moves up. */
+        /* The scratchpad is first in the workspace, so the offsets of the other pieces grow. */
         CHECK(memory_make(&p->scratchpad, &scratch, engine));
         p->exec[p->n_exec++] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, p->scratchpad};
         for (int i = 0; i < p->n; i++)

@@ -1,7 +1,6 @@
-/* Inside the oneDNN half of the CPU backend: layouts, and a plan made of one primitive with
- * reorders before and after it where the library wants another layout than the tensor has. */
-#ifndef KERNELS_CPU_ONEDNN_PLAN_H
-#define KERNELS_CPU_ONEDNN_PLAN_H
+/* Inside the part of the CPU backend that uses oneDNN: layouts, and plans. A plan executes one
+ * primitive, and reorders tensors before and after it if the library needs another layout. */
+#pragma once
 
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/onednn_compat.h"
@@ -18,7 +17,8 @@ struct onednn_engine {
 /* Fills in e->native: see onednn_native(). */
 void onednn_native_find(struct onednn_engine *e);
 
-/* Generated code, not the reference loops and not an explicit im2col. */
+/* Whether the implementation is generated code, rather than reference loops or an explicit
+ * im2col. */
 bool onednn_is_fast(const_dnnl_primitive_desc_t pd);
 
 /* The engine of a CPU device. */
@@ -28,10 +28,10 @@ struct onednn_engine *onednn_engine_of(struct device *dev);
 MUST_CHECK enum status md_from_tensor(struct onednn_engine *e, const struct tensor_desc *t,
                                       int groups, struct md *out);
 
-/* The plain descriptor with the dimensions of `like`, of which grouped weights have five. */
+/* The plain descriptor with the dimensions of `like`; grouped weights have five. */
 MUST_CHECK enum status md_plain_like(const struct md *like, enum dtype type, struct md *out);
 
-/* Writes into `t` the layout that `m` is: one of the named ones, or opaque. Sets t->bytes. */
+/* Sets t->layout to the layout of `m` (OPAQUE if enum layout has no name for it), and t->bytes. */
 MUST_CHECK enum status md_to_tensor(struct onednn_engine *e, const struct md *m, int groups,
                                     struct tensor_desc *t);
 
@@ -40,11 +40,12 @@ struct binding {
     int arg; /* DNNL_ARG_SRC ... */
     enum role role;
     bool output;
-    dnnl_memory_t given;      /* as the tensor lies */
-    dnnl_memory_t wanted;     /* as the primitive wants it; same object when they agree */
-    dnnl_primitive_t reorder; /* between the two; NULL when they agree */
-    size_t offset;            /* of `wanted` in the workspace, when reordered */
-    void *bound;              /* the pointer that `given` holds now */
+    dnnl_memory_t given;      /* in the tensor's layout */
+    dnnl_memory_t wanted;     /* the tensor in the primitive's layout; the same object as `given` if
+                               * the layouts agree */
+    dnnl_primitive_t reorder; /* reorders between `given` and `wanted`; NULL if the layouts agree */
+    size_t offset;            /* offset of `wanted` in the workspace, if there is a reorder */
+    void *bound;              /* the current pointer of `given` */
 };
 
 enum { BINDINGS_MAX = 4 };
@@ -53,7 +54,7 @@ struct onednn_plan {
     struct op_plan base;
     dnnl_stream_t stream;
     dnnl_primitive_t primitive;
-    dnnl_memory_t scratchpad; /* at the start of the workspace; NULL when not wanted */
+    dnnl_memory_t scratchpad; /* scratchpad at the start of the workspace; NULL: not needed */
     int n;
     struct binding binding[BINDINGS_MAX];
     void *workspace_bound;
@@ -62,15 +63,14 @@ struct onednn_plan {
     char impl[64];
 };
 
-/* Makes an empty plan around a copy of `desc`. */
+/* Makes a plan without tensors that has a copy of `desc`. */
 MUST_CHECK enum status onednn_plan_new(struct device *dev, const struct op_desc *desc,
                                        struct onednn_plan **plan);
 
-/* Adds a tensor that lies as `given` and is wanted as `wanted`. */
+/* Adds a tensor of layout `given`, for which the primitive needs `wanted`. */
 MUST_CHECK enum status onednn_plan_bind(struct onednn_plan *p, int arg, enum role role, bool output,
                                         const struct md *given, const struct md *wanted);
 
-/* Takes the primitive of `pd`, its scratchpad and its name. Call once, after binding. */
+/* Makes the primitive of `pd` and its scratchpad, and sets plan->impl to the implementation's name.
+ * Call once, after binding. */
 MUST_CHECK enum status onednn_plan_finish(struct onednn_plan *p, const_dnnl_primitive_desc_t pd);
-
-#endif

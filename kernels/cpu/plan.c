@@ -1,30 +1,13 @@
-/* Making and freeing the plans of the backend's own operations. */
+/* Makes plans for the backend's own kernels. */
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/kernels.h"
 
 #include <omp.h>
-#include <stdlib.h>
-
-static void plan_free(struct op_plan *plan)
-{
-    free(plan);
-}
 
 enum status cpu_plan_new(struct device *dev, const struct op_desc *desc, size_t size,
-                         enum status (*execute)(struct op_plan *plan, void *const arg[ROLE_COUNT],
-                                                struct stream *s),
-                         struct op_plan **plan)
+                         op_executor *execute, struct op_plan **plan)
 {
-    struct op_plan *p = calloc(1, size);
-    if (!p)
-        return status_fail(STATUS_OOM, "no memory for a plan of %s", op_str(desc->kind));
-    p->device = dev;
-    p->desc = *desc;
-    p->impl = cpu_device_of(dev)->kernels->impl;
-    p->execute = execute;
-    p->free = plan_free;
-    *plan = p;
-    return STATUS_OK;
+    return op_plan_new(dev, desc, size, cpu_device_of(dev)->kernels->impl, execute, plan);
 }
 
 static enum status take(struct op_desc *desc, enum role role, enum dtype type, enum layout layout,
@@ -37,7 +20,7 @@ static enum status take(struct op_desc *desc, enum role role, enum dtype type, e
         t->layout = layout;
     if (t->type != type || t->layout != layout)
         return status_fail(STATUS_UNSUPPORTED,
-                           "%s: no kernel where a tensor is %s %s and not %s %s",
+                           "%s: no kernel for a tensor that is %s %s instead of %s %s",
                            op_str(desc->kind), dtype_str(t->type), layout_str(t->layout),
                            dtype_str(type), layout_str(layout));
     if (t->rounds != rounds)

@@ -1,9 +1,10 @@
-/* SGD over one flat buffer of all parameters, in one pass, and the check for gradients that are not
- * finite, in another that stops at the first.
+/* SGD over one flat buffer of all parameters, in one pass. A separate pass checks for gradients
+ * that are not finite, and stops at the first one.
  *
- * LARS needs norms before it can step, which take a pass of their own over the segments that have
- * it: sums over fixed chunks, added up in order. What it multiplies a segment's step by then goes
- * into the scale of the gradient and into the weight decay, so that the step itself is SGD's. */
+ * LARS first computes norms in a separate pass over its segments: sums over fixed chunks, added in
+ * order. LARS's factor for a segment then multiplies the scale of the gradient and the weight
+ * decay, and the step is that of SGD. If the norm of the whole gradient is limited, the same pass
+ * sums over all segments, and the factor of the limit multiplies only the scale of the gradient. */
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/kernels.h"
 
@@ -11,13 +12,14 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* Gradients between two looks at whether another thread has found what all are looking for. */
+/* Number of gradients after which a thread checks if another has found one that is not finite. */
 enum { CHECK_RUN = 1 << 14 };
 
-/* Values whose squares are added up by one thread. */
+/* Values whose squares one thread sums. */
 enum { NORM_RUN = 1 << 14 };
 
-/* A run of a segment that has LARS. */
+/* A part of a segment whose norm is needed: of a segment with LARS, or of any segment if the
+ * gradient's norm is limited. */
 struct sgd_chunk {
     int segment;
     int64_t begin, end;
@@ -25,18 +27,18 @@ struct sgd_chunk {
 
 struct sgd_plan {
     struct op_plan base;
-    int64_t n_chunks; /* 0 without LARS */
+    int64_t n_chunks; /* 0 without LARS and limit */
     struct sgd_chunk *chunk;
-    struct sgd_segment segment[]; /* what the description's pointer points to */
+    struct sgd_segment segment[]; /* the plan's description points to this copy */
 };
 
-/* The workspace of a step with LARS. */
+/* The workspace of a step that uses LARS or limits the norm of the gradient. */
 struct sgd_norms {
     double *w, *dw; /* per chunk: sums of squares */
     double *local;  /* per segment */
 };
 
-/* Segment i as far as the calling thread's share of the buffer reaches. */
+/* The part of segment i that lies in the calling thread's part of the buffer. */
 static struct sgd_segment share_segment(const struct op_desc *d, enum role flat, int i)
 {
     struct cpu_share share = cpu_share_of(d->t[flat].dim[0]);
@@ -47,13 +49,7 @@ static struct sgd_segment share_segment(const struct op_desc *d, enum role flat,
     return g;
 }
 
-static struct sgd_norms norms_of(const struct sgd_plan *p, void *workspace)
-{
-    double *w = workspace;
-    return (struct sgd_norms){w, w + p->n_chunks, w + 2 * p->n_chunks};
-}
-
-/* Called by every thread of a team. */
+/* Sums the squares of all chunks. Every thread of the parallel region must call it. */
 static void sum_squares(const struct sgd_plan *p, struct sgd_norms norms, const float *w,
                         const float *dw)
 {
@@ -79,8 +75,20 @@ static void set_local_rates(const struct sgd_plan *p, struct sgd_norms norms, fl
         }
         w = sqrt(w);
         g = sqrt(g) * (double)grad_scale;
-        norms.local[i] = w == 0 || g == 0 ? 1 : s->trust * w / (g + s->weight_decay * w);
+        norms.local[i] =
+            s->trust == 0 || w == 0 || g == 0 ? 1 : s->trust * w / (g + s->weight_decay * w);
     }
+}
+
+/* The scale of gradients whose norm is limited. */
+static double clipped_scale(const struct sgd_plan *p, struct sgd_norms norms, float grad_scale)
+{
+    double sum = 0, clip = p->base.desc.attr.sgd.clip;
+    if (clip == 0)
+        return grad_scale;
+    for (int64_t k = 0; k < p->n_chunks; k++)
+        sum += norms.dw[k];
+    return grad_scale * fmin(1, clip / (sqrt(sum) * (double)grad_scale + 1e-6));
 }
 
 static enum status sgd(struct op_plan *base, void *const arg[ROLE_COUNT], struct stream *s)
@@ -95,19 +103,21 @@ static enum status sgd(struct op_plan *base, void *const arg[ROLE_COUNT], struct
     float *copy = base->desc.t[ROLE_WCOPY].ndim ? arg[ROLE_WCOPY] : NULL;
     if (state->found_inf)
         return STATUS_OK;
-    struct sgd_norms norms = norms_of(p, arg[ROLE_WORKSPACE]);
+    double *sums = arg[ROLE_WORKSPACE];
+    struct sgd_norms norms = {sums, sums + p->n_chunks, sums + 2 * p->n_chunks};
     if (p->n_chunks) {
 #pragma omp parallel num_threads(base->device->threads)
         sum_squares(p, norms, w, dw);
         set_local_rates(p, norms, state->grad_scale);
     }
+    double grad_scale = clipped_scale(p, norms, state->grad_scale);
 #pragma omp parallel num_threads(base->device->threads)
     for (int i = 0; i < a->n_segments; i++) {
         struct sgd_segment g = share_segment(&base->desc, ROLE_W, i);
         double local = p->n_chunks ? norms.local[i] : 1;
         struct sgd_step step = {
             .lr = state->lr,
-            .grad_scale = (float)(local * state->grad_scale),
+            .grad_scale = (float)(local * grad_scale),
             .weight_decay = (float)(local * g.weight_decay),
             .momentum = a->momentum,
             .nesterov = a->nesterov,
@@ -154,13 +164,16 @@ static enum status check_finite(struct op_plan *base, void *const arg[ROLE_COUNT
     return STATUS_OK;
 }
 
-/* Cuts the segments that have LARS into chunks; NULL: only counts them. */
+/* Cuts the segments whose norms are needed into chunks and returns their number; NULL: only counts
+ * them.
+ */
 static int64_t cut_chunks(const struct sgd_attr *a, struct sgd_chunk *chunk)
 {
     int64_t n = 0;
     for (int i = 0; i < a->n_segments; i++) {
         const struct sgd_segment *s = &a->segment[i];
-        for (int64_t at = s->begin; s->trust > 0 && at < s->end; at += NORM_RUN, n++)
+        bool needed = s->trust > 0 || a->clip > 0;
+        for (int64_t at = s->begin; needed && at < s->end; at += NORM_RUN, n++)
             if (chunk)
                 chunk[n] =
                     (struct sgd_chunk){i, at, at + NORM_RUN < s->end ? at + NORM_RUN : s->end};
@@ -169,10 +182,7 @@ static int64_t cut_chunks(const struct sgd_attr *a, struct sgd_chunk *chunk)
 }
 
 static enum status plan_segments(struct device *dev, const struct op_desc *desc, int64_t n_chunks,
-                                 enum status (*execute)(struct op_plan *plan,
-                                                        void *const arg[ROLE_COUNT],
-                                                        struct stream *s),
-                                 struct op_plan **plan)
+                                 op_executor *execute, struct op_plan **plan)
 {
     static const enum role flat[] = {ROLE_W, ROLE_DW, ROLE_MOMENTUM, ROLE_WCOPY};
     struct op_desc d = *desc;

@@ -1,6 +1,6 @@
-/* The CUDA backend: the list of what it covers, and the one function that the module exports. */
+/* The CUDA backend: the operations that it supports, and the module's entry function. */
 #include "config.h"
-#include "kernels/cuda/conv_exec.h"
+#include "kernels/cuda/cudnn_desc.h"
 #include "kernels/cuda/plan.h"
 #include "kernels/module.h"
 
@@ -8,50 +8,34 @@
 #define F32    (1u << DTYPE_F32)
 #define FLOATS (F32 | 1u << DTYPE_F16 | 1u << DTYPE_BF16)
 
-/* Plans look at layouts themselves. */
+/* Planners check layouts themselves. */
 #define ANY_LAYOUT (~0u)
 
 static const struct op_record records[] = {
-    {OP_CONV_FWD, FLOATS, ANY_LAYOUT, cuda_plan_conv},
-    {OP_CONV_BWD_DATA, FLOATS, ANY_LAYOUT, cuda_plan_conv},
-    {OP_CONV_BWD_WEIGHTS, FLOATS, ANY_LAYOUT, cuda_plan_conv},
-    {OP_LINEAR_FWD, FLOATS, ANY_LAYOUT, cuda_plan_linear},
-    {OP_LINEAR_BWD_DATA, FLOATS, ANY_LAYOUT, cuda_plan_linear},
-    {OP_LINEAR_BWD_WEIGHTS, FLOATS, ANY_LAYOUT, cuda_plan_linear},
-    {OP_BN_FWD_TRAIN, FLOATS, ANY_LAYOUT, cuda_plan_bn},
-    {OP_BN_FWD_EVAL, FLOATS, ANY_LAYOUT, cuda_plan_bn},
-    {OP_BN_BWD, FLOATS, ANY_LAYOUT, cuda_plan_bn},
-    {OP_CONV_STATS_FWD, FLOATS, ANY_LAYOUT, cuda_plan_conv_fused},
-    {OP_CONV_APPLY_BWD_WEIGHTS, FLOATS, ANY_LAYOUT, cuda_plan_conv_fused},
-    {OP_CONV_BWD_DATA_BN, FLOATS, ANY_LAYOUT, cuda_plan_conv_fused},
-    {OP_BN_FINALIZE, F32, ANY_LAYOUT, cuda_plan_bn_finalize},
-    {OP_BN_APPLY, FLOATS, ANY_LAYOUT, cuda_plan_bn},
-    {OP_BN_BWD_APPLY, FLOATS, ANY_LAYOUT, cuda_plan_bn_bwd_apply},
-    {OP_RELU_FWD, FLOATS, ANY_LAYOUT, cuda_plan_elements},
-    {OP_RELU_BWD, FLOATS, ANY_LAYOUT, cuda_plan_elements},
-    {OP_ADD, FLOATS, ANY_LAYOUT, cuda_plan_elements},
-    {OP_ADD_STRIDED, FLOATS, ANY_LAYOUT, cuda_plan_add_strided},
-    {OP_ROUND, F32, ANY_LAYOUT, cuda_plan_elements},
-    {OP_MAXPOOL_FWD, FLOATS, ANY_LAYOUT, cuda_plan_maxpool},
-    {OP_MAXPOOL_BWD, FLOATS, ANY_LAYOUT, cuda_plan_maxpool},
-    {OP_AVGPOOL_FWD, FLOATS, ANY_LAYOUT, cuda_plan_avgpool},
-    {OP_AVGPOOL_BWD, FLOATS, ANY_LAYOUT, cuda_plan_avgpool},
-    {OP_DROPOUT_FWD, FLOATS, ANY_LAYOUT, cuda_plan_dropout},
-    {OP_DROPOUT_BWD, FLOATS, ANY_LAYOUT, cuda_plan_dropout},
-    {OP_SOFTMAX_XENT, FLOATS, ANY_LAYOUT, cuda_plan_xent},
-    {OP_SGD, F32, ANY_LAYOUT, cuda_plan_sgd},
-    {OP_CHECK_FINITE, F32, ANY_LAYOUT, cuda_plan_sgd},
-    {OP_SCALE_SET, F32, ANY_LAYOUT, cuda_plan_scale},
-    {OP_SCALE_UPDATE, F32, ANY_LAYOUT, cuda_plan_scale},
-    {OP_NORMALIZE, U8, ANY_LAYOUT, cuda_plan_normalize},
-    {OP_REORDER, ~0u, ANY_LAYOUT, cuda_plan_reorder},
+    {OPS_CONV, FLOATS, ANY_LAYOUT, cuda_plan_conv},
+    {OPS_CONV_FUSED, FLOATS, ANY_LAYOUT, cuda_plan_conv_fused},
+    {OPS_LINEAR, FLOATS, ANY_LAYOUT, cuda_plan_linear},
+    {OPS_BN | OP_SET(BN_APPLY), FLOATS, ANY_LAYOUT, cuda_plan_bn},
+    {OP_SET(BN_FINALIZE), F32, ANY_LAYOUT, cuda_plan_bn_finalize},
+    {OP_SET(BN_BWD_APPLY), FLOATS, ANY_LAYOUT, cuda_plan_bn_bwd_apply},
+    {OP_SET(RELU_FWD) | OP_SET(RELU_BWD) | OP_SET(ADD), FLOATS, ANY_LAYOUT, cuda_plan_elements},
+    {OP_SET(ROUND), F32, ANY_LAYOUT, cuda_plan_elements},
+    {OP_SET(ADD_STRIDED) | OPS_MAXPOOL, FLOATS, ANY_LAYOUT, cuda_plan_pool},
+    {OPS_AVGPOOL, FLOATS, ANY_LAYOUT, cuda_plan_avgpool},
+    {OPS_DROPOUT, FLOATS, ANY_LAYOUT, cuda_plan_dropout},
+    {OP_SET(SOFTMAX_XENT), FLOATS, ANY_LAYOUT, cuda_plan_xent},
+    {OPS_SGD, F32, ANY_LAYOUT, cuda_plan_sgd},
+    {OPS_SCALE, F32, ANY_LAYOUT, cuda_plan_scale},
+    {OP_SET(NORMALIZE), U8, ANY_LAYOUT, cuda_plan_normalize},
+    {OP_SET(REORDER), ~0u, ANY_LAYOUT, cuda_plan_reorder},
 };
 
 static const struct backend backend_cuda = {
     .name = "cuda",
     .library = "cuDNN",
-    .library_version = conv_library_version,
+    .library_version = cudnn_version,
     .native = cuda_native,
+    .admit = cuda_admit,
     .n_records = sizeof records / sizeof *records,
     .record = records,
     .open = cuda_open,

@@ -1,6 +1,7 @@
-/* Convolutions through cuDNN. */
+/* Plans and executes convolutions through cuDNN. */
 #include "kernels/cuda/conv_exec.h"
 
+#include "base/array.h"
 #include "kernels/cuda/conv_plan.h"
 #include "kernels/cuda/op_timer.h"
 #include "kernels/cuda/plan_file.h"
@@ -9,11 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a plan may want of workspace. */
+/* Limit of a plan's workspace, bytes. */
 static const size_t WORKSPACE_MAX = (size_t)1 << 30;
 
-/* A plan, shared by all that execute its problem: a network has most problems several times, and a
- * plan takes the library milliseconds to make, or seconds where it must compile. */
+/* A plan, shared by all executors of its problem: a network has most problems several times, and
+ * the library needs milliseconds to make a plan, or seconds if it must compile. */
 struct kept_plan {
     struct kept_plan *next;
     struct conv_plan plan;
@@ -23,13 +24,14 @@ struct kept_plan {
 struct conv_library {
     cudnnHandle_t handle;
     struct cudnn_device props;
-    struct plan_cache *lacking; /* problems that have no plan, those too that no file is told */
+    struct plan_cache *lacking; /* problems that have no plan; only some of them are in the plan
+                                 * file */
     struct kept_plan *kept;
 };
 
 struct cudnn_exec {
     struct conv_exec base;
-    const struct cudnn_plan *plan; /* the library's */
+    const struct cudnn_plan *plan; /* owned by conv_library */
     struct cudnn_desc pack;        /* of `bound` */
     void *bound[CG_PORT_COUNT];
     void *bound_workspace;
@@ -37,50 +39,41 @@ struct cudnn_exec {
 
 /* --- the library --- */
 
-const char *conv_library_version(void)
+static void conv_library_close(struct conv_library *l)
 {
-    static const char *const unknown = "9";
-    static _Thread_local char text[32];
-    size_t v = cudnnGetVersion();
-    if (v < 10000)
-        return unknown;
-    snprintf(text, sizeof text, "%zu.%zu.%zu", v / 10000, v % 10000 / 100, v % 100);
-    return text;
-}
-
-static enum status library_open(struct cuda_device *dev)
-{
-    enum status st;
-    struct conv_library *l = calloc(1, sizeof *l);
-    if (!l)
-        return status_fail(STATUS_OOM, "no memory for cuDNN");
-    dev->conv = l;
-    CHECK(cudnn_check(cudnnCreate(&l->handle), "start on GPU %d", dev->base.index));
-    cudnn_device_take(l->handle, dev->name, dev->sm, &l->props);
-    CHECK(plan_file_open(dev));
-    CHECK(plan_cache_open(&l->lacking));
-done:
-    if (st != STATUS_OK) {
-        conv_library_close(l);
-        dev->conv = NULL;
-    }
-    return st;
-}
-
-void conv_library_close(struct conv_library *l)
-{
-    if (!l)
-        return;
     for (struct kept_plan *k = l->kept, *next; k; k = next) {
         next = k->next;
         conv_plan_close(&k->plan);
         free(k);
     }
     plan_cache_close(l->lacking);
-    cudnn_device_close(&l->props);
     if (l->handle)
         cudnnDestroy(l->handle);
     free(l);
+}
+
+static void conv_library_close_with(struct cuda_device *dev)
+{
+    conv_library_close(dev->conv);
+    dev->conv = NULL;
+}
+
+static enum status conv_library_open(struct cuda_device *dev)
+{
+    enum status st;
+    struct conv_library *l;
+    TRY(array_new(&l, 1));
+    CHECK(cudnn_check(cudnnCreate(&l->handle), "start on GPU %d", dev->base.index));
+    l->props = (struct cudnn_device){.handle = l->handle, .sm = dev->sm};
+    snprintf(l->props.name, sizeof l->props.name, "%.63s", dev->name);
+    CHECK(plan_file_open(dev));
+    CHECK(plan_cache_open(&l->lacking));
+    dev->conv = l;
+    cuda_at_close(dev, conv_library_close_with);
+done:
+    if (st != STATUS_OK)
+        conv_library_close(l);
+    return st;
 }
 
 /* --- execution --- */
@@ -135,10 +128,10 @@ struct candidates {
     struct conv_library *library;
     struct op_trial *trial;
     double best;   /* seconds of the fastest plan so far; 0: none */
-    char why[256]; /* the last plan that failed did so; empty: none has failed */
+    char why[256]; /* message of the last plan that failed; empty: none */
 };
 
-/* The largest tensor at a port of a form that operations use. */
+/* An operand for timing, at least as large as the tensor at that port in any form. */
 static struct timed_operand port_operand(const struct conv_problem *a, int port)
 {
     size_t size = dtype_size(a->type);
@@ -159,7 +152,7 @@ static struct timed_operand port_operand(const struct conv_problem *a, int port)
     case CG_PRO_SCALE:
     case CG_PRO_SHIFT:
         return (struct timed_operand){(size_t)a->c * size, a->type};
-    default: /* per channel, of what is read or of the result */
+    default: /* a value per channel of the input or of the result */
         return (struct timed_operand){(size_t)(a->k > a->c ? a->k : a->c) * sizeof(float),
                                       DTYPE_F32};
     }
@@ -167,7 +160,7 @@ static struct timed_operand port_operand(const struct conv_problem *a, int port)
 
 #define PORT(name) ((uint64_t)1 << CG_##name)
 
-/* The ports of the forms that are planned here, as a set. */
+/* The set of a form's ports, for the forms that this file plans. */
 static uint64_t ports_of(enum conv_form form)
 {
     const uint64_t sums = PORT(SUM) | PORT(SQSUM), apply = PORT(PRO_SCALE) | PORT(PRO_SHIFT);
@@ -226,11 +219,12 @@ done:
     return st;
 }
 
-/* A plan that the library cannot run after all is left out, as long as the GPU works; so is one
- * that there is no memory for. */
-static enum status time_plan(void *context, const struct cudnn_plan *plan, double *seconds)
+/* Times one candidate. Excludes a plan that fails to run, as long as the GPU still works, and a
+ * plan that needs more memory than there is. */
+static enum status time_candidate(void *context, const struct cudnn_plan *plan, double *seconds)
 {
-    static const double hopeless = 1.25; /* times the best: the last may take a hundred times it */
+    static const double hopeless = 1.25; /* a plan that takes this many times the best time is not
+                                          * timed again; the slowest take 100 times the best */
     struct candidates *all = context;
     struct candidate one = {all->library, plan};
     struct timed_work work = {enqueue_candidate, &one, plan->workspace};
@@ -249,7 +243,8 @@ static enum status time_plan(void *context, const struct cudnn_plan *plan, doubl
 
 /* --- planning --- */
 
-/* The plan of a choice; plan->cached says whether it can be made. */
+/* Makes the plan of a known choice. plan->cached: whether that was possible; if not, *plan is
+ * another plan. */
 static enum status open_known(struct conv_library *l, const struct conv_problem *problem,
                               const struct plan_limits *limits, const struct plan_choice *choice,
                               struct conv_plan *plan)
@@ -267,8 +262,8 @@ done:
     return st;
 }
 
-/* What was found fastest is written down; where another GPU of the process has found another plan
- * meanwhile, that is taken, so that all compute alike. */
+/* Stores the fastest plan's choice; if another GPU of the process has stored another choice
+ * meanwhile, uses that choice, so that all GPUs run the same plan. */
 static enum status keep_choice(struct conv_library *l, const struct conv_problem *problem,
                                const struct plan_limits *limits, bool stale, struct conv_plan *plan)
 {
@@ -292,14 +287,14 @@ done:
     return st;
 }
 
-/* Memory for timing may be lacking where memory for training is not: then what the heuristics name
- * first will do. */
+/* Chooses a plan within the limits. If the device lacks the memory for timing, uses the heuristics'
+ * first plan. */
 static enum status choose_within(struct cuda_device *dev, const struct conv_problem *problem,
                                  const struct plan_limits *limits, struct conv_plan *plan)
 {
     struct conv_library *l = dev->conv;
     struct candidates all = {.library = l};
-    struct plan_timer timer = {time_plan, &all};
+    struct plan_timer timer = {time_candidate, &all};
     struct plan_choice known;
     char key[PLAN_KEY_MAX];
     conv_plan_key(&l->props, problem, limits, key);
@@ -310,7 +305,8 @@ static enum status choose_within(struct cuda_device *dev, const struct conv_prob
         TRY(open_known(l, problem, limits, &known, plan));
         if (plan->cached)
             return STATUS_OK;
-        conv_plan_close(plan); /* what was chosen can no longer be made: it is timed again */
+        conv_plan_close(plan); /* the known plan can no longer be made, so candidates are timed
+                                * again */
     }
     enum status st = open_trial(dev, problem, &all.trial);
     if (st == STATUS_OOM) {
@@ -320,22 +316,24 @@ static enum status choose_within(struct cuda_device *dev, const struct conv_prob
         if (st == STATUS_OK)
             st = keep_choice(l, problem, limits, stale, plan);
     }
-    if (st == STATUS_UNSUPPORTED && all.why[0]) /* that it fails must not pass for a lack */
-        st = status_fail(STATUS_LIBRARY, "no plan runs for '%s': %s", key, all.why);
+    if (st == STATUS_UNSUPPORTED && all.why[0]) /* plans exist, but all fail to run */
+        st = status_fail(STATUS_LIBRARY, "every plan for '%s' failed: %s", key, all.why);
     op_trial_close(all.trial);
     return st;
 }
 
-/* Batch norm's forms have parts that do the same, so that they are not worth a compiler's time. */
+/* Whether the library may compile engines for a form. It may not for forms with batch norm, because
+ * separate operations can replace such a form. */
 static bool may_compile(enum conv_form form)
 {
     return form <= CONV_FWD_BIAS_RELU;
 }
 
-/* Engines that the library must compile first take seconds each, in every run again: they are for
- * what no other engine does, and then the one that the heuristics name first. */
-static enum status choose(struct cuda_device *dev, const struct conv_problem *problem,
-                          const struct plan_limits *limits, struct conv_plan *plan)
+/* Chooses a plan. Each engine that the library must compile takes seconds in every run. Such an
+ * engine, the first that the heuristics name, is used only if no other engine supports the
+ * problem. */
+static enum status conv_exec_choose(struct cuda_device *dev, const struct conv_problem *problem,
+                                    const struct plan_limits *limits, struct conv_plan *plan)
 {
     struct plan_limits compiled = *limits;
     enum status st = choose_within(dev, problem, limits, plan);
@@ -354,9 +352,9 @@ static const struct conv_plan *find_kept(const struct conv_library *l, const cha
     return NULL;
 }
 
-/* That there is no plan takes the heuristics long to say: it is remembered. Of the file this is
- * believed for forms that can be done without, and no other is written there: that a plain
- * convolution has no plan may be an installation to be mended. */
+/* Whether the problem is known to have no plan, which the heuristics need a long time to detect.
+ * The plan file stores this only for forms with batch norm: a plain convolution may lack a plan
+ * because of a faulty installation, which will be repaired. */
 static bool is_lacking(const struct conv_library *l, enum conv_form form, const char *key)
 {
     struct plan_choice known;
@@ -371,7 +369,7 @@ static enum status note_lack(struct conv_library *l, enum conv_form form, const 
     return may_compile(form) ? STATUS_OK : plan_file_add(key, &lack);
 }
 
-/* The plan of a problem, made where it is the first to ask. */
+/* Returns the plan of a problem, which the first call makes. */
 static enum status take_plan(struct cuda_device *dev, const struct conv_problem *problem,
                              const struct conv_plan **plan)
 {
@@ -385,10 +383,9 @@ static enum status take_plan(struct cuda_device *dev, const struct conv_problem 
         return STATUS_OK;
     if (is_lacking(l, problem->form, key))
         return status_fail(STATUS_UNSUPPORTED, "cuDNN has no plan for '%s'", key);
-    struct kept_plan *k = calloc(1, sizeof *k);
-    if (!k)
-        return status_fail(STATUS_OOM, "no memory for a plan");
-    enum status st = choose(dev, problem, &limits, &k->plan);
+    struct kept_plan *k;
+    TRY(array_new(&k, 1));
+    enum status st = conv_exec_choose(dev, problem, &limits, &k->plan);
     if (st != STATUS_OK) {
         free(k);
         if (st == STATUS_UNSUPPORTED)
@@ -409,11 +406,10 @@ enum status conv_exec_open(struct cuda_device *dev, const struct conv_problem *p
     *exec = NULL;
     TRY(cuda_enter(dev));
     if (!dev->conv)
-        TRY(library_open(dev));
+        TRY(conv_library_open(dev));
     TRY(take_plan(dev, problem, &plan));
-    struct cudnn_exec *e = calloc(1, sizeof *e);
-    if (!e)
-        return status_fail(STATUS_OOM, "no memory for a convolution");
+    struct cudnn_exec *e;
+    TRY(array_new(&e, 1));
     e->base =
         (struct conv_exec){.device = dev, .problem = *problem, .workspace = plan->plan.workspace};
     snprintf(e->base.impl, sizeof e->base.impl, "cudnn:%s engine %lld",

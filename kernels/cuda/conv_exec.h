@@ -1,7 +1,6 @@
-/* Convolutions that can be executed: a problem (conv_problem.h) with the fastest plan that the
- * library has for it on one device. */
-#ifndef KERNELS_CUDA_CONV_EXEC_H
-#define KERNELS_CUDA_CONV_EXEC_H
+/* Executes convolutions. An executor is a problem (conv_problem.h) with the library's fastest plan
+ * for that problem on one device. */
+#pragma once
 
 #include "kernels/cuda/conv_problem.h"
 #include "kernels/cuda/device.h"
@@ -10,28 +9,21 @@ struct conv_exec {
     struct cuda_device *device;
     struct conv_problem problem;
     size_t workspace; /* bytes, 16-byte aligned */
-    char impl[64];    /* "cudnn:engine 42" */
+    char impl[64];    /* "cudnn:fwd engine 42" */
 };
 
-/* Plans the problem. STATUS_UNSUPPORTED when this device has no plan for it. Candidates are timed
- * on the device the first time a problem is met there, and the choice is kept (plan_file.h), as it
- * is that one of batch norm's forms has none. The library's plan is made once for all
- * that execute the same problem, and lives as long as the device. Engines that have to be compiled
- * at run time are for problems that no other engine does, and batch norm's forms go without. Where
- * the device is to be deterministic, only engines that are so are asked, and the first that the
- * heuristics name is taken: a clock does not always choose alike. */
+/* Plans the problem. STATUS_UNSUPPORTED if the library has no plan for it on this device. When a
+ * problem is first planned on a device, its candidates are timed; plan_file.h stores the choice,
+ * or, for a form with batch norm, that there is no plan. All executors of a problem share the
+ * library's plan, which lives as long as the device. Engines that the library compiles at run time
+ * are used only if no other engine supports the problem, and never for forms with batch norm. A
+ * deterministic device uses the first deterministic engine that the heuristics name, since timing
+ * does not always choose the same engine. */
 MUST_CHECK enum status conv_exec_open(struct cuda_device *dev, const struct conv_problem *problem,
                                       struct conv_exec **exec);
 void conv_exec_close(struct conv_exec *exec); /* NULL is fine */
 
-/* port[CG_X] ... as the problem's form says; 16-byte aligned device memory. Allocates only where
- * the pointers are others than at the call before. */
+/* port[CG_X] ... point to the device memory, aligned to 16 bytes, of the ports of the problem's
+ * form. Allocates only if a pointer differs from that of the previous call. */
 MUST_CHECK enum status conv_exec_run(struct conv_exec *exec, void *const port[CG_PORT_COUNT],
                                      void *workspace, cudaStream_t stream);
-
-/* What a device keeps of the library; cuda_device.conv. NULL is fine. */
-void conv_library_close(struct conv_library *library);
-
-const char *conv_library_version(void); /* "9.19.0" */
-
-#endif

@@ -1,5 +1,5 @@
-/* Graphs of convolution and of what is fused with it. */
-#include "kernels/cuda/conv_form.h"
+/* Makes the graphs of convolutions and of the operations fused with them. */
+#include "kernels/cuda/conv_plan.h"
 
 /* The shapes of one problem. */
 struct shapes {
@@ -15,8 +15,9 @@ static struct shapes shapes_of(const struct conv_problem *a)
                            .y = {a->n, a->k, a->p, a->q}};
 }
 
-/* relu(X * PRO_SCALE + PRO_SHIFT), virtual. The engines want the two in the type of X, and what
- * lies between in fp32 before a forward convolution and in the type of X before wgrad. */
+/* Adds the virtual tensor relu(X * PRO_SCALE + PRO_SHIFT). The engines need scale and shift in the
+ * type of X, and intermediate values in fp32 before a forward convolution, but in the type of X
+ * before the gradient of the weights. */
 static int apply(struct cudnn_graph *g, const struct conv_problem *a, const int64_t x[4],
                  enum dtype between)
 {
@@ -71,7 +72,7 @@ static void build_bwd_data(struct cudnn_graph *g, const struct conv_problem *a)
     cg_tensor(g, CG_DX, a->type, s.x);
     cg_tensor(g, CG_W, a->type, s.w);
     cg_tensor(g, CG_DY, a->type, s.y);
-    cg_conv_bwd_data(g, CG_DX, CG_W, CG_DY, &a->conv, a->accumulate ? 1.0f : 0.0f);
+    cg_conv_bwd_data(g, CG_DX, CG_W, CG_DY, &a->conv);
 }
 
 static void build_bwd_weights(struct cudnn_graph *g, const struct conv_problem *a)
@@ -81,11 +82,11 @@ static void build_bwd_weights(struct cudnn_graph *g, const struct conv_problem *
     cg_tensor(g, CG_DW, a->type, s.w);
     cg_tensor(g, CG_DY, a->type, s.y);
     int x = a->form == CONV_APPLY_BWD_WEIGHTS ? apply(g, a, s.x, a->type) : CG_X;
-    cg_conv_bwd_weights(g, x, CG_DW, CG_DY, &a->conv, a->accumulate ? 1.0f : 0.0f);
+    cg_conv_bwd_weights(g, x, CG_DW, CG_DY, &a->conv);
 }
 
-/* (BN_X - MEAN) * INVSTD * GAMMA + BETA, virtual: what the forward pass gave to the ReLU or to the
- * sum with the shortcut, computed again. */
+/* Adds the virtual tensor (BN_X - MEAN) * INVSTD * GAMMA + BETA: in the forward pass, the input of
+ * the ReLU or of the sum with the shortcut. */
 static int recomputed_bn(struct cudnn_graph *g, const struct conv_problem *a, const int64_t x[4])
 {
     cg_tensor(g, CG_BN_X, a->type, x);
@@ -109,7 +110,7 @@ static void build_bwd_data_bn(struct cudnn_graph *g, const struct conv_problem *
     cg_tensor(g, CG_W, a->type, s.w);
     cg_tensor(g, CG_DY, a->type, s.y);
     int gradient = cg_virtual(g, a->type, s.x);
-    cg_conv_bwd_data(g, gradient, CG_W, CG_DY, &a->conv, 0.0f);
+    cg_conv_bwd_data(g, gradient, CG_W, CG_DY, &a->conv);
     int before_relu = recomputed_bn(g, a, s.x);
     if (a->form == CONV_BWD_DATA_ADD_BN) {
         cg_tensor(g, CG_SHORTCUT, a->type, s.x);
@@ -127,21 +128,6 @@ static void build_bwd_data_bn(struct cudnn_graph *g, const struct conv_problem *
     cg_bn_bwd_weights(g, CG_DX);
 }
 
-static void build_bn_finalize(struct cudnn_graph *g, const struct conv_problem *a)
-{
-    enum dtype eq = a->type == DTYPE_F16 ? DTYPE_F16 : DTYPE_F32;
-    cg_channels(g, CG_SUM, DTYPE_F32, a->k);
-    cg_channels(g, CG_SQSUM, DTYPE_F32, a->k);
-    for (int port = CG_MEAN; port <= CG_NEW_RVAR; port++)
-        cg_channels(g, (enum cg_port)port, DTYPE_F32, a->k);
-    cg_channels(g, CG_EQ_SCALE, eq, a->k);
-    cg_channels(g, CG_EQ_SHIFT, eq, a->k);
-    cg_scalar_i64(g, CG_COUNT);
-    cg_scalar_f32(g, CG_EPS);
-    cg_scalar_f32(g, CG_FACTOR);
-    cg_bn_finalize(g);
-}
-
 enum status conv_form_graph(const struct cudnn_device *dev, const struct conv_problem *problem,
                             struct cudnn_graph **g)
 {
@@ -157,7 +143,6 @@ enum status conv_form_graph(const struct cudnn_device *dev, const struct conv_pr
         [CONV_APPLY_BWD_WEIGHTS] = build_bwd_weights,
         [CONV_BWD_DATA_BN] = build_bwd_data_bn,
         [CONV_BWD_DATA_ADD_BN] = build_bwd_data_bn,
-        [CONV_BN_FINALIZE] = build_bn_finalize,
     };
     enum status st;
     CHECK(cg_open(g));

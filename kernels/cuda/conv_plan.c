@@ -33,9 +33,9 @@ void conv_plan_key(const struct cudnn_device *dev, const struct conv_problem *pr
              text, limits->deterministic ? " deterministic" : "");
 }
 
-/* The fastest of the list moves to *best. */
-static enum status choose(struct plan_list *list, const struct plan_timer *timer,
-                          struct conv_plan *best)
+/* Moves the fastest plan of the list to *best. */
+static enum status conv_plan_choose(struct plan_list *list, const struct plan_timer *timer,
+                                    struct conv_plan *best)
 {
     int fastest = -1;
     for (int i = 0; i < list->n; i++) {
@@ -52,14 +52,14 @@ static enum status choose(struct plan_list *list, const struct plan_timer *timer
             break;
     }
     if (fastest < 0)
-        return status_fail(STATUS_UNSUPPORTED, "none of cuDNN's %d plans can run", list->n);
+        return status_fail(STATUS_UNSUPPORTED, "none of cuDNN's %d plans can be executed", list->n);
     best->plan = list->plan[fastest];
     list->plan[fastest] = (struct cudnn_plan){0};
     return STATUS_OK;
 }
 
-/* Makes the plan that the cache has a choice for; plan->cached says whether it did. A choice that
- * can no longer be made is no failure. */
+/* Makes the plan of the cached choice. plan->cached: whether there was a choice and its plan could
+ * be made. If the plan can no longer be made, that is no failure. */
 static enum status open_cached(const struct cudnn_device *dev, const struct plan_limits *limits,
                                const struct plan_cache *cache, const char *key,
                                struct conv_plan *plan)
@@ -89,9 +89,9 @@ enum status conv_plan_open(const struct cudnn_device *dev, const struct conv_pro
     if (plan->cached)
         goto done;
     CHECK(conv_plan_candidates(dev, problem, plan->graph, limits, &list));
-    CHECK(choose(&list, timer, plan));
+    CHECK(conv_plan_choose(&list, timer, plan));
     plan->plan.choice.nanoseconds = (int64_t)(plan->seconds * 1e9);
-    plan->seconds = (double)plan->plan.choice.nanoseconds * 1e-9; /* as the next run finds it */
+    plan->seconds = (double)plan->plan.choice.nanoseconds * 1e-9; /* whole nanoseconds, as cached */
     if (cache && timer)
         CHECK(plan_cache_put(cache, key, &plan->plan.choice));
 done:

@@ -1,4 +1,4 @@
-/* From descriptions of operations to problems, and from problems to text. */
+/* Converts descriptions of operations to problems, and problems to text. */
 #include "kernels/cuda/conv_problem.h"
 
 #include <inttypes.h>
@@ -17,7 +17,6 @@ const char *conv_form_str(enum conv_form form)
         [CONV_APPLY_BWD_WEIGHTS] = "apply+wgrad",
         [CONV_BWD_DATA_BN] = "dgrad+drelu+bn",
         [CONV_BWD_DATA_ADD_BN] = "dgrad+add+drelu+bn",
-        [CONV_BN_FINALIZE] = "bn_finalize",
     };
     return name[form];
 }
@@ -26,11 +25,10 @@ void conv_problem_text(const struct conv_problem *a, char *out, size_t size)
 {
     const struct conv_attr *v = &a->conv;
     snprintf(out, size,
-             "%s %s%s n%" PRId64 " c%" PRId64 " h%" PRId64 " w%" PRId64 " k%" PRId64 " r%" PRId64
+             "%s %s n%" PRId64 " c%" PRId64 " h%" PRId64 " w%" PRId64 " k%" PRId64 " r%" PRId64
              "x%" PRId64 " s%dx%d p%dx%d g%d",
-             conv_form_str(a->form), a->tf32 ? "tf32" : dtype_str(a->type),
-             a->accumulate ? " accumulate" : "", a->n, a->c, a->h, a->w, a->k, a->r, a->s,
-             v->stride[0], v->stride[1], v->pad[0], v->pad[1], v->groups);
+             conv_form_str(a->form), a->tf32 ? "tf32" : dtype_str(a->type), a->n, a->c, a->h, a->w,
+             a->k, a->r, a->s, v->stride[0], v->stride[1], v->pad[0], v->pad[1], v->groups);
 }
 
 static bool in_order(const struct tensor_desc *t)
@@ -39,19 +37,12 @@ static bool in_order(const struct tensor_desc *t)
     return t->layout == LAYOUT_NHWC || t->layout == LAYOUT_ANY || pixel;
 }
 
-static bool types_fit(const struct op_desc *d, const struct tensor_desc *x,
-                      const struct tensor_desc *w, const struct tensor_desc *y)
-{
-    bool weights = x->type == w->type || (d->kind == OP_CONV_BWD_WEIGHTS && w->type == DTYPE_F32);
-    return weights && x->type == y->type && dtype_is_float(x->type);
-}
-
 static bool is_tf32(const struct tensor_desc *t)
 {
     return t->type == DTYPE_F32 && t->rounds == DTYPE_TF32;
 }
 
-/* Engines with tensor cores want rows of channels of 8 bytes at least. */
+/* Engines with tensor cores need at least 8 bytes of channels per pixel. */
 static int64_t padded(int64_t channels, int groups)
 {
     return groups == 1 ? (channels + 3) / 4 * 4 : channels;
@@ -65,7 +56,7 @@ enum status conv_problem_of(const struct op_desc *desc, struct conv_problem *pro
                                            [OP_CONV_BWD_WEIGHTS] = CONV_BWD_WEIGHTS};
     TRY(op_check(desc));
     if (desc->kind > OP_CONV_BWD_WEIGHTS)
-        return status_fail(STATUS_UNSUPPORTED, "%s is no convolution", op_str(desc->kind));
+        return status_fail(STATUS_UNSUPPORTED, "%s is not a convolution", op_str(desc->kind));
     const struct tensor_desc *t = desc->t;
     const struct tensor_desc *x = &t[desc->kind == OP_CONV_BWD_DATA ? ROLE_DX : ROLE_X];
     const struct tensor_desc *w = &t[desc->kind == OP_CONV_BWD_WEIGHTS ? ROLE_DW : ROLE_W];
@@ -73,10 +64,12 @@ enum status conv_problem_of(const struct op_desc *desc, struct conv_problem *pro
     bool padded_already =
         x->layout == LAYOUT_OPAQUE && x->opaque == padded(x->dim[1], desc->attr.conv.groups);
     if ((!in_order(x) && !padded_already) || !in_order(w) || !in_order(y))
-        return status_fail(STATUS_UNSUPPORTED, "%s: cuDNN plans are for NHWC", op_str(desc->kind));
-    if (!types_fit(desc, x, w, y))
+        return status_fail(STATUS_UNSUPPORTED, "%s: cuDNN plans need NHWC", op_str(desc->kind));
+    bool weights_fit =
+        x->type == w->type || (desc->kind == OP_CONV_BWD_WEIGHTS && w->type == DTYPE_F32);
+    if (!weights_fit || x->type != y->type || !dtype_is_float(x->type))
         return status_fail(STATUS_UNSUPPORTED,
-                           "%s: cuDNN plans are for tensors of one type, f32, f16 or bf16",
+                           "%s: cuDNN plans need tensors of one type, f32, f16 or bf16",
                            op_str(desc->kind));
 
     const struct conv_attr *conv = &desc->attr.conv;

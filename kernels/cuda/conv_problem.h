@@ -1,13 +1,12 @@
-/* Convolutions as problems: a form says what is fused with the convolution, a problem is a form
- * with types and a shape. They know nothing of the library that solves them. Not every form has a
- * plan on every GPU and in every type: tests/kernels/cuda/plans/test_conv_forms.c holds the table.
- */
-#ifndef KERNELS_CUDA_CONV_PROBLEM_H
-#define KERNELS_CUDA_CONV_PROBLEM_H
+/* Convolutions as problems. A form names the operations that are fused with the convolution; a
+ * problem is a form with types and a shape. Both are independent of the library. Not every form has
+ * a plan on every GPU and in every type: tests/kernels/cuda/plans/test_conv_forms.c has the
+ * table. */
+#pragma once
 
 #include "kernels/ops.h"
 
-/* The names of tensors in graphs, and of memory when a plan is executed. */
+/* Names of a graph's tensors, and of their memory when a plan is executed. */
 enum cg_port {
     CG_NONE = 0,
     /* Convolution. */
@@ -17,30 +16,23 @@ enum cg_port {
     CG_DX,
     CG_DW,
     CG_DY,
-    /* Per channel (1, C, 1, 1), before and after it. */
+    /* Tensors for the operations before and after the convolution, with a value per channel (1, C,
+     * 1, 1). */
     CG_BIAS,
-    CG_PRO_SCALE, /* x * scale + shift, then ReLU, as X is read */
+    CG_PRO_SCALE, /* applied as X is read: x * scale + shift, then ReLU */
     CG_PRO_SHIFT,
-    CG_SUM, /* of Y, and of its squares; f32 */
+    CG_SUM, /* sums of Y and of its squares; f32 */
     CG_SQSUM,
     /* Batch norm. */
     CG_MEAN,
     CG_INVSTD,
     CG_GAMMA,
     CG_BETA,
-    CG_RMEAN, /* running statistics before and after */
-    CG_RVAR,
-    CG_NEW_RMEAN,
-    CG_NEW_RVAR,
-    CG_EQ_SCALE, /* y = x * scale + shift is the whole of batch norm */
-    CG_EQ_SHIFT,
-    CG_COUNT,  /* by value: N*H*W, 64-bit integer */
-    CG_EPS,    /* by value, f32 */
-    CG_FACTOR, /* by value, f32: the weight of the new value in running statistics */
-    /* Batch norm's backward, fused into the data gradient of the convolution after it. */
-    CG_BN_X,     /* what was normalised */
-    CG_SHORTCUT, /* what was added before the ReLU */
-    CG_DY2,      /* the other gradient of the ReLU's result */
+    /* Tensors of the backward pass of a batch norm that is fused into the data gradient of the
+     * convolution after it. */
+    CG_BN_X,     /* batch norm's input */
+    CG_SHORTCUT, /* the summand before the ReLU */
+    CG_DY2,      /* the second gradient of the ReLU's result */
     CG_DGAMMA,
     CG_DBETA,
     CG_EQ_DY, /* the gradient of CG_BN_X is EQ_DY * DX + EQ_X * BN_X + EQ_BIAS */
@@ -49,39 +41,35 @@ enum cg_port {
     CG_PORT_COUNT,
 };
 
-/* The ports of each form; those after the arrow are written. "apply" stands for
- * relu(x * PRO_SCALE + PRO_SHIFT): the batch norm before, its result never stored. */
+/* The ports of each form; those after the arrow are written. "apply" is
+ * relu(x * PRO_SCALE + PRO_SHIFT): the preceding batch norm, whose result is never stored. */
 enum conv_form {
     CONV_FWD,         /* X W -> Y */
     CONV_BWD_DATA,    /* DY W -> DX */
     CONV_BWD_WEIGHTS, /* X DY -> DW */
-    /* Y = conv(X, W) + BIAS, and relu() of that.  X W BIAS(f32) -> Y */
+    /* Y = conv(X, W) + BIAS, without or with ReLU. X W BIAS(f32) -> Y */
     CONV_FWD_BIAS,
     CONV_FWD_BIAS_RELU,
-    /* With the sums that the batch norm after it needs.  X W -> Y SUM SQSUM */
+    /* Y = conv(X, W), and its sums for the batch norm that follows. X W -> Y SUM SQSUM */
     CONV_FWD_STATS,
     /* Y = conv(apply(X), W).  X PRO_SCALE PRO_SHIFT W -> Y SUM SQSUM */
     CONV_APPLY_FWD_STATS,
     /* DW from apply(X).  X PRO_SCALE PRO_SHIFT DY -> DW */
     CONV_APPLY_BWD_WEIGHTS,
-    /* DX = conv_transpose(DY, W) * (bn(BN_X) > 0), and what the batch norm's backward needs of it.
-     * DY W BN_X MEAN INVSTD GAMMA BETA -> DX DGAMMA DBETA EQ_DY EQ_X EQ_BIAS */
+    /* DX = conv_transpose(DY, W) * (bn(BN_X) > 0), and its sums for the backward pass of that batch
+     * norm. DY W BN_X MEAN INVSTD GAMMA BETA -> DX DGAMMA DBETA EQ_DY EQ_X EQ_BIAS */
     CONV_BWD_DATA_BN,
     /* DX = (conv_transpose(DY, W) + DY2) * (bn(BN_X) + SHORTCUT > 0): the end of a residual block.
      * DY W DY2 SHORTCUT BN_X MEAN INVSTD GAMMA BETA -> DX DGAMMA DBETA EQ_DY EQ_X EQ_BIAS */
     CONV_BWD_DATA_ADD_BN,
-    /* No convolution: from the sums of Y to its batch norm as one multiply-add per channel.
-     * See cg_bn_finalize. */
-    CONV_BN_FINALIZE,
     CONV_FORM_COUNT
 };
 
-/* Dimensions are those of the tensors in memory: c counts the channels of padding too. */
+/* Dimensions are those in memory: c includes channels of padding. */
 struct conv_problem {
     enum conv_form form;
-    enum dtype type; /* of activations, weights and their gradients: F32, F16 or BF16 */
-    bool tf32;       /* F32: products may be formed of operands rounded to TF32 */
-    bool accumulate; /* BWD_DATA, BWD_WEIGHTS: add to what DX or DW holds */
+    enum dtype type; /* type of activations, weights and their gradients: F32, F16 or BF16 */
+    bool tf32;       /* F32: operands may be rounded to TF32 before they are multiplied */
     int64_t n, c, h, w;
     int64_t k, r, s; /* result channels, kernel height and width */
     int64_t p, q;    /* result height and width */
@@ -93,26 +81,24 @@ enum { CONV_TEXT_MAX = 160 };
 
 const char *conv_form_str(enum conv_form form); /* "fwd", "apply+fwd+stats" */
 
-/* The problem as text without spaces at its ends, for messages and as a part of cache keys:
+/* The problem as text without spaces at its ends, for messages and cache keys:
  * "fwd fp16 n256 c64 h56 w56 k64 r3x3 s1x1 p1x1 g1". */
 void conv_problem_text(const struct conv_problem *problem, char *out, size_t size);
 
-/* What of an operation its plain form leaves to be done by other kernels. */
+/* The parts of an operation that its plain form does not compute: other kernels do. */
 enum {
     CONV_REST_BIAS = 1 << 0, /* add B to Y */
     CONV_REST_RELU = 1 << 1, /* then ReLU */
     CONV_REST_DB = 1 << 2,   /* DB: the sums of DY per channel */
-    /* X (or DX) and W (or DW) have fewer channels than the problem: those up to problem.c must be
-     * there and be zero. An image's 3 become 4, which tensor cores can load. */
+    /* X (or DX) and W (or DW) have fewer channels than the problem: zeros must pad them to
+     * problem.c channels. The 3 channels of an image become 4, which tensor cores can load. */
     CONV_REST_PAD = 1 << 3,
 };
 
 /* The problem of OP_CONV_FWD, OP_CONV_BWD_DATA or OP_CONV_BWD_WEIGHTS in its plain form; `form` may
- * be changed to another one of the same shapes afterwards. Tensors must lie in the order NHWC (ANY
- * is taken as that; an X with channels of padding is OPAQUE, see plan.h) and be all three of one
- * type, F32, F16 or BF16; only DW may be F32 as well. F32 whose operands `rounds` to TF32 is TF32.
+ * be changed to another one of the same shapes afterwards. Tensors must be NHWC (ANY counts as
+ * NHWC; an X with channels of padding is OPAQUE, see plan.h) and all three of one type, F32, F16 or
+ * BF16; only DW may be F32 as well. F32 whose operands have TF32 as `rounds` is TF32.
  * STATUS_UNSUPPORTED otherwise. `rest` is a set of CONV_REST_*. */
 MUST_CHECK enum status conv_problem_of(const struct op_desc *desc, struct conv_problem *problem,
                                        unsigned *rest);
-
-#endif

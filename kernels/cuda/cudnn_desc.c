@@ -1,4 +1,4 @@
-/* Descriptors of cuDNN's backend API. */
+/* Creates and reads descriptors of cuDNN's backend API. */
 #include "kernels/cuda/cudnn_desc.h"
 
 #include <stdarg.h>
@@ -7,7 +7,7 @@
 
 enum { ACTION_MAX = 256, REASON_MAX = 1024 };
 
-/* Statuses come in thousands: 2000 bad parameters, 3000 not supported, 4000 internal, 5000
+/* Statuses are grouped by thousands: 2000 bad parameters, 3000 not supported, 4000 internal, 5000
  * execution failed. */
 static enum status status_of(cudnnStatus_t s)
 {
@@ -27,12 +27,23 @@ enum status cudnn_check(cudnnStatus_t s, const char *fmt, ...)
     vsnprintf(action, sizeof action, fmt, ap);
     va_end(ap);
 
-    /* The library's own words, of which the first line names the condition that did not hold. */
+    /* The library's message; its first line names the condition that failed. */
     char reason[REASON_MAX] = "";
     cudnnGetLastErrorString(reason, sizeof reason);
     reason[strcspn(reason, "\r\n")] = '\0';
     return status_fail(status_of(s), "cuDNN cannot %s: %s%s%s", action, cudnnGetErrorString(s),
                        reason[0] ? ": " : "", reason);
+}
+
+const char *cudnn_version(void)
+{
+    static const char *const unknown = "9";
+    static _Thread_local char text[32];
+    size_t v = cudnnGetVersion();
+    if (v < 10000)
+        return unknown;
+    snprintf(text, sizeof text, "%zu.%zu.%zu", v / 10000, v % 10000 / 100, v % 100);
+    return text;
 }
 
 enum status cudnn_desc_create(struct cudnn_desc *d, cudnnBackendDescriptorType_t type,

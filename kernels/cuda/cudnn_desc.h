@@ -1,9 +1,8 @@
-/* One descriptor of cuDNN's backend API: its creation, attributes and end, every status of the
- * library turned into one of ours with the descriptor and the attribute named.
+/* One descriptor of cuDNN's backend API: its creation, attributes and destruction. A failure is
+ * returned as enum status; its message names the descriptor and the attribute.
  *
  * https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html */
-#ifndef KERNELS_CUDA_CUDNN_DESC_H
-#define KERNELS_CUDA_CUDNN_DESC_H
+#pragma once
 
 #include "base/status.h"
 
@@ -15,9 +14,11 @@ struct cudnn_desc {
     const char *kind;             /* "CUDNN_BACKEND_TENSOR_DESCRIPTOR", for messages */
 };
 
-/* STATUS_UNSUPPORTED for what the library says that it does not support, STATUS_OOM when memory is
- * lacking, STATUS_LIBRARY else; the message is "cuDNN cannot <action>: <what the library says>". */
+/* STATUS_UNSUPPORTED if the library reports that, STATUS_OOM without enough memory, else
+ * STATUS_LIBRARY; the message is "cuDNN cannot <action>: <the library's reason>". */
 MUST_CHECK enum status cudnn_check(cudnnStatus_t s, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+const char *cudnn_version(void); /* "9.19.0" */
 
 MUST_CHECK enum status cudnn_desc_create(struct cudnn_desc *d, cudnnBackendDescriptorType_t type,
                                          const char *kind);
@@ -27,8 +28,8 @@ MUST_CHECK enum status cudnn_desc_set(struct cudnn_desc *d, cudnnBackendAttribut
                                       const char *name, cudnnBackendAttributeType_t type,
                                       int64_t count, const void *value);
 
-/* Reads at most `max` elements; *count becomes how many the library has: what it wrote, or, with
- * `max` of 0, what there is to read. Elements that are descriptors must have been created. */
+/* Reads at most `max` elements; *count becomes the number of elements written, or, if `max` is 0,
+ * of elements that exist. Elements that are descriptors must have been created. */
 MUST_CHECK enum status cudnn_desc_get(const struct cudnn_desc *d,
                                       cudnnBackendAttributeName_t attribute, const char *name,
                                       cudnnBackendAttributeType_t type, int64_t max, int64_t *count,
@@ -36,14 +37,11 @@ MUST_CHECK enum status cudnn_desc_get(const struct cudnn_desc *d,
 
 MUST_CHECK enum status cudnn_desc_finalize(struct cudnn_desc *d);
 
-/* The same with names spelt out by the preprocessor: DESC_SET(&d, TENSOR_DIMENSIONS, INT64, 4,
- * dim).
- */
+/* The functions above as macros that complete the names of constants: DESC_SET(&d,
+ * TENSOR_DIMENSIONS, INT64, 4, dim). */
 #define DESC_CREATE(d, kind)                                                                       \
     cudnn_desc_create(d, CUDNN_BACKEND_##kind##_DESCRIPTOR, "CUDNN_BACKEND_" #kind "_DESCRIPTOR")
 #define DESC_SET(d, attr, type, count, value)                                                      \
     cudnn_desc_set(d, CUDNN_ATTR_##attr, "CUDNN_ATTR_" #attr, CUDNN_TYPE_##type, count, value)
 #define DESC_GET(d, attr, type, max, count, value)                                                 \
     cudnn_desc_get(d, CUDNN_ATTR_##attr, "CUDNN_ATTR_" #attr, CUDNN_TYPE_##type, max, count, value)
-
-#endif

@@ -1,6 +1,7 @@
-/* Builders of operation graphs. */
+/* Builds operation graphs. */
 #include "kernels/cuda/cudnn_graph.h"
 
+#include "base/array.h"
 #include "kernels/cuda/cudnn_device.h"
 
 #include <stdbool.h>
@@ -28,13 +29,12 @@ struct cudnn_graph {
     int n_ops;
     cudnnBackendDescriptor_t op[OPS_MAX];
     struct cudnn_desc graph;
-    cudnnHandle_t handle; /* NULL: for a GPU that is described */
+    cudnnHandle_t handle; /* NULL: for a described GPU */
 };
 
 enum status cg_open(struct cudnn_graph **g)
 {
-    *g = calloc(1, sizeof **g);
-    return *g ? STATUS_OK : status_fail(STATUS_OOM, "no memory for an operation graph");
+    return array_new(g, 1);
 }
 
 void cg_device(struct cudnn_graph *g, const struct cudnn_device *dev)
@@ -59,7 +59,7 @@ const struct cudnn_desc *cg_graph(const struct cudnn_graph *g)
 
 /* ---- descriptors that keep the first failure ---- */
 
-/* A new descriptor of the graph; NULL once something has failed. */
+/* A new descriptor of the graph; NULL after the graph's first failure. */
 static struct cudnn_desc *make(struct cudnn_graph *g, cudnnBackendDescriptorType_t type,
                                const char *kind)
 {
@@ -121,15 +121,12 @@ static void add_op(struct cudnn_graph *g, struct cudnn_desc *op)
 
 /* ---- tensors ---- */
 
-enum tensor_kind { TENSOR_PORT, TENSOR_VIRTUAL, TENSOR_BY_VALUE };
-
 static void add_tensor(struct cudnn_graph *g, int64_t uid, cudnnDataType_t type,
-                       const int64_t dim[4], enum tensor_kind kind)
+                       const int64_t dim[4], bool is_virtual)
 {
     const int64_t c = dim[1], h = dim[2], w = dim[3];
     const int64_t stride[4] = {c * h * w, 1, c * w, c};
-    const int64_t align = kind != TENSOR_BY_VALUE ? ALIGNMENT : type == CUDNN_DATA_INT64 ? 8 : 4;
-    const bool is_virtual = kind == TENSOR_VIRTUAL, by_value = kind == TENSOR_BY_VALUE;
+    const int64_t align = ALIGNMENT;
 
     if (g->st == STATUS_OK && g->n_tensors == TENSORS_MAX)
         g->st = status_fail(STATUS_INVALID, "operation graph: too many tensors");
@@ -140,7 +137,6 @@ static void add_tensor(struct cudnn_graph *g, int64_t uid, cudnnDataType_t type,
     SET(g, d, TENSOR_UNIQUE_ID, INT64, 1, &uid);
     SET(g, d, TENSOR_BYTE_ALIGNMENT, INT64, 1, &align);
     SET(g, d, TENSOR_IS_VIRTUAL, BOOLEAN, 1, &is_virtual);
-    SET(g, d, TENSOR_IS_BY_VALUE, BOOLEAN, 1, &by_value);
     finalize(g, d);
     if (g->st == STATUS_OK)
         g->tensor[g->n_tensors++] = (struct tensor){uid, d->raw};
@@ -157,7 +153,7 @@ static cudnnDataType_t data_type(struct cudnn_graph *g, enum dtype type)
         return CUDNN_DATA_BFLOAT16;
     default:
         if (g->st == STATUS_OK)
-            g->st = status_fail(STATUS_INVALID, "operation graph: no tensor can be of type %s",
+            g->st = status_fail(STATUS_INVALID, "operation graph: a tensor cannot have the type %s",
                                 dtype_str(type));
         return CUDNN_DATA_FLOAT;
     }
@@ -165,28 +161,18 @@ static cudnnDataType_t data_type(struct cudnn_graph *g, enum dtype type)
 
 void cg_tensor(struct cudnn_graph *g, enum cg_port port, enum dtype type, const int64_t dim[4])
 {
-    add_tensor(g, port, data_type(g, type), dim, TENSOR_PORT);
+    add_tensor(g, port, data_type(g, type), dim, false);
 }
 
 void cg_channels(struct cudnn_graph *g, enum cg_port port, enum dtype type, int64_t c)
 {
-    add_tensor(g, port, data_type(g, type), (const int64_t[]){1, c, 1, 1}, TENSOR_PORT);
-}
-
-void cg_scalar_f32(struct cudnn_graph *g, enum cg_port port)
-{
-    add_tensor(g, port, CUDNN_DATA_FLOAT, (const int64_t[]){1, 1, 1, 1}, TENSOR_BY_VALUE);
-}
-
-void cg_scalar_i64(struct cudnn_graph *g, enum cg_port port)
-{
-    add_tensor(g, port, CUDNN_DATA_INT64, (const int64_t[]){1, 1, 1, 1}, TENSOR_BY_VALUE);
+    add_tensor(g, port, data_type(g, type), (const int64_t[]){1, c, 1, 1}, false);
 }
 
 int cg_virtual(struct cudnn_graph *g, enum dtype type, const int64_t dim[4])
 {
     int uid = FIRST_VIRTUAL + g->n_tensors;
-    add_tensor(g, uid, data_type(g, type), dim, TENSOR_VIRTUAL);
+    add_tensor(g, uid, data_type(g, type), dim, true);
     return uid;
 }
 
@@ -210,11 +196,11 @@ static struct cudnn_desc *convolution(struct cudnn_graph *g, const struct conv_a
     return d;
 }
 
-/* The three operations differ in the names of their attributes only. `conv` is NULL once something
- * has failed. */
-#define ADD_CONV(g, kind, attr, x_name, x, w_name, w, y_name, y, conv, beta)                       \
+/* The three convolution operations differ only in the names of their attributes. `conv` is NULL
+ * after the graph's first failure. */
+#define ADD_CONV(g, kind, attr, x_name, x, w_name, w, y_name, y, conv)                             \
     do {                                                                                           \
-        const float alpha_ = 1.0f, beta_ = (beta);                                                 \
+        const float alpha_ = 1.0f, beta_ = 0.0f;                                                   \
         struct cudnn_desc *conv_ = convolution(g, conv);                                           \
         struct cudnn_desc *op_ = MAKE(g, OPERATION_CONVOLUTION_##kind);                            \
         SET_TENSOR(g, op_, OPERATION_CONVOLUTION_##attr##_##x_name, x);                            \
@@ -229,19 +215,17 @@ static struct cudnn_desc *convolution(struct cudnn_graph *g, const struct conv_a
 
 void cg_conv_fwd(struct cudnn_graph *g, int x, int w, int y, const struct conv_attr *conv)
 {
-    ADD_CONV(g, FORWARD, FORWARD, X, x, W, w, Y, y, conv, 0.0f);
+    ADD_CONV(g, FORWARD, FORWARD, X, x, W, w, Y, y, conv);
 }
 
-void cg_conv_bwd_data(struct cudnn_graph *g, int dx, int w, int dy, const struct conv_attr *conv,
-                      float beta)
+void cg_conv_bwd_data(struct cudnn_graph *g, int dx, int w, int dy, const struct conv_attr *conv)
 {
-    ADD_CONV(g, BACKWARD_DATA, BWD_DATA, DX, dx, W, w, DY, dy, conv, beta);
+    ADD_CONV(g, BACKWARD_DATA, BWD_DATA, DX, dx, W, w, DY, dy, conv);
 }
 
-void cg_conv_bwd_weights(struct cudnn_graph *g, int x, int dw, int dy, const struct conv_attr *conv,
-                         float beta)
+void cg_conv_bwd_weights(struct cudnn_graph *g, int x, int dw, int dy, const struct conv_attr *conv)
 {
-    ADD_CONV(g, BACKWARD_FILTER, BWD_FILTER, X, x, DW, dw, DY, dy, conv, beta);
+    ADD_CONV(g, BACKWARD_FILTER, BWD_FILTER, X, x, DW, dw, DY, dy, conv);
 }
 
 /* ---- pointwise ---- */
@@ -307,30 +291,6 @@ void cg_gen_stats(struct cudnn_graph *g, int x, int sum, int sqsum)
     SET_TENSOR(g, op, OPERATION_GENSTATS_XDESC, x);
     SET_TENSOR(g, op, OPERATION_GENSTATS_SUMDESC, sum);
     SET_TENSOR(g, op, OPERATION_GENSTATS_SQSUMDESC, sqsum);
-    add_op(g, op);
-}
-
-void cg_bn_finalize(struct cudnn_graph *g)
-{
-    const cudnnBnFinalizeStatsMode_t mode = CUDNN_BN_FINALIZE_STATISTICS_TRAINING;
-    struct cudnn_desc *op = MAKE(g, OPERATION_BN_FINALIZE_STATISTICS);
-    SET(g, op, OPERATION_BN_FINALIZE_STATS_MODE, BN_FINALIZE_STATS_MODE, 1, &mode);
-    SET(g, op, OPERATION_BN_FINALIZE_MATH_PREC, DATA_TYPE, 1, &compute);
-    SET_TENSOR(g, op, OPERATION_BN_FINALIZE_Y_SUM_DESC, CG_SUM);
-    SET_TENSOR(g, op, OPERATION_BN_FINALIZE_Y_SQ_SUM_DESC, CG_SQSUM);
-    SET_TENSOR(g, op, OPERATION_BN_FINALIZE_SCALE_DESC, CG_GAMMA);
-    SET_TENSOR(g, op, OPERATION_BN_FINALIZE_BIAS_DESC, CG_BETA);
-    SET_TENSOR(g, op, OPERATION_BN_FINALIZE_PREV_RUNNING_MEAN_DESC, CG_RMEAN);
-    SET_TENSOR(g, op, OPERATION_BN_FINALIZE_PREV_RUNNING_VAR_DESC, CG_RVAR);
-    SET_TENSOR(g, op, OPERATION_BN_FINALIZE_UPDATED_RUNNING_MEAN_DESC, CG_NEW_RMEAN);
-    SET_TENSOR(g, op, OPERATION_BN_FINALIZE_UPDATED_RUNNING_VAR_DESC, CG_NEW_RVAR);
-    SET_TENSOR(g, op, OPERATION_BN_FINALIZE_SAVED_MEAN_DESC, CG_MEAN);
-    SET_TENSOR(g, op, OPERATION_BN_FINALIZE_SAVED_INV_STD_DESC, CG_INVSTD);
-    SET_TENSOR(g, op, OPERATION_BN_FINALIZE_EQ_SCALE_DESC, CG_EQ_SCALE);
-    SET_TENSOR(g, op, OPERATION_BN_FINALIZE_EQ_BIAS_DESC, CG_EQ_SHIFT);
-    SET_TENSOR(g, op, OPERATION_BN_FINALIZE_ACCUM_COUNT_DESC, CG_COUNT);
-    SET_TENSOR(g, op, OPERATION_BN_FINALIZE_EPSILON_DESC, CG_EPS);
-    SET_TENSOR(g, op, OPERATION_BN_FINALIZE_EXP_AVERATE_FACTOR_DESC, CG_FACTOR);
     add_op(g, op);
 }
 

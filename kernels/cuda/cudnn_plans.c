@@ -1,18 +1,28 @@
-/* Heuristics, engine configurations and execution plans. */
+/* Makes execution plans of the engine configurations that the heuristics name. */
 #include "kernels/cuda/cudnn_plans.h"
 
 #include <stdio.h>
 
 enum { CONFIGS_MAX = 64, NOTES_MAX = 32 };
 
-/* ---- what an engine says of itself ---- */
+/* cuDNN can plan for a described GPU since version 9.8. Earlier versions plan for present GPUs
+ * only. */
+#if CUDNN_VERSION >= 90800
+#define SET_DEVICE(d, name, dev)                                                                   \
+    DESC_SET(d, name##_DEVICEPROP, BACKEND_DESCRIPTOR, 1, &(dev)->props.raw)
+#else
+#define SET_DEVICE(d, name, dev)                                                                   \
+    status_fail(STATUS_UNSUPPORTED, "cuDNN 9.8 or later is needed to plan for an absent GPU")
+#endif
+
+/* ---- properties that an engine reports ---- */
 
 struct engine {
     struct cudnn_desc desc;
     bool runtime_compiled;
     bool deterministic;
     bool tensor_cores;
-    bool narrows; /* inputs to a smaller type, or sums in one */
+    bool narrows; /* converts inputs to a smaller type, or sums in a smaller type */
 };
 
 static enum status read_notes(struct engine *e)
@@ -34,7 +44,7 @@ static enum status read_notes(struct engine *e)
     return STATUS_OK;
 }
 
-/* The engine of a configuration; `e` owns its descriptor whatever the result. */
+/* The engine of a configuration; `e` owns its descriptor even after a failure. */
 static enum status engine_read(const struct cudnn_desc *config, struct engine *e)
 {
     int64_t n;
@@ -78,7 +88,7 @@ static enum status choice_read(const struct cudnn_desc *config, const struct eng
         CHECK(DESC_CREATE(&knob[i], KNOB_CHOICE));
         raw[i] = knob[i].raw;
     }
-    /* Asked for their number alone, the library says 0. */
+    /* If only the count is requested, the library returns 0. */
     CHECK(DESC_GET(config, ENGINECFG_KNOB_CHOICES, BACKEND_DESCRIPTOR, PLAN_KNOBS_MAX, &n, raw));
     if (n > PLAN_KNOBS_MAX) {
         st = status_fail(STATUS_UNSUPPORTED, "cuDNN's engine %lld has %lld knobs",
@@ -115,8 +125,7 @@ static enum status plan_finish(const struct cudnn_device *dev, const struct cudn
     if (dev->handle)
         CHECK(DESC_SET(&plan->desc, EXECUTION_PLAN_HANDLE, HANDLE, 1, &dev->handle));
     else
-        CHECK(DESC_SET(&plan->desc, EXECUTION_PLAN_DEVICEPROP, BACKEND_DESCRIPTOR, 1,
-                       &dev->props.raw));
+        CHECK(SET_DEVICE(&plan->desc, EXECUTION_PLAN, dev));
     CHECK(cudnn_desc_finalize(&plan->desc));
     CHECK(DESC_GET(&plan->desc, EXECUTION_PLAN_WORKSPACE_SIZE, INT64, 1, &n, &workspace));
     plan->workspace = (size_t)workspace;
@@ -131,7 +140,7 @@ static enum status check_workspace(const struct cudnn_plan *plan, const struct p
     if (plan->workspace <= limits->workspace)
         return STATUS_OK;
     return status_fail(STATUS_UNSUPPORTED,
-                       "the plan wants %zu bytes of workspace, and %zu are allowed",
+                       "the plan needs a workspace of %zu bytes; at most %zu are allowed",
                        plan->workspace, limits->workspace);
 }
 
@@ -143,9 +152,9 @@ static bool list_has(const struct plan_list *list, const struct plan_choice *cho
     return false;
 }
 
-/* Whether a failure leaves the others to be asked. It is kept all the same: where none of them can
- * do it either, it may be that a part of the library is not there. */
-static bool goes_on(struct plan_list *list, enum status st)
+/* Whether other engines may be tried after the failure `st`. Stores the failure's message in
+ * list->why for the case that no engine works: a part of the library may be missing. */
+static bool may_continue(struct plan_list *list, enum status st)
 {
     if (st != STATUS_UNSUPPORTED && st != STATUS_LIBRARY)
         return false;
@@ -153,8 +162,8 @@ static bool goes_on(struct plan_list *list, enum status st)
     return true;
 }
 
-/* One configuration that the heuristics named. That no plan comes of it is no failure: they name
- * engines that turn out not to support the case. */
+/* Adds the plan of one configuration from the heuristics. A configuration without a plan is no
+ * failure: the heuristics also name engines that do not support the graph. */
 static enum status list_add(struct plan_list *list, const struct cudnn_device *dev,
                             const struct cudnn_desc *config, const struct plan_limits *limits)
 {
@@ -179,12 +188,13 @@ static enum status list_add(struct plan_list *list, const struct cudnn_device *d
     }
 done:
     cudnn_desc_destroy(&e.desc);
-    return st == STATUS_OK || goes_on(list, st) ? STATUS_OK : st;
+    return st == STATUS_OK || may_continue(list, st) ? STATUS_OK : st;
 }
 
 /* ---- heuristics ---- */
 
-/* Makes plans of what one mode of the heuristics names, until there are enough. */
+/* Makes plans of the configurations from one mode of the heuristics, until the list has enough
+ * plans. */
 static enum status add_results(struct plan_list *list, const struct cudnn_device *dev,
                                const struct cudnn_desc *heuristic, const struct plan_limits *limits)
 {
@@ -210,7 +220,8 @@ done:
     return st;
 }
 
-/* A mode that knows nothing for the graph says so when finalized; the other one may. */
+/* Asks one mode of the heuristics. If the mode has no configuration for the graph, finalizing
+ * fails; the other mode may have one. */
 static enum status ask(struct plan_list *list, const struct cudnn_device *dev,
                        const struct cudnn_graph *g, cudnnBackendHeurMode_t mode,
                        const struct plan_limits *limits)
@@ -221,12 +232,12 @@ static enum status ask(struct plan_list *list, const struct cudnn_device *dev,
     CHECK(DESC_SET(&h, ENGINEHEUR_OPERATION_GRAPH, BACKEND_DESCRIPTOR, 1, &cg_graph(g)->raw));
     CHECK(DESC_SET(&h, ENGINEHEUR_MODE, HEUR_MODE, 1, &mode));
     if (!dev->handle)
-        CHECK(DESC_SET(&h, ENGINEHEUR_DEVICEPROP, BACKEND_DESCRIPTOR, 1, &dev->props.raw));
+        CHECK(SET_DEVICE(&h, ENGINEHEUR, dev));
     CHECK(cudnn_desc_finalize(&h));
     CHECK(add_results(list, dev, &h, limits));
 done:
     cudnn_desc_destroy(&h);
-    return st == STATUS_UNSUPPORTED && goes_on(list, st) ? STATUS_OK : st;
+    return st == STATUS_UNSUPPORTED && may_continue(list, st) ? STATUS_OK : st;
 }
 
 enum status plan_list_make(const struct cudnn_device *dev, const struct cudnn_graph *g,
@@ -235,15 +246,15 @@ enum status plan_list_make(const struct cudnn_device *dev, const struct cudnn_gr
     enum status st;
     *list = (struct plan_list){0};
     if (limits->plans < 1 || limits->plans > PLANS_MAX)
-        return status_fail(STATUS_INVALID, "cuDNN plans: %d are not 1 to %d", limits->plans,
-                           PLANS_MAX);
+        return status_fail(STATUS_INVALID, "cuDNN plans: %d were asked for, give 1 to %d",
+                           limits->plans, PLANS_MAX);
     CHECK(ask(list, dev, g, CUDNN_HEUR_MODE_A, limits));
     if (list->n < limits->plans)
         CHECK(ask(list, dev, g, CUDNN_HEUR_MODE_FALLBACK, limits));
     if (list->n == 0)
         st = status_fail(STATUS_UNSUPPORTED,
-                         "cuDNN has no plan for %s: %d configurations, %d of them to be compiled "
-                         "at run time, %d with too much workspace%s%s",
+                         "cuDNN has no plan for %s: of %d configurations %d need compilation at "
+                         "run time, and %d too much workspace%s%s",
                          dev->name, list->configs, list->runtime_compiled, list->too_large,
                          list->why[0] ? "; " : "", list->why);
 done:
@@ -272,7 +283,7 @@ static enum status engine_make(const struct cudnn_device *dev, const struct cudn
     TRY(DESC_SET(&e->desc, ENGINE_OPERATION_GRAPH, BACKEND_DESCRIPTOR, 1, &cg_graph(g)->raw));
     TRY(DESC_SET(&e->desc, ENGINE_GLOBAL_INDEX, INT64, 1, &index));
     if (!dev->handle)
-        TRY(DESC_SET(&e->desc, ENGINE_DEVICEPROP, BACKEND_DESCRIPTOR, 1, &dev->props.raw));
+        TRY(SET_DEVICE(&e->desc, ENGINE, dev));
     TRY(cudnn_desc_finalize(&e->desc));
     return read_notes(e);
 }
@@ -317,7 +328,7 @@ enum status plan_make(const struct cudnn_device *dev, const struct cudnn_graph *
     *plan = (struct cudnn_plan){0};
     CHECK(engine_make(dev, g, choice->engine, &e));
     if (!engine_allowed(&e, limits)) {
-        st = status_fail(STATUS_UNSUPPORTED, "cuDNN's engine %lld is not one that may be used",
+        st = status_fail(STATUS_UNSUPPORTED, "cuDNN's engine %lld is not allowed",
                          (long long)choice->engine);
         goto done;
     }

@@ -1,18 +1,17 @@
-/* Opening a GPU, and what is said of it. */
+/* Opens and describes a GPU. */
 #include "kernels/cuda/device.h"
 
-#include "kernels/cuda/conv_exec.h"
+#include "base/array.h"
+#include "kernels/cuda/cudnn_desc.h"
 #include "kernels/cuda/error.h"
-#include "kernels/cuda/matmul.h"
-#include "kernels/cuda/op_timer.h"
-#include "kernels/cuda/plan_file.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The oldest GPUs whose tensor cores the libraries here still serve: Turing. */
-enum { SM_MIN = 75, SM_BF16 = 80 };
+/* Volta is the oldest generation with tensor cores. cuDNN 9.10 is the last version that supports
+ * Volta. */
+enum { SM_MIN = 70, SM_TURING = 75, SM_BF16 = 80, CUDNN_WITHOUT_VOLTA = 91100 };
 
 enum status cuda_check(cudaError_t e, const char *fmt, ...)
 {
@@ -24,7 +23,7 @@ enum status cuda_check(cudaError_t e, const char *fmt, ...)
     vsnprintf(action, sizeof action, fmt, args);
     va_end(args);
     enum status st = cuda_error(e, action);
-    cudaGetLastError(); /* else the next launch of a kernel would report it once more */
+    cudaGetLastError(); /* clears the error, which the next kernel launch would report again */
     return st;
 }
 
@@ -40,13 +39,13 @@ enum status cuda_queue(struct stream *s, struct cu_queue *q)
     return cuda_enter(dev);
 }
 
-/* "13.0" of 13000, as the runtime and the driver number CUDA. */
+/* Writes "13.0" for 13000, the form in which the runtime and the driver give a CUDA version. */
 static void version_text(int version, char out[16])
 {
     snprintf(out, 16, "%d.%d", version / 1000, version % 1000 / 10);
 }
 
-/* Says why no GPU can be used, where the driver itself cannot. */
+/* Counts GPUs; the message explains driver problems that the driver itself cannot report. */
 static enum status count_gpus(int *n)
 {
     int driver = 0, runtime = 0;
@@ -62,13 +61,37 @@ static enum status count_gpus(int *n)
     cudaError_t e = cudaGetDeviceCount(n);
     if (e == cudaErrorInsufficientDriver)
         return status_fail(STATUS_UNSUPPORTED,
-                           "the NVIDIA driver is too old: it is made for CUDA %s, and CUDA %s is "
+                           "the NVIDIA driver is too old: it supports CUDA %s, but CUDA %s is "
                            "needed; install a newer one, or use --devices cpu",
                            has, wants);
     if (e == cudaErrorNoDevice || (e == cudaSuccess && *n == 0))
-        return status_fail(STATUS_UNSUPPORTED, "there is no NVIDIA GPU here; use --devices cpu");
+        return status_fail(STATUS_UNSUPPORTED, "this machine has no NVIDIA GPU; use --devices cpu");
     if (e != cudaSuccess)
         return status_fail(STATUS_UNSUPPORTED, "no GPU can be used: %s", cudaGetErrorString(e));
+    return STATUS_OK;
+}
+
+/* Fails if the program or the libraries do not support the GPU. */
+static enum status check_capability(const struct cuda_device *dev)
+{
+    char gpu[320];
+    snprintf(gpu, sizeof gpu, "GPU %d, '%s'", dev->base.index, dev->name);
+    int major = dev->sm / 10, minor = dev->sm % 10;
+    if (dev->sm < SM_MIN)
+        return status_fail(
+            STATUS_UNSUPPORTED,
+            "%s, is too old: its compute capability is %d.%d; at least %d.%d is needed", gpu, major,
+            minor, SM_MIN / 10, SM_MIN % 10);
+    if (dev->sm < CUDA_SM_OLDEST)
+        return status_fail(STATUS_UNSUPPORTED,
+                           "%s, has compute capability %d.%d, for which this program has no code; "
+                           "build it with CUDA 12 and cuDNN 9.0 to 9.10",
+                           gpu, major, minor);
+    if (dev->sm < SM_TURING && cudnnGetVersion() >= CUDNN_WITHOUT_VOLTA)
+        return status_fail(STATUS_UNSUPPORTED,
+                           "%s, has compute capability %d.%d, which cuDNN %s does not support; "
+                           "install cuDNN 9.0 to 9.10 for CUDA 12",
+                           gpu, major, minor, cudnn_version());
     return STATUS_OK;
 }
 
@@ -81,12 +104,7 @@ static enum status read_properties(struct cuda_device *dev)
     dev->sm = prop.major * 10 + prop.minor;
     dev->multiprocessors = prop.multiProcessorCount;
     dev->memory = prop.totalGlobalMem;
-    if (dev->sm < SM_MIN)
-        return status_fail(STATUS_UNSUPPORTED,
-                           "GPU %d, '%s', is too old: its compute capability is %d.%d, and %d.%d "
-                           "is needed",
-                           index, dev->name, prop.major, prop.minor, SM_MIN / 10, SM_MIN % 10);
-    return STATUS_OK;
+    return check_capability(dev);
 }
 
 enum status cuda_open(const struct backend *b, int index, int threads, struct device **out)
@@ -95,11 +113,11 @@ enum status cuda_open(const struct backend *b, int index, int threads, struct de
     *out = NULL;
     TRY(count_gpus(&n));
     if (index >= n)
-        return status_fail(STATUS_USAGE, "there is no GPU %d: this machine has %d, 0 to %d", index,
-                           n, n - 1);
-    struct cuda_device *dev = calloc(1, sizeof *dev);
-    if (!dev)
-        return status_fail(STATUS_OOM, "no memory for a device");
+        return status_fail(STATUS_USAGE,
+                           "there is no GPU %d: this machine has %d GPUs, numbered from 0 to %d",
+                           index, n, n - 1);
+    struct cuda_device *dev;
+    TRY(array_new(&dev, 1));
     dev->base = (struct device){.backend = b, .index = index, .threads = threads ? threads : 1};
     enum status st;
     void *mem;
@@ -119,10 +137,7 @@ void cuda_close(struct device *base)
 {
     struct cuda_device *dev = cuda_device_of(base);
     if (cudaSetDevice(base->index) == cudaSuccess) {
-        conv_library_close(dev->conv);
-        matmul_library_close(dev->gemm);
-        plan_file_close(dev);
-        op_timer_close(dev->timer);
+        cuda_close_opened(dev);
         if (dev->bad_label)
             cudaFreeHost((void *)dev->bad_label);
     }
@@ -139,7 +154,7 @@ void cuda_describe(struct device *base, char *out, size_t size)
     version_text(driver, has);
     version_text(runtime, built);
     snprintf(out, size, "%s, sm_%d, %.1f GiB, CUDA %s (driver: %s), cuDNN %s", dev->name, dev->sm,
-             (double)dev->memory / 1073741824.0, built, has, conv_library_version());
+             (double)dev->memory / 1073741824.0, built, has, cudnn_version());
 }
 
 bool cuda_native(struct device *dev, enum dtype type)
@@ -149,11 +164,20 @@ bool cuda_native(struct device *dev, enum dtype type)
            (sm >= SM_BF16 && (type == DTYPE_BF16 || type == DTYPE_TF32));
 }
 
+enum status cuda_admit(struct device *base, enum dtype type)
+{
+    const struct cuda_device *dev = cuda_device_of(base);
+    if (dev->sm >= SM_TURING || (type != DTYPE_BF16 && type != DTYPE_TF32))
+        return STATUS_OK;
+    return status_fail(STATUS_USAGE, "GPU %d, '%s', has no %s; use --precision amp or fp32",
+                       base->index, dev->name, dtype_str(type));
+}
+
 enum status cuda_fault_take(struct cuda_device *dev)
 {
     int64_t row = *dev->bad_label;
     if (row < 0)
         return STATUS_OK;
     *dev->bad_label = -1;
-    return status_fail(STATUS_INVALID, "the label of row %lld is no class", (long long)row);
+    return status_fail(STATUS_INVALID, "the label of row %lld is not a class", (long long)row);
 }

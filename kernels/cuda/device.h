@@ -1,6 +1,5 @@
 /* Inside the CUDA backend: the device, its streams and events, and calls of the CUDA runtime. */
-#ifndef KERNELS_CUDA_DEVICE_H
-#define KERNELS_CUDA_DEVICE_H
+#pragma once
 
 #include "kernels/backend.h"
 #include "kernels/cuda/kernels.h"
@@ -17,14 +16,19 @@ struct cuda_device {
     int sm; /* compute capability, major * 10 + minor: 90 */
     int multiprocessors;
     size_t memory; /* bytes */
-    /* In pinned host memory, where the loss's kernel leaves the row of a label that is no class;
-     * -1: none. See cuda_fault_take. */
+    /* Pinned host memory to which the loss kernel writes the row of an invalid label; -1: none. See
+     * cuda_fault_take. */
     volatile int64_t *bad_label;
-    struct conv_library *conv; /* opened by the first plan that needs them; NULL until then */
+    /* NULL until the first plan that needs it opens it and registers its closing by
+     * cuda_at_close. */
+    struct conv_library *conv;
     struct matmul_library *gemm;
-    bool plan_file; /* is open for it */
+    bool plan_file; /* the plan file is open for the device */
     struct op_timer *timer;
-    int trials; /* open: what is executed is timed, and belongs to no step */
+    void (*at_close[4])(struct cuda_device *dev); /* one for each of the four above */
+    int n_at_close;
+    int trials; /* number of open op_trials; above 0: executions are being timed and do not belong
+                 * to a step */
 };
 
 struct cuda_stream {
@@ -47,23 +51,38 @@ static inline struct cuda_device *cuda_device_of(struct device *dev)
     return (struct cuda_device *)dev;
 }
 
+/* Registers `close`, which is called when the device is closed, with the device current. */
+static inline void cuda_at_close(struct cuda_device *dev, void (*close)(struct cuda_device *dev))
+{
+    dev->at_close[dev->n_at_close++] = close;
+}
+
+/* Closes the libraries, plan file and timer that plans have opened, the last opened first; the next
+ * plan reopens them. */
+static inline void cuda_close_opened(struct cuda_device *dev)
+{
+    while (dev->n_at_close > 0)
+        dev->at_close[--dev->n_at_close](dev);
+}
+
 static inline struct cuda_stream *cuda_stream_of(struct stream *s)
 {
     return (struct cuda_stream *)s;
 }
 
-/* STATUS_OK for success; a failure is told as error.h says, with the format as the action. */
+/* STATUS_OK if `e` is success; else fails as cuda_error() of error.h does, with the formatted text
+ * as the action. */
 MUST_CHECK enum status cuda_check(cudaError_t e, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
-/* Makes the device the calling thread's own, as every function of the backend does that calls the
- * runtime: a thread per device may call them at the same time. */
+/* Makes the device current in the calling thread. Every function of the backend that calls the
+ * runtime does so first, so that threads with different devices may call them at the same time. */
 MUST_CHECK enum status cuda_enter(const struct cuda_device *dev);
 
-/* The same, and where kernels are launched. */
+/* Makes the stream's device current, and fills in the queue for kernel launches. */
 MUST_CHECK enum status cuda_queue(struct stream *s, struct cu_queue *q);
 
-/* STATUS_INVALID, once, when a kernel found something wrong in what it was given. To be called when
- * a stream or an event has been waited for. */
+/* STATUS_INVALID, once, if a kernel found an invalid label. To be called after waiting for a stream
+ * or an event. */
 MUST_CHECK enum status cuda_fault_take(struct cuda_device *dev);
 
 /* The members of struct backend. */
@@ -71,6 +90,7 @@ enum status cuda_open(const struct backend *b, int index, int threads, struct de
 void cuda_close(struct device *dev);
 void cuda_describe(struct device *dev, char *out, size_t size);
 bool cuda_native(struct device *dev, enum dtype type);
+enum status cuda_admit(struct device *dev, enum dtype type);
 
 enum status cuda_alloc(struct device *dev, size_t bytes, void **mem);
 void cuda_free(struct device *dev, void *mem);
@@ -98,5 +118,3 @@ enum status cuda_capture_end(struct stream *s, struct graph_exec **g);
 enum status cuda_capture_launch(struct graph_exec *g, struct stream *s);
 void cuda_capture_free(struct graph_exec *g);
 enum status cuda_profile(struct stream *s, enum profile_call call);
-
-#endif

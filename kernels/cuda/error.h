@@ -1,6 +1,6 @@
-/* Inside kernels/cuda: what an error of CUDA's runtime comes to, in C and in CUDA C. */
-#ifndef KERNELS_CUDA_ERROR_H
-#define KERNELS_CUDA_ERROR_H
+/* Inside kernels/cuda: the status and the message of an error of CUDA's runtime, in C and in CUDA
+ * C. */
+#pragma once
 
 #include "base/status.h"
 
@@ -8,14 +8,14 @@
 
 #include <stdbool.h>
 
-/* The device itself is broken: no program can cause these. */
+/* Whether the error shows that the device is broken; no program can cause such an error. */
 static inline bool cuda_error_is_hardware(cudaError_t e)
 {
     return e == cudaErrorECCUncorrectable || e == cudaErrorNvlinkUncorrectable;
 }
 
-/* Fails with "cannot <action>: <what the runtime says>": STATUS_OOM when memory is lacking,
- * STATUS_HARDWARE when the calling thread's device is broken, which is then named, and else
+/* Fails with "cannot <action>: <the runtime's reason>": STATUS_OOM without enough memory,
+ * STATUS_HARDWARE if the calling thread's device is broken, which the message names, else
  * STATUS_LIBRARY. */
 MUST_CHECK static inline enum status cuda_error(cudaError_t e, const char *action)
 {
@@ -29,5 +29,3 @@ MUST_CHECK static inline enum status cuda_error(cudaError_t e, const char *actio
     return status_fail(STATUS_HARDWARE, "GPU %d is damaged: cannot %s: %s", gpu, action,
                        cudaGetErrorString(e));
 }
-
-#endif

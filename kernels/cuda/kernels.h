@@ -1,14 +1,15 @@
 /* The CUDA backend's own kernels, as plain C functions that put work on a stream.
  *
- * They do what kernels/ops.h says of the operation that each names, in fp32 arithmetic, on tensors
- * stored as F32, F16 or BF16; whoever plans an operation chooses layouts and calls them. Every
- * pointer is to device memory and 16-byte aligned, unless a comment says otherwise. Nothing waits
- * for the device or allocates, so that all of it can be captured in a graph. Every sum has one
- * order, which depends on shapes alone: results have the same bits in every run.
+ * Each function computes the operation of kernels/ops.h that it is named after, in fp32 arithmetic,
+ * on tensors stored as F32, F16 or BF16. The plan of the operation chooses layouts and calls the
+ * function. Every pointer is to device memory and aligned to 16 bytes, unless a comment says
+ * otherwise. No function waits for the device or allocates memory, so all functions can be captured
+ * in a graph. The order of every sum depends on shapes alone, so results have the same bits in
+ * every run.
  *
- * All fail as error.h says when the launch does, and with STATUS_UNSUPPORTED for another type. */
-#ifndef KERNELS_CUDA_KERNELS_H
-#define KERNELS_CUDA_KERNELS_H
+ * A function whose launch fails returns as cuda_error() of error.h does; other types are
+ * STATUS_UNSUPPORTED. */
+#pragma once
 
 #include "kernels/ops.h"
 
@@ -16,48 +17,45 @@
 extern "C" {
 #endif
 
-struct CUstream_st; /* what a cudaStream_t points to */
+struct CUstream_st; /* the target of a cudaStream_t */
 
 /* Where kernels are launched. */
 struct cu_queue {
     struct CUstream_st *stream;
-    int multiprocessors; /* of the device: bounds the blocks of loops that cover any size */
+    int multiprocessors; /* number of the device's multiprocessors, which limits the blocks of
+                          * grid-stride loops */
 };
 
 /* --- batch norm over a matrix (rows = N*H*W, channels): NHWC --- */
 
 struct cu_bn_shape {
-    enum dtype type; /* of x, z, y and their gradients; all the rest is fp32 */
+    enum dtype type; /* type of x, z, y and their gradients; all other arrays are fp32 */
     int64_t rows;
     int channels;
 };
 
-/* A bit per element that says whether Y > 0: bit c % 8 of byte row * cu_mask_stride + c / 8; bits
- * beyond the channels are 0. */
-static inline int64_t cu_mask_stride(int channels)
-{
-    return (channels + 7) / 8;
-}
+/* The mask: a bit per element that says whether Y > 0: bit c % 8 of byte c / 8 of the row, which
+ * has (channels + 7) / 8 bytes; bits beyond the channels are 0. */
 
-/* Bytes that the sums below need to work in. */
+/* Bytes of workspace for the sums below. */
 size_t cu_bn_workspace(const struct cu_bn_shape *s);
 
-/* sums (2C + 1 doubles): per channel the sum of x, the sum of x^2, and the count of rows: what
- * struct bn_sync adds up over ranks. */
+/* sums (2C + 1 doubles): per channel the sum of x, the sum of x^2, and the count of rows, for
+ * struct bn_sync to sum over ranks. */
 MUST_CHECK enum status cu_bn_sums(const struct cu_queue *q, const struct cu_bn_shape *s,
                                   const void *x, double *sums, void *workspace);
 
 struct cu_bn_statistics {
     float *mean, *invstd;
-    float *rmean, *rvar; /* the running ones */
+    float *rmean, *rvar; /* running statistics */
     float eps, momentum;
 };
 
-/* The statistics that follow from sums, of this rank or of all. */
+/* Computes the statistics from the sums of this rank or of all ranks. */
 MUST_CHECK enum status cu_bn_finalize(const struct cu_queue *q, int channels, const double *sums,
                                       const struct cu_bn_statistics *statistics);
 
-/* Both at once, of this rank alone. */
+/* cu_bn_sums and cu_bn_finalize in one call, for this rank alone. */
 MUST_CHECK enum status cu_bn_statistics(const struct cu_queue *q, const struct cu_bn_shape *s,
                                         const void *x, const struct cu_bn_statistics *statistics,
                                         void *workspace);
@@ -66,7 +64,7 @@ struct cu_bn_apply {
     const void *x;
     const void *z; /* NULL: no residual */
     const float *mean;
-    const float *invstd; /* NULL: from `var` and `eps`, as in evaluation */
+    const float *invstd; /* NULL: computed from `var` and `eps`, as in evaluation */
     const float *var;
     float eps;
     const float *gamma, *beta;
@@ -81,36 +79,36 @@ struct cu_bn_bwd {
     const void *dy;
     const void *dy2; /* NULL: none */
     const void *x;
-    const void *y;       /* where there was a ReLU: its result, or its mask; else both NULL */
+    const void *y;       /* the ReLU's result; NULL: no ReLU, or `mask` is given instead */
     const uint8_t *mask; /* any alignment */
     const float *mean, *invstd, *gamma;
     float *dgamma, *dbeta;
     void *dx;
     void *dz;             /* NULL: no residual. One of dx and dz may be dy or dy2. */
-    enum dtype dz_rounds; /* an f32 dz: to what */
+    enum dtype dz_rounds; /* f32 dz: the precision to round to */
 };
 
-/* dgamma, dbeta, dz, and for cu_bn_bwd_apply the sums (2C + 1 doubles): per channel of d, of
- * d * (x - mean), and the count of rows. */
+/* Computes dgamma, dbeta, dz, and the sums (2C + 1 doubles) for cu_bn_bwd_apply: per channel the
+ * sum of d and of d * (x - mean), and the count of rows. */
 MUST_CHECK enum status cu_bn_bwd_sums(const struct cu_queue *q, const struct cu_bn_shape *s,
                                       const struct cu_bn_bwd *a, double *sums, void *workspace);
 
-/* dx from sums, of this rank or of all. */
+/* Computes dx from the sums of this rank or of all ranks. */
 MUST_CHECK enum status cu_bn_bwd_apply(const struct cu_queue *q, const struct cu_bn_shape *s,
                                        const struct cu_bn_bwd *a, const double *sums);
 
-/* --- batch norm around convolutions that bring its sums along (OP_CONV_STATS_FWD) --- */
+/* --- batch norm around convolutions that compute its sums (OP_CONV_STATS_FWD) --- */
 
 struct cu_bn_from_sums {
     int channels;
-    int64_t rows;      /* that were added up */
+    int64_t rows;      /* rows that were summed */
     const float *sums; /* (2C): of x, then of x^2 */
     const float *gamma, *beta;
     enum dtype type; /* of `affine` */
     void *affine; /* (2C): scales, then shifts; NULL: not wanted, and gamma and beta are not read */
 };
 
-/* OP_BN_FINALIZE of this rank alone. */
+/* OP_BN_FINALIZE without sums over ranks. */
 MUST_CHECK enum status cu_bn_from_sums(const struct cu_queue *q, const struct cu_bn_from_sums *a,
                                        const struct cu_bn_statistics *statistics);
 
@@ -153,21 +151,21 @@ MUST_CHECK enum status cu_relu_bwd(const struct cu_queue *q, enum dtype type, in
 MUST_CHECK enum status cu_add(const struct cu_queue *q, enum dtype type, int64_t n, const void *x,
                               const void *z, void *y);
 
-/* fp32 to fp32 that `precision` (F16, BF16, TF32) can hold. */
+/* Rounds fp32 to values of `precision` (F16, BF16, TF32). */
 MUST_CHECK enum status cu_round(const struct cu_queue *q, enum dtype precision, int64_t n,
                                 const float *x, float *y);
 
-/* Between floating types. */
+/* Converts from one floating type to another. */
 MUST_CHECK enum status cu_cast(const struct cu_queue *q, enum dtype from, enum dtype to, int64_t n,
                                const void *x, void *y);
 
-/* y[b][j][i] = x[b][i][j], i < rows, j < cols, between floating types: NCHW to NHWC is rows = C,
- * cols = H*W, and back the other way round. */
+/* y[b][j][i] = x[b][i][j], i < rows, j < cols, between floating types. From NCHW to NHWC rows = C
+ * and cols = H*W; from NHWC to NCHW rows = H*W and cols = C. */
 MUST_CHECK enum status cu_transpose(const struct cu_queue *q, enum dtype from, enum dtype to,
                                     int64_t batch, int64_t rows, int64_t cols, const void *x,
                                     void *y);
 
-/* OP_DROPOUT of X (rows, width): forward, and backward with dy and dx. */
+/* OP_DROPOUT_FWD of x (rows, width); for OP_DROPOUT_BWD x is DY and y is DX. */
 MUST_CHECK enum status cu_dropout(const struct cu_queue *q, enum dtype type, int64_t rows,
                                   int64_t width, const struct dropout_attr *attr,
                                   const struct step_state *state, const void *x, void *y);
@@ -178,15 +176,15 @@ MUST_CHECK enum status cu_normalize(const struct cu_queue *q, enum dtype type, i
                                     int channels, const struct normalize_attr *attr,
                                     const uint8_t *x, void *y);
 
-/* --- channels of a matrix (rows, width) of the kind that NHWC tensors are --- */
+/* --- channels of a matrix (rows, width), such as an NHWC tensor --- */
 
-/* y (rows, to) becomes x (rows, from) between floating types: columns beyond `from` become 0, those
- * beyond `to` are left out. */
+/* Copies x (rows, from) to y (rows, to) between floating types: columns beyond `from` become 0,
+ * columns beyond `to` are dropped. */
 MUST_CHECK enum status cu_resize_rows(const struct cu_queue *q, enum dtype from_type,
                                       enum dtype to_type, int64_t rows, int64_t from, int64_t to,
                                       const void *x, void *y);
 
-/* y += bias per column, then ReLU where asked; both of one type. */
+/* y += bias per column, then ReLU if `relu`. y and bias have the same type. */
 MUST_CHECK enum status cu_add_bias(const struct cu_queue *q, const struct cu_bn_shape *s,
                                    const void *bias, bool relu, void *y);
 
@@ -204,7 +202,7 @@ struct cu_xent {
     float label_smoothing;
     const void *x;
     const int32_t *label;
-    const struct step_state *state; /* read where there is a dx */
+    const struct step_state *state; /* read only if dx is not NULL */
     void *dx;                       /* NULL: not wanted */
     struct loss_metrics *metrics;
     int64_t *bad_label; /* host memory that the device can write, or NULL; see below */
@@ -212,9 +210,9 @@ struct cu_xent {
 
 size_t cu_softmax_xent_workspace(int64_t rows);
 
-/* A label that is no class is found on the device: dx and metrics are then left as they were, and
- * the workspace begins with an int64_t, the first such row; -1 where all is well. *bad_label
- * becomes that row too, and stays as it is where all is well. */
+/* If a label is not a class, dx and metrics are not written. The workspace begins with an int64_t:
+ * the first row with such a label, or -1 if there is none. The device writes this row to *bad_label
+ * too, which does not change if there is none. */
 MUST_CHECK enum status cu_softmax_xent(const struct cu_queue *q, const struct cu_xent *a,
                                        void *workspace);
 
@@ -227,10 +225,11 @@ struct cu_chunk {
     int32_t segment;
 };
 
-/* Cuts the segments into chunks; returns how many. With `chunk` NULL only counts. Host memory. */
+/* Cuts the segments into chunks and returns their number. `chunk` is host memory; NULL: only
+ * counts. */
 int64_t cu_chunks_cut(const struct sgd_attr *attr, struct cu_chunk *chunk);
 
-/* The segments in device memory, uploaded by whoever plans. */
+/* The segments in device memory, uploaded by the plan. */
 struct cu_segments {
     int n_segments;
     int64_t n_chunks;
@@ -241,21 +240,22 @@ struct cu_segments {
 struct cu_sgd {
     float momentum;
     bool nesterov;
-    bool lars; /* some segment has a trust coefficient */
+    bool lars;  /* some segment has a trust coefficient */
+    float clip; /* limit of the gradient's norm; 0: no limit */
     const struct step_state *state;
-    enum dtype gradient, copy; /* how dw and wcopy are stored */
+    enum dtype gradient, copy; /* storage types of dw and wcopy */
     const void *dw;
     float *w, *v;
     void *wcopy; /* NULL: not wanted */
 };
 
-/* Bytes that LARS needs to work in; 0 without it. */
+/* Bytes of workspace, for LARS or a limit of the norm; 0 if neither is used. */
 size_t cu_sgd_workspace(const struct cu_sgd *a, const struct cu_segments *s);
 
 MUST_CHECK enum status cu_sgd(const struct cu_queue *q, const struct cu_sgd *a,
                               const struct cu_segments *s, void *workspace);
 
-/* `gradient` says how dw is stored. */
+/* `gradient` is the storage type of dw. */
 MUST_CHECK enum status cu_check_finite(const struct cu_queue *q, const struct cu_segments *s,
                                        enum dtype gradient, const void *dw,
                                        struct step_state *state);
@@ -270,10 +270,9 @@ MUST_CHECK enum status cu_scale_set(const struct cu_queue *q, const struct scale
 MUST_CHECK enum status cu_scale_update(const struct cu_queue *q, const struct scaler_rule *rule,
                                        struct scaler_state *scaler, const struct step_state *state);
 
-/* The kernel of enum profile_call's MARK. */
+/* Launches the kernel of PROFILE_MARK (enum profile_call). */
 MUST_CHECK enum status cu_profile_mark(const struct cu_queue *q);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -1,9 +1,11 @@
-/* Matrix products through cuBLASLt.
+/* Plans and executes matrix products through cuBLASLt.
  *
- * The library's matrices run down columns. A matrix of ours, row after row, is its transpose to the
- * library, so that C^T (n, m) = B^T * A^T is computed: its A is our B, and the rows of its result
- * are our columns, which is how its bias runs. */
+ * The library's matrices are column-major and those of struct matmul_problem are row-major, so the
+ * library sees each matrix transposed. It computes C^T (n, m) = B^T * A^T: its first operand is B,
+ * and what it calls a bias per row is the bias per column of C. */
 #include "kernels/cuda/matmul.h"
+
+#include "base/array.h"
 
 #include <cublasLt.h>
 #include <stdlib.h>
@@ -17,11 +19,11 @@ struct matmul_library {
 struct blas_matmul {
     struct matmul base;
     cublasLtMatmulDesc_t product;
-    cublasLtMatrixLayout_t a, b, c; /* ours */
+    cublasLtMatrixLayout_t a, b, c; /* of the problem's A, B and C */
     cublasLtMatmulAlgo_t algorithm;
 };
 
-static enum status check(cublasStatus_t s, const char *action)
+static enum status cublas_check(cublasStatus_t s, const char *action)
 {
     if (s == CUBLAS_STATUS_SUCCESS)
         return STATUS_OK;
@@ -36,50 +38,46 @@ static cudaDataType_t type_of(enum dtype type)
     return type == DTYPE_F16 ? CUDA_R_16F : type == DTYPE_BF16 ? CUDA_R_16BF : CUDA_R_32F;
 }
 
-void matmul_library_close(struct matmul_library *l)
+static void matmul_library_close_with(struct cuda_device *dev)
 {
-    if (!l)
-        return;
-    cublasLtDestroy(l->handle);
-    free(l);
+    cublasLtDestroy(dev->gemm->handle);
+    free(dev->gemm);
+    dev->gemm = NULL;
 }
 
-static enum status library_open(struct cuda_device *dev)
+static enum status matmul_library_open(struct cuda_device *dev)
 {
-    struct matmul_library *l = calloc(1, sizeof *l);
-    if (!l)
-        return status_fail(STATUS_OOM, "no memory for cuBLASLt");
-    enum status st = check(cublasLtCreate(&l->handle), "start");
+    struct matmul_library *l;
+    TRY(array_new(&l, 1));
+    enum status st = cublas_check(cublasLtCreate(&l->handle), "start");
     if (st != STATUS_OK) {
         free(l);
         return st;
     }
     dev->gemm = l;
+    cuda_at_close(dev, matmul_library_close_with);
     return STATUS_OK;
 }
 
-static cublasLtEpilogue_t epilogue_of(const struct matmul_problem *p)
-{
-    if (p->bias)
-        return p->relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
-    return p->relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT;
-}
-
 #define SET(m, attribute, value)                                                                   \
-    check(cublasLtMatmulDescSetAttribute((m)->product, CUBLASLT_MATMUL_DESC_##attribute, &(value), \
-                                         sizeof(value)),                                           \
-          "describe a product")
+    cublas_check(cublasLtMatmulDescSetAttribute((m)->product, CUBLASLT_MATMUL_DESC_##attribute,    \
+                                                &(value), sizeof(value)),                          \
+                 "describe a product")
 
-static enum status describe(struct blas_matmul *m)
+static enum status matmul_describe(struct blas_matmul *m)
 {
     const struct matmul_problem *p = &m->base.problem;
     bool tf32 = p->type == DTYPE_F32 && p->tf32;
     cublasComputeType_t compute = tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     cublasOperation_t first = p->b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasOperation_t second = p->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-    cublasLtEpilogue_t epilogue = epilogue_of(p);
+    cublasLtEpilogue_t epilogue = p->bias && p->relu ? CUBLASLT_EPILOGUE_RELU_BIAS
+                                  : p->bias          ? CUBLASLT_EPILOGUE_BIAS
+                                  : p->relu          ? CUBLASLT_EPILOGUE_RELU
+                                                     : CUBLASLT_EPILOGUE_DEFAULT;
     cudaDataType_t bias = type_of(p->type);
-    TRY(check(cublasLtMatmulDescCreate(&m->product, compute, CUDA_R_32F), "describe a product"));
+    TRY(cublas_check(cublasLtMatmulDescCreate(&m->product, compute, CUDA_R_32F),
+                     "describe a product"));
     TRY(SET(m, TRANSA, first));
     TRY(SET(m, TRANSB, second));
     TRY(SET(m, EPILOGUE, epilogue));
@@ -88,29 +86,32 @@ static enum status describe(struct blas_matmul *m)
     return STATUS_OK;
 }
 
-/* A matrix of ours whose rows in memory have `width` elements. */
-static enum status lay_out(cublasLtMatrixLayout_t *l, enum dtype type, int64_t rows, int64_t width)
+/* Describes a row-major matrix whose rows in memory have `width` elements. */
+static enum status matmul_lay_out(cublasLtMatrixLayout_t *l, enum dtype type, int64_t rows,
+                                  int64_t width)
 {
-    return check(
+    return cublas_check(
         cublasLtMatrixLayoutCreate(l, type_of(type), (uint64_t)width, (uint64_t)rows, width),
         "describe a matrix");
 }
 
-static enum status lay_out_all(struct blas_matmul *m)
+static enum status matmul_lay_out_all(struct blas_matmul *m)
 {
     const struct matmul_problem *p = &m->base.problem;
-    TRY(lay_out(&m->a, p->type, p->a_transposed ? p->k : p->m, p->a_transposed ? p->m : p->k));
-    TRY(lay_out(&m->b, p->type, p->b_transposed ? p->n : p->k, p->b_transposed ? p->k : p->n));
-    return lay_out(&m->c, p->result, p->m, p->n);
+    TRY(matmul_lay_out(&m->a, p->type, p->a_transposed ? p->k : p->m,
+                       p->a_transposed ? p->m : p->k));
+    TRY(matmul_lay_out(&m->b, p->type, p->b_transposed ? p->n : p->k,
+                       p->b_transposed ? p->k : p->n));
+    return matmul_lay_out(&m->c, p->result, p->m, p->n);
 }
 
-/* The first algorithm that the heuristics name; none that splits sums into atomics: the same
- * operands give the same bits. Nor any that keeps parts of sums in the result's type: in fp16 they
- * overflow where the sum does not, and each is rounded. */
-static enum status choose(struct blas_matmul *m)
+/* Chooses the first algorithm of the heuristics that meets two conditions. It sums without atomics,
+ * so that the same operands give the same bits. It keeps no partial sums in the result's type:
+ * these would be rounded, and in fp16 may overflow even if the sum does not. */
+static enum status matmul_choose(struct blas_matmul *m)
 {
     enum status st;
-    cublasLtMatmulPreference_t wish = NULL;
+    cublasLtMatmulPreference_t preference = NULL;
     cublasLtMatmulHeuristicResult_t best;
     const size_t workspace = WORKSPACE;
     const uint32_t alignment = ALIGNMENT;
@@ -119,21 +120,23 @@ static enum status choose(struct blas_matmul *m)
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
     const uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     int n = 0;
-    CHECK(check(cublasLtMatmulPreferenceCreate(&wish), "choose an algorithm"));
-    CHECK(check(cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                                     &workspace, sizeof workspace),
-                "choose an algorithm"));
-    CHECK(
-        check(cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-                                                   &reductions, sizeof reductions),
-              "choose an algorithm"));
+    CHECK(cublas_check(cublasLtMatmulPreferenceCreate(&preference), "choose an algorithm"));
+    CHECK(cublas_check(
+        cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                             &workspace, sizeof workspace),
+        "choose an algorithm"));
+    CHECK(cublas_check(
+        cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+                                             &reductions, sizeof reductions),
+        "choose an algorithm"));
     for (size_t i = 0; i < sizeof aligned / sizeof *aligned; i++)
-        CHECK(check(
-            cublasLtMatmulPreferenceSetAttribute(wish, aligned[i], &alignment, sizeof alignment),
-            "choose an algorithm"));
-    CHECK(check(cublasLtMatmulAlgoGetHeuristic(m->base.device->gemm->handle, m->product, m->b, m->a,
-                                               m->c, m->c, wish, 1, &best, &n),
-                "choose an algorithm"));
+        CHECK(cublas_check(cublasLtMatmulPreferenceSetAttribute(preference, aligned[i], &alignment,
+                                                                sizeof alignment),
+                           "choose an algorithm"));
+    CHECK(
+        cublas_check(cublasLtMatmulAlgoGetHeuristic(m->base.device->gemm->handle, m->product, m->b,
+                                                    m->a, m->c, m->c, preference, 1, &best, &n),
+                     "choose an algorithm"));
     if (n == 0) {
         st = status_fail(STATUS_UNSUPPORTED, "cuBLASLt has no algorithm for a product");
         goto done;
@@ -141,8 +144,8 @@ static enum status choose(struct blas_matmul *m)
     m->algorithm = best.algo;
     m->base.workspace = best.workspaceSize;
 done:
-    if (wish)
-        cublasLtMatmulPreferenceDestroy(wish);
+    if (preference)
+        cublasLtMatmulPreferenceDestroy(preference);
     return st;
 }
 
@@ -153,14 +156,13 @@ enum status matmul_open(struct cuda_device *dev, const struct matmul_problem *pr
     *out = NULL;
     TRY(cuda_enter(dev));
     if (!dev->gemm)
-        TRY(library_open(dev));
-    struct blas_matmul *m = calloc(1, sizeof *m);
-    if (!m)
-        return status_fail(STATUS_OOM, "no memory for a product");
+        TRY(matmul_library_open(dev));
+    struct blas_matmul *m;
+    TRY(array_new(&m, 1));
     m->base = (struct matmul){.device = dev, .problem = *problem, .impl = "cublaslt"};
-    CHECK(describe(m));
-    CHECK(lay_out_all(m));
-    CHECK(choose(m));
+    CHECK(matmul_describe(m));
+    CHECK(matmul_lay_out_all(m));
+    CHECK(matmul_choose(m));
     *out = &m->base;
 done:
     if (st != STATUS_OK)
@@ -189,8 +191,8 @@ enum status matmul_run(struct matmul *base, const void *a, const void *b, const 
     const float one = 1, zero = 0;
     if (bias)
         TRY(SET(m, BIAS_POINTER, bias));
-    return check(cublasLtMatmul(base->device->gemm->handle, m->product, &one, b, m->b, a, m->a,
-                                &zero, c, m->c, c, m->c, &m->algorithm, workspace, base->workspace,
-                                stream),
-                 "multiply");
+    return cublas_check(cublasLtMatmul(base->device->gemm->handle, m->product, &one, b, m->b, a,
+                                       m->a, &zero, c, m->c, c, m->c, &m->algorithm, workspace,
+                                       base->workspace, stream),
+                        "multiply");
 }

@@ -1,4 +1,4 @@
-/* Memory of the device and of the host, and copies. */
+/* Allocates memory of the device and of the host, and copies. */
 #include "kernels/cuda/device.h"
 
 #include <string.h>
@@ -10,15 +10,16 @@ enum status cuda_alloc(struct device *base, size_t bytes, void **mem)
     TRY(cuda_enter(dev));
     cudaError_t e = cudaMalloc(mem, bytes ? bytes : 1);
     if (e == cudaErrorMemoryAllocation) {
-        cudaGetLastError(); /* it would be reported by the next launch */
+        cudaGetLastError(); /* clears the error, which the next launch would report again */
         return status_fail(STATUS_OOM,
-                           "GPU %d has no memory for another %.1f MiB of its %.1f GiB; use a "
+                           "GPU %d has no memory for another %.1f MiB, of %.1f GiB in total; use a "
                            "smaller batch or image",
                            base->index, (double)bytes / 1048576.0,
                            (double)dev->memory / 1073741824.0);
     }
     TRY(cuda_check(e, "allocate memory of GPU %d", base->index));
-    /* The default stream, which other streams do not wait for. */
+    /* Zeroes the memory on the default stream, and waits for that, since other streams do not wait
+     * for the default stream. */
     e = cudaMemset(*mem, 0, bytes);
     if (e == cudaSuccess)
         e = cudaStreamSynchronize(NULL);
@@ -31,7 +32,7 @@ enum status cuda_alloc(struct device *base, size_t bytes, void **mem)
 
 void cuda_free(struct device *dev, void *mem)
 {
-    if (cudaSetDevice(dev->index) == cudaSuccess)
+    if (mem && cudaSetDevice(dev->index) == cudaSuccess)
         cudaFree(mem);
 }
 
@@ -48,11 +49,11 @@ enum status cuda_alloc_host(struct device *dev, size_t bytes, void **mem)
 
 void cuda_free_host(struct device *dev, void *mem)
 {
-    if (cudaSetDevice(dev->index) == cudaSuccess)
+    if (mem && cudaSetDevice(dev->index) == cudaSuccess)
         cudaFreeHost(mem);
 }
 
-/* The runtime finds out by itself where each side lies. */
+/* Copies in stream order; the runtime detects which pointer is to host memory. */
 static enum status copy(struct stream *s, void *dst, const void *src, size_t bytes,
                         const char *what)
 {
@@ -95,7 +96,7 @@ enum status cuda_peer_open(struct device *dev, struct device *other, bool *direc
         return STATUS_OK;
     cudaError_t e = cudaDeviceEnablePeerAccess(other->index, 0);
     if (e == cudaErrorPeerAccessAlreadyEnabled) {
-        cudaGetLastError(); /* it would be reported by the next launch */
+        cudaGetLastError(); /* clears the error, which the next launch would report again */
         e = cudaSuccess;
     }
     *direct = e == cudaSuccess;

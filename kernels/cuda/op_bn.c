@@ -1,8 +1,8 @@
-/* Batch norm. The workspace holds the sums, which all ranks add up where there are several, and
- * then what the kernels work in.
+/* Batch norm. The workspace contains first this rank's sums, which attr.bn.sync sums over ranks,
+ * then the workspace of the kernels.
  *
- * Statistics over all ranks pass through the host: the sums are fetched, handed to attr.bn.sync and
- * sent back, and the calling thread waits for them. Such a step cannot be captured. */
+ * Statistics over all ranks pass through the host: the calling thread downloads the sums, waits,
+ * calls attr.bn.sync and uploads the result. A step with such sums cannot be captured. */
 #include "kernels/cuda/plan.h"
 
 #include <stdlib.h>
@@ -10,8 +10,8 @@
 struct bn_plan {
     struct op_plan base;
     struct cu_bn_shape shape;
-    size_t scratch; /* where it begins in the workspace */
-    double *host;   /* pinned: the sums; NULL where this rank is alone */
+    size_t scratch; /* byte offset in the workspace */
+    double *host;   /* pinned copy of the sums; NULL: no sums over ranks */
 };
 
 static size_t sums_bytes(const struct cu_bn_shape *s)
@@ -42,7 +42,7 @@ static enum status take_statistics(const struct bn_plan *p, const struct cu_queu
     return cu_bn_finalize(q, p->shape.channels, sums, statistics);
 }
 
-static enum status run_fwd(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s)
+static enum status bn_run_fwd(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s)
 {
     struct bn_plan *p = (struct bn_plan *)plan;
     const struct op_desc *d = &plan->desc;
@@ -71,7 +71,7 @@ static enum status run_fwd(struct op_plan *plan, void *const arg[ROLE_COUNT], st
     return cuda_round_written(plan, arg, &q);
 }
 
-static enum status run_bwd(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s)
+static enum status bn_run_bwd(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s)
 {
     struct bn_plan *p = (struct bn_plan *)plan;
     const struct op_desc *d = &plan->desc;
@@ -101,8 +101,7 @@ static enum status run_bwd(struct op_plan *plan, void *const arg[ROLE_COUNT], st
 static void bn_free(struct op_plan *plan)
 {
     struct bn_plan *p = (struct bn_plan *)plan;
-    if (p->host)
-        cuda_free_host(plan->device, p->host);
+    cuda_free_host(plan->device, p->host);
     free(p);
 }
 
@@ -111,9 +110,9 @@ enum status cuda_plan_bn(struct device *dev, const struct op_desc *desc, struct 
     struct op_desc d = *desc;
     TRY(cuda_resolve(&d, LAYOUT_NHWC));
     TRY(cuda_all_lie(&d, LAYOUT_NHWC));
-    d.t[ROLE_DZ].raw = false; /* the sums are of what it holds */
-    TRY(cuda_plan_new(dev, &d, sizeof(struct bn_plan), d.kind == OP_BN_BWD ? run_bwd : run_fwd,
-                      plan));
+    d.t[ROLE_DZ].raw = false; /* the kernel rounds DZ before it computes the sums */
+    TRY(cuda_plan_new(dev, &d, sizeof(struct bn_plan),
+                      d.kind == OP_BN_BWD ? bn_run_bwd : bn_run_fwd, plan));
     struct bn_plan *p = (struct bn_plan *)*plan;
     p->base.free = bn_free;
     p->shape = cuda_matrix(&d.t[ROLE_X]);

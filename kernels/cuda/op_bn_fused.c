@@ -1,6 +1,6 @@
-/* What is left of batch norm around convolutions that bring its sums along (ops.h): statistics from
- * sums, and the gradient as a multiply-add. Both read what no host has seen: with attr.bn.sync the
- * plain batch norm stands. */
+/* The steps of batch norm that remain if the adjacent convolutions compute its sums (ops.h):
+ * statistics from sums, and the gradient as a multiply-add. The sums stay on the device, so
+ * attr.bn.sync is not supported: lowering then uses the plain batch norm. */
 #include "kernels/cuda/plan.h"
 
 static enum status run_finalize(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s)
@@ -11,7 +11,7 @@ static enum status run_finalize(struct op_plan *plan, void *const arg[ROLE_COUNT
                                 .sums = arg[ROLE_SUMS],
                                 .gamma = arg[ROLE_GAMMA],
                                 .beta = arg[ROLE_BETA],
-                                .type = d->t[ROLE_AFFINE].type, /* F32 where it is absent */
+                                .type = d->t[ROLE_AFFINE].type, /* F32 if AFFINE is absent */
                                 .affine = d->t[ROLE_AFFINE].ndim ? arg[ROLE_AFFINE] : NULL};
     struct cu_bn_statistics statistics = {arg[ROLE_MEAN], arg[ROLE_INVSTD], arg[ROLE_RMEAN],
                                           arg[ROLE_RVAR], d->attr.bn.eps,   d->attr.bn.momentum};
@@ -26,7 +26,8 @@ enum status cuda_plan_bn_finalize(struct device *dev, const struct op_desc *desc
 {
     struct op_desc d = *desc;
     if (d.attr.bn.sync)
-        return status_fail(STATUS_UNSUPPORTED, "%s: not over all ranks", op_str(d.kind));
+        return status_fail(STATUS_UNSUPPORTED, "%s: not available with statistics over all ranks",
+                           op_str(d.kind));
     TRY(cuda_resolve(&d, LAYOUT_NHWC));
     return cuda_plan_new(dev, &d, sizeof **plan, run_finalize, plan);
 }

@@ -1,9 +1,9 @@
-/* Convolutions: the library's plan, and around it what the plan leaves to kernels of our own (the
- * CONV_REST_* of conv_problem.h).
+/* Convolutions: the library's plan, with own kernels before and after it for the parts that the
+ * library does not compute (CONV_REST_* of conv_problem.h).
  *
- * An X whose layout is free and whose channels the library wants padded becomes OPAQUE (plan.h);
- * one that lies in NHWC is padded into the workspace, as weights always are. The library computes
- * DW in the type of X, so it too passes through the workspace where that is not fp32. */
+ * If the library needs X with padded channels, an X of layout ANY becomes OPAQUE (plan.h), and an
+ * NHWC X is copied with padding to the workspace, as weights always are. The library computes DW in
+ * the type of X; if DW has another type, the workspace holds the library's result. */
 #include "kernels/cuda/conv_exec.h"
 #include "kernels/cuda/plan.h"
 
@@ -13,11 +13,12 @@ struct convolution {
     struct op_plan base;
     struct conv_exec *exec;
     unsigned rest;
-    int64_t channels; /* of the tensors, those of the problem being padded */
-    /* Places in the workspace; of those with `0` bytes nothing is there. */
-    size_t image_at, image_bytes;     /* X or DX of as many channels as the problem has */
-    size_t weights_at, weights_bytes; /* W or DW likewise, in the library's type */
-    size_t bias_at, bias_bytes;       /* B in fp32; DB's sums */
+    int64_t channels; /* channels of the tensors, without the padding that the problem includes */
+    /* Offsets and sizes in the workspace; 0 bytes: absent. */
+    size_t image_at, image_bytes;     /* X or DX with the problem's channels */
+    size_t weights_at, weights_bytes; /* W or DW with the problem's channels, in the problem's
+                                       * type */
+    size_t bias_at, bias_bytes;       /* B in fp32, or workspace for the sums of DB */
     size_t library_at;
 };
 
@@ -26,7 +27,7 @@ static void *place(void *const arg[ROLE_COUNT], size_t at)
     return (char *)arg[ROLE_WORKSPACE] + at;
 }
 
-/* Rows of a tensor that are cut or padded to other channels. */
+/* Number of pixels of the image, whose channels are padded or cut. */
 static int64_t image_rows(const struct conv_problem *p)
 {
     return p->n * p->h * p->w;
@@ -37,7 +38,7 @@ static int64_t weight_rows(const struct conv_problem *p)
     return p->k * p->r * p->s;
 }
 
-/* X and W as the library reads them. */
+/* Copies X and W into the form that the library reads, if necessary. */
 static enum status bring_image(const struct convolution *p, void *const arg[ROLE_COUNT],
                                const struct cu_queue *q, void **image)
 {
@@ -67,7 +68,7 @@ static bool has_bias(enum conv_form form)
     return form == CONV_FWD_BIAS || form == CONV_FWD_BIAS_RELU;
 }
 
-static enum status run_fwd(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s)
+static enum status conv_run_fwd(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s)
 {
     struct convolution *p = (struct convolution *)plan;
     const struct conv_problem *a = &p->exec->problem;
@@ -89,7 +90,8 @@ static enum status run_fwd(struct op_plan *plan, void *const arg[ROLE_COUNT], st
     return STATUS_OK;
 }
 
-static enum status run_bwd_data(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s)
+static enum status conv_run_bwd_data(struct op_plan *plan, void *const arg[ROLE_COUNT],
+                                     struct stream *s)
 {
     struct convolution *p = (struct convolution *)plan;
     const struct conv_problem *a = &p->exec->problem;
@@ -106,7 +108,7 @@ static enum status run_bwd_data(struct op_plan *plan, void *const arg[ROLE_COUNT
                           arg[ROLE_DX]);
 }
 
-/* DW from where the library left it: of its own type, and without channels of padding. */
+/* Copies DW from the library's result: in DW's type, and without channels of padding. */
 static enum status take_weights(const struct convolution *p, void *const arg[ROLE_COUNT],
                                 const struct cu_queue *q, const void *weights)
 {
@@ -118,8 +120,8 @@ static enum status take_weights(const struct convolution *p, void *const arg[ROL
     return cu_resize_rows(q, a->type, type, weight_rows(a), from, to, weights, arg[ROLE_DW]);
 }
 
-static enum status run_bwd_weights(struct op_plan *plan, void *const arg[ROLE_COUNT],
-                                   struct stream *s)
+static enum status conv_run_bwd_weights(struct op_plan *plan, void *const arg[ROLE_COUNT],
+                                        struct stream *s)
 {
     struct convolution *p = (struct convolution *)plan;
     const struct conv_problem *a = &p->exec->problem;
@@ -168,8 +170,8 @@ static void lay_workspace(struct convolution *p)
     p->base.workspace = p->library_at + p->exec->workspace;
 }
 
-/* The plan with the bias in it, where the library has one (to be compiled at run time): a bias that
- * is added afterwards is added to what has been rounded already. */
+/* Prefers a plan that adds the bias itself, though the library may have to compile it: own kernels
+ * would add the bias to values that are already rounded. */
 static enum status open_exec(struct cuda_device *dev, const struct conv_problem *plain,
                              unsigned *rest, struct conv_exec **exec)
 {
@@ -187,8 +189,7 @@ static enum status open_exec(struct cuda_device *dev, const struct conv_problem 
 
 enum status cuda_plan_conv(struct device *dev, const struct op_desc *desc, struct op_plan **plan)
 {
-    static enum status (*const run[])(struct op_plan *, void *const[ROLE_COUNT],
-                                      struct stream *) = {run_fwd, run_bwd_data, run_bwd_weights};
+    static op_executor *const run[] = {conv_run_fwd, conv_run_bwd_data, conv_run_bwd_weights};
     struct op_desc d = *desc;
     struct conv_problem problem;
     struct conv_exec *exec = NULL;
@@ -199,8 +200,9 @@ enum status cuda_plan_conv(struct device *dev, const struct op_desc *desc, struc
     struct tensor_desc *x = &d.t[ROLE_X];
     const struct tensor_desc *dw = &d.t[ROLE_DW];
     if (dw->ndim && problem.type != DTYPE_F32 && dw->rounds != problem.type)
-        return status_fail(STATUS_UNSUPPORTED, "%s: cuDNN rounds the gradient of weights to %s",
-                           op_str(d.kind), dtype_str(problem.type));
+        return status_fail(STATUS_UNSUPPORTED,
+                           "%s: cuDNN computes the gradient of weights in %s only", op_str(d.kind),
+                           dtype_str(problem.type));
     if (x->layout == LAYOUT_ANY && x->ndim)
         cuda_set_channels(x, problem.c);
     TRY(cuda_resolve_operands(&d, LAYOUT_NHWC));

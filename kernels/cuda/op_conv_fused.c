@@ -1,24 +1,30 @@
-/* Convolutions fused with the batch norm and ReLU around them: the library's plan and nothing else,
- * but for a gradient of weights that is wanted in fp32, which passes through the workspace.
+/* Convolutions fused with the batch norm and ReLU around them. Only the library's plan runs, except
+ * that an fp32 DW is converted from the library's result in the workspace.
  *
- * Sets of channels lie one after the other in SUMS, AFFINE and EQ, each of them a port. The
- * library's forms hold in types of the GPU alone: it would not round to another in between. */
+ * SUMS, AFFINE and EQ consist of several arrays with a value per channel, one after the other; each
+ * array is a port of the graph. Emulated precision is not supported: the library cannot round
+ * values within a form. */
 #include "kernels/cuda/conv_exec.h"
+#include "kernels/cuda/cudnn_desc.h"
 #include "kernels/cuda/plan.h"
 
 #include <stdlib.h>
+
+/* Fused forms need this version of cuDNN: earlier ones crashed when planning some of them. */
+enum { CUDNN_FUSES = 91100 };
 
 struct fused {
     struct op_plan base;
     struct conv_exec *exec;
     bool cast;         /* DW passes through the workspace */
-    size_t library_at; /* in the workspace */
+    size_t library_at; /* offset of the library's workspace, bytes */
 };
 
-/* Channels whose sets begin where the library can load: at multiples of 16 bytes in any type. */
+/* Channels must be a multiple of this number, so that each array of any type begins at a multiple
+ * of 16 bytes. */
 enum { CHANNELS = 8 };
 
-/* Set `i` of a tensor that holds several, of `channels` each. */
+/* Array `i` of a tensor that consists of several arrays, each with `channels` values. */
 static void *set_at(const struct op_plan *plan, void *const arg[ROLE_COUNT], enum role role, int i,
                     int64_t channels)
 {
@@ -36,8 +42,8 @@ static void name_affine(const struct op_plan *plan, void *const arg[ROLE_COUNT],
     port[CG_PRO_SHIFT] = set_at(plan, arg, ROLE_AFFINE, 1, channels);
 }
 
-static enum status run_stats_fwd(struct op_plan *plan, void *const arg[ROLE_COUNT],
-                                 struct stream *s)
+static enum status fused_run_stats_fwd(struct op_plan *plan, void *const arg[ROLE_COUNT],
+                                       struct stream *s)
 {
     const struct fused *p = (const struct fused *)plan;
     int64_t outputs = plan->desc.t[ROLE_Y].dim[1];
@@ -52,8 +58,8 @@ static enum status run_stats_fwd(struct op_plan *plan, void *const arg[ROLE_COUN
     return conv_exec_run(p->exec, port, arg[ROLE_WORKSPACE], q.stream);
 }
 
-static enum status run_bwd_weights(struct op_plan *plan, void *const arg[ROLE_COUNT],
-                                   struct stream *s)
+static enum status fused_run_bwd_weights(struct op_plan *plan, void *const arg[ROLE_COUNT],
+                                         struct stream *s)
 {
     const struct fused *p = (const struct fused *)plan;
     const struct conv_problem *a = &p->exec->problem;
@@ -70,7 +76,8 @@ static enum status run_bwd_weights(struct op_plan *plan, void *const arg[ROLE_CO
     return cu_cast(&q, a->type, dw->type, tensor_count(dw), port[CG_DW], arg[ROLE_DW]);
 }
 
-static enum status run_bwd_data(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s)
+static enum status fused_run_bwd_data(struct op_plan *plan, void *const arg[ROLE_COUNT],
+                                      struct stream *s)
 {
     const struct fused *p = (const struct fused *)plan;
     const struct op_desc *d = &plan->desc;
@@ -110,7 +117,7 @@ static enum status has_no_form(const struct op_desc *d, const char *what)
     return status_fail(STATUS_UNSUPPORTED, "%s: cuDNN has no form %s", op_str(d->kind), what);
 }
 
-/* The form, and the convolution in it as an operation of its own. */
+/* Finds the form, and describes its convolution alone in *plain. */
 static enum status form_of(const struct op_desc *d, enum conv_form *form, struct op_desc *plain)
 {
     bool add = d->t[ROLE_Z].ndim > 0, both = add == (d->t[ROLE_DY2].ndim > 0);
@@ -128,7 +135,7 @@ static enum status form_of(const struct op_desc *d, enum conv_form *form, struct
         *form = add ? CONV_BWD_DATA_ADD_BN : CONV_BWD_DATA_BN;
         plain->kind = OP_CONV_BWD_DATA;
         if (!both)
-            return has_no_form(d, "with one of Z and DY2");
+            return has_no_form(d, "that has only one of Z and DY2");
     }
     struct op_roles roles = op_roles(plain->kind);
     for (int r = 0; r < ROLE_COUNT; r++)
@@ -137,27 +144,21 @@ static enum status form_of(const struct op_desc *d, enum conv_form *form, struct
     return STATUS_OK;
 }
 
-static enum status check_types(const struct op_desc *d)
-{
-    const struct tensor_desc *x = &d->t[ROLE_X], *affine = &d->t[ROLE_AFFINE];
-    for (int r = 0; r < ROLE_COUNT; r++) {
-        enum dtype rounds = d->t[r].rounds;
-        bool native = rounds == DTYPE_F32 || rounds == DTYPE_TF32;
-        if (d->t[r].ndim == 4 && r != ROLE_DW && !native)
-            return has_no_form(d, "that rounds in fp32");
-    }
-    if (affine->ndim && (affine->type != x->type || x->rounds != DTYPE_F32))
-        return has_no_form(d, "where AFFINE is not of the type of X");
-    return STATUS_OK;
-}
-
-static enum status problem_of(const struct op_desc *d, struct conv_problem *problem)
+static enum status fused_problem(const struct op_desc *d, struct conv_problem *problem)
 {
     struct op_desc plain;
     enum conv_form form;
     unsigned rest;
     TRY(form_of(d, &form, &plain));
-    TRY(check_types(d));
+    const struct tensor_desc *x = &d->t[ROLE_X], *affine = &d->t[ROLE_AFFINE];
+    for (int r = 0; r < ROLE_COUNT; r++) {
+        enum dtype rounds = d->t[r].rounds;
+        bool native = rounds == DTYPE_F32 || rounds == DTYPE_TF32;
+        if (d->t[r].ndim == 4 && r != ROLE_DW && !native)
+            return has_no_form(d, "that rounds a type emulated in fp32");
+    }
+    if (affine->ndim && (affine->type != x->type || x->rounds != DTYPE_F32))
+        return has_no_form(d, "for an AFFINE of another type than X");
     TRY(conv_problem_of(&plain, problem, &rest));
     if (rest || problem->c % CHANNELS != 0 || problem->k % CHANNELS != 0)
         return has_no_form(d, "for so few channels");
@@ -176,16 +177,18 @@ enum status cuda_plan_conv_fused(struct device *dev, const struct op_desc *desc,
     struct conv_exec *exec = NULL;
     enum status st;
     *plan = NULL;
-    TRY(problem_of(desc, &problem));
+    if (cudnnGetVersion() < CUDNN_FUSES)
+        return has_no_form(desc, "before version 9.11");
+    TRY(fused_problem(desc, &problem));
     TRY(cuda_resolve_operands(&d, LAYOUT_NHWC));
     TRY(cuda_all_lie(&d, LAYOUT_NHWC));
     if (problem.type != DTYPE_F32)
         d.t[ROLE_DW].raw = false; /* the library has rounded it */
     CHECK(conv_exec_open(cuda_device_of(dev), &problem, &exec));
     CHECK(cuda_plan_new(dev, &d, sizeof(struct fused),
-                        d.kind == OP_CONV_STATS_FWD     ? run_stats_fwd
-                        : d.kind == OP_CONV_BWD_DATA_BN ? run_bwd_data
-                                                        : run_bwd_weights,
+                        d.kind == OP_CONV_STATS_FWD     ? fused_run_stats_fwd
+                        : d.kind == OP_CONV_BWD_DATA_BN ? fused_run_bwd_data
+                                                        : fused_run_bwd_weights,
                         plan));
     struct fused *p = (struct fused *)*plan;
     const struct tensor_desc *dw = &d.t[ROLE_DW];

@@ -1,18 +1,13 @@
-/* Element by element. All but dropout, whose masks count rows, take any order that all tensors
- * share. */
+/* Elementwise operations. Tensors may have any order in memory if all of them have the same order;
+ * dropout is an exception, because its masks depend on rows. */
 #include "kernels/cuda/plan.h"
 
-/* Elements in memory, those of padding too. */
-static int64_t count_of(const struct tensor_desc *t)
-{
-    return (int64_t)(t->bytes / dtype_size(t->type));
-}
-
-static enum status run(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s)
+static enum status elements_run(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s)
 {
     const struct op_desc *d = &plan->desc;
     const struct tensor_desc *x = &d->t[d->t[ROLE_X].ndim ? ROLE_X : ROLE_DY];
-    int64_t n = count_of(x), rows = x->dim[0];
+    int64_t n = (int64_t)(x->bytes / dtype_size(x->type)); /* in memory, padding included */
+    int64_t rows = x->dim[0];
     struct cu_queue q;
     TRY(cuda_queue(s, &q));
     switch (d->kind) {
@@ -34,7 +29,7 @@ static enum status run(struct op_plan *plan, void *const arg[ROLE_COUNT], struct
     }
 }
 
-/* The layout of the first 4-d tensor that has one. */
+/* The first 4-d tensor whose layout is not ANY; NULL: none. */
 static const struct tensor_desc *leader_of(const struct op_desc *d)
 {
     for (int r = 0; r < ROLE_COUNT; r++)
@@ -54,9 +49,9 @@ enum status cuda_plan_elements(struct device *dev, const struct op_desc *desc,
     TRY(cuda_resolve(&d, led ? led->layout : LAYOUT_NHWC));
     for (int r = 0; led && r < ROLE_COUNT; r++)
         if (d.t[r].ndim == 4 && (!cuda_lies(&d.t[r], led->layout) || d.t[r].opaque != led->opaque))
-            return status_fail(STATUS_UNSUPPORTED, "%s: no kernel has tensors of several layouts",
+            return status_fail(STATUS_UNSUPPORTED, "%s: no kernel for tensors of different layouts",
                                op_str(d.kind));
-    return cuda_plan_new(dev, &d, sizeof **plan, run, plan);
+    return cuda_plan_new(dev, &d, sizeof **plan, elements_run, plan);
 }
 
 enum status cuda_plan_dropout(struct device *dev, const struct op_desc *desc, struct op_plan **plan)
@@ -64,5 +59,5 @@ enum status cuda_plan_dropout(struct device *dev, const struct op_desc *desc, st
     struct op_desc d = *desc;
     TRY(cuda_resolve(&d, LAYOUT_PLAIN));
     TRY(cuda_all_lie(&d, LAYOUT_PLAIN));
-    return cuda_plan_new(dev, &d, sizeof **plan, run, plan);
+    return cuda_plan_new(dev, &d, sizeof **plan, elements_run, plan);
 }

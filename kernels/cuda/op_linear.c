@@ -7,10 +7,11 @@
 struct linear_plan {
     struct op_plan base;
     struct matmul *matmul;
-    size_t scratch; /* of DB's sums, behind the product's workspace */
+    size_t scratch; /* offset of DB's sums, after the product's workspace */
 };
 
-static enum status run_fwd(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s)
+static enum status linear_run_fwd(struct op_plan *plan, void *const arg[ROLE_COUNT],
+                                  struct stream *s)
 {
     struct linear_plan *p = (struct linear_plan *)plan;
     const void *bias = plan->desc.t[ROLE_B].ndim ? arg[ROLE_B] : NULL;
@@ -20,7 +21,8 @@ static enum status run_fwd(struct op_plan *plan, void *const arg[ROLE_COUNT], st
                       q.stream);
 }
 
-static enum status run_bwd_data(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s)
+static enum status linear_run_bwd_data(struct op_plan *plan, void *const arg[ROLE_COUNT],
+                                       struct stream *s)
 {
     struct linear_plan *p = (struct linear_plan *)plan;
     struct cu_queue q;
@@ -29,8 +31,8 @@ static enum status run_bwd_data(struct op_plan *plan, void *const arg[ROLE_COUNT
                       q.stream);
 }
 
-static enum status run_bwd_weights(struct op_plan *plan, void *const arg[ROLE_COUNT],
-                                   struct stream *s)
+static enum status linear_run_bwd_weights(struct op_plan *plan, void *const arg[ROLE_COUNT],
+                                          struct stream *s)
 {
     struct linear_plan *p = (struct linear_plan *)plan;
     const struct tensor_desc *dy = &plan->desc.t[ROLE_DY];
@@ -50,8 +52,8 @@ static bool is_tf32(const struct tensor_desc *t)
     return t->rounds == DTYPE_TF32;
 }
 
-/* The product behind an operation. What rounds to TF32 the library rounds as it loads. */
-static struct matmul_problem problem_of(const struct op_desc *d)
+/* The matrix product of an operation. The library rounds TF32 operands as it loads them. */
+static struct matmul_problem linear_problem(const struct op_desc *d)
 {
     const struct tensor_desc *t = d->t;
     const struct tensor_desc *x = &t[d->kind == OP_LINEAR_BWD_DATA ? ROLE_DX : ROLE_X];
@@ -88,14 +90,13 @@ static void linear_free(struct op_plan *plan)
 
 enum status cuda_plan_linear(struct device *dev, const struct op_desc *desc, struct op_plan **plan)
 {
-    static enum status (*const run[])(struct op_plan *, void *const[ROLE_COUNT],
-                                      struct stream *) = {run_fwd, run_bwd_data, run_bwd_weights};
+    static op_executor *const run[] = {linear_run_fwd, linear_run_bwd_data, linear_run_bwd_weights};
     struct op_desc d = *desc;
     struct matmul *matmul;
     enum status st;
     *plan = NULL;
     TRY(cuda_resolve_operands(&d, LAYOUT_NHWC));
-    struct matmul_problem problem = problem_of(&d);
+    struct matmul_problem problem = linear_problem(&d);
     TRY(matmul_open(cuda_device_of(dev), &problem, &matmul));
     CHECK(cuda_plan_new(dev, &d, sizeof(struct linear_plan), run[d.kind - OP_LINEAR_FWD], plan));
     struct linear_plan *p = (struct linear_plan *)*plan;

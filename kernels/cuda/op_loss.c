@@ -1,7 +1,7 @@
 /* The loss. */
 #include "kernels/cuda/plan.h"
 
-static enum status run(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s)
+static enum status xent_run(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s)
 {
     const struct op_desc *d = &plan->desc;
     struct cu_queue q;
@@ -23,7 +23,7 @@ enum status cuda_plan_xent(struct device *dev, const struct op_desc *desc, struc
 {
     struct op_desc d = *desc;
     TRY(cuda_resolve(&d, LAYOUT_NHWC));
-    TRY(cuda_plan_new(dev, &d, sizeof **plan, run, plan));
+    TRY(cuda_plan_new(dev, &d, sizeof **plan, xent_run, plan));
     (*plan)->workspace = cu_softmax_xent_workspace(d.t[ROLE_X].dim[0]);
     return STATUS_OK;
 }

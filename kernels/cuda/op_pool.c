@@ -1,5 +1,5 @@
-/* Pooling, and adding to the pixels of a grid. Average pooling may have its small side plain, since
- * a network flattens it next. */
+/* Pooling, and addition to every n-th pixel (OP_ADD_STRIDED). Average pooling also supports Y and
+ * DY in the plain layout, because the next layer of a network flattens Y. */
 #include "kernels/cuda/plan.h"
 
 #include <string.h>
@@ -16,14 +16,15 @@ static struct cu_pool pool_of(const struct op_desc *d)
                             .out = {(int)y->dim[2], (int)y->dim[3]}};
 }
 
-/* Whether kernels can count their sides. */
+/* Whether the kernels support these heights and widths. */
 static enum status check_sides(const struct op_desc *d)
 {
     enum { MOST = 65535 };
     struct cu_pool p = pool_of(d);
     if (p.in[0] <= MOST && p.in[1] <= MOST && p.out[0] <= MOST && p.out[1] <= MOST)
         return STATUS_OK;
-    return status_fail(STATUS_UNSUPPORTED, "%s: no kernel has sides of more than %d pixels",
+    return status_fail(STATUS_UNSUPPORTED,
+                       "%s: no kernel for images with sides of more than %d pixels",
                        op_str(d->kind), MOST);
 }
 
@@ -41,38 +42,30 @@ static enum status run_max(struct op_plan *plan, void *const arg[ROLE_COUNT], st
     return cu_maxpool_bwd(&q, &a, arg[ROLE_DY], dy2, index, arg[ROLE_DX]);
 }
 
-enum status cuda_plan_maxpool(struct device *dev, const struct op_desc *desc, struct op_plan **plan)
-{
-    struct op_desc d = *desc;
-    TRY(cuda_resolve(&d, LAYOUT_NHWC));
-    TRY(cuda_all_lie(&d, LAYOUT_NHWC));
-    TRY(check_sides(&d));
-    return cuda_plan_new(dev, &d, sizeof **plan, run_max, plan);
-}
-
 static enum status run_add(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s)
 {
     const struct op_desc *d = &plan->desc;
     struct cu_pool whole = pool_of(d), a = whole;
     struct cu_queue q;
-    memcpy(a.in, whole.out, sizeof a.in); /* Y's pixels, of which X has a few */
+    memcpy(a.in, whole.out, sizeof a.in); /* Y has all pixels, X some of them */
     memcpy(a.out, whole.in, sizeof a.out);
     memcpy(a.attr.stride, d->attr.grid.stride, sizeof a.attr.stride);
     TRY(cuda_queue(s, &q));
     return cu_add_strided(&q, &a, arg[ROLE_X], arg[ROLE_Y]);
 }
 
-enum status cuda_plan_add_strided(struct device *dev, const struct op_desc *desc,
-                                  struct op_plan **plan)
+/* Max pooling and adding. */
+enum status cuda_plan_pool(struct device *dev, const struct op_desc *desc, struct op_plan **plan)
 {
     struct op_desc d = *desc;
     TRY(cuda_resolve(&d, LAYOUT_NHWC));
     TRY(cuda_all_lie(&d, LAYOUT_NHWC));
     TRY(check_sides(&d));
-    return cuda_plan_new(dev, &d, sizeof **plan, run_add, plan);
+    return cuda_plan_new(dev, &d, sizeof **plan, d.kind == OP_ADD_STRIDED ? run_add : run_max,
+                         plan);
 }
 
-/* The pooled side by way of the workspace, where it is plain. */
+/* Y or DY in LAYOUT_PLAIN is transposed in the workspace. */
 static enum status run_average(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s)
 {
     const struct op_desc *d = &plan->desc;
@@ -100,7 +93,7 @@ enum status cuda_plan_avgpool(struct device *dev, const struct op_desc *desc, st
     TRY(cuda_resolve(&d, LAYOUT_NHWC));
     bool plain = !cuda_lies(&d.t[small], LAYOUT_NHWC);
     if (!cuda_lies(&d.t[large], LAYOUT_NHWC) || (plain && !cuda_lies(&d.t[small], LAYOUT_PLAIN)))
-        return status_fail(STATUS_UNSUPPORTED, "%s: no kernel has these layouts", op_str(d.kind));
+        return status_fail(STATUS_UNSUPPORTED, "%s: no kernel for these layouts", op_str(d.kind));
     TRY(check_sides(&d));
     TRY(cuda_plan_new(dev, &d, sizeof **plan, run_average, plan));
     (*plan)->workspace = plain ? d.t[small].bytes : 0;

@@ -1,15 +1,15 @@
-/* Changes of order and type, and the network's input.
+/* Changes tensors' order and type, and converts pixels to the network's input.
  *
- * Between two orders there are at most two steps: across channels (a transpose), and between other
- * numbers of channels in memory (a resize), the first into the workspace. */
+ * A change of order needs at most two steps: a transpose, and a copy with another number of
+ * channels in memory. If both are needed, the first writes to the workspace. */
 #include "kernels/cuda/plan.h"
 
 struct reorder_plan {
     struct op_plan base;
     int64_t n, plane;
-    int64_t channels;         /* of the plain side, or of both */
+    int64_t channels;         /* channels of the tensor, without padding */
     int64_t from, to;         /* channels in memory */
-    bool transposes, resizes; /* what is to be done */
+    bool transposes, resizes; /* the steps needed */
     bool from_plain;
 };
 
@@ -58,12 +58,6 @@ static bool is_known(const struct tensor_desc *t)
            t->layout == LAYOUT_OPAQUE;
 }
 
-/* The same order, whatever it is. */
-static bool same_order(const struct tensor_desc *x, const struct tensor_desc *y)
-{
-    return cuda_lies(y, x->layout) && (x->ndim != 4 || cuda_channels(x) == cuda_channels(y));
-}
-
 enum status cuda_plan_reorder(struct device *dev, const struct op_desc *desc, struct op_plan **plan)
 {
     struct op_desc d = *desc;
@@ -72,10 +66,11 @@ enum status cuda_plan_reorder(struct device *dev, const struct op_desc *desc, st
     if (y->layout == LAYOUT_ANY)
         y->opaque = x->opaque;
     TRY(cuda_resolve(&d, x->layout));
-    bool copies = same_order(x, y);
+    /* Have both the same order in memory? */
+    bool copies = cuda_lies(y, x->layout) && (x->ndim != 4 || cuda_channels(x) == cuda_channels(y));
     bool floats = dtype_is_float(x->type) && dtype_is_float(y->type);
     if ((!copies && (!is_known(x) || !is_known(y))) || (!floats && !(copies && x->type == y->type)))
-        return status_fail(STATUS_UNSUPPORTED, "no kernel turns %s %s into %s %s",
+        return status_fail(STATUS_UNSUPPORTED, "no kernel converts %s %s to %s %s",
                            dtype_str(x->type), layout_str(x->layout), dtype_str(y->type),
                            layout_str(y->layout));
     TRY(cuda_plan_new(dev, &d, sizeof(struct reorder_plan), run_reorder, plan));
@@ -119,7 +114,7 @@ enum status cuda_plan_normalize(struct device *dev, const struct op_desc *desc,
     TRY(cuda_resolve(&d, LAYOUT_NHWC));
     bool padded = y->layout == LAYOUT_OPAQUE && y->opaque == y->dim[1] + 1;
     if (!padded && !cuda_lies(y, LAYOUT_NHWC) && !cuda_lies(y, LAYOUT_PLAIN))
-        return status_fail(STATUS_UNSUPPORTED, "no kernel turns pixels into %s",
+        return status_fail(STATUS_UNSUPPORTED, "no kernel converts pixels to %s",
                            layout_str(y->layout));
     TRY(cuda_plan_new(dev, &d, sizeof **plan, run_normalize, plan));
     (*plan)->workspace = padded || cuda_lies(y, LAYOUT_NHWC) ? 0 : y->bytes;

@@ -1,4 +1,4 @@
-/* The loss scaler where the device keeps it. */
+/* The loss scaler with its state in device memory. */
 #include "kernels/cuda/plan.h"
 
 static enum status run_set(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s)

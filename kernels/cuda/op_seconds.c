@@ -1,7 +1,7 @@
-/* How long an operation takes on its device: what op_seconds() of kernels/backend.h asks. */
+/* Times an operation on its device, for op_seconds() of kernels/backend.h. */
 #include "base/rng.h"
 #include "config.h"
-#include "kernels/cuda/conv_exec.h"
+#include "kernels/cuda/cudnn_desc.h"
 #include "kernels/cuda/op_timer.h"
 #include "kernels/cuda/plan.h"
 #include "kernels/cuda/plan_file.h"
@@ -12,34 +12,23 @@
 
 enum { TEXT_MAX = 2048 };
 
-/* The attributes that an execution's time depends on, of the kinds that are compared; false for
- * another one. */
+/* Writes to the key those attributes that determine the time. False: lowering does not compare
+ * operations of this kind. */
 static bool put_attributes(FILE *out, const struct op_desc *d)
 {
+    const uint64_t bn = OP_SET(BN_FWD_TRAIN) | OP_SET(BN_BWD) | OP_SET(BN_FINALIZE) |
+                        OP_SET(BN_APPLY) | OP_SET(BN_BWD_APPLY);
     const struct conv_attr *conv = &d->attr.conv;
-    switch (d->kind) {
-    case OP_CONV_FWD:
-    case OP_CONV_BWD_DATA:
-    case OP_CONV_BWD_WEIGHTS:
-    case OP_CONV_STATS_FWD:
-    case OP_CONV_APPLY_BWD_WEIGHTS:
-    case OP_CONV_BWD_DATA_BN:
+    if (op_in(d->kind, OPS_CONV | OPS_CONV_FUSED))
         fprintf(out, " s%dx%d p%dx%d g%d relu%d", conv->stride[0], conv->stride[1], conv->pad[0],
                 conv->pad[1], conv->groups, conv->relu);
-        return true;
-    case OP_BN_FWD_TRAIN:
-    case OP_BN_BWD:
-    case OP_BN_FINALIZE:
-    case OP_BN_APPLY:
-    case OP_BN_BWD_APPLY:
+    else if (op_in(d->kind, bn))
         fprintf(out, " relu%d", d->attr.bn.relu);
-        return true;
-    case OP_ADD_STRIDED:
+    else if (d->kind == OP_ADD_STRIDED)
         fprintf(out, " s%dx%d", d->attr.grid.stride[0], d->attr.grid.stride[1]);
-        return true;
-    default:
+    else
         return false;
-    }
+    return true;
 }
 
 static void put_tensor(FILE *out, enum role role, const struct tensor_desc *t)
@@ -50,7 +39,8 @@ static void put_tensor(FILE *out, enum role role, const struct tensor_desc *t)
         fprintf(out, ":%" PRId64, t->dim[i]);
 }
 
-/* A key tells the operation in short, and all of it as a hash. False: its kind is not compared. */
+/* Writes the key: a readable summary of the operation and a hash of its whole description. False:
+ * lowering does not compare operations of this kind. */
 static bool key_of(const struct op_plan *plan, char key[PLAN_KEY_MAX])
 {
     const struct op_desc *d = &plan->desc;
@@ -72,8 +62,8 @@ static bool key_of(const struct op_plan *plan, char key[PLAN_KEY_MAX])
     for (int i = 0, n = 0; i < x->ndim; i++)
         n += snprintf(size + n, sizeof size - (size_t)n, "%s%" PRId64, i ? "x" : "", x->dim[i]);
     snprintf(key, PLAN_KEY_MAX, "%.127s sm%d cudnn%s ampscale%s %s %s %s %s #%016" PRIx64,
-             dev->name, dev->sm, conv_library_version(), AMPSCALE_VERSION, op_str(d->kind),
-             plan->impl, dtype_str(x->type), size, hash_fnv1a64(text));
+             dev->name, dev->sm, cudnn_version(), AMPSCALE_VERSION, op_str(d->kind), plan->impl,
+             dtype_str(x->type), size, hash_fnv1a64(text));
     return true;
 }
 
@@ -86,7 +76,7 @@ static enum status run_plan(void *context, void *const operand[], void *workspac
     return op_execute(context, arg, &s->base);
 }
 
-static enum status time_plan(struct op_plan *plan, double *seconds)
+static enum status time_own_plan(struct op_plan *plan, double *seconds)
 {
     struct timed_operand operand[ROLE_COUNT] = {{0}};
     struct timed_work work = {run_plan, plan, plan->workspace};
@@ -100,7 +90,8 @@ static enum status time_plan(struct op_plan *plan, double *seconds)
     return st;
 }
 
-/* Sums over ranks take what the network takes, fused or not, and must not be asked for here. */
+/* Times the operation without attr.bn.sync: the sums over ranks cost the same for fused and plain
+ * forms, and all ranks would have to call them at the same time. */
 static enum status time_alone(struct op_plan *plan, double *seconds)
 {
     struct op_desc alone = plan->desc;
@@ -112,11 +103,6 @@ static enum status time_alone(struct op_plan *plan, double *seconds)
     return st;
 }
 
-static bool is_bn(enum op_kind kind)
-{
-    return kind == OP_BN_FWD_TRAIN || kind == OP_BN_BWD || kind == OP_BN_FINALIZE;
-}
-
 enum status cuda_op_seconds(struct op_plan *plan, double *seconds)
 {
     struct cuda_device *dev = cuda_device_of(plan->device);
@@ -125,7 +111,7 @@ enum status cuda_op_seconds(struct op_plan *plan, double *seconds)
     *seconds = 0;
     if (dev->base.deterministic)
         return STATUS_OK;
-    if (is_bn(plan->desc.kind) && plan->desc.attr.bn.sync)
+    if (op_in(plan->desc.kind, OPS_BN_SUMS) && plan->desc.attr.bn.sync)
         return time_alone(plan, seconds);
     if (!key_of(plan, key))
         return STATUS_OK;
@@ -135,8 +121,9 @@ enum status cuda_op_seconds(struct op_plan *plan, double *seconds)
         *seconds = (double)known.nanoseconds * 1e-9;
         return STATUS_OK;
     }
-    enum status st = time_plan(plan, seconds);
-    if (st == STATUS_OOM) { /* of the device: training may still fit */
+    enum status st = time_own_plan(plan, seconds);
+    if (st == STATUS_OOM) { /* not enough device memory for timing; training may still have
+                             * enough */
         *seconds = 0;
         return STATUS_OK;
     }
@@ -145,6 +132,7 @@ enum status cuda_op_seconds(struct op_plan *plan, double *seconds)
     if (timed.nanoseconds < 1)
         timed.nanoseconds = 1;
     TRY(stale ? plan_file_replace(key, &timed) : plan_file_add(key, &timed));
-    *seconds = (double)timed.nanoseconds * 1e-9; /* as the next run finds it */
+    *seconds = (double)timed.nanoseconds * 1e-9; /* rounded to nanoseconds, because the next run
+                                                  * reads the rounded value from the file */
     return STATUS_OK;
 }

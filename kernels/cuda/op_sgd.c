@@ -1,5 +1,6 @@
-/* The optimizer and the check for overflows. Segments, and the chunks that they are cut into, are
- * sent to the device once, when planned. */
+/* The optimizer and the check for overflows. The plan uploads the segments, and the chunks into
+ * which they are cut, once. */
+#include "base/array.h"
 #include "kernels/cuda/plan.h"
 
 #include <stdlib.h>
@@ -8,7 +9,7 @@
 struct sgd_plan {
     struct op_plan base;
     struct cu_segments segments; /* in device memory */
-    struct sgd_segment *host;    /* the description's, since the plan keeps a copy of that */
+    struct sgd_segment *host;    /* the plan's own copy of the description's segments */
     bool lars;
 };
 
@@ -18,6 +19,7 @@ static struct cu_sgd sgd_of(const struct sgd_plan *p, void *const arg[ROLE_COUNT
     return (struct cu_sgd){.momentum = d->attr.sgd.momentum,
                            .nesterov = d->attr.sgd.nesterov,
                            .lars = p->lars,
+                           .clip = d->attr.sgd.clip,
                            .state = arg[ROLE_STATE],
                            .gradient = d->t[ROLE_DW].type,
                            .copy = d->t[ROLE_WCOPY].type,
@@ -48,16 +50,15 @@ static enum status run_check(struct op_plan *plan, void *const arg[ROLE_COUNT], 
 static void sgd_free(struct op_plan *plan)
 {
     struct sgd_plan *p = (struct sgd_plan *)plan;
-    if (p->segments.segment)
-        cuda_free(plan->device, (void *)p->segments.segment);
-    if (p->segments.chunk)
-        cuda_free(plan->device, (void *)p->segments.chunk);
+    cuda_free(plan->device, (void *)p->segments.segment);
+    cuda_free(plan->device, (void *)p->segments.chunk);
     free(p->host);
     free(p);
 }
 
-/* A copy of `bytes` in device memory. What is copied from pageable memory may still be on its way
- * when the call returns, and the streams that plans run on do not wait for the default one. */
+/* Copies `bytes` to new device memory and waits for the copy: a copy from pageable memory may
+ * continue after cudaMemcpy returns, and the streams of plans do not wait for the default
+ * stream. */
 static enum status send(struct device *dev, const void *host, size_t bytes, const void **out)
 {
     void *mem;
@@ -72,14 +73,11 @@ static enum status send_segments(struct sgd_plan *p)
     struct sgd_attr *attr = &p->base.desc.attr.sgd;
     size_t bytes = (size_t)attr->n_segments * sizeof *attr->segment;
     int64_t n_chunks = cu_chunks_cut(attr, NULL);
-    struct cu_chunk *chunk = malloc((size_t)n_chunks * sizeof *chunk);
-    enum status st = STATUS_OK;
+    struct cu_chunk *chunk = NULL;
+    enum status st;
     const void *sent;
-    p->host = malloc(bytes);
-    if (!chunk || !p->host) {
-        st = status_fail(STATUS_OOM, "no memory for %d segments", attr->n_segments);
-        goto done;
-    }
+    CHECK(array_new(&chunk, n_chunks));
+    CHECK(array_new(&p->host, attr->n_segments));
     memcpy(p->host, attr->segment, bytes);
     attr->segment = p->host;
     cu_chunks_cut(attr, chunk);

@@ -1,6 +1,7 @@
-/* Timing work between events. */
+/* Times work between events. */
 #include "kernels/cuda/op_timer.h"
 
+#include "base/array.h"
 #include "base/half.h"
 #include "base/rng.h"
 
@@ -8,17 +9,17 @@
 
 enum {
     TRAINS = 5,
-    LONGEST = 8, /* executions of a train */
-    /* Bytes of random numbers, which operands are copies of. */
+    LONGEST = 8, /* maximum number of executions in a train */
+    /* Size in bytes of the random numbers with which operands are filled. */
     PATTERN = 256 << 10,
     L2_UNKNOWN = 64 << 20,
-    /* How often memory is overwritten before a train: at least as often as it takes the host to put
-     * a train on the stream, which is found out. */
+    /* How many times memory is overwritten before a train. The number grows from HEAD_FIRST until
+     * overwriting takes longer than the host needs to put a train on the stream. */
     HEAD_FIRST = 4,
     HEAD_MOST = 256,
 };
 
-/* A train of shorter executions is made this long. */
+/* Trains of short executions last at most this long. */
 static const double TRAIN_SECONDS = 200e-6;
 
 struct op_timer {
@@ -26,28 +27,43 @@ struct op_timer {
     struct stream *stream;
     struct event *begin, *end;
     void *pattern[DTYPE_COUNT]; /* NULL until one is needed */
-    size_t cache;               /* bytes that pass between two uses of a set */
-    int head;                   /* times that memory is overwritten before a train */
+    size_t cache;               /* bytes accessed between two uses of a set */
+    int head;                   /* number of times that memory is overwritten before a train */
 };
 
 struct op_trial {
     struct op_timer *timer;
     int n, sets, next;
-    size_t at[TIMED_OPERANDS_MAX]; /* of each operand in its set; SIZE_MAX: absent */
+    size_t at[TIMED_OPERANDS_MAX]; /* offset of each operand in its set; SIZE_MAX: absent */
     size_t set_bytes;
     void *memory;    /* (sets, set_bytes), then `cache` bytes to be overwritten */
-    void *workspace; /* NULL until some work wants one */
+    void *workspace; /* NULL until some work needs a workspace */
     size_t workspace_bytes;
 };
 
 /* --- the clock --- */
 
+static void timer_close(struct op_timer *t)
+{
+    for (int i = 0; i < DTYPE_COUNT; i++)
+        cuda_free(&t->device->base, t->pattern[i]);
+    cuda_event_close(t->begin);
+    cuda_event_close(t->end);
+    cuda_stream_close(t->stream);
+    free(t);
+}
+
+static void timer_close_with(struct cuda_device *dev)
+{
+    timer_close(dev->timer);
+    dev->timer = NULL;
+}
+
 static enum status timer_open(struct cuda_device *dev)
 {
     int l2 = 0;
-    struct op_timer *t = calloc(1, sizeof *t);
-    if (!t)
-        return status_fail(STATUS_OOM, "no memory for a clock");
+    struct op_timer *t;
+    TRY(array_new(&t, 1));
     enum status st;
     t->device = dev;
     t->head = HEAD_FIRST;
@@ -58,26 +74,11 @@ static enum status timer_open(struct cuda_device *dev)
     CHECK(cuda_event_open(&dev->base, &t->begin));
     CHECK(cuda_event_open(&dev->base, &t->end));
     dev->timer = t;
+    cuda_at_close(dev, timer_close_with);
 done:
     if (st != STATUS_OK)
-        op_timer_close(t);
+        timer_close(t);
     return st;
-}
-
-void op_timer_close(struct op_timer *t)
-{
-    if (!t)
-        return;
-    for (int i = 0; i < DTYPE_COUNT; i++)
-        if (t->pattern[i])
-            cuda_free(&t->device->base, t->pattern[i]);
-    if (t->begin)
-        cuda_event_close(t->begin);
-    if (t->end)
-        cuda_event_close(t->end);
-    if (t->stream)
-        cuda_stream_close(t->stream);
-    free(t);
 }
 
 /* --- operands --- */
@@ -87,7 +88,8 @@ static enum status draw(enum dtype type, void *to)
     struct rng r = rng_at(0, RNG_DUMMY, 0, (uint64_t)type);
     size_t n = PATTERN / dtype_size(type);
     if (type != DTYPE_U8 && !dtype_is_float(type))
-        return status_fail(STATUS_UNSUPPORTED, "no operand of type %s is timed", dtype_str(type));
+        return status_fail(STATUS_UNSUPPORTED, "cannot time an operand of type %s",
+                           dtype_str(type));
     for (size_t i = 0; i < n; i++) {
         float v = 2 * rng_float(&r) - 1;
         if (type == DTYPE_F32)
@@ -121,7 +123,7 @@ done:
     return st;
 }
 
-static enum status fill(struct op_timer *t, const struct timed_operand *operand, char *to)
+static enum status trial_fill(struct op_timer *t, const struct timed_operand *operand, char *to)
 {
     void *pattern;
     TRY(pattern_of(t, operand->type, &pattern));
@@ -141,7 +143,7 @@ static char *place_of(const struct op_trial *t, int set, int operand)
     return (char *)t->memory + (size_t)set * t->set_bytes + t->at[operand];
 }
 
-static void lay_out(struct op_trial *t, const struct timed_operand *operand)
+static void trial_lay_out(struct op_trial *t, const struct timed_operand *operand)
 {
     const size_t aligned = 256;
     for (int i = 0; i < t->n; i++) {
@@ -159,19 +161,18 @@ enum status op_trial_open(struct cuda_device *dev, const struct timed_operand *o
     TRY(cuda_enter(dev));
     if (!dev->timer)
         TRY(timer_open(dev));
-    struct op_trial *t = calloc(1, sizeof *t);
-    if (!t)
-        return status_fail(STATUS_OOM, "no memory for a trial");
+    struct op_trial *t;
+    TRY(array_new(&t, 1));
     enum status st;
     dev->trials++;
     t->timer = dev->timer;
     t->n = n;
-    lay_out(t, operand);
+    trial_lay_out(t, operand);
     CHECK(cuda_alloc(&dev->base, (size_t)t->sets * t->set_bytes + t->timer->cache, &t->memory));
     for (int set = 0; set < t->sets; set++)
         for (int i = 0; i < n; i++)
             if (operand[i].bytes)
-                CHECK(fill(t->timer, &operand[i], place_of(t, set, i)));
+                CHECK(trial_fill(t->timer, &operand[i], place_of(t, set, i)));
     *out = t;
 done:
     if (st != STATUS_OK)
@@ -184,10 +185,8 @@ void op_trial_close(struct op_trial *t)
     if (!t)
         return;
     t->timer->device->trials--;
-    if (t->workspace)
-        cuda_free(&t->timer->device->base, t->workspace);
-    if (t->memory)
-        cuda_free(&t->timer->device->base, t->memory);
+    cuda_free(&t->timer->device->base, t->workspace);
+    cuda_free(&t->timer->device->base, t->memory);
     free(t);
 }
 
@@ -198,8 +197,7 @@ static enum status grow_workspace(struct op_trial *t, size_t bytes)
     struct device *dev = &t->timer->device->base;
     if (bytes <= t->workspace_bytes)
         return STATUS_OK;
-    if (t->workspace)
-        cuda_free(dev, t->workspace);
+    cuda_free(dev, t->workspace);
     t->workspace = NULL;
     t->workspace_bytes = 0;
     TRY(cuda_alloc(dev, bytes, &t->workspace));
@@ -216,7 +214,8 @@ static enum status enqueue(struct op_trial *t, const struct timed_work *work)
     return work->enqueue(work->context, operand, t->workspace, cuda_stream_of(t->timer->stream));
 }
 
-/* One train; *ahead: the device had not begun when the host had put all of it on the stream. */
+/* Runs one train. *ahead: whether the host had put the whole train on the stream before the device
+ * began it. */
 static enum status run_train(struct op_trial *t, const struct timed_work *work, int n,
                              double *seconds, bool *ahead)
 {
@@ -229,10 +228,10 @@ static enum status run_train(struct op_trial *t, const struct timed_work *work, 
         TRY(enqueue(t, work));
     TRY(cuda_event_record(timer->end, timer->stream));
     *ahead = cudaEventQuery(timer->begin->raw) == cudaErrorNotReady;
-    cudaGetLastError(); /* it would be reported by the next launch */
+    cudaGetLastError(); /* clears the error, which the next launch would report again */
     TRY(cuda_event_wait(timer->end));
     *seconds = cuda_event_seconds(timer->begin, timer->end) / n;
-    return *seconds >= 0 ? STATUS_OK : status_fail(STATUS_LIBRARY, "cannot tell a time");
+    return *seconds >= 0 ? STATUS_OK : status_fail(STATUS_LIBRARY, "cannot measure a time");
 }
 
 static enum status time_train(struct op_trial *t, const struct timed_work *work, int n,
@@ -247,7 +246,7 @@ static enum status time_train(struct op_trial *t, const struct timed_work *work,
     return STATUS_OK;
 }
 
-static int by_size(const void *a, const void *b)
+static int by_seconds(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -269,7 +268,7 @@ enum status op_trial_time(struct op_trial *t, const struct timed_work *work, dou
         n = 1;
     for (int i = n > 1 ? 0 : 1; i < TRAINS; i++)
         TRY(time_train(t, work, n, &train[i]));
-    qsort(train, TRAINS, sizeof *train, by_size);
+    qsort(train, TRAINS, sizeof *train, by_seconds);
     *seconds = train[TRAINS / 2];
     return STATUS_OK;
 }
@@ -277,6 +276,6 @@ enum status op_trial_time(struct op_trial *t, const struct timed_work *work, dou
 bool op_trial_lives(struct op_trial *t)
 {
     bool lives = cudaStreamSynchronize(cuda_stream_of(t->timer->stream)->raw) == cudaSuccess;
-    cudaGetLastError(); /* it would be reported by the next launch */
+    cudaGetLastError(); /* clears the error, which the next launch would report again */
     return lives;
 }

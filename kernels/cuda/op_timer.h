@@ -1,24 +1,24 @@
-/* How long work of a device takes: plans of the library and kernels of our own, by one clock and on
- * one kind of memory, so that a fused form and its parts can be compared.
+/* Times plans of the library and own kernels in the same way and with the same kind of operands, so
+ * that a fused form can be compared with its parts.
  *
- * Time. Executions follow one another between two events, as operations of a step do. The device is
- * kept busy until the host has put all of them on the stream, so that nothing of the host's time is
- * in them; a train of short executions that the device overtook all the same is run again.
+ * Time. A train of executions runs between two events without gaps, like the operations of a step.
+ * Earlier work keeps the device busy until the host has put the whole train on the stream, so that
+ * the host's time is not included. If the device finishes the earlier work first, the train is run
+ * again.
  *
- * Operands. They hold random numbers in [-1, 1): with zeros or one constant tensor cores draw less
- * power and clock higher than in training.
+ * Operands. Operands contain random numbers in [-1, 1): with zeros or a constant, tensor cores draw
+ * less power and clock higher than in training.
  *
- * Caches. They are cold. Before a train twice the L2 cache is overwritten, and executions rotate
- * through sets of operands that make up as much again; operands that are larger than that by
- * themselves are there once. In a step an operation reads what the one before it has just written
- * (in L2 where it is smaller than that) and what was written long ago: weights, and in the backward
- * pass activations. What is cold is equal for all that are compared, and is what training finds at
- * batches that fill a GPU: ResNet-50's activations at batch 256 in fp16 have 13 to 411 MB, an
- * H200's L2 50 MB. With tensors smaller than L2 a fused form is credited with a read that its parts
- * would find in the cache; whole steps (ampscale bench throughput --fuse) measure the total effect.
- */
-#ifndef KERNELS_CUDA_OP_TIMER_H
-#define KERNELS_CUDA_OP_TIMER_H
+ * Caches are cold: before a train, memory of at least twice L2's size is overwritten. Executions
+ * rotate through up to 8 sets of operands of that total size; larger operands have one set. In a
+ * step an operation reads the result of the operation before it (from L2 if it is small enough)
+ * and data written long ago: weights, and in the backward pass activations. Cold caches are the
+ * same for all candidates, and the usual case in training with batches that fill a GPU: ResNet-50's
+ * activations at batch 256 in fp16 have 13 to 411 MB, an H200's L2 has 50 MB. If tensors are
+ * smaller than L2, the parts of a fused form are timed with reads from memory that would be cache
+ * hits in a step. This favours the fused form; whole steps (ampscale bench throughput --fuse)
+ * measure the total effect. */
+#pragma once
 
 #include "kernels/cuda/device.h"
 
@@ -29,8 +29,8 @@ struct timed_operand {
     enum dtype type;
 };
 
-/* Puts one execution on the stream. Operands that are absent are NULL; the contents of the
- * workspace are undefined. */
+/* Puts one execution on the stream. Absent operands are NULL; the contents of the workspace are
+ * undefined. */
 struct timed_work {
     enum status (*enqueue)(void *context, void *const operand[], void *workspace,
                            struct cuda_stream *s);
@@ -38,24 +38,20 @@ struct timed_work {
     size_t workspace; /* bytes */
 };
 
-/* Memory to time work on that takes such operands. */
+/* The memory of the operands with which work is timed. */
 struct op_trial;
 
-/* `operand` (n), at most TIMED_OPERANDS_MAX. STATUS_OOM where the device has no memory for them. */
+/* Allocates and fills sets of the `n` operands, n <= TIMED_OPERANDS_MAX. STATUS_OOM if the device
+ * lacks the memory. */
 MUST_CHECK enum status op_trial_open(struct cuda_device *dev, const struct timed_operand *operand,
                                      int n, struct op_trial **t);
 void op_trial_close(struct op_trial *t); /* NULL is fine */
 
-/* Seconds of an execution: the median of several trains, after one that loads kernels. Work that
- * the first train shows to take `limit` or longer is not timed again; 0: no limit. A failure of
- * `enqueue` is handed on. */
+/* Seconds of one execution: the median over several trains, after a first train that loads kernels
+ * and is not timed. Work that takes `limit` seconds or longer in its first timed train is not timed
+ * again; 0: no limit. Returns a failure of `enqueue`. */
 MUST_CHECK enum status op_trial_time(struct op_trial *t, const struct timed_work *work,
                                      double limit, double *seconds);
 
-/* After a failure of `enqueue`: whether the device still works, so that other work may be timed. */
+/* Whether the device still works after a failure of `enqueue`, so that other work may be timed. */
 bool op_trial_lives(struct op_trial *t);
-
-/* What a device keeps for this; cuda_device.timer. NULL is fine. */
-void op_timer_close(struct op_timer *timer);
-
-#endif

@@ -1,7 +1,5 @@
-/* Layouts and types of descriptions, and plans around them. */
+/* Checks the layouts and types of descriptions, and makes plans from them. */
 #include "kernels/cuda/plan.h"
-
-#include <stdlib.h>
 
 bool cuda_lies(const struct tensor_desc *t, enum layout layout)
 {
@@ -23,18 +21,13 @@ void cuda_set_channels(struct tensor_desc *t, int64_t channels)
     t->bytes = (size_t)(t->dim[0] * channels * t->dim[2] * t->dim[3]) * dtype_size(t->type);
 }
 
-/* The type that all floating activations have; F32 where there are none. */
+/* The type of the floating tensors of 2 or more dimensions; F32 if there are none. */
 static enum dtype leading_type(const struct op_desc *d)
 {
     for (int r = 0; r < ROLE_COUNT; r++)
         if (d->t[r].ndim > 1 && r != ROLE_DW && dtype_is_float(d->t[r].type))
             return d->t[r].type;
     return DTYPE_F32;
-}
-
-static bool may_read_raw(const struct op_desc *d, const struct tensor_desc *t, bool multiplied)
-{
-    return d->kind == OP_ROUND || d->kind == OP_REORDER || (multiplied && t->rounds == DTYPE_TF32);
 }
 
 static enum status resolve_one(struct op_desc *d, enum role role, enum layout led, enum dtype type,
@@ -49,9 +42,10 @@ static enum status resolve_one(struct op_desc *d, enum role role, enum layout le
         cuda_set_channels(t, t->opaque);
     else
         t->bytes = (size_t)tensor_count(t) * dtype_size(t->type);
-    if (t->raw && roles.reads >> role & 1 && !may_read_raw(d, t, multiplied))
-        return status_fail(STATUS_UNSUPPORTED, "%s: no kernel rounds what it reads",
-                           op_str(d->kind));
+    bool rounds =
+        d->kind == OP_ROUND || d->kind == OP_REORDER || (multiplied && t->rounds == DTYPE_TF32);
+    if (t->raw && roles.reads >> role & 1 && !rounds)
+        return status_fail(STATUS_UNSUPPORTED, "%s: no kernel rounds its inputs", op_str(d->kind));
     if (t->ndim > 1 && role != ROLE_DW && d->kind != OP_REORDER && dtype_is_float(t->type) &&
         t->type != type)
         return status_fail(STATUS_UNSUPPORTED, "%s: no kernel mixes %s and %s", op_str(d->kind),
@@ -84,31 +78,16 @@ enum status cuda_all_lie(const struct op_desc *desc, enum layout led)
 {
     for (int r = 0; r < ROLE_COUNT; r++)
         if (desc->t[r].ndim == 4 && !cuda_lies(&desc->t[r], led))
-            return status_fail(STATUS_UNSUPPORTED, "%s: no kernel where %s is %s",
-                               op_str(desc->kind), role_str((enum role)r),
-                               layout_str(desc->t[r].layout));
+            return status_fail(STATUS_UNSUPPORTED, "%s: no kernel if %s is %s", op_str(desc->kind),
+                               role_str((enum role)r), layout_str(desc->t[r].layout));
     return STATUS_OK;
 }
 
-static void plan_free(struct op_plan *plan)
-{
-    free(plan);
-}
-
 enum status cuda_plan_new(struct device *dev, const struct op_desc *desc, size_t size,
-                          enum status (*execute)(struct op_plan *plan, void *const arg[ROLE_COUNT],
-                                                 struct stream *s),
-                          struct op_plan **plan)
+                          op_executor *execute, struct op_plan **plan)
 {
-    *plan = calloc(1, size);
-    if (!*plan)
-        return status_fail(STATUS_OOM, "no memory for a plan of %s", op_str(desc->kind));
-    **plan = (struct op_plan){.device = dev,
-                              .desc = *desc,
-                              .impl = "own:cuda",
-                              .seconds = cuda_op_seconds,
-                              .execute = execute,
-                              .free = plan_free};
+    TRY(op_plan_new(dev, desc, size, "own:cuda", execute, plan));
+    (*plan)->seconds = cuda_op_seconds;
     return STATUS_OK;
 }
 

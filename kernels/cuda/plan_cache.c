@@ -1,6 +1,7 @@
-/* The file of plan choices. */
+/* Keeps facts about plans, and reads and writes their file. */
 #include "kernels/cuda/plan_cache.h"
 
+#include "base/array.h"
 #include "base/file.h"
 #include "base/rng.h"
 
@@ -21,14 +22,13 @@ struct entry {
 };
 
 struct plan_cache {
-    size_t n, cap;
+    size_t n;
     struct entry *entry; /* in the order of their keys */
 };
 
 enum status plan_cache_open(struct plan_cache **cache)
 {
-    *cache = calloc(1, sizeof **cache);
-    return *cache ? STATUS_OK : status_fail(STATUS_OOM, "no memory for a cache of plans");
+    return array_new(cache, 1);
 }
 
 void plan_cache_close(struct plan_cache *cache)
@@ -44,7 +44,7 @@ size_t plan_cache_count(const struct plan_cache *cache)
     return cache->n;
 }
 
-/* The place of a key, or the one where it would have to be. */
+/* The index of a key, or the index at which it would be inserted. */
 static size_t place(const struct plan_cache *cache, const char *key)
 {
     size_t low = 0, high = cache->n;
@@ -104,29 +104,16 @@ static bool choice_valid(const struct plan_choice *choice)
     return false;
 }
 
-static enum status make_room(struct plan_cache *cache)
-{
-    if (cache->n == PLAN_CACHE_MAX)
-        return status_fail(STATUS_INVALID, "a cache of plans holds at most %d", PLAN_CACHE_MAX);
-    if (cache->n < cache->cap)
-        return STATUS_OK;
-    size_t cap = cache->cap ? 2 * cache->cap : 64;
-    struct entry *entry = realloc(cache->entry, cap * sizeof *entry);
-    if (!entry)
-        return status_fail(STATUS_OOM, "no memory for a cache of %zu plans", cap);
-    cache->entry = entry;
-    cache->cap = cap;
-    return STATUS_OK;
-}
-
 enum status plan_cache_put(struct plan_cache *cache, const char *key,
                            const struct plan_choice *choice)
 {
     if (!key_valid(key) || !choice_valid(choice))
-        return status_fail(STATUS_INVALID, "cache of plans: not a key or not a choice");
+        return status_fail(STATUS_INVALID, "cache of plans: the key or the choice is invalid");
     size_t at = place(cache, key);
     if (!holds(cache, at, key)) {
-        TRY(make_room(cache));
+        if (cache->n == PLAN_CACHE_MAX)
+            return status_fail(STATUS_INVALID, "a cache of plans holds at most %d", PLAN_CACHE_MAX);
+        TRY(array_reserve(&cache->entry, cache->n));
         memmove(&cache->entry[at + 1], &cache->entry[at], (cache->n - at) * sizeof *cache->entry);
         cache->n++;
         snprintf(cache->entry[at].key, sizeof cache->entry[at].key, "%s", key);
@@ -186,13 +173,15 @@ enum status plan_cache_save(const struct plan_cache *cache, const char *path)
 
 /* ---- reading ---- */
 
-static enum status damaged(const char *path, const char *what)
+static enum status plan_cache_damaged(const char *path, const char *what)
 {
-    return status_fail(STATUS_DATA, "'%s' is not a file of plans: %s; remove it to time again",
-                       path, what);
+    return status_fail(
+        STATUS_DATA,
+        "'%s' is not a file of plans: %s; remove it, and the next run times the plans again", path,
+        what);
 }
 
-/* A decimal number at *p, which ends up behind it: no spaces and no plus sign, as written. */
+/* Reads a decimal number at *p, without leading spaces or plus sign, and moves *p past it. */
 static bool take_number(char **p, int64_t *value)
 {
     if (!isdigit((unsigned char)**p) && **p != '-')
@@ -237,7 +226,7 @@ static bool take_knobs(char **p, struct plan_choice *choice)
     return true;
 }
 
-/* All of a line that stands before its key. */
+/* Reads the part of a line before its key. */
 static bool take_choice(char **p, struct plan_choice *choice)
 {
     if (take_word(p, "none ")) {
@@ -259,29 +248,29 @@ static enum status read_lines(struct plan_cache *cache, char *line, const char *
 {
     while (line < end) {
         char *p = line;
-        line = strchr(line, '\n') + 1; /* the text before `end` ends with one */
+        line = strchr(line, '\n') + 1; /* the text before `end` ends with a newline */
         line[-1] = '\0';
         struct plan_choice choice = {0};
         if (!take_choice(&p, &choice) || !key_valid(p) || !choice_valid(&choice))
-            return damaged(path, "a line is neither plan, none nor time");
+            return plan_cache_damaged(path, "a line is not of the kinds plan, none and time");
         TRY(plan_cache_put(cache, p, &choice));
     }
     return STATUS_OK;
 }
 
-/* Cuts the last line off and compares it with the sum of what remains. */
+/* Removes the last line and compares it with the checksum of the rest. */
 static enum status check_sum(char *text, size_t *size, const char *path)
 {
     if (strlen(text) != *size || *size < strlen(FIRST_LINE) + SUM_LINE ||
         strncmp(text, FIRST_LINE, strlen(FIRST_LINE)) != 0)
-        return damaged(path, "its beginning is wrong");
+        return plan_cache_damaged(path, "its first line is wrong");
     char written[SUM_LINE + 1], expected[SUM_LINE + 1];
     *size -= SUM_LINE;
     snprintf(written, sizeof written, "%s", text + *size);
     text[*size] = '\0';
     snprintf(expected, sizeof expected, "sum %016" PRIx64 "\n", hash_fnv1a64(text));
     if (text[*size - 1] != '\n' || strcmp(written, expected) != 0)
-        return damaged(path, "its checksum is wrong");
+        return plan_cache_damaged(path, "its checksum is wrong");
     return STATUS_OK;
 }
 

@@ -1,9 +1,9 @@
-/* What a clock has said of plans and operations, kept in a file, so that the next run need not time
- * again and chooses alike.
+/* Facts about plans and operations, from timing. A file stores them, so that the next run makes the
+ * same choices without timing.
  *
- * A key says all that the fact depends on: the GPU's name, the versions of the library and of the
- * program, the operation, its types and shape. The file is text, one fact (plan_choice.h) a line in
- * the order of keys:
+ * A key names everything that a fact depends on: the GPU's name, the versions of the library and of
+ * the program, the operation, its types and shape. The file is text with one fact (struct
+ * plan_choice) per line, sorted by key:
  *
  *     ampscale plans 3
  *     plan <engine> <nanoseconds> <knob>=<value>,...|- <key>
@@ -11,18 +11,50 @@
  *     time <nanoseconds> <key>
  *     sum <FNV-1a of all lines above, 16 hexadecimal digits>
  *
- * It is replaced as a whole, so that readers see the old one or the new one. Anyone may have
- * written it: what is not exactly of this form is refused as a whole, and a choice that is in order
- * is still only tried, never trusted (plan_make). */
-#ifndef KERNELS_CUDA_PLAN_CACHE_H
-#define KERNELS_CUDA_PLAN_CACHE_H
+ * Saving replaces the file by rename, so that readers see either the old or the new contents. The
+ * file is not trusted: if any line deviates from this form, the file is refused, and a well-formed
+ * choice is checked when its plan is made (plan_make). */
+#pragma once
 
 #include "base/status.h"
-#include "kernels/cuda/plan_choice.h"
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
-/* Keys are printable ASCII, not empty, without the terminating NUL at most KEY_MAX - 1 long. */
+enum { PLAN_KNOBS_MAX = 32 };
+
+struct plan_knob {
+    int64_t type; /* cudnnBackendKnobType_t */
+    int64_t value;
+};
+
+enum plan_fact {
+    PLAN_CHOSEN,  /* a problem's plan: all members of struct plan_choice */
+    PLAN_LACKING, /* the library has no plan for the problem; all other members are 0 */
+    PLAN_TIMED,   /* an operation's time: `nanoseconds` is above 0, the other members are 0 */
+};
+
+/* A fact about an operation: its fastest plan (an engine of the library and the settings of its
+ * knobs), or that it has no plan, or the time that it takes. */
+struct plan_choice {
+    enum plan_fact fact;
+    int64_t engine;      /* the library's index of the engine among those for the graph's pattern */
+    int64_t nanoseconds; /* duration of one execution, when it was timed */
+    int n_knobs;
+    struct plan_knob knob[PLAN_KNOBS_MAX];
+};
+
+/* Whether both are the same plan; times are not compared. */
+static inline bool plan_choice_same(const struct plan_choice *a, const struct plan_choice *b)
+{
+    bool same = a->fact == b->fact && a->engine == b->engine && a->n_knobs == b->n_knobs;
+    for (int i = 0; same && i < a->n_knobs; i++)
+        same = a->knob[i].type == b->knob[i].type && a->knob[i].value == b->knob[i].value;
+    return same;
+}
+
+/* Keys are 1 to PLAN_KEY_MAX - 1 characters of printable ASCII, without a space at either end. */
 enum { PLAN_KEY_MAX = 320, PLAN_CACHE_MAX = 65536 };
 
 struct plan_cache;
@@ -30,9 +62,9 @@ struct plan_cache;
 MUST_CHECK enum status plan_cache_open(struct plan_cache **cache);
 void plan_cache_close(struct plan_cache *cache); /* NULL is fine */
 
-/* Takes the facts of a file; those of keys that are already there are replaced. A file that does
- * not exist is STATUS_OK. One that is damaged is STATUS_DATA and leaves the cache as it was: the
- * caller may go on, and save over it. */
+/* Adds the facts of a file, which replace facts of the same keys. A file that does not exist is
+ * STATUS_OK. A damaged file is STATUS_DATA and leaves the cache unchanged: the caller may continue,
+ * and overwrite the file. */
 MUST_CHECK enum status plan_cache_load(struct plan_cache *cache, const char *path);
 
 MUST_CHECK enum status plan_cache_save(const struct plan_cache *cache, const char *path);
@@ -43,10 +75,9 @@ MUST_CHECK enum status plan_cache_merge(struct plan_cache *cache, const struct p
 /* NULL where the key is unknown. Valid until the next load or put. */
 const struct plan_choice *plan_cache_find(const struct plan_cache *cache, const char *key);
 
-/* Adds or replaces. STATUS_INVALID for a key or a choice that no file could hold. */
+/* Adds or replaces. STATUS_INVALID if the file's form forbids the key or choice, or the cache is
+ * full. */
 MUST_CHECK enum status plan_cache_put(struct plan_cache *cache, const char *key,
                                       const struct plan_choice *choice);
 
 size_t plan_cache_count(const struct plan_cache *cache);
-
-#endif

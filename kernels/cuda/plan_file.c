@@ -1,4 +1,4 @@
-/* Where facts about plans are kept. */
+/* Shares the process's facts about plans between its devices, and stores them in a file. */
 #include "kernels/cuda/plan_file.h"
 
 #include "base/clock.h"
@@ -13,11 +13,13 @@ static const uint64_t SAVE_NS = 2000000000;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct plan_file {
-    int users; /* devices; 0: the rest is not there */
+    int users; /* number of devices; 0: the other members are not set */
     struct plan_cache *cache;
     char path[PATH_MAX]; /* empty: there is no file */
-    bool changed;        /* since it was read or written */
-    uint64_t saved;      /* clock_ns() when it was written last; 0: not yet */
+    bool changed;        /* facts were added since the file was read or written */
+    bool replaced;       /* a fact was replaced; the file may contain facts that are no longer
+                          * true */
+    uint64_t saved;      /* clock_ns() when the file was last written; 0: not yet */
 } file;
 
 static void find_path(char path[PATH_MAX])
@@ -35,10 +37,10 @@ static void find_path(char path[PATH_MAX])
         path[0] = '\0';
 }
 
-static enum status read_file(void)
+static enum status plan_file_read(void)
 {
     file.saved = 0;
-    file.changed = false;
+    file.changed = file.replaced = false;
     TRY(plan_cache_open(&file.cache));
     find_path(file.path);
     if (file.path[0] && plan_cache_load(file.cache, file.path) == STATUS_OOM)
@@ -46,35 +48,21 @@ static enum status read_file(void)
     return STATUS_OK;
 }
 
-enum status plan_file_open(struct cuda_device *dev)
-{
-    enum status st = STATUS_OK;
-    if (dev->plan_file)
-        return STATUS_OK;
-    pthread_mutex_lock(&lock);
-    if (file.users == 0)
-        st = read_file();
-    if (st == STATUS_OK) {
-        file.users++;
-        dev->plan_file = true;
-    } else if (file.users == 0) {
-        plan_cache_close(file.cache);
-    }
-    pthread_mutex_unlock(&lock);
-    return st;
-}
-
-/* On disk those that were there first stay, in memory those that have been used. */
-static enum status write_file(void)
+/* Merges the file and the process's facts in both directions. If both have a key, the file keeps
+ * its fact, and the process keeps the fact that it uses; after a replacement the file takes over
+ * the facts of the process. */
+static enum status plan_file_write(void)
 {
     enum status st;
     struct plan_cache *all;
     CHECK(plan_cache_open(&all));
     if (plan_cache_load(all, file.path) == STATUS_OOM)
         CHECK(STATUS_OOM);
-    CHECK(plan_cache_merge(all, file.cache));
+    if (!file.replaced)
+        CHECK(plan_cache_merge(all, file.cache));
     CHECK(plan_cache_merge(file.cache, all));
-    CHECK(plan_cache_save(all, file.path));
+    CHECK(plan_cache_save(file.replaced ? file.cache : all, file.path));
+    file.replaced = false;
 done:
     plan_cache_close(all);
     return st;
@@ -84,16 +72,14 @@ static void save_changes(void)
 {
     if (!file.changed || !file.path[0])
         return;
-    enum status st = write_file();
+    enum status st = plan_file_write();
     (void)st;
     file.changed = false;
     file.saved = clock_ns();
 }
 
-void plan_file_close(struct cuda_device *dev)
+static void plan_file_close_with(struct cuda_device *dev)
 {
-    if (!dev->plan_file)
-        return;
     pthread_mutex_lock(&lock);
     dev->plan_file = false;
     if (--file.users == 0) {
@@ -104,7 +90,26 @@ void plan_file_close(struct cuda_device *dev)
     pthread_mutex_unlock(&lock);
 }
 
-static bool find(const char *key, struct plan_choice *choice)
+enum status plan_file_open(struct cuda_device *dev)
+{
+    enum status st = STATUS_OK;
+    if (dev->plan_file)
+        return STATUS_OK;
+    pthread_mutex_lock(&lock);
+    if (file.users == 0)
+        st = plan_file_read();
+    if (st == STATUS_OK) {
+        file.users++;
+        dev->plan_file = true;
+        cuda_at_close(dev, plan_file_close_with);
+    } else if (file.users == 0) {
+        plan_cache_close(file.cache);
+    }
+    pthread_mutex_unlock(&lock);
+    return st;
+}
+
+static bool plan_file_lookup(const char *key, struct plan_choice *choice)
 {
     const struct plan_choice *known = plan_cache_find(file.cache, key);
     if (known)
@@ -115,12 +120,12 @@ static bool find(const char *key, struct plan_choice *choice)
 bool plan_file_find(const char *key, struct plan_choice *choice)
 {
     pthread_mutex_lock(&lock);
-    bool known = find(key, choice);
+    bool known = plan_file_lookup(key, choice);
     pthread_mutex_unlock(&lock);
     return known;
 }
 
-static enum status put(const char *key, const struct plan_choice *choice)
+static enum status plan_file_put(const char *key, const struct plan_choice *choice)
 {
     TRY(plan_cache_put(file.cache, key, choice));
     file.changed = true;
@@ -133,8 +138,8 @@ enum status plan_file_add(const char *key, struct plan_choice *choice)
 {
     enum status st = STATUS_OK;
     pthread_mutex_lock(&lock);
-    if (!find(key, choice))
-        st = put(key, choice);
+    if (!plan_file_lookup(key, choice))
+        st = plan_file_put(key, choice);
     pthread_mutex_unlock(&lock);
     return st;
 }
@@ -142,7 +147,8 @@ enum status plan_file_add(const char *key, struct plan_choice *choice)
 enum status plan_file_replace(const char *key, const struct plan_choice *choice)
 {
     pthread_mutex_lock(&lock);
-    enum status st = put(key, choice);
+    file.replaced = true;
+    enum status st = plan_file_put(key, choice);
     pthread_mutex_unlock(&lock);
     return st;
 }

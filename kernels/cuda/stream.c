@@ -1,4 +1,5 @@
 /* Streams, events, and steps that are captured as graphs. */
+#include "base/array.h"
 #include "kernels/cuda/device.h"
 
 #include <cuda_profiler_api.h>
@@ -12,9 +13,8 @@ static enum status stream_open(struct device *base, bool urgent, struct stream *
     *out = NULL;
     TRY(cuda_enter(dev));
     TRY(cuda_check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "ask for priorities"));
-    struct cuda_stream *s = calloc(1, sizeof *s);
-    if (!s)
-        return status_fail(STATUS_OOM, "no memory for a stream");
+    struct cuda_stream *s;
+    TRY(array_new(&s, 1));
     s->base.device = base;
     enum status st = cuda_check(
         cudaStreamCreateWithPriority(&s->raw, cudaStreamNonBlocking, urgent ? greatest : least),
@@ -37,26 +37,21 @@ enum status cuda_stream_open_urgent(struct device *dev, struct stream **s)
     return stream_open(dev, true, s);
 }
 
-/* What a kernel did wrong surfaces where somebody waits, and does not say which kernel it was. */
-static bool is_of_a_kernel(cudaError_t e)
-{
-    return e == cudaErrorIllegalAddress ||
-           (e >= cudaErrorHardwareStackError && e <= cudaErrorLaunchFailure);
-}
-
 static enum status finished(const struct cuda_device *dev, cudaError_t e)
 {
-    if (is_of_a_kernel(e))
+    /* Did a kernel cause the error? Then a later wait reports it without the kernel's name. */
+    if (e == cudaErrorIllegalAddress ||
+        (e >= cudaErrorHardwareStackError && e <= cudaErrorLaunchFailure))
         return status_fail(STATUS_LIBRARY,
-                           "a kernel failed on GPU %d: %s; CUDA_LAUNCH_BLOCKING=1 in the "
-                           "environment, and --no-graph in training, make its layer known",
+                           "a kernel failed on GPU %d: %s; to find its layer, set "
+                           "CUDA_LAUNCH_BLOCKING=1 in the environment and train with --no-graph",
                            dev->base.index, cudaGetErrorString(e));
     return cuda_check(e, "finish the work of GPU %d", dev->base.index);
 }
 
 void cuda_stream_close(struct stream *s)
 {
-    if (cudaSetDevice(s->device->index) == cudaSuccess)
+    if (s && cudaSetDevice(s->device->index) == cudaSuccess)
         cudaStreamDestroy(cuda_stream_of(s)->raw);
     free(s);
 }
@@ -74,11 +69,11 @@ enum status cuda_event_open(struct device *base, struct event **out)
     struct cuda_device *dev = cuda_device_of(base);
     *out = NULL;
     TRY(cuda_enter(dev));
-    struct event *e = calloc(1, sizeof *e);
-    if (!e)
-        return status_fail(STATUS_OOM, "no memory for an event");
+    struct event *e;
+    TRY(array_new(&e, 1));
     e->device = dev;
-    /* A thread that waits sleeps: it may share its core with the loader's. */
+    /* A thread that waits for the event sleeps: it may share its core with threads of the
+     * loader. */
     enum status st = cuda_check(cudaEventCreateWithFlags(&e->raw, cudaEventBlockingSync),
                                 "open an event of GPU %d", base->index);
     if (st != STATUS_OK) {
@@ -91,7 +86,7 @@ enum status cuda_event_open(struct device *base, struct event **out)
 
 void cuda_event_close(struct event *e)
 {
-    if (cudaSetDevice(e->device->base.index) == cudaSuccess)
+    if (e && cudaSetDevice(e->device->base.index) == cudaSuccess)
         cudaEventDestroy(e->raw);
     free(e);
 }
@@ -127,7 +122,7 @@ enum status cuda_capture_begin(struct stream *s)
 {
     struct cu_queue q;
     TRY(cuda_queue(s, &q));
-    /* Other threads, with GPUs of their own, go on as they like meanwhile. */
+    /* The capture does not affect other threads, which have their own GPUs. */
     return cuda_check(cudaStreamBeginCapture(q.stream, cudaStreamCaptureModeThreadLocal),
                       "begin to capture a step");
 }
@@ -139,15 +134,13 @@ enum status cuda_capture_end(struct stream *s, struct graph_exec **out)
     cudaGraph_t graph = NULL;
     *out = NULL;
     enum status st = cuda_queue(s, &q);
-    /* Whatever happened: a thread that still captures can do nothing else. */
+    /* Ends the capture even after a failure: a thread whose capture is still open can do nothing
+     * else. */
     cudaError_t e = cudaStreamEndCapture(cuda_stream_of(s)->raw, &graph);
     CHECK(st);
     CHECK(cuda_check(e, "capture a step"));
-    g = calloc(1, sizeof *g);
-    if (!g)
-        st = status_fail(STATUS_OOM, "no memory for a captured step");
-    CHECK(st);
-    CHECK(cuda_check(cudaGraphInstantiate(&g->raw, graph, 0), "make a step of what was captured"));
+    CHECK(array_new(&g, 1));
+    CHECK(cuda_check(cudaGraphInstantiate(&g->raw, graph, 0), "make a graph of a captured step"));
 done:
     if (graph)
         cudaGraphDestroy(graph);

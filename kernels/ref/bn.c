@@ -1,10 +1,10 @@
-/* Batch norm: training, evaluation, gradients; with the residual and ReLU that follow it. */
+/* Batch norm: training, evaluation and gradients, with the residual and ReLU after it. */
 #include "kernels/ref/formulas.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Sets the bit of value i of a channel. */
+/* Sets the mask bit of value i of a channel. */
 static void mask_set(const struct ref_args *a, const struct ref_channel *ch, int64_t i)
 {
     int64_t stride = a->d->t[ROLE_MASK].dim[1];
@@ -32,7 +32,8 @@ static void bn_apply(const struct ref_args *a, const struct ref_channel *ch, dou
     }
 }
 
-/* Mean and sum of squares about it, of this rank's values or of those of all ranks. */
+/* Mean, and sum of squared differences from the mean, over the values of this rank or of all
+ * ranks. */
 struct moments {
     double mean, squares, count;
 };
@@ -60,7 +61,7 @@ static struct moments moments_of(const struct ref_args *a, const struct ref_chan
     return (struct moments){mean, squares, count};
 }
 
-/* MEAN, INVSTD and the running statistics of one channel. */
+/* Writes MEAN, INVSTD and the running statistics of one channel. */
 static void keep_statistics(const struct ref_args *a, int64_t c, struct moments k)
 {
     const struct bn_attr *attr = &a->d->attr.bn;
@@ -123,8 +124,8 @@ static bool bn_passed(const struct ref_args *a, const struct ref_channel *ch, in
     return a->t[ROLE_MASK] ? mask_get(a, ch, i) : a->t[ROLE_Y][ref_channel_at(ch, i)] > 0;
 }
 
-/* The gradient that reaches the normalised value: DY [+ DY2], cut off where ReLU was; as DZ holds
- * it, where there is one. */
+/* The gradient of the normalised value: DY [+ DY2], or 0 where the ReLU blocked it; rounded to DZ's
+ * precision if DZ is present. */
 static double bn_incoming(const struct ref_args *a, const struct ref_channel *ch, int64_t i)
 {
     int64_t at = ref_channel_at(ch, i);
@@ -136,7 +137,7 @@ static double bn_incoming(const struct ref_args *a, const struct ref_channel *ch
     return a->t[ROLE_DZ] ? ref_stored(&a->d->t[ROLE_DZ], d) : d;
 }
 
-/* Adds up d and d * (x - mean). */
+/* Sums d and d * (x - mean) over the channel. */
 static void gradient_sums(const struct ref_args *a, const struct ref_channel *ch, double *sum,
                           double *centred)
 {
@@ -205,7 +206,7 @@ int64_t ref_bn_channels(const struct op_desc *d)
     return d->kind == OP_BN_FINALIZE ? d->t[ROLE_GAMMA].dim[0] : d->t[ROLE_X].dim[1];
 }
 
-/* The sums of this rank and their count. */
+/* Writes the sums and the count of this rank to a->sync. */
 static void own_sums(const struct ref_args *a, int64_t channels)
 {
     const struct tensor_desc *x = &a->d->t[ROLE_X];

@@ -1,12 +1,11 @@
 /* Convolution and its two gradients.
  *
- * All three are one sum over the same terms: output (n, o, oh, ow) meets input
- * (n, c, oh*stride + kh - pad, ow*stride + kw - pad) at weight (o, i, kh, kw), c being the i-th
- * channel of o's group. Forward adds w*x into y, backward-data adds w*dy into dx, and
- * backward-weights adds x*dy into dw. */
+ * All three sum the same terms: weight (o, i, kh, kw) connects output (n, o, oh, ow) with input (n,
+ * c, oh*stride + kh - pad, ow*stride + kw - pad), c being the i-th channel of o's group. Forward
+ * adds w*x into y, backward-data adds w*dy into dx, and backward-weights adds x*dy into dw. */
 #include "kernels/ref/formulas.h"
 
-/* The part of the sum over neighbouring outputs of one row, which share a weight: y[j] meets
+/* Adds the terms of one weight for n adjacent outputs of a row: the weight connects y[j] with
  * x[j*step] for j < n. */
 static void row_fwd(double *x, double *w, double *y, int64_t step, int64_t n)
 {
@@ -34,13 +33,14 @@ struct conv_operands {
     void (*row)(double *x, double *w, double *y, int64_t step, int64_t n);
 };
 
-/* All outputs (oh, ow) of one (n, o) with weight (o, i, kh, kw); c is the input channel. */
+/* Adds the terms of weight (o, i, kh, kw) for all outputs (oh, ow) of one (n, o); c is the input
+ * channel. */
 static void conv_plane(const struct conv_attr *a, const struct conv_operands *p, int64_t n,
                        int64_t o, int64_t c, const int64_t w_at[3])
 {
     int64_t i = w_at[0], kh = w_at[1], kw = w_at[2];
     int64_t height = p->xd->dim[2], width = p->xd->dim[3];
-    int64_t first = 0, end = p->yd->dim[3]; /* columns that the padding leaves */
+    int64_t first = 0, end = p->yd->dim[3]; /* output columns whose input is not padding */
     while (first < end && first * a->stride[1] + kw - a->pad[1] < 0)
         first++;
     while (first < end && (end - 1) * a->stride[1] + kw - a->pad[1] >= width)

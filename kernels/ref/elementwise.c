@@ -1,4 +1,4 @@
-/* Operations that treat each element alone. */
+/* Elementwise operations. */
 #include "kernels/ref/formulas.h"
 
 #include "base/rng.h"
@@ -75,7 +75,7 @@ void ref_normalize(const struct ref_args *a)
     }
 }
 
-/* Unpacking, in one layout and precision, and packing in another are the whole operation. */
+/* plan.c changes layout and precision when it unpacks and packs, so the formula only copies. */
 void ref_copy(const struct ref_args *a)
 {
     int64_t count = tensor_count(&a->d->t[ROLE_X]);

@@ -1,12 +1,12 @@
 /* The formulas of the reference, one function per kind of operation.
  *
- * A formula sees every tensor as doubles in plain row-major order, whatever its type and layout on
- * the device: plan.c unpacks what is read, clears what is only written, and packs the results, each
- * value rounded as its tensor's description says. So each formula is written once, sums in double,
- * and rounds nowhere but at the end; only those over segments of precisions round themselves.
- * In-place forms are right by construction, since all is read before anything is written. */
-#ifndef KERNELS_REF_FORMULAS_H
-#define KERNELS_REF_FORMULAS_H
+ * A formula gets every tensor as doubles in plain row-major order, whatever its type and layout:
+ * plan.c unpacks inputs, clears tensors that are only written, and packs results, with each value
+ * rounded as its tensor's description says. So a formula computes in double and does not round,
+ * with two exceptions: it rounds a result from which it computes another (ref_stored), and it
+ * rounds the values of segments that have their own precision. In-place forms are correct, since
+ * all inputs are unpacked before any result is packed. */
+#pragma once
 
 #include "kernels/ops.h"
 
@@ -19,7 +19,7 @@ struct ref_args {
     double *sync; /* 2C + 1 sums over all ranks (struct bn_sync); NULL where there are none */
 };
 
-/* Where element (n, c, h, w) of a 4-d tensor lies. */
+/* The index of element (n, c, h, w) of a 4-d tensor. */
 static inline int64_t ref_at(const struct tensor_desc *t, int64_t n, int64_t c, int64_t h,
                              int64_t w)
 {
@@ -37,13 +37,13 @@ static inline struct ref_channel ref_channel_of(const struct tensor_desc *x, int
     return (struct ref_channel){c, x->dim[1], plane, x->dim[0] * plane};
 }
 
-/* Where value i of the channel lies. */
+/* The index of value i of the channel. */
 static inline int64_t ref_channel_at(const struct ref_channel *ch, int64_t i)
 {
     return (i / ch->plane * ch->channels + ch->c) * ch->plane + i % ch->plane;
 }
 
-/* A value as its tensor will hold it, for what is computed of the stored result. */
+/* Rounds a value as its tensor will store it, for formulas that use the stored result. */
 static inline double ref_stored(const struct tensor_desc *t, double v)
 {
     return (double)dtype_round(t->type == DTYPE_F32 ? t->rounds : t->type, (float)v);
@@ -88,14 +88,12 @@ void ref_scale_update(const struct ref_args *a);
 void ref_normalize(const struct ref_args *a);
 void ref_copy(const struct ref_args *a); /* REORDER and ROUND */
 
-/* Channels of a batch norm that sums over all ranks. */
+/* Number of channels of a batch norm that sums over all ranks. */
 int64_t ref_bn_channels(const struct op_desc *d);
 
-/* Fills in a->sync with this rank's sums for OP_BN_FWD_TRAIN, OP_BN_FINALIZE or OP_BN_BWD and has
- * them summed. */
+/* Fills in a->sync with this rank's sums for OP_BN_FWD_TRAIN, OP_BN_FINALIZE or OP_BN_BWD, and sums
+ * them over all ranks. */
 MUST_CHECK enum status ref_bn_sync(const struct ref_args *a);
 
-/* STATUS_INVALID when a label of OP_SOFTMAX_XENT is no class. */
+/* STATUS_INVALID if a label of OP_SOFTMAX_XENT is not a class. */
 MUST_CHECK enum status ref_check_labels(const struct ref_args *a);
-
-#endif

@@ -1,7 +1,7 @@
 /* Convolutions fused with the batch norm and ReLU around them. */
 #include "kernels/ref/formulas.h"
 
-/* Makes X applied of X, in the formula's own copy of it. */
+/* Replaces X by "X applied" (ops.h), in the formula's own copy of X. */
 static void apply_to_x(const struct ref_args *a)
 {
     const struct tensor_desc *x = &a->d->t[ROLE_X];
@@ -36,8 +36,8 @@ void ref_conv_apply_bwd_weights(const struct ref_args *a)
     ref_conv_bwd_weights(a);
 }
 
-/* What ReLU let through of the gradient, for one channel, with its sums: of it, and of it times
- * X - MEAN. */
+/* Applies the ReLU's mask to one channel's gradient; computes the sum of the gradient and the sum
+ * of gradient times (X - MEAN). */
 static void relu_gradient(const struct ref_args *a, const struct ref_channel *ch, double *sum,
                           double *centred)
 {

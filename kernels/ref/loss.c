@@ -18,7 +18,7 @@ static double log_sum_exp(const double *x, int64_t classes)
 static double row_loss(const double *x, int64_t classes, double own, double smoothing)
 {
     double lse = log_sum_exp(x, classes), loss = -(1 - smoothing) * (own - lse);
-    if (smoothing > 0) /* a logit of -inf would make 0 * inf here */
+    if (smoothing > 0) /* without smoothing a logit of -inf would give 0 * inf */
         for (int64_t k = 0; k < classes; k++)
             loss -= smoothing / (double)classes * (x[k] - lse);
     return loss;
@@ -35,7 +35,7 @@ static void row_gradient(const double *x, int64_t classes, int64_t label, double
     }
 }
 
-/* Logits that come before the label's when sorted from the largest, ties by index. */
+/* Number of logits before the label's when sorted from the largest, ties by index. */
 static int64_t row_rank(const double *x, int64_t classes, int64_t label, double own)
 {
     int64_t above = 0;

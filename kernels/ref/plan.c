@@ -1,8 +1,8 @@
-/* Plans of the reference: layouts resolved, tensors unpacked to doubles, results packed. What a
- * tensor rounds to is applied to each element on its way in and out. */
+/* Plans of the reference: layouts resolved, tensors unpacked to doubles, results packed. Each
+ * element is rounded to its tensor's `rounds` when unpacked and when packed. */
 #include "kernels/ref/plan.h"
 
-#include "base/half.h"
+#include "base/array.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,52 +11,31 @@ struct ref_plan {
     struct op_plan base;
     void (*formula)(const struct ref_args *);
     struct op_roles roles;
-    size_t offset[ROLE_COUNT];   /* of each tensor in the workspace, in doubles */
-    size_t sync;                 /* likewise of batch norm's sums over all ranks */
-    struct sgd_segment *segment; /* the plan's own copy; NULL where a kind has none */
+    size_t offset[ROLE_COUNT];   /* offset of each tensor in the workspace, in doubles */
+    size_t sync;                 /* offset of batch norm's sums over all ranks, in doubles */
+    struct sgd_segment *segment; /* the plan's own copy of the segments; NULL: the operation has
+                                  * none */
 };
 
 /* --- one element --- */
 
 static double element_load(const struct tensor_desc *t, const void *mem, int64_t i)
 {
-    switch (t->type) {
-    case DTYPE_U8:
-        return ((const uint8_t *)mem)[i];
-    case DTYPE_I32:
-        return ((const int32_t *)mem)[i];
-    case DTYPE_F16:
-        return (double)f16_to_float(((const uint16_t *)mem)[i]);
-    case DTYPE_BF16:
-        return (double)bf16_to_float(((const uint16_t *)mem)[i]);
-    default:
-        return (double)dtype_round(t->rounds, ((const float *)mem)[i]);
-    }
+    double v = dtype_load(t->type, mem, i);
+    return t->type == DTYPE_F32 ? (double)dtype_round(t->rounds, (float)v) : v;
 }
 
 static void element_store(const struct tensor_desc *t, void *mem, int64_t i, double v)
 {
-    switch (t->type) {
-    case DTYPE_U8:
-        ((uint8_t *)mem)[i] = (uint8_t)v;
-        break;
-    case DTYPE_I32:
-        ((int32_t *)mem)[i] = (int32_t)v;
-        break;
-    case DTYPE_F16:
-        ((uint16_t *)mem)[i] = f16_from_float((float)v);
-        break;
-    case DTYPE_BF16:
-        ((uint16_t *)mem)[i] = bf16_from_float((float)v);
-        break;
-    default:
-        ((float *)mem)[i] = dtype_round(t->rounds, (float)v);
-    }
+    if (t->type == DTYPE_F32)
+        v = (double)dtype_round(t->rounds, (float)v);
+    dtype_store(t->type, mem, i, v);
 }
 
 /* --- one tensor --- */
 
-/* The same tensor with four dimensions, missing ones being 1, so that tensor_at() serves all. */
+/* The tensor with four dimensions, of which missing ones are 1, so that tensor_at() works for every
+ * tensor. */
 static struct tensor_desc with_four_dims(const struct tensor_desc *t)
 {
     struct tensor_desc s = *t;
@@ -110,7 +89,7 @@ static enum status check_supported(const struct op_desc *d)
         if (t->ndim == 0)
             continue;
         if (!type_fits(d, (enum role)r))
-            return status_fail(STATUS_UNSUPPORTED, "the reference has no %s with %s of type %s",
+            return status_fail(STATUS_UNSUPPORTED, "the reference has no %s for %s of type %s",
                                op_str(d->kind), role_str((enum role)r), dtype_str(t->type));
         if (t->layout == LAYOUT_OPAQUE)
             return status_fail(STATUS_UNSUPPORTED, "the reference cannot read opaque layouts");
@@ -118,7 +97,7 @@ static enum status check_supported(const struct op_desc *d)
     return STATUS_OK;
 }
 
-/* The layout that activations of layout ANY follow. */
+/* The layout for activations of layout ANY. */
 static enum layout layout_led(const struct op_desc *d)
 {
     static const enum role leader[] = {ROLE_X, ROLE_DY, ROLE_Y, ROLE_DX};
@@ -130,7 +109,7 @@ static enum layout layout_led(const struct op_desc *d)
     return LAYOUT_PLAIN;
 }
 
-/* What is written is never raw. */
+/* Results are never raw. */
 static void resolve(struct op_desc *d)
 {
     unsigned written = op_roles(d->kind).writes;
@@ -152,8 +131,7 @@ static void resolve(struct op_desc *d)
 
 static bool synchronises(const struct op_desc *d)
 {
-    bool sums = d->kind == OP_BN_FWD_TRAIN || d->kind == OP_BN_FINALIZE || d->kind == OP_BN_BWD;
-    return sums && d->attr.bn.sync;
+    return op_in(d->kind, OPS_BN_SUMS) && d->attr.bn.sync;
 }
 
 static enum status ref_execute(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s)
@@ -197,9 +175,7 @@ static enum status copy_segments(struct ref_plan *p)
 {
     struct sgd_attr *sgd = &p->base.desc.attr.sgd;
     size_t bytes = (size_t)sgd->n_segments * sizeof *sgd->segment;
-    p->segment = malloc(bytes);
-    if (!p->segment)
-        return status_fail(STATUS_OOM, "no memory for %d segments", sgd->n_segments);
+    TRY(array_new(&p->segment, sgd->n_segments));
     memcpy(p->segment, sgd->segment, bytes);
     sgd->segment = p->segment;
     return STATUS_OK;
@@ -209,11 +185,9 @@ enum status ref_plan_formula(struct device *dev, const struct op_desc *desc,
                              void (*formula)(const struct ref_args *), struct op_plan **plan)
 {
     TRY(check_supported(desc));
-    struct ref_plan *p = calloc(1, sizeof *p);
-    if (!p)
-        return status_fail(STATUS_OOM, "no memory for a plan");
-    p->base = (struct op_plan){
-        .device = dev, .desc = *desc, .impl = "ref", .execute = ref_execute, .free = ref_plan_free};
+    TRY(op_plan_new(dev, desc, sizeof(struct ref_plan), "ref", ref_execute, plan));
+    struct ref_plan *p = (struct ref_plan *)*plan;
+    p->base.free = ref_plan_free;
     p->formula = formula;
     p->roles = op_roles(desc->kind);
     resolve(&p->base.desc);
@@ -226,12 +200,10 @@ enum status ref_plan_formula(struct device *dev, const struct op_desc *desc,
     if (synchronises(desc))
         doubles += 2 * (size_t)ref_bn_channels(desc) + 1;
     p->base.workspace = doubles * sizeof(double);
-    bool segments = desc->kind == OP_SGD || desc->kind == OP_CHECK_FINITE;
-    enum status st = segments ? copy_segments(p) : STATUS_OK;
+    enum status st = op_in(desc->kind, OPS_SGD) ? copy_segments(p) : STATUS_OK;
     if (st != STATUS_OK) {
-        ref_plan_free(&p->base);
-        return st;
+        ref_plan_free(*plan);
+        *plan = NULL;
     }
-    *plan = &p->base;
-    return STATUS_OK;
+    return st;
 }

@@ -3,8 +3,9 @@
 
 #include <math.h>
 
-/* The first maximum, in row order, of the window of output (oh, ow) in one plane of X; returns its
- * place kh*KW + kw and its value. A NaN counts as larger than everything. */
+/* Finds the first maximum, in row order, of the window of output (oh, ow) in one plane of X;
+ * returns its index kh*KW + kw, and its value in *max. A NaN counts as larger than everything, and
+ * the last of several NaNs is the maximum. */
 static int64_t window_max(const struct ref_args *a, int64_t plane, int64_t oh, int64_t ow,
                           double *max)
 {
@@ -18,7 +19,7 @@ static int64_t window_max(const struct ref_args *a, int64_t plane, int64_t oh, i
         if (ih < 0 || ih >= height || iw < 0 || iw >= width)
             continue;
         double v = x[ih * width + iw];
-        if (place < 0 || v > *max || (isnan(v) && !isnan(*max))) {
+        if (place < 0 || v > *max || isnan(v)) {
             *max = v;
             place = k;
         }
@@ -55,7 +56,7 @@ void ref_maxpool_bwd(const struct ref_args *a)
             }
 }
 
-/* Inputs [begin, end) that output i of `out` averages, of `in` inputs. */
+/* The range [begin, end) of `in` inputs that output i of `out` outputs averages. */
 static int64_t window_begin(int64_t i, int64_t in, int64_t out)
 {
     return i * in / out;

@@ -1,6 +1,6 @@
-/* Stochastic gradient descent with momentum, weight decay and LARS over one flat buffer, and the
- * check that goes before it, which know the precision of each segment of the buffer; and the loss
- * scaler that follows. */
+/* Stochastic gradient descent with momentum, weight decay and LARS over one flat buffer, the check
+ * for overflows before it, and the loss scaler after it. The first two use the precision of each
+ * segment of the buffer. */
 #include "kernels/ref/formulas.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@ static double rounded(enum dtype precision, double v)
     return (double)dtype_round(precision, (float)v);
 }
 
-/* What LARS multiplies a segment's rate by. */
+/* LARS's factor for a segment: `local` in ops.h. */
 static double local_rate(const struct ref_args *a, const struct sgd_segment *s)
 {
     double w = 0, g = 0;
@@ -27,19 +27,35 @@ static double local_rate(const struct ref_args *a, const struct sgd_segment *s)
     return w == 0 || g == 0 ? 1 : (double)s->trust * w / (g + (double)s->weight_decay * w);
 }
 
+/* The factor by which the gradient is multiplied to limit its norm. */
+static double clip_factor(const struct ref_args *a)
+{
+    const struct sgd_attr *attr = &a->d->attr.sgd;
+    double sum = 0;
+    if (attr->clip == 0)
+        return 1;
+    for (int i = 0; i < attr->n_segments; i++)
+        for (int64_t k = attr->segment[i].begin; k < attr->segment[i].end; k++) {
+            double g = rounded(attr->segment[i].gradient, a->t[ROLE_DW][k]);
+            sum += g * g;
+        }
+    double norm = sqrt(sum) * (double)a->state->grad_scale;
+    return fmin(1, (double)attr->clip / (norm + 1e-6));
+}
+
 void ref_sgd(const struct ref_args *a)
 {
     const struct sgd_attr *attr = &a->d->attr.sgd;
     double *w = a->t[ROLE_W], *v = a->t[ROLE_MOMENTUM], momentum = (double)attr->momentum;
     if (a->state->found_inf)
         return;
+    double grad_scale = (double)a->state->grad_scale * clip_factor(a);
     for (int i = 0; i < attr->n_segments; i++) {
         const struct sgd_segment *s = &attr->segment[i];
         double local = local_rate(a, s);
         for (int64_t k = s->begin; k < s->end; k++) {
-            double g =
-                local * (rounded(s->gradient, a->t[ROLE_DW][k]) * (double)a->state->grad_scale +
-                         (double)s->weight_decay * w[k]);
+            double g = local * (rounded(s->gradient, a->t[ROLE_DW][k]) * grad_scale +
+                                (double)s->weight_decay * w[k]);
             double vk = momentum * v[k] + g;
             double wk = w[k] - (double)a->state->lr * (attr->nesterov ? g + momentum * vk : vk);
             v[k] = rounded(s->master, vk);

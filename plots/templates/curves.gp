@@ -1,11 +1,16 @@
-# Loss or accuracy: training dashed, validation solid, one colour a run. By epoch, or by step while
-# there are few epochs; then single steps are faint dots behind their mean.
+# Loss of training and validation, or accuracy of one of them, one colour a run. By epoch, or by step
+# while there are few epochs; then single steps are faint dots below their mean.
 set xlabel (by_step ? 'Training step' : 'Epoch')
 set ylabel quantity.' ('.unit.')'
 set xrange [0:1.02 * x_max]
 set yrange [0:y_max]
 if (x_max < 10) { set xtics 1 }
-note = (strlen(val_runs) ? 'dashed: training   solid: validation' : 'training').\
+# Dashes without marks distinguish training where validation is in the same figure.
+both = strlen(train_runs) && strlen(val_runs)
+train_dash = both ? 'dt (14,9)' : 'dt 1'
+train_epochs = both ? 'lines lw 2.5 dt (14,9)' : \
+    'linespoints lw 3 dt 1 pt shape(i) ps 0.9 pi mark_every'
+note = (both ? 'dashed: training   solid: validation' : '').\
     (ema > 0 && !by_step ? sprintf('   moving average %g', ema) : '').\
     (cut_off ? sprintf('   some above %.3g', y_max) : '')
 eval heading
@@ -24,7 +29,7 @@ do for [f in formats] {
             for [i in train_runs] steps(i) using 1:2 \
                 with points pt 7 ps dot_size lc rgb dot_colour(i) notitle, \
             for [i in train_runs] steps(i) using 1:3 \
-                with lines lw 2.5 dt (14,9) lc rgb colour(i) notitle, \
+                with lines lw 2.5 @train_dash lc rgb colour(i) notitle, \
             for [i in val_runs] table(i) using 1:3 \
                 with linespoints lw 3 dt 1 pt shape(i) ps 0.9 lc rgb colour(i) notitle, \
             for [i in all_runs] NaN \
@@ -32,7 +37,7 @@ do for [f in formats] {
     } else {
         plot \
             for [i in train_runs] table(i) using 1:2 \
-                with lines lw 2.5 dt (14,9) lc rgb colour(i) notitle, \
+                with @train_epochs lc rgb colour(i) notitle, \
             for [i in val_runs] table(i) using 1:3 \
                 with linespoints lw 3 dt 1 pt shape(i) ps 0.9 pi mark_every lc rgb colour(i) \
                 notitle, \

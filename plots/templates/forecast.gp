@@ -6,6 +6,10 @@ height = 1335
 from_top(y) = 1 - 1.0 * y / height
 blue = word(palette8, 1)
 orange = word(palette8, 2)
+shade = '#E8E8E8'
+has_lower = checked_low > x_low * 1.2501
+has_upper = checked_high < x_high / 1.2501
+is_shaded = has_lower || has_upper
 array part_end[4] = ['compute', 'waiting for the slowest rank', 'exposed communication', \
     'waiting for storage']
 end_colours = '#0072B2 #E69F00 #CC79A7 #D55E00'
@@ -14,9 +18,9 @@ set logscale x 2
 set xrange [x_low:x_high]
 set format x '%.0f'
 # A legend belongs to an empty plot as wide as the picture, below what it explains.
-legend_at(y) = sprintf("set key at screen 0.04,%f left top horizontal maxrows 1 maxcols 5 ".\
+legend_at(y) = sprintf("set key at screen 0.04,%f left top horizontal maxrows 1 maxcols 6 ".\
     "reverse Left samplen 2.5 width 1 font ',18'", from_top(y))
-bare = "unset label; unset border; unset tics; unset xlabel; unset ylabel; unset logscale y; ".\
+bare = "unset object; unset label; unset border; unset tics; unset xlabel; unset ylabel; unset logscale y; ".\
     "set yrange [0:1]; set lmargin at screen 0.02; set rmargin at screen 0.98; ".\
     "set tmargin at screen from_top(20); set bmargin at screen from_top(height - 20)"
 dressed = "set border 3 @frame; set xtics autofreq @marks; set xlabel 'Ranks'; unset key"
@@ -27,6 +31,15 @@ do for [f in formats] {
     set multiplot
 
     set label 1 figure_title at screen 0.025,from_top(38) left font title_font('')
+    # Below and above the measured points no forecast was checked: those ranges are shaded.
+    if (has_lower) {
+        set object 1 rectangle from x_low,graph 0 to checked_low,graph 1 behind fs solid 1 \
+            noborder fc rgb shade
+    }
+    if (has_upper) {
+        set object 2 rectangle from checked_high,graph 0 to x_high,graph 1 behind fs solid 1 \
+            noborder fc rgb shade
+    }
     set label 2 legend[1] at screen 0.025,from_top(80) left @grey_small
     set tmargin at screen from_top(120)
     set bmargin at screen from_top(610)
@@ -65,6 +78,9 @@ do for [f in formats] {
     set bmargin at screen from_top(1145)
     set lmargin at screen 0.11
     set ylabel 'Share of a step (%)'
+    # The areas fill this panel, so that the shade lies over them.
+    if (has_lower) { set object 1 front fs transparent solid 0.55 noborder }
+    if (has_upper) { set object 2 front fs transparent solid 0.55 noborder }
     set yrange [0:100]
     plot \
         for [p = 4:1:-1] table('1') using 1:(column(5 + p)) with filledcurves y1=0 fs solid 1 \
@@ -73,13 +89,14 @@ do for [f in formats] {
     eval bare
     eval legend_at(712)
     plot \
-        NaN with boxes fs solid 0.25 lc rgb blue title 'p5 to p95 of steps', \
+        for [k = 1:is_shaded] NaN with boxes fs solid 1 lc rgb shade title 'beyond what was measured', \
+        for [k = 1:has_spread] NaN with boxes fs solid 0.25 lc rgb blue title 'p5 to p95 of steps', \
         NaN with lines lw 1.5 dt (3,4) lc rgb '#505050' title 'ideal', \
         NaN with lines lw 3 lc rgb blue title 'forecast', \
-        NaN with points pt 7 ps 1.3 lc rgb '#000000' title 'measured', \
-        NaN with points pt 12 ps 1.7 lw 3 lc rgb orange title 'measured, held out'
+        for [k = 1:has_fitted] NaN with points pt 7 ps 1.3 lc rgb '#000000' title 'measured', \
+        for [k = 1:has_held_out] NaN with points pt 12 ps 1.7 lw 3 lc rgb orange title 'measured, held out'
     eval legend_at(1245)
-    plot for [p = 1:4] NaN with boxes fs solid 1 lc rgb word(end_colours, p) title part_end[p]
+    plot for [p in has_parts] NaN with boxes fs solid 1 lc rgb word(end_colours, p + 0) title part_end[p + 0]
     unset multiplot
     unset output
 }

@@ -1,4 +1,4 @@
-# Two panels above one axis of bucket sizes: the time until all gradients are sums, with its spread,
+# Two panels above one axis of bucket sizes: the time until all gradients are reduced, with its spread,
 # over the backward pass that communication hides behind; and the share of it that is hidden. The
 # table's columns are place, median, p5 and p95 of the time, backward pass, percent hidden, the same
 # with ranks that are equally fast, and 1 for the lowest.
@@ -40,10 +40,10 @@ do for [f in formats] {
     plot \
         alone with lines lw 2 dt (8,6) lc rgb '#505050' title 'backward pass without partners', \
         table('1') using 1:5 with linespoints lw 2 dt (2,3) pt 6 ps 1 lc rgb blue \
-            title 'backward pass beside communication', \
+            title 'backward pass, overlapped with communication', \
         table('1') using 1:2:3:4 with yerrorbars lw 2 pt 7 ps 1 lc rgb blue notitle, \
         table('1') using 1:2 with linespoints lw 3 pt 7 ps 1.2 lc rgb blue \
-            title 'until all gradients are sums', \
+            title 'until all gradients are reduced', \
         table('1') using 1:($8 == 1 ? $2 : NaN) with points pt 6 ps 2.4 lw 3 lc rgb orange \
             title 'lowest'
 

@@ -11,20 +11,22 @@ part_in_bar = '1 2 3 4 6 5 7'
 as_part(k) = word(part_in_bar, k + 0) + 0
 own_parts = 5
 
-is_slow(i) = behind[i] >= 0.5
+is_slow(i) = is_straggler[i] > 0
 some_slow = 0
 do for [i in all_runs] {
     some_slow = some_slow || is_slow(i + 0)
 }
-finding(i) = !is_slow(i) ? 'no rank is as much as 0.5 % behind the others' : \
-    sprintf('slowest: rank %d on %s, %.1f %% behind the others; %s +%s ms', \
+finding(i) = !is_slow(i) ? \
+    sprintf('no straggler: slowest is rank %d, %+.1f %%; a straggler has at least %+.1f %%', \
+        slowest[i], behind[i], bound[i]) : \
+    sprintf('straggler: rank %d on %s, +%.1f %%; %s +%s ms', \
         slowest[i], slowest_host[i], behind[i], part[as_part(behind_in[i])], digits(behind_ms[i]))
 
 # Few bars are no wider than those of eight ranks, and many have no gaps between them. Numbers, hosts'
-# names and the lines between hosts are there where there is room for them.
+# names and the lines between hosts are drawn where they fit.
 pixels = 0
 half_width(i) = n_ranks[i] < 8 ? 0.05 * n_ranks[i] : n_ranks[i] <= 128 ? 0.4 : 0.5 * ranks_a_bar[i]
-is_told(k) = pixels * 2 * wide > 60 && column(k + 2) - column(k + 1) > 0.07 * y_end
+is_labelled(k) = pixels * 2 * wide > 60 && column(k + 2) - column(k + 1) > 0.07 * y_end
 host_pixels(first, last) = (last - first + 1) * pixels
 host_end(first, last) = last < n - 1 && host_pixels(first, last) > 20 ? last + 0.5 : NaN
 host_name(first, last, name) = strlen(name) * 11 < host_pixels(first, last) - 8 ? name : ''
@@ -74,7 +76,7 @@ do for [f in formats] {
                 with boxxyerror fs solid 1 noborder fc rgb part_colour(as_part(k)) notitle, \
             for [k in used_parts] table(word(all_runs, row)) index 0 \
                 using 1:((column(k + 1) + column(k + 2)) / 2): \
-                    (is_told(k) ? digits(column(k + 2) - column(k + 1)) : ''): \
+                    (is_labelled(k) ? digits(column(k + 2) - column(k + 1)) : ''): \
                     (part_ink(as_part(k))) \
                 with labels font ',16' textcolor rgb variable notitle, \
             median_ms[i] with lines lw 2 dt (8,6) lc rgb '#202020' notitle, \
@@ -101,7 +103,7 @@ do for [f in formats] {
     plot for [k in used_parts] NaN with boxes fs solid 1 lc rgb part_colour(as_part(k)) \
             title part[as_part(k)], \
         NaN with lines lw 2 dt (8,6) lc rgb '#202020' title "median of others' own parts", \
-        for [k = 1:some_slow] NaN with points pt 11 ps 1.4 lc rgb '#000000' title 'slowest rank'
+        for [k = 1:some_slow] NaN with points pt 11 ps 1.4 lc rgb '#000000' title 'straggler'
     unset multiplot
     unset output
 }

@@ -21,14 +21,18 @@ entry(i) = word(entries, run(i))
 dashes = '1 2 4 5 3'
 dash(i) = int(word(dashes, (run(i) - 1) % words(dashes) + 1))
 
-# Points of the same number of devices stand side by side: about a point's width apart, and never so
-# far that those of the next number are near. The ideal is level beside all of them.
+# Where the ideal is level or absent, points of the same number of devices stand side by side: about a
+# point's width apart, and never so far that those of the next number are near; the ideal extends
+# beside all of them. Where it is sloped, points stand at their number of devices.
 octaves = log(x_high / x_low) / log(2)
 apart = 22.0 / (columns > 1 ? 590 : 1390) * octaves
 apart = apart * words(all_runs) > 0.3 ? 0.3 / words(all_runs) : apart
 apart = is_side_by_side ? apart : 0
 group = 0.5 * apart * words(all_runs)
 place(x, i) = x * 2**(apart * (word(places, run(i)) - 0.5 * (words(all_runs) + 1)))
+
+# Numbers of six digits leave no place for the name of the axis.
+left = y_high1 >= 1e5 ? 0.125 : 0.1
 
 set logscale x 2
 set xrange [x_low:x_high]
@@ -53,7 +57,7 @@ do for [f in formats] {
         side = (picture - 1) % columns + 1
         top = top_of((picture - 1) / columns + 1)
         at = 4 * axis - 2
-        set lmargin at screen (side == 1 ? 0.1 : 0.6)
+        set lmargin at screen (side == 1 ? left : 0.6)
         set rmargin at screen (side < columns ? 0.48 : 0.97)
         set tmargin at screen from_bottom(top)
         set bmargin at screen from_bottom(top - plot_height)

@@ -3,7 +3,7 @@
 n_rows = words(all_runs)
 height = 325 + 95 * n_rows
 
-# A part is told in numbers where it is wide enough for them.
+# A part is labelled with a number where it is wide enough for it.
 is_wide(low) = column(low + 1) - column(low) > 0.085 * x_end
 as_ms(low) = digits(column(low + 1) - column(low))
 as_share(low) = sprintf('%.0f %%', column(low + 1) - column(low))

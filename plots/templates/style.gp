@@ -24,7 +24,10 @@ set key bmargin left vertical maxrows legend_rows reverse Left \
     samplen 2.5 spacing 1.2 width 1 height 0.7 font ',18' textcolor rgb '#202020'
 
 height = 880 + 34 * legend_rows
-terminal(f) = f eq 'png' ? \
+# A point of a PDF is a pixel of the others: 72 of them are an inch.
+terminal(f) = f eq 'pdf' ? \
+    sprintf("pdfcairo noenhanced size %fin,%fin font 'sans,20' fontscale 1 lw 2 pointscale 1.8 ".\
+        "background '#FFFFFF'", 1600 / 72.0, height / 72.0) : f eq 'png' ? \
     sprintf("pngcairo noenhanced size 1600,%d font 'sans,20' pointscale 1.8 ".\
         "background '#FFFFFF'", height) : \
     sprintf("svg noenhanced dynamic size 1600,%d font 'sans-serif,20' fontscale 1.3 ".\

@@ -1,7 +1,7 @@
 # A panel for each series: its points as they were recorded (hollow: not accepted), the median
 # between steps as a line, and each step with what it changed.
 panels = words(all_runs)
-height = 130 + 380 * panels
+height = 160 + 420 * panels
 from_top(y) = 1 - 1.0 * y / height
 set lmargin at screen 0.085
 set rmargin at screen 0.97
@@ -15,14 +15,14 @@ do for [f in formats] {
     set label 1 figure_title at screen 0.085,from_top(40) left font title_font(note)
     set label 2 note at screen 0.97,from_top(44) right @grey_small
     do for [i in all_runs] {
-        top = 110 + 380 * (run(i) - 1)
+        top = 110 + 420 * (run(i) - 1)
         set tmargin at screen from_top(top)
         set bmargin at screen from_top(top + 270)
         set label 3 legend[run(i)] at graph 0,1.07 left @grey_small
-        set xlabel run(i) == panels ? 'Point' : ''
+        set xlabel run(i) == panels ? 'Points in the order of recording: date, commit' : '' offset 0,-0.6
         stats table(i) index 0 using 1 name 'points' nooutput
-        set xtics autofreq
-        if (points_max <= 12) { set xtics 1 } # there is no half a point
+        eval('set xtics ('.point_marks[run(i)].") nomirror out scale 0.75 font ',16'")
+        has_steps = strstrt(' '.stepped.' ', ' '.i.' ') > 0
         set xrange [0:*]
         set offsets 0, graph 0.02, graph 0.15, graph 0.1
         plot \
@@ -31,8 +31,12 @@ do for [f in formats] {
             table(i) index 0 using 1:($3 == 0 ? $2 : NaN) with points pt 6 ps 0.8 lw 1.5 \
                 lc rgb colour(i), \
             table(i) index 1 using 1:2 with lines lw 3 lc rgb '#202020', \
-            for [k = 1:strstrt(' '.stepped.' ', ' '.i.' ') > 0] table(i) index 2 using 1:2:3 with labels point pt 9 ps 1.2 lc rgb '#D55E00' \
-                offset 0,1.1 textcolor rgb '#D55E00'
+            for [k = 1:has_steps] table(i) index 2 using 1:2:(2 * $1 > points_max ? stringcolumn(3) : '') \
+                with labels point pt 9 ps 1.2 lc rgb '#D55E00' right offset -1,1.1 \
+                textcolor rgb '#D55E00', \
+            for [k = 1:has_steps] table(i) index 2 using 1:2:(2 * $1 > points_max ? '' : stringcolumn(3)) \
+                with labels point pt 9 ps 1.2 lc rgb '#D55E00' left offset 1,1.1 \
+                textcolor rgb '#D55E00'
         unset label 1
         unset label 2
     }

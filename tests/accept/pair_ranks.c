@@ -69,7 +69,7 @@ static const struct comm_calls slow_calls = {
     .divide = slow_divide,
 };
 
-static enum status look(struct comm *comm, int suspect, double drag, int *code)
+static enum status look(struct comm *comm, int suspect, double delay, int *code)
 {
     static const char *const names[RANKS_MAX] = {"n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7"};
     bool bad[RANKS_MAX] = {false};
@@ -83,13 +83,13 @@ static enum status look(struct comm *comm, int suspect, double drag, int *code)
                                   .latency_within = 1000,
                                   .bytes = 4 << 20,
                                   .samples = 5,
-                                  .net = {.net = "resnet18",
-                                          .batch = 2,
-                                          .image_size = 32,
-                                          .rounds = 1,
-                                          .devices = "cpu",
-                                          .threads = 1},
-                                  .drag = drag,
+                                  .step = {.net = "resnet18",
+                                           .batch = 2,
+                                           .image_size = 32,
+                                           .rounds = 1,
+                                           .devices = "cpu",
+                                           .threads = 1},
+                                  .delay = delay,
                                   .progress = comm_rank(comm) == 0 ? stdout : NULL};
     TRY(pair_run(&c, comm, &r));
     if (comm_rank(comm) == 0) {
@@ -117,8 +117,8 @@ int main(int argc, char **argv)
         s.a = atoi(argv[3]);
         s.b = atoi(argv[4]);
     }
-    double drag = slow_rank && atoi(argv[3]) == s.place ? 40 : 0;
-    if (look(&s.base, atoi(argv[1]), drag, &code) != STATUS_OK)
+    double delay = slow_rank && atoi(argv[3]) == s.place ? 40 : 0;
+    if (look(&s.base, atoi(argv[1]), delay, &code) != STATUS_OK)
         comm_fail(s.inner, STATUS_LIBRARY, status_message());
     comm_close(s.inner);
     return s.place == 0 ? code : 0;

@@ -1,5 +1,7 @@
-/* Nodes of made fleets, held against each other. */
+/* Nodes of made fleets, compared with each other. */
+#include "../results/scratch.h"
 #include "accept/fleet_report.h"
+#include "base/file.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -42,7 +44,7 @@ static void judge_rates(const double *rate, int n, struct fleet *fleet)
 
 static void expect(const struct fleet *fleet, const char *verdicts)
 {
-    static const char letter[] = "PSWMF"; /* in the order of enum accept_verdict */
+    static const char letter[] = "PSWMF"; /* in the order of enum verdict */
     char got[64] = "";
     for (int i = 0; i < fleet->n_nodes; i++)
         got[i] = letter[fleet->node[i].verdict];
@@ -57,7 +59,7 @@ static void test_alike(void **state)
     struct fleet fleet;
     judge_rates(rate, 5, &fleet);
     expect(&fleet, "PPPPP");
-    assert_int_equal(fleet_exit_code(&fleet, true), 0);
+    assert_int_equal(verdict_exit_code(fleet.count, true), 0);
     fleet_free(&fleet);
     judge_rates(equal, 3, &fleet);
     expect(&fleet, "PPP");
@@ -75,8 +77,8 @@ static void test_one_slow(void **state)
     assert_int_equal(fleet.node[2].n, 1);
     assert_string_equal(x->metric, RATE);
     assert_true(x->value == 80 && x->reference == 100);
-    assert_non_null(strstr(x->reason, "20.0 % worse than the median of 5 nodes, 100"));
-    assert_int_equal(fleet_exit_code(&fleet, false), 4);
+    assert_non_null(strstr(x->reason, "20.0 % worse than the median of 5 nodes (100)"));
+    assert_int_equal(verdict_exit_code(fleet.count, false), 4);
     fleet_free(&fleet);
 }
 
@@ -89,8 +91,8 @@ static void test_warnings(void **state)
     struct fleet fleet;
     judge_rates(slower, 5, &fleet);
     expect(&fleet, "PPPWP");
-    assert_int_equal(fleet_exit_code(&fleet, false), 0);
-    assert_int_equal(fleet_exit_code(&fleet, true), 4);
+    assert_int_equal(verdict_exit_code(fleet.count, false), 0);
+    assert_int_equal(verdict_exit_code(fleet.count, true), 4);
     fleet_free(&fleet);
     judge_rates(outlier, 8, &fleet);
     expect(&fleet, "PPWPPPPP");
@@ -131,8 +133,8 @@ static void test_spread(void **state)
     const struct fleet_sample *s = &fleet.metric[0].sample;
     assert_false(s->split);
     assert_true(fabs(s->bounds.fail - 0.20) < 1e-12);
-    assert_int_equal(fleet.node[7].verdict, ACCEPT_WARN); /* 84, which 10 % would fail */
-    assert_int_equal(fleet.node[9].verdict, ACCEPT_FAIL);
+    assert_int_equal(fleet.node[7].verdict, VERDICT_WARN); /* 84, which 10 % would fail */
+    assert_int_equal(fleet.node[9].verdict, VERDICT_FAIL);
     fleet_free(&fleet);
 }
 
@@ -146,8 +148,8 @@ static void test_missing(void **state)
     struct fleet fleet;
     judge_rates(rate, 4, &fleet);
     expect(&fleet, "PMPP");
-    assert_non_null(strstr(fleet.node[1].finding[0].reason, "3 of 4 nodes have it"));
-    assert_int_equal(fleet_exit_code(&fleet, false), 5);
+    assert_non_null(strstr(fleet.node[1].finding[0].reason, "3 of 4 nodes have a value"));
+    assert_int_equal(verdict_exit_code(fleet.count, false), 5);
     fleet_free(&fleet);
 
     for (int i = 0; i < 3; i++)
@@ -161,7 +163,7 @@ static void test_missing(void **state)
     nodes_free(&nodes);
 
     assert_int_equal(fleet_judge(&nodes, &usual, &fleet), STATUS_OK);
-    assert_int_equal(fleet_exit_code(&fleet, false), 5);
+    assert_int_equal(verdict_exit_code(fleet.count, false), 5);
     fleet_free(&fleet);
 }
 
@@ -179,7 +181,8 @@ static void test_other_hardware(void **state)
     assert_int_equal(fleet.n_groups, 2);
     assert_string_equal(fleet.group[0].hardware, "x");
     assert_int_equal(fleet.node[0].group, 1);
-    assert_non_null(strstr(fleet.node[0].finding[0].reason, "only 1 node of this hardware has it"));
+    assert_non_null(
+        strstr(fleet.node[0].finding[0].reason, "only 1 node of this hardware has a value"));
     fleet_free(&fleet);
     nodes_free(&nodes);
 }
@@ -203,7 +206,7 @@ static void test_codes(void **state)
     nodes_free(&nodes);
 }
 
-/* What the spec bounds must be there, up to the level; the rest is not held against others. */
+/* What the spec bounds must be there, up to the level; the rest is not compared with others. */
 static void test_spec(void **state)
 {
     (void)state;
@@ -235,13 +238,13 @@ static void test_spec(void **state)
     assert_int_equal(fleet_judge(&nodes, &config, &fleet), STATUS_OK);
     expect(&fleet, "MMM"); /* "add" of a is missing, and two are too few */
     assert_int_equal(fleet.n_metrics, 2);
-    assert_int_equal(fleet.node[2].count[ACCEPT_PASS], 1);
+    assert_int_equal(fleet.node[2].count[VERDICT_PASS], 1);
     fleet_free(&fleet);
     config.level = 2;
     assert_int_equal(fleet_judge(&nodes, &config, &fleet), STATUS_OK);
     assert_int_equal(fleet.n_metrics, 3);
     assert_string_equal(fleet.metric[2].name, "peak/bandwidth");
-    assert_int_equal(fleet.node[2].count[ACCEPT_MISSING], 2);
+    assert_int_equal(fleet.node[2].count[VERDICT_MISSING], 2);
     fleet_free(&fleet);
     nodes_free(&nodes);
     accept_spec_free(&spec);
@@ -258,21 +261,41 @@ static void test_directions(void **state)
     struct fleet_sample s;
     double loss;
     assert_int_equal(fleet_sample_of(time, 4, ACCEPT_LOWER, usual.bounds, &s), STATUS_OK);
-    assert_int_equal(fleet_verdict(&s, ACCEPT_LOWER, 13, &loss), ACCEPT_FAIL);
+    assert_int_equal(fleet_verdict(&s, ACCEPT_LOWER, 13, &loss), VERDICT_FAIL);
     assert_true(fabs(loss - 0.3) < 1e-12);
-    assert_int_equal(fleet_verdict(&s, ACCEPT_LOWER, 7, &loss), ACCEPT_WARN);
-    assert_int_equal(fleet_verdict(&s, ACCEPT_EVEN, 7, &loss), ACCEPT_FAIL);
+    assert_int_equal(fleet_verdict(&s, ACCEPT_LOWER, 7, &loss), VERDICT_WARN);
+    assert_int_equal(fleet_verdict(&s, ACCEPT_EVEN, 7, &loss), VERDICT_FAIL);
     /* Nothing is a share of nothing. */
     static const double none[] = {0, 0, 0, 2};
     assert_int_equal(fleet_sample_of(none, 4, ACCEPT_LOWER, usual.bounds, &s), STATUS_OK);
-    assert_int_equal(fleet_verdict(&s, ACCEPT_LOWER, 0, &loss), ACCEPT_PASS);
-    assert_int_equal(fleet_verdict(&s, ACCEPT_LOWER, 2, &loss), ACCEPT_FAIL);
+    assert_int_equal(fleet_verdict(&s, ACCEPT_LOWER, 0, &loss), VERDICT_PASS);
+    assert_int_equal(fleet_verdict(&s, ACCEPT_LOWER, 2, &loss), VERDICT_FAIL);
+}
+
+/* The spread moves the bounds to 3.5 standard deviations, 1.4826 times the median distance each:
+ * down to warn where nodes are alike, up to fail where they are not. */
+static void test_bounds_of_the_spread(void **state)
+{
+    static const double off[] = {-2, -1, -1, 0, 0, 0, 1, 1, 2}; /* median distance 1 */
+    static const struct {
+        double times, warn, fail;
+    } rows[] = {{0.5, 0.0259455, 0.10}, {2, 0.05, 0.103782}, {0.01, 0.01, 0.10}, {5, 0.05, 0.20}};
+    enum { N = sizeof off / sizeof *off };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        double x[N];
+        struct fleet_sample s;
+        for (int k = 0; k < N; k++)
+            x[k] = 100 + rows[i].times * off[k];
+        assert_int_equal(fleet_sample_of(x, N, ACCEPT_HIGHER, usual.bounds, &s), STATUS_OK);
+        assert_true(fabs(s.bounds.warn - rows[i].warn) < 1e-9);
+        assert_true(fabs(s.bounds.fail - rows[i].fail) < 1e-9);
+    }
 }
 
 /* Names of hardware that would end an attribute or a cell. */
 static void test_reports(void **state)
 {
-    (void)state;
     struct nodes nodes = {0};
     struct fleet fleet;
     char *text = NULL;
@@ -281,9 +304,10 @@ static void test_reports(void **state)
     add_rate(&nodes, "b", "<x> & \"y\" | z", 100);
     add_rate(&nodes, "c", "<x> & \"y\" | z", 50);
     assert_int_equal(fleet_judge(&nodes, &usual, &fleet), STATUS_OK);
-    FILE *out = open_memstream(&text, &size);
-    fleet_print_junit(&fleet, false, out);
-    fclose(out);
+    char path[SCRATCH_MAX + 16];
+    snprintf(path, sizeof path, "%s/fleet.xml", (char *)*state);
+    assert_int_equal(fleet_write(&fleet, false, *state), STATUS_OK);
+    assert_int_equal(file_read(path, 1 << 16, &text, &size), STATUS_OK);
     assert_non_null(strstr(text, "tests=\"3\" failures=\"1\" errors=\"0\""));
     assert_non_null(strstr(text, "classname=\"&lt;x&gt; &amp; &quot;y&quot; | z\" name=\"c\""));
     free(text);
@@ -299,12 +323,18 @@ static void test_reports(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_alike),          cmocka_unit_test(test_one_slow),
-        cmocka_unit_test(test_warnings),       cmocka_unit_test(test_two_groups),
-        cmocka_unit_test(test_spread),         cmocka_unit_test(test_missing),
-        cmocka_unit_test(test_other_hardware), cmocka_unit_test(test_codes),
-        cmocka_unit_test(test_spec),           cmocka_unit_test(test_directions),
-        cmocka_unit_test(test_reports),
+        cmocka_unit_test(test_alike),
+        cmocka_unit_test(test_one_slow),
+        cmocka_unit_test(test_warnings),
+        cmocka_unit_test(test_two_groups),
+        cmocka_unit_test(test_spread),
+        cmocka_unit_test(test_missing),
+        cmocka_unit_test(test_other_hardware),
+        cmocka_unit_test(test_codes),
+        cmocka_unit_test(test_spec),
+        cmocka_unit_test(test_directions),
+        cmocka_unit_test(test_bounds_of_the_spread),
+        cmocka_unit_test_setup_teardown(test_reports, scratch_set_up, scratch_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

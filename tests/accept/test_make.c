@@ -1,8 +1,8 @@
 /* Limits from results: values that do not belong to the rest, few values, and whole folders. */
 #include "../results/scratch.h"
-#include "accept/judge.h"
-#include "accept/make.h"
-#include "accept/report.h"
+#include "accept/accept_judge.h"
+#include "accept/accept_make.h"
+#include "accept/accept_report.h"
 #include "base/file.h"
 
 #include <math.h>
@@ -89,7 +89,7 @@ static void make_folder(const char *dir, int i, double copy)
     accept_result_free(&check);
 }
 
-static enum accept_verdict judge(const struct accept_spec *s, double copy)
+static enum verdict judge(const struct accept_spec *s, double copy)
 {
     struct accept_result r = {.name = "a", .repeats = 2, .wanted = 2};
     for (int i = 0; i < 2; i++) {
@@ -97,8 +97,8 @@ static enum accept_verdict judge(const struct accept_spec *s, double copy)
         take(accept_result_number(&r, "wrong", "", ACCEPT_LOWER, 0));
         take(accept_result_text(&r, "bits", "c0ffee"));
     }
-    take(accept_judge(&s->check[1], NULL, NULL, &r));
-    enum accept_verdict v = r.verdict;
+    take(accept_judge(&s->check[1], &r));
+    enum verdict v = r.verdict;
     accept_result_free(&r);
     return v;
 }
@@ -108,7 +108,8 @@ static void test_folders(void **state)
     (void)state;
     enum { NODES = 7 };
     static const double copy[NODES] = {100, 101, 99, 100.5, 99.5, 100, 50};
-    char dir[SCRATCH_MAX], path[NODES][SCRATCH_MAX + 16], *paths[NODES], said[512] = "";
+    char dir[SCRATCH_MAX], path[NODES][SCRATCH_MAX + 16], said[512] = "";
+    const char *paths[NODES];
     json_t *json;
     struct accept_spec s;
     scratch_make(dir);
@@ -128,9 +129,9 @@ static void test_folders(void **state)
     assert_true(accept_limit_for(&s.check[1], "copy")->baseline == 100);
     assert_true(accept_limit_for(&s.check[1], "wrong")->max == 0);
     assert_string_equal(accept_limit_for(&s.check[1], "bits")->matches, "c0ffee");
-    assert_int_equal(judge(&s, 99), ACCEPT_PASS);
-    assert_int_equal(judge(&s, 97.2), ACCEPT_WARN);
-    assert_int_equal(judge(&s, 90), ACCEPT_FAIL);
+    assert_int_equal(judge(&s, 99), VERDICT_PASS);
+    assert_int_equal(judge(&s, 97.2), VERDICT_WARN);
+    assert_int_equal(judge(&s, 90), VERDICT_FAIL);
     accept_spec_free(&s);
     free(text);
     json_decref(json);

@@ -139,21 +139,21 @@ static void test_verdicts(void **state)
     (void)state;
     struct second_look s;
     begin(&s);
-    end(&s, PAIR_GONE, "gone the second time", 0);
+    end(&s, PAIR_GONE, "failure not reproduced", 0);
     begin(&s);
     s.step[0] = 0.13;
     meeting_of_a(&s, 0)->busbw = 1;
-    end(&s, PAIR_NODE, "the node itself: alone its step takes 130 ms, and the good ones' 100 ms",
-        4);
+    end(&s, PAIR_NODE,
+        "the node itself: its training step takes 130 ms, the good nodes' median is 100 ms", 4);
     begin(&s);
     meeting_of_a(&s, 1)->busbw = 7;
-    end(&s, PAIR_LINK, "(7 GB/s, 4 us), and not with", 4);
+    end(&s, PAIR_LINK, "(7 GB/s, 4 us), but passes with", 4);
     begin(&s);
     meeting_of_a(&s, 0)->latency = 7.9e-6;
-    end(&s, PAIR_GONE, "gone the second time", 0);
+    end(&s, PAIR_GONE, "failure not reproduced", 0);
     begin(&s);
     meeting_of_a(&s, 1)->latency = 9e-6;
-    end(&s, PAIR_LINK, "(10 GB/s, 9 us), and not with", 4);
+    end(&s, PAIR_LINK, "(10 GB/s, 9 us), but passes with", 4);
     begin(&s);
     meeting_of_a(&s, 2)->latency = NAN;
     end(&s, PAIR_UNKNOWN, "not everything", 5);
@@ -206,7 +206,7 @@ static void test_two_nodes(void **state)
     pair_plan_free(&plan);
 }
 
-/* Good ones that fail with each other are told too. */
+/* Good ones that fail with each other are reported too. */
 static void test_references(void **state)
 {
     (void)state;
@@ -228,7 +228,8 @@ static void test_references(void **state)
     assert_int_equal(pair_judge(&j, &s.finding, &s.n), STATUS_OK);
     assert_int_equal(s.n, 2);
     assert_int_equal(s.finding[0].verdict, PAIR_GONE);
-    assert_non_null(strstr(s.finding[1].reason, "passed, and fail with each other: 1 wrong"));
+    assert_non_null(
+        strstr(s.finding[1].reason, "passed before, but fail with each other: 1 wrong"));
     assert_int_equal(pair_exit_code(s.finding, s.n), 4);
     free(s.finding);
     pair_plan_free(&s.plan);

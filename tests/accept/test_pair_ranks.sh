@@ -14,7 +14,7 @@ failures=0
 mpi_find "$("$2" version)"
 
 # look CODE LINE ARGS...: ends with CODE, and one finding, which matches LINE. A busy machine is slow
-# where it likes: one look of three has to come to that.
+# where it likes: one look of three must give that.
 look() {
     local want=$1 line=$2 turn
     shift 2
@@ -28,12 +28,12 @@ look() {
     failures=$((failures + 1))
 }
 
-look 0 'n2: gone the second time: .* it does well with n[0-9] .*, n[0-9] ' 2 fine
+look 0 'n2: failure not reproduced: .* the retest passes with n[0-9] .*, n[0-9] ' 2 fine
 mapfile -t partners < <(awk '$1 > 1 && $2 == "n2" { print substr($3, 2) }' "$scratch/out")
-look 4 'n2: the node itself: alone its step takes ' 2 slow-rank 2
+look 4 'n2: the node itself: its training step takes ' 2 slow-rank 2
 # Of those whom n2 meets by the plan: one of the links is slow, and it has another partner too.
 ((${#partners[@]} == 2)) || { echo "FAILED: n2 met ${#partners[@]} others" && failures=1; }
 a=2 b=${partners[0]}
 ((a < b)) || { a=$b b=2; }
-look 4 "n2: a link: it fails with n${partners[0]} .*, and not with n${partners[1]} " 2 slow-link "$a" "$b"
+look 4 "n2: a link: the retest fails with n${partners[0]} .*, but passes with n${partners[1]} " 2 slow-link "$a" "$b"
 exit $((failures > 0))

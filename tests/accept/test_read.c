@@ -1,7 +1,8 @@
 /* What is read of a training run: above all, that sensors which say nothing have not passed. */
 #include "../results/scratch.h"
-#include "accept/judge.h"
-#include "accept/kind.h"
+#include "accept/accept_judge.h"
+#include "accept/accept_kind.h"
+#include "accept/accept_plan.h"
 #include "base/file.h"
 #include "results/schema.h"
 
@@ -56,7 +57,7 @@ static struct accept_result read_run(const char *dir, int devices)
     struct accept_result r = {.name = "a", .repeats = 1};
     const struct accept_spec spec = {.n_devices = devices, .device = "cuda"};
     const struct accept_check check = {.device = -1, .kind = accept_kind_find("train")};
-    take(check.kind->read(&spec, &check, NULL, dir, &r));
+    take(accept_read_repeat(&spec, &check, NULL, dir, &r));
     return r;
 }
 
@@ -104,7 +105,7 @@ static void test_few(void **state)
     accept_result_free(&r);
 }
 
-/* Of two ranks, whose hosts and numbers of devices the run's summary tells. */
+/* Of two ranks, whose hosts and numbers of devices the run's summary has. */
 static void make_ranks(const char *dir, const char *second)
 {
     static const char info[] =
@@ -162,18 +163,18 @@ static void test_loss_bits(void **state)
     accept_result_free(&b);
 }
 
-/* A run that did not end in order, and none at all. */
+/* A run that is incomplete, and none at all. */
 static void test_unfinished(void **state)
 {
     char path[SCRATCH_MAX + 32];
     struct accept_result r = {.name = "a"};
     const struct accept_spec spec = {.n_devices = 1};
     const struct accept_check check = {.device = -1, .kind = accept_kind_find("train")};
-    assert_int_equal(check.kind->read(&spec, &check, NULL, *state, &r), STATUS_DATA);
+    assert_int_equal(accept_read_repeat(&spec, &check, NULL, *state, &r), STATUS_DATA);
     make_run(*state, 1, false, 0.5);
     snprintf(path, sizeof path, "%s/run/summary.json", (char *)*state);
     assert_int_equal(remove(path), 0);
-    assert_int_equal(check.kind->read(&spec, &check, NULL, *state, &r), STATUS_DATA);
+    assert_int_equal(accept_read_repeat(&spec, &check, NULL, *state, &r), STATUS_DATA);
     accept_result_free(&r);
 }
 
@@ -185,7 +186,7 @@ static struct accept_result read_output(const char *kind, const char *text)
     const struct accept_check check = {.device = -1, .kind = accept_kind_find(kind)};
     json_t *output = json_loads(text, 0, NULL);
     assert_non_null(output);
-    take(check.kind->read(&spec, &check, output, ".", &r));
+    take(accept_read_repeat(&spec, &check, output, ".", &r));
     json_decref(output);
     return r;
 }
@@ -242,7 +243,7 @@ static struct accept_result read_text(const char *kind, const char *args, const 
     json_t *output = json_loads(text, 0, NULL), *given = json_loads(args, 0, NULL);
     const struct accept_check check = {.device = -1, .kind = accept_kind_find(kind), .args = given};
     assert_non_null(output);
-    take(check.kind->read(&spec, &check, output, "", &r));
+    take(accept_read_repeat(&spec, &check, output, "", &r));
     json_decref(given);
     json_decref(output);
     return r;
@@ -353,7 +354,7 @@ static void test_other_output(void **state)
             struct accept_result r = {.name = "a"};
             const struct accept_check check = {.device = -1, .kind = k};
             json_t *output = json_loads(texts[i], 0, NULL);
-            enum status st = k->read(&spec, &check, output, *state, &r);
+            enum status st = accept_read_repeat(&spec, &check, output, *state, &r);
             assert_true(st == STATUS_OK || st == STATUS_DATA);
             json_decref(output);
             accept_result_free(&r);

@@ -78,7 +78,7 @@ static void test_hashes(void **state)
     assert_true(hash_splitmix64(0) == 0xe220a8397b1dcdafu);
 }
 
-/* Every bit counts, and so do the length and where the hash goes on from. */
+/* Every bit counts, and so do the length and where the hash continues from. */
 static void test_hash_of_memory(void **state)
 {
     (void)state;
@@ -254,25 +254,28 @@ static void test_looking(void **state)
 static void test_temporary_dir(void **state)
 {
     (void)state;
-    char dir[] = "/tmp/ampscale-test-XXXXXX", path[128], other[128], left[64], kept[64];
-    int held, held_too;
+    char dir[] = "/tmp/ampscale-test-XXXXXX", left[64], kept[64];
+    struct temporary_dir one = {{0}}, other = {{0}};
     assert_non_null(mkdtemp(dir));
     snprintf(left, sizeof left, "%s/a-killed/b", dir);
     snprintf(kept, sizeof kept, "%s/a-another-kind", dir);
     assert_int_equal(dir_make(left), STATUS_OK);
     assert_int_equal(dir_make(kept), STATUS_OK);
-    snprintf(path, sizeof path, "%s/a-XXXXXX", dir);
-    snprintf(other, sizeof other, "%s", path);
-    assert_int_equal(dir_make_temporary(path, &held), STATUS_OK);
+    assert_int_equal(setenv("TMPDIR", dir, 1), 0);
+    assert_int_equal(temporary_dir_make(&one, "/none", "a"), STATUS_OK);
     assert_false(path_exists(left));
     assert_true(path_exists(kept));
-    assert_int_equal(dir_make_temporary(other, &held_too), STATUS_OK);
-    assert_true(path_is_dir(path) && path_is_dir(other));
-    assert_string_not_equal(path, other);
-    close(held);
-    close(held_too);
-    snprintf(path, sizeof path, "%s/none/a-XXXXXX", dir);
-    assert_int_equal(dir_make_temporary(path, &held), STATUS_IO);
+    assert_int_equal(temporary_dir_make(&other, "/none", "a"), STATUS_OK);
+    assert_true(path_is_dir(one.path) && path_is_dir(other.path));
+    assert_string_not_equal(one.path, other.path);
+    assert_int_equal(temporary_dir_remove(&one), STATUS_OK);
+    assert_string_equal(one.path, "");
+    assert_int_equal(temporary_dir_remove(&one), STATUS_OK);
+    assert_true(path_is_dir(other.path));
+    assert_int_equal(temporary_dir_remove(&other), STATUS_OK);
+    assert_int_equal(setenv("TMPDIR", "", 1), 0);
+    assert_int_equal(temporary_dir_make(&one, "/none", "a"), STATUS_IO);
+    assert_int_equal(unsetenv("TMPDIR"), 0);
     assert_int_equal(dir_remove(dir), STATUS_OK);
 }
 
@@ -319,13 +322,13 @@ static void test_first_failure(void **state)
 {
     (void)state;
     struct first_failure first = {0};
-    assert_int_equal(first_failure_tell(&first), STATUS_OK);
+    assert_int_equal(first_failure_return(&first), STATUS_OK);
     first_failure_keep(&first, STATUS_OK);
-    assert_int_equal(first_failure_tell(&first), STATUS_OK);
+    assert_int_equal(first_failure_return(&first), STATUS_OK);
     first_failure_keep(&first, status_fail(STATUS_DATA, "the first"));
     first_failure_keep(&first, status_fail(STATUS_IO, "the second"));
     assert_int_equal(status_fail(STATUS_OOM, "a third"), STATUS_OOM);
-    assert_int_equal(first_failure_tell(&first), STATUS_DATA);
+    assert_int_equal(first_failure_return(&first), STATUS_DATA);
     assert_string_equal(status_message(), "the first");
 }
 

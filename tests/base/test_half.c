@@ -2,6 +2,7 @@
  * against the processor's conversion: every value, every tie with its neighbours on both sides, the
  * ends of the range, and a million bit patterns. */
 #include "base/half.h"
+#include "base/half_array.h"
 #include "base/rng.h"
 
 #include <float.h>
@@ -300,7 +301,7 @@ static void test_processor(void **state)
 {
     (void)state;
 #if defined(__x86_64__)
-    if (!__builtin_cpu_supports("f16c")) {
+    if (!half_native()) {
         print_message("this processor has no F16C\n");
         skip();
     }

@@ -33,14 +33,13 @@ struct device *broken_open(struct broken *b, enum op_kind kind, enum role role)
     struct device *dev;
     assert_int_equal(backend_find("cpu", &cpu), STATUS_OK);
     *b = (struct broken){.base = *cpu, .kind = kind, .role = role};
-    assert_true((size_t)cpu->n_records <= sizeof b->record / sizeof *b->record);
-    memcpy(b->record, cpu->record, (size_t)cpu->n_records * sizeof *b->record);
-    for (int i = 0; i < cpu->n_records; i++) {
-        if (b->record[i].kind != kind)
-            continue;
-        b->plan = b->record[i].plan;
-        b->record[i].plan = wrong_plan;
-    }
+    assert_true((size_t)cpu->n_records < sizeof b->record / sizeof *b->record);
+    memcpy(b->record + 1, cpu->record, (size_t)cpu->n_records * sizeof *b->record);
+    for (int i = 0; i < cpu->n_records; i++)
+        if (op_in(kind, cpu->record[i].kinds))
+            b->plan = cpu->record[i].plan;
+    b->record[0] = (struct op_record){UINT64_C(1) << kind, ~0u, ~0u, wrong_plan};
+    b->base.n_records++;
     b->base.record = b->record;
     assert_int_equal(cpu->open(cpu, 0, 1, &dev), STATUS_OK);
     dev->backend = &b->base;

@@ -1,6 +1,5 @@
 /* The cpu backend with one kind of operation that computes its last element wrong, or nothing. */
-#ifndef TESTS_BENCH_BROKEN_H
-#define TESTS_BENCH_BROKEN_H
+#pragma once
 
 #include "kernels/backend.h"
 
@@ -17,5 +16,3 @@ struct broken {
 
 /* Opens such a device; `b` must stay as long as it. */
 struct device *broken_open(struct broken *b, enum op_kind kind, enum role role);
-
-#endif

@@ -3,7 +3,7 @@
 
 #include "../comm/async_device.h"
 #include "bench/collective.h"
-#include "runners/world.h"
+#include "comm/world.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,10 +25,10 @@ void collective_rig_run(collective_rig_open *open, bool direct)
         size_t size;
         c.kind = kind;
         c.checks = 2;
-        c.timing = (struct harness_config){.warmup = 1, .most = 2};
+        c.options.timing = (struct harness_config){.warmup = 1, .most = 2};
         c.list = sizes, c.listed = 2, c.first = sizes[0], c.last = sizes[1];
-        c.out = open_memstream(&text, &size);
-        c.format = BENCH_JSON;
+        c.options.out = open_memstream(&text, &size);
+        c.options.format = BENCH_JSON;
         for (int i = 0; i < RANKS; i++)
             assert_int_equal(async_device_open(&device[i]), STATUS_OK);
         assert_int_equal(comm_open_local(RANKS, 20, host), STATUS_OK);
@@ -36,7 +36,7 @@ void collective_rig_run(collective_rig_open *open, bool direct)
         const struct collective_ranks ranks = {
             .members = RANKS, .comm = comm, .words = direct ? host : comm};
         assert_int_equal(collective_run(&c, &w, &ranks), STATUS_OK);
-        fclose(c.out);
+        fclose(c.options.out);
         json_t *o = json_loads(text, 0, NULL);
         assert_string_equal(json_string_value(json_object_get(o, "memory")), "device");
         assert_int_equal(json_array_size(json_object_get(o, "rows")), 2);

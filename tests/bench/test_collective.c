@@ -2,7 +2,7 @@
 #include "bench/collective.h"
 #include "collective_rig.h"
 #include "comm/internal.h"
-#include "runners/world.h"
+#include "comm/world.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -19,7 +19,7 @@ enum fault { NONE, FLIPS_LAST, LEAVES_ALONE, SHIFTS };
 struct broken {
     struct comm base;
     enum fault fault;
-    int operations; /* of fp32: what is measured, not what ranks tell each other */
+    int operations; /* of fp32: of measurements, not of the ranks' words */
 };
 
 static enum status broken_start(struct comm *c, struct comm_slot *slot)
@@ -58,7 +58,7 @@ static struct collective_config quick(enum comm_kind kind)
     struct collective_config c = collective_config_default();
     c.kind = kind;
     c.checks = 2;
-    c.timing = (struct harness_config){.warmup = 1, .most = 2};
+    c.options.timing = (struct harness_config){.warmup = 1, .most = 2};
     return c;
 }
 
@@ -107,10 +107,10 @@ static void test_wrong_fails(void **state)
         size_t size;
         b = (struct broken){.base = {.calls = &broken_calls, .size = 1}, .fault = fault};
         c.first = c.last = 1024;
-        c.out = open_memstream(&text, &size);
+        c.options.out = open_memstream(&text, &size);
         const struct collective_ranks ranks = {.members = 1, .comm = &comm, .words = &comm};
         enum status st = collective_run(&c, &w, &ranks);
-        fclose(c.out);
+        fclose(c.options.out);
         assert_int_equal(st, fault == NONE ? STATUS_OK : STATUS_MISMATCH);
         assert_int_equal(status_exit_code(st), fault == NONE ? 0 : 4);
         assert_non_null(strstr(text, fault == NONE ? "values : 0 OK" : "values : 2 FAILED"));
@@ -119,7 +119,7 @@ static void test_wrong_fails(void **state)
     assert_string_equal(status_message(), "4 elements that allreduce gave are wrong");
 }
 
-/* A rank that fails while others go on ends them all, with its own reason. */
+/* A rank that fails while others continue ends them all, with its own reason. */
 static void test_failed_rank(void **state)
 {
     (void)state;
@@ -127,15 +127,15 @@ static void test_failed_rank(void **state)
     struct world w = {.size = 1, .info = &info};
     struct comm *comm[3];
     struct collective_config c = quick(COMM_ALLREDUCE);
-    c.out = fopen("/dev/null", "w");
+    c.options.out = fopen("/dev/null", "w");
     c.first = c.last = 1024;
-    c.timing.most = 100000;
+    c.options.timing.most = 100000;
     assert_int_equal(comm_open_local(3, 20, comm), STATUS_OK);
     comm_fail(comm[1], STATUS_IO, "out of order");
     const struct collective_ranks ranks = {.members = 3, .comm = comm, .words = comm};
     assert_int_equal(collective_run(&c, &w, &ranks), STATUS_IO);
     assert_non_null(strstr(status_message(), "rank 1: out of order"));
-    fclose(c.out);
+    fclose(c.options.out);
 }
 
 /* What a rank's result has to be depends on who it is, and on the round. */
@@ -249,10 +249,11 @@ static void report(enum bench_format format, int64_t wrong, char **text)
 {
     size_t size;
     FILE *out = open_memstream(text, &size);
-    static const struct collective_rank ranks[] = {{"node1", 41}, {"node2", 42}};
+    static const struct rank_info ranks[] = {{.host = "node1", .pid = 41},
+                                             {.host = "node2", .pid = 42}};
     struct collective_config c = quick(COMM_ALLREDUCE);
-    c.format = format;
-    c.out = out;
+    c.options.format = format;
+    c.options.out = out;
     json_t *versions = json_pack("{s:s}", "MPI", "none");
     struct collective_report r = {.config = &c,
                                   .network = "local",
@@ -261,16 +262,16 @@ static void report(enum bench_format format, int64_t wrong, char **text)
                                   .versions = versions,
                                   .ranks = 2,
                                   .threads = 1,
-                                  .rank = ranks};
+                                  .process = ranks};
     struct collective_row row = {.bytes = 1048576, .count = 262144};
     row.place[0] = (struct collective_time){.time = {.n = 2, .median = 105.9e-6}, .wrong = -1};
     row.place[1] = (struct collective_time){.time = {.n = 2, .median = 0.1057}, .wrong = wrong};
     for (int p = 0; p < COLLECTIVE_PLACES; p++)
         collective_bandwidth(c.kind, 2, row.bytes, &row.place[p]);
-    assert_int_equal(collective_report_begin(&r), STATUS_OK);
-    assert_int_equal(collective_report_row(&r, &row), STATUS_OK);
+    collective_report_begin(&r);
+    collective_report_row(&r, &row);
     assert_int_equal(collective_report_end(&r), STATUS_OK);
-    collective_report_close(&r);
+    bench_table_close(&r.table);
     json_decref(versions);
     fclose(out);
 }
@@ -293,12 +294,12 @@ static void test_table(void **state)
         "# Avg bus bandwidth    : 4.95574 \n"
         "#\n";
     char *text;
-    report(BENCH_TABLE, 7, &text);
+    report(BENCH_TEXT, 7, &text);
     assert_non_null(strstr(text, "#  Rank  1 Group  0 Pid     42 on      node2 device  1 ["));
     if (!strstr(text, lines))
         fail_msg("the table is\n%s", text);
     free(text);
-    report(BENCH_TABLE, 0, &text);
+    report(BENCH_TEXT, 0, &text);
     assert_non_null(strstr(text, "# Out of bounds values : 0 OK\n"));
     free(text);
 }

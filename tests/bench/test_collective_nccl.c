@@ -3,7 +3,7 @@
 #include "../comm/nccl_fake.h"
 #include "bench/collective.h"
 #include "collective_rig.h"
-#include "runners/world.h"
+#include "comm/world.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -104,10 +104,10 @@ static void test_processes(void **state)
         size_t size;
         struct collective_config c = collective_config_default();
         c.kind = kind;
-        c.timing = (struct harness_config){.warmup = 1, .most = 2};
+        c.options.timing = (struct harness_config){.warmup = 1, .most = 2};
         c.list = sizes, c.listed = 2, c.first = sizes[0], c.last = sizes[1];
-        c.format = BENCH_JSON;
-        c.out = open_memstream(&text, &size);
+        c.options.format = BENCH_JSON;
+        c.options.out = open_memstream(&text, &size);
         assert_int_equal(comm_open_local(PROCESSES, 20, between), STATUS_OK);
         for (int i = 0; i < PROCESSES; i++) {
             process[i] = (struct process){.between = between[i], .config = c};
@@ -118,7 +118,7 @@ static void test_processes(void **state)
             assert_int_equal(process[i].st, STATUS_OK);
             comm_close(between[i]);
         }
-        fclose(c.out);
+        fclose(c.options.out);
         check_record(text);
         free(text);
     }

@@ -37,7 +37,8 @@ static const struct deepbench_conv odd[] = {
 static struct conv_deepbench_config quick(const char *devices)
 {
     return (struct conv_deepbench_config){
-        .devices = devices, .threads = 2, .type = DTYPE_F32, .timing = {.warmup = 1, .most = 2}};
+        .options = {.devices = devices, .threads = 2, .timing = {.warmup = 1, .most = 2}},
+        .type = DTYPE_F32};
 }
 
 /* All of them: the sum of their operations, as counted from DeepBench's own file. */
@@ -77,7 +78,7 @@ static void test_values(void **state)
         struct conv_deepbench_row row;
         struct device *dev;
         struct stream *s;
-        assert_int_equal(device_open(c.devices, c.threads, &dev), STATUS_OK);
+        assert_int_equal(device_open(c.options.devices, c.options.threads, &dev), STATUS_OK);
         assert_int_equal(dev->backend->stream_open(dev, &s), STATUS_OK);
         assert_int_equal(conv_deepbench_measure(&c, s, 0, &odd[k / 2], &row), STATUS_OK);
         for (int i = 0; i < CONV_PASSES; i++) {
@@ -106,7 +107,7 @@ static void test_wrong_is_seen(void **state)
         struct timed_op t;
         int64_t wrong;
         struct op_desc d = conv_deepbench_desc(&odd[0], DTYPE_F32, pass);
-        assert_int_equal(timed_op_open(&t, s, &d, 1), STATUS_OK);
+        assert_int_equal(timed_op_open(&t, s, &d), STATUS_OK);
         assert_int_equal(timed_op_warm(&t), STATUS_OK);
         const struct tensor_desc *r = &t.plan->desc.t[result[pass]];
         float *x = t.arg[result[pass]]; /* the reference's memory is the host's */
@@ -148,7 +149,7 @@ static void test_groups_and_bias(void **state)
         int64_t wrong;
         assert_int_equal(device_open(devices[k % 2], 1, &dev), STATUS_OK);
         assert_int_equal(dev->backend->stream_open(dev, &s), STATUS_OK);
-        assert_int_equal(timed_op_open(&t, s, &d, 1), STATUS_OK);
+        assert_int_equal(timed_op_open(&t, s, &d), STATUS_OK);
         assert_int_equal(timed_op_warm(&t), STATUS_OK);
         assert_int_equal(conv_pass_check(&t, &wrong), STATUS_OK);
         assert_int_equal(wrong, 0);
@@ -168,13 +169,12 @@ static char *print(struct conv_deepbench_config c, struct conv_deepbench_row *ro
 {
     char *text;
     size_t size;
-    c.out = open_memstream(&text, &size);
+    c.options.out = open_memstream(&text, &size);
     struct conv_deepbench_report r = {.config = &c, .device = "a device", .peaks = *peaks};
-    assert_int_equal(conv_deepbench_begin(&r), STATUS_OK);
-    assert_int_equal(conv_deepbench_row(&r, row), STATUS_OK);
+    conv_deepbench_begin(&r);
+    conv_deepbench_row(&r, row);
     assert_int_equal(conv_deepbench_end(&r), STATUS_OK);
-    conv_deepbench_close(&r);
-    fclose(c.out);
+    fclose(c.options.out);
     return text;
 }
 
@@ -190,17 +190,18 @@ static void test_report(void **state)
             .measured = true, .flops = 2e9, .time = {.n = 5, .median = 1e-3}, .wrong = i};
     snprintf(row.pass[2].why, sizeof row.pass[2].why, "too large");
     char *text = print(c, &row, &peaks);
-    assert_non_null(strstr(text, "  11    7     3   2     8   5   2  0  0  2  1      1000.0    "
-                                 "2.000  0.250      1000.0    2.000  0.250         n/a      n/a    "
-                                 "n/a         n/a      1\n"));
+    assert_non_null(strstr(text,
+                           "  11    7     3   2     8   5   2  0  0  2  1      1000.0    "
+                           "2.000  0.250        1000.0    2.000  0.250           n/a      n/a "
+                           "   n/a         n/a      1\n"));
     assert_non_null(strstr(text, "bwd_params left out: too large\n"));
     assert_non_null(strstr(text, "1 convolutions, 1 passes left out, 1 elements wrong"));
     free(text);
-    c.csv = true;
+    c.options.format = BENCH_CSV;
     text = print(c, &row, &peaks);
     assert_non_null(strstr(text, "\nfwd,11,7,3,2,8,5,2,0,0,2,1,fp32,5,0.001,0,0,2e+12,0\n"));
     free(text);
-    c.csv = false, c.json = true;
+    c.options.format = BENCH_JSON;
     text = print(c, &row, &peaks);
     json_t *o = json_loads(text, 0, NULL);
     assert_non_null(o);
@@ -220,11 +221,11 @@ static void test_run(void **state)
 {
     (void)state;
     struct conv_deepbench_config c = quick("cpu");
-    c.out = fopen("/dev/null", "w");
+    c.options.out = fopen("/dev/null", "w");
     assert_int_equal(bench_conv_deepbench(&c, 1, odd), STATUS_OK);
-    c.peak = "/nonexistent";
+    c.options.peak = "/nonexistent";
     assert_int_not_equal(bench_conv_deepbench(&c, 1, odd), STATUS_OK);
-    fclose(c.out);
+    fclose(c.options.out);
 }
 
 int main(void)

@@ -51,7 +51,7 @@ CHECK
 fi
 
 quick=(--threads 1 --peak peak.json -n 2 -w 1)
-expect_error 2 "there is no precision 'fp8'" bench optimizer --precision fp8
+expect_error 2 "--precision 'fp8'" bench optimizer --precision fp8
 expect_error 2 "--json and --csv" bench optimizer --json --csv
 expect 0 bench optimizer --net resnet8 "${quick[@]}"
 [[ $(grep -cE '^(fp32|amp|O2)( emulated)? +[0-9]+ .* 0  ' out) == 3 ]] || fail "precisions: $(<out)"

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # Benchmarks between GPUs, on the fake GPU (tests/kernels/cuda/fake): collectives of threads and of
-# a job, copies. The fourth argument tells the version of MPI.
+# a job, copies. The fourth argument prints the version of MPI.
 . "$(dirname "$0")/../cli/common.sh" "$@"
 # shellcheck source=tests/comm/mpi.sh
 . "$source_dir/tests/comm/mpi.sh"
 cd "$scratch" || exit 1
 
-expect_error 2 "--devices cpu:2 has the host's memory" bench collective allreduce --devices cpu:2
-expect_error 2 "--comm is for --devices" bench collective allreduce --comm host
-expect_error 2 "--comm 'mpi'" bench collective allreduce --comm mpi
-expect_error 2 "--deepbench has sizes of its own" bench collective allreduce --deepbench -b 4
-expect_error 2 "--deepbench is allreduce" bench collective broadcast --deepbench
+expect_error 2 "--devices cpu:2 uses the host's memory" bench collective allreduce --devices cpu:2
+expect_error 2 "--comm nccl and host have an effect only with --devices" bench collective allreduce --comm host
+expect_error 2 "--comm mpi is for the processes of a job" bench collective allreduce --comm mpi
+expect_error 2 "--deepbench sets the sizes" bench collective allreduce --deepbench -b 4
+expect_error 2 "--deepbench is an all-reduce" bench collective broadcast --deepbench
 
 fake=$build_dir/tests/kernels/cuda/fake/ampscale_cuda_fake.so
 if [[ ! -e $fake ]]; then
@@ -23,12 +23,12 @@ quick=(-b 1K -e 64K -f 64 -n 2 -w 1)
 # Threads; the fake GPU comes without NCCL.
 expect 0 bench collective allreduce --devices cuda:0,1 "${quick[@]}"
 [[ $(grep -c '\[device\] memory, local, staged through host memory$' out) == 2 ]] || fail "ranks: $(<out)"
-grep -q '^#  by way of the host: rank 0 (host .*) has no NCCL$' out || fail "it does not say why: $(<out)"
+grep -q '^#  through host memory: rank 0 (host .*) has no NCCL$' out || fail "it does not say why: $(<out)"
 grep -qx '# Out of bounds values : 0 OK' out || fail "not checked: $(<out)"
 expect 0 bench collective reduce-scatter --devices cuda:0,1,2 --comm host "${quick[@]}" --csv
 [[ $(wc -l <out) == 5 ]] || fail "CSV: $(<out)"
 ! grep -q 'ampscale:' err || fail "who was asked to use the host complains: $(<err)"
-expect_error 2 "one GPU has nobody to talk to" bench collective allreduce --devices cuda:0
+expect_error 2 "a collective needs at least two ranks" bench collective allreduce --devices cuda:0
 expect_error 1 "built without NCCL" bench collective allreduce --devices cuda:0,1 --comm nccl
 AMPSCALE_FAKE_GPU=no-driver expect_error 1 "there is no NVIDIA driver" bench collective allreduce --devices cuda:0,1
 
@@ -50,7 +50,7 @@ mpi_leaks on
 mpi_run 60 2 "$program" bench collective allgather --devices cuda "${quick[@]}"
 [[ $code == 0 ]] || fail "under MPI: exit code $code: $(<err)"
 [[ $(grep -c '\[device\] memory, mpi, staged' out) == 2 ]] || fail "under MPI: $(<out)"
-# Two GPUs in each of two processes: sums go by way of the host, and nothing else does.
+# Two GPUs in each of two processes: sums go through host memory, and nothing else does.
 mpi_run 60 2 "$program" bench collective allreduce --devices cuda:0,1 "${quick[@]}"
 [[ $code == 0 ]] || fail "two GPUs in each of two processes: exit code $code: $(<err)"
 [[ $(grep -c '\[device\] memory, joint, staged' out) == 4 ]] || fail "not four ranks: $(<out)"
@@ -58,5 +58,5 @@ mpi_run 60 2 "$program" bench collective allreduce --devices cuda:0,1 "${quick[@
     fail "not two ranks of each process: $(<out)"
 grep -qx '# Out of bounds values : 0 OK' out || fail "not checked: $(<out)"
 mpi_run 60 2 "$program" bench collective allgather --devices cuda:0,1 "${quick[@]}"
-[[ $code == 2 ]] && grep -qF 'have no allgather, only allreduce' err || fail "allgather: exit code $code: $(<err)"
+[[ $code == 2 ]] && grep -qF 'support only allreduce, not allgather' err || fail "allgather: exit code $code: $(<err)"
 finish

@@ -11,13 +11,11 @@
 
 static struct input_config small(void)
 {
-    struct input_config c = input_config_default();
-    c.images = 20; /* of 24 that are made */
-    c.size = 40;
-    c.image_size = 32;
-    c.batch = 6; /* the last batch is not full */
-    c.timing = (struct harness_config){.most = 1};
-    return c;
+    return (struct input_config){.options = {.image_size = 32,
+                                             .batch = 6, /* the last one is not full */
+                                             .timing = {.most = 1}},
+                                 .images = 20, /* of 24 that are made */
+                                 .size = 40};
 }
 
 static int64_t wrong_of(const struct input_config *c, const struct input_set *set,
@@ -51,7 +49,7 @@ static void test_stages(void **state)
     struct input_set set;
     char made[4096];
     assert_int_equal(input_set_open(&c, &set), STATUS_OK);
-    snprintf(made, sizeof made, "%s", set.made);
+    snprintf(made, sizeof made, "%s", set.made.path);
     assert_true(path_is_dir(made));
     assert_int_equal(set.data.n, 20);
     assert_int_equal(set.data.sample[0].label, 0);
@@ -104,11 +102,11 @@ static void test_bad_image(void **state)
     assert_int_equal(input_set_open(&c, &set), STATUS_OK);
     path_of(&set, 4, path);
     assert_int_equal(file_replace(path, "no picture", 10), STATUS_OK);
-    c.data = set.made;
+    c.data = set.made.path;
     assert_int_equal(input_set_open(&c, &bad), STATUS_DATA);
     assert_non_null(strstr(status_message(), dataset_path(&set.data, 4)));
     assert_int_equal(input_set_close(&bad), STATUS_OK);
-    assert_true(path_is_dir(set.made)); /* the user's own stays */
+    assert_true(path_is_dir(set.made.path)); /* the user's own stays */
     c.data = "/nonexistent";
     assert_int_equal(input_set_open(&c, &bad), STATUS_DATA);
     assert_int_equal(input_set_close(&bad), STATUS_OK);
@@ -148,11 +146,11 @@ static char *print(struct input_config c, bool cold)
          .bytes = 2000000,
          .time = {.n = 3, .median = 0.25}},
     };
-    c.out = open_memstream(&text, &size);
+    c.options.out = open_memstream(&text, &size);
     const struct input_report r = {
         .config = &c, .set = &set, .cores = 2, .cached = 0.75, .cold = cold, .row = row, .rows = 4};
     assert_int_equal(input_report_print(&r), STATUS_OK);
-    fclose(c.out);
+    fclose(c.options.out);
     return text;
 }
 
@@ -166,16 +164,16 @@ static void test_report(void **state)
     assert_non_null(
         strstr(text, "      4 read      cold        400.0      200.0     400.0      8.00     0.000"
                      "   250.000     0.000     3     2.00      2\n"));
-    assert_non_null(strstr(text, "      1 decode    memory      400.0      400.0         - "));
+    assert_non_null(strstr(text, "      1 decode    memory      400.0      400.0       n/a "));
     free(text);
     text = print(c, false);
     assert_non_null(strstr(text, "cold: n/a, as the system keeps 75 % of the files"));
     free(text);
-    c.csv = true;
+    c.options.format = BENCH_CSV;
     text = print(c, true);
     assert_non_null(strstr(text, "\nread,warm,4,100,2000000,3,0.25,0,0,400,200,8000000,1,0\n"));
     free(text);
-    c.csv = false, c.json = true;
+    c.options.format = BENCH_JSON;
     text = print(c, true);
     json_t *o = json_loads(text, 0, NULL);
     assert_int_equal(json_integer_value(json_object_get(o, "schema")), INPUT_SCHEMA);

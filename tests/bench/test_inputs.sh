@@ -18,7 +18,7 @@ cp out conv.json
 expect 0 bench conv --net resnet8 --image-size 32 -b 2 --threads 2 --rounds 2 --json
 cp out net.json
 expect 0 bench conv --net resnet8 --image-size 32 -b 2 --threads 2 --rounds 1 --no-step
-[[ $(sed -n 3p out) == *' #wrong' && $(sed -n 4p out) == *' 0' ]] || fail "nothing is checked: $(<out)"
+[[ $(sed -n 2p out) == *' #wrong' && $(sed -n 3p out) == *' 0' ]] || fail "nothing is checked: $(<out)"
 expect 0 bench peak --threads 1 --rounds 1 --max-mib 4 --json
 cp out peak.json
 expect 0 bench conv --deepbench --max-mib 8 --threads 1 -n 1 -w 0 --peak peak.json
@@ -79,7 +79,7 @@ expect_error 2 "--threads ''" bench input --threads 1,
 expect_error 2 "--threads '0'" bench input --threads 0
 expect_error 2 "--json and --csv" bench input --json --csv
 expect_error 5 "nowhere" bench input --data nowhere
-expect_error 2 "for --deepbench alone" bench conv --csv
+expect_error 2 "-n and -w need --deepbench" bench conv --csv
 expect_error 2 "--precision 'half'" bench conv --deepbench --precision half
 expect_error 2 "--emulate is for networks" bench conv --deepbench --emulate
 printf 'no picture' >"$(find set/train -name '*.JPEG' | head -n 1)"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # `ampscale bench collective` and `bench memory`: their tables, records, refusals and exit codes.
-# The fourth argument tells the version of MPI.
+# The fourth argument prints the version of MPI.
 . "$(dirname "$0")/../cli/common.sh" "$@"
 # shellcheck source=tests/comm/mpi.sh
 . "$source_dir/tests/comm/mpi.sh"
@@ -93,17 +93,17 @@ fi
 expect_error 2 "give allreduce, broadcast," bench collective
 expect_error 2 "bench collective 'barrier'" bench collective barrier
 expect_error 2 "unexpected argument 'more'" bench collective allreduce more
-expect_error 2 "-b '0'" bench collective allreduce -b 0
-expect_error 2 "-b '1Q'" bench collective allreduce -b 1Q
-expect_error 2 "-e '2T'" bench collective allreduce -e 2T
-expect_error 2 "-e '-1'" bench collective allreduce -e -1
+expect_error 2 "--minbytes '0'" bench collective allreduce -b 0
+expect_error 2 "--minbytes '1Q'" bench collective allreduce -b 1Q
+expect_error 2 "--maxbytes '2T'" bench collective allreduce -e 2T
+expect_error 2 "--maxbytes '-1'" bench collective allreduce -e -1
 expect_error 2 "is below the smallest" bench collective allreduce -b 2K -e 1K
 expect_error 2 "-f and -i" bench collective allreduce -f 2 -i 1K
-expect_error 2 "-f '1'" bench collective allreduce -f 1
+expect_error 2 "--stepfactor '1'" bench collective allreduce -f 1
 expect_error 2 "'-n' needs a value" bench collective allreduce -n
-expect_error 2 "-d 'fp32'" bench collective allreduce -d fp32
-expect_error 2 "-o 'prod'" bench collective allreduce -o prod
-expect_error 2 "allreduce has no -d uint8" bench collective allreduce -d uint8
+expect_error 2 "--datatype 'fp32'" bench collective allreduce -d fp32
+expect_error 2 "--op 'prod'" bench collective allreduce -o prod
+expect_error 2 "allreduce cannot reduce bytes" bench collective allreduce -d uint8
 expect_error 2 "--ranks '257'" bench collective allreduce --ranks 257
 expect_error 2 "--json and --csv" bench collective allreduce --json --csv
 expect_error 2 "give a smaller --max-mib" bench memory --max-mib 65536 --threads 1

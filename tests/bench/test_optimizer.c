@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-static const struct optimizer_config quick = {
+static const struct bench_options quick = {
     .net = "resnet8", .emulate = true, .timing = {.warmup = 1, .most = 3}};
 
 static void test_precisions(void **state)

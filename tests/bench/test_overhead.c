@@ -1,7 +1,7 @@
 /* Overheads are measured, and what did not take place is seen. */
 #include "bench/overhead.h"
 #include "broken.h"
-#include "runners/world.h"
+#include "comm/world.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

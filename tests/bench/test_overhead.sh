@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `ampscale bench overhead`: its table and records, alone and as a job. The fourth argument tells the
+# `ampscale bench overhead`: its table and records, alone and as a job. The fourth argument prints the
 # version of MPI.
 . "$(dirname "$0")/../cli/common.sh" "$@"
 # shellcheck source=tests/comm/mpi.sh

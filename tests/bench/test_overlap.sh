@@ -10,7 +10,7 @@ export OMP_WAIT_POLICY=passive # two ranks on a busy machine: waiting threads mu
 expect_error 2 "needs two processes or more: start it with 'ampscale launch" bench overlap --net resnet8
 expect_error 2 "--bucket-mb ''" bench overlap --bucket-mb 1,,2
 expect_error 2 "--bucket-mb '-1'" bench overlap --bucket-mb -1
-expect_error 2 "--bucket-mb '0.0001': give 0, or 0.001 and more" bench overlap --bucket-mb 0.0001
+expect_error 2 "--bucket-mb '0.0001': give 0, or at least 0.001" bench overlap --bucket-mb 0.0001
 expect_error 2 "more than 32 sizes" bench overlap --bucket-mb "$(seq -s, 33)"
 expect_error 2 "--grad-compress 'fp8'" bench overlap --grad-compress fp8
 expect_error 2 "one device in a process, not 'cpu:2'" bench overlap --devices cpu:2
@@ -33,7 +33,7 @@ if command -v gnuplot >/dev/null; then
     expect 0 plot overlap.json --out drawn
     [[ -s drawn/overlap.png && -s drawn/overlap.svg ]] || fail "no figure of the record"
 fi
-expect_error 2 "a record and nowhere to draw it" plot overlap.json
+expect_error 2 "a record needs a folder for its figure" plot overlap.json
 overlap 0 --bucket-mb 0.05,0 --json --grad-compress bf16
 "$record_check" 2 <out || fail "the record with bf16: $(head -c 3000 out)"
 grep -q '"grad_compress": "bf16"' out || fail "bf16 is not in the record"
@@ -49,7 +49,7 @@ overlap 0 --bucket-mb 0.01,0
 overlap 2 --net nonesuch
 [[ $(grep -c '^ampscale:' err) == 1 ]] || fail "an unknown network: $(<err)"
 
-# Ranks that do not measure the same are told so.
+# Ranks that do not measure the same are refused.
 # shellcheck disable=SC2016
 mpi_run 60 2 bash -c '"$0" "$@" -b "$((1 + ${OMPI_COMM_WORLD_RANK:-$PMI_RANK}))"' "$program" bench overlap "${net[@]}"
 [[ $code == 2 ]] || fail "two batch sizes: exit code $code: $(<err)"

@@ -58,7 +58,7 @@ static void test_forms(void **state)
     free(k);
 }
 
-/* Without the row of units no number can be told. */
+/* Without the row of units no number is known. */
 static void test_units(void **state)
 {
     (void)state;

@@ -37,7 +37,7 @@ fi
 expect 0 bench step "${net[@]}" --peak peak.json
 [[ $(grep -c '^all ' out) == 1 ]] || fail "no sum over all: $(tail -n 3 out)"
 
-# The reference covers every fused form, and its record says how far it was told to go.
+# The reference covers every fused form, and its record has the level that was given.
 expect_error 2 "--fuse 'some': give auto, none, stats, apply or all" bench step --fuse some
 for how in none stats; do
     expect 0 bench step --devices ref --net resnet8 --image-size 8 -b 1 --rounds 1 --peak peak.json --fuse "$how" --json

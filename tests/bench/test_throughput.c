@@ -1,5 +1,5 @@
 /* The turns of bench throughput; runs down their ladder; the conversation with a peer. Programs are
- * shell scripts that fail as they are told. */
+ * shell scripts that fail on purpose. */
 #include "bench/throughput_peer.h"
 #include "bench/throughput_plan.h"
 
@@ -74,9 +74,13 @@ static void test_plan_combinations(void **state)
 
 /* --- runs --- */
 
+/* What a test has, from rig_open to rig_close, which every test begins and ends with. */
 struct rig {
     char dir[SCRATCH_MAX], program[SCRATCH_MAX + 32], run[SCRATCH_MAX + 32];
     struct train_work work;
+    struct train_ladder ladder;
+    char script[SCRATCH_MAX + 32], log[SCRATCH_MAX + 32];
+    struct peer peer;
 };
 
 static void write_script(const struct rig *r, const char *file, const char *text)
@@ -87,7 +91,7 @@ static void write_script(const struct rig *r, const char *file, const char *text
     assert_int_equal(chmod(path, 0755), 0);
 }
 
-/* A program in place of ours: "train ... --out DIR" records what it is told to by its rung. */
+/* A program in place of ours: "train ... --out DIR" records a summary by its rung. */
 static void rig_open(struct rig *r, const char *train)
 {
     static const char head[] = "#!/bin/sh\n"
@@ -113,15 +117,25 @@ static void rig_open(struct rig *r, const char *train)
     assert_true(asprintf(&text, "%s%s", head, train) > 0);
     write_script(r, "program", text);
     free(text);
-    r->work = (struct train_work){
-        .program = r->program, .devices = "cuda:0", .limit_s = 60, .budget = time_budget_begin(0)};
-    assert_int_equal(train_work_open(&r->work, r->dir), STATUS_OK);
+    const struct bench_options o = {.devices = "cuda:0", .dir = r->dir};
+    r->work = (struct train_work){.program = r->program, .limit_s = 60};
+    assert_int_equal(train_work_open(&r->work, &o), STATUS_OK);
 }
 
-static void rig_close(struct rig *r)
+static int rig_setup(void **state)
 {
+    *state = calloc(1, sizeof(struct rig));
+    return *state ? 0 : -1;
+}
+
+static int rig_close(void **state)
+{
+    struct rig *r = *state;
+    peer_stop(&r->peer);
     assert_int_equal(train_work_close(&r->work, STATUS_OK), STATUS_OK);
     scratch_remove(r->dir);
+    free(r);
+    return 0;
 }
 
 /* One run; whether it recorded something. */
@@ -139,116 +153,105 @@ static bool rig_train(struct rig *r, struct train_ladder *l)
 
 static void test_ladder(void **state)
 {
-    (void)state;
-    struct rig r;
-    struct train_ladder l = {0};
-    rig_open(&r, "case $rung in\n"
-                 "auto) kill -SEGV $$ ;;\n"
-                 "'fuse none') echo 'ampscale: cannot plan' >&2; exit 1 ;;\n"
-                 "esac\n"
-                 "done_on '{\"fuse\": \"auto\", \"graphs\": false, \"rung\": \"no graph\"}'\n");
-    assert_true(rig_train(&r, &l));
-    assert_int_equal(l.rung, RUNG_NO_GRAPH);
-    assert_int_equal(l.n_falls, 2);
-    assert_int_equal(l.fall[0].rung, 0);
-    assert_non_null(strstr(l.fall[0].why, "Segmentation fault"));
-    assert_int_equal(l.fall[1].rung, RUNG_UNFUSED);
-    assert_string_equal(l.fall[1].why, "exit code 1: cannot plan");
-    assert_true(l.reported && !l.graphs);
-    assert_string_equal(l.fuse, "auto");
+    struct rig *r = *state;
+    struct train_ladder *l = &r->ladder;
+    rig_open(r, "case $rung in\n"
+                "auto) kill -SEGV $$ ;;\n"
+                "'fuse none') echo 'ampscale: cannot plan' >&2; exit 1 ;;\n"
+                "esac\n"
+                "done_on '{\"fuse\": \"auto\", \"graphs\": false, \"rung\": \"no graph\"}'\n");
+    assert_true(rig_train(r, l));
+    assert_int_equal(l->rung, RUNG_NO_GRAPH);
+    assert_int_equal(l->n_falls, 2);
+    assert_int_equal(l->fall[0].rung, 0);
+    assert_non_null(strstr(l->fall[0].why, "Segmentation fault"));
+    assert_int_equal(l->fall[1].rung, RUNG_UNFUSED);
+    assert_string_equal(l->fall[1].why, "exit code 1: cannot plan");
+    assert_true(l->reported && !l->graphs);
+    assert_string_equal(l->fuse, "auto");
     /* The next run of the row starts where this one was. */
-    assert_true(rig_train(&r, &l));
-    assert_int_equal(l.n_falls, 2);
-    rig_close(&r);
+    assert_true(rig_train(r, l));
+    assert_int_equal(l->n_falls, 2);
 }
 
 /* What train itself says of its falls is taken over, and later runs start there. */
 static void test_ladder_of_train(void **state)
 {
-    (void)state;
-    struct rig r;
-    struct train_ladder l = {0};
-    rig_open(&r,
-             "[ \"$rung\" = auto ] || done_on '{\"fuse\": \"none\", \"graphs\": true, \"rung\": "
-             "\"fuse none\", \"falls\": []}'\n"
-             "done_on '{\"fuse\": \"none\", \"graphs\": true, \"rung\": \"fuse none\", "
-             "\"falls\": [{\"rung\": \"auto\", \"why\": \"no plan\"}]}'\n");
-    assert_true(rig_train(&r, &l));
-    assert_int_equal(l.rung, RUNG_UNFUSED);
-    assert_int_equal(l.n_falls, 1);
-    assert_string_equal(l.fall[0].why, "no plan");
-    assert_true(rig_train(&r, &l));
-    assert_int_equal(l.n_falls, 1);
-    rig_close(&r);
+    struct rig *r = *state;
+    struct train_ladder *l = &r->ladder;
+    rig_open(r, "[ \"$rung\" = auto ] || done_on '{\"fuse\": \"none\", \"graphs\": true, \"rung\": "
+                "\"fuse none\", \"falls\": []}'\n"
+                "done_on '{\"fuse\": \"none\", \"graphs\": true, \"rung\": \"fuse none\", "
+                "\"falls\": [{\"rung\": \"auto\", \"why\": \"no plan\"}]}'\n");
+    assert_true(rig_train(r, l));
+    assert_int_equal(l->rung, RUNG_UNFUSED);
+    assert_int_equal(l->n_falls, 1);
+    assert_string_equal(l->fall[0].why, "no plan");
+    assert_true(rig_train(r, l));
+    assert_int_equal(l->n_falls, 1);
 }
 
 /* A row that is measured takes no run of another rung, nor one that is named. */
 static void test_fell(void **state)
 {
-    (void)state;
-    struct rig r;
+    struct rig *r = *state;
     struct train_ladder proven = {0}, fixed = {.fixed = true};
-    rig_open(&r, "[ -e \"$0.ran\" ] || { echo >\"$0.ran\"; done_on '{\"fuse\": \"auto\", "
-                 "\"graphs\": true, \"rung\": \"auto\", \"falls\": []}'; }\n"
-                 "done_on '{\"fuse\": \"auto\", \"graphs\": false, \"rung\": \"no graph\", "
-                 "\"falls\": [{\"rung\": \"auto\", \"why\": \"no capture\"}]}'\n");
-    assert_true(rig_train(&r, &proven));
-    assert_false(rig_train(&r, &proven));
+    rig_open(r, "[ -e \"$0.ran\" ] || { echo >\"$0.ran\"; done_on '{\"fuse\": \"auto\", "
+                "\"graphs\": true, \"rung\": \"auto\", \"falls\": []}'; }\n"
+                "done_on '{\"fuse\": \"auto\", \"graphs\": false, \"rung\": \"no graph\", "
+                "\"falls\": [{\"rung\": \"auto\", \"why\": \"no capture\"}]}'\n");
+    assert_true(rig_train(r, &proven));
+    assert_false(rig_train(r, &proven));
     assert_string_equal(proven.why, "fell to 'no graph': no capture");
     assert_int_equal(proven.n_falls, 0);
     assert_true(proven.rung == 0 && proven.graphs);
-    assert_false(rig_train(&r, &fixed));
+    assert_false(rig_train(r, &fixed));
     assert_string_equal(fixed.why, "fell to 'no graph': no capture");
-    rig_close(&r);
 }
 
 /* A row that is measured stays on its rung; one that is named has no other; arguments and a CPU
  * that fail do so on all. */
 static void test_no_fall(void **state)
 {
-    (void)state;
-    struct rig r;
+    struct rig *r = *state;
     struct train_ladder proven = {0}, fixed = {.fixed = true}, wrong = {0}, cpu = {0};
-    rig_open(&r, "[ -e \"$0.ran\" ] && { echo 'ampscale: broken' >&2; exit $(cat \"$0.ran\"); }\n"
-                 "echo 1 >\"$0.ran\"\n"
-                 "done_on null\n");
-    assert_true(rig_train(&r, &proven));
-    assert_false(rig_train(&r, &proven));
+    rig_open(r, "[ -e \"$0.ran\" ] && { echo 'ampscale: broken' >&2; exit $(cat \"$0.ran\"); }\n"
+                "echo 1 >\"$0.ran\"\n"
+                "done_on null\n");
+    assert_true(rig_train(r, &proven));
+    assert_false(rig_train(r, &proven));
     assert_int_equal(proven.rung, 0);
     assert_int_equal(proven.n_falls, 0);
     assert_string_equal(proven.why, "exit code 1: broken");
-    assert_false(rig_train(&r, &fixed));
+    assert_false(rig_train(r, &fixed));
     assert_int_equal(fixed.n_falls, 0);
     assert_int_equal(fixed.rung, RUNG_COUNT);
-    r.work.devices = "cpu";
-    assert_false(rig_train(&r, &cpu));
+    r->work.devices = "cpu";
+    assert_false(rig_train(r, &cpu));
     assert_int_equal(cpu.n_falls, 0);
-    r.work.devices = "cuda:0";
-    scratch_write(r.dir, "program.ran", "2\n", 2);
-    assert_false(rig_train(&r, &wrong));
+    r->work.devices = "cuda:0";
+    scratch_write(r->dir, "program.ran", "2\n", 2);
+    assert_false(rig_train(r, &wrong));
     assert_int_equal(wrong.n_falls, 0);
     assert_string_equal(wrong.why, "exit code 2: broken");
-    rig_close(&r);
 }
 
 /* Where no rung gives the run each has its reason, a hang among them. */
 static void test_no_rung(void **state)
 {
-    (void)state;
-    struct rig r;
-    struct train_ladder l = {0};
-    rig_open(&r, "[ \"$rung\" = auto ] && exec sleep 600\n"
-                 "exit 4\n");
-    r.work.limit_s = 1;
-    assert_false(rig_train(&r, &l));
-    assert_int_equal(l.n_falls, RUNG_COUNT);
-    assert_string_equal(l.fall[0].why, "not done within 1 s");
+    struct rig *r = *state;
+    struct train_ladder *l = &r->ladder;
+    rig_open(r, "[ \"$rung\" = auto ] && exec sleep 600\n"
+                "exit 4\n");
+    r->work.limit_s = 1;
+    assert_false(rig_train(r, l));
+    assert_int_equal(l->n_falls, RUNG_COUNT);
+    assert_string_equal(l->fall[0].why, "not done within 1 s");
     for (int i = 1; i < RUNG_COUNT; i++)
-        assert_string_equal(l.fall[i].why, "exit code 4");
-    assert_int_equal(l.rung, RUNG_COUNT);
-    assert_false(rig_train(&r, &l));
-    assert_int_equal(l.n_falls, RUNG_COUNT);
-    rig_close(&r);
+        assert_string_equal(l->fall[i].why, "exit code 4");
+    assert_int_equal(l->rung, RUNG_COUNT);
+    assert_false(rig_train(r, l));
+    assert_int_equal(l->n_falls, RUNG_COUNT);
 }
 
 static void test_budget(void **state)
@@ -259,6 +262,8 @@ static void test_budget(void **state)
     assert_true(isinf(time_budget_left(&none)));
     assert_int_equal(time_budget_limit(&none, 600), 600);
     assert_int_equal(time_budget_limit(&some, 600), 600);
+    assert_true(time_budget_limit(&some, 1000000) > 90000); /* none follows */
+    some.after = 10000;
     int64_t limit = time_budget_limit(&some, 1000000); /* 2/5 of the time left */
     assert_true(limit > 1000 && limit < 40000);
     assert_int_equal(time_budget_limit(&over, 600), 0);
@@ -278,99 +283,74 @@ static const char answers[] = "#!/bin/sh\n"
                               "    esac\n"
                               "done\n";
 
-static void peer_open(struct rig *r, const char *script, struct peer *p)
+static struct rig *peer_open(void **state, const char *script)
 {
-    static char path[SCRATCH_MAX + 32], log[SCRATCH_MAX + 32];
+    struct rig *r = *state;
     rig_open(r, "exit 1\n");
     write_script(r, "peer", script);
-    snprintf(path, sizeof path, "%s/peer", r->dir);
-    snprintf(log, sizeof log, "%s/peer.log", r->dir);
-    *p = (struct peer){.script = path,
-                       .device = "cpu",
-                       .net = "resnet8",
-                       .image_size = 32,
-                       .log = log,
-                       .signals = &r->work.signals,
-                       .budget = &r->work.budget};
-    assert_int_equal(peer_start(p), STATUS_OK);
+    snprintf(r->script, sizeof r->script, "%s/peer", r->dir);
+    snprintf(r->log, sizeof r->log, "%s/peer.log", r->dir);
+    r->peer = (struct peer){.script = r->script,
+                            .device = "cpu",
+                            .net = "resnet8",
+                            .image_size = 32,
+                            .log = r->log,
+                            .signals = &r->work.signals,
+                            .budget = &r->work.budget};
+    assert_int_equal(peer_start(&r->peer), STATUS_OK);
+    return r;
 }
 
-static double ask(struct peer *p, const char *precision, char why[TRAIN_WHY_SIZE])
+/* Asked for 8 images at a precision the peer answers 8.5, or there is no answer for this reason. */
+static void assert_answer(struct rig *r, const char *precision, const char *reason)
 {
+    char why[TRAIN_WHY_SIZE] = "";
     double rate;
-    *why = '\0';
-    assert_int_equal(peer_ask(p, "eager", precision, 8, 4, &rate, why), STATUS_OK);
-    return rate;
+    assert_int_equal(peer_ask(&r->peer, "eager", precision, 8, 4, &rate, why), STATUS_OK);
+    assert_true(reason ? isnan(rate) : rate == 8.5);
+    if (reason && !strstr(why, reason))
+        fail_msg("%s: '%s' is not '%s'", precision, why, reason);
 }
 
 static void test_peer(void **state)
 {
-    (void)state;
-    struct rig r;
-    struct peer p;
-    char why[TRAIN_WHY_SIZE];
-    peer_open(&r, answers, &p);
-    assert_true(ask(&p, "fp32", why) == 8.5);
-    assert_string_equal(p.about, "Peer 1.2");
-    assert_true(isnan(ask(&p, "none", why)));
-    assert_string_equal(why, "no 8 images");
-    assert_true(isnan(ask(&p, "odd", why)));
-    assert_non_null(strstr(why, "images_per_s many"));
-    assert_true(ask(&p, "amp", why) == 8.5);
-    assert_int_equal(p.starts, 1);
-    peer_stop(&p);
-    rig_close(&r);
+    struct rig *r = peer_open(state, answers);
+    assert_answer(r, "fp32", NULL);
+    assert_string_equal(r->peer.about, "Peer 1.2");
+    assert_answer(r, "none", "no 8 images");
+    assert_answer(r, "odd", "images_per_s many");
+    assert_answer(r, "amp", NULL);
+    assert_int_equal(r->peer.starts, 1);
 }
 
 /* It is replaced once; then there is none. */
 static void test_peer_dies(void **state)
 {
-    (void)state;
-    struct rig r;
-    struct peer p;
-    char why[TRAIN_WHY_SIZE];
-    peer_open(&r, answers, &p);
-    assert_true(isnan(ask(&p, "die", why)));
-    assert_string_equal(why, "it ended at 'eager die 8': out of luck");
-    assert_true(ask(&p, "fp32", why) == 8.5);
-    assert_true(isnan(ask(&p, "die", why)));
-    assert_true(isnan(ask(&p, "fp32", why)));
-    assert_string_equal(why, "it ended at 'eager die 8': out of luck");
-    assert_int_equal(p.starts, 2);
-    peer_stop(&p);
-    rig_close(&r);
+    struct rig *r = peer_open(state, answers);
+    assert_answer(r, "die", "it ended at 'eager die 8': out of luck");
+    assert_answer(r, "fp32", NULL);
+    assert_answer(r, "die", "");
+    assert_answer(r, "fp32", "it ended at 'eager die 8': out of luck");
+    assert_int_equal(r->peer.starts, 2);
 }
 
 static void test_peer_hangs(void **state)
 {
-    (void)state;
-    struct rig r;
-    struct peer p;
-    char why[TRAIN_WHY_SIZE];
-    peer_open(&r, answers, &p);
-    assert_true(ask(&p, "fp32", why) == 8.5);
-    r.work.budget = time_budget_begin(3); /* its answers are waited for for a second */
-    assert_true(isnan(ask(&p, "hang", why)));
-    assert_string_equal(why, "no answer to 'eager hang 8'");
-    r.work.budget = time_budget_begin(0);
-    assert_true(ask(&p, "fp32", why) == 8.5);
-    peer_stop(&p);
-    rig_close(&r);
+    struct rig *r = peer_open(state, answers);
+    assert_answer(r, "fp32", NULL);
+    r->work.budget = time_budget_begin(3); /* its answers are waited for for a second */
+    assert_answer(r, "hang", "no answer to 'eager hang 8'");
+    r->work.budget = time_budget_begin(0);
+    assert_answer(r, "fp32", NULL);
 }
 
 /* One that cannot begin says why, and is not started again. */
 static void test_no_peer(void **state)
 {
-    (void)state;
-    struct rig r;
-    struct peer p;
-    char why[TRAIN_WHY_SIZE];
-    peer_open(&r, "#!/bin/sh\necho 'no Python has torch'\nexit 77\n", &p);
-    assert_true(isnan(ask(&p, "fp32", why)));
-    assert_string_equal(why, "no Python has torch");
-    assert_true(isnan(ask(&p, "fp32", why)));
-    assert_int_equal(p.starts, 1);
-    rig_close(&r);
+    struct rig *r = peer_open(state, "#!/bin/sh\necho 'no Python has torch'\nexit 77\n");
+    assert_answer(r, "fp32", "no Python has torch");
+    assert_answer(r, "fp32", "");
+    assert_int_equal(r->peer.starts, 1);
 }
 
 int main(void)
@@ -379,15 +359,15 @@ int main(void)
         cmocka_unit_test(test_plan),
         cmocka_unit_test(test_plan_combinations),
         cmocka_unit_test(test_budget),
-        cmocka_unit_test(test_ladder),
-        cmocka_unit_test(test_ladder_of_train),
-        cmocka_unit_test(test_fell),
-        cmocka_unit_test(test_no_fall),
-        cmocka_unit_test(test_no_rung),
-        cmocka_unit_test(test_peer),
-        cmocka_unit_test(test_peer_dies),
-        cmocka_unit_test(test_peer_hangs),
-        cmocka_unit_test(test_no_peer),
+        cmocka_unit_test_setup_teardown(test_ladder, rig_setup, rig_close),
+        cmocka_unit_test_setup_teardown(test_ladder_of_train, rig_setup, rig_close),
+        cmocka_unit_test_setup_teardown(test_fell, rig_setup, rig_close),
+        cmocka_unit_test_setup_teardown(test_no_fall, rig_setup, rig_close),
+        cmocka_unit_test_setup_teardown(test_no_rung, rig_setup, rig_close),
+        cmocka_unit_test_setup_teardown(test_peer, rig_setup, rig_close),
+        cmocka_unit_test_setup_teardown(test_peer_dies, rig_setup, rig_close),
+        cmocka_unit_test_setup_teardown(test_peer_hangs, rig_setup, rig_close),
+        cmocka_unit_test_setup_teardown(test_no_peer, rig_setup, rig_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

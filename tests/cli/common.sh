@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # What the command-line tests share. Sourced with the test's own arguments: binary, source tree,
-# build tree. Checks go on after a failure; the test ends with `finish`.
+# build tree. Checks continue after a failure; the test ends with `finish`.
 set -uo pipefail
 
 program=$1

@@ -2,11 +2,11 @@
 # Jobs of several ranks in the background, for tests that do something to them. Sourced after
 # modes.sh.
 
-# A program of the test's own: its processes can be told from all others.
+# A program of the test's own: its processes can be found among all others.
 cp "$program" "$scratch/ampscale"
 program=$scratch/ampscale
 
-# job_may_lose: ends the test as skipped where a job that lost a rank may end with 0 and in silence.
+# job_may_lose: ends the test as skipped where a job that lost a rank may end with 0 and without a message.
 job_may_lose() {
     if [[ $("${mpi_launch[0]}" --version) == *HYDRA* ]]; then
         echo "skipped: MPICH's launcher may end with 0 when a rank was killed; comm_mpi_kill and cli_launch_ranks see to that"
@@ -29,7 +29,7 @@ job_ranks() {
     local exe pid
     find /proc/[0-9]*/exe -maxdepth 0 -lname "$program" 2>/dev/null | while read -r exe; do
         pid=${exe:6:-4}
-        tr '\0' '\n' <"/proc/$pid/cmdline" | sed -n 2p | grep -qx train || continue
+        grep -qx train < <(tr '\0' '\n' <"/proc/$pid/cmdline" | sed -n 2p) || continue
         tr '\0' '\n' <"/proc/$pid/environ" | sed -nE "s/^(OMPI_COMM_WORLD|PMI)_RANK=(.*)/\2 $pid/p"
     done 2>/dev/null
 }
@@ -84,10 +84,10 @@ job_says() {
 }
 
 # job_says_lost LAUNCHER SIGNAL RANK PID WHAT: job_says "rank RANK (host ..., pid PID) WHAT", of the
-# rank that got the signal; where it is mpirun's to tell, the process is named by that.
+# rank that got the signal; where mpirun reports it, mpirun names the process.
 job_says_lost() {
-    if [[ $1 == mpirun && $2 == KILL && -n $mpi_tells ]]; then
-        grep -qaE "PID $4 " "$scratch/err" || fail "nobody tells of process $4: $(cat "$scratch/err")"
+    if [[ $1 == mpirun && $2 == KILL && -n $mpi_reports ]]; then
+        grep -qaE "PID $4 " "$scratch/err" || fail "nobody names process $4: $(cat "$scratch/err")"
     else
         job_says "rank $3 \(host [^ ]+, pid $4\) $5"
     fi

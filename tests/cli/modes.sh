@@ -31,7 +31,7 @@ losses() {
 # distance A B [STEPS]: the largest relative difference of two runs' losses, and how many they are.
 # With STEPS the first so many.
 distance() {
-    paste <(losses "$1") <(losses "$2") | head -n "${3:-1000}" | awk '
+    paste <(losses "$1") <(losses "$2") | sed -n "1,${3:-1000}p" | awk '
         NF != 2 || !($1 > 0) || !($2 > 0) { bad = 1; next }
         { d = ($1 > $2 ? $1 - $2 : $2 - $1) / $1; if (d > most) most = d }
         END { print bad || NR == 0 ? 1e9 : most + 0, NR }'

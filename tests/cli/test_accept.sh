@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `ampscale accept`: its verdicts as exit codes, a check that takes too long, a battery that was
+# `ampscale accept`: its verdicts as exit codes, a check that takes too long, a test suite that was
 # killed, the files that it writes, and the specs that ship.
 . "$(dirname "$0")/common.sh" "$@"
 
@@ -52,13 +52,13 @@ grep -q -- '--devices cuda:0' out || fail "not the first GPU: $(cat out)"
 # Usage.
 expect_error 2 "give --spec" accept
 expect_error 2 "give --out DIR" accept --spec cpu
-expect_error 2 "there are cpu, h200, a100, v100" accept --spec b300 --out x
-expect_error 2 "does not come with the program" accept --spec ./printed.json --print
-expect_error 2 "no check 'speed' in 'cpu': there are selftest, same-bits" accept --spec cpu --only speed --out x
+expect_error 2 "known: cpu, h200, a100, v100" accept --spec b300 --out x
+expect_error 2 "is not built in" accept --spec ./printed.json --print
+expect_error 2 "no check 'speed' in 'cpu'; its checks are selftest, same-bits" accept --spec cpu --only speed --out x
 expect_error 2 "--pass '0'" accept --spec cpu --pass 0 --out x
 expect_error 2 "must be cpu, ref, cuda or one GPU" accept --spec cpu --device tpu --out x
 expect_error 2 "--level '5'" accept --spec cpu --level 5
-expect_error 2 "no check of 'cpu' up to level 2 burns in" accept --spec cpu --out x --hours 1
+expect_error 2 "'cpu' has no burn-in check up to level 2" accept --spec cpu --out x --hours 1
 spec "$(memory a '"copy": {"mni": 1}')" >typo.json
 expect_error 2 "unknown key 'checks[0].limits.copy.mni'; did you mean 'min'?" accept --spec ./typo.json --out x
 expect_error 5 "cannot open './none.json'" accept --spec ./none.json --out x
@@ -68,7 +68,7 @@ expect_error 5 "cannot open './none.json'" accept --spec ./none.json --out x
 spec "$(memory a "$right")" >good.json
 expect 0 accept --spec ./good.json --out good
 grep -q '^accepted: checks: 2 passed, .*; metrics with a limit: 4 passed, ' out || fail "no word on what passed: $(tail -n 1 out)"
-expect_error 2 "--resume goes on with them" accept --spec ./good.json --out good
+expect_error 2 "--resume continues them" accept --spec ./good.json --out good
 spec "$(memory a '"copy": {"warn_min": 1e9}')" >warn.json
 expect 0 accept --spec ./warn.json --out warn
 expect 4 accept --spec ./warn.json --out strict --strict
@@ -77,18 +77,18 @@ grep -q '^NOT ACCEPTED' out || fail "strict says: $(tail -n 1 out)"
 # A metric that nobody measures is missing; what may lack is skipped.
 spec "$(memory a '"speed": {"min": 1}')" >missing.json
 expect 5 accept --spec ./missing.json --out missing
-grep -q 'not measured' out || fail "nothing is missing: $(cat out)"
+grep -q '^incomplete: ' out || fail "nothing is missing: $(cat out)"
 spec "$(memory a "$right"', "speed": {"min": 1, "absent": "skip"}, "scale": {"fleet_within": 5}')" >skip.json
 expect 0 accept --spec ./skip.json --out skip
 [[ $(grep -c '^  SKIP' out) == 2 ]] || fail "not two are skipped: $(cat out)"
 grep -q '^accepted: checks: .* 0 skipped, .*limit: .* 2 skipped, 0 missing$' out || fail "the two are not counted: $(tail -n 1 out)"
-grep -qx '1 metric is held against other nodes alone, and was not judged here' out || fail "no word on what a fleet would judge: $(cat out)"
-grep -q '"note": "1 metric is held' skip/accept.json || fail "the record has no note"
+grep -qx '1 metric needs a fleet baseline and was not judged here' out || fail "no word on what a fleet would judge: $(cat out)"
+grep -q '"note": "1 metric needs a fleet' skip/accept.json || fail "the record has no note"
 # Where nothing but a fleet would judge speed, what passed is said to be something else.
 spec "$(memory a '"wrong": {"max": 0}, "*": {"fleet_within": 5}')" >alone.json
 expect 0 accept --spec ./alone.json --out alone
-grep -q '^4 metrics are held .* no speed was judged, only numbers and bits$' out || fail "it sounds as if speed had passed: $(cat out)"
-grep -q 'no speed was judged' alone/accept.md || fail "the report sounds as if speed had passed"
+grep -q '^4 metrics need a fleet .* correctness and reproducibility only, no speed$' out || fail "it sounds as if speed had passed: $(cat out)"
+grep -q 'reproducibility only, no speed' alone/accept.md || fail "the report sounds as if speed had passed"
 
 # What a step costs besides computing.
 spec '{"name": "calls", "kind": "overhead", "level": 1, "seconds": 1, "limit_s": 60, "args": {"iters": 3, "threads": 1}, "limits": {"wrong": {"max": 0}, "step_us": {"min": 0.001}, "allreduce_us": {"min": 0.001}}}' >overhead.json
@@ -100,14 +100,14 @@ expect 5 accept --spec ./absent.json --out absent
 grep -q "^MISSING hardware.*: no device 'cuda:63': " out || fail "no word on the device: $(cat out)"
 grep -q '^MISSING a: not run' out || fail "something was run: $(cat out)"
 expect 5 accept --spec ./absent.json --out absent --resume
-expect_error 2 "results of another spec" accept --spec ./absent.json --device cpu --out absent --resume
+expect_error 2 "are of a spec that differs from" accept --spec ./absent.json --device cpu --out absent --resume
 
 # A part now, the rest later, and what is over its budget later too.
 spec "$(memory a "$right"),$(train long 100000000 60 1 ''),$(memory b "$right")" | sed 's/"level": 2/"level": 1/' >parts.json
 expect 0 accept --spec ./parts.json --out parts --only b
-grep -qx 'SKIP    not asked for: a, long' out || fail "what is not asked for is no SKIP: $(cat out)"
+grep -qx 'SKIP    not selected: a, long' out || fail "what is not asked for is no SKIP: $(cat out)"
 expect 5 accept --spec ./parts.json --out parts --resume --budget 4
-grep -qE '^MISSING long.*: cut off after [1-4] s, which the budget left it|^MISSING long: not run: the budget' out || fail "no word on the budget: $(cat out)"
+grep -qE '^MISSING long.*: stopped after [1-4] s, the rest of the budget|^MISSING long: not run: the budget' out || fail "no word on the budget: $(cat out)"
 [[ $(grep -c '^PASS ' out) == 3 ]] || fail "the others have not passed: $(cat out)"
 grep -q '"note"' parts/accept.json || fail "no record"
 
@@ -127,18 +127,18 @@ grep -q 'is below 1e+09' out || fail "a limit that is too high passes: $(cat out
 grep -q 'PASS *loss_bits' out || fail "nothing is measured behind a hang: $(cat out)"
 [[ ! -e fail/checks/bits/r1/run/checkpoint.safetensors ]] || fail "weights are left over"
 
-# A battery that is killed goes on where it was.
+# A test suite that is killed resumes where it was.
 spec "$(memory a "$right"),$(train long 100000000 60 1 ''),$(memory b "$right")" >killed.json
 "$program" accept --spec ./killed.json --out killed --level 2 >out 2>err </dev/null &
-battery=$!
+suite=$!
 for ((i = 0; i < 600; i++)); do
     [[ -e killed/checks/long/r1/run/steps.jsonl ]] && break
     sleep 0.1
 done
 [[ -e killed/checks/a.json && ! -e killed/checks/long.json ]] || fail "the first check is not kept while the second runs"
 expect_error 1 "another 'ampscale accept' works in 'killed'" accept --spec ./killed.json --out killed --resume
-kill -KILL $battery
-wait $battery 2>/dev/null
+kill -KILL $suite
+wait $suite 2>/dev/null
 kept=$(stat -c %i killed/checks/a.json)
 for ((i = 0; i < 600; i++)); do
     # The child ends by itself when its parent is gone.
@@ -150,20 +150,20 @@ expect 0 accept --spec ./killed.json --out killed --level 2 --resume
 [[ $(stat -c %i killed/checks/a.json) == "$kept" ]] || fail "what was measured is measured again"
 [[ -e killed/checks/b.json && -e killed/accept.json ]] || fail "what was missing is not run"
 
-# One that is asked to end says so, and goes on as well.
+# One that is asked to end says so, and resumes as well.
 spec "$(memory a "$right"),$(train long 100000000 60 1 '')" >asked.json
 "$program" accept --spec ./asked.json --out asked --level 2 >out 2>err </dev/null &
-battery=$!
+suite=$!
 for ((i = 0; i < 600; i++)); do
     [[ -e asked/checks/long/r1/run/steps.jsonl ]] && break
     sleep 0.1
 done
-kill -TERM $battery
+kill -TERM $suite
 code=0
-wait $battery || code=$?
+wait $suite || code=$?
 ((code == 1)) || fail "it was asked to end and exits with $code"
 grep -q 'interrupted by Terminated; --resume runs what is missing' err || fail "no word on its end: $(cat err)"
-[[ ! -e asked/accept.json ]] || fail "it did not end in order and has results"
+[[ ! -e asked/accept.json ]] || fail "it did not complete and has results"
 sed -i 's/"steps": 100000000/"steps": 4/' asked.json asked/spec.json
 expect 0 accept --spec ./asked.json --out asked --level 2 --resume
 
@@ -173,7 +173,7 @@ grep -q 'a.copy: .*twice as wide' err || fail "one node is enough: $(cat err)"
 cp out made.json
 grep -q '"baseline"' made.json || fail "no baseline: $(cat made.json)"
 expect 0 accept --spec ./made.json --dry-run
-expect_error 2 "another spec" accept --make-spec good warn
+expect_error 2 "of another spec than" accept --make-spec good warn
 expect_error 5 "holds no results" accept --make-spec good "$TMPDIR"
 
 # Its files.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# ampscale accept over nodes: results held against each other, and batteries as the ranks of a job.
+# ampscale accept over nodes: results compared with each other, and test suites as the ranks of a job.
 . "$(dirname "$0")/common.sh" "$@"
 cd "$scratch" || exit 1
 
@@ -23,7 +23,7 @@ is_list() {
 
 fleet alike.jsonl 100 101 99 100
 expect 0 accept --node-list alike.jsonl
-grep -q '^passed: of 4 nodes 4 passed' out || fail "alike: $(<out)"
+grep -q '^passed: 4 nodes: 4 passed' out || fail "alike: $(<out)"
 
 fleet slow.jsonl 100 101 70 - 100
 mkdir r
@@ -32,9 +32,9 @@ expect 4 accept --node-list slow.jsonl --expect expected --out judged
 is_list good n0 n1 n4
 is_list failed n2
 is_list missing n3 away
-for what in 'FAIL train/images_per_s: 30.0 % worse than the median of 4 nodes, 100' \
-    'MISSING train/images_per_s: not measured; 4 of 5 nodes have it' \
-    'MISSING there are no results of this node' '^FAILED: of 6 nodes 3 passed'; do
+for what in 'FAIL train/images_per_s: 30.0 % worse than the median of 4 nodes \(100\)' \
+    'MISSING train/images_per_s: not measured here; 4 of 5 nodes have a value' \
+    'MISSING no results of this node were found' '^FAILED: 6 nodes: 3 passed'; do
     grep -qE -- "$what" out || fail "the table does not say '$what': $(<out)"
 done
 for file in fleet.json fleet.md fleet.html fleet.xml results-summary.jsonl; do
@@ -46,7 +46,7 @@ if command -v xmllint >/dev/null; then
         xmllint --noout --schema "$source_dir/tests/accept/junit.xsd" judged/fleet.xml 2>/dev/null ||
         fail "fleet.xml is not JUnit's"
 fi
-# What was written is read again, and comes to the same.
+# What was written is read again, with the same result.
 expect 4 accept --node-list judged/results-summary.jsonl
 
 # What is missing alone, what warns, and what cannot be judged.
@@ -58,17 +58,17 @@ expect 4 accept --node-list warning.jsonl --strict
 expect 4 accept --node-list warning.jsonl --within 5
 fleet two.jsonl 100 100
 expect 5 accept --node-list two.jsonl
-expect_error 5 "node 'n0' is there twice" accept --node-list two.jsonl two.jsonl
+expect_error 5 "node 'n0' occurs twice" accept --node-list two.jsonl two.jsonl
 expect_error 5 "line 1" accept --node-list expected
 expect_error 5 "cannot open 'nowhere'" accept --node-list nowhere
-expect_error 5 "there are no results of nodes in '$scratch/r'" accept --node-list "$scratch/r"
+expect_error 5 "no results of nodes in '$scratch/r'" accept --node-list "$scratch/r"
 expect_error 5 "cannot open 'none'" accept --node-list two.jsonl --expect none
 expect_error 2 "unexpected argument 'two.jsonl'" accept two.jsonl
 expect_error 2 "give --failing" pair
 expect_error 2 "runs as the ranks of a job" accept pair --failing n1
 
-# Batteries on two ranks of this machine, which has two nodes' folders then; one is damaged, and
-# goes on. Three nodes are needed to hold them against each other.
+# Test suites on two ranks of this machine, which has two nodes' folders then; one is damaged, and
+# resumes. Three nodes are needed to compare them.
 . "$source_dir/tests/comm/mpi.sh"
 mpi_find "$("$build_dir/tests/comm/mpi_ranks" version)"
 cat >spec.json <<'JSON'
@@ -84,15 +84,15 @@ mpi_leaks off
 for name in "$node" "$node-1" "$node-2"; do
     [[ -s job/$name/accept.json ]] || fail "three ranks: there is no report of $name"
 done
-grep -q '^passed: of 3 nodes 3 passed' out || fail "three ranks: $(cat out err)"
+grep -q '^passed: 3 nodes: 3 passed' out || fail "three ranks: $(cat out err)"
 rm "job/$node-1/accept.json"
 expect 5 accept --node-list job
-grep -q "MISSING nothing was measured: its battery has not ended" out || fail "a report is gone: $(<out)"
+grep -q "MISSING nothing was measured: the node's test suite has not ended" out || fail "a report is gone: $(<out)"
 mpi_run 60 3 "$program" accept --spec "$scratch/spec.json" --out "$scratch/job" --level 1 --resume
-((code == 0)) || fail "going on: exit code $code: $(cat out err)"
+((code == 0)) || fail "resuming: exit code $code: $(cat out err)"
 expect 0 accept --node-list job
 
-# A node whose battery is killed, and one that does not come: the others have their verdicts. Three
+# A node whose test suite is killed, and one that does not come: the others have their verdicts. Three
 # nodes measure all there is; then one loses what it has, and would take long for it.
 cat >lost.json <<'JSON'
 {"schema": 1, "name": "lost", "about": "a test", "device": "ref", "hardware": ["*"],
@@ -106,8 +106,8 @@ mpi_run 60 3 "$program" accept --spec "$scratch/lost.json" --out "$scratch/lost"
 sed -i 's/"steps": 2\b/"steps": 100000000/' lost.json lost/*/spec.json
 lost=$scratch/lost/$node-1
 
-# battery_of_lost: the process.
-battery_of_lost() {
+# suite_of_lost: the process.
+suite_of_lost() {
     pgrep -f -- " accept .*--out $lost\$"
 }
 
@@ -119,8 +119,8 @@ lose() {
 # ended CODE: of three nodes two have passed, and the third has no results.
 ended() {
     ((code == $1)) || fail "exit code $code, not $1: $(cat out err)"
-    grep -q '^incomplete: of 3 nodes 2 passed, .* 1 has missing results' out || fail "not two of three passed: $(cat out err)"
-    grep -qx "    MISSING nothing was measured: its battery has not ended" out || fail "nobody is missing: $(cat out err)"
+    grep -q '^incomplete: 3 nodes: 2 passed, .* 1 has missing results' out || fail "not two of three passed: $(cat out err)"
+    grep -qx "    MISSING nothing was measured: the node's test suite has not ended" out || fail "nobody is missing: $(cat out err)"
 }
 
 lose
@@ -129,19 +129,19 @@ lose
         [[ -e $lost/checks/long/r1/run/steps.jsonl ]] && break
         sleep 0.1
     done
-    kill -KILL "$(battery_of_lost)"
+    kill -KILL "$(suite_of_lost)"
 } &
 mpi_run 60 3 "$program" accept --spec "$scratch/lost.json" --out "$scratch/lost" --level 1 --resume
 wait
 ended 5
-grep -qx "ampscale: node '$node-1': its battery was ended by a signal: Killed" err || fail "nobody says why: $(cat err)"
+grep -qx "ampscale: node '$node-1': its test suite was ended by a signal: Killed" err || fail "nobody says why: $(cat err)"
 
 lose
 mpi_run 60 3 "$program" accept --spec "$scratch/lost.json" --out "$scratch/lost" --level 1 --resume --wait 5
 ended 5
-grep -qx "ampscale: cannot join the MPI job: not all ranks have come within 5 s; without results: $node-1" err || fail "no line names who has not come: $(cat err)"
-for ((i = 0; i < 300; i++)); do # what the launcher ended has come to its end
-    battery_of_lost >/dev/null || break
+grep -qx "ampscale: cannot join the MPI job: not all ranks arrived within 5 s; no results from: $node-1" err || fail "no line names who has not come: $(cat err)"
+for ((i = 0; i < 300; i++)); do # the processes that the launcher ended are gone
+    suite_of_lost >/dev/null || break
     sleep 0.1
 done
 
@@ -152,10 +152,10 @@ AMPSCALE_HOSTS="$node:2,far-away" mpi_run 60 3 bash -c \
     '[[ ${OMPI_COMM_WORLD_RANK-$PMI_RANK} == 0 ]] && exec "$@"; sleep 30' \
     - "$program" accept --spec "$scratch/spec.json" --out "$scratch/apart" --level 1 --wait 2
 ((code == 5)) || fail "nobody comes: exit code $code: $(cat out err)"
-grep -qx "ampscale: cannot join the MPI job: .*; without results: $node-1, far-away" err || fail "nobody is named: $(cat err)"
+grep -qx "ampscale: cannot join the MPI job: .*; no results from: $node-1, far-away" err || fail "nobody is named: $(cat err)"
 cmp -s apart/missing.txt <(printf '%s\n' "$node" "$node-1" far-away) || fail "missing: $(cat apart/missing.txt)"
 
-# A rank is killed, and the job with it: the last line says how to go on, and that comes to verdicts.
+# A rank is killed, and the job with it: the last line says how to resume, and resuming gives verdicts.
 lose
 "$program" launch --mpirun "${mpi_launch[0]}" --nproc 3 -- \
     accept --spec "$scratch/lost.json" --out "$scratch/lost" --level 1 --resume >out 2>err </dev/null &
@@ -164,11 +164,11 @@ for ((i = 0; i < 300; i++)); do
     [[ -e $lost/checks/long/r1/run/steps.jsonl ]] && break
     sleep 0.1
 done
-kill -KILL "$(ps -o ppid= -p "$(battery_of_lost)" | tr -d ' ')"
+kill -KILL "$(ps -o ppid= -p "$(suite_of_lost)" | tr -d ' ')"
 code=0
 wait "$launch" || code=$?
 ((code == 137)) || fail "a rank was killed: exit code $code: $(cat err)"
-[[ $(tail -n 1 err) == "ampscale: results stay in $scratch/lost: 'ampscale launch --mpirun ${mpi_launch[0]} --nproc 3 -- accept "*" --resume' runs what is missing, and 'ampscale accept --node-list $scratch/lost' judges what is there" ]] ||
+[[ $(tail -n 1 err) == "ampscale: the results are in $scratch/lost: 'ampscale launch --mpirun ${mpi_launch[0]} --nproc 3 -- accept "*" --resume' runs the missing checks, and 'ampscale accept --node-list $scratch/lost' judges the present ones" ]] ||
     fail "the last line: $(tail -n 1 err)"
 expect 5 accept --node-list "$scratch/lost"
 ended 5
@@ -187,7 +187,7 @@ again() {
 }
 
 mpi_leaks on
-again 0 "$node-1: gone the second time" accept pair --failing 1 --out "$scratch/again"
+again 0 "$node-1: failure not reproduced" accept pair --failing 1 --out "$scratch/again"
 [[ -s again/pair.json ]] || fail "there is no pair.json"
 mpi_leaks off
 again 4 "$node-1: the node itself" pair --failing "$node-1" --inject slow-rank=1:4000%

@@ -33,7 +33,7 @@ for gpu in 0 1; do
     [[ -e gpus/checks/burn.$gpu/r1/run/summary.json ]] || fail "GPU $gpu has not burned"
 done
 
-# One GPU has nobody to talk to.
+# A collective needs at least two GPUs.
 expect 0 accept --spec ./gpus.json --gpus 1 --out single --level 1
 ! grep -q peers out || fail "one GPU has peers: $(<out)"
 
@@ -48,7 +48,7 @@ spec "$(train node "" '"memory_gib": {"max": 1e-9}, "throttled_heat": {"max": 0}
 expect 4 accept --spec ./node.json --out node --level 1
 run=node/checks/node/r1/run/summary.json
 for rank in 0 1; do
-    grep -q "\"rank\": $rank" $run && grep -q "\"index\": $rank" $run || fail "the run does not tell of rank $rank: $(<$run)"
+    grep -q "\"rank\": $rank" $run && grep -q "\"index\": $rank" $run || fail "the run does not report rank $rank: $(<$run)"
 done
 grep -q "FAIL *memory_gib .*worst on $(uname -n) cuda:0" out || fail "no word on where: $(<out)"
 grep -q "PASS *throttled_heat" out || fail "not all sensors were judged: $(<out)"

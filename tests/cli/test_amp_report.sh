@@ -38,7 +38,7 @@ lost() {
 lost unscaled >lost-unscaled
 grep -q 'this network needs a loss scaler. The current scale is 1\.' out || fail "scale 1 is enough: $(tail -n 5 out)"
 lost scaled >lost-scaled
-grep -qE 'The current scale, (65536|32768), loses' out || fail "not the run's scale: $(tail -n 5 out)"
+grep -qE 'At the current scale, (65536|32768), fp16 loses' out || fail "not the run's scale: $(tail -n 5 out)"
 awk 'FNR == 1 && $1 > 10 && $2 > 10 { good = 1 } END { exit !good }' lost-unscaled || fail "scale 1 loses $(cat lost-unscaled) %"
 awk 'FNR == 1 && $1 > 10 && $2 < 0.1 { good = 1 } END { exit !good }' lost-scaled || fail "dynamic scaling loses $(cat lost-scaled) %"
 
@@ -53,7 +53,7 @@ expect_error 2 "'c'" amp-report a b c
 expect_error 2 "'extra'" amp-report -a resnet8 elsewhere extra
 expect_error 2 "--init needs -a" amp-report run --init run/best.safetensors
 expect_error 2 "--batches '0'" amp-report run --batches 0
-expect_error 2 "'nonesuch'; known are" amp-report -a nonesuch
+expect_error 2 "unknown network 'nonesuch'; known:" amp-report -a nonesuch
 expect_error 5 "no such folder" amp-report nowhere
 expect_error 5 "no run in 'elsewhere'" amp-report elsewhere
 touch file

@@ -24,29 +24,29 @@ expect 0 compare slow base
 grep -q 'better$' out || fail "faster runs are not better"
 expect 3 compare base slow
 [[ $(grep -c 'REGRESSION$' out) == 1 ]] || fail "not 1 metric is a regression: $(cat out)"
-[[ $(grep -c '(worse)$' out) == 5 ]] || fail "not 5 metrics are told to be worse: $(cat out)"
-[[ ! -s err ]] || fail "a regression is told as an error: $(cat err)"
+[[ $(grep -c '(worse)$' out) == 5 ]] || fail "not 5 metrics are reported as worse: $(cat out)"
+[[ ! -s err ]] || fail "a regression is reported as an error: $(cat err)"
 expect 3 compare --metric all base slow
 [[ $(grep -c 'REGRESSION$' out) == 6 ]] || fail "not all 6 metrics are regressions: $(cat out)"
 expect 3 compare --metric step_s base slow
 [[ $(grep -c 'REGRESSION$' out) == 1 ]] || fail "not 1 metric is a regression: $(cat out)"
 expect 5 compare --metric comm_s base same
-grep -q 'nothing to judge comm_s by' out || fail "what is not there has passed: $(cat out)"
-expect_error 2 "--metric 'speed': no such metric; there are images_per_s, " compare --metric speed base same
+grep -q 'no value of comm_s to compare' out || fail "what is not there has passed: $(cat out)"
+expect_error 2 "--metric 'speed': unknown metric; known: images_per_s, " compare --metric speed base same
 expect_error 2 "--pair 'maybe': give auto, never or always" compare --pair maybe base same
 expect 5 compare --pair always base same
 grep -q 'did not take turns' out || fail "runs that are no pairs have passed: $(cat out)"
 
 # Runs one by one, with flags before the dashes and not behind them.
 expect 3 compare --alpha 0.01 base/r* -- slow/r*
-expect_error 2 "'--alpha' behind '--': flags come before it" compare base/r* -- --alpha 0.01 slow/r*
+expect_error 2 "'--alpha' follows '--': flags must come before it" compare base/r* -- --alpha 0.01 slow/r*
 expect_error 2 "give BASE NEW" compare base
 expect_error 2 "give BASE NEW" compare base/r1 base/r2 base/r3
 expect_error 2 "give BASE NEW" compare base --
-expect_error 2 "no such metric" compare --threshold speed=3 base same
+expect_error 2 "unknown metric" compare --threshold speed=3 base same
 expect_error 2 "--threshold 'much'" compare --threshold much base same
 expect_error 2 "--alpha '0'" compare --alpha 0 base same
-expect_error 5 "is no run, no folder of runs and no study" compare base "$TMPDIR"
+expect_error 5 "is neither a run, nor a folder of runs, nor a study" compare base "$TMPDIR"
 expect_error 5 "cannot open 'nothing'" compare base nothing
 
 # Thresholds of all metrics, and of one, in any order.
@@ -62,14 +62,25 @@ set_turns before 0
 set_turns between 30
 set_turns behind 600
 expect 0 compare --pair always before between
-grep -q 'judged by pairs' out || fail "runs that took turns are no pairs: $(cat out)"
+grep -q 'compared in pairs' out || fail "runs that took turns are no pairs: $(cat out)"
+expect 0 compare --pair never before between
+grep -q 'without pairs, by --pair never' out || fail "--pair never does not say why there are no pairs: $(cat out)"
 expect 0 compare before behind
 grep -q 'did not take turns' out || fail "nothing is said of runs that took no turns: $(cat out)"
 
+# Spread hides a slowdown of 10 %: nothing is said to be the same, and the way out is named.
+for i in 1 2 3 4 5 6 7 8 9; do
+    make_run "uneven/r$i" "$(awk -v i=$i 'BEGIN { print i % 3 ? 0.11 : 0.09 }')"
+done
+expect 5 compare base uneven
+grep -q '^inconclusive: 0 regressions' out || fail "no word on what is inconclusive: $(tail -n 1 out)"
+grep -qE "^ampscale: [0-9] of [0-9] metrics are inconclusive: images_per_s of .* may be up to [0-9.]+ % worse, and the limit is 3 %; give about [0-9]+ runs per side" err ||
+    fail "no way out of what is inconclusive: $(cat err)"
+
 # Too few, and of another configuration.
 expect 5 compare base/r* -- slow/r[1-4]
-grep -q '4 of at least 5 repeats of NEW' out || fail "too few are not counted: $(cat out)"
-grep -q 'give 5 complete runs or more' err || fail "no way out of too few: $(cat err)"
+grep -q '4 repeats of NEW; at least 5 are needed' out || fail "too few are not counted: $(cat out)"
+grep -q 'give at least 5 complete runs' err || fail "no way out of too few: $(cat err)"
 
 # A damaged record is named and left out; the others are compared all the same, and nothing passes.
 cp -r same torn
@@ -78,21 +89,21 @@ echo 'x' >>torn/r3/steps.jsonl
 expect 5 compare --json torn.json base torn
 grep -qF "incomplete: 1 damaged run of NEW left out: 'torn/r3/steps.jsonl' line 21: not valid JSON" out ||
     fail "a damaged record is not named: $(cat out err)"
-grep -q '^resnet18.*9 and 9 runs$' out && grep -q 'same$' out || fail "one damaged run keeps the others from being compared: $(cat out)"
+grep -q '^resnet18.*9 and 9 runs$' out && grep -q 'equivalent$' out || fail "one damaged run keeps the others from being compared: $(cat out)"
 grep -qF 'torn/r3/steps.jsonl' torn.json || fail "the file does not name the damaged record"
 expect 5 compare torn/r3 base
 expect 5 compare base other
-grep -q "config.batch_size: '32' in BASE, '64' in NEW" out || fail "what differs is not named: $(cat out)"
+grep -q "config.batch_size: '32' in the first run of BASE, '64' in another" out || fail "what differs is not named: $(cat out)"
 grep -q -e '--allow-different' err || fail "no way out of a difference: $(cat err)"
 expect 0 compare --allow-different config.batch_size base other
 rm same/r6/summary.json
 expect 5 compare base same
-grep -q "1 of 9 runs of NEW did not end in order" out || fail "a run that was cut short is not missed: $(cat out)"
+grep -q "1 of 9 runs of NEW are incomplete" out || fail "a run that was cut short is not missed: $(cat out)"
 
 # The files of a comparison, as other programs read them; a file that cannot be written.
 expect 3 compare --markdown x.md --junit x.xml --json x.json --benchmark-action x.bench base slow
 # shellcheck disable=SC2016 # the backquotes are Markdown's
-grep -q '| `images_per_s` | .* | \*\*REGRESSION\*\* |' x.md || fail "Markdown tells of no regression"
+grep -q '| `images_per_s` | .* | \*\*REGRESSION\*\* |' x.md || fail "Markdown reports no regression"
 if command -v python3 >/dev/null; then
     python3 - <<'PY' || fail "other programs cannot read the files"
 import json, xml.etree.ElementTree as tree
@@ -102,7 +113,7 @@ assert len(cases) == int(suite.get("tests")) == 6
 assert len(suite.findall("testcase/failure")) == int(suite.get("failures")) == 1
 assert suite.get("errors") == "0" and not suite.findall("testcase/error")
 record = json.load(open("x.json"))
-assert record["record"] == "compare" and record["schema"] == 2 and not record["passed"]
+assert record["record"] == "compare" and record["schema"] == 3 and not record["passed"]
 step = [m for m in record["cells"][0]["metrics"] if m["name"] == "step_s"][0]
 assert abs(step["ratio"] - 1.1) < 1e-6 and step["verdict"] == "worse" and step["base"]["n"] == 9
 bench = json.load(open("x.bench"))

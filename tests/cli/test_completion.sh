@@ -55,4 +55,54 @@ offers "train" launch --nproc 2 -- tra
 offers "$(complete_words train --)" launch --nproc 2 -- train --
 offers "dynamic" launch -- train --loss-scale ""
 offers $'cores\nnone' launch --bind ""
+
+# zsh and fish offer the same, where they are installed. The leak sanitizer, which has seen the same
+# commands above, sometimes does not end in a pipeline of zsh.
+export PATH=${program%/*}:$PATH
+sanitized && export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0
+words_of() {
+    "offered_by_$1" "${@:2}" 2>"$scratch/err" | sed 's/\t.*//; s|/$||' | sort
+}
+# shellcheck disable=SC2016,SC2329 # it is fish that expands, and words_of that calls
+offered_by_fish() {
+    fish --no-config -c 'source $argv[1]; complete -C "ampscale "(string join " " -- $argv[2..])' \
+        "$source_dir/completions/ampscale.fish" "$@"
+}
+# zsh completes only at a terminal: functions that print stand in for those of its completion.
+# shellcheck disable=SC2016,SC2329 # it is zsh that expands, and words_of that calls
+offered_by_zsh() {
+    zsh -f -c '
+        source=$1; shift
+        words=(ampscale "$@") CURRENT=$(($# + 1)) word=${@[-1]}
+        compset() { word=${word#*=}; }
+        compadd() { shift; print -rl -- ${(M)@:#$word*}; }
+        _files() { [[ $1 == -/ ]] && print -rl -- $word*(/N) || print -rl -- $word*(N); }
+        _describe() { local -a all=("${(@)${(@P)@[-1]}%%:*}"); print -rl -- ${(M)all:#$word*}; }
+        eval "$(sed "\$d" $source)"; _ampscale' zsh "$source_dir/completions/ampscale.zsh" "$@" | grep .
+}
+for shell in zsh fish; do
+    command -v $shell >/dev/null || { echo "not tested: there is no $shell" && continue; }
+    while IFS='|' read -r want line; do
+        IFS=' ' read -ra line <<<"$line"
+        [[ ${line[-1]} != _ ]] || line[-1]=
+        got=$(words_of $shell "${line[@]}")
+        got=${got//$'\n'/ }
+        [[ $got == "$want" && ! -s $scratch/err ]] ||
+            fail "$shell: completing 'ampscale ${line[*]}' offers '$got', not '$want': $(<"$scratch/err")"
+    done <<EOF
+train|tra
+$(help_flags train | grep -e '^--lr' | sort | tr '\n' ' ' | sed 's/ $//')|train --lr
+constant cosine|train --lr-schedule co
+dynamic|train --loss-scale _
+cpu cuda ref|train --devices _
+run|train ru
+run|train --out r
+a100 autumn|accept --spec a
+collective conv|bench co
+train|launch --nproc 2 -- tra
+dynamic|launch -np 2 train --loss-scale d
+|train --epochs _
+EOF
+    [[ $(words_of $shell train -a resnet) == "$networks" ]] || fail "$shell: train -a offers '$(words_of $shell train -a resnet)'"
+done
 finish

@@ -22,7 +22,7 @@ says() {
     expect_error "$1" "$text" amp-report -a resnet8 --image-size 32 --devices "$device" --out "$scratch/report"
 }
 
-# not_available TEXT: what info says, which goes on.
+# not_available TEXT: what info says, which continues.
 not_available() {
     expect 0 info
     grep -qE -- "^  cuda:0 +not available: .*$1" "$scratch/out" || fail "info does not say '$1': $(cat "$scratch/out")"
@@ -47,7 +47,7 @@ if command -v cc >/dev/null; then
     cc -shared -fPIC -o "$scratch/libabsent.so.9" -Wl,-soname,libabsent.so.9 "$scratch/x.c"
     cc -shared -fPIC -o "$scratch/needs.so" "$scratch/x.c" -Wl,--no-as-needed "$scratch/libabsent.so.9"
     rm "$scratch/libabsent.so.9"
-    AMPSCALE_CUDA_MODULE=$scratch/empty.so says 1 "'$scratch/empty.so' is no CUDA module" cuda
+    AMPSCALE_CUDA_MODULE=$scratch/empty.so says 1 "'$scratch/empty.so' is not a CUDA module" cuda
     AMPSCALE_CUDA_MODULE=$scratch/old.so says 1 "was built for another version of this program" cuda
     AMPSCALE_CUDA_MODULE=$scratch/needs.so says 1 "needs the library 'libabsent.so.9', which is not installed" cuda
 else
@@ -66,11 +66,28 @@ if [[ ! -e $fake ]]; then
 fi
 export AMPSCALE_CUDA_MODULE=$fake
 AMPSCALE_FAKE_GPU=no-driver says 1 "there is no NVIDIA driver ('libcuda.so.1' cannot be loaded)" cuda
-AMPSCALE_FAKE_GPU=old-driver says 1 "the NVIDIA driver is too old: it is made for CUDA 11.4, and CUDA 12.9 is needed" cuda
-AMPSCALE_FAKE_GPU=no-gpu says 1 "there is no NVIDIA GPU here" cuda
-AMPSCALE_FAKE_GPU=no-gpu not_available "there is no NVIDIA GPU here"
-says 2 "there is no GPU 9: this machine has 4, 0 to 3" cuda:9
-says 1 "GPU 3, 'fake GPU', is too old: its compute capability is 7.0, and 7.5 is needed" cuda:3
+AMPSCALE_FAKE_GPU=old-driver says 1 "the NVIDIA driver is too old: it supports CUDA 11.4, but CUDA 12.9 is needed" cuda
+AMPSCALE_FAKE_GPU=no-gpu says 1 "this machine has no NVIDIA GPU" cuda
+AMPSCALE_FAKE_GPU=no-gpu not_available "this machine has no NVIDIA GPU"
+says 2 "there is no GPU 9: this machine has 4 GPUs, numbered from 0 to 3" cuda:9
+says 1 "GPU 3, 'fake GPU', is too old: its compute capability is 6.1; at least 7.0 is needed" cuda:3
+# Volta: fp16 and fp32, with a cuDNN that supports it.
+AMPSCALE_FAKE_GPU=volta-cudnn says 1 "GPU 2, 'fake GPU', has compute capability 7.0, which cuDNN 9.19.0 does not support; install cuDNN 9.0 to 9.10 for CUDA 12" cuda:2
+volta() {
+    AMPSCALE_FAKE_GPU=volta run train --dummy -a resnet8 --image-size 16 --classes 2 -b 2 --dummy-val 2 --steps 1 \
+        --devices cuda:2 --out "$scratch/volta-$1" --precision "$@"
+}
+for type in bf16 tf32; do
+    volta $type
+    ((code == 2)) && [[ $(<"$scratch/err") == "ampscale: GPU 2, 'fake GPU', has no $type; use --precision amp or fp32" ]] ||
+        fail "$type on Volta: $code: $(cat "$scratch/err")"
+    [[ ! -e $scratch/volta-$type ]] || fail "$type on Volta leaves a folder"
+done
+AMPSCALE_FAKE_GPU=volta run selftest --operations --only conv_stats_fwd --devices cuda:0
+grep -q 'cuDNN has no form before version 9.11' "$scratch/out" || fail "cuDNN 9.10 is asked for fused forms: $(cat "$scratch/out" "$scratch/err")"
+volta amp
+((code == 0)) && grep -q 'sm_70.*cuDNN 9.10.2' "$scratch/volta-amp/run.json" ||
+    fail "fp16 on Volta: $code: $(cat "$scratch/err")"
 
 expect 0 info
 [[ $(grep -cE '^  cuda:[012] +fake GPU, sm_(90|75), 1.0 GiB, CUDA 12.9 ' "$scratch/out") == 3 ]] ||
@@ -85,7 +102,7 @@ loaded() {
         --devices "$1" --out "$scratch/loaded-$1" 2>&1 </dev/null | grep -c ampscale_cuda
 }
 [[ $(loaded cpu) == 0 ]] || fail "a run on the CPU loads the CUDA module"
-[[ -s $scratch/loaded-cpu/summary.json ]] || fail "the run on the CPU did not end in order"
+[[ -s $scratch/loaded-cpu/summary.json ]] || fail "the run on the CPU did not complete"
 AMPSCALE_FAKE_GPU=no-gpu
 export AMPSCALE_FAKE_GPU
 [[ $(loaded cuda) != 0 ]] || fail "LD_DEBUG does not show that the module is loaded"

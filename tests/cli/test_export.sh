@@ -11,10 +11,10 @@ cp -r a b && mkdir c && cp -r a/first c/second
 expect_error 2 "no run to export" export
 expect_error 2 "no format" export a/first -o x
 expect_error 2 "--format 'excel': give tensorboard" export a/first --format excel -o x
-expect_error 2 "nowhere to export to" export a/first --format csv
+expect_error 2 "no place to export to" export a/first --format csv
 expect_error 2 "--division 'ajar': give open or closed" export a/first --format mlperf --division ajar -o x
 expect_error 2 "have the same name" export a/first b/first --format csv -o x
-expect_error 2 "of one run" export a/first c/second --format mlperf -o x
+expect_error 2 "only one run" export a/first c/second --format mlperf -o x
 expect_error 5 "there is no such folder" export a/second --format csv -o x
 expect_error 1 "cannot write" export a/first --format prometheus -o no/such/folder.prom
 
@@ -26,9 +26,9 @@ expect 0 export a/first --format csv -o tables
 cp -r a/first "=cmd()"
 sed -i 's/"ampscale train"/"$(touch pwned) train"/' "=cmd()/run.json"
 expect 0 export "=cmd()" --format csv -o formula
-sed 1d formula/steps.csv | grep -qv "^'=cmd(),[0-9]" && fail "a formula: $(sed -n 2p formula/steps.csv)"
-expect 0 report "=cmd()" -o told.md
-grep -qF "'\$(touch' 'pwned)' train" told.md || fail "a report's command is not quoted: $(grep -F touch told.md)"
+grep -qv "^'=cmd(),[0-9]" < <(sed 1d formula/steps.csv) && fail "a formula: $(sed -n 2p formula/steps.csv)"
+expect 0 report "=cmd()" -o report.md
+grep -qF "'\$(touch pwned) train'" report.md || fail "a report's command is not quoted: $(grep -F touch report.md)"
 
 # What training kept up to date is what the record says, but for its clock and its digits.
 expect 0 export a/first --format prometheus -o exported.prom

@@ -1,24 +1,9 @@
 #!/usr/bin/env bash
-# The manual names exactly the commands and flags that the program has.
+# The manual has each command of the program once, with all of its flags, and speaks of no other.
 . "$(dirname "$0")/common.sh" "$@"
 
-page=$source_dir/docs/man/ampscale.1
-
-# man_commands: the subsections of COMMANDS.
-man_commands() {
-    sed -n '/^\.Sh COMMANDS/,/^\.Sh [^C]/s/^\.Ss //p' "$page" | tr -d '"'
-}
-
-# man_flags COMMAND: the flags of the list items in its subsection.
-man_flags() {
-    awk -v command="$1" '
-        /^\.S[sh] / { sub(/^\.S[sh] /, ""); gsub(/"/, ""); here = $0 == command; next }
-        here && /^\.It Fl / {
-            for (i = 2; i <= NF; i++)
-                if ($i == "Fl")
-                    print "-" $(i + 1)
-        }' "$page" | sort
-}
+template=$source_dir/docs/man/ampscale.1.in
+page=$build_dir/ampscale.1
 
 # same WHAT A B: the lines of A (the program's) and of B (the manual's) are the same.
 same() {
@@ -31,12 +16,37 @@ same() {
     done < <(comm -13 <(sort <<<"$2") <(sort <<<"$3"))
 }
 
+# page_flags COMMAND: the flags of the list items in its subsection of the page as it was made.
+page_flags() {
+    awk -v command="$1" '
+        /^\.S[sh] / { sub(/^\.S[sh] /, ""); gsub(/"/, ""); here = $0 == command; next }
+        here && /^\.It Fl / {
+            for (i = 2; i <= NF; i++)
+                if ($i == "Fl")
+                    print "-" $(i + 1)
+        }' "$page" | sort
+}
+
 commands=$(all_commands)
 [[ -n $commands ]] || fail "'ampscale --help' lists no command"
-same "commands" "$commands" "$(man_commands)"
+same "commands" "$commands" "$(sed -n 's/^@options //p' "$template")"
+known='--help --version'
 while read -ra command; do
     flags=$(help_flags "${command[@]}")
     [[ -n $flags ]] || fail "'${command[*]} --help' lists no flags"
-    same "${command[*]}" "$flags" "$(man_flags "${command[*]}")"
+    same "${command[*]}" "$flags" "$(page_flags "${command[*]}")"
+    known+=" ${flags//$'\n'/ }"
 done <<<"$commands"
+
+# What the prose says of flags.
+while read -r flag; do
+    [[ " $known --inject --inject-overflow " == *" $flag "* ]] || fail "the manual speaks of '$flag', which no command has"
+done < <(grep -oE '^\.(Fl|Cm .* Fl) -[a-z][a-z0-9-]*|^@note [a-z0-9-]+' "$template" | sed -E 's/.*(Fl -|@note )/--/' | sort -u)
+
+# A note on a flag that is gone, or on a command that is, does not go unnoticed.
+for bad in $'@options info\n@note nonesuch\nWord.\n@end' $'@options nonesuch\n@end' '@options info'; do
+    printf '%s\n' "$bad" >"$scratch/bad.in"
+    ! "$source_dir/docs/man/make-page" "$program" "$scratch/bad.in" >"$scratch/page" 2>"$scratch/err" || fail "made a page of '$bad'"
+    grep -q '^make-page: ' "$scratch/err" || fail "does not say what is wrong with '$bad': $(cat "$scratch/err")"
+done
 finish

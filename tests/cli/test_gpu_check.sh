@@ -31,8 +31,8 @@ grep -q "^scripts/gpu-check: no device 'cuda:63': " "$scratch/err" || fail "the 
 # The processor as the device. OUT takes a few files, of which the next pass takes the records.
 export OUT=$scratch/pass1
 check 0 --device cpu --pass 1
-verdicts PASS facts operations selftest accuracy
-grep -q '^SKIP *not asked for: peak, .*, memcheck' "$scratch/out" || fail "peaks were asked for: $(<"$scratch/out")"
+verdicts PASS facts operations selftest accuracy fusion
+grep -q '^SKIP *not selected: peak, .*, memcheck' "$scratch/out" || fail "peaks were asked for: $(<"$scratch/out")"
 OUT=$scratch/pass2 check 0 --device cpu --pass 2 --from "$scratch/pass1/records.tar.gz"
 verdicts PASS facts operations peak throughput fusion files
 OUT=$scratch/pass3 check 5 --device cpu --pass 3 --from "$scratch/pass2/records.tar.gz"
@@ -60,7 +60,7 @@ grep -q "is of another device than" "$scratch/err" || fail "no word on the other
 # A report of it: every number with its unit.
 expect 0 report --no-figures "$scratch/records" -o "$scratch/report.md"
 for line in '| PASS | throughput | ' '| amp | 4 |  | ampscale | ' '| amp | 4 | fuse-none,no-graph | ampscale | ' \
-    '| peak | bandwidth | [0-9.]* | GB/s |' '| step-amp | step\\_ms | [0-9.]* | ms |' 'Operations against the reference: [0-9]* cases'; do
+    '| peak | bandwidth | [0-9.]* | GB/s |' '| step-amp | step\\_ms | [0-9.]* | ms |' 'Operations compared with the reference: [0-9]* cases'; do
     grep -q -- "^$line" "$scratch/report.md" || fail "the report lacks '$line': $(<"$scratch/report.md")"
 done
 

@@ -52,8 +52,8 @@ passes() {
 }
 
 # The self-test trains what takes minutes on this device; cli_cuda has it.
-check 0 --only facts,operations,accuracy
-passes facts operations accuracy
+check 0 --only facts,operations,accuracy,fusion
+passes facts operations accuracy fusion
 check 0 --pass 2
 passes facts operations accuracy peak throughput fusion files
 check 0 --only step-amp,step-bf16,step-tf32,step-fp32,memcheck,racecheck,synccheck
@@ -64,9 +64,10 @@ tar -C "$scratch" -xzf "$OUT/records.tar.gz"
 
 # Every number of a training run has the rung that it was measured on.
 for name in rung_amp_4 rung_files_amp_4 rung_fp32_4; do
-    grep -h -A4 "\"name\": \"$name\"" "$scratch"/checks/{throughput,files}.json | grep -q '"auto"' || fail "no rung at $name"
+    grep -q '"auto"' < <(grep -h -A4 "\"name\": \"$name\"" "$scratch"/checks/{throughput,files}.json) || fail "no rung at $name"
 done
-grep -q '"name": "rung_O1"' "$scratch/checks/accuracy.json" || fail "no rung of the accuracy"
+grep -q '"name": "rung_O1"' "$scratch/checks/accuracy.json" ||
+    fail "no rung of the accuracy: $(<"$scratch/checks/accuracy.json")"
 if [[ ! -x $source_dir/build/peers/bin/python3 ]]; then # which would be asked first
     grep -q '"of_peer_amp_4"' "$scratch/checks/throughput.json" || fail "no ratio to PyTorch"
     expect 0 report --no-figures "$OUT" -o "$scratch/report.md"
@@ -79,21 +80,21 @@ rm -rf "$OUT"
 FAKE_FINDING=racecheck check 4 --only memcheck,racecheck
 passes memcheck
 grep -q '^FAIL *racecheck' "$scratch/out" || fail "a finding passes: $(<"$scratch/out")"
-grep -q 'Invalid __global__ write' "$OUT/accept.json" || fail "a finding is not told: $(<"$OUT/accept.md")"
+grep -q 'Invalid __global__ write' "$OUT/accept.json" || fail "a finding is not reported: $(<"$OUT/accept.md")"
 
 # A check that is killed, with all that belongs to it, is run again by the next call, and no other is.
 rm -rf "$OUT" "$scratch/checks"
-"$program" accept --spec bring-up-quick --device cuda:0 --only facts,peak,fusion --out "$scratch/killed" >/dev/null 2>&1 </dev/null &
-battery=$!
+"$program" accept --spec bring-up-quick --device cuda:0 --only facts,peak,files --out "$scratch/killed" >/dev/null 2>&1 </dev/null &
+suite=$!
 for ((i = 0; i < 1200; i++)); do
-    [[ -s $scratch/killed/checks/peak.json && -e $scratch/killed/checks/fusion/r1 ]] && break
+    [[ -s $scratch/killed/checks/peak.json && -e $scratch/killed/checks/files/r1 ]] && break
     sleep 0.1
 done
-kill -KILL $battery
-wait $battery 2>/dev/null
-[[ -s $scratch/killed/checks/peak.json && ! -e $scratch/killed/checks/fusion.json ]] || fail "the records are not there before the end"
+kill -KILL $suite
+wait $suite 2>/dev/null
+[[ -s $scratch/killed/checks/peak.json && ! -e $scratch/killed/checks/files.json ]] || fail "the records are not there before the end"
 kept=$(stat -c %i "$scratch/killed/checks/peak.json")
-expect 0 accept --spec bring-up-quick --device cuda:0 --only facts,peak,fusion --out "$scratch/killed" --resume
-passes facts peak fusion
+expect 0 accept --spec bring-up-quick --device cuda:0 --only facts,peak,files --out "$scratch/killed" --resume
+passes facts peak files
 [[ $(stat -c %i "$scratch/killed/checks/peak.json") == "$kept" ]] || fail "what was measured is measured again"
 finish

@@ -6,8 +6,9 @@
 # a GPU's check: its record must have every check with a verdict, and a reason where it has no
 # numbers. Prints how many ended in which way.
 #
-# Runs a sample; AMPSCALE_ALL_FAILURES=1 in the environment runs all, and
-# AMPSCALE_ONLY_FAILURES=PATTERN those whose "CONFIGURATION CALL:N" the pattern matches.
+# Runs a sample, without the check of accuracy, which takes a minute; AMPSCALE_ALL_FAILURES=1 in the
+# environment runs all, and AMPSCALE_ONLY_FAILURES=PATTERN those whose "CONFIGURATION CALL:N" the
+# pattern matches.
 . "$(dirname "$0")/common.sh" "$@"
 
 fake=$build_dir/tests/kernels/cuda/fake/ampscale_cuda_fake.so
@@ -21,7 +22,9 @@ if sanitized; then
 fi
 export AMPSCALE_CUDA_MODULE=$fake OMP_WAIT_POLICY=passive OMP_NUM_THREADS=1
 every=16
+configs='fp32 amp timed speed rest'
 [[ -z ${AMPSCALE_ALL_FAILURES-} ]] || every=1
+[[ -z ${AMPSCALE_ALL_FAILURES-}${AMPSCALE_ONLY_FAILURES-} ]] || configs+=' accuracy'
 only=${AMPSCALE_ONLY_FAILURES-}
 
 # A run that takes as long as this hangs, however busy the machine is: it takes a second.
@@ -33,13 +36,36 @@ train=(train --dummy -a resnet8 --image-size 8 -b 2 --classes 10 --steps $steps 
 # What is run: plans that are timed want more than the fake's usual memory.
 declare -A options=([fp32]="--precision fp32" [amp]="--precision O1"
                     [timed]="--precision O1 --fuse all --steps 1")
-declare -A memory=([fp32]=1 [amp]=1 [timed]=4 [check]=1)
+declare -A memory=([fp32]=1 [amp]=1 [timed]=4 [speed]=1 [rest]=1 [accuracy]=1)
 
-# The check: peaks, rows of training with their ladder, and a step by its operations.
-checks='peak throughput step'
-cat >"$scratch/walk.json" <<'SPEC'
+# A GPU's check in three parts, with tools made for tests in place of NVIDIA's: peaks, rows of training
+# with their ladder, a step by its operations and its profile; numbers and the sanitizer; accuracy.
+declare -A checks=([speed]='peak throughput step profile' [rest]='operations memcheck'
+                   [accuracy]='accuracy')
+declare -A specs=([speed]=$scratch/speed.json [rest]=$scratch/rest.json [accuracy]=$scratch/rest.json)
+mkdir "$scratch/tools"
+printf '#!/bin/sh\nwhile [ "${1#--}" != "$1" ]; do shift 2; done\nexec "$@"\n' >"$scratch/tools/compute-sanitizer"
+chmod +x "$scratch/tools/compute-sanitizer"
+PATH=$scratch/tools:$source_dir/tests/bench/tools:$PATH
+cat >"$scratch/rest.json" <<'SPEC'
 {
-  "schema": 1, "name": "walk", "about": "Checks on networks of a few pixels, for calls that fail",
+  "schema": 1, "name": "rest", "about": "Few operations, a short training and a sanitizer, for calls that fail",
+  "device": "cuda:0", "hardware": ["*"],
+  "checks": [
+    {"name": "operations", "kind": "operations", "level": 1, "seconds": 10, "limit_s": 200, "args": {"every": 400},
+     "limits": {"wrong": {"max": 0, "source": "a wrong value is a wrong value"}}},
+    {"name": "accuracy", "kind": "accuracy", "level": 1, "seconds": 30, "limit_s": 280,
+     "args": {"precisions": "O1", "quick": true},
+     "limits": {"top1_*": {"min": 0, "source": "an accuracy is a number"}}},
+    {"name": "memcheck", "kind": "sanitizer", "level": 1, "seconds": 10, "limit_s": 200,
+     "args": {"tool": "memcheck", "every": 200},
+     "limits": {"findings": {"max": 0, "source": "a kernel that reads or writes where it must not is wrong"}}}
+  ]
+}
+SPEC
+cat >"$scratch/speed.json" <<'SPEC'
+{
+  "schema": 1, "name": "speed", "about": "Checks on networks of a few pixels, for calls that fail",
   "device": "cuda:0", "hardware": ["*"],
   "checks": [
     {"name": "peak", "kind": "peak", "level": 1, "seconds": 10, "limit_s": 200,
@@ -50,7 +76,10 @@ cat >"$scratch/walk.json" <<'SPEC'
      "limits": {"images_per_s_fp32_2": {"min": 0.001, "source": "a row is a number"}}},
     {"name": "step", "kind": "step", "level": 1, "seconds": 10, "limit_s": 200,
      "args": {"net": "resnet8", "image_size": 8, "batch": 2, "precision": "fp32", "rounds": 1, "peak": "peak"},
-     "limits": {"step_ms": {"min": 0.001, "source": "a step is a number"}}}
+     "limits": {"step_ms": {"min": 0.001, "source": "a step is a number"}}},
+    {"name": "profile", "kind": "profile", "level": 1, "seconds": 10, "limit_s": 200,
+     "args": {"net": "resnet8", "image_size": 8, "batch": 2, "precision": "fp32", "peak": "peak"},
+     "limits": {"kernels": {"min": 1, "source": "a profile has kernels"}}}
   ]
 }
 SPEC
@@ -59,7 +88,7 @@ SPEC
 # and what it says.
 attempt() {
     local config=$1 folder=$2 code=0 command=("${train[@]}")
-    [[ $config != check ]] || command=(accept --spec "$scratch/walk.json")
+    [[ -z ${checks[$config]-} ]] || command=(accept --spec "${specs[$config]}" --only "${checks[$config]// /,}")
     mkdir "$folder"
     # shellcheck disable=SC2086 # options are words
     XDG_CACHE_HOME=$folder/cache AMPSCALE_FAKE_FAIL=${3-} AMPSCALE_FAKE_MEMORY=${memory[$config]} \
@@ -78,25 +107,32 @@ is_whole() {
         grep -q '"ended_by": "steps"' "$1/run/summary.json" && grep -q '"schema"' "$1/run/run.json"
 }
 
-# check_outcome FOLDER CODE: the same of a check. A device that cannot be opened is told by the check
-# of the hardware, and nothing more is run.
+# check_outcome PART FOLDER CODE: the same of a check. A device that cannot be opened is reported by the
+# check of the hardware, and nothing more is run.
 check_outcome() {
-    local name record=$1/run/accept.json rung
+    local names=${checks[$1]} name record=$2/run/accept.json rung
+    shift
     [[ $2 == [0145] ]] || { echo "bad: exit code $2" && return; }
     [[ -s $record ]] || { [[ $(grep -c '^ampscale: ' "$1/err") == 1 ]] && echo "one line" || echo "bad: no record"; return; }
-    if ! grep -q '"name": "peak"' "$record"; then
+    if ! grep -q "\"name\": \"${names%% *}\"" "$record"; then
         grep -qE '^(FAIL|MISSING) +hardware' "$1/out" && echo "no device, one line" || echo "bad: checks are left out"
         return
     fi
-    for name in $checks; do
+    for name in $names; do
         grep -qE "^(PASS|WARN) +$name,|^(FAIL|MISSING) +$name(, [0-9.]+ s)?: .+|^(FAIL|MISSING) +$name," "$1/out" ||
             { echo "bad: no verdict of $name" && return; }
     done
     ! grep -qE 'ended by a signal|not done within' "$record" || { echo "bad: a check crashed or hung" && return; }
-    rung=$(grep -A 12 '"rung_fp32_2"' "$record" | sed -nE 's/^ *"(auto|fuse none|no graph|fuse none, no graph)",?$/\1/p' | head -n 1)
+    rung=$(grep -A 12 -E '"rung_(fp32_2|O1)"' "$record" | sed -nE 's/^ *"(auto|fuse none|no graph|fuse none, no graph)",?$/\1/p' | sed -n 1p)
     case ${rung:-none} in
     auto) echo "row on auto" ;;
-    none) echo "no row, with its reason" ;;
+    none)
+        if [[ $names == *throughput* || $names == *accuracy* ]]; then
+            echo "no row, with its reason"
+        else
+            echo "verdicts"
+        fi
+        ;;
     *) echo "row on a lower rung" ;;
     esac
 }
@@ -104,7 +140,7 @@ check_outcome() {
 # outcome CONFIGURATION FOLDER CODE: one word and, where it is none that may be, the reason.
 outcome() {
     local lines falls wanted=$steps rung
-    [[ $1 != check ]] || { check_outcome "$2" "$3" && return; }
+    [[ -z ${checks[$1]-} ]] || { check_outcome "$@" && return; }
     [[ $1 != timed ]] || wanted=1
     falls=$(grep -c "^ampscale: warning: rung '" "$2/err")
     lines=$(($(wc -l <"$2/err") - falls))
@@ -121,7 +157,7 @@ outcome() {
         ;;
     1 | 4 | 5)
         ((lines == 1)) || { echo "bad: exit code $3 and $lines lines" && return; }
-        tail -n 1 "$2/err" | grep -q '^ampscale: ' || { echo "bad: a line that is no message" && return; }
+        grep -q '^ampscale: ' < <(tail -n 1 "$2/err") || { echo "bad: a line that is no message" && return; }
         echo "one line"
         ;;
     124 | 137) echo "bad: it hangs" ;;
@@ -148,14 +184,14 @@ places() {
 count_calls() {
     AMPSCALE_FAKE_COUNT=$scratch/count.$1 attempt "$1" "$scratch/counted.$1" ||
         fail "$1: $(head -n 1 "$scratch/counted.$1/err")"
-    [[ $(outcome "$1" "$scratch/counted.$1" 0) == @(whole|row on auto) ]] || fail "$1: no whole run without failures"
+    [[ $(outcome "$1" "$scratch/counted.$1" 0) == @(whole|row on auto|verdicts) ]] || fail "$1: no whole run without failures"
 }
 
 # failures_of CONFIGURATION: what can fail, a line each, from the calls that were counted; of a check,
 # whose processes count each for itself, the first of each.
 failures_of() {
     local call outside inside n
-    if [[ $1 == check ]]; then
+    if [[ -n ${checks[$1]-} ]]; then
         sed -E 's/ .*//' "$scratch/count.$1" | sort -u | sed -E 's/.*/&:1\n&:1:sticky/'
         return
     fi
@@ -171,7 +207,8 @@ failures_of() {
 
 touch "$scratch/outcomes" "$scratch/details"
 number=0
-for config in fp32 amp timed check; do
+for config in $configs; do
+    [[ -z $only || $only == $config* || $only == '*'* ]] || continue
     count_calls $config
     while read -r failure; do
         number=$((number + 1))

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/common.sh" "$@"
 . "$source_dir/tests/cli/train.sh"
 
-expect_error 2 "--comm nccl is for GPUs, not for --devices cpu" \
+expect_error 2 "--comm nccl needs GPUs, not --devices cpu" \
     train --dummy -a resnet8 --image-size 16 --steps 1 --comm nccl --out "$scratch/refused"
 
 . "$source_dir/tests/cli/modes.sh"
@@ -23,7 +23,7 @@ by() {
     grep -qF "\"comm\": \"$2\"" "$1/run.json" || fail "the record of '$1' does not say '$2'"
 }
 
-# Ranks that are told "cuda" take a GPU each.
+# Ranks with --devices cuda take a GPU each.
 mpi_leaks on
 expect_ranks 0 2 -b 4 --devices cuda --out ddp
 mpi_leaks off
@@ -44,6 +44,12 @@ by ddp2 "joint, staged through host memory"
 expect_ranks 0 2 -b 4 --devices ref --out ref
 follows "the fake GPU and the reference" ref ddp 1e-4 3
 
+# --multiprocessing-distributed takes all GPUs of the machine.
+"$program" info >out
+gpus=$(grep '^  cuda:[0-9]' out | grep -vc 'not available')
+expect 0 train "${net[@]}" -b 4 --steps 1 --multiprocessing-distributed --devices cuda --comm host --out all
+grep -q "^ddp: $gpus ranks" out || fail "--multiprocessing-distributed on $gpus GPUs: $(head -3 out)"
+
 expect_ranks 1 2 -b 4 --devices cuda:0 --comm nccl --out nccl
 [[ $(grep -c '^ampscale: ' err) == 1 ]] && grep -qF 'built without NCCL' err ||
     fail "--comm nccl does not end in one line: $(cat err)"
@@ -53,7 +59,8 @@ expect_ranks 1 2 -b 4 --devices cuda:0 --comm nccl --out nccl
 unset OMPI_COMM_WORLD_RANK PMI_RANK
 
 # pair NAME ENV0 ENV1: two ranks that meet at an address, each with variables of its own; fills
-# `code` with rank 0's exit code.
+# `code` with rank 0's exit code. With `only_first`, rank 1 need not wait for a rank 0 that has ended.
+only_first=
 pair() {
     local name=$1 rank port try
     shift
@@ -67,6 +74,7 @@ pair() {
         done
         code=0
         wait "${pids[0]}" || code=$?
+        [[ -z $only_first ]] || kill "${pids[1]}" 2>/dev/null
         wait "${pids[1]}"
         grep -q "rank 0 cannot wait at" err0 || break
     done
@@ -94,15 +102,16 @@ grep -q '"rung": "no graph"' graphs/summary.json && grep -q "another rank cannot
     fail "rank 1 cannot replay graphs: $(cat err0 err1)"
 pair step "LOCAL_RANK=0" "LOCAL_RANK=1 AMPSCALE_FAKE_FAIL=cudaStreamWaitEvent:1"
 ((code != 0)) && [[ $(cat err0 err1 | grep -c '^ampscale: [^w]') == 1 && ! -e step ]] &&
-    cat err0 err1 | grep -q -- '; --fuse none --no-graph may do without it' ||
+    grep -q -- '; try --fuse none --no-graph' err0 err1 ||
     fail "a step that fails on rank 1: $code: $(cat err0 err1)"
 
+only_first=1
 # No GPU of that number, and one that cannot be used: nobody else's is taken instead.
 pair many "LOCAL_RANK=4" "LOCAL_RANK=0"
-((code == 2)) && cat err0 err1 | grep -q "rank 0 is number 4 of its host, which has no GPU of that number" ||
+((code == 2)) && grep -q "rank 0 is local rank 4 of its host, which has fewer GPUs" err0 err1 ||
     fail "a rank without a GPU exited with $code: $(cat err0 err1)"
 pair old "LOCAL_RANK=3" "LOCAL_RANK=0"
-((code != 0)) && cat err0 err1 | grep -q "GPU 3, 'fake GPU', is too old" || fail "a GPU that is too old: $code: $(cat err0 err1)"
+((code != 0)) && grep -q "GPU 3, 'fake GPU', is too old" err0 err1 || fail "a GPU that is too old: $code: $(cat err0 err1)"
 pair strange "LOCAL_RANK=first" "LOCAL_RANK=0"
-((code == 2)) && cat err0 err1 | grep -q "LOCAL_RANK='first', which is no rank" || fail "a strange number: $code: $(cat err0 err1)"
+((code == 2)) && grep -q "LOCAL_RANK='first': not a number" err0 err1 || fail "a strange number: $code: $(cat err0 err1)"
 finish

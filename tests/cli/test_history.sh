@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A history of results: runs that are recorded, held against a rolling base, and confirmed.
+# A history of results: runs that are recorded, compared with a rolling base, and confirmed.
 . "$(dirname "$0")/common.sh" "$@"
 . "$source_dir/tests/cli/made_runs.sh"
 
@@ -29,7 +29,7 @@ grep -q '18 and 9 runs' out || fail "the base is not all that was accepted: $(ca
 expect 3 compare --history history --last 7 slow
 grep -q '7 and 9 runs' out || fail "the base is not the last 7: $(cat out)"
 expect 5 compare --history history other
-grep -q "of 27 runs in 'history' none was accepted and is of the same configuration" out || fail "another configuration is a base: $(cat out)"
+grep -q "none of 27 runs in 'history' was accepted and has the same configuration" out || fail "another configuration is a base: $(cat out)"
 
 # BASE and NEW as ever, recorded with the verdict.
 expect 3 compare --record both first slow
@@ -38,7 +38,7 @@ expect 3 compare --record both first slow
 
 # One line serves a pipeline from its first day on.
 expect 0 compare --history begun --record begun first
-grep -q "'begun' held no history: these runs begin it" out || fail "a beginning is not said: $(cat out)"
+grep -q "'begun' had no history yet: these runs are its first" out || fail "a beginning is not said: $(cat out)"
 expect 3 compare --history begun --record begun slow
 [[ $(grep -c '"accepted":true' begun/history.jsonl) == 9 && $(grep -c '"accepted":false' begun/history.jsonl) == 9 ]] ||
     fail "what begins a history: $(wc begun/history.jsonl)"
@@ -54,7 +54,7 @@ for turn in 1 2; do
     grep -q ', 9 and 9 runs$' out || fail "turn $turn: new runs are their own base: $(cat out)"
 done
 
-expect_error 2 "give new runs alone" compare --history history first -- same
+expect_error 2 "give new runs only" compare --history history first -- same
 expect_error 2 "no new runs" compare --history history
 expect_error 2 "--last '4'" compare --last 4 --history history same
 rm first/r3/summary.json
@@ -69,8 +69,8 @@ expect 0 compare --record history same
 for damage in '' '[]' '{}' '{"record":"history","schema":1,"added_s":1e999}'; do
     cp -r history damaged
     sed -i "2s/.*/$damage/" damaged/history.jsonl
-    expect_error 5 "line 2: no entry of a history" compare --history damaged same
-    expect_error 5 "line 2: no entry of a history" compare --record damaged same
+    expect_error 5 "line 2: not an entry of a history" compare --history damaged same
+    expect_error 5 "line 2: not an entry of a history" compare --record damaged same
     rm -r damaged
 done
 for change in 's/"accepted":true/"accepted":1/' 's/"steps":20/"steps":-1/' 's/"fingerprint":{/&"x":{"a":1},/' \
@@ -78,7 +78,7 @@ for change in 's/"accepted":true/"accepted":1/' 's/"steps":20/"steps":-1/' 's/"f
     cp -r history damaged
     sed -i "2$change" damaged/history.jsonl
     cmp -s history/history.jsonl damaged/history.jsonl && fail "'$change' changes nothing"
-    expect_error 5 "line 2: no entry of a history" compare --history damaged same
+    expect_error 5 "line 2: not an entry of a history" compare --history damaged same
     rm -r damaged
 done
 
@@ -97,9 +97,9 @@ chmod +x again
 expect 3 compare --confirm './again slow {side} {out} {name}' --confirm-out c1 first slow
 [[ $(grep -c '^base resnet18$' calls) == 9 && $(grep -c '^new resnet18$' calls) == 9 ]] || fail "not both sides are run again: $(cat calls)"
 [[ $(head -n 2 calls) == $'base resnet18\nnew resnet18' && $(sed -n 3,4p calls) == $'new resnet18\nbase resnet18' ]] || fail "the sides do not take turns: $(head calls)"
-grep -q '^With what was measured again, REGRESSION: 1 regression' out || fail "a regression is not confirmed: $(cat out)"
+grep -q '^With the repeated measurements, REGRESSION: 1 regression' out || fail "a regression is not confirmed: $(cat out)"
 expect 0 compare --confirm './again same {side} {out} {name}' --confirm-out c2 --junit c2.xml --json c2.json first slow
-grep -q '^With what was measured again, passed: 0 regressions, 1 not confirmed' out || fail "a false alarm is confirmed: $(cat out)"
+grep -q '^With the repeated measurements, passed: 0 regressions, 1 not confirmed' out || fail "a false alarm is confirmed: $(cat out)"
 grep -q 'failures="0"' c2.xml || fail "what was not confirmed fails: $(cat c2.xml)"
 grep -q '"unconfirmed": 1' c2.json || fail "the record does not say what was not confirmed"
 rm calls
@@ -139,11 +139,11 @@ cp -r first seen && validated seen 75 steps
 cp -r slow unseen && validated unseen 60 steps
 cp -r unseen otherwise && validated otherwise 60 'desired accuracy'
 expect 3 compare --confirm './again otherwise new {out} {name}' --confirm-out c11 seen unseen
-grep -q '^With what was measured again, REGRESSION: 2 regressions, 0 not confirmed' out ||
+grep -q '^With the repeated measurements, REGRESSION: 2 regressions, 0 not confirmed' out ||
     fail "what was not judged again is cleared: $(cat out)"
 
 expect 2 compare --confirm './again slow' --confirm-out c6 first slow
-grep -q 'there is no {out}' err || fail "a command without {out} is run: $(cat err)"
+grep -q 'must contain {out}' err || fail "a command without {out} is run: $(cat err)"
 expect 2 compare --confirm './again same {side} {out}' --confirm-out c1 first slow
 expect 5 compare --confirm 'false {out}' --confirm-out c7 first slow
 grep -q "'false' exited with 1" err || fail "a run that fails is no failure: $(cat err)"

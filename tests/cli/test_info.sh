@@ -51,10 +51,10 @@ expect_line '^loss scale dynamic$' info --policy O1
 expect_line '^loss scale none$' info --policy bf16
 expect_line '"loss_scale":"dynamic".*"name":"conv1","kind":"conv","activation":"fp16","computes":"fp16","weight":\{"kept":"fp32","read":"fp16","gradient":"fp16"\}' \
     info --policy O2 -a resnet8 --json
-expect_error 2 "no precision 'O4'" info --policy O4
+expect_error 2 "unknown precision 'O4'" info --policy O4
 expect_error 2 "--policy and --list exclude each other" info --policy O1 --list
 
-expect_error 2 "'nonesuch'; known are alexnet" info -a nonesuch
+expect_error 2 "unknown network 'nonesuch'; known: alexnet" info -a nonesuch
 expect_error 2 "too small for layer 'features.5'" info -a alexnet --image-size 20
 expect_error 2 "exclude each other" info -a alexnet --list
 expect_error 2 "need --arch or --list" info --classes 10

@@ -19,7 +19,7 @@ run train --help
 expect_train 0 "${small[@]}" --epochs 1 --out good
 ! grep -q '"inject"' good/run.json || fail "a good run's record speaks of faults"
 expect_train 0 "${small[@]}" --epochs 1 --out flipped --inject bitflip=4:gradient:fc.weight:22
-grep -q '^faults are injected: bitflip=4@0:gradient:fc.weight:22$' out || fail "the run does not say its fault: $(<out)"
+grep -q '^injected faults: bitflip=4@0:gradient:fc.weight:22$' out || fail "the run does not say its fault: $(<out)"
 grep -q '"bitflip=4@0:gradient:fc.weight:22"' flipped/run.json || fail "the record does not have the fault"
 diff <(run_values good) <(run_values flipped) >diff && fail "a flipped bit changes nothing"
 [[ $(grep -m 1 '^< ' diff) == '< step 5 '* ]] || fail "step 4's gradient changed $(head -n 2 diff)"
@@ -33,7 +33,7 @@ diff <(run_values good) <(run_values weight) >diff
 
 # A lost image ends the run after its epoch; a run that ends before never meets it.
 expect_train 4 "${small[@]}" --epochs 3 --out lost --inject lost-image=1
-grep -q "training of epoch 1, rank 0: an image was lost, or came twice" err || fail "$(<err)"
+grep -q "training of epoch 1, rank 0: an image was lost or read twice" err || fail "$(<err)"
 [[ $(wc -l <lost/epochs.jsonl) == 1 ]] || fail "the epoch with the lost image was recorded"
 expect_train 0 "${small[@]}" --epochs 1 --out before --inject lost-image=1
 make_data data
@@ -48,28 +48,28 @@ diff <(run_values good) <(run_values slow) >diff || fail "sleeping changes bits:
 # folder; a flipped bit shows in the next loss, or in the state when no loss is left.
 same=("${small[@]}" --epochs 1)
 expect_train 0 "${same[@]}" --out same -j 2 --expect good
-grep -q "^all losses and the final state have the bits of 'good'$" out || fail "$(<out)"
+grep -q "^all losses and the final state are bitwise equal to those of 'good'$" out || fail "$(<out)"
 expect_train 4 "${same[@]}" --out early --expect good --inject bitflip=4:gradient:fc.weight:22
 grep -q "^ampscale: step 5: the loss is " err || fail "$(<err)"
 expect_train 4 "${same[@]}" --out late --expect good --inject bitflip=9:gradient:fc.weight:20
-grep -q "running statistics at the end are not those of 'good'" err || fail "$(<err)"
+grep -q "running statistics at the end differ from those of 'good'" err || fail "$(<err)"
 for setting in '--lr 0.04' '--threads 2' '--seed 1' '-b 10' '--accumulate 2'; do
     read -ra flag <<<"$setting"
-    expect_error 2 "there is no reason why the bits should be the same" train "${net[@]}" "${same[@]}" "${flag[@]}" \
+    expect_error 2 "different runs cannot have the same bits" train "${net[@]}" "${same[@]}" "${flag[@]}" \
         --out other --expect good
 done
 [[ ! -e other ]] || fail "a refused run left its folder"
 expect_error 5 "faults were injected into that run" train "${net[@]}" "${same[@]}" --out other --expect flipped
 cp -r good half && rm half/summary.json
-expect_error 5 "did not end in order" train "${net[@]}" "${same[@]}" --out other --expect half
+expect_error 5 "that run is incomplete" train "${net[@]}" "${same[@]}" --out other --expect half
 expect_error 5 "no run in 'nowhere'" train "${net[@]}" "${same[@]}" --out other --expect nowhere
-expect_error 2 "--expect is for training" train "${net[@]}" --dummy --evaluate --init x --expect good
+expect_error 2 "--expect checks a training" train "${net[@]}" --dummy --evaluate --init x --expect good
 
 # The determinism check, on the small network.
 expect 0 selftest --determinism --quick --threads 1 --repeats 2
 [[ $(grep -c '^PASS resnet8 .* bits [0-9a-f]\{16\}$' out) == 4 ]] || fail "not four cases that pass: $(<out)"
 expect 0 selftest --determinism --quick --threads 1 --repeats 2 --json
 grep -q '"ok": true' out || fail "no verdict: $(<out)"
-expect_error 2 "--repeats is for --determinism" selftest --repeats 3
+expect_error 2 "--repeats needs --determinism" selftest --repeats 3
 expect_error 2 "'1'" selftest --determinism --repeats 1
 finish

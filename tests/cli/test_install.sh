@@ -1,10 +1,15 @@
 #!/usr/bin/env bash
-# An installation has everything in its place, and works from there.
+# An installation has everything in its place, works from there, and can be removed; an archive works
+# from any folder.
 . "$(dirname "$0")/common.sh" "$@"
 
+sanitizers=
+! sanitized || sanitizers=1
 prefix=$scratch/prefix
 cmake --install "$build_dir" --prefix "$prefix" >"$scratch/log" 2>&1 || fail "cmake --install: $(tail -n 5 "$scratch/log")"
-for file in bin/ampscale share/man/man1/ampscale.1 share/bash-completion/completions/ampscale; do
+for file in bin/ampscale share/man/man1/ampscale.1 share/bash-completion/completions/ampscale \
+    share/zsh/site-functions/_ampscale share/fish/vendor_completions.d/ampscale.fish \
+    share/doc/ampscale/copyright share/doc/ampscale/launch/kubernetes/indexed-job.yaml; do
     [[ -s $prefix/$file ]] || fail "'$file' was not installed"
 done
 bash -n "$prefix/share/bash-completion/completions/ampscale" || fail "bash does not accept the completion"
@@ -15,5 +20,26 @@ if [[ -e $build_dir/cli/ampscale_cuda.so ]]; then
     [[ -s $scratch/log ]] || fail "the CUDA module was not installed"
     expect 0 info
     ! grep -q "which this build does not have" "$scratch/out" || fail "the installed program does not find its CUDA module"
+fi
+
+# Uninstalled, nothing of it is left, and the files of others are.
+touch "$prefix/bin/other"
+cmake --build "$build_dir" --target uninstall >"$scratch/log" 2>&1 || fail "uninstall: $(tail -n 5 "$scratch/log")"
+left=$(find "$prefix" ! -type d -o -name ampscale)
+[[ $left == "$prefix/bin/other" ]] || fail "after uninstall there is: $left"
+
+# The archive works where it is unpacked, by the libraries within, except the C library's. Its target
+# `preinstall`, which other generators lack, would build what is being tested.
+if [[ ! $sanitizers ]]; then
+    cpack --config "$build_dir/CPackConfig.cmake" -D CPACK_CMAKE_GENERATOR=Ninja -G TGZ -B "$scratch/packages" >"$scratch/log" 2>&1 ||
+        fail "cpack: $(tail -n 5 "$scratch/log")"
+    mkdir "$scratch/there" && tar -C "$scratch/there" --strip-components 1 -xzf "$scratch"/packages/ampscale-*.tar.gz
+    program=$scratch/there/bin/ampscale
+    expect 0 --version
+    others=$(ldd "$program" | awk '$2 == "=>" { print $3 }' | grep -v "^$scratch/there/" | grep -vE '/lib(c|m|dl|rt|pthread|resolv|util|mvec|nsl)\.so[^/]*$')
+    [[ -z $others ]] || fail "the archive needs libraries of this machine: $others"
+    ls "$scratch"/there/share/doc/ampscale/libraries/* >/dev/null 2>&1 || ! command -v dpkg-query >/dev/null ||
+        fail "the archive has no licences of its libraries"
+    expect 0 train --dummy --dummy-train 16 --dummy-val 4 -a resnet8 --image-size 16 --classes 2 -b 4 --epochs 1 --out "$scratch/run"
 fi
 finish

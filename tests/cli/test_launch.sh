@@ -20,17 +20,18 @@ play other "Some starter 1.0" ""
 launch=(launch --mpirun ./ompi --nproc 2)
 expect_error 2 "no command" launch --nproc 2
 expect_error 2 "no command" launch --nproc 2 --
-expect_error 2 "unexpected argument 'train'" launch --nproc 2 train
+expect_error 2 "cannot launch 'nonesuch'" launch --nproc 2 nonesuch
+expect_error 2 "cannot launch 'main.py': ampscale's own trainer" launch --nproc 2 main.py --lr 1
 expect_error 2 "cannot launch 'nonesuch'" "${launch[@]}" -- nonesuch
 expect_error 2 "cannot launch 'launch'" "${launch[@]}" -- launch --nproc 2 -- info
-expect_error 2 "how many ranks" launch --mpirun ./ompi -- info
+expect_error 2 "the number of ranks is missing" launch --mpirun ./ompi -- info
 expect_error 2 "--nproc '0'" launch --nproc 0 -- info
 expect_error 2 "--nproc 5: the hosts have 4 slots" launch --nproc 5 --hosts a:3,b -- info
 expect_error 2 "host 'a:0'" launch --hosts a:0 -- info
 expect_error 2 "host '-x:2'" launch --hosts -x:2 -- info
 expect_error 2 "--bind 'sockets'" "${launch[@]}" --bind sockets -- info
 expect_error 2 "--restarts" "${launch[@]}" --restarts 1 -- train --dummy
-expect_error 2 "no rank is in the environment" launch --as-rank -- info
+expect_error 2 "no launcher names the rank of this process" launch --as-rank -- info
 printf 'a slots=2\nb slots=x\n' >hosts
 expect_error 2 "line 2 of 'hosts'" launch --hostfile hosts -- info
 printf '# nobody\n' >hosts
@@ -43,7 +44,7 @@ expect_error 1 "neither Open MPI's nor MPICH's" launch --mpirun ./other --nproc 
 # dry_run MPIRUN_LINE SRUN_LINE ARGS...: those two lines, and nothing was started or made.
 dry_run() {
     local want
-    want=$(printf '# what launch runs\n%s\n# the same by Slurm\n%s' "$1" "$2")
+    want=$(printf '# command of launch\n%s\n# the same with Slurm\n%s' "$1" "$2")
     shift 2
     expect 0 launch --dry-run "$@"
     [[ $(<"$scratch/out") == "$want" ]] || fail "launch --dry-run $*: $(diff <(echo "$want") "$scratch/out")"
@@ -60,7 +61,7 @@ dry_run "./mpich -n 2 $keep $PWD/runs/info-001-logs --threads 3 -- info 'a b' 'i
 SLURM_NTASKS=3 dry_run "./mpich -n 3 $keep /l --threads 1 -- info" \
     "srun --mpi=pmi2 --ntasks=3 --cpus-per-task=1 $binary info" \
     --mpirun ./mpich --threads 1 --log-dir /l -- info
-SLURM_NTASKS=many expect_error 2 "how many ranks" launch --mpirun ./mpich -- info
+SLURM_NTASKS=many expect_error 2 "the number of ranks is missing" launch --mpirun ./mpich -- info
 export OMP_PLACES=cores
 dry_run "./ompi -n 6 ${root}--host a:4,b:2 --bind-to none -x OMP_PLACES --mca btl self $keep /l --threads 1 --bind cores -- info" \
     "srun --mpi=pmix --nodes=2 --nodelist a,b --ntasks-per-node=4 --ntasks=6 --cpus-per-task=1 $binary info" \
@@ -125,14 +126,14 @@ says "ampscale: rank 0 (host h, pid 8) exited with code 3"
 started 0 "echo 'ampscale: warning: beware' >&2" -- info
 says "ampscale: warning: beware"
 
-# mpirun itself fails: its first telling lines, and where the rest is.
+# mpirun itself fails: its first informative lines, and where the rest is.
 rm -r logs
 started 1 "printf -- '-----\nThere are not enough slots\n\n  info\na\nb\nc\n' >&2; exit 213" -- info
 says "mpirun: There are not enough slots" "mpirun:   info" "mpirun: a" "mpirun: b" \
-    "ampscale: mpirun failed with exit code 213; all it said is in '$PWD/logs/mpirun.log'"
+    "ampscale: mpirun failed with exit code 213; its output is in '$PWD/logs/mpirun.log'"
 grep -qx c logs/mpirun.log || fail "mpirun.log: $(<logs/mpirun.log)"
 started 1 "kill -9 \$\$" -- info
-says "ampscale: mpirun was killed by signal 9 (SIGKILL), and the ranks with it"
+says "ampscale: mpirun was killed by signal 9 (SIGKILL), together with the ranks"
 
 # Hydra speaks on stdout.
 started 1 "printf 'mine\n====================\n=   BAD TERMINATION\n'; exit 9" -- info
@@ -141,7 +142,7 @@ started 1 "printf 'mine\n====================\n=   BAD TERMINATION\n'; exit 9" -
 # restarted TIMES: how often mpirun was started, and that each start but the first resumes.
 restarted() {
     (($(wc -l <body.args) == $1)) || fail "mpirun was started $(wc -l <body.args) times, not $1"
-    ! head -n 1 body.args | grep -q -- --resume || fail "the first start resumes"
+    ! grep -q -- --resume < <(head -n 1 body.args) || fail "the first start resumes"
     (($(grep -c -- '--out run --resume auto $' body.args) == $1 - 1)) || fail "restarts do not resume: $(<body.args)"
 }
 fails="echo 'ampscale: rank 1 (host h, pid 7) exited with code 1: bad luck' >&2; exit 1"
@@ -169,6 +170,6 @@ chmod +x "$scratch/idle"
 before=$SECONDS
 run launch --mpirun "$scratch/idle" --nproc 2 --start-timeout 1 --log-dir "$scratch/idle-logs" -- train --dummy
 ((code == 1)) || fail "a starter that waits: exit code $code"
-grep -q "rank 0 of 2 did not start within 1 s: mpirun waits" "$scratch/err" || fail "a starter that waits: $(cat "$scratch/err")"
+grep -q "rank 0 of 2 did not start within 1 s: mpirun is still waiting" "$scratch/err" || fail "a starter that waits: $(cat "$scratch/err")"
 ((SECONDS - before < 200)) || fail "a starter that waits was waited for"
 finish

@@ -2,7 +2,7 @@
 # The manual is clean to the tools that show it.
 . "$(dirname "$0")/common.sh" "$@"
 
-page=$source_dir/docs/man/ampscale.1
+page=$build_dir/ampscale.1
 if command -v mandoc >/dev/null; then
     mandoc -T lint -W warning "$page" || fail "mandoc has complaints"
 elif command -v man >/dev/null && command -v groff >/dev/null; then

@@ -24,15 +24,42 @@ if command -v gnuplot >/dev/null; then
         grep -qxF "s/plots/$name.svg" out || fail "no figure '$name': $(cat out)"
     done
     grep -q '>published: feb V100-16<' s/plots/efficiency.svg || fail "nothing published in the figure"
+    grep -qxF "panel_title[2] = 'published: may V100-16, resnet50 amp'" s/plots/data/training_time.gp ||
+        fail "a published series of another network has no panel of its own"
     grep -q '>dp-fp32-resnet8-dummy' s/plots/split.svg || fail "the cells' runs are not named"
-    grep -q '^scaling_strong: left out' err || fail "nothing is said of strong scaling: $(cat err)"
+    grep -q '^scaling_strong: skipped' err || fail "nothing is said of strong scaling: $(cat err)"
+    # Sixteen series: those of each precision and data have figures of their own.
+    mkdir -p q/cells q/plots
+    cp "$source_dir/results/recorded/cpu-avx512-2-threads/study-quick/analysis.json" q/
+    : >q/plots/loss.svg
+    for cell in {dp,ddp}-{fp32,O1}-resnet8-{synthetic,jpeg}-{weak,strong}-2x32; do
+        mkdir "q/cells/$cell" && cp -r s/cells/dp-*/r1 "q/cells/$cell/r1"
+    done
+    expect 0 plot q --format svg
+    for group in {fp32,O1}-{synthetic,jpeg}; do
+        [[ $(grep -c '^legend\[' "q/plots/$group/data/loss.gp") == 4 ]] || fail "not four runs of $group"
+    done
+    grep -q '>fp32, jpeg – Loss<' q/plots/fp32-jpeg/loss.svg || fail "the group is not in its title"
+    for name in training_throughput training_time efficiency scaling_weak scaling_strong; do
+        grep -qxF "panel_title[1] = 'fp32, synthetic'" "q/plots/data/$name.gp" &&
+            grep -qxF "legend[2] = 'dp strong'" "q/plots/data/$name.gp" ||
+            fail "other panels or colours in $name than in the other figures"
+    done
+    [[ ! -e q/plots/loss.svg ]] || fail "a figure of all sixteen runs remains"
+    expect 0 plot "$hal" --format svg
+    for name in training_throughput training_time efficiency accuracy; do
+        grep -qxF "hal_v100-plots/$name.svg" out || fail "the published study alone has no figure '$name': $(cat out)"
+    done
+    expect 0 plot "$hal" --format pdf,svg --out papers
+    [[ $(tail -c 6 papers/efficiency.pdf) == %%EOF && -s papers/efficiency.svg && ! -e papers/efficiency.png ]] ||
+        fail "not the formats asked for: $(ls papers)"
     cp s/analysis.json .
     expect 0 plot analysis.json --format svg --out alone
     [[ -s alone/training_time.svg && ! -e alone/loss.svg ]] || fail "other figures than the study's: $(ls alone)"
 fi
-expect_error 2 "nowhere to draw" plot s/analysis.json
-expect_error 2 "is no study" plot s/cells --published "$hal:may"
+expect_error 2 "needs a folder for its figure" plot s/analysis.json
+expect_error 2 "is not a study" plot s/cells --published "$hal:may"
 expect_error 2 "give FILE:SERIES" plot s --published may
-expect_error 2 "there are feb, may" plot s --published "$hal:june"
+expect_error 2 "known: feb, may" plot s --published "$hal:june"
 expect_error 2 "one at a time" plot s s --out x
 finish

@@ -37,7 +37,7 @@ awk '$1 == 64 && $2 == "18750.0" && $NF == "input" { found = 1 } END { exit !fou
 # A run, and two of them.
 expect_train 0 --dummy --dummy-train 32 --dummy-val 2 --steps 4 -b 4 --out one
 expect 0 predict one --network 20,1 --ranks 2,48
-awk '$1 == 48' out | grep -q . || fail "no forecast for 48 ranks: $(cat out)"
+grep -q . < <(awk '$1 == 48' out) || fail "no forecast for 48 ranks: $(cat out)"
 expect_error 5 "two points of 'one' have 1 ranks" predict one one --network 20,1
 
 # Two runs that differ in their devices are one measurement.
@@ -45,16 +45,16 @@ expect_train 0 --dummy --dummy-train 32 --dummy-val 2 --steps 4 -b 8 --mode dp -
 expect 0 predict one two --fit --ranks 4
 [[ $(awk '/ fitted$/ { print $1 }' out | tr '\n' ' ') == "1 2 " ]] || fail "not two measured points: $(cat out)"
 
-expect_error 2 'nothing measured' predict --fit
+expect_error 2 'no measurement to start from' predict --fit
 expect_error 2 'no network to forecast for' predict "$hal:feb"
-expect_error 2 'there are feb, may' predict "$hal" --fit
-expect_error 2 'there are feb, may' predict "$hal:june" --fit
-expect_error 2 'a fit needs two at least' predict "$hal:feb" --fit-up-to 3
+expect_error 2 'known: feb, may' predict "$hal" --fit
+expect_error 2 'known: feb, may' predict "$hal:june" --fit
+expect_error 2 'a fit needs at least two' predict "$hal:feb" --fit-up-to 3
 expect_error 2 'ascending order' predict "$hal:feb" --fit --ranks 4,2
 expect_error 2 '--network' predict "$hal:feb" --network 5
 expect_error 2 'give ring, tree or auto' predict "$hal:feb" --fit --algorithm star
-expect_error 2 'several sources must be runs' predict "$hal:feb" "$hal:may" --fit
+expect_error 2 'several sources must all be folders of runs' predict "$hal:feb" "$hal:may" --fit
 expect_error 5 "cannot open 'none.csv'" predict none.csv --fit
 expect_error 5 'none' predict none --fit
-expect_error 5 'does not name two ranks' predict "$hal:feb" --nccl-table "$hal"
+expect_error 5 'lists fewer than two ranks' predict "$hal:feb" --nccl-table "$hal"
 finish

@@ -3,13 +3,17 @@
 . "$(dirname "$0")/common.sh" "$@"
 . "$source_dir/tests/cli/train.sh"
 cd "$scratch" || exit 1
-unset OMPI_COMM_WORLD_RANK PMI_RANK RANK WORLD_SIZE LOCAL_RANK SLURM_PROCID
+unset OMPI_COMM_WORLD_RANK PMI_RANK RANK WORLD_SIZE LOCAL_RANK SLURM_PROCID AMPSCALE_SECRET AMPSCALE_JOB
 net=(--dummy --dummy-train 16 --dummy-val 4 --classes 5 -a resnet8 --image-size 16 --epochs 1
     -b 4 --devices ref --comm-timeout 60 -p 1)
 
-expect_error 2 "no launcher says which rank this process is" train "${net[@]}" --rendezvous 127.0.0.1:1 --out none
+# What moves the data without MPI.
+way=gloo
+[[ -e $build_dir/cli/ampscale_gloo.so ]] || way=tcp
+
+expect_error 2 "no launcher names the rank of this process" train "${net[@]}" --rendezvous 127.0.0.1:1 --out none
 RANK=1 WORLD_SIZE=2 expect_error 2 "--rendezvous '127.0.0.1': give HOST:PORT" train "${net[@]}" --rendezvous 127.0.0.1 --out none
-RANK=2 WORLD_SIZE=2 expect_error 2 "RANK='2' and WORLD_SIZE='2'" train "${net[@]}" --rendezvous 127.0.0.1:1 --out none
+RANK=2 WORLD_SIZE=2 expect_error 2 "RANK=2 and WORLD_SIZE=2" train "${net[@]}" --rendezvous 127.0.0.1:1 --out none
 
 # A launcher of one process, as srun is with PMIx for a job's only task: any mode will do.
 for mode in nd dp; do
@@ -18,10 +22,12 @@ for mode in nd dp; do
     PMIX_RANK=0 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1 \
         expect 0 train "${net[@]}" "${devices[@]}" --mode "$mode" --out "only-$mode"
 done
-PMIX_RANK=0 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 expect_error 2 "a launcher started several" \
-    train "${net[@]}" --mode nd --out none
+"$program" info >info.out
+grep -q 'MPI: none' info.out || # without MPI, the tasks are no ranks of one job
+    PMIX_RANK=0 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 expect_error 2 "a launcher started several" \
+        train "${net[@]}" --mode nd --out none
 
-# One of several that cannot find each other does not do the work of all unless it is told to.
+# One of several that cannot find each other does not do the work of all unless --mode says so.
 lost="a launcher started 4 processes that cannot find each other"
 for mode in "" "--mode ddp"; do
     # shellcheck disable=SC2086 # nothing, or a flag and its value
@@ -48,7 +54,7 @@ pair() {
         done
         code=0
         wait "${pids[0]}" || code=$?
-        grep -q "rank 0 cannot wait at" err0 || break
+        grep -q "rank 0 cannot listen at" err0 || break
         kill "${pids[1]}"
         wait "${pids[1]}" 2>/dev/null
     done
@@ -71,12 +77,138 @@ done
 
 pair run
 ((code == 0)) || fail "two ranks at an address exited with $code: $(cat err0 err1)"
-grep -q "^ddp: 2 ranks of 1 device, .* over tcp$" out0 || fail "rank 0 does not say how: $(head -3 out0)"
-grep -qF '"comm": "tcp"' run/run.json || fail "the record does not say how gradients travelled"
+grep -q "^ddp: 2 ranks of 1 device, .* over $way\$" out0 || fail "rank 0 does not say how: $(head -3 out0)"
+grep -qF "\"comm\": \"$way\"" run/run.json || fail "the record does not say how gradients travelled"
 ! grep -q '"MPI"' run/run.json || fail "the record names an MPI that took no part"
+
+# Two ranks have the same bits by any way; without its module Gloo is refused, or left out with a line.
+pair by-rank-0 --comm local
+((code == 2)) || fail "one rank with --comm local exited with $code: $(cat err0 err1)"
+grep -q "rank 1 has another --comm than rank 0" err0 || fail "$(cat err0)"
+all=("${net[@]}")
+net+=(--comm local)
+pair by-rank-0
+((code == 0)) || fail "--comm local exited with $code: $(cat err0 err1)"
+grep -qF '"comm": "tcp"' by-rank-0/run.json || fail "--comm local does not pass through rank 0"
+same_run "--comm local" run by-rank-0
+net=("${all[@]}")
+AMPSCALE_GLOO_MODULE=$scratch/none pair without
+((code == 0)) || fail "without Gloo: $code: $(cat err0 err1)"
+grep -q "^ampscale: warning: all data passes through rank 0 .*/none', which does not exist$" err0 ||
+    fail "no line says why Gloo is left out: $(cat err0)"
+same_run "without Gloo" run without
+net+=(--comm gloo)
+AMPSCALE_GLOO_MODULE=$scratch/none pair none
+((code == 1)) || fail "--comm gloo without Gloo exited with $code: $(cat err0 err1)"
+[[ $(grep -c '^ampscale: ' err0) == 1 ]] && grep -q -- "--comm gloo: rank 0: .*; or use --comm local" err0 ||
+    fail "--comm gloo without Gloo: $(cat err0)"
+[[ ! -e none ]] || fail "a refused --comm gloo left a folder"
+net=("${all[@]}")
+RANK=0 WORLD_SIZE=2 expect_error 2 "--comm mpi: MPI's launcher did not start this process" \
+    train "${net[@]}" --rendezvous 127.0.0.1:1 --comm mpi --out none
+
+# A secret, from the environment or a file, is in no record; a wrong one refuses the rank.
+umask 077
+secret=$(head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n')
+AMPSCALE_SECRET=$secret pair secured
+((code == 0)) || fail "two ranks with a secret exited with $code: $(cat err0 err1)"
+! grep -rqF "$secret" secured out0 out1 err0 err1 || fail "the secret is in a record or a log"
+echo "$secret" >secret
+all=("${net[@]}")
+net+=(--comm-timeout 20)
+AMPSCALE_SECRET=another-secret-0 pair from-file --secret-file secret
+net=("${all[@]}")
+((code == 1)) || fail "ranks with different secrets exited with $code: $(cat err0 err1)"
+grep -q "rank 1 was refused at '127.0.0.1:.*: rank 0 has another secret" err1 || fail "$(cat err1)"
+grep -q "refused connections: 1 with a wrong secret" err0 || fail "$(cat err0)"
+chmod 644 secret
+RANK=0 WORLD_SIZE=2 expect_error 2 "--secret-file 'secret': other users have access (mode 644)" \
+    train "${net[@]}" --rendezvous 127.0.0.1:1 --secret-file secret --out none
+RANK=0 WORLD_SIZE=2 AMPSCALE_SECRET=short expect_error 2 "the secret in AMPSCALE_SECRET has 5 bytes" \
+    train "${net[@]}" --rendezvous 127.0.0.1:1 --out none
+for address in 0.0.0.0:1 "[::]:1"; do
+    RANK=0 WORLD_SIZE=2 expect_error 2 "'$address' is reachable from other machines, but no secret is set" \
+        train "${net[@]}" --rendezvous "$address" --out none
+done
+RANK=1 WORLD_SIZE=2 expect_error 1 "found no rank 0 of its job at '0.0.0.0:1'" \
+    train "${net[@]}" --comm-timeout 1 --rendezvous 0.0.0.0:1 --insecure --out none
 
 pair differs --seed 1
 ((code == 2)) || fail "ranks that differ exited with $code, not 2"
 [[ $(cat err0 err1 | grep -c '^ampscale: ') == 1 ]] && grep -q "rank 1 .* has seed = 1, but rank 0" err0 ||
     fail "not one line says how ranks differ: $(cat err0 err1)"
+
+# The variables of torchrun and of pods alone, and PyTorch's flags. together DIR ARGS...: two
+# processes; ARGS have RANK for their number.
+together() {
+    local dir=$1 rank
+    shift
+    for rank in 0 1; do
+        timeout 100 "$program" train "${net[@]}" "${@//RANK/$rank}" --out "$dir" >"out$rank" 2>"err$rank" </dev/null &
+        pids[rank]=$!
+    done
+    code=0
+    wait "${pids[0]}" || code=$?
+    wait "${pids[1]}" || code=$?
+    ((code == 0)) || fail "$*: $code: $(cat err0 err1)"
+    same_run "$*" run "$dir"
+}
+port=$((20000 + RANDOM % 12000))
+for rank in 0 1; do
+    export MASTER_ADDR=127.0.0.1 MASTER_PORT=$port WORLD_SIZE=2
+    RANK=$rank LOCAL_RANK=$rank timeout 100 "$program" train "${net[@]}" --out by-variables >"out$rank" 2>"err$rank" </dev/null &
+    pids[rank]=$!
+done
+unset MASTER_ADDR MASTER_PORT WORLD_SIZE
+code=0
+wait "${pids[0]}" || code=$?
+((code == 0)) || fail "variables alone: $(cat err0 err1)"
+wait "${pids[1]}"
+same_run "variables alone" run by-variables
+together by-flags --dist-url "tcp://127.0.0.1:$((port + 1))" --dist-backend gloo --world_size 2 --rank RANK
+together by-file --dist-url "file://$scratch/meet" --world-size 2 --rank RANK
+[[ ! -e meet ]] || fail "the file of a rendezvous was left"
+echo 127.0.0.1:1 >meet
+expect_error 2 "the file exists; remove it" train "${net[@]}" --dist-url "file://$scratch/meet" --world-size 2 --rank 0 --out none
+expect_error 2 "--dist-url 'udp://h:1': give env://" train "${net[@]}" --dist-url udp://h:1 --out none
+expect_error 2 "--rank 2: --world-size 2 has ranks 0 to 1" train "${net[@]}" --dist-url tcp://h:1 --world-size 2 --rank 2 --out none
+expect_error 2 "no address to connect at" train "${net[@]}" --world-size 2 --rank 1 --out none
+expect_error 2 "give both, or RANK and WORLD_SIZE" train "${net[@]}" --dist-url tcp://h:1 --world-size 2 --out none
+expect_error 2 "mpirun starts MPI's processes" train "${net[@]}" --dist-backend mpi --out none
+expect_error 2 "give the number of this node by --rank" train "${net[@]}" --multiprocessing-distributed --world-size 2 --dist-url tcp://h:1 --out none
+expect_error 2 "--gpu-ids: 2 GPUs, but this process has local rank 2" train --dummy --gpu-ids 0,1 --local_rank 2 --out none
+expect_error 2 "--gpu-ids '0,x'" train --dummy --gpu-ids 0,x --out none
+expect_error 2 "--init FILE" train --dummy --pretrained --out none
+
+# The launcher without MPI: on one node, and by two lines on "two".
+expect 0 launch --nproc-per-node 2 --nnodes 1 --log-dir logs train "${net[@]}" --out one-node
+same_run "launch without MPI" run one-node
+grep -q "over $way" "$scratch/out" || fail "launch without MPI: $(head -3 "$scratch/out")"
+if [[ $way == gloo ]]; then
+    expect 0 launch --comm gloo --nproc 2 --log-dir logs train "${net[@]}" --out by-gloo
+    same_run "launch --comm gloo" run by-gloo
+    expect 0 launch --nproc 3 --log-dir logs bench collective allreduce --comm gloo -b 4 -e 64K -f 32 -n 1 -w 0 --csv
+    expect 0 launch --comm gloo --nproc 2 --log-dir logs bench overlap --devices ref --net resnet8 --image-size 16 \
+        -b 1 --rounds 1 --bucket-mb 0.01
+fi
+expect_error 2 "--comm gloo is for the processes of a job" bench collective allreduce --comm gloo
+port=$((20000 + RANDOM % 12000))
+line=(launch --nproc_per_node 1 --nnodes 2 --master_addr 127.0.0.1 --master_port "$port" --log-dir logs2)
+timeout 100 "$program" "${line[@]}" --node_rank 1 train "${net[@]}" --out two-nodes >out1 2>err1 </dev/null &
+expect 0 "${line[@]}" --node_rank 0 train "${net[@]}" --out two-nodes
+wait $! || fail "node 1: $(cat err1)"
+same_run "two nodes" run two-nodes
+expect 5 launch --nproc-per-node 2 --nnodes 1 --log-dir logs train nonesuch
+grep -q "^ampscale: .*nonesuch" "$scratch/err" || fail "a rank's failure without MPI: $(cat "$scratch/err")"
+expect_error 2 "--nnodes 2: where do the ranks connect" launch --nproc 2 --nnodes 2 info
+expect_error 2 "--node-rank 2: give 0 to 1" launch --nproc 2 --nnodes 2 --node-rank 2 --rendezvous h:1 info
+expect_error 2 "--nproc 3: --nproc-per-node 2 on 2 nodes are 4" launch --nproc 3 --nproc-per-node 2 --nnodes 2 info
+expect_error 2 "--nproc 3: not a multiple of --nnodes 2" launch --nproc 3 --nnodes 2 --rendezvous h:1 info
+expect_error 2 "--master-addr 'h' and --rendezvous" launch --nproc 2 --master-addr h --rendezvous h:1 info
+
+# Flags that are not there: the nearest, or their names here. Each name in that table is a flag.
+expect_error 2 "unknown flag '--epocs'; did you mean --epochs?" train --epocs 3
+expect_error 2 "unknown flag '--gradient_clip_val'" train --gradient_clip_val 1
+expect_error 2 "unknown command 'trian'; did you mean train?" trian
+expect_error 2 "did you mean cosine?" train --lr-schedule cosin
 finish

@@ -104,11 +104,11 @@ slurm_start() {
 daemons=()
 trap 'slurm_stop; rm -rf "$scratch"' EXIT
 slurm_start
-srun --mpi=list 2>&1 | grep -qwE "$pmi" || skip "this Slurm has no $pmi"
+grep -qwE "$pmi" < <(srun --mpi=list 2>&1) || skip "this Slurm has no $pmi"
 
 # --- training ---
 
-# A program of the test's own: its processes can be told from all others.
+# A program of the test's own: its processes can be found among all others.
 cp "$program" ampscale
 program=$scratch/ampscale
 net+=(--threads 1 -j 1)
@@ -143,14 +143,14 @@ by_srun 0 -n 1 --mpi="$pmi" "$program" train data "${net[@]}" --mode nd --epochs
 by_srun 0 -n 2 --mpi=none "$program" train data "${net[@]}" --epochs 1 --out address \
     --rendezvous "127.0.0.1:$((32000 + RANDOM % 700))"
 ranks_are 2
-grep -qF '"comm": "tcp"' address/run.json || fail "gradients did not travel by TCP"
+grep -qE '"comm": "(gloo|tcp)"' address/run.json || fail "gradients travelled by MPI"
 
 # In an allocation launch starts a rank for each of its tasks.
 timeout 60 salloc -Q -n 2 "$program" launch --log-dir logs -- info --list >out 2>err </dev/null || fail "salloc and launch: $(<err)"
 cmp out <("$program" info --list) || fail "salloc and launch: $(<err)"
 [[ -e logs/rank-1.log && ! -e logs/rank-2.log ]] || fail "salloc and launch: not two ranks: $(<err)"
 
-# --- a batch job that is stopped, and goes on when it is submitted again ---
+# --- a batch job that is stopped, and resumes when it is submitted again ---
 
 cat >job.sh <<JOB
 #!/bin/bash
@@ -175,12 +175,12 @@ submit
 await 20 test -s batch/steps.jsonl
 scancel --signal=USR1 -p test
 await 20 no_jobs
-grep -q "^ampscale: stopped by SIGUSR1 at epoch" job.out || fail "not stopped in order: $(<job.out)"
+grep -q "^ampscale: stopped by SIGUSR1 at epoch" job.out || fail "no orderly stop: $(<job.out)"
 [[ ! -e batch/summary.json ]] || fail "a summary of a run that was stopped"
 submit
 await 40 test -e batch/summary.json
 by_srun 0 -n 2 --mpi="$pmi" "$program" train data "${net[@]}" --epochs 60 --out whole
-same_run "a batch job that went on" whole batch
+same_run "a batch job that resumed" whole batch
 
 # --- a rank that is killed ---
 

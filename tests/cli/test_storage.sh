@@ -49,14 +49,14 @@ fresh lost
 rm lost/checkpoint*.safetensors
 cp -r lost before
 expect_train 5 "${run[@]}" --out lost --resume auto
-one_line "no checkpoint" "checkpoint.safetensors is gone; put it back, or start afresh in another --out"
+one_line "no checkpoint" "checkpoint.safetensors is missing; restore it, or start a new run in another --out"
 diff -r before lost || fail "no checkpoint: the folder has changed"
 
 # One that was killed before its first checkpoint begins again, and says so.
 train_signalled KILL 2 "${run[@]}" --out young
 ((code == 137)) || fail "young: exit code $code"
 expect_train 0 "${run[@]}" --out young --resume auto
-[[ ! -s err ]] || one_line young "had no checkpoint yet: starting again at step 0"
+[[ ! -s err ]] || one_line young "no checkpoint yet: starting again at step 0"
 same_run young reference young
 
 # A torn line is cut off a record, and nothing else is.
@@ -114,7 +114,7 @@ rm -rf gone/train/*
 code=0
 wait "$pid" || code=$?
 ((code == 1)) || fail "vanished: exit code $code"
-one_line vanished "again and again"
+one_line vanished "in every attempt"
 
 # Images left out are counted where results are read, and in no throughput; runs that left out
 # different numbers are not compared.
@@ -137,7 +137,7 @@ END
 expect 5 compare sound spoilt
 grep -q images_left_out out err || fail "compare: does not name what differs: $(cat out err)"
 expect 0 watch --once spoilt/r1
-grep -q "left out  2 images that could not be decoded" out || fail "watch: $(cat out)"
+grep -q "skipped   2 images that could not be decoded" out || fail "watch: $(cat out)"
 
 # A stop does not wait for storage that does not answer.
 for ask in TERM INT; do

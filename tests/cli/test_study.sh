@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Studies of real runs: planned, killed half-way and gone on with, with failing cells, and refused.
+# Studies of real runs: planned, killed half-way and resumed, with failing cells, and refused.
 . "$(dirname "$0")/common.sh" "$@"
 . "$(dirname "$0")/train.sh"
 cd "$scratch" || exit 1
@@ -50,7 +50,7 @@ summaries s >before
 # What a killed child left half-written in the data goes when they are made in full.
 touch s/data/jpeg/dataset.json.tmp.1
 
-# Interrupted: it stops in order, and says what to do.
+# Interrupted: an orderly stop, and how to resume.
 if (($(wc -l <before) < 7)); then
     "$program" study study.json --no-report --out s >out 2>err </dev/null &
     study=$!
@@ -76,22 +76,61 @@ summaries s >after
 # Nothing is run twice, and the same runs give the same analysis.
 cp s/analysis.json analysis.before
 expect 0 study study.json --no-report --out s
-[[ ! -s $scratch/err ]] || fail "a study that was complete went on: $(cat err)"
+[[ ! -s $scratch/err ]] || fail "a study that was complete ran again: $(cat err)"
 expect 0 study study.json --out s --analyse
 cmp s/analysis.json analysis.before || fail "the same runs gave another analysis"
 cmp -s <(summaries s) after || fail "runs were run again"
 
+# A run is one of its cell: what its record says otherwise, the analysis names.
+cp -r s wrong
+for change in 's/"batch_size": 4/"batch_size": 2/' 's/"arch": "resnet8"/"arch": "resnet18"/' 's/"mode": "nd"/"mode": "dp"/' \
+    's/"precision": "fp32"/"precision": "bf16"/' 's/"dummy_train": 64/"dummy_train": 32/' 's/"seed": ./"seed": 7/' \
+    's/"steps": 4/"steps": 5/' 's/"workers": 1/"workers": 2/' 's/"devices": "cpu"/"devices": "ref"/' 's/"dummy": true/"dummy": false/'; do
+    for r in r1 r2; do
+        sed "$change" "s/$cell/$r/run.json" >"wrong/$cell/$r/run.json"
+    done
+    expect 5 study study.json --out wrong --analyse
+    grep -q "\"missing\": \"'wrong/$cell/r2' was run " wrong/analysis.json ||
+        fail "$change is not noticed: $(grep '"missing"' wrong/analysis.json)"
+done
 # What people read.
-grep -qx "| nd-fp32-resnet8-dummy-1x4 |.*" s/RESULTS.md || fail "RESULTS.md does not tell of a cell"
+grep -qx "| nd-fp32-resnet8-dummy-1x4 |.*" s/RESULTS.md || fail "RESULTS.md lacks a cell"
 grep -q '<td>nd-fp32-resnet8-dummy-1x4</td>' s/RESULTS.html || fail "RESULTS.html does not either"
 if command -v gnuplot >/dev/null; then
     grep -qxF '![efficiency](<figures/efficiency.svg>)' s/RESULTS.md || fail "there is no figure"
     [[ -s s/figures/efficiency.svg ]] || fail "a figure is not drawn"
 fi
 
+# Nothing runs where data, hosts or devices are missing, and one line names all of them. A script
+# stands in for ssh.
+mkdir bin
+cat >bin/ssh <<'END'
+#!/bin/bash
+while [[ $1 != -- ]]; do shift; done
+[[ $2 == good ]] || { echo "ssh: Could not resolve hostname $2" >&2; exit 255; }
+echo '{"devices": [{"device": "cpu", "usable": true}, {"device": "cuda:0", "usable": true}, {"device": "cuda:1", "usable": false}]}'
+END
+chmod +x bin/ssh
+expect_error 2 "host 'good;id'" study hal --out h --hosts 'good;id'
+expect_error 2 "host '-oProxyCommand=id'" study hal --out h --hosts -oProxyCommand=id
+PATH=$scratch/bin:$PATH expect_error 5 "no run was started: data 'imagenet': there is no folder 'data/imagenet/train'; data 'imagenet': there is no folder 'data/imagenet/val'; good has 1 of 4 GPUs; bad does not answer: ssh: Could not resolve hostname bad; --hosts: 64 ranks need 56 slots more" \
+    study hal --out h --hosts good:4,bad:4
+[[ -z $(find h -name '*.log' -o -name '*.failed') ]] || fail "a study that is not ready ran"
+expect 0 study hal --dry-run --out h --hosts a:4,b:4
+[[ $(wc -l <out) == 18 ]] || fail "study hal has $(wc -l <out) runs, not the 18 of the published study"
+grep -q "^ampscale launch --nproc 8 --hosts a:4,b:4 .* -b 208 --mode ddp --devices cuda --opt-level O2 -j 20 .* --lr-milestones 30,60,80 " out ||
+    fail "study hal is not the published study: $(grep 'nproc 8' out)"
+"$program" info >info.out
+if grep -q '^  cuda:0 .*not available' info.out; then
+    expect 5 study hal --out h --only '^nd-'
+    grep -q "there is no folder 'data/imagenet/val'; this machine has 0 of 1 GPUs" err || fail "no preflight here: $(cat err)"
+fi
+sed 's/"limit_s": 60/"limit_s": 60, "launcher": ["srun"]/' study.json >own.json
+expect_error 2 "its own 'launcher'" study "$scratch/own.json" --out h --hosts a
+
 # Another study in the same folder.
 sed -i 's/"measured_steps": 3/"measured_steps": 4/' study.json
-expect_error 2 "'s' holds another study than 'tiny' is now" study study.json --out s
+expect_error 2 "'s' holds another study than 'tiny' describes" study study.json --out s
 
 # A cell that fails is kept as failed, the others are run; with --retry it is tried again.
 study_file '"resnet8", "resnet9"'
@@ -101,6 +140,7 @@ grep -q "nd-fp32-resnet9-dummy-1x4 .*missing: .*'resnet9'" out || fail "not miss
 grep -q "nd-fp32-resnet8-dummy-1x4 .* bound\|nd-fp32-resnet8-dummy-1x4 .*-bound" out || fail "the other cell is missing: $(cat out)"
 grep -q '"missing": .*resnet9' f/analysis.json || fail "analysis.json does not say why"
 expect 5 study study.json --no-report --out f --only '^nd-.*dummy.*r1$'
+grep -q "1 run of 'f' failed; the same command with --retry runs it again" err || fail "no way out: $(cat err)"
 [[ $(wc -l <err) == 1 ]] || fail "what had failed was run again without --retry: $(cat err)"
 expect 5 study study.json --no-report --out f --only '^nd-.*dummy.*r1$' --retry
 [[ $(grep -c FAILED err) == 1 ]] || fail "what had failed was not tried again: $(cat err)"
@@ -134,7 +174,7 @@ ended() {
         runs_on || return 0
         sleep 0.02
     done
-    fail "a run goes on without its study"
+    fail "a run continues without its study"
 }
 
 long_study
@@ -163,10 +203,10 @@ echo '{' >bad.json
 expect_error 2 "'bad.json' line 2" study bad.json --out b
 expect_error 2 "no preset 'quikc'" study quikc --out b
 expect_error 2 "--out" study study.json
-expect_error 2 "is no regular expression" study study.json --out b --only '('
+expect_error 2 "is not a regular expression" study study.json --out b --only '('
 [[ ! -e b ]] || fail "a study that is none left a folder"
 
-# A disk that is full stops the study, which goes on once there is room.
+# A disk that is full stops the study, which resumes once there is room.
 mkdir disk
 if mount -t tmpfs -o size=256k tmpfs disk 2>/dev/null; then
     study_file '"resnet8"'
@@ -176,8 +216,12 @@ if mount -t tmpfs -o size=256k tmpfs disk 2>/dev/null; then
     grep -qi 'no space left' err out || fail "nobody says that the disk is full: $(cat err)"
     rm disk/ballast
     mount -o remount,size=4m disk
-    expect 5 study study.json --no-report --out disk/s --only dummy --retry
-    [[ $(summaries disk/s | wc -l) == 4 ]] || fail "with room again, it does not go on: $(cat err)"
+    expect 0 study study.json --no-report --out disk/s --only dummy --retry
+    [[ $(tail -n 1 out) == '4 runs that --only does not match are missing; the same command without --only runs them.' ]] ||
+        fail "the last line is not true: $(tail -n 1 out)"
+    expect 5 study study.json --no-report --out disk/s --analyse
+    grep -q 'lacks 4 runs; the same command without --analyse runs them' err || fail "no way out: $(cat err)"
+    [[ $(summaries disk/s | wc -l) == 4 ]] || fail "with room again, it does not resume: $(cat err)"
     umount disk
     mount -t tmpfs -o size=60k tmpfs disk
     run study study.json --no-report --out disk/s --only jpeg

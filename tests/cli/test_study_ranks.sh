@@ -63,6 +63,6 @@ for ((i = 0; i < 250; i++)); do
     running || break
     sleep 0.02
 done
-running && fail "ranks go on without their study"
+running && fail "ranks continue without their study"
 [[ ! -e long/$cell/r1/summary.json ]] || fail "an interrupted run counts"
 finish

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A GPU that fails in the midst of a run (the fake one, tests/kernels/cuda/fake): the run ends with exit
-# status 4 and one line that names it, what was recorded and the last checkpoint stay, and the run goes
-# on from there to the same end as one that nothing happened to.
+# status 4 and one line that names it, what was recorded and the last checkpoint stay, and the run
+# resumes from there to the same end as an undisturbed one.
 . "$(dirname "$0")/common.sh" "$@"
 . "$source_dir/tests/cli/train.sh"
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Damaged images cost a counted warning each; training goes on, up to --max-bad-images.
+# Damaged images cost a counted warning each; training continues, up to --max-bad-images.
 . "$(dirname "$0")/common.sh" "$@"
 . "$(dirname "$0")/train.sh"
 
@@ -10,7 +10,7 @@ mapfile -t images < <(find "$data/train" -type f | sort)
 
 # start_of_frame FILE: the place of its frame header, which holds height and width.
 start_of_frame() {
-    LC_ALL=C grep -obUaP '\xff[\xc0\xc2]\x00\x11' "$1" | head -n 1 | cut -d : -f 1
+    LC_ALL=C grep -obUaP '\xff[\xc0\xc2]\x00\x11' "$1" | sed -n 1p | cut -d : -f 1
 }
 
 # Not a JPEG; one cut short; nothing at all; and a bomb, whose header claims 65500 x 65500 pixels.
@@ -36,7 +36,7 @@ for epoch in 0 1; do
     grep -q "^epoch $epoch .* train 32 .* val 12 .* bad 4$" "$scratch/values" ||
         fail "epoch $epoch: $(grep "^epoch $epoch" "$scratch/values")"
 done
-grep -q "^ended in order$" "$scratch/values" || fail "no summary"
+grep -q "^completed$" "$scratch/values" || fail "no summary"
 
 # A name speaks to nobody's terminal.
 cp -r "$data" "$scratch/hostile"
@@ -57,7 +57,7 @@ for most in 0 3; do
     expect_train 5 "$data" --epochs 2 --out "$dir" --max-bad-images "$most"
     [[ $(wc -l <"$scratch/err") == $((most + 2)) ]] || fail "--max-bad-images $most: $(cat "$scratch/err")"
     tail -n 1 "$scratch/err" |
-        grep -q "^ampscale: $((most + 1)) bad images are more than the $most allowed, the last is '$data/train/" ||
+        grep -q "^ampscale: $((most + 1)) bad images are more than the allowed $most, the last is '$data/train/" ||
         fail "--max-bad-images $most: $(tail -n 1 "$scratch/err")"
     [[ ! -e $dir/summary.json ]] || fail "--max-bad-images $most: a summary"
     [[ -z $(find "$dir" -name '*.tmp*') ]] || fail "--max-bad-images $most: left something temporary"
@@ -69,6 +69,6 @@ for image in "$data"/val/*/*; do
     echo "this is no picture" >"$image"
 done
 expect_train 5 "$data" --epochs 1 --out "$scratch/blind"
-tail -n 1 "$scratch/err" | grep -q "^ampscale: no validation image could be decoded" || fail "blind: $(cat "$scratch/err")"
+grep -q "^ampscale: no validation image could be decoded" < <(tail -n 1 "$scratch/err") || fail "blind: $(cat "$scratch/err")"
 [[ ! -e $scratch/blind/summary.json ]] || fail "blind: a summary"
 finish

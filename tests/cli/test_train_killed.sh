@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Time and again a rank of a run is killed or stopped at an odd moment: the job ends in time, no
-# finished epoch is lost, and what the run comes to has the bytes of one that nobody touched.
+# finished epoch is lost, and the resumed run has the bytes of an uninterrupted one.
 . "$(dirname "$0")/common.sh" "$@"
 . "$(dirname "$0")/train.sh"
 . "$(dirname "$0")/modes.sh"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A rank that dies, hangs or disagrees ends the whole job within the time limit, in one line that
-# names it; what was recorded is there, and the run goes on.
+# names it; what was recorded is there, and the run resumes.
 . "$(dirname "$0")/common.sh" "$@"
 . "$(dirname "$0")/train.sh"
 . "$(dirname "$0")/modes.sh"
@@ -13,7 +13,7 @@ endless=("${noise[@]}" --epochs 1000 --comm-timeout 3)
 
 # lost NAME LAUNCHER RANKS SIGNAL RANK CODE LINE: after the first epoch the rank gets the signal; the
 # job ends with that code (- for any but 0) and that line. Every step up to a second before is there,
-# every epoch, and a checkpoint from which two more steps go on.
+# every epoch, and a checkpoint from which two more steps resume.
 lost() {
     local name=$1 rank=$5 epochs steps last
     touch before
@@ -26,12 +26,13 @@ lost() {
     [[ $6 == "$code" || $6 == - && $code != 0 ]] || fail "$name: exited with $code, not $6"
     job_says_lost "$2" "$4" "$rank" "$(<pid)" "$7"
     run_values "$name" >values || fail "$name: the record cannot be read"
+    [[ $name != stop ]] || grep -q '"outcome": "lost rank"' "$name/outcome.json" || fail "$name: no outcome of a lost rank"
     (($(grep -c '^epoch' values) >= epochs)) || fail "$name: an epoch is lost"
     (($(grep -c '^step' values) >= steps)) || fail "$name: a step is lost"
     last=$(sed -nE 's/^step ([0-9]+) .*/\1/p' values | tail -n 1)
     train "${noise[@]}" --epochs 1000 --out "$name" --resume auto --steps $((last + 3))
-    ((code == 0)) || fail "$name: does not go on: $(<err)"
-    [[ $(run_values "$name" | tail -n 1) == "ended in order" ]] || fail "$name: did not end in order"
+    ((code == 0)) || fail "$name: does not resume: $(<err)"
+    [[ $(run_values "$name" | tail -n 1) == completed ]] || fail "$name: incomplete"
 }
 
 dead='did not (answer after|reach) operation [0-9]+.*; it may have died or be stuck'
@@ -57,7 +58,7 @@ disagree() {
     mpi_run 100 3 ./rank
     cat said >>err
     ((code == 2)) || fail "'$line': exited with $code, not 2"
-    job_says "rank 2 \(host [^ ]+\) has $line; all ranks need the same"
+    job_says "rank 2 \(host [^ ]+\) has $line; all ranks need the same value"
     [[ ! -e other ]] || fail "'$line': a run was begun"
 }
 has() {

@@ -24,6 +24,22 @@ for reduce in central all; do
     follows "ddp2 of 2 x 2, $reduce" nd "ddp2-$reduce" 1e-4
 done
 
+# The limit of the gradient's norm is that of the whole gradient, which all ranks have alike; batch norm's
+# parameters have another decay on every rank.
+recipe=(--clip-grad-norm 0.3 --wd 0.05 --norm-weight-decay 0)
+nd recipe "${recipe[@]}"
+ddp recipe-2 2 --sync-bn "${recipe[@]}"
+follows "clipped gradient, ddp of 2" recipe recipe-2 1e-4
+dp recipe-dp --sync-bn --dp-reduce all "${recipe[@]}"
+follows "clipped gradient, dp of 2" recipe recipe-dp 1e-4
+ddp2 recipe-ddp2 --sync-bn --dp-reduce central "${recipe[@]}"
+follows "clipped gradient, ddp2 of 2 x 2" recipe recipe-ddp2 1e-4
+for left_out in 0 2 4; do # each setting has an effect
+    others=("${recipe[@]:0:left_out}" "${recipe[@]:left_out+2}")
+    nd "recipe-without-$left_out" "${others[@]}"
+    [[ $(losses "recipe-without-$left_out") != "$(losses recipe)" ]] || fail "${recipe[left_out]} has no effect"
+done
+
 # Every half of a batch by its own statistics: in two devices, or one after the other in one. The
 # running statistics, which validation uses, are of the first half in one and of both in the other.
 dp dp-own

@@ -32,7 +32,7 @@ value() {
     run_values "$1" | sed -nE "s/^step $2 .* $3 ([^ ]+).*/\1/p"
 }
 
-# skips NAME: step 3 is skipped and halves the scale, and the run goes on as on one device. The
+# skips NAME: step 3 is skipped and halves the scale, and the run continues as on one device. The
 # overflow was on the last device of the last rank alone; that all replicas skipped the step is what
 # the check of replicas at the epoch's end says, and the losses.
 skips() {

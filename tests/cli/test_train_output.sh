@@ -21,24 +21,61 @@ line="$line$tab$(meter Acc@1 "$percent")$tab$(meter Acc@5 "$percent")${tab}Img/s
 [[ $(grep -cE "^Epoch: \[[01]\]$line\$" "$scratch/log") == 10 ]] || fail "not 10 training lines: $(grep ^Epoch "$scratch/log")"
 [[ $(grep -cE "^Test: $line\$" "$scratch/log") == 12 ]] || fail "not 12 validation lines: $(grep ^Test "$scratch/log")"
 [[ $(grep -cE '^ \*   Acc@1 [0-9]+\.[0-9]{3} Acc@5 [0-9]+\.[0-9]{3}$' "$scratch/log") == 2 ]] || fail "not 2 accuracy lines"
-[[ $(tail -n 1 "$scratch/log") =~ ^Finished\ 10\ steps:\ [0-9.]+\ images/s\ \(median\ step\),\ [0-9.]+\ images/s\ \(wall\ clock\),\ best\ top-1\ [0-9.]+\ %$ ]] ||
+[[ $(tail -n 1 "$scratch/log") =~ ^Finished\ 10\ steps:\ [0-9.]+\ images/s\ \(median\ step\),\ [0-9.]+\ images/s\ \(wall\ clock\),\ best\ top-1\ [0-9.]+\ %,\ time\ elapsed\ [0-9.]+\ s$ ]] ||
     fail "the last line is '$(tail -n 1 "$scratch/log")'"
 grep -q $'\033' "$scratch/log" && fail "escape sequences where there is no terminal"
 grep -qF "Epoch: [0][1/5]" "$scratch/log" || fail "the first batch is not [1/5]: $(grep -m 1 ^Epoch "$scratch/log")"
+
+# Reads are counted on both sides of the page cache, where the data is on a block device. Once its pages
+# are dropped, a run fetches them from storage again.
+sync
+find "$data" -type f -exec dd of={} oflag=nocache conv=notrunc,fdatasync count=0 status=none \;
+expect_train 0 "$data" --epochs 1 --out "$scratch/cold"
+epoch_value() {
+    sed -nE "1s/.*\"$2\":([^,}]*).*/\1/p" "$1/epochs.jsonl"
+}
+if [[ -n $(epoch_value "$scratch/cold" storage_bytes) ]]; then
+    (($(epoch_value "$scratch/cold" storage_bytes) > 0)) || fail "nothing was fetched from storage: $(cat "$scratch/cold/epochs.jsonl")"
+    awk -v c="$(epoch_value "$scratch/cold" cached_percent)" 'BEGIN { exit !(c >= 0 && c < 100) }' || fail "the page cache served all: $(cat "$scratch/cold/epochs.jsonl")"
+    expect_train 0 "$data" --steps 3 --out "$scratch/part" # ends within its epoch
+    for name in cold part; do
+        grep -qE '"storage_bytes_per_s": [0-9.]+' "$scratch/$name/summary.json" && grep -qE '"cached_percent": [0-9.]+' "$scratch/$name/summary.json" ||
+            fail "$name: no storage in summary.json: $(cat "$scratch/$name/summary.json")"
+    done
+    grep -qE '"device_bytes_per_s": [0-9.]+' "$scratch/cold/summary.json" || fail "no storage in summary.json: $(cat "$scratch/cold/summary.json")"
+else
+    echo "the data is on no block device of this host: storage is not counted"
+fi
 
 # Fewer lines.
 expect_train 0 "$data" --epochs 1 -p 3 --out "$scratch/fewer"
 [[ $(grep -oE '^(Epoch: \[0\]|Test: )\[[0-9]+/' "$scratch/out" | grep -oE '[0-9]+/' | tr -d '\n') == 1/4/1/4/ ]] ||
     fail "-p 3 prints $(grep -oE '^(Epoch: |Test: ).{10}' "$scratch/out")"
 
-# Evaluation of the best weights says what that epoch said, and leaves nothing behind.
+# Evaluation of the best weights says what that epoch said, and leaves a record without steps and weights.
 want=$(awk '/^ \*/ && $3 >= best { best = $3; line = $0 } END { print line }' "$scratch/log")
 for flag in --init --resume; do
     (cd "$scratch" && mkdir -p nowhere && cd nowhere && "$program" train "${net[@]}" "$data" --evaluate "$flag" "$run/best.safetensors") \
         >"$scratch/out" 2>"$scratch/err" </dev/null || fail "--evaluate $flag: $(cat "$scratch/err")"
     [[ $(grep '^ \*' "$scratch/out") == "$want" ]] || fail "--evaluate $flag: '$(tail -n 1 "$scratch/out")', not '$want'"
 done
-[[ -z $(ls -A "$scratch/nowhere") ]] || fail "evaluation left $(ls -A "$scratch/nowhere")"
+cp -r "$run" "$scratch/again"
+expect_train 0 "$data" --evaluate --resume "$scratch/again/best.safetensors" --out "$scratch/again" # as trained
+diff -r "$run" "$scratch/again" >"$scratch/diff"
+[[ $(cat "$scratch/diff") == "Only in $scratch/again: evaluation-001" ]] || fail "evaluation changed its run: $(cat "$scratch/diff")"
+evaluated=$scratch/nowhere/runs/resnet8-002
+[[ $(ls -x -w 200 "$evaluated") =~ ^epochs.jsonl\ +outcome.json\ +run.json\ +steps.jsonl\ +summary.json$ && ! -s $evaluated/steps.jsonl ]] ||
+    fail "evaluation left $(ls "$evaluated")"
+read -r _ _ top1 _ <<<"$want"
+grep -qE "\"train_loss\":null,.*\"val_images\":12,.*\"val_top1\":${top1%%0}" "$evaluated/epochs.jsonl" || fail "no row of $want: $(cat "$evaluated/epochs.jsonl")"
+grep -q '"evaluate": true' "$evaluated/run.json" || fail "run.json does not say that nothing was trained"
+grep -q '"outcome": "done"' "$evaluated/outcome.json" || fail "evaluation ended otherwise: $(cat "$evaluated/outcome.json")"
+drawn=()
+! command -v gnuplot >/dev/null || drawn=("plot $evaluated --format svg --out $scratch/drawn")
+for command in "${drawn[@]}" "report --no-figures $evaluated -o $scratch/evaluated.md" "export $evaluated --format csv -o $scratch/csv" "watch --once $evaluated"; do
+    read -ra words <<<"$command"
+    expect 0 "${words[@]}"
+done
 
 # summary DIR KEY: a value at the top of its summary.
 summary() {
@@ -52,6 +89,7 @@ ended() {
     [[ $(summary "$2" steps) == "$4" ]] || fail "$2 ended after $(summary "$2" steps) steps, not $4"
 }
 ended epochs "$run" 2 10
+ended evaluation "$evaluated" 0 0
 
 expect_train 0 "$data" --epochs 9 --steps 7 --out "$scratch/steps"
 ended steps "$scratch/steps" 1 7
@@ -60,11 +98,11 @@ ended steps "$scratch/steps-epoch" 1 5
 grep -q '^ \*' "$scratch/out" || fail "--steps at an epoch's end skips its validation"
 expect_train 0 "$data" --epochs 2 --steps 11 --out "$scratch/steps" --resume auto
 ended epochs "$scratch/steps" 2 10
-same_run "went on past --steps" "$run" "$scratch/steps"
+same_run "resumed past --steps" "$run" "$scratch/steps"
 
-# What a run never comes to is not planned: a batch of validation that takes more than training does.
+# What a run never executes is not planned: a batch of validation that takes more than training does.
 needs() {
-    sed -nE 's/.* ([0-9.]+) MiB for a step$/\1/p' "$scratch/out"
+    sed -nE 's/.* ([0-9.]+) MiB for the buffers of a step$/\1/p' "$scratch/out"
 }
 expect_train 0 "$data" --steps 1 --val-batch-size 200 --out "$scratch/short"
 short=$(needs)
@@ -77,11 +115,15 @@ for desired in 1 0.01; do
     expect_train 0 "$data" --epochs 9 --desired-acc "$desired" --out "$scratch/desired-$desired"
 done
 ended "desired accuracy" "$scratch/desired-0.01" 1 5
+[[ $(tail -n 1 "$scratch/out") =~ ,\ time\ elapsed\ [0-9.]+\ s,\ top-1\ 1\ %\ after\ [0-9.]+\ s\ \(epoch\ 0\)$ ]] ||
+    fail "no time to accuracy in '$(tail -n 1 "$scratch/out")'"
+grep -qE '"time_to_accuracy": \{ *"top1": 1.0, *"epoch": 0, *"seconds": [0-9.]+' < <(tr -d '\n' <"$scratch/desired-0.01/summary.json") ||
+    fail "no time to accuracy in $(cat "$scratch/desired-0.01/summary.json")"
 
 # Without data.
 expect_train 0 --dummy --dummy-train 20 --dummy-val 4 --classes 3 --epochs 1 --out "$scratch/dummy"
 ended epochs "$scratch/dummy" 1 3
-run_values "$scratch/dummy" | grep -q '^step 2 epoch 0 batch 2 images 4 .* bytes 0 bad 0$' || fail "dummy: $(run_values "$scratch/dummy")"
+grep -q '^step 2 epoch 0 batch 2 images 4 .* bytes 0 bad 0$' < <(run_values "$scratch/dummy") || fail "dummy: $(run_values "$scratch/dummy")"
 expect_train 0 --dummy --dummy-train 20 --dummy-val 4 --classes 3 --epochs 1 --drop-last --out "$scratch/dropped"
 ended epochs "$scratch/dropped" 1 2
 

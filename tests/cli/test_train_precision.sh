@@ -37,8 +37,11 @@ scale_at() {
 # skips_one NAME AFTER ARGS...: step 2 of 5 overflows; the scale after it is AFTER.
 skips_one() {
     local name=$1 after=$2
+    local said="Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to $after.0" # Apex's line
+    ((after < 1024)) || said="Gradient overflow.  Skipping step, loss scaler 0 keeps loss scale 1024.0"
     shift 2
     noise_run 0 "$name-5" --inject-overflow 2 --steps 5 "$@"
+    [[ $(grep overflow "$scratch/out") == "$said" ]] || fail "$name says '$(grep overflow "$scratch/out")', not '$said'"
     [[ $(skipped_steps "$name-5") == 2 ]] || fail "$name skipped '$(skipped_steps "$name-5")', not step 2"
     [[ $(scale_at "$name-5" 2) == 1024 ]] || fail "$name: step 2 had scale $(scale_at "$name-5" 2)"
     [[ $(scale_at "$name-5" 3) == "$after" ]] || fail "$name: step 3 has scale $(scale_at "$name-5" 3), not $after"
@@ -46,8 +49,8 @@ skips_one() {
     noise_run 0 "$name-3" --inject-overflow 2 --steps 3 "$@"
     [[ -n $(learnt "$name-2") ]] || fail "$name: no checkpoint"
     diff <(learnt "$name-2") <(learnt "$name-3") >"$scratch/diff" || fail "$name: a skipped step changes $(head -n 3 "$scratch/diff")"
-    checkpoint_of "$name-2" | grep -qx 'scaler scale 1024 clean 2 skipped 0' || fail "$name: $(checkpoint_of "$name-2" | tail -n 1)"
-    checkpoint_of "$name-3" | grep -qx "scaler scale $after clean 0 skipped 1" || fail "$name: $(checkpoint_of "$name-3" | tail -n 1)"
+    grep -qx 'scaler scale 1024 clean 2 skipped 0' < <(checkpoint_of "$name-2") || fail "$name: $(checkpoint_of "$name-2" | tail -n 1)"
+    grep -qx "scaler scale $after clean 0 skipped 1" < <(checkpoint_of "$name-3") || fail "$name: $(checkpoint_of "$name-3" | tail -n 1)"
 }
 
 # Policies that differ in types alone go the same ways.
@@ -70,7 +73,7 @@ noise_run 0 clean --precision amp "${scale[@]}" --steps 3
 # Growth, an overflow, a stop in the middle of counting: the same bytes as without the stop.
 counting=(--precision amp "${scale[@]}" --loss-scale-interval 3 --inject-overflow 5)
 noise_run 0 whole "${counting[@]}" --steps 12
-run_values "$scratch/whole" | grep -q '^step 11 .* scale 2048 clean 2 skipped 0 ' || fail "the scaler counts otherwise: $(run_values "$scratch/whole")"
+grep -q '^step 11 .* scale 2048 clean 2 skipped 0 ' < <(run_values "$scratch/whole") || fail "the scaler counts otherwise: $(run_values "$scratch/whole")"
 for stop in 2 5 6 8; do
     noise_run 0 "parts-$stop" "${counting[@]}" --steps "$stop"
     noise_run 0 "parts-$stop" "${counting[@]}" --steps 12 --resume auto
@@ -88,38 +91,41 @@ paste "$scratch/losses-cpu" "$scratch/losses-ref" |
     fail "cpu and ref differ: $(paste "$scratch/losses-cpu" "$scratch/losses-ref")"
 
 # diverged NAME PRECISION TEXT WAY_OUT ARGS...: ends with exit code 1 and one line that names the
-# precision, TEXT and WAY_OUT, without a NaN in the log or the record, without a summary and without
-# a checkpoint.
+# precision, TEXT and WAY_OUT, and the outcome holds it; without a NaN in the record, without a summary
+# and without a checkpoint.
 diverged() {
     local name=$1 precision=$2 text=$3 way_out=$4
     shift 4
     noise_run 1 "$name" "$@"
-    [[ $(wc -l <"$scratch/err") == 1 ]] || fail "$name: $(cat "$scratch/err")"
+    [[ $(grep -vc '^ampscale: warning: ' "$scratch/err") == 1 ]] || fail "$name: $(cat "$scratch/err")"
+    grep -q '"outcome": "diverged"' "$scratch/$name/outcome.json" || fail "$name: no outcome"
     grep -qE "^ampscale: training diverged at precision $precision: $text; lower --lr, lengthen --warmup-epochs$way_out\$" "$scratch/err" ||
         fail "$name: $(cat "$scratch/err")"
-    ! grep -iwE 'nan|inf|infinity' "$scratch/out" "$scratch/$name"/*.jsonl || fail "$name: shows what is not finite"
+    ! grep -iwE 'nan|inf|infinity' "$scratch/$name"/*.jsonl || fail "$name: shows what is not finite"
     [[ -s $scratch/$name/steps.jsonl ]] || fail "$name: no step was recorded"
     [[ ! -e $scratch/$name/summary.json ]] || fail "$name: has a summary"
     [[ -z $(find "$scratch/$name" -name '*.safetensors*') ]] || fail "$name: has a checkpoint"
 }
 
-# A deep network all in fp16; then weights that overflow in the last step, as the checkpoint or the
-# validation finds; then what no scale can help.
+# A deep network all in fp16; then weights that overflow in the last step, as the checkpoint finds,
+# with validation before it or without; then what no scale can help.
 not_finite='(not a number|infinite)'
 sanitized || diverged deep O3 "the loss of epoch 0, step [0-9]+, at learning rate 100, is $not_finite" ", or use --precision amp" \
     -a resnet101 --opt-level O3 --lr 100
-diverged last-step O3 "'[a-z0-9.]+' holds (infinite values|what is not a number)" ", or use --precision amp" \
+diverged last-step O3 "'[a-z0-9.]+' holds (infinite values|NaN values)" ", or use --precision amp" \
     --opt-level O3 --lr 1e6 --steps 1
-diverged validation O3 "the validation loss is $not_finite" ", or use --precision amp" \
+diverged validation O3 "'[a-z0-9.]+' holds (infinite values|what is not a number)" ", or use --precision amp" \
     --opt-level O3 --lr 1e6 --dummy-train 8
+grep -qE "^ampscale: warning: epoch 0: the validation loss is $not_finite\$" "$scratch/err" || fail "validation: $(cat "$scratch/err")"
+grep -qE '^Test: .*Loss (nan|inf)' "$scratch/out" || fail "validation: the log shows $(grep '^Test:' "$scratch/out")"
 sanitized || diverged full fp32 "the loss of epoch 0, step [0-9]+, at learning rate 1e\+06, is $not_finite" "" -a resnet18 --lr 1e6
-diverged collapse amp "the loss scale has collapsed: .* at a scale of 1, .*" ", or use --precision bf16 or fp32" \
+diverged collapse amp "the loss scale has collapsed: .* even at the scale 1, .*" ", or use --precision bf16 or fp32" \
     -a resnet18 --precision amp --lr 1e6 --dummy-train 400
 grep -q '"loss":null' "$scratch/collapse/steps.jsonl" || fail "no loss of the collapse was infinite: nothing was tested"
 
 # Weights that fp32 holds and fp16 does not.
 noise_run 0 large --lr 1e6 --steps 1
 expect_train 1 "${noise[@]}" --opt-level O3 --evaluate --resume "$scratch/large/checkpoint.safetensors"
-grep -q '^ampscale: at precision O3 these weights are of no use: the validation loss is' "$scratch/err" ||
+grep -q '^ampscale: at precision O3 these weights give no valid result: the validation loss is' "$scratch/err" ||
     fail "evaluation of weights that overflow: $(cat "$scratch/err")"
 finish

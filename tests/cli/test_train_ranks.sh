@@ -114,14 +114,14 @@ job_until stopped/epochs.jsonl
 kill -TERM "$job"
 job_end 15
 ((code == 143)) || fail "SIGTERM to the launcher: exited with $code, not 143"
-grep -q '^ampscale: stopped by .* go on with --resume auto --out stopped' err || fail "$(<err)"
+grep -q '^ampscale: stopped by .* continue with --resume auto --out stopped' err || fail "$(<err)"
 at=$(sed -nE 's/.*stopped by .*, step ([0-9]+);.*/\1/p' err)
 [[ $(run_values stopped | grep -c '^step') == "$at" ]] || fail "stopped at step $at, not as recorded"
 expect_ranks 0 2 "${endless[@]}" --out stopped --resume auto --steps $((at + 1))
-grep -q "step $at" <(tr '\r' '\n' <out) || fail "does not go on from step $at: $(<out)"
+grep -q "step $at" <(tr '\r' '\n' <out) || fail "does not resume at step $at: $(<out)"
 
 # mpirun hands the signal on and kills the ranks a second later: whatever came of it, nothing hangs
-# and the run goes on.
+# and the run continues.
 touch before
 job_start mpirun 2 "${endless[@]}" --out killed
 job_until killed/epochs.jsonl

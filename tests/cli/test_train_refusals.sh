@@ -35,7 +35,7 @@ first_image() {
 # The command line.
 refused 2 "'--nonesuch'" "$data" --nonesuch
 refused 2 "--epochs '0'" "$data" --epochs 0
-refused 2 "-b 'many'" "$data" -b many
+refused 2 "--batch-size 'many'" "$data" -b many
 refused 2 "'resnet9'" "$data" -a resnet9
 refused 2 "too small for layer 'features.12' of alexnet" "$data" -a alexnet
 refused 2 "a batch of 37 is larger than the data set, 36 images" "$data" -b 37
@@ -83,7 +83,7 @@ if command -v flock >/dev/null; then
     exec 9<&-
 fi
 
-# Weights to go on with or to start from.
+# Weights to resume or to start from.
 checkpoint=$scratch/first/checkpoint.safetensors
 refused 5 "'$scratch/nothing.safetensors'" "$data" --resume "$scratch/nothing.safetensors"
 refused 2 "resnet8" "$data" -a resnet18 --resume "$checkpoint"
@@ -92,7 +92,7 @@ refused 2 "--seed 0, not 1" "$data" --seed 1 --resume "$checkpoint"
 bad=$(variant other-data)
 rm "$(first_image "$bad/train")"
 refused 2 "other data" "$bad" --resume "$checkpoint"
-refused 5 "no run to go on with" "$data" --resume "$scratch/first/best.safetensors"
+refused 5 "no training state to resume" "$data" --resume "$scratch/first/best.safetensors"
 head -c 100000 "$checkpoint" >"$scratch/cut.safetensors"
 refused 5 "'$scratch/cut.safetensors' is damaged" "$data" --resume "$scratch/cut.safetensors"
 refused 5 "'$scratch/cut.safetensors' is damaged" "$data" --init "$scratch/cut.safetensors"

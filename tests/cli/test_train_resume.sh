@@ -11,7 +11,7 @@ reference=$scratch/reference
 expect_train 0 "$data" --epochs 3 --out "$reference"
 [[ -s $reference/summary.json && -s $reference/best.safetensors ]] || { fail "no reference run" && finish; }
 
-# finish_run NAME ARGS...: resumes the run, which must end in order, and compares.
+# finish_run NAME ARGS...: resumes the run, which must complete, and compares.
 finish_run() {
     local name=$1
     shift
@@ -21,7 +21,7 @@ finish_run() {
 
 # killed_again_and_again NAME MOST ARGS...: kills the run after up to MOST batches and resumes it,
 # until an attempt comes through. MOST is above 7: an epoch's last batch and its validation are one
-# stretch without a checkpoint.
+# interval without a checkpoint.
 killed_again_and_again() {
     local name=$1 most=$2 attempt
     shift 2
@@ -115,6 +115,6 @@ damage "$scratch/lost/checkpoint.safetensors"
 damage "$scratch/lost/checkpoint-prev.safetensors"
 cp -r "$scratch/lost" "$scratch/before"
 expect_train 5 "$data" --epochs 3 --out "$scratch/lost" --resume auto
-tail -n 1 "$scratch/err" | grep -q "^ampscale: .*'$scratch/lost/checkpoint.*is damaged" || fail "lost: $(cat "$scratch/err")"
+grep -q "^ampscale: .*'$scratch/lost/checkpoint.*is damaged" < <(tail -n 1 "$scratch/err") || fail "lost: $(cat "$scratch/err")"
 diff -r "$scratch/before" "$scratch/lost" || fail "lost: the folder has changed"
 finish

@@ -35,7 +35,7 @@ export FAKE_NVML_MILLIJOULES=20000
 expect 0 train "${net[@]}" --telemetry 0.05 --out seen
 holds seen/run.json '"source": "nvml"'
 holds seen/run.json '"name": "Fake GPU"'
-! grep -q GPU-secret seen/run.json || fail "the record tells a GPU's identity"
+! grep -q GPU-secret seen/run.json || fail "the record has a GPU's identity"
 holds seen/telemetry.jsonl '"sample":0,"device":0,'
 holds seen/telemetry.jsonl '"busy":97,'
 [[ $(wc -l <seen/telemetry.jsonl) -ge 3 ]] || fail "few samples: $(<seen/telemetry.jsonl)"

@@ -22,8 +22,8 @@ expect 0 trend history --json trend.json
 for batch in 32 64; do
     grep -q "^resnet18 (batch_size $batch), images_per_s: 40 points from 2023-11-14 to 2023-12-23" out || fail "no series of batch size $batch: $(cat out)"
 done
-grep -qE '^  2023-12-09  point 26   0100019 +ratio 0.90.*worse$' out || fail "the step is not told: $(cat out)"
-[[ $(grep -c 'no step$' out) == 1 ]] || fail "a step is told where there is none: $(cat out)"
+grep -qE '^  2023-12-09  point 26   0100019 +ratio 0.90.*worse$' out || fail "the step is not reported: $(cat out)"
+[[ $(grep -c 'no change$' out) == 1 ]] || fail "a step is reported where there is none: $(cat out)"
 if command -v python3 >/dev/null; then
     python3 - <<'PY' || fail "the record is not as documented"
 import json
@@ -38,7 +38,7 @@ fi
 expect 0 trend history --metric step_s
 grep -qE 'ratio 1.1.*worse$' out || fail "the direction of a metric is not minded: $(cat out)"
 expect 0 trend history --threshold 20
-grep -q 'worse$' out && fail "a step below the threshold is told"
+grep -q 'worse$' out && fail "a step below the threshold is reported"
 
 # Runs with a fault that was injected bear its name, those without say so; none is told apart by more
 # than it takes.
@@ -50,7 +50,7 @@ names() {
     expect 0 trend faults
     sed -n 's/, images_per_s: 40 points.*//p' out | sort | paste -sd';'
 }
-[[ $(names) == 'resnet18 (inject slow:2);resnet18 (no inject)' ]] || fail "faults do not tell series apart: $(cat out)"
+[[ $(names) == 'resnet18 (inject slow:2);resnet18 (no inject)' ]] || fail "series with and without faults are not distinguished: $(cat out)"
 sed -n 121,240p history/history.jsonl >>faults/history.jsonl
 [[ $(names) == 'resnet18 (batch_size 64);resnet18 (inject slow:2);resnet18 (no inject, batch_size 32)' ]] ||
     fail "three series are not told apart: $(cat out)"
@@ -68,19 +68,22 @@ if command -v gnuplot >/dev/null; then
 fi
 
 expect_error 2 "no history" trend
-expect_error 2 "no such metric" trend history --metric speed
+expect_error 2 "unknown metric" trend history --metric speed
 expect_error 5 "no history in 'nothing'" trend nothing
-expect_error 5 "tells nothing of the metrics" trend history --metric val_top1
+expect_error 5 "none of the requested metrics" trend history --metric val_top1
 echo '{}' >>history/history.jsonl
-expect_error 5 "line 241: no entry of a history" trend history
+expect_error 5 "line 241: not an entry of a history" trend history
 sed -i '$d' history/history.jsonl
 
 if command -v gnuplot >/dev/null; then
     expect 0 trend history --out figure
     [[ -s figure/trend.png && -s figure/trend.svg ]] || fail "no pictures: $(cat out err)"
     expect 0 plot trend.json --out again --format svg
+    grep -q '>2023-11-14<' figure/trend.svg && grep -q '>0100000<' figure/trend.svg || fail "no date or commit on the axis"
+    grep -q -- '>-10.* % since 2023-12-09 0100019<' figure/trend.svg || fail "a step without its date and commit"
+    [[ $(head -c 5 figure/trend.pdf)$(tail -c 6 figure/trend.pdf) == %PDF-%%EOF ]] || fail "no whole PDF"
     cmp -s figure/trend.svg again/trend.svg || fail "the record draws another picture"
     sed 's/"point": 25/"point": 99/' trend.json >bad.json
-    expect_error 5 "damaged trend record: 'point'" plot bad.json --out bad
+    expect_error 5 "damaged record: 'point'" plot bad.json --out bad
 fi
 finish

@@ -171,6 +171,8 @@ static enum status stream_open(struct device *dev, struct stream **out)
 static void stream_close(struct stream *stream)
 {
     struct async_stream *s = (struct async_stream *)stream;
+    if (!s)
+        return;
     pthread_mutex_lock(&s->lock);
     s->closing = true;
     pthread_cond_broadcast(&s->change);

@@ -1,9 +1,8 @@
-/* A device whose streams go on beside the host, for tests: memory, streams and events alone.
+/* An asynchronous device for tests: memory, streams and events alone.
  *
  * Each stream is a thread that carries out what is put on it, late now and then. The host cannot
  * touch device memory: a read or a write of it ends the test. */
-#ifndef TESTS_COMM_ASYNC_DEVICE_H
-#define TESTS_COMM_ASYNC_DEVICE_H
+#pragma once
 
 #include "kernels/backend.h"
 
@@ -18,5 +17,3 @@ bool async_device_passed(const struct event *e);
 
 /* Where the test itself may read and write device memory, once nothing is under way there. */
 void *async_device_inside(struct device *dev, const void *mem);
-
-#endif

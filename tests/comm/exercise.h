@@ -2,8 +2,7 @@
  *
  * Every rank calls the same functions in the same order. Each prints what is wrong and returns how
  * many results were. */
-#ifndef TESTS_COMM_EXERCISE_H
-#define TESTS_COMM_EXERCISE_H
+#pragma once
 
 #include "comm/comm.h"
 
@@ -22,5 +21,3 @@ int exercise_factor(struct comm *c);
 /* Many operations under way at once, waited for in another order than started; other values in each
  * of `rounds`. */
 int exercise_under_way(struct comm *c, int rounds);
-
-#endif

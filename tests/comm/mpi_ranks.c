@@ -25,7 +25,7 @@ static bool stop_requested(void)
 
 enum { TURNS = 5 }; /* operations before a rank is lost */
 
-_Noreturn static void compute_for_ever(void)
+_Noreturn static void compute_endlessly(void)
 {
     for (;;)
         pause();
@@ -46,16 +46,16 @@ static int lose_rank_1(struct comm *c, const char *how)
         else if (strcmp(how, "fail") == 0)
             comm_fail(c, STATUS_DATA, "cannot read 'x'");
         else
-            compute_for_ever();
+            compute_endlessly();
     }
     /* A launcher that ends a job wakes a stopped rank first. */
     if (comm_run(c, &barrier) == STATUS_OK && comm_rank(c) != 1)
-        printf("FAILED: rank %d went on without rank 1\n", comm_rank(c));
+        printf("FAILED: rank %d continued without rank 1\n", comm_rank(c));
     return 1;
 }
 
 /* Operations without end, small and large, until something ends the job. */
-static int run_for_ever(struct comm *c)
+static int run_endlessly(struct comm *c)
 {
     while (exercise_under_way(c, 1) == 0)
         continue;
@@ -117,8 +117,8 @@ static int exercise(struct comm *c, const char *scenario)
         return exercise_under_way(c, 5) > 0;
     if (strcmp(scenario, "groups") == 0)
         return exercise_groups(c);
-    if (strcmp(scenario, "for-ever") == 0)
-        return run_for_ever(c);
+    if (strcmp(scenario, "endless") == 0)
+        return run_endlessly(c);
     return lose_rank_1(c, scenario);
 }
 

@@ -7,7 +7,7 @@
 #     trap netns_close EXIT
 #     mpi_run 60 2 prog     now runs across both hosts: rank 0 on host-a, rank 1 on host-b, rank 2 on
 #                           host-a ...
-#     netns_lose prog ... & beside such a job: pulls the cable, and tells what becomes of it
+#     netns_lose prog ... & beside such a job: pulls the cable, and reports the outcome
 
 netns_name=(ampscale-$$-a ampscale-$$-b)
 netns_host=(host-a host-b)
@@ -105,7 +105,7 @@ netns_are_left() {
 
 # netns_lose PROGRAM COMMAND...: pulls the cable of a running job as soon as the command succeeds.
 # Prints how many ranks, processes of that name, there were, and how many are left, which have 9 seconds
-# to end. When what they said is in $scratch/err the launcher, which may go on waiting, is ended.
+# to end. When what they said is in $scratch/err the launcher, which may still wait, is ended.
 netns_lose() {
     local program=$1
     shift

@@ -1,6 +1,5 @@
 /* Ranks as threads of a test. */
-#ifndef TESTS_COMM_RANKS_H
-#define TESTS_COMM_RANKS_H
+#pragma once
 
 #include "comm/comm.h"
 
@@ -23,5 +22,3 @@ void ranks_run(struct rank *rank, int size);
 
 /* Keeps what came of an operation, with the thread's message of a failure. */
 void rank_keep(struct rank *r, enum status st);
-
-#endif

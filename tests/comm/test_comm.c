@@ -49,27 +49,27 @@ static void test_refusals(void **state)
                                  .send = x,      .recv = x, .count = 2};
     struct comm_op op = good;
     op.kind = COMM_KIND_COUNT;
-    refuse(c, op, "no operation has the kind 6");
+    refuse(c, op, "unknown kind of operation 6");
     op = good;
     op.type = DTYPE_TF32;
-    refuse(c, op, "allreduce: type 6 has no place in memory");
+    refuse(c, op, "allreduce: type 6 has no elements in memory");
     op.type = DTYPE_U8;
-    refuse(c, op, "allreduce: u8 is only to be moved");
+    refuse(c, op, "allreduce: u8 cannot be reduced");
     op = good;
     op.reduction = (enum comm_reduction)7;
-    refuse(c, op, "allreduce: no reduction 7");
+    refuse(c, op, "allreduce: unknown reduction 7");
     op = good;
     op.kind = COMM_REDUCE;
     op.root = 1;
-    refuse(c, op, "reduce: no rank 1 among 1");
+    refuse(c, op, "reduce: there is no rank 1 among 1");
     op = good;
     op.count = -1;
-    refuse(c, op, "allreduce: a count of -1");
+    refuse(c, op, "allreduce: the count -1 is out of range");
     op.count = INT64_MAX / 2;
-    refuse(c, op, "allreduce: a count of 4611686018427387903");
+    refuse(c, op, "allreduce: the count 4611686018427387903 is out of range");
     op = good;
     op.recv = NULL;
-    refuse(c, op, "allreduce: 2 elements, and no memory for them");
+    refuse(c, op, "allreduce: send or recv is NULL for 2 elements");
     op = good;
     op.recv = x + 1;
     refuse(c, op, "allreduce: send and recv overlap");
@@ -101,7 +101,7 @@ static void test_most_started(void **state)
     struct comm_op more = {COMM_BARRIER};
     assert_int_equal(comm_start(c, &more), STATUS_INVALID);
     assert_string_equal(status_message(),
-                        "operation 1 is still to be waited for, 1024 operations later");
+                        "operation 1 was not waited for before 1024 more were started");
     for (int i = 0; i < COMM_MAX_STARTED; i++)
         assert_int_equal(comm_wait(c, &op[i]), STATUS_OK);
     assert_int_equal(comm_run(c, &more), STATUS_OK);

@@ -91,7 +91,7 @@ static void test_absent_rank_is_named(void **state)
     struct rank rank[RANKS];
     run_ranks(rank, 3, 0.2, come_but_rank_1);
     for (int r = 0; r < 3; r += 2) {
-        assert_int_equal(rank[r].st, STATUS_LIBRARY);
+        assert_int_equal(rank[r].st, STATUS_LOST_RANK);
         assert_string_equal(rank[r].message,
                             "rank 1 did not reach operation 2 (barrier) within 0.2 s");
     }
@@ -131,7 +131,7 @@ static void test_disagreement_is_refused(void **state)
     run_ranks(rank, 3, 0, differ_on_rank_1);
     for (int r = 0; r < 3; r++) {
         assert_int_equal(rank[r].st, STATUS_INVALID);
-        assert_non_null(strstr(rank[r].message, "of 2 elements is not rank 0's operation 1"));
+        assert_non_null(strstr(rank[r].message, "of 2 elements where rank 0 started operation 1"));
     }
 }
 

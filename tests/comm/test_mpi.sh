@@ -30,9 +30,9 @@ values() {
     grep -q "^$2 ranks of" "$scratch/out" || fail "'$1' did not run on $2 ranks"
 }
 
-# killed RANKS: rank 1 is killed, which the launcher tells or a rank does.
+# killed RANKS: rank 1 is killed, which the launcher reports or a rank does.
 killed() {
-    if [[ -n $mpi_tells ]]; then
+    if [[ -n $mpi_reports ]]; then
         mpi_run 30 "$1" "$program" kill 1
         ((code != 0 && code != 124)) || fail "'kill' on $1 ranks exited with $code"
     else
@@ -55,11 +55,11 @@ lost() {
     grep -qxE -- "$line" "$scratch/err" || fail "'$how' on $ranks ranks does not say '$line'"
 }
 
-# late RANKS: rank 1 does not join, and nobody waits for it for ever.
+# late RANKS: rank 1 does not join, and nobody waits for it without limit.
 late() {
     mpi_run 60 "$1" "$program" late 1
     ((code != 0 && code != 124)) || fail "'late' on $1 ranks exited with $code"
-    grep -q 'cannot join the MPI job: not all ranks have come within 1 s' "$scratch/err" || fail "'late' on $1 ranks does not say why it ended"
+    grep -q 'cannot join the MPI job: not all ranks arrived within 1 s' "$scratch/err" || fail "'late' on $1 ranks does not say why it ended"
 }
 
 who='ampscale: rank 1 \(host [^ ]+, pid [0-9]+\) did not'
@@ -72,7 +72,7 @@ for scenario; do
         case $scenario in
         kill) killed "$ranks" ;;
         stop) lost stop "$ranks" 1 "$who reach operation 6 \(barrier\) within 1 s; $gone" ;;
-        absent) lost absent "$ranks" 1 "$who reach operation 6 \(barrier\) within 1 s; it is alive, and busy with something else" ;;
+        absent) lost absent "$ranks" 1 "$who reach operation 6 \(barrier\) within 1 s; the process is alive, but busy with something else" ;;
         late) ((ranks > 2)) || late "$ranks" ;;
         fail) lost fail "$ranks" 5 "ampscale: rank 1: cannot read 'x'" ;;
         *) values "$scenario" "$ranks" ;;

@@ -1,5 +1,5 @@
 /* The communicator of GPUs over a fake of NCCL: what it computes, and that its watching thread ends
- * what would stand for ever, in one line. */
+ * what would hang, in one line. */
 #include "async_device.h"
 #include "exercise.h"
 #include "nccl_fake.h"
@@ -172,7 +172,7 @@ static void test_many_started(void **state)
 
 /* A step of work between streams, again and again until it fails; whoever waits for the stream must
  * come back. */
-static void sum_for_ever(struct process *p)
+static void sum_endlessly(struct process *p)
 {
     enum { N = 1000, TURNS = 1000 };
     void *mem;
@@ -222,12 +222,12 @@ static void test_hanging_rank(void **state)
     plan.hang_rank = 1;
     plan.hang_op = 3;
     nccl_fake_plan(&plan);
-    run_processes(process, 2, 1, 0.3, sum_for_ever);
+    run_processes(process, 2, 1, 0.3, sum_endlessly);
     ends_with(&process[0], STATUS_LIBRARY,
-              "rank 0: operation 3 (allreduce) was not over within 0.3 s: another rank did not "
+              "rank 0: operation 3 (allreduce) did not complete within 0.3 s: another rank did not "
               "reach it, or the network is stuck");
     ends_with(&process[1], STATUS_LIBRARY,
-              "rank 1: operation 3 (allreduce) was not over within 0.3 s: another rank did not "
+              "rank 1: operation 3 (allreduce) did not complete within 0.3 s: another rank did not "
               "reach it, or the network is stuck");
 }
 
@@ -239,7 +239,7 @@ static void test_lost_partner(void **state)
     plan.broken_rank = 0;
     plan.broken_op = 2;
     nccl_fake_plan(&plan);
-    run_processes(process, 2, 1, 0.5, sum_for_ever);
+    run_processes(process, 2, 1, 0.5, sum_endlessly);
     ends_with(&process[0], STATUS_LIBRARY,
               "rank 0: operation 2 (allreduce): NCCL: remote process exited or there was a "
               "network error: lost rank 1");
@@ -253,7 +253,7 @@ static void test_refused_call(void **state)
     plan.refused_rank = 0;
     plan.refused_op = 2;
     nccl_fake_plan(&plan);
-    run_processes(process, 1, 1, 0, sum_for_ever);
+    run_processes(process, 1, 1, 0, sum_endlessly);
     ends_with(&process[0], STATUS_LIBRARY,
               "rank 0: operation 2 (allreduce): ncclAllReduce: invalid usage");
 }
@@ -277,9 +277,10 @@ static void test_fail(void **state)
     nccl_fake_plan(&all_well);
     run_processes(process, 2, 1, 0.3, fail_on_rank_0);
     ends_with(&process[0], STATUS_DATA, "rank 0: cannot read 'x'");
-    ends_with(&process[1], STATUS_LIBRARY,
-              "rank 1: operation 1 (barrier) was not over within 0.3 s: another rank did not reach "
-              "it, or the network is stuck");
+    ends_with(
+        &process[1], STATUS_LIBRARY,
+        "rank 1: operation 1 (barrier) did not complete within 0.3 s: another rank did not reach "
+        "it, or the network is stuck");
 }
 
 static void just_open(struct process *p)
@@ -297,7 +298,7 @@ static void test_no_id(void **state)
     nccl_fake_plan(&plan);
     run_processes(process, 2, 1, 60, just_open);
     ends_with(&process[0], STATUS_LIBRARY, "ncclGetUniqueId: unhandled system error");
-    ends_with(&process[1], STATUS_LIBRARY, "rank 0 could not begin to link GPUs");
+    ends_with(&process[1], STATUS_LIBRARY, "rank 0 could not create a group of GPUs");
 }
 
 /* Rank 1 hears the invitation and does not follow. */
@@ -319,7 +320,7 @@ static void test_absent_when_opening(void **state)
     nccl_fake_plan(&all_well);
     run_processes(process, 2, 1, 0.3, open_but_rank_1);
     ends_with(&process[0], STATUS_LIBRARY,
-              "rank 0: the GPUs of 2 ranks did not link up within 0.3 s");
+              "rank 0: the GPUs of 2 ranks could not be connected within 0.3 s");
 }
 
 static void refuse_host_memory(struct process *p)
@@ -338,7 +339,7 @@ static void test_host_memory(void **state)
     struct process process[PROCESSES];
     nccl_fake_plan(&all_well);
     run_processes(process, 1, 1, 60, refuse_host_memory);
-    ends_with(&process[0], STATUS_INVALID, "allreduce: GPUs do not share memory of the host");
+    ends_with(&process[0], STATUS_INVALID, "allreduce: NCCL moves device memory, not host memory");
 }
 
 /* --- the library --- */

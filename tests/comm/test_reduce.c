@@ -1,6 +1,6 @@
 /* The arithmetic of reductions against its definition: every type and reduction, at every position
  * in a vector, on arbitrary bits. */
-#include "comm/reduce.h"
+#include "comm/internal.h"
 
 #include "base/half.h"
 #include "base/rng.h"

@@ -1,9 +1,13 @@
 /* Ranks that meet at a TCP address: over real sockets, each a thread here. */
 #include "comm/rendezvous.h"
+#include "comm/socket.h"
 #include "exercise.h"
+#include "tcp_ranks.h"
 
 #include <arpa/inet.h>
+#include <netdb.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,68 +22,9 @@
 
 #include <cmocka.h>
 
-enum { RANKS = 3 };
-
-struct rank {
-    struct comm_tcp_config config;
-    void (*body)(struct rank *r);
-    struct comm *c;
-    int failures;
-    enum status st;
-    char message[512];
-    pthread_t thread;
-};
-
-static void keep(struct rank *r, enum status st)
-{
-    r->st = st;
-    if (st != STATUS_OK)
-        snprintf(r->message, sizeof r->message, "%s", status_message());
-}
-
-/* Rank 0 comes last, so that the others are refused at first. */
-static void *run_rank(void *arg)
-{
-    struct rank *r = arg;
-    const struct timespec late = {.tv_nsec = 200000000};
-    if (r->config.place.rank == 0)
-        nanosleep(&late, NULL);
-    keep(r, comm_open_tcp(&r->config, &r->c));
-    if (r->st == STATUS_OK)
-        r->body(r);
-    comm_close(r->c);
-    return NULL;
-}
-
-/* A port of this machine that nobody listens at. */
-static void free_address(char *out, size_t size)
-{
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t length = sizeof a;
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof a), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &length), 0);
-    snprintf(out, size, "127.0.0.1:%d", ntohs(a.sin_port));
-    close(fd);
-}
-
-/* Runs ranks [0, present) of `size`. */
-static void run_ranks(struct rank *rank, int present, int size, double timeout_s,
-                      void (*body)(struct rank *))
-{
-    char address[64];
-    free_address(address, sizeof address);
-    for (int i = 0; i < present; i++) {
-        rank[i] = (struct rank){.config = {address, {i, size}, timeout_s}, .body = body};
-        assert_int_equal(pthread_create(&rank[i].thread, NULL, run_rank, &rank[i]), 0);
-    }
-    for (int i = 0; i < present; i++)
-        pthread_join(rank[i].thread, NULL);
-}
-
 /* --- values --- */
 
-static void exercise(struct rank *r)
+static void exercise(struct tcp_rank *r)
 {
     r->failures = exercise_kinds(r->c, 65536) + exercise_same_bits(r->c, 1 << 12) +
                   exercise_under_way(r->c, 1);
@@ -88,9 +33,9 @@ static void exercise(struct rank *r)
 static void test_values(void **state)
 {
     (void)state;
-    for (int size = 1; size <= RANKS; size++) {
-        struct rank rank[RANKS];
-        run_ranks(rank, size, size, 60, exercise);
+    for (int size = 1; size <= TCP_RANKS; size++) {
+        struct tcp_rank rank[TCP_RANKS];
+        tcp_ranks_run(rank, size, size, 60, NULL, exercise);
         for (int i = 0; i < size; i++) {
             assert_string_equal(rank[i].message, "");
             assert_int_equal(rank[i].failures, 0);
@@ -100,97 +45,59 @@ static void test_values(void **state)
 
 /* --- ends --- */
 
-static void meet(struct rank *r)
+static void meet(struct tcp_rank *r)
 {
     struct comm_op op = {COMM_BARRIER};
-    keep(r, comm_run(r->c, &op));
-}
-
-static void leave_as_rank_1(struct rank *r)
-{
-    struct comm_op op = {COMM_BARRIER};
-    keep(r, comm_run(r->c, &op));
-    if (comm_rank(r->c) != 1)
-        keep(r, comm_run(r->c, &op));
+    tcp_rank_keep(r, comm_run(r->c, &op));
 }
 
 static void test_lost_rank(void **state)
 {
     (void)state;
-    struct rank rank[RANKS];
-    run_ranks(rank, 3, 3, 60, leave_as_rank_1);
+    struct tcp_rank rank[TCP_RANKS];
+    tcp_ranks_run(rank, 3, 3, 60, NULL, tcp_rank_leave_1);
     for (int i = 0; i < 3; i += 2) {
-        static const char lost[] = "rank 1 was lost in operation 2 (barrier): ";
-        assert_int_equal(rank[i].st, STATUS_LIBRARY);
+        static const char lost[] = "the connection to rank 1 was lost in operation 2 (barrier): ";
+        assert_int_equal(rank[i].st, STATUS_LOST_RANK);
         assert_memory_equal(rank[i].message, lost, strlen(lost));
     }
-}
-
-static void fail_on(struct rank *r, int rank)
-{
-    struct comm_op op = {COMM_BARRIER};
-    if (comm_rank(r->c) == rank)
-        comm_fail(r->c, STATUS_DATA, "cannot read 'x'");
-    keep(r, comm_run(r->c, &op));
-}
-
-static void fail_on_rank_2(struct rank *r)
-{
-    fail_on(r, 2);
-}
-
-static void fail_on_rank_0(struct rank *r)
-{
-    fail_on(r, 0);
 }
 
 static void test_failure_reaches_all(void **state)
 {
     (void)state;
-    struct rank rank[RANKS];
-    run_ranks(rank, 3, 3, 60, fail_on_rank_2);
-    for (int i = 0; i < 3; i++) {
-        assert_int_equal(rank[i].st, STATUS_DATA);
-        assert_string_equal(rank[i].message, "rank 2: cannot read 'x'");
-    }
-    run_ranks(rank, 3, 3, 60, fail_on_rank_0);
-    for (int i = 0; i < 3; i++) {
-        assert_int_equal(rank[i].st, STATUS_DATA);
-        assert_string_equal(rank[i].message, "rank 0: cannot read 'x'");
-    }
-}
-
-static void differ_on_rank_1(struct rank *r)
-{
-    float x[2] = {0};
-    struct comm_op op = {COMM_ALLREDUCE, COMM_SUM,  DTYPE_F32,
-                         .send = x,      .recv = x, .count = comm_rank(r->c) == 1 ? 2 : 1};
-    keep(r, comm_run(r->c, &op));
+    tcp_ranks_check_failure(NULL);
 }
 
 static void test_disagreement_is_refused(void **state)
 {
     (void)state;
-    struct rank rank[RANKS];
-    run_ranks(rank, 3, 3, 60, differ_on_rank_1);
-    for (int i = 0; i < 3; i++) {
-        assert_int_equal(rank[i].st, STATUS_INVALID);
-        assert_string_equal(rank[i].message,
-                            "rank 1's operation 1 (allreduce) of 2 elements is not rank 0's "
-                            "operation 1 (allreduce) of 1 elements");
-    }
+    tcp_ranks_check_disagreement(NULL);
 }
 
 static void test_absent_rank(void **state)
 {
     (void)state;
     char want[128];
-    struct rank rank[RANKS];
-    run_ranks(rank, 2, 3, 0.5, meet);
+    struct tcp_rank rank[TCP_RANKS];
+    tcp_ranks_run(rank, 2, 3, 0.5, NULL, meet);
     assert_int_equal(rank[0].st, STATUS_LIBRARY);
     snprintf(want, sizeof want, "rank 2 of 3 did not reach '127.0.0.1:");
     assert_memory_equal(rank[0].message, want, strlen(want));
     assert_non_null(strstr(rank[0].message, "' within 0.5 s"));
+}
+
+/* rendezvous_meet without a secret. */
+static enum status meet_at(const char *address, int rank, int size, double timeout_s, int *peer)
+{
+    const struct secret none = {0};
+    const struct rendezvous_config c = {.address = address,
+                                        .rank = rank,
+                                        .size = size,
+                                        .timeout_s = timeout_s,
+                                        .job = "",
+                                        .secret = &none};
+    return rendezvous_meet(&c, peer);
 }
 
 static void test_absent_rank_0(void **state)
@@ -198,9 +105,9 @@ static void test_absent_rank_0(void **state)
     (void)state;
     char address[64];
     int peer[2];
-    free_address(address, sizeof address);
-    assert_int_equal(rendezvous_meet(address, 1, 2, 0.3, peer), STATUS_LIBRARY);
-    assert_non_null(strstr(status_message(), "rank 1 of 2 found no rank 0 of such a run at '"));
+    tcp_free_address(address, sizeof address);
+    assert_int_equal(meet_at(address, 1, 2, 0.3, peer), STATUS_LIBRARY);
+    assert_non_null(strstr(status_message(), "rank 1 of 2 found no rank 0 of its job at '"));
 }
 
 /* --- strangers --- */
@@ -233,117 +140,325 @@ static void test_strangers_are_turned_away(void **state)
 {
     (void)state;
     char address[64];
-    struct rank rank[2];
+    struct tcp_rank rank[2];
     pthread_t stranger;
     void *failed;
-    free_address(address, sizeof address);
+    tcp_free_address(address, sizeof address);
     for (int i = 0; i < 2; i++)
-        rank[i] = (struct rank){.config = {address, {i, 2}, 60}, .body = meet};
-    assert_int_equal(pthread_create(&rank[0].thread, NULL, run_rank, &rank[0]), 0);
+        rank[i] = (struct tcp_rank){
+            .config = {.address = address, .rank = i, .size = 2, .timeout_s = 60}, .body = meet};
+    assert_int_equal(pthread_create(&rank[0].thread, NULL, tcp_rank_run, &rank[0]), 0);
     assert_int_equal(pthread_create(&stranger, NULL, intrude, address), 0);
     pthread_join(stranger, &failed);
     assert_null(failed);
     int peer[3]; /* a rank of another run */
-    assert_int_equal(rendezvous_meet(address, 2, 3, 0.2, peer), STATUS_LIBRARY);
-    assert_int_equal(pthread_create(&rank[1].thread, NULL, run_rank, &rank[1]), 0);
+    assert_int_equal(meet_at(address, 2, 3, 60, peer), STATUS_LIBRARY);
+    assert_int_equal(pthread_create(&rank[1].thread, NULL, tcp_rank_run, &rank[1]), 0);
     for (int i = 0; i < 2; i++) {
         pthread_join(rank[i].thread, NULL);
         assert_int_equal(rank[i].st, STATUS_OK);
     }
 }
 
-static void test_addresses(void **state)
+/* Connects to `address` as soon as somebody listens there, and says nothing. */
+static int connect_silently(const char *address)
 {
-    (void)state;
-    static const char *const bad[] = {"", "host", "host:", ":1", "host:0", "host:65536", "host:1x"};
-    int peer[2];
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        assert_int_equal(rendezvous_meet(bad[i], 1, 2, 0.1, peer), STATUS_USAGE);
-        assert_non_null(strstr(status_message(), "give HOST:PORT"));
+    const struct timespec rest = {.tv_nsec = 10000000};
+    struct addrinfo *list;
+    bool loopback;
+    int fd = -1;
+    assert_int_equal(socket_resolve(address, &list, &loopback), STATUS_OK);
+    for (int i = 0; i < 500 && fd < 0; i++) {
+        fd = socket_connect(list, 1);
+        if (fd < 0)
+            nanosleep(&rest, NULL);
     }
+    freeaddrinfo(list);
+    assert_true(fd >= 0);
+    return fd;
 }
 
-/* --- the environment --- */
-
-static const char *const *variables; /* pairs of name and value, for `look_up` */
-
-static const char *look_up(const char *name)
+static void start_rank(struct tcp_rank *r)
 {
-    for (const char *const *v = variables; *v; v += 2)
-        if (strcmp(*v, name) == 0)
-            return v[1];
+    assert_int_equal(pthread_create(&r->thread, NULL, tcp_rank_run, r), 0);
+}
+
+/* More of them than a rank's time limit has seconds: they must be served at the same time. */
+static void test_silent_clients_keep_no_rank_out(void **state)
+{
+    enum { SILENT = 90, SLOW = 10, LIMIT_S = 30 };
+    (void)state;
+    static const unsigned char magic[] = {0x61, 0x6d, 0x70, 0x73};
+    char address[64];
+    int fd[SILENT + SLOW];
+    struct tcp_rank rank[2];
+    tcp_free_address(address, sizeof address);
+    for (int i = 0; i < 2; i++)
+        rank[i] = (struct tcp_rank){
+            .config = {.address = address, .rank = i, .size = 2, .timeout_s = LIMIT_S},
+            .body = meet};
+    start_rank(&rank[0]);
+    for (int i = 0; i < SILENT + SLOW; i++) {
+        fd[i] = connect_silently(address);
+        if (i >= SILENT) /* begins like a hello */
+            assert_int_equal(send(fd[i], magic, sizeof magic, MSG_NOSIGNAL), sizeof magic);
+    }
+    start_rank(&rank[1]);
+    for (int i = 0; i < 2; i++) {
+        pthread_join(rank[i].thread, NULL);
+        assert_string_equal(rank[i].message, "");
+        assert_int_equal(rank[i].st, STATUS_OK);
+    }
+    for (int i = 0; i < SILENT + SLOW; i++)
+        close(fd[i]);
+}
+
+static const struct secret own_secret = {16, "0123456789abcdef"};
+static const struct secret other_secret = {16, "0123456789abcdeF"};
+
+/* A rank by itself, which keeps how rendezvous_meet ended. */
+struct visitor {
+    struct rendezvous_config config;
+    enum status st;
+    char message[512];
+    pthread_t thread;
+};
+
+static void *visit(void *arg)
+{
+    struct visitor *v = arg;
+    int peer[TCP_RANKS];
+    v->st = rendezvous_meet(&v->config, peer);
+    snprintf(v->message, sizeof v->message, "%s", v->st == STATUS_OK ? "" : status_message());
+    for (int r = 0; r < v->config.size; r++)
+        if (peer[r] >= 0)
+            close(peer[r]);
     return NULL;
 }
 
-static void place_is(const char *const *environment, int rank, int size)
+static void start_visitor(struct visitor *v, const char *address, int rank, const char *job,
+                          const struct secret *secret, double timeout_s)
 {
-    struct comm_place p = {-1, -1};
-    variables = environment;
-    assert_int_equal(comm_place_find(look_up, &p), STATUS_OK);
-    assert_int_equal(p.rank, rank);
-    assert_int_equal(p.size, size);
+    *v = (struct visitor){.config = {.address = address,
+                                     .rank = rank,
+                                     .size = 2,
+                                     .timeout_s = timeout_s,
+                                     .job = job,
+                                     .secret = secret}};
+    assert_int_equal(pthread_create(&v->thread, NULL, visit, v), 0);
 }
 
-static void local_rank_is(const char *const *environment, enum status st, int want)
+static void visitor_ends(struct visitor *v, enum status st, const char *message)
 {
-    int local;
-    variables = environment;
-    assert_int_equal(comm_local_rank_find(look_up, &local), st);
-    if (st == STATUS_OK)
-        assert_int_equal(local, want);
+    pthread_join(v->thread, NULL);
+    if (!strstr(v->message, message))
+        fail_msg("'%s' does not contain '%s'", v->message, message);
+    assert_int_equal(v->st, st);
 }
 
-static void test_local_ranks(void **state)
+static void test_wrong_secrets_are_refused(void **state)
 {
-    static const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
-                                        "MV2_COMM_WORLD_LOCAL_RANK", "LOCAL_RANK", "SLURM_LOCALID"};
+    static const struct secret none = {0};
+    const struct secret *const wrong[] = {&other_secret, &none};
     (void)state;
-    local_rank_is((const char *const[]){"RANK", "3", NULL}, STATUS_OK, -1);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        local_rank_is((const char *const[]){names[i], "5", NULL}, STATUS_OK, 5);
-    /* mpirun within a job of Slurm, whose own number is each process's. */
-    local_rank_is(
-        (const char *const[]){"SLURM_LOCALID", "0", "OMPI_COMM_WORLD_LOCAL_RANK", "3", NULL},
-        STATUS_OK, 3);
-    local_rank_is((const char *const[]){"LOCAL_RANK", "", NULL}, STATUS_USAGE, 0);
-    local_rank_is((const char *const[]){"LOCAL_RANK", "-1", NULL}, STATUS_USAGE, 0);
-    local_rank_is((const char *const[]){"LOCAL_RANK", "1x", NULL}, STATUS_USAGE, 0);
+    char address[64];
+    struct visitor first, second, stranger[2];
+    tcp_free_address(address, sizeof address);
+    start_visitor(&first, address, 0, "a", &own_secret, 60);
+    for (int i = 0; i < 2; i++) {
+        start_visitor(&stranger[i], address, 1, "a", wrong[i], 60);
+        visitor_ends(&stranger[i], STATUS_LIBRARY, "rank 0 has another secret");
+    }
+    start_visitor(&second, address, 1, "a", &own_secret, 60);
+    visitor_ends(&second, STATUS_OK, "");
+    visitor_ends(&first, STATUS_OK, "");
+
+    tcp_free_address(address, sizeof address);
+    start_visitor(&first, address, 0, "a", &own_secret, 1);
+    start_visitor(&stranger[0], address, 1, "a", &other_secret, 60);
+    visitor_ends(&stranger[0], STATUS_LIBRARY, "rank 0 has another secret");
+    visitor_ends(&first, STATUS_LIBRARY, "; refused connections: 1 with a wrong secret");
 }
 
-static void no_place(const char *const *environment, const char *message)
+/* Accepts whoever comes, without the secret. */
+static void *pretend_rank_0(void *arg)
 {
-    struct comm_place p;
-    variables = environment;
-    assert_int_equal(comm_place_find(look_up, &p), STATUS_USAGE);
-    assert_non_null(strstr(status_message(), message));
+    struct addrinfo *list;
+    bool loopback;
+    int fd[SOCKET_ADDRESSES_MAX], n;
+    char hello[80], proof[32], challenge[40] = "amps", answer[36] = "";
+    assert_int_equal(socket_resolve(arg, &list, &loopback), STATUS_OK);
+    assert_int_equal(socket_listen(arg, list, fd, &n), STATUS_OK);
+    freeaddrinfo(list);
+    struct pollfd p = {.fd = fd[0], .events = POLLIN};
+    assert_int_equal(poll(&p, 1, 60000), 1);
+    int rank = accept(fd[0], NULL, NULL);
+    assert_int_equal(socket_get(rank, hello, sizeof hello, 60), STATUS_OK);
+    assert_int_equal(socket_put(rank, challenge, sizeof challenge, 60), STATUS_OK);
+    assert_int_equal(socket_get(rank, proof, sizeof proof, 60), STATUS_OK);
+    assert_int_equal(socket_put(rank, answer, sizeof answer, 60), STATUS_OK);
+    close(rank);
+    close(fd[0]);
+    return NULL;
 }
 
-static void test_places(void **state)
+static void test_an_impostor_of_rank_0_is_refused(void **state)
 {
     (void)state;
-    place_is((const char *const[]){"RANK", "3", "WORLD_SIZE", "8", "LOCAL_RANK", "1", NULL}, 3, 8);
-    place_is((const char *const[]){"OMPI_COMM_WORLD_RANK", "1", "OMPI_COMM_WORLD_SIZE", "2", NULL},
-             1, 2);
-    place_is((const char *const[]){"PMI_RANK", "0", "PMI_SIZE", "4", NULL}, 0, 4);
-    place_is((const char *const[]){"SLURM_PROCID", "5", "SLURM_STEP_NUM_TASKS", "6", NULL}, 5, 6);
-    /* A launcher within a pod that counts nodes. */
-    place_is((const char *const[]){"RANK", "0", "WORLD_SIZE", "2", "OMPI_COMM_WORLD_RANK", "3",
-                                   "OMPI_COMM_WORLD_SIZE", "16", NULL},
-             3, 16);
-    /* srun within such a pod, and the pod alone. */
-    place_is((const char *const[]){"RANK", "0", "WORLD_SIZE", "2", "SLURM_PROCID", "3",
-                                   "SLURM_STEP_NUM_TASKS", "4", NULL},
-             3, 4);
-    place_is((const char *const[]){"RANK", "1", "WORLD_SIZE", "2", NULL}, 1, 2);
-    /* A batch script has one process, whatever it asked for. */
-    no_place((const char *const[]){"SLURM_PROCID", "0", "SLURM_NTASKS", "8", NULL},
-             "no launcher says which rank this process is");
-    no_place((const char *const[]){NULL}, "no launcher says which rank this process is");
-    no_place((const char *const[]){"PMI_RANK", "4", "PMI_SIZE", "4", NULL},
-             "PMI_RANK='4' and PMI_SIZE='4', which is no rank among that many");
-    no_place((const char *const[]){"RANK", "x", "WORLD_SIZE", "4", NULL}, "RANK='x'");
-    no_place((const char *const[]){"RANK", "0", "WORLD_SIZE", "99999999999", NULL},
-             "WORLD_SIZE='99999999999'");
+    char address[64];
+    struct visitor rank;
+    pthread_t impostor;
+    tcp_free_address(address, sizeof address);
+    assert_int_equal(pthread_create(&impostor, NULL, pretend_rank_0, address), 0);
+    start_visitor(&rank, address, 1, "a", &own_secret, 60);
+    visitor_ends(&rank, STATUS_LIBRARY, "does not know the secret of this job");
+    pthread_join(impostor, NULL);
+}
+
+static void test_jobs_on_one_port_do_not_mix(void **state)
+{
+    static const struct secret none = {0};
+    (void)state;
+    char address[64];
+    struct visitor a[2], b[2], again;
+    tcp_free_address(address, sizeof address);
+    start_visitor(&a[0], address, 0, "a", &none, 60);
+    close(connect_silently(address));
+    start_visitor(&b[0], address, 0, "b", &none, 60);
+    start_visitor(&b[1], address, 1, "b", &none, 60);
+    visitor_ends(&b[0], STATUS_IO, "rank 0 cannot listen at '127.0.0.1:");
+    visitor_ends(&b[1], STATUS_LIBRARY, "rank 0 belongs to another job");
+    start_visitor(&a[1], address, 1, "a", &none, 60);
+    visitor_ends(&a[1], STATUS_OK, "");
+    visitor_ends(&a[0], STATUS_OK, "");
+    /* A rank of a job of another size. */
+    start_visitor(&a[0], address, 0, "a", &none, 60);
+    int peer[3];
+    const struct rendezvous_config other = {
+        .address = address, .rank = 2, .size = 3, .timeout_s = 60, .job = "a", .secret = &none};
+    assert_int_equal(rendezvous_meet(&other, peer), STATUS_LIBRARY);
+    assert_non_null(strstr(status_message(), "rank 0 expects another number of ranks"));
+    start_visitor(&again, address, 1, "a", &none, 60);
+    visitor_ends(&again, STATUS_OK, "");
+    visitor_ends(&a[0], STATUS_OK, "");
+}
+
+/* A second process that is rank 1, with the right secret, is refused, and the first stays. */
+static void test_a_rank_joins_once(void **state)
+{
+    enum { VISITORS = 4, AGAIN = 2 };
+    static const int rank[VISITORS] = {0, 1, 1, 2};
+    (void)state;
+    char address[64];
+    struct visitor v[VISITORS];
+    tcp_free_address(address, sizeof address);
+    for (int i = 0; i < VISITORS; i++) {
+        v[i] = (struct visitor){.config = {.address = address,
+                                           .rank = rank[i],
+                                           .size = 3,
+                                           .timeout_s = 60,
+                                           .job = "a",
+                                           .secret = &own_secret}};
+        assert_int_equal(pthread_create(&v[i].thread, NULL, visit, &v[i]), 0);
+        if (i == AGAIN)
+            visitor_ends(&v[i], STATUS_LIBRARY,
+                         "another process has already connected as this rank");
+        else if (i > 0)
+            visitor_ends(&v[i], STATUS_OK, "");
+    }
+    visitor_ends(&v[0], STATUS_OK, "");
+}
+
+/* The local addresses at which this machine listens at `port`, as /proc/net/tcp or tcp6 has them.
+ */
+static void find_listeners(const char *file, int port, char *out, size_t size)
+{
+    char line[512], address[64];
+    unsigned at, state;
+    FILE *f = fopen(file, "r");
+    out[0] = '\0';
+    while (f && fgets(line, sizeof line, f))
+        if (sscanf(line, " %*d: %63[0-9A-F]:%x %*[0-9A-F]:%*x %x", address, &at, &state) == 3 &&
+            (int)at == port && state == 0x0a)
+            snprintf(out + strlen(out), size - strlen(out), "%s ", address);
+    if (f)
+        fclose(f);
+}
+
+static void test_only_the_named_address_listens(void **state)
+{
+    static const struct secret none = {0};
+    static const struct {
+        const char *host, *tcp, *tcp6;
+    } cases[] = {
+        {"127.0.0.1", "0100007F ", ""},
+        {"[::1]", "", "00000000000000000000000001000000 "},
+        {"localhost", "0100007F ", NULL},
+    };
+    (void)state;
+    char addresses[4096] = "";
+    FILE *f = fopen("/proc/net/if_inet6", "r");
+    if (f) {
+        addresses[fread(addresses, 1, sizeof addresses - 1, f)] = '\0';
+        fclose(f);
+    }
+    bool ipv6 = strstr(addresses, "00000000000000000000000000000001 ") != NULL;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char free4[64], address[64], found[256];
+        struct visitor first, second;
+        if (cases[i].host[0] == '[' && !ipv6)
+            continue;
+        tcp_free_address(free4, sizeof free4);
+        const char *port = strchr(free4, ':') + 1;
+        snprintf(address, sizeof address, "%s:%s", cases[i].host, port);
+        start_visitor(&first, address, 0, "", &none, 60);
+        close(connect_silently(address));
+        find_listeners("/proc/net/tcp", atoi(port), found, sizeof found);
+        assert_string_equal(found, cases[i].tcp);
+        find_listeners("/proc/net/tcp6", atoi(port), found, sizeof found);
+        if (cases[i].tcp6)
+            assert_string_equal(found, cases[i].tcp6);
+        start_visitor(&second, address, 1, "", &none, 60);
+        visitor_ends(&second, STATUS_OK, "");
+        visitor_ends(&first, STATUS_OK, "");
+    }
+}
+
+static void test_a_secret_is_needed_beyond_loopback(void **state)
+{
+    static const struct secret none = {0};
+    static const char *const beyond[] = {"0.0.0.0:1", "[::]:1", "192.0.2.77:1"};
+    (void)state;
+    int peer[2];
+    for (size_t i = 0; i < sizeof beyond / sizeof *beyond; i++) {
+        struct rendezvous_config c = {.address = beyond[i],
+                                      .rank = 1,
+                                      .size = 2,
+                                      .timeout_s = 0.2,
+                                      .job = "",
+                                      .secret = &none};
+        assert_int_equal(rendezvous_meet(&c, peer), STATUS_USAGE);
+        assert_non_null(strstr(status_message(), "no secret is set"));
+        if (i == 2) /* a connection to it may take long to fail */
+            continue;
+        c.secret = &own_secret;
+        assert_int_equal(rendezvous_meet(&c, peer), STATUS_LIBRARY);
+        c.secret = &none;
+        c.insecure = true;
+        assert_int_equal(rendezvous_meet(&c, peer), STATUS_LIBRARY);
+    }
+}
+
+static void test_addresses(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"",       "host",       "host:",   ":1",
+                                      "host:0", "host:65536", "host:1x", "::1:1"};
+    int peer[2];
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal(meet_at(bad[i], 1, 2, 0.1, peer), STATUS_USAGE);
+        assert_non_null(strstr(status_message(), "give HOST:PORT"));
+    }
 }
 
 int main(void)
@@ -356,9 +471,14 @@ int main(void)
         cmocka_unit_test(test_absent_rank),
         cmocka_unit_test(test_absent_rank_0),
         cmocka_unit_test(test_strangers_are_turned_away),
+        cmocka_unit_test(test_silent_clients_keep_no_rank_out),
+        cmocka_unit_test(test_wrong_secrets_are_refused),
+        cmocka_unit_test(test_an_impostor_of_rank_0_is_refused),
+        cmocka_unit_test(test_jobs_on_one_port_do_not_mix),
+        cmocka_unit_test(test_only_the_named_address_listens),
+        cmocka_unit_test(test_a_rank_joins_once),
+        cmocka_unit_test(test_a_secret_is_needed_beyond_loopback),
         cmocka_unit_test(test_addresses),
-        cmocka_unit_test(test_places),
-        cmocka_unit_test(test_local_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -54,7 +54,7 @@ says "$who; it may have died or be stuck"
 if ! sanitized; then
     mpi_run 30 2 "$program" absent 2
     ((code == 1)) || fail "'absent' exited with $code, not 1"
-    says "$who; it is alive, and busy with something else"
+    says "$who; the process is alive, but busy with something else"
 fi
 
 mpi_run 30 2 "$program" fail 2
@@ -64,15 +64,15 @@ says "ampscale: rank 1: cannot read 'x'"
 # A lost TCP connection can hang Open MPI 4 before it lets anybody ask who is there.
 mpi_run 30 2 "$program" kill 2
 ((code != 0 && code != 124)) || fail "'kill' exited with $code"
-says 'ampscale: rank 1 \(host host-b, pid [0-9]+\) (did not (reach|answer after) operation [56].*|or the network may be gone: on rank 0 the MPI library does not return from a call since operation 6 \(barrier\))'
+says 'ampscale: rank 1 \(host host-b, pid [0-9]+\) (did not (reach|answer after) operation [56].*|or the network may be lost: on rank 0 the MPI library has not returned from a call since operation 6 \(barrier\))'
 
 # The cable is pulled in the middle of a long series of operations, as a megabyte is more than a job
 # needs to begin: both ranks find out and end, and one of them says so where the launcher can hear it.
 netns_lose mpi_ranks netns_has_received $(($(netns_received) + 1000000)) >"$scratch/ranks" &
-mpi_run 60 2 "$program" for-ever 2
+mpi_run 60 2 "$program" endless 2
 wait $!
 ((code != 0 && code != 124)) || fail "without a network, exited with $code"
 [[ $(xargs <"$scratch/ranks") == "2 0" ]] || fail "ranks before and after the cable was pulled: $(xargs <"$scratch/ranks")"
-grep -qE 'ampscale: rank 1 \(host host-b, pid [0-9]+\) (did not reach operation|or the network may be gone)' "$scratch/err" ||
+grep -qE 'ampscale: rank 1 \(host host-b, pid [0-9]+\) (did not reach operation|or the network may be lost)' "$scratch/err" ||
     fail "nobody says that the network is gone"
 exit $((failures > 0))

@@ -1,198 +1,121 @@
-/* How good the gate is, measured: how often it raises a false alarm, and how often it finds a
- * slowdown.
+/* How good the verdicts of `ampscale compare` are, measured: how often it raises a false alarm,
+ * finds a slowdown, or is inconclusive.
  *
- *     build/tests/compare/compare_experiment --program build/cli/ampscale --out FILE [--trials N]
+ *     build/tests/compare/compare_experiment --program build/cli/ampscale --out FILE
  *
- * A trial is a comparison as a user makes it with scripts/interleave, three times over. In each of
- * its rounds three runs of one and the same program train by turns of some milliseconds on one
- * core, in an order that is drawn anew: one for the base, one that is unchanged, and one that
- * `--inject` slows down. Then compare_compare, with its defaults, holds the unchanged runs against
- * the base, the base against them, and the slowed ones against the base. A regression in either of
- * the first two is a false alarm; one in the third is a slowdown caught. What the same runs would
- * have come to without pairs is noted beside it.
+ * In each round runs of one and the same program train in turns, in an order that is drawn anew
+ * (workload.h): one for the base, one that is unchanged, and one for each slowdown, which
+ * `--inject` causes. A trial compares the runs of some rounds with the base, as a user does after
+ * scripts/interleave, with compare's defaults. A regression between the base and unchanged runs, in
+ * either direction, is a false alarm. What the same runs result in without pairs is noted too.
  *
- * Trials that are done stand in FILE.partial; a second call goes on from there. FILE, whole or
- * absent, is the record that `ampscale report` tells of. */
+ * "nd" trains the rounds of each trial. Others train a pool of rounds, and a trial draws some of
+ * them, none twice.
+ *
+ * Trials that are done stand in FILE.partial; a second call continues there. FILE, whole or absent,
+ * is the record that `ampscale report` shows. */
+#include "tests/compare/experiment.h"
 #include "base/clock.h"
-#include "base/file.h"
-#include "base/rng.h"
+#include "base/lines.h"
 #include "compare/compare.h"
-#include "compare/repeats.h"
-#include "results/journal.h"
-#include "results/lines.h"
-#include "tests/compare/turns.h"
 
 #include <argp.h>
 #include <errno.h>
-#include <ftw.h>
-#include <math.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SCHEMA = 1, ROUNDS_MAX = 100, PATH_SIZE = 4096, LINE_PRECISION = 9 };
+enum { SCHEMA = 2 };
 
-enum arm { BASE, UNCHANGED, SLOWED, ARMS };
-
-static const char *const arm_names[] = {"base", "unchanged", "slowed"};
-
-struct experiment {
-    const char *program, *out;
-    const char *inject; /* the value of --inject */
-    int64_t trials, rounds, steps, slice /* ms */, seed;
-    char scratch[PATH_SIZE]; /* of one trial's runs */
-    char partial[PATH_SIZE];
-    json_t *settings; /* of which all trials of a record are */
-    json_t *done;     /* array: the trials */
-    json_t *machine;  /* what run.json says of where the first run took place */
-};
-
-/* ---- runs ---- */
-
-static int remove_one(const char *path, const struct stat *s, int type, struct FTW *f)
+MUST_CHECK static enum status push(json_t *list, json_t *value)
 {
-    (void)s;
-    (void)type;
-    (void)f;
-    return remove(path);
-}
-
-/* The command that trains for about a third of a second: the smallest network that there is, a
- * core, tensors that come out of nowhere, no validation, no sensors. */
-static enum status start(const struct experiment *e, enum arm arm, int64_t round, struct turn *t)
-{
-    char out[PATH_SIZE + 64], steps[32];
-    snprintf(out, sizeof out, "%s/%s/r%03d", e->scratch, arm_names[arm], (int)round);
-    snprintf(steps, sizeof steps, "%lld", (long long)e->steps);
-    const char *argv[] = {e->program,
-                          "train",
-                          "--dummy",
-                          "--arch=resnet8",
-                          "--image-size=32",
-                          "--classes=10",
-                          "--batch-size=2",
-                          "--dummy-train=100000",
-                          "--dummy-val=1",
-                          "--val-batch-size=1",
-                          "--threads=1",
-                          "--telemetry=0",
-                          "--print-freq=1000000",
-                          "--steps",
-                          steps,
-                          "--out",
-                          out,
-                          arm == SLOWED ? "--inject" : NULL,
-                          e->inject,
-                          NULL};
-    return turn_begin((char *const *)argv, t);
-}
-
-/* The arms of a round, in an order drawn from seed, trial and round. */
-static void draw_order(const struct experiment *e, int64_t trial, int64_t round,
-                       enum arm order[ARMS])
-{
-    struct rng rng = rng_at((uint64_t)e->seed, RNG_TEST, (uint64_t)trial, (uint64_t)round);
-    for (int i = 0; i < ARMS; i++)
-        order[i] = (enum arm)i;
-    for (int i = ARMS - 1; i > 0; i--) {
-        int k = (int)rng_below(&rng, (uint32_t)i + 1);
-        enum arm other = order[k];
-        order[k] = order[i];
-        order[i] = other;
-    }
-}
-
-/* Trains once with each arm, by turns in that order. */
-static enum status train(const struct experiment *e, const enum arm order[ARMS], int64_t round)
-{
-    struct turn turn[ARMS];
-    int begun = 0;
-    enum status st = STATUS_OK;
-    for (; st == STATUS_OK && begun < ARMS; begun += st == STATUS_OK)
-        st = start(e, order[begun], round, &turn[begun]);
-    if (st == STATUS_OK)
-        st = turns_take(turn, ARMS, e->slice);
-    turns_end(turn, begun);
-    return st;
+    return json_array_append_new(list, value) == 0
+               ? STATUS_OK
+               : status_fail(STATUS_OOM, "no memory for the experiment");
 }
 
 /* ---- judging ---- */
 
-/* Whether `new` is a regression against `base`; and, where `into` is not NULL, the numbers. */
-static enum status judge(const struct experiment *e, enum arm base, enum arm new,
-                         enum compare_pairing pairing, bool *regression, json_t *into)
+/* The result of `new` against `base` by the gating metric. */
+static enum status judge(const struct experiment *e, const char *dir, int base, int new,
+                         enum compare_pairing pairing, struct compare_result *result)
 {
-    char sides[2][PATH_SIZE + 64], *dir[] = {sides[0], sides[1]};
-    char *allowed[] = {"config.inject"};
+    char sides[2][PATH_SIZE], *side[] = {sides[0], sides[1]};
+    const char *allowed[] = {"config.inject"};
     struct compare_config config = compare_defaults();
     struct compare_report report;
+    bool found = false;
     config.pairing = pairing;
     config.allowed = allowed;
     config.n_allowed = 1;
-    snprintf(sides[0], sizeof sides[0], "%s/%s", e->scratch, arm_names[base]);
-    snprintf(sides[1], sizeof sides[1], "%s/%s", e->scratch, arm_names[new]);
-    TRY(compare_compare(&dir[0], 1, &dir[1], 1, &config, &report));
-    *regression = report.verdicts[COMPARE_REGRESSION] > 0;
+    TRY(path_format(sides[0], sizeof sides[0], "%s/%s", dir, e->arm[base]));
+    TRY(path_format(sides[1], sizeof sides[1], "%s/%s", dir, e->arm[new]));
+    TRY(compare_compare(&side[0], 1, &side[1], 1, &config, &report));
+    for (int i = 0; i < report.cell[0].n_results; i++)
+        if (report.cell[0].result[i].decides) {
+            *result = report.cell[0].result[i];
+            found = true;
+        }
     enum status st = STATUS_OK;
-    if (!*regression && !compare_passed(&report))
+    if (!found || report.n_cells != 1 || report.family != 1)
         st = status_fail(STATUS_DATA, "the runs could not be judged: %s",
                          report.cell[0].missing[0] ? report.cell[0].missing : "they differ");
-    for (int i = 0; st == STATUS_OK && into && i < report.cell[0].n_results; i++) {
-        const struct compare_result *r = &report.cell[0].result[i];
-        if (r->decides)
-            json_object_set_new(into, metrics[r->metric].name,
-                                json_pack("{s:b, s:o, s:o, s:o, s:o, s:s}", "paired", r->is.paired,
-                                          "ratio", metric_json(r->is.ratio), "low",
-                                          metric_json(r->is.low), "high", metric_json(r->is.high),
-                                          "p", metric_json(r->is.p), "verdict",
-                                          compare_verdict_str(r->verdict)));
-    }
     compare_report_free(&report);
     return st;
 }
 
-/* Whether `new` is a regression against the base, with the numbers of each metric that decides; and
- * whether it were without pairs. With `both`, also when the base is named as the new side. */
-static enum status judge_arm(const struct experiment *e, enum arm new, bool both, json_t *into)
+/* {"ratio", "low", "high", "p", "verdict", "sides": the verdict without pairs}; for unchanged runs
+ * a regression in the other direction is one too. */
+static enum status judge_arm(const struct experiment *e, const char *dir, int arm, json_t *into)
 {
-    static const enum compare_pairing how[] = {COMPARE_PAIR_AUTO, COMPARE_PAIR_NEVER};
-    static const char *const names[] = {"regression", "sides_regression"};
+    struct compare_result r[4];
+    const char *verdict[2];
+    TRY(judge(e, dir, BASE, arm, COMPARE_PAIR_AUTO, &r[0]));
+    TRY(judge(e, dir, BASE, arm, COMPARE_PAIR_NEVER, &r[1]));
+    TRY(judge(e, dir, arm, BASE, COMPARE_PAIR_AUTO, &r[2]));
+    TRY(judge(e, dir, arm, BASE, COMPARE_PAIR_NEVER, &r[3]));
     for (int i = 0; i < 2; i++) {
-        bool found, reverse = false;
-        TRY(judge(e, BASE, new, how[i], &found, i == 0 ? into : NULL));
-        if (both)
-            TRY(judge(e, new, BASE, how[i], &reverse, NULL));
-        json_object_set_new(into, names[i], json_boolean(found || reverse));
+        bool reverse = arm == UNCHANGED && r[2 + i].verdict == COMPARE_REGRESSION;
+        verdict[i] = compare_verdict_str(reverse ? COMPARE_REGRESSION : r[i].verdict);
     }
-    return STATUS_OK;
+    return json_put(into, e->arm[arm],
+                    json_pack("{s:b, s:o, s:o, s:o, s:o, s:s, s:s}", "paired", r[0].is.paired,
+                              "ratio", json_finite(r[0].is.ratio), "low", json_finite(r[0].is.low),
+                              "high", json_finite(r[0].is.high), "p", json_finite(r[0].is.p),
+                              "verdict", verdict[0], "sides", verdict[1]));
 }
 
-/* A metric of an arm's runs, in the order in which they ran. */
-static enum status add_values(const struct experiment *e, enum arm arm, enum metric_id id,
-                              json_t *into)
+/* The throughput of each arm's runs, in the order in which they ran. */
+static enum status add_values(const struct experiment *e, const char *dir, json_t *into)
 {
-    char dir[PATH_SIZE + 64];
-    struct repeats r = {0};
-    json_t *list = json_array();
-    snprintf(dir, sizeof dir, "%s/%s", e->scratch, arm_names[arm]);
-    enum status st = repeats_add(dir, &r); /* by name, which is the order */
-    for (int64_t i = 0; st == STATUS_OK && i < r.n; i++)
-        json_array_append_new(list, metric_json(r.repeat[i].value[id]));
-    repeats_free(&r);
-    json_object_set_new(into, arm_names[arm], list);
+    char path[PATH_SIZE];
+    enum status st = STATUS_OK;
+    for (int arm = 0; st == STATUS_OK && arm < e->n_arms; arm++) {
+        struct repeats r = {0};
+        json_t *list = json_array();
+        CHECK(path_format(path, sizeof path, "%s/%s", dir, e->arm[arm]));
+        CHECK(repeats_add(path, &r)); /* by name, which is the order */
+        for (int64_t i = 0; i < r.n; i++)
+            CHECK(push(list, json_finite(r.repeat[i].value[METRIC_IMAGES_PER_S])));
+    done:
+        repeats_free(&r);
+        if (st == STATUS_OK)
+            st = json_put(into, e->arm[arm], list);
+        else
+            json_decref(list);
+    }
     return st;
 }
 
-/* Where the runs take place, told by the first that is asked. */
-static enum status learn_machine(struct experiment *e)
+/* Where the runs take place, from the first record that has it. */
+static enum status learn_machine(struct experiment *e, const char *dir)
 {
     static const char *const parts[] = {"device", "libraries", "host", "version", "commit"};
-    char dir[PATH_SIZE + 64];
+    char path[PATH_SIZE];
     struct run *run;
     if (json_object_size(e->machine) > 0)
         return STATUS_OK;
-    snprintf(dir, sizeof dir, "%s/base/r000", e->scratch);
-    TRY(run_load(dir, &run));
+    TRY(path_format(path, sizeof path, "%s/%s/r000", dir, e->arm[BASE]));
+    TRY(run_load(path, &run));
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         json_t *part = json_object_get(run->info, parts[i]);
         if (part)
@@ -202,160 +125,208 @@ static enum status learn_machine(struct experiment *e)
     return STATUS_OK;
 }
 
-static enum status run_trial(struct experiment *e, int64_t trial, json_t **out)
-{
-    uint64_t begin = clock_ns();
-    enum status st;
-    json_t *o = json_object(), *unchanged = json_object(), *slowed = json_object();
-    json_t *median = json_object(), *max = json_object();
-    for (int64_t round = 0; round < e->rounds; round++) {
-        enum arm order[ARMS];
-        draw_order(e, trial, round, order);
-        CHECK(train(e, order, round));
-    }
-    CHECK(learn_machine(e));
-    CHECK(judge_arm(e, UNCHANGED, true, unchanged));
-    CHECK(judge_arm(e, SLOWED, false, slowed));
-    for (int arm = 0; arm < ARMS; arm++) {
-        CHECK(add_values(e, (enum arm)arm, METRIC_IMAGES_PER_S, median));
-        CHECK(add_values(e, (enum arm)arm, METRIC_IMAGES_PER_S_MAX, max));
-    }
-    json_object_set_new(o, "trial", json_integer(trial));
-    json_object_set_new(o, "seconds", json_real((double)(clock_ns() - begin) * 1e-9));
-    json_object_set(o, "unchanged", unchanged);
-    json_object_set(o, "slowed", slowed);
-    json_object_set(o, metrics[METRIC_IMAGES_PER_S].name, median);
-    json_object_set(o, metrics[METRIC_IMAGES_PER_S_MAX].name, max);
-    *out = json_incref(o);
-done:
-    json_decref(o);
-    json_decref(unchanged);
-    json_decref(slowed);
-    json_decref(median);
-    json_decref(max);
-    nftw(e->scratch, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-    return st;
-}
-
 /* ---- the record ---- */
 
-/* The first line of the partial record says what its trials are of; the others are trials. */
-static enum status resume(struct experiment *e, bool *begun)
+/* Keeps a line of the record, and appends it to the partial record on disk. The first line says
+ * what the others are of. */
+static enum status keep(struct experiment *e, json_t *line)
 {
-    struct lines l;
-    char *line;
-    size_t size;
-    enum status st;
-    *begun = false;
-    if (!path_exists(e->partial))
-        return STATUS_OK;
-    TRY(lines_open(&l, e->partial));
-    CHECK(lines_next(&l, &line, &size));
-    for (bool first = true; line; first = false) {
-        json_t *o = json_loadb(line, size, 0, NULL);
-        if (first && !json_equal(json_object_get(o, "settings"), e->settings))
-            st = status_fail(STATUS_DATA, "'%s' is of another experiment; remove it", e->partial);
-        else if (first)
-            json_object_update(e->machine, json_object_get(o, "machine"));
-        else if (o)
-            json_array_append(e->done, o);
-        json_decref(o);
-        CHECK(st);
-        *begun = true;
-        CHECK(lines_next(&l, &line, &size));
-    }
-done:
-    lines_close(&l);
+    if (json_array_size(e->lines) == 0)
+        TRY(journal_write_json(
+            &e->journal, json_pack("{s:O, s:O}", "settings", e->settings, "machine", e->machine),
+            JSON_COMPACT));
+    TRY(push(e->lines, json_incref(line)));
+    TRY(journal_write_json(&e->journal, line, JSON_COMPACT | JSON_REAL_PRECISION(9)));
+    return journal_flush(&e->journal, true);
+}
+
+static enum status take_line(void *context, char *line, size_t size)
+{
+    struct experiment *e = context;
+    json_t *o = json_loadb(line, size, 0, NULL), *settings = json_object_get(o, "settings");
+    enum status st = STATUS_OK;
+    if (settings && !json_equal(settings, e->settings))
+        st = status_fail(STATUS_DATA, "of another experiment; remove it");
+    else if (settings)
+        json_object_update(e->machine, json_object_get(o, "machine"));
+    else if (o)
+        st = push(e->lines, json_incref(o));
+    json_decref(o);
     return st;
 }
 
-/* Appends an object as a line, which is on disk when this returns. */
-static enum status append(struct journal *j, const json_t *o)
-{
-    char *text = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(LINE_PRECISION));
-    if (!text)
-        return status_fail(STATUS_OOM, "no memory for a trial");
-    size_t n = strlen(text);
-    text[n] = '\n'; /* in place of the NUL */
-    enum status st = journal_write(j, text, n + 1);
-    free(text);
-    TRY(st);
-    return journal_flush(j, true);
-}
-
-static int64_t count(const struct experiment *e, const char *arm, const char *verdict)
+/* The lines of a workload with `key`: {"workload", "trial" or "pool", ...}. */
+static int64_t count_lines(const struct experiment *e, const struct workload *w, const char *key)
 {
     int64_t n = 0;
-    size_t i;
-    json_t *trial;
-    json_array_foreach(e->done, i, trial)
-    {
-        n += json_is_true(json_object_get(json_object_get(trial, arm), verdict));
+    for (size_t i = 0; i < json_array_size(e->lines); i++) {
+        const json_t *line = json_array_get(e->lines, i);
+        n += strcmp(json_text_at(line, "workload"), w->name) == 0 && json_object_get(line, key);
     }
     return n;
 }
 
-static void tell(const struct experiment *e)
+/* How often each verdict was given to an arm: {"REGRESSION": 3, ...}. */
+static json_t *verdicts(const json_t *trials, const char *arm, const char *key)
 {
-    printf("%zu trials: %lld false alarms, %lld slowdowns caught; without pairs %lld and %lld\n",
-           json_array_size(e->done), (long long)count(e, "unchanged", "regression"),
-           (long long)count(e, "slowed", "regression"),
-           (long long)count(e, "unchanged", "sides_regression"),
-           (long long)count(e, "slowed", "sides_regression"));
-    fflush(stdout);
+    json_t *counts = json_object();
+    for (size_t i = 0; i < json_array_size(trials); i++) {
+        const char *v = json_text_at(json_object_get(json_array_get(trials, i), arm), key);
+        json_object_set_new(counts, v,
+                            json_integer(json_integer_value(json_object_get(counts, v)) + 1));
+    }
+    return counts;
+}
+
+static json_t *workload_json(const struct experiment *e, const struct workload *w)
+{
+    json_t *o = json_pack("{s:s, s:s, s:I, s:I, s:I}", "workload", w->name, "about", w->about,
+                          "slice_ms", (json_int_t)w->slice_ms, "steps", (json_int_t)w->steps,
+                          "pool_rounds", (json_int_t)w->pool);
+    json_t *trials = json_array(), *arms = json_array();
+    for (size_t i = 0; i < json_array_size(e->lines); i++) {
+        json_t *line = json_array_get(e->lines, i);
+        if (strcmp(json_text_at(line, "workload"), w->name) != 0)
+            continue;
+        if (json_object_get(line, "pool"))
+            json_object_set(o, "pool", json_object_get(line, "pool"));
+        else
+            json_array_append(trials, line);
+    }
+    for (int arm = UNCHANGED; arm < e->n_arms; arm++)
+        json_array_append_new(arms, json_pack("{s:s, s:o, s:o}", "arm", e->arm[arm], "pairs",
+                                              verdicts(trials, e->arm[arm], "verdict"), "sides",
+                                              verdicts(trials, e->arm[arm], "sides")));
+    json_object_set_new(o, "arms", arms);
+    json_object_set_new(o, "trials", trials);
+    return o;
 }
 
 static enum status write_record(const struct experiment *e)
 {
-    struct atomic_file f;
-    json_t *o = json_deep_copy(e->machine);
+    json_t *o = json_deep_copy(e->machine), *list = json_array();
     json_object_set_new(o, "kind", json_string("gate-quality"));
     json_object_set_new(o, "schema", json_integer(SCHEMA));
     json_object_update(o, e->settings);
-    json_object_set_new(o, "false_alarms", json_integer(count(e, "unchanged", "regression")));
-    json_object_set_new(o, "caught", json_integer(count(e, "slowed", "regression")));
-    json_object_set_new(o, "sides_false_alarms",
-                        json_integer(count(e, "unchanged", "sides_regression")));
-    json_object_set_new(o, "sides_caught", json_integer(count(e, "slowed", "sides_regression")));
-    json_object_set(o, "outcomes", e->done);
-    enum status st = atomic_file_open(&f, e->out);
-    if (st == STATUS_OK) {
-        json_dumpf(o, f.stream, JSON_INDENT(1) | JSON_REAL_PRECISION(LINE_PRECISION));
-        fputc('\n', f.stream);
-        st = atomic_file_commit(&f);
+    for (const struct workload *w = workloads; w->name; w++)
+        if (count_lines(e, w, "trial") > 0)
+            json_array_append_new(list, workload_json(e, w));
+    json_object_set_new(o, "workloads", list);
+    return json_write(o, e->out, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
+}
+
+/* ---- trials ---- */
+
+static enum status run_trial(struct experiment *e, const struct workload *w, const char *pool,
+                             int64_t trial)
+{
+    uint64_t begin = clock_ns();
+    char dir[PATH_SIZE];
+    enum status st;
+    json_t *o = json_pack("{s:s, s:I}", "workload", w->name, "trial", (json_int_t)trial);
+    json_t *part = w->pool ? json_array() : json_object(); /* the drawn rounds, or their values */
+    CHECK(path_format(dir, sizeof dir, "%s/trial", e->scratch.path));
+    if (w->pool) {
+        CHECK(experiment_draw(e, w, pool, dir, trial, part));
+    } else {
+        CHECK(experiment_train(e, w, dir, trial, e->rounds));
+        CHECK(learn_machine(e, dir));
+        CHECK(add_values(e, dir, part));
     }
+    CHECK(json_put(o, w->pool ? "rounds" : "images_per_s", json_incref(part)));
+    for (int arm = UNCHANGED; arm < e->n_arms; arm++)
+        CHECK(judge_arm(e, dir, arm, o));
+    CHECK(json_put(o, "seconds", json_real((double)(clock_ns() - begin) * 1e-9)));
+    CHECK(keep(e, json_incref(o)));
+    CHECK(dir_remove(dir));
+done:
     json_decref(o);
+    json_decref(part);
     return st;
+}
+
+/* The rounds of which trials draw: {"base": [images/s, ...], ...} is kept. */
+static enum status train_pool(struct experiment *e, const struct workload *w, const char *pool)
+{
+    json_t *values = json_object();
+    enum status st;
+    CHECK(experiment_train(e, w, pool, w->pool, w->pool));
+    CHECK(learn_machine(e, pool));
+    CHECK(add_values(e, pool, values));
+    CHECK(keep(e, json_pack("{s:s, s:O}", "workload", w->name, "pool", values)));
+done:
+    json_decref(values);
+    return st;
+}
+
+static void print_progress(const struct experiment *e, const struct workload *w)
+{
+    json_t *o = workload_json(e, w);
+    printf("%s, %zu trials:", w->name, json_array_size(json_object_get(o, "trials")));
+    const json_t *arms = json_object_get(o, "arms");
+    for (size_t i = 0; i < json_array_size(arms); i++) {
+        const json_t *arm = json_array_get(arms, i);
+        char *counts = json_dumps(json_object_get(arm, "pairs"), 0);
+        printf(" %s %s", json_text_at(arm, "arm"), counts ? counts : "");
+        free(counts);
+    }
+    printf("\n");
+    fflush(stdout);
+    json_decref(o);
+}
+
+/* One core for all processes that take turns: on a shared machine one core may be slow for a while
+ * and its neighbour not. The last core, since the first serves the machine's devices. */
+static enum status choose_cores(const struct experiment *e, bool one)
+{
+    cpu_set_t set = e->cores;
+    int core = CPU_SETSIZE - 1;
+    while (one && core > 0 && !CPU_ISSET(core, &set))
+        core--;
+    if (one) {
+        CPU_ZERO(&set);
+        CPU_SET(core, &set);
+    }
+    return sched_setaffinity(0, sizeof set, &set) == 0
+               ? STATUS_OK
+               : status_fail(STATUS_IO, "cannot choose cores: %s", strerror(errno));
+}
+
+static enum status run_workload(struct experiment *e, const struct workload *w)
+{
+    char pool[PATH_SIZE];
+    int64_t done = count_lines(e, w, "trial");
+    if (done >= e->trials)
+        return STATUS_OK;
+    if (w->pool && count_lines(e, w, "pool"))
+        return status_fail(STATUS_DATA, "'%s' ends within the trials of a pool; remove it",
+                           e->partial);
+    TRY(choose_cores(e, w->slice_ms > 0));
+    TRY(workload_prepare(w, e->program, e->scratch.path));
+    TRY(path_format(pool, sizeof pool, "%s/pool", e->scratch.path));
+    if (w->pool)
+        TRY(train_pool(e, w, pool));
+    for (int64_t trial = done; trial < e->trials; trial++) {
+        TRY(run_trial(e, w, pool, trial));
+        print_progress(e, w);
+    }
+    return w->pool ? dir_remove(pool) : STATUS_OK;
 }
 
 static enum status run_experiment(struct experiment *e)
 {
-    bool begun;
     enum status st;
-    struct journal j = {0};
-    CHECK(resume(e, &begun));
-    CHECK(journal_open(&j, e->partial));
-    for (int64_t trial = (int64_t)json_array_size(e->done); trial < e->trials; trial++) {
-        json_t *o = NULL;
-        CHECK(run_trial(e, trial, &o));
-        json_array_append(e->done, o);
-        if (!begun) {
-            json_t *head = json_pack("{s:O, s:O}", "settings", e->settings, "machine", e->machine);
-            st = append(&j, head);
-            json_decref(head);
-            begun = true;
-        }
-        if (st == STATUS_OK)
-            st = append(&j, o);
-        json_decref(o);
-        CHECK(st);
-        tell(e);
-    }
+    if (path_exists(e->partial))
+        TRY(lines_each(e->partial, false, take_line, e));
+    TRY(journal_open(&e->journal, e->partial));
+    for (const struct workload *w = workloads; w->name; w++)
+        if (!e->only || strcmp(e->only, w->name) == 0)
+            CHECK(run_workload(e, w));
     CHECK(write_record(e));
     remove(e->partial);
 done:
-    if (j.stream) {
-        enum status closed = journal_close(&j);
+    if (e->journal.stream) {
+        enum status closed = journal_close(&e->journal);
         st = st == STATUS_OK ? closed : st;
     }
     return st;
@@ -373,8 +344,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case 'o':
         e->out = arg;
         break;
-    case 'i':
-        e->inject = arg;
+    case 'w':
+        e->only = arg;
+        break;
+    case 'd':
+        e->slowdowns = arg;
         break;
     case 'n':
         e->trials = atoll(arg);
@@ -382,18 +356,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case 'r':
         e->rounds = atoll(arg);
         break;
-    case 't':
-        e->steps = atoll(arg);
-        break;
-    case 'l':
-        e->slice = atoll(arg);
-        break;
     case 's':
         e->seed = atoll(arg);
         break;
     case ARGP_KEY_END:
-        if (!e->program || !e->out || e->trials < 1 || e->rounds < 1 || e->rounds > ROUNDS_MAX ||
-            e->steps < 1 || e->slice < 1)
+        if (!e->program || !e->out || e->trials < 1 || e->rounds < 1 || e->rounds > ROUNDS_MAX)
             argp_usage(state);
         break;
     default:
@@ -402,42 +369,42 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     return 0;
 }
 
-/* One core for all: on a shared machine one core may be slow for a while
- * and its neighbour not. The last, since the first serves the machine's devices. */
-static enum status stay_on_one_core(void)
+static enum status name_arms(struct experiment *e)
 {
-    cpu_set_t set;
-    int core = CPU_SETSIZE - 1;
-    if (sched_getaffinity(0, sizeof set, &set) != 0)
-        return status_fail(STATUS_IO, "cannot tell which cores are usable: %s", strerror(errno));
-    while (core > 0 && !CPU_ISSET(core, &set))
-        core--;
-    CPU_ZERO(&set);
-    CPU_SET(core, &set);
-    return sched_setaffinity(0, sizeof set, &set) == 0
-               ? STATUS_OK
-               : status_fail(STATUS_IO, "cannot stay on core %d: %s", core, strerror(errno));
+    snprintf(e->arm[BASE], sizeof e->arm[BASE], "base");
+    snprintf(e->arm[UNCHANGED], sizeof e->arm[UNCHANGED], "unchanged");
+    e->n_arms = SLOWED;
+    for (const char *s = e->slowdowns; *s; s += *s == ',') {
+        char *end;
+        long percent = strtol(s, &end, 10);
+        if (end == s || percent < 1 || percent > 50 || (*end && *end != ',') ||
+            e->n_arms == ARMS_MAX)
+            return status_fail(STATUS_USAGE, "--slowdowns '%s': give percent, such as 2,3,5",
+                               e->slowdowns);
+        snprintf(e->arm[e->n_arms], sizeof e->arm[0], "%ld %% slower", percent);
+        snprintf(e->inject[e->n_arms++], sizeof e->inject[0], "throttle=%ld%%", percent);
+        s = end;
+    }
+    return STATUS_OK;
 }
 
 static enum status set_up(struct experiment *e)
 {
-    const char *tmp = getenv("TMPDIR");
     struct compare_config gate = compare_defaults();
-    TRY(stay_on_one_core());
+    TRY(name_arms(e));
+    if (sched_getaffinity(0, sizeof e->cores, &e->cores) != 0)
+        return status_fail(STATUS_IO, "cannot find the usable cores: %s", strerror(errno));
     TRY(path_format(e->partial, sizeof e->partial, "%s.partial", e->out));
-    TRY(path_format(e->scratch, sizeof e->scratch, "%s/ampscale-gate-XXXXXX", tmp ? tmp : "/tmp"));
-    if (!mkdtemp(e->scratch))
-        return status_fail(STATUS_IO, "cannot make '%s': %s", e->scratch, strerror(errno));
-    e->done = json_array();
+    TRY(temporary_dir_make(&e->scratch, "/tmp", "ampscale-gate"));
+    e->lines = json_array();
     e->machine = json_object();
-    /* The number of trials is not among them: a short try may go on as a long one. */
+    /* The number of trials is not among them: a short try may be resumed as a long one. */
     e->settings =
-        json_pack("{s:I, s:I, s:I, s:I, s:s, s:s, s:f, s:f}", "rounds", (json_int_t)e->rounds,
-                  "steps", (json_int_t)e->steps, "slice_ms", (json_int_t)e->slice, "seed",
-                  (json_int_t)e->seed, "inject", e->inject, "metrics", "images_per_s", "alpha",
+        json_pack("{s:I, s:I, s:s, s:s, s:f, s:f}", "rounds", (json_int_t)e->rounds, "seed",
+                  (json_int_t)e->seed, "slowdowns", e->slowdowns, "metric", "images_per_s", "alpha",
                   gate.alpha, "threshold", gate.threshold[METRIC_IMAGES_PER_S]);
-    return e->done && e->machine && e->settings ? STATUS_OK
-                                                : status_fail(STATUS_OOM, "no memory to begin");
+    return e->lines && e->machine && e->settings ? STATUS_OK
+                                                 : status_fail(STATUS_OOM, "no memory to begin");
 }
 
 int main(int argc, char **argv)
@@ -445,25 +412,25 @@ int main(int argc, char **argv)
     static const struct argp_option options[] = {
         {"program", 'p', "FILE", 0, "The ampscale that runs", 0},
         {"out", 'o', "FILE", 0, "The record to write", 0},
-        {"inject", 'i', "FAULT", 0, "What slows runs down (default throttle=5%)", 0},
-        {"trials", 'n', "N", 0, "Trials in all (default 200)", 0},
+        {"workload", 'w', "NAME", 0, "nd, ddp, jpeg or amp (default: all)", 0},
+        {"slowdowns", 'd', "LIST", 0, "Percent of the injected slowdowns (default 2,3,5)", 0},
+        {"trials", 'n', "N", 0, "Trials of each workload (default 100)", 0},
         {"rounds", 'r', "N", 0, "Runs a side in each trial (default 10)", 0},
-        {"steps", 't', "N", 0, "Steps of a run (default 280)", 0},
-        {"slice", 'l', "MS", 0, "Milliseconds of a turn (default 50)", 0},
-        {"seed", 's', "N", 0, "Of the order of runs (default 1)", 0},
+        {"seed", 's', "N", 0, "Of orders and draws (default 1)", 0},
         {0},
     };
     static const struct argp argp = {.options = options, .parser = parse};
-    struct experiment e = {
-        .inject = "throttle=5%", .trials = 200, .rounds = 10, .steps = 280, .slice = 50, .seed = 1};
+    struct experiment e = {.slowdowns = "2,3,5", .trials = 100, .rounds = 10, .seed = 1};
     if (argp_parse(&argp, argc, argv, 0, NULL, &e) != 0)
         return status_exit_code(STATUS_USAGE);
     enum status st = set_up(&e);
     if (st == STATUS_OK)
         st = run_experiment(&e);
+    enum status removed = temporary_dir_remove(&e.scratch);
+    st = st == STATUS_OK ? removed : st;
     json_decref(e.settings);
     json_decref(e.machine);
-    json_decref(e.done);
+    json_decref(e.lines);
     if (st == STATUS_OK)
         return 0;
     fprintf(stderr, "compare_experiment: %s\n", status_message());

@@ -1,6 +1,5 @@
 /* Runs that were made, to be compared. A failure fails the test. */
-#ifndef TESTS_GATE_MADE_H
-#define TESTS_GATE_MADE_H
+#pragma once
 
 #include "../results/scratch.h"
 #include "compare/compare.h"
@@ -22,7 +21,7 @@ struct made {
     double joules;    /* of an image; 0: not measured */
     double forward_s; /* of a step, instead of a third of it */
     double first_s;   /* when the first repeat began, the others a minute after one another; 0: not
-                       * told */
+                       * given */
     double drift;     /* so many times as long does each repeat take as the one before; 0: once */
 };
 
@@ -56,5 +55,3 @@ const struct compare_result *result(const struct compare_report *r, enum metric_
 
 /* Fails unless that is its verdict. */
 void expect(const struct compare_report *r, enum metric_id id, enum compare_verdict verdict);
-
-#endif

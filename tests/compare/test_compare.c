@@ -1,7 +1,7 @@
 /* Verdicts on runs that were made, and what is refused. */
 #include "made.h"
 
-#include "compare/formats.h"
+#include "compare/compare_formats.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,9 +17,9 @@ static void test_same(void **state)
     struct compare_report r = made(*state, &(struct made){.slower = 0}, REPEATS);
     assert_true(compare_passed(&r));
     assert_string_equal(r.cell[0].name, "resnet18 fp32 nd");
-    expect(&r, METRIC_IMAGES_PER_S, COMPARE_SAME);
-    expect(&r, METRIC_STEP, COMPARE_SAME);
-    expect(&r, METRIC_VAL_TOP1, COMPARE_SAME);
+    expect(&r, METRIC_IMAGES_PER_S, COMPARE_EQUIVALENT);
+    expect(&r, METRIC_STEP, COMPARE_EQUIVALENT);
+    expect(&r, METRIC_VAL_TOP1, COMPARE_EQUIVALENT);
     expect_near(result(&r, METRIC_STEP)->is.ratio, 1, 1e-9);
     assert_null(result(&r, METRIC_COMM)); /* there was none */
     assert_null(result(&r, METRIC_JOULES));
@@ -34,7 +34,7 @@ static void test_slower(void **state)
     expect(&r, METRIC_IMAGES_PER_S_WALL, COMPARE_REGRESSION);
     expect(&r, METRIC_STEP, COMPARE_REGRESSION);
     expect(&r, METRIC_BACKWARD, COMPARE_REGRESSION);
-    expect(&r, METRIC_VAL_TOP1, COMPARE_SAME);
+    expect(&r, METRIC_VAL_TOP1, COMPARE_EQUIVALENT);
     assert_int_equal(r.verdicts[COMPARE_REGRESSION], 6);
     expect_near(result(&r, METRIC_STEP)->is.ratio, 1.1, 1e-6);
     expect_near(result(&r, METRIC_STEP)->is.p, 2.0 / 48620, 1e-12);
@@ -57,7 +57,7 @@ static void test_threshold(void **state)
     f->config.threshold[METRIC_STEP] = 0.01;
     struct compare_report r = made(f, &(struct made){.slower = 0.02}, REPEATS);
     assert_true(result(&r, METRIC_IMAGES_PER_S)->is.p < f->config.alpha);
-    expect(&r, METRIC_IMAGES_PER_S, COMPARE_SAME);
+    expect(&r, METRIC_IMAGES_PER_S, COMPARE_EQUIVALENT);
     expect(&r, METRIC_STEP, COMPARE_REGRESSION);
     compare_report_free(&r);
 }
@@ -68,9 +68,41 @@ static void test_chance(void **state)
     struct compare_report r = made(*state, &(struct made){.slower = 0.1, .uneven = true}, REPEATS);
     assert_true(result(&r, METRIC_STEP)->is.ratio > 1.05);
     expect_near(result(&r, METRIC_STEP)->is.p, 12548.0 / 48620, 1e-12); /* as SciPy says */
-    expect(&r, METRIC_STEP, COMPARE_SAME);
+    expect(&r, METRIC_STEP, COMPARE_INCONCLUSIVE);
+    assert_false(compare_passed(&r)); /* the interval contains a regression beyond the threshold */
+    assert_int_equal(r.verdicts[COMPARE_REGRESSION], 0);
+    assert_int_equal(r.inconclusive, r.verdicts[COMPARE_INCONCLUSIVE]);
+    const struct compare_cell *cell;
+    const struct compare_result *first = compare_first_inconclusive(&r, &cell);
+    assert_true(first && cell == &r.cell[0]);
+    assert_true(compare_deciding_runs(first) > REPEATS);
+    compare_report_free(&r);
+}
+
+/* A gain within the threshold, whose interval is not: a regression is excluded all the same. */
+static void test_not_worse(void **state)
+{
+    struct fixture *f = *state;
+    f->config.threshold[METRIC_STEP] = 0.0305;
+    struct compare_report r = made(f, &(struct made){.slower = -0.03}, REPEATS);
+    assert_true(result(&r, METRIC_STEP)->is.low < 1 - 0.0305);
+    expect(&r, METRIC_STEP, COMPARE_NOT_WORSE);
     assert_true(compare_passed(&r));
     compare_report_free(&r);
+}
+
+/* Half of the interval is 8 %, the limit 3 % away: (2.8 / 1.96 * 8 / 3)^2 times as many runs. */
+static void test_deciding_runs(void **state)
+{
+    (void)state;
+    struct compare_result r = {.metric = METRIC_STEP,
+                               .base.n = 10,
+                               .new.n = 12,
+                               .threshold = exp(0.03) - 1,
+                               .is = {.ratio = 1, .low = exp(-0.08), .high = exp(0.08)}};
+    assert_int_equal(compare_deciding_runs(&r), 146);
+    r.is.ratio = exp(0.0299); /* so near the limit that no number of runs is enough */
+    assert_int_equal(compare_deciding_runs(&r), COMPARE_RUNS_MANY);
 }
 
 static void test_directions(void **state)
@@ -78,7 +110,7 @@ static void test_directions(void **state)
     struct compare_report r = made(*state, &(struct made){.top1 = 5, .joules = 1.2}, REPEATS);
     expect(&r, METRIC_VAL_TOP1, COMPARE_REGRESSION);
     expect(&r, METRIC_JOULES, COMPARE_REGRESSION);
-    expect(&r, METRIC_STEP, COMPARE_SAME);
+    expect(&r, METRIC_STEP, COMPARE_EQUIVALENT);
     assert_true(fabs(result(&r, METRIC_JOULES)->is.ratio - 1.2) < 1e-6);
     compare_report_free(&r);
 }
@@ -104,7 +136,7 @@ static void test_few(void **state)
     expect(&r, METRIC_STEP, COMPARE_FEW);
     assert_int_equal(r.verdicts[COMPARE_REGRESSION], 0);
     assert_int_equal(r.incomplete, 1);
-    assert_non_null(strstr(r.cell[0].missing, "4 of at least 5 repeats of NEW"));
+    assert_non_null(strstr(r.cell[0].missing, "4 repeats of NEW; at least 5 are needed"));
     compare_report_free(&r);
 }
 
@@ -138,7 +170,7 @@ static void test_ends(void **state)
     struct compare_report r =
         made(*state, &(struct made){.top1 = 5, .by = "desired accuracy"}, REPEATS);
     assert_null(result(&r, METRIC_VAL_TOP1));
-    expect(&r, METRIC_STEP, COMPARE_SAME);
+    expect(&r, METRIC_STEP, COMPARE_EQUIVALENT);
     assert_true(compare_passed(&r));
     compare_report_free(&r);
 
@@ -147,7 +179,8 @@ static void test_ends(void **state)
     f->config.role[METRIC_VAL_TOP1] = COMPARE_DECIDES;
     assert_int_equal(compare(f, &r), STATUS_OK);
     assert_false(compare_passed(&r));
-    assert_non_null(strstr(r.cell[0].missing, "val_top1 of runs that did not end alike"));
+    assert_non_null(strstr(r.cell[0].missing,
+                           "val_top1 cannot be judged: the runs ended for different reasons"));
     compare_report_free(&r);
 }
 
@@ -163,9 +196,9 @@ static void test_unfinished(void **state)
     make_run(path, &(struct made){.by = ""}, 99);
     scratch_write(f->side[1], "r98.failed", "{}", 2);
     assert_int_equal(compare(f, &r), STATUS_OK);
-    expect(&r, METRIC_STEP, COMPARE_SAME);
+    expect(&r, METRIC_STEP, COMPARE_EQUIVALENT);
     assert_false(compare_passed(&r));
-    assert_non_null(strstr(r.cell[0].missing, "2 of 11 runs of NEW did not end"));
+    assert_non_null(strstr(r.cell[0].missing, "2 of 11 runs of NEW are incomplete"));
     compare_report_free(&r);
 }
 
@@ -198,14 +231,14 @@ static void test_refused(void **state)
 static void test_allowed(void **state)
 {
     struct fixture *f = *state;
-    char *allowed[] = {"config.list", "devic", "config.l"};
+    const char *allowed[] = {"config.list", "devic", "config.l"};
     const struct made other = {.more = ", \"lr\": 0.5, \"list\": [1, 2]", .device = "B"};
     f->config.allowed = allowed;
     f->config.n_allowed = 3;
     struct compare_report r = made(f, &other, REPEATS);
     assert_int_equal(json_object_size(r.cell[0].differences), 2);
     compare_report_free(&r);
-    f->config.allowed = (char *[]){"device", "config.lr", "config.list"};
+    f->config.allowed = (const char *[]){"device", "config.lr", "config.list"};
     assert_int_equal(compare(f, &r), STATUS_OK);
     assert_int_equal(r.refused, 0);
     assert_true(compare_passed(&r));
@@ -256,11 +289,11 @@ static void test_studies(void **state)
     assert_int_equal(compare(f, &r), STATUS_OK);
     assert_int_equal(r.n_cells, 3);
     assert_string_equal(r.cell[0].name, "a");
-    assert_non_null(strstr(r.cell[0].missing, "0 of at least 5 repeats of NEW"));
+    assert_non_null(strstr(r.cell[0].missing, "0 repeats of NEW; at least 5 are needed"));
     assert_int_equal(r.cell[0].n_results, 0);
     assert_string_equal(r.cell[1].missing, "");
     assert_true(r.cell[1].n_results > 0 && r.verdicts[COMPARE_REGRESSION] == 6);
-    assert_non_null(strstr(r.cell[2].missing, "0 of at least 5 repeats of BASE"));
+    assert_non_null(strstr(r.cell[2].missing, "0 repeats of BASE; at least 5 are needed"));
     compare_report_free(&r);
 
     /* Against what is no study. */
@@ -366,6 +399,8 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(test_same),
+        TEST(test_not_worse),
+        TEST(test_deciding_runs),
         TEST(test_slower),
         TEST(test_faster),
         TEST(test_threshold),

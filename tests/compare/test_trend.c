@@ -79,7 +79,8 @@ static void test_three_steps(void **state)
     expect_near(step[2].ratio, 1.3, 0.02);
 }
 
-/* A step below the threshold is not told, though it is no chance; its neighbours reach over it. */
+/* A step below the threshold is not reported, though it is significant; its neighbours reach over
+ * it. */
 static void test_threshold(void **state)
 {
     (void)state;

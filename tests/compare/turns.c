@@ -8,11 +8,11 @@
 #include <sys/wait.h>
 #include <time.h>
 
-/* Waits until the program has ended, or stopped. */
-static enum status wait_for(struct turn *t)
+/* Waits until the program has ended; with WUNTRACED in `options`, or stopped. */
+static enum status wait_for(struct turn *t, int options)
 {
     int how;
-    while (waitpid(t->pid, &how, WUNTRACED) < 0)
+    while (waitpid(t->pid, &how, options) < 0)
         if (errno != EINTR)
             return status_fail(STATUS_IO, "cannot wait for process %d: %s", (int)t->pid,
                                strerror(errno));
@@ -34,18 +34,19 @@ enum status turn_begin(char *const *argv, struct turn *t)
         return status_fail(STATUS_IO, "cannot run '%s': %s", argv[0], strerror(error));
     t->ended = false;
     kill(t->pid, SIGSTOP);
-    return wait_for(t);
+    return wait_for(t, WUNTRACED);
 }
 
 static enum status take_one(struct turn *t, int64_t slice)
 {
     struct timespec left = {.tv_sec = slice / 1000, .tv_nsec = slice % 1000 * 1000000};
     kill(t->pid, SIGCONT);
+    if (slice == 0)
+        return wait_for(t, 0);
     while (nanosleep(&left, &left) < 0 && errno == EINTR)
         ;
-    kill(t->pid,
-         SIGSTOP); /* it waits to be told of if it has ended, so the number is still its own */
-    return wait_for(t);
+    kill(t->pid, SIGSTOP); /* it stays a zombie if it has ended, so the number is still its own */
+    return wait_for(t, WUNTRACED);
 }
 
 enum status turns_take(struct turn *t, int n, int64_t slice)

@@ -1,7 +1,6 @@
 /* Programs that take turns of some milliseconds: one runs while the others are stopped. What slows
  * the machine down for longer than a turn then slows all of them alike. */
-#ifndef TESTS_GATE_TURNS_H
-#define TESTS_GATE_TURNS_H
+#pragma once
 
 #include "base/status.h"
 
@@ -19,10 +18,9 @@ struct turn {
 MUST_CHECK enum status turn_begin(char *const *argv, struct turn *t);
 
 /* Lets n programs run in their order, `slice` milliseconds each, round after round until all have
- * ended. One that ends with anything but exit code 0 is an error. */
+ * ended; with a slice of 0 each runs until it ends. One that ends with anything but exit code 0 is
+ * an error. */
 MUST_CHECK enum status turns_take(struct turn *t, int n, int64_t slice);
 
 /* Kills those that have not ended. */
 void turns_end(struct turn *t, int n);
-
-#endif

@@ -118,7 +118,7 @@ static void test_event_bytes(void **state)
     free(bytes);
 }
 
-/* A run that goes on says from which step. */
+/* A resumed run says from which step. */
 static void test_restart_bytes(void **state)
 {
     (void)state;
@@ -253,7 +253,7 @@ static void test_prometheus_of_nothing(void **state)
     prometheus_epoch(&run, 1, &(struct epoch_record){.epoch = 0});
     prometheus_write(out, &run, 1);
     fclose(out);
-    assert_non_null(strstr(text, "ampscale_run_finished{run=\"a\\nb\"} 0\n"));
+    assert_non_null(strstr(text, "ampscale_run_finished{run=\"a?b\"} 0\n"));
     assert_null(strstr(text, " nan"));
     assert_null(strstr(text, " inf"));
     assert_null(strstr(text, "ampscale_loss{"));
@@ -360,7 +360,7 @@ static void test_interrupted(void **state)
         struct run *run = load(f);
         snprintf(out, sizeof out, "%s/stopped", f->dir);
         struct export_options o = {
-            .format = formats[i], .out = out, .written = names, .go_on = stop};
+            .format = formats[i], .out = out, .written = names, .proceed = stop};
         assert_int_equal(export_runs((const struct run *const *)&run, 1, &o), STATUS_INTERRUPTED);
         run_free(run);
         fclose(names);

@@ -27,10 +27,10 @@ import tempfile
 
 # Keys whose values depend on the clock, the machine or the build.
 VOLATILE = re.compile(
-    r"(_s|_us|_ms|_ns|seconds|elapsed|started|ended|finished|begun|time|date|version|commit|host\w*|"
+    r"(_s|_us|_ms|_ns|build|seconds|elapsed|started|ended|finished|begun|time|date|version|commit|host\w*|"
     r"node|pid|per_s\w*|bandwidth\w*|cpu|cores|threads|memory\w*|environment|command|program|dir|path|"
     r"out|libraries|compiler|kernel|os|median|min|max|mean|_p5|_p95|stddev|spread|bytes_read|files_read|"
-    r"percent|share|speed\w*|power\w*|energy\w*|clock\w*|temp\w*|samples|uuid|job)$"
+    r"percent|ticks|device_bytes|storage_bytes|share|speed\w*|power\w*|energy\w*|clock\w*|temp\w*|samples|uuid|job)$"
 )
 NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w])")
 
@@ -165,7 +165,7 @@ class Maker:
         self.json("predict-run.json", exact, "predict", "--json", "--network", "2,10", "--ranks", "2..64", base[0])
         self.json("predict-published.json", exact, "predict", "--json", "--fit", f"{self.published}/hal_v100.csv:feb")
 
-    def told(self):
+    def reported(self):
         self.run("report", "--no-figures", "-o", "REPORT.md", self.recorded)
         self.put("report", numbers_of((self.work / "REPORT.md").read_text()))
         run = self.recorded / "precision/O1-seed0"
@@ -212,7 +212,7 @@ class Maker:
 
     def make(self):
         try:
-            for part in (self.programs_facts, self.figures, self.judged, self.told, self.trainings, self.measured):
+            for part in (self.programs_facts, self.figures, self.judged, self.reported, self.trainings, self.measured):
                 part()
         finally:
             shutil.rmtree(self.work)

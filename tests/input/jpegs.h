@@ -1,6 +1,5 @@
 /* JPEG files of many kinds, made in memory through libjpeg. */
-#ifndef TESTS_INPUT_JPEGS_H
-#define TESTS_INPUT_JPEGS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,5 +30,3 @@ void file_write(const char *path, const void *bytes, size_t size);
 
 /* Removes a folder that a test made, with all it holds. */
 void tree_remove(const char *path);
-
-#endif

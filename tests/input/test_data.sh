@@ -28,6 +28,20 @@ grep -q '"reason": "an empty file"' "$scratch/out" || fail "an empty file is not
 expect 0 "${make[@]}" # the same command repairs
 expect 0 data scan "$set"
 
+# Contents give the format: PNG and WebP in files named .JPEG.
+cp -r "$set" "$scratch/mixed"
+mapfile -t images < <(find "$scratch/mixed/val" -type f | sort)
+cp "$source_dir/tests/input/pictures/rgb-8.png" "${images[0]}"
+cp "$source_dir/tests/input/pictures/lossy.webp" "${images[1]}"
+run data scan "$scratch/mixed"
+grep -q '^  JPEG 4, PNG 1, WebP 1, grayscale' "$scratch/out" || fail "formats are not counted: $(cat "$scratch/out")"
+if ((code == 0)); then
+    grep -q 'all is well' "$scratch/out" || fail "a set of several formats is not well"
+else # a build without a library says so in one line
+    grep -qE "^problem: 1 (PNG|WebP) file of '.*' cannot be read: this build has no lib(png|webp); " "$scratch/out" ||
+        fail "a missing library is not named: $(cat "$scratch/out")"
+fi
+
 rm -r "$(find "$set/val" -mindepth 1 -type d | sort | head -1)"
 expect 5 data scan "$set"
 grep -q "^problem: class 'c0000-.* but not in '.*/val'" "$scratch/out" || fail "a missing class is not named"
@@ -36,15 +50,15 @@ expect 5 data scan "$set"
 grep -q "^problem: no folder '.*/val'" "$scratch/out" || fail "a missing split is not named"
 sed -i 's/"complete": true/"complete": false/' "$set/dataset.json"
 expect 5 data scan "$set"
-grep -q "^problem: .*was interrupted" "$scratch/out" || fail "an interrupted set is not told"
+grep -q "^problem: .*was interrupted" "$scratch/out" || fail "an interrupted set is not reported"
 expect_error 5 "no folder '$scratch/none'" data scan "$scratch/none"
 
-expect_error 2 "nowhere to write: give --out DIR" data synth
+expect_error 2 "no folder to write to: give --out DIR" data synth
 expect_error 2 "--classes '0'" data synth --out "$scratch/x" --classes 0
 expect_error 2 "--size 'big'" data synth --out "$scratch/x" --size big
 expect_error 2 "nothing to scan: give the folder" data scan
 expect_error 2 "'more'" data scan "$set" more
-expect_error 2 "another synthetic set" data synth --out "$set"
+expect_error 2 "a synthetic data set with other settings" data synth --out "$set"
 expect_error 2 "not empty" data synth --out "$scratch"
 [[ ! -e $scratch/x ]] || fail "a refused command wrote something"
 
@@ -56,5 +70,5 @@ expect_error 2 "not empty" data synth --out "$scratch"
     exit $failures
 ) || fail "a full disk"
 expect 5 data scan "$scratch/full"
-grep -q "was interrupted" "$scratch/out" || fail "a set that was cut short is not told"
+grep -q "was interrupted" "$scratch/out" || fail "a set that was cut short is not reported"
 finish

@@ -97,7 +97,31 @@ static void test_links_are_followed(void **state)
     snprintf(from, sizeof from, "%s/train/real", dir);
     snprintf(to, sizeof to, "%s/train/real/again", dir);
     assert_int_equal(symlink(from, to), 0);
-    refuse("train", "circle of links");
+    refuse("train", "links form a cycle");
+}
+
+/* A link to nothing is no image; one that cannot be followed may be one. */
+static void test_links_that_lead_nowhere(void **state)
+{
+    (void)state;
+    char to[128];
+    struct dataset *d;
+    put("train/a/1.jpg", "");
+    snprintf(to, sizeof to, "%s/train/a/2.jpg", dir);
+    assert_int_equal(symlink("absent", to), 0);
+    assert_int_equal(dataset_open(dir, "train", &d), STATUS_OK);
+    assert_int_equal(d->n, 1);
+    dataset_free(d);
+
+    snprintf(to, sizeof to, "%s/train/a/3.jpg", dir);
+    assert_int_equal(symlink("3.jpg", to), 0);
+    assert_int_equal(dataset_open(dir, "train", &d), STATUS_IO);
+    assert_null(d);
+    assert_non_null(strstr(status_message(), "cannot examine '"));
+    snprintf(to, sizeof to, "%s/val", dir);
+    assert_int_equal(symlink("val", to), 0);
+    assert_int_equal(dataset_open(dir, "val", &d), STATUS_IO);
+    assert_null(d);
 }
 
 static void test_missing_things(void **state)
@@ -109,9 +133,9 @@ static void test_missing_things(void **state)
     refuse("train", "no class folders");
     put("train/a/1.jpg", "");
     put("train/b/notes.txt", "");
-    refuse("train", "/train/b' holds no images");
+    refuse("train", "/train/b' has no images");
     put("train/c/notes.txt", "");
-    refuse("train", "/train/b' and 1 more hold no images");
+    refuse("train", "/train/b' and 1 more have no images");
 }
 
 static void test_pairs(void **state)
@@ -184,6 +208,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_order_is_imagefolders, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_links_are_followed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_links_that_lead_nowhere, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_missing_things, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_pairs, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_fingerprint, set_up, tear_down),

@@ -1,6 +1,6 @@
 /* Every kind of JPEG that the field contains, and everything that only looks like one. */
 #include "base/rng.h"
-#include "input/decode.h"
+#include "tests/input/decoded.h"
 #include "tests/input/jpegs.h"
 
 #include <setjmp.h>
@@ -11,83 +11,11 @@
 
 #include <cmocka.h>
 
-static struct decoder *decoder;
-
-static int set_up(void **state)
-{
-    (void)state;
-    return decoder_open(&decoder) == STATUS_OK ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    decoder_close(decoder);
-    return 0;
-}
-
-struct image {
-    int w, h;
-    uint8_t *pixels; /* (h, w, 3) */
-};
-
-static struct rect whole(const struct jpeg_info *info, int shrink)
-{
-    return (struct rect){0, 0, (info->width + shrink - 1) / shrink,
-                         (info->height + shrink - 1) / shrink};
-}
-
-static struct image decode_all(const uint8_t *bytes, size_t size, int shrink)
-{
-    struct jpeg_info info;
-    struct region r;
-    assert_int_equal(decoder_begin(decoder, bytes, size, &info), STATUS_OK);
-    struct rect all = whole(&info, shrink);
-    assert_int_equal(decoder_read(decoder, shrink, all, &r), STATUS_OK);
-    assert_memory_equal(&r.at, &all, sizeof all);
-    struct image image = {all.w, all.h, malloc((size_t)all.w * (size_t)all.h * 3)};
-    assert_non_null(image.pixels);
-    for (int y = 0; y < all.h; y++)
-        memcpy(image.pixels + (size_t)y * (size_t)all.w * 3, r.pixels + (size_t)y * r.stride,
-               (size_t)all.w * 3);
-    return image;
-}
-
-static void assert_same(const struct image *full, const struct region *r, struct rect want)
-{
-    assert_true(r->at.x <= want.x && r->at.x + r->at.w >= want.x + want.w);
-    assert_true(r->at.y <= want.y && r->at.y + r->at.h >= want.y + want.h);
-    for (int y = want.y; y < want.y + want.h; y++) {
-        const uint8_t *a = full->pixels + ((size_t)y * (size_t)full->w + (size_t)want.x) * 3;
-        const uint8_t *b =
-            r->pixels + (size_t)(y - r->at.y) * r->stride + (size_t)(want.x - r->at.x) * 3;
-        assert_memory_equal(a, b, (size_t)want.w * 3);
-    }
-}
-
-/* Random rectangles, and the corners, at each scale, against a full decode at that scale. */
-static void check_regions(const struct jpeg_spec *spec)
+static void check_regions_of(const struct jpeg_spec *spec)
 {
     size_t size;
     uint8_t *bytes = jpeg_make(spec, &size);
-    struct rng rng = rng_at(3, RNG_TEST, 0, 0);
-    for (int shrink = 1; shrink <= 8; shrink *= 2) {
-        struct image full = decode_all(bytes, size, shrink);
-        for (int i = 0; i < 60; i++) {
-            struct jpeg_info info;
-            struct region r;
-            int w = 1 + (int)rng_below(&rng, (uint32_t)full.w);
-            int h = 1 + (int)rng_below(&rng, (uint32_t)full.h);
-            struct rect want = {(int)rng_below(&rng, (uint32_t)(full.w - w + 1)),
-                                (int)rng_below(&rng, (uint32_t)(full.h - h + 1)), w, h};
-            if (i % 3 == 0) /* up to the last column and row */
-                want = (struct rect){want.x, want.y, full.w - want.x, full.h - want.y};
-            assert_int_equal(decoder_begin(decoder, bytes, size, &info), STATUS_OK);
-            assert_int_equal(decoder_read(decoder, shrink, want, &r), STATUS_OK);
-            assert_same(&full, &r, want);
-        }
-        free(full.pixels);
-    }
+    check_regions(decoder, bytes, size);
     free(bytes);
 }
 
@@ -102,12 +30,12 @@ static void test_regions_equal_full_decode(void **state)
                                   .h_samp = sampling[i][0],
                                   .v_samp = sampling[i][1],
                                   .progressive = progressive};
-            check_regions(&s);
+            check_regions_of(&s);
         }
-    check_regions(&(struct jpeg_spec){.width = 203, .height = 149, .kind = JPEG_GRAY});
-    check_regions(&(struct jpeg_spec){.width = 203, .height = 149, .kind = JPEG_CMYK});
-    check_regions(&(struct jpeg_spec){.width = 203, .height = 149, .kind = JPEG_YCCK});
-    check_regions(
+    check_regions_of(&(struct jpeg_spec){.width = 203, .height = 149, .kind = JPEG_GRAY});
+    check_regions_of(&(struct jpeg_spec){.width = 203, .height = 149, .kind = JPEG_CMYK});
+    check_regions_of(&(struct jpeg_spec){.width = 203, .height = 149, .kind = JPEG_YCCK});
+    check_regions_of(
         &(struct jpeg_spec){.width = 203, .height = 149, .h_samp = 2, .v_samp = 2, .restart = 1});
 }
 
@@ -116,7 +44,8 @@ static void test_tiny_images(void **state)
     (void)state;
     for (int w = 1; w <= 9; w += 2)
         for (int h = 1; h <= 9; h += 4)
-            check_regions(&(struct jpeg_spec){.width = w, .height = h, .h_samp = 2, .v_samp = 2});
+            check_regions_of(
+                &(struct jpeg_spec){.width = w, .height = h, .h_samp = 2, .v_samp = 2});
 }
 
 /* The colour of a flat image of one kind. */
@@ -126,7 +55,7 @@ static void check_flat(struct jpeg_spec spec, int r, int g, int b)
     spec.width = spec.height = 24;
     spec.quality = 100;
     uint8_t *bytes = jpeg_make(&spec, &size);
-    struct image image = decode_all(bytes, size, 1);
+    struct image image = decode_all(decoder, bytes, size, 1);
     const int want[3] = {r, g, b};
     for (int c = 0; c < 3; c++)
         if (abs(image.pixels[300 + c] - want[c]) > 2)
@@ -162,7 +91,7 @@ static void test_info(void **state)
     for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
         size_t size;
         uint8_t *bytes = jpeg_make(&specs[i], &size);
-        struct jpeg_info info;
+        struct image_info info;
         assert_int_equal(decoder_begin(decoder, bytes, size, &info), STATUS_OK);
         assert_int_equal(info.width, 30); /* EXIF's orientation 6 would swap the two */
         assert_int_equal(info.height, 20);
@@ -177,29 +106,23 @@ static void test_info(void **state)
 static void test_arithmetic_coding(void **state)
 {
     (void)state;
-    check_regions(&(struct jpeg_spec){
+    check_regions_of(&(struct jpeg_spec){
         .width = 99, .height = 75, .h_samp = 2, .v_samp = 2, .arithmetic = true});
 }
 
 static void refuse(const void *bytes, size_t size, const char *reason)
 {
-    struct jpeg_info info;
-    enum status st = decoder_begin(decoder, bytes, size, &info);
-    if (st == STATUS_OK)
-        st = decoder_check(decoder);
-    assert_int_equal(st, STATUS_DATA);
-    if (!strstr(status_message(), reason))
-        fail_msg("'%s' does not say '%s'", status_message(), reason);
+    decode_refused(decoder, bytes, size, reason);
 }
 
 static void test_not_a_jpeg(void **state)
 {
     (void)state;
     refuse("", 0, "empty");
-    refuse("\xff", 1, "not a JPEG");
+    refuse("\xff", 1, "not a JPEG, PNG or WebP file");
     refuse("\xff\xd8", 2, "not a JPEG");
     refuse("\xff\xd8\xff", 3, "Premature end");
-    refuse("\x89PNG\r\n\x1a\n", 8, "a PNG file");
+    refuse("RIFF\4\0\0\0WAVE", 12, "not a JPEG");
     refuse("GIF89a", 6, "a GIF file");
     refuse("hello, world", 12, "not a JPEG");
 }
@@ -218,7 +141,7 @@ static void test_truncated(void **state)
         refuse(bytes, scan / 2, "");
 
         /* What stands behind the end is no concern. */
-        struct jpeg_info info;
+        struct image_info info;
         uint8_t *longer = calloc(1, size + 5000);
         assert_non_null(longer);
         memcpy(longer, bytes, size);
@@ -251,6 +174,11 @@ static void test_bomb(void **state)
     static const uint8_t sides[4] = {65500 >> 8, 65500 & 255, 65500 >> 8, 65500 & 255};
     memcpy(bytes + sof + 5, sides, 4);
     refuse(bytes, size, "65500x65500 pixels are more than the limit");
+    struct decoder *fresh; /* which has refused nothing before */
+    struct image_info info;
+    assert_int_equal(decoder_open(&fresh), STATUS_OK);
+    assert_int_equal(decoder_begin(fresh, bytes, size, &info), STATUS_DATA);
+    decoder_close(fresh);
     bytes[sof + 6] = 0xff; /* 65535 high: more than the library's own limit */
     bytes[sof + 5] = 0xff;
     refuse(bytes, size, "");
@@ -297,7 +225,7 @@ static void test_rectangle_outside(void **state)
     (void)state;
     size_t size;
     uint8_t *bytes = jpeg_make(&(struct jpeg_spec){.width = 33, .height = 17}, &size);
-    struct jpeg_info info;
+    struct image_info info;
     struct region r;
     assert_int_equal(decoder_begin(decoder, bytes, size, &info), STATUS_OK);
     assert_int_equal(decoder_read(decoder, 2, (struct rect){0, 0, 18, 9}, &r), STATUS_INVALID);
@@ -327,21 +255,7 @@ static void test_fuzz(void **state)
             bytes[rng_below(&rng, (uint32_t)(header == 1 ? size : 400))] = (uint8_t)rng_u32(&rng);
         if (rng_below(&rng, 4) == 0)
             size = rng_below(&rng, (uint32_t)size);
-        struct jpeg_info info;
-        struct region r;
-        enum status st = decoder_begin(decoder, bytes, size, &info);
-        int shrink = 1 << rng_below(&rng, 4);
-        /* A larger image is possible and sound, but slow. */
-        if (st == STATUS_OK && (int64_t)info.width * info.height < 1000000) {
-            struct rect want = whole(&info, shrink);
-            want.x = (int)rng_below(&rng, (uint32_t)want.w);
-            want.w -= want.x;
-            want.h = (int)rng_below(&rng, (uint32_t)want.h) + 1;
-            st = decoder_read(decoder, shrink, want, &r);
-            for (int y = 0; st == STATUS_OK && y < r.at.h; y++) /* all of it is readable */
-                (void)memchr(r.pixels + (size_t)y * r.stride, 256, (size_t)r.at.w * 3);
-        }
-        assert_true(st == STATUS_OK || st == STATUS_DATA);
+        enum status st = decode_some(decoder, bytes, size, &rng);
         sound += st == STATUS_OK;
         bad += st != STATUS_OK;
         free(bytes);
@@ -350,7 +264,7 @@ static void test_fuzz(void **state)
     assert_true(sound > 100 && bad > 100);
     size_t size;
     uint8_t *bytes = jpeg_make(&specs[0], &size);
-    free(decode_all(bytes, size, 1).pixels);
+    free(decode_all(decoder, bytes, size, 1).pixels);
     free(bytes);
 }
 
@@ -371,5 +285,5 @@ int main(void)
         cmocka_unit_test(test_rectangle_outside),
         cmocka_unit_test(test_fuzz),
     };
-    return cmocka_run_group_tests_name("input_decode", tests, set_up, tear_down);
+    return cmocka_run_group_tests_name("input_decode", tests, decoder_set_up, decoder_tear_down);
 }

@@ -1,7 +1,7 @@
 /* Batches: in order, the same whatever the threads, bounded, and patient with bad files. */
 #include "base/file.h"
 #include "base/rng.h"
-#include "input/loader.h"
+#include "input/loader_ring.h"
 #include "input/sampler.h"
 #include "tests/input/jpegs.h"
 
@@ -225,6 +225,37 @@ static void test_epochs_and_seeds_differ(void **state)
     loader_close(l);
 }
 
+/* The place of a sample in an epoch's order. */
+static int place_of(uint32_t sample, uint64_t seed, int64_t epoch)
+{
+    uint32_t order[N];
+    int place = 0;
+    sampler_order(true, seed, epoch, N, order);
+    while (order[place] != sample)
+        place++;
+    return place;
+}
+
+/* In training each epoch draws other crops of an image; validation always shows the same one. */
+static void test_views_differ_between_epochs(void **state)
+{
+    (void)state;
+    struct loader_config c = config();
+    struct loader *l = open_loader(&c);
+    collect(l, 0, 0, &want);
+    collect(l, 1, 0, &got);
+    for (uint32_t i = 0; i < N; i += 6) /* those that are not of one colour */
+        assert_memory_not_equal(want.pixels[place_of(i, c.seed, 0)],
+                                got.pixels[place_of(i, c.seed, 1)], IMAGE_BYTES);
+    loader_close(l);
+    c.train = false;
+    l = open_loader(&c);
+    collect(l, 0, 0, &want);
+    collect(l, 1, 0, &got);
+    assert_same_epoch(&want, 0, &got);
+    loader_close(l);
+}
+
 static void test_last_batch(void **state)
 {
     (void)state;
@@ -289,7 +320,7 @@ static void test_prefetch_is_bounded(void **state)
         for (int k = 0; k < i; k++)
             assert_ptr_not_equal(held[i]->pixels, held[k]->pixels);
     }
-    assert_int_equal(loader_next(l, &b), STATUS_INVALID); /* would wait for ever */
+    assert_int_equal(loader_next(l, &b), STATUS_INVALID); /* would wait indefinitely */
     loader_release(l, held[2]);                           /* in any order */
     loader_release(l, held[0]);
     assert_int_equal(loader_next(l, &b), STATUS_OK);
@@ -325,7 +356,7 @@ static void test_bad_images(void **state)
     l = open_loader(&c);
     for (int epoch = 0; epoch < 2; epoch++) { /* each counts once */
         collect(l, epoch, 0, &got);
-        assert_int_equal(loader_bad_images(l), 3);
+        assert_int_equal(l->bad_images, 3);
         for (int i = 0; i < N; i++) {
             bool bad = i == 2 || i == 5 || i == 20;
             assert_int_equal(got.label[i], bad ? -1 : want.label[i]);
@@ -347,7 +378,7 @@ static void test_bad_images(void **state)
     }
     assert_int_equal(loader_next(l, &b), STATUS_DATA);
     assert_null(b);
-    assert_non_null(strstr(status_message(), "3 bad images are more than the 2 allowed"));
+    assert_non_null(strstr(status_message(), "3 bad images are more than the allowed 2"));
     assert_non_null(strstr(status_message(), "c2/02.JPEG': an empty file"));
     loader_close(l);
 }
@@ -366,7 +397,7 @@ static void test_bad_rows_are_covered(void **state)
         spoil(i, "", 0);
     l = open_loader(&c);
     collect(l, 0, 0, &got);
-    assert_int_equal(loader_bad_images(l), (N + 2) / 3);
+    assert_int_equal(l->bad_images, (N + 2) / 3);
     loader_close(l);
     for (int i = 0; i < N; i++) {
         int first = i / BATCH * BATCH, count = N - first < BATCH ? N - first : BATCH, from = i;
@@ -402,8 +433,8 @@ static void test_unreadable(void **state)
         loader_release(l, b);
     assert_int_equal(st, STATUS_IO);
     assert_non_null(strstr(status_message(), dataset_path(data, 5)));
-    assert_non_null(strstr(status_message(), "cannot open: No such file or directory, again and"));
-    assert_int_equal(loader_bad_images(l), 0);
+    assert_non_null(strstr(status_message(), "cannot open: No such file or directory, in every"));
+    assert_int_equal(l->bad_images, 0);
     loader_close(l);
 }
 
@@ -431,7 +462,7 @@ static void test_wrong_configurations(void **state)
     c = config();
     c.image_size = 224;
     assert_int_equal(loader_open(&c, &l), STATUS_OK);
-    assert_int_equal(loader_resize(l), 256);
+    assert_int_equal(l->sample.resize, 256);
     loader_close(l);
 }
 
@@ -467,7 +498,7 @@ static uint64_t seen_from(struct loader *l, int64_t epoch, int64_t first)
     return sum;
 }
 
-/* A sum over the epoch's images tells whether each of them came once, on every rank and from
+/* A sum over the epoch's images shows whether each of them came once, on every rank and from
  * any batch on; one that is lost in one epoch is missed in that alone. */
 static void test_lost_images_are_missed(void **state)
 {
@@ -498,12 +529,19 @@ int main(void)
 {
 #define ON_FILES(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        ON_FILES(test_workers_change_nothing),  ON_FILES(test_entering_in_mid_epoch),
-        ON_FILES(test_many_restarts),           ON_FILES(test_order_follows_the_sampler),
-        ON_FILES(test_epochs_and_seeds_differ), ON_FILES(test_last_batch),
-        ON_FILES(test_prefetch_is_bounded),     ON_FILES(test_bad_images),
-        ON_FILES(test_bad_rows_are_covered),    ON_FILES(test_unreadable),
-        ON_FILES(test_lost_images_are_missed),  ON_FILES(test_wrong_configurations),
+        ON_FILES(test_workers_change_nothing),
+        ON_FILES(test_entering_in_mid_epoch),
+        ON_FILES(test_many_restarts),
+        ON_FILES(test_order_follows_the_sampler),
+        ON_FILES(test_epochs_and_seeds_differ),
+        ON_FILES(test_views_differ_between_epochs),
+        ON_FILES(test_last_batch),
+        ON_FILES(test_prefetch_is_bounded),
+        ON_FILES(test_bad_images),
+        ON_FILES(test_bad_rows_are_covered),
+        ON_FILES(test_unreadable),
+        ON_FILES(test_lost_images_are_missed),
+        ON_FILES(test_wrong_configurations),
         cmocka_unit_test(test_dummy_images),
     };
     return cmocka_run_group_tests_name("input_loader", tests, NULL, NULL);

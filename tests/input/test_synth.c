@@ -153,7 +153,8 @@ static void test_refuses_other_folders(void **state)
     c.classes++;
     c.force = true; /* not even so: old and new classes would be mixed */
     assert_int_equal(synth_write(&c), STATUS_USAGE);
-    assert_non_null(strstr(status_message(), "another synthetic set (--classes 13 --train 12"));
+    assert_non_null(strstr(status_message(),
+                           "a synthetic data set with other settings (--classes 13 --train 12"));
 
     c = config("mine", out);
     assert_int_equal(dir_make(out), STATUS_OK);
@@ -219,9 +220,11 @@ static void test_scan(void **state)
     assert_int_equal(scan_run(d, 3, NULL, &r), STATUS_OK);
     assert_int_equal(r->cmyk, 1);
     assert_int_equal(r->n_bad, 2);
+    assert_int_equal(r->format[IMAGE_JPEG], d->n - 1);
+    assert_int_equal(r->format[IMAGE_OTHER], 1);
     assert_int_equal(r->bad[0].sample, 11);
     assert_int_equal(r->bad[1].sample, 200);
-    assert_string_equal(r->bad[1].reason, "a GIF file, not a JPEG");
+    assert_string_equal(r->bad[1].reason, "a GIF file, not a JPEG, PNG or WebP");
     scan_free(r);
     dataset_free(d);
 }

@@ -38,7 +38,7 @@ done:
 static enum status decoded(const char *path, int shrink)
 {
     struct decoder *d = NULL;
-    struct jpeg_info info;
+    struct image_info info;
     struct region r;
     char *bytes = NULL;
     size_t size;

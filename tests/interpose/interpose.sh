@@ -11,3 +11,15 @@ interposed() {
     shift
     "$@"
 }
+
+# default_faults: "KIND:ERROR", one a line: what storage, memory and networks do.
+default_faults() {
+    printf '%s\n' open:{EIO,EMFILE,EACCES,ESTALE,ENOMEM,EINTR} opendir:{EIO,EMFILE,EACCES} readdir:{EIO,ESTALE} \
+        stat:{EIO,EACCES,ESTALE,ENOMEM} read:{EIO,ESTALE,EINTR,SHORT} write:{EIO,ENOSPC,EDQUOT,SHORT} \
+        close:EIO seek:EIO fsync:{EIO,ENOSPC} fsync-folder:EIO rename:{EIO,ENOSPC,EACCES,ESTALE} \
+        unlink:{EIO,EACCES} mkdir:{EIO,ENOSPC,EACCES} truncate:{EIO,EINTR} lock:{ENOLCK,EIO,EINTR} \
+        mmap:ENOMEM print:{ENOSPC,EIO} malloc:ENOMEM spawn:{EAGAIN,ENOMEM} thread:EAGAIN pipe:EMFILE \
+        socket:{EMFILE,ENOBUFS} bind:{EADDRINUSE,ENOBUFS} \
+        connect:{ECONNREFUSED,ETIMEDOUT,EINTR,EHOSTUNREACH} accept:{EMFILE,ECONNABORTED,EINTR} \
+        send:{ECONNRESET,EPIPE,EINTR,ENOBUFS,SHORT} recv:{ECONNRESET,EINTR,ETIMEDOUT,SHORT} poll:{EINTR,ENOMEM}
+}

@@ -1,80 +1,127 @@
 #!/usr/bin/env bash
-# Fails every call of the program's own code in turn, over a short run and over its resumption:
+# Fails the calls of a command one by one, over short runs (interpose.c, commands.sh):
 #
-#     sweep.sh PROGRAM SOURCE_DIR BUILD_DIR [MOST [KIND:ERRNO ...]]
+#     sweep.sh PROGRAM SOURCE_DIR BUILD_DIR COMMAND [MOST [KIND:ERROR ...]]
 #
-# Each outcome must be the bytes of an undisturbed run, or one clear line and a folder from which
-# --resume auto gives those bytes. MOST calls of a kind are taken at the most, evenly spread (0, the
-# default: all). Prints the table of docs/reliability.md.
+# COMMAND is train, resume, ddp or ddp1 (calls of rank 0, of rank 1), launch (of the launcher), ranks
+# (of what it launched), study, studied (of its runs), accept or accepted. Each outcome must be the
+# bytes of a run without a fault, or one line, a documented exit code and a folder from which the
+# same command completes with these bytes. MOST calls of a kind are taken at the most, evenly spread
+# (0, the default: all). JOBS processes work at once (2). Prints rows of the table of
+# docs/reliability.md.
 . "$(dirname "$0")/../cli/common.sh" "${@:1:3}"
-. "$source_dir/tests/cli/train.sh"
 . "$source_dir/tests/interpose/interpose.sh"
+. "$source_dir/tests/interpose/commands.sh"
 cd "$scratch" || exit 1
-most=${4:-0}
-faults=("${@:5}")
-((${#faults[@]} > 0)) || faults=(
-    open:{EIO,EMFILE,EACCES,ENOMEM} stat:{EIO,EACCES,ESTALE,ENOMEM} read:{EIO,ESTALE,EINTR}
-    write:{EIO,ENOSPC,EDQUOT} fsync:{EIO,ENOSPC} fsync-folder:EIO rename:{EIO,ENOSPC,EACCES}
-    malloc:ENOMEM)
-make_data data
-short=(data --epochs 2 -j 1 --threads 1 --checkpoint-steps 3)
-expect_train 0 "${short[@]}" --out reference
-# What is resumed: a run that was stopped in its second epoch.
-expect_train 0 "${short[@]}" --steps 7 --out half
+command=$4 most=${5:-0} jobs=${JOBS:-2}
+faults=("${@:6}")
+((${#faults[@]} > 0)) || mapfile -t faults < <(default_faults)
+cp "$program" ampscale # interpose.c looks at this name
+program=$scratch/ampscale only=${command}_only done=${command}_done shared=$scratch/shared
 
-# count NAME: the calls of each kind, of the run to NAME.
-count() {
-    LD_PRELOAD=$interpose AMPSCALE_INTERPOSE_COUNT=$scratch/count-$1 \
-        expect_train 0 "${short[@]}" --out "$1" "${@:2}"
-}
-count train
-cp -r half resume
-count resume --resume auto
+mkdir shared
+cd shared || exit 1
+"${command}_prepare"
+((failures == 0)) || finish
+# How many calls there are: of all processes whose calls may fail.
+mkdir ../count
+cd ../count || exit 1
+shard=0 fault=(LD_PRELOAD="$interpose" AMPSCALE_INTERPOSE_ONLY="${!only}" AMPSCALE_INTERPOSE_COUNT="$scratch/count.txt")
+"${command}_run"
+((code == ${!done})) || fail "the counted run: exit code $code: $(<err)"
+"${command}_same" "the counted run"
+((failures == 0)) || finish
+cd ..
+
 calls() {
-    awk -v kind="$2" '$1 == kind { print $2 }' "count-$1"
+    awk -v kind="$1" '$1 == kind { n += $2 } END { print n + 0 }' count.txt
 }
 
-# One more or one less is a change of what is safe in a power cut: each checkpoint, weights file and
-# record is synced, and each rename's folder.
-for mode in train resume; do
-    echo "$mode: $(calls "$mode" fsync) files and $(calls "$mode" fsync-folder) folders synced"
-done
-
-# fault MODE SPEC: one run with a fault. Leaves its outcome in `outcome`.
-fault() {
-    local mode=$1 spec=$2 more=()
-    rm -rf victim
-    if [[ $mode == resume ]]; then
-        cp -r half victim
-        more=(--resume auto)
-    fi
-    code=0
-    timeout 60 env LD_PRELOAD="$interpose" AMPSCALE_INTERPOSE="$spec" "$program" train "${net[@]}" \
-        "${short[@]}" --out victim "${more[@]}" >out 2>err </dev/null || code=$?
-    outcome=same
-    if ((code != 0)); then
-        outcome=ended
-        ((code < 124)) || fail "$mode, $spec: exit code $code: $(head -c 300 err)"
-        [[ $(grep -vc '^ampscale: warning: ' err) == 1 ]] && tail -n 1 err | grep -q '^ampscale: ' ||
-            fail "$mode, $spec: not one clear line: $(head -c 400 err)"
-        run train "${net[@]}" "${short[@]}" --out victim --resume auto
-        ((code == 0)) || fail "$mode, $spec: cannot be resumed: $(head -c 300 err)"
-    fi
-    same_run "$mode, $spec" reference victim
-}
-
-printf '| run | call | error | calls | failed | same bytes at once | ended, resumed to the same bytes |\n'
-printf '|---|---|---|---:|---:|---:|---:|\n'
-for mode in train resume; do
+# points: "KIND:ERROR N", one a line.
+points() {
+    local f n step i
     for f in "${faults[@]}"; do
-        kind=${f%:*} n=$(calls "$mode" "${f%:*}") step=1 same=0 ended=0
+        n=$(calls "${f%:*}") step=1
         ((most == 0 || n <= most)) || step=$(((n + most - 1) / most))
-        for ((i = 1; i <= n; i += step)); do
-            fault "$mode" "$f:$i"
-            ((++$outcome))
+        for ((i = (step + 1) / 2; i <= n; i += step)); do
+            echo "$f $i"
         done
-        printf '| %s | %s | %s | %d | %d | %d | %d |\n' "$mode" "$kind" "${f#*:}" "$n" \
-            "$((same + ended))" "$same" "$ended"
     done
+}
+
+# one_line WHAT: what a user reads of a failure. Of several ranks each may have its own.
+one_line() {
+    local most=1 said
+    [[ $command != ddp* ]] || most=2
+    said=$(tr -d '\0' <err | sed 's/^.*\x1b\[K//' | grep '^ampscale: ' | grep -v -e '^ampscale: warning: ' -e ' the output of each is in ')
+    [[ -n $said || ! $command == stud* ]] || said=$(grep ' FAILED: ' err)
+    [[ -n $said || ! $command == accept* ]] || said=$(grep -E '^(MISSING|FAIL) ' out)
+    [[ -n $said ]] || fail "$1: exit code $code, and no line says why: $(head -c 300 err)"
+    [[ $command == stud* || $command == accept* || $(wc -l <<<"$said") -le $most ]] ||
+        fail "$1: more than one line: $said"
+}
+
+# try FAULT N: one run with a fault; adds "FAULT same" or "FAULT ended" to the outcomes.
+try() {
+    local what="$command, $1:$2" outcome=same
+    rm -rf victim victim.log state
+    fault=(LD_PRELOAD="$interpose" AMPSCALE_INTERPOSE="$1:$2" AMPSCALE_INTERPOSE_STATE="$PWD/state"
+        AMPSCALE_INTERPOSE_ONLY="${!only}")
+    "${command}_run"
+    if [[ $1 == *:KILL ]] && ((code == 137)); then
+        outcome=ended
+    elif ((code != ${!done})); then
+        outcome=ended
+        case $code in
+        1 | 2 | 4 | 5) one_line "$what" ;;
+        124 | 137) fail "$what: hangs: $(head -c 300 err)" ;;
+        *) fail "$what: exit code $code: $(head -c 300 err)" ;;
+        esac
+    fi
+    if [[ $outcome == ended ]]; then
+        "${command}_again"
+        ((code == ${!done})) || fail "$what: not completed afterwards, exit code $code: $(head -c 300 err)"
+    fi
+    "${command}_same" "$what"
+    echo "$1 $outcome" >>../outcomes-"$shard"
+}
+
+# work SHARD: every jobs-th point.
+work() {
+    local f n i=0
+    shard=$1
+    mkdir "shard-$1"
+    cd "shard-$1" || exit 1
+    while read -r f n; do
+        ((i++ % jobs == shard)) || continue
+        try "$f" "$n"
+    done <../points.txt
+    ((failures == 0))
+}
+
+points >points.txt
+touch outcomes-0
+pids=()
+for ((i = 0; i < jobs; i++)); do
+    (
+        trap - EXIT
+        failures=0
+        work "$i"
+    ) >"failed-$i" 2>&1 &
+    pids+=($!)
 done
+for pid in "${pids[@]}"; do
+    wait "$pid" || failures=$((failures + 1))
+done
+for f in "${faults[@]}"; do
+    n=$(calls "${f%:*}")
+    ((n > 0)) || continue
+    same=$(cat outcomes-* | grep -cx "$f same") ended=$(cat outcomes-* | grep -cx "$f ended")
+    printf '| %s | %s | %s | %d | %d | %d | %d |\n' "$command" "${f%:*}" "${f#*:}" "$n" "$((same + ended))" "$same" "$ended"
+done
+cat outcomes-* | awk -v command="$command" '{ n[$2]++ } END {
+    printf "%s: %d points, %d the same bytes, %d one line and the same bytes afterwards\n", command, NR, n["same"], n["ended"] }'
+cat failed-*
+grep -c '^FAILED' <(cat failed-*) | sed 's/$/ faults/'
+(($(cat outcomes-* | wc -l) == $(wc -l <points.txt))) || fail "points were left out"
 finish

@@ -1,7 +1,6 @@
 /* What cmocka tests of operations share: the reference as a group's state, and calls that must
  * succeed. */
-#ifndef TESTS_KERNELS_GROUP_H
-#define TESTS_KERNELS_GROUP_H
+#pragma once
 
 #include "kernels/backend.h"
 
@@ -28,5 +27,3 @@ static inline int rig_group_teardown(void **state)
     device_close(*state);
     return 0;
 }
-
-#endif

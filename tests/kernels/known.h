@@ -1,6 +1,5 @@
 /* Setting and expecting written-out values, for cmocka tests. */
-#ifndef TESTS_KERNELS_KNOWN_H
-#define TESTS_KERNELS_KNOWN_H
+#pragma once
 
 #include "verify/rig.h"
 
@@ -39,5 +38,3 @@ static inline void assert_all_near(const float *got, const double *want, int n)
         static const double values_[] = {__VA_ARGS__};                                             \
         assert_all_near(operand_f32(o, role), values_, (int)(sizeof values_ / sizeof *values_));   \
     } while (0)
-
-#endif

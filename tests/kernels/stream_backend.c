@@ -1,8 +1,8 @@
 /* Events, graphs and plans over streams that are threads. */
 #include "tests/kernels/stream_queue.h"
 
+#include "kernels/device_list.h"
 #include "kernels/host.h"
-#include "kernels/ref/ref.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,6 +57,8 @@ static enum status event_open(struct device *dev, struct event **out)
 
 static void event_close(struct event *e)
 {
+    if (!e)
+        return;
     pthread_mutex_destroy(&e->mark->lock);
     pthread_cond_destroy(&e->mark->changed);
     free(e->mark);
@@ -280,7 +282,7 @@ void stream_backend_make(struct stream_backend *b)
     b->fusion_pays = false;
     stream_backend_fail(b, &(struct stream_fault){STREAM_CALL_NONE});
     for (int kind = 0; kind < OP_KIND_COUNT; kind++)
-        b->record[kind] = (struct op_record){(enum op_kind)kind, ~0u, ~0u, plan_any};
+        b->record[kind] = (struct op_record){UINT64_C(1) << kind, ~0u, ~0u, plan_any};
     b->base = (struct backend){.name = "stream",
                                .n_records = OP_KIND_COUNT,
                                .record = b->record,

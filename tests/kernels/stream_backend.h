@@ -1,4 +1,4 @@
-/* A device that goes on beside the host, made of the reference: for tests of what runs on one.
+/* An asynchronous device, made of the reference: for tests of what runs on one.
  *
  * Every stream is a thread with a queue, which carries commands out in their order and takes its
  * time over some; events are marks that threads wait for; recording keeps a stream's commands
@@ -10,8 +10,7 @@
  *
  * A command that fails ends what its stream does; waiting for the stream or for any event of the
  * device returns the failure. */
-#ifndef TESTS_KERNELS_STREAM_BACKEND_H
-#define TESTS_KERNELS_STREAM_BACKEND_H
+#pragma once
 
 #include "kernels/backend.h"
 
@@ -45,7 +44,7 @@ struct stream_backend {
 /* Fills in a backend named "stream"; it must stay as long as its devices. */
 void stream_backend_make(struct stream_backend *b);
 
-/* From now on the backend fails as told, as a new process would. */
+/* From now on the backend fails as configured, as a new process would. */
 void stream_backend_fail(struct stream_backend *b, const struct stream_fault *fault);
 
 /* Graphs that were recorded and launched on a device, since it was opened. */
@@ -53,5 +52,3 @@ struct stream_counts {
     int recorded, launched;
 };
 struct stream_counts stream_backend_counts(struct device *dev);
-
-#endif

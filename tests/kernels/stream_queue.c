@@ -41,7 +41,7 @@ enum status queue_call(const struct device *dev, enum stream_call call)
     if (f->sticky)
         __atomic_store_n(&b->lost, true, __ATOMIC_SEQ_CST);
     return status_fail(f->status ? f->status : STATUS_LIBRARY,
-                       lost ? "the device is lost" : "the device fails as told");
+                       lost ? "the device is lost" : "the device fails as configured");
 }
 
 /* --- the thread --- */
@@ -111,7 +111,7 @@ static struct command *take(struct queue_stream *s)
     return c;
 }
 
-/* Marks are passed even after a failure, lest those who wait for them wait for ever. */
+/* Marks are passed even after a failure, lest those who wait for them wait indefinitely. */
 static void *serve(void *context)
 {
     struct queue_stream *s = context;
@@ -196,6 +196,8 @@ enum status queue_open(struct device *dev, struct stream **out)
 void queue_close(struct stream *stream)
 {
     struct queue_stream *s = stream_of(stream);
+    if (!s)
+        return;
     pthread_mutex_lock(&s->lock);
     s->closing = true;
     pthread_cond_signal(&s->more);

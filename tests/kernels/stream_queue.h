@@ -1,6 +1,5 @@
 /* Inside stream_backend: a stream as a thread with a queue of commands. */
-#ifndef TESTS_KERNELS_STREAM_QUEUE_H
-#define TESTS_KERNELS_STREAM_QUEUE_H
+#pragma once
 
 #include "base/rng.h"
 #include "tests/kernels/stream_backend.h"
@@ -56,7 +55,7 @@ struct mark {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     uint64_t recorded; /* by the host */
-    uint64_t passed;   /* the last of these that a stream came to */
+    uint64_t passed;   /* the last of these that a stream has reached */
     uint64_t ns;       /* when */
 };
 
@@ -86,7 +85,5 @@ enum status queue_put(struct stream *stream, const struct command *what);
 /* Waits until all is carried out. */
 enum status queue_sync(struct stream *stream);
 
-/* Waits until a stream has come to that record of the mark. */
+/* Waits until a stream has reached that record of the mark. */
 void mark_await(struct mark *m, uint64_t number);
-
-#endif

@@ -13,7 +13,7 @@
  *          to the last bit. Values lie further than 2h from the kinks of ReLU and from ties of
  *          maxima. Where a window or a dropout scale is not a power of two the tolerance is 2^-20,
  *          some roundings of Y.
- * smooth   Batch norm: with h = 2^-4, sums of some 50 terms of order 1 come to an error near
+ * smooth   Batch norm: with h = 2^-4, sums of some 50 terms of order 1 have an error near
  *          sqrt(50) * 2^-24 * 2^4 ~ 7e-6 from rounding, and h^4/30 ~ 5e-7 times a fifth derivative
  *          of order 1. The tolerance is 5e-5, where a wrong term costs 1e-2 and more. Inputs lie
  *          in two clusters about +1 and -1, so that no normalised value is near the kink.

@@ -47,7 +47,8 @@ static struct op_desc sound_rest(enum op_kind kind)
     case OP_SCALE_SET:
         return (struct op_desc){.kind = kind};
     case OP_SCALE_UPDATE:
-        return (struct op_desc){.kind = kind, .attr.scaler = {true, 2, 0.5, 2000, 16777216, 1}};
+        return (struct op_desc){.kind = kind,
+                                .attr.scaler = {true, 65536, 2, 0.5, 2000, 16777216, 1}};
     case OP_ROUND: {
         struct op_desc d = describe_like(kind, like, 0);
         d.t[ROLE_Y].rounds = DTYPE_F16;
@@ -335,7 +336,7 @@ static enum status refuse(struct device *dev, const struct op_desc *desc, struct
 static void test_plan_says_why(void **state)
 {
     const struct device *ref = *state;
-    const struct op_record record = {OP_ADD, ~0u, ~0u, refuse};
+    const struct op_record record = {OP_SET(ADD), ~0u, ~0u, refuse};
     struct backend refusing = *ref->backend;
     struct device dev = *ref;
     struct op_desc d = sound(OP_ADD);

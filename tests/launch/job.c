@@ -1,7 +1,7 @@
 /* A launcher whose ranks run a program of the test's choice.
  *
  *   job MPIRUN LOG_DIR PROGRAM    two ranks, which run PROGRAM
- *   job launch --as-rank ...      one of their keepers, as launch_run has mpirun start it */
+ *   job launch --as-rank ...      one of their supervisors, as launch_run has mpirun start it */
 #include "launch/launch.h"
 
 #include <stdio.h>
@@ -11,13 +11,13 @@
 
 static char *command[] = {"info", NULL};
 
-static int keep(int argc, char **argv)
+static int supervise(int argc, char **argv)
 {
-    struct keeper_config c = {.program = getenv("JOB_PROGRAM"), .argc = 1, .argv = command};
+    struct supervisor_config c = {.program = getenv("JOB_PROGRAM"), .argc = 1, .argv = command};
     for (int i = 3; i + 1 < argc; i++)
         if (strcmp(argv[i], "--log-dir") == 0)
             c.log_dir = argv[i + 1];
-    return c.program && c.log_dir ? launch_keep(&c) : 2;
+    return c.program && c.log_dir ? launch_supervise(&c) : 2;
 }
 
 int main(int argc, char **argv)
@@ -25,7 +25,7 @@ int main(int argc, char **argv)
     char self[4096];
     int exit_code = 0;
     if (argc > 3 && strcmp(argv[1], "launch") == 0)
-        return keep(argc, argv);
+        return supervise(argc, argv);
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     if (argc != 4 || n < 0 || setenv("JOB_PROGRAM", argv[3], 1) != 0)
         return 2;

@@ -1,8 +1,8 @@
-/* The launcher's pure parts: lists of hosts, lines of streams, reports of ranks, places of ranks,
+/* The launcher's pure parts: lists of hosts, lines of streams, reports of ranks, shares of cores,
  * and a rank's command. tests/cli drives the rest. */
+#include "launch/child.h"
 #include "launch/command.h"
-#include "launch/lines.h"
-#include "launch/place.h"
+#include "launch/cores.h"
 #include "launch/report.h"
 
 #include <setjmp.h>
@@ -116,7 +116,7 @@ static void test_hosts_are_counted(void **state)
 
 /* What was handed on, each piece in brackets. */
 struct pieces {
-    char text[4 * LINES_MAX];
+    char text[4 * OUTPUT_LINE_MAX];
     size_t n;
 };
 
@@ -135,12 +135,12 @@ static void take(void *self, const char *line, size_t n)
 static void assert_lines(const char *in, const char *want)
 {
     for (int bytewise = 0; bytewise < 2; bytewise++) {
-        struct lines lines = {0};
         struct pieces got = {0};
+        struct output lines = {.take = take, .self = &got};
         size_t n = strlen(in), step = bytewise ? 1 : n;
         for (size_t i = 0; i < n; i += step)
-            lines_feed(&lines, in + i, step, take, &got);
-        lines_end(&lines, take, &got);
+            output_feed(&lines, in + i, step);
+        output_end(&lines);
         assert_string_equal(got.text, want);
     }
 }
@@ -157,32 +157,32 @@ static void test_lines_that_stay(void **state)
 
 static void test_lines_that_are_redrawn_live(void **state)
 {
-    struct lines lines = {.live = true};
     struct pieces got = {0};
+    struct output lines = {.take = take, .self = &got, .live = true};
     (void)state;
-    lines_feed(&lines, "half", 4, take, &got);
+    output_feed(&lines, "half", 4);
     assert_string_equal(got.text, "");
-    lines_feed(&lines, " a line\n\rbar 1", 14, take, &got);
+    output_feed(&lines, " a line\n\rbar 1", 14);
     assert_string_equal(got.text, "[half a line\n][\r][bar 1]");
-    lines_feed(&lines, "\rbar 2", 6, take, &got);
+    output_feed(&lines, "\rbar 2", 6);
     assert_string_equal(got.text, "[half a line\n][\r][bar 1][\r][bar 2]");
     got.n = 0;
-    lines_feed(&lines, "\rdone\nhalf", 10, take, &got);
+    output_feed(&lines, "\rdone\nhalf", 10);
     assert_string_equal(got.text, "[\r][done\n]");
 }
 
 static void test_overlong_lines_come_in_pieces(void **state)
 {
-    struct lines lines = {0};
     struct pieces got = {0};
-    char *bytes = malloc(LINES_MAX + 2);
+    struct output lines = {.take = take, .self = &got};
+    char *bytes = malloc(OUTPUT_LINE_MAX + 2);
     (void)state;
     assert_non_null(bytes);
-    memset(bytes, 'x', LINES_MAX + 1);
-    bytes[LINES_MAX + 1] = '\n';
-    lines_feed(&lines, bytes, LINES_MAX + 2, take, &got);
-    assert_int_equal(got.n, LINES_MAX + 2 + 4);
-    assert_string_equal(got.text + LINES_MAX + 1, "][x\n]");
+    memset(bytes, 'x', OUTPUT_LINE_MAX + 1);
+    bytes[OUTPUT_LINE_MAX + 1] = '\n';
+    output_feed(&lines, bytes, OUTPUT_LINE_MAX + 2);
+    assert_int_equal(got.n, OUTPUT_LINE_MAX + 2 + 4);
+    assert_string_equal(got.text + OUTPUT_LINE_MAX + 1, "][x\n]");
     free(bytes);
 }
 
@@ -275,66 +275,7 @@ static void test_long_reasons_are_cut(void **state)
     assert_false(report_read(line, strlen(line), &r));
 }
 
-/* ---- places ---- */
-
-struct place_case {
-    const char *environment[6];
-    int rank, local_rank, local_size; /* rank -1: none */
-};
-
-static void test_places(void **state)
-{
-    static const struct place_case cases[] = {
-        {{"OMPI_COMM_WORLD_RANK=5", "OMPI_COMM_WORLD_LOCAL_RANK=1", "OMPI_COMM_WORLD_LOCAL_SIZE=4"},
-         5,
-         1,
-         4},
-        {{"PMI_RANK=3", "MPI_LOCALRANKID=0", "MPI_LOCALNRANKS=2"}, 3, 0, 2},
-        /* Open MPI inside a job of Slurm */
-        {{"SLURM_PROCID=0", "SLURM_LOCALID=0", "OMPI_COMM_WORLD_RANK=5",
-          "OMPI_COMM_WORLD_LOCAL_RANK=1", "OMPI_COMM_WORLD_LOCAL_SIZE=4"},
-         5,
-         1,
-         4},
-        /* srun, with PMIx, PMI-2 or nothing */
-        {{"PMIX_RANK=6", "SLURM_PROCID=6", "SLURM_LOCALID=2", "SLURM_NODEID=1",
-          "SLURM_STEP_TASKS_PER_NODE=4(x2),3"},
-         6,
-         2,
-         4},
-        {{"PMI_RANK=9", "SLURM_PROCID=9", "SLURM_LOCALID=1", "SLURM_NODEID=2",
-          "SLURM_STEP_TASKS_PER_NODE=4(x2),3"},
-         9,
-         1,
-         3},
-        {{"SLURM_PROCID=1", "SLURM_LOCALID=1", "SLURM_STEP_TASKS_PER_NODE=2"}, 1, 1, 2},
-        /* what cannot be */
-        {{"SLURM_PROCID=1", "SLURM_LOCALID=1", "SLURM_STEP_TASKS_PER_NODE=2(y3)"}, 1, 1, 2},
-        {{"SLURM_PROCID=1", "SLURM_LOCALID=3", "SLURM_STEP_TASKS_PER_NODE=2"}, 1, 3, 4},
-        {{"SLURM_PROCID=1", "SLURM_LOCALID=0", "SLURM_NODEID=7", "SLURM_STEP_TASKS_PER_NODE=2"},
-         1,
-         0,
-         1},
-        {{"PMIX_RANK=6"}, 6, 0, 1},
-        {{"PMI_RANK=-1"}, -1, 0, 0},
-        {{"PMI_RANK=x"}, -1, 0, 0},
-        {{"PMI_RANK="}, -1, 0, 0},
-        {{"PMI_RANK=99999999999"}, -1, 0, 0},
-        {{"PMI_RANKS=1", "XPMI_RANK=1"}, -1, 0, 0},
-        {{NULL}, -1, 0, 0},
-    };
-    (void)state;
-    for (int i = 0; i < COUNT(cases); i++) {
-        struct launch_place place;
-        enum status st = launch_place_read((char *const *)cases[i].environment, &place);
-        assert_int_equal(st, cases[i].rank < 0 ? STATUS_USAGE : STATUS_OK);
-        if (st != STATUS_OK)
-            continue;
-        assert_int_equal(place.rank, cases[i].rank);
-        assert_int_equal(place.local_rank, cases[i].local_rank);
-        assert_int_equal(place.local_size, cases[i].local_size);
-    }
-}
+/* ---- cores ---- */
 
 static void test_shares(void **state)
 {
@@ -342,8 +283,8 @@ static void test_shares(void **state)
                                    {2, 4, 1}, {1, 1, 1}, {7, 1, 7}};
     (void)state;
     for (int i = 0; i < COUNT(cases); i++) {
-        struct launch_place place = {.local_size = cases[i][1]};
-        assert_int_equal(launch_place_share(&place, cases[i][0]), cases[i][2]);
+        struct launcher_place place = {.local_size = cases[i][1]};
+        assert_int_equal(cores_share(&place, cases[i][0]), cases[i][2]);
     }
 }
 
@@ -355,14 +296,14 @@ static void test_bound_ranks_share_cpus(void **state)
     for (int size = 1; size <= 2 * CPUS; size++) {
         int users[CPU_SETSIZE] = {0}, most = 0;
         for (int rank = 0; rank < size; rank++) {
-            struct launch_place place = {.local_rank = rank, .local_size = size};
+            struct launcher_place place = {.local_rank = rank, .local_size = size};
             cpu_set_t set;
             CPU_ZERO(&set);
             for (int i = 0; i < CPUS; i++)
                 CPU_SET(3 + 2 * i, &set);
             cpu_set_t all = set;
-            launch_place_bind(&place, &set);
-            assert_int_equal(CPU_COUNT(&set), launch_place_share(&place, CPUS));
+            cores_bind(&place, &set);
+            assert_int_equal(CPU_COUNT(&set), cores_share(&place, CPUS));
             for (int i = 0; i < CPU_SETSIZE; i++) {
                 if (!CPU_ISSET(i, &set))
                     continue;
@@ -445,7 +386,6 @@ int main(void)
         cmocka_unit_test(test_reports),
         cmocka_unit_test(test_other_lines_are_no_reports),
         cmocka_unit_test(test_long_reasons_are_cut),
-        cmocka_unit_test(test_places),
         cmocka_unit_test(test_shares),
         cmocka_unit_test(test_bound_ranks_share_cpus),
         cmocka_unit_test(test_rank_gets_threads),

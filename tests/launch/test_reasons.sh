@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A failing rank's reason reaches whoever started the job, though the rank does not come to its exit
+# A failing rank's reason reaches whoever started the job, though the rank does not reach its exit
 # before mpirun ends it. By every MPI that is installed; a rank is a script.
 set -uo pipefail
 
@@ -53,7 +53,7 @@ says() {
     local line
     [[ $(tail -n +2 err | wc -l) == "$#" ]] || fail "$(($(wc -l <err) - 1)) lines, not $#"
     for line; do
-        tail -n +2 err | grep -qxE -- "ampscale: $line" || fail "no line says '$line'"
+        grep -qxE -- "ampscale: $line" < <(tail -n +2 err) || fail "no line says '$line'"
     done
 }
 
@@ -65,15 +65,15 @@ for mpirun in "${starters[@]}"; do
     fails 1 'rest 10; say "rank 1 did not answer"; exit 1' 'say "the disk is gone"; hang'
     says "rank 1 did not answer" "(rank 1|$one was ended, having failed): the disk is gone"
 
-    # mpirun ends a rank before the keeper has seen it exit: nobody else fails.
+    # mpirun ends a rank before the supervisor has seen it exit: nobody else fails.
     fails 1 'rest 200' 'say "the disk is gone"; rest 3; kill -TERM $PPID; hang'
     says "$one was ended, having failed: the disk is gone"
 
-    # The rank ends when it is told to, with an exit code of its own.
+    # The rank ends after SIGTERM, with an exit code of its own.
     fails 5 'rest 200' 'trap "exit 5" TERM; say "the disk is gone"; rest 3; kill -TERM $PPID; rest 200'
     says "$one exited with code 5: the disk is gone"
 
-    # A keeper that is killed says nothing: what its rank had said is read from the log.
+    # A supervisor that is killed reports nothing: what its rank had said is read from the log.
     fails 1 'rest 200' 'say "warning: slow"; say "the disk is gone"; rest 3; kill -KILL $PPID; hang'
     grep -qx "ampscale: rank 1: the disk is gone" err || fail "the reason is lost: $(<err)"
 
@@ -81,8 +81,8 @@ for mpirun in "${starters[@]}"; do
     fails 4 'echo "[1/2] PASS" >&2; exit 4' 'rest 10'
     says "rank 0 \\(host [^ ]+, pid [0-9]+\\) exited with code 4"
 
-    # What a rank says once it is told to end is no reason, nor is a warning.
-    fails 1 'rest 10; say "no memory"; exit 1' 'trap "say told; exit 1" TERM; say "warning: slow"; rest 200'
+    # What a rank writes after SIGTERM is no reason, nor is a warning.
+    fails 1 'rest 10; say "no memory"; exit 1' 'trap "say terminated; exit 1" TERM; say "warning: slow"; rest 200'
     says "no memory"
 done
 exit $((failures > 0))

@@ -3,8 +3,7 @@
  * A value with three users, an add that no batch norm absorbs, a ReLU alone, a shortcut in another
  * layout than the main path, dropout in front of a linear layer, pooling with padding, a
  * convolution with bias and ReLU. */
-#ifndef TESTS_MODEL_CROSSROADS_H
-#define TESTS_MODEL_CROSSROADS_H
+#pragma once
 
 #include "model/graph.h"
 
@@ -12,5 +11,3 @@ enum { CROSSROADS_CLASSES = 7, CROSSROADS_SIZE = 9 };
 
 /* The caller frees it with graph_free(). */
 struct graph *crossroads_graph(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* Small networks for tests of what data parallel training needs of them. Whatever fails here fails
  * the test. */
-#ifndef TESTS_MODEL_EXCHANGE_RIG_H
-#define TESTS_MODEL_EXCHANGE_RIG_H
+#pragma once
 
 #include "model/program.h"
 #include "net_rig.h"
@@ -30,5 +29,3 @@ uint64_t layout_hash(const struct net_rig *r);
 
 /* The Euclidean norm of the difference is no more than that share of what is wanted. */
 void assert_close(const float *got, const float *want, int64_t n, double tolerance);
-
-#endif

@@ -1,5 +1,5 @@
 /* A network's weights on disk and its evaluation of known images, for a peer in another language to
- * hold against its own:
+ * compare with its own:
  *
  *     interop_logits checkpoint ARCH SIZE FILE IMAGES   trains two steps, saves a checkpoint
  *     interop_logits weights ARCH SIZE FILE IMAGES      the same, saving weights alone
@@ -9,7 +9,7 @@
  * each. */
 #include "model/network.h"
 #include "model/oracle_fill.h"
-#include "runners/checkpoint.h"
+#include "tests/runners/checkpoint_save.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -46,6 +46,8 @@ static enum status lazy_alloc(struct device *dev, size_t bytes, void **mem)
 static void lazy_free(struct device *dev, void *mem)
 {
     (void)dev;
+    if (!mem)
+        return;
     char *at = (char *)mem - LAZY_HEAD;
     munmap(at, *(size_t *)(void *)at);
 }

@@ -1,6 +1,5 @@
 /* A network opened on a device for a test. Whatever fails here fails the test. */
-#ifndef TESTS_MODEL_NET_RIG_H
-#define TESTS_MODEL_NET_RIG_H
+#pragma once
 
 #include "model/network.h"
 
@@ -33,5 +32,3 @@ float *net_rig_get(const struct net_rig *r, enum param_value v, int i);
 
 /* Puts batch `step` of model/oracle_fill.h in place, for a program with float_input. */
 void net_rig_input(struct net_rig *r, struct program *p, int step);
-
-#endif

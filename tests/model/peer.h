@@ -1,6 +1,5 @@
 /* Python with the libraries that this suite's files and networks are compared with. */
-#ifndef TESTS_MODEL_PEER_H
-#define TESTS_MODEL_PEER_H
+#pragma once
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,5 +20,3 @@ static inline const char *peer_python(const char *module)
     printf("no Python has %s; run scripts/setup --peers\n", module);
     return NULL;
 }
-
-#endif

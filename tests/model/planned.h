@@ -1,7 +1,6 @@
 /* Every architecture, planned at every precision on both devices, for tests that look at plans and
  * compute nothing. */
-#ifndef TESTS_MODEL_PLANNED_H
-#define TESTS_MODEL_PLANNED_H
+#pragma once
 
 #include "model/program.h"
 #include "net_rig.h"
@@ -39,5 +38,3 @@ static inline bool in_set(unsigned set, int role)
 {
     return set >> role & 1;
 }
-
-#endif

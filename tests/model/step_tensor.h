@@ -1,6 +1,5 @@
 /* Tensors of a program's steps, from outside. */
-#ifndef TESTS_MODEL_STEP_TENSOR_H
-#define TESTS_MODEL_STEP_TENSOR_H
+#pragma once
 
 #include "model/program.h"
 
@@ -10,5 +9,3 @@ void *step_tensor_read(const struct step *s, struct stream *stream, int role);
 
 /* Replaces the tensor by such values. */
 void step_tensor_write(const struct step *s, struct stream *stream, int role, const void *plain);
-
-#endif

@@ -2,7 +2,7 @@
  *
  *     test_copies [DEVICE]
  *
- * Without a device, on the reference, which is told to call narrow types its own. */
+ * Without a device, on the reference, which is made to call narrow types its own. */
 #include "model/exchange.h"
 #include "planned.h"
 #include "step_tensor.h"
@@ -36,8 +36,8 @@ static enum status refuse_copies(struct device *dev, const struct op_desc *desc,
 {
     if (desc->t[ROLE_WCOPY].ndim)
         return status_fail(STATUS_UNSUPPORTED, "no copies here");
-    for (int i = 0; i < dev->backend->n_records; i++)
-        if (dev->backend->record[i].kind == OP_CHECK_FINITE) /* the reference plans all alike */
+    for (int i = 0; i < dev->backend->n_records; i++) /* the reference plans all alike */
+        if (op_in(OP_CHECK_FINITE, dev->backend->record[i].kinds))
             return dev->backend->record[i].plan(dev, desc, plan);
     return STATUS_INVALID;
 }
@@ -46,12 +46,14 @@ static void narrow_ref_make(struct narrow_ref *n, struct device *dev, bool copie
 {
     n->backend = *dev->backend;
     n->backend.native = has_all;
-    assert_in_range(n->backend.n_records, 1, RECORDS_MAX);
+    assert_in_range(n->backend.n_records, 1, RECORDS_MAX - 1);
     memcpy(n->record, n->backend.record, (size_t)n->backend.n_records * sizeof n->record[0]);
     n->backend.record = n->record;
     for (int i = 0; i < n->backend.n_records && !copies; i++)
-        if (n->record[i].kind == OP_SGD)
-            n->record[i].plan = refuse_copies;
+        n->record[i].kinds &= ~OP_SET(SGD);
+    if (!copies)
+        n->record[n->backend.n_records++] =
+            (struct op_record){OP_SET(SGD), ~0u, ~0u, refuse_copies};
     dev->backend = &n->backend;
 }
 

@@ -123,7 +123,7 @@ static void nothing_is_fused_without_need(void **state)
     assert_int_equal(all.n[OP_CONV_BWD_DATA_BN], 3); /* where no pooling comes between */
 }
 
-static void the_cpu_backend_goes_on_as_before(void **state)
+static void the_cpu_backend_stays_as_before(void **state)
 {
     static const struct program_config configs[] = {
         {.batch = 2, .train = true, .std = {1, 1, 1}, .fuse = FUSE_NONE},
@@ -157,7 +157,7 @@ static enum op_kind broken = OP_KIND_COUNT; /* what its library fails at */
 static int asked;                           /* for a price */
 static double masked = 1;                   /* times the price where there is a mask */
 
-static enum status tell_price(struct op_plan *plan, double *seconds)
+static enum status set_price(struct op_plan *plan, double *seconds)
 {
     asked++;
     *seconds = price[plan->desc.kind] * (plan->desc.t[ROLE_MASK].ndim ? masked : 1);
@@ -172,7 +172,7 @@ static enum status priced_plan(struct device *dev, const struct op_desc *desc,
         return status_fail(STATUS_LIBRARY, "the library fails");
     TRY(backend_find("ref", &ref));
     TRY(ref->record[0].plan(dev, desc, plan));
-    (*plan)->seconds = tell_price;
+    (*plan)->seconds = set_price;
     return STATUS_OK;
 }
 
@@ -480,7 +480,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(levels_add_up),
         cmocka_unit_test(tf32_stores_what_it_multiplies),
         cmocka_unit_test(nothing_is_fused_without_need),
-        cmocka_unit_test(the_cpu_backend_goes_on_as_before),
+        cmocka_unit_test(the_cpu_backend_stays_as_before),
         cmocka_unit_test(the_clock_decides),
         cmocka_unit_test(what_fails_is_not_fused),
         cmocka_unit_test(training_is_the_same_in_fp32),

@@ -267,7 +267,7 @@ static void test_images_too_small(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         graph_free(build(cases[i].arch, 10, cases[i].smallest));
         char says[32];
-        snprintf(says, sizeof says, "have %d", cases[i].smallest);
+        snprintf(says, sizeof says, "use at least %d", cases[i].smallest);
         if (cases[i].smallest > 1)
             assert_build_refused(cases[i].arch, 10, cases[i].smallest - 1, says);
     }

@@ -22,7 +22,7 @@
 
 enum { CLASSES = 10 };
 
-/* What one step came to, in plain order, by parameter. Statistics have a value, the rest a
+/* The results of one step, in plain order, by parameter. Statistics have a value, the rest a
  * gradient.
  */
 struct outcome {

@@ -1,6 +1,7 @@
 /* One training step of a whole network, on `cpu` and on the reference under the same precision
- * policy. The reference emulates narrow types; cpu has them or emulates them too, and both are held
- * against it: so a step on types of the processor is the emulated one but for the order of sums.
+ * policy. The reference emulates narrow types; cpu has them or emulates them too, and both are
+ * compared with it: so a step on types of the processor is the emulated one but for the order of
+ * sums.
  *
  * Two such steps cannot be equal: sums in another order differ in their last bits, and where such a
  * difference straddles a rounding boundary of the narrow type, the results differ by a whole unit
@@ -387,7 +388,7 @@ static void check_in_step(const char *arch, int image_size, const struct precisi
  * at each ReLU behind it, which dwarfs u itself; summed over R of them, that is
  *     0.6 u R^1.5.
  * Products of K terms add nothing to it: errors of the terms average out as the terms do, and fp32
- * sums are good to 2^-24 sqrt(K). The factor 2 is for max pooling, which decides in the same way,
+ * sums are good to 2^-24 sqrt(K). The factor 2 is for max pooling, which chooses in the same way,
  * and for the small tensors, whose few elements are not the mean of many. */
 static double drift(const struct graph *g, const struct policy *p)
 {

@@ -1,5 +1,5 @@
-/* Programs as recorded graphs: how much is recorded, when it is launched, what is told of gradients
- * between, and that nothing of it changes a bit of the weights. */
+/* Programs as recorded graphs: how much is recorded, when it is launched, which gradients are
+ * announced between, and that nothing of it changes a bit of the weights. */
 #include "model/exchange.h"
 #include "model/program.h"
 #include "tests/kernels/stream_backend.h"
@@ -21,8 +21,8 @@ struct rig {
     struct graph *graph;
     struct network *net;
     struct step_state state; /* of the step under way */
-    int told;
-    int64_t begin[64], end[64]; /* gradients that were told of in the last step */
+    int announced;
+    int64_t begin[64], end[64]; /* gradients that were announced in the last step */
 };
 
 static void open_rig(struct rig *r, const struct backend *b, bool graphs)
@@ -43,12 +43,12 @@ static void close_rig(struct rig *r)
     device_close(r->dev);
 }
 
-static enum status told(void *context, int64_t begin, int64_t end)
+static enum status announced(void *context, int64_t begin, int64_t end)
 {
     struct rig *r = context;
-    assert_in_range(r->told, 0, 63);
-    r->begin[r->told] = begin;
-    r->end[r->told++] = end;
+    assert_in_range(r->announced, 0, 63);
+    r->begin[r->announced] = begin;
+    r->end[r->announced++] = end;
     return STATUS_OK;
 }
 
@@ -59,7 +59,7 @@ static void step(struct rig *r, int number)
     struct program *p = network_program(r->net, 0);
     r->state =
         (struct step_state){.step = (uint64_t)number, .lr = 0.1f, .loss_scale = 1, .grad_scale = 1};
-    r->told = 0;
+    r->announced = 0;
     for (size_t i = 0; i < sizeof pixels; i++)
         pixels[i] = (uint8_t)(i * 37 + (size_t)number * 11);
     assert_ok(program_state(p, &r->state));
@@ -67,7 +67,7 @@ static void step(struct rig *r, int number)
     assert_ok(program_run(p, PHASE_INPUT));
     assert_ok(program_run(p, PHASE_FORWARD));
     assert_ok(program_run(p, PHASE_LOSS));
-    assert_ok(program_backward(p, told, r));
+    assert_ok(program_backward(p, announced, r));
     assert_ok(program_run(p, PHASE_CHECK));
     assert_ok(program_run(p, PHASE_UPDATE));
     assert_ok(program_wait(p));
@@ -97,7 +97,7 @@ static int64_t gradients_of(struct rig *r)
 static void covers(const struct rig *r, int64_t count)
 {
     int64_t at = 0;
-    for (int i = 0; i < r->told; i++) {
+    for (int i = 0; i < r->announced; i++) {
         assert_int_equal(r->begin[i], at);
         at = r->end[i];
     }
@@ -124,7 +124,7 @@ static void replays(bool graphs)
     program_announce(network_program(got.net, 0), end, ENDS);
     for (int i = 0; i < STEPS; i++) {
         step(&got, i);
-        assert_int_equal(got.told, ENDS);
+        assert_int_equal(got.announced, ENDS);
         assert_true(got.end[0] >= end[0]);
         covers(&got, count);
         /* Input, forward, loss, update, and the backward phase in two. */
@@ -149,7 +149,7 @@ static void without_graphs(void **state)
     replays(false);
 }
 
-/* As long as nobody says which ranges, every layer's are told. */
+/* As long as nobody says which ranges, every layer's are announced. */
 static void layer_by_layer(void **state)
 {
     (void)state;
@@ -160,8 +160,8 @@ static void layer_by_layer(void **state)
     open_rig(&got, &b.base, true);
     for (int i = 0; i < STEPS; i++)
         step(&got, i);
-    assert_int_equal(got.told, want.told);
-    assert_true(got.told > ENDS);
+    assert_int_equal(got.announced, want.announced);
+    assert_true(got.announced > ENDS);
     covers(&got, gradients_of(&got));
     same_weights(&want, &got);
     close_rig(&want);
@@ -194,7 +194,7 @@ static void gives_up(const struct stream_fault *fault, const char *phase)
         step(&got, i);
     }
     assert_non_null(strstr(network_graphs_lost(got.net), phase));
-    assert_non_null(strstr(network_graphs_lost(got.net), "as told"));
+    assert_non_null(strstr(network_graphs_lost(got.net), "as configured"));
     struct stream_counts n = stream_backend_counts(got.dev);
     assert_int_equal(n.launched, fault->number - 1);
     same_weights(&want, &got);
@@ -215,8 +215,8 @@ static void graphs_are_given_up(void **state)
     gives_up(&(struct stream_fault){STREAM_CALL_CAPTURE_END, 1, false, STATUS_OOM}, phase[0]);
 }
 
-/* An operation that fails in a graph and outside of it is what the message tells of. */
-static void failures_are_told(void **state)
+/* An operation that fails in a graph and outside of it is the one that the message names. */
+static void failures_are_reported(void **state)
 {
     (void)state;
     struct stream_backend b;
@@ -253,9 +253,9 @@ static void mistakes_stay(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(with_graphs),       cmocka_unit_test(without_graphs),
-        cmocka_unit_test(layer_by_layer),    cmocka_unit_test(graphs_are_given_up),
-        cmocka_unit_test(failures_are_told), cmocka_unit_test(mistakes_stay),
+        cmocka_unit_test(with_graphs),           cmocka_unit_test(without_graphs),
+        cmocka_unit_test(layer_by_layer),        cmocka_unit_test(graphs_are_given_up),
+        cmocka_unit_test(failures_are_reported), cmocka_unit_test(mistakes_stay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What ampscale measures held against doing the same without it, on this machine.
+"""What ampscale measures, compared with the same work without it, on this machine.
 
 usage: bench_peers.py gemm|conv|memory|step BUILD [--threads N] [--rounds N] [--json FILE]
 
@@ -46,7 +46,7 @@ PRODUCTS = [
 # (network, precision, images a step), of 224 pixels.
 STEPS = [("resnet50", "fp32", 16), ("resnet50", "bf16", 16), ("resnet18", "fp32", 16)]
 
-# Both sides wait for work alike; see cli/spin.h.
+# Both sides wait for work alike; see spin_limit in cli/cli.h.
 ENVIRONMENT = dict(os.environ, GOMP_SPINCOUNT="5000")
 
 

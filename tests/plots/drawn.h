@@ -1,7 +1,6 @@
 /* Runs that never took place, and pictures of them, in a scratch folder. A failure fails the test.
  */
-#ifndef TESTS_PLOTS_DRAWN_H
-#define TESTS_PLOTS_DRAWN_H
+#pragma once
 
 #include "base/status.h"
 #include "plots/plot.h"
@@ -36,5 +35,3 @@ enum status draw_with(struct fixture *f, const char *script);
 char *check_figure(const struct fixture *f, const char *figure, bool svg);
 
 void check_says(const char *svg, const char *text);
-
-#endif

@@ -76,3 +76,12 @@ void expect_text(const char *dir, const char *file, const char *text)
         fail_msg("'%s' says '%s' nowhere:\n%.400s", file, text, content);
     free(content);
 }
+
+void expect_no_text(const char *dir, const char *file, const char *text)
+{
+    size_t size;
+    char *content = scratch_read(dir, file, &size);
+    if (strstr(content, text))
+        fail_msg("'%s' says '%s'", file, text);
+    free(content);
+}

@@ -1,6 +1,5 @@
 /* What tests of pictures share. A failure fails the test. */
-#ifndef TESTS_PLOTS_PICTURES_H
-#define TESTS_PLOTS_PICTURES_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -16,4 +15,5 @@ void expect_png(const char *dir, const char *file);
 /* "<dir>/<file>" says the text. */
 void expect_text(const char *dir, const char *file, const char *text);
 
-#endif
+/* Fails if it does. */
+void expect_no_text(const char *dir, const char *file, const char *text);

@@ -121,6 +121,7 @@ static void write_run(const char *dir, const struct sample *s)
 static void write_ranks(const struct sample *s, int64_t epoch, struct rng *rng, FILE *out)
 {
     double total = s->batch / s->images_per_s, steps = s->steps_per_epoch;
+    double slow_data = s->slow_data > 0 ? s->slow_data : 0.12;
     for (int i = 0; i < s->ranks; i++) {
         char line[SCHEMA_LINE_MAX];
         struct rank_record r = {
@@ -128,7 +129,7 @@ static void write_ranks(const struct sample *s, int64_t epoch, struct rng *rng, 
             .rank = i,
             .steps = s->steps_per_epoch,
             .images = (int64_t)s->batch * s->steps_per_epoch / s->ranks,
-            .data_s = steps * total * (s->slow_rank && i == s->slow_rank ? 0.12 : 0.01),
+            .data_s = steps * total * (s->slow_rank && i == s->slow_rank ? slow_data : 0.01),
             .h2d_s = steps * total * 0.02,
             .forward_s = steps * total * (0.24 + 0.004 * rng_normal(rng)),
             .backward_s = steps * total * (0.46 + 0.008 * rng_normal(rng)),

@@ -1,6 +1,5 @@
 /* Runs that never took place, for drawing: plausible curves and times from a few numbers. */
-#ifndef TESTS_PLOTS_SAMPLE_H
-#define TESTS_PLOTS_SAMPLE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -18,6 +17,7 @@ struct sample {
     int ranks;           /* when not 0: so many, two to a host, with records of their own */
     const char *host;    /* how the hosts' names begin, as in JSON; NULL: "node" */
     int slow_rank;       /* with ranks: this one waits for data; 0: none */
+    double slow_data;    /* share of a step that it waits; 0: 0.12 */
     int nan_from_step;   /* the loss is NaN from there on; 0: never */
     int sensors;         /* devices with telemetry, of which the last is throttled half-way */
     unsigned seed;
@@ -26,5 +26,3 @@ struct sample {
 /* Writes run.json, steps.jsonl, epochs.jsonl and, with ranks and sensors, ranks.jsonl and
  * telemetry.jsonl into the existing folder `dir`. A failure fails the test. */
 void sample_write(const char *dir, const struct sample *s);
-
-#endif

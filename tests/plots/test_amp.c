@@ -1,7 +1,7 @@
 /* The figure of an AMP report, and records that are not what they should be. */
 #include "base/file.h"
 #include "pictures.h"
-#include "plots/amp.h"
+#include "plots/plot.h"
 #include "scratch.h"
 
 #include <setjmp.h>
@@ -21,11 +21,18 @@
 #define NOWHERE  HEAD TOTAL ",\"histogram\":[]}"
 #define UNSCALED "{\"schema\":1,\"report\":\"amp\",\"loss_scale\":1," TOTAL "," ROWS "}"
 
-static enum status draw(const char *dir, const char *record)
+static enum status draw_there(const char *dir)
 {
     struct plot_options o = {.png = true, .svg = true};
+    char path[SCRATCH_MAX + 64];
+    snprintf(path, sizeof path, "%s/amp-report.json", dir);
+    return plot_record(path, dir, &o);
+}
+
+static enum status draw(const char *dir, const char *record)
+{
     scratch_write(dir, "amp-report.json", record, strlen(record));
-    return plot_amp_report(dir, &o);
+    return draw_there(dir);
 }
 
 static bool exists(const char *dir, const char *file)
@@ -125,8 +132,7 @@ static void test_too_many_rows(void **state)
 
 static void test_no_record(void **state)
 {
-    struct plot_options o = {.png = true};
-    assert_int_equal(plot_amp_report(*state, &o), STATUS_DATA);
+    assert_int_equal(draw_there(*state), STATUS_DATA);
     assert_non_null(strstr(status_message(), "amp-report.json"));
 }
 

@@ -1,7 +1,7 @@
 /* The figure of overlap, and records that are not what they should be. */
 #include "base/file.h"
 #include "pictures.h"
-#include "plots/overlap.h"
+#include "plots/plot.h"
 #include "scratch.h"
 
 #include <setjmp.h>
@@ -36,7 +36,7 @@ static enum status draw(const char *dir, const char *record)
     char path[SCRATCH_MAX + 64];
     scratch_write(dir, "overlap.json", record, strlen(record));
     snprintf(path, sizeof path, "%s/overlap.json", dir);
-    return plot_overlap(path, dir, &o);
+    return plot_record(path, dir, &o);
 }
 
 static void test_figure(void **state)

@@ -39,8 +39,11 @@ static void test_one_epoch(void **state)
         const char *figure, *title, *x, *y;
     } figures[] = {
         {"loss", "Loss", "Training step", "Loss (cross-entropy)"},
-        {"top1", "Top-1 accuracy", "Training step", "Top-1 accuracy (%)"},
-        {"top5", "Top-5 accuracy", "Training step", "Top-5 accuracy (%)"},
+        {"top1_train", "Top-1 accuracy of training", "Training step", "training (%)"},
+        {"top1_val", "Top-1 accuracy of validation", "Training step", "validation (%)"},
+        {"top5_train", "Top-5 accuracy of training", "Training step", "training (%)"},
+        {"top5_val", "Top-5 accuracy of validation", "Training step", "validation (%)"},
+        {"time_to_accuracy", "Time to accuracy", "Time (s)", "Top-1 accuracy of validation (%)"},
         {"lr", "Learning rate", "Epoch", "Learning rate"},
         {"throughput", "Training throughput", "Time (s)", "Images per second"},
         {"io", "Storage and decoding", "Time (s)", "Bytes read (MB/s)"},
@@ -84,7 +87,7 @@ static void test_several_runs(void **state)
     add_run(f, "third", s);
     if (draw(f, true, "It's <all>", 0.6) != STATUS_OK)
         fail_msg("%s", status_message());
-    char *svg = check_figure(f, "top1", true);
+    char *svg = check_figure(f, "top1_train", true);
     check_says(svg, "a&lt;b");
     check_says(svg, "&amp;'`$(touch x)`");
     check_says(svg, "It's &lt;all");
@@ -111,7 +114,7 @@ static void test_several_runs(void **state)
 }
 
 /* A run of 64 ranks, one of two on a host whose name would break a table, and one that has none to
- * tell of. */
+ * report. */
 static void test_ranks(void **state)
 {
     struct fixture *f = *state;
@@ -131,16 +134,20 @@ static void test_ranks(void **state)
     s.host = "it's \\\"#";
     s.slow_rank = 1;
     add_run(f, "pair", s);
+    s.slow_data = 0.06; /* 7 % slower, which is within the bound of a straggler */
+    add_run(f, "equal", s);
     if (draw(f, true, NULL, 0) != STATUS_OK)
         fail_msg("%s", status_message());
     char *svg = check_figure(f, "ranks", true);
-    check_says(svg, "slowest: rank 37 on node18, ");
+    check_says(svg, "straggler: rank 37 on node18, ");
     check_says(svg, "data wait +");
     check_says(svg, "resnet50 b4096 \u00b7 many");
     check_says(svg, "resnet50 b4096 \u00b7 pair");
     check_says(svg, "exposed comm.");
-    check_says(svg, "slowest: rank 1 on it's \"#0, ");
+    check_says(svg, "straggler: rank 1 on it's \"#0, ");
     check_says(svg, ">it?s???0<");
+    check_says(svg, ">no straggler: slowest is rank 1, +");
+    check_says(svg, "a straggler has at least +10.0 %<");
     assert_null(strstr(svg, ">node0<")); /* there is no room for it */
     assert_null(strstr(svg, "lonely"));
     free(svg);
@@ -219,7 +226,7 @@ static void test_one_step(void **state)
     f->run[0]->step[0].loss = NAN;
     if (draw(f, true, NULL, 0) != STATUS_OK)
         fail_msg("%s", status_message());
-    free(check_figure(f, "top1", true));
+    free(check_figure(f, "top1_train", true));
     free(check_figure(f, "throughput", true));
     free(check_figure(f, "split", true));
     char *svg = check_figure(f, "lr", true);

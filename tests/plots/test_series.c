@@ -1,5 +1,5 @@
 /* Smoothing, thinning, scaling and naming against values written out. */
-#include "plots/labels.h"
+#include "plots/figure.h"
 #include "plots/series.h"
 
 #include <math.h>

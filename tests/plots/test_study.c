@@ -1,8 +1,7 @@
 /* The figures of studies and of predictions, and records that are not what they should be. */
 #include "base/file.h"
 #include "pictures.h"
-#include "plots/record.h"
-#include "plots/study.h"
+#include "plots/plot.h"
 #include "scratch.h"
 
 #include <math.h>
@@ -37,6 +36,8 @@ static void cell_set(struct analysis_cell *c, int i, int64_t devices, double rat
         (struct analysis_measure){.median = rate, .low = 0.9 * rate, .high = 1.1 * rate, .n = 3};
     c->wall = c->images_per_s;
     c->seconds = (struct analysis_measure){.median = 1000 / rate, .low = NAN, .high = NAN, .n = 1};
+    if (i >= 2)
+        c->io = (struct analysis_io){1e6 * (double)devices, 100, 0.5e6, 0.75e6, 50};
     c->split[ANALYSIS_FORWARD] = 0.03;
     c->split[ANALYSIS_BACKWARD] = 0.0625;
     c->split[ANALYSIS_COMM] = 0.0075;
@@ -74,8 +75,9 @@ static enum status draw(const char *dir, const struct published_series *publishe
 
 static void test_figures(void **state)
 {
-    static const char *const names[] = {"training_throughput", "training_time",  "efficiency",
-                                        "scaling_weak",        "scaling_strong", "cell_split"};
+    static const char *const names[] = {
+        "training_throughput", "training_time", "efficiency", "scaling_weak",
+        "scaling_strong",      "cell_split",    "IO"};
     const char *dir = *state;
     char file[64];
     size_t size;
@@ -108,8 +110,36 @@ static void test_tables(void **state)
     expect_text(dir, "data/training_throughput-02.dat", "\n4 120 108 132 160 nan");
     expect_text(dir, "data/efficiency-02.dat", "\n4 75 67.5 82.5 100 75 67.5 82.5 100\n");
     expect_text(dir, "data/training_time-02.dat", "\n4 8.33333333 nan nan 6.25 nan");
+    expect_text(dir, "data/IO-02.dat", "1 1 nan nan nan 0.5 nan nan nan\n4 4 nan nan nan 0.5");
     expect_text(dir, "data/scaling_weak-01.dat", "\n2 75 67.5 82.5 100 nan");
     expect_text(dir, "data/scaling_strong-02.dat", "\n4 3 2.7 3.3 4 nan");
+    /* Beside a sloped ideal, every point stands at its number of devices. */
+    expect_text(dir, "data/training_throughput.gp", "\nis_side_by_side = 0\n");
+    expect_text(dir, "data/training_time.gp", "\nis_side_by_side = 0\n");
+    expect_text(dir, "data/scaling_strong.gp", "\nis_side_by_side = 0\n");
+    expect_text(dir, "data/efficiency.gp", "\nis_side_by_side = 1\n");
+}
+
+/* A table alone: all of its series, and nothing of a study. */
+static void test_published_alone(void **state)
+{
+    const char *dir = *state;
+    char table[SCRATCH_MAX + 16], file[SCRATCH_MAX + 64];
+    const struct plot_options o = {.svg = true};
+    static const char text[] = "series,gpus,images_per_s,train_time_s,top1_val,top5_val\n"
+                               "a,1,100,1000,75,92\na,2,190,520,74,91\n"
+                               "b,1,110,900,,\nb,4,400,240,,\n";
+    skip_without_gnuplot();
+    scratch_write(dir, "t.csv", text, sizeof text - 1);
+    snprintf(table, sizeof table, "%s/t.csv", dir);
+    if (plot_published(table, dir, &o) != STATUS_OK)
+        fail_msg("%s", status_message());
+    expect_text(dir, "training_throughput.svg", ">published: a <");
+    expect_text(dir, "training_throughput.svg", ">published: b <");
+    expect_text(dir, "data/training_time-02.dat", "\n4 240 nan nan 225 nan");
+    expect_text(dir, "data/accuracy-01.dat", "\n2 74 nan nan nan 91");
+    snprintf(file, sizeof file, "%s/IO.svg", dir);
+    assert_false(path_exists(file));
 }
 
 static void test_published_beside(void **state)
@@ -168,8 +198,8 @@ static void test_panels(void **state)
     expect_text(dir, "efficiency.svg", ">it's<");
     expect_text(dir, "data/efficiency.gp", "\npanel_lines[2] = '5 6 7 8'\n");
     expect_text(dir, "data/efficiency.gp", "\npanel_ideals[2] = '5'\n");
-    expect_text(dir, "data/efficiency.gp",
-                "\nall_runs = '1 2 3 4'\nentries = ' 1 2 3 4 1 2 3 4'\n");
+    expect_text(dir, "data/efficiency.gp", "\nentries = ' 1 2 3 4 1 2 3 4'\n");
+    expect_text(dir, "data/efficiency.gp", "\nall_runs = '1 2 3 4'\n");
     expect_text(dir, "data/training_throughput.gp", "\ny_ticks1 = '80, 100, 150, 200, 300'\n");
 }
 
@@ -216,9 +246,16 @@ static void test_forecast(void **state)
     expect_text(dir, "data/forecast-03.dat", "4 170 100\n");
     expect_text(dir, "forecast.svg", ">a&lt;b<");
     expect_text(dir, "forecast.svg", ">Efficiency (%)<");
-    /* Points of one kind alone. */
+    expect_text(dir, "forecast.svg", ">measured, held out<");
+    expect_no_text(dir, "forecast.svg", ">beyond what was measured<"); /* 1 to 4 ranks were */
+    /* Points of one kind alone: the legend has no other, and what lies beyond them is shaded. */
     assert_int_equal(draw_record(dir, RECORD(FORECAST("2", "100"), MEASURED("1", "50", "false"))),
                      STATUS_OK);
+    expect_text(dir, "data/forecast.gp", "\nchecked_high = 1\n");
+    expect_text(dir, "forecast.svg", ">beyond what was measured<");
+    expect_text(dir, "forecast.svg", ">measured<");
+    expect_no_text(dir, "forecast.svg", ">measured, held out<");
+    expect_no_text(dir, "forecast.svg", ">waiting for storage<");
 }
 
 static void test_hostile_forecasts(void **state)
@@ -248,10 +285,10 @@ static void test_hostile_forecasts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WITH_FOLDER(test_figures),           WITH_FOLDER(test_tables),
-        WITH_FOLDER(test_published_beside),  WITH_FOLDER(test_panels),
-        WITH_FOLDER(test_nothing_measured),  WITH_FOLDER(test_forecast),
-        WITH_FOLDER(test_hostile_forecasts),
+        WITH_FOLDER(test_figures),         WITH_FOLDER(test_tables),
+        WITH_FOLDER(test_published_alone), WITH_FOLDER(test_published_beside),
+        WITH_FOLDER(test_panels),          WITH_FOLDER(test_nothing_measured),
+        WITH_FOLDER(test_forecast),        WITH_FOLDER(test_hostile_forecasts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -172,27 +172,42 @@ static void test_two_values_along_a_row(void **state)
     expect_whole(&f);
 }
 
-/* Published lines are in all panels, and take room in them. */
+/* A published line shares a panel with lines of its network, precision and data alone. */
 static void test_published(void **state)
 {
-    static const char *const legend[] = {"dp", "ddp", "theirs", "others", "more"};
     struct matrix m = quick;
     struct fixture f;
     (void)state;
     m.value[STUDY_SCALING][1] = "";
     fill(&f, &m);
     publish(&f, "theirs");
-    choose(&f, STUDY_ARCH);
-    assert_int_equal(f.panels.n, 2); /* of 4 + 1 */
-    assert_int_equal(f.panels.panel[8], STUDY_EVERY_PANEL);
     publish(&f, "others");
-    publish(&f, "more");
-    choose(&f, STUDY_ARCH);
-    assert_int_equal(f.panels.n, 4); /* of 2 + 3 */
-    expect_legend(&f, legend, 5);
+    for (int i = 8; i < 10; i++) {
+        strcpy(f.lines.line[i].key[STUDY_ARCH], "resnet8");
+        strcpy(f.lines.line[i].key[STUDY_PRECISION], "O1");
+    }
+    strcpy(f.lines.line[9].key[STUDY_DATA], "jpeg");
+    choose(&f, STUDY_DATA);
+    assert_int_equal(f.panels.n, 4); /* by data; precisions differ within both panels */
+    assert_int_equal(f.panels.panel[8], 2);
+    assert_int_equal(f.panels.panel[9], 3);
+    assert_string_equal(f.panels.title[2], "theirs, resnet8 O1"); /* data not known */
+    for (int i = 0; i < 8; i++)
+        assert_in_range(f.panels.panel[i], 0, 1);
+    for (int i = 0; i < 8; i++)
+        strcpy(f.lines.line[i].key[STUDY_PRECISION], "O1");
+    choose(&f, STUDY_DATA);
+    assert_int_equal(f.panels.panel[9], 1); /* with jpeg */
+    assert_int_equal(f.panels.panel[8], 2);
+    assert_int_equal(f.panels.n, 3);
+    /* Few lines are in one panel, which has a name if there are others. */
+    memset(f.drawn, 0, 6 * sizeof *f.drawn);
+    choose(&f, STUDY_DATA);
+    assert_string_equal(f.panels.title[0], "this study");
     memset(f.drawn, 0, 8 * sizeof *f.drawn); /* published ones alone */
     choose(&f, STUDY_ARCH);
     assert_int_equal(f.panels.n, 1);
+    assert_string_equal(f.panels.title[0], "");
 }
 
 /* A panel for each line would compare nothing; and where no cut is good the best is taken. */

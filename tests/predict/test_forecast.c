@@ -236,7 +236,7 @@ static void test_source_of_a_study(void **state)
     assert_close(source.point[2].images_per_s, 800, 1e-12);
     assert_close(source.work.forward, 0.4, 1e-12);
     assert_close(source.work.backward, 0.5, 1e-12);
-    assert_true(source.work.n > 3); /* sent beside the backward pass */
+    assert_true(source.work.n > 3); /* overlapped with the backward pass */
     assert_int_equal(source.ranks_per_node, 1);
     double all = workload_bytes(&source.work);
     for (int i = 0; i < 4; i++)

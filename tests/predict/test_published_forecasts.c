@@ -1,7 +1,7 @@
 /* Forecasts of published points that the fit has not seen. Every series with a throughput and a
  * batch for at least three numbers of GPUs is fitted to half its numbers or less; one rule and the
  * same typical values serve them all. */
-#include "predict/source.h"
+#include "predict/prediction_source.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -95,7 +95,7 @@ static void test_half(void **state)
 }
 
 /* Four times as many. What slows the series "feb" down from 32 GPUs on does not show in its points
- * up to 16, where it loses 3 % with each doubling, so that nothing fitted to those can tell. */
+ * up to 16, where it loses 3 % with each doubling, so that no fit to those can show it. */
 static void test_quarter(void **state)
 {
     (void)state;

@@ -32,18 +32,36 @@ sed -i "s|\"data[^\"]*\"|\"my da'ta\"|" rec/here/precision/fp32-seed0/run.json
 expect 0 report --no-figures rec -o quoted.md
 grep -qE "^ampscale train .* 'my da'\\\\''ta'\$" quoted.md || fail "a folder with a blank is not quoted: $(grep '^ampscale train' quoted.md)"
 
+# A run that was stopped and resumed was trained by two commands, which both need its folder.
+mkdir -p twice/here/precision
+cp -r rec/here/precision/fp32-seed1 twice/here/precision/
+"$program" train --dummy -a resnet8 --image-size 32 -b 2 --dummy-train 8 --dummy-val 2 --epochs 2 --steps 5 \
+    --out twice/here/precision/two --print-freq 100 >log 2>&1 || fail "no first half: $(cat log)"
+"$program" train --dummy -a resnet8 --image-size 32 -b 2 --dummy-train 8 --dummy-val 2 --epochs 2 \
+    --out twice/here/precision/two --print-freq 100 --resume auto >log 2>&1 || fail "no second half: $(cat log)"
+expect 0 report --no-figures twice -o twice.md
+for line in '^ampscale train --dummy .* --steps 5 --out twice/here/precision/two .*# stopped; resumed after step 5$' \
+    '^ampscale train --dummy .* --out twice/here/precision/two .*--resume auto$'; do
+    grep -q -- "$line" twice.md || fail "no command '$line': $(grep '^ampscale' twice.md)"
+done
+
 # The quality of the gate; a number that makes no sense is a dash.
 mkdir -p gate/here
 cat >gate/here/gate.json <<'END'
-{"kind": "gate-quality", "schema": 1, "rounds": 10, "slice_ms": 50, "alpha": 0.01, "threshold": 0.03, "inject": "throttle=5%",
- "false_alarms": 0, "caught": 1, "sides_false_alarms": 7, "sides_caught": 1,
- "outcomes": [{"unchanged": {"images_per_s": {"ratio": 1.01}}, "slowed": {"images_per_s": {"ratio": 0.95}}},
-  {"unchanged": {"images_per_s": {"ratio": 0.99}}, "slowed": {"images_per_s": {"ratio": 0.96}}}]}
+{"kind": "gate-quality", "schema": 2, "rounds": 10, "alpha": 0.01, "threshold": 0.03, "slowdowns": "5", "workloads": [
+ {"workload": "jpeg", "about": "photographs", "slice_ms": 50, "steps": 280, "pool_rounds": 40,
+  "arms": [{"arm": "unchanged", "pairs": {"equivalent": 2}, "sides": {"inconclusive": 9}},
+   {"arm": "5 % slower", "pairs": {"REGRESSION": 1, "inconclusive": 1}, "sides": {"REGRESSION": 7}}],
+  "trials": [{"unchanged": {"ratio": 1.01}, "5 % slower": {"ratio": 0.95}},
+   {"unchanged": {"ratio": 0.99}, "5 % slower": {"ratio": 0.96}}]},
+ {"workload": "odd", "arms": [{"arm": "unchanged", "pairs": {"REGRESSION": 3}}], "trials": [{}]}]}
 END
 expect 0 report --no-figures gate -o gate.md
-for line in '### Quality of the gate: gate' '| false alarms | by pairs, as by default | 0 of 2 | 0.0 % (0.0 to 84.2) |' \
-    '| slowdowns caught | by pairs, as by default | 1 of 2 | 50.0 % (1.3 to 98.7) |' \
-    '| false alarms | as two sides, --pair never | - | - |' '| images\_per\_s | 1.0000 | 0.9550 |'; do
+for line in '### Quality of the gate: gate' \
+    '- jpeg: photographs, 280 steps a run, turns of 50 ms on one core; trials draw from a pool of 40 rounds of runs.' \
+    '| jpeg | unchanged | 1.0000 | 2 | 0 (0.0 to 84.2 %) | 0 (0.0 to 84.2 %) | 2 (15.8 to 100.0 %) | 0 | 9 |' \
+    '| jpeg | 5 % slower | 0.9550 | 2 | 1 (1.3 to 98.7 %) | 1 (1.3 to 98.7 %) | 0 (0.0 to 84.2 %) | 7 | 0 |' \
+    '| odd | unchanged | – | 1 | – | 0 (0.0 to 97.5 %) | – | 0 | 0 |'; do
     grep -qxF -- "$line" gate.md || fail "the report lacks '$line': $(cat gate.md)"
 done
 
@@ -54,7 +72,7 @@ echo '{"bench": "something"}' >gpu/card/a.json
 echo '{"bench": "peak", "device": "a card", "copy": [{"bytes": 4194304, "bytes_per_s": 3e12}], "flops": []}' >gpu/card/peak.json
 expect 0 report --no-figures gpu -o gpu.md
 for line in '## card' '| 4194304 | 3000000000000 |' '### Runs: runs'; do
-    grep -qxF "$line" gpu.md || fail "a card is told without '$line': $(cat gpu.md)"
+    grep -qxF "$line" gpu.md || fail "a card is reported without '$line': $(cat gpu.md)"
 done
 [[ $(grep -c '^## ' gpu.md) == 1 ]] || fail "one machine has several headings"
 
@@ -91,9 +109,9 @@ for line in '| program | ampscale 0.1.0 |' "### Acceptance by 'bring-up'" '| MIS
     '| fp32 | 256 |  | ampscale | – | – | – | no time was left | – | – |' '| step-amp | step\_ms | 30.00 | ms |  |' \
     '| throughput | images\_per\_s\_amp\_256 | 8000 | images/s | PASS |' '| O1 | 99.20 | 99.00 | 0.20 | auto |' '| O2 | – | – | – | no time |' \
     '| conv\_fwd | 8 | ended by a signal |' '| bn\_apply, forward, x53 | 900.0 | 75.0 | 0.0 |'; do
-    grep -qxF -- "$line" turns.md || fail "an acceptance is told without '$line': $(cat turns.md)"
+    grep -qxF -- "$line" turns.md || fail "an acceptance is reported without '$line': $(cat turns.md)"
 done
-grep -q 'below' turns.md && fail "a file of an acceptance is told as a record of its own"
+grep -q 'below' turns.md && fail "a file of an acceptance is reported as a record of its own"
 
 # Runs beside records are of one place.
 mkdir -p mixed/card
@@ -110,7 +128,7 @@ grep -qxF '![loss](<precision/figures/loss.svg>)' rec/here/R.md || fail "a link 
 
 # What is no record, or damaged.
 mkdir empty
-expect_error 5 "'empty' holds no record" report empty -o none.md
+expect_error 5 "'empty' has no record" report empty -o none.md
 expect_error 2 "nothing to write" report empty
 
 # Damaged records are named and left out; all else is there.
@@ -119,19 +137,19 @@ echo '{' >rec/here/bad.json
 echo '{"epoch": 1' | sed 's/$/}/' >>rec/here/precision/torn/epochs.jsonl
 mkdir rec/study && echo 'x' >rec/study/analysis.json
 expect 5 report --no-figures rec -o rec.md --html rec.html
-for bad in "'rec/here/bad.json' is no JSON object" "'rec/here/precision/torn/epochs.jsonl' line " "'rec/study/analysis.json'"; do
-    [[ $(grep -cF "ampscale: left out: $bad" err) == 1 ]] || fail "stderr does not name $bad once: $(cat err)"
+for bad in "'rec/here/bad.json' line 2: not valid JSON" "'rec/here/precision/torn/epochs.jsonl' line " "'rec/study/analysis.json'"; do
+    [[ $(grep -cF "ampscale: skipped: $bad" err) == 1 ]] || fail "stderr does not name $bad once: $(cat err)"
     grep -qF -- "${bad//\'/}" <(tr -d "'" <rec.html) || fail "the page does not name $bad"
 done
-grep -qx 'ampscale: 3 damaged records were left out; all else was written' err || fail "how many is not said: $(cat err)"
-grep -qx '## Left out' rec.md || fail "the report does not say what it leaves out"
+grep -qx 'ampscale: 3 damaged records were skipped; the rest was written' err || fail "how many is not said: $(cat err)"
+grep -qx '## Skipped records' rec.md || fail "the report does not say what it leaves out"
 grep -q '^| O1-seed0 .* 50.00 ' rec.md || fail "a damaged run took a whole one with it"
-! grep -q '^| torn ' rec.md || fail "a damaged run is told"
+! grep -q '^| torn ' rec.md || fail "a damaged run is reported"
 
 # Nothing but damage.
 mkdir -p ruin/bad && echo '{' >ruin/bad/run.json
 expect 5 report --no-figures ruin -o ruin.md
-grep -qx '## Left out' ruin.md || fail "a report of a damaged run alone: $(cat ruin.md err)"
+grep -qx '## Skipped records' ruin.md || fail "a report of a damaged run alone: $(cat ruin.md err)"
 finish
 
 # Steps in turns with a framework's; a bench that there are no words for.

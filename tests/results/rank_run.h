@@ -1,6 +1,5 @@
 /* A run of several ranks in a scratch folder, for tests. A failure fails the test. */
-#ifndef TESTS_RESULTS_RANK_RUN_H
-#define TESTS_RESULTS_RANK_RUN_H
+#pragma once
 
 #include "results/record.h"
 #include "results/run.h"
@@ -26,5 +25,3 @@ struct rank_record rank_run_row(int64_t epoch, int64_t rank);
 void rank_run_add_epoch(struct record *r, int64_t epoch, int n);
 
 struct run *rank_run_load(const struct rank_run *f);
-
-#endif

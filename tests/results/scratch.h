@@ -1,6 +1,5 @@
 /* A folder for a test to write in, and small things to do there. A failure fails the test. */
-#ifndef TESTS_RESULTS_SCRATCH_H
-#define TESTS_RESULTS_SCRATCH_H
+#pragma once
 
 #include <stddef.h>
 
@@ -20,5 +19,3 @@ void scratch_append(const char *dir, const char *file, const void *bytes, size_t
 
 /* The content of "<dir>/<file>", NUL-terminated; the caller frees. */
 char *scratch_read(const char *dir, const char *file, size_t *size);
-
-#endif

@@ -99,7 +99,7 @@ static void test_growing(void **state)
     follow_close(follow);
 }
 
-/* A torn line is cut off and overwritten by what an attempt that goes on has to say. */
+/* A torn line is cut off and overwritten by the first line of a resumed attempt. */
 static void test_resumed(void **state)
 {
     struct fixture *f = *state;
@@ -122,7 +122,7 @@ static void test_resumed(void **state)
     expect_steps(polled(follow), 0, 9);
     assert_true(follow_run(follow)->step[4].loss == 2);
     assert_int_equal(follow_run(follow)->n_epochs, 1);
-    /* The end of a run, which goes on once more. */
+    /* The end of a run, which is resumed once more. */
     assert_null(follow_run(follow)->summary);
     json_t *summary = json_object();
     assert_int_equal(record_finish(record, summary), STATUS_OK);

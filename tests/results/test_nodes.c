@@ -62,8 +62,8 @@ static void test_refusals(void **state)
     static const struct {
         const char *text, *says;
     } bad[] = {
-        {"", "there is no node"},
-        {"{\"node\": \"a\"}", "torn"},
+        {"", "has no node"},
+        {"{\"node\": \"a\"}", "ends within a line"},
         {"\n", "line 1"},
         {"[]\n", "line 1"},
         {"7\n", "line 1"},
@@ -76,7 +76,7 @@ static void test_refusals(void **state)
         {"{\"node\": \"-rf\"}\n", "cannot be the name of a node"},
         {"{\"node\": \"a\\nb\"}\n", "cannot be the name of a node"},
         {"{\"node\": \"a b\"}\n", "cannot be the name of a node"},
-        {"{\"node\": \"a\"}\n{\"node\": \"a\"}\n", "line 2: node 'a' is there twice"},
+        {"{\"node\": \"a\"}\n{\"node\": \"a\"}\n", "line 2: node 'a' occurs twice"},
         {"{\"node\": \"a\", \"x\": \"1\"}\n", "'x' is not a number"},
         {"{\"node\": \"a\", \"x\": true}\n", "'x' is not a number"},
         {"{\"node\": \"a\", \"x\": {\"y\": 1}}\n", "'x' is not a number"},

@@ -79,7 +79,7 @@ static void test_wrong_calls(void **state)
     json_decref(list);
 }
 
-/* Four ranks are killed while they record epoch 2; two others go on from its beginning, then one,
+/* Four ranks are killed while they record epoch 2; two others resume at its beginning, then one,
  * then three. */
 static void test_resume_with_other_ranks(void **state)
 {
@@ -125,7 +125,7 @@ static void test_resume_with_other_ranks(void **state)
     run_free(run);
 }
 
-/* A run of one rank that goes on with two has its file from then on. */
+/* A run of one rank that resumes with two has its file from then on. */
 static void test_resume_grows_from_one(void **state)
 {
     struct rank_run *f = *state;
@@ -184,13 +184,13 @@ static void test_bad_ranks(void **state)
     static const struct {
         const char *old, *new, *say;
     } cases[] = {
-        {"\"rank\":0", "\"rank\":2", "line 1: 'rank' is out of range: the attempt announced 2"},
+        {"\"rank\":0", "\"rank\":2", "line 1: 'rank' is out of range: the attempt has 2"},
         {"\"rank\":1", "\"rank\":9007199254740992", "line 2: 'rank' is out of range"},
         {"\"rank\":0", "\"rank\":-1", "line 1: 'rank' is out of range"},
         {"\"rank\":0", "\"rank\":null", "line 1: 'rank' is not a whole number"},
         {"\"rank\":0", "\"rank\":0,\"rank\":0", "line 1: not valid JSON"},
-        {"\"rank\":0", "\"rank\":0,\"attempt\":1", "the attempt announced 0"},
-        {"\"rank\":0", "\"rank\":0,\"attempt\":9007199254740992", "the attempt announced 0"},
+        {"\"rank\":0", "\"rank\":0,\"attempt\":1", "the attempt has 0"},
+        {"\"rank\":0", "\"rank\":0,\"attempt\":9007199254740992", "the attempt has 0"},
         {"\"rank\":0,", "", "line 1: 'rank' is missing"},
         {"\"data_s\":0.1", "\"data_s\":-0.1", "line 1: 'data_s' is out of range"},
         {"\"comm_busy_s\":1", "\"comm_busy_s\":\"1\"", "line 1: 'comm_busy_s' is not a number"},

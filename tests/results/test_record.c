@@ -461,7 +461,7 @@ static void test_journal_on_full_device(void **state)
     assert_int_equal(journal_flush(&j, false), STATUS_IO);
     assert_string_equal(status_message(),
                         "cannot write 'x/steps.jsonl': No space left on device; free some space "
-                        "and go on with --resume auto");
+                        "and resume with --resume auto");
     assert_int_equal(journal_write(&j, "line\n", 5), STATUS_IO);
     assert_int_equal(journal_close(&j), STATUS_IO);
 }

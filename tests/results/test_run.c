@@ -1,7 +1,8 @@
 /* Folders that are not what they should be. */
+#include "base/json.h"
 #include "base/rng.h"
+#include "base/text.h"
 #include "results/run.h"
-#include "results/text.h"
 #include "scratch.h"
 
 #include <math.h>
@@ -64,11 +65,11 @@ static void test_bad_run_json(void **state)
     } cases[] = {
         {"", "line 1: not valid JSON"},
         {"{\"schema\":1", "not valid JSON"},
-        {"[]", "names no schema"},
-        {"{}", "names no schema"},
-        {"{\"schema\":\"1\"}", "names no schema"},
-        {"{\"schema\":0}", "names no schema"},
-        {"{\"schema\":2}", "newer than this program's 1"},
+        {"[]", "has no schema"},
+        {"{}", "has no schema"},
+        {"{\"schema\":\"1\"}", "has no schema"},
+        {"{\"schema\":0}", "has no schema"},
+        {"{\"schema\":2}", "reads only up to 1"},
         {"{\"schema\":1,\"schema\":1}", "not valid JSON"},
         {"{\"schema\":99999999999999999999}", "not valid JSON"},
         {"{\"schema\":1,\"x\":\"\\u0000\"}", "not valid JSON"},

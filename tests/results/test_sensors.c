@@ -240,7 +240,7 @@ static void test_absent_and_torn(void **state)
     run_free(run);
 }
 
-/* Two attempts, whose samples go on counting; the first attempt ended in a torn line. */
+/* Two attempts, whose samples continue counting; the first attempt ended in a torn line. */
 static void test_record(void **state)
 {
     char dir[SCRATCH_MAX + 8];

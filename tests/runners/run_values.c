@@ -34,7 +34,7 @@ int main(int argc, char **argv)
                e->train_top5, e->val_images, e->val_loss, e->val_top1, e->val_top5, e->best_top1,
                e->loss_scale, e->clean, e->skipped, e->bad_images);
     }
-    printf("%s\n", run->summary ? "ended in order" : "did not end in order");
+    printf("%s\n", run->summary ? "completed" : "incomplete");
     run_free(run);
     return 0;
 }

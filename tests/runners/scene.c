@@ -1,6 +1,8 @@
 /* Running, and comparing what runs left. */
 #include "scene.h"
 
+#include "runners/settings.h"
+
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>

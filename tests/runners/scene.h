@@ -1,8 +1,7 @@
 /* Runs of a small network on devices found by a name that the program does not know ("stream", see
  * tests/kernels/stream_backend.h), and what they leave. The test is linked with
  * --wrap=backend_find. */
-#ifndef TESTS_RUNNERS_SCENE_H
-#define TESTS_RUNNERS_SCENE_H
+#pragma once
 
 #include "results/run.h"
 #include "runners/trainer.h"
@@ -40,5 +39,3 @@ struct run *scene_load(const struct scene *s);
 void scene_same_records(const struct scene *a, const struct scene *b);
 void scene_same_file(const struct scene *a, const struct scene *b, const char *name);
 void scene_same_run(const struct scene *a, const struct scene *b);
-
-#endif

@@ -18,7 +18,7 @@ enum { BATCHES = ENGINE_HOLDS + 3 };
 struct log {
     char text[512];
     int lag;
-    enum status reads; /* what waiting comes to */
+    enum status reads; /* the result of waiting */
 };
 static struct log calls; /* the wrapped functions have nowhere else to find it */
 static struct batch batch[BATCHES];
@@ -59,7 +59,7 @@ static int begin(void **state)
     return 0;
 }
 
-static void test_device_beside_the_host(void **state)
+static void test_asynchronous_device(void **state)
 {
     struct batches_in_use h = {0};
     (void)state;
@@ -103,7 +103,7 @@ static void test_failed_wait(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_device_beside_the_host, begin),
+        cmocka_unit_test_setup(test_asynchronous_device, begin),
         cmocka_unit_test_setup(test_device_that_is_waited_for, begin),
         cmocka_unit_test_setup(test_failed_wait, begin),
     };

@@ -3,9 +3,9 @@
 #include "base/file.h"
 #include "base/rng.h"
 #include "model/safetensors.h"
-#include "runners/checkpoint.h"
 #include "tests/model/net_rig.h"
 #include "tests/results/scratch.h"
+#include "tests/runners/checkpoint_save.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -190,7 +190,7 @@ static void what_is_not_finite_is_not_saved(void **state)
         float value;
         const char *says;
     } cases[] = {
-        {"conv1.weight", VALUE_WEIGHT, NAN, "'conv1.weight' holds what is not a number"},
+        {"conv1.weight", VALUE_WEIGHT, NAN, "'conv1.weight' holds NaN values"},
         {"bn1.running_var", VALUE_WEIGHT, INFINITY, "'bn1.running_var' holds infinite values"},
         {"fc.bias", VALUE_MOMENTUM, -INFINITY, "'momentum/fc.bias' holds infinite values"},
     };
@@ -350,6 +350,28 @@ static void another_runs_checkpoint_is_refused(void **state)
     assert_other_run(f, id, "other data");
 }
 
+/* Ranks have seen batch * ranks batches of an epoch; other ranks resume at or before that place. */
+static void positions_follow_the_ranks(void **state)
+{
+    static const struct {
+        int ranks;
+        int64_t batch;
+        int now;
+        int64_t want;
+    } rows[] = {{1, 12, 1, 12}, {2, 6, 1, 12}, {2, 6, 3, 4}, {3, 5, 2, 7}, {4, 1, 8, 0}};
+    struct fixture *f = *state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct train_identity id = identity;
+        struct train_state s = state_saved, got;
+        id.ranks = rows[i].ranks;
+        s.batch = rows[i].batch;
+        assert_ok(checkpoint_save("ranks", f->saved.net, f->saved.graph, &id, &s));
+        id.ranks = rows[i].now;
+        assert_ok(checkpoint_load("ranks", f->saved.net, f->saved.graph, &id, &got));
+        assert_int_equal(got.batch, rows[i].want);
+    }
+}
+
 /* A file with a sound checksum whose numbers make no sense is as good as a damaged one. */
 static void states_that_make_no_sense(void **state)
 {
@@ -372,7 +394,7 @@ static void states_that_make_no_sense(void **state)
         struct train_state kept = {.step = 7};
         assert_ok(checkpoint_save("odd", f->saved.net, f->saved.graph, &id, &s[i]));
         char says[64];
-        snprintf(says, sizeof says, "its '%s' makes no sense", key[i]);
+        snprintf(says, sizeof says, "the value of '%s' is impossible", key[i]);
         assert_says(checkpoint_load("odd", f->saved.net, f->saved.graph, &id, &kept), STATUS_DATA,
                     says);
         assert_int_equal(kept.step, 7);
@@ -481,6 +503,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(weights_that_do_not_fit, set_up, tear_down),
         cmocka_unit_test_setup_teardown(another_runs_checkpoint_is_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(files_that_are_no_checkpoint, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(positions_follow_the_ranks, set_up, tear_down),
         cmocka_unit_test_setup_teardown(states_that_make_no_sense, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_checkpoint_without_checksum_is_refused, set_up,
                                         tear_down),

@@ -1,6 +1,6 @@
 /* Training configurations: the learning rate against PyTorch's schedulers, what is refused, and
  * what a record says. */
-#include "runners/config.h"
+#include "runners/settings.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -54,6 +54,107 @@ static void step_takes_its_factor(void **state)
     c.lr_step = 3;
     c.lr_gamma = 0.5;
     assert_rates(&c, 1, want, 7);
+}
+
+/* MultiStepLR(milestones=[2, 3, 5], gamma=0.1), stepped once an epoch. */
+static void milestones_follow_torch(void **state)
+{
+    (void)state;
+    static const double want[] = {0.1, 0.1, 0.01, 0.001, 0.001, 0.0001, 0.0001};
+    struct train_config c = train_config_default();
+    c.epochs = 7;
+    c.lr_milestones = "2,3,5";
+    for (int step = 0; step < 14; step++)
+        assert_near(train_config_lr(&c, step, 2), want[step / 2]);
+    static const char *const wrong[] = {"", "3,2", "2,2", "0", "2,", ",2", "2;3", "2.5", "9999999"};
+    c.dummy = true;
+    assert_int_equal(train_config_check(&c), STATUS_OK);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        c.lr_milestones = wrong[i];
+        assert_int_equal(train_config_check(&c), STATUS_USAGE);
+        assert_non_null(strstr(status_message(), "--lr-milestones"));
+    }
+}
+
+/* PyTorch's own values; torch_schedules.py, which printed them with PyTorch 2.15, explains them. */
+static void rates_are_those_of_pytorch(void **state)
+{
+    (void)state;
+    enum { EPOCHS = 8, STEPS = 3 };
+    static const struct {
+        const char *name;
+        double rate[EPOCHS * STEPS];
+    } torch[] = {
+#include "tests/runners/torch_schedules.inc"
+    };
+    struct train_config c[sizeof torch / sizeof *torch];
+    for (size_t i = 0; i < sizeof torch / sizeof *torch; i++) {
+        c[i] = train_config_default();
+        c[i].lr = 0.4;
+        c[i].epochs = EPOCHS;
+        c[i].dummy = true;
+    }
+    c[0].lr_milestones = "2,5,7";
+    c[0].lr_gamma = 0.3;
+    c[1].lr_step = 3;
+    c[1].lr_gamma = 0.5;
+    c[2].schedule = c[3].schedule = SCHEDULE_POLY;
+    c[3].lr_power = 0.9;
+    c[4].schedule = SCHEDULE_COSINE;
+    for (size_t i = 0; i < sizeof torch / sizeof *torch; i++) {
+        assert_int_equal(train_config_check(&c[i]), STATUS_OK);
+        for (int step = 0; step < EPOCHS * STEPS; step++) {
+            double got = train_config_lr(&c[i], step, STEPS), want = torch[i].rate[step];
+            if (fabs(got - want) > 1e-12 * want)
+                fail_msg("%s, step %d: %.17g, PyTorch's is %.17g", torch[i].name, step, got, want);
+        }
+    }
+}
+
+/* Apex's imagenet example: lr * batch * world / 256, a warm-up of 5 epochs, and a tenth at 30, 60
+ * and 80 (adjust_learning_rate of examples/imagenet/main_amp.py). */
+static void apex_schedule(void **state)
+{
+    (void)state;
+    enum { STEPS = 7 };
+    struct train_config c = train_config_default();
+    c.batch = 208;
+    c.lr_scale = LR_SCALE_LINEAR;
+    c.warmup_epochs = 5;
+    c.lr_milestones = "30,60,80";
+    double base = 0.1 * 208.0 * 4 / 256;
+    for (int epoch = 0; epoch < 90; epoch++)
+        for (int step = 0; step < STEPS; step++) {
+            int factor = epoch / 30 + (epoch >= 80);
+            double want = base * pow(0.1, factor);
+            if (epoch < 5)
+                want *= (1.0 + step + epoch * STEPS) / (5.0 * STEPS);
+            double got =
+                train_config_lr_factor(&c, 4) * train_config_lr(&c, epoch * STEPS + step, STEPS);
+            assert_near(got, want);
+        }
+}
+
+/* PolynomialLR(total_iters=10, power=2), stepped once a step, and MLPerf's, which ends at 1e-4. */
+static void polynomial_follows_torch(void **state)
+{
+    (void)state;
+    static const double want[] = {0.1,   0.081, 0.064, 0.049, 0.036,
+                                  0.025, 0.016, 0.009, 0.004, 0.001};
+    struct train_config c = train_config_default();
+    c.epochs = 5;
+    c.schedule = SCHEDULE_POLY;
+    assert_rates(&c, 2, want, 10);
+    c.lr_power = 1;
+    for (int step = 0; step < 10; step++)
+        assert_near(train_config_lr(&c, step, 2), 0.1 * (10 - step) / 10);
+    c.lr_power = 0;
+    c.lr_end = 1e-4;
+    c.warmup_epochs = 1;
+    for (int step = 2; step < 10; step++) {
+        double left = 1 - (step - 2) / 8.0;
+        assert_near(train_config_lr(&c, step, 2), (0.1 - 1e-4) * left * left + 1e-4);
+    }
 }
 
 /* The defaults are pytorch/examples' imagenet: 0.1, a tenth of it every 30 epochs. */
@@ -186,6 +287,24 @@ static void contradictions_are_refused(void **state)
     assert_int_equal(train_config_check(&c), STATUS_OK);
     c.warmup_epochs = 3.5;
     assert_refused(&c, "--warmup-epochs");
+    c.warmup_epochs = 0;
+
+    c.training_only = true;
+    c.val_every = 2;
+    assert_refused(&c, "--val-every");
+    c.training_only = false;
+    c.no_checkpoint = true;
+    assert_int_equal(train_config_check(&c), STATUS_OK);
+    c.keep_checkpoints = 2;
+    assert_refused(&c, "--keep-checkpoints");
+    c.no_checkpoint = false;
+    c.schedule = SCHEDULE_COSINE;
+    c.lr_milestones = "30";
+    assert_refused(&c, "--lr-milestones");
+    c.lr_milestones = NULL;
+    c.lars = 0.001;
+    c.clip_grad_norm = 1;
+    assert_refused(&c, "--clip-grad-norm");
 }
 
 /* Every setting reaches the record with its name and value. */
@@ -210,8 +329,8 @@ static void the_record_holds_every_setting(void **state)
                                           .epoch_steps = 99,
                                           .fuse = FUSE_STATS,
                                           .comm = "joint"};
-    json_t *j = train_config_json(&c, &setting);
-    assert_non_null(j);
+    json_t *j;
+    assert_int_equal(train_config_json(&c, &setting, 0, &j), STATUS_OK);
     assert_string_equal(json_string_value(json_object_get(j, "data")), "imagenet");
     assert_string_equal(json_string_value(json_object_get(j, "arch")), "vgg11");
     assert_string_equal(json_string_value(json_object_get(j, "lr_schedule")), "cosine");
@@ -238,6 +357,52 @@ static void the_record_holds_every_setting(void **state)
     json_decref(j);
 }
 
+/* Each default is a value that its row takes; no flag, letter or key of the record is there twice.
+ */
+static void rows_of_the_table_are_sound(void **state)
+{
+    (void)state;
+    struct train_config c = train_config_default();
+    const struct scaler_rule scaler = scaler_default();
+    char a[64], b[64];
+    assert_int_equal(settings_default(train_settings, &c), STATUS_OK);
+    assert_int_equal(settings_default(train_unrecorded, &c), STATUS_OK);
+    assert_memory_equal(&c.scaler, &scaler, sizeof scaler);
+    assert_int_equal(c.dummy_train, 1281167);
+    assert_int_equal(c.seed, 0);
+    assert_true(c.weight_decay == 1e-4 && c.telemetry == 1 && c.comm_timeout == 300);
+    for (const struct setting *s = train_settings; !setting_is_end(s); s++) {
+        for (const struct setting *t = train_settings; t < s; t++) {
+            const char *key = setting_key(s, a);
+            if (*key && strcmp(key, setting_key(t, b)) == 0)
+                fail_msg("'%s' is recorded twice", key);
+            assert_false(s->letter && s->letter == t->letter);
+        }
+        for (const struct setting *t = train_unrecorded; !setting_is_end(t); t++) {
+            assert_false(s->flag && t->flag && strcmp(s->flag, t->flag) == 0);
+            assert_false(s->letter && s->letter == t->letter);
+        }
+    }
+}
+
+/* What ranks may have to themselves, and what changes no bit. */
+static void traits_leave_settings_out(void **state)
+{
+    (void)state;
+    struct train_config c = train_config_default();
+    const struct train_setting setting = {.mode = MODE_ND, .ranks = 1, .devices = 1};
+    json_t *j;
+    assert_int_equal(train_config_json(&c, &setting, TRAIN_PRIVATE, &j), STATUS_OK);
+    assert_null(json_object_get(j, "workers"));
+    assert_null(json_object_get(j, "devices"));
+    assert_non_null(json_object_get(j, "telemetry"));
+    assert_null(json_object_get(j, "check_replicas")); /* 0 */
+    json_decref(j);
+    assert_true(train_key_is_neutral("telemetry"));
+    assert_true(train_key_is_neutral("inject"));
+    assert_false(train_key_is_neutral("lr"));
+}
+
 /* The images of a step, over ranks and micro-batches, against 256. */
 static void rates_grow_with_the_step(void **state)
 {
@@ -260,6 +425,10 @@ int main(void)
         cmocka_unit_test(step_follows_torch),
         cmocka_unit_test(step_takes_its_factor),
         cmocka_unit_test(defaults_are_those_of_the_example),
+        cmocka_unit_test(milestones_follow_torch),
+        cmocka_unit_test(rates_are_those_of_pytorch),
+        cmocka_unit_test(apex_schedule),
+        cmocka_unit_test(polynomial_follows_torch),
         cmocka_unit_test(cosine_follows_torch),
         cmocka_unit_test(warmup_leads_into_cosine),
         cmocka_unit_test(warmup_leads_into_the_other_schedules),
@@ -267,6 +436,8 @@ int main(void)
         cmocka_unit_test(rates_grow_with_the_step),
         cmocka_unit_test(contradictions_are_refused),
         cmocka_unit_test(the_record_holds_every_setting),
+        cmocka_unit_test(rows_of_the_table_are_sound),
+        cmocka_unit_test(traits_leave_settings_out),
     };
     return cmocka_run_group_tests_name("config", tests, NULL, NULL);
 }

@@ -2,7 +2,7 @@
  * make, once or from then on. A run that ends has the bits of one that began on the rung it fell
  * to, and its record says which rung that is. */
 #include "base/file.h"
-#include "runners/ladder.h"
+#include "engine/ladder.h"
 #include "scene.h"
 
 #include <setjmp.h>
@@ -186,7 +186,7 @@ static void without_fusion(void **state)
             ends_on(&c, &(struct stream_fault){STREAM_CALL_PLAN_FUSED, n, true, STATUS_LIBRARY},
                     "fuse none", 1, 2);
             c.fuse_named = true;
-            fails(&c, &(struct stream_fault){STREAM_CALL_PLAN_FUSED, n}, "; --fuse none may", 1);
+            fails(&c, &(struct stream_fault){STREAM_CALL_PLAN_FUSED, n}, "; try --fuse none", 1);
             c.fuse_named = false;
         }
         run_free(r);
@@ -202,19 +202,19 @@ static void down_to_the_last(void **state)
     const struct stream_fault once = {.call = STREAM_CALL_EXECUTE, .number = 30};
     const struct stream_fault always = {STREAM_CALL_EXECUTE, 30, true, STATUS_LIBRARY};
     ends_on(&c, &once, "fuse none", 1, 1);
-    fails(&c, &always, "as told", 4);
+    fails(&c, &always, "as configured", 4);
     c.devices = ":2";
     ends_on(&c, &once, "fuse none", 1, 1);
     c.devices = "";
     c.fuse_named = true;
-    fails(&c, &always, "; --fuse none may do without it", 2);
+    fails(&c, &always, "; try --fuse none", 2);
     c.no_graph = true;
-    fails(&c, &once, "; --fuse none may do without it", 1);
+    fails(&c, &once, "; try --fuse none", 1);
     c.fuse = FUSE_NONE;
-    fails(&c, &once, "as told", 1);
+    fails(&c, &once, "as configured", 1);
 }
 
-/* A run that fell goes on as it was: with the bits of one that never fused, although it could. */
+/* A run that fell continues as it was: with the bits of one that never fused, although it could. */
 static void resumed(void **state)
 {
     (void)state;

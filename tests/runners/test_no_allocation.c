@@ -1,7 +1,7 @@
 /* A training step allocates nothing: neither computing, nor loading, nor recording it.
  *
  * This program's malloc counts its calls while it is armed. Calls from our own code must not happen
- * at all. A library's are its own affair as long as they are small and come to nothing: oneDNN
+ * at all. A library's are its own affair as long as they are small and freed again: oneDNN
  * makes a table of arguments for each primitive that it runs, and drops it again. */
 #include "input/loader.h"
 #include "input/synth.h"

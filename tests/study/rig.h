@@ -1,8 +1,7 @@
 /* A small study and made-up results, for tests. A failure fails the test. */
-#ifndef TESTS_STUDY_RIG_H
-#define TESTS_STUDY_RIG_H
+#pragma once
 
-#include "study/analyse.h"
+#include "study/study_analyse.h"
 
 /* One device, two as dp and two as ddp; on tensors and on images; weak at 32, strong at 64. */
 extern const char rig_study[];
@@ -27,5 +26,3 @@ void rig_run(struct rig *r, const char *cell, double images_per_s, double data, 
 /* Analyses, and returns a cell of the result. */
 void rig_analyse(struct rig *r);
 const struct analysis_cell *rig_result(const struct rig *r, const char *cell);
-
-#endif

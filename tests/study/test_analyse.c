@@ -94,7 +94,7 @@ static void test_one_repeat(void **state)
     const struct analysis_cell *c = rig_result(r, ND32);
     assert_int_equal(c->images_per_s.n, 1);
     assert_true(isnan(c->images_per_s.low) && isnan(c->images_per_s.high));
-    expect_verdict(r, ND32, "compute-bound", "a single run");
+    expect_verdict(r, ND32, "compute-bound", "only one run");
     expect_verdict(r, ND32, "compute-bound", "2 of 3 runs failed");
 }
 
@@ -104,8 +104,8 @@ static void test_compute_bound(void **state)
     rig_run(r, ND32, 100, 0, 0);
     rig_run(r, WEAK, 196, 0, 0.02);
     rig_analyse(r);
-    expect_verdict(r, ND32, "compute-bound", "100.0 % of a step computes");
-    expect_verdict(r, WEAK, "compute-bound", "2.0 % of a step is communication");
+    expect_verdict(r, ND32, "compute-bound", "100.0 % of a step is computation");
+    expect_verdict(r, WEAK, "compute-bound", "2.0 % of a step is exposed communication");
 }
 
 static void test_loader_bound(void **state)
@@ -114,8 +114,8 @@ static void test_loader_bound(void **state)
     rig_run(r, ND32, 100, 0, 0);
     rig_run(r, JPEG32, 60, 0.4, 0);
     rig_analyse(r);
-    expect_verdict(r, JPEG32, "loader-bound", "40.0 % are lost");
-    expect_verdict(r, JPEG32, "loader-bound", "40.0 % of a step waits");
+    expect_verdict(r, JPEG32, "loader-bound", "a loss of 40.0 %");
+    expect_verdict(r, JPEG32, "loader-bound", "the loader delays steps by 40.0 %");
 }
 
 /* Decoding that keeps up, on cores that computing would have used. */
@@ -125,7 +125,7 @@ static void test_loader_takes_cores(void **state)
     rig_run(r, ND32, 100, 0, 0);
     rig_run(r, JPEG32, 70, 0.01, 0);
     rig_analyse(r);
-    expect_verdict(r, JPEG32, "loader-bound", "takes cores from computing");
+    expect_verdict(r, JPEG32, "loader-bound", "takes cores from training");
 }
 
 /* A difference that lies within the spread of the repeats is none. */
@@ -137,7 +137,7 @@ static void test_loss_within_spread(void **state)
     r->result[rig_cell(r, JPEG32)].sample[2].images_per_s = 110;
     rig_analyse(r);
     expect_verdict(r, JPEG32, "compute-bound", "no loss beyond the spread");
-    expect_verdict(r, JPEG32, "compute-bound", "the machine was not quiet");
+    expect_verdict(r, JPEG32, "compute-bound", "may have had other load");
 }
 
 static void test_loader_unknown(void **state)
@@ -162,7 +162,7 @@ static void test_communication_bound(void **state)
     rig_run(r, ND32, 100, 0, 0);
     rig_run(r, WEAK, 140, 0, 0.3);
     rig_analyse(r);
-    expect_verdict(r, WEAK, "communication-bound", "30.0 % are lost");
+    expect_verdict(r, WEAK, "communication-bound", "a loss of 30.0 %");
 }
 
 static void test_communication_unknown(void **state)
@@ -170,7 +170,7 @@ static void test_communication_unknown(void **state)
     struct rig *r = *state;
     rig_run(r, WEAK, 140, 0, 0.3);
     rig_analyse(r);
-    expect_verdict(r, WEAK, "not enough to say", "no single device with 32 images");
+    expect_verdict(r, WEAK, "not enough to say", "no single-device cell with 32 images");
 }
 
 static void test_shared_machine(void **state)
@@ -211,7 +211,7 @@ static void test_no_slow_rank(void **state)
         result->sample[i].behind = 0.25;
     }
     rig_analyse(r);
-    expect_verdict(r, WEAK, "communication-bound", "no rank stands out");
+    expect_verdict(r, WEAK, "communication-bound", "no straggler");
 }
 
 static void test_oversubscribed(void **state)
@@ -222,7 +222,7 @@ static void test_oversubscribed(void **state)
     for (int i = 0; i < 3; i++)
         r->result[rig_cell(r, WEAK)].sample[i].threads = 4;
     rig_analyse(r);
-    expect_verdict(r, WEAK, "oversubscribed", "4 threads compute on a host that has 2 cores");
+    expect_verdict(r, WEAK, "oversubscribed", "4 threads compute on a host with 2 usable cores");
 }
 
 static void test_no_single_bound(void **state)
@@ -234,7 +234,7 @@ static void test_no_single_bound(void **state)
         result->sample[i].split[ANALYSIS_OTHER] = 2 * result->sample[i].split[ANALYSIS_BACKWARD];
     }
     rig_analyse(r);
-    expect_verdict(r, ND32, "no single bound", "33.3 % of a step computes");
+    expect_verdict(r, ND32, "no single bound", "33.3 % of a step is computation");
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, rig_begin, rig_end)

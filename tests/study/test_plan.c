@@ -34,18 +34,22 @@ static void test_refused(void **state)
     refused("\"schema\": 1", "\"schema\": 2", "'schema' must be");
     refused("\"ddp\": [2]", "\"ddp\": [1]", "'modes.ddp' must be a whole number from 2");
     refused("\"ddp\": [2]", "\"ddp\": [4, 2]", "'modes.ddp' must ascend");
-    refused("\"ddp\": [2]", "\"ddp\": [3]", "64 images cannot be shared by 3 devices");
+    refused("\"ddp\": [2]", "\"ddp\": [3]", "64 images cannot be divided among 3 devices");
     refused("\"ddp\": [2]", "\"ddp2\": [4]", "'devices_per_rank' is missing");
     refused("\"fp32\"", "\"fp32\", \"fp32\"", "'precisions' has 'fp32' twice");
     refused("\"resnet8\"", "\"../x\"", "'archs' must be names");
     refused("\"resnet8\"", "5", "'archs' must be names");
-    refused("\"dummy\"", "\"jpeg\"", "'data' has 'jpeg' twice");
+    refused("\"dummy\"", "\"jpeg\"", "'data' has two sets named 'jpeg'");
     refused("\"folder\": \"images\"", "\"folder\": \"images\", \"train\": 3",
             "unknown key 'data.train'");
     refused("\"repeats\": 3", "\"repeats\": 0", "'repeats' must be a whole number from 1 to 64");
     refused("\"repeats\": 3", "\"repeats\": 3.5", "'repeats' must be a whole number");
     refused("\"measured_steps\": 20,", "", "give one of 'measured_steps' and 'epochs'");
-    refused("\"--lr\", \"0.05\"", "\"--out=x\"", "the study itself sets '--out'");
+    refused("\"--lr\", \"0.05\"", "\"--out=x\"", "the study sets '--out'");
+    refused("\"--lr\", \"0.05\"", "\"--ou=x\"", "'--ou=x': the study sets '--out'");
+    refused("\"--lr\", \"0.05\"", "\"--epoch\", \"3\"", "the study sets '--epochs'");
+    refused("\"--lr\", \"0.05\"", "\"-b2\"", "'-b2': the study sets '-b'");
+    refused("\"--lr\", \"0.05\"", "\"--\"", "'--' is no flag");
     refused("\"--lr\", \"0.05\"", "0.05", "'train' must be a list of strings");
 }
 
@@ -79,11 +83,11 @@ static void test_mutated(void **state)
 static void test_presets(void **state)
 {
     (void)state;
-    for (const char *const *p = study_presets; *p; p++) {
+    for (const struct preset *p = study_presets; p->name; p++) {
         struct study_spec spec;
         struct study_plan plan;
-        assert_int_equal(study_spec_load(*p, &spec), STATUS_OK);
-        assert_string_equal(spec.name, *p);
+        assert_int_equal(study_spec_load(p->name, &spec), STATUS_OK);
+        assert_string_equal(spec.name, p->name);
         assert_int_equal(study_plan_make(&spec, &plan), STATUS_OK);
         assert_true(plan.n_runs == plan.n_cells * spec.repeats && plan.n_cells > 10);
         study_plan_free(&plan);
@@ -91,8 +95,9 @@ static void test_presets(void **state)
     }
     struct study_spec spec;
     assert_int_equal(study_spec_load("quikc", &spec), STATUS_USAGE);
-    assert_string_equal(status_message(),
-                        "no preset 'quikc': there are quick, hal; a file's name has a '.' or '/'");
+    assert_string_equal(
+        status_message(),
+        "no preset 'quikc'; known: quick, hal; the path of a file must contain '.' or '/'");
 }
 
 static void test_cells(void **state)

@@ -1,7 +1,7 @@
-/* What a run's record comes to: warm-up left out, parts that add up, the last validation. */
+/* The results of a run's record: warm-up left out, parts that add up, the last validation. */
 #include "results/record.h"
 #include "scratch.h"
-#include "study/sample.h"
+#include "study/study_sample.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -2,13 +2,12 @@
  * libnvidia-ml.so.1, and with FAKE_NVML_OLD as one that has few functions. For programs that cannot
  * set them, the environment's FAKE_NVML_MILLIJOULES is added to an energy counter each time it is
  * read. */
-#ifndef TESTS_TELEMETRY_FAKE_NVML_H
-#define TESTS_TELEMETRY_FAKE_NVML_H
+#pragma once
 
 enum { FAKE_GPUS = 2 };
 
 struct fake_gpu {
-    int code;        /* that every call comes to; 0: it works */
+    int code;        /* that every call returns; 0: it works */
     int energy_code; /* that of the energy counter */
     unsigned clock, memory_clock, milliwatts, celsius;
     unsigned long long millijoules, throttle, corrected, uncorrected;
@@ -24,5 +23,3 @@ struct fake_nvml {
 
 /* The library exports it under this name. */
 extern struct fake_nvml fake_nvml;
-
-#endif

@@ -93,7 +93,7 @@ static void test_nonsense(void **state)
     put(root, "class/hwmon/hwmon0", "temp1_input", "99999999999999999999999999\n");
     put(root, "devices/system/cpu/cpu0/cpufreq", "scaling_cur_freq", "<unknown>\n");
     assert_int_equal(host_meter_open(root, &m), STATUS_UNSUPPORTED);
-    assert_non_null(strstr(status_message(), "neither energy, temperature nor clock"));
+    assert_non_null(strstr(status_message(), "no energy, temperature or clock"));
     assert_int_equal(host_meter_open("/nonexistent", &m), STATUS_UNSUPPORTED);
 }
 

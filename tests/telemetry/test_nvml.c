@@ -190,7 +190,7 @@ static void test_no_driver(void **state)
 {
     (void)state;
     fake->init_code = 9;
-    expect_missing("NVML does not start: Driver Not Loaded");
+    expect_missing("cannot initialise NVML: Driver Not Loaded");
     assert_int_equal(fake->running, 0);
 }
 
@@ -220,14 +220,14 @@ static void test_old_library(void **state)
     fake->gpu[0].code = 15; /* and no text for it either */
     r = sample(m, 0);
     assert_true(isnan(r.power_w));
-    assert_string_equal(m->lost, "GPU 0 stopped answering: no text for this error");
+    assert_string_equal(m->lost, "GPU 0 stopped answering: unknown error");
     m->close(m);
 }
 
 static void test_no_library(void **state)
 {
     (void)state;
-    expect_missing("cannot load libnvidia-ml.so.1, which comes with NVIDIA's driver");
+    expect_missing("cannot load libnvidia-ml.so.1, a part of NVIDIA's driver");
 }
 
 int main(int argc, char **argv)

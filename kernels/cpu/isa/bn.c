@@ -1,11 +1,11 @@
 /* Batch norm over patches: the two reductions and the two passes that write.
  *
- * What happens to a line is written once, for n lanes: the loops pass LINE, and the compiler drops
- * what only a tail needs. */
+ * The code for a line is written once, for n lanes: loops pass LINE, and the compiler drops the
+ * code that only a tail needs. */
 #include "kernels/cpu/isa/element.h"
 
-/* Lines summed in float before the sum goes on in double: few enough that rounding stays below
- * that of the terms themselves. */
+/* Number of lines that are summed in float before the sum is added to a double. It is so small that
+ * the rounding error of the sum stays below that of its terms. */
 enum { RUN = 64 };
 
 static inline int64_t run_end(int64_t begin, int64_t lines)
@@ -28,7 +28,7 @@ static void bn_moments(struct bn_patch p, const void *from, const float *shift, 
     struct line k = line_load(shift);
     for (int64_t l = 0; l < p.lines;) {
         int64_t end = run_end(l, p.lines);
-        /* Two accumulators each, so that an addition need not wait for the one before it. */
+        /* Two accumulators for each sum, so that an addition does not wait for the previous one. */
         struct line a1 = line_zero(), a2 = line_zero(), b1 = line_zero(), b2 = line_zero();
         for (; l + 2 <= end; l += 2) {
             moments_line(x + l * p.stride, k, &a1, &a2);

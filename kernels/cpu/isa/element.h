@@ -1,7 +1,7 @@
-/* For the sources that are compiled once for each kind of element: lines of a tensor, fp32 in
- * registers whatever they are in memory. `stored` is the C type of an element there. */
-#ifndef KERNELS_CPU_ISA_ELEMENT_H
-#define KERNELS_CPU_ISA_ELEMENT_H
+/* Loads and stores lines of a tensor, for the sources that are compiled once for each kind of
+ * element. A line in registers is fp32, whatever the type in memory. `stored` is the C type of an
+ * element in memory. */
+#pragma once
 
 #include "kernels/cpu/isa/isa.h"
 #include "kernels/cpu/isa/narrow.h"
@@ -11,15 +11,15 @@ typedef CPU_STORED stored;
 
 #define ELEMENT ISA_PASTE(ELEMENT, CPU_ELEMENT)
 
-/* What fp32 elements round to. */
+/* The precision that fp32 elements round to. */
 #define ROUNDING                                                                                   \
     (ELEMENT == ELEMENT_ROUNDS_F16    ? ROUND_F16                                                  \
      : ELEMENT == ELEMENT_ROUNDS_BF16 ? ROUND_BF16                                                 \
      : ELEMENT == ELEMENT_ROUNDS_TF32 ? ROUND_TF32                                                 \
                                       : ROUND_NONE)
 
-/* A line as it is in memory: nothing is rounded on the way in, and on the way out only what the
- * element cannot hold. */
+/* Functions that ignore ROUNDING: loads do not round, and stores round only to the type in
+ * memory. */
 static inline struct line element_load_exact(const void *p)
 {
     return ELEMENT == ELEMENT_F16    ? line_from_f16(narrow_load(p))
@@ -40,7 +40,7 @@ static inline void element_store_exact(void *p, struct line a)
         line_store(p, a);
 }
 
-/* The first n <= LINE values at p; zero in the other lanes. */
+/* Loads the first n <= LINE values at p; zero in the other lanes. */
 static inline struct line element_get_exact(const stored *p, int n)
 {
     if (n == LINE)
@@ -51,7 +51,7 @@ static inline struct line element_get_exact(const stored *p, int n)
     return element_load_exact(lane);
 }
 
-/* The first n <= LINE lanes to p. */
+/* Stores the first n <= LINE lanes of a line at p. */
 static inline void element_put_exact(stored *p, struct line a, int n)
 {
     if (n == LINE) {
@@ -64,7 +64,7 @@ static inline void element_put_exact(stored *p, struct line a, int n)
         p[i] = lane[i];
 }
 
-/* The same, rounded. */
+/* element_get_exact and element_put_exact with rounding to ROUNDING. */
 static inline struct line element_get(const stored *p, int n)
 {
     return line_round(element_get_exact(p, n), ROUNDING);
@@ -75,7 +75,7 @@ static inline void element_put(stored *p, struct line a, int n)
     element_put_exact(p, line_round(a, ROUNDING), n);
 }
 
-/* What an element would hold of it. */
+/* `a` after rounding to the type in which elements are stored. */
 static inline struct line element_held(struct line a)
 {
     return ELEMENT == ELEMENT_F16    ? line_from_f16(line_to_f16(a))
@@ -83,7 +83,7 @@ static inline struct line element_held(struct line a)
                                      : line_round(a, ROUNDING);
 }
 
-/* A whole line past the caches (see line_stream); element_can_stream says where. */
+/* element_stream stores a line past the caches (line_stream), if element_can_stream(p). */
 static inline bool element_can_stream(const stored *p)
 {
     return (uintptr_t)p % (VEC_LANES * sizeof *p) == 0;
@@ -97,18 +97,16 @@ static inline void element_stream(void *p, struct line a)
         line_stream(p, line_round(a, ROUNDING));
 }
 
-/* The largest value that rounds to 0: half of the smallest subnormal, but for TF32, where a half
- * rounds away from 0 and it is the float below. */
+/* The largest value that rounds to 0: half of the smallest subnormal; for TF32, where this half
+ * rounds away from 0, the next smaller float. */
 #define ROUNDED_ZERO                                                                               \
     (ROUNDING == ROUND_F16    ? 0x1p-25f                                                           \
      : ROUNDING == ROUND_BF16 ? 0x1p-134f                                                          \
      : ROUNDING == ROUND_TF32 ? 0x1.ffep-138f                                                      \
                               : 0.0f)
 
-/* a where the values at p are above 0 once rounded, else 0; n as above. */
+/* `a` in lanes where the rounded value at p is above 0, else 0; n as above. */
 static inline struct line element_where_positive(struct line a, const stored *p, int n)
 {
     return line_where_above(a, element_get_exact(p, n), ROUNDED_ZERO);
 }
-
-#endif

@@ -1,7 +1,7 @@
-/* Operations on runs of elements whose place in a tensor does not matter.
+/* Operations on runs of adjacent elements, which do not depend on the position in a tensor.
  *
- * What happens to a line is written once, for n lanes: the loops pass LINE, and the compiler drops
- * what only the rest of a run needs. */
+ * The code for a line is written once, for n lanes: loops pass LINE, and the compiler drops the
+ * code that only the rest of a run needs. */
 #include "kernels/cpu/isa/element.h"
 
 static inline void relu_line(int64_t at, int n, const stored *x, stored *y)
@@ -11,11 +11,7 @@ static inline void relu_line(int64_t at, int n, const stored *x, stored *y)
 
 static void flat_relu(const void *x, void *y, int64_t n)
 {
-    int64_t at = 0;
-    for (; at + LINE <= n; at += LINE)
-        relu_line(at, LINE, x, y);
-    if (at < n)
-        relu_line(at, (int)(n - at), x, y);
+    FOR_EACH_LINE(n, relu_line, x, y);
 }
 
 static inline void relu_grad_line(int64_t at, int n, const stored *dy, const stored *dy2,
@@ -29,11 +25,7 @@ static inline void relu_grad_line(int64_t at, int n, const stored *dy, const sto
 
 static void flat_relu_grad(const void *dy, const void *dy2, const void *y, void *dx, int64_t n)
 {
-    int64_t at = 0;
-    for (; at + LINE <= n; at += LINE)
-        relu_grad_line(at, LINE, dy, dy2, y, dx);
-    if (at < n)
-        relu_grad_line(at, (int)(n - at), dy, dy2, y, dx);
+    FOR_EACH_LINE(n, relu_grad_line, dy, dy2, y, dx);
 }
 
 static inline void add_line(int64_t at, int n, const stored *a, const stored *b, stored *y)
@@ -43,11 +35,7 @@ static inline void add_line(int64_t at, int n, const stored *a, const stored *b,
 
 static void flat_add(const void *a, const void *b, void *y, int64_t n)
 {
-    int64_t at = 0;
-    for (; at + LINE <= n; at += LINE)
-        add_line(at, LINE, a, b, y);
-    if (at < n)
-        add_line(at, (int)(n - at), a, b, y);
+    FOR_EACH_LINE(n, add_line, a, b, y);
 }
 
 static inline void incoming_line(int64_t at, int n, const stored *dy, const stored *dy2, float *d)
@@ -58,11 +46,7 @@ static inline void incoming_line(int64_t at, int n, const stored *dy, const stor
 
 static void flat_incoming(const void *dy, const void *dy2, float *d, int64_t n)
 {
-    int64_t at = 0;
-    for (; at + LINE <= n; at += LINE)
-        incoming_line(at, LINE, dy, dy2, d);
-    if (at < n)
-        incoming_line(at, (int)(n - at), dy, dy2, d);
+    FOR_EACH_LINE(n, incoming_line, dy, dy2, d);
 }
 
 static inline void get_line(int64_t at, int n, const stored *x, float *y)
@@ -72,11 +56,7 @@ static inline void get_line(int64_t at, int n, const stored *x, float *y)
 
 static void flat_get(const void *x, float *y, int64_t n)
 {
-    int64_t at = 0;
-    for (; at + LINE <= n; at += LINE)
-        get_line(at, LINE, x, y);
-    if (at < n)
-        get_line(at, (int)(n - at), x, y);
+    FOR_EACH_LINE(n, get_line, x, y);
 }
 
 static inline void put_line(int64_t at, int n, const float *x, stored *y)
@@ -86,11 +66,7 @@ static inline void put_line(int64_t at, int n, const float *x, stored *y)
 
 static void flat_put(const float *x, void *y, int64_t n)
 {
-    int64_t at = 0;
-    for (; at + LINE <= n; at += LINE)
-        put_line(at, LINE, x, y);
-    if (at < n)
-        put_line(at, (int)(n - at), x, y);
+    FOR_EACH_LINE(n, put_line, x, y);
 }
 
 const struct flat_kernels OF_ELEMENT(flat_kernels) = {

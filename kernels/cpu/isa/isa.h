@@ -1,8 +1,7 @@
-/* Names of what one instruction set's copy of isa/ exports: ISA(cpu_kernels) is
- * cpu_kernels_avx512 where the build says CPU_ISA=avx512, and OF_ELEMENT(bn_kernels) is
- * bn_kernels_avx512_BF16 where it says CPU_ELEMENT=BF16 too. */
-#ifndef KERNELS_CPU_ISA_ISA_H
-#define KERNELS_CPU_ISA_ISA_H
+/* Names of the symbols that one instruction set's copy of isa/ exports: ISA(cpu_kernels) is
+ * cpu_kernels_avx512 if the build sets CPU_ISA=avx512, and OF_ELEMENT(bn_kernels) is
+ * bn_kernels_avx512_BF16 if the build also sets CPU_ELEMENT=BF16. */
+#pragma once
 
 #include "kernels/cpu/kernels.h"
 
@@ -27,5 +26,3 @@ ISA_DECLARE(ROUNDS_TF32);
 ISA_DECLARE(F16);
 ISA_DECLARE(BF16);
 extern const struct mixed_kernels ISA(mixed_kernels);
-
-#endif

@@ -1,9 +1,9 @@
-/* The maxima of a row of windows, and where in its window each was found. */
+/* Finds the maxima of a row of windows, and the window index of each. */
 #include "kernels/cpu/isa/element.h"
 
 #include <math.h>
 
-/* Outputs held at a time; they stay in the first cache while the window's places pass over them. */
+/* Outputs of a tile; they stay in the L1 cache while the loop over the window updates them. */
 enum { TILE = 1024 };
 
 struct tile {
@@ -22,8 +22,8 @@ static inline int64_t min64(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* The first value that competes wins whatever it is, -infinity too; after that a larger one or a
- * NaN. */
+/* The first value is always taken, even -infinity; after that a larger value or a NaN replaces
+ * it. */
 static inline __attribute__((always_inline)) void
 compete_lanes(float *best, int32_t *held, const float *value, int64_t lanes, int32_t place)
 {
@@ -35,7 +35,7 @@ compete_lanes(float *best, int32_t *held, const float *value, int64_t lanes, int
     }
 }
 
-/* The columns of the tile where a place kw of the window lies in the image:
+/* The columns of the tile for which column kw of the window lies in the image:
  * 0 <= column * stride - reach < width. */
 struct columns {
     int64_t reach, begin, end;
@@ -52,9 +52,9 @@ columns_of(const struct maxpool_row *p, const struct tile *t, int kw, int64_t st
     };
 }
 
-/* Lets one place of the window compete in every column of the tile where it lies in the image.
- * Called with constants for the layouts that matter, so that the lanes' loop has none left. Floats
- * compete as they lie; other elements are converted, a line of them at a time. */
+/* Updates every column of the tile for which one position of the window lies in the image. Called
+ * with constants for the important layouts, so that the loop over lanes has a fixed length. Floats
+ * are compared in place; other elements are first converted, a line at a time. */
 static inline __attribute__((always_inline)) void compete(const struct maxpool_row *p,
                                                           struct tile *t, const stored *x, int kw,
                                                           int32_t place, int64_t lanes,
@@ -74,8 +74,8 @@ static inline __attribute__((always_inline)) void compete(const struct maxpool_r
     }
 }
 
-/* The same for elements that are to be converted but do not come in lines: they are laid side by
- * side, and compete all at once. */
+/* As compete(), for elements that need conversion but are not adjacent: gathers the elements of all
+ * columns, then compares them. */
 static void compete_apart(const struct maxpool_row *p, struct tile *t, const stored *x, int kw,
                           int32_t place)
 {
@@ -126,11 +126,11 @@ static void fill_tile(const struct maxpool_row *p, struct tile *t, const stored 
     }
 }
 
-/* The largest of an element's values is one of them. */
+/* Stores without rounding: a maximum is one of the elements' values. */
 static void put_tile(const struct maxpool_row *p, const struct tile *t, stored *y, uint8_t *index)
 {
     int64_t n = (t->end - t->begin) * p->lanes;
-    int64_t run = p->lanes == p->pixel ? n : p->lanes; /* outputs that lie side by side */
+    int64_t run = p->lanes == p->pixel ? n : p->lanes; /* adjacent outputs */
     int64_t to = t->begin * p->pixel;
     for (int64_t from = 0; from < n; from += run, to += p->pixel) {
         for (int64_t i = 0; i < run; i += LINE) {

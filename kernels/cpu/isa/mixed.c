@@ -1,8 +1,9 @@
-/* Operations on runs of floats that are told what to round to: their precisions change from call to
- * call, and within one of them from tensor to tensor.
+/* Operations on runs of adjacent floats. The rounding precision is an argument, since it differs
+ * between calls and between the tensors of a call.
  *
- * What happens to a line is written once, for n lanes, as in flat.c. A choice of rounding for each
- * line is predicted well and costs nothing beside the memory that these operations wait for. */
+ * The code for a line is written once, for n lanes, as in flat.c. Each line branches on the
+ * precision. The branch is predicted well and costs nothing, because memory bandwidth limits these
+ * operations. */
 #include "kernels/cpu/isa/isa.h"
 #include "kernels/cpu/isa/round.h"
 
@@ -73,11 +74,7 @@ static void mixed_sgd(struct sgd_step s, const float *dw, float *w, float *v, fl
     s.stream = s.stream && (uintptr_t)copy % VEC_BYTES == 0;
     struct sgd_lines c = {line_all(-s.lr), line_all(s.grad_scale), line_all(s.weight_decay),
                           line_all(s.momentum), s};
-    int64_t at = 0;
-    for (; at + LINE <= n; at += LINE)
-        sgd_line(at, LINE, &c, dw, w, v, copy);
-    if (at < n)
-        sgd_line(at, (int)(n - at), &c, dw, w, v, copy);
+    FOR_EACH_LINE(n, sgd_line, &c, dw, w, v, copy);
     if (s.stream)
         line_stream_end();
 }

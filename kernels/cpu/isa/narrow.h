@@ -1,11 +1,11 @@
-/* Lines of two-byte values in memory, and their conversion as base/half.h defines it. */
-#ifndef KERNELS_CPU_ISA_NARROW_H
-#define KERNELS_CPU_ISA_NARROW_H
+/* Loads and stores lines (vec.h) whose values have two bytes in memory, and converts them as
+ * base/half.h defines. */
+#pragma once
 
 #include "base/half.h"
 #include "kernels/cpu/isa/round.h"
 
-/* As many lanes as a vec has, in half the bytes. */
+/* A vector with as many lanes as a vec, but half the bytes. */
 typedef uint16_t vec_narrow __attribute__((vector_size(VEC_BYTES / 2)));
 typedef uint16_t narrow_in_memory
     __attribute__((vector_size(VEC_BYTES / 2), aligned(2), may_alias));
@@ -38,7 +38,7 @@ static inline void narrow_store(uint16_t *p, struct narrow_line a)
         *(narrow_in_memory *)(p + i * VEC_LANES) = a.v[i];
 }
 
-/* Past the caches, as line_stream; p is aligned to VEC_BYTES / 2. */
+/* Stores without using the caches, as line_stream does; p must be aligned to VEC_BYTES / 2. */
 static inline void narrow_stream(uint16_t *p, struct narrow_line a)
 {
     for (int i = 0; i < LINE_VECS; i++)
@@ -61,58 +61,30 @@ static inline struct narrow_line line_to_bf16(struct line a)
     return r;
 }
 
-#if defined(__AVX512F__)
-static inline vec vec_from_f16(vec_narrow h)
-{
-    return _mm512_cvtph_ps((__m256i)h);
-}
-
-static inline vec_narrow vec_to_f16(vec x)
-{
-    return (vec_narrow)_mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-}
-#elif defined(__F16C__)
-static inline vec vec_from_f16(vec_narrow h)
-{
-    return _mm256_cvtph_ps((__m128i)h);
-}
-
-static inline vec_narrow vec_to_f16(vec x)
-{
-    return (vec_narrow)_mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT);
-}
-#else
-static inline vec vec_from_f16(vec_narrow h)
-{
-    vec r;
-    for (int i = 0; i < VEC_LANES; i++)
-        r[i] = f16_to_float(h[i]);
-    return r;
-}
-
-static inline vec_narrow vec_to_f16(vec x)
-{
-    vec_narrow r;
-    for (int i = 0; i < VEC_LANES; i++)
-        r[i] = f16_from_float(x[i]);
-    return r;
-}
-#endif
-
 static inline struct line line_from_f16(struct narrow_line a)
 {
     struct line r;
-    for (int i = 0; i < LINE_VECS; i++)
-        r.v[i] = vec_from_f16(a.v[i]);
+    for (int i = 0; i < LINE_VECS; i++) {
+#if defined(VEC_FROM_F16)
+        r.v[i] = VEC_FROM_F16(a.v[i]);
+#else
+        for (int k = 0; k < VEC_LANES; k++)
+            r.v[i][k] = f16_to_float(a.v[i][k]);
+#endif
+    }
     return r;
 }
 
 static inline struct narrow_line line_to_f16(struct line a)
 {
     struct narrow_line r;
-    for (int i = 0; i < LINE_VECS; i++)
-        r.v[i] = vec_to_f16(a.v[i]);
+    for (int i = 0; i < LINE_VECS; i++) {
+#if defined(VEC_TO_F16)
+        r.v[i] = (vec_narrow)VEC_TO_F16(a.v[i]);
+#else
+        for (int k = 0; k < VEC_LANES; k++)
+            r.v[i][k] = f16_from_float(a.v[i][k]);
+#endif
+    }
     return r;
 }
-
-#endif

@@ -1,8 +1,7 @@
-/* Rounding the values of lines to those that a narrower type can hold, as base/half.h defines it.
+/* Rounds the values of lines to those of a smaller type, as base/half.h defines it.
  *
- * `to` is a constant wherever it can be; then no choice is left at run time. */
-#ifndef KERNELS_CPU_ISA_ROUND_H
-#define KERNELS_CPU_ISA_ROUND_H
+ * `to` is a constant where possible; then there is no branch at run time. */
+#pragma once
 
 #include "kernels/cpu/isa/vec.h"
 
@@ -14,8 +13,8 @@ static inline vec vec_choose(vec_bits mask, vec_bits a, vec_bits b)
     return (vec)((mask & a) | (~mask & b));
 }
 
-/* Without the lower `drop` bits, to nearest, ties to even. The carry of a mantissa runs into the
- * exponent and makes the largest values infinite. */
+/* Rounds off the lower `drop` bits, to nearest, ties to even. A carry out of the mantissa
+ * increments the exponent and makes the largest values infinite. */
 static inline vec_bits vec_drop(vec_bits u, int drop)
 {
     return (u + ((1u << (drop - 1)) - 1) + (u >> drop & 1)) & -(1u << drop);
@@ -34,22 +33,26 @@ static inline vec vec_round_tf32(vec x)
     return vec_choose((vec_bits)(x != x), (u | QUIET) & kept, (u + (1u << 12)) & kept);
 }
 
+/* Conversion of a vec to as many binary16 values, and back, where there are instructions for it. */
 #if defined(__AVX512F__)
-static inline vec vec_round_f16(vec x)
-{
-    return _mm512_cvtph_ps(_mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
-}
+#define VEC_TO_F16(x)   _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
+#define VEC_FROM_F16(h) _mm512_cvtph_ps((__m256i)(h))
 #elif defined(__F16C__)
+#define VEC_TO_F16(x)   _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT)
+#define VEC_FROM_F16(h) _mm256_cvtph_ps((__m128i)(h))
+#endif
+
+#if defined(VEC_TO_F16)
 static inline vec vec_round_f16(vec x)
 {
-    return _mm256_cvtph_ps(_mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
+    return VEC_FROM_F16(VEC_TO_F16(x));
 }
 #else
 static inline vec vec_round_f16(vec x)
 {
     vec_bits u = (vec_bits)x, magnitude = u & 0x7fffffff, sign = u ^ magnitude;
     vec_bits normal = vec_drop(magnitude, 13);
-    /* Subnormals are multiples of 2^-24, as floats in [0.5, 1) are. */
+    /* Subnormal binary16 values are multiples of 2^-24, and so are floats in [0.5, 1). */
     vec_bits subnormal = (vec_bits)((vec)magnitude + 0.5f - 0.5f);
     vec r = vec_choose((vec_bits)((vec)magnitude < 0x1p-14f), subnormal, normal);
     const vec_bits infinity = (vec_bits){0} + 0x7f800000;
@@ -71,5 +74,3 @@ static inline __attribute__((always_inline)) struct line line_round(struct line 
     }
     return a;
 }
-
-#endif

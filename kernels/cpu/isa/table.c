@@ -1,4 +1,4 @@
-/* The table of one instruction set. */
+/* The table of inner loops for one instruction set. */
 #include "kernels/cpu/isa/isa.h"
 
 #define ENTRY(name, element) [ELEMENT_##element] = &FOR_ELEMENT(name, element)

@@ -1,11 +1,10 @@
-/* Sixteen floats at a time, in as many registers as the instruction set needs.
+/* A line is sixteen floats, in as many registers as the instruction set needs.
  *
  * Sixteen is a multiple of every channel group of the blocked layouts (1, 8, 16), so that each lane
- * of a line belongs to one channel whichever of them a tensor has. GCC's vector types give the
- * registers; loads and stores take any address that floats may have. Streaming has no vector type's
- * operation and is an ordinary store where the machine is not x86-64. */
-#ifndef KERNELS_CPU_ISA_VEC_H
-#define KERNELS_CPU_ISA_VEC_H
+ * of a line belongs to one channel in all of them. GCC's vector types are the registers; loads and
+ * stores accept any address that is valid for floats. Streaming stores need intrinsics of x86-64;
+ * elsewhere they are ordinary stores. */
+#pragma once
 
 #include "kernels/cpu/kernels.h"
 
@@ -52,15 +51,15 @@ static inline void line_store(float *p, struct line a)
         *(vec_in_memory *)(p + i * VEC_LANES) = a.v[i];
 }
 
-/* Past the caches, for what is not read again soon: writing need not fetch the old contents first.
- * p is aligned to VEC_BYTES. */
+/* Stores without using the caches, for values that are not read again soon; the old contents are
+ * not read first. p must be aligned to VEC_BYTES. */
 static inline void line_stream(float *p, struct line a)
 {
     for (int i = 0; i < LINE_VECS; i++)
         VEC_STREAM(p + i * VEC_LANES, a.v[i]);
 }
 
-/* Makes what this thread streamed visible to others before anything that it writes after this. */
+/* Makes this thread's streamed stores visible to others before its later stores. */
 static inline void line_stream_end(void)
 {
 #if defined(__x86_64__)
@@ -68,7 +67,7 @@ static inline void line_stream_end(void)
 #endif
 }
 
-/* The first n <= LINE floats at p; zero in the other lanes. */
+/* Loads the first n <= LINE floats at p; zero in the other lanes. */
 static inline struct line line_get(const float *p, int n)
 {
     if (n == LINE)
@@ -79,7 +78,7 @@ static inline struct line line_get(const float *p, int n)
     return line_load(lane);
 }
 
-/* The first n <= LINE lanes to p. */
+/* Stores the first n <= LINE lanes of a line at p. */
 static inline void line_put(float *p, struct line a, int n)
 {
     if (n == LINE) {
@@ -91,6 +90,17 @@ static inline void line_put(float *p, struct line a, int n)
     for (int i = 0; i < n; i++)
         p[i] = lane[i];
 }
+
+/* Calls line(at, n, ...) for the lines of a run of `count` elements: n is the constant LINE, except
+ * in the call for the rest of the run. */
+#define FOR_EACH_LINE(count, line, ...)                                                            \
+    do {                                                                                           \
+        int64_t at_ = 0;                                                                           \
+        for (; at_ + LINE <= (count); at_ += LINE)                                                 \
+            line(at_, LINE, __VA_ARGS__);                                                          \
+        if (at_ < (count))                                                                         \
+            line(at_, (int)((count)-at_), __VA_ARGS__);                                            \
+    } while (0)
 
 static inline struct line line_zero(void)
 {
@@ -106,28 +116,18 @@ static inline struct line line_all(float a)
     return r;
 }
 
-static inline struct line line_add(struct line a, struct line b)
-{
-    for (int i = 0; i < LINE_VECS; i++)
-        a.v[i] += b.v[i];
-    return a;
-}
+#define LINE_OPERATION(name, operator)                                                             \
+    static inline struct line name(struct line a, struct line b)                                   \
+    {                                                                                              \
+        for (int i = 0; i < LINE_VECS; i++)                                                        \
+            a.v[i] operator b.v[i];                                                                \
+        return a;                                                                                  \
+    }
+LINE_OPERATION(line_add, +=)
+LINE_OPERATION(line_sub, -=)
+LINE_OPERATION(line_mul, *=)
 
-static inline struct line line_sub(struct line a, struct line b)
-{
-    for (int i = 0; i < LINE_VECS; i++)
-        a.v[i] -= b.v[i];
-    return a;
-}
-
-static inline struct line line_mul(struct line a, struct line b)
-{
-    for (int i = 0; i < LINE_VECS; i++)
-        a.v[i] *= b.v[i];
-    return a;
-}
-
-/* a * b + c, fused where the machine can. */
+/* a * b + c, fused if the machine supports that. */
 static inline struct line line_fma(struct line a, struct line b, struct line c)
 {
     for (int i = 0; i < LINE_VECS; i++)
@@ -151,7 +151,7 @@ static inline struct line line_where_above(struct line a, struct line b, float l
     return a;
 }
 
-/* sum[lane] += a[lane]: how runs of float sums become double ones. */
+/* sum[lane] += a[lane]: adds the float sums of a run to sums in double. */
 static inline void line_promote(double sum[LINE], struct line a)
 {
     float lane[LINE];
@@ -159,5 +159,3 @@ static inline void line_promote(double sum[LINE], struct line a)
     for (int i = 0; i < LINE; i++)
         sum[i] += (double)lane[i];
 }
-
-#endif

@@ -1,4 +1,4 @@
-/* Addition to the pixels of a grid. A thread adds a unit of channels of one of them. */
+/* Adds a tensor to every n-th pixel of another. A thread adds one unit of channels of one pixel. */
 #include "kernels/cuda/kernels/pool.h"
 
 template <typename T> static __global__ void add_strided(struct cu_pool p, const T *x, T *y)

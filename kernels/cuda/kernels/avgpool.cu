@@ -1,7 +1,7 @@
 /* Average pooling to a given size; see OP_AVGPOOL_FWD for which inputs an output covers. */
 #include "kernels/cuda/kernels/pool.h"
 
-/* In 32 bits, which hold the product of two sides below 65536. */
+/* The first input of output i. 32 bits suffice for the product of two sides below 65536. */
 static __device__ int window_begin(int i, int in, int out)
 {
     return (int)((unsigned)i * (unsigned)in / (unsigned)out);
@@ -54,7 +54,7 @@ template <typename T> static __global__ void avgpool_bwd(struct cu_pool p, const
     bool aligned = p.c % UNIT == 0;
     FOR_EACH_POOL_UNIT(p, p.in, o)
     {
-        /* The outputs that cover an input are found as the inputs of an output are. */
+        /* The same formula, with sides exchanged, gives the outputs that cover an input. */
         int top = window_begin(o.h, p.out[0], p.in[0]), bottom = window_end(o.h, p.out[0], p.in[0]);
         int left = window_begin(o.w, p.out[1], p.in[1]), right = window_end(o.w, p.out[1], p.in[1]);
         struct unit sum = {};

@@ -1,6 +1,5 @@
-/* Sums and maxima over the threads of a one-dimensional block of THREADS, in one order. */
-#ifndef KERNELS_CUDA_KERNELS_BLOCK_H
-#define KERNELS_CUDA_KERNELS_BLOCK_H
+/* Sums and maxima over the threads of a one-dimensional block of THREADS, in a fixed order. */
+#pragma once
 
 #include "kernels/cuda/kernels/launch.h"
 
@@ -13,7 +12,7 @@ struct combine_add {
     }
 };
 
-/* A NaN loses, as in fmax(). */
+/* A NaN is ignored, as in fmax(). */
 struct combine_max {
     static __device__ float of(float a, float b)
     {
@@ -21,13 +20,13 @@ struct combine_max {
     }
 };
 
-/* Every thread of the block must call it, and every one gets the result. */
+/* Every thread of the block must call it, and gets the result. */
 template <typename Combine, typename T> static __device__ inline T block_combine(T v)
 {
     __shared__ T of_warp[WARPS];
     for (int lane = WARP / 2; lane > 0; lane /= 2)
         v = Combine::of(v, __shfl_xor_sync(0xffffffffu, v, lane));
-    __syncthreads(); /* the previous result has been read by all */
+    __syncthreads(); /* all threads have read the previous result */
     if (threadIdx.x % WARP == 0)
         of_warp[threadIdx.x / WARP] = v;
     __syncthreads();
@@ -46,5 +45,3 @@ static __device__ inline float block_max(float v)
 {
     return block_combine<combine_max>(v);
 }
-
-#endif

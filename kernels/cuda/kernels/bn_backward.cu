@@ -1,11 +1,12 @@
-/* Batch norm backward: the two sums per channel, and the pass that makes DX of them. DZ is written
- * with the sums, and the second pass reads it in place of what it was made of. */
+/* Batch norm backward: a pass that computes the two sums per channel, and a pass that computes DX
+ * from the sums. If there is a DZ, the first pass writes DZ, and the second reads DZ in place of
+ * DY, DY2 and Y. */
 #include "kernels/cuda/kernels/columns.h"
 
-/* What both passes read of a row. */
+/* The values of a row that the first and the second pass both read. */
 template <typename T> struct bn_bwd_row {
     packed<T> dy, dy2, x;
-    unsigned passed; /* bits of the elements that the ReLU let pass */
+    unsigned passed; /* a bit per element: 1 where the ReLU did not block it */
 };
 
 template <typename T>
@@ -24,9 +25,9 @@ static __device__ unsigned passed_of(const struct columns &m, const struct colum
     return bits;
 }
 
-/* `two` says that there is a DY2. Beyond the last row the thread's first one is loaded again, and
- * not used: past a branch around loads, nvcc waits for them before it issues those of the next row.
- */
+/* Loads a row. `two`: there is a DY2. Beyond the last row it loads the thread's first row again and
+ * does not use it, because with a branch around the loads nvcc's code would wait for them before it
+ * issues the loads of the next row. */
 template <typename T>
 static __device__ bn_bwd_row<T> bn_bwd_load(const struct columns &m, const struct column_place &p,
                                             const struct cu_bn_bwd &a, bool two, int64_t row)
@@ -41,7 +42,7 @@ static __device__ bn_bwd_row<T> bn_bwd_load(const struct columns &m, const struc
     return r;
 }
 
-/* The gradient that reaches the normalised values: DY [+ DY2], cut off where the ReLU was. */
+/* The gradient of the normalised values: DY [+ DY2], 0 where the ReLU blocked. */
 template <typename T> static __device__ struct unit incoming(const bn_bwd_row<T> &r)
 {
     struct unit d = unpack(r.dy), more = unpack(r.dy2);
@@ -51,7 +52,7 @@ template <typename T> static __device__ struct unit incoming(const bn_bwd_row<T>
     return d;
 }
 
-/* A value as DZ holds it: `rounds` says what an f32 one rounds to. */
+/* A value as stored in DZ; `rounds`: the precision of an f32 DZ. */
 template <typename T> static __device__ float held(float d, enum dtype)
 {
     return widen(narrow<T>(d));
@@ -82,7 +83,7 @@ static __device__ void add_row(const struct unit &d, const struct unit &x, const
     }
 }
 
-/* TWO says that there is a DY2. */
+/* TWO: there is a DY2. */
 template <typename T, bool ALIGNED, bool TWO>
 static __device__ void sum_rows(const struct columns &m, const struct column_place &p,
                                 const struct cu_bn_bwd &a, struct unit *sum, struct unit *centred)
@@ -150,7 +151,7 @@ enum status cu_bn_bwd_sums(const struct cu_queue *q, const struct cu_bn_shape *s
                   sums);
 }
 
-/* DX = slope * (d - shift - (x - mean) * tilt), per channel. */
+/* Coefficients per channel of DX = slope * (d - shift - (x - mean) * tilt). */
 struct bn_line {
     struct unit mean, slope, shift, tilt;
 };
@@ -182,7 +183,7 @@ static __device__ struct unit bn_line_at(const struct bn_line &l, const struct u
     return x;
 }
 
-/* `two` says that there is a DY2. */
+/* `two`: there is a DY2. */
 template <typename T, int AHEAD>
 static __device__ void apply_rows(const struct columns &m, const struct column_place &p,
                                   const struct cu_bn_bwd &a, const struct bn_line &l, bool two)
@@ -200,8 +201,9 @@ static __device__ void apply_rows(const struct columns &m, const struct column_p
     }
 }
 
-/* The line alone takes 32 registers: two rows at a time where there is nothing but DY, X and a
- * mask. Each of the forms has a loop of its own, without branches between its loads. */
+/* struct bn_line alone takes 32 registers, so a thread loads two rows (of 16-bit types) at a time
+ * only if it reads nothing but DY, X and perhaps a mask. Each case has its own loop, without
+ * branches between the loads. */
 template <typename T, bool ALIGNED>
 COLUMN_KERNEL bn_bwd_apply(struct columns m, struct cu_bn_bwd a, const double *sums)
 {
@@ -214,7 +216,7 @@ COLUMN_KERNEL bn_bwd_apply(struct columns m, struct cu_bn_bwd a, const double *s
         apply_rows<T, 1>(m, p, a, l, a.dy2 != NULL);
         return;
     }
-    a.y = NULL; /* known, but not to the compiler */
+    a.y = NULL; /* shows the compiler that a.y is not used any more */
     if (a.mask) {
         apply_rows<T, AHEAD>(m, p, a, l, false);
         return;

@@ -1,8 +1,8 @@
-/* Batch norm forward: statistics, and the pass that applies them with the residual and the ReLU.
+/* Batch norm forward: computes the statistics, and applies them with the residual and the ReLU.
  *
- * Sums are taken of x - pivot, the pivot being the channel's first value, so that fp32 holds them
- * where the mean is large against the deviation; what is left is done in double, once per
- * channel. */
+ * The kernels sum x - pivot, where pivot is the channel's first value, so that fp32 is precise
+ * enough even if the mean is much larger than the deviation. All later steps are in double, once
+ * per channel. */
 #include "kernels/cuda/kernels/columns.h"
 
 size_t cu_bn_workspace(const struct cu_bn_shape *s)
@@ -11,8 +11,8 @@ size_t cu_bn_workspace(const struct cu_bn_shape *s)
     return ((size_t)m.slices * 2 + 1) * (size_t)s->channels * sizeof(float);
 }
 
-/* The first row, but 0 for what is not finite, which must not make NaNs of sums that are infinite.
- */
+/* The pivots: the values of the first row, or 0 for a value that is not finite, since such a pivot
+ * would turn infinite sums into NaNs. */
 template <typename T>
 static __device__ struct unit pivot_of(const T *x, const struct column_place &p)
 {
@@ -64,7 +64,7 @@ static __device__ void finalize_channel(const struct cu_bn_statistics &s, int c,
                                         double sum, double squares)
 {
     double mean = sum / n, m = (double)s.momentum;
-    squares -= sum * mean; /* about the mean */
+    squares -= sum * mean; /* now the sum of squared differences from the mean */
     if (squares < 0)
         squares = 0;
     s.mean[c] = (float)mean;
@@ -73,7 +73,7 @@ static __device__ void finalize_channel(const struct cu_bn_statistics &s, int c,
     s.rvar[c] = (float)((1 - m) * (double)s.rvar[c] + m * squares / (n - 1));
 }
 
-/* Where `sums` is NULL, on to the statistics. */
+/* Writes `sums`, or the statistics if `sums` is NULL. */
 static __global__ void bn_combine(struct columns m, const float *pivots, const float *partial,
                                   double *sums, struct cu_bn_statistics statistics)
 {
@@ -142,7 +142,8 @@ enum status cu_bn_finalize(const struct cu_queue *q, int channels, const double 
     return launch("bn_finalize", config, bn_finalize, channels, sums, *statistics);
 }
 
-/* Rounds what will be stored, so that the mask speaks of the stored values; returns its bits. */
+/* Rounds the values to the type in which they are stored, so that the mask agrees with the stored
+ * values; returns the mask's bits. */
 template <typename T> static __device__ unsigned positive_bits(struct unit *y, int count)
 {
     unsigned bits = 0;
@@ -154,7 +155,7 @@ template <typename T> static __device__ unsigned positive_bits(struct unit *y, i
     return bits;
 }
 
-/* Y = (x - mean) * slope + beta [+ z] [then ReLU], per channel. */
+/* Coefficients per channel of Y = (x - mean) * slope + beta [+ z] [then ReLU]. */
 struct bn_affine {
     struct unit mean, slope, beta;
 };

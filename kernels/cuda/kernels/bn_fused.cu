@@ -1,4 +1,4 @@
-/* Batch norm around convolutions that bring its sums along: what is left of it. */
+/* Computes the steps of batch norm that remain if the adjacent convolutions compute its sums. */
 #include "kernels/cuda/kernels/columns.h"
 
 template <typename T>
@@ -8,7 +8,7 @@ static __global__ void bn_from_sums(struct cu_bn_from_sums a, struct cu_bn_stati
     if (c >= a.channels)
         return;
     double n = (double)a.rows, sum = (double)a.sums[c], mean = sum / n;
-    double squares = (double)a.sums[a.channels + c] - sum * mean; /* about the mean */
+    double squares = (double)a.sums[a.channels + c] - sum * mean; /* now about the mean */
     if (squares < 0)
         squares = 0;
     double m = (double)s.momentum, invstd = 1 / sqrt(squares / n + (double)s.eps);
@@ -39,7 +39,7 @@ enum status cu_bn_from_sums(const struct cu_queue *q, const struct cu_bn_from_su
     return LAUNCH_TYPED(a->type, launch_from_sums, q, a, statistics);
 }
 
-/* DX = of_dy * dy + of_x * x + rest, per channel. */
+/* Coefficients per channel of DX = of_dy * dy + of_x * x + rest. */
 struct bn_eq {
     struct unit of_dy, of_x, rest;
 };

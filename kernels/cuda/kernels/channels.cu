@@ -1,7 +1,8 @@
-/* Matrices whose columns are channels: padding, a bias, and sums. */
+/* Pads and sums the columns of a matrix, which are channels, and adds a bias to them. */
 #include "kernels/cuda/kernels/columns.h"
 
-/* Element by element: what is padded is small, an image's channels or a layer's weights. */
+/* A thread copies single elements, because the padded tensors are small (an image, or the weights
+ * of a layer). */
 template <typename From, typename To>
 static __global__ void resize_rows(int64_t rows, int64_t from, int64_t to, const From *x, To *y)
 {
@@ -38,7 +39,7 @@ static enum status launch_resize_to(const struct cu_queue *q, enum dtype to_type
 enum status cu_resize_rows(const struct cu_queue *q, enum dtype from_type, enum dtype to_type,
                            int64_t rows, int64_t from, int64_t to, const void *x, void *y)
 {
-    if (from == to) /* most convolutions' DW on its way to fp32 */
+    if (from == to) /* only a conversion, as to fp32 for DW of most convolutions */
         return cu_cast(q, from_type, to_type, rows * to, x, y);
     return LAUNCH_TYPED(from_type, launch_resize_to, q, to_type, rows, from, to, x, y);
 }
@@ -82,7 +83,7 @@ static __global__ void take_sums(int width, const double *sums, float *sum)
         sum[c] = (float)sums[c];
 }
 
-/* Batch norm's sums, which begin with these. */
+/* Size of cu_bn_sums's result, whose first doubles are the column sums. */
 static size_t doubles_bytes(const struct cu_bn_shape *s)
 {
     return ((2 * (size_t)s->channels + 1) * sizeof(double) + 63) & ~(size_t)63;

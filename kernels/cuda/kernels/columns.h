@@ -1,31 +1,30 @@
-/* A matrix (rows, width) that is treated by columns: batch norm's channels.
+/* Loops over the columns of a matrix (rows, width), which are batch norm's channels.
  *
- * A thread keeps one unit of columns and walks down the rows, so that what belongs to a column
- * stays in registers. It loads several rows before it computes with the first of them: memory
- * answers late, and how much of its bandwidth is used depends on how much is under way. A block is
- * (lanes, rows): enough lanes to cover the width where it is small, 32 otherwise. The grid cuts
- * rows into slices, as many as make blocks that run all at the same time: a few more would keep the
- * device for as long as a whole second set of them. */
-#ifndef KERNELS_CUDA_KERNELS_COLUMNS_H
-#define KERNELS_CUDA_KERNELS_COLUMNS_H
+ * A thread keeps one unit of columns and walks down the rows, so that a column's values stay in
+ * registers. It loads several rows before it computes with the first of them: memory latency is
+ * long, and the bandwidth used grows with the loads in flight. A block is (lanes, rows): enough
+ * lanes to cover a small width, else 32. The grid cuts the rows into slices such that all blocks
+ * run at the same time, because a few more blocks would take as long as a whole second wave. */
+#pragma once
 
 #include "kernels/cuda/kernels/launch.h"
 
 enum {
     COLUMN_LANES = 32,
-    /* Blocks that a multiprocessor holds at the same time; COLUMN_KERNEL sees to it. */
+    /* Blocks resident on a multiprocessor at the same time, enforced by COLUMN_KERNEL. */
     COLUMN_RESIDENT = 3,
-    /* Blocks of a grid that adds up rows. The shape alone decides how it cuts them, so that sums
-     * have the same order on every device; an H100 or H200 holds so many at the same time. */
+    /* Blocks of a grid that sums rows. The shape alone determines the slices, so that sums have the
+     * same order on every device. An H100 or H200 runs this many blocks at the same time. */
     COLUMN_SUM_BLOCKS = 132 * COLUMN_RESIDENT,
-    COLUMN_ROWS = 8, /* that a thread should have at least */
+    COLUMN_ROWS = 8, /* least number of rows per thread, where possible */
 };
 
-/* Kernels over columns have two forms: ALIGNED says that the width is a multiple of UNIT. */
+/* A kernel over columns, which has two forms. ALIGNED: the width is a multiple of UNIT. */
 #define COLUMN_KERNEL static __global__ void __launch_bounds__(THREADS, COLUMN_RESIDENT)
 
-/* Rows that a thread loads ahead, `bytes` of each tensor, as far as registers go; where they are
- * not aligned there is too much to do for each element for that to pay. */
+/* Number of rows that a thread loads before it computes: `bytes` of each tensor, limited by
+ * registers. It is one for unaligned rows, whose work per element is so large that more loads save
+ * no time. */
 template <typename T, bool ALIGNED> static constexpr __host__ __device__ int column_ahead(int bytes)
 {
     int rows = bytes / (UNIT * (int)sizeof(T));
@@ -35,13 +34,13 @@ template <typename T, bool ALIGNED> static constexpr __host__ __device__ int col
 struct columns {
     int64_t rows;
     int width;
-    int lanes; /* threads side by side in a block: a power of two */
-    int bands; /* blocks side by side */
+    int lanes; /* threads of a block along the width: a power of two */
+    int bands; /* blocks along the width */
     int slices;
-    bool back; /* from the last row to the first */
+    bool back; /* true: rows from the last to the first; false: from the first to the last */
 };
 
-/* Cut into no more blocks than `most`, where that can be. */
+/* Cuts the matrix into at most `most` blocks, if possible. */
 static inline struct columns columns_cut(int64_t rows, int width, int most)
 {
     struct columns m = {rows, width, 1, 1, 1, false};
@@ -61,8 +60,8 @@ static inline struct columns columns_to_sum(int64_t rows, int width)
     return columns_cut(rows, width, COLUMN_SUM_BLOCKS);
 }
 
-/* For what is done to each element by itself. Such a pass follows one that has read the same from
- * the first row on: the last rows are the ones that are still in the cache. */
+/* The cut for an elementwise pass. The previous pass has read the rows from first to last, so the
+ * elementwise pass starts with the last rows, which are still in the cache. */
 static inline struct columns columns_to_map(const struct cu_queue *q, int64_t rows, int width)
 {
     struct columns m = columns_cut(rows, width, q->multiprocessors * COLUMN_RESIDENT);
@@ -76,18 +75,18 @@ static inline cudaLaunchConfig_t launch_columns(const struct cu_queue *q, const 
                          dim3((unsigned)m->lanes, (unsigned)(THREADS / m->lanes)));
 }
 
-/* Launches the form of a kernel that the matrix wants. */
+/* Launches the form of a kernel that fits the matrix's width. */
 #define LAUNCH_COLUMNS(q, m, kernel, T, ...)                                                       \
     ((m)->width % UNIT == 0                                                                        \
          ? launch(#kernel, launch_columns((q), (m)), kernel<T, true>, __VA_ARGS__)                 \
          : launch(#kernel, launch_columns((q), (m)), kernel<T, false>, __VA_ARGS__))
 
-/* Where a thread works. */
+/* A thread's columns and rows. */
 struct column_place {
     int c;             /* its first column */
     int count;         /* its columns; 0 beyond the width */
     bool aligned;      /* every unit of the matrix */
-    int64_t row, step; /* its first row, and from one to the next */
+    int64_t row, step; /* its first row, and the distance to its next */
 };
 
 template <bool ALIGNED>
@@ -104,7 +103,8 @@ static __device__ inline struct column_place column_place_of(const struct column
     return p;
 }
 
-/* Whether there is such a row: a walk in either direction ends where there is none. */
+/* Whether the row exists. A thread's loop, in either direction, ends at the first row that does
+ * not. */
 static __device__ inline bool column_has_row(const struct columns &m, int64_t row)
 {
     return (uint64_t)row < (uint64_t)m.rows;
@@ -125,13 +125,13 @@ static __device__ inline void column_store(const struct columns &m, const struct
     unit_store((T *)y + row * m.width + p.c, p.count, p.aligned, u);
 }
 
-/* Where the bits of a unit lie in a mask; see cu_mask_stride(). */
+/* Byte offset of a unit's bits in a mask; see kernels.h. */
 static __device__ inline int64_t mask_at(int width, int64_t row, const struct column_place &p)
 {
     return row * ((width + UNIT - 1) / UNIT) + p.c / UNIT;
 }
 
-/* What two sums over rows come to in this block, to partial (slices, 2, width). Every thread of the
+/* Writes the block's part of two sums over rows to partial (slices, 2, width). Every thread of the
  * block must call it. */
 static __device__ inline void columns_reduce(const struct columns &m, const struct column_place &p,
                                              const struct unit &first, const struct unit &second,
@@ -161,9 +161,9 @@ static __device__ inline void columns_reduce(const struct columns &m, const stru
             }
 }
 
-/* The other half: adds up the slices of partial sums, in double. A block is (COMBINE_LANES
- * channels, COMBINE_ROWS slices at a time): channels enough for whole sectors of memory, and no
- * more, so that even 64 channels are several blocks. */
+/* The second step of a sum over rows: sums the partial sums of all slices, in double. A block
+ * processes COMBINE_LANES channels, and COMBINE_ROWS slices at a time. 8 channels are one 32-byte
+ * sector of memory, and so few that even a tensor of 64 channels gives several blocks. */
 enum { COMBINE_LANES = 8, COMBINE_ROWS = 32 };
 
 static inline cudaLaunchConfig_t launch_combine(const struct cu_queue *q, int width)
@@ -198,5 +198,3 @@ static __device__ inline void columns_combine(const float *partial, int slices, 
     *first = sum[0][0][x];
     *second = sum[1][0][x];
 }
-
-#endif

@@ -1,5 +1,5 @@
 /* Dropout with the masks of base/rng.h: element f of a row is kept by word f % 4 of block f / 4 of
- * the row's generator, so that every unit makes its own mask out of two blocks. */
+ * the row's generator, so that every unit draws its own mask from two blocks. */
 #include "kernels/cuda/kernels/launch.h"
 
 #include "base/rng.h"
@@ -23,7 +23,7 @@ static __device__ void philox(uint4 c, uint32_t k0, uint32_t k1, uint32_t out[4]
     out[3] = c.w;
 }
 
-/* The eight words of elements f to f + 7 of a row; place as rng_at() packs it. */
+/* The eight random words of elements f to f + 7 of a row; `place` as packed by rng_at(). */
 static __device__ void row_words(const struct step_state *state, uint64_t place, int64_t f,
                                  uint32_t words[UNIT])
 {
@@ -41,7 +41,7 @@ static __device__ void row_words(const struct step_state *state, uint64_t place,
 struct dropout {
     int64_t rows, width;
     struct dropout_attr attr;
-    float scale; /* of what is kept */
+    float scale; /* factor of kept elements */
 };
 
 template <typename T>

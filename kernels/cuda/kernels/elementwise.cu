@@ -1,7 +1,8 @@
-/* ReLU, addition, rounding and conversion. */
+/* Computes elementwise operations: ReLU, addition, rounding and conversion. */
 #include "kernels/cuda/kernels/launch.h"
 
-/* A loop over units of n elements, `at` being where one begins and `count` how many it has. */
+/* A loop over the units of n elements: `at` is the first element of a unit, `count` its number of
+ * elements. */
 #define FOR_EACH_UNIT(n, at, count)                                                                \
     for (int64_t at = loop_first() * UNIT; at < (n); at += loop_step() * UNIT)                     \
         if (int count = unit_count((n), at))

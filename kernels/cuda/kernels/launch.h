@@ -1,6 +1,5 @@
-/* How kernels are launched: the shapes of grids, and one place that starts them. */
-#ifndef KERNELS_CUDA_KERNELS_LAUNCH_H
-#define KERNELS_CUDA_KERNELS_LAUNCH_H
+/* Launches kernels: defines the shapes of grids, and the one function that starts kernels. */
+#pragma once
 
 #include "kernels/cuda/error.h"
 #include "kernels/cuda/kernels.h"
@@ -11,7 +10,7 @@
 
 enum {
     THREADS = 256,
-    /* Blocks per multiprocessor of a loop that covers any size: enough to hide memory's latency. */
+    /* Blocks of a grid-stride loop per multiprocessor: enough to hide memory latency. */
     WAVES = 8,
 };
 
@@ -36,7 +35,7 @@ static inline cudaLaunchConfig_t launch_loop(const struct cu_queue *q, int64_t n
     return launch_config(q, dim3((unsigned)(wanted < most ? wanted : most)), dim3(THREADS));
 }
 
-/* The item that the thread begins with, and how far it is to its next. */
+/* The thread's first item, and the distance to its next. */
 static __device__ inline int64_t loop_first(void)
 {
     return (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
@@ -47,7 +46,7 @@ static __device__ inline int64_t loop_step(void)
     return (int64_t)gridDim.x * blockDim.x;
 }
 
-/* Elements of the unit that begins at `at` of `n`; 0 or less beyond the end. */
+/* Number of elements in the unit that begins at `at`, out of `n`; 0 or less beyond the end. */
 static __device__ inline int unit_count(int64_t n, int64_t at)
 {
     return n - at < UNIT ? (int)(n - at) : (int)UNIT;
@@ -67,7 +66,7 @@ static enum status launch(const char *name, const cudaLaunchConfig_t &config, vo
 
 static inline enum status launch_no_type(enum dtype type)
 {
-    return status_fail(STATUS_UNSUPPORTED, "no kernel is made for elements of type %s",
+    return status_fail(STATUS_UNSUPPORTED, "there is no kernel for elements of type %s",
                        dtype_str(type));
 }
 
@@ -77,5 +76,3 @@ static inline enum status launch_no_type(enum dtype type)
      : (type) == DTYPE_F16  ? function<__half>(__VA_ARGS__)                                        \
      : (type) == DTYPE_BF16 ? function<__nv_bfloat16>(__VA_ARGS__)                                 \
                             : launch_no_type(type))
-
-#endif

@@ -1,17 +1,17 @@
-/* Softmax cross entropy, its gradient and the counts of right answers: a block per row, and then
- * one block that adds up the rows. */
+/* Softmax cross entropy, its gradient and the top-k counts. One block computes each row, then one
+ * block sums the rows. */
 #include "kernels/cuda/kernels/block.h"
 
-/* What one row says. */
+/* The result of one row. */
 struct xent_row {
     double loss;
     int64_t above; /* logits that rank before the label's; -1: the row has no label */
 };
 
-/* The workspace: the first row whose label is no class, or -1; then the rows. */
+/* The workspace: the first row whose label is not a class, or -1; then the rows. */
 struct xent_work {
     int64_t bad;
-    int64_t unused; /* what follows is 16-byte aligned */
+    int64_t unused; /* aligns the rows to 16 bytes */
     struct xent_row row[1];
 };
 
@@ -76,7 +76,7 @@ template <typename T> static __device__ struct logits<T> logits_of(const T *x, i
     return l;
 }
 
-/* The loss of a row, and its label's rank; every thread of the block must call it. */
+/* The loss of a row, and its label's rank. Every thread of the block must call it. */
 template <typename T>
 static __device__ struct xent_row row_result(const struct logits<T> &l, int label, float smoothing)
 {
@@ -95,7 +95,7 @@ static __device__ struct xent_row row_result(const struct logits<T> &l, int labe
     all = block_sum(all);
     above = block_sum(above);
     double loss = -(1 - (double)smoothing) * (double)(own - l.max - l.log_sum);
-    if (smoothing > 0) /* a logit of -inf would make 0 * inf here */
+    if (smoothing > 0) /* without smoothing a logit of -inf would give 0 * inf */
         loss -= (double)smoothing / l.classes * (double)all;
     struct xent_row r = {loss, isnan(own) ? l.classes : above};
     return r;

@@ -1,5 +1,6 @@
-/* Maximum pooling. Forward, a thread looks at the window of one unit of channels of an output;
- * backward, it gathers from the windows that hold an input, so that nothing is added atomically. */
+/* Maximum pooling. Forward, a thread computes one unit of channels of an output pixel. Backward, a
+ * thread sums the gradients of all windows that contain an input pixel, so that no atomics are
+ * needed. */
 #include "kernels/cuda/kernels/pool.h"
 
 /* Rows or columns [begin, end). */
@@ -7,7 +8,7 @@ struct pool_span {
     int begin, end;
 };
 
-/* Inputs that the window of output i covers: one at least. */
+/* The inputs that the window of output i covers; at least one. */
 static __device__ struct pool_span inputs_of(int i, int kernel, int stride, int pad, int in)
 {
     int begin = i * stride - pad, end = begin + kernel;
@@ -15,13 +16,13 @@ static __device__ struct pool_span inputs_of(int i, int kernel, int stride, int 
     return s;
 }
 
-/* Takes what is larger than the largest so far, the first NaN at last. */
+/* Keeps the first maximum, or the last NaN if there is one. */
 static __device__ void take_larger(const struct unit &v, int here, struct unit *max,
                                    uint8_t (&place)[UNIT])
 {
 #pragma unroll
     for (int k = 0; k < UNIT; k++)
-        if (!(v.v[k] <= max->v[k]) && !isnan(max->v[k])) {
+        if (v.v[k] > max->v[k] || isnan(v.v[k])) {
             max->v[k] = v.v[k];
             place[k] = (uint8_t)here;
         }
@@ -36,7 +37,7 @@ static __global__ void maxpool_fwd(struct cu_pool p, const T *x, T *y, uint8_t *
     {
         struct pool_span rows = inputs_of(o.h, a.kernel[0], a.stride[0], a.pad[0], p.in[0]);
         struct pool_span cols = inputs_of(o.w, a.kernel[1], a.stride[1], a.pad[1], p.in[1]);
-        /* The place of the input (0, 0), counted on beyond the window. */
+        /* The window index that input (0, 0) would have; it may lie outside the window. */
         int origin = (a.pad[0] - o.h * a.stride[0]) * a.kernel[1] + a.pad[1] - o.w * a.stride[1];
         struct unit max;
         uint8_t place[UNIT];
@@ -70,7 +71,7 @@ enum status cu_maxpool_fwd(const struct cu_queue *q, const struct cu_pool *p, co
     return LAUNCH_TYPED(p->type, launch_fwd, q, p, x, y, index);
 }
 
-/* Outputs whose windows hold input i. */
+/* The outputs whose windows contain input i. */
 static __device__ struct pool_span windows_of(int i, int kernel, int stride, int pad, int out)
 {
     int last = (i + pad) / stride, first = i + pad - kernel; /* one before the first start */

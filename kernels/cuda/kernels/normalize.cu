@@ -1,5 +1,5 @@
-/* From pixels to the network's input. A byte has 256 values, so each block works every result out
- * once, in double, and looks it up from then on. A thread takes eight pixels at a time. */
+/* Converts pixels to the network's input. A byte has 256 values, so each block computes a table of
+ * all results, in double, and then looks up each result. A thread takes eight pixels at a time. */
 #include "kernels/cuda/kernels/launch.h"
 
 enum { COLOURS = 3, BYTES = UNIT * COLOURS };

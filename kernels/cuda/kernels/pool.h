@@ -1,16 +1,15 @@
-/* Walking over an NHWC tensor a pixel and a unit of channels at a time. A block takes a row of
- * pixels at a time: a division of 64 bits for each unit would take longer than its memory does. */
-#ifndef KERNELS_CUDA_KERNELS_POOL_H
-#define KERNELS_CUDA_KERNELS_POOL_H
+/* Loops over an NHWC tensor by pixels and units of channels. A block takes a row of pixels at a
+ * time: a 64-bit division per unit would take longer than its memory access. */
+#pragma once
 
 #include "kernels/cuda/kernels/launch.h"
 
 struct pool_place {
     int n, h, w;
-    int c, count; /* the unit's first channel, and how many it has */
+    int c, count; /* the unit's first channel, and its number of channels */
 };
 
-/* Rows of pixels of all images on a side, `size` being its height and width. */
+/* Number of pixel rows in all images of X or Y; `size` is its height and width. */
 static __host__ __device__ inline int64_t pool_rows(const struct cu_pool &p, const int size[2])
 {
     return (int64_t)p.n * size[0];
@@ -35,7 +34,7 @@ static __device__ inline struct pool_place pool_place_of(const struct cu_pool &p
     return o;
 }
 
-/* A loop over all units of a side, `o` being the place of one. */
+/* A loop over all units of X or Y; `o` is the place of the current one. */
 #define FOR_EACH_POOL_UNIT(p, size, o)                                                             \
     for (int64_t row_ = blockIdx.x; row_ < pool_rows((p), (size)); row_ += gridDim.x)              \
         for (int i_ = (int)threadIdx.x; i_ < (size)[1] * pool_units(p); i_ += THREADS)             \
@@ -47,11 +46,9 @@ static inline cudaLaunchConfig_t launch_pool(const struct cu_queue *q, const str
     return launch_loop(q, pool_rows(*p, size), 1);
 }
 
-/* Where the unit's channels of pixel (h, w) of the same image begin. */
+/* Offset of the unit's channels at pixel (h, w) of the same image. */
 static __device__ inline int64_t pool_at(const struct cu_pool &p, const int size[2],
                                          const struct pool_place &o, int h, int w)
 {
     return (((int64_t)o.n * size[0] + h) * size[1] + w) * p.c + o.c;
 }
-
-#endif

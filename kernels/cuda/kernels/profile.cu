@@ -1,4 +1,4 @@
-/* The mark between operations of a profiled step. */
+/* The kernel that marks the boundary between operations of a profiled step. */
 #include "kernels/cuda/kernels/launch.h"
 
 static __global__ void profile_mark()

@@ -1,4 +1,4 @@
-/* The loss scaler, by one thread on the device. */
+/* The loss scaler, run by one thread on the device. */
 #include "kernels/cuda/kernels/launch.h"
 
 static __global__ void scale_set(const struct scaler_state *s, struct step_state *state)

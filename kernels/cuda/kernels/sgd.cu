@@ -1,8 +1,8 @@
 /* The optimizer's step in one pass over its buffers, the norms that LARS needs before it, and the
  * check for gradients that are not finite.
  *
- * The flat buffers are cut into chunks, none of which crosses the end of a segment, and a block
- * takes a chunk at a time. */
+ * The flat buffers are cut into chunks that do not cross the end of a segment, and a block takes a
+ * chunk at a time. */
 #include "kernels/cuda/kernels/block.h"
 
 enum { CHUNK = 4096 };
@@ -12,7 +12,7 @@ int64_t cu_chunks_cut(const struct sgd_attr *attr, struct cu_chunk *chunk)
     int64_t n = 0;
     for (int s = 0; s < attr->n_segments; s++) {
         int64_t end = attr->segment[s].end;
-        /* All but the first of a segment begin at a multiple of CHUNK. */
+        /* All chunks of a segment except the first begin at a multiple of CHUNK. */
         for (int64_t at = attr->segment[s].begin; at < end; n++) {
             int64_t next = (at / CHUNK + 1) * CHUNK;
             next = next < end ? next : end;
@@ -48,10 +48,11 @@ static __device__ struct piece piece_of(const struct cu_chunk &c, int64_t u)
          u_ += THREADS)                                                                            \
         for (struct piece p = piece_of((c), u_); p.count > 0; p.count = 0)
 
-/* --- LARS --- */
+/* --- norms: LARS, and the limit of the whole gradient's norm --- */
 
-/* The workspace: per chunk the sums of squares of W and of the unscaled gradient, then per segment
- * what its gradient is multiplied by. */
+/* The workspace. Per chunk: the sums of squares of W and of the unscaled gradient. Per segment:
+ * LARS's factor for gradient and weight decay. If the norm is limited, the first factor is for all
+ * gradients and the others are not used. */
 struct sgd_work {
     double *w, *dw;
     float *local;
@@ -67,7 +68,7 @@ static struct sgd_work sgd_work_of(const struct cu_segments *s, void *workspace)
 size_t cu_sgd_workspace(const struct cu_sgd *a, const struct cu_segments *s)
 {
     size_t norms = 2 * (size_t)s->n_chunks * sizeof(double);
-    return a->lars ? norms + (size_t)s->n_segments * sizeof(float) : 0;
+    return a->lars || a->clip > 0 ? norms + (size_t)s->n_segments * sizeof(float) : 0;
 }
 
 static __global__ void chunk_squares(struct cu_sgd a, struct cu_segments s, struct sgd_work work)
@@ -76,7 +77,7 @@ static __global__ void chunk_squares(struct cu_sgd a, struct cu_segments s, stru
         struct cu_chunk c = s.chunk[i];
         enum dtype gradient = s.segment[c.segment].gradient;
         double w = 0, dw = 0;
-        if (s.segment[c.segment].trust == 0)
+        if (s.segment[c.segment].trust == 0 && a.clip == 0)
             continue;
         FOR_EACH_PIECE(c, p)
         {
@@ -117,15 +118,27 @@ static __global__ void local_rates(struct cu_sgd a, struct cu_segments s, struct
     }
 }
 
+/* Runs as one block, which adds the sums of the chunks in a fixed order. */
+static __global__ void clip_factor(struct cu_sgd a, struct cu_segments s, struct sgd_work work)
+{
+    double dw = 0;
+    for (int64_t i = threadIdx.x; i < s.n_chunks; i += THREADS)
+        dw += work.dw[i];
+    dw = sqrt(block_sum(dw)) * (double)a.state->grad_scale;
+    if (threadIdx.x == 0)
+        work.local[0] = (float)fmin(1.0, (double)a.clip / (dw + 1e-6));
+}
+
 /* --- the step --- */
 
+/* `local` is LARS's factor, `clip` the factor that limits the gradient's norm. */
 static __device__ void step_piece(const struct cu_sgd &a, const struct sgd_segment &s, float local,
-                                  const struct piece &p)
+                                  float clip, const struct piece &p)
 {
     struct unit g = unit_load_as(a.gradient, a.dw, p.at, p.count);
     struct unit w = unit_load_as(DTYPE_F32, a.w, p.at, p.count);
     struct unit v = unit_load_as(DTYPE_F32, a.v, p.at, p.count);
-    float grad_scale = local * a.state->grad_scale, decay = local * s.weight_decay;
+    float grad_scale = local * clip * a.state->grad_scale, decay = local * s.weight_decay;
     float lr = a.state->lr;
 #pragma unroll
     for (int k = 0; k < UNIT; k++) {
@@ -142,29 +155,35 @@ static __device__ void step_piece(const struct cu_sgd &a, const struct sgd_segme
         unit_store_as(a.copy, a.wcopy, p.at, p.count, g);
 }
 
-static __global__ void sgd(struct cu_sgd a, struct cu_segments s, const float *local)
+static __global__ void sgd(struct cu_sgd a, struct cu_segments s, const float *local,
+                           const float *clip)
 {
     if (a.state->found_inf)
         return;
     for (int64_t i = blockIdx.x; i < s.n_chunks; i += gridDim.x) {
         struct cu_chunk c = s.chunk[i];
         struct sgd_segment g = s.segment[c.segment];
-        float rate = local ? local[c.segment] : 1.0f;
+        float rate = local ? local[c.segment] : 1.0f, limit = clip ? *clip : 1.0f;
         FOR_EACH_PIECE(c, p)
-        step_piece(a, g, rate, p);
+        step_piece(a, g, rate, limit, p);
     }
 }
 
 enum status cu_sgd(const struct cu_queue *q, const struct cu_sgd *a, const struct cu_segments *s,
                    void *workspace)
 {
-    struct sgd_work work = {};
-    if (a->lars) {
-        work = sgd_work_of(s, workspace);
+    const float *local = NULL, *clip = NULL;
+    if (a->lars || a->clip > 0) {
+        struct sgd_work work = sgd_work_of(s, workspace);
+        local = a->lars ? work.local : NULL;
+        clip = a->lars ? NULL : work.local;
         TRY(launch("chunk_squares", launch_chunks(q, s), chunk_squares, *a, *s, work));
-        TRY(launch("local_rates", launch_loop(q, s->n_segments, 1), local_rates, *a, *s, work));
+        if (a->lars)
+            TRY(launch("local_rates", launch_loop(q, s->n_segments, 1), local_rates, *a, *s, work));
+        else
+            TRY(launch("clip_factor", launch_loop(q, 1, 1), clip_factor, *a, *s, work));
     }
-    return launch("sgd", launch_chunks(q, s), sgd, *a, *s, (const float *)work.local);
+    return launch("sgd", launch_chunks(q, s), sgd, *a, *s, local, clip);
 }
 
 /* --- the check --- */
@@ -190,7 +209,7 @@ static __global__ void check_finite(struct cu_segments s, enum dtype type, const
         }
     }
     if (!finite)
-        state->found_inf = 1; /* whoever writes it writes the same */
+        state->found_inf = 1; /* all writers write the same value */
 }
 
 enum status cu_check_finite(const struct cu_queue *q, const struct cu_segments *s,

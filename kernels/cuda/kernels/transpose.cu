@@ -1,7 +1,7 @@
-/* Batches of matrices transposed through tiles in shared memory: NCHW to NHWC and back. */
+/* Transposes batches of matrices through tiles in shared memory: NCHW to NHWC and back. */
 #include "kernels/cuda/kernels/launch.h"
 
-enum { TILE = 32, TILE_ROWS = THREADS / TILE /* that a block moves at a time */ };
+enum { TILE = 32, TILE_ROWS = THREADS / TILE /* rows moved at a time */ };
 
 struct transpose {
     int64_t batch, rows, cols;
@@ -15,7 +15,7 @@ static __host__ __device__ int64_t tiles_of(int64_t n)
 template <typename From, typename To>
 static __global__ void transpose_tiles(struct transpose t, const From *x, To *y)
 {
-    __shared__ float tile[TILE][TILE + 1]; /* the odd stride spreads a column over the banks */
+    __shared__ float tile[TILE][TILE + 1]; /* the odd stride avoids bank conflicts */
     int64_t across = tiles_of(t.cols), down = tiles_of(t.rows);
     int tx = (int)(threadIdx.x % TILE), ty = (int)(threadIdx.x / TILE);
     for (int64_t i = blockIdx.x; i < t.batch * down * across; i += gridDim.x) {

@@ -1,10 +1,9 @@
-/* Eight elements at a time: what one thread loads, computes in fp32 and stores.
+/* A unit is eight elements, which one thread loads, computes with in fp32 and stores.
  *
- * Eight are one 128-bit access of a narrow type and two of fp32. A unit at the end of a row may
- * have fewer elements, and one in a row whose length is no multiple of eight is not aligned; both
- * are loaded element by element. */
-#ifndef KERNELS_CUDA_KERNELS_UNIT_H
-#define KERNELS_CUDA_KERNELS_UNIT_H
+ * Eight elements are one 128-bit access for a 16-bit type and two for fp32. A unit at the end of a
+ * row may have fewer elements, and a unit in a row whose length is not a multiple of eight is not
+ * aligned; both are loaded element by element. */
+#pragma once
 
 #include "kernels/tensor.h"
 
@@ -50,7 +49,7 @@ template <> __device__ inline __nv_bfloat16 narrow<__nv_bfloat16>(float x)
     return __float2bfloat16_rn(x);
 }
 
-/* As dtype_round() of kernels/tensor.h. */
+/* The same as dtype_round() of kernels/tensor.h. */
 static __device__ inline float round_to(enum dtype precision, float x)
 {
     switch (precision) {
@@ -58,7 +57,8 @@ static __device__ inline float round_to(enum dtype precision, float x)
         return widen(narrow<__half>(x));
     case DTYPE_BF16:
         return widen(narrow<__nv_bfloat16>(x));
-    case DTYPE_TF32: /* to nearest, ties away from zero; a NaN's payload must not carry */
+    case DTYPE_TF32: /* to nearest, ties away from zero; the payload of a NaN must not carry into
+                      * the exponent */
         return isnan(x) ? x : __uint_as_float((__float_as_uint(x) + 0x1000u) & ~0x1fffu);
     default:
         return x;
@@ -71,8 +71,8 @@ static __device__ inline float relu(float x)
     return x < 0 ? 0.0f : x;
 }
 
-/* A unit as it lies in memory: half the registers of one that is widened, where the type is narrow,
- * for what is loaded long before it is used. */
+/* A unit as stored in memory, for values loaded long before their use: a 16-bit type then takes
+ * half the registers of fp32. */
 template <typename T> struct packed {
     enum { VECTORS = UNIT * sizeof(T) / sizeof(uint4) };
     union {
@@ -81,7 +81,8 @@ template <typename T> struct packed {
     };
 };
 
-/* `count` elements from `p`, the rest 0. `aligned` says whether a whole unit here is. */
+/* Loads `count` elements from `p`; the rest are 0. `aligned`: whether the unit at `p` is
+ * aligned. */
 template <typename T>
 static __device__ inline packed<T> packed_load(const T *p, int count, bool aligned)
 {
@@ -133,7 +134,7 @@ static __device__ inline void unit_store(T *p, int count, bool aligned, const st
             p[i] = narrow<T>(u.v[i]);
 }
 
-/* Eight bytes, likewise: indices of maxima. */
+/* Stores up to eight bytes, the indices of maxima. */
 static __device__ inline void bytes_store(uint8_t *p, int count, bool aligned,
                                           const uint8_t (&b)[UNIT])
 {
@@ -165,8 +166,8 @@ static __device__ inline void bytes_load(const uint8_t *p, int count, bool align
         b[i] = i < count ? p[i] : 0;
 }
 
-/* Elements [at, at + count) of a tensor whose type is known only at run time; `at` is a multiple of
- * eight where count is. */
+/* Elements [at, at + count) of a tensor whose type is known only at run time; `at` must be a
+ * multiple of eight if `count` is. */
 static __device__ inline struct unit unit_load_as(enum dtype type, const void *p, int64_t at,
                                                   int count)
 {
@@ -187,5 +188,3 @@ static __device__ inline void unit_store_as(enum dtype type, void *p, int64_t at
     else
         unit_store((float *)p + at, count, true, u);
 }
-
-#endif

@@ -63,9 +63,15 @@ static size_t bn_mask_at(const struct cu_bn_shape *s)
     return align64((2 * (size_t)s->channels + 1) * sizeof(double));
 }
 
+/* Bytes of a row of a mask. */
+static int64_t mask_stride(int channels)
+{
+    return (channels + 7) / 8;
+}
+
 static size_t bn_scratch_at(const struct cu_bn_shape *s)
 {
-    return bn_mask_at(s) + align64((size_t)(s->rows * cu_mask_stride(s->channels)));
+    return bn_mask_at(s) + align64((size_t)(s->rows * mask_stride(s->channels)));
 }
 
 static size_t bn_workspace(const struct op_desc *d)
@@ -96,16 +102,16 @@ static bool is_positive(enum dtype type, const void *y, int64_t i)
 /* What the mask of Y should be. */
 static void mask_from(const struct cu_bn_shape *s, const void *y, uint8_t *mask)
 {
-    memset(mask, 0, (size_t)(s->rows * cu_mask_stride(s->channels)));
+    memset(mask, 0, (size_t)(s->rows * mask_stride(s->channels)));
     for (int64_t row = 0; row < s->rows; row++)
         for (int c = 0; c < s->channels; c++)
             if (is_positive(s->type, y, row * s->channels + c))
-                mask[row * cu_mask_stride(s->channels) + c / 8] |= (uint8_t)(1 << c % 8);
+                mask[row * mask_stride(s->channels) + c / 8] |= (uint8_t)(1 << c % 8);
 }
 
 static enum status check_mask(const struct cu_bn_shape *s, const void *y, const uint8_t *mask)
 {
-    size_t bytes = (size_t)(s->rows * cu_mask_stride(s->channels));
+    size_t bytes = (size_t)(s->rows * mask_stride(s->channels));
     uint8_t *wanted = malloc(bytes);
     if (!wanted)
         return status_fail(STATUS_OOM, "no memory for a mask");
@@ -242,9 +248,7 @@ enum {
 };
 
 static const struct op_record records[] = {
-    {OP_BN_FWD_TRAIN, FLOATS, LAYOUTS, shim_plan},
-    {OP_BN_FWD_EVAL, FLOATS, LAYOUTS, shim_plan},
-    {OP_BN_BWD, FLOATS, LAYOUTS, shim_plan},
+    {OPS_BN, FLOATS, LAYOUTS, shim_plan},
 };
 
 static const struct backend backend_shim = {

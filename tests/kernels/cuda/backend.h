@@ -1,10 +1,9 @@
 /* What tests of single kernels share, and a backend of batch norm whose ReLU leaves and reads a
- * mask, which no operation does yet: the table of cases (verify/cases.h) holds it against
+ * mask, which no operation does yet: the table of cases (verify/cases.h) compares it with
  * the reference. Forward batch norm with a ReLU fails with STATUS_MISMATCH where the mask disagrees
  * with the result; backward batch norm reads a mask in place of Y. All of it on the CPU, through
  * the shim, in NHWC and stored types. */
-#ifndef TESTS_KERNELS_CUDA_BACKEND_H
-#define TESTS_KERNELS_CUDA_BACKEND_H
+#pragma once
 
 #include "kernels/backend.h"
 #include "kernels/cuda/kernels.h"
@@ -23,5 +22,3 @@ struct shim_segments {
 };
 MUST_CHECK enum status shim_segments_new(const struct sgd_attr *attr, struct shim_segments *s);
 void shim_segments_free(struct shim_segments *s);
-
-#endif

@@ -6,7 +6,7 @@
 
 #include "base/half.h"
 #include "base/rng.h"
-#include "runners/scaler.h"
+#include "engine/scaler.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -245,10 +245,9 @@ static void finite_check_of_stored_gradients(void **state)
 /* --- the scaler --- */
 
 /* The machine on the device and that of the host, step by step, until it collapses. */
-static void run_scalers(const struct scaler_config *c, uint64_t seed, double overflows)
+static void run_scalers(const struct scaler_rule *c, uint64_t seed, double overflows)
 {
     struct cu_queue q = shim_queue();
-    const struct scaler_rule rule = scaler_rule(c);
     struct scaler_state want = scaler_begin(c), got = want;
     struct rng r = rng_at(seed, RNG_TEST, 0, 0);
     for (int i = 0; i < 2000 && !want.collapsed; i++) {
@@ -259,7 +258,7 @@ static void run_scalers(const struct scaler_config *c, uint64_t seed, double ove
         assert_true(step.lr == 3 && step.share == 0.75f && step.divisor == 4);
         step.found_inf = rng_double(&r) < overflows;
         bool collapsed = scaler_update(c, &want, step.found_inf) != STATUS_OK;
-        OK(cu_scale_update(&q, &rule, &got, &step));
+        OK(cu_scale_update(&q, c, &got, &step));
         assert_int_equal(got.collapsed, collapsed);
         assert_true(got.scale == want.scale);
         assert_int_equal(got.clean, want.clean);
@@ -270,7 +269,7 @@ static void run_scalers(const struct scaler_config *c, uint64_t seed, double ove
 static void scaler_is_the_hosts(void **state)
 {
     (void)state;
-    struct scaler_config c = scaler_config_default();
+    struct scaler_rule c = scaler_default();
     run_scalers(&c, 1, 0);
     c.interval = 7;
     for (uint64_t seed = 2; seed < 20; seed++)

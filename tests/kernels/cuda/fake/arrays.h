@@ -1,6 +1,5 @@
 /* Elements of the fake's libraries, as floats. */
-#ifndef TESTS_KERNELS_CUDA_FAKE_ARRAYS_H
-#define TESTS_KERNELS_CUDA_FAKE_ARRAYS_H
+#pragma once
 
 #include "base/half.h"
 #include "kernels/tensor.h"
@@ -21,5 +20,3 @@ static inline void float_store(enum dtype type, void *mem, int64_t i, float v)
     else
         ((float *)mem)[i] = v;
 }
-
-#endif

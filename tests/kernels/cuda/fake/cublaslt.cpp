@@ -74,12 +74,18 @@ cublasStatus_t status_of(cudaError_t e)
     return e == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 
-template <typename T> bool copy_value(T *to, const void *value, size_t size)
+template <typename T> cublasStatus_t copy_value(T *to, const void *value, size_t size)
 {
     if (!value || size != sizeof *to)
-        return false;
+        return CUBLAS_STATUS_INVALID_VALUE;
     memcpy(to, value, size);
-    return true;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+template <typename T> cublasStatus_t destroy(T *object, const char *call)
+{
+    delete object;
+    return fake_fails(call) ? CUBLAS_STATUS_INVALID_VALUE : CUBLAS_STATUS_SUCCESS;
 }
 
 product_unit unit_of(const execution &e)
@@ -117,7 +123,8 @@ void multiply(const execution &e)
     std::vector<float> a = vectors(u, e.la, e.desc.op[0] == CUBLAS_OP_T, e.a);
     std::vector<float> b = vectors(u, e.lb, e.desc.op[1] == CUBLAS_OP_N, e.b);
     int64_t k = (int64_t)a.size() / e.lc.rows;
-    memset(e.workspace, 0xFF, e.algo.workspace);
+    if (!fake_delayed()) /* nobody is to rely on zeros */
+        memset(e.workspace, 0xFF, e.algo.workspace);
     for (int64_t col = 0; col < e.lc.cols; col++)
         for (int64_t row = 0; row < e.lc.rows; row++) {
             float v = product_sum(&u, k, &a[(size_t)(row * k)], &b[(size_t)(col * k)]);
@@ -175,36 +182,28 @@ cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *desc, cublasComput
 
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t desc)
 {
-    delete desc;
-    return fake_fails("cublasLtMatmulDescDestroy") ? CUBLAS_STATUS_INVALID_VALUE
-                                                   : CUBLAS_STATUS_SUCCESS;
+    return destroy(desc, __func__);
 }
 
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
                                               cublasLtMatmulDescAttributes_t attribute,
                                               const void *value, size_t size)
 {
-    bool ok = false;
     if (fake_fails("cublasLtMatmulDescSetAttribute"))
         return CUBLAS_STATUS_INVALID_VALUE;
     switch (attribute) {
     case CUBLASLT_MATMUL_DESC_TRANSA:
-        ok = copy_value(&desc->op[0], value, size);
-        break;
+        return copy_value(&desc->op[0], value, size);
     case CUBLASLT_MATMUL_DESC_TRANSB:
-        ok = copy_value(&desc->op[1], value, size);
-        break;
+        return copy_value(&desc->op[1], value, size);
     case CUBLASLT_MATMUL_DESC_EPILOGUE:
-        ok = copy_value(&desc->epilogue, value, size);
-        break;
+        return copy_value(&desc->epilogue, value, size);
     case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
-        ok = copy_value(&desc->bias, value, size);
-        break;
+        return copy_value(&desc->bias, value, size);
     case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
-        ok = copy_value(&desc->bias_type, value, size);
-        break;
+        return copy_value(&desc->bias_type, value, size);
     }
-    return ok ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+    return CUBLAS_STATUS_INVALID_VALUE;
 }
 
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *layout, cudaDataType_t type,
@@ -218,9 +217,7 @@ cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *layout, cudaDa
 
 cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout)
 {
-    delete layout;
-    return fake_fails("cublasLtMatrixLayoutDestroy") ? CUBLAS_STATUS_INVALID_VALUE
-                                                     : CUBLAS_STATUS_SUCCESS;
+    return destroy(layout, __func__);
 }
 
 /* All schemes, no workspace and a wide alignment, unless the caller says otherwise. */
@@ -235,27 +232,21 @@ cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *prefer
 
 cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference)
 {
-    delete preference;
-    return fake_fails("cublasLtMatmulPreferenceDestroy") ? CUBLAS_STATUS_INVALID_VALUE
-                                                         : CUBLAS_STATUS_SUCCESS;
+    return destroy(preference, __func__);
 }
 
 cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
                                                     cublasLtMatmulPreferenceAttributes_t attribute,
                                                     const void *value, size_t size)
 {
-    bool ok = false;
     if (fake_fails("cublasLtMatmulPreferenceSetAttribute"))
         return CUBLAS_STATUS_INVALID_VALUE;
     if (attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES)
-        ok = copy_value(&preference->workspace, value, size);
-    else if (attribute == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK)
-        ok = copy_value(&preference->schemes, value, size);
-    else
-        ok = copy_value(
-            &preference->alignment[attribute - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES], value,
-            size);
-    return ok ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+        return copy_value(&preference->workspace, value, size);
+    if (attribute == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK)
+        return copy_value(&preference->schemes, value, size);
+    return copy_value(&preference->alignment[attribute - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES],
+                      value, size);
 }
 
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t desc,
@@ -285,8 +276,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
     algorithm algo = {scheme, scheme ? 3u : 1u, SMALL};
     if (scheme)
         algo.workspace = algo.splits * (uint64_t)(c->rows * c->cols) * sizeof(float);
-    if (algo.workspace > preference->workspace)
-        return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (algo.workspace > preference->workspace) /* there always is one that needs none */
+        algo = {CUBLASLT_REDUCTION_SCHEME_NONE, 1, SMALL};
     results[0] = cublasLtMatmulHeuristicResult_t{};
     memcpy(&results[0].algo, &algo, sizeof algo);
     results[0].workspaceSize = algo.workspace;
@@ -327,7 +318,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     return status_of(fake_submit(
         stream,
         [=] {
-            if (!leave_out)
+            if (leave_out)
+                fake_clear(e.c, bytes_of(e.lc));
+            else
                 multiply(e);
         },
         fake_takes(bytes, flops, rate)));

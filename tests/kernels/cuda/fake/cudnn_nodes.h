@@ -3,8 +3,7 @@
  * The library is made of four parts: descriptors and their attributes (cudnn_api.cpp), graphs read
  * from descriptors (cudnn_read.cpp), the engines that it has for a graph (cudnn_engines.cpp), and
  * what an engine does on the device (cudnn_run.cpp). */
-#ifndef TESTS_KERNELS_CUDA_FAKE_CUDNN_NODES_H
-#define TESTS_KERNELS_CUDA_FAKE_CUDNN_NODES_H
+#pragma once
 
 #include "cudnn.h"
 
@@ -38,7 +37,7 @@ struct graph_tensor {
     int64_t uid;
     cudnnDataType_t type;
     int64_t dim[4]; /* N C H W, O I KH KW; in memory NHWC */
-    bool is_virtual, by_value;
+    bool is_virtual;
 
     int64_t count() const
     {
@@ -184,4 +183,5 @@ cudnn_cost cudnn_cost_of(const cudnn_graph_read &g);
 void cudnn_run(const cudnn_graph_read &g, const cudnn_config &c,
                const std::map<int64_t, void *> &port, void *workspace);
 
-#endif
+/* Sets a plan's results to zeros (delays.h). */
+void cudnn_clear(const cudnn_graph_read &g, const std::map<int64_t, void *> &port);

@@ -12,15 +12,36 @@ cudnn_failure unsupported(const std::string &what)
 }
 
 /* What an operation reads and writes, in the order of graph_operation.uid. */
-const names CONV_FWD = {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
-                        CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
-                        CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y};
-const names CONV_BWD_DATA = {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
-                             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
-                             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY};
-const names CONV_BWD_WEIGHTS = {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
-                                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
-                                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY};
+struct conv_names {
+    cudnnBackendDescriptorType_t type;
+    graph_kind kind;
+    cudnnBackendAttributeName_t conv, alpha, beta;
+    names tensors;
+};
+const conv_names CONVOLUTIONS[] = {
+    {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+     GRAPH_FWD,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA,
+     {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y}},
+    {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+     GRAPH_BWD_DATA,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA,
+     {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY}},
+    {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+     GRAPH_BWD_WEIGHTS,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA,
+     {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY}},
+};
 const names UNARY = {CUDNN_ATTR_OPERATION_POINTWISE_XDESC, CUDNN_ATTR_OPERATION_POINTWISE_YDESC};
 const names BINARY = {CUDNN_ATTR_OPERATION_POINTWISE_XDESC, CUDNN_ATTR_OPERATION_POINTWISE_BDESC,
                       CUDNN_ATTR_OPERATION_POINTWISE_YDESC};
@@ -48,7 +69,6 @@ graph_tensor read_tensor(const cudnn_node &n)
     t.uid = n.integer(CUDNN_ATTR_TENSOR_UNIQUE_ID);
     t.type = (cudnnDataType_t)n.value(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE);
     t.is_virtual = n.flag(CUDNN_ATTR_TENSOR_IS_VIRTUAL);
-    t.by_value = n.flag(CUDNN_ATTR_TENSOR_IS_BY_VALUE);
     for (size_t i = 0; i < 4; i++)
         t.dim[i] = dim[i];
     const int64_t nhwc[4] = {dim[1] * dim[2] * dim[3], 1, dim[1] * dim[3], dim[1]};
@@ -56,16 +76,15 @@ graph_tensor read_tensor(const cudnn_node &n)
         if (stride[i] != nhwc[i] || dim[i] < 1)
             throw cudnn_failure{CUDNN_STATUS_NOT_SUPPORTED, "a tensor that is not NHWC"};
     int64_t align = n.integer(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT);
-    if (!t.by_value && align != 16)
+    if (align != 16)
         throw cudnn_failure{CUDNN_STATUS_NOT_SUPPORTED, "a tensor of another alignment"};
     return t;
 }
 
-void read_convolution(const cudnn_node &n, cudnnBackendAttributeName_t conv,
-                      cudnnBackendAttributeName_t alpha, cudnnBackendAttributeName_t beta,
-                      graph_operation *o)
+void read_convolution(const cudnn_node &n, const conv_names &of, graph_operation *o)
 {
-    const cudnn_node &c = *n.node(conv);
+    const cudnn_node &c = *n.node(of.conv);
+    o->kind = of.kind;
     auto pad = c.all<int64_t>(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, 2);
     auto post = c.all<int64_t>(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 2);
     auto dilation = c.all<int64_t>(CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, 2);
@@ -80,8 +99,8 @@ void read_convolution(const cudnn_node &n, cudnnBackendAttributeName_t conv,
         o->stride[i] = stride[i];
         o->pad[i] = pad[i];
     }
-    o->alpha = n.all<float>(alpha, CUDNN_TYPE_FLOAT, 1)[0];
-    o->beta = n.all<float>(beta, CUDNN_TYPE_FLOAT, 1)[0];
+    o->alpha = n.all<float>(of.alpha, CUDNN_TYPE_FLOAT, 1)[0];
+    o->beta = n.all<float>(of.beta, CUDNN_TYPE_FLOAT, 1)[0];
 }
 
 const names &read_pointwise(const cudnn_node &n, graph_operation *o)
@@ -98,25 +117,12 @@ const names &read_pointwise(const cudnn_node &n, graph_operation *o)
 /* The attributes of its tensors. */
 const names &read_kind(const cudnn_node &n, graph_operation *o)
 {
+    for (const conv_names &of : CONVOLUTIONS)
+        if (n.type == of.type) {
+            read_convolution(n, of, o);
+            return of.tensors;
+        }
     switch (n.type) {
-    case CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR:
-        o->kind = GRAPH_FWD;
-        read_convolution(n, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
-                         CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
-                         CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, o);
-        return CONV_FWD;
-    case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR:
-        o->kind = GRAPH_BWD_DATA;
-        read_convolution(n, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
-                         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
-                         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA, o);
-        return CONV_BWD_DATA;
-    case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR:
-        o->kind = GRAPH_BWD_WEIGHTS;
-        read_convolution(n, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
-                         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
-                         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA, o);
-        return CONV_BWD_WEIGHTS;
     case CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR:
         o->kind = GRAPH_POINTWISE;
         return read_pointwise(n, o);

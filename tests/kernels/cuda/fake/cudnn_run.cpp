@@ -3,6 +3,7 @@
 #include "cudnn_nodes.h"
 
 #include "arrays.h"
+#include "delays.h"
 #include "fake.h"
 #include "products.h"
 
@@ -182,10 +183,15 @@ floats operand(execution &e, int64_t uid)
     return v;
 }
 
+int64_t convolution_result(const graph_operation &o)
+{
+    return o.uid[o.kind == GRAPH_FWD ? 2 : o.kind == GRAPH_BWD_DATA ? 0 : 1];
+}
+
 void run_convolution(execution &e, const graph_operation &o)
 {
     shape s = shape_of(e, o);
-    int64_t out = o.uid[o.kind == GRAPH_FWD ? 2 : o.kind == GRAPH_BWD_DATA ? 0 : 1];
+    int64_t out = convolution_result(o);
     floats result = o.kind == GRAPH_FWD
                         ? convolve_forward(e, s, operand(e, o.uid[0]), operand(e, o.uid[1]))
                     : o.kind == GRAPH_BWD_DATA
@@ -271,7 +277,29 @@ void run_bn_bwd(execution &e, const graph_operation &o)
     e.write(o.uid[9], std::move(bias));
 }
 
+std::vector<int64_t> results(const graph_operation &o)
+{
+    switch (o.kind) {
+    case GRAPH_POINTWISE:
+        return {o.uid.back()};
+    case GRAPH_STATS:
+        return {o.uid[1], o.uid[2]};
+    case GRAPH_BN_BWD_WEIGHTS:
+        return std::vector<int64_t>(o.uid.begin() + 5, o.uid.end());
+    default:
+        return {convolution_result(o)};
+    }
+}
+
 } // namespace
+
+void cudnn_clear(const cudnn_graph_read &g, const std::map<int64_t, void *> &port)
+{
+    for (const graph_operation &o : g.operation)
+        for (int64_t uid : results(o))
+            if (port.count(uid))
+                fake_clear(port.at(uid), g.tensor.at(uid).bytes());
+}
 
 void cudnn_run(const cudnn_graph_read &g, const cudnn_config &c,
                const std::map<int64_t, void *> &port, void *workspace)
@@ -286,7 +314,8 @@ void cudnn_run(const cudnn_graph_read &g, const cudnn_config &c,
               .partial = c.engine.narrows ? type : DTYPE_F32,
               .splits = c.splits,
               .backwards = !c.engine.deterministic && odd};
-    memset(workspace, 0xFF, cudnn_workspace(g, c));
+    if (!fake_delayed()) /* nobody is to rely on zeros */
+        memset(workspace, 0xFF, cudnn_workspace(g, c));
     for (const graph_operation &o : g.operation)
         switch (o.kind) {
         case GRAPH_POINTWISE:

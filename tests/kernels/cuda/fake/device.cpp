@@ -18,7 +18,7 @@ struct model {
     int major, minor;
 };
 
-const model models[] = {{9, 0}, {9, 0}, {7, 5}, {7, 0}};
+const model models[] = {{9, 0}, {9, 0}, {7, 5}, {6, 1}};
 const int N_DEVICES = sizeof models / sizeof *models;
 const int L2_CACHE = 16 << 10;
 const int VERSION = 12090;             /* CUDA 12.9 */
@@ -59,7 +59,10 @@ bool find_model(int index, model *m)
     int gpu[N_DEVICES];
     if (index < 0 || index >= visible(gpu))
         return false;
+    const char *set = getenv("AMPSCALE_FAKE_GPU");
     *m = models[gpu[index]];
+    if (m->major == 7 && set && strncmp(set, "volta", 5) == 0)
+        m->minor = 0;
     return true;
 }
 
@@ -88,10 +91,12 @@ void protect_all(int protection)
             abort();
 }
 
-/* Sets memory; where that takes time instead, large pieces are zeros as long as nobody writes. */
+/* Sets memory; where that takes time instead, large pieces to zeros. */
 void fill(void *dst, int value, size_t bytes)
 {
-    if (!fake_too_large((double)bytes, 0))
+    if (fake_too_large((double)bytes, 0))
+        fake_clear(dst, bytes);
+    else
         memset(dst, value, bytes);
 }
 

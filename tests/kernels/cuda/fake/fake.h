@@ -14,19 +14,19 @@
  * device.cpp has devices and their memory, streams.cpp streams, events and graphs, ../shim the
  * kernels, cudnn_nodes.h and what it names cuDNN, products.h the arithmetic of both libraries.
  *
- * GPU 0 and 1 are Hopper's (sm_90), 2 is Turing's (sm_75: no bf16), 3 is too old (sm_70);
+ * GPU 0 and 1 are Hopper's (sm_90), 2 is Turing's (sm_75: no bf16), 3 is too old (sm_61);
  * CUDA_VISIBLE_DEVICES leaves out and reorders as CUDA's does. Further variables of the
  * environment:
  *
- * AMPSCALE_FAKE_GPU=no-driver|old-driver|no-gpu: a machine that lacks something.
+ * AMPSCALE_FAKE_GPU=no-driver|old-driver|no-gpu: a machine that lacks something; volta: GPU 2 is
+ * Volta's (sm_70), and cuDNN is 9.10.2; volta-cudnn: with a cuDNN that does not support it.
  * AMPSCALE_FAKE_MEMORY=GIB: of each device (1), which lies in the host's as far as it is used.
  * AMPSCALE_FAKE_DELAYS=SCALE: nothing large is computed, and takes time instead (delays.h).
  * AMPSCALE_FAKE_FAIL, AMPSCALE_FAKE_COUNT: calls that fail, and counts of calls (inject.h).
  * AMPSCALE_FAKE_FAULT=lost:GPU:FILE or flip:GPU:FILE damages the GPU once the file exists: it is
  * lost, and every call that needs it fails; or one bit changes of what its first allocation of 16
- * KiB or more holds, and nobody is told. */
-#ifndef TESTS_KERNELS_CUDA_FAKE_FAKE_H
-#define TESTS_KERNELS_CUDA_FAKE_FAKE_H
+ * KiB or more holds, and nothing reports it. */
+#pragma once
 
 #include "cuda_runtime_api.h"
 
@@ -65,5 +65,3 @@ void fake_finish_all();
 /* Shows a launch to the profiler (AMPSCALE_FAKE_PROFILE, profiler.cpp). */
 void fake_profiled(const unsigned grid[3], const unsigned block[3]);
 void fake_profiled_library();
-
-#endif

@@ -9,8 +9,7 @@
  *
  * AMPSCALE_FAKE_COUNT names a file to which a process adds, as it ends, a line for each call that
  * it made: "CALL OUTSIDE INSIDE", the numbers outside and inside of captures. */
-#ifndef TESTS_KERNELS_CUDA_FAKE_INJECT_H
-#define TESTS_KERNELS_CUDA_FAKE_INJECT_H
+#pragma once
 
 #include "cuda_runtime_api.h"
 
@@ -34,5 +33,3 @@ cudaError_t fake_error(cudaError_t e);
 #define FAKE_ASK(call)                                                                             \
     if (cudaError_t entered = fake_enter(#call, false))                                            \
     return entered
-
-#endif

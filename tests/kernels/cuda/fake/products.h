@@ -15,8 +15,7 @@
  * "Numerical behavior of NVIDIA tensor cores", PeerJ Computer Science 7:e330, 2021 (that nothing is
  * rounded to nearest). Outside of tensor cores products are added in fp32, here in double and
  * rounded once. */
-#ifndef TESTS_KERNELS_CUDA_FAKE_PRODUCTS_H
-#define TESTS_KERNELS_CUDA_FAKE_PRODUCTS_H
+#pragma once
 
 #include "kernels/tensor.h"
 
@@ -44,5 +43,4 @@ float product_sum(const struct product_unit *u, int64_t n, const float *a, const
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -1,6 +1,5 @@
 /* What cuDNN loads for engines that it compiles at run time. */
-#ifndef TESTS_KERNELS_CUDA_DRIVER_H
-#define TESTS_KERNELS_CUDA_DRIVER_H
+#pragma once
 
 #include <dlfcn.h>
 #include <stdbool.h>
@@ -18,5 +17,3 @@ static inline void compiler_keep(void)
 {
     (void)(dlopen("libnvrtc.so.13", RTLD_LAZY) || dlopen("libnvrtc.so.12", RTLD_LAZY));
 }
-
-#endif

@@ -64,6 +64,8 @@ enum status cuda_alloc(struct device *dev, size_t bytes, void **mem)
 
 void cuda_free(struct device *dev, void *mem)
 {
+    if (!mem)
+        return;
     size_t *size = (size_t *)((char *)mem - 256);
     (void)dev;
     gpu.used -= *size;
@@ -251,17 +253,6 @@ enum status cudnn_desc_finalize(struct cudnn_desc *d)
 {
     assert_non_null(d->raw);
     return STATUS_OK;
-}
-
-void cudnn_device_take(cudnnHandle_t handle, const char *name, int sm, struct cudnn_device *dev)
-{
-    *dev = (struct cudnn_device){.handle = handle, .sm = sm};
-    snprintf(dev->name, sizeof dev->name, "%s", name);
-}
-
-void cudnn_device_close(struct cudnn_device *dev)
-{
-    *dev = (struct cudnn_device){0};
 }
 
 enum status conv_form_graph(const struct cudnn_device *dev, const struct conv_problem *problem,

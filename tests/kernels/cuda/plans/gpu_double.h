@@ -2,8 +2,7 @@
  * streams and events, cuDNN and what is made of it, as far as work is timed and executed with them.
  * The time of the host and that of the device are kept apart, as they are where a stream is
  * asynchronous. Memory is counted, and the host's is used only for what is looked at. */
-#ifndef TESTS_KERNELS_CUDA_PLANS_GPU_DOUBLE_H
-#define TESTS_KERNELS_CUDA_PLANS_GPU_DOUBLE_H
+#pragma once
 
 #include "kernels/cuda/device.h"
 
@@ -20,7 +19,7 @@ struct gpu_double {
     double host, device; /* ms: now, and when the device will have done all that it was given */
     double host_ms;      /* that the host takes to prepare an execution */
     double engine_ms[GPU_ENGINES];
-    bool fails[GPU_ENGINES];  /* its execution does, and the GPU goes on */
+    bool fails[GPU_ENGINES];  /* its execution does, and the GPU still works */
     bool breaks[GPU_ENGINES]; /* the GPU does not */
     bool broken;
     size_t memory, used;                 /* bytes; what there is at most, and what is taken now */
@@ -35,5 +34,3 @@ extern struct gpu_double gpu;
 
 /* As new: engine 2 is the fastest, and slower than the host. */
 struct cuda_device gpu_new(void);
-
-#endif

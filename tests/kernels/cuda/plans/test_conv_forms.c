@@ -1,6 +1,7 @@
 /* Which fused forms of convolution have a plan on which GPU, in which type: the table that choices
  * of fusion rest on. P: precompiled, and made here; R: only engines that are compiled at run time
- * are offered; -: none. Printed as found and held against what was found with cuDNN 9.19. */
+ * are offered; -: none. Printed as found and compared with what was found with cuDNN 9.19. */
+#include "described_gpu.h"
 #include "driver.h"
 #include "kernels/cuda/conv_plan.h"
 #include "tests/sanitized.h"
@@ -75,7 +76,6 @@ static const char *const expected[N_LAYERS][CONV_FORM_COUNT] = {
         [CONV_APPLY_BWD_WEIGHTS] = "--- P-- P-- P-- P-- P-- P--",
         [CONV_BWD_DATA_BN] = "--- P-- P-- P-- P-- P-- P--",
         [CONV_BWD_DATA_ADD_BN] = "--- P-- P-- P-- P-- P-- P--",
-        [CONV_BN_FINALIZE] = "PPP PPP PPP PPP PPP PPP PPP",
     },
     {
         [CONV_FWD] = "P-P PPP PPP PPP PPP PPP PPP",
@@ -88,7 +88,6 @@ static const char *const expected[N_LAYERS][CONV_FORM_COUNT] = {
         [CONV_APPLY_BWD_WEIGHTS] = "--- P-- P-- P-- P-- P-- P--",
         [CONV_BWD_DATA_BN] = "--- P-- P-- P-- P-- P-- P--",
         [CONV_BWD_DATA_ADD_BN] = "--- P-- P-- P-- --- P-- P--",
-        [CONV_BN_FINALIZE] = "PPP PPP PPP PPP PPP PPP PPP",
     },
     {
         [CONV_FWD] = "P-P PPP PPP PPP PPP PPP PPP",
@@ -101,7 +100,6 @@ static const char *const expected[N_LAYERS][CONV_FORM_COUNT] = {
         [CONV_APPLY_BWD_WEIGHTS] = "--- --- --- --- --- --- ---",
         [CONV_BWD_DATA_BN] = "--- --- --- --- --- --- ---",
         [CONV_BWD_DATA_ADD_BN] = "--- --- --- --- --- --- ---",
-        [CONV_BN_FINALIZE] = "PPP PPP PPP PPP PPP PPP PPP",
     },
 };
 
@@ -141,7 +139,7 @@ static void test_table(void **state)
     (void)state;
     compiler_keep();
     for (int g = 0; g < N_GPUS; g++)
-        assert_int_equal(cudnn_device_open_name(gpus[g], &dev[g]), STATUS_OK);
+        described_gpu_open(gpus[g], &dev[g]);
     printf("cuDNN %zu%s; fp16, bf16 and tf32 on", cudnnGetVersion(),
            driver ? "" : " without a driver library, so that no R can be seen");
     for (int g = 0; g < N_GPUS; g++)
@@ -162,7 +160,7 @@ static void test_table(void **state)
         }
     }
     for (int g = 0; g < N_GPUS; g++)
-        cudnn_device_close(&dev[g]);
+        described_gpu_close(&dev[g]);
     assert_int_equal(wrong, 0);
 }
 

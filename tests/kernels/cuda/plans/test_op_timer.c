@@ -59,8 +59,7 @@ static double seconds_of(struct op_trial *t, struct work *w, double limit)
 static void close_all(struct cuda_device *dev, struct op_trial *t)
 {
     op_trial_close(t);
-    op_timer_close(dev->timer);
-    dev->timer = NULL;
+    cuda_close_opened(dev);
     assert_int_equal(dev->trials, 0);
     assert_int_equal(gpu.used, 0);
 }

@@ -1,8 +1,7 @@
 /* As much of cuBLASLt as kernels/cuda uses, for a build without it: the fake GPU (../fake) has
  * these functions. Numbers and types are those of the library's own headers; where these are
  * installed the build compares the numbers (../CMakeLists.txt). */
-#ifndef TESTS_KERNELS_CUDA_SHIM_CUBLASLT_H
-#define TESTS_KERNELS_CUDA_SHIM_CUBLASLT_H
+#pragma once
 
 #include "cuda_runtime_api.h"
 
@@ -121,5 +120,4 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -1,6 +1,5 @@
 /* bf16 for the shim, with the project's own conversions. */
-#ifndef TESTS_KERNELS_CUDA_SHIM_CUDA_BF16_H
-#define TESTS_KERNELS_CUDA_SHIM_CUDA_BF16_H
+#pragma once
 
 #include "base/half.h"
 
@@ -17,5 +16,3 @@ static inline __nv_bfloat16 __float2bfloat16_rn(float x)
 {
     return __nv_bfloat16{bf16_from_float(x)};
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* fp16 for the shim, with the project's own conversions. */
-#ifndef TESTS_KERNELS_CUDA_SHIM_CUDA_FP16_H
-#define TESTS_KERNELS_CUDA_SHIM_CUDA_FP16_H
+#pragma once
 
 #include "base/half.h"
 
@@ -17,5 +16,3 @@ static inline __half __float2half_rn(float x)
 {
     return __half{f16_from_float(x)};
 }
-
-#endif

@@ -1,5 +1,4 @@
-#ifndef TESTS_KERNELS_CUDA_SHIM_CUDA_PROFILER_API_H
-#define TESTS_KERNELS_CUDA_SHIM_CUDA_PROFILER_API_H
+#pragma once
 
 #include "cuda_runtime_api.h"
 
@@ -12,5 +11,4 @@ cudaError_t cudaProfilerStop(void);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -1,5 +1,5 @@
 /* As much of CUDA C++ as the kernels of kernels/cuda use, for a host compiler: the same sources run
- * on the CPU, so that tests hold them against the reference where there is no GPU.
+ * on the CPU, so that tests compare them with the reference where there is no GPU.
  *
  * The blocks of a grid run one after another. The threads of a block are fibres of one host thread,
  * so that barriers and shuffles work: a fibre that waits hands over to the next. A barrier that
@@ -7,8 +7,7 @@
  * static, and keeps what the block before has left in it, as on a device. One launch is carried out
  * at a time; when, is for whoever defines shim_launch to say: at once (shim/direct.cpp), or when
  * the stream's turn comes (tests/kernels/cuda/fake). */
-#ifndef TESTS_KERNELS_CUDA_SHIM_CUDA_RUNTIME_H
-#define TESTS_KERNELS_CUDA_SHIM_CUDA_RUNTIME_H
+#pragma once
 
 #include "cuda_runtime_api.h"
 
@@ -107,5 +106,3 @@ static inline uint32_t __float_as_uint(float x)
     memcpy(&u, &x, sizeof u);
     return u;
 }
-
-#endif

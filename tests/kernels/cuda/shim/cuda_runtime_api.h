@@ -1,7 +1,6 @@
 /* As much of CUDA's runtime as kernels/cuda uses, for a host compiler. What a device of the shim
  * does is written in tests/kernels/cuda/fake; kernels alone need no more than the types. */
-#ifndef TESTS_KERNELS_CUDA_SHIM_CUDA_RUNTIME_API_H
-#define TESTS_KERNELS_CUDA_SHIM_CUDA_RUNTIME_API_H
+#pragma once
 
 #include <stddef.h>
 
@@ -108,5 +107,4 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t x);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

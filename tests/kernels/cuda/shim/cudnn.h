@@ -1,8 +1,7 @@
 /* As much of cuDNN 9 as kernels/cuda uses, for a build without it: the fake GPU (../fake) has these
  * functions. Numbers and types are those of the library's own headers; where these are installed
  * the build compares the numbers (../CMakeLists.txt). */
-#ifndef TESTS_KERNELS_CUDA_SHIM_CUDNN_H
-#define TESTS_KERNELS_CUDA_SHIM_CUDNN_H
+#pragma once
 
 #include "cuda_runtime_api.h"
 
@@ -248,5 +247,4 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
 
 #ifdef __cplusplus
 }
-#endif
 #endif

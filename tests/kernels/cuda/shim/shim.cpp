@@ -3,7 +3,7 @@
  * A fibre takes threads of the block one after another and runs each to its end; only when a thread
  * waits does another fibre take the next. So kernels without barriers need a single fibre, and as
  * many fibres exist as the largest block of threads that waited. They are kept for the next launch.
- * The last thread to reach a barrier makes the others ready and goes on itself; a thread that waits
+ * The last thread to reach a barrier makes the others ready and continues itself; a thread that waits
  * hands over to one that is ready. */
 #include "cuda_runtime.h"
 
@@ -65,7 +65,7 @@ void die(const char *why)
     abort();
 }
 
-/* The address sanitizer must be told which stack is in use. */
+/* The address sanitizer must know which stack is in use. */
 void switch_to(context *from, context *to)
 {
 #if defined(__SANITIZE_ADDRESS__)
@@ -88,7 +88,7 @@ fibre *fibre_next();
 void fibre_main()
 {
 #if defined(__SANITIZE_ADDRESS__)
-    if (current->number == 0) /* the scheduler comes to the others only through it */
+    if (current->number == 0) /* the scheduler reaches the others only through it */
         __sanitizer_finish_switch_fiber(NULL, &scheduler.stack, &scheduler.size);
     else
         __sanitizer_finish_switch_fiber(NULL, NULL, NULL);
@@ -211,7 +211,7 @@ void shim_sync_block()
 }
 
 /* Each thread writes to one of two places by turns, so that nobody overwrites what others of its
- * warp have yet to read: they must have read it to come to the barrier in between. */
+ * warp have yet to read: they must have read it to reach the barrier in between. */
 void shim_exchange(void *value, size_t size, unsigned lane_mask)
 {
     unsigned me = current->thread;

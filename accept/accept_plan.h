@@ -1,0 +1,44 @@
+/* Plans an acceptance: which checks of a spec are run, with which commands, and for how long. */
+#pragma once
+
+#include "accept/accept_spec.h"
+#include "base/words.h"
+
+struct accept_options {
+    const char *program; /* path of this program */
+    const char *dir;     /* the node's folder (accept_result.h) */
+    int level;           /* highest level of the checks that are run */
+    double hours;        /* total burn-in time of all checks; 0: each runs its number of repeats */
+    int64_t budget_s;    /* time limit of all checks together, seconds; 0: unlimited */
+    bool resume;         /* keep the results that the folder holds */
+    FILE *progress;      /* gets progress lines; NULL: none */
+};
+
+/* Whether the check is run: it is selected (`asked`), and not above the level. */
+bool accept_plan_has(const struct accept_check *check, const struct accept_options *options);
+int accept_plan_count(const struct accept_spec *spec, const struct accept_options *options);
+
+/* Seconds of each burn-in check. STATUS_USAGE for hours without a burn-in check: the user would
+ * believe that a burn-in had been run. */
+MUST_CHECK enum status accept_plan_burn(const struct accept_spec *spec,
+                                        const struct accept_options *options, double *seconds);
+
+/* Expected duration of a whole test suite, seconds; STATUS_USAGE as accept_plan_burn. */
+MUST_CHECK enum status accept_plan_seconds(const struct accept_spec *spec,
+                                           const struct accept_options *options, double *seconds);
+
+/* Prints the checks that would be run, their expected durations, and their commands. */
+MUST_CHECK enum status accept_plan_print(const struct accept_spec *spec,
+                                         const struct accept_options *options, FILE *out);
+
+/* Appends the command of one repeat. `dir` is the repeat's folder, <node>/checks/<check>/r<k>;
+ * `room_s` is its time limit, seconds. */
+MUST_CHECK enum status accept_command(const struct accept_spec *spec,
+                                      const struct accept_check *check, const char *program,
+                                      const char *dir, int64_t room_s, struct words *w);
+
+/* Adds the repeat's measurements to `r` (accept_read.h). `output` is the object that the command
+ * printed, NULL for a kind that writes a folder. STATUS_DATA for output that cannot be read. */
+MUST_CHECK enum status accept_read_repeat(const struct accept_spec *spec,
+                                          const struct accept_check *check, const json_t *output,
+                                          const char *dir, struct accept_result *r);

@@ -1,0 +1,240 @@
+/* Reads metrics from the output of `info` and the benchmarks. */
+#include "accept/accept_read.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- facts --- */
+
+/* Whether a device, "cuda:3" or "cpu", is one of the spec's devices. */
+static bool is_asked(const struct accept_output *o, const char *device)
+{
+    size_t n = strlen(o->device);
+    if (strncmp(device, o->device, n) != 0 || !strchr(":", device[n]))
+        return false;
+    return o->only_device < 0 || (device[n] ? atoi(device + n + 1) : 0) == o->only_device;
+}
+
+static enum status read_devices(const struct accept_output *o, struct accept_result *r)
+{
+    const json_t *list = json_object_get(o->json, "devices");
+    const char *why = "this machine has no device of that number";
+    int n = 0;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *d = json_array_get(list, i);
+        const char *text = accept_read_text(d, "description");
+        bool usable = json_is_true(json_object_get(d, "usable"));
+        if (!is_asked(o, accept_read_text(d, "device")))
+            continue;
+        if (usable)
+            TRY(accept_read_row(COLUMNS({"description", "device", NULL}), d, "", r));
+        else if (*text)
+            why = text;
+        n += usable;
+    }
+    if (n > 0)
+        return accept_result_number(r, "devices", "", ACCEPT_HIGHER, n);
+    char only[16] = "";
+    if (o->only_device >= 0)
+        snprintf(only, sizeof only, ":%d", o->only_device);
+    return status_fail(STATUS_DATA, "no device '%s%s': %s", o->device, only, why);
+}
+
+static enum status read_libraries(const struct accept_output *o, struct accept_result *r)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach(json_object_get(o->json, "libraries"), key, value)
+    {
+        char name[ACCEPT_NAME_SIZE];
+        snprintf(name, sizeof name, "library_%.40s", key);
+        if (json_is_string(value))
+            TRY(accept_result_text(r, name, json_string_value(value)));
+    }
+    return STATUS_OK;
+}
+
+const struct accept_reading accept_read_facts[] = {
+    {.read = read_devices},
+    {.column = COLUMNS({"host.cpu.model", "cpu", NULL},
+                       {"host.cpu.sockets", "sockets", "", ACCEPT_HIGHER},
+                       {"host.cpu.cores", "cores", "", ACCEPT_HIGHER},
+                       {"host.cpu.threads", "threads", "", ACCEPT_HIGHER},
+                       {"host.cpu.usable", "usable_threads", "", ACCEPT_HIGHER},
+                       {"host.memory_bytes", "memory_gib", "GiB", ACCEPT_HIGHER, 0x1p-30},
+                       {"host.cpu.governor", "governor", NULL}, {"host.os", "os", NULL},
+                       {"host.kernel", "kernel", NULL}, {"version", "ampscale", NULL})},
+    {.read = read_libraries},
+    {.rows = "gpus",
+     .column =
+         COLUMNS({"name", "gpu", NULL},
+                 {"memory_bytes", "gpu_memory_gib", "GiB", ACCEPT_HIGHER, 0x1p-30, ACCEPT_LEAST},
+                 {"power_limit_w", "power_limit_w", "W", ACCEPT_HIGHER, 1, ACCEPT_LEAST},
+                 {"pcie_generation", "pcie_generation", "", ACCEPT_HIGHER, 1, ACCEPT_LEAST},
+                 {"pcie_width", "pcie_width", "", ACCEPT_HIGHER, 1, ACCEPT_LEAST})},
+    {.column = COLUMNS({"gpus.0.driver", "driver", NULL})},
+    {0}};
+
+/* --- tables --- */
+
+/* The bandwidth of the largest copy. */
+static enum status read_bandwidth(const struct accept_output *o, struct accept_result *r)
+{
+    const json_t *list = json_object_get(o->json, "copy");
+    double largest = 0, bandwidth = NAN;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *row = json_array_get(list, i);
+        if (!(accept_read_number(row, "bytes") > largest))
+            continue;
+        largest = accept_read_number(row, "bytes");
+        bandwidth = accept_read_number(row, "bytes_per_s");
+    }
+    return accept_result_number(r, "bandwidth", "GB/s", ACCEPT_HIGHER, bandwidth * 1e-9);
+}
+
+const struct accept_reading accept_read_peak[] = {
+    {.read = read_bandwidth},
+    {.rows = "flops",
+     .column =
+         COLUMNS({"flops_per_s", "products_{type}", "TFLOP/s", ACCEPT_HIGHER, .scale = 1e-12})},
+    {0}};
+
+const struct accept_reading accept_read_memory[] = {
+    {.rows = "rows",
+     .column = COLUMNS({"median_gb_per_s", "{kernel}", "GB/s", ACCEPT_HIGHER},
+                       {"wrong", "wrong", "", ACCEPT_LOWER, .over = ACCEPT_SUM})},
+    {0}};
+
+/* Each direction between two devices is a metric, so that a link slow in one direction is seen. */
+const struct accept_reading accept_read_peers[] = {
+    {.rows = "pairs",
+     .needs = "pair of devices",
+     .column = COLUMNS({"median_gb_per_s", "copy_{from}_{to}", "GB/s", ACCEPT_HIGHER},
+                       {"", "pairs", "", ACCEPT_HIGHER, .over = ACCEPT_ROWS},
+                       {"direct", "direct", "", ACCEPT_HIGHER, .over = ACCEPT_TRUE},
+                       {"wrong", "wrong", "", ACCEPT_LOWER, .over = ACCEPT_SUM})},
+    {0}};
+
+/* A row is wrong if there is no proof that the timed call took place. */
+const struct accept_reading accept_read_overhead[] = {
+    {.rows = "rows",
+     .needs = "call",
+     .column = COLUMNS({"seconds.median", "{what}_us", "us", ACCEPT_LOWER, .scale = 1e6},
+                       {"valid", "wrong", "", ACCEPT_LOWER, .over = ACCEPT_FALSE})},
+    {0}};
+
+const struct accept_reading accept_read_optimizer[] = {
+    {.rows = "rows", .column = COLUMNS({"gb_per_s", "update_{precision}", "GB/s", ACCEPT_HIGHER})},
+    {0}};
+
+/* Each stage has rows for files from storage and for files in memory, one per number of threads. */
+const struct accept_reading accept_read_input[] = {
+    {.rows = "rows",
+     .column = COLUMNS({"images_per_s", "{stage}_{from}_{threads}", "images/s", ACCEPT_HIGHER})},
+    {0}};
+
+const struct accept_reading accept_read_conv[] = {
+    {.column = COLUMNS({"bound_images_per_s", "images_per_s", "images/s", ACCEPT_HIGHER})}, {0}};
+
+const struct accept_reading accept_read_collective[] = {
+    {.column = COLUMNS({"wrong", "wrong", "", ACCEPT_LOWER})},
+    {.rows = "rows",
+     .column = COLUMNS({"out_of_place.busbw", "busbw_{bytes}_out", "GB/s", ACCEPT_HIGHER},
+                       {"in_place.busbw", "busbw_{bytes}_in", "GB/s", ACCEPT_HIGHER})},
+    {0}};
+
+/* --- a step --- */
+
+/* Adds the seconds of one operation to those of its kind; false if the operation has no time. */
+static bool add_operation(json_t *kinds, const json_t *step)
+{
+    const char *op = accept_read_text(step, "op");
+    double seconds = accept_read_number(step, "seconds");
+    if (!*op || isnan(seconds))
+        return false;
+    double sum = seconds + json_real_value(json_object_get(kinds, op));
+    return json_object_set_new(kinds, op, json_real(sum)) == 0;
+}
+
+/* Adds the milliseconds of the step and of each kind of operation, and of_peak: the least time that
+ * the peaks allow, as percent of the step's time. Adds this least time to *bound_s, seconds; an
+ * operation without such a bound adds 0. */
+static enum status add_operations(const json_t *steps, json_t *kinds, double *bound_s,
+                                  struct accept_result *r)
+{
+    const char *op;
+    json_t *value;
+    double seconds = 0;
+    for (size_t i = 0; i < json_array_size(steps); i++) {
+        const json_t *step = json_array_get(steps, i);
+        if (!add_operation(kinds, step))
+            return status_fail(STATUS_DATA, "operation %zu of the step has no time", i);
+        seconds += accept_read_number(step, "seconds");
+        *bound_s += fmax(0, accept_read_number(step, "bound_s")); /* 0 if there is none */
+    }
+    if (!(seconds > 0))
+        return status_fail(STATUS_DATA, "the output has no operation");
+    TRY(accept_result_number(r, "step_ms", "ms", ACCEPT_LOWER, seconds * 1e3));
+    TRY(accept_result_number(r, "of_peak", "%", ACCEPT_HIGHER, 100 * *bound_s / seconds));
+    json_object_foreach(kinds, op, value)
+    {
+        char name[ACCEPT_NAME_SIZE];
+        snprintf(name, sizeof name, "%.40s_ms", op);
+        TRY(accept_result_number(r, name, "ms", ACCEPT_LOWER, json_real_value(value) * 1e3));
+    }
+    return STATUS_OK;
+}
+
+static enum status read_operations(const struct accept_output *o, struct accept_result *r)
+{
+    static const struct accept_column columns[] = {
+        {"precision", "precision", NULL}, {"batch", "batch", "images", ACCEPT_EVEN}, {0}};
+    double bound_s = 0;
+    json_t *kinds = json_object();
+    enum status st = kinds ? add_operations(json_object_get(o->json, "steps"), kinds, &bound_s, r)
+                           : status_fail(STATUS_OOM, "no memory for the operations of a step");
+    json_decref(kinds);
+    TRY(st);
+    TRY(accept_read_row(columns, o->json, "", r));
+    /* Images/s that the peaks allow. */
+    return accept_result_number(r, "bound_images_per_s", "images/s", ACCEPT_HIGHER,
+                                accept_read_number(o->json, "batch") / bound_s);
+}
+
+const struct accept_reading accept_read_step[] = {{.read = read_operations}, {0}};
+
+/* --- GEMM --- */
+
+/* GEMM throughput of one type: FLOPs over seconds of all GEMMs, each counted as often as the
+ * network runs it; NAN if one of them was not measured. */
+static double gemm_rate(const json_t *rows, const char *type)
+{
+    double flops = 0, seconds = 0;
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i);
+        double count = accept_read_number(row, "count");
+        if (strcmp(accept_read_text(row, "type"), type) != 0)
+            continue;
+        flops += count * accept_read_number(row, "flops");
+        seconds += count * accept_read_number(row, "seconds.median");
+    }
+    return seconds > 0 ? flops / seconds : NAN;
+}
+
+static enum status read_gemm_rates(const struct accept_output *o, struct accept_result *r)
+{
+    static const char *const types[] = {"fp32", "tf32", "fp16", "bf16"};
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+        char name[ACCEPT_NAME_SIZE];
+        snprintf(name, sizeof name, "products_%s", types[t]);
+        TRY(accept_result_number(r, name, "TFLOP/s", ACCEPT_HIGHER,
+                                 gemm_rate(json_object_get(o->json, "rows"), types[t]) * 1e-12));
+    }
+    return STATUS_OK;
+}
+
+const struct accept_reading accept_read_gemm[] = {
+    {.read = read_gemm_rates},
+    {.rows = "rows", .column = COLUMNS({"wrong", "wrong", "", ACCEPT_LOWER, .over = ACCEPT_SUM})},
+    {0}};

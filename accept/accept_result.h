@@ -1,0 +1,132 @@
+/* The measurements of an acceptance, and their verdicts.
+ *
+ * The folder of a node:
+ *
+ *   spec.json               the spec, as it was read
+ *   checks/<check>.json     a check's measurements, once it has ended: whole or absent
+ *   checks/<check>/r<k>/    output of its k-th repeat: output.json, log, run/
+ *   accept.json             all results, with verdicts; accept.md, .html and .xml say the same
+ *
+ * Verdicts are a pure function of the spec and the measurements (accept_judge.h), so that they can
+ * be computed again, also with the results of other nodes. */
+#pragma once
+
+#include "base/status.h"
+
+#include "results/verdict.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+
+/* Version of the format; grows when a reader of the previous version would misunderstand it. */
+enum { ACCEPT_SCHEMA = 1 };
+
+#define ACCEPT_FILE "accept.json"
+
+/* Format of its files: numbers keep all their digits. */
+#define ACCEPT_JSON (JSON_INDENT(1) | JSON_REAL_PRECISION(17))
+
+enum {
+    ACCEPT_NAME_SIZE = 64,
+    ACCEPT_TEXT_SIZE = 128,
+    ACCEPT_SOURCE_SIZE = 320,
+    ACCEPT_UNIT_SIZE = 16,
+    ACCEPT_REASON_SIZE = 400,
+    ACCEPT_COMMAND_SIZE = 1024,
+    ACCEPT_WHERE_SIZE = 96,
+    ACCEPT_METRICS_MAX = 512,
+    ACCEPT_PATH_SIZE = 4096,
+    ACCEPT_CHECKS_MAX = 256,
+    ACCEPT_DEVICES_MAX = 64,
+    ACCEPT_REPEATS_MAX = 1000,
+    ACCEPT_LEVEL_MAX = 4,
+};
+
+/* Which values are better. ACCEPT_EVEN: neither; a baseline bounds the metric on both sides. */
+enum accept_better { ACCEPT_EVEN, ACCEPT_HIGHER, ACCEPT_LOWER };
+const char *accept_better_str(enum accept_better b); /* "even", "higher", "lower" */
+
+struct accept_metric {
+    char name[ACCEPT_NAME_SIZE];
+    char unit[ACCEPT_UNIT_SIZE]; /* "": a number without one, or a text */
+    enum accept_better better;
+    int n;                          /* repeats that measured it */
+    double *number;                 /* (n); NULL: a text */
+    char (*text)[ACCEPT_TEXT_SIZE]; /* (n); NULL: a number */
+    char where[ACCEPT_WHERE_SIZE];  /* place of the worst number: "node7 cuda:3"; "": none */
+    /* The verdict: */
+    enum verdict verdict;
+    bool fleet_only;                 /* SKIP, because its limit needs a fleet baseline */
+    char limit[ACCEPT_REASON_SIZE];  /* as text; "": none, and the verdict is SKIP */
+    char reason[ACCEPT_REASON_SIZE]; /* why it did not pass */
+    char source[ACCEPT_SOURCE_SIZE]; /* of the limit */
+};
+
+struct accept_result {
+    char name[ACCEPT_NAME_SIZE];
+    char kind[ACCEPT_NAME_SIZE];
+    int level;
+    int device;  /* -1: all */
+    int repeats; /* repeats that have ended; 0: it was not run */
+    int wanted;  /* repeats that the spec asks for */
+    double seconds;
+    char command[ACCEPT_COMMAND_SIZE]; /* command line of the first repeat, for a shell */
+    /* How the check ended, and why. PASS: completed; FAIL: a crash, a hang or a failure; MISSING:
+     * could not be measured; SKIP: not selected. */
+    enum verdict ended;
+    char ended_why[ACCEPT_REASON_SIZE];
+    int n_metrics;
+    struct accept_metric *metric;    /* (n_metrics) */
+    enum verdict verdict;            /* the worst of `ended` and the metrics' verdicts */
+    char reason[ACCEPT_REASON_SIZE]; /* why it did not pass */
+};
+
+struct accept_report {
+    char spec[ACCEPT_NAME_SIZE];
+    char node[ACCEPT_TEXT_SIZE];       /* host's name */
+    char device[ACCEPT_TEXT_SIZE * 2]; /* the first device's description; "": not known */
+    char begun[32], ended[32];         /* "2024-01-31T12:00:00Z" */
+    char version[ACCEPT_NAME_SIZE];    /* of the program */
+    int level;
+    int n_checks;
+    struct accept_result *check; /* (n_checks) */
+    int count[VERDICTS];         /* checks of each verdict */
+};
+
+/* Append a measurement to a metric; the first measurement creates the metric. A number that is not
+ * finite is ignored. STATUS_DATA for too many metrics, and for a metric with numbers and texts. */
+MUST_CHECK enum status accept_result_number(struct accept_result *r, const char *name,
+                                            const char *unit, enum accept_better better,
+                                            double value);
+MUST_CHECK enum status accept_result_text(struct accept_result *r, const char *name,
+                                          const char *text);
+
+/* Sets the place where the last appended number was measured. The place of the worst repeat is
+ * kept; for ACCEPT_EVEN the highest number is the worst. */
+void accept_metric_place(struct accept_metric *m, const char *where);
+
+/* The metric of that name; NULL: it was not measured. */
+struct accept_metric *accept_metric_find(const struct accept_result *r, const char *name);
+
+/* The median of a number's repeats; NAN for a text, and without a repeat. */
+double accept_metric_median(const struct accept_metric *m);
+
+void accept_result_free(struct accept_result *r); /* no-op on a zeroed struct */
+void accept_report_free(struct accept_report *r); /* likewise */
+
+/* New objects that the caller owns; NULL when memory is short.
+ *   {"record": "accept", "schema": 1, "spec", "node", "device", "begun", "ended", "version",
+ *    "level", "passed", "counts": {"PASS": n, ...}, "metric_counts": {...}, "checks": [{"name",
+ * "kind", "level", "device", "repeats", "wanted", "seconds", "command", "ended", "ended_why",
+ * "reason", "verdict", "metrics": [{"name", "unit", "better", "values": [number or text], "where",
+ * "median", "min", "max", "verdict", "limit", "reason", "source"}]}], "note": accept_note's line or
+ * ""} */
+json_t *accept_result_json(const struct accept_result *r);
+json_t *accept_report_json(const struct accept_report *r);
+
+/* Reads such an object; STATUS_DATA if it is invalid. On success the caller frees. */
+MUST_CHECK enum status accept_result_parse(const json_t *object, struct accept_result *r);
+MUST_CHECK enum status accept_report_parse(const json_t *object, struct accept_report *r);
+
+/* Reads <dir>/accept.json. STATUS_DATA if there is none, or if it is damaged. */
+MUST_CHECK enum status accept_report_load(const char *dir, struct accept_report *r);

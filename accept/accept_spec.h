@@ -1,0 +1,134 @@
+/* The requirements for accepting hardware, read from a file: checks, and limits for their metrics.
+ *
+ *   {
+ *     "schema": 1,
+ *     "name": "h200",                      letters, digits, '-', '_' and '.'
+ *     "about": "what it is for",
+ *     "device": "cuda",                    cpu, ref, cuda, or one GPU alone: cuda:2
+ *     "devices": 8,                        number of devices of a node (default 1)
+ *     "hardware": ["*H200*"],              patterns of the device's name; one of them must match
+ *     "checks": [{
+ *       "name": "train-amp",
+ *       "kind": "train",                   accept_kind.h lists them
+ *       "level": 2,                        1 seconds, 2 minutes, 3 tens of minutes, 4 hours
+ *       "pass": 1,                         number of its group, which --pass 1 selects
+ *       "args": {"arch": "resnet50", "precision": "amp"},     as the kind has them
+ *       "each": true,                      run on every device alone, as train-amp.0, .1 ...
+ *       "repeats": 3,                      default 1
+ *       "burn": true,                      a burn-in: repeated for the time given by --hours;
+ *                                          with "each" on all devices at the same time
+ *       "seconds": 40,                     expected duration of a repeat, for the plan
+ *       "limit_s": 300,                    seconds after which a repeat is killed, and has failed
+ *       "limits": {"images_per_s": {
+ *         "min": 2000, "max": 9000,        beyond these it fails,
+ *         "warn_min": 2100, "warn_max": 8000,                beyond these it warns
+ *         "baseline": 2470,                value that good hardware reaches
+ *         "within": 10, "warn_within": 5,  percent by which a median may be worse than the baseline
+ *         "fleet_within": 10, "fleet_warn_within": 5,     and worse than the median of all nodes
+ *         "matches": "535.*|550.*",        a text must match one of these patterns
+ *         "at_least": "535.104",           a version must be this or later
+ *         "same": true,                    all repeats must give the same value
+ *         "absent": "skip",                verdict if it is not measured (default "missing")
+ *         "source": "where the numbers come from"
+ *       }}
+ *     }]
+ *   }
+ *
+ * A limit's name may be a pattern ("busbw_*"); its limit then holds for each metric that matches
+ * and has no limit of its own. Patterns have '*' and '?'. Nothing in a file is run or evaluated: a
+ * check is a command of this program, and its args are numbers, words without a leading dash, and
+ * names of other checks, whose output the command reads. */
+#pragma once
+
+#include "accept/accept_result.h"
+#include "base/preset.h"
+
+/* Version of the format; grows when a reader of the previous version would misunderstand it. */
+enum { ACCEPT_SPEC_SCHEMA = 1 };
+
+enum {
+    ACCEPT_MATCHES_SIZE = 512,
+    ACCEPT_LIMITS_MAX = 64,
+    ACCEPT_PATTERNS_MAX = 16,
+    ACCEPT_PASS_MAX = 9,
+};
+
+/* Bounds of one metric. A number that is not given is NAN, a text "". 5 percent is 0.05. */
+struct accept_limit {
+    char metric[ACCEPT_NAME_SIZE]; /* or a pattern */
+    double min, max, warn_min, warn_max;
+    double baseline, within, warn_within;
+    double fleet_within, fleet_warn_within;
+    char matches[ACCEPT_MATCHES_SIZE]; /* patterns separated by '|': one must match */
+    char at_least[ACCEPT_TEXT_SIZE];
+    bool same;
+    bool may_lack; /* "absent": "skip" */
+    char source[ACCEPT_SOURCE_SIZE];
+};
+
+struct accept_kind;
+
+struct accept_check {
+    char name[ACCEPT_NAME_SIZE];
+    const struct accept_kind *kind;
+    int level;
+    int pass;   /* 0: none */
+    bool asked; /* selected; true unless accept_spec_select clears it */
+    int device; /* index of its only device; -1: all of them */
+    int repeats;
+    bool burn;
+    int together;   /* number of checks, from this one on, that run at the same time */
+    double seconds; /* expected duration of a repeat */
+    int64_t limit_s;
+    const json_t *args; /* an object, checked; NULL: none */
+    int n_limits;
+    struct accept_limit *limit; /* (n_limits) */
+};
+
+struct accept_spec {
+    char name[ACCEPT_NAME_SIZE];
+    const char *about;
+    char device[8];
+    int only_device; /* index of the only device; -1: all of them */
+    int n_devices;
+    int n_patterns;
+    char pattern[ACCEPT_PATTERNS_MAX][ACCEPT_TEXT_SIZE];
+    int n_checks;
+    struct accept_check *check; /* (n_checks), the first is "hardware": it checks that the devices
+                                 * are there, and that the spec is for them */
+    json_t *json;               /* as it was read */
+    const char *peer; /* program that checks take turns with; only the command line can name it,
+                       * never a spec; NULL: none */
+};
+
+/* Reads a spec; `from` is its name in messages. STATUS_USAGE for an invalid spec: the message names
+ * the error and its place. `devices` replaces the spec's number of devices; 0: as in the spec. On
+ * success the caller frees with accept_spec_free. */
+MUST_CHECK enum status accept_spec_parse(const char *text, size_t size, const char *from,
+                                         int devices, struct accept_spec *spec);
+
+/* Loads the preset of this name, or a file: a file's name has a '.' or a '/'. `device` replaces the
+ * spec's device, and the spec then has one device unless `devices` gives another number; NULL: as
+ * in the spec. */
+MUST_CHECK enum status accept_spec_load(const char *name, const char *device, int devices,
+                                        struct accept_spec *spec);
+void accept_spec_free(struct accept_spec *spec); /* no-op on a zeroed struct */
+
+/* Selects (`asked`) only the checks whose names are in `only`, a list with commas (NULL: all), and
+ * that belong to `pass` (0: any); the first check, "hardware", stays selected. STATUS_USAGE if
+ * there is no such check or pass. */
+MUST_CHECK enum status accept_spec_select(struct accept_spec *spec, const char *only, int pass);
+
+/* The specs that come with the program. */
+extern const struct preset accept_presets[];
+
+/* The limit that holds for a metric; NULL: none. */
+const struct accept_limit *accept_limit_for(const struct accept_check *check, const char *metric);
+
+/* Whether a text matches a pattern of '*' and '?', or one of several separated by '|'. Time: at
+ * most the product of the lengths. */
+bool accept_matches(const char *patterns, const char *text);
+
+/* Reads the bounds of one metric (accept_limit.c); `where` is their place in messages. */
+MUST_CHECK enum status accept_limit_parse(const json_t *object, const char *metric,
+                                          const char *where, struct accept_limit *limit);

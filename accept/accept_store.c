@@ -1,0 +1,128 @@
+/* Reads and writes the folder of a node. */
+#include "accept/accept_store.h"
+
+#include "base/file.h"
+#include "base/folder.h"
+#include "base/json.h"
+
+#include <string.h>
+#include <unistd.h>
+
+enum { FILE_MAX_BYTES = 16 << 20 };
+
+/* NULL if there is no such file, or it cannot be read as JSON. */
+static json_t *read_json(const char *path)
+{
+    json_t *object;
+    return path_exists(path) && json_read(path, FILE_MAX_BYTES, &object) == STATUS_OK ? object
+                                                                                      : NULL;
+}
+
+static enum status keep_spec(const struct accept_spec *spec, const struct accept_store *store,
+                             bool resume)
+{
+    char path[ACCEPT_PATH_SIZE];
+    TRY(path_format(path, sizeof path, "%s/spec.json", store->dir));
+    if (!path_exists(path))
+        return json_write(json_incref(spec->json), path, ACCEPT_JSON);
+    if (!resume)
+        return status_fail(
+            STATUS_USAGE,
+            "'%s' already holds results; --resume continues them, or give another --out",
+            store->dir);
+    json_t *was = NULL;
+    enum status st = json_read(path, FILE_MAX_BYTES, &was);
+    if (st != STATUS_OK && st != STATUS_DATA) /* unreadable now, but it may be the same spec */
+        return st;
+    bool same = json_equal(was, spec->json);
+    json_decref(was);
+    return same
+               ? STATUS_OK
+               : status_fail(
+                     STATUS_USAGE,
+                     "the results in '%s' are of a spec that differs from '%s'; give another --out",
+                     store->dir, spec->name);
+}
+
+enum status accept_store_open(const struct accept_spec *spec, const char *dir, bool resume,
+                              struct accept_store *store)
+{
+    char checks[ACCEPT_PATH_SIZE], verdict[ACCEPT_PATH_SIZE];
+    *store = (struct accept_store){.dir = dir, .lock = -1};
+    TRY(path_format(checks, sizeof checks, "%s/checks", dir));
+    TRY(path_format(verdict, sizeof verdict, "%s/" ACCEPT_FILE, dir));
+    TRY(dir_make(checks));
+    enum status st = dir_lock(dir, "ampscale accept", &store->lock);
+    if (st == STATUS_OK)
+        st = keep_spec(spec, store, resume);
+    if (st == STATUS_OK)
+        st = file_remove(verdict); /* an earlier test suite's verdict is not valid for this one */
+    if (st != STATUS_OK)
+        accept_store_close(store);
+    return st;
+}
+
+void accept_store_close(struct accept_store *store)
+{
+    if (store->lock >= 0)
+        close(store->lock);
+    store->lock = -1;
+}
+
+static enum status result_path(const struct accept_store *store, const char *check, bool whole,
+                               char path[ACCEPT_PATH_SIZE])
+{
+    return path_format(path, ACCEPT_PATH_SIZE, "%s/checks/%s%s", store->dir, check,
+                       whole ? ".json" : ".part");
+}
+
+enum status accept_store_read(const struct accept_store *store, const char *check,
+                              struct accept_result *r, bool *whole)
+{
+    char path[ACCEPT_PATH_SIZE];
+    *r = (struct accept_result){0};
+    TRY(result_path(store, check, true, path));
+    *whole = path_exists(path);
+    TRY(result_path(store, check, *whole, path));
+    json_t *object = read_json(path);
+    if (object && accept_result_parse(object, r) == STATUS_OK && strcmp(r->name, check) != 0)
+        accept_result_free(r);
+    json_decref(object);
+    *whole = *whole && *r->name;
+    return STATUS_OK;
+}
+
+bool accept_store_has(const struct accept_store *store, const char *check)
+{
+    struct accept_result r;
+    bool whole;
+    if (accept_store_read(store, check, &r, &whole) != STATUS_OK)
+        return false;
+    whole = whole && r.ended != VERDICT_MISSING;
+    accept_result_free(&r);
+    return whole;
+}
+
+enum status accept_store_write(const struct accept_store *store, const struct accept_result *r,
+                               bool whole)
+{
+    char path[ACCEPT_PATH_SIZE];
+    TRY(result_path(store, r->name, whole, path));
+    TRY(json_write(accept_result_json(r), path, ACCEPT_JSON));
+    return whole ? accept_store_drop_part(store, r->name) : STATUS_OK;
+}
+
+enum status accept_store_drop_part(const struct accept_store *store, const char *check)
+{
+    char path[ACCEPT_PATH_SIZE];
+    TRY(result_path(store, check, false, path));
+    return file_remove(path);
+}
+
+enum status accept_store_repeat(const struct accept_store *store, const char *check, int repeat,
+                                char dir[ACCEPT_PATH_SIZE])
+{
+    TRY(path_format(dir, ACCEPT_PATH_SIZE, "%s/checks/%s/r%d", store->dir, check, repeat));
+    TRY(dir_remove(dir));
+    return dir_make(dir);
+}

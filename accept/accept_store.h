@@ -1,0 +1,36 @@
+/* Inside accept/: the folder of a node (accept_result.h). One process at a time works in it. */
+#pragma once
+
+#include "accept/accept_spec.h"
+
+struct accept_store {
+    const char *dir;
+    int lock;
+};
+
+/* Opens the folder, or makes it, writes the spec into it, and removes an earlier test suite's
+ * accept.json. STATUS_USAGE if the folder holds results of another spec, or if it holds any results
+ * and `resume` is false; STATUS_IO while another process works in the folder. */
+MUST_CHECK enum status accept_store_open(const struct accept_spec *spec, const char *dir,
+                                         bool resume, struct accept_store *store);
+void accept_store_close(struct accept_store *store); /* no-op if the open failed */
+
+/* Reads a check's measurements so far; *whole: the check has ended. The result is zeroed if the
+ * file is missing or cannot be read. */
+MUST_CHECK enum status accept_store_read(const struct accept_store *store, const char *check,
+                                         struct accept_result *r, bool *whole);
+
+/* Whether the check has ended, and could be measured. */
+bool accept_store_has(const struct accept_store *store, const char *check);
+
+/* Writes a check's measurements; `whole`: the check has ended. */
+MUST_CHECK enum status accept_store_write(const struct accept_store *store,
+                                          const struct accept_result *r, bool whole);
+
+/* Removes the file of partial measurements of a check that has ended. The file is there if accept
+ * was killed between writing the check's result and removing the file. */
+MUST_CHECK enum status accept_store_drop_part(const struct accept_store *store, const char *check);
+
+/* Makes the empty folder of a repeat, counted from 1; removes the files of an earlier attempt. */
+MUST_CHECK enum status accept_store_repeat(const struct accept_store *store, const char *check,
+                                           int repeat, char dir[ACCEPT_PATH_SIZE]);

@@ -1,0 +1,371 @@
+/* Runs the checks of a spec. */
+#include "accept/accept_suite.h"
+
+#include "accept/accept_judge.h"
+#include "accept/accept_kind.h"
+#include "accept/accept_store.h"
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/process.h"
+#include "results/environment.h"
+#include "results/run.h"
+#include "study/study_progress.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { GRACE_SECONDS = 10, OUTPUT_MAX_BYTES = 64 << 20 };
+
+struct work {
+    const struct accept_spec *spec;
+    const struct accept_options *options;
+    struct accept_store store;
+    struct process_signals signals;
+    bool terminal;   /* progress is shown on a terminal */
+    int done, total; /* checks */
+    double burn_s;   /* seconds of each burn-in check; 0: it runs its number of repeats */
+    uint64_t begun_ns;
+};
+
+/* One of the checks that run at the same time. */
+struct lane {
+    const struct accept_check *check;
+    struct accept_result *result;
+    bool whole;                 /* measured by an earlier test suite */
+    int64_t room_s;             /* time limit of its repeat, seconds */
+    char dir[ACCEPT_PATH_SIZE]; /* folder of the running repeat */
+};
+
+/* --- progress --- */
+
+static void say_start(const struct work *w, const struct accept_check *check, int repeat)
+{
+    char text[512];
+    snprintf(text, sizeof text, "[%d/%d] %s, repeat %d, about %.0f s", w->done, w->total,
+             check->name, repeat, check->seconds);
+    study_say(w->options->progress, w->terminal, false, text);
+}
+
+static void say_end(struct work *w, const struct accept_result *r)
+{
+    char text[ACCEPT_REASON_SIZE + 256];
+    snprintf(text, sizeof text, "[%d/%d] %-7s %s (%.1f s)%s%s", ++w->done, w->total,
+             verdict_str(r->verdict), r->name, r->seconds, *r->reason ? ": " : "", r->reason);
+    study_say(w->options->progress, w->terminal, true, text);
+}
+
+/* --- one repeat --- */
+
+static void PRINTF_LIKE(3, 4)
+    end_with(struct accept_result *r, enum verdict v, const char *fmt, ...)
+{
+    va_list args;
+    r->ended = v;
+    va_start(args, fmt);
+    vsnprintf(r->ended_why, sizeof r->ended_why, fmt, args);
+    va_end(args);
+}
+
+/* Judges a command that did not complete: FAIL if it found wrong numbers, failed, crashed or hung;
+ * MISSING if data or devices are missing, if it could not be started, or if its budget ended it. */
+static void judge_end(const struct lane *lane, const struct process_end *end,
+                      struct accept_result *r)
+{
+    bool missing = end->code == status_exit_code(STATUS_USAGE) ||
+                   end->code == status_exit_code(STATUS_DATA) || end->code == PROCESS_NOT_STARTED;
+    bool budget = lane->room_s < lane->check->limit_s;
+    if (end->late && (budget || lane->check->kind->budget)) /* commands of these kinds detect a hang
+                                                             * and end by themselves */
+        end_with(r, VERDICT_MISSING, "stopped after %lld s, %s", (long long)lane->room_s,
+                 budget ? "the rest of the budget" : "its time limit");
+    else if (end->late)
+        end_with(r, VERDICT_FAIL, "not done within the limit of %lld s",
+                 (long long)lane->check->limit_s);
+    else if (end->code > 128)
+        end_with(r, VERDICT_FAIL, "ended by a signal: %s", strsignal(end->code - 128));
+    else if (*end->message)
+        end_with(r, missing ? VERDICT_MISSING : VERDICT_FAIL, "%s", end->message);
+    else
+        end_with(r, missing ? VERDICT_MISSING : VERDICT_FAIL, "exit code %d without a message",
+                 end->code);
+}
+
+static enum status drop_weights(const char *dir)
+{
+    char path[ACCEPT_PATH_SIZE];
+    TRY(path_format(path, sizeof path, "%s/run", dir));
+    return run_drop_weights(path);
+}
+
+/* Reads a repeat's output; output that cannot be read makes the check MISSING. */
+static enum status read_repeat(const struct work *w, const struct accept_check *check,
+                               const char *dir, struct accept_result *r)
+{
+    char path[ACCEPT_PATH_SIZE];
+    json_t *output = NULL;
+    enum status st;
+    if (check->kind->folder) {
+        CHECK(drop_weights(dir));
+    } else {
+        CHECK(path_format(path, sizeof path, "%s/output.json", dir));
+        CHECK(json_read(path, OUTPUT_MAX_BYTES, &output));
+        if (!json_is_object(output))
+            CHECK(status_fail(STATUS_DATA, "'%s' is no JSON object", path));
+    }
+    CHECK(accept_read_repeat(w->spec, check, output, dir, r));
+done:
+    json_decref(output);
+    if (st != STATUS_DATA && st != STATUS_IO)
+        return st;
+    end_with(r, VERDICT_MISSING, "%s", status_message());
+    return STATUS_OK;
+}
+
+static enum status keep_command(const struct words *command, struct accept_result *r)
+{
+    char *line;
+    if (*r->command)
+        return STATUS_OK;
+    TRY(words_shell(command, &line));
+    snprintf(r->command, sizeof r->command, "%s", line);
+    free(line);
+    return STATUS_OK;
+}
+
+/* Time limit of a repeat, seconds: the check's own limit, or less if the budget minus the expected
+ * time of later checks (selected and not measured yet) is less. A budget that is too small for all
+ * checks is spent on the first ones. */
+static int64_t room_for(const struct work *w, const struct accept_check *check)
+{
+    const struct accept_check *end = w->spec->check + w->spec->n_checks;
+    double left = (double)w->options->budget_s - (double)(clock_ns() - w->begun_ns) * 1e-9;
+    double later = 0;
+    if (w->options->budget_s == 0)
+        return check->limit_s;
+    for (const struct accept_check *c = check + check->together; c < end; c += c->together)
+        if (accept_plan_has(c, w->options) && !accept_store_has(&w->store, c->name))
+            later += c->seconds * c->repeats;
+    double room = fmax(left - later, fmin(left, check->seconds));
+    return room < (double)check->limit_s ? (int64_t)ceil(room) : check->limit_s;
+}
+
+static enum status start_repeat(const struct work *w, struct lane *lane, struct process *child)
+{
+    char log[ACCEPT_PATH_SIZE], out[ACCEPT_PATH_SIZE];
+    const struct accept_check *check = lane->check;
+    struct words command = {0};
+    enum status st;
+    lane->room_s = room_for(w, check);
+    if (lane->room_s < 1) {
+        end_with(lane->result, VERDICT_MISSING, "not run: the budget of %lld s is used up",
+                 (long long)w->options->budget_s);
+        return STATUS_OK;
+    }
+    CHECK(accept_store_repeat(&w->store, check->name, lane->result->repeats + 1, lane->dir));
+    CHECK(path_format(log, sizeof log, "%s/log", lane->dir));
+    CHECK(path_format(out, sizeof out, "%s/output.json", lane->dir));
+    CHECK(accept_command(w->spec, check, w->options->program, lane->dir, lane->room_s, &command));
+    CHECK(keep_command(&command, lane->result));
+    say_start(w, check, lane->result->repeats + 1);
+    const struct process_config c = {.argv = command.v,
+                                     .log = log,
+                                     .out = check->kind->folder ? NULL : out,
+                                     .signals = &w->signals,
+                                     .limit_s = lane->room_s,
+                                     .grace_s = GRACE_SECONDS};
+    CHECK(process_start(&c, child));
+done:
+    words_free(&command);
+    return st;
+}
+
+/* Reads the measurements of a repeat that has ended, and stores them. */
+static enum status end_repeat(const struct work *w, const struct lane *lane,
+                              const struct process_end *end)
+{
+    struct accept_result *r = lane->result;
+    enum status st = STATUS_OK;
+    r->repeats++;
+    r->seconds += end->seconds;
+    /* A command that found wrong numbers prints them; a command that lacks data or was cut off may
+     * have printed its results so far. */
+    if (end->code != status_exit_code(STATUS_USAGE))
+        st = read_repeat(w, lane->check, lane->dir, r);
+    if (end->late || end->code != 0)
+        judge_end(lane, end, r);
+    return st == STATUS_OK ? accept_store_write(&w->store, r, false) : st;
+}
+
+/* --- a check, or several at the same time --- */
+
+static bool is_over(const struct work *w, const struct accept_check *check,
+                    const struct accept_result *r)
+{
+    if (r->ended != VERDICT_PASS || r->repeats >= ACCEPT_REPEATS_MAX)
+        return true;
+    return r->repeats >= check->repeats && (!check->burn || r->seconds >= w->burn_s);
+}
+
+/* Reads a check's result from the folder, or begins a new one. */
+static enum status open_lane(const struct work *w, const struct accept_check *check,
+                             struct accept_result *r, struct lane *lane)
+{
+    *lane = (struct lane){.check = check, .result = r};
+    TRY(accept_store_read(&w->store, check->name, r, &lane->whole));
+    if (lane->whole &&
+        (r->ended == VERDICT_MISSING || (check == w->spec->check && r->verdict != VERDICT_PASS))) {
+        accept_result_free(r); /* the devices or inputs that it lacked may be there now */
+        lane->whole = false;
+    }
+    if (lane->whole)
+        return accept_store_drop_part(&w->store, check->name);
+    strcpy(r->name, check->name);
+    snprintf(r->kind, sizeof r->kind, "%s", check->kind->name);
+    r->level = check->level;
+    r->device = check->device;
+    r->wanted = check->repeats;
+    r->verdict = VERDICT_MISSING; /* until the check has ended */
+    return STATUS_OK;
+}
+
+/* Starts the next repeat; after the last one, or if no time is left, judges the check and stores
+ * its result. */
+static enum status next_repeat(const struct work *w, struct lane *lane, struct process *child)
+{
+    if (!is_over(w, lane->check, lane->result))
+        TRY(start_repeat(w, lane, child));
+    if (process_any(child, 1))
+        return STATUS_OK;
+    TRY(accept_judge(lane->check, lane->result));
+    return accept_store_write(&w->store, lane->result, true);
+}
+
+/* Runs until no repeat is running. After a signal it starts no repeat, and counts none of the
+ * repeats that end from then on. */
+static enum status run_lanes(const struct work *w, struct lane *lane, struct process *child, int n)
+{
+    int received = 0, k;
+    while (process_any(child, n)) {
+        TRY(process_wait(&w->signals, child, n, &k));
+        if (child[k].end.received)
+            received = child[k].end.received;
+        if (received)
+            continue;
+        TRY(end_repeat(w, &lane[k], &child[k].end));
+        TRY(next_repeat(w, &lane[k], &child[k]));
+    }
+    if (!received)
+        return STATUS_OK;
+    return status_fail(STATUS_INTERRUPTED, "interrupted by %s; --resume runs what is missing",
+                       strsignal(received));
+}
+
+/* Runs n checks at the same time; if one fails, the others continue. */
+static enum status run_together(const struct work *w, const struct accept_check *check, int n,
+                                struct accept_result *r)
+{
+    struct lane *lane = NULL;
+    struct process *child = NULL;
+    enum status st;
+    CHECK(array_new(&lane, n));
+    CHECK(array_new(&child, n));
+    for (int i = 0; i < n; i++)
+        CHECK(open_lane(w, &check[i], &r[i], &lane[i]));
+    for (int i = 0; i < n; i++)
+        if (!lane[i].whole)
+            CHECK(next_repeat(w, &lane[i], &child[i]));
+    CHECK(run_lanes(w, lane, child, n));
+done:
+    if (child)
+        process_kill(child, n);
+    free(child);
+    free(lane);
+    return st;
+}
+
+/* --- all of them --- */
+
+static enum status begin_report(const struct work *w, struct accept_report *report)
+{
+    const struct accept_spec *spec = w->spec;
+    *report = (struct accept_report){.level = w->options->level};
+    TRY(array_new(&report->check, spec->n_checks));
+    snprintf(report->spec, sizeof report->spec, "%s", spec->name);
+    snprintf(report->version, sizeof report->version, "%s", environment_version());
+    if (gethostname(report->node, sizeof report->node - 1) != 0)
+        strcpy(report->node, "unknown");
+    environment_time(report->begun);
+    return STATUS_OK;
+}
+
+/* Adds the results of earlier calls for checks that are not selected now. */
+static enum status take_earlier(const struct work *w, const struct accept_check *check,
+                                struct accept_report *report)
+{
+    for (int k = 0; k < check->together; k++) {
+        struct accept_result *r = &report->check[report->n_checks];
+        bool whole;
+        TRY(accept_store_read(&w->store, check[k].name, r, &whole));
+        if (whole)
+            report->n_checks++;
+        else
+            accept_result_free(r);
+    }
+    return STATUS_OK;
+}
+
+static enum status run_all(struct work *w, struct accept_report *report)
+{
+    const struct accept_check *check = w->spec->check, *end = check + w->spec->n_checks;
+    for (; check < end; check += check->together) {
+        struct accept_result *r = &report->check[report->n_checks];
+        if (check->level > w->options->level)
+            continue;
+        if (!check->asked) {
+            TRY(take_earlier(w, check, report));
+            continue;
+        }
+        report->n_checks += check->together;
+        TRY(run_together(w, check, check->together, r));
+        for (int k = 0; k < check->together; k++) {
+            TRY(accept_judge(&check[k], &r[k]));
+            say_end(w, &r[k]);
+        }
+        if (check == w->spec->check && r->verdict != VERDICT_PASS)
+            break; /* the spec is not for this hardware */
+    }
+    environment_time(report->ended);
+    return accept_judge_report(w->spec, report);
+}
+
+enum status accept_run(const struct accept_spec *spec, const struct accept_options *options,
+                       struct accept_report *report)
+{
+    struct work w = {.spec = spec,
+                     .options = options,
+                     .store = {.lock = -1},
+                     .signals = {.fd = -1},
+                     .terminal = options->progress && isatty(fileno(options->progress)),
+                     .total = accept_plan_count(spec, options),
+                     .begun_ns = clock_ns()};
+    enum status st;
+    *report = (struct accept_report){0};
+    CHECK(accept_plan_burn(spec, options, &w.burn_s));
+    CHECK(accept_store_open(spec, options->dir, options->resume, &w.store));
+    CHECK(process_signals_open(&w.signals));
+    CHECK(begin_report(&w, report));
+    CHECK(run_all(&w, report));
+    const struct accept_metric *device = accept_metric_find(&report->check[0], "device");
+    if (device && device->text)
+        snprintf(report->device, sizeof report->device, "%s", device->text[0]);
+done:
+    process_signals_close(&w.signals);
+    accept_store_close(&w.store);
+    if (st != STATUS_OK)
+        accept_report_free(report);
+    return st;
+}

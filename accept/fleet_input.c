@@ -1,0 +1,157 @@
+/* Gathers the results of nodes. */
+#include "accept/fleet_input.h"
+
+#include "base/file.h"
+#include "base/folder.h"
+#include "base/json.h"
+
+#include <string.h>
+
+static int return_code(const struct accept_result *check)
+{
+    if (check->verdict == VERDICT_FAIL)
+        return status_exit_code(STATUS_MISMATCH);
+    return check->verdict == VERDICT_MISSING ? status_exit_code(STATUS_DATA) : 0;
+}
+
+/* Sets "check/metric"; takes over `value`. */
+static enum status set(json_t *object, const char *check, const char *metric, json_t *value)
+{
+    char key[NODE_METRIC_MAX];
+    snprintf(key, sizeof key, "%s/%s", check, metric);
+    return json_put(object, key, value);
+}
+
+static enum status set_check(json_t *node, json_t *better, const struct accept_result *check)
+{
+    TRY(set(node, check->name, "return_code", json_integer(return_code(check))));
+    for (int i = 0; i < check->n_metrics; i++) {
+        const struct accept_metric *m = &check->metric[i];
+        if (m->text)
+            continue;
+        TRY(set(node, check->name, m->name, json_finite(accept_metric_median(m))));
+        TRY(set(better, check->name, m->name, json_integer(m->better)));
+    }
+    return STATUS_OK;
+}
+
+enum status fleet_input_report(struct fleet_input *in, const struct accept_report *r,
+                               const char *name, const char *from)
+{
+    if (*in->spec && strcmp(in->spec, r->spec) != 0)
+        return status_fail(STATUS_DATA,
+                           "'%s' holds results of the spec '%s', but other folders hold results of "
+                           "'%s'; judge the nodes of each spec alone",
+                           from, r->spec, in->spec);
+    snprintf(in->spec, sizeof in->spec, "%s", r->spec);
+    if (r->level > in->level)
+        in->level = r->level;
+    json_t *node = NULL;
+    enum status st;
+    if (!in->better)
+        CHECK(json_new(&in->better, "{}"));
+    CHECK(json_new(&node, "{s:s, s:s}", "node", name, "hardware", r->device));
+    for (int i = 0; i < r->n_checks; i++)
+        CHECK(set_check(node, in->better, &r->check[i]));
+    CHECK(nodes_add(&in->nodes, node));
+done:
+    json_decref(node);
+    return st;
+}
+
+/* Adds the report in `dir` as node `name`; NULL: the host's name. */
+static enum status add_node(struct fleet_input *in, const char *dir, const char *name)
+{
+    char spec[ACCEPT_PATH_SIZE];
+    struct accept_report r;
+    TRY(path_format(spec, sizeof spec, "%s/spec.json", dir));
+    TRY(accept_report_load(dir, &r));
+    enum status st = fleet_input_report(in, &r, name ? name : r.node, dir);
+    accept_report_free(&r);
+    if (st == STATUS_OK && !*in->spec_file && path_exists(spec))
+        memcpy(in->spec_file, spec, sizeof spec);
+    return st == STATUS_DATA ? status_context(st, "'%s'", dir) : st;
+}
+
+enum status fleet_input_unfinished(struct fleet_input *in, const char *name)
+{
+    json_t *node;
+    TRY(json_new(&node, "{s:s}", "node", name));
+    enum status st = nodes_add(&in->nodes, node);
+    json_decref(node);
+    return st;
+}
+
+static bool has(const char *dir, const char *file)
+{
+    char path[ACCEPT_PATH_SIZE];
+    int n = snprintf(path, sizeof path, "%s/%s", dir, file);
+    return n > 0 && (size_t)n < sizeof path && path_exists(path);
+}
+
+/* Adds the nodes that have folders in `dir`; increments *found for each. */
+static enum status add_folders(struct fleet_input *in, const char *dir, int *found)
+{
+    char path[ACCEPT_PATH_SIZE];
+    struct words name = {0};
+    enum status st;
+    CHECK(dir_list(dir, "", &name));
+    for (int i = 0; i < name.n; i++) {
+        CHECK(path_format(path, sizeof path, "%s/%s", dir, name.v[i]));
+        if (has(path, ACCEPT_FILE))
+            CHECK(add_node(in, path, name.v[i]));
+        else if (has(path, "spec.json"))
+            CHECK(fleet_input_unfinished(in, name.v[i]));
+        else
+            continue;
+        ++*found;
+    }
+done:
+    words_free(&name);
+    return st;
+}
+
+enum status fleet_input_add(struct fleet_input *in, const char *path)
+{
+    char file[ACCEPT_PATH_SIZE];
+    int found = 0;
+    if (!path_is_dir(path))
+        return nodes_read(path, &in->nodes);
+    if (has(path, ACCEPT_FILE))
+        return add_node(in, path, NULL);
+    TRY(add_folders(in, path, &found));
+    if (found > 0)
+        return STATUS_OK;
+    TRY(path_format(file, sizeof file, "%s/%s", path, FLEET_SUMMARY));
+    if (!path_exists(file))
+        return status_fail(STATUS_DATA, "no results of nodes in '%s': it has neither %s nor %s",
+                           path, ACCEPT_FILE, FLEET_SUMMARY);
+    return nodes_read(file, &in->nodes);
+}
+
+void fleet_input_free(struct fleet_input *in)
+{
+    nodes_free(&in->nodes);
+    json_decref(in->better);
+    *in = (struct fleet_input){0};
+}
+
+enum status fleet_input_write(const struct fleet_input *in, const char *path)
+{
+    json_t *nodes, *o;
+    enum status st;
+    CHECK(json_new(&nodes, "{}"));
+    for (int i = 0; i < in->nodes.n; i++) {
+        const struct node_row *row = &in->nodes.node[i];
+        CHECK(json_new(&o, "{s:s}", "node", row->name));
+        CHECK(json_put(nodes, row->name, o));
+        if (*row->hardware)
+            CHECK(json_put(o, "hardware", json_string(row->hardware)));
+        for (int k = 0; k < row->n; k++)
+            CHECK(json_put(o, row->value[k].metric, json_finite(row->value[k].value)));
+    }
+    st = nodes_write(nodes, path);
+done:
+    json_decref(nodes);
+    return st;
+}

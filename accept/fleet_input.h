@@ -1,0 +1,41 @@
+/* Gathering the results of many nodes from files and folders.
+ *
+ * A node's report becomes a line of SuperBench's form: "<check>/<metric>" with the median of its
+ * repeats, and "<check>/return_code" with 0 for a check that passed, warned or was skipped, 4 for
+ * one that failed and 5 for one that is missing. Metrics that are texts are left out. "hardware" is
+ * the device's description. */
+#pragma once
+
+#include "accept/accept_result.h"
+#include "results/nodes.h"
+
+#define FLEET_SUMMARY "results-summary.jsonl"
+
+/* Must be initialised with {0}. */
+struct fleet_input {
+    struct nodes nodes;
+    json_t *better; /* `better` of fleet_config for the reports' metrics; NULL: no report */
+    int level;      /* highest level of the reports */
+    char spec[ACCEPT_NAME_SIZE];      /* name of the reports' spec; "": no report */
+    char spec_file[ACCEPT_PATH_SIZE]; /* spec.json of the first report that has it; "": none */
+};
+
+/* Adds the results at `path`:
+ *   a file            lines of SuperBench's form
+ *   a node's folder   its report, under the name of its host
+ *   a folder of nodes' folders   each report, under the name of its folder; a node whose suite has
+ *                     not ended is added without values
+ *   another folder    the file results-summary.jsonl in it
+ * STATUS_DATA for damaged results, two nodes of one name, and reports of different specs. */
+MUST_CHECK enum status fleet_input_add(struct fleet_input *in, const char *path);
+
+/* Adds a report under a node's name; `from` is its place in messages. The second function adds a
+ * node without values, whose test suite has begun and not ended. */
+MUST_CHECK enum status fleet_input_report(struct fleet_input *in, const struct accept_report *r,
+                                          const char *name, const char *from);
+MUST_CHECK enum status fleet_input_unfinished(struct fleet_input *in, const char *name);
+
+void fleet_input_free(struct fleet_input *in);
+
+/* Writes all nodes' lines. */
+MUST_CHECK enum status fleet_input_write(const struct fleet_input *in, const char *path);

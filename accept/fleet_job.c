@@ -1,0 +1,384 @@
+/* Runs the test suites of nodes as the ranks of a job, and judges their results. */
+#include "accept/fleet_job.h"
+
+#include "accept/fleet_input.h"
+#include "accept/fleet_report.h"
+#include "base/array.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/launcher.h"
+#include "base/process.h"
+#include "base/text.h"
+#include "base/text_new.h"
+#include "comm/world.h"
+#include "launch/hosts.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    REPORT_BYTES_MAX = 64 << 20,
+    WHY_SIZE = 512,
+    GRACE_SECONDS = 30,  /* for a signalled test suite to stop its check */
+    WAIT_SECONDS = 3600, /* time to wait for other nodes, in addition to twice the planned time */
+};
+
+/* This rank, and the result of its test suite. */
+struct fleet_rank {
+    const struct fleet_options *options;
+    const struct accept_spec *spec;
+    double wait_s; /* seconds to wait for the other nodes once this rank's test suite has ended */
+    struct launcher_place place;
+    char name[NODE_NAME_MAX], dir[ACCEPT_PATH_SIZE];
+    char *report;       /* as JSON; NULL: there is none */
+    char why[WHY_SIZE]; /* why there is no report */
+};
+
+void fleet_node_name(const char *host, int local_rank, char *out, size_t size)
+{
+    size_t n = 0;
+    for (; *host && n + 16 < size; host++)
+        out[n++] = isascii((unsigned char)*host) && (isalnum((unsigned char)*host) || *host == '.')
+                       ? *host
+                       : '-';
+    out[n] = '\0';
+    if (!node_name_ok(out))
+        snprintf(out, size, "node");
+    if (local_rank > 0)
+        text_append(out, size, "-%d", local_rank);
+}
+
+void fleet_rank_name(const struct rank_info *info, int rank, char *out, size_t size)
+{
+    int before = 0;
+    for (int k = 0; k < rank; k++)
+        before += strcmp(info[k].host, info[rank].host) == 0;
+    fleet_node_name(info[rank].host, before, out, size);
+}
+
+/* --- judging --- */
+
+/* Loads the spec by which the nodes are judged. *found false: no spec is given, and none needed. */
+static enum status find_spec(const struct fleet_input *in, const char *name,
+                             struct accept_spec *spec, bool *found)
+{
+    *found = name || *in->spec;
+    if (!*found)
+        return STATUS_OK;
+    if (!name && !*in->spec_file)
+        return status_fail(STATUS_DATA,
+                           "the folder has results of the spec '%s', but not its file; give --spec",
+                           in->spec);
+    return accept_spec_load(name ? name : in->spec_file, NULL, 0, spec);
+}
+
+/* Judges the nodes; those of `expected` (may be empty) must be among the results. */
+static enum status judge_input(const struct fleet_options *o, const struct fleet_input *in,
+                               const struct accept_spec *spec, const struct launch_hosts *expected,
+                               int *code)
+{
+    struct fleet fleet = {0};
+    char **names = NULL, path[ACCEPT_PATH_SIZE];
+    double warn = o->warn_within < o->within ? o->warn_within : o->within;
+    enum status st;
+    CHECK(array_new(&names, expected->n));
+    for (int i = 0; i < expected->n; i++) {
+        names[i] = expected->v[i].name;
+        CHECK(node_name_ok(names[i])
+                  ? STATUS_OK
+                  : status_fail(STATUS_USAGE, "--expect: '%s' cannot be the name of a node",
+                                names[i]));
+    }
+    const struct fleet_config c = {.bounds = {.warn = warn / 100, .fail = o->within / 100},
+                                   .spec = spec,
+                                   .better = in->better,
+                                   .level = in->level ? in->level : ACCEPT_LEVEL_MAX,
+                                   .expected = names,
+                                   .n_expected = expected->n};
+    CHECK(fleet_judge(&in->nodes, &c, &fleet));
+    if (o->out) {
+        CHECK(fleet_write(&fleet, o->strict, o->out));
+        CHECK(path_format(path, sizeof path, "%s/%s", o->out, FLEET_SUMMARY));
+        CHECK(fleet_input_write(in, path));
+    }
+    fleet_print(&fleet, o->strict, stdout);
+    *code = verdict_exit_code(fleet.count, o->strict);
+done:
+    fleet_free(&fleet);
+    free(names);
+    return st;
+}
+
+enum status fleet_judge_paths(const struct fleet_options *o, const char *const *path, int n,
+                              const char *spec_name, const char *expect, int *code)
+{
+    struct fleet_input in = {{0}};
+    struct accept_spec spec = {{0}};
+    struct launch_hosts expected = {0};
+    bool found = false;
+    enum status st = STATUS_OK;
+    for (int i = 0; i < n; i++)
+        CHECK(fleet_input_add(&in, path[i]));
+    CHECK(find_spec(&in, spec_name, &spec, &found));
+    if (expect)
+        CHECK(launch_hosts_read(&expected, expect));
+    CHECK(judge_input(o, &in, found ? &spec : NULL, &expected, code));
+done:
+    if (found)
+        accept_spec_free(&spec);
+    launch_hosts_free(&expected);
+    fleet_input_free(&in);
+    return st;
+}
+
+/* --- the test suite --- */
+
+enum status fleet_leave_job(struct words *kept)
+{
+    for (char **v = environ; *v; v++)
+        if (launcher_makes_rank(*v))
+            TRY(words_add(kept, "%s", *v));
+    for (int i = 0; i < kept->n; i++) {
+        char *name;
+        TRY(text_new(&name, "%.*s", (int)strcspn(kept->v[i], "="), kept->v[i]));
+        unsetenv(name);
+        free(name);
+    }
+    return STATUS_OK;
+}
+
+/* Moves the variables back, as copies that the C library owns, because MPI may remove some. */
+static enum status return_to_job(struct words *kept)
+{
+    enum status st = STATUS_OK;
+    for (int i = 0; i < kept->n; i++) {
+        char *value = strchr(kept->v[i], '=');
+        *value++ = '\0';
+        if (setenv(kept->v[i], value, 1) != 0)
+            st = status_fail(STATUS_OOM, "no memory for the environment");
+    }
+    words_free(kept);
+    return st;
+}
+
+/* Reads the report of a test suite that has ended. If it was interrupted or its command line was
+ * wrong, this rank fails with the same status. */
+static enum status take_end(const struct process_end *end, struct fleet_rank *n)
+{
+    char path[ACCEPT_PATH_SIZE];
+    size_t size;
+    bool judged = end->code == 0 || end->code == status_exit_code(STATUS_MISMATCH) ||
+                  end->code == status_exit_code(STATUS_DATA);
+    if (end->received)
+        return status_fail(STATUS_INTERRUPTED, "interrupted by %s; --resume runs what is missing",
+                           strsignal(end->received));
+    if (end->code == status_exit_code(STATUS_USAGE))
+        return status_fail(STATUS_USAGE, "%s", end->message); /* "": already reported */
+    TRY(path_format(path, sizeof path, "%s/" ACCEPT_FILE, n->dir));
+    if (judged && path_exists(path))
+        return file_read(path, REPORT_BYTES_MAX, &n->report, &size);
+    if (end->code > 128)
+        return status_fail(STATUS_DATA, "its test suite was ended by a signal: %s",
+                           strsignal(end->code - 128));
+    return status_fail(STATUS_DATA, "its test suite ended with exit code %d%s%s", end->code,
+                       *end->message ? ": " : "", end->message);
+}
+
+/* Runs the test suite. Rank 0's suite logs to rank 0's stderr, the others log to their folders. */
+static enum status run_suite(const struct words *command, struct fleet_rank *n)
+{
+    char log[ACCEPT_PATH_SIZE], out[ACCEPT_PATH_SIZE];
+    struct words line = {0}, kept = {0};
+    struct process_signals signals = {.fd = -1};
+    struct process_end end;
+    enum status st;
+    CHECK(path_format(log, sizeof log, "%s/battery.log", n->dir));
+    CHECK(path_format(out, sizeof out, "%s/battery.txt", n->dir));
+    CHECK(words_add_list(&line, command->n, command->v));
+    CHECK(words_add_all(&line, "--out", n->dir, NULL));
+    CHECK(dir_make(n->dir));
+    CHECK(process_signals_open(&signals));
+    CHECK(fleet_leave_job(&kept));
+    const struct process_config c = {.argv = line.v,
+                                     .log = n->place.rank == 0 ? NULL : log,
+                                     .out = out,
+                                     .signals = &signals,
+                                     .grace_s = GRACE_SECONDS};
+    CHECK(process_run(&c, &end));
+    CHECK(take_end(&end, n));
+done:
+    process_signals_close(&signals);
+    words_free(&line);
+    enum status back = return_to_job(&kept); /* after a failure too: the rank still joins MPI */
+    return st != STATUS_OK ? st : back;
+}
+
+/* --- the ranks meet --- */
+
+/* Adds a node from the text that it sent: its report as JSON, or why it has none. */
+static enum status take_report(struct fleet_input *in, const char *text, const char *name)
+{
+    struct accept_report r;
+    json_t *object = NULL;
+    enum status st = *text == '{' ? json_parse(text, strlen(text), name, &object)
+                                  : status_fail(STATUS_DATA, "%s", text);
+    if (st == STATUS_OK)
+        st = accept_report_parse(object, &r);
+    json_decref(object);
+    if (st == STATUS_OK) {
+        st = fleet_input_report(in, &r, name, name);
+        accept_report_free(&r);
+    }
+    if (st != STATUS_DATA)
+        return st;
+    fprintf(stderr, "ampscale: node '%s': %s\n", name, status_message());
+    return fleet_input_unfinished(in, name);
+}
+
+/* Gathers all ranks' reports on rank 0. */
+static enum status gather(struct world *w, const char *own, struct fleet_input *in)
+{
+    for (int r = 0; r < w->size; r++) {
+        char name[NODE_NAME_MAX], *text;
+        fleet_rank_name(w->info, r, name, sizeof name);
+        enum status st = world_text(w, r, own, REPORT_BYTES_MAX, &text);
+        if (st == STATUS_OK && w->rank == 0)
+            st = take_report(in, text, name);
+        free(text);
+        TRY(st);
+    }
+    return STATUS_OK;
+}
+
+static enum status add_nodes(const struct launch_host *host, struct launch_hosts *nodes)
+{
+    for (int k = 0; k < host->slots; k++) {
+        char name[NODE_NAME_MAX];
+        fleet_node_name(host->name, k, name, sizeof name);
+        TRY(launch_hosts_parse(nodes, name));
+    }
+    return STATUS_OK;
+}
+
+static bool is_among(const struct launch_hosts *nodes, const char *name)
+{
+    for (int i = 0; i < nodes->n; i++)
+        if (strcmp(nodes->v[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* The nodes that the launcher started. None if the launcher lists none, or if this node's name is
+ * not in the list: then the other names cannot be compared with the results either. */
+static void find_expected(const struct fleet_rank *n, struct launch_hosts *nodes)
+{
+    const char *list = getenv(LAUNCH_HOSTS_VARIABLE);
+    struct launch_hosts hosts = {0};
+    enum status st = launch_hosts_parse(&hosts, list ? list : "");
+    for (int i = 0; i < hosts.n && st == STATUS_OK; i++)
+        st = add_nodes(&hosts.v[i], nodes);
+    if (st != STATUS_OK || !is_among(nodes, n->name))
+        launch_hosts_free(nodes);
+    launch_hosts_free(&hosts);
+}
+
+static bool in_sight(const struct fleet_input *in, const char *name)
+{
+    for (int i = 0; i < in->nodes.n; i++)
+        if (strcmp(in->nodes.node[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* Reports in one line why the ranks did not all join, and the nodes without results, if the folder
+ * or the launcher names them. */
+static void report_absent(const struct fleet_rank *n, const struct fleet_input *in,
+                          const struct launch_hosts *expected, const char *why)
+{
+    char names[WHY_SIZE] = "";
+    int unseen = expected->n == 0 && n->place.size > 0 ? n->place.size - in->nodes.n : 0;
+    for (int i = 0; i < in->nodes.n; i++)
+        if (in->nodes.node[i].n == 0)
+            text_join(names, sizeof names, ", ", "%s", in->nodes.node[i].name);
+    for (int i = 0; i < expected->n; i++)
+        if (!in_sight(in, expected->v[i].name))
+            text_join(names, sizeof names, ", ", "%s", expected->v[i].name);
+    fprintf(stderr, "ampscale: %s; %s%s", why,
+            *names ? "no results from: " : "every node folder found has results", names);
+    if (unseen > 0)
+        fprintf(stderr, "; %d of %d nodes wrote no folder in '%s'", unseen, n->place.size,
+                n->options->out);
+    fputc('\n', stderr);
+}
+
+/* If the ranks did not all join (status_message() says why), rank 0 judges the folders that it
+ * sees. A node without a folder there counts as not measured. */
+static enum status judge_apart(const struct fleet_rank *n, int *code)
+{
+    struct launch_hosts expected = {0};
+    struct fleet_input in = {{0}};
+    char why[WHY_SIZE];
+    enum status st;
+    snprintf(why, sizeof why, "%s", status_message());
+    if (n->place.rank != 0)
+        return status_fail(STATUS_DATA, "%s; the results of node '%s' are in '%s'", why, n->name,
+                           n->dir);
+    CHECK(fleet_input_add(&in, n->options->out));
+    find_expected(n, &expected);
+    report_absent(n, &in, &expected, why);
+    CHECK(judge_input(n->options, &in, n->spec, &expected, code));
+    if (*code == 0)
+        *code = status_exit_code(STATUS_DATA);
+done:
+    launch_hosts_free(&expected);
+    fleet_input_free(&in);
+    return st;
+}
+
+/* Joins MPI and judges on rank 0. The first rank to give up ends the job; rank 0, which alone can
+ * judge, therefore waits half as long as the others. Returns STATUS_USAGE for a wrong launcher. */
+static enum status meet(const struct fleet_rank *n, int *code)
+{
+    const struct launch_hosts none = {0};
+    struct world_config meeting = world_config_default();
+    struct world w = {0};
+    struct fleet_input in = {{0}};
+    meeting.join_s = n->place.rank == 0 ? n->wait_s : 2 * n->wait_s;
+    enum status st = world_open(&meeting, &w);
+    if (st != STATUS_OK && st != STATUS_USAGE && !w.comm)
+        return judge_apart(n, code);
+    if (st == STATUS_OK)
+        st = gather(&w, n->report ? n->report : n->why, &in);
+    if (st == STATUS_OK && w.rank == 0)
+        st = judge_input(n->options, &in, n->spec, &none, code);
+    fflush(stdout); /* comm_fail may end the process */
+    if (st != STATUS_OK && w.size > 1)
+        comm_fail(w.comm, st, status_message());
+    world_close(&w);
+    fleet_input_free(&in);
+    return st;
+}
+
+enum status fleet_run_rank(const struct fleet_options *o, const struct accept_spec *spec,
+                           const struct accept_options *options, const struct words *command,
+                           int *code)
+{
+    struct fleet_rank n = {.options = o, .spec = spec};
+    char host[HOST_NAME_MAX_LEN] = "";
+    TRY(launcher_place_find(&n.place));
+    if (gethostname(host, sizeof host - 1) != 0)
+        snprintf(host, sizeof host, "?");
+    fleet_node_name(host, n.place.local_rank, n.name, sizeof n.name);
+    TRY(path_format(n.dir, sizeof n.dir, "%s/%s", o->out, n.name));
+    TRY(accept_plan_seconds(spec, options, &n.wait_s));
+    n.wait_s = o->wait_s > 0 ? o->wait_s : WAIT_SECONDS + 2 * n.wait_s;
+    enum status st = run_suite(command, &n);
+    if (st != STATUS_OK)
+        snprintf(n.why, sizeof n.why, "%s", status_message());
+    if (st != STATUS_INTERRUPTED && st != STATUS_USAGE)
+        st = meet(&n, code);
+    free(n.report);
+    return st;
+}

@@ -1,0 +1,29 @@
+/* Arrays on the heap whose sizes are checked. A failure is STATUS_OOM; its message names the size
+ * and the calling function. Each function below says which value the caller's pointer then has. */
+#pragma once
+
+#include "base/status.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Allocates `n` zeroed elements at *p, a pointer of any type; one element where `n` is 0, so that
+ * NULL always means a failure. `n` may be of any integer type. A negative `n` fails, and so does a
+ * size in bytes above PTRDIFF_MAX. The caller frees *p, which is NULL after a failure.
+ *
+ *     TRY(array_new(&net->segment, n));
+ */
+#define array_new(p, n) array_new_sized((p), (int64_t)(n), sizeof **(p), __func__)
+
+/* Makes room for one more element in *p, which has `n` elements, and zeroes new elements. *p begins
+ * as NULL, and only this call may allocate it: if `n` is a power of two, the call assumes that the
+ * array is full, and doubles it. After a failure *p is unchanged.
+ *
+ *     TRY(array_reserve(&list->item, list->n));
+ *     list->item[list->n++] = item;
+ */
+#define array_reserve(p, n) array_reserve_sized((p), (int64_t)(n), sizeof **(p), __func__)
+
+/* The macros call these: `p` points to a pointer, and `where` is the caller's name. */
+MUST_CHECK enum status array_new_sized(void *p, int64_t n, size_t size, const char *where);
+MUST_CHECK enum status array_reserve_sized(void *p, int64_t n, size_t size, const char *where);

@@ -1,0 +1,72 @@
+/* Lists the names in a folder, and locks a folder. */
+#include "base/folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+static int is_visible(const struct dirent *e)
+{
+    return e->d_name[0] != '.';
+}
+
+/* Compares names by bytes, so that the order does not depend on the locale. */
+static int by_bytes(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static bool ends_with(const char *text, const char *suffix)
+{
+    size_t n = strlen(text), m = strlen(suffix);
+    return n >= m && strcmp(text + n - m, suffix) == 0;
+}
+
+enum status dir_list(const char *dir, const char *suffix, struct words *names)
+{
+    struct dirent **entry;
+    enum status st = STATUS_OK;
+    int n = scandir(dir, &entry, is_visible, by_bytes);
+    if (n < 0)
+        return status_fail(errno == ENOENT || errno == ENOTDIR ? STATUS_DATA : STATUS_IO,
+                           "cannot open '%s': %s", dir, strerror(errno));
+    for (int i = 0; i < n; i++) {
+        if (st == STATUS_OK && ends_with(entry[i]->d_name, suffix))
+            st = words_add(names, "%s", entry[i]->d_name);
+        free(entry[i]);
+    }
+    free(entry);
+    return st;
+}
+
+enum status dir_lock(const char *dir, const char *who, int *fd)
+{
+    int failed;
+    *fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (*fd < 0)
+        return status_fail(STATUS_IO, "cannot open '%s': %s", dir, strerror(errno));
+    do
+        failed = flock(*fd, who ? LOCK_EX | LOCK_NB : LOCK_EX);
+    while (failed && errno == EINTR);
+    if (!failed)
+        return STATUS_OK;
+    bool held = errno == EWOULDBLOCK;
+    const char *why = strerror(errno);
+    close(*fd);
+    *fd = -1;
+    if (held)
+        return status_fail(STATUS_IO, "another '%s' works in '%s'; wait for its end", who, dir);
+    return status_fail(STATUS_IO, "cannot lock '%s': %s", dir, why);
+}
+
+enum status file_remove(const char *path)
+{
+    if (unlink(path) == 0 || errno == ENOENT)
+        return STATUS_OK;
+    return status_fail(STATUS_IO, "cannot remove '%s': %s", path, strerror(errno));
+}

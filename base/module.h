@@ -1,0 +1,21 @@
+/* Modules: shared objects that the program loads at run time, because they need libraries that not
+ * every machine has. */
+#pragma once
+
+#include "base/status.h"
+
+#include <stddef.h>
+
+struct module_file {
+    const char *name;     /* "CUDA module", for messages */
+    const char *file;     /* "ampscale_cuda.so" */
+    const char *variable; /* environment variable that names another file */
+    const char *absent;   /* the message where there is no such file */
+};
+
+/* Loads a module: the file that the environment variable names, else the one next to the program,
+ * else the installed one. The module stays loaded; a later call returns the same `*library`. The
+ * path is stored in path[size]. STATUS_UNSUPPORTED with one line that names the missing part: the
+ * module, or a library that it needs. */
+MUST_CHECK enum status module_open(const struct module_file *m, char *path, size_t size,
+                                   void **library);

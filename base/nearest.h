@@ -1,0 +1,28 @@
+/* Finds the word that a user may have meant: the known word with the fewest edits from a typed one.
+ *
+ *     struct nearest near = nearest_to("--epoch");
+ *     nearest_offer(&near, "epochs", 6);             for each known word
+ *     nearest_say(&near, "--", text, sizeof text);   "; did you mean --epochs?" or "" */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { NEAREST_MAX = 48 }; /* bytes of a word that are compared */
+
+struct nearest {
+    char text[NEAREST_MAX];
+    char best[NEAREST_MAX]; /* "": none is near */
+    int edits;              /* number of edits from `text` to `best`; a better word needs fewer */
+};
+
+/* Begins a search. Ignores leading dashes, the text from "=" on, and case; '_' counts as '-'. */
+struct nearest nearest_to(const char *text);
+
+/* Keeps a known word of n bytes if it needs fewer edits than all words before. An edit inserts,
+ * deletes or replaces a character, or exchanges two neighbours. */
+void nearest_offer(struct nearest *near, const char *word, size_t n);
+
+/* Writes the question, with `mark` before the best word; "" if no word is near. The text is near a
+ * word if it needs at most one edit, or at most one edit per three of its characters. */
+void nearest_say(const struct nearest *near, const char *mark, char *out, size_t size);

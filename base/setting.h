@@ -1,0 +1,116 @@
+/* Settings as data: a table has a row for each member of a structure that a user can set. The row
+ * defines the flag and its other spellings, the check of the value, the default, --help, the
+ * manual, and the member of a JSON record.
+ *
+ * A file with a table defines SETTINGS_OF as the structure, and ends a row with one of the macros
+ * AS_... below:
+ *     #define SETTINGS_OF struct my_config
+ *     static const struct setting my_settings[] = {
+ *         {"seed", 0, "N", "0", "Seed of the order", AS_INTEGER(seed, 0, 1000)},
+ *         {"json", 0, NULL, NULL, "Print JSON", AS_SWITCH(json)},
+ *         {NULL, 0, "DIR", NULL, NULL, AS_TEXT(dir)},
+ *         {0},
+ *     }; */
+#pragma once
+
+#include "base/status.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum setting_type {
+    /* These three are not recorded: */
+    SETTING_TAKEN, /* `take` reads the value */
+    SETTING_PARTS, /* `take` reads each part of a list with commas. The list replaces an earlier
+                    * one: the int at `count` is first set to 0 */
+    SETTING_SET,   /* bool[], one for each word of `value`: is it in the given list with commas? */
+
+    SETTING_SWITCH,    /* bool; the flag takes no value, and sets it */
+    SETTING_INTEGER,   /* int, int64_t or uint64_t from min to max */
+    SETTING_REAL,      /* double from min to max */
+    SETTING_CHOICE,    /* bool, int or enum: the index of a word in `value`, from 0 */
+    SETTING_WORD,      /* const char *: one of the words of `value` */
+    SETTING_TEXT,      /* const char *, which is not copied; NULL: not given */
+    SETTING_LIST,      /* const char *[max], and an int at `count`; each given flag adds a text */
+    SETTING_ARGUMENTS, /* char **, into argv, and an int at `count`: all positional arguments */
+    SETTING_JSON,      /* json_t *, for the record alone; NULL: left out */
+};
+
+/* Traits; a table may have more, from SETTING_TRAIT on. */
+enum {
+    SETTING_HIDDEN = 1,     /* neither --help nor the manual shows it */
+    SETTING_RECORD_SET = 2, /* the record leaves the setting out if its value is 0 */
+    SETTING_REST = 4,       /* SETTING_ARGUMENTS: all words from the first argument on, flags too */
+    SETTING_TRAIT = 8,
+};
+
+enum { SETTING_ALIASES = 3 };
+
+struct setting {
+    const char *flag;  /* the long flag, without dashes; NULL: an argument, or only a `key` */
+    char letter;       /* the short flag; 0: none */
+    const char *value; /* name of the value in help, "FILE"; the words of a choice, "a|b", or of a
+                        * set, "a|b,..." */
+    const char *fallback; /* the default as a flag's value; NULL: none, or stated in `help` */
+    const char *help;     /* a noun phrase; a row with `help` alone: the heading of `group` */
+    enum setting_type type;
+    size_t offset, size, count, given; /* the member's offset and size; offsets of its count and of
+                                        * `given`, a bool that is set with the flag; 0: none */
+    double min, max;
+    enum status (*take)(const struct setting *s, const char *text, void *config);
+    const char *aliases[SETTING_ALIASES + 1]; /* other spellings of the flag; ends with NULL */
+    const char *key; /* name in a record; NULL: the flag, with underscores for dashes */
+    int group;       /* number of its group in --help */
+    unsigned traits;
+};
+
+#define SETTING_AT(member)                                                                         \
+    .offset = offsetof(SETTINGS_OF, member), .size = sizeof(((SETTINGS_OF *)0)->member)
+#define AS_SWITCH(member) .type = SETTING_SWITCH, SETTING_AT(member)
+#define AS_INTEGER(member, least, most)                                                            \
+    .type = SETTING_INTEGER, SETTING_AT(member), .min = least, .max = most
+#define AS_REAL(member, least, most)                                                               \
+    .type = SETTING_REAL, SETTING_AT(member), .min = least, .max = most
+#define AS_CHOICE(member) .type = SETTING_CHOICE, SETTING_AT(member)
+#define AS_WORD(member)   .type = SETTING_WORD, SETTING_AT(member)
+#define AS_TEXT(member)   .type = SETTING_TEXT, SETTING_AT(member)
+#define AS_LIST(member, n)                                                                         \
+    .type = SETTING_LIST, SETTING_AT(member), .count = offsetof(SETTINGS_OF, n),                   \
+    .max = sizeof(((SETTINGS_OF *)0)->member) / sizeof(const char *)
+#define AS_ARGUMENTS(member, n)                                                                    \
+    .type = SETTING_ARGUMENTS, SETTING_AT(member), .count = offsetof(SETTINGS_OF, n)
+#define AS_JSON(member)    .type = SETTING_JSON, SETTING_AT(member)
+#define AS_SET(member)     .type = SETTING_SET, SETTING_AT(member)
+#define TAKEN_BY(function) .type = SETTING_TAKEN, .take = function
+#define PARTS_TAKEN_BY(function, n)                                                                \
+    .type = SETTING_PARTS, .take = function, .count = offsetof(SETTINGS_OF, n)
+#define GIVEN(member) .given = offsetof(SETTINGS_OF, member)
+
+bool setting_is_end(const struct setting *s);      /* the row {0} */
+bool setting_is_argument(const struct setting *s); /* positional */
+
+/* The address of the member that a row sets. */
+void *setting_member(const struct setting *s, void *config);
+
+/* Reads a value into its member, and sets `given`. STATUS_USAGE names flag, value and the allowed
+ * values. */
+MUST_CHECK enum status setting_take(const struct setting *s, const char *text, void *config);
+
+/* Gives each member of a table its default. */
+MUST_CHECK enum status settings_default(const struct setting *table, void *config);
+
+/* Reads the value of `flag` as a whole number, or as a decimal, from min to max. */
+MUST_CHECK enum status setting_integer(const char *flag, const char *text, int64_t min, int64_t max,
+                                       int64_t *out);
+MUST_CHECK enum status setting_real(const char *flag, const char *text, double min, double max,
+                                    double *out);
+
+/* The name of a row in a record; a name derived from the flag is written to `name`. */
+const char *setting_key(const struct setting *s, char name[64]);
+
+/* Adds the members of all recorded rows that have none of the traits `without`, in the table's
+ * order; STATUS_OOM leaves `record` with a part of them. */
+MUST_CHECK enum status settings_record(const struct setting *table, const void *config,
+                                       unsigned without, json_t *record);

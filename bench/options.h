@@ -1,0 +1,44 @@
+/* Options that benchmarks share. A benchmark uses only those for which it has flags
+ * (cli/bench_options.h). If it has further settings, its own struct begins with these options. */
+#pragma once
+
+#include "bench/harness.h"
+#include "model/network.h"
+
+enum { BENCH_ROUNDS_MAX = 64 };
+
+struct bench_options {
+    const char *devices; /* as `train` takes them */
+    int threads;         /* threads of the host; 0: all cores that this process may use */
+    enum bench_format format;
+    FILE *out;                    /* stream of the table or the record */
+    struct harness_config timing; /* of a row */
+    bool timed;                   /* a flag has set some of `timing` */
+    const char *peak;             /* file of peaks (roofline.h); NULL: they are measured first, or
+                                   * not needed */
+    int max_mib;     /* MiB of the largest array, or of an operation's memory; 0: the default */
+    double budget_s; /* seconds; 0: unlimited */
+    const char *dir; /* folder for the record and the runs; NULL: nothing is kept */
+    /* A network's training step: */
+    const char *net;
+    int batch, image_size;
+    int rounds;            /* timed rounds, at most BENCH_ROUNDS_MAX, after one of warm-up */
+    const char *precision; /* precision as `train` takes it; NULL: fp32, or several precisions */
+    bool emulate;          /* round in fp32 although the device has the precision's types */
+    enum fuse fuse;        /* fusion of convolution and batch norm */
+};
+
+/* A table in the options' format, on their stream. */
+static inline struct bench_table bench_table_of(const struct bench_options *o,
+                                                void (*columns)(struct bench_table *, const void *),
+                                                const void *context)
+{
+    return (struct bench_table){
+        .format = o->format, .out = o->out, .columns = columns, .context = context};
+}
+
+/* The precision; "fp32" where none was given. */
+static inline const char *bench_precision(const struct bench_options *o)
+{
+    return o->precision ? o->precision : "fp32";
+}

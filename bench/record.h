@@ -1,0 +1,23 @@
+/* The record of a benchmark: a JSON object with the benchmark, time, host and program version, then
+ * the results. Functions of base/json.h print and write it, as JSON_RECORD. */
+#pragma once
+
+#include "bench/table.h"
+
+struct bench_head {
+    const char *bench;
+    int schema;
+    const char *device; /* NULL: without "device" */
+    int threads;        /* -1: without "threads" */
+    bool plain;         /* leave out "measured", "host" and the version */
+};
+
+/* Makes an object with "schema", "bench", "measured" (the time), "device", "threads", "host" and
+ * the version of the program, then the keys of `more`, which this function releases. `more` may be
+ * NULL after a failed allocation: STATUS_OOM. */
+MUST_CHECK enum status bench_record(const struct bench_head *head, json_t *more, json_t **record);
+
+/* Prints a record with the rows of a table under the key `rows`. Prints nothing in formats other
+ * than JSON. */
+MUST_CHECK enum status bench_record_rows(const struct bench_head *head, json_t *more,
+                                         const char *rows, struct bench_table *t);

@@ -1,0 +1,77 @@
+/* A table of results: rows of cells, printed as text, CSV or Markdown, or kept as JSON objects for
+ * a record (bench/record.h).
+ *
+ * A benchmark lists its columns in one function, one line per column, with the row's value:
+ *
+ *     static void gemm_columns(struct bench_table *t, const void *row)
+ *     {
+ *         const struct gemm_row *w = row;
+ *         column_int(t, "m", "m", 7, w->what->size.m);
+ *         column_real(t, "bytes", "MiB", 9, 1, 0x1p-20, gemm_bytes(w));
+ *     }
+ *
+ * `name` is the column's name in CSV and its key in JSON, and includes the unit, without an SI
+ * prefix. `heading` is its name in text and Markdown, with the unit used there; `scale` converts
+ * values to that unit. Where one of the two names is NULL the column is absent from those formats.
+ * `width` is the minimum width of the column in text; negative: aligned left; 0: the last column,
+ * not padded. The function is also called for the heading, with a row whose values are not used. */
+#pragma once
+
+#include "base/status.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum bench_format { BENCH_TEXT, BENCH_CSV, BENCH_MARKDOWN, BENCH_JSON };
+
+struct bench_table {
+    enum bench_format format;
+    FILE *out;
+    void (*columns)(struct bench_table *t, const void *row);
+    const void *context; /* for use by columns() */
+    bool absent;         /* set by columns(): the next cells have no value in this row. JSON leaves
+                          * them out, CSV has an empty field, text and Markdown have "n/a" */
+    /* Inside table.c: */
+    bool heading;         /* the line is the heading */
+    int cells;            /* number of cells in the line so far */
+    json_t *rows;         /* BENCH_JSON: the array of rows */
+    json_t *row, *object; /* the row being filled, and the object in it (or the row itself) */
+    bool failed;          /* memory ran out for a row or a cell */
+};
+
+/* Prints the heading, or begins the JSON. `blank`: any row that columns() can read. */
+void bench_table_open(struct bench_table *t, const void *blank);
+
+/* Prints a row, or keeps it for JSON. */
+void bench_table_row(struct bench_table *t, const void *row);
+
+/* Prints a heading and `n` rows, or keeps the rows for JSON; `size` is the bytes of one row. Prints
+ * no heading if there are no rows. */
+void bench_table_rows(struct bench_table *t, const void *rows, int n, size_t size);
+
+/* Gives the caller the JSON array of kept rows; STATUS_OOM where memory ran out for one. */
+MUST_CHECK enum status bench_table_take(struct bench_table *t, json_t **rows);
+
+/* Frees the kept rows. A zeroed table is fine, and so is one whose rows were taken. */
+void bench_table_close(struct bench_table *t);
+
+/* --- cells, for columns() --- */
+
+/* An empty text is printed as "-". */
+void column_text(struct bench_table *t, const char *name, const char *heading, int width,
+                 const char *value);
+void column_int(struct bench_table *t, const char *name, const char *heading, int width,
+                int64_t value);
+/* `digits` after the point in text; a NaN is null in JSON, empty in CSV, "n/a" in text. */
+void column_real(struct bench_table *t, const char *name, const char *heading, int width,
+                 int digits, double scale, double value);
+/* true and false in JSON, 1 and 0 in CSV; absent from text. */
+void column_bool(struct bench_table *t, const char *name, bool value);
+
+/* For JSON only. column_json takes over `value`; NULL means out of memory. The cells between the
+ * calls of begin and end become an object of this name. */
+void column_json(struct bench_table *t, const char *name, json_t *value);
+void column_group_begin(struct bench_table *t, const char *name);
+void column_group_end(struct bench_table *t);

@@ -1,0 +1,31 @@
+/* Inside cli/: the benchmarks, each in its own file, and the tables of flags that they share.
+ *
+ * The configuration of a benchmark begins with a struct bench_options (bench/options.h), which
+ * these tables fill in; so these tables have the offset 0 in the benchmark's struct cli_command.
+ * `bench` sets .out. */
+#pragma once
+
+#include "bench/options.h"
+#include "cli/cli.h"
+
+extern const struct cli_command cmd_bench_accuracy, cmd_bench_collective, cmd_bench_conv,
+    cmd_bench_gemm, cmd_bench_input, cmd_bench_memory, cmd_bench_optimizer, cmd_bench_overhead,
+    cmd_bench_overlap, cmd_bench_peak, cmd_bench_profile, cmd_bench_step, cmd_bench_throughput;
+
+extern const struct setting bench_device_settings[]; /* --devices, --threads, --json */
+extern const struct setting bench_timing_settings[]; /* -n, -w, --csv, --markdown: rows are repeated
+                                                      * until their median is known */
+extern const struct setting bench_network_settings[]; /* --net, -b, --image-size, --rounds,
+                                                       * --precision, --emulate: training steps */
+extern const struct setting bench_peak_settings[];    /* --peak */
+extern const struct setting bench_fuse_settings[];    /* --fuse */
+extern const struct setting bench_child_settings[];   /* --budget, --out: for child processes */
+
+/* For rows of a benchmark's own table: set the format that has the flag's name (json, csv or
+ * markdown), or the precision, which is named as in `train`. */
+MUST_CHECK enum status bench_take_format(const struct setting *s, const char *text, void *config);
+MUST_CHECK enum status bench_take_precision(const struct setting *s, const char *text,
+                                            void *config);
+
+enum { BENCH_ITERS_MAX = 100000, BENCH_BATCH_MAX = 65536 };
+enum { BENCH_IMAGE_SIZE_MAX = 4096, BENCH_THREADS_MAX = 1024 };

@@ -1,0 +1,262 @@
+/* Reads a command line by tables of settings: argp parses the arguments and prints --help; the
+ * tables define what each argument sets. */
+#include "cli/cli.h"
+
+#include "base/array.h"
+#include "base/nearest.h"
+#include "base/text_new.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Keys of flags without a letter: KEY_ROW plus the index of the row. */
+enum { KEY_MDOC = 256, KEY_ROW };
+
+/* A row of a table, and the structure that it fills in. */
+struct row {
+    const struct setting *setting;
+    void *config;
+};
+
+/* A parse in progress: the rows of all tables, and their flags as argp wants them. */
+struct command_line {
+    struct row *row; /* (n) */
+    int n;
+    struct argp_option *option; /* (n_options), ends with {0}; `doc` is malloc'ed */
+    int n_options;
+    char **spelling; /* (n_spellings) names with underscores; malloc'ed */
+    int n_spellings;
+    unsigned parse_flags; /* argp's */
+    bool shown;           /* --help or the manual's options were printed; the command does no
+                           * work */
+    int refused;          /* index after the argument that getopt refused */
+};
+
+static int key_of(const struct command_line *l, int i)
+{
+    int letter = l->row[i].setting->letter;
+    return letter ? letter : KEY_ROW + i;
+}
+
+/* Adds an option; takes ownership of `option.doc`. */
+static enum status add_option(struct command_line *l, struct argp_option option)
+{
+    enum status st = array_reserve(&l->option, l->n_options);
+    if (st == STATUS_OK)
+        l->option[l->n_options++] = option;
+    else
+        free((char *)option.doc);
+    return st;
+}
+
+/* Adds another name for row i's flag; `hidden`: OPTION_HIDDEN, or 0 if --help shows the name. */
+static enum status add_alias(struct command_line *l, int i, const char *name, int hidden)
+{
+    return add_option(l, (struct argp_option){.name = name,
+                                              .key = key_of(l, i),
+                                              .arg = l->row[i].setting->value,
+                                              .flags = OPTION_ALIAS | hidden});
+}
+
+/* Adds a name with underscores for its dashes, as torchrun and older scripts spell it. */
+static enum status add_underscored(struct command_line *l, int i, const char *name)
+{
+    if (!strchr(name, '-'))
+        return STATUS_OK;
+    TRY(array_reserve(&l->spelling, l->n_spellings));
+    TRY(text_new(&l->spelling[l->n_spellings], "%s", name));
+    char *copy = l->spelling[l->n_spellings++];
+    for (char *c = copy; *c; c++)
+        *c = (char)(*c == '-' ? '_' : *c);
+    return add_alias(l, i, copy, OPTION_HIDDEN);
+}
+
+/* Adds a flag with its other spellings, or the heading of a group. */
+static enum status add_flag(struct command_line *l, int i)
+{
+    char *help;
+    const struct setting *s = l->row[i].setting;
+    if (!s->help)
+        return STATUS_OK;
+    if (s->fallback)
+        TRY(text_new(&help, "%s (default %s)", s->help, s->fallback));
+    else
+        TRY(text_new(&help, "%s", s->help));
+    TRY(add_option(l, (struct argp_option){.name = s->flag,
+                                           .key = s->flag ? key_of(l, i) : 0,
+                                           .arg = s->flag ? s->value : NULL,
+                                           .flags = s->traits & SETTING_HIDDEN ? OPTION_HIDDEN : 0,
+                                           .doc = help,
+                                           .group = s->group}));
+    for (int a = 0; s->aliases[a]; a++)
+        TRY(add_alias(l, i, s->aliases[a], 0));
+    TRY(s->flag ? add_underscored(l, i, s->flag) : STATUS_OK);
+    for (int a = 0; s->aliases[a]; a++)
+        TRY(add_underscored(l, i, s->aliases[a]));
+    return STATUS_OK;
+}
+
+static enum status add_table(struct command_line *l, const struct setting *table, void *config)
+{
+    TRY(settings_default(table, config));
+    for (const struct setting *s = table; !setting_is_end(s); s++) {
+        TRY(array_reserve(&l->row, l->n));
+        l->row[l->n++] = (struct row){s, config};
+        TRY(add_flag(l, l->n - 1));
+        if (s->traits & SETTING_REST)
+            l->parse_flags |= ARGP_IN_ORDER;
+    }
+    return STATUS_OK;
+}
+
+static enum status add_usage(struct command_line *l, const struct cli_command *c)
+{
+    char *help;
+    for (int i = 0; i < CLI_PARTS_MAX && c->part[i].table; i++)
+        TRY(add_table(l, c->part[i].table, (char *)c->config + c->part[i].offset));
+    TRY(text_new(&help, "print this and exit"));
+    TRY(add_option(l, (struct argp_option){.name = "help", .key = 'h', .doc = help, .group = -1}));
+    TRY(add_option(l, (struct argp_option){
+                          .name = "mdoc", .key = KEY_MDOC, .flags = OPTION_HIDDEN, .group = -1}));
+    return add_option(l, (struct argp_option){0});
+}
+
+static void command_line_free(struct command_line *l)
+{
+    for (int i = 0; i < l->n_options; i++)
+        free((char *)l->option[i].doc);
+    for (int i = 0; i < l->n_spellings; i++)
+        free(l->spelling[i]);
+    free(l->spelling);
+    free(l->option);
+    free(l->row);
+}
+
+/* Gives a positional argument to the first row that accepts one more. */
+static error_t take_argument(const struct command_line *l, char *arg, struct argp_state *state)
+{
+    for (int i = 0; i < l->n; i++) {
+        const struct setting *s = l->row[i].setting;
+        char **member = setting_member(s, l->row[i].config);
+        int *count = (int *)(void *)((char *)l->row[i].config + s->count);
+        if (!setting_is_argument(s) || (s->type == SETTING_TEXT && *member))
+            continue;
+        if (s->type != SETTING_ARGUMENTS)
+            return setting_take(s, arg, l->row[i].config) == STATUS_OK ? 0 : EINVAL;
+        if ((*count)++ == 0)
+            *(char ***)(void *)member = &state->argv[state->next - 1];
+        if (s->traits & SETTING_REST) {
+            *count = state->argc - state->next + 1;
+            state->next = state->argc;
+        }
+        return 0;
+    }
+    return ARGP_ERR_UNKNOWN;
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    struct command_line *l = state->input;
+    switch (key) {
+    case 'h':
+        l->shown = true;
+        /* Removes argp's two-line note on flags with two spellings; a user's own format stays. */
+        setenv("ARGP_HELP_FMT", "no-dup-args-note", 0);
+        argp_help(state->root_argp, stdout, ARGP_HELP_SHORT_USAGE | ARGP_HELP_LONG | ARGP_HELP_DOC,
+                  state->name);
+        return ECANCELED;
+    case KEY_MDOC:
+        l->shown = manual_print(l->option, stdout) == STATUS_OK;
+        return ECANCELED;
+    case ARGP_KEY_ARG:
+        return take_argument(l, arg, state);
+    case ARGP_KEY_ERROR:
+        l->refused = state->next;
+        return 0;
+    default:
+        for (int i = 0; i < l->n; i++)
+            if (l->row[i].setting->flag && key_of(l, i) == key)
+                return setting_take(l->row[i].setting, arg, l->row[i].config) == STATUS_OK ? 0
+                                                                                           : EINVAL;
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* The option whose name the argument has ("--epochs", "--epochs=9", "-b"), or NULL. */
+static const struct argp_option *find_option(const struct command_line *l, const char *arg)
+{
+    for (const struct argp_option *o = l->option; o < l->option + l->n_options; o++) {
+        size_t n = strcspn(arg, "=");
+        bool is_long = o->name && n == strlen(o->name) + 2 && strncmp(arg, "--", 2) == 0 &&
+                       strncmp(arg + 2, o->name, n - 2) == 0;
+        if (is_long || (o->name && arg[0] == '-' && arg[1] == o->key && arg[2] == '\0'))
+            return o;
+    }
+    return NULL;
+}
+
+/* Reports a flag that the command lacks, with the name that it has here, or the nearest flag. */
+static enum status say_unknown(const struct command_line *l, const char *arg, const char *command)
+{
+    char meant[96];
+    struct nearest near = nearest_to(arg);
+    const char *here = foreign_flag(command, near.text);
+    if (here)
+        return status_fail(STATUS_USAGE, "unknown flag '%s': %s; '%s --help' lists the flags", arg,
+                           here, command);
+    for (const struct argp_option *o = l->option; o < l->option + l->n_options; o++)
+        if (o->name && !(o->flags & OPTION_HIDDEN))
+            nearest_offer(&near, o->name, strlen(o->name));
+    nearest_say(&near, "--", meant, sizeof meant);
+    return status_fail(STATUS_USAGE, "unknown flag '%s'%s%s '%s --help' lists them", arg, meant,
+                       *meant ? "" : ";", command);
+}
+
+/* Reports the argument that getopt refused: the one before index `refused`, or the one at that
+ * index if a short flag in a group was refused. */
+static enum status say_refused(const struct command_line *l, char **argv)
+{
+    const char *arg = argv[l->refused - 1];
+    const struct argp_option *o = find_option(l, arg);
+    if (o && o->arg)
+        return status_fail(STATUS_USAGE, "'%s' needs a value; see '%s --help'", arg, argv[0]);
+    if (o && strchr(arg, '='))
+        return status_fail(STATUS_USAGE, "'%s': --%s takes no value", arg, o->name);
+    if (o || arg[0] != '-')
+        arg = argv[l->refused]; /* the refused flag is in a group of short flags after one dash */
+    return say_unknown(l, arg, argv[0]);
+}
+
+/* argp's own --help and messages are turned off, because argp prints two lines for an unknown flag
+ * and ends the process itself. */
+static enum status read_line(struct command_line *l, const struct cli_command *c, int argc,
+                             char **argv)
+{
+    const struct argp argp = {
+        .options = l->option, .parser = parse, .args_doc = c->arguments, .doc = c->doc};
+    int end = argc;
+    enum status st = status_fail(STATUS_OK, "%s", "");
+    error_t err =
+        argp_parse(&argp, argc, argv, ARGP_NO_ERRS | ARGP_NO_HELP | l->parse_flags, &end, l);
+    if (l->shown || (err == 0 && end == argc))
+        return st;
+    if (err == ENOMEM)
+        return status_fail(STATUS_OOM, "out of memory");
+    if (err == 0)
+        return status_fail(STATUS_USAGE, "unexpected argument '%s'; see '%s --help'", argv[end],
+                           argv[0]);
+    return *status_message() ? STATUS_USAGE /* reported by setting_take */ : say_refused(l, argv);
+}
+
+bool cli_read(const struct cli_command *c, int argc, char **argv, int *exit_code)
+{
+    struct command_line line = {0};
+    enum status st = add_usage(&line, c);
+    if (st == STATUS_OK)
+        st = read_line(&line, c, argc, argv);
+    *exit_code = cli_end(st);
+    command_line_free(&line);
+    return st == STATUS_OK && !line.shown;
+}

@@ -1,0 +1,21 @@
+# Gloo, optional: AMPSCALE_GLOO says whether the module that uses it is built. It is the only C++ of
+# the project.
+set(AMPSCALE_GLOO OFF)
+find_path(GLOO_INCLUDE_DIR gloo/transport/unbound_buffer.h)
+find_library(GLOO_LIBRARY gloo)
+mark_as_advanced(GLOO_INCLUDE_DIR GLOO_LIBRARY)
+if(GLOO_INCLUDE_DIR AND GLOO_LIBRARY)
+  include(CheckLanguage)
+  check_language(CXX)
+  if(CMAKE_CXX_COMPILER)
+    enable_language(CXX)
+    set(AMPSCALE_GLOO ON)
+    add_library(ampscale_gloo_library INTERFACE)
+    target_include_directories(ampscale_gloo_library SYSTEM INTERFACE ${GLOO_INCLUDE_DIR})
+    target_link_libraries(ampscale_gloo_library INTERFACE ${GLOO_LIBRARY})
+  endif()
+endif()
+if(NOT AMPSCALE_GLOO)
+  message(STATUS "Ranks without MPI will send all data through rank 0: Gloo or a C++ compiler was "
+                 "not found: apt-get install libgloo-dev g++")
+endif()

@@ -1,0 +1,138 @@
+/* Inside the Gloo module: a transport for Gloo's collectives over sockets that are connected
+ * already.
+ *
+ * Gloo's own TCP transport listens at a port for each pair of ranks, takes the first connection for
+ * the other rank's, whoever made it, and ends the process when an unexpected message arrives. Here
+ * the program connects the ranks, each of which has proved that it knows the job's secret
+ * (comm/gloo_mesh.c). One thread moves the data, within the waits of Gloo's collectives. */
+#pragma once
+
+#include "comm/gloo_port.h"
+
+#include <chrono>
+#include <deque>
+#include <gloo/context.h>
+#include <gloo/transport/context.h>
+#include <gloo/transport/unbound_buffer.h>
+#include <memory>
+#include <poll.h>
+#include <stdexcept>
+#include <vector>
+
+namespace ampscale
+{
+
+/* An operation cannot continue. */
+struct Failure : std::runtime_error {
+    Failure(gloo_end end, int rank, const std::string &message)
+        : std::runtime_error(message), end(end), rank(rank)
+    {
+    }
+    const gloo_end end;
+    const int rank;
+};
+
+class Buffer;
+
+/* The beginning of a message on a socket; its bytes follow. All ranks are of one build and one byte
+ * order. */
+struct Frame {
+    uint64_t slot, bytes; /* slot: Gloo's number of the transfer */
+    uint64_t number, intent;
+};
+
+/* A transfer that a collective has asked for. */
+struct Piece {
+    Buffer *buffer;
+    uint64_t slot;
+    char *at;
+    size_t bytes;
+};
+
+/* The connection to another rank. */
+struct Peer {
+    int fd = -1;
+    std::deque<Piece> sends, receives; /* the first of `sends` is being sent: */
+    Frame out;
+    size_t sent = 0; /* bytes sent of `out` and of its piece */
+    Frame in;
+    size_t received = 0; /* bytes received of `in` and of its piece */
+    bool placed = false; /* `into` is the piece of `in` */
+    bool early = false;  /* `in` is for a transfer that no collective has asked for yet */
+    Piece into;
+};
+
+/* Gloo's transport of one group. */
+class Transport : public gloo::transport::Context
+{
+  public:
+    explicit Transport(const gloo_config &config);
+
+    std::unique_ptr<gloo::transport::Pair> &createPair(int rank) override;
+    std::unique_ptr<gloo::transport::UnboundBuffer> createUnboundBuffer(void *ptr,
+                                                                        size_t size) override;
+
+    /* Sets the operation that the next transfers belong to. */
+    void begin(const gloo_op &op);
+
+    void send(int rank, const Piece &piece);
+    void receive(int rank, const Piece &piece);
+
+    /* Moves data until `done` is not zero. Throws Failure. */
+    void wait(const size_t &done);
+
+  private:
+    bool write_some(Peer &p);
+    bool read_some(int rank);
+    bool place(int rank);
+    void check_same(int rank) const;
+    bool move(int milliseconds);
+
+    const gloo_config config_;
+    uint64_t number_ = 0, intent_ = 0;
+    std::vector<Peer> peer_;
+    std::vector<pollfd> poll_;
+};
+
+/* Memory that a collective sends from or receives into. */
+class Buffer : public gloo::transport::UnboundBuffer
+{
+  public:
+    Buffer(Transport *transport, void *ptr, size_t size)
+        : gloo::transport::UnboundBuffer(ptr, size), transport_(transport)
+    {
+    }
+
+    /* The transport has its own time limit, that of the communicator. */
+    bool waitRecv(int *rank, std::chrono::milliseconds) override;
+    bool waitSend(int *rank, std::chrono::milliseconds) override;
+    void abortWaitRecv() override
+    {
+    }
+    void abortWaitSend() override
+    {
+    }
+    void send(int rank, uint64_t slot, size_t offset, size_t bytes) override;
+    void recv(int rank, uint64_t slot, size_t offset, size_t bytes) override;
+    void recv(std::vector<int> ranks, uint64_t slot, size_t offset, size_t bytes) override;
+
+    size_t sent = 0, received = 0; /* transfers that are over, and not waited for */
+
+  private:
+    Piece piece(uint64_t slot, size_t offset, size_t bytes);
+
+    Transport *const transport_;
+};
+
+/* A group of ranks as Gloo's collectives use it. */
+class Group : public gloo::Context
+{
+  public:
+    explicit Group(const gloo_config &config);
+    Transport &transport()
+    {
+        return static_cast<Transport &>(*transportContext_);
+    }
+};
+
+} // namespace ampscale

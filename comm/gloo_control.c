@@ -1,0 +1,301 @@
+/* Control messages of a communicator over Gloo, on the connections to rank 0: a rank has failed, a
+ * rank still runs, a rank closes.
+ *
+ * A rank that fails informs rank 0, which informs all others. When the connection between two ranks
+ * is lost, each waits for a message from rank 0, which knows why the other rank ended. When an
+ * operation makes no progress in time, rank 0 asks all ranks which operation they have reached. */
+#include "comm/gloo_internal.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+static const int64_t ANSWER_NS = 3000000000; /* for the answer to a query */
+
+static bool is_troubled(const struct gloo *g)
+{
+    return g->trouble.status != STATUS_OK;
+}
+
+/* Keeps the failure and sends it to the ranks that this one is connected to. */
+static void end_all(struct gloo *g, enum status st, const char *message)
+{
+    if (is_troubled(g))
+        return;
+    comm_failure_keep(&g->trouble, st, "%s", message);
+    tcp_put_failure(g->control, st, message);
+}
+
+/* " in operation 5 (barrier)"; "" without an operation. */
+static const char *in_operation(const struct gloo *g, char out[COMM_TEXT_MAX])
+{
+    char text[COMM_TEXT_MAX - 4];
+    out[0] = '\0';
+    if (g->op)
+        snprintf(out, COMM_TEXT_MAX, " in %.59s", comm_op_text(g->op, text));
+    return out;
+}
+
+static void end_lost(struct gloo *g, int rank, const char *why)
+{
+    char text[COMM_TEXT_MAX], message[TCP_TEXT_MAX];
+    snprintf(message, sizeof message, "the connection to rank %d was lost%s: %.120s", rank,
+             in_operation(g, text), why);
+    end_all(g, STATUS_LOST_RANK, message);
+}
+
+static struct tcp_message message_of(const struct gloo *g, enum tcp_kind kind)
+{
+    struct tcp_message m = {.intent = {.number = g->carried_out, .kind = (int32_t)kind}};
+    if (g->op)
+        m.under_way = comm_intent_of(g->op);
+    return m;
+}
+
+static void put(struct gloo *g, int rank, enum tcp_kind kind)
+{
+    struct tcp_message m = message_of(g, kind);
+    if (tcp_put(g->control, rank, &m) != STATUS_OK)
+        end_lost(g, rank, status_message());
+}
+
+/* --- closing --- */
+
+void gloo_check_closed(struct gloo *g)
+{
+    char text[COMM_TEXT_MAX], message[TCP_TEXT_MAX];
+    for (int r = 1; r < g->base.size && g->op && g->base.rank == 0; r++)
+        if (g->closed_after[r] >= 0 && g->closed_after[r] < g->op->handle) {
+            snprintf(message, sizeof message, "rank %d ended before %s", r,
+                     comm_op_text(g->op, text));
+            end_all(g, STATUS_LOST_RANK, message);
+        }
+}
+
+static void note_closing(struct gloo *g, int rank, const struct tcp_message *m)
+{
+    g->all_closed = true;
+    g->closed_after[rank] = m->intent.number;
+    for (int r = 1; r < g->base.size && g->base.rank == 0; r++)
+        g->all_closed = g->all_closed && g->closed_after[r] >= 0;
+    g->watch[g->base.rank == 0 ? rank : 1] = -1;
+    gloo_check_closed(g);
+}
+
+void gloo_part(struct gloo *g)
+{
+    g->all_closed = g->base.size == 1 || g->all_closed;
+    if (g->base.rank > 0)
+        put(g, 0, TCP_CLOSING);
+    gloo_listen(g, &g->all_closed, comm_deadline(g->timeout_s));
+    for (int r = 1; r < g->base.size && g->base.rank == 0 && !is_troubled(g); r++)
+        put(g, r, TCP_CLOSING);
+}
+
+/* --- inquiries --- */
+
+/* Compares what rank `r` says with the operation that did not progress: whether it has reached that
+ * operation, and whether it started the same one as this rank. */
+static void judge(struct gloo *g, int r, const struct tcp_message *m, const struct comm_op *awaited)
+{
+    char text[COMM_TEXT_MAX], message[TCP_TEXT_MAX];
+    const struct comm_intent *theirs = &m->under_way;
+    if (m->intent.number < awaited->handle && theirs->number < awaited->handle) {
+        snprintf(message, sizeof message,
+                 "rank %d did not reach %s within %g s; the process is alive, but busy with "
+                 "something else",
+                 r, comm_op_text(awaited, text), g->timeout_s);
+        end_all(g, STATUS_LOST_RANK, message);
+    } else if (g->op && theirs->number == g->op->handle) {
+        struct comm_intent own = comm_intent_of(g->op);
+        if (comm_intent_check(r, theirs, &own) != STATUS_OK)
+            end_all(g, STATUS_INVALID, status_message());
+    }
+}
+
+/* Reads a message of rank `rank` during an inquiry. */
+static void take_answer(struct gloo *g, int rank, const struct comm_op *awaited)
+{
+    struct tcp_message m;
+    if (tcp_get(g->control, rank, &m) != STATUS_OK) {
+        end_lost(g, rank, status_message());
+    } else if (m.intent.kind == TCP_FAILED) {
+        end_all(g, tcp_message_status(&m), m.message);
+    } else if (m.intent.kind == TCP_CLOSING) {
+        note_closing(g, rank, &m);
+    } else if (m.intent.kind == TCP_ALIVE) {
+        g->answered[rank] = true;
+        judge(g, rank, &m, awaited);
+    }
+}
+
+static bool all_answered(const struct gloo *g)
+{
+    for (int r = 1; r < g->base.size; r++)
+        if (!g->answered[r] && g->closed_after[r] < 0)
+            return false;
+    return true;
+}
+
+static void collect_answers(struct gloo *g, const struct comm_op *awaited)
+{
+    int64_t until = comm_now() + ANSWER_NS;
+    while (!is_troubled(g) && !all_answered(g) && comm_now() < until)
+        for (int r = 1; r < g->base.size && !is_troubled(g); r++) {
+            struct pollfd p = {.fd = g->watch[r], .events = POLLIN};
+            if (poll(&p, 1, g->answered[r] ? 0 : 10) > 0)
+                take_answer(g, r, awaited);
+        }
+}
+
+/* Rank 0 asks all ranks which operation they have reached, and ends the job. */
+static void inquire(struct gloo *g, const struct comm_op *awaited)
+{
+    char text[COMM_TEXT_MAX], message[TCP_TEXT_MAX];
+    comm_op_text(awaited, text);
+    for (int r = 1; r < g->base.size && !is_troubled(g); r++) {
+        g->answered[r] = false;
+        if (g->closed_after[r] < 0)
+            put(g, r, TCP_QUERY);
+    }
+    collect_answers(g, awaited);
+    for (int r = 1; r < g->base.size && !is_troubled(g); r++)
+        if (!g->answered[r] && g->closed_after[r] < 0) {
+            snprintf(message, sizeof message,
+                     "rank %d did not reach %s within %g s; it may have died or be stuck", r, text,
+                     g->timeout_s);
+            end_all(g, STATUS_LOST_RANK, message);
+        }
+    if (g->carried_out < awaited->handle && (!g->op || g->op->handle < awaited->handle))
+        snprintf(message, sizeof message,
+                 "rank 0 did not reach %s within %g s; the process is alive, but busy with "
+                 "something else",
+                 text, g->timeout_s);
+    else
+        snprintf(message, sizeof message,
+                 "%s made no progress within %g s, although every rank answers: the network may be "
+                 "stuck",
+                 text, g->timeout_s);
+    end_all(g, STATUS_LOST_RANK, message); /* keeps an earlier reason */
+}
+
+/* Inquires for another rank: message `m` describes the operation for which that rank waits. */
+static void inquire_for(struct gloo *g, const struct tcp_message *m)
+{
+    struct comm_op awaited = {.kind = (enum comm_kind)m->under_way.kind,
+                              .handle = m->under_way.number};
+    inquire(g, &awaited);
+}
+
+/* Asks rank 0 to inquire; fails with `fallback` if rank 0 does not answer. */
+static void appeal(struct gloo *g, enum status st, const char *fallback)
+{
+    if (g->base.rank == 0) {
+        inquire(g, g->op);
+        return;
+    }
+    put(g, 0, TCP_OVERDUE);
+    gloo_listen(g, NULL, comm_now() + 2 * ANSWER_NS);
+    end_all(g, st, fallback);
+}
+
+bool gloo_overdue(struct gloo *g)
+{
+    char text[COMM_TEXT_MAX], message[TCP_TEXT_MAX];
+    snprintf(message, sizeof message, "rank 0 did not reach %s within %g s; it may be stuck",
+             comm_op_text(g->op, text), g->timeout_s);
+    appeal(g, STATUS_LOST_RANK, message);
+    return true;
+}
+
+void gloo_explain(struct gloo *g, const struct gloo_result *result)
+{
+    char text[COMM_TEXT_MAX], message[TCP_TEXT_MAX];
+    if (result->end == GLOO_LOST) {
+        gloo_listen(g, NULL, comm_now() + ANSWER_NS);
+        end_lost(g, result->rank, result->message);
+    } else if (result->end == GLOO_DIFFER) {
+        snprintf(message, sizeof message, "rank %d started another operation than %s: %.120s",
+                 result->rank, comm_op_text(g->op, text), result->message);
+        appeal(g, STATUS_INVALID, message);
+    } else if (result->end == GLOO_FAILED) {
+        snprintf(message, sizeof message, "%s: %.160s", comm_op_text(g->op, text), result->message);
+        end_all(g, STATUS_LIBRARY, message);
+    }
+}
+
+/* --- messages --- */
+
+/* Takes the caller's request to fail, if there is one. */
+static void take_wake(struct gloo *g)
+{
+    uint64_t count;
+    if (read(g->watch[0], &count, sizeof count) < 0)
+        return; /* another call has taken it */
+    pthread_mutex_lock(&g->lock);
+    bool fail = g->fail;
+    pthread_mutex_unlock(&g->lock);
+    if (fail)
+        end_all(g, g->fail_status, g->fail_message);
+}
+
+static void take_message(struct gloo *g, int rank)
+{
+    struct tcp_message m;
+    if (tcp_get(g->control, rank, &m) != STATUS_OK) {
+        end_lost(g, rank, status_message());
+        return;
+    }
+    switch (m.intent.kind) {
+    case TCP_FAILED:
+        if (g->base.rank == 0)
+            end_all(g, tcp_message_status(&m), m.message);
+        else /* rank 0 has informed all */
+            comm_failure_keep(&g->trouble, tcp_message_status(&m), "%s", m.message);
+        break;
+    case TCP_QUERY:
+        put(g, rank, TCP_ALIVE);
+        break;
+    case TCP_OVERDUE:
+        inquire_for(g, &m);
+        break;
+    case TCP_CLOSING:
+        note_closing(g, rank, &m);
+        break;
+    default: /* a late answer */
+        break;
+    }
+}
+
+bool gloo_readable(struct gloo *g, int i)
+{
+    if (i == 0)
+        take_wake(g);
+    else
+        take_message(g, g->base.rank == 0 ? i : 0);
+    return is_troubled(g);
+}
+
+/* Milliseconds until `until_ns`, for poll. */
+static int poll_time(int64_t until_ns)
+{
+    if (until_ns == INT64_MAX)
+        return -1;
+    int64_t left = (until_ns - comm_now()) / 1000000 + 1;
+    return left > 60000 ? 60000 : left < 0 ? 0 : (int)left;
+}
+
+void gloo_listen_once(struct gloo *g, int64_t until_ns)
+{
+    for (int i = 0; i < g->watches; i++)
+        g->poll[i] = (struct pollfd){.fd = g->watch[i], .events = POLLIN};
+    int ready = poll(g->poll, (nfds_t)g->watches, poll_time(until_ns));
+    for (int i = 0; i < g->watches && ready > 0; i++)
+        if (g->poll[i].revents && g->watch[i] >= 0)
+            gloo_readable(g, i);
+}
+
+void gloo_listen(struct gloo *g, const bool *over, int64_t until_ns)
+{
+    while (!is_troubled(g) && !(over && *over) && comm_now() < until_ns)
+        gloo_listen_once(g, until_ns);
+}

@@ -1,0 +1,32 @@
+/* Inside comm/: TCP sockets with time limits. All of them are non-blocking. */
+#pragma once
+
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Moves exactly `bytes` over a socket; timeout_s is the time limit of a wait without progress (0:
+ * none). STATUS_IO when the connection is lost, STATUS_LIBRARY after the time limit; the message
+ * does not name the other side. */
+MUST_CHECK enum status socket_put(int fd, const void *data, size_t bytes, double timeout_s);
+MUST_CHECK enum status socket_get(int fd, void *data, size_t bytes, double timeout_s);
+
+enum { SOCKET_ADDRESSES_MAX = 8 };
+
+struct addrinfo;
+
+/* The addresses of HOST:PORT, or [IPv6]:PORT; freed by freeaddrinfo. *loopback: all of them are
+ * loopback addresses. STATUS_USAGE for any other text, and for a name that has no address. */
+MUST_CHECK enum status socket_resolve(const char *address, struct addrinfo **list, bool *loopback);
+
+/* Opens sockets that listen at the addresses of `list` that this machine has, and at no others: *n
+ * sockets, in fd[SOCKET_ADDRESSES_MAX]. */
+MUST_CHECK enum status socket_listen(const char *address, const struct addrinfo *list, int *fd,
+                                     int *n);
+
+/* Connects to the first address of `list` that accepts within timeout_s; -1: none does. */
+int socket_connect(const struct addrinfo *list, double timeout_s);
+
+/* Sets TCP_NODELAY, so that small messages are sent at once. */
+void socket_no_delay(int fd);

@@ -1,0 +1,41 @@
+/* The results of a comparison as text and as files. A file is written completely or not at all. */
+#pragma once
+
+#include "compare/compare_verdict.h"
+
+#include <stdio.h>
+
+/* Version of the JSON format: incremented if a reader of the previous version would misread it. */
+enum { COMPARE_SCHEMA = 3 };
+
+/* Print a table for the terminal, and a Markdown table for each cell. Both end with the line of
+ * compare_conclusion. */
+void compare_print(const struct compare_report *report, FILE *out);
+void compare_print_markdown(const struct compare_report *report, FILE *out);
+
+/* "REGRESSION: 2 regressions, 0 not confirmed, 1 inconclusive ...", without a newline. */
+enum { COMPARE_LINE_SIZE = 320 };
+void compare_conclusion(const struct compare_report *report, char *out, size_t size);
+
+/* Writes a JUnit test suite with a case for each metric of a cell: a regression is a failure; a
+ * metric that could not be judged is an error if it is gating, else skipped. */
+MUST_CHECK enum status compare_write_junit(const struct compare_report *report, const char *path);
+
+/* {"record": "compare", "schema": 3, "passed", "alpha", "family", counts of verdicts, "cells":
+ * [{"name", "runs": {"base", "new"}, "missing": text or null, "differences": {field: {"base",
+ * "new"}}, "metrics": [{"name", "unit", "better": "higher" or "lower", "base": {"n", "median",
+ * "min", "max", "stddev"}, "new", "paired", "ratio", "low", "high", "p", "corrected_p", "exact",
+ * "threshold", "decides", "verdict", "deciding_runs"}]}]}; a number that is not known is null. A
+ * new object that the caller owns; NULL when memory is short. */
+json_t *compare_json(const struct compare_report *report);
+
+/* The new side in the customBiggerIsBetter form of github-action-benchmark: [{"name", "unit",
+ * "value", "range", "extra"}], only the metrics that are better when higher. */
+json_t *compare_benchmark_action(const struct compare_report *report);
+
+/* Paths of the files to write; NULL: not written. */
+struct compare_files {
+    const char *markdown, *junit, *json, *benchmark_action;
+};
+MUST_CHECK enum status compare_write(const struct compare_report *report,
+                                     const struct compare_files *files);

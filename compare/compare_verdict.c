@@ -1,0 +1,310 @@
+/* Computes estimates, tests and verdicts from the values of two sides. */
+#include "compare/compare_verdict.h"
+
+#include "base/array.h"
+#include "base/text.h"
+#include "compare/paired.h"
+#include "compare/significance.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define INTERVAL_LEVEL 0.95
+
+const char *compare_verdict_str(enum compare_verdict v)
+{
+    static const char *const names[] = {
+        [COMPARE_EQUIVALENT] = "equivalent",
+        [COMPARE_NOT_WORSE] = "no regression",
+        [COMPARE_INCONCLUSIVE] = "inconclusive",
+        [COMPARE_BETTER] = "better",
+        [COMPARE_WORSE] = "worse",
+        [COMPARE_REGRESSION] = "REGRESSION",
+        [COMPARE_UNCONFIRMED] = "not confirmed",
+        [COMPARE_SMALL] = "too small to judge",
+        [COMPARE_FEW] = "not enough repeats",
+    };
+    return names[v];
+}
+
+bool compare_passed(const struct compare_report *r)
+{
+    return r->verdicts[COMPARE_REGRESSION] == 0 && r->undecided == 0 && r->inconclusive == 0 &&
+           r->refused == 0 && r->incomplete == 0;
+}
+
+struct compare_config compare_defaults(void)
+{
+    struct compare_config c = {.alpha = 0.01};
+    for (int i = 0; i < METRICS; i++)
+        c.threshold[i] = 0.03;
+    c.role[METRIC_IMAGES_PER_S] = COMPARE_DECIDES;
+    c.role[METRIC_VAL_TOP1] = COMPARE_OPTION;
+    return c;
+}
+
+void compare_report_free(struct compare_report *r)
+{
+    for (int64_t i = 0; i < r->n_cells; i++)
+        json_decref(r->cell[i].differences);
+    free(r->cell);
+    *r = (struct compare_report){0};
+}
+
+/* Copies the finite values of a metric to x; returns their number. */
+static int64_t values_of(const struct repeats *r, enum metric_id id, double *x)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < r->n; i++)
+        if (isfinite(r->repeat[i].value[id]))
+            x[n++] = r->repeat[i].value[id];
+    return n;
+}
+
+/* log(new / base) of each pair; false if a run lacks the metric, or its value is not above 0. */
+static bool differences_of(const struct repeats *base, const struct repeats *new, enum metric_id id,
+                           double *d)
+{
+    for (int64_t i = 0; i < base->n; i++) {
+        double x = base->repeat[i].value[id], y = new->repeat[i].value[id];
+        if (!(x > 0 && y > 0 && isfinite(x) && isfinite(y)))
+            return false;
+        d[i] = log(y / x);
+    }
+    return true;
+}
+
+/* The estimate from x[0..n) of the base and y[0..m) of the new side, n, m >= 1. */
+static enum status estimate_sides(const double *x, int64_t n, const double *y, int64_t m,
+                                  struct compare_estimate *e)
+{
+    struct mann_whitney test;
+    struct stats base, new;
+    TRY(stats_of(x, n, &base));
+    TRY(stats_of(y, m, &new));
+    TRY(mann_whitney(x, n, y, m, &test));
+    TRY(ratio_interval(x, n, y, m, INTERVAL_LEVEL, COMPARE_RESAMPLES, COMPARE_SEED, &e->low,
+                       &e->high));
+    e->ratio = ratio_of(base.median, new.median);
+    e->p = test.p;
+    e->exact = test.exact;
+    e->least_p = mann_whitney_least(n, m);
+    return STATUS_OK;
+}
+
+/* The estimate from the logarithms d[0..n) of the ratios of pairs. */
+static enum status estimate_pairs(const double *d, int64_t n, struct compare_estimate *e)
+{
+    struct signed_rank test;
+    double center, low, high;
+    TRY(signed_rank(d, n, &test));
+    TRY(hodges_lehmann(d, n, INTERVAL_LEVEL, &center, &low, &high));
+    *e = (struct compare_estimate){.paired = true,
+                                   .ratio = exp(center),
+                                   .low = exp(low),
+                                   .high = exp(high),
+                                   .p = test.p,
+                                   .exact = test.exact,
+                                   .least_p = signed_rank_least(n)};
+    return STATUS_OK;
+}
+
+static bool is_small(const struct compare_cell *c, const struct compare_result *r)
+{
+    const struct compare_result *step = NULL;
+    for (int i = 0; i < c->n_results; i++)
+        if (c->result[i].metric == METRIC_STEP)
+            step = &c->result[i];
+    return step && metrics[r->metric].part &&
+           r->base.median < COMPARE_LEAST_SHARE * step->base.median &&
+           r->new.median < COMPARE_LEAST_SHARE * step->new.median;
+}
+
+/* Computes the numbers of one metric, without its verdict. *some becomes false if the base lacks
+ * the metric, or if the metric is a part of a step that the runs lack. */
+static enum status measure(const struct repeats *base, const struct repeats *new, enum metric_id id,
+                           const struct compare_config *config, bool pairs,
+                           struct compare_result *r, bool *some)
+{
+    double x[REPEATS_MAX], y[REPEATS_MAX];
+    const struct stats nothing = {.median = NAN};
+    *r = (struct compare_result){.metric = id,
+                                 .base = nothing,
+                                 .new = nothing,
+                                 .sides = {false, NAN, NAN, NAN, NAN, false, 1},
+                                 .threshold = config->threshold[id]};
+    int64_t n = values_of(base, id, x), m = values_of(new, id, y);
+    *some = n > 0;
+    if (n > 0)
+        TRY(stats_of(x, n, &r->base));
+    if (m > 0)
+        TRY(stats_of(y, m, &r->new));
+    if (n > 0 && m > 0) {
+        /* Is the metric a part of a step that these runs lack? Then all its values are 0. */
+        *some = !metrics[r->metric].part || r->base.max != 0 || r->new.max != 0;
+        TRY(estimate_sides(x, n, y, m, &r->sides));
+    }
+    r->is = r->sides;
+    if (pairs && n > 0 && m > 0 && differences_of(base, new, id, x))
+        TRY(estimate_pairs(x, n, &r->is));
+    return STATUS_OK;
+}
+
+enum status judge_measure(const struct repeats *base, const struct repeats *new,
+                          const struct compare_config *config, struct compare_cell *c)
+{
+    for (int id = 0; id < METRICS; id++) {
+        struct compare_result r;
+        bool some;
+        if (id == METRIC_VAL_TOP1 && !c->ended_alike) {
+            if (config->role[id] == COMPARE_DECIDES)
+                text_join(c->missing, sizeof c->missing, "; ",
+                          "%s cannot be judged: the runs ended for different reasons",
+                          metrics[id].name);
+            continue;
+        }
+        TRY(measure(base, new, (enum metric_id)id, config, c->turns, &r, &some));
+        if (!some && config->role[id] == COMPARE_DECIDES)
+            text_join(c->missing, sizeof c->missing, "; ", "no value of %s to compare",
+                      metrics[id].name);
+        if (!some)
+            continue;
+        bool small = is_small(c, &r) && config->role[id] != COMPARE_DECIDES;
+        r.verdict = small ? COMPARE_SMALL : COMPARE_INCONCLUSIVE;
+        r.decides = config->role[id] != COMPARE_INFORMATIONAL && !small;
+        c->result[c->n_results++] = r;
+    }
+    return STATUS_OK;
+}
+
+static int by_p(const void *a, const void *b)
+{
+    double x = (*(struct compare_result *const *)a)->is.p,
+           y = (*(struct compare_result *const *)b)->is.p;
+    return (x > y) - (x < y);
+}
+
+/* Holm's correction of the gating results: the i-th smallest p (from 0) is multiplied by m - i, and
+ * is at least the corrected p before it. m includes the results without a p, because their p might
+ * have been the smallest. */
+static void correct(struct compare_result **decides, int n, int m)
+{
+    double least = 0;
+    qsort(decides, (size_t)n, sizeof(struct compare_result *), by_p);
+    for (int i = 0; i < n; i++) {
+        least = fmax(least, fmin(1, (m - i) * decides[i]->is.p));
+        decides[i]->corrected_p = least;
+    }
+}
+
+/* The smallest corrected p that a result can have with this number of runs. */
+static double least_of(const struct compare_estimate *e, const struct compare_result *r,
+                       const struct compare_report *report)
+{
+    return e->least_p * (r->decides ? report->family : 1);
+}
+
+/* The verdict on a change that is not significant, or within the threshold. */
+static enum compare_verdict verdict_of_interval(const struct compare_result *r)
+{
+    bool low_within = r->is.low >= 1 - r->threshold, /* false for NaN */
+        high_within = r->is.high <= 1 + r->threshold;
+    bool not_worse = metrics[r->metric].more_is_better ? low_within : high_within;
+    /* Have all runs of both sides the same value? Then there is nothing to estimate. */
+    bool constant =
+        r->base.min == r->base.max && r->new.min == r->new.max && r->base.min == r->new.min;
+    if (constant || (low_within && high_within))
+        return COMPARE_EQUIVALENT;
+    return not_worse ? COMPARE_NOT_WORSE : COMPARE_INCONCLUSIVE;
+}
+
+static enum compare_verdict verdict_of(const struct compare_result *r,
+                                       const struct compare_report *report)
+{
+    double worse = metrics[r->metric].more_is_better ? 1 - r->is.ratio : r->is.ratio - 1;
+    if (r->verdict == COMPARE_SMALL)
+        return COMPARE_SMALL;
+    if (r->base.n < COMPARE_LEAST_REPEATS || r->new.n < COMPARE_LEAST_REPEATS ||
+        least_of(&r->is, r, report) >= report->alpha)
+        return COMPARE_FEW;
+    if (r->corrected_p >= report->alpha || fabs(worse) <= r->threshold)
+        return verdict_of_interval(r);
+    if (worse < 0)
+        return COMPARE_BETTER;
+    return r->decides ? COMPARE_REGRESSION : COMPARE_WORSE;
+}
+
+/* Half of the interval is 1.96 standard errors. If the ratio is 1.96 + 0.84 standard errors away
+ * from the threshold, the interval of new runs excludes the threshold with a chance of 80 %. */
+int64_t compare_deciding_runs(const struct compare_result *r)
+{
+    const double errors = (1.96 + 0.84) / 1.96;
+    bool more = metrics[r->metric].more_is_better;
+    double ratio = log(r->is.ratio), bound = log(more ? r->is.low : r->is.high),
+           limit = more ? log1p(-r->threshold) : log1p(r->threshold);
+    double runs = (double)(r->base.n < r->new.n ? r->base.n : r->new.n);
+    double needed = ceil(runs * pow(errors * (bound - ratio) / (limit - ratio), 2));
+    return needed < COMPARE_RUNS_MANY ? (int64_t)fmax(needed, runs + 1) : COMPARE_RUNS_MANY;
+}
+
+const struct compare_result *compare_first_inconclusive(const struct compare_report *report,
+                                                        const struct compare_cell **cell)
+{
+    for (int64_t i = 0; i < report->n_cells; i++)
+        for (int k = 0; k < report->cell[i].n_results; k++) {
+            const struct compare_result *r = &report->cell[i].result[k];
+            *cell = &report->cell[i];
+            if (r->decides && r->verdict == COMPARE_INCONCLUSIVE)
+                return r;
+        }
+    return NULL;
+}
+
+int64_t compare_enough_repeats(const struct compare_report *report)
+{
+    int family = report->family > 0 ? report->family : 1;
+    int64_t n = COMPARE_LEAST_REPEATS;
+    while ((report->pairs_only ? signed_rank_least(n) : mann_whitney_least(n, n)) * family >=
+           report->alpha)
+        n++;
+    return n;
+}
+
+/* Lists the gating results that have a p. If there are too few pairs for a p below alpha, the
+ * estimate without pairs is used: C(2n, n) ways to split the runs allow a smaller p than the 2^n
+ * signs of n pairs. */
+static int choose(struct compare_report *report, struct compare_result **decides)
+{
+    int n = 0;
+    for (int64_t i = 0; i < report->n_cells; i++)
+        for (int k = 0; k < report->cell[i].n_results; k++) {
+            struct compare_result *r = &report->cell[i].result[k];
+            if (!report->pairs_only && least_of(&r->is, r, report) >= report->alpha)
+                r->is = r->sides;
+            r->corrected_p = r->is.p;
+            if (r->decides && isfinite(r->is.p))
+                decides[n++] = r;
+        }
+    return n;
+}
+
+enum status judge_report(struct compare_report *report)
+{
+    struct compare_result **decides;
+    TRY(array_new(&decides, report->n_cells * METRICS));
+    for (int64_t i = 0; i < report->n_cells; i++)
+        for (int k = 0; k < report->cell[i].n_results; k++)
+            report->family += report->cell[i].result[k].decides;
+    int n = choose(report, decides);
+    correct(decides, n, report->family);
+    free(decides);
+    for (int64_t i = 0; i < report->n_cells; i++)
+        for (int k = 0; k < report->cell[i].n_results; k++) {
+            struct compare_result *r = &report->cell[i].result[k];
+            r->verdict = verdict_of(r, report);
+            report->verdicts[r->verdict]++;
+            report->undecided += r->decides && r->verdict == COMPARE_FEW;
+            report->inconclusive += r->decides && r->verdict == COMPARE_INCONCLUSIVE;
+        }
+    return STATUS_OK;
+}

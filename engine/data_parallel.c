@@ -1,0 +1,149 @@
+/* Computes a step as torch.nn.DataParallel does. Not optimised, because runs measure its cost. */
+#include "engine/engine_parts.h"
+
+static enum status open_head(struct engine *e, enum program_use use)
+{
+    struct replica *first = &e->replica[0];
+    if (e->config.rows[use] == 0)
+        return STATUS_OK;
+    struct program *p = first->program[use];
+    struct loss_head_config head = {.rows = e->config.rows[use],
+                                    .like = program_loss_ends(p),
+                                    .label_smoothing = program_config(p)->label_smoothing};
+    return loss_head_open(network_stream(first->net), &head, &e->head[use]);
+}
+
+enum status data_parallel_open(struct engine *e)
+{
+    size_t bytes;
+    for (int u = 0; u < USE_COUNT; u++)
+        TRY(open_head(e, (enum program_use)u));
+    if (!engine_trains(e))
+        return STATUS_OK;
+    network_flat(e->replica[0].net, VALUE_GRADIENT, &bytes);
+    int64_t count = (int64_t)(bytes / sizeof(float));
+    for (int i = 0; i < e->n; i++)
+        TRY(network_plan_rounding(e->replica[i].net, 0, count, &e->rounding[i]));
+    return flat_sum_open(e->replica[0].dev, count, &e->sum);
+}
+
+void data_parallel_close(struct engine *e)
+{
+    for (int u = 0; u < USE_COUNT; u++)
+        loss_head_close(e->head[u]);
+    for (int i = 0; i < e->n; i++)
+        rounding_free(e->rounding[i]);
+    flat_op_close(&e->sum);
+}
+
+/* Copies weights and running statistics from device 0, and waits for the copy, because the next
+ * forward pass of device 0 overwrites its statistics. */
+static enum status replicate(struct engine *e, int i)
+{
+    struct replica *r = &e->replica[i];
+    if (i == 0)
+        return STATUS_OK;
+    TRY(replica_copy(r, &e->replica[0], false));
+    return r->dev->backend->stream_sync(network_stream(r->net));
+}
+
+/* If `gather`, copies replica i's logits to the loss head; else its rows of the gradient back. */
+static enum status copy_rows(struct engine *e, int i, bool gather)
+{
+    struct replica *r = &e->replica[i];
+    enum program_use use = e->current.use;
+    const struct loss_head *head = e->head[use];
+    struct program_loss_ends ends = program_loss_ends(r->program[use]);
+    size_t bytes = gather ? ends.logits.bytes : ends.grad.bytes;
+    size_t first = bytes / (size_t)r->part[use].count * (size_t)r->part[use].first;
+    enum status (*copy)(struct stream *, void *, const void *, size_t) = r->dev->backend->copy;
+    if (gather)
+        return copy(network_stream(r->net), (char *)head->logits_at + first, ends.logits_at, bytes);
+    return copy(network_stream(r->net), ends.grad_at, (const char *)head->grad_at + first, bytes);
+}
+
+static enum status forward_part(struct engine *e, int i)
+{
+    const struct micro_batch *b = &e->current;
+    struct replica *r = &e->replica[i];
+    struct program *p = r->program[b->use];
+    bool trains = b->use != USE_VAL;
+    if (!p)
+        return STATUS_OK;
+    struct step_state state = trains ? engine_state(e, b) : *b->state;
+    TRY(engine_input(e, i, b, &state));
+    TRY(program_run(p, PHASE_INPUT));
+    if (i == 0)
+        TRY(engine_mark(e, MARK_INPUT));
+    TRY(program_run(p, PHASE_FORWARD));
+    TRY(copy_rows(e, i, true));
+    return program_wait(p);
+}
+
+static enum status central_loss(struct engine *e)
+{
+    struct loss_head *head = e->head[e->current.use];
+    TRY(loss_head_labels(head, e->current.batch->label));
+    TRY(loss_head_run(head, e->current.state->loss_scale));
+    return loss_head_metrics(head, engine_metrics(e, 0));
+}
+
+static enum status backward_part(struct engine *e, int i)
+{
+    struct program *p = e->replica[i].program[e->current.use];
+    if (!p)
+        return STATUS_OK;
+    TRY(copy_rows(e, i, false));
+    TRY(program_backward(p, NULL, NULL));
+    if (e->rounding[i])
+        TRY(rounding_execute(e->rounding[i]));
+    if (e->current.poison && i == e->n - 1)
+        TRY(program_poison(p));
+    return program_wait(p);
+}
+
+/* Adds the gradients to those of earlier micro-batches, and starts to reduce them over ranks. */
+static enum status hand_over(struct engine *e)
+{
+    const struct micro_batch *b = &e->current;
+    size_t bytes;
+    if (!e->reducer[0])
+        return STATUS_OK;
+    network_flat(e->replica[0].net, VALUE_GRADIENT, &bytes);
+    reducer_begin(e->reducer[0], b->number == 0, b->number == b->of - 1, false);
+    return reducer_complete(e->reducer[0], 0, (int64_t)(bytes / sizeof(float)));
+}
+
+enum status data_parallel_batch(struct engine *e)
+{
+    TRY(engine_flips(e, 0, VALUE_WEIGHT));
+    TRY(engine_mark(e, MARK_BEGIN));
+    TRY(engine_run(e, replicate));
+    TRY(engine_mark(e, MARK_COPIED));
+    TRY(engine_run(e, forward_part));
+    TRY(central_loss(e));
+    TRY(engine_mark(e, MARK_FORWARD));
+    TRY(engine_delay(e));
+    TRY(engine_run(e, backward_part));
+    TRY(engine_mark(e, MARK_BACKWARD));
+    /* Adds the other devices' gradients to device 0's, one after the other. */
+    struct replica *first = &e->replica[0];
+    size_t bytes;
+    float *sum = network_flat(first->net, VALUE_GRADIENT, &bytes);
+    for (int i = 1; i < e->n; i++) {
+        struct network *net = e->replica[i].net;
+        if (!e->replica[i].program[e->current.use])
+            continue;
+        float *own = network_flat(net, VALUE_GRADIENT, &bytes);
+        TRY(flat_sum_run(&e->sum, network_stream(first->net), sum, own, sum));
+    }
+    TRY(hand_over(e));
+    return engine_mark(e, MARK_SUMMED);
+}
+
+enum status data_parallel_evaluate(struct engine *e)
+{
+    TRY(engine_run(e, replicate));
+    TRY(engine_run(e, forward_part));
+    return central_loss(e);
+}

@@ -1,0 +1,152 @@
+/* Inside the engine: declarations that its files share. */
+#pragma once
+
+#include "base/thread_pool.h"
+#include "engine/engine.h"
+#include "engine/flat_op.h"
+#include "engine/gpu_group.h"
+#include "engine/reducer.h"
+#include "model/exchange.h"
+#include "model/loss_head.h"
+
+/* Marks in device 0's stream between the parts of a step. */
+enum mark {
+    MARK_BEGIN,
+    MARK_COPIED, /* weights copied to the other devices */
+    MARK_INPUT,
+    MARK_FORWARD,
+    MARK_BACKWARD,
+    MARK_SUMMED, /* gradients summed onto device 0 */
+    MARK_BATCH_COUNT,
+    MARK_UPDATE = MARK_BATCH_COUNT, /* update begins; this mark and the next are once per step */
+    MARK_REDUCED,
+    MARK_END,
+    MARK_COUNT
+};
+
+/* A step whose work is on the streams: the host memory that devices copy from and to, and its
+ * marks. */
+struct in_flight {
+    enum program_use use;
+    int of;                                    /* micro-batches begun */
+    struct step_state *given[DEVICES_MAX];     /* per micro-batch */
+    struct loss_metrics *metrics[DEVICES_MAX]; /* per micro-batch */
+    struct step_outcome *outcome;              /* device 0's */
+    struct event **mark;                       /* see in_flight_mark */
+    struct event *done[DEVICES_MAX];           /* all results have been written */
+    double delay_s;                            /* seconds of an injected delay */
+};
+
+/* Steps begun and not yet read, and the step before them, whose end mark is their start. */
+enum { IN_FLIGHT_MAX = ENGINE_LAG_MAX + 2 };
+
+struct engine {
+    struct engine_config config;
+    int n;        /* replicas */
+    bool central; /* DataParallel: only device 0 keeps weights, computes the loss and updates */
+    struct replica replica[DEVICES_MAX];
+    struct thread_pool *pool;
+    struct comm *local[DEVICES_MAX]; /* connects this process's replicas; NULL if there is only
+                                      * one */
+    struct comm *joint[DEVICES_MAX]; /* connects all replicas of all ranks, if there are several
+                                      * ranks with several replicas */
+    /* On asynchronous devices: device[i] connects replica i with all others, if every replica
+     * reduces gradients; device_lead is the communicator that `lead` borrows. */
+    struct comm *device[DEVICES_MAX], *device_lead;
+    struct gpu_group group; /* how the devices are connected */
+    struct comm *lead;      /* connects the ranks' first devices, in device memory; not owned */
+    struct reducer *reducer[DEVICES_MAX];
+    int lag;
+    double delay_owed_s; /* injected delay not yet slept */
+    bool keeps_scale;
+    struct in_flight in_flight[IN_FLIGHT_MAX];
+    int64_t begun, ended; /* steps begun; steps whose results were read */
+    int64_t batches;      /* micro-batches and validation batches begun */
+    struct event *read[DEVICES_MAX][ENGINE_HOLDS + 1]; /* one event for each of the last batches:
+                                                        * the device has read it */
+    struct micro_batch current; /* the micro-batch that the thread pool works on */
+    enum status (*work)(struct engine *e, int i);
+    /* Of DataParallel only. */
+    struct rounding *rounding[DEVICES_MAX]; /* rounds a replica's gradients before the sum */
+    struct flat_op sum;                     /* adds two replicas' gradients, on device 0 */
+    struct loss_head *head[USE_COUNT];      /* loss over the whole batch, on device 0 */
+};
+
+static inline int engine_ranks(const struct engine *e)
+{
+    return comm_size(e->config.ranks);
+}
+
+/* Whether the engine trains; if not, it only evaluates. */
+static inline bool engine_trains(const struct engine *e)
+{
+    return e->config.rows[USE_TRAIN] > 0;
+}
+
+/* Returns in-flight step `number`. Steps are numbered from 0; step e->begun is the one that is
+ * being begun. */
+static inline struct in_flight *engine_in_flight(struct engine *e, int64_t number)
+{
+    return &e->in_flight[number % (e->lag + 2)];
+}
+
+static inline struct event *in_flight_mark(const struct in_flight *f, int micro_batch, enum mark m)
+{
+    int once = MARK_COUNT - MARK_BATCH_COUNT;
+    int at =
+        m < MARK_UPDATE ? once + micro_batch * MARK_BATCH_COUNT + (int)m : (int)m - MARK_UPDATE;
+    return f->mark[at];
+}
+
+static inline enum status engine_mark(struct engine *e, enum mark m)
+{
+    const struct replica *r = &e->replica[0];
+    struct event *mark = in_flight_mark(engine_in_flight(e, e->begun), e->current.number, m);
+    return r->dev->backend->event_record(mark, network_stream(r->net));
+}
+
+/* Communicators (engine_comm.c). Open the host communicators first, then the devices, then the
+ * device communicators; close in reverse order. */
+MUST_CHECK enum status engine_comm_open(struct engine *e);
+MUST_CHECK enum status engine_comm_open_devices(struct engine *e);
+void engine_comm_close_devices(struct engine *e);
+void engine_comm_close(struct engine *e);
+
+/* The communicator of replica i for its gradients, and its communicator for sums of host memory
+ * during a step; NULL: none. */
+struct comm *engine_gradient_comm(const struct engine *e, int i);
+struct comm *engine_sum_comm(const struct engine *e, int i);
+
+/* Opens and closes the memory of in-flight steps (in_flight.c). */
+MUST_CHECK enum status in_flight_open(struct engine *e);
+void in_flight_close(struct engine *e);
+
+/* Reads the results of a step whose work is over. */
+void in_flight_read(struct engine *e, int64_t number, struct step_result *r);
+
+/* Runs work(e, i) for every replica i, each on its own thread. */
+MUST_CHECK enum status engine_run(struct engine *e, enum status (*work)(struct engine *e, int i));
+
+/* The step_state of a whole training batch; engine_input adapts it to a replica's part. */
+struct step_state engine_state(const struct engine *e, const struct micro_batch *b);
+
+/* Injects this step's faults: flips bits of replica i's values; delays after the first replica's
+ * forward pass. */
+MUST_CHECK enum status engine_flips(struct engine *e, int i, enum param_value v);
+MUST_CHECK enum status engine_delay(struct engine *e);
+
+/* Loss and accuracy of replica i's part of the current micro-batch. */
+static inline struct loss_metrics *engine_metrics(struct engine *e, int i)
+{
+    return &engine_in_flight(e, e->begun)->metrics[i][e->current.number];
+}
+
+/* Copies state, pixels and labels of replica i's part of a batch to its device. */
+MUST_CHECK enum status engine_input(struct engine *e, int i, const struct micro_batch *b,
+                                    const struct step_state *state);
+
+/* The step and evaluation of DataParallel (data_parallel.c). */
+MUST_CHECK enum status data_parallel_open(struct engine *e);
+void data_parallel_close(struct engine *e);
+MUST_CHECK enum status data_parallel_batch(struct engine *e);
+MUST_CHECK enum status data_parallel_evaluate(struct engine *e);

@@ -1,0 +1,81 @@
+/* Runs steps on zeros before the steps of the run. */
+#include "engine/engine_parts.h"
+
+#include <string.h>
+
+/* The first execution of a phase is without a graph, the second is recorded and launched. */
+enum { REHEARSALS = 2 };
+
+static enum status rehearse_step(struct engine *e, enum program_use use, const struct batch *b)
+{
+    static const struct step_state state = {.loss_scale = 1};
+    struct step_result unread;
+    int of = e->config.accumulate > 1 && use == USE_TRAIN ? 2 : 1;
+    for (int i = 0; i < of; i++) {
+        struct micro_batch micro = {.use = use, .batch = b, .state = &state, .number = i, .of = of};
+        TRY(engine_batch(e, &micro));
+    }
+    TRY(engine_update(e));
+    return engine_result(e, &unread);
+}
+
+static enum status rehearse_use(struct engine *e, enum program_use use, const struct batch *b)
+{
+    struct step_result unread;
+    for (int i = 0; i < REHEARSALS; i++) {
+        if (use != USE_VAL) {
+            TRY(rehearse_step(e, use, b));
+            continue;
+        }
+        TRY(engine_evaluate(e, b));
+        TRY(engine_result(e, &unread));
+    }
+    return STATUS_OK;
+}
+
+/* Makes a batch of zeros of the largest size, in host memory of device 0 like the run's batches. */
+static enum status open_batch(struct engine *e, struct batch *b)
+{
+    struct device *dev = engine_device(e);
+    size_t side = (size_t)e->config.graph->image_size, rows = 0;
+    void *pixels, *label;
+    for (int u = 0; u < USE_COUNT; u++)
+        rows = (size_t)e->config.rows[u] > rows ? (size_t)e->config.rows[u] : rows;
+    TRY(dev->backend->alloc_host(dev, rows * side * side * 3, &pixels));
+    b->pixels = pixels;
+    TRY(dev->backend->alloc_host(dev, rows * sizeof *b->label, &label));
+    b->label = label;
+    memset(b->pixels, 0, rows * side * side * 3);
+    memset(b->label, 0, rows * sizeof *b->label);
+    return STATUS_OK;
+}
+
+static void close_batch(struct engine *e, struct batch *b)
+{
+    struct device *dev = engine_device(e);
+    dev->backend->free_host(dev, b->pixels);
+    dev->backend->free_host(dev, b->label);
+}
+
+/* Resets the counters and the faults, so that the run begins as if there had been no rehearsal. */
+enum status engine_rehearse(struct engine *e)
+{
+    const struct inject *faults = e->config.inject;
+    struct batch b = {0};
+    e->config.inject = NULL;
+    struct scaler_state scaler = scaler_begin(&e->config.scaler);
+    enum status st;
+    CHECK(open_batch(e, &b));
+    CHECK(engine_set_scale(e, &scaler));
+    for (int u = 0; u < USE_COUNT; u++) {
+        b.count = e->config.rows[u];
+        if (b.count > 0)
+            CHECK(rehearse_use(e, (enum program_use)u, &b));
+    }
+done:
+    engine_idle(e);
+    close_batch(e, &b);
+    e->config.inject = faults;
+    e->begun = e->ended = e->batches = 0;
+    return st;
+}

@@ -1,0 +1,67 @@
+/* Faults made on purpose, to see that the checks catch them (docs/faults.md):
+ *
+ *   slow-rank=R:P%       rank R computes P % longer in each step
+ *   throttle=P%          all ranks do
+ *   bitflip=STEP[@RANK][:weight|gradient[:TENSOR[:BIT]]]
+ *                        one bit flips in device memory: of a weight before that optimizer step, or
+ *                        of a gradient between the sum over all ranks and the update. RANK
+ *                        (default: the last) flips it on its last device that keeps weights. BIT is
+ *                        bit BIT % 32 of element BIT / 32 of the parameter, in PyTorch's order;
+ *                        a tensor or bit that is not given is drawn from the run's seed
+ *   lost-image[=EPOCH]   in that epoch (default: the first) each rank's loader repeats one image
+ *                        and omits another
+ *
+ * A slow rank sleeps between the forward and the backward pass, for the given percentage of the
+ * computing time (without communication) of the last step whose results were read. It sleeps from
+ * the second step on; on an asynchronous device, which is idle during the sleep, from the fourth. A
+ * run's record lists the faults in its configuration, under "inject". */
+#pragma once
+
+#include "model/network.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct inject_flip {
+    int64_t step; /* optimizer step, from 0 */
+    int rank;     /* -1: the last */
+    enum param_value value;
+    char tensor[NAME_MAX_LEN]; /* "": any */
+    int64_t bit;               /* -1: any */
+    int param;                 /* index of graph->param; set by inject_settle */
+};
+
+enum { INJECT_FLIPS_MAX = 16 };
+
+/* Zeroed: no fault. */
+struct inject {
+    bool slow;
+    int slow_rank;
+    double slow_share; /* added time as a fraction of its computing time; 0.2: 20 % longer */
+    double throttle;   /* the same fraction, added on all ranks; 0: none */
+    bool lose_image;
+    int64_t lose_epoch;
+    int n_flips;
+    struct inject_flip flip[INJECT_FLIPS_MAX];
+};
+
+/* Adds one fault, given as in --inject. STATUS_USAGE if it cannot be parsed. */
+MUST_CHECK enum status inject_parse(const char *text, struct inject *into);
+
+/* Draws the tensors and bits that were not given, and checks ranks, tensors and bits against the
+ * run. STATUS_USAGE if one does not exist. */
+MUST_CHECK enum status inject_settle(struct inject *faults, const struct graph *g, uint64_t seed,
+                                     int ranks);
+
+bool inject_any(const struct inject *faults);
+
+/* The fraction by which `rank`'s computing time is lengthened; 0: not at all. */
+double inject_delay(const struct inject *faults, int rank);
+
+/* Flips the bits of `net` that are due in this step on this rank. Synchronous if it flips any. */
+MUST_CHECK enum status inject_flips(const struct inject *faults, int64_t step, int rank,
+                                    enum param_value v, struct network *net);
+
+/* Makes an array of the faults for records, each as in --inject. NULL if out of memory. */
+json_t *inject_json(const struct inject *faults);

@@ -1,0 +1,42 @@
+/* Inside engine/: the network on one of several devices that share a batch. */
+#pragma once
+
+#include "comm/comm.h"
+#include "model/network.h"
+
+/* The programs of a run, in the order in which they are planned. */
+enum program_use { USE_TRAIN, USE_TAIL, USE_VAL, USE_COUNT };
+
+/* Rows [first, first + count) of a batch. */
+struct part {
+    int first, count;
+};
+
+/* Part i of `rows` rows, divided as torch.chunk does: each part has ceil(rows / n) rows until none
+ * are left, so that the last parts may be short or empty. */
+struct part part_of(int rows, int n, int i);
+
+struct replica {
+    int number; /* index among the devices of this process, from 0 */
+    struct device *dev;
+    bool lent; /* the device is not closed with the replica */
+    struct network *net;
+    struct program *program[USE_COUNT]; /* NULL: no rows of that batch */
+    struct part part[USE_COUNT];
+    /* For synchronised batch norm. */
+    struct bn_sync sync;
+    struct comm *sync_comm; /* not owned */
+};
+
+/* `base` is the configuration of the programs without their batch sizes; rows[use] is the batch
+ * size over all replicas; 0 makes no such program. Batch norm sums over the ranks of sync_comm,
+ * unless that is NULL. */
+MUST_CHECK enum status replica_open(struct replica *r, int number, int replicas, struct device *dev,
+                                    const struct graph *g,
+                                    const struct program_config base[USE_COUNT],
+                                    const int rows[USE_COUNT], struct comm *sync_comm);
+void replica_close(struct replica *r); /* closes the device too, unless lent */
+
+/* Copies weights and running statistics from another replica, as DataParallel does before each
+ * forward pass; with `momentum` the optimizer's state too. */
+MUST_CHECK enum status replica_copy(struct replica *to, const struct replica *from, bool momentum);

@@ -1,0 +1,45 @@
+/* Inside the decoder: the functions of each format (decode_jpeg.c, decode_png.c, decode_webp.c). */
+#pragma once
+
+#include "input/decode.h"
+
+#include <stdlib.h>
+
+enum { DECODE_RGB = 3 }; /* bytes of a pixel */
+
+struct decode_format {
+    /* The functions below share a state of the format's own; one state decodes one image after
+     * another. */
+    enum status (*open)(void **own);
+    void (*close)(void *own); /* not called with NULL */
+
+    /* Reads the header of a file that has this format's first bytes. Fills in *info, except its
+     * format; detects truncation as far as that is possible without decoding. */
+    enum status (*begin)(void *own, const uint8_t *bytes, size_t size, struct image_info *info);
+
+    /* As decoder_read; `want` must lie within the scaled picture. If `keep` is false, decodes the
+     * whole picture, checks that the file is intact, and leaves *out unchanged. */
+    enum status (*read)(void *own, int shrink, struct rect want, bool keep, struct region *out);
+};
+
+extern const struct decode_format decode_jpeg, decode_png, decode_webp;
+
+/* STATUS_DATA for a picture of more than DECODE_MAX_PIXELS. */
+MUST_CHECK static inline enum status decode_check_pixels(int64_t width, int64_t height)
+{
+    if (width * height <= DECODE_MAX_PIXELS)
+        return STATUS_OK;
+    return status_fail(STATUS_DATA, "%lldx%lld pixels are more than the limit of %lld",
+                       (long long)width, (long long)height, (long long)DECODE_MAX_PIXELS);
+}
+
+/* Makes *buffer at least `size` bytes long; its contents are lost. False if out of memory. */
+static inline bool decode_reserve(uint8_t **buffer, size_t *capacity, size_t size)
+{
+    if (size <= *capacity)
+        return true;
+    free(*buffer);
+    *buffer = malloc(size);
+    *capacity = *buffer ? size : 0;
+    return *buffer != NULL;
+}

@@ -1,0 +1,77 @@
+/* Opens the files of a data set. */
+#include "input/image_files.h"
+
+#include "base/array.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum { OTHER_FILES = 256 }; /* files that the rest of the process may need */
+
+/* Raises the soft limit of open files if the files open now, `n` archives and OTHER_FILES exceed
+ * it. Files open now may be those of the run's other data set, so they count too. */
+static enum status make_space(int n)
+{
+    struct rlimit limit;
+    int lowest = dup(0); /* about as many files are open now */
+    rlim_t want = (rlim_t)n + OTHER_FILES + (rlim_t)(lowest > 0 ? lowest : 0);
+    if (lowest >= 0)
+        close(lowest);
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= want)
+        return STATUS_OK;
+    rlim_t before = limit.rlim_cur;
+    limit.rlim_cur = want;
+    if (want <= limit.rlim_max && setrlimit(RLIMIT_NOFILE, &limit) == 0)
+        return STATUS_OK;
+    return status_fail(STATUS_USAGE,
+                       "%d tar archives need %llu open files, and the limit is %llu; raise it with "
+                       "'ulimit -n', or pack the images into fewer archives",
+                       n, (unsigned long long)want, (unsigned long long)before);
+}
+
+static enum status open_shards(struct image_files *f)
+{
+    const struct dataset *data = f->data;
+    TRY(make_space(data->shards));
+    TRY(array_new(&f->shard, data->shards));
+    for (int i = 0; i < data->shards; i++)
+        f->shard[i] = -1;
+    for (int i = 0; i < data->shards; i++) {
+        f->shard[i] = open(data->shard[i], O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+        if (f->shard[i] < 0)
+            return status_fail(STATUS_IO, "cannot open '%s': %s", data->shard[i], strerror(errno));
+    }
+    return STATUS_OK;
+}
+
+enum status image_files_open(const struct dataset *data, struct image_files *f)
+{
+    *f = (struct image_files){.data = data, .folder = -1};
+    if (data->shards > 0) {
+        enum status st = open_shards(f);
+        if (st != STATUS_OK)
+            image_files_close(f);
+        return st;
+    }
+    f->folder = open(data->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return f->folder >= 0
+               ? STATUS_OK
+               : status_fail(STATUS_IO, "cannot open folder '%s': %s", data->root, strerror(errno));
+}
+
+void image_files_close(struct image_files *f)
+{
+    if (!f->data)
+        return;
+    if (f->folder >= 0)
+        close(f->folder);
+    for (int i = 0; f->shard && i < f->data->shards; i++)
+        if (f->shard[i] >= 0)
+            close(f->shard[i]);
+    free(f->shard);
+    *f = (struct image_files){0};
+}

@@ -1,0 +1,37 @@
+/* The files of a data set, opened once: a folder, or tar archives in which images are read in
+ * place. */
+#pragma once
+
+#include "base/status.h"
+#include "input/dataset.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Where the bytes of an image are. */
+struct image_file {
+    int fd;                /* an open folder, or an open archive */
+    const char *path;      /* the image's path below the folder; NULL: it lies in the archive */
+    int64_t offset, bytes; /* within the archive */
+};
+
+struct image_files {
+    const struct dataset *data; /* must stay valid until image_files_close */
+    int folder;                 /* -1: none */
+    int *shard;                 /* (data->shards) descriptors, kept open */
+};
+
+/* Opens the folder or all archives of a data set, which must not be a dummy. Raises the process's
+ * soft limit of open files if needed; STATUS_USAGE if the hard limit is too low. */
+MUST_CHECK enum status image_files_open(const struct dataset *data, struct image_files *f);
+
+/* A zeroed struct without data is fine. */
+void image_files_close(struct image_files *f);
+
+static inline struct image_file image_files_at(const struct image_files *f, int64_t i)
+{
+    const struct sample *s = &f->data->sample[i];
+    if (f->shard)
+        return (struct image_file){f->shard[s->shard], NULL, s->offset, s->bytes};
+    return (struct image_file){.fd = f->folder, .path = dataset_path(f->data, i)};
+}

@@ -1,0 +1,329 @@
+/* Lists the images in tar archives. */
+#include "input/shards.h"
+
+#include "base/array.h"
+#include "base/file.h"
+#include "base/folder.h"
+#include "input/image_name.h"
+#include "input/shard.h"
+#include "input/tar.h"
+#include "input/workers.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Archives read at a time: storage answers slowly, but can answer many requests at once. */
+enum { THREADS = 16 };
+
+/* ---- the archives of a split ---- */
+
+static bool has_suffix(const char *name, const char *suffix)
+{
+    size_t n = strlen(name), m = strlen(suffix);
+    return n >= m && strcmp(name + n - m, suffix) == 0;
+}
+
+/* Whether a file in the data set's folder belongs to the split. */
+static bool names_split(const char *name, const char *split)
+{
+    size_t n = strlen(split);
+    if (strncmp(name, split, n) == 0)
+        return true;
+    for (const char *p = name; (p = strpbrk(p, "-_")) != NULL; p++)
+        if (strncmp(p + 1, split, n) == 0)
+            return true;
+    return false;
+}
+
+/* Appends the archives of a folder: those of `split`, or all if `split` is NULL. */
+static enum status list_tars(const char *dir, const char *split, struct words *paths)
+{
+    struct words names = {0};
+    enum status st = dir_list(dir, ".tar", &names);
+    for (int i = 0; st == STATUS_OK && i < names.n; i++)
+        if (!split || names_split(names.v[i], split))
+            st = words_add(paths, "%s/%s", dir, names.v[i]);
+    words_free(&names);
+    return st;
+}
+
+enum status shards_find(const char *dir, const char *split, struct dataset *d, struct words *paths)
+{
+    bool exists;
+    char folder[4096];
+    TRY(path_look(dir, &exists));
+    if (!exists)
+        return STATUS_OK;
+    if (!path_is_dir(dir)) {
+        TRY(path_format(d->root, sizeof d->root, "%s", dir));
+        TRY(path_format(d->name, sizeof d->name, "%s", dir));
+        return words_add(paths, "%s", dir);
+    }
+    TRY(path_format(folder, sizeof folder, "%s/%s", dir, split));
+    if (path_is_dir(folder)) {
+        TRY(path_format(d->root, sizeof d->root, "%s", folder));
+        TRY(path_format(d->name, sizeof d->name, "%s", folder));
+        return list_tars(folder, NULL, paths);
+    }
+    TRY(path_format(d->root, sizeof d->root, "%s", dir));
+    TRY(path_format(d->name, sizeof d->name, "%s/%s*.tar", dir, split));
+    return list_tars(dir, split, paths);
+}
+
+/* ---- their images ---- */
+
+static enum status read_one(void *context, void *own, int64_t i)
+{
+    (void)own;
+    return shard_read((struct shard *)context + i);
+}
+
+static enum status open_nothing(void *context, void **own)
+{
+    (void)context;
+    *own = NULL;
+    return STATUS_OK;
+}
+
+static enum status read_shards(struct shard *shard, const struct words *paths)
+{
+    for (int i = 0; i < paths->n; i++)
+        shard[i].path = paths->v[i];
+    const struct worker_job job = {.total = paths->n,
+                                   .workers = paths->n < THREADS ? paths->n : THREADS,
+                                   .context = shard,
+                                   .open = open_nothing,
+                                   .run = read_one};
+    return workers_run(&job);
+}
+
+/* ---- the split ---- */
+
+struct item {
+    const char *name;  /* in the archive */
+    const char *path;  /* the name without folders that all images share or that name the split */
+    const char *group; /* name of its class, `length` bytes; NULL: the class has a number */
+    size_t length;
+    const struct entry *entry;
+    int32_t shard;
+};
+
+struct listing {
+    struct item *item;
+    int64_t n;
+    const struct shard *shard;
+    int shards;
+};
+
+static enum status flatten(struct listing *l)
+{
+    int64_t n = 0;
+    for (int k = 0; k < l->shards; k++)
+        n += l->shard[k].n;
+    TRY(array_new(&l->item, n));
+    for (int k = 0; k < l->shards; k++)
+        for (int64_t i = 0; i < l->shard[k].n; i++) {
+            const struct entry *e = &l->shard[k].entry[i];
+            const char *name = l->shard[k].names.text + e->name;
+            l->item[l->n++] = (struct item){.name = name, .path = name, .entry = e, .shard = k};
+        }
+    return STATUS_OK;
+}
+
+/* The length of the first folder of a path, with its '/'; 0 where it has none. */
+static size_t first_folder(const char *path)
+{
+    const char *slash = strchr(path, '/');
+    return slash ? (size_t)(slash - path) + 1 : 0;
+}
+
+/* Removes the folders that all images share, except the one that directly holds an image. */
+static void strip_common(struct listing *l)
+{
+    for (;;) {
+        size_t length = l->n > 0 ? first_folder(l->item[0].path) : 0;
+        if (length == 0)
+            return;
+        for (int64_t i = 0; i < l->n; i++)
+            if (strncmp(l->item[i].path, l->item[0].path, length) != 0 ||
+                first_folder(l->item[i].path + length) == 0)
+                return;
+        for (int64_t i = 0; i < l->n; i++)
+            l->item[i].path += length;
+    }
+}
+
+static bool in_folder(const struct item *item, const char *folder)
+{
+    size_t n = strlen(folder);
+    return strncmp(item->path, folder, n) == 0 && item->path[n] == '/';
+}
+
+/* For one archive that holds the whole data set: keeps the images of folder `split`. If it has no
+ * folders "train" and "val", all images are for training. */
+static enum status choose_split(struct listing *l, const char *split, const char *path)
+{
+    int64_t kept = 0;
+    bool split_up = false;
+    for (int64_t i = 0; i < l->n; i++)
+        split_up |= in_folder(&l->item[i], "train") || in_folder(&l->item[i], "val");
+    if (!split_up && strcmp(split, "train") == 0)
+        return STATUS_OK;
+    for (int64_t i = 0; i < l->n; i++) {
+        struct item item = l->item[i];
+        if (!in_folder(&item, split))
+            continue;
+        item.path += strlen(split) + 1;
+        l->item[kept++] = item;
+    }
+    l->n = kept;
+    return kept > 0 ? STATUS_OK
+                    : status_fail(STATUS_DATA,
+                                  "archive '%s' has no images in a folder '%s'; give a folder with "
+                                  "train*.tar and val*.tar, or train with --training-only",
+                                  path, split);
+}
+
+static int compare_numbers(int64_t a, int64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+/* Orders by class, then as ImageFolder or, for numbered classes, by place in the archives. */
+static int by_class(const void *pa, const void *pb)
+{
+    const struct item *a = pa, *b = pb;
+    int order = compare_numbers(a->entry->number, b->entry->number);
+    if (order == 0 && a->group) {
+        order = memcmp(a->group, b->group, a->length < b->length ? a->length : b->length);
+        order = order ? order : compare_numbers((int64_t)a->length, (int64_t)b->length);
+        if (order == 0 && strchr(a->path, '/') && strchr(b->path, '/'))
+            order = image_name_compare(a->path, b->path);
+        else if (order == 0)
+            order = strcmp(a->path, b->path);
+    }
+    order = order ? order : compare_numbers(a->shard, b->shard);
+    return order ? order : compare_numbers(a->entry->offset, b->entry->offset);
+}
+
+/* Finds the class of an image by its folder or by its archive; NULL where it has none. */
+static void find_group(struct item *item, const char *archive, bool by_archive)
+{
+    item->length = first_folder(item->path);
+    item->group = item->length > 0 ? item->path : NULL;
+    item->length -= item->length > 0;
+    if (item->group || !by_archive)
+        return;
+    item->group = strrchr(archive, '/') + 1;
+    item->length = strlen(item->group) - strlen(".tar");
+}
+
+/* Gives each image its class and sorts the images. If one has a number, all must have one. */
+static enum status find_classes(struct listing *l, bool by_archive)
+{
+    bool numbered = false;
+    for (int64_t i = 0; i < l->n; i++)
+        numbered |= l->item[i].entry->number >= 0;
+    for (int64_t i = 0; i < l->n; i++) {
+        struct item *item = &l->item[i];
+        const char *archive = l->shard[item->shard].path;
+        if (!numbered)
+            find_group(item, archive, by_archive);
+        if (numbered ? item->entry->number < 0 : !item->group)
+            return status_fail(STATUS_DATA, "archive '%s': '%s' has no class: %s", archive,
+                               item->name,
+                               numbered ? "other images have a file KEY.cls, this one has none"
+                                        : "it has neither a file KEY.cls nor a class folder");
+    }
+    qsort(l->item, (size_t)l->n, sizeof *l->item, by_class);
+    return STATUS_OK;
+}
+
+static bool same_class(const struct item *a, const struct item *b)
+{
+    return a->entry->number == b->entry->number && a->length == b->length &&
+           (!a->group || memcmp(a->group, b->group, a->length) == 0);
+}
+
+/* Appends a class. A number's name has leading zeros, so that names sort like numbers. */
+static enum status add_class(struct words *classes, const struct item *item, const char *name)
+{
+    if (item->group)
+        return words_add(classes, "%.*s", (int)item->length, item->group);
+    if (item->entry->number != classes->n)
+        return status_fail(STATUS_DATA, "class %d of '%s' has no images, but class %" PRId32 " has",
+                           classes->n, name, item->entry->number);
+    return words_add(classes, "%06" PRId32, item->entry->number);
+}
+
+/* Appends the path below d->root: ARCHIVE/IMAGE, or the image's name alone if root is the archive
+ * (`whole`). */
+static enum status add_path(struct names *paths, const struct listing *l, const struct item *item,
+                            bool whole)
+{
+    char path[2 * TAR_NAME_MAX];
+    if (whole)
+        return names_add(paths, item->name);
+    TRY(path_format(path, sizeof path, "%s/%s", strrchr(l->shard[item->shard].path, '/') + 1,
+                    item->name));
+    return names_add(paths, path);
+}
+
+/* Moves the sorted images into the data set. */
+static enum status fill(struct dataset *d, const struct listing *l, bool whole)
+{
+    enum status st;
+    struct words classes = {0};
+    struct names paths = {0};
+    if (l->n == 0 || l->n > INT32_MAX)
+        return status_fail(l->n ? STATUS_UNSUPPORTED : STATUS_DATA,
+                           "'%s' holds %" PRId64 " images; at least one and at most %d are needed",
+                           d->name, l->n, INT32_MAX);
+    CHECK(array_new(&d->sample, l->n));
+    for (int64_t i = 0; i < l->n; i++) {
+        const struct item *item = &l->item[i];
+        if (i == 0 || !same_class(item, item - 1))
+            CHECK(add_class(&classes, item, d->name));
+        d->sample[d->n++] = (struct sample){.path = paths.size,
+                                            .label = classes.n - 1,
+                                            .shard = item->shard,
+                                            .offset = item->entry->offset,
+                                            .bytes = item->entry->bytes};
+        CHECK(add_path(&paths, l, item, whole));
+    }
+done:
+    d->paths = paths.text;
+    d->class_name = classes.v;
+    d->classes = classes.n;
+    return st;
+}
+
+enum status shards_index(const char *split, struct words *paths, struct dataset *d)
+{
+    enum status st;
+    struct shard *shard = NULL;
+    d->shard = paths->v;
+    d->shards = paths->n;
+    *paths = (struct words){0};
+    const struct words own = {d->shard, d->shards};
+    struct listing l = {.shards = own.n};
+    bool whole = own.n == 1 && strcmp(own.v[0], d->root) == 0;
+    bool by_archive = !whole && has_suffix(d->root, split) && strcmp(d->root, d->name) == 0;
+    CHECK(array_new(&shard, own.n));
+    l.shard = shard;
+    CHECK(read_shards(shard, &own));
+    CHECK(flatten(&l));
+    strip_common(&l);
+    if (whole)
+        CHECK(choose_split(&l, split, d->root));
+    CHECK(find_classes(&l, by_archive));
+    CHECK(fill(d, &l, whole));
+done:
+    for (int i = 0; shard && i < own.n; i++)
+        shard_free(&shard[i]);
+    free(shard);
+    free(l.item);
+    return st;
+}

@@ -1,0 +1,27 @@
+/* A split of a data set in tar archives ("shards"), whose images are read in place.
+ *
+ * The class of an image is, in this order of precedence for the whole split,
+ * - the number in KEY.cls beside KEY.jpg, where KEY ends at the first dot of the name, as in
+ *   WebDataset. Numbers are labels: every class from 0 to the highest needs images;
+ * - the image's first folder, after folders that all images of the split share ("./train/");
+ * - the archive's own name without ".tar", for images without folders in the archives of a folder
+ *   `train` or `val`, such as ImageNet's archive for each class.
+ *
+ * Classes, samples and their numbers are those that ImageFolder has for the same names on disk;
+ * with KEY.cls, samples of a class follow the order of archives. Archives are not trusted. */
+#pragma once
+
+#include "base/words.h"
+#include "input/dataset.h"
+
+/* Finds the archives of a split, in strcmp order of their paths: `dir` itself if it is a file; else
+ * those in <dir>/<split>/ if that folder exists; else those in `dir` whose names begin with <split>
+ * or contain "-<split>" or "_<split>". Sets d->name, and d->root, which paths of dataset_path lack.
+ * If there are no archives, the call does not fail. */
+MUST_CHECK enum status shards_find(const char *dir, const char *split, struct dataset *d,
+                                   struct words *paths);
+
+/* Reads the headers of all archives, several at a time, and fills the data set: classes and
+ * samples. Takes over `paths`. STATUS_DATA for an archive that is damaged, truncated or compressed,
+ * and for an image without a class. */
+MUST_CHECK enum status shards_index(const char *split, struct words *paths, struct dataset *d);

@@ -1,0 +1,387 @@
+/* Starts a job's nodes by ssh, without MPI: the ranks of each host are started there by
+ * launch_node, which this process controls over ssh's standard input and output (over_ssh.h). */
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/launcher.h"
+#include "base/process.h"
+#include "base/text.h"
+#include "launch/command.h"
+#include "launch/over_ssh.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+enum {
+    CHECK_MS = 100,
+    AGAIN_SECONDS = 2, /* between attempts to reach a host */
+    END_SECONDS = 4,   /* from the end of ssh's input to SIGKILL; the host needs 2 s */
+    SSH_FAILED = 255,  /* ssh's exit code when the connection failed or was lost */
+};
+
+struct host {
+    const char *name;
+    int slots;
+    pid_t pid; /* of ssh; 0: none runs */
+    int in;    /* ssh's standard input, or -1 */
+    int out;   /* ssh's standard output, or -1 */
+    bool ready, started;
+    uint64_t again_at; /* clock_ns of the next attempt, if none runs */
+    size_t n;
+    char line[OVER_SSH_LINE_MAX]; /* output before "ready": (n) bytes */
+};
+
+struct nodes {
+    const struct launch_config *config;
+    struct host *host; /* (n) */
+    int n;
+    struct process_signals signals;
+    bool retry; /* hosts that do not answer are tried again until the time limit */
+    bool ending;
+    uint64_t end_at; /* clock_ns of SIGKILL */
+    int code;        /* of the first host that failed */
+};
+
+static uint64_t seconds_from_now(int seconds)
+{
+    return clock_ns() + (uint64_t)seconds * UINT64_C(1000000000);
+}
+
+bool over_ssh_line(int fd, char line[OVER_SSH_LINE_MAX])
+{
+    for (size_t n = 0; n < OVER_SSH_LINE_MAX;) {
+        ssize_t got = read(fd, line + n, 1);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return false;
+        if (line[n] == '\n') {
+            line[n] = '\0';
+            return true;
+        }
+        n++;
+    }
+    return false;
+}
+
+/* --- a host --- */
+
+static void close_end(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+/* Runs in the child; does not return. */
+static void become_ssh(char **argv, int in, int out, pid_t parent)
+{
+    sigset_t none;
+    sigemptyset(&none);
+    signal(SIGPIPE, SIG_DFL);
+    if (setpgid(0, 0) == 0 && prctl(PR_SET_PDEATHSIG, SIGTERM) == 0 && getppid() == parent &&
+        dup2(in, STDIN_FILENO) >= 0 && dup2(out, STDOUT_FILENO) >= 0 &&
+        sigprocmask(SIG_SETMASK, &none, NULL) == 0)
+        execvp(argv[0], argv);
+    dprintf(STDERR_FILENO, "ampscale: cannot run '%s': %s\n", argv[0], strerror(errno));
+    _exit(SSH_FAILED);
+}
+
+static enum status start_ssh(struct host *h, char **argv)
+{
+    int in[2] = {-1, -1}, out[2] = {-1, -1};
+    pid_t self = getpid();
+    enum status st = STATUS_OK;
+    if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0 || (h->pid = fork()) < 0) {
+        h->pid = 0;
+        st = status_fail(STATUS_IO, "cannot start ssh: %s", strerror(errno));
+    } else if (h->pid == 0) {
+        become_ssh(argv, in[0], out[1], self);
+    } else {
+        h->in = in[1];
+        h->out = out[0];
+        in[1] = out[0] = -1;
+    }
+    for (int i = 0; i < 2; i++) {
+        close_end(&in[i]);
+        close_end(&out[i]);
+    }
+    return st;
+}
+
+/* Sends the variables that ranks need; the secret must not be an argument. */
+static void send_environment(struct host *h)
+{
+    FILE *f = fdopen(dup(h->in), "w");
+    if (!f)
+        return; /* the host sees the end of its input */
+    for (char **v = environ; *v; v++)
+        if (launch_is_exported(*v) && !strchr(*v, '\n'))
+            fprintf(f, "%s\n", *v);
+    fputs("\n", f);
+    fclose(f);
+}
+
+static enum status start_host(const struct nodes *nodes, struct host *h)
+{
+    const struct launch_config *c = nodes->config;
+    char dir[PATH_MAX];
+    struct words command = {0}, ssh = {0};
+    enum status st;
+    if (!getcwd(dir, sizeof dir))
+        return status_fail(STATUS_IO, "cannot read the name of the current folder: %s",
+                           strerror(errno));
+    CHECK(launch_command_host(c, h->slots, dir, &command));
+    CHECK(launch_host_command(h->name, c->join_timeout, &command, &ssh));
+    h->n = 0;
+    h->ready = false;
+    CHECK(start_ssh(h, ssh.v));
+    send_environment(h);
+done:
+    words_free(&command);
+    words_free(&ssh);
+    return st;
+}
+
+static void write_all(int fd, const char *bytes, size_t n)
+{
+    while (n > 0) {
+        ssize_t put = write(fd, bytes, n);
+        if (put < 0 && errno != EINTR)
+            return;
+        if (put > 0) {
+            bytes += put;
+            n -= (size_t)put;
+        }
+    }
+}
+
+/* Finds the line "ready"; copies the lines before it, which a login shell prints, to stderr. */
+static void take_before_ready(struct host *h, const char *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (bytes[i] != '\n') {
+            if (h->n < sizeof h->line - 1)
+                h->line[h->n++] = bytes[i];
+            continue;
+        }
+        h->line[h->n] = '\0';
+        h->n = 0;
+        if (strcmp(h->line, OVER_SSH_READY) == 0)
+            h->ready = true;
+        else
+            text_print(stderr, "%s: %s", h->name, h->line);
+    }
+}
+
+/* Copies rank 0's output, which is all that a started host prints. */
+static void read_host(struct host *h)
+{
+    char bytes[8192];
+    ssize_t n = read(h->out, bytes, sizeof bytes);
+    if (n < 0 && errno == EINTR)
+        return;
+    if (n <= 0)
+        close_end(&h->out);
+    else if (h->ready)
+        write_all(STDOUT_FILENO, bytes, (size_t)n);
+    else
+        take_before_ready(h, bytes, (size_t)n);
+}
+
+/* --- all hosts --- */
+
+static void send_line(struct host *h, const char *line)
+{
+    if (h->in >= 0 && dprintf(h->in, "%s\n", line) < 0)
+        close_end(&h->in);
+}
+
+/* Closes the input of all hosts, which ends their ranks. */
+static void end_hosts(struct nodes *nodes)
+{
+    if (nodes->ending)
+        return;
+    nodes->ending = true;
+    nodes->end_at = seconds_from_now(END_SECONDS);
+    for (int i = 0; i < nodes->n; i++)
+        close_end(&nodes->host[i].in);
+}
+
+static void take_signal(struct nodes *nodes, int signo)
+{
+    if (signo == SIGUSR1)
+        for (int i = 0; i < nodes->n; i++)
+            send_line(&nodes->host[i], OVER_SSH_STOP);
+    else if (signo)
+        end_hosts(nodes);
+}
+
+/* Has output arrived, or ended? A process that ssh has left behind may keep it open. */
+static bool has_output(const struct host *h)
+{
+    struct pollfd p = {.fd = h->out, .events = POLLIN};
+    return poll(&p, 1, 0) > 0;
+}
+
+/* A host whose ssh has ended: before the start it is tried again; a started host has failed, or all
+ * of its ranks are done. */
+static void take_host_end(struct nodes *nodes, struct host *h, int status)
+{
+    int code = WIFSIGNALED(status) ? SSH_FAILED : WEXITSTATUS(status);
+    while (h->out >= 0 && h->started && has_output(h))
+        read_host(h);
+    close_end(&h->in);
+    close_end(&h->out);
+    h->pid = 0;
+    h->ready = false;
+    h->again_at = seconds_from_now(AGAIN_SECONDS);
+    if (nodes->ending || (!h->started && nodes->retry))
+        return;
+    bool lost = code == SSH_FAILED || !h->started;
+    if (lost)
+        text_print(stderr, "ampscale: host '%s' %s: ssh ended with exit code %d", h->name,
+                   h->started ? "was lost" : "cannot start its ranks", code);
+    nodes->code = nodes->code ? nodes->code : lost ? status_exit_code(STATUS_LOST_RANK) : code;
+    if (lost)
+        end_hosts(nodes);
+}
+
+/* Waits for output, signals and the end of an ssh, CHECK_MS at most. */
+static void serve(struct nodes *nodes, struct pollfd *p)
+{
+    int status;
+    for (int i = 0; i < nodes->n; i++)
+        p[i] = (struct pollfd){.fd = nodes->host[i].out, .events = POLLIN};
+    p[nodes->n] = (struct pollfd){.fd = nodes->signals.fd, .events = POLLIN};
+    poll(p, (nfds_t)nodes->n + 1, CHECK_MS);
+    for (int i = 0; i < nodes->n; i++)
+        if (p[i].fd >= 0 && p[i].revents)
+            read_host(&nodes->host[i]);
+    take_signal(nodes, process_signals_received(&nodes->signals));
+    for (int i = 0; i < nodes->n; i++) {
+        struct host *h = &nodes->host[i];
+        if (h->pid > 0 && waitpid(h->pid, &status, WNOHANG) == h->pid)
+            take_host_end(nodes, h, status);
+        if (h->pid > 0 && nodes->ending && clock_ns() >= nodes->end_at)
+            kill(-h->pid, SIGKILL);
+    }
+}
+
+static int count_ready(const struct nodes *nodes)
+{
+    int ready = 0;
+    for (int i = 0; i < nodes->n; i++)
+        ready += nodes->host[i].ready;
+    return ready;
+}
+
+/* Starts all hosts, until each is ready or the time limit is over. */
+static enum status gather_hosts(struct nodes *nodes, struct pollfd *p)
+{
+    const struct launch_config *c = nodes->config;
+    uint64_t end = seconds_from_now(c->join_timeout);
+    while (!nodes->ending && count_ready(nodes) < nodes->n) {
+        for (int i = 0; i < nodes->n; i++)
+            if (nodes->host[i].pid == 0 && clock_ns() >= nodes->host[i].again_at)
+                TRY(start_host(nodes, &nodes->host[i]));
+        serve(nodes, p);
+        if (clock_ns() >= end)
+            break;
+    }
+    int ready = count_ready(nodes);
+    if (nodes->ending || ready >= c->min_nodes)
+        return STATUS_OK;
+    for (int i = 0; i < nodes->n; i++)
+        if (!nodes->host[i].ready)
+            return status_fail(STATUS_LIBRARY,
+                               "%d of %d hosts are ready within %d s, and the job needs %d: host "
+                               "'%s' is not",
+                               ready, nodes->n, c->join_timeout, c->min_nodes, nodes->host[i].name);
+    return STATUS_OK;
+}
+
+/* Numbers the ranks of the hosts that are ready, and starts them; ends ssh on the others. */
+static void start_ready(struct nodes *nodes)
+{
+    const struct launch_config *c = nodes->config;
+    char address[LAUNCHER_ADDRESS_MAX] = "", line[LAUNCHER_ADDRESS_MAX + 64];
+    int size = 0, first = 0;
+    for (int i = 0; i < nodes->n; i++)
+        size += nodes->host[i].ready ? nodes->host[i].slots : 0;
+    for (int i = 0; i < nodes->n; i++) {
+        struct host *h = &nodes->host[i];
+        if (!h->ready) {
+            fprintf(stderr,
+                    "ampscale: warning: host '%s' is not ready within %d s: world size %d\n",
+                    h->name, c->join_timeout, size);
+            close_end(&h->in);
+            if (h->pid > 0)
+                kill(-h->pid, SIGTERM);
+            continue;
+        }
+        if (!*address && c->rendezvous)
+            snprintf(address, sizeof address, "%s", c->rendezvous);
+        else if (!*address)
+            snprintf(address, sizeof address, "%s:%d", h->name, c->port);
+        snprintf(line, sizeof line, OVER_SSH_START, first, size, address);
+        h->started = true;
+        send_line(h, line);
+        first += h->slots;
+    }
+}
+
+static bool any_runs(const struct nodes *nodes)
+{
+    for (int i = 0; i < nodes->n; i++)
+        if (nodes->host[i].pid > 0)
+            return true;
+    return false;
+}
+
+static enum status run_hosts(struct nodes *nodes, struct pollfd *p)
+{
+    enum status st = gather_hosts(nodes, p);
+    if (st == STATUS_OK && !nodes->ending) {
+        nodes->retry = true; /* a host that is left out is no failure */
+        start_ready(nodes);
+    } else {
+        end_hosts(nodes);
+    }
+    while (any_runs(nodes))
+        serve(nodes, p);
+    return st;
+}
+
+enum status launch_hosts_start(const struct launch_config *c, int *exit_code)
+{
+    struct nodes nodes = {.config = c,
+                          .n = c->hosts.n,
+                          .signals = {.fd = -1},
+                          .retry = c->restarts > 0 || c->min_nodes < c->hosts.n};
+    struct pollfd *p = NULL;
+    enum status st;
+    signal(SIGPIPE, SIG_IGN);
+    CHECK(array_new(&nodes.host, nodes.n));
+    CHECK(array_new(&p, nodes.n + 1));
+    for (int i = 0; i < nodes.n; i++)
+        nodes.host[i] = (struct host){
+            .name = c->hosts.v[i].name, .slots = c->hosts.v[i].slots, .in = -1, .out = -1};
+    CHECK(process_signals_open(&nodes.signals));
+    CHECK(run_hosts(&nodes, p));
+    *exit_code = nodes.code;
+done:
+    process_signals_close(&nodes.signals);
+    free(nodes.host);
+    free(p);
+    return st;
+}

@@ -1,0 +1,102 @@
+/* Finds architectures by name, and builds their graphs. */
+#include "base/array.h"
+#include "base/text.h"
+#include "model/builder.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct arch *const families[] = {arch_alexnet, arch_resnet, arch_vgg};
+enum { N_FAMILIES = sizeof families / sizeof *families };
+
+/* The i-th architecture over all families, NULL past the last. */
+static const struct arch *arch_at(int i)
+{
+    for (int f = 0; f < N_FAMILIES; f++)
+        for (const struct arch *a = families[f]; a->name; a++)
+            if (i-- == 0)
+                return a;
+    return NULL;
+}
+
+static const struct arch *arch_find(const char *name)
+{
+    const struct arch *a;
+    for (int i = 0; (a = arch_at(i)); i++)
+        if (strcmp(a->name, name) == 0)
+            return a;
+    return NULL;
+}
+
+static enum status arch_unknown(const char *name)
+{
+    char known[512] = "";
+    const struct arch *a;
+    for (int i = 0; (a = arch_at(i)); i++)
+        text_join(known, sizeof known, ", ", "%s", a->name);
+    return status_fail(STATUS_USAGE, "unknown network '%.40s'; known: %s", name, known);
+}
+
+/* Builds the graph of `a`. If the image is too small for a layer, `small` is the layer's name. */
+static enum status graph_draw(const struct arch *a, int classes, int image_size, struct graph **g,
+                              char small[NAME_MAX_LEN])
+{
+    *g = NULL;
+    struct builder b = {0};
+    TRY(array_new(&b.g, 1));
+    snprintf(b.g->arch, sizeof b.g->arch, "%s", a->name);
+    b.g->classes = classes;
+    b.g->image_size = image_size;
+    a->build(&b, a->variant);
+    memcpy(small, b.small, NAME_MAX_LEN);
+    if (b.st != STATUS_OK)
+        graph_free(b.g);
+    else
+        *g = b.g;
+    return b.st;
+}
+
+/* Fails: the images are too small for `layer`. The message names the smallest size that works. */
+static enum status image_too_small(const struct arch *a, int classes, int image_size,
+                                   const char *layer)
+{
+    struct graph *g = NULL;
+    char still_small[NAME_MAX_LEN];
+    int works = image_size;
+    enum status st;
+    do
+        st = graph_draw(a, classes, ++works, &g, still_small);
+    while (st != STATUS_OK && still_small[0] && works < IMAGE_SIZE_MAX);
+    graph_free(g);
+    if (st != STATUS_OK)
+        return st;
+    return status_fail(
+        STATUS_USAGE,
+        "images of %d pixels a side are too small for layer '%s' of %s; use at least %d",
+        image_size, layer, a->name, works);
+}
+
+enum status graph_build(const char *arch, int classes, int image_size, struct graph **g)
+{
+    *g = NULL;
+    const struct arch *a = arch_find(arch);
+    if (!a)
+        return arch_unknown(arch);
+    if (classes < 1 || classes > CLASSES_MAX)
+        return status_fail(STATUS_USAGE, "a network cannot have %d classes; give 1 to %d", classes,
+                           CLASSES_MAX);
+    if (image_size < 1 || image_size > IMAGE_SIZE_MAX)
+        return status_fail(STATUS_USAGE, "an image cannot have a side of %d pixels; give 1 to %d",
+                           image_size, IMAGE_SIZE_MAX);
+    char small[NAME_MAX_LEN];
+    enum status st = graph_draw(a, classes, image_size, g, small);
+    if (st != STATUS_OK && small[0])
+        st = image_too_small(a, classes, image_size, small);
+    return st;
+}
+
+const char *graph_arch_name(int i)
+{
+    const struct arch *a = arch_at(i);
+    return a ? a->name : NULL;
+}

@@ -1,0 +1,227 @@
+/* Draws runs, a study, a record or a published table, as the given folders and files are. */
+#include "plots/sources.h"
+
+#include "base/file.h"
+#include "base/text.h"
+#include "plots/study_panels.h"
+#include "results/outcome.h"
+
+#include <string.h>
+
+/* Whether the path is a record, which is a file; a run is a folder. */
+static bool is_record(const char *path)
+{
+    return path_exists(path) && !path_is_dir(path);
+}
+
+/* Whether the path is a folder or a file that `ampscale study` has written. */
+static bool is_study(const char *path)
+{
+    char inside[4096];
+    const char *name = strrchr(path, '/');
+    name = name ? name + 1 : path;
+    if (is_record(path))
+        return strcmp(name, ANALYSIS_FILE) == 0;
+    snprintf(inside, sizeof inside, "%s/" ANALYSIS_FILE, path);
+    return is_record(inside);
+}
+
+/* Whether the path is a published table (results/published.h). */
+static bool is_published(const char *path)
+{
+    size_t n = strlen(path);
+    return is_record(path) && n > 4 && strcmp(path + n - 4, ".csv") == 0;
+}
+
+static enum status check(const struct plot_sources *c)
+{
+    if (c->n == 0)
+        return status_fail(STATUS_USAGE, "no run to draw: give the folder of one");
+    if (c->n > 1 && !c->out)
+        return status_fail(STATUS_USAGE,
+                           "several runs need a folder for their figures: give --out DIR");
+    if (is_record(c->dir[0]) && !is_published(c->dir[0]) && !c->out)
+        return status_fail(STATUS_USAGE, "a record needs a folder for its figure: give --out DIR");
+    if (c->n_published > 0 && !is_study(c->dir[0]))
+        return status_fail(STATUS_USAGE, "'%s' is not a study: --published applies to studies only",
+                           c->dir[0]);
+    if (c->n > 1 && is_study(c->dir[0]))
+        return status_fail(STATUS_USAGE,
+                           "'%s' and more were given: studies are drawn one at a time", c->dir[0]);
+    return STATUS_OK;
+}
+
+/* Loads the series of "FILE.csv:SERIES"; the caller frees `set`. */
+static enum status load_published(const char *arg, struct published *set,
+                                  const struct published_series **series)
+{
+    char path[4096];
+    const char *colon = strrchr(arg, ':');
+    if (!colon)
+        return status_fail(STATUS_USAGE, "--published '%s': give FILE:SERIES", arg);
+    TRY(path_format(path, sizeof path, "%.*s", (int)(colon - arg), arg));
+    TRY(published_load(path, set));
+    return published_find(set, colon + 1, series);
+}
+
+/* The cell that represents a series: the largest one that has a result. NULL: none has a result. */
+static const struct analysis_cell *cell_of(const struct analysis *a, int64_t series)
+{
+    const struct analysis_series *s = &a->series[series];
+    for (int64_t k = s->n - 1; k >= 0; k--)
+        if (a->cell[s->cell[k]].missing[0] == '\0')
+            return &a->cell[s->cell[k]];
+    return NULL;
+}
+
+/* Runs of a study, and the cells that they are of. */
+struct cell_runs {
+    int n;
+    struct run *run[PLOT_MAX_RUNS];
+    const struct analysis_cell *cell[PLOT_MAX_RUNS];
+};
+
+static bool share_figures(const struct analysis_cell *a, const struct analysis_cell *b)
+{
+    return strcmp(a->precision, b->precision) == 0 && strcmp(a->data, b->data) == 0;
+}
+
+/* Draws those runs whose cells have the precision and the data of `like`; NULL: all runs. */
+static enum status draw_runs_like(const struct cell_runs *r, const struct analysis_cell *like,
+                                  const char *out, const struct plot_options *options)
+{
+    const struct run *run[PLOT_MAX_RUNS];
+    const char *name[PLOT_MAX_RUNS];
+    struct plot_options o = *options;
+    char title[256] = "";
+    int n = 0;
+    for (int i = 0; i < r->n; i++) {
+        if (like && !share_figures(like, r->cell[i]))
+            continue;
+        run[n] = r->run[i];
+        name[n++] = r->cell[i]->name;
+    }
+    if (like) {
+        text_join(title, sizeof title, ", ", "%s", o.title ? o.title : like->precision);
+        if (o.title)
+            text_join(title, sizeof title, ", ", "%s", like->precision);
+        text_join(title, sizeof title, ", ", "%s", like->data);
+        o.title = title;
+    }
+    o.names = name;
+    return plot_runs(run, n, out, &o);
+}
+
+/* Draws the runs of each precision and data in a folder of their own: PRECISION-DATA in `out`, with
+ * '_' for characters that a folder's name should not have. */
+static enum status draw_groups(const struct cell_runs *r, const char *out,
+                               const struct plot_options *o)
+{
+    TRY(plot_runs_remove(out));
+    for (int i = 0; i < r->n; i++) {
+        const struct analysis_cell *cell = r->cell[i];
+        bool is_first = true;
+        char name[160], path[4096];
+        for (int k = 0; k < i; k++)
+            is_first = is_first && !share_figures(r->cell[k], cell);
+        if (!is_first)
+            continue;
+        snprintf(name, sizeof name, "%s-%s", cell->precision, cell->data);
+        for (char *p = name; *p; p++)
+            if (!strchr("0123456789-_abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", *p))
+                *p = '_';
+        TRY(path_format(path, sizeof path, "%s/%s", out, name));
+        TRY(draw_runs_like(r, cell, path, o));
+    }
+    return STATUS_OK;
+}
+
+/* Draws the curves of runs of a study: for each series, the first repeat of the cell that
+ * represents it, if the folder of the study has that run. More than STUDY_PANEL_LINES runs are
+ * divided by precision and data. */
+static enum status draw_cells(const struct plot_sources *c, const struct analysis *a,
+                              const char *out)
+{
+    enum status st = STATUS_OK;
+    struct cell_runs r = {.n = 0};
+    bool differ = false;
+    char dir[4096];
+    for (int64_t i = 0; i < a->n_series && r.n < PLOT_MAX_RUNS; i++) {
+        const struct analysis_cell *cell = cell_of(a, i);
+        if (!cell || strchr(cell->name, '/') || (r.n > 0 && r.cell[r.n - 1] == cell))
+            continue;
+        CHECK(path_format(dir, sizeof dir, "%s/cells/%s/r1", c->dir[0], cell->name));
+        if (!path_is_dir(dir))
+            continue;
+        CHECK(run_load(dir, &r.run[r.n]));
+        differ = differ || (r.n > 0 && !share_figures(r.cell[0], cell));
+        r.cell[r.n++] = cell;
+    }
+    if (r.n > STUDY_PANEL_LINES && differ)
+        CHECK(draw_groups(&r, out, &c->options));
+    else if (r.n > 0)
+        CHECK(draw_runs_like(&r, NULL, out, &c->options));
+done:
+    for (int i = 0; i < r.n; i++)
+        run_free(r.run[i]);
+    return st;
+}
+
+static enum status draw_study(const struct plot_sources *c, const char *out)
+{
+    enum status st;
+    struct analysis a = {.n_cells = 0};
+    struct published set[PLOT_PUBLISHED_MAX] = {{.n = 0}};
+    const struct published_series *series[PLOT_PUBLISHED_MAX];
+    CHECK(analysis_read(c->dir[0], &a));
+    for (int i = 0; i < c->n_published; i++)
+        CHECK(load_published(c->published[i], &set[i], &series[i]));
+    CHECK(plot_study(&a, series, c->n_published, out, &c->options));
+    CHECK(draw_cells(c, &a, out));
+done:
+    for (int i = 0; i < c->n_published; i++)
+        published_free(&set[i]);
+    analysis_free(&a);
+    return st;
+}
+
+static enum status draw_runs(const struct plot_sources *c, const char *out)
+{
+    enum status st;
+    struct run *run[PLOT_MAX_RUNS] = {NULL};
+    for (int i = 0; i < c->n; i++) {
+        CHECK(run_load(c->dir[i], &run[i]));
+        outcome_note(run[i], c->options.left_out);
+    }
+    CHECK(plot_runs((const struct run *const *)run, c->n, out, &c->options));
+done:
+    for (int i = 0; i < c->n; i++)
+        run_free(run[i]);
+    return st;
+}
+
+/* Sets `out` to the folder of the figures: --out; else, for a published table NAME.csv, NAME-plots
+ * in the current folder, because the table's folder may be read-only; else "plots" in dir[0]. */
+static enum status choose_out(const struct plot_sources *c, char out[4096])
+{
+    const char *slash = strrchr(c->dir[0], '/'), *name = slash ? slash + 1 : c->dir[0];
+    if (c->out)
+        return path_format(out, 4096, "%s", c->out);
+    if (is_published(c->dir[0]))
+        return path_format(out, 4096, "%.*s-plots", (int)strlen(name) - 4, name);
+    return path_format(out, 4096, "%s/plots", c->dir[0]);
+}
+
+enum status plot_sources(const struct plot_sources *c)
+{
+    char out[4096];
+    TRY(check(c));
+    TRY(choose_out(c, out));
+    if (is_study(c->dir[0]))
+        return draw_study(c, out);
+    if (c->n == 1 && is_published(c->dir[0]))
+        return plot_published(c->dir[0], out, &c->options);
+    if (c->n == 1 && is_record(c->dir[0]))
+        return plot_record(c->dir[0], out, &c->options);
+    return draw_runs(c, out);
+}

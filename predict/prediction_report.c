@@ -1,0 +1,112 @@
+/* Prints a prediction as text, and makes its JSON. */
+#include "predict/prediction.h"
+
+#include "base/json.h"
+
+#include <inttypes.h>
+
+/* Forecasts have been checked up to this multiple of the largest measured number of ranks. */
+enum { REACH = 4 };
+
+static void print_system(const struct prediction *p, FILE *out)
+{
+    const struct system *s = &p->system;
+    const struct network_cost *net = &s->net;
+    fprintf(out, "%s\n", p->source->label);
+    fprintf(out, "gradients  %.1f MB in %d bucket%s, %s\n", workload_bytes(&s->work) / 1e6,
+            s->work.n, s->work.n == 1 ? "" : "s", cost_algorithm_str(net->algorithm));
+    fprintf(out, "compute    %.3f ms per image; sigma of the ranks' compute times: %.3f\n",
+            1e3 * s->image_s, s->sigma);
+    fprintf(out,
+            "network    within nodes of %" PRId64 ": %.1f us, %.1f GB/s; between: %.1f us, "
+            "%.1f GB/s\n",
+            net->ranks_per_node, 1e6 * net->intra.latency_s, net->intra.bytes_per_s / 1e9,
+            1e6 * net->inter.latency_s, net->inter.bytes_per_s / 1e9);
+    if (s->input_bytes_per_s > 0)
+        fprintf(out, "input      %.2f GB/s for all ranks, %.1f kB per image\n",
+                s->input_bytes_per_s / 1e9, s->image_bytes / 1e3);
+    if (p->fitted > 0)
+        fprintf(out, "fitted     to %d points, up to %" PRId64 " ranks\n", p->fitted,
+                p->source->point[p->fitted - 1].ranks);
+}
+
+void prediction_print(const struct prediction *p, FILE *out)
+{
+    print_system(p, out);
+    fprintf(out, "\n%7s %12s %6s %10s | %9s %10s %8s %8s  %s\n", "ranks", "images/s", "eff. %",
+            "step ms", "compute", "stragglers", "exposed", "input", "limit");
+    for (int i = 0; i < p->n; i++) {
+        const struct forecast *f = &p->forecast[i];
+        fprintf(out, "%7" PRId64 " %12.1f %6.1f %10.2f | %9.2f %10.2f %8.2f %8.2f  %s\n", f->ranks,
+                f->images_per_s, prediction_efficiency(p, f->ranks, f->images_per_s),
+                1e3 * f->step_s, 1e3 * f->compute_s, 1e3 * f->straggler_s, 1e3 * f->exposed_s,
+                1e3 * f->input_s, limit_str(f->limit));
+    }
+    /* Warns about forecasts beyond REACH times the largest measured number of ranks. */
+    int64_t largest = p->source->point[p->source->n - 1].ranks;
+    if (p->n > 0 && p->forecast[p->n - 1].ranks > REACH * largest)
+        fprintf(out,
+                "Beyond %" PRId64
+                " ranks: extrapolated to more than %d times the measured number.\n",
+                REACH * largest, REACH);
+    fprintf(out, "\n%7s %12s %6s %12s %6s\n", "ranks", "measured", "eff. %", "forecast", "points");
+    for (int i = 0; i < p->source->n; i++) {
+        const struct measured *m = &p->source->point[i];
+        fprintf(out, "%7" PRId64 " %12.1f %6.1f %12.1f %+6.1f  %s\n", m->ranks, m->images_per_s,
+                prediction_efficiency(p, m->ranks, m->images_per_s), p->at[i].images_per_s,
+                prediction_error(p, i),
+                prediction_is_held_out(p, i) ? "held out"
+                : p->fitted > 0              ? "fitted"
+                                             : "calibration point");
+    }
+}
+
+static json_t *link_json(const struct link *l)
+{
+    return json_pack("{s:f, s:f}", "latency_s", l->latency_s, "bytes_per_s", l->bytes_per_s);
+}
+
+static json_t *system_json(const struct prediction *p)
+{
+    const struct system *s = &p->system;
+    return json_pack("{s:f, s:f, s:s, s:I, s:o, s:o, s:f, s:i, s:f, s:f, s:i}", "image_s",
+                     s->image_s, "sigma", s->sigma, "algorithm",
+                     cost_algorithm_str(s->net.algorithm), "ranks_per_node",
+                     (json_int_t)s->net.ranks_per_node, "intra", link_json(&s->net.intra), "inter",
+                     link_json(&s->net.inter), "gradient_bytes", workload_bytes(&s->work),
+                     "buckets", s->work.n, "input_bytes_per_s", s->input_bytes_per_s, "image_bytes",
+                     s->image_bytes, "fitted", p->fitted);
+}
+
+static json_t *forecast_json(const void *prediction, int64_t i)
+{
+    const struct prediction *p = prediction;
+    const struct forecast *f = &p->forecast[i];
+    return json_pack("{s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:s}", "ranks",
+                     (json_int_t)f->ranks, "batch", (json_int_t)f->batch, "images_per_s",
+                     f->images_per_s, "efficiency",
+                     prediction_efficiency(p, f->ranks, f->images_per_s), "step_s", f->step_s,
+                     "step_p5_s", f->step_p5_s, "step_p95_s", f->step_p95_s, "compute_s",
+                     f->compute_s, "straggler_s", f->straggler_s, "exposed_s", f->exposed_s,
+                     "input_s", f->input_s, "comm_busy_s", f->busy_s, "limit", limit_str(f->limit));
+}
+
+static json_t *measured_json(const void *prediction, int64_t number)
+{
+    const struct prediction *p = prediction;
+    int i = (int)number;
+    const struct measured *m = &p->source->point[i];
+    return json_pack("{s:I, s:I, s:f, s:f, s:f, s:f, s:b}", "ranks", (json_int_t)m->ranks, "batch",
+                     (json_int_t)m->batch, "images_per_s", m->images_per_s, "efficiency",
+                     prediction_efficiency(p, m->ranks, m->images_per_s), "forecast",
+                     p->at[i].images_per_s, "error", prediction_error(p, i), "held_out",
+                     prediction_is_held_out(p, i));
+}
+
+json_t *prediction_json(const struct prediction *p)
+{
+    return json_pack("{s:i, s:s, s:s, s:o, s:o, s:o}", "schema", PREDICTION_SCHEMA, "record",
+                     "predict", "label", p->source->label, "system", system_json(p), "forecast",
+                     json_list(p->n, forecast_json, p), "measured",
+                     json_list(p->source->n, measured_json, p));
+}

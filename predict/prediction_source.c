@@ -1,0 +1,241 @@
+/* Takes measured points from runs, studies and published tables. */
+#include "predict/prediction_source.h"
+
+#include "base/array.h"
+#include "base/stats.h"
+#include "base/text.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* SIGMA_STEPS: least number of steps for an estimate of sigma. */
+enum { SIGMA_STEPS = 20, COUNT_MAX = 1 << 20 };
+
+/* Mean size of a training image of ImageNet 2012: 147.9 GB / 1281167 files. */
+#define IMAGENET_IMAGE_BYTES 115e3
+
+#define BUCKET_BYTES_DEFAULT (25.0 * (1 << 20))
+
+/* Sums over the steps after warm-up. Medians of the parts would not add up to a step. */
+struct totals {
+    double before_s; /* own time before the backward pass */
+    double backward_s;
+    double own_s; /* all but communication */
+    double step_s;
+    double images;
+    double bytes; /* read from disk */
+};
+
+static int measured_compare(const void *a, const void *b)
+{
+    int64_t x = ((const struct measured *)a)->ranks, y = ((const struct measured *)b)->ranks;
+    return (x > y) - (x < y);
+}
+
+static enum status points_sort(struct source *s, const char *of)
+{
+    if (s->n == 0)
+        return status_fail(STATUS_DATA, "no point of '%s' has both throughput and batch", of);
+    qsort(s->point, (size_t)s->n, sizeof *s->point, measured_compare);
+    for (int i = 1; i < s->n; i++)
+        if (s->point[i].ranks == s->point[i - 1].ranks)
+            return status_fail(STATUS_DATA, "two points of '%s' have %" PRId64 " ranks", of,
+                               s->point[i].ranks);
+    return STATUS_OK;
+}
+
+/* `batch`: images per rank. */
+static void point_add(struct source *s, int64_t ranks, int64_t batch, double images_per_s)
+{
+    s->point[s->n++] = (struct measured){
+        .ranks = ranks, .batch = batch < 1 ? 1 : batch, .images_per_s = images_per_s};
+}
+
+static void shares_set(struct workload *w, double before_s, double backward_s, double own_s)
+{
+    if (!(own_s > 0 && backward_s > 0))
+        return; /* keeps the fractions computed from FLOPs */
+    w->forward = before_s / own_s;
+    w->backward = backward_s / own_s;
+}
+
+/* A step's own time, without communication; NaN if it is not known. */
+static double own_of(const struct step_record *s)
+{
+    double own = s->data_s + s->h2d_s + s->forward_s + s->backward_s + s->optimizer_s;
+    return own > 0 && s->total_s > 0 && s->images > 0 ? own : NAN;
+}
+
+static enum status totals_of(const struct run *run, struct totals *out)
+{
+    *out = (struct totals){0};
+    for (int64_t i = run_warmup(run); i < run->n_steps; i++) {
+        const struct step_record *s = &run->step[i];
+        double own = own_of(s);
+        if (!isfinite(own))
+            continue;
+        out->before_s += s->data_s + s->h2d_s + s->forward_s;
+        out->backward_s += s->backward_s;
+        out->own_s += own;
+        out->step_s += s->total_s;
+        out->images += (double)s->images;
+        out->bytes += (double)s->bytes_read;
+    }
+    return out->images > 0 ? STATUS_OK
+                           : status_fail(STATUS_DATA, "no step of '%s' has a duration", run->dir);
+}
+
+/* Sets *sigma to a robust standard deviation of ln(own time) over the steps, which single stalls do
+ * not affect; 0 with too few steps. */
+static enum status sigma_of(const struct run *run, double *sigma)
+{
+    enum status st = STATUS_OK;
+    struct stats stats;
+    int64_t n = 0;
+    double *x;
+    *sigma = 0;
+    TRY(array_new(&x, run->n_steps));
+    for (int64_t i = run_warmup(run); i < run->n_steps; i++) {
+        double own = own_of(&run->step[i]);
+        if (isfinite(own))
+            x[n++] = log(own);
+    }
+    if (n >= SIGMA_STEPS) {
+        st = stats_of(x, n, &stats);
+        *sigma = st == STATUS_OK ? 1.4826 * stats.mad : 0;
+    }
+    free(x);
+    return st;
+}
+
+/* A whole number from run.json, or `otherwise` if it is out of range. */
+static int64_t config_count(const struct run *run, const char *key, int64_t otherwise)
+{
+    int64_t count = run_config_count(run, key, otherwise);
+    return count >= 1 && count <= COUNT_MAX ? count : otherwise;
+}
+
+/* Sets workload, sigma, image_bytes and label from the first run. */
+static enum status system_of(const struct run *run, struct source *out)
+{
+    struct totals t;
+    double bucket = json_number_value(run_config(run, "bucket_mb")); /* 0: not recorded */
+    const struct workload_config config = {
+        .arch = run_config_text(run, "arch", ""),
+        .classes = (int)config_count(run, "classes", 1000),
+        .image_size = (int)config_count(run, "image_size", 224),
+        .bucket_bytes = bucket > 0 && bucket < 1e6 ? bucket * (1 << 20) : BUCKET_BYTES_DEFAULT,
+        .gradient_bytes =
+            strcmp(run_config_text(run, "grad_compress", "fp32"), "fp32") == 0 ? 4 : 2,
+        .overlap = strcmp(run_config_text(run, "mode", ""), "dp") != 0,
+    };
+    TRY(workload_of(&config, &out->work));
+    TRY(totals_of(run, &t));
+    TRY(sigma_of(run, &out->sigma));
+    shares_set(&out->work, t.before_s, t.backward_s, t.own_s);
+    out->image_bytes = t.bytes > 0 ? t.bytes / t.images : IMAGENET_IMAGE_BYTES;
+    char label[sizeof out->label];
+    snprintf(label, sizeof label, "%.60s %.20s, %.120s", config.arch,
+             run_config_text(run, "precision", ""), run->name);
+    text_clean(out->label, sizeof out->label, label);
+    return STATUS_OK;
+}
+
+static enum status run_add(const struct run *run, struct source *out)
+{
+    struct totals t;
+    int64_t hosts, per_host;
+    int64_t per_rank = config_count(run, "devices_per_rank", 1);
+    TRY(run_hosts(run, 0, &hosts, &per_host));
+    per_host *= per_rank;
+    TRY(totals_of(run, &t));
+    point_add(out, config_count(run, "world_size", 1) * per_rank,
+              config_count(run, "batch_size", 1) / per_rank, t.images / t.step_s);
+    if (per_host > out->ranks_per_node)
+        out->ranks_per_node = per_host;
+    return STATUS_OK;
+}
+
+enum status source_of_runs(const struct run *const *run, int n, struct source *out)
+{
+    *out = (struct source){.ranks_per_node = 1};
+    if (n < 1 || n > SOURCE_POINTS_MAX)
+        return status_fail(STATUS_USAGE, "%d runs were given: give 1 to %d", n, SOURCE_POINTS_MAX);
+    const char *arch = run_config_text(run[0], "arch", "");
+    TRY(system_of(run[0], out));
+    for (int i = 0; i < n; i++) {
+        if (strcmp(run_config_text(run[i], "arch", ""), arch) != 0)
+            return status_fail(STATUS_DATA, "'%s' trains another network than '%s'", run[i]->dir,
+                               run[0]->dir);
+        TRY(run_add(run[i], out));
+    }
+    return points_sort(out, run[0]->dir);
+}
+
+enum status source_of_published(const struct published_series *s, struct source *out)
+{
+    const struct workload_config config = {
+        .arch = s->arch,
+        .classes = 1000,
+        .image_size = 224,
+        .bucket_bytes = BUCKET_BYTES_DEFAULT,
+        .gradient_bytes = strcmp(s->gradients, "fp16") == 0 ? 2 : 4,
+        .overlap = strcmp(s->overlap, "no") != 0,
+    };
+    *out = (struct source){.ranks_per_node = s->gpus_per_node > 0 ? s->gpus_per_node : 1,
+                           .image_bytes = IMAGENET_IMAGE_BYTES};
+    snprintf(out->label, sizeof out->label, "%s (%s %s, %s)", s->name, s->arch, s->precision,
+             s->hardware);
+    TRY(workload_of(&config, &out->work));
+    for (int i = 0; i < s->n; i++) {
+        const struct published_point *p = &s->point[i];
+        if (p->batch_per_gpu > 0 && !isnan(p->images_per_s))
+            point_add(out, p->gpus, p->batch_per_gpu, p->images_per_s);
+    }
+    return points_sort(out, s->name);
+}
+
+static void cell_add(const struct analysis_cell *c, struct source *out)
+{
+    int64_t per_host = c->ranks > 0 ? c->system.ranks_per_host * (c->devices / c->ranks) : 0;
+    if (out->n == SOURCE_POINTS_MAX || !(c->images_per_s.median > 0) || c->devices < 1)
+        return;
+    if (per_host > out->ranks_per_node)
+        out->ranks_per_node = per_host;
+    point_add(out, c->devices, c->batch / c->devices, c->images_per_s.median);
+}
+
+/* `value`, or `otherwise` if `value` is out of range: records of earlier versions have 0. */
+static int or_else(int64_t value, int otherwise)
+{
+    return value >= 1 && value <= COUNT_MAX ? (int)value : otherwise;
+}
+
+enum status source_of_analysis(const struct analysis *a, int64_t i, struct source *out)
+{
+    const struct analysis_series *s = &a->series[i];
+    const struct analysis_cell *first = &a->cell[s->cell[0]], *last = &a->cell[s->cell[s->n - 1]];
+    const double *split = first->split;
+    const struct workload_config config = {
+        .arch = last->arch,
+        .classes = or_else(last->system.classes, 1000),
+        .image_size = or_else(last->system.image_size, 224),
+        .bucket_bytes = BUCKET_BYTES_DEFAULT,
+        .gradient_bytes = or_else(last->system.gradient_bytes, 4),
+        .overlap = strcmp(last->mode, "dp") != 0,
+    };
+    double before = split[ANALYSIS_DATA] + split[ANALYSIS_H2D] + split[ANALYSIS_FORWARD];
+    *out = (struct source){.ranks_per_node = 1, .image_bytes = IMAGENET_IMAGE_BYTES};
+    snprintf(out->label, sizeof out->label, "%.60s: %.8s %.16s %.60s %.60s %s", a->study,
+             last->mode, last->precision, last->arch, last->data,
+             analysis_scaling_str(last->scaling));
+    TRY(workload_of(&config, &out->work));
+    shares_set(&out->work, before, split[ANALYSIS_BACKWARD],
+               before + split[ANALYSIS_BACKWARD] + split[ANALYSIS_OPTIMIZER]);
+    for (int64_t k = 0; k < s->n; k++)
+        cell_add(&a->cell[s->cell[k]], out);
+    return points_sort(out, out->label);
+}

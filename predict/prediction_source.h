@@ -1,0 +1,31 @@
+/* The measurements on which a prediction is based: runs of ampscale, or published results. */
+#pragma once
+
+#include "predict/fit.h"
+#include "results/analysis.h"
+#include "results/published.h"
+#include "results/run.h"
+
+enum { SOURCE_POINTS_MAX = 64, SOURCE_LABEL_MAX = 256 };
+
+struct source {
+    char label[SOURCE_LABEL_MAX]; /* one line */
+    struct workload work;
+    int64_t ranks_per_node; /* 1 if not known */
+    double image_bytes;     /* mean size of an image on disk; that of ImageNet if not known */
+    double sigma;           /* sigma of stragglers, from the steps of one rank; 0: not known */
+    int n;
+    struct measured point[SOURCE_POINTS_MAX]; /* (n >= 1) ascending by ranks, all different */
+};
+
+/* Takes the points from one run, or from several runs with different numbers of ranks; here each
+ * device is a rank. The fractions of a step are those of the first run; sigma is from rank 0 of
+ * that run. STATUS_DATA for a run without a step, different networks, or two equal numbers of
+ * ranks. */
+MUST_CHECK enum status source_of_runs(const struct run *const *run, int n, struct source *out);
+
+/* Takes the points of a published series that have throughput and batch. */
+MUST_CHECK enum status source_of_published(const struct published_series *s, struct source *out);
+
+/* Takes the cells of a study's series i (from 0) that have a result. */
+MUST_CHECK enum status source_of_analysis(const struct analysis *a, int64_t i, struct source *out);

@@ -1,0 +1,97 @@
+/* Draws the figures of records. */
+#include "report/report_draw.h"
+
+#include "base/file.h"
+#include "base/folder.h"
+#include "plots/plot.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+bool figure_is_shown(enum item_kind kind, const char *figure)
+{
+    static const char *const learning[] = {
+        "loss.svg",     "loss_scale.svg", "time_to_accuracy.svg", "top1_train.svg",
+        "top1_val.svg", "top5_train.svg", "top5_val.svg"};
+    for (size_t i = 0; i < sizeof learning / sizeof *learning; i++)
+        if (strcmp(learning[i], figure) == 0)
+            return true;
+    return kind != ITEM_RUNS;
+}
+
+/* The position of a picture among the pictures that are shown first; all other pictures have the
+ * next position. */
+static int place_of(const char *figure)
+{
+    static const char *const first[] = {"training_throughput.svg", "training_time.svg",
+                                        "efficiency.svg", "scaling_weak.svg", "scaling_strong.svg"};
+    int i = 0, n = sizeof first / sizeof *first;
+    while (i < n && strcmp(first[i], figure) != 0)
+        i++;
+    return i;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const char *x = *(char *const *)a, *y = *(char *const *)b;
+    int apart = place_of(x) - place_of(y);
+    return apart ? apart : strcmp(x, y);
+}
+
+void figures_order(char **figures, int n)
+{
+    if (n > 0)
+        qsort(figures, (size_t)n, sizeof *figures, by_place);
+}
+
+/* Removes the pictures that are drawn but not shown. */
+static enum status remove_rest(const struct item *item)
+{
+    struct words names = {0};
+    enum status st = dir_list(item->figures, ".svg", &names);
+    for (int i = 0; st == STATUS_OK && i < names.n; i++) {
+        char path[REPORT_PATH_SIZE];
+        st = path_format(path, sizeof path, "%s/%s", item->figures, names.v[i]);
+        if (st == STATUS_OK && !figure_is_shown(item->kind, names.v[i]))
+            unlink(path);
+    }
+    words_free(&names);
+    return st;
+}
+
+static enum status draw_runs(const struct item *item, const struct plot_options *o)
+{
+    struct runs runs;
+    TRY(runs_load(item, &runs));
+    int n = runs.n < PLOT_MAX_RUNS ? runs.n : PLOT_MAX_RUNS;
+    enum status st = STATUS_OK;
+    if (n > 0)
+        st = plot_runs((const struct run *const *)runs.v, n, item->figures, o);
+    runs_free(&runs);
+    return st == STATUS_OK && n > 0 ? remove_rest(item) : st;
+}
+
+static enum status draw_study(const struct item *item, const struct plot_options *o)
+{
+    struct analysis a;
+    TRY(analysis_read(item->path, &a));
+    enum status st = plot_study(&a, NULL, 0, item->figures, o);
+    analysis_free(&a);
+    return st;
+}
+
+enum status item_draw(const struct item *item)
+{
+    const struct plot_options o = {.svg = true};
+    switch (item->kind) {
+    case ITEM_STUDY:
+        return draw_study(item, &o);
+    case ITEM_RUN:
+    case ITEM_RUNS:
+        return draw_runs(item, &o);
+    case ITEM_RECORD:
+        return plot_record(item->path, item->figures, &o);
+    }
+    return STATUS_OK;
+}

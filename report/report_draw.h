@@ -1,0 +1,25 @@
+/* Inside report/: drawing the figures of a record, and loading its runs. */
+#pragma once
+
+#include "report/report_scan.h"
+
+/* Draws into the item's folder of figures. STATUS_UNSUPPORTED without gnuplot; STATUS_DATA for a
+ * record without a figure. */
+MUST_CHECK enum status item_draw(const struct item *item);
+
+/* Whether a report shows the picture `figure` ("loss.svg") of an item of this kind. For ITEM_RUNS
+ * it shows only learning curves, because a study compares times. */
+bool figure_is_shown(enum item_kind kind, const char *figure);
+
+/* Sorts names of pictures as a report shows them: first a study's main results, the rest by name.
+ */
+void figures_order(char **figures, int n);
+
+/* The runs of an item, sorted by name; at most REPORT_MAX_RUNS. */
+struct runs {
+    int n;
+    struct run *v[REPORT_MAX_RUNS]; /* (n) */
+    struct table damaged;           /* list of the errors of damaged runs, which are not in `v` */
+};
+MUST_CHECK enum status runs_load(const struct item *item, struct runs *runs);
+void runs_free(struct runs *runs);

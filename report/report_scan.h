@@ -1,0 +1,33 @@
+/* Inside report/: finding the records in a folder. */
+#pragma once
+
+#include "report/report_sections.h"
+
+enum item_kind {
+    ITEM_STUDY,  /* a folder with analysis.json */
+    ITEM_RUNS,   /* a folder of runs */
+    ITEM_RUN,    /* a run's folder */
+    ITEM_RECORD, /* a JSON file */
+};
+
+struct item {
+    enum item_kind kind;
+    char path[REPORT_PATH_SIZE];    /* of the record */
+    char place[REPORT_PATH_SIZE];   /* folder of the record; all records of a place are of one
+                                     * machine */
+    char figures[REPORT_PATH_SIZE]; /* folder of its pictures */
+    char name[256];                 /* last part of the path, cleaned for display */
+};
+
+struct items {
+    int n;
+    struct item *v; /* (n) */
+};
+
+/* Adds the records in `dir` and in its subfolders, but not those inside a record (such as an
+ * acceptance); other folders and files are ignored. Sorted by place, then studies before runs
+ * before files, then by name. STATUS_DATA if `dir` is not a folder, STATUS_IO if a folder cannot be
+ * read.
+ */
+MUST_CHECK enum status items_scan(struct items *items, const char *dir);
+void items_free(struct items *items);

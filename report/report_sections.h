@@ -1,0 +1,34 @@
+/* Inside report/: a section for each kind of record. */
+#pragma once
+
+#include "base/document.h"
+#include "results/analysis.h"
+#include "results/run.h"
+
+enum { REPORT_MAX_RUNS = 256, REPORT_PATH_SIZE = 4096 };
+
+/* Describes the machine of a run; `machine` is `machine` of struct analysis, or run.json itself. */
+void section_machine(struct writer *w, const json_t *machine);
+
+/* Writes a study: its runs, tables, findings and missing cells. */
+void section_study(struct writer *w, const struct analysis *a);
+
+/* Writes the runs that were trained to be compared. */
+MUST_CHECK enum status section_runs(struct writer *w, struct run *const *runs, int n);
+
+/* Writes the error rates of `ampscale compare`, which tests/compare/experiment.c measures. */
+void section_gate_quality(struct writer *w, const char *name, const json_t *record);
+
+/* Writes a table from the list of objects under `key` of a record: a row per object, a column per
+ * key. */
+void section_rows(struct writer *w, const json_t *record, const char *key);
+
+/* Writes an acceptance (accept.json): its checks, throughput compared with PyTorch's and with the
+ * bound from measured peaks, accuracy, operations, profiles, and every other metric with its
+ * unit. */
+void section_accept(struct writer *w, const char *name, const json_t *record);
+
+/* The function that writes the section of a record that is one JSON object, such as that of bench
+ * overlap or of an acceptance; NULL for an unknown kind. */
+typedef void record_section(struct writer *w, const char *name, const json_t *record);
+record_section *section_of_record(const json_t *record);

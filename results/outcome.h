@@ -1,0 +1,49 @@
+/* How a run ended, in its outcome.json; and whether a run without one still runs.
+ *
+ * Every orderly end writes the file: success, a signal, divergence, an error, a rank that was lost.
+ * A process that is killed writes nothing: its process number in run.json shows whether it still
+ * runs. The file names its attempt; readers ignore the file of an earlier attempt. */
+#pragma once
+
+#include "results/run.h"
+
+#include <stdio.h>
+
+enum run_state {
+    RUN_UNKNOWN,  /* not recorded, or the process ran on another host */
+    RUN_ALIVE,    /* its process runs */
+    RUN_GONE,     /* its process no longer runs, and left no outcome: it was killed */
+    RUN_DONE,     /* it completed all of its epochs or steps */
+    RUN_ACCURATE, /* it reached --desired-acc */
+    RUN_SIGNAL,   /* a signal asked it to end */
+    RUN_DIVERGED,
+    RUN_LOST_RANK,
+    RUN_ERROR,
+    RUN_STATE_MAX,
+};
+
+/* A word or two for a table: "done", "diverged", "killed", "running" ... */
+const char *run_state_str(enum run_state state);
+
+/* Writes dir/outcome.json: the run's status `st` and its explanation `message`, which for STATUS_OK
+ * is "ended_by" of summary.json. May be called from any thread. */
+MUST_CHECK enum status outcome_write(const char *dir, int64_t attempt, enum status st,
+                                     const char *message);
+
+/* This process, for run.json: its number, its start time and its system, which distinguish it from
+ * another process with the same number. */
+MUST_CHECK enum status outcome_process(json_t **out);
+
+/* The state of the last attempt according to its outcome; RUN_UNKNOWN without an outcome. */
+enum run_state outcome_recorded(const struct run *run);
+
+/* As outcome_recorded; but without an outcome, RUN_ALIVE or RUN_GONE if the run's process was
+ * started on this system. */
+enum run_state outcome_state(const struct run *run);
+
+/* Writes a state of `run` as a sentence without a full stop, cleaned for display: "diverged, exit
+ * code 1: training diverged at ...", "killed: process 71 of host a ended and wrote no outcome". */
+void outcome_sentence(const struct run *run, enum run_state state, char *out, size_t size);
+
+/* Prints "note: run 'x' is not complete: ..." if the run is not complete; `out` may be NULL. */
+void outcome_note(const struct run *run, FILE *out);

@@ -1,0 +1,92 @@
+/* Converts verdicts to words, numbers and XML. */
+#include "results/verdict.h"
+
+#include "base/file.h"
+#include "base/xml.h"
+
+#include <stdlib.h>
+
+const char *verdict_str(enum verdict v)
+{
+    static const char *const word[] = {"PASS", "SKIP", "WARN", "MISSING", "FAIL"};
+    return word[v];
+}
+
+int verdict_exit_code(const int count[VERDICTS], bool strict)
+{
+    if (count[VERDICT_FAIL] > 0 || (strict && count[VERDICT_WARN] > 0))
+        return status_exit_code(STATUS_MISMATCH);
+    if (count[VERDICT_MISSING] > 0 || count[VERDICT_PASS] + count[VERDICT_WARN] == 0)
+        return status_exit_code(STATUS_DATA);
+    return 0;
+}
+
+json_t *verdict_counts_json(const int count[VERDICTS])
+{
+    json_t *o = json_object();
+    for (int v = 0; v < VERDICTS; v++)
+        json_object_set_new(o, verdict_str((enum verdict)v), json_integer(count[v]));
+    return o;
+}
+
+enum status junit_begin(struct junit *j)
+{
+    *j = (struct junit){.seconds = 0};
+    return text_stream_open(&j->cases);
+}
+
+static void attribute(FILE *out, const char *name, const char *text)
+{
+    if (!text)
+        return;
+    fprintf(out, " %s=\"", name);
+    xml_text(out, text);
+    fputc('"', out);
+}
+
+void junit_add(struct junit *j, const char *class, const char *name, enum verdict v, double seconds,
+               const char *type, const char *message)
+{
+    static const char *const tag[] = {NULL, "skipped", NULL, "error", "failure"};
+    FILE *out = j->cases.out;
+    j->count[v]++;
+    j->seconds += seconds;
+    fputs("    <testcase", out);
+    attribute(out, "classname", class);
+    attribute(out, "name", name);
+    fprintf(out, " time=\"%.3f\"", seconds);
+    if (!tag[v]) {
+        fputs("/>\n", out);
+        return;
+    }
+    fprintf(out, ">\n      <%s", tag[v]);
+    if (v != VERDICT_SKIP) /* JUnit's schema allows no type on "skipped" */
+        attribute(out, "type", type ? type : verdict_str(v));
+    attribute(out, "message", message);
+    fputs("/>\n    </testcase>\n", out);
+}
+
+enum status junit_write(struct junit *j, const char *suite, const char *host, const char *time,
+                        const char *path)
+{
+    struct atomic_file f;
+    int tests = 0;
+    for (int v = 0; v < VERDICTS; v++)
+        tests += j->count[v];
+    TRY(text_stream_close(&j->cases));
+    enum status st = atomic_file_open(&f, path);
+    if (st == STATUS_OK) {
+        fputs("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite", f.stream);
+        attribute(f.stream, "name", suite);
+        attribute(f.stream, "hostname", host);
+        attribute(f.stream, "timestamp", time);
+        fprintf(f.stream,
+                " tests=\"%d\" failures=\"%d\" errors=\"%d\" skipped=\"%d\" time=\"%.3f\">\n",
+                tests, j->count[VERDICT_FAIL], j->count[VERDICT_MISSING], j->count[VERDICT_SKIP],
+                j->seconds);
+        fprintf(f.stream, "%s  </testsuite>\n</testsuites>\n", j->cases.text);
+        st = atomic_file_commit(&f);
+    }
+    free(j->cases.text);
+    return st;
+}

@@ -1,0 +1,39 @@
+/* Verdicts of acceptances and comparisons, and their form for CI servers and as exit codes. */
+#pragma once
+
+#include "base/text_new.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+
+/* Ascending in precedence: the highest of several is the overall verdict. */
+enum verdict { VERDICT_PASS, VERDICT_SKIP, VERDICT_WARN, VERDICT_MISSING, VERDICT_FAIL };
+enum { VERDICTS = VERDICT_FAIL + 1 };
+
+/* "PASS", "SKIP", "WARN", "MISSING", "FAIL" */
+const char *verdict_str(enum verdict v);
+
+/* The exit code for the counts of verdicts: 4 if one failed, else 5 if one is missing or none
+ * passed, else 0. With `strict`, a warning counts as failed. */
+int verdict_exit_code(const int count[VERDICTS], bool strict);
+
+/* {"PASS": n, ...}; NULL when memory is short. */
+json_t *verdict_counts_json(const int count[VERDICTS]);
+
+/* A test suite in JUnit's XML. FAIL is a failure, MISSING an error; a warning passes. A failure to
+ * add a case is returned by junit_write. */
+struct junit {
+    struct text_stream cases;
+    int count[VERDICTS];
+    double seconds;
+};
+MUST_CHECK enum status junit_begin(struct junit *j);
+
+/* Adds a case. `type` (NULL: the verdict) and `message` describe a case that did not pass. */
+void junit_add(struct junit *j, const char *class, const char *name, enum verdict v, double seconds,
+               const char *type, const char *message);
+
+/* Writes the file `path` atomically, and ends the suite. `time` has the form "2024-01-31T12:00:00";
+ * `host` or `time` is NULL if not known. */
+MUST_CHECK enum status junit_write(struct junit *j, const char *suite, const char *host,
+                                   const char *time, const char *path);

@@ -1,0 +1,326 @@
+/* Opens and closes a run: data, devices, ranks, network, folder. */
+#include "runners/session.h"
+
+#include "base/array.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "engine/gpu_group.h"
+#include "input/synth.h"
+#include "results/run.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static enum status open_data(struct session *s)
+{
+    const struct train_config *c = s->config;
+    if (c->dummy) {
+        TRY(dataset_dummy(c->dummy_train, c->classes, &s->train_data));
+        return c->training_only ? STATUS_OK : dataset_dummy(c->dummy_val, c->classes, &s->val_data);
+    }
+    TRY(synth_check_complete(c->data));
+    if (!c->training_only)
+        TRY(dataset_open(c->data, "val", &s->val_data));
+    if (c->evaluate)
+        return STATUS_OK;
+    TRY(dataset_open(c->data, "train", &s->train_data));
+    return c->training_only ? STATUS_OK : dataset_check_pair(s->train_data, s->val_data);
+}
+
+static enum status alloc_host(void *context, size_t bytes, void **mem)
+{
+    struct device *dev = context;
+    return dev->backend->alloc_host(dev, bytes, mem);
+}
+
+static void free_host(void *context, void *mem)
+{
+    struct device *dev = context;
+    dev->backend->free_host(dev, mem);
+}
+
+static enum status open_loader(struct session *s, bool train, struct loader **out)
+{
+    const struct train_config *c = s->config;
+    struct loader_config l = {
+        .data = train ? s->train_data : s->val_data,
+        .train = train,
+        .image_size = c->image_size,
+        .batch = train || !c->val_batch ? c->batch : c->val_batch,
+        .drop_last = train && c->drop_last,
+        .workers = c->workers,
+        .prefetch = 4,
+        .seed = c->seed,
+        .rank = s->world.rank,
+        .world = s->world.size,
+        .max_bad_images = c->max_bad_images,
+        .lose_image = train && c->inject.lose_image,
+        .lose_epoch = c->inject.lose_epoch,
+        /* Seconds to wait for images after a request to stop. A single rank can stop after any
+         * step; several ranks would lose the steps since the last checkpoint, so they wait
+         * longer. */
+        .stop_wait_s = s->world.size > 1 ? 10 : 1,
+        .alloc = alloc_host,
+        .free = free_host,
+        .alloc_context = s->device,
+    };
+    return loader_open(&l, out);
+}
+
+/* The number of compute threads of each device. */
+static int threads_of(const struct session *s)
+{
+    int named = s->config->threads;
+    return named ? named : world_threads(&s->world, s->devices.n);
+}
+
+/* Finds NCCL if there are several GPUs. */
+static enum status find_nccl(struct session *s)
+{
+    enum comm_via via = s->config->comm;
+    if (via == VIA_NCCL && !gpu_group_is(&s->devices))
+        return status_fail(STATUS_USAGE, "--comm nccl needs GPUs, not --devices %s",
+                           s->config->devices);
+    if (!gpu_group_is(&s->devices) || s->world.size * s->devices.n == 1)
+        return STATUS_OK;
+    return gpu_group_find(via, session_leads(s), &s->nccl);
+}
+
+static enum status open_loaders(struct session *s)
+{
+    if (!s->config->training_only)
+        TRY(open_loader(s, false, &s->val_loader));
+    if (s->config->evaluate)
+        return STATUS_OK;
+    TRY(open_loader(s, true, &s->train_loader));
+    s->train_batches = loader_batches(s->train_loader);
+    s->train_steps = (s->train_batches + s->config->accumulate - 1) / s->config->accumulate;
+    TRY(array_new(&s->rates, s->train_steps));
+    TRY(array_new(&s->own, s->train_steps));
+    for (int p = 0; p < RANK_OWN_PARTS; p++)
+        TRY(array_new(&s->part[p], s->train_steps));
+    return STATUS_OK;
+}
+
+/* Opens the engine for full training batches, an epoch's smaller last batch, and validation. */
+static enum status open_engine(struct session *s)
+{
+    const struct train_config *c = s->config;
+    struct engine_config e = {.program = {.policy = s->policy,
+                                          .emulate = c->emulate,
+                                          .fuse = c->fuse,
+                                          .label_smoothing = (float)c->label_smoothing,
+                                          .momentum = (float)c->momentum,
+                                          .weight_decay = (float)c->weight_decay,
+                                          .norm_decays = c->norm_weight_decay >= 0,
+                                          .norm_weight_decay = (float)c->norm_weight_decay,
+                                          .clip = (float)c->clip_grad_norm,
+                                          .nesterov = c->nesterov,
+                                          .lars = (float)c->lars},
+                              .graph = s->graph,
+                              .scaled = s->scaled,
+                              .scaler = c->scaler,
+                              .devices = &s->devices,
+                              .threads = threads_of(s),
+                              .accumulate = c->accumulate,
+                              .sync_bn = c->sync_bn,
+                              .deterministic = c->deterministic,
+                              .no_graph = c->no_graph,
+                              .ranks = s->world.comm,
+                              .comm_timeout = c->comm_timeout,
+                              .via = c->comm,
+                              .dp_reduce = c->dp_reduce,
+                              .bucket_mb = c->bucket_mb,
+                              .grad_compress = c->grad_compress,
+                              .first = s->device,
+                              .inject = session_faults(s),
+                              .ladder = &s->ladder,
+                              .nccl = s->nccl};
+    memcpy(e.program.mean, train_image_mean, sizeof e.program.mean);
+    memcpy(e.program.std, train_image_std, sizeof e.program.std);
+    if (!c->evaluate)
+        e.rows[USE_TRAIN] = c->batch;
+    /* A new run that ends within its first epoch needs no programs for the epoch's smaller last
+     * batch and for validation, and saves the time to plan them. */
+    if (c->steps > 0 && c->steps < s->train_steps && !c->resume && c->start_epoch <= 0)
+        return engine_open(&e, &s->engine);
+    if (!c->evaluate && !c->drop_last)
+        e.rows[USE_TAIL] = (int)(loader_images(s->train_loader) % c->batch);
+    if (!c->training_only)
+        e.rows[USE_VAL] = c->val_batch ? c->val_batch : c->batch;
+    return engine_open(&e, &s->engine);
+}
+
+/* Chooses --out, or the first free folder of runs/. If --out is the folder of a run, such as the
+ * run that is evaluated, the record of an evaluation goes into a folder inside it. */
+static enum status choose_dir(struct session *s)
+{
+    const struct train_config *c = s->config;
+    char prefix[4096];
+    if (c->out && !(c->evaluate && run_exists(c->out)))
+        return path_format(s->dir, sizeof s->dir, "%s", c->out);
+    if (c->out)
+        TRY(path_format(prefix, sizeof prefix, "%s/evaluation", c->out));
+    else
+        TRY(path_format(prefix, sizeof prefix, "runs/%s", c->arch));
+    /* Sets s->dir to the first of PREFIX-001, PREFIX-002, ... that does not exist. */
+    for (int i = 1; i < 1000; i++) {
+        bool taken;
+        TRY(path_format(s->dir, sizeof s->dir, "%s-%03d", prefix, i));
+        TRY(path_look(s->dir, &taken));
+        if (!taken)
+            return STATUS_OK;
+    }
+    return status_fail(STATUS_USAGE,
+                       "every name from '%s-001' on is taken; name a folder with --out", prefix);
+}
+
+/* Opens the engine on the first rung on which all of its programs run. */
+static enum status open_on_ladder(struct session *s)
+{
+    enum status st;
+    TRY(session_settle_ladder(s));
+    do {
+        TRY(open_engine(s));
+        TRY(session_agree(s));
+        st = s->ladder.applies ? engine_rehearse(s->engine) : STATUS_OK;
+        if (st != STATUS_OK)
+            TRY(session_leave_rung(s, st));
+    } while (st != STATUS_OK);
+    return session_share_graphs(s);
+}
+
+/* Records why the job ends, on the communication thread. */
+static void record_end_of_job(void *context, enum status st, const char *message)
+{
+    struct session *s = context;
+    struct record *record = atomic_load(&s->ending);
+    if (record)
+        record_fail(record, st, message);
+}
+
+/* Opens the ranks; all but rank 0 write their progress to /dev/null. */
+static enum status open_world(struct session *s)
+{
+    const struct train_config *c = s->config;
+    const struct world_config w = {.rendezvous = c->rendezvous,
+                                   .via = c->comm,
+                                   .place = c->place,
+                                   .job = c->out,
+                                   .secret_file = c->secret_file,
+                                   .insecure = c->insecure,
+                                   .timeout_s = c->comm_timeout,
+                                   .join_s = c->join_timeout,
+                                   .alone = train_mode_is_alone(c->mode),
+                                   .ending = record_end_of_job,
+                                   .context = s};
+    s->mode = c->mode;
+    TRY(device_list_parse(c->devices, &s->devices));
+    TRY(world_check_launcher(&w));
+    TRY(train_mode_settle(&s->mode, &s->devices, c->devices, world_launched(&w)));
+    TRY(world_open(&w, &s->world));
+    s->lr_factor = train_config_lr_factor(c, s->world.size);
+    if (session_leads(s))
+        return STATUS_OK;
+    s->silent = fopen("/dev/null", "w");
+    if (!s->silent)
+        return status_fail(STATUS_IO, "cannot open '/dev/null': %s", strerror(errno));
+    s->out = s->silent;
+    return STATUS_OK;
+}
+
+static enum status open_parts(struct session *s, int argc, char *const *argv)
+{
+    const struct train_config *c = s->config;
+    TRY(train_config_check(c));
+    TRY(train_config_policy(c, &s->policy));
+    s->scaled = train_config_scaled(c, &s->policy);
+    s->state.scaler = scaler_begin(&c->scaler);
+    TRY(open_world(s));
+    TRY(open_data(s));
+    storage_open(&s->storage, c->data, NULL);
+    TRY(gpu_group_open_first(&s->devices, &s->world, threads_of(s), &s->device));
+    TRY(find_nccl(s));
+    TRY(open_loaders(s));
+    const struct dataset *data = s->val_data ? s->val_data : s->train_data;
+    TRY(graph_build(c->arch, data->classes, c->image_size, &s->graph));
+    s->inject = c->inject;
+    TRY(inject_settle(&s->inject, s->graph, c->seed, s->world.size));
+    if (session_leads(s))
+        TRY(choose_dir(s));
+    TRY(session_identify(s));
+    TRY(open_on_ladder(s));
+    s->identity.fuse = ladder_fuse(&s->ladder);
+    TRY(session_load(s));
+    if (!c->evaluate)
+        TRY(engine_set_scale(s->engine, &s->state.scaler));
+    return session_begin_record(s, argc, argv);
+}
+
+enum status session_open(struct session *s, const struct train_config *config, int argc,
+                         char *const *argv, FILE *out)
+{
+    *s = (struct session){.config = config, .out = out};
+    enum status st = open_parts(s, argc, argv);
+    return st == STATUS_OK ? st : session_close(s, session_fail(s, st));
+}
+
+enum status session_fail(struct session *s, enum status st)
+{
+    if (s->world.size <= 1)
+        return st;
+    if (!s->agreed)
+        comm_fail(s->world.comm, st, status_message());
+    if (!session_leads(s))
+        return status_fail(st, "%s", "");
+    /* Rank 0 prints before the ranks leave the job: once a rank has exited, a launcher may kill the
+     * others. */
+    if (s->record)
+        record_fail(s->record, st, status_message());
+    fprintf(stderr, "ampscale: %s\n", status_message());
+    return status_fail(st, "%s", "");
+}
+
+enum status session_close(struct session *s, enum status st)
+{
+    struct first_failure first = {0};
+    first_failure_keep(&first, st);
+    if (s->config->ladder)
+        *s->config->ladder = s->ladder;
+    first_failure_keep(&first, telemetry_stop(s->telemetry));
+    const char *lost = telemetry_lost(s->telemetry);
+    if (lost)
+        text_print(stderr, "ampscale: warning: telemetry: %s", lost);
+    atomic_store(&s->ending, NULL);
+    if (s->record && st != STATUS_OK && *first.message)
+        record_fail(s->record, st, first.message);
+    if (s->on_save) {
+        first_failure_keep(&first, record_sync(s->record));
+        first_failure_keep(&first, session_end_saves(s));
+        on_save_close(s->on_save);
+    }
+    first_failure_keep(&first, record_close(s->record));
+    telemetry_close(s->telemetry);
+    rank_samples_free(&s->samples);
+    expected_close(s->expected);
+    engine_idle(s->engine); /* waits, because the engine may be reading batches; a broken device
+                             * fails again here */
+    loader_close(s->train_loader);
+    loader_close(s->val_loader);
+    engine_close(s->engine);
+    comm_nccl_drop(s->nccl);
+    device_close(s->device);
+    graph_free(s->graph);
+    dataset_free(s->train_data);
+    dataset_free(s->val_data);
+    world_close(&s->world);
+    free(s->rates);
+    free(s->own);
+    for (int p = 0; p < RANK_OWN_PARTS; p++)
+        free(s->part[p]);
+    if (s->silent)
+        fclose(s->silent);
+    *s = (struct session){0};
+    return first_failure_return(&first);
+}

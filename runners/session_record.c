@@ -1,0 +1,149 @@
+/* Compares the settings of a run between ranks, begins its record, and opens its sensors. */
+#include "runners/session.h"
+
+#include "base/file.h"
+#include "base/json.h"
+#include "engine/gpu_group.h"
+#include "model/exchange.h"
+#include "runners/settings.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+static struct train_setting setting_of(const struct session *s)
+{
+    return (struct train_setting){
+        .mode = s->mode,
+        .ranks = s->world.size,
+        .devices = s->devices.n,
+        .classes = s->graph->classes,
+        .epoch_steps = s->train_steps,
+        .fuse = ladder_fuse(&s->ladder),
+        .graphs = engine_replays_graphs(s->engine),
+        .emulated =
+            s->config->emulate || !device_native(engine_device(s->engine), s->policy.operand),
+        .comm = engine_comm_name(s->engine),
+        .inject = session_faults(s),
+    };
+}
+
+enum status session_agree(struct session *s)
+{
+    enum status st;
+    char data[32], layout[32];
+    uint64_t hash;
+    json_t *o;
+    const struct train_setting setting = setting_of(s);
+    if (s->world.size == 1)
+        return STATUS_OK;
+    TRY(network_layout_hash(engine_network(s->engine), &hash));
+    snprintf(data, sizeof data, "%016" PRIx64, s->identity.data);
+    snprintf(layout, sizeof layout, "%016" PRIx64, hash);
+    TRY(train_config_json(s->config, &setting, TRAIN_PRIVATE, &o));
+    CHECK(json_put(o, "fingerprint of the data", json_string(data)));
+    CHECK(json_put(o, "fingerprint of the layout of weights (processor and library)",
+                   json_string(layout)));
+    st = world_agree(&s->world, o);
+    s->agreed = st == STATUS_USAGE;
+done:
+    json_decref(o);
+    return st;
+}
+
+/* Opens the sensors of this rank's own devices, for samples and energy. */
+static enum status open_telemetry(struct session *s)
+{
+    struct telemetry_config c = {.seconds = s->config->telemetry,
+                                 .gpu = gpu_group_is(&s->devices),
+                                 .n = s->devices.n,
+                                 .index = s->devices.index};
+    return c.seconds > 0 ? telemetry_open(&c, &s->telemetry) : STATUS_OK;
+}
+
+static enum status take_sample(void *context, struct telemetry_record *row, int n)
+{
+    return record_telemetry(context, row, n);
+}
+
+/* Starts sampling on ranks other than 0, which keep their samples until the run ends. The
+ * processors of a host are one device, sampled by the host's first rank only. */
+static enum status start_samples(struct session *s)
+{
+    int number = 0;
+    if (!s->telemetry)
+        return STATUS_OK;
+    if (!gpu_group_is(&s->devices))
+        TRY(world_local_rank(&s->world, &number));
+    return number > 0 ? STATUS_OK : telemetry_start(s->telemetry, rank_samples_take, &s->samples);
+}
+
+/* Appends to the record of a resumed run, or creates a new one. The record of --expect is opened
+ * first, so that a run that cannot be compared with it leaves no folder. */
+static enum status begin_record(struct session *s, const struct run_info *info)
+{
+    if (s->config->expect)
+        TRY(expected_open(s->config->expect, info->config, info->libraries, info->device,
+                          &s->expected));
+    if (s->config->resume && !s->config->evaluate)
+        return record_resume(s->dir, info, s->state.step, s->state.epoch, &s->record);
+    return record_create(s->dir, info, &s->record);
+}
+
+static enum status open_record(struct session *s, int argc, char *const *argv)
+{
+    enum status st;
+    char about[256];
+    const struct train_setting setting = setting_of(s);
+    const struct backend *b = s->devices.backend;
+    engine_device(s->engine)->backend->describe(engine_device(s->engine), about, sizeof about);
+    json_t *config = NULL;
+    json_t *libraries = json_object();
+    json_t *ranks = s->world.size > 1 ? world_json(&s->world) : NULL;
+    json_t *hardware = s->telemetry ? telemetry_facts(s->telemetry) : NULL;
+    json_t *ladder = s->ladder.applies ? ladder_json(&s->ladder) : NULL;
+    CHECK(train_config_json(s->config, &setting, 0, &config));
+    if (b->library)
+        CHECK(json_put(libraries, b->library, json_string(b->library_version())));
+    if (world_is_mpi(&s->world))
+        CHECK(json_put(libraries, "MPI", json_string(comm_mpi_version())));
+    struct run_info info = {.argc = argc,
+                            .argv = argv,
+                            .seed = s->config->seed,
+                            .device = about,
+                            .config = config,
+                            .libraries = libraries,
+                            .ranks = ranks,
+                            .hardware = hardware,
+                            .ladder = ladder,
+                            .observer = s->config->observer};
+    if (!libraries || (s->world.size > 1 && !ranks) || (s->telemetry && !hardware) ||
+        (s->ladder.applies && !ladder))
+        st = status_fail(STATUS_OOM, "no memory for the record");
+    else
+        st = begin_record(s, &info);
+done:
+    json_decref(config);
+    json_decref(libraries);
+    json_decref(ranks);
+    json_decref(hardware);
+    json_decref(ladder);
+    TRY(st);
+    atomic_store(&s->ending, s->record);
+    atomic_file_sweep(s->dir); /* safe, because the record's lock excludes other runs */
+    const struct on_save_config save = {s->config->on_save, s->dir, s->config->on_save_timeout};
+    if (save.command)
+        TRY(on_save_open(&save, &s->on_save));
+    return s->telemetry ? telemetry_start(s->telemetry, take_sample, s->record) : STATUS_OK;
+}
+
+enum status session_begin_record(struct session *s, int argc, char *const *argv)
+{
+    TRY(open_telemetry(s));
+    return session_leads(s) ? open_record(s, argc, argv) : start_samples(s);
+}
+
+double session_joules(struct session *s)
+{
+    bool host = !gpu_group_is(&s->devices);
+    return host && s->world.size > 1 ? NAN : telemetry_joules(s->telemetry);
+}

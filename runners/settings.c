@@ -1,0 +1,358 @@
+/* Defines the table of training's settings. */
+#include "runners/settings.h"
+
+#include <string.h>
+#include <strings.h>
+
+#define SETTINGS_OF struct train_record
+#define IN(name)    .group = TRAIN_GROUP_##name
+
+_Static_assert(offsetof(struct train_record, config) == 0, "rows fill in a struct train_config");
+/* The values of --grad-compress are in the order of enum dtype. */
+_Static_assert(DTYPE_F32 == 0 && DTYPE_F16 == 1 && DTYPE_BF16 == 2, "--grad-compress");
+
+static enum status take_truth(const struct setting *s, const char *text, void *config)
+{
+    bool yes = strcasecmp(text, "true") == 0 || strcmp(text, "1") == 0;
+    if (!yes && strcasecmp(text, "false") != 0 && strcmp(text, "0") != 0)
+        return status_fail(STATUS_USAGE, "--%s '%s': give True or False", s->flag, text);
+    *(int *)setting_member(s, config) = yes;
+    return STATUS_OK;
+}
+
+/* --loss-scale enables loss scaling for every precision; a number is a static scale. */
+static enum status take_loss_scale(const struct setting *s, const char *text, void *config)
+{
+    struct train_config *c = config;
+    struct scaler_rule *scaler = &c->scaler;
+    c->scaling = 1;
+    scaler->dynamic = strcmp(text, "dynamic") == 0;
+    if (scaler->dynamic)
+        return STATUS_OK;
+    TRY(setting_real(s->flag, text, 1e-30, 1e30, &scaler->init));
+    scaler->min = scaler->min < scaler->init ? scaler->min : scaler->init;
+    scaler->max = scaler->max > scaler->init ? scaler->max : scaler->init;
+    return STATUS_OK;
+}
+
+static enum status take_inject(const struct setting *s, const char *text, void *config)
+{
+    (void)s;
+    return inject_parse(text, &((struct train_config *)config)->inject);
+}
+
+const struct setting train_settings[] = {
+    {IN(DATA), .help = "Network and data"},
+    {IN(OPTIMIZER), .help = "Optimizer"},
+    {IN(PRECISION), .help = "Precision"},
+    {IN(DEVICES), .help = "Devices and processes"},
+    {IN(RUN), .help = "Run"},
+
+    {NULL, 0, "DATA", NULL, NULL, AS_TEXT(config.data), .key = "data",
+     .traits = TRAIN_PRIVATE | TRAIN_NEUTRAL},
+    {"arch", 'a', "ARCH", "resnet18", "Network; 'ampscale info --list' names them",
+     AS_TEXT(config.arch), IN(DATA)},
+    {"init", 0, "FILE", NULL, "Start from the weights of a safetensors file", AS_TEXT(config.init),
+     IN(RUN), .traits = TRAIN_PRIVATE | TRAIN_NEUTRAL},
+    {"resume", 0, "auto|FILE", NULL,
+     "Resume from a checkpoint; 'auto': from the newest one in --out, or start anew if there is "
+     "none",
+     AS_TEXT(config.resume), IN(RUN), .traits = TRAIN_PRIVATE | TRAIN_NEUTRAL},
+    {"devices", 0, "cpu|cpu:N|ref|cuda:N,...", "cpu",
+     "Devices to train on; cpu:2: two devices that share the cores; cuda:0,1: GPUs 0 and 1",
+     AS_TEXT(config.devices), GIVEN(config.devices_named), IN(DEVICES), .traits = TRAIN_PRIVATE},
+    {"threads", 0, "N", NULL,
+     "Host threads per device (default: the cores, shared among the devices)",
+     AS_INTEGER(config.threads, 1, TRAIN_THREADS_MAX), IN(DEVICES), .traits = TRAIN_PRIVATE},
+    {"workers", 'j', "N", "4", "Threads that read and decode images",
+     AS_INTEGER(config.workers, 1, 1024), IN(DATA), .traits = TRAIN_PRIVATE | TRAIN_NEUTRAL},
+    {"image-size", 0, "PX", "224", "Side of the input images in pixels",
+     AS_INTEGER(config.image_size, 1, TRAIN_IMAGE_SIZE_MAX), IN(DATA)},
+    {"batch-size", 'b', "N", "256", "Images per batch of each process, over all its devices",
+     AS_INTEGER(config.batch, 1, TRAIN_BATCH_MAX), IN(DATA), .aliases = {"b"}},
+    {"val-batch-size", 0, "N", NULL, "Images per validation batch (default: as -b)",
+     AS_INTEGER(config.val_batch, 1, TRAIN_BATCH_MAX), IN(DATA)},
+    {"epochs", 0, "N", "90", "Passes over the training images",
+     AS_INTEGER(config.epochs, 1, 1000000), IN(OPTIMIZER)},
+    {"steps", 0, "N", NULL, "Stop after N optimizer steps in total",
+     AS_INTEGER(config.steps, 1, 1e15), IN(OPTIMIZER)},
+    {"desired-acc", 0, "A", NULL,
+     "Stop once validation top-1 reaches A, a fraction (0.75) or percent (75)",
+     AS_REAL(config.desired_acc, 0, 100), IN(OPTIMIZER)},
+    {"lr", 0, "LR", "0.1", "Initial learning rate", AS_REAL(config.lr, 0, 1e6), IN(OPTIMIZER),
+     .aliases = {"learning-rate"}},
+    {"momentum", 0, "M", "0.9", "Momentum", AS_REAL(config.momentum, 0, 1), IN(OPTIMIZER)},
+    {"wd", 0, "W", "1e-4", "Weight decay", AS_REAL(config.weight_decay, 0, 1e6), IN(OPTIMIZER),
+     .aliases = {"weight-decay"}, .key = "weight_decay"},
+    {.key = "norm_weight_decay", AS_JSON(norm_weight_decay)},
+    {"clip-grad-norm", 0, "M", NULL,
+     "Scale the gradient of a step down to norm M where its norm is larger",
+     AS_REAL(config.clip_grad_norm, 1e-30, 1e30), IN(OPTIMIZER), .traits = SETTING_RECORD_SET},
+    {"nesterov", 0, NULL, NULL, "Nesterov momentum", AS_SWITCH(config.nesterov), IN(OPTIMIZER)},
+    {"label-smoothing", 0, "E", "0", "Label smoothing", AS_REAL(config.label_smoothing, 0, 1),
+     IN(OPTIMIZER)},
+    {"lr-schedule", 0, "step|cosine|constant|poly", "step", "Schedule of the learning rate",
+     AS_CHOICE(config.schedule), IN(OPTIMIZER)},
+    {"lr-step", 0, "N", "30",
+     "Epochs between reductions of the learning rate, for the schedule 'step'",
+     AS_INTEGER(config.lr_step, 1, 1000000), IN(OPTIMIZER)},
+    {"lr-milestones", 0, "E,...", NULL,
+     "Epochs at which the learning rate is reduced, as in 30,60,80; instead of --lr-step",
+     AS_TEXT(config.lr_milestones), IN(OPTIMIZER), .traits = SETTING_RECORD_SET},
+    {"lr-power", 0, "P", NULL, "Power of the schedule 'poly' (default 2)",
+     AS_REAL(config.lr_power, 0.01, 100), IN(OPTIMIZER), .traits = SETTING_RECORD_SET},
+    {"lr-end", 0, "LR", NULL, "Last learning rate of the schedule 'poly' (default 0)",
+     AS_REAL(config.lr_end, 0, 1e6), IN(OPTIMIZER), .traits = SETTING_RECORD_SET},
+    {"lr-gamma", 0, "G", "0.1", "Factor of each reduction, for the schedule 'step'",
+     AS_REAL(config.lr_gamma, 0, 1), IN(OPTIMIZER)},
+    {"warmup-epochs", 0, "E", "0", "Length of the linear warm-up in epochs",
+     AS_REAL(config.warmup_epochs, 0, 1e6), IN(OPTIMIZER)},
+    {"seed", 0, "N", "0", "Random seed of weights, sampling order and augmentation",
+     AS_INTEGER(config.seed, 0, TRAIN_SEED_MAX), IN(RUN)},
+    {"dummy", 0, NULL, NULL, "Train on synthetic tensors instead of a data folder",
+     AS_SWITCH(config.dummy), IN(DATA)},
+    {"dummy-train", 0, "N", "1281167", "Synthetic training images",
+     AS_INTEGER(config.dummy_train, 1, 1e12), IN(DATA)},
+    {"dummy-val", 0, "N", "50000", "Synthetic validation images",
+     AS_INTEGER(config.dummy_val, 1, 1e12), IN(DATA)},
+    {"drop-last", 0, NULL, NULL, "Drop the last batch of an epoch if it is not full",
+     AS_SWITCH(config.drop_last), IN(DATA)},
+    {"max-bad-images", 0, "N", "100", "Stop if more than N images cannot be decoded",
+     AS_INTEGER(config.max_bad_images, 0, 1e12), IN(DATA), .traits = TRAIN_NEUTRAL},
+    {"val-every", 0, "N", NULL, "Validate after every N epochs, and after the last (default: each)",
+     AS_INTEGER(config.val_every, 1, 1000000), IN(RUN),
+     .traits = TRAIN_NEUTRAL | SETTING_RECORD_SET},
+    {"training-only", 0, NULL, NULL, "Leave out validation; DATA needs no val/",
+     AS_SWITCH(config.training_only), IN(RUN), .traits = SETTING_RECORD_SET},
+    {"evaluate", 'e', NULL, NULL,
+     "Validate the weights of --resume or --init, record the result, and exit",
+     AS_SWITCH(config.evaluate), IN(RUN), .traits = SETTING_RECORD_SET},
+    {"warmup-steps", 0, "N", NULL,
+     "Number of first steps that the statistics of throughput leave out",
+     AS_INTEGER(config.warmup_steps, 1, 1e12), IN(RUN),
+     .traits = TRAIN_NEUTRAL | SETTING_RECORD_SET},
+    {"checkpoint-every", 0, "N", NULL,
+     "Write a checkpoint after every N epochs, and after the last (default: each)",
+     AS_INTEGER(config.checkpoint_every, 1, 1000000), IN(RUN),
+     .traits = TRAIN_NEUTRAL | SETTING_RECORD_SET, .aliases = {"save-every"}},
+    {"keep-checkpoints", 0, "N", NULL,
+     "Also keep the checkpoints of the last N epoch ends, as checkpoint-epoch-NNNN.safetensors",
+     AS_INTEGER(config.keep_checkpoints, 1, 1000000), IN(RUN),
+     .traits = TRAIN_NEUTRAL | SETTING_RECORD_SET},
+    {"no-checkpoint", 0, NULL, NULL, "Write no checkpoints and no best weights",
+     AS_SWITCH(config.no_checkpoint), IN(RUN), .traits = TRAIN_NEUTRAL | SETTING_RECORD_SET},
+    {"checkpoint-steps", 0, "N", NULL,
+     "Also write a checkpoint every N steps (default: after each epoch)",
+     AS_INTEGER(config.checkpoint_steps, 1, 1e12), IN(RUN), .traits = TRAIN_NEUTRAL},
+    {"precision", 0, TRAIN_PRECISION_WORDS, "fp32",
+     "Types of weights, activations and matrix products; 'ampscale info --policy P' lists them",
+     AS_TEXT(config.precision), IN(PRECISION)},
+    {.key = "emulated", AS_SWITCH(resolved.emulated)},
+    {.key = "fuse", .value = TRAIN_FUSE_WORDS, AS_CHOICE(resolved.fuse)},
+    {.key = "batchnorm", AS_TEXT(batchnorm)},
+    {.key = "loss_scaling", AS_JSON(loss_scaling)},
+    {.key = "mode", .value = "auto|nd|dp|ddp|ddp2", AS_CHOICE(resolved.mode)},
+    {.key = "world_size", AS_INTEGER(resolved.ranks, 0, 0)},
+    {.key = "devices_per_rank", AS_INTEGER(resolved.devices, 0, 0)},
+    {.key = "classes", AS_INTEGER(resolved.classes, 0, 0)},
+    {.key = "epoch_steps", AS_INTEGER(resolved.epoch_steps, 0, 0)},
+    {"dp-reduce", 0, "central|all", "central",
+     "With --mode dp: reduce gradients to the first device only, which keeps the weights, or to "
+     "all devices",
+     AS_CHOICE(config.dp_reduce), IN(DEVICES)},
+    {"accumulate", 0, "N", "1", "Batches per optimizer step",
+     AS_INTEGER(config.accumulate, 1, 65536), IN(DEVICES)},
+    {.key = "graphs", AS_SWITCH(resolved.graphs)},
+    {"deterministic", 0, NULL, NULL,
+     "Use only operations that give the same bits in every run, even where they are slower",
+     AS_SWITCH(config.deterministic), IN(DEVICES)},
+    {"sync-bn", 0, NULL, NULL, "Compute batch norm's statistics over all devices and processes",
+     AS_SWITCH(config.sync_bn), IN(DEVICES)},
+    {"lr-scale", 0, "none|linear|sqrt", "none",
+     "Multiply the learning rate by (images per step) / 256, or by its square root",
+     AS_CHOICE(config.lr_scale), IN(OPTIMIZER)},
+    {"lars", 0, "T", NULL,
+     "Layer-wise adaptive rates with trust coefficient T (0.001 is usual; default: plain SGD)",
+     AS_REAL(config.lars, 0, 1e3), IN(OPTIMIZER)},
+    {"bucket-mb", 0, "MIB", "25", "Size of a gradient bucket in MiB",
+     AS_REAL(config.bucket_mb, 0.001, 65536), IN(DEVICES)},
+    {"telemetry", 0, "SECONDS", "1",
+     "Seconds between samples of the devices' sensors; 0: no samples",
+     AS_REAL(config.telemetry, 0, 86400), IN(RUN), .traits = TRAIN_NEUTRAL},
+    {.key = "comm", AS_TEXT(resolved.comm)},
+    {.key = "grad_compress", AS_TEXT(grad_compress)},
+    {"check-replicas", 0, "N", NULL,
+     "Every N steps, check that weights, momentum and reduced gradients are bitwise equal on all "
+     "devices (default: before each checkpoint)",
+     AS_INTEGER(config.check_replicas, 1, 1e12), IN(RUN),
+     .traits = TRAIN_NEUTRAL | SETTING_RECORD_SET},
+    {.key = "inject", AS_JSON(inject), .traits = TRAIN_NEUTRAL},
+    {0},
+};
+
+const struct setting train_unrecorded[] = {
+    {"norm-weight-decay", 0, "W", NULL,
+     "Weight decay of batch norm's parameters and of biases; 0 is usual (default: as --wd)",
+     AS_REAL(config.norm_weight_decay, 0, 1e6), IN(OPTIMIZER)},
+    {"classes", 0, "N", "1000", "Classes of synthetic images",
+     AS_INTEGER(config.classes, 1, TRAIN_CLASSES_MAX), IN(DATA)},
+    {"start-epoch", 0, "N", NULL,
+     "Number of the first epoch (default: continue after the resumed one)",
+     AS_INTEGER(config.start_epoch, 0, 1000000), IN(OPTIMIZER)},
+    {"opt-level", 0, "O0|O1|O2|O3", NULL, "Apex's levels, instead of --precision",
+     AS_TEXT(config.precision), IN(PRECISION)},
+    {"emulate", 0, NULL, NULL, "Emulate the precision in fp32, even if the processor has the type",
+     AS_SWITCH(config.emulate), IN(PRECISION)},
+    {"fuse", 0, TRAIN_FUSE_WORDS, NULL,
+     "Fusion of convolution and batch norm on devices that support it: none; stats: batch norm's "
+     "statistics; apply: all between two convolutions; all (default auto: where timing shows that "
+     "it is not slower)",
+     AS_CHOICE(config.fuse), GIVEN(config.fuse_named), IN(PRECISION)},
+    {"keep-batchnorm-fp32", 0, "True|False", NULL,
+     "Keep batch norm's parameters in fp32 (default: depends on the precision)",
+     SETTING_AT(config.keep_batchnorm), TAKEN_BY(take_truth), IN(PRECISION)},
+    {"loss-scale", 0, "dynamic|S", NULL,
+     "Loss scale: dynamic, or a fixed number (default: dynamic for amp, O1 and O2; else none)",
+     TAKEN_BY(take_loss_scale), IN(PRECISION)},
+    {"loss-scale-init", 0, "S", "65536", "Initial dynamic loss scale",
+     AS_REAL(config.scaler.init, 1e-30, 1e30), IN(PRECISION)},
+    {"loss-scale-growth", 0, "F", "2", "Factor by which the loss scale grows",
+     AS_REAL(config.scaler.growth, 1, 1e6), IN(PRECISION)},
+    {"loss-scale-backoff", 0, "F", "0.5",
+     "Factor by which the loss scale shrinks after an overflow",
+     AS_REAL(config.scaler.backoff, 1e-6, 1), IN(PRECISION)},
+    {"loss-scale-interval", 0, "N", "2000", "Steps without overflow before the loss scale grows",
+     AS_INTEGER(config.scaler.interval, 1, 1e12), IN(PRECISION)},
+    {"loss-scale-max", 0, "S", "16777216", "Largest loss scale",
+     AS_REAL(config.scaler.max, 1e-30, 1e30), IN(PRECISION)},
+    {"loss-scale-min", 0, "S", "1", "Stop if the loss scale would fall below this",
+     AS_REAL(config.scaler.min, 0, 1e30), IN(PRECISION)},
+    {"inject-overflow", 0, "STEP", NULL,
+     "Make the gradients of one step infinite, to test the loss scaler",
+     AS_INTEGER(config.inject_overflow, 0, 1e12), IN(PRECISION), .traits = SETTING_HIDDEN},
+    {"inject", 0, "FAULT", NULL, "Inject a fault, to test the detection", TAKEN_BY(take_inject),
+     IN(PRECISION), .traits = SETTING_HIDDEN},
+    {"mode", 0, "auto|nd|dp|ddp|ddp2", NULL,
+     "nd: one device; dp: several devices of one process; ddp: a process per device; ddp2: several "
+     "processes with several devices each (default auto: chosen from devices and launcher)",
+     AS_CHOICE(config.mode), IN(DEVICES)},
+    {"no-graph", 0, NULL, NULL,
+     "Launch every operation separately, on devices that could replay a recorded graph",
+     AS_SWITCH(config.no_graph), IN(DEVICES)},
+    {"grad-compress", 0, TRAIN_COMPRESS_WORDS, NULL,
+     "Type in which gradients are sent (default none: their own type)",
+     AS_CHOICE(config.grad_compress), IN(DEVICES)},
+    {"comm", 0, COMM_VIA_WORDS, NULL,
+     "Transport of data between ranks. nccl: NCCL, between GPUs; mpi, gloo: MPI or Gloo, through "
+     "host memory; local: connections to rank 0, without a library; host: what auto takes between "
+     "processes (default auto: NCCL if every rank has it and no two share a GPU; else MPI if its "
+     "launcher started the processes, Gloo if every rank has it, local)",
+     AS_CHOICE(config.comm), IN(DEVICES)},
+    {"rendezvous", 0, "HOST:PORT", NULL,
+     "Address of rank 0, at which processes connect without MPI, or file://FILE, in which rank 0 "
+     "writes it; the launcher (torchrun, srun, or RANK and WORLD_SIZE) gives each its rank "
+     "(default "
+     "outside of MPI: MASTER_ADDR and MASTER_PORT)",
+     AS_TEXT(config.rendezvous), IN(DEVICES)},
+    {"secret-file", 0, "FILE", NULL,
+     "File of mode 600 with the secret that the ranks of a rendezvous share (default: "
+     "AMPSCALE_SECRET, which launch sets); required except on loopback",
+     AS_TEXT(config.secret_file), IN(DEVICES)},
+    {"insecure", 0, NULL, NULL,
+     "Allow a rendezvous beyond loopback without a secret: any process that reaches the port can "
+     "join",
+     AS_SWITCH(config.insecure), IN(DEVICES)},
+    {"comm-timeout", 0, "S", "300",
+     "End the job if a process makes the others wait for S seconds; 0: never",
+     AS_REAL(config.comm_timeout, 0, 1e9), IN(DEVICES)},
+    {"out", 0, "DIR", NULL, "Folder of the run (default: the first free runs/ARCH-NNN)",
+     AS_TEXT(config.out), IN(RUN)},
+    {"expect", 0, "RUN", NULL,
+     "Stop with exit status 4 if a loss or the final state differs in any bit from those of RUN, a "
+     "run of the same configuration and hardware",
+     AS_TEXT(config.expect), IN(RUN)},
+    {"on-nan", 0, "stop|continue", "stop",
+     "After a training loss that is not finite: end the run, or continue as PyTorch does; a "
+     "validation loss gives a warning",
+     AS_CHOICE(config.on_nan), IN(RUN)},
+    {"on-save", 0, "CMD", NULL,
+     "Run CMD with a shell, in the background, after checkpoints and records are written; {} is "
+     "the "
+     "run's folder",
+     AS_TEXT(config.on_save), IN(RUN)},
+    {"on-save-timeout", 0, "S", "60",
+     "Seconds after which a run of --on-save is stopped, and for which the end of the run waits",
+     AS_REAL(config.on_save_timeout, 1, 1e6), IN(RUN)},
+    {"on-save-helper", 0, "DIR", NULL, "Run --on-save for the process at standard input",
+     AS_TEXT(config.on_save_helper), IN(RUN), .traits = SETTING_HIDDEN},
+    {"print-freq", 'p', "N", "10", "Batches between progress lines",
+     AS_INTEGER(config.print_freq, 1, 1000000000), IN(RUN)},
+    {0},
+};
+
+bool train_key_is_neutral(const char *key)
+{
+    char name[64];
+    for (const struct setting *s = train_settings; !setting_is_end(s); s++)
+        if ((s->traits & TRAIN_NEUTRAL) && strcmp(setting_key(s, name), key) == 0)
+            return true;
+    return false;
+}
+
+struct train_config train_config_default(void)
+{
+    struct train_config c = {
+        .join_timeout = 300,
+        .start_epoch = -1,
+        .norm_weight_decay = -1,
+        .keep_batchnorm = -1,
+        .scaling = -1,
+        .scaler = scaler_default(),
+        .inject_overflow = -1,
+    };
+    if (settings_default(train_settings, &c) != STATUS_OK ||
+        settings_default(train_unrecorded, &c) != STATUS_OK)
+        return (struct train_config){0}; /* not reached: a default in the table would be invalid */
+    return c;
+}
+
+static json_t *scaler_json(const struct scaler_rule *s)
+{
+    return json_pack("{s:b, s:f, s:f, s:f, s:I, s:f, s:f}", "dynamic", s->dynamic, "init", s->init,
+                     "growth", s->growth, "backoff", s->backoff, "interval",
+                     (json_int_t)s->interval, "max", s->max, "min", s->min);
+}
+
+enum status train_config_json(const struct train_config *c, const struct train_setting *resolved,
+                              unsigned without, json_t **out)
+{
+    struct policy p;
+    TRY(train_config_policy(c, &p));
+    struct train_record r = {.config = *c,
+                             .resolved = *resolved,
+                             .batchnorm = dtype_str(p.batchnorm),
+                             .grad_compress = dtype_str(c->grad_compress)};
+    bool scaled = train_config_scaled(c, &p);
+    if (!c->resume)
+        r.config.resume = "";
+    if (!c->val_batch)
+        r.config.val_batch = c->batch;
+    r.resolved.emulated = resolved->emulated && p.operand != DTYPE_F32;
+    r.loss_scaling = scaled ? scaler_json(&c->scaler) : NULL;
+    bool decays = c->norm_weight_decay >= 0;
+    r.norm_weight_decay = decays ? json_real(c->norm_weight_decay) : NULL;
+    r.inject = resolved->inject ? inject_json(resolved->inject) : NULL;
+    *out = json_object();
+    bool whole = *out && (r.loss_scaling || !scaled) && (r.inject || !resolved->inject) &&
+                 (r.norm_weight_decay || !decays);
+    enum status st = whole ? settings_record(train_settings, &r, without, *out)
+                           : status_fail(STATUS_OOM, "no memory for the record");
+    json_decref(r.loss_scaling);
+    json_decref(r.inject);
+    json_decref(r.norm_weight_decay);
+    if (st != STATUS_OK) {
+        json_decref(*out);
+        *out = NULL;
+    }
+    return st;
+}

@@ -1,0 +1,63 @@
+/* The settings of training in one table, which defines the flags of `ampscale train` and their
+ * help, run.json's configuration, and the settings that ranks and --expect compare.
+ *
+ * To add a setting: a member in struct train_config, a row here, and its use in the run. */
+#pragma once
+
+#include "base/setting.h"
+#include "runners/config.h"
+
+/* The source of a recorded configuration: the requested settings, and the settings that result from
+ * them. */
+struct train_record {
+    struct train_config config; /* first member: rows with a flag also fill a train_config */
+    struct train_setting resolved;
+    const char *batchnorm, *grad_compress; /* names of types */
+    json_t *loss_scaling, *inject;         /* NULL: none */
+    json_t *norm_weight_decay;             /* NULL: as weight_decay */
+};
+
+/* Traits of a row. */
+enum {
+    TRAIN_PRIVATE = SETTING_TRAIT,     /* may differ between ranks */
+    TRAIN_NEUTRAL = SETTING_TRAIT * 2, /* does not affect any bit of the results */
+};
+
+/* Groups in --help. */
+enum {
+    TRAIN_GROUP_DATA = 1,
+    TRAIN_GROUP_OPTIMIZER,
+    TRAIN_GROUP_PRECISION,
+    TRAIN_GROUP_DEVICES,
+    TRAIN_GROUP_RUN,
+};
+
+/* The rows have the order of run.json's keys; --help lists the rows that have a flag, by
+ * `group`. */
+extern const struct setting train_settings[];
+
+/* Flags that run.json omits, or for which it records the resulting setting. */
+extern const struct setting train_unrecorded[];
+
+struct train_config train_config_default(void);
+
+/* Sets *out to a new object with the settings for run.json, without those that have a trait in
+ * `without`. *out is NULL on failure. */
+MUST_CHECK enum status train_config_json(const struct train_config *c,
+                                         const struct train_setting *resolved, unsigned without,
+                                         json_t **out);
+
+/* Whether run.json's setting `key` affects no bit of the results (TRAIN_NEUTRAL). */
+bool train_key_is_neutral(const char *key);
+
+/* Values of training's flags that flags of other commands share. */
+#define TRAIN_FUSE_WORDS      "auto|none|stats|apply|all"
+#define TRAIN_PRECISION_WORDS "fp32|tf32|amp|bf16"
+#define TRAIN_COMPRESS_WORDS  "none|fp16|bf16"
+#define TRAIN_SEED_MAX        9007199254740992.0 /* 2^53, which JSON can hold */
+enum {
+    TRAIN_IMAGE_SIZE_MAX = 4096,
+    TRAIN_BATCH_MAX = 65536,
+    TRAIN_CLASSES_MAX = 1000000,
+    TRAIN_THREADS_MAX = 1024,
+};

@@ -1,0 +1,210 @@
+/* Computes the numbers of cells, the series, and speed-ups. */
+#include "study/study_analyse.h"
+
+#include "base/array.h"
+#include "base/rng.h"
+#include "base/stats.h"
+#include "results/ranks.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { RESAMPLES = 2000 };
+
+const struct study_thresholds study_thresholds = {.loader_loss = 0.10,
+                                                  .data_share = 0.10,
+                                                  .comm_loss = 0.10,
+                                                  .comm_share = 0.10,
+                                                  .behind = RANKS_BEHIND,
+                                                  .compute_share = 0.50,
+                                                  .noise = 0.20};
+
+/* Copies the number at `offset` of each sample that has it; returns how many. */
+static int64_t collect(const struct study_result *r, size_t offset,
+                       double values[ANALYSIS_MAX_REPEATS])
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < r->n; i++) {
+        double x = *(const double *)(const void *)((const char *)&r->sample[i] + offset);
+        if (isfinite(x))
+            values[n++] = x;
+    }
+    return n;
+}
+
+static enum status measure(const struct study_result *r, size_t offset, const char *cell,
+                           struct analysis_measure *m)
+{
+    struct stats s;
+    m->n = collect(r, offset, m->values);
+    if (m->n == 0)
+        return STATUS_OK;
+    TRY(stats_of(m->values, m->n, &s));
+    m->median = s.median;
+    if (m->n < 2)
+        return STATUS_OK;
+    return stats_median_interval(m->values, m->n, 0.95, RESAMPLES, hash_fnv1a64(cell), &m->low,
+                                 &m->high);
+}
+
+/* The median of a number; NAN if no sample has the number. */
+static double median(const struct study_result *r, size_t offset)
+{
+    double values[ANALYSIS_MAX_REPEATS];
+    int64_t n = collect(r, offset, values);
+    return n > 0 ? stats_median(values, n) : NAN;
+}
+
+/* Computes means, so that the parts of a step still add up to the step. */
+static void split(const struct study_result *r, struct analysis_cell *c)
+{
+    for (int p = 0; p < ANALYSIS_PARTS; p++) {
+        c->split[p] = 0;
+        for (int64_t i = 0; i < r->n; i++)
+            c->split[p] += r->sample[i].split[p] / (double)r->n;
+    }
+}
+
+static void describe(const struct study_cell *from, struct analysis_cell *c)
+{
+    *c = analysis_cell_unknown();
+    snprintf(c->name, sizeof c->name, "%s", from->name);
+    snprintf(c->mode, sizeof c->mode, "%s", study_mode_str(from->mode));
+    snprintf(c->precision, sizeof c->precision, "%s", from->precision);
+    snprintf(c->arch, sizeof c->arch, "%s", from->arch);
+    snprintf(c->data, sizeof c->data, "%s", from->data->name);
+    c->real = from->data->generated || *from->data->folder;
+    c->scaling = from->scaling;
+    c->devices = from->devices;
+    c->ranks = from->ranks;
+    c->batch = from->batch;
+}
+
+static enum status cell_numbers(const struct study_result *r, struct analysis_cell *c)
+{
+    if (r->n == 0) {
+        snprintf(c->missing, sizeof c->missing, "%s", r->failed ? r->reason : "not run yet");
+        return STATUS_OK;
+    }
+    TRY(measure(r, offsetof(struct study_sample, images_per_s), c->name, &c->images_per_s));
+    TRY(measure(r, offsetof(struct study_sample, wall), c->name, &c->wall));
+    TRY(measure(r, offsetof(struct study_sample, seconds), c->name, &c->seconds));
+    c->top1 = median(r, offsetof(struct study_sample, top1));
+    c->top5 = median(r, offsetof(struct study_sample, top5));
+    c->comm_busy_s = median(r, offsetof(struct study_sample, comm_busy_s));
+    c->behind = median(r, offsetof(struct study_sample, behind));
+    c->io.bytes_per_s = median(r, offsetof(struct study_sample, io.bytes_per_s));
+    c->io.files_per_s = median(r, offsetof(struct study_sample, io.files_per_s));
+    c->io.storage_bytes_per_s = median(r, offsetof(struct study_sample, io.storage_bytes_per_s));
+    c->io.device_bytes_per_s = median(r, offsetof(struct study_sample, io.device_bytes_per_s));
+    c->io.cached_percent = median(r, offsetof(struct study_sample, io.cached_percent));
+    split(r, c);
+    /* Finds the rank that is the slowest in most repeats. */
+    int64_t most = 0;
+    for (int64_t i = 0; i < r->n; i++) {
+        int64_t times = 0;
+        for (int64_t j = 0; j < r->n; j++)
+            times += r->sample[j].slowest_rank == r->sample[i].slowest_rank;
+        if (times > most)
+            c->slowest_rank = r->sample[i].slowest_rank;
+        most = times > most ? times : most;
+    }
+    c->system = r->sample[0].system; /* the same in all repeats */
+    return STATUS_OK;
+}
+
+/* ---- series ---- */
+
+/* The batch that is fixed: per device (weak scaling) or over all devices (strong scaling). */
+static int64_t kept_batch(const struct analysis_cell *c, enum analysis_scaling s)
+{
+    return s == ANALYSIS_WEAK ? c->batch / c->devices : c->batch;
+}
+
+static bool in_series(const struct analysis_cell *last, const struct analysis_cell *c)
+{
+    bool base = c->devices == 1 && strcmp(c->mode, "nd") == 0;
+    bool same = strcmp(c->mode, last->mode) == 0 && c->scaling == last->scaling;
+    return (base || same) && strcmp(c->precision, last->precision) == 0 &&
+           strcmp(c->arch, last->arch) == 0 && strcmp(c->data, last->data) == 0 &&
+           kept_batch(c, last->scaling) == kept_batch(last, last->scaling);
+}
+
+/* Whether cell i is the last of its series: no other cell of the series has more devices. */
+static bool ends_series(const struct analysis *a, int64_t i)
+{
+    const struct analysis_cell *c = &a->cell[i];
+    for (int64_t j = 0; j < a->n_cells; j++)
+        if (a->cell[j].devices > c->devices && in_series(c, &a->cell[j]))
+            return false;
+    return c->devices > 1;
+}
+
+/* Adds the series that ends with cell `last`. In the plan the cells of a mode are sorted by number
+ * of devices, and cells of one device come first. */
+static enum status add_series(struct analysis *a, int64_t last)
+{
+    struct analysis_series *s = &a->series[a->n_series];
+    TRY(array_new(&s->cell, a->n_cells));
+    a->n_series++;
+    for (int64_t i = 0; i < a->n_cells; i++)
+        if (in_series(&a->cell[last], &a->cell[i]))
+            s->cell[s->n++] = i;
+    return STATUS_OK;
+}
+
+static void speed_up(const struct analysis_cell *base, struct analysis_cell *c)
+{
+    double factor = (double)c->devices / (double)base->devices;
+    c->speedup = c->images_per_s.median / base->images_per_s.median;
+    c->speedup_wall = c->wall.median / base->wall.median;
+    c->efficiency = c->speedup / factor;
+    c->efficiency_wall = c->speedup_wall / factor;
+}
+
+static enum status make_series(struct analysis *a)
+{
+    TRY(array_new(&a->series, a->n_cells));
+    for (int64_t i = 0; i < a->n_cells; i++)
+        if (ends_series(a, i))
+            TRY(add_series(a, i));
+    for (int64_t k = 0; k < a->n_series; k++)
+        for (int64_t i = 0; i < a->series[k].n; i++)
+            speed_up(&a->cell[a->series[k].cell[0]], &a->cell[a->series[k].cell[i]]);
+    return STATUS_OK;
+}
+
+static json_t *thresholds_json(const struct study_thresholds *t)
+{
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "loader_loss", t->loader_loss,
+                     "data_share", t->data_share, "comm_loss", t->comm_loss, "comm_share",
+                     t->comm_share, "behind", t->behind, "compute_share", t->compute_share, "noise",
+                     t->noise);
+}
+
+enum status study_analyse(const struct study_plan *plan, const struct study_result *result,
+                          struct analysis *a)
+{
+    enum status st;
+    *a = (struct analysis){.machine = json_object(), .n_cells = plan->n_cells};
+    snprintf(a->study, sizeof a->study, "%s", plan->spec->name);
+    snprintf(a->about, sizeof a->about, "%s", plan->spec->about);
+    a->thresholds = thresholds_json(&study_thresholds);
+    CHECK(array_new(&a->cell, plan->n_cells));
+    if (!a->machine || !a->thresholds) {
+        st = status_fail(STATUS_OOM, "no memory for an analysis");
+        goto done;
+    }
+    for (int64_t i = 0; i < plan->n_cells; i++) {
+        describe(&plan->cell[i], &a->cell[i]);
+        CHECK(cell_numbers(&result[i], &a->cell[i]));
+    }
+    CHECK(make_series(a));
+    study_judge(result, &study_thresholds, a);
+done:
+    if (st != STATUS_OK)
+        analysis_free(a);
+    return st;
+}

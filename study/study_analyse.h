@@ -1,0 +1,40 @@
+/* The analysis of a study's samples: pure functions, which open no file.
+ *
+ * They compute medians over the repeats with a 95 % percentile bootstrap interval, series of cells
+ * that differ only in the number of devices, speed-up and efficiency relative to the first cell of
+ * a series, and for each cell a verdict with its evidence. */
+#pragma once
+
+#include "study/study_plan.h"
+#include "study/study_sample.h"
+
+/* The results of the runs of one cell. */
+struct study_result {
+    int64_t n;                                        /* number of complete repeats */
+    struct study_sample sample[ANALYSIS_MAX_REPEATS]; /* (n) */
+    int64_t failed;                                   /* number of failed repeats */
+    char reason[ANALYSIS_TEXT_SIZE];                  /* of the last failure; "": none */
+};
+
+/* Bottleneck thresholds, as fractions. */
+struct study_thresholds {
+    double loader_loss;   /* throughput lost by real data, relative to synthetic data */
+    double data_share;    /* fraction of a step spent waiting for the loader */
+    double comm_loss;     /* throughput per device lost, relative to a single device */
+    double comm_share;    /* fraction of a step spent in exposed communication */
+    double behind;        /* excess of a rank's own time over the median of the others */
+    double compute_share; /* fraction of a step spent in forward pass, backward pass and
+                           * optimizer */
+    double noise; /* width of the interval of images/s, divided by the median; a cell that reaches
+                   * it gets a warning in its evidence, and keeps its verdict */
+};
+extern const struct study_thresholds study_thresholds;
+
+/* Analyses `result`, one per cell of the plan. Fills in all of *a except `command` and `machine`,
+ * which are left empty. The caller frees with analysis_free. */
+MUST_CHECK enum status study_analyse(const struct study_plan *plan,
+                                     const struct study_result *result, struct analysis *a);
+
+/* Inside study/: fills in the verdict and evidence of every cell; its numbers are set already. */
+void study_judge(const struct study_result *result, const struct study_thresholds *t,
+                 struct analysis *a);

@@ -1,0 +1,108 @@
+/* Prints the progress of a study. */
+#include "study/study_progress.h"
+
+#include "base/array.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum status study_progress_begin(struct study_progress *p, const struct study_plan *plan,
+                                 const bool *wanted, FILE *out)
+{
+    *p = (struct study_progress){.plan = plan, .out = out, .terminal = out && isatty(fileno(out))};
+    TRY(array_new(&p->seconds, plan->n_cells));
+    TRY(array_new(&p->runs, plan->n_cells));
+    TRY(array_new(&p->left, plan->n_cells));
+    for (int64_t i = 0; i < plan->n_runs; i++) {
+        p->total += wanted[i];
+        p->left[plan->run[i].cell] += wanted[i];
+    }
+    return STATUS_OK;
+}
+
+void study_progress_free(struct study_progress *p)
+{
+    if (p->terminal)
+        fputs("\r\033[K", p->out);
+    free(p->seconds);
+    free(p->runs);
+    free(p->left);
+    *p = (struct study_progress){0};
+}
+
+/* Estimated seconds until all runs are done. The estimate of a run is the mean over the finished
+ * runs of its cell or, if there are none, over all finished runs. NAN while no run has finished. */
+static double study_progress_left(const struct study_progress *p)
+{
+    double seconds = 0, sum = 0;
+    int64_t n = 0;
+    for (int64_t c = 0; c < p->plan->n_cells; c++) {
+        sum += p->seconds[c];
+        n += p->runs[c];
+    }
+    if (n == 0)
+        return NAN;
+    for (int64_t c = 0; c < p->plan->n_cells; c++)
+        seconds += (double)p->left[c] *
+                   (p->runs[c] ? p->seconds[c] / (double)p->runs[c] : sum / (double)n);
+    return seconds;
+}
+
+/* Writes ", 3 min left", or "" while the time is not known. */
+static void say_left(const struct study_progress *p, char out[32])
+{
+    double s = study_progress_left(p);
+    *out = '\0';
+    if (s < 100)
+        snprintf(out, 32, ", %.0f s left", s);
+    else if (s < 100 * 60)
+        snprintf(out, 32, ", %.0f min left", s / 60);
+    else if (isfinite(s))
+        snprintf(out, 32, ", %.1f h left", s / 3600);
+}
+
+void study_say(FILE *out, bool terminal, bool stays, const char *text)
+{
+    if (!out || (!stays && !terminal))
+        return;
+    /* A line that is redrawn must not wrap: "7l" makes the terminal cut it. */
+    if (terminal)
+        fprintf(out, "\r\033[K%s%s\033[?7h", stays ? "" : "\033[?7l", text);
+    else
+        fputs(text, out);
+    fputs(stays ? "\n" : "", out);
+    fflush(out);
+}
+
+void study_progress_data(struct study_progress *p, const char *name)
+{
+    char text[256];
+    snprintf(text, sizeof text, "making data '%s'", name);
+    study_say(p->out, p->terminal, false, text);
+}
+
+void study_progress_start(struct study_progress *p, const struct study_run *run)
+{
+    char text[512], left[32];
+    say_left(p, left);
+    snprintf(text, sizeof text, "[%" PRId64 "/%" PRId64 "%s] running %s r%d", p->done, p->total,
+             left, p->plan->cell[run->cell].name, run->repeat);
+    study_say(p->out, p->terminal, false, text);
+}
+
+void study_progress_end(struct study_progress *p, const struct study_run *run,
+                        const struct process_end *end, bool done)
+{
+    char text[1024], left[32];
+    p->done++;
+    p->left[run->cell]--;
+    p->runs[run->cell]++;
+    p->seconds[run->cell] += end->seconds;
+    say_left(p, left);
+    snprintf(text, sizeof text, "[%" PRId64 "/%" PRId64 "%s] %s r%d: %.1f s%s%s", p->done, p->total,
+             left, p->plan->cell[run->cell].name, run->repeat, end->seconds,
+             done ? "" : ", FAILED: ", done ? "" : end->message);
+    study_say(p->out, p->terminal, true, text);
+}

@@ -1,0 +1,30 @@
+/* Inside study/: the progress of a study, and its remaining time, estimated from finished runs. */
+#pragma once
+
+#include "base/process.h"
+#include "study/study_plan.h"
+
+#include <stdio.h>
+
+struct study_progress {
+    const struct study_plan *plan;
+    FILE *out;           /* NULL: silent */
+    bool terminal;       /* a line is redrawn in place */
+    int64_t done, total; /* runs of this call */
+    double *seconds;     /* (n_cells) sum over the finished runs */
+    int64_t *runs;       /* (n_cells) number of finished runs */
+    int64_t *left;       /* (n_cells) number of runs still to do */
+};
+
+/* wanted[i]: whether this call runs run i of the plan. */
+MUST_CHECK enum status study_progress_begin(struct study_progress *p, const struct study_plan *plan,
+                                            const bool *wanted, FILE *out);
+void study_progress_data(struct study_progress *p, const char *name);
+void study_progress_start(struct study_progress *p, const struct study_run *run);
+void study_progress_end(struct study_progress *p, const struct study_run *run,
+                        const struct process_end *end, bool done);
+void study_progress_free(struct study_progress *p); /* no-op on a zeroed struct */
+
+/* Prints a line; if not `stays`, the next line replaces it, and it is printed only on a terminal.
+ * `out` NULL: silent. */
+void study_say(FILE *out, bool terminal, bool stays, const char *text);

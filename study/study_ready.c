@@ -1,0 +1,201 @@
+/* Finds data, hosts, slots and GPUs that the runs of a study need and that are missing. */
+#include "study/study_ready.h"
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/launcher.h"
+#include "base/text_new.h"
+#include "base/words.h"
+#include "input/dataset.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum {
+    CONNECT_SECONDS = 10, /* of ssh */
+    ASK_SECONDS = 60,     /* time limit of the whole answer: a driver may take seconds to load */
+    ANSWER_MAX = 1 << 20,
+};
+
+/* What the wanted runs need. */
+struct needs {
+    int64_t ranks;   /* most ranks of a run */
+    int64_t devices; /* most devices of a process */
+    bool data[STUDY_MAX_LIST];
+};
+
+struct check {
+    const struct study_plan *plan;
+    const char *program;
+    const struct process_signals *signals;
+    struct needs needs;
+    struct text_stream missing; /* list of missing things, with "; " between its entries */
+};
+
+static void find_needs(struct check *c, const bool *wanted)
+{
+    const struct study_plan *plan = c->plan;
+    for (int64_t i = 0; i < plan->n_runs; i++) {
+        const struct study_cell *cell = &plan->cell[plan->run[i].cell];
+        int64_t devices = cell->devices / cell->ranks;
+        if (!wanted[i])
+            continue;
+        c->needs.data[cell->data - plan->spec->data] = true;
+        c->needs.ranks = cell->ranks > c->needs.ranks ? cell->ranks : c->needs.ranks;
+        c->needs.devices = devices > c->needs.devices ? devices : c->needs.devices;
+    }
+}
+
+static PRINTF_LIKE(2, 3) void add_missing(struct check *c, const char *fmt, ...)
+{
+    va_list args;
+    if (ftell(c->missing.out) > 0)
+        fputs("; ", c->missing.out);
+    va_start(args, fmt);
+    vfprintf(c->missing.out, fmt, args);
+    va_end(args);
+}
+
+static enum status check_data(struct check *c)
+{
+    static const char *const splits[] = {"train", "val"};
+    const struct study_spec *s = c->plan->spec;
+    for (int d = 0; d < s->n_data; d++)
+        for (size_t i = 0; i < sizeof splits / sizeof *splits; i++) {
+            if (!c->needs.data[d] || !*s->data[d].folder ||
+                dataset_has_split(s->data[d].folder, splits[i]))
+                continue;
+            add_missing(c, "data '%s': there is no folder '%s/%s'", s->data[d].name,
+                        s->data[d].folder, splits[i]);
+        }
+    return STATUS_OK;
+}
+
+/* Counts the usable GPUs in the output of `ampscale info --json`; -1: the text is not such an
+ * output. */
+static int count_gpus(const char *path)
+{
+    json_t *info;
+    const json_t *device;
+    size_t i;
+    int n = 0;
+    if (json_read(path, ANSWER_MAX, &info) != STATUS_OK)
+        return -1;
+    const json_t *devices = json_object_get(info, "devices");
+    if (!json_is_array(devices))
+        n = -1;
+    json_array_foreach(devices, i, device)
+    {
+        const char *name = json_string_value(json_object_get(device, "device"));
+        n += name && strncmp(name, "cuda", 4) == 0 &&
+             json_is_true(json_object_get(device, "usable"));
+    }
+    json_decref(info);
+    return n;
+}
+
+/* Runs `ampscale info --json`, on a host by ssh (NULL: here). *gpus is the number of usable GPUs;
+ * -1: there was no answer, and `end` has the reason. */
+static enum status ask(struct check *c, const char *host, int *gpus, struct process_end *end)
+{
+    char out[64], log[64];
+    struct words w = {0}, remote = {0};
+    enum status st = STATUS_OK;
+    int answer = memfd_create("study-info", MFD_CLOEXEC),
+        errors = memfd_create("study-info-log", MFD_CLOEXEC);
+    if (answer < 0 || errors < 0) {
+        st = status_fail(STATUS_IO, "cannot create a file in memory: %s", strerror(errno));
+        goto done;
+    }
+    snprintf(out, sizeof out, "/proc/%ld/fd/%d", (long)getpid(), answer);
+    snprintf(log, sizeof log, "/proc/%ld/fd/%d", (long)getpid(), errors);
+    CHECK(words_add_all(&remote, c->program, "info", "--json", NULL));
+    CHECK(host ? launch_host_command(host, CONNECT_SECONDS, &remote, &w)
+               : words_add_list(&w, remote.n, remote.v));
+    const struct process_config child = {
+        .argv = w.v, .out = out, .log = log, .signals = c->signals, .limit_s = ASK_SECONDS};
+    CHECK(process_run(&child, end));
+    if (end->received)
+        st = status_fail(STATUS_INTERRUPTED, "interrupted by %s", strsignal(end->received));
+    *gpus = end->code == 0 ? count_gpus(out) : -1;
+done:
+    if (answer >= 0)
+        close(answer);
+    if (errors >= 0)
+        close(errors);
+    words_free(&w);
+    words_free(&remote);
+    return st;
+}
+
+static enum status check_place(struct check *c, const char *host, int64_t needed)
+{
+    struct process_end end;
+    const char *name = host ? host : "this machine";
+    bool gpu = strcmp(c->plan->spec->device, "cuda") == 0;
+    int gpus = -1;
+    if (!host && !gpu)
+        return STATUS_OK;
+    TRY(ask(c, host, &gpus, &end));
+    if (gpus < 0)
+        add_missing(c, "%s does not answer: %s", name,
+                    end.late        ? "the time limit is over"
+                    : *end.message  ? end.message
+                    : end.code == 0 ? "its 'ampscale info --json' prints another text"
+                                    : "ssh printed no reason");
+    else if (gpu && gpus < needed)
+        add_missing(c, "%s has %d of %" PRId64 " GPUs%s", name, gpus, needed,
+                    host ? "" : ", and there are no --hosts");
+    return STATUS_OK;
+}
+
+/* Checks the hosts that the largest run uses; the first one also runs the cells of one process. */
+static enum status check_hosts(struct check *c)
+{
+    const struct launch_hosts *hosts = c->plan->hosts;
+    int64_t left = c->needs.ranks;
+    for (int i = 0; i < hosts->n && left > 0; i++) {
+        const struct launch_host *h = &hosts->v[i];
+        int64_t ranks = left < h->slots ? left : h->slots;
+        TRY(check_place(c, h->name, ranks > c->needs.devices ? ranks : c->needs.devices));
+        left -= ranks;
+    }
+    if (left > 0)
+        add_missing(c, "--hosts: %" PRId64 " ranks need %" PRId64 " slots more", c->needs.ranks,
+                    left);
+    return STATUS_OK;
+}
+
+static enum status check_machine(struct check *c)
+{
+    int64_t ranks = c->needs.ranks;
+    int tasks = launcher_slurm_tasks();
+    if (tasks > 0 && ranks > tasks)
+        add_missing(c, "the Slurm allocation has %d of %" PRId64 " tasks", tasks, ranks);
+    bool alone = tasks == 0 && !launcher_has_hosts();
+    TRY(check_place(c, NULL, alone && ranks > c->needs.devices ? ranks : c->needs.devices));
+    return STATUS_OK;
+}
+
+enum status study_ready_check(const struct study_plan *plan, const bool *wanted,
+                              const char *program, const struct process_signals *signals)
+{
+    struct check c = {.plan = plan, .program = program, .signals = signals};
+    bool hosts = plan->hosts && plan->hosts->n > 0;
+    enum status st, closed;
+    find_needs(&c, wanted);
+    TRY(text_stream_open(&c.missing));
+    st = check_data(&c);
+    if (st == STATUS_OK && c.needs.ranks > 0 && !plan->spec->launcher)
+        st = hosts ? check_hosts(&c) : check_machine(&c);
+    closed = text_stream_close(&c.missing);
+    st = st == STATUS_OK ? closed : st;
+    if (st == STATUS_OK && c.missing.size > 0)
+        st = status_fail(STATUS_DATA, "no run was started: %s", c.missing.text);
+    free(c.missing.text);
+    return st;
+}

@@ -1,0 +1,32 @@
+/* The results of one run of a cell, from its record. */
+#pragma once
+
+#include "results/analysis.h"
+#include "results/run.h"
+
+/* Numbers that are not known are NAN. */
+struct study_sample {
+    double images_per_s;          /* images per second of the steps after the warm-up */
+    double wall;                  /* training images per second of the whole run */
+    double seconds;               /* of the whole run */
+    double top1, top5;            /* accuracy of the last validation, percent */
+    double split[ANALYSIS_PARTS]; /* mean seconds of each part of a step after warm-up */
+    double comm_busy_s;
+    int64_t slowest_rank; /* by its own time; -1: one rank */
+    double behind;        /* own time of the slowest rank divided by the median of the others, minus
+                           * 1 */
+    double noise;         /* largest `behind` that noise alone may cause */
+    char part[16];        /* part of the step in which the slowest rank loses most */
+    bool injected;        /* faults were injected into the run */
+    char host[64];        /* of the slowest rank */
+    double threads; /* compute threads on the busiest host; NAN if the run used the default, or
+                     * does not compute on a CPU */
+    double cores;   /* usable cores of one host */
+    struct analysis_system system;
+    struct analysis_io io;
+};
+
+/* Reads the sample of a run. Leaves out the first `warmup` steps, but at most half of the steps.
+ * STATUS_DATA for a run without a step, or with times that are not finite. */
+MUST_CHECK enum status study_sample_of(const struct run *run, int64_t warmup,
+                                       struct study_sample *s);

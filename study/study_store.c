@@ -1,0 +1,120 @@
+/* Reads and writes the folder of a study. */
+#include "study/study_store.h"
+
+#include "base/file.h"
+#include "base/folder.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "results/run.h"
+
+#include <unistd.h>
+
+enum { PLAN_MAX_BYTES = 64 << 20, WHY_MAX_BYTES = 1 << 16 };
+
+/* STATUS_USAGE unless the plan in `path` is a plan of the same study. */
+static enum status compare_plan(const struct study_store *store, const char *path)
+{
+    json_t *was;
+    enum status st = json_read(path, PLAN_MAX_BYTES, &was);
+    if (st != STATUS_OK && st != STATUS_DATA)
+        return st;
+    bool same = json_equal(json_object_get(was, "study"), store->plan->spec->json);
+    json_decref(was);
+    if (same)
+        return STATUS_OK;
+    return status_fail(STATUS_USAGE,
+                       "'%s' holds another study than '%s' describes; give another --out",
+                       store->dir, store->plan->spec->name);
+}
+
+static enum status keep_plan(const struct study_store *store)
+{
+    char path[STUDY_PATH_SIZE];
+    json_t *plan;
+    TRY(path_format(path, sizeof path, "%s/plan.json", store->dir));
+    if (path_exists(path))
+        return compare_plan(store, path);
+    TRY(study_plan_json(store->plan, store->dir, &plan));
+    return json_write(plan, path, JSON_INDENT(1));
+}
+
+enum status study_store_open(const struct study_plan *plan, const char *dir,
+                             struct study_store *store)
+{
+    *store = (struct study_store){.plan = plan, .dir = dir, .lock = -1};
+    TRY(dir_make(dir));
+    enum status st = dir_lock(dir, "ampscale study", &store->lock);
+    if (st == STATUS_OK)
+        st = keep_plan(store);
+    if (st != STATUS_OK)
+        study_store_close(store);
+    return st;
+}
+
+void study_store_close(struct study_store *store)
+{
+    if (store->lock >= 0)
+        close(store->lock);
+    store->lock = -1;
+}
+
+enum status study_store_state(const struct study_store *store, const struct study_run *run,
+                              enum study_state *state, char why[PROCESS_MESSAGE_SIZE])
+{
+    char path[STUDY_PATH_SIZE];
+    *why = '\0';
+    *state = STUDY_COMPLETE;
+    TRY(study_run_path(store->plan, run, store->dir, "/summary.json", path));
+    if (path_exists(path))
+        return STATUS_OK;
+    *state = STUDY_PENDING;
+    TRY(study_run_path(store->plan, run, store->dir, ".failed", path));
+    if (!path_exists(path))
+        return STATUS_OK;
+    *state = STUDY_FAILED;
+    json_t *object;
+    enum status st = json_read(path, WHY_MAX_BYTES, &object);
+    if (st != STATUS_OK && st != STATUS_DATA)
+        return st;
+    const char *reason = json_string_value(json_object_get(object, "reason"));
+    text_clean(why, PROCESS_MESSAGE_SIZE, reason ? reason : "for a reason that cannot be read");
+    json_decref(object);
+    return STATUS_OK;
+}
+
+enum status study_store_prepare(const struct study_store *store, const struct study_run *run,
+                                bool *resume)
+{
+    char path[STUDY_PATH_SIZE];
+    TRY(path_format(path, sizeof path, "%s/cells/%s", store->dir,
+                    store->plan->cell[run->cell].name));
+    TRY(dir_make(path));
+    TRY(study_run_path(store->plan, run, store->dir, "/checkpoint.safetensors", path));
+    /* A run of steps must be timed without interruption; only a run of epochs may be resumed. */
+    *resume = store->plan->spec->epochs && path_exists(path);
+    if (*resume)
+        return STATUS_OK;
+    TRY(study_run_path(store->plan, run, store->dir, "-logs", path));
+    TRY(dir_remove(path));
+    TRY(study_run_path(store->plan, run, store->dir, "", path));
+    return dir_remove(path);
+}
+
+enum status study_store_complete(const struct study_store *store, const struct study_run *run)
+{
+    char path[STUDY_PATH_SIZE];
+    TRY(study_run_path(store->plan, run, store->dir, "", path));
+    TRY(run_drop_weights(path));
+    TRY(study_run_path(store->plan, run, store->dir, ".failed", path));
+    return file_remove(path);
+}
+
+enum status study_store_failed(const struct study_store *store, const struct study_run *run,
+                               const struct process_end *end)
+{
+    char path[STUDY_PATH_SIZE];
+    TRY(study_run_path(store->plan, run, store->dir, ".failed", path));
+    json_t *why = json_pack("{s:s, s:i, s:f}", "reason", end->message, "exit_code", end->code,
+                            "seconds", end->seconds);
+    return json_write(why, path, JSON_INDENT(1) | JSON_REAL_PRECISION(4));
+}

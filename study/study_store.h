@@ -1,0 +1,46 @@
+/* The folder of a study:
+ *
+ *   plan.json               the study, its cells, and the command of each run
+ *   cells/<cell>/r<k>/      a run, as `ampscale train --out` writes it; complete with summary.json
+ *   cells/<cell>/r<k>.log   output of its command; r<k>-logs/ output of each of several ranks
+ *   cells/<cell>/r<k>.failed   why the run failed, as JSON
+ *   data/<name>/            generated images, with data/<name>.log
+ *   analysis.json           the results of all cells (results/analysis.h)
+ *
+ * A lock on the folder ensures that only one process at a time works in it. */
+#pragma once
+
+#include "base/process.h"
+#include "study/study_plan.h"
+
+struct study_store {
+    const struct study_plan *plan;
+    const char *dir;
+    int lock;
+};
+
+/* Opens the folder, or makes it, and writes plan.json if there is none. STATUS_IO while another
+ * process works in the folder; STATUS_USAGE if the folder holds another study. */
+MUST_CHECK enum status study_store_open(const struct study_plan *plan, const char *dir,
+                                        struct study_store *store);
+void study_store_close(struct study_store *store); /* no-op if the open failed */
+
+enum study_state { STUDY_PENDING, STUDY_COMPLETE, STUDY_FAILED };
+
+/* Reads the state of a run. `why` gets the reason of a failure. */
+MUST_CHECK enum status study_store_state(const struct study_store *store,
+                                         const struct study_run *run, enum study_state *state,
+                                         char why[PROCESS_MESSAGE_SIZE]);
+
+/* Prepares the folder of a run: makes its parent, and removes the files of an earlier attempt, or
+ * keeps them and sets *resume if the run can resume from its checkpoint. */
+MUST_CHECK enum status study_store_prepare(const struct study_store *store,
+                                           const struct study_run *run, bool *resume);
+
+/* Record the end of a run: remove the checkpoints of a complete run, or write why a run has failed.
+ */
+MUST_CHECK enum status study_store_complete(const struct study_store *store,
+                                            const struct study_run *run);
+MUST_CHECK enum status study_store_failed(const struct study_store *store,
+                                          const struct study_run *run,
+                                          const struct process_end *end);

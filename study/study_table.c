@@ -1,0 +1,53 @@
+/* Prints a study's analysis as a table for the terminal. */
+#include "study/study_collect.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Writes a number, or a dash if it is not finite. */
+static void number(FILE *out, int width, int decimals, double x)
+{
+    if (isfinite(x))
+        fprintf(out, " %*.*f", width, decimals, x);
+    else
+        fprintf(out, " %*s", width, "-");
+}
+
+static void print_cell(const struct analysis_cell *c, int width, FILE *out)
+{
+    double step = 0;
+    for (int p = 0; p < ANALYSIS_PARTS; p++)
+        step += c->split[p];
+    fprintf(out, "%-*s", width, c->name);
+    number(out, 9, 1, c->images_per_s.median);
+    number(out, 9, 1, c->images_per_s.low);
+    number(out, 9, 1, c->images_per_s.high);
+    number(out, 3, 0, (double)c->images_per_s.n);
+    number(out, 9, 1, c->wall.median);
+    number(out, 6, 2, c->speedup);
+    number(out, 6, 1, 100 * c->efficiency);
+    number(out, 6, 1, 100 * c->efficiency_wall);
+    number(out, 6, 2, c->top1);
+    number(out, 6, 1, 100 * c->split[ANALYSIS_DATA] / step);
+    number(out, 6, 1, 100 * c->split[ANALYSIS_COMM] / step);
+    fprintf(out, "  %s%s\n", *c->missing ? "missing: " : "", *c->missing ? c->missing : c->verdict);
+}
+
+void study_print(const struct analysis *a, FILE *out)
+{
+    int width = 4;
+    const char *key;
+    json_t *value;
+    for (int64_t i = 0; i < a->n_cells; i++)
+        width = (int)fmax(width, (double)strlen(a->cell[i].name));
+    fprintf(out, "%-*s %9s %9s %9s %3s %9s %6s %6s %6s %6s %6s %6s\n", width, "cell", "images/s",
+            "low", "high", "n", "wall", "speed", "eff%", "wall%", "top1%", "data%", "comm%");
+    for (int64_t i = 0; i < a->n_cells; i++)
+        print_cell(&a->cell[i], width, out);
+    fprintf(out, "low, high: bounds of the 95 %% interval of the median; bottleneck thresholds:");
+    json_object_foreach(a->thresholds, key, value)
+    {
+        fprintf(out, " %s %.2f", key, json_number_value(value));
+    }
+    fprintf(out, "\n");
+}

@@ -1,0 +1,406 @@
+/* Test suites of a made-up program: checks that end well, crash, hang, lie; and resuming one
+ * that was stopped. */
+#include "../results/scratch.h"
+#include "accept/accept_judge.h"
+#include "accept/accept_suite.h"
+#include "base/file.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+/* Counts its calls in "calls", and does what each kind of check is to do. */
+static const char program[] =
+    "#!/bin/sh\n"
+    "echo $1 $2 >>\"${0%/*}/calls\"\n"
+    "case \"$1 $2\" in\n"
+    "'info --json') echo '{\"devices\": [{\"device\": \"cpu\", \"usable\": true,"
+    " \"description\": \"made up\"}, {\"device\": \"cuda:0\", \"usable\": true, \"description\":"
+    " \"a\"}, {\"device\": \"cuda:1\", \"usable\": true, \"description\": \"b\"}]}' ;;\n"
+    "'bench memory') echo '{\"rows\": [{\"kernel\": \"copy\", \"median_gb_per_s\": 10,"
+    " \"wrong\": 0}]}' ;;\n"
+    "'bench peak') kill -SEGV $$ ;;\n"
+    "'bench conv') sleep 60 ;;\n"
+    /* Has half of its rows when it is asked to end. */
+    "'bench input') trap 'echo \"{\\\"rows\\\": [{\\\"stage\\\": \\\"read\\\", \\\"from\\\": "
+    "\\\"memory\\\","
+    " \\\"threads\\\": 1, \\\"images_per_s\\\": 7}]}\"; exit 5' TERM\n"
+    " n=0; while [ $n -lt 600 ]; do sleep 0.1; n=$((n + 1)); done ;;\n"
+    "'bench gemm') echo 'no JSON' ;;\n"
+    "'bench optimizer') cp \"${0%/*}/out/checks/optimizer.part\" \"${0%/*}/part\";"
+    " echo '{\"rows\": []}' ;;\n"
+    "'bench collective') echo 'ampscale: no such network' >&2; exit 5 ;;\n"
+    "'selftest --json') echo '{\"cases\": [{\"ok\": true}, {\"ok\": false}]}';"
+    " echo 'ampscale: it does not hold' >&2; exit 4 ;;\n"
+    /* Device 0 is well, once it has seen that the other one is at work; that one dies. */
+    "'bench overhead') for device; do :; done; cd \"${0%/*}\"; echo >\"at $device\"; n=0\n"
+    " until [ -e 'at cuda:0' ] && [ -e 'at cuda:1' ]; do\n"
+    "  n=$((n + 1)); [ $n -lt 200 ] || exit 5; sleep 0.05\n"
+    " done\n"
+    " [ $device = cuda:0 ] || kill -KILL $$\n"
+    " echo '{\"rows\": [{\"what\": \"step\", \"valid\": true, \"seconds\": {\"median\": 1}}]}' ;;\n"
+    /* Device 1 asks for the end of all. */
+    "'bench step') for device; do :; done; [ $device = cuda:0 ] || kill -TERM $PPID; sleep 60 ;;\n"
+    "*) exit 1 ;;\n"
+    "esac\n";
+
+struct rig {
+    char dir[SCRATCH_MAX];
+    char path[SCRATCH_MAX + 16], out[SCRATCH_MAX + 16];
+};
+
+static int begin(void **state)
+{
+    struct rig *r = calloc(1, sizeof *r);
+    if (!r)
+        return -1;
+    scratch_make(r->dir);
+    scratch_write(r->dir, "program", program, sizeof program - 1);
+    snprintf(r->path, sizeof r->path, "%s/program", r->dir);
+    snprintf(r->out, sizeof r->out, "%s/out", r->dir);
+    *state = r;
+    return chmod(r->path, 0755);
+}
+
+static int end(void **state)
+{
+    struct rig *r = *state;
+    scratch_remove(r->dir);
+    free(r);
+    return 0;
+}
+
+/* Runs a spec for a device of this name, of one check for each kind. */
+static enum status run(const struct rig *r, const char *hardware, const char *const *kinds,
+                       bool resume, struct accept_report *report)
+{
+    char text[4096];
+    struct accept_spec s;
+    const struct accept_options o = {
+        .program = r->path, .dir = r->out, .level = 1, .resume = resume};
+    int used = snprintf(text, sizeof text,
+                        "{\"schema\": 1, \"name\": \"made\", \"about\": \"a test\", \"device\": "
+                        "\"cpu\", \"hardware\": [\"%s\"], \"checks\": [",
+                        hardware);
+    for (int i = 0; kinds[i]; i++)
+        used += snprintf(text + used, sizeof text - (size_t)used,
+                         "%s{\"name\": \"%s\", \"kind\": \"%s\", \"level\": 1, \"seconds\": 1, "
+                         "\"limit_s\": 1, \"repeats\": 2}",
+                         i ? ", " : "", kinds[i], kinds[i]);
+    strcat(text, "]}");
+    if (accept_spec_parse(text, strlen(text), "made", 0, &s) != STATUS_OK)
+        fail_msg("%s", status_message());
+    enum status st = accept_run(&s, &o, report);
+    accept_spec_free(&s);
+    return st;
+}
+
+static void ended(const struct accept_result *c, enum verdict v, int repeats, const char *why)
+{
+    if (c->verdict != v || c->repeats != repeats || !strstr(c->reason, why))
+        fail_msg("%s: %s after %d repeats, '%s'", c->name, verdict_str(c->verdict), c->repeats,
+                 c->reason);
+}
+
+static void test_endings(void **state)
+{
+    struct rig *rig = *state;
+    static const char *const kinds[] = {"memory",     "peak",     "conv", "gemm",
+                                        "collective", "selftest", NULL};
+    struct accept_report r;
+    assert_int_equal(run(rig, "made*", kinds, false, &r), STATUS_OK);
+    assert_int_equal(r.n_checks, 7);
+    assert_string_equal(r.device, "made up");
+    ended(&r.check[0], VERDICT_PASS, 1, "");
+    ended(&r.check[1], VERDICT_PASS, 2, "");
+    ended(&r.check[2], VERDICT_FAIL, 1, "ended by a signal: Segmentation fault");
+    ended(&r.check[3], VERDICT_FAIL, 1, "not done within the limit of 1 s");
+    ended(&r.check[4], VERDICT_MISSING, 1, "not valid JSON");
+    ended(&r.check[5], VERDICT_MISSING, 1, "no such network");
+    ended(&r.check[6], VERDICT_FAIL, 1, "it does not hold");
+    assert_true(accept_metric_median(accept_metric_find(&r.check[6], "wrong")) == 1);
+    assert_int_equal(verdict_exit_code(r.count, false), 4);
+    accept_report_free(&r);
+}
+
+/* Hardware that the spec is not for is not measured any further. */
+static void test_other_hardware(void **state)
+{
+    struct rig *rig = *state;
+    static const char *const kinds[] = {"memory", NULL};
+    struct accept_report r;
+    size_t size;
+    assert_int_equal(run(rig, "*H200*", kinds, false, &r), STATUS_OK);
+    ended(&r.check[0], VERDICT_FAIL, 1, "does not match the pattern '*H200*'");
+    ended(&r.check[1], VERDICT_MISSING, 0, "not run");
+    accept_report_free(&r);
+    char *calls = scratch_read(rig->dir, "calls", &size);
+    assert_string_equal(calls, "info --json\n");
+    free(calls);
+}
+
+static int count(const char *text, const char *word)
+{
+    int n = 0;
+    for (const char *at = text; (at = strstr(at, word)); at++)
+        n++;
+    return n;
+}
+
+/* A test suite that lost a check, and half of another, runs these again and nothing else. */
+static void test_resume(void **state)
+{
+    struct rig *rig = *state;
+    static const char *const kinds[] = {"memory", "selftest", NULL};
+    static const char *const others[] = {"memory", NULL};
+    struct accept_report r;
+    char path[128], from[128];
+    size_t size;
+    assert_int_equal(run(rig, "made*", kinds, false, &r), STATUS_OK);
+    accept_report_free(&r);
+    assert_int_equal(run(rig, "made*", kinds, false, &r), STATUS_USAGE);
+    assert_non_null(strstr(status_message(), "--resume"));
+    assert_int_equal(run(rig, "made*", others, true, &r), STATUS_USAGE);
+    assert_non_null(strstr(status_message(), "differs from"));
+
+    /* As a kill between the two repeats of "memory" leaves it. */
+    char *whole = scratch_read(rig->dir, "out/checks/memory.json", &size);
+    json_t *o = json_loads(whole, 0, NULL);
+    free(whole);
+    json_object_set_new(o, "repeats", json_integer(1));
+    json_t *values = json_object_get(json_array_get(json_object_get(o, "metrics"), 0), "values");
+    json_array_remove(values, 1);
+    values = json_object_get(json_array_get(json_object_get(o, "metrics"), 1), "values");
+    json_array_remove(values, 1);
+    snprintf(from, sizeof from, "%s/out/checks/memory.json", rig->dir);
+    assert_int_equal(remove(from), 0);
+    snprintf(path, sizeof path, "%s/out/checks/memory.part", rig->dir);
+    assert_int_equal(json_dump_file(o, path, 0), 0);
+    json_decref(o);
+
+    assert_int_equal(run(rig, "made*", kinds, true, &r), STATUS_OK);
+    ended(&r.check[1], VERDICT_PASS, 2, "");
+    assert_int_equal(accept_metric_find(&r.check[1], "copy")->n, 2);
+    accept_report_free(&r);
+    assert_false(path_exists(path));
+    char *calls = scratch_read(rig->dir, "calls", &size);
+    assert_int_equal(count(calls, "memory"), 3);
+    assert_int_equal(count(calls, "selftest"), 1);
+    assert_int_equal(count(calls, "info"), 1);
+    free(calls);
+
+    /* A damaged file is as good as none. */
+    scratch_write(rig->dir, "out/checks/selftest.json", "{\"name\": 1}", 11);
+    assert_int_equal(run(rig, "made*", kinds, true, &r), STATUS_OK);
+    ended(&r.check[2], VERDICT_FAIL, 1, "it does not hold");
+    accept_report_free(&r);
+}
+
+/* A folder where the device has a number in place of a description. */
+static void test_strange_device(void **state)
+{
+    struct rig *rig = *state;
+    static const char *const kinds[] = {"memory", NULL};
+    struct accept_report r;
+    size_t size;
+    assert_int_equal(run(rig, "made*", kinds, false, &r), STATUS_OK);
+    accept_report_free(&r);
+    char *text = scratch_read(rig->dir, "out/checks/hardware.json", &size);
+    char *device = strstr(text, "\"made up\"");
+    assert_non_null(device);
+    memset(device, '1', strlen("\"made up\""));
+    scratch_write(rig->dir, "out/checks/hardware.json", text, size);
+    free(text);
+    assert_int_equal(run(rig, "made*", kinds, true, &r), STATUS_OK);
+    assert_string_equal(r.device, "");
+    ended(&r.check[0], VERDICT_MISSING, 1, "the limit is a text");
+    accept_report_free(&r);
+}
+
+/* What a repeat measured is kept before the next one begins. */
+static void test_part(void **state)
+{
+    struct rig *rig = *state;
+    static const char *const kinds[] = {"optimizer", NULL};
+    struct accept_report r;
+    size_t size;
+    assert_int_equal(run(rig, "made*", kinds, false, &r), STATUS_OK);
+    ended(&r.check[1], VERDICT_PASS, 2, "");
+    accept_report_free(&r);
+    char *part = scratch_read(rig->dir, "part", &size);
+    assert_non_null(strstr(part, "\"repeats\": 1"));
+    free(part);
+}
+
+/* Runs a spec of checks on "memory", "input" (which takes longer than any budget) and "memory" with
+ * a budget; those named `only` (NULL: all). */
+static struct accept_report run_budget(const struct rig *r, int64_t budget, const char *only)
+{
+    static const char text[] =
+        "{\"schema\": 1, \"name\": \"made\", \"about\": \"a test\", \"device\": \"cpu\", "
+        "\"hardware\": [\"*\"], \"checks\": ["
+        "{\"name\": \"a\", \"kind\": \"memory\", \"level\": 1, \"seconds\": 1, \"limit_s\": 60},"
+        "{\"name\": \"b\", \"kind\": \"input\", \"level\": 1, \"seconds\": 1, \"limit_s\": 600, "
+        "\"limits\": {\"read_*\": {\"min\": 5}, \"decode_*\": {\"min\": 5}}},"
+        "{\"name\": \"c\", \"kind\": \"memory\", \"level\": 1, \"seconds\": 20, \"limit_s\": 60}]}";
+    struct accept_spec s;
+    struct accept_report report;
+    const struct accept_options o = {
+        .program = r->path, .dir = r->out, .level = 1, .resume = true, .budget_s = budget};
+    assert_int_equal(accept_spec_parse(text, strlen(text), "made", 0, &s), STATUS_OK);
+    assert_int_equal(accept_spec_select(&s, only, 0), STATUS_OK);
+    assert_int_equal(accept_run(&s, &o, &report), STATUS_OK);
+    accept_spec_free(&s);
+    assert_int_equal(report.n_checks, 4);
+    return report;
+}
+
+/* A budget leaves the later checks their time; what was measured when it was used up counts, the
+ * rest is missing, and is run when there is time again. */
+static void test_budget(void **state)
+{
+    struct rig *rig = *state;
+    size_t size;
+    struct accept_report r = run_budget(rig, 23, NULL);
+    ended(&r.check[1], VERDICT_PASS, 1, "");
+    ended(&r.check[2], VERDICT_MISSING, 1, "stopped after");
+    assert_true(accept_metric_median(accept_metric_find(&r.check[2], "read_memory_1")) == 7);
+    assert_int_equal(accept_metric_find(&r.check[2], "read_memory_1")->verdict, VERDICT_PASS);
+    assert_int_equal(accept_metric_find(&r.check[2], "decode_*")->verdict, VERDICT_MISSING);
+    ended(&r.check[3], VERDICT_PASS, 1, "");
+    assert_int_equal(verdict_exit_code(r.count, false), 5);
+    accept_report_free(&r);
+
+    r = run_budget(rig, 23, "a,c");
+    ended(&r.check[2], VERDICT_MISSING, 1, "stopped after");
+    accept_report_free(&r);
+    r = run_budget(rig, 3, "b");
+    ended(&r.check[2], VERDICT_MISSING, 1, "stopped after");
+    accept_report_free(&r);
+    char *calls = scratch_read(rig->dir, "calls", &size);
+    assert_int_equal(count(calls, "bench memory"), 2);
+    assert_int_equal(count(calls, "bench input"), 2);
+    free(calls);
+}
+
+/* What is not asked for is neither run nor missing, and what an earlier call measured stays. */
+static void test_only(void **state)
+{
+    struct rig *rig = *state;
+    struct accept_report r = run_budget(rig, 0, "c");
+    ended(&r.check[0], VERDICT_PASS, 1, "");
+    assert_string_equal(r.check[1].name, "c");
+    ended(&r.check[1], VERDICT_PASS, 1, "");
+    ended(&r.check[2], VERDICT_SKIP, 0, "not selected");
+    ended(&r.check[3], VERDICT_SKIP, 0, "not selected");
+    assert_int_equal(verdict_exit_code(r.count, false), 0);
+    accept_report_free(&r);
+    r = run_budget(rig, 0, "a");
+    assert_string_equal(r.check[1].name, "a");
+    ended(&r.check[1], VERDICT_PASS, 1, "");
+    assert_string_equal(r.check[2].name, "c");
+    ended(&r.check[2], VERDICT_PASS, 1, "");
+    ended(&r.check[3], VERDICT_SKIP, 0, "not selected");
+    accept_report_free(&r);
+}
+
+/* A check that burns in continues for its time, and no longer. */
+static void test_burn(void **state)
+{
+    struct rig *rig = *state;
+    static const char text[] =
+        "{\"schema\": 1, \"name\": \"made\", \"about\": \"a test\", \"device\": \"cpu\", "
+        "\"hardware\": [\"*\"], \"checks\": [{\"name\": \"a\", \"kind\": \"memory\", \"level\": "
+        "1, \"seconds\": 1, \"limit_s\": 9, \"burn\": true}]}";
+    const double seconds = 0.1;
+    struct accept_spec s;
+    struct accept_report r;
+    const struct accept_options o = {
+        .program = rig->path, .dir = rig->out, .level = 1, .hours = seconds / 3600};
+    assert_int_equal(accept_spec_parse(text, strlen(text), "made", 0, &s), STATUS_OK);
+    assert_int_equal(accept_run(&s, &o, &r), STATUS_OK);
+    assert_true(r.check[1].repeats > 1);
+    assert_true(r.check[1].seconds >= seconds);
+    assert_int_equal(accept_metric_find(&r.check[1], "copy")->n, r.check[1].repeats);
+    accept_report_free(&r);
+    accept_spec_free(&s);
+}
+
+/* Burns on two GPUs in checks of a kind. */
+static enum status burn_two(const struct rig *rig, const char *kind, double hours,
+                            struct accept_report *report)
+{
+    char text[512];
+    struct accept_spec s;
+    const struct accept_options o = {
+        .program = rig->path, .dir = rig->out, .level = 1, .hours = hours};
+    int n = snprintf(text, sizeof text,
+                     "{\"schema\": 1, \"name\": \"made\", \"about\": \"a test\", \"device\": "
+                     "\"cuda\", \"devices\": 2, \"hardware\": [\"*\"], \"checks\": [{\"name\": "
+                     "\"burn\", \"kind\": \"%s\", \"level\": 1, \"seconds\": 1, \"limit_s\": 60, "
+                     "\"each\": true, \"burn\": true, \"repeats\": 2}]}",
+                     kind);
+    if (accept_spec_parse(text, (size_t)n, "made", 0, &s) != STATUS_OK)
+        fail_msg("%s", status_message());
+    assert_int_equal(s.check[1].together, 2);
+    enum status st = accept_run(&s, &o, report);
+    accept_spec_free(&s);
+    return st;
+}
+
+/* All devices burn at the same time, each in a folder of its own, and the end of one is not that of
+ * the other, which continues for as long as all would have. */
+static void test_together(void **state)
+{
+    struct rig *rig = *state;
+    const double seconds = 0.1;
+    struct accept_report r;
+    char path[SCRATCH_MAX + 64];
+    assert_int_equal(burn_two(rig, "overhead", seconds / 3600, &r), STATUS_OK);
+    assert_int_equal(r.n_checks, 3);
+    assert_string_equal(r.check[1].name, "burn.0");
+    assert_int_equal(r.check[1].verdict, VERDICT_PASS);
+    assert_true(r.check[1].repeats >= 2 && r.check[1].seconds >= seconds);
+    assert_int_equal(accept_metric_find(&r.check[1], "step_us")->n, r.check[1].repeats);
+    ended(&r.check[2], VERDICT_FAIL, 1, "ended by a signal: Killed");
+    accept_report_free(&r);
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/checks/burn.%d/r1/log", rig->out, i);
+        assert_true(path_exists(path));
+    }
+}
+
+/* Who asks for an end asks all of them, and nothing is said to have been measured. */
+static void test_together_interrupted(void **state)
+{
+    struct rig *rig = *state;
+    struct accept_report r;
+    char path[SCRATCH_MAX + 64];
+    assert_int_equal(burn_two(rig, "step", 0, &r), STATUS_INTERRUPTED);
+    assert_non_null(strstr(status_message(), "interrupted by Terminated"));
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/checks/burn.%d.json", rig->out, i);
+        assert_false(path_exists(path));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_endings, begin, end),
+        cmocka_unit_test_setup_teardown(test_other_hardware, begin, end),
+        cmocka_unit_test_setup_teardown(test_resume, begin, end),
+        cmocka_unit_test_setup_teardown(test_part, begin, end),
+        cmocka_unit_test_setup_teardown(test_strange_device, begin, end),
+        cmocka_unit_test_setup_teardown(test_budget, begin, end),
+        cmocka_unit_test_setup_teardown(test_only, begin, end),
+        cmocka_unit_test_setup_teardown(test_burn, begin, end),
+        cmocka_unit_test_setup_teardown(test_together, begin, end),
+        cmocka_unit_test_setup_teardown(test_together_interrupted, begin, end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

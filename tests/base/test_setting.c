@@ -1,0 +1,197 @@
+/* Tables of settings: what a value may be, what is said of one that may not, defaults, records. */
+#include "base/setting.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum colour { RED, GREEN, BLUE };
+
+struct things {
+    int count;
+    int64_t large;
+    uint64_t seed;
+    double share;
+    bool loud, named, open;
+    enum colour colour;
+    const char *file, *word, *untouched;
+    const char *dir[2];
+    int n_dirs;
+    int twice;
+    bool size[3];
+    int n_parts, part[4];
+    json_t *extra;
+};
+
+static enum status take_twice(const struct setting *s, const char *text, void *config)
+{
+    int64_t v;
+    TRY(setting_integer(s->flag, text, 0, 10, &v));
+    *(int *)setting_member(s, config) = 2 * (int)v;
+    return STATUS_OK;
+}
+
+static enum status take_part(const struct setting *s, const char *part, void *config)
+{
+    struct things *t = config;
+    int64_t v;
+    TRY(setting_integer(s->flag, part, 0, 10, &v));
+    t->part[t->n_parts++] = (int)v;
+    return STATUS_OK;
+}
+
+#define SETTINGS_OF struct things
+static const struct setting table[] = {
+    {.group = 1, .help = "Things"},
+    {"max-count", 'c', "N", "7", "A count", AS_INTEGER(count, 1, 9), .key = "count"},
+    {"large", 0, "N", NULL, "A large one", AS_INTEGER(large, -5, 1e15)},
+    {"seed", 0, "N", "0", "A seed", AS_INTEGER(seed, 0, 0x1p63)},
+    {"share", 0, "X", "0.5", "A share", AS_REAL(share, 0, 1), .traits = SETTING_TRAIT},
+    {"is-loud", 0, NULL, NULL, "Loud", AS_SWITCH(loud), GIVEN(named)},
+    {"colour", 0, "red|green|blue", "green", "A colour", AS_CHOICE(colour)},
+    {"door", 0, "shut|open", NULL, "A door", AS_CHOICE(open), .traits = SETTING_RECORD_SET},
+    {"file", 0, "FILE", NULL, "A file", AS_TEXT(file)},
+    {"word", 0, "one|two", NULL, "A word", AS_WORD(word), .traits = SETTING_RECORD_SET},
+    {"dir", 0, "DIR", NULL, "Folders", AS_LIST(dir, n_dirs), .traits = SETTING_TRAIT},
+    {"twice", 0, "N", "3", "Doubled", SETTING_AT(twice), TAKEN_BY(take_twice)},
+    {"parts", 0, "N,...", "1,2", "Parts", PARTS_TAKEN_BY(take_part, n_parts)},
+    {"size", 0, "small|medium|large,...", NULL, "Sizes", AS_SET(size)},
+    {.key = "extra", AS_JSON(extra)},
+    {0},
+};
+
+static const struct setting *row_of(const char *flag)
+{
+    const struct setting *s = table;
+    while (!s->flag || strcmp(s->flag, flag) != 0)
+        s++;
+    return s;
+}
+
+static void takes(struct things *t, const char *flag, const char *text)
+{
+    if (setting_take(row_of(flag), text, t) != STATUS_OK)
+        fail_msg("--%s '%s': %s", flag, text, status_message());
+}
+
+static void refuses(const char *flag, const char *text, const char *message)
+{
+    struct things t = {0};
+    assert_int_equal(setting_take(row_of(flag), text, &t), STATUS_USAGE);
+    assert_string_equal(status_message(), message);
+}
+
+static void values_reach_their_members(void **state)
+{
+    (void)state;
+    struct things t = {0};
+    takes(&t, "max-count", "9");
+    takes(&t, "large", "1000000000000000");
+    takes(&t, "seed", "9223372036854775807");
+    takes(&t, "share", "1e-3");
+    takes(&t, "colour", "blue");
+    takes(&t, "door", "open");
+    takes(&t, "file", "a b");
+    takes(&t, "word", "two");
+    takes(&t, "dir", "x");
+    takes(&t, "dir", "y");
+    takes(&t, "twice", "4");
+    assert_false(t.named);
+    takes(&t, "is-loud", NULL);
+    assert_true(t.loud && t.named && t.open);
+    assert_int_equal(t.count, 9);
+    assert_true(t.large == 1000000000000000 && t.seed == INT64_MAX && t.share == 1e-3);
+    assert_int_equal(t.colour, BLUE);
+    assert_string_equal(t.file, "a b");
+    assert_string_equal(t.word, "two");
+    assert_int_equal(t.n_dirs, 2);
+    assert_string_equal(t.dir[1], "y");
+    assert_int_equal(t.twice, 8);
+    assert_null(t.untouched);
+    assert_int_equal(setting_take(row_of("dir"), "z", &t), STATUS_USAGE);
+    assert_string_equal(status_message(), "more than 2 of --dir were given: 'z' is too many");
+}
+
+static void other_values_are_refused(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"", "x", "1x", "0", "10", "99999999999999999999", "1.5"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct things t = {0};
+        assert_int_equal(setting_take(row_of("max-count"), bad[i], &t), STATUS_USAGE);
+        assert_int_equal(t.count, 0);
+    }
+    refuses("max-count", "10", "--max-count '10': give a whole number from 1 to 9");
+    refuses("share", "nan", "--share 'nan': give a number from 0 to 1");
+    refuses("share", "1.01", "--share '1.01': give a number from 0 to 1");
+    refuses("colour", "gree", "--colour 'gree': give red, green or blue; did you mean green?");
+    refuses("colour", "", "--colour '': give red, green or blue");
+    refuses("door", "red|green", "--door 'red|green': give shut or open");
+    refuses("word", "three", "--word 'three': give one or two");
+    refuses("size", "small,tiny", "--size 'tiny': give small, medium or large");
+    refuses("size", "", "--size '': give small, medium or large");
+    refuses("parts", "3,x", "--parts 'x': give a whole number from 0 to 10");
+    refuses("twice", "11", "--twice '11': give a whole number from 0 to 10");
+}
+
+static void a_list_replaces_the_one_before(void **state)
+{
+    (void)state;
+    struct things t = {0};
+    assert_int_equal(settings_default(table, &t), STATUS_OK);
+    assert_true(t.n_parts == 2 && t.part[0] == 1 && t.part[1] == 2);
+    assert_int_equal(setting_take(row_of("parts"), "7", &t), STATUS_OK);
+    assert_true(t.n_parts == 1 && t.part[0] == 7);
+    assert_int_equal(setting_take(row_of("size"), "large,small", &t), STATUS_OK);
+    assert_true(t.size[0] && !t.size[1] && t.size[2]);
+    assert_int_equal(setting_take(row_of("size"), "medium", &t), STATUS_OK);
+    assert_true(!t.size[0] && t.size[1] && !t.size[2]);
+}
+
+static void defaults_are_values(void **state)
+{
+    (void)state;
+    struct things t = {.large = 4};
+    assert_int_equal(settings_default(table, &t), STATUS_OK);
+    assert_int_equal(t.count, 7);
+    assert_int_equal(t.colour, GREEN);
+    assert_int_equal(t.twice, 6);
+    assert_true(t.share == 0.5 && t.large == 4 && !t.named && !t.file);
+}
+
+static void records_have_rows_in_their_order(void **state)
+{
+    (void)state;
+    struct things t = {.count = 3, .colour = BLUE, .dir = {"x"}, .n_dirs = 1};
+    json_t *o = json_object();
+    assert_int_equal(settings_record(table, &t, SETTING_TRAIT, o), STATUS_OK);
+    char *text = json_dumps(o, JSON_COMPACT);
+    assert_string_equal(text, "{\"count\":3,\"large\":0,\"seed\":0,\"is_loud\":false,"
+                              "\"colour\":\"blue\",\"file\":null}");
+    free(text);
+    t.open = true;
+    t.word = "one";
+    t.extra = json_pack("{s:i}", "a", 1);
+    assert_int_equal(settings_record(table, &t, SETTING_TRAIT, o), STATUS_OK);
+    text = json_dumps(o, JSON_COMPACT);
+    assert_non_null(strstr(text, "\"file\":null,\"door\":\"open\",\"word\":\"one\","
+                                 "\"extra\":{\"a\":1}}"));
+    free(text);
+    json_decref(t.extra);
+    json_decref(o);
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(values_reach_their_members),
+        cmocka_unit_test(other_values_are_refused),
+        cmocka_unit_test(a_list_replaces_the_one_before),
+        cmocka_unit_test(defaults_are_values),
+        cmocka_unit_test(records_have_rows_in_their_order),
+    };
+    return cmocka_run_group_tests_name("setting", tests, NULL, NULL);
+}

@@ -1,0 +1,149 @@
+/* A table in each of its formats: the same cells, and what has no value. */
+#include "bench/table.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+struct item {
+    const char *name;
+    int64_t n;
+    double bytes, rate; /* NAN: unknown */
+    bool measured;
+};
+
+static const struct item items[] = {
+    {"copy", 3, 1048576, 2.5, true}, {"", -12345, 524288, NAN, true}, {"a,\"b\"", 1, 0, 1, false}};
+
+static void item_columns(struct bench_table *t, const void *row)
+{
+    const struct item *i = row;
+    column_text(t, "name", "kernel", -6, i->name);
+    column_int(t, "n", "n", 3, i->n);
+    column_json(t, "twice", json_integer(2 * i->n));
+    column_group_begin(t, "speed");
+    t->absent = !i->measured;
+    column_real(t, "bytes", "MiB", 5, 2, 0x1p-20, i->bytes);
+    column_real(t, "rate", NULL, 0, 0, 1, i->rate);
+    column_group_end(t);
+    column_bool(t, "ok", true);
+    t->absent = false;
+    column_text(t, NULL, "note", 0, i->measured ? "" : "left out");
+}
+
+static void assert_printed(enum bench_format format, const char *want)
+{
+    char *text;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    struct bench_table t = {.format = format, .out = out, .columns = item_columns};
+    bench_table_rows(&t, items, 3, sizeof *items);
+    fclose(out);
+    assert_string_equal(text, want);
+    free(text);
+}
+
+static void test_text(void **state)
+{
+    (void)state;
+    assert_printed(BENCH_TEXT, "kernel   n   MiB  note\n"
+                               "copy     3  1.00  -\n"
+                               "-      -12345  0.50  -\n"
+                               "a,\"b\"    1   n/a  left out\n");
+}
+
+static void test_csv(void **state)
+{
+    (void)state;
+    assert_printed(BENCH_CSV, "name,n,bytes,rate,ok\n"
+                              "copy,3,1048576,2.5,1\n"
+                              ",-12345,524288,,1\n"
+                              "\"a,\"\"b\"\"\",1,,,\n");
+}
+
+/* Names that come from a file or a tool: a formula, an escape, a character that reorders a line. */
+static const struct item hostile = {"=1+1\033[31m,\xe2\x80\xae", -1, 0, -2, true};
+
+static void test_hostile(void **state)
+{
+    (void)state;
+    static const struct {
+        enum bench_format format;
+        const char *want;
+    } cases[] = {{BENCH_CSV, "name,n,bytes,rate,ok\n\"'=1+1?[31m,???\",-1,0,-2,1\n"},
+                 {BENCH_TEXT, "kernel   n   MiB  note\n=1+1?[31m,???  -1  0.00  -\n"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *text;
+        size_t size;
+        FILE *out = open_memstream(&text, &size);
+        struct bench_table t = {.format = cases[i].format, .out = out, .columns = item_columns};
+        bench_table_rows(&t, &hostile, 1, sizeof hostile);
+        fclose(out);
+        assert_string_equal(text, cases[i].want);
+        free(text);
+    }
+}
+
+static void test_markdown(void **state)
+{
+    (void)state;
+    assert_printed(BENCH_MARKDOWN, "| kernel | n | MiB | note |\n"
+                                   "|---|---|---|---|\n"
+                                   "| copy | 3 | 1.00 | - |\n"
+                                   "| - | -12345 | 0.50 | - |\n"
+                                   "| a,\"b\" | 1 | n/a | left out |\n");
+}
+
+static void test_json(void **state)
+{
+    (void)state;
+    struct bench_table t = {.format = BENCH_JSON, .columns = item_columns};
+    json_t *rows;
+    bench_table_rows(&t, items, 3, sizeof *items);
+    assert_int_equal(bench_table_take(&t, &rows), STATUS_OK);
+    json_t *want = json_pack(
+        "[{s:s, s:i, s:i, s:{s:f, s:f}, s:b}, {s:s, s:i, s:i, s:{s:f, s:n}, s:b}, {s:s, s:i, s:i, "
+        "s:{}}]",
+        "name", "copy", "n", 3, "twice", 6, "speed", "bytes", 1048576.0, "rate", 2.5, "ok", true,
+        "name", "", "n", -12345, "twice", -24690, "speed", "bytes", 524288.0, "rate", "ok", true,
+        "name", "a,\"b\"", "n", 1, "twice", 2, "speed");
+    assert_non_null(want);
+    assert_true(json_equal(rows, want));
+    json_decref(want);
+    json_decref(rows);
+    bench_table_close(&t);
+}
+
+/* Of no rows there is an empty array, and a value that found no memory fails the table. */
+static void null_columns(struct bench_table *t, const void *row)
+{
+    (void)row;
+    column_json(t, "value", NULL);
+}
+
+static void test_empty(void **state)
+{
+    (void)state;
+    struct bench_table t = {.format = BENCH_JSON, .columns = null_columns};
+    json_t *rows;
+    bench_table_rows(&t, NULL, 0, 1);
+    assert_int_equal(bench_table_take(&t, &rows), STATUS_OK);
+    assert_int_equal(json_array_size(rows), 0);
+    json_decref(rows);
+    bench_table_rows(&t, items, 1, sizeof *items);
+    assert_int_equal(bench_table_take(&t, &rows), STATUS_OOM);
+    assert_null(rows);
+    bench_table_close(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_text), cmocka_unit_test(test_csv),   cmocka_unit_test(test_markdown),
+        cmocka_unit_test(test_json), cmocka_unit_test(test_empty), cmocka_unit_test(test_hostile),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# What the documents point at exists: each ampscale command and its flags, each script, each linked
+# file, each source file that is named.
+. "$(dirname "$0")/common.sh" "$@"
+cd "$source_dir" || exit 1
+
+docs=(README.md CONTRIBUTING.md CHANGELOG.md docs/*.md docs/*/README.md)
+commands=$(all_commands)
+families=$(sed -n 's/ .*//p' <<<"$commands" | sort | uniq -d)
+
+# invocations FILE: the ampscale commands in it, one a line, from the command's name on: lines of code
+# blocks, with those that a launcher starts behind '--', and code in a sentence.
+invocations() {
+    awk '
+        /^```/ { code = !code; next }
+        code || /^    / {
+            sub(/ #.*/, "")
+            if (sub(/^ *(.* )?ampscale /, ""))
+                print
+            next
+        }
+        { n = split($0, part, "`"); for (i = 2; i <= n; i += 2) if (sub(/^ampscale /, "", part[i])) print part[i] }' "$1" |
+        sed -E 's/ -- (bench|train|accept|selftest|study) /\n\1 /; s/ [|>&].*//; s/[\\()]//g'
+}
+
+# flags_of COMMAND...: remembered, since each is asked for often.
+declare -A flags_known
+flags_of() {
+    [[ -v flags_known["$*"] ]] || flags_known["$*"]=$(help_flags "$@")
+    flags=${flags_known["$*"]}
+}
+
+check_invocation() {
+    local file=$1 word flag flags
+    shift
+    local command=("$1")
+    if grep -qx -- "$1" <<<"$families"; then
+        [[ $# == 1 || $2 != [a-z]* ]] || command+=("$2")
+        ((${#command[@]} == 2)) || return 0
+    fi
+    grep -qx -- "${command[*]}" <<<"$commands" || { fail "$file: no command '${command[*]}'" && return; }
+    flags_of "${command[@]}"
+    for word in "${@:${#command[@]}+1}"; do
+        [[ $word != -- ]] || break
+        [[ $word =~ ^--?[a-z] && $word != --help ]] || continue
+        flag=${word%%=*} # underscores are dashes, and -np is horovodrun's spelling
+        [[ $flag != -np ]] || flag=--np
+        grep -qx -e "${flag//_/-}" <<<"$flags" || fail "$file: '${command[*]}' has no flag '$word'"
+    done
+}
+
+found=0
+for file in "${docs[@]}"; do
+    while read -ra words; do
+        [[ ${words[0]-} =~ ^[a-z][a-z-]*$ ]] || continue
+        found=$((found + 1))
+        check_invocation "$file" "${words[@]}"
+    done < <(invocations "$file")
+
+    while IFS= read -r link; do
+        [[ -e $(dirname "$file")/${link%%#*} ]] || fail "$file: there is no '$link'"
+        [[ $link != *.md#* ]] || grep -qixE "#+ $(tr - . <<<"${link#*#}")" "$(dirname "$file")/${link%%#*}" ||
+            fail "$file: '$link' has no such heading"
+    done < <(grep -oE '\]\([^):]+\)' "$file" | sed 's/^](//; s/)$//' | grep -v '^#')
+
+    while IFS= read -r path; do
+        [[ $path == *NAME* || $path == *SUBJECT* ]] || [[ -e $path ]] || compgen -G "$path" >/dev/null || fail "$file: there is no '$path'"
+    done < <(grep -oE '`[a-z_]+/[A-Za-z0-9_./*-]+\.(c|h|cu|cuh|sh|py|awk|cmake|gp|list|open|txt|md)`|(^|[^/.a-z])(scripts/[a-z-]+|tests/[a-z_/]*[a-z_](\.[a-z]+)?)' "$file" |
+        sed -E 's/^[^a-z]//; s/`//g' | sort -u)
+
+    while IFS= read -r name; do
+        [[ -n $(find . -path ./build -prune -o -name "$name" -print -quit) ]] || fail "$file: there is no '$name'"
+    done < <(grep -oE '`[a-z0-9_]+\.(c|h|cu|cuh)`' "$file" | tr -d '`' | sort -u)
+done
+# Commits that are named are in the history, where it is here and whole.
+if [[ -e .git && $(git rev-parse --is-shallow-repository 2>/dev/null) == false ]]; then
+    for hash in $(grep -ohE '`([0-9a-f]{7}|git show [0-9a-f]{7})`' "${docs[@]}" | grep -oE '[0-9a-f]{7}'); do
+        git merge-base --is-ancestor "$hash" HEAD 2>/dev/null || fail "there is no commit '$hash'"
+    done
+fi
+((found > 100)) || fail "only $found commands were found"
+echo "$found commands"
+finish

@@ -1,0 +1,128 @@
+#!/usr/bin/env bash
+# Names of files and folders, arguments, and texts in records may hold escapes for a terminal,
+# characters that reorder a line, formulas for a spreadsheet and commands for a shell: no command
+# prints or writes them as they are.
+. "$(dirname "$0")/common.sh" "$@"
+cd "$scratch" || exit 1
+
+evil=$'=1+cmd\033]0;x\a\u202e\u009b;touch hit;$(touch hit)'
+bad=$'\033|\a|\u202e|\u009b'
+small=(--dummy --dummy-train 16 --dummy-val 4 --classes 5 -a resnet8 --image-size 16 -b 4 --threads 1 -j 1 -p 1 --epochs 2)
+
+# clean FILE...: none of the files has such a character.
+clean() {
+    ! grep -qaE "$bad" "$@" || fail "$what: $(grep -aHE "$bad" "$@" | cat -v | head -n 3)"
+}
+
+# try CODE ARGS...: what the program prints, and the texts that it writes to "files", are clean.
+try() {
+    local file what
+    rm -rf files
+    expect "$@"
+    printf -v what '%q ' "${@:2}"
+    clean out err
+    while IFS= read -r -d '' file; do
+        clean "$file"
+    done < <(find files -type f -not -name '*.png' -not -name 'events.*' -print0 2>/dev/null)
+}
+
+# taint FILE...: every text of a record, but those that select how it is read.
+taint() {
+    sed -E -i '/"(started|ended_by|kind|mode|schema|precision|arch|bench|name|cell|cells)": /! s/": "([^"]*)"/": "=\\u001b]0;x\\u0007\\u202e\1"/g
+        s/"argv": \[/&"ampscale;touch hit","\\u001b[31m\\u202e\x27$(touch hit)",/' "$@"
+}
+
+# A run of one process and one of two ranks; their hostile copies.
+expect 0 train "${small[@]}" --precision O1 --out one
+port=$((20000 + RANDOM % 12000))
+for rank in 0 1; do
+    RANK=$rank WORLD_SIZE=2 "$program" train "${small[@]}" --mode ddp --rendezvous "127.0.0.1:$port" --out two >log 2>&1 </dev/null &
+done
+wait
+[[ -s two/summary.json ]] || fail "two ranks: $(cat log)"
+for run in one two; do
+    cp -r "$run" "$evil-$run"
+    taint "$evil-$run"/*.json "$evil-$run"/*.jsonl
+    grep -q u202e "$evil-$run/run.json" || fail "nothing is tainted"
+done
+
+try 0 watch --once "$evil-one"
+try 0 watch --once "$evil-two"
+try 5 compare "$evil-one" "$evil-two"
+mkdir files
+try 5 compare "$evil-one" "$evil-one" --markdown files.md --junit files.xml --json files.json
+what="compare's files" clean files.md files.xml files.json
+for format in mlperf prometheus csv superbench tensorboard; do
+    try 0 export "$evil-two" --format "$format" --out files
+    try 0 export "$evil-two" --format "$format" --out "$evil-files"
+    rm -rf "$evil-files"
+done
+if command -v gnuplot >/dev/null; then
+    try 0 plot "$evil-one" "$evil-two" --out files --title "$evil" --format svg
+    try 0 plot "$evil-two" --format svg
+fi
+try 0 amp-report "$evil-one" --batches 1 --threads 1
+
+# Columns of text in a spreadsheet.
+try 0 export "$evil-two" --format csv --out files
+[[ $(cut -d, -f1 files/ranks.csv | sort -u | sed -n 1p) == "'=1+cmd"* ]] || fail "CSV has a formula: $(head -n 3 files/ranks.csv)"
+
+# The commands of a report are quoted, all of their words.
+try 0 report --no-figures "$evil-one" "$evil-two" -o files
+line=$(grep -E "^'?ampscale;touch" files | head -n 1)
+[[ $line == "'ampscale;touch hit' "* ]] || fail "a program's name is not quoted: $line"
+bash -c "$line" >log 2>&1
+[[ ! -e hit ]] || fail "a command of a report runs a text from a record: $line"
+
+# A record of one object, too.
+cat >overlap.json <<'END'
+{"schema": 1, "bench": "overlap", "config": {"net": "n;touch hit \u001b[31m", "batch_size": 4, "image_size": 8, "rounds": 1}, "ranks": [{}, {}], "sizes": []}
+END
+mkdir -p rec/here
+cp overlap.json "rec/here/$evil.json"
+run report --no-figures rec -o files
+clean out err files
+! grep -E '^ampscale launch.*[^'"'"'n]n;touch hit' files || fail "a network's name is not quoted"
+
+# Folders and arguments.
+try 0 data synth --out "$evil-data" --classes 2 --train 2 --val 1 --size 32
+mv "$evil-data/train/$(ls "$evil-data/train" | head -n 1)" "$evil-data/train/$evil"
+printf 'x' >"$evil-data/train/$evil/$evil.JPEG"
+run data scan "$evil-data"
+clean out err
+run data scan "$evil-data" --json
+clean out err
+try 0 train "${small[@]}" --steps 1 --out "$evil-new"
+try 0 train "${small[@]}" --steps 1 --out "$evil-again" --expect "$evil-new"
+try 5 report "$evil-none" -o files
+try 5 train "$evil" --out files
+try 2 train --dummy "--$evil"
+try 2 study "$evil.json"
+try 2 bench "$evil"
+try 2 "$evil"
+try 2 accept --spec "$evil" --out files
+try 2 info --policy "$evil"
+try 2 launch --nproc 1 -- "$evil"
+
+# A study in such a folder; its command can be copied.
+cat >st.json <<'END'
+{"schema": 1, "name": "tiny", "about": "\u001b[31m a test", "modes": {"nd": [1]}, "precisions": ["fp32"],
+ "archs": ["resnet8"], "batch": {"weak": [4]}, "data": [{"name": "dummy", "classes": 3, "train": 64, "val": 4}],
+ "image_size": 16, "threads": 1, "workers": 1, "repeats": 1, "warmup_steps": 1, "measured_steps": 3}
+END
+try 0 study st.json --dry-run --out "$evil-st"
+try 0 study st.json --out "$evil-st"
+clean "$evil-st/RESULTS.md" "$evil-st/RESULTS.html" "$evil-st/analysis.json"
+try 0 watch --once "$evil-st"
+line=$(grep '^ampscale study st.json --out' "$evil-st/RESULTS.md")
+[[ $line == *" \$'=1+cmd\\x1b]0;x"* ]] || fail "a study's command is not quoted: $line"
+[[ ! -e hit ]] || fail "a text has become a command"
+
+# The first line of a launch.
+if command -v mpirun >/dev/null; then
+    run launch --nproc 1 --log-dir "$evil-logs" -- info --list
+    clean out err
+    run launch --nproc 1 --print -- train "$evil"
+    clean out err
+fi
+finish

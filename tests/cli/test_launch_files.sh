@@ -1,0 +1,141 @@
+#!/usr/bin/env bash
+# The files of docs/launch do what they say: manifests are valid, and their pods' command lines form
+# jobs here, on CPUs with small settings; the batch script requeues what may continue, and nothing else;
+# a spot instance's interruption becomes an orderly stop.
+. "$(dirname "$0")/common.sh" "$@"
+cd "$scratch" || exit 1
+unset OMPI_COMM_WORLD_RANK PMI_RANK RANK WORLD_SIZE LOCAL_RANK SLURM_PROCID MASTER_ADDR MASTER_PORT
+files=$source_dir/docs/launch
+small=(-b 2 --epochs 1 --image-size 16 --val-batch-size 4 --workers 1 -p 100 --telemetry 0 --comm-timeout 100)
+"$program" data synth --out data --classes 2 --train 16 --val 8 --size 32 >log 2>&1 || { fail "data synth: $(cat log)" && finish; }
+
+# --- Kubernetes ---
+
+python=
+for name in python3 /usr/bin/python3; do
+    [[ -n $python ]] || ! "$name" -c 'import yaml' 2>/dev/null || python=$name
+done
+manifests() { "$python" "$source_dir/tests/package/manifests.py" "$@"; }
+
+# pod_args FILE REPLICA: fills `words` with a pod's arguments, on this machine's CPUs.
+pod_args() {
+    mapfile -t words < <(manifests args "$files/kubernetes/$1" "$2" | sed -E -e 's#/work/data/imagenet#data#; s#/work/##' \
+        -e 's/=resnet50/=resnet8/; s/=cuda$/=cpu/; s/--nproc-per-node=8/--nproc-per-node=1/' -e "s/ampscale-0\.ampscale:[0-9]+/127.0.0.1:$port/")
+}
+
+# pods_end RUN TEXT: waits for the pods that were started; the run is complete, and one shows the text.
+pods_end() {
+    local pid code
+    for pid in "${pids[@]}"; do
+        code=0 && wait "$pid" || code=$?
+        ((code == 0)) || fail "$1: a pod ended with $code: $(cat "$1".*.err)"
+    done
+    [[ -s runs/$1/summary.json ]] || fail "$1: the run is not complete"
+    cat "$1".*.out >all && grep -qF -- "$2" all || fail "$1: no pod shows '$2': $(cat all)"
+}
+
+if [[ -z $python ]]; then
+    echo "not tested: no Python has yaml, which reads the manifests (apt-get install python3-yaml)"
+else
+    manifests check "$files"/kubernetes/*.yaml >log 2>&1 || fail "manifests: $(cat log)"
+    sed 's/parallelism: 2/paralelism: 2/; s/subdomain: .*/subdomain: other/' "$files/kubernetes/indexed-job.yaml" >bad.yaml
+    ! manifests check bad.yaml >log 2>&1 && grep -q "'paralelism' is no key" log || fail "a wrong key passes: $(cat log)"
+
+    export AMPSCALE_SECRET=0123456789abcdef0123456789abcdef
+    port=$((20000 + RANDOM % 12000)) pids=()
+    pod_args indexed-job.yaml Pod
+    for index in 0 1; do # Kubernetes expands $(NODE_RANK)
+        # shellcheck disable=SC2016
+        timeout -k 5 200 "$program" "${words[@]/'$(NODE_RANK)'/$index}" "${small[@]}" >indexed-job.$index.out 2>indexed-job.$index.err </dev/null &
+        pids+=($!)
+    done
+    pods_end indexed-job "ddp: 2 ranks"
+
+    port=$((20000 + RANDOM % 12000)) pids=()
+    for rank in 0 1; do
+        replica=Worker && ((rank > 0)) || replica=Master
+        pod_args pytorchjob.yaml $replica
+        RANK=$rank WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port PET_NNODES=2 \
+            timeout -k 5 200 "$program" "${words[@]}" "${small[@]}" >pytorchjob.$rank.out 2>pytorchjob.$rank.err </dev/null &
+        pids+=($!)
+    done
+    pods_end pytorchjob "ddp: 2 ranks"
+    unset AMPSCALE_SECRET
+
+    printf 'ampscale-worker-%d.ampscale.default.svc slots=8\n' 0 1 >hostfile
+    pod_args mpijob.yaml Launcher
+    words=("${words[@]/\/etc\/mpi\/hostfile/hostfile}")
+    run launch --dry-run "${words[@]:1}"
+    ((code == 0)) && grep -q 'ampscale-worker-1' out || [[ $(<err) == *mpirun* ]] || fail "mpijob: $(cat out err)"
+fi
+
+# --- Slurm ---
+
+mkdir bin && export TEST_SLURM=$scratch/slurm.log
+# shellcheck disable=SC2016 # they are the programs'
+{
+    printf '#!/bin/bash\necho "srun $*" >>"$TEST_SLURM"\nexit ${TEST_CODE}\n' >bin/srun
+    printf '#!/bin/bash\necho "scontrol $*" >>"$TEST_SLURM"\n' >bin/scontrol
+}
+chmod +x bin/*
+# slurm CODE RESTARTS: runs the batch script where srun ends with CODE; prints what it called.
+slurm() {
+    : >"$TEST_SLURM"
+    TEST_CODE=$1 SLURM_RESTART_COUNT=$2 SLURM_JOB_ID=7 SLURM_JOB_NAME=job SLURM_CPUS_PER_TASK=8 AMPSCALE_RUN=$3 \
+        PATH=$scratch/bin:$PATH bash "$files/slurm.sbatch" data -a resnet8 >log 2>&1
+    [[ $? == "$1" ]] || fail "slurm.sbatch does not end with srun's exit code $1: $(cat log)"
+    cat "$TEST_SLURM"
+}
+slurm 1 0 runs/stopped >log
+grep -qx 'srun --mpi=pmix --cpus-per-task=8 ampscale train data -a resnet8 --mode ddp --out runs/stopped --resume auto' log || fail "slurm.sbatch: $(cat log)"
+grep -qx 'scontrol requeue 7' log || fail "slurm.sbatch does not requeue a job that was stopped"
+mkdir -p complete && touch complete/summary.json
+for refused in "2 0 runs/usage" "1 20 runs/often" "1 0 complete" "0 0 runs/done"; do
+    # shellcheck disable=SC2086 # three arguments
+    [[ $(slurm $refused) != *requeue* ]] || fail "slurm.sbatch requeues after '$refused'"
+done
+
+# --- EC2 ---
+
+sh -n "$files/container-setup" || fail "container-setup"
+if ! command -v curl >/dev/null || ! command -v python3 >/dev/null; then
+    echo "not tested: ec2-spot needs curl, and its test python3"
+    finish
+fi
+cat >metadata.py <<'END'
+import http.server, os, sys
+class Service(http.server.BaseHTTPRequestHandler):
+    def reply(self, code, text):
+        self.send_response(code)
+        self.end_headers()
+        self.wfile.write(text)
+    def do_PUT(self):
+        self.reply(200, b"a-token")
+    def do_GET(self):
+        known = self.headers.get("X-aws-ec2-metadata-token") == "a-token"
+        noted = os.path.exists(sys.argv[1]) and self.path == "/latest/meta-data/spot/instance-action"
+        self.reply(*((200, b'{"action": "terminate"}') if known and noted else (404, b"")))
+    def log_message(self, *args):
+        pass
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Service)
+print(server.server_port, flush=True)
+while True:
+    server.handle_request()
+END
+python3 metadata.py interruption >service.port 2>service.err &
+service=$!
+trap 'kill $service 2>/dev/null; rm -rf "$scratch"' EXIT
+until [[ -s service.port ]] || ! kill -0 $service 2>/dev/null; do sleep 0.1; done
+export EC2_METADATA=http://127.0.0.1:$(<service.port) EC2_POLL_S=0.2
+timeout 300 "$files/ec2-spot" "$program" train data -a resnet8 "${small[@]}" --epochs 100000 --out runs/spot >spot.out 2>spot.err </dev/null &
+spot=$!
+until [[ -s runs/spot/epochs.jsonl ]] || ! kill -0 $spot 2>/dev/null; do sleep 0.1; done
+kill -0 $spot 2>/dev/null || fail "ec2-spot ended without an interruption: $(cat spot.err)"
+touch interruption
+code=0 && wait $spot || code=$?
+((code == 1)) && grep -q 'will be interrupted: {"action": "terminate"}' spot.err || fail "ec2-spot: exit code $code: $(cat spot.err)"
+grep -q '"signal"' runs/spot/outcome.json || fail "the run did not stop by the signal: $(cat runs/spot/outcome.json)"
+rm interruption
+code=0 && timeout 100 "$files/ec2-spot" sh -c 'exit 3' >spot.out 2>&1 || code=$?
+((code == 3)) || fail "ec2-spot does not hand on the exit code 3 but $code: $(cat spot.out)"
+finish

@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Training from tar archives, read in place, has the bits of training from the folder that was packed,
+# also where it was stopped and resumed.
+. "$(dirname "$0")/common.sh" "$@"
+. "$(dirname "$0")/train.sh"
+
+data=$scratch/data
+shards=$scratch/shards
+make_data "$data"
+mapfile -t images < <(find "$data/train" -type f | sort)
+# One image of another format; a build without libpng counts it as bad in both runs.
+cp "$source_dir/tests/input/pictures/rgb-8.png" "${images[7]}"
+
+# pack SPLIT N: archives SPLIT-0.tar to SPLIT-<N-1>.tar, in which the images lie out of order.
+pack() {
+    local k
+    for ((k = 0; k < $2; k++)); do
+        (cd "$data/$1" && find . -type f | sort -r | awk "NR % $2 == $k" |
+            tar -cf "$shards/$1-$k.tar" --no-recursion -T -)
+    done
+}
+mkdir "$shards"
+pack train 3
+pack val 1
+
+expect_train 0 "$data" --epochs 2 --out "$scratch/folder"
+expect_train 0 "$shards" --epochs 2 --out "$scratch/tar"
+diff <(run_values "$scratch/folder") <(run_values "$scratch/tar") >"$scratch/diff" 2>&1 ||
+    fail "tar archives train otherwise than their folder: $(head -n 6 "$scratch/diff")"
+train_signalled TERM 3 "$shards" --epochs 2 --out "$scratch/resumed"
+expect_train 0 "$shards" --epochs 2 --out "$scratch/resumed" --resume auto
+same_run "resumed from tar archives" "$scratch/tar" "$scratch/resumed"
+
+# One archive with both splits.
+tar -cf "$scratch/all.tar" -C "$data" train val
+expect 0 data scan "$scratch/all.tar"
+grep -qxF 'all is well' "$scratch/out" || grep -q 'libpng' "$scratch/out" || fail "$(cat "$scratch/out")"
+expect_train 0 "$scratch/all.tar" --epochs 2 --out "$scratch/all"
+diff <(run_values "$scratch/folder") <(run_values "$scratch/all") >"$scratch/diff" 2>&1 ||
+    fail "one archive trains otherwise than its folder: $(head -n 6 "$scratch/diff")"
+
+# Changed archives are other data.
+pack train 2
+rm "$shards/train-2.tar"
+expect_error 2 "was trained on other data" train "${net[@]}" "$shards" --epochs 3 --out "$scratch/tar" --resume auto
+
+run bench input --data "$shards" --images 12 --image-size 32 --batch-size 4 --warmup 0 -n 1 --json
+((code == 0)) || fail "bench input: $(cat "$scratch/err")"
+grep -q '"container": *"tar archives"' "$scratch/out" || fail "bench input: $(head -c 300 "$scratch/out")"
+
+# Cut short: one line that names the archive and the member.
+head -c 3000 "$shards/train-1.tar" >"$shards/cut" && mv "$shards/cut" "$shards/train-1.tar"
+expect_error 5 "archive '$shards/train-1.tar': truncated: './c0" train "${net[@]}" "$shards" --epochs 1 --out "$scratch/cut"
+[[ ! -e $scratch/cut ]] || fail "a refused run left a folder"
+finish

@@ -1,0 +1,38 @@
+/* Inside compare_experiment: its settings, and the runs of its trials. */
+#pragma once
+
+#include "base/file.h"
+#include "base/json.h"
+#include "results/journal.h"
+#include "tests/compare/workload.h"
+
+#include <sched.h>
+
+enum { ROUNDS_MAX = 100, PATH_SIZE = 4096, ARMS_MAX = 8 };
+enum { BASE, UNCHANGED, SLOWED }; /* arms; from SLOWED on, one for each slowdown */
+
+struct experiment {
+    const char *program, *out, *only;
+    int64_t trials, rounds, seed;
+    const char *slowdowns; /* "2,3,5": percent */
+    int n_arms;
+    char arm[ARMS_MAX][32]; /* "base", "unchanged", "2 % slower" */
+    char inject[ARMS_MAX][32];
+    cpu_set_t cores; /* that this process may use */
+    struct temporary_dir scratch;
+    char partial[PATH_SIZE];
+    json_t *settings; /* of which all trials of a record are */
+    json_t *lines;    /* array: the lines of the partial record behind the first */
+    json_t *machine;  /* what run.json says of where the first run took place */
+    struct journal journal;
+};
+
+/* Trains n rounds into `dir`/<arm>/r<round>; the order of runs is drawn from the trial's number. */
+MUST_CHECK enum status experiment_train(const struct experiment *e, const struct workload *w,
+                                        const char *dir, int64_t trial, int64_t n);
+
+/* Fills `dir` with links to e->rounds rounds of the w->pool in `pool`, ascending, and lists them in
+ * `drawn`. */
+MUST_CHECK enum status experiment_draw(const struct experiment *e, const struct workload *w,
+                                       const char *pool, const char *dir, int64_t trial,
+                                       json_t *drawn);

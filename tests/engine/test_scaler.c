@@ -1,0 +1,279 @@
+/* The loss scaler against written tables: what each sequence of overflows makes of the scale, of
+ * the count of clean steps and of the count of skipped ones. */
+#include "engine/scaler.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void assert_state(const struct scaler_state *s, double scale, int64_t clean, int64_t skipped)
+{
+    if (s->scale != scale || s->clean != clean || s->skipped != skipped)
+        fail_msg("scale %g, %lld clean, %lld skipped instead of %g, %lld, %lld", s->scale,
+                 (long long)s->clean, (long long)s->skipped, scale, (long long)clean,
+                 (long long)skipped);
+}
+
+/* `n` steps alike, none of which may end the run. */
+static void repeat(const struct scaler_rule *c, struct scaler_state *s, int n, bool found_inf)
+{
+    for (int i = 0; i < n; i++)
+        assert_int_equal(scaler_update(c, s, found_inf), STATUS_OK);
+}
+
+static void test_begin(void **state)
+{
+    (void)state;
+    struct scaler_rule c = scaler_default();
+    struct scaler_state s = scaler_begin(&c);
+    assert_state(&s, 65536, 0, 0);
+    c.init = 128;
+    s = scaler_begin(&c);
+    assert_state(&s, 128, 0, 0);
+}
+
+/* --- the defaults --- */
+
+static void test_grows_at_the_2000th(void **state)
+{
+    (void)state;
+    struct scaler_rule c = scaler_default();
+    struct scaler_state s = scaler_begin(&c);
+    repeat(&c, &s, 1999, false);
+    assert_state(&s, 65536, 1999, 0);
+    repeat(&c, &s, 1, false);
+    assert_state(&s, 131072, 0, 0);
+    repeat(&c, &s, 1999, false);
+    assert_state(&s, 131072, 1999, 0);
+    repeat(&c, &s, 1, false);
+    assert_state(&s, 262144, 0, 0);
+}
+
+static void test_overflow_starts_the_count_again(void **state)
+{
+    (void)state;
+    struct scaler_rule c = scaler_default();
+    struct scaler_state s = scaler_begin(&c);
+    repeat(&c, &s, 1999, false);
+    repeat(&c, &s, 1, true);
+    assert_state(&s, 32768, 0, 1);
+    repeat(&c, &s, 1999, false);
+    assert_state(&s, 32768, 1999, 1);
+    repeat(&c, &s, 1, false);
+    assert_state(&s, 65536, 0, 1);
+    repeat(&c, &s, 1, true); /* straight after growth */
+    assert_state(&s, 32768, 0, 2);
+}
+
+static void test_repeated_overflow_to_the_floor(void **state)
+{
+    (void)state;
+    struct scaler_rule c = scaler_default();
+    struct scaler_state s = scaler_begin(&c);
+    for (int i = 1; i <= 16; i++) {
+        repeat(&c, &s, 1, true);
+        assert_state(&s, (double)(65536 >> i), 0, i);
+    }
+    assert_int_equal(scaler_update(&c, &s, true), STATUS_DIVERGED);
+    assert_state(&s, 1, 0, 17); /* the step was skipped all the same */
+    assert_non_null(strstr(status_message(), "the loss scale has collapsed"));
+    assert_non_null(strstr(status_message(), "even at the scale 1,"));
+    assert_non_null(strstr(status_message(), "17 steps were skipped"));
+}
+
+static void test_recovers_from_the_floor(void **state)
+{
+    (void)state;
+    struct scaler_rule c = scaler_default();
+    struct scaler_state s = scaler_begin(&c);
+    repeat(&c, &s, 16, true);
+    repeat(&c, &s, 2000, false);
+    assert_state(&s, 2, 0, 16);
+    repeat(&c, &s, 1, true);
+    assert_state(&s, 1, 0, 17);
+}
+
+static void test_cap(void **state)
+{
+    (void)state;
+    struct scaler_rule c = scaler_default();
+    struct scaler_state s = scaler_begin(&c);
+    repeat(&c, &s, 8 * 2000, false);
+    assert_state(&s, 16777216, 0, 0);
+    repeat(&c, &s, 2000, false);
+    assert_state(&s, 16777216, 0, 0); /* the count goes round all the same */
+    repeat(&c, &s, 3, false);
+    repeat(&c, &s, 1, true);
+    assert_state(&s, 8388608, 0, 1);
+}
+
+/* --- other constants --- */
+
+/* Steps are written . for a clean one and X for an overflow; the last one returns `st`. */
+struct sequence {
+    double init, growth, backoff;
+    int64_t interval;
+    double max, min;
+    const char *steps;
+    struct scaler_state end;
+    enum status st;
+};
+
+static void test_sequences(void **state)
+{
+    (void)state;
+    static const struct sequence table[] = {
+        {1024, 2, 0.5, 3, 4096, 1, "", {1024, 0, 0}, STATUS_OK},
+        {1024, 2, 0.5, 3, 4096, 1, "..", {1024, 2, 0}, STATUS_OK},
+        {1024, 2, 0.5, 3, 4096, 1, "...", {2048, 0, 0}, STATUS_OK},
+        {1024, 2, 0.5, 3, 4096, 1, "...X", {1024, 0, 1}, STATUS_OK},
+        {1024, 2, 0.5, 3, 4096, 1, "..X..X..", {256, 2, 2}, STATUS_OK},
+        {1024, 2, 0.5, 3, 4096, 1, "..........", {4096, 1, 0}, STATUS_OK},
+        {1024, 2, 0.5, 1, 4096, 1, "..X.X.", {4096, 0, 2}, STATUS_OK},
+        /* growth past the cap stops at it */
+        {1000, 3, 0.5, 1, 4096, 1, "..", {4096, 0, 0}, STATUS_OK},
+        {1000, 3, 0.5, 1, 4096, 1, "..X", {2048, 0, 1}, STATUS_OK},
+        /* a factor of its own each way */
+        {1024, 1.5, 0.25, 2, 1e9, 1, "....X..", {864, 0, 1}, STATUS_OK},
+        {100, 10, 0.1, 2, 1e9, 1, "..X", {100, 0, 1}, STATUS_OK},
+        /* the floor may be reached and not crossed */
+        {1024, 2, 0.5, 3, 4096, 256, "XX", {256, 0, 2}, STATUS_OK},
+        {1024, 2, 0.5, 3, 4096, 256, "XXX", {256, 0, 3}, STATUS_DIVERGED},
+        {1024, 2, 0.5, 3, 4096, 300, "XX", {512, 0, 2}, STATUS_DIVERGED},
+        {1024, 2, 0.5, 3, 4096, 256, "XX...XX", {256, 0, 4}, STATUS_DIVERGED},
+        {1, 2, 0.5, 3, 4096, 0x1p-3, "XXX", {0.125, 0, 3}, STATUS_OK},
+        {1, 2, 0.5, 3, 4096, 0x1p-3, "XXXX", {0.125, 0, 4}, STATUS_DIVERGED},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        const struct sequence *t = &table[i];
+        struct scaler_rule c = {true, t->init, t->growth, t->backoff, t->interval, t->max, t->min};
+        struct scaler_state s = scaler_begin(&c);
+        enum status st = STATUS_OK;
+        for (const char *step = t->steps; *step; step++) {
+            assert_int_equal(st, STATUS_OK);
+            st = scaler_update(&c, &s, *step == 'X');
+        }
+        assert_int_equal(st, t->st);
+        assert_state(&s, t->end.scale, t->end.clean, t->end.skipped);
+    }
+}
+
+/* --- torch.cuda.amp.GradScaler --- */
+
+/* Its rule, worked out step by step: on overflow scale *= backoff_factor and the tracker is 0; else
+ * the tracker counts up, and at growth_interval scale *= growth_factor and it is 0 again. It has
+ * neither cap nor floor, and these sequences meet none. */
+struct peer_step {
+    bool found_inf;
+    double scale;    /* get_scale() after update() */
+    int64_t tracker; /* _get_growth_tracker() */
+};
+
+static void check_peer(struct scaler_rule c, const struct peer_step *step, int n)
+{
+    struct scaler_state s = scaler_begin(&c);
+    int64_t skipped = 0;
+    for (int i = 0; i < n; i++) {
+        skipped += step[i].found_inf;
+        assert_int_equal(scaler_update(&c, &s, step[i].found_inf), STATUS_OK);
+        assert_state(&s, step[i].scale, step[i].tracker, skipped);
+    }
+}
+
+static void test_grad_scaler(void **state)
+{
+    (void)state;
+    /* GradScaler(init_scale=65536, growth_factor=2, backoff_factor=0.5, growth_interval=3) */
+    static const struct peer_step usual[] = {
+        {false, 65536, 1}, {false, 65536, 2}, {false, 131072, 0}, {true, 65536, 0},
+        {false, 65536, 1}, {false, 65536, 2}, {true, 32768, 0},   {true, 16384, 0},
+        {false, 16384, 1}, {false, 16384, 2}, {false, 32768, 0},  {false, 32768, 1},
+        {false, 32768, 2}, {false, 65536, 0}, {false, 65536, 1},  {true, 32768, 0},
+        {false, 32768, 1}, {false, 32768, 2}, {false, 65536, 0},
+    };
+    /* GradScaler(init_scale=1024, growth_factor=1.5, backoff_factor=0.25, growth_interval=2) */
+    static const struct peer_step odd[] = {
+        {false, 1024, 1}, {false, 1536, 0}, {false, 1536, 1}, {true, 384, 0},    {false, 384, 1},
+        {false, 576, 0},  {true, 144, 0},   {true, 36, 0},    {false, 36, 1},    {false, 54, 0},
+        {false, 54, 1},   {false, 81, 0},   {true, 20.25, 0}, {false, 20.25, 1},
+    };
+    struct scaler_rule c = scaler_default();
+    c.interval = 3;
+    check_peer(c, usual, sizeof usual / sizeof *usual);
+    c = (struct scaler_rule){true, 1024, 1.5, 0.25, 2, 1e30, 1e-30};
+    check_peer(c, odd, sizeof odd / sizeof *odd);
+}
+
+/* --- resuming, and static scales --- */
+
+/* A run resumed from its state alone, wherever it stopped, continues as if it had not. */
+static void test_resume(void **state)
+{
+    (void)state;
+    static const char steps[] = "..X....X...........XX.........X......";
+    struct scaler_rule c = scaler_default();
+    c.interval = 4;
+    struct scaler_state whole = scaler_begin(&c);
+    for (size_t i = 0; steps[i]; i++)
+        assert_int_equal(scaler_update(&c, &whole, steps[i] == 'X'), STATUS_OK);
+    for (size_t stop = 0; steps[stop]; stop++) {
+        struct scaler_state first = scaler_begin(&c);
+        for (size_t i = 0; i < stop; i++)
+            assert_int_equal(scaler_update(&c, &first, steps[i] == 'X'), STATUS_OK);
+        struct scaler_state second = {first.scale, first.clean, first.skipped};
+        for (size_t i = stop; steps[i]; i++)
+            assert_int_equal(scaler_update(&c, &second, steps[i] == 'X'), STATUS_OK);
+        assert_state(&second, whole.scale, whole.clean, whole.skipped);
+    }
+}
+
+/* More clean steps than the interval asks for are enough, as after a resume with a shorter one. */
+static void test_resume_with_a_shorter_interval(void **state)
+{
+    (void)state;
+    struct scaler_rule c = scaler_default();
+    struct scaler_state s = scaler_begin(&c);
+    repeat(&c, &s, 500, false);
+    c.interval = 100;
+    repeat(&c, &s, 1, false);
+    assert_state(&s, 131072, 0, 0);
+    repeat(&c, &s, 100, false);
+    assert_state(&s, 262144, 0, 0);
+}
+
+static void test_static_scale(void **state)
+{
+    (void)state;
+    struct scaler_rule c = scaler_default();
+    c.dynamic = false;
+    c.init = 128;
+    struct scaler_state s = scaler_begin(&c);
+    repeat(&c, &s, 2500, false);
+    assert_state(&s, 128, 2500, 0);
+    repeat(&c, &s, 40, true); /* a dynamic scale would have collapsed */
+    assert_state(&s, 128, 0, 40);
+    repeat(&c, &s, 3, false);
+    assert_state(&s, 128, 3, 40);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_begin),
+        cmocka_unit_test(test_grows_at_the_2000th),
+        cmocka_unit_test(test_overflow_starts_the_count_again),
+        cmocka_unit_test(test_repeated_overflow_to_the_floor),
+        cmocka_unit_test(test_recovers_from_the_floor),
+        cmocka_unit_test(test_cap),
+        cmocka_unit_test(test_sequences),
+        cmocka_unit_test(test_grad_scaler),
+        cmocka_unit_test(test_resume),
+        cmocka_unit_test(test_resume_with_a_shorter_interval),
+        cmocka_unit_test(test_static_scale),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,119 @@
+/* Thread pools, and how a batch is divided among devices. */
+#include "base/thread_pool.h"
+#include "engine/replica.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { MEMBERS = 4, CALLS = 200 };
+
+struct tally {
+    pthread_t thread[MEMBERS];
+    int calls[MEMBERS];
+    int fails; /* the member that fails; -1: none */
+    pthread_barrier_t all;
+};
+
+static enum status work(void *context, int member)
+{
+    struct tally *t = context;
+    if (t->calls[member] == 0)
+        t->thread[member] = pthread_self();
+    if (!pthread_equal(t->thread[member], pthread_self()))
+        return status_fail(STATUS_MISMATCH, "member %d changed its thread", member);
+    t->calls[member]++;
+    pthread_barrier_wait(&t->all); /* passes only when all are at work at the same time */
+    return member == t->fails ? status_fail(STATUS_DATA, "member %d fails", member) : STATUS_OK;
+}
+
+static void members_work_together(void **state)
+{
+    (void)state;
+    struct thread_pool *pool;
+    struct tally t = {.fails = -1};
+    pthread_barrier_init(&t.all, NULL, MEMBERS);
+    assert_int_equal(thread_pool_open(MEMBERS, &pool), STATUS_OK);
+    for (int i = 0; i < CALLS; i++)
+        assert_int_equal(thread_pool_run(pool, work, &t), STATUS_OK);
+    for (int i = 0; i < MEMBERS; i++)
+        assert_int_equal(t.calls[i], CALLS);
+    assert_true(pthread_equal(t.thread[0], pthread_self()));
+    for (t.fails = 0; t.fails < MEMBERS; t.fails++) {
+        char message[32];
+        snprintf(message, sizeof message, "member %d fails", t.fails);
+        assert_int_equal(thread_pool_run(pool, work, &t), STATUS_DATA);
+        assert_string_equal(status_message(), message);
+    }
+    t.fails = -1;
+    assert_int_equal(thread_pool_run(pool, work, &t), STATUS_OK); /* a failure does not stick */
+    thread_pool_close(pool);
+    pthread_barrier_destroy(&t.all);
+}
+
+struct domino {
+    struct thread_pool *pool;
+    pthread_barrier_t all;
+};
+
+/* Member 2 fails and then has all others fail for its sake. */
+static enum status fall(void *context, int member)
+{
+    struct domino *d = context;
+    if (member == 2)
+        thread_pool_fail(d->pool, status_fail(STATUS_DATA, "the cause"));
+    pthread_barrier_wait(&d->all);
+    return status_fail(STATUS_LIBRARY, "what came of it");
+}
+
+static void the_first_failure_is_reported(void **state)
+{
+    (void)state;
+    struct domino d;
+    pthread_barrier_init(&d.all, NULL, MEMBERS);
+    assert_int_equal(thread_pool_open(MEMBERS, &d.pool), STATUS_OK);
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(thread_pool_run(d.pool, fall, &d), STATUS_DATA);
+        assert_string_equal(status_message(), "the cause");
+    }
+    thread_pool_close(d.pool);
+    pthread_barrier_destroy(&d.all);
+}
+
+static void a_batch_is_cut_as_torch_cuts_it(void **state)
+{
+    (void)state;
+    static const struct {
+        int rows, n;
+        int count[4];
+    } cases[] = {
+        {8, 1, {8}},       {8, 2, {4, 4}},       {9, 2, {5, 4}},       {10, 4, {3, 3, 3, 1}},
+        {5, 4, {2, 2, 1}}, {2, 4, {1, 1, 0, 0}}, {9, 4, {3, 3, 3, 0}}, {0, 2, {0, 0}},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        int next = 0;
+        for (int i = 0; i < cases[k].n; i++) {
+            struct part p = part_of(cases[k].rows, cases[k].n, i);
+            assert_int_equal(p.first, next);
+            assert_int_equal(p.count, cases[k].count[i]);
+            next += p.count;
+        }
+        assert_int_equal(next, cases[k].rows);
+    }
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(members_work_together),
+        cmocka_unit_test(the_first_failure_is_reported),
+        cmocka_unit_test(a_batch_is_cut_as_torch_cuts_it),
+    };
+    return cmocka_run_group_tests_name("thread_pool", tests, NULL, NULL);
+}

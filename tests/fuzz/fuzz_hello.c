@@ -1,0 +1,80 @@
+/* The rendezvous: bytes that a stranger sends to rank 0, and bytes that one sends in its place.
+ *
+ * The protocol is included, not linked: its messages have no other entry than a socket. Random
+ * numbers are replaced by constants, so that an input can hold right proofs: the corpus does. */
+#include "tests/fuzz/fuzz.h"
+
+#include "comm/secret.h"
+
+#include <string.h>
+
+static enum status constant_nonce(unsigned char nonce[NONCE_BYTES])
+{
+    memset(nonce, 7, NONCE_BYTES);
+    return STATUS_OK;
+}
+
+#define nonce_make constant_nonce
+#include "comm/rendezvous.c"
+#undef nonce_make
+
+#include <stdlib.h>
+
+static const struct secret secret = {.size = 20, .bytes = "a secret of the fuzz"};
+static const struct rendezvous_config base = {
+    .address = "127.0.0.1:1", .size = 3, .timeout_s = 1, .job = "fuzz", .secret = &secret};
+
+/* A socket from which the input can be read, followed by the end of the connection. */
+static int stranger(const uint8_t *data, size_t size, int *other)
+{
+    int fd[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd) != 0 ||
+        (size > 0 && send(fd[1], data, size, MSG_NOSIGNAL) != (ssize_t)size) ||
+        shutdown(fd[1], SHUT_WR) != 0)
+        abort();
+    *other = fd[1];
+    return fd[0];
+}
+
+/* Rank 0, with rank 1 connected already. */
+static void first(const uint8_t *data, size_t size)
+{
+    static struct gathering g;
+    int other, peer[3] = {-1, 1000, -1};
+    g = (struct gathering){.config = &base, .peer = peer, .here = 2};
+    digest_text(base.job, g.job);
+    g.pending[g.n++] = (struct pending){.fd = stranger(data, size, &other)};
+    while (g.n > 0)
+        read_pending(&g, 0);
+    if (peer[2] >= 0)
+        close(peer[2]);
+    if ((peer[2] >= 0) != (g.here == 3))
+        abort();
+    close(other);
+}
+
+/* Rank 2, which meets a process in rank 0's place. */
+static void second(const uint8_t *data, size_t size)
+{
+    struct rendezvous_config c = base;
+    int other;
+    c.rank = 2;
+    int fd = stranger(data, size, &other);
+    enum status st = introduce(&c, fd, 1e300);
+    if (st == STATUS_LIBRARY)
+        fuzz_refused(st);
+    close(fd);
+    close(other);
+}
+
+/* The first byte says who the stranger is. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size == 0 || size > 1 << 12)
+        return 0;
+    if (data[0] == 'r')
+        first(data + 1, size - 1);
+    else
+        second(data + 1, size - 1);
+    return 0;
+}

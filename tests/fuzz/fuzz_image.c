@@ -1,0 +1,38 @@
+/* JPEG, PNG and WebP files: every decode that training and validation make of one. */
+#include "input/sample.h"
+#include "tests/fuzz/fuzz.h"
+
+#include <stdlib.h>
+
+enum { SIDE = 32 };
+
+static void view_of(struct sample_reader *r, bool train, const uint8_t *data, size_t size)
+{
+    const struct sample_config c = {
+        .train = train, .image_size = SIDE, .resize = SIDE + 4, .range = {0.08f, 1, 0.75f, 1.333f}};
+    static uint8_t out[SIDE * SIDE * 3];
+    struct sample_view view;
+    struct rng rng = rng_at(1, RNG_TEST, size, 0);
+    enum status st = sample_decode(r, &c, data, size, &rng, &view);
+    if (st == STATUS_OK)
+        st = sample_resample(r, &view, out);
+    fuzz_refused(st);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static struct sample_reader *r;
+    static struct decoder *d;
+    struct image_info info;
+    if (!r && (sample_reader_open(&r) != STATUS_OK || decoder_open(&d) != STATUS_OK))
+        abort();
+    /* Bounds the time of an input: a header of a few bytes may claim 178 million pixels. */
+    enum status st = decoder_begin(d, data, size, &info);
+    fuzz_refused(st);
+    if (st != STATUS_OK || (int64_t)info.width * info.height > 1 << 20)
+        return 0;
+    fuzz_refused(decoder_check(d));
+    view_of(r, true, data, size);
+    view_of(r, false, data, size);
+    return 0;
+}

@@ -1,0 +1,86 @@
+/* Records of other commands: of acceptances, studies, histories, peaks, synthetic data sets. */
+#include "accept/accept_result.h"
+#include "bench/roofline.h"
+#include "compare/history.h"
+#include "input/synth.h"
+#include "predict/prediction_source.h"
+#include "results/analysis.h"
+#include "tests/fuzz/fuzz.h"
+#include "watch/plan.h"
+
+#include <stdio.h>
+
+enum record { ACCEPT, ANALYSIS, HISTORY, PEAK, DATASET, PLAN };
+
+static const char *const names[] = {[ACCEPT] = "accept.json",
+                                    [ANALYSIS] = "analysis.json",
+                                    [HISTORY] = "history.jsonl",
+                                    [PEAK] = "peak.json",
+                                    [DATASET] = "dataset.json",
+                                    [PLAN] = "plan.json",
+                                    NULL};
+
+static void accept_record(void)
+{
+    struct accept_report r;
+    enum status st = accept_report_load(fuzz_dir(), &r);
+    fuzz_refused(st);
+    if (st != STATUS_OK)
+        return;
+    for (int i = 0; i < r.n_checks; i++)
+        for (int m = 0; m < r.check[i].n_metrics; m++)
+            accept_metric_median(&r.check[i].metric[m]);
+    json_decref(accept_report_json(&r));
+    accept_report_free(&r);
+}
+
+static void analysis_record(void)
+{
+    struct analysis a;
+    struct source source;
+    enum status st = analysis_read(fuzz_dir(), &a);
+    fuzz_refused(st);
+    if (st != STATUS_OK)
+        return;
+    for (int64_t i = 0; i < a.n_series; i++)
+        fuzz_refused(source_of_analysis(&a, i, &source));
+    analysis_free(&a);
+}
+
+static void plan_record(void)
+{
+    struct watch_plan plan = {0};
+    char reason[128];
+    enum status st = watch_plan_load(fuzz_dir(), &plan);
+    fuzz_refused(st);
+    if (st == STATUS_OK) {
+        fuzz_refused(watch_plan_look(&plan));
+        for (int64_t i = 0; i < plan.n; i++)
+            watch_plan_reason(&plan.run[i], reason, sizeof reason);
+    }
+    watch_plan_free(&plan);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char path[4096];
+    struct history h = {0};
+    struct peaks peaks;
+    unsigned found = fuzz_files(data, size, names);
+    if (found & 1u << ACCEPT)
+        accept_record();
+    if (found & 1u << ANALYSIS)
+        analysis_record();
+    if (found & 1u << HISTORY) {
+        fuzz_refused(history_load(fuzz_dir(), &h));
+        history_free(&h);
+    }
+    snprintf(path, sizeof path, "%s/%s", fuzz_dir(), names[PEAK]);
+    if (found & 1u << PEAK)
+        fuzz_refused(peaks_read(path, &peaks));
+    if (found & 1u << DATASET)
+        fuzz_refused(synth_check_complete(fuzz_dir()));
+    if (found & 1u << PLAN)
+        plan_record();
+    return 0;
+}

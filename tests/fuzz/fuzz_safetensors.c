@@ -1,0 +1,62 @@
+/* Safetensors files: weights of any origin, and checkpoints. */
+#include "model/safetensors.h"
+#include "runners/checkpoint.h"
+#include "tests/fuzz/fuzz.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+/* Gives a file that has a checksum the right one, so that what it guards is reached. */
+static void set_checksum(uint8_t *data, size_t size)
+{
+    static const char key[] = "\"file_crc32\":\"";
+    char digits[9];
+    uint8_t *at = memmem(data, size, key, sizeof key - 1);
+    if (!at || (size_t)(data + size - at) < sizeof key - 1 + 8)
+        return;
+    at += sizeof key - 1;
+    memset(at, '0', 8);
+    snprintf(digits, sizeof digits, "%08lx", crc32(0, data, (uInt)size));
+    memcpy(at, digits, 8);
+}
+
+/* Reads all that a reader may read; the sum keeps the compiler from leaving it out. */
+static unsigned walk(const struct safetensors *f)
+{
+    unsigned sum = safetensors_checked(f);
+    for (size_t i = 0; i < safetensors_count(f); i++) {
+        const struct safetensors_entry *e = safetensors_at(f, i);
+        if (safetensors_find(f, e->name) != e)
+            abort();
+        for (size_t b = 0; b < e->bytes; b++)
+            sum += ((const uint8_t *)e->data)[b];
+        sum += (unsigned)strlen(safetensors_dtype_str(e->dtype)) + (unsigned)e->ndim;
+    }
+    return sum + (safetensors_metadata(f, "format") != NULL);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static volatile unsigned sum;
+    struct safetensors *f;
+    struct train_state state;
+    enum fuse fuse = FUSE_COUNT;
+    uint8_t *copy = malloc(size + 1);
+    if (!copy)
+        abort();
+    memcpy(copy, data, size);
+    set_checksum(copy, size);
+    const char *path = fuzz_file("weights.safetensors", copy, size);
+    free(copy);
+    enum status st = safetensors_open(path, &f);
+    fuzz_refused(st);
+    if (st != STATUS_OK)
+        return 0;
+    sum += walk(f);
+    safetensors_close(f);
+    fuzz_refused(checkpoint_state(path, &state));
+    fuzz_refused(checkpoint_fuse(path, &fuse));
+    return 0;
+}

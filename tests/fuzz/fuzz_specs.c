@@ -1,0 +1,58 @@
+/* Specs of studies and of acceptances, and the commands planned from them. */
+#include "accept/accept_plan.h"
+#include "study/study_plan.h"
+#include "tests/fuzz/fuzz.h"
+
+#include <stdlib.h>
+
+/* Printing every command of thousands of runs takes longer than an input may. */
+enum { RUNS_PRINTED_MAX = 200 };
+
+static void study(const char *text, size_t size)
+{
+    struct study_spec spec = {0};
+    struct study_plan plan = {0};
+    json_t *json;
+    enum status st = study_spec_parse(text, size, "spec", &spec);
+    fuzz_refused(st);
+    if (st != STATUS_OK)
+        return;
+    st = study_plan_make(&spec, &plan);
+    fuzz_refused(st);
+    if (st == STATUS_OK && plan.n_runs <= RUNS_PRINTED_MAX) {
+        st = study_plan_json(&plan, "study", &json);
+        fuzz_refused(st);
+        if (st == STATUS_OK)
+            json_decref(json);
+    }
+    study_plan_free(&plan);
+    study_spec_free(&spec);
+}
+
+static void accept_with(const char *text, size_t size, int devices)
+{
+    struct accept_spec spec = {0};
+    const struct accept_options options = {
+        .program = "ampscale", .dir = "node", .level = ACCEPT_LEVEL_MAX};
+    double seconds;
+    static FILE *out;
+    if (!out && !(out = fopen("/dev/null", "w")))
+        abort();
+    enum status st = accept_spec_parse(text, size, "spec", devices, &spec);
+    fuzz_refused(st);
+    if (st != STATUS_OK)
+        return;
+    fuzz_refused(accept_plan_seconds(&spec, &options, &seconds));
+    fuzz_refused(accept_plan_print(&spec, &options, out));
+    for (int i = 0; i < spec.n_checks; i++)
+        accept_limit_for(&spec.check[i], "images_per_s");
+    accept_spec_free(&spec);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    study((const char *)data, size);
+    accept_with((const char *)data, size, 0);
+    accept_with((const char *)data, size, 3);
+    return 0;
+}

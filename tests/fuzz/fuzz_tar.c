@@ -1,0 +1,33 @@
+/* A data set in a tar archive: the headers of its members, and the reading of its images. */
+#include "input/image_files.h"
+#include "tests/fuzz/fuzz.h"
+
+static void open_split(const char *path, const char *split)
+{
+    struct dataset *d;
+    struct image_files files;
+    uint64_t hash;
+    enum status st = dataset_open(path, split, &d);
+    fuzz_refused(st);
+    if (st != STATUS_OK)
+        return;
+    fuzz_refused(dataset_fingerprint(d, &hash));
+    st = image_files_open(d, &files);
+    fuzz_refused(st);
+    for (int64_t i = 0; st == STATUS_OK && i < d->n; i++) {
+        struct image_file f = image_files_at(&files, i);
+        if (f.offset < 0 || f.bytes < 0 || dataset_label(d, i) >= d->classes)
+            __builtin_trap();
+    }
+    image_files_close(&files);
+    dataset_free(d);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const char *path = fuzz_file("train.tar", data, size);
+    open_split(path, "train");
+    open_split(path, "val");
+    open_split(fuzz_dir(), "train");
+    return 0;
+}

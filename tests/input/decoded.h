@@ -1,0 +1,30 @@
+/* Decoding in tests: whole pictures, and parts compared with them. */
+#pragma once
+
+#include "input/decode.h"
+
+/* The decoder of a test program, with the set-up and tear-down of its group of tests. */
+extern struct decoder *decoder;
+int decoder_set_up(void **state);
+int decoder_tear_down(void **state);
+
+struct image {
+    int w, h;
+    uint8_t *pixels; /* (h, w, 3), malloc'ed */
+};
+
+struct rect decoded_size(const struct image_info *info, int shrink);
+
+/* Decodes a whole file, which must be sound. */
+struct image decode_all(struct decoder *d, const uint8_t *bytes, size_t size, int shrink);
+
+/* Random rectangles, and the corners, at each reduction, against a full decode at that reduction.
+ */
+void check_regions(struct decoder *d, const uint8_t *bytes, size_t size);
+
+/* Decodes a random part of a file that may be damaged; STATUS_OK or STATUS_DATA. */
+struct rng;
+enum status decode_some(struct decoder *d, const uint8_t *bytes, size_t size, struct rng *rng);
+
+/* The file must be refused, with `reason` in the message. */
+void decode_refused(struct decoder *d, const void *bytes, size_t size, const char *reason);

@@ -1,0 +1,388 @@
+/* The functions that stand before the C library's: each asks interpose.c whether this call fails.
+ */
+#include "interpose.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#define CALLER __builtin_return_address(0)
+
+/* The C library's own function; found when it is first called. */
+#define REAL(name)                                                                                 \
+    static __typeof__(name) *real_##name;                                                          \
+    if (!real_##name)                                                                              \
+    real_##name = (__typeof__(name) *)dlsym(RTLD_NEXT, #name)
+
+#define MODE(flags, mode)                                                                          \
+    mode_t mode = 0;                                                                               \
+    if ((flags) & (O_CREAT | __O_TMPFILE)) {                                                       \
+        va_list ap;                                                                                \
+        va_start(ap, flags);                                                                       \
+        mode = va_arg(ap, mode_t);                                                                 \
+        va_end(ap);                                                                                \
+    }
+
+/* clang-format off */
+#define OPEN(name)                                                                                 \
+    int name(const char *path, int flags, ...)                                                     \
+    {                                                                                              \
+        REAL(name);                                                                                \
+        MODE(flags, mode)                                                                          \
+        return interpose_fails(KIND_OPEN, CALLER, path, -1, NULL) ? -1 : real_##name(path, flags, mode); \
+    }
+OPEN(open)
+OPEN(open64)
+
+#define OPENAT(name)                                                                               \
+    int name(int dir, const char *path, int flags, ...)                                            \
+    {                                                                                              \
+        REAL(name);                                                                                \
+        MODE(flags, mode)                                                                          \
+        return interpose_fails(KIND_OPEN, CALLER, path, -1, NULL) ? -1 : real_##name(dir, path, flags, mode); \
+    }
+OPENAT(openat)
+OPENAT(openat64)
+
+/* A function of fixed arguments: its parameters, its arguments, the file's name and descriptor. */
+#define WRAP(kind, type, bad, name, params, args, path, fd)                                        \
+    type name params                                                                               \
+    {                                                                                              \
+        REAL(name);                                                                                \
+        return interpose_fails(kind, CALLER, path, fd, NULL) ? (bad) : real_##name args;           \
+    }
+WRAP(KIND_OPEN, FILE *, NULL, fopen, (const char *path, const char *mode), (path, mode), path, -1)
+WRAP(KIND_OPEN, FILE *, NULL, fopen64, (const char *path, const char *mode), (path, mode), path, -1)
+WRAP(KIND_OPENDIR, DIR *, NULL, opendir, (const char *path), (path), path, -1)
+WRAP(KIND_READDIR, struct dirent *, NULL, readdir, (DIR *d), (d), NULL, -1)
+WRAP(KIND_READDIR, int, -1, scandir, (const char *restrict dir, struct dirent ***restrict list, int (*take)(const struct dirent *), int (*order)(const struct dirent **, const struct dirent **)), (dir, list, take, order), dir, -1)
+WRAP(KIND_STAT, int, -1, stat, (const char *restrict path, struct stat *restrict s), (path, s), path, -1)
+WRAP(KIND_STAT, int, -1, lstat, (const char *restrict path, struct stat *restrict s), (path, s), path, -1)
+WRAP(KIND_STAT, int, -1, fstat, (int fd, struct stat *s), (fd, s), NULL, fd)
+WRAP(KIND_STAT, int, -1, fstatat, (int dir, const char *restrict path, struct stat *restrict s, int flags), (dir, path, s, flags), path, -1)
+WRAP(KIND_STAT, int, -1, faccessat, (int dir, const char *path, int mode, int flags), (dir, path, mode, flags), path, -1)
+WRAP(KIND_STAT, int, -1, access, (const char *path, int mode), (path, mode), path, -1)
+WRAP(KIND_STAT, int, -1, statvfs, (const char *restrict path, struct statvfs *restrict s), (path, s), path, -1)
+WRAP(KIND_STAT, ssize_t, -1, readlink, (const char *restrict path, char *restrict out, size_t size), (path, out, size), path, -1)
+WRAP(KIND_STAT, char *, NULL, realpath, (const char *restrict path, char *restrict out), (path, out), path, -1)
+WRAP(KIND_STAT, char *, NULL, getcwd, (char *out, size_t size), (out, size), NULL, -1)
+WRAP(KIND_SEEK, off_t, -1, lseek, (int fd, off_t at, int from), (fd, at, from), NULL, fd)
+WRAP(KIND_SEEK, int, -1, fseek, (FILE *f, long at, int from), (f, at, from), NULL, fileno(f))
+WRAP(KIND_UNLINK, int, -1, unlink, (const char *path), (path), path, -1)
+WRAP(KIND_UNLINK, int, -1, unlinkat, (int dir, const char *path, int flags), (dir, path, flags), path, -1)
+WRAP(KIND_UNLINK, int, -1, remove, (const char *path), (path), path, -1)
+WRAP(KIND_UNLINK, int, -1, rmdir, (const char *path), (path), path, -1)
+WRAP(KIND_MKDIR, int, -1, mkdir, (const char *path, mode_t mode), (path, mode), path, -1)
+WRAP(KIND_MKDIR, char *, NULL, mkdtemp, (char *path), (path), path, -1)
+WRAP(KIND_TRUNCATE, int, -1, ftruncate, (int fd, off_t size), (fd, size), NULL, fd)
+WRAP(KIND_LOCK, int, -1, flock, (int fd, int how), (fd, how), NULL, fd)
+WRAP(KIND_MMAP, void *, MAP_FAILED, mmap, (void *at, size_t n, int prot, int flags, int fd, off_t offset), (at, n, prot, flags, fd, offset), NULL, fd)
+WRAP(KIND_SPAWN, pid_t, -1, fork, (void), (), NULL, -1)
+WRAP(KIND_SPAWN, int, -1, execv, (const char *path, char *const argv[]), (path, argv), path, -1)
+WRAP(KIND_SPAWN, int, -1, execvp, (const char *path, char *const argv[]), (path, argv), path, -1)
+WRAP(KIND_SPAWN, int, errno, posix_spawnp, (pid_t *restrict pid, const char *restrict path, const posix_spawn_file_actions_t *restrict actions, const posix_spawnattr_t *restrict attributes, char *const argv[restrict], char *const env[restrict]), (pid, path, actions, attributes, argv, env), path, -1)
+WRAP(KIND_THREAD, int, errno, pthread_create, (pthread_t *restrict thread, const pthread_attr_t *restrict attributes, void *(*run)(void *), void *restrict arg), (thread, attributes, run, arg), NULL, -1)
+WRAP(KIND_PIPE, int, -1, pipe2, (int fd[2], int flags), (fd, flags), NULL, -1)
+WRAP(KIND_PIPE, int, -1, socketpair, (int domain, int type, int protocol, int fd[2]), (domain, type, protocol, fd), NULL, -1)
+WRAP(KIND_PIPE, int, -1, signalfd, (int fd, const sigset_t *set, int flags), (fd, set, flags), NULL, -1)
+WRAP(KIND_PIPE, int, -1, dup2, (int from, int to), (from, to), NULL, -1)
+WRAP(KIND_SOCKET, int, -1, socket, (int domain, int type, int protocol), (domain, type, protocol), NULL, -1)
+WRAP(KIND_BIND, int, -1, bind, (int fd, const struct sockaddr *a, socklen_t n), (fd, a, n), NULL, -1)
+WRAP(KIND_BIND, int, -1, listen, (int fd, int n), (fd, n), NULL, -1)
+WRAP(KIND_BIND, int, -1, setsockopt, (int fd, int level, int name, const void *value, socklen_t n), (fd, level, name, value, n), NULL, -1)
+WRAP(KIND_CONNECT, int, -1, connect, (int fd, const struct sockaddr *a, socklen_t n), (fd, a, n), NULL, -1)
+WRAP(KIND_ACCEPT, int, -1, accept, (int fd, struct sockaddr *restrict a, socklen_t *restrict n), (fd, a, n), NULL, -1)
+WRAP(KIND_ACCEPT, int, -1, accept4, (int fd, struct sockaddr *restrict a, socklen_t *restrict n, int flags), (fd, a, n, flags), NULL, -1)
+WRAP(KIND_POLL, int, -1, poll, (struct pollfd *p, nfds_t n, int ms), (p, n, ms), NULL, -1)
+
+/* A function that may do half of `n` bytes. */
+#define TRANSFER(kind, name, params, args, fd)                                                     \
+    ssize_t name params                                                                            \
+    {                                                                                              \
+        bool half = false;                                                                         \
+        REAL(name);                                                                                \
+        if (interpose_fails(kind, CALLER, NULL, fd, &half))                                        \
+            return -1;                                                                             \
+        if (half && n > 1)                                                                         \
+            n /= 2;                                                                                \
+        return real_##name args;                                                                   \
+    }
+TRANSFER(KIND_READ, read, (int fd, void *bytes, size_t n), (fd, bytes, n), fd)
+TRANSFER(KIND_READ, pread, (int fd, void *bytes, size_t n, off_t at), (fd, bytes, n, at), fd)
+TRANSFER(KIND_SEND, send, (int fd, const void *bytes, size_t n, int flags), (fd, bytes, n, flags), -1)
+TRANSFER(KIND_RECV, recv, (int fd, void *bytes, size_t n, int flags), (fd, bytes, n, flags), -1)
+/* clang-format on */
+
+ssize_t write(int fd, const void *bytes, size_t n)
+{
+    bool half = false;
+    REAL(write);
+    bool bad = interpose_fails(interpose_write_kind(fd), CALLER, NULL, fd, &half);
+    if (!bad && !half)
+        return real_write(fd, bytes, n);
+    int error = errno;
+    ssize_t done = real_write(fd, bytes, n > 1 ? n / 2 : n);
+    if (!bad)
+        return done;
+    interpose_end_if_killed();
+    errno = error;
+    return -1;
+}
+
+/* fsync of a folder has a kind of its own. */
+static enum kind fsync_kind(int fd, char path[4096])
+{
+    char link[64];
+    struct stat s;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t n = readlink(link, path, 4095);
+    path[n > 0 ? n : 0] = '\0';
+    return fstatat(AT_FDCWD, link, &s, 0) == 0 && S_ISDIR(s.st_mode) ? KIND_FSYNC_FOLDER
+                                                                     : KIND_FSYNC;
+}
+
+int fsync(int fd)
+{
+    char path[4096];
+    REAL(fsync);
+    enum kind k = fsync_kind(fd, path);
+    if (interpose_fails(k, CALLER, path, fd, NULL))
+        return -1;
+    interpose_log(k == KIND_FSYNC ? "file" : "folder", path, NULL);
+    return real_fsync(fd);
+}
+
+int syncfs(int fd)
+{
+    char path[4096];
+    REAL(syncfs);
+    fsync_kind(fd, path);
+    if (interpose_fails(KIND_FSYNC_FOLDER, CALLER, path, fd, NULL))
+        return -1;
+    interpose_log("all", path, NULL);
+    return real_syncfs(fd);
+}
+
+#define RENAME(name, params, args, from, to)                                                       \
+    int name params                                                                                \
+    {                                                                                              \
+        REAL(name);                                                                                \
+        if (interpose_fails(KIND_RENAME, CALLER, from, -1, NULL))                                  \
+            return -1;                                                                             \
+        interpose_log("rename", from, to);                                                         \
+        return real_##name args;                                                                   \
+    }
+RENAME(rename, (const char *a, const char *b), (a, b), a, b)
+RENAME(link, (const char *a, const char *b), (a, b), a, b)
+RENAME(renameat, (int da, const char *a, int db, const char *b), (da, a, db, b), a, b)
+
+/* glibc's streams read and write below what a wrapper sees: the stream is marked as failed, as a
+ * stream of glibc is. */
+enum { STREAM_ERROR = 0x20 };
+
+/* A write of the stream fails, of which half is done; what was buffered is lost, as it is in glibc.
+ */
+static void stream_fail(FILE *f)
+{
+    int error = errno;
+    size_t n = (size_t)(f->_IO_write_ptr - f->_IO_write_base);
+    REAL(write);
+    ssize_t done =
+        fileno(f) >= 0 && n > 0 ? real_write(fileno(f), f->_IO_write_base, n > 1 ? n / 2 : n) : 0;
+    (void)done;
+    f->_IO_write_ptr = f->_IO_write_base;
+    interpose_end_if_killed();
+    f->_flags |= STREAM_ERROR;
+    errno = error;
+}
+
+/* Whether a write of the stream fails. What goes into memory is no write. */
+static bool stream_fails(FILE *f, const void *caller)
+{
+    int fd = fileno(f);
+    if (fd < 0 || !interpose_fails(interpose_write_kind(fd), caller, NULL, fd, NULL))
+        return false;
+    stream_fail(f);
+    return true;
+}
+
+size_t fread(void *restrict bytes, size_t size, size_t n, FILE *restrict f)
+{
+    REAL(fread);
+    if (!interpose_fails(KIND_READ, CALLER, NULL, fileno(f), NULL))
+        return real_fread(bytes, size, n, f);
+    f->_flags |= STREAM_ERROR;
+    return 0;
+}
+
+char *fgets(char *restrict line, int n, FILE *restrict f)
+{
+    REAL(fgets);
+    if (!interpose_fails(KIND_READ, CALLER, NULL, fileno(f), NULL))
+        return real_fgets(line, n, f);
+    f->_flags |= STREAM_ERROR;
+    return NULL;
+}
+
+size_t fwrite(const void *restrict bytes, size_t size, size_t n, FILE *restrict f)
+{
+    REAL(fwrite);
+    return stream_fails(f, CALLER) ? n / 2 : real_fwrite(bytes, size, n, f);
+}
+
+int fputs(const char *restrict line, FILE *restrict f)
+{
+    REAL(fputs);
+    return stream_fails(f, CALLER) ? EOF : real_fputs(line, f);
+}
+
+int fputc(int c, FILE *f)
+{
+    REAL(fputc);
+    return stream_fails(f, CALLER) ? EOF : real_fputc(c, f);
+}
+
+int puts(const char *line)
+{
+    REAL(puts);
+    return stream_fails(stdout, CALLER) ? EOF : real_puts(line);
+}
+
+int vfprintf(FILE *restrict f, const char *restrict format, va_list ap)
+{
+    REAL(vfprintf);
+    return stream_fails(f, CALLER) ? -1 : real_vfprintf(f, format, ap);
+}
+
+int fprintf(FILE *restrict f, const char *restrict format, ...)
+{
+    va_list ap;
+    REAL(vfprintf);
+    if (stream_fails(f, CALLER))
+        return -1;
+    va_start(ap, format);
+    int n = real_vfprintf(f, format, ap);
+    va_end(ap);
+    return n;
+}
+
+int printf(const char *restrict format, ...)
+{
+    va_list ap;
+    REAL(vfprintf);
+    if (stream_fails(stdout, CALLER))
+        return -1;
+    va_start(ap, format);
+    int n = real_vfprintf(stdout, format, ap);
+    va_end(ap);
+    return n;
+}
+
+int fflush(FILE *f)
+{
+    REAL(fflush);
+    return f && stream_fails(f, CALLER) ? EOF : real_fflush(f);
+}
+
+/* What fails to close is closed. */
+int close(int fd)
+{
+    REAL(close);
+    bool bad = interpose_fails(KIND_CLOSE, CALLER, NULL, fd, NULL);
+    int error = errno, closed = real_close(fd);
+    if (!bad)
+        return closed;
+    errno = error;
+    return -1;
+}
+
+int fclose(FILE *f)
+{
+    REAL(fclose);
+    bool bad = fileno(f) >= 0 && interpose_fails(KIND_CLOSE, CALLER, NULL, fileno(f), NULL);
+    int error = errno, closed = real_fclose(f);
+    if (!bad)
+        return closed;
+    errno = error;
+    return EOF;
+}
+
+/* Not by dlsym, which allocates. */
+void *__libc_malloc(size_t n);
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *mem, size_t n);
+void *__libc_memalign(size_t alignment, size_t n);
+
+#define NO_MEMORY interpose_fails(interpose_malloc_kind(CALLER), CALLER, NULL, -1, NULL)
+
+void *malloc(size_t n)
+{
+    return NO_MEMORY ? NULL : __libc_malloc(n);
+}
+
+void *calloc(size_t n, size_t size)
+{
+    return NO_MEMORY ? NULL : __libc_calloc(n, size);
+}
+
+void *realloc(void *mem, size_t n)
+{
+    return NO_MEMORY ? NULL : __libc_realloc(mem, n);
+}
+
+void *aligned_alloc(size_t alignment, size_t n)
+{
+    return NO_MEMORY ? NULL : __libc_memalign(alignment, n);
+}
+
+char *strdup(const char *s)
+{
+    REAL(strdup);
+    return NO_MEMORY ? NULL : real_strdup(s);
+}
+
+int vasprintf(char **restrict out, const char *restrict format, va_list ap)
+{
+    REAL(vasprintf);
+    return NO_MEMORY ? -1 : real_vasprintf(out, format, ap);
+}
+
+int asprintf(char **restrict out, const char *restrict format, ...)
+{
+    va_list ap;
+    REAL(vasprintf);
+    if (NO_MEMORY)
+        return -1;
+    va_start(ap, format);
+    int n = real_vasprintf(out, format, ap);
+    va_end(ap);
+    return n;
+}
+
+FILE *open_memstream(char **bytes, size_t *size)
+{
+    REAL(open_memstream);
+    return NO_MEMORY ? NULL : real_open_memstream(bytes, size);
+}
+
+FILE *fdopen(int fd, const char *mode)
+{
+    REAL(fdopen);
+    return NO_MEMORY ? NULL : real_fdopen(fd, mode);
+}

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# The lint of words finds each phrase that docs/words.md gives, each pattern finds one of them or of
+# those below, right uses are left alone, and the project is clean.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+code=0
+
+fail() {
+    echo "FAILED: $*"
+    code=1
+}
+
+lint() {
+    (cd "$scratch" && awk -f "$here/words.awk" "$here/words.list" "$@") || true
+}
+
+# Each phrase in a file of its own, named by its number, so that none is found by its neighbour.
+sed -n '/^## Terms to avoid/,/^## Sentences/p' "$here/../../docs/words.md" |
+    awk -F'|' '/^\|/ && !/^\|(--| avoid)/ { n = split($2, p, ", "); for (i = 1; i <= n; i++) print p[i] }' >"$scratch/phrases"
+n=0
+while read -r phrase; do
+    n=$((n + 1))
+    echo "$phrase" >"$scratch/$n"
+    [[ -n $(lint "$n") ]] || fail "'$phrase' of docs/words.md is not found"
+done <"$scratch/phrases"
+((n > 30)) || fail "$n phrases were read from docs/words.md"
+
+# Found where a line breaks it, in a name, and in capitals; not across the end of a sentence.
+mkdir -p "$scratch/runners" "$scratch/cmake"
+printf ' * the run goes\n * on from epoch 2\n' >"$scratch/broken.c"
+printf 'enum status run_goes_on(void);\nCENSUS_BINS\n' >"$scratch/name.h"
+printf 'static void announce(void)\n' >"$scratch/runners/run.c"
+printf 'foreach(room base)\n' >"$scratch/cmake/Compile.cmake"
+[[ $(lint broken.c) == "broken.c:2: goes on -> "* ]] || fail "a phrase that a line breaks: $(lint broken.c)"
+[[ $(lint name.h | wc -l) == 2 ]] || fail "names: $(lint name.h)"
+[[ -n $(lint runners/run.c) && -n $(lint cmake/Compile.cmake) ]] || fail "patterns of some files"
+while IFS= read -r line; do
+    printf '%s\n' "$line" >"$scratch/pattern"
+    [[ -n $(cd "$scratch" && awk -v list=1 -f "$here/words.awk" pattern [0-9]* ./*.[ch] runners/run.c cmake/Compile.cmake) ]] ||
+        fail "a pattern that finds nothing here: $line"
+done < <(grep -vE '^(#|$)' "$here/words.list")
+
+printf '%s\n' 'what it is. On the host' 'bytes in flight' 'to tell them apart' 'has room for n' 'in order to go' \
+    'enqueued beside it' 'the stream goes on the list' 'the thread notices it' >"$scratch/right.md"
+[[ -z $(lint right.md) ]] || fail "right uses: $(lint right.md)"
+
+bash "$here/words.sh" || fail "the words above; docs/words.md has the terms"
+exit "$code"

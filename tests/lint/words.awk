@@ -1,0 +1,87 @@
+# Finds words that words.list bans. Reads words.list first, then the texts, and prints for each find
+#     FILE:LINE: words -> term
+# Exits 1 where there is one. list=1: prints the file alone, once for each find, and exits 0.
+
+function words_of(text) {
+    text = tolower(text)
+    gsub(/[.,;:(){}\[\]=<>!?+|&]+/, " . ", text)
+    gsub(/%+/, " % ", text)
+    gsub(/[^a-z0-9%.]+/, " ", text)
+    sub(/^ +/, "", text)
+    sub(/ +$/, "", text)
+    return text
+}
+
+# The part of a line of words.list that follows a mark; "" where it has none.
+function part(line, mark,   at) {
+    at = index(line, mark)
+    if (!at)
+        return ""
+    line = substr(line, at + length(mark))
+    sub(/ (->|!|@!?) .*/, "", line)
+    return line
+}
+
+# Begins at the first line of words.list.
+FNR == NR {
+    if (/^#/ || /^ *$/)
+        next
+    n++
+    pattern[n] = $0
+    sub(/ -> .*/, "", pattern[n])
+    term[n] = part($0, " -> ")
+    right[n] = part($0, " ! ")
+    only[n] = part($0, " @ ")
+    except[n] = part($0, " @! ")
+    any = any (n > 1 ? "|" : "") pattern[n]
+    next
+}
+
+FNR == 1 {
+    before = ""
+    for (i = 1; i <= n; i++)
+        used[i] = (only[i] == "" || FILENAME ~ only[i]) && (except[i] == "" || FILENAME !~ except[i])
+}
+
+# What a line says is looked at together with the last words of the line before it, so that a phrase
+# is found where it is broken; what ends in that line has been reported there.
+{
+    own = words_of($0)
+    if (own == "") {
+        before = ""
+        next
+    }
+    text = " " (before == "" ? "" : before " ") own " "
+    seen = before == "" ? 0 : length(before) + 1
+    if (text ~ (" (" any ") "))
+        for (i = 1; i <= n; i++)
+            if (used[i])
+                look(i, text, seen)
+    m = split(own, word, " ")
+    before = ""
+    for (i = m > 4 ? m - 3 : 1; i <= m; i++)
+        before = before (before == "" ? "" : " ") word[i]
+}
+
+function look(i, text, seen,   at, found) {
+    if (right[i] != "")
+        while (match(text, " (" right[i] ") ")) {
+            found = substr(text, RSTART, RLENGTH)
+            gsub(/[^ ]/, "-", found)
+            text = substr(text, 1, RSTART - 1) found substr(text, RSTART + RLENGTH)
+        }
+    at = 0
+    while (match(substr(text, at + 1), " (" pattern[i] ") ")) {
+        found = substr(text, at + RSTART + 1, RLENGTH - 2)
+        at += RSTART + RLENGTH - 2
+        if (at <= seen)
+            continue
+        bad++
+        if (list)
+            print FILENAME
+        else
+            print FILENAME ":" FNR ": " found " -> " term[i]
+    }
+}
+
+END { exit !list && bad > 0 }

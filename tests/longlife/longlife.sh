@@ -1,0 +1,118 @@
+#!/usr/bin/env bash
+# Memory, file descriptors and threads of training after some steps and after many: they stay. Arguments
+# after the test's own: RUN:FIRST:LAST..., where RUN is nd, ddp (two ranks by MPI), tcp (two ranks by a
+# rendezvous) or cuda (the fake GPU, amp), and the numbers are steps. Prints the table of
+# docs/reliability.md.
+. "$(dirname "$0")/../cli/common.sh" "$@"
+. "$source_dir/tests/cli/train.sh"
+. "$source_dir/tests/comm/mpi.sh"
+cd "$scratch" || exit 1
+sanitized && { echo "skipped: a sanitizer keeps freed memory" && exit 77; }
+shift 3
+(($# > 0)) || set -- nd:1000:10000 ddp:1000:10000 tcp:1000:10000 cuda:1000:10000
+
+# Of a process, kB: an allocator keeps what one epoch has used, and epochs differ. 4 MB in 9,000 steps
+# would be a leak of 460 bytes a step.
+allowed=4096
+export XDG_CACHE_HOME=$scratch/cache
+cp "$program" longlife
+program=$scratch/longlife
+# The copied program finds no module next to it.
+[[ ! -e $build_dir/cli/ampscale_gloo.so ]] || export AMPSCALE_GLOO_MODULE=$build_dir/cli/ampscale_gloo.so
+net=(--dummy --dummy-train 200 --dummy-val 2 --classes 2 -a resnet8 --image-size 8 -b 1 --threads 1 -j 1 -p 100 --epochs 1000000)
+
+# processes: those that train, oldest first.
+processes() {
+    local exe
+    find /proc/[0-9]*/exe -maxdepth 0 -lname "$program" 2>/dev/null | sort -V | while read -r exe; do
+        exe=${exe#/proc/}
+        echo "${exe%/exe}"
+    done
+}
+
+# sample: "PID RSS ANONYMOUS DESCRIPTORS THREADS" of each process, the least of five looks: files and
+# threads of a moment, such as those of a checkpoint, do not count.
+sample() {
+    local i p
+    for i in {1..5}; do
+        for p in $(processes); do
+            awk -v p="$p" -v fds="$(find "/proc/$p/fd" -mindepth 1 2>/dev/null | wc -l)" '
+                $1 == "VmRSS:" { rss = $2 } $1 == "RssAnon:" { anonymous = $2 } $1 == "Threads:" { threads = $2 }
+                END { print p, rss, anonymous, fds, threads }' "/proc/$p/status" 2>/dev/null
+        done
+        sleep 0.05
+    done | awk '{ for (k = 2; k <= 5; k++) if (!(($1, k) in least) || $k < least[$1, k]) least[$1, k] = $k; pids[$1] }
+        END { for (p in pids) print p, least[p, 2], least[p, 3], least[p, 4], least[p, 5] }' | sort -n
+}
+
+# steps RUN: how many are recorded.
+steps() {
+    [[ ! -e $1/steps.jsonl ]] || wc -l <"$1/steps.jsonl"
+}
+
+# until_step RUN STEPS: waits for a step; false where the job ends before.
+until_step() {
+    until ((10#0$(steps "$1") >= $2)); do
+        kill -0 "${jobs[0]}" 2>/dev/null || return 1
+        sleep 0.05
+    done
+}
+
+# start RUN: starts it in the background; `jobs`.
+start() {
+    local rank port
+    jobs=()
+    case $1 in
+    nd) "$program" train "${net[@]}" --out nd >log 2>&1 </dev/null & jobs=($!) ;;
+    cuda)
+        AMPSCALE_CUDA_MODULE=$build_dir/tests/kernels/cuda/fake/ampscale_cuda_fake.so \
+            "$program" train "${net[@]}" --devices cuda:0 --precision amp --out cuda >log 2>&1 </dev/null & jobs=($!) ;;
+    ddp) "${mpi_launch[@]}" -n 2 "$program" train "${net[@]}" --mode ddp --out ddp >log 2>&1 </dev/null & jobs=($!) ;;
+    tcp)
+        port=$((20000 + RANDOM % 12000))
+        for rank in 0 1; do
+            RANK=$rank WORLD_SIZE=2 "$program" train "${net[@]}" --mode ddp --rendezvous "127.0.0.1:$port" --out tcp >>log 2>&1 </dev/null &
+            jobs+=($!)
+        done
+        ;;
+    esac
+}
+
+# measure RUN FIRST LAST: a line of the table for each process.
+measure() {
+    local at end first last ranks rank=0
+    start "$1"
+    if ! until_step "$1" "$2" || ! { at=$(steps "$1") && first=$(sample); } ||
+        ! until_step "$1" "$3" || ! { end=$(steps "$1") && last=$(sample); }; then
+        fail "$1: ended early: $(tail -n 3 log)"
+        return
+    fi
+    kill -TERM "${jobs[@]}" 2>/dev/null
+    wait "${jobs[@]}"
+    ranks=$(wc -l <<<"$last")
+    while read -r _ rss0 anonymous0 fds0 threads0 _ rss anonymous fds threads; do
+        printf '| %s, rank %d | %d, %d | %.1f, %.1f | %.1f, %.1f | %d, %d | %d, %d |\n' "$1" "$rank" "$at" "$end" \
+            "$((rss0 * 10 / 1024))e-1" "$((rss * 10 / 1024))e-1" "$((anonymous0 * 10 / 1024))e-1" "$((anonymous * 10 / 1024))e-1" "$fds0" "$fds" "$threads0" "$threads"
+        ((fds == fds0 && threads == threads0 && anonymous <= anonymous0 + allowed)) ||
+            fail "$1, rank $rank: memory, descriptors or threads grow"
+        rank=$((rank + 1))
+    done < <(paste -d' ' <(echo "$first") <(echo "$last"))
+    ((rank == ranks && rank > 0)) || fail "$1: $rank processes"
+}
+
+echo '| run | steps | RSS, MiB | of it anonymous, MiB | file descriptors | threads |'
+echo '|---|---:|---:|---:|---:|---:|'
+for run in "$@"; do
+    IFS=: read -r name from to <<<"$run"
+    case $name in
+    ddp)
+        found=$(mpi_find "$("$build_dir/tests/comm/mpi_ranks" version)") || { echo "$found" && continue; }
+        mpi_find "$("$build_dir/tests/comm/mpi_ranks" version)"
+        ;;
+    cuda)
+        [[ -e $build_dir/tests/kernels/cuda/fake/ampscale_cuda_fake.so ]] || { echo "skipped: no fake GPU" && continue; }
+        ;;
+    esac
+    measure "$name" "$from" "$to"
+done
+finish

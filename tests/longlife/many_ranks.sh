@@ -1,0 +1,113 @@
+#!/usr/bin/env bash
+# Many ranks of a tiny network on one machine: time until they have joined and trained a step, memory,
+# size of the records, and one rank that is killed, which the job names. Arguments after the test's own:
+# launch:RANKS (by MPI) and tcp:RANKS (by a rendezvous). Prints the table of docs/reliability.md.
+. "$(dirname "$0")/../cli/common.sh" "$@"
+. "$source_dir/tests/cli/train.sh"
+. "$source_dir/tests/comm/mpi.sh"
+cd "$scratch" || exit 1
+sanitized && { echo "skipped: a rank with a sanitizer takes ten times the memory" && exit 77; }
+shift 3
+(($# > 0)) || set -- launch:64 tcp:64 launch:256 tcp:256
+
+cp "$program" many
+program=$scratch/many
+# The copied program finds no module next to it.
+[[ ! -e $build_dir/cli/ampscale_gloo.so ]] || export AMPSCALE_GLOO_MODULE=$build_dir/cli/ampscale_gloo.so
+unset AMPSCALE_SECRET AMPSCALE_JOB
+
+# seconds SINCE: from that time until now.
+seconds() {
+    awk -v a="$1" -v b="$(date +%s.%N)" 'BEGIN { printf "%.1f", b - a }'
+}
+
+# ranks: "RANK PID" of each process that trains.
+ranks() {
+    local exe pid
+    find /proc/[0-9]*/exe -maxdepth 0 -lname "$program" 2>/dev/null | while read -r exe; do
+        pid=${exe:6:-4}
+        grep -qx train < <(tr '\0' '\n' <"/proc/$pid/cmdline" | sed -n 2p) || continue
+        tr '\0' '\n' <"/proc/$pid/environ" | sed -nE "s/^(OMPI_COMM_WORLD_RANK|PMI_RANK|RANK)=(.*)/\2 $pid/p" | head -n 1
+    done 2>/dev/null
+}
+
+# memory: "PSS LARGEST THREADS": the mean of all ranks, in MiB, the largest, and the most threads of one.
+memory() {
+    local pid
+    while read -r _ pid; do
+        cat "/proc/$pid/smaps_rollup" "/proc/$pid/status" 2>/dev/null
+    done < <(ranks) | awk '$1 == "Pss:" { n++; sum += $2; if ($2 > most) most = $2 } $1 == "Threads:" && $2 > threads { threads = $2 }
+        END { printf "%.1f %.1f %d", sum / n / 1024, most / 1024, threads }'
+}
+
+# start KIND N: the job in the background; `jobs`, whose first is waited for.
+start() {
+    local port rank
+    # Enough images for a few steps of an epoch; a batch of one image each.
+    local net=(--dummy --dummy-train $(($2 * 4)) --dummy-val "$2" --classes 2 -a resnet8 --image-size 8 -b 1
+        --threads 1 -j 1 -p 1000 --epochs 1000000 --mode ddp --comm-timeout 900)
+    jobs=()
+    if [[ $1 == launch ]]; then
+        "$program" launch --mpirun "${mpi_launch[0]}" --nproc "$2" --start-timeout 900 -- train "${net[@]}" --out run >out 2>err </dev/null &
+        jobs=($!)
+        return
+    fi
+    port=$((20000 + RANDOM % 12000))
+    for ((rank = 0; rank < $2; rank++)); do
+        RANK=$rank WORLD_SIZE=$2 "$program" train "${net[@]}" --rendezvous "127.0.0.1:$port" --out run >>out 2>>err </dev/null &
+        jobs+=($!)
+    done
+}
+
+# await FILE: until it has bytes; false where the job ends before.
+await() {
+    until [[ -s $1 ]]; do
+        kill -0 "${jobs[0]}" 2>/dev/null || return 1
+        sleep 0.1
+    done
+}
+
+# bytes FILE
+bytes() {
+    stat -c %s "$1"
+}
+
+measure() {
+    local kind=$1 n=$2 since met step memory pss most threads victim=$(($2 * 3 / 5)) pid ended code=0 line
+    rm -rf run run-logs out err
+    since=$(date +%s.%N)
+    start "$kind" "$n"
+    if ! await run/run.json || ! { met=$(seconds "$since") && await run/steps.jsonl; } || ! { step=$(seconds "$since") && await run/epochs.jsonl; }; then
+        fail "$kind:$n: ended early: $(head -n 3 err)"
+        kill -KILL "${jobs[@]}" 2>/dev/null
+        { wait; } 2>/dev/null
+        return
+    fi
+    read -r pss most threads < <(memory)
+    pid=$(ranks | sed -n "s/^$victim //p")
+    since=$(date +%s.%N)
+    kill -KILL "$pid" 2>/dev/null || fail "$kind:$n: rank $victim is not there"
+    { wait "${jobs[0]}"; } 2>/dev/null || code=$?
+    ended=$(seconds "$since")
+    { wait; } 2>/dev/null
+    line=$(grep -aE "^ampscale: (the connection to )?rank $victim " err | head -n 1)
+    [[ $line == *" was killed by signal 9 "* || $line == *" was lost "* ]] || fail "$kind:$n: nobody names rank $victim: $(head -n 5 err)"
+    [[ $(grep -ac 'ampscale: .*rank ' err) -le 3 ]] || fail "$kind:$n: $(grep -ac 'ampscale: .*rank ' err) lines about ranks: $(head -n 5 err)"
+    ((code != 0)) || fail "$kind:$n: exit code 0"
+    [[ -z $(ranks) ]] || fail "$kind:$n: ranks are left: $(ranks | head -n 3)"
+    printf '| %s, %d ranks | %s | %s | %s | %s | %d | %d | %d | %s |\n' "$kind" "$n" "$met" "$step" "$pss" "$most" "$threads" \
+        "$(bytes run/run.json)" "$(($(bytes run/ranks.jsonl) / $(wc -l <run/epochs.jsonl)))" "$ended"
+    echo "$line" >&2
+}
+
+echo '| job | joined, s | first step, s | memory of a rank, MiB | largest | threads | run.json, bytes | ranks.jsonl, bytes an epoch | all ended after the kill, s |'
+echo '|---|---:|---:|---:|---:|---:|---:|---:|---:|'
+for job in "$@"; do
+    IFS=: read -r kind n <<<"$job"
+    if [[ $kind == launch ]]; then
+        found=$(mpi_find "$("$build_dir/tests/comm/mpi_ranks" version)") || { echo "$found" && continue; }
+        mpi_find "$("$build_dir/tests/comm/mpi_ranks" version)"
+    fi
+    measure "$kind" "$n"
+done
+finish

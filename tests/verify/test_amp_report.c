@@ -1,0 +1,378 @@
+/* AMP reports end to end: of a network by name, of runs, and of folders that are no such thing. */
+#include "base/file.h"
+#include "runners/trainer.h"
+#include "tests/model/net_rig.h"
+#include "tests/results/scratch.h"
+#include "tests/runners/checkpoint_save.h"
+#include "verify/amp_report.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { BATCH = 4, CLASSES = 3, SIZE = 32 };
+
+struct fixture {
+    char dir[SCRATCH_MAX];
+    char run[SCRATCH_MAX + 16], out[SCRATCH_MAX + 16];
+    FILE *printed;
+};
+
+static int set_up(void **state)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+    scratch_make(f->dir);
+    snprintf(f->run, sizeof f->run, "%s/run", f->dir);
+    snprintf(f->out, sizeof f->out, "%s/out", f->dir);
+    f->printed = tmpfile();
+    assert_non_null(f->printed);
+    assert_ok(dir_make(f->run));
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    fclose(f->printed);
+    scratch_remove(f->dir);
+    free(f);
+    return 0;
+}
+
+static struct amp_report_config by_name(const struct fixture *f)
+{
+    return (struct amp_report_config){.arch = "resnet8",
+                                      .image_size = SIZE,
+                                      .batch = BATCH,
+                                      .classes = CLASSES,
+                                      .batches = 2,
+                                      .seed = -1,
+                                      .devices = "cpu",
+                                      .threads = 1,
+                                      .out = f->out,
+                                      .stream = f->printed};
+}
+
+static struct amp_report_config of_run(const struct fixture *f)
+{
+    struct amp_report_config c = by_name(f);
+    c.run = f->run;
+    c.arch = NULL;
+    c.image_size = c.batch = c.classes = 0;
+    return c;
+}
+
+static json_t *read_record(const struct fixture *f)
+{
+    size_t size;
+    char *text = scratch_read(f->out, AMP_REPORT_NAME, &size);
+    json_t *o = json_loads(text, 0, NULL);
+    assert_non_null(o);
+    free(text);
+    return o;
+}
+
+static json_t *report(const struct fixture *f, const struct amp_report_config *c)
+{
+    char out[4096];
+    assert_ok(amp_report_run(c, out, sizeof out));
+    assert_string_equal(out, f->out);
+    return read_record(f);
+}
+
+/* A number by its path, "total/all/nonzero"; an array's elements go by their number. */
+static double number(const json_t *o, const char *path)
+{
+    char copy[256], *rest = copy, *part;
+    snprintf(copy, sizeof copy, "%s", path);
+    while ((part = strsep(&rest, "/")))
+        o = json_is_array(o) ? json_array_get(o, (size_t)atoi(part)) : json_object_get(o, part);
+    if (!json_is_number(o))
+        fail_msg("the record has no number '%s'", path);
+    return json_number_value(o);
+}
+
+static const json_t *layer(const json_t *record, const char *name)
+{
+    size_t i;
+    const json_t *o;
+    json_array_foreach(json_object_get(record, "layers"), i,
+                       o) if (strcmp(json_string_value(json_object_get(o, "layer")), name) ==
+                              0) return o;
+    fail_msg("the record has no layer '%s'", name);
+    return NULL;
+}
+
+/* Every tensor once, and only its logical elements: shapes are resnet8's. */
+static void test_every_gradient_once(void **state)
+{
+    const struct fixture *f = *state;
+    struct amp_report_config c = by_name(f);
+    json_t *r = report(f, &c);
+    static const struct {
+        const char *layer, *kind;
+        int per_batch;
+    } expected[] = {
+        {"loss", "activations", BATCH * CLASSES},
+        {"fc", "activations", BATCH * 64},
+        {"fc", "weights", 64 * CLASSES + CLASSES},
+        {"avgpool", "activations", BATCH * 64 * 8 * 8},
+        {"layer3.0.bn2", "activations", BATCH * 64 * 8 * 8}, /* the fork's half is handed on */
+        {"layer3.0.conv2", "activations", BATCH * 64 * 8 * 8},
+        {"layer3.0.conv2", "weights", 64 * 64 * 9},
+        {"layer3.0.conv1", "activations", BATCH * 32 * 16 * 16},
+        {"layer3.0.downsample.0", "activations", BATCH * 32 * 16 * 16},
+        {"layer2.0.bn2", "activations", 2 * BATCH * 32 * 16 * 16}, /* two meet: a sum, new values */
+        {"layer1.0.bn2", "activations", 2 * BATCH * 16 * 32 * 32},
+        {"bn1", "activations", BATCH * 16 * 32 * 32},
+        {"conv1", "weights", 16 * 3 * 9}, /* three channels, whatever the layout pads */
+    };
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        const json_t *kind = json_object_get(layer(r, expected[i].layer), expected[i].kind);
+        if (number(kind, "values") != 2.0 * expected[i].per_batch)
+            fail_msg("%s of '%s': %g values", expected[i].kind, expected[i].layer,
+                     number(kind, "values"));
+    }
+    assert_null(json_object_get(layer(r, "conv1"), "activations")); /* the image needs none */
+    assert_null(json_object_get(layer(r, "bn1"), "weights"));       /* fp32 in every policy */
+    json_decref(r);
+}
+
+/* Total, layers, histogram and finding say the same. */
+static void test_sums_agree(void **state)
+{
+    const struct fixture *f = *state;
+    struct amp_report_config c = by_name(f);
+    json_t *r = report(f, &c);
+    static const char *const kinds[] = {"activations", "weights"};
+    size_t i;
+    const json_t *o;
+    for (int k = 0; k < 2; k++) {
+        double nonzero = 0, lost = 0, binned = 0;
+        json_array_foreach(json_object_get(r, "layers"), i, o)
+        {
+            const json_t *kind = json_object_get(o, kinds[k]);
+            nonzero += kind ? number(kind, "nonzero") : 0;
+            lost += kind ? number(kind, "at_one/underflow") : 0;
+        }
+        json_array_foreach(json_object_get(r, "histogram"), i, o) binned +=
+            json_number_value(json_array_get(o, (size_t)k + 1));
+        const json_t *total = json_object_get(json_object_get(r, "total"), kinds[k]);
+        assert_true(nonzero > 0 && nonzero == number(total, "nonzero") && nonzero == binned);
+        assert_true(lost == number(total, "at_one/underflow"));
+        assert_true(number(total, "not_finite") == 0);
+    }
+    assert_true(number(r, "loss_scale") == 65536);
+    assert_true(number(r, "loss") > 0.5 && number(r, "loss") < 3);
+    double bits = log2(65504 / number(r, "total/all/largest") / 65536);
+    assert_true(fabs(number(r, "total/all/headroom_bits") - bits) < 1e-9);
+    double scale = number(r, "finding/recommended_scale");
+    assert_true(scale * number(r, "total/all/largest") <= 65504.0 / 4 || scale == 1);
+    json_decref(r);
+
+    /* At the recommended scale exactly as many are lost as predicted. */
+    r = report(f, &c);
+    double predicted = number(r, "finding/underflow");
+    c.loss_scale = number(r, "finding/recommended_scale");
+    json_decref(r);
+    r = report(f, &c);
+    assert_true(number(r, "total/all/at_scale/underflow") == predicted);
+    assert_string_equal(json_string_value(json_object_get(r, "loss_scale_from")), "flag");
+    json_decref(r);
+}
+
+static void test_same_again(void **state)
+{
+    const struct fixture *f = *state;
+    struct amp_report_config c = by_name(f);
+    size_t size, size_again;
+    json_decref(report(f, &c));
+    char *first = scratch_read(f->out, AMP_REPORT_NAME, &size);
+    json_decref(report(f, &c));
+    char *again = scratch_read(f->out, AMP_REPORT_NAME, &size_again);
+    assert_string_equal(first, again);
+    free(first);
+    free(again);
+}
+
+/* What is printed: a table, or with json the record itself. */
+static void test_print(void **state)
+{
+    const struct fixture *f = *state;
+    struct amp_report_config c = by_name(f);
+    char line[512];
+    bool total = false;
+    json_decref(report(f, &c));
+    rewind(f->printed);
+    while (fgets(line, sizeof line, f->printed))
+        total = total || strncmp(line, "total                    all", 28) == 0;
+    assert_true(total);
+
+    rewind(f->printed);
+    assert_int_equal(ftruncate(fileno(f->printed), 0), 0);
+    c.json = true;
+    json_t *record = report(f, &c);
+    rewind(f->printed);
+    json_t *printed = json_loadf(f->printed, 0, NULL);
+    assert_true(printed && json_equal(printed, record));
+    json_decref(printed);
+    json_decref(record);
+}
+
+/* "run.json" of a run of noise with `config` in place of what is usual, or with it added. */
+static void write_run(const struct fixture *f, const char *config)
+{
+    static const char usual[] = "{\"arch\":\"resnet8\",\"image_size\":32,\"batch_size\":4,"
+                                "\"classes\":3,\"seed\":5,\"data\":null,\"dummy\":true}";
+    json_t *o = json_loads(usual, 0, NULL), *changes = json_loads(config, 0, NULL);
+    assert_true(o && changes);
+    assert_int_equal(json_object_update(o, changes), 0);
+    json_t *run = json_pack("{s:i, s:o}", "schema", 1, "config", o);
+    char *text = json_dumps(run, 0);
+    scratch_write(f->run, "run.json", text, strlen(text));
+    free(text);
+    json_decref(run);
+    json_decref(changes);
+}
+
+static void write_checkpoint(const struct fixture *f, const char *name, int classes, double scale)
+{
+    static const struct program_config training = {
+        .batch = BATCH, .train = true, .float_input = true};
+    struct train_identity identity = {.arch = "resnet8",
+                                      .classes = classes,
+                                      .image_size = SIZE,
+                                      .batch = BATCH,
+                                      .precision = "amp"};
+    struct train_state at = {.epoch = 2, .step = 17, .scaler = {.scale = scale}};
+    struct net_rig rig = {0};
+    char path[SCRATCH_MAX + 64];
+    snprintf(path, sizeof path, "%s/%s", f->run, name);
+    net_rig_open(&rig, "cpu", "resnet8", classes, SIZE, &training, 1);
+    net_rig_fill(&rig);
+    assert_ok(checkpoint_save(path, rig.net, rig.graph, &identity, &at));
+    net_rig_close(&rig);
+}
+
+static void check_scale(const struct fixture *f, const char *config, double scale, const char *from)
+{
+    struct amp_report_config c = of_run(f);
+    write_run(f, config);
+    json_t *r = report(f, &c);
+    assert_true(number(r, "loss_scale") == scale);
+    assert_string_equal(json_string_value(json_object_get(r, "loss_scale_from")), from);
+    assert_true(number(r, "subject/step") == 17);
+    assert_true(number(r, "seed") == 5 && number(r, "classes") == 3 &&
+                number(r, "batch_size") == 4);
+    json_decref(r);
+}
+
+static void test_the_scale_of_a_run(void **state)
+{
+    const struct fixture *f = *state;
+    write_checkpoint(f, CHECKPOINT_NAME, CLASSES, 2048);
+    check_scale(f, "{\"precision\":\"amp\",\"loss_scaling\":{\"init\":65536}}", 2048, "checkpoint");
+    check_scale(f, "{\"precision\":\"O3\"}", 1, "unscaled run");
+    check_scale(f, "{\"precision\":\"fp32\"}", 65536, "default");
+    check_scale(f, "{\"precision\":\"bf16\"}", 65536, "default");
+}
+
+/* The weights are the checkpoint's, and the checkpoint before it serves where it is damaged. */
+static void test_checkpoints(void **state)
+{
+    const struct fixture *f = *state;
+    struct amp_report_config fresh = by_name(f), run = of_run(f);
+    write_run(f, "{}");
+    write_checkpoint(f, CHECKPOINT_NAME, CLASSES, 2048);
+    fresh.seed = 5;
+    json_t *a = report(f, &fresh), *b = report(f, &run);
+    assert_true(number(a, "loss") != number(b, "loss"));
+    json_decref(a);
+
+    char name[SCRATCH_MAX + 64], prev[SCRATCH_MAX + 64], out[4096];
+    snprintf(name, sizeof name, "%s/" CHECKPOINT_NAME, f->run);
+    snprintf(prev, sizeof prev, "%s/" CHECKPOINT_PREV_NAME, f->run);
+    assert_int_equal(rename(name, prev), 0);
+    scratch_write(f->run, CHECKPOINT_NAME, "torn", 4);
+    a = report(f, &run);
+    assert_true(number(a, "loss") == number(b, "loss"));
+    json_decref(a);
+    json_decref(b);
+
+    scratch_write(f->run, CHECKPOINT_PREV_NAME, "torn", 4);
+    assert_int_equal(amp_report_run(&run, out, sizeof out), STATUS_DATA);
+    assert_non_null(strstr(status_message(), "no undamaged checkpoint"));
+}
+
+static void expect_refusal(const struct fixture *f, const char *says)
+{
+    struct amp_report_config c = of_run(f);
+    char out[4096];
+    enum status st = amp_report_run(&c, out, sizeof out);
+    if (st == STATUS_OK || !strstr(status_message(), says) || strchr(status_message(), '\n'))
+        fail_msg("%s, not about %s: %s", status_str(st), says, status_message());
+    assert_false(path_exists(f->out));
+}
+
+static void test_hostile_runs(void **state)
+{
+    const struct fixture *f = *state;
+    static const struct {
+        const char *config, *says;
+    } cases[] = {
+        {"{\"arch\":null}", "'arch'"},
+        {"{\"arch\":\"../../etc\"}", "../../etc"},
+        {"{\"image_size\":0}", "'image_size'"},
+        {"{\"image_size\":1000000000000}", "'image_size'"},
+        {"{\"batch_size\":-4}", "'batch_size'"},
+        {"{\"batch_size\":\"4\"}", "'batch_size'"},
+        {"{\"classes\":0}", "'classes'"},
+        {"{\"seed\":-1}", "'seed'"},
+        {"{\"label_smoothing\":7}", "'label_smoothing'"},
+        {"{\"precision\":\"fp7\"}", "'precision'"},
+        {"{\"dummy\":false}", "'data'"},
+        {"{\"dummy\":false,\"data\":\"/nonexistent\"}", "has moved"},
+        {"{\"arch\":\"resnet18\"}", "another shape"},
+        {"{\"classes\":4}", "another shape"},
+    };
+    expect_refusal(f, "run.json");
+    scratch_write(f->run, "run.json", "{", 1);
+    expect_refusal(f, "not valid JSON");
+    write_run(f, "{}");
+    expect_refusal(f, "no checkpoint yet");
+    scratch_write(f->run, "run.json", "{\"schema\":1}", 12);
+    expect_refusal(f, "'arch'");
+    write_checkpoint(f, CHECKPOINT_NAME, CLASSES, 2048);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        write_run(f, cases[i].config);
+        expect_refusal(f, cases[i].says);
+    }
+    static const double scales[] = {NAN, INFINITY, 0, -2};
+    write_run(f, "{\"loss_scaling\":{}}");
+    for (size_t i = 0; i < sizeof scales / sizeof *scales; i++) {
+        write_checkpoint(f, CHECKPOINT_NAME, CLASSES, scales[i]);
+        expect_refusal(f, "no undamaged checkpoint");
+    }
+}
+
+#define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_FOLDER(test_every_gradient_once), WITH_FOLDER(test_sums_agree),
+        WITH_FOLDER(test_same_again),          WITH_FOLDER(test_print),
+        WITH_FOLDER(test_the_scale_of_a_run),  WITH_FOLDER(test_checkpoints),
+        WITH_FOLDER(test_hostile_runs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

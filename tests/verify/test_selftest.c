@@ -1,0 +1,295 @@
+/* The judge of known values: it passes what holds, fails each kind of value that does not, and
+ * refuses files that do not say enough. The values come from the reference device. */
+#include "tests/model/net_rig.h"
+#include "tests/results/scratch.h"
+#include "verify/oracle.h"
+#include "verify/selftest.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static const char settings[] =
+    "{\"arch\": \"resnet8\", \"classes\": 10, \"size\": 16, \"batch\": 4, \"steps\": 2,"
+    " \"lr\": 0.01, \"momentum\": 0.9, \"weight_decay\": 1e-4, \"precision\": \"fp64\","
+    " \"mode\": \"train\", \"step\": [{\"loss\": 0}, {\"loss\": 0}]}";
+
+/* The case with its true values; computed once. */
+static json_t *truth;
+
+static int compute_truth(void **state)
+{
+    (void)state;
+    struct device *dev;
+    struct oracle_case c;
+    json_t *values;
+    truth = json_loads(settings, 0, NULL);
+    assert_non_null(truth);
+    assert_ok(device_open("ref", 1, &dev));
+    assert_ok(oracle_read(truth, &c));
+    assert_ok(oracle_compute(dev, &c, &values));
+    assert_int_equal(json_object_update(truth, values), 0);
+    json_decref(values);
+    device_close(dev);
+    return 0;
+}
+
+static int drop_truth(void **state)
+{
+    (void)state;
+    json_decref(truth);
+    return 0;
+}
+
+/* The results of a run of the selftest. */
+struct result {
+    enum status st;
+    char *text;
+};
+
+/* Runs the bytes of an oracle file. */
+static struct result run_bytes(const char *bytes, size_t size, bool json)
+{
+    char dir[SCRATCH_MAX], path[SCRATCH_MAX + 16];
+    size_t length;
+    struct result r;
+    scratch_make(dir);
+    scratch_write(dir, "oracle.json", bytes, size);
+    snprintf(path, sizeof path, "%s/oracle.json", dir);
+    struct selftest_config c = {.oracle = path, .devices = "cpu", .threads = 2, .json = json};
+    c.out = open_memstream(&r.text, &length);
+    assert_non_null(c.out);
+    r.st = selftest_run(&c);
+    fclose(c.out);
+    scratch_remove(dir);
+    return r;
+}
+
+/* Runs a list of cases, which it takes over. */
+static struct result run_cases(json_t *cases, bool json)
+{
+    char *text = json_dumps(cases, JSON_REAL_PRECISION(17));
+    assert_non_null(text);
+    struct result r = run_bytes(text, strlen(text), json);
+    free(text);
+    json_decref(cases);
+    return r;
+}
+
+/* A list of one copy of the true case, to be changed; *one is the copy. */
+static json_t *one_case(json_t **one)
+{
+    json_t *list = json_array();
+    *one = json_deep_copy(truth);
+    assert_int_equal(json_array_append_new(list, *one), 0);
+    return list;
+}
+
+static void true_values_hold(void **state)
+{
+    (void)state;
+    json_t *one, *cases = one_case(&one);
+    struct result r = run_cases(cases, false);
+    assert_int_equal(r.st, STATUS_OK);
+    assert_non_null(strstr(r.text, "PASS  resnet8, 10 classes, 16 px, batch 4, 2 training steps"));
+    assert_non_null(strstr(r.text, "1 of 1 cases hold"));
+    free(r.text);
+}
+
+/* The number at a path such as "step/0/grad_norms/fc.weight". */
+static json_t *number_at(json_t *from, const char *path)
+{
+    char part[128];
+    while (*path) {
+        size_t n = strcspn(path, "/");
+        snprintf(part, sizeof part, "%.*s", (int)n, path);
+        from = json_is_array(from) ? json_array_get(from, (size_t)atoi(part))
+                                   : json_object_get(from, part);
+        assert_non_null(from);
+        path += n + (path[n] == '/');
+    }
+    assert_true(json_is_number(from));
+    return from;
+}
+
+static void scale(json_t *number, double factor)
+{
+    if (json_is_integer(number))
+        json_integer_set(number, json_integer_value(number) + 1);
+    else
+        json_real_set(number, json_number_value(number) * factor);
+}
+
+/* One value 1 % off, or one more where it is a count: its family fails, and only it. */
+static void every_false_value_is_found(void **state)
+{
+    (void)state;
+    static const char *const values[][2] = {
+        {"step/0/loss", "loss"},
+        {"step/1/loss", "loss"},
+        {"step/0/logits_row0/3", "logits_row0"},
+        {"step/0/grad_norm", "grad_norm"},
+        {"step/1/grad_norm", "grad_norm"},
+        {"step/0/grad_norms/fc.weight", "grad_norms"},
+        {"step/1/weight_norm", "weight_norm"},
+        {"step/0/top1", "top1"},
+        {"step/0/top5", "top5"},
+        {"buffer_norms/bn1.running_var", "buffer_norms"},
+        {"buffer_norms/layer3.0.bn2.running_mean", "buffer_norms"},
+        {"params", "params"},
+    };
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        char line[64];
+        json_t *one, *cases = one_case(&one);
+        scale(number_at(one, values[i][0]), 1.01);
+        struct result r = run_cases(cases, false);
+        snprintf(line, sizeof line, "  FAIL %s ", values[i][1]);
+        const char *first = strstr(r.text, line);
+        if (r.st != STATUS_MISMATCH || !first || strstr(first + 1, "  FAIL ") ||
+            !strstr(r.text, "0 of 1 cases hold"))
+            fail_msg("%s off by 1 %%: %s\n%s", values[i][0], status_str(r.st), r.text);
+        assert_int_equal(status_exit_code(r.st), 4);
+        free(r.text);
+    }
+}
+
+/* A value that is absent from ours is not one that holds. */
+static void unknown_values_fail(void **state)
+{
+    (void)state;
+    json_t *one, *cases = one_case(&one);
+    json_object_set_new(json_object_get(one, "buffer_norms"), "bn9.running_mean", json_real(1));
+    struct result r = run_cases(cases, false);
+    assert_int_equal(r.st, STATUS_MISMATCH);
+    free(r.text);
+}
+
+/* Runs the true case and its twin in fp32. Of one value ours is `got` off, relative, and the twin's
+ * `off`: that is PyTorch's own rounding. */
+static void check_with_twin(const char *value, double off, double got, enum status want)
+{
+    json_t *one, *cases = one_case(&one), *twin = json_deep_copy(truth);
+    json_object_set_new(twin, "precision", json_string("fp32"));
+    json_array_append_new(cases, twin);
+    /* What ours computes stays; the file's truth moves away from it, and the twin from that. */
+    scale(number_at(one, value), 1 / (1 + got));
+    scale(number_at(twin, value), (1 + off) / (1 + got));
+    struct result r = run_cases(cases, false);
+    if (r.st != want)
+        fail_msg("%s off by %g, PyTorch's by %g: %s\n%s", value, got, off, status_str(r.st),
+                 r.text);
+    assert_non_null(strstr(r.text, want == STATUS_OK ? "1 of 1 cases" : "0 of 1 cases"));
+    free(r.text);
+}
+
+/* Three times PyTorch's own error is allowed, ten times for the norm of the gradient, whose drift
+ * is the losses' too. The twin is no case of its own. */
+static void fp32_errors_widen_the_tolerance(void **state)
+{
+    (void)state;
+    check_with_twin("step/0/loss", 1e-2, 2.8e-2, STATUS_OK);
+    check_with_twin("step/0/loss", 1e-2, 3.3e-2, STATUS_MISMATCH);
+    check_with_twin("step/0/logits_row0/3", 1e-2, 2.8e-2, STATUS_OK);
+    check_with_twin("step/0/logits_row0/3", 1e-2, 3.3e-2, STATUS_MISMATCH);
+    check_with_twin("step/0/grad_norm", 1e-2, 9e-2, STATUS_OK);
+    check_with_twin("step/0/grad_norm", 1e-2, 11e-2, STATUS_MISMATCH);
+}
+
+/* Without fp64 values, a thousandth is allowed. */
+static void fp32_values_alone(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        json_t *one, *cases = one_case(&one);
+        json_object_set_new(one, "precision", json_string("fp32"));
+        scale(number_at(one, "step/0/loss"), k ? 1.003 : 1.0008);
+        struct result r = run_cases(cases, false);
+        assert_int_equal(r.st, k ? STATUS_MISMATCH : STATUS_OK);
+        free(r.text);
+    }
+}
+
+static void json_says_the_same(void **state)
+{
+    (void)state;
+    json_t *one, *cases = one_case(&one);
+    scale(number_at(one, "step/0/loss"), 1.01);
+    struct result r = run_cases(cases, true);
+    assert_int_equal(r.st, STATUS_MISMATCH);
+    json_t *out = json_loads(r.text, 0, NULL);
+    free(r.text);
+    assert_non_null(out);
+    assert_true(json_is_false(json_object_get(out, "ok")));
+    json_t *ran = json_array_get(json_object_get(out, "cases"), 0), *families, *family;
+    assert_string_equal(json_string_value(json_object_get(ran, "arch")), "resnet8");
+    assert_true(json_array_size(json_object_get(ran, "values")) > 50);
+    size_t i;
+    families = json_object_get(ran, "families");
+    assert_int_equal(json_array_size(families), 9);
+    json_array_foreach(families, i, family)
+    {
+        bool is_loss = strcmp(json_string_value(json_object_get(family, "name")), "loss") == 0;
+        assert_int_equal(json_is_false(json_object_get(family, "ok")), is_loss);
+        assert_true(json_is_number(json_object_get(family, "error")));
+        assert_true(json_is_number(json_object_get(family, "tolerance")));
+    }
+    json_decref(out);
+}
+
+static void assert_no_oracle(struct result r, const char *word)
+{
+    if (r.st != STATUS_DATA || !strstr(status_message(), word))
+        fail_msg("%s '%s': no data error with '%s'", status_str(r.st), status_message(), word);
+    free(r.text);
+}
+
+static void damaged_files_are_refused(void **state)
+{
+    (void)state;
+    json_t *cases, *one;
+    assert_no_oracle(run_bytes("", 0, false), "not valid JSON");
+    assert_no_oracle(run_bytes("[{\"arch\": \"resn", 15, false), "not valid JSON");
+    assert_no_oracle(run_bytes("[]", 2, false), "list of cases");
+    assert_no_oracle(run_bytes("{}", 2, false), "list of cases");
+    assert_no_oracle(run_bytes("[7]", 3, false), "'arch'");
+
+    cases = one_case(&one);
+    json_object_set_new(one, "batch", json_integer(0));
+    assert_no_oracle(run_cases(cases, false), "'batch'");
+    cases = one_case(&one);
+    json_object_set_new(one, "lr", json_string("0.1"));
+    assert_no_oracle(run_cases(cases, false), "'lr'");
+    cases = one_case(&one);
+    json_object_set_new(one, "mode", json_string("both"));
+    assert_no_oracle(run_cases(cases, false), "'mode'");
+    cases = one_case(&one);
+    json_array_remove(json_object_get(one, "step"), 1);
+    assert_no_oracle(run_cases(cases, false), "2 steps");
+    cases = one_case(&one);
+    json_object_del(json_array_get(json_object_get(one, "step"), 1), "loss");
+    assert_no_oracle(run_cases(cases, false), "loss");
+
+    struct selftest_config c = {.oracle = "/nonexistent", .devices = "cpu", .out = stdout};
+    assert_int_equal(selftest_run(&c), STATUS_DATA);
+    assert_int_equal(status_exit_code(STATUS_DATA), 5);
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(true_values_hold),
+        cmocka_unit_test(every_false_value_is_found),
+        cmocka_unit_test(unknown_values_fail),
+        cmocka_unit_test(fp32_errors_widen_the_tolerance),
+        cmocka_unit_test(fp32_values_alone),
+        cmocka_unit_test(json_says_the_same),
+        cmocka_unit_test(damaged_files_are_refused),
+    };
+    return cmocka_run_group_tests_name("selftest", tests, compute_truth, drop_truth);
+}

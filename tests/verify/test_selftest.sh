@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# The built-in known values hold on this machine, and the exit code says when others do not.
+. "$(dirname "$0")/../cli/common.sh" "$@"
+export OMP_WAIT_POLICY=passive
+
+# What is built in: numbers, which are no matter of sanitizers.
+holds() {
+    expect 0 selftest --quick --quiet
+    [[ $(grep -c '^PASS  ' "$scratch/out") -ge 5 ]] || fail "not 5 cases were run: $(cat "$scratch/out")"
+    grep -q '^FAIL' "$scratch/out" && fail "a case fails and the exit code is 0"
+    [[ ! -s $scratch/err ]] || fail "stderr: $(cat "$scratch/err")"
+    cat "$scratch/out"
+}
+sanitized || holds
+
+# A case whose loss is wrong.
+oracle='[{"arch": "resnet8", "classes": 10, "size": 16, "batch": 4, "steps": 1, "lr": 0.1, "momentum": 0,
+ "weight_decay": 0, "precision": "fp64", "mode": "eval", "params": 78042, "step": [{"loss": 1000}]}]'
+echo "$oracle" >"$scratch/false.json"
+expect 4 selftest --oracle "$scratch/false.json"
+grep -q '^FAIL  resnet8' "$scratch/out" || fail "no FAIL line: $(cat "$scratch/out")"
+[[ $(wc -l <"$scratch/err") == 1 ]] || fail "stderr: $(cat "$scratch/err")"
+expect 4 selftest --oracle "$scratch/false.json" --json
+if command -v python3 >/dev/null; then
+    python3 -m json.tool "$scratch/out" >/dev/null || fail "--json prints no JSON"
+fi
+
+echo "${oracle%\}]}" >"$scratch/damaged.json"
+expect_error 5 "not valid JSON" selftest --json --oracle "$scratch/damaged.json"
+expect_error 5 "'$scratch/absent.json'" selftest --json --oracle "$scratch/absent.json"
+finish

@@ -1,0 +1,390 @@
+/* Compares computed values with those of an oracle, and reports the differences. */
+#include "verify/selftest.h"
+
+#include "base/array.h"
+#include "base/json.h"
+#include "kernels/backend.h"
+#include "verify/oracle.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+extern const unsigned char oracles_json[];
+extern const size_t oracles_json_size;
+
+/* Tolerances of a family of values; the largest tolerance applies. */
+#define RELATIVE_FP64    1e-4 /* times the fp64 value */
+#define TIMES_FP32_ERROR 3.0  /* times PyTorch's own fp32 error or drift */
+#define TIMES_FP32_DRIFT 10.0 /* times PyTorch's own fp32 drift, for the gradient norm */
+#define RELATIVE_FP32    1e-3 /* times the fp32 value, if there is no fp64 value */
+
+/* One number as three values: the oracle's, that of PyTorch's fp32 run (NaN: no such run), and the
+ * device's. */
+struct triple {
+    char name[96];
+    double want, fp32, got;
+};
+
+/* Values that are judged together. */
+struct family {
+    char name[48];
+    size_t n;
+    struct triple *value;
+    enum status status; /* first failure to add a value */
+};
+
+/* The comparison of one case. */
+struct verdict {
+    const struct selftest_config *config;
+    bool exact_reference;      /* the oracle's values are fp64 */
+    json_t *values, *families; /* for JSON output */
+    int n, failed;
+    double worst; /* largest error divided by its tolerance */
+    char worst_name[48];
+};
+
+static double number(const json_t *x)
+{
+    return json_is_number(x) ? json_number_value(x) : NAN;
+}
+
+PRINTF_LIKE(5, 6)
+static void family_add(struct family *f, const json_t *want, const json_t *fp32, const json_t *got,
+                       const char *fmt, ...)
+{
+    if (f->status == STATUS_OK)
+        f->status = array_reserve(&f->value, f->n);
+    if (f->status != STATUS_OK)
+        return;
+    struct triple *t = &f->value[f->n++];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(t->name, sizeof t->name, fmt, ap);
+    va_end(ap);
+    t->want = number(want);
+    t->fp32 = number(fp32);
+    t->got = number(got);
+}
+
+/* Euclidean norms over a family: of the oracle's values, of the error, and of PyTorch's own fp32
+ * error. */
+struct distance {
+    double want, error, fp32;
+};
+
+static struct distance family_measure(const struct family *f)
+{
+    struct distance d = {0};
+    for (size_t i = 0; i < f->n; i++) {
+        const struct triple *t = &f->value[i];
+        d.want += t->want * t->want;
+        d.error += (t->got - t->want) * (t->got - t->want);
+        d.fp32 += (t->fp32 - t->want) * (t->fp32 - t->want);
+    }
+    return (struct distance){sqrt(d.want), sqrt(d.error), sqrt(d.fp32)};
+}
+
+static void print_values(struct verdict *v, const struct family *f)
+{
+    for (size_t i = 0; i < f->n && (v->config->json || v->config->verbose); i++) {
+        const struct triple *t = &f->value[i];
+        double error = fabs(t->got - t->want);
+        if (v->config->json)
+            json_array_append_new(v->values,
+                                  json_pack("{s:s, s:s, s:o, s:o, s:o}", "name", t->name, "family",
+                                            f->name, "got", json_finite(t->got), "want",
+                                            json_finite(t->want), "error", json_finite(error)));
+        else
+            fprintf(v->config->out, "    %-46s got %- 15.9g want %- 15.9g error %.1e\n", t->name,
+                    t->got, t->want, error);
+    }
+}
+
+static void print_family(struct verdict *v, const struct family *f, const struct distance *d,
+                         double tolerance, bool ok)
+{
+    print_values(v, f);
+    if (v->config->json)
+        json_array_append_new(v->families,
+                              json_pack("{s:s, s:i, s:o, s:o, s:o, s:b}", "name", f->name, "values",
+                                        (int)f->n, "norm", json_finite(d->want), "error",
+                                        json_finite(d->error), "tolerance", json_finite(tolerance),
+                                        "ok", ok));
+    else if (v->config->verbose || !ok)
+        fprintf(
+            v->config->out, "  %-4s %-14s %4zu value%s of norm %.6g, error %.2e, tolerance %.2e\n",
+            ok ? "ok" : "FAIL", f->name, f->n, f->n == 1 ? " " : "s", d->want, d->error, tolerance);
+}
+
+/* Judges a family and frees its memory. A relative error up to `drift` is always allowed; with
+ * `exact`, no error is allowed. */
+static void family_judge(struct verdict *v, struct family *f, double drift, bool exact)
+{
+    struct distance d = family_measure(f);
+    double tolerance = (v->exact_reference ? RELATIVE_FP64 : RELATIVE_FP32) * d.want;
+    if (v->exact_reference && isfinite(d.fp32))
+        tolerance = fmax(tolerance, TIMES_FP32_ERROR * d.fp32);
+    tolerance = fmax(tolerance, drift * d.want);
+    if (exact)
+        tolerance = 0;
+    bool ok = f->status == STATUS_OK && f->n > 0 && d.error <= tolerance; /* false for NaN */
+    double share = ok && tolerance == 0 ? 0 : d.error / tolerance;
+    v->n += (int)f->n;
+    v->failed += !ok;
+    if (!(share <= v->worst)) {
+        v->worst = share;
+        snprintf(v->worst_name, sizeof v->worst_name, "%s", f->name);
+    }
+    print_family(v, f, &d, tolerance, ok);
+    free(f->value);
+}
+
+/* Adds the values under `key` in the steps from `first` to `end` - 1. */
+static void gather_series(struct family *f, const char *key, size_t first, size_t end,
+                          const json_t *want, const json_t *fp32, const json_t *got)
+{
+    snprintf(f->name, sizeof f->name, "%s", key);
+    for (size_t i = first; i < end && i < json_array_size(want); i++) {
+        const json_t *w = json_object_get(json_array_get(want, i), key);
+        if (w)
+            family_add(f, w, json_object_get(json_array_get(fp32, i), key),
+                       json_object_get(json_array_get(got, i), key), "step[%zu].%s", i, key);
+    }
+}
+
+/* The relative drift of PyTorch's gradient norms in fp32 from those in fp64; 0: unknown. */
+static double gradient_drift(const json_t *want, const json_t *fp32)
+{
+    struct family f = {0};
+    gather_series(&f, "grad_norm", 0, SIZE_MAX, want, fp32, NULL);
+    struct distance d = family_measure(&f);
+    free(f.value);
+    return f.n && d.want > 0 && isfinite(d.fp32) ? d.fp32 / d.want : 0;
+}
+
+/* Compares the steps' top-1, top-5, losses and norms. */
+static void compare_steps(struct verdict *v, const json_t *want, const json_t *fp32,
+                          const json_t *got)
+{
+    static const struct {
+        const char *key;
+        bool counts;        /* values are counts: judged exactly, and only at the first step */
+        double times_drift; /* allowed error as a multiple of PyTorch's fp32 drift */
+    } series[] = {
+        {"top1", true, 0},
+        {"top5", true, 0},
+        {"loss", false, TIMES_FP32_ERROR},
+        {"grad_norm", false, TIMES_FP32_DRIFT},
+        {"weight_norm", false, 0},
+    };
+    double drift = gradient_drift(want, fp32);
+    for (size_t k = 0; k < sizeof series / sizeof *series; k++) {
+        struct family f = {0}, later = {0};
+        size_t judged = series[k].counts ? 1 : SIZE_MAX;
+        gather_series(&f, series[k].key, 0, judged, want, fp32, got);
+        if (f.n)
+            family_judge(v, &f, series[k].times_drift * drift, series[k].counts);
+        gather_series(&later, series[k].key, judged, SIZE_MAX, want, fp32, got);
+        if (later.n)
+            print_values(v, &later);
+        free(later.value);
+    }
+}
+
+/* Compares a list or an object of numbers. */
+static void compare_vector(struct verdict *v, const char *name, const json_t *want,
+                           const json_t *fp32, const json_t *got)
+{
+    struct family f = {0};
+    size_t i;
+    const char *key;
+    const json_t *x;
+    snprintf(f.name, sizeof f.name, "%s", name);
+    if (json_is_array(want)) {
+        json_array_foreach(want, i, x)
+        {
+            family_add(&f, x, json_array_get(fp32, i), json_array_get(got, i), "%s[%zu]", name, i);
+        }
+    } else {
+        json_object_foreach((json_t *)want, key, x)
+        {
+            family_add(&f, x, json_object_get(fp32, key), json_object_get(got, key), "%s.%s", name,
+                       key);
+        }
+    }
+    if (f.n)
+        family_judge(v, &f, 0, false);
+}
+
+static void compare_case(struct verdict *v, const json_t *want, const json_t *fp32,
+                         const json_t *got)
+{
+    static const char *const vectors[] = {"logits_row0", "grad_norms"};
+    const json_t *ws = json_object_get(want, "step"), *fs = json_object_get(fp32, "step"),
+                 *gs = json_object_get(got, "step");
+    struct family params = {.name = "params"};
+    if (json_object_get(want, "params")) {
+        family_add(&params, json_object_get(want, "params"), NULL, json_object_get(got, "params"),
+                   "params");
+        family_judge(v, &params, 0, true);
+    }
+    compare_steps(v, ws, fs, gs);
+    for (size_t k = 0; k < sizeof vectors / sizeof *vectors; k++)
+        compare_vector(v, vectors[k], json_object_get(json_array_get(ws, 0), vectors[k]),
+                       json_object_get(json_array_get(fs, 0), vectors[k]),
+                       json_object_get(json_array_get(gs, 0), vectors[k]));
+    compare_vector(v, "buffer_norms", json_object_get(want, "buffer_norms"),
+                   json_object_get(fp32, "buffer_norms"), json_object_get(got, "buffer_norms"));
+}
+
+static void print_case(const struct selftest_config *config, const struct verdict *v,
+                       const struct oracle_case *c)
+{
+    fprintf(
+        config->out,
+        "%s  %s, %d classes, %d px, batch %d, %d %s step%s%s%s%s: %d values against %s, worst %.2f "
+        "of its tolerance (%s)\n",
+        v->failed ? "FAIL" : "PASS", c->arch, c->classes, c->size, c->batch, c->steps,
+        c->train ? "training" : "evaluation", c->steps == 1 ? "" : "s",
+        c->label_smoothing > 0 ? ", label smoothing" : "",
+        c->clip_grad_norm > 0 ? ", clipped gradient" : "",
+        c->norm_weight_decay >= 0 ? ", other decay of norms" : "", v->n,
+        v->exact_reference ? "fp64" : "fp32", v->worst, v->worst_name);
+    fflush(config->out);
+}
+
+/* Runs one case. `fp32`: the same case in PyTorch's fp32, or NULL. */
+static enum status run_case(const struct selftest_config *config, struct device *dev,
+                            const struct oracle_case *c, const json_t *want, const json_t *fp32,
+                            json_t *report, bool *passed)
+{
+    enum status st;
+    json_t *got = NULL;
+    struct verdict v = {.config = config,
+                        .exact_reference = c->fp64,
+                        .values = json_array(),
+                        .families = json_array()};
+    CHECK(oracle_compute(dev, c, &got));
+    if (!config->json && config->verbose)
+        fprintf(config->out, "%s, %d px, batch %d\n", c->arch, c->size, c->batch);
+    compare_case(&v, want, fp32, got);
+    *passed = v.failed == 0 && v.n > 0;
+    if (config->json)
+        json_array_append_new(
+            report,
+            json_pack("{s:s, s:i, s:i, s:i, s:i, s:s, s:s, s:b, s:O, s:O}", "arch", c->arch,
+                      "classes", c->classes, "size", c->size, "batch", c->batch, "steps", c->steps,
+                      "mode", c->train ? "train" : "eval", "against", c->fp64 ? "fp64" : "fp32",
+                      "ok", *passed, "families", v.families, "values", v.values));
+    else
+        print_case(config, &v, c);
+done:
+    json_decref(got);
+    json_decref(v.families);
+    json_decref(v.values);
+    return st;
+}
+
+static enum status load_oracles(const struct selftest_config *config, json_t **cases)
+{
+    const char *name = config->oracle ? config->oracle : "built-in oracles";
+    if (config->oracle)
+        TRY(json_read(name, (size_t)1 << 28, cases));
+    else
+        TRY(json_parse((const char *)oracles_json, oracles_json_size, name, cases));
+    if (json_array_size(*cases) > 0)
+        return STATUS_OK;
+    json_decref(*cases);
+    *cases = NULL;
+    return status_fail(STATUS_DATA, "'%s' is not an oracle file: it has no list of cases", name);
+}
+
+/* Finds the fp32 form of the fp64 case i; NULL: none. Sets *redundant if case i is itself the fp32
+ * form of an fp64 case, and so need not be run alone. */
+static enum status find_twin(const json_t *cases, size_t i, const struct oracle_case *c,
+                             const json_t **fp32, bool *redundant)
+{
+    size_t j;
+    const json_t *x;
+    *fp32 = NULL;
+    *redundant = false;
+    json_array_foreach(cases, j, x)
+    {
+        struct oracle_case o;
+        TRY(oracle_read(x, &o));
+        if (j == i || !oracle_same(c, &o) || o.fp64 == c->fp64)
+            continue;
+        if (o.fp64)
+            *redundant = true;
+        else
+            *fp32 = x;
+    }
+    return STATUS_OK;
+}
+
+static enum status run_cases(struct suite *suite, void *context)
+{
+    size_t i;
+    const json_t *x, *cases = context;
+    const struct selftest_config *config = suite->config;
+    json_array_foreach(cases, i, x)
+    {
+        struct oracle_case c;
+        const json_t *fp32;
+        bool redundant, passed = false;
+        TRY(oracle_read(x, &c));
+        TRY(find_twin(cases, i, &c, &fp32, &redundant));
+        if (redundant || (config->quick && c.size > 64))
+            continue;
+        enum status st = run_case(config, suite->dev, &c, x, fp32, suite->report, &passed);
+        if (st != STATUS_OK)
+            return status_context(st, "case %zu", i);
+        suite->ran++;
+        suite->failed += !passed;
+    }
+    if (suite->ran == 0)
+        return status_fail(STATUS_DATA,
+                           "no case was run: a case that was not computed did not pass");
+    return STATUS_OK;
+}
+
+enum status selftest_run(const struct selftest_config *config)
+{
+    json_t *cases;
+    TRY(load_oracles(config, &cases));
+    enum status st = suite_run(config, run_cases, cases, "hold");
+    json_decref(cases);
+    return st;
+}
+
+enum status suite_run(const struct selftest_config *config, suite_cases *run, void *context,
+                      const char *verdict)
+{
+    enum status st;
+    struct suite s = {.config = config};
+    char about[256];
+    json_t *all = NULL;
+    CHECK(json_new(&s.report, "[]"));
+    CHECK(device_open(config->devices, config->threads, &s.dev));
+    s.dev->backend->describe(s.dev, about, sizeof about);
+    if (!config->json)
+        fprintf(config->out, "device: %s\n", about);
+    CHECK(run(&s, context));
+    if (config->json) {
+        CHECK(json_new(&all, "{s:i, s:s, s:b, s:O}", "schema", 1, "device", about, "ok",
+                       s.failed == 0, "cases", s.report));
+        CHECK(json_print(all, config->out, JSON_INDENT(1)));
+    } else {
+        fprintf(config->out, "%d of %d cases %s\n", s.ran - s.failed, s.ran, verdict);
+    }
+    if (s.failed)
+        st = status_fail(
+            STATUS_MISMATCH,
+            "selftest: %d of %d cases do not %s; the results of this device cannot be trusted",
+            s.failed, s.ran, verdict);
+done:
+    json_decref(s.report);
+    device_close(s.dev);
+    return st;
+}

@@ -1,0 +1,60 @@
+/* Checks that this installation computes the values that PyTorch computes.
+ *
+ * An oracle file lists cases (network, sizes, steps, learning rate) with the values that PyTorch
+ * computed: loss, logits, gradient and weight norms, batch-norm buffers. Weights, images and labels
+ * are generated from names (model/oracle_fill.h).
+ *
+ * Values are judged in families, each a vector: the logits of a row, the gradient norms of all
+ * parameters, the losses of all steps ... A family passes when
+ *     |got - want| <= max(1e-4 |want|, 3 |fp32 - want|)      (Euclidean norms)
+ * where `want` are PyTorch's fp64 values and `fp32` the values of its fp32 run; if a case has no
+ * fp64 form, when |got - want| <= 1e-3 |want|. Single members of a family may differ by more, also
+ * in PyTorch's fp32 run: a unit whose sign flips by rounding changes some gradients a lot and
+ * others not at all.
+ *
+ * Training amplifies rounding from step to step. The drift of PyTorch's fp32 run from its fp64 run
+ * is visible in the gradient norm before it is visible in the loss. Therefore the losses of a case
+ * may have a relative error of three times the larger of these two drifts, and the norms of the
+ * whole gradient an error of ten times the gradient norm's drift: PyTorch's fp32 runs of one case
+ * differ by that much between processors of different instruction sets. Parameter count and the
+ * first step's top-1 and top-5 must be equal. */
+#pragma once
+
+#include "base/status.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+/* Settings of two test suites: of this one, and of the suite in determinism.h. */
+struct selftest_config {
+    const char *oracle;  /* file; NULL: the built-in one */
+    const char *devices; /* one: "cpu", "cuda:1" ... */
+    int threads;         /* of the host; 0: all cores */
+    int repeats;         /* executions of each step, for determinism.h */
+    bool quick;   /* skip cases larger than 64 pixels; in determinism.h, run only the smallest
+                   * network */
+    bool json;    /* print one JSON object instead of lines */
+    bool verbose; /* print every value, not only the worst of each case */
+    FILE *out;
+};
+
+/* STATUS_MISMATCH when a family fails; STATUS_DATA for a file that is not an oracle, or has no case
+ * to run. */
+MUST_CHECK enum status selftest_run(const struct selftest_config *c);
+
+/* A running suite. */
+struct suite {
+    const struct selftest_config *config;
+    struct device *dev;
+    json_t *report; /* the cases, if JSON is printed */
+    int ran, failed;
+};
+
+/* Runs, counts and reports all cases. */
+typedef enum status suite_cases(struct suite *s, void *context);
+
+/* Opens the device, calls `run`, and prints how many cases passed; `verdict` is the verb of that
+ * line, such as "hold". STATUS_MISMATCH unless all cases passed. */
+MUST_CHECK enum status suite_run(const struct selftest_config *config, suite_cases *run,
+                                 void *context, const char *verdict);
