@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/picture.h"
 #include "plots/plot.h"
 #include "runners/settings.h"
 
@@ -11,6 +12,7 @@
 /* The positional arguments: RUN [DATA], or with -a: [DATA]. */
 struct arguments {
     struct amp_report_config report;
+    struct plot_size pictures;
     const char *word[2];
     int n;
 };
@@ -61,10 +63,13 @@ static enum status take_words(struct arguments *a)
 }
 
 /* Draws the figure. If gnuplot is missing, the command succeeds without a figure. */
-static enum status draw(const struct amp_report_config *r, const char *dir)
+static enum status draw(const struct arguments *a, const char *dir)
 {
-    struct plot_options o = {
-        .png = true, .svg = true, .pdf = true, .written = r->json ? NULL : stdout};
+    const struct plot_options o = {.png = true,
+                                   .svg = true,
+                                   .pdf = true,
+                                   .size = a->pictures,
+                                   .written = a->report.json ? NULL : stdout};
     char path[4096];
     TRY(path_format(path, sizeof path, "%s/amp-report.json", dir));
     enum status st = plot_record(path, dir, &o);
@@ -81,12 +86,13 @@ static enum status amp_report(void *arguments)
     char dir[4096];
     r->stream = stdout;
     TRY(take_words(a));
+    TRY(plot_size_check(&a->pictures));
     TRY(amp_report_run(r, dir, sizeof dir));
     if (!r->json) {
         printf("\n");
         text_print(stdout, "%s/" AMP_REPORT_NAME, dir);
     }
-    return draw(r, dir);
+    return draw(a, dir);
 }
 
 const struct cli_command cmd_amp_report = {
@@ -98,6 +104,6 @@ const struct cli_command cmd_amp_report = {
            "--out': its network, data, newest checkpoint and loss scale are used; give DATA if the "
            "data has moved. -a measures a network with fresh weights, on DATA or on noise.\vThe "
            "record and the figure go to --out, by default RUN/amp-report or amp-report-ARCH.",
-    .part = {{amp_report_settings}},
+    .part = {{amp_report_settings}, {picture_settings, offsetof(struct arguments, pictures)}},
     .config = &(struct arguments){.report.seed = -1},
     .work = amp_report};

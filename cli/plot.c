@@ -1,5 +1,6 @@
 /* ampscale plot: pictures of one or more runs, from their records alone. */
 #include "cli/cli.h"
+#include "cli/picture.h"
 #include "plots/sources.h"
 
 struct plot_command {
@@ -36,6 +37,7 @@ static enum status plot(void *config)
     o->pdf = all || c->format[2];
     o->written = stdout;
     o->left_out = stderr;
+    TRY(plot_size_check(&o->size));
     return plot_sources(&c->sources);
 }
 
@@ -52,6 +54,7 @@ const struct cli_command cmd_plot = {
            "(CSV, as results/published/hal_v100.csv), or a record of 'ampscale bench overlap "
            "--json' or 'ampscale predict --json'. Prints the names of the files; gnuplot's scripts "
            "and tables are in DIR/data.",
-    .part = {{plot_settings}},
+    .part = {{plot_settings},
+             {picture_settings, offsetof(struct plot_command, sources.options.size)}},
     .config = &(struct plot_command){.format = {false}},
     .work = plot};

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "cli/cli.h"
+#include "cli/picture.h"
 #include "plots/plot.h"
 
 #include <stdio.h>
@@ -22,6 +23,7 @@ struct predict_args {
     double input_gb_per_s; /* read rate of all ranks together; 0: unlimited */
     bool has_image_bytes;
     const char *out; /* folder of the record and the figure; NULL: none */
+    struct plot_size pictures;
     bool json;
 };
 
@@ -221,15 +223,19 @@ static enum status complete(struct predict_args *a, const struct source *source,
     return STATUS_OK;
 }
 
-/* Draws the figure; `names` gets the names of the pictures. */
-static enum status draw(const struct prediction *p, const char *dir, FILE *names)
+/* Draws the figure, and prints the names of the pictures, unless stdout has the record. */
+static enum status draw(const struct predict_args *a, const struct prediction *p)
 {
-    const struct plot_options pictures = {.png = true, .svg = true, .pdf = true, .written = names};
+    const struct plot_options pictures = {.png = true,
+                                          .svg = true,
+                                          .pdf = true,
+                                          .size = a->pictures,
+                                          .written = a->json ? NULL : stdout};
     char path[4096];
-    TRY(dir_make(dir));
-    TRY(path_format(path, sizeof path, "%s/predict.json", dir));
+    TRY(dir_make(a->out));
+    TRY(path_format(path, sizeof path, "%s/predict.json", a->out));
     TRY(json_write(prediction_json(p), path, JSON_RECORD));
-    return plot_record(path, dir, &pictures);
+    return plot_record(path, a->out, &pictures);
 }
 
 static enum status report(const struct predict_args *a, const struct prediction *p)
@@ -238,7 +244,7 @@ static enum status report(const struct predict_args *a, const struct prediction 
         TRY(json_print(prediction_json(p), stdout, JSON_RECORD));
     else
         prediction_print(p, stdout);
-    return a->out ? draw(p, a->out, a->json ? NULL : stdout) : STATUS_OK;
+    return a->out ? draw(a, p) : STATUS_OK;
 }
 
 static enum status predict(void *args)
@@ -248,6 +254,7 @@ static enum status predict(void *args)
     struct source *source = NULL;
     struct prediction *p = NULL;
     struct nccl_table *table = NULL;
+    TRY(plot_size_check(&a->pictures));
     TRY(check_args(a));
     CHECK(array_new(&source, 1));
     CHECK(array_new(&p, 1));
@@ -273,7 +280,7 @@ const struct cli_command cmd_predict = {
            "number of ranks form one measurement. FILE is an analysis.json of 'ampscale study', or "
            "a published table (.csv); if it has several series, append a colon and the number or "
            "name of one.",
-    .part = {{predict_settings}},
+    .part = {{predict_settings}, {picture_settings, offsetof(struct predict_args, pictures)}},
     .config =
         &(struct predict_args){
             .config.system = {.net = {.intra = {.latency_s = 1e-5, .bytes_per_s = 40e9},

@@ -1,6 +1,7 @@
 /* ampscale report: RESULTS.md and an HTML page from records. */
 #include "report/report.h"
 #include "cli/cli.h"
+#include "cli/picture.h"
 
 #include <stdio.h>
 
@@ -28,6 +29,7 @@ static enum status report(void *arguments)
     struct arguments *a = arguments;
     if (!a->config.markdown && !a->config.html)
         return status_fail(STATUS_USAGE, "nothing to write: give -o FILE, --html FILE or both");
+    TRY(plot_size_check(&a->config.size));
     if (a->config.n == 0)
         a->dir[a->config.n++] = "results/recorded";
     a->config.dir = a->dir;
@@ -44,6 +46,6 @@ const struct cli_command cmd_report = {
         "Writes a summary of records: machines, tables, figures, findings, and the commands that "
         "reproduce them. DIR holds studies, runs or records of bench (default results/recorded); "
         "all records in one folder are of one machine. The same records give the same bytes.",
-    .part = {{report_settings}},
+    .part = {{report_settings}, {picture_settings, offsetof(struct arguments, config.size)}},
     .config = &(struct arguments){.no_figures = false},
     .work = report};

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "base/words.h"
 #include "cli/cli.h"
+#include "cli/picture.h"
 #include "launch/hosts.h"
 #include "report/report.h"
 #include "study/study_collect.h"
@@ -21,6 +22,7 @@ struct arguments {
     const char *out;
     const char *only;
     bool dry_run, retry, print, analyse, no_report;
+    struct plot_size pictures;
     struct launch_hosts hosts;
 };
 
@@ -71,13 +73,18 @@ done:
 }
 
 /* Draws the figures and writes RESULTS.md and RESULTS.html into the study's folder. */
-static enum status write_reports(const char *dir)
+static enum status write_reports(const char *dir, const struct plot_size *pictures)
 {
     char markdown[STUDY_PATH_SIZE], html[STUDY_PATH_SIZE];
     TRY(path_format(markdown, sizeof markdown, "%s/RESULTS.md", dir));
     TRY(path_format(html, sizeof html, "%s/RESULTS.html", dir));
-    const struct report_config c = {
-        .n = 1, .dir = &dir, .markdown = markdown, .html = html, .draw = true, .said = stderr};
+    const struct report_config c = {.n = 1,
+                                    .dir = &dir,
+                                    .markdown = markdown,
+                                    .html = html,
+                                    .draw = true,
+                                    .size = *pictures,
+                                    .said = stderr};
     TRY(report_make(&c));
     text_print(stdout, "%s", markdown);
     text_print(stdout, "%s", html);
@@ -99,7 +106,7 @@ static enum status sum_up(const struct arguments *a, const struct study_store *s
     for (int64_t i = 0; i < analysis.n_cells; i++)
         *whole = *whole && !*analysis.cell[i].missing;
     analysis_free(&analysis);
-    return st == STATUS_OK && !a->no_report ? write_reports(a->out) : st;
+    return st == STATUS_OK && !a->no_report ? write_reports(a->out, &a->pictures) : st;
 }
 
 /* Fails if a run that this call selects is missing; prints how many other runs are missing. */
@@ -176,6 +183,7 @@ static enum status study_of_arguments(const struct arguments *a)
         return preset_print(study_presets, a->study, stdout);
     if (!a->out && !a->dry_run)
         return status_fail(STATUS_USAGE, "no folder for the runs: give --out DIR");
+    TRY(plot_size_check(&a->pictures));
     TRY(study_spec_load(a->study, &spec));
     enum status st = run(a, &spec);
     study_spec_free(&spec);
@@ -199,6 +207,6 @@ const struct cli_command cmd_study = {
            "64 GPUs) are built in. Complete runs in DIR are not repeated.\vExit status: 5 if data, "
            "hosts or devices "
            "are missing, before the first run, or if results of some cells are missing afterwards.",
-    .part = {{study_settings}},
+    .part = {{study_settings}, {picture_settings, offsetof(struct arguments, pictures)}},
     .config = &(struct arguments){0},
     .work = study};

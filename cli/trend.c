@@ -2,6 +2,7 @@
 #include "compare/trend.h"
 #include "base/file.h"
 #include "cli/cli.h"
+#include "cli/picture.h"
 #include "plots/plot.h"
 
 #include <stdio.h>
@@ -12,6 +13,7 @@ struct trend_args {
     bool wanted[METRICS];
     bool chosen;
     double alpha, threshold; /* threshold: percent */
+    struct plot_size pictures;
 };
 
 static enum status take_metric(const struct setting *setting, const char *name, void *config)
@@ -42,10 +44,11 @@ static const struct setting trend_settings[] = {
 };
 
 /* Writes the record, and draws the figure from it. */
-static enum status draw(const struct trend *t, const char *out)
+static enum status draw(const struct trend *t, const char *out, const struct plot_size *size)
 {
     char path[4096];
-    const struct plot_options how = {.png = true, .svg = true, .pdf = true, .written = stdout};
+    const struct plot_options how = {
+        .png = true, .svg = true, .pdf = true, .size = *size, .written = stdout};
     TRY(path_format(path, sizeof path, "%s/trend.json", out));
     TRY(dir_make(out));
     TRY(trend_write(t, path));
@@ -60,6 +63,7 @@ static enum status trend(void *args)
     struct trend t = {0};
     if (!a->dir)
         return status_fail(STATUS_USAGE, "no history: give the folder of 'compare --record'");
+    TRY(plot_size_check(&a->pictures));
     CHECK(history_load(a->dir, &h));
     CHECK(trend_of(&h, a->wanted, a->alpha, a->threshold / 100, &t));
     if (t.n == 0) {
@@ -70,7 +74,7 @@ static enum status trend(void *args)
     if (a->json)
         CHECK(trend_write(&t, a->json));
     if (a->out)
-        CHECK(draw(&t, a->out));
+        CHECK(draw(&t, a->out, &a->pictures));
 done:
     trend_free(&t);
     history_free(&h);
@@ -84,7 +88,7 @@ const struct cli_command cmd_trend = {
     .doc = "Reports when the speed of a configuration changed permanently: the point in the "
            "history in DIR, the size of the change, and its significance. 'ampscale compare "
            "--record' writes the history. Runs that were recorded together form one point.",
-    .part = {{trend_settings}},
+    .part = {{trend_settings}, {picture_settings, offsetof(struct trend_args, pictures)}},
     .config =
         &(struct trend_args){
             .wanted = {[METRIC_IMAGES_PER_S] = true, [METRIC_IMAGES_PER_S_MAX] = true}},

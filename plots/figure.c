@@ -15,6 +15,27 @@ extern const unsigned char plot_style[];
 enum { N_FORMATS = 3 };
 static const char *const formats[N_FORMATS] = {"png", "svg", "pdf"};
 
+static double width_of(const struct plot_size *s)
+{
+    return s->width_in > 0 ? s->width_in : PLOT_WIDTH_IN;
+}
+
+static double dpi_of(const struct plot_size *s)
+{
+    return s->dpi > 0 ? s->dpi : PLOT_DPI;
+}
+
+enum status plot_size_check(const struct plot_size *s)
+{
+    double pixels = width_of(s) * dpi_of(s);
+    if (pixels <= PLOT_MAX_PIXELS)
+        return STATUS_OK;
+    return status_fail(STATUS_USAGE,
+                       "--width %g at --dpi %g is a picture of %.0f pixels: give at most %d; a PDF "
+                       "is sharp at any size",
+                       width_of(s), dpi_of(s), pixels, PLOT_MAX_PIXELS);
+}
+
 static bool wanted(const struct plot_options *o, int format)
 {
     return format == 0 ? o->png : format == 1 ? o->svg : o->pdf;
@@ -99,6 +120,8 @@ static void write_common(const struct drawing *d, const struct figure *f, FILE *
         if (wanted(d->options, k))
             fprintf(script, "%s ", formats[k]);
     fputs("'\n", script);
+    figure_set(script, "width_in", width_of(&d->options->size));
+    figure_set(script, "dpi", dpi_of(&d->options->size));
     figure_set(script, "ema", d->options->ema);
     fprintf(script, "array legend[%d]\n", d->n);
     for (int i = 0; i < d->n; i++) {

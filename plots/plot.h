@@ -57,8 +57,19 @@
 
 enum { PLOT_MAX_RUNS = 16 };
 
+/* The size of PNG and PDF pictures. All of a picture scales with it; an SVG has no size. */
+struct plot_size {
+    double width_in; /* inches; 0: PLOT_WIDTH_IN */
+    int dpi;         /* pixels of a PNG per inch; 0: PLOT_DPI */
+};
+
+/* The defaults, and the greatest width of a PNG in pixels: the highest figures have five times
+ * their width, and Cairo draws at most 32767 pixels. */
+enum { PLOT_WIDTH_IN = 16, PLOT_DPI = 100, PLOT_MAX_PIXELS = 6400 };
+
 struct plot_options {
-    bool png, svg, pdf;       /* at least one */
+    bool png, svg, pdf; /* at least one */
+    struct plot_size size;
     const char *title;        /* precedes each figure's own title; NULL: none */
     double ema;               /* weight of earlier values in the moving average of curves against
                                * epochs, 0 (none) <= ema < 1 */
@@ -66,6 +77,9 @@ struct plot_options {
     FILE *written;            /* gets a line for each picture; NULL: none */
     FILE *left_out;           /* gets lines about figures, series and cells left out; NULL: none */
 };
+
+/* STATUS_USAGE if a PNG of this size is wider than PLOT_MAX_PIXELS. */
+MUST_CHECK enum status plot_size_check(const struct plot_size *size);
 
 /* Draws `n` runs (1 to PLOT_MAX_RUNS). */
 MUST_CHECK enum status plot_runs(const struct run *const *runs, int n, const char *out,

@@ -218,10 +218,10 @@ static enum status write_document(const struct items *items, const struct format
 }
 
 /* Draws all figures. Without gnuplot, or for a record without a figure, only tables are written. */
-static enum status draw_all(const struct items *items, FILE *said)
+static enum status draw_all(const struct items *items, const struct plot_size *size, FILE *said)
 {
     for (int i = 0; i < items->n; i++) {
-        enum status st = item_draw(&items->v[i]);
+        enum status st = item_draw(&items->v[i], size);
         if (st != STATUS_OK && st != STATUS_UNSUPPORTED && st != STATUS_DATA)
             return st;
         bool plain = st == STATUS_DATA && items->v[i].kind == ITEM_RECORD; /* no figure of it */
@@ -243,7 +243,7 @@ enum status report_make(const struct report_config *c)
         goto done;
     }
     if (c->draw)
-        CHECK(draw_all(&items, c->said));
+        CHECK(draw_all(&items, &c->size, c->said));
     if (c->markdown)
         CHECK(write_document(&items, &format_markdown, c->markdown, c->said, &damaged));
     if (c->html)

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "base/status.h"
+#include "plots/plot.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -14,7 +15,9 @@ struct report_config {
                              * folder are relative to it; other links begin with `dir` as given */
     const char *markdown;   /* file to write; NULL: none */
     const char *html;       /* file to write, with the pictures in it; NULL: none */
-    bool draw;              /* first draw the figures of each record, into a folder next to it */
+    bool draw;              /* first draw the figures of each record as PNG, SVG and PDF, into a
+                             * folder next to it */
+    struct plot_size size;  /* of these figures */
     FILE *said; /* stream for a line per failed figure and per damaged record; NULL: none */
 };
 

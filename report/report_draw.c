@@ -81,9 +81,9 @@ static enum status draw_study(const struct item *item, const struct plot_options
     return st;
 }
 
-enum status item_draw(const struct item *item)
+enum status item_draw(const struct item *item, const struct plot_size *size)
 {
-    const struct plot_options o = {.svg = true};
+    const struct plot_options o = {.png = true, .svg = true, .pdf = true, .size = *size};
     switch (item->kind) {
     case ITEM_STUDY:
         return draw_study(item, &o);

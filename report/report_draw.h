@@ -1,11 +1,12 @@
 /* Inside report/: drawing the figures of a record, and loading its runs. */
 #pragma once
 
+#include "plots/plot.h"
 #include "report/report_scan.h"
 
 /* Draws into the item's folder of figures. STATUS_UNSUPPORTED without gnuplot; STATUS_DATA for a
  * record without a figure. */
-MUST_CHECK enum status item_draw(const struct item *item);
+MUST_CHECK enum status item_draw(const struct item *item, const struct plot_size *size);
 
 /* Whether a report shows the picture `figure` ("loss.svg") of an item of this kind. For ITEM_RUNS
  * it shows only learning curves, because a study compares times. */

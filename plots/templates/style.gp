@@ -24,14 +24,17 @@ set key bmargin left vertical maxrows legend_rows reverse Left \
     samplen 2.5 spacing 1.2 width 1 height 0.7 font ',18' textcolor rgb '#202020'
 
 height = 880 + 34 * legend_rows
-# A point of a PDF is a pixel of the others: 72 of them are an inch.
+# Figures are laid out on 1600 units, whatever their size: `width_in` inches, and of a PNG `dpi`
+# pixels an inch. An SVG has no size of its own.
 terminal(f) = f eq 'pdf' ? \
-    sprintf("pdfcairo noenhanced size %fin,%fin font 'sans,20' fontscale 1 lw 2 pointscale 1.8 ".\
-        "background '#FFFFFF'", 1600 / 72.0, height / 72.0) : f eq 'png' ? \
-    sprintf("pngcairo noenhanced size 1600,%d font 'sans,20' pointscale 1.8 ".\
-        "background '#FFFFFF'", height) : \
+    sprintf("pdfcairo noenhanced size %fin,%fin ", width_in, width_in * height / 1600.0).\
+        scaled(width_in * 72 / 1600.0, 2) : f eq 'png' ? \
+    sprintf("pngcairo noenhanced size %.0f,%.0f ", width_in * dpi, \
+        width_in * dpi * height / 1600.0).scaled(width_in * dpi / 1600.0, 1) : \
     sprintf("svg noenhanced dynamic size 1600,%d font 'sans-serif,20' fontscale 1.3 ".\
         "background '#FFFFFF'", height)
+scaled(s, lw) = sprintf("font 'sans,20' fontscale %f lw %f dl %f pointscale %f background '#FFFFFF'", \
+    s, lw * s, lw, 1.8 * s)
 
 # The title, and a note on how to read the figure, share the line above the axes: a long title is
 # set in smaller type.

@@ -19,6 +19,17 @@ grep -q '^tiny: dp fp32 resnet8 dummy weak$' out || fail "the series is not name
 expect_error 2 "give a whole number from 1 to 1" predict s/analysis.json:x --network 20,1
 
 if command -v gnuplot >/dev/null; then
+    # A study leaves its figures in every format.
+    for format in png svg pdf; do
+        [[ -s s/figures/efficiency.$format ]] || fail "the study has no efficiency.$format: $(ls s/figures)"
+    done
+    # Width and pixels: of a PNG in its header, of a PDF in points, 72 to the inch.
+    expect 0 plot s --width 3.5 --dpi 200 --out small
+    pixels=$(od -An -tu1 -j18 -N2 small/efficiency.png | awk '{print 256 * $1 + $2}')
+    [[ $pixels == 700 ]] || fail "3.5 inches at 200 dpi are $pixels pixels, not 700"
+    grep -aq 'MediaBox \[ 0 0 252 ' small/efficiency.pdf || fail "a PDF of 3.5 inches has $(grep -a MediaBox small/efficiency.pdf)"
+    expect 0 report s -o small.md --width 2 --dpi 50
+    [[ $(od -An -tu1 -j18 -N2 s/figures/efficiency.png) =~ ^\ *0\ +100$ ]] || fail "a report's figures have another width"
     expect 0 plot s --format svg --published "$hal:may" --published "$hal:feb"
     for name in training_throughput training_time efficiency scaling_weak accuracy cell_split loss split; do
         grep -qxF "s/plots/$name.svg" out || fail "no figure '$name': $(cat out)"
@@ -57,6 +68,11 @@ if command -v gnuplot >/dev/null; then
     expect 0 plot analysis.json --format svg --out alone
     [[ -s alone/training_time.svg && ! -e alone/loss.svg ]] || fail "other figures than the study's: $(ls alone)"
 fi
+for words in "plot s" "report s -o x" "trend s" "predict s/analysis.json" "amp-report s" "study study.json --out t"; do
+    read -ra command <<<"$words"
+    expect_error 2 "--width 64 at --dpi 200 is a picture of 12800 pixels: give at most 6400" "${command[@]}" --width 64 --dpi 200
+done
+[[ ! -e t && ! -e x ]] || fail "a picture that is too wide was refused after work had begun"
 expect_error 2 "needs a folder for its figure" plot s/analysis.json
 expect_error 2 "is not a study" plot s/cells --published "$hal:may"
 expect_error 2 "give FILE:SERIES" plot s --published may

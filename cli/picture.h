@@ -1,0 +1,8 @@
+/* Inside cli/: the flags of every command that draws. */
+#pragma once
+
+#include "base/setting.h"
+
+/* --width and --dpi, in a struct plot_size (plots/plot.h). A command checks the two together with
+ * plot_size_check before it does any work. */
+extern const struct setting picture_settings[];
