@@ -16,6 +16,12 @@ mkdir "$TMPDIR"
 trap 'rm -rf "$scratch"' EXIT
 failures=0
 
+# "${limited[@]}" COMMAND &: a command to which the test sends signals, ended after 100 s. Without
+# --foreground, `timeout` follows a signal with SIGCONT, which cancels the SIGSTOP by which the leak
+# sanitizer attaches to a process that ends: neither then ends.
+# shellcheck disable=SC2034 # for tests
+limited=(timeout --foreground -k 10 100)
+
 # fail TEXT: counts and reports one failed check.
 fail() {
     printf 'FAILED: %s\n' "$*"

@@ -68,7 +68,7 @@ pair() {
         port=$((20000 + RANDOM % 12000))
         for rank in 0 1; do
             # shellcheck disable=SC2086 # several variables
-            env RANK=$rank WORLD_SIZE=2 ${@:rank+1:1} timeout 100 "$program" train "${net[@]}" -b 4 --steps 1 --devices cuda \
+            env RANK=$rank WORLD_SIZE=2 ${@:rank+1:1} "${limited[@]}" "$program" train "${net[@]}" -b 4 --steps 1 --devices cuda \
                 --comm host --rendezvous "127.0.0.1:$port" --out "$name" >"out$rank" 2>"err$rank" </dev/null &
             pids[rank]=$!
         done
@@ -76,7 +76,7 @@ pair() {
         wait "${pids[0]}" || code=$?
         [[ -z $only_first ]] || kill "${pids[1]}" 2>/dev/null
         wait "${pids[1]}"
-        grep -q "rank 0 cannot wait at" err0 || break
+        grep -q "rank 0 cannot listen at" err0 || break
     done
 }
 

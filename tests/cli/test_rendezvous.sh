@@ -48,7 +48,7 @@ pair() {
         for rank in 0 1; do
             local more=()
             ((rank == 0)) || more=("$@")
-            RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank timeout 100 "$program" train "${net[@]}" "${more[@]}" \
+            RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank "${limited[@]}" "$program" train "${net[@]}" "${more[@]}" \
                 --rendezvous "127.0.0.1:$port" --out "$dir" >"out$rank" 2>"err$rank" </dev/null &
             pids[rank]=$!
         done
@@ -63,7 +63,7 @@ pair() {
 
 # A rank that waits for another ends when it is asked to.
 for rank in 0 1; do
-    RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank timeout 100 "$program" train "${net[@]}" \
+    RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank "${limited[@]}" "$program" train "${net[@]}" \
         --rendezvous 127.0.0.1:$((20000 + RANDOM % 12000)) --out alone-too >out 2>err </dev/null &
     pid=$!
     sleep 2
