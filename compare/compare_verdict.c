@@ -6,6 +6,7 @@
 #include "compare/paired.h"
 #include "compare/significance.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -150,13 +151,26 @@ static enum status measure(const struct repeats *base, const struct repeats *new
     return STATUS_OK;
 }
 
+/* Adds to c->missing the runs that lack a gating metric: a run without a time to accuracy, for
+ * example, did not reach it, and its side would look faster without it. */
+static void add_lacking(struct compare_cell *c, const struct compare_result *r,
+                        enum compare_role role)
+{
+    int64_t base = c->n_base - r->base.n, new = c->n_new - r->new.n;
+    if (role != COMPARE_INFORMATIONAL && base + new > 0)
+        text_join(c->missing, sizeof c->missing, "; ",
+                  "%s is missing in %" PRId64 " of %" PRId64 " runs of the base and in %" PRId64
+                  " of %" PRId64 " new runs",
+                  metrics[r->metric].name, base, c->n_base, new, c->n_new);
+}
+
 enum status judge_measure(const struct repeats *base, const struct repeats *new,
                           const struct compare_config *config, struct compare_cell *c)
 {
     for (int id = 0; id < METRICS; id++) {
         struct compare_result r;
         bool some;
-        if (id == METRIC_VAL_TOP1 && !c->ended_alike) {
+        if (metrics[id].accuracy && !c->ended_alike) {
             if (config->role[id] == COMPARE_DECIDES)
                 text_join(c->missing, sizeof c->missing, "; ",
                           "%s cannot be judged: the runs ended for different reasons",
@@ -169,6 +183,7 @@ enum status judge_measure(const struct repeats *base, const struct repeats *new,
                       metrics[id].name);
         if (!some)
             continue;
+        add_lacking(c, &r, config->role[id]);
         bool small = is_small(c, &r) && config->role[id] != COMPARE_DECIDES;
         r.verdict = small ? COMPARE_SMALL : COMPARE_INCONCLUSIVE;
         r.decides = config->role[id] != COMPARE_INFORMATIONAL && !small;

@@ -15,6 +15,12 @@ enum metric_id {
     METRIC_COMM,
     METRIC_OPTIMIZER,
     METRIC_VAL_TOP1,
+    METRIC_VAL_TOP5,
+    METRIC_BEST_TOP1,
+    METRIC_TIME_TO_ACCURACY,
+    METRIC_IO_BYTES,
+    METRIC_IO_FILES,
+    METRIC_DECODE,
     METRIC_JOULES,
     METRICS
 };
@@ -25,7 +31,8 @@ struct metric {
     const char *unit;            /* "images/s" */
     const char *member, *within; /* summary[member][within]; within NULL: summary[member] */
     bool more_is_better;
-    bool part; /* a part of a step */
+    bool part;     /* a part of a step */
+    bool accuracy; /* of an epoch: compared only between runs that ended alike */
 };
 
 extern const struct metric metrics[METRICS];

@@ -19,6 +19,7 @@ struct made {
     const char *device;
     const char *by;   /* what ended the run; "": nothing, it is there still */
     double joules;    /* of an image; 0: not measured */
+    double decode_s;  /* of an image; 0: no files are read */
     double forward_s; /* of a step, instead of a third of it */
     double first_s;   /* when the first repeat began, the others a minute after one another; 0: not
                        * given */

@@ -184,6 +184,54 @@ static void test_ends(void **state)
     compare_report_free(&r);
 }
 
+/* Time to accuracy, rates of the input and decoding can be gating. */
+static void test_accuracy_and_input(void **state)
+{
+    struct fixture *f = *state;
+    const struct made base = {.more = ", \"desired_acc\": 60", .decode_s = 0.001};
+    struct made slow = base;
+    struct compare_report r;
+    slow.slower = 0.2;
+    slow.decode_s = 0.0012;
+    make_side(f, 0, "base", &base, REPEATS);
+    make_side(f, 1, "new", &slow, REPEATS);
+    assert_int_equal(compare(f, &r), STATUS_OK);
+    expect(&r, METRIC_TIME_TO_ACCURACY, COMPARE_REGRESSION);
+    expect(&r, METRIC_IO_BYTES, COMPARE_REGRESSION);
+    expect(&r, METRIC_IO_FILES, COMPARE_REGRESSION);
+    expect(&r, METRIC_DECODE, COMPARE_REGRESSION);
+    expect(&r, METRIC_BEST_TOP1, COMPARE_EQUIVALENT);
+    expect(&r, METRIC_VAL_TOP5, COMPARE_EQUIVALENT);
+    expect_near(result(&r, METRIC_TIME_TO_ACCURACY)->is.ratio, 1.2, 1e-3);
+    expect_near(result(&r, METRIC_DECODE)->is.ratio, 1.2, 1e-3);
+    compare_report_free(&r);
+}
+
+/* A run that did not reach the accuracy has no time to it, and the others do not stand for it. */
+static void test_accuracy_not_reached(void **state)
+{
+    struct fixture *f = *state;
+    char path[256];
+    struct compare_report r;
+    struct made m = {.more = ", \"desired_acc\": 60"};
+    make_side(f, 0, "base", &m, REPEATS);
+    make_side(f, 1, "new", &m, REPEATS);
+    snprintf(path, sizeof path, "%s/r99", f->side[1]);
+    m.top1 = 50;
+    make_run(path, &m, 99);
+    assert_int_equal(compare(f, &r), STATUS_OK);
+    assert_false(compare_passed(&r));
+    assert_non_null(strstr(r.cell[0].missing, "time_to_accuracy_s is missing in 0 of 9 runs of "
+                                              "the base and in 1 of 10 new runs"));
+    compare_report_free(&r);
+
+    memset(f->config.role, 0, sizeof f->config.role);
+    f->config.role[METRIC_IMAGES_PER_S] = COMPARE_DECIDES;
+    assert_int_equal(compare(f, &r), STATUS_OK);
+    assert_true(compare_passed(&r));
+    compare_report_free(&r);
+}
+
 /* A run that did not end is missing, though there are enough of the others. */
 static void test_unfinished(void **state)
 {
@@ -363,7 +411,7 @@ static void test_formats(void **state)
     assert_int_equal(compare_write(&r, &(struct compare_files){.junit = path, .markdown = NULL}),
                      STATUS_OK);
     text = scratch_read(f->dir, "x.xml", &size);
-    assert_non_null(strstr(text, "tests=\"7\" failures=\"6\" errors=\"0\" skipped=\"0\""));
+    assert_non_null(strstr(text, "tests=\"9\" failures=\"6\" errors=\"0\" skipped=\"0\""));
     assert_non_null(strstr(text, "classname=\"a &lt;b&gt; &amp; &quot;c&quot; | ?\""));
     free(text);
     snprintf(path, sizeof path, "%s/x.md", f->dir);
@@ -384,7 +432,8 @@ static void test_formats(void **state)
     json_decref(o);
 
     o = compare_benchmark_action(&r);
-    assert_int_equal(json_array_size(o), 4); /* images/s three times and accuracy: more is better */
+    assert_int_equal(json_array_size(o),
+                     6); /* images/s and accuracy, three of each: more is better */
     m = json_array_get(o, 0);
     assert_true(json_is_string(json_object_get(m, "name")) &&
                 json_is_string(json_object_get(m, "unit")));
@@ -409,6 +458,8 @@ int main(void)
         TEST(test_small_part),
         TEST(test_few),
         TEST(test_ends),
+        TEST(test_accuracy_and_input),
+        TEST(test_accuracy_not_reached),
         TEST(test_enough_repeats),
         TEST(test_alpha_out_of_reach),
         TEST(test_unfinished),
