@@ -226,7 +226,7 @@ static enum status fail_absent(const struct gathering *g)
     int absent = 1;
     while (absent < c->size - 1 && g->peer[absent] >= 0)
         absent++;
-    for (int v = 0; v < VERDICT_COUNT; v++)
+    for (int v = ACCEPTED + 1; v < VERDICT_COUNT; v++)
         if (g->refused[v] > 0)
             text_join(refused, sizeof refused, ", ", "%d %s", g->refused[v], verdicts[v].count);
     return status_fail(STATUS_LIBRARY, "rank %d of %d did not reach '%s' within %g s%s%s", absent,
