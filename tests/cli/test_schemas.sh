@@ -1,0 +1,175 @@
+#!/usr/bin/env bash
+# The schemas in docs/schema: they have the keys of the tables in the source, and every JSON file that
+# the program writes is valid, checked with the Python module jsonschema.
+. "$(dirname "$0")/common.sh" "$@"
+export OMP_WAIT_POLICY=passive
+cd "$scratch" || exit 1
+schemas=$source_dir/docs/schema
+
+# has_keys SCHEMA KEY...: the schema has these properties.
+has_keys() {
+    local schema=$1 key
+    shift
+    (($# > 9)) || fail "only $# keys of $schema were found in the source"
+    for key in "$@"; do
+        grep -qE "^ +\"$key\": \{" "$schemas/$schema.schema.json" ||
+            fail "docs/schema/$schema.schema.json lacks '$key'"
+    done
+}
+
+# columns STRUCT: the columns of a record, from its table.
+columns() {
+    sed -nE "s/^ +[A-Z_]+\\($1, ([a-z0-9_]+).*/\\1/p" "$source_dir/results/schema.c"
+}
+
+# The names in the table of a run's settings: .key, else the flag.
+mapfile -t keys < <(sed -n '/^const struct setting train_settings/,/{0}/p' "$source_dir/runners/settings.c" |
+    tr '\n' ' ' | sed -E 's/\}, *\{/\n{/g' | sed -nE '/\.key = "/{s/.*\.key = "([a-z_0-9]+)".*/\1/p; b}; s/^[^"]*\{"([a-z0-9-]+)".*/\1/p' | tr - _)
+has_keys run "${keys[@]}"
+for record in steps:step epochs:epoch ranks:rank telemetry:telemetry; do
+    mapfile -t keys < <(columns "${record#*:}_record")
+    has_keys "${record%:*}" "${keys[@]}"
+done
+
+# Each benchmark and each schema in the list of docs/schema/README.md.
+while read -r name; do
+    [[ -e $schemas/bench-$name.schema.json ]] || fail "there is no schema of the benchmark '$name'"
+done < <(grep -rhoE 'bench_head head = \{"[a-z_]+"' "$source_dir/bench" | sed 's/.*"\(.*\)"/\1/; s/_/-/g')
+for file in "$schemas"/*.schema.json; do
+    grep -qF "[${file##*/}](${file##*/})" "$schemas/README.md" || fail "docs/schema/README.md does not list ${file##*/}"
+done
+
+python=
+for candidate in "$source_dir/build/peers/bin/python3" python3 /usr/bin/python3; do
+    ! "$candidate" -c 'from jsonschema import Draft202012Validator' 2>/dev/null || { python=$candidate && break; }
+done
+if [[ -z $python ]]; then
+    ((failures == 0)) || finish
+    echo "skipped: no Python has jsonschema 4; scripts/setup --test installs it"
+    exit 77
+fi
+
+# validate WANT ARGS...: the validator's exit code is WANT.
+validate() {
+    local want=$1 got=0
+    shift
+    "$python" "$source_dir/tests/schema/validate.py" "$schemas" "$@" >valid 2>&1 || got=$?
+    ((got == want)) || fail "the validation of $* ended with $got, not $want: $(head -n 20 valid)"
+}
+
+# save FILE ARGS...: the output of a command.
+save() {
+    expect 0 "${@:2}"
+    cp out "records/$1.json"
+}
+
+mkdir records
+net=(-a resnet8 --image-size 32 -b 8 --classes 4 --threads 1)
+dummy=(--dummy --dummy-train 24 --dummy-val 8)
+
+# Runs: resumed, diverged, with loss scaling, of images, of ranks.
+expect 0 train "${net[@]}" "${dummy[@]}" --epochs 2 --out records/plain --checkpoint-steps 2
+expect 0 train "${net[@]}" "${dummy[@]}" --epochs 3 --out records/plain --resume auto
+expect 0 train "${net[@]}" "${dummy[@]}" --epochs 1 --out records/amp --precision amp --desired-acc 0.1 \
+    --norm-weight-decay 0 --lr-schedule poly --lr-end 0 --clip-grad-norm 5 --val-every 1 --inject throttle=1%
+expect 1 train "${net[@]}" "${dummy[@]}" --epochs 2 --out records/diverged --lr 1e6
+expect 0 data synth --out records/images --classes 3 --train 6 --val 2 --size 48
+expect 0 train -a resnet8 records/images --image-size 32 -b 4 --epochs 1 --threads 1 --out records/run --on-save false
+expect 0 launch --np 2 -- train "${net[@]}" "${dummy[@]}" --epochs 1 --out records/ranks
+save data-scan data scan records/images --json
+save info info --json
+
+# What is derived from runs.
+for i in 1 2 3 4 5 6; do
+    cp -r records/plain "r$i"
+done
+expect 0 compare --json records/compare.json --benchmark-action records/action.json r1 r2 r3 r4 r5 r6 -- r1 r2 r3 r4 r5 r6
+expect 5 compare --json records/few.json r1 -- r2
+run compare --json records/refused.json r1 -- records/amp
+expect 5 compare --record records/history r1 r2
+expect 0 trend records/history --json records/trend.json
+expect 0 predict r1 --network 10,1 --out records/predict
+expect 0 export --format superbench --out records/results-summary.jsonl r1
+expect 0 amp-report -a resnet8 --image-size 32 --classes 4 --threads 1 --batches 1 --out records/amp-report
+
+# A study in which a run fails, and an acceptance test on several nodes.
+cat >study.json <<'END'
+{"schema": 1, "name": "tiny", "about": "for a test", "modes": {"nd": [1], "dp": [2]},
+ "precisions": ["fp32"], "archs": ["resnet8"], "batch": {"weak": [4]},
+ "data": [{"name": "dummy", "classes": 3, "train": 64, "val": 4},
+          {"name": "made", "generate": {"classes": 2, "train": 4, "val": 2, "size": 48}},
+          {"name": "damaged", "folder": "damaged"}],
+ "image_size": 32, "threads": 1, "workers": 1, "repeats": 1, "warmup_steps": 1,
+ "measured_steps": 3, "limit_s": 60, "train": ["--max-bad-images", "0"]}
+END
+cp -r records/images damaged
+for image in damaged/*/*/*; do
+    : >"$image"
+done
+run study study.json --no-report --out records/study
+((code != 0)) && [[ -n $(find records/study -name '*.failed') ]] || fail "a study of empty images succeeds: $(cat out)"
+cat >spec.json <<'END'
+{"schema": 1, "name": "made", "about": "a test", "device": "cpu", "hardware": ["*"], "checks": [
+ {"name": "memory", "kind": "memory", "level": 1, "seconds": 1, "limit_s": 60,
+  "args": {"max_mib": 4, "iters": 3, "threads": 1}, "limits": {"copy": {"min": 0.001, "source": "none"}}},
+ {"name": "train", "kind": "train", "level": 2, "seconds": 1, "limit_s": 60, "repeats": 2,
+  "args": {"arch": "resnet8", "image_size": 32, "batch": 8, "classes": 10, "steps": 4, "threads": 1}}]}
+END
+expect 0 accept --spec ./spec.json --out records/node-a
+cp -r records/node-a records/node-b
+cp -r records/node-a records/node-c
+run accept --node-list records --out records/fleet
+[[ -e records/fleet/fleet.json ]] || fail "there is no fleet.json: $(cat err)"
+run launch --np 3 -- pair --failing 2 --net resnet8 -b 2 --image-size 32 --rounds 1 --mib 1 --samples 2 --threads 1 --out records/pair
+[[ -e records/pair/pair.json ]] || fail "there is no pair.json: $(cat err)"
+
+# Benchmarks and checks of numbers.
+one=(--threads 1 --json)
+step=(--net resnet8 --image-size 32 -b 2)
+save peak bench peak --max-mib 4 "${one[@]}"
+peak=(--peak records/peak.json)
+save memory bench memory --max-mib 4 -n 2 "${one[@]}"
+save conv bench conv "${step[@]}" "${one[@]}"
+save deepbench bench conv --deepbench --max-mib 4 -n 1 "${peak[@]}" "${one[@]}"
+save gemm bench gemm "${step[@]}" --iters 2 "${peak[@]}" "${one[@]}"
+save gemm-size bench gemm -m 8 -n 8 -k 8 --iters 2 "${peak[@]}" "${one[@]}"
+save optimizer bench optimizer --net resnet8 -n 2 "${peak[@]}" "${one[@]}"
+save overhead bench overhead -n 2 "${one[@]}"
+save step bench step "${step[@]}" "${peak[@]}" "${one[@]}"
+save input bench input --data records/images --images 4 --image-size 32 -b 2 -n 2 "${one[@]}"
+save overlap launch --np 2 -- bench overlap "${step[@]}" "${one[@]}"
+save collective bench collective allreduce -b 8 -e 64 -n 2 --json
+expect 0 bench throughput -a resnet8 --image-size 32 --rows fp32:2 --rounds 1 --steps 12 --fuse auto,none --out records/throughput "${one[@]}"
+expect 0 bench accuracy --quick --precisions fp32 --out records/accuracy "${one[@]}"
+save accuracy-reference bench accuracy --print-reference
+save determinism selftest --determinism --quick --repeats 2 "${one[@]}"
+save operations selftest --operations --every 200 --json
+sanitized || save selftest selftest --quick --json
+save spec-cpu accept --spec cpu --print
+save study-quick study quick --print
+
+validate 0 records
+# Every schema but those of records that need a GPU, another program or much time describes one of them.
+for file in "$schemas"/*.schema.json; do
+    name=${file##*/} && name=${name%.schema.json}
+    case $name in
+    common | bench-memory-peers | bench-profile | peers) continue ;;
+    telemetry) [[ -n $(find records -name telemetry.jsonl) ]] || continue ;;
+    selftest) ! sanitized || continue ;;
+    esac
+    grep -qw -- "$name" < <(grep '^schemas used:' valid) || fail "no record was validated with $name.schema.json"
+done
+validate 0 --older "$source_dir"/results/recorded/*/{study-*,precision,peers-*.json,overlap-*.json}
+validate 0 "$source_dir"/{accept/specs,study/presets}
+
+# What is wrong is found: an unknown key, a wrong type, a missing key, a file of no schema.
+mkdir wrong
+sed 's/"seed"/"sead"/' records/plain/run.json >wrong/run.json
+validate 1 wrong/run.json
+sed '1s/"step":0/"step":"0"/' records/plain/steps.jsonl >wrong/steps.jsonl
+validate 1 wrong/steps.jsonl
+sed '/"exit_code"/d' records/plain/outcome.json >wrong/outcome.json
+validate 1 wrong/outcome.json
+echo '{"surprise": 1}' >wrong/surprise.json
+validate 1 wrong/surprise.json
+finish
