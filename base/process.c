@@ -52,6 +52,8 @@ int process_signals_received(const struct process_signals *s)
     while (read(s->fd, &info, sizeof info) == sizeof info)
         if (info.ssi_signo != SIGCHLD)
             received = (int)info.ssi_signo;
+    if (received)
+        status_signal(received);
     return received;
 }
 

@@ -3,11 +3,13 @@
 
 #include "base/text.h"
 
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 static _Thread_local char message[STATUS_MESSAGE_MAX];
+static volatile sig_atomic_t stop_signal = SIGTERM;
 
 /* Cleans the message: a file name or a peer's text may contain control characters. */
 enum status status_fail(enum status st, const char *fmt, ...)
@@ -72,6 +74,11 @@ const char *status_str(enum status st)
     return (size_t)st < sizeof names / sizeof *names ? names[st] : "unknown";
 }
 
+void status_signal(int signo)
+{
+    stop_signal = signo;
+}
+
 int status_exit_code(enum status st)
 {
     switch (st) {
@@ -84,6 +91,8 @@ int status_exit_code(enum status st)
         return 4;
     case STATUS_DATA:
         return 5;
+    case STATUS_INTERRUPTED:
+        return 128 + stop_signal;
     default:
         return 1;
     }

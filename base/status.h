@@ -55,9 +55,14 @@ MUST_CHECK enum status first_failure_return(const struct first_failure *f);
 /* The name of a status, for logs: "io", "data" ... */
 const char *status_str(enum status st);
 
+/* Records the signal that asked this process to end; a later one replaces it. May be called by a
+ * signal handler. */
+void status_signal(int signo);
+
 /* The documented process exit code: 0 pass, 1 tool error, 2 usage, 4 wrong numbers on this
- * hardware, or a damaged device, 5 data missing or incomplete. (3, regression, is a verdict and not
- * a failure.) */
+ * hardware, or a damaged device, 5 data missing or incomplete; for STATUS_INTERRUPTED 128 plus the
+ * number of the recorded signal, or of SIGTERM if another process of the job was asked to end. (3,
+ * regression, is a verdict and not a failure.) */
 int status_exit_code(enum status st);
 
 /* Propagates a failure. TRY returns; CHECK stores into a local `st` and goes to `done`, so that

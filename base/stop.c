@@ -13,6 +13,7 @@ static void on_signal(int signo)
         raise(SIGINT);
     }
     arrived = signo;
+    status_signal(signo);
 }
 
 void stop_install(void)

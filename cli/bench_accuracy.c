@@ -45,7 +45,7 @@ const struct cli_command cmd_bench_accuracy = {
     .summary = "accuracy of a short training at each precision, compared with recorded runs",
     .doc = "Trains the quickstart's network at each precision, each in its own process, and "
            "compares the accuracy with that of recorded runs on a CPU.\vExit status: 0 all "
-           "accuracies are in range, 1 failed or stopped by a signal, 2 wrong usage, 4 an accuracy "
+           "accuracies are in range, 1 failed, 2 wrong usage, 4 an accuracy "
            "is out of range, 5 a precision has no result.",
     .part = {{bench_device_settings}, {bench_child_settings}, {accuracy_settings}},
     .config = &(struct accuracy_command){.print = false},

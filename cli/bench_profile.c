@@ -15,7 +15,7 @@ const struct cli_command cmd_bench_profile = {
     .summary = "every GPU kernel of a training step, measured by NVIDIA's profiler",
     .doc = "Runs one training step on a GPU under NVIDIA's profiler ncu, and reports time, DRAM "
            "traffic and tensor core use of every kernel, and the lower bound of its "
-           "operation.\vExit status: 0 profiled, 1 failed or stopped by a signal, 2 wrong usage, 5 "
+           "operation.\vExit status: 0 profiled, 1 failed, 2 wrong usage, 5 "
            "the device is no GPU, ncu is missing or may not read counters, or the budget is over.",
     .part = {{bench_device_settings},
              {bench_network_settings},

@@ -56,8 +56,8 @@ const struct cli_command cmd_train = {
     .arguments = "[DATA]",
     .doc = "Trains a network on DATA, a folder with train/CLASS/*.JPEG and val/CLASS/*.JPEG: JPEG, "
            "PNG or WebP files, or tar archives of them (train*.tar and val*.tar).\v"
-           "Exit status: 0 done, 1 failed, diverged or stopped by a signal, 2 wrong usage, 4 "
-           "wrong numbers, 5 data missing or damaged.",
+           "Exit status: 0 done, 1 failed or diverged, 2 wrong usage, 4 wrong numbers, 5 data "
+           "missing or damaged, 128 plus the number of the signal that stopped it.",
     .part = {{train_settings, offsetof(struct train_command, config)},
              {train_unrecorded, offsetof(struct train_command, config)},
              {live_settings, offsetof(struct train_command, live)},

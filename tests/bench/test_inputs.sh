@@ -69,7 +69,7 @@ ended() {
     kill "-$signal" "$pid" || fail "$needle: it has ended by itself: $(<err)"
     code=0
     wait "$pid" || code=$?
-    [[ $code == 1 && $(<err) == *"interrupted by SIG$signal"* ]] || fail "$signal: exited with $code: $(<err)"
+    ((code == 128 + $(kill -l "$signal"))) && [[ $(<err) == *"interrupted by SIG$signal"* ]] || fail "$signal: exited with $code: $(<err)"
     [[ -z $(find . -name 'ampscale-input-*') ]] || fail "$signal: the generated images are still there"
 }
 ended TERM '"complete": false' --images 1000000

@@ -46,7 +46,7 @@ ended() {
         [[ -z $(ls "$TMPDIR") ]] || fail "$1: something is left: $(ls "$TMPDIR")"
         ((code != 0)) && break
     done
-    [[ $code == 1 && $(<err) == "ampscale: interrupted by SIG$1" ]] || fail "$1: exited with $code: $(<err)"
+    ((code == 128 + $(kill -l "$1"))) && [[ $(<err) == "ampscale: interrupted by SIG$1" ]] || fail "$1: exited with $code: $(<err)"
 }
 # A folder of one that was killed, which nobody holds, goes with the next.
 mkdir "$TMPDIR/ampscale-overhead-killed" && touch "$TMPDIR/ampscale-overhead-killed/steps.jsonl"

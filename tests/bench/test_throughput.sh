@@ -63,7 +63,7 @@ done
 kill -TERM "$pid"
 code=0
 wait "$pid" || code=$?
-[[ $code == 1 && $(<err) == 'ampscale: interrupted by Terminated' ]] || fail "SIGTERM: exit code $code: $(<err)"
+[[ $code == 143 && $(<err) == 'ampscale: interrupted by Terminated' ]] || fail "SIGTERM: exit code $code: $(<err)"
 grep -qE '^fp32:4 ampscale +[0-9.]+ ' out || fail "SIGTERM: $(<out)"
 [[ -z $(ls "$TMPDIR") ]] || fail "SIGTERM: something is left: $(ls "$TMPDIR")"
 

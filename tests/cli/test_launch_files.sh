@@ -88,7 +88,8 @@ slurm() {
 }
 slurm 1 0 runs/stopped >log
 grep -qx 'srun --mpi=pmix --cpus-per-task=8 ampscale train data -a resnet8 --mode ddp --out runs/stopped --resume auto' log || fail "slurm.sbatch: $(cat log)"
-grep -qx 'scontrol requeue 7' log || fail "slurm.sbatch does not requeue a job that was stopped"
+grep -qx 'scontrol requeue 7' log || fail "slurm.sbatch does not requeue a job that failed"
+[[ $(slurm 143 0 runs/stopped) == *"scontrol requeue 7"* ]] || fail "slurm.sbatch does not requeue a job that was stopped"
 mkdir -p complete && touch complete/summary.json
 for refused in "2 0 runs/usage" "1 20 runs/often" "1 0 complete" "0 0 runs/done"; do
     # shellcheck disable=SC2086 # three arguments
@@ -133,7 +134,7 @@ until [[ -s runs/spot/epochs.jsonl ]] || ! kill -0 $spot 2>/dev/null; do sleep 0
 kill -0 $spot 2>/dev/null || fail "ec2-spot ended without an interruption: $(cat spot.err)"
 touch interruption
 code=0 && wait $spot || code=$?
-((code == 1)) && grep -q 'will be interrupted: {"action": "terminate"}' spot.err || fail "ec2-spot: exit code $code: $(cat spot.err)"
+((code == 143)) && grep -q 'will be interrupted: {"action": "terminate"}' spot.err || fail "ec2-spot: exit code $code: $(cat spot.err)"
 grep -q '"signal"' runs/spot/outcome.json || fail "the run did not stop by the signal: $(cat runs/spot/outcome.json)"
 rm interruption
 code=0 && timeout 100 "$files/ec2-spot" sh -c 'exit 3' >spot.out 2>&1 || code=$?

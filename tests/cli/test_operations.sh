@@ -72,7 +72,7 @@ done
 kill -TERM $!
 code=0
 wait $! || code=$?
-((code == 1)) || fail "a signal: exit code $code: $(cat "$scratch/err")"
+((code == 143)) || fail "a signal: exit code $code: $(cat "$scratch/err")"
 [[ $(field record) == operations ]] || fail "no record after a signal: $(cat "$scratch/out")"
 grep -q 'stopped by a signal' "$scratch/err" || fail "a signal: $(cat "$scratch/err")"
 [[ -z $(ls "$TMPDIR") ]] || fail "left behind: $(ls "$TMPDIR")"

@@ -25,8 +25,8 @@ ended accurate "desired accuracy" 0 "desired accuracy"
 
 # Stopped by a signal, and resumed: the first outcome does not count for the second attempt.
 train_signalled TERM 7 "${few[@]}" --epochs 400 --out stopped
-ended stopped signal 1 'stopped by SIGTERM at epoch'
-watched stopped 'ended after [0-9]+ steps in .*signal, exit code 1: stopped by SIGTERM'
+ended stopped signal 143 'stopped by SIGTERM at epoch'
+watched stopped 'ended after [0-9]+ steps in .*signal, exit code 143: stopped by SIGTERM'
 train_signalled KILL 3 "${few[@]}" --epochs 400 --resume auto --out stopped
 watched stopped 'killed: process [0-9]+ of host .* ended and wrote no outcome'
 expect 0 plot stopped --format svg --out figures

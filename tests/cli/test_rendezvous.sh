@@ -71,7 +71,7 @@ for rank in 0 1; do
     kill "$pid"
     code=0
     wait "$pid" || code=$?
-    ((code == 1 && SECONDS - before < 40)) || fail "rank $rank, asked to stop: exit code $code: $(cat err)"
+    ((code == 143 && SECONDS - before < 40)) || fail "rank $rank, asked to stop: exit code $code: $(cat err)"
     grep -q "interrupted by SIGTERM" err || fail "rank $rank, asked to stop: $(cat err)"
 done
 

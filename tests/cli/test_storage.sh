@@ -150,7 +150,7 @@ for ask in TERM INT; do
     code=0
     wait "$pid" || code=$?
     ((SECONDS - before < 60)) || fail "stalled, SIG$ask: ended after $((SECONDS - before)) s"
-    ((code == 1)) || fail "stalled, SIG$ask: exit code $code: $(cat err)"
+    ((code == 128 + $(kill -l "$ask"))) || fail "stalled, SIG$ask: exit code $code: $(cat err)"
     one_line "stalled, SIG$ask" "stopped by SIG$ask at epoch 0"
     expect_train 0 "${run[@]}" --out "stalled-$ask" --resume auto
     same_run "stalled, SIG$ask" reference "stalled-$ask"

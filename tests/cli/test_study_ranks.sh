@@ -58,7 +58,7 @@ done
 kill -TERM "$study"
 code=0
 wait "$study" || code=$?
-((code == 1)) || fail "an interrupted study exited with $code: $(cat err)"
+((code == 143)) || fail "an interrupted study exited with $code: $(cat err)"
 for ((i = 0; i < 250; i++)); do
     running || break
     sleep 0.02

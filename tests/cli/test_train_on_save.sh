@@ -59,7 +59,7 @@ pid=$!
 wait_until lines 1 stopped/epochs.jsonl
 kill $pid
 code=0 && wait $pid || code=$?
-((code == 1)) && grep -q '"signal"' copy2/outcome.json || fail "a stopped run was not saved (exit code $code): $(cat err)"
+((code == 143)) && grep -q '"signal"' copy2/outcome.json || fail "a stopped run was not saved (exit code $code): $(cat err)"
 cmp stopped/checkpoint.safetensors copy2/checkpoint.safetensors || fail "the last checkpoint of a stopped run was not saved"
 "$program" "${tiny[@]}" --epochs 100000 --out "$scratch/killed" --on-save "sleep $mark; true" >out 2>err &
 pid=$!

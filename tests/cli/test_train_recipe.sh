@@ -60,7 +60,7 @@ expect_error 2 "--training-only leaves out validation, which --desired-acc needs
 expect_train 0 "$data" --epochs 2 --no-checkpoint --out bare
 [[ $(kept bare) == "*.safetensors" && -e bare/summary.json ]] || fail "--no-checkpoint: $(kept bare)"
 train_signalled TERM 3 "$data" --epochs 2 --no-checkpoint --out stopped
-((code == 1)) && grep -q "nothing was saved to continue from" "$scratch/err" || fail "--no-checkpoint, stopped: $code: $(cat "$scratch/err")"
+((code == 143)) && grep -q "nothing was saved to continue from" "$scratch/err" || fail "--no-checkpoint, stopped: $code: $(cat "$scratch/err")"
 expect_error 2 "--no-checkpoint writes none: leave out --checkpoint-every" train "${net[@]}" "$data" --no-checkpoint --checkpoint-every 2 --out none
 
 # Each changes what is learnt, and resumes to the same bits.

@@ -57,7 +57,7 @@ for after in 1 7 9; do
     finish_run "kill-after-$after"
 done
 
-# An orderly stop: one line, a checkpoint, exit code 1. In training and in validation.
+# An orderly stop: one line, a checkpoint, exit code 128 plus the signal. In training and in validation.
 moments=(2 4 8 13)
 ! sanitized || moments=(4 8)
 for signal in TERM INT USR1 HUP; do
@@ -65,7 +65,7 @@ for signal in TERM INT USR1 HUP; do
     for after in "${moments[@]}"; do
         name=$signal-after-$after
         train_signalled "$signal" "$after" "$data" --epochs 3 --out "$scratch/$name"
-        ((code == 1)) || fail "$name: exit code $code"
+        ((code == 128 + $(kill -l "$signal"))) || fail "$name: exit code $code"
         [[ $(wc -l <"$scratch/err") == 1 ]] || fail "$name: $(cat "$scratch/err")"
         grep -q "^ampscale: stopped by SIG$signal at epoch .*--resume auto --out $scratch/$name$" "$scratch/err" ||
             fail "$name: $(cat "$scratch/err")"
