@@ -124,10 +124,13 @@ static void write_common(const struct drawing *d, const struct figure *f, FILE *
     figure_set(script, "dpi", dpi_of(&d->options->size));
     figure_set(script, "ema", d->options->ema);
     fprintf(script, "array legend[%d]\n", d->n);
+    fprintf(script, "array look[%d]\narray mark[%d]\n", d->n, d->n);
     for (int i = 0; i < d->n; i++) {
         char name[32];
         snprintf(name, sizeof name, "legend[%d]", i + 1);
         figure_set_text(script, name, d->label[i]);
+        fprintf(script, "look[%d] = %d\nmark[%d] = %d\n", i + 1, d->look[i] + 1, i + 1,
+                (d->look[i] + d->nth[i]) % PALETTE_SHAPES + 1);
     }
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/file.h"
+#include "plots/palette.h"
 #include "plots/plot.h"
 
 #include <stdbool.h>
@@ -10,11 +11,14 @@
 
 /* Maximum number of rows of a table (more cannot be distinguished), and maximum bytes of a
  * label. */
-enum { FIGURE_MAX_ROWS = 1000, FIGURE_LABEL_MAX = 128 };
+enum { FIGURE_MAX_ROWS = 1000, FIGURE_LABEL_MAX = PALETTE_NAME_SIZE };
 
 /* A part of a step that never exceeds this fraction of the step is too small to see, and gets no
  * legend. */
 #define FIGURE_VISIBLE_SHARE 0.001
+
+/* Number of parts of a step, and maximum number of bars in a figure. */
+enum { FIGURE_PARTS = 7, FIGURE_BARS_MAX = 32 };
 
 struct drawing {
     const struct run *const *run; /* NULL in the drawing of a report */
@@ -24,13 +28,12 @@ struct drawing {
     const char *title;               /* precedes each figure's own title; NULL: none */
     char data[4096];                 /* the folder of scripts and tables */
     char (*label)[FIGURE_LABEL_MAX]; /* (n) all different */
-    double gap_s[PLOT_MAX_RUNS];     /* shortest pause between steps that is drawn, seconds */
+    int look[FIGURE_BARS_MAX];       /* (n) colour and shape of each label (palette.h) */
+    int nth[FIGURE_BARS_MAX];    /* (n) earlier labels of this colour: repeats differ in shape */
+    double gap_s[PLOT_MAX_RUNS]; /* shortest pause between steps that is drawn, seconds */
 };
 
 struct figure;
-
-/* Number of parts of a step, and maximum number of bars in a figure. */
-enum { FIGURE_PARTS = 7, FIGURE_BARS_MAX = 32 };
 
 /* Writes the tables of the figure, and its settings to `vars`. Sets has[i], which begins as false,
  * if run i has data. */
@@ -54,6 +57,11 @@ figure_prepare figure_curves, figure_lr, figure_throughput, figure_io, figure_sp
 /* Sets label[i] to "resnet50 bf16 b32 · folder" from the configuration of run i, cut to fit; equal
  * labels get a number at the end. (labels.c) */
 void labels_make(const struct run *const *run, int n, char (*label)[FIGURE_LABEL_MAX]);
+
+/* Take the looks of the labels from the palette of the options: each by its own name, or runs by
+ * the names of their series. (labels.c) */
+void labels_look(struct drawing *d);
+void labels_look_runs(struct drawing *d);
 
 /* Bars of the parts of a step, which split.gp draws. */
 struct bars {

@@ -1,6 +1,7 @@
 /* Makes names for runs in legends. */
 #include "base/text.h"
 #include "plots/figure.h"
+#include "results/run_key.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -50,4 +51,42 @@ void labels_make(const struct run *const *run, int n, char (*label)[FIGURE_LABEL
             snprintf(label[k] + len, FIGURE_LABEL_MAX - len, " (%d)", ++same);
         }
     }
+}
+
+void labels_look(struct drawing *d)
+{
+    palette_take(d->options->palette, d->n, (const char(*)[FIGURE_LABEL_MAX])d->label, d->look);
+}
+
+/* The first run of the series of run i: i itself, or an earlier run that differs only in its seed
+ * from run i and from all others of the series. */
+static int series_of(const char (*key)[RUN_KEY_SIZE], const int64_t *seed, int i)
+{
+    int first = i;
+    for (int k = i - 1; k >= 0; k--) {
+        if (strcmp(key[k], key[i]) != 0)
+            continue;
+        if (seed[k] == seed[i])
+            return i;
+        first = k;
+    }
+    return first;
+}
+
+void labels_look_runs(struct drawing *d)
+{
+    char key[PLOT_MAX_RUNS][RUN_KEY_SIZE], name[PLOT_MAX_RUNS][FIGURE_LABEL_MAX];
+    int64_t seed[PLOT_MAX_RUNS];
+    for (int i = 0; i < d->n; i++) {
+        run_key(d->run[i], key[i], sizeof key[i]);
+        seed[i] = run_config_count(d->run[i], "seed", 0);
+        if (d->options->series)
+            text_clean(name[i], sizeof name[i], d->options->series[i]);
+        else
+            strcpy(name[i], d->label[series_of((const char(*)[RUN_KEY_SIZE])key, seed, i)]);
+        d->nth[i] = 0;
+        for (int k = 0; k < i; k++)
+            d->nth[i] += strcmp(name[k], name[i]) == 0;
+    }
+    palette_take(d->options->palette, d->n, (const char(*)[FIGURE_LABEL_MAX])name, d->look);
 }

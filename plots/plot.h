@@ -39,8 +39,10 @@
  *              and the ranges of fp16 at loss scale 1 and at the current scale
  *
  * Each figure is drawn by gnuplot from a script and tables that stay in "<out>/data", so that it
- * can be changed by hand and drawn again. Colours are those of Okabe and Ito, "Color universal
- * design", 2008; dashes and point shapes distinguish curves without them.
+ * can be changed by hand and drawn again. Colours of series are those of Okabe and Ito, "Color
+ * universal design", 2008, and two of Tol's "muted"; dashes and point shapes distinguish curves
+ * without them. Colours of the parts of a step are others, those of Tol, "Colour schemes", 2021,
+ * "light". So a colour has one meaning in all figures that share a palette (palette.h).
  *
  * Every function creates the folder `out` if it is missing, and replaces the figures of an earlier
  * call. STATUS_DATA when no figure has data; STATUS_UNSUPPORTED when gnuplot is not installed: the
@@ -67,15 +69,20 @@ struct plot_size {
  * their width, and Cairo draws at most 32767 pixels. */
 enum { PLOT_WIDTH_IN = 16, PLOT_DPI = 100, PLOT_MAX_PIXELS = 6400 };
 
+struct palette; /* palette.h */
+
 struct plot_options {
     bool png, svg, pdf; /* at least one */
     struct plot_size size;
-    const char *title;        /* precedes each figure's own title; NULL: none */
-    double ema;               /* weight of earlier values in the moving average of curves against
-                               * epochs, 0 (none) <= ema < 1 */
-    const char *const *names; /* (runs) names in legends; NULL: configuration and folder */
-    FILE *written;            /* gets a line for each picture; NULL: none */
-    FILE *left_out;           /* gets lines about figures, series and cells left out; NULL: none */
+    const char *title;         /* precedes each figure's own title; NULL: none */
+    double ema;                /* weight of earlier values in the moving average of curves against
+                                * epochs, 0 (none) <= ema < 1 */
+    const char *const *names;  /* (runs) names in legends; NULL: configuration and folder */
+    const char *const *series; /* (runs) names of their series, by which they are coloured; NULL:
+                                * runs that differ only in their seeds are a series */
+    struct palette *palette;   /* colours that several drawings share; NULL: none */
+    FILE *written;             /* gets a line for each picture; NULL: none */
+    FILE *left_out;            /* gets lines about figures, series and cells left out; NULL: none */
 };
 
 /* STATUS_USAGE if a PNG of this size is wider than PLOT_MAX_PIXELS. */

@@ -118,6 +118,7 @@ enum status plot_runs(const struct run *const *runs, int n, const char *out,
     labels_make(runs, n, label);
     for (int i = 0; options->names && i < n; i++)
         text_clean(label[i], sizeof label[i], options->names[i]);
+    labels_look_runs(&d);
     for (int i = 0; i < n; i++)
         TRY(pause_that_shows(runs[i], &d.gap_s[i]));
     TRY(path_format(d.data, sizeof d.data, "%s/data", out));

@@ -79,6 +79,7 @@ struct cell_runs {
     int n;
     struct run *run[PLOT_MAX_RUNS];
     const struct analysis_cell *cell[PLOT_MAX_RUNS];
+    const char *series[PLOT_MAX_RUNS]; /* in the legends of the study's figures */
 };
 
 static bool share_figures(const struct analysis_cell *a, const struct analysis_cell *b)
@@ -91,7 +92,7 @@ static enum status draw_runs_like(const struct cell_runs *r, const struct analys
                                   const char *out, const struct plot_options *options)
 {
     const struct run *run[PLOT_MAX_RUNS];
-    const char *name[PLOT_MAX_RUNS];
+    const char *name[PLOT_MAX_RUNS], *series[PLOT_MAX_RUNS];
     struct plot_options o = *options;
     char title[256] = "";
     int n = 0;
@@ -99,6 +100,7 @@ static enum status draw_runs_like(const struct cell_runs *r, const struct analys
         if (like && !share_figures(like, r->cell[i]))
             continue;
         run[n] = r->run[i];
+        series[n] = r->series[i];
         name[n++] = r->cell[i]->name;
     }
     if (like) {
@@ -109,6 +111,7 @@ static enum status draw_runs_like(const struct cell_runs *r, const struct analys
         o.title = title;
     }
     o.names = name;
+    o.series = series;
     return plot_runs(run, n, out, &o);
 }
 
@@ -136,17 +139,17 @@ static enum status draw_groups(const struct cell_runs *r, const char *out,
     return STATUS_OK;
 }
 
-/* Draws the curves of runs of a study: for each series, the first repeat of the cell that
- * represents it, if the folder of the study has that run. More than STUDY_PANEL_LINES runs are
- * divided by precision and data. */
+/* Draws the curves of runs of a study, in the colours of their series: for each series, the first
+ * repeat of the cell that represents it, if the folder of the study has that run. More than
+ * STUDY_PANEL_LINES runs are divided by precision and data. */
 static enum status draw_cells(const struct plot_sources *c, const struct analysis *a,
-                              const char *out)
+                              const char entry[][FIGURE_LABEL_MAX], const char *out)
 {
     enum status st = STATUS_OK;
     struct cell_runs r = {.n = 0};
     bool differ = false;
     char dir[4096];
-    for (int64_t i = 0; i < a->n_series && r.n < PLOT_MAX_RUNS; i++) {
+    for (int64_t i = 0; i < a->n_series && i < STUDY_LINES_MAX && r.n < PLOT_MAX_RUNS; i++) {
         const struct analysis_cell *cell = cell_of(a, i);
         if (!cell || strchr(cell->name, '/') || (r.n > 0 && r.cell[r.n - 1] == cell))
             continue;
@@ -155,6 +158,7 @@ static enum status draw_cells(const struct plot_sources *c, const struct analysi
             continue;
         CHECK(run_load(dir, &r.run[r.n]));
         differ = differ || (r.n > 0 && !share_figures(r.cell[0], cell));
+        r.series[r.n] = entry[i];
         r.cell[r.n++] = cell;
     }
     if (r.n > STUDY_PANEL_LINES && differ)
@@ -173,11 +177,16 @@ static enum status draw_study(const struct plot_sources *c, const char *out)
     struct analysis a = {.n_cells = 0};
     struct published set[PLOT_PUBLISHED_MAX] = {{.n = 0}};
     const struct published_series *series[PLOT_PUBLISHED_MAX];
+    char entry[STUDY_LINES_MAX][FIGURE_LABEL_MAX];
+    struct palette palette = {.n = 0};
+    struct plot_sources shared = *c;
+    shared.options.palette = &palette;
     CHECK(analysis_read(c->dir[0], &a));
     for (int i = 0; i < c->n_published; i++)
         CHECK(load_published(c->published[i], &set[i], &series[i]));
-    CHECK(plot_study(&a, series, c->n_published, out, &c->options));
-    CHECK(draw_cells(c, &a, out));
+    CHECK(plot_study(&a, series, c->n_published, out, &shared.options));
+    CHECK(study_entries(&a, series, c->n_published, entry));
+    CHECK(draw_cells(&shared, &a, (const char(*)[FIGURE_LABEL_MAX])entry, out));
 done:
     for (int i = 0; i < c->n_published; i++)
         published_free(&set[i]);

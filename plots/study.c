@@ -193,15 +193,21 @@ static enum status figure_make(const struct drawing *d, const struct figure *f, 
     return STATUS_OK;
 }
 
+static void panels_of_all(const struct study_lines *l, struct study_panels *p)
+{
+    bool all[STUDY_LINES_MAX];
+    for (int i = 0; i < l->n; i++)
+        all[i] = true;
+    study_panels_choose(l, all, STUDY_ARCH, p);
+}
+
 /* Divides all lines of the study, so that a colour has one meaning in all its figures; then takes
  * out the lines that this figure does not draw, and the panels that are then empty. */
 static void panels_make(const struct study_lines *l, const bool drawn[], struct study_panels *p)
 {
-    bool all[STUDY_LINES_MAX], used[STUDY_LINES_MAX] = {false};
+    bool used[STUDY_LINES_MAX] = {false};
     int place[STUDY_LINES_MAX], n = 0;
-    for (int i = 0; i < l->n; i++)
-        all[i] = true;
-    study_panels_choose(l, all, STUDY_ARCH, p);
+    panels_of_all(l, p);
     for (int i = 0; i < l->n; i++)
         used[p->panel[i]] = used[p->panel[i]] || drawn[i];
     for (int k = 0; k < p->n; k++) {
@@ -227,6 +233,7 @@ static enum status lines_make(const struct study_drawing *common, const char *ou
         d.panels = &panels;
         d.drawing.n = panels.n_entries;
         d.drawing.label = panels.label;
+        labels_look(&d.drawing);
         TRY(figure_make(&d.drawing, &figures[k].figure, out, any));
     }
     return STATUS_OK;
@@ -265,6 +272,20 @@ static enum status lines_of(struct study_lines *lines, const struct analysis *a,
     for (int i = 0; i < n; i++)
         TRY(study_lines_add_published(lines, published[i]));
     return STATUS_OK;
+}
+
+enum status study_entries(const struct analysis *a, const struct published_series *const *published,
+                          int n, char entry[STUDY_LINES_MAX][FIGURE_LABEL_MAX])
+{
+    struct study_lines lines = {.n = 0};
+    struct study_panels p;
+    enum status st = lines_of(&lines, a, published, n);
+    if (st == STATUS_OK)
+        panels_of_all(&lines, &p);
+    for (int i = 0; st == STATUS_OK && i < lines.n; i++)
+        memcpy(entry[i], p.label[p.entry[i]], FIGURE_LABEL_MAX);
+    study_lines_free(&lines);
+    return st;
 }
 
 enum status plot_published(const char *path, const char *out, const struct plot_options *options)

@@ -31,6 +31,11 @@ struct study_panels {
 void study_panels_choose(const struct study_lines *l, const bool drawn[], enum study_key first,
                          struct study_panels *p);
 
+/* Sets entry[i] to the name that line i has in the legends: the series of a study come first. */
+MUST_CHECK enum status study_entries(const struct analysis *a,
+                                     const struct published_series *const *published, int n,
+                                     char entry[STUDY_LINES_MAX][FIGURE_LABEL_MAX]);
+
 /* Whether the ideal of line i must be drawn. It need not if it coincides with the ideal of another
  * line in its panel. */
 bool study_panels_ideal(const struct study_panels *p, const struct study_lines *l, int i,

@@ -5,6 +5,7 @@
 #include "base/folder.h"
 #include "base/json.h"
 #include "base/text_new.h"
+#include "plots/palette.h"
 #include "report/report_draw.h"
 
 #include <stdlib.h>
@@ -220,8 +221,9 @@ static enum status write_document(const struct items *items, const struct format
 /* Draws all figures. Without gnuplot, or for a record without a figure, only tables are written. */
 static enum status draw_all(const struct items *items, const struct plot_size *size, FILE *said)
 {
+    struct palette palette = {.n = 0}; /* a series looks alike in all figures of the report */
     for (int i = 0; i < items->n; i++) {
-        enum status st = item_draw(&items->v[i], size);
+        enum status st = item_draw(&items->v[i], size, &palette);
         if (st != STATUS_OK && st != STATUS_UNSUPPORTED && st != STATUS_DATA)
             return st;
         bool plain = st == STATUS_DATA && items->v[i].kind == ITEM_RECORD; /* no figure of it */

@@ -45,17 +45,27 @@ void figures_order(char **figures, int n)
         qsort(figures, (size_t)n, sizeof *figures, by_place);
 }
 
+/* Removes the picture "NAME.svg" in every format. */
+static enum status remove_picture(const struct item *item, const char *svg)
+{
+    static const char *const formats[] = {"svg", "png", "pdf"};
+    for (size_t k = 0; k < sizeof formats / sizeof *formats; k++) {
+        char path[REPORT_PATH_SIZE];
+        TRY(path_format(path, sizeof path, "%s/%.*s%s", item->figures, (int)strlen(svg) - 3, svg,
+                        formats[k]));
+        unlink(path);
+    }
+    return STATUS_OK;
+}
+
 /* Removes the pictures that are drawn but not shown. */
 static enum status remove_rest(const struct item *item)
 {
     struct words names = {0};
     enum status st = dir_list(item->figures, ".svg", &names);
-    for (int i = 0; st == STATUS_OK && i < names.n; i++) {
-        char path[REPORT_PATH_SIZE];
-        st = path_format(path, sizeof path, "%s/%s", item->figures, names.v[i]);
-        if (st == STATUS_OK && !figure_is_shown(item->kind, names.v[i]))
-            unlink(path);
-    }
+    for (int i = 0; st == STATUS_OK && i < names.n; i++)
+        if (!figure_is_shown(item->kind, names.v[i]))
+            st = remove_picture(item, names.v[i]);
     words_free(&names);
     return st;
 }
@@ -81,9 +91,11 @@ static enum status draw_study(const struct item *item, const struct plot_options
     return st;
 }
 
-enum status item_draw(const struct item *item, const struct plot_size *size)
+enum status item_draw(const struct item *item, const struct plot_size *size,
+                      struct palette *palette)
 {
-    const struct plot_options o = {.png = true, .svg = true, .pdf = true, .size = *size};
+    const struct plot_options o = {
+        .png = true, .svg = true, .pdf = true, .size = *size, .palette = palette};
     switch (item->kind) {
     case ITEM_STUDY:
         return draw_study(item, &o);

@@ -4,9 +4,10 @@
 #include "plots/plot.h"
 #include "report/report_scan.h"
 
-/* Draws into the item's folder of figures. STATUS_UNSUPPORTED without gnuplot; STATUS_DATA for a
- * record without a figure. */
-MUST_CHECK enum status item_draw(const struct item *item, const struct plot_size *size);
+/* Draws with the colours of `palette` into the item's folder of figures. STATUS_UNSUPPORTED without
+ * gnuplot; STATUS_DATA for a record without a figure. */
+MUST_CHECK enum status item_draw(const struct item *item, const struct plot_size *size,
+                                 struct palette *palette);
 
 /* Whether a report shows the picture `figure` ("loss.svg") of an item of this kind. For ITEM_RUNS
  * it shows only learning curves, because a study compares times. */

@@ -9,6 +9,7 @@
 #include "base/text_new.h"
 #include "base/words.h"
 #include "results/outcome.h"
+#include "results/run_key.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -17,7 +18,7 @@
 
 /* Runs that differ only in their seeds. */
 struct group {
-    char key[1024];
+    char key[RUN_KEY_SIZE];
     char precision[64]; /* with ", emulated" */
     int n;
     double top1[REPORT_MAX_RUNS];
@@ -40,47 +41,12 @@ static void say_precision(const struct run *run, char *out, size_t size)
              emulated ? ", emulated" : "");
 }
 
-/* Writes the settings that affect results as JSON. If an older record lacks a setting, writes the
- * setting's default. The number of images identifies the data set, because its folder may have
- * moved. */
-static void group_key(const struct run *run, char *out, size_t size)
-{
-    static const char *const setting[][2] = {{"arch", ""},
-                                             {"precision", ""},
-                                             {"emulated", ""},
-                                             {"batch_size", ""},
-                                             {"image_size", ""},
-                                             {"epochs", ""},
-                                             {"steps", ""},
-                                             {"lr", ""},
-                                             {"lr_schedule", ""},
-                                             {"momentum", ""},
-                                             {"classes", ""},
-                                             {"weight_decay", ""},
-                                             {"warmup_epochs", ""},
-                                             {"label_smoothing", ""},
-                                             {"mode", "\"nd\""},
-                                             {"world_size", "1"},
-                                             {"devices_per_rank", "1"},
-                                             {"accumulate", "1"},
-                                             {"sync_bn", "false"},
-                                             {"lars", "0.0"},
-                                             {"lr_scale", "\"none\""},
-                                             {"grad_compress", "\"fp32\""}};
-    snprintf(out, size, "%" PRId64, run->n_epochs ? run->epoch[0].train_images : 0);
-    for (size_t i = 0; i < sizeof setting / sizeof *setting; i++) {
-        char *text = json_dumps(run_config(run, setting[i][0]), JSON_ENCODE_ANY);
-        text_append(out, size, " %s", text ? text : setting[i][1]);
-        free(text);
-    }
-}
-
 static void group_add(struct group *groups, int *n, const struct run *run)
 {
     char key[sizeof groups->key];
     const struct epoch_record *e = last_validated(run);
     int at = 0;
-    group_key(run, key, sizeof key);
+    run_key(run, key, sizeof key);
     while (at < *n && strcmp(groups[at].key, key) != 0)
         at++;
     struct group *g = &groups[at];

@@ -12,7 +12,7 @@ train_epochs = both ? 'lines lw 2.5 dt (14,9)' : \
     'linespoints lw 3 dt 1 pt shape(i) ps 0.9 pi mark_every'
 note = (both ? 'dashed: training   solid: validation' : '').\
     (ema > 0 && !by_step ? sprintf('   moving average %g', ema) : '').\
-    (cut_off ? sprintf('   some above %.3g', y_max) : '')
+    (cut_off ? sprintf('   axis clipped at %.3g', y_max) : '')
 eval heading
 steps(i) = sprintf('%s-steps-%02d.dat', figure, run(i))
 # About a dozen marks along a curve of epochs.

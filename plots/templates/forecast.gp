@@ -4,15 +4,16 @@
 # exposed communication and input end. Of tables 2 (fitted) and 3 (held out): the first three.
 height = 1335
 from_top(y) = 1 - 1.0 * y / height
-blue = word(palette8, 1)
-orange = word(palette8, 2)
+blue = word(hues, 1)
+orange = word(hues, 2)
 shade = '#E8E8E8'
 has_lower = checked_low > x_low * 1.2501
 has_upper = checked_high < x_high / 1.2501
 is_shaded = has_lower || has_upper
 array part_end[4] = ['compute', 'waiting for the slowest rank', 'exposed communication', \
     'waiting for storage']
-end_colours = '#0072B2 #E69F00 #CC79A7 #D55E00'
+# As in the parts of a step; compute is forward and backward, waiting for a rank is its own.
+end_colours = part_colour(4).' #AAAA00 '.part_colour(5).' '.part_colour(1)
 
 set logscale x 2
 set xrange [x_low:x_high]

@@ -9,13 +9,21 @@ set logscale y 2
 set lmargin 12 # powers of two are wider than gnuplot takes them for
 set yrange [y_min / 2:y_max * 2]
 set format y '2^%L'
+# Equal curves show the marks of each in turn.
+array place[|legend|]
+drawn = 0
+do for [i in all_runs] {
+    place[run(i)] = drawn
+    drawn = drawn + 1
+}
+mark_first(i) = int(mark_every * place[run(i)] / drawn)
 
 do for [f in formats] {
     eval('set terminal '.terminal(f))
     set output '../'.draft.figure.'.'.f
     plot \
         for [i in all_runs] table(i) using 1:2 with steps lw 3 lc rgb colour(i) notitle, \
-        for [i in all_runs] table(i) using 1:2 every mark_every \
+        for [i in all_runs] table(i) using 1:2 every mark_every::mark_first(i) \
             with points pt shape(i) ps 0.9 lc rgb colour(i) notitle, \
         for [i in all_runs] table(i) using 1:3 \
             with points pt 2 ps 1.3 lw 3 lc rgb colour(i) notitle, \

@@ -9,9 +9,9 @@ x_high = x_max * 1.6
 y_margin = 0.06 * (y_max - y_min) + 0.01 * y_max
 y_low = y_min - y_margin
 y_high = y_max + y_margin
-blue = word(palette8, 1)
-orange = word(palette8, 2)
-green = word(palette8, 3)
+# The lines are no series, so they have none of the colours of series.
+dark = '#202020'
+light = '#707070'
 
 set logscale x
 set xrange [x_low:x_high]
@@ -38,13 +38,13 @@ do for [f in formats] {
     set object 1 rectangle from x_low,alone_p5 to x_high,alone_p95 back fs solid 1 noborder \
         fc rgb '#EEEEEE'
     plot \
-        alone with lines lw 2 dt (8,6) lc rgb '#505050' title 'backward pass without partners', \
-        table('1') using 1:5 with linespoints lw 2 dt (2,3) pt 6 ps 1 lc rgb blue \
+        alone with lines lw 2 dt (8,6) lc rgb '#505050' title 'backward pass on its own, without communication', \
+        table('1') using 1:5 with linespoints lw 2 dt (2,3) pt 6 ps 1 lc rgb light \
             title 'backward pass, overlapped with communication', \
-        table('1') using 1:2:3:4 with yerrorbars lw 2 pt 7 ps 1 lc rgb blue notitle, \
-        table('1') using 1:2 with linespoints lw 3 pt 7 ps 1.2 lc rgb blue \
+        table('1') using 1:2:3:4 with yerrorbars lw 2 pt 7 ps 1 lc rgb dark notitle, \
+        table('1') using 1:2 with linespoints lw 3 pt 7 ps 1.2 lc rgb dark \
             title 'until all gradients are reduced', \
-        table('1') using 1:($8 == 1 ? $2 : NaN) with points pt 6 ps 2.4 lw 3 lc rgb orange \
+        table('1') using 1:($8 == 1 ? $2 : NaN) with points pt 6 ps 2.4 lw 3 lc rgb dark \
             title 'lowest'
 
     unset object 1
@@ -59,9 +59,9 @@ do for [f in formats] {
     set xlabel 'Size of a gradient bucket (MiB)'
     set ylabel 'Hidden (%)'
     plot \
-        table('1') using 1:6 with linespoints lw 3 pt 9 ps 1.2 lc rgb green title 'communication hidden', \
-        table('1') using 1:7 with linespoints lw 2 dt (2,3) pt 8 ps 1.2 lc rgb green \
-            title 'the wait for slower ranks left out'
+        table('1') using 1:6 with linespoints lw 3 pt 9 ps 1.2 lc rgb dark title 'communication hidden', \
+        table('1') using 1:7 with linespoints lw 2 dt (2,3) pt 8 ps 1.2 lc rgb light \
+            title 'hidden if all ranks were equally fast'
     unset multiplot
     unset output
 }

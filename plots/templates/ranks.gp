@@ -76,9 +76,8 @@ do for [f in formats] {
                 with boxxyerror fs solid 1 noborder fc rgb part_colour(as_part(k)) notitle, \
             for [k in used_parts] table(word(all_runs, row)) index 0 \
                 using 1:((column(k + 1) + column(k + 2)) / 2): \
-                    (is_labelled(k) ? digits(column(k + 2) - column(k + 1)) : ''): \
-                    (part_ink(as_part(k))) \
-                with labels font ',16' textcolor rgb variable notitle, \
+                    (is_labelled(k) ? digits(column(k + 2) - column(k + 1)) : '') \
+                with labels font ',16' textcolor rgb '#000000' notitle, \
             median_ms[i] with lines lw 2 dt (8,6) lc rgb '#202020' notitle, \
             '+' using (slowest[i]):(0):(slowest[i] - wide):(slowest[i] + wide): \
                     (0):(is_slow(i) ? slowest_ms[i] : NaN) every ::0::0 \

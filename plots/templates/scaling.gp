@@ -19,7 +19,7 @@ top_of(row) = height - 80 - title_height - row_height * (row - 1)
 
 entry(i) = word(entries, run(i))
 dashes = '1 2 4 5 3'
-dash(i) = int(word(dashes, (run(i) - 1) % words(dashes) + 1))
+dash(i) = int(word(dashes, (look[run(i)] - 1) % words(dashes) + 1))
 
 # Where the ideal is level or absent, points of the same number of devices stand side by side: about a
 # point's width apart, and never so far that those of the next number are near; the ideal extends

@@ -44,9 +44,8 @@ do for [f in formats] {
                 with boxxyerror fs solid 1 border lc rgb '#FFFFFF' fc rgb part_colour(p) notitle, \
             for [k = 1:n_rows] table(word(all_runs, k)) \
                 using ((column(low) + column(low + 1)) / 2):(-k - 0.05): \
-                    (!is_wide(low) ? '' : panel == 0 ? as_ms(low) : as_share(low)): \
-                    (part_ink(column(1))) \
-                with labels font ',18' textcolor rgb variable notitle
+                    (!is_wide(low) ? '' : panel == 0 ? as_ms(low) : as_share(low)) \
+                with labels font ',18' textcolor rgb '#000000' notitle
     }
     # The legend runs below both panels: it belongs to an empty plot as wide as they are.
     unset label

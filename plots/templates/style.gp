@@ -1,14 +1,15 @@
 # What all figures share: palette, fonts, axes, legend, and how a picture is opened.
 set encoding utf8
-palette8 = '#0072B2 #D55E00 #009E73 #CC79A7 #E69F00 #56B4E9 #000000 #999999'
+hues = '#0072B2 #D55E00 #009E73 #CC79A7 #E69F00 #56B4E9 #000000 #882255 #999933 #999999'
 shapes7 = '7 5 9 11 13 6 4'
 # Runs are named by the words of lists such as '1 3'. gnuplot enters a loop over an empty list
 # once, with an empty word; it then finds nothing but NaN in run 1.
 run(i) = i eq '' ? 1 : i + 0
-# A run keeps its colour and shape in every figure; 7 shapes against 8 colours repeat after 56.
-colour(i) = word(palette8, (run(i) - 1) % 8 + 1)
+# A run keeps its look, which is colour and shape, in every figure; repeats of one experiment have its
+# colour and shapes of their own.
+colour(i) = word(hues, (look[run(i)] - 1) % words(hues) + 1)
 faint(i) = '#B0'.substr(colour(i), 2, 7)
-shape(i) = int(word(shapes7, (run(i) - 1) % 7 + 1))
+shape(i) = int(word(shapes7, mark[run(i)]))
 table(i) = sprintf('%s-%02d.dat', figure, run(i))
 
 # The legend lies below, in as many columns as its longest line lets in, and the picture grows with
@@ -55,10 +56,10 @@ set lmargin 11
 set rmargin 4
 set tmargin 2.8
 
-# The parts of a step, as they are called and coloured wherever they are shown.
+# The parts of a step, as they are called and coloured wherever they are shown. No series has these
+# colours.
 array part[7] = ['data wait', 'copy to device', 'forward', 'backward', 'exposed comm.', \
     'optimizer', 'other']
-part_colours = '#D55E00 #999999 #56B4E9 #0072B2 #CC79A7 #E69F00 #DDDDDD'
+part_colours = '#EE8866 #BBCC33 #77AADD #44BB99 #FFAABB #EEDD88 #DDDDDD'
 part_colour(p) = word(part_colours, p + 0)
-part_ink(p) = p == 1 || p == 4 ? 0xFFFFFF : 0x000000
 digits(ms) = sprintf(ms < 10 ? '%.2f' : ms < 100 ? '%.1f' : '%.0f', ms)

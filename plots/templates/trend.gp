@@ -32,11 +32,9 @@ do for [f in formats] {
                 lc rgb colour(i), \
             table(i) index 1 using 1:2 with lines lw 3 lc rgb '#202020', \
             for [k = 1:has_steps] table(i) index 2 using 1:2:(2 * $1 > points_max ? stringcolumn(3) : '') \
-                with labels point pt 9 ps 1.2 lc rgb '#D55E00' right offset -1,1.1 \
-                textcolor rgb '#D55E00', \
+                with labels point pt 9 ps 1.2 lc rgb '#202020' right offset -1,1.1, \
             for [k = 1:has_steps] table(i) index 2 using 1:2:(2 * $1 > points_max ? '' : stringcolumn(3)) \
-                with labels point pt 9 ps 1.2 lc rgb '#D55E00' left offset 1,1.1 \
-                textcolor rgb '#D55E00'
+                with labels point pt 9 ps 1.2 lc rgb '#202020' left offset 1,1.1
         unset label 1
         unset label 2
     }

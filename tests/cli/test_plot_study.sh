@@ -56,6 +56,18 @@ if command -v gnuplot >/dev/null; then
             grep -qxF "legend[2] = 'dp strong'" "q/plots/data/$name.gp" ||
             fail "other panels or colours in $name than in the other figures"
     done
+    # A run has the look of its series; a report gives its runs of two folders two looks.
+    for script in q/plots/data/training_throughput.gp q/plots/{fp32-jpeg,O1-synthetic}/data/loss.gp; do
+        grep -qx 'look\[2\] = 2' "$script" || fail "another colour of 'dp strong' in $script"
+    done
+    mkdir -p two/here/a two/here/b
+    cp -r s/cells/nd-*/r1 two/here/a/one
+    cp -r s/cells/dp-*/r1 two/here/b/two
+    expect 0 report two -o two.md
+    grep -qx 'look\[1\] = 1' two/here/a/figures/data/loss.gp && grep -qx 'look\[1\] = 2' two/here/b/figures/data/loss.gp ||
+        fail "two runs of a report have one colour"
+    grep -qi "#d55e00\|213, *94, *0" two/here/b/figures/loss.svg || fail "the second run of a report is not drawn in the second colour"
+    ls two/here/a/figures/throughput.* >out 2>&1 && fail "a picture that the report does not show remains: $(cat out)"
     [[ ! -e q/plots/loss.svg ]] || fail "a figure of all sixteen runs remains"
     expect 0 plot "$hal" --format svg
     for name in training_throughput training_time efficiency accuracy; do

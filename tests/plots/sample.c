@@ -108,8 +108,9 @@ static void write_run(const char *dir, const struct sample *s)
 {
     FILE *run = open_in(dir, "run.json");
     fprintf(run,
-            "{\"schema\":1,\"config\":{\"arch\":\"%s\",\"batch_size\":%d,\"precision\":\"%s\"}",
-            s->arch, s->batch, s->precision ? s->precision : "");
+            "{\"schema\":1,\"config\":{\"arch\":\"%s\",\"batch_size\":%d,\"precision\":\"%s\","
+            "\"seed\":%u}",
+            s->arch, s->batch, s->precision ? s->precision : "", s->seed);
     for (int i = 0; i < s->ranks; i++)
         fprintf(run, "%s{\"rank\":%d,\"host\":\"%s%d\",\"pid\":%d}", i ? "," : ",\"ranks\":[", i,
                 s->host ? s->host : "node", i / 2, 4711 + i);

@@ -50,6 +50,8 @@ static void test_figure(void **state)
     expect_text(dir, "overlap.svg", ">0.25<");
     expect_text(dir, "overlap.svg", ">all in one<");
     expect_text(dir, "overlap.svg", ">lowest<");
+    expect_text(dir, "overlap.svg", ">backward pass on its own, without communication<");
+    expect_text(dir, "overlap.svg", ">hidden if all ranks were equally fast<");
 }
 
 /* Sizes in ascending order, times in ms, shares in percent; one bucket of everything comes last, at

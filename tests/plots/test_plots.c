@@ -278,6 +278,41 @@ static void test_given_names(void **state)
     free(svg);
 }
 
+static void expect_line(const char *script, const char *line)
+{
+    if (!strstr(script, line))
+        fail_msg("the script lacks '%s'", line);
+}
+
+/* Two runs that differ in their seed, and another precision: two colours, three shapes. */
+static void test_seeds_share_a_colour(void **state)
+{
+    static const char *const precisions[] = {"fp32", "fp32", "bf16"};
+    struct fixture *f = *state;
+    char name[8];
+    size_t size;
+    skip_without_gnuplot();
+    for (unsigned i = 0; i < 3; i++) {
+        snprintf(name, sizeof name, "r%u", i);
+        add_run(f, name,
+                (struct sample){.arch = "resnet18",
+                                .precision = precisions[i],
+                                .batch = 32,
+                                .epochs = 1,
+                                .steps_per_epoch = 20,
+                                .images_per_s = 120,
+                                .final_top1 = 60,
+                                .seed = i});
+    }
+    if (draw(f, false, NULL, 0) != STATUS_OK)
+        fail_msg("%s", status_message());
+    char *script = scratch_read(f->out, "data/loss.gp", &size);
+    expect_line(script, "\nlook[1] = 1\nmark[1] = 1\n");
+    expect_line(script, "\nlook[2] = 1\nmark[2] = 2\n");
+    expect_line(script, "\nlook[3] = 2\nmark[3] = 2\n");
+    free(script);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -290,6 +325,7 @@ int main(void)
         WITH_FOLDER(test_one_step),
         WITH_FOLDER(test_two_steps_count),
         WITH_FOLDER(test_given_names),
+        WITH_FOLDER(test_seeds_share_a_colour),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
