@@ -3,9 +3,14 @@
 
 #include "base/array.h"
 #include "base/stop.h"
+#include "base/text.h"
 #include "cli/cli.h"
+#include "runners/checkpoint.h"
 
 #include <stdlib.h>
+
+/* The format that is no record: the weights of the newest checkpoint. */
+enum { TORCH_WEIGHTS = EXPORT_FORMATS };
 
 struct export_config {
     char **dir; /* (n) folders of the runs, in argv */
@@ -14,10 +19,10 @@ struct export_config {
     struct export_options options;
 };
 
-/* The formats stand in the order of enum export_format. */
+/* The formats stand in the order of enum export_format, and TORCH_WEIGHTS is the last. */
 #define SETTINGS_OF struct export_config
 static const struct setting export_settings[] = {
-    {"format", 0, "tensorboard|mlperf|prometheus|csv|superbench", NULL,
+    {"format", 0, "tensorboard|mlperf|prometheus|csv|superbench|torch-weights", NULL,
      "Format to write (required)", AS_CHOICE(options.format), GIVEN(chosen)},
     {"out", 'o', "FILE|DIR", NULL,
      "Where to write (required): a folder for tensorboard and csv, else a file",
@@ -34,20 +39,34 @@ static enum status check(const struct export_config *c)
         return status_fail(STATUS_USAGE, "no run to export: give the folder of one");
     if (!c->chosen)
         return status_fail(STATUS_USAGE, "no format: give --format tensorboard, mlperf, "
-                                         "prometheus, csv or superbench");
+                                         "prometheus, csv, superbench or torch-weights");
     if (!c->options.out)
         return status_fail(STATUS_USAGE, "no place to export to: give -o FILE, or -o DIR");
     return STATUS_OK;
 }
 
-static enum status export_records(void *config)
+/* Writes the weights of the run's newest checkpoint for PyTorch. */
+static enum status export_weights(const struct export_config *c)
+{
+    char path[4096];
+    if (c->n > 1)
+        return status_fail(STATUS_USAGE, "torch-weights is of only one run, not of %d", c->n);
+    TRY(path_format(path, sizeof path, "%s/%s", c->dir[0], CHECKPOINT_NAME));
+    TRY(checkpoint_export_weights(path, c->options.out, c->options.proceed));
+    text_print(stdout, "%s", c->options.out);
+    return STATUS_OK;
+}
+
+static enum status export_work(void *config)
 {
     enum status st;
     struct export_config *c = config;
     struct run **run;
     TRY(check(c));
-    TRY(array_new(&run, c->n));
     stop_install(); /* so that a signal removes partial files */
+    if ((int)c->options.format == TORCH_WEIGHTS)
+        return export_weights(c);
+    TRY(array_new(&run, c->n));
     c->options.written = stdout;
     for (int i = 0; i < c->n; i++) {
         CHECK(run_load(c->dir[i], &run[i]));
@@ -66,8 +85,9 @@ const struct cli_command cmd_export = {
     .summary = "write records for TensorBoard, MLPerf, Prometheus and others",
     .arguments = "RUN...",
     .doc = "Writes the records of runs for other programs: TensorBoard's event files, MLPerf's "
-           ":::MLLOG lines, a textfile for Prometheus, CSV tables, SuperBench's results summary. "
+           ":::MLLOG lines, a textfile for Prometheus, CSV tables, SuperBench's results summary; "
+           "or the weights of a run's newest checkpoint as PyTorch's state_dict. "
            "RUN is the folder of 'ampscale train --out'. Prints the files it has written.",
     .part = {{export_settings}},
     .config = &(struct export_config){.options.proceed = stop_check},
-    .work = export_records};
+    .work = export_work};

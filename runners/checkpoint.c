@@ -12,8 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOMENTUM_PREFIX "momentum/"
-#define FORMAT_VERSION  "1"
+#define FORMAT_VERSION "1"
 
 enum { PAIRS_MAX = 24, PAIR_TEXT = 64 };
 

@@ -1,5 +1,5 @@
 /* Checkpoints: the complete state of a run, in one safetensors file, so that it resumes as if it
- * had never stopped.
+ * had never stopped. docs/checkpoints.md lists the names of tensors and metadata.
  *
  * Weights and running statistics have torchvision's state_dict names, so that PyTorch reads the
  * file; momentum is "momentum/<name>". The rest is metadata. Files are replaced atomically, carry a
@@ -9,6 +9,8 @@
 #include "base/file.h"
 #include "engine/scaler.h"
 #include "model/network.h"
+
+#define MOMENTUM_PREFIX "momentum/"
 
 /* The position and the sums of a run. The sampler's position is (epoch, batch); random numbers have
  * no state. */
@@ -74,3 +76,10 @@ MUST_CHECK enum status weights_load(const char *path, struct network *net, const
  * becomes 0. */
 MUST_CHECK enum status weights_load_body(const char *path, struct network *net,
                                          const struct graph *g, int64_t *classes);
+
+/* Copies the weights and statistics of the checkpoint `from` to a new file `to`, which has exactly
+ * the names of torchvision's state_dict (state_dict.c). `proceed` is called before the file is put
+ * in place and may refuse; NULL: not called. STATUS_DATA when `from` is damaged, does not exist or
+ * names no network. */
+MUST_CHECK enum status checkpoint_export_weights(const char *from, const char *to,
+                                                 enum status (*proceed)(void));

@@ -50,6 +50,25 @@ catches() {
     [[ -n $mask ]] && ((0x$mask >> 14 & 1))
 }
 
+# The weights of the newest checkpoint, for PyTorch: after an epoch that was the best, they are those of
+# best.safetensors, which has the names of a state_dict (tests/model/interop_peer.py). Nothing else of
+# the checkpoint is left.
+expect_train 0 --dummy --dummy-train 16 --dummy-val 16 --classes 2 --epochs 1 --out weights/run
+[[ -e weights/run/best.safetensors ]] || fail "no image was classified: choose another seed"
+expect 0 export weights/run --format torch-weights -o weights/out.safetensors
+[[ $(<out) == weights/out.safetensors ]] || fail "torch-weights prints $(cat out)"
+cmp weights/out.safetensors weights/run/best.safetensors || fail "the exported weights are others than the best"
+grep -qaF momentum/ weights/run/checkpoint.safetensors || fail "the checkpoint has no momentum to leave out"
+before=$(cksum <weights/run/checkpoint.safetensors)
+expect_error 2 "is the checkpoint itself" export weights/run --format torch-weights -o weights/run/../run/checkpoint.safetensors
+[[ $(cksum <weights/run/checkpoint.safetensors) == "$before" ]] || fail "an export changed the checkpoint"
+expect_error 2 "only one run" export weights/run a/first --format torch-weights -o x
+rm weights/run/checkpoint.safetensors
+expect_error 5 "checkpoint.safetensors" export weights/run --format torch-weights -o x
+head -c 1000 weights/run/best.safetensors >weights/run/checkpoint.safetensors
+expect_error 5 "checkpoint.safetensors" export weights/run --format torch-weights -o x
+[[ ! -e x ]] || fail "a refused export of weights left a file"
+
 # Ended by a signal, an export leaves nothing. One that has ended by itself before begins again.
 tail -n 1 a/first/steps.jsonl | awk '{ for (i = 2; i < 20000; i++) { sub(/"step": *[0-9]+/, "\"step\": " i); print } }' >more
 cat more >>a/first/steps.jsonl

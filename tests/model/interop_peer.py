@@ -114,6 +114,34 @@ def torchvision_to_ours(arch, size, folder):
         check("ampscale train --evaluate --init", float(done.returncode != 0 or b"Acc@1" not in done.stdout), 0)
 
 
+def exported_to_torchvision(folder):
+    """What `export --format torch-weights` writes loads as it is; the checkpoint does not."""
+    run, path = os.path.join(folder, "run"), os.path.join(folder, "weights.safetensors")
+    flags = ["--dummy", "--dummy-train", "4", "--dummy-val", "2", "--classes", str(CLASSES), "-b", "2"]
+    subprocess.run(
+        [AMPSCALE, "train", "-a", "resnet18", *flags, "--image-size", "32", "--epochs", "1", "--out", run],
+        check=True, stdout=subprocess.DEVNULL,
+    )
+    subprocess.run([AMPSCALE, "export", run, "--format", "torch-weights", "-o", path], check=True, stdout=subprocess.DEVNULL)
+    exported, _ = read(path)
+    whole, _ = read(os.path.join(run, "checkpoint.safetensors"))
+    net = torchvision.models.resnet18(num_classes=CLASSES)
+    net.load_state_dict(exported, strict=True)
+    wrong = [name for name, tensor in net.state_dict().items() if not torch.equal(tensor, whole[name])]
+    check("tensors that export --format torch-weights changed", len(wrong), 0)
+    try:
+        torchvision.models.resnet18(num_classes=CLASSES).load_state_dict(whole, strict=True)
+        check("a checkpoint with momentum that loads strictly", 1, 0)
+    except RuntimeError as error:
+        check("a strict load that does not name the momentum", float("momentum/" not in str(error)), 0)
+    try:
+        from safetensors.torch import load_file
+    except ImportError:
+        print("not tested: this Python has no safetensors")
+        return
+    net.load_state_dict(load_file(path), strict=True)
+
+
 torch.set_num_threads(2)
 # The largest networks' checkpoints are near a gigabyte: their weights alone are enough.
 FORMS = {
@@ -127,4 +155,6 @@ for arch in NETWORKS:
     with tempfile.TemporaryDirectory() as folder:
         ours_to_torchvision(arch, size, mode, folder)
         torchvision_to_ours(arch, size, folder)
+with tempfile.TemporaryDirectory() as folder:
+    exported_to_torchvision(folder)
 sys.exit(failures != 0)
