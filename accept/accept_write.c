@@ -54,12 +54,10 @@ static void write_metrics(struct writer *w, const struct accept_result *c)
 static enum status write_document(const struct accept_report *r, bool strict,
                                   const struct format *format, const char *path)
 {
-    struct atomic_file f;
+    struct writer w;
     char title[ACCEPT_NAME_SIZE + ACCEPT_TEXT_SIZE + 32];
-    TRY(atomic_file_open(&f, path));
-    struct writer w = {.format = format, .out = f.stream, .path = path};
     snprintf(title, sizeof title, "Acceptance of %s by '%s'", r->node, r->spec);
-    format->begin(f.stream, title);
+    TRY(writer_begin(&w, format, path, title));
     write_summary(&w, r, strict);
     for (int i = 0; i < r->n_checks; i++) {
         const struct accept_result *c = &r->check[i];
@@ -70,11 +68,7 @@ static enum status write_document(const struct accept_report *r, bool strict,
         if (*c->command)
             writer_code(&w, c->command);
     }
-    format->end(f.stream);
-    if (w.st == STATUS_OK)
-        return atomic_file_commit(&f);
-    atomic_file_abandon(&f);
-    return w.st;
+    return writer_end(&w);
 }
 
 /* --- all of them --- */

@@ -197,20 +197,14 @@ static enum status write_document(const struct fleet *f, bool strict, const char
                                   const struct format *format)
 {
     char line[LINE_SIZE];
-    struct atomic_file file;
-    TRY(atomic_file_open(&file, path));
-    struct writer w = {.format = format, .out = file.stream, .path = path};
-    format->begin(w.out, "Acceptance of a fleet");
+    struct writer w;
+    TRY(writer_begin(&w, format, path, "Acceptance of a fleet"));
     fleet_conclusion(f, strict, line, sizeof line);
     writer_paragraph(&w, "%s", line);
     write_nodes(f, &w);
     write_findings(f, &w);
     write_metrics(f, &w);
-    format->end(w.out);
-    if (w.st == STATUS_OK)
-        return atomic_file_commit(&file);
-    atomic_file_abandon(&file);
-    return w.st;
+    return writer_end(&w);
 }
 
 /* --- files --- */

@@ -1,9 +1,10 @@
 /* A document of headings, paragraphs, tables, lists and pictures, described once and written as
- * Markdown or as HTML. Text is plain text of any origin: all but code is cleaned (text.h), and each
- * format escapes its special characters. */
+ * Markdown or as HTML, with a table of contents. Text is plain text of any origin: all but code is
+ * cleaned (text.h), and each format escapes its special characters. */
 #pragma once
 
 #include "base/status.h"
+#include "base/text_new.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -30,8 +31,10 @@ void table_add_number(struct table *t, double x, int decimals);
 void table_add_amount(struct table *t, double x);
 
 struct format {
-    void (*begin)(FILE *out, const char *title);
-    void (*heading)(FILE *out, int level, const char *text); /* 2 to 6 */
+    /* `contents` has a row for each heading: level, text, id. */
+    void (*begin)(FILE *out, const char *title, const struct table *contents);
+    /* level: 2 to 6; id: unique in the document, of letters, digits and '-'. */
+    void (*heading)(FILE *out, int level, const char *text, const char *id);
     void (*paragraph)(FILE *out, const char *text);
     void (*code)(FILE *out, const char *text); /* lines, unchanged */
     void (*list)(FILE *out, const struct table *items);
@@ -47,10 +50,18 @@ extern const struct format format_html; /* self-contained: pictures are embedded
 /* A document being written; keeps the first failure. */
 struct writer {
     const struct format *format;
-    FILE *out;
-    const char *path; /* of the document */
+    const char *path, *title; /* of the document; not copied */
+    FILE *out;                /* for functions of `format` */
     enum status st;
+    struct text_stream body;
+    struct table contents; /* see struct format */
 };
+
+/* writer_begin: begins a document in memory; after a failure there is nothing to end. writer_end:
+ * writes it to the file `path`, whole or not at all, and returns the first failure. */
+MUST_CHECK enum status writer_begin(struct writer *w, const struct format *format, const char *path,
+                                    const char *title);
+MUST_CHECK enum status writer_end(struct writer *w);
 
 void writer_heading(struct writer *w, int level, const char *fmt, ...) PRINTF_LIKE(3, 4);
 void writer_paragraph(struct writer *w, const char *fmt, ...) PRINTF_LIKE(2, 3);

@@ -1,5 +1,5 @@
-/* Writes one HTML page with embedded pictures, for light and dark displays. The page loads nothing
- * from the network. */
+/* Writes one HTML page with embedded pictures, for light and dark displays, wide and narrow. The
+ * page loads nothing from elsewhere and has no scripts. */
 #include "base/document.h"
 
 #include "base/file.h"
@@ -11,27 +11,8 @@
 
 enum { PICTURE_MAX_BYTES = 32 << 20 };
 
-static const char style[] =
-    ":root { color-scheme: light dark }\n"
-    "body { font: 16px/1.5 system-ui, sans-serif; max-width: 75em; margin: 2em auto; padding: 0 "
-    "1em;"
-    " color: #1a1a1a; background: #fff }\n"
-    "table { border-collapse: collapse; display: block; overflow-x: auto; margin: 1em 0 }\n"
-    "th, td { padding: .25em .7em; border-bottom: 1px solid #bbb; text-align: left }\n"
-    "td.number, th.number { text-align: right; font-variant-numeric: tabular-nums }\n"
-    "td:first-child { white-space: nowrap }\n"
-    "td.fail { color: #a40000; font-weight: bold }\n"
-    "td.warn { color: #7a4a00; font-weight: bold }\n"
-    "pre { padding: .8em; overflow-x: auto; background: #f2f2f2 }\n"
-    "figure { margin: 1.5em 0 }\n"
-    "img { max-width: 100%; background: #fff; padding: .5em; border-radius: .3em }\n"
-    "@media (prefers-color-scheme: dark) {\n"
-    "  body { color: #e6e6e6; background: #161616 }\n"
-    "  pre { background: #262626 }\n"
-    "  th, td { border-color: #555 }\n"
-    "  td.fail { color: #ff8a80 }\n"
-    "  td.warn { color: #ffcc80 }\n"
-    "}\n";
+/* document.css, compiled in. */
+extern const unsigned char document_css[];
 
 static void element(FILE *out, const char *name, const char *text)
 {
@@ -40,19 +21,33 @@ static void element(FILE *out, const char *name, const char *text)
     fprintf(out, "</%s>\n", name);
 }
 
-static void begin(FILE *out, const char *title)
+static void write_contents(FILE *out, const struct table *contents)
+{
+    fputs("<nav id=\"contents\" aria-label=\"Contents\">\n<strong>Contents</strong>\n<ul>\n", out);
+    for (int i = 0; i + 2 < contents->n; i += contents->columns) {
+        fprintf(out, "<li class=\"level-%s\"><a href=\"#%s\">", contents->text[i],
+                contents->text[i + 2]);
+        xml_text(out, contents->text[i + 1]);
+        fputs("</a></li>\n", out);
+    }
+    fputs("</ul>\n</nav>\n<a class=\"to-contents\" href=\"#contents\">Contents</a>\n", out);
+}
+
+static void begin(FILE *out, const char *title, const struct table *contents)
 {
     fputs("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
           "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n",
           out);
     element(out, "title", title);
-    fprintf(out, "<style>\n%s</style>\n</head>\n<body>\n", style);
+    fprintf(out, "<style>\n%s</style>\n</head>\n<body>\n", (const char *)document_css);
     element(out, "h1", title);
+    write_contents(out, contents);
+    fputs("<main>\n", out);
 }
 
-static void heading(FILE *out, int level, const char *text)
+static void heading(FILE *out, int level, const char *text, const char *id)
 {
-    fprintf(out, "<h%d>", level);
+    fprintf(out, "<h%d id=\"%s\">", level, id);
     xml_text(out, text);
     fprintf(out, "</h%d>\n", level);
 }
@@ -75,32 +70,77 @@ static void list(FILE *out, const struct table *items)
     fputs("</ul>\n", out);
 }
 
-/* The CSS class of a cell, which highlights a bad verdict. */
-static const char *class_of(const char *text, bool number)
+/* What a verdict of the program's commands, or the state of a run, is shown as. */
+static const char *tone_of(const char *text)
 {
-    if (strcmp(text, "FAIL") == 0 || strcmp(text, "MISSING") == 0)
-        return " class=\"fail\"";
-    if (strcmp(text, "WARN") == 0)
-        return " class=\"warn\"";
-    return number ? " class=\"number\"" : "";
+    static const struct {
+        const char *begin, *tone;
+    } tones[] = {
+        {"PASS", " good"},         {"FAIL", " bad"},       {"MISSING", " bad"},
+        {"WARN", " warn"},         {"REGRESSION", " bad"}, {"compute-bound", " good"},
+        {"loader-bound", " warn"}, {"missing", " bad"},    {"communication-bound", " warn"},
+        {"complete", " good"},     {"done", " good"},      {"desired accuracy", " good"},
+        {"incomplete", " warn"},   {"killed", " bad"},     {"signal", " bad"},
+        {"diverged", " bad"},      {"lost rank", " bad"},  {"error", " bad"},
+    };
+    for (size_t i = 0; i < sizeof tones / sizeof *tones; i++)
+        if (strncmp(text, tones[i].begin, strlen(tones[i].begin)) == 0)
+            return tones[i].tone;
+    return "";
 }
 
+/* Texts longer than this get a column of some width, and names in the first column too. */
+enum { LONG_TEXT = 60, LONG_NAME = 16 };
+
+static void cell(FILE *out, const struct table *t, int i)
+{
+    const char *heading = t->text[i % t->columns], *text = t->text[i];
+    bool number = *heading == '>',
+         judged = !strcmp(heading, "verdict") || !strcmp(heading, "state");
+    if (judged)
+        fprintf(out, "<td class=\"verdict%s\">", tone_of(text));
+    else if (number || strlen(text) > LONG_TEXT)
+        fprintf(out, "<td class=\"%s\">", number ? "number" : "long");
+    else if (i % t->columns == 0 && strlen(text) > LONG_NAME)
+        fputs("<td class=\"name\">", out);
+    else
+        fputs("<td>", out);
+    xml_text(out, text);
+    fputs("</td>", out);
+}
+
+/* Writes the row of headings, unless all are empty. */
+static void write_headings(FILE *out, const struct table *t)
+{
+    bool some = false;
+    for (int i = 0; i < t->columns; i++)
+        some = some || *t->text[i];
+    if (!some)
+        return;
+    fputs("<thead><tr>", out);
+    for (int i = 0; i < t->columns; i++) {
+        bool number = *t->text[i] == '>';
+        fprintf(out, "<th scope=\"col\"%s>", number ? " class=\"number\"" : "");
+        xml_text(out, t->text[i] + number);
+        fputs("</th>", out);
+    }
+    fputs("</tr></thead>\n", out);
+}
+
+/* The box around a table can be scrolled by keys too. */
 static void table(FILE *out, const struct table *t)
 {
-    fputs("<table>\n", out);
-    for (int i = 0; i < t->n; i++) {
-        int column = i % t->columns;
-        const char *name = i < t->columns ? "th" : "td", *text = t->text[i];
-        bool number = *t->text[column] == '>';
-        if (column == 0)
+    fputs("<div class=\"table\" tabindex=\"0\">\n<table>\n", out);
+    write_headings(out, t);
+    fputs("<tbody>\n", out);
+    for (int i = t->columns; i < t->n; i++) {
+        if (i % t->columns == 0)
             fputs("<tr>", out);
-        fprintf(out, "<%s%s>", name, class_of(text, number));
-        xml_text(out, i < t->columns && number ? text + 1 : text);
-        fprintf(out, "</%s>", name);
-        if (column == t->columns - 1)
+        cell(out, t, i);
+        if (i % t->columns == t->columns - 1)
             fputs("</tr>\n", out);
     }
-    fputs("</table>\n", out);
+    fputs("</tbody>\n</table>\n</div>\n", out);
 }
 
 /* RFC 4648. */
@@ -125,18 +165,22 @@ static enum status figure(FILE *out, const char *path, const char *link, const c
     size_t size, n = strlen(path);
     bool svg = n > 4 && strcmp(path + n - 4, ".svg") == 0;
     TRY(file_read(path, PICTURE_MAX_BYTES, &bytes, &size));
-    fputs("<figure><img alt=\"", out);
+    fputs("<figure><label class=\"zoom\" title=\"Enlarge or reduce\"><input type=\"checkbox\" "
+          "aria-label=\"Enlarge: ",
+          out);
+    xml_text(out, caption);
+    fputs("\"><span><img alt=\"", out);
     xml_text(out, caption);
     fprintf(out, "\" src=\"data:image/%s;base64,", svg ? "svg+xml" : "png");
     base64(out, (const unsigned char *)bytes, size);
-    fputs("\"></figure>\n", out); /* the picture contains its title */
+    fputs("\"></span></label></figure>\n", out); /* the picture contains its title */
     free(bytes);
     return STATUS_OK;
 }
 
 static void end(FILE *out)
 {
-    fputs("</body>\n</html>\n", out);
+    fputs("</main>\n</body>\n</html>\n", out);
 }
 
 const struct format format_html = {begin, heading, paragraph, code, list, table, figure, end};

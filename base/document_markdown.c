@@ -12,15 +12,17 @@ static void escape(FILE *out, const char *text)
     }
 }
 
-static void begin(FILE *out, const char *title)
+static void begin(FILE *out, const char *title, const struct table *contents)
 {
+    (void)contents;
     fputs("# ", out);
     escape(out, title);
     fputs("\n", out);
 }
 
-static void heading(FILE *out, int level, const char *text)
+static void heading(FILE *out, int level, const char *text, const char *id)
 {
+    (void)id;
     fputc('\n', out);
     for (int i = 0; i < level; i++)
         fputc('#', out);

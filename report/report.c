@@ -199,10 +199,8 @@ static enum status write_document(const struct items *items, const struct format
                                   const char *path, FILE *said, int *damaged)
 {
     struct table left_out = {0};
-    struct text_stream s;
-    TRY(text_stream_open(&s));
-    struct writer w = {.format = format, .path = path, .out = s.out};
-    format->begin(w.out, "Results");
+    struct writer w;
+    TRY(writer_begin(&w, format, path, "Results"));
     writer_paragraph(
         &w, "Written by 'ampscale report'. Every number and every finding comes from the records.");
     write_items(&w, items, &left_out);
@@ -210,12 +208,7 @@ static enum status write_document(const struct items *items, const struct format
     for (int i = 0; said && i < left_out.n; i++)
         fprintf(said, "ampscale: skipped: %s\n", left_out.text[i]);
     write_left_out(&w, &left_out);
-    format->end(w.out);
-    enum status st = text_stream_close(&s);
-    if (st == STATUS_OK)
-        st = w.st == STATUS_OK ? file_replace(path, s.text, s.size) : w.st;
-    free(s.text);
-    return st;
+    return writer_end(&w);
 }
 
 /* Draws all figures. Without gnuplot, or for a record without a figure, only tables are written. */

@@ -1,5 +1,6 @@
 /* Documents as Markdown and as HTML: text is unchanged, whatever characters it has. */
 #include "base/document.h"
+#include "base/file.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -13,27 +14,36 @@
 /* Writes a small document; the caller frees. */
 static char *document(const struct format *format)
 {
-    char *text = NULL;
+    char path[] = "/tmp/ampscale-XXXXXX", *text;
     size_t size;
-    struct writer w = {.format = format, .out = open_memstream(&text, &size)};
-    struct table t = table_begin("name|>images/s"), list = {0};
-    struct table none = table_begin("name|>images/s");
-    assert_non_null(w.out);
-    format->begin(w.out, "A & B");
+    struct writer w;
+    struct table t = table_begin("name|>images/s|verdict"), list = {0};
+    struct table none = table_begin("name|>images/s"), bare = table_begin("|");
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    assert_int_equal(writer_begin(&w, format, path, "A & B"), STATUS_OK);
     writer_heading(&w, 2, "x_%d", 1);
     writer_paragraph(&w, "<b> | %s", "*");
     writer_code(&w, "a <b>");
     table_add(&t, "%s", "|<i>");
     table_add_amount(&t, 1234.56);
+    table_add(&t, "PASS");
     table_add(&t, "%s", "none");
     table_add_amount(&t, NAN);
+    table_add(&t, "no verdict");
     writer_table(&w, &t);
     writer_table(&w, &none);
+    writer_heading(&w, 3, "X 1");
+    writer_heading(&w, 3, "<\u2013>");
+    table_add(&bare, "key");
+    table_add(&bare, "a text that is longer than what fits into a narrow column of a table");
+    writer_table(&w, &bare);
     table_add(&list, "%s", "first");
     writer_list(&w, &list);
-    format->end(w.out);
-    assert_int_equal(w.st, STATUS_OK);
-    fclose(w.out);
+    if (writer_end(&w) != STATUS_OK || file_read(path, 1 << 20, &text, &size) != STATUS_OK)
+        fail_msg("%s", status_message());
+    unlink(path);
     return text;
 }
 
@@ -45,8 +55,11 @@ static void test_markdown(void **state)
                               "\n## x\\_1\n"
                               "\n\\<b\\> \\| \\*\n"
                               "\n```sh\na <b>\n```\n"
-                              "\n| name | images/s |\n|---|---:|\n"
-                              "| \\|\\<i\\> | 1235 |\n| none | – |\n"
+                              "\n| name | images/s | verdict |\n|---|---:|---|\n"
+                              "| \\|\\<i\\> | 1235 | PASS |\n| none | – | no verdict |\n"
+                              "\n### X 1\n\n### \\<–\\>\n"
+                              "\n|  |  |\n|---|---|\n| key | a text that is longer than what fits "
+                              "into a narrow column of a table |\n"
                               "\n- first\n");
     free(text);
 }
@@ -57,11 +70,19 @@ static void test_html(void **state)
     char *text = document(&format_html);
     static const char *const want[] = {
         "<title>A &amp; B</title>",
-        "<h2>x_1</h2>",
+        "<h2 id=\"x-1\">x_1</h2>",
+        "<h3 id=\"x-1-2\">X 1</h3>",
+        "<h3 id=\"section\">&lt;–&gt;</h3>",
+        "<li class=\"level-2\"><a href=\"#x-1\">x_1</a></li>\n"
+        "<li class=\"level-3\"><a href=\"#x-1-2\">X 1</a></li>\n"
+        "<li class=\"level-3\"><a href=\"#section\">&lt;–&gt;</a></li>\n",
         "<p>&lt;b&gt; | *</p>",
         "<pre>a &lt;b&gt;</pre>",
-        "<tr><th>name</th><th class=\"number\">images/s</th></tr>",
-        "<tr><td>|&lt;i&gt;</td><td class=\"number\">1235</td></tr>",
+        "<tr><th scope=\"col\">name</th><th scope=\"col\" class=\"number\">images/s</th>",
+        "<tr><td>|&lt;i&gt;</td><td class=\"number\">1235</td><td class=\"verdict "
+        "good\">PASS</td></tr>",
+        "<td class=\"verdict\">no verdict</td>",
+        "<table>\n<tbody>\n<tr><td>key</td><td class=\"long\">a text",
         "<ul>\n<li>first</li>\n</ul>",
         "</html>",
     };

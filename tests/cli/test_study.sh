@@ -95,7 +95,7 @@ for change in 's/"batch_size": 4/"batch_size": 2/' 's/"arch": "resnet8"/"arch": 
 done
 # What people read.
 grep -qx "| nd-fp32-resnet8-dummy-1x4 |.*" s/RESULTS.md || fail "RESULTS.md lacks a cell"
-grep -q '<td>nd-fp32-resnet8-dummy-1x4</td>' s/RESULTS.html || fail "RESULTS.html does not either"
+grep -q '<td class="name">nd-fp32-resnet8-dummy-1x4</td>' s/RESULTS.html || fail "RESULTS.html does not either"
 if command -v gnuplot >/dev/null; then
     grep -qxF '![efficiency](<figures/efficiency.svg>)' s/RESULTS.md || fail "there is no figure"
     [[ -s s/figures/efficiency.svg ]] || fail "a figure is not drawn"
