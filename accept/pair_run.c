@@ -95,7 +95,7 @@ static enum status meet(const struct pair_config *c, struct comm *comm, struct p
     enum status st;
     config.kind = COMM_ALLREDUCE;
     config.options.timing = (struct harness_config){.warmup = WARMUP, .most = c->samples};
-    CHECK(collective_buffers_open(comm, comm, c->bytes, &buffers));
+    CHECK(collective_buffers_open(comm, comm, c->bytes, 1, &buffers));
     CHECK(collective_measure(&config, comm, &buffers, PAIR_LATENCY_BYTES, &few));
     CHECK(collective_measure(&config, comm, &buffers, c->bytes, &many));
     *link = (struct pair_link){.busbw = many.place[COLLECTIVE_OUT].busbw,

@@ -2,18 +2,19 @@
  *
  * For each size an operation is timed out of place and in place, and every element of its result is
  * checked. A sample is the time of the slowest rank; the ranks synchronise before each sample.
- * Communicators have no out-of-place broadcast and no in-place reduce-scatter. A sample of these
- * includes the copy that a caller would make: the root copies from send to recv before the
- * broadcast, each rank copies its part into the input buffer after the reduce-scatter.
+ * Communicators have no out-of-place broadcast, and no in-place reduce-scatter, alltoall or
+ * sendrecv. A sample of these includes the copy that a caller would make: the root copies from send
+ * to recv before the broadcast, each rank copies its result into the input buffer after the others.
  *
  * In device memory, a sample is measured by the clock of the device, from the moment at which the
  * data is ready on a stream until that stream can use the result. The communicator is the one that
  * training uses. The host makes and checks the values.
  *
  * Sizes, counts and bandwidths are defined as in nccl-tests (its PERFORMANCE.md and src/). With n
- * ranks, algbw is bytes over seconds, and the bytes of an allgather or a reduce-scatter are those
- * of all ranks' parts together; busbw is algbw times 2(n-1)/n for allreduce, (n-1)/n for allgather
- * and reduce-scatter, 1 for broadcast and reduce. */
+ * ranks, algbw is bytes over seconds, and the bytes of a kind whose ranks have parts (allgather,
+ * reduce-scatter, alltoall, gather, scatter) are those of all parts of one buffer together; busbw
+ * is algbw times 2(n-1)/n for allreduce, (n-1)/n for kinds with parts, 1 for broadcast, reduce and
+ * sendrecv. */
 #pragma once
 
 #include "bench/options.h"
@@ -22,17 +23,26 @@
 #include "engine/gpu_group.h"
 #include "kernels/device_list.h"
 
-enum { COLLECTIVE_SCHEMA = 1, COLLECTIVE_RANKS_MAX = 256 };
+enum {
+    COLLECTIVE_SCHEMA = 1,
+    COLLECTIVE_RANKS_MAX = 256,
+    COLLECTIVE_AGGREGATED_MAX = 64 /* operations that start together */
+};
 
 struct collective_config {
     struct bench_options options; /* .devices: as `train` takes them, one thread per device in
                                    * every process; NULL: host memory */
-    enum comm_kind kind; /* any but the barrier; the root, where the kind has one, is rank 0 */
+    enum comm_kind kind;          /* any but the barrier */
+    int root;                     /* for kinds with a root */
     enum comm_reduction reduction;
     enum dtype type;
     int64_t first, last; /* bytes */
     int64_t step;        /* bytes from one size to the next; 0: multiply by `factor` */
     int factor;          /* at least 2 */
+    int aggregated;      /* operations of a sample, each with buffers of its own, which all start
+                          * before the first is waited for; the time is that of one */
+    int gpus;            /* GPUs of each process, from local rank times this number on; 0: those
+                          * that options.devices names */
     int checks;          /* checks of each result, each with new values; 0: none */
     int ranks;           /* number of threads that act as ranks; 0: the processes of the job are the
                           * ranks or, without a job, 2 threads */
@@ -62,12 +72,11 @@ struct collective_config collective_config_default(void);
 /* "float", "half" ...: nccl-tests' names of types. */
 const char *collective_type_str(enum dtype type);
 
-/* Whether the kind combines values. */
-bool collective_reduces(enum comm_kind kind);
+/* Whether a rank's send or recv has a part for each rank. */
+bool collective_has_parts(enum comm_kind kind);
 
-/* The number of elements of one rank's part for a size of `bytes`. For allgather and reduce-scatter
- * the part is the rank's share of the bytes, rounded down to a multiple of 16 bytes; for other
- * kinds the part is all bytes. */
+/* The number of elements of one part for a size of `bytes`. For kinds with parts it is the share of
+ * one rank, rounded down to a multiple of 16 bytes; for other kinds the part is all bytes. */
 int64_t collective_count(enum comm_kind kind, enum dtype type, int64_t bytes, int ranks);
 
 /* Sets algbw and busbw from the row's `bytes` and the median time. */
@@ -85,29 +94,35 @@ void collective_fill(enum dtype type, void *mem, int64_t n, int rank, int ranks,
 /* Writes a bit pattern that no input or result has. */
 void collective_poison(enum dtype type, void *mem, int64_t n);
 
+/* The number of elements of `rank`'s result; 0 where it has none. `count` as in comm_op. */
+int64_t collective_result_count(const struct collective_config *c, int64_t count, int rank,
+                                int ranks);
+
 /* Counts the wrong elements of the result of `rank` in `mem`; `count` as in comm_op. */
 int64_t collective_wrong(const struct collective_config *c, const void *mem, int64_t count,
                          int rank, int ranks, int round);
 
-/* --- a size, on a communicator --- */
+/* --- a size, on a communicator (collective_form.c) --- */
 
-/* Buffers of one rank, `bytes` each, and its communicator for control messages. After a failed
- * operation, a slower rank of the same process may still use the buffers until all have closed
- * their communicators. */
+/* Buffers of one rank, and its communicator for control messages. After a failed operation, a
+ * slower rank of the same process may still use the buffers until all have closed their
+ * communicators. */
 struct collective_buffers {
-    size_t bytes;
-    void *send, *recv;
+    size_t bytes;                 /* of one operation's part of send or recv */
+    int turns;                    /* operations that start together */
+    void *send, *recv;            /* (turns, bytes) */
+    struct collective_turn *turn; /* (turns) */
     double word;
     struct comm *words; /* the same ranks, for control messages: slowest time, wrong elements */
     /* Members for the communicator of a device: */
     struct device *device;
     void *host; /* pinned memory, in which values are made and checked */
     struct stream *stream;
-    struct event *from, *ready, *over, *to;
+    struct event *from, *ready, *to, *over[COLLECTIVE_AGGREGATED_MAX];
 };
 /* `words` works on host memory, or accepts it (comm_op.on_host); it may be `comm`. */
 MUST_CHECK enum status collective_buffers_open(struct comm *comm, struct comm *words, int64_t bytes,
-                                               struct collective_buffers *b);
+                                               int turns, struct collective_buffers *b);
 void collective_buffers_close(struct collective_buffers *b); /* a zeroed one is fine */
 
 /* Measures and checks one size. Every rank calls it and gets the same row. Wrong results are not a
@@ -165,6 +180,7 @@ MUST_CHECK enum status collective_run(const struct collective_config *c, struct 
 /* The devices of this process, and their communicators. */
 struct collective_devices {
     struct device_list list;
+    char flag[96]; /* the flag that names them */
     int n;
     struct device *device[DEVICES_MAX];
     struct nccl_port *port;

@@ -1,6 +1,7 @@
 /* Computes the input values of collectives for checks, and the expected results. */
 #include "bench/collective.h"
 
+#include <math.h>
 #include <string.h>
 
 /* bfloat16 has eight significant bits: whole numbers up to SUM_MAX are exact in every type. */
@@ -44,12 +45,12 @@ static double combined(enum comm_reduction reduction, int64_t i, int ranks, int 
     double result = collective_value(i, 0, ranks, round);
     for (int rank = 1; rank < ranks; rank++) {
         double x = collective_value(i, rank, ranks, round);
-        if (reduction == COMM_SUM)
+        if (reduction == COMM_SUM || reduction == COMM_AVG)
             result += x;
         else if (reduction == COMM_MAX ? x > result : x < result)
             result = x;
     }
-    return result;
+    return reduction == COMM_AVG ? result / ranks : result;
 }
 
 /* The expected element i of rank's result. */
@@ -58,9 +59,16 @@ static double expected(const struct collective_config *c, int64_t i, int64_t cou
 {
     switch (c->kind) {
     case COMM_BROADCAST:
-        return collective_value(i, 0, ranks, round);
+        return collective_value(i, c->root, ranks, round);
     case COMM_ALLGATHER:
+    case COMM_GATHER:
         return collective_value(i % count, (int)(i / count), ranks, round);
+    case COMM_ALLTOALL:
+        return collective_value(rank * count + i % count, (int)(i / count), ranks, round);
+    case COMM_SCATTER:
+        return collective_value(rank * count + i, c->root, ranks, round);
+    case COMM_SENDRECV:
+        return collective_value(i, (rank + ranks - 1) % ranks, ranks, round);
     case COMM_REDUCE_SCATTER:
         return combined(c->reduction, rank * count + i, ranks, round);
     default:
@@ -68,13 +76,37 @@ static double expected(const struct collective_config *c, int64_t i, int64_t cou
     }
 }
 
+int64_t collective_result_count(const struct collective_config *c, int64_t count, int rank,
+                                int ranks)
+{
+    bool to_root = c->kind == COMM_REDUCE || c->kind == COMM_GATHER;
+    bool parts = c->kind == COMM_ALLGATHER || c->kind == COMM_ALLTOALL || c->kind == COMM_GATHER;
+    return to_root && rank != c->root ? 0 : parts ? count * ranks : count;
+}
+
+/* The largest error of an average, relative to it: NCCL multiplies each value by 1/ranks before it
+ * adds, which rounds the factor, each product and each sum, by half a unit in the last place at
+ * most. All else is exact, as all sums are. */
+static double tolerance(const struct collective_config *c, int ranks)
+{
+    double unit = c->type == DTYPE_BF16  ? 0x1p-8
+                  : c->type == DTYPE_F16 ? 0x1p-11
+                  : c->type == DTYPE_F32 ? 0x1p-24
+                                         : 0x1p-53;
+    bool rounds = c->reduction == COMM_AVG && comm_reduces(c->kind) && c->type != DTYPE_I32;
+    return rounds ? 1.01 * (ranks + 1) * unit : 0;
+}
+
 int64_t collective_wrong(const struct collective_config *c, const void *mem, int64_t count,
                          int rank, int ranks, int round)
 {
-    int64_t wrong = 0, n = c->kind == COMM_ALLGATHER ? count * ranks : count;
-    if (c->kind == COMM_REDUCE && rank != 0)
-        return 0;
-    for (int64_t i = 0; i < n; i++)
-        wrong += !(dtype_load(c->type, mem, i) == expected(c, i, count, rank, ranks, round));
+    int64_t wrong = 0, n = collective_result_count(c, count, rank, ranks);
+    double most = tolerance(c, ranks);
+    for (int64_t i = 0; i < n; i++) {
+        double want = expected(c, i, count, rank, ranks, round);
+        if (c->type == DTYPE_I32)
+            want = trunc(want);
+        wrong += !(fabs(dtype_load(c->type, mem, i) - want) <= most * want);
+    }
     return wrong;
 }

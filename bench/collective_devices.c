@@ -1,15 +1,35 @@
 /* Uses devices as ranks: one thread per device, in one process or in each process of a job. */
 #include "bench/collective.h"
 
+#include <stdio.h>
+
 enum status collective_devices_find(const struct collective_config *c, struct collective_devices *d)
 {
-    TRY(device_list_parse(c->options.devices, &d->list));
+    if (c->gpus)
+        snprintf(d->flag, sizeof d->flag, "-g %d", c->gpus);
+    else
+        snprintf(d->flag, sizeof d->flag, "--devices %.80s", c->options.devices);
+    TRY(device_list_parse(c->gpus ? "cuda" : c->options.devices, &d->list));
+    for (int i = 0; i < c->gpus; i++)
+        d->list.index[i] = i;
+    d->list.n = c->gpus ? c->gpus : d->list.n;
     if (!d->list.backend->asynchronous)
         return status_fail(
             STATUS_USAGE,
             "--devices %s uses the host's memory; name GPUs, or leave out --devices to "
             "measure the host's memory",
             c->options.devices);
+    return STATUS_OK;
+}
+
+/* With -g 2 the processes of a host take the GPUs 0 and 1, 2 and 3, and so on. */
+static enum status number_gpus(struct world *w, struct device_list *list)
+{
+    int own;
+    TRY(world_local_rank(w, &own));
+    for (int i = 0; i < list->n; i++)
+        list->index[i] = own * list->n + i;
+    list->numbered = true;
     return STATUS_OK;
 }
 
@@ -35,10 +55,11 @@ enum status collective_devices_open(const struct collective_config *c, struct wo
     if (w->size * d->list.n == 1)
         return status_fail(
             STATUS_USAGE,
-            "--devices %s: a collective needs at least two ranks; name several GPUs, "
-            "or start a job",
-            c->options.devices);
+            "%s: a collective needs at least two ranks; name several GPUs, or start a job",
+            d->flag);
     const struct backend *b = d->list.backend;
+    if (c->gpus > 1)
+        TRY(number_gpus(w, &d->list));
     TRY(gpu_group_open_first(&d->list, w, 1, &d->device[0]));
     for (d->n = 1; d->n < d->list.n; d->n++)
         TRY(b->open(b, d->list.index[d->n], 1, &d->device[d->n]));
@@ -52,10 +73,10 @@ enum status collective_devices_open(const struct collective_config *c, struct wo
     if (!d->group.direct && w->size > 1 && d->n > 1 && c->kind != COMM_ALLREDUCE)
         return status_fail(
             STATUS_USAGE,
-            "--devices %s: through host memory, several GPUs in each of %d processes "
+            "%s: through host memory, several GPUs in each of %d processes "
             "support only allreduce, not %s; give each process one GPU, as --devices "
             "cuda does",
-            c->options.devices, w->size, comm_kind_str(c->kind));
+            d->flag, w->size, comm_kind_str(c->kind));
     TRY(gpu_group_open(&d->group, &nccl, d->n, host, d->device, d->comm));
     for (int i = 0; i < d->n; i++) /* if staged, comm[i] alone may use host[i] */
         d->words[i] = d->group.direct ? host[i] : d->comm[i];

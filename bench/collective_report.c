@@ -18,16 +18,15 @@ const char *collective_type_str(enum dtype type)
 
 static const char *redop(const struct collective_config *c)
 {
-    return !collective_reduces(c->kind) ? "none"
-           : c->reduction == COMM_SUM   ? "sum"
-           : c->reduction == COMM_MAX   ? "max"
-                                        : "min";
+    static const char *const names[] = {
+        [COMM_SUM] = "sum", [COMM_MAX] = "max", [COMM_MIN] = "min", [COMM_AVG] = "avg"};
+    return comm_reduces(c->kind) ? names[c->reduction] : "none";
 }
 
 /* The root; -1: none. */
-static int root_of(enum comm_kind kind)
+static int root_of(const struct collective_config *c)
 {
-    return kind == COMM_BROADCAST || kind == COMM_REDUCE ? 0 : -1;
+    return comm_has_root(c->kind) ? c->root : -1;
 }
 
 /* --- the table --- */
@@ -47,10 +46,10 @@ static void nccl_print_header(const struct collective_report *r)
     const char *row = "# %10s  %12s  %8s  %6s  %6s  %7s  %6s  %6s  %6s  %7s  %6s  %6s  %6s \n";
     fprintf(c->options.out,
             "# nThread %d nGpus 1 minBytes %" PRId64 " maxBytes %" PRId64 " step: %" PRId64
-            "(%s) warmup iters: %d iters: %d agg iters: 1 validation: %d graph: 0\n#\n",
+            "(%s) warmup iters: %d iters: %d agg iters: %d validation: %d graph: 0\n#\n",
             r->threads, c->first, c->last, c->step ? c->step : c->factor,
             c->step ? "bytes" : "factor", c->options.timing.warmup, c->options.timing.most,
-            c->checks);
+            c->aggregated, c->checks);
     fputs("# Using devices\n", c->options.out);
     for (int i = 0; i < r->ranks; i++)
         fprintf(c->options.out,
@@ -83,7 +82,7 @@ static void nccl_print_time(const struct collective_time *t, FILE *out)
 static void nccl_print_row(const struct collective_config *c, const struct collective_row *row)
 {
     fprintf(c->options.out, "%12" PRId64 "  %12" PRId64 "  %8s  %6s  %6d", row->bytes, row->count,
-            collective_type_str(c->type), redop(c), root_of(c->kind));
+            collective_type_str(c->type), redop(c), root_of(c));
     for (int p = 0; p < COLLECTIVE_PLACES; p++)
         nccl_print_time(&row->place[p], c->options.out);
     fputc('\n', c->options.out);
@@ -131,7 +130,7 @@ static void collective_columns(struct bench_table *t, const void *line)
     if (t->format == BENCH_CSV) {
         column_text(t, "type", NULL, 0, collective_type_str(c->type));
         column_text(t, "redop", NULL, 0, redop(c));
-        column_int(t, "root", NULL, 0, root_of(c->kind));
+        column_int(t, "root", NULL, 0, root_of(c));
         collective_time_columns(t, &l->row->place[l->place]);
         return;
     }
@@ -144,13 +143,14 @@ static void collective_columns(struct bench_table *t, const void *line)
 
 json_t *collective_config_json(const struct collective_config *c)
 {
-    return json_pack("{s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:i, s:i, s:i, s:i, s:f, s:f}",
+    return json_pack("{s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:i, s:i, s:i, s:i, s:i, s:f, s:f}",
                      "collective", comm_kind_str(c->kind), "type", collective_type_str(c->type),
-                     "redop", redop(c), "root", root_of(c->kind), "min_bytes", (json_int_t)c->first,
+                     "redop", redop(c), "root", root_of(c), "min_bytes", (json_int_t)c->first,
                      "max_bytes", (json_int_t)c->last, "step_bytes", (json_int_t)c->step,
                      "step_factor", c->step ? 0 : c->factor, "warmup", c->options.timing.warmup,
-                     "most", c->options.timing.most, "checks", c->checks, "within",
-                     c->options.timing.within, "most_seconds", c->options.timing.seconds);
+                     "most", c->options.timing.most, "agg_iters", c->aggregated, "checks",
+                     c->checks, "within", c->options.timing.within, "most_seconds",
+                     c->options.timing.seconds);
 }
 
 static json_t *collective_ranks_json(const struct collective_report *r)

@@ -25,6 +25,7 @@ static enum status collective_agree(const struct collective_config *c, struct wo
     enum status st;
     CHECK(json_put(settings, "deepbench", json_integer(c->listed)));
     CHECK(json_put(settings, "devices", json_string(devices)));
+    CHECK(json_put(settings, "gpus", json_integer(c->gpus)));
     CHECK(json_put(settings, "comm", json_integer((int)c->via)));
     CHECK(world_agree(w, settings));
 done:
@@ -70,7 +71,7 @@ static enum status collective_member(struct job *j, int member)
     enum status st;
     if (reports)
         CHECK(report_begin(j, comm_size(comm), &r));
-    CHECK(collective_buffers_open(comm, j->ranks->words[member], c->last, b));
+    CHECK(collective_buffers_open(comm, j->ranks->words[member], c->last, c->aggregated, b));
     int64_t bytes = 0;
     for (int i = 0; (bytes = size_number(c, i, bytes)) > 0; i++) {
         CHECK(collective_measure(c, comm, b, bytes, &row));
@@ -152,18 +153,22 @@ static enum status collective_job(const struct collective_config *c, struct worl
                            "--comm %s is for the processes of a job: start them with "
                            "'ampscale launch --nproc 2 -- bench collective ...'",
                            c->via == VIA_MPI ? "mpi" : "gloo");
-    if (c->options.devices && c->ranks)
-        return status_fail(STATUS_USAGE, "--ranks and --devices: give one of them");
-    if (c->options.devices)
+    bool devices = c->options.devices || c->gpus;
+    if ((c->ranks != 0) + (c->gpus != 0) + (c->options.devices != NULL) > 1)
+        return status_fail(STATUS_USAGE, "--ranks, --devices and --ngpus: give one of them");
+    if (devices)
         TRY(collective_devices_find(c, d));
     meeting.via = c->via;
     TRY(world_open(&meeting, w));
-    members = c->options.devices ? d->list.n : members;
+    members = devices ? d->list.n : members;
     if (w->size > COLLECTIVE_RANKS_MAX / members)
         return status_fail(STATUS_USAGE, "%d ranks in each of %d processes are more than %d",
                            members, w->size, COLLECTIVE_RANKS_MAX);
+    if (comm_has_root(c->kind) && c->root >= w->size * members)
+        return status_fail(STATUS_USAGE, "--root %d: there are %d ranks, from 0 to %d", c->root,
+                           w->size * members, w->size * members - 1);
     TRY(collective_agree(c, w));
-    if (c->options.devices)
+    if (devices)
         return run_on_devices(c, w, d);
     struct collective_ranks ranks = {.members = 1, .comm = &w->comm, .words = &w->comm};
     if (!launched) {
@@ -182,7 +187,7 @@ enum status bench_collective(const struct collective_config *c)
                            "the largest size, %" PRId64 ", is below the smallest, "
                            "%" PRId64,
                            c->last, c->first);
-    if (collective_reduces(c->kind) && c->type == DTYPE_U8)
+    if (comm_reduces(c->kind) && c->type == DTYPE_U8)
         return status_fail(
             STATUS_USAGE, "%s cannot reduce bytes; -d uint8 is for collectives that only move data",
             comm_kind_str(c->kind));

@@ -24,7 +24,7 @@ static enum status sum_member(void *context, int member)
     struct collective_row other;
     struct comm *comm = s->comm[member];
     enum status st;
-    CHECK(collective_buffers_open(comm, comm, BYTES, &s->buffers[member]));
+    CHECK(collective_buffers_open(comm, comm, BYTES, 1, &s->buffers[member]));
     CHECK(collective_measure(&s->config, comm, &s->buffers[member], BYTES,
                              member == 0 ? &s->row : &other));
 done:

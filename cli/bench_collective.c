@@ -18,7 +18,8 @@ struct collective_command {
     bool by_factor, by_step; /* -f or -i was given */
     bool sized;              /* -b or -e was given */
     bool deepbench;
-    int threads; /* accepted because launchers give it, and ignored */
+    int threads;  /* accepted because launchers give it, and ignored */
+    int nthreads; /* accepted if it is 1: the flag is nccl-tests' */
 };
 
 /* --- values --- */
@@ -45,6 +46,18 @@ static enum status take_bytes(const struct setting *s, const char *arg, void *co
     return STATUS_OK;
 }
 
+static enum status take_nthreads(const struct setting *s, const char *arg, void *command)
+{
+    (void)command;
+    if (strcmp(arg, "1") == 0)
+        return STATUS_OK;
+    return status_fail(
+        STATUS_USAGE,
+        "--%s '%s': a thread serves each GPU; leave the flag out and give -g with all "
+        "GPUs of a process, or --ranks for threads in the host's memory",
+        s->flag, arg);
+}
+
 static enum status take_type(const struct setting *s, const char *arg, void *command)
 {
     static const enum dtype types[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16,
@@ -59,11 +72,34 @@ static enum status take_type(const struct setting *s, const char *arg, void *com
                        arg);
 }
 
+enum { NAME_BYTES = 32 };
+
+/* Writes a name without '-', '_' and the "_perf" of nccl-tests' programs. */
+static void bare_name(const char *name, char out[NAME_BYTES])
+{
+    size_t n = 0, length = strlen(name), suffix = strlen("_perf");
+    if (length > suffix && strcmp(name + length - suffix, "_perf") == 0)
+        length -= suffix;
+    for (size_t i = 0; i < length && n < NAME_BYTES - 1; i++)
+        if (name[i] != '-' && name[i] != '_')
+            out[n++] = name[i];
+    out[n] = '\0';
+}
+
+static bool names_kind(const char *arg, const char *kind)
+{
+    char given[NAME_BYTES], known[NAME_BYTES];
+    bare_name(arg, given);
+    bare_name(kind, known);
+    return strcmp(given, known) == 0;
+}
+
 static enum status parse_kind(const char *arg, enum comm_kind *out)
 {
-    static const char known[] = "give allreduce, broadcast, reduce, allgather or reduce-scatter";
+    static const char known[] = "give allreduce, broadcast, reduce, allgather, reduce-scatter, "
+                                "alltoall, gather, scatter or sendrecv";
     for (int kind = 0; arg && kind < COMM_BARRIER; kind++)
-        if (strcmp(arg, comm_kind_str((enum comm_kind)kind)) == 0) {
+        if (names_kind(arg, comm_kind_str((enum comm_kind)kind))) {
             *out = (enum comm_kind)kind;
             return STATUS_OK;
         }
@@ -74,7 +110,7 @@ static enum status parse_kind(const char *arg, enum comm_kind *out)
 /* --- flags --- */
 
 #define SETTINGS_OF struct collective_command
-_Static_assert(COMM_SUM == 0 && COMM_MAX == 1 && COMM_MIN == 2, "--op");
+_Static_assert(COMM_SUM == 0 && COMM_MAX == 1 && COMM_MIN == 2 && COMM_AVG == 3, "--op");
 static const struct setting collective_settings[] = {
     {NULL, 0, "KIND", NULL, NULL, AS_TEXT(kind)},
     {"minbytes", 'b', "SIZE", "1K", "Smallest size in bytes; K, M and G are accepted",
@@ -88,13 +124,17 @@ static const struct setting collective_settings[] = {
     {"iters", 'n', "N", "20", "Largest number of timed calls of each size",
      AS_INTEGER(config.options.timing.most, 1, BENCH_ITERS_MAX)},
     {"warmup", 'w', "N", "5", "Warm-up calls, which are not timed",
-     AS_INTEGER(config.options.timing.warmup, 0, BENCH_ITERS_MAX)},
+     AS_INTEGER(config.options.timing.warmup, 0, BENCH_ITERS_MAX), .aliases = {"warmup_iters"}},
+    {"agg-iters", 'm', "N", "1", "Operations of a call, which start together; times are of one",
+     AS_INTEGER(config.aggregated, 1, COLLECTIVE_AGGREGATED_MAX), .aliases = {"agg_iters"}},
     {"check", 'c', "N", "1", "Checks of each result; 0: none",
      AS_INTEGER(config.checks, 0, CHECKS_MAX)},
     {"datatype", 'd', "float|half|bfloat16|double|int32|uint8", "float", "Type of the elements",
      TAKEN_BY(take_type)},
-    {"op", 'o', "sum|max|min", "sum", "Reduction: how elements are combined",
+    {"op", 'o', "sum|max|min|avg", "sum", "Reduction: how elements are combined",
      AS_CHOICE(config.reduction)},
+    {"root", 'r', "N", "0", "Root of broadcast, reduce, gather and scatter",
+     AS_INTEGER(config.root, 0, COLLECTIVE_RANKS_MAX - 1)},
     {"ranks", 0, "N", NULL,
      "Number of threads of one process that act as ranks, without a launcher (default 2)",
      AS_INTEGER(config.ranks, 1, COLLECTIVE_RANKS_MAX)},
@@ -102,6 +142,12 @@ static const struct setting collective_settings[] = {
      "GPUs that act as ranks, one thread for each, in every process of a job; cuda: one for each "
      "process (default: the host's memory)",
      AS_TEXT(config.options.devices)},
+    {"ngpus", 'g', "N", NULL,
+     "GPUs that act as ranks in each process, from its local rank times N on, as nccl-tests has "
+     "them",
+     AS_INTEGER(config.gpus, 1, DEVICES_MAX)},
+    {"nthreads", 't', "1", NULL, "1: accepted because scripts of nccl-tests give it",
+     TAKEN_BY(take_nthreads), SETTING_AT(nthreads)},
     {"comm", 0, COMM_VIA_WORDS, "auto",
      "nccl: NCCL, between GPUs; host: host memory; mpi, gloo: that library; local: connections to "
      "rank 0",
@@ -139,17 +185,20 @@ static enum status run_collective(void *command)
     if (a->by_factor && a->by_step)
         return status_fail(STATUS_USAGE, "-f and -i exclude each other: give one of them");
     bool gpu = a->config.via == VIA_NCCL || a->config.via == VIA_HOST;
-    if (gpu && !a->config.options.devices)
-        return status_fail(STATUS_USAGE, "--comm nccl and host have an effect only with --devices");
+    if (gpu && !a->config.options.devices && !a->config.gpus)
+        return status_fail(STATUS_USAGE,
+                           "--comm nccl and host have an effect only with --devices or -g");
     return a->deepbench ? run_deepbench(a) : bench_collective(&a->config);
 }
 
 const struct cli_command cmd_bench_collective = {
     .name = "collective",
     .summary = "bandwidth between ranks by message size, in nccl-tests' table",
-    .arguments = "allreduce|broadcast|reduce|allgather|reduce-scatter",
+    .arguments =
+        "allreduce|broadcast|reduce|allgather|reduce-scatter|alltoall|gather|scatter|sendrecv",
     .doc = "Measures the bandwidth between ranks by message size, in nccl-tests' table, and checks "
-           "every element. The ranks are those of a job, threads, or GPUs.",
+           "every element. The ranks are those of a job, threads, or GPUs. Names of kinds may be "
+           "nccl-tests' (all_reduce, all_reduce_perf).",
     .part = {{collective_settings}},
     .config = &(struct collective_command){.config.options.timing = {.within = 0.02, .seconds = 2}},
     .work = run_collective};

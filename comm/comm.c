@@ -1,4 +1,5 @@
 /* Defines functions that all kinds of communicator share, and the communicator of one rank. */
+#include "comm/exchange.h"
 #include "comm/internal.h"
 
 #include <errno.h>
@@ -14,6 +15,10 @@ static const char *const kind_name[COMM_KIND_COUNT] = {
     [COMM_REDUCE] = "reduce",
     [COMM_ALLGATHER] = "allgather",
     [COMM_REDUCE_SCATTER] = "reduce-scatter",
+    [COMM_ALLTOALL] = "alltoall",
+    [COMM_GATHER] = "gather",
+    [COMM_SCATTER] = "scatter",
+    [COMM_SENDRECV] = "sendrecv",
     [COMM_BARRIER] = "barrier",
 };
 
@@ -44,17 +49,21 @@ struct device *comm_device(const struct comm *c)
 
 size_t comm_send_bytes(const struct comm *c, const struct comm_op *op)
 {
-    if (op->kind == COMM_BROADCAST || op->kind == COMM_BARRIER)
+    bool none = op->kind == COMM_BROADCAST || op->kind == COMM_BARRIER;
+    if (none || (op->kind == COMM_SCATTER && op->root != c->rank))
         return 0;
-    int64_t parts = op->kind == COMM_REDUCE_SCATTER ? c->size : 1;
+    bool parts_each = op->kind == COMM_REDUCE_SCATTER || op->kind == COMM_ALLTOALL;
+    int64_t parts = parts_each || op->kind == COMM_SCATTER ? c->size : 1;
     return (size_t)(op->count * parts) * dtype_size(op->type);
 }
 
 size_t comm_recv_bytes(const struct comm *c, const struct comm_op *op)
 {
-    if (op->kind == COMM_BARRIER || (op->kind == COMM_REDUCE && op->root != c->rank))
+    bool to_root = op->kind == COMM_REDUCE || op->kind == COMM_GATHER;
+    if (op->kind == COMM_BARRIER || (to_root && op->root != c->rank))
         return 0;
-    int64_t parts = op->kind == COMM_ALLGATHER ? c->size : 1;
+    bool parts_each = op->kind == COMM_ALLGATHER || op->kind == COMM_ALLTOALL;
+    int64_t parts = parts_each || op->kind == COMM_GATHER ? c->size : 1;
     return (size_t)(op->count * parts) * dtype_size(op->type);
 }
 
@@ -148,22 +157,31 @@ void comm_copy_alone(const struct comm *c, const struct comm_op *op)
         memcpy(op->recv, op->send, bytes);
 }
 
-static bool reduces(enum comm_kind kind)
+bool comm_has_root(enum comm_kind kind)
+{
+    return kind == COMM_BROADCAST || kind == COMM_REDUCE || kind == COMM_GATHER ||
+           kind == COMM_SCATTER;
+}
+
+bool comm_reduces(enum comm_kind kind)
 {
     return kind == COMM_ALLREDUCE || kind == COMM_REDUCE || kind == COMM_REDUCE_SCATTER;
 }
 
-/* send and recv may be the same memory if they have the same length, and an allgather's send may be
- * this rank's part of recv. With any other overlap data would be overwritten before it is read. */
+/* send and recv may be the same memory if they have the same length and values are reduced. This
+ * rank's part of the longer of both may be the shorter in an allgather, a gather and a scatter.
+ * With any other overlap data would be overwritten before it is read. */
 static bool overlap_is_fine(const struct comm *c, const struct comm_op *op)
 {
     size_t sent = comm_send_bytes(c, op), received = comm_recv_bytes(c, op);
     uintptr_t from = (uintptr_t)op->send, into = (uintptr_t)op->recv;
     if (sent == 0 || received == 0 || from + sent <= into || into + received <= from)
         return true;
-    if (op->kind == COMM_ALLGATHER)
+    if (op->kind == COMM_ALLGATHER || op->kind == COMM_GATHER)
         return from == into + (size_t)c->rank * sent;
-    return sent == received && from == into;
+    if (op->kind == COMM_SCATTER)
+        return into == from + (size_t)c->rank * received;
+    return !exchange_is(op->kind) && sent == received && from == into;
 }
 
 static enum status check_buffers(const struct comm *c, const struct comm_op *op, const char *name)
@@ -192,12 +210,11 @@ static enum status check_op(const struct comm *c, const struct comm_op *op)
     if ((unsigned)op->type >= DTYPE_COUNT || op->type == DTYPE_TF32)
         return status_fail(STATUS_INVALID, "%s: type %d has no elements in memory", name,
                            (int)op->type);
-    if (reduces(op->kind) && op->type == DTYPE_U8)
+    if (comm_reduces(op->kind) && op->type == DTYPE_U8)
         return status_fail(STATUS_INVALID, "%s: u8 cannot be reduced", name);
-    if (reduces(op->kind) && (unsigned)op->reduction > COMM_MIN)
+    if (comm_reduces(op->kind) && (unsigned)op->reduction > COMM_AVG)
         return status_fail(STATUS_INVALID, "%s: unknown reduction %d", name, (int)op->reduction);
-    if ((op->kind == COMM_BROADCAST || op->kind == COMM_REDUCE) &&
-        (op->root < 0 || op->root >= c->size))
+    if (comm_has_root(op->kind) && (op->root < 0 || op->root >= c->size))
         return status_fail(STATUS_INVALID, "%s: there is no rank %d among %d", name, op->root,
                            c->size);
     return check_buffers(c, op, name);
@@ -258,6 +275,10 @@ enum status comm_wait(struct comm *c, struct comm_op *op)
     TRY(find_slot(c, op, &slot));
     enum status st = c->calls->run ? run_until(c, op->handle) : c->calls->wait(c, slot);
     free_slot(slot, op);
+    /* Communicators of the host add for an average; those of devices return it. */
+    if (st == STATUS_OK && op->reduction == COMM_AVG && comm_reduces(op->kind) && !c->device)
+        comm_divide_by(op->type, op->recv, (int64_t)(comm_recv_bytes(c, op) / dtype_size(op->type)),
+                       c->size);
     return st;
 }
 

@@ -55,15 +55,27 @@ enum comm_kind {
     COMM_REDUCE,         /* on root: recv (count) = reduction; elsewhere recv is not used */
     COMM_ALLGATHER,      /* recv (size * count) = every rank's send (count), in rank order */
     COMM_REDUCE_SCATTER, /* recv (count) = this rank's part of the reduction of send (size*count) */
-    COMM_BARRIER,        /* no data */
+    COMM_ALLTOALL,       /* part r of recv (size * count) = this rank's part of rank r's send
+                          * (size * count) */
+    COMM_GATHER,         /* on root: recv (size * count) = every rank's send (count), in rank order;
+                          * elsewhere recv is not used */
+    COMM_SCATTER,        /* recv (count) = this rank's part of root's send (size * count); elsewhere
+                          * send is not used */
+    COMM_SENDRECV, /* recv (count) = send (count) of the previous rank; rank 0's is that of the
+                    * last rank */
+    COMM_BARRIER,  /* no data */
     COMM_KIND_COUNT
 };
 const char *comm_kind_str(enum comm_kind kind); /* "allreduce" ... */
+bool comm_reduces(enum comm_kind kind);         /* combines values */
+bool comm_has_root(enum comm_kind kind);
 
 /* Sums of F16 and BF16 add two values in fp32 and round the result (IEEE 754, to nearest even), so
  * that a sum over n ranks rounds n - 1 times; sums of I32 wrap around. If any rank's value is a
- * NaN, the result of any reduction is a NaN. */
-enum comm_reduction { COMM_SUM, COMM_MAX, COMM_MIN };
+ * NaN, the result of any reduction is a NaN. An average is the sum divided by the number of ranks:
+ * rounded once more, or for I32 towards zero; NCCL multiplies floating values by the reciprocal,
+ * and rounds, before it adds them. */
+enum comm_reduction { COMM_SUM, COMM_MAX, COMM_MIN, COMM_AVG };
 
 struct comm_op {
     enum comm_kind kind;
@@ -71,8 +83,9 @@ struct comm_op {
     enum dtype type; /* F32, F64, F16, BF16, I32 or U8 (bytes, which cannot be reduced) */
     int root;
     /* Used by the communicator from comm_start until comm_wait returns. send may be recv where both
-     * have the same size; in an allgather, send may be this rank's part of recv. Any other overlap
-     * is INVALID. After a failure recv is undefined; where ranks are threads, a slower rank may use
+     * have the same size and values are reduced; in an allgather and a gather, send may be this
+     * rank's part of recv; in a scatter, recv may be this rank's part of send. Any other overlap is
+     * INVALID. After a failure recv is undefined; where ranks are threads, a slower rank may use
      * the memory until all have closed. */
     const void *send;
     void *recv;

@@ -1,6 +1,7 @@
 /* Processes as ranks without MPI, with Gloo for data: the caller's side, and the communication
  * thread. Every two ranks have a connection, on which Gloo's collectives move the data
  * (comm/gloo/); all else passes over the connections to rank 0 (gloo_control.c). */
+#include "comm/exchange.h"
 #include "comm/gloo_internal.h"
 
 #include "base/module.h"
@@ -16,12 +17,6 @@
 
 static const int64_t FAIL_LIMIT_NS = 5000000000; /* for the thread to inform the other ranks */
 
-_Static_assert((int)GLOO_ALLREDUCE == COMM_ALLREDUCE && (int)GLOO_BROADCAST == COMM_BROADCAST &&
-                   (int)GLOO_REDUCE == COMM_REDUCE && (int)GLOO_ALLGATHER == COMM_ALLGATHER &&
-                   (int)GLOO_REDUCE_SCATTER == COMM_REDUCE_SCATTER &&
-                   (int)GLOO_BARRIER == COMM_BARRIER,
-               "kinds of operations");
-
 /* --- the thread --- */
 
 /* FNV-1a (Fowler, Noll, Vo) of the fields that ranks must agree on. */
@@ -34,11 +29,37 @@ static uint64_t hash_of(const struct comm_intent *intent)
     return h;
 }
 
+static enum gloo_kind kind_of(enum comm_kind kind)
+{
+    static const enum gloo_kind kinds[COMM_KIND_COUNT] = {
+        [COMM_ALLREDUCE] = GLOO_ALLREDUCE,
+        [COMM_BROADCAST] = GLOO_BROADCAST,
+        [COMM_REDUCE] = GLOO_REDUCE,
+        [COMM_ALLGATHER] = GLOO_ALLGATHER,
+        [COMM_REDUCE_SCATTER] = GLOO_REDUCE_SCATTER,
+        [COMM_BARRIER] = GLOO_BARRIER,
+    };
+    return exchange_is(kind) ? GLOO_EXCHANGE : kinds[kind];
+}
+
+/* Copies the part that stays on this rank, and lists the others. */
+static void prepare_exchange(struct gloo *g, const struct comm_op *op)
+{
+    int size = g->base.size, rank = g->base.rank;
+    exchange_copy_own(op, size, rank);
+    for (int r = 0; r < size; r++) {
+        bool sends = r != rank && exchange_sends(op, size, rank, r);
+        bool receives = r != rank && exchange_sends(op, size, r, rank);
+        g->transfer[r] = (struct gloo_transfer){sends ? exchange_sent(op, r) : NULL,
+                                                receives ? exchange_received(op, r) : NULL};
+    }
+}
+
 static void run_op(struct gloo *g, const struct comm_op *op)
 {
     struct gloo_result result = {.end = GLOO_DONE};
     struct comm_intent intent = comm_intent_of(op);
-    const struct gloo_op o = {.kind = (enum gloo_kind)op->kind,
+    const struct gloo_op o = {.kind = kind_of(op->kind),
                               .root = op->root,
                               .send = op->send,
                               .recv = op->recv,
@@ -46,10 +67,13 @@ static void run_op(struct gloo *g, const struct comm_op *op)
                               .element = op->kind == COMM_BARRIER ? 1 : dtype_size(op->type),
                               .type = (int)op->type,
                               .reduction = (int)op->reduction,
+                              .transfer = g->transfer,
                               .number = (uint64_t)op->handle,
                               .intent = hash_of(&intent)};
     g->op = op;
     gloo_check_closed(g);
+    if (exchange_is(op->kind))
+        prepare_exchange(g, op);
     if (g->base.size == 1)
         comm_copy_alone(&g->base, op);
     else if (g->trouble.status == STATUS_OK)
@@ -189,6 +213,7 @@ static void gloo_free(struct gloo *g)
     free(g->poll);
     free(g->closed_after);
     free(g->answered);
+    free(g->transfer);
     comm_close(g->control);
     pthread_cond_destroy(&g->done);
     pthread_mutex_destroy(&g->lock);
@@ -236,6 +261,7 @@ static enum status open_watch(struct gloo *g, struct comm *control)
     TRY(array_new(&g->poll, g->watches));
     TRY(array_new(&g->closed_after, size));
     TRY(array_new(&g->answered, size));
+    TRY(array_new(&g->transfer, size));
     for (int r = 0; r < size; r++)
         g->closed_after[r] = -1;
     for (int i = 1; i < g->watches; i++)

@@ -34,8 +34,9 @@ struct gloo {
     int watches;
     struct pollfd *poll;   /* (watches) */
     int64_t *closed_after; /* (size) last operation of a rank that has closed; -1: not closed */
-    bool *answered;        /* (size) on rank 0, during an inquiry */
-    bool all_closed;       /* all ranks close */
+    struct gloo_transfer *transfer; /* (size) of the exchange under way */
+    bool *answered;                 /* (size) on rank 0, during an inquiry */
+    bool all_closed;                /* all ranks close */
 };
 
 /* Connects every two ranks: socket[r] to rank r, -1 for this one. Each rank but rank 0 listens,

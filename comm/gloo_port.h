@@ -23,19 +23,28 @@ enum gloo_kind {
     GLOO_REDUCE,
     GLOO_ALLGATHER,
     GLOO_REDUCE_SCATTER,
+    GLOO_EXCHANGE, /* see `transfer` */
     GLOO_BARRIER
 };
 
-/* As struct comm_op; kinds have the values of enum comm_kind. */
+/* What this rank sends to another one and receives from it; NULL: nothing. */
+struct gloo_transfer {
+    const void *send;
+    void *recv;
+};
+
+/* As struct comm_op. */
 struct gloo_op {
     enum gloo_kind kind;
     int root;
     const void *send;
     void *recv;
-    size_t count, element; /* elements, and the bytes of one: 1, 2, 4 or 8 */
-    int type, reduction;   /* for struct gloo_config's `reduce` */
-    uint64_t number;       /* of the operation; the same on all ranks */
-    uint64_t intent;       /* a hash of what ranks must agree on before the operation */
+    size_t count, element;                /* elements, and the bytes of one: 1, 2, 4 or 8 */
+    int type, reduction;                  /* for struct gloo_config's `reduce` */
+    uint64_t number;                      /* of the operation; the same on all ranks */
+    const struct gloo_transfer *transfer; /* (size) of an exchange: `count` elements for each rank,
+                                           * nothing for this one */
+    uint64_t intent; /* a hash of what ranks must agree on before the operation */
 };
 
 enum gloo_end {

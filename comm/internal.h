@@ -101,9 +101,12 @@ MUST_CHECK enum status comm_intent_check(int rank, const struct comm_intent *the
                                          const struct comm_intent *first);
 
 /* out[i] = a[i] (reduction) b[i] for i < count; out may be a or b, but no other overlap is allowed.
- * Every type but U8. */
+ * Every type but U8. For an average it adds. */
 void comm_reduce(enum dtype type, enum comm_reduction reduction, void *out, const void *a,
                  const void *b, int64_t count);
+
+/* Divides each of `count` values by `n`: rounded to the type, or for I32 towards zero. */
+void comm_divide_by(enum dtype type, void *values, int64_t count, int n);
 
 /* Starts a communication thread. It and the threads that it starts block all signals, so that the
  * caller's threads receive them. */

@@ -7,6 +7,7 @@
  * combines the ranks' values in rank order.
  *
  * One lock guards the group. A meeting fails for all when one rank fails or is late. */
+#include "comm/exchange.h"
 #include "comm/internal.h"
 
 #include <stdatomic.h>
@@ -138,6 +139,16 @@ static void gather_parts(const struct group *g, const struct comm *c, const stru
     }
 }
 
+/* Every rank copies what it receives. */
+static void exchange_parts(const struct group *g, const struct comm *c, const struct comm_op *op)
+{
+    exchange_copy_own(op, g->size, c->rank);
+    for (int r = 0; r < g->size && op->count > 0; r++)
+        if (r != c->rank && exchange_sends(op, g->size, r, c->rank))
+            memcpy(exchange_received(op, r), exchange_sent(&g->member[r].op, c->rank),
+                   exchange_bytes(op));
+}
+
 static void make_slice(struct local *l, const struct comm_op *op)
 {
     const struct group *g = l->group;
@@ -161,7 +172,10 @@ static void make_slice(struct local *l, const struct comm_op *op)
         if (rank != op->root && op->count > 0)
             memcpy(op->recv, g->member[op->root].op.recv, comm_recv_bytes(&l->base, op));
         break;
-    default: /* a barrier */
+    case COMM_BARRIER:
+        break;
+    default:
+        exchange_parts(g, &l->base, op);
         break;
     }
 }

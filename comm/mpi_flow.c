@@ -13,11 +13,14 @@
  *   reduce-scatter  the first half of an allreduce; allgather: the second half.
  *   reduce          along the chain of ranks that ends at root; broadcast: along the chain that
  *                   begins at root.
+ *   exchanges       in step k a rank sends a part to the k-th rank after it and receives one from
+ *                   the k-th rank before it. They are flows at every size.
  *
  * A part is sent in segments; an item is one segment in one step. MPI's own reductions are not
  * used: recursive doubling adds in another order on each rank, so that NaNs differ between ranks,
  * and the algorithm depends on the library's version. Here each element is reduced once, in an
  * order that depends on size and count alone, and then copied. */
+#include "comm/exchange.h"
 #include "comm/mpi_internal.h"
 
 #include <stdlib.h>
@@ -48,6 +51,8 @@ void flow_close(struct flow *f)
 /* Does one MPI call move the operation? All ranks reach the same decision. */
 static bool is_small(const struct mpi *m, const struct comm_op *op)
 {
+    if (exchange_is(op->kind))
+        return false;
     int64_t parts = op->kind == COMM_BROADCAST ? 1 : m->base.size;
     return op->count <= SMALL_BYTES / (int64_t)dtype_size(op->type) / parts;
 }
@@ -114,6 +119,31 @@ static bool is_ring(enum comm_kind kind)
     return kind == COMM_ALLREDUCE || kind == COMM_REDUCE_SCATTER || kind == COMM_ALLGATHER;
 }
 
+/* Counts the steps in which this rank sends a part in an exchange, or receives one if `back` is 1,
+ * and finds the first. There are none between them in which it does not. */
+static int64_t exchange_steps(const struct mpi *m, const struct comm_op *op, int back,
+                              int64_t *first)
+{
+    int size = m->base.size, rank = m->base.rank;
+    int64_t steps = 0;
+    for (int k = size - 1; k > 0; k--)
+        if (back ? exchange_sends(op, size, (rank + size - k) % size, rank)
+                 : exchange_sends(op, size, rank, (rank + k) % size)) {
+            *first = k;
+            steps++;
+        }
+    return steps;
+}
+
+/* The rank that item t goes to, or comes from if `back` is 1. */
+static int peer_of(const struct mpi *m, const struct flow *f, int64_t t, int back)
+{
+    int size = m->base.size, step = 1;
+    if (exchange_is(f->slot->op.kind))
+        step = (int)(f->first_step[back] + t / f->segments);
+    return (m->base.rank + (back ? size - step : step)) % size;
+}
+
 static int64_t segment_elements(const struct comm_op *op)
 {
     return SEGMENT_BYTES / (int64_t)dtype_size(op->type);
@@ -145,8 +175,8 @@ static struct range segment_of(const struct mpi *m, const struct flow *f, int64_
 static struct range range_of(const struct mpi *m, const struct flow *f, int64_t t, int back)
 {
     const struct comm_op *op = &f->slot->op;
-    if (!is_ring(op->kind))
-        return segment_of(m, f, 0, t);
+    if (!is_ring(op->kind)) /* a part of an exchange is a vector of its own */
+        return segment_of(m, f, 0, exchange_is(op->kind) ? t % f->segments : t);
     int64_t shift = op->kind == COMM_REDUCE_SCATTER ? 1 : 0;
     int64_t part = (m->base.rank - t / f->segments - shift - back) % m->base.size;
     return segment_of(m, f, part < 0 ? part + m->base.size : part, t % f->segments);
@@ -175,6 +205,8 @@ static const void *sent_from(const struct mpi *m, const struct flow *f, int64_t 
 {
     const struct comm_op *op = &f->slot->op;
     size_t offset = (size_t)range_of(m, f, t, 0).from * dtype_size(op->type);
+    if (exchange_is(op->kind))
+        return exchange_sent(op, peer_of(m, f, t, 0)) + offset;
     bool own = f->lag == UNLIMITED || (is_ring(op->kind) && t < f->segments);
     if (own && is_added(m, f, t))
         return (const char *)op->send + offset;
@@ -188,7 +220,8 @@ static void *received_into(const struct mpi *m, const struct flow *f, int64_t t)
     const struct comm_op *op = &f->slot->op;
     if (is_added(m, f, t))
         return scratch_of(f, t);
-    return (char *)op->recv + (size_t)range_of(m, f, t, 1).from * dtype_size(op->type);
+    char *recv = exchange_is(op->kind) ? exchange_received(op, peer_of(m, f, t, 1)) : op->recv;
+    return recv + (size_t)range_of(m, f, t, 1).from * dtype_size(op->type);
 }
 
 /* The destination of item t reduced with this rank's values: recv when the result is final or recv
@@ -241,6 +274,12 @@ static void set_items(struct mpi *m, struct flow *f, int64_t begin, int64_t leng
             f->hold = SCRATCH_SEGMENTS - f->segments;
         return;
     }
+    if (exchange_is(op->kind)) { /* no item waits for another */
+        f->lag = UNLIMITED;
+        f->send_items = exchange_steps(m, op, 0, &f->first_step[0]) * f->segments;
+        f->receive_items = exchange_steps(m, op, 1, &f->first_step[1]) * f->segments;
+        return;
+    }
     int64_t first = op->kind == COMM_BROADCAST ? op->root : (op->root + 1) % size;
     int64_t place = (m->base.rank - first + size) % size;
     f->receive_items = place == 0 ? 0 : f->segments;
@@ -253,6 +292,8 @@ static void set_items(struct mpi *m, struct flow *f, int64_t begin, int64_t leng
 static void begin_flow(struct mpi *m, struct flow *f)
 {
     const struct comm_op *op = &f->slot->op;
+    if (exchange_is(op->kind))
+        exchange_copy_own(op, m->base.size, m->base.rank);
     if (op->kind == COMM_ALLGATHER) {
         size_t bytes = comm_send_bytes(&m->base, op);
         char *own = (char *)op->recv + (size_t)m->base.rank * bytes;
@@ -293,19 +334,18 @@ static int message_bytes(const struct flow *f, struct range r)
 
 static enum status post_items(struct mpi *m, struct flow *f)
 {
-    int size = m->base.size, tag = (int)(f->slot->op.handle % TAGS);
-    int next = (m->base.rank + 1) % size, previous = (m->base.rank + size - 1) % size;
+    int tag = (int)(f->slot->op.handle % TAGS);
     while (f->receive_posted < f->receive_items && f->receive_posted < f->received + FLOW_WINDOW &&
            f->receive_posted - f->hold < f->sent) {
         int64_t t = f->receive_posted++;
         TRY(MPI_CALL(MPI_Irecv, received_into(m, f, t), message_bytes(f, range_of(m, f, t, 1)),
-                     MPI_BYTE, previous, tag, m->data, &f->receive[t % FLOW_WINDOW]));
+                     MPI_BYTE, peer_of(m, f, t, 1), tag, m->data, &f->receive[t % FLOW_WINDOW]));
     }
     while (f->send_posted < f->send_items && f->send_posted < f->sent + FLOW_WINDOW &&
            f->send_posted - f->lag < f->received) {
         int64_t t = f->send_posted++;
         TRY(MPI_CALL(MPI_Isend, sent_from(m, f, t), message_bytes(f, range_of(m, f, t, 0)),
-                     MPI_BYTE, next, tag, m->data, &f->send[t % FLOW_WINDOW]));
+                     MPI_BYTE, peer_of(m, f, t, 0), tag, m->data, &f->send[t % FLOW_WINDOW]));
     }
     return STATUS_OK;
 }

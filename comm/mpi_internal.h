@@ -19,8 +19,9 @@ struct flow {
     bool single;         /* one MPI call, `request`, moves the whole operation */
     MPI_Request request; /* request of that call. The members below are for operations in items: */
     MPI_Request send[FLOW_WINDOW], receive[FLOW_WINDOW];
-    int64_t begin, length;    /* elements of each part that move now */
-    int64_t segments;         /* per part */
+    int64_t begin, length; /* elements of each part that move now */
+    int64_t segments;      /* per part */
+    int64_t first_step[2]; /* of an exchange: the first step with items to send, and to receive */
     int64_t send_items, sent; /* items to send to the next rank: in total, and completed */
     int64_t receive_items, received;
     int64_t send_posted, receive_posted;

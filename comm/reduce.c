@@ -93,5 +93,38 @@ void comm_reduce(enum dtype type, enum comm_reduction reduction, void *out, cons
         [DTYPE_F32] = reduce_f32,   [DTYPE_F64] = reduce_f64, [DTYPE_F16] = reduce_f16,
         [DTYPE_BF16] = reduce_bf16, [DTYPE_I32] = reduce_i32,
     };
+    if (reduction == COMM_AVG)
+        reduction = COMM_SUM;
     reduce[type](reduction, out, a, b, count); /* comm.c refuses every other type */
+}
+
+#define DIVIDE(type, load, store)                                                                  \
+    do {                                                                                           \
+        type *v = values;                                                                          \
+        for (int64_t i = 0; i < count; i++)                                                        \
+            v[i] = store(load(v[i]) / divisor);                                                    \
+    } while (0)
+
+void comm_divide_by(enum dtype type, void *values, int64_t count, int n)
+{
+    const float divisor = (float)n; /* a number of ranks is exact in fp32 */
+    switch (type) {
+    case DTYPE_F16:
+        DIVIDE(uint16_t, f16_to_float, f16_from_float);
+        break;
+    case DTYPE_BF16:
+        DIVIDE(uint16_t, bf16_to_float, bf16_from_float);
+        break;
+    case DTYPE_F64:
+        for (int64_t i = 0; i < count; i++)
+            ((double *)values)[i] /= n;
+        break;
+    case DTYPE_I32:
+        for (int64_t i = 0; i < count; i++)
+            ((int32_t *)values)[i] /= n;
+        break;
+    default:
+        DIVIDE(float, SAME, SAME);
+        break;
+    }
 }

@@ -62,6 +62,11 @@ struct cut {
     size_t element;
 };
 
+static int64_t parts_of(const struct comm_op *op, size_t bytes)
+{
+    return op->count > 0 ? (int64_t)(bytes / ((size_t)op->count * dtype_size(op->type))) : 0;
+}
+
 static struct cut cut_of(const struct comm *c, const struct comm_op *op)
 {
     int64_t parts = 1;
@@ -81,6 +86,17 @@ static struct cut cut_of(const struct comm *c, const struct comm_op *op)
     case COMM_REDUCE_SCATTER: /* the result follows the parts that are sent */
         cut.down = cut.result = c->size;
         parts = c->size + 1;
+        break;
+    case COMM_ALLTOALL:
+    case COMM_GATHER:
+    case COMM_SCATTER:
+    case COMM_SENDRECV: /* likewise; pieces are of one length on all ranks */
+        cut.down = parts_of(op, comm_send_bytes(c, op));
+        cut.up = parts_of(op, comm_recv_bytes(c, op));
+        cut.result = cut.down;
+        parts = op->kind == COMM_ALLTOALL   ? 2 * c->size
+                : op->kind == COMM_SENDRECV ? 2
+                                            : c->size + 1;
         break;
     default:
         break;
@@ -343,7 +359,7 @@ static void prepare(struct staged *s, struct stage *stage, struct comm *host, st
 static enum status open_member(struct staged *s)
 {
     struct device *dev = s->base.device;
-    int most = PIECE_BYTES / (int)sizeof(double) - 1;
+    int most = PIECE_BYTES / (int)sizeof(double) / 2; /* an alltoall has two parts for each rank */
     if (s->base.size > most)
         return status_fail(STATUS_UNSUPPORTED,
                            "cannot stage the data of %d ranks through host memory: at most %d",

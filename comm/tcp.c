@@ -4,6 +4,7 @@
  * Before an operation each rank sends rank 0 its intent, and rank 0 answers with a verdict, so that
  * a disagreement or a failed rank ends the operation on all ranks with one message. */
 #include "comm/tcp.h"
+#include "comm/exchange.h"
 #include "comm/internal.h"
 #include "comm/rendezvous.h"
 #include "comm/socket.h"
@@ -187,6 +188,41 @@ static enum status gather_parts(struct tcp *t, const struct comm_op *op)
     return STATUS_OK;
 }
 
+/* Passes `bytes` on from one rank to another; neither is rank 0. */
+static enum status relay(struct tcp *t, const struct comm_op *op, int from, int to, size_t bytes)
+{
+    for (size_t done = 0; done < bytes; done += PIECE_BYTES) {
+        size_t n = bytes - done < PIECE_BYTES ? bytes - done : PIECE_BYTES;
+        TRY(get(t, from, op, t->scratch, n));
+        TRY(put(t, to, op, t->scratch, n));
+    }
+    return STATUS_OK;
+}
+
+/* Moves the part that one rank sends to another. */
+static enum status move_part(struct tcp *t, const struct comm_op *op, int from, int to)
+{
+    size_t bytes = exchange_bytes(op);
+    int rank = t->base.rank;
+    if (rank == from)
+        return put(t, rank == 0 ? to : 0, op, exchange_sent(op, to), bytes);
+    if (rank == to)
+        return get(t, rank == 0 ? from : 0, op, exchange_received(op, from), bytes);
+    return rank == 0 ? relay(t, op, from, to, bytes) : STATUS_OK;
+}
+
+/* All ranks take the parts in one order, so that nobody waits for a part that comes later. */
+static enum status exchange_parts(struct tcp *t, const struct comm_op *op)
+{
+    int size = t->base.size;
+    exchange_copy_own(op, size, t->base.rank);
+    for (int from = 0; from < size; from++)
+        for (int to = 0; to < size; to++)
+            if (from != to && exchange_sends(op, size, from, to))
+                TRY(move_part(t, op, from, to));
+    return STATUS_OK;
+}
+
 /* --- the kind's calls --- */
 
 static enum status tcp_run(struct comm *c, const struct comm_op *op)
@@ -205,8 +241,10 @@ static enum status tcp_run(struct comm *c, const struct comm_op *op)
         return broadcast(t, op);
     case COMM_ALLGATHER:
         return gather_parts(t, op);
-    default: /* a barrier is over when all ranks have agreed to it */
+    case COMM_BARRIER: /* over when all ranks have agreed to it */
         return STATUS_OK;
+    default:
+        return exchange_parts(t, op);
     }
 }
 

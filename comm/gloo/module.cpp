@@ -9,7 +9,10 @@
 #include <gloo/barrier.h>
 #include <gloo/broadcast.h>
 #include <gloo/reduce.h>
+#include <gloo/types.h>
+#include <memory>
 #include <new>
+#include <vector>
 
 /* Gloo's rings move a vector in segments of this size at most, two at a time. */
 static const size_t SEGMENT_BYTES = 256 << 10;
@@ -101,6 +104,31 @@ template <typename T> void allgather(gloo_link *l, const gloo_op &op)
     gloo::allgather(o);
 }
 
+/* Gloo's own would each need its form of buffers: messages between pairs of ranks are enough. */
+void exchange(gloo_link *l, const gloo_op &op)
+{
+    const int size = l->config.size, rank = l->config.rank;
+    const size_t bytes = op.count * op.element;
+    const auto slot =
+        gloo::Slot::build(gloo::kAlltoallSlotPrefix, static_cast<uint32_t>(op.number));
+    std::vector<std::unique_ptr<gloo::transport::UnboundBuffer>> sends, receives;
+    for (int k = 1; k < size; k++) {
+        const int to = (rank + k) % size, from = (rank + size - k) % size;
+        if (const void *data = op.transfer[to].send) {
+            sends.push_back(l->group->createUnboundBuffer(const_cast<void *>(data), bytes));
+            sends.back()->send(to, slot, 0, bytes);
+        }
+        if (void *data = op.transfer[from].recv) {
+            receives.push_back(l->group->createUnboundBuffer(data, bytes));
+            receives.back()->recv(from, slot, 0, bytes);
+        }
+    }
+    for (auto &b : receives)
+        b->waitRecv();
+    for (auto &b : sends)
+        b->waitSend();
+}
+
 template <typename T> void run_typed(gloo_link *l, const gloo_op &op)
 {
     switch (op.kind) {
@@ -127,6 +155,8 @@ void run_op(gloo_link *l, const gloo_op &op)
     }
     if (op.count == 0)
         return;
+    if (op.kind == GLOO_EXCHANGE)
+        return exchange(l, op);
     switch (op.element) {
     case 1:
         return run_typed<uint8_t>(l, op);

@@ -35,6 +35,8 @@ static const struct symbol symbols[] = {
     SYMBOL("ncclReduce", reduce, false),
     SYMBOL("ncclAllGather", all_gather, false),
     SYMBOL("ncclReduceScatter", reduce_scatter, false),
+    SYMBOL("ncclSend", send, false),
+    SYMBOL("ncclRecv", recv, false),
     SYMBOL("ncclCommRegister", comm_register, true),
     SYMBOL("ncclCommDeregister", comm_deregister, true),
 };

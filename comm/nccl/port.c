@@ -5,6 +5,7 @@
 
 #include "base/array.h"
 #include "base/half.h"
+#include "comm/exchange.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -36,6 +37,7 @@ struct nccl_link {
     struct device *device;
     pthread_mutex_t lock; /* around every call of the library for this link */
     ncclComm_t comm;      /* NULL: aborted */
+    int rank, size;
     int scales, reused;
     struct scaled scaled[SCALED_MAX];
     void *reuse[REUSED_MAX];
@@ -97,12 +99,15 @@ static enum status port_id(const struct nccl_port *port, unsigned char id[NCCL_P
     return STATUS_OK;
 }
 
-static enum status new_link(const struct ported *p, struct device *dev, struct nccl_link **link)
+static enum status new_link(const struct ported *p, struct device *dev, int rank, int size,
+                            struct nccl_link **link)
 {
     struct nccl_link *l;
     TRY(array_new(&l, 1));
     l->port = p;
     l->device = dev;
+    l->rank = rank;
+    l->size = size;
     pthread_mutex_init(&l->lock, NULL);
     *link = l;
     return STATUS_OK;
@@ -162,7 +167,7 @@ static enum status port_open(const struct nccl_port *port, int n, struct device 
     memcpy(&unique, id, sizeof unique);
     memset(link, 0, (size_t)n * sizeof *link);
     for (int i = 0; i < n; i++)
-        CHECK(new_link(p, device[i], &link[i]));
+        CHECK(new_link(p, device[i], first + i, size, &link[i]));
     CHECK(init_ranks(p, n, first, size, unique, link));
     return STATUS_OK;
 done:
@@ -262,11 +267,31 @@ static enum status scaled_sum(struct nccl_link *l, const struct comm_op *op, ncc
 static enum status reduction_of(struct nccl_link *l, const struct comm_op *op, ncclRedOp_t *r)
 {
     static const ncclRedOp_t plain[] = {
-        [COMM_SUM] = ncclSum, [COMM_MAX] = ncclMax, [COMM_MIN] = ncclMin};
+        [COMM_SUM] = ncclSum, [COMM_MAX] = ncclMax, [COMM_MIN] = ncclMin, [COMM_AVG] = ncclAvg};
     *r = plain[op->reduction];
     if (op->factor == 0 || op->reduction != COMM_SUM)
         return STATUS_OK;
     return scaled_sum(l, op, r);
+}
+
+/* One group of sends and receives, which NCCL carries out together. */
+static enum status start_exchange(struct nccl_link *l, const struct comm_op *op,
+                                  cudaStream_t stream)
+{
+    const struct nccl_library *lib = &l->port->lib;
+    ncclDataType_t type = type_of(op->type);
+    size_t n = (size_t)op->count;
+    ncclResult_t r = lib->group_start();
+    if (r != ncclSuccess)
+        return nccl_error(l->port, l->comm, r, "ncclGroupStart");
+    for (int i = 0; i < l->size && r == ncclSuccess; i++)
+        if (exchange_sends(op, l->size, l->rank, i))
+            r = lib->send(exchange_sent(op, i), n, type, i, l->comm, stream);
+    for (int i = 0; i < l->size && r == ncclSuccess; i++)
+        if (exchange_sends(op, l->size, i, l->rank))
+            r = lib->recv(exchange_received(op, i), n, type, i, l->comm, stream);
+    ncclResult_t ended = lib->group_end();
+    return finish_call(l, r == ncclSuccess ? ended : r, "ncclSend and ncclRecv");
 }
 
 static enum status start_locked(struct nccl_link *l, const struct comm_op *op, cudaStream_t stream)
@@ -279,6 +304,8 @@ static enum status start_locked(struct nccl_link *l, const struct comm_op *op, c
     ncclRedOp_t sum;
     if (!l->comm)
         return aborted();
+    if (exchange_is(op->kind))
+        return start_exchange(l, op, stream);
     TRY(reduction_of(l, op, &sum));
     switch (op->kind) {
     case COMM_BROADCAST:

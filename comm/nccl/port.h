@@ -28,6 +28,8 @@ struct nccl_library {
     __typeof__(ncclReduce) *reduce;
     __typeof__(ncclAllGather) *all_gather;
     __typeof__(ncclReduceScatter) *reduce_scatter;
+    __typeof__(ncclSend) *send;
+    __typeof__(ncclRecv) *recv;
     /* NULL before NCCL 2.19. */
     ncclResult_t (*comm_register)(const ncclComm_t comm, void *mem, size_t size, void **handle);
     ncclResult_t (*comm_deregister)(const ncclComm_t comm, void *handle);

@@ -68,7 +68,7 @@ static void measure_broken(enum comm_kind kind, enum fault fault, struct collect
     struct collective_buffers buffers;
     struct collective_config c = quick(kind);
     b = (struct broken){.base = {.calls = &broken_calls, .size = 1}, .fault = fault};
-    assert_int_equal(collective_buffers_open(&b.base, &b.base, 4000, &buffers), STATUS_OK);
+    assert_int_equal(collective_buffers_open(&b.base, &b.base, 4000, 1, &buffers), STATUS_OK);
     assert_int_equal(collective_measure(&c, &b.base, &buffers, 4000, row), STATUS_OK);
     assert_int_equal(b.operations, 2 * (1 + 2 + 2));
     collective_buffers_close(&buffers);
@@ -77,7 +77,8 @@ static void measure_broken(enum comm_kind kind, enum fault fault, struct collect
 static void test_wrong_is_seen(void **state)
 {
     (void)state;
-    static const enum comm_kind kinds[] = {COMM_ALLREDUCE, COMM_REDUCE, COMM_ALLGATHER,
+    static const enum comm_kind kinds[] = {COMM_ALLREDUCE,     COMM_REDUCE,   COMM_ALLGATHER,
+                                           COMM_GATHER,        COMM_ALLTOALL, COMM_SENDRECV,
                                            COMM_REDUCE_SCATTER};
     struct collective_row row;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
@@ -193,6 +194,8 @@ static void test_sizes(void **state)
     assert_int_equal(collective_count(COMM_ALLGATHER, DTYPE_F32, 1024, 3), 84);
     assert_int_equal(collective_count(COMM_REDUCE_SCATTER, DTYPE_F64, 1024, 3), 42);
     assert_int_equal(collective_count(COMM_REDUCE_SCATTER, DTYPE_U8, 47, 3), 0);
+    assert_int_equal(collective_count(COMM_ALLTOALL, DTYPE_F32, 1024, 3), 84);
+    assert_int_equal(collective_count(COMM_SENDRECV, DTYPE_F32, 1024, 3), 256);
 }
 
 static void test_bandwidth(void **state)
@@ -201,11 +204,11 @@ static void test_bandwidth(void **state)
     static const struct {
         enum comm_kind kind;
         double factor; /* of four ranks */
-    } cases[] = {{COMM_ALLREDUCE, 1.5},
-                 {COMM_REDUCE_SCATTER, 0.75},
-                 {COMM_ALLGATHER, 0.75},
-                 {COMM_BROADCAST, 1},
-                 {COMM_REDUCE, 1}};
+    } cases[] = {{COMM_ALLREDUCE, 1.5},  {COMM_REDUCE_SCATTER, 0.75},
+                 {COMM_ALLGATHER, 0.75}, {COMM_BROADCAST, 1},
+                 {COMM_REDUCE, 1},       {COMM_ALLTOALL, 0.75},
+                 {COMM_GATHER, 0.75},    {COMM_SCATTER, 0.75},
+                 {COMM_SENDRECV, 1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct collective_time t = {.time = {.median = 0.5}};
         collective_bandwidth(cases[i].kind, 4, 4000000000, &t);

@@ -21,7 +21,7 @@ static int value_of(int rank, int64_t i)
     return (int)((rank * 7 + i * 13) % 13) - (rank % 2 ? 6 : 2);
 }
 
-static void put(enum dtype type, void *data, int64_t i, int value)
+static void put(enum dtype type, void *data, int64_t i, double value)
 {
     switch (type) {
     case DTYPE_F32:
@@ -37,37 +37,46 @@ static void put(enum dtype type, void *data, int64_t i, int value)
         ((uint16_t *)data)[i] = bf16_from_float((float)value);
         break;
     case DTYPE_I32:
-        ((int32_t *)data)[i] = value;
+        ((int32_t *)data)[i] = (int32_t)value;
         break;
     default:
-        ((uint8_t *)data)[i] = (uint8_t)value;
+        ((uint8_t *)data)[i] = (uint8_t)(int)value;
         break;
     }
 }
 
-static int reduced(const struct comm *c, enum comm_reduction reduction, int64_t i)
+static double reduced(const struct comm *c, enum comm_reduction reduction, int64_t i)
 {
     int result = value_of(0, i);
     for (int r = 1; r < comm_size(c); r++) {
         int v = value_of(r, i);
-        if (reduction == COMM_SUM)
+        if (reduction == COMM_SUM || reduction == COMM_AVG)
             result += v;
         else if (reduction == COMM_MAX ? v > result : v < result)
             result = v;
     }
-    return result;
+    return reduction == COMM_AVG ? (double)result / comm_size(c) : result;
 }
 
 /* Element i of what `op` leaves in recv. */
-static int expected(const struct comm *c, const struct comm_op *op, int64_t i)
+static double expected(const struct comm *c, const struct comm_op *op, int64_t i)
 {
+    int rank = comm_rank(c), size = comm_size(c);
     switch (op->kind) {
     case COMM_BROADCAST:
         return value_of(op->root, i);
     case COMM_ALLGATHER:
         return value_of((int)(i / op->count), i % op->count);
     case COMM_REDUCE_SCATTER:
-        return reduced(c, op->reduction, comm_rank(c) * op->count + i);
+        return reduced(c, op->reduction, rank * op->count + i);
+    case COMM_ALLTOALL:
+        return value_of((int)(i / op->count), rank * op->count + i % op->count);
+    case COMM_GATHER:
+        return value_of((int)(i / op->count), i % op->count);
+    case COMM_SCATTER:
+        return value_of(op->root, rank * op->count + i);
+    case COMM_SENDRECV:
+        return value_of((rank + size - 1) % size, i);
     default:
         return reduced(c, op->reduction, i);
     }
@@ -168,7 +177,8 @@ static int check(const struct comm *c, const struct comm_op *op, int64_t receive
 {
     size_t element = dtype_size(op->type);
     const char *recv = op->recv;
-    bool written = op->kind != COMM_REDUCE || comm_rank(c) == op->root;
+    bool to_root = op->kind == COMM_REDUCE || op->kind == COMM_GATHER;
+    bool written = !to_root || comm_rank(c) == op->root;
     for (int64_t i = 0; i < received; i++) {
         char want[8];
         if (written)
@@ -194,9 +204,9 @@ static int run_one(struct comm *c, struct comm_op op, bool in_place)
     int64_t size = comm_size(c), most = op.count * size, sent = op.count, received = op.count;
     size_t bytes = (size_t)(most + 1) * dtype_size(op.type);
     char *send = malloc(bytes), *recv = malloc(bytes);
-    if (op.kind == COMM_REDUCE_SCATTER)
+    if (op.kind == COMM_REDUCE_SCATTER || op.kind == COMM_ALLTOALL || op.kind == COMM_SCATTER)
         sent = most;
-    if (op.kind == COMM_ALLGATHER)
+    if (op.kind == COMM_ALLGATHER || op.kind == COMM_ALLTOALL || op.kind == COMM_GATHER)
         received = most;
     memset(recv, UNTOUCHED, bytes);
     fill(c, op.type, send, sent);
@@ -236,10 +246,10 @@ static int both_places(struct comm *c, struct comm_op op)
 
 static int every_type(struct comm *c, struct comm_op op)
 {
-    bool moves = op.kind == COMM_BROADCAST || op.kind == COMM_ALLGATHER;
+    bool moves = !comm_reduces(op.kind);
     int failures = 0;
     for (int t = 0; t < TYPES; t++)
-        for (int r = COMM_SUM; r <= (moves ? COMM_SUM : COMM_MIN); r++) {
+        for (int r = COMM_SUM; r <= (moves ? COMM_SUM : COMM_AVG); r++) {
             op.type = types[t];
             op.reduction = (enum comm_reduction)r;
             if (moves || op.type != DTYPE_U8)

@@ -4,13 +4,14 @@
 
 #include "async_device.h"
 #include "base/half.h"
+#include "mailbox.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { RANKS_MAX = 8, GROUPS_MAX = 64, LAZY_POLLS = 3 };
+enum { RANKS_MAX = MAILBOX_RANKS, GROUPS_MAX = 64, LAZY_POLLS = 3 };
 
 /* One end of a group. */
 struct ncclComm {
@@ -25,6 +26,7 @@ struct ncclComm {
 struct group {
     int id, size, joined;
     struct comm *local[RANKS_MAX];
+    struct mailbox mail;
 };
 
 /* NCCL's calls have no context, so that this has a place of its own. */
@@ -144,16 +146,13 @@ static ncclResult_t comm_finalize(ncclComm_t c)
     return ncclInProgress;
 }
 
-static ncclResult_t group_call(void)
-{
-    return ncclSuccess;
-}
-
 /* --- operations --- */
 
 struct call {
     ncclComm_t comm;
-    struct comm_op op;
+    struct comm_op op; /* where there are no messages */
+    int messages;
+    struct mail message[MAILBOX_MESSAGES];
     float factor;
     bool hangs, breaks;
 };
@@ -217,6 +216,16 @@ static void wait_for_abort(struct ncclComm *c)
     pthread_mutex_unlock(&fake.lock);
 }
 
+static bool carry_out_messages(const struct call *call)
+{
+    struct ncclComm *c = call->comm;
+    pthread_mutex_lock(&fake.lock);
+    bool done = mailbox_exchange(&fake.group[c->group].mail, c->rank, call->messages, call->message,
+                                 &fake.lock, &fake.change, &c->aborted);
+    pthread_mutex_unlock(&fake.lock);
+    return done;
+}
+
 /* On the stream's thread. */
 static void carry_out(void *arg)
 {
@@ -233,7 +242,9 @@ static void carry_out(void *arg)
         c->state = ncclRemoteError;
     bool stands = call->hangs || call->breaks || c->aborted;
     pthread_mutex_unlock(&fake.lock);
-    if (stands || comm_run(c->local, &call->op) != STATUS_OK)
+    bool done = !stands && (call->messages > 0 ? carry_out_messages(call)
+                                               : comm_run(c->local, &call->op) == STATUS_OK);
+    if (!done)
         wait_for_abort(c);
     free(scaled);
     free(call);
@@ -261,16 +272,12 @@ static enum dtype type_of(ncclDataType_t type)
     }
 }
 
-static ncclResult_t enqueue(ncclComm_t c, cudaStream_t raw, struct comm_op op, ncclRedOp_t how)
+static ncclResult_t enqueue_call(ncclComm_t c, struct stream *s, const struct call *made)
 {
-    struct stream *s = (struct stream *)(void *)raw;
     struct call *call = malloc(sizeof *call);
-    op.send = async_device_inside(s->device, op.send);
-    op.recv = async_device_inside(s->device, op.recv);
-    op.reduction = how == ncclMax ? COMM_MAX : how == ncclMin ? COMM_MIN : COMM_SUM;
-    *call = (struct call){.comm = c, .op = op};
-    if ((int)how >= FIRST_SCALED)
-        call->factor = factors[(int)how - FIRST_SCALED];
+    if (!call)
+        abort();
+    *call = *made;
     pthread_mutex_lock(&fake.lock);
     const struct nccl_fake_plan *p = &fake.plan;
     int number = ++c->operations;
@@ -287,6 +294,53 @@ static ncclResult_t enqueue(ncclComm_t c, cudaStream_t raw, struct comm_op op, n
     if (async_device_call(s, carry_out, call) != STATUS_OK)
         abort();
     return number == 1 ? ncclInProgress : ncclSuccess;
+}
+
+static ncclResult_t enqueue(ncclComm_t c, cudaStream_t raw, struct comm_op op, ncclRedOp_t how)
+{
+    struct stream *s = (struct stream *)(void *)raw;
+    op.send = async_device_inside(s->device, op.send);
+    op.recv = async_device_inside(s->device, op.recv);
+    op.reduction = how == ncclMax   ? COMM_MAX
+                   : how == ncclMin ? COMM_MIN
+                   : how == ncclAvg ? COMM_AVG
+                                    : COMM_SUM;
+    struct call call = {.comm = c, .op = op};
+    if ((int)how >= FIRST_SCALED)
+        call.factor = factors[(int)how - FIRST_SCALED];
+    return enqueue_call(c, s, &call);
+}
+
+/* The messages between a thread's ncclGroupStart and ncclGroupEnd. */
+static _Thread_local struct {
+    struct call call;
+    struct stream *stream;
+} group_of_messages;
+
+static ncclResult_t group_start(void)
+{
+    group_of_messages.call = (struct call){0};
+    return ncclSuccess;
+}
+
+static ncclResult_t group_end(void)
+{
+    const struct call *call = &group_of_messages.call;
+    return call->messages > 0 ? enqueue_call(call->comm, group_of_messages.stream, call)
+                              : ncclSuccess;
+}
+
+static ncclResult_t add_message(struct mail m, ncclComm_t comm, cudaStream_t stream)
+{
+    struct call *call = &group_of_messages.call;
+    struct stream *s = (struct stream *)(void *)stream;
+    if (call->messages == MAILBOX_MESSAGES || m.peer < 0 || m.peer >= comm->size)
+        return ncclInvalidUsage;
+    m.mem = async_device_inside(s->device, m.mem);
+    call->comm = comm;
+    call->message[call->messages++] = m;
+    group_of_messages.stream = s;
+    return ncclSuccess;
 }
 
 static struct comm_op op_of(enum comm_kind kind, const void *send, void *recv, size_t count,
@@ -328,6 +382,20 @@ static ncclResult_t reduce_scatter(const void *send, void *recv, size_t count, n
                                    ncclRedOp_t how, ncclComm_t comm, cudaStream_t stream)
 {
     return enqueue(comm, stream, op_of(COMM_REDUCE_SCATTER, send, recv, count, type), how);
+}
+
+static ncclResult_t send_message(const void *send, size_t count, ncclDataType_t type, int peer,
+                                 ncclComm_t comm, cudaStream_t stream)
+{
+    struct mail m = {true, peer, (void *)(uintptr_t)send, count * dtype_size(type_of(type))};
+    return add_message(m, comm, stream);
+}
+
+static ncclResult_t recv_message(void *recv, size_t count, ncclDataType_t type, int peer,
+                                 ncclComm_t comm, cudaStream_t stream)
+{
+    struct mail m = {false, peer, recv, count * dtype_size(type_of(type))};
+    return add_message(m, comm, stream);
 }
 
 static ncclResult_t comm_register(const ncclComm_t comm, void *mem, size_t size, void **handle)
@@ -390,14 +458,16 @@ enum status nccl_fake_open(struct nccl_port **port)
         .comm_finalize = comm_finalize,
         .comm_destroy = comm_destroy,
         .comm_abort = comm_abort,
-        .group_start = group_call,
-        .group_end = group_call,
+        .group_start = group_start,
+        .group_end = group_end,
         .red_op_create_pre_mul_sum = create_scaled,
         .all_reduce = all_reduce,
         .broadcast = broadcast,
         .reduce = reduce,
         .all_gather = all_gather,
         .reduce_scatter = reduce_scatter,
+        .send = send_message,
+        .recv = recv_message,
         .comm_register = comm_register,
         .comm_deregister = comm_deregister,
     };

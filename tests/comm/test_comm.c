@@ -49,7 +49,7 @@ static void test_refusals(void **state)
                                  .send = x,      .recv = x, .count = 2};
     struct comm_op op = good;
     op.kind = COMM_KIND_COUNT;
-    refuse(c, op, "unknown kind of operation 6");
+    refuse(c, op, "unknown kind of operation 10");
     op = good;
     op.type = DTYPE_TF32;
     refuse(c, op, "allreduce: type 6 has no elements in memory");

@@ -1,0 +1,350 @@
+/* Times and checks collectives of one size on a communicator. */
+#include "bench/collective.h"
+
+#include "base/array.h"
+#include "base/clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGNMENT = 4096 };
+
+/* One of the operations that start together, out of place or in place, with the copies for forms
+ * that communicators lack. */
+struct collective_turn {
+    struct comm_op op;
+    void *input; /* this rank's input values; NULL: it has none */
+    int64_t input_count;
+    void *result; /* location of the result */
+    void *before_to, *after_to;
+    const void *before_from, *after_from;
+    size_t copied; /* bytes of the copy before or after the operation */
+};
+
+/* --- memory --- */
+
+static enum status no_memory(const struct collective_buffers *b)
+{
+    return status_fail(STATUS_OOM,
+                       "no memory for two buffers of %d times %zu bytes; give a smaller "
+                       "-e or -m",
+                       b->turns, b->bytes);
+}
+
+static enum status open_on_host(struct collective_buffers *b)
+{
+    if (b->bytes > SIZE_MAX / (size_t)b->turns)
+        return no_memory(b);
+    size_t all = b->bytes * (size_t)b->turns;
+    b->send = aligned_alloc(ALIGNMENT, all);
+    b->recv = aligned_alloc(ALIGNMENT, all);
+    if (!b->send || !b->recv)
+        return no_memory(b);
+    memset(b->send, 0, all);
+    memset(b->recv, 0, all);
+    return STATUS_OK;
+}
+
+static enum status open_on_device(struct collective_buffers *b)
+{
+    const struct backend *be = b->device->backend;
+    struct event **const events[] = {&b->from, &b->ready, &b->to};
+    for (size_t i = 0; i < sizeof events / sizeof *events; i++)
+        TRY(be->event_open(b->device, events[i]));
+    for (int i = 0; i < b->turns; i++)
+        TRY(be->event_open(b->device, &b->over[i]));
+    TRY(be->stream_open(b->device, &b->stream));
+    TRY(be->alloc_host(b->device, b->bytes, &b->host));
+    TRY(be->alloc(b->device, b->bytes * (size_t)b->turns, &b->send));
+    return be->alloc(b->device, b->bytes * (size_t)b->turns, &b->recv);
+}
+
+enum status collective_buffers_open(struct comm *comm, struct comm *words, int64_t bytes, int turns,
+                                    struct collective_buffers *b)
+{
+    *b = (struct collective_buffers){.bytes = ((size_t)bytes / ALIGNMENT + 1) * ALIGNMENT,
+                                     .turns = turns,
+                                     .words = words,
+                                     .device = comm_device(comm)};
+    TRY(array_new(&b->turn, turns));
+    TRY(b->device ? open_on_device(b) : open_on_host(b));
+    TRY(comm_reuse(comm, b->send, b->bytes * (size_t)turns));
+    return comm_reuse(comm, b->recv, b->bytes * (size_t)turns);
+}
+
+void collective_buffers_close(struct collective_buffers *b)
+{
+    if (b->device) {
+        const struct backend *be = b->device->backend;
+        struct event *const events[] = {b->from, b->ready, b->to};
+        be->free(b->device, b->send);
+        be->free(b->device, b->recv);
+        be->free_host(b->device, b->host);
+        for (size_t i = 0; i < sizeof events / sizeof *events; i++)
+            be->event_close(events[i]);
+        for (int i = 0; i < b->turns; i++)
+            be->event_close(b->over[i]);
+        be->stream_close(b->stream);
+    } else {
+        free(b->send);
+        free(b->recv);
+    }
+    free(b->turn);
+    *b = (struct collective_buffers){0};
+}
+
+/* Host memory in which the data at `mem` is made or checked. On a device, put() copies from it to
+ * `mem`, and fetch() from `mem` to it. */
+static void *desk(const struct collective_buffers *b, void *mem)
+{
+    return b->device ? b->host : mem;
+}
+
+static enum status put(const struct collective_buffers *b, void *mem, size_t bytes)
+{
+    if (!b->device)
+        return STATUS_OK;
+    TRY(b->device->backend->upload(b->stream, mem, b->host, bytes));
+    return b->device->backend->stream_sync(b->stream);
+}
+
+static enum status fetch(const struct collective_buffers *b, const void *mem, size_t bytes)
+{
+    if (!b->device)
+        return STATUS_OK;
+    TRY(b->device->backend->download(b->stream, b->host, mem, bytes));
+    return b->device->backend->stream_sync(b->stream);
+}
+
+/* --- forms --- */
+
+/* The operations of one size, out of place or in place. */
+struct form {
+    const struct collective_config *config;
+    struct comm *comm;
+    struct collective_buffers *buffers;
+    int64_t result_count; /* elements of this rank's result */
+};
+
+/* Sets the input of a kind that has no form in place: it is in recv, from where the operation moves
+ * it to send, and the result is copied back. */
+static void turn_copy_back(struct collective_turn *t, char *send, char *recv, char *to)
+{
+    t->op.send = t->input = recv;
+    t->op.recv = send;
+    t->after_to = t->result = to;
+    t->after_from = send;
+}
+
+static void turn_place_in(const struct collective_config *c, int rank, char *send, char *recv,
+                          char *own, struct collective_turn *t)
+{
+    switch (c->kind) {
+    case COMM_REDUCE_SCATTER:
+        turn_copy_back(t, send, recv, own);
+        break;
+    case COMM_ALLTOALL:
+    case COMM_SENDRECV:
+        turn_copy_back(t, send, recv, recv);
+        break;
+    case COMM_SCATTER:
+        t->op.send = recv;
+        t->input = rank == c->root ? recv : NULL;
+        t->op.recv = t->result = own;
+        break;
+    default:
+        t->op.send = t->input = own;
+        break;
+    }
+}
+
+static struct collective_turn turn_make(const struct form *f, int64_t count, int number,
+                                        enum collective_place place)
+{
+    const struct collective_config *c = f->config;
+    int rank = comm_rank(f->comm), ranks = comm_size(f->comm);
+    size_t part = (size_t)count * dtype_size(c->type);
+    size_t at = (size_t)number * f->buffers->bytes;
+    char *send = (char *)f->buffers->send + at, *recv = (char *)f->buffers->recv + at;
+    char *own = recv + (collective_has_parts(c->kind) ? (size_t)rank * part : 0);
+    bool parts_in =
+        c->kind == COMM_REDUCE_SCATTER || c->kind == COMM_ALLTOALL || c->kind == COMM_SCATTER;
+    struct collective_turn t = {.op = {.kind = c->kind,
+                                       .reduction = c->reduction,
+                                       .type = c->type,
+                                       .root = c->root,
+                                       .send = send,
+                                       .recv = recv,
+                                       .count = count},
+                                .input = send,
+                                .input_count = parts_in ? count * ranks : count,
+                                .result = recv,
+                                .copied = c->kind == COMM_ALLTOALL ? part * (size_t)ranks : part};
+    if (place == COLLECTIVE_IN)
+        turn_place_in(c, rank, send, recv, own, &t);
+    else if (c->kind == COMM_SCATTER && rank != c->root)
+        t.input = NULL;
+    if (c->kind == COMM_BROADCAST && rank != c->root) {
+        t.input = NULL;
+    } else if (c->kind == COMM_BROADCAST && place == COLLECTIVE_OUT) {
+        t.before_to = recv;
+        t.before_from = send;
+    }
+    return t;
+}
+
+/* --- a sample --- */
+
+static enum status run_on_host(struct form *f, double *seconds)
+{
+    int turns = f->buffers->turns;
+    uint64_t begun = clock_ns();
+    for (int i = 0; i < turns; i++) {
+        struct collective_turn *t = &f->buffers->turn[i];
+        if (t->before_to)
+            memcpy(t->before_to, t->before_from, t->copied);
+        TRY(comm_start(f->comm, &t->op));
+    }
+    for (int i = 0; i < turns; i++) {
+        struct collective_turn *t = &f->buffers->turn[i];
+        TRY(comm_wait(f->comm, &t->op));
+        if (t->after_to)
+            memcpy(t->after_to, t->after_from, t->copied);
+    }
+    *seconds = (double)(clock_ns() - begun) * 1e-9 / turns;
+    return STATUS_OK;
+}
+
+/* As in training, the stream waits for the result; the host waits at the end of the sample. */
+static enum status run_on_device(struct form *f, double *seconds)
+{
+    struct collective_buffers *b = f->buffers;
+    const struct backend *be = b->device->backend;
+    TRY(be->event_record(b->from, b->stream));
+    for (int i = 0; i < b->turns; i++)
+        if (b->turn[i].before_to)
+            TRY(be->copy(b->stream, b->turn[i].before_to, b->turn[i].before_from,
+                         b->turn[i].copied));
+    TRY(be->event_record(b->ready, b->stream));
+    for (int i = 0; i < b->turns; i++) {
+        b->turn[i].op.after = b->ready;
+        b->turn[i].op.over = b->over[i];
+        TRY(comm_start(f->comm, &b->turn[i].op));
+    }
+    for (int i = 0; i < b->turns; i++) {
+        TRY(comm_wait_on(f->comm, &b->turn[i].op, b->stream));
+        if (b->turn[i].after_to)
+            TRY(be->copy(b->stream, b->turn[i].after_to, b->turn[i].after_from, b->turn[i].copied));
+    }
+    TRY(be->event_record(b->to, b->stream));
+    TRY(be->stream_sync(b->stream));
+    *seconds = be->event_seconds(b->from, b->to) / b->turns;
+    return STATUS_OK;
+}
+
+static enum status form_run(struct form *f, double *seconds)
+{
+    return f->buffers->device ? run_on_device(f, seconds) : run_on_host(f, seconds);
+}
+
+/* Takes a sample, the time of the slowest rank, which an all-reduce finds. The all-reduce gives all
+ * ranks the same sample, so all stop after the same one, and synchronises them. */
+static enum status form_sample(void *context, double *seconds)
+{
+    struct form *f = context;
+    struct collective_buffers *b = f->buffers;
+    struct comm_op slowest = {.kind = COMM_ALLREDUCE,
+                              .reduction = COMM_MAX,
+                              .type = DTYPE_F64,
+                              .send = &b->word,
+                              .recv = &b->word,
+                              .count = 1,
+                              .on_host = true};
+    TRY(form_run(f, &b->word));
+    TRY(comm_run(b->words, &slowest));
+    *seconds = b->word;
+    return STATUS_OK;
+}
+
+/* --- checks --- */
+
+/* Every turn has values of its own. */
+static int values_of(const struct form *f, int round, int turn)
+{
+    return round * f->buffers->turns + turn;
+}
+
+static enum status form_fill(const struct form *f, int round)
+{
+    enum dtype type = f->config->type;
+    for (int i = 0; i < f->buffers->turns; i++) {
+        const struct collective_turn *t = &f->buffers->turn[i];
+        if (!t->input)
+            continue;
+        collective_fill(type, desk(f->buffers, t->input), t->input_count, comm_rank(f->comm),
+                        comm_size(f->comm), values_of(f, round, i));
+        TRY(put(f->buffers, t->input, (size_t)t->input_count * dtype_size(type)));
+    }
+    return STATUS_OK;
+}
+
+static enum status poison(const struct form *f, void *all)
+{
+    const struct collective_buffers *b = f->buffers;
+    enum dtype type = f->config->type;
+    for (int i = 0; i < b->turns; i++) {
+        char *mem = (char *)all + (size_t)i * b->bytes;
+        collective_poison(type, desk(b, mem), (int64_t)(b->bytes / dtype_size(type)));
+        TRY(put(b, mem, b->bytes));
+    }
+    return STATUS_OK;
+}
+
+/* Runs once on known values and adds the wrong elements of all ranks to *wrong. */
+static enum status form_check(struct form *f, int round, int64_t *wrong)
+{
+    const struct collective_config *c = f->config;
+    int rank = comm_rank(f->comm), ranks = comm_size(f->comm);
+    struct collective_buffers *b = f->buffers;
+    double ignored, found = 0;
+    TRY(poison(f, b->send));
+    TRY(poison(f, b->recv));
+    TRY(form_fill(f, round));
+    TRY(form_run(f, &ignored));
+    for (int i = 0; i < b->turns; i++) {
+        const struct collective_turn *t = &b->turn[i];
+        TRY(fetch(b, t->result, (size_t)f->result_count * dtype_size(c->type)));
+        found += (double)collective_wrong(c, desk(b, t->result), t->op.count, rank, ranks,
+                                          values_of(f, round, i));
+    }
+    b->word = found;
+    TRY(comm_sum(b->words, &b->word, 1));
+    *wrong += (int64_t)b->word;
+    return STATUS_OK;
+}
+
+enum status collective_measure(const struct collective_config *c, struct comm *comm,
+                               struct collective_buffers *b, int64_t bytes,
+                               struct collective_row *row)
+{
+    int ranks = comm_size(comm), rank = comm_rank(comm);
+    int64_t count = collective_count(c->kind, c->type, bytes, ranks);
+    struct form f = {.config = c,
+                     .comm = comm,
+                     .buffers = b,
+                     .result_count = collective_result_count(c, count, rank, ranks)};
+    *row = (struct collective_row){.count = count};
+    row->bytes = count * (int64_t)dtype_size(c->type) * (collective_has_parts(c->kind) ? ranks : 1);
+    for (int p = 0; p < COLLECTIVE_PLACES; p++) {
+        struct collective_time *t = &row->place[p];
+        for (int i = 0; i < b->turns; i++)
+            b->turn[i] = turn_make(&f, count, i, (enum collective_place)p);
+        TRY(form_fill(&f, 0));
+        TRY(harness_run(&c->options.timing, form_sample, &f, &t->time));
+        collective_bandwidth(c->kind, ranks, row->bytes, t);
+        t->wrong = c->checks > 0 ? 0 : -1;
+        for (int round = 1; round <= c->checks; round++)
+            TRY(form_check(&f, round, &t->wrong));
+    }
+    return STATUS_OK;
+}

@@ -1,0 +1,26 @@
+/* Messages between the ranks of a fake group of GPUs, as ncclSend and ncclRecv move them. */
+#pragma once
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { MAILBOX_RANKS = 8, MAILBOX_MESSAGES = 2 * MAILBOX_RANKS };
+
+/* One send or receive of a rank. */
+struct mail {
+    bool sends;
+    int peer;
+    void *mem;
+    size_t bytes;
+};
+
+struct mailbox {
+    const void *sent[MAILBOX_RANKS][MAILBOX_RANKS]; /* [from][to]: not received yet */
+};
+
+/* Carries out the messages of rank `rank` and waits until the others have received what it sends.
+ * The caller holds `lock`, which guards the box; `change` is signalled when the box or *aborted
+ * changes. False: aborted. */
+bool mailbox_exchange(struct mailbox *box, int rank, int messages, const struct mail *message,
+                      pthread_mutex_t *lock, pthread_cond_t *change, const bool *aborted);
