@@ -94,10 +94,20 @@ static enum verdict strictly(enum verdict v, bool strict)
 static void add_metric_case(struct junit *j, const char *check, const struct accept_metric *m,
                             bool strict)
 {
-    char message[ACCEPT_REASON_SIZE * 2 + VALUE_SIZE + 8], value[VALUE_SIZE];
+    char message[ACCEPT_REASON_SIZE * 2 + VALUE_SIZE + 8], value[VALUE_SIZE], spread[VALUE_SIZE];
     accept_value_words(m, value, sizeof value);
-    snprintf(message, sizeof message, "%s: %s; %s", value, m->reason, m->limit);
-    junit_add(j, check, m->name, strictly(m->verdict, strict), 0, verdict_str(m->verdict), message);
+    accept_spread_words(m, spread, sizeof spread);
+    const struct junit_property property[] = {
+        {"value", value}, {"range", spread}, {"limit", m->limit}, {"source", m->source}};
+    snprintf(message, sizeof message, "%s%s%s; %s", value, *m->reason ? ": " : "", m->reason,
+             m->limit);
+    junit_add(j, &(struct junit_case){.class = check,
+                                      .name = m->name,
+                                      .verdict = strictly(m->verdict, strict),
+                                      .type = verdict_str(m->verdict),
+                                      .message = message,
+                                      .property = property,
+                                      .properties = sizeof property / sizeof *property});
 }
 
 enum status accept_write_junit(const struct accept_report *r, bool strict, const char *path)
@@ -107,8 +117,12 @@ enum status accept_write_junit(const struct accept_report *r, bool strict, const
     TRY(junit_begin(&j));
     for (int i = 0; i < r->n_checks; i++) {
         const struct accept_result *c = &r->check[i];
-        junit_add(&j, c->name, "ended", strictly(c->ended, strict), c->seconds,
-                  verdict_str(c->ended), c->ended_why);
+        junit_add(&j, &(struct junit_case){.class = c->name,
+                                           .name = "ended",
+                                           .verdict = strictly(c->ended, strict),
+                                           .seconds = c->seconds,
+                                           .type = verdict_str(c->ended),
+                                           .message = c->ended_why});
         for (int k = 0; k < c->n_metrics; k++)
             if (*c->metric[k].limit)
                 add_metric_case(&j, c->name, &c->metric[k], strict);

@@ -106,6 +106,7 @@ static bool fails(const struct fleet_node *node, bool strict)
 static enum status add_node_case(struct junit *j, const struct fleet *f,
                                  const struct fleet_node *node, bool strict)
 {
+    char metrics[16];
     struct text_stream reasons;
     TRY(text_stream_open(&reasons));
     for (int i = 0; i < node->n; i++) {
@@ -114,9 +115,17 @@ static enum status add_node_case(struct junit *j, const struct fleet *f,
                 x->reason);
     }
     TRY(text_stream_close(&reasons));
-    junit_add(j, hardware_of(f, node->group), node->name,
-              fails(node, strict) ? VERDICT_FAIL : node->verdict, 0, verdict_str(node->verdict),
-              reasons.text);
+    snprintf(metrics, sizeof metrics, "%d", node->count[VERDICT_PASS]);
+    const struct junit_property property = {"metrics_passed", metrics};
+    junit_add(j, &(struct junit_case){
+                     .class = hardware_of(f, node->group),
+                     .name = node->name,
+                     .verdict = fails(node, strict) ? VERDICT_FAIL : node->verdict,
+                     .type = verdict_str(node->verdict),
+                     .message = reasons.text,
+                     .property = &property,
+                     .properties = 1,
+                 });
     free(reasons.text);
     return STATUS_OK;
 }

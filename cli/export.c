@@ -28,7 +28,7 @@ static const struct setting export_settings[] = {
      "Where to write (required): a folder for tensorboard and csv, else a file",
      AS_TEXT(options.out)},
     {"division", 0, "open|closed", "open",
-     "mlperf: division whose rules the log is checked against", AS_CHOICE(options.closed)},
+     "mlperf: division of ruleset 4.0.0 that the run is compared with", AS_CHOICE(options.closed)},
     {NULL, 0, "RUN", NULL, NULL, AS_ARGUMENTS(dir, n)},
     {0},
 };
@@ -68,6 +68,7 @@ static enum status export_work(void *config)
         return export_weights(c);
     TRY(array_new(&run, c->n));
     c->options.written = stdout;
+    c->options.warnings = stderr;
     for (int i = 0; i < c->n; i++) {
         CHECK(run_load(c->dir[i], &run[i]));
         CHECK(stop_check());

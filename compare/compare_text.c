@@ -208,7 +208,19 @@ static void add_result(struct junit *j, const struct compare_cell *c,
     struct row row = row_of(r);
     snprintf(message, sizeof message, "%s: %s in base, %s in new, ratio %s (%s), p %s", verdict,
              row.base, row.new, row.ratio, row.interval, row.p);
-    junit_add(j, c->name, metrics[r->metric].name, case_of(r), 0, verdict, message);
+    char threshold[NUMBER_SIZE];
+    snprintf(threshold, sizeof threshold, "%.3g%%", 100 * r->threshold);
+    const struct junit_property property[] = {{"verdict", verdict},       {"base", row.base},
+                                              {"new", row.new},           {"ratio", row.ratio},
+                                              {"interval", row.interval}, {"p", row.p},
+                                              {"threshold", threshold}};
+    junit_add(j, &(struct junit_case){.class = c->name,
+                                      .name = metrics[r->metric].name,
+                                      .verdict = case_of(r),
+                                      .type = verdict,
+                                      .message = message,
+                                      .property = property,
+                                      .properties = sizeof property / sizeof *property});
 }
 
 /* Adds one case with the names of the fields that differ. */
@@ -226,7 +238,11 @@ static enum status add_refused(struct junit *j, const struct compare_cell *c)
         comma = ", ";
     }
     TRY(text_stream_close(&message));
-    junit_add(j, c->name, "configuration", VERDICT_MISSING, 0, "configuration", message.text);
+    junit_add(j, &(struct junit_case){.class = c->name,
+                                      .name = "configuration",
+                                      .verdict = VERDICT_MISSING,
+                                      .type = "configuration",
+                                      .message = message.text});
     free(message.text);
     return STATUS_OK;
 }
@@ -238,7 +254,11 @@ enum status compare_write_junit(const struct compare_report *r, const char *path
     for (int64_t i = 0; i < r->n_cells; i++) {
         const struct compare_cell *c = &r->cell[i];
         if (*c->missing)
-            junit_add(&j, c->name, "repeats", VERDICT_MISSING, 0, "repeats", c->missing);
+            junit_add(&j, &(struct junit_case){.class = c->name,
+                                               .name = "repeats",
+                                               .verdict = VERDICT_MISSING,
+                                               .type = "repeats",
+                                               .message = c->missing});
         if (json_object_size(c->differences) > 0)
             TRY(add_refused(&j, c));
         for (int k = 0; k < c->n_results; k++)

@@ -75,35 +75,46 @@ static void put_telemetry(FILE *out, const struct run *run, int64_t *at, double 
     }
 }
 
+/* Writes all events of a run. */
+static enum status put_events(FILE *out, const struct run *run)
+{
+    double started = export_started(run);
+    struct walk walk = {.run = run};
+    const struct step_record *step;
+    const struct epoch_record *epoch;
+    int64_t sampled = 0, next = 0;
+    tensorboard_begin(out, started, 0);
+    TRY(tensorboard_hparams(out, started, json_object_get(run->info, "config")));
+    while (walk_next(&walk, &step, &epoch)) {
+        double elapsed = step ? step->elapsed : epoch->elapsed;
+        next = step ? step->step : next;
+        put_telemetry(out, run, &sampled, started, elapsed, next);
+        if (step)
+            tensorboard_step(out, time_at(started, elapsed), step);
+        else
+            tensorboard_epoch(out, time_at(started, elapsed), epoch);
+    }
+    put_telemetry(out, run, &sampled, started, INFINITY, next);
+    return run->summary ? tensorboard_end(out, time_at(started, run->elapsed), true) : STATUS_OK;
+}
+
 enum status export_tensorboard(const struct run *const *run, int n, const struct export_options *o)
 {
     for (int i = 0; i < n; i++) {
         char name[TENSORBOARD_NAME_MAX], path[4096];
-        double started = export_started(run[i]);
-        struct walk walk = {.run = run[i]};
         struct atomic_file f;
-        const struct step_record *step;
-        const struct epoch_record *epoch;
-        int64_t sampled = 0, next = 0;
-        tensorboard_name(name, started,
+        tensorboard_name(name, export_started(run[i]),
                          json_text_or(json_object_get(run[i]->info, "host"), "hostname", "host"),
                          "export");
         TRY(path_format(path, sizeof path, "%s/%s", o->out, run[i]->name));
         TRY(dir_make(path));
         TRY(path_format(path, sizeof path, "%s/%s/%s", o->out, run[i]->name, name));
         TRY(atomic_file_open(&f, path));
-        tensorboard_begin(f.stream, started, 0);
-        while (walk_next(&walk, &step, &epoch)) {
-            double elapsed = step ? step->elapsed : epoch->elapsed;
-            next = step ? step->step : next;
-            put_telemetry(f.stream, run[i], &sampled, started, elapsed, next);
-            if (step)
-                tensorboard_step(f.stream, time_at(started, elapsed), step);
-            else
-                tensorboard_epoch(f.stream, time_at(started, elapsed), epoch);
-        }
-        put_telemetry(f.stream, run[i], &sampled, started, INFINITY, next);
-        TRY(export_put(o, &f));
+        enum status st = put_events(f.stream, run[i]);
+        if (st == STATUS_OK)
+            st = export_put(o, &f);
+        atomic_file_abandon(&f);
+        TRY(st);
     }
     return STATUS_OK;
 }

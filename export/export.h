@@ -5,7 +5,7 @@
  *                run's name, then the columns of results/schema.h; a number that is not finite is
  *                empty
  *   prometheus   OUT: a file for node_exporter's textfile collector, see prometheus.h
- *   mlperf       OUT: the ":::MLLOG" lines of one run: see mlperf.c
+ *   mlperf       OUT: the ":::MLLOG" lines of one run: see mlperf.c, mlperf_rules.h
  *   superbench   OUT: SuperBench's results-summary.jsonl: see superbench.c
  *
  * The same records give the same bytes: a time is the start of the run plus the recorded elapsed
@@ -32,6 +32,7 @@ struct export_options {
     const char *out; /* path of a file or a folder, by the format; created if missing */
     bool closed;     /* mlperf: the closed division instead of the open one */
     FILE *written;   /* receives the names of the files, one a line */
+    FILE *warnings;  /* receives a line where a run does not meet the format's rules; NULL: none */
     /* Called before a file is put in place. If it fails, the export ends. NULL: not called. */
     enum status (*proceed)(void);
 };

@@ -45,7 +45,7 @@ static void tensorboard_give_up(struct live *l)
     l->events = NULL;
 }
 
-static enum status tensorboard_open(struct live *l, int64_t step)
+static enum status tensorboard_open(struct live *l, const json_t *config, int64_t step)
 {
     char dir[4096], name[TENSORBOARD_NAME_MAX], host[256] = "", pid[32];
     double time = clock_wall_s();
@@ -59,7 +59,7 @@ static enum status tensorboard_open(struct live *l, int64_t step)
     if (!l->events)
         return status_fail(STATUS_IO, "cannot write '%s': %s", l->events_path, strerror(errno));
     tensorboard_begin(l->events, time, step);
-    return STATUS_OK;
+    return tensorboard_hparams(l->events, time, config);
 }
 
 /* Flushes the event file to the operating system: at once if `due`, else at intervals. */
@@ -118,7 +118,7 @@ static void live_begin(void *state, const char *dir, const struct run_info *info
                                      .device = l->device,
                                      .time = clock_wall_s()};
     l->step = step;
-    if (l->config.tensorboard && tensorboard_open(l, step) != STATUS_OK)
+    if (l->config.tensorboard && tensorboard_open(l, info->config, step) != STATUS_OK)
         tensorboard_give_up(l);
     tensorboard_flush(l, true);
     textfile_update(l, true);
@@ -162,6 +162,8 @@ static void live_close(void *state, bool finished)
 {
     struct live *l = state;
     l->run.finished = finished;
+    if (l->events && tensorboard_end(l->events, clock_wall_s(), finished) != STATUS_OK)
+        tensorboard_give_up(l);
     tensorboard_flush(l, true);
     textfile_update(l, true);
 }

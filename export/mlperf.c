@@ -2,20 +2,19 @@
  * compliance checker of mlcommons/logging reads them.
  *
  * The log describes a run in a known form and is not an MLPerf result: its status is "research".
- * Where this suite differs from the rules, the value says so: no cache is cleared (false); the
- * learning rate does not decay by a polynomial (its power is null), and its end value is that of
- * the last epoch. Times come from the records; "file" and "lineno" of the metadata name the record
- * from which a line was made. */
+ * Where this suite differs from the rules, the value says so: no cache is cleared (false); where
+ * the learning rate does not decay by a polynomial, its power is null and its end value that of the
+ * last epoch. Comments at the head of the log name the ruleset and the rules that the run does not
+ * meet, and so does a warning. Times come from the records; "file" and "lineno" of the metadata
+ * name the record from which a line was made. */
 #include "base/file.h"
 #include "base/json.h"
 #include "export/formats.h"
+#include "export/mlperf_rules.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Top-1 that a run must reach: ruleset 4.0.0. */
-#define TARGET_TOP1 75.90
 
 /* Far in the future; a record with a later time is wrong. */
 #define TIME_MAX_MS 1e15
@@ -74,11 +73,6 @@ static void put_real(struct log *log, const char *key, double value)
     put(log, POINT, 0, key, json_finite(value), NULL);
 }
 
-static double config_real(const struct run *run, const char *key)
-{
-    return json_number_value(run_config(run, key));
-}
-
 /* A number from 1 to 2^20, so that products do not overflow. */
 static int64_t config_size(const struct run *run, const char *key)
 {
@@ -86,40 +80,29 @@ static int64_t config_size(const struct run *run, const char *key)
     return n < 1 ? 1 : n > 1 << 20 ? 1 << 20 : n;
 }
 
-/* The highest learning rate of the steps: the one after warm-up, with the factor of --lr-scale. */
-static double highest_lr(const struct run *run)
-{
-    double lr = 0;
-    for (int64_t i = 0; i < run->n_steps; i++)
-        lr = fmax(lr, run->step[i].lr);
-    return lr;
-}
-
 static void put_optimizer(struct log *log, const struct run *run)
 {
-    const char *name = config_real(run, "lars") > 0 ? "lars" : "sgd";
-    const struct epoch_record *last = &run->epoch[run->n_epochs - 1];
+    struct mlperf_optimizer o = mlperf_optimizer_of(run);
     const struct {
         const char *key;
         json_t *value;
     } rows[] = {
-        {"base_learning_rate", json_finite(highest_lr(run))},
-        {"end_learning_rate", json_finite(last->lr)},
-        {"learning_rate_decay_poly_power", json_null()},
-        {"learning_rate_decay_steps", json_integer(last->steps)},
-        {"momentum", json_finite(config_real(run, "momentum"))},
-        {"weight_decay", json_finite(config_real(run, "weight_decay"))},
+        {"base_learning_rate", json_finite(o.base_lr)},
+        {"end_learning_rate", json_finite(o.end_lr)},
+        {"learning_rate_decay_poly_power", json_finite(o.power)},
+        {"learning_rate_decay_steps", json_integer(o.decay_steps)},
+        {"momentum", json_finite(o.momentum)},
+        {"weight_decay", json_finite(o.weight_decay)},
     };
-    double warmup = config_real(run, "warmup_epochs");
-    put_text(log, "opt_name", name);
+    put_text(log, "opt_name", o.name);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char key[64];
-        snprintf(key, sizeof key, "%s_opt_%s", name, rows[i].key);
+        snprintf(key, sizeof key, "%s_opt_%s", o.name, rows[i].key);
         put(log, POINT, 0, key, rows[i].value, NULL);
     }
-    put_real(log, "opt_learning_rate_warmup_epochs", warmup);
-    if (strcmp(name, "lars") == 0) {
-        put_real(log, "lars_opt_learning_rate_warmup_epochs", warmup);
+    put_real(log, "opt_learning_rate_warmup_epochs", o.warmup_epochs);
+    if (strcmp(o.name, "lars") == 0) {
+        put_real(log, "lars_opt_learning_rate_warmup_epochs", o.warmup_epochs);
         put_real(log, "lars_epsilon", 0);
     }
 }
@@ -130,14 +113,11 @@ static void put_setting(struct log *log, const struct run *run)
     int64_t ranks = config_size(run, "world_size");
     int64_t devices = config_size(run, "devices_per_rank");
     int64_t accumulate = config_size(run, "accumulate");
-    int64_t val_images = 0;
-    for (int64_t i = 0; i < run->n_epochs && val_images == 0; i++)
-        val_images = run->epoch[i].val_images;
     put_count(log, "seed", json_integer_value(json_object_get(run->info, "seed")));
     put_count(log, "global_batch_size", batch * ranks * accumulate);
     put_count(log, "gradient_accumulation_steps", accumulate);
     put_count(log, "train_samples", run->epoch[0].train_images);
-    put_count(log, "eval_samples", val_images);
+    put_count(log, "eval_samples", mlperf_val_images(run));
     put_count(log, "model_bn_span",
               json_is_true(run_config(run, "sync_bn")) ? batch * ranks : batch / devices);
     put_optimizer(log, run);
@@ -161,11 +141,12 @@ static void put_epoch(struct log *log, const struct epoch_record *e)
     put_of_epoch(log, STOP, eval_stop, "eval_stop", NULL, e);
 }
 
-static bool reached_target(const struct run *run)
+/* In the open division a run may have a target of its own. */
+static bool reached_target(const struct run *run, bool closed)
 {
-    double target = config_real(run, "desired_acc");
+    double target = closed ? 0 : json_number_value(run_config(run, "desired_acc"));
     if (!(target > 0))
-        target = TARGET_TOP1;
+        target = MLPERF_TARGET_TOP1;
     return run->summary && run->epoch[run->n_epochs - 1].best_top1 >= target;
 }
 
@@ -189,7 +170,32 @@ static void put_log(struct log *log, const struct run *run, bool closed)
         put_epoch(log, &run->epoch[i]);
     }
     put(log, STOP, run->elapsed, "run_stop", NULL,
-        json_pack("{s:s}", "status", reached_target(run) ? "success" : "aborted"));
+        json_pack("{s:s}", "status", reached_target(run, closed) ? "success" : "aborted"));
+}
+
+/* Writes the head of the log: what it is, and the rules that the run does not meet. */
+static enum status put_head(FILE *out, const struct run *run, const struct export_options *o)
+{
+    const char *division = o->closed ? "closed" : "open";
+    struct text_stream unmet;
+    TRY(text_stream_open(&unmet));
+    mlperf_unmet(run, o->closed, unmet.out);
+    TRY(text_stream_close(&unmet));
+    fprintf(out,
+            "# Made by ampscale from the record of a run. Not an MLPerf result.\n"
+            "# Ruleset: MLPerf Training " MLPERF_RULESET ", resnet, %s division.\n",
+            division);
+    char *next, *text = unmet.text;
+    for (char *line = strtok_r(text, "\n", &next); line; line = strtok_r(NULL, "\n", &next)) {
+        fprintf(out, "# Not met: %s.\n", line);
+        if (o->warnings)
+            fprintf(o->warnings,
+                    "ampscale: warning: '%s' does not meet MLPerf Training " MLPERF_RULESET
+                    " (%s division): %s\n",
+                    run->name, division, line);
+    }
+    free(text);
+    return STATUS_OK;
 }
 
 enum status export_mlperf(const struct run *const *run, int n, const struct export_options *o)
@@ -203,9 +209,7 @@ enum status export_mlperf(const struct run *const *run, int n, const struct expo
     struct atomic_file f;
     TRY(atomic_file_open(&f, o->out));
     struct log log = {.out = f.stream, .begun = export_started(run[0])};
-    fputs("# Made by ampscale from the record of a run. Not an MLPerf result.\n", f.stream);
-    if (json_is_true(run_config(run[0], "dummy")))
-        fputs("# The run trained on synthetic tensors.\n", f.stream);
+    CHECK(put_head(f.stream, run[0], o));
     put_log(&log, run[0], o->closed);
     if (log.oom) {
         st = status_fail(STATUS_OOM, "no memory to write '%s'", o->out);

@@ -43,7 +43,7 @@ static const struct metric metrics[] = {
     {"ampscale_accuracy_ratio", NULL, NULL, "phase=\"val\",top=\"1\"", FROM_EPOCH, AT(epoch.val_top1), 0.01},
     {"ampscale_accuracy_ratio", NULL, NULL, "phase=\"val\",top=\"5\"", FROM_EPOCH, AT(epoch.val_top5), 0.01},
     {"ampscale_learning_rate", "gauge", "Learning rate of the last step.", NULL, FROM_STEP, AT(step.lr), 1},
-    {"ampscale_loss_scale", "gauge", "Loss scale of the last step; 0 without loss scaling.", NULL, FROM_STEP, AT(step.loss_scale), 1},
+    {"ampscale_loss_scale", "gauge", "Loss scale of the last step; absent without loss scaling.", NULL, FROM_STEP, AT(step.loss_scale), 1},
 };
 /* clang-format on */
 
@@ -85,6 +85,8 @@ void prometheus_step(struct prometheus_run *p, double time, const struct step_re
 {
     p->has_step = true;
     p->step = *step;
+    if (!(step->loss_scale > 0))
+        p->step.loss_scale = NAN;
     p->images_per_s = (double)step->images / step->total_s;
     p->steps = (double)step->step + 1;
     p->skipped += (double)step->skipped;

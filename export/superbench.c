@@ -1,8 +1,8 @@
 /* SuperBench's results-summary.jsonl: a flat object for each node, with the metrics' names as keys.
  *
- * A run becomes the benchmark model-benchmarks:<family>/pytorch-<network>, which is SuperBench's
- * name for the same work, so that its rules and baselines apply. The numbers are those of this
- * suite.
+ * A run becomes the benchmark model-benchmarks:<family>/ampscale-<network>. SuperBench's own model
+ * benchmark is .../pytorch-<network>: rules and baselines for that name are of another program, and
+ * must not judge these numbers.
  * Metrics: <precision>_train_throughput   images/s of one device, median over the steps
  *   <precision>_train_step_time    milliseconds, median over the steps
  *   return_code                    0: the run is complete; 1: it is not
@@ -55,7 +55,7 @@ static enum status put_run(json_t *node, const char *benchmark, const struct run
     return STATUS_OK;
 }
 
-/* "model-benchmarks:resnet/pytorch-resnet50", followed by "/0", "/1" ... if several runs have the
+/* "model-benchmarks:resnet/ampscale-resnet50", followed by "/0", "/1" ... if several runs have the
  * same network and precision. */
 static void benchmark_name(char out[256], const struct run *const *run, int n, int i)
 {
@@ -71,7 +71,7 @@ static void benchmark_name(char out[256], const struct run *const *run, int n, i
         before += j < i;
         all++;
     }
-    snprintf(of, sizeof of, "model-benchmarks:%s/pytorch-%.100s", family, arch);
+    snprintf(of, sizeof of, "model-benchmarks:%s/ampscale-%.100s", family, arch);
     if (all > 1)
         snprintf(out, 256, "%.240s/%d", of, before);
     else

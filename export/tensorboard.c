@@ -2,6 +2,7 @@
 #include "export/tensorboard.h"
 
 #include "export/event.pb-c.h"
+#include "export/tensorboard_event.h"
 
 #include <inttypes.h>
 #include <isa-l/crc.h>
@@ -50,16 +51,21 @@ static void put_le(FILE *out, uint64_t value, int bytes)
         fputc((int)(value >> (8 * i) & 0xff), out);
 }
 
-static void put_event(FILE *out, const TbEvent *event)
+void tensorboard_put_record(FILE *out, const uint8_t *bytes, size_t size)
 {
-    uint8_t bytes[EVENT_MAX_BYTES], length[8];
-    uint64_t size = tb_event__pack(event, bytes);
+    uint8_t length[8];
     for (int i = 0; i < 8; i++)
-        length[i] = (uint8_t)(size >> (8 * i));
+        length[i] = (uint8_t)((uint64_t)size >> (8 * i));
     fwrite(length, 1, sizeof length, out);
     put_le(out, tensorboard_crc(length, sizeof length), 4);
     fwrite(bytes, 1, size, out);
     put_le(out, tensorboard_crc(bytes, size), 4);
+}
+
+static void put_event(FILE *out, const TbEvent *event)
+{
+    uint8_t bytes[EVENT_MAX_BYTES];
+    tensorboard_put_record(out, bytes, tb_event__pack(event, bytes));
 }
 
 static TbEvent event_at(double wall_time)
@@ -121,14 +127,14 @@ static void put_scalars(FILE *out, double wall_time, int64_t step, struct scalar
 void tensorboard_step(FILE *out, double wall_time, const struct step_record *step)
 {
     struct scalars s = {.n = 0};
-    add(&s, "Throughput", (double)step->images / step->total_s);
-    add(&s, "Time", step->total_s);
-    add(&s, "Loss", step->loss);
-    add(&s, "Top1", step->top1);
-    add(&s, "Top5", step->top5);
+    add(&s, "Throughput/train", (double)step->images / step->total_s);
+    add(&s, "Loss/train", step->loss);
+    add(&s, "Top1/train", step->top1);
+    add(&s, "Top5/train", step->top5);
     add(&s, "Lr", step->lr);
     if (step->loss_scale > 0)
         add(&s, "LossScale", step->loss_scale);
+    add(&s, "Step/Total_s", step->total_s);
     add(&s, "Step/DataWait_s", step->data_s);
     add(&s, "Step/Copy_s", step->h2d_s);
     add(&s, "Step/Forward_s", step->forward_s);
@@ -143,11 +149,11 @@ void tensorboard_epoch(FILE *out, double wall_time, const struct epoch_record *e
     struct scalars s = {.n = 0};
     if (epoch->val_images == 0)
         return;
-    add(&s, "Val/Loss", epoch->val_loss);
-    add(&s, "Val/Top1", epoch->val_top1);
-    add(&s, "Val/Top5", epoch->val_top5);
+    add(&s, "Loss/val", epoch->val_loss);
+    add(&s, "Top1/val", epoch->val_top1);
+    add(&s, "Top5/val", epoch->val_top5);
     if (epoch->val_s > 0)
-        add(&s, "Val/Throughput", (double)epoch->val_images / epoch->val_s);
+        add(&s, "Throughput/val", (double)epoch->val_images / epoch->val_s);
     /* `steps` is a count, so the number of the last step is one less. If the event had the number
      * `steps`, TensorBoard would drop it when a run resumes after this epoch. */
     put_scalars(out, wall_time, epoch->steps > 0 ? epoch->steps - 1 : 0, &s);

@@ -6,17 +6,24 @@
  * their start time. If a program resumed from an earlier step, its new file has that step, and
  * TensorBoard drops the values that earlier files have from that step on.
  *
- * Tags of a step: Throughput (images/s), Time (seconds), Loss, Top1, Top5 (percent), Lr, and
- * LossScale with loss scaling. Tags of an epoch that was validated, at its last step: Val/Loss,
- * Val/Top1 and Val/Top5. Tags of device 0, at the step after the sample: Device0/Power_W, Energy_J,
- * Temperature_C, Clock_MHz, MemoryClock_MHz, Busy (percent), MemoryBusy and Memory_GiB; the other
- * devices have such tags too. A value that is not finite is left out.
+ * TensorBoard draws the tags with the same words before the slash in one group. Tags of a step:
+ * Loss/train, Top1/train, Top5/train (percent), Throughput/train (images/s), Lr, LossScale with
+ * loss scaling, Step/Total_s and the parts of a step in seconds. Tags of an epoch that was
+ * validated, at its last step: Loss/val, Top1/val, Top5/val and Throughput/val. Tags of device 0,
+ * at the step after the sample: Device0/Power_W, Energy_J, Temperature_C, Clock_MHz,
+ * MemoryClock_MHz, Busy (percent), MemoryBusy and Memory_GiB; the other devices have such tags too.
+ * A value that is not finite is left out.
  *
- * The caller checks the stream's error flag. Nothing is allocated. */
+ * The settings of a run are its hyper-parameters in the HParams dashboard (tensorboard_hparams.c).
+ *
+ * The caller checks the stream's error flag. Scalars allocate nothing. */
 #pragma once
 
+#include "base/status.h"
 #include "results/schema.h"
 
+#include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -38,3 +45,10 @@ void tensorboard_step(FILE *out, double wall_time, const struct step_record *ste
 void tensorboard_epoch(FILE *out, double wall_time, const struct epoch_record *epoch);
 void tensorboard_telemetry(FILE *out, double wall_time, int64_t step,
                            const struct telemetry_record *row);
+
+/* Writes the numbers, words and switches of `config`, run.json's object, as hyper-parameters, but
+ * not the paths of files; and the tags that the dashboard shows beside them. */
+MUST_CHECK enum status tensorboard_hparams(FILE *out, double wall_time, const json_t *config);
+
+/* Says that the run has ended, for the HParams dashboard. */
+MUST_CHECK enum status tensorboard_end(FILE *out, double wall_time, bool complete);

@@ -44,26 +44,47 @@ static void attribute(FILE *out, const char *name, const char *text)
     fputc('"', out);
 }
 
-void junit_add(struct junit *j, const char *class, const char *name, enum verdict v, double seconds,
-               const char *type, const char *message)
+static void put_properties(FILE *out, const struct junit_case *c)
+{
+    int n = 0;
+    for (int i = 0; i < c->properties; i++) {
+        const struct junit_property *p = &c->property[i];
+        if (!p->text || !*p->text)
+            continue;
+        fputs(n++ ? "" : "      <properties>\n", out);
+        fputs("        <property", out);
+        attribute(out, "name", p->name);
+        attribute(out, "value", p->text);
+        fputs("/>\n", out);
+    }
+    fputs(n ? "      </properties>\n" : "", out);
+}
+
+void junit_add(struct junit *j, const struct junit_case *c)
 {
     static const char *const tag[] = {NULL, "skipped", NULL, "error", "failure"};
     FILE *out = j->cases.out;
+    enum verdict v = c->verdict;
     j->count[v]++;
-    j->seconds += seconds;
+    j->seconds += c->seconds;
     fputs("    <testcase", out);
-    attribute(out, "classname", class);
-    attribute(out, "name", name);
-    fprintf(out, " time=\"%.3f\"", seconds);
-    if (!tag[v]) {
+    attribute(out, "classname", c->class);
+    attribute(out, "name", c->name);
+    fprintf(out, " time=\"%.3f\">\n", c->seconds);
+    put_properties(out, c);
+    if (tag[v]) {
+        fprintf(out, "      <%s", tag[v]);
+        if (v != VERDICT_SKIP) /* JUnit's schema allows no type on "skipped" */
+            attribute(out, "type", c->type ? c->type : verdict_str(v));
+        attribute(out, "message", c->message);
         fputs("/>\n", out);
-        return;
     }
-    fprintf(out, ">\n      <%s", tag[v]);
-    if (v != VERDICT_SKIP) /* JUnit's schema allows no type on "skipped" */
-        attribute(out, "type", type ? type : verdict_str(v));
-    attribute(out, "message", message);
-    fputs("/>\n    </testcase>\n", out);
+    if (c->message && *c->message) {
+        fputs("      <system-out>", out);
+        xml_text(out, c->message);
+        fputs("</system-out>\n", out);
+    }
+    fputs("    </testcase>\n", out);
 }
 
 enum status junit_write(struct junit *j, const char *suite, const char *host, const char *time,

@@ -29,9 +29,23 @@ struct junit {
 };
 MUST_CHECK enum status junit_begin(struct junit *j);
 
-/* Adds a case. `type` (NULL: the verdict) and `message` describe a case that did not pass. */
-void junit_add(struct junit *j, const char *class, const char *name, enum verdict v, double seconds,
-               const char *type, const char *message);
+/* A value of a case, for programs. One without a text is left out. */
+struct junit_property {
+    const char *name, *text;
+};
+
+/* A case. `type` (NULL: the verdict) and `message` describe one that did not pass; the message is
+ * also the output of every case, so that one that passed shows its numbers. */
+struct junit_case {
+    const char *class, *name;
+    enum verdict verdict;
+    double seconds;
+    const char *type, *message;
+    const struct junit_property *property; /* (properties) */
+    int properties;
+};
+
+void junit_add(struct junit *j, const struct junit_case *c);
 
 /* Writes the file `path` atomically, and ends the suite. `time` has the form "2024-01-31T12:00:00";
  * `host` or `time` is NULL if not known. */

@@ -1,6 +1,7 @@
 /* Each format against bytes that are known, and records that are not as they should be. */
 #include "../results/scratch.h"
 #include "export/export.h"
+#include "export/mlperf_rules.h"
 #include "export/prometheus.h"
 #include "export/tensorboard.h"
 #include "made_run.h"
@@ -101,8 +102,8 @@ static void test_event_bytes(void **state)
                                             0,    0xf8, 0x3f, 0x1a, 13,  'b', 'r', 'a', 'i',
                                             'n',  '.',  'E',  'v',  'e', 'n', 't', ':', '2'};
     static const unsigned char scalar[] = {0x09, 0,    0,   0,    0,   0,    0, 0,   0x40, 0x10,
-                                           4,    0x2a, 17,  0x0a, 15,  0x0a, 8, 'V', 'a',  'l',
-                                           '/',  'L',  'o', 's',  's', 0x15, 0, 0,   0,    0x40};
+                                           4,    0x2a, 17,  0x0a, 15,  0x0a, 8, 'L', 'o',  's',
+                                           's',  '/',  'v', 'a',  'l', 0x15, 0, 0,   0,    0x40};
     char *bytes = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&bytes, &size);
@@ -152,7 +153,7 @@ static void test_tensorboard(void **state)
         assert_int_equal(crc, tensorboard_crc(bytes + at + 12, length));
         at += 12 + length + 4;
     }
-    assert_int_equal(records, 1 + 4 + 2);
+    assert_int_equal(records, 1 + 2 + 4 + 2 + 1); /* with the hyper-parameters and the end */
     free(bytes);
     free(again);
 }
@@ -264,6 +265,9 @@ static void test_mlperf(void **state)
 {
     size_t size;
     static const char *const lines[] = {
+        "# Ruleset: MLPerf Training 4.0.0, resnet, open division.",
+        "# Not met: its data set has 64 and 50 images, ImageNet 1281167 and 50000.",
+        "# Not met: its network is resnet18, not resnet50.",
         ":::MLLOG {\"namespace\": \"\", \"time_ms\": 1706702400000, \"event_type\": "
         "\"POINT_IN_TIME\", \"key\": \"submission_status\", \"value\": \"research\", \"metadata\": "
         "{\"file\": \"run.json\", \"lineno\": 0}}",
@@ -281,17 +285,68 @@ static void test_mlperf(void **state)
     free(text);
 }
 
+/* What the closed division's rules ask of the run, and which the made run breaks one by one. */
+static void test_mlperf_rules(void **state)
+{
+    const struct {
+        const char *key;
+        json_t *value;
+        const char *line; /* NULL: meets the rule */
+    } cases[] = {
+        {"epochs", json_integer(2), NULL},
+        {"dummy", json_true(), "it trained on synthetic tensors, not on ImageNet"},
+        {"weight_decay", json_real(0.0002), NULL},
+        {"weight_decay", json_real(0.00015),
+         "its weight decay, 0.00015, is not 0.0001 times a power of 2"},
+        {"lars", json_real(0.001), "its learning rate does not decay by a polynomial of power 2"},
+        {"lr_schedule", json_string("poly"),
+         "its learning rate ends at 0, not at 0.0001 (--lr-schedule poly --lr-end 0.0001)"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct run *run = load(*state);
+        char *text;
+        size_t size;
+        FILE *out = open_memstream(&text, &size);
+        json_object_set_new(json_object_get(run->info, "config"), cases[i].key, cases[i].value);
+        mlperf_unmet(run, true, out);
+        fclose(out);
+        int lines = 0;
+        for (const char *at = text; (at = strchr(at, '\n')); at++)
+            lines++;
+        /* The network is not resnet50; unless it is synthetic, the data set is not ImageNet. */
+        bool synthetic = strcmp(cases[i].key, "dummy") == 0;
+        assert_int_equal(lines, 2 + (cases[i].line && !synthetic));
+        if (cases[i].line && !strstr(text, cases[i].line))
+            fail_msg("no '%s' in:\n%s", cases[i].line, text);
+        free(text);
+        run_free(run);
+    }
+    struct run *run = load(*state);
+    char *text;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    run->epoch[run->n_epochs - 1].best_top1 = 75.8999;
+    run->step[0].lr = 0.0105;
+    mlperf_unmet(run, true, out);
+    fclose(out);
+    assert_non_null(strstr(text, "its validation top-1 is 75.90 %, the target 75.90 %\n"));
+    assert_non_null(strstr(text, "its base learning rate, 0.0105, is no multiple of 0.001\n"));
+    free(text);
+    run_free(run);
+}
+
 static void test_superbench(void **state)
 {
     size_t size;
     struct fixture *f = *state;
     char *text = exported(f, EXPORT_SUPERBENCH, "x.jsonl", "x.jsonl", &size);
-    assert_string_equal(text, "{\"node\": \"node1\", "
-                              "\"model-benchmarks:resnet/pytorch-resnet18/return_code\": 0, "
-                              "\"model-benchmarks:resnet/pytorch-resnet18/fp16_train_throughput\": "
-                              "64.0, "
-                              "\"model-benchmarks:resnet/pytorch-resnet18/fp16_train_step_time\": "
-                              "500.0}\n");
+    assert_string_equal(text,
+                        "{\"node\": \"node1\", "
+                        "\"model-benchmarks:resnet/ampscale-resnet18/return_code\": 0, "
+                        "\"model-benchmarks:resnet/ampscale-resnet18/fp16_train_throughput\": "
+                        "64.0, "
+                        "\"model-benchmarks:resnet/ampscale-resnet18/fp16_train_step_time\": "
+                        "500.0}\n");
     free(text);
 }
 
@@ -403,6 +458,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_prometheus, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_telemetry, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_mlperf, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_mlperf_rules, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_superbench, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_hostile_runs, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_interrupted, set_up, tear_down),
