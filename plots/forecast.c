@@ -19,7 +19,7 @@ enum { TABLE_FORECAST, TABLE_FITTED, TABLE_HELD_OUT };
 struct axes {
     double x_low, x_high, rate_low, rate_high;
     double checked_low, checked_high; /* ranks of the measured points */
-    bool has_spread;
+    double spread;                    /* of a step: the largest ratio of p95 to p5 */
     bool has_part[PARTS];
 };
 
@@ -76,7 +76,7 @@ static enum status forecast_row(const json_t *o, FILE *table, struct axes *axes)
         fprintf(table, " %.9g", 100 * end / step);
     }
     fputc('\n', table);
-    axes->has_spread = axes->has_spread || p95 > p5;
+    axes->spread = fmax(axes->spread, p95 / p5);
     axes_take(axes, ranks, rate);
     return STATUS_OK;
 }
@@ -132,12 +132,20 @@ static enum status ideal_set(const json_t *measured, FILE *vars)
     return STATUS_OK;
 }
 
+/* Whether the band of the spread is wider than the line in it: the axis is 490 units high. */
+static bool spread_is_visible(const struct axes *a)
+{
+    double decades = log10(a->rate_high * 2) - log10(a->rate_low / 1.5);
+    return log10(a->spread) / decades > 4.0 / 490;
+}
+
 static enum status figure_forecast(const struct drawing *d, const struct figure *f, FILE *vars,
                                    bool has[FIGURE_BARS_MAX])
 {
     const json_t *forecasts, *measured;
     bool fitted = false, held_out = false;
-    struct axes axes = {.x_low = INFINITY, .rate_low = INFINITY, .checked_low = INFINITY};
+    struct axes axes = {
+        .spread = 1, .x_low = INFINITY, .rate_low = INFINITY, .checked_low = INFINITY};
     TRY(list_of(d->report, "forecast", &forecasts));
     TRY(list_of(d->report, "measured", &measured));
     if (json_array_size(forecasts) == 0)
@@ -152,7 +160,7 @@ static enum status figure_forecast(const struct drawing *d, const struct figure 
     figure_set(vars, "rate_high", axes.rate_high * 2);
     figure_set(vars, "has_fitted", fitted);
     figure_set(vars, "has_held_out", held_out);
-    figure_set(vars, "has_spread", axes.has_spread);
+    figure_set(vars, "has_spread", spread_is_visible(&axes));
     figure_set(vars, "checked_low", axes.checked_low);
     figure_set(vars, "checked_high", axes.checked_high);
     figure_set_runs(vars, "has_parts", axes.has_part, PARTS);

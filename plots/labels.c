@@ -77,6 +77,7 @@ void labels_look_runs(struct drawing *d)
 {
     char key[PLOT_MAX_RUNS][RUN_KEY_SIZE], name[PLOT_MAX_RUNS][FIGURE_LABEL_MAX];
     int64_t seed[PLOT_MAX_RUNS];
+    bool is_one = !d->options->series; /* one series alone: its runs differ in colour too */
     for (int i = 0; i < d->n; i++) {
         run_key(d->run[i], key[i], sizeof key[i]);
         seed[i] = run_config_count(d->run[i], "seed", 0);
@@ -84,6 +85,11 @@ void labels_look_runs(struct drawing *d)
             text_clean(name[i], sizeof name[i], d->options->series[i]);
         else
             strcpy(name[i], d->label[series_of((const char(*)[RUN_KEY_SIZE])key, seed, i)]);
+        is_one = is_one && strcmp(name[i], name[0]) == 0;
+    }
+    for (int i = 0; i < d->n; i++) {
+        if (is_one)
+            strcpy(name[i], d->label[i]);
         d->nth[i] = 0;
         for (int k = 0; k < i; k++)
             d->nth[i] += strcmp(name[k], name[i]) == 0;

@@ -79,7 +79,8 @@ struct plot_options {
                                 * epochs, 0 (none) <= ema < 1 */
     const char *const *names;  /* (runs) names in legends; NULL: configuration and folder */
     const char *const *series; /* (runs) names of their series, by which they are coloured; NULL:
-                                * runs that differ only in their seeds are a series */
+                                * runs that differ only in their seeds are a series, unless there
+                                * is no other */
     struct palette *palette;   /* colours that several drawings share; NULL: none */
     FILE *written;             /* gets a line for each picture; NULL: none */
     FILE *left_out;            /* gets lines about figures, series and cells left out; NULL: none */

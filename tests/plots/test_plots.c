@@ -284,15 +284,12 @@ static void expect_line(const char *script, const char *line)
         fail_msg("the script lacks '%s'", line);
 }
 
-/* Two runs that differ in their seed, and another precision: two colours, three shapes. */
-static void test_seeds_share_a_colour(void **state)
+/* Draws runs of these precisions whose seeds are 0, 1, ...; the caller frees the script. */
+static char *script_of_seeds(struct fixture *f, const char *const *precisions, unsigned n)
 {
-    static const char *const precisions[] = {"fp32", "fp32", "bf16"};
-    struct fixture *f = *state;
     char name[8];
     size_t size;
-    skip_without_gnuplot();
-    for (unsigned i = 0; i < 3; i++) {
+    for (unsigned i = 0; i < n; i++) {
         snprintf(name, sizeof name, "r%u", i);
         add_run(f, name,
                 (struct sample){.arch = "resnet18",
@@ -306,10 +303,29 @@ static void test_seeds_share_a_colour(void **state)
     }
     if (draw(f, false, NULL, 0) != STATUS_OK)
         fail_msg("%s", status_message());
-    char *script = scratch_read(f->out, "data/loss.gp", &size);
+    return scratch_read(f->out, "data/loss.gp", &size);
+}
+
+/* Two runs that differ in their seed, and another precision: two colours, three shapes. */
+static void test_seeds_share_a_colour(void **state)
+{
+    static const char *const precisions[] = {"fp32", "fp32", "bf16"};
+    skip_without_gnuplot();
+    char *script = script_of_seeds(*state, precisions, 3);
     expect_line(script, "\nlook[1] = 1\nmark[1] = 1\n");
     expect_line(script, "\nlook[2] = 1\nmark[2] = 2\n");
     expect_line(script, "\nlook[3] = 2\nmark[3] = 2\n");
+    free(script);
+}
+
+/* Seeds alone have colours of their own: there is nothing else to tell apart. */
+static void test_seeds_alone(void **state)
+{
+    static const char *const precisions[] = {"fp32", "fp32"};
+    skip_without_gnuplot();
+    char *script = script_of_seeds(*state, precisions, 2);
+    expect_line(script, "\nlook[1] = 1\nmark[1] = 1\n");
+    expect_line(script, "\nlook[2] = 2\nmark[2] = 2\n");
     free(script);
 }
 
@@ -326,6 +342,7 @@ int main(void)
         WITH_FOLDER(test_two_steps_count),
         WITH_FOLDER(test_given_names),
         WITH_FOLDER(test_seeds_share_a_colour),
+        WITH_FOLDER(test_seeds_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -214,10 +214,12 @@ static void test_nothing_measured(void **state)
     assert_int_equal(plot_study(&a, NULL, 0, *state, &o), STATUS_DATA);
 }
 
-#define FORECAST(ranks, rate)                                                                      \
+#define FORECAST_OF(ranks, rate, p5, p95)                                                          \
     "{\"ranks\":" ranks ",\"images_per_s\":" rate ",\"efficiency\":90,\"step_s\":0.5,"             \
-    "\"step_p5_s\":0.25,\"step_p95_s\":1,\"compute_s\":0.25,\"straggler_s\":0.125,"                \
+    "\"step_p5_s\":" p5 ",\"step_p95_s\":" p95 ",\"compute_s\":0.25,\"straggler_s\":0.125,"        \
     "\"exposed_s\":0.125,\"input_s\":0}"
+#define FORECAST(ranks, rate) FORECAST_OF(ranks, rate, "0.25", "1")
+#define STEADY(ranks, rate)   FORECAST_OF(ranks, rate, "0.499", "0.501")
 #define MEASURED(ranks, rate, held)                                                                \
     "{\"ranks\":" ranks ",\"images_per_s\":" rate ",\"efficiency\":100,\"held_out\":" held "}"
 #define RECORD(forecasts, points)                                                                  \
@@ -256,6 +258,11 @@ static void test_forecast(void **state)
     expect_text(dir, "forecast.svg", ">measured<");
     expect_no_text(dir, "forecast.svg", ">measured, held out<");
     expect_no_text(dir, "forecast.svg", ">waiting for storage<");
+    expect_text(dir, "forecast.svg", ">p5 to p95 of steps<");
+    /* A band that is thinner than the line in it is not named. */
+    assert_int_equal(draw_record(dir, RECORD(STEADY("2", "100"), MEASURED("1", "50", "false"))),
+                     STATUS_OK);
+    expect_no_text(dir, "forecast.svg", ">p5 to p95 of steps<");
 }
 
 static void test_hostile_forecasts(void **state)
