@@ -50,11 +50,21 @@ static void list_missing(const struct repeats *r, const char *side, struct compa
                   (long long)r->n, side, COMPARE_LEAST_REPEATS);
 }
 
+static int64_t count_disturbed(const struct repeats *r)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < r->n; i++)
+        n += r->repeat[i].disturbed;
+    return n;
+}
+
 static enum status compare_repeats(struct repeats *base, struct repeats *new,
                                    const struct compare_config *config, struct compare_cell *c)
 {
     c->n_base = base->n;
     c->n_new = new->n;
+    c->disturbed_base = count_disturbed(base);
+    c->disturbed_new = count_disturbed(new);
     list_missing(base, "BASE", c);
     list_missing(new, "NEW", c);
     if (base->n == 0 || new->n == 0)

@@ -30,10 +30,11 @@ static json_t *result_json(const void *cell, int64_t i)
 static json_t *cell_json(const void *report, int64_t i)
 {
     const struct compare_cell *c = &((const struct compare_report *)report)->cell[i];
-    return json_pack("{s:s, s:{s:I, s:I}, s:s?, s:O, s:o}", "name", c->name, "runs", "base",
-                     (json_int_t)c->n_base, "new", (json_int_t)c->n_new, "missing",
-                     *c->missing ? c->missing : NULL, "differences", c->differences, "metrics",
-                     json_list(c->n_results, result_json, c));
+    return json_pack("{s:s, s:{s:I, s:I}, s:{s:I, s:I}, s:s?, s:O, s:o}", "name", c->name, "runs",
+                     "base", (json_int_t)c->n_base, "new", (json_int_t)c->n_new, "disturbed",
+                     "base", (json_int_t)c->disturbed_base, "new", (json_int_t)c->disturbed_new,
+                     "missing", *c->missing ? c->missing : NULL, "differences", c->differences,
+                     "metrics", json_list(c->n_results, result_json, c));
 }
 
 json_t *compare_json(const struct compare_report *r)

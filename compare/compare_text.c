@@ -102,6 +102,18 @@ static void print_results(const struct compare_cell *c, FILE *out)
     }
 }
 
+/* Prints how many runs were disturbed; nothing if none was. */
+static void print_disturbed(const struct compare_cell *c, const char *indent, FILE *out)
+{
+    if (c->disturbed_base + c->disturbed_new > 0)
+        fprintf(
+            out,
+            "%sdisturbed by other work: %lld of %lld runs of BASE, %lld of %lld of NEW ('noise' "
+            "in summary.json)\n",
+            indent, (long long)c->disturbed_base, (long long)c->n_base, (long long)c->disturbed_new,
+            (long long)c->n_new);
+}
+
 void compare_print(const struct compare_report *report, FILE *out)
 {
     char line[COMPARE_LINE_SIZE];
@@ -111,6 +123,7 @@ void compare_print(const struct compare_report *report, FILE *out)
                 (long long)c->n_new);
         if (*c->missing)
             fprintf(out, "  incomplete: %s\n", c->missing);
+        print_disturbed(c, "  ", out);
         if (json_object_size(c->differences) > 0)
             print_differences(c, out);
         else if (c->n_results > 0)
@@ -177,6 +190,7 @@ void compare_print_markdown(const struct compare_report *report, FILE *out)
             markdown_text(c->missing, out);
             fprintf(out, ".\n\n");
         }
+        print_disturbed(c, "", out);
         if (json_object_size(c->differences) > 0)
             markdown_differences(c, out);
         else if (c->n_results > 0)

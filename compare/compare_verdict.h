@@ -89,9 +89,10 @@ struct compare_result {
 
 /* One configuration. It has no results if fields differ or a side has no runs. */
 struct compare_cell {
-    char name[COMPARE_NAME_SIZE];    /* name of a study's cell; for other runs network, precision,
-                                      * mode */
-    int64_t n_base, n_new;           /* completed runs */
+    char name[COMPARE_NAME_SIZE]; /* name of a study's cell; for other runs network, precision,
+                                   * mode */
+    int64_t n_base, n_new;        /* completed runs */
+    int64_t disturbed_base, disturbed_new; /* of these, by other work (results/noise.h) */
     bool never;                      /* compared without pairs, whether they took turns or not */
     bool turns;                      /* the runs of the two sides alternate in time */
     bool ended_alike;                /* all runs have the same steps and epochs, and ended for the

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "compare/fingerprint.h"
+#include "results/noise.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -53,9 +54,11 @@ static enum status grow(struct repeats *r)
 
 static enum status take(const struct run *run, struct repeat *r)
 {
+    char noise[NOISE_TEXT_MAX];
     *r = (struct repeat){.end = {.steps = run->n_steps, .epochs = run->n_epochs},
                          .started_s = json_number_at(run->info, "started_s")};
     text_clean(r->end.by, sizeof r->end.by, json_text_at(run->summary, "ended_by"));
+    r->disturbed = noise_recorded(run->summary, noise);
     text_clean(r->commit, sizeof r->commit, json_text_at(run->info, "commit"));
     TRY(metrics_of(run, r->value));
     TRY(fingerprint_of(run, &r->fingerprint));

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "base/text_new.h"
 #include "base/words.h"
+#include "results/noise.h"
 #include "results/outcome.h"
 #include "results/run_key.h"
 
@@ -62,7 +63,7 @@ static void group_add(struct group *groups, int *n, const struct run *run)
 
 static void add_run(struct table *t, const struct run *run)
 {
-    char text[64];
+    char text[64], noise[NOISE_TEXT_MAX];
     const struct epoch_record *e = last_validated(run);
     table_add(t, "%s", run->name);
     table_add(t, "%s", run_config_text(run, "arch", ""));
@@ -75,10 +76,12 @@ static void add_run(struct table *t, const struct run *run)
     table_add_number(t, e ? e->val_top5 : NAN, 2);
     int64_t left_out = run_left_out(run);
     const char *state = run->summary ? "complete" : run_state_str(outcome_recorded(run));
+    const char *disturbed = noise_recorded(run->summary, noise) ? ", disturbed: " : "";
     if (left_out > 0)
-        table_add(t, "%s, %" PRId64 " undecodable images skipped", state, left_out);
+        table_add(t, "%s, %" PRId64 " undecodable images skipped%s%s", state, left_out, disturbed,
+                  noise);
     else
-        table_add(t, "%s", state);
+        table_add(t, "%s%s%s", state, disturbed, noise);
 }
 
 /* The epoch with the best validation; NULL: nothing was validated. */

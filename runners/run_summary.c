@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "results/noise.h"
 #include "results/ranks.h"
 #include "results/run.h"
 #include "results/summary.h"
@@ -103,6 +104,9 @@ static void say_end(const struct session *s, const struct run *run, const json_t
     if (left_out > 0)
         fprintf(s->out, ", %" JSON_INTEGER_FORMAT " image%s skipped that could not be decoded",
                 left_out, left_out == 1 ? "" : "s");
+    char noise[NOISE_TEXT_MAX];
+    if (noise_recorded(summary, noise))
+        fprintf(s->out, "; disturbed: %s", noise);
     fprintf(s->out, "\n");
 }
 
@@ -195,6 +199,16 @@ static enum status add_storage(const struct session *s, json_t *io)
                     json_finite(storage_cached_percent(r->storage.process, r->loaders)));
 }
 
+/* Adds whether other work disturbed the run. */
+static enum status add_noise(const struct session *s, const struct run *run, json_t *summary)
+{
+    struct noise noise;
+    struct load now = load_read(&s->load);
+    TRY(noise_of_steps(run, &noise));
+    noise.host = load_between(&s->load_began, &now, s->world.size == 1);
+    return json_put(summary, "noise", noise_json(&noise));
+}
+
 /* The summary is computed from the records, so that it includes earlier attempts. */
 enum status run_summary_finish(struct session *s)
 {
@@ -214,6 +228,7 @@ enum status run_summary_finish(struct session *s)
     CHECK(summary_add(run, summary));
     CHECK(rank_sensors_gather(&s->world, &s->devices, &s->samples, summary));
     CHECK(add_storage(s, json_object_get(summary, "io")));
+    CHECK(add_noise(s, run, summary));
     CHECK(write_summary(s, summary));
     say_end(s, run, summary);
     CHECK(say_straggler(s, run));

@@ -11,6 +11,7 @@
 #include "runners/expect.h"
 #include "runners/on_save.h"
 #include "runners/rank_sensors.h"
+#include "telemetry/load.h"
 #include "telemetry/storage.h"
 #include "telemetry/telemetry.h"
 
@@ -54,6 +55,8 @@ struct session {
     struct expected *expected;    /* only on rank 0; NULL: no comparison (--expect) */
     struct telemetry *telemetry;  /* NULL: off */
     struct storage_meter storage; /* of the data */
+    struct load_meter load;       /* of the host */
+    struct load load_began;       /* when the session was opened */
     struct session_reads {
         struct storage_bytes storage; /* fetched from storage */
         double loaders;               /* bytes that the loaders read */

@@ -240,6 +240,8 @@ static enum status open_parts(struct session *s, int argc, char *const *argv)
     TRY(open_world(s));
     TRY(open_data(s));
     storage_open(&s->storage, c->data, NULL);
+    load_open(&s->load, NULL, NULL);
+    s->load_began = load_read(&s->load);
     TRY(gpu_group_open_first(&s->devices, &s->world, threads_of(s), &s->device));
     TRY(find_nccl(s));
     TRY(open_loaders(s));

@@ -208,6 +208,14 @@ static void computing(struct trial *tr)
     decide(c, share >= tr->t->compute_share ? "compute-bound" : "no single bound");
 }
 
+static int64_t count_disturbed(const struct study_result *r)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < r->n; i++)
+        n += r->sample[i].disturbed;
+    return n;
+}
+
 /* Adds warnings that do not change the verdict. */
 static void caveats(struct trial *tr)
 {
@@ -220,6 +228,10 @@ static void caveats(struct trial *tr)
             evidence(c, "faults were injected: this does not measure the machine");
             break;
         }
+    int64_t disturbed = count_disturbed(tr->result);
+    if (disturbed > 0)
+        evidence(c, "%" PRId64 " of %" PRId64 " runs were disturbed by other work", disturbed,
+                 tr->result->n);
     double spread = (c->images_per_s.high - c->images_per_s.low) / c->images_per_s.median;
     if (c->images_per_s.n == 1)
         evidence(c, "only one run: the spread is unknown");

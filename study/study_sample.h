@@ -17,6 +17,7 @@ struct study_sample {
                            * 1 */
     double noise;         /* largest `behind` that noise alone may cause */
     char part[16];        /* part of the step in which the slowest rank loses most */
+    bool disturbed;       /* other work disturbed the run (results/noise.h) */
     bool injected;        /* faults were injected into the run */
     char host[64];        /* of the slowest rank */
     double threads; /* compute threads on the busiest host; NAN if the run used the default, or

@@ -54,6 +54,21 @@ expect 0 compare --threshold 15 base slow
 expect 3 compare --threshold images_per_s=5 --threshold 15 base slow
 [[ $(grep -c 'REGRESSION$' out) == 1 ]] || fail "one threshold is not one regression: $(cat out)"
 
+# Runs that other work disturbed are counted, in every format, and marked in a report.
+expect 0 compare base same
+! grep -q disturbed out || fail "quiet runs were disturbed: $(cat out)"
+cp -r same noisy
+for i in 2 5; do
+    echo '{"schema": 1, "ended_by": "steps", "noise": {"disturbed": true, "reason": "9.0 % of the steps took more than 1.5 times the median"}}' >"noisy/r$i/summary.json"
+done
+expect 0 compare --json noisy.json --markdown noisy.md base noisy
+for file in out noisy.md; do
+    grep -q "disturbed by other work: 0 of 9 runs of BASE, 2 of 9 of NEW" "$file" || fail "$file does not count disturbed runs: $(cat "$file")"
+done
+grep -q '"disturbed":{"base":0,"new":2}' < <(tr -d '\n ' <noisy.json) || fail "the record does not count disturbed runs"
+expect 0 report noisy -o noisy-report.md --no-figures
+[[ $(grep -c 'complete, disturbed: 9.0 % of the steps' noisy-report.md) == 2 ]] || fail "the report does not mark disturbed runs: $(cat noisy-report.md)"
+
 # Runs that took turns are pairs; runs of one side after those of the other are not.
 make_runs before 0
 make_runs between 0

@@ -39,11 +39,9 @@ for file in "$schemas"/*.schema.json; do
     grep -qF "[${file##*/}](${file##*/})" "$schemas/README.md" || fail "docs/schema/README.md does not list ${file##*/}"
 done
 
-python=
-for candidate in "$source_dir/build/peers/bin/python3" python3 /usr/bin/python3; do
-    ! "$candidate" -c 'from jsonschema import Draft202012Validator' 2>/dev/null || { python=$candidate && break; }
-done
-if [[ -z $python ]]; then
+# An interpreter of the peers' environment or the system, with a module that knows draft 2020-12.
+peer=(bash "$source_dir/tests/peers/run.sh" jsonschema)
+if ! "${peer[@]}" -c 'from jsonschema import Draft202012Validator' >/dev/null 2>&1; then
     ((failures == 0)) || finish
     echo "skipped: no Python has jsonschema 4; scripts/setup --test installs it"
     exit 77
@@ -53,7 +51,7 @@ fi
 validate() {
     local want=$1 got=0
     shift
-    "$python" "$source_dir/tests/schema/validate.py" "$schemas" "$@" >valid 2>&1 || got=$?
+    "${peer[@]}" "$source_dir/tests/schema/validate.py" "$schemas" "$@" >valid 2>&1 || got=$?
     ((got == want)) || fail "the validation of $* ended with $got, not $want: $(head -n 20 valid)"
 }
 

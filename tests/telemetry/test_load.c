@@ -1,0 +1,105 @@
+/* A host's load, in trees like /proc. */
+#include "../results/scratch.h"
+#include "telemetry/load.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static void put(const char *root, const char *file, const char *text)
+{
+    scratch_write(root, file, text, strlen(text));
+}
+
+static bool near(double a, double b)
+{
+    return fabs(a - b) < 1e-9;
+}
+
+/* Processors 0 and 2 count, 1 does not. */
+static struct load_meter meter_of(const char *root)
+{
+    struct load_meter m;
+    cpu_set_t cpus;
+    CPU_ZERO(&cpus);
+    CPU_SET(0, &cpus);
+    CPU_SET(2, &cpus);
+    load_open(&m, root, &cpus);
+    return m;
+}
+
+static void test_counts(void **state)
+{
+    const char *root = *state;
+    double tick_s = 1.0 / (double)sysconf(_SC_CLK_TCK);
+    struct load_meter m = meter_of(root);
+    put(root, "loadavg", "0.25 0.50 0.75 1/234 5678\n");
+    put(root, "stat",
+        "cpu  9 9 9 9 9 9 9 9 9 9\n"
+        "cpu0 100 10 20 1000 5 3 2 40 7 0\n"
+        "cpu1 9000 9000 9000 9000 9000 9000 9000 9000 0 0\n"
+        "cpu2 200 0 0 0 0 0 0 0 0 0\n"
+        "cpu5000 1 1 1 1 1 1 1 1 0 0\n"
+        "intr 12345\n");
+    struct load a = load_read(&m);
+    assert_true(near(a.average, 0.25));
+    assert_true(near(a.busy_s, 335 * tick_s)); /* 100 + 10 + 20 + 3 + 2, and 200 */
+    assert_true(near(a.steal_s, 40 * tick_s));
+    assert_true(near(a.all_s, (335 + 40 + 1005) * tick_s));
+    put(root, "loadavg", "3.5 0.50 0.75 1/234 5678\n");
+    put(root, "stat",
+        "cpu0 140 10 20 1030 5 3 2 50 7 0\n"
+        "cpu2 210 0 0 10 0 0 0 0 0 0\n");
+    struct load b = load_read(&m);
+    /* 100 ticks more: 50 busy, 10 stolen, 40 idle; this process used 20 of them. */
+    a.own_s = 1;
+    b.own_s = 1 + 20 * tick_s;
+    a.wall_s = 5;
+    b.wall_s = 15;
+    a.preempted = 7;
+    b.preempted = 27;
+    struct host_noise n = load_between(&a, &b, true);
+    assert_true(near(n.seconds, 10) && near(n.load_start, 0.25) && near(n.load_end, 3.5));
+    assert_true(near(n.steal, 0.1) && near(n.others, 0.3) && near(n.preempted_per_s, 2));
+    assert_true(isnan(load_between(&a, &b, false).others)); /* other ranks would count */
+    b.own_s = 1 + 60 * tick_s; /* more than the ticks that were counted */
+    assert_true(load_between(&a, &b, true).others == 0);
+}
+
+static void test_nothing_is_known(void **state)
+{
+    struct load_meter m = meter_of(*state);
+    struct load a = load_read(&m);
+    assert_true(isnan(a.average));
+    struct host_noise n = load_between(&a, &a, true);
+    assert_true(isnan(n.steal) && isnan(n.others) && isnan(n.load_start));
+    put(*state, "loadavg", "many\n");
+    put(*state, "stat", "cpu0 1 2 3\ncpu2\n");
+    a = load_read(&m);
+    assert_true(isnan(a.average) && a.all_s == 0);
+}
+
+/* On this host, whatever it is: the clock moves forward and the process has used time. */
+static void test_this_host(void **state)
+{
+    (void)state;
+    struct load_meter m;
+    load_open(&m, NULL, NULL);
+    struct load a = load_read(&m);
+    assert_true(a.own_s >= 0 && a.preempted >= 0 && a.all_s >= a.busy_s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_counts, scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(test_nothing_is_known, scratch_set_up, scratch_tear_down),
+        cmocka_unit_test(test_this_host),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
