@@ -109,7 +109,7 @@ static enum status look_again(const struct pair_job *job, struct look *l, int *c
     c.suspect = l->suspect;
     c.name = l->name;
     c.delay = inject_delay(&job->faults, w->rank);
-    c.progress = w->rank == 0 ? stderr : NULL;
+    c.progress = w->rank == 0 && !c.step.quiet ? stderr : NULL;
     if (c.step.threads == 0)
         c.step.threads = world_threads(w, 1);
     TRY(pair_run(&c, w->comm, &r));

@@ -202,6 +202,8 @@ enum status accuracy_print_reference(const struct accuracy_config *c)
 
 static enum status train_rows(struct accuracy *a)
 {
+    struct bar *bar = a->config->options.timing.bar;
+    bar_begin(bar, a->config->n_rows);
     for (int i = 0; i < a->config->n_rows; i++) {
         json_t *record;
         TRY(train_child_interrupted(process_signals_received(&a->work.signals)));
@@ -209,6 +211,7 @@ static enum status train_rows(struct accuracy *a)
         TRY(train_row(a, &a->row[i]));
         TRY(accuracy_json(a, &record));
         TRY(train_work_keep(&a->work, "accuracy.json", record));
+        bar_step(bar);
     }
     return STATUS_OK;
 }
@@ -218,6 +221,7 @@ static enum status measure_accuracy(struct accuracy *a)
 {
     struct first_failure first = {0};
     first_failure_keep(&first, train_rows(a));
+    bar_erase(a->config->options.timing.bar);
     first_failure_keep(&first, accuracy_print(a));
     first_failure_keep(&first, accuracy_verdict(a));
     return first_failure_return(&first);

@@ -329,10 +329,12 @@ enum status collective_measure(const struct collective_config *c, struct comm *c
 {
     int ranks = comm_size(comm), rank = comm_rank(comm);
     int64_t count = collective_count(c->kind, c->type, bytes, ranks);
+    struct harness_config timing = c->options.timing;
     struct form f = {.config = c,
                      .comm = comm,
                      .buffers = b,
                      .result_count = collective_result_count(c, count, rank, ranks)};
+    timing.bar = NULL; /* whose steps are sizes */
     *row = (struct collective_row){.count = count};
     row->bytes = count * (int64_t)dtype_size(c->type) * (collective_has_parts(c->kind) ? ranks : 1);
     for (int p = 0; p < COLLECTIVE_PLACES; p++) {
@@ -340,7 +342,7 @@ enum status collective_measure(const struct collective_config *c, struct comm *c
         for (int i = 0; i < b->turns; i++)
             b->turn[i] = turn_make(&f, count, i, (enum collective_place)p);
         TRY(form_fill(&f, 0));
-        TRY(harness_run(&c->options.timing, form_sample, &f, &t->time));
+        TRY(harness_run(&timing, form_sample, &f, &t->time));
         collective_bandwidth(c->kind, ranks, row->bytes, t);
         t->wrong = c->checks > 0 ? 0 : -1;
         for (int round = 1; round <= c->checks; round++)

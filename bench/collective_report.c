@@ -185,6 +185,7 @@ void collective_report_row(struct collective_report *r, const struct collective_
         r->wrong += row->place[p].wrong > 0 ? row->place[p].wrong : 0;
         r->busbw += row->place[p].busbw;
     }
+    bar_erase(r->table.bar);
     if (r->table.format == BENCH_TEXT)
         nccl_print_row(r->config, row);
     else if (r->table.format == BENCH_JSON)

@@ -58,6 +58,14 @@ static int64_t size_number(const struct collective_config *c, int i, int64_t bef
     return bytes <= c->last ? bytes : -1;
 }
 
+static int count_sizes(const struct collective_config *c)
+{
+    int n = 0;
+    for (int64_t bytes = 0; (bytes = size_number(c, n, bytes)) > 0;)
+        n++;
+    return n;
+}
+
 /* Measures as one rank; the first one reports. */
 static enum status collective_member(struct job *j, int member)
 {
@@ -65,6 +73,7 @@ static enum status collective_member(struct job *j, int member)
     struct comm *comm = j->ranks->comm[member];
     struct collective_buffers *b = &j->buffers[member];
     bool reports = comm_rank(comm) == 0;
+    struct bar *bar = c->options.timing.bar; /* of the rank that reports */
     struct collective_report r = {.config = c};
     struct collective_row row;
     int64_t wrong = 0;
@@ -73,12 +82,16 @@ static enum status collective_member(struct job *j, int member)
         CHECK(report_begin(j, comm_size(comm), &r));
     CHECK(collective_buffers_open(comm, j->ranks->words[member], c->last, c->aggregated, b));
     int64_t bytes = 0;
+    if (reports)
+        bar_begin(bar, count_sizes(c));
     for (int i = 0; (bytes = size_number(c, i, bytes)) > 0; i++) {
         CHECK(collective_measure(c, comm, b, bytes, &row));
         for (int p = 0; p < COLLECTIVE_PLACES; p++)
             wrong += row.place[p].wrong > 0 ? row.place[p].wrong : 0;
-        if (reports)
-            collective_report_row(&r, &row);
+        if (!reports)
+            continue;
+        collective_report_row(&r, &row);
+        bar_step(bar);
     }
     if (reports)
         CHECK(collective_report_end(&r));

@@ -111,6 +111,7 @@ static enum status open_ops(struct conv_bench *b)
 /* Runs all rounds. In each round every convolution runs once, then the step runs once. */
 static enum status run_rounds(struct conv_bench *b)
 {
+    bar_begin(b->options->timing.bar, b->options->rounds);
     for (int r = 0; r < b->options->rounds; r++) {
         for (int i = 0; i < b->n; i++)
             for (int p = 0; p < CONV_PASSES; p++)
@@ -118,6 +119,7 @@ static enum status run_rounds(struct conv_bench *b)
                     TRY(timed_op_time(&b->shape[i].op[p], &b->shape[i].seconds[p][r]));
         if (b->net)
             TRY(noise_step_run(b->net, &b->step_seconds[r]));
+        bar_step(b->options->timing.bar);
     }
     return STATUS_OK;
 }

@@ -52,7 +52,9 @@ static enum status measure_pass(const struct conv_deepbench_config *c, struct st
     struct timed_op t = {0};
     enum status st;
     CHECK(timed_op_open(&t, s, d));
-    CHECK(harness_run(&c->options.timing, timed_op_time, &t, &p->time));
+    struct harness_config timing = c->options.timing;
+    timing.bar = NULL; /* whose steps are rows */
+    CHECK(harness_run(&timing, timed_op_time, &t, &p->time));
     CHECK(conv_pass_check(&t, &p->wrong));
     p->measured = true;
 done:
@@ -117,9 +119,11 @@ enum status bench_conv_deepbench(const struct conv_deepbench_config *c, int n,
     CHECK(micro_open(o->devices, o->threads, &m));
     r.device = m.about;
     conv_deepbench_begin(&r);
+    bar_begin(o->timing.bar, n);
     for (int i = 0; i < n; i++) {
         CHECK(conv_deepbench_measure(c, m.stream, memory_limit(c, m.dev), &conv[i], &row));
         conv_deepbench_row(&r, &row);
+        bar_step(o->timing.bar);
     }
     CHECK(conv_deepbench_end(&r));
     st = harness_wrong(r.wrong, "elements of convolutions are wrong");

@@ -266,17 +266,24 @@ static enum status measure_case(struct gemm_bench *b, const struct gemm_case *wh
     return STATUS_OK;
 }
 
-static enum status measure_all(struct gemm_bench *b)
+static bool is_left_out(const struct gemm_bench *b, const struct gemm_case *what)
 {
     double most = b->config->max_gflop * 1e9;
+    return most > 0 && gemm_flops(&what->size) > most;
+}
+
+static enum status measure_all(struct gemm_bench *b)
+{
+    int types = 0;
+    for (int i = 0; i < b->list.n; i++)
+        b->report.left_out += is_left_out(b, &b->list.item[i]);
+    for (int type = 0; type < DTYPE_COUNT; type++)
+        types += b->config->types[type];
     gemm_report_begin(&b->report);
-    for (int i = 0; i < b->list.n; i++) {
-        const struct gemm_case *what = &b->list.item[i];
-        if (most > 0 && gemm_flops(&what->size) > most)
-            b->report.left_out++;
-        else
-            TRY(measure_case(b, what));
-    }
+    bar_begin(b->config->options.timing.bar, (int64_t)types * (b->list.n - b->report.left_out));
+    for (int i = 0; i < b->list.n; i++)
+        if (!is_left_out(b, &b->list.item[i]))
+            TRY(measure_case(b, &b->list.item[i]));
     return gemm_report_end(&b->report);
 }
 

@@ -62,7 +62,10 @@ enum status harness_run(const struct harness_config *c,
             break;
         next = n + n / 8 + 1;
     }
+    bar_step(c->bar);
 done:
+    if (st != STATUS_OK)
+        bar_erase(c->bar);
     free(x);
     return st;
 }

@@ -5,15 +5,17 @@
  * to stop, and no clock is read: ranks with the same samples stop after the same sample. */
 #pragma once
 
+#include "base/bar.h"
 #include "base/status.h"
 #include "bench/table.h"
 
 struct harness_config {
-    int warmup;     /* samples thrown away first */
-    int most;       /* maximum number of samples, at least 1 */
-    double within;  /* stop when the interval is narrower than this fraction of the median; 0:
-                     * never */
-    double seconds; /* stop when the samples add up to this; 0: never */
+    int warmup;      /* samples thrown away first */
+    int most;        /* maximum number of samples, at least 1 */
+    double within;   /* stop when the interval is narrower than this fraction of the median; 0:
+                      * never */
+    double seconds;  /* stop when the samples add up to this; 0: never */
+    struct bar *bar; /* harness_run is one step of it; NULL: none */
 };
 
 struct harness_result {

@@ -97,6 +97,7 @@ static enum status measure_rows(const struct input_config *c, const struct input
     TRY(input_set_drop(r->set));
     TRY(input_set_cached(r->set, &r->cached));
     r->cold = r->cached <= COLD_SHARE;
+    bar_begin(c->options.timing.bar, (int64_t)c->n_threads * (INPUT_STAGES + (r->cold ? 2 : 0)));
     for (int k = 0; k < c->n_threads; k++)
         for (int stage = 0; stage < INPUT_STAGES; stage++)
             for (int cold = 1; cold >= 0; cold--) {

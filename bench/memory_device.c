@@ -99,6 +99,7 @@ enum status memory_measure_device(const struct harness_config *timing, struct de
     enum status st;
     CHECK(path_open(&m, dev, dev, array_bytes));
     r->array_bytes = array_bytes;
+    bar_begin(timing->bar, COPIES);
     for (m.copy = 0; m.copy < COPIES; m.copy++) {
         struct memory_row *row = &r->row[m.copy];
         *row = (struct memory_row){.name = names[m.copy],
@@ -133,6 +134,7 @@ done:
 enum status memory_measure_peers(const struct harness_config *timing, struct device *const *dev,
                                  struct memory_peers *p)
 {
+    bar_begin(timing->bar, (int64_t)p->n * (p->n - 1));
     for (int from = 0; from < p->n; from++) {
         p->index[from] = dev[from]->index;
         for (int to = 0; to < p->n; to++)

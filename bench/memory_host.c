@@ -124,6 +124,7 @@ enum status memory_measure_host(const struct harness_config *timing, int threads
         goto done;
     }
     r->array_bytes = array_bytes;
+    bar_begin(timing->bar, KERNELS);
     for (m.kernel = 0; m.kernel < KERNELS; m.kernel++) {
         struct memory_row *row = &r->row[m.kernel];
         *row = (struct memory_row){.name = kernels[m.kernel].name,

@@ -93,6 +93,7 @@ static enum status measure_rows(const struct bench_options *o, const struct micr
     if (o->format == BENCH_TEXT)
         fprintf(o->out, "%s on %s\n", o->net, m->about);
     bench_table_open(t, &row);
+    bar_begin(o->timing.bar, n);
     for (int i = 0; i < n; i++) {
         TRY(optimizer_measure(o, m, g, precision[i], &row));
         bench_table_row(t, &row);

@@ -13,6 +13,7 @@ struct bench_options {
     enum bench_format format;
     FILE *out;                    /* stream of the table or the record */
     struct harness_config timing; /* of a row */
+    bool quiet;                   /* no progress on stderr */
     bool timed;                   /* a flag has set some of `timing` */
     const char *peak;             /* file of peaks (roofline.h); NULL: they are measured first, or
                                    * not needed */
@@ -33,8 +34,11 @@ static inline struct bench_table bench_table_of(const struct bench_options *o,
                                                 void (*columns)(struct bench_table *, const void *),
                                                 const void *context)
 {
-    return (struct bench_table){
-        .format = o->format, .out = o->out, .columns = columns, .context = context};
+    return (struct bench_table){.format = o->format,
+                                .out = o->out,
+                                .columns = columns,
+                                .context = context,
+                                .bar = o->timing.bar};
 }
 
 /* The precision; "fp32" where none was given. */

@@ -121,11 +121,13 @@ static enum status overhead_run(const struct bench_options *o, struct world *w)
     enum status st;
     CHECK(world_open(&meeting, w));
     CHECK(micro_open(o->devices, o->threads, &m));
+    bar_begin(w->rank == 0 ? o->timing.bar : NULL, OVERHEAD_ROWS);
     CHECK(overhead_launch(&o->timing, &m, &row[0]));
     CHECK(overhead_event(&o->timing, &m, &row[1]));
     CHECK(overhead_step(&o->timing, &m, &row[2]));
     CHECK(overhead_record(&o->timing, &row[3]));
     CHECK(overhead_allreduce(&o->timing, w, &row[4]));
+    bar_step(o->timing.bar);
     CHECK(stop_check());
     CHECK(overhead_report(o, &m, w, row));
 done:

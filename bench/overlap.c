@@ -162,8 +162,12 @@ static enum status overlap_measure(struct overlap *o)
         for (int k = 0; k < PART_COUNT; k++)
             o->variant[i].sample[k] = o->samples + (i * PART_COUNT + k) * rounds;
     }
-    for (int round = -1; round < o->config->options.rounds; round++)
+    struct bar *bar = o->world.rank == 0 ? c->timing.bar : NULL;
+    bar_begin(bar, rounds + 1);
+    for (int round = -1; round < rounds; round++) {
         TRY(round_run(o, round));
+        bar_step(bar);
+    }
     return o->world.rank == 0 ? overlap_report(o) : STATUS_OK;
 }
 

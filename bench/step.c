@@ -47,8 +47,11 @@ static enum status run_rounds(struct step_bench *b)
     TRY(array_new(&b->mark, b->n + 1));
     for (int i = 0; i <= b->n; i++)
         TRY(b->micro.dev->backend->event_open(b->micro.dev, &b->mark[i]));
-    for (int r = 0; r < b->options->rounds; r++)
+    bar_begin(b->options->timing.bar, b->options->rounds);
+    for (int r = 0; r < b->options->rounds; r++) {
         TRY(run_round(b, r));
+        bar_step(b->options->timing.bar);
+    }
     return STATUS_OK;
 }
 

@@ -17,6 +17,7 @@ static void run_columns(struct bench_table *t, const void *row)
 
 static void print_line(struct bench_table *t, const void *row)
 {
+    bar_erase(t->bar);
     run_columns(t, row);
     fputs(t->format == BENCH_MARKDOWN ? " |\n" : "\n", t->out);
     for (int i = 0; t->heading && t->format == BENCH_MARKDOWN && i < t->cells; i++)

@@ -17,6 +17,7 @@
  * not padded. The function is also called for the heading, with a row whose values are not used. */
 #pragma once
 
+#include "base/bar.h"
 #include "base/status.h"
 
 #include <jansson.h>
@@ -31,6 +32,7 @@ struct bench_table {
     FILE *out;
     void (*columns)(struct bench_table *t, const void *row);
     const void *context; /* for use by columns() */
+    struct bar *bar;     /* is erased before a line is printed; NULL: none */
     bool absent;         /* set by columns(): the next cells have no value in this row. JSON leaves
                           * them out, CSV has an empty field, text and Markdown have "n/a" */
     /* Inside table.c: */

@@ -31,6 +31,8 @@ static enum status open_rows(struct throughput *t)
 
 static enum status take_turns(struct throughput *t)
 {
+    struct bar *bar = t->config->options.timing.bar;
+    bar_begin(bar, t->plan.n_turns);
     for (int i = 0; i < t->plan.n_turns; i++) {
         TRY(train_child_interrupted(process_signals_received(&t->work.signals)));
         t->work.budget.after = t->plan.n_turns - 1 - i;
@@ -39,6 +41,7 @@ static enum status take_turns(struct throughput *t)
         json_t *record;
         TRY(throughput_json(t, &record));
         TRY(train_work_keep(&t->work, "throughput.json", record));
+        bar_step(bar);
     }
     return STATUS_OK;
 }
@@ -78,6 +81,7 @@ static enum status measure_throughput(struct throughput *t)
     TRY(peer_start(&t->peer)); /* the peer loads its libraries while ampscale trains */
     first_failure_keep(&first, take_turns(t));
     peer_stop(&t->peer);
+    bar_erase(t->config->options.timing.bar);
     first_failure_keep(&first, throughput_print_all(t));
     first_failure_keep(&first, throughput_check_rows(t));
     return first_failure_return(&first);

@@ -18,7 +18,7 @@ struct accept_command {
     struct accept_options options;
     struct fleet_options fleet;
     int gpus, pass;
-    bool dry_run, list, print;
+    bool dry_run, list, print, quiet;
     const char *made[PATHS_MAX]; /* (n_made) folders of results to make a spec from */
     const char *path[PATHS_MAX]; /* (n_paths) nodes' results to judge */
     int n_made, n_paths;
@@ -60,6 +60,7 @@ static const struct setting accept_settings[] = {
     {"strict", 0, NULL, NULL, "Treat warnings as failures", AS_SWITCH(fleet.strict)},
     {"dry-run", 0, NULL, NULL,
      "Print the checks, their commands and expected times, and run nothing", AS_SWITCH(dry_run)},
+    QUIET_ROW(quiet),
     {"list", 0, NULL, NULL, "List the built-in specs", AS_SWITCH(list)},
     {"print", 0, NULL, NULL, "Print the built-in spec given by --spec, and exit", AS_SWITCH(print)},
     {"make-spec", 0, "DIR", NULL,
@@ -146,7 +147,7 @@ static enum status run(const struct accept_spec *spec, struct accept_command *a)
     words_free(&left);
     TRY(st);
     a->options.program = program;
-    a->options.progress = stderr;
+    a->options.progress = a->quiet ? NULL : stderr;
     TRY(accept_run(spec, &a->options, &report));
     st = accept_write(&report, a->fleet.strict, a->options.dir);
     if (st == STATUS_OK) {

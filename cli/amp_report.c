@@ -40,8 +40,7 @@ static const struct setting amp_report_settings[] = {
      AS_INTEGER(report.threads, 1, TRAIN_THREADS_MAX)},
     {"out", 0, "DIR", NULL, "Folder for the record and the figure (default: see below)",
      AS_TEXT(report.out)},
-    {"json", 0, NULL, NULL, "Print the record as JSON instead of the table",
-     AS_SWITCH(report.json)},
+    JSON_ROW(report.json),
     {NULL, 0, "DATA", NULL, NULL, AS_LIST(word, n)},
     {0},
 };
@@ -105,5 +104,6 @@ const struct cli_command cmd_amp_report = {
            "data has moved. -a measures a network with fresh weights, on DATA or on noise.\vThe "
            "record and the figure go to --out, by default RUN/amp-report or amp-report-ARCH.",
     .part = {{amp_report_settings}, {picture_settings, offsetof(struct arguments, pictures)}},
+    .prints = true,
     .config = &(struct arguments){.report.seed = -1},
     .work = amp_report};

@@ -38,11 +38,19 @@ static void name_first(int argc, char **argv)
 
 static int run_bench(const struct cli_command *c, int argc, char **argv)
 {
+    const struct cli_command *b;
+    struct bar bar = {.out = bar_stream(false)};
     (void)c;
     name_first(argc, argv);
-    if (argc > 1 && find_benchmark(argv[1]))
-        ((struct bench_options *)find_benchmark(argv[1])->config)->out = stdout;
-    return cli_run(&family, argc, argv);
+    if (argc > 1 && (b = find_benchmark(argv[1]))) {
+        struct bench_options *o = b->config;
+        o->out = stdout;
+        o->timing.bar = &bar;
+        bar.title = b->name;
+    }
+    int code = cli_run(&family, argc, argv);
+    bar_erase(&bar);
+    return code;
 }
 
 const struct cli_command cmd_bench = {

@@ -48,5 +48,6 @@ const struct cli_command cmd_bench_accuracy = {
            "accuracies are in range, 1 failed, 2 wrong usage, 4 an accuracy "
            "is out of range, 5 a precision has no result.",
     .part = {{bench_device_settings}, {bench_child_settings}, {accuracy_settings}},
+    .prints = true,
     .config = &(struct accuracy_command){.print = false},
     .work = run_accuracy};

@@ -155,8 +155,9 @@ static const struct setting collective_settings[] = {
     {"deepbench", 0, NULL, NULL, "Sizes of DeepBench's all-reduce of float", AS_SWITCH(deepbench)},
     {"threads", 0, "N", NULL, "Ignored; accepted because launchers pass it to every program",
      AS_INTEGER(threads, 1, BENCH_THREADS_MAX)},
-    {"json", 0, NULL, NULL, "Print one JSON object", TAKEN_BY(bench_take_format)},
-    {"csv", 0, NULL, NULL, "Print CSV", TAKEN_BY(bench_take_format)},
+    BENCH_JSON_ROW,
+    BENCH_CSV_ROW,
+    BENCH_QUIET_ROW,
     {0},
 };
 
@@ -200,5 +201,6 @@ const struct cli_command cmd_bench_collective = {
            "every element. The ranks are those of a job, threads, or GPUs. Names of kinds may be "
            "nccl-tests' (all_reduce, all_reduce_perf).",
     .part = {{collective_settings}},
+    .prints = true,
     .config = &(struct collective_command){.config.options.timing = {.within = 0.02, .seconds = 2}},
     .work = run_collective};

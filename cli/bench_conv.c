@@ -72,5 +72,6 @@ const struct cli_command cmd_bench_conv = {
              {bench_network_settings},
              {bench_timing_settings},
              {conv_settings}},
+    .prints = true,
     .config = &(struct conv_command){.options.timing = {.within = 0.02, .seconds = 1}},
     .work = run_conv};

@@ -44,7 +44,7 @@ static const struct setting gemm_settings[] = {
      AS_INTEGER(options.timing.most, 1, BENCH_ITERS_MAX)},
     {"warmup", 0, "N", "2", "Warm-up calls, which are not timed",
      AS_INTEGER(options.timing.warmup, 0, BENCH_ITERS_MAX)},
-    {"csv", 0, NULL, NULL, "Print CSV", TAKEN_BY(bench_take_format)},
+    BENCH_CSV_ROW,
     {"markdown", 0, NULL, NULL, "Print a table in Markdown", TAKEN_BY(bench_take_format)},
     {0},
 };
@@ -72,5 +72,6 @@ const struct cli_command cmd_bench_gemm = {
            "checks each against the reference. C has m rows and n columns; k is the summed "
            "dimension. Matrices are column-major, as in DeepBench.",
     .part = {{bench_device_settings}, {bench_peak_settings}, {gemm_settings}},
+    .prints = true,
     .config = &(struct gemm_config){.options.timing = {.within = 0.01, .seconds = 2}},
     .work = run_gemm};

@@ -31,7 +31,8 @@ static const struct setting input_settings[] = {
      AS_INTEGER(options.batch, 1, BENCH_BATCH_MAX)},
     {"threads", 0, "N,...", NULL, "Numbers of threads, one row for each (default: all cores)",
      PARTS_TAKEN_BY(take_thread, n_threads)},
-    {"json", 0, NULL, NULL, "Print one JSON object", TAKEN_BY(bench_take_format)},
+    BENCH_JSON_ROW,
+    BENCH_QUIET_ROW,
     {0},
 };
 
@@ -46,5 +47,6 @@ const struct cli_command cmd_bench_input = {
     .doc = "Times reading, decoding and resampling images one by one, then the whole loader, and "
            "checks every loaded image.",
     .part = {{bench_timing_settings}, {input_settings}},
+    .prints = true,
     .config = &(struct input_config){.options.timing = {.within = 0.02, .seconds = 2}},
     .work = run_input};

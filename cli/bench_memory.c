@@ -16,5 +16,6 @@ const struct cli_command cmd_bench_memory = {
     .doc = "Times STREAM's copy, scale, add and triad in the host's memory, or copies to, from "
            "and within a device, and checks every element.",
     .part = {{bench_device_settings}, {bench_timing_settings}, {memory_settings}},
+    .prints = true,
     .config = &(struct bench_options){.timing = {.within = 0.01, .seconds = 5}},
     .bench = bench_memory};

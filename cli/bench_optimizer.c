@@ -23,5 +23,6 @@ const struct cli_command cmd_bench_optimizer = {
              {bench_timing_settings},
              {bench_peak_settings},
              {optimizer_settings}},
+    .prints = true,
     .config = &(struct bench_options){.timing = {.within = 0.01, .seconds = 5}},
     .bench = bench_optimizer};

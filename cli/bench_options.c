@@ -23,6 +23,17 @@ enum status bench_take_format(const struct setting *s, const char *text, void *c
     return STATUS_OK;
 }
 
+enum status bench_take_quiet(const struct setting *s, const char *text, void *config)
+{
+    struct bench_options *o = config;
+    (void)s;
+    (void)text;
+    o->quiet = true;
+    if (o->timing.bar)
+        o->timing.bar->out = NULL;
+    return STATUS_OK;
+}
+
 enum status bench_take_precision(const struct setting *s, const char *text, void *config)
 {
     struct policy known;
@@ -37,7 +48,8 @@ const struct setting bench_device_settings[] = {
     {"devices", 0, "cpu|ref|cuda:N", "cpu", "Device to measure", AS_TEXT(devices)},
     {"threads", 0, "N", NULL, "Host threads (default: all cores)",
      AS_INTEGER(threads, 1, BENCH_THREADS_MAX)},
-    {"json", 0, NULL, NULL, "Print one JSON object", TAKEN_BY(bench_take_format)},
+    BENCH_JSON_ROW,
+    BENCH_QUIET_ROW,
     {0},
 };
 
@@ -46,7 +58,7 @@ const struct setting bench_timing_settings[] = {
      AS_INTEGER(timing.most, 1, BENCH_ITERS_MAX), GIVEN(timed)},
     {"warmup", 'w', "N", "2", "Warm-up calls, which are not timed",
      AS_INTEGER(timing.warmup, 0, BENCH_ITERS_MAX), GIVEN(timed)},
-    {"csv", 0, NULL, NULL, "Print CSV", TAKEN_BY(bench_take_format)},
+    BENCH_CSV_ROW,
     {"markdown", 0, NULL, NULL, "Print a table in Markdown", TAKEN_BY(bench_take_format)},
     {0},
 };

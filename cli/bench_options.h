@@ -12,7 +12,7 @@ extern const struct cli_command cmd_bench_accuracy, cmd_bench_collective, cmd_be
     cmd_bench_gemm, cmd_bench_input, cmd_bench_memory, cmd_bench_optimizer, cmd_bench_overhead,
     cmd_bench_overlap, cmd_bench_peak, cmd_bench_profile, cmd_bench_step, cmd_bench_throughput;
 
-extern const struct setting bench_device_settings[]; /* --devices, --threads, --json */
+extern const struct setting bench_device_settings[]; /* --devices, --threads, --json, --quiet */
 extern const struct setting bench_timing_settings[]; /* -n, -w, --csv, --markdown: rows are repeated
                                                       * until their median is known */
 extern const struct setting bench_network_settings[]; /* --net, -b, --image-size, --rounds,
@@ -22,10 +22,26 @@ extern const struct setting bench_fuse_settings[];    /* --fuse */
 extern const struct setting bench_child_settings[];   /* --budget, --out: for child processes */
 
 /* For rows of a benchmark's own table: set the format that has the flag's name (json, csv or
- * markdown), or the precision, which is named as in `train`. */
+ * markdown), suppress the progress bar, or set the precision, which is named as in `train`. */
 MUST_CHECK enum status bench_take_format(const struct setting *s, const char *text, void *config);
 MUST_CHECK enum status bench_take_precision(const struct setting *s, const char *text,
                                             void *config);
+
+MUST_CHECK enum status bench_take_quiet(const struct setting *s, const char *text, void *config);
+
+/* Rows that mean the same in every benchmark. */
+#define BENCH_JSON_ROW                                                                             \
+    {                                                                                              \
+        "json", 0, NULL, NULL, "Print one JSON object", TAKEN_BY(bench_take_format)                \
+    }
+#define BENCH_CSV_ROW                                                                              \
+    {                                                                                              \
+        "csv", 0, NULL, NULL, "Print CSV", TAKEN_BY(bench_take_format)                             \
+    }
+#define BENCH_QUIET_ROW                                                                            \
+    {                                                                                              \
+        "quiet", 'q', NULL, NULL, "Print no progress on stderr", TAKEN_BY(bench_take_quiet)        \
+    }
 
 enum { BENCH_ITERS_MAX = 100000, BENCH_BATCH_MAX = 65536 };
 enum { BENCH_IMAGE_SIZE_MAX = 4096, BENCH_THREADS_MAX = 1024 };

@@ -10,5 +10,6 @@ const struct cli_command cmd_bench_overhead = {
            "network, a line of the record, and an all-reduce of 4 bytes between ranks. Checks that "
            "each call took effect.",
     .part = {{bench_device_settings}, {bench_timing_settings}},
+    .prints = true,
     .config = &(struct bench_options){.timing = {.within = 0.01, .seconds = 5}},
     .bench = bench_overhead};

@@ -56,5 +56,6 @@ const struct cli_command cmd_bench_overlap = {
            "with the backward pass. Run it as the ranks of a job: 'ampscale launch --nproc 2 -- "
            "bench overlap'.",
     .part = {{bench_device_settings}, {bench_network_settings}, {overlap_settings}},
+    .prints = true,
     .config = &(struct overlap_config){.compress = DTYPE_F32},
     .work = run_overlap};

@@ -19,5 +19,6 @@ const struct cli_command cmd_bench_peak = {.name = "peak",
                                            .doc = "Measures the device's memory bandwidth, and its "
                                                   "GEMM throughput in every type that it supports.",
                                            .part = {{bench_device_settings}, {peak_settings}},
+                                           .prints = true,
                                            .config = &(struct bench_options){0},
                                            .bench = bench_peak};

@@ -22,5 +22,6 @@ const struct cli_command cmd_bench_profile = {
              {bench_peak_settings},
              {bench_fuse_settings},
              {profile_settings}},
+    .prints = true,
     .config = &(struct bench_options){0},
     .bench = bench_profile};

@@ -32,5 +32,6 @@ const struct cli_command cmd_bench_step = {
              {bench_peak_settings},
              {bench_fuse_settings},
              {step_settings}},
+    .prints = true,
     .config = &(struct step_command){.marked = false},
     .work = run_step};

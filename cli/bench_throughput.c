@@ -100,5 +100,6 @@ const struct cli_command cmd_bench_throughput = {
         "without graphs, and without both, unless --fuse or --graphs is given.\vExit status: 0 "
         "every row has a number, 1 failed, 2 wrong usage, 5 a row has none.",
     .part = {{bench_device_settings}, {bench_child_settings}, {throughput_settings}},
+    .prints = true,
     .config = &(struct throughput_command){.graphs = {false}},
     .work = run_throughput};

@@ -39,6 +39,12 @@ static int run_family(const struct cli_command *family, int argc, char **argv)
         return status_exit_code(STATUS_USAGE);
     }
     const char *name = argv[1];
+    if (argc > 2 && strcmp(name, "help") == 0) { /* "help bench gemm" is "bench gemm --help" */
+        static char help[] = "--help";
+        memmove(&argv[1], &argv[2], (size_t)(argc - 2) * sizeof *argv);
+        argv[argc - 1] = help;
+        name = argv[1];
+    }
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
         print_family(stdout, family, argv[0]);
         return 0;

@@ -21,6 +21,7 @@ struct cli_command {
         size_t offset; /* offset of the table's structure in the configuration */
     } part[CLI_PARTS_MAX];
     void *config; /* configuration, with initial values of members whose rows have no default */
+    bool prints;  /* its results are on stdout: --output FILE puts them in a file */
     /* One of these does the work: */
     const struct cli_command *const *commands; /* of a family; ends with NULL */
     enum status (*work)(void *config);
@@ -42,6 +43,24 @@ MUST_CHECK bool cli_read(const struct cli_command *c, int argc, char **argv, int
  * family, or reports an unknown command on one line. Returns the exit code. argv[0] is the full
  * name of the command. */
 int cli_run(const struct cli_command *c, int argc, char **argv);
+
+/* Rows that mean the same in every command. */
+#define JSON_ROW(member)                                                                           \
+    {                                                                                              \
+        "json", 0, NULL, NULL, "Print one JSON object", AS_SWITCH(member)                          \
+    }
+#define QUIET_ROW(member)                                                                          \
+    {                                                                                              \
+        "quiet", 'q', NULL, NULL, "Print no progress on stderr", AS_SWITCH(member)                 \
+    }
+
+/* Sends stdout to a file that replaces `path` when the command ends. STATUS_USAGE for a folder. */
+MUST_CHECK enum status output_open(const char *path);
+
+/* Completes what was printed: writes stdout, and replaces the file of output_open if anything was
+ * printed, whatever the exit code: what is in the file is what stdout would have. STATUS_IO if that
+ * fails. */
+MUST_CHECK enum status output_close(void);
 
 /* Prints "ampscale: <message>" on stderr for a failure and returns the exit code of `st`. Prints
  * nothing for an empty message: another rank, or a report on stdout, has reported the failure. */

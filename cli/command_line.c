@@ -29,6 +29,7 @@ struct command_line {
     char **spelling; /* (n_spellings) names with underscores; malloc'ed */
     int n_spellings;
     unsigned parse_flags; /* argp's */
+    const char *output;   /* --output; NULL: not given */
     bool shown;           /* --help or the manual's options were printed; the command does no
                            * work */
     int refused;          /* index after the argument that getopt refused */
@@ -111,11 +112,34 @@ static enum status add_table(struct command_line *l, const struct setting *table
     return STATUS_OK;
 }
 
+#define SETTINGS_OF struct command_line
+static const struct setting output_settings[] = {
+    {"output", 'o', "FILE", NULL, "Write the results to FILE instead of standard output",
+     AS_TEXT(output)},
+    {0},
+};
+/* For a command that has another -o. */
+static const struct setting output_settings_long[] = {
+    {"output", 0, "FILE", NULL, "Write the results to FILE instead of standard output",
+     AS_TEXT(output)},
+    {0},
+};
+
+static bool has_letter(const struct command_line *l, int letter)
+{
+    for (int i = 0; i < l->n; i++)
+        if (l->row[i].setting->letter == letter)
+            return true;
+    return false;
+}
+
 static enum status add_usage(struct command_line *l, const struct cli_command *c)
 {
     char *help;
     for (int i = 0; i < CLI_PARTS_MAX && c->part[i].table; i++)
         TRY(add_table(l, c->part[i].table, (char *)c->config + c->part[i].offset));
+    if (c->prints)
+        TRY(add_table(l, has_letter(l, 'o') ? output_settings_long : output_settings, l));
     TRY(text_new(&help, "print this and exit"));
     TRY(add_option(l, (struct argp_option){.name = "help", .key = 'h', .doc = help, .group = -1}));
     TRY(add_option(l, (struct argp_option){
@@ -256,6 +280,8 @@ bool cli_read(const struct cli_command *c, int argc, char **argv, int *exit_code
     enum status st = add_usage(&line, c);
     if (st == STATUS_OK)
         st = read_line(&line, c, argc, argv);
+    if (st == STATUS_OK && line.output && !line.shown)
+        st = output_open(line.output);
     *exit_code = cli_end(st);
     command_line_free(&line);
     return st == STATUS_OK && !line.shown;

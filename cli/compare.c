@@ -1,6 +1,7 @@
 /* ampscale compare: whether new runs are as good as those of a base. */
 #include "cli/cli.h"
 
+#include "base/json.h"
 #include "base/text.h"
 #include "compare/compare_confirm.h"
 #include "compare/compare_formats.h"
@@ -24,7 +25,7 @@ struct compare_args {
     bool chosen;    /* --metric was given */
     const char *allowed[ALLOWED_MAX];
     struct compare_files files;
-    bool regression;
+    bool json, regression;
 };
 
 /* "3", or "images_per_s=5". */
@@ -106,7 +107,7 @@ static const struct setting compare_settings[] = {
      AS_TEXT(files.markdown)},
     {"junit", 0, "FILE", NULL, "Write JUnit XML with a test case for each metric",
      AS_TEXT(files.junit)},
-    {"json", 0, "FILE", NULL, "Write the comparison as JSON", AS_TEXT(files.json)},
+    JSON_ROW(json),
     {"benchmark-action", 0, "FILE", NULL, "Write NEW's medians in the format customBiggerIsBetter",
      AS_TEXT(files.benchmark_action)},
     {NULL, 0, "RUN", NULL, NULL, AS_ARGUMENTS(base, n_base)},
@@ -197,9 +198,10 @@ static enum status confirm(const struct compare_args *a, struct compare_report *
                                       .last = a->last};
     if (!a->confirm || report->verdicts[COMPARE_REGRESSION] == 0)
         return STATUS_OK;
-    TRY(compare_confirm(&c, &a->config, report, stdout));
+    FILE *out = a->json ? stderr : stdout;
+    TRY(compare_confirm(&c, &a->config, report, out));
     compare_conclusion(report, line, sizeof line);
-    printf("With the repeated measurements, %s\n", line);
+    fprintf(out, "With the repeated measurements, %s\n", line);
     return STATUS_OK;
 }
 
@@ -211,8 +213,11 @@ static enum status compare(struct compare_args *a)
             a->config.threshold[i] = a->general;
     a->config.allowed = a->allowed;
     TRY(compare_sides(a, &report));
-    compare_print(&report, stdout);
+    if (!a->json)
+        compare_print(&report, stdout);
     enum status st = confirm(a, &report);
+    if (st == STATUS_OK && a->json)
+        st = json_print(compare_json(&report), stdout, JSON_RECORD);
     if (st == STATUS_OK)
         st = compare_write(&report, &a->files);
     a->regression = report.verdicts[COMPARE_REGRESSION] > 0;
@@ -236,7 +241,7 @@ static enum status record(const struct compare_args *a)
 {
     TRY(compare_record(a->record, a->new, a->n_new, true));
     if (a->history)
-        text_print(stdout,
+        text_print(a->json ? stderr : stdout,
                    "'%s' had no history yet: these runs are its first, and were not compared",
                    a->history);
     return STATUS_OK;
@@ -281,5 +286,6 @@ const struct cli_command cmd_compare = {
            "cell; the runs of the base come before '--', the new ones after it. Flags come before "
            "'--'. With --history, or with --record and no BASE, all runs are new ones.",
     .part = {{compare_settings}},
+    .prints = true,
     .config = &(struct compare_args){0},
     .run = run_compare};

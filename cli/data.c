@@ -1,4 +1,5 @@
 /* ampscale data: makes synthetic data sets, and scans data sets. */
+#include "base/bar.h"
 #include "base/host.h"
 #include "base/text.h"
 #include "cli/cli.h"
@@ -6,39 +7,41 @@
 #include "input/synth.h"
 
 #include <stdio.h>
-#include <unistd.h>
-
-static FILE *progress_stream(void)
-{
-    return isatty(STDERR_FILENO) ? stderr : NULL;
-}
 
 /* ---- synth ---- */
 
-#define SETTINGS_OF struct synth_config
+struct synth_args {
+    struct synth_config config;
+    bool quiet;
+};
+
+#define SETTINGS_OF struct synth_args
 static const struct setting synth_settings[] = {
-    {"out", 0, "DIR", NULL, "Folder to write", AS_TEXT(out)},
-    {"classes", 0, "N", "10", "Classes", AS_INTEGER(classes, 1, SYNTH_MAX_CLASSES)},
-    {"train", 0, "N", "200", "Training images per class", AS_INTEGER(train, 1, 1000000)},
-    {"val", 0, "N", "50", "Validation images per class", AS_INTEGER(val, 1, 1000000)},
+    {"out", 0, "DIR", NULL, "Folder to write", AS_TEXT(config.out)},
+    {"classes", 0, "N", "10", "Classes", AS_INTEGER(config.classes, 1, SYNTH_MAX_CLASSES)},
+    {"train", 0, "N", "200", "Training images per class", AS_INTEGER(config.train, 1, 1000000)},
+    {"val", 0, "N", "50", "Validation images per class", AS_INTEGER(config.val, 1, 1000000)},
     {"size", 0, "PX", NULL, "Typical side of an image in pixels (default 375, as in ImageNet)",
-     AS_INTEGER(size, SYNTH_MIN_SIZE, SYNTH_MAX_SIZE)},
-    {"seed", 0, "N", "0", "Random seed of the images", AS_INTEGER(seed, 0, 0x1p63)},
+     AS_INTEGER(config.size, SYNTH_MIN_SIZE, SYNTH_MAX_SIZE)},
+    {"seed", 0, "N", "0", "Random seed of the images", AS_INTEGER(config.seed, 0, 0x1p63)},
     {"workers", 'j', "N", NULL, "Threads (default: all cores); the images do not depend on it",
-     AS_INTEGER(workers, 1, 1024)},
+     AS_INTEGER(config.workers, 1, 1024)},
     {"force", 0, NULL, NULL, "Write even if the folder holds other files; nothing is deleted",
-     AS_SWITCH(force)},
+     AS_SWITCH(config.force)},
+    QUIET_ROW(quiet),
     {0},
 };
 #undef SETTINGS_OF
 
-static enum status synth(void *config)
+static enum status synth(void *args)
 {
-    struct synth_config *c = config;
+    struct synth_args *a = args;
+    struct synth_config *c = &a->config;
+    struct bar bar = {.out = bar_stream(a->quiet), .title = "images"};
     if (!c->out)
         return status_fail(STATUS_USAGE, "no folder to write to: give --out DIR");
     c->workers = c->workers ? c->workers : host_cores();
-    c->progress = progress_stream();
+    c->bar = &bar;
     TRY(synth_write(c));
     text_print(stdout, "%s: %d classes, %d training and %d validation images each", c->out,
                c->classes, c->train, c->val);
@@ -52,7 +55,7 @@ static const struct cli_command data_synth = {
            "convolutional network learns and a linear classifier does not. The same options give "
            "the same bytes. To complete an interrupted data set, run the same command again.",
     .part = {{synth_settings}},
-    .config = &(struct synth_config){.size = 375},
+    .config = &(struct synth_args){.config.size = 375},
     .work = synth};
 
 /* ---- scan ---- */
@@ -60,13 +63,14 @@ static const struct cli_command data_synth = {
 struct scan_config {
     const char *dir;
     int workers;
-    bool json;
+    bool json, quiet;
 };
 
 #define SETTINGS_OF struct scan_config
 static const struct setting scan_settings[] = {
     {"workers", 'j', "N", NULL, "Threads (default: all cores)", AS_INTEGER(workers, 1, 1024)},
-    {"json", 0, NULL, NULL, "Print one JSON object", AS_SWITCH(json)},
+    JSON_ROW(json),
+    QUIET_ROW(quiet),
     {NULL, 0, "DIR", NULL, NULL, AS_TEXT(dir)},
     {0},
 };
@@ -74,11 +78,11 @@ static const struct setting scan_settings[] = {
 static enum status scan(void *config)
 {
     const struct scan_config *c = config;
+    struct bar bar = {.out = bar_stream(c->quiet), .title = "images"};
     bool sound;
     if (!c->dir)
         return status_fail(STATUS_USAGE, "nothing to scan: give the folder of a data set");
-    TRY(scan_folder(c->dir, c->workers ? c->workers : host_cores(), progress_stream(), c->json,
-                    stdout, &sound));
+    TRY(scan_folder(c->dir, c->workers ? c->workers : host_cores(), &bar, c->json, stdout, &sound));
     return sound ? STATUS_OK : status_fail(STATUS_DATA, "%s", ""); /* the report says it all */
 }
 
@@ -92,6 +96,7 @@ static const struct cli_command data_scan = {
            "is well, 5 "
            "something is missing or corrupt.",
     .part = {{scan_settings}},
+    .prints = true,
     .config = &(struct scan_config){0},
     .work = scan};
 

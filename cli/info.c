@@ -160,7 +160,7 @@ static const struct setting info_settings[] = {
     {"policy", 0, "fp32|tf32|amp|bf16|O0|O1|O2|O3", NULL,
      "Show each layer's types at this precision (default network: resnet50)", AS_TEXT(policy)},
     {"list", 0, NULL, NULL, "List the networks", AS_SWITCH(list)},
-    {"json", 0, NULL, NULL, "Print JSON", AS_SWITCH(json)},
+    JSON_ROW(json),
     {0},
 };
 
@@ -186,5 +186,6 @@ const struct cli_command cmd_info = {
            "their types.\vParameters are the trained ones. FLOPs are those of one image's forward "
            "pass in convolutions and linear layers; a multiply-add counts as two.",
     .part = {{info_settings}},
+    .prints = true,
     .config = &(struct info_config){0},
     .work = info};

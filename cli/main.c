@@ -10,13 +10,12 @@ const struct cli_command *const cli_commands[] = {
     &cmd_info,     &cmd_launch,     &cmd_pair,  &cmd_plot,    &cmd_predict, &cmd_report,
     &cmd_selftest, &cmd_study,      &cmd_train, &cmd_trend,   &cmd_watch,   NULL};
 
-/* The exit code of a command that ended with `code`: an error if stdout could not be written. */
+/* The exit code of a command that ended with `code`: an error if its output could not be written.
+ */
 static int output_check(int code)
 {
-    if (code != 0 || (fflush(stdout) == 0 && !ferror(stdout)))
-        return code;
-    fputs("ampscale: cannot write the results to standard output\n", stderr);
-    return status_exit_code(STATUS_IO);
+    enum status st = output_close();
+    return code != 0 || st == STATUS_OK ? code : cli_end(st);
 }
 
 static const struct cli_command ampscale = {

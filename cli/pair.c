@@ -63,5 +63,6 @@ const struct cli_command cmd_pair = {
            "reproduced, 4 a failure was reproduced, 5 not everything could be measured, 2 wrong "
            "usage, 1 the program could not do its work.",
     .part = {{bench_device_settings, STEP}, {bench_network_settings, STEP}, {pair_settings}},
+    .prints = true,
     .config = &(struct pair_args){.mib = 0},
     .run = run_pair};

@@ -106,8 +106,8 @@ static const struct setting predict_settings[] = {
      AS_SWITCH(config.fit)},
     {"fit-up-to", 0, "N", NULL, "Fit only to points of up to N ranks; the others test the forecast",
      AS_INTEGER(config.fit_up_to, 1, RANKS_MAX), GIVEN(config.fit)},
-    {"out", 'o', "DIR", NULL, "Folder for the record and its figure", AS_TEXT(out)},
-    {"json", 0, NULL, NULL, "Print one JSON object", AS_SWITCH(json)},
+    {"out", 0, "DIR", NULL, "Folder for the record and its figure", AS_TEXT(out)},
+    JSON_ROW(json),
     {NULL, 0, "RUN", NULL, NULL, AS_LIST(source, n_sources)},
     {0},
 };
@@ -281,6 +281,7 @@ const struct cli_command cmd_predict = {
            "a published table (.csv); if it has several series, append a colon and the number or "
            "name of one.",
     .part = {{predict_settings}, {picture_settings, offsetof(struct predict_args, pictures)}},
+    .prints = true,
     .config =
         &(struct predict_args){
             .config.system = {.net = {.intra = {.latency_s = 1e-5, .bytes_per_s = 40e9},

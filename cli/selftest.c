@@ -11,6 +11,7 @@
 struct selftest_command {
     struct selftest_config config;
     bool determinism, is_operations, list, quiet;
+    struct bar bar;
     int repeats; /* 0: the default */
     struct operations_config operations;
     const char *worker;  /* the worker's folder; NULL: none */
@@ -60,9 +61,11 @@ static const struct setting selftest_settings[] = {
      "Compare operations with the reference on a table of cases, each kind of operation in its own "
      "process",
      AS_SWITCH(is_operations)},
-    {"quiet", 'q', NULL, NULL, "Print one line per case, and each value that fails",
-     AS_SWITCH(quiet)},
-    {"json", 0, NULL, NULL, "Print one JSON object with every value", AS_SWITCH(config.json)},
+    JSON_ROW(config.json),
+    QUIET_ROW(quiet),
+    {"verbose", 'v', NULL, NULL,
+     "After the summary print every case and value, not only what failed",
+     AS_SWITCH(config.verbose)},
     {0},
 };
 
@@ -122,7 +125,8 @@ static enum status selftest_operations(struct selftest_command *t)
     o->worker.devices = t->config.devices;
     o->worker.threads = t->config.threads ? t->config.threads : 2;
     o->json = t->config.json;
-    o->quiet = t->quiet;
+    o->verbose = t->config.verbose;
+    o->bar = t->config.bar;
     o->out = t->config.out;
     s->depends_on_isa = o->worker.isa != NULL;
     s->every = t->every ? t->every : o->sanitizer ? 15 : 1;
@@ -143,7 +147,9 @@ static enum status selftest(void *command)
 {
     struct selftest_command *t = command;
     struct selftest_config *c = &t->config;
-    c->verbose = !t->quiet;
+    t->bar = (struct bar){.out = bar_stream(t->quiet),
+                          .title = t->is_operations ? "operations" : "cases"};
+    c->bar = &t->bar;
     c->out = stdout;
     if (t->is_operations)
         return selftest_operations(t);
@@ -168,5 +174,6 @@ const struct cli_command cmd_selftest = {
         "values agree, 1 an operation's process crashed, 4 some values do not agree, 5 the oracle "
         "file is missing or damaged, the device or the sanitizer is missing, or no case could run.",
     .part = {{selftest_settings}, {operations_settings}},
+    .prints = true,
     .config = &(struct selftest_command){.operations.worker.selection.number = -1},
     .work = selftest};

@@ -21,7 +21,7 @@ struct arguments {
     const char *study;
     const char *out;
     const char *only;
-    bool dry_run, retry, print, analyse, no_report;
+    bool dry_run, retry, print, analyse, no_report, quiet;
     struct plot_size pictures;
     struct launch_hosts hosts;
 };
@@ -48,6 +48,7 @@ static const struct setting study_settings[] = {
     {"analyse", 0, NULL, NULL, "Run nothing; analyse the runs in the folder", AS_SWITCH(analyse)},
     {"no-report", 0, NULL, NULL, "Write no figures, RESULTS.md or RESULTS.html",
      AS_SWITCH(no_report)},
+    QUIET_ROW(quiet),
     {"print", 0, NULL, NULL, "Print the file of a preset and exit", AS_SWITCH(print)},
     {NULL, 0, "FILE", NULL, NULL, AS_TEXT(study)},
     {0},
@@ -143,7 +144,7 @@ static enum status work(const struct arguments *a, const struct study_plan *plan
     bool whole = false;
     TRY(process_own_file(program, sizeof program));
     struct study_options how = {
-        .program = program, .only = only, .retry = a->retry, .progress = stderr};
+        .program = program, .only = only, .retry = a->retry, .progress = a->quiet ? NULL : stderr};
     TRY(study_store_open(plan, a->out, &store));
     enum status st = a->analyse ? STATUS_OK : study_run_missing(&store, &how);
     if (st == STATUS_OK)

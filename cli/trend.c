@@ -9,7 +9,8 @@
 #include <string.h>
 
 struct trend_args {
-    const char *dir, *json, *out; /* NULL: not given */
+    const char *dir, *out; /* NULL: not given */
+    bool json;
     bool wanted[METRICS];
     bool chosen;
     double alpha, threshold; /* threshold: percent */
@@ -36,7 +37,7 @@ static const struct setting trend_settings[] = {
     {"threshold", 0, "PERCENT", "3", "Report only changes larger than this, in percent",
      AS_REAL(threshold, 0, 100)},
     {"alpha", 0, "P", "0.01", "Significance level", AS_REAL(alpha, 1.0 / TREND_SHUFFLES, 0.5)},
-    {"json", 0, "FILE", NULL, "Write the series and their changes as JSON", AS_TEXT(json)},
+    JSON_ROW(json),
     {"out", 0, "DIR", NULL,
      "Folder for figures of the series and their changes, as PNG, SVG and PDF", AS_TEXT(out)},
     {NULL, 0, "DIR", NULL, NULL, AS_TEXT(dir)},
@@ -44,11 +45,15 @@ static const struct setting trend_settings[] = {
 };
 
 /* Writes the record, and draws the figure from it. */
-static enum status draw(const struct trend *t, const char *out, const struct plot_size *size)
+static enum status draw(const struct trend *t, const struct trend_args *a)
 {
     char path[4096];
-    const struct plot_options how = {
-        .png = true, .svg = true, .pdf = true, .size = *size, .written = stdout};
+    const char *out = a->out;
+    const struct plot_options how = {.png = true,
+                                     .svg = true,
+                                     .pdf = true,
+                                     .size = a->pictures,
+                                     .written = a->json ? NULL : stdout};
     TRY(path_format(path, sizeof path, "%s/trend.json", out));
     TRY(dir_make(out));
     TRY(trend_write(t, path));
@@ -70,11 +75,12 @@ static enum status trend(void *args)
         st = status_fail(STATUS_DATA, "'%s' has none of the requested metrics", a->dir);
         goto done;
     }
-    trend_print(&t, stdout);
     if (a->json)
-        CHECK(trend_write(&t, a->json));
+        CHECK(trend_print_json(&t, stdout));
+    else
+        trend_print(&t, stdout);
     if (a->out)
-        CHECK(draw(&t, a->out, &a->pictures));
+        CHECK(draw(&t, a));
 done:
     trend_free(&t);
     history_free(&h);
@@ -89,6 +95,7 @@ const struct cli_command cmd_trend = {
            "history in DIR, the size of the change, and its significance. 'ampscale compare "
            "--record' writes the history. Runs that were recorded together form one point.",
     .part = {{trend_settings}, {picture_settings, offsetof(struct trend_args, pictures)}},
+    .prints = true,
     .config =
         &(struct trend_args){
             .wanted = {[METRIC_IMAGES_PER_S] = true, [METRIC_IMAGES_PER_S_MAX] = true}},

@@ -93,8 +93,6 @@ enum status compare_write(const struct compare_report *report, const struct comp
         TRY(write_markdown(report, files->markdown));
     if (files->junit)
         TRY(compare_write_junit(report, files->junit));
-    if (files->json)
-        TRY(json_write(compare_json(report), files->json, JSON_RECORD));
     if (files->benchmark_action)
         TRY(json_write(compare_benchmark_action(report), files->benchmark_action, JSON_RECORD));
     return STATUS_OK;

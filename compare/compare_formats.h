@@ -35,7 +35,7 @@ json_t *compare_benchmark_action(const struct compare_report *report);
 
 /* Paths of the files to write; NULL: not written. */
 struct compare_files {
-    const char *markdown, *junit, *json, *benchmark_action;
+    const char *markdown, *junit, *benchmark_action;
 };
 MUST_CHECK enum status compare_write(const struct compare_report *report,
                                      const struct compare_files *files);

@@ -227,10 +227,21 @@ static json_t *series_json(const void *trend, int64_t i)
                      json_list(s->n, point_json, s), "steps", json_list(s->n_steps, step_json, s));
 }
 
+static json_t *trend_json(const struct trend *t)
+{
+    return json_pack("{s:s, s:i, s:f, s:f, s:o}", "record", "trend", "schema", TREND_SCHEMA,
+                     "alpha", t->alpha, "threshold", t->threshold, "series",
+                     json_list(t->n, series_json, t));
+}
+
+enum { TREND_FORM = JSON_INDENT(1) | JSON_REAL_PRECISION(15) };
+
 enum status trend_write(const struct trend *t, const char *path)
 {
-    json_t *o =
-        json_pack("{s:s, s:i, s:f, s:f, s:o}", "record", "trend", "schema", TREND_SCHEMA, "alpha",
-                  t->alpha, "threshold", t->threshold, "series", json_list(t->n, series_json, t));
-    return json_write(o, path, JSON_INDENT(1) | JSON_REAL_PRECISION(15));
+    return json_write(trend_json(t), path, TREND_FORM);
+}
+
+enum status trend_print_json(const struct trend *t, FILE *out)
+{
+    return json_print(trend_json(t), out, TREND_FORM);
 }

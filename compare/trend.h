@@ -73,3 +73,4 @@ void trend_print(const struct trend *t, FILE *out);
  * at all; points are counted from 0; a number that is infinite or not known is null. */
 enum { TREND_SCHEMA = 1 };
 MUST_CHECK enum status trend_write(const struct trend *t, const char *path);
+MUST_CHECK enum status trend_print_json(const struct trend *t, FILE *out);

@@ -114,7 +114,7 @@ static enum status scan_collect(struct scan *scan, struct scan_report *r)
     return STATUS_OK;
 }
 
-enum status scan_run(const struct dataset *data, int workers, FILE *progress,
+enum status scan_run(const struct dataset *data, int workers, struct bar *bar,
                      struct scan_report **out)
 {
     enum status st = STATUS_OK;
@@ -124,8 +124,7 @@ enum status scan_run(const struct dataset *data, int workers, FILE *progress,
     CHECK(image_files_open(data, &scan.files));
     CHECK(array_new(&r, 1));
     CHECK(array_new(&scan.item, data->n));
-    struct worker_job job = {data->n,     workers,   progress,    &scan,
-                             open_reader, check_one, close_reader};
+    struct worker_job job = {data->n, workers, bar, &scan, open_reader, check_one, close_reader};
     CHECK(workers_run(&job));
     CHECK(scan_collect(&scan, r));
     *out = r;

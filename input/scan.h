@@ -1,12 +1,12 @@
 /* The contents of a split of a data set, and a check that every file is intact. */
 #pragma once
 
+#include "base/bar.h"
 #include "base/status.h"
 #include "input/dataset.h"
 #include "input/decode.h"
 
 #include <stdint.h>
-#include <stdio.h>
 
 struct scan_range {
     int64_t min, median, max;
@@ -29,7 +29,7 @@ struct scan_report {
 };
 
 /* Reads and decodes every file with `workers` threads. Bad files are results, not failures.
- * `progress` may be NULL. */
-MUST_CHECK enum status scan_run(const struct dataset *data, int workers, FILE *progress,
+ * `bar`, of the images, may be NULL. */
+MUST_CHECK enum status scan_run(const struct dataset *data, int workers, struct bar *bar,
                                 struct scan_report **out);
 void scan_free(struct scan_report *r); /* NULL is fine */

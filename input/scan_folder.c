@@ -43,7 +43,7 @@ static enum status note_formats(struct findings *f, int split)
     return STATUS_OK;
 }
 
-static enum status look(const char *dir, int workers, FILE *progress, struct findings *f)
+static enum status look(const char *dir, int workers, struct bar *bar, struct findings *f)
 {
     TRY(json_new(&f->problems, "[]"));
     if (!path_exists(dir))
@@ -55,7 +55,7 @@ static enum status look(const char *dir, int workers, FILE *progress, struct fin
         TRY(note(f, dataset_check_pair(f->data[0], f->data[1])));
     for (int s = 0; s < 2; s++)
         if (f->data[s]) {
-            TRY(scan_run(f->data[s], workers, progress, &f->report[s]));
+            TRY(scan_run(f->data[s], workers, bar, &f->report[s]));
             TRY(note_formats(f, s));
         }
     return STATUS_OK;
@@ -167,13 +167,13 @@ done:
     return st;
 }
 
-enum status scan_folder(const char *dir, int workers, FILE *progress, bool json, FILE *out,
+enum status scan_folder(const char *dir, int workers, struct bar *bar, bool json, FILE *out,
                         bool *sound)
 {
     struct findings f = {0};
     enum status st;
     *sound = false;
-    CHECK(look(dir, workers, progress, &f));
+    CHECK(look(dir, workers, bar, &f));
     *sound = all_well(&f);
     if (json)
         CHECK(print_json(dir, &f, out));

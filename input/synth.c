@@ -303,7 +303,7 @@ enum status synth_write(const struct synth_config *c)
     struct worker_job job = {
         .total = (int64_t)c->classes * (c->train + c->val),
         .workers = c->workers,
-        .progress = c->progress,
+        .bar = c->bar,
         .context = &shared,
         .open = open_encoder,
         .run = make_numbered,

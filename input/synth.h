@@ -6,13 +6,13 @@
  * whether it is complete. */
 #pragma once
 
+#include "base/bar.h"
 #include "base/status.h"
 #include "input/synth_draw.h"
 #include "input/synth_kind.h"
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 
 struct synth_config {
     const char *out;
@@ -20,9 +20,9 @@ struct synth_config {
     int train, val; /* images per class, each >= 1 */
     int size;       /* SYNTH_MIN_SIZE .. SYNTH_MAX_SIZE: typical side in pixels */
     uint64_t seed;
-    int workers;    /* threads, >= 1 */
-    bool force;     /* write into a folder with other files; nothing is deleted */
-    FILE *progress; /* progress line, redrawn in place; NULL: none */
+    int workers;     /* threads, >= 1 */
+    bool force;      /* write into a folder with other files; nothing is deleted */
+    struct bar *bar; /* of the images; may be NULL */
     /* Called by every thread before each image; synth_write returns its failure. NULL: no call. */
     enum status (*proceed)(void);
 };

@@ -3,11 +3,8 @@
 
 #include "base/thread_pool.h"
 
-#include <inttypes.h>
 #include <pthread.h>
 #include <stdbool.h>
-
-enum { PROGRESS_STEP = 64 };
 
 struct shared {
     const struct worker_job *job;
@@ -15,15 +12,6 @@ struct shared {
     int64_t next;
     bool failed;
 };
-
-static void show_progress(const struct worker_job *job, int64_t taken)
-{
-    if (!job->progress || (taken % PROGRESS_STEP != 0 && taken != job->total))
-        return;
-    fprintf(job->progress, "\r%" PRId64 " of %" PRId64 " images%s", taken, job->total,
-            taken == job->total ? "\n" : "");
-    fflush(job->progress);
-}
 
 /* Records the status `st` of a thread's last item; returns the next item, or -1 if there is
  * none. */
@@ -34,7 +22,7 @@ static int64_t workers_next(struct shared *shared, enum status st)
     shared->failed = shared->failed || st != STATUS_OK;
     if (!shared->failed && shared->next < shared->job->total) {
         i = shared->next++;
-        show_progress(shared->job, shared->next);
+        bar_step(shared->job->bar);
     }
     pthread_mutex_unlock(&shared->lock);
     return i;
@@ -59,7 +47,9 @@ enum status workers_run(const struct worker_job *job)
     struct shared shared = {.job = job, .lock = PTHREAD_MUTEX_INITIALIZER};
     struct thread_pool *pool;
     TRY(thread_pool_open(job->workers, &pool));
+    bar_begin(job->bar, job->total);
     enum status st = thread_pool_run(pool, workers_main, &shared);
     thread_pool_close(pool);
+    bar_erase(job->bar);
     return st;
 }

@@ -1,16 +1,16 @@
 /* Processes many items with several threads. */
 #pragma once
 
+#include "base/bar.h"
 #include "base/status.h"
 
 #include <stdint.h>
-#include <stdio.h>
 
 struct worker_job {
-    int64_t total;  /* number of items; each is processed once, and they are begun in order */
-    int workers;    /* threads, >= 1 */
-    FILE *progress; /* "n of total images", redrawn in place; NULL for none */
-    void *context;  /* passed to the functions below, and shared */
+    int64_t total;   /* number of items; each is processed once, and they are begun in order */
+    int workers;     /* threads, >= 1 */
+    struct bar *bar; /* of the items that were begun; may be NULL */
+    void *context;   /* passed to the functions below, and shared */
 
     /* Each thread opens its own state, and closes it at the end. */
     enum status (*open)(void *context, void **own);

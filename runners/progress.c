@@ -1,17 +1,14 @@
 /* Prints log lines, and draws the bar on a terminal. */
 #include "runners/progress.h"
 
+#include "base/bar.h"
 #include "base/clock.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
-
-/* BAR_MAX: limit of the bar's columns; FIELDS_MAX: limit of the bytes of the fields next to it. */
-enum { BAR_MAX = 24, FIELDS_MAX = 5 * 48 };
 
 static void meter_add(struct meter *m, double value, int64_t n)
 {
@@ -64,76 +61,23 @@ static void print_line(const struct progress *p, int64_t i)
     fflush(p->out);
 }
 
-/* Writes seconds as "1:23" or "2:03:04". */
-static void format_time(char *out, size_t size, double seconds)
-{
-    int64_t s = (int64_t)(seconds + 0.5);
-    if (s >= 3600)
-        snprintf(out, size, "%" PRId64 ":%02d:%02d", s / 3600, (int)(s / 60 % 60), (int)(s % 60));
-    else
-        snprintf(out, size, "%d:%02d", (int)(s / 60), (int)(s % 60));
-}
-
-/* Number of columns of the terminal; 80 if the terminal does not report it. */
-static int terminal_columns(const struct progress *p)
-{
-    struct winsize size;
-    bool known = ioctl(fileno(p->out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-    return known ? size.ws_col : 80;
-}
-
-/* Writes the fields next to the bar: as many complete fields as fit into `room` columns. */
-static void bar_fields(const struct progress *p, int64_t i, double now, int room,
-                       char out[FIELDS_MAX])
-{
-    enum { FIELDS = 5 };
-    char field[FIELDS][48], left[24];
-    double per_batch = (now - p->begun) / (double)(i + 1 - p->first);
-    format_time(left, sizeof left, per_batch * (double)(p->batches - 1 - i));
-    snprintf(field[0], sizeof field[0], " %" PRId64 "/%" PRId64, i + 1, p->batches);
-    snprintf(field[1], sizeof field[1], "  loss %.3f", meter_mean(&p->loss));
-    snprintf(field[2], sizeof field[2], "  acc@1 %.2f", meter_mean(&p->top1));
-    snprintf(field[3], sizeof field[3], "  %.1f img/s", meter_mean(&p->rate));
-    snprintf(field[4], sizeof field[4], "  %s left", left);
-    out[0] = '\0';
-    for (int k = 0, used = 0; k < FIELDS; k++) {
-        int size = (int)strlen(field[k]);
-        if (used + size > room)
-            return;
-        memcpy(out + used, field[k], (size_t)size + 1);
-        used += size;
-    }
-}
-
-/* " [====>    ]", at most `room` columns wide; "" if the bar would have fewer than 4 columns. */
-static void bar_text(double share, int room, char out[BAR_MAX + 4])
-{
-    int width = room - 3 < BAR_MAX ? room - 3 : BAR_MAX;
-    int full = (int)(share * width);
-    out[0] = '\0';
-    if (width < 4)
-        return;
-    memcpy(out, " [", 2);
-    memset(out + 2, '=', (size_t)full);
-    memset(out + 2 + full, ' ', (size_t)(width - full));
-    if (full > 0 && full < width)
-        out[1 + full] = '>';
-    memcpy(out + 2 + width, "]", 2);
-}
-
-/* Draws a line that fits the terminal, because a wider line could not be redrawn in place. */
+/* Draws the bar with the fields next to it. */
 static void draw_bar(struct progress *p, int64_t i)
 {
+    enum { FIELDS = 5 };
     double now = (double)clock_ns() * 1e-9;
     if (now - p->drawn < 0.1 && i + 1 < p->batches)
         return; /* at most ten times a second */
     p->drawn = now;
-    char bar[BAR_MAX + 4], fields[FIELDS_MAX];
-    int room = terminal_columns(p) - 1 - (int)strlen(p->title);
-    bar_fields(p, i, now, room, fields);
-    bar_text((double)(i + 1) / (double)p->batches, room - (int)strlen(fields), bar);
-    fprintf(p->out, "\r%s%s%s\033[K", p->title, bar, fields);
-    fflush(p->out);
+    char text[FIELDS][BAR_LEFT_SIZE];
+    const char *const field[FIELDS] = {text[0], text[1], text[2], text[3], text[4]};
+    double here = (double)(i + 1 - p->first) / (double)(p->batches - p->first);
+    snprintf(text[0], sizeof text[0], " %" PRId64 "/%" PRId64, i + 1, p->batches);
+    snprintf(text[1], sizeof text[1], "  loss %.3f", meter_mean(&p->loss));
+    snprintf(text[2], sizeof text[2], "  acc@1 %.2f", meter_mean(&p->top1));
+    snprintf(text[3], sizeof text[3], "  %.1f img/s", meter_mean(&p->rate));
+    bar_left(now - p->begun, here, text[4]);
+    bar_draw(p->out, p->title, (double)(i + 1) / (double)p->batches, field, FIELDS);
 }
 
 void progress_batch(struct progress *p, int64_t i, const struct progress_values *v)

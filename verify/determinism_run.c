@@ -16,17 +16,16 @@ struct shape {
 static const struct shape shapes[] = {{"resnet8", 32, 8}, {"resnet18", 64, 8}, {"resnet50", 64, 4}};
 static const char *const precisions[] = {"fp32", "tf32", "amp", "bf16"};
 
-static void print_case(const struct selftest_config *config, const struct determinism_case *c,
+static void print_case(FILE *out, const struct determinism_case *c,
                        const struct determinism_result *r, bool holds)
 {
-    fprintf(config->out, "%s %-8s %3d px, batch %d, %s: ", holds ? "PASS" : "FAIL", c->arch,
-            c->image_size, c->batch, c->precision);
+    fprintf(out, "%s %-8s %3d px, batch %d, %s: ", holds ? "PASS" : "FAIL", c->arch, c->image_size,
+            c->batch, c->precision);
     if (holds)
-        fprintf(config->out, "%d steps, %d times each, bits %016" PRIx64 "\n", c->steps, c->repeats,
+        fprintf(out, "%d steps, %d times each, bits %016" PRIx64 "\n", c->steps, c->repeats,
                 r->bits);
     else
-        fprintf(config->out, "%s\n", status_message());
-    fflush(config->out);
+        fprintf(out, "%s\n", status_message());
 }
 
 static enum status report_case(json_t *report, const struct determinism_case *c,
@@ -50,9 +49,11 @@ static enum status repeat_case(struct suite *s, const struct determinism_case *c
         return status_context(st, "%s in %s", c->arch, c->precision);
     s->ran++;
     s->failed += st != STATUS_OK;
+    bar_step(s->config->bar);
     if (s->config->json)
         return report_case(s->report, c, &r, st == STATUS_OK);
-    print_case(s->config, c, &r, st == STATUS_OK);
+    if (st != STATUS_OK || s->config->verbose)
+        print_case(s->lines, c, &r, st == STATUS_OK);
     return STATUS_OK;
 }
 
@@ -60,6 +61,7 @@ static enum status repeat_cases(struct suite *s, void *context)
 {
     (void)context;
     size_t n = s->config->quick ? 1 : sizeof shapes / sizeof *shapes;
+    bar_begin(s->config->bar, (int64_t)(n * sizeof precisions / sizeof *precisions));
     for (size_t i = 0; i < n; i++)
         for (size_t p = 0; p < sizeof precisions / sizeof *precisions; p++) {
             const struct determinism_case c = {.arch = shapes[i].arch,

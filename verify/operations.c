@@ -216,6 +216,7 @@ static enum status run_jobs(struct operations *o, int at_once)
     struct process child[OPERATIONS_JOBS_MAX] = {{0}};
     int job[OPERATIONS_JOBS_MAX], slot;
     enum status st = STATUS_OK;
+    bar_begin(o->config->bar, o->n_jobs);
     for (;;) {
         for (int i = 0; i < at_once && o->begun < o->n_jobs && !o->received; i++) {
             if (child[i].pid != 0 || (o->due_ns && seconds_left(o) == 0))
@@ -227,6 +228,7 @@ static enum status run_jobs(struct operations *o, int at_once)
             break;
         CHECK(process_wait(&o->signals, child, at_once, &slot));
         CHECK(end_worker(o, job[slot], &child[slot].end));
+        bar_step(o->config->bar);
     }
     for (int i = o->begun; i < o->n_jobs; i++)
         if (o->received)
@@ -234,6 +236,7 @@ static enum status run_jobs(struct operations *o, int at_once)
         else
             operations_judge_end(o, o->job[i].kind, &(struct process_end){.late = true}, -1);
 done:
+    bar_erase(o->config->bar);
     process_kill(child, at_once);
     return st;
 }

@@ -8,6 +8,7 @@
  * only, because the tools report false errors in library kernels. */
 #pragma once
 
+#include "base/bar.h"
 #include "verify/worker.h"
 
 #include <stdint.h>
@@ -22,8 +23,9 @@ struct operations_config {
     int64_t limit_s;       /* seconds for all workers together; 0: unlimited */
     const char *sanitizer; /* memcheck, racecheck or synccheck; NULL: none */
     bool json;             /* print one JSON object instead of lines */
-    bool quiet;            /* print only totals and failures */
+    bool verbose;          /* print every kind, not only totals and failures */
     FILE *out;
+    struct bar *bar; /* of the workers; NULL: none */
 };
 
 /* Prints the numbers and names of the selected cases. */

@@ -3,6 +3,8 @@
 
 #include "base/json.h"
 
+#include <string.h>
+
 enum { OPERATIONS_SCHEMA = 1, COMMAND_SIZE = 256 };
 
 /* Writes the command that runs only the case of a failure. */
@@ -82,8 +84,10 @@ static void report_lines(const struct operations_config *c, const struct operati
     if (c->sanitizer)
         fprintf(c->out, "; %s: %d findings", c->sanitizer, t->findings);
     fputc('\n', c->out);
-    for (int i = 0; i < r->n_kinds && !c->quiet; i++) {
+    for (int i = 0; i < r->n_kinds; i++) {
         const struct operations_kind *k = &r->kind[i];
+        if (!c->verbose && strcmp(k->ended, "completed") == 0)
+            continue;
         fprintf(c->out, "  %-22s %5d passed %5d skipped %5d failed %7.1f s  %s\n", k->name,
                 k->passed, k->skipped, k->failed, k->seconds, k->ended);
         if (*k->skip)

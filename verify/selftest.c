@@ -37,6 +37,7 @@ struct family {
 /* The comparison of one case. */
 struct verdict {
     const struct selftest_config *config;
+    FILE *lines;
     bool exact_reference;      /* the oracle's values are fp64 */
     json_t *values, *families; /* for JSON output */
     int n, failed;
@@ -96,8 +97,8 @@ static void print_values(struct verdict *v, const struct family *f)
                                             f->name, "got", json_finite(t->got), "want",
                                             json_finite(t->want), "error", json_finite(error)));
         else
-            fprintf(v->config->out, "    %-46s got %- 15.9g want %- 15.9g error %.1e\n", t->name,
-                    t->got, t->want, error);
+            fprintf(v->lines, "    %-46s got %- 15.9g want %- 15.9g error %.1e\n", t->name, t->got,
+                    t->want, error);
     }
 }
 
@@ -112,9 +113,9 @@ static void print_family(struct verdict *v, const struct family *f, const struct
                                         json_finite(d->error), "tolerance", json_finite(tolerance),
                                         "ok", ok));
     else if (v->config->verbose || !ok)
-        fprintf(
-            v->config->out, "  %-4s %-14s %4zu value%s of norm %.6g, error %.2e, tolerance %.2e\n",
-            ok ? "ok" : "FAIL", f->name, f->n, f->n == 1 ? " " : "s", d->want, d->error, tolerance);
+        fprintf(v->lines, "  %-4s %-14s %4zu value%s of norm %.6g, error %.2e, tolerance %.2e\n",
+                ok ? "ok" : "FAIL", f->name, f->n, f->n == 1 ? " " : "s", d->want, d->error,
+                tolerance);
 }
 
 /* Judges a family and frees its memory. A relative error up to `drift` is always allowed; with
@@ -241,8 +242,10 @@ static void compare_case(struct verdict *v, const json_t *want, const json_t *fp
 static void print_case(const struct selftest_config *config, const struct verdict *v,
                        const struct oracle_case *c)
 {
+    if (!v->failed && !config->verbose)
+        return;
     fprintf(
-        config->out,
+        v->lines,
         "%s  %s, %d classes, %d px, batch %d, %d %s step%s%s%s%s: %d values against %s, worst %.2f "
         "of its tolerance (%s)\n",
         v->failed ? "FAIL" : "PASS", c->arch, c->classes, c->size, c->batch, c->steps,
@@ -251,32 +254,34 @@ static void print_case(const struct selftest_config *config, const struct verdic
         c->clip_grad_norm > 0 ? ", clipped gradient" : "",
         c->norm_weight_decay >= 0 ? ", other decay of norms" : "", v->n,
         v->exact_reference ? "fp64" : "fp32", v->worst, v->worst_name);
-    fflush(config->out);
 }
 
 /* Runs one case. `fp32`: the same case in PyTorch's fp32, or NULL. */
-static enum status run_case(const struct selftest_config *config, struct device *dev,
-                            const struct oracle_case *c, const json_t *want, const json_t *fp32,
-                            json_t *report, bool *passed)
+static enum status run_case(struct suite *suite, const struct oracle_case *c, const json_t *want,
+                            const json_t *fp32)
 {
     enum status st;
     json_t *got = NULL;
+    bool passed;
+    const struct selftest_config *config = suite->config;
     struct verdict v = {.config = config,
+                        .lines = suite->lines,
                         .exact_reference = c->fp64,
                         .values = json_array(),
                         .families = json_array()};
-    CHECK(oracle_compute(dev, c, &got));
-    if (!config->json && config->verbose)
-        fprintf(config->out, "%s, %d px, batch %d\n", c->arch, c->size, c->batch);
+    CHECK(oracle_compute(suite->dev, c, &got));
     compare_case(&v, want, fp32, got);
-    *passed = v.failed == 0 && v.n > 0;
+    passed = v.failed == 0 && v.n > 0;
+    suite->ran++;
+    suite->failed += !passed;
+    bar_step(config->bar);
     if (config->json)
         json_array_append_new(
-            report,
+            suite->report,
             json_pack("{s:s, s:i, s:i, s:i, s:i, s:s, s:s, s:b, s:O, s:O}", "arch", c->arch,
                       "classes", c->classes, "size", c->size, "batch", c->batch, "steps", c->steps,
                       "mode", c->train ? "train" : "eval", "against", c->fp64 ? "fp64" : "fp32",
-                      "ok", *passed, "families", v.families, "values", v.values));
+                      "ok", passed, "families", v.families, "values", v.values));
     else
         print_case(config, &v, c);
 done:
@@ -323,25 +328,35 @@ static enum status find_twin(const json_t *cases, size_t i, const struct oracle_
     return STATUS_OK;
 }
 
+/* Reads case i, and whether to run it; *fp32 is as find_twin sets it. */
+static enum status choose_case(const struct selftest_config *config, const json_t *cases, size_t i,
+                               struct oracle_case *c, const json_t **fp32, bool *chosen)
+{
+    bool redundant;
+    TRY(oracle_read(json_array_get(cases, i), c));
+    TRY(find_twin(cases, i, c, fp32, &redundant));
+    *chosen = !redundant && !(config->quick && c->size > 64);
+    return STATUS_OK;
+}
+
 static enum status run_cases(struct suite *suite, void *context)
 {
-    size_t i;
-    const json_t *x, *cases = context;
+    const json_t *cases = context, *fp32;
     const struct selftest_config *config = suite->config;
-    json_array_foreach(cases, i, x)
-    {
-        struct oracle_case c;
-        const json_t *fp32;
-        bool redundant, passed = false;
-        TRY(oracle_read(x, &c));
-        TRY(find_twin(cases, i, &c, &fp32, &redundant));
-        if (redundant || (config->quick && c.size > 64))
-            continue;
-        enum status st = run_case(config, suite->dev, &c, x, fp32, suite->report, &passed);
+    size_t n = json_array_size(cases);
+    struct oracle_case c;
+    bool chosen;
+    int total = 0;
+    for (size_t i = 0; i < n; i++) {
+        TRY(choose_case(config, cases, i, &c, &fp32, &chosen));
+        total += chosen;
+    }
+    bar_begin(config->bar, total);
+    for (size_t i = 0; i < n; i++) {
+        TRY(choose_case(config, cases, i, &c, &fp32, &chosen));
+        enum status st = chosen ? run_case(suite, &c, json_array_get(cases, i), fp32) : STATUS_OK;
         if (st != STATUS_OK)
             return status_context(st, "case %zu", i);
-        suite->ran++;
-        suite->failed += !passed;
     }
     if (suite->ran == 0)
         return status_fail(STATUS_DATA,
@@ -363,20 +378,25 @@ enum status suite_run(const struct selftest_config *config, suite_cases *run, vo
 {
     enum status st;
     struct suite s = {.config = config};
-    char about[256];
+    char about[256], *lines = NULL;
+    size_t size;
     json_t *all = NULL;
     CHECK(json_new(&s.report, "[]"));
     CHECK(device_open(config->devices, config->threads, &s.dev));
     s.dev->backend->describe(s.dev, about, sizeof about);
-    if (!config->json)
-        fprintf(config->out, "device: %s\n", about);
+    s.lines = open_memstream(&lines, &size);
+    if (!s.lines)
+        CHECK(status_fail(STATUS_OOM, "no memory for the lines of the cases"));
     CHECK(run(&s, context));
     if (config->json) {
         CHECK(json_new(&all, "{s:i, s:s, s:b, s:O}", "schema", 1, "device", about, "ok",
                        s.failed == 0, "cases", s.report));
         CHECK(json_print(all, config->out, JSON_INDENT(1)));
     } else {
-        fprintf(config->out, "%d of %d cases %s\n", s.ran - s.failed, s.ran, verdict);
+        fflush(s.lines);
+        fprintf(config->out, "%d of %d cases %s on %s\n%s", s.ran - s.failed, s.ran, verdict, about,
+                lines);
+        fflush(config->out); /* before the verdict on stderr */
     }
     if (s.failed)
         st = status_fail(
@@ -384,6 +404,10 @@ enum status suite_run(const struct selftest_config *config, suite_cases *run, vo
             "selftest: %d of %d cases do not %s; the results of this device cannot be trusted",
             s.failed, s.ran, verdict);
 done:
+    bar_erase(config->bar);
+    if (s.lines)
+        fclose(s.lines);
+    free(lines);
     json_decref(s.report);
     device_close(s.dev);
     return st;

@@ -20,6 +20,7 @@
  * first step's top-1 and top-5 must be equal. */
 #pragma once
 
+#include "base/bar.h"
 #include "base/status.h"
 
 #include <jansson.h>
@@ -35,8 +36,9 @@ struct selftest_config {
     bool quick;   /* skip cases larger than 64 pixels; in determinism.h, run only the smallest
                    * network */
     bool json;    /* print one JSON object instead of lines */
-    bool verbose; /* print every value, not only the worst of each case */
+    bool verbose; /* after the summary print every case and value, not only what failed */
     FILE *out;
+    struct bar *bar; /* of the cases; NULL: none */
 };
 
 /* STATUS_MISMATCH when a family fails; STATUS_DATA for a file that is not an oracle, or has no case
@@ -48,13 +50,15 @@ struct suite {
     const struct selftest_config *config;
     struct device *dev;
     json_t *report; /* the cases, if JSON is printed */
+    FILE *lines;    /* of the cases, which are printed after the summary */
     int ran, failed;
 };
 
 /* Runs, counts and reports all cases. */
 typedef enum status suite_cases(struct suite *s, void *context);
 
-/* Opens the device, calls `run`, and prints how many cases passed; `verdict` is the verb of that
- * line, such as "hold". STATUS_MISMATCH unless all cases passed. */
+/* Opens the device, calls `run`, and prints how many cases passed, then what failed or, if verbose,
+ * all cases; `verdict` is the verb of the first line, such as "hold". STATUS_MISMATCH unless all
+ * cases passed. */
 MUST_CHECK enum status suite_run(const struct selftest_config *config, suite_cases *run,
                                  void *context, const char *verdict);

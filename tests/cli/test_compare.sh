@@ -61,7 +61,8 @@ cp -r same noisy
 for i in 2 5; do
     echo '{"schema": 1, "ended_by": "steps", "noise": {"disturbed": true, "reason": "9.0 % of the steps took more than 1.5 times the median"}}' >"noisy/r$i/summary.json"
 done
-expect 0 compare --json noisy.json --markdown noisy.md base noisy
+expect 0 compare --json -o noisy.json --markdown noisy.md base noisy
+expect 0 compare base noisy
 for file in out noisy.md; do
     grep -q "disturbed by other work: 0 of 9 runs of BASE, 2 of 9 of NEW" "$file" || fail "$file does not count disturbed runs: $(cat "$file")"
 done
@@ -101,7 +102,8 @@ grep -q 'give at least 5 complete runs' err || fail "no way out of too few: $(ca
 cp -r same torn
 cp -r torn/r1 torn/r10
 echo 'x' >>torn/r3/steps.jsonl
-expect 5 compare --json torn.json base torn
+expect 5 compare --json -o torn.json base torn
+expect 5 compare base torn
 grep -qF "incomplete: 1 damaged run of NEW left out: 'torn/r3/steps.jsonl' line 21: not valid JSON" out ||
     fail "a damaged record is not named: $(cat out err)"
 grep -q '^resnet18.*9 and 9 runs$' out && grep -q 'equivalent$' out || fail "one damaged run keeps the others from being compared: $(cat out)"
@@ -116,7 +118,7 @@ expect 5 compare base same
 grep -q "1 of 9 runs of NEW are incomplete" out || fail "a run that was cut short is not missed: $(cat out)"
 
 # The files of a comparison, as other programs read them; a file that cannot be written.
-expect 3 compare --markdown x.md --junit x.xml --json x.json --benchmark-action x.bench base slow
+expect 3 compare --markdown x.md --junit x.xml --json -o x.json --benchmark-action x.bench base slow
 # shellcheck disable=SC2016 # the backquotes are Markdown's
 grep -q '| `images_per_s` | .* | \*\*REGRESSION\*\* |' x.md || fail "Markdown reports no regression"
 if command -v python3 >/dev/null; then
@@ -136,6 +138,6 @@ assert [b["name"] for b in bench] == ["resnet18: images_per_s", "resnet18: image
 assert all(isinstance(b["value"], float) and isinstance(b["unit"], str) for b in bench)
 PY
 fi
-expect 1 compare --json no/such/folder.json base slow
+expect 1 compare --json -o no/such/folder.json base slow
 [[ ! -e no ]] || fail "a folder was made"
 finish

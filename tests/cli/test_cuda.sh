@@ -83,7 +83,7 @@ for type in bf16 tf32; do
         fail "$type on Volta: $code: $(cat "$scratch/err")"
     [[ ! -e $scratch/volta-$type ]] || fail "$type on Volta leaves a folder"
 done
-AMPSCALE_FAKE_GPU=volta run selftest --operations --only conv_stats_fwd --devices cuda:0
+AMPSCALE_FAKE_GPU=volta run selftest --operations --verbose --only conv_stats_fwd --devices cuda:0
 grep -q 'cuDNN has no form before version 9.11' "$scratch/out" || fail "cuDNN 9.10 is asked for fused forms: $(cat "$scratch/out" "$scratch/err")"
 volta amp
 ((code == 0)) && grep -q 'sm_70.*cuDNN 9.10.2' "$scratch/volta-amp/run.json" ||

@@ -98,8 +98,8 @@ expect 3 compare --confirm './again slow {side} {out} {name}' --confirm-out c1 f
 [[ $(grep -c '^base resnet18$' calls) == 9 && $(grep -c '^new resnet18$' calls) == 9 ]] || fail "not both sides are run again: $(cat calls)"
 [[ $(head -n 2 calls) == $'base resnet18\nnew resnet18' && $(sed -n 3,4p calls) == $'new resnet18\nbase resnet18' ]] || fail "the sides do not take turns: $(head calls)"
 grep -q '^With the repeated measurements, REGRESSION: 1 regression' out || fail "a regression is not confirmed: $(cat out)"
-expect 0 compare --confirm './again same {side} {out} {name}' --confirm-out c2 --junit c2.xml --json c2.json first slow
-grep -q '^With the repeated measurements, passed: 0 regressions, 1 not confirmed' out || fail "a false alarm is confirmed: $(cat out)"
+expect 0 compare --confirm './again same {side} {out} {name}' --confirm-out c2 --junit c2.xml --json -o c2.json first slow
+grep -q '^With the repeated measurements, passed: 0 regressions, 1 not confirmed' err || fail "a false alarm is confirmed: $(cat err)"
 grep -q 'failures="0"' c2.xml || fail "what was not confirmed fails: $(cat c2.xml)"
 grep -q '"unconfirmed": 1' c2.json || fail "the record does not say what was not confirmed"
 rm calls

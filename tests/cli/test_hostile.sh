@@ -50,7 +50,7 @@ try 0 watch --once "$evil-one"
 try 0 watch --once "$evil-two"
 try 5 compare "$evil-one" "$evil-two"
 mkdir files
-try 5 compare "$evil-one" "$evil-one" --markdown files.md --junit files.xml --json files.json
+try 5 compare "$evil-one" "$evil-one" --markdown files.md --junit files.xml --json -o files.json
 what="compare's files" clean files.md files.xml files.json
 for format in mlperf prometheus csv superbench tensorboard; do
     try 0 export "$evil-two" --format "$format" --out files

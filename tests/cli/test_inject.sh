@@ -66,7 +66,7 @@ expect_error 5 "no run in 'nowhere'" train "${net[@]}" "${same[@]}" --out other 
 expect_error 2 "--expect checks a training" train "${net[@]}" --dummy --evaluate --init x --expect good
 
 # The determinism check, on the small network.
-expect 0 selftest --determinism --quick --threads 1 --repeats 2
+expect 0 selftest --determinism --quick --threads 1 --repeats 2 --verbose
 [[ $(grep -c '^PASS resnet8 .* bits [0-9a-f]\{16\}$' out) == 4 ]] || fail "not four cases that pass: $(<out)"
 expect 0 selftest --determinism --quick --threads 1 --repeats 2 --json
 grep -q '"ok": true' out || fail "no verdict: $(<out)"

@@ -28,6 +28,8 @@ for device in cpu ref; do
     (($(field passed) >= cases)) || fail "$device: $(field passed) of $cases cases passed"
 done
 expect 0 "${operations[@]}" --only relu_fwd --every 20
+[[ $(wc -l <"$scratch/out") == 1 ]] || fail "more than a summary: $(cat "$scratch/out")"
+expect 0 "${operations[@]}" --only relu_fwd --every 20 --verbose
 says "1 kinds of operations, $cases cases: "
 says ' completed'
 
@@ -56,7 +58,7 @@ expect 4 $command --inject wrong="$bad" --json
 [[ $(field cases) == 1 && $(field failed) == 1 ]] || fail "the case alone: $(cat "$scratch/out")"
 grep -q '"reason": ".* elements are wrong' "$scratch/out" || fail "no reason: $(cat "$scratch/out")"
 grep -q "\"case\": $bad" "$scratch/out" || fail "no case: $(cat "$scratch/out")"
-expect 1 "${operations[@]}" "${kinds[@]}" --inject crash="$bad"
+expect 1 "${operations[@]}" "${kinds[@]}" --verbose --inject crash="$bad"
 says 'ended by a signal: Killed, at relu_'
 [[ $(grep -c ' completed$' "$scratch/out") -ge 3 ]] || fail "a crash spoils other kinds: $(cat "$scratch/out")"
 expect 5 "${operations[@]}" --only relu_fwd --every 20 --limit 10 --inject hang="$number" --json
@@ -99,7 +101,7 @@ says 'cannot launch the kernel'
 says 'stopped after 3 errors in a row'
 
 # A kind that the device has and none of whose cases can run did not pass.
-expect 5 "${operations[@]}" --devices cuda:0 --only nChw8c --without conv --without bn_bwd --every 2
+expect 5 "${operations[@]}" --verbose --devices cuda:0 --only nChw8c --without conv --without bn_bwd --every 2
 grep -qE '^  bn_fwd_train +0 passed +[0-9]+ skipped .* no case could run$' "$scratch/out" || fail "a kind that was not tested: $(cat "$scratch/out")"
 grep -qE '^  relu_fwd +[1-9].* completed$' "$scratch/out" || fail "a kind that was tested: $(cat "$scratch/out")"
 

@@ -81,11 +81,11 @@ save info info --json
 for i in 1 2 3 4 5 6; do
     cp -r records/plain "r$i"
 done
-expect 0 compare --json records/compare.json --benchmark-action records/action.json r1 r2 r3 r4 r5 r6 -- r1 r2 r3 r4 r5 r6
-expect 5 compare --json records/few.json r1 -- r2
-run compare --json records/refused.json r1 -- records/amp
+expect 0 compare --json -o records/compare.json --benchmark-action records/action.json r1 r2 r3 r4 r5 r6 -- r1 r2 r3 r4 r5 r6
+expect 5 compare --json -o records/few.json r1 -- r2
+run compare --json -o records/refused.json r1 -- records/amp
 expect 5 compare --record records/history r1 r2
-expect 0 trend records/history --json records/trend.json
+expect 0 trend records/history --json -o records/trend.json
 expect 0 predict r1 --network 10,1 --out records/predict
 expect 0 export --format superbench --out records/results-summary.jsonl r1
 expect 0 amp-report -a resnet8 --image-size 32 --classes 4 --threads 1 --batches 1 --out records/amp-report

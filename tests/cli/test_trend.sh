@@ -18,7 +18,9 @@ points() {
 
 points 32 10
 points 64 0
-expect 0 trend history --json trend.json
+expect 0 trend history --json -o trend.json
+[[ ! -s out ]] || fail "--json -o also prints: $(cat out)"
+expect 0 trend history
 for batch in 32 64; do
     grep -q "^resnet18 (batch_size $batch), images_per_s: 40 points from 2023-11-14 to 2023-12-23" out || fail "no series of batch size $batch: $(cat out)"
 done
@@ -59,7 +61,8 @@ sed -n 121,240p history/history.jsonl >>faults/history.jsonl
 sed -E '121,240d; s/"images_per_s":([0-9.]+)/"val_top1":\1/' history/history.jsonl |
     awk '{ if (NR <= 60) sub(/"val_top1":[0-9.]+/, "\"val_top1\":0"); print }' >rising
 mkdir rise && mv rising rise/history.jsonl
-expect 0 trend rise --metric val_top1 --json rise.json
+expect 0 trend rise --metric val_top1 --json -o rise.json
+expect 0 trend rise --metric val_top1
 grep -q 'ratio inf (-..-) .* better$' out || fail "a step up from 0: $(cat out)"
 grep -q '"ratio": null' rise.json || fail "a step up from 0 has a ratio: $(cat rise.json)"
 if command -v gnuplot >/dev/null; then

@@ -11,12 +11,18 @@ done
 expect 0 --version
 grep -qxE 'ampscale [0-9]+\.[0-9]+\.[0-9]+.*' "$scratch/out" || fail "--version says '$(cat "$scratch/out")'"
 expect_error 2 "'nonesuch'" nonesuch
+expect_error 2 "'nonesuch'" help nonesuch
+expect 0 help bench
+grep -q '^usage: ampscale bench <command>' "$scratch/out" || fail "'help bench' shows no usage: $(cat "$scratch/out")"
 expect_error 2 "'--nonesuch'" --nonesuch
 
 commands=$(all_commands)
 [[ -n $commands ]] || fail "'ampscale --help' lists no command"
 while read -ra command; do
     expect 0 "${command[@]}" --help
+    cp "$scratch/out" "$scratch/help"
+    expect 0 help "${command[@]}"
+    cmp -s "$scratch/help" "$scratch/out" || fail "'help ${command[*]}' is not '${command[*]} --help'"
     grep -q "^Usage: ampscale ${command[*]}" "$scratch/out" || fail "'${command[*]} --help' shows no usage"
     [[ ! -s $scratch/err ]] || fail "'${command[*]} --help' writes to stderr"
     expect_error 2 "'--nonesuch'" "${command[@]}" --nonesuch

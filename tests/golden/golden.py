@@ -156,7 +156,7 @@ class Maker:
     def judged(self):
         precision = self.recorded / "precision"
         base, new = sorted(precision.glob("fp32-*")), sorted(precision.glob("O1-*"))
-        self.run("compare", "--json", "compare.json", "--markdown", "compare.md", "--junit", "compare.xml",
+        self.run("compare", "--json", "-o", "compare.json", "--markdown", "compare.md", "--junit", "compare.xml",
                  "--allow-different", "config", "--metric", "all", *base, "--", *new, want=(0, 3, 5))
         self.put("compare.json", exact(read_json((self.work / "compare.json").read_text())))
         self.put("compare.md", numbers_of((self.work / "compare.md").read_text()))

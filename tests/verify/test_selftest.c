@@ -62,7 +62,8 @@ static struct result run_bytes(const char *bytes, size_t size, bool json)
     scratch_make(dir);
     scratch_write(dir, "oracle.json", bytes, size);
     snprintf(path, sizeof path, "%s/oracle.json", dir);
-    struct selftest_config c = {.oracle = path, .devices = "cpu", .threads = 2, .json = json};
+    struct selftest_config c = {
+        .oracle = path, .devices = "cpu", .threads = 2, .json = json, .verbose = !json};
     c.out = open_memstream(&r.text, &length);
     assert_non_null(c.out);
     r.st = selftest_run(&c);

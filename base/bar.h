@@ -1,0 +1,46 @@
+/* A progress bar with the time left, redrawn in place on a terminal:
+ *
+ *     gemm [=========>              ] 24/63  0:41 left
+ *
+ * It is for stderr: results go to stdout, so that pipes work. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct bar {
+    FILE *out;         /* NULL: silent */
+    const char *title; /* what the items are part of */
+    /* Inside bar.c: */
+    int64_t total, done;
+    double begun, drawn; /* seconds; drawn: the last time */
+    bool shown;          /* the line is on the terminal */
+};
+
+/* stderr if it is a terminal and `quiet` is false, else NULL. */
+FILE *bar_stream(bool quiet);
+
+/* The caller sets `out` and `title`; in these functions a bar that is NULL, or without `out`, or
+ * that has not begun, draws nothing. */
+
+/* Begins a bar of `total` items. */
+void bar_begin(struct bar *b, int64_t total);
+
+/* Counts one more item as done, and draws the bar, at most ten times a second; the last item erases
+ * it. */
+void bar_step(struct bar *b);
+
+/* Erases the bar, at its end or before another line is printed; the next step draws it again. */
+void bar_erase(struct bar *b);
+
+/* --- for bars with other fields --- */
+
+/* Draws "title [===>   ]" and n fields: as many as fit the terminal's width, because a wider line
+ * could not be redrawn in place. share: 0 to 1. */
+void bar_draw(FILE *out, const char *title, double share, const char *const *field, int n);
+
+/* Writes the time left, "  1:23 left" or "  2:03:04 left", for a share (above 0) that took
+ * `seconds`. */
+enum { BAR_LEFT_SIZE = 48 };
+void bar_left(double seconds, double share, char out[BAR_LEFT_SIZE]);

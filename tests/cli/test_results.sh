@@ -1,0 +1,128 @@
+#!/usr/bin/env bash
+# Flags that mean the same in every command: the table of docs/commands.md, one help text, JSON alone on
+# stdout and nothing on stderr, the same in a file; a bar on a terminal, and none elsewhere.
+. "$(dirname "$0")/common.sh" "$@"
+. "$source_dir/tests/cli/made_runs.sh"
+export OMP_WAIT_POLICY=passive
+cd "$scratch" || exit 1
+
+has_json() { grep -qx -e --json < <(help_flags "$@"); }
+
+# row COMMAND: its row of the table.
+row() {
+    local flags flag line
+    # shellcheck disable=SC2086 # words
+    flags=$(help_flags $1)
+    line="| \`$1\` |"
+    for flag in --json --csv -o -q -v; do
+        # -o is the reduction there.
+        [[ $flag != -o || $1 != "bench collective" ]] || flag=--output
+        grep -qx -e "$flag" <<<"$flags" && line+=" \`$flag\` |" || line+=" |"
+    done
+    echo "$line"
+}
+{
+    printf '| command | JSON | CSV | file | quiet | verbose |\n|---|---|---|---|---|---|\n'
+    while read -r command; do row "$command"; done < <(all_commands)
+} >table
+diff <(sed -n '/^| command /,/^$/p' "$source_dir/docs/commands.md" | sed '/^$/d') table >differences ||
+    fail "docs/commands.md: the table differs: $(cat differences)"
+
+# One meaning of each flag; what prints JSON can print it to a file.
+while read -ra command; do
+    "$program" "${command[@]}" --help >help
+    for same in '--json  *Print one JSON object' '--csv  *Print CSV' '-q, --quiet  *Print no progress on stderr'; do
+        ! grep -qE -- "${same%%  *}( |=|\$)" help || grep -qE -- "^ +${same}\$" help || fail "${command[*]}: another '${same%%  *}': $(grep -e "${same%%  *}" help)"
+    done
+    ! has_json "${command[@]}" || grep -q -- '--output=FILE' help || fail "${command[*]}: --json without --output"
+done < <(all_commands)
+
+# Everything that can print JSON, done on little.
+step=(--net resnet8 --image-size 32 -b 2 --rounds 1 --threads 1)
+make_runs base 0
+make_runs slow 10
+"$program" data synth --out images --classes 2 --train 2 --val 2 --size 40 2>err >out || fail "data synth: $(cat err)"
+[[ ! -s err && $(<out) == "images: 2 classes"* ]] || fail "data synth prints: $(cat err out)"
+"$program" compare --record history base >/dev/null
+"$program" bench peak --max-mib 4 --threads 1 --json -o peak.json || fail "bench peak"
+declare -A args=(
+    [amp-report]="-a resnet8 --image-size 32 -b 2 --batches 1 --threads 1 --out amp"
+    ["bench accuracy"]="-" # trains for minutes
+    ["bench collective"]="allreduce -b 8 -e 64 -n 2"
+    ["bench conv"]="${step[*]}"
+    ["bench gemm"]="-m 8 -n 8 -k 8 --iters 2 --threads 1 --peak peak.json"
+    ["bench input"]="--data images --image-size 32 -b 2 -n 2 --images 4"
+    ["bench memory"]="--max-mib 4 -n 2 --threads 1"
+    ["bench optimizer"]="--net resnet8 -n 2 --threads 1 --peak peak.json"
+    ["bench overhead"]="-n 2 --threads 1"
+    ["bench overlap"]="-" # ranks of a job
+    ["bench peak"]="--max-mib 4 --threads 1"
+    ["bench profile"]="-" # a GPU's
+    ["bench step"]="${step[*]} --peak peak.json"
+    ["bench throughput"]="-" # trains
+    [compare]="base base"
+    ["data scan"]="images"
+    [info]=""
+    [pair]="-" # ranks of a job
+    [predict]="--network 2,10 --ranks 2..8 base/r1"
+    [selftest]="--determinism --quick --repeats 2 --threads 1"
+    [trend]="history"
+)
+command -v python3 >/dev/null || { echo "skipped: no python3 to read JSON" && ((failures > 0)) || exit 77; }
+
+# json_of COMMAND: prints JSON alone, and the same kind of object with -o.
+json_of() {
+    local code=0
+    # shellcheck disable=SC2086 # words
+    "$program" $1 ${args[$1]} --json >out 2>err </dev/null || code=$?
+    ((code == 0 || code == 5)) || fail "$1: exit code $code: $(cat err)"
+    ((code != 0)) || [[ ! -s err ]] || fail "$1: messages of a success: $(cat err)"
+    rm -f file
+    # shellcheck disable=SC2086
+    "$program" $1 ${args[$1]} --json --output file >again 2>err </dev/null
+    [[ ! -s again ]] || fail "$1 --output also prints: $(head -c 200 again)"
+    python3 - <<'PY' || fail "$1: stdout or the file is no JSON object: $(head -c 300 out)"
+import json
+out, file = json.load(open("out")), json.load(open("file"))
+assert type(out) is type(file) and list(out) == list(file), (list(out), list(file))
+PY
+}
+while read -r command; do
+    # shellcheck disable=SC2086
+    has_json $command || continue
+    [[ -v args[$command] ]] || { fail "'$command' has --json: add a line for it here" && continue; }
+    [[ ${args[$command]} == - ]] || json_of "$command"
+done < <(all_commands)
+
+# --output: a folder, a link, a pipe, nothing to print.
+expect_error 2 "'images' is a folder" info --output images
+expect_error 2 "--output ''" info --output ''
+ln -s linked link
+expect 0 info -o link
+[[ -L link ]] && grep -q '^ampscale ' linked || fail "a link was replaced, or not written through"
+mkfifo pipe
+cat pipe >piped &
+expect 0 info -o pipe
+wait $!
+[[ -p pipe ]] && cmp -s linked piped || fail "a pipe was replaced, or not written to"
+echo before >kept
+expect 2 info --list --arch resnet8 -o kept
+[[ $(<kept) == before ]] || fail "a command that printed nothing replaced its file"
+
+# A bar on a terminal, with the time left, and not with --quiet.
+if ! command -v script >/dev/null; then
+    echo "not tested: bars need 'script'"
+    finish
+fi
+bar() {
+    script -qefc "'$program' $*" typescript >log 2>&1 </dev/null || fail "'$*' on a terminal: $(cat log)"
+}
+many="data synth --classes 2 --train 60 --val 10 --size 300 -j 1"
+bar $many --out many
+grep -qE $'\rimages \\[=* *>? *\\] [0-9]+/140  [0-9]+:[0-9]{2} left' typescript || fail "no bar: $(cat -v typescript | head -c 500)"
+grep -qE $'^\033\\[Kmany: 2 classes' < <(tr '\r' '\n' <typescript) || fail "the bar is not erased: $(cat -v typescript | tail -c 300)"
+bar $many --out quiet --quiet
+! grep -q ' left' typescript || fail "a bar with --quiet"
+bar selftest --determinism --quick --threads 1
+grep -q 'cases \[.* left' typescript || fail "selftest shows no bar: $(cat -v typescript | head -c 500)"
+finish
