@@ -2,6 +2,9 @@
 # The schemas in docs/schema: they have the keys of the tables in the source, and every JSON file that
 # the program writes is valid, checked with the Python module jsonschema.
 . "$(dirname "$0")/common.sh" "$@"
+# It turns off the search for leaks, which MPI libraries have.
+# shellcheck source=tests/comm/mpi.sh
+. "$source_dir/tests/comm/mpi.sh"
 export OMP_WAIT_POLICY=passive
 cd "$scratch" || exit 1
 schemas=$source_dir/docs/schema
@@ -65,12 +68,13 @@ mkdir records
 net=(-a resnet8 --image-size 32 -b 8 --classes 4 --threads 1)
 dummy=(--dummy --dummy-train 24 --dummy-val 8)
 
-# Runs: resumed, diverged, with loss scaling, of images, of ranks.
+# Runs: resumed, diverged, with loss scaling, of validation alone, of images, of ranks.
 expect 0 train "${net[@]}" "${dummy[@]}" --epochs 2 --out records/plain --checkpoint-steps 2
 expect 0 train "${net[@]}" "${dummy[@]}" --epochs 3 --out records/plain --resume auto
 expect 0 train "${net[@]}" "${dummy[@]}" --epochs 1 --out records/amp --precision amp --desired-acc 0.1 \
     --norm-weight-decay 0 --lr-schedule poly --lr-end 0 --clip-grad-norm 5 --val-every 1 --inject throttle=1%
 expect 1 train "${net[@]}" "${dummy[@]}" --epochs 2 --out records/diverged --lr 1e6
+expect 0 train "${net[@]}" "${dummy[@]}" --evaluate --init records/plain/checkpoint.safetensors --out records/evaluated
 expect 0 data synth --out records/images --classes 3 --train 6 --val 2 --size 48
 expect 0 train -a resnet8 records/images --image-size 32 -b 4 --epochs 1 --threads 1 --out records/run --on-save false
 expect 0 launch --np 2 -- train "${net[@]}" "${dummy[@]}" --epochs 1 --out records/ranks
