@@ -329,6 +329,37 @@ static void test_seeds_alone(void **state)
     free(script);
 }
 
+/* Files of one size: the curve of files ends lower than that of bytes, which would cover it. */
+static void test_files_apart_from_bytes(void **state)
+{
+    struct fixture *f = *state;
+    double bytes = 0, files = 0, high_bytes = 0, high_files = 0;
+    size_t size;
+    skip_without_gnuplot();
+    add_run(f, "r1",
+            (struct sample){.arch = "resnet18",
+                            .batch = 32,
+                            .epochs = 1,
+                            .steps_per_epoch = 20,
+                            .images_per_s = 120,
+                            .final_top1 = 60});
+    assert_int_equal(draw(f, false, NULL, 0), STATUS_OK);
+    char *script = scratch_read(f->out, "data/io.gp", &size);
+    assert_int_equal(sscanf(strstr(script, "bytes_max = "), "bytes_max = %lf", &bytes), 1);
+    assert_int_equal(sscanf(strstr(script, "files_max = "), "files_max = %lf", &files), 1);
+    free(script);
+    char *table = scratch_read(f->out, "data/io-01.dat", &size);
+    for (char *line = strtok(table, "\n"); line; line = strtok(NULL, "\n")) {
+        double x, b, n;
+        if (sscanf(line, "%lf %lf %lf", &x, &b, &n) != 3)
+            continue;
+        high_bytes = b > high_bytes ? b : high_bytes;
+        high_files = n > high_files ? n : high_files;
+    }
+    free(table);
+    assert_true(high_files > 0 && high_files / files < 0.8 * high_bytes / bytes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -343,6 +374,7 @@ int main(void)
         WITH_FOLDER(test_given_names),
         WITH_FOLDER(test_seeds_share_a_colour),
         WITH_FOLDER(test_seeds_alone),
+        WITH_FOLDER(test_files_apart_from_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
