@@ -80,6 +80,10 @@ expect 0 train -a resnet8 records/images --image-size 32 -b 4 --epochs 1 --threa
 expect 0 launch --np 2 -- train "${net[@]}" "${dummy[@]}" --epochs 1 --out records/ranks
 save data-scan data scan records/images --json
 save info info --json
+save list info --list --json
+save layers info --arch resnet8 --json
+save policy info --policy amp --json
+save policy-fp32 info --arch vgg11_bn --policy fp32 --json
 
 # What is derived from runs.
 for i in 1 2 3 4 5 6; do

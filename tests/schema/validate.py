@@ -37,6 +37,8 @@ NAMES = [
 # Output of commands: keys that only one of them prints.
 CONTENTS = [
     ("compiler", "info"),
+    ("policy", "info-policy"),
+    ("flops_forward", "info-layers"),
     ("problems", "data-scan"),
     ("modes", "study"),
     ("hardware", "accept-spec"),
@@ -46,7 +48,7 @@ CONTENTS = [
 def from_content(value):
     """The name of the schema of a value; None: there is none."""
     if isinstance(value, list):
-        return "benchmark-action"
+        return "info-list" if value and "flops_forward" in value[0] else "benchmark-action"
     if value.get("kind") == "peers":
         return "peers"
     if "bench" in value:
