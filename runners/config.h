@@ -77,6 +77,7 @@ struct train_config {
     double lr_power, lr_end; /* parameters of SCHEDULE_POLY; lr_power 0 means 2 */
     double warmup_epochs;    /* linear warm-up from 0, in epochs */
     int print_freq;
+    bool quiet; /* no progress is printed */
     uint64_t seed;
     const char *precision; /* fp32, tf32, amp or bf16; or O0 to O3 */
     bool emulate;          /* round in fp32 although the device has the precision's types */

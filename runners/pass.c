@@ -118,7 +118,8 @@ enum status pass_validate(struct session *s, struct pass_result *r)
     struct progress p;
     struct step_sums sums = {{0}};
     double begun = step_now();
-    progress_begin(&p, s->out, "Test: ", loader_batches(s->val_loader), 0, s->config->print_freq);
+    progress_begin(&p, s->out, "Test: ", loader_batches(s->val_loader), 0,
+                   s->config->quiet ? 0 : s->config->print_freq);
     st = engine_share_buffers(s->engine);
     if (st == STATUS_OK)
         st = validate_share(s, &p, &sums);

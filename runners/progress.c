@@ -28,7 +28,7 @@ void progress_begin(struct progress *p, FILE *out, const char *title, int64_t ba
                     int64_t first, int print_freq)
 {
     *p = (struct progress){.out = out,
-                           .terminal = isatty(fileno(out)) == 1,
+                           .terminal = print_freq > 0 && isatty(fileno(out)) == 1,
                            .batches = batches,
                            .print_freq = print_freq,
                            .begun = (double)clock_ns() * 1e-9,
@@ -92,7 +92,7 @@ void progress_batch(struct progress *p, int64_t i, const struct progress_values 
         p->loss.value = isnan(v->loss) ? NAN : v->loss; /* in no mean */
     if (p->terminal)
         draw_bar(p, i);
-    else if (i % p->print_freq == 0)
+    else if (p->print_freq > 0 && i % p->print_freq == 0)
         print_line(p, i);
 }
 

@@ -18,7 +18,7 @@ struct progress {
     bool terminal;
     char title[32];
     int64_t batches;
-    int print_freq;
+    int print_freq;    /* batches between lines; 0: neither lines nor a bar */
     double begun;      /* start, in seconds of the monotonic clock */
     double drawn;      /* time at which the bar was last drawn */
     int64_t first;     /* the first batch of the pass that this process ran */

@@ -287,6 +287,8 @@ const struct setting train_unrecorded[] = {
      AS_TEXT(config.on_save_helper), IN(RUN), .traits = SETTING_HIDDEN},
     {"print-freq", 'p', "N", "10", "Batches between progress lines",
      AS_INTEGER(config.print_freq, 1, 1000000000), IN(RUN)},
+    {"quiet", 'q', NULL, NULL, "Print no progress", AS_SWITCH(config.quiet), IN(RUN),
+     .traits = TRAIN_PRIVATE | TRAIN_NEUTRAL},
     {0},
 };
 

@@ -243,7 +243,7 @@ static enum status train_epoch(struct session *s, struct pass_result *r)
     s->spent = (struct rank_record){.epoch = s->state.epoch, .rank = s->world.rank};
     snprintf(title, sizeof title, "Epoch: [%" PRId64 "]", s->state.epoch);
     progress_begin(&p, s->out, title, s->train_steps, s->state.batch / c->accumulate,
-                   c->print_freq);
+                   c->quiet ? 0 : c->print_freq);
     CHECK(loader_start(s->train_loader, s->state.epoch, s->state.batch));
     CHECK(train_steps(s, &p, begun, r));
     CHECK(typical_time(s, first / c->accumulate));

@@ -31,7 +31,7 @@ diff <(sed -n '/^| command /,/^$/p' "$source_dir/docs/commands.md" | sed '/^$/d'
 # One meaning of each flag; what prints JSON can print it to a file.
 while read -ra command; do
     "$program" "${command[@]}" --help >help
-    for same in '--json  *Print one JSON object' '--csv  *Print CSV' '-q, --quiet  *Print no progress on stderr'; do
+    for same in '--json  *Print one JSON object' '--csv  *Print CSV' '-q, --quiet  *Print no progress( on stderr)?'; do
         ! grep -qE -- "${same%%  *}( |=|\$)" help || grep -qE -- "^ +${same}\$" help || fail "${command[*]}: another '${same%%  *}': $(grep -e "${same%%  *}" help)"
     done
     ! has_json "${command[@]}" || grep -q -- '--output=FILE' help || fail "${command[*]}: --json without --output"
@@ -93,6 +93,16 @@ while read -r command; do
     [[ -v args[$command] ]] || { fail "'$command' has --json: add a line for it here" && continue; }
     [[ ${args[$command]} == - ]] || json_of "$command"
 done < <(all_commands)
+
+# A training without progress prints what it trains, and its results.
+small="--dummy --dummy-train 16 --dummy-val 4 --classes 5 -a resnet8 --image-size 16 --epochs 1 -b 4 -p 1 --threads 1"
+# shellcheck disable=SC2086
+expect 0 train $small --out loud
+grep -q '^Epoch: ' "$scratch/out" && grep -q '^Test: ' "$scratch/out" || fail "train shows no progress: $(cat "$scratch/out")"
+# shellcheck disable=SC2086
+expect 0 train $small --out silent --quiet
+! grep -qE '^(Epoch|Test): ' "$scratch/out" || fail "train --quiet shows progress: $(cat "$scratch/out")"
+grep -q '^Finished ' "$scratch/out" || fail "train --quiet does not sum up: $(cat "$scratch/out")"
 
 # --output: a folder, a link, a pipe, nothing to print.
 expect_error 2 "'images' is a folder" info --output images
