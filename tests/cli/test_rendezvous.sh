@@ -75,6 +75,25 @@ for rank in 0 1; do
     grep -q "interrupted by SIGTERM" err || fail "rank $rank, asked to stop: $(cat err)"
 done
 
+# A signal to one rank stops all: it exits with 128 plus the signal, the others as after SIGTERM.
+stopped_together() {
+    local rank port=$((20000 + RANDOM % 12000)) codes=(0 0) i
+    for rank in 0 1; do
+        RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank "${limited[@]}" "$program" train "${net[@]}" --epochs 100000 \
+            --rendezvous "127.0.0.1:$port" --out stopped >"out$rank" 2>"err$rank" </dev/null &
+        pids[rank]=$!
+    done
+    for ((i = 0; i < 600; i++)); do
+        [[ ! -s stopped/epochs.jsonl ]] || break
+        sleep 0.1
+    done
+    kill -HUP "${pids[1]}"
+    for rank in 0 1; do wait "${pids[rank]}" || codes[rank]=$?; done
+    [[ ${codes[*]} == "143 129" ]] || fail "SIGHUP to rank 1: exit codes ${codes[*]}, not 143 129: $(cat err0 err1)"
+    grep -q '"exit_code": 143' stopped/outcome.json || fail "the record: $(cat stopped/outcome.json)"
+}
+stopped_together
+
 pair run
 ((code == 0)) || fail "two ranks at an address exited with $code: $(cat err0 err1)"
 grep -q "^ddp: 2 ranks of 1 device, .* over $way\$" out0 || fail "rank 0 does not say how: $(head -3 out0)"

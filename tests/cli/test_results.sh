@@ -111,7 +111,7 @@ ln -s linked link
 expect 0 info -o link
 [[ -L link ]] && grep -q '^ampscale ' linked || fail "a link was replaced, or not written through"
 mkfifo pipe
-cat pipe >piped &
+timeout 20 cat pipe >piped &
 expect 0 info -o pipe
 wait $!
 [[ -p pipe ]] && cmp -s linked piped || fail "a pipe was replaced, or not written to"
