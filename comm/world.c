@@ -261,8 +261,25 @@ int world_threads(const struct world *w, int devices)
     return threads > 0 ? threads : 1;
 }
 
-/* Describes the first setting in which `own` differs from rank 0's; "" where none does. */
-static void compare_settings(const struct world *w, const json_t *first, json_t *own,
+/* Describes a setting in which this rank differs from rank 0; NULL: the rank does not have it. */
+static void describe_difference(const struct world *w, const char *key, const json_t *own,
+                                const json_t *first, char verdict[VERDICT_MAX])
+{
+    const size_t form = JSON_ENCODE_ANY | JSON_REAL_PRECISION(9);
+    char *mine = own ? json_dumps(own, form) : NULL,
+         *theirs = first ? json_dumps(first, form) : NULL;
+    snprintf(verdict, VERDICT_MAX,
+             "rank %d (host %s) has %s = %.120s, but rank 0 (host %s) has %.120s; all ranks "
+             "need the same value",
+             w->rank, w->info[w->rank].host, key, mine ? mine : "none", w->info[0].host,
+             theirs ? theirs : "none");
+    free(mine);
+    free(theirs);
+}
+
+/* Describes the first setting in which `own` differs from rank 0's, or which it lacks; "" where
+ * none does. */
+static void compare_settings(const struct world *w, json_t *first, json_t *own,
                              char verdict[VERDICT_MAX])
 {
     const char *key;
@@ -271,18 +288,17 @@ static void compare_settings(const struct world *w, const json_t *first, json_t 
     json_object_foreach(own, key, value)
     {
         const json_t *other = json_object_get(first, key);
-        if (json_equal(value, other))
-            continue;
-        char *mine = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
-        char *theirs = other ? json_dumps(other, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9)) : NULL;
-        snprintf(verdict, VERDICT_MAX,
-                 "rank %d (host %s) has %s = %.120s, but rank 0 (host %s) has %.120s; all ranks "
-                 "need the same value",
-                 w->rank, w->info[w->rank].host, key, mine ? mine : "?", w->info[0].host,
-                 theirs ? theirs : "none");
-        free(mine);
-        free(theirs);
-        return;
+        if (!json_equal(value, other)) {
+            describe_difference(w, key, value, other, verdict);
+            return;
+        }
+    }
+    json_object_foreach(first, key, value)
+    {
+        if (!json_object_get(own, key)) {
+            describe_difference(w, key, NULL, value, verdict);
+            return;
+        }
     }
 }
 
