@@ -71,6 +71,25 @@ double rng_normal(struct rng *r)
     return sqrt(-2.0 * log(u)) * cos(2.0 * 3.14159265358979323846 * v);
 }
 
+/* The logarithm of a gamma variate. A shape below 1 is drawn as shape + 1, times u^(1/shape). */
+static double log_gamma_variate(struct rng *r, double shape)
+{
+    double boost = shape < 1 ? log(1.0 - rng_double(r)) / shape : 0;
+    double d = (shape < 1 ? shape + 1 : shape) - 1.0 / 3, c = 1 / sqrt(9 * d);
+    for (;;) {
+        double x = rng_normal(r), v = 1 + c * x, u = 1.0 - rng_double(r);
+        v = v * v * v;
+        if (v > 0 && log(u) < 0.5 * x * x + d - d * v + d * log(v))
+            return boost + log(d) + log(v);
+    }
+}
+
+double rng_beta(struct rng *r, double a, double b)
+{
+    double x = log_gamma_variate(r, a), y = log_gamma_variate(r, b);
+    return 1 / (1 + exp(y - x));
+}
+
 uint64_t hash_fnv1a64(const char *s)
 {
     uint64_t h = 0xcbf29ce484222325u;

@@ -24,6 +24,7 @@ enum rng_stream {
     RNG_TEST = 7,
     RNG_BOOTSTRAP = 8, /* confidence intervals: a = resample, b = 0 */
     RNG_FAULT = 9,     /* the bit to flip, where --inject names none: a = b = 0 */
+    RNG_MIXUP = 10,    /* the weight of mixed images: a = step, b = 0 */
 };
 
 struct rng {
@@ -52,6 +53,11 @@ uint32_t rng_below(struct rng *r, uint32_t n);
 
 /* Standard normal (Box-Muller; one of each pair is used). */
 double rng_normal(struct rng *r);
+
+/* Beta(a, b), a and b > 0: x / (x + y) of two gamma variates by Marsaglia and Tsang, "A simple
+ * method for generating gamma variables", ACM TOMS 26 (2000). Computed from logarithms, so that
+ * small a and b, whose gamma variates underflow, give 0, 1 or values between them. */
+double rng_beta(struct rng *r, double a, double b);
 
 /* The FNV-1a hash of a string, and the hash of a number by splitmix64: its golden-ratio increment
  * and its finaliser. */

@@ -32,6 +32,7 @@ const char *role_str(enum role role)
         [ROLE_EQ] = "EQ",
         [ROLE_BN_GAMMA] = "BN_GAMMA",
         [ROLE_BN_BETA] = "BN_BETA",
+        [ROLE_PARTNER] = "PARTNER",
         [ROLE_STATE] = "STATE",
         [ROLE_METRICS] = "METRICS",
         [ROLE_SCALER] = "SCALER",
@@ -244,13 +245,20 @@ static enum status check_add_strided(const struct op_desc *d)
     return STATUS_OK;
 }
 
+/* Whether PARTNER is absent or has an index for each of `rows`. */
+static bool pairs_rows(const struct op_desc *d, int64_t rows)
+{
+    const struct tensor_desc *p = &d->t[ROLE_PARTNER];
+    return p->ndim == 0 || (p->type == DTYPE_I32 && all_long(d, BIT(PARTNER), rows));
+}
+
 static enum status check_xent(const struct op_desc *d)
 {
     const struct tensor_desc *x = &d->t[ROLE_X];
     REQUIRE(x->ndim == 2 && x->dim[1] >= 1);
     REQUIRE(d->t[ROLE_LABEL].ndim == 1 && d->t[ROLE_LABEL].dim[0] == x->dim[0]);
     REQUIRE(d->t[ROLE_LABEL].type == DTYPE_I32);
-    REQUIRE(all_shaped(d, BIT(DX), x));
+    REQUIRE(all_shaped(d, BIT(DX), x) && pairs_rows(d, x->dim[0]));
     REQUIRE(d->attr.xent.label_smoothing >= 0 && d->attr.xent.label_smoothing <= 1);
     return STATUS_OK;
 }
@@ -301,6 +309,7 @@ static enum status check_normalize(const struct op_desc *d)
     const struct tensor_desc *x = &d->t[ROLE_X];
     REQUIRE(x->ndim == 4 && x->dim[1] == 3 && x->type == DTYPE_U8);
     REQUIRE(x->layout == LAYOUT_NHWC && tensor_same_shape(&d->t[ROLE_Y], x));
+    REQUIRE(pairs_rows(d, x->dim[0]));
     for (int c = 0; c < 3; c++)
         REQUIRE(d->attr.normalize.std[c] > 0);
     return STATUS_OK;
@@ -387,7 +396,8 @@ static const struct kind {
     [OP_DROPOUT_FWD] = {"dropout_fwd", {BIT(X) | BIT(STATE), BIT(Y), 0}, check_elementwise},
     [OP_DROPOUT_BWD] = {"dropout_bwd", {BIT(DY) | BIT(STATE), BIT(DX), 0}, check_elementwise},
     [OP_SOFTMAX_XENT] = {"softmax_xent",
-                         {BIT(X) | BIT(LABEL) | BIT(STATE), BIT(DX) | BIT(METRICS), BIT(DX)},
+                         {BIT(X) | BIT(LABEL) | BIT(PARTNER) | BIT(STATE), BIT(DX) | BIT(METRICS),
+                          BIT(DX) | BIT(PARTNER)},
                          check_xent},
     /* WCOPY counts as read, since a skipped step must leave it unchanged. */
     [OP_SGD] = {"sgd",
@@ -398,7 +408,9 @@ static const struct kind {
     [OP_SCALE_SET] = {"scale_set", {BIT(STATE) | BIT(SCALER), BIT(STATE), 0}, NULL},
     [OP_SCALE_UPDATE] = {"scale_update", {BIT(STATE) | BIT(SCALER), BIT(SCALER), 0}, check_scaler},
     [OP_ROUND] = {"round", {BIT(X), BIT(Y), 0}, check_round},
-    [OP_NORMALIZE] = {"normalize", {BIT(X), BIT(Y), 0}, check_normalize},
+    [OP_NORMALIZE] = {"normalize",
+                      {BIT(X) | BIT(PARTNER) | BIT(STATE), BIT(Y), BIT(PARTNER)},
+                      check_normalize},
     [OP_REORDER] = {"reorder", {BIT(X), BIT(Y), 0}, check_reorder},
 };
 

@@ -153,7 +153,12 @@ enum op_kind {
      * K or more is STATUS_INVALID at execution, before anything is written. N remains the planned
      * number of rows. METRICS (struct loss_metrics) is overwritten. A row counts for top-k when
      * fewer than k logits are above the label's (an equal logit at a lower index counts as above),
-     * and never when the label's logit is NaN. */
+     * and never when the label's logit is NaN.
+     * With PARTNER the rows are mixed (mixup: Zhang, Cisse, Dauphin and Lopez-Paz, ICLR 2018), and
+     * the target is that of soft labels: with m = state.mix and other = LABEL[PARTNER[n]],
+     *   loss_n = -(1-e)*(m*logp[label] + (1-m)*logp[other]) - e/K * sum_k logp[k]
+     * where a label of weight 0 adds nothing. A row with a negative `label` or `other` is excluded.
+     * It counts for top-k by `label` if m is at least 1/2, else by `other`. */
     OP_SOFTMAX_XENT,
 
     /* torch.optim.SGD over one flat buffer: with g = DW*state.grad_scale + wd*W,
@@ -194,7 +199,9 @@ enum op_kind {
      * of X. Y is never raw. */
     OP_ROUND,
 
-    /* Y (N,3,H,W) = (X/255 - mean[c]) / std[c] from u8 pixels X, dims (N,3,H,W), LAYOUT_NHWC. */
+    /* Y (N,3,H,W) = (X/255 - mean[c]) / std[c] from u8 pixels X, dims (N,3,H,W), LAYOUT_NHWC. With
+     * PARTNER, Y[n] = m * Xn[n] + (1-m) * Xn[PARTNER[n]] for the normalised images Xn and m =
+     * state.mix; the result is rounded once. STATE is read only then. */
     OP_NORMALIZE,
 
     /* Copies X to Y, same shape, between any layouts (OPAQUE too) and floating types. A plan may
@@ -250,6 +257,8 @@ enum role {
     ROLE_EQ,     /* batch norm's gradient as a multiply-add: OP_CONV_BWD_DATA_BN */
     ROLE_BN_GAMMA,
     ROLE_BN_BETA,
+    ROLE_PARTNER,   /* i32 (N): the row that is mixed into each row. The caller guarantees that all
+                     * values are rows, 0..N-1 */
     ROLE_STATE,     /* struct step_state in device memory; its desc needs no shape */
     ROLE_METRICS,   /* struct loss_metrics in device memory; its desc needs no shape */
     ROLE_SCALER,    /* struct scaler_state in device memory; its desc needs no shape */
@@ -273,6 +282,8 @@ struct step_state {
     double divisor;   /* for OP_SCALE_SET: the number by which summed gradients are divided */
     float share;      /* for OP_SCALE_SET: this device's fraction of the loss's rows */
     float lr;
+    float mix;         /* weight of a row's own image and label where rows are mixed
+                        * (ROLE_PARTNER), 0 to 1 */
     float loss_scale;  /* multiplies the loss's gradient; 1 without scaling */
     float grad_scale;  /* multiplies gradients before use: 1 / (loss_scale * divisor) */
     int32_t found_inf; /* not 0: the optimizer changes nothing */

@@ -181,6 +181,7 @@ static void bound_xent(const struct op_desc *d, const struct operands *o, struct
 {
     int64_t rows = d->t[ROLE_X].dim[0], classes = d->t[ROLE_X].dim[1];
     double scale = (double)operand_state(o)->loss_scale / (double)rows, loss_bound = 0;
+    double target = d->t[ROLE_PARTNER].ndim ? 6 : 4; /* roundings of the target and of DX */
     for (int64_t n = 0; n < rows; n++) {
         const float *x = operand_f32(o, ROLE_X) + n * classes;
         double largest = 0, top = (double)x[0], sum = 0;
@@ -194,7 +195,7 @@ static void bound_xent(const struct op_desc *d, const struct operands *o, struct
         loss_bound += relative + 4 * U * log(sum);
         for (int64_t k = 0; b->p[ROLE_DX] && k < classes; k++) {
             double p = exp((double)x[k] - top) / sum;
-            b->p[ROLE_DX][n * classes + k] = scale * (relative * p + 4 * U);
+            b->p[ROLE_DX][n * classes + k] = scale * (relative * p + target * U);
         }
     }
     b->p[ROLE_METRICS][0] = loss_bound;

@@ -38,7 +38,10 @@ static void append_attributes(char *out, size_t size, const struct op_desc *d)
     } else if (op_in(d->kind, OPS_DROPOUT)) {
         text_append(out, size, " p=%g", (double)d->attr.dropout.p);
     } else if (d->kind == OP_SOFTMAX_XENT) {
-        text_append(out, size, " e=%g", (double)d->attr.xent.label_smoothing);
+        text_append(out, size, " e=%g%s", (double)d->attr.xent.label_smoothing,
+                    d->t[ROLE_PARTNER].ndim ? " mixed" : "");
+    } else if (d->kind == OP_NORMALIZE) {
+        text_append(out, size, "%s", d->t[ROLE_PARTNER].ndim ? " mixed" : "");
     } else if (d->kind == OP_CHECK_FINITE) {
         text_append(out, size, " segments=%d", d->attr.sgd.n_segments);
     } else if (d->kind == OP_SGD) {

@@ -156,11 +156,12 @@ static void cases_ends(struct case_list *list)
 {
     add_fused(list, describe_xent(8, 100, 0.1f, WITH(DX)));
     add_fused(list, describe_xent(3, 7, 0, WITH(DX)));
+    add_fused(list, describe_xent(8, 100, 0.1f, WITH(DX) | WITH(PARTNER)));
     static const enum layout layout[] = {LAYOUT_PLAIN, LAYOUT_NHWC};
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 16; i++) {
         enum dtype precision = i % 4 < 2 ? DTYPE_F16 : DTYPE_BF16;
-        struct op_desc d = describe_normalize(2, 7, 9);
-        d = i < 4 ? with_precision(&d, precision, false) : with_type(&d, precision);
+        struct op_desc d = describe_normalize(2, 7, 9, i < 8 ? 0 : WITH(PARTNER));
+        d = i % 8 < 4 ? with_precision(&d, precision, false) : with_type(&d, precision);
         d.t[ROLE_Y] = in_layout(d.t[ROLE_Y], layout[i % 2]);
         cases_add_one(list, list->problems++, d, FILL_RANDOM, layout_str(layout[i % 2]));
     }

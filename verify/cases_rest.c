@@ -125,6 +125,14 @@ static void cases_xent(struct case_list *list)
                 cases_add(list, d, FILL_RANDOM);
                 cases_add(list, d, FILL_NAN);
             }
+    for (int i = 0; i < 4; i++)
+        for (int k = 0; k < 2; k++)
+            for (int gradient = 0; gradient < 2; gradient++) {
+                struct op_desc d = describe_xent(shape[i][0], shape[i][1], smoothing[k],
+                                                 WITH(PARTNER) | (gradient ? WITH(DX) : 0));
+                cases_add(list, d, FILL_RANDOM);
+                cases_add(list, d, FILL_NAN);
+            }
 }
 
 static void cases_sgd(struct case_list *list)
@@ -169,11 +177,24 @@ static void cases_sgd(struct case_list *list)
 
 static void cases_normalize(struct case_list *list)
 {
-    static const int shape[][3] = {{2, 8, 8}, {1, 7, 5}, {3, 64, 64}, {1, 1, 1}};
+    static const struct {
+        int shape[3];
+        unsigned with;
+    } table[] = {
+        {{2, 8, 8}, 0},
+        {{1, 7, 5}, 0},
+        {{3, 64, 64}, 0},
+        {{1, 1, 1}, 0},
+        {{4, 8, 8}, WITH(PARTNER)},
+        {{5, 7, 5}, WITH(PARTNER)},
+        {{3, 5, 200}, WITH(PARTNER)},
+        {{1, 1, 1}, WITH(PARTNER)},
+    };
     static const enum layout layout[] = {LAYOUT_PLAIN, LAYOUT_NHWC, LAYOUT_ANY};
-    for (size_t i = 0; i < sizeof shape / sizeof *shape; i++) {
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        const int *s = table[i].shape;
         for (size_t k = 0; k < sizeof layout / sizeof *layout; k++) {
-            struct op_desc d = describe_normalize(shape[i][0], shape[i][1], shape[i][2]);
+            struct op_desc d = describe_normalize(s[0], s[1], s[2], table[i].with);
             d.t[ROLE_Y] = in_layout(d.t[ROLE_Y], layout[k]);
             cases_add_one(list, list->problems, d, FILL_RANDOM, layout_str(layout[k]));
         }

@@ -39,6 +39,7 @@ struct op_desc describe(enum op_kind kind, struct tensor_desc x, struct tensor_d
         [ROLE_BN_GAMMA] = of_x,
         [ROLE_BN_BETA] = of_x,
         [ROLE_LABEL] = tensor_1d(DTYPE_I32, x.dim[0]),
+        [ROLE_PARTNER] = tensor_1d(DTYPE_I32, x.dim[0]),
     };
     if (kind == OP_CONV_BWD_DATA_BN) {
         shape[ROLE_DY2] = x;
@@ -136,10 +137,10 @@ struct op_desc describe_check_finite(int64_t n, int n_segments, const struct sgd
     return d;
 }
 
-struct op_desc describe_normalize(int n, int h, int w)
+struct op_desc describe_normalize(int n, int h, int w, unsigned with)
 {
     struct tensor_desc x = plain_4d(n, 3, h, w), none = {0};
-    struct op_desc d = describe(OP_NORMALIZE, x, none, x, 0);
+    struct op_desc d = describe(OP_NORMALIZE, x, none, x, with);
     d.t[ROLE_X] = retyped(in_layout(x, LAYOUT_NHWC), DTYPE_U8);
     d.attr.normalize =
         (struct normalize_attr){.mean = {0.485f, 0.456f, 0.406f}, .std = {0.229f, 0.224f, 0.225f}};

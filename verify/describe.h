@@ -40,7 +40,7 @@ struct op_desc describe_sgd(int64_t n, const struct sgd_attr *attr);
 struct op_desc describe_check_finite(int64_t n, int n_segments, const struct sgd_segment *segment);
 
 /* Describes NORMALIZE with ImageNet's mean and standard deviation. */
-struct op_desc describe_normalize(int n, int h, int w);
+struct op_desc describe_normalize(int n, int h, int w, unsigned with);
 
 struct tensor_desc plain_4d(int64_t n, int64_t c, int64_t h, int64_t w);
 

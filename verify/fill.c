@@ -58,6 +58,12 @@ static void fill_labels(struct rng *r, const struct op_desc *d, int32_t *label)
         label[n] = n % 5 == 1 ? -1 : (int32_t)rng_below(r, (uint32_t)classes);
 }
 
+static void fill_partners(struct rng *r, int64_t rows, int32_t *partner)
+{
+    for (int64_t n = 0; n < rows; n++)
+        partner[n] = (int32_t)rng_below(r, (uint32_t)rows);
+}
+
 static void fill_input(struct rng *r, const struct op_desc *d, enum fill fill, struct operands *o)
 {
     const struct tensor_desc *x = &d->t[ROLE_X];
@@ -112,6 +118,7 @@ static struct step_state state_for(enum fill fill)
                                .step = 7,
                                .sample0 = 5,
                                .lr = 0.1f,
+                               .mix = fill == FILL_NAN ? 0.2f : 0.7f,
                                .loss_scale = fill == FILL_HUGE   ? 0x1p20f
                                              : fill == FILL_TINY ? 0x1p-14f
                                                                  : 128,
@@ -157,6 +164,8 @@ static enum status fill_wide(struct device *ref, const struct op_desc *d, enum f
             fill_input(&r, d, fill, o);
         else if (role == ROLE_LABEL)
             fill_labels(&r, d, o->p[role]);
+        else if (role == ROLE_PARTNER)
+            fill_partners(&r, n, o->p[role]);
         else if (role == ROLE_STATE)
             *operand_state(o) = state_for(fill);
         else if (role == ROLE_MASK) /* a random mask of a ReLU */

@@ -33,24 +33,36 @@ static int64_t count_above(const float *x, int64_t n, int64_t label)
     return above;
 }
 
-/* loss = -(1-e) * logp[label] - e/K * sum(logp) */
-static struct row_result row_loss(const float *x, int64_t n, int64_t label, double smoothing,
-                                  double norm)
+/* A row's labels and their weights; without a partner the second label has weight 0. */
+struct target {
+    int64_t label[2]; /* negative: the row is excluded */
+    double weight[2];
+};
+
+/* loss = -(1-e) * sum of weight * logp[label] - e/K * sum(logp) */
+static struct row_result row_loss(const float *x, int64_t n, const struct target *t,
+                                  double smoothing, double norm)
 {
-    double loss = -(1.0 - smoothing) * (x[label] - norm);
+    double loss = 0;
+    for (int i = 0; i < 2; i++)
+        if (t->weight[i] > 0) /* for a logit of -infinity, 0 * -infinity would be NaN */
+            loss -= (1.0 - smoothing) * t->weight[i] * (x[t->label[i]] - norm);
     /* Skipped without smoothing: for a logit of -infinity of another class, 0 * -infinity would be
      * NaN. */
     for (int64_t k = 0; k < n && smoothing > 0; k++)
         loss -= smoothing / (double)n * (x[k] - norm);
-    return (struct row_result){loss, count_above(x, n, label)};
+    return (struct row_result){loss, count_above(x, n, t->label[t->weight[0] < t->weight[1]])};
 }
 
-/* dx = scale * (softmax(x) - (1-e) * [k is label] - e/K); dx may be the memory of x. */
-static void row_gradient(const float *x, float *dx, int64_t n, int64_t label, double smoothing,
-                         double norm, double scale)
+/* dx = scale * (softmax(x) - (1-e) * sum of weight * [k is label] - e/K); dx may be the memory of
+ * x. */
+static void row_gradient(const float *x, float *dx, int64_t n, const struct target *t,
+                         double smoothing, double norm, double scale)
 {
     for (int64_t k = 0; k < n; k++) {
-        double target = smoothing / (double)n + (k == label ? 1.0 - smoothing : 0.0);
+        double target = smoothing / (double)n;
+        for (int i = 0; i < 2; i++)
+            target += k == t->label[i] ? (1.0 - smoothing) * t->weight[i] : 0.0;
         dx[k] = (float)(scale * (exp(x[k] - norm) - target));
     }
 }
@@ -77,24 +89,31 @@ struct xent_plan {
 
 /* Computes one row; `row` is a buffer for its logits, then for their gradient. */
 static struct row_result xent_row(const struct xent_plan *p, const void *x, float *row,
-                                  int32_t label, void *dx, double scale)
+                                  const struct target *t, void *dx, double scale)
 {
     const struct cpu_kernels *kernels = cpu_device_of(p->base.device)->kernels;
     int64_t n = p->base.desc.t[ROLE_X].dim[1];
     double smoothing = p->base.desc.attr.xent.label_smoothing;
-    if (label < 0) {
+    if (t->label[0] < 0 || t->label[1] < 0) {
         if (dx)
             memset(dx, 0, (size_t)n * element_size(p->writes));
         return (struct row_result){.above = -1};
     }
     kernels->flat[p->reads]->get(x, row, n);
     double norm = log_sum_exp(row, n);
-    struct row_result result = row_loss(row, n, label, smoothing, norm);
+    struct row_result result = row_loss(row, n, t, smoothing, norm);
     if (dx) {
-        row_gradient(row, row, n, label, smoothing, norm, scale);
+        row_gradient(row, row, n, t, smoothing, norm, scale);
         kernels->flat[p->writes]->put(row, dx, n);
     }
     return result;
+}
+
+static struct target target_of(const int32_t *label, const int32_t *partner, double mix, int64_t i)
+{
+    if (!partner)
+        return (struct target){{label[i], label[i]}, {1, 0}};
+    return (struct target){{label[i], label[partner[i]]}, {mix, 1 - mix}};
 }
 
 static enum status xent(struct op_plan *base, void *const arg[ROLE_COUNT], struct stream *s)
@@ -106,7 +125,9 @@ static enum status xent(struct op_plan *base, void *const arg[ROLE_COUNT], struc
     const int32_t *label = arg[ROLE_LABEL];
     void *dx = base->desc.t[ROLE_DX].ndim ? arg[ROLE_DX] : NULL;
     float *row = (float *)((char *)arg[ROLE_WORKSPACE] + p->row);
-    double scale = dx ? (double)((const struct step_state *)arg[ROLE_STATE])->loss_scale : 0;
+    const struct step_state *state = arg[ROLE_STATE];
+    const int32_t *partner = base->desc.t[ROLE_PARTNER].ndim ? arg[ROLE_PARTNER] : NULL;
+    double scale = dx ? (double)state->loss_scale : 0, mix = partner ? (double)state->mix : 1;
     struct row_result *result = arg[ROLE_WORKSPACE];
     for (int64_t i = 0; i < rows; i++)
         if (label[i] >= n)
@@ -115,9 +136,11 @@ static enum status xent(struct op_plan *base, void *const arg[ROLE_COUNT], struc
                                " classes of the network",
                                label[i], i, n);
 #pragma omp parallel for num_threads(base->device->threads)
-    for (int64_t i = 0; i < rows; i++)
-        result[i] = xent_row(p, element_at(x, p->reads, i * n), row + i * n, label[i],
+    for (int64_t i = 0; i < rows; i++) {
+        struct target t = target_of(label, partner, mix, i);
+        result[i] = xent_row(p, element_at(x, p->reads, i * n), row + i * n, &t,
                              dx ? element_at(dx, p->writes, i * n) : NULL, scale / (double)rows);
+    }
     *(struct loss_metrics *)arg[ROLE_METRICS] = metrics_of(result, rows, n);
     return STATUS_OK;
 }
@@ -129,6 +152,7 @@ enum status cpu_plan_softmax_xent(struct device *dev, const struct op_desc *desc
     TRY(cpu_take_like(&d, ROLE_X, LAYOUT_PLAIN, &d.t[ROLE_X]));
     TRY(cpu_take_like(&d, ROLE_DX, LAYOUT_PLAIN, &d.t[ROLE_DX]));
     TRY(cpu_take(&d, ROLE_LABEL, DTYPE_I32, LAYOUT_PLAIN));
+    TRY(cpu_take(&d, ROLE_PARTNER, DTYPE_I32, LAYOUT_PLAIN));
     TRY(cpu_plan_new(dev, &d, sizeof(struct xent_plan), xent, plan));
     struct xent_plan *p = (struct xent_plan *)*plan;
     p->reads = element_of(&d.t[ROLE_X]);

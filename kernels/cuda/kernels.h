@@ -170,11 +170,18 @@ MUST_CHECK enum status cu_dropout(const struct cu_queue *q, enum dtype type, int
                                   int64_t width, const struct dropout_attr *attr,
                                   const struct step_state *state, const void *x, void *y);
 
+/* How OP_NORMALIZE mixes rows; `partner` is NULL if it does not. */
+struct cu_mix {
+    const int32_t *partner;
+    const struct step_state *state;
+    int64_t plane; /* pixels of a row: an image */
+};
+
 /* OP_NORMALIZE of (pixels, 3) to (pixels, channels) of `type`: NHWC, of 3 channels, or of 4 whose
  * last is 0. */
 MUST_CHECK enum status cu_normalize(const struct cu_queue *q, enum dtype type, int64_t pixels,
                                     int channels, const struct normalize_attr *attr,
-                                    const uint8_t *x, void *y);
+                                    const struct cu_mix *mix, const uint8_t *x, void *y);
 
 /* --- channels of a matrix (rows, width), such as an NHWC tensor --- */
 
@@ -202,7 +209,8 @@ struct cu_xent {
     float label_smoothing;
     const void *x;
     const int32_t *label;
-    const struct step_state *state; /* read only if dx is not NULL */
+    const int32_t *partner;         /* NULL: rows are not mixed */
+    const struct step_state *state; /* read only if dx or partner is not NULL */
     void *dx;                       /* NULL: not wanted */
     struct loss_metrics *metrics;
     int64_t *bad_label; /* host memory that the device can write, or NULL; see below */

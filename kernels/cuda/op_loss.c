@@ -11,6 +11,7 @@ static enum status xent_run(struct op_plan *plan, void *const arg[ROLE_COUNT], s
                         .label_smoothing = d->attr.xent.label_smoothing,
                         .x = arg[ROLE_X],
                         .label = arg[ROLE_LABEL],
+                        .partner = d->t[ROLE_PARTNER].ndim ? arg[ROLE_PARTNER] : NULL,
                         .state = arg[ROLE_STATE],
                         .dx = d->t[ROLE_DX].ndim ? arg[ROLE_DX] : NULL,
                         .metrics = arg[ROLE_METRICS],

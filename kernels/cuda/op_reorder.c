@@ -97,10 +97,12 @@ static enum status run_normalize(struct op_plan *plan, void *const arg[ROLE_COUN
     const struct tensor_desc *y = &d->t[ROLE_Y];
     int64_t plane = y->dim[2] * y->dim[3];
     void *out = plan->workspace ? arg[ROLE_WORKSPACE] : arg[ROLE_Y];
+    const struct cu_mix mix = {d->t[ROLE_PARTNER].ndim ? arg[ROLE_PARTNER] : NULL, arg[ROLE_STATE],
+                               plane};
     struct cu_queue q;
     TRY(cuda_queue(s, &q));
     TRY(cu_normalize(&q, y->type, y->dim[0] * plane, (int)cuda_channels(y), &d->attr.normalize,
-                     arg[ROLE_X], out));
+                     &mix, arg[ROLE_X], out));
     if (!plan->workspace)
         return STATUS_OK;
     return cu_transpose(&q, y->type, y->type, y->dim[0], plane, y->dim[1], out, arg[ROLE_Y]);

@@ -3,6 +3,8 @@
 
 #include "base/rng.h"
 
+#include <string.h>
+
 void ref_relu_fwd(const struct ref_args *a)
 {
     int64_t count = tensor_count(&a->d->t[ROLE_X]);
@@ -64,6 +66,20 @@ void ref_dropout_bwd(const struct ref_args *a)
     dropout(a, ROLE_DY, ROLE_DX);
 }
 
+/* Mixes the rows of Y with the rows that they had before. X is in place of a copy of Y: it is not
+ * read any more. */
+static void mix_rows(const struct ref_args *a, int64_t per_row)
+{
+    double mix = (double)a->state->mix, *x = a->t[ROLE_X], *y = a->t[ROLE_Y];
+    int64_t rows = a->d->t[ROLE_X].dim[0];
+    memcpy(x, y, (size_t)(rows * per_row) * sizeof *y);
+    for (int64_t n = 0; n < rows; n++) {
+        const double *other = x + (int64_t)a->t[ROLE_PARTNER][n] * per_row;
+        for (int64_t i = 0; i < per_row; i++)
+            y[n * per_row + i] = mix * x[n * per_row + i] + (1 - mix) * other[i];
+    }
+}
+
 void ref_normalize(const struct ref_args *a)
 {
     const struct normalize_attr *attr = &a->d->attr.normalize;
@@ -73,6 +89,8 @@ void ref_normalize(const struct ref_args *a)
         int64_t c = i / plane % x->dim[1];
         a->t[ROLE_Y][i] = (a->t[ROLE_X][i] / 255 - (double)attr->mean[c]) / (double)attr->std[c];
     }
+    if (a->t[ROLE_PARTNER])
+        mix_rows(a, count / x->dim[0]);
 }
 
 /* plan.c changes layout and precision when it unpacks and packs, so the formula only copies. */

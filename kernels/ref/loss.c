@@ -14,10 +14,28 @@ static double log_sum_exp(const double *x, int64_t classes)
     return max + log(sum);
 }
 
-/* `own` is the label's logit. */
-static double row_loss(const double *x, int64_t classes, double own, double smoothing)
+/* A row's labels and their weights; without a partner the second label has weight 0. */
+struct target {
+    int64_t label[2]; /* negative: the row is excluded */
+    double weight[2];
+};
+
+static struct target target_of(const struct ref_args *a, int64_t n)
 {
-    double lse = log_sum_exp(x, classes), loss = -(1 - smoothing) * (own - lse);
+    int64_t label = (int64_t)a->t[ROLE_LABEL][n];
+    if (!a->t[ROLE_PARTNER])
+        return (struct target){{label, label}, {1, 0}};
+    double mix = (double)a->state->mix;
+    int64_t other = (int64_t)a->t[ROLE_LABEL][(int64_t)a->t[ROLE_PARTNER][n]];
+    return (struct target){{label, other}, {mix, 1 - mix}};
+}
+
+static double row_loss(const double *x, int64_t classes, const struct target *t, double smoothing)
+{
+    double lse = log_sum_exp(x, classes), loss = 0;
+    for (int i = 0; i < 2; i++)
+        if (t->weight[i] > 0) /* a logit of -inf would give 0 * inf */
+            loss -= (1 - smoothing) * t->weight[i] * (x[t->label[i]] - lse);
     if (smoothing > 0) /* without smoothing a logit of -inf would give 0 * inf */
         for (int64_t k = 0; k < classes; k++)
             loss -= smoothing / (double)classes * (x[k] - lse);
@@ -25,12 +43,14 @@ static double row_loss(const double *x, int64_t classes, double own, double smoo
 }
 
 /* d row_loss / dx, times `scale`. */
-static void row_gradient(const double *x, int64_t classes, int64_t label, double smoothing,
+static void row_gradient(const double *x, int64_t classes, const struct target *t, double smoothing,
                          double scale, double *dx)
 {
     double lse = log_sum_exp(x, classes);
     for (int64_t k = 0; k < classes; k++) {
-        double target = smoothing / (double)classes + (k == label ? 1 - smoothing : 0);
+        double target = smoothing / (double)classes;
+        for (int i = 0; i < 2; i++)
+            target += k == t->label[i] ? (1 - smoothing) * t->weight[i] : 0;
         dx[k] = scale * (exp(x[k] - lse) - target);
     }
 }
@@ -63,11 +83,12 @@ void ref_softmax_xent(const struct ref_args *a)
     struct loss_metrics m = {0};
     for (int64_t n = 0; n < rows; n++) {
         const double *x = a->t[ROLE_X] + n * classes;
-        int64_t label = (int64_t)a->t[ROLE_LABEL][n];
-        if (label < 0)
+        struct target t = target_of(a, n);
+        if (t.label[0] < 0 || t.label[1] < 0)
             continue; /* its row of DX stays 0 */
+        int64_t label = t.label[t.weight[0] < t.weight[1]];
         double own = x[label];
-        m.loss_sum += row_loss(x, classes, own, smoothing);
+        m.loss_sum += row_loss(x, classes, &t, smoothing);
         m.count++;
         if (!isnan(own)) {
             int64_t rank = row_rank(x, classes, label, own);
@@ -75,7 +96,7 @@ void ref_softmax_xent(const struct ref_args *a)
             m.top5 += rank < 5;
         }
         if (a->t[ROLE_DX])
-            row_gradient(x, classes, label, smoothing, (double)a->state->loss_scale / (double)rows,
+            row_gradient(x, classes, &t, smoothing, (double)a->state->loss_scale / (double)rows,
                          a->t[ROLE_DX] + n * classes);
     }
     *a->metrics = m;

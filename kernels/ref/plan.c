@@ -73,7 +73,7 @@ static bool type_fits(const struct op_desc *d, enum role role)
     enum dtype type = d->t[role].type;
     if (role == ROLE_INDEX || role == ROLE_MASK)
         return type == DTYPE_U8;
-    if (role == ROLE_LABEL)
+    if (role == ROLE_LABEL || role == ROLE_PARTNER)
         return type == DTYPE_I32;
     if (d->kind == OP_NORMALIZE && role == ROLE_X)
         return type == DTYPE_U8;

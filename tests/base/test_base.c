@@ -70,6 +70,78 @@ static void test_distributions(void **state)
         assert_true(abs(count[i] - N / 7) < 700);
 }
 
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double uniform_cdf(double x)
+{
+    return x;
+}
+
+static double arcsine_cdf(double x)
+{
+    return 2 / 3.14159265358979323846 * asin(sqrt(x));
+}
+
+static double two_two_cdf(double x)
+{
+    return x * x * (3 - 2 * x);
+}
+
+static double one_three_cdf(double x)
+{
+    return 1 - pow(1 - x, 3);
+}
+
+/* Distributions with a closed form: the Kolmogorov-Smirnov distance times sqrt(N) is above 2 once
+ * in 1500 samples; the sample is fixed by its seed. */
+static void test_beta_distribution(void **state)
+{
+    (void)state;
+    enum { N = 20000 };
+    static double value[N];
+    static const struct {
+        double a, b, (*cdf)(double);
+    } table[] = {
+        {1, 1, uniform_cdf}, {0.5, 0.5, arcsine_cdf}, {2, 2, two_two_cdf}, {1, 3, one_three_cdf}};
+    for (size_t t = 0; t < sizeof table / sizeof *table; t++) {
+        struct rng r = rng_at(7, RNG_TEST, t, 1);
+        double far = 0;
+        for (int i = 0; i < N; i++)
+            value[i] = rng_beta(&r, table[t].a, table[t].b);
+        qsort(value, N, sizeof *value, compare_doubles);
+        for (int i = 0; i < N; i++) {
+            double p = table[t].cdf(value[i]);
+            far = fmax(far, fmax(fabs(p - (double)i / N), fabs(p - (i + 1.0) / N)));
+        }
+        if (!(far * sqrt(N) < 2))
+            fail_msg("Beta(%g, %g) is %g from its distribution", table[t].a, table[t].b, far);
+    }
+}
+
+/* Var(Beta(a, a)) is 1 / (4 (2a + 1)). Variates of the smallest a are 0, 1 and little between. */
+static void test_beta_moments(void **state)
+{
+    (void)state;
+    enum { N = 50000 };
+    static const double alpha[] = {1e-4, 0.1, 0.2, 0.4, 1, 8, 1000};
+    for (size_t t = 0; t < sizeof alpha / sizeof *alpha; t++) {
+        double a = alpha[t], mean = 0, square = 0, want = 0.25 / (2 * a + 1);
+        struct rng r = rng_at(7, RNG_TEST, t, 2);
+        for (int i = 0; i < N; i++) {
+            double x = rng_beta(&r, a, a);
+            assert_true(x >= 0 && x <= 1);
+            mean += x / N;
+            square += (x - 0.5) * (x - 0.5) / N;
+        }
+        if (!(fabs(mean - 0.5) < 5 * sqrt(want / N) && fabs(square / want - 1) < 0.04))
+            fail_msg("Beta(%g, %g): mean %g, variance %g instead of %g", a, a, mean, square, want);
+    }
+}
+
 static void test_hashes(void **state)
 {
     (void)state;
@@ -338,6 +410,8 @@ int main(void)
         cmocka_unit_test(test_philox_known_answers),
         cmocka_unit_test(test_places_are_independent),
         cmocka_unit_test(test_distributions),
+        cmocka_unit_test(test_beta_distribution),
+        cmocka_unit_test(test_beta_moments),
         cmocka_unit_test(test_hashes),
         cmocka_unit_test(test_hash_of_memory),
         cmocka_unit_test(test_atomic_file),

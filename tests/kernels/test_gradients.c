@@ -302,12 +302,30 @@ static void test_xent(void **state)
     }
 }
 
+/* Two rows mixed with each other, a row mixed with itself, and one with a bad row, which is left
+ * out like the bad row itself. */
+static void test_xent_mixed(void **state)
+{
+    static const float smoothing[] = {0, 0.1f, 1};
+    for (size_t i = 0; i < sizeof smoothing / sizeof *smoothing; i++) {
+        struct gradient g =
+            begin(state, describe_xent(5, 6, smoothing[i], WITH(PARTNER)),
+                  describe_xent(5, 6, smoothing[i], WITH(DX) | WITH(PARTNER)), 0x1p-6, 1e-6);
+        static const int32_t label[] = {0, 5, -1, 3, 1}, partner[] = {1, 0, 3, 3, 2};
+        memcpy(g.in.p[ROLE_LABEL], label, sizeof label);
+        memcpy(g.in.p[ROLE_PARTNER], partner, sizeof partner);
+        end(&g);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_conv),    cmocka_unit_test(test_linear),  cmocka_unit_test(test_bn),
-        cmocka_unit_test(test_maxpool), cmocka_unit_test(test_avgpool), cmocka_unit_test(test_relu),
-        cmocka_unit_test(test_dropout), cmocka_unit_test(test_xent),
+        cmocka_unit_test(test_conv),       cmocka_unit_test(test_linear),
+        cmocka_unit_test(test_bn),         cmocka_unit_test(test_maxpool),
+        cmocka_unit_test(test_avgpool),    cmocka_unit_test(test_relu),
+        cmocka_unit_test(test_dropout),    cmocka_unit_test(test_xent),
+        cmocka_unit_test(test_xent_mixed),
     };
     return cmocka_run_group_tests(tests, rig_group_setup, rig_group_teardown);
 }

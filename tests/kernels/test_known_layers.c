@@ -238,7 +238,7 @@ static void test_adaptive_rectangle(void **state)
 
 static void test_normalize(void **state)
 {
-    struct op_desc d = describe_normalize(1, 1, 3);
+    struct op_desc d = describe_normalize(1, 1, 3, 0);
     struct operands o;
     OK(operands_new(&d, &o));
     static const uint8_t plain[9] = {0, 255, 128, 0, 255, 128, 0, 255, 128}; /* R..., G..., B... */
@@ -246,6 +246,24 @@ static void test_normalize(void **state)
     OK(run_once(*state, &d, &o));
     WANT(&o, ROLE_Y, -2.1179039301, 2.2489082969, 0.07406456032, -2.0357142857, 2.4285714286,
          0.20518207283, -1.8044444444, 2.64, 0.42649237473);
+    operands_free(&o);
+}
+
+/* torchvision's RandomMixup of three images of one pixel: each is mixed with the one before it, as
+ * batch.roll(1, 0) pairs them. Without mean and deviation, a pixel of 255 is 1. */
+static void test_normalize_mixes(void **state)
+{
+    struct op_desc d = describe_normalize(3, 1, 1, WITH(PARTNER));
+    struct operands o;
+    d.attr.normalize = (struct normalize_attr){{0, 0, 0}, {1, 1, 1}};
+    OK(operands_new(&d, &o));
+    static const uint8_t pixels[9] = {255, 0, 0, 0, 255, 0, 51, 102, 255};
+    static const int32_t before[3] = {2, 0, 1};
+    memcpy(o.p[ROLE_X], pixels, sizeof pixels);
+    memcpy(o.p[ROLE_PARTNER], before, sizeof before);
+    operand_state(&o)->mix = 0.75f;
+    OK(run_once(*state, &d, &o));
+    WANT(&o, ROLE_Y, 0.8, 0.1, 0.25, 0.25, 0.75, 0, 0.15, 0.55, 0.75);
     operands_free(&o);
 }
 
@@ -277,6 +295,7 @@ int main(void)
         cmocka_unit_test(test_adaptive_windows),
         cmocka_unit_test(test_adaptive_rectangle),
         cmocka_unit_test(test_normalize),
+        cmocka_unit_test(test_normalize_mixes),
         cmocka_unit_test(test_relu_keeps_nan),
     };
     return cmocka_run_group_tests(tests, rig_group_setup, rig_group_teardown);

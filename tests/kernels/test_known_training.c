@@ -82,6 +82,63 @@ static void test_xent(void **state)
     check_xent(*state, 1, 9.14942487, whole);
 }
 
+static struct loss_metrics mixed_xent(struct device *ref, float mix, const double *dx)
+{
+    static const int32_t label[] = {2, 0, 1, 3}, before[] = {3, 0, 1, 2};
+    struct op_desc d = describe_xent(4, 4, 0.1f, WITH(DX) | WITH(PARTNER));
+    struct operands o;
+    OK(operands_new(&d, &o));
+    SET(&o, ROLE_X, 1, 2, 3, -1, 0.5f, -0.25f, 4, 0, 2, 2, 2, 2, -3, 5, 0.75f, 1.5f);
+    memcpy(o.p[ROLE_LABEL], label, sizeof label);
+    memcpy(o.p[ROLE_PARTNER], before, sizeof before);
+    operand_state(&o)->loss_scale = 8;
+    operand_state(&o)->mix = mix;
+    OK(run_once(ref, &d, &o));
+    if (dx)
+        assert_all_near(o.p[ROLE_DX], dx, 16);
+    struct loss_metrics m = *operand_metrics(&o);
+    operands_free(&o);
+    return m;
+}
+
+/* The soft labels of mixup, by PyTorch 2.15 in fp64: cross_entropy(x, m * one_hot(y) + (1 - m) *
+ * one_hot(y.roll(1)), label_smoothing=0.1). Top-k counts by the label of the larger weight. */
+static void test_xent_mixed(void **state)
+{
+    static const double dx[] = {0.127893635,   0.433565034,  0.0269660457,  -0.588424715,
+                                -1.2306727,    -0.023156682, 1.26936187,    -0.0155324975,
+                                -0.1125,       -0.7875,      0.45,          0.45,
+                                -0.0493578416, 1.30174731,   -0.0226947286, -1.22969474};
+    struct loss_metrics m = mixed_xent(*state, 0.6875f, dx);
+    assert_near(m.loss_sum, 8.22946923, 1e-8);
+    assert_int_equal(m.count, 4);
+    assert_int_equal(m.top1, 1);
+    assert_int_equal(mixed_xent(*state, 0.3125f, NULL).top1, 3);
+}
+
+/* A label of weight 0 adds nothing, even where its logit is -infinity. */
+static void test_xent_mixed_by_nothing(void **state)
+{
+    static const int32_t label[] = {0, 1}, other[] = {1, 0};
+    static const float logits[2][4] = {{0, -INFINITY, -INFINITY, 0}, {-INFINITY, 0, 0, -INFINITY}};
+    for (int i = 0; i < 2; i++) {
+        struct op_desc d = describe_xent(2, 2, 0, WITH(DX) | WITH(PARTNER));
+        struct operands o;
+        OK(operands_new(&d, &o));
+        memcpy(o.p[ROLE_X], logits[i], sizeof logits[i]);
+        memcpy(o.p[ROLE_LABEL], label, sizeof label);
+        memcpy(o.p[ROLE_PARTNER], other, sizeof other);
+        operand_state(&o)->loss_scale = 1;
+        operand_state(&o)->mix = i ? 0 : 1;
+        OK(run_once(*state, &d, &o));
+        assert_true(operand_metrics(&o)->loss_sum == 0);
+        assert_int_equal(operand_metrics(&o)->top1, 2);
+        for (int k = 0; k < 4; k++)
+            assert_true(operand_f32(&o, ROLE_DX)[k] == 0);
+        operands_free(&o);
+    }
+}
+
 /* Runs one row of seven logits; returns top1 + 10 * top5. */
 static int rank_of(struct device *ref, const float logit[7], int32_t label, double *loss)
 {
@@ -266,6 +323,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_xent),
+        cmocka_unit_test(test_xent_mixed),
+        cmocka_unit_test(test_xent_mixed_by_nothing),
         cmocka_unit_test(test_top_k_ties),
         cmocka_unit_test(test_xent_not_finite),
         cmocka_unit_test(test_sgd),

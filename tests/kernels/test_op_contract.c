@@ -55,7 +55,7 @@ static struct op_desc sound_rest(enum op_kind kind)
         return d;
     }
     case OP_NORMALIZE:
-        return describe_normalize(2, 4, 4);
+        return describe_normalize(2, 4, 4, 0);
     default:
         return describe_like(kind, like, 0);
     }
@@ -229,6 +229,11 @@ static void test_attributes(void **state)
     REFUSE(OP_SOFTMAX_XENT, d.attr.xent.label_smoothing = -0.1f);
     REFUSE(OP_SOFTMAX_XENT, d.attr.xent.label_smoothing = NAN);
     REFUSE(OP_SOFTMAX_XENT, d.t[ROLE_LABEL].type = DTYPE_F32);
+    REFUSE(OP_SOFTMAX_XENT, d.t[ROLE_PARTNER] = tensor_1d(DTYPE_I32, 3));
+    REFUSE(OP_SOFTMAX_XENT, d.t[ROLE_PARTNER] = tensor_1d(DTYPE_F32, 4));
+    REFUSE(OP_NORMALIZE, d.t[ROLE_PARTNER] = tensor_1d(DTYPE_I32, 3));
+    REFUSE(OP_NORMALIZE, d.t[ROLE_PARTNER] = tensor_1d(DTYPE_F32, 2));
+    REFUSE(OP_NORMALIZE, d.t[ROLE_PARTNER] = tensor_2d(DTYPE_I32, 2, 1));
     REFUSE(OP_NORMALIZE, d.attr.normalize.std[2] = 0);
     REFUSE(OP_NORMALIZE, d.t[ROLE_X].type = DTYPE_F32);
     REFUSE(OP_NORMALIZE, d.t[ROLE_X].layout = LAYOUT_PLAIN);
@@ -439,7 +444,7 @@ static void test_ref_resolves_layouts(void **state)
     assert_int_equal(chosen(*state, &d, ROLE_X), LAYOUT_NCHW16C);
     assert_int_equal(chosen(*state, &d, ROLE_Y), LAYOUT_PLAIN); /* 12 channels do not fit */
 
-    d = describe_normalize(1, 2, 2);
+    d = describe_normalize(1, 2, 2, 0);
     d.t[ROLE_Y].layout = LAYOUT_ANY;
     assert_int_equal(chosen(*state, &d, ROLE_Y), LAYOUT_PLAIN);
     d = describe_like(OP_RELU_BWD, plain_4d(1, 8, 2, 2), 0);

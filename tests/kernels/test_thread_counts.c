@@ -164,7 +164,7 @@ static void test_loss_and_step(void **state)
 static void test_pixels(void **state)
 {
     struct devices *devices = *state;
-    struct op_desc d = describe_normalize(3, 9, 11);
+    struct op_desc d = describe_normalize(3, 9, 11, 0);
     struct operands in;
     OK(operands_new(&d, &in));
     OK(fill_operands(devices->ref, &d, FILL_RANDOM, 1, &in));

@@ -76,10 +76,34 @@ template <typename T> static __device__ struct logits<T> logits_of(const T *x, i
     return l;
 }
 
+/* A row's labels and their weights; without a partner the second label is -1 and has weight 0. */
+struct target {
+    int label[2];
+    float weight[2];
+};
+
+/* False if the row is excluded. */
+template <bool MIXES>
+static __device__ bool target_of(const struct cu_xent &a, int64_t n, struct target *t)
+{
+    t->label[0] = a.label[n];
+    t->label[1] = -1;
+    t->weight[0] = 1;
+    t->weight[1] = 0;
+    if (!MIXES)
+        return t->label[0] >= 0;
+    t->label[1] = a.label[a.partner[n]];
+    t->weight[0] = a.state->mix;
+    t->weight[1] = 1 - t->weight[0];
+    return t->label[0] >= 0 && t->label[1] >= 0;
+}
+
 /* The loss of a row, and its label's rank. Every thread of the block must call it. */
 template <typename T>
-static __device__ struct xent_row row_result(const struct logits<T> &l, int label, float smoothing)
+static __device__ struct xent_row row_result(const struct logits<T> &l, const struct target &t,
+                                             float smoothing)
 {
+    int label = t.weight[0] < t.weight[1] ? t.label[1] : t.label[0];
     float own = widen(l.x[label]), all = 0;
     int above = 0;
     FOR_EACH_LOGIT_UNIT(l.classes, k, count)
@@ -94,7 +118,12 @@ static __device__ struct xent_row row_result(const struct logits<T> &l, int labe
     }
     all = block_sum(all);
     above = block_sum(above);
-    double loss = -(1 - (double)smoothing) * (double)(own - l.max - l.log_sum);
+    double loss = 0;
+#pragma unroll
+    for (int i = 0; i < 2; i++) /* unrolled, so that the arrays stay in registers */
+        if (t.weight[i] > 0)    /* a logit of -inf would give 0 * inf */
+            loss -= (1 - (double)smoothing) * (double)t.weight[i] *
+                    (double)(widen(l.x[t.label[i]]) - l.max - l.log_sum);
     if (smoothing > 0) /* without smoothing a logit of -inf would give 0 * inf */
         loss -= (double)smoothing / l.classes * (double)all;
     struct xent_row r = {loss, isnan(own) ? l.classes : above};
@@ -102,8 +131,8 @@ static __device__ struct xent_row row_result(const struct logits<T> &l, int labe
 }
 
 template <typename T>
-static __device__ void row_gradient(const struct logits<T> &l, int label, float smoothing,
-                                    float scale, T *dx)
+static __device__ void row_gradient(const struct logits<T> &l, const struct target &t,
+                                    float smoothing, float scale, T *dx)
 {
     float other = smoothing / (float)l.classes;
     FOR_EACH_LOGIT_UNIT(l.classes, k, count)
@@ -111,27 +140,30 @@ static __device__ void row_gradient(const struct logits<T> &l, int label, float 
         struct unit v = unit_load(l.x + k, count, l.aligned);
 #pragma unroll
         for (int i = 0; i < UNIT; i++) {
-            float target = k + i == label ? other + (1 - smoothing) : other;
+            float target = k + i == t.label[0] ? other + (1 - smoothing) * t.weight[0] : other;
+            if (k + i == t.label[1])
+                target += (1 - smoothing) * t.weight[1];
             v.v[i] = scale * (expf(v.v[i] - l.max - l.log_sum) - target);
         }
         unit_store(dx + k, count, l.aligned, v);
     }
 }
 
-template <typename T> static __global__ void softmax_xent(struct cu_xent a, struct xent_work *work)
+template <typename T, bool MIXES>
+static __global__ void softmax_xent(struct cu_xent a, struct xent_work *work)
 {
     if (work->bad >= 0)
         return;
     for (int64_t n = blockIdx.x; n < a.rows; n += gridDim.x) {
         const T *x = (const T *)a.x + n * a.classes;
         T *dx = a.dx ? (T *)a.dx + n * a.classes : NULL;
-        int label = a.label[n];
+        struct target target;
         struct xent_row result = {0, -1};
-        if (label >= 0) {
+        if (target_of<MIXES>(a, n, &target)) {
             struct logits<T> l = logits_of(x, a.classes);
-            result = row_result(l, label, a.label_smoothing);
+            result = row_result(l, target, a.label_smoothing);
             if (dx)
-                row_gradient(l, label, a.label_smoothing, a.state->loss_scale / (float)a.rows, dx);
+                row_gradient(l, target, a.label_smoothing, a.state->loss_scale / (float)a.rows, dx);
         } else if (dx) {
             for (int k = (int)threadIdx.x; k < a.classes; k += THREADS)
                 dx[k] = narrow<T>(0);
@@ -167,7 +199,8 @@ template <typename T>
 static enum status launch_rows(const struct cu_queue *q, const struct cu_xent *a,
                                struct xent_work *work)
 {
-    return launch("softmax_xent", launch_loop(q, a->rows, 1), softmax_xent<T>, *a, work);
+    auto kernel = a->partner ? softmax_xent<T, true> : softmax_xent<T, false>;
+    return launch("softmax_xent", launch_loop(q, a->rows, 1), kernel, *a, work);
 }
 
 enum status cu_softmax_xent(const struct cu_queue *q, const struct cu_xent *a, void *workspace)

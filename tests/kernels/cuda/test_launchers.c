@@ -36,7 +36,14 @@ static float stored_value(enum dtype type, const void *p, int64_t i)
     return ((const float *)p)[i];
 }
 
-static void check_normalize4(enum dtype type, int64_t pixels)
+/* A unit in the last place of values below 4, of which contracted multiply-adds may differ. */
+static float mixed_error(enum dtype type)
+{
+    return type == DTYPE_F32 ? 0x1p-21f : type == DTYPE_F16 ? 0x1p-9f : 0x1p-6f;
+}
+
+/* Mixed: each of `rows` images is mixed with the next one. */
+static void check_normalize4(enum dtype type, int64_t pixels, int rows)
 {
     static const struct normalize_attr attr = {{0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.225f}};
     struct cu_queue q = shim_queue();
@@ -44,11 +51,20 @@ static void check_normalize4(enum dtype type, int64_t pixels)
     void *y = aligned((size_t)pixels * 4 * dtype_size(type));
     for (int64_t i = 0; i < pixels * 3; i++)
         x[i] = (uint8_t)(i * 7 % 256);
-    OK(cu_normalize(&q, type, pixels, 4, &attr, x, y));
+    static const int32_t next[] = {1, 2, 0};
+    static const struct step_state state = {.mix = 0.75f};
+    const struct cu_mix mix = {rows > 1 ? next : NULL, &state, pixels / rows};
+    OK(cu_normalize(&q, type, pixels, 4, &attr, &mix, x, y));
     for (int64_t i = 0; i < pixels; i++) {
+        int64_t other = (i + pixels / rows) % pixels;
         for (int c = 0; c < 3; c++) {
-            double exact = (x[i * 3 + c] / 255.0 - (double)attr.mean[c]) / (double)attr.std[c];
-            assert_true(stored_value(type, y, i * 4 + c) == dtype_round(type, (float)exact));
+            double mean = (double)attr.mean[c], std = (double)attr.std[c];
+            float own = (float)((x[i * 3 + c] / 255.0 - mean) / std);
+            float partner = (float)((x[other * 3 + c] / 255.0 - mean) / std);
+            float mixed = (float)(0.75 * (double)own + (double)(0.25f * partner));
+            float exact = rows > 1 ? mixed : own;
+            assert_true(fabsf(stored_value(type, y, i * 4 + c) - dtype_round(type, exact)) <=
+                        (rows > 1 ? mixed_error(type) : 0));
         }
         assert_true(stored_value(type, y, i * 4 + 3) == 0);
     }
@@ -63,7 +79,19 @@ static void normalize_pads_to_four_channels(void **state)
     static const int pixels[] = {1, 8, 13, 5000};
     for (int t = 0; t < 3; t++)
         for (int k = 0; k < 4; k++)
-            check_normalize4(type[t], pixels[k]);
+            check_normalize4(type[t], pixels[k], 1);
+}
+
+/* Images of a multiple of eight pixels, and others, whose units of eight belong to two images. */
+static void normalize_mixes_rows(void **state)
+{
+    (void)state;
+    static const enum dtype type[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16};
+    for (int t = 0; t < 3; t++) {
+        check_normalize4(type[t], 3 * 64, 3);
+        check_normalize4(type[t], 3 * 35, 3);
+        check_normalize4(type[t], 3 * 1, 3);
+    }
 }
 
 static void normalize_refuses_other_channels(void **state)
@@ -71,7 +99,8 @@ static void normalize_refuses_other_channels(void **state)
     (void)state;
     struct cu_queue q = shim_queue();
     struct normalize_attr attr = {{0}, {1, 1, 1}};
-    assert_int_equal(cu_normalize(&q, DTYPE_F32, 1, 5, &attr, NULL, NULL), STATUS_INVALID);
+    const struct cu_mix none = {NULL, NULL, 1};
+    assert_int_equal(cu_normalize(&q, DTYPE_F32, 1, 5, &attr, &none, NULL, NULL), STATUS_INVALID);
     assert_int_equal(cu_relu_fwd(&q, DTYPE_I32, 1, NULL, NULL), STATUS_UNSUPPORTED);
 }
 
@@ -319,6 +348,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(normalize_pads_to_four_channels),
+        cmocka_unit_test(normalize_mixes_rows),
         cmocka_unit_test(normalize_refuses_other_channels),
         cmocka_unit_test(bad_label_leaves_everything),
         cmocka_unit_test(infinite_logit_of_another_class),
