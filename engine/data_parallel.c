@@ -1,6 +1,10 @@
 /* Computes a step as torch.nn.DataParallel does. Not optimised, because runs measure its cost. */
 #include "engine/engine_parts.h"
 
+#include "base/array.h"
+
+#include <stdlib.h>
+
 static enum status open_head(struct engine *e, enum program_use use)
 {
     struct replica *first = &e->replica[0];
@@ -9,7 +13,8 @@ static enum status open_head(struct engine *e, enum program_use use)
     struct program *p = first->program[use];
     struct loss_head_config head = {.rows = e->config.rows[use],
                                     .like = program_loss_ends(p),
-                                    .label_smoothing = program_config(p)->label_smoothing};
+                                    .label_smoothing = program_config(p)->label_smoothing,
+                                    .mixes = program_config(p)->mixes};
     return loss_head_open(network_stream(first->net), &head, &e->head[use]);
 }
 
@@ -20,6 +25,8 @@ enum status data_parallel_open(struct engine *e)
         TRY(open_head(e, (enum program_use)u));
     if (!engine_trains(e))
         return STATUS_OK;
+    if (e->config.program.mixes)
+        TRY(array_new(&e->partner, e->config.rows[USE_TRAIN]));
     network_flat(e->replica[0].net, VALUE_GRADIENT, &bytes);
     int64_t count = (int64_t)(bytes / sizeof(float));
     for (int i = 0; i < e->n; i++)
@@ -33,6 +40,7 @@ void data_parallel_close(struct engine *e)
         loss_head_close(e->head[u]);
     for (int i = 0; i < e->n; i++)
         rounding_free(e->rounding[i]);
+    free(e->partner);
     flat_op_close(&e->sum);
 }
 
@@ -80,11 +88,25 @@ static enum status forward_part(struct engine *e, int i)
     return program_wait(p);
 }
 
+/* The loss has the pairs of the replicas, as rows of the whole batch. */
+static enum status central_partners(struct engine *e, struct loss_head *head)
+{
+    for (int i = 0; i < e->n; i++) {
+        struct part part = e->replica[i].part[e->current.use];
+        const int32_t *own = engine_partners(e, i, e->current.number);
+        for (int k = 0; k < part.count; k++)
+            e->partner[part.first + k] = part.first + own[k];
+    }
+    return loss_head_partners(head, e->partner);
+}
+
 static enum status central_loss(struct engine *e)
 {
     struct loss_head *head = e->head[e->current.use];
     TRY(loss_head_labels(head, e->current.batch->label));
-    TRY(loss_head_run(head, e->current.state->loss_scale));
+    if (e->partner && e->current.use != USE_VAL)
+        TRY(central_partners(e, head));
+    TRY(loss_head_run(head, e->current.state));
     return loss_head_metrics(head, engine_metrics(e, 0));
 }
 

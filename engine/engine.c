@@ -2,6 +2,7 @@
 #include "engine/engine.h"
 
 #include "engine/engine_parts.h"
+#include "engine/mixup.h"
 
 #include "base/array.h"
 
@@ -21,6 +22,7 @@ static void program_configs(const struct engine *e, struct program_config config
     config[USE_TRAIN] = config[USE_TAIL] = config[USE_VAL] = base;
     config[USE_VAL].train = false;
     config[USE_VAL].label_smoothing = 0; /* validation reports the plain cross entropy */
+    config[USE_VAL].mixes = false;
 }
 
 static enum status open_replicas(struct engine *e)
@@ -389,9 +391,14 @@ enum status engine_input(struct engine *e, int i, const struct micro_batch *b,
         own->share = (float)part.count / (float)rows;
         own->loss_scale = scaler_loss_scale((double)own->loss_scale, own->share);
     }
-    TRY(program_state(r->program[b->use], own));
-    TRY(program_input(r->program[b->use], b->batch->pixels + (size_t)part.first * side * side * 3,
-                      b->batch->label + part.first));
+    struct program *p = r->program[b->use];
+    const int32_t *label = b->batch->label + part.first;
+    TRY(program_state(p, own));
+    if (program_config(p)->mixes) {
+        mixup_pair(label, part.count, engine_partners(e, i, b->number));
+        TRY(program_partners(p, engine_partners(e, i, b->number)));
+    }
+    TRY(program_input(p, b->batch->pixels + (size_t)part.first * side * side * 3, label));
     return backend->event_record(e->read[i][e->batches % (ENGINE_HOLDS + 1)],
                                  network_input_stream(r->net));
 }

@@ -30,6 +30,7 @@ struct in_flight {
     enum program_use use;
     int of;                                    /* micro-batches begun */
     struct step_state *given[DEVICES_MAX];     /* per micro-batch */
+    int32_t *partner[DEVICES_MAX];             /* (micro-batches, replica_rows); NULL: no mixup */
     struct loss_metrics *metrics[DEVICES_MAX]; /* per micro-batch */
     struct step_outcome *outcome;              /* device 0's */
     struct event **mark;                       /* see in_flight_mark */
@@ -70,6 +71,7 @@ struct engine {
     struct rounding *rounding[DEVICES_MAX]; /* rounds a replica's gradients before the sum */
     struct flat_op sum;                     /* adds two replicas' gradients, on device 0 */
     struct loss_head *head[USE_COUNT];      /* loss over the whole batch, on device 0 */
+    int32_t *partner;                       /* of all rows of a batch; NULL: no mixup */
 };
 
 static inline int engine_ranks(const struct engine *e)
@@ -134,6 +136,13 @@ struct step_state engine_state(const struct engine *e, const struct micro_batch 
  * forward pass. */
 MUST_CHECK enum status engine_flips(struct engine *e, int i, enum param_value v);
 MUST_CHECK enum status engine_delay(struct engine *e);
+
+/* The rows that replica i mixes into those of its part of a micro-batch, in host memory. */
+static inline int32_t *engine_partners(struct engine *e, int i, int number)
+{
+    int32_t *all = engine_in_flight(e, e->begun)->partner[i];
+    return all + (size_t)number * (size_t)replica_rows(&e->replica[i]);
+}
 
 /* Loss and accuracy of replica i's part of the current micro-batch. */
 static inline struct loss_metrics *engine_metrics(struct engine *e, int i)

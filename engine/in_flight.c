@@ -5,8 +5,8 @@
 
 #include <stdlib.h>
 
-/* Allocates host memory of device i for a step: states and metrics of its micro-batches, and the
- * outcome of the update. */
+/* Allocates host memory of device i for a step: states, pairs of rows and metrics of its
+ * micro-batches, and the outcome of the update. */
 static enum status open_memory(struct engine *e, struct in_flight *f, int i)
 {
     struct device *dev = e->replica[i].dev;
@@ -14,6 +14,11 @@ static enum status open_memory(struct engine *e, struct in_flight *f, int i)
     void *mem;
     TRY(dev->backend->alloc_host(dev, n * sizeof *f->given[i], &mem));
     f->given[i] = mem;
+    if (e->config.program.mixes && engine_trains(e)) {
+        size_t rows = n * (size_t)replica_rows(&e->replica[i]);
+        TRY(dev->backend->alloc_host(dev, rows * sizeof *f->partner[i], &mem));
+        f->partner[i] = mem;
+    }
     TRY(dev->backend->alloc_host(dev, n * sizeof *f->metrics[i], &mem));
     f->metrics[i] = mem;
     if (i > 0)
@@ -70,6 +75,7 @@ static void close_step(struct engine *e, struct in_flight *f)
     const struct backend *b = e->config.devices->backend;
     for (int i = 0; i < e->n; i++) {
         free_host(e->replica[i].dev, f->given[i]);
+        free_host(e->replica[i].dev, f->partner[i]);
         free_host(e->replica[i].dev, f->metrics[i]);
         close_event(b, f->done[i]);
     }

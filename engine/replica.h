@@ -28,6 +28,13 @@ struct replica {
     struct comm *sync_comm; /* not owned */
 };
 
+/* The most rows of a training batch that the replica has. */
+static inline int replica_rows(const struct replica *r)
+{
+    int full = r->part[USE_TRAIN].count, tail = r->part[USE_TAIL].count;
+    return full > tail ? full : tail;
+}
+
 /* `base` is the configuration of the programs without their batch sizes; rows[use] is the batch
  * size over all replicas; 0 makes no such program. Batch norm sums over the ranks of sync_comm,
  * unless that is NULL. */

@@ -25,6 +25,8 @@ static enum status plan_loss(struct loss_head *h, const struct loss_head_config 
     d.t[ROLE_X] = with_rows(&c->like.logits, c->rows);
     d.t[ROLE_DX] = with_rows(&c->like.grad, c->rows);
     d.t[ROLE_LABEL] = tensor_1d(DTYPE_I32, c->rows);
+    if (c->mixes)
+        d.t[ROLE_PARTNER] = tensor_1d(DTYPE_I32, c->rows);
     TRY(op_plan(h->stream->device, &d, &h->plan));
     h->logits = h->plan->desc.t[ROLE_X];
     h->grad = h->plan->desc.t[ROLE_DX];
@@ -40,6 +42,7 @@ static enum status loss_head_allocate(struct loss_head *h)
         {h->logits.bytes, &h->logits_at},
         {h->grad.bytes, &h->grad_at},
         {h->plan->desc.t[ROLE_LABEL].bytes, &h->labels},
+        {h->plan->desc.t[ROLE_PARTNER].bytes, &h->partners},
         {sizeof(struct step_state), &h->state},
         {sizeof(struct loss_metrics), &h->metrics},
         {h->plan->workspace, &h->workspace},
@@ -71,7 +74,7 @@ void loss_head_close(struct loss_head *h)
 {
     if (!h)
         return;
-    void *const memory[] = {h->logits_at, h->grad_at, h->labels,
+    void *const memory[] = {h->logits_at, h->grad_at, h->labels,   h->partners,
                             h->state,     h->metrics, h->workspace};
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
         if (memory[i])
@@ -85,12 +88,19 @@ enum status loss_head_labels(struct loss_head *h, const int32_t *label)
     return backend_of(h)->upload(h->stream, h->labels, label, h->plan->desc.t[ROLE_LABEL].bytes);
 }
 
-enum status loss_head_run(struct loss_head *h, float loss_scale)
+enum status loss_head_partners(struct loss_head *h, const int32_t *partner)
+{
+    return backend_of(h)->upload(h->stream, h->partners, partner,
+                                 h->plan->desc.t[ROLE_PARTNER].bytes);
+}
+
+enum status loss_head_run(struct loss_head *h, const struct step_state *state)
 {
     void *const arg[ROLE_COUNT] = {
-        [ROLE_X] = h->logits_at, [ROLE_DX] = h->grad_at,      [ROLE_LABEL] = h->labels,
-        [ROLE_STATE] = h->state, [ROLE_METRICS] = h->metrics, [ROLE_WORKSPACE] = h->workspace};
-    h->given = (struct step_state){.loss_scale = loss_scale};
+        [ROLE_X] = h->logits_at,     [ROLE_DX] = h->grad_at,      [ROLE_LABEL] = h->labels,
+        [ROLE_STATE] = h->state,     [ROLE_METRICS] = h->metrics, [ROLE_WORKSPACE] = h->workspace,
+        [ROLE_PARTNER] = h->partners};
+    h->given = (struct step_state){.loss_scale = state->loss_scale, .mix = state->mix};
     TRY(backend_of(h)->upload(h->stream, h->state, &h->given, sizeof h->given));
     return op_execute(h->plan, arg, h->stream);
 }

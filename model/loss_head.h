@@ -13,6 +13,7 @@ struct loss_head_config {
      * number of rows does not matter. If it has no gradient, the loss computes none. */
     struct program_loss_ends like;
     float label_smoothing;
+    bool mixes; /* as in struct program_config */
 };
 
 struct loss_head {
@@ -20,8 +21,8 @@ struct loss_head {
     void *logits_at, *grad_at; /* device memory: the caller writes logits_at and reads grad_at */
     struct stream *stream;     /* the caller's stream, which runs the loss in stream order */
     struct op_plan *plan;
-    struct step_state given;                    /* host source of the upload to `state` */
-    void *labels, *state, *metrics, *workspace; /* device memory */
+    struct step_state given; /* host source of the upload to `state` */
+    void *labels, *partners, *state, *metrics, *workspace; /* device memory */
 };
 
 /* Plans the loss on the device of `stream`. The stream must outlive the loss head. */
@@ -32,8 +33,12 @@ void loss_head_close(struct loss_head *h); /* NULL is fine */
 /* Uploads the labels (negative: ignored) in stream order; `label` must stay valid until then. */
 MUST_CHECK enum status loss_head_labels(struct loss_head *h, const int32_t *label);
 
-/* Computes metrics and gradient from the logits; loss_scale as in struct step_state. */
-MUST_CHECK enum status loss_head_run(struct loss_head *h, float loss_scale);
+/* For a loss head that mixes rows: uploads the row of the whole batch that is mixed into each row,
+ * as loss_head_labels does. */
+MUST_CHECK enum status loss_head_partners(struct loss_head *h, const int32_t *partner);
+
+/* Computes metrics and gradient from the logits; uses loss_scale and mix of `state`. */
+MUST_CHECK enum status loss_head_run(struct loss_head *h, const struct step_state *state);
 
 /* The metrics of the last run. Synchronous. */
 MUST_CHECK enum status loss_head_metrics(struct loss_head *h, struct loss_metrics *m);

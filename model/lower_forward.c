@@ -356,6 +356,16 @@ static enum status forward_node(struct lowering *l, int i)
                        l->g->arch);
 }
 
+/* Makes an operation on the batch's rows mix them, if the program does. */
+static void draft_mix(const struct lowering *l, struct draft *d)
+{
+    const struct program_config *c = &l->p->config;
+    if (!c->mixes)
+        return;
+    draft_fixed(d, ROLE_PARTNER, SPACE_PARTNERS, tensor_1d(DTYPE_I32, c->batch));
+    d->ref[ROLE_STATE] = (struct ref){SPACE_STATE, 0};
+}
+
 /* Converts pixels (or the given floats) into the layout that the first convolution chose. Uses slot
  * 0, which was reserved before that layout was known. */
 static enum status emit_input(struct lowering *l, int value)
@@ -367,6 +377,8 @@ static enum status emit_input(struct lowering *l, int value)
         v->layout = LAYOUT_PLAIN;
         v->bytes = (size_t)tensor_count(v) * dtype_size(v->type);
     }
+    if (c->float_input && c->mixes)
+        return status_fail(STATUS_INVALID, "mixed images are pixels, not floats");
     struct draft d = {.desc.kind = c->float_input ? OP_REORDER : OP_NORMALIZE};
     struct tensor_desc in = c->float_input ? tensor_4d(DTYPE_F32, LAYOUT_PLAIN, c->batch, 3, s, s)
                                            : tensor_4d(DTYPE_U8, LAYOUT_NHWC, c->batch, 3, s, s);
@@ -376,6 +388,7 @@ static enum status emit_input(struct lowering *l, int value)
     }
     l->p->image_bytes = in.bytes;
     draft_fixed(&d, ROLE_X, SPACE_IMAGES, in);
+    draft_mix(l, &d);
     draft_value(l, &d, ROLE_Y, value);
     return lower_emit(l, PHASE_INPUT, "input", &d, 0);
 }
@@ -390,6 +403,7 @@ static enum status emit_loss(struct lowering *l)
     draft_fixed(&d, ROLE_LABEL, SPACE_LABELS, tensor_1d(DTYPE_I32, c->batch));
     d.ref[ROLE_STATE] = (struct ref){SPACE_STATE, 0};
     d.ref[ROLE_METRICS] = (struct ref){SPACE_METRICS, 0};
+    draft_mix(l, &d);
     if (c->train && c->scaler)
         TRY(lower_scaler(l, PHASE_LOSS, OP_SCALE_SET));
     if (c->train) {

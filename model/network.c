@@ -56,7 +56,7 @@ enum status network_alloc(struct network *net, size_t bytes, char **out)
 static enum status network_allocate(struct network *net)
 {
     size_t images = 0, rows = 0;
-    bool train = false, scaled = false;
+    bool train = false, scaled = false, mixes = false;
     char *mem;
     for (int i = 0; i < net->n_programs; i++) {
         const struct program *p = net->program[i];
@@ -66,6 +66,7 @@ static enum status network_allocate(struct network *net)
         rows = (size_t)p->config.batch > rows ? (size_t)p->config.batch : rows;
         train = train || p->config.train;
         scaled = scaled || p->config.scaler;
+        mixes = mixes || p->config.mixes;
     }
     for (int i = 0; i < net->n_segments; i++)
         if (net->refresh[i] && net->refresh[i]->workspace > net->arena_bytes)
@@ -81,6 +82,8 @@ static enum status network_allocate(struct network *net)
     TRY(network_alloc(net, net->arena_bytes, &net->arena));
     TRY(network_alloc(net, images, &net->images));
     TRY(network_alloc(net, rows * sizeof(int32_t), &net->labels));
+    if (mixes)
+        TRY(network_alloc(net, rows * sizeof(int32_t), &net->partners));
     TRY(network_alloc(net, sizeof *net->state, &mem));
     net->state = (struct step_state *)mem;
     TRY(network_alloc(net, sizeof *net->metrics, &mem));
@@ -119,6 +122,8 @@ static void *ref_resolve(const struct program *p, struct ref r)
         return net->images;
     case SPACE_LABELS:
         return net->labels;
+    case SPACE_PARTNERS:
+        return net->partners;
     case SPACE_STATE:
         return net->state;
     case SPACE_METRICS:
@@ -221,9 +226,9 @@ void network_close(struct network *net)
     for (int i = 0; i < net->n_programs; i++)
         program_free(net->program[i]);
     input_staging_close(net);
-    char *memory[] = {net->weights,         net->gradients, net->momentum,      net->stats,
-                      net->arena,           net->images,    net->labels,        (char *)net->state,
-                      (char *)net->metrics, net->copies,    (char *)net->scaler};
+    char *memory[] = {net->weights,         net->gradients, net->momentum,       net->stats,
+                      net->arena,           net->images,    net->labels,         (char *)net->state,
+                      (char *)net->metrics, net->copies,    (char *)net->scaler, net->partners};
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
         net->dev->backend->free(net->dev, memory[i]);
     for (int i = 0; net->refresh && i < net->n_segments; i++)
@@ -335,6 +340,12 @@ enum status program_state(struct program *p, const struct step_state *state)
 {
     size_t bytes = p->net->scaler ? offsetof(struct step_state, loss_scale) : sizeof *state;
     return p->net->dev->backend->upload(p->net->stream, p->net->state, state, bytes);
+}
+
+enum status program_partners(struct program *p, const int32_t *partner)
+{
+    return p->net->dev->backend->upload(p->net->stream, p->net->partners, partner,
+                                        (size_t)p->config.batch * sizeof *partner);
 }
 
 enum status program_step_tensor(struct program *p, int i, enum role role, void *plain)

@@ -64,6 +64,8 @@ struct program_config {
     const struct bn_sync *sync; /* batch norm over all ranks (kernels/ops.h); NULL: batch norm over
                                  * this device alone */
     float label_smoothing;
+    bool mixes; /* mixup: each image and its label are mixed with another row's (ROLE_PARTNER), by
+                 * the weight step_state.mix; needs pixels, not float_input */
     float momentum;
     float weight_decay;
     bool norm_decays;        /* norm_weight_decay is set */
@@ -164,6 +166,10 @@ MUST_CHECK enum status network_set_scaler(struct network *net, const struct scal
  * scale, it also keeps loss_scale, grad_scale and found_inf, which this function then does not
  * set. */
 MUST_CHECK enum status program_state(struct program *p, const struct step_state *state);
+
+/* For a program that mixes images: sets the row that is mixed into each row (batch), 0..batch-1, in
+ * stream order, as program_state does. */
+MUST_CHECK enum status program_partners(struct program *p, const int32_t *partner);
 
 /* Runs the operations of one phase, in stream order. */
 MUST_CHECK enum status program_run(struct program *p, enum phase phase);

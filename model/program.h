@@ -17,6 +17,7 @@ enum space {
     SPACE_FLAT_COPY,
     SPACE_IMAGES, /* the input buffer */
     SPACE_LABELS,
+    SPACE_PARTNERS,
     SPACE_STATE,
     SPACE_METRICS,
     SPACE_SCALER,
@@ -124,6 +125,7 @@ struct network {
     size_t arena_bytes;
     char *images;
     char *labels;
+    char *partners; /* ROLE_PARTNER; NULL: no program mixes images */
     struct step_state *state;
     struct loss_metrics *metrics;
     struct scaler_state *scaler; /* NULL: the device does not keep the loss scale */

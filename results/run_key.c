@@ -22,6 +22,7 @@ void run_key(const struct run *run, char *out, size_t size)
                                              {"weight_decay", ""},
                                              {"warmup_epochs", ""},
                                              {"label_smoothing", ""},
+                                             {"mixup", ""},
                                              {"mode", "\"nd\""},
                                              {"world_size", "1"},
                                              {"devices_per_rank", "1"},

@@ -69,6 +69,7 @@ struct train_config {
     double lars; /* trust coefficient of LARS; 0: plain SGD */
     bool nesterov;
     double label_smoothing;
+    double mixup; /* alpha of mixup, whose weights are drawn from Beta(alpha, alpha); 0: no mixup */
     enum lr_schedule schedule;
     int lr_step;               /* epochs */
     const char *lr_milestones; /* "30,60,80": epochs at which the learning rate is reduced; NULL:

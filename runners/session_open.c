@@ -111,6 +111,7 @@ static enum status open_engine(struct session *s)
                                           .emulate = c->emulate,
                                           .fuse = c->fuse,
                                           .label_smoothing = (float)c->label_smoothing,
+                                          .mixes = c->mixup > 0,
                                           .momentum = (float)c->momentum,
                                           .weight_decay = (float)c->weight_decay,
                                           .norm_decays = c->norm_weight_decay >= 0,

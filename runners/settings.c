@@ -91,6 +91,10 @@ const struct setting train_settings[] = {
     {"nesterov", 0, NULL, NULL, "Nesterov momentum", AS_SWITCH(config.nesterov), IN(OPTIMIZER)},
     {"label-smoothing", 0, "E", "0", "Label smoothing", AS_REAL(config.label_smoothing, 0, 1),
      IN(OPTIMIZER)},
+    {"mixup", 0, "ALPHA", NULL,
+     "Mix each image and its label with another one of the batch, by a weight that each step draws "
+     "from Beta(ALPHA, ALPHA); 0.2 is usual (default: 0, no mixing)",
+     AS_REAL(config.mixup, 0, 1e3), IN(OPTIMIZER), .traits = SETTING_RECORD_SET},
     {"lr-schedule", 0, "step|cosine|constant|poly", "step", "Schedule of the learning rate",
      AS_CHOICE(config.schedule), IN(OPTIMIZER)},
     {"lr-step", 0, "N", "30",

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/stop.h"
+#include "engine/mixup.h"
 #include "runners/divergence.h"
 
 #include <inttypes.h>
@@ -78,6 +79,7 @@ static struct step_state device_state(const struct session *s, int64_t step, dou
     return (struct step_state){.seed = s->config->seed,
                                .step = (uint64_t)step,
                                .lr = (float)lr,
+                               .mix = mixup_weight(s->config->mixup, s->config->seed, step),
                                .loss_scale = s->scaled ? (float)s->state.scaler.scale : 1};
 }
 

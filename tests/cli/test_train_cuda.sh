@@ -54,6 +54,13 @@ near 2e-3 --devices cuda:0,1 --sync-bn --precision O1
 losses --devices cpu:2 --dp-reduce all >"$scratch/want"
 near 2e-4 --devices cuda:0,1 --dp-reduce all
 
+# Mixup: a replayed graph reads each step's weight and pairs from device memory.
+losses --mixup 0.4 >"$scratch/want"
+near 2e-4 --devices cuda:0 --mixup 0.4
+near 2e-3 --devices cuda:0 --mixup 0.4 --precision O1 --fuse all
+losses --mixup 0.4 --devices cpu:2 >"$scratch/want"
+near 2e-4 --devices cuda:0,1 --mixup 0.4
+
 # A step of ResNet-50 takes the fake with delays what its arithmetic says (12,500 images/s would be
 # above every model of an H200), and all of it fits.
 AMPSCALE_FAKE_DELAYS=1 expect 0 train --dummy -a resnet50 -b 256 --steps 2 -p 1 --precision O1 \

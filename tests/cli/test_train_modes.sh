@@ -40,6 +40,17 @@ for left_out in 0 2 4; do # each setting has an effect
     [[ $(losses "recipe-without-$left_out") != "$(losses recipe)" ]] || fail "${recipe[left_out]} has no effect"
 done
 
+# Mixup pairs the rows of each device's part of a batch: two halves in two devices, or one after the
+# other in one. The weight is the same on all devices and ranks.
+dp mixed-dp --mixup 0.4
+dp mixed-all --mixup 0.4 --dp-reduce all
+nd mixed -b 16 --accumulate 2 --mixup 0.4
+follows "mixup, dp of 2, central" mixed mixed-dp 1e-4 "$steps"
+follows "mixup, dp of 2, all" mixed mixed-all 1e-4 "$steps"
+ddp2 mixed-ddp2 --mixup 0.4 --sync-bn
+ddp2 mixed-ddp2-all --mixup 0.4 --sync-bn --dp-reduce all
+follows "mixup, ddp2 of 2 x 2" mixed-ddp2 mixed-ddp2-all 1e-4
+
 # Every half of a batch by its own statistics: in two devices, or one after the other in one. The
 # running statistics, which validation uses, are of the first half in one and of both in the other.
 dp dp-own

@@ -65,7 +65,8 @@ expect_error 2 "--no-checkpoint writes none: leave out --checkpoint-every" train
 
 # Each changes what is learnt, and resumes to the same bits.
 for flags in "--lr-milestones 1,2" "--lr-schedule poly --lr-end 1e-4" "--norm-weight-decay 0 --wd 0.05" "--clip-grad-norm 0.5" \
-    "--clip-grad-norm 0.5 --precision amp --loss-scale-init 1024"; do
+    "--clip-grad-norm 0.5 --precision amp --loss-scale-init 1024" "--mixup 0.4 --label-smoothing 0.1" \
+    "--mixup 0.4 --precision amp --loss-scale-init 1024"; do
     read -ra more <<<"$flags"
     name=run${flags//[^a-z0-9]/-}
     expect_train 0 "$data" --epochs 3 --out "$name" "${more[@]}"
@@ -81,6 +82,17 @@ expect_train 0 "$data" --epochs 3 --wd 0.05 --norm-weight-decay 0.05 --out same-
 # A limit that no gradient reaches changes nothing.
 expect_train 0 "$data" --epochs 2 --clip-grad-norm 1e9 --out unclipped
 [[ $(steps_of unclipped) == "$(steps_of plain | head -n 10)" ]] || fail "a limit above the norm changed the steps"
+
+# Mixup: recorded where it is on, and nothing changes where it is off. Two devices, which compute one
+# loss of both halves of a batch, take the steps of one device that adds up the halves.
+! grep -q '"mixup"' plain/run.json || fail "run.json has a mixup that was not asked for"
+grep -q '"mixup": *0.4' run--mixup-0-4---label-smoothing-0-1/run.json || fail "run.json lacks --mixup"
+expect_train 0 "$data" --epochs 2 --mixup 0 --out unmixed
+[[ $(steps_of unmixed) == "$(steps_of plain | head -n 10)" ]] || fail "--mixup 0 changed the steps"
+for bad in -1 nan inf 1e4 x; do
+    expect_error 2 "--mixup" train "${net[@]}" "$data" --mixup="$bad" --out none
+done
+expect_error 2 "torchvision's; here --mixup" train "${net[@]}" "$data" --mixup_alpha 0.2 --out none
 
 # Weights of 3 classes begin a network of 5, whose last layer is new.
 "$program" data synth --out five --classes 5 --train 4 --val 2 --size 48 >log 2>&1 || fail "data synth: $(cat log)"

@@ -12,8 +12,11 @@
 
 enum { ROWS_MAX = 6, SIDE = 8, CLASSES = 5, MICRO_MAX = 2 };
 
+#define MIX 0.7f
+
 struct rig {
     int rows;            /* of a batch */
+    bool mixes;          /* mixup; the second row of every batch is then a bad image */
     const char *devices; /* as named */
     struct device_list list;
     struct engine_config config;
@@ -32,7 +35,8 @@ static void fill(struct rig *r)
         for (size_t i = 0; i < sizeof r->pixels[m]; i++)
             r->pixels[m][i] = (uint8_t)(hash_splitmix64(seed + i) >> 40);
         for (int i = 0; i < ROWS_MAX; i++)
-            r->label[m][i] = (int32_t)(hash_splitmix64(seed ^ (uint64_t)i) % CLASSES);
+            r->label[m][i] =
+                r->mixes && i == 1 ? -1 : (int32_t)(hash_splitmix64(seed ^ (uint64_t)i) % CLASSES);
         seed = hash_splitmix64(seed);
     }
 }
@@ -70,12 +74,13 @@ static enum status rig_open(struct comm *ranks, const struct engine_case *c, str
     if (!r)
         return status_fail(STATUS_OOM, "no memory for a test");
     r->rows = c->rows;
+    r->mixes = c->mixes;
     r->devices = c->devices;
     r->ranks = ranks;
     fill(r);
     CHECK(device_list_parse(c->devices, &r->list));
     CHECK(graph_build("resnet8", CLASSES, SIDE, &r->graph));
-    r->config = (struct engine_config){.program = {.momentum = 0.9f},
+    r->config = (struct engine_config){.program = {.momentum = 0.9f, .mixes = c->mixes},
                                        .graph = r->graph,
                                        .scaler = scaler_default(),
                                        .devices = &r->list,
@@ -100,7 +105,9 @@ static enum status step_scaled(struct rig *r, int number, float lr, float loss_s
 {
     struct step_result result;
     int n = r->config.accumulate;
-    const struct step_state state = {.step = (uint64_t)number, .lr = lr, .loss_scale = loss_scale};
+    int labels = n * (r->mixes ? r->rows - 1 : r->rows);
+    const struct step_state state = {
+        .step = (uint64_t)number, .lr = lr, .mix = MIX, .loss_scale = loss_scale};
     for (int m = 0; m < n; m++) {
         struct batch b = {.pixels = r->pixels[m], .label = r->label[m], .count = r->rows};
         struct micro_batch micro = {.batch = &b, .state = &state, .number = m, .of = n};
@@ -108,9 +115,8 @@ static enum status step_scaled(struct rig *r, int number, float lr, float loss_s
     }
     TRY(engine_update(r->engine));
     TRY(engine_result(r->engine, &result));
-    if (result.metrics.count != n * r->rows)
-        return status_fail(STATUS_MISMATCH, "%d images of %d", (int)result.metrics.count,
-                           n * r->rows);
+    if (result.metrics.count != labels)
+        return status_fail(STATUS_MISMATCH, "%d images of %d", (int)result.metrics.count, labels);
     return STATUS_OK;
 }
 
@@ -151,11 +157,27 @@ done:
     return st;
 }
 
+/* The pairs of 2, 3, 5 or 6 rows, the second of which may be a bad image, by hand. */
+static const int32_t *pairs_of(int rows, bool bad)
+{
+    static const int32_t pairs[][2][ROWS_MAX] = {{{0}, {0}},
+                                                 {{0}, {0}},
+                                                 {{1, 0}, {0, 0}},
+                                                 {{2, 0, 1}, {2, 0, 0}},
+                                                 {{3, 0, 1, 2}, {3, 0, 0, 2}},
+                                                 {{4, 0, 1, 2, 3}, {4, 0, 0, 2, 3}},
+                                                 {{5, 0, 1, 2, 3, 4}, {5, 0, 0, 2, 3, 4}}};
+    return pairs[rows][bad];
+}
+
 static enum status run_alone(struct program *p, const uint8_t *pixels, const int32_t *label)
 {
-    const struct step_state state = {.loss_scale = 1, .grad_scale = 1};
+    const struct step_state state = {.mix = MIX, .loss_scale = 1, .grad_scale = 1};
+    int rows = program_config(p)->batch;
     TRY(program_state(p, &state));
     TRY(program_input(p, pixels, label));
+    if (program_config(p)->mixes)
+        TRY(program_partners(p, pairs_of(rows, rows > 1 && label[1] < 0)));
     for (int phase = PHASE_INPUT; phase <= PHASE_BACKWARD; phase++)
         TRY(program_run(p, (enum phase)phase));
     return program_wait(p);
@@ -169,7 +191,7 @@ static enum status alone(const struct rig *r, int device, double *sum)
     struct network *net = NULL;
     const struct backend *b = r->list.backend;
     struct part part = part_of(r->rows, r->list.n, device);
-    struct program_config config = {.batch = part.count, .train = true};
+    struct program_config config = {.batch = part.count, .train = true, .mixes = r->mixes};
     normalise(&config);
     CHECK(b->open(b, r->list.index[device], 1, &dev));
     CHECK(network_open(dev, r->graph, &config, 1, &net));

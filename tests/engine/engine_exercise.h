@@ -13,6 +13,7 @@ struct engine_case {
     bool accumulate;     /* two batches to the step */
     int rows;            /* of each rank's batch, up to 6 */
     enum dtype compress; /* of the gradients that are sent */
+    bool mixes;          /* mixup, with a bad image in each batch */
 };
 
 /* The gradients that all ranks' devices agree on equal the mean of what every device's part of the

@@ -11,6 +11,8 @@ static const struct engine_case cases[] = {
     {.devices = "cpu:2", .rows = 6, .reduce = DP_ALL},
     {.devices = "cpu:2", .rows = 5, .reduce = DP_CENTRAL},
     {.devices = "cpu:2", .rows = 5, .reduce = DP_ALL},
+    {.devices = "cpu:2", .rows = 6, .reduce = DP_CENTRAL, .mixes = true},
+    {.devices = "cpu", .rows = 5, .accumulate = true, .mixes = true},
 };
 
 static enum status gradients(struct comm *c)

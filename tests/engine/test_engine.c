@@ -82,9 +82,13 @@ static void run_ranks(int n, const struct rank *what)
 static void gradients_are(int ranks, const char *devices, enum dp_reduce reduce)
 {
     const struct engine_case even = {devices, reduce, false, 6},
-                             uneven = {devices, reduce, true, 5};
+                             uneven = {devices, reduce, true, 5},
+                             mixed = {devices, reduce, true, 6, .mixes = true},
+                             mixed_uneven = {devices, reduce, false, 5, .mixes = true};
     run_ranks(ranks, &(struct rank){.engine = &even, .bad_rank = -1});
     run_ranks(ranks, &(struct rank){.engine = &uneven, .bad_rank = -1});
+    run_ranks(ranks, &(struct rank){.engine = &mixed, .bad_rank = -1});
+    run_ranks(ranks, &(struct rank){.engine = &mixed_uneven, .bad_rank = -1});
 }
 
 static void damage_is_seen(int ranks, const char *devices, enum dp_reduce reduce, int rank,
@@ -189,6 +193,7 @@ static void ddp_asynchronous(void **state)
     bits_are_the_same(2, 1, (struct engine_case){.rows = 4});
     bits_are_the_same(2, 1, (struct engine_case){.rows = 4, .accumulate = true});
     bits_are_the_same(2, 1, (struct engine_case){.rows = 4, .compress = DTYPE_BF16});
+    bits_are_the_same(2, 1, (struct engine_case){.rows = 4, .accumulate = true, .mixes = true});
 }
 
 static void dp_asynchronous(void **state)
@@ -198,6 +203,7 @@ static void dp_asynchronous(void **state)
     damage_is_seen(1, "stream:2", DP_ALL, 0, 1, DAMAGE_WEIGHT);
     bits_are_the_same(1, 2, (struct engine_case){.rows = 4, .reduce = DP_CENTRAL});
     bits_are_the_same(1, 2, (struct engine_case){.rows = 4, .reduce = DP_ALL});
+    bits_are_the_same(1, 2, (struct engine_case){.rows = 4, .reduce = DP_CENTRAL, .mixes = true});
 }
 
 static void ddp2_asynchronous(void **state)

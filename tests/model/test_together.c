@@ -72,7 +72,7 @@ static void compare_split_batch(const char *precision, double tolerance)
     assert_ok(loss_head_open(network_stream(part[0].net), &hc, &head));
     exchange_rows(part, head, true);
     assert_ok(loss_head_labels(head, label));
-    assert_ok(loss_head_run(head, state->loss_scale));
+    assert_ok(loss_head_run(head, state));
     assert_ok(loss_head_metrics(head, &got));
     assert_int_equal(got.count, BATCH);
     assert_int_equal(got.top5, want.top5);
@@ -129,7 +129,7 @@ static void the_head_is_the_programs_loss(void **state)
         assert_ok(program_metrics(p, &want));
         device_copy(&r, head->logits_at, e.logits_at, head->logits.bytes);
         assert_ok(loss_head_labels(head, (const int32_t *)(void *)r.net->labels));
-        assert_ok(loss_head_run(head, plain_state.loss_scale));
+        assert_ok(loss_head_run(head, &plain_state));
         assert_ok(loss_head_metrics(head, &got));
         assert_memory_equal(&got, &want, sizeof want);
         assert_int_equal(e.grad.ndim, k == 0 ? 2 : 0);
