@@ -42,6 +42,16 @@ void oracle_fill_images(int64_t step, int64_t n, int64_t size, float *out)
         out[i] = uniform_at(hash, i);
 }
 
+void oracle_fill_pixels(int64_t step, int64_t n, int64_t size, uint8_t *out)
+{
+    char name[32];
+    snprintf(name, sizeof name, "pixel.%" PRId64, step);
+    uint64_t hash = hash_fnv1a64(name);
+    int64_t count = n * 3 * size * size;
+    for (int64_t i = 0; i < count; i++)
+        out[i] = (uint8_t)(hash_splitmix64(hash + (uint64_t)i) >> 56);
+}
+
 void oracle_fill_labels(int64_t step, int64_t n, int classes, int32_t *out)
 {
     char name[32];

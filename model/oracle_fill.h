@@ -17,5 +17,9 @@ void oracle_fill_param(const struct param *p, float *out);
 /* The images of one step, n x 3 x size x size (NCHW): uniform("image.<step>"). */
 void oracle_fill_images(int64_t step, int64_t n, int64_t size, float *out);
 
+/* The pixels of one step, n x size x size x 3 (NHWC): element i is the top 8 bits of
+ * splitmix64(fnv1a64("pixel.<step>") + i). */
+void oracle_fill_pixels(int64_t step, int64_t n, int64_t size, uint8_t *out);
+
 /* The n labels of one step: splitmix64(fnv1a64("label.<step>") + i) mod classes. */
 void oracle_fill_labels(int64_t step, int64_t n, int classes, int32_t *out);

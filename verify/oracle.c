@@ -2,6 +2,7 @@
 #include "verify/oracle.h"
 
 #include "base/array.h"
+#include "engine/mixup.h"
 #include "model/network.h"
 #include "model/oracle_fill.h"
 
@@ -40,6 +41,22 @@ static enum status read_choice(const json_t *json, const char *key, const char *
     return status_fail(STATUS_DATA, "a case's '%s' is neither '%s' nor '%s'", key, one, two);
 }
 
+/* Reads the optional list of weights of mixup, from 0 to 1. */
+static enum status read_mix(const json_t *json, size_t n, const json_t **mix)
+{
+    size_t i;
+    const json_t *v;
+    *mix = json_object_get(json, "mix");
+    if (*mix && json_array_size(*mix) != n)
+        return status_fail(STATUS_DATA, "a case's list 'mix' does not have %zu weights", n);
+    json_array_foreach(*mix, i, v)
+    {
+        if (!(json_is_number(v) && json_number_value(v) >= 0 && json_number_value(v) <= 1))
+            return status_fail(STATUS_DATA, "a case's 'mix' has a weight that is not in [0, 1]");
+    }
+    return STATUS_OK;
+}
+
 /* Checks that each step has a loss, because a missing value would count as passed. */
 static enum status check_steps(const json_t *steps, size_t n)
 {
@@ -72,6 +89,7 @@ enum status oracle_read(const json_t *json, struct oracle_case *c)
     TRY(read_real(json, "norm_weight_decay", true, &c->norm_weight_decay));
     if (!json_object_get(json, "norm_weight_decay"))
         c->norm_weight_decay = -1;
+    TRY(read_mix(json, (size_t)c->steps, &c->mix));
     TRY(read_choice(json, "mode", "eval", "train", &c->train));
     TRY(read_choice(json, "precision", "fp32", "fp64", &c->fp64));
     return check_steps(json_object_get(json, "step"), (size_t)c->steps);
@@ -83,7 +101,8 @@ bool oracle_same(const struct oracle_case *a, const struct oracle_case *b)
            a->batch == b->batch && a->steps == b->steps && a->lr == b->lr &&
            a->momentum == b->momentum && a->weight_decay == b->weight_decay &&
            a->label_smoothing == b->label_smoothing && a->clip_grad_norm == b->clip_grad_norm &&
-           a->norm_weight_decay == b->norm_weight_decay && a->train == b->train;
+           a->norm_weight_decay == b->norm_weight_decay && a->train == b->train &&
+           (a->mix == b->mix || json_equal(a->mix, b->mix));
 }
 
 /* The case that is being computed. `plain` has space for any parameter; `images` and `labels` are a
@@ -94,7 +113,7 @@ struct computing {
     struct network *net;
     struct program *p;
     float *plain, *images, *logits;
-    int32_t *labels;
+    int32_t *labels, *partners;
 };
 
 static enum status square_sum(struct computing *k, enum param_value v, int i, double *out)
@@ -141,16 +160,33 @@ static enum status backward_and_update(struct computing *k, bool first, json_t *
     return STATUS_OK;
 }
 
+/* Copies the state, images and labels of step `s` to the device. */
+static enum status input_step(struct computing *k, int s)
+{
+    const struct oracle_case *c = k->c;
+    struct step_state state = {.step = (uint64_t)s,
+                               .lr = (float)c->lr,
+                               .mix = (float)json_number_value(json_array_get(c->mix, (size_t)s)),
+                               .loss_scale = 1,
+                               .grad_scale = 1};
+    oracle_fill_labels(s, c->batch, c->classes, k->labels);
+    TRY(program_state(k->p, &state));
+    if (c->mix) {
+        oracle_fill_pixels(s, c->batch, c->size, (uint8_t *)k->images);
+        mixup_pair(k->labels, c->batch, k->partners);
+        TRY(program_partners(k->p, k->partners));
+    } else {
+        oracle_fill_images(s, c->batch, c->size, k->images);
+    }
+    TRY(program_input(k->p, k->images, k->labels));
+    return program_wait(k->p);
+}
+
 static enum status compute_step(struct computing *k, int s, json_t *rec)
 {
     const struct oracle_case *c = k->c;
-    struct step_state state = {
-        .step = (uint64_t)s, .lr = (float)c->lr, .loss_scale = 1, .grad_scale = 1};
     struct loss_metrics m;
-    oracle_fill_images(s, c->batch, c->size, k->images);
-    oracle_fill_labels(s, c->batch, c->classes, k->labels);
-    TRY(program_state(k->p, &state));
-    TRY(program_input(k->p, k->images, k->labels));
+    TRY(input_step(k, s));
     TRY(program_run(k->p, PHASE_INPUT));
     TRY(program_run(k->p, PHASE_FORWARD));
     TRY(program_run(k->p, PHASE_LOSS));
@@ -173,7 +209,10 @@ static enum status open_case(struct computing *k, struct device *dev)
     const struct oracle_case *c = k->c;
     struct program_config config = {.batch = c->batch,
                                     .train = c->train,
-                                    .float_input = true,
+                                    .float_input = !c->mix,
+                                    .mixes = c->mix,
+                                    .mean = {0.485f, 0.456f, 0.406f}, /* torchvision's */
+                                    .std = {0.229f, 0.224f, 0.225f},
                                     .no_dropout = true,
                                     .label_smoothing = (float)c->label_smoothing,
                                     .momentum = (float)c->momentum,
@@ -190,6 +229,7 @@ static enum status open_case(struct computing *k, struct device *dev)
     TRY(array_new(&k->plain, largest));
     TRY(array_new(&k->images, (int64_t)c->batch * 3 * c->size * c->size));
     TRY(array_new(&k->labels, c->batch));
+    TRY(array_new(&k->partners, c->batch));
     TRY(array_new(&k->logits, (int64_t)c->batch * c->classes));
     TRY(network_open(dev, k->g, &config, 1, &k->net));
     k->p = network_program(k->net, 0);
@@ -228,6 +268,7 @@ done:
     free(k.plain);
     free(k.images);
     free(k.labels);
+    free(k.partners);
     free(k.logits);
     return st;
 }

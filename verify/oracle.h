@@ -15,6 +15,8 @@ struct oracle_case {
     double lr, momentum, weight_decay, label_smoothing;
     double norm_weight_decay; /* of batch norm's parameters and of biases; -1: as weight_decay */
     double clip_grad_norm;    /* maximum norm of the gradient; 0: no limit */
+    const json_t *mix;        /* mixup: the weight of each step, owned by the JSON that it was read
+                               * from. The images are then pixels. NULL: no mixup */
     bool train;
     bool fp64; /* true: the oracle's values are fp64; false: fp32 */
 };

@@ -244,16 +244,16 @@ static void print_case(const struct selftest_config *config, const struct verdic
 {
     if (!v->failed && !config->verbose)
         return;
-    fprintf(
-        v->lines,
-        "%s  %s, %d classes, %d px, batch %d, %d %s step%s%s%s%s: %d values against %s, worst %.2f "
-        "of its tolerance (%s)\n",
-        v->failed ? "FAIL" : "PASS", c->arch, c->classes, c->size, c->batch, c->steps,
-        c->train ? "training" : "evaluation", c->steps == 1 ? "" : "s",
-        c->label_smoothing > 0 ? ", label smoothing" : "",
-        c->clip_grad_norm > 0 ? ", clipped gradient" : "",
-        c->norm_weight_decay >= 0 ? ", other decay of norms" : "", v->n,
-        v->exact_reference ? "fp64" : "fp32", v->worst, v->worst_name);
+    fprintf(v->lines,
+            "%s  %s, %d classes, %d px, batch %d, %d %s step%s%s%s%s%s: %d values against %s, "
+            "worst %.2f "
+            "of its tolerance (%s)\n",
+            v->failed ? "FAIL" : "PASS", c->arch, c->classes, c->size, c->batch, c->steps,
+            c->train ? "training" : "evaluation", c->steps == 1 ? "" : "s",
+            c->label_smoothing > 0 ? ", label smoothing" : "", c->mix ? ", mixup" : "",
+            c->clip_grad_norm > 0 ? ", clipped gradient" : "",
+            c->norm_weight_decay >= 0 ? ", other decay of norms" : "", v->n,
+            v->exact_reference ? "fp64" : "fp32", v->worst, v->worst_name);
 }
 
 /* Runs one case. `fp32`: the same case in PyTorch's fp32, or NULL. */

@@ -98,6 +98,18 @@ static void test_images(void **state)
     assert_int_equal(bytes_hash(v, sizeof v), 0x02ffdac3f0a252d1);
 }
 
+static void test_pixels(void **state)
+{
+    (void)state;
+    uint8_t v[3 * 16 * 16];
+    static const uint8_t first[4] = {4, 202, 79, 197};
+    oracle_fill_pixels(0, 2, 8, v);
+    assert_memory_equal(v, first, sizeof first);
+    assert_int_equal(bytes_hash(v, 384), 0x641bf967aeaf53c2);
+    oracle_fill_pixels(3, 1, 16, v);
+    assert_int_equal(bytes_hash(v, sizeof v), 0x4a715fcc95222d8e);
+}
+
 static void test_labels(void **state)
 {
     (void)state;
@@ -112,9 +124,8 @@ static void test_labels(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_params),
-        cmocka_unit_test(test_running_statistics_start_fresh),
-        cmocka_unit_test(test_images),
+        cmocka_unit_test(test_params), cmocka_unit_test(test_running_statistics_start_fresh),
+        cmocka_unit_test(test_images), cmocka_unit_test(test_pixels),
         cmocka_unit_test(test_labels),
     };
     return cmocka_run_group_tests_name("oracle_fill", tests, NULL, NULL);

@@ -8,9 +8,10 @@ values can be rebuilt in any language without shipping weights. Run:
 
 CASES.json is a list of {"arch", "classes", "size", "batch", "steps", "lr", "momentum",
 "weight_decay", "precision": "fp32"|"fp64", "mode": "train"|"eval"}, and optionally
-"label_smoothing", "norm_weight_decay" (of parameters of one dimension: batch norm's and biases) and
-"clip_grad_norm" (torch.nn.utils.clip_grad_norm_). verify/data/oracles.json is its output, cases
-added later at its end. Needs torch and torchvision (any version: the networks have not changed
+"label_smoothing", "norm_weight_decay" (of parameters of one dimension: batch norm's and biases),
+"clip_grad_norm" (torch.nn.utils.clip_grad_norm_) and "mix" (torchvision's MixUp: the weight of each
+step; the images are then pixels). verify/data/oracles.json is its output, cases added later at its
+end. Needs torch and torchvision (any version: the networks have not changed
 since torchvision 0.3).
 """
 import json
@@ -66,6 +67,23 @@ def batch_of(step, n, size, classes):
         y = splitmix64(U64(fnv1a64(f"label.{step}")) + np.arange(n, dtype=np.uint64)) % U64(classes)
     return x, y.astype(np.int64)
 
+def pixels_of(step, n, size):
+    """Step `step`'s pixels (n,size,size,3): element i is the top 8 bits of splitmix64(fnv1a64("pixel.<step>")+i)."""
+    with np.errstate(over="ignore"):
+        z = splitmix64(U64(fnv1a64(f"pixel.{step}")) + np.arange(n * 3 * size * size, dtype=np.uint64))
+    return torch.from_numpy((z >> U64(56)).astype(np.uint8).reshape(n, size, size, 3))
+
+def mixed(step, c, y, dt):
+    """The normalised images and soft targets of torchvision.transforms.v2.MixUp, for the weight c["mix"][step]."""
+    from torchvision.transforms import v2
+    mean = torch.tensor(np.float32([0.485, 0.456, 0.406])).to(dt)
+    std = torch.tensor(np.float32([0.229, 0.224, 0.225])).to(dt)
+    x = ((pixels_of(step, c["batch"], c["size"]).to(dt) / 255 - mean) / std).permute(0, 3, 1, 2).contiguous()
+    mix = v2.MixUp(alpha=1.0, num_classes=c["classes"])
+    mix.make_params = lambda _: {"lam": c["mix"][step]}
+    x, target = mix(x, y)
+    return x, target.to(dt)
+
 def topk(logits, y, k):
     return int((logits.topk(k, 1)[1] == y[:, None]).any(1).sum())
 
@@ -92,9 +110,12 @@ def run(c):
     k5 = min(5, c["classes"])
     for s in range(c["steps"]):
         x, y = batch_of(s, c["batch"], c["size"], c["classes"])
-        x, y = torch.from_numpy(x).to(dt), torch.from_numpy(y)
+        x, target = torch.from_numpy(x).to(dt), torch.from_numpy(y)
+        if c.get("mix"):
+            x, target = mixed(s, c, target, dt)
         logits = net(x)
-        loss = ce(logits, y)
+        loss = ce(logits, target)
+        y = target.argmax(1) if target.ndim > 1 else target  # as torchvision's references count top-k
         rec = {"loss": loss.item(), "top1": topk(logits, y, 1), "top5": topk(logits, y, k5)}
         if s == 0:
             rec["logits_row0"] = logits[0].tolist()

@@ -270,6 +270,12 @@ static void damaged_files_are_refused(void **state)
     json_object_set_new(one, "mode", json_string("both"));
     assert_no_oracle(run_cases(cases, false), "'mode'");
     cases = one_case(&one);
+    json_object_set_new(one, "mix", json_pack("[f]", 0.5));
+    assert_no_oracle(run_cases(cases, false), "'mix'");
+    cases = one_case(&one);
+    json_object_set_new(one, "mix", json_pack("[f, f]", 0.5, 1.5));
+    assert_no_oracle(run_cases(cases, false), "'mix'");
+    cases = one_case(&one);
     json_array_remove(json_object_get(one, "step"), 1);
     assert_no_oracle(run_cases(cases, false), "2 steps");
     cases = one_case(&one);
