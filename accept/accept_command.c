@@ -7,8 +7,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Adds the output file of another check's first repeat, if it exists: the command can run without
- * this file. */
+/* Adds the flag and the path of the output file of `check`'s first repeat, if that file exists. The
+ * command also runs without it. */
 static enum status add_output(const struct accept_arg *a, const char *check, const char *dir,
                               struct words *w)
 {
@@ -16,7 +16,7 @@ static enum status add_output(const struct accept_arg *a, const char *check, con
     const char *end = dir + strlen(dir);
     if (!check)
         return STATUS_OK;
-    for (int up = 0; up < 2; up++) /* leaves <node>/checks of <node>/checks/<check>/r<k> */
+    for (int up = 0; up < 2; up++) /* shortens <node>/checks/<check>/r<k> to <node>/checks */
         while (end > dir && *--end != '/')
             continue;
     TRY(path_format(path, sizeof path, "%.*s/%s/r1/output.json", (int)(end - dir), dir, check));
@@ -43,11 +43,12 @@ static enum status add_arg(const struct accept_arg *a, const struct accept_spec 
     return words_add(w, "%s", value ? json_string_value(value) : a->otherwise);
 }
 
-/* A command's budget is its time limit less this many seconds (at most half of the limit), in which
- * the command finishes work in progress and prints its results. */
+/* A command's time budget ends this many seconds before its time limit (at most half of the limit).
+ * In these seconds the command finishes work in progress and prints its results. */
 enum { MARGIN_SECONDS = 15 };
 
-/* Number of processes of a check; one per device if the check does not give it. */
+/* Number of processes of a check: its argument "ranks", by default one per device. It is 1 for a
+ * kind without that argument, and for a check of a single device. */
 static int64_t ranks_of(const struct accept_spec *spec, const struct accept_check *check)
 {
     const json_t *ranks = json_object_get(check->args, ACCEPT_RANKS_ARG);

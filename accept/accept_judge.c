@@ -1,4 +1,4 @@
-/* Judges the metrics of checks, and the checks. */
+/* Judges each metric of a check, and then the check. */
 #include "accept/accept_judge.h"
 
 #include "base/array.h"
@@ -11,8 +11,9 @@
 
 /* --- words --- */
 
-/* The bounds that lie a fraction below and above a reference. A metric that is better when higher
- * has the lower bound alone; one that is better when lower, the upper bound alone. */
+/* Sets *low and *high to the bounds at a fraction `share` below and above the reference. A metric
+ * that is better when higher has no upper bound; a metric that is better when lower has no lower
+ * bound. */
 static void around(enum accept_better better, double reference, double share, double *low,
                    double *high)
 {
@@ -67,7 +68,8 @@ static void say_limit(const struct accept_limit *l, const struct accept_metric *
 
 /* --- one metric --- */
 
-/* Adds the verdict of one bound; the worst verdict, and the first reason for it, are kept. */
+/* Sets the metric's verdict and reason if `v`, the verdict of one bound, is worse than the verdict
+ * so far. */
 static void PRINTF_LIKE(3, 4) found(struct accept_metric *m, enum verdict v, const char *fmt, ...)
 {
     va_list args;
@@ -100,7 +102,8 @@ static void hold_share(struct accept_metric *m, double x, double baseline, doubl
               fabs(x / baseline - 1) * 100, x < low ? "below" : "above", baseline, share * 100);
 }
 
-/* The parts of a version, up to the first one that is no number: 535.104.05 is {535, 104, 5}. */
+/* A version is split into at most this many numbers, up to the first part that is no number:
+ * 535.104.05 gives {535, 104, 5}. */
 enum { VERSION_PARTS = 8 };
 
 static void version_parts(const char *text, int64_t part[VERSION_PARTS])
@@ -230,7 +233,8 @@ static bool is_used(const struct accept_limit *l, const struct accept_result *r)
     return false;
 }
 
-/* Sets the reason of a check's verdict: how it ended, or the first metric with that verdict. */
+/* Sets the reason of a check's verdict: how the check ended, or the first metric with that
+ * verdict. */
 static void say_reason(struct accept_result *r)
 {
     *r->reason = '\0';

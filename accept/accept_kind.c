@@ -29,7 +29,7 @@
 #define ARGS(...)  ((const struct accept_arg[]){__VA_ARGS__, {0}})
 #define NO_ARGS    ((const struct accept_arg[]){{0}})
 
-/* The table of kinds; ends with a name of NULL. */
+/* The table of kinds; ends with an entry whose name is NULL. */
 const struct accept_kind accept_kinds[] = {
     {.name = "facts",
      .about = "hardware and software of the machine: processors, memory, devices, driver",
@@ -190,8 +190,8 @@ const struct accept_kind *accept_kind_find(const char *name)
 
 enum { LIST_SIZE = 1024 };
 
-/* Whether a text is a list of words: each fits keys_is_name, but may have a ':', and its first
- * character is no dash. */
+/* Whether a text is a list of words separated by ','. A word has the characters of keys_is_name,
+ * and may also have ':'. It does not begin with '-' or ':'. */
 static bool is_list(const char *text)
 {
     char word[ACCEPT_TEXT_SIZE];

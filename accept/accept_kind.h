@@ -1,18 +1,19 @@
-/* Kinds of checks: the command of this program that measures, and how its output is read.
+/* Kinds of checks. A kind has the command of this program that measures, and describes how the
+ * command's output is read.
  *
- * A new kind needs an entry in the table of accept_kind.c, and a list of readings (accept_read.h).
- */
+ * A new kind needs an entry in the table of accept_kind.c, and a list of readings
+ * (accept_read.h). */
 #pragma once
 
 #include "accept/accept_read.h"
 
 enum accept_arg_type {
     ACCEPT_ARG_COUNT,  /* a whole number */
-    ACCEPT_ARG_WORD,   /* letters, digits, '-', '_' and '.'; the first is no '-' */
-    ACCEPT_ARG_LIST,   /* words separated by ',', each with an optional ':': "amp:256,bf16" */
-    ACCEPT_ARG_OUTPUT, /* another check's name; the file of its output is passed if it exists */
-    ACCEPT_ARG_PEER,   /* true: the peer named on accept's command line is passed; false: nothing */
-    ACCEPT_ARG_SWITCH, /* true: the flag alone is passed; false: nothing */
+    ACCEPT_ARG_WORD,   /* letters, digits, '-', '_' and '.'; does not begin with '-' */
+    ACCEPT_ARG_LIST,   /* words separated by ','; a word may have a ':': "amp:256,bf16" */
+    ACCEPT_ARG_OUTPUT, /* name of another check; passes its output file, if there is one */
+    ACCEPT_ARG_PEER,   /* true: passes the peer that accept's command line names */
+    ACCEPT_ARG_SWITCH, /* true: passes the flag, which has no value */
 };
 
 /* One argument of a kind; its value follows `flag` on the command line. */
@@ -24,25 +25,26 @@ struct accept_arg {
     int64_t min, max;      /* bounds of a number */
 };
 
-/* Argument of the kinds that `launch` may start: the number of processes, one per device. */
+/* Argument of the kinds that 'ampscale launch' can start: the number of processes (default: one per
+ * device). */
 #define ACCEPT_RANKS_ARG "ranks"
 
 struct accept_kind {
     const char *name;
     const char *about;
     const char *const *words;     /* the command after the program's name; ends with NULL */
-    const struct accept_arg *arg; /* ends with a name of NULL */
-    bool on_device;               /* takes --devices: the device of the check or, without one, of
-                                   * the spec */
-    bool on_gpus;                 /* takes --devices: all GPUs in one process */
-    bool ranks;                   /* with "ranks" above 1, 'ampscale launch' starts it */
-    bool folder;                  /* takes --out; its results are read from that folder */
-    const char *budget;           /* flag of the time limit in seconds, within which the command
-                                   * prints its results so far; NULL: none */
+    const struct accept_arg *arg; /* ends with an entry whose name is NULL */
+    bool on_device;               /* takes --devices: the check's device or, if it has none, the
+                                   * spec's */
+    bool on_gpus;                 /* takes --devices: all GPUs, in one process */
+    bool ranks;                   /* if "ranks" is above 1, 'ampscale launch' starts the command */
+    bool folder;                  /* takes --out; the results are read from that folder */
+    const char *budget;           /* flag that gives the command a time limit in seconds; at the
+                                   * limit it prints its results so far; NULL: none */
     const struct accept_reading *reading;
 };
 
-extern const struct accept_kind accept_kinds[]; /* ends with a name of NULL */
+extern const struct accept_kind accept_kinds[]; /* ends with an entry whose name is NULL */
 
 /* The kind of that name; NULL: there is none. */
 const struct accept_kind *accept_kind_find(const char *name);

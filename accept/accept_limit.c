@@ -7,12 +7,12 @@
 #include <math.h>
 #include <string.h>
 
-/* Whether `text` matches pattern[0..n). On a mismatch the last '*' takes one more character; an
- * earlier '*' need not be tried again. */
+/* Whether `text` matches pattern[0..n). After a mismatch, the last '*' matches one more character;
+ * an earlier '*' need not be tried again. */
 static bool matches_one(const char *pattern, size_t n, const char *text)
 {
     size_t p = 0, star = n;
-    const char *after = NULL; /* the text after the characters that the last '*' takes */
+    const char *after = NULL; /* the text after the characters that the last '*' matches */
     while (*text) {
         if (p < n && pattern[p] == '*') {
             star = p++;
@@ -44,7 +44,7 @@ bool accept_matches(const char *patterns, const char *text)
     }
 }
 
-/* Reads a number; NAN if there is none. */
+/* Reads an optional number into *out; NAN if it is not given. */
 static enum status read_real(const json_t *object, const char *where, const char *key, double min,
                              double max, double *out)
 {
@@ -80,16 +80,17 @@ static enum status read_absent(const json_t *object, const char *where, bool *ma
     *may_lack = strcmp(word, "skip") == 0;
     if (*may_lack || strcmp(word, "missing") == 0)
         return STATUS_OK;
-    return status_fail(STATUS_USAGE, "'%s.absent' must be skip or missing", where);
+    return status_fail(STATUS_USAGE, "'%s.absent' must be 'skip' or 'missing'", where);
 }
 
-/* Whether a <= b, or one of them is not known. */
+/* Whether a <= b, or one of them is not given (NAN). */
 static bool ascend(double a, double b)
 {
     return isnan(a) || isnan(b) || a <= b;
 }
 
-/* Refuses bounds that contradict each other, and a baseline or its percentage without the other. */
+/* Refuses bounds that contradict each other, a baseline without a percentage, and a percentage
+ * without a baseline. */
 static enum status check_order(const struct accept_limit *l, const char *where)
 {
     bool bounds = ascend(l->min, l->warn_min) && ascend(l->min, l->max) &&
@@ -111,7 +112,8 @@ static enum status check_order(const struct accept_limit *l, const char *where)
     return STATUS_OK;
 }
 
-/* Refuses a limit without a bound, and a limit with bounds for a number and for a text. */
+/* Refuses a limit that has no bound, and a limit that has bounds both for a number and for a
+ * text. */
 static enum status check_bound(const struct accept_limit *l, const char *where)
 {
     const double numbers[] = {l->min,         l->max,          l->warn_min,          l->warn_max,

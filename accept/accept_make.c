@@ -17,7 +17,8 @@
 
 /* --- one metric --- */
 
-/* Drops outliers: moves the values kept to the front, and returns their number. */
+/* Drops outliers, given the median m and the spread s: moves the other values to the front of x,
+ * and returns their number. */
 static int drop(double *x, int n, enum accept_better better, double m, double s)
 {
     int kept = 0;
@@ -62,7 +63,7 @@ struct source {
     FILE *said;
 };
 
-/* Whether a result is of the check named `check`, or of its copy for one device ("name.0"). */
+/* Whether `r` is the result of the check `check`, or of its copy for one device ("name.0"). */
 static bool is_of(const struct accept_result *r, const char *check)
 {
     size_t n = strlen(check);
@@ -72,8 +73,9 @@ static bool is_of(const struct accept_result *r, const char *check)
                                   r->name[n] == '.' && !strchr(r->name + n + 1, '.'));
 }
 
-/* Collects values of a metric: one per result, or, if there is one result, one per repeat. *like:
- * a metric of the results, for its unit and direction; NULL: there is no value. */
+/* Collects values of a metric: its median in each result or, if only one result has it, its value
+ * in each repeat. Sets *like to one of these metrics, which has the unit and the direction, or to
+ * NULL if there is no value. */
 static int collect(const struct source *s, const char *check, const char *metric, double *x,
                    int capacity, const struct accept_metric **like)
 {
@@ -101,7 +103,7 @@ static int collect(const struct source *s, const char *check, const char *metric
 
 /* --- the new spec --- */
 
-/* Percent, rounded up to a tenth. */
+/* A fraction as percent, rounded up to a tenth. */
 static double percent(double share)
 {
     return ceil(share * 1000) / 10;
@@ -143,8 +145,8 @@ static const char *common_text(const struct source *s, const char *check, const 
     return text;
 }
 
-/* Sets a limit that requires this text, if the spec had "same" for the metric and all repeats on
- * all nodes gave the same text. */
+/* Sets a limit that requires the metric's text, if the spec had "same" for the metric and all
+ * repeats on all nodes gave the same text. */
 static enum status make_text(const struct source *s, const char *check, const char *metric,
                              json_t *limits)
 {
@@ -189,7 +191,7 @@ static enum status make_number(const struct source *s, const char *check, const 
     return st;
 }
 
-/* The names of all metrics that results of a check have, as keys. */
+/* A new object whose keys are the names of all metrics in the results of a check. */
 static json_t *metric_names(const struct source *s, const char *check)
 {
     json_t *names = json_object();
@@ -247,7 +249,8 @@ static enum status read_spec(const char *dir, json_t **out)
     struct accept_spec spec;
     TRY(path_format(path, sizeof path, "%s/spec.json", dir));
     enum status st = accept_spec_load(path, NULL, 0, &spec);
-    if (st == STATUS_USAGE) /* the spec belongs to the results: data, not an argument */
+    if (st == STATUS_USAGE) /* the spec lies in a folder of results: an error in it is bad data, not
+                             * a bad argument */
         return status_fail(STATUS_DATA, "%s", status_message());
     TRY(st);
     *out = json_incref(spec.json);
@@ -267,8 +270,7 @@ static enum status read_folder(const char *dir, const char *first, struct source
     json_decref(own);
     return same ? STATUS_OK
                 : status_fail(STATUS_USAGE,
-                              "the results in '%s' are of another spec than those in '%s'", dir,
-                              first);
+                              "the results in '%s' and in '%s' are of different specs", dir, first);
 }
 
 enum status accept_make_spec(const char *const *dir, int n, FILE *said, json_t **out)

@@ -1,18 +1,19 @@
 /* A spec derived from the results of good hardware.
  *
  * Each number that has a limit in the spec of the results gets a new limit: a baseline, which is
- * the median of the nodes' medians (one node: of its repeats), and a tolerance. GPUs that ran a
- * check alone count as nodes. Outliers are removed first: with median m and spread
- * s = 1.4826 median(|x - m|), a value that is worse than m by more than 3.5 s and 2 % of m is
- * dropped, and m and s are computed again, until no value is dropped; if fewer than half of the
- * values are left, the metric gets no new limit. SuperBench drops nodes by their distance from the
- * mean in the same way; 3.5 is the bound for outliers of B. Iglewicz and D. Hoaglin, "How to detect
- * and handle outliers", 1993.
+ * the median of the nodes' medians (for a single node, the median of its repeats), and a tolerance.
+ * A GPU that ran a check alone counts as a node. Outliers are removed first: with median m and
+ * spread s = 1.4826 median(|x - m|), a value that is worse than m by more than the larger of 3.5 s
+ * and 2 % of m is dropped, and m and s are computed again, until no value is dropped. If fewer than
+ * half of the values are left, the metric gets no new limit. SuperBench drops nodes by their
+ * distance from the mean in the same way; 3.5 is the bound for outliers of B. Iglewicz and D.
+ * Hoaglin, "How to detect and handle outliers", 1993.
  *
- * A value fails if it is worse than m by more than the larger of 5 s and 3 % of m, and warns if by
- * more than half of that. With fewer than 5 values the bounds are twice as wide. A text that had to
- * be the same in all repeats (the bits of a loss curve), and is the same on all nodes, becomes the
- * required text. Other texts, and numbers whose median is not above 0, keep their old limit. */
+ * By the new limit, a value fails if it is worse than m by more than the larger of 5 s and 3 % of
+ * m, and warns if it is worse by more than half of that. With fewer than 5 values the bounds are
+ * twice as wide. A text that had to be the same in all repeats (the bits of a loss curve), and is
+ * the same on all nodes, becomes the required text. Other texts, and numbers whose median is not
+ * above 0, keep their old limit. */
 #pragma once
 
 #include "accept/accept_spec.h"
@@ -21,16 +22,18 @@ enum { MAKE_ENOUGH = 5 };
 
 struct accept_made {
     int n, dropped;  /* numbers of values kept and dropped */
-    double baseline; /* median of the values kept; NAN: too few were kept, or it is not above 0 */
+    double baseline; /* median of the values kept; NAN: too few values, or not above 0 */
     double spread;   /* s */
     double within;   /* tolerance as a fraction of the baseline */
 };
 
-/* Computes a limit from values x[0..n), n >= 1; moves the values kept to the front of x. */
+/* Computes a limit from values x[0..n), n >= 1. Moves the values that are not outliers to the front
+ * of x. */
 MUST_CHECK enum status accept_make_limit(double *x, int n, enum accept_better better,
                                          struct accept_made *out);
 
-/* Makes the spec from folders of results, all measured by one spec; *out is a new object that the
- * caller owns. Notes for the user are written to `said`, a line each; NULL: none are written.
- * STATUS_DATA for a folder without results, STATUS_USAGE for results of different specs. */
+/* Makes the spec from folders of results, all measured with the same spec; *out is a new object
+ * that the caller owns. Notes for the user are written to `said`, a line each; NULL: none are
+ * written. STATUS_DATA for a folder without results, STATUS_USAGE for results of different
+ * specs. */
 MUST_CHECK enum status accept_make_spec(const char *const *dir, int n, FILE *said, json_t **out);

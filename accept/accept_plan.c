@@ -1,4 +1,4 @@
-/* Chooses the checks that are run, and plans their durations. */
+/* Chooses the checks to run, and plans their durations. */
 #include "accept/accept_plan.h"
 
 #include "base/file.h"
@@ -41,7 +41,7 @@ enum status accept_plan_burn(const struct accept_spec *spec, const struct accept
     return STATUS_OK;
 }
 
-/* Expected seconds of a check and of the checks that run at the same time. */
+/* Expected duration in seconds of a check, which the checks that run at the same time share. */
 static double seconds_of(const struct accept_check *check, double burn)
 {
     return fmax(check->seconds * check->repeats, check->burn ? burn : 0);
@@ -70,7 +70,7 @@ static void say_seconds(double s, char *out, size_t size)
         snprintf(out, size, "%.1f h", s / 3600);
 }
 
-/* `beside`: the check runs at the same time as the one before. */
+/* Prints one check of the plan. `beside`: it runs at the same time as the check before it. */
 static enum status print_check(const struct accept_spec *spec, const struct accept_check *check,
                                const struct accept_options *o, const char *time, bool beside,
                                FILE *out)

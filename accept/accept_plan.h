@@ -14,16 +14,17 @@ struct accept_options {
     FILE *progress;      /* gets progress lines; NULL: none */
 };
 
-/* Whether the check is run: it is selected (`asked`), and not above the level. */
+/* Whether the check is run: it is selected (`asked`), and its level is at most options->level. */
 bool accept_plan_has(const struct accept_check *check, const struct accept_options *options);
 int accept_plan_count(const struct accept_spec *spec, const struct accept_options *options);
 
-/* Seconds of each burn-in check. STATUS_USAGE for hours without a burn-in check: the user would
- * believe that a burn-in had been run. */
+/* Sets *seconds to the duration of each burn-in check. STATUS_USAGE if hours are given and there is
+ * no burn-in check: the user would believe that a burn-in had been run. */
 MUST_CHECK enum status accept_plan_burn(const struct accept_spec *spec,
                                         const struct accept_options *options, double *seconds);
 
-/* Expected duration of a whole test suite, seconds; STATUS_USAGE as accept_plan_burn. */
+/* Sets *seconds to the expected duration of the whole test suite. STATUS_USAGE as for
+ * accept_plan_burn. */
 MUST_CHECK enum status accept_plan_seconds(const struct accept_spec *spec,
                                            const struct accept_options *options, double *seconds);
 
@@ -31,8 +32,8 @@ MUST_CHECK enum status accept_plan_seconds(const struct accept_spec *spec,
 MUST_CHECK enum status accept_plan_print(const struct accept_spec *spec,
                                          const struct accept_options *options, FILE *out);
 
-/* Appends the command of one repeat. `dir` is the repeat's folder, <node>/checks/<check>/r<k>;
- * `room_s` is its time limit, seconds. */
+/* Appends the command line of one repeat to `w`. `dir` is the repeat's folder,
+ * <node>/checks/<check>/r<k>; `room_s` is the repeat's time limit in seconds. */
 MUST_CHECK enum status accept_command(const struct accept_spec *spec,
                                       const struct accept_check *check, const char *program,
                                       const char *dir, int64_t room_s, struct words *w);

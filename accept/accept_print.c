@@ -85,7 +85,7 @@ void accept_print(const struct accept_report *r, bool strict, FILE *out)
 
 /* --- JUnit --- */
 
-/* The verdict, with WARN as FAIL if `strict`. */
+/* The verdict; if `strict`, FAIL instead of WARN. */
 static enum verdict strictly(enum verdict v, bool strict)
 {
     return strict && v == VERDICT_WARN ? VERDICT_FAIL : v;

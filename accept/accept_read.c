@@ -1,4 +1,4 @@
-/* Reads metrics from a command's JSON by tables. */
+/* Reads metrics from the JSON that a command printed, as tables describe it. */
 #include "accept/accept_read.h"
 
 #include "base/text.h"
@@ -34,8 +34,8 @@ const char *accept_read_text(const json_t *object, const char *path)
     return text ? text : "";
 }
 
-/* Fills a row's members into a metric's name, with '_' for blanks and numbers without decimals.
- * False if the row lacks a member. */
+/* Replaces each "{member}" in a metric's name by the row's member, and "{}" by `number`. Numbers
+ * lose their decimals, and blanks become '_'. False if the row lacks a member. */
 static bool fill_name(const char *name, const json_t *row, const char *number,
                       char out[FILLED_SIZE])
 {
@@ -96,7 +96,7 @@ static bool has_names(const struct accept_column *c, const json_t *row)
     return true;
 }
 
-/* Reduces a column to one number, over the rows that have all members of the metrics' names. */
+/* Reduces a column to one number. Leaves out rows that lack a member used in a metric's name. */
 static double over_rows(const struct accept_column *c, const struct accept_column *all,
                         const json_t *rows)
 {

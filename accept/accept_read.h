@@ -1,5 +1,5 @@
 /* Inside accept/: metrics read from the output of the checks' commands. A value that the output
- * lacks is not measured.
+ * lacks counts as not measured.
  *
  * Each kind of check has a list of readings, which ends with a zeroed one. Most readings are
  * tables: the path of a list of rows, and for each column the member, the metric's name and its
@@ -10,9 +10,9 @@
 
 /* The output of one repeat of a check. */
 struct accept_output {
-    const json_t *json; /* the object that the command printed; NULL if it writes a folder */
+    const json_t *json; /* the object that the command printed; NULL: it writes a folder */
     const char *dir;    /* the repeat's own folder */
-    const json_t *args; /* the check's */
+    const json_t *args; /* the check's arguments */
     const char *device; /* "cpu", "ref", "cuda" */
     int only_device;    /* index of the spec's only device; -1: all `n_devices` */
     int n_devices;
@@ -22,17 +22,17 @@ struct accept_output {
 enum accept_over {
     ACCEPT_EACH,  /* every row has its own metric */
     ACCEPT_SUM,   /* the sum over all rows; not measured if a row lacks the member */
-    ACCEPT_LEAST, /* the least of all rows; not measured if a row lacks the member */
+    ACCEPT_LEAST, /* the lowest value of all rows; not measured if a row lacks the member */
     ACCEPT_ROWS,  /* the number of rows */
     ACCEPT_TRUE,  /* the number of rows whose member is true */
     ACCEPT_FALSE, /* the number of rows whose member is not true */
 };
 
 struct accept_column {
-    const char *path; /* nested members, or positions in lists: "seconds.median" */
+    const char *path; /* path of the value, by members and list positions: "seconds.median" */
     const char *name; /* name of the metric; "{type}" stands for the row's member "type", "{}" for
-                       * the row's number */
-    const char *unit; /* "": a number without one; NULL: a text */
+                       * the index of the row */
+    const char *unit; /* "": a number without a unit; NULL: a text */
     enum accept_better better;
     double scale; /* factor of a number; 0: 1 */
     enum accept_over over;
@@ -43,13 +43,13 @@ struct accept_column {
 struct accept_reading {
     /* Replaces the table; STATUS_DATA for output that cannot be read. NULL: the table is used. */
     enum status (*read)(const struct accept_output *output, struct accept_result *r);
-    const char *rows;  /* path of a list; NULL: the output itself is the only row */
-    const char *needs; /* noun for a row in the message of STATUS_DATA if there is no row; NULL: the
-                        * output needs no row */
-    const struct accept_column *column; /* ends with a name of NULL */
+    const char *rows;  /* path of a list; NULL: the whole output is the only row */
+    const char *needs; /* what the STATUS_DATA message calls the rows if the output has none; NULL:
+                        * the output may have no rows */
+    const struct accept_column *column; /* ends with an entry whose name is NULL */
 };
 
-/* Adds the measurements of one repeat. A row that lacks a member of a metric's name is ignored.
+/* Adds the measurements of one repeat. Ignores a row that lacks a member used in a metric's name.
  * STATUS_DATA for output that cannot be read. */
 MUST_CHECK enum status accept_read(const struct accept_reading *reading,
                                    const struct accept_output *output, struct accept_result *r);
@@ -78,23 +78,24 @@ extern const struct accept_reading accept_read_selftest[], accept_read_determini
  *   images_per_s_amp_256, lowest_, highest_   median, minimum and maximum of the rounds
  *   ..._files_amp_256, ..._peer_eager_amp_256, ..._peer_compile_amp_256   of the other trainers
  *   of_peer_amp_256   ratio to PyTorch's fastest mode
- *   rung_amp_256, falls_amp_256, why_amp_256   the rung (fallback level) it ran on, the number of
- *                     falls to it, the reason of the first fall, or why there is no number
+ *   rung_amp_256, falls_amp_256, why_amp_256   the final rung (fallback level), the number of
+ *                     falls to it, and the reason of the first fall or of a missing number
  * accept_read_profile reads the ten kernels that take longest in a step, and the step's totals. */
 extern const struct accept_reading accept_read_throughput[], accept_read_profile[];
 
-/* Adds rung_<of>, falls_<of> and why_<of> of a row of throughput or accuracy. */
+/* Adds the metrics rung_<of>, falls_<of> and why_<of> from a row of throughput or accuracy
+ * results. */
 MUST_CHECK enum status accept_read_rung(const json_t *row, const char *of, struct accept_result *r);
 
 /* Readings of the run's folder, <dir>/run (accept_read_run.c):
  *   images_per_s, step_s   medians over the steps, without the first ten
- *   images_per_s_per_device  images_per_s over the number of devices
+ *   images_per_s_per_device  images_per_s divided by the number of devices
  *   loss                   of the last step
  *   loss_bits              a hash over every step's loss: equal if all losses are equal
  *   temperature_c, power_w, memory_gib    the highest of any device
  *   clock_mhz              the lowest of the devices' medians
  *   ecc_corrected, ecc_uncorrected        errors during the run, summed over all devices
- *   throttled_<reason>     percent of the samples, the highest of any device; reasons are
+ *   throttled_<reason>     percent of throttled samples, the highest of any device; reasons are
  *                          results/sensors.h's, with '_' for a space
  * A sensor that a device lacks, or that was not sampled on every device, is not measured. With
  * several ranks the run's summary has the devices of all ranks. */

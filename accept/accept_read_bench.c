@@ -78,7 +78,7 @@ const struct accept_reading accept_read_facts[] = {
 
 /* --- tables --- */
 
-/* The bandwidth of the largest copy. */
+/* Reads the bandwidth of the largest copy. */
 static enum status read_bandwidth(const struct accept_output *o, struct accept_result *r)
 {
     const json_t *list = json_object_get(o->json, "copy");
@@ -197,7 +197,7 @@ static enum status read_operations(const struct accept_output *o, struct accept_
     json_decref(kinds);
     TRY(st);
     TRY(accept_read_row(columns, o->json, "", r));
-    /* Images/s that the peaks allow. */
+    /* The highest images/s that the peaks allow. */
     return accept_result_number(r, "bound_images_per_s", "images/s", ACCEPT_HIGHER,
                                 accept_read_number(o->json, "batch") / bound_s);
 }

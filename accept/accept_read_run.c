@@ -56,11 +56,11 @@ static const struct {
 struct devices {
     const struct accept_output *output;
     const json_t *list;
-    const char *host; /* default for devices without "host" */
+    const char *host; /* host of the devices whose record has no "host" */
 };
 
-/* Reduces a sensor of all devices to one number, and finds the index of the worst device; NAN if a
- * device lacks the sensor. */
+/* Reduces a sensor's values on all devices to one number, and finds the index of the worst device;
+ * NAN if a device lacks the sensor. */
 static double over_devices(const json_t *devices, const char *key, enum over over, size_t *worst)
 {
     double sum = 0, far = NAN;
@@ -95,7 +95,7 @@ static double throttled(const json_t *devices, const char *reason, size_t *worst
     return most;
 }
 
-/* Adds a metric: the value of device `worst`, which is the worst of all devices. */
+/* Adds a metric with the value and the place of device `worst`, the worst of all devices. */
 static enum status add_worst(const struct devices *d, const char *name, const char *unit,
                              enum accept_better better, double value, size_t worst,
                              struct accept_result *r)
@@ -104,8 +104,8 @@ static enum status add_worst(const struct devices *d, const char *name, const ch
     TRY(accept_result_number(r, name, unit, better, value));
     if (!isfinite(value) || value == 0) /* no device to name */
         return STATUS_OK;
-    /* "node7 cuda:3", from the host and index in the device's record, else from the run and
-     * check. */
+    /* The place is text such as "node7 cuda:3". Host and index come from the device's record or, if
+     * they are not in it, from the run and the check. */
     const json_t *device = json_array_get(d->list, worst);
     const char *host = accept_read_text(device, "host");
     double index = accept_read_number(device, "index");
@@ -134,7 +134,7 @@ static enum status add_throttling(const struct devices *d, struct accept_result 
     return STATUS_OK;
 }
 
-/* Adds the sensors of `n` devices; none if the run's record has fewer devices. */
+/* Adds the sensors of `n` devices; adds nothing if the run's record has fewer devices. */
 static enum status add_sensors(const struct devices *d, size_t n, struct accept_result *r)
 {
     if (json_array_size(d->list) < n)
@@ -163,14 +163,14 @@ static enum status add_run(const struct run *run, const struct accept_output *o,
     enum status st;
     json_t *sum = json_object();
     if (!sum)
-        return status_fail(STATUS_OOM, "no memory to sum up a run");
+        return status_fail(STATUS_OOM, "no memory for the summary of a run");
     CHECK(summary_add(run, sum));
     CHECK(accept_read_row(columns, sum, "", r));
     CHECK(accept_result_number(r, "images_per_s_per_device", "images/s", ACCEPT_HIGHER,
                                accept_read_number(sum, "images_per_s.median") / n));
     CHECK(add_losses(run, r));
     /* With several ranks the run's own summary has the devices of all ranks; the samples on disk
-     * are the first rank's alone. */
+     * are only those of the first rank. */
     d.list = json_object_get(run_attempt_ranks(run, 0) > 1 ? run->summary : sum, "telemetry");
     CHECK(add_sensors(&d, (size_t)n, r));
 done:

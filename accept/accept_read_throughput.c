@@ -1,4 +1,5 @@
-/* Reads metrics of training: throughput, also PyTorch's, and the time of each kernel of a step. */
+/* Reads metrics of training: the throughput of ampscale and of PyTorch, and the time of each kernel
+ * of a step. */
 #include "accept/accept_read.h"
 
 #include "base/text.h"
@@ -22,7 +23,8 @@ static void name_work(const json_t *row, bool ways, char out[WORK_SIZE])
                     json_is_true(json_object_get(row, "graphs")) ? "graph" : "no-graph");
 }
 
-/* The trainer as a part of metrics' names; "" for ampscale. False for an unknown trainer. */
+/* Sets *prefix to the trainer's part of a metric's name, which is "" for ampscale. False for an
+ * unknown trainer. */
 static bool name_who(const char *who, const char **prefix)
 {
     static const char *const names[][2] = {{"ampscale", ""},

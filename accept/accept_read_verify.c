@@ -1,11 +1,12 @@
-/* Reads metrics of correctness: of the self-test, of single operations, of training accuracy. */
+/* Reads metrics of correctness: from the self-test, from tests of single operations, and from the
+ * accuracy of training. */
 #include "accept/accept_read.h"
 
 #include "base/text.h"
 
 #include <string.h>
 
-/* The number of cases, and the number of wrong cases. */
+/* Reads the number of cases, and the number of wrong cases. */
 #define CASES                                                                                      \
     {                                                                                              \
         .rows = "cases", .needs = "case of the self-test",                                         \
@@ -22,7 +23,7 @@ const struct accept_reading accept_read_determinism[] = {
                        {"difference", "difference_{arch}_{image_size}_{precision}", NULL})},
     {0}};
 
-/* Adds the first failure: "conv_fwd: 3x3, batch 2: 7 is 8". */
+/* Adds the first failure as "KIND: NAME: REASON", such as "conv_fwd: 3x3, batch 2: 7 is 8". */
 static enum status read_failure(const struct accept_output *o, struct accept_result *r)
 {
     static const char *const part[] = {"failures.0.kind", "failures.0.name", "failures.0.reason"};
@@ -33,7 +34,7 @@ static enum status read_failure(const struct accept_output *o, struct accept_res
     return *text ? accept_result_text(r, "first_failure", text) : STATUS_OK;
 }
 
-/* Adds how the process of a kind of operation ended, if it did not complete. */
+/* For each kind of operation whose process did not complete, adds how that process ended. */
 static enum status read_ends(const struct accept_output *o, struct accept_result *r)
 {
     const json_t *kinds = json_object_get(o->json, "kinds");

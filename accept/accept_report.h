@@ -17,9 +17,10 @@ MUST_CHECK enum status accept_write_junit(const struct accept_report *r, bool st
 /* Writes accept.json, .md, .html and .xml (JUnit) into the folder, each whole or not at all. */
 MUST_CHECK enum status accept_write(const struct accept_report *r, bool strict, const char *dir);
 
-/* "2345 images/s", or the different texts of all repeats, "a, b"; "-" if nothing was measured. */
+/* A metric's value as text: "2345 images/s", or the different texts of all repeats, "a, b"; "-" if
+ * nothing was measured. */
 void accept_value_words(const struct accept_metric *m, char *out, size_t size);
 
-/* The lowest and highest of the repeats, and the place of the worst: "60 to 91 in 3 repeats, worst
- * on node7 cuda:3"; "" for a text, and for one repeat without a place. */
+/* The lowest and highest value of the repeats, and the place of the worst: "60 to 91 in 3 repeats,
+ * worst on node7 cuda:3". "" for a text metric, and for a single repeat without a place. */
 void accept_spread_words(const struct accept_metric *m, char *out, size_t size);

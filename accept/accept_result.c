@@ -23,7 +23,7 @@ struct accept_metric *accept_metric_find(const struct accept_result *r, const ch
     return NULL;
 }
 
-/* The metric of that name, added if it is not there yet. */
+/* Finds the metric of that name, or adds it. */
 static enum status find_or_add(struct accept_result *r, const char *name, struct accept_metric **m)
 {
     char clean[ACCEPT_NAME_SIZE];
@@ -41,7 +41,8 @@ static enum status find_or_add(struct accept_result *r, const char *name, struct
     return STATUS_OK;
 }
 
-/* Fails: a metric has both numbers and texts. A damaged file of earlier repeats can cause this. */
+/* The failure for a metric that has both numbers and texts. A damaged file of earlier repeats can
+ * cause it. */
 static enum status not_alike(const struct accept_metric *m)
 {
     return status_fail(STATUS_DATA, "'%s' is a number in one repeat and a text in another",

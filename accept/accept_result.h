@@ -8,7 +8,7 @@
  *   accept.json             all results, with verdicts; accept.md, .html and .xml say the same
  *
  * Verdicts are a pure function of the spec and the measurements (accept_judge.h), so that they can
- * be computed again, also with the results of other nodes. */
+ * be computed again later, also together with the results of other nodes. */
 #pragma once
 
 #include "base/status.h"
@@ -18,12 +18,13 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-/* Version of the format; grows when a reader of the previous version would misunderstand it. */
+/* Version of the format; increases when a reader of the previous version would misunderstand the
+ * new one. */
 enum { ACCEPT_SCHEMA = 1 };
 
 #define ACCEPT_FILE "accept.json"
 
-/* Format of its files: numbers keep all their digits. */
+/* Format of the JSON files: numbers keep all their digits. */
 #define ACCEPT_JSON (JSON_INDENT(1) | JSON_REAL_PRECISION(17))
 
 enum {
@@ -42,13 +43,14 @@ enum {
     ACCEPT_LEVEL_MAX = 4,
 };
 
-/* Which values are better. ACCEPT_EVEN: neither; a baseline bounds the metric on both sides. */
+/* Which values of a metric are better. ACCEPT_EVEN: neither higher nor lower; a baseline bounds the
+ * metric on both sides. */
 enum accept_better { ACCEPT_EVEN, ACCEPT_HIGHER, ACCEPT_LOWER };
 const char *accept_better_str(enum accept_better b); /* "even", "higher", "lower" */
 
 struct accept_metric {
     char name[ACCEPT_NAME_SIZE];
-    char unit[ACCEPT_UNIT_SIZE]; /* "": a number without one, or a text */
+    char unit[ACCEPT_UNIT_SIZE]; /* "": a number without a unit, or a text */
     enum accept_better better;
     int n;                          /* repeats that measured it */
     double *number;                 /* (n); NULL: a text */
@@ -57,7 +59,7 @@ struct accept_metric {
     /* The verdict: */
     enum verdict verdict;
     bool fleet_only;                 /* SKIP, because its limit needs a fleet baseline */
-    char limit[ACCEPT_REASON_SIZE];  /* as text; "": none, and the verdict is SKIP */
+    char limit[ACCEPT_REASON_SIZE];  /* the limit as text; "": no limit, the verdict is SKIP */
     char reason[ACCEPT_REASON_SIZE]; /* why it did not pass */
     char source[ACCEPT_SOURCE_SIZE]; /* of the limit */
 };
@@ -67,10 +69,10 @@ struct accept_result {
     char kind[ACCEPT_NAME_SIZE];
     int level;
     int device;  /* -1: all */
-    int repeats; /* repeats that have ended; 0: it was not run */
+    int repeats; /* repeats that have ended; 0: the check was not run */
     int wanted;  /* repeats that the spec asks for */
     double seconds;
-    char command[ACCEPT_COMMAND_SIZE]; /* command line of the first repeat, for a shell */
+    char command[ACCEPT_COMMAND_SIZE]; /* command line of the first repeat, quoted for a shell */
     /* How the check ended, and why. PASS: completed; FAIL: a crash, a hang or a failure; MISSING:
      * could not be measured; SKIP: not selected. */
     enum verdict ended;
@@ -101,14 +103,14 @@ MUST_CHECK enum status accept_result_number(struct accept_result *r, const char 
 MUST_CHECK enum status accept_result_text(struct accept_result *r, const char *name,
                                           const char *text);
 
-/* Sets the place where the last appended number was measured. The place of the worst repeat is
- * kept; for ACCEPT_EVEN the highest number is the worst. */
+/* Sets the place where the last appended number was measured. The metric keeps only the place of
+ * its worst repeat; for ACCEPT_EVEN the repeat with the highest number is the worst. */
 void accept_metric_place(struct accept_metric *m, const char *where);
 
 /* The metric of that name; NULL: it was not measured. */
 struct accept_metric *accept_metric_find(const struct accept_result *r, const char *name);
 
-/* The median of a number's repeats; NAN for a text, and without a repeat. */
+/* The median over a metric's repeats; NAN for a text metric, and if there is no repeat. */
 double accept_metric_median(const struct accept_metric *m);
 
 void accept_result_free(struct accept_result *r); /* no-op on a zeroed struct */
@@ -124,7 +126,8 @@ void accept_report_free(struct accept_report *r); /* likewise */
 json_t *accept_result_json(const struct accept_result *r);
 json_t *accept_report_json(const struct accept_report *r);
 
-/* Reads such an object; STATUS_DATA if it is invalid. On success the caller frees. */
+/* Read an object of accept_result_json or accept_report_json; STATUS_DATA if it is invalid. On
+ * success the caller frees the result. */
 MUST_CHECK enum status accept_result_parse(const json_t *object, struct accept_result *r);
 MUST_CHECK enum status accept_report_parse(const json_t *object, struct accept_report *r);
 

@@ -1,4 +1,4 @@
-/* Writes results as JSON, and reads them back from files that cannot be trusted. */
+/* Writes results as JSON, and reads them back from files that may be damaged. */
 #include "accept/accept_judge.h"
 
 #include "base/array.h"
@@ -117,7 +117,7 @@ static enum status read_better(const json_t *object, enum accept_better *out)
     return damaged("better");
 }
 
-/* All values are numbers, or all are texts. */
+/* Reads a metric's values, which must be all numbers or all texts. */
 static enum status read_values(const json_t *object, const char *name, struct accept_result *r)
 {
     char unit[ACCEPT_UNIT_SIZE];
@@ -151,7 +151,7 @@ static enum status read_metric(const json_t *object, struct accept_result *r)
     struct accept_metric *m = accept_metric_find(r, name);
     if (!m) /* a metric without values: judging adds it again as MISSING */
         return STATUS_OK;
-    if (json_object_get(object, "where")) /* earlier versions do not write it */
+    if (json_object_get(object, "where")) /* earlier versions did not write it */
         TRY(read_text(object, "where", m->where, sizeof m->where));
     TRY(read_verdict(object, "verdict", &m->verdict));
     TRY(read_text(object, "limit", m->limit, sizeof m->limit));

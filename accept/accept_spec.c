@@ -15,7 +15,7 @@
 
 enum {
     WHERE_SIZE = 256,
-    BASE_SIZE = ACCEPT_NAME_SIZE - 4, /* size of a check's name without ".N", the device's number */
+    BASE_SIZE = ACCEPT_NAME_SIZE - 4, /* size of a check's name without the device number ".N" */
 };
 
 /* specs/NAME.json, compiled in. */
@@ -131,7 +131,7 @@ static enum status add_check(const json_t *object, int index, struct accept_spec
     s->n_checks++; /* now, so that accept_spec_free frees the check after an error */
     TRY(read_check(object, index, c, &each));
     if (c->kind->on_gpus && strcmp(s->device, "cuda") != 0)
-        return status_fail(STATUS_USAGE, "'checks[%d].kind': '%s' is for 'device' cuda", index,
+        return status_fail(STATUS_USAGE, "'checks[%d].kind': '%s' needs the 'device' cuda", index,
                            c->kind->name);
     if (c->kind->on_gpus && s->n_devices == 1) { /* it needs several GPUs */
         free(c->limit);
@@ -146,7 +146,8 @@ static enum status add_check(const json_t *object, int index, struct accept_spec
     TRY(set_device(c, name, s->only_device < 0 ? 0 : s->only_device));
     for (int d = 1; d < s->n_devices; d++)
         TRY(copy_check(s, name, d));
-    if (c->burn) /* all devices at once, for the heat and power of a node under full load */
+    if (c->burn) /* a burn-in runs on all devices at once, for the heat and power of a fully loaded
+                  * node */
         c->together = s->n_devices;
     return STATUS_OK;
 }
@@ -201,7 +202,7 @@ static enum status read_hardware(const json_t *root, struct accept_spec *s)
     return STATUS_OK;
 }
 
-/* Reads the device; "cuda:2" is that GPU alone. */
+/* Reads the member "device"; "cuda:2" selects that GPU alone. */
 static enum status read_device(const char *text, struct accept_spec *s)
 {
     char *end;
@@ -247,13 +248,14 @@ static enum status read_checks(const json_t *root, struct accept_spec *s)
     for (int i = 0; i < s->n_checks; i++)
         for (int k = 0; k < i; k++)
             if (strcmp(s->check[i].name, s->check[k].name) == 0)
-                return status_fail(STATUS_USAGE, "two checks have the name '%s'%s",
-                                   s->check[i].name,
-                                   k == 0 ? ", which the program's own first check has" : "");
+                return status_fail(
+                    STATUS_USAGE, "two checks have the name '%s'%s", s->check[i].name,
+                    k == 0 ? ", which is reserved for the check that accept runs first" : "");
     return STATUS_OK;
 }
 
-/* Replaces the spec's device and removes its number of devices; NULL: both stay. */
+/* Replaces the spec's device and removes its number of devices; does nothing if `device` is
+ * NULL. */
 static enum status set_spec_device(json_t *root, const char *device)
 {
     if (!device || !json_is_object(root))
@@ -337,7 +339,8 @@ static enum status select_names(struct accept_spec *spec, const char *only)
         bool found = false;
         for (int i = 1; i < spec->n_checks; i++) {
             struct accept_check *c = &spec->check[i];
-            /* "selftest" also names its copies per device, "selftest.0". */
+            /* The name "selftest" also selects the copies for single devices, such as
+             * "selftest.0". */
             bool named = strncmp(c->name, at, n) == 0 &&
                          (c->name[n] == '\0' || (c->name[n] == '.' && c->device >= 0));
             c->asked = c->asked || named;

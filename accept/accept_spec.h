@@ -11,8 +11,8 @@
  *       "name": "train-amp",
  *       "kind": "train",                   accept_kind.h lists them
  *       "level": 2,                        1 seconds, 2 minutes, 3 tens of minutes, 4 hours
- *       "pass": 1,                         number of its group, which --pass 1 selects
- *       "args": {"arch": "resnet50", "precision": "amp"},     as the kind has them
+ *       "pass": 1,                         number of its group; --pass 1 selects the group
+ *       "args": {"arch": "resnet50", "precision": "amp"},     arguments that the kind takes
  *       "each": true,                      run on every device alone, as train-amp.0, .1 ...
  *       "repeats": 3,                      default 1
  *       "burn": true,                      a burn-in: repeated for the time given by --hours;
@@ -24,7 +24,7 @@
  *         "warn_min": 2100, "warn_max": 8000,                beyond these it warns
  *         "baseline": 2470,                value that good hardware reaches
  *         "within": 10, "warn_within": 5,  percent by which a median may be worse than the baseline
- *         "fleet_within": 10, "fleet_warn_within": 5,     and worse than the median of all nodes
+ *         "fleet_within": 10, "fleet_warn_within": 5,     the same, against the median of all nodes
  *         "matches": "535.*|550.*",        a text must match one of these patterns
  *         "at_least": "535.104",           a version must be this or later
  *         "same": true,                    all repeats must give the same value
@@ -43,7 +43,8 @@
 #include "accept/accept_result.h"
 #include "base/preset.h"
 
-/* Version of the format; grows when a reader of the previous version would misunderstand it. */
+/* Version of the format; increases when a reader of the previous version would misunderstand the
+ * new one. */
 enum { ACCEPT_SPEC_SCHEMA = 1 };
 
 enum {
@@ -53,7 +54,8 @@ enum {
     ACCEPT_PASS_MAX = 9,
 };
 
-/* Bounds of one metric. A number that is not given is NAN, a text "". 5 percent is 0.05. */
+/* Bounds of one metric. A number that is not given is NAN, a text that is not given is "".
+ * Percentages are stored as fractions: 5 % is 0.05. */
 struct accept_limit {
     char metric[ACCEPT_NAME_SIZE]; /* or a pattern */
     double min, max, warn_min, warn_max;
@@ -77,10 +79,10 @@ struct accept_check {
     int device; /* index of its only device; -1: all of them */
     int repeats;
     bool burn;
-    int together;   /* number of checks, from this one on, that run at the same time */
+    int together;   /* number of checks that run at the same time, this one and those after it */
     double seconds; /* expected duration of a repeat */
     int64_t limit_s;
-    const json_t *args; /* an object, checked; NULL: none */
+    const json_t *args; /* an object of valid arguments; NULL: none */
     int n_limits;
     struct accept_limit *limit; /* (n_limits) */
 };
@@ -94,39 +96,39 @@ struct accept_spec {
     int n_patterns;
     char pattern[ACCEPT_PATTERNS_MAX][ACCEPT_TEXT_SIZE];
     int n_checks;
-    struct accept_check *check; /* (n_checks), the first is "hardware": it checks that the devices
-                                 * are there, and that the spec is for them */
+    struct accept_check *check; /* (n_checks), the first is "hardware", which checks that the
+                                 * devices exist and that the spec is for them */
     json_t *json;               /* as it was read */
-    const char *peer; /* program that checks take turns with; only the command line can name it,
-                       * never a spec; NULL: none */
+    const char *peer; /* peer program, with which checks alternate and compare; only the command
+                       * line can name it, never a spec; NULL: none */
 };
 
 /* Reads a spec; `from` is its name in messages. STATUS_USAGE for an invalid spec: the message names
- * the error and its place. `devices` replaces the spec's number of devices; 0: as in the spec. On
+ * the error and its place. `devices` replaces the spec's number of devices, unless it is 0. On
  * success the caller frees with accept_spec_free. */
 MUST_CHECK enum status accept_spec_parse(const char *text, size_t size, const char *from,
                                          int devices, struct accept_spec *spec);
 
-/* Loads the preset of this name, or a file: a file's name has a '.' or a '/'. `device` replaces the
- * spec's device, and the spec then has one device unless `devices` gives another number; NULL: as
- * in the spec. */
+/* Loads the preset `name`, or the file `name` if it has a '.' or a '/'. `device` replaces the
+ * spec's device, unless it is NULL; the spec then has `devices` devices, or one if `devices` is
+ * 0. */
 MUST_CHECK enum status accept_spec_load(const char *name, const char *device, int devices,
                                         struct accept_spec *spec);
 void accept_spec_free(struct accept_spec *spec); /* no-op on a zeroed struct */
 
-/* Selects (`asked`) only the checks whose names are in `only`, a list with commas (NULL: all), and
- * that belong to `pass` (0: any); the first check, "hardware", stays selected. STATUS_USAGE if
+/* Selects (`asked`) the checks whose names are in `only`, separated by commas (NULL: all), and that
+ * belong to `pass` (0: any pass). The first check, "hardware", is always selected. STATUS_USAGE if
  * there is no such check or pass. */
 MUST_CHECK enum status accept_spec_select(struct accept_spec *spec, const char *only, int pass);
 
 /* The specs that come with the program. */
 extern const struct preset accept_presets[];
 
-/* The limit that holds for a metric; NULL: none. */
+/* The limit that applies to a metric; NULL: none. */
 const struct accept_limit *accept_limit_for(const struct accept_check *check, const char *metric);
 
-/* Whether a text matches a pattern of '*' and '?', or one of several separated by '|'. Time: at
- * most the product of the lengths. */
+/* Whether a text matches a pattern of '*' and '?', or one of several patterns separated by '|'. The
+ * time is at most proportional to the product of the lengths. */
 bool accept_matches(const char *patterns, const char *text);
 
 /* Reads the bounds of one metric (accept_limit.c); `where` is their place in messages. */

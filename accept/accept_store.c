@@ -10,7 +10,7 @@
 
 enum { FILE_MAX_BYTES = 16 << 20 };
 
-/* NULL if there is no such file, or it cannot be read as JSON. */
+/* Reads a JSON file. NULL if there is no such file, or if it is not valid JSON. */
 static json_t *read_json(const char *path)
 {
     json_t *object;
@@ -32,7 +32,8 @@ static enum status keep_spec(const struct accept_spec *spec, const struct accept
             store->dir);
     json_t *was = NULL;
     enum status st = json_read(path, FILE_MAX_BYTES, &was);
-    if (st != STATUS_OK && st != STATUS_DATA) /* unreadable now, but it may be the same spec */
+    if (st != STATUS_OK && st != STATUS_DATA) /* the file cannot be read now, so that its spec may
+                                               * be the same */
         return st;
     bool same = json_equal(was, spec->json);
     json_decref(was);

@@ -15,8 +15,8 @@ MUST_CHECK enum status accept_store_open(const struct accept_spec *spec, const c
                                          bool resume, struct accept_store *store);
 void accept_store_close(struct accept_store *store); /* no-op if the open failed */
 
-/* Reads a check's measurements so far; *whole: the check has ended. The result is zeroed if the
- * file is missing or cannot be read. */
+/* Reads a check's measurements so far, and sets *whole if the check has ended. The result is zeroed
+ * if the file is missing or cannot be read. */
 MUST_CHECK enum status accept_store_read(const struct accept_store *store, const char *check,
                                          struct accept_result *r, bool *whole);
 

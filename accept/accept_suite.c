@@ -27,7 +27,7 @@ struct work {
     struct process_signals signals;
     bool terminal;   /* progress is shown on a terminal */
     int done, total; /* checks */
-    double burn_s;   /* seconds of each burn-in check; 0: it runs its number of repeats */
+    double burn_s;   /* seconds of each burn-in check; 0: each runs its number of repeats */
     uint64_t begun_ns;
 };
 
@@ -35,7 +35,7 @@ struct work {
 struct lane {
     const struct accept_check *check;
     struct accept_result *result;
-    bool whole;                 /* measured by an earlier test suite */
+    bool whole;                 /* an earlier accept_run has completed it */
     int64_t room_s;             /* time limit of its repeat, seconds */
     char dir[ACCEPT_PATH_SIZE]; /* folder of the running repeat */
 };
@@ -78,8 +78,9 @@ static void judge_end(const struct lane *lane, const struct process_end *end,
     bool missing = end->code == status_exit_code(STATUS_USAGE) ||
                    end->code == status_exit_code(STATUS_DATA) || end->code == PROCESS_NOT_STARTED;
     bool budget = lane->room_s < lane->check->limit_s;
-    if (end->late && (budget || lane->check->kind->budget)) /* commands of these kinds detect a hang
-                                                             * and end by themselves */
+    if (end->late && (budget || lane->check->kind->budget)) /* a command that takes a budget detects
+                                                             * a hang by itself, so it was only
+                                                             * slow */
         end_with(r, VERDICT_MISSING, "stopped after %lld s, %s", (long long)lane->room_s,
                  budget ? "the rest of the budget" : "its time limit");
     else if (end->late)
@@ -136,8 +137,8 @@ static enum status keep_command(const struct words *command, struct accept_resul
     return STATUS_OK;
 }
 
-/* Time limit of a repeat, seconds: the check's own limit, or less if the budget minus the expected
- * time of later checks (selected and not measured yet) is less. A budget that is too small for all
+/* Time limit of a repeat, seconds: the check's own limit, or the budget minus the expected time of
+ * later checks (selected and not measured yet), if that is less. A budget that is too small for all
  * checks is spent on the first ones. */
 static int64_t room_for(const struct work *w, const struct accept_check *check)
 {
@@ -218,7 +219,7 @@ static enum status open_lane(const struct work *w, const struct accept_check *ch
     TRY(accept_store_read(&w->store, check->name, r, &lane->whole));
     if (lane->whole &&
         (r->ended == VERDICT_MISSING || (check == w->spec->check && r->verdict != VERDICT_PASS))) {
-        accept_result_free(r); /* the devices or inputs that it lacked may be there now */
+        accept_result_free(r); /* devices or inputs that the check lacked may be available now */
         lane->whole = false;
     }
     if (lane->whole)
@@ -244,8 +245,8 @@ static enum status next_repeat(const struct work *w, struct lane *lane, struct p
     return accept_store_write(&w->store, lane->result, true);
 }
 
-/* Runs until no repeat is running. After a signal it starts no repeat, and counts none of the
- * repeats that end from then on. */
+/* Runs the repeats of n checks until none is left. After a signal, starts no repeat, and does not
+ * count a repeat that ends. */
 static enum status run_lanes(const struct work *w, struct lane *lane, struct process *child, int n)
 {
     int received = 0, k;
@@ -260,7 +261,7 @@ static enum status run_lanes(const struct work *w, struct lane *lane, struct pro
     }
     if (!received)
         return STATUS_OK;
-    return status_fail(STATUS_INTERRUPTED, "interrupted by %s; --resume runs what is missing",
+    return status_fail(STATUS_INTERRUPTED, "interrupted by %s; --resume runs the remaining checks",
                        strsignal(received));
 }
 

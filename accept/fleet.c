@@ -14,7 +14,7 @@ struct judging {
     struct fleet *fleet;
     const char **name; /* (n_names) the group's metrics, sorted, without duplicates */
     int n_names;
-    char **wanted; /* (n_wanted) "check/metric" that the spec bounds by name */
+    char **wanted; /* (n_wanted) "check/metric", each with a limit in the spec */
     int n_wanted;
     double *value; /* (nodes) the known values of one metric */
 };
@@ -105,7 +105,7 @@ static const struct accept_limit *limit_of(const struct accept_spec *spec, const
     return NULL;
 }
 
-/* The bounds of a metric; false: the metric is not compared between nodes. */
+/* Sets the bounds of a metric. False: the metric is not compared between nodes. */
 static bool bounds_of(const struct fleet_config *c, const char *metric, struct fleet_bounds *b,
                       bool *may_lack)
 {
@@ -214,7 +214,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Sorts the names and removes duplicates. */
+/* Sorts the names of metrics and removes duplicates. */
 static void names_unite(struct judging *j)
 {
     int kept = 0;

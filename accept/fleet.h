@@ -22,7 +22,7 @@
 #include "results/nodes.h"
 
 enum {
-    FLEET_LEAST = 3,  /* least number of nodes that are compared */
+    FLEET_LEAST = 3,  /* a group with fewer nodes is not compared */
     FLEET_SPREAD = 8, /* with fewer nodes than this, the spread changes no bound */
 };
 
@@ -43,7 +43,7 @@ struct fleet_sample {
     struct fleet_bounds bounds; /* the given bounds, adapted to the spread */
 };
 
-/* Summarises finite values x[0..n), n >= 1, in the same unit. */
+/* Summarises finite values x[0..n), n >= 1. The summary has the unit of the values. */
 MUST_CHECK enum status fleet_sample_of(const double *x, int64_t n, enum accept_better better,
                                        struct fleet_bounds bounds, struct fleet_sample *out);
 
@@ -64,7 +64,7 @@ struct fleet_config {
     int level;                      /* highest level of the spec's checks that must have values */
     const json_t *better;  /* {metric: accept_better}, or NULL; for other metrics fleet_better()
                             * decides */
-    char *const *expected; /* (n_expected) names of nodes that must be there */
+    char *const *expected; /* (n_expected) names of nodes that must be in the input */
     int n_expected;
 };
 
@@ -102,7 +102,7 @@ struct fleet_group {
 struct fleet {
     int n_groups; /* the largest first */
     struct fleet_group *group;
-    int n_nodes; /* in the order of the input, then the absent nodes */
+    int n_nodes; /* first the nodes of the input, in its order, then the absent nodes */
     struct fleet_node *node;
     int n_metrics; /* sorted by group and name */
     struct fleet_metric *metric;

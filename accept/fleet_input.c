@@ -14,7 +14,7 @@ static int return_code(const struct accept_result *check)
     return check->verdict == VERDICT_MISSING ? status_exit_code(STATUS_DATA) : 0;
 }
 
-/* Sets "check/metric"; takes over `value`. */
+/* Sets the key "check/metric" to `value`, and takes over the caller's reference to `value`. */
 static enum status set(json_t *object, const char *check, const char *metric, json_t *value)
 {
     char key[NODE_METRIC_MAX];
@@ -41,7 +41,7 @@ enum status fleet_input_report(struct fleet_input *in, const struct accept_repor
     if (*in->spec && strcmp(in->spec, r->spec) != 0)
         return status_fail(STATUS_DATA,
                            "'%s' holds results of the spec '%s', but other folders hold results of "
-                           "'%s'; judge the nodes of each spec alone",
+                           "'%s'; judge the nodes of each spec separately",
                            from, r->spec, in->spec);
     snprintf(in->spec, sizeof in->spec, "%s", r->spec);
     if (r->level > in->level)

@@ -1,9 +1,9 @@
 /* Gathering the results of many nodes from files and folders.
  *
- * A node's report becomes a line of SuperBench's form: "<check>/<metric>" with the median of its
+ * A node's report becomes a line in SuperBench's format: "<check>/<metric>" with the median of its
  * repeats, and "<check>/return_code" with 0 for a check that passed, warned or was skipped, 4 for
- * one that failed and 5 for one that is missing. Metrics that are texts are left out. "hardware" is
- * the device's description. */
+ * one that failed and 5 for one that is missing. Text metrics are left out. "hardware" is the
+ * device's description. */
 #pragma once
 
 #include "accept/accept_result.h"
@@ -14,14 +14,14 @@
 /* Must be initialised with {0}. */
 struct fleet_input {
     struct nodes nodes;
-    json_t *better; /* `better` of fleet_config for the reports' metrics; NULL: no report */
-    int level;      /* highest level of the reports */
-    char spec[ACCEPT_NAME_SIZE];      /* name of the reports' spec; "": no report */
+    json_t *better;              /* fleet_config.better for the reports' metrics; NULL: no report */
+    int level;                   /* highest level of the reports */
+    char spec[ACCEPT_NAME_SIZE]; /* name of the reports' spec; "": no report */
     char spec_file[ACCEPT_PATH_SIZE]; /* spec.json of the first report that has it; "": none */
 };
 
 /* Adds the results at `path`:
- *   a file            lines of SuperBench's form
+ *   a file            lines in SuperBench's format
  *   a node's folder   its report, under the name of its host
  *   a folder of nodes' folders   each report, under the name of its folder; a node whose suite has
  *                     not ended is added without values

@@ -21,7 +21,7 @@
 enum {
     REPORT_BYTES_MAX = 64 << 20,
     WHY_SIZE = 512,
-    GRACE_SECONDS = 30,  /* for a signalled test suite to stop its check */
+    GRACE_SECONDS = 30,  /* time that a signalled test suite has to stop its check */
     WAIT_SECONDS = 3600, /* time to wait for other nodes, in addition to twice the planned time */
 };
 
@@ -60,7 +60,8 @@ void fleet_rank_name(const struct rank_info *info, int rank, char *out, size_t s
 
 /* --- judging --- */
 
-/* Loads the spec by which the nodes are judged. *found false: no spec is given, and none needed. */
+/* Loads the spec by which the nodes are judged. Sets *found to false if no spec is given and the
+ * results do not name one. */
 static enum status find_spec(const struct fleet_input *in, const char *name,
                              struct accept_spec *spec, bool *found)
 {
@@ -68,9 +69,10 @@ static enum status find_spec(const struct fleet_input *in, const char *name,
     if (!*found)
         return STATUS_OK;
     if (!name && !*in->spec_file)
-        return status_fail(STATUS_DATA,
-                           "the folder has results of the spec '%s', but not its file; give --spec",
-                           in->spec);
+        return status_fail(
+            STATUS_DATA,
+            "the folder has results of the spec '%s', but not the spec's file; give --spec",
+            in->spec);
     return accept_spec_load(name ? name : in->spec_file, NULL, 0, spec);
 }
 
@@ -149,7 +151,7 @@ enum status fleet_leave_job(struct words *kept)
     return STATUS_OK;
 }
 
-/* Moves the variables back, as copies that the C library owns, because MPI may remove some. */
+/* Sets the launcher's variables again. setenv() copies them, so that MPI may remove some. */
 static enum status return_to_job(struct words *kept)
 {
     enum status st = STATUS_OK;
@@ -172,7 +174,8 @@ static enum status take_end(const struct process_end *end, struct fleet_rank *n)
     bool judged = end->code == 0 || end->code == status_exit_code(STATUS_MISMATCH) ||
                   end->code == status_exit_code(STATUS_DATA);
     if (end->received)
-        return status_fail(STATUS_INTERRUPTED, "interrupted by %s; --resume runs what is missing",
+        return status_fail(STATUS_INTERRUPTED,
+                           "interrupted by %s; --resume runs the remaining checks",
                            strsignal(end->received));
     if (end->code == status_exit_code(STATUS_USAGE))
         return status_fail(STATUS_USAGE, "%s", end->message); /* "": already reported */
@@ -180,9 +183,9 @@ static enum status take_end(const struct process_end *end, struct fleet_rank *n)
     if (judged && path_exists(path))
         return file_read(path, REPORT_BYTES_MAX, &n->report, &size);
     if (end->code > 128)
-        return status_fail(STATUS_DATA, "its test suite was ended by a signal: %s",
+        return status_fail(STATUS_DATA, "the node's test suite was ended by a signal: %s",
                            strsignal(end->code - 128));
-    return status_fail(STATUS_DATA, "its test suite ended with exit code %d%s%s", end->code,
+    return status_fail(STATUS_DATA, "the node's test suite ended with exit code %d%s%s", end->code,
                        *end->message ? ": " : "", end->message);
 }
 
@@ -211,13 +214,15 @@ static enum status run_suite(const struct words *command, struct fleet_rank *n)
 done:
     process_signals_close(&signals);
     words_free(&line);
-    enum status back = return_to_job(&kept); /* after a failure too: the rank still joins MPI */
+    enum status back = return_to_job(&kept); /* also after a failure, because the rank still joins
+                                              * MPI */
     return st != STATUS_OK ? st : back;
 }
 
 /* --- the ranks meet --- */
 
-/* Adds a node from the text that it sent: its report as JSON, or why it has none. */
+/* Adds a node from the text that it sent: its report as JSON, or the reason why it has no
+ * report. */
 static enum status take_report(struct fleet_input *in, const char *text, const char *name)
 {
     struct accept_report r;
@@ -270,8 +275,9 @@ static bool is_among(const struct launch_hosts *nodes, const char *name)
     return false;
 }
 
-/* The nodes that the launcher started. None if the launcher lists none, or if this node's name is
- * not in the list: then the other names cannot be compared with the results either. */
+/* Lists the nodes that the launcher started. The list is empty if the launcher names no nodes, or
+ * if this node's name is not among them: then the other names cannot be compared with the results
+ * either. */
 static void find_expected(const struct fleet_rank *n, struct launch_hosts *nodes)
 {
     const char *list = getenv(LAUNCH_HOSTS_VARIABLE);
@@ -337,8 +343,9 @@ done:
     return st;
 }
 
-/* Joins MPI and judges on rank 0. The first rank to give up ends the job; rank 0, which alone can
- * judge, therefore waits half as long as the others. Returns STATUS_USAGE for a wrong launcher. */
+/* Joins MPI; rank 0 judges. The first rank to give up ends the job. Rank 0, which alone can judge,
+ * waits half as long as the others, so that it judges before another rank ends the job. Returns
+ * STATUS_USAGE for a wrong launcher. */
 static enum status meet(const struct fleet_rank *n, int *code)
 {
     const struct launch_hosts none = {0};

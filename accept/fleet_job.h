@@ -2,33 +2,33 @@
  * runs the test suite on its own node.
  *
  * A rank's test suite is a process of its own, as each of its checks is, so that the rank can
- * report how it ended. A rank joins MPI only after its test suite has ended: a crash or a hang
- * stops no other node, and each node's folder has its measurements so far. No rank waits
+ * report how the test suite ended. A rank joins MPI only after its test suite has ended: a crash or
+ * a hang stops no other node, and each node's folder has its measurements so far. No rank waits
  * indefinitely: if the ranks do not all join, rank 0 judges the nodes' folders that it can see. The
  * launcher's variables are removed from the test suites' environment, because a test suite must not
- * take itself for a rank. */
+ * act as a rank. */
 #pragma once
 
 #include "accept/accept_plan.h"
 
 struct fleet_options {
     double within, warn_within; /* percent; used if there is no spec */
-    double wait_s;   /* seconds that rank 0 waits for the others, which wait twice as long; 0: an
-                      * hour and twice the plan */
+    double wait_s;   /* seconds that rank 0 waits for the other ranks, which wait twice as long; 0:
+                      * one hour plus twice the planned time */
     const char *out; /* folder of the reports and of the nodes' folders; NULL: none */
     bool strict;
 };
 
 /* Judges the results in `path` (fleet_input_add) by the named spec (NULL: the spec of the results)
- * and prints. `expect`: a file of names of nodes that must be among them, or NULL. *code: the
- * result of verdict_exit_code. */
+ * and prints. `expect`: a file with the names of nodes that must have results, or NULL. Sets *code
+ * to the result of verdict_exit_code. */
 MUST_CHECK enum status fleet_judge_paths(const struct fleet_options *o, const char *const *path,
                                          int n, const char *spec, const char *expect, int *code);
 
-/* The work of each rank of a job: it runs the test suite on its node, in OUT/<node>; when all have
- * ended, rank 0 judges the fleet as above and sets *code. `command` is the test suite's command
- * line, without the node's folder. STATUS_DATA on ranks other than 0 if the ranks do not all join
- * in time. */
+/* The work of each rank of a job: it runs the test suite on its node, in OUT/<node>; when all test
+ * suites have ended, rank 0 judges the fleet as fleet_judge_paths does, and sets *code. `command`
+ * is the test suite's command line, without the node's folder. STATUS_DATA on ranks other than 0 if
+ * the ranks do not all join in time. */
 MUST_CHECK enum status fleet_run_rank(const struct fleet_options *o, const struct accept_spec *spec,
                                       const struct accept_options *options,
                                       const struct words *command, int *code);

@@ -1,4 +1,4 @@
-/* Judges whether a node or the network is at fault. */
+/* Judges whether a node or the network caused a failure. */
 #include "accept/pair.h"
 #include "base/array.h"
 #include "base/stats.h"
@@ -33,7 +33,7 @@ static double median_of(double *x, int64_t n)
     return n > 0 ? stats_median(x, n) : NAN;
 }
 
-/* Sets the medians of the good ranks and of their meetings. */
+/* Sets the medians of the good ranks, and of the pair tests of two good ranks. */
 static enum status know_good(const struct pair_judging *j, struct good *g)
 {
     int64_t steps = 0, rates = 0, times = 0;
@@ -71,7 +71,8 @@ static enum outcome outcome_of(const struct pair_judging *j, const struct pair_l
     return slow || late ? OUTCOME_BAD : OUTCOME_GOOD;
 }
 
-/* Appends the partners with that outcome: " with b (12.3 GB/s, 4 us), c (2 wrong values)". */
+/* Appends the partners whose pair tests had that outcome: " with b (12.3 GB/s, 4 us), c (2 wrong
+ * values)". */
 static void add_partners(struct pair_finding *f, const struct pair_judging *j, const struct good *g,
                          int rank, enum outcome which)
 {
@@ -99,7 +100,7 @@ static void add_reference(struct pair_finding *f, const struct good *g)
                     1e6 * g->latency);
 }
 
-/* A suspect's meetings, counted by outcome. */
+/* A suspect's pair tests, counted by outcome. */
 struct tally {
     int of[OUTCOME_UNKNOWN + 1];
 };
@@ -179,11 +180,11 @@ static void judge_suspect(const struct pair_judging *j, const struct good *g, in
     }
 }
 
-/* Makes a finding if meeting `i` is between good ranks and failed; else returns false. */
+/* Makes a finding if pair test `i` is of two good ranks and failed; else returns false. */
 static bool judge_reference(const struct pair_judging *j, const struct good *g, int i,
                             struct pair_finding *f)
 {
-    enum { ENOUGH = 3 }; /* least number of meetings for a median */
+    enum { ENOUGH = 3 }; /* least number of pair tests for a median */
     const struct pair_meeting *m = &j->plan->meeting[i];
     const struct pair_link *l = &j->link[i];
     bool slow = g->meetings >= ENOUGH && outcome_of(j, l, g) == OUTCOME_BAD;

@@ -1,9 +1,9 @@
 /* Retesting nodes that failed: each suspect is paired with good nodes, and the pairs that fail show
  * whether the node or the network is at fault. Pure functions; pair_run.h measures.
  *
- * A node's own step is compared with the median of the good nodes' own steps. In a meeting two
- * nodes run a short and a long allreduce; their latency and bandwidth are compared with the medians
- * of the meetings in which both nodes are good. */
+ * A node's own step is compared with the median of the good nodes' own steps. In a pair test, two
+ * nodes run a short and a long allreduce. Their latency and bandwidth are compared with the medians
+ * of the pair tests of two good nodes. */
 #pragma once
 
 #include "base/status.h"
@@ -13,11 +13,12 @@
 
 enum { PAIR_REASON_SIZE = 400, PAIR_REFERENCES_MAX = 32 };
 
-/* Two ranks that are paired in one round; neither is in another meeting of the round. */
+/* A pair test: two ranks that are paired in one round. Each rank is in at most one pair test of a
+ * round. */
 struct pair_meeting {
     int round;
     bool reference; /* both ranks are good */
-    int a, b;       /* the suspect and its partner; or two good ranks */
+    int a, b;       /* the suspect and its partner, or two good ranks */
 };
 
 struct pair_plan {
@@ -25,18 +26,19 @@ struct pair_plan {
     struct pair_meeting *meeting; /* (n) sorted by round */
 };
 
-/* Plans the meetings of `ranks` ranks, of which `suspect` (ranks) marks the failed ones: in the
- * first round good ranks meet each other, then each suspect meets `partners` different good ranks,
- * or all if there are fewer. A pure function of its arguments: the seed shuffles the good ranks.
- * STATUS_DATA if all ranks have failed, or none. On success the caller frees. */
+/* Plans the pair tests of `ranks` ranks, of which `suspect` (ranks) marks the failed ones. In the
+ * first round good ranks are paired with each other; then each suspect is paired with `partners`
+ * different good ranks, or with all if there are fewer. A pure function of its arguments: the seed
+ * shuffles the good ranks. STATUS_DATA if all ranks have failed, or none. On success the caller
+ * frees the plan. */
 MUST_CHECK enum status pair_plan_make(const bool *suspect, int ranks, int partners, uint64_t seed,
                                       struct pair_plan *plan);
 void pair_plan_free(struct pair_plan *plan); /* no-op on a zeroed struct */
 
-/* The index of a rank's meeting in a round; -1: it has none. */
+/* The index of a rank's pair test in a round; -1: it has none. */
 int pair_plan_meeting(const struct pair_plan *plan, int round, int rank);
 
-/* The measurements of a meeting. */
+/* The measurements of a pair test. */
 struct pair_link {
     double busbw;   /* bus bandwidth of the long allreduce, GB/s; NAN: not measured */
     double latency; /* time of the short allreduce, seconds; NAN: not measured */
@@ -45,7 +47,7 @@ struct pair_link {
 
 enum pair_verdict {
     PAIR_GONE,    /* the fault is gone: the node passes alone and with each partner */
-    PAIR_NODE,    /* the node's own step is too slow, whether its meetings fail or not */
+    PAIR_NODE,    /* the node's own step is too slow, whether its pair tests fail or not */
     PAIR_PORT,    /* fails with every one of several partners */
     PAIR_LINK,    /* fails with some partners, and not with others */
     PAIR_EITHER,  /* fails; too few partners to distinguish its port from the link */
@@ -56,7 +58,7 @@ enum pair_verdict {
 const char *pair_verdict_str(enum pair_verdict v);
 
 struct pair_finding {
-    int rank; /* the suspect; or the first of two good ranks whose meeting failed */
+    int rank; /* the suspect, or the first of two good ranks whose pair test failed */
     enum pair_verdict verdict;
     char reason[PAIR_REASON_SIZE]; /* text with the measured numbers */
 };
@@ -67,15 +69,15 @@ struct pair_judging {
     const double *step;           /* (ranks) seconds of each rank's own step; NAN: not measured */
     const struct pair_link *link; /* (plan->n) */
     const char *const *name;      /* (ranks) for the reasons */
-    double within;         /* limit for the loss of step rate or bandwidth, as a fraction of the
-                            * good ranks' median */
-    double latency_within; /* limit for the increase of latency, as a fraction of the good ranks'
-                            * median */
+    double within;         /* largest loss of step rate or bandwidth that passes, as a fraction of
+                            * the good ranks' median */
+    double latency_within; /* largest increase of latency that passes, as a fraction of the good
+                            * ranks' median */
 };
 
-/* Makes a finding for each suspect, in the order of ranks, and then one for each meeting of good
- * ranks that gave wrong values, or, if at least three were measured, was slower than the limits
- * allow. The caller frees *finding. */
+/* Makes a finding for each suspect, in the order of ranks. Then makes one for each pair test of two
+ * good ranks that gave wrong values or, if at least three such tests were measured, was slower than
+ * the limits allow. The caller frees *finding. */
 MUST_CHECK enum status pair_judge(const struct pair_judging *j, struct pair_finding **finding,
                                   int *n);
 

@@ -125,8 +125,8 @@ enum status pair_job_run(const struct pair_job *job, int *code)
     const struct world_config meeting = world_config_default();
     struct look l = {{0}};
     if (!comm_under_mpi())
-        return status_fail(STATUS_USAGE, "pair runs as the ranks of a job, one a node: 'ampscale "
-                                         "launch --hosts a,b,c -- pair ...'");
+        return status_fail(STATUS_USAGE, "pair must run as the ranks of a job, one rank per node: "
+                                         "'ampscale launch --hosts a,b,c -- pair ...'");
     enum status st = world_open(&meeting, &l.world);
     if (st == STATUS_OK)
         st = look_again(job, &l, code);

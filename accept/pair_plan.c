@@ -54,7 +54,8 @@ static void meet_references(struct pair_plan *p, const struct deal *d)
     p->rounds += pairs > 0;
 }
 
-/* Pairs up to n_good suspects at a time; in each round every suspect meets its next good rank. */
+/* Pairs up to n_good suspects at a time; in each round every suspect is paired with its next good
+ * rank. */
 static void meet_suspects(struct pair_plan *p, const struct deal *d, int partners)
 {
     for (int first = 0; first < d->n_bad; first += d->n_good) {
@@ -72,7 +73,9 @@ enum status pair_plan_make(const bool *suspect, int ranks, int partners, uint64_
     enum status st;
     *plan = (struct pair_plan){.ranks = ranks};
     if (ranks < 1 || partners < 1)
-        return status_fail(STATUS_INVALID, "%d partners among %d ranks", partners, ranks);
+        return status_fail(STATUS_INVALID,
+                           "cannot pair each suspect with %d partners among %d ranks", partners,
+                           ranks);
     CHECK(deal_out(suspect, ranks, seed, &d));
     if (partners > d.n_good)
         partners = d.n_good;

@@ -1,4 +1,4 @@
-/* Measures every rank's own step, and the meetings of pairs. */
+/* Measures every rank's own step, and runs the pair tests. */
 #include "accept/pair_run.h"
 
 #include "base/array.h"
@@ -13,7 +13,7 @@
 
 enum { CLASSES = 1000, WARMUP = 2, SEEN = 3 /* numbers measured in a meeting */ };
 
-/* Seconds of a step, with the injected delay. */
+/* Runs one training step, prolonged by the injected delay, and measures its seconds. */
 static enum status timed_step(struct network *net, double delay, double *seconds)
 {
     TRY(noise_step_run(net, seconds));
@@ -25,7 +25,7 @@ static enum status timed_step(struct network *net, double delay, double *seconds
     return STATUS_OK;
 }
 
-/* The median over c->step.rounds steps. */
+/* Sets *median to the median seconds of c->step.rounds steps of this rank. */
 static enum status own_step(const struct pair_config *c, double *median)
 {
     struct graph *graph = NULL;
@@ -48,7 +48,8 @@ done:
     return st;
 }
 
-/* Measures the own step, on all ranks at the same time; then every rank gets all times. */
+/* Every rank measures its own step, at the same time as the others; then every rank gets all
+ * times. */
 static enum status measure_steps(const struct pair_config *c, struct comm *comm, double *step)
 {
     double own = 0;
@@ -56,7 +57,8 @@ static enum status measure_steps(const struct pair_config *c, struct comm *comm,
         fprintf(c->progress, "training step of each node alone: %s, %d images\n", c->step.net,
                 c->step.batch);
     TRY(own_step(c, &own));
-    step[comm_rank(comm)] = own; /* all others are 0, so that the sum is a gather */
+    step[comm_rank(comm)] = own; /* the other elements are 0, so that the sum gathers all ranks'
+                                  * times */
     return comm_sum(comm, step, comm_size(comm));
 }
 
@@ -85,8 +87,9 @@ static int64_t wrong_of(const struct collective_row *row)
     return wrong;
 }
 
-/* Runs the collectives of a meeting; a rank without a meeting runs them alone. Every rank runs the
- * same number of operations, so that all ranks' communicators stay in step. */
+/* Runs the collectives of a pair test; a rank without a partner runs them alone. Every rank runs
+ * the same number of operations, so that the operation counts of all ranks' communicators stay
+ * equal. */
 static enum status meet(const struct pair_config *c, struct comm *comm, struct pair_link *link)
 {
     struct collective_config config = collective_config_default();
@@ -106,8 +109,8 @@ done:
     return st;
 }
 
-/* Runs a round. The first rank of a meeting writes its measurements to `seen` (SEEN n), which is 0
- * elsewhere, so that a sum over the ranks gathers the measurements. */
+/* Runs a round. The first rank of each pair writes the pair's measurements to its part of `seen`
+ * (SEEN n). All other elements are 0, so that a sum over the ranks gathers the measurements. */
 static enum status run_round(const struct pair_config *c, struct comm *comm,
                              const struct pair_plan *p, int round, double *seen)
 {

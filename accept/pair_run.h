@@ -8,22 +8,24 @@
 #include <jansson.h>
 #include <stdio.h>
 
-/* Version of the JSON; grows when a reader of the previous version would misunderstand it. */
+/* Version of the JSON; increases when a reader of the previous version would misunderstand the new
+ * one. */
 enum { PAIR_SCHEMA = 1 };
 
-/* Size of a meeting's short allreduce, whose time is the latency of the link and its ends. */
+/* Bytes of a pair test's short allreduce, whose time measures the latency of the link and its
+ * ends. */
 enum { PAIR_LATENCY_BYTES = 8 };
 
 struct pair_config {
     const bool *suspect;       /* (ranks) */
     const char *const *name;   /* (ranks) */
-    int partners;              /* number of good ranks that each suspect meets */
+    int partners;              /* number of good ranks that each suspect is paired with */
     uint64_t seed;             /* of the plan */
     double within;             /* see pair_judging */
     double latency_within;     /* likewise */
-    int64_t bytes;             /* size of a meeting's long allreduce */
+    int64_t bytes;             /* bytes of a pair test's long allreduce */
     int samples;               /* number of timings of each size; their median is used */
-    struct bench_options step; /* the node's own step; `rounds` of it are timed */
+    struct bench_options step; /* the node's own step, which is timed step.rounds times */
     double delay;              /* injected delay of this rank's own step, as a fraction of the step
                                 * time */
     FILE *progress;            /* gets rank 0's progress lines; NULL: none */
@@ -39,8 +41,8 @@ struct pair_result {
 };
 
 /* Every rank calls it with the same configuration, except for delay and progress. Each rank times
- * its own step; then pairs meet, round by round. A lost rank or a hanging link ends the job after
- * the communicator's time limit; the last line of `progress` then names the round.
+ * its own step; then the pairs are tested, round by round. A lost rank or a hanging link ends the
+ * job after the communicator's time limit; the last line of `progress` then names the round.
  * STATUS_UNSUPPORTED for a communicator that cannot be divided. The caller frees `result`. */
 MUST_CHECK enum status pair_run(const struct pair_config *c, struct comm *comm,
                                 struct pair_result *result);

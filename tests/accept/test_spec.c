@@ -105,7 +105,7 @@ static void test_checks_refused(void **state)
     refuses(parse(HEAD "{\"name\": \"a\", \"kind\": \"gpu-collective\", \"level\": 1, "
                        "\"seconds\": 1, \"limit_s\": 9}" TAIL,
                   &s),
-            "is for 'device' cuda");
+            "needs the 'device' cuda");
     refuses(accept_spec_load("nonesuch", NULL, 0, &s), "known: cpu, h200");
 }
 

@@ -162,7 +162,7 @@ kill -TERM $suite
 code=0
 wait $suite || code=$?
 ((code == 143)) || fail "it was asked to end and exits with $code"
-grep -q 'interrupted by Terminated; --resume runs what is missing' err || fail "no word on its end: $(cat err)"
+grep -q 'interrupted by Terminated; --resume runs the remaining checks' err || fail "no word on its end: $(cat err)"
 [[ ! -e asked/accept.json ]] || fail "it did not complete and has results"
 sed -i 's/"steps": 100000000/"steps": 4/' asked.json asked/spec.json
 expect 0 accept --spec ./asked.json --out asked --level 2 --resume
@@ -173,7 +173,7 @@ grep -q 'a.copy: .*twice as wide' err || fail "one node is enough: $(cat err)"
 cp out made.json
 grep -q '"baseline"' made.json || fail "no baseline: $(cat made.json)"
 expect 0 accept --spec ./made.json --dry-run
-expect_error 2 "of another spec than" accept --make-spec good warn
+expect_error 2 "are of different specs" accept --make-spec good warn
 expect_error 5 "holds no results" accept --make-spec good "$TMPDIR"
 
 # Its files.

@@ -134,7 +134,7 @@ lose
 mpi_run 60 3 "$program" accept --spec "$scratch/lost.json" --out "$scratch/lost" --level 1 --resume
 wait
 ended 5
-grep -qx "ampscale: node '$node-1': its test suite was ended by a signal: Killed" err || fail "nobody says why: $(cat err)"
+grep -qx "ampscale: node '$node-1': the node's test suite was ended by a signal: Killed" err || fail "nobody says why: $(cat err)"
 
 lose
 mpi_run 60 3 "$program" accept --spec "$scratch/lost.json" --out "$scratch/lost" --level 1 --resume --wait 5
