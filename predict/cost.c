@@ -1,4 +1,4 @@
-/* Computes the times of ring and tree from latency and bandwidth. */
+/* Computes the time of a ring or tree all-reduce from latency and bandwidth. */
 #include "predict/cost.h"
 
 #include <math.h>
@@ -49,8 +49,8 @@ double cost_allreduce(const struct network_cost *c, int64_t ranks, double bytes)
     }
 }
 
-/* The table with the most ranks among those of several nodes, if `several`, else among those of one
- * node; NULL: none. */
+/* The table with the most ranks: of the tables of several nodes if `several`, else of the tables of
+ * one node. NULL: there is none. */
 static const struct nccl_table *largest(const struct network_cost *c, bool several)
 {
     const struct nccl_table *best = NULL;
@@ -70,7 +70,8 @@ enum status cost_from_tables(struct network_cost *c)
         double n = (double)within->ranks;
         nccl_table_fit(within, &latency, &s_per_byte);
         if (!(s_per_byte > 0))
-            return status_fail(STATUS_DATA, "within a node, larger messages did not take longer");
+            return status_fail(STATUS_DATA,
+                               "no bandwidth within a node: larger messages did not take longer");
         c->intra = (struct link){.latency_s = latency / (2 * (n - 1)),
                                  .bytes_per_s = 2 * (n - 1) / n / s_per_byte};
         c->ranks_per_node = within->ranks;
@@ -79,7 +80,8 @@ enum status cost_from_tables(struct network_cost *c)
         double n = (double)between->ranks, m = (double)between->nodes;
         nccl_table_fit(between, &latency, &s_per_byte);
         if (!(s_per_byte > 0))
-            return status_fail(STATUS_DATA, "between nodes, larger messages did not take longer");
+            return status_fail(STATUS_DATA,
+                               "no bandwidth between nodes: larger messages did not take longer");
         if (!within) /* a hop within a node cannot take longer than the mean of all hops */
             c->intra.latency_s = fmin(c->intra.latency_s, latency / (2 * (n - 1)));
         latency -= 2 * (n - m) * c->intra.latency_s;

@@ -29,7 +29,7 @@ struct network_cost {
     struct link intra, inter; /* within a node; between nodes */
     int64_t ranks_per_node;   /* >= 1 */
     enum cost_algorithm algorithm;
-    const struct nccl_table *table; /* (n_tables), each with another number of ranks; not owned */
+    const struct nccl_table *table; /* (n_tables), all with different numbers of ranks; not owned */
     int n_tables;
 };
 
@@ -37,9 +37,10 @@ struct network_cost {
 double cost_allreduce(const struct network_cost *c, int64_t ranks, double bytes);
 
 /* Sets c's links and ranks per node from the tables with the most ranks: the link within nodes from
- * a table of one node, the link between nodes from one of several nodes. Other values are kept.
- * Without a table of one node, however, the latency within nodes is limited to the mean latency of
- * a hop in the table of several nodes. STATUS_DATA if times do not grow with size. */
+ * a table of one node, the link between nodes from one of several nodes. Other values do not
+ * change, with one exception: without a table of one node, the latency within nodes is limited to
+ * the mean latency of a hop in the table of several nodes. STATUS_DATA if times do not grow with
+ * size. */
 MUST_CHECK enum status cost_from_tables(struct network_cost *c);
 
 /* "ring", "tree", "auto" */

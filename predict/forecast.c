@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-/* A part of the step below this fraction of the step does not limit throughput. */
+/* A part that takes less than this fraction of a step does not count as the limit of throughput. */
 #define LIMIT_SHARE 0.05
 
 /* Seconds of communication after the backward pass of the slowest rank, whose own time is `own`

@@ -32,8 +32,8 @@ struct reading {
     double algbw; /* algorithm bandwidth in that row */
 };
 
-/* "#  Rank  3 Group  0 Pid  411 on  node1 device  3 [0x07] NVIDIA ...": one more rank, and perhaps
- * one more host. */
+/* Reads a line such as "# Rank 3 Group 0 Pid 411 on node1 device 3 [0x07] NVIDIA ...": counts the
+ * rank, and adds its host if that is new. */
 static enum status rank_read(struct reading *r, const char *line)
 {
     char host[HOST_SIZE];

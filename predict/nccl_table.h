@@ -28,5 +28,5 @@ MUST_CHECK enum status nccl_table_load(const char *path, struct nccl_table *out)
 double nccl_table_at(const struct nccl_table *t, double bytes);
 
 /* Fits the line seconds = latency + bytes * s_per_byte with the least squared relative error over
- * the rows; neither part is below 0. */
+ * the rows; neither latency nor s_per_byte is below 0. */
 void nccl_table_fit(const struct nccl_table *t, double *latency_s, double *s_per_byte);

@@ -11,7 +11,8 @@ enum { PREDICTION_RANKS_MAX = 256, PREDICTION_SCHEMA = 1 };
 
 struct prediction_config {
     const struct source *source;
-    struct system system; /* the known values; `work` is set from the source, image_s fitted */
+    struct system system; /* the known values; prediction_make sets `work` from the source, and fits
+                           * image_s */
     bool fit;             /* fit the unknown values to the points of at most fit_up_to ranks; false:
                            * calibrate only image_s, to the first point */
     int64_t fit_up_to;    /* 0: all points */
@@ -24,8 +25,8 @@ struct prediction_config {
 struct prediction {
     const struct source *source; /* not owned */
     struct system system;
-    int fitted; /* number of points used: the fit is to the source's first `fitted` points; 0:
-                 * calibrated to the first point */
+    int fitted; /* number of fitted points, the first ones of the source; 0: calibrated to the first
+                 * point, not fitted */
     int n;
     struct forecast forecast[PREDICTION_RANKS_MAX]; /* (n) */
     struct forecast at[SOURCE_POINTS_MAX];          /* (source->n) forecasts for the measured

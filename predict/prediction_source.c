@@ -19,7 +19,8 @@ enum { SIGMA_STEPS = 20, COUNT_MAX = 1 << 20 };
 
 #define BUCKET_BYTES_DEFAULT (25.0 * (1 << 20))
 
-/* Sums over the steps after warm-up. Medians of the parts would not add up to a step. */
+/* Sums over the steps after warm-up, not medians: the medians of the parts would not add up to the
+ * median of the step. */
 struct totals {
     double before_s; /* own time before the backward pass */
     double backward_s;

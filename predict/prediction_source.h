@@ -12,14 +12,14 @@ struct source {
     char label[SOURCE_LABEL_MAX]; /* one line */
     struct workload work;
     int64_t ranks_per_node; /* 1 if not known */
-    double image_bytes;     /* mean size of an image on disk; that of ImageNet if not known */
+    double image_bytes;     /* mean size of an image on disk; if not known, ImageNet's mean */
     double sigma;           /* sigma of stragglers, from the steps of one rank; 0: not known */
     int n;
     struct measured point[SOURCE_POINTS_MAX]; /* (n >= 1) ascending by ranks, all different */
 };
 
-/* Takes the points from one run, or from several runs with different numbers of ranks; here each
- * device is a rank. The fractions of a step are those of the first run; sigma is from rank 0 of
+/* Takes the points from one run, or from several runs with different numbers of ranks; each device
+ * counts as a rank. The fractions of a step are those of the first run; sigma is from rank 0 of
  * that run. STATUS_DATA for a run without a step, different networks, or two equal numbers of
  * ranks. */
 MUST_CHECK enum status source_of_runs(const struct run *const *run, int n, struct source *out);

@@ -3,8 +3,9 @@
  *
  * Gradients are sent in buckets as in training (engine/reducer.h): layer by layer from the last to
  * the first, 1 MiB of fp32 gradients in the first bucket, `bucket_bytes` in the others. A layer's
- * fraction of the backward pass is its fraction of the floating-point operations. A layer has twice
- * the operations of its forward pass, or as many if its input needs no gradient. */
+ * fraction of the backward pass is its fraction of the floating-point operations. A layer's
+ * backward pass has twice the operations of its forward pass, or as many if the layer's input needs
+ * no gradient. */
 #pragma once
 
 #include "base/status.h"

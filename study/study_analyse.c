@@ -1,4 +1,4 @@
-/* Computes the numbers of cells, the series, and speed-ups. */
+/* Computes the results of cells, the series of cells, and speed-ups. */
 #include "study/study_analyse.h"
 
 #include "base/array.h"
@@ -21,7 +21,7 @@ const struct study_thresholds study_thresholds = {.loader_loss = 0.10,
                                                   .compute_share = 0.50,
                                                   .noise = 0.20};
 
-/* Copies the number at `offset` of each sample that has it; returns how many. */
+/* Copies the number at `offset` of each sample that has it; returns how many were copied. */
 static int64_t collect(const struct study_result *r, size_t offset,
                        double values[ANALYSIS_MAX_REPEATS])
 {
@@ -49,7 +49,7 @@ static enum status measure(const struct study_result *r, size_t offset, const ch
                                  &m->high);
 }
 
-/* The median of a number; NAN if no sample has the number. */
+/* The median over the samples of the number at `offset`; NAN if no sample has the number. */
 static double median(const struct study_result *r, size_t offset)
 {
     double values[ANALYSIS_MAX_REPEATS];
@@ -57,7 +57,7 @@ static double median(const struct study_result *r, size_t offset)
     return n > 0 ? stats_median(values, n) : NAN;
 }
 
-/* Computes means, so that the parts of a step still add up to the step. */
+/* Sets the mean of each part of a step. Means of the parts, unlike medians, add up to the step. */
 static void split(const struct study_result *r, struct analysis_cell *c)
 {
     for (int p = 0; p < ANALYSIS_PARTS; p++) {
@@ -117,7 +117,8 @@ static enum status cell_numbers(const struct study_result *r, struct analysis_ce
 
 /* ---- series ---- */
 
-/* The batch that is fixed: per device (weak scaling) or over all devices (strong scaling). */
+/* The batch that all cells of a series share: per device (weak scaling) or over all devices (strong
+ * scaling). */
 static int64_t kept_batch(const struct analysis_cell *c, enum analysis_scaling s)
 {
     return s == ANALYSIS_WEAK ? c->batch / c->devices : c->batch;

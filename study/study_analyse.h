@@ -35,6 +35,7 @@ extern const struct study_thresholds study_thresholds;
 MUST_CHECK enum status study_analyse(const struct study_plan *plan,
                                      const struct study_result *result, struct analysis *a);
 
-/* Inside study/: fills in the verdict and evidence of every cell; its numbers are set already. */
+/* Inside study/: fills in the verdict and evidence of every cell, whose numbers the caller has
+ * set. */
 void study_judge(const struct study_result *result, const struct study_thresholds *t,
                  struct analysis *a);

@@ -9,7 +9,7 @@ static enum status check_text(const struct run *record, const char *key, const c
     const char *have = run_config_text(record, key, want);
     if (strcmp(have, want) == 0)
         return STATUS_OK;
-    return status_fail(STATUS_DATA, "'%s' was run with %s '%s', and its cell has '%s'", record->dir,
+    return status_fail(STATUS_DATA, "'%s' was run with %s '%s', but its cell has '%s'", record->dir,
                        key, have, want);
 }
 
@@ -18,7 +18,7 @@ static enum status check_count(const struct run *record, const char *key, int64_
     int64_t have = run_config_count(record, key, want);
     if (have == want)
         return STATUS_OK;
-    return status_fail(STATUS_DATA, "'%s' was run with %s %" PRId64 ", and its cell has %" PRId64,
+    return status_fail(STATUS_DATA, "'%s' was run with %s %" PRId64 ", but its cell has %" PRId64,
                        record->dir, key, have, want);
 }
 
@@ -27,7 +27,7 @@ static enum status check_data(const struct run *record, const struct study_data 
     const json_t *dummy = json_object_get(json_object_get(record->info, "config"), "dummy");
     bool tensors = !d->generated && !*d->folder;
     if (json_is_boolean(dummy) && json_is_true(dummy) != tensors)
-        return status_fail(STATUS_DATA, "'%s' was run on %s, and its cell has data '%s'",
+        return status_fail(STATUS_DATA, "'%s' was run on %s, but its cell has data '%s'",
                            record->dir, tensors ? "images" : "synthetic tensors", d->name);
     if (*d->folder)
         return check_text(record, "data", d->folder);
@@ -44,7 +44,7 @@ static enum status check_device(const struct run *record, const char *want)
     size_t n = strlen(want);
     if (strncmp(have, want, n) == 0 && (have[n] == '\0' || have[n] == ':'))
         return STATUS_OK;
-    return status_fail(STATUS_DATA, "'%s' was run on '%s', and its study has device '%s'",
+    return status_fail(STATUS_DATA, "'%s' was run on '%s', but its study has device '%s'",
                        record->dir, have, want);
 }
 

@@ -13,5 +13,6 @@ MUST_CHECK enum status study_collect(const struct study_store *store, const char
                                      struct analysis *a);
 
 /* Prints a line for each cell: throughput, speed-up, efficiency, top-1, the shares of input and
- * communication, and the verdict or why the cell has no result; then the bottleneck thresholds. */
+ * communication, and the verdict or the reason why the cell has no result. Then prints the
+ * bottleneck thresholds. */
 void study_print(const struct analysis *a, FILE *out);

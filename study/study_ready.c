@@ -98,8 +98,8 @@ static int count_gpus(const char *path)
     return n;
 }
 
-/* Runs `ampscale info --json`, on a host by ssh (NULL: here). *gpus is the number of usable GPUs;
- * -1: there was no answer, and `end` has the reason. */
+/* Runs `ampscale info --json`, on a host by ssh (NULL: here). Sets *gpus to the number of usable
+ * GPUs, or to -1 if there was no answer; `end` then has the reason. */
 static enum status ask(struct check *c, const char *host, int *gpus, struct process_end *end)
 {
     char out[64], log[64];
@@ -153,7 +153,7 @@ static enum status check_place(struct check *c, const char *host, int64_t needed
     return STATUS_OK;
 }
 
-/* Checks the hosts that the largest run uses; the first one also runs the cells of one process. */
+/* Checks the hosts that the largest run uses; the first host also runs the cells of one process. */
 static enum status check_hosts(struct check *c)
 {
     const struct launch_hosts *hosts = c->plan->hosts;

@@ -53,7 +53,7 @@ static enum status is_wanted(const struct work *w, const struct study_run *run, 
     enum study_state state;
     char why[PROCESS_MESSAGE_SIZE];
     TRY(study_store_state(w->store, run, &state, why));
-    /* A killed study may have left the run's checkpoint. */
+    /* A study that was killed may have left the run's checkpoint, which this removes. */
     if (state == STUDY_COMPLETE)
         TRY(study_store_complete(w->store, run));
     *wanted = (state == STUDY_PENDING || (state == STUDY_FAILED && w->options->retry)) &&
@@ -70,7 +70,7 @@ static enum status choose(struct work *w)
     return study_progress_begin(&w->progress, plan, w->wanted, w->options->progress);
 }
 
-/* The message for a command that wrote none to its log, with the likely reason. */
+/* The message for a command that wrote no message to its log, with the likely reason. */
 static const char *silence(const char *log)
 {
     struct statvfs disk;
@@ -90,7 +90,7 @@ static enum status run_command(struct work *w, char *const *argv, const char *lo
     TRY(process_run(&child, end));
     if (end->received)
         return status_fail(STATUS_INTERRUPTED,
-                           "interrupted by %s; the same command runs what is missing",
+                           "interrupted by %s; the same command continues the study",
                            strsignal(end->received));
     if (end->late)
         snprintf(end->message, sizeof end->message, "not done within the limit of %lld s",
@@ -129,7 +129,7 @@ done:
     return st;
 }
 
-/* Runs one attempt; *done: the run is complete now. */
+/* Runs one attempt; Sets *done if the run is complete now. */
 static enum status attempt(struct work *w, const struct study_run *run, bool *done,
                            struct process_end *end)
 {
@@ -176,7 +176,7 @@ enum status study_run_missing(const struct study_store *store, const struct stud
         CHECK(run_one(&w, &store->plan->run[i]));
         if (process_signals_received(&w.signals)) {
             st = status_fail(STATUS_INTERRUPTED,
-                             "interrupted; the same command runs what is missing");
+                             "interrupted; the same command continues the study");
             goto done;
         }
     }

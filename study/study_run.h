@@ -9,7 +9,8 @@
 struct study_options {
     const char *program; /* path of this program */
     const regex_t *only; /* only runs whose "<cell>/r<k>" matches; NULL: all */
-    bool retry;          /* run runs again that failed in earlier calls, and try each run twice */
+    bool retry;          /* also run the runs that failed in earlier calls, and try each run up to
+                          * twice */
     FILE *progress;      /* gets a line for each run, and on a terminal a redrawn status line */
 };
 
@@ -22,9 +23,9 @@ MUST_CHECK enum status study_count_left(const struct study_store *store,
                                         const struct study_options *options,
                                         struct study_left *left);
 
-/* Runs all missing runs, after a check that their data, hosts and devices exist: STATUS_DATA names
- * all that is missing, and no run has started then. A run that fails is recorded as failed, and the
- * next one starts. Only a signal (STATUS_INTERRUPTED) and errors that affect all runs (STATUS_IO,
- * data that cannot be made) stop the study. */
+/* Checks that the data, hosts and devices of all missing runs exist, and then runs them. If
+ * something is missing, STATUS_DATA names all of it, and no run has started. A run that fails is
+ * recorded as failed, and the next one starts. Only a signal (STATUS_INTERRUPTED) and errors that
+ * affect all runs (STATUS_IO, data that cannot be made) stop the study. */
 MUST_CHECK enum status study_run_missing(const struct study_store *store,
                                          const struct study_options *options);

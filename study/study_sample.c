@@ -71,7 +71,7 @@ static int64_t setting(const struct run *run, const char *key)
     return value > 0 && value <= INT32_MAX ? value : 0;
 }
 
-/* The input of a run, from its summary. */
+/* Reads the input statistics of a run from its summary. */
 static void take_io(const struct run *run, struct analysis_io *io)
 {
     const json_t *from = json_object_get(run->summary, "io");

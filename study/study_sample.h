@@ -16,7 +16,7 @@ struct study_sample {
     double behind;        /* own time of the slowest rank divided by the median of the others, minus
                            * 1 */
     double noise;         /* largest `behind` that noise alone may cause */
-    char part[16];        /* part of the step in which the slowest rank loses most */
+    char part[16];        /* part of the step in which the slowest rank loses most time */
     bool disturbed;       /* other work disturbed the run (results/noise.h) */
     bool injected;        /* faults were injected into the run */
     char host[64];        /* of the slowest rank */

@@ -147,8 +147,8 @@ static enum status read_length(const json_t *root, struct study_spec *s)
     return keys_count(root, "", "limit_s", false, 1, 100000000, &s->limit_s);
 }
 
-/* Does a word of the command line set this flag of train? train accepts a long flag's first
- * letters, "--ou=DIR", and a short flag with its value, "-b2". */
+/* Whether a word of the command line sets this flag of train. train accepts the first letters of a
+ * long flag, "--ou=DIR", and a short flag with its value, "-b2". */
 static bool sets_flag(const char *word, const char *flag)
 {
     if (strncmp(flag, "--", 2) != 0)

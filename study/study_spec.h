@@ -38,7 +38,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Version of the format; grows when a reader of the previous version would misunderstand it. */
+/* Version of the format; increases when a reader of the previous version would misunderstand the
+ * new one. */
 enum { STUDY_SCHEMA = 1 };
 
 enum { STUDY_MAX_LIST = 32, STUDY_NAME_SIZE = 48, STUDY_MAX_DEVICES = 65536 };
@@ -65,7 +66,7 @@ struct study_data {
 };
 
 struct study_spec {
-    json_t *json; /* the whole file; `about`, `train` and `launcher` borrow from it */
+    json_t *json; /* the whole file; `about`, `train` and `launcher` point into it */
     char name[STUDY_NAME_SIZE];
     const char *about;
     struct study_counts devices[STUDY_MODES]; /* n 0: the study lacks the mode */

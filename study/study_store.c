@@ -22,9 +22,10 @@ static enum status compare_plan(const struct study_store *store, const char *pat
     json_decref(was);
     if (same)
         return STATUS_OK;
-    return status_fail(STATUS_USAGE,
-                       "'%s' holds another study than '%s' describes; give another --out",
-                       store->dir, store->plan->spec->name);
+    return status_fail(
+        STATUS_USAGE,
+        "'%s' holds the results of a study that differs from '%s'; give another --out", store->dir,
+        store->plan->spec->name);
 }
 
 static enum status keep_plan(const struct study_store *store)
@@ -90,7 +91,8 @@ enum status study_store_prepare(const struct study_store *store, const struct st
                     store->plan->cell[run->cell].name));
     TRY(dir_make(path));
     TRY(study_run_path(store->plan, run, store->dir, "/checkpoint.safetensors", path));
-    /* A run of steps must be timed without interruption; only a run of epochs may be resumed. */
+    /* A run with a number of steps must be timed without interruption; only a run with a number of
+     * epochs may be resumed. */
     *resume = store->plan->spec->epochs && path_exists(path);
     if (*resume)
         return STATUS_OK;

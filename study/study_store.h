@@ -1,7 +1,7 @@
 /* The folder of a study:
  *
  *   plan.json               the study, its cells, and the command of each run
- *   cells/<cell>/r<k>/      a run, as `ampscale train --out` writes it; complete with summary.json
+ *   cells/<cell>/r<k>/      a run, written by `ampscale train`; complete if it has summary.json
  *   cells/<cell>/r<k>.log   output of its command; r<k>-logs/ output of each of several ranks
  *   cells/<cell>/r<k>.failed   why the run failed, as JSON
  *   data/<name>/            generated images, with data/<name>.log
@@ -32,8 +32,8 @@ MUST_CHECK enum status study_store_state(const struct study_store *store,
                                          const struct study_run *run, enum study_state *state,
                                          char why[PROCESS_MESSAGE_SIZE]);
 
-/* Prepares the folder of a run: makes its parent, and removes the files of an earlier attempt, or
- * keeps them and sets *resume if the run can resume from its checkpoint. */
+/* Prepares the folder of a run: makes its parent folder, and removes the files of an earlier
+ * attempt, or keeps them and sets *resume if the run can resume from its checkpoint. */
 MUST_CHECK enum status study_store_prepare(const struct study_store *store,
                                            const struct study_run *run, bool *resume);
 

@@ -2,9 +2,9 @@
  *
  * Energy: powercap's domains "package-N" (Intel's RAPL, and AMD's under the same driver), which are
  * counters in microjoules that wrap around at the value in max_energy_range_uj. They count the
- * energy of all processes. On most systems only root can read them. Temperature: the maximum of the
- * first sensors of coretemp, k10temp and zenpower, which measure a package. Clock: the mean over
- * the processors that cpufreq knows. */
+ * energy of all processes. On most systems only root can read them. Temperature: the maximum over
+ * the first sensor of each coretemp, k10temp and zenpower device, which measures a package. Clock:
+ * the mean over the processors that cpufreq knows. */
 #include "telemetry/meter.h"
 
 #include "base/array.h"
@@ -73,8 +73,8 @@ static bool sibling(const char *path, const char *name, char out[4096])
     return snprintf(out, 4096, "%.*s/%s", folder, path, name) < 4096;
 }
 
-/* Adds a domain if it is a whole package: its parts (cores, memory) and psys, which includes it,
- * would be counted twice. */
+/* Adds a domain only if it is a whole package. Adding the package's parts (cores, memory) or psys,
+ * which includes the package, would count energy twice. */
 static void look_package(struct host_meter *m, const char *name_path, void *context)
 {
     char name[TEXT_MAX], range[4096];
@@ -138,7 +138,7 @@ static double clock_mhz(struct host_meter *m)
 }
 
 /* The package's joules since the meter was opened. A counter that decreased has wrapped around
- * once: a wrap takes at least a minute. */
+ * once, and not more often, because a wrap takes at least a minute. */
 static double package_joules(struct package *p)
 {
     double now = read_number(p->path);

@@ -21,9 +21,9 @@ struct meter {
     char lost[256]; /* the first device that stopped answering, and why; "": none */
 };
 
-/* NVIDIA's management library, loaded at run time. Devices have CUDA's numbers in this process.
- * STATUS_UNSUPPORTED if the library, the driver or a device is missing; the message names the
- * missing part. */
+/* NVIDIA's management library, loaded at run time. Devices are numbered as CUDA numbers them in
+ * this process. STATUS_UNSUPPORTED if the library, the driver or a device is missing; the message
+ * names the missing part. */
 MUST_CHECK enum status nvml_meter_open(const int *index, int n, struct meter **m);
 
 /* The host's processors, as one device, from a tree like /sys: energy of the processor packages

@@ -14,7 +14,7 @@
 enum { LINE_MAX_BYTES = 4096, SECTOR_BYTES = 512 };
 
 /* A file of /proc that is read line by line. base/lines.h is not used because storage_read also
- * runs after a failure, whose message must stay. */
+ * runs after a failure, whose message must not be replaced. */
 struct proc_lines {
     int fd;
     size_t n; /* bytes in `text` */

@@ -13,17 +13,18 @@ struct storage_meter {
                       * this host, for example on a network mount */
 };
 
-/* Bytes read, by this process since it began and from the device since the host started. NaN: not
- * known; the kernel counts nothing of the kind, or the folder is not on a block device. */
+/* `process`: bytes that this process has read since it began. `device`: bytes read from the device
+ * since the host started. NaN: the kernel has no such counter, or the folder is not on a block
+ * device. */
 struct storage_bytes {
     double process, device;
 };
 
-/* `path`: the folder of the data; NULL: there is none. `proc`: folder to read in place of /proc;
- * NULL: /proc. */
+/* Prepares a meter. `path`: the folder of the data; NULL: there is none. `proc`: folder to read in
+ * place of /proc; NULL: /proc. */
 void storage_open(struct storage_meter *m, const char *path, const char *proc);
 
-/* Opens files, and allocates nothing. */
+/* Reads the counters. Opens files, but allocates no memory. */
 struct storage_bytes storage_read(const struct storage_meter *m);
 
 /* The bytes that were read between two calls. */

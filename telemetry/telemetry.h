@@ -29,9 +29,9 @@ struct telemetry_config {
     const char *sysfs; /* root of the tree to read; NULL: /sys */
 };
 
-/* Takes one sample: a row for each device, with `device` filled in; attempt, sample and elapsed are
- * 0. Called from the sampling thread, and once from the thread that calls telemetry_stop. A failure
- * ends the sampling and is returned by telemetry_stop. */
+/* Receives one sample: a row for each device, with `device` filled in; attempt, sample and elapsed
+ * are 0. Called from the sampling thread, and once from the thread that calls telemetry_stop. A
+ * failure ends the sampling and is returned by telemetry_stop. */
 typedef enum status telemetry_take(void *context, struct telemetry_record *row, int n);
 
 /* Opens the sensors. If nothing can be measured, the telemetry has no devices and takes no samples;
@@ -41,7 +41,7 @@ MUST_CHECK enum status telemetry_open(const struct telemetry_config *config, str
 /* Starts the sampling thread, which takes its first sample at once. */
 MUST_CHECK enum status telemetry_start(struct telemetry *t, telemetry_take *take, void *context);
 
-/* Does nothing for NULL, and for telemetry that is not running. */
+/* Takes the last sample, and ends the thread. Does nothing if `t` is NULL or not running. */
 MUST_CHECK enum status telemetry_stop(struct telemetry *t);
 
 void telemetry_close(struct telemetry *t); /* call it after telemetry_stop; NULL is fine */

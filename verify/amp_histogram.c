@@ -102,7 +102,7 @@ void histogram_merge(struct histogram *into, const struct histogram *from)
 
 int64_t histogram_underflow(const struct histogram *c, int k)
 {
-    int tie = -25 - k - HISTOGRAM_LOW; /* the bin that begins with the tie |x| 2^k = 2^-25 */
+    int tie = -25 - k - HISTOGRAM_LOW; /* the bin whose lower end is the tie |x| 2^k = 2^-25 */
     int64_t sum = tie >= 0 && tie < HISTOGRAM_BINS ? c->power[tie] : 0;
     for (int b = 0; b < tie && b < HISTOGRAM_BINS; b++)
         sum += c->bin[b];

@@ -40,8 +40,8 @@ struct histogram {
                          * `values` */
     float largest;      /* largest magnitude of finite values */
     struct fp16_fate fate[SCALE_COUNT];
-    /* Element e - HISTOGRAM_LOW: the number of values with 2^e <= |x| < 2^(e+1), and of those with
-     * |x| = 2^e. */
+    /* Element e - HISTOGRAM_LOW: the number of values with 2^e <= |x| < 2^(e+1) in `bin`, and with
+     * |x| = 2^e in `power`. */
     int64_t bin[HISTOGRAM_BINS];
     int64_t power[HISTOGRAM_BINS];
 };

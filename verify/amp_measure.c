@@ -11,7 +11,7 @@
 /* The loader's limits; few decoder threads, because a report reads few batches. */
 enum { WORKERS = 2, PREFETCH = 2, MAX_BAD_IMAGES = 100 };
 
-/* An output of an operation that holds gradients. */
+/* An operation's output tensor that holds gradients. */
 struct tap {
     int step;
     enum role role;

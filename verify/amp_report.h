@@ -17,9 +17,9 @@
 
 /* A member that is 0 or NULL takes the run's setting, or without a run the default in brackets. */
 struct amp_report_config {
-    const char *run;  /* folder of a run, which gives network, data, sizes and newest checkpoint; or
-                       * NULL ... */
-    const char *arch; /* ... and this network */
+    const char *run;  /* folder of a run, which gives network, data, sizes and newest checkpoint;
+                       * NULL: no run */
+    const char *arch; /* network; only if `run` is NULL */
     const char *data; /* folder with train/ [noise] */
     const char *init; /* weights for `arch` [random] */
     int image_size;   /* [224] */
@@ -42,6 +42,6 @@ struct amp_report_config {
 
 enum { AMP_REPORT_SCHEMA = 1 };
 
-/* Measures, prints, and writes the record. `out` (`size` bytes) receives its folder. STATUS_DATA
- * for a run without an undamaged checkpoint, and for data that cannot be read. */
+/* Measures, prints, and writes the record. `out` (`size` bytes) receives the record's folder.
+ * STATUS_DATA for a run without an undamaged checkpoint, and for data that cannot be read. */
 MUST_CHECK enum status amp_report_run(const struct amp_report_config *c, char *out, size_t size);

@@ -295,8 +295,8 @@ static double excess(double want, double got, double bound)
     return isnan(error) || !(bound > 0) ? INFINITY : error / bound;
 }
 
-/* As `excess`, for an element that may be rounded: 0 between the rounded ends of want +- bound,
- * infinite if the element's type does not have the value `got`. */
+/* As `excess`, for an element that may be rounded: 0 if `got` lies between the rounded ends of want
+ * +- bound, infinite if the element's type does not have the value `got`. */
 static double element_excess(const struct op_desc *d, enum role role, int64_t i, float want,
                              float got, double bound)
 {
@@ -306,7 +306,7 @@ static double element_excess(const struct op_desc *d, enum role role, int64_t i,
         return 0;
     if (dtype_round(precision_of(d, role, i), got) != got)
         return INFINITY;
-    if (want == got) /* infinities too, which have no interval around them */
+    if (want == got) /* also for infinities, which have no interval around them */
         return 0;
     float low = precision_written(d, role, i, (float)((double)want - bound));
     float high = precision_written(d, role, i, (float)((double)want + bound));

@@ -113,8 +113,8 @@ static bool is_weight(int role)
     return role == ROLE_W || role == ROLE_DW;
 }
 
-/* Sets the layout of those activations in `roles` that the layout fits; returns whether it fits
- * any. */
+/* Sets the layout of those activations in `roles` that the layout fits. Returns whether the layout
+ * fits any of them. */
 static bool apply(struct op_desc *d, unsigned roles, enum layout layout)
 {
     bool taken = false;

@@ -16,8 +16,8 @@ struct case_list {
     enum status status; /* the first failed allocation; nothing is added after it */
 };
 
-/* In these cases the CPU backend uses non-temporal stores for results of at least this size: this
- * is far below its usual threshold, so that small cases cover both kinds of stores. */
+/* Size from which the CPU backend writes results with non-temporal stores in these cases. It is far
+ * below the backend's usual threshold, so that small cases cover both kinds of stores. */
 enum { CASES_STREAM_BYTES = 256 << 10 };
 
 /* Makes the whole table. Case numbers do not change unless the table is edited. */

@@ -25,8 +25,8 @@ static void add(struct case_list *list, const struct op_desc *d, const struct va
     }
 }
 
-/* Adds cases for operations of libraries, which do not support raw inputs; one case requests raw
- * inputs. */
+/* Adds cases for operations that libraries compute. Libraries do not support raw inputs; one case
+ * requests them nevertheless. */
 static void add_dense(struct case_list *list, struct op_desc d)
 {
     static const struct variant v[] = {

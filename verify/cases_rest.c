@@ -163,7 +163,8 @@ static void cases_sgd(struct case_list *list)
             cases_add(list, d, FILL_RANDOM);
             cases_add(list, d, FILL_FOUND_INF);
         }
-    /* Two sizes with a limit below the gradient's norm; the larger one also with a limit above. */
+    /* Two sizes with a clipping limit below the gradient's norm; the larger size also with a limit
+     * above the norm. */
     for (int k = 0; k < 3; k++) {
         struct sgd_attr attr = {.momentum = 0.9f,
                                 .clip = k == 2 ? 1e6f : 0.5f,

@@ -77,7 +77,7 @@ static enum status check_same_bits(const struct op_desc *d, const struct operand
     for (int r = 0; r < ROLE_COUNT; r++)
         if (op_roles(d->kind).writes >> r & 1 && a->p[r] &&
             memcmp(a->p[r], b->p[r], operand_bytes(d, (enum role)r)) != 0)
-            return status_fail(STATUS_MISMATCH, "%s: a second execution gives other bits",
+            return status_fail(STATUS_MISMATCH, "%s: a second execution gives different bits",
                                role_str((enum role)r));
     return STATUS_OK;
 }

@@ -3,11 +3,13 @@
  * Each case runs in a rig (rig.h: guards, poisoned outputs and workspace, inputs that must not
  * change) on random inputs, and its result must be within the bounds of bounds.h. The result of a
  * second run must be within these bounds too, and must have the same bits if the plan promises this
- * (backend.h). The reference computes the expected result on rounded inputs. It does not round
- * itself, so that its own rounding can be checked too; only for fused forms it does. If the case
- * passes, each in-place form that kernels/ops.h allows runs in the same way.
+ * (backend.h). The reference computes the expected result from rounded inputs, but does not round
+ * the result, so that the rounding of every device, also of the reference, is checked. Only for
+ * fused forms does the reference round. If the case passes, each in-place form that kernels/ops.h
+ * allows runs in the same way.
  *
- * A case or in-place form that the device does not support is printed and counted as skipped:
+ * Prints a line for each case or in-place form that the device does not support, which counts as
+ * skipped, or that fails:
  *     skip NUMBER NAME: REASON
  *     FAIL NUMBER NAME: REASON
  * and, with `steps`, lines that show which case a crashed process was running:
@@ -38,7 +40,8 @@ struct comparison_fault {
     int number;
 };
 
-/* Initialised with the devices and with -1 in `problem.number`; all other members are 0. */
+/* Before the first case, the caller sets the devices, and `problem.number` to -1; all counters are
+ * 0. */
 struct comparison {
     struct device *dev, *ref;
     const char *command; /* the command that ran this program, without the case: printed after a

@@ -118,7 +118,8 @@ static void close_check(struct check *k)
 
 /* ---- comparing ---- */
 
-/* The parameter that contains byte `offset` of a buffer, as its own byte *inside; NULL: padding. */
+/* The parameter that contains byte `offset` of a buffer; NULL: the byte is padding. Sets *inside to
+ * the byte's offset in the parameter. */
 static const struct param *param_at(struct check *k, enum buffer b, size_t offset, size_t *inside)
 {
     size_t bytes;
@@ -139,8 +140,8 @@ static const struct param *param_at(struct check *k, enum buffer b, size_t offse
     return NULL;
 }
 
-/* Fails; the message names the first bit in which `got` and `want` differ, which were copied from
- * `offset` of a buffer. */
+/* The failure when `got` and `want` differ, both copied from `offset` of a buffer. The message
+ * names the first bit that differs. */
 static enum status differs(struct check *k, enum buffer b, const char *when, const char *got,
                            const char *want, size_t offset)
 {

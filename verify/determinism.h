@@ -39,7 +39,7 @@ struct determinism_result {
     double loss;   /* loss of the last step, the mean over its images */
     uint64_t bits; /* hash of the results of the first repeat of each step: equal on two devices
                     * that compute the same bits and have the same layouts of weights */
-    double bytes;  /* number of bytes compared with the first repeat's */
+    double bytes;  /* number of bytes that were compared with the first repeat */
 };
 
 /* STATUS_MISMATCH where a repeat differs: the message names step, repeat, tensor and the first bit

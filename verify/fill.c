@@ -43,7 +43,8 @@ static void fill_bytes(struct rng *r, uint8_t *out, int64_t n)
         out[i] = (uint8_t)rng_u32(r);
 }
 
-/* Fills two halves: small values for the sums, and much larger values for the sums of squares. */
+/* Fills the first half with small values for the sums, and the second half with much larger values
+ * for the sums of squares. */
 static void fill_sums(struct rng *r, float *out, int64_t n)
 {
     fill_uniform(r, out, n / 2, -1, 1);
@@ -144,7 +145,7 @@ static double magnitude(const struct op_desc *d, enum role role, enum fill fill)
         if (fill == FILL_HUGE)
             return role == ROLE_DW ? 8 * target : 1;
         return target;
-    case OP_SOFTMAX_XENT: /* the loss scale scales the results */
+    case OP_SOFTMAX_XENT: /* the loss scale already scales the results */
         return 1;
     default:
         return target;

@@ -58,7 +58,8 @@ static bool is_job(const struct operations *o, const struct selection *part)
     return false;
 }
 
-/* Convolutions have several workers, which start first, because planning them takes long. */
+/* Lists the jobs. Convolutions have several workers, which start first, because planning them takes
+ * long. */
 static void list_jobs(struct operations *o, bool convolutions)
 {
     const struct selection *all = &o->config->worker.selection;

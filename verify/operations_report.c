@@ -7,7 +7,7 @@
 
 enum { OPERATIONS_SCHEMA = 1, COMMAND_SIZE = 256 };
 
-/* Writes the command that runs only the case of a failure. */
+/* Writes the command that runs only the case that failed. */
 static void reproduce(const struct operations_config *c, const struct operations_failure *f,
                       char out[COMMAND_SIZE])
 {

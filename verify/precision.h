@@ -24,9 +24,9 @@ struct precision_none {
 };
 void precision_none(const struct op_desc *d, struct precision_none *none);
 
-/* `d` in which the fp32 tensors that a policy stores in a 16-bit type round to `precision`:
- * activations, their gradients and weights, but not batch norm's tensors per channel. For TF32,
- * which is not a storage type, only inputs round. `raw`: the rounded inputs are raw. */
+/* A copy of `d` in which the fp32 tensors that a policy stores in a 16-bit type round to
+ * `precision`: activations, their gradients and weights, but not batch norm's tensors per channel.
+ * For TF32, which is not a storage type, only inputs round. `raw`: the rounded inputs are raw. */
 struct op_desc with_precision(const struct op_desc *d, enum dtype precision, bool raw);
 
 /* As with_precision, but batch norm's parameters, their gradients and its statistics round too. */
@@ -35,7 +35,8 @@ struct op_desc with_narrow_batch_norm(const struct op_desc *d, enum dtype precis
 /* As with_precision, but the tensors have type `type`; weight gradients stay fp32 and round. */
 struct op_desc with_type(const struct op_desc *d, enum dtype type);
 
-/* `d` with each tensor of a narrow type replaced by an fp32 tensor that rounds to this type. */
+/* A copy of `d` with each tensor of a narrow type replaced by an fp32 tensor that rounds to this
+ * type. */
 struct op_desc emulated_form(const struct op_desc *d);
 
 /* Whether a tensor of `d` has a narrow type. */

@@ -102,7 +102,7 @@ void operands_widen(const struct op_desc *d, const struct operands *from, struct
 
 struct rig_buffer {
     char *base;   /* device memory: guard, tensor, guard; NULL: the tensor uses the memory of
-                   * another one */
+                   * another tensor */
     size_t bytes; /* of the tensor */
     char *host;   /* (bytes) data to upload, or downloaded data */
 };

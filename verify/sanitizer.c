@@ -20,7 +20,7 @@ enum status sanitizer_find(const char *devices, char *path, size_t size)
 {
     const char *home = getenv("CUDA_HOME");
     if (strncmp(devices, "cuda", strlen("cuda")) != 0)
-        return status_fail(STATUS_DATA, "--sanitizer: '%s' is no GPU", devices);
+        return status_fail(STATUS_DATA, "--sanitizer: '%s' is not a GPU", devices);
     if (path_of_program(file_name, path, size) || (home && is_in(home, path, size)) ||
         is_in("/usr/local/cuda", path, size))
         return STATUS_OK;

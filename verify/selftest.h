@@ -7,10 +7,10 @@
  * Values are judged in families, each a vector: the logits of a row, the gradient norms of all
  * parameters, the losses of all steps ... A family passes when
  *     |got - want| <= max(1e-4 |want|, 3 |fp32 - want|)      (Euclidean norms)
- * where `want` are PyTorch's fp64 values and `fp32` the values of its fp32 run; if a case has no
- * fp64 form, when |got - want| <= 1e-3 |want|. Single members of a family may differ by more, also
- * in PyTorch's fp32 run: a unit whose sign flips by rounding changes some gradients a lot and
- * others not at all.
+ * where `want` are PyTorch's fp64 values and `fp32` the values of its fp32 run. If a case has no
+ * fp64 form, a family passes when |got - want| <= 1e-3 |want|. Single members of a family may
+ * differ by more, also in PyTorch's fp32 run: if rounding flips the sign of one ReLU's input, some
+ * gradients change a lot and others not at all.
  *
  * Training amplifies rounding from step to step. The drift of PyTorch's fp32 run from its fp64 run
  * is visible in the gradient norm before it is visible in the loss. Therefore the losses of a case

@@ -21,7 +21,7 @@ bool watch_plan_is_there(const char *dir)
     return path_exists(path);
 }
 
-/* The folder of a planned run, which must be inside the study's. */
+/* The folder of a planned run, which must be inside the study's folder. */
 static enum status run_dir(const char *dir, const json_t *run, char **out)
 {
     char path[4096];

@@ -21,8 +21,8 @@ struct watch_plan {
     int64_t n;
     struct planned_run *run;       /* (n) in the plan's order */
     int64_t count[PLANNED_STATES]; /* of the runs */
-    int64_t current;               /* of the runs in progress, the one that was written to last; -1:
-                                    * none */
+    int64_t current;               /* index of the run in progress whose files were written last;
+                                    * -1: none */
     double done_s;                 /* seconds that all complete runs took together */
 };
 

@@ -16,8 +16,8 @@ struct screen {
     int signals;   /* descriptor from which signals are read */
 };
 
-/* Blocks SIGINT, SIGTERM, SIGHUP, SIGTSTP and SIGWINCH, also after screen_close. No other code may
- * wait for them. */
+/* Blocks SIGINT, SIGTERM, SIGHUP, SIGTSTP and SIGWINCH, which stay blocked after screen_close. No
+ * other code may wait for them. */
 MUST_CHECK enum status screen_open(FILE *out, struct screen *s);
 void screen_close(struct screen *s); /* also after screen_open failed */
 

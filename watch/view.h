@@ -9,5 +9,6 @@
  * STATUS_DATA for times out of range. */
 MUST_CHECK enum status view_run(FILE *out, const struct run *run, const struct view_options *o);
 
-/* Has the run ended finally? After a signal, a lost rank or a kill it may be resumed. */
+/* Whether the run is over: complete, diverged or failed. A run that ended by a signal, a lost rank
+ * or a kill is not over, because it may be resumed. */
 bool view_is_over(const struct run *run);

@@ -87,7 +87,7 @@ expect_error 2 'no case is selected' "${operations[@]}" --case 1000000
 expect_error 2 "--sanitizer 'leaks'" "${operations[@]}" --sanitizer leaks
 expect_error 2 "no kernels for 'mmx'" "${operations[@]}" --isa mmx
 expect_error 2 "--isa is only for the device 'cpu'" "${operations[@]}" --isa generic --devices ref
-expect_error 5 "'cpu' is no GPU" "${operations[@]}" --sanitizer memcheck
+expect_error 5 "'cpu' is not a GPU" "${operations[@]}" --sanitizer memcheck
 AMPSCALE_CUDA_MODULE=$scratch/none expect_error 5 "$scratch/none" "${operations[@]}" --devices cuda:0
 expect 5 "${operations[@]}" --only conv_stats_fwd -q
 says ' 0 passed, '

@@ -60,7 +60,7 @@ if (($(wc -l <before) < 7)); then
     wait "$study" || code=$?
     ((code == 0 || code == 143)) || fail "an interrupted study exited with $code: $(cat err)"
     if ((code == 143)); then
-        grep -q '^ampscale: interrupted.*; the same command runs what is missing$' err ||
+        grep -q '^ampscale: interrupted.*; the same command continues the study$' err ||
             fail "an interrupted study says: $(cat err)"
     fi
 fi
@@ -130,7 +130,7 @@ expect_error 2 "its own 'launcher'" study "$scratch/own.json" --out h --hosts a
 
 # Another study in the same folder.
 sed -i 's/"measured_steps": 3/"measured_steps": 4/' study.json
-expect_error 2 "'s' holds another study than 'tiny' describes" study study.json --out s
+expect_error 2 "'s' holds the results of a study that differs from 'tiny'" study study.json --out s
 
 # A cell that fails is kept as failed, the others are run; with --retry it is tried again.
 study_file '"resnet8", "resnet9"'
@@ -186,7 +186,7 @@ kill -INT "$study"
 code=0
 wait "$study" || code=$?
 ((code == 130)) || fail "an interrupted study exited with $code: $(cat err)"
-grep -qx 'ampscale: interrupted by Interrupt; the same command runs what is missing' err ||
+grep -qx 'ampscale: interrupted by Interrupt; the same command continues the study' err ||
     fail "an interrupted study says: $(cat err)"
 runs_on && fail "a study ended before its run"
 [[ ! -e long-out/$cell/r1/summary.json && ! -e long-out/$cell/r1.failed ]] ||
