@@ -14,7 +14,7 @@
         name, ACCEPT_ARG_##type, flag, otherwise, 0, 0                                             \
     }
 
-/* Arguments of several kinds. */
+/* Arguments that several kinds take. */
 #define THREADS    COUNT("threads", "--threads", NULL, 1, 1024)
 #define BATCH      COUNT("batch", "-b", NULL, 1, 65536)
 #define IMAGE_SIZE COUNT("image_size", "--image-size", NULL, 1, 4096)

@@ -49,6 +49,6 @@ extern const struct accept_kind accept_kinds[]; /* ends with an entry whose name
 /* The kind of that name; NULL: there is none. */
 const struct accept_kind *accept_kind_find(const char *name);
 
-/* STATUS_USAGE unless `args`, an object or NULL, are valid arguments of the kind. */
+/* Checks arguments; `args` is an object or NULL. STATUS_USAGE if the kind does not allow them. */
 MUST_CHECK enum status accept_args_check(const struct accept_kind *kind, const json_t *args,
                                          const char *where);

@@ -56,7 +56,7 @@ static enum status read_real(const json_t *object, const char *where, const char
     return STATUS_OK;
 }
 
-/* Reads percent as a share. */
+/* Reads an optional percentage, and stores it as a fraction. */
 static enum status read_share(const json_t *object, const char *where, const char *key, double *out)
 {
     TRY(read_real(object, where, key, 0, 1000, out));

@@ -41,7 +41,8 @@ struct accept_column {
 #define COLUMNS(...) ((const struct accept_column[]){__VA_ARGS__, {0}})
 
 struct accept_reading {
-    /* Replaces the table; STATUS_DATA for output that cannot be read. NULL: the table is used. */
+    /* Reads the output in place of the table; STATUS_DATA for output that cannot be read. NULL: the
+     * table is used. */
     enum status (*read)(const struct accept_output *output, struct accept_result *r);
     const char *rows;  /* path of a list; NULL: the whole output is the only row */
     const char *needs; /* what the STATUS_DATA message calls the rows if the output has none; NULL:
@@ -54,7 +55,7 @@ struct accept_reading {
 MUST_CHECK enum status accept_read(const struct accept_reading *reading,
                                    const struct accept_output *output, struct accept_result *r);
 
-/* Adds the columns of one row; `number` replaces "{}" in names. */
+/* Adds the metrics of one row, from its columns; `number` replaces "{}" in names. */
 MUST_CHECK enum status accept_read_row(const struct accept_column *column, const json_t *row,
                                        const char *number, struct accept_result *r);
 

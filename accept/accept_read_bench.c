@@ -7,7 +7,7 @@
 
 /* --- facts --- */
 
-/* Whether a device, "cuda:3" or "cpu", is one of the spec's devices. */
+/* Whether a device, such as "cuda:3" or "cpu", is one of the spec's devices. */
 static bool is_asked(const struct accept_output *o, const char *device)
 {
     size_t n = strlen(o->device);
@@ -128,7 +128,7 @@ const struct accept_reading accept_read_optimizer[] = {
     {.rows = "rows", .column = COLUMNS({"gb_per_s", "update_{precision}", "GB/s", ACCEPT_HIGHER})},
     {0}};
 
-/* Each stage has rows for files from storage and for files in memory, one per number of threads. */
+/* Each stage has one row for each source of files (storage, memory) and each number of threads. */
 const struct accept_reading accept_read_input[] = {
     {.rows = "rows",
      .column = COLUMNS({"images_per_s", "{stage}_{from}_{threads}", "images/s", ACCEPT_HIGHER})},
@@ -206,8 +206,8 @@ const struct accept_reading accept_read_step[] = {{.read = read_operations}, {0}
 
 /* --- GEMM --- */
 
-/* GEMM throughput of one type: FLOPs over seconds of all GEMMs, each counted as often as the
- * network runs it; NAN if one of them was not measured. */
+/* GEMM throughput of one data type: the FLOPs of all GEMMs divided by their seconds. Each GEMM
+ * counts as often as the network runs it. NAN if a GEMM was not measured. */
 static double gemm_rate(const json_t *rows, const char *type)
 {
     double flops = 0, seconds = 0;

@@ -77,8 +77,9 @@ static double over_devices(const json_t *devices, const char *key, enum over ove
     return over == OVER_SUM && json_array_size(devices) > 0 ? sum : far;
 }
 
-/* Percent of the samples in which a device was throttled for one reason, the highest of any device;
- * NAN if a device has no such sensor. A reason that is not listed did not occur: 0. */
+/* The percentage of samples in which a device was throttled for `reason`, on the device with the
+ * highest percentage. NAN if a device has no such sensor; 0 if the reason is not listed, because
+ * then it did not occur. */
 static double throttled(const json_t *devices, const char *reason, size_t *worst)
 {
     double most = json_array_size(devices) > 0 ? 0 : NAN;

@@ -102,7 +102,8 @@ const struct accept_reading accept_read_throughput[] = {
 
 /* --- profile --- */
 
-/* Adds the kernels that take longest, one metric each; the record has all kernels. */
+/* Adds one metric for each of the kernels that take longest; the command's record has all
+ * kernels. */
 static enum status read_kernels(const struct accept_output *o, struct accept_result *r)
 {
     enum { SHOWN = 10 };

@@ -15,7 +15,7 @@
 
 /* Runs the checks that have no results yet, and judges all. STATUS_USAGE if the folder holds other
  * results, and for hours without a burn-in check; STATUS_INTERRUPTED after a signal: `report` is
- * then empty. On success the caller frees it. */
+ * then empty. On success the caller frees `report`. */
 MUST_CHECK enum status accept_run(const struct accept_spec *spec,
                                   const struct accept_options *options,
                                   struct accept_report *report);

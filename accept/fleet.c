@@ -122,7 +122,8 @@ static bool bounds_of(const struct fleet_config *c, const char *metric, struct f
     return true;
 }
 
-/* Whether a node has results and is in the group; *value: its value, NAN if it has none. */
+/* Whether a node has results and is in the group. Sets *value to the node's value of the metric, or
+ * to NAN if it has none. */
 static bool value_of(const struct judging *j, int node, int group, const char *metric,
                      double *value)
 {

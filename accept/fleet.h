@@ -13,9 +13,9 @@
  *
  * With fewer than FLEET_SPREAD nodes the spread is not reliable, and changes no bound.
  *
- * If the values form two groups, with a gap of more than `fail` between them and at least a quarter
- * of the nodes (and two) in each, m and s are those of the better group: the slow half of a fleet
- * is no reference for the rest. */
+ * If the values form two groups, with a gap of more than `fail` between them, and each group has at
+ * least two nodes and a quarter of all nodes, then m and s are computed from the better group: the
+ * slow half of a fleet is no reference for the rest. */
 #pragma once
 
 #include "accept/accept_spec.h"
@@ -47,7 +47,8 @@ struct fleet_sample {
 MUST_CHECK enum status fleet_sample_of(const double *x, int64_t n, enum accept_better better,
                                        struct fleet_bounds bounds, struct fleet_sample *out);
 
-/* PASS, WARN or FAIL; *loss is below 0 for a value better than the reference. */
+/* Judges a value: PASS, WARN or FAIL. Sets *loss, which is below 0 for a value better than the
+ * reference. */
 enum verdict fleet_verdict(const struct fleet_sample *s, enum accept_better better, double value,
                            double *loss);
 
@@ -59,7 +60,7 @@ enum accept_better fleet_better(const char *metric);
 struct fleet_config {
     struct fleet_bounds bounds;     /* default bounds; if `spec` is NULL, the bounds of all
                                      * metrics */
-    const struct accept_spec *spec; /* not NULL: its fleet_within are the bounds, and a metric
+    const struct accept_spec *spec; /* if not NULL, the bounds are its fleet_within, and a metric
                                      * "check/metric" without such a bound is not compared */
     int level;                      /* highest level of the spec's checks that must have values */
     const json_t *better;  /* {metric: accept_better}, or NULL; for other metrics fleet_better()

@@ -18,7 +18,7 @@ static const char *hardware_of(const struct fleet *f, int group)
     return *f->group[group].hardware ? f->group[group].hardware : "unnamed hardware";
 }
 
-/* "FAILED: 4 nodes: 2 passed, ..." without a newline. */
+/* Writes a line such as "FAILED: 4 nodes: 2 passed, ..." without a newline. */
 static void fleet_conclusion(const struct fleet *f, bool strict, char *out, size_t size)
 {
     int code = verdict_exit_code(f->count, strict);

@@ -27,7 +27,7 @@ struct good {
     int meetings;
 };
 
-/* The median of x[0..n), which it sorts; NAN if n is 0. */
+/* Sorts x[0..n), and returns its median; NAN if n is 0. */
 static double median_of(double *x, int64_t n)
 {
     return n > 0 ? stats_median(x, n) : NAN;

@@ -48,9 +48,9 @@ struct pair_link {
 enum pair_verdict {
     PAIR_GONE,    /* the fault is gone: the node passes alone and with each partner */
     PAIR_NODE,    /* the node's own step is too slow, whether its pair tests fail or not */
-    PAIR_PORT,    /* fails with every one of several partners */
-    PAIR_LINK,    /* fails with some partners, and not with others */
-    PAIR_EITHER,  /* fails; too few partners to distinguish its port from the link */
+    PAIR_PORT,    /* the node fails with all of several partners */
+    PAIR_LINK,    /* the node fails with some partners, and not with others */
+    PAIR_EITHER,  /* the node fails; too few partners to distinguish its port from the link */
     PAIR_UNKNOWN, /* a value was not measured, or there is no reference for it */
 };
 

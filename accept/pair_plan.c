@@ -1,4 +1,4 @@
-/* Plans the meetings of ranks. */
+/* Plans which ranks are paired in which round. */
 #include "accept/pair.h"
 #include "base/array.h"
 #include "base/rng.h"

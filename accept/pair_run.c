@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { CLASSES = 1000, WARMUP = 2, SEEN = 3 /* numbers measured in a meeting */ };
+enum { CLASSES = 1000, WARMUP = 2, SEEN = 3 /* numbers measured in a pair test */ };
 
 /* Runs one training step, prolonged by the injected delay, and measures its seconds. */
 static enum status timed_step(struct network *net, double delay, double *seconds)

@@ -1,4 +1,4 @@
-/* Fits or calibrates a machine, and makes forecasts. */
+/* Fits or calibrates the parameters of a machine, and makes forecasts. */
 #include "predict/prediction.h"
 
 static void forecast_at(const struct system *s, int64_t ranks, int64_t batch, struct forecast *out)

@@ -5,7 +5,7 @@
 
 #include <inttypes.h>
 
-/* Forecasts have been checked up to this multiple of the largest measured number of ranks. */
+/* Forecasts have been validated up to this multiple of the largest measured number of ranks. */
 enum { REACH = 4 };
 
 static void print_system(const struct prediction *p, FILE *out)

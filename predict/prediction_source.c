@@ -48,7 +48,7 @@ static enum status points_sort(struct source *s, const char *of)
     return STATUS_OK;
 }
 
-/* `batch`: images per rank. */
+/* Adds a point. `batch`: images per rank. */
 static void point_add(struct source *s, int64_t ranks, int64_t batch, double images_per_s)
 {
     s->point[s->n++] = (struct measured){

@@ -13,7 +13,7 @@
 
 struct study_cell {
     char name[ANALYSIS_NAME_SIZE]; /* "nd-fp32-resnet8-jpeg-1x64", "ddp-...-weak-2x64"; the end is
-                                    * devices x images per device */
+                                    * "<devices>x<images per device>" */
     enum study_mode mode;
     const char *precision, *arch; /* point into the spec */
     const struct study_data *data;
@@ -38,7 +38,7 @@ struct study_plan {
     struct study_run *run; /* (n_runs) in the order of execution */
 };
 
-/* The plan keeps `spec`, which must outlive it, and begins with `hosts` NULL. STATUS_USAGE for a
+/* Makes the plan of `spec`, which must outlive the plan. Sets `hosts` to NULL. STATUS_USAGE for a
  * matrix beyond ANALYSIS_MAX_CELLS. The caller frees with study_plan_free. */
 MUST_CHECK enum status study_plan_make(const struct study_spec *spec, struct study_plan *plan);
 void study_plan_free(struct study_plan *plan);

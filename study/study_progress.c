@@ -67,7 +67,7 @@ void study_say(FILE *out, bool terminal, bool stays, const char *text)
 {
     if (!out || (!stays && !terminal))
         return;
-    /* A line that is redrawn must not wrap: "7l" makes the terminal cut it. */
+    /* A line that is redrawn must not wrap: the escape sequence "?7l" makes the terminal cut it. */
     if (terminal)
         fprintf(out, "\r\033[K%s%s\033[?7h", stays ? "" : "\033[?7l", text);
     else

@@ -17,7 +17,8 @@
 
 enum {
     CONNECT_SECONDS = 10, /* of ssh */
-    ASK_SECONDS = 60,     /* time limit of the whole answer: a driver may take seconds to load */
+    ASK_SECONDS = 60,     /* time limit for a host's answer: loading a GPU driver may take
+                           * seconds */
     ANSWER_MAX = 1 << 20,
 };
 

@@ -16,8 +16,8 @@ struct study_options {
 
 /* Runs that are not complete. */
 struct study_left {
-    int64_t failed, pending; /* of those that `only` matches */
-    int64_t others;          /* that `only` does not match */
+    int64_t failed, pending; /* incomplete runs that `only` matches */
+    int64_t others;          /* incomplete runs that `only` does not match */
 };
 MUST_CHECK enum status study_count_left(const struct study_store *store,
                                         const struct study_options *options,

@@ -11,7 +11,7 @@
 
 enum { PLAN_MAX_BYTES = 64 << 20, WHY_MAX_BYTES = 1 << 16 };
 
-/* STATUS_USAGE unless the plan in `path` is a plan of the same study. */
+/* Compares the plan with the one in `path`. STATUS_USAGE if they are of different studies. */
 static enum status compare_plan(const struct study_store *store, const char *path)
 {
     json_t *was;

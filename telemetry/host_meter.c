@@ -175,7 +175,7 @@ static void host_sample(struct meter *base, int i, struct telemetry_record *row)
     m->then_ns = now;
 }
 
-/* The facts do not describe the processor itself: "cpu" in run.json does. */
+/* The facts leave out the model of the processor, which "cpu" in run.json describes. */
 static json_t *host_facts(struct meter *base, int i)
 {
     const struct host_meter *m = (const struct host_meter *)base;

@@ -75,8 +75,8 @@ static bool device_find(const char *proc, unsigned major, unsigned minor, char n
     return found;
 }
 
-/* Finds the source of the mount that has a device number. Needed for file systems such as Btrfs,
- * whose device numbers are not those of a block device. */
+/* Finds the block device that is mounted as the file system with the number `device`. Needed for
+ * file systems such as Btrfs, whose device numbers are not those of their block devices. */
 static bool source_of(const char *proc, dev_t device, struct stat *source)
 {
     struct proc_lines l;

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-/* Powers of two from fp32's smallest subnormal to its largest value. */
+/* The bins: one for each power of two from fp32's smallest subnormal to its largest value. */
 enum {
     HISTOGRAM_LOW = -149,
     HISTOGRAM_HIGH = 127,
@@ -30,7 +30,7 @@ struct fp16_fate {
     int64_t underflow, subnormal, overflow;
 };
 
-/* The scales for which these values are counted: 1, and the current loss scale. */
+/* The scales for which struct fp16_fate is counted: 1, and the current loss scale. */
 enum histogram_scale { SCALE_ONE, SCALE_CURRENT, SCALE_COUNT };
 
 struct histogram {

@@ -101,8 +101,8 @@ static int64_t channel_place(const struct tensor_desc *x, int64_t c, int64_t i)
  * channel with mean 1000 and deviation 0.1, only a backend that sums in double or in blocks stays
  * within this. The centred squares are all positive; the relative error of their sum is (2 sqrt(M)
  * + 16) u, plus the square of the mean's error. The inverse square root halves a relative error.
- * The error of Y is the mean's error times the slope, the slope's error times the centred value,
- * and roundings. */
+ * The error of Y is the sum of three parts: the mean's error times the slope, the slope's error
+ * times the centred value, and roundings. */
 static void bound_bn_train(const struct op_desc *d, const struct operands *o, int64_t c,
                            struct bounds *b)
 {

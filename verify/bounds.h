@@ -47,8 +47,9 @@ MUST_CHECK enum status bounds_fused(const struct op_desc *d, const struct operan
                                     struct bounds *b);
 void bounds_free(struct bounds *b);
 
-/* STATUS_MISMATCH, naming the worst element, if an output in `got` differs from `want` by more than
- * `b` allows, or is not a value of the type to which `d` rounds it. `want` is the result without
- * rounding. NaN matches only NaN. `b` NULL: the outputs must equal `want` after rounding. */
+/* Compares the outputs in `got` with those in `want`. STATUS_MISMATCH, naming the worst element, if
+ * an element differs by more than `b` allows, or is not a value of the type to which `d` rounds it.
+ * `want` is the result without rounding. NaN matches only NaN. `b` NULL: the outputs must equal
+ * `want` after rounding. */
 MUST_CHECK enum status bounds_check(const struct op_desc *d, const struct bounds *b,
                                     const struct operands *want, const struct operands *got);

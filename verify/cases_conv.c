@@ -40,7 +40,7 @@ static const struct conv_shape biased[] = {
     SQUARE(1, 256, 4, 512, 3, 1, 1, 1),
 };
 
-/* Shapes that only networks of users may have: odd channels and sizes, single pixels, depthwise,
+/* Shapes that occur only in networks of users: odd channels and sizes, single pixels, depthwise,
  * windows that are not square, padding larger than the image. */
 static const struct conv_shape odd[] = {
     {1, 1, 1, 1, 1, {1, 1}, {1, 1}, {0, 0}, 1},    {3, 5, 9, 11, 7, {3, 3}, {1, 1}, {1, 1}, 1},

@@ -16,8 +16,8 @@
 
 #include <stdint.h>
 
-/* For tests: one bit flips in repeat `repeat` of step `step`, both from 0: in a weight before the
- * forward phase, or in a gradient after the backward phase. */
+/* For tests: one bit flips in repeat `repeat` of step `step`, both counted from 0: in a weight
+ * before the forward phase, or in a gradient after the backward phase. */
 struct determinism_fault {
     int step, repeat;
     enum param_value value;
@@ -42,8 +42,8 @@ struct determinism_result {
     double bytes;  /* number of bytes that were compared with the first repeat */
 };
 
-/* STATUS_MISMATCH where a repeat differs: the message names step, repeat, tensor and the first bit
- * that differs. Otherwise fills in *r. */
+/* Repeats the steps of a case. STATUS_MISMATCH if a repeat differs: the message names step, repeat,
+ * tensor and the first bit that differs. Otherwise fills in *r. */
 MUST_CHECK enum status determinism_check(struct device *dev, const struct determinism_case *c,
                                          struct determinism_result *r);
 

@@ -34,8 +34,8 @@ MUST_CHECK enum status operations_list(const struct operations_config *c);
 /* Runs the workers, prints all results, and fails with the first of these that is true:
  * STATUS_MISMATCH: a result is wrong; STATUS_DATA: the sanitizer does not support the device;
  * STATUS_MISMATCH: the sanitizer found an error; STATUS_INTERRUPTED: a signal; STATUS_LIBRARY: a
- * worker crashed; STATUS_DATA: the limit ended a worker, no case at all could run, or no case of a
- * kind that the device supports and of which at least 20 cases were selected. Before any worker
- * starts: STATUS_DATA if the device or the sanitizer is missing, STATUS_USAGE if no case is
- * selected. */
+ * worker crashed; STATUS_DATA: the limit ended a worker, or no case could run, of the whole
+ * selection or of a kind that the device supports and that has at least 20 selected cases. Before
+ * any worker starts: STATUS_DATA if the device or the sanitizer is missing, STATUS_USAGE if no case
+ * is selected. */
 MUST_CHECK enum status operations_run(const struct operations_config *c);

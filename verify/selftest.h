@@ -41,8 +41,8 @@ struct selftest_config {
     struct bar *bar; /* of the cases; NULL: none */
 };
 
-/* STATUS_MISMATCH when a family fails; STATUS_DATA for a file that is not an oracle, or has no case
- * to run. */
+/* Runs the cases of the oracle file. STATUS_MISMATCH if a family fails; STATUS_DATA if the file is
+ * not an oracle, or if it has no case to run. */
 MUST_CHECK enum status selftest_run(const struct selftest_config *c);
 
 /* A running suite. */

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Limits for plans of thousands of runs, each with its command. */
+/* Limits that are large enough for plans of thousands of runs, each with its command. */
 enum { PLAN_MAX_BYTES = 64 << 20, DOCUMENT_MAX_BYTES = 16 << 20, RUNS_MAX = 1000000 };
 
 bool watch_plan_is_there(const char *dir)

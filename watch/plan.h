@@ -26,7 +26,7 @@ struct watch_plan {
     double done_s;                 /* seconds that all complete runs took together */
 };
 
-/* Does a folder contain a study? */
+/* Whether a folder contains a study. */
 bool watch_plan_is_there(const char *dir);
 
 /* Reads the plan. STATUS_DATA if plan.json has another form than above. The caller frees with

@@ -21,9 +21,9 @@ enum { RECENT_STEPS = 50 };
  * the sample. */
 enum { RANKS_SHOWN = 8, DEVICES_SHOWN = 8 };
 
-/* A run is reported as quiet if it has written no record for the longest of three times: QUIET_S;
- * QUIET_STEPS times its slowest recent step; twice its last validation and checkpoint, during which
- * it writes no step records. */
+/* A run is reported as quiet if it has written no record for longer than each of three times:
+ * QUIET_S; QUIET_STEPS times its slowest recent step; and twice its last validation and checkpoint,
+ * during which it writes no step records. */
 #define QUIET_S     10.0
 #define QUIET_STEPS 5.0
 

@@ -13,7 +13,7 @@ struct watch_options {
     bool ascii;
 };
 
-/* STATUS_DATA for a folder that contains neither a run nor a study. */
+/* Opens the folder of a run or a study. STATUS_DATA if it contains neither. */
 MUST_CHECK enum status watch_open(const char *dir, struct watch **out);
 
 /* Reads new records; *over becomes true when the run has ended, or when no run of the study is
