@@ -1,4 +1,4 @@
-/* Reads metrics from the JSON that a command printed, as tables describe it. */
+/* Reads metrics, which tables describe, from the JSON that a command printed. */
 #include "accept/accept_read.h"
 
 #include "base/text.h"

@@ -41,8 +41,8 @@ static enum status find_or_add(struct accept_result *r, const char *name, struct
     return STATUS_OK;
 }
 
-/* The failure for a metric that has both numbers and texts. A damaged file of earlier repeats can
- * cause it. */
+/* Fails because a metric has both numbers and texts, which a damaged file of earlier repeats can
+ * cause. */
 static enum status not_alike(const struct accept_metric *m)
 {
     return status_fail(STATUS_DATA, "'%s' is a number in one repeat and a text in another",

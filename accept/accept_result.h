@@ -18,8 +18,8 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-/* Version of the format; increases when a reader of the previous version would misunderstand the
- * new one. */
+/* Version of the format; increases when a program that reads the previous version would
+ * misunderstand the new one. */
 enum { ACCEPT_SCHEMA = 1 };
 
 #define ACCEPT_FILE "accept.json"

@@ -43,8 +43,8 @@
 #include "accept/accept_result.h"
 #include "base/preset.h"
 
-/* Version of the format; increases when a reader of the previous version would misunderstand the
- * new one. */
+/* Version of the format; increases when a program that reads the previous version would
+ * misunderstand the new one. */
 enum { ACCEPT_SPEC_SCHEMA = 1 };
 
 enum {
@@ -99,8 +99,8 @@ struct accept_spec {
     struct accept_check *check; /* (n_checks), the first is "hardware", which checks that the
                                  * devices exist and that the spec is for them */
     json_t *json;               /* as it was read */
-    const char *peer; /* peer program, with which checks alternate and compare; only the command
-                       * line can name it, never a spec; NULL: none */
+    const char *peer;           /* peer program, which checks run in alternation with ampscale, for
+                                 * comparison; only the command line can name it, never a spec; NULL: none */
 };
 
 /* Reads a spec; `from` is its name in messages. STATUS_USAGE for an invalid spec: the message names

@@ -35,7 +35,7 @@ struct work {
 struct lane {
     const struct accept_check *check;
     struct accept_result *result;
-    bool whole;                 /* an earlier accept_run has completed it */
+    bool whole;                 /* an earlier accept_run has completed the check */
     int64_t room_s;             /* time limit of its repeat, seconds */
     char dir[ACCEPT_PATH_SIZE]; /* folder of the running repeat */
 };

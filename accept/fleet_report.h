@@ -5,8 +5,8 @@
 
 #include <stdio.h>
 
-/* Version of the JSON; increases when a reader of the previous version would misunderstand the new
- * one. */
+/* Version of the JSON; increases when a program that reads the previous version would misunderstand
+ * the new one. */
 enum { FLEET_SCHEMA = 1 };
 
 /* Prints a table for the terminal, which ends with a line such as "FAILED: 4 nodes: 2 passed, ...".

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SIGMAS      3.5 /* distance of an outlier from the median, in spreads */
+#define SIGMAS      3.5 /* distance of an outlier from the median, in units of the spread */
 #define MAD_SIGMA   1.4826
 #define LEAST_SHARE 0.01 /* the spread sets no bound for WARN below this */
 #define MOST_WIDER  2    /* the spread sets no bound for FAIL above this, in units of `fail` */

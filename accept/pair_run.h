@@ -8,8 +8,8 @@
 #include <jansson.h>
 #include <stdio.h>
 
-/* Version of the JSON; increases when a reader of the previous version would misunderstand the new
- * one. */
+/* Version of the JSON; increases when a program that reads the previous version would misunderstand
+ * the new one. */
 enum { PAIR_SCHEMA = 1 };
 
 /* Bytes of a pair test's short allreduce, whose time measures the latency of the link and its

@@ -2,8 +2,8 @@
  *
  * The time of a message is the link's latency plus bytes / bandwidth (Hockney's model). Ranks fill
  * the nodes one after the other. A ring visits all ranks of a node before it continues to the next
- * node, so the number of its hops between nodes is the number of nodes. For S bytes over n ranks on
- * m nodes:
+ * node, so it has as many hops between nodes as there are nodes. For S bytes over n ranks on m
+ * nodes:
  *
  *   ring   2 (m-1) latency between nodes + 2 (n-m) latency within them + 2 (n-1)/n S / bandwidth
  *          (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of

@@ -129,7 +129,7 @@ done:
     return st;
 }
 
-/* Runs one attempt; Sets *done if the run is complete now. */
+/* Runs one attempt. Sets *done if the run is complete now. */
 static enum status attempt(struct work *w, const struct study_run *run, bool *done,
                            struct process_end *end)
 {

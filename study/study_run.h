@@ -9,7 +9,7 @@
 struct study_options {
     const char *program; /* path of this program */
     const regex_t *only; /* only runs whose "<cell>/r<k>" matches; NULL: all */
-    bool retry;          /* also run the runs that failed in earlier calls, and try each run up to
+    bool retry;          /* also repeat runs that failed in earlier calls; try each run up to
                           * twice */
     FILE *progress;      /* gets a line for each run, and on a terminal a redrawn status line */
 };

@@ -38,8 +38,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Version of the format; increases when a reader of the previous version would misunderstand the
- * new one. */
+/* Version of the format; increases when a program that reads the previous version would
+ * misunderstand the new one. */
 enum { STUDY_SCHEMA = 1 };
 
 enum { STUDY_MAX_LIST = 32, STUDY_NAME_SIZE = 48, STUDY_MAX_DEVICES = 65536 };

@@ -9,7 +9,7 @@ static const int small[][4] = {{2, 64, 7, 7}, {3, 17, 9, 5}};
 static const int others[][4] = {
     {2, 64, 28, 28}, {1, 64, 56, 56}, {4, 32, 14, 14}, {4, 256, 2, 2},  {2, 64, 1, 1},
     {1, 16, 1, 2},   {2, 3, 1, 1},    {2, 3, 5, 7},    {16, 512, 1, 1}, {1, 8, 33, 31},
-    {33, 16, 3, 3},  {2, 64, 25, 23}}; /* the last shape is above CASES_STREAM_BYTES */
+    {33, 16, 3, 3},  {2, 64, 25, 23}}; /* the last shape has more than CASES_STREAM_BYTES */
 
 static void add_forward(struct case_list *list, const int s[4], bool relu, unsigned with,
                         enum fill fill)

@@ -140,8 +140,8 @@ static const struct param *param_at(struct check *k, enum buffer b, size_t offse
     return NULL;
 }
 
-/* The failure when `got` and `want` differ, both copied from `offset` of a buffer. The message
- * names the first bit that differs. */
+/* Fails because `got` and `want` differ, which were both copied from `offset` of a buffer. The
+ * message names the first bit that differs. */
 static enum status differs(struct check *k, enum buffer b, const char *when, const char *got,
                            const char *want, size_t offset)
 {

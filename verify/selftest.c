@@ -359,7 +359,7 @@ static enum status run_cases(struct suite *suite, void *context)
             return status_context(st, "case %zu", i);
     }
     if (suite->ran == 0)
-        return status_fail(STATUS_DATA, "no case was run, so that none has passed");
+        return status_fail(STATUS_DATA, "no case was run, so none has passed");
     return STATUS_OK;
 }
 

@@ -8,7 +8,7 @@ struct worker_config {
     const char *devices; /* one device: "cpu", "ref", "cuda:1" ... */
     int threads;         /* of the host */
     const char *isa;     /* instruction set of ampscale's own CPU kernels: "avx2"; NULL: the best
-                          * one of the machine */
+                          * one that the machine has */
     struct selection selection;
     struct comparison_fault fault;
 };

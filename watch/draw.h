@@ -29,7 +29,7 @@ enum { DRAW_MAX = 1024 };
  * `columns`, neighbours are averaged. Values that are not finite are ignored. */
 void draw_spark(char out[DRAW_MAX], const double *x, int64_t n, int columns, bool ascii);
 
-/* Draws a bar such as "[=====> ]"; `share` is from 0 to 1. */
+/* Draws a bar such as "[=====>     ]"; `share` is from 0 to 1. */
 void draw_bar(char out[DRAW_MAX], double share, int columns);
 
 /* Writes seconds as "1:23" or "2:03:04"; "-" if negative, not finite or more than a century. */
