@@ -100,7 +100,8 @@ struct accept_spec {
                                  * devices exist and that the spec is for them */
     json_t *json;               /* as it was read */
     const char *peer;           /* peer program, which checks run in alternation with ampscale, for
-                                 * comparison; only the command line can name it, never a spec; NULL: none */
+                                 * comparison; only the command line can name it, never a spec;
+                                 * NULL: none */
 };
 
 /* Reads a spec; `from` is its name in messages. STATUS_USAGE for an invalid spec: the message names
