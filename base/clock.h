@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <time.h>
 
-/* Nanoseconds since an arbitrary point; never goes back. */
+/* Nanoseconds since an arbitrary moment; never decreases. */
 static inline uint64_t clock_ns(void)
 {
     struct timespec t;
@@ -12,7 +12,7 @@ static inline uint64_t clock_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Seconds since 1970, with fractions; may jump. */
+/* Seconds since 1970, with fractions. Jumps when the system's clock is set. */
 static inline double clock_wall_s(void)
 {
     struct timespec t;

@@ -12,7 +12,7 @@
 
 enum { TEXT_MAX = 4096, ID_SIZE = 64, CONTENTS_COLUMNS = 3 };
 
-/* Cleans the text, because a record may have any origin. */
+/* Appends a text to the table. Cleans the text, because it may come from an untrusted record. */
 static void add(struct table *t, const char *text)
 {
     char clean[TEXT_MAX];

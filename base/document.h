@@ -1,6 +1,7 @@
 /* A document of headings, paragraphs, tables, lists and pictures, described once and written as
- * Markdown or as HTML, with a table of contents. Text is plain text of any origin: all but code is
- * cleaned (text.h), and each format escapes its special characters. */
+ * Markdown or as HTML, with a table of contents. All text is plain text and may come from an
+ * untrusted source. All of it except code blocks is cleaned (text.h), and each format escapes its
+ * special characters. */
 #pragma once
 
 #include "base/status.h"
@@ -9,8 +10,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* Rows with equal numbers of texts. A list is a table without a heading, and begins as {0}. If
- * memory is short, `failed` is set, and writing the document fails. */
+/* A table, whose rows all have `columns` texts. A list is a table without a heading row, and starts
+ * as {0}. If memory runs out, `failed` is set, and writing the document fails. */
 struct table {
     int columns;
     int n;       /* texts in the table */
@@ -18,8 +19,8 @@ struct table {
     bool failed;
 };
 
-/* Begins with a heading row, "name|>number|other". '>' before a heading marks a column of numbers,
- * which is right-aligned. */
+/* Returns a table with only the heading row, whose headings are separated by '|':
+ * "name|>number|other". '>' before a heading marks a column of numbers, which is right-aligned. */
 struct table table_begin(const char *headings);
 void table_add(struct table *t, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void table_free(struct table *t);
@@ -27,7 +28,8 @@ void table_free(struct table *t);
 /* Adds a number with this number of decimals, or a dash if the number is not finite. */
 void table_add_number(struct table *t, double x, int decimals);
 
-/* Adds a quantity, such as seconds or images/s: four digits or more, of which 0 to 3 decimals. */
+/* Adds a quantity, such as seconds or images/s, with at least four digits: 3 decimals below 10, 2
+ * below 100, 1 below 1000, else none. */
 void table_add_amount(struct table *t, double x);
 
 struct format {
@@ -47,7 +49,7 @@ struct format {
 extern const struct format format_markdown;
 extern const struct format format_html; /* self-contained: pictures are embedded */
 
-/* A document being written; keeps the first failure. */
+/* A document being written; `st` is the first failure. */
 struct writer {
     const struct format *format;
     const char *path, *title; /* of the document; not copied */

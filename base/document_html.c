@@ -1,5 +1,5 @@
-/* Writes one HTML page with embedded pictures, for light and dark displays, wide and narrow. The
- * page loads nothing from elsewhere and has no scripts. */
+/* Writes one HTML page with embedded pictures, for light and dark displays, wide and narrow ones.
+ * The page loads nothing from the network and has no scripts. */
 #include "base/document.h"
 
 #include "base/file.h"
@@ -70,7 +70,7 @@ static void list(FILE *out, const struct table *items)
     fputs("</ul>\n", out);
 }
 
-/* What a verdict of the program's commands, or the state of a run, is shown as. */
+/* The CSS classes of a cell that has a verdict of a command, or the state of a run. */
 static const char *tone_of(const char *text)
 {
     static const struct {
@@ -173,7 +173,8 @@ static enum status figure(FILE *out, const char *path, const char *link, const c
     xml_text(out, caption);
     fprintf(out, "\" src=\"data:image/%s;base64,", svg ? "svg+xml" : "png");
     base64(out, (const unsigned char *)bytes, size);
-    fputs("\"></span></label></figure>\n", out); /* the picture contains its title */
+    /* Writes one HTML page with embedded pictures, for light and dark displays, wide and narrow
+     * ones. The page loads nothing from the network and has no scripts. */
     free(bytes);
     return STATUS_OK;
 }

@@ -1,4 +1,4 @@
-/* Writes Markdown in the form that GitHub and others show. */
+/* Writes Markdown as GitHub renders it. */
 #include "base/document.h"
 
 #include <string.h>

@@ -23,7 +23,7 @@ enum status dir_make(const char *path)
     char part[4096];
     TRY(path_format(part, sizeof part, "%s", path));
     if (*part == '\0')
-        return status_fail(STATUS_IO, "cannot make folder '': it has no name");
+        return status_fail(STATUS_IO, "cannot make a folder: its path is empty");
     for (char *p = part + 1;; p++) {
         if (*p != '/' && *p != '\0')
             continue;
@@ -36,7 +36,7 @@ enum status dir_make(const char *path)
             break;
     }
     if (!path_is_dir(path))
-        return status_fail(STATUS_IO, "cannot make folder '%s': a file of that name is in the way",
+        return status_fail(STATUS_IO, "cannot make folder '%s': there is a file of that name",
                            path);
     return STATUS_OK;
 }
@@ -57,7 +57,7 @@ enum status dir_remove(const char *path)
     return status_fail(STATUS_IO, "cannot remove '%s': %s", path, strerror(errno));
 }
 
-/* Returns the file's name within a path, and writes its folder to `dir`. */
+/* Splits a path: returns its last component, and writes the folder before it to `dir`. */
 static const char *split(const char *path, char dir[4096])
 {
     snprintf(dir, 4096, "%s", path);
@@ -70,7 +70,7 @@ static const char *split(const char *path, char dir[4096])
     return strrchr(path, '/') + 1;
 }
 
-/* Removes a folder of this user that no process has locked. */
+/* Removes the folder if this user owns it and no process has locked it. */
 static void remove_unheld_dir(const char *parent, const char *name)
 {
     char path[4096];
@@ -113,7 +113,8 @@ enum status temporary_dir_make_in(struct temporary_dir *d, const char *parent, c
     sweep_dirs(parent, prefix, strlen(prefix));
     for (int i = 0;; i++) {
         if (snprintf(path, sizeof path, "%s/%sXXXXXX", parent, prefix) >= (int)sizeof path)
-            return status_fail(STATUS_IO, "the folder '%s' has too long a name; set TMPDIR",
+            return status_fail(STATUS_IO,
+                               "cannot make a folder in '%s': its path is too long; set TMPDIR",
                                parent);
         if (!mkdtemp(path))
             return status_fail(STATUS_IO, "cannot make a folder in '%s': %s; set TMPDIR", parent,
@@ -177,7 +178,8 @@ bool path_of_program(const char *name, char *out, size_t size)
     return false;
 }
 
-/* Is it "<anything>.tmp.<16 hexadecimal digits>"? Earlier versions ended it with a process id. */
+/* Whether `name` is "<anything>.tmp.<16 hexadecimal digits>", or, as in earlier versions,
+ * "<anything>.tmp.<process id>". */
 static bool is_temporary(const char *name)
 {
     const char *end = strrchr(name, '.');
@@ -192,8 +194,8 @@ enum status path_temporary(const char *path, char *out, size_t size)
 {
     uint64_t name;
     if (getrandom(&name, sizeof name, 0) != (ssize_t)sizeof name)
-        return status_fail(STATUS_IO, "cannot name a temporary for '%s': %s", path,
-                           strerror(errno));
+        return status_fail(STATUS_IO, "cannot choose the name of a temporary file for '%s': %s",
+                           path, strerror(errno));
     return path_format(out, size, "%s.tmp.%0*" PRIx64, path, TEMPORARY_DIGITS, name);
 }
 
@@ -207,9 +209,10 @@ static void remove_unheld(int dir, const char *name)
     close(fd);
 }
 
-/* Makes a temporary and locks it. No other process can predict its name and create a file or link
- * there. If another process removes the temporary just before the lock, makes a new one. On a file
- * system without locks no process removes temporaries. */
+/* Creates and locks the temporary file. Its name is unpredictable, so that no other process can
+ * create a file or link of that name first. If another process removes the file before this one has
+ * locked it, creates another. On a file system without locks, no process removes temporary
+ * files. */
 static enum status open_temporary(struct atomic_file *f)
 {
     enum { TRIES = 100 };
@@ -241,7 +244,7 @@ enum status atomic_file_open(struct atomic_file *f, const char *path)
 {
     *f = (struct atomic_file){0};
     TRY(path_format(f->path, sizeof f->path, "%s", path));
-    /* Removes temporaries of `path` that no process writes any more. */
+    /* Removes the temporary files of `path` that no process is writing. */
     char dir[4096];
     const char *name = split(path, dir);
     size_t n = strlen(name);
@@ -256,7 +259,7 @@ enum status atomic_file_open(struct atomic_file *f, const char *path)
     return open_temporary(f);
 }
 
-/* A rename is durable only once the folder that holds it has been synced. */
+/* Syncs the folder of `path`, because a rename is durable only after that. */
 static enum status sync_parent(const char *path)
 {
     char dir[4096];
@@ -266,9 +269,9 @@ static enum status sync_parent(const char *path)
         return STATUS_OK; /* the folder is writable but not readable */
     /* EINVAL, ENOTSUP: this file system cannot sync a folder. */
     bool bad = fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP;
-    enum status st =
-        bad ? status_fail(STATUS_IO, "cannot write '%s': its folder: %s", path, strerror(errno))
-            : STATUS_OK;
+    enum status st = bad ? status_fail(STATUS_IO, "cannot write '%s': cannot sync its folder: %s",
+                                       path, strerror(errno))
+                         : STATUS_OK;
     close(fd);
     return st;
 }
@@ -294,7 +297,8 @@ enum status atomic_file_sync(struct atomic_file *f)
 static enum status put_in_place(struct atomic_file *f, bool durable)
 {
     TRY(write_out(f, durable));
-    int held = fcntl(fileno(f->stream), F_DUPFD_CLOEXEC, 0); /* keeps the lock until the rename */
+    int held = fcntl(fileno(f->stream), F_DUPFD_CLOEXEC, 0); /* this copy of the descriptor keeps
+                                                              * the file locked until the rename */
     errno = 0;
     bool bad = fclose(f->stream) != 0 || rename(f->temp, f->path) != 0;
     int why = errno ? errno : EIO;
@@ -346,7 +350,7 @@ enum status file_replace(const char *path, const void *bytes, size_t size)
     return atomic_file_commit(&f);
 }
 
-/* Reads an open file; `path` is for messages. */
+/* Reads a whole open file; messages name it `path`. */
 static enum status read_whole(FILE *in, const char *path, size_t max, char **bytes, size_t *size)
 {
     struct stat s;
@@ -366,7 +370,7 @@ static enum status read_whole(FILE *in, const char *path, size_t max, char **byt
     }
     free(buf);
     return status_fail(STATUS_IO, "cannot read '%s': %s", path,
-                       ferror(in) ? strerror(errno) : "it ended early");
+                       ferror(in) ? strerror(errno) : "the file became shorter");
 }
 
 enum status file_read(const char *path, size_t max, char **bytes, size_t *size)

@@ -60,7 +60,8 @@ enum status dir_lock(const char *dir, const char *who, int *fd)
     close(*fd);
     *fd = -1;
     if (held)
-        return status_fail(STATUS_IO, "another '%s' works in '%s'; wait for its end", who, dir);
+        return status_fail(STATUS_IO, "another '%s' is using '%s'; wait until it has finished", who,
+                           dir);
     return status_fail(STATUS_IO, "cannot lock '%s': %s", dir, why);
 }
 

@@ -3,14 +3,15 @@
 
 #include "base/words.h"
 
-/* Appends the names in a folder that end in `suffix` ("": all) to `names`, without hidden ones, in
- * byte order. STATUS_DATA where there is no such folder, STATUS_IO where it cannot be read. */
+/* Appends to `names`, in byte order, the names of the files in a folder that end in `suffix` ("":
+ * of all files), except hidden files. STATUS_DATA: there is no such folder. STATUS_IO: the folder
+ * cannot be read. */
 MUST_CHECK enum status dir_list(const char *dir, const char *suffix, struct words *names);
 
-/* Opens and locks a folder; the lock lasts until *fd is closed. If another process has the lock,
- * the call waits (`who` is NULL), or fails with STATUS_IO and the message that another `who` works
- * in the folder. *fd is -1 after a failure. */
+/* Opens and locks a folder; the lock lasts until *fd is closed. If another process has the lock and
+ * `who` is NULL, the call waits. If `who` is not NULL, it fails with STATUS_IO, and the message
+ * says that another `who` is using the folder. *fd is -1 after a failure. */
 MUST_CHECK enum status dir_lock(const char *dir, const char *who, int *fd);
 
-/* Removes a file; a missing one is no error. */
+/* Removes a file. If there is no such file, does nothing. */
 MUST_CHECK enum status file_remove(const char *path);

@@ -1,4 +1,5 @@
-/* Converts between fp32 and narrower types in integer arithmetic, alike on every machine. */
+/* Converts between fp32 and narrower types. Uses integer arithmetic, so that every machine computes
+ * the same bits. */
 #include "base/half.h"
 
 static uint32_t bits_of(float x)
@@ -15,7 +16,7 @@ static float float_of(uint32_t u)
     return x;
 }
 
-/* v / 2^shift to nearest, ties to even; 1 <= shift <= 31. */
+/* v / 2^shift, rounded to nearest, ties to even; 1 <= shift <= 31. */
 static uint32_t shift_round(uint32_t v, int shift)
 {
     uint32_t half = (uint32_t)1 << (shift - 1);
@@ -27,15 +28,16 @@ static uint32_t shift_round(uint32_t v, int shift)
 uint16_t f16_from_float(float x)
 {
     uint32_t u = bits_of(x), sign = u >> 16 & 0x8000, mag = u & 0x7fffffff;
-    if (mag > 0x7f800000) /* NaN: quiet, upper payload bits kept */
+    if (mag > 0x7f800000) /* a NaN becomes quiet and keeps the upper payload bits */
         return (uint16_t)(sign | 0x7e00 | (mag >> 13 & 0x1ff));
-    if (mag >= 0x47800000) /* 2^16 and above, and infinity: rounds to infinity */
+    if (mag >= 0x47800000) /* at least 2^16, or infinity: the result is infinity */
         return (uint16_t)(sign | 0x7c00);
-    if (mag >= 0x38800000) /* 2^-14: normal; the carry of rounding runs into the exponent */
+    if (mag >= 0x38800000) /* at least 2^-14: normal; a carry from rounding increments the
+                            * exponent */
         return (uint16_t)(sign | shift_round(mag - ((uint32_t)(127 - 15) << 23), 13));
-    if (mag < 0x33000000) /* below half of the smallest subnormal */
+    if (mag < 0x33000000) /* below half of the smallest subnormal: rounds to zero */
         return (uint16_t)sign;
-    /* Subnormal: the value in units of 2^-24. */
+    /* A subnormal is stored as a multiple of 2^-24. */
     int exponent = (int)(mag >> 23);
     uint32_t mantissa = (mag & 0x7fffff) | 0x800000;
     return (uint16_t)(sign | shift_round(mantissa, 126 - exponent));
@@ -67,5 +69,6 @@ float round_tf32(float x)
     uint32_t u = bits_of(x);
     if ((u & 0x7fffffff) > 0x7f800000)
         return float_of((u | 0x400000) & ~(uint32_t)0x1fff);
-    return float_of((u + 0x1000) & ~(uint32_t)0x1fff); /* adds half a unit to the magnitude */
+    return float_of((u + 0x1000) & ~(uint32_t)0x1fff); /* adds half of a TF32 unit, then
+                                                        * truncates */
 }

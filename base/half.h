@@ -1,11 +1,12 @@
-/* Narrow floating-point types: conversion as IEEE 754 says, and rounding of floats to the values
- * that a narrow type can hold.
+/* Converts floats to narrower floating-point types and back as IEEE 754 specifies, and rounds
+ * floats to the values that a narrower type can represent.
  *
  * float16 (binary16): 5 exponent bits, 10 of mantissa; largest 65504, smallest normal 2^-14,
  * smallest subnormal 2^-24. bfloat16: fp32 with 7 bits of mantissa. TF32: fp32 with 10 bits of
  * mantissa. Rounding is to nearest, ties to even; TF32 rounds ties away from zero, as
  * cvt.rna.tf32.f32 does. Subnormals are kept; overflow gives infinity. A NaN becomes a quiet NaN
- * with its sign and the payload bits that fit; bf16_to_float keeps a signalling NaN. */
+ * with the same sign and with the payload bits that fit. Only bf16_to_float leaves a signalling NaN
+ * signalling. */
 #pragma once
 
 #include <stdint.h>
@@ -35,7 +36,7 @@ static inline float bf16_to_float(uint16_t b)
     return x;
 }
 
-/* The nearest value of the narrow type, as a float. */
+/* The nearest value that the narrow type can represent, as a float. */
 float round_f16(float x);
 float round_bf16(float x);
 float round_tf32(float x);

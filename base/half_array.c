@@ -1,5 +1,5 @@
-/* Converts arrays. The compiler vectorizes bfloat16; binary16 has its own instructions on
- * x86. */
+/* Converts arrays. The compiler vectorizes the loops for bfloat16. For binary16, x86 processors
+ * have conversion instructions. */
 #include "base/half_array.h"
 
 #include "base/half.h"
@@ -9,7 +9,8 @@
 #include <immintrin.h>
 #include <stdatomic.h>
 
-/* Converts eight at a time; returns the number converted. */
+/* Converts eight elements at a time, and leaves a rest of fewer than eight. Returns the number
+ * converted. */
 __attribute__((target("avx,f16c"))) static int64_t from_floats_f16c(const float *x, float scale,
                                                                     uint16_t *y, int64_t n)
 {
@@ -32,8 +33,8 @@ __attribute__((target("avx,f16c"))) static int64_t to_floats_f16c(const uint16_t
     return i;
 }
 
-/* Uses CPUID, because Clang 14's __builtin_cpu_supports does not know "f16c". The result is kept,
- * because a virtual machine takes microseconds for CPUID. */
+/* Uses CPUID, because Clang 14's __builtin_cpu_supports does not know "f16c". Stores the result,
+ * because CPUID takes microseconds in a virtual machine. */
 bool half_native(void)
 {
     enum { UNKNOWN, NO, YES };

@@ -1,11 +1,12 @@
-/* Converts arrays between fp32 and the types of half.h, with vector instructions where there are
- * any. Results have the same bits as half.h's, but the payloads of NaNs may differ. */
+/* Converts arrays between fp32 and the types of half.h, with vector instructions if the processor
+ * has them. Results have the same bits as those of half.h, except that payloads of NaNs may
+ * differ. */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Does this processor convert binary16 by instructions (x86's AVX and F16C)? */
+/* Whether this processor has instructions that convert binary16 (AVX and F16C of x86). */
 bool half_native(void);
 
 /* y[i] = x[i] * scale, rounded. */

@@ -1,4 +1,4 @@
-/* Makes, writes and reads the JSON of records. */
+/* Creates, writes and reads the JSON of records. */
 #include "base/json.h"
 
 #include "base/file.h"

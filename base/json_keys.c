@@ -8,13 +8,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The dot between the parts of "batch.weak"; "" at the top. */
+/* Returns ".", which separates `where` from the key as in "batch.weak"; "" if `where` is "". */
 static const char *dot(const char *where)
 {
     return *where ? "." : "";
 }
 
-/* The message names the most similar known key, or all known keys if none is similar. */
+/* Fails for an unknown key. The message names the most similar known key, or all known keys if none
+ * is similar. */
 static enum status unknown_key(const char *where, const char *key, const char *const *known)
 {
     char all[512] = "";
@@ -82,7 +83,7 @@ enum status keys_text(const json_t *object, const char *where, const char *key, 
         return absent(where, key, required);
     const char *text = json_string_value(value);
     if (!text || !*text || strlen(text) >= size)
-        return status_fail(STATUS_USAGE, "'%s%s%s' must be a text of 1 to %zu characters", where,
+        return status_fail(STATUS_USAGE, "'%s%s%s' must be a string of 1 to %zu characters", where,
                            dot(where), key, size - 1);
     snprintf(out, size, "%s", text);
     return STATUS_OK;
@@ -142,7 +143,8 @@ enum status keys_names(const json_t *object, const char *key, char *names, size_
         const char *name = json_string_value(json_array_get(list, (size_t)*n));
         if (!name || !keys_is_name(name) || strlen(name) >= size)
             return status_fail(STATUS_USAGE,
-                               "'%s' must be names of letters, digits, '-', '_' and '.'", key);
+                               "'%s' must be a list of names of letters, digits, '-', '_' and '.'",
+                               key);
         for (int i = 0; i < *n; i++)
             if (strcmp(names + size * (size_t)i, name) == 0)
                 return status_fail(STATUS_USAGE, "'%s' has '%s' twice", key, name);
@@ -161,7 +163,7 @@ enum status keys_words(const json_t *object, const char *key, const json_t **out
         if (!json_is_string(json_array_get(list, i)))
             return status_fail(STATUS_USAGE, "'%s' must be a list of strings", key);
     if (json_array_size(list) == 0)
-        return status_fail(STATUS_USAGE, "'%s' must be a list of strings, at least one", key);
+        return status_fail(STATUS_USAGE, "'%s' must be a list of at least one string", key);
     *out = list;
     return STATUS_OK;
 }

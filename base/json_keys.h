@@ -1,4 +1,5 @@
-/* Reads values of a JSON file that people write by hand. Messages name the place: "batch.weak". */
+/* Reads values of a JSON file that people write by hand. Messages name a value by its path, such as
+ * "batch.weak". */
 #pragma once
 
 #include "base/status.h"
@@ -7,14 +8,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Checks that `object` is an object, and that `known`, which ends with NULL, lists all its keys.
- * `where` names `object` in messages; "" at the top. STATUS_USAGE names an unknown key and the most
- * similar known one. */
+/* Checks that `object` is a JSON object and that each of its keys is in the list `known`, which
+ * ends with NULL. `where` is the path of `object` in messages, "" for the file's top level. An
+ * unknown key is STATUS_USAGE, and the message names the most similar known key. */
 MUST_CHECK enum status keys_check(const json_t *object, const char *where,
                                   const char *const *known);
 
-/* Read the value of `key`; STATUS_USAGE describes a wrong value. For a missing key *out is
- * unchanged, or the result is STATUS_USAGE if `required`. */
+/* Read the value of `key`. A wrong value is STATUS_USAGE, and the message describes it. A missing
+ * key is STATUS_USAGE if `required`; otherwise *out is unchanged. */
 MUST_CHECK enum status keys_count(const json_t *object, const char *where, const char *key,
                                   bool required, int64_t min, int64_t max, int64_t *out);
 MUST_CHECK enum status keys_text(const json_t *object, const char *where, const char *key,
@@ -39,6 +40,6 @@ MUST_CHECK enum status keys_names(const json_t *object, const char *key, char *n
 /* Reads a list of one or more strings; *out is NULL if the key is missing. */
 MUST_CHECK enum status keys_words(const json_t *object, const char *key, const json_t **out);
 
-/* Can `text` be part of a file's name? It may have letters, digits, '-', '_' and '.'; the first
- * character must not be '.'. */
+/* Whether `text` may be part of a file's name: it has only letters, digits, '-', '_' and '.', and
+ * does not start with '.'. */
 bool keys_is_name(const char *text);

@@ -10,11 +10,12 @@
 #include <strings.h>
 #include <unistd.h>
 
-/* Launchers, in order of precedence: the innermost first. NULL: it has no such variable. */
+/* The variables of each launcher, in order of precedence, innermost launcher first. NULL: the
+ * launcher has no such variable. */
 static const struct launcher {
     const char *rank, *size;
     const char *local_rank, *local_size;
-    const char *required; /* if this variable is not set, another launcher has set the others */
+    const char *required; /* unless this variable is set too, another launcher has set the others */
     bool mpi;
 } launchers[] = {
     /* Open MPI */
@@ -27,16 +28,16 @@ static const struct launcher {
      "MV2_COMM_WORLD_LOCAL_SIZE", NULL, false},
     /* torchrun */
     {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "LOCAL_RANK", false},
-    /* srun. A batch script, which is one process, has SLURM_PROCID but no step. */
+    /* srun. In a batch script SLURM_PROCID is set too, but SLURM_STEP_NUM_TASKS is not. */
     {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", NULL, NULL, false},
-    /* PMIx of another launcher */
+    /* another launcher that uses PMIx */
     {"PMIX_RANK", NULL, NULL, NULL, NULL, true},
-    /* A scheduler of pods, with one process per pod */
+    /* a Kubernetes scheduler that starts one process per pod */
     {"RANK", "WORLD_SIZE", NULL, NULL, NULL, false},
 };
 enum { LAUNCHERS = sizeof launchers / sizeof *launchers };
 
-/* Variables by which a process finds its job or its rank. */
+/* Prefixes of the variables in which a process finds its job or its rank. */
 static const char *const rank_prefixes[] = {
     "OMPI_",     "PMIX_",         "PMI_",           "PRTE_",       "HYD",   "MPIR_",
     "MPI_LOCAL", "SLURM_PROCID=", "SLURM_LOCALID=", "LOCAL_RANK=", "RANK=", "WORLD_SIZE=",
@@ -56,14 +57,14 @@ static bool read_number(const char **text, int min, int max, const char *ends, i
     return true;
 }
 
-/* Reads a variable; *out is unchanged if it is not set. */
+/* Reads a variable; *out is unchanged if the variable is not set. */
 static enum status read_variable(const char *name, int min, int *out)
 {
     const char *text = name ? getenv(name) : NULL, *rest = text;
     if (!text || read_number(&rest, min, LAUNCHER_RANKS_MAX, "", out))
         return STATUS_OK;
-    return status_fail(STATUS_USAGE, "the launcher sets %s='%s': not a number of %d to %d", name,
-                       text, min, LAUNCHER_RANKS_MAX);
+    return status_fail(STATUS_USAGE, "the launcher sets %s='%s': not a whole number from %d to %d",
+                       name, text, min, LAUNCHER_RANKS_MAX);
 }
 
 static bool has_variable(const char *name)
@@ -71,8 +72,8 @@ static bool has_variable(const char *name)
     return !name || getenv(name);
 }
 
-/* The tasks of this process's node in SLURM_STEP_TASKS_PER_NODE, "4(x2),3": 4 on nodes 0 and 1, 3
- * on node 2. 0: not known. */
+/* The number of tasks on this process's node according to SLURM_STEP_TASKS_PER_NODE; 0: not known.
+ * "4(x2),3" means 4 tasks on each of nodes 0 and 1, and 3 on node 2. */
 static int slurm_local_size(void)
 {
     const char *text = getenv("SLURM_STEP_TASKS_PER_NODE"), *node_text = getenv("SLURM_NODEID");
@@ -98,8 +99,8 @@ static int slurm_local_size(void)
     return 0;
 }
 
-/* Takes the local rank from the first launcher that sets it. The rank may come from another
- * launcher, as with srun and PMI-2 or PMIx. */
+/* Takes the local rank from the first launcher in the table that sets it. The rank may come from
+ * another launcher: under srun with PMI-2 or PMIx, Slurm sets only the local rank. */
 static enum status find_local(struct launcher_place *place)
 {
     for (int i = 0; i < LAUNCHERS; i++) {
@@ -128,9 +129,10 @@ enum status launcher_place_find(struct launcher_place *place)
         TRY(read_variable(l->rank, 0, &place->rank));
         TRY(read_variable(l->size, 1, &place->size));
         if (place->size > 0 && place->rank >= place->size)
-            return status_fail(STATUS_USAGE,
-                               "the launcher sets %s=%d and %s=%d: not a rank among that many",
-                               l->rank, place->rank, l->size, place->size);
+            return status_fail(
+                STATUS_USAGE,
+                "the launcher sets %s=%d and %s=%d: the rank must be below the number of ranks",
+                l->rank, place->rank, l->size, place->size);
         return find_local(place);
     }
     return status_fail(STATUS_USAGE, "no launcher names the rank of this process; set RANK and "
@@ -168,7 +170,8 @@ enum status launcher_export(const struct launcher_place *place, const char *addr
     char host[LAUNCHER_ADDRESS_MAX];
     const char *colon = strrchr(address, ':');
     snprintf(host, sizeof host, "%.*s", colon ? (int)(colon - address) : 0, address);
-    /* Removes the variables from which this process, or its children, would find another rank. */
+    /* Removes the variables of other launchers, in which this process or its children would find
+     * another rank. */
     char name[256];
     for (char **v = environ; *v;) {
         size_t n = strcspn(*v, "=");

@@ -1,8 +1,8 @@
 /* Variables that the launcher of this process (mpirun, srun, torchrun ...) has set.
  *
- * The program finds a process's rank and job only here. (results/environment.c records variables,
- * and `launch` takes MASTER_ADDR and MASTER_PORT as defaults.) Launchers may be nested, as mpirun
- * within a job of Slurm is: the innermost launcher counts. */
+ * Only this file determines the rank and the job of a process. (results/environment.c records the
+ * variables, and `launch` takes MASTER_ADDR and MASTER_PORT as defaults.) Launchers may be nested,
+ * such as mpirun within a Slurm job; the innermost launcher counts. */
 #pragma once
 
 #include "base/status.h"
@@ -15,40 +15,43 @@ struct launcher_place {
     int rank;       /* in the job */
     int size;       /* ranks of the job; 0: not known */
     int local_rank; /* on this host */
-    int local_size; /* ranks on this host, as far as known; 0: local_rank is not known either */
+    int local_size; /* ranks on this host, or local_rank + 1 if the launcher does not give the
+                     * number; 0: local_rank is not known either */
 };
 
 /* STATUS_USAGE if no launcher names a rank, or if a launcher's variables contradict each other. */
 MUST_CHECK enum status launcher_place_find(struct launcher_place *place);
 
-/* Writes HOST:PORT of rank 0 from MASTER_ADDR and MASTER_PORT, an IPv6 address in brackets. If
- * torchrun itself listens at that port, its ranks use the next port. False, and "": a variable is
- * missing, or the port is not valid. */
+/* Writes the address of rank 0, HOST:PORT, from MASTER_ADDR and MASTER_PORT, with an IPv6 address
+ * in brackets. If torchrun itself listens at that port, the ranks use the next port. If a variable
+ * is missing or the port is not valid, writes "" and returns false. */
 enum { LAUNCHER_ADDRESS_MAX = 320 };
 bool launcher_address(char address[LAUNCHER_ADDRESS_MAX]);
 
-/* Was this process started for one device of its host (RANK and LOCAL_RANK are set)? */
+/* Whether this process was started for one device of its host: RANK and LOCAL_RANK are set. */
 bool launcher_is_local_rank(void);
 
-/* Sets torchrun's variables and removes those of other launchers: child processes started
- * afterwards are rank `place` of a job whose ranks connect at `address`, HOST:PORT. */
+/* Sets torchrun's variables and removes those of other launchers. Child processes started
+ * afterwards find in them the rank `place` and the address, HOST:PORT, at which the ranks of their
+ * job connect. */
 MUST_CHECK enum status launcher_export(const struct launcher_place *place, const char *address);
 
-/* Writes the text that identifies the job among all jobs of its machines: AMPSCALE_JOB, or the
- * launcher's variables. False, and "": none of them is set. */
+/* Writes a text that differs between jobs on the same machines: the value of AMPSCALE_JOB, or the
+ * launcher's variables. If none of them is set, writes "" and returns false. */
 enum { LAUNCHER_JOB_MAX = 512 };
 bool launcher_job(char job[LAUNCHER_JOB_MAX]);
 
-/* Whether a launcher of MPI started this process. */
+/* Whether an MPI launcher started this process. */
 bool launcher_is_mpi(void);
 
 /* Whether a process that inherits `variable`, "NAME=value", becomes a rank of this process's job.
  */
 bool launcher_makes_rank(const char *variable);
 
-/* Whether a batch system (Slurm, PBS, LSF, Grid Engine, Flux) lists other hosts for mpirun. True
- * also if this is not certain. */
+/* Whether a batch system (Slurm, PBS, LSF, Grid Engine, Flux) may give mpirun a list of other
+ * hosts. */
 bool launcher_has_hosts(void);
 
-/* Number of tasks of the Slurm allocation; 0: no allocation, or it does not give the number. */
+/* Number of tasks of the Slurm allocation; 0: there is no allocation, or Slurm does not give the
+ * number. */
 int launcher_slurm_tasks(void);

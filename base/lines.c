@@ -28,7 +28,8 @@ enum status lines_open(struct lines *l, const char *path)
     return STATUS_OK;
 }
 
-/* Moves unread bytes to the front and reads more behind them; *eof at the end of the file. */
+/* Moves the unread bytes to the front of the buffer and reads more after them. Sets *eof at the end
+ * of the file. */
 static enum status fill(struct lines *l, bool *eof)
 {
     size_t left = l->end - l->begin;
@@ -64,8 +65,8 @@ enum status lines_next(struct lines *l, char **line, size_t *size)
             return STATUS_OK;
         }
         if (left == LINE_MAX_BYTES)
-            return status_fail(STATUS_DATA, "'%s' line %lld is longer than any record", l->path,
-                               (long long)l->number + 1);
+            return status_fail(STATUS_DATA, "'%s' line %lld is longer than any record can be",
+                               l->path, (long long)l->number + 1);
         searched = left;
         bool eof = false;
         TRY(fill(l, &eof));

@@ -16,23 +16,25 @@ struct lines {
     char *buf;         /* LINE_MAX_BYTES and a NUL */
     size_t begin, end; /* the bytes of `buf` not yet returned */
     int64_t number;    /* number of the line that was returned last, from 1 */
-    int64_t whole;     /* bytes of the file up to that line's end */
-    bool torn;         /* the file ends in a line without its newline, which is not returned */
+    int64_t whole;     /* bytes of the file up to the end of that line */
+    bool torn;         /* the file ends in a line without a newline; lines_next does not return that
+                        * line */
 };
 
-/* Opens a regular file; one that is missing is STATUS_DATA. */
+/* Opens a regular file. A missing file is STATUS_DATA. */
 MUST_CHECK enum status lines_open(struct lines *l, const char *path);
 
-/* The next line, NUL in place of its newline, valid until the next call; *line is NULL at the end.
- * *size is its length: a hostile line may contain a NUL. */
+/* Sets *line to the next line, with a NUL in place of its newline, valid until the next call; to
+ * NULL at the end of the file. *size is the line's length, because an untrusted line may contain a
+ * NUL. */
 MUST_CHECK enum status lines_next(struct lines *l, char **line, size_t *size);
 
-/* For a file that has grown: lets lines_next read again from the end of the last whole line. A torn
- * line is thus read again. */
+/* For a file that has grown: lines_next then continues after the last line that has a newline, and
+ * reads an incomplete line again. */
 MUST_CHECK enum status lines_refresh(struct lines *l);
 
-/* Calls `take` for each line of a file; a failure names the file and the line. With `whole`, a last
- * line without its newline is STATUS_DATA; else that line is skipped. */
+/* Calls `take` for each line of a file. After a failure the message names the file and the line. A
+ * last line without a newline is STATUS_DATA if `whole`, and is otherwise skipped. */
 typedef enum status lines_take(void *context, char *line, size_t size);
 MUST_CHECK enum status lines_each(const char *path, bool whole, lines_take *take, void *context);
 

@@ -1,4 +1,4 @@
-/* Finds and loads a module, or names the missing part. */
+/* Finds and loads a module. If a part is missing, the message names it. */
 #include "base/module.h"
 
 #include "base/file.h"
@@ -10,10 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Folders of modules, relative to the program's folder. */
+/* Folders that are searched for modules, relative to the program's folder. */
 static const char *const places[] = {".", AMPSCALE_MODULE_DIR};
 
-/* The folder of the running program, without its last slash. */
+/* Writes the path of the folder that contains the running program, without a slash at its end. */
 static enum status program_folder(char *dir, size_t size)
 {
     ssize_t n = readlink("/proc/self/exe", dir, size - 1);
@@ -47,8 +47,9 @@ static enum status find_module(const struct module_file *m, char *path, size_t s
     return status_fail(STATUS_UNSUPPORTED, "%s", m->absent);
 }
 
-/* For a missing library the dynamic linker's message is "libx.so.1: cannot open shared object file:
- * ..."; the text before the colon is the library's name. */
+/* Fails, and says why the module cannot be loaded. If a library is missing, the dynamic linker's
+ * message `words` is "libx.so.1: cannot open shared object file: ...", and the text before the
+ * colon is the library's name. */
 static enum status explain(const struct module_file *m, const char *path, const char *words)
 {
     const char *colon = strchr(words, ':');

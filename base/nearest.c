@@ -28,8 +28,9 @@ static int least(int a, int b)
     return a < b ? a : b;
 }
 
-/* The distance of optimal string alignment. In step i, row[2] has the distances of the first i
- * characters of `a`, row[1] those of i - 1 characters, and row[0] those of i - 2. */
+/* The optimal string alignment distance of `a` and `b`. In step i, row[2][k] is the distance
+ * between the first i characters of `a` and the first k of `b`; row[1] has the distances for i - 1
+ * characters of `a`, and row[0] those for i - 2. */
 static int edits(const char *a, const char *b)
 {
     int row[3][NEAREST_MAX + 1], na = (int)strlen(a), nb = (int)strlen(b);

@@ -19,10 +19,12 @@ struct nearest {
 /* Begins a search. Ignores leading dashes, the text from "=" on, and case; '_' counts as '-'. */
 struct nearest nearest_to(const char *text);
 
-/* Keeps a known word of n bytes if it needs fewer edits than all words before. An edit inserts,
- * deletes or replaces a character, or exchanges two neighbours. */
+/* Compares a known word of n bytes with the text, and stores the word if it needs fewer edits than
+ * all words before. An edit inserts, deletes or replaces a character, or exchanges two
+ * neighbours. */
 void nearest_offer(struct nearest *near, const char *word, size_t n);
 
-/* Writes the question, with `mark` before the best word; "" if no word is near. The text is near a
- * word if it needs at most one edit, or at most one edit per three of its characters. */
+/* Writes "; did you mean WORD?" with `mark` before the best word; "" if no word is near. A word is
+ * near if at most one edit, or at most one edit per three characters of the text, turns the text
+ * into the word. */
 void nearest_say(const struct nearest *near, const char *mark, char *out, size_t size);

@@ -1,4 +1,4 @@
-/* Reads and prints presets, and reads files like them. */
+/* Reads presets, and files of the same kind; prints presets. */
 #include "base/preset.h"
 
 #include "base/file.h"

@@ -1,4 +1,5 @@
-/* JSON files: presets, which are compiled into the program, and files that users write. */
+/* Reads two kinds of JSON files: presets, which are compiled into the program, and files that users
+ * write. */
 #pragma once
 
 #include "base/status.h"
@@ -11,12 +12,13 @@ struct preset {
     const unsigned char *text;
 };
 
-/* Reads the preset of that name, or a file, whose name must have a '.' or a '/'. `kind` is the word
- * for such files in messages: "spec". STATUS_USAGE for a name that is neither, and, with the line,
- * for text that is not JSON. The caller releases *json. */
+/* Reads the preset `name`. If there is none and `name` contains a '.' or a '/', reads the file of
+ * that path. `kind` is the word for such files in messages: "spec". A name that is neither, and
+ * text that is not JSON, are STATUS_USAGE; for such text the message names the line. The caller
+ * releases *json. */
 MUST_CHECK enum status preset_load(const struct preset *presets, const char *kind, const char *name,
                                    json_t **json);
 
-/* Prints a preset's text unchanged, so that it can be edited. STATUS_USAGE: there is none of that
- * name. */
+/* Prints a preset's text unchanged, so that a user can save and edit it. STATUS_USAGE: there is no
+ * preset of that name. */
 MUST_CHECK enum status preset_print(const struct preset *presets, const char *name, FILE *out);

@@ -123,7 +123,8 @@ bool process_any(const struct process *child, int n)
     return false;
 }
 
-/* Milliseconds until the next stop request to a running child is due; -1: none will be. */
+/* Milliseconds until the next stop request to a running child is due; -1: no request is
+ * scheduled. */
 static int poll_ms(const struct process *child, int n)
 {
     uint64_t now = clock_ns(), first = UINT64_MAX;
@@ -136,7 +137,8 @@ static int poll_ms(const struct process *child, int n)
     return ms < 1000000 ? (int)ms : 1000000;
 }
 
-/* Sends stop requests to all running children if a signal was `received`, else to those due. */
+/* If this process has `received` a signal, sends a stop request to every running child. If not,
+ * sends one to each child whose next request is due. */
 static void press(struct process *child, int n, int received)
 {
     for (int i = 0; i < n; i++) {
@@ -161,7 +163,7 @@ static void press(struct process *child, int n, int received)
     }
 }
 
-/* Keeps the last line that begins with "ampscale: ", or else the last line. */
+/* Copies the last line of the log that begins with "ampscale: ", or else its last line. */
 static void last_message(int log, char out[PROCESS_MESSAGE_SIZE])
 {
     static const char mark[] = "ampscale: ";

@@ -1,5 +1,5 @@
-/* Child processes, each with its own process group, log and time limit; and the signals that ask
- * this process to stop while they run.
+/* Runs child processes, each with its own process group, log and time limit, and handles the
+ * signals that ask this process to stop while the children run.
  *
  *     TRY(process_run(&config, &end));                       one, until it ends
  *
@@ -9,9 +9,10 @@
  *     }
  *
  * The first SIGINT, SIGTERM, SIGHUP or SIGUSR1 is forwarded to all children as SIGTERM, at which
- * `train` and `launch` stop in an orderly way. A second one, or the end of the grace period, sends
- * SIGTERM again; the next sends SIGKILL to the whole group. A child's time limit starts the same
- * sequence for that child alone. A child whose parent is killed gets SIGTERM too. */
+ * `train` and `launch` stop in an orderly way. A second signal, or the end of the grace period,
+ * sends SIGTERM again. A third signal, or the end of the next grace period, sends SIGKILL to the
+ * child's whole process group. A child's time limit starts the same sequence for that child alone.
+ * A child whose parent is killed gets SIGTERM too. */
 #pragma once
 
 #include "base/status.h"
@@ -22,7 +23,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Signals that this process blocks, and reads while it waits. process_signals_open sets it. */
+/* The signals that this process blocks, and reads from `fd` while it waits for children. `before`
+ * is the signal mask to restore. process_signals_open sets both. */
 struct process_signals {
     int fd;
     sigset_t before;
@@ -46,12 +48,13 @@ struct process_config {
                         * place of /dev/null and `out` */
     const struct process_signals *signals;
     int64_t limit_s; /* 0: none */
-    int64_t grace_s; /* seconds from one stop request to the next; after the second at most 10 */
+    int64_t grace_s; /* seconds from one stop request to the next; from the second to the third at
+                      * most 10 */
 };
 
 struct process_end {
     int code;     /* exit code, or 128 + the number of the signal that ended it */
-    int received; /* the first stop signal, or 0 */
+    int received; /* the first stop signal that this process received while the child ran, or 0 */
     bool late;    /* the child ran past its time limit */
     double seconds;
     char message[PROCESS_MESSAGE_SIZE]; /* its last "ampscale: " line without that prefix, or its
@@ -69,7 +72,7 @@ struct process {
     uint64_t begun_ns, due_ns; /* when the next request is due; 0: never */
 };
 
-/* The path of this program's file, to run it as a child. */
+/* Writes the path of this program's file, with which the program can run itself as a child. */
 MUST_CHECK enum status process_own_file(char *out, size_t size);
 
 /* Runs a child until it ends. Fails if the child cannot be started or waited for. */
@@ -89,7 +92,8 @@ bool process_any(const struct process *child, int n);
 /* Kills the running children among n, with their process groups. */
 void process_kill(struct process *child, int n);
 
-/* Runs a program until it ends, in the folder `dir` (NULL: this process's), with an empty
- * stdin, and with its stdout and stderr at the descriptor `out`. A terminal's signals reach this
- * process and the program. *status is waitpid's. STATUS_UNSUPPORTED: there is no such program. */
+/* Runs a program in the folder `dir` (NULL: this process's folder) and waits until it ends. Its
+ * stdin is empty, and its stdout and stderr are the descriptor `out`. Signals from the terminal
+ * reach this process and the program. *status is set as by waitpid. STATUS_UNSUPPORTED: there is no
+ * such program. */
 MUST_CHECK enum status process_call(char *const *argv, const char *dir, int out, int *status);

@@ -1,4 +1,4 @@
-/* Counter-based random numbers: a value is a pure function of its key and its place.
+/* Counter-based random numbers: each value is a pure function of a key and a counter.
  *
  * Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011). There is
  * no state to share between threads, to save in a checkpoint or to advance: sample i of epoch e
@@ -23,7 +23,7 @@ enum rng_stream {
     RNG_DUMMY = 6,   /* --dummy tensors: a = sample index, b = 0 */
     RNG_TEST = 7,
     RNG_BOOTSTRAP = 8, /* confidence intervals: a = resample, b = 0 */
-    RNG_FAULT = 9,     /* the bit to flip, where --inject names none: a = b = 0 */
+    RNG_FAULT = 9,     /* the bit that --inject flips if its argument names none: a = b = 0 */
     RNG_MIXUP = 10,    /* the weight of mixed images: a = step, b = 0 */
 };
 
@@ -34,10 +34,11 @@ struct rng {
     int left; /* words of `out` not yet returned */
 };
 
-/* One block of four words for a counter and key. */
+/* Computes one block of four random words from a counter and a key. */
 void philox4x32(const uint32_t ctr[4], const uint32_t key[2], uint32_t out[4]);
 
-/* The generator at place (stream, a, b) under `seed`; `a` keeps 32 bits and `b` 48. */
+/* Returns the generator for this seed, stream, `a` and `b`; of `a` only the low 32 bits count, of
+ * `b` the low 48. */
 struct rng rng_at(uint64_t seed, enum rng_stream stream, uint64_t a, uint64_t b);
 
 uint32_t rng_u32(struct rng *r);
@@ -51,22 +52,23 @@ double rng_double(struct rng *r);
 /* Uniform in 0..n-1 without bias (rejection). n >= 1. */
 uint32_t rng_below(struct rng *r, uint32_t n);
 
-/* Standard normal (Box-Muller; one of each pair is used). */
+/* Standard normal, by the Box-Muller method; only one number of each pair is used. */
 double rng_normal(struct rng *r);
 
-/* Beta(a, b), a and b > 0: x / (x + y) of two gamma variates by Marsaglia and Tsang, "A simple
- * method for generating gamma variables", ACM TOMS 26 (2000). Computed from logarithms, so that
- * small a and b, whose gamma variates underflow, give 0, 1 or values between them. */
+/* A draw from Beta(a, b), a and b > 0: x / (x + y) of two gamma variates by the method of Marsaglia
+ * and Tsang, "A simple method for generating gamma variables", ACM TOMS 26 (2000). It is computed
+ * from logarithms: for small a and b the gamma variates underflow, and the result is still in
+ * 0..1. */
 double rng_beta(struct rng *r, double a, double b);
 
-/* The FNV-1a hash of a string, and the hash of a number by splitmix64: its golden-ratio increment
- * and its finaliser. */
+/* hash_fnv1a64 returns the FNV-1a hash of a string. hash_splitmix64 hashes a number with one step
+ * of splitmix64: it adds the golden-ratio increment and applies the finaliser. */
 uint64_t hash_fnv1a64(const char *s);
 uint64_t hash_splitmix64(uint64_t x);
 
-/* Continues hash `h` over memory, eight bytes at a time. Each word enters by a bijection, so that a
- * change of one word, such as a flipped bit, always changes the hash. A change of several words
- * keeps the hash with a probability of 2^-64. */
+/* Hashes memory in words of eight bytes, starting from the hash `h`. Each word changes the hash
+ * through a bijection, so that a change of one word, such as a flipped bit, always changes the
+ * result. If several words change, the result stays the same with a probability of 2^-64. */
 uint64_t hash_bytes(uint64_t h, const void *mem, size_t bytes);
 
 #ifdef __cplusplus

@@ -78,13 +78,14 @@ static int64_t load(const void *member, size_t size)
     return v;
 }
 
-/* A word of `value` ends at '|'; the last one may end at ','. */
+/* The length of the first word in `words`. A word ends at '|'; the last word ends at ',' or at the
+ * end of the text. */
 static size_t word_length(const char *words)
 {
     return strcspn(words, "|,");
 }
 
-/* The index of `text` among "a|b|c"; -1: it is none of them. */
+/* The index of `text` among words such as "a|b|c"; -1: it is none of them. */
 static int place_of(const char *words, const char *text)
 {
     size_t n;
@@ -98,7 +99,8 @@ static int place_of(const char *words, const char *text)
     }
 }
 
-/* For choices and words: finds the word that equals `text`. */
+/* Finds the index of `text` among the words of `s->value`. If it is none of them, the message lists
+ * the words. */
 static enum status find_word(const struct setting *s, const char *text, int *place)
 {
     char known[128] = "", meant[96];
@@ -127,7 +129,7 @@ static enum status take_list(const struct setting *s, const char *text, void *co
     return STATUS_OK;
 }
 
-/* Takes each part of a list with commas. */
+/* Reads each part of a comma-separated list. */
 static enum status take_parts(const struct setting *s, const char *list, void *config)
 {
     char *copy, *rest, *part;

@@ -23,26 +23,30 @@
 enum setting_type {
     /* These three are not recorded: */
     SETTING_TAKEN, /* `take` reads the value */
-    SETTING_PARTS, /* `take` reads each part of a list with commas. The list replaces an earlier
-                    * one: the int at `count` is first set to 0 */
-    SETTING_SET,   /* bool[], one for each word of `value`: is it in the given list with commas? */
+    SETTING_PARTS, /* `take` reads each part of a comma-separated list. The list replaces an earlier
+                    * list: the int at `count` is first set to 0 */
+    SETTING_SET,   /* bool[], one for each word of `value`: whether the comma-separated list
+                    * contains the word */
 
-    SETTING_SWITCH,    /* bool; the flag takes no value, and sets it */
+    SETTING_SWITCH,    /* bool, which the flag sets; the flag takes no value */
     SETTING_INTEGER,   /* int, int64_t or uint64_t from min to max */
     SETTING_REAL,      /* double from min to max */
     SETTING_CHOICE,    /* bool, int or enum: the index of a word in `value`, from 0 */
     SETTING_WORD,      /* const char *: one of the words of `value` */
     SETTING_TEXT,      /* const char *, which is not copied; NULL: not given */
-    SETTING_LIST,      /* const char *[max], and an int at `count`; each given flag adds a text */
+    SETTING_LIST,      /* const char *[max], and an int at `count`; each use of the flag appends its
+                        * value */
     SETTING_ARGUMENTS, /* char **, into argv, and an int at `count`: all positional arguments */
-    SETTING_JSON,      /* json_t *, for the record alone; NULL: left out */
+    SETTING_JSON,      /* json_t *, which no flag sets and only the record contains; NULL: left
+                        * out */
 };
 
-/* Traits; a table may have more, from SETTING_TRAIT on. */
+/* Traits of a setting. A table may define further traits, as bits from SETTING_TRAIT up. */
 enum {
     SETTING_HIDDEN = 1,     /* neither --help nor the manual shows it */
     SETTING_RECORD_SET = 2, /* the record leaves the setting out if its value is 0 */
-    SETTING_REST = 4,       /* SETTING_ARGUMENTS: all words from the first argument on, flags too */
+    SETTING_REST = 4,       /* for SETTING_ARGUMENTS: all words from the first positional argument
+                             * on, flags too */
     SETTING_TRAIT = 8,
 };
 
@@ -53,16 +57,17 @@ struct setting {
     char letter;       /* the short flag; 0: none */
     const char *value; /* name of the value in help, "FILE"; the words of a choice, "a|b", or of a
                         * set, "a|b,..." */
-    const char *fallback; /* the default as a flag's value; NULL: none, or stated in `help` */
-    const char *help;     /* a noun phrase; a row with `help` alone: the heading of `group` */
+    const char *fallback; /* the default, as a value of the flag; NULL: none, or `help` states it */
+    const char *help;     /* a noun phrase; a row that has only `help` is the heading of `group` */
     enum setting_type type;
-    size_t offset, size, count, given; /* the member's offset and size; offsets of its count and of
-                                        * `given`, a bool that is set with the flag; 0: none */
+    size_t offset, size, count, given; /* the member's offset and size; the offset of its number of
+                                        * elements; the offset of a bool that is set if the flag is
+                                        * given. The last two: 0 for none */
     double min, max;
     enum status (*take)(const struct setting *s, const char *text, void *config);
     const char *aliases[SETTING_ALIASES + 1]; /* other spellings of the flag; ends with NULL */
     const char *key; /* name in a record; NULL: the flag, with underscores for dashes */
-    int group;       /* number of its group in --help */
+    int group;       /* number of the setting's group in --help */
     unsigned traits;
 };
 
@@ -94,8 +99,8 @@ bool setting_is_argument(const struct setting *s); /* positional */
 /* The address of the member that a row sets. */
 void *setting_member(const struct setting *s, void *config);
 
-/* Reads a value into its member, and sets `given`. STATUS_USAGE names flag, value and the allowed
- * values. */
+/* Stores the value `text` in the setting's member, and sets `given`. After STATUS_USAGE the message
+ * names the flag, the value and the allowed values. */
 MUST_CHECK enum status setting_take(const struct setting *s, const char *text, void *config);
 
 /* Gives each member of a table its default. */
@@ -107,10 +112,11 @@ MUST_CHECK enum status setting_integer(const char *flag, const char *text, int64
 MUST_CHECK enum status setting_real(const char *flag, const char *text, double min, double max,
                                     double *out);
 
-/* The name of a row in a record; a name derived from the flag is written to `name`. */
+/* The key of a setting in a record. If the key is derived from the flag, it is written to
+ * `name`. */
 const char *setting_key(const struct setting *s, char name[64]);
 
-/* Adds the members of all recorded rows that have none of the traits `without`, in the table's
- * order; STATUS_OOM leaves `record` with a part of them. */
+/* Adds to `record`, in the table's order, all recorded settings that have none of the traits in
+ * `without`. After STATUS_OOM `record` has only some of them. */
 MUST_CHECK enum status settings_record(const struct setting *table, const void *config,
                                        unsigned without, json_t *record);

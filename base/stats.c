@@ -56,10 +56,10 @@ double stats_stddev(const double *x, int64_t n)
 static enum status sorted_copy(const double *x, int64_t n, double **out)
 {
     if (n < 1)
-        return status_fail(STATUS_INVALID, "no values to sum up");
+        return status_fail(STATUS_INVALID, "cannot compute statistics of no values");
     for (int64_t i = 0; i < n; i++)
         if (!isfinite(x[i]))
-            return status_fail(STATUS_INVALID, "a value to sum up is not finite");
+            return status_fail(STATUS_INVALID, "cannot compute statistics: a value is not finite");
     TRY(array_new(out, n));
     memcpy(*out, x, (size_t)n * sizeof **out);
     stats_sort(*out, n);
@@ -87,8 +87,8 @@ enum status stats_of(const double *x, int64_t n, struct stats *out)
     return STATUS_OK;
 }
 
-/* The median of n draws with replacement. Counting the drawn ranks avoids a sort; `count` has n
- * elements. */
+/* The median of n draws with replacement. Counts in count[i] how often sorted[i] is drawn, which
+ * avoids a sort; `count` has n elements. */
 static double resampled_median(const double *sorted, int64_t n, struct rng *rng, uint32_t *count)
 {
     memset(count, 0, (size_t)n * sizeof *count);
@@ -107,7 +107,8 @@ enum status stats_median_interval(const double *x, int64_t n, double level, int 
                                   uint64_t seed, double *low, double *high)
 {
     if (!(level > 0 && level < 1) || resamples < 1 || n > UINT32_MAX)
-        return status_fail(STATUS_INVALID, "a bootstrap of level %g and %d resamples", level,
+        return status_fail(STATUS_INVALID,
+                           "cannot bootstrap an interval of level %g with %d resamples", level,
                            resamples);
     enum status st;
     double *sorted = NULL, *median = NULL;
@@ -156,7 +157,8 @@ static double binomial_below(int64_t k, int64_t n, double p)
     return sum;
 }
 
-/* The p for which binomial_below(k, n, p), which falls as p grows, is `tail`. */
+/* The p for which binomial_below(k, n, p) equals `tail`, by bisection: the function falls as p
+ * grows. */
 static double binomial_limit(int64_t k, int64_t n, double tail)
 {
     double low = 0, high = 1;
@@ -170,8 +172,9 @@ static double binomial_limit(int64_t k, int64_t n, double tail)
 enum status stats_proportion_interval(int64_t k, int64_t n, double level, double *low, double *high)
 {
     if (n < 1 || k < 0 || k > n || !(level > 0 && level < 1))
-        return status_fail(STATUS_INVALID, "%lld of %lld is no proportion", (long long)k,
-                           (long long)n);
+        return status_fail(STATUS_INVALID,
+                           "cannot estimate a proportion from %lld successes in %lld trials",
+                           (long long)k, (long long)n);
     *low = k > 0 ? binomial_limit(k - 1, n, (1 + level) / 2) : 0;
     *high = k < n ? binomial_limit(k, n, (1 - level) / 2) : 1;
     return STATUS_OK;

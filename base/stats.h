@@ -10,7 +10,7 @@ struct stats {
     int64_t n;
     double min, p5, median, p95, max;
     double mean;
-    double stddev; /* with n - 1; 0 when n is 1 */
+    double stddev; /* the sum of squares is divided by n - 1; 0 when n is 1 */
     double mad;    /* median absolute deviation; a normal distribution's stddev is 1.4826 mad */
 };
 
@@ -23,8 +23,9 @@ double stats_stddev(const double *x, int64_t n);
 /* Sorts in place, ascending. */
 void stats_sort(double *x, int64_t n);
 
-/* The q-quantile (0 <= q <= 1) of ascending values, linear between order statistics: type 7 of
- * Hyndman and Fan, "Sample quantiles in statistical packages", 1996; R's and NumPy's default. */
+/* The q-quantile (0 <= q <= 1) of ascending values, interpolated linearly between neighbours: type
+ * 7 of Hyndman and Fan, "Sample quantiles in statistical packages", 1996; R's and NumPy's
+ * default. */
 double stats_quantile(const double *sorted, int64_t n, double q);
 
 /* The median of n >= 1 values, which it sorts. */
@@ -32,9 +33,9 @@ double stats_median(double *x, int64_t n);
 
 /* Percentile bootstrap interval of the median (Efron and Tibshirani, "An introduction to the
  * bootstrap", 1993, chapter 13): the quantiles (1 -+ level) / 2 of the medians of `resamples` draws
- * with replacement. A pure function of values and seed. It draws n * resamples values, so n should
- * be at most some ten thousand. STATUS_INVALID as stats_of, for a level outside (0, 1), and for
- * resamples < 1. */
+ * with replacement. A pure function of the values and the seed. The function draws n * resamples
+ * values, so n should be at most some ten thousand. STATUS_INVALID in the same cases as stats_of,
+ * for a level outside (0, 1), and for resamples < 1. */
 MUST_CHECK enum status stats_median_interval(const double *x, int64_t n, double level,
                                              int resamples, uint64_t seed, double *low,
                                              double *high);
@@ -46,7 +47,7 @@ MUST_CHECK enum status stats_median_interval(const double *x, int64_t n, double 
 MUST_CHECK enum status stats_proportion_interval(int64_t k, int64_t n, double level, double *low,
                                                  double *high);
 
-/* The z that a standard normal exceeds with probability p. */
+/* The z that a standard normal variable exceeds with probability p. */
 double stats_normal_above(double p);
 
 /* The number of first steps to exclude as warm-up: `wanted`, but at most half of the n steps, so

@@ -1,4 +1,4 @@
-/* Keeps the message that explains an `enum status`, one per thread. */
+/* Stores the message that explains an `enum status`, one per thread. */
 #include "base/status.h"
 
 #include "base/text.h"

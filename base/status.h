@@ -1,9 +1,9 @@
 /* The result of a call, and the one line that explains a failure.
  *
- * Every function that can fail returns an `enum status`; the sentence for the user is kept per
- * thread and read with status_message(). Messages are lower case, problem first, subject quoted,
- * and end with the way out where there is one: "cannot open 'x.json': no such file or directory".
- * Only main() exits. */
+ * Every function that can fail returns an `enum status`. Each thread stores the message of its last
+ * failure, which status_message() returns. A message is in lower case, begins with the problem,
+ * quotes the subject, and ends with a way out if there is one: "cannot open 'x.json': no such file
+ * or directory". Only main() exits. */
 #pragma once
 
 #ifdef __cplusplus
@@ -16,11 +16,11 @@ enum status {
     STATUS_INVALID,     /* a caller broke the contract of a function */
     STATUS_UNSUPPORTED, /* this build or machine cannot do it; another way may exist */
     STATUS_OOM,         /* out of memory */
-    STATUS_IO,          /* the operating system refused */
+    STATUS_IO,          /* the operating system refused an operation */
     STATUS_DATA,        /* input is missing, damaged or incomplete */
     STATUS_LIBRARY,     /* oneDNN, MPI, cuDNN ... returned an error */
     STATUS_DIVERGED,    /* training produced numbers that are not finite */
-    STATUS_INTERRUPTED, /* a signal asked for an orderly end */
+    STATUS_INTERRUPTED, /* a signal asked the program to stop */
     STATUS_HARDWARE,    /* a device is damaged: for example, uncorrectable memory errors */
     STATUS_MISMATCH,    /* a computed value is not the expected one */
     STATUS_LOST_RANK,   /* another rank of the job died, hangs or cannot be reached */
@@ -38,34 +38,35 @@ MUST_CHECK enum status status_context(enum status st, const char *fmt, ...) PRIN
 /* The last message of this thread; never NULL. Valid until the thread's next failure. */
 const char *status_message(void);
 
-/* Keeps the first of several failures, with the message that later failures would replace. Zeroed:
- * no failure yet. */
+/* The first of several failures, with its message, which later failures would replace. Starts as
+ * {0}: no failure yet. */
 enum { STATUS_MESSAGE_MAX = 1024 };
 struct first_failure {
     enum status status;
     char message[STATUS_MESSAGE_MAX];
 };
 
-/* Keeps `st` and this thread's message, unless `st` is STATUS_OK or a failure is kept already. */
+/* Stores `st` and this thread's message, unless `st` is STATUS_OK or a failure is stored
+ * already. */
 void first_failure_keep(struct first_failure *f, enum status st);
 
-/* Fails with the kept status and message; STATUS_OK where none is kept. */
+/* Fails with the stored status and message; returns STATUS_OK if no failure is stored. */
 MUST_CHECK enum status first_failure_return(const struct first_failure *f);
 
 /* The name of a status, for logs: "io", "data" ... */
 const char *status_str(enum status st);
 
-/* Records the signal that asked this process to end; a later one replaces it. May be called by a
- * signal handler. */
+/* Records the signal that asked this process to end; a later signal replaces it. A signal handler
+ * may call it. */
 void status_signal(int signo);
 
-/* The documented process exit code: 0 pass, 1 tool error, 2 usage, 4 wrong numbers on this
- * hardware, or a damaged device, 5 data missing or incomplete; for STATUS_INTERRUPTED 128 plus the
- * number of the recorded signal, or of SIGTERM if another process of the job was asked to end. (3,
- * regression, is a verdict and not a failure.) */
+/* The documented exit code of the process: 0 pass; 1 tool error; 2 usage; 4 wrong numbers on this
+ * hardware, or a damaged device; 5 data missing or incomplete. STATUS_INTERRUPTED gives 128 plus
+ * the number of the recorded signal, or of SIGTERM if another process of the job was asked to end.
+ * (3 means a regression, which is a verdict and not a failure.) */
 int status_exit_code(enum status st);
 
-/* Propagates a failure. TRY returns; CHECK stores into a local `st` and goes to `done`, so that
+/* Propagate a failure. TRY returns it. CHECK stores it in a local `st` and goes to `done`, so that
  * success and failure share the clean-up. Both evaluate the expression once. */
 #define TRY(expr)                                                                                  \
     do {                                                                                           \

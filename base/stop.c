@@ -4,7 +4,8 @@
 #include <signal.h>
 #include <string.h>
 
-static volatile sig_atomic_t arrived; /* a handler has no argument to carry state */
+static volatile sig_atomic_t arrived; /* global, because a signal handler has no argument for
+                                       * state */
 
 static void on_signal(int signo)
 {

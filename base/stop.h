@@ -2,13 +2,14 @@
  * between steps. Batch systems can send SIGUSR1 to warn of a time limit, and mpirun forwards it;
  * SIGHUP arrives when the terminal closes, and stays ignored under nohup.
  *
- * The first signal asks for an orderly end; two SIGINTs in a row end the process at once. */
+ * The first signal asks the training loop to stop in an orderly way. Two SIGINTs in a row end the
+ * process at once. */
 #pragma once
 
 #include "base/status.h"
 
-/* Installs the handlers. Ignores SIGPIPE and SIGXFSZ, so that a closed terminal or a file size
- * limit is an error to report. */
+/* Installs the handlers. Ignores SIGPIPE and SIGXFSZ, so that a write to a closed terminal or
+ * beyond the file size limit fails with an error instead of ending the process. */
 void stop_install(void);
 
 /* The name of the signal that arrived, or NULL. */

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Characters that reorder the text around them, or end a line: U+061C, U+200E, U+200F, U+2028 to
- * U+202E, U+2066 to U+2069. */
+/* Whether the character at `s` reorders the text around it, or ends a line: U+061C, U+200E, U+200F,
+ * U+2028 to U+202E, U+2066 to U+2069. */
 static bool misleads(const unsigned char *s)
 {
     if (s[0] == 0xd8)
@@ -17,8 +17,8 @@ static bool misleads(const unsigned char *s)
            (s[1] == 0x81 && s[2] >= 0xa6 && s[2] <= 0xa9);
 }
 
-/* Bytes of the UTF-8 character at `s` (RFC 3629: shortest form, no surrogates); 0 when there is
- * none, or it is a control character or misleads. */
+/* The number of bytes of the UTF-8 character at `s` (RFC 3629: shortest form, no surrogates). 0:
+ * there is no such character, or it is a control character, or it misleads. */
 static size_t char_length(const unsigned char *s)
 {
     if (s[0] < 0x80)
@@ -78,7 +78,8 @@ void text_print_csv(FILE *out, const char *text)
         fputc('"', out);
 }
 
-/* Appends the part that fits, without a partial character at its end. */
+/* Appends the part that fits. If it cuts the text, it does so between characters, and returns
+ * false. */
 static bool append(char *out, size_t size, const char *between, const char *fmt, va_list args)
 {
     size_t used = strnlen(out, size);

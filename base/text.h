@@ -1,5 +1,5 @@
 /* Cleans text of unknown origin (file names, arguments, foreign records), and appends text to a
- * buffer (on the heap: base/text_new.h). */
+ * buffer. For text on the heap see base/text_new.h. */
 #pragma once
 
 #include <stdbool.h>
@@ -11,13 +11,13 @@
  * bytes (NUL included) is cut between characters. */
 void text_clean(char *out, size_t size, const char *in);
 
-/* Prints a line, cleaned and cut at TEXT_LINE_MAX bytes, and its newline. For lines with the name
- * of a file, an argument, or text of another process. */
+/* Prints a line and a newline. The line is cleaned, and cut at TEXT_LINE_MAX bytes. Use it for
+ * lines that contain the name of a file, an argument, or text of another process. */
 enum { TEXT_LINE_MAX = 8192 };
 void text_print(FILE *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Prints a field of a CSV file (RFC 4180): cleaned, quoted where it holds a quote or a comma. A
- * text that a spreadsheet would read as a formula is preceded by an apostrophe. */
+/* Prints a field of a CSV file (RFC 4180). The text is cleaned, and is quoted if it contains a
+ * quote or a comma. An apostrophe precedes text that a spreadsheet would read as a formula. */
 void text_print_csv(FILE *out, const char *text);
 
 /* Appends to the text in `out`, a buffer of `size` bytes. Text that does not fit is cut between

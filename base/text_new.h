@@ -6,11 +6,12 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Prints into new memory that the caller frees; *out is NULL after a failure, STATUS_OOM. */
+/* Formats text into new memory that the caller frees. After a failure, STATUS_OOM, *out is NULL. */
 MUST_CHECK enum status text_new(char **out, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
-/* A stream into memory. Close ends it and checks all that was written: `text` then holds `size`
- * bytes and a NUL, which the caller frees; after a failure, STATUS_OOM, it is NULL. */
+/* A stream that writes to memory. text_stream_close closes the stream and checks for write errors.
+ * After that, `text` contains `size` bytes and a NUL, and the caller frees it; after a failure,
+ * STATUS_OOM, it is NULL. */
 struct text_stream {
     FILE *out;
     char *text;

@@ -75,7 +75,7 @@ static bool is_plain(const char *word)
     return *word != '\0';
 }
 
-/* Does a terminal or a viewer show all of the word? */
+/* Whether a terminal or a viewer shows all characters of the word as they are. */
 static bool is_shown(const char *word)
 {
     char clean[8];
@@ -94,8 +94,8 @@ void shell_word(FILE *out, const char *word)
         return;
     }
     if (!is_shown(word)) {
-        /* Bash's form $'...', with quotes, backslashes and all but printable ASCII as
-         * \xHH. */
+        /* Writes bash's form $'...'. Quotes, backslashes and all bytes other than printable ASCII
+         * become \xHH. */
         fputs("$'", out);
         for (const char *p = word; *p; p++) {
             if (*p >= ' ' && *p <= '~' && !strchr("'\\", *p))

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-/* Begins as {0}; `v` then ends with NULL, as execv wants it. */
+/* Starts as {0}. Once a word is added, `v` ends with NULL, as execv requires. */
 struct words {
     char **v; /* (n + 1) */
     int n;
@@ -27,5 +27,6 @@ void words_free(struct words *w);
  * text_clean replaces is written in bash's form $'...'. The caller checks the stream for errors. */
 void shell_word(FILE *out, const char *word);
 
-/* The words as a line for a POSIX shell, each quoted if needed, in memory that the caller frees. */
+/* Writes the words as one line for a POSIX shell, each quoted if needed, to memory that the caller
+ * frees. */
 MUST_CHECK enum status words_shell(const struct words *w, char **line);

@@ -4,6 +4,6 @@
 #include <stdio.h>
 
 /* Writes `text`, UTF-8, escaped for an element and for an attribute's value between double quotes.
- * A character that XML 1.0 does not allow (section 2.2: control characters but tab and line ends,
- * U+FFFE, U+FFFF) becomes '?'. The caller checks the stream for errors. */
+ * A character that XML 1.0 does not allow (section 2.2: control characters other than tab and line
+ * ends, U+FFFE, U+FFFF) becomes '?'. The caller checks the stream for errors. */
 void xml_text(FILE *out, const char *text);

@@ -85,7 +85,8 @@ static void test_wrong_places(void **state)
         {"", none},
         {"PMI_RANKS=1 XPMI_RANK=1", none},
         {"SLURM_PROCID=0 SLURM_NTASKS=8", none}, /* a batch script is one process */
-        {"PMI_RANK=4 PMI_SIZE=4", "PMI_RANK=4 and PMI_SIZE=4: not a rank among that many"},
+        {"PMI_RANK=4 PMI_SIZE=4",
+         "PMI_RANK=4 and PMI_SIZE=4: the rank must be below the number of ranks"},
         {"RANK=x WORLD_SIZE=4", "RANK='x'"},
         {"RANK=-1 WORLD_SIZE=4", "RANK='-1'"},
         {"RANK= WORLD_SIZE=4", "RANK=''"},

@@ -37,8 +37,8 @@ static void test_refused(void **state)
     refused("\"ddp\": [2]", "\"ddp\": [3]", "64 images cannot be divided among 3 devices");
     refused("\"ddp\": [2]", "\"ddp2\": [4]", "'devices_per_rank' is missing");
     refused("\"fp32\"", "\"fp32\", \"fp32\"", "'precisions' has 'fp32' twice");
-    refused("\"resnet8\"", "\"../x\"", "'archs' must be names");
-    refused("\"resnet8\"", "5", "'archs' must be names");
+    refused("\"resnet8\"", "\"../x\"", "'archs' must be a list of names");
+    refused("\"resnet8\"", "5", "'archs' must be a list of names");
     refused("\"dummy\"", "\"jpeg\"", "'data' has two sets named 'jpeg'");
     refused("\"folder\": \"images\"", "\"folder\": \"images\", \"train\": 3",
             "unknown key 'data.train'");
