@@ -208,14 +208,14 @@ static enum status check_op(const struct comm *c, const struct comm_op *op)
     if (op->kind == COMM_BARRIER)
         return STATUS_OK;
     if ((unsigned)op->type >= DTYPE_COUNT || op->type == DTYPE_TF32)
-        return status_fail(STATUS_INVALID, "%s: type %d has no elements in memory", name,
+        return status_fail(STATUS_INVALID, "%s: elements in memory cannot have type %d", name,
                            (int)op->type);
     if (comm_reduces(op->kind) && op->type == DTYPE_U8)
         return status_fail(STATUS_INVALID, "%s: u8 cannot be reduced", name);
     if (comm_reduces(op->kind) && (unsigned)op->reduction > COMM_AVG)
         return status_fail(STATUS_INVALID, "%s: unknown reduction %d", name, (int)op->reduction);
     if (comm_has_root(op->kind) && (op->root < 0 || op->root >= c->size))
-        return status_fail(STATUS_INVALID, "%s: there is no rank %d among %d", name, op->root,
+        return status_fail(STATUS_INVALID, "%s: root %d is not one of the %d ranks", name, op->root,
                            c->size);
     return check_buffers(c, op, name);
 }
@@ -227,7 +227,7 @@ enum status comm_start(struct comm *c, struct comm_op *op)
     struct comm_slot *slot = comm_slot_of(c, number);
     if (slot->op.handle != 0)
         return status_fail(STATUS_INVALID,
-                           "operation %lld was not waited for before %d more were started",
+                           "operation %lld must be waited for before %d more are started",
                            (long long)slot->op.handle, COMM_MAX_STARTED);
     c->started = number;
     op->handle = number;
@@ -256,8 +256,8 @@ static void free_slot(struct comm_slot *slot, struct comm_op *op)
     slot->op.handle = 0;
 }
 
-/* Carries operations out up to `number`: ranks may wait in different orders, but all of them carry
- * operations out in the order of their start. */
+/* Carries out all operations up to `number`. Ranks may wait for operations in different orders, but
+ * every rank carries them out in the order of their start. */
 static enum status run_until(struct comm *c, int64_t number)
 {
     while (c->carried_out < number) {
@@ -288,7 +288,8 @@ enum status comm_wait_on(struct comm *c, struct comm_op *op, struct stream *s)
     if (!c->calls->wait_on || op->on_host)
         return comm_wait(c, op);
     if (!op->over)
-        return status_fail(STATUS_INVALID, "%s: a stream can wait for it only if it has an event",
+        return status_fail(STATUS_INVALID,
+                           "%s: a stream can wait only for an operation whose event 'over' is set",
                            comm_kind_str(op->kind));
     TRY(find_slot(c, op, &slot));
     enum status st = c->calls->wait_on(c, slot, s);
@@ -331,7 +332,7 @@ enum status comm_divide(struct comm *c, int group)
         if (c->slot[i].op.handle != 0)
             return status_fail(
                 STATUS_INVALID,
-                "the ranks were split into groups before operation %lld was waited for",
+                "cannot split the ranks into groups: operation %lld was not waited for",
                 (long long)c->slot[i].op.handle);
     return c->calls->divide(c, group);
 }

@@ -1,7 +1,7 @@
-/* Collectives between the ranks of a run: processes (MPI, Gloo, TCP) or threads of one process
- * (local).
+/* Collectives between the ranks of a run. The ranks are processes (MPI, Gloo, TCP) or threads of
+ * one process (local).
  *
- * The caller describes an operation once, in its own memory, and carries it out many times:
+ * The caller describes an operation once, in a struct of its own, and carries it out many times:
  *
  *     struct comm_op sum = {COMM_ALLREDUCE, COMM_SUM, DTYPE_F32, .send = g, .recv = g, .count = n};
  *     TRY(comm_start(c, &sum));      returns at once; the communicator uses g
@@ -14,10 +14,11 @@
  * numbered from 1 in the order of their start; messages name an operation by its number.
  *
  * When a rank is lost, or does not start an operation within the time limit, the operation fails on
- * all ranks. Under MPI one rank prints the rank at fault, in one line, and the job ends with exit
- * code 1 (or the launcher's, for a lost rank); no call returns. Elsewhere the message names the
- * rank, and the communicator can then only be failed and closed. Among threads and over TCP, data
- * moves in comm_wait alone, and never overlaps with computation.
+ * all ranks. Under MPI, one rank prints a line that names the rank at fault, and the job ends; no
+ * call returns. The job's exit code is 1, or for a lost rank the launcher's. With other
+ * communicators the message names the rank at fault, and the caller can then only call comm_fail
+ * and comm_close. Between threads and over TCP, data moves only within comm_wait, and never
+ * overlaps with computation.
  *
  * Only one thread at a time may use a communicator.
  *
@@ -30,7 +31,7 @@
  *     ... more work on s ...
  *     TRY(comm_wait_on(c, &sum, s));                later work on s reads the sum
  *
- * A device with synchronous streams works on host memory: it uses a communicator of the host, which
+ * A device with synchronous streams works on host memory. It uses a host communicator, which
  * ignores op.after, op.began, op.over and op.factor. */
 #pragma once
 
@@ -42,7 +43,8 @@
 
 enum {
     COMM_MAX_STARTED = 1024
-}; /* operation n must be waited for before operation n + COMM_MAX_STARTED; else INVALID */
+}; /* comm_start of operation n + COMM_MAX_STARTED fails with STATUS_INVALID unless operation n has
+    * been waited for */
 
 struct device;
 struct event;
@@ -82,11 +84,12 @@ struct comm_op {
     enum comm_reduction reduction;
     enum dtype type; /* F32, F64, F16, BF16, I32 or U8 (bytes, which cannot be reduced) */
     int root;
-    /* Used by the communicator from comm_start until comm_wait returns. send may be recv where both
-     * have the same size and values are reduced; in an allgather and a gather, send may be this
-     * rank's part of recv; in a scatter, recv may be this rank's part of send. Any other overlap is
-     * INVALID. After a failure recv is undefined; where ranks are threads, a slower rank may use
-     * the memory until all have closed. */
+    /* The communicator uses this memory from comm_start until comm_wait returns. send may equal
+     * recv if both have the same size and values are reduced; in an allgather and a gather, send
+     * may be this rank's part of recv; in a scatter, recv may be this rank's part of send. Any
+     * other overlap is STATUS_INVALID. After a failure the contents of recv are undefined, and if
+     * the ranks are threads, a slower rank may use the memory until all ranks have closed their
+     * communicators. */
     const void *send;
     void *recv;
     int64_t count;
@@ -95,7 +98,8 @@ struct comm_op {
     int64_t begun_ns, ended_ns;
     /* On a device communicator: the caller's events; NULL: none. The caller must not record them
      * again before it has waited for the operation. ended_ns stays 0 after comm_wait_on. */
-    const struct event *after; /* the operation reads send after this event, as last recorded */
+    const struct event *after; /* the operation reads send only after the latest recording of this
+                                * event */
     struct event *began;       /* recorded before the operation reads send */
     struct event *over;        /* recorded after recv is complete */
     /* For sums of floating types on a device communicator: each rank's values are multiplied by
@@ -103,19 +107,20 @@ struct comm_op {
      * factor. */
     float factor;
     bool on_host;   /* send and recv are host memory, and events are ignored */
-    int64_t handle; /* used by the communicator alone; 0 while the operation is not started */
+    int64_t handle; /* only for the communicator; 0 while the operation is not started */
 };
 
-/* The transport that the user requires. AUTO: NCCL between GPUs, if every rank has it and no two
- * ranks share a GPU; between processes MPI, if its launcher started them, else Gloo, if every rank
- * has its module, else rank 0's connections. All but NCCL move data through the host's memory. */
+/* The transport that the user asks for. Between GPUs, AUTO chooses NCCL if every rank has NCCL and
+ * no two ranks share a GPU. Between processes, AUTO chooses MPI if an MPI launcher started them,
+ * else Gloo if every rank has the Gloo module, else the TCP connections to rank 0. All transports
+ * except NCCL move data through host memory. */
 enum comm_via {
     VIA_AUTO,
     VIA_NCCL,
-    VIA_HOST,  /* as AUTO between processes */
+    VIA_HOST,  /* what AUTO chooses between processes; never NCCL */
     VIA_MPI,   /* required */
     VIA_GLOO,  /* required */
-    VIA_LOCAL, /* no library: rank 0's connections (comm_open_tcp) */
+    VIA_LOCAL, /* no library: the TCP connections to rank 0 (comm_open_tcp) */
 };
 #define COMM_VIA_WORDS "auto|nccl|host|mpi|gloo|local"
 static inline bool comm_via_is_host(enum comm_via via)
@@ -135,9 +140,9 @@ struct device *comm_device(const struct comm *c);
 MUST_CHECK enum status comm_start(struct comm *c, struct comm_op *op);
 MUST_CHECK enum status comm_wait(struct comm *c, struct comm_op *op);
 
-/* Makes later work on stream `s` wait for the result, rather than the host; op.over must be set.
- * The call may still block the host until the transfers of all ranks have been queued. On a
- * communicator of the host, and for host memory, it does the same as comm_wait. */
+/* Makes later work on stream `s` wait for the result, so that the host need not wait; op.over must
+ * be set. The call may still block the host until the transfers of all ranks have been queued. On a
+ * host communicator, and for host memory, it does the same as comm_wait. */
 MUST_CHECK enum status comm_wait_on(struct comm *c, struct comm_op *op, struct stream *s);
 
 /* Starts and waits. */
@@ -150,30 +155,31 @@ MUST_CHECK enum status comm_sum(struct comm *c, double *values, int64_t n);
  * rank order. */
 MUST_CHECK enum status comm_gather(struct comm *c, const void *own, void *all, int64_t bytes);
 
-/* Divides the ranks into groups: later operations are among the ranks that passed the same `group`,
- * 0 or above; comm_rank and comm_size then refer to the group, in the ranks' order. A `group` of
- * -1, which all ranks pass or none, unites the ranks again; comm_close requires that. Every rank
- * calls comm_divide after it has waited for all operations; all groups then start the same number
- * of operations, of the same kinds. STATUS_UNSUPPORTED without MPI. */
+/* Divides the ranks into groups: later operations are between the ranks that passed the same
+ * `group`, 0 or above. comm_rank and comm_size then refer to the group, in which ranks keep their
+ * order. When all ranks pass -1, they form one group again, which comm_close requires; either all
+ * ranks pass -1 or none does. Every rank calls comm_divide after it has waited for all its
+ * operations. After that, all groups must start the same number of operations, of the same kinds.
+ * STATUS_UNSUPPORTED without MPI. */
 MUST_CHECK enum status comm_divide(struct comm *c, int group);
 
 /* Registers memory that operations will use repeatedly until the communicator is closed; some
  * libraries then move it faster. Every rank calls it before the first operation on that memory. */
 MUST_CHECK enum status comm_reuse(struct comm *c, void *mem, size_t bytes);
 
-/* Fails all ranks, because this one cannot continue. MPI: prints "ampscale: rank 1: <message>" on
- * stderr and ends the job with the status's exit code; does not return. The other ranks exit
+/* Fails all ranks, because this rank cannot continue. MPI: prints "ampscale: rank 1: <message>" on
+ * stderr, ends the job with the exit code of `st`, and does not return. The other ranks exit
  * without reporting. If several ranks fail at once, the lowest one reports. Local, Gloo, TCP:
- * returns; on the other ranks, operations that are waited for fail with `st` and "rank 1:
- * <message>". Solo: does nothing. Joint: fails the threads of this process alone; `between` does
- * not fail with them. */
+ * returns. On the other ranks, operations fail with `st` and "rank 1: <message>" when the caller
+ * waits for them. Solo: does nothing. Joint: fails only the threads of this process; `between` does
+ * not fail. */
 void comm_fail(struct comm *c, enum status st, const char *message);
 
-/* Does nothing for NULL. MPI, Gloo: waits, within the time limit, until all other ranks close too;
- * a rank that exits early must call comm_fail first. */
+/* Closes the communicator; does nothing for NULL. MPI, Gloo: waits, within the time limit, until
+ * all other ranks close theirs too. A rank that exits early must therefore call comm_fail first. */
 void comm_close(struct comm *c);
 
-/* One rank: every operation is a copy. */
+/* Opens a communicator with one rank, where every operation is a copy. */
 MUST_CHECK enum status comm_open_solo(struct comm **c);
 
 /* Opens `size` communicators of one group, c[0 .. size-1], each for its own thread; they are closed
@@ -183,25 +189,28 @@ MUST_CHECK enum status comm_open_local(int size, double timeout_s, struct comm *
 
 /* Makes the threads of several processes one group, for sums and barriers: `within` connects the
  * threads of this process; `between` connects the processes, and only the first thread uses it.
- * Neither is owned; both must outlive `*c`. */
+ * `*c` owns neither of them, and both must outlive it. */
 MUST_CHECK enum status comm_open_joint(struct comm *within, struct comm *between, struct comm **c);
 
-/* Makes device communicators c[0 .. size-1] over communicators of the host, of the same ranks: one
- * for each of this process's ranks, with the device of each. Each has a thread, which carries out
- * its operations in the order of their start and stages the data through pinned host memory: for
- * ranks that share a GPU and for builds without NCCL. They support the same operations as the
- * communicator of the host. The order of addition in a sum may differ from the host's, because it
- * depends on the size; results have the same bits on every rank and every time.
+/* Makes device communicators c[0 .. size-1], one for each rank of this process: c[i] moves the data
+ * of device[i] through the host communicator host[i], which has the same ranks. Each c[i] has a
+ * thread, which carries out its operations in the order of their start and stages the data through
+ * pinned host memory. Staging is for ranks that share a GPU and for builds without NCCL. A staged
+ * communicator supports the same operations as its host communicator. The order of addition in a
+ * sum may differ from that of the host communicator, because the order depends on the size. Results
+ * have the same bits on every rank and every time.
  *
- * host[i] and device[i] are not owned and must outlive c[i]. Until an operation on c[i] has been
- * waited for, only c[i] may use host[i]: a sum of host memory goes through c[i] with op.on_host. */
+ * c[i] does not own host[i] and device[i], which must outlive it. While an operation on c[i] has
+ * started and has not been waited for, only c[i] may use host[i]; an operation on host memory then
+ * uses c[i] with op.on_host. */
 MUST_CHECK enum status comm_open_staged(int size, struct comm *const *host,
                                         struct device *const *device, struct comm **c);
 
 struct nccl_port;
 
-/* Loads NCCL through the CUDA module. When no communicator uses the port any more, the caller drops
- * it (NULL: does nothing). STATUS_UNSUPPORTED: the message names the missing part. */
+/* comm_nccl_find loads NCCL through the CUDA module. STATUS_UNSUPPORTED: the message names the
+ * missing part. The caller calls comm_nccl_drop, which does nothing for NULL, when no communicator
+ * uses the port any more. */
 MUST_CHECK enum status comm_nccl_find(struct nccl_port **port);
 void comm_nccl_drop(struct nccl_port *port);
 
@@ -213,12 +222,13 @@ struct comm_nccl_config {
                                    * 0: none */
 };
 
-/* Makes device communicators c[0 .. n-1] of this process's n GPUs, in one group with the GPUs of
- * all other processes of `host`, which have n each: GPU i of process p is rank p * n + i. Each is
- * for its own thread. NCCL chooses the order of reductions by size, ranks and topology; a maximum
- * or minimum with a NaN may not be a NaN. When an operation is not over within the limit, or NCCL
- * reports an error, all operations of this rank fail from then on, with one message that names rank
- * and operation, and its streams no longer wait. comm_fail fails this rank alone. */
+/* Makes device communicators c[0 .. n-1], one for each of this process's n GPUs, in one group with
+ * the GPUs of the other processes of `host`, each of which has n GPUs too: GPU i of process p is
+ * rank p * n + i. Each communicator is for its own thread. NCCL chooses the order of reductions by
+ * size, ranks and topology. If an input of a maximum or minimum is a NaN, the result may be a
+ * number. When an operation is not over within the time limit, or NCCL reports an error, all
+ * operations of this rank fail from then on, with a message that names the rank and the operation,
+ * and the rank's streams no longer wait for operations. comm_fail fails only this rank. */
 MUST_CHECK enum status comm_open_nccl(const struct comm_nccl_config *config, int n,
                                       struct device *const *device, struct comm **c);
 
@@ -228,7 +238,8 @@ bool comm_under_mpi(void);
 /* "Open MPI 4.1.4", "MPICH 4.0"; "none" in a build without MPI. */
 const char *comm_mpi_version(void);
 
-/* The value of srun's --mpi for this MPI library: "pmix", or "pmi2" for MPICH; NULL without MPI. */
+/* The value that srun's --mpi needs for this MPI library: "pmix", or "pmi2" for MPICH; NULL without
+ * MPI. */
 const char *comm_srun_mpi(void);
 
 struct comm_tcp_config {
@@ -253,22 +264,23 @@ struct gloo_port;
  * part. */
 MUST_CHECK enum status comm_gloo_find(const struct gloo_port **port);
 
-/* Connects every two ranks of `control`, comm_open_tcp's with the same `config`, so that Gloo moves
- * the data between them: between comm_start and comm_wait, in a separate thread, which sleeps while
- * no data moves. Each rank but rank 0 listens at a free port of its address until the lower ranks
- * have connected and proved that they know the job's secret. Failures, lost ranks and the end of
- * the job pass over `control`, which `*c` owns on success and which is otherwise closed by the
- * caller. */
+/* Connects every two ranks of `control`, which comm_open_tcp has opened with the same `config`, so
+ * that Gloo moves the data between them. Data moves between comm_start and comm_wait, in a separate
+ * thread, which sleeps while no data moves. Each rank except rank 0 listens at a free port of its
+ * address until the lower ranks have connected and proved that they know the job's secret. Messages
+ * about failures, lost ranks and the end of the job go over `control`. On success `*c` owns
+ * `control`; after a failure the caller closes it. */
 MUST_CHECK enum status comm_open_gloo(const struct gloo_port *port, struct comm *control,
                                       const struct comm_tcp_config *config, struct comm **c);
 
 struct comm_mpi_config {
     double timeout_s; /* time limit of an awaited operation that makes no progress; 0: none */
     double join_s;    /* time limit within which all ranks must join; 0: none */
-    /* Has this process been asked to stop? Polled by the communication thread; may be NULL. When
-     * Open MPI's launcher loses a rank it sends the others SIGTERM and kills them a second later;
-     * so after such a request the ranks check each other's health at once, and end the job if one
-     * does not answer. (MPICH's and Open MPI 5's launchers kill sooner, and name the process.) */
+    /* Returns whether this process has been asked to stop; may be NULL. The communication thread
+     * calls it repeatedly. When Open MPI's launcher loses a rank, it sends the other ranks SIGTERM
+     * and kills them a second later. After a request to stop, the ranks therefore check each
+     * other's health at once, and end the job if one of them does not answer. (The launchers of
+     * MPICH and Open MPI 5 kill the ranks sooner, and name the lost process themselves.) */
     bool (*stop_requested)(void);
     /* Called on the communication thread before the job ends because a rank failed or was lost;
      * `message` is the printed line. May be NULL. The process ends a fraction of a second later. */
@@ -276,8 +288,8 @@ struct comm_mpi_config {
     void *context;
 };
 
-/* Joins the ranks of this process's MPI job; once per process. STATUS_UNSUPPORTED in a build
- * without MPI; STATUS_LIBRARY if not all ranks join in time: a thread then stays inside the
- * library, and the process should exit soon. Data moves between comm_start and comm_wait, in a
- * separate thread, which sleeps briefly between polls to leave the cores to computation. */
+/* Joins the ranks of this process's MPI job, which a process can do only once. STATUS_UNSUPPORTED
+ * in a build without MPI. STATUS_LIBRARY if not all ranks join in time; a thread then stays inside
+ * the MPI library, and the process should exit soon. Data moves between comm_start and comm_wait,
+ * in a separate thread, which sleeps briefly between polls to leave the cores to computation. */
 MUST_CHECK enum status comm_open_mpi(const struct comm_mpi_config *config, struct comm **c);

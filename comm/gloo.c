@@ -1,6 +1,7 @@
-/* Processes as ranks without MPI, with Gloo for data: the caller's side, and the communication
- * thread. Every two ranks have a connection, on which Gloo's collectives move the data
- * (comm/gloo/); all else passes over the connections to rank 0 (gloo_control.c). */
+/* The Gloo communicator, which connects processes without MPI: the functions of the caller's
+ * thread, and the communication thread. Every two ranks have a connection, on which Gloo's
+ * collectives move the data (comm/gloo/). Control messages go over the connections to rank 0
+ * (gloo_control.c). */
 #include "comm/exchange.h"
 #include "comm/gloo_internal.h"
 
@@ -15,11 +16,12 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-static const int64_t FAIL_LIMIT_NS = 5000000000; /* for the thread to inform the other ranks */
+static const int64_t FAIL_LIMIT_NS = 5000000000; /* time in which the communication thread informs
+                                                  * the other ranks */
 
 /* --- the thread --- */
 
-/* FNV-1a (Fowler, Noll, Vo) of the fields that ranks must agree on. */
+/* The FNV-1a hash (Fowler, Noll, Vo) of the fields that must be equal on all ranks. */
 static uint64_t hash_of(const struct comm_intent *intent)
 {
     uint64_t h = 14695981039346656037u;
@@ -96,7 +98,8 @@ static void carry_out(struct gloo *g, int64_t number)
     pthread_mutex_unlock(&g->lock);
 }
 
-/* Publishes the failure to the caller, and stops watching all descriptors but `wake`. */
+/* Makes the failure visible to the caller's thread, and stops watching all descriptors except
+ * `wake`. */
 static void publish_trouble(struct gloo *g)
 {
     for (int i = 1; i < g->watches; i++)
@@ -149,11 +152,12 @@ static void reduce(int type, int reduction, void *out, const void *a, const void
 
 /* --- the caller's side --- */
 
-/* Wakes the thread where it waits for descriptors. */
+/* Wakes the communication thread if it is waiting for descriptors. */
 static void wake(const struct gloo *g)
 {
     const uint64_t one = 1;
-    (void)!write(g->watch[0], &one, sizeof one); /* fails only where it is awake already */
+    (void)!write(g->watch[0], &one, sizeof one); /* fails only if earlier calls have woken it
+                                                  * already */
 }
 
 static enum status gloo_start(struct comm *c, struct comm_slot *slot)
@@ -184,7 +188,7 @@ static enum status gloo_wait(struct comm *c, struct comm_slot *slot)
     return st;
 }
 
-/* Returns when the thread has informed the other ranks. */
+/* Returns when the communication thread has informed the other ranks, or after FAIL_LIMIT_NS. */
 static void gloo_fail(struct comm *c, enum status st, const char *message)
 {
     struct gloo *g = (struct gloo *)c;
@@ -251,7 +255,8 @@ static enum status gloo_new(struct comm *control, struct gloo **out)
     return STATUS_OK;
 }
 
-/* Descriptors to watch: a new one to wake the thread, then the connections of `control`. */
+/* Sets up the descriptors that the communication thread watches: a new one that wakes the thread,
+ * then the connections of `control`. */
 static enum status open_watch(struct gloo *g, struct comm *control)
 {
     int size = g->base.size;

@@ -1,9 +1,10 @@
-/* Control messages of a communicator over Gloo, on the connections to rank 0: a rank has failed, a
- * rank still runs, a rank closes.
+/* The control messages of the Gloo communicator. They go over the connections to rank 0, and say
+ * that a rank has failed, that it still runs, or that it closes.
  *
  * A rank that fails informs rank 0, which informs all others. When the connection between two ranks
- * is lost, each waits for a message from rank 0, which knows why the other rank ended. When an
- * operation makes no progress in time, rank 0 asks all ranks which operation they have reached. */
+ * is lost, each of them waits for a message from rank 0, which knows why the other rank ended. When
+ * an operation makes no progress in time, rank 0 asks all ranks which operation they have
+ * reached. */
 #include "comm/gloo_internal.h"
 
 #include <stdio.h>
@@ -16,7 +17,8 @@ static bool is_troubled(const struct gloo *g)
     return g->trouble.status != STATUS_OK;
 }
 
-/* Keeps the failure and sends it to the ranks that this one is connected to. */
+/* Stores the failure, if it is the first, and sends it to the ranks to which `control` connects
+ * this rank. */
 static void end_all(struct gloo *g, enum status st, const char *message)
 {
     if (is_troubled(g))
@@ -25,7 +27,7 @@ static void end_all(struct gloo *g, enum status st, const char *message)
     tcp_put_failure(g->control, st, message);
 }
 
-/* " in operation 5 (barrier)"; "" without an operation. */
+/* Writes " in operation 5 (barrier)", or "" if no operation is in progress. */
 static const char *in_operation(const struct gloo *g, char out[COMM_TEXT_MAX])
 {
     char text[COMM_TEXT_MAX - 4];
@@ -93,8 +95,8 @@ void gloo_part(struct gloo *g)
 
 /* --- inquiries --- */
 
-/* Compares what rank `r` says with the operation that did not progress: whether it has reached that
- * operation, and whether it started the same one as this rank. */
+/* Checks the answer `m` of rank r. Fails all ranks if rank r has not reached the operation
+ * `awaited`, which made no progress, or if rank r and this rank started different operations. */
 static void judge(struct gloo *g, int r, const struct tcp_message *m, const struct comm_op *awaited)
 {
     char text[COMM_TEXT_MAX], message[TCP_TEXT_MAX];
@@ -147,7 +149,8 @@ static void collect_answers(struct gloo *g, const struct comm_op *awaited)
         }
 }
 
-/* Rank 0 asks all ranks which operation they have reached, and ends the job. */
+/* On rank 0: asks all ranks which operation they have reached, and fails all ranks with a message
+ * that names the cause. */
 static void inquire(struct gloo *g, const struct comm_op *awaited)
 {
     char text[COMM_TEXT_MAX], message[TCP_TEXT_MAX];
@@ -178,7 +181,8 @@ static void inquire(struct gloo *g, const struct comm_op *awaited)
     end_all(g, STATUS_LOST_RANK, message); /* keeps an earlier reason */
 }
 
-/* Inquires for another rank: message `m` describes the operation for which that rank waits. */
+/* Starts an inquiry on behalf of another rank: `m` describes the operation for which that rank
+ * waits. */
 static void inquire_for(struct gloo *g, const struct tcp_message *m)
 {
     struct comm_op awaited = {.kind = (enum comm_kind)m->under_way.kind,
@@ -225,7 +229,7 @@ void gloo_explain(struct gloo *g, const struct gloo_result *result)
 
 /* --- messages --- */
 
-/* Takes the caller's request to fail, if there is one. */
+/* Handles a wake-up by the caller's thread: fails all ranks if that thread has requested it. */
 static void take_wake(struct gloo *g)
 {
     uint64_t count;
@@ -275,7 +279,8 @@ bool gloo_readable(struct gloo *g, int i)
     return is_troubled(g);
 }
 
-/* Milliseconds until `until_ns`, for poll. */
+/* The timeout for poll, in milliseconds: the time until `until_ns`, but at most a minute; -1: no
+ * limit. */
 static int poll_time(int64_t until_ns)
 {
     if (until_ns == INT64_MAX)

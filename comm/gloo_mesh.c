@@ -1,5 +1,6 @@
-/* Connects every two ranks of a job whose ranks have connected to rank 0. Ranks wait for lower
- * ranks first, then connect to higher ones, so that no two wait for each other. */
+/* Connects every two ranks of a job whose ranks have connected to rank 0. Each rank first waits for
+ * the connections of all lower ranks, and then connects to the higher ranks, so that no two ranks
+ * wait for each other. */
 #include "comm/gloo_internal.h"
 #include "comm/socket.h"
 
@@ -14,12 +15,12 @@
 
 enum { ADDRESS_MAX = 80, WORD_HEX = 2 * NONCE_BYTES, JOB_MAX = WORD_HEX + 32 };
 
-/* A message of each rank to all others. */
+/* The message that each rank sends to all others. */
 struct place {
     int32_t st;                 /* STATUS_OK, or why the rank cannot take part: */
     char message[TCP_TEXT_MAX]; /* "" for STATUS_OK */
     char address[ADDRESS_MAX];  /* HOST:PORT at which the rank listens */
-    char word[WORD_HEX + 1];    /* from rank 0: a random word of this job */
+    char word[WORD_HEX + 1];    /* from rank 0: a random text for this job */
 };
 
 static enum status os_fail(const char *what)
@@ -27,7 +28,8 @@ static enum status os_fail(const char *what)
     return status_fail(STATUS_IO, "cannot %s for Gloo: %s", what, strerror(errno));
 }
 
-/* Opens a socket that listens at a free port of the address that `near` has on this side. */
+/* Opens a socket that listens at a free port of the local address of the socket `near`. Writes that
+ * address and port to `address`. */
 static enum status listen_near(int near, int *listener, char address[ADDRESS_MAX])
 {
     struct sockaddr_storage a;
@@ -61,7 +63,7 @@ static enum status random_word(char word[WORD_HEX + 1])
     return STATUS_OK;
 }
 
-/* Exchanges the results of all ranks. If one has failed, fails on all ranks. */
+/* Exchanges the places of all ranks. If one rank has failed, fails on all ranks. */
 static enum status exchange(struct comm *control, enum status st, struct place *own,
                             struct place *all)
 {
@@ -78,7 +80,8 @@ static enum status exchange(struct comm *control, enum status st, struct place *
     return STATUS_OK;
 }
 
-/* The rendezvous at which rank `first`, as rank 0, meets the lower ranks, as ranks 1 to `first`. */
+/* The configuration of the rendezvous at which the lower ranks connect to rank `first`. There, rank
+ * `first` is rank 0, and the lower ranks are ranks 1 to `first`. */
 static struct rendezvous_config meeting_of(const char *job, int first, const struct secret *secret,
                                            double timeout_s)
 {
@@ -87,7 +90,8 @@ static struct rendezvous_config meeting_of(const char *job, int first, const str
                                       .timeout_s = timeout_s,
                                       .job = job,
                                       .secret = secret,
-                                      .insecure = true}; /* checked at the job's rendezvous */
+                                      .insecure = true}; /* the job's rendezvous has already checked
+                                                          * this */
 }
 
 static enum status gather_lower(struct comm *control, const struct rendezvous_config *c,

@@ -1,9 +1,9 @@
-/* Inside comm/: the interface between the communicator over Gloo (gloo.c) and its module
- * (comm/gloo/).
+/* Inside comm/: the interface between the Gloo communicator (gloo.c) and its module (comm/gloo/).
  *
- * Gloo is C++ without a C interface, so that only the module, which is loaded on first use,
- * includes its headers and needs its library. The module calls only those functions of the program
- * that it is given here. A link is this rank's end of a group; one thread at a time uses it. */
+ * Gloo is a C++ library without a C interface. Only the module, which is loaded on first use,
+ * includes Gloo's headers and needs the library. The module calls only those functions of the
+ * program to which struct gloo_config points. A link is this rank's connection to a group; one
+ * thread at a time may use it. */
 #pragma once
 
 #include <stddef.h>
@@ -27,29 +27,29 @@ enum gloo_kind {
     GLOO_BARRIER
 };
 
-/* What this rank sends to another one and receives from it; NULL: nothing. */
+/* What this rank sends to another rank and receives from it; NULL: nothing. */
 struct gloo_transfer {
     const void *send;
     void *recv;
 };
 
-/* As struct comm_op. */
+/* An operation, like struct comm_op. The kinds have the values of enum comm_kind. */
 struct gloo_op {
     enum gloo_kind kind;
     int root;
     const void *send;
     void *recv;
-    size_t count, element;                /* elements, and the bytes of one: 1, 2, 4 or 8 */
-    int type, reduction;                  /* for struct gloo_config's `reduce` */
-    uint64_t number;                      /* of the operation; the same on all ranks */
-    const struct gloo_transfer *transfer; /* (size) of an exchange: `count` elements for each rank,
-                                           * nothing for this one */
-    uint64_t intent; /* a hash of what ranks must agree on before the operation */
+    size_t count, element; /* number of elements, and bytes of one element: 1, 2, 4 or 8 */
+    int type, reduction;   /* for struct gloo_config's `reduce` */
+    uint64_t number;       /* of the operation; the same on all ranks */
+    const struct gloo_transfer *transfer; /* (size) of an exchange: `count` elements for each other
+                                           * rank */
+    uint64_t intent;                      /* a hash of the fields that must be equal on all ranks */
 };
 
 enum gloo_end {
     GLOO_DONE,
-    GLOO_ENDED,  /* a function of struct gloo_config asked for it */
+    GLOO_ENDED,  /* `readable` or `overdue` asked to end the operation */
     GLOO_LOST,   /* rank `rank` has closed the connection */
     GLOO_DIFFER, /* rank `rank` has started another operation */
     GLOO_FAILED  /* for the reason in `message` */
@@ -63,13 +63,14 @@ struct gloo_result {
 
 struct gloo_config {
     int rank, size;
-    const int *fd; /* (size) a connected socket to each other rank; used until gloo_close, and not
-                    * closed by it */
-    const int *watch; /* (watches) more descriptors to wait for; negative entries are skipped, and
-                       * the entries may change */
+    const int *fd; /* (size) a connected socket to each other rank; used until `close`, which does
+                    * not close the sockets */
+    const int *watch; /* (watches) further descriptors for which `run` waits; negative entries are
+                       * skipped, and the program may change the entries */
     int watches;
-    double timeout_s; /* limit without progress of an operation; 0: none */
-    void *context;    /* of the functions below, which the module calls within run: */
+    double timeout_s; /* time limit of an operation that makes no progress; 0: none */
+    void *context;    /* passed to `readable` and `overdue`. The module calls the functions below
+                       * within `run`: */
     /* Descriptor watch[i] is readable. Returns nonzero if the operation is to end. */
     int (*readable)(void *context, int i);
     /* No data has moved for timeout_s. Returns nonzero if the operation is to end. */
@@ -81,14 +82,16 @@ struct gloo_config {
 struct gloo_link;
 
 struct gloo_port {
-    /* `config` is copied, its arrays are not. NULL: no memory. */
+    /* Opens a link. Copies `config`, but not its arrays. NULL: no memory. */
     struct gloo_link *(*open)(const struct gloo_config *config);
-    /* Carries out an operation. After any end but GLOO_DONE the link can only be closed. */
+    /* Carries out an operation. After any result other than GLOO_DONE, only `close` may be called
+     * for the link. */
     void (*run)(struct gloo_link *l, const struct gloo_op *op, struct gloo_result *result);
     void (*close)(struct gloo_link *l);
 };
 
-/* The module's entry: NULL where the module was built for another `abi` (AMPSCALE_MODULE_ABI). */
+/* The module's entry function. Returns NULL if the module was built for another `abi`
+ * (AMPSCALE_MODULE_ABI). */
 typedef const struct gloo_port *gloo_module_entry(unsigned abi);
 
 #ifdef __cplusplus

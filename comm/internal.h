@@ -1,9 +1,9 @@
 /* Inside comm/: the calls that each kind of communicator implements, and the functions that the
  * kinds share.
  *
- * comm.c checks and numbers operations and keeps a slot for each that has started; a kind carries
- * them out. Slots are taken in the order of numbers and freed by comm_wait, so that starting and
- * waiting allocate nothing. */
+ * comm.c checks and numbers operations and stores each operation that has started in a slot; the
+ * kind of communicator carries the operations out. comm_start takes the slots in the order of the
+ * numbers, and comm_wait frees them, so that neither allocates memory. */
 #pragma once
 
 #include "base/array.h"
@@ -27,17 +27,19 @@ struct comm_slot {
 /* A kind without a thread has `run` and may have `start`; other kinds have `start` and `wait`. */
 struct comm_calls {
     const char *name;
-    /* Carries out an operation, within comm_wait, in the order of starts. */
+    /* Carries out an operation. comm_wait calls it for the operations in the order of their
+     * start. */
     enum status (*run)(struct comm *c, const struct comm_op *op);
     /* Makes the operation in `slot` ready to be carried out. */
     enum status (*start)(struct comm *c, struct comm_slot *slot);
     /* Waits until the operation in `slot` is over, and sets its op.ended_ns. */
     enum status (*wait)(struct comm *c, struct comm_slot *slot);
-    /* See comm_wait_on; NULL: as comm_wait. */
+    /* See comm_wait_on; NULL: comm_wait_on does the same as comm_wait. */
     enum status (*wait_on)(struct comm *c, struct comm_slot *slot, struct stream *s);
     enum status (*reuse)(struct comm *c, void *mem, size_t bytes);     /* NULL: no effect */
     enum status (*divide)(struct comm *c, int group);                  /* NULL: unsupported */
-    void (*fail)(struct comm *c, enum status st, const char *message); /* NULL: no other rank */
+    void (*fail)(struct comm *c, enum status st, const char *message); /* NULL: there is no other
+                                                                        * rank */
     void (*close)(struct comm *c);                                     /* frees the communicator */
 };
 
@@ -48,7 +50,7 @@ struct comm {
     struct device *device; /* see comm_device */
     int rank, size;
     int64_t started;     /* number of the last operation that was started */
-    int64_t carried_out; /* number of the last one that calls->run carried out */
+    int64_t carried_out; /* number of the last operation that calls->run has carried out */
     struct comm_slot slot[COMM_MAX_STARTED];
 };
 
@@ -65,24 +67,28 @@ static inline int64_t comm_now(void)
 
 void comm_sleep(int64_t ns);
 
-/* Keeps `st` and the message, unless `f` has a failure. status_message() does not change. */
+/* Stores `st` and the message in `f`, unless `f` already has a failure. Does not change
+ * status_message(). */
 void comm_failure_keep(struct first_failure *f, enum status st, const char *fmt, ...)
     PRINTF_LIKE(3, 4);
 
-/* Initialises a condition variable whose time limits are in the clock of comm_now. */
+/* Initialises a condition variable whose time limits are measured by the clock of comm_now. */
 void comm_condition_init(pthread_cond_t *condition);
 
-/* Waits for a signal until comm_now() is `until_ns`; INT64_MAX: no limit. False: none in time. */
+/* Waits for a signal until comm_now() is `until_ns`; INT64_MAX: no limit. False: no signal came in
+ * time. */
 bool comm_condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t until_ns);
 
-/* The value of comm_now() when a limit that begins now is over; INT64_MAX for no limit (0). */
+/* The value that comm_now() will have in timeout_s seconds; INT64_MAX if timeout_s is 0, which
+ * means no limit. */
 int64_t comm_deadline(double timeout_s);
 
-/* Bytes of `op`'s send and recv on this rank; 0 where it does not use them. */
+/* The sizes in bytes of `op`'s send and recv on this rank; 0 for a buffer that `op` does not
+ * use. */
 size_t comm_send_bytes(const struct comm *c, const struct comm_op *op);
 size_t comm_recv_bytes(const struct comm *c, const struct comm_op *op);
 
-/* Carries out an operation of a group of one rank: copies send to recv. */
+/* Carries out an operation in a group of one rank: copies send to recv. */
 void comm_copy_alone(const struct comm *c, const struct comm_op *op);
 
 /* Cuts a vector of `count` elements into `parts` parts, whose lengths differ by one element at
@@ -96,20 +102,21 @@ struct comm_intent {
 };
 struct comm_intent comm_intent_of(const struct comm_op *op);
 
-/* Compares rank `rank`'s next operation with rank 0's. STATUS_INVALID names both if they differ. */
+/* Compares rank `rank`'s next operation with rank 0's. If they differ, fails with STATUS_INVALID,
+ * and the message describes both. */
 MUST_CHECK enum status comm_intent_check(int rank, const struct comm_intent *theirs,
                                          const struct comm_intent *first);
 
 /* out[i] = a[i] (reduction) b[i] for i < count; out may be a or b, but no other overlap is allowed.
- * Every type but U8. For an average it adds. */
+ * All types except U8 are supported. An average only adds. */
 void comm_reduce(enum dtype type, enum comm_reduction reduction, void *out, const void *a,
                  const void *b, int64_t count);
 
 /* Divides each of `count` values by `n`: rounded to the type, or for I32 towards zero. */
 void comm_divide_by(enum dtype type, void *values, int64_t count, int n);
 
-/* Starts a communication thread. It and the threads that it starts block all signals, so that the
- * caller's threads receive them. */
+/* Starts a communication thread. That thread and the threads that it starts block all signals, so
+ * that the caller's threads receive them. */
 MUST_CHECK enum status comm_thread_start(pthread_t *thread, void *(*serve)(void *arg), void *arg);
 
 /* Writes "operation 57 (allreduce)" to out[COMM_TEXT_MAX]. */

@@ -1,5 +1,6 @@
-/* The threads of several processes as one group. A sum is reduced within each process, to its first
- * thread; then between the first threads of all processes; then broadcast within each. */
+/* Joins the threads of several processes to one group. A sum has three steps: each process reduces
+ * the values of its threads to its first thread, the first threads of all processes add these
+ * results, and each first thread broadcasts the sum within its process. */
 #include "comm/internal.h"
 
 #include <stdlib.h>
@@ -7,7 +8,7 @@
 struct joint {
     struct comm base;
     struct comm *within;  /* this process's threads */
-    struct comm *between; /* connects the processes; used by the first thread alone */
+    struct comm *between; /* connects the processes; only the first thread uses it */
 };
 
 static enum status joint_start(struct comm *c, struct comm_slot *slot)
@@ -21,7 +22,8 @@ static enum status joint_start(struct comm *c, struct comm_slot *slot)
                        comm_kind_str(kind));
 }
 
-/* Carries out `whole` on `c` as an operation of `kind`; a barrier remains a barrier. */
+/* Carries out one step of the operation `whole`: an operation of `kind` on `c`, or a barrier if
+ * `whole` is a barrier. */
 static enum status run_part(struct comm *c, const struct comm_op *whole, enum comm_kind kind)
 {
     struct comm_op op = *whole;

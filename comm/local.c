@@ -1,12 +1,13 @@
-/* Threads of one process as ranks: they share their buffers' addresses and compute in place.
+/* The communicator between threads of one process. Each rank knows the addresses of all ranks'
+ * buffers, and reads and writes them directly.
  *
- * An operation has two meetings (barriers) of all ranks, with the work between them. Before the
- * first, each rank publishes its data's addresses. After it, every rank computes its own slice of
- * the result, into the memory of all ranks that receive it. After the second, all slices are
- * complete. One rank alone reads and writes a slice, so that send may be recv; every element
- * combines the ranks' values in rank order.
+ * Every operation has two internal barriers, called meetings. Before the first meeting, each rank
+ * publishes the addresses of its buffers. Between the meetings, each rank computes one slice of the
+ * result and writes it to all ranks that receive it. After the second meeting all slices are
+ * complete. Only one rank reads and writes a given slice, so that send may equal recv. Every
+ * element combines the ranks' values in rank order.
  *
- * One lock guards the group. A meeting fails for all when one rank fails or is late. */
+ * One lock guards the group. If one rank fails or is late, the meeting fails on all ranks. */
 #include "comm/exchange.h"
 #include "comm/internal.h"
 
@@ -23,7 +24,7 @@ struct group {
     int size;
     atomic_int open; /* communicators not yet closed */
     double timeout_s;
-    int64_t meeting; /* complete meetings */
+    int64_t meeting; /* number of meetings that are complete */
     int present;     /* ranks that have reached the next meeting */
     bool *came;      /* (size) which ranks have reached the next meeting */
     struct first_failure failure;
@@ -33,10 +34,11 @@ struct group {
 struct local {
     struct comm base;
     struct group *group;
-    struct comm_op op; /* this rank's current operation; others read it between two meetings */
+    struct comm_op op; /* this rank's current operation; other ranks read it between its two
+                        * meetings */
 };
 
-/* --- meetings; the lock is held where a name ends in _locked --- */
+/* --- meetings; the caller of a function named ..._locked holds the lock --- */
 
 static void group_fail(struct group *g, enum status st, const char *message)
 {
@@ -77,7 +79,7 @@ static enum status group_status(struct group *g)
     return st;
 }
 
-/* Returns when every rank has called it. */
+/* A barrier: returns when every rank has called this function. */
 static enum status meet(struct local *l, const struct comm_op *op)
 {
     struct group *g = l->group;
@@ -96,7 +98,7 @@ static enum status meet(struct local *l, const struct comm_op *op)
     return st;
 }
 
-/* --- the work between two meetings --- */
+/* --- the work between the two meetings --- */
 
 /* Sets `out` to the ranks' values of elements [from, from + n) of send, combined in rank order. */
 static void combine(const struct group *g, const struct comm_op *op, int64_t from, int64_t n,
@@ -111,8 +113,8 @@ static void combine(const struct group *g, const struct comm_op *op, int64_t fro
                     (const char *)g->member[r].op.send + offset, n);
 }
 
-/* Reduces elements [from, to) of send. Writes the result from element `at` of recv on: recv of rank
- * `only` or, if that is negative, of all ranks. */
+/* Reduces elements [from, to) of send. Writes the result to recv, beginning at element `at`, on
+ * rank `only`, or on all ranks if `only` is negative. */
 static void reduce_range(const struct group *g, const struct comm_op *op, int64_t from, int64_t to,
                          int64_t at, int only)
 {
@@ -180,7 +182,8 @@ static void make_slice(struct local *l, const struct comm_op *op)
     }
 }
 
-/* Every rank compares all operations with rank 0's, so that all ranks detect a difference. */
+/* Compares the operations of all ranks with rank 0's. Every rank does so, and therefore every rank
+ * detects a difference. */
 static enum status check_agreement(const struct group *g)
 {
     struct comm_intent first = comm_intent_of(&g->member[0].op);
@@ -224,7 +227,8 @@ static void group_free(struct group *g)
     free(g);
 }
 
-/* The last rank to close frees all: after a failure a rank may still read another's memory. */
+/* The last rank that closes frees the memory of all ranks, because after a failure a rank may still
+ * read the memory of another. */
 static void local_close(struct comm *c)
 {
     struct group *g = ((struct local *)c)->group;

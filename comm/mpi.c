@@ -1,5 +1,5 @@
-/* Processes of an MPI job as ranks: the caller's side. It passes operations to the communication
- * thread (mpi_thread.c), which makes all calls of MPI. */
+/* The communicator between processes of an MPI job: the functions of the caller's thread. They pass
+ * operations to the communication thread (mpi_thread.c), which joins the job and moves the data. */
 #include "base/launcher.h"
 #include "comm/mpi_internal.h"
 
@@ -8,11 +8,14 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { FAIL_LIMIT_S = 5 };                /* limit for the communication thread to end the job */
-static const int64_t CHECK_NS = 50000000; /* time between checks of the communication thread's
-                                           * beat */
-/* Longest time in one MPI call: the time limit plus STUCK_NS; after a request to stop,
- * STUCK_AND_STOPPED_NS. */
+enum {
+    FAIL_LIMIT_S = 5
+};                                        /* time limit for the communication thread to end the
+                                           * job */
+static const int64_t CHECK_NS = 50000000; /* time between checks of beat_ns, which shows that the
+                                           * communication thread is not stuck */
+/* The communication thread counts as stuck after the time limit plus STUCK_NS in one MPI call;
+ * after a request to stop, after STUCK_AND_STOPPED_NS. */
 static const int64_t STUCK_NS = 2000000000, STUCK_AND_STOPPED_NS = 500000000;
 
 bool comm_under_mpi(void)
@@ -20,18 +23,19 @@ bool comm_under_mpi(void)
     return launcher_is_mpi();
 }
 
-/* Processes started by the launcher of another MPI library do not find each other: each process
- * would be the only rank and do all of the work. */
+/* Fails if the launcher belongs to another MPI library: the processes do not find each other, so
+ * that each one would be the only rank of its own job and do all of the work. */
 static enum status check_launcher(const struct comm *c)
 {
     struct launcher_place place;
     if (c->size > 1 || launcher_place_find(&place) != STATUS_OK || place.size <= 1)
         return STATUS_OK;
-    return status_fail(STATUS_USAGE,
-                       "the launcher started %d ranks, but they cannot find each other: this "
-                       "program was built with %s, and the launcher is probably another library's; "
-                       "srun needs --mpi=%s",
-                       place.size, comm_mpi_version(), comm_srun_mpi());
+    return status_fail(
+        STATUS_USAGE,
+        "the launcher started %d ranks, but they cannot find each other: this "
+        "program was built with %s, and the launcher probably belongs to another MPI; "
+        "srun needs --mpi=%s",
+        place.size, comm_mpi_version(), comm_srun_mpi());
 }
 
 /* Name and version are on the first line of the library's description. */
@@ -75,8 +79,8 @@ static enum status mpi_start(struct comm *c, struct comm_slot *slot)
     return STATUS_OK;
 }
 
-/* Is the thread stuck after `checks` checks without a beat? Checks are counted instead of time,
- * because time also passes while the whole process is stopped. */
+/* Whether the communication thread is stuck: beat_ns has not changed for `checks` checks. Checks
+ * are counted instead of time, because time also passes while the whole process is stopped. */
 static bool is_stuck(const struct mpi *m, int checks)
 {
     bool stopped = m->config.stop_requested && m->config.stop_requested();
@@ -86,8 +90,8 @@ static bool is_stuck(const struct mpi *m, int checks)
     return m->config.timeout_s > 0 && inside > (int64_t)(m->config.timeout_s * 1e9) + STUCK_NS;
 }
 
-/* While MPI is stuck, no query can find the rank at fault. With two ranks, the other rank is at
- * fault. */
+/* Ends the process. While MPI is stuck, no query can find the rank at fault; if there are two
+ * ranks, the other one is named. */
 _Noreturn static void end_stuck(const struct mpi *m, const struct comm_op *op)
 {
     char text[COMM_TEXT_MAX], other[COMM_MESSAGE_MAX] = "another rank",
@@ -106,9 +110,9 @@ _Noreturn static void end_stuck(const struct mpi *m, const struct comm_op *op)
     _exit(status_exit_code(STATUS_LOST_RANK));
 }
 
-/* Waits until the operation is over. The communication thread queries the other ranks; if the
- * library does not return (Open MPI 4 hangs in its own report of a lost TCP connection), only this
- * thread can end the process. The lock is held. */
+/* Waits until the operation is over; the caller holds the lock. Normally the communication thread
+ * finds lost ranks. If that thread is stuck in MPI, only this thread can end the process: Open MPI
+ * 4 hangs while it reports a lost TCP connection. */
 static void wait_locked(struct mpi *m, const struct comm_slot *slot)
 {
     int checks = 0;
@@ -135,8 +139,8 @@ static enum status mpi_wait(struct comm *c, struct comm_slot *slot)
     return st;
 }
 
-/* Divides the ranks after a barrier of all of them; a rank that does not reach the barrier is
- * named, as in any other barrier. */
+/* Divides the ranks after a barrier of all ranks. If a rank does not reach the barrier, the message
+ * names that rank, as for any other barrier. */
 static enum status mpi_divide(struct comm *c, int group)
 {
     struct mpi *m = (struct mpi *)c;
@@ -202,7 +206,8 @@ static enum status mpi_new(const struct comm_mpi_config *config, struct mpi **ou
     return STATUS_OK;
 }
 
-/* Waits until the thread has joined the job or failed to. *late: MPI has not returned in time. */
+/* Waits until the communication thread has joined the job or has failed. Sets *late if MPI has not
+ * returned within the time limit. */
 static enum status wait_joined(struct mpi *m, bool *late)
 {
     int64_t deadline = comm_deadline(m->config.join_s);

@@ -6,20 +6,21 @@
  * next one, with up to FLOW_WINDOW messages posted ahead.
  *
  *   allreduce       the vector is cut into as many parts as there are ranks. Size - 1 steps reduce
- *                   each part along the ring, size - 1 more distribute the results (P. Patarasuk,
- *                   X. Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
- *                   workstations", JPDC 69, 2009): 2 (size - 1) / size of the vector per rank and
- *                   direction, the least possible.
- *   reduce-scatter  the first half of an allreduce; allgather: the second half.
- *   reduce          along the chain of ranks that ends at root; broadcast: along the chain that
- *                   begins at root.
- *   exchanges       in step k a rank sends a part to the k-th rank after it and receives one from
- *                   the k-th rank before it. They are flows at every size.
+ *                   each part along the ring, and size - 1 further steps distribute the results
+ *                   (P. Patarasuk, X. Yuan, "Bandwidth optimal all-reduce algorithms for clusters
+ *                   of workstations", JPDC 69, 2009). Each rank sends and receives
+ *                   2 (size - 1) / size of the vector, which is the minimum.
+ *   reduce-scatter  the first half of an allreduce
+ *   allgather       the second half of an allreduce
+ *   reduce          items move along the chain of ranks that ends at root
+ *   broadcast       items move along the chain of ranks that begins at root
+ *   exchanges       in step k a rank sends a part to the k-th rank after it and receives a part
+ *                   from the k-th rank before it
  *
  * A part is sent in segments; an item is one segment in one step. MPI's own reductions are not
- * used: recursive doubling adds in another order on each rank, so that NaNs differ between ranks,
- * and the algorithm depends on the library's version. Here each element is reduced once, in an
- * order that depends on size and count alone, and then copied. */
+ * used: their recursive doubling adds in another order on each rank, so that NaNs differ between
+ * ranks, and their algorithm depends on the library's version. Here each element is reduced once,
+ * in an order that depends only on size and count, and the result is then copied. */
 #include "comm/exchange.h"
 #include "comm/mpi_internal.h"
 
@@ -28,13 +29,14 @@
 
 enum {
     SEGMENT_BYTES = 256 << 10, /* a multiple of every element's size */
-    PART_SEGMENTS = 8,         /* segments of a part that a reduce-scatter moves at a time */
+    PART_SEGMENTS = 8,         /* number of segments of a part that a reduce-scatter moves at a
+                                * time */
     SCRATCH_SEGMENTS = PART_SEGMENTS + FLOW_WINDOW,
     SMALL_BYTES = 64 << 10, /* one MPI call moves at most this many bytes, over all ranks
                              * together */
     TAGS = 16384,           /* different tags of operations; every MPI allows twice as many */
 };
-static const int64_t UNLIMITED = INT64_MAX / 2; /* lag or hold */
+static const int64_t UNLIMITED = INT64_MAX / 2; /* value of `lag` or `hold` for no limit */
 
 enum status flow_open(struct flow *f)
 {
@@ -48,7 +50,7 @@ void flow_close(struct flow *f)
 
 /* --- one call --- */
 
-/* Does one MPI call move the operation? All ranks reach the same decision. */
+/* Whether one MPI call moves the whole operation. All ranks reach the same decision. */
 static bool is_small(const struct mpi *m, const struct comm_op *op)
 {
     if (exchange_is(op->kind))
@@ -149,8 +151,8 @@ static int64_t segment_elements(const struct comm_op *op)
     return SEGMENT_BYTES / (int64_t)dtype_size(op->type);
 }
 
-/* Segment `segment` of part `part`; the parts of an allreduce differ in length by at most one
- * element, so the last segment of a part may be empty. */
+/* The elements of segment `segment` of part `part`. The parts of an allreduce differ in length by
+ * at most one element, so the last segment of a part may be empty. */
 static struct range segment_of(const struct mpi *m, const struct flow *f, int64_t part,
                                int64_t segment)
 {
@@ -169,9 +171,9 @@ static struct range segment_of(const struct mpi *m, const struct flow *f, int64_
     return r;
 }
 
-/* The range that item t sends, or receives if `back` is 1: in each step a rank sends the part that
- * it received in the previous step. A reduce-scatter begins one part earlier, so that this rank's
- * own part is the last. */
+/* The elements that this rank sends as item t (`back` is 0) or receives as item t (`back` is 1). In
+ * each step a rank sends the part that it received in the previous step. A reduce-scatter begins
+ * one part earlier, so that the last part that a rank receives is its own. */
 static struct range range_of(const struct mpi *m, const struct flow *f, int64_t t, int back)
 {
     const struct comm_op *op = &f->slot->op;
@@ -182,7 +184,8 @@ static struct range range_of(const struct mpi *m, const struct flow *f, int64_t 
     return segment_of(m, f, part < 0 ? part + m->base.size : part, t % f->segments);
 }
 
-/* Is received item t reduced with this rank's values, rather than copied? */
+/* Whether received item t is reduced with this rank's values. If not, it is received directly into
+ * recv. */
 static bool is_added(const struct mpi *m, const struct flow *f, int64_t t)
 {
     switch (f->slot->op.kind) {
@@ -224,8 +227,8 @@ static void *received_into(const struct mpi *m, const struct flow *f, int64_t t)
     return recv + (size_t)range_of(m, f, t, 1).from * dtype_size(op->type);
 }
 
-/* The destination of item t reduced with this rank's values: recv when the result is final or recv
- * has space for it, else the item's own place in scratch. */
+/* Where the reduction of item t with this rank's values is written: to recv if the result is final
+ * or fits there, else to scratch, in place of the received item. */
 static void *added_into(const struct mpi *m, const struct flow *f, int64_t t, struct range r)
 {
     const struct comm_op *op = &f->slot->op;
@@ -253,7 +256,7 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Sets up the items for elements [begin, begin + length) of each part. */
+/* Sets up the flow of the items for elements [begin, begin + length) of each part. */
 static void set_items(struct mpi *m, struct flow *f, int64_t begin, int64_t length)
 {
     const struct comm_op *op = &f->slot->op;
@@ -268,7 +271,8 @@ static void set_items(struct mpi *m, struct flow *f, int64_t begin, int64_t leng
         f->send_items = (op->kind == COMM_ALLREDUCE ? 2 : 1) * (size - 1) * f->segments;
         f->receive_items = f->send_items;
         f->lag = f->segments;
-        if (op->kind == COMM_ALLREDUCE) /* a result overwrites the part that was sent */
+        if (op->kind == COMM_ALLREDUCE) /* a received result overwrites a part of recv that must
+                                         * have been sent before */
             f->hold = (size - 1) * f->segments;
         else if (op->kind == COMM_REDUCE_SCATTER) /* an item stays in scratch until it is sent */
             f->hold = SCRATCH_SEGMENTS - f->segments;
@@ -306,7 +310,7 @@ static void begin_flow(struct mpi *m, struct flow *f)
     set_items(m, f, 0, all);
 }
 
-/* Counts the items that have been received and sent, in order. */
+/* Counts the items that have been received and sent, in order, and reduces received items. */
 static enum status end_items(struct mpi *m, struct flow *f, bool *moved)
 {
     int flag = 1;
@@ -374,7 +378,8 @@ enum status flow_begin(struct mpi *m, struct flow *f, struct comm_slot *slot)
     }
     f->single = m->base.size == 1 || slot->op.kind == COMM_BARRIER || is_small(m, &slot->op);
     if (m->base.size == 1)
-        comm_copy_alone(&m->base, &slot->op); /* the request stays MPI_REQUEST_NULL: complete */
+        comm_copy_alone(&m->base, &slot->op); /* the request stays MPI_REQUEST_NULL, which MPI_Test
+                                               * reports as complete */
     else if (f->single)
         return begin_single(m, f);
     else

@@ -3,14 +3,14 @@
  *
  * A rank whose operation makes no progress for the time limit queries all others. Every
  * communication thread that is alive answers with the number of operations that its caller has
- * started, even while the caller computes. After the time to answer, the querying rank knows which
- * ranks are unresponsive and which are late, sends HEALTH_END to the others, prints the line and
- * aborts the job. If several ranks query at once, the lowest one reports; the others defer to it.
+ * started, even while the caller computes. After ANSWER_NS the querying rank knows which ranks are
+ * unresponsive and which are late. It sends HEALTH_END to the others, prints the line and aborts
+ * the job. If several ranks query at once, the lowest one reports; the others defer to it.
  *
  * A launcher that loses a rank sends the others SIGTERM and kills them a second later. A rank that
  * receives SIGTERM therefore queries at once, even while its caller computes. Such an urgent query
- * faults unresponsive ranks only: the signal may have come from the user, and all ranks may still
- * exit normally. */
+ * finds fault only with unresponsive ranks: the signal may have come from the user, and all ranks
+ * may still exit normally. */
 #include "base/text.h"
 #include "comm/mpi_internal.h"
 
@@ -24,14 +24,17 @@ enum {
     NAMED_MAX = 4, /* ranks in a message */
 };
 #define MS ((int64_t)1000000)
-static const int64_t ANSWER_NS = 500 * MS;        /* to answer a query */
+static const int64_t ANSWER_NS = 500 * MS;        /* time to answer a query */
 static const int64_t URGENT_ANSWER_NS = 300 * MS; /* time to answer an urgent query: the launcher
                                                    * kills ranks after 1 s */
-static const int64_t URGENT_PAUSE_NS = 500 * MS;  /* between urgent queries */
-static const int64_t DEFER_NS = 1000 * MS;        /* added for each lower rank that queries */
-static const int64_t DELIVERY_NS = 100 * MS;      /* time in which the last message is delivered */
-static const int64_t OUTPUT_NS = 50 * MS; /* time for the last line, because the launcher may kill
-                                           * the rank supervisor that forwards it */
+static const int64_t URGENT_PAUSE_NS = 500 * MS;  /* time between urgent queries */
+static const int64_t DEFER_NS = 1000 * MS;        /* added to the time to answer for each lower rank
+                                                   * that also queries */
+static const int64_t DELIVERY_NS = 100 * MS;      /* time to deliver HEALTH_END to the other
+                                                   * ranks */
+static const int64_t OUTPUT_NS = 50 * MS; /* time between the last line and the abort, after which
+                                           * the launcher may kill the rank supervisor that forwards
+                                           * the line */
 /* How long a rank that receives HEALTH_END waits for the launcher to kill it. If the rank exits
  * before the reporter has printed its line, the launcher kills the reporter. */
 static const int64_t REPORTER_NS = 5000 * MS;
@@ -45,8 +48,9 @@ static enum status post_receive(struct mpi *m)
                     m->control, &h->receive);
 }
 
-/* Sends nothing to a rank that has not received the last message: it is unresponsive anyway. An
- * error means that the rank cannot be reached; it will count as unresponsive. */
+/* Sends a message to a rank, unless the previous message to that rank is still undelivered: such a
+ * rank is unresponsive anyway. An error means that the rank cannot be reached; it will count as
+ * unresponsive. */
 static void send_message(struct mpi *m, int rank, struct health_message n)
 {
     struct health *h = &m->health;
@@ -79,8 +83,8 @@ void health_before_end(const struct mpi *m, enum status st, const char *message)
         m->config.ending(m->config.context, st, message);
 }
 
-/* The rank that sent HEALTH_END prints the reason and aborts the job; where the abort does not
- * reach this process, it exits by itself. */
+/* Exits without reporting, because the rank that sent HEALTH_END prints the reason and aborts the
+ * job. If the abort does not end this process within REPORTER_NS, the process exits by itself. */
 _Noreturn static void exit_unreported(struct mpi *m, const struct health_message *end)
 {
     char message[COMM_MESSAGE_MAX];
@@ -91,8 +95,8 @@ _Noreturn static void exit_unreported(struct mpi *m, const struct health_message
     _exit(status_exit_code((enum status)end->status));
 }
 
-/* Sends HEALTH_END and waits for its delivery. If several ranks fail at once, the lowest one
- * reports; the others exit without reporting. */
+/* Sends HEALTH_END to all ranks and waits for its delivery. If several ranks fail at once, this
+ * function returns only on the lowest of them, which reports; the others exit without reporting. */
 static void elect_reporter(struct mpi *m, const struct caller_request *w, enum status st,
                            const char *message)
 {
@@ -187,7 +191,8 @@ static bool is_late(const struct health *h, int rank)
     return h->answered[rank] && h->answer[rank].started < h->awaited;
 }
 
-/* "rank 1 (host a, pid 7)", "ranks 1 (host a, pid 7), 2 (host b, pid 9)"; returns how many. */
+/* Writes the ranks at fault, as "rank 1 (host a, pid 7)" or "ranks 1 (host a, pid 7), 2 (host b,
+ * pid 9)". Returns their number. */
 static int name_ranks(const struct mpi *m, bool (*is_at_fault)(const struct health *, int),
                       char *out, size_t size)
 {
@@ -204,7 +209,8 @@ static int name_ranks(const struct mpi *m, bool (*is_at_fault)(const struct heal
     return count;
 }
 
-/* Ends the job if a rank is at fault. */
+/* Ends the job with a line that names the ranks at fault. Returns only after an urgent query that
+ * all ranks have answered. */
 static void report_fault(struct mpi *m, const struct caller_request *w)
 {
     struct health *h = &m->health;
@@ -242,7 +248,7 @@ static bool defers_to_other(const struct mpi *m, int64_t now)
     return h->queried_ns > 0 && now - h->queried_ns < ANSWER_NS + DEFER_NS;
 }
 
-/* Number of lower ranks that query as well. */
+/* Number of ranks lower than this one that also query. */
 static int lower_queriers(const struct mpi *m)
 {
     int count = 0;
@@ -321,7 +327,7 @@ enum status health_open(struct mpi *m)
     return post_receive(m);
 }
 
-/* When all ranks have closed, no rank sends any more: the receive is cancelled. */
+/* Cancels the receive, because after all ranks have closed no rank sends messages. */
 void health_close(struct mpi *m)
 {
     struct health *h = &m->health;

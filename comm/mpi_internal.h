@@ -1,5 +1,5 @@
-/* The parts of the MPI communicator. The communication thread makes every MPI call of the process;
- * only the first half of struct mpi is shared with the caller's thread. */
+/* The parts of the MPI communicator. The communication thread joins the job and moves the data; the
+ * caller's thread uses only the first half of struct mpi. */
 #pragma once
 
 #include "comm/internal.h"
@@ -8,7 +8,7 @@
 #include <pthread.h>
 
 enum {
-    FLOW_COUNT = 4, /* operations in progress at a time; later ones queue */
+    FLOW_COUNT = 4, /* largest number of operations in progress; later operations wait */
     FLOW_WINDOW = 4 /* messages posted ahead, in each direction */
 };
 
@@ -19,7 +19,7 @@ struct flow {
     bool single;         /* one MPI call, `request`, moves the whole operation */
     MPI_Request request; /* request of that call. The members below are for operations in items: */
     MPI_Request send[FLOW_WINDOW], receive[FLOW_WINDOW];
-    int64_t begin, length; /* elements of each part that move now */
+    int64_t begin, length; /* the range of elements of each part that moves now */
     int64_t segments;      /* per part */
     int64_t first_step[2]; /* of an exchange: the first step with items to send, and to receive */
     int64_t send_items, sent; /* items to send to the next rank: in total, and completed */
@@ -34,8 +34,9 @@ enum health_kind { HEALTH_QUERY, HEALTH_ALIVE, HEALTH_END };
 /* A message between ranks that belongs to no operation (mpi_health.c). */
 struct health_message {
     int32_t kind;
-    int32_t status;  /* END: an enum status, and the message */
-    int64_t started; /* the sender's last operation; `waiting`: the one that it waits for, or 0 */
+    int32_t status;  /* for HEALTH_END: an enum status, whose message is `text` */
+    int64_t started; /* the last operation that the sender has started; `waiting`: the operation
+                      * that it waits for, or 0 */
     int64_t waiting;
     char text[COMM_MESSAGE_MAX];
 };
@@ -47,15 +48,16 @@ struct peer {
 
 struct health {
     struct peer *peer;        /* (size) */
-    struct health_message in; /* buffer of `receive`, which takes messages of any rank */
+    struct health_message in; /* buffer of `receive`, which receives messages from any rank */
     MPI_Request receive;
     struct health_message *out; /* (size) message that `send` sends */
     MPI_Request *send;          /* (size) MPI_REQUEST_NULL: sent */
 
-    bool querying;                 /* this rank queries the others: */
-    bool urgent;                   /* an urgent query: faults unresponsive ranks only */
+    bool querying;                 /* this rank is querying the others: */
+    bool urgent;                   /* the query finds fault only with unresponsive ranks */
     int64_t awaited;               /* the operation without progress, or 0 */
-    int64_t began_ns, ended_ns;    /* this query, or the last one */
+    int64_t began_ns, ended_ns;    /* when this or the last query began, and when the last one
+                                    * ended */
     bool *answered;                /* (size) the rank has answered since the query began */
     struct health_message *answer; /* (size) the last message of each rank */
     int64_t queried_ns;            /* when another rank last queried */
@@ -84,27 +86,29 @@ struct mpi {
     bool opened; /* opening is over, whether it succeeded or failed */
     struct first_failure failure;
 
-    /* The number of the barrier after which the ranks are divided, and this rank's group. Set
-     * before the barrier starts: its start makes both visible to the communication thread. */
+    /* The number of the barrier after which the ranks are divided, and this rank's group. The
+     * caller's thread sets both before it starts the barrier, and the start of the barrier makes
+     * both visible to the communication thread. */
     int64_t divide;
     int group;
 
     /* Members that only the communication thread uses. */
     int rank, size;         /* rank and size in the job; `base` has those in the group */
     MPI_Comm data, control; /* communicators for the group's operations, and for health messages */
-    MPI_Comm whole;         /* for operations of the job */
+    MPI_Comm whole;         /* a communicator of all ranks of the job */
     struct flow flow[FLOW_COUNT];
-    int64_t taken;    /* operations that have been given a flow */
+    int64_t taken;    /* number of the last operation that was assigned a flow */
     int64_t moved_ns; /* when data last moved or an operation began */
     struct health health;
 };
 
-/* An error code of the library as a status; `call` names the function that returned it. */
+/* Converts an error code of the MPI library to a status; `call` names the function that returned
+ * the code. */
 MUST_CHECK enum status mpi_status(int code, const char *call);
 #define MPI_CALL(function, ...) mpi_status(function(__VA_ARGS__), #function)
 
-/* Records that the communication thread is not stuck at time `now`. With MPI_BEATS_NO_MORE the
- * caller stops checking. */
+/* Records that the communication thread is not stuck at time `now`. After MPI_BEATS_NO_MORE the
+ * caller's thread no longer checks for that. */
 void mpi_beat(struct mpi *m, int64_t now);
 static const int64_t MPI_BEATS_NO_MORE = INT64_MAX / 2;
 
@@ -126,17 +130,17 @@ MUST_CHECK enum status flow_move(struct mpi *m, struct flow *f, bool *moved, boo
 MUST_CHECK enum status health_open(struct mpi *m);
 void health_close(struct mpi *m);
 
-/* Receives messages and answers queries; does not return when the job is to end. */
+/* Receives messages and answers queries. Does not return after a message that ends the job. */
 void health_receive(struct mpi *m, const struct caller_request *w);
 
-/* Queries the other ranks when a query is due; does not return when a rank is at fault. */
+/* Queries the other ranks when a query is due. Does not return if a rank is at fault. */
 void health_check(struct mpi *m, const struct caller_request *w);
 
-/* After an error of the MPI library: asks all ranks whether they run, and returns only if no rank
- * is at fault. */
+/* Called after an error of the MPI library: queries all ranks, and returns only if all of them
+ * answer. */
 void health_explain(struct mpi *m, const struct caller_request *w);
 
-/* Calls config.ending, if there is one: the process ends after it. */
+/* Calls config.ending, if it is set. The process ends soon afterwards. */
 void health_before_end(const struct mpi *m, enum status st, const char *message);
 
 /* Ends the job for the reason in fail_message. */

@@ -1,5 +1,5 @@
-/* The communication thread of an MPI process: joins the job, moves operations, checks the health of
- * the other ranks, leaves the job.
+/* The communication thread of an MPI process: joins the job, carries out operations, checks the
+ * health of the other ranks, and leaves the job.
  *
  * The cores are needed for computation. While operations are in progress the thread polls a few
  * times without a pause, then yields between polls, then sleeps for some microseconds, longer each
@@ -13,7 +13,7 @@
 
 enum {
     POLLS_AT_ONCE = 8,
-    POLLS_YIELDING = 32, /* polls up to this one are preceded by a yield */
+    POLLS_YIELDING = 32, /* up to this poll the thread yields between polls */
     SLEEP_FIRST_NS = 2000,
     SLEEP_LONGEST_NS = 50000,
     LISTEN_NS = 20000000,
@@ -55,7 +55,8 @@ static enum status join_job(struct mpi *m)
     return health_open(m);
 }
 
-/* Skips MPI_Finalize after a failure: it may wait indefinitely. The launcher ends the job. */
+/* After a failure, skips MPI_Finalize, which may wait indefinitely; the launcher then ends the
+ * job. */
 static void leave_job(struct mpi *m)
 {
     health_close(m);
@@ -90,7 +91,7 @@ static void end_operation(struct mpi *m, struct flow *f, enum status st)
     pthread_mutex_unlock(&m->lock);
 }
 
-/* Gives flows to operations in the order of their start, the same on every rank. */
+/* Assigns flows to operations in the order of their start, which is the same on every rank. */
 static void begin_operations(struct mpi *m, const struct caller_request *w)
 {
     for (int i = 0; i < FLOW_COUNT && m->taken < w->started; i++) {
@@ -105,7 +106,7 @@ static void begin_operations(struct mpi *m, const struct caller_request *w)
     }
 }
 
-/* Returns whether any operation is still in progress. */
+/* Moves the data of the operations in progress. Returns whether any is still in progress. */
 static bool move_operations(struct mpi *m, const struct caller_request *w, bool *moved)
 {
     bool any = false;

@@ -17,8 +17,9 @@
 #include <string.h>
 
 enum {
-    PENDING_MAX = 256,     /* operations on the stream; starting one more blocks the host */
-    WATCH_NS = 20000000,   /* between polls of the watchdog */
+    PENDING_MAX = 256,     /* largest number of operations on the stream; starting one more blocks
+                            * the host */
+    WATCH_NS = 20000000,   /* time between polls of the watchdog */
     SLEEP_FIRST_NS = 5000, /* sleep between polls of a host that waits; it doubles up to: */
     SLEEP_LONGEST_NS = 1000000
 };
@@ -59,7 +60,8 @@ static struct pending *pending_of(struct nccl *n, int64_t number)
 
 /* --- failures --- */
 
-/* Aborts the link; the first reason is kept. The lock is held. */
+/* On the first failure: stores `st` and the message, and aborts the link. The caller holds the
+ * lock. */
 static void fail_locked(struct nccl *n, enum status st, const char *message)
 {
     if (n->failure.status != STATUS_OK)
@@ -87,7 +89,7 @@ static enum status nccl_status(struct nccl *n)
 
 /* --- the watchdog --- */
 
-/* Counts the operations that are over. */
+/* Advances n->passed past the operations that are over. */
 static enum status pass_locked(struct nccl *n)
 {
     while (n->passed < n->begun) {
@@ -262,7 +264,7 @@ static void stop_watchdog(struct nccl *n)
     n->watched = false;
 }
 
-/* Waits until opening or finishing the link is over, within the time limit. */
+/* Waits, within the time limit, until the link has been opened or finished. */
 static enum status wait_link(struct nccl *n)
 {
     int64_t deadline = comm_deadline(n->timeout_s);
@@ -339,7 +341,7 @@ static enum status nccl_new(const struct comm_nccl_config *config, struct device
     return STATUS_OK;
 }
 
-/* Opens everything but the link. */
+/* Opens all parts of the communicator except the link. */
 static enum status open_device_parts(struct nccl *n)
 {
     struct device *dev = n->base.device;
@@ -350,7 +352,8 @@ static enum status open_device_parts(struct nccl *n)
     return STATUS_OK;
 }
 
-/* Rank 0's group id or failure; rank 0 broadcasts either, so that the others do not wait. */
+/* The message that rank 0 broadcasts: the id of the group, or its failure to create the id, so that
+ * the other ranks do not wait for an id in vain. */
 struct invitation {
     int32_t st;
     unsigned char id[NCCL_PORT_ID_BYTES];
@@ -407,7 +410,7 @@ enum status comm_open_nccl(const struct comm_nccl_config *config, int count,
 {
     struct nccl *n[DEVICES_MAX] = {NULL};
     if (count < 1 || count > DEVICES_MAX)
-        return status_fail(STATUS_INVALID, "a group cannot have %d devices of one process", count);
+        return status_fail(STATUS_INVALID, "one process cannot have %d devices in a group", count);
     enum status st = open_all(n, config, count, device);
     for (int k = 0; k < count; k++) {
         if (st == STATUS_OK) {

@@ -1,7 +1,8 @@
 /* Reductions of two arrays.
  *
- * The compiler vectorizes the plain loops. Only fp16 sums have a second form, for processors that
- * can convert fp16 (F16C); its results have the same bits as base/half.h. */
+ * The compiler vectorizes the plain loops. Only the fp16 sum has a second version, for processors
+ * with instructions that convert fp16 (F16C). Its results have the same bits as those of
+ * base/half.h. */
 #include "comm/internal.h"
 
 #include "base/half.h"
@@ -16,8 +17,8 @@
 #define MAX(x, y) ((x) > (y) || (x) != (x) ? (x) : (y))
 #define MIN(x, y) ((x) < (y) || (x) != (x) ? (x) : (y))
 
-/* out may be a or b: out[i] is written after a[i] and b[i] are read, so that iterations do not
- * depend on each other, as ivdep says. */
+/* out may be a or b: out[i] is written after a[i] and b[i] are read. So the iterations do not
+ * depend on each other, which ivdep states. */
 #define LOOP(type, wide, load, store, combine)                                                     \
     do {                                                                                           \
         type *o = out;                                                                             \
@@ -29,7 +30,8 @@
         }                                                                                          \
     } while (0)
 
-/* Defines the function of one type. Integer sums wrap around, as unsigned sums do. */
+/* Defines the function of one type. Integer sums are computed as unsigned sums, so that they wrap
+ * around. */
 #define REDUCE_FUNCTION(name, type, wide, load, store, add_type)                                   \
     static void name(enum comm_reduction reduction, void *out, const void *a, const void *b,       \
                      int64_t count)                                                                \
@@ -50,7 +52,8 @@ REDUCE_FUNCTION(reduce_bf16, uint16_t, float, bf16_to_float, bf16_from_float, fl
 REDUCE_FUNCTION(reduce_f16_plain, uint16_t, float, f16_to_float, f16_from_float, float)
 
 #if defined(__x86_64__)
-/* Sums the first elements, eight at a time, and returns how many. */
+/* Sums eight elements at a time, and leaves a rest of fewer than eight. Returns the number of
+ * elements summed. */
 __attribute__((target("avx,f16c"))) static int64_t
 sum_f16_by_eights(uint16_t *out, const uint16_t *a, const uint16_t *b, int64_t count)
 {

@@ -1,12 +1,13 @@
 /* The protocol by which ranks connect:
  *
  *     rank    -> rank 0   hello: job, rank, size, a nonce
- *     rank 0  -> rank     challenge: accepted or the reason, a nonce
+ *     rank 0  -> rank     challenge: accepted or the reason of a refusal, a nonce
  *     rank    -> rank 0   proof: HMAC of both messages with the secret
- *     rank 0  -> rank     answer: accepted or the reason, HMAC of both messages, another label
+ *     rank 0  -> rank     answer: accepted or the reason of a refusal, HMAC of both messages with
+ *                         another label
  *
- * The rank proves first, so that a foreign process that connects learns nothing that depends on the
- * secret. Without a secret the proofs have an empty key. */
+ * The rank sends its proof first, so that a foreign process that connects to rank 0 receives
+ * nothing that depends on the secret. Without a secret the proofs have an empty key. */
 #include "comm/rendezvous.h"
 
 #include "base/clock.h"
@@ -26,11 +27,11 @@
 
 enum {
     VERSION = 2,
-    PENDING_MAX = 256,   /* connections that have not sent their proof yet */
-    AGAIN_NS = 100000000 /* between attempts to connect */
+    PENDING_MAX = 256,   /* largest number of connections that have not sent their proof yet */
+    AGAIN_NS = 100000000 /* time between attempts to connect */
 };
 static const uint32_t MAGIC = 0x616d7073; /* "amps" */
-static const double HELLO_S = 5;          /* time from a connection to its proof */
+static const double HELLO_S = 5;          /* time limit from a connection to its proof */
 static const double CHECK_S = 0.2;        /* time between checks for a request to stop */
 
 enum verdict {
@@ -40,13 +41,14 @@ enum verdict {
     OTHER_JOB,
     RANK_TAKEN,
     WRONG_SECRET,
-    NO_HELLO, /* silent, slow, or of another protocol; this verdict is never sent */
+    NO_HELLO, /* the connection is silent, slow, or of another protocol; this verdict is never
+               * sent */
     VERDICT_COUNT
 };
 
 static const struct {
-    const char *count;  /* ends rank 0's message, after a number of connections */
-    const char *reason; /* the refused rank's text */
+    const char *count;  /* in rank 0's message, follows the number of refused connections */
+    const char *reason; /* in the refused rank's message */
 } verdicts[VERDICT_COUNT] = {
     [OTHER_VERSION] = {"of another program version", "rank 0 runs another version of this program"},
     [OTHER_SIZE] = {"of a job with another number of ranks",
@@ -60,7 +62,7 @@ static const struct {
     [NO_HELLO] = {"silent, or of another program", ""},
 };
 
-/* Messages; numbers are in network order. */
+/* Messages; numbers are in network byte order. */
 struct hello {
     uint32_t magic, version, rank, size;
     unsigned char job[DIGEST_BYTES], nonce[NONCE_BYTES];
@@ -99,7 +101,8 @@ static enum status check_secured(const struct rendezvous_config *c, bool loopbac
         c->address);
 }
 
-/* Small messages fit a new connection's buffer. False: it is full, or the connection is lost. */
+/* Sends a message without waiting: small messages fit the buffer of a new connection. False: the
+ * buffer is full, or the connection is lost. */
 static bool send_now(int fd, const void *message, size_t size)
 {
     return send(fd, message, size, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)size;
@@ -107,7 +110,7 @@ static bool send_now(int fd, const void *message, size_t size)
 
 /* --- rank 0 --- */
 
-/* A connection that has not yet proved that it is a rank's. */
+/* A connection whose other side has not yet proved that it is a rank of the job. */
 struct pending {
     int fd;
     double end;
@@ -160,7 +163,8 @@ static enum verdict check_proof(const struct gathering *g, const struct pending 
     const struct secret *secret = g->config->secret;
     unsigned char proof[DIGEST_BYTES];
     struct answer answer = {0};
-    enum verdict v = check_hello(g, &p->in.hello); /* the rank may have connected meanwhile */
+    enum verdict v = check_hello(g, &p->in.hello); /* the rank may have connected meanwhile by
+                                                    * another connection */
     secret_proof(secret, RANK_LABEL, &both, sizeof both, proof);
     if (!digest_equal(proof, p->in.proof))
         v = WRONG_SECRET;
@@ -170,7 +174,8 @@ static enum verdict check_proof(const struct gathering *g, const struct pending 
     return send_now(p->fd, &answer, sizeof answer) ? v : NO_HELLO;
 }
 
-/* Ends a pending connection: keeps an accepted rank's socket, closes any other. */
+/* Removes a pending connection. Stores the socket of an accepted rank in g->peer; closes any other
+ * socket. */
 static void end_pending(struct gathering *g, int i, enum verdict v)
 {
     struct pending *p = &g->pending[i];
@@ -234,7 +239,7 @@ static enum status fail_absent(const struct gathering *g)
                        refused);
 }
 
-/* Waits for connections and messages, and serves those that have come. */
+/* Waits for connections and messages, and handles those that have arrived. */
 static void serve_pending(struct gathering *g)
 {
     struct pollfd p[SOCKET_ADDRESSES_MAX + PENDING_MAX];
@@ -295,7 +300,8 @@ enum status rendezvous_gather(const struct rendezvous_config *c, int listener, i
 
 /* --- other ranks --- */
 
-/* Reads a message of rank 0, which answers at once unless it is stopped. STATUS_IO: no rank 0. */
+/* Reads a message from rank 0, which answers at once unless it is stopped. STATUS_IO: no message
+ * came. */
 static enum status get_message(int fd, void *message, size_t size, double end)
 {
     struct pollfd p = {.fd = fd, .events = POLLIN};
@@ -307,7 +313,7 @@ static enum status get_message(int fd, void *message, size_t size, double end)
     return socket_get(fd, message, size, HELLO_S) == STATUS_OK ? STATUS_OK : STATUS_IO;
 }
 
-/* STATUS_LIBRARY for a refusal. */
+/* Fails with STATUS_LIBRARY if rank 0 has refused this rank. */
 static enum status check_verdict(const struct rendezvous_config *c, uint32_t verdict)
 {
     uint32_t v = ntohl(verdict);
@@ -318,7 +324,8 @@ static enum status check_verdict(const struct rendezvous_config *c, uint32_t ver
                                     : "rank 0 runs another version of this program");
 }
 
-/* STATUS_IO: there is no rank 0 yet; it may start later. */
+/* Exchanges the messages of the protocol with rank 0. STATUS_IO: there is no rank 0 yet, but it may
+ * start later. */
 static enum status introduce(const struct rendezvous_config *c, int fd, double end)
 {
     struct exchange both = {.hello = {htonl(MAGIC), htonl(VERSION), htonl((uint32_t)c->rank),
@@ -345,7 +352,7 @@ static enum status introduce(const struct rendezvous_config *c, int fd, double e
                        c->address);
 }
 
-/* Retries, because rank 0 may not listen yet. */
+/* Connects to rank 0. Retries until the time limit, because rank 0 may not listen yet. */
 static enum status meet_first(const struct rendezvous_config *c, const struct addrinfo *list,
                               int *peer)
 {

@@ -7,7 +7,8 @@ struct rendezvous_config {
     const char *address; /* HOST:PORT of rank 0 */
     int rank, size;
     double timeout_s; /* time limit to connect all ranks; 0: none */
-    const char *job;  /* names the job; the same text on all its ranks, and on no others */
+    const char *job;  /* identifies the job: the same text on all of its ranks, another text in
+                       * other jobs */
     const struct secret *secret; /* the same on all ranks */
     bool insecure;               /* an address beyond loopback needs no secret */
 };
@@ -16,16 +17,18 @@ struct rendezvous_config {
  * to rank 0; all other entries are -1. The caller closes the sockets, also after a failure.
  *
  * Rank 0 listens only at the addresses that `address` names. It serves all connections at once,
- * each for HELLO_S at most; when PENDING_MAX are open, a new one displaces the oldest. A rank
- * retries until it finds rank 0 or the limit is over. Both sides prove that they know the secret by
- * answering the other's random challenge. Rank 0 refuses processes of another job, size or version,
- * a rank that has connected already, and wrong proofs; a rank that is refused fails at once with
- * the reason. Data after the proofs is neither encrypted nor authenticated.
+ * each for HELLO_S at most. When PENDING_MAX connections are pending, a new one displaces the
+ * oldest. A rank retries until it finds rank 0 or the limit is over. Both sides prove that they
+ * know the secret by answering the other's random challenge. Rank 0 refuses processes of another
+ * job, world size or program version, a rank that has connected already, and wrong proofs. A rank
+ * that is refused fails at once with the reason. Data after the proofs is neither encrypted nor
+ * authenticated.
  *
  * STATUS_USAGE for an address that is wrong, or beyond loopback without a secret. */
 MUST_CHECK enum status rendezvous_meet(const struct rendezvous_config *c, int *peer);
 
-/* Gathers the other ranks as rank 0 does, at a socket that listens already, and does not close it.
- * STATUS_LIBRARY where a rank did not come in time: its peer[r] is -1. */
+/* Does the part of rank 0 in rendezvous_meet, at the socket `listener`, which listens already and
+ * which this function does not close. STATUS_LIBRARY: a rank did not connect in time, and its
+ * peer[r] is -1. */
 MUST_CHECK enum status rendezvous_gather(const struct rendezvous_config *c, int listener,
                                          int *peer);

@@ -26,10 +26,11 @@ enum status rendezvous_file_write(const char *path, char address[RENDEZVOUS_ADDR
     char host[256] = "";
     int port;
     if (path_exists(path))
-        return status_fail(STATUS_USAGE,
-                           "--rendezvous 'file://%s': the file exists; remove it, or name another: "
-                           "each job needs a new one",
-                           path);
+        return status_fail(
+            STATUS_USAGE,
+            "--rendezvous 'file://%s': the file exists; remove it or give another name: "
+            "each job needs a new file",
+            path);
     if (gethostname(host, sizeof host - 1) != 0)
         return status_fail(STATUS_IO, "cannot read this host's name: %s", strerror(errno));
     TRY(host_free_port(false, &port));
@@ -37,7 +38,7 @@ enum status rendezvous_file_write(const char *path, char address[RENDEZVOUS_ADDR
     return file_replace(path, address, strlen(address));
 }
 
-/* The file is complete when it appears: rank 0 renames it into place. */
+/* Needs no check that the file is complete, because rank 0 renames a complete file to this name. */
 enum status rendezvous_file_read(const char *path, double timeout_s,
                                  char address[RENDEZVOUS_ADDRESS_MAX])
 {
@@ -47,9 +48,10 @@ enum status rendezvous_file_read(const char *path, double timeout_s,
     while (!path_exists(path)) {
         TRY(stop_check());
         if (timeout_s > 0 && clock_ns() >= end)
-            return status_fail(STATUS_LIBRARY,
-                               "--rendezvous 'file://%s': rank 0 has not written it within %g s",
-                               path, timeout_s);
+            return status_fail(
+                STATUS_LIBRARY,
+                "--rendezvous 'file://%s': rank 0 has not written the file within %g s", path,
+                timeout_s);
         poll(NULL, 0, POLL_MS);
     }
     TRY(file_read(path, RENDEZVOUS_ADDRESS_MAX - 1, &bytes, &size));

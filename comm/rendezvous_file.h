@@ -10,7 +10,7 @@ enum { RENDEZVOUS_ADDRESS_MAX = 320 };
 const char *rendezvous_file_path(const char *text);
 
 /* For rank 0: chooses a port of this host that no process uses, and writes HOST:PORT to the file
- * and to `address`. STATUS_USAGE where the file exists: an earlier job has left it. */
+ * and to `address`. STATUS_USAGE if the file exists already: an earlier job has left it. */
 MUST_CHECK enum status rendezvous_file_write(const char *path,
                                              char address[RENDEZVOUS_ADDRESS_MAX]);
 
@@ -18,5 +18,5 @@ MUST_CHECK enum status rendezvous_file_write(const char *path,
 MUST_CHECK enum status rendezvous_file_read(const char *path, double timeout_s,
                                             char address[RENDEZVOUS_ADDRESS_MAX]);
 
-/* Removes the file; if that fails, the next job reports the file that is left. */
+/* Removes the file. If that fails, the next job reports that the file exists. */
 void rendezvous_file_remove(const char *path);

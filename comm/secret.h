@@ -21,23 +21,23 @@ struct secret {
 };
 
 /* Reads the secret from `file`, without the newline at its end; NULL: from AMPSCALE_SECRET, if set.
- * STATUS_USAGE for a secret that is too short or too long, and for a file that another user owns
- * (except root) or may access. Messages do not contain the secret. */
+ * STATUS_USAGE for a secret that is too short or too long, for a file that neither this user nor
+ * root owns, and for a file that other users may access. Messages do not contain the secret. */
 MUST_CHECK enum status secret_read(const char *file, struct secret *s);
 
 /* Overwrites the secret. */
 void secret_clear(struct secret *s);
 
-/* Random bytes that are used once. */
+/* Fills `nonce` with random bytes, which are used only once. */
 MUST_CHECK enum status nonce_make(unsigned char nonce[NONCE_BYTES]);
 
-/* HMAC-SHA256 (RFC 2104, FIPS 180-4) of `label` and `size` bytes at `data` with the secret as key.
- */
+/* Computes the HMAC-SHA256 (RFC 2104, FIPS 180-4) of `label` and the `size` bytes at `data`, with
+ * the secret as key. */
 void secret_proof(const struct secret *s, const char *label, const void *data, size_t size,
                   unsigned char proof[DIGEST_BYTES]);
 
 /* Compares two digests in a time that does not depend on where they differ. */
 bool digest_equal(const unsigned char a[DIGEST_BYTES], const unsigned char b[DIGEST_BYTES]);
 
-/* SHA-256 of a text. */
+/* Computes the SHA-256 digest of a text. */
 void digest_text(const char *text, unsigned char digest[DIGEST_BYTES]);

@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Moves exactly `bytes` over a socket; timeout_s is the time limit of a wait without progress (0:
- * none). STATUS_IO when the connection is lost, STATUS_LIBRARY after the time limit; the message
+/* Send or receive exactly `bytes` bytes; timeout_s is the time limit of a wait without progress (0:
+ * none). STATUS_IO: the connection is lost. STATUS_LIBRARY: the time limit is over. The message
  * does not name the other side. */
 MUST_CHECK enum status socket_put(int fd, const void *data, size_t bytes, double timeout_s);
 MUST_CHECK enum status socket_get(int fd, void *data, size_t bytes, double timeout_s);
@@ -16,16 +16,18 @@ enum { SOCKET_ADDRESSES_MAX = 8 };
 
 struct addrinfo;
 
-/* The addresses of HOST:PORT, or [IPv6]:PORT; freed by freeaddrinfo. *loopback: all of them are
- * loopback addresses. STATUS_USAGE for any other text, and for a name that has no address. */
+/* Finds the addresses of HOST:PORT, or [IPv6]:PORT; the caller frees *list by freeaddrinfo. Sets
+ * *loopback to whether all of them are loopback addresses. STATUS_USAGE for any other text, and for
+ * a name that has no address. */
 MUST_CHECK enum status socket_resolve(const char *address, struct addrinfo **list, bool *loopback);
 
-/* Opens sockets that listen at the addresses of `list` that this machine has, and at no others: *n
- * sockets, in fd[SOCKET_ADDRESSES_MAX]. */
+/* Opens *n sockets, in fd[SOCKET_ADDRESSES_MAX], that listen only at those addresses of `list` that
+ * belong to this machine. */
 MUST_CHECK enum status socket_listen(const char *address, const struct addrinfo *list, int *fd,
                                      int *n);
 
-/* Connects to the first address of `list` that accepts within timeout_s; -1: none does. */
+/* Connects to the first address of `list` that accepts a connection within timeout_s, and returns
+ * the socket; -1: none accepts. */
 int socket_connect(const struct addrinfo *list, double timeout_s);
 
 /* Sets TCP_NODELAY, so that small messages are sent at once. */

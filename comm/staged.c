@@ -1,8 +1,8 @@
-/* A device communicator that stages data through host memory, over a communicator of the host.
+/* A device communicator that stages data through host memory and uses a host communicator.
  *
- * A thread carries operations out in the order of their start. It waits for the operation's event,
- * and moves the data in pieces through two pinned buffers: while one piece moves between the ranks
- * the next is downloaded from the device and the previous one is uploaded.
+ * A thread carries out the operations in the order of their start. It waits for the operation's
+ * event, and moves the data in pieces through two pinned buffers. While one piece moves between the
+ * ranks, the previous piece is uploaded to the device and the next one is downloaded.
  *
  *     piece k      download, start
  *     piece k - 1                  wait, upload
@@ -25,8 +25,8 @@ enum {
     NAME_MAX_LEN = 80
 };
 
-/* The members of this process. After a failure a slower rank may still read the memory of a failed
- * one, so the last member to close frees the memory of all. */
+/* The communicators of this process, called members. After a failure a slower rank may still read
+ * the memory of a failed rank, so the last member that closes frees the memory of all. */
 struct stage {
     int size;
     atomic_int open; /* members not yet closed */
@@ -52,10 +52,10 @@ struct staged {
 
 /* --- pieces --- */
 
-/* How an operation's arrays are cut into pieces. An array has parts of op.count elements each; a
- * piece holds the same range of every part, one part after the other. */
+/* How an operation's arrays are cut into pieces. An array has parts of op.count elements each. A
+ * piece contains the same range of every part, one part after the other. */
 struct cut {
-    int64_t down, up; /* parts that this rank downloads and uploads; 0: none */
+    int64_t down, up; /* number of parts that this rank downloads and uploads */
     int64_t first;    /* index in a piece of the first downloaded part */
     int64_t result;   /* index in a piece of the part where the result begins */
     int64_t longest;  /* largest number of elements of a part in one piece */
@@ -109,7 +109,7 @@ static struct cut cut_of(const struct comm *c, const struct comm_op *op)
 struct piece {
     int64_t from, n;
     char *buffer;
-    struct comm_op op; /* on the host */
+    struct comm_op op; /* the operation of the host communicator */
 };
 
 static void scale_half(enum dtype type, uint16_t *x, float factor, int64_t n)
@@ -135,7 +135,7 @@ static void scale(enum dtype type, float factor, void *data, int64_t n)
         f64[i] *= (double)factor;
 }
 
-/* Downloads a piece and starts its operation on the host. */
+/* Downloads a piece and starts its operation of the host communicator. */
 static enum status send_piece(struct staged *s, const struct comm_op *op, const struct cut *cut,
                               struct piece *p)
 {
@@ -143,7 +143,7 @@ static enum status send_piece(struct staged *s, const struct comm_op *op, const 
     size_t bytes = (size_t)p->n * cut->element;
     char *sent = p->buffer + (size_t)cut->first * bytes;
     const char *from = op->kind == COMM_BROADCAST ? op->recv : op->send;
-    TRY(b->stream_sync(s->stream)); /* the last upload from the buffer is over */
+    TRY(b->stream_sync(s->stream)); /* waits for the last upload from the buffer */
     for (int64_t i = 0; i < cut->down; i++)
         TRY(b->download(s->stream, sent + (size_t)i * bytes,
                         from + (size_t)(i * op->count + p->from) * cut->element, bytes));
@@ -160,7 +160,7 @@ static enum status send_piece(struct staged *s, const struct comm_op *op, const 
     return comm_start(s->host, &p->op);
 }
 
-/* Waits for a piece and uploads it. */
+/* Waits for the operation on a piece and uploads the result. */
 static enum status receive_piece(struct staged *s, const struct comm_op *op, const struct cut *cut,
                                  struct piece *p)
 {
@@ -303,7 +303,8 @@ static void stop_thread(struct staged *s)
     pthread_mutex_unlock(&s->lock);
     pthread_join(s->thread, NULL);
     s->running = false;
-    /* Waits for uploads, which read the buffers; their results, and errors, no longer matter. */
+    /* Waits for uploads, because they read the buffers. Their results and errors no longer
+     * matter. */
     (void)(s->base.device->backend->stream_sync(s->stream) == STATUS_OK);
 }
 

@@ -1,8 +1,9 @@
-/* Processes as ranks without MPI: every rank has a connection to rank 0, through which all data
- * passes. Use it for few ranks and little data, otherwise MPI or NCCL.
+/* The TCP communicator, which connects processes without MPI: every rank has a connection to rank
+ * 0, through which all data passes. Use it for few ranks and little data, otherwise MPI or NCCL.
  *
- * Before an operation each rank sends rank 0 its intent, and rank 0 answers with a verdict, so that
- * a disagreement or a failed rank ends the operation on all ranks with one message. */
+ * Before an operation each rank sends rank 0 its intent, which describes the operation, and rank 0
+ * answers with a verdict. So if intents differ or a rank has failed, the operation fails on all
+ * ranks with the same message. */
 #include "comm/tcp.h"
 #include "comm/exchange.h"
 #include "comm/internal.h"
@@ -26,7 +27,7 @@ struct tcp {
 
 /* --- failures --- */
 
-/* Keeps `st` if it is the first failure; returns the first failure. */
+/* Stores `st` if it is the first failure; returns the first failure. */
 static enum status fail_kept(struct tcp *t, enum status st)
 {
     first_failure_keep(&t->failure, st);
@@ -74,7 +75,8 @@ static enum status get(struct tcp *t, int rank, const struct comm_op *op, void *
 
 /* --- agreement --- */
 
-/* Rank 0's verdict on the intent of rank `r`; the first failure counts. */
+/* On rank 0: checks rank r's intent `theirs`. If that fails and the verdict is not a failure yet,
+ * stores the failure in the verdict. */
 static void add_intent(int r, const struct tcp_message *theirs, struct tcp_message *verdict)
 {
     if (verdict->st != STATUS_OK)
@@ -85,7 +87,8 @@ static void add_intent(int r, const struct tcp_message *theirs, struct tcp_messa
         set_verdict(verdict, STATUS_INVALID, status_message());
 }
 
-/* Rank 0 reads from all ranks even when one is lost, so that it can inform the others. */
+/* On rank 0: reads the intents of all ranks and sends them the verdict. Reads on even when a rank
+ * is lost, so that rank 0 can inform the others. */
 static void agree_as_first(struct tcp *t, const struct comm_op *op, struct tcp_message *verdict)
 {
     struct tcp_message theirs;
@@ -98,7 +101,7 @@ static void agree_as_first(struct tcp *t, const struct comm_op *op, struct tcp_m
     keep_verdict(t, verdict);
     for (int r = 1; r < t->base.size; r++)
         (void)(put(t, r, op, verdict, sizeof *verdict) ==
-               STATUS_OK); /* the first failure is kept */
+               STATUS_OK); /* the failure has been stored */
 }
 
 static enum status agree(struct tcp *t, const struct comm_op *op)
@@ -116,8 +119,8 @@ static enum status agree(struct tcp *t, const struct comm_op *op)
 
 /* --- data --- */
 
-/* Reduces elements [from, from + count) of send, in rank order, into `into` of rank `only`, or of
- * all ranks where `only` is negative. */
+/* Reduces elements [from, from + count) of send in rank order. Writes the result to `into` on rank
+ * `only`, or on all ranks if `only` is negative. */
 static enum status reduce_range(struct tcp *t, const struct comm_op *op, int64_t from,
                                 int64_t count, void *into, int only)
 {
@@ -273,12 +276,13 @@ void tcp_put_failure(struct comm *c, enum status st, const char *message)
 {
     struct tcp_message failed = {.intent.kind = TCP_FAILED};
     set_verdict(&failed, st, message);
-    for (int r = 0; r < c->size; r++) /* a rank that cannot be reached will lose the connection */
+    for (int r = 0; r < c->size; r++) /* a rank that cannot be reached will notice that its
+                                       * connection is lost */
         if (tcp_socket(c, r) >= 0)
             (void)(tcp_put(c, r, &failed) == STATUS_OK);
 }
 
-/* Rank 0 receives the failure in place of the next intent, and sends it to the others. */
+/* Rank 0 receives the failure instead of this rank's next intent, and sends it to the others. */
 static void tcp_fail(struct comm *c, enum status st, const char *message)
 {
     struct tcp *t = (struct tcp *)c;

@@ -1,39 +1,43 @@
-/* Inside comm/: the messages on the connections to rank 0 (tcp.c), which the communicator over Gloo
- * uses for control. */
+/* Inside comm/: the messages on the connections to rank 0 (tcp.c). The Gloo communicator uses them
+ * as control messages. */
 #pragma once
 
 #include "comm/internal.h"
 
-/* The kind of a message that is not an operation's (enum comm_kind). */
+/* The kinds of messages that belong to no operation. Messages of operations have a kind of enum
+ * comm_kind. */
 enum tcp_kind {
     TCP_FAILED = -1,  /* the sender has failed: `st` and `message` */
     TCP_QUERY = -2,   /* rank 0 asks whether the receiver runs */
     TCP_ALIVE = -3,   /* the answer */
     TCP_OVERDUE = -4, /* to rank 0: the sender's operation has made no progress in time */
     TCP_CLOSING =
-        -5, /* to rank 0: the sender starts no more operations; from rank 0: nobody does */
+        -5, /* to rank 0: the sender starts no more operations; from rank 0: no rank starts more */
 };
 
 enum { TCP_TEXT_MAX = 260 };
 
-/* A rank's intent, or rank 0's verdict on the intents of all, or a message of another kind. All
- * ranks are of one build and one byte order. */
+/* A rank's intent, or rank 0's verdict on the intents of all ranks, or a message of a kind in enum
+ * tcp_kind. All ranks run the same build and have the same byte order. */
 struct tcp_message {
-    struct comm_intent intent;    /* in a message of another kind, number is the sender's last */
-    struct comm_intent under_way; /* in such messages: the sender's operation; number 0: none */
+    struct comm_intent intent;    /* with a kind of enum tcp_kind, `number` is the last operation
+                                   * that the sender has carried out */
+    struct comm_intent under_way; /* with a kind of enum tcp_kind: the operation that the sender is
+                                   * carrying out; number 0: none */
     int32_t st;                   /* STATUS_OK, or the status of a failure: */
     char message[TCP_TEXT_MAX];
 };
 
-/* The socket to `rank`; -1: none, because neither is rank 0. */
+/* The socket to `rank`; -1: there is none, because neither this rank nor `rank` is rank 0. */
 int tcp_socket(const struct comm *c, int rank);
 
-/* Sends or receives a message; as socket_put and socket_get, with the communicator's limit. */
+/* Send or receive a message, as socket_put and socket_get do, with the communicator's time
+ * limit. */
 MUST_CHECK enum status tcp_put(struct comm *c, int rank, const struct tcp_message *m);
 MUST_CHECK enum status tcp_get(struct comm *c, int rank, struct tcp_message *m);
 
-/* Sends a failure to all ranks that this rank has a connection to, as far as it can. */
+/* Sends a failure to all ranks to which this rank is connected; ignores errors. */
 void tcp_put_failure(struct comm *c, enum status st, const char *message);
 
-/* The status in a message of a failure; STATUS_LIBRARY for an unknown one. */
+/* The status in a message about a failure; STATUS_LIBRARY if the message has an unknown status. */
 enum status tcp_message_status(const struct tcp_message *m);

@@ -1,4 +1,4 @@
-/* The ranks of a job: they join, compare settings, and exchange sums and texts. */
+/* Joins the ranks of a job, compares their settings, and exchanges sums and texts between them. */
 #include "comm/world.h"
 
 #include "base/array.h"
@@ -50,20 +50,21 @@ static enum status gather_info(struct world *w)
     return STATUS_OK;
 }
 
-/* The place of this process in its job. */
+/* Finds the rank of this process in its job: `given` if it is set, else the launcher's. */
 static enum status find_place(const struct launcher_place *given, struct launcher_place *place)
 {
     *place = *given;
     return given->size > 0 ? STATUS_OK : launcher_place_find(place);
 }
 
-/* What ranks exchange to choose what moves their data. */
+/* The message that all ranks exchange before they choose how data moves between them. */
 struct data_way {
     int32_t via;
     char lacks[160]; /* why this rank has no Gloo; "": it has Gloo */
 };
 
-/* Finds the lowest rank that lacks Gloo: -1 if none does. Fails if ranks require different ways. */
+/* Finds the lowest rank that lacks Gloo; -1: every rank has it. Fails if the ranks have different
+ * values of --comm. */
 static enum status judge_ways(const struct data_way *all, int size, int *lacks)
 {
     *lacks = -1;
@@ -79,7 +80,8 @@ static enum status judge_ways(const struct data_way *all, int size, int *lacks)
     return STATUS_OK;
 }
 
-/* Opens Gloo on all ranks or on none: *comm, the connections to rank 0, becomes part of it. */
+/* Opens Gloo on all ranks or on none. If Gloo is opened, the old *comm, the connections to rank 0,
+ * becomes part of the new one. */
 static enum status agree_on_gloo(const struct comm_tcp_config *tcp, enum comm_via via,
                                  struct data_way *all, struct comm **comm)
 {
@@ -261,7 +263,8 @@ int world_threads(const struct world *w, int devices)
     return threads > 0 ? threads : 1;
 }
 
-/* Describes a setting in which this rank differs from rank 0; NULL: the rank does not have it. */
+/* Writes a message about a setting whose value `own` differs from rank 0's value `first`; NULL:
+ * that rank lacks the setting. */
 static void describe_difference(const struct world *w, const char *key, const json_t *own,
                                 const json_t *first, char verdict[VERDICT_MAX])
 {
@@ -277,8 +280,8 @@ static void describe_difference(const struct world *w, const char *key, const js
     free(theirs);
 }
 
-/* Describes the first setting in which `own` differs from rank 0's, or which it lacks; "" where
- * none does. */
+/* Writes a message about the first setting whose value in `own` differs from rank 0's, or which one
+ * of them lacks; "" if all values are equal. */
 static void compare_settings(const struct world *w, json_t *first, json_t *own,
                              char verdict[VERDICT_MAX])
 {
@@ -302,7 +305,8 @@ static void compare_settings(const struct world *w, json_t *first, json_t *own,
     }
 }
 
-/* If any rank has a failure, fails on all ranks with the failure of the lowest such rank. */
+/* Exchanges the messages `own`, where "" means no failure. If any rank has a failure, fails on all
+ * ranks with the failure of the lowest such rank. */
 static enum status gather_verdicts(struct world *w, const char own[VERDICT_MAX])
 {
     char(*all)[VERDICT_MAX];
@@ -315,7 +319,8 @@ static enum status gather_verdicts(struct world *w, const char own[VERDICT_MAX])
     return st;
 }
 
-/* Adds the version and a checksum of this program's file, which differs between two builds. */
+/* Adds the program's version and a checksum of the program's file to the settings; the checksum
+ * differs between two builds. */
 static enum status add_program(json_t *settings)
 {
     unsigned char piece[65536];
@@ -360,7 +365,7 @@ done:
     return st;
 }
 
-/* The number of cores that all ranks of a rank's host may use together; 0: not known. */
+/* The number of cores that the ranks on the host of `rank` may use together; 0: not known. */
 static int host_cores_of(const struct world *w, int rank)
 {
     cpu_set_t all;

@@ -10,19 +10,20 @@
 enum { HOST_NAME_MAX_LEN = 64 };
 
 struct world_config {
-    const char *rendezvous;      /* HOST:PORT of rank 0, to connect without MPI; NULL: by MPI, or at
-                                  * the launcher's MASTER_ADDR and MASTER_PORT */
-    enum comm_via via;           /* between processes NCCL counts as AUTO; the same on all ranks */
-    struct launcher_place place; /* place of this process at a rendezvous; size 0: the launcher
-                                  * gives it */
+    const char *rendezvous;      /* HOST:PORT of rank 0, to connect without MPI; NULL: connect by
+                                  * MPI, or at the launcher's MASTER_ADDR and MASTER_PORT */
+    enum comm_via via;           /* VIA_NCCL means VIA_AUTO here, because processes are connected;
+                                  * the same on all ranks */
+    struct launcher_place place; /* rank of this process at a rendezvous; size 0: the launcher's
+                                  * variables give it */
     const char *job;         /* the job's name if its launcher gives none (launcher_job); or NULL */
     const char *secret_file; /* for a rendezvous; see struct comm_tcp_config */
     bool insecure;           /* for a rendezvous; see struct comm_tcp_config */
     double timeout_s;        /* time limit of a wait for another rank; 0: none */
     double join_s;           /* time limit for all processes of an MPI job to join; none if this or
                               * timeout_s is 0 */
-    bool alone;              /* the mode uses one process: a process that a launcher started alone,
-                              * as srun does for a job of one task, does not join MPI */
+    bool alone;              /* the mode uses one process. If a launcher started only one process,
+                              * as srun does for a job of one task, it does not join MPI */
     /* See struct comm_mpi_config; may be NULL. */
     void (*ending)(void *context, enum status st, const char *message);
     void *context;
@@ -34,56 +35,60 @@ struct world_config world_config_default(void);
 struct rank_info {
     char host[HOST_NAME_MAX_LEN];
     int32_t pid;
-    cpu_set_t cores; /* cores that it may run on; empty: not known */
+    cpu_set_t cores; /* cores that the rank may run on; empty: not known */
 };
 
 struct world {
     struct comm *comm; /* has one rank if there is one process */
     int rank, size;
-    struct launcher_place place; /* as configured; size 0: the launcher gives it */
+    struct launcher_place place; /* from struct world_config; size 0: the launcher's variables give
+                                  * it */
     struct rank_info *info;      /* (size) */
 };
 
-/* Is there a job to join, by the settings and the launcher's variables? */
+/* Whether the settings and the launcher's variables say that there is a job to join. */
 bool world_launched(const struct world_config *c);
 
-/* STATUS_USAGE where a launcher started several processes that cannot find each other (torchrun, or
- * srun without PMI) and `alone` is not set: each would do all of the work, in the same folder. */
+/* Fails with STATUS_USAGE if a launcher (torchrun, or srun without PMI) started several processes
+ * that cannot find each other, and `alone` is not set: each process would do all of the work, in
+ * the same folder. */
 MUST_CHECK enum status world_check_launcher(const struct world_config *c);
 
-/* Joins the other processes of a job; without one, the world has one rank. */
+/* Joins the other processes of the job. If there is no job, the world has one rank. */
 MUST_CHECK enum status world_open(const struct world_config *c, struct world *w);
 void world_close(struct world *w);
 
-/* Has MPI joined the processes? */
+/* Whether MPI connects the processes. */
 bool world_is_mpi(const struct world *w);
 
 /* The library or protocol that connects the processes: "Open MPI 4.1.4", "gloo", "tcp". */
 const char *world_network(const struct world *w);
 
-/* This rank's index among the ranks of its host: from the launcher, or else from the names of the
- * hosts. */
+/* Finds this rank's index among the ranks of its host: the launcher's value, or else from a
+ * comparison of the ranks' host names. */
 MUST_CHECK enum status world_local_rank(const struct world *w, int *local_rank);
 
 /* The number of compute threads for each of this process's devices: its cores, divided by its
  * devices and by the ranks of its host that may use the same cores; at least 1. */
 int world_threads(const struct world *w, int devices);
 
-/* Compares `settings`, which must be the same on every rank, with rank 0's; adds this program's
- * version and a checksum of its file. Where one differs, all ranks fail with the same STATUS_USAGE,
- * which names rank, setting and values. */
+/* Adds this program's version and a checksum of its file to `settings`, which must be the same on
+ * every rank, and compares them with rank 0's. If one differs, all ranks fail with STATUS_USAGE and
+ * the same message, which names the rank, the setting and both values. */
 MUST_CHECK enum status world_agree(struct world *w, json_t *settings);
 
-/* A new array of the ranks' hosts and processes, for schema_is_rank_list. NULL: no memory. */
+/* A new JSON array of the ranks' hosts and processes, which schema_is_rank_list accepts. NULL: no
+ * memory. */
 json_t *world_json(const struct world *w);
 
-/* Broadcasts rank 0's bytes. */
+/* Broadcasts the `bytes` bytes at `data` from rank 0 to all ranks. */
 MUST_CHECK enum status world_share(struct world *w, void *data, size_t bytes);
 
 /* Sums of n doubles over all ranks, in place. */
 MUST_CHECK enum status world_sum(struct world *w, double *values, int n);
 
-/* Sends text `own` of rank `rank`, of at most `max` bytes with its NUL, to all: a new copy at
- * *text, which the caller frees; NULL after a failure. STATUS_DATA for a longer text. */
+/* Broadcasts the text `own` of rank `rank` to all ranks. Each rank gets a new copy at *text, which
+ * the caller frees; *text is NULL after a failure. STATUS_DATA if the text has more than `max`
+ * bytes, including its NUL. */
 MUST_CHECK enum status world_text(struct world *w, int rank, const char *own, int64_t max,
                                   char **text);

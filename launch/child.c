@@ -21,7 +21,7 @@ void output_end(struct output *o)
     o->n = 0;
 }
 
-/* After a carriage return, the next bytes overwrite the line. */
+/* Handles a carriage return, after which the next bytes overwrite the line. */
 static void redraw(struct output *o)
 {
     if (o->live)
@@ -33,7 +33,7 @@ static void redraw(struct output *o)
 void output_feed(struct output *o, const char *bytes, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        /* A carriage return redraws, except before a newline. */
+        /* A carriage return begins a redraw, unless a newline follows it. */
         if (o->n > 0 && o->line[o->n - 1] == '\r' && bytes[i] != '\n')
             redraw(o);
         o->line[o->n++] = bytes[i];
@@ -65,7 +65,8 @@ static void output_read(struct output *o)
 
 /* --- processes --- */
 
-/* Opens both ends of a child's output: a pipe, or a terminal that passes every byte unchanged. */
+/* Opens both ends of a child's output stream: a pipe, or a pseudo-terminal that passes every byte
+ * unchanged. */
 static enum status open_pipe(bool terminal, int fd[2])
 {
     char name[128];
@@ -87,7 +88,7 @@ static enum status open_pipe(bool terminal, int fd[2])
     return status_fail(STATUS_IO, "cannot create a terminal: %s", strerror(errno));
 }
 
-/* Runs in the child; does not return. Prints an error to the command's stderr. */
+/* Runs in the child and does not return. Prints an error to the command's stderr. */
 static void become(const struct child_config *c, int out, int err, pid_t parent)
 {
     sigset_t none;

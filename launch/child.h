@@ -5,24 +5,26 @@
 
 enum { OUTPUT_LINE_MAX = 16384 };
 
-/* Takes a line with its newline. Text without a newline is the end of a stream, a part of a line
- * that is too long, or a line that is redrawn. */
+/* Receives a line with its newline. Text without a newline is the end of a stream, a part of a line
+ * longer than OUTPUT_LINE_MAX, or a line that will be redrawn. */
 typedef void output_take(void *self, const char *line, size_t n);
 
-/* A stream of bytes cut into lines. A progress bar redraws its line after a carriage return. */
+/* Cuts a stream of bytes into lines. A progress bar redraws its line: it prints a carriage return,
+ * and then the line again. */
 struct output {
     output_take *take;
-    output_take *copy; /* takes all bytes as they arrive; NULL: not called */
+    output_take *copy; /* receives all bytes as they arrive; NULL: not called */
     void *self;
-    bool live;    /* true: `take` gets redrawn text as it arrives; false: only the final text of a
-                   * line */
+    bool live;    /* true: `take` receives each version of a redrawn line as it arrives; false: only
+                   * the final version */
     bool redrawn; /* the current line has been redrawn */
     int fd;       /* -1 after the stream's end */
     size_t n;
     char line[OUTPUT_LINE_MAX];
 };
 
-/* Calls `take` for the lines that `bytes` complete, and keeps the rest for the next call. */
+/* Appends `bytes`. Calls `take` for each line that is now complete, and stores the rest for the
+ * next call. */
 void output_feed(struct output *o, const char *bytes, size_t n);
 
 /* Calls `take` for the last line, which has no newline. */
@@ -31,10 +33,10 @@ void output_end(struct output *o);
 struct child_config {
     const char *program; /* looked up as a shell does */
     char *const *argv;   /* ends with NULL */
-    bool terminal;       /* its standard output is a terminal; false: a pipe */
-    bool session;        /* it runs in a session of its own, with /dev/null as standard input;
-                          * false: in a process group of its own */
-    int death_signal;    /* signal that it receives when this process dies */
+    bool terminal;       /* the child's standard output is a terminal; false: a pipe */
+    bool session;        /* the child runs in a new session, with /dev/null as standard input;
+                          * false: in a new process group */
+    int death_signal;    /* signal that the child receives when this process dies */
 };
 
 /* The caller sets all members of `out` and `err` except `fd`. */
@@ -46,13 +48,13 @@ struct child {
 
 MUST_CHECK enum status child_start(const struct child_config *c, struct child *child);
 
-/* Reads output that has arrived, or waits for output and, while the child runs, for signals. False:
- * nothing arrived within `timeout_ms`. */
+/* Waits up to `timeout_ms` for output and, while the child runs, for signals; reads the output that
+ * has arrived. False: nothing arrived in time. */
 bool child_read(struct child *child, const struct process_signals *signals, int timeout_ms);
 
-/* Returns the signal received since the last call, or 0; detects the child's end. */
+/* Returns the signal received since the last call, or 0. Also detects that the child has ended. */
 int child_signal(struct child *child, const struct process_signals *signals);
 
-/* Reads the output that an ended child has left, without waiting for output of the child's own
- * children. */
+/* For a child that has ended: reads the output that is left, without waiting for output of the
+ * child's own children. */
 void child_close(struct child *child);

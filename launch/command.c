@@ -1,4 +1,4 @@
-/* Makes the command lines of mpirun, srun and ranks. */
+/* Builds the command lines of mpirun, srun and ranks. */
 #include "launch/command.h"
 
 #include "base/process.h"
@@ -28,11 +28,11 @@ enum status launch_mpi_kind(const char *mpirun, const char *text, enum mpi_kind 
         }
     }
     return status_fail(STATUS_UNSUPPORTED,
-                       "'%s' is neither Open MPI's nor MPICH's mpirun: its --version is '%.*s'",
+                       "'%s' is neither Open MPI's nor MPICH's mpirun: its --version prints '%.*s'",
                        mpirun, (int)strcspn(text, "\n"), text);
 }
 
-/* Reads the output of `mpirun --version`, and cuts it to fit. */
+/* Runs `mpirun --version` and reads its output, cut to `size` bytes. */
 static enum status read_version(const char *mpirun, int file, char *text, size_t size)
 {
     char path[64];
@@ -86,9 +86,9 @@ const char *launch_command_value(int argc, char *const *argv, const char *flag)
     return value;
 }
 
-/* Whether a variable must be named for Open MPI to export it to other hosts: such variables change
- * how a rank computes or whether it starts, or belong to this program. Hydra exports the whole
- * environment. */
+/* Open MPI exports only the variables that its command line names to other hosts; Hydra exports the
+ * whole environment. The variables listed here change how a rank computes or whether it starts, or
+ * belong to this program. */
 bool launch_is_exported(const char *variable)
 {
     static const char *const prefixes[] = {
@@ -121,8 +121,8 @@ static enum status add_hosts(const struct launch_config *c, const char *flag, st
 }
 
 /* Adds the flags of Open MPI. Without hosts, mpirun may start more ranks than there are cores; with
- * hosts, the slots limit the ranks. mpirun does not bind ranks to cores: the supervisor, which runs
- * on the rank's host, does. */
+ * hosts, the slots limit the number of ranks. mpirun must not bind ranks to cores, because each
+ * rank's supervisor does so on the rank's host. */
 static enum status add_openmpi(const struct launch_config *c, const struct launch_site *site,
                                struct words *w)
 {
@@ -143,7 +143,7 @@ static enum status add_mpich(const struct launch_config *c, const struct launch_
     return add_hosts(c, "-hosts", w);
 }
 
-/* Adds the flags that a supervisor reads. */
+/* Adds the flags for a supervisor. */
 static enum status add_rank_flags(const struct supervisor_config *r, struct words *w)
 {
     TRY(words_add_all(w, "--log-dir", r->log_dir, NULL));
@@ -203,7 +203,7 @@ bool launch_joins(const struct launch_config *c)
     return c->nodes > 1 && c->hosts.n == 0 && (c->restarts > 0 || c->min_nodes < c->nodes);
 }
 
-/* Adds the flags of nodes that join. */
+/* Adds the flags for nodes that join (join.h). */
 static enum status add_join(const struct launch_config *c, struct words *w)
 {
     TRY(words_add_flag(w, "--min-nodes", "%d", c->min_nodes));
@@ -220,7 +220,7 @@ enum status launch_command_node(const struct launch_config *c, const struct laun
     TRY(words_add_flag(w, "--node-rank", "%d", c->node));
     if (c->rendezvous)
         TRY(words_add_flag(w, "--rendezvous", "%s", c->rendezvous));
-    /* The nodes agree whether they resume. */
+    /* Nodes that join agree among themselves whether they resume. */
     if (launch_joins(c)) {
         TRY(add_join(c, w));
         if (site->resume)
@@ -287,8 +287,8 @@ static bool takes_threads(const char *command)
     return false;
 }
 
-/* Number of a rank's devices: 2 for "--devices cpu:2". The command's --threads is a number per
- * device. */
+/* The number of devices of a rank, for example 2 for "--devices cpu:2". The command's --threads is
+ * the number of threads per device. */
 static int devices(int argc, char *const *argv)
 {
     const char *value = launch_command_value(argc, argv, "--devices");

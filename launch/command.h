@@ -24,29 +24,33 @@ struct launch_site {
     char *const *environment;
 };
 
-/* Whether the launchers of the nodes agree, before each start, which nodes take part (join.h). */
+/* Whether the launchers of the nodes agree, before each start, on the nodes that take part
+ * (join.h). */
 bool launch_joins(const struct launch_config *c);
 
-/* Finds the library of an mpirun by its --version output `text`; STATUS_UNSUPPORTED: unknown. */
+/* Finds the MPI library of `mpirun` from `text`, the output of its --version. STATUS_UNSUPPORTED:
+ * the library is unknown. */
 MUST_CHECK enum status launch_mpi_kind(const char *mpirun, const char *text, enum mpi_kind *kind);
 
 /* Runs `mpirun --version` to find the library. STATUS_IO if mpirun cannot be run. */
 MUST_CHECK enum status launch_mpi_probe(const char *mpirun, enum mpi_kind *kind);
 
-/* Appends mpirun, its flags, this program as supervisor, and the command. */
+/* Appends mpirun and its flags, this program as supervisor, and the command. */
 MUST_CHECK enum status launch_command_mpirun(const struct launch_config *c,
                                              const struct launch_site *site, struct words *w);
 
-/* Appends this program as the starter of this node's ranks, its flags, and the command. */
+/* Appends this program with the flags that make it start this node's ranks (launch_node), and the
+ * command. */
 MUST_CHECK enum status launch_command_node(const struct launch_config *c,
                                            const struct launch_site *site, struct words *w);
 
-/* Appends this program as the starter of the nodes in c->hosts, its flags, and the command. */
+/* Appends this program with the flags that make it start the nodes in c->hosts
+ * (launch_hosts_start), and the command. */
 MUST_CHECK enum status launch_command_hosts(const struct launch_config *c,
                                             const struct launch_site *site, struct words *w);
 
-/* Appends this program as the starter of the ranks of a host, which launch_hosts_start runs there
- * in the folder `dir`, and the command. */
+/* Appends this program with the flags that make it start the ranks of a host in the folder `dir`,
+ * and the command. launch_hosts_start runs this line on the host. */
 MUST_CHECK enum status launch_command_host(const struct launch_config *c, int ranks,
                                            const char *dir, struct words *w);
 
@@ -55,10 +59,11 @@ MUST_CHECK enum status launch_command_host(const struct launch_config *c, int ra
 MUST_CHECK enum status launch_command_supervisor(const struct supervisor_config *c, bool resume,
                                                  struct words *w);
 
-/* Is this variable, "NAME=value", set for ranks on other hosts too? */
+/* Whether this variable, "NAME=value", is also set for ranks on other hosts. */
 bool launch_is_exported(const char *variable);
 
-/* Appends srun and the command: Slurm has its own logs, binding and signals. */
+/* Appends srun and the command, without a supervisor, because Slurm itself writes logs, binds ranks
+ * to cores and forwards signals. */
 MUST_CHECK enum status launch_command_srun(const struct launch_config *c,
                                            const struct launch_site *site, struct words *w);
 

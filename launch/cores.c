@@ -14,7 +14,7 @@ struct cpu {
     int package, core, id;
 };
 
-/* A number from the CPU's folder in /sys; 0 where it has no such file. */
+/* Reads a number from a file in the CPU's folder in /sys; 0 if there is no such file. */
 static int topology(int cpu, const char *file)
 {
     char path[128];

@@ -11,7 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Letters, digits, ".", "_" and "-": not a flag, nor a list. */
+/* Whether a host's name has only letters, digits, ".", "_" and "-", and does not begin with "-",
+ * which would make it a flag. */
 static bool name_ok(const char *name, size_t n)
 {
     if (n == 0 || n >= HOST_NAME_SIZE || name[0] == '-')
@@ -50,7 +51,7 @@ static enum status hosts_add(struct launch_hosts *hosts, const char *name, size_
     return STATUS_OK;
 }
 
-/* Splits "name" or "name:slots"; without a number `*slots` keeps its value. */
+/* Splits "name" or "name:slots". If there is no number, *slots is unchanged. */
 static bool split(const char *word, size_t *length, int *slots)
 {
     *length = strcspn(word, ":");
@@ -79,7 +80,7 @@ done:
     return st;
 }
 
-/* Reads a word after a host's name: its slots, or an attribute that is ignored. */
+/* Reads a word after a host's name: the number of slots, or an attribute that is ignored. */
 static bool read_attribute(const char *word, int *slots)
 {
     if (strncmp(word, "slots=", 6) == 0)

@@ -13,7 +13,7 @@ enum { HOST_NAME_SIZE = 256, HOST_SLOTS_MAX = 65536 };
 
 struct launch_host {
     char name[HOST_NAME_SIZE];
-    int slots; /* ranks that it runs */
+    int slots; /* number of ranks that the host runs */
 };
 
 /* Initialised as {0}. The slots of a host that is listed several times are added. */
@@ -22,13 +22,13 @@ struct launch_hosts {
     int n;
 };
 
-/* Adds the hosts of "h1:4,h2:4"; a host without a number has one slot. STATUS_USAGE for any other
- * text. */
+/* Adds the hosts of a list such as "h1:4,h2:4"; a host without a number has one slot. STATUS_USAGE
+ * for any other text. */
 MUST_CHECK enum status launch_hosts_parse(struct launch_hosts *hosts, const char *list);
 
-/* Adds the hosts of a file, one a line, in the formats of Open MPI ("h1 slots=4"), of MPICH
- * ("h1:4") and of batch systems (a line for each slot); '#' begins a comment. STATUS_USAGE, with
- * the line's number, for any other line, and for a file without hosts. */
+/* Adds the hosts of a file, which has one host per line, in the formats of Open MPI ("h1 slots=4"),
+ * MPICH ("h1:4") and batch systems (one line per slot); '#' begins a comment. Any other line is
+ * STATUS_USAGE, and the message names the line's number. A file without hosts is STATUS_USAGE. */
 MUST_CHECK enum status launch_hosts_read(struct launch_hosts *hosts, const char *path);
 
 /* The sum of all hosts' slots, and the largest number of slots of one host; both are 0 without
@@ -40,8 +40,8 @@ int launch_hosts_most(const struct launch_hosts *hosts);
 MUST_CHECK enum status launch_hosts_word(const struct launch_hosts *hosts, bool names_only,
                                          struct words *w);
 
-/* Appends the program and arguments that run `command` on a host by ssh, without questions, or by a
- * shell if the name is this machine's. `seconds`: time limit to connect. */
+/* Appends the program and arguments that run `command` on a host: ssh in batch mode, which asks no
+ * questions, or a shell if `host` is this machine. `seconds`: time limit to connect. */
 MUST_CHECK enum status launch_host_command(const char *host, int seconds,
                                            const struct words *command, struct words *w);
 

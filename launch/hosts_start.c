@@ -23,19 +23,19 @@ extern char **environ;
 
 enum {
     CHECK_MS = 100,
-    AGAIN_SECONDS = 2, /* between attempts to reach a host */
-    END_SECONDS = 4,   /* from the end of ssh's input to SIGKILL; the host needs 2 s */
+    AGAIN_SECONDS = 2, /* time between attempts to reach a host */
+    END_SECONDS = 4,   /* time from the end of ssh's input to SIGKILL; the host needs 2 s */
     SSH_FAILED = 255,  /* ssh's exit code when the connection failed or was lost */
 };
 
 struct host {
     const char *name;
     int slots;
-    pid_t pid; /* of ssh; 0: none runs */
+    pid_t pid; /* of ssh; 0: no ssh runs */
     int in;    /* ssh's standard input, or -1 */
     int out;   /* ssh's standard output, or -1 */
     bool ready, started;
-    uint64_t again_at; /* clock_ns of the next attempt, if none runs */
+    uint64_t again_at; /* clock_ns of the next attempt to reach the host, if no ssh runs */
     size_t n;
     char line[OVER_SSH_LINE_MAX]; /* output before "ready": (n) bytes */
 };
@@ -45,10 +45,10 @@ struct nodes {
     struct host *host; /* (n) */
     int n;
     struct process_signals signals;
-    bool retry; /* hosts that do not answer are tried again until the time limit */
+    bool retry; /* hosts that do not answer are contacted again until the time limit */
     bool ending;
     uint64_t end_at; /* clock_ns of SIGKILL */
-    int code;        /* of the first host that failed */
+    int code;        /* exit code of the first host that failed */
 };
 
 static uint64_t seconds_from_now(int seconds)
@@ -82,7 +82,7 @@ static void close_end(int *fd)
     *fd = -1;
 }
 
-/* Runs in the child; does not return. */
+/* Runs in the child and does not return. */
 static void become_ssh(char **argv, int in, int out, pid_t parent)
 {
     sigset_t none;
@@ -118,7 +118,8 @@ static enum status start_ssh(struct host *h, char **argv)
     return st;
 }
 
-/* Sends the variables that ranks need; the secret must not be an argument. */
+/* Sends the environment variables that ranks need. They are not arguments, because other users can
+ * see arguments, and one variable is the secret. */
 static void send_environment(struct host *h)
 {
     FILE *f = fdopen(dup(h->in), "w");
@@ -165,7 +166,8 @@ static void write_all(int fd, const char *bytes, size_t n)
     }
 }
 
-/* Finds the line "ready"; copies the lines before it, which a login shell prints, to stderr. */
+/* Finds the line OVER_SSH_READY. Copies the lines before that line, which a login shell prints, to
+ * stderr. */
 static void take_before_ready(struct host *h, const char *bytes, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -183,7 +185,8 @@ static void take_before_ready(struct host *h, const char *bytes, size_t n)
     }
 }
 
-/* Copies rank 0's output, which is all that a started host prints. */
+/* Reads a host's output. Once the host is ready, all of its output is rank 0's, and is copied to
+ * stdout. */
 static void read_host(struct host *h)
 {
     char bytes[8192];
@@ -206,7 +209,7 @@ static void send_line(struct host *h, const char *line)
         close_end(&h->in);
 }
 
-/* Closes the input of all hosts, which ends their ranks. */
+/* Closes ssh's input for all hosts, which ends the ranks there. */
 static void end_hosts(struct nodes *nodes)
 {
     if (nodes->ending)
@@ -226,15 +229,16 @@ static void take_signal(struct nodes *nodes, int signo)
         end_hosts(nodes);
 }
 
-/* Has output arrived, or ended? A process that ssh has left behind may keep it open. */
+/* Whether output has arrived or the output has ended. The caller must not wait for the end, because
+ * a process that ssh has left behind may keep the output open. */
 static bool has_output(const struct host *h)
 {
     struct pollfd p = {.fd = h->out, .events = POLLIN};
     return poll(&p, 1, 0) > 0;
 }
 
-/* A host whose ssh has ended: before the start it is tried again; a started host has failed, or all
- * of its ranks are done. */
+/* Handles the end of a host's ssh. If the ranks have not been started, the host is contacted again.
+ * If they have been started, all ranks of the host have completed, or the host has failed. */
 static void take_host_end(struct nodes *nodes, struct host *h, int status)
 {
     int code = WIFSIGNALED(status) ? SSH_FAILED : WEXITSTATUS(status);
@@ -256,7 +260,7 @@ static void take_host_end(struct nodes *nodes, struct host *h, int status)
         end_hosts(nodes);
 }
 
-/* Waits for output, signals and the end of an ssh, CHECK_MS at most. */
+/* Waits at most CHECK_MS, and handles output, signals and the end of ssh processes. */
 static void serve(struct nodes *nodes, struct pollfd *p)
 {
     int status;
@@ -285,7 +289,7 @@ static int count_ready(const struct nodes *nodes)
     return ready;
 }
 
-/* Starts all hosts, until each is ready or the time limit is over. */
+/* Contacts all hosts by ssh, until each host is ready or the time limit is over. */
 static enum status gather_hosts(struct nodes *nodes, struct pollfd *p)
 {
     const struct launch_config *c = nodes->config;
@@ -303,14 +307,16 @@ static enum status gather_hosts(struct nodes *nodes, struct pollfd *p)
         return STATUS_OK;
     for (int i = 0; i < nodes->n; i++)
         if (!nodes->host[i].ready)
-            return status_fail(STATUS_LIBRARY,
-                               "%d of %d hosts are ready within %d s, and the job needs %d: host "
-                               "'%s' is not",
-                               ready, nodes->n, c->join_timeout, c->min_nodes, nodes->host[i].name);
+            return status_fail(
+                STATUS_LIBRARY,
+                "only %d of %d hosts were ready within %d s, but the job needs %d: host "
+                "'%s' was not",
+                ready, nodes->n, c->join_timeout, c->min_nodes, nodes->host[i].name);
     return STATUS_OK;
 }
 
-/* Numbers the ranks of the hosts that are ready, and starts them; ends ssh on the others. */
+/* Numbers the ranks of the hosts that are ready, and starts these ranks. Ends ssh for the other
+ * hosts. */
 static void start_ready(struct nodes *nodes)
 {
     const struct launch_config *c = nodes->config;
@@ -352,7 +358,7 @@ static enum status run_hosts(struct nodes *nodes, struct pollfd *p)
 {
     enum status st = gather_hosts(nodes, p);
     if (st == STATUS_OK && !nodes->ending) {
-        nodes->retry = true; /* a host that is left out is no failure */
+        nodes->retry = true; /* for a host without ranks, the end of ssh is no failure */
         start_ready(nodes);
     } else {
         end_hosts(nodes);

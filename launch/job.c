@@ -1,8 +1,8 @@
-/* One start of mpirun: shows rank 0's output and the reason of a failure, until the job's end.
+/* Runs mpirun once, until the job ends. Shows rank 0's output and the reason of a failure.
  *
- * mpirun's stdout is rank 0's. On its stderr, lines that begin with "ampscale: " come from the
- * ranks; the others are mpirun's own, which are written to a log and shown only when no rank
- * has reported a reason. */
+ * mpirun's stdout is the output of rank 0. On mpirun's stderr, lines that begin with "ampscale: "
+ * come from the ranks. The other lines are mpirun's own: they are written to a log, and shown only
+ * if no rank has reported a reason. */
 #include "launch/job.h"
 
 #include "base/clock.h"
@@ -23,7 +23,7 @@
 enum {
     OWN_LINES_MAX = 4, /* maximum number of mpirun's own lines that are shown */
     OWN_LINE_SIZE = 256,
-    END_SECONDS = 5, /* time from mpirun's SIGTERM to its SIGKILL; also the time limit of
+    END_SECONDS = 5, /* time from SIGTERM to SIGKILL for mpirun; also the time limit of
                       * wait_for_orphans */
     CHECK_MS = 500,
 };
@@ -31,10 +31,10 @@ enum {
 /* Each phase can only be followed by a later one. */
 enum job_phase {
     PHASE_RUNNING,
-    PHASE_STOPPING, /* the ranks have been asked to stop within the grace period */
+    PHASE_STOPPING, /* the ranks have been asked to stop; they have the grace period to do so */
     PHASE_FAILING,  /* a rank has failed; the others may still report */
-    PHASE_ENDING,   /* mpirun has got SIGTERM */
-    PHASE_KILLING,  /* and SIGKILL */
+    PHASE_ENDING,   /* mpirun has been sent SIGTERM */
+    PHASE_KILLING,  /* mpirun has been sent SIGKILL */
 };
 
 struct job {
@@ -42,19 +42,19 @@ struct job {
     struct child mpirun;
     enum job_phase phase;
     uint64_t next_at; /* clock_ns when the next phase begins; unused in PHASE_RUNNING */
-    int received;     /* the first signal that asked for an end */
+    int received;     /* the first stop signal to this process, or 0 */
     bool banner;      /* Hydra's own lines on stdout have begun */
-    int failures;     /* reports of ranks that failed */
+    int failures;     /* number of reports of failed ranks */
     int code;         /* exit code of the first report */
-    int blamed;       /* the rank that the reason of the first report names, until that rank
-                       * reports; or -1 */
+    int blamed;       /* the rank that the reason of the first report names; -1: none, or that rank
+                       * has reported too */
     int started;      /* ranks known to have started */
     bool late;        /* not all ranks have started in time */
     time_t begun;
     bool stopped;                  /* a rank stopped before its work was done */
     char shown[REPORT_REASON_MAX]; /* the last line shown, without "ampscale: " */
     bool explained;                /* a line other than a report says why the job failed */
-    int own_lines;                 /* number of mpirun's own lines that are kept */
+    int own_lines;                 /* number of lines in own_line */
     char own_line[OWN_LINES_MAX][OWN_LINE_SIZE];
 };
 
@@ -71,9 +71,9 @@ static void enter(struct job *j, enum job_phase phase, int seconds)
     j->next_at = seconds_from_now(seconds);
 }
 
-/* The first call sends mpirun SIGTERM, and mpirun ends the ranks. Later calls kill mpirun, and the
- * ranks' supervisors detect its death. Sets `stopped`, because Hydra may exit with 0 although the
- * ranks have not done their work. */
+/* The first call sends mpirun SIGTERM, and mpirun then ends the ranks. Later calls kill mpirun, and
+ * the ranks' supervisors detect that and end. Sets `stopped`, because Hydra may exit with 0
+ * although the ranks have not done their work. */
 static void end_job(struct job *j)
 {
     j->stopped = true;
@@ -85,7 +85,8 @@ static void end_job(struct job *j)
         kill(j->mpirun.pid, j->phase == PHASE_KILLING ? SIGKILL : SIGTERM);
 }
 
-/* Shows a line unless it repeats the last one: ranks may fail for the same reason. */
+/* Shows the line `text`, unless its reason `core` is that of the last line shown: several ranks may
+ * fail for the same reason. */
 static void show(struct job *j, const char *text, const char *core)
 {
     size_t n = strnlen(core, sizeof j->shown - 1);
@@ -98,17 +99,17 @@ static void show(struct job *j, const char *text, const char *core)
     fprintf(stderr, "ampscale: %s\n", clean);
 }
 
-/* Is a failure after the first one shown? It is shown if it may be the cause of the first: its rank
- * was killed, had failed before the job's end stopped it, or is named by the reason of the
- * first. */
+/* Whether a later failure may be the cause of the first one, and is therefore shown: the rank was
+ * killed, it had failed before the end of the job stopped it, or the reason of the first failure
+ * names it. */
 static bool is_cause(const struct job *j, const struct rank_report *r)
 {
     return r->end == REPORT_KILLED || r->end == REPORT_ENDED ||
            (r->rank == j->blamed && *r->reason);
 }
 
-/* The first failure ends the job. Open MPI would also end the job; Hydra would wait for all
- * ranks. */
+/* Handles the report of a rank. The first failure ends the job. Open MPI would itself end the job,
+ * but Hydra would wait for all ranks. */
 static void take_report(struct job *j, const struct rank_report *r, const char *text)
 {
     if (r->end == REPORT_STOPPED) {
@@ -117,7 +118,7 @@ static void take_report(struct job *j, const struct rank_report *r, const char *
     }
     if (j->failures++ == 0) {
         j->code = report_code(r);
-        /* A reason that begins with a rank is about that rank, whichever rank reports it. */
+        /* A reason that begins with "rank N" is about rank N, even if another rank reports it. */
         bool named = sscanf(r->reason, "rank %9d", &j->blamed) == 1;
         show(j, named ? r->reason : text, *r->reason ? r->reason : text);
     } else if (is_cause(j, r)) {
@@ -135,7 +136,7 @@ static bool is_of_rank(const char *line, size_t n, const char **text)
     return n >= sizeof mark - 1 && memcmp(line, mark, sizeof mark - 1) == 0;
 }
 
-/* Logs a line of mpirun's own, and keeps the first ones that have text. */
+/* Logs one of mpirun's own lines, and stores the first OWN_LINES_MAX of those that contain text. */
 static void take_own(struct job *j, const char *line, size_t n)
 {
     fwrite(line, 1, n, j->config->mpirun_log);
@@ -149,8 +150,8 @@ static void take_own(struct job *j, const char *line, size_t n)
     text_clean(j->own_line[j->own_lines++], OWN_LINE_SIZE, raw);
 }
 
-/* Skips bytes that Open MPI 5 may put before a line: the NUL at the end of its own output, and the
- * part of a progress bar that rank 0 has drawn on stdout. */
+/* Skips bytes that Open MPI 5 may put before a rank's line: the NUL at the end of Open MPI's own
+ * output, and a part of the progress bar that rank 0 draws on stdout. */
 static void skip_foreign(const char **line, size_t *n)
 {
     static const char drawn_end[] = "\033[K";
@@ -186,8 +187,8 @@ static void take_error(void *self, const char *line, size_t n)
     }
 }
 
-/* Copies rank 0's output to stdout. Hydra's own lines about the job's end, which it writes to the
- * same stream, are logged. */
+/* Copies rank 0's output to stdout. Logs Hydra's own lines about the end of the job, which Hydra
+ * writes to the same stream. */
 static void take_output(void *self, const char *line, size_t n)
 {
     static const char banner[] = "====================";
@@ -201,7 +202,8 @@ static void take_output(void *self, const char *line, size_t n)
         fwrite(line, 1, n, stdout);
 }
 
-/* The first signal asks the ranks to stop; mpirun forwards SIGUSR1. */
+/* Handles a stop signal to this process. The first one asks the ranks to stop, by SIGUSR1, which
+ * mpirun forwards; a second one ends the job. */
 static void take_stop(struct job *j, int signo)
 {
     char name[32];
@@ -219,8 +221,8 @@ static void take_stop(struct job *j, int signo)
     enter(j, PHASE_STOPPING, j->config->grace);
 }
 
-/* mpirun waits indefinitely if it lacks the file descriptors to start a rank. A rank that has
- * started has written a heading to its log. */
+/* Ends the job if not all ranks have started in time: mpirun waits indefinitely if it lacks file
+ * descriptors to start a rank. A rank has started if it has written a heading to its log. */
 static void check_started(struct job *j, uint64_t end)
 {
     char path[4096];
@@ -253,8 +255,8 @@ static void watch(struct job *j)
     }
 }
 
-/* Supervisors whose mpirun was killed become children of this process, and end by themselves. When
- * this returns, no process of the job runs, unless one hangs. */
+/* Waits for supervisors whose mpirun was killed: they become children of this process, and end by
+ * themselves. After this call no process of the job runs, unless one hangs. */
 static void wait_for_orphans(void)
 {
     uint64_t end = seconds_from_now(END_SECONDS);
@@ -269,7 +271,8 @@ static void wait_for_orphans(void)
     }
 }
 
-/* The reason in a rank's log after its last heading, if the log is on this host. */
+/* Finds the reason of a failure in a rank's log, after the last heading; false if there is none, or
+ * the log is not on this host. */
 static bool read_reason(const char *dir, int rank, char out[REPORT_REASON_MAX])
 {
     enum { LOG_BYTES_MAX = 64 << 20 };
@@ -292,8 +295,9 @@ static bool read_reason(const char *dir, int rank, char out[REPORT_REASON_MAX])
     return *out != '\0';
 }
 
-/* A killed supervisor reports nothing, and Open MPI 5 does not forward the report of a supervisor
- * that it is about to kill. The rank's log has the reason. False: there is none. */
+/* Shows the reason from a rank's log, for a rank whose report has not arrived: a killed supervisor
+ * reports nothing, and Open MPI 5 does not forward the report of a supervisor that it is about to
+ * kill. False: the log has no reason. */
 static bool show_unreported(struct job *j, int rank)
 {
     char reason[REPORT_REASON_MAX], text[REPORT_MAX];
@@ -304,8 +308,9 @@ static bool show_unreported(struct job *j, int rank)
     return true;
 }
 
-/* Fails if mpirun failed and no rank has sent a report. The reason is the error message in a rank's
- * log, or a line of a process that could not start mpirun or a supervisor; else mpirun's lines. */
+/* Called if mpirun failed and no rank has sent a report. Shows the reason: the error message in a
+ * rank's log, or else mpirun's own lines, unless a process that could not start mpirun or a
+ * supervisor has already printed the reason. */
 static enum status fail_mpirun(struct job *j, int *exit_code)
 {
     char name[32];

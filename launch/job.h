@@ -1,4 +1,4 @@
-/* Inside launch/: one start of mpirun, until its last process on this host has ended. */
+/* Inside launch/: runs mpirun once, until the last process of the job on this host has ended. */
 #pragma once
 
 #include "base/process.h"
@@ -7,18 +7,19 @@
 
 struct job_config {
     const struct process_signals *signals;
-    int grace;        /* seconds for an orderly stop */
+    int grace;        /* seconds that the ranks have for an orderly stop */
     int fail_seconds; /* seconds after a rank's failure until the other ranks are ended, unless
                        * mpirun ends them */
     int ranks;
-    int start_seconds;   /* limit for every rank to begin its log; 0: none, as on other hosts */
+    int start_seconds;   /* time limit for every rank to begin its log; 0: none, as for ranks on
+                          * other hosts */
     const char *log_dir; /* folder of the ranks' logs, "rank-N.log" */
-    FILE *mpirun_log;    /* of mpirun's own output */
+    FILE *mpirun_log;    /* for mpirun's own output */
     const char *mpirun_log_path;
     const char *starter; /* "mpirun", for messages */
 };
 
-/* Runs `command` as launch_run describes; *received is the signal that asked for an end, or 0. The
- * process must be the reaper of orphans (PR_SET_CHILD_SUBREAPER) and have no other children. */
+/* Runs `command` as launch_run describes; *received is the first stop signal to this process, or 0.
+ * The process must adopt orphaned processes (PR_SET_CHILD_SUBREAPER) and have no other children. */
 MUST_CHECK enum status job_run(const struct job_config *c, char **command, int *received,
                                int *exit_code);

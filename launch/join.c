@@ -3,7 +3,9 @@
  *     node    -> node 0   hello: job, node, ranks, a nonce
  *     node 0  -> node     challenge: a nonce
  *     node    -> node 0   proof: HMAC of both messages with the secret
- *     node 0  -> node     when all nodes have joined: the place, HMAC of all messages
+ *     node 0  -> node     answer: the node's place, HMAC of all messages
+ *
+ * Node 0 answers when all nodes have joined, or at the time limit.
  *
  * Node 0 closes its listening sockets before it answers, so that the ranks which then connect at
  * the same address reach rank 0. */
@@ -25,7 +27,7 @@
 
 enum { VERSION = 1, CHECK_MS = 100 };
 static const uint32_t MAGIC = 0x616d706a; /* "ampj" */
-static const double MESSAGE_S = 2;        /* limit for the other side's next message */
+static const double MESSAGE_S = 2;        /* time limit for the other side's next message */
 static const char NODE_LABEL[] = "ampscale node", FIRST_LABEL[] = "ampscale node 0";
 
 enum verdict { ACCEPTED, OTHER_VERSION, OTHER_JOB, NODE_TAKEN, WRONG_SECRET, TOO_FEW, VERDICTS };
@@ -41,7 +43,7 @@ static const char *const reasons[VERDICTS] = {
     [TOO_FEW] = "too few nodes have joined",
 };
 
-/* Messages; numbers are in network order. */
+/* Messages; numbers are in network byte order. */
 struct hello {
     uint32_t magic, version, node, ranks, restart;
     unsigned char job[DIGEST_BYTES], nonce[NONCE_BYTES];
@@ -62,10 +64,10 @@ struct exchange {
     struct answer answer;
 };
 
-/* A node, on node 0. */
+/* What node 0 knows about a node. */
 struct member {
-    int fd;    /* -1: none; unused for node 0 itself */
-    int ranks; /* 0: has not joined */
+    int fd;    /* connection to the node; -1: none, as for node 0 itself */
+    int ranks; /* 0: the node has not joined */
     bool restart;
     struct exchange messages;
 };
@@ -109,7 +111,8 @@ static bool send_now(int fd, const void *message, size_t size)
     return send(fd, message, size, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)size;
 }
 
-/* Answers a new connection. False: it is not from a node of this job; the caller closes it. */
+/* Answers a new connection. False: the other side is not a node of this job, and the caller closes
+ * the connection. */
 static bool admit(struct gathering *g, int fd)
 {
     struct exchange m = {.challenge = {.magic = htonl(MAGIC)}};
@@ -136,7 +139,7 @@ static bool admit(struct gathering *g, int fd)
     return true;
 }
 
-/* Removes nodes whose launcher has ended and thereby closed its connection. */
+/* Removes nodes whose launcher has ended, which has closed the connection. */
 static void drop_lost(struct gathering *g)
 {
     char byte;
@@ -177,7 +180,7 @@ static enum status gather_nodes(struct gathering *g)
         if (g->here >= c->min_nodes)
             return STATUS_OK;
         return status_fail(STATUS_LIBRARY,
-                           "%d of %d nodes joined at '%s' within %d s, and the job needs %d",
+                           "only %d of %d nodes joined at '%s' within %d s, but the job needs %d",
                            g->here, c->nodes, c->address, c->timeout, c->min_nodes);
     }
     return STATUS_OK;
@@ -258,7 +261,8 @@ static enum status await_answer(const struct join_config *c, int fd, struct answ
     return socket_get(fd, a, sizeof *a, MESSAGE_S) == STATUS_OK ? STATUS_OK : STATUS_IO;
 }
 
-/* STATUS_IO: there is no node 0 yet. */
+/* Exchanges the messages of the protocol with node 0, and writes this node's place. STATUS_IO:
+ * there is no node 0 yet. */
 static enum status ask_place(const struct join_config *c, const struct secret *secret, int fd,
                              struct node_place *place)
 {
@@ -286,8 +290,10 @@ static enum status ask_place(const struct join_config *c, const struct secret *s
     uint32_t nodes = ntohl(m.answer.nodes), first = ntohl(m.answer.first);
     uint32_t size = ntohl(m.answer.size), ranks = (uint32_t)c->ranks;
     if (size > LAUNCHER_RANKS_MAX || first > size || ranks > size - first || nodes > size)
-        return status_fail(STATUS_LIBRARY, "the process at '%s' gave this node ranks %u on of %u",
-                           c->address, first, size);
+        return status_fail(
+            STATUS_LIBRARY,
+            "the process at '%s' gave this node impossible ranks: from %u on, in a job of %u",
+            c->address, first, size);
     place->nodes = (int)nodes;
     place->first = (int)first;
     place->size = (int)size;
@@ -295,8 +301,8 @@ static enum status ask_place(const struct join_config *c, const struct secret *s
     return STATUS_OK;
 }
 
-/* Retries: node 0's launcher may start later, or has not noticed yet that its ranks must restart.
- */
+/* Joins node 0. Retries until the time limit, because node 0's launcher may start later, or may not
+ * have noticed yet that its ranks must restart. */
 static enum status join_first(const struct join_config *c, const struct secret *secret,
                               const struct addrinfo *list, struct node_place *place)
 {
@@ -311,10 +317,11 @@ static enum status join_first(const struct join_config *c, const struct secret *
         poll(NULL, 0, CHECK_MS);
         TRY(check_signals(c));
     } while (now_s() < end);
-    return status_fail(STATUS_LIBRARY,
-                       "node %d found no launcher of node 0 at '%s' within %d s: it has not "
-                       "started, or its ranks run without this node",
-                       c->node, c->address, c->timeout);
+    return status_fail(
+        STATUS_LIBRARY,
+        "node %d found no launcher of node 0 at '%s' within %d s: that launcher has not "
+        "started, or node 0's ranks run without this node",
+        c->node, c->address, c->timeout);
 }
 
 enum status join_nodes(const struct join_config *c, struct node_place *place)

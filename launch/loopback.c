@@ -1,6 +1,7 @@
-/* A library of its own, which `launch` names in LD_PRELOAD for mpirun on one machine: a TCP socket
- * that would be bound to all addresses is bound to the loopback address. Open MPI's mpirun and
- * MPICH's listen at all addresses, and neither has a setting against it. */
+/* A separate library, which `launch` names in LD_PRELOAD for mpirun if all ranks are on one
+ * machine. It binds TCP sockets to the loopback address that would be bound to all addresses. The
+ * mpirun of Open MPI and that of MPICH listen at all addresses, and neither has a setting to
+ * prevent that. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -9,7 +10,8 @@
 
 typedef int bind_call(int, const struct sockaddr *, socklen_t);
 
-/* Replaces "any address" by loopback; false: there is nothing to replace. */
+/* Replaces the address that means all addresses by the loopback address; false: `s` is another
+ * address. */
 static int to_loopback(struct sockaddr_storage *s, socklen_t n)
 {
     struct sockaddr_in v4;
@@ -30,7 +32,8 @@ static int to_loopback(struct sockaddr_storage *s, socklen_t n)
     return any;
 }
 
-/* If loopback has no IPv6 address, binds the address that was given. */
+/* Replaces bind of the C library. If loopback has no IPv6 address, binds the address that the
+ * caller gave. */
 int bind(int fd, const struct sockaddr *address, socklen_t n)
 {
     bind_call *next;

@@ -1,10 +1,11 @@
-/* Starts the ranks of a node without MPI: a supervisor for each rank, which finds its rank in the
- * environment, as torchrun's ranks do.
+/* Starts the ranks of a node without MPI: starts a supervisor for each rank, which finds its rank
+ * in the environment, as ranks of torchrun do.
  *
- * Where launch_hosts_start runs this process over ssh, standard input brings variables as lines
- * "NAME=value" and an empty line; this process answers "ready"; the next line is the node's place,
- * and later lines ask for an orderly stop. The end of the input ends the ranks: the connection, or
- * the launcher, was lost. */
+ * If launch_hosts_start runs this process over ssh, the two exchange lines (over_ssh.h). This
+ * process reads environment variables, as lines "NAME=value" before an empty line, from standard
+ * input and answers OVER_SSH_READY. The next line is the node's place; later lines ask for an
+ * orderly stop. At the end of the input this process ends the ranks, because the connection or the
+ * launcher was lost. */
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/file.h"
@@ -26,22 +27,22 @@
 #include <unistd.h>
 
 enum {
-    END_SECONDS = 4,
+    END_SECONDS = 4, /* longer than the 2 s that a supervisor gives its command */
     CHECK_MS = 50
-}; /* longer than the 2 s that a supervisor gives its
-    * command */
+};
 
 struct node {
-    pid_t *pid; /* (n) 0: has ended */
+    pid_t *pid; /* (n) 0: the supervisor has ended */
     int n, running;
-    int code;        /* of the first that failed */
-    bool ending;     /* all got SIGTERM */
+    int code;        /* exit code of the first supervisor that failed */
+    bool ending;     /* all supervisors have been sent SIGTERM */
     uint64_t end_at; /* clock_ns of SIGKILL */
-    int input;       /* of a process over ssh, or -1 */
+    int input;       /* lines from launch_hosts_start over ssh; -1: none */
     struct process_signals signals;
 };
 
-/* Runs in the child; does not return. Stop signals stay blocked until the supervisor reads them. */
+/* Runs in the child and does not return. Stop signals stay blocked until the supervisor reads
+ * them. */
 static void become(const struct node_config *c, int i, const struct node_place *at, char **argv,
                    pid_t parent)
 {
@@ -102,7 +103,8 @@ static void take_end(struct node *node, pid_t pid, int status)
         }
 }
 
-/* Takes what launch_hosts_start has sent. */
+/* Reads a line from launch_hosts_start: forwards a request to stop. At the end of the input, ends
+ * the ranks. */
 static void take_input(struct node *node)
 {
     char line[OVER_SSH_LINE_MAX];
@@ -116,7 +118,7 @@ static void take_input(struct node *node)
     end_all(node);
 }
 
-/* Waits for all supervisors. A failed rank does not end the others here: they detect the failure
+/* Waits for all supervisors. If a rank fails, does not end the other ranks: they detect the failure
  * themselves, and `launch` ends the job if they do not. */
 static void watch(struct node *node)
 {
@@ -139,7 +141,8 @@ static void watch(struct node *node)
     }
 }
 
-/* Reads the variables, and the place among the hosts. The ranks get an empty standard input. */
+/* Reads the environment variables and the node's place from standard input, and replaces standard
+ * input by /dev/null for the ranks. */
 static enum status place_over_ssh(struct node *node, struct node_place *place)
 {
     char line[OVER_SSH_LINE_MAX];

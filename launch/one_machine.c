@@ -23,7 +23,8 @@ static enum status set(const char *variable, const char *value)
     return status_fail(STATUS_OOM, "no memory for the environment");
 }
 
-/* Has /dev/shm 32 MiB for each rank? A rank takes 4 MiB, and more when it sends much. */
+/* Whether /dev/shm has 32 MiB free for each rank. A rank uses 4 MiB, and more when it sends much
+ * data. */
 static bool has_shared_memory(int ranks)
 {
     enum { RANK_BYTES = 32 << 20 };
@@ -32,8 +33,9 @@ static bool has_shared_memory(int ranks)
            (double)s.f_bavail * (double)s.f_frsize >= (double)ranks * RANK_BYTES;
 }
 
-/* Makes a folder for Open MPI's segments, which outlive killed ranks. A later job removes the
- * folder once no process holds its lock, which mpirun inherits. */
+/* Creates a folder for Open MPI's shared memory segments, which remain when ranks are killed.
+ * mpirun inherits the lock on the folder; a later job removes the folder once no process has that
+ * lock. */
 static enum status make_folder(struct one_machine *m)
 {
     if (getenv("OMPI_MCA_btl_vader_backing_directory") ||
@@ -45,8 +47,8 @@ static enum status make_folder(struct one_machine *m)
     return set("OMPI_MCA_btl_sm_backing_directory", m->shared.path);  /* Open MPI 5 */
 }
 
-/* Finds the library's file, next to this program or in the folder of installed modules. False:
- * there is none, or its path has a character that LD_PRELOAD does not allow. */
+/* Finds the file of the loopback library, next to this program or in the folder of installed
+ * modules. False: there is none, or its path has a character that LD_PRELOAD does not allow. */
 static bool find_library(char path[PATH_MAX])
 {
     static const char *const places[] = {LIBRARY_FILE, AMPSCALE_MODULE_DIR "/" LIBRARY_FILE};

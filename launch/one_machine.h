@@ -4,24 +4,26 @@
 #include "base/file.h"
 #include "launch/launch.h"
 
-/* The resources of a job on one machine. Begins as {0}. */
+/* The resources of a job on one machine. Starts as {0}. */
 struct one_machine {
     bool is_one;                 /* the job runs on this machine alone */
     struct temporary_dir shared; /* Open MPI's shared memory; mpirun inherits the lock */
 };
 
-/* Sets environment variables for a job without hosts, without --mpi-arg, and without a batch system
- * that names other hosts. Variables that the user has set are kept.
+/* Sets environment variables for a job on one machine: a job without hosts, without --mpi-arg, and
+ * without a batch system that may name other hosts. Does not change variables that the user has
+ * set.
  *
- * If there is enough shared memory, Open MPI's ranks exchange messages over it alone. Their
- * segments are in a folder of /dev/shm that this function makes and locks, so that killed processes
- * leave files only there; it removes folders of earlier jobs that no process locks. MPICH's ranks
- * use the loopback interface, and so do Open MPI's if shared memory is too small. mpirun listens on
- * the loopback address (loopback.c). */
+ * If there is enough shared memory, ranks of Open MPI exchange messages only over shared memory.
+ * Their segments are in a folder of /dev/shm that this function creates and locks, so that killed
+ * processes leave files only there; it also removes the folders of earlier jobs that no process has
+ * locked. Ranks of MPICH use the loopback interface, and so do ranks of Open MPI if there is too
+ * little shared memory. mpirun listens only at the loopback address (loopback.c). */
 MUST_CHECK enum status one_machine_begin(const struct launch_config *c, struct one_machine *m);
 
 /* Removes the folder. Does nothing for {0}. */
 void one_machine_end(struct one_machine *m);
 
-/* Removes loopback.c's library from the environment, for the command of a rank. */
+/* Removes the library of loopback.c from LD_PRELOAD, so that the command of a rank runs without
+ * it. */
 MUST_CHECK enum status one_machine_rank(void);

@@ -18,8 +18,8 @@ struct rank_report {
     enum report_end end;
     int rank;
     long pid;
-    int code; /* the rank's exit code; for REPORT_KILLED the signal; for REPORT_ENDED 1, a tool
-               * error */
+    int code; /* the rank's exit code; for REPORT_KILLED the number of the signal; for REPORT_ENDED
+               * 1, a tool error */
     char host[256];
     char reason[REPORT_REASON_MAX]; /* the rank's error message without "ampscale: ", or "" */
 };
@@ -35,12 +35,13 @@ void report_write(const struct rank_report *r, char out[REPORT_MAX]);
 /* Reads such a line of `n` bytes; false for any other line. */
 bool report_read(const char *line, size_t n, struct rank_report *r);
 
-/* The error message in a command's line on stderr, after "ampscale: ". NULL for a warning
- * and for lines of other programs. */
+/* Returns the error message in a line that a command has printed on stderr, without "ampscale: ".
+ * NULL: the line is a warning, or comes from another program. */
 const char *report_reason(const char *line);
 
-/* The exit code for the report: that of the rank, or 128 + the number of the signal. */
+/* The exit code that corresponds to the report: the rank's exit code, or 128 + the number of the
+ * signal. */
 int report_code(const struct rank_report *r);
 
-/* "SIGKILL"; "signal" for a number without a name. */
+/* Writes the name of a signal, such as "SIGKILL"; "signal" if the number has no name. */
 void report_signal_name(int signo, char out[32]);

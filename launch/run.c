@@ -30,8 +30,8 @@ struct launch {
     struct one_machine machine;
 };
 
-/* Whether ranks start without MPI: if --comm, --nnodes, --min-nodes or --rendezvous requires it,
- * this program was built without MPI, or mpirun cannot run. */
+/* Whether ranks start without MPI: because --comm, --nnodes, --min-nodes or --rendezvous requires
+ * that, because this program was built without MPI, or because mpirun cannot run. */
 static bool is_direct(const struct launch_config *c)
 {
     enum mpi_kind kind;
@@ -45,7 +45,8 @@ static bool is_direct(const struct launch_config *c)
            launch_mpi_probe("mpirun", &kind) == STATUS_IO;
 }
 
-/* With --hosts, each host is a node. Hosts without a rank are left out. */
+/* With --hosts, each host is a node. Distributes the ranks to the hosts in order, and leaves out
+ * hosts that get no rank. */
 static enum status check_hosts(struct launch_config *c)
 {
     int left = c->nproc, hosts = 0;
@@ -56,14 +57,15 @@ static enum status check_hosts(struct launch_config *c)
     }
     c->hosts.n = hosts;
     if (c->nodes > 0 && c->nodes != hosts)
-        return status_fail(STATUS_USAGE, "--nnodes %d: --hosts names %d with ranks", c->nodes,
-                           hosts);
+        return status_fail(STATUS_USAGE, "--nnodes %d: --hosts names %d hosts that have ranks",
+                           c->nodes, hosts);
     c->nodes = hosts;
     c->min_nodes = c->min_nodes > 0 ? c->min_nodes : hosts;
     return STATUS_OK;
 }
 
-/* Checks the settings of a job without MPI; sets its numbers of nodes and of ranks per node. */
+/* Checks the settings of a job without MPI, and sets the number of nodes and the number of ranks
+ * per node. */
 static enum status check_direct(struct launch_config *c)
 {
     if (c->hosts.n > 0)
@@ -80,7 +82,7 @@ static enum status check_direct(struct launch_config *c)
                            c->nodes - 1, c->nodes);
     if (c->nodes > 1 && !c->rendezvous)
         return status_fail(STATUS_USAGE,
-                           "--nnodes %d: where do the ranks connect? give "
+                           "--nnodes %d: the address where ranks connect is missing; give "
                            "--rendezvous HOST:PORT, with node 0's address",
                            c->nodes);
     if (c->nproc % c->nodes != 0)
@@ -94,9 +96,9 @@ enum status launch_config_check(struct launch_config *c)
 {
     int slots = launch_hosts_slots(&c->hosts), nodes = c->nodes > 0 ? c->nodes : 1;
     if (c->node_ranks > 0 && c->nproc > 0 && c->nproc != c->node_ranks * nodes)
-        return status_fail(STATUS_USAGE, "--nproc %d: --nproc-per-node %d on %d node%s are %d",
-                           c->nproc, c->node_ranks, nodes, nodes > 1 ? "s" : "",
-                           c->node_ranks * nodes);
+        return status_fail(STATUS_USAGE,
+                           "--nproc %d: --nproc-per-node %d on %d node%s gives %d ranks", c->nproc,
+                           c->node_ranks, nodes, nodes > 1 ? "s" : "", c->node_ranks * nodes);
     if (c->nproc == 0)
         c->nproc = c->node_ranks > 0 ? c->node_ranks * (c->hosts.n > 0 ? c->hosts.n : nodes)
                    : c->hosts.n > 0  ? slots
@@ -109,15 +111,14 @@ enum status launch_config_check(struct launch_config *c)
         return status_fail(STATUS_USAGE, "--nproc %d: the hosts have %d slot%s", c->nproc, slots,
                            slots > 1 ? "s" : "");
     if (c->restarts > 0 && !launch_command_value(c->argc, c->argv, "--out"))
-        return status_fail(
-            STATUS_USAGE,
-            "--restarts resumes from the run's checkpoint; name its folder by 'train --out DIR'");
+        return status_fail(STATUS_USAGE, "--restarts needs the checkpoint in the run's folder; "
+                                         "name the folder by 'train --out DIR'");
     c->direct = is_direct(c);
     return c->direct ? check_direct(c) : STATUS_OK;
 }
 
-/* Seconds after which the launcher ends the other ranks: Open MPI ends them itself within a second
- * or two, MPICH does not. */
+/* Seconds from a rank's failure until the launcher ends the other ranks. Open MPI itself ends them
+ * within a second or two; MPICH does not. */
 static int fail_seconds(enum mpi_kind kind)
 {
     return kind == MPI_KIND_OPENMPI ? 10 : 1;
@@ -152,9 +153,9 @@ done:
     return st;
 }
 
-/* Chooses --log-dir; else the folder next to the run's folder, "runs/first-logs"; else the first
- * unused name from "runs/COMMAND-001-logs" on. The path is absolute, because supervisors may start
- * in another folder. */
+/* Chooses the folder of the logs: --log-dir; else a folder next to the run's folder, such as
+ * "runs/first-logs" for "runs/first"; else the first unused name from "runs/COMMAND-001-logs" on.
+ * Makes the path absolute, because supervisors may start in another folder. */
 static enum status choose_log_dir(const struct launch_config *c, char out[PATH_MAX])
 {
     char cwd[PATH_MAX], name[PATH_MAX];
@@ -227,8 +228,9 @@ static bool has_checkpoint(const struct launch_config *c)
     return false;
 }
 
-/* No restart after a usage error (it would recur), after a signal to this process, or without a
- * checkpoint. If nodes join, node 0 decides: the others may lack the run's folder. */
+/* Whether to restart a failed job, while restarts are left: not after a usage error, which would
+ * recur, not after a signal to this process, and not without a checkpoint. If nodes join, only node
+ * 0 checks for the checkpoint, because the other nodes may lack the run's folder. */
 static bool worth_restarting(const struct launch_config *c, int restarts, int received, int code)
 {
     bool follows = c->direct && launch_joins(c) && c->node > 0;
@@ -253,7 +255,8 @@ static enum status run_jobs(struct launch *l, int *exit_code)
     }
 }
 
-/* Exports the list of hosts, so that ranks that cannot join can name the missing hosts. */
+/* Exports the list of hosts as LAUNCH_HOSTS_VARIABLE, with which the command `accept` finds the
+ * hosts whose ranks have not joined. */
 static enum status export_hosts(const struct launch_config *c)
 {
     struct words list = {0};
@@ -285,9 +288,9 @@ static enum status export_random(const char *variable)
     return error == 0 ? STATUS_OK : status_fail(STATUS_OOM, "no memory for the environment");
 }
 
-/* Ranks that connect without MPI share a job id and a secret. They inherit both as environment
- * variables, because arguments are visible to other users. For several nodes that run the same line
- * the user sets both. */
+/* Ranks that connect without MPI need a common job id and secret. They inherit both as environment
+ * variables, because other users can see arguments. If the user runs the command line on several
+ * nodes, the user sets both variables. */
 static enum status export_secret(const struct launch_config *c)
 {
     bool own = c->direct && (c->nodes == 1 || c->hosts.n > 0);

@@ -1,4 +1,5 @@
-/* The supervisor of a rank: the process between mpirun and the command.
+/* The supervisor of a rank: a process that mpirun or launch_node starts, and that runs the command
+ * as its child.
  *
  * One loop waits for output and for signals (through a file descriptor, without handlers), and
  * checks twice a second that its parent is alive. The kernel kills the command if its supervisor
@@ -21,7 +22,7 @@
 #include <unistd.h>
 
 enum {
-    CHECK_MS = 500,    /* between checks of the parent */
+    CHECK_MS = 500,    /* time between checks that the parent is alive */
     END_CHECK_MS = 20, /* time between checks of the clock when the job ends */
     END_SECONDS = 2,   /* time from SIGTERM to SIGKILL when the job ends */
     REPORT_MS = 100,   /* time from SIGTERM to the report: Open MPI 4 kills the supervisor after a
@@ -31,21 +32,21 @@ enum {
 struct supervisor {
     const struct supervisor_config *config;
     struct launcher_place place;
-    struct rank_report report; /* rank, host, pid and, when it is known, the reason */
+    struct rank_report report; /* has the rank, host, pid and, once it is known, the reason */
     char log_path[4096];
     FILE *log;
     bool log_failed; /* a warning has been printed */
     struct process_signals signals;
     struct child child;           /* the command */
-    char last[REPORT_REASON_MAX]; /* its last line on stderr */
+    char last[REPORT_REASON_MAX]; /* the last line that the command printed on stderr */
     pid_t parent;
-    bool stopping;               /* the command was asked for an orderly stop */
-    bool ending;                 /* the job ends, and the command with it */
-    uint64_t kill_at, report_at; /* clock_ns, while ending */
+    bool stopping;               /* the command has been asked for an orderly stop */
+    bool ending;                 /* the job is ending, and the command must end too */
+    uint64_t kill_at, report_at; /* clock_ns; used while `ending` */
     bool reported;
 };
 
-/* Copies a line without its newline, cut to fit. */
+/* Copies a line without its newline, cut to REPORT_REASON_MAX bytes. */
 static void copy_line(char out[REPORT_REASON_MAX], const char *line, size_t n)
 {
     while (n > 0 && (line[n - 1] == '\n' || line[n - 1] == '\r'))
@@ -55,7 +56,8 @@ static void copy_line(char out[REPORT_REASON_MAX], const char *line, size_t n)
 
 static void log_line(void *self, const char *line, size_t n)
 {
-    static const char clear[] = "\033[K"; /* clears a progress bar before its last line */
+    static const char clear[] = "\033[K"; /* terminal code with which a progress bar clears its
+                                           * line */
     struct supervisor *s = self;
     if (n >= sizeof clear - 1 && memcmp(line, clear, sizeof clear - 1) == 0) {
         line += sizeof clear - 1;
@@ -64,8 +66,9 @@ static void log_line(void *self, const char *line, size_t n)
     fwrite(line, 1, n, s->log);
 }
 
-/* The reason of a failure is the command's first error message. Without one, it is the last line,
- * which a library or the C runtime may have printed. */
+/* Reads a line of the command's stderr. The reason of a failure is the command's first error
+ * message, or if there is none, the last line, which a library or the C runtime may have
+ * printed. */
 static void take_error(void *self, const char *line, size_t n)
 {
     struct supervisor *s = self;
@@ -91,7 +94,7 @@ static void check_log(struct supervisor *s)
     s->log_failed = true;
 }
 
-/* Copies rank 0's output to stdout as it arrives, not cut into lines. */
+/* Copies rank 0's output to stdout as it arrives, without waiting for whole lines. */
 static void copy_output(void *self, const char *bytes, size_t n)
 {
     (void)self;
@@ -115,8 +118,9 @@ static void write_report(struct supervisor *s)
     s->reported = true;
 }
 
-/* The job ends: the command gets SIGTERM and END_SECONDS, or SIGKILL if it has already got SIGTERM.
- * Its output until now may contain the reason for the job's end; later output does not. */
+/* Ends the command, because the job ends. Sends SIGTERM, after which the command has END_SECONDS,
+ * or SIGKILL if the command has already been sent SIGTERM. Reads the output first: output until now
+ * may contain the reason why the job ends, later output does not. */
 static void end_command(struct supervisor *s)
 {
     if (!s->ending) {
@@ -129,7 +133,7 @@ static void end_command(struct supervisor *s)
     s->ending = true;
 }
 
-/* Did the command print an error before the job's end, although it was not asked to stop? */
+/* Whether the command printed an error before the job ended, without having been asked to stop. */
 static bool failed_before_end(const struct supervisor *s)
 {
     return s->ending && !s->stopping && *s->report.reason;
@@ -146,7 +150,8 @@ static void take_signals(struct supervisor *s)
     }
 }
 
-/* Serves the command until it has ended and its output has been read. */
+/* Handles output, signals and time limits until the command has ended and its output has been
+ * read. */
 static void watch(struct supervisor *s)
 {
     while (s->child.pid) {
@@ -177,7 +182,8 @@ static enum status open_log(struct supervisor *s)
                   : status_fail(STATUS_IO, "cannot write '%s': %s", s->log_path, strerror(errno));
 }
 
-/* Binds this process, and so the command, to its share of the cores; returns their number. */
+/* Binds this process, and so the command, to the rank's share of the cores. Returns the number of
+ * cores in the share. */
 static int take_share(const struct supervisor *s)
 {
     cpu_set_t set;
@@ -190,7 +196,7 @@ static int take_share(const struct supervisor *s)
     return share;
 }
 
-/* Writes the heading that separates the runs in a log. */
+/* Writes the heading with which each run begins in a log. */
 static enum status log_heading(struct supervisor *s, const struct words *command)
 {
     char *line;
@@ -201,8 +207,8 @@ static enum status log_heading(struct supervisor *s, const struct words *command
     return STATUS_OK;
 }
 
-/* A command that exits with the code of a verdict, which it has printed, has not failed: its last
- * line on stderr is progress and not a reason. */
+/* Whether the command exited with the code of a verdict, which it has printed. Such a command has
+ * not failed: its last line on stderr shows progress and is not a reason. */
 static bool is_verdict(const struct rank_report *r)
 {
     return r->end == REPORT_EXITED && r->code > status_exit_code(STATUS_USAGE) &&
@@ -241,7 +247,7 @@ static enum status supervise(struct supervisor *s, int *exit_code)
     enum status st;
     s->child.out = (struct output){.take = log_line, .copy = first ? copy_output : NULL, .self = s};
     s->child.err = (struct output){.take = take_error, .self = s};
-    signal(SIGPIPE, SIG_IGN); /* the log continues after stdout's reader has gone */
+    signal(SIGPIPE, SIG_IGN); /* so that the log continues if the reader of stdout has ended */
     CHECK(open_log(s));
     CHECK(process_signals_open(&s->signals));
     CHECK(one_machine_rank());

@@ -14,7 +14,7 @@
 #include <new>
 #include <vector>
 
-/* Gloo's rings move a vector in segments of this size at most, two at a time. */
+/* Gloo's ring algorithms move a vector in segments of at most this size, two at a time. */
 static const size_t SEGMENT_BYTES = 256 << 10;
 
 struct gloo_link {
@@ -23,7 +23,7 @@ struct gloo_link {
     }
     const gloo_config config;
     const std::shared_ptr<ampscale::Group> group;
-    std::vector<char> scratch; /* a reduction's result on ranks that do not want it */
+    std::vector<char> scratch; /* on ranks other than root: takes the result of a reduce */
 };
 
 namespace
@@ -75,7 +75,8 @@ template <typename T> void reduce(gloo_link *l, const gloo_op &op)
     gloo::reduce(o);
 }
 
-/* Gloo has no reduce-scatter for these transports: each part is reduced to its rank. */
+/* Gloo has no reduce-scatter for this transport: for each rank r, a reduce with root r computes
+ * part r. */
 template <typename T> void reduce_scatter(gloo_link *l, const gloo_op &op)
 {
     gloo_op part = op;

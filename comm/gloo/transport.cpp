@@ -18,7 +18,7 @@ namespace
 
 const int LONGEST_WAIT_MS = 60000;
 
-/* Gloo's collectives only look whether there is a pair for a rank. */
+/* A pair without functions: Gloo's collectives only check that a pair for each rank exists. */
 class NoPair : public gloo::transport::Pair
 {
     [[noreturn]] static void refuse()
@@ -96,8 +96,8 @@ void Transport::begin(const gloo_op &op)
             check_same(r);
 }
 
-/* Throws if the other rank has sent its message in another operation than this rank's. A rank may
- * be ahead of this one. */
+/* Throws if rank r has sent its message in an earlier operation than this rank's, or in a different
+ * one with the same number. Rank r may be ahead: a message of a later operation is fine. */
 void Transport::check_same(int r) const
 {
     const Frame &in = peer_[r].in;
@@ -124,7 +124,7 @@ void Transport::receive(int r, const Piece &piece)
         continue;
 }
 
-/* Sends as many bytes of the first message as the socket accepts. False: none. */
+/* Sends as many bytes of the first queued message as the socket accepts. False: none were sent. */
 bool Transport::write_some(Peer &p)
 {
     if (p.sends.empty())
@@ -153,7 +153,8 @@ bool Transport::write_some(Peer &p)
     return true;
 }
 
-/* Finds the transfer that a message is for. False: no collective has asked for it yet. */
+/* Finds the transfer to which the message from rank r belongs. False: no collective has asked for
+ * that transfer yet. */
 bool Transport::place(int r)
 {
     Peer &p = peer_[r];
@@ -172,7 +173,7 @@ bool Transport::place(int r)
     return false;
 }
 
-/* Receives the bytes of one message that have arrived. False: none. */
+/* Receives the bytes that have arrived of one message from rank r. False: none were received. */
 bool Transport::read_some(int r)
 {
     Peer &p = peer_[r];
@@ -202,7 +203,8 @@ bool Transport::read_some(int r)
     return true;
 }
 
-/* Waits up to `milliseconds` for any descriptor, and moves what can be moved. */
+/* Waits up to `milliseconds` until a descriptor is ready, then sends and receives as much as the
+ * sockets allow. Returns whether any data moved. */
 bool Transport::move(int milliseconds)
 {
     bool moved = false;

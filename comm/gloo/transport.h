@@ -1,10 +1,10 @@
-/* Inside the Gloo module: a transport for Gloo's collectives over sockets that are connected
- * already.
+/* Inside the Gloo module: a transport for Gloo's collectives that uses sockets which the program
+ * has connected.
  *
- * Gloo's own TCP transport listens at a port for each pair of ranks, takes the first connection for
- * the other rank's, whoever made it, and ends the process when an unexpected message arrives. Here
- * the program connects the ranks, each of which has proved that it knows the job's secret
- * (comm/gloo_mesh.c). One thread moves the data, within the waits of Gloo's collectives. */
+ * Gloo's own TCP transport listens at a port for each pair of ranks, accepts the first connection
+ * without checking that it comes from the other rank, and ends the process when an unexpected
+ * message arrives. Here the program connects the ranks, and each rank proves that it knows the
+ * job's secret (comm/gloo_mesh.c). One thread moves the data, while Gloo's collectives wait. */
 #pragma once
 
 #include "comm/gloo_port.h"
@@ -34,8 +34,8 @@ struct Failure : std::runtime_error {
 
 class Buffer;
 
-/* The beginning of a message on a socket; its bytes follow. All ranks are of one build and one byte
- * order. */
+/* The header of a message on a socket; the message's bytes follow it. All ranks run the same build
+ * and have the same byte order. */
 struct Frame {
     uint64_t slot, bytes; /* slot: Gloo's number of the transfer */
     uint64_t number, intent;
@@ -57,7 +57,7 @@ struct Peer {
     size_t sent = 0; /* bytes sent of `out` and of its piece */
     Frame in;
     size_t received = 0; /* bytes received of `in` and of its piece */
-    bool placed = false; /* `into` is the piece of `in` */
+    bool placed = false; /* `into` is the transfer to which `in` belongs */
     bool early = false;  /* `in` is for a transfer that no collective has asked for yet */
     Piece into;
 };
@@ -103,7 +103,7 @@ class Buffer : public gloo::transport::UnboundBuffer
     {
     }
 
-    /* The transport has its own time limit, that of the communicator. */
+    /* These two ignore Gloo's time limit: the transport applies the communicator's. */
     bool waitRecv(int *rank, std::chrono::milliseconds) override;
     bool waitSend(int *rank, std::chrono::milliseconds) override;
     void abortWaitRecv() override
@@ -116,7 +116,8 @@ class Buffer : public gloo::transport::UnboundBuffer
     void recv(int rank, uint64_t slot, size_t offset, size_t bytes) override;
     void recv(std::vector<int> ranks, uint64_t slot, size_t offset, size_t bytes) override;
 
-    size_t sent = 0, received = 0; /* transfers that are over, and not waited for */
+    size_t sent = 0, received = 0; /* numbers of transfers that are over but have not been waited
+                                    * for */
 
   private:
     Piece piece(uint64_t slot, size_t offset, size_t bytes);

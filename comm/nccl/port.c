@@ -1,6 +1,6 @@
-/* Implements the port by NCCL. Its communicators are non-blocking: a call that must wait for other
- * ranks returns at once, and its state is polled until it is complete, so that another thread can
- * abort it. */
+/* Implements struct nccl_port by NCCL. The NCCL communicators are non-blocking: a call that must
+ * wait for other ranks returns at once, and this file polls the call's state until it is complete,
+ * so that meanwhile another thread can abort the call. */
 #include "comm/nccl/port.h"
 
 #include "base/array.h"
@@ -14,8 +14,8 @@
 #include <time.h>
 
 enum {
-    SCALED_MAX = 8, /* scaled sums: different pairs of type and factor */
-    REUSED_MAX = 8, /* registered ranges of memory */
+    SCALED_MAX = 8, /* largest number of different pairs of type and factor of scaled sums */
+    REUSED_MAX = 8, /* largest number of registered memory ranges */
     POLL_NS = 20000 /* time between polls of a call's state */
 };
 
@@ -35,7 +35,7 @@ struct scaled {
 struct nccl_link {
     const struct ported *port;
     struct device *device;
-    pthread_mutex_t lock; /* around every call of the library for this link */
+    pthread_mutex_t lock; /* held during every call of the library for this link */
     ncclComm_t comm;      /* NULL: aborted */
     int rank, size;
     int scales, reused;
@@ -59,8 +59,8 @@ static enum status aborted(void)
     return status_fail(STATUS_LIBRARY, "the communication between GPUs was aborted");
 }
 
-/* Polls until the call of NCCL that returned `r` is complete. The lock is held, except during the
- * sleep. */
+/* Polls until the call of NCCL that returned `r` is complete. The caller holds the lock, which this
+ * function releases while it sleeps. */
 static enum status finish_call(struct nccl_link *l, ncclResult_t r, const char *call)
 {
     const struct timespec rest = {.tv_nsec = POLL_NS};
@@ -113,8 +113,8 @@ static enum status new_link(const struct ported *p, struct device *dev, int rank
     return STATUS_OK;
 }
 
-/* Opens all ranks of one thread in one NCCL group call, because separate calls might wait for each
- * other. */
+/* Opens the n ranks of this process in one NCCL group call, because one thread opens them all, and
+ * separate calls might wait for each other. */
 static enum status init_ranks(const struct ported *p, int n, int first, int size, ncclUniqueId id,
                               struct nccl_link **link)
 {
@@ -234,7 +234,7 @@ static ncclDataType_t type_of(enum dtype type)
     }
 }
 
-/* The sum scaled by op->factor; created at its first use. */
+/* Finds NCCL's operation for a sum scaled by op->factor; creates it at its first use. */
 static enum status scaled_sum(struct nccl_link *l, const struct comm_op *op, ncclRedOp_t *sum)
 {
     for (int i = 0; i < l->scales; i++)
@@ -243,7 +243,8 @@ static enum status scaled_sum(struct nccl_link *l, const struct comm_op *op, ncc
             return STATUS_OK;
         }
     if (l->scales == SCALED_MAX)
-        return status_fail(STATUS_UNSUPPORTED, "reductions with more than %d different factors",
+        return status_fail(STATUS_UNSUPPORTED,
+                           "NCCL sums with more than %d different factors are not supported",
                            SCALED_MAX);
     struct scaled *s = &l->scaled[l->scales];
     float f32 = op->factor;

@@ -1,15 +1,15 @@
-/* Inside the CUDA module: NCCL behind the calls of comm/nccl_port.h. The library is loaded when a
- * port is first wanted, so that a machine with one GPU does not need it. */
+/* Inside the CUDA module: implements the calls of comm/nccl_port.h by NCCL. The library is loaded
+ * when a port is first requested, so that a machine with one GPU does not need NCCL. */
 #pragma once
 
 #include "comm/nccl_port.h"
 
 #include <nccl.h>
 
-/* The value of ncclBfloat16, a name that older headers have for C++ only. */
+/* The value of ncclBfloat16, which older headers define only for C++. */
 enum { NCCL_BFLOAT16 = 9 };
 
-/* The calls of nccl.h that are used. */
+/* The functions of nccl.h that the port calls. */
 struct nccl_library {
     __typeof__(ncclGetVersion) *get_version;
     __typeof__(ncclGetUniqueId) *get_unique_id;
@@ -35,11 +35,11 @@ struct nccl_library {
     ncclResult_t (*comm_deregister)(const ncclComm_t comm, void *handle);
 };
 
-/* Loads the library `file`, "libnccl.so.2"; it stays loaded. STATUS_UNSUPPORTED with one line where
- * it is missing or too old. */
+/* Loads the library `file`, "libnccl.so.2"; it stays loaded. STATUS_UNSUPPORTED: the library is
+ * missing or too old. */
 MUST_CHECK enum status nccl_library_load(const char *file, struct nccl_library *lib);
 
-/* Calls of the CUDA backend. */
+/* Functions of the CUDA backend that the port calls. */
 struct nccl_gpu {
     /* Makes the device current for the calling thread. */
     enum status (*enter)(struct device *dev);
@@ -50,6 +50,7 @@ struct nccl_gpu {
     void (*bus)(struct device *dev, char out[NCCL_PORT_BUS_MAX]);
 };
 
-/* Makes a port of the library. `lib` is copied; `gpu` must outlive the port. */
+/* Creates a port that uses the library `lib` and the functions `gpu`. `lib` is copied; `gpu` must
+ * outlive the port. */
 MUST_CHECK enum status nccl_port_make(const struct nccl_library *lib, const struct nccl_gpu *gpu,
                                       struct nccl_port **port);

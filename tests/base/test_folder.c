@@ -37,7 +37,7 @@ static void test_lock(void **state)
     pid_t pid = fork();
     if (pid == 0)
         _exit(dir_lock(*state, "test", &other) == STATUS_IO && other == -1 &&
-                      strstr(status_message(), "another 'test' works in")
+                      strstr(status_message(), "another 'test' is using")
                   ? 0
                   : 1);
     assert_int_equal(waitpid(pid, &how, 0), pid);

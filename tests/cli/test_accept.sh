@@ -136,7 +136,7 @@ for ((i = 0; i < 600; i++)); do
     sleep 0.1
 done
 [[ -e killed/checks/a.json && ! -e killed/checks/long.json ]] || fail "the first check is not kept while the second runs"
-expect_error 1 "another 'ampscale accept' works in 'killed'" accept --spec ./killed.json --out killed --resume
+expect_error 1 "another 'ampscale accept' is using 'killed'" accept --spec ./killed.json --out killed --resume
 kill -KILL $suite
 wait $suite 2>/dev/null
 kept=$(stat -c %i killed/checks/a.json)

@@ -68,7 +68,7 @@ await() {
 # Hosts that are none, before anything starts.
 expect_error 2 "host '-oProxyCommand=id'" launch --nnodes 2 --hosts=-oProxyCommand=id,b info
 expect_error 2 "host 'a;id'" launch --nnodes 2 --hosts 'a;id,b' info
-expect_error 2 "--nnodes 3: --hosts names 2 with ranks" launch --nnodes 3 --hosts a,b info
+expect_error 2 "--nnodes 3: --hosts names 2 hosts that have ranks" launch --nnodes 3 --hosts a,b info
 expect_error 2 "--min-nodes 3: the job has 2 nodes" launch --min-nodes 3 --hosts a,b info
 expect_error 2 "--nnodes '4:2': give a number of nodes, or MIN:MAX" launch --nnodes 4:2 info
 [[ ! -e ssh.log ]] || fail "ssh was started for a line that is refused"

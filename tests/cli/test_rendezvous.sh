@@ -219,9 +219,9 @@ wait $! || fail "node 1: $(cat err1)"
 same_run "two nodes" run two-nodes
 expect 5 launch --nproc-per-node 2 --nnodes 1 --log-dir logs train nonesuch
 grep -q "^ampscale: .*nonesuch" "$scratch/err" || fail "a rank's failure without MPI: $(cat "$scratch/err")"
-expect_error 2 "--nnodes 2: where do the ranks connect" launch --nproc 2 --nnodes 2 info
+expect_error 2 "--nnodes 2: the address where ranks connect is missing" launch --nproc 2 --nnodes 2 info
 expect_error 2 "--node-rank 2: give 0 to 1" launch --nproc 2 --nnodes 2 --node-rank 2 --rendezvous h:1 info
-expect_error 2 "--nproc 3: --nproc-per-node 2 on 2 nodes are 4" launch --nproc 3 --nproc-per-node 2 --nnodes 2 info
+expect_error 2 "--nproc 3: --nproc-per-node 2 on 2 nodes gives 4 ranks" launch --nproc 3 --nproc-per-node 2 --nnodes 2 info
 expect_error 2 "--nproc 3: not a multiple of --nnodes 2" launch --nproc 3 --nnodes 2 --rendezvous h:1 info
 expect_error 2 "--master-addr 'h' and --rendezvous" launch --nproc 2 --master-addr h --rendezvous h:1 info
 

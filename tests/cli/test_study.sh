@@ -40,7 +40,7 @@ for ((i = 0; i < 600; i++)); do
     sleep 0.02
 done
 kill -STOP "$study" # it must not end before it is killed
-expect_error 1 "another 'ampscale study' works in 's'" study study.json --out s
+expect_error 1 "another 'ampscale study' is using 's'" study study.json --out s
 kill -KILL "$study"
 { wait "$study"; } 2>/dev/null
 sleep 0.5

@@ -52,7 +52,7 @@ static void test_refusals(void **state)
     refuse(c, op, "unknown kind of operation 10");
     op = good;
     op.type = DTYPE_TF32;
-    refuse(c, op, "allreduce: type 6 has no elements in memory");
+    refuse(c, op, "allreduce: elements in memory cannot have type 6");
     op.type = DTYPE_U8;
     refuse(c, op, "allreduce: u8 cannot be reduced");
     op = good;
@@ -61,7 +61,7 @@ static void test_refusals(void **state)
     op = good;
     op.kind = COMM_REDUCE;
     op.root = 1;
-    refuse(c, op, "reduce: there is no rank 1 among 1");
+    refuse(c, op, "reduce: root 1 is not one of the 1 ranks");
     op = good;
     op.count = -1;
     refuse(c, op, "allreduce: the count -1 is out of range");
@@ -101,7 +101,7 @@ static void test_most_started(void **state)
     struct comm_op more = {COMM_BARRIER};
     assert_int_equal(comm_start(c, &more), STATUS_INVALID);
     assert_string_equal(status_message(),
-                        "operation 1 was not waited for before 1024 more were started");
+                        "operation 1 must be waited for before 1024 more are started");
     for (int i = 0; i < COMM_MAX_STARTED; i++)
         assert_int_equal(comm_wait(c, &op[i]), STATUS_OK);
     assert_int_equal(comm_run(c, &more), STATUS_OK);

@@ -121,8 +121,9 @@ static void test_stream_needs_an_event(void **state)
     run_ranks(rank, 1, 60, wait_without_event);
     assert_int_equal(rank[0].failures, 0);
     assert_int_equal(rank[0].st, STATUS_INVALID);
-    assert_string_equal(rank[0].message,
-                        "barrier: a stream can wait for it only if it has an event");
+    assert_string_equal(
+        rank[0].message,
+        "barrier: a stream can wait only for an operation whose event 'over' is set");
 }
 
 static void come_but_rank_1(struct rank *r)
