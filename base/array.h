@@ -1,5 +1,6 @@
 /* Arrays on the heap whose sizes are checked. A failure is STATUS_OOM; its message names the size
- * and the calling function. Each function below says which value the caller's pointer then has. */
+ * and the calling function. Each function below says which value the caller's pointer has after a
+ * failure. */
 #pragma once
 
 #include "base/status.h"
@@ -12,7 +13,8 @@
  * negative `n` fails, and so does a size in bytes above PTRDIFF_MAX. The caller frees *p, which is
  * NULL after a failure.
  *
- *     TRY(array_new(&net->segment, n)); */
+ *     TRY(array_new(&net->segment, n));
+ */
 #define array_new(p, n) array_new_sized((p), (int64_t)(n), sizeof **(p), __func__)
 
 /* Ensures that the array *p, which has `n` elements, has memory for one more, and zeroes the memory
@@ -21,7 +23,8 @@
  * unchanged.
  *
  *     TRY(array_reserve(&list->item, list->n));
- *     list->item[list->n++] = item; */
+ *     list->item[list->n++] = item;
+ */
 #define array_reserve(p, n) array_reserve_sized((p), (int64_t)(n), sizeof **(p), __func__)
 
 /* The macros call these functions. `p` is the address of the caller's pointer, and `where` is the

@@ -25,7 +25,7 @@ struct table table_begin(const char *headings);
 void table_add(struct table *t, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void table_free(struct table *t);
 
-/* Adds a number with this number of decimals, or a dash if the number is not finite. */
+/* Adds `x` with `decimals` decimals, or a dash if `x` is not finite. */
 void table_add_number(struct table *t, double x, int decimals);
 
 /* Adds a quantity, such as seconds or images/s, with at least four digits: 3 decimals below 10, 2

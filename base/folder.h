@@ -3,9 +3,9 @@
 
 #include "base/words.h"
 
-/* Appends to `names`, in byte order, the names of the files in a folder that end in `suffix` ("":
- * of all files), except hidden files. STATUS_DATA: there is no such folder. STATUS_IO: the folder
- * cannot be read. */
+/* Appends to `names` the names of the files in a folder that end in `suffix`, in byte order and
+ * without hidden files; a suffix of "" means all files. STATUS_DATA: there is no such folder.
+ * STATUS_IO: the folder cannot be read. */
 MUST_CHECK enum status dir_list(const char *dir, const char *suffix, struct words *names);
 
 /* Opens and locks a folder; the lock lasts until *fd is closed. If another process has the lock and

@@ -5,7 +5,8 @@
  *
  *     TRY(json_new(&record, "{s:s, s:i}", "bench", "peak", "threads", threads));
  *     CHECK(json_put(record, "median_s", json_finite(seconds.median)));
- *     CHECK(json_write(json_incref(record), path, JSON_RECORD)); */
+ *     CHECK(json_write(json_incref(record), path, JSON_RECORD));
+ */
 #pragma once
 
 #include "base/status.h"

@@ -15,7 +15,8 @@
 static const struct launcher {
     const char *rank, *size;
     const char *local_rank, *local_size;
-    const char *required; /* unless this variable is set too, another launcher has set the others */
+    const char *required; /* this launcher also sets this variable; if it is not set, the other
+                           * variables come from another launcher */
     bool mpi;
 } launchers[] = {
     /* Open MPI */
@@ -44,7 +45,7 @@ static const char *const rank_prefixes[] = {
 };
 
 /* Reads a whole number from `min` to `max`. A character of `ends` or the text's end must follow the
- * number; *text then points there. */
+ * number; *text then points to that place. */
 static bool read_number(const char **text, int min, int max, const char *ends, int *out)
 {
     char *end;

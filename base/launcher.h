@@ -1,6 +1,6 @@
 /* Variables that the launcher of this process (mpirun, srun, torchrun ...) has set.
  *
- * Only this file determines the rank and the job of a process. (results/environment.c records the
+ * Only launcher.c finds the rank and the job of a process. (results/environment.c records the
  * variables, and `launch` takes MASTER_ADDR and MASTER_PORT as defaults.) Launchers may be nested,
  * such as mpirun within a Slurm job; the innermost launcher counts. */
 #pragma once

@@ -24,8 +24,8 @@ static enum status unknown(const struct preset *presets, const char *kind, const
     for (const struct preset *p = presets; p->name; p++)
         text_join(known, sizeof known, ", ", "%s", p->name);
     return status_fail(STATUS_USAGE,
-                       "no %s '%s'; known: %s; the path of a file must contain '.' or '/'", kind,
-                       name, known);
+                       "unknown %s '%s'; known: %s; the path of a file must contain '.' or '/'",
+                       kind, name, known);
 }
 
 enum status preset_load(const struct preset *presets, const char *kind, const char *name,

@@ -200,7 +200,8 @@ enum status process_wait(const struct process_signals *signals, struct process *
 {
     struct pollfd p = {.fd = signals->fd, .events = POLLIN};
     for (;;) {
-        /* Finds a child that has ended since the last call; *which is its index, or -1. */
+        /* Looks for a child that has ended since the last call. *which is its index; -1: none
+         * has. */
         *which = -1;
         for (int i = 0; i < n && *which < 0; i++) {
             int status = 0;

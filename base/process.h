@@ -44,8 +44,8 @@ struct process_config {
     char *const *argv; /* ends with NULL; argv[0] is looked up as a shell does */
     const char *log;   /* file for its stderr, emptied first; NULL: this process's stderr */
     const char *out;   /* file for its stdout; NULL: the log, which must then be given */
-    int talk;          /* above 0: a descriptor, for example a socket, as its stdin and stdout, in
-                        * place of /dev/null and `out` */
+    int talk;          /* above 0: a descriptor, for example a socket, that becomes its stdin and
+                        * stdout, in place of /dev/null and `out` */
     const struct process_signals *signals;
     int64_t limit_s; /* 0: none */
     int64_t grace_s; /* seconds from one stop request to the next; from the second to the third at

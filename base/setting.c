@@ -123,7 +123,7 @@ static enum status take_list(const struct setting *s, const char *text, void *co
     const char **list = setting_member(s, config);
     int *n = (int *)(void *)((char *)config + s->count);
     if (*n >= (int)s->max)
-        return status_fail(STATUS_USAGE, "more than %d of %s%s were given: '%s' is too many",
+        return status_fail(STATUS_USAGE, "at most %d values of %s%s are allowed: '%s' is too many",
                            (int)s->max, s->flag ? "--" : "", s->flag ? s->flag : s->value, text);
     list[(*n)++] = text;
     return STATUS_OK;

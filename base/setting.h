@@ -2,8 +2,8 @@
  * defines the flag and its other spellings, the check of the value, the default, --help, the
  * manual, and the member of a JSON record.
  *
- * A file with a table defines SETTINGS_OF as the structure, and ends a row with one of the macros
- * AS_... below:
+ * A file with a table defines SETTINGS_OF as the structure, and ends each row with one of the
+ * macros AS_... below:
  *     #define SETTINGS_OF struct my_config
  *     static const struct setting my_settings[] = {
  *         {"seed", 0, "N", "0", "Seed of the order", AS_INTEGER(seed, 0, 1000)},
@@ -37,7 +37,7 @@ enum setting_type {
     SETTING_LIST,      /* const char *[max], and an int at `count`; each use of the flag appends its
                         * value */
     SETTING_ARGUMENTS, /* char **, into argv, and an int at `count`: all positional arguments */
-    SETTING_JSON,      /* json_t *, which no flag sets and only the record contains; NULL: left
+    SETTING_JSON,      /* json_t * for the record, which no flag sets; NULL: the record leaves it
                         * out */
 };
 
@@ -106,7 +106,8 @@ MUST_CHECK enum status setting_take(const struct setting *s, const char *text, v
 /* Gives each member of a table its default. */
 MUST_CHECK enum status settings_default(const struct setting *table, void *config);
 
-/* Reads the value of `flag` as a whole number, or as a decimal, from min to max. */
+/* Read `text`, the value of `flag`: setting_integer reads a whole number from min to max, and
+ * setting_real reads a number with or without decimals. */
 MUST_CHECK enum status setting_integer(const char *flag, const char *text, int64_t min, int64_t max,
                                        int64_t *out);
 MUST_CHECK enum status setting_real(const char *flag, const char *text, double min, double max,

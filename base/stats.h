@@ -28,7 +28,7 @@ void stats_sort(double *x, int64_t n);
  * default. */
 double stats_quantile(const double *sorted, int64_t n, double q);
 
-/* The median of n >= 1 values, which it sorts. */
+/* Sorts n >= 1 values and returns their median. */
 double stats_median(double *x, int64_t n);
 
 /* Percentile bootstrap interval of the median (Efron and Tibshirani, "An introduction to the

@@ -18,7 +18,7 @@ static bool misleads(const unsigned char *s)
 }
 
 /* The number of bytes of the UTF-8 character at `s` (RFC 3629: shortest form, no surrogates). 0:
- * there is no such character, or it is a control character, or it misleads. */
+ * there is no such character, or it is a control character, or one for which `misleads` is true. */
 static size_t char_length(const unsigned char *s)
 {
     if (s[0] < 0x80)

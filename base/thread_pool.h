@@ -10,8 +10,8 @@ struct thread_pool;
 MUST_CHECK enum status thread_pool_open(int members, struct thread_pool **pool);
 void thread_pool_close(struct thread_pool *pool); /* NULL is fine */
 
-/* Runs work(context, member) for every member, each always on the same thread. Returns when all are
- * done: STATUS_OK, or the failure that occurred first, with its message. */
+/* Runs work(context, member) for every member, each member always on the same thread. Returns when
+ * all members are done: STATUS_OK, or the failure that occurred first, with its message. */
 MUST_CHECK enum status thread_pool_run(struct thread_pool *pool,
                                        enum status (*work)(void *context, int member),
                                        void *context);

@@ -118,8 +118,8 @@ enum comm_via {
     VIA_AUTO,
     VIA_NCCL,
     VIA_HOST,  /* what AUTO chooses between processes; never NCCL */
-    VIA_MPI,   /* required */
-    VIA_GLOO,  /* required */
+    VIA_MPI,   /* only MPI */
+    VIA_GLOO,  /* only Gloo */
     VIA_LOCAL, /* no library: the TCP connections to rank 0 (comm_open_tcp) */
 };
 #define COMM_VIA_WORDS "auto|nccl|host|mpi|gloo|local"
@@ -134,7 +134,7 @@ int comm_rank(const struct comm *c);
 int comm_size(const struct comm *c);
 const char *comm_name(const struct comm *c); /* "mpi", "gloo", "mpi, staged through ..." */
 
-/* The device whose memory operations work on; NULL: host memory. */
+/* The device whose memory the operations use; NULL: host memory. */
 struct device *comm_device(const struct comm *c);
 
 MUST_CHECK enum status comm_start(struct comm *c, struct comm_op *op);
@@ -148,11 +148,11 @@ MUST_CHECK enum status comm_wait_on(struct comm *c, struct comm_op *op, struct s
 /* Starts and waits. */
 MUST_CHECK enum status comm_run(struct comm *c, struct comm_op *op);
 
-/* Sums of n doubles of host memory over all ranks, in place. */
+/* Replaces each of n doubles in host memory by its sum over all ranks. */
 MUST_CHECK enum status comm_sum(struct comm *c, double *values, int64_t n);
 
-/* Gathers every rank's `bytes` of host memory at `own` on all ranks: (ranks, bytes) at `all`, in
- * rank order. */
+/* Gathers `bytes` bytes of host memory at `own` from every rank. On every rank, `all` then has the
+ * bytes of all ranks, in rank order. */
 MUST_CHECK enum status comm_gather(struct comm *c, const void *own, void *all, int64_t bytes);
 
 /* Divides the ranks into groups: later operations are between the ranks that passed the same
@@ -232,7 +232,7 @@ struct comm_nccl_config {
 MUST_CHECK enum status comm_open_nccl(const struct comm_nccl_config *config, int n,
                                       struct device *const *device, struct comm **c);
 
-/* Was this process started by an MPI launcher (mpirun, srun ...)? False in a build without MPI. */
+/* Whether an MPI launcher (mpirun, srun ...) started this process. False in a build without MPI. */
 bool comm_under_mpi(void);
 
 /* "Open MPI 4.1.4", "MPICH 4.0"; "none" in a build without MPI. */
@@ -274,7 +274,8 @@ MUST_CHECK enum status comm_open_gloo(const struct gloo_port *port, struct comm 
                                       const struct comm_tcp_config *config, struct comm **c);
 
 struct comm_mpi_config {
-    double timeout_s; /* time limit of an awaited operation that makes no progress; 0: none */
+    double timeout_s; /* time limit of an operation that is waited for and makes no progress; 0:
+                       * none */
     double join_s;    /* time limit within which all ranks must join; 0: none */
     /* Returns whether this process has been asked to stop; may be NULL. The communication thread
      * calls it repeatedly. When Open MPI's launcher loses a rank, it sends the other ranks SIGTERM

@@ -156,8 +156,8 @@ static void reduce(int type, int reduction, void *out, const void *a, const void
 static void wake(const struct gloo *g)
 {
     const uint64_t one = 1;
-    (void)!write(g->watch[0], &one, sizeof one); /* fails only if earlier calls have woken it
-                                                  * already */
+    (void)!write(g->watch[0], &one, sizeof one); /* fails only if earlier calls have already woken
+                                                  * the thread */
 }
 
 static enum status gloo_start(struct comm *c, struct comm_slot *slot)

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-static const int64_t ANSWER_NS = 3000000000; /* for the answer to a query */
+static const int64_t ANSWER_NS = 3000000000; /* time to answer a query */
 
 static bool is_troubled(const struct gloo *g)
 {
@@ -178,7 +178,7 @@ static void inquire(struct gloo *g, const struct comm_op *awaited)
                  "%s made no progress within %g s, although every rank answers: the network may be "
                  "stuck",
                  text, g->timeout_s);
-    end_all(g, STATUS_LOST_RANK, message); /* keeps an earlier reason */
+    end_all(g, STATUS_LOST_RANK, message); /* does nothing if a failure is stored already */
 }
 
 /* Starts an inquiry on behalf of another rank: `m` describes the operation for which that rank
@@ -234,7 +234,7 @@ static void take_wake(struct gloo *g)
 {
     uint64_t count;
     if (read(g->watch[0], &count, sizeof count) < 0)
-        return; /* another call has taken it */
+        return; /* another call has handled the wake-up */
     pthread_mutex_lock(&g->lock);
     bool fail = g->fail;
     pthread_mutex_unlock(&g->lock);
@@ -253,7 +253,7 @@ static void take_message(struct gloo *g, int rank)
     case TCP_FAILED:
         if (g->base.rank == 0)
             end_all(g, tcp_message_status(&m), m.message);
-        else /* rank 0 has informed all */
+        else /* rank 0 has already informed the other ranks */
             comm_failure_keep(&g->trouble, tcp_message_status(&m), "%s", m.message);
         break;
     case TCP_QUERY:
@@ -265,7 +265,7 @@ static void take_message(struct gloo *g, int rank)
     case TCP_CLOSING:
         note_closing(g, rank, &m);
         break;
-    default: /* a late answer */
+    default: /* an answer that came too late */
         break;
     }
 }

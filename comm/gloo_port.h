@@ -71,9 +71,9 @@ struct gloo_config {
     double timeout_s; /* time limit of an operation that makes no progress; 0: none */
     void *context;    /* passed to `readable` and `overdue`. The module calls the functions below
                        * within `run`: */
-    /* Descriptor watch[i] is readable. Returns nonzero if the operation is to end. */
+    /* Called when watch[i] is readable. Returns nonzero if the operation must end. */
     int (*readable)(void *context, int i);
-    /* No data has moved for timeout_s. Returns nonzero if the operation is to end. */
+    /* Called when no data has moved for timeout_s. Returns nonzero if the operation must end. */
     int (*overdue)(void *context);
     /* out[i] = a[i] (reduction) b[i]; out may be a or b. */
     void (*reduce)(int type, int reduction, void *out, const void *a, const void *b, size_t count);

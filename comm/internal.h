@@ -19,7 +19,8 @@ enum {
 
 /* An operation that has started and has not been waited for. */
 struct comm_slot {
-    struct comm_op op; /* a copy of the caller's; handle is its number, 0 when the slot is free */
+    struct comm_op op; /* a copy of the caller's operation; `handle` is its number, 0 when the slot
+                        * is free */
     bool done;         /* set by the kind of communicator, under its lock */
     enum status st;    /* valid when `done` is set */
 };

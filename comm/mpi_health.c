@@ -9,8 +9,8 @@
  *
  * A launcher that loses a rank sends the others SIGTERM and kills them a second later. A rank that
  * receives SIGTERM therefore queries at once, even while its caller computes. Such an urgent query
- * finds fault only with unresponsive ranks: the signal may have come from the user, and all ranks
- * may still exit normally. */
+ * ends the job only if a rank is unresponsive, not if a rank is late: the signal may have come from
+ * the user, and all ranks may still exit normally. */
 #include "base/text.h"
 #include "comm/mpi_internal.h"
 

@@ -54,7 +54,7 @@ struct health {
     MPI_Request *send;          /* (size) MPI_REQUEST_NULL: sent */
 
     bool querying;                 /* this rank is querying the others: */
-    bool urgent;                   /* the query finds fault only with unresponsive ranks */
+    bool urgent;                   /* the query ends the job only if a rank is unresponsive */
     int64_t awaited;               /* the operation without progress, or 0 */
     int64_t began_ns, ended_ns;    /* when this or the last query began, and when the last one
                                     * ended */

@@ -20,7 +20,8 @@ enum {
     PENDING_MAX = 256,     /* largest number of operations on the stream; starting one more blocks
                             * the host */
     WATCH_NS = 20000000,   /* time between polls of the watchdog */
-    SLEEP_FIRST_NS = 5000, /* sleep between polls of a host that waits; it doubles up to: */
+    SLEEP_FIRST_NS = 5000, /* first sleep between polls of a waiting host; the sleep doubles up
+                            * to: */
     SLEEP_LONGEST_NS = 1000000
 };
 
@@ -352,8 +353,8 @@ static enum status open_device_parts(struct nccl *n)
     return STATUS_OK;
 }
 
-/* The message that rank 0 broadcasts: the id of the group, or its failure to create the id, so that
- * the other ranks do not wait for an id in vain. */
+/* The message that rank 0 broadcasts: the id of the group, or the status of rank 0's failure, so
+ * that the other ranks do not wait for an id indefinitely. */
 struct invitation {
     int32_t st;
     unsigned char id[NCCL_PORT_ID_BYTES];

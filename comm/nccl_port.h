@@ -1,4 +1,4 @@
-/* Inside comm/: the calls of NCCL that the communicator of GPUs (nccl.c) uses.
+/* Inside comm/: the functions of NCCL that the communicator between GPUs (nccl.c) uses.
  *
  * Only the CUDA module (comm/nccl/) includes NCCL's header. The module returns this table of
  * functions; tests use a fake table. A link is one rank's connection to a group. None of the
@@ -43,7 +43,8 @@ struct nccl_port {
 
     /* Device functions that struct backend lacks. */
     enum status (*stream_open)(struct device *dev, struct stream **s); /* of high priority */
-    enum status (*event_passed)(const struct event *e, bool *passed);  /* its latest recording */
+    enum status (*event_passed)(const struct event *e, bool *passed);  /* the latest recording of
+                                                                        * `e` */
     void (*bus)(struct device *dev, char out[NCCL_PORT_BUS_MAX]);      /* "0000:3b:00.0" */
 
     void (*drop)(struct nccl_port *p); /* frees the port; all links must be closed */

@@ -56,8 +56,8 @@ struct staged {
  * piece contains the same range of every part, one part after the other. */
 struct cut {
     int64_t down, up; /* number of parts that this rank downloads and uploads */
-    int64_t first;    /* index in a piece of the first downloaded part */
-    int64_t result;   /* index in a piece of the part where the result begins */
+    int64_t first;    /* index, within a piece, of the first downloaded part */
+    int64_t result;   /* index, within a piece, of the part where the result begins */
     int64_t longest;  /* largest number of elements of a part in one piece */
     size_t element;
 };

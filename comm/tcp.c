@@ -75,8 +75,8 @@ static enum status get(struct tcp *t, int rank, const struct comm_op *op, void *
 
 /* --- agreement --- */
 
-/* On rank 0: checks rank r's intent `theirs`. If that fails and the verdict is not a failure yet,
- * stores the failure in the verdict. */
+/* On rank 0: checks rank r's intent `theirs`. If the check fails and the verdict is not a failure
+ * yet, stores the failure in the verdict. */
 static void add_intent(int r, const struct tcp_message *theirs, struct tcp_message *verdict)
 {
     if (verdict->st != STATUS_OK)

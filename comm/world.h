@@ -12,8 +12,8 @@ enum { HOST_NAME_MAX_LEN = 64 };
 struct world_config {
     const char *rendezvous;      /* HOST:PORT of rank 0, to connect without MPI; NULL: connect by
                                   * MPI, or at the launcher's MASTER_ADDR and MASTER_PORT */
-    enum comm_via via;           /* VIA_NCCL means VIA_AUTO here, because processes are connected;
-                                  * the same on all ranks */
+    enum comm_via via;           /* how processes connect, where VIA_NCCL has the effect of
+                                  * VIA_AUTO; the same on all ranks */
     struct launcher_place place; /* rank of this process at a rendezvous; size 0: the launcher's
                                   * variables give it */
     const char *job;         /* the job's name if its launcher gives none (launcher_job); or NULL */

@@ -37,7 +37,7 @@ struct host {
     bool ready, started;
     uint64_t again_at; /* clock_ns of the next attempt to reach the host, if no ssh runs */
     size_t n;
-    char line[OVER_SSH_LINE_MAX]; /* output before "ready": (n) bytes */
+    char line[OVER_SSH_LINE_MAX]; /* output before OVER_SSH_READY: (n) bytes */
 };
 
 struct nodes {

@@ -28,7 +28,7 @@ enum {
     CHECK_MS = 500,
 };
 
-/* Each phase can only be followed by a later one. */
+/* The phases of a job. A phase can only be followed by a later one. */
 enum job_phase {
     PHASE_RUNNING,
     PHASE_STOPPING, /* the ranks have been asked to stop; they have the grace period to do so */

@@ -17,7 +17,7 @@ struct node_place {
 
 struct join_config {
     const char *address;     /* HOST:PORT of node 0 */
-    const char *job;         /* names the job, as in rendezvous_config */
+    const char *job;         /* identifies the job; see struct rendezvous_config */
     const char *secret_file; /* NULL: AMPSCALE_SECRET, if set */
     bool insecure;           /* an address beyond loopback needs no secret */
     int node, ranks;         /* this node's index, and its number of ranks */

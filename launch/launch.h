@@ -19,7 +19,7 @@
 
 enum launch_bind {
     LAUNCH_BIND_NONE,  /* ranks run on any core */
-    LAUNCH_BIND_CORES, /* each on its own share */
+    LAUNCH_BIND_CORES, /* each rank runs on its own share of the cores */
 };
 
 /* The caller owns the strings. */

@@ -1,7 +1,7 @@
 /* A separate library, which `launch` names in LD_PRELOAD for mpirun if all ranks are on one
- * machine. It binds TCP sockets to the loopback address that would be bound to all addresses. The
- * mpirun of Open MPI and that of MPICH listen at all addresses, and neither has a setting to
- * prevent that. */
+ * machine. The library replaces bind: a TCP socket that would be bound to all addresses is bound to
+ * the loopback address. The mpirun of Open MPI and that of MPICH listen at all addresses, and
+ * neither has a setting to prevent that. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -10,7 +10,7 @@
 
 typedef int bind_call(int, const struct sockaddr *, socklen_t);
 
-/* Replaces the address that means all addresses by the loopback address; false: `s` is another
+/* If `s` is the wildcard address, replaces it by the loopback address; false: `s` is another
  * address. */
 static int to_loopback(struct sockaddr_storage *s, socklen_t n)
 {

@@ -1,4 +1,4 @@
-/* Implements the device's part of the port for CUDA, and the module's entry. */
+/* Implements the port's device functions for CUDA, and the module's entry function. */
 #include "comm/nccl/port.h"
 #include "config.h"
 #include "kernels/cuda/device.h"

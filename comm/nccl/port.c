@@ -14,7 +14,7 @@
 #include <time.h>
 
 enum {
-    SCALED_MAX = 8, /* largest number of different pairs of type and factor of scaled sums */
+    SCALED_MAX = 8, /* largest number of scaled sums, which differ in type or factor */
     REUSED_MAX = 8, /* largest number of registered memory ranges */
     POLL_NS = 20000 /* time between polls of a call's state */
 };
@@ -204,7 +204,7 @@ static enum status port_finish(struct nccl_link *l)
     if (l->comm) {
         for (int i = 0; i < l->reused; i++)
             (void)l->port->lib.comm_deregister(l->comm,
-                                               l->reuse[i]); /* the link's end frees it too */
+                                               l->reuse[i]); /* closing the link also frees it */
         ncclResult_t r = l->port->lib.comm_finalize(l->comm);
         st = r == ncclInProgress ? STATUS_OK : finish_call(l, r, "ncclCommFinalize");
     } else {

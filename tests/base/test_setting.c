@@ -112,7 +112,7 @@ static void values_reach_their_members(void **state)
     assert_int_equal(t.twice, 8);
     assert_null(t.untouched);
     assert_int_equal(setting_take(row_of("dir"), "z", &t), STATUS_USAGE);
-    assert_string_equal(status_message(), "more than 2 of --dir were given: 'z' is too many");
+    assert_string_equal(status_message(), "at most 2 values of --dir are allowed: 'z' is too many");
 }
 
 static void other_values_are_refused(void **state)

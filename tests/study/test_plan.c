@@ -97,7 +97,7 @@ static void test_presets(void **state)
     assert_int_equal(study_spec_load("quikc", &spec), STATUS_USAGE);
     assert_string_equal(
         status_message(),
-        "no preset 'quikc'; known: quick, hal; the path of a file must contain '.' or '/'");
+        "unknown preset 'quikc'; known: quick, hal; the path of a file must contain '.' or '/'");
 }
 
 static void test_cells(void **state)
