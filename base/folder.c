@@ -1,4 +1,4 @@
-/* Lists the names in a folder, and locks a folder. */
+/* Lists the names of the files in a folder, and locks folders. */
 #include "base/folder.h"
 
 #include <dirent.h>

@@ -52,7 +52,7 @@ double stats_stddev(const double *x, int64_t n)
     return sqrt(sum / (double)(n - 1));
 }
 
-/* A sorted copy, which the caller frees. */
+/* Makes a sorted copy, which the caller frees. */
 static enum status sorted_copy(const double *x, int64_t n, double **out)
 {
     if (n < 1)

@@ -354,7 +354,7 @@ void comm_close(struct comm *c)
         c->calls->close(c);
 }
 
-/* --- one rank --- */
+/* --- the communicator of one rank --- */
 
 static enum status solo_run(struct comm *c, const struct comm_op *op)
 {

@@ -19,7 +19,7 @@
 static const int64_t FAIL_LIMIT_NS = 5000000000; /* time in which the communication thread informs
                                                   * the other ranks */
 
-/* --- the thread --- */
+/* --- functions of the communication thread --- */
 
 /* The FNV-1a hash (Fowler, Noll, Vo) of the fields that must be equal on all ranks. */
 static uint64_t hash_of(const struct comm_intent *intent)
@@ -150,7 +150,7 @@ static void reduce(int type, int reduction, void *out, const void *a, const void
     comm_reduce((enum dtype)type, (enum comm_reduction)reduction, out, a, b, (int64_t)count);
 }
 
-/* --- the caller's side --- */
+/* --- functions of the caller's thread --- */
 
 /* Wakes the communication thread if it is waiting for descriptors. */
 static void wake(const struct gloo *g)

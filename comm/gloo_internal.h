@@ -10,14 +10,15 @@
 
 struct gloo {
     struct comm base;
-    struct comm *control; /* the connections to rank 0; owned */
+    struct comm *control; /* has the connections to rank 0; owned */
     const struct gloo_port *port;
     struct gloo_link *link;
-    int *socket; /* (size) to each other rank, for data; -1: none */
+    int *socket; /* (size) a socket to each other rank, for data; -1: none */
     double timeout_s;
     pthread_t thread;
 
-    pthread_mutex_t lock; /* guards the members down to `failure`, and `done` and `st` of slots */
+    pthread_mutex_t lock; /* guards the members from here to `failure`, and `done` and `st` of each
+                           * slot */
     pthread_cond_t done;  /* an operation is over, or a failure is known */
     int64_t started;      /* number of the last operation to carry out */
     bool idle;            /* the communication thread waits for descriptors, including `wake` */

@@ -21,11 +21,12 @@ enum {
 struct comm_slot {
     struct comm_op op; /* a copy of the caller's operation; `handle` is its number, 0 when the slot
                         * is free */
-    bool done;         /* set by the kind of communicator, under its lock */
+    bool done;         /* set by the kind of communicator, while it holds its lock */
     enum status st;    /* valid when `done` is set */
 };
 
-/* A kind without a thread has `run` and may have `start`; other kinds have `start` and `wait`. */
+/* The functions of one kind of communicator. A kind without a communication thread has `run` and
+ * may have `start`; the other kinds have `start` and `wait`. */
 struct comm_calls {
     const char *name;
     /* Carries out an operation. comm_wait calls it for the operations in the order of their

@@ -194,7 +194,7 @@ static enum status check_agreement(const struct group *g)
     return STATUS_OK;
 }
 
-/* --- the kind's calls --- */
+/* --- the functions in struct comm_calls --- */
 
 static enum status local_run(struct comm *c, const struct comm_op *op)
 {

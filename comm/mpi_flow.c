@@ -48,7 +48,7 @@ void flow_close(struct flow *f)
     free(f->scratch);
 }
 
-/* --- one call --- */
+/* --- operations in one MPI call --- */
 
 /* Whether one MPI call moves the whole operation. All ranks reach the same decision. */
 static bool is_small(const struct mpi *m, const struct comm_op *op)
@@ -109,7 +109,7 @@ static enum status move_single(struct mpi *m, struct flow *f, bool *moved, bool 
     return f->slot->op.handle == m->divide ? mpi_regroup(m) : STATUS_OK;
 }
 
-/* --- flows --- */
+/* --- operations as flows of items --- */
 
 /* Elements [from, from + count) of send or recv. */
 struct range {
@@ -366,7 +366,7 @@ static enum status move_flow(struct mpi *m, struct flow *f, bool *moved, bool *o
     return *over ? STATUS_OK : post_items(m, f);
 }
 
-/* --- operations --- */
+/* --- all operations --- */
 
 enum status flow_begin(struct mpi *m, struct flow *f, struct comm_slot *slot)
 {

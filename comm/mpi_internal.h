@@ -22,7 +22,8 @@ struct flow {
     int64_t begin, length; /* the range of elements of each part that moves now */
     int64_t segments;      /* per part */
     int64_t first_step[2]; /* of an exchange: the first step with items to send, and to receive */
-    int64_t send_items, sent; /* items to send to the next rank: in total, and completed */
+    int64_t send_items, sent; /* number of items to send to the next rank, and number of those
+                               * sent */
     int64_t receive_items, received;
     int64_t send_posted, receive_posted;
     int64_t lag;  /* item t may be sent when item t - lag has been received */
@@ -76,9 +77,10 @@ struct mpi {
     struct comm_mpi_config config;
     pthread_t thread;
 
-    pthread_mutex_t lock; /* guards the members down to `failure`, and `done` and `st` of slots */
+    pthread_mutex_t lock; /* guards the members from here to `failure`, and `done` and `st` of each
+                           * slot */
     pthread_cond_t work;  /* `request` has changed */
-    pthread_cond_t done;  /* signalled when an operation or the opening is over */
+    pthread_cond_t done;  /* signalled when an operation is over, and when opening is over */
     struct caller_request request;
     int64_t beat_ns; /* when the communication thread was last outside of an MPI call */
     enum status fail_status;

@@ -130,7 +130,7 @@ static bool move_operations(struct mpi *m, const struct caller_request *w, bool 
     return any;
 }
 
-/* --- the loop --- */
+/* --- the thread's main loop --- */
 
 void mpi_beat(struct mpi *m, int64_t now)
 {

@@ -424,7 +424,7 @@ enum status comm_open_nccl(const struct comm_nccl_config *config, int count,
     return st;
 }
 
-/* --- the module --- */
+/* --- loading the module --- */
 
 enum status comm_nccl_find(struct nccl_port **port)
 {

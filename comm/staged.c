@@ -43,7 +43,7 @@ struct staged {
     pthread_t thread;
     bool running;
 
-    pthread_mutex_t lock; /* guards the members below, and `done` and `st` of slots */
+    pthread_mutex_t lock; /* guards the members below, and `done` and `st` of each slot */
     pthread_cond_t change;
     int64_t wanted; /* number of the last operation to carry out */
     bool closing;
@@ -193,7 +193,7 @@ static enum status move_pieces(struct staged *s, const struct comm_op *op)
     return STATUS_OK;
 }
 
-/* --- the thread --- */
+/* --- functions of the communication thread --- */
 
 static enum status run_on_host(struct staged *s, const struct comm_op *op)
 {
@@ -248,7 +248,7 @@ static void *staged_serve(void *arg)
     return NULL;
 }
 
-/* --- the kind's calls --- */
+/* --- the functions in struct comm_calls --- */
 
 static enum status staged_start(struct comm *c, struct comm_slot *slot)
 {

@@ -73,7 +73,7 @@ static enum status get(struct tcp *t, int rank, const struct comm_op *op, void *
     return check_moved(t, rank, op, socket_get(t->peer[rank], data, bytes, t->timeout_s));
 }
 
-/* --- agreement --- */
+/* --- intents and verdicts --- */
 
 /* On rank 0: checks rank r's intent `theirs`. If the check fails and the verdict is not a failure
  * yet, stores the failure in the verdict. */
@@ -191,7 +191,7 @@ static enum status gather_parts(struct tcp *t, const struct comm_op *op)
     return STATUS_OK;
 }
 
-/* Passes `bytes` on from one rank to another; neither is rank 0. */
+/* On rank 0, receives `bytes` from one rank and sends them to another rank. */
 static enum status relay(struct tcp *t, const struct comm_op *op, int from, int to, size_t bytes)
 {
     for (size_t done = 0; done < bytes; done += PIECE_BYTES) {
@@ -214,7 +214,8 @@ static enum status move_part(struct tcp *t, const struct comm_op *op, int from, 
     return rank == 0 ? relay(t, op, from, to, bytes) : STATUS_OK;
 }
 
-/* All ranks take the parts in one order, so that nobody waits for a part that comes later. */
+/* Moves all parts. Every rank handles the parts in the same order, so that no rank waits for a part
+ * that another rank sends later. */
 static enum status exchange_parts(struct tcp *t, const struct comm_op *op)
 {
     int size = t->base.size;
@@ -226,7 +227,7 @@ static enum status exchange_parts(struct tcp *t, const struct comm_op *op)
     return STATUS_OK;
 }
 
-/* --- the kind's calls --- */
+/* --- the functions in struct comm_calls --- */
 
 static enum status tcp_run(struct comm *c, const struct comm_op *op)
 {

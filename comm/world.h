@@ -16,7 +16,8 @@ struct world_config {
                                   * VIA_AUTO; the same on all ranks */
     struct launcher_place place; /* rank of this process at a rendezvous; size 0: the launcher's
                                   * variables give it */
-    const char *job;         /* the job's name if its launcher gives none (launcher_job); or NULL */
+    const char *job;         /* the job's name, for launchers that give none (launcher_job); NULL:
+                              * none */
     const char *secret_file; /* for a rendezvous; see struct comm_tcp_config */
     bool insecure;           /* for a rendezvous; see struct comm_tcp_config */
     double timeout_s;        /* time limit of a wait for another rank; 0: none */
@@ -39,7 +40,7 @@ struct rank_info {
 };
 
 struct world {
-    struct comm *comm; /* has one rank if there is one process */
+    struct comm *comm; /* if there is only one process, a communicator of one rank */
     int rank, size;
     struct launcher_place place; /* from struct world_config; size 0: the launcher's variables give
                                   * it */

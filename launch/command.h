@@ -15,7 +15,7 @@ struct launch_site {
     enum mpi_kind kind;
     const char *mpirun;
     const char *log_dir; /* an absolute path */
-    bool root;           /* the user is root: Open MPI needs a flag */
+    bool root;           /* the user is root, for which Open MPI needs a flag */
     bool terminal;       /* rank 0's output is a terminal */
     bool loopback;       /* all ranks are on this machine; ranks of MPICH use the loopback
                           * interface */

@@ -8,7 +8,7 @@
 
 enum { HOST_NAME_SIZE = 256, HOST_SLOTS_MAX = 65536 };
 
-/* The variable that lists a launch's hosts for its ranks: "h1:4,h2:4". */
+/* The environment variable in which `launch` lists the job's hosts for the ranks: "h1:4,h2:4". */
 #define LAUNCH_HOSTS_VARIABLE "AMPSCALE_HOSTS"
 
 struct launch_host {
@@ -31,8 +31,8 @@ MUST_CHECK enum status launch_hosts_parse(struct launch_hosts *hosts, const char
  * STATUS_USAGE, and the message names the line's number. A file without hosts is STATUS_USAGE. */
 MUST_CHECK enum status launch_hosts_read(struct launch_hosts *hosts, const char *path);
 
-/* The sum of all hosts' slots, and the largest number of slots of one host; both are 0 without
- * hosts. */
+/* launch_hosts_slots returns the sum of all hosts' slots, and launch_hosts_most the largest number
+ * of slots of one host; both return 0 if there are no hosts. */
 int launch_hosts_slots(const struct launch_hosts *hosts);
 int launch_hosts_most(const struct launch_hosts *hosts);
 

@@ -251,8 +251,8 @@ static enum status check_verdict(const struct join_config *c, uint32_t verdict)
                        v < VERDICTS ? reasons[v] : reasons[OTHER_VERSION]);
 }
 
-/* Waits for node 0's decision, which comes when enough nodes have joined. STATUS_IO: the connection
- * was lost. */
+/* Waits for the answer of node 0, which comes when all nodes have joined, or at the time limit.
+ * STATUS_IO: the connection was lost. */
 static enum status await_answer(const struct join_config *c, int fd, struct answer *a)
 {
     struct pollfd p = {.fd = fd, .events = POLLIN};

@@ -153,7 +153,7 @@ bool Transport::write_some(Peer &p)
     return true;
 }
 
-/* Finds the transfer to which the message from rank r belongs. False: no collective has asked for
+/* Finds the transfer to which the message from rank r belongs. False: no collective has requested
  * that transfer yet. */
 bool Transport::place(int r)
 {

@@ -41,7 +41,7 @@ struct Frame {
     uint64_t number, intent;
 };
 
-/* A transfer that a collective has asked for. */
+/* A transfer that a collective has requested. */
 struct Piece {
     Buffer *buffer;
     uint64_t slot;
@@ -54,11 +54,11 @@ struct Peer {
     int fd = -1;
     std::deque<Piece> sends, receives; /* the first of `sends` is being sent: */
     Frame out;
-    size_t sent = 0; /* bytes sent of `out` and of its piece */
+    size_t sent = 0; /* number of bytes sent of the header `out` and of the piece after it */
     Frame in;
-    size_t received = 0; /* bytes received of `in` and of its piece */
+    size_t received = 0; /* number of bytes received of the header `in` and of the piece after it */
     bool placed = false; /* `into` is the transfer to which `in` belongs */
-    bool early = false;  /* `in` is for a transfer that no collective has asked for yet */
+    bool early = false;  /* `in` belongs to a transfer that no collective has requested yet */
     Piece into;
 };
 
@@ -72,7 +72,7 @@ class Transport : public gloo::transport::Context
     std::unique_ptr<gloo::transport::UnboundBuffer> createUnboundBuffer(void *ptr,
                                                                         size_t size) override;
 
-    /* Sets the operation that the next transfers belong to. */
+    /* Sets the operation to which the next transfers belong. */
     void begin(const gloo_op &op);
 
     void send(int rank, const Piece &piece);
@@ -103,7 +103,8 @@ class Buffer : public gloo::transport::UnboundBuffer
     {
     }
 
-    /* These two ignore Gloo's time limit: the transport applies the communicator's. */
+    /* These two functions ignore Gloo's time limit; the transport applies the communicator's time
+     * limit. */
     bool waitRecv(int *rank, std::chrono::milliseconds) override;
     bool waitSend(int *rank, std::chrono::milliseconds) override;
     void abortWaitRecv() override

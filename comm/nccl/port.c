@@ -43,7 +43,7 @@ struct nccl_link {
     void *reuse[REUSED_MAX];
 };
 
-/* --- results --- */
+/* --- error codes --- */
 
 static enum status nccl_error(const struct ported *p, ncclComm_t comm, ncclResult_t r,
                               const char *call)
