@@ -120,7 +120,7 @@ enum status temporary_dir_make_in(struct temporary_dir *d, const char *parent, c
             return status_fail(STATUS_IO, "cannot make a folder in '%s': %s; set TMPDIR", parent,
                                strerror(errno));
         int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        /* Another process may have removed the folder before this one locked it. */
+        /* Another process may have removed the folder before this process locked it. */
         bool swept = fd < 0 || (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK);
         swept = swept || (fstat(fd, &s) == 0 && s.st_nlink == 0);
         if (!swept || i == TRIES) {
@@ -210,8 +210,8 @@ static void remove_unheld(int dir, const char *name)
 }
 
 /* Creates and locks the temporary file. Its name is unpredictable, so that no other process can
- * create a file or link of that name first. If another process removes the file before this one has
- * locked it, creates another. On a file system without locks, no process removes temporary
+ * create a file or link of that name first. If another process removes the file before this process
+ * has locked it, creates a new file. On a file system without locks, no process removes temporary
  * files. */
 static enum status open_temporary(struct atomic_file *f)
 {

@@ -1,4 +1,4 @@
-/* Finds the known word with the smallest edit distance from a mistyped one. */
+/* Finds the known word with the smallest edit distance to a mistyped word. */
 #include "base/nearest.h"
 
 #include <ctype.h>

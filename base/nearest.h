@@ -1,4 +1,5 @@
-/* Finds the word that a user may have meant: the known word with the fewest edits from a typed one.
+/* Finds the word that a user may have meant: the known word that the fewest edits make from the
+ * typed word.
  *
  *     struct nearest near = nearest_to("--epoch");
  *     nearest_offer(&near, "epochs", 6);             for each known word

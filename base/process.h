@@ -67,8 +67,8 @@ struct process {
     struct process_end end;
     int log; /* -1: none */
     int64_t grace_s;
-    int asked;                 /* number of stop requests sent: the first two are SIGTERM, later
-                                * ones SIGKILL */
+    int asked;                 /* number of stop requests sent: the first two are SIGTERM, the
+                                * others SIGKILL */
     uint64_t begun_ns, due_ns; /* when the next request is due; 0: never */
 };
 

@@ -1,4 +1,4 @@
-/* Stores the message that explains an `enum status`, one per thread. */
+/* Stores, for each thread, the message of its last failure. */
 #include "base/status.h"
 
 #include "base/text.h"

@@ -19,8 +19,8 @@ struct thread_pool {
     pthread_cond_t begin, end;
     uint64_t call;                /* number of the current call of thread_pool_run, from 1 */
     int running;                  /* members besides the caller that have not finished this call */
-    struct first_failure failure; /* first failure of this call, kept because the caller cannot read
-                                   * the messages of other members */
+    struct first_failure failure; /* first failure of this call, with its message, because the
+                                   * caller cannot read the messages of other members */
     bool closing;
     enum status (*work)(void *context, int member);
     void *context;

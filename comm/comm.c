@@ -1,4 +1,4 @@
-/* Defines functions that all kinds of communicator share, and the communicator of one rank. */
+/* Defines the functions that all kinds of communicator share, and the communicator of one rank. */
 #include "comm/exchange.h"
 #include "comm/internal.h"
 

@@ -196,9 +196,9 @@ MUST_CHECK enum status comm_open_joint(struct comm *within, struct comm *between
  * of device[i] through the host communicator host[i], which has the same ranks. Each c[i] has a
  * thread, which carries out its operations in the order of their start and stages the data through
  * pinned host memory. Staging is for ranks that share a GPU and for builds without NCCL. A staged
- * communicator supports the same operations as its host communicator. The order of addition in a
- * sum may differ from that of the host communicator, because the order depends on the size. Results
- * have the same bits on every rank and every time.
+ * communicator supports the same operations as its host communicator. A sum may add in another
+ * order than the host communicator, because the order depends on the size. Results have the same
+ * bits on every rank and every time.
  *
  * c[i] does not own host[i] and device[i], which must outlive it. While an operation on c[i] has
  * started and has not been waited for, only c[i] may use host[i]; an operation on host memory then

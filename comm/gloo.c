@@ -255,8 +255,8 @@ static enum status gloo_new(struct comm *control, struct gloo **out)
     return STATUS_OK;
 }
 
-/* Sets up the descriptors that the communication thread watches: a new one that wakes the thread,
- * then the connections of `control`. */
+/* Sets up the descriptors that the communication thread watches: a new descriptor that wakes the
+ * thread, then the connections of `control`. */
 static enum status open_watch(struct gloo *g, struct comm *control)
 {
     int size = g->base.size;

@@ -56,7 +56,7 @@ MUST_CHECK enum status gloo_mesh_open(struct comm *control, const struct secret 
 bool gloo_readable(struct gloo *g, int i);
 
 /* Called when the operation in progress has made no progress within the time limit. Finds the rank
- * at fault, and stores the failure. Returns whether there is one. */
+ * at fault, and stores the failure. Returns whether there is a failure. */
 bool gloo_overdue(struct gloo *g);
 
 /* Finds out why an operation ended with `result`, which is not GLOO_DONE, and stores the

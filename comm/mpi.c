@@ -91,7 +91,7 @@ static bool is_stuck(const struct mpi *m, int checks)
 }
 
 /* Ends the process. While MPI is stuck, no query can find the rank at fault; if there are two
- * ranks, the other one is named. */
+ * ranks, the message names the other rank. */
 _Noreturn static void end_stuck(const struct mpi *m, const struct comm_op *op)
 {
     char text[COMM_TEXT_MAX], other[COMM_MESSAGE_MAX] = "another rank",

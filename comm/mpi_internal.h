@@ -57,8 +57,8 @@ struct health {
     bool querying;                 /* this rank is querying the others: */
     bool urgent;                   /* the query ends the job only if a rank is unresponsive */
     int64_t awaited;               /* the operation without progress, or 0 */
-    int64_t began_ns, ended_ns;    /* when this or the last query began, and when the last one
-                                    * ended */
+    int64_t began_ns, ended_ns;    /* when the latest query began, and when the latest complete
+                                    * query ended */
     bool *answered;                /* (size) the rank has answered since the query began */
     struct health_message *answer; /* (size) the last message of each rank */
     int64_t queried_ns;            /* when another rank last queried */

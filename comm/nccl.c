@@ -47,8 +47,8 @@ struct nccl {
     pthread_mutex_t lock; /* guards the members below */
     pthread_cond_t change;
     struct pending pending[PENDING_MAX]; /* operation n at n % PENDING_MAX */
-    int64_t begun, passed;               /* numbers of the last operation begun, and of the last one
-                                          * that is over */
+    int64_t begun, passed;               /* numbers of the last operation that has begun, and of the
+                                          * last operation that is over */
     int64_t passed_ns;                   /* when an operation was last found to be over */
     bool closing;
     struct first_failure failure;

@@ -50,7 +50,7 @@ struct nccl_port {
     void (*drop)(struct nccl_port *p); /* frees the port; all links must be closed */
 };
 
-/* The function of the CUDA module that creates a port; `abi` must be the one that the module was
- * built with (kernels/module.h). STATUS_UNSUPPORTED: the message names the missing part. */
+/* The function of the CUDA module that creates a port; `abi` must be the value with which the
+ * module was built (kernels/module.h). STATUS_UNSUPPORTED: the message names the missing part. */
 #define NCCL_MODULE_ENTRY "ampscale_cuda_nccl"
 typedef enum status nccl_module_entry(unsigned abi, struct nccl_port **port);

@@ -126,7 +126,7 @@ struct gathering {
     const struct rendezvous_config *config;
     unsigned char job[DIGEST_BYTES];
     int *peer;
-    int here; /* connected ranks, this one included */
+    int here; /* number of connected ranks, including rank 0 */
     int listener[SOCKET_ADDRESSES_MAX], listeners;
     struct pending pending[PENDING_MAX]; /* the oldest first */
     int n;

@@ -19,10 +19,10 @@ struct rendezvous_config {
  * Rank 0 listens only at the addresses that `address` names. It serves all connections at once,
  * each for HELLO_S at most. When PENDING_MAX connections are pending, a new one displaces the
  * oldest. A rank retries until it finds rank 0 or the limit is over. Both sides prove that they
- * know the secret by answering the other's random challenge. Rank 0 refuses processes of another
- * job, world size or program version, a rank that has connected already, and wrong proofs. A rank
- * that is refused fails at once with the reason. Data after the proofs is neither encrypted nor
- * authenticated.
+ * know the secret: each answers the random challenge of the other side. Rank 0 refuses processes of
+ * another job, world size or program version, a rank that has connected already, and wrong proofs.
+ * A rank that is refused fails at once with the reason. Data after the proofs is neither encrypted
+ * nor authenticated.
  *
  * STATUS_USAGE for an address that is wrong, or beyond loopback without a secret. */
 MUST_CHECK enum status rendezvous_meet(const struct rendezvous_config *c, int *peer);

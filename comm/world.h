@@ -12,7 +12,7 @@ enum { HOST_NAME_MAX_LEN = 64 };
 struct world_config {
     const char *rendezvous;      /* HOST:PORT of rank 0, to connect without MPI; NULL: connect by
                                   * MPI, or at the launcher's MASTER_ADDR and MASTER_PORT */
-    enum comm_via via;           /* how processes connect, where VIA_NCCL has the effect of
+    enum comm_via via;           /* the transport between processes, for which VIA_NCCL means
                                   * VIA_AUTO; the same on all ranks */
     struct launcher_place place; /* rank of this process at a rendezvous; size 0: the launcher's
                                   * variables give it */
@@ -74,8 +74,8 @@ MUST_CHECK enum status world_local_rank(const struct world *w, int *local_rank);
 int world_threads(const struct world *w, int devices);
 
 /* Adds this program's version and a checksum of its file to `settings`, which must be the same on
- * every rank, and compares them with rank 0's. If one differs, all ranks fail with STATUS_USAGE and
- * the same message, which names the rank, the setting and both values. */
+ * every rank, and compares them with rank 0's. If a value differs, all ranks fail with STATUS_USAGE
+ * and the same message, which names the rank, the setting and both values. */
 MUST_CHECK enum status world_agree(struct world *w, json_t *settings);
 
 /* A new JSON array of the ranks' hosts and processes, which schema_is_rank_list accepts. NULL: no

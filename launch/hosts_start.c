@@ -119,7 +119,7 @@ static enum status start_ssh(struct host *h, char **argv)
 }
 
 /* Sends the environment variables that ranks need. They are not arguments, because other users can
- * see arguments, and one variable is the secret. */
+ * see arguments, and one variable contains the secret. */
 static void send_environment(struct host *h)
 {
     FILE *f = fdopen(dup(h->in), "w");

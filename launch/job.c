@@ -85,7 +85,7 @@ static void end_job(struct job *j)
         kill(j->mpirun.pid, j->phase == PHASE_KILLING ? SIGKILL : SIGTERM);
 }
 
-/* Shows the line `text`, unless its reason `core` is that of the last line shown: several ranks may
+/* Shows the line `text`, unless the last line shown had the same reason `core`: several ranks may
  * fail for the same reason. */
 static void show(struct job *j, const char *text, const char *core)
 {
@@ -202,8 +202,8 @@ static void take_output(void *self, const char *line, size_t n)
         fwrite(line, 1, n, stdout);
 }
 
-/* Handles a stop signal to this process. The first one asks the ranks to stop, by SIGUSR1, which
- * mpirun forwards; a second one ends the job. */
+/* Handles a stop signal to this process. The first signal asks the ranks to stop, by SIGUSR1, which
+ * mpirun forwards; a second signal ends the job. */
 static void take_stop(struct job *j, int signo)
 {
     char name[32];

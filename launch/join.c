@@ -78,7 +78,7 @@ struct gathering {
     unsigned char job[DIGEST_BYTES];
     int listener[SOCKET_ADDRESSES_MAX], listeners;
     struct member *member; /* (nodes) */
-    int here;              /* nodes that have joined, this one included */
+    int here;              /* number of nodes that have joined, including node 0 */
 };
 
 static double now_s(void)

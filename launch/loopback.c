@@ -1,6 +1,6 @@
 /* A separate library, which `launch` names in LD_PRELOAD for mpirun if all ranks are on one
  * machine. The library replaces bind: a TCP socket that would be bound to all addresses is bound to
- * the loopback address. The mpirun of Open MPI and that of MPICH listen at all addresses, and
+ * the loopback address. The mpirun programs of Open MPI and of MPICH listen at all addresses, and
  * neither has a setting to prevent that. */
 #include <dlfcn.h>
 #include <errno.h>
