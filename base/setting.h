@@ -60,9 +60,9 @@ struct setting {
     const char *fallback; /* the default, as a value of the flag; NULL: none, or `help` states it */
     const char *help;     /* a noun phrase; a row that has only `help` is the heading of `group` */
     enum setting_type type;
-    size_t offset, size, count, given; /* the member's offset and size; the offset of its number of
-                                        * elements; the offset of a bool that is set if the flag is
-                                        * given. The last two: 0 for none */
+    size_t offset, size, count, given; /* the member's offset and size. `count` is the offset of the
+                                        * member's number of elements, and `given` the offset of a
+                                        * bool that is set if the flag is given; 0: none */
     double min, max;
     enum status (*take)(const struct setting *s, const char *text, void *config);
     const char *aliases[SETTING_ALIASES + 1]; /* other spellings of the flag; ends with NULL */

@@ -75,7 +75,8 @@ static bool is_plain(const char *word)
     return *word != '\0';
 }
 
-/* Whether a terminal or a viewer shows all characters of the word as they are. */
+/* Whether text_clean leaves the word unchanged: a terminal or a viewer then shows all of its
+ * characters. */
 static bool is_shown(const char *word)
 {
     char clean[8];

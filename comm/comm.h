@@ -43,8 +43,8 @@
 
 enum {
     COMM_MAX_STARTED = 1024
-}; /* comm_start of operation n + COMM_MAX_STARTED fails with STATUS_INVALID unless operation n has
-    * been waited for */
+}; /* operation n must be waited for before operation n + COMM_MAX_STARTED is started; otherwise
+    * comm_start fails with STATUS_INVALID */
 
 struct device;
 struct event;
@@ -107,7 +107,7 @@ struct comm_op {
      * factor. */
     float factor;
     bool on_host;   /* send and recv are host memory, and events are ignored */
-    int64_t handle; /* only for the communicator; 0 while the operation is not started */
+    int64_t handle; /* only the communicator uses it; 0 while the operation is not started */
 };
 
 /* The transport that the user asks for. Between GPUs, AUTO chooses NCCL if every rank has NCCL and
@@ -183,8 +183,8 @@ void comm_close(struct comm *c);
 MUST_CHECK enum status comm_open_solo(struct comm **c);
 
 /* Opens `size` communicators of one group, c[0 .. size-1], each for its own thread; they are closed
- * separately, in any order. A reduction combines the ranks' values in rank order. timeout_s: limit
- * of a wait for the other ranks; 0: indefinitely. */
+ * separately, in any order. A reduction combines the ranks' values in rank order. timeout_s: time
+ * limit of a wait for the other ranks; 0: none. */
 MUST_CHECK enum status comm_open_local(int size, double timeout_s, struct comm **c);
 
 /* Makes the threads of several processes one group, for sums and barriers: `within` connects the
@@ -245,10 +245,12 @@ const char *comm_srun_mpi(void);
 struct comm_tcp_config {
     const char *address; /* HOST:PORT of rank 0; an IPv6 address in brackets */
     int rank, size;
-    double timeout_s;        /* time limit to connect, and of a wait without progress; 0: none */
-    const char *job;         /* the same text on all ranks of a job, and on no others */
-    const char *secret_file; /* file of mode 600, the same on all ranks; NULL: AMPSCALE_SECRET, if
-                              * set */
+    double timeout_s;        /* time limit for connecting, and for a wait without progress; 0:
+                              * none */
+    const char *job;         /* identifies the job: the same text on all of its ranks, another text
+                              * in other jobs */
+    const char *secret_file; /* file of mode 600 with the same secret on all ranks; NULL:
+                              * AMPSCALE_SECRET, if set */
     bool insecure;           /* an address beyond loopback needs no secret */
 };
 

@@ -199,7 +199,8 @@ static enum status check_agreement(const struct group *g)
 static enum status local_run(struct comm *c, const struct comm_op *op)
 {
     struct local *l = (struct local *)c;
-    TRY(group_status(l->group)); /* after a failure slower ranks may still read l->op */
+    TRY(group_status(l->group)); /* after a failure l->op stays unchanged, because slower ranks may
+                                  * still read it */
     l->op = *op;
     TRY(meet(l, op));
     enum status st = check_agreement(l->group);

@@ -32,9 +32,9 @@ static const int64_t DEFER_NS = 1000 * MS;        /* added to the time to answer
                                                    * that also queries */
 static const int64_t DELIVERY_NS = 100 * MS;      /* time to deliver HEALTH_END to the other
                                                    * ranks */
-static const int64_t OUTPUT_NS = 50 * MS; /* time between the last line and the abort, after which
-                                           * the launcher may kill the rank supervisor that forwards
-                                           * the line */
+static const int64_t OUTPUT_NS = 50 * MS; /* time from the printed line to the abort: after the
+                                           * abort the launcher may kill the rank supervisor that
+                                           * forwards the line */
 /* How long a rank that receives HEALTH_END waits for the launcher to kill it. If the rank exits
  * before the reporter has printed its line, the launcher kills the reporter. */
 static const int64_t REPORTER_NS = 5000 * MS;

@@ -1,10 +1,11 @@
 /* The communication thread of an MPI process: joins the job, carries out operations, checks the
  * health of the other ranks, and leaves the job.
  *
- * The cores are needed for computation. While operations are in progress the thread polls a few
- * times without a pause, then yields between polls, then sleeps for some microseconds, longer each
- * time up to SLEEP_LONGEST_NS; progress restarts this sequence. While there are no operations it
- * sleeps until one is started, and polls every LISTEN_NS for health messages. */
+ * The thread leaves the cores to computation as far as possible. While operations are in progress
+ * it polls a few times without a pause, then yields between polls, then sleeps for some
+ * microseconds, longer each time up to SLEEP_LONGEST_NS; progress restarts this sequence. While
+ * there are no operations it sleeps until one is started, and polls every LISTEN_NS for health
+ * messages. */
 #include "comm/mpi_internal.h"
 
 #include <sched.h>

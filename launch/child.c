@@ -52,7 +52,7 @@ static void output_read(struct output *o)
     ssize_t n = read(o->fd, bytes, sizeof bytes);
     if (n < 0 && errno == EINTR)
         return;
-    if (n <= 0) { /* the end; a terminal gives EIO */
+    if (n <= 0) { /* the stream has ended; a read from a terminal then fails with EIO */
         output_end(o);
         close(o->fd);
         o->fd = -1;

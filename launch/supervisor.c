@@ -25,8 +25,8 @@ enum {
     CHECK_MS = 500,    /* time between checks that the parent is alive */
     END_CHECK_MS = 20, /* time between checks of the clock when the job ends */
     END_SECONDS = 2,   /* time from SIGTERM to SIGKILL when the job ends */
-    REPORT_MS = 100,   /* time from SIGTERM to the report: Open MPI 4 kills the supervisor after a
-                        * second, Open MPI 5 after a quarter of a second */
+    REPORT_MS = 100,   /* time from SIGTERM to the report; short, because Open MPI 4 kills the
+                        * supervisor after a second, and Open MPI 5 after a quarter of a second */
 };
 
 struct supervisor {
