@@ -1,4 +1,5 @@
-/* Computes a step as torch.nn.DataParallel does. Not optimised, because runs measure its cost. */
+/* Computes a step as torch.nn.DataParallel does. The code is deliberately not optimised, because
+ * runs measure the cost of DataParallel. */
 #include "engine/engine_parts.h"
 
 #include "base/array.h"
@@ -44,8 +45,8 @@ void data_parallel_close(struct engine *e)
     flat_op_close(&e->sum);
 }
 
-/* Copies weights and running statistics from device 0, and waits for the copy, because the next
- * forward pass of device 0 overwrites its statistics. */
+/* Copies weights and running statistics from device 0 to replica i, and waits for the copy, because
+ * the next forward pass of device 0 overwrites the statistics. */
 static enum status replicate(struct engine *e, int i)
 {
     struct replica *r = &e->replica[i];
@@ -55,7 +56,8 @@ static enum status replicate(struct engine *e, int i)
     return r->dev->backend->stream_sync(network_stream(r->net));
 }
 
-/* If `gather`, copies replica i's logits to the loss head; else its rows of the gradient back. */
+/* If `gather` is set, copies replica i's logits to the loss head. Otherwise copies its rows of the
+ * logits' gradient from the loss head to replica i. */
 static enum status copy_rows(struct engine *e, int i, bool gather)
 {
     struct replica *r = &e->replica[i];
@@ -124,7 +126,8 @@ static enum status backward_part(struct engine *e, int i)
     return program_wait(p);
 }
 
-/* Adds the gradients to those of earlier micro-batches, and starts to reduce them over ranks. */
+/* Passes device 0's gradients to the reducer, which adds them to those of earlier micro-batches
+ * and, after the last micro-batch, starts to reduce the sum over the ranks. */
 static enum status hand_over(struct engine *e)
 {
     const struct micro_batch *b = &e->current;
@@ -148,7 +151,7 @@ enum status data_parallel_batch(struct engine *e)
     TRY(engine_delay(e));
     TRY(engine_run(e, backward_part));
     TRY(engine_mark(e, MARK_BACKWARD));
-    /* Adds the other devices' gradients to device 0's, one after the other. */
+    /* Adds the gradients of the other devices to those of device 0, one device after the other. */
     struct replica *first = &e->replica[0];
     size_t bytes;
     float *sum = network_flat(first->net, VALUE_GRADIENT, &bytes);

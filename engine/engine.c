@@ -1,4 +1,4 @@
-/* Opens and closes an engine; functions that all modes share. */
+/* Opens and closes an engine, and defines functions that all modes share. */
 #include "engine/engine.h"
 
 #include "engine/engine_parts.h"
@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-/* Sets the configuration of the programs, but not their numbers of rows. */
+/* Sets the configuration of the program for each use. The caller sets the number of rows. */
 static void program_configs(const struct engine *e, struct program_config config[USE_COUNT])
 {
     const struct engine_config *c = &e->config;
@@ -39,7 +39,7 @@ static enum status open_replicas(struct engine *e)
     return STATUS_OK;
 }
 
-/* Does the device still work? After its context is destroyed, every call fails. */
+/* Returns whether the device still works. After its context is destroyed, every call fails. */
 static bool device_answers(struct device *dev)
 {
     struct stream *s;
@@ -67,7 +67,7 @@ enum status engine_fall(struct engine *e, enum ladder_failure kind, enum status 
 }
 
 /* `st` is the result of opening the replicas on this rank. If planning failed on any rank, all
- * ranks go down one rung. *again: open the replicas once more. */
+ * ranks go down one rung. Sets *again if the caller must open the replicas once more. */
 static enum status agree_on_plans(struct engine *e, enum status st, bool *again)
 {
     double failed = st != STATUS_OK;
@@ -111,16 +111,16 @@ static enum status check_layouts(struct engine *e)
     for (int i = 1; i < e->n; i++) {
         TRY(network_layout_hash(e->replica[i].net, &other));
         if (other != first)
-            return status_fail(STATUS_USAGE,
-                               "device %d has another layout of weights for its %d images than "
-                               "device 0 for its %d; give a -b that is a multiple of %d",
-                               i, e->replica[i].part[USE_TRAIN].count,
-                               e->replica[0].part[USE_TRAIN].count, e->n);
+            return status_fail(
+                STATUS_USAGE,
+                "device %d has %d images and another layout of weights than device 0, "
+                "which has %d images; give a -b that is a multiple of %d",
+                i, e->replica[i].part[USE_TRAIN].count, e->replica[0].part[USE_TRAIN].count, e->n);
     }
     return STATUS_OK;
 }
 
-/* Makes replica i's backward passes report whole buckets only. */
+/* Makes replica i's backward passes report completed gradients in whole buckets only. */
 static enum status set_bucket_ends(struct engine *e, int i)
 {
     int n = reducer_buckets(e->reducer[i]);
@@ -135,7 +135,8 @@ static enum status set_bucket_ends(struct engine *e, int i)
     return STATUS_OK;
 }
 
-/* Opens no reducer if gradients stay on one device and are complete after one micro-batch. */
+/* Opens the reducers; none if gradients stay on one device and are complete after one
+ * micro-batch. */
 static enum status open_reducers(struct engine *e)
 {
     const struct engine_config *c = &e->config;
@@ -161,7 +162,8 @@ static enum status open_reducers(struct engine *e)
     return STATUS_OK;
 }
 
-/* Refuses batches that leave a replica without rows: sums over replicas would lack a part. */
+/* Refuses a batch size that leaves a replica without rows, because sums over the replicas would
+ * lack that replica's part. */
 static enum status check_parts(const struct engine *e)
 {
     static const char *const batch[USE_COUNT] = {"a batch", "an epoch's last batch",
@@ -173,7 +175,7 @@ static enum status check_parts(const struct engine *e)
         if (idle && (sums || u == USE_TRAIN))
             return status_fail(
                 STATUS_USAGE,
-                "%s of %d images leaves none for the last of %d devices; give another -b%s",
+                "%s of %d images leaves no image for the last of %d devices; give another -b%s",
                 batch[u], rows, e->n, u == USE_TAIL ? ", or --drop-last" : "");
     }
     return STATUS_OK;
@@ -207,8 +209,8 @@ enum status engine_open(const struct engine_config *config, struct engine **out)
     e->config = *config;
     e->n = config->devices->n;
     e->central = e->n > 1 && config->dp_reduce == DP_CENTRAL;
-    /* In DataParallel the devices and the host wait for each other several times per step, so there
-     * is no lag. */
+    /* In DataParallel the devices and the host wait for each other several times per step, so steps
+     * cannot overlap and the lag is 0. */
     e->lag = config->devices->backend->asynchronous && !e->central ? ENGINE_LAG_MAX : 0;
     e->keeps_scale = config->scaled && e->lag > 0;
     enum status st = open_parts(e);
@@ -323,7 +325,8 @@ const char *engine_comm_why(const struct engine *e)
     return e->group.why;
 }
 
-/* Broadcasts from rank 0's first device to the other ranks'; their streams must be idle. */
+/* Broadcasts `data` from the first device of rank 0 to the first devices of the other ranks. The
+ * streams of these devices must be idle. */
 static enum status broadcast(struct engine *e, void *data, size_t bytes)
 {
     struct comm_op op = {.kind = COMM_BROADCAST,
@@ -333,8 +336,8 @@ static enum status broadcast(struct engine *e, void *data, size_t bytes)
     return bytes ? comm_run(e->lead, &op) : STATUS_OK;
 }
 
-/* Waits for all streams, before and after a copy between devices: the source must be complete
- * before the copy, and must not change until the copy ends. */
+/* Waits until all streams are idle. The engine does so before and after a copy between devices,
+ * because the source must be complete before the copy and must not change during the copy. */
 static enum status settle(const struct engine *e)
 {
     for (int i = 0; i < e->n; i++)
@@ -387,7 +390,8 @@ enum status engine_input(struct engine *e, int i, const struct micro_batch *b,
     const struct backend *backend = r->dev->backend;
     *own = *state;
     own->sample0 = (uint64_t)comm_rank(e->config.ranks) * (uint64_t)rows + (uint64_t)part.first;
-    if (!e->central) { /* weights this part's loss by its rows: the mean is over the whole batch */
+    if (!e->central) { /* weight this part's loss by its share of the rows, because the mean is over
+                        * the whole batch */
         own->share = (float)part.count / (float)rows;
         own->loss_scale = scaler_loss_scale((double)own->loss_scale, own->share);
     }

@@ -8,7 +8,7 @@
  *               ranks' own communicator
  *
  * If batch norm sums host memory while gradients are reduced through the host, both use one
- * communicator, which keeps their operations in order. */
+ * communicator, which executes their operations in order. */
 #include "engine/engine_parts.h"
 
 /* The host communicator between replica i and all other replicas; NULL: there are no others. */

@@ -1,4 +1,4 @@
-/* Inside the engine: declarations that its files share. */
+/* Declarations that the files of engine/ share; not for other components. */
 #pragma once
 
 #include "base/thread_pool.h"
@@ -9,7 +9,8 @@
 #include "model/exchange.h"
 #include "model/loss_head.h"
 
-/* Marks in device 0's stream between the parts of a step. */
+/* Events in device 0's stream between the parts of a step, from which the times of the parts are
+ * computed. */
 enum mark {
     MARK_BEGIN,
     MARK_COPIED, /* weights copied to the other devices */
@@ -18,27 +19,29 @@ enum mark {
     MARK_BACKWARD,
     MARK_SUMMED, /* gradients summed onto device 0 */
     MARK_BATCH_COUNT,
-    MARK_UPDATE = MARK_BATCH_COUNT, /* update begins; this mark and the next are once per step */
+    MARK_UPDATE = MARK_BATCH_COUNT, /* update begins; this mark and the following occur once per
+                                     * step */
     MARK_REDUCED,
     MARK_END,
     MARK_COUNT
 };
 
-/* A step whose work is on the streams: the host memory that devices copy from and to, and its
- * marks. */
+/* A step whose work is on the streams: its marks, and the host memory from and to which devices
+ * copy. */
 struct in_flight {
     enum program_use use;
     int of;                                    /* micro-batches begun */
     struct step_state *given[DEVICES_MAX];     /* per micro-batch */
     int32_t *partner[DEVICES_MAX];             /* (micro-batches, replica_rows); NULL: no mixup */
     struct loss_metrics *metrics[DEVICES_MAX]; /* per micro-batch */
-    struct step_outcome *outcome;              /* device 0's */
+    struct step_outcome *outcome;              /* of device 0 */
     struct event **mark;                       /* see in_flight_mark */
     struct event *done[DEVICES_MAX];           /* all results have been written */
     double delay_s;                            /* seconds of an injected delay */
 };
 
-/* Steps begun and not yet read, and the step before them, whose end mark is their start. */
+/* The steps begun whose results are not yet read, and the step before them, because its end mark is
+ * the start of the next step. */
 enum { IN_FLIGHT_MAX = ENGINE_LAG_MAX + 2 };
 
 struct engine {
@@ -63,11 +66,11 @@ struct engine {
     struct in_flight in_flight[IN_FLIGHT_MAX];
     int64_t begun, ended; /* steps begun; steps whose results were read */
     int64_t batches;      /* micro-batches and validation batches begun */
-    struct event *read[DEVICES_MAX][ENGINE_HOLDS + 1]; /* one event for each of the last batches:
-                                                        * the device has read it */
+    struct event *read[DEVICES_MAX][ENGINE_HOLDS + 1]; /* for each of the last batches, an event:
+                                                        * the device has read the batch */
     struct micro_batch current; /* the micro-batch that the thread pool works on */
     enum status (*work)(struct engine *e, int i);
-    /* Of DataParallel only. */
+    /* Used only in DataParallel. */
     struct rounding *rounding[DEVICES_MAX]; /* rounds a replica's gradients before the sum */
     struct flat_op sum;                     /* adds two replicas' gradients, on device 0 */
     struct loss_head *head[USE_COUNT];      /* loss over the whole batch, on device 0 */
@@ -85,8 +88,8 @@ static inline bool engine_trains(const struct engine *e)
     return e->config.rows[USE_TRAIN] > 0;
 }
 
-/* Returns in-flight step `number`. Steps are numbered from 0; step e->begun is the one that is
- * being begun. */
+/* Returns in-flight step `number`. Steps are numbered from 0; number e->begun is the step that the
+ * engine is beginning. */
 static inline struct in_flight *engine_in_flight(struct engine *e, int64_t number)
 {
     return &e->in_flight[number % (e->lag + 2)];
@@ -114,8 +117,8 @@ MUST_CHECK enum status engine_comm_open_devices(struct engine *e);
 void engine_comm_close_devices(struct engine *e);
 void engine_comm_close(struct engine *e);
 
-/* The communicator of replica i for its gradients, and its communicator for sums of host memory
- * during a step; NULL: none. */
+/* Two communicators of replica i: for its gradients, and for sums of host memory during a step.
+ * NULL: none. */
 struct comm *engine_gradient_comm(const struct engine *e, int i);
 struct comm *engine_sum_comm(const struct engine *e, int i);
 
@@ -123,7 +126,7 @@ struct comm *engine_sum_comm(const struct engine *e, int i);
 MUST_CHECK enum status in_flight_open(struct engine *e);
 void in_flight_close(struct engine *e);
 
-/* Reads the results of a step whose work is over. */
+/* Reads the results of step `number`, whose work must be complete. */
 void in_flight_read(struct engine *e, int64_t number, struct step_result *r);
 
 /* Runs work(e, i) for every replica i, each on its own thread. */
@@ -132,8 +135,8 @@ MUST_CHECK enum status engine_run(struct engine *e, enum status (*work)(struct e
 /* The step_state of a whole training batch; engine_input adapts it to a replica's part. */
 struct step_state engine_state(const struct engine *e, const struct micro_batch *b);
 
-/* Injects this step's faults: flips bits of replica i's values; delays after the first replica's
- * forward pass. */
+/* Inject this step's faults: engine_flips flips bits of replica i's values; engine_delay delays the
+ * host after the first replica's forward pass. */
 MUST_CHECK enum status engine_flips(struct engine *e, int i, enum param_value v);
 MUST_CHECK enum status engine_delay(struct engine *e);
 
@@ -154,7 +157,7 @@ static inline struct loss_metrics *engine_metrics(struct engine *e, int i)
 MUST_CHECK enum status engine_input(struct engine *e, int i, const struct micro_batch *b,
                                     const struct step_state *state);
 
-/* The step and evaluation of DataParallel (data_parallel.c). */
+/* The training step and the evaluation in DataParallel (data_parallel.c). */
 MUST_CHECK enum status data_parallel_open(struct engine *e);
 void data_parallel_close(struct engine *e);
 MUST_CHECK enum status data_parallel_batch(struct engine *e);

@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-/* The first execution of a phase is without a graph, the second is recorded and launched. */
+/* The first execution of a phase runs without a graph; the second is recorded as a graph, which is
+ * then launched. */
 enum { REHEARSALS = 2 };
 
 static enum status rehearse_step(struct engine *e, enum program_use use, const struct batch *b)
@@ -33,7 +34,8 @@ static enum status rehearse_use(struct engine *e, enum program_use use, const st
     return STATUS_OK;
 }
 
-/* Makes a batch of zeros of the largest size, in host memory of device 0 like the run's batches. */
+/* Makes a batch of zeros with the largest number of rows, in host memory allocated by device 0,
+ * like the run's batches. */
 static enum status open_batch(struct engine *e, struct batch *b)
 {
     struct device *dev = engine_device(e);
@@ -57,7 +59,8 @@ static void close_batch(struct engine *e, struct batch *b)
     dev->backend->free_host(dev, b->label);
 }
 
-/* Resets the counters and the faults, so that the run begins as if there had been no rehearsal. */
+/* Injects no faults, and resets the counters afterwards, so that the run begins as if there had
+ * been no rehearsal. */
 enum status engine_rehearse(struct engine *e)
 {
     const struct inject *faults = e->config.inject;

@@ -1,15 +1,15 @@
-/* Computes the kind of step in which every device computes the loss of its own part. */
+/* Computes a step in which every device computes the loss of its own part of the batch. */
 #include "engine/engine_parts.h"
 
 #include "base/clock.h"
 
-/* Records a mark if replica i is the first: marks are device 0's. */
+/* Records a mark if replica i is the first, because marks are only in device 0's stream. */
 static enum status mark_if_first(struct engine *e, int i, enum mark m)
 {
     return i == 0 ? engine_mark(e, m) : STATUS_OK;
 }
 
-/* Flips bits only on the last device that keeps weights. */
+/* Flips bits only if replica i is on the last device that keeps weights. */
 enum status engine_flips(struct engine *e, int i, enum param_value v)
 {
     const struct inject *faults = e->config.inject;
@@ -20,8 +20,8 @@ enum status engine_flips(struct engine *e, int i, enum param_value v)
                         e->replica[i].net);
 }
 
-/* Waits until `end_ns`. A sleep may end so late that the lateness exceeds the whole delay of a
- * short step. The last AWAKE_NS are therefore busy-waited. */
+/* Waits until `end_ns`. A sleep may end late by more than the whole delay of a short step, so the
+ * last AWAKE_NS are busy-waited. */
 static void wait_until(uint64_t end_ns)
 {
     enum { AWAKE_NS = 300000 };
@@ -29,14 +29,14 @@ static void wait_until(uint64_t end_ns)
     if (end_ns > now + AWAKE_NS) {
         uint64_t ns = end_ns - now - AWAKE_NS;
         struct timespec left = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
-        while (nanosleep(&left, &left) != 0) /* a signal: sleep the rest, to complete the step */
+        while (nanosleep(&left, &left) != 0) /* interrupted by a signal: sleep for the rest */
             ;
     }
     while (clock_ns() < end_ns)
         ;
 }
 
-/* An asynchronous device becomes idle during the delay. */
+/* Waits for the device first, so an asynchronous device is idle during the delay. */
 enum status engine_delay(struct engine *e)
 {
     struct in_flight *f = engine_in_flight(e, e->begun);
@@ -86,8 +86,8 @@ static enum status own_batch(struct engine *e, int i)
     return program_fetch_metrics(p, engine_metrics(e, i));
 }
 
-/* Reports a replica's failure to the other replicas, which would otherwise wait for this replica in
- * a sum. */
+/* Runs e->work for replica i. If it fails, reports the failure to the other replicas, which would
+ * otherwise wait for replica i in a sum. */
 static enum status run_guarded(void *context, int i)
 {
     struct engine *e = context;
@@ -105,12 +105,13 @@ enum status engine_run(struct engine *e, enum status (*work)(struct engine *e, i
     return thread_pool_run(e->pool, run_guarded, e);
 }
 
-/* Sets grad_scale, by which the optimizer multiplies gradients, and the values it depends on. */
+/* Returns the state with grad_scale, by which the optimizer multiplies gradients, and with the
+ * values from which grad_scale is computed. */
 struct step_state engine_state(const struct engine *e, const struct micro_batch *b)
 {
     struct step_state s = *b->state;
     double divisor = e->reducer[0] ? reducer_divisor(e->reducer[0]) : 1;
-    /* Each replica's gradient is a part of one mean, so the sum of these gradients is not
+    /* The gradients of a process's replicas are already parts of one mean, so their sum is not
      * divided. */
     if (!e->central && e->n > 1)
         divisor /= e->n;
@@ -156,8 +157,8 @@ static enum status update_replica(struct engine *e, int i)
     if (i == 0 && e->config.scaled)
         TRY(program_fetch_outcome(p, engine_in_flight(e, e->begun)->outcome));
     TRY(finish_step(e, i));
-    return e->central ? program_wait(p) : STATUS_OK; /* waits, because the other replicas copy its
-                                                      * weights next */
+    return e->central ? program_wait(p) : STATUS_OK; /* waits, because the other replicas copy the
+                                                      * updated weights next */
 }
 
 enum status engine_update(struct engine *e)

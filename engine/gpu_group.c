@@ -1,5 +1,5 @@
-/* Ranks exchange the PCI addresses of their GPUs. NCCL accepts each GPU once, so ranks that share a
- * GPU send their data through the host. */
+/* Ranks exchange the PCI addresses of their GPUs. NCCL accepts only one rank per GPU, so ranks that
+ * share a GPU send their data through the host. */
 #include "engine/gpu_group.h"
 
 #include "base/array.h"
@@ -29,7 +29,8 @@ static void describe(const struct nccl_port *port, struct device *dev, struct ca
         port->bus(dev, card->bus);
 }
 
-/* Writes why the GPUs of all ranks, `n` on each, cannot use NCCL; "" if they can. */
+/* Writes to `why` the reason why the GPUs of all ranks (`n` per rank) cannot use NCCL; "" if they
+ * can. */
 static void judge_cards(const struct card *card, int count, int n, char *why, size_t size)
 {
     *why = '\0';
@@ -87,7 +88,7 @@ bool gpu_group_is(const struct device_list *list)
     return strcmp(list->backend->name, "cuda") == 0;
 }
 
-/* Whether this process sees only one GPU, as a scheduler may arrange. */
+/* Whether this process sees only one GPU, because a scheduler hides the others. */
 static bool sees_one_gpu(const struct backend *b, int threads)
 {
     struct device *second = NULL;
@@ -96,8 +97,9 @@ static bool sees_one_gpu(const struct backend *b, int threads)
     return one;
 }
 
-/* With --devices cuda each process takes the GPU of its local rank. *dev stays NULL if that is the
- * list's GPU anyway: for local rank 0, and for a process that sees only one GPU. */
+/* With --devices cuda, each process opens the GPU whose index is its local rank. *dev stays NULL if
+ * the list already has the right GPU: for local rank 0, and for a process that sees only one
+ * GPU. */
 static enum status choose_gpu(struct device_list *list, const struct world *w, int threads,
                               struct device **dev)
 {
@@ -112,8 +114,8 @@ static enum status choose_gpu(struct device_list *list, const struct world *w, i
     if (st != STATUS_USAGE || sees_one_gpu(b, threads))
         return st == STATUS_USAGE ? STATUS_OK : st;
     return status_fail(STATUS_USAGE,
-                       "rank %d is local rank %d of its host, which has fewer GPUs; start fewer "
-                       "ranks there, or name GPUs, as in --devices cuda:0",
+                       "rank %d has local rank %d, but its host has fewer GPUs; start fewer "
+                       "ranks on that host, or name a GPU, as in --devices cuda:0",
                        w->rank, own);
 }
 

@@ -8,7 +8,7 @@
 struct nccl_port;
 
 struct gpu_group {
-    bool direct;   /* through NCCL; else through the host */
+    bool direct;   /* true: transfers use NCCL; false: they pass through the host */
     char why[256]; /* why transfers are not direct, in one line; "" if the user requested the
                     * host */
 };
@@ -16,26 +16,26 @@ struct gpu_group {
 /* Are these devices GPUs? */
 bool gpu_group_is(const struct device_list *list);
 
-/* Decides the transport of gradients between GPUs, the same on all ranks: NCCL or the host.
- * VIA_AUTO: NCCL, if every rank has it and no two ranks share a GPU. Each rank has `n` devices;
- * `ranks` connects the processes. `port` is NULL if this rank has no NCCL. STATUS_USAGE if --comm
- * nccl is impossible. */
+/* Chooses NCCL or the host as the transport of gradients between GPUs; all ranks choose the same.
+ * VIA_AUTO chooses NCCL if every rank has NCCL and no two ranks share a GPU. Each rank has `n`
+ * devices; `ranks` connects the processes. `port` is NULL if this rank has no NCCL. STATUS_USAGE if
+ * --comm nccl is impossible. */
 MUST_CHECK enum status gpu_group_decide(enum comm_via via, const struct nccl_port *port,
                                         struct comm *ranks, int n, struct device *const *device,
                                         struct gpu_group *g);
 
-/* Opens the first device of the list. With --devices cuda each process takes the GPU of its local
- * rank, and stores its number in the list; a process that sees only one GPU, as a scheduler may
- * arrange, takes that one. STATUS_USAGE where a host has fewer GPUs than ranks. */
+/* Opens the first device of the list. With --devices cuda, each process opens the GPU whose index
+ * is its local rank, and stores that index in the list. A process that sees only one GPU, because a
+ * scheduler hides the others, opens that GPU. STATUS_USAGE if a host has fewer GPUs than ranks. */
 MUST_CHECK enum status gpu_group_open_first(struct device_list *list, const struct world *w,
                                             int threads, struct device **dev);
 
-/* Finds NCCL (comm_nccl_find). *port is NULL if `via` passes through the host, or if it is VIA_AUTO
- * and NCCL is missing; in the second case the leading rank warns. */
+/* Finds NCCL (comm_nccl_find). *port is NULL if `via` is the host, or if `via` is VIA_AUTO and NCCL
+ * is missing. If NCCL is missing, the leading rank warns. */
 MUST_CHECK enum status gpu_group_find(enum comm_via via, bool leads, struct nccl_port **port);
 
-/* Opens c[0 .. n-1], for the first n devices of every rank, over the transport that was decided;
- * host[i] connects device i with all others. */
+/* Opens c[0 .. n-1], for the first n devices of every rank, over the transport that
+ * gpu_group_decide chose; host[i] connects device i with all others. */
 MUST_CHECK enum status gpu_group_open(const struct gpu_group *g,
                                       const struct comm_nccl_config *nccl, int n,
                                       struct comm *const *host, struct device *const *device,

@@ -103,7 +103,7 @@ static void metrics_add(struct loss_metrics *sum, const struct loss_metrics *m)
     sum->top5 += m->top5;
 }
 
-/* Sums over the replicas that compute a loss, and over the micro-batches. */
+/* Sums the metrics over the micro-batches and over the replicas that compute a loss. */
 static void sum_metrics(const struct engine *e, const struct in_flight *f, struct loss_metrics *sum)
 {
     int n = e->central ? 1 : e->n;

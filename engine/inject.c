@@ -1,4 +1,4 @@
-/* Parses, settles and records faults; the engine and the loader inject them. */
+/* Parses, completes, checks and records faults; the engine and the loader inject them. */
 #include "engine/inject.h"
 
 #include "base/rng.h"
@@ -20,7 +20,8 @@ static enum status refuse(const char *text)
                        text);
 }
 
-/* Reads a whole number and moves *at past it; false without a number or above `max`. */
+/* Reads a whole number and moves *at past it. Returns false if there is no number, or if it exceeds
+ * `max`. */
 static bool read_count(const char **at, int64_t max, int64_t *out)
 {
     *out = 0;
@@ -104,7 +105,7 @@ static bool read_lost_image(const char *at, struct inject *into)
     return !*at || (*at++ == '=' && read_count(&at, INT32_MAX, &into->lose_epoch) && !*at);
 }
 
-/* The text after `name`; NULL where the fault has another name. */
+/* Returns the text after `name`; NULL if `text` does not begin with `name`. */
 static const char *after(const char *text, const char *name)
 {
     size_t n = strlen(name);
@@ -116,7 +117,7 @@ enum status inject_parse(const char *text, struct inject *into)
     const char *slow = after(text, "slow-rank="), *throttle = after(text, "throttle="),
                *lost = after(text, "lost-image"), *flip = after(text, "bitflip=");
     if (flip && into->n_flips == INJECT_FLIPS_MAX)
-        return status_fail(STATUS_USAGE, "--inject '%s': at most %d bits can be flipped", text,
+        return status_fail(STATUS_USAGE, "--inject '%s': at most %d bit flips are allowed", text,
                            INJECT_FLIPS_MAX);
     bool good = slow       ? read_slow_rank(slow, into)
                 : throttle ? read_percent(throttle, &into->throttle)
@@ -131,8 +132,8 @@ static enum status check_rank(const char *fault, int rank, int ranks)
 {
     if (rank < ranks)
         return STATUS_OK;
-    return status_fail(STATUS_USAGE, "--inject %s: there is no rank %d among %d", fault, rank,
-                       ranks);
+    return status_fail(STATUS_USAGE, "--inject %s: rank %d does not exist in a run of %d ranks",
+                       fault, rank, ranks);
 }
 
 static enum status find_tensor(const struct graph *g, struct inject_flip *f)

@@ -1,20 +1,21 @@
-/* Faults made on purpose, to see that the checks catch them (docs/faults.md):
+/* Faults that a run injects, to test whether the checks detect them (docs/faults.md):
  *
  *   slow-rank=R:P%       rank R computes P % longer in each step
- *   throttle=P%          all ranks do
+ *   throttle=P%          every rank computes P % longer in each step
  *   bitflip=STEP[@RANK][:weight|gradient[:TENSOR[:BIT]]]
- *                        one bit flips in device memory: of a weight before that optimizer step, or
- *                        of a gradient between the sum over all ranks and the update. RANK
- *                        (default: the last) flips it on its last device that keeps weights. BIT is
- *                        bit BIT % 32 of element BIT / 32 of the parameter, in PyTorch's order;
- *                        a tensor or bit that is not given is drawn from the run's seed
+ *                        one bit flips in device memory. A bit of a weight flips before that
+ *                        optimizer step; a bit of a gradient flips after the sum over all ranks and
+ *                        before the update. RANK (default: the last) flips the bit on its last
+ *                        device that keeps weights. BIT is bit BIT % 32 of element BIT / 32 of the
+ *                        parameter, in PyTorch's order. A tensor or bit that is not given is drawn
+ *                        at random from the run's seed
  *   lost-image[=EPOCH]   in that epoch (default: the first) each rank's loader repeats one image
  *                        and omits another
  *
  * A slow rank sleeps between the forward and the backward pass, for the given percentage of the
- * computing time (without communication) of the last step whose results were read. It sleeps from
- * the second step on; on an asynchronous device, which is idle during the sleep, from the fourth. A
- * run's record lists the faults in its configuration, under "inject". */
+ * computing time (without communication) of the last step whose results were read. The first sleep
+ * is in the second step, or in the fourth on an asynchronous device, which is idle during the
+ * sleep. A run's record lists the faults in its configuration, under "inject". */
 #pragma once
 
 #include "model/network.h"
@@ -38,7 +39,7 @@ enum { INJECT_FLIPS_MAX = 16 };
 struct inject {
     bool slow;
     int slow_rank;
-    double slow_share; /* added time as a fraction of its computing time; 0.2: 20 % longer */
+    double slow_share; /* added time as a fraction of the rank's computing time; 0.2: 20 % longer */
     double throttle;   /* the same fraction, added on all ranks; 0: none */
     bool lose_image;
     int64_t lose_epoch;
@@ -49,8 +50,8 @@ struct inject {
 /* Adds one fault, given as in --inject. STATUS_USAGE if it cannot be parsed. */
 MUST_CHECK enum status inject_parse(const char *text, struct inject *into);
 
-/* Draws the tensors and bits that were not given, and checks ranks, tensors and bits against the
- * run. STATUS_USAGE if one does not exist. */
+/* Draws the tensors and bits that were not given. STATUS_USAGE if a rank, tensor or bit that was
+ * given does not exist in the run. */
 MUST_CHECK enum status inject_settle(struct inject *faults, const struct graph *g, uint64_t seed,
                                      int ranks);
 
@@ -59,9 +60,11 @@ bool inject_any(const struct inject *faults);
 /* The fraction by which `rank`'s computing time is lengthened; 0: not at all. */
 double inject_delay(const struct inject *faults, int rank);
 
-/* Flips the bits of `net` that are due in this step on this rank. Synchronous if it flips any. */
+/* Flips the bits of `net` that the faults name for this step and rank. If it flips any, it waits
+ * for the device. */
 MUST_CHECK enum status inject_flips(const struct inject *faults, int64_t step, int rank,
                                     enum param_value v, struct network *net);
 
-/* Makes an array of the faults for records, each as in --inject. NULL if out of memory. */
+/* Returns an array of the faults for records, each as the text of --inject. NULL if out of
+ * memory. */
 json_t *inject_json(const struct inject *faults);

@@ -1,5 +1,5 @@
-/* Chooses the rung of a run, falls to a lower one after a failure, and writes the messages and the
- * record of falls. */
+/* Chooses the rung of a run, moves the run to a lower rung after a failure, and writes the messages
+ * about these falls and their record. */
 #include "engine/ladder.h"
 
 #include "base/json.h"
@@ -17,7 +17,7 @@ void ladder_begin(struct ladder *l, bool applies, enum fuse fuse, enum fuse_choi
     l->rung |= (fuse == FUSE_NONE ? RUNG_UNFUSED : 0) | (graphs ? 0 : RUNG_NO_GRAPH);
 }
 
-/* The bits that a rung must have to avoid such a failure. */
+/* The bits that a rung must have to avoid a failure of this kind. */
 static int remedy(enum ladder_failure kind)
 {
     static const int without[LADDER_FAILURE_COUNT] = {
@@ -53,17 +53,17 @@ enum status ladder_explain(const struct ladder *l, enum ladder_failure kind, enu
     snprintf(why, sizeof why, "%s", status_message());
     if ((left & RUNG_UNFUSED) && l->choice == FUSE_RESUMED)
         return status_fail(st,
-                           "%s; the checkpoint was trained with --fuse %s; try %s, but the run "
-                           "will then have other bits",
+                           "%s; the checkpoint was trained with --fuse %s; try %s, which changes "
+                           "the bits of the run's results",
                            why, fuse_str(l->fuse), flags[left]);
     return status_fail(st, "%s; try %s", why, flags[left]);
 }
 
 enum status ladder_fall(struct ladder *l, enum ladder_failure kind, enum status st)
 {
-    /* Can a lower rung help? A device without memory for graphs may have enough memory if graphs
-     * are not used. If memory is short for anything else, no rung helps, because unfused operations
-     * need more memory than fused ones. */
+    /* Decides whether a lower rung can help. A device without memory for graphs may have enough
+     * memory if graphs are not used. If memory is short for any other purpose, no rung helps,
+     * because unfused operations need more memory than fused ones. */
     bool of_graphs = kind == FAILED_CAPTURE && (st == STATUS_UNSUPPORTED || st == STATUS_OOM);
     if (st != STATUS_LIBRARY && !of_graphs)
         return st;
@@ -132,7 +132,8 @@ json_t *ladder_json(const struct ladder *l)
                      ladder_graphs(l), "rung", rung, "falls", falls_json(l));
 }
 
-/* "RUNG FALLS", and for each fall " RUNG KIND LENGTH TEXT". */
+/* Writes "RUNG FALLS" (the current rung and the number of falls), then " RUNG KIND LENGTH TEXT" for
+ * each fall. */
 char *ladder_text(const struct ladder *l)
 {
     char *text = NULL;
@@ -150,7 +151,7 @@ char *ladder_text(const struct ladder *l)
     return NULL;
 }
 
-/* Reads one fall; false where there is none. */
+/* Reads one fall and moves *text past it. Returns false if there is none. */
 static bool parse_fall(const char **text, struct ladder_fall *f)
 {
     unsigned rung, kind;

@@ -2,17 +2,18 @@
  *
  * A device that replays graphs can compute a step in four ways, from the fastest to the plainest:
  *
- *   auto                  as --fuse asks (auto by default), phases launched as graphs
+ *   auto                  fusion as set by --fuse (default: auto), phases launched as graphs
  *   fuse none             no fused operations
  *   no graph              no graphs
  *   fuse none, no graph   neither
  *
- * Each way is a rung. A run whose rung fails before its first step continues on a lower rung,
- * unless a flag of the user chose the part that failed. After a failure to plan, only rungs without
- * fused operations are tried; after one to record or launch a graph, only rungs without graphs;
- * after one to execute, all lower rungs in turn. A run only goes down, so it tries each rung at
- * most once. Graphs change no bit of the results; fused operations do, because they sum in another
- * order: a resumed run therefore keeps the fusion that its checkpoint was trained with. */
+ * Each way is a rung. A run that fails before its first step continues on a lower rung, unless the
+ * user chose with a flag the part that failed. After a failure to plan operations, only rungs
+ * without fused operations are tried. After a failure to record or launch a graph, only rungs
+ * without graphs are tried. After a failure to execute operations, all lower rungs are tried in
+ * turn. A run never moves up, so it tries each rung at most once. Graphs change no bit of the
+ * results. Fused operations do, because they sum in another order, so a resumed run keeps the
+ * fusion that its checkpoint was trained with. */
 #pragma once
 
 #include "base/status.h"
@@ -41,8 +42,8 @@ struct ladder_fall {
 enum fuse_choice { FUSE_FREE, FUSE_NAMED, FUSE_RESUMED };
 
 struct ladder {
-    bool applies;   /* the device replays graphs; if not, there is only one rung, and it is not
-                     * recorded */
+    bool applies;   /* the device replays graphs; if not, there is only one rung, and the run's
+                     * record omits it */
     enum fuse fuse; /* fusion level of rungs without RUNG_UNFUSED */
     enum fuse_choice choice;
     int rung;
@@ -53,20 +54,22 @@ struct ladder {
     bool may_restart, restart;
 };
 
-/* Sets the first rung from the requested and possible `fuse` and `graphs`. A ladder with falls of
- * an earlier process (ladder_parse) stays on the rung that it reached. */
+/* Sets the first rung. `fuse` and `graphs` are what the user requested, limited to what the device
+ * can do. A ladder that ladder_parse has read stays on the rung that the earlier process
+ * reached. */
 void ladder_begin(struct ladder *l, bool applies, enum fuse fuse, enum fuse_choice choice,
                   bool graphs);
 
-/* The rung to try when the current one has failed; -1: none can help. */
+/* The rung to try when the current rung has failed; -1: no rung can help. */
 int ladder_next(const struct ladder *l, enum ladder_failure kind);
 
-/* Moves to the next rung after failure `st` (this thread's message). STATUS_OK: try that rung. Else
- * returns `st`, because it is not a failure of a device or library, or because no rung is left; in
- * the second case the message names the flags that may still help. */
+/* Moves to the next rung after failure `st`, which this thread's status message describes. Returns
+ * STATUS_OK if the caller should try that rung. Otherwise returns `st`, because no device or
+ * library failed, or because no rung is left. If no rung is left, the message names the flags that
+ * may still help. */
 MUST_CHECK enum status ladder_fall(struct ladder *l, enum ladder_failure kind, enum status st);
 
-/* Returns `st` with this thread's message, and adds the flags that may help. */
+/* Returns `st`, and adds the flags that may help to this thread's status message. */
 MUST_CHECK enum status ladder_explain(const struct ladder *l, enum ladder_failure kind,
                                       enum status st);
 
@@ -79,14 +82,15 @@ bool ladder_graphs(const struct ladder *l);
 
 enum { RUNG_NAME_MAX = 32 };
 
-/* "auto", "fuse none", "no graph" or "fuse none, no graph"; if l->fuse is not auto, its name stands
- * instead: "fuse stats" or "fuse stats, no graph". */
+/* "auto", "fuse none", "no graph" or "fuse none, no graph"; if l->fuse is "stats", "fuse stats" or
+ * "fuse stats, no graph" takes the place of the names without "fuse none". */
 void ladder_rung_name(const struct ladder *l, int rung, char name[RUNG_NAME_MAX]);
 
 /* {"fuse", "graphs", "rung", "falls": [{"rung", "why"}]}, for the record. NULL if out of memory. */
 json_t *ladder_json(const struct ladder *l);
 
-/* The rung and the falls as one line of text, for a process that starts the run again; the caller
- * frees it; NULL if out of memory. Parsing any other text returns false and zeroes *l. */
+/* ladder_text returns the rung and the falls as one line of text, for a process that starts the run
+ * again. The caller frees the text; NULL if out of memory. ladder_parse reads that text; for any
+ * other text it returns false and zeroes *l. */
 char *ladder_text(const struct ladder *l);
 bool ladder_parse(const char *text, struct ladder *l);

@@ -28,7 +28,7 @@ enum status train_mode_settle(enum train_mode *mode, const struct device_list *d
     if (!processes && launched)
         return status_fail(STATUS_USAGE,
                            "--mode %s is for one process, but a launcher started several; use "
-                           "--mode ddp, or start it without the launcher",
+                           "--mode ddp, or start one process without the launcher",
                            name);
     if (many && !shared)
         return status_fail(

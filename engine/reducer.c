@@ -11,11 +11,11 @@
 struct bucket {
     int64_t begin, end;            /* elements of the flat buffer */
     struct rounding *rounding;     /* NULL: nothing to round */
-    struct flat_op add;            /* adds earlier micro-batches, where there are any */
-    struct grad_compress compress; /* zero where not compressed */
+    struct flat_op add;            /* adds gradients of earlier micro-batches, if there are any */
+    struct grad_compress compress; /* all zero if gradients are not compressed */
     struct comm_op op;
-    /* Events of an asynchronous device: the bucket is complete; and, for each of the last steps,
-     * its reduction began, and ended. */
+    /* Events of an asynchronous device. ready: the bucket is complete. began, over: the bucket's
+     * reduction began, ended; one event for each of the last steps. */
     struct event *ready, *began[REDUCER_STEPS], *over[REDUCER_STEPS];
 };
 
@@ -25,10 +25,10 @@ struct reducer {
     struct stream *stream;
     float *gradients;   /* the network's */
     float *accumulated; /* sum of earlier micro-batches; NULL if there are none */
-    bool first, last;   /* whether the micro-batch is the first, the last of its step */
+    bool first, last;   /* whether the current micro-batch is the first or the last of its step */
     int64_t step;       /* number of the current step, from 1 */
     bool poison;
-    int n, next; /* number of buckets; the next to complete */
+    int n, next; /* number of buckets; index of the next bucket to complete */
     struct bucket *bucket;
 };
 
@@ -115,7 +115,7 @@ static enum status check_comm(const struct reducer *r)
     if (is_asynchronous(r) && comm_device(r->config.comm) != r->dev)
         return status_fail(
             STATUS_INVALID,
-            "gradients are on a device, but the communicator '%s' cannot read its memory",
+            "gradients are on a device, but the communicator '%s' cannot read device memory",
             comm_name(r->config.comm));
     return STATUS_OK;
 }
@@ -173,8 +173,8 @@ void reducer_begin(struct reducer *r, bool first, bool last, bool poison)
     r->next = 0;
 }
 
-/* Adds up the gradients of the step's micro-batches so far. The last micro-batch puts the sum into
- * the gradient buffer, the earlier ones into `accumulated`. */
+/* Adds the bucket's gradients to those of the step's earlier micro-batches. The sum is stored in
+ * the gradient buffer if the micro-batch is the step's last, otherwise in `accumulated`. */
 static enum status accumulate(struct reducer *r, struct bucket *b)
 {
     float *gradients = r->gradients + b->begin;
@@ -187,7 +187,7 @@ static enum status accumulate(struct reducer *r, struct bucket *b)
     return flat_sum_run(&b->add, r->stream, gradients, earlier, r->last ? gradients : earlier);
 }
 
-/* Passes the bucket to the communicator, which starts when the stream reaches this point. */
+/* Passes the bucket to the communicator, which starts when the stream has done its work so far. */
 static enum status start_bucket(struct reducer *r, struct bucket *b)
 {
     if (compressed(r))
@@ -252,7 +252,8 @@ struct span {
     int64_t from, to; /* ns */
 };
 
-/* The period in which bucket `i` was being reduced, in the step `ago` steps before the last. */
+/* Returns when the reduction of bucket `i` began and ended, in the step `ago` steps before the
+ * last. */
 static struct span span_of(const struct reducer *r, int i, int ago)
 {
     const struct bucket *b = &r->bucket[i];
@@ -265,7 +266,8 @@ static struct span span_of(const struct reducer *r, int i, int ago)
                          (int64_t)(seconds(origin, b->over[k]) * 1e9)};
 }
 
-/* Seconds of the union of the buckets' spans after `covered` (ns). Buckets begin in order. */
+/* Seconds after `covered` (ns) in which at least one bucket was being reduced. Reductions begin in
+ * the order of the buckets. */
 static double busy_after(const struct reducer *r, int ago, int64_t covered)
 {
     int64_t busy = 0;

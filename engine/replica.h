@@ -1,4 +1,4 @@
-/* Inside engine/: the network on one of several devices that share a batch. */
+/* A replica: the network on one of the devices that share a batch. For use inside engine/ only. */
 #pragma once
 
 #include "comm/comm.h"
@@ -19,25 +19,25 @@ struct part part_of(int rows, int n, int i);
 struct replica {
     int number; /* index among the devices of this process, from 0 */
     struct device *dev;
-    bool lent; /* the device is not closed with the replica */
+    bool lent; /* replica_close does not close the device */
     struct network *net;
-    struct program *program[USE_COUNT]; /* NULL: no rows of that batch */
+    struct program *program[USE_COUNT]; /* NULL: the replica has no rows for that use */
     struct part part[USE_COUNT];
     /* For synchronised batch norm. */
     struct bn_sync sync;
     struct comm *sync_comm; /* not owned */
 };
 
-/* The most rows of a training batch that the replica has. */
+/* The largest number of rows that the replica has of a training batch. */
 static inline int replica_rows(const struct replica *r)
 {
     int full = r->part[USE_TRAIN].count, tail = r->part[USE_TAIL].count;
     return full > tail ? full : tail;
 }
 
-/* `base` is the configuration of the programs without their batch sizes; rows[use] is the batch
- * size over all replicas; 0 makes no such program. Batch norm sums over the ranks of sync_comm,
- * unless that is NULL. */
+/* base[use] is the configuration of a program without its batch size. rows[use] is the batch size
+ * over all replicas; if it is 0, replica_open makes no program for that use. If sync_comm is not
+ * NULL, batch norm computes its statistics over the ranks of sync_comm. */
 MUST_CHECK enum status replica_open(struct replica *r, int number, int replicas, struct device *dev,
                                     const struct graph *g,
                                     const struct program_config base[USE_COUNT],
@@ -45,5 +45,5 @@ MUST_CHECK enum status replica_open(struct replica *r, int number, int replicas,
 void replica_close(struct replica *r); /* closes the device too, unless lent */
 
 /* Copies weights and running statistics from another replica, as DataParallel does before each
- * forward pass; with `momentum` the optimizer's state too. */
+ * forward pass. If `momentum` is set, also copies the optimizer's state. */
 MUST_CHECK enum status replica_copy(struct replica *to, const struct replica *from, bool momentum);

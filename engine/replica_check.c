@@ -21,11 +21,11 @@ struct crowd {
 };
 
 enum {
-    PIECE_BYTES = 16 << 10, /* block size of the hash; its value depends on it */
+    PIECE_BYTES = 16 << 10, /* block size of the hash; another size gives other hashes */
     FETCH_BYTES = 4 << 20,  /* bytes per download from a GPU; each download synchronises */
 };
 
-/* A hash over device memory; 0 for zero bytes. */
+/* Sets *hash to a hash over device memory, or to 0 if `bytes` is 0. */
 static enum status digest(const struct replica *r, const void *data, size_t bytes, uint64_t *hash)
 {
     enum status st = STATUS_OK;
@@ -86,8 +86,9 @@ static enum status gather_hashes(struct engine *e, const struct crowd *c, const 
     return comm_gather(e->config.ranks, own, all, (int64_t)sizeof *own * count * c->per_rank);
 }
 
-/* Finds the first replica that differs from the most frequent hash (*odd), and a replica with that
- * hash (*usual). False: all are equal. *most: more than half have that hash. */
+/* Returns false if all replicas have the same hash. Otherwise sets *usual to a replica with the
+ * most frequent hash, *odd to the first replica with another hash, and *most to whether more than
+ * half of the replicas have the most frequent hash. */
 static bool find_odd(const struct crowd *c, const uint64_t *all, enum kind k, int *odd, int *usual,
                      bool *most)
 {
@@ -108,7 +109,8 @@ static bool find_odd(const struct crowd *c, const uint64_t *all, enum kind k, in
     return false;
 }
 
-/* The first tensor in which two replicas differ; NULL: they differ only in padding. */
+/* Returns the name of the first tensor in which two replicas differ; NULL if they differ only in
+ * padding. */
 static const char *find_tensor(const struct graph *g, const uint64_t *a, const uint64_t *b)
 {
     for (int i = 0; i < g->n_params; i++)

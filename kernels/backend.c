@@ -1,4 +1,4 @@
-/* Plans operations by the list of records, and copies between tensors and host arrays. */
+/* Plans operations with a backend's list of records, and copies between tensors and host arrays. */
 #include "kernels/backend.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@ enum status op_plan(struct device *dev, const struct op_desc *desc, struct op_pl
     const struct tensor_desc *x = &desc->t[ROLE_X];
     for (size_t i = 0; x->ndim == 0 && i < sizeof leading / sizeof *leading; i++)
         x = &desc->t[leading[i]];
-    enum status st = status_fail(STATUS_UNSUPPORTED, "the backend has no entry for it");
+    enum status st = status_fail(STATUS_UNSUPPORTED, "no record of the backend covers it");
     for (int i = 0; i < b->n_records; i++) {
         const struct op_record *r = &b->record[i];
         if (!op_in(desc->kind, r->kinds) || !(r->types >> x->type & 1) ||

@@ -1,7 +1,7 @@
 /* A backend: the memory that holds tensors, and the code that computes on them.
  *
  * `struct backend` is a table of functions and a list of the operations that it supports; `struct
- * device` is one opened device of it. Work is planned once and executed many times:
+ * device` is one opened device of a backend. Work is planned once and executed many times:
  *
  *     struct op_plan *plan;
  *     TRY(op_plan(device, &desc, &plan));     layouts chosen, workspace known
@@ -12,10 +12,10 @@
  * record covers it, op_plan returns STATUS_UNSUPPORTED, and lowering composes the operation from
  * simpler ones.
  *
- * - ref: plain C that sums in double, for any layout but OPAQUE: the oracle of the tests
+ * - ref: plain C for any layout except OPAQUE. Sums in double; the tests' reference for results
  * - cpu: oneDNN for convolution and linear, own kernels for operations limited by memory bandwidth
- * - cuda: a module loaded at run time (ampscale_cuda.so), so that one build serves machines with
- *   and without a GPU and a CPU run never loads the module */
+ * - cuda: a module (ampscale_cuda.so) that is loaded at run time, only if a run uses it, so that
+ *   the same build runs on machines with and without a GPU */
 #pragma once
 
 #include "base/status.h"
@@ -33,7 +33,7 @@ struct graph_exec;
 enum profile_call { PROFILE_BEGIN, PROFILE_MARK, PROFILE_END };
 #define PROFILE_MARK_KERNEL "profile_mark"
 
-/* Makes a plan of a description; *plan is NULL after a failure. */
+/* Makes a plan for a description; *plan is NULL after a failure. */
 typedef enum status op_planner(struct device *dev, const struct op_desc *desc,
                                struct op_plan **plan);
 
@@ -43,7 +43,7 @@ typedef enum status op_executor(struct op_plan *plan, void *const arg[ROLE_COUNT
 
 /* An entry of a backend's list of supported operations. */
 struct op_record {
-    uint64_t kinds;   /* bit per enum op_kind: OP_SET */
+    uint64_t kinds;   /* a bit for each enum op_kind (OP_SET) */
     unsigned types;   /* a bit for each enum dtype that X (or DY) may have */
     unsigned layouts; /* a bit for each enum layout that X (or DY) may have */
     op_planner *plan;
@@ -67,8 +67,8 @@ struct backend {
     /* See device_admit; NULL: all types. */
     enum status (*admit)(struct device *dev, enum dtype type);
 
-    /* Allocates zeroed memory, aligned to 64 bytes (256 on a GPU). NULL is fine for free and
-     * free_host, and below for stream_close and event_close. */
+    /* Allocates zeroed memory, aligned to 64 bytes (256 on a GPU). free, free_host, stream_close
+     * and event_close accept NULL. */
     enum status (*alloc)(struct device *dev, size_t bytes, void **mem);
     void (*free)(struct device *dev, void *mem);
     /* Allocates host memory from which copies to the device have full speed (pinned memory for a
@@ -80,12 +80,12 @@ struct backend {
      * copy. */
     enum status (*upload)(struct stream *s, void *dst, const void *src_host, size_t bytes);
     enum status (*download)(struct stream *s, void *dst_host, const void *src, size_t bytes);
-    /* Copies between device memory of this device or of another one of the same backend. */
+    /* Copies within the memory of one device, or between two devices of the same backend. */
     enum status (*copy)(struct stream *s, void *dst, const void *src, size_t bytes);
     enum status (*zero)(struct stream *s, void *dst, size_t bytes);
     /* Optional (NULL if all devices share one memory): lets streams of `dev` access the memory of
-     * `other`, a device of the same backend, directly. *direct: whether they can; if not, copies go
-     * through the host. */
+     * `other`, a device of the same backend, directly. Sets *direct to whether they can; if they
+     * cannot, copies go through the host. */
     enum status (*peer_open)(struct device *dev, struct device *other, bool *direct);
 
     enum status (*stream_open)(struct device *dev, struct stream **s);
@@ -94,8 +94,8 @@ struct backend {
     void (*stream_close)(struct stream *s);
     enum status (*stream_sync)(struct stream *s);
 
-    /* Events: marks in a stream. event_seconds: the seconds between two events that are both
-     * complete. */
+    /* An event is a mark in a stream. event_seconds returns the seconds between two events, both of
+     * which must be complete. */
     enum status (*event_open)(struct device *dev, struct event **e);
     void (*event_close)(struct event *e);
     enum status (*event_record)(struct event *e, struct stream *s);
@@ -107,7 +107,7 @@ struct backend {
     bool asynchronous;
     /* Work put on `s` after this call starts once the event, as last recorded, is complete. */
     enum status (*stream_wait)(struct stream *s, const struct event *e);
-    /* Returns once the event, as last recorded, is complete. */
+    /* Waits until the event, as last recorded, is complete. */
     enum status (*event_wait)(const struct event *e);
 
     /* Optional (NULL if a graph would save no time): the work of the calls between begin and end is
@@ -121,14 +121,14 @@ struct backend {
     enum status (*profile)(struct stream *s, enum profile_call call);
 };
 
-/* Every backend's device begins with this. */
+/* Every backend's device begins with this struct. */
 struct device {
     const struct backend *backend;
     int index;
     int threads; /* host threads that its operations use */
-    /* True: plans give the same bits in every run, even if that is slower. Set after device_open,
-     * before the first plan. Plans of ref and cpu always give the same bits (with the same number
-     * of threads). */
+    /* True: plans give the same bits in every run, even if such plans are slower. The caller sets
+     * it after device_open, before the first plan. Plans of ref and cpu always give the same bits
+     * (with the same number of threads). */
     bool deterministic;
 };
 
@@ -136,7 +136,7 @@ struct stream {
     struct device *device;
 };
 
-/* Every backend's plan begins with this. */
+/* Every backend's plan begins with this struct. */
 struct op_plan {
     struct device *device;
     struct op_desc desc; /* as given, but with every ANY resolved and `bytes` filled in */
@@ -156,10 +156,10 @@ MUST_CHECK enum status backend_find(const char *name, const struct backend **b);
 MUST_CHECK enum status device_open(const char *spec, int threads, struct device **dev);
 void device_close(struct device *dev); /* NULL is fine */
 
-/* Whether the device stores a type (F32, F16, BF16, TF32) and has instructions that multiply it, in
- * every operation of a network. If not, the type is emulated by fp32 with rounding (see
- * tensor_desc.rounds); only the order of sums then differs. (A CPU's bf16 products also treat
- * subnormal values, below 2^-126, as 0.) */
+/* Returns whether the device supports a type (F32, F16, BF16, TF32) in every operation of a
+ * network: it can store the type and has instructions that multiply it. If not, the type is
+ * emulated by fp32 with rounding (see tensor_desc.rounds). Emulation changes only the order of
+ * sums; on a CPU, native bf16 products also treat subnormal values (below 2^-126) as 0. */
 static inline bool device_native(struct device *dev, enum dtype type)
 {
     return dev->backend->native(dev, type);
@@ -178,22 +178,24 @@ MUST_CHECK enum status op_plan(struct device *dev, const struct op_desc *desc,
                                struct op_plan **plan);
 void op_plan_free(struct op_plan *plan); /* NULL is fine */
 
-/* For backends: allocates a plan of `size` bytes, which begins with a struct op_plan with a copy of
- * `desc` and is zero after it. free() frees the plan; a plan that owns more memory sets its member
- * `free`. */
+/* For backends: allocates a plan of `size` bytes. It begins with a struct op_plan, which contains a
+ * copy of `desc`; the bytes after that struct are 0. op_plan_free frees the plan with free(),
+ * unless the backend sets the plan's member `free`, as for a plan that owns more memory. */
 MUST_CHECK enum status op_plan_new(struct device *dev, const struct op_desc *desc, size_t size,
                                    const char *impl, op_executor *execute, struct op_plan **plan);
 
-/* arg[role] is a pointer to device memory for each tensor present, and for STATE, METRICS, SCALER
- * and WORKSPACE if the plan uses them. Two threads must not execute one plan at the same time. */
+/* arg[role] is a pointer to device memory for each tensor of the plan, and for STATE, METRICS,
+ * SCALER and WORKSPACE if the plan uses them. Two threads must not execute one plan at the same
+ * time. */
 MUST_CHECK static inline enum status op_execute(struct op_plan *plan, void *const arg[ROLE_COUNT],
                                                 struct stream *s)
 {
     return plan->execute(plan, arg, s);
 }
 
-/* Seconds of one execution, by which lowering compares forms of an operation; 0: unknown. The first
- * call for a plan times it, and needs additional device memory until it returns. */
+/* Sets *seconds to the time of one execution; 0: unknown. Lowering compares alternative forms of an
+ * operation by this time. The first call for a plan measures it, and needs additional device memory
+ * until the call returns. */
 MUST_CHECK static inline enum status op_seconds(struct op_plan *plan, double *seconds)
 {
     *seconds = 0;
@@ -201,7 +203,7 @@ MUST_CHECK static inline enum status op_seconds(struct op_plan *plan, double *se
 }
 
 /* Copies between `plain`, a host array in logical order, and a device tensor of any layout. Makes a
- * plan for the copy: for set-up, checkpoints and tests, not for steps. */
+ * plan for each copy, which is too slow for steps: for set-up, checkpoints and tests. */
 MUST_CHECK enum status tensor_upload(struct stream *s, const struct tensor_desc *desc, void *dst,
                                      const void *plain);
 MUST_CHECK enum status tensor_download(struct stream *s, const struct tensor_desc *desc,

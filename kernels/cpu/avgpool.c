@@ -32,7 +32,7 @@ struct lanes {
     void *memory;
     enum element element;
     const struct flat_kernels *kernels;
-    int64_t run; /* number of adjacent elements: all lanes of a pixel, or 1 */
+    int64_t run; /* number of adjacent elements: the number of lanes of a pixel, or 1 */
 };
 
 static struct lanes lanes_of(const struct avgpool_plan *p, enum role role, void *memory,
@@ -109,8 +109,8 @@ static enum status avgpool_execute(struct op_plan *base, void *const arg[ROLE_CO
     return STATUS_OK;
 }
 
-/* Fills in the covers of n rows or columns over m of the other tensor. The factor is 1, or, if
- * `averages`, 1 / the length of the range. */
+/* Fills in the covers of n rows or columns of one tensor over m of the other. The factor is 1 / the
+ * length of the range if `averages` is set, otherwise 1. */
 static struct cover *cover_fill(struct cover *c, int64_t n, int64_t m, bool averages)
 {
     for (int64_t i = 0; i < n; i++, c++) {

@@ -1,13 +1,13 @@
 /* Batch norm: forward in training and evaluation, and backward.
  *
  * All three have the same steps: sums over a panel's images, coefficients from the sums, and a pass
- * that writes. Each image is summed in float over short runs, whose sums are added in double; then
- * the images' sums are added in order.
+ * that writes the results. Each image is summed in float over short runs, whose sums are added in
+ * double; then the images' sums are added in order.
  *
  * Forward computes the sums of (x - shift) and of its square in one pass. If shift is the mean of m
- * of the channel's n values, n * (mean - shift)^2 <= (n / m) * sum((x - mean)^2): subtracting the
- * left side from the sum of squares about shift loses at most a factor n / m of precision, in
- * practice nothing, however large the channel's mean is.
+ * of the channel's n values, n * (mean - shift)^2 <= (n / m) * sum((x - mean)^2). Subtracting the
+ * left side from sum((x - shift)^2) gives sum((x - mean)^2) and loses at most a factor n / m of
+ * precision, however large the channel's mean is; in practice it loses none.
  *
  * With statistics over several ranks (struct bn_sync), all threads wait between the sums and the
  * coefficients while the ranks exchange their sums.
@@ -38,8 +38,8 @@ struct bn_run {
     const struct bn_plan *plan;
     void *const *arg;
     double *sum[2]; /* (images, channels) */
-    double *total;  /* (2 * channels + 1), totals over all ranks (struct bn_sync); NULL: this rank
-                     * alone */
+    double *total;  /* (2 * channels + 1), totals over all ranks (struct bn_sync); NULL: statistics
+                     * of this rank alone */
     float *shift;   /* (channels), like the arrays below */
     float *mean, *scale, *bias, *slope;
 };
@@ -51,8 +51,8 @@ static void *activation_at(const struct bn_run *r, enum role role, int64_t offse
     return present ? element_at(r->arg[role], r->plan->element, offset) : NULL;
 }
 
-/* The steps of a kind; `shift` and `sums` may be NULL. `gather` writes this rank's sums to the
- * totals; NULL for kinds without sums. */
+/* The steps of one kind of operation. `shift` and `sums` may be NULL. `gather` writes this rank's
+ * sums to the totals; it is NULL for kinds without sums. */
 struct bn_steps {
     void (*shift)(const struct bn_run *r, int64_t panel);
     void (*sums)(const struct bn_run *r, int64_t panel, int64_t image);
@@ -61,7 +61,7 @@ struct bn_steps {
     void (*write)(const struct bn_run *r, int64_t panel, int64_t image);
 };
 
-/* The mean of the first image's first pixels. */
+/* Sets each channel's shift to the mean of the first pixels of the first image. */
 static void forward_shift(const struct bn_run *r, int64_t panel)
 {
     const struct bn_shape *s = &r->plan->shape;
@@ -111,8 +111,8 @@ static void channel_put(const struct bn_run *r, enum role role, int64_t c, doubl
     ((float *)r->arg[role])[c] = dtype_round(r->plan->base.desc.t[role].rounds, (float)v);
 }
 
-/* Coefficients of y = (x - mean) * invstd * gamma + beta. The mean is rounded to float before it is
- * subtracted; the bias corrects the rounding. */
+/* Sets the coefficients of y = (x - mean) * invstd * gamma + beta. The mean is rounded to float
+ * before it is subtracted; the bias corrects the rounding. */
 static void set_affine(const struct bn_run *r, int64_t c, double mean, double invstd)
 {
     double scale = channel_get(r, ROLE_GAMMA, c) * invstd;
@@ -121,7 +121,8 @@ static void set_affine(const struct bn_run *r, int64_t c, double mean, double in
     r->bias[c] = (float)(channel_get(r, ROLE_BETA, c) - (mean - (double)r->mean[c]) * scale);
 }
 
-/* Writes this rank's sums of x and x^2, without the shift, since ranks have different shifts. */
+/* Writes this rank's sums of x and x^2 to the totals. It first removes the shift from the sums,
+ * because ranks have different shifts. */
 static void forward_gather(const struct bn_run *r, int64_t panel)
 {
     const struct bn_shape *s = &r->plan->shape;
@@ -295,7 +296,8 @@ static void backward_write(const struct bn_run *r, int64_t panel, int64_t image)
         const void *dz = activation_at(r, ROLE_DZ, c.offset);
         struct bn_grad g = dz ? (struct bn_grad){.dy = dz} : grad_at(r, c.offset);
         struct bn_affine_grad k = {mean + c.lane, scale + c.lane, slope + c.lane, bias + c.lane};
-        /* DX that shares memory with DY or DY2 is in the cache already. */
+        /* If DX shares memory with DY or DY2, it is already in the cache, so stores use the
+         * cache. */
         bool stream = r->plan->stream && dx != g.dy && dx != g.dy2;
         r->plan->kernels->grad_apply(c.patch, g, activation_at(r, ROLE_X, c.offset), dx, k, stream);
     }
@@ -373,7 +375,7 @@ static enum status run_with_others(const struct bn_run *r)
     return STATUS_OK;
 }
 
-/* Sizes of the workspace's pieces, bytes. */
+/* Sizes of the workspace's pieces in bytes. */
 static size_t sum_bytes(const struct bn_shape *s)
 {
     return cpu_align((size_t)(s->images * s->channels) * sizeof(double));
@@ -454,7 +456,7 @@ static enum status take_all(struct op_desc *d)
     static const enum role of_channels[] = {ROLE_GAMMA, ROLE_BETA,   ROLE_RMEAN,
                                             ROLE_RVAR,  ROLE_DGAMMA, ROLE_DBETA};
     if (d->t[ROLE_MASK].ndim)
-        return status_fail(STATUS_UNSUPPORTED, "the CPU's batch norm writes no masks");
+        return status_fail(STATUS_UNSUPPORTED, "batch norm on the CPU cannot write a mask");
     for (size_t i = 0; i < sizeof like_x / sizeof *like_x; i++)
         TRY(cpu_take_like(d, like_x[i], d->t[ROLE_X].layout, &d->t[ROLE_X]));
     for (size_t i = 0; i < sizeof of_channels / sizeof *of_channels; i++)

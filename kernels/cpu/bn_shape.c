@@ -1,12 +1,12 @@
 /* Cuts activations into panels and patches. */
 #include "kernels/cpu/bn_shape.h"
 
-/* A panel's part of one image is a few pages of memory, so that short channels of a plain tensor
- * are read together with adjacent channels. */
+/* Floats of a panel's part of one image: a few pages of memory, so that short channels of a plain
+ * tensor are read together with adjacent channels. */
 enum { PANEL_FLOATS = 2048 };
 
-/* Pixels of an NHWC panel that are read before its next sixteen channels: the hardware prefetchers
- * can track this number of streams. */
+/* Sixteen channels of this number of pixels of an NHWC panel are read before the next sixteen
+ * channels. The hardware prefetchers can track this number of streams. */
 enum { STRIP_PIXELS = 32 };
 
 static int64_t clamp(int64_t v, int64_t low, int64_t high)
@@ -30,7 +30,8 @@ struct bn_shape bn_shape_of(const struct tensor_desc *x)
     } else {
         s.width = LINE;
         s.panel_units = PANEL_UNITS;
-        /* In a partial last unit every line is a tail, and a patch has only one tail. */
+        /* If the last unit is partial, each of its lines is a tail. A patch has at most one tail,
+         * so patches are then single pixels. */
         s.strip = block % LINE == 0 ? STRIP_PIXELS : 1;
     }
     s.units = (s.channels + s.width - 1) / s.width;

@@ -17,7 +17,7 @@ struct bn_shape {
     int64_t channels;
     int64_t spatial;     /* H * W */
     int64_t width;       /* number of channels of a unit: 1, 8 or 16 */
-    int64_t units;       /* of all channels */
+    int64_t units;       /* number of units of all channels */
     int64_t panel_units; /* number of units of one panel, at most PANEL_UNITS */
     int64_t panels;
     bool contiguous; /* a unit of one image is contiguous in memory; false: NHWC */
@@ -26,8 +26,8 @@ struct bn_shape {
 
 struct bn_shape bn_shape_of(const struct tensor_desc *x);
 
-/* The patches of a panel in the first `pixels` pixels of an image, in memory order where the layout
- * allows:
+/* The patches of a panel in the first `pixels` pixels of an image, in memory order if the layout
+ * allows that:
  *     for (struct bn_cursor c = bn_cursor_at(shape, panel, image, pixels); bn_cursor_next(&c);) */
 struct bn_cursor {
     struct bn_patch patch;

@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The best inner loops for this machine, with vectors that are not wider than those of oneDNN, so
- * that ONEDNN_MAX_CPU_ISA limits both. */
+/* Returns the best inner loops for this machine whose vectors are not wider than those of oneDNN,
+ * so that ONEDNN_MAX_CPU_ISA limits both. */
 static const struct cpu_kernels *best_kernels(void)
 {
 #if defined(__x86_64__)
@@ -67,8 +67,8 @@ static bool cpu_native(struct device *dev, enum dtype type)
     return type == DTYPE_F32 || onednn_native(cpu_device_of(dev)->onednn, type);
 }
 
-/* Every layout: plans of oneDNN reorder tensors if the library needs another layout, and OP_ROUND
- * does not depend on the layout. */
+/* For operations that support every layout: plans of oneDNN reorder tensors if the library needs
+ * another layout, and OP_ROUND does not depend on the layout. */
 #define ANY_LAYOUT (~0u)
 #define F32        (1u << DTYPE_F32)
 #define U8         (1u << DTYPE_U8)

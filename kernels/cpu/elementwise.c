@@ -99,10 +99,10 @@ enum status cpu_plan_round(struct device *dev, const struct op_desc *desc, struc
     return cpu_plan_new(dev, &d, sizeof(struct op_plan), round_all, plan);
 }
 
-/* Values of a row that are converted to floats at a time. */
+/* The number of values of a row that are converted to float at a time. */
 enum { RUN = 256 };
 
-/* Dropout of one row; `r` draws its mask. */
+/* Applies dropout to one row, with a mask drawn from `r`. */
 static void dropout_row(const struct op_plan *p, struct rng r, const void *in, void *out)
 {
     bool forward = p->desc.kind == OP_DROPOUT_FWD;

@@ -26,8 +26,8 @@ MUST_CHECK enum status cpu_plan_new(struct device *dev, const struct op_desc *de
                                     op_executor *execute, struct op_plan **plan);
 
 /* Prepares a tensor of `desc` for the kernel: replaces layout ANY by `layout` and fills in its
- * bytes. STATUS_UNSUPPORTED if the tensor has another type or layout, or rounds. Does nothing if
- * the tensor is absent. */
+ * bytes. STATUS_UNSUPPORTED if the tensor has another type or layout, or if its values are rounded
+ * to another type. Does nothing if the tensor is absent. */
 MUST_CHECK enum status cpu_take(struct op_desc *desc, enum role role, enum dtype type,
                                 enum layout layout);
 
@@ -40,7 +40,7 @@ MUST_CHECK enum status cpu_take_like(struct op_desc *desc, enum role role, enum 
 MUST_CHECK enum status cpu_take_rounded(struct op_desc *desc, enum role role, enum layout layout,
                                         enum dtype rounds);
 
-/* Rounds up to whole cache lines, the sizes of a workspace's pieces. */
+/* Rounds up to whole cache lines, as for the size of each piece of a workspace. */
 static inline size_t cpu_align(size_t bytes)
 {
     return (bytes + 63) / 64 * 64;

@@ -64,9 +64,9 @@ static inline void *element_at(const void *p, enum element e, int64_t i)
 /* Number of elements that the loops over channels process at a time; see isa/vec.h. */
 enum { LINE = 16 };
 
-/* Batch norm works on patches: `lines` lines that begin `stride` elements apart, then `tail` < LINE
- * elements more. An array of LINE values has one value for each lane, and a lane belongs to one
- * channel.
+/* Batch norm works on patches. A patch is `lines` lines that begin `stride` elements apart,
+ * followed by `tail` < LINE more elements. An array of LINE values has one value for each lane, and
+ * a lane belongs to one channel.
  */
 struct bn_patch {
     int64_t lines;
@@ -75,7 +75,7 @@ struct bn_patch {
 };
 
 /* y = (x - mean) * scale + bias. Subtracting first keeps precision if a channel's mean is much
- * larger than its deviation. */
+ * larger than its standard deviation. */
 struct bn_affine {
     const float *mean, *scale, *bias; /* LINE each */
 };
@@ -95,12 +95,12 @@ struct bn_grad {
 struct bn_kernels {
     /* Adds to s1 and s2 the sums of (x - shift) and (x - shift)^2 of each lane. */
     void (*moments)(struct bn_patch p, const void *x, const float *shift, double *s1, double *s2);
-    /* y = affine(x) [+ z] [then ReLU]; z may be NULL. `stream`: stores bypass the caches if y's
-     * alignment allows. */
+    /* y = affine(x) [+ z] [then ReLU]; z may be NULL. `stream`: stores bypass the caches if y is
+     * aligned for that. */
     void (*apply)(struct bn_patch p, const void *x, const void *z, void *y, struct bn_affine c,
                   bool relu, bool stream);
     /* Adds to sd and sdx the sums of d and d * (x - mean) of each lane. If dz is not NULL, d is
-     * rounded as an element and written there; dz may be the memory of dy or dy2. */
+     * rounded to an element and written to dz; dz may be the memory of dy or dy2. */
     void (*grad_sums)(struct bn_patch p, struct bn_grad g, const void *x, void *dz,
                       const float *mean, double *sd, double *sdx);
     /* dx may be the memory of dy or of dy2; then `stream` must be false. */
@@ -131,7 +131,7 @@ struct sgd_step {
     float momentum;
     bool nesterov;
     enum rounding gradient, master, copy;
-    bool stream; /* the copy bypasses the caches if its alignment allows */
+    bool stream; /* stores to the copy bypass the caches if it is aligned for that */
 };
 
 /* Elementwise operations on n floats, with the rounding precision as an argument. */

@@ -6,10 +6,11 @@
 #include <math.h>
 #include <string.h>
 
-/* The result of one row; kept per row so that the sums have a fixed order. */
+/* The result of one row. Rows have separate results, so that they can be summed in a fixed
+ * order. */
 struct row_result {
     double loss;
-    int64_t above; /* number of logits that rank before the label's; -1: no label */
+    int64_t above; /* number of logits that rank above the label's logit; -1: no label */
 };
 
 /* The natural logarithm of sum(exp(x)). */
@@ -33,13 +34,14 @@ static int64_t count_above(const float *x, int64_t n, int64_t label)
     return above;
 }
 
-/* A row's labels and their weights; without a partner the second label has weight 0. */
+/* The labels of a row and their weights. If the row has no partner, the second weight is 0. */
 struct target {
     int64_t label[2]; /* negative: the row is excluded */
     double weight[2];
 };
 
-/* loss = -(1-e) * sum of weight * logp[label] - e/K * sum(logp) */
+/* loss = -(1-e) * sum of weight * logp[label] - e/K * sum(logp), where e is the smoothing and
+ * K = n */
 static struct row_result row_loss(const float *x, int64_t n, const struct target *t,
                                   double smoothing, double norm)
 {
@@ -47,8 +49,8 @@ static struct row_result row_loss(const float *x, int64_t n, const struct target
     for (int i = 0; i < 2; i++)
         if (t->weight[i] > 0) /* for a logit of -infinity, 0 * -infinity would be NaN */
             loss -= (1.0 - smoothing) * t->weight[i] * (x[t->label[i]] - norm);
-    /* Skipped without smoothing: for a logit of -infinity of another class, 0 * -infinity would be
-     * NaN. */
+    /* Skipped if smoothing is 0, because 0 * -infinity would be NaN if the logit of another class
+     * is -infinity. */
     for (int64_t k = 0; k < n && smoothing > 0; k++)
         loss -= smoothing / (double)n * (x[k] - norm);
     return (struct row_result){loss, count_above(x, n, t->label[t->weight[0] < t->weight[1]])};
@@ -132,8 +134,8 @@ static enum status xent(struct op_plan *base, void *const arg[ROLE_COUNT], struc
     for (int64_t i = 0; i < rows; i++)
         if (label[i] >= n)
             return status_fail(STATUS_INVALID,
-                               "label %" PRId32 " of row %" PRId64 " is not below the %" PRId64
-                               " classes of the network",
+                               "label %" PRId32 " of row %" PRId64
+                               " is out of range: the network has %" PRId64 " classes",
                                label[i], i, n);
 #pragma omp parallel for num_threads(base->device->threads)
     for (int64_t i = 0; i < rows; i++) {

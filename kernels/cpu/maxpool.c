@@ -9,7 +9,7 @@
 
 enum { WINDOW_MAX = 256 }; /* a window index is a byte */
 
-/* Gradients of outputs gathered at a time before they are scattered. */
+/* Number of output gradients that are gathered at a time and then scattered. */
 enum { TILE = 1024 };
 
 struct maxpool_plan {
@@ -19,7 +19,7 @@ struct maxpool_plan {
     enum element element;
     struct pool_units units;
     struct maxpool_row row;    /* `lanes` is set for each unit, from its view */
-    int64_t sum_pixel;         /* floats from one pixel's sums to the next one's */
+    int64_t sum_pixel;         /* floats from one pixel's sums to the next pixel's */
     int64_t place[WINDOW_MAX]; /* for each window index, its offset in floats from the window's
                                 * corner, which may lie in the padding */
 };

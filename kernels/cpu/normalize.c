@@ -12,8 +12,8 @@ struct normalize_plan {
     } value;
 };
 
-/* Converts one row of pixels. y points to its first value; channels are `plane` elements apart,
- * pixels `step` elements. */
+/* Converts one row of pixels. y points to the result's first value; channels are `plane` elements
+ * apart, pixels `step` elements. */
 static void normalize_wide(const struct normalize_plan *p, const uint8_t *x, float *y,
                            int64_t width, int64_t plane, int64_t step)
 {

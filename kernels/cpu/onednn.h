@@ -5,15 +5,15 @@
 
 struct onednn_engine;
 
-/* Opens a device's engine: its stream, and its list of opaque layouts. */
+/* Opens the oneDNN engine of a device, with its stream and its list of opaque layouts. */
 MUST_CHECK enum status onednn_engine_open(struct onednn_engine **e);
 void onednn_engine_close(struct onednn_engine *e); /* NULL is fine */
 
 /* "2.6.3", the version of the loaded library. */
 const char *onednn_version(void);
 
-/* Whether the processor has instructions that multiply this type (F16, BF16), and the library uses
- * them in convolution and linear, forward and in both gradients. */
+/* Returns whether the processor has instructions that multiply this type (F16, BF16), and the
+ * library uses them for convolution and linear, in the forward pass and in both backward passes. */
 bool onednn_native(const struct onednn_engine *e, enum dtype type);
 
 /* Bits of the widest registers that the library may use: 512, 256 or 128 on x86-64.

@@ -18,7 +18,8 @@ enum status onednn_status(dnnl_status_t s, const char *call)
     case dnnl_success:
         return STATUS_OK;
     case dnnl_unimplemented:
-        return status_fail(STATUS_UNSUPPORTED, "oneDNN has no implementation (%s)", call);
+        return status_fail(STATUS_UNSUPPORTED, "oneDNN has no implementation of the operation (%s)",
+                           call);
     case dnnl_out_of_memory:
         return status_fail(STATUS_OOM, "oneDNN is out of memory (%s)", call);
     default:
@@ -26,8 +27,8 @@ enum status onednn_status(dnnl_status_t s, const char *call)
     }
 }
 
-/* The library detects the processor. An instruction set includes all sets whose bits it contains:
- * machines with AMX have avx512_bf16 too. Version 2 has no instruction set for fp16. */
+/* The library detects the processor's instruction set. A set includes every set whose bits it
+ * contains, so AMX includes avx512_bf16. Version 2 of the library knows no set with fp16. */
 bool onednn_has_instructions(enum dtype type)
 {
 #if DNNL_VERSION_MAJOR >= 3

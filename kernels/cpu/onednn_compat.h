@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A memory descriptor that the holder owns; zeroed means absent. */
+/* A memory descriptor, which md_free frees. A zeroed struct means that there is no descriptor. */
 struct md {
     dnnl_memory_desc_t raw;
     bool present;
@@ -36,8 +36,8 @@ struct gemm_like {
 MUST_CHECK enum status onednn_status(dnnl_status_t s, const char *call);
 
 /* Whether the processor has instructions that multiply values of this type, and the library may use
- * the instructions (ONEDNN_MAX_CPU_ISA). If not, the library may emulate the type, slower than
- * fp32. */
+ * the instructions (ONEDNN_MAX_CPU_ISA). If not, the library may emulate the type, which is slower
+ * than fp32. */
 bool onednn_has_instructions(enum dtype type);
 
 MUST_CHECK enum status md_make(struct md *m, int ndims, const dnnl_dims_t dims,

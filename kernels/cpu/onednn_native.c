@@ -1,5 +1,5 @@
-/* Finds the 16-bit types in which the library computes: small primitives like those of a network
- * are tried once, when a device is opened. */
+/* Finds the 16-bit types in which the library computes. To do so, it tries small primitives like
+ * those of a network, once, when a device is opened. */
 #include "kernels/cpu/onednn_plan.h"
 
 #include <string.h>
@@ -43,7 +43,7 @@ done:
     return st;
 }
 
-/* If the library has no implementation, that is not a failure here. */
+/* Returns whether the library computes in `type`. Returns false if it has no implementation. */
 static bool probe(struct onednn_engine *e, enum dtype type)
 {
     for (int pass = PASS_FORWARD; pass <= PASS_BACKWARD_WEIGHTS; pass++)

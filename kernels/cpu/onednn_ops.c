@@ -1,9 +1,10 @@
 /* Convolution, linear and reorder through oneDNN.
  *
- * Layouts. A tensor of layout ANY gets the library's preferred layout. A tensor with a layout keeps
- * it if the library is fast with it; if not, the plan reorders into its workspace. Weights are
- * nearly always ANY in the forward pass. The optimizer then stores them in the library's blocked
- * order too, and only the backward-data pass, which prefers another order, reorders them. */
+ * Layouts. A tensor of layout ANY gets the library's preferred layout. A tensor with a given layout
+ * keeps that layout if the library is fast with it; if not, the plan reorders the tensor in its
+ * workspace. Weights are nearly always ANY in the forward pass. The optimizer then stores them in
+ * the library's blocked order too, and only the backward-data pass, which prefers another order,
+ * reorders them. */
 #include "kernels/cpu/onednn_plan.h"
 
 #include <stdio.h>
@@ -38,13 +39,13 @@ static const struct slot_use slot_use[SLOT_COUNT] = {
                   PASS_FORWARD},
 };
 
-/* The work of planning one operation. */
+/* The state of the planning of one operation. */
 struct planning {
     struct onednn_engine *e;
     const struct op_desc *desc;
     struct gemm_like g;
     int groups;
-    struct md given[SLOT_COUNT];  /* as described; ANY stays any */
+    struct md given[SLOT_COUNT];  /* as in `desc`; LAYOUT_ANY becomes oneDNN's `any` */
     struct md wanted[SLOT_COUNT]; /* as chosen by the library */
     dnnl_primitive_desc_t pd;
 };
@@ -65,12 +66,12 @@ static int slot_groups(const struct planning *p, enum slot s)
     return s == SLOT_WEIGHTS ? p->groups : 1;
 }
 
-/* Whether the gradients of a linear layer use plain weights. They do in fp32, unless the weights
- * already have an order of the library: the library's general matrix product reads plain weights,
- * and is no slower than its kernels for packed weights. Weights of layout ANY are not made plain if
- * their rows have a multiple of 8 KiB, since a column then uses few sets of the cache: with plain
- * weights, layers with 2048 features were measured 1.2 to 1.5 times slower, layers with 1024, 1760
- * and 128 features were not slower. */
+/* Whether the gradients of a linear layer are computed with plain weights. In fp32 they are, unless
+ * the weights already have a layout of the library: the library's general matrix product reads
+ * plain weights, and is no slower than its kernels for packed weights. Weights of layout ANY are
+ * not made plain if the size of a row is a multiple of 8 KiB, because a column then maps to few
+ * sets of the cache. Measured with plain weights, layers with 2048 features were 1.2 to 1.5 times
+ * slower; layers with 1024, 1760 and 128 features were not slower. */
 static bool wants_plain_weights(const struct planning *p)
 {
     const int64_t conflicting = 8192 / sizeof(float);
@@ -97,8 +98,8 @@ static enum status describe_given(struct planning *p)
     return STATUS_OK;
 }
 
-/* Makes the primitive descriptor with each tensor's layout as given (its bit in `fixed` is set) or
- * chosen by the library. */
+/* Makes the primitive descriptor. A tensor whose bit in `fixed` is set has the given layout; the
+ * library chooses the layouts of the other tensors. */
 static enum status try_layouts(struct planning *p, unsigned fixed, dnnl_primitive_desc_t *pd)
 {
     enum status st = STATUS_OK;
@@ -165,8 +166,8 @@ static enum status choose_layouts(struct planning *p)
     return st;
 }
 
-/* If the library chose an opaque layout for an activation of layout ANY, gives it one that the
- * other kernels support; the plan reorders. */
+/* If the library chose an opaque layout for an activation of layout ANY, gives the activation a
+ * layout that the other kernels support. The plan then reorders it. */
 static enum status give_known_layout(struct planning *p, enum slot s, struct tensor_desc *t)
 {
     t->layout = t->dim[1] % 16 == 0  ? LAYOUT_NCHW16C
@@ -203,8 +204,7 @@ static enum status bind_all(struct planning *p, struct onednn_plan *plan)
     return STATUS_OK;
 }
 
-/* The library does not round. Refuses raw inputs, which it would not round, and marks results as
- * raw. */
+/* Refuses raw inputs, because the library would not round them. */
 static enum status check_rounding(const struct planning *p)
 {
     for (int s = 0; s < SLOT_COUNT; s++)

@@ -1,4 +1,5 @@
-/* Opens engines, keeps layouts, and makes plans of a primitive and the reorders that it needs. */
+/* Opens engines, stores layouts, and makes plans. A plan has a primitive and the reorders that the
+ * primitive needs. */
 #include "kernels/cpu/onednn_plan.h"
 
 #include "base/array.h"
@@ -59,7 +60,7 @@ void onednn_engine_close(struct onednn_engine *e)
     free(e);
 }
 
-/* The library's logical dimensions: grouped weights have one dimension more. */
+/* The library's logical dimensions: grouped weights have one more dimension than the tensor. */
 static int library_dims(const struct tensor_desc *t, int groups, dnnl_dims_t dims)
 {
     int n = 0;
@@ -205,8 +206,8 @@ static enum status onednn_plan_execute(struct op_plan *base, void *const arg[ROL
 {
     (void)s;
     struct onednn_plan *p = (struct onednn_plan *)base;
-    omp_set_num_threads(base->device->threads); /* sets the number for the calling thread, which the
-                                                 * library uses */
+    omp_set_num_threads(base->device->threads); /* the library uses this setting of the calling
+                                                 * thread */
     TRY(bind_pointers(p, arg));
     for (int i = 0; i < p->n; i++)
         if (p->binding[i].reorder && !p->binding[i].output)

@@ -1,4 +1,4 @@
-/* Inside the part of the CPU backend that uses oneDNN: layouts, and plans. A plan executes one
+/* Layouts and plans, for the files of the CPU backend that use oneDNN. A plan executes one
  * primitive, and reorders tensors before and after it if the library needs another layout. */
 #pragma once
 
@@ -24,11 +24,12 @@ bool onednn_is_fast(const_dnnl_primitive_desc_t pd);
 /* The engine of a CPU device. */
 struct onednn_engine *onednn_engine_of(struct device *dev);
 
-/* The library's descriptor for a tensor; groups > 1 cuts weights (O, I/g, ..) into (g, O/g, ..). */
+/* The library's descriptor for a tensor; if groups > 1, weights (O, I/g, ..) become (g, O/g, I/g,
+ * ..). */
 MUST_CHECK enum status md_from_tensor(struct onednn_engine *e, const struct tensor_desc *t,
                                       int groups, struct md *out);
 
-/* The plain descriptor with the dimensions of `like`; grouped weights have five. */
+/* The plain descriptor with the dimensions of `like`; grouped weights have five dimensions. */
 MUST_CHECK enum status md_plain_like(const struct md *like, enum dtype type, struct md *out);
 
 /* Sets t->layout to the layout of `m` (OPAQUE if enum layout has no name for it), and t->bytes. */
@@ -63,7 +64,7 @@ struct onednn_plan {
     char impl[64];
 };
 
-/* Makes a plan without tensors that has a copy of `desc`. */
+/* Makes a plan that contains a copy of `desc` and has no tensors yet. */
 MUST_CHECK enum status onednn_plan_new(struct device *dev, const struct op_desc *desc,
                                        struct onednn_plan **plan);
 

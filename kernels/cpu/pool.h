@@ -24,7 +24,8 @@ struct pool_view {
     int64_t lanes;
 };
 
-/* The view of unit u, counted over all images. The tensor has the images and channels of the tensor
- * that `units` was made for, and its layout or the plain layout. */
+/* Returns the view of unit u; units are numbered over all images. `t` must have as many images and
+ * channels as the tensor for which `units` was made, and the layout of that tensor or the plain
+ * layout. */
 struct pool_view pool_view_of(const struct tensor_desc *t, const struct pool_units *units,
                               int64_t u);

@@ -12,14 +12,15 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* Number of gradients after which a thread checks if another has found one that is not finite. */
+/* A thread checks after this number of gradients whether another thread has found a gradient that
+ * is not finite. */
 enum { CHECK_RUN = 1 << 14 };
 
-/* Values whose squares one thread sums. */
+/* Maximum number of values of a chunk. One thread sums the squares of a chunk. */
 enum { NORM_RUN = 1 << 14 };
 
-/* A part of a segment whose norm is needed: of a segment with LARS, or of any segment if the
- * gradient's norm is limited. */
+/* A part of a segment whose norm is needed. If the gradient's norm is limited, the norms of all
+ * segments are needed; if not, only those of segments with LARS. */
 struct sgd_chunk {
     int segment;
     int64_t begin, end;
@@ -27,14 +28,14 @@ struct sgd_chunk {
 
 struct sgd_plan {
     struct op_plan base;
-    int64_t n_chunks; /* 0 without LARS and limit */
+    int64_t n_chunks; /* 0: neither LARS nor a limit */
     struct sgd_chunk *chunk;
     struct sgd_segment segment[]; /* the plan's description points to this copy */
 };
 
 /* The workspace of a step that uses LARS or limits the norm of the gradient. */
 struct sgd_norms {
-    double *w, *dw; /* per chunk: sums of squares */
+    double *w, *dw; /* (chunks) sums of squares */
     double *local;  /* per segment */
 };
 
@@ -80,7 +81,7 @@ static void set_local_rates(const struct sgd_plan *p, struct sgd_norms norms, fl
     }
 }
 
-/* The scale of gradients whose norm is limited. */
+/* Returns the scale of the gradients, reduced if their norm exceeds the limit. */
 static double clipped_scale(const struct sgd_plan *p, struct sgd_norms norms, float grad_scale)
 {
     double sum = 0, clip = p->base.desc.attr.sgd.clip;
@@ -164,8 +165,8 @@ static enum status check_finite(struct op_plan *base, void *const arg[ROLE_COUNT
     return STATUS_OK;
 }
 
-/* Cuts the segments whose norms are needed into chunks and returns their number; NULL: only counts
- * them.
+/* Cuts the segments whose norms are needed into chunks, and returns the number of chunks. If
+ * `chunk` is NULL, only counts them.
  */
 static int64_t cut_chunks(const struct sgd_attr *a, struct sgd_chunk *chunk)
 {

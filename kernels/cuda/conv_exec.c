@@ -10,11 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Limit of a plan's workspace, bytes. */
+/* Limit of a plan's workspace in bytes. */
 static const size_t WORKSPACE_MAX = (size_t)1 << 30;
 
-/* A plan, shared by all executors of its problem: a network has most problems several times, and
- * the library needs milliseconds to make a plan, or seconds if it must compile. */
+/* A plan that all executors of its problem share. Most problems occur several times in a network,
+ * and the library needs milliseconds to make a plan, or seconds if it must compile. */
 struct kept_plan {
     struct kept_plan *next;
     struct conv_plan plan;
@@ -131,7 +131,8 @@ struct candidates {
     char why[256]; /* message of the last plan that failed; empty: none */
 };
 
-/* An operand for timing, at least as large as the tensor at that port in any form. */
+/* Returns an operand for timing that is at least as large as the tensor at this port in every
+ * form. */
 static struct timed_operand port_operand(const struct conv_problem *a, int port)
 {
     size_t size = dtype_size(a->type);
@@ -219,12 +220,13 @@ done:
     return st;
 }
 
-/* Times one candidate. Excludes a plan that fails to run, as long as the GPU still works, and a
- * plan that needs more memory than there is. */
+/* Times one candidate. Excludes a plan that needs more memory than the device has, and a plan that
+ * fails to run but leaves the GPU working. */
 static enum status time_candidate(void *context, const struct cudnn_plan *plan, double *seconds)
 {
     static const double hopeless = 1.25; /* a plan that takes this many times the best time is not
-                                          * timed again; the slowest take 100 times the best */
+                                          * timed again; the slowest plans take 100 times the best
+                                          * time */
     struct candidates *all = context;
     struct candidate one = {all->library, plan};
     struct timed_work work = {enqueue_candidate, &one, plan->workspace};
@@ -243,8 +245,8 @@ static enum status time_candidate(void *context, const struct cudnn_plan *plan, 
 
 /* --- planning --- */
 
-/* Makes the plan of a known choice. plan->cached: whether that was possible; if not, *plan is
- * another plan. */
+/* Makes the plan of a known choice. Sets plan->cached to whether that was possible; if it was not,
+ * *plan is another plan. */
 static enum status open_known(struct conv_library *l, const struct conv_problem *problem,
                               const struct plan_limits *limits, const struct plan_choice *choice,
                               struct conv_plan *plan)
@@ -329,9 +331,9 @@ static bool may_compile(enum conv_form form)
     return form <= CONV_FWD_BIAS_RELU;
 }
 
-/* Chooses a plan. Each engine that the library must compile takes seconds in every run. Such an
- * engine, the first that the heuristics name, is used only if no other engine supports the
- * problem. */
+/* Chooses a plan. An engine that the library must compile costs seconds in every run, so such an
+ * engine is used only if no other engine supports the problem. It is then the first that the
+ * heuristics name. */
 static enum status conv_exec_choose(struct cuda_device *dev, const struct conv_problem *problem,
                                     const struct plan_limits *limits, struct conv_plan *plan)
 {
@@ -352,9 +354,9 @@ static const struct conv_plan *find_kept(const struct conv_library *l, const cha
     return NULL;
 }
 
-/* Whether the problem is known to have no plan, which the heuristics need a long time to detect.
- * The plan file stores this only for forms with batch norm: a plain convolution may lack a plan
- * because of a faulty installation, which will be repaired. */
+/* Whether it is already known that the library has no plan for the problem. The heuristics would
+ * need a long time to detect that. The plan file stores this only for forms with batch norm: a
+ * plain convolution may lack a plan because of a faulty installation, which will be repaired. */
 static bool is_lacking(const struct conv_library *l, enum conv_form form, const char *key)
 {
     struct plan_choice known;
@@ -369,7 +371,7 @@ static enum status note_lack(struct conv_library *l, enum conv_form form, const 
     return may_compile(form) ? STATUS_OK : plan_file_add(key, &lack);
 }
 
-/* Returns the plan of a problem, which the first call makes. */
+/* Returns the plan of a problem. The first call for a problem makes it. */
 static enum status take_plan(struct cuda_device *dev, const struct conv_problem *problem,
                              const struct conv_plan **plan)
 {

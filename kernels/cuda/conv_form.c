@@ -3,7 +3,7 @@
 
 /* The shapes of one problem. */
 struct shapes {
-    int64_t x[4]; /* also of DX */
+    int64_t x[4]; /* of X and DX */
     int64_t w[4];
     int64_t y[4];
 };
@@ -85,8 +85,8 @@ static void build_bwd_weights(struct cudnn_graph *g, const struct conv_problem *
     cg_conv_bwd_weights(g, x, CG_DW, CG_DY, &a->conv);
 }
 
-/* Adds the virtual tensor (BN_X - MEAN) * INVSTD * GAMMA + BETA: in the forward pass, the input of
- * the ReLU or of the sum with the shortcut. */
+/* Adds the virtual tensor (BN_X - MEAN) * INVSTD * GAMMA + BETA. In the forward pass this was the
+ * input of the ReLU, or of the sum with the shortcut. */
 static int recomputed_bn(struct cudnn_graph *g, const struct conv_problem *a, const int64_t x[4])
 {
     cg_tensor(g, CG_BN_X, a->type, x);

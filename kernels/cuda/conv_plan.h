@@ -12,8 +12,8 @@
 MUST_CHECK enum status conv_form_graph(const struct cudnn_device *dev,
                                        const struct conv_problem *problem, struct cudnn_graph **g);
 
-/* Measures the seconds that a plan takes, a median over executions. STATUS_UNSUPPORTED excludes a
- * plan that turns out not to run; any other failure ends the search. */
+/* Measures a plan's time in seconds, as a median over executions. If `time` returns
+ * STATUS_UNSUPPORTED, the plan cannot run and is excluded; any other failure ends the search. */
 struct plan_timer {
     enum status (*time)(void *context, const struct cudnn_plan *plan, double *seconds);
     void *context;
@@ -46,7 +46,7 @@ MUST_CHECK enum status conv_plan_open(const struct cudnn_device *dev,
                                       struct conv_plan *plan);
 void conv_plan_close(struct conv_plan *plan); /* a zeroed one is fine */
 
-/* The key of a problem's plan: "NVIDIA H200 sm90 cudnn91900 fwd fp16 n256 ...", with whether only
- * deterministic engines are allowed. */
+/* Writes the key of a problem's plan, as "NVIDIA H200 sm90 cudnn91900 fwd fp16 n256 ...". The key
+ * also says whether only deterministic engines are allowed. */
 void conv_plan_key(const struct cudnn_device *dev, const struct conv_problem *problem,
                    const struct plan_limits *limits, char key[PLAN_KEY_MAX]);

@@ -64,7 +64,8 @@ enum status conv_problem_of(const struct op_desc *desc, struct conv_problem *pro
     bool padded_already =
         x->layout == LAYOUT_OPAQUE && x->opaque == padded(x->dim[1], desc->attr.conv.groups);
     if ((!in_order(x) && !padded_already) || !in_order(w) || !in_order(y))
-        return status_fail(STATUS_UNSUPPORTED, "%s: cuDNN plans need NHWC", op_str(desc->kind));
+        return status_fail(STATUS_UNSUPPORTED, "%s: cuDNN plans need layout NHWC",
+                           op_str(desc->kind));
     bool weights_fit =
         x->type == w->type || (desc->kind == OP_CONV_BWD_WEIGHTS && w->type == DTYPE_F32);
     if (!weights_fit || x->type != y->type || !dtype_is_float(x->type))

@@ -28,10 +28,10 @@ enum cg_port {
     CG_INVSTD,
     CG_GAMMA,
     CG_BETA,
-    /* Tensors of the backward pass of a batch norm that is fused into the data gradient of the
-     * convolution after it. */
+    /* Tensors for the backward pass of a batch norm, if that pass is fused into the data gradient
+     * of the following convolution. */
     CG_BN_X,     /* batch norm's input */
-    CG_SHORTCUT, /* the summand before the ReLU */
+    CG_SHORTCUT, /* the tensor added to batch norm's result before the ReLU */
     CG_DY2,      /* the second gradient of the ReLU's result */
     CG_DGAMMA,
     CG_DBETA,
@@ -41,8 +41,9 @@ enum cg_port {
     CG_PORT_COUNT,
 };
 
-/* The ports of each form; those after the arrow are written. "apply" is
- * relu(x * PRO_SCALE + PRO_SHIFT): the preceding batch norm, whose result is never stored. */
+/* Each comment lists a form's ports: a plan reads those before the arrow, and writes those after
+ * it. "apply" is relu(x * PRO_SCALE + PRO_SHIFT): the preceding batch norm and its ReLU, whose
+ * result is never stored. */
 enum conv_form {
     CONV_FWD,         /* X W -> Y */
     CONV_BWD_DATA,    /* DY W -> DX */
@@ -50,14 +51,14 @@ enum conv_form {
     /* Y = conv(X, W) + BIAS, without or with ReLU. X W BIAS(f32) -> Y */
     CONV_FWD_BIAS,
     CONV_FWD_BIAS_RELU,
-    /* Y = conv(X, W), and its sums for the batch norm that follows. X W -> Y SUM SQSUM */
+    /* Y = conv(X, W), and the sums of Y for the following batch norm. X W -> Y SUM SQSUM */
     CONV_FWD_STATS,
-    /* Y = conv(apply(X), W).  X PRO_SCALE PRO_SHIFT W -> Y SUM SQSUM */
+    /* Y = conv(apply(X), W), and the sums of Y. X PRO_SCALE PRO_SHIFT W -> Y SUM SQSUM */
     CONV_APPLY_FWD_STATS,
     /* DW from apply(X).  X PRO_SCALE PRO_SHIFT DY -> DW */
     CONV_APPLY_BWD_WEIGHTS,
-    /* DX = conv_transpose(DY, W) * (bn(BN_X) > 0), and its sums for the backward pass of that batch
-     * norm. DY W BN_X MEAN INVSTD GAMMA BETA -> DX DGAMMA DBETA EQ_DY EQ_X EQ_BIAS */
+    /* DX = conv_transpose(DY, W) * (bn(BN_X) > 0), and the sums of DX for the backward pass of the
+     * batch norm bn. DY W BN_X MEAN INVSTD GAMMA BETA -> DX DGAMMA DBETA EQ_DY EQ_X EQ_BIAS */
     CONV_BWD_DATA_BN,
     /* DX = (conv_transpose(DY, W) + DY2) * (bn(BN_X) + SHORTCUT > 0): the end of a residual block.
      * DY W DY2 SHORTCUT BN_X MEAN INVSTD GAMMA BETA -> DX DGAMMA DBETA EQ_DY EQ_X EQ_BIAS */
@@ -76,16 +77,16 @@ struct conv_problem {
     struct conv_attr conv;
 };
 
-/* The longest text of a problem, with its NUL. */
+/* Size of the longest text of a problem, including its NUL. */
 enum { CONV_TEXT_MAX = 160 };
 
 const char *conv_form_str(enum conv_form form); /* "fwd", "apply+fwd+stats" */
 
-/* The problem as text without spaces at its ends, for messages and cache keys:
- * "fwd fp16 n256 c64 h56 w56 k64 r3x3 s1x1 p1x1 g1". */
+/* Writes the problem as text, for messages and cache keys: "fwd fp16 n256 c64 h56 w56 k64 r3x3 s1x1
+ * p1x1 g1". */
 void conv_problem_text(const struct conv_problem *problem, char *out, size_t size);
 
-/* The parts of an operation that its plain form does not compute: other kernels do. */
+/* The parts of an operation that its plain form does not compute; other kernels compute them. */
 enum {
     CONV_REST_BIAS = 1 << 0, /* add B to Y */
     CONV_REST_RELU = 1 << 1, /* then ReLU */
@@ -95,10 +96,11 @@ enum {
     CONV_REST_PAD = 1 << 3,
 };
 
-/* The problem of OP_CONV_FWD, OP_CONV_BWD_DATA or OP_CONV_BWD_WEIGHTS in its plain form; `form` may
- * be changed to another one of the same shapes afterwards. Tensors must be NHWC (ANY counts as
- * NHWC; an X with channels of padding is OPAQUE, see plan.h) and all three of one type, F32, F16 or
- * BF16; only DW may be F32 as well. F32 whose operands have TF32 as `rounds` is TF32.
- * STATUS_UNSUPPORTED otherwise. `rest` is a set of CONV_REST_*. */
+/* Sets *problem to the problem of OP_CONV_FWD, OP_CONV_BWD_DATA or OP_CONV_BWD_WEIGHTS in its plain
+ * form. The caller may then change `form` to another form with the same shapes. The three tensors
+ * must be NHWC; ANY counts as NHWC, and an X with channels of padding is OPAQUE (see plan.h). They
+ * must have one type, F32, F16 or BF16, but DW may always be F32. The problem is TF32 if the type
+ * is F32 and the operands have TF32 as `rounds`. STATUS_UNSUPPORTED for other tensors. *rest
+ * becomes a set of CONV_REST_*. */
 MUST_CHECK enum status conv_problem_of(const struct op_desc *desc, struct conv_problem *problem,
                                        unsigned *rest);

@@ -14,8 +14,9 @@ struct cudnn_desc {
     const char *kind;             /* "CUDNN_BACKEND_TENSOR_DESCRIPTOR", for messages */
 };
 
-/* STATUS_UNSUPPORTED if the library reports that, STATUS_OOM without enough memory, else
- * STATUS_LIBRARY; the message is "cuDNN cannot <action>: <the library's reason>". */
+/* Returns STATUS_OK if `s` is success, STATUS_UNSUPPORTED if the library reports that, STATUS_OOM
+ * if memory is short, else STATUS_LIBRARY. After a failure the message is "cuDNN cannot <action>:
+ * <the library's reason>". */
 MUST_CHECK enum status cudnn_check(cudnnStatus_t s, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 const char *cudnn_version(void); /* "9.19.0" */
@@ -28,8 +29,9 @@ MUST_CHECK enum status cudnn_desc_set(struct cudnn_desc *d, cudnnBackendAttribut
                                       const char *name, cudnnBackendAttributeType_t type,
                                       int64_t count, const void *value);
 
-/* Reads at most `max` elements; *count becomes the number of elements written, or, if `max` is 0,
- * of elements that exist. Elements that are descriptors must have been created. */
+/* Reads at most `max` elements; Sets *count to the number of elements read; if `max` is 0, to the
+ * number of elements that exist. If the elements are descriptors, the caller must have created
+ * them. */
 MUST_CHECK enum status cudnn_desc_get(const struct cudnn_desc *d,
                                       cudnnBackendAttributeName_t attribute, const char *name,
                                       cudnnBackendAttributeType_t type, int64_t max, int64_t *count,

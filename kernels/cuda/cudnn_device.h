@@ -7,7 +7,8 @@
 struct cudnn_device {
     cudnnHandle_t handle;    /* handle of a GPU that is present, borrowed; NULL: `props` describes
                               * the GPU */
-    struct cudnn_desc props; /* not used for a present GPU: the library may omit properties */
+    struct cudnn_desc props; /* not used for a present GPU, because the library may omit
+                              * properties */
     char name[64];           /* "NVIDIA H200" */
     int sm;                  /* compute capability, major * 10 + minor: 90 */
 };

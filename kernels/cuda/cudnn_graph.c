@@ -57,9 +57,9 @@ const struct cudnn_desc *cg_graph(const struct cudnn_graph *g)
     return &g->graph;
 }
 
-/* ---- descriptors that keep the first failure ---- */
+/* ---- descriptors; the graph records the first failure ---- */
 
-/* A new descriptor of the graph; NULL after the graph's first failure. */
+/* Returns a new descriptor of the graph; NULL after the graph's first failure. */
 static struct cudnn_desc *make(struct cudnn_graph *g, cudnnBackendDescriptorType_t type,
                                const char *kind)
 {

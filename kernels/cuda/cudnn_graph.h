@@ -30,7 +30,7 @@ struct cudnn_device;
 struct cudnn_graph;
 
 MUST_CHECK enum status cg_open(struct cudnn_graph **g);
-/* To be called before planning for a GPU that is present; has no effect for a described GPU. */
+/* Call it before planning for a GPU that is present. It has no effect for a described GPU. */
 void cg_device(struct cudnn_graph *g, const struct cudnn_device *dev);
 void cg_close(struct cudnn_graph *g); /* NULL is fine; close plans built for it first */
 
@@ -40,7 +40,7 @@ void cg_channels(struct cudnn_graph *g, enum cg_port port, enum dtype type, int6
 /* Declares a virtual tensor and returns its number. */
 int cg_virtual(struct cudnn_graph *g, enum dtype type, const int64_t dim[4]);
 
-/* y = conv(x, w). The dimensions determine the groups: I is C / groups. */
+/* y = conv(x, w). The dimensions determine the number of groups: it is C / I. */
 void cg_conv_fwd(struct cudnn_graph *g, int x, int w, int y, const struct conv_attr *conv);
 /* dx = conv_transpose(dy, w) */
 void cg_conv_bwd_data(struct cudnn_graph *g, int dx, int w, int dy, const struct conv_attr *conv);
@@ -56,11 +56,11 @@ void cg_relu(struct cudnn_graph *g, int x, int y);
 /* dx = dy * (x > 0) */
 void cg_relu_bwd(struct cudnn_graph *g, int dy, int x, int dx);
 
-/* sum and sqsum (1, C, 1, 1; f32) of x and of its squares over (N, H, W). */
+/* sum and sqsum (1, C, 1, 1; f32) are the sums of x and of x^2 over (N, H, W). */
 void cg_gen_stats(struct cudnn_graph *g, int x, int sum, int sqsum);
 
-/* DGAMMA, DBETA, EQ_DY, EQ_X and EQ_BIAS from the gradient `dy` of batch norm's result and from
- * BN_X, MEAN, INVSTD and GAMMA. All of them must have been declared. */
+/* Computes DGAMMA, DBETA, EQ_DY, EQ_X and EQ_BIAS from the gradient `dy` of batch norm's result and
+ * from BN_X, MEAN, INVSTD and GAMMA. The caller must have declared all these tensors. */
 void cg_bn_bwd_weights(struct cudnn_graph *g, int dy);
 
 /* Finishes the graph. Call cg_graph only after STATUS_OK. */

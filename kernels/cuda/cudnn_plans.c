@@ -91,7 +91,7 @@ static enum status choice_read(const struct cudnn_desc *config, const struct eng
     /* If only the count is requested, the library returns 0. */
     CHECK(DESC_GET(config, ENGINECFG_KNOB_CHOICES, BACKEND_DESCRIPTOR, PLAN_KNOBS_MAX, &n, raw));
     if (n > PLAN_KNOBS_MAX) {
-        st = status_fail(STATUS_UNSUPPORTED, "cuDNN's engine %lld has %lld knobs",
+        st = status_fail(STATUS_UNSUPPORTED, "cuDNN's engine %lld has too many knobs: %lld",
                          (long long)choice->engine, (long long)n);
         goto done;
     }
@@ -153,7 +153,7 @@ static bool list_has(const struct plan_list *list, const struct plan_choice *cho
 }
 
 /* Whether other engines may be tried after the failure `st`. Stores the failure's message in
- * list->why for the case that no engine works: a part of the library may be missing. */
+ * list->why. If no engine works, this message says why; a part of the library may be missing. */
 static bool may_continue(struct plan_list *list, enum status st)
 {
     if (st != STATUS_UNSUPPORTED && st != STATUS_LIBRARY)
@@ -162,8 +162,8 @@ static bool may_continue(struct plan_list *list, enum status st)
     return true;
 }
 
-/* Adds the plan of one configuration from the heuristics. A configuration without a plan is no
- * failure: the heuristics also name engines that do not support the graph. */
+/* Adds the plan of one configuration from the heuristics. If a configuration has no plan, that is
+ * not a failure, because the heuristics also name engines that do not support the graph. */
 static enum status list_add(struct plan_list *list, const struct cudnn_device *dev,
                             const struct cudnn_desc *config, const struct plan_limits *limits)
 {
@@ -220,8 +220,8 @@ done:
     return st;
 }
 
-/* Asks one mode of the heuristics. If the mode has no configuration for the graph, finalizing
- * fails; the other mode may have one. */
+/* Queries one mode of the heuristics. If the mode has no configuration for the graph, finalizing
+ * the descriptor fails. The other mode may have a configuration. */
 static enum status ask(struct plan_list *list, const struct cudnn_device *dev,
                        const struct cudnn_graph *g, cudnnBackendHeurMode_t mode,
                        const struct plan_limits *limits)
@@ -246,15 +246,15 @@ enum status plan_list_make(const struct cudnn_device *dev, const struct cudnn_gr
     enum status st;
     *list = (struct plan_list){0};
     if (limits->plans < 1 || limits->plans > PLANS_MAX)
-        return status_fail(STATUS_INVALID, "cuDNN plans: %d were asked for, give 1 to %d",
+        return status_fail(STATUS_INVALID, "cannot make %d cuDNN plans: the number must be 1 to %d",
                            limits->plans, PLANS_MAX);
     CHECK(ask(list, dev, g, CUDNN_HEUR_MODE_A, limits));
     if (list->n < limits->plans)
         CHECK(ask(list, dev, g, CUDNN_HEUR_MODE_FALLBACK, limits));
     if (list->n == 0)
         st = status_fail(STATUS_UNSUPPORTED,
-                         "cuDNN has no plan for %s: of %d configurations %d need compilation at "
-                         "run time, and %d too much workspace%s%s",
+                         "cuDNN has no plan for %s: of %d configurations, %d need compilation at "
+                         "run time and %d need too much workspace%s%s",
                          dev->name, list->configs, list->runtime_compiled, list->too_large,
                          list->why[0] ? "; " : "", list->why);
 done:
@@ -328,7 +328,7 @@ enum status plan_make(const struct cudnn_device *dev, const struct cudnn_graph *
     *plan = (struct cudnn_plan){0};
     CHECK(engine_make(dev, g, choice->engine, &e));
     if (!engine_allowed(&e, limits)) {
-        st = status_fail(STATUS_UNSUPPORTED, "cuDNN's engine %lld is not allowed",
+        st = status_fail(STATUS_UNSUPPORTED, "the plan limits exclude cuDNN's engine %lld",
                          (long long)choice->engine);
         goto done;
     }

@@ -50,8 +50,8 @@ MUST_CHECK enum status plan_list_make(const struct cudnn_device *dev, const stru
                                       const struct plan_limits *limits, struct plan_list *list);
 void plan_list_close(struct plan_list *list); /* a zeroed one is fine */
 
-/* Makes the plan of an earlier choice, without asking the heuristics. STATUS_UNSUPPORTED if the
- * library or the limits do not allow it (any more). */
+/* Makes the plan of an earlier choice, without the heuristics. STATUS_UNSUPPORTED if the library or
+ * the limits do not allow that plan, or no longer allow it. */
 MUST_CHECK enum status plan_make(const struct cudnn_device *dev, const struct cudnn_graph *g,
                                  const struct plan_choice *choice, const struct plan_limits *limits,
                                  struct cudnn_plan *plan);

@@ -169,7 +169,8 @@ enum status cuda_admit(struct device *base, enum dtype type)
     const struct cuda_device *dev = cuda_device_of(base);
     if (dev->sm >= SM_TURING || (type != DTYPE_BF16 && type != DTYPE_TF32))
         return STATUS_OK;
-    return status_fail(STATUS_USAGE, "GPU %d, '%s', has no %s; use --precision amp or fp32",
+    return status_fail(STATUS_USAGE,
+                       "GPU %d, '%s', does not support %s; use --precision amp or fp32",
                        base->index, dev->name, dtype_str(type));
 }
 

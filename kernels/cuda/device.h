@@ -1,4 +1,5 @@
-/* Inside the CUDA backend: the device, its streams and events, and calls of the CUDA runtime. */
+/* The CUDA backend's device, its streams and events, and helpers for calls of the CUDA runtime. For
+ * use inside the backend only. */
 #pragma once
 
 #include "kernels/backend.h"
@@ -19,13 +20,13 @@ struct cuda_device {
     /* Pinned host memory to which the loss kernel writes the row of an invalid label; -1: none. See
      * cuda_fault_take. */
     volatile int64_t *bad_label;
-    /* NULL until the first plan that needs it opens it and registers its closing by
-     * cuda_at_close. */
+    /* The next four members: the first plan that needs one opens it, and registers with
+     * cuda_at_close a function that closes it. Until then it is NULL or false. */
     struct conv_library *conv;
     struct matmul_library *gemm;
     bool plan_file; /* the plan file is open for the device */
     struct op_timer *timer;
-    void (*at_close[4])(struct cuda_device *dev); /* one for each of the four above */
+    void (*at_close[4])(struct cuda_device *dev); /* one for each of the four members above */
     int n_at_close;
     int trials; /* number of open op_trials; above 0: executions are being timed and do not belong
                  * to a step */
@@ -51,7 +52,8 @@ static inline struct cuda_device *cuda_device_of(struct device *dev)
     return (struct cuda_device *)dev;
 }
 
-/* Registers `close`, which is called when the device is closed, with the device current. */
+/* Registers `close`. It is called when `dev` is closed, and `dev` is then the thread's current
+ * device. */
 static inline void cuda_at_close(struct cuda_device *dev, void (*close)(struct cuda_device *dev))
 {
     dev->at_close[dev->n_at_close++] = close;
@@ -81,11 +83,11 @@ MUST_CHECK enum status cuda_enter(const struct cuda_device *dev);
 /* Makes the stream's device current, and fills in the queue for kernel launches. */
 MUST_CHECK enum status cuda_queue(struct stream *s, struct cu_queue *q);
 
-/* STATUS_INVALID, once, if a kernel found an invalid label. To be called after waiting for a stream
- * or an event. */
+/* Returns STATUS_INVALID if a kernel has found an invalid label since the previous call. Call it
+ * after waiting for a stream or an event. */
 MUST_CHECK enum status cuda_fault_take(struct cuda_device *dev);
 
-/* The members of struct backend. */
+/* The functions of struct backend. */
 enum status cuda_open(const struct backend *b, int index, int threads, struct device **dev);
 void cuda_close(struct device *dev);
 void cuda_describe(struct device *dev, char *out, size_t size);

@@ -1,5 +1,5 @@
-/* Inside kernels/cuda: the status and the message of an error of CUDA's runtime, in C and in CUDA
- * C. */
+/* Converts an error of the CUDA runtime to a status and a message. For sources in C and CUDA C
+ * inside kernels/cuda/ only. */
 #pragma once
 
 #include "base/status.h"
@@ -14,9 +14,9 @@ static inline bool cuda_error_is_hardware(cudaError_t e)
     return e == cudaErrorECCUncorrectable || e == cudaErrorNvlinkUncorrectable;
 }
 
-/* Fails with "cannot <action>: <the runtime's reason>": STATUS_OOM without enough memory,
- * STATUS_HARDWARE if the calling thread's device is broken, which the message names, else
- * STATUS_LIBRARY. */
+/* Fails with "cannot <action>: <the runtime's reason>": STATUS_OOM if memory is short,
+ * STATUS_HARDWARE if the calling thread's device is broken (the message then names the device),
+ * else STATUS_LIBRARY. */
 MUST_CHECK static inline enum status cuda_error(cudaError_t e, const char *action)
 {
     int gpu = -1;

@@ -7,8 +7,8 @@
  * in a graph. The order of every sum depends on shapes alone, so results have the same bits in
  * every run.
  *
- * A function whose launch fails returns as cuda_error() of error.h does; other types are
- * STATUS_UNSUPPORTED. */
+ * If a launch fails, the function fails as cuda_error() of error.h does. For other types the
+ * functions return STATUS_UNSUPPORTED. */
 #pragma once
 
 #include "kernels/ops.h"
@@ -34,14 +34,15 @@ struct cu_bn_shape {
     int channels;
 };
 
-/* The mask: a bit per element that says whether Y > 0: bit c % 8 of byte c / 8 of the row, which
- * has (channels + 7) / 8 bytes; bits beyond the channels are 0. */
+/* The mask has a bit per element of Y, which says whether Y > 0. A row of the mask has (channels +
+ * 7) / 8 bytes. The bit of channel c is bit c % 8 of byte c / 8; bits beyond the last channel are
+ * 0. */
 
 /* Bytes of workspace for the sums below. */
 size_t cu_bn_workspace(const struct cu_bn_shape *s);
 
-/* sums (2C + 1 doubles): per channel the sum of x, the sum of x^2, and the count of rows, for
- * struct bn_sync to sum over ranks. */
+/* `sums` has 2C + 1 doubles: C sums of x, C sums of x^2, and the number of rows. struct bn_sync can
+ * sum these over ranks. */
 MUST_CHECK enum status cu_bn_sums(const struct cu_queue *q, const struct cu_bn_shape *s,
                                   const void *x, double *sums, void *workspace);
 
@@ -85,11 +86,11 @@ struct cu_bn_bwd {
     float *dgamma, *dbeta;
     void *dx;
     void *dz;             /* NULL: no residual. One of dx and dz may be dy or dy2. */
-    enum dtype dz_rounds; /* f32 dz: the precision to round to */
+    enum dtype dz_rounds; /* the precision to which an f32 dz is rounded */
 };
 
-/* Computes dgamma, dbeta, dz, and the sums (2C + 1 doubles) for cu_bn_bwd_apply: per channel the
- * sum of d and of d * (x - mean), and the count of rows. */
+/* Computes dgamma, dbeta, dz, and the sums for cu_bn_bwd_apply. `sums` has 2C + 1 doubles: C sums
+ * of d, C sums of d * (x - mean), and the number of rows. */
 MUST_CHECK enum status cu_bn_bwd_sums(const struct cu_queue *q, const struct cu_bn_shape *s,
                                       const struct cu_bn_bwd *a, double *sums, void *workspace);
 
@@ -102,7 +103,7 @@ MUST_CHECK enum status cu_bn_bwd_apply(const struct cu_queue *q, const struct cu
 struct cu_bn_from_sums {
     int channels;
     int64_t rows;      /* rows that were summed */
-    const float *sums; /* (2C): of x, then of x^2 */
+    const float *sums; /* (2C): sums of x, then sums of x^2 */
     const float *gamma, *beta;
     enum dtype type; /* of `affine` */
     void *affine; /* (2C): scales, then shifts; NULL: not wanted, and gamma and beta are not read */
@@ -122,7 +123,7 @@ struct cu_pool {
     enum dtype type;
     int n, c;
     int in[2], out[2];     /* height, width of X and of Y, below 65536 */
-    struct pool_attr attr; /* average pooling has none */
+    struct pool_attr attr; /* unused in average pooling */
 };
 
 /* `index` may be NULL. */
@@ -137,7 +138,8 @@ MUST_CHECK enum status cu_avgpool_fwd(const struct cu_queue *q, const struct cu_
 MUST_CHECK enum status cu_avgpool_bwd(const struct cu_queue *q, const struct cu_pool *p,
                                       const void *dy, void *dx);
 
-/* y += x at every attr.stride-th pixel: x has the pixels of `out`, y those of `in`. */
+/* Adds x to every attr.stride-th pixel of y. x has height and width `out`, y has height and width
+ * `in`. */
 MUST_CHECK enum status cu_add_strided(const struct cu_queue *q, const struct cu_pool *p,
                                       const void *x, void *y);
 
@@ -170,15 +172,15 @@ MUST_CHECK enum status cu_dropout(const struct cu_queue *q, enum dtype type, int
                                   int64_t width, const struct dropout_attr *attr,
                                   const struct step_state *state, const void *x, void *y);
 
-/* How OP_NORMALIZE mixes rows; `partner` is NULL if it does not. */
+/* Says how OP_NORMALIZE mixes rows; if `partner` is NULL, it does not mix. */
 struct cu_mix {
     const int32_t *partner;
     const struct step_state *state;
     int64_t plane; /* pixels of a row: an image */
 };
 
-/* OP_NORMALIZE of (pixels, 3) to (pixels, channels) of `type`: NHWC, of 3 channels, or of 4 whose
- * last is 0. */
+/* OP_NORMALIZE of x (pixels, 3) to y (pixels, channels), NHWC of `type`. `channels` is 3 or 4; a
+ * fourth channel becomes 0. */
 MUST_CHECK enum status cu_normalize(const struct cu_queue *q, enum dtype type, int64_t pixels,
                                     int channels, const struct normalize_attr *attr,
                                     const struct cu_mix *mix, const uint8_t *x, void *y);
@@ -219,8 +221,8 @@ struct cu_xent {
 size_t cu_softmax_xent_workspace(int64_t rows);
 
 /* If a label is not a class, dx and metrics are not written. The workspace begins with an int64_t:
- * the first row with such a label, or -1 if there is none. The device writes this row to *bad_label
- * too, which does not change if there is none. */
+ * the first row with such a label, or -1 if there is no such row. If there is such a row, the
+ * device also writes it to *bad_label. */
 MUST_CHECK enum status cu_softmax_xent(const struct cu_queue *q, const struct cu_xent *a,
                                        void *workspace);
 
@@ -233,8 +235,8 @@ struct cu_chunk {
     int32_t segment;
 };
 
-/* Cuts the segments into chunks and returns their number. `chunk` is host memory; NULL: only
- * counts. */
+/* Cuts the segments into chunks, and returns the number of chunks. `chunk` is in host memory; if it
+ * is NULL, only counts them. */
 int64_t cu_chunks_cut(const struct sgd_attr *attr, struct cu_chunk *chunk);
 
 /* The segments in device memory, uploaded by the plan. */

@@ -108,7 +108,7 @@ pair step "LOCAL_RANK=0" "LOCAL_RANK=1 AMPSCALE_FAKE_FAIL=cudaStreamWaitEvent:1"
 only_first=1
 # No GPU of that number, and one that cannot be used: nobody else's is taken instead.
 pair many "LOCAL_RANK=4" "LOCAL_RANK=0"
-((code == 2)) && grep -q "rank 0 is local rank 4 of its host, which has fewer GPUs" err0 err1 ||
+((code == 2)) && grep -q "rank 0 has local rank 4, but its host has fewer GPUs" err0 err1 ||
     fail "a rank without a GPU exited with $code: $(cat err0 err1)"
 pair old "LOCAL_RANK=3" "LOCAL_RANK=0"
 ((code != 0)) && grep -q "GPU 3, 'fake GPU', is too old" err0 err1 || fail "a GPU that is too old: $code: $(cat err0 err1)"

@@ -9,7 +9,7 @@ small=(--dummy --dummy-train 80 --dummy-val 8 --classes 3 --threads 1 -j 1 --tel
 for fault in '' x slow-rank=1 slow-rank=0:20 throttle=0% throttle=x% bitflip=x bitflip=1:momentum lost-image=; do
     expect_error 2 "--inject '$fault'" train "${net[@]}" "${small[@]}" --out bad --inject "$fault"
 done
-expect_error 2 "there is no rank 1 among 1" train "${net[@]}" "${small[@]}" --out bad --inject slow-rank=1:20%
+expect_error 2 "rank 1 does not exist in a run of 1 ranks" train "${net[@]}" "${small[@]}" --out bad --inject slow-rank=1:20%
 expect_error 2 "has no trained parameter 'fc'" train "${net[@]}" "${small[@]}" --out bad --inject bitflip=1:weight:fc
 [[ ! -e bad ]] || fail "a refused run left its folder"
 run train --help

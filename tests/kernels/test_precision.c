@@ -376,7 +376,7 @@ static void test_label_that_is_no_class(void **state)
         OK(operands_new(&d, &o));
         memcpy(o.p[ROLE_LABEL], labels[i], sizeof labels[i]);
         assert_int_equal(run_once(*state, &d, &o), STATUS_INVALID);
-        assert_non_null(strstr(status_message(), "is not below the 3 classes"));
+        assert_non_null(strstr(status_message(), "the network has 3 classes"));
         operands_free(&o);
     }
 }

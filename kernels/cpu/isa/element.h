@@ -83,7 +83,8 @@ static inline struct line element_held(struct line a)
                                      : line_round(a, ROUNDING);
 }
 
-/* element_stream stores a line past the caches (line_stream), if element_can_stream(p). */
+/* element_stream stores a line past the caches (line_stream). Call it only if
+ * element_can_stream(p). */
 static inline bool element_can_stream(const stored *p)
 {
     return (uintptr_t)p % (VEC_LANES * sizeof *p) == 0;
@@ -105,7 +106,7 @@ static inline void element_stream(void *p, struct line a)
      : ROUNDING == ROUND_TF32 ? 0x1.ffep-138f                                                      \
                               : 0.0f)
 
-/* `a` in lanes where the rounded value at p is above 0, else 0; n as above. */
+/* `a` in lanes where the rounded value at p is above 0, else 0; n as in element_get. */
 static inline struct line element_where_positive(struct line a, const stored *p, int n)
 {
     return line_where_above(a, element_get_exact(p, n), ROUNDED_ZERO);

@@ -1,7 +1,8 @@
-/* Operations on runs of adjacent elements, which do not depend on the position in a tensor.
+/* Operations on runs of adjacent elements, for which an element's position in the tensor is
+ * irrelevant.
  *
- * The code for a line is written once, for n lanes: loops pass LINE, and the compiler drops the
- * code that only the rest of a run needs. */
+ * The code for a line is written once, for n lanes. Loops over whole lines pass LINE, and the
+ * compiler then drops the code that only the partial line at the end of a run needs. */
 #include "kernels/cpu/isa/element.h"
 
 static inline void relu_line(int64_t at, int n, const stored *x, stored *y)

@@ -1,9 +1,10 @@
-/* Finds the maxima of a row of windows, and the window index of each. */
+/* Finds the maximum of each window in a row of windows, and its index in the window. */
 #include "kernels/cpu/isa/element.h"
 
 #include <math.h>
 
-/* Outputs of a tile; they stay in the L1 cache while the loop over the window updates them. */
+/* Number of outputs of a tile. They stay in the L1 cache while the loop over the window updates
+ * them. */
 enum { TILE = 1024 };
 
 struct tile {
@@ -22,8 +23,8 @@ static inline int64_t min64(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* The first value is always taken, even -infinity; after that a larger value or a NaN replaces
- * it. */
+/* The first value always becomes the maximum, even -infinity. After that a larger value or a NaN
+ * replaces the maximum. */
 static inline __attribute__((always_inline)) void
 compete_lanes(float *best, int32_t *held, const float *value, int64_t lanes, int32_t place)
 {
@@ -126,7 +127,7 @@ static void fill_tile(const struct maxpool_row *p, struct tile *t, const stored 
     }
 }
 
-/* Stores without rounding: a maximum is one of the elements' values. */
+/* Stores the maxima without rounding, because each of them is the value of an element. */
 static void put_tile(const struct maxpool_row *p, const struct tile *t, stored *y, uint8_t *index)
 {
     int64_t n = (t->end - t->begin) * p->lanes;

@@ -1,6 +1,6 @@
 /* Rounds the values of lines to those of a smaller type, as base/half.h defines it.
  *
- * `to` is a constant where possible; then there is no branch at run time. */
+ * Most callers pass a constant as `to`; the functions then have no branch at run time. */
 #pragma once
 
 #include "kernels/cpu/isa/vec.h"
@@ -13,7 +13,7 @@ static inline vec vec_choose(vec_bits mask, vec_bits a, vec_bits b)
     return (vec)((mask & a) | (~mask & b));
 }
 
-/* Rounds off the lower `drop` bits, to nearest, ties to even. A carry out of the mantissa
+/* Clears the lower `drop` bits and rounds to nearest, ties to even. A carry out of the mantissa
  * increments the exponent and makes the largest values infinite. */
 static inline vec_bits vec_drop(vec_bits u, int drop)
 {
@@ -33,7 +33,7 @@ static inline vec vec_round_tf32(vec x)
     return vec_choose((vec_bits)(x != x), (u | QUIET) & kept, (u + (1u << 12)) & kept);
 }
 
-/* Conversion of a vec to as many binary16 values, and back, where there are instructions for it. */
+/* Convert a vec to binary16 values and back. Defined only if the instruction set can do so. */
 #if defined(__AVX512F__)
 #define VEC_TO_F16(x)   _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
 #define VEC_FROM_F16(h) _mm512_cvtph_ps((__m256i)(h))
@@ -52,7 +52,8 @@ static inline vec vec_round_f16(vec x)
 {
     vec_bits u = (vec_bits)x, magnitude = u & 0x7fffffff, sign = u ^ magnitude;
     vec_bits normal = vec_drop(magnitude, 13);
-    /* Subnormal binary16 values are multiples of 2^-24, and so are floats in [0.5, 1). */
+    /* Subnormal binary16 values are multiples of 2^-24. So are floats in [0.5, 1), so the addition
+     * of 0.5 rounds to such a multiple. */
     vec_bits subnormal = (vec_bits)((vec)magnitude + 0.5f - 0.5f);
     vec r = vec_choose((vec_bits)((vec)magnitude < 0x1p-14f), subnormal, normal);
     const vec_bits infinity = (vec_bits){0} + 0x7f800000;

@@ -1,9 +1,9 @@
 /* A line is sixteen floats, in as many registers as the instruction set needs.
  *
- * Sixteen is a multiple of every channel group of the blocked layouts (1, 8, 16), so that each lane
- * of a line belongs to one channel in all of them. GCC's vector types are the registers; loads and
- * stores accept any address that is valid for floats. Streaming stores need intrinsics of x86-64;
- * elsewhere they are ordinary stores. */
+ * Sixteen is a multiple of every channel group of the blocked layouts (1, 8, 16), so that in all
+ * these layouts each lane of a line belongs to one channel. GCC's vector types are the registers;
+ * loads and stores accept any address that is valid for floats. Streaming stores need intrinsics of
+ * x86-64; elsewhere they are ordinary stores. */
 #pragma once
 
 #include "kernels/cpu/kernels.h"
@@ -51,8 +51,8 @@ static inline void line_store(float *p, struct line a)
         *(vec_in_memory *)(p + i * VEC_LANES) = a.v[i];
 }
 
-/* Stores without using the caches, for values that are not read again soon; the old contents are
- * not read first. p must be aligned to VEC_BYTES. */
+/* Stores past the caches, for values that are not read again soon. The processor does not read the
+ * old contents of the memory first. p must be aligned to VEC_BYTES. */
 static inline void line_stream(float *p, struct line a)
 {
     for (int i = 0; i < LINE_VECS; i++)
@@ -92,7 +92,7 @@ static inline void line_put(float *p, struct line a, int n)
 }
 
 /* Calls line(at, n, ...) for the lines of a run of `count` elements: n is the constant LINE, except
- * in the call for the rest of the run. */
+ * in a last call for fewer than LINE elements. */
 #define FOR_EACH_LINE(count, line, ...)                                                            \
     do {                                                                                           \
         int64_t at_ = 0;                                                                           \

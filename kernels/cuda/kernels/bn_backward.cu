@@ -6,7 +6,7 @@
 /* The values of a row that the first and the second pass both read. */
 template <typename T> struct bn_bwd_row {
     packed<T> dy, dy2, x;
-    unsigned passed; /* a bit per element: 1 where the ReLU did not block it */
+    unsigned passed; /* a bit per element: 1 if the ReLU passes the element's gradient */
 };
 
 template <typename T>
@@ -25,9 +25,9 @@ static __device__ unsigned passed_of(const struct columns &m, const struct colum
     return bits;
 }
 
-/* Loads a row. `two`: there is a DY2. Beyond the last row it loads the thread's first row again and
- * does not use it, because with a branch around the loads nvcc's code would wait for them before it
- * issues the loads of the next row. */
+/* Loads a row. `two`: there is a DY2. If `row` is beyond the last row, loads the thread's first row
+ * again; the caller does not use these values. A branch around the loads would make nvcc's code
+ * wait for them before it issues the loads of the next row. */
 template <typename T>
 static __device__ bn_bwd_row<T> bn_bwd_load(const struct columns &m, const struct column_place &p,
                                             const struct cu_bn_bwd &a, bool two, int64_t row)
@@ -42,7 +42,7 @@ static __device__ bn_bwd_row<T> bn_bwd_load(const struct columns &m, const struc
     return r;
 }
 
-/* The gradient of the normalised values: DY [+ DY2], 0 where the ReLU blocked. */
+/* The gradient of the normalised values: DY [+ DY2], or 0 where the ReLU blocks it. */
 template <typename T> static __device__ struct unit incoming(const bn_bwd_row<T> &r)
 {
     struct unit d = unpack(r.dy), more = unpack(r.dy2);
@@ -216,7 +216,7 @@ COLUMN_KERNEL bn_bwd_apply(struct columns m, struct cu_bn_bwd a, const double *s
         apply_rows<T, 1>(m, p, a, l, a.dy2 != NULL);
         return;
     }
-    a.y = NULL; /* shows the compiler that a.y is not used any more */
+    a.y = NULL; /* lets the compiler see that a.y is no longer used */
     if (a.mask) {
         apply_rows<T, AHEAD>(m, p, a, l, false);
         return;

@@ -1,8 +1,8 @@
 /* Batch norm forward: computes the statistics, and applies them with the residual and the ReLU.
  *
  * The kernels sum x - pivot, where pivot is the channel's first value, so that fp32 is precise
- * enough even if the mean is much larger than the deviation. All later steps are in double, once
- * per channel. */
+ * enough even if the mean is much larger than the standard deviation. All later steps run once per
+ * channel and compute in double. */
 #include "kernels/cuda/kernels/columns.h"
 
 size_t cu_bn_workspace(const struct cu_bn_shape *s)
@@ -59,7 +59,7 @@ COLUMN_KERNEL bn_sums(struct columns m, const T *x, float *pivots, float *partia
     columns_reduce(m, p, sum, squares, partial);
 }
 
-/* The statistics of channel `c` from its sums over n values. */
+/* Computes the statistics of channel `c` from its sums over n values. */
 static __device__ void finalize_channel(const struct cu_bn_statistics &s, int c, double n,
                                         double sum, double squares)
 {

@@ -39,7 +39,7 @@ static enum status launch_resize_to(const struct cu_queue *q, enum dtype to_type
 enum status cu_resize_rows(const struct cu_queue *q, enum dtype from_type, enum dtype to_type,
                            int64_t rows, int64_t from, int64_t to, const void *x, void *y)
 {
-    if (from == to) /* only a conversion, as to fp32 for DW of most convolutions */
+    if (from == to) /* only a conversion of types, as from a convolution's DW to fp32 */
         return cu_cast(q, from_type, to_type, rows * to, x, y);
     return LAUNCH_TYPED(from_type, launch_resize_to, q, to_type, rows, from, to, x, y);
 }

@@ -1,10 +1,11 @@
 /* Loops over the columns of a matrix (rows, width), which are batch norm's channels.
  *
- * A thread keeps one unit of columns and walks down the rows, so that a column's values stay in
- * registers. It loads several rows before it computes with the first of them: memory latency is
- * long, and the bandwidth used grows with the loads in flight. A block is (lanes, rows): enough
- * lanes to cover a small width, else 32. The grid cuts the rows into slices such that all blocks
- * run at the same time, because a few more blocks would take as long as a whole second wave. */
+ * A thread processes the same unit of columns in many rows, so that the values per column
+ * (coefficients or sums) stay in registers. It loads several rows before it computes with the first
+ * of them, because memory latency is long and bandwidth grows with the number of loads in flight. A
+ * block has (lanes, rows) threads: 32 lanes, or fewer if fewer cover the width. The grid cuts the
+ * rows into so many slices that all blocks run at the same time; a few blocks more would take as
+ * long as a whole second wave. */
 #pragma once
 
 #include "kernels/cuda/kernels/launch.h"
@@ -16,15 +17,16 @@ enum {
     /* Blocks of a grid that sums rows. The shape alone determines the slices, so that sums have the
      * same order on every device. An H100 or H200 runs this many blocks at the same time. */
     COLUMN_SUM_BLOCKS = 132 * COLUMN_RESIDENT,
-    COLUMN_ROWS = 8, /* least number of rows per thread, where possible */
+    COLUMN_ROWS = 8, /* minimum number of rows per thread, if there are enough rows */
 };
 
-/* A kernel over columns, which has two forms. ALIGNED: the width is a multiple of UNIT. */
+/* Declares a kernel over columns. Each kernel has two forms; in the form ALIGNED the width is a
+ * multiple of UNIT. */
 #define COLUMN_KERNEL static __global__ void __launch_bounds__(THREADS, COLUMN_RESIDENT)
 
-/* Number of rows that a thread loads before it computes: `bytes` of each tensor, limited by
- * registers. It is one for unaligned rows, whose work per element is so large that more loads save
- * no time. */
+/* Number of rows that a thread loads before it computes. `bytes` is how much it loads of each
+ * tensor, which the registers limit. The number is 1 for unaligned rows, because their work per
+ * element is so large that more loads save no time. */
 template <typename T, bool ALIGNED> static constexpr __host__ __device__ int column_ahead(int bytes)
 {
     int rows = bytes / (UNIT * (int)sizeof(T));
