@@ -30,11 +30,12 @@ enum status device_open(const char *spec, int threads, struct device **dev)
 static enum status not_devices(const char *text)
 {
     return status_fail(
-        STATUS_USAGE, "'%s' names no devices; use cpu, cpu:2 (two of them) or cuda:0,1 (these two)",
+        STATUS_USAGE,
+        "'%s' is not a list of devices; use cpu, cpu:2 (2 CPU devices) or cuda:0,1 (GPUs 0, 1)",
         text);
 }
 
-/* Reads a number of at most 4 digits and moves *at past it. -1: there is none. */
+/* Reads a number of at most 4 digits and moves *at past it. Returns -1 if there is no number. */
 static int number(const char **at)
 {
     int v = 0, digits = 0;

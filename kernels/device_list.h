@@ -1,10 +1,11 @@
-/* Declares the backends that are linked in; lists the devices of a backend that --devices names. */
+/* Declares the backends that are linked into the program, and the list of devices that --devices
+ * names. */
 #pragma once
 
 #include "kernels/backend.h"
 
 extern const struct backend backend_cpu; /* oneDNN for convolution and linear, else own kernels */
-extern const struct backend backend_ref; /* plain C, one loop per formula: the slow oracle */
+extern const struct backend backend_ref; /* plain C, one loop per formula; the tests' reference */
 
 enum { DEVICES_MAX = 64 };
 

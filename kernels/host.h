@@ -1,6 +1,7 @@
 /* Memory, streams and events of a device whose memory is the host's: shared by ref and cpu.
  *
- * A stream is the calling thread itself: every call has been carried out when it returns. */
+ * A stream is the calling thread itself: the work of every call is complete when the call
+ * returns. */
 #pragma once
 
 #include "kernels/backend.h"

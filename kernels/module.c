@@ -44,7 +44,7 @@ enum status cuda_module_function(const char *name, void **function)
     *function = dlsym(library, name);
     if (*function)
         return STATUS_OK;
-    return status_fail(STATUS_UNSUPPORTED, "the CUDA module '%s' has no '%s'", path, name);
+    return status_fail(STATUS_UNSUPPORTED, "the CUDA module '%s' has no function '%s'", path, name);
 }
 
 enum status backend_find(const char *name, const struct backend **b)

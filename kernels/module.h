@@ -1,5 +1,5 @@
-/* The CUDA backend as a module, loaded when the program first requests a CUDA device: one build
- * serves machines with and without a GPU, and a run on a CPU never loads the module.
+/* The CUDA backend as a module. The program loads it when it first needs a CUDA device, so the same
+ * build runs on machines with and without a GPU, and a run on a CPU never loads the module.
  *
  * The module is a shared object that exports `cuda_module_entry`, and may export more. It calls
  * functions of the program that loads it (status messages, checks of descriptions), so that program
@@ -15,10 +15,10 @@
  * a hash of the headers that both sides must agree on), else NULL. */
 typedef const struct backend *cuda_module_entry(unsigned abi);
 
-/* Loads the module: the file that the environment variable AMPSCALE_CUDA_MODULE names, else the one
- * next to the program, else the installed one. The module stays loaded. STATUS_UNSUPPORTED with one
- * line that names the missing part: the module, a library that it needs, or the right version of
- * it. */
+/* Loads the module: the file that the environment variable AMPSCALE_CUDA_MODULE names, else the
+ * module next to the program, else the installed module. The module stays loaded. If a part is
+ * missing, returns STATUS_UNSUPPORTED with one line that names the part: the module, a library that
+ * the module needs, or the right version of that library. */
 MUST_CHECK enum status cuda_module_load(const struct backend **b);
 
 /* Finds a function that the module exports besides its entry, by name. STATUS_UNSUPPORTED if the

@@ -2,8 +2,8 @@
  *
  * An operation has one role for each tensor that it may read or write. A description gives the
  * shapes of the tensors present (ndim > 0). For a tensor of layout ANY the plan chooses the layout
- * and writes it to its own copy of the description. Everything that changes from step to step
- * (learning rate, loss scale, seed) lies in device memory as `struct step_state`, so that the
+ * and writes it to its own copy of the description. All values that change from step to step
+ * (learning rate, loss scale, seed) are in device memory as `struct step_state`, so that the
  * arguments of a captured step (a CUDA graph) never change.
  *
  * A gradient is named after its tensor: ROLE_DX is dLoss/dX.
@@ -11,18 +11,19 @@
  * Precision. An operation computes in fp32 (or better) on tensors of F32, F16 or BF16, and rounds
  * its result once, to nearest even, to Y's type. The activations of an operation and their
  * gradients have the same type. The weights and biases of a convolution or linear layer have the
- * same type, too. DW is F32, or F16 or BF16 where a backend supports that. Always F32 are DB, batch
- * norm's parameters, statistics, sums and their gradients, and the flat buffers of the optimizer
- * except DW and WCOPY. A result too large for the type becomes infinite; a NaN stays a NaN.
+ * same type, too. DW is F32, or F16 or BF16 where a backend supports that. These are always F32:
+ * DB; batch norm's parameters, their gradients, its statistics and its sums; the flat buffers of
+ * the optimizer except DW and WCOPY. A result too large for the type becomes infinite; a NaN stays
+ * a NaN.
  *
  * Emulated precision (tensor_desc.rounds). An operation computes in fp32 (or better) on rounded
  * values: it rounds the values that it loads from a `raw` tensor, and rounds to nearest even the
- * values that it stores to a tensor that `rounds`. A fused operation rounds once, at its end. A
- * result that is computed from another result uses the stored values of that result (batch norm's
- * DX uses DZ). A plan that cannot round its result sets `raw` for it in its copy of the
- * description; if an operation cannot round its inputs, planning it with a raw tensor is
- * STATUS_UNSUPPORTED. Rounding twice changes nothing, so an operation may round every load of a
- * tensor that `rounds`. */
+ * values that it stores to a tensor whose `rounds` is not F32. A fused operation rounds once, at
+ * its end. A result that is computed from another result uses the stored values of that result
+ * (batch norm's DX uses DZ). A plan that cannot round its result sets `raw` for it in its copy of
+ * the description; if an operation cannot round its inputs, planning it with a raw input fails with
+ * STATUS_UNSUPPORTED. Rounding twice changes nothing, so an operation may also round the values
+ * that it loads from a tensor that is not raw. */
 #pragma once
 
 #include "base/status.h"
@@ -45,14 +46,15 @@ enum op_kind {
      *   MEAN = mean(X); INVSTD = 1/sqrt(var_biased(X) + eps); Y = (X - MEAN)*INVSTD*GAMMA + BETA
      *   [Y += Z] [Y = max(Y, 0)]
      *   RMEAN = (1-m)*RMEAN + m*MEAN; RVAR = (1-m)*RVAR + m*var_unbiased(X)      (PyTorch)
-     * Z (the residual) is present or not; the ReLU is attr.bn.relu. MEAN, INVSTD are saved f32 for
-     * backward. If N*H*W is 1 and attr.bn.sync is NULL, planning is STATUS_INVALID: PyTorch refuses
-     * it, too. MASK, when present, has a bit per element, 1 where Y (as stored) is above 0: u8 of
-     * (N*H*W, ceil(C/8)), bit c % 8 of byte c / 8 in the row of (n, h, w); bits beyond C are 0.
-     * With attr.bn.sync, mean and var are taken over the values of all ranks. */
+     * Z (the residual) may be absent; attr.bn.relu says whether there is a ReLU. MEAN and INVSTD
+     * are stored in f32 for the backward pass. If N*H*W is 1 and attr.bn.sync is NULL, planning
+     * fails with STATUS_INVALID; PyTorch refuses such a batch norm too. MASK, when present, is u8
+     * (N*H*W, ceil(C/8)). It has a bit per element of Y, which is 1 if Y as stored is above 0. The
+     * bit of element (n, c, h, w) is bit c % 8 of byte c / 8 in the row of (n, h, w); bits beyond C
+     * are 0. With attr.bn.sync, mean and var are computed over the values of all ranks. */
     OP_BN_FWD_TRAIN,
-    /* Batch norm with RMEAN, RVAR in place of the batch's statistics. Writes no statistics and sums
-     * nothing over ranks. */
+    /* Batch norm with RMEAN and RVAR in place of the batch's statistics. Writes no statistics and
+     * sums nothing over ranks. */
     OP_BN_FWD_EVAL,
     /* From DY [+ DY2], X, GAMMA, MEAN, INVSTD and, under ReLU, the forward result Y or its MASK:
      *   d = (DY [+ DY2]) * (Y > 0 if relu), rounded to DZ's precision if DZ is present
@@ -64,34 +66,38 @@ enum op_kind {
      * other gradients. DX or DZ, but not both, may share the memory of DY or of DY2. */
     OP_BN_BWD,
 
-    /* Convolution and the batch norm around it in fewer passes over memory, in the forms that cuDNN
-     * has. A training batch norm that follows a convolution is then split: the convolution sums its
-     * result as it writes it (CONV_STATS_FWD), and BN_FINALIZE computes statistics from the sums.
-     * The rest is a multiply-add per channel: either BN_APPLY does it, or the next convolution does
-     * it as it reads, and the normalised tensor is never stored. In the backward pass the data
+    /* The following operations compute a convolution and the batch norm before or after it in fewer
+     * passes over memory, in the forms that cuDNN supports. A training batch norm that follows a
+     * convolution is then split. The convolution sums its result while it writes it
+     * (CONV_STATS_FWD), and BN_FINALIZE computes the statistics from the sums. What remains is a
+     * multiply-add per channel. Either BN_APPLY computes it, or the next convolution does so when
+     * it reads its input, and the normalised tensor is never stored. In the backward pass the data
      * gradient of that next convolution also computes batch norm's sums (CONV_BWD_DATA_BN), and
      * BN_BWD_APPLY is again a multiply-add. In an operation whose W is the convolution's weights,
      * batch norm's parameters are BN_GAMMA and BN_BETA.
      *
      * "X applied" means relu(X * scale[c] + shift[c]), rounded to X's precision, with scale and
-     * shift from AFFINE (2C: all scales, then all shifts; libraries need it in X's type); without
-     * AFFINE it means X itself. */
+     * shift from AFFINE. AFFINE has 2C values, all scales and then all shifts; libraries need it in
+     * X's type. Without AFFINE, "X applied" means X itself. */
 
-    /* Y = conv(X applied, W); SUMS (2*O) = per channel the sums of Y as stored, then those of its
-     * squares. (A library may sum the values before rounding.) attr.conv.relu is false. */
+    /* Y = conv(X applied, W); SUMS (2*O) = the O sums per channel of Y as stored, then the O sums
+     * of its squares. (A library may sum the values before it rounds them.) attr.conv.relu is
+     * false. */
     OP_CONV_STATS_FWD,
     /* Computes DW from X applied, DY; overwrites the old values. AFFINE must be present. */
     OP_CONV_APPLY_BWD_WEIGHTS,
-    /* From SUMS (2C) of attr.bn.count values per channel, mean = sum / count and var_biased =
-     * max(sum of squares / count - mean^2, 0): MEAN, INVSTD, RMEAN, RVAR as OP_BN_FWD_TRAIN has
-     * them, and AFFINE, when present: scale = GAMMA*INVSTD, shift = BETA - mean*scale, with scale
-     * as stored in AFFINE, so that the mean maps to BETA even though scale was rounded. With
-     * attr.bn.sync, sums and count are first summed over all ranks.
+    /* Computes MEAN, INVSTD, RMEAN and RVAR as OP_BN_FWD_TRAIN does, but from SUMS (2C) of count =
+     * attr.bn.count values per channel: mean = sum / count, var_biased = max(sum of squares / count
+     * - mean^2, 0). Also computes AFFINE, when present: scale = GAMMA*INVSTD, shift = BETA -
+     * mean*scale. The formula for shift uses scale as stored in AFFINE, so that the mean maps to
+     * BETA although scale was rounded. With attr.bn.sync, sums and count are first summed over all
+     * ranks.
      *
-     * With u AFFINE's unit roundoff (fp16: 2^-11), X*scale + shift is then off by at most
+     * Let u be the unit roundoff of AFFINE's type (fp16: 2^-11). The error of X*scale + shift is
+     * then at most
      *   u * |GAMMA| * (|X - mean| + |mean|) * INVSTD + u * |BETA|
-     * plus terms in u^2: no more than the rounding of X to the same type has already added, and
-     * small unless |mean| is hundreds of standard deviations. */
+     * plus terms in u^2. That is no more than the error from the rounding of X to the same type,
+     * and is small unless |mean| is hundreds of standard deviations. */
     OP_BN_FINALIZE,
     /* Y = (X - MEAN)*INVSTD*GAMMA + BETA [+ Z] [then ReLU], and MASK, when present, as
      * OP_BN_FWD_TRAIN; all tensors but X, Z, Y and MASK are tensors of BN_FINALIZE. */
@@ -101,8 +107,8 @@ enum op_kind {
      *   DX = (conv_transpose(DY, W) [+ DY2]) * (bn(X) [+ Z] > 0)
      *   DBETA = sum(DX); DGAMMA = sum(DX * (X-MEAN)*INVSTD), of DX as stored
      * conv_transpose may be rounded to DX's type before DY2 is added. DX is also the gradient of Z.
-     * The gradient of X is a*DX + b*X + c per channel, M being N*H*W; EQ (3C) holds all a, all b,
-     * then all c:
+     * The gradient of X is a*DX + b*X + c per channel, where M = N*H*W. EQ (3C) contains all a,
+     * then all b, then all c:
      *   a = BN_GAMMA*INVSTD;  b = -a*INVSTD*DGAMMA/M;  c = -a*DBETA/M - b*MEAN */
     OP_CONV_BWD_DATA_BN,
     /* DX = a*DY + b*X + c with a, b, c per channel from EQ. DX may be the memory of DY. */
@@ -131,7 +137,7 @@ enum op_kind {
     OP_AVGPOOL_FWD,
     OP_AVGPOOL_BWD,
 
-    /* Y (N, O) = X (N, I) W^T (O, I) + B [then ReLU]. */
+    /* Y (N, O) = X (N, I) * W (O, I)^T + B [then ReLU]. */
     OP_LINEAR_FWD,
     /* DX (N, I) = DY (N, O) W. */
     OP_LINEAR_BWD_DATA,
@@ -149,37 +155,39 @@ enum op_kind {
     /* Cross entropy with label smoothing e over K classes (PyTorch's definition):
      *   loss_n = -(1-e)*logp[label] - e/K * sum_k logp[k]
      *   DX = state.loss_scale / N * d(sum of loss_n)/dX     (absent in validation)
-     * LABEL is i32 (N); a negative label excludes its row: no loss, no count, DX row 0; a label of
-     * K or more is STATUS_INVALID at execution, before anything is written. N remains the planned
-     * number of rows. METRICS (struct loss_metrics) is overwritten. A row counts for top-k when
-     * fewer than k logits are above the label's (an equal logit at a lower index counts as above),
-     * and never when the label's logit is NaN.
+     * LABEL is i32 (N). A negative label excludes its row: the row has no loss, is not counted, and
+     * its row of DX is 0. N remains the planned number of rows. If a label is K or more, execution
+     * fails with STATUS_INVALID before it writes anything. METRICS (struct loss_metrics) is
+     * overwritten. A row counts for top-k if fewer than k logits rank above the label's logit (an
+     * equal logit at a lower index ranks above), but never if the label's logit is NaN.
      * With PARTNER the rows are mixed (mixup: Zhang, Cisse, Dauphin and Lopez-Paz, ICLR 2018), and
      * the target is that of soft labels: with m = state.mix and other = LABEL[PARTNER[n]],
      *   loss_n = -(1-e)*(m*logp[label] + (1-m)*logp[other]) - e/K * sum_k logp[k]
      * where a label of weight 0 adds nothing. A row with a negative `label` or `other` is excluded.
-     * It counts for top-k by `label` if m is at least 1/2, else by `other`. */
+     * The row counts for top-k by `label` if m is at least 1/2, else by `other`. */
     OP_SOFTMAX_XENT,
 
     /* torch.optim.SGD over one flat buffer: with g = DW*state.grad_scale + wd*W,
      *   V = momentum*V + g;  W -= state.lr * (nesterov ? g + momentum*V : V)
-     * W, DW, MOMENTUM (V, zero before the first step) are of one length and one layout.
-     * Segments (attr.sgd) give the weight decay and the precisions per range; they cover the buffer
-     * in order: DW is rounded to segment.gradient as it is read, W and V to segment.master as they
-     * are written (W is computed from V before that), and WCOPY, when present, becomes the written
-     * W rounded to segment.copy, for the next forward pass. The tensors themselves do not round.
-     * Nothing is written when state.found_inf is not 0.
+     * W, DW and MOMENTUM (V, which is 0 before the first step) have the same length and layout. The
+     * segments (attr.sgd) cover the buffer in order; each gives the weight decay and the precisions
+     * of its range. DW is rounded to segment.gradient when it is read. W and V are rounded to
+     * segment.master when they are written; W is computed from V before V is rounded. WCOPY, when
+     * present, becomes the written W rounded to segment.copy, for the next forward pass. `rounds`
+     * of the tensors themselves is F32. If state.found_inf is not 0, nothing is written.
      *
      * A segment with trust > 0 is one parameter tensor under LARS. With g' = DW*state.grad_scale
      * and norms over the segment, local = trust * |W| / (|g'| + wd*|W|), or 1 when either norm is
      * 0; g = local * (g' + wd*W); V and W as above. That is NVIDIA Apex's LARC without its clip
-     * (and without the 1e-8 that it adds to the denominator) around torch.optim.SGD. You, Gitman
-     * and Ginsburg, "Large batch training of convolutional networks", 2017, have the learning rate
-     * inside V, which gives the same result as long as the learning rate does not change.
+     * (and without the 1e-8 that it adds to the denominator) around torch.optim.SGD. The paper (Y.
+     * You, I. Gitman and B. Ginsburg, "Large batch training of convolutional networks", 2017) has
+     * the learning rate inside V. That gives the same result as long as the learning rate does not
+     * change.
      *
-     * With attr.clip > 0, DW*state.grad_scale is multiplied by min(1, clip / (norm + 1e-6)), norm
-     * being its 2-norm over the whole buffer, as by torch.nn.utils.clip_grad_norm_ before the step.
-     * Then no segment may have trust > 0. */
+     * With attr.clip > 0, DW*state.grad_scale is multiplied by min(1, clip / (norm + 1e-6)), where
+     * norm is the 2-norm of DW*state.grad_scale over the whole buffer.
+     * torch.nn.utils.clip_grad_norm_ before the step has the same effect. With attr.clip > 0 no
+     * segment may have trust > 0. */
     OP_SGD,
 
     /* state.found_inf = 1 when a value of DW (f32, flat, segments as OP_SGD), rounded to its
@@ -189,7 +197,8 @@ enum op_kind {
     /* Loss scaling with the scale in device memory (SCALER). Before a batch:
      *   state.loss_scale = SCALER.scale * state.share
      *   state.grad_scale = 1 / (SCALER.scale * state.divisor)
-     * as scaler_loss_scale and scaler_grad_scale compute them; the rest of STATE is kept. */
+     * as scaler_loss_scale and scaler_grad_scale compute them. The rest of STATE does not
+     * change. */
     OP_SCALE_SET,
     /* After the optimizer: adjusts SCALER according to state.found_inf, as scaler_advance does.
      * STATE is only read. */
@@ -262,8 +271,8 @@ enum role {
     ROLE_STATE,     /* struct step_state in device memory; its desc needs no shape */
     ROLE_METRICS,   /* struct loss_metrics in device memory; its desc needs no shape */
     ROLE_SCALER,    /* struct scaler_state in device memory; its desc needs no shape */
-    ROLE_WORKSPACE, /* plan->workspace bytes, contents undefined between calls; aligned as memory
-                       that the device allocates is (struct backend) */
+    ROLE_WORKSPACE, /* plan->workspace bytes, contents undefined between calls; aligned like memory
+                     * that the device allocates (struct backend) */
     ROLE_COUNT,
     /* Batch norm's names for the same roles. */
     ROLE_GAMMA = ROLE_W,
@@ -280,7 +289,7 @@ struct step_state {
     uint64_t step;    /* optimizer steps begun before this one */
     uint64_t sample0; /* index of this device's first row in the global batch */
     double divisor;   /* for OP_SCALE_SET: the number by which summed gradients are divided */
-    float share;      /* for OP_SCALE_SET: this device's fraction of the loss's rows */
+    float share;      /* for OP_SCALE_SET: fraction of the loss's rows that this device computes */
     float lr;
     float mix;         /* weight of a row's own image and label where rows are mixed
                         * (ROLE_PARTNER), 0 to 1 */
@@ -294,7 +303,7 @@ struct loss_metrics {
     double loss_sum;
     int64_t count;
     int64_t top1;
-    int64_t top5; /* top-min(5, K) */
+    int64_t top5; /* rows that count for top-k with k = min(5, K) */
 };
 
 struct conv_attr {
@@ -408,7 +417,7 @@ double op_flops(const struct op_desc *desc);
 MUST_CHECK enum status op_check(const struct op_desc *desc);
 
 /* For backends: sums the 2C + 1 values of a batch norm over all ranks (see struct bn_sync).
- * STATUS_INVALID if the count over all ranks is 1: one value per channel. */
+ * STATUS_INVALID if the count over all ranks is 1, because a channel then has only one value. */
 MUST_CHECK enum status bn_sync_sum(const struct bn_sync *sync, double *values, int64_t channels);
 
 #ifdef __cplusplus

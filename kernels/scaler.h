@@ -52,14 +52,15 @@ SCALER_FUNCTION void scaler_advance(const struct scaler_rule *r, struct scaler_s
     s->scale = s->scale * r->growth < r->max ? s->scale * r->growth : r->max;
 }
 
-/* The factor of the loss's gradient: the scale times `share`, the fraction of the batch's rows that
- * this device's mean covers. */
+/* The factor of the loss's gradient: the scale times `share`. This device's mean loss covers only
+ * the fraction `share` of the batch's rows. */
 SCALER_FUNCTION float scaler_loss_scale(double scale, float share)
 {
     return (float)scale * share;
 }
 
-/* The factor that unscales gradients, which are sums of `divisor` scaled means. */
+/* The factor that turns gradients, which are sums of `divisor` scaled means, into an unscaled
+ * mean. */
 SCALER_FUNCTION float scaler_grad_scale(double scale, double divisor)
 {
     return (float)(1 / ((double)(float)scale * divisor));

@@ -56,7 +56,8 @@ static enum status graph_draw(const struct arch *a, int classes, int image_size,
     return b.st;
 }
 
-/* Fails: the images are too small for `layer`. The message names the smallest size that works. */
+/* Fails with the message that the images are too small for `layer`. The message also names the
+ * smallest size that works. */
 static enum status image_too_small(const struct arch *a, int classes, int image_size,
                                    const char *layer)
 {

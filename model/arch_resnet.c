@@ -9,11 +9,12 @@
 struct resnet {
     int expansion;  /* output channels of a block divided by its width: 1 for a basic block, 4 for a
                      * bottleneck */
-    int width;      /* channels of the stem, width of the first stage; doubles each stage */
+    int width;      /* channels of the stem, and width of the first stage; the width doubles with
+                     * each stage */
     int blocks[4];  /* blocks per stage; the first 0 ends the list */
     int groups;     /* groups of a bottleneck's 3x3 convolution; 0 means 1 */
     int base_width; /* channels per group of a bottleneck at width 64; 0 means 64 */
-    bool small;     /* a 3x3 stem without stride or pooling */
+    bool small;     /* the stem is a 3x3 convolution without stride or pooling */
 };
 
 /* One block: the prefix of its names, and its shape. */

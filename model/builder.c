@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A new node with the shape of its first input; NULL after a failure. */
+/* Adds a node with the shape of its first input. Returns NULL after a failure. */
 static struct node *node_add(struct builder *b, enum node_kind kind, int in0, int in1)
 {
     struct graph *g = b->g;

@@ -1,8 +1,9 @@
 /* The functions with which arch_*.c build a network: one call per layer, in order. Each returns the
  * new node's index, which the next call takes as its input.
  *
- * The builder keeps the first failure; the calls after it do nothing and return node 0. An
- * architecture is therefore a plain list of layers, and graph_build() checks once, at the end. */
+ * The builder records the first failure; the calls after that failure do nothing and return node 0.
+ * An architecture is therefore a plain list of layers, and graph_build() checks for a failure once,
+ * at the end. */
 #pragma once
 
 #include "model/graph.h"

@@ -1,4 +1,5 @@
-/* Finds flat buffers and the loss's tensors, hashes layouts, and rounds before a reduction. */
+/* Finds flat buffers and the loss's tensors, hashes layouts, and rounds gradients before a
+ * reduction. */
 #include "model/exchange.h"
 
 #include "base/array.h"
@@ -61,8 +62,8 @@ static uint64_t hash_number(uint64_t h, uint64_t x)
     return hash_splitmix64(h ^ x);
 }
 
-/* An opaque layout's number is valid on one device only, and two layouts may have the same size.
- * So a tensor with the values 0, 1, 2 ... is stored in the layout, and its bytes are hashed. */
+/* An opaque layout's number is valid on one device only, and two layouts may have the same size. So
+ * this function stores a tensor with the values 0, 1, 2 ... in the layout, and hashes its bytes. */
 static enum status hash_opaque(struct network *net, const struct tensor_desc *t, uint64_t *h)
 {
     const struct backend *b = net->dev->backend;
@@ -123,8 +124,9 @@ struct rounding {
     struct piece piece[];
 };
 
-/* Adds the part of [begin, end) that the k-th parameter of the flat buffer covers, unless its
- * gradient is fp32. Extends the previous piece instead if it is adjacent and has the same type. */
+/* Adds a piece for the part of [begin, end) that the k-th parameter of the flat buffer covers,
+ * unless that parameter's gradient is fp32. If the previous piece is adjacent and has the same
+ * type, extends that piece instead. */
 static void add_piece(struct rounding *r, int k, int64_t begin, int64_t end)
 {
     const struct network *net = r->net;
@@ -166,7 +168,7 @@ enum status network_plan_rounding(struct network *net, int64_t begin, int64_t en
     *out = NULL;
     if (!net->gradients || begin < 0 || begin > end ||
         (size_t)end > net->flat_bytes / sizeof(float))
-        return status_fail(STATUS_INVALID, "the network has no such range of gradients");
+        return status_fail(STATUS_INVALID, "the range is outside of the network's gradients");
     struct rounding *r = calloc(1, sizeof *r + pieces * sizeof *r->piece);
     if (!r)
         return status_fail(STATUS_OOM, "no memory to plan the rounding of gradients");

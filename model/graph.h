@@ -1,4 +1,4 @@
-/* A network as a graph of layers: without device, precision or batch size.
+/* A network as a graph of layers, independent of device, precision and batch size.
  *
  * Every node follows its inputs. Names are torchvision's module paths ("layer1.0.conv1"), so that
  * parameter names are its state_dict keys. */
@@ -85,7 +85,7 @@ struct graph {
 MUST_CHECK enum status graph_build(const char *arch, int classes, int image_size, struct graph **g);
 void graph_free(struct graph *g); /* NULL is fine */
 
-/* The i-th known architecture, NULL past the last. */
+/* The name of the i-th known architecture; NULL past the last. */
 const char *graph_arch_name(int i);
 
 /* "conv", "bn", ... */

@@ -9,8 +9,8 @@
 
 struct loss_head_config {
     int64_t rows; /* rows of the whole batch */
-    /* Taken from any program whose rows are gathered: the shape and type of a row. The program's
-     * number of rows does not matter. If it has no gradient, the loss computes none. */
+    /* The tensors of any program whose rows are gathered. Only the shape and type of a row are
+     * used. If the program has no gradient, the loss computes none. */
     struct program_loss_ends like;
     float label_smoothing;
     bool mixes; /* as in struct program_config */
@@ -21,7 +21,7 @@ struct loss_head {
     void *logits_at, *grad_at; /* device memory: the caller writes logits_at and reads grad_at */
     struct stream *stream;     /* the caller's stream, which runs the loss in stream order */
     struct op_plan *plan;
-    struct step_state given; /* host source of the upload to `state` */
+    struct step_state given; /* host memory that is uploaded to `state` */
     void *labels, *partners, *state, *metrics, *workspace; /* device memory */
 };
 
@@ -30,7 +30,8 @@ MUST_CHECK enum status loss_head_open(struct stream *stream, const struct loss_h
                                       struct loss_head **head);
 void loss_head_close(struct loss_head *h); /* NULL is fine */
 
-/* Uploads the labels (negative: ignored) in stream order; `label` must stay valid until then. */
+/* Uploads the labels in stream order; rows with a negative label are ignored. `label` must stay
+ * valid until the upload is complete. */
 MUST_CHECK enum status loss_head_labels(struct loss_head *h, const int32_t *label);
 
 /* For a loss head that mixes rows: uploads the row of the whole batch that is mixed into each row,

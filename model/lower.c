@@ -1,4 +1,5 @@
-/* Lowers a graph to planned operations. Here: the functions that both directions use. */
+/* Lowers a graph to planned operations. This file has the functions that both the forward and the
+ * backward half use. */
 #include "model/lower.h"
 
 #include "base/array.h"
@@ -148,7 +149,7 @@ static void adopt_choices(struct lowering *l, const struct step *s)
     }
 }
 
-/* Rounds in place every raw value that the draft reads. *any: whether it reads one. */
+/* Rounds in place every raw value that the draft reads, and sets *any to whether there is one. */
 static enum status round_inputs(struct lowering *l, enum phase phase, const char *layer,
                                 struct draft *d, bool *any)
 {
@@ -169,7 +170,8 @@ static enum status round_inputs(struct lowering *l, enum phase phase, const char
     return STATUS_OK;
 }
 
-/* Plans a draft. If the planned operation cannot round raw inputs, emits operations that do. */
+/* Plans a draft. If the planned operation cannot round raw inputs, first emits operations that
+ * round them. */
 static enum status plan_draft(struct lowering *l, enum phase phase, const char *layer,
                               const struct draft *d, struct op_plan **plan)
 {

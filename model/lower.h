@@ -1,4 +1,5 @@
-/* Inside model/: the working state of lowering, shared by its forward and backward halves. */
+/* The working state of lowering, which its forward and backward halves share. For use inside model/
+ * only. */
 #pragma once
 
 #include "model/program.h"
@@ -20,26 +21,29 @@ enum layer_kind {
     LAYER_REORDER,
 };
 
-/* A fused group of nodes: lower_forward emits it, lower_backward reads it. */
+/* A node, or a group of fused nodes. lower_forward emits a layer's operations; lower_backward reads
+ * the layer. */
 struct layer {
     enum layer_kind kind;
     const char *name;
     const struct node *node;
     int x; /* the layer's input value before it is converted to a TF32 operand */
     /* The values of the layer's operations by role; -1: none. X is the operand: `x` itself or its
-     * TF32 form. W and B are casts to a type of the device; -1: the passes read the stored weights.
-     * Fused convolution and batch norm (lower_fuse.c): SUMS are the sums of a convolution's result.
-     * A batch norm whose Y is not stored has AFFINE; the convolution that reads X and AFFINE
-     * instead of Y has it too. MASK belongs to a batch norm's ReLU. The fused data gradient writes
-     * EQ. */
+     * TF32 form. W and B are weights and biases cast to a type of the device; -1: the passes read
+     * the stored ones. Fused convolution and batch norm (lower_fuse.c): SUMS are the sums of a
+     * convolution's result. A batch norm whose Y is not stored has AFFINE; the convolution that
+     * reads X and AFFINE instead of Y has it too. MASK belongs to a batch norm's ReLU. The fused
+     * data gradient writes EQ. */
     int value[ROLE_COUNT];
     int dropout; /* number of the dropout layer */
     bool relu;
-    bool joined; /* batch norm: the last data gradient of Y also computes the backward sums */
+    bool joined; /* batch norm: the operation that computes Y's last data gradient also computes the
+                  * backward sums */
     int users;   /* batch norm: number of users of Y */
 };
 
-/* The gradients of a value: at most two, since a third is added to the first at once. */
+/* The gradients of a value. There are at most two, because a third is immediately added to the
+ * first. */
 struct arriving {
     int n;
     int value[2];
@@ -50,7 +54,7 @@ struct lowering {
     struct program *p;
     struct network *net;
     const struct graph *g;
-    int *n_users;  /* per node */
+    int *n_users;  /* number of users of each node's result */
     int *user;     /* for each node, the index of its last user */
     bool *done;    /* for each node, whether it was fused into an earlier node */
     int *value_of; /* for each node, the index of the value that is its result */
@@ -78,13 +82,16 @@ struct draft {
     struct ref ref[ROLE_COUNT];
 };
 
-/* Adds a value; with storage >= 0 it shares the memory of value `storage`. -1: out of memory. */
+/* Adds a value and returns its index; -1: out of memory. If storage >= 0, the value shares the
+ * memory of value `storage`. */
 int lower_value(struct lowering *l, struct tensor_desc desc, int storage);
 
-/* Adds a view of value `of` in another shape. The view is raw if `of` is. -1: out of memory. */
+/* Adds a view of value `of` in another shape and returns its index; -1: out of memory. The view is
+ * raw if `of` is raw. */
 int lower_view(struct lowering *l, struct tensor_desc desc, int of);
 
-/* `t` with values of `type`: stored in that type if it is native, else as fp32 rounded to it. */
+/* Returns `t` with values of `type`: stored in that type if the device supports it natively, else
+ * as fp32 rounded to that type. */
 struct tensor_desc lower_typed(const struct lowering *l, struct tensor_desc t, enum dtype type);
 
 /* The sole user of node i if it is of `kind`, else -1. */
@@ -106,24 +113,27 @@ struct pool_attr lower_pool_attr(const struct node *n);
 /* The layer whose result is `value`; NULL for the input. */
 struct layer *lower_producer(const struct lowering *l, int value);
 
-/* Choices of fusion for a `layer` that is not emitted yet. Each function asks the device whether it
- * supports the fused operations; under FUSE_AUTO it also times them and adds a struct fusion to the
- * program.
+/* The following functions decide about fusions of a `layer` that is not emitted yet. Each checks
+ * whether the device supports the fused operations; under FUSE_AUTO it also times them and adds a
+ * struct fusion to the program.
  *
- * fuse_stats: does convolution `layer` (node i) also compute the sums of its result? */
+ * fuse_stats: sets *yes to whether convolution `layer` (node i) also computes the sums of its
+ * result. */
 MUST_CHECK enum status fuse_stats(struct lowering *l, int i, const struct layer *layer, bool *yes);
-/* Does the convolution that reads batch norm `layer` apply the batch norm? `last` is the last node
- * fused into the layer. */
+/* Sets *yes to whether the convolution that reads the result of batch norm `layer` applies the
+ * batch norm. `last` is the last node fused into the layer. */
 MUST_CHECK enum status fuse_apply(struct lowering *l, int last, const struct layer *layer,
                                   bool *yes);
-/* Does the last data gradient of this batch norm's result also compute its backward sums? */
+/* Sets *yes to whether the operation that computes the last data gradient of this batch norm's
+ * result also computes the batch norm's backward sums. */
 MUST_CHECK enum status fuse_join(struct lowering *l, int last, const struct layer *layer,
                                  bool *yes);
-/* Does this batch norm's ReLU write a mask? */
+/* Sets *yes to whether this batch norm's ReLU writes a mask. */
 MUST_CHECK enum status fuse_mask(struct lowering *l, const struct layer *layer, bool *yes);
 
-/* Is the data gradient of convolution `layer` computed only at the pixels that its stride reads,
- * and added there to the other gradient of the layer's input? (Elsewhere it is 0.) */
+/* Sets *yes to whether the data gradient of convolution `layer` is computed only at the pixels that
+ * its stride reads, and added there to the other gradient of the layer's input. (At other pixels
+ * the data gradient is 0.) */
 MUST_CHECK enum status fuse_strided(struct lowering *l, const struct layer *layer, bool *yes);
 
 /* Describe the tensors of fused operations. */
@@ -144,8 +154,9 @@ void draft_fixed(struct draft *d, enum role role, enum space space, struct tenso
  * `without`. */
 void draft_layer(struct lowering *l, struct draft *d, const struct layer *layer, unsigned without);
 
-/* For a weight or bias of a convolution or linear `layer`: reserves a place in the program for its
- * cast; *cast is the cast's value, or -1 where the passes read the stored parameter. */
+/* For a weight or bias of a convolution or linear `layer`: reserves a place in the program for the
+ * parameter's cast. Sets *cast to the cast's value, or to -1 if the passes read the stored
+ * parameter. */
 MUST_CHECK enum status lower_cast(struct lowering *l, const char *layer, int param, int *cast);
 
 /* Plans the draft and puts it at the end of the program, or into a reserved slot (>= 0). Each
@@ -171,7 +182,8 @@ MUST_CHECK enum status lower_operand(struct lowering *l, enum phase phase, const
                                      int value, int *out);
 
 /* Plans the casts, or makes the passes read the copies that the optimizer writes. Call it when all
- * other operations are planned. The network's first program decides for all its programs. */
+ * other operations are planned. The network's first program makes this choice for all its
+ * programs. */
 MUST_CHECK enum status lower_casts(struct lowering *l);
 
 MUST_CHECK enum status lower_forward(struct lowering *l);

@@ -25,7 +25,8 @@ static enum status arrive(struct lowering *l, const char *layer, int value, int 
     return lower_emit(l, PHASE_BACKWARD, layer, &d, -1);
 }
 
-/* Returns the gradient of `value` as one tensor. *overwrite: the reader may overwrite it. */
+/* Sets *dy to the gradient of `value` as one tensor, and *overwrite to whether its reader may
+ * overwrite it. */
 static enum status take_one(struct lowering *l, const char *layer, int value, int *dy,
                             bool *overwrite)
 {

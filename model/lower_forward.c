@@ -117,9 +117,9 @@ static enum status cast_weights(struct lowering *l, struct layer *layer)
     return lower_cast(l, n->name, n->bias, &layer->value[ROLE_B]);
 }
 
-/* Sets the convolution's input, and whether it computes the sums of its result. A convolution that
- * applies the preceding batch norm always computes them, because fuse_apply planned it in that
- * form. */
+/* Sets the convolution's input, and sets *stats to whether the convolution computes the sums of its
+ * result. A convolution that applies the preceding batch norm always computes them, because
+ * fuse_apply planned it in that form. */
 static enum status conv_input(struct lowering *l, int i, struct layer *layer, bool *stats)
 {
     const struct layer *before = lower_producer(l, layer->x);
@@ -151,7 +151,8 @@ static enum status forward_conv(struct lowering *l, int i)
     return emit_layer(l, &layer, &d, last);
 }
 
-/* Fuses the add that is batch norm i's only user, if its other input comes before i; else -1. */
+/* If an addition is the only user of batch norm i, and its other input comes before i, fuses the
+ * addition, sets *other to that input, and returns the addition's index. Otherwise returns -1. */
 static int absorb_add(struct lowering *l, int i, int *other)
 {
     int a = lower_sole_user(l, i, NODE_ADD);
@@ -192,7 +193,8 @@ static enum status emit_finalize(struct lowering *l, struct layer *layer, int su
     return lower_emit(l, PHASE_FORWARD, n->name, &d, -1);
 }
 
-/* Emits batch norm as one operation or, after emit_finalize, only the one that applies them. */
+/* Emits batch norm as one operation or, after emit_finalize, only the operation that applies the
+ * statistics. */
 static enum status emit_bn(struct lowering *l, struct layer *layer, enum op_kind kind)
 {
     struct draft d = {.desc = {.kind = kind, .attr.bn = bn_attr(l, layer)}};
@@ -202,7 +204,8 @@ static enum status emit_bn(struct lowering *l, struct layer *layer, enum op_kind
     return lower_emit(l, PHASE_FORWARD, layer->name, &d, -1);
 }
 
-/* Batch norm in training, fused as far as the device and the program's configuration allow. */
+/* Emits batch norm in training, fused as far as the device and the program's configuration
+ * allow. */
 static enum status train_bn(struct lowering *l, struct layer *layer, int last)
 {
     const struct layer *before = lower_producer(l, layer->x);

@@ -1,9 +1,10 @@
-/* Chooses which operations of convolution and batch norm are fused: asks the device to plan the
- * fused operations and, under FUSE_AUTO, times them.
+/* Chooses which operations of convolution and batch norm are fused: plans the fused operations on
+ * the device and, under FUSE_AUTO, times them.
  *
  * FUSE_AUTO takes a fused chain if it is faster than its parts by more than the run-to-run
  * variation of the timing; otherwise, or if the chain cannot be timed, it takes the parts. The
- * choice therefore depends only on the times, which the device keeps (kernels/cuda/plan_file.h). */
+ * choice therefore depends only on the times, which the device stores
+ * (kernels/cuda/plan_file.h). */
 #include "model/lower.h"
 
 #include "base/array.h"
@@ -28,9 +29,9 @@ static void trial_close(struct trial *t)
     t->n = 0;
 }
 
-/* Does this failure only mean that the device lacks the operation? (An error in an unfused part is
- * reported when that part is planned.) Under FUSE_AUTO the user has not asked for a fused form, so
- * a library failure counts as a lack too. */
+/* Whether failure `st` only means that the device does not support the operation. (If an unfused
+ * part causes an error, that error is reported when the part is planned.) Under FUSE_AUTO the user
+ * has not requested a fused form, so a failure of the library counts as missing support too. */
 static bool is_lack(const struct trial *t, enum status st)
 {
     return st == STATUS_UNSUPPORTED || st == STATUS_INVALID ||
@@ -217,8 +218,8 @@ static struct tensor_desc gradient_of_result(const struct lowering *l, const str
     return dy;
 }
 
-/* Describes the data gradient of the chain's convolution together with the batch norm's sums; X is
- * c->x. */
+/* Describes the data gradient of the chain's convolution together with the batch norm's sums. Its X
+ * is c->x. */
 static struct op_desc data_bn_desc(const struct lowering *l, const struct chain *c)
 {
     struct op_desc d = bn_desc(l, c->bn, c->x, OP_CONV_BWD_DATA_BN);
@@ -275,7 +276,7 @@ enum status fuse_stats(struct lowering *l, int i, const struct layer *layer, boo
 
 /* ---- a batch norm that its reader applies ---- */
 
-/* Adds all operations from the batch norm's statistics to its gradient. The parts store the
+/* Adds all operations from the batch norm's statistics to its gradient. The unfused parts store the
  * normalised tensor, but use other fusions: for example, the backward pass reads a mask instead of
  * Y. */
 static enum status add_applied(struct trial *t, const struct chain *c, bool fused)
@@ -340,7 +341,7 @@ static enum status add_joined(struct trial *t, const struct chain *c, bool fused
     return trial_add(t, &back);
 }
 
-/* The first user of node i, whose gradient the backward pass computes last. */
+/* Returns the first user of node i. The backward pass computes that user's data gradient last. */
 static const struct node *first_user(const struct lowering *l, int i)
 {
     for (int k = i + 1; k < l->g->n_nodes; k++)

@@ -1,11 +1,12 @@
-/* The copy of the weights that the passes read, if the optimizer keeps them in another type.
+/* The copies of the weights that the passes read, if the optimizer stores the weights in another
+ * type.
  *
- * If the policy's type is emulated, the optimizer also writes a second flat buffer: fp32, rounded
- * to that type. If the device has the type, casts produce the copy of each weight where a forward
- * pass first uses the weight. The operations that read a cast choose its layout; the operations
- * that write gradients choose the layout of the flat buffer. If both layouts are equal for all
- * weights, and the device's optimizer can write the type, the second buffer has that type and
- * nothing is cast. */
+ * If the policy's type is emulated, the optimizer also writes a second flat buffer, in fp32 rounded
+ * to that type. If the device supports the type, casts produce the copy of each weight when a
+ * forward pass first uses the weight. The operations that read a cast choose its layout; the
+ * operations that write gradients choose the layout of the flat buffer. If both layouts are equal
+ * for all weights, and the device's optimizer can write the type, the second buffer has that type
+ * and nothing is cast. */
 #include "model/lower.h"
 
 #include "base/array.h"
@@ -68,7 +69,7 @@ static void take_out(struct program *p, int slot)
     }
 }
 
-/* Makes the readers of a cast read the copy instead. */
+/* Makes the operations that read a cast read the second flat buffer instead. */
 static void read_copy(struct program *p, const struct cast *c)
 {
     for (int i = 0; i < p->n_steps; i++)
@@ -114,7 +115,7 @@ static bool same_treatment(const struct sgd_segment *a, const struct sgd_segment
            a->master == b->master && a->copy == b->copy;
 }
 
-/* Plans the refresh of a segment's copies, where they differ from the weights. */
+/* Plans the refresh of a segment's copies, if they differ from the weights. */
 static enum status plan_refresh(struct network *net, const struct sgd_segment *s,
                                 struct op_plan **plan)
 {

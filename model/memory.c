@@ -7,8 +7,8 @@
 
 #include <stdlib.h>
 
-/* The alignment in bytes of values and of the workspace after them. GPU libraries require it for a
- * workspace; separately allocated memory has it too. */
+/* The alignment in bytes of values and of the workspace after them. GPU libraries require this
+ * alignment for a workspace; separately allocated memory has it too. */
 enum { ALIGN = 256 };
 
 struct item {

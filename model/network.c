@@ -1,4 +1,4 @@
-/* Keeps a network's parameters on a device, and copies its programs' inputs and results. */
+/* Stores a network's parameters on a device, and copies its programs' inputs and results. */
 #include "base/array.h"
 #include "base/half.h"
 #include "model/program.h"
@@ -26,7 +26,7 @@ static struct tensor_desc param_desc(const struct param *p)
     struct tensor_desc t = {.type = DTYPE_F32, .ndim = p->ndim};
     memcpy(t.dim, p->dim, sizeof t.dim);
     if (p->ndim > 1)
-        return t; /* LAYOUT_ANY: the first plan that uses it chooses */
+        return t; /* LAYOUT_ANY: the first plan that uses the parameter chooses the layout */
     return tensor_1d(DTYPE_F32, p->dim[0]);
 }
 
@@ -203,8 +203,8 @@ done:
     return st;
 }
 
-/* Keeps the message of an earlier failure, because waiting then also fails, with a less specific
- * message. */
+/* Preserves the message of an earlier failure, because the wait then also fails, but with a less
+ * specific message. */
 void network_idle(struct network *net)
 {
     const struct backend *b = net->dev->backend;
@@ -285,7 +285,8 @@ static enum status no_such_value(const struct network *net, int i)
     return status_fail(STATUS_INVALID, "'%s' has no such value", net->graph->param[i].name);
 }
 
-/* Weights that are kept in a narrow type are rounded to it when they are set. */
+/* Sets parameter i to the values of `plain`, rounded to `type`, because the optimizer stores the
+ * parameter rounded to that type. */
 static enum status set_rounded(struct network *net, int i, enum dtype type, void *at,
                                const float *plain)
 {

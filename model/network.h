@@ -15,7 +15,7 @@
 #include "model/policy.h"
 
 enum phase {
-    PHASE_INPUT,    /* pixels to the first activation */
+    PHASE_INPUT,    /* converts pixels to the first activation */
     PHASE_FORWARD,  /* up to the logits */
     PHASE_LOSS,     /* the loss and, in training, its gradient with respect to the logits */
     PHASE_BACKWARD, /* all gradients */
@@ -49,10 +49,10 @@ struct program_config {
                         * programs */
     bool check_finite; /* detect gradients that overflowed, and skip their update */
     bool float_input;  /* input is normalised fp32 (batch,3,S,S); false: u8 pixels */
-    /* Between the backward phase and the check, each rank rounds its gradients
+    /* True: between the backward phase and the check, each rank rounds its gradients
      * (network_plan_rounding), and then gradients of fp32 master weights are averaged over ranks in
-     * fp32: check and optimizer do not round them again. Must be the same in all programs of a
-     * network. */
+     * fp32. The check and the optimizer then do not round them again. Must be the same in all
+     * programs of a network. */
     bool reduced;
     /* The device keeps the loss scale (network_set_scaler) and updates it after each step; needs
      * check_finite. NULL: the caller sets the scale with program_state. */
@@ -94,8 +94,8 @@ struct fusion {
     const char *form;    /* "stats", "apply", "join", "strided" or "mask" (model/lower.h) */
     const char *layer;   /* the convolution ("stats", "strided") or the batch norm */
     double fused, parts; /* seconds of the whole chain, fused and as parts; 0: not timed */
-    bool taken;          /* the chain is fused, because it is faster than its parts by more than 2
-                          * % */
+    bool taken;          /* the chain is fused, because that is faster than the parts by more than 2
+                          * percent */
 };
 
 /* Plans `n` programs for `g` on `dev`. The graph must outlive the network. Parameters start as
@@ -105,13 +105,13 @@ MUST_CHECK enum status network_open(struct device *dev, const struct graph *g,
                                     struct network **net);
 void network_close(struct network *net); /* NULL is fine */
 
-/* Waits until the network's streams are empty, even if their work failed. The memory that this work
+/* Waits until the network's streams are idle, even if work on them fails. The memory that this work
  * reads and writes may then be freed. */
 void network_idle(struct network *net);
 
-/* Why a phase could not be recorded or launched as a graph; NULL: none failed. After such a failure
- * all programs of the network execute their operations one by one, and the results have the same
- * bits. The text stays valid until the network is closed. */
+/* Returns why a phase could not be recorded or launched as a graph; NULL: no phase failed. After
+ * such a failure all programs of the network execute their operations one by one, and the results
+ * have the same bits. The text stays valid until the network is closed. */
 const char *network_graphs_lost(const struct network *net);
 
 /* Makes all programs execute their operations one by one from now on; `why` becomes the reason. */
@@ -119,17 +119,17 @@ void network_drop_graphs(struct network *net, const char *why);
 
 struct program *network_program(struct network *net, int i);
 
-/* The *n fusion choices for a program, in the order in which they were made; 0 unless FUSE_AUTO. */
+/* Returns the fusion choices for a program, in the order in which they were made, and sets *n to
+ * their number, which is 0 unless the program has FUSE_AUTO. */
 const struct fusion *program_fusions(const struct program *p, int *n);
 struct stream *network_stream(struct network *net);
 
 /* The stream that copies batches to the device: a separate stream if the device is asynchronous,
- * else network_stream. An event recorded on it after program_input fires when the host's memory is
- * read. */
+ * else network_stream. An event recorded on this stream after program_input is complete when the
+ * device has read the host's memory. */
 struct stream *network_input_stream(struct network *net);
 
-/* Bytes of device memory: of parameters with their gradients and momentum, and of the shared
- * arena. */
+/* Bytes of device memory: for parameters, gradients and momentum, and for the shared arena. */
 size_t network_param_bytes(const struct network *net);
 size_t network_arena_bytes(const struct network *net);
 
@@ -142,7 +142,8 @@ enum param_value { VALUE_WEIGHT, VALUE_GRADIENT, VALUE_MOMENTUM };
 void *network_flat(struct network *net, enum param_value v, size_t *bytes);
 
 /* The address and size of value `v` of parameter i (an index of graph->param), in the flat buffer
- * or the running statistics, in the device's layout; NULL and 0 if it has no such value. */
+ * or the running statistics, in the device's layout; NULL and 0 if the parameter has no such
+ * value. */
 void *network_place(struct network *net, enum param_value v, int i, size_t *bytes);
 
 /* Copies parameter i (an index of graph->param) from or to a plain host array of param_count()
@@ -184,8 +185,8 @@ program_backward(struct program *p,
                  enum status (*complete)(void *context, int64_t begin, int64_t end), void *context);
 
 /* Makes program_backward call `complete` for `n` ranges. Range i ends at end[i], or later if one
- * operation completes more gradients; the last `end` is the buffer's end. By default, each
- * operation that completes gradients has a range. What runs between two calls of `complete`
+ * operation completes more gradients; the last `end` is the buffer's end. By default, there is one
+ * range for each operation that completes gradients. The operations between two calls of `complete`
  * can be replayed as one graph. */
 void program_announce(struct program *p, const int64_t *end, int n);
 
@@ -195,7 +196,7 @@ MUST_CHECK enum status program_wait(struct program *p);
  * overflow handling. */
 MUST_CHECK enum status program_poison(struct program *p);
 
-/* The metrics of the loss, after its phase. Synchronous. */
+/* Reads the metrics of the loss, after PHASE_LOSS. Synchronous. */
 MUST_CHECK enum status program_metrics(struct program *p, struct loss_metrics *m);
 
 /* Copies the metrics of the loss, and the state after the update, in stream order into host memory
@@ -207,7 +208,7 @@ struct step_outcome {
 MUST_CHECK enum status program_fetch_metrics(struct program *p, struct loss_metrics *m);
 MUST_CHECK enum status program_fetch_outcome(struct program *p, struct step_outcome *o);
 
-/* The logits (batch, classes), after the forward phase. Synchronous. */
+/* Reads the logits (batch, classes), after PHASE_FORWARD. Synchronous. */
 MUST_CHECK enum status program_logits(struct program *p, float *logits);
 
 const struct program_config *program_config(const struct program *p);

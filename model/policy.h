@@ -12,10 +12,11 @@
  *   bf16        fp32, cast   bf16           fp32           bf16            -         no
  *
  * "fp32, cast": the fp32 weights are rounded once per step to the type of the computation, as
- * autocast's weight cache does. Convolution and linear multiply narrow values and accumulate in
- * fp32; batch norm computes in fp32 on narrow tensors, as cuDNN does; softmax and the loss are fp32
- * in every policy. Gradients of narrow weights are narrow. `keep_batchnorm_fp32` overrides the
- * batch-norm column. (NVIDIA Apex's opt levels; PyTorch's autocast op lists.) */
+ * autocast's weight cache does. Convolution and linear multiply values of the type in the second
+ * column and accumulate in fp32. Batch norm computes in fp32 on activations of any type, as cuDNN
+ * does. Softmax and the loss are fp32 in every policy. Gradients of 16-bit weights have the same
+ * 16-bit type. `keep_batchnorm_fp32` overrides the batch-norm column. (NVIDIA Apex's opt levels;
+ * PyTorch's autocast op lists.) */
 #pragma once
 
 #include "base/status.h"
@@ -24,10 +25,10 @@
 
 struct policy {
     const char *name;      /* "fp32", "tf32", "amp", "bf16", "O0" ... "O3" */
-    enum dtype operand;    /* type of the factors of convolution and linear */
+    enum dtype operand;    /* type of the values that convolution and linear multiply */
     enum dtype activation; /* type of stored activations and their gradients */
     enum dtype weight;     /* type of conv and linear weights and biases as the passes read them */
-    enum dtype master;     /* type of these weights and biases as the optimizer keeps them */
+    enum dtype master;     /* type of these weights and biases as the optimizer stores them */
     enum dtype batchnorm;  /* type of batch-norm parameters and running statistics */
     bool scaled;           /* dynamic loss scaling by default */
 };
@@ -36,8 +37,8 @@ struct policy {
  * STATUS_USAGE for an unknown name; the message lists the known ones. */
 MUST_CHECK enum status policy_find(const char *name, int keep_batchnorm, struct policy *p);
 
-/* The types of one parameter under a policy: as the optimizer keeps it, as the passes read it, and
- * of its gradient. */
+/* The types of one parameter under a policy: `master` as the optimizer stores the parameter, `copy`
+ * as the passes read it, and `gradient` of its gradient. */
 struct param_types {
     enum dtype master, copy, gradient;
 };

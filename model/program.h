@@ -1,5 +1,5 @@
-/* Inside model/: the structures of a program and its network, which lowering, planning and replay
- * share. */
+/* The structures of a program and its network, which lowering, planning and replay share. For use
+ * inside model/ only. */
 #pragma once
 
 #include "model/network.h"
@@ -37,7 +37,7 @@ struct value {
     int first;   /* first and last operation that use the value, or any value in its memory if this
                   * value owns the memory */
     int last;
-    size_t offset; /* in the arena; the owner's */
+    size_t offset; /* offset in the arena of the value that owns the memory */
 };
 
 struct step {
@@ -53,7 +53,7 @@ struct step {
 struct graph_segment {
     enum phase phase;
     int first, end;
-    bool end_here;                /* ends the segment before its phase ends */
+    bool end_here;                /* the segment ends before its phase ends */
     int64_t grad_begin, grad_end; /* range of gradients that are complete after it; begin = end:
                                    * none */
     bool warm;                    /* has been executed once without a graph */
@@ -83,8 +83,8 @@ struct placement {
     struct tensor_desc desc; /* its layout is ANY until the first plan that uses the parameter has
                               * chosen one */
     struct param_types types;
-    bool cast;     /* the passes read it in types.copy, a type of the device, as a cast or from
-                    * `copies` */
+    bool cast;     /* the passes read the parameter in types.copy, a type of the device, as a cast
+                    * or from `copies` */
     size_t offset; /* offset in bytes in the flat buffer or in the statistics */
 };
 
@@ -139,8 +139,8 @@ static inline size_t network_copy_bytes(const struct network *net, size_t bytes)
     return bytes / sizeof(float) * dtype_size(net->copy_type);
 }
 
-/* Does the network store values of this type natively? If not, it stores them as fp32 rounded to
- * the type. Never true for TF32, which is not a storage type. */
+/* Returns whether the network stores values of this type natively. If not, it stores them as fp32
+ * rounded to the type. Always false for TF32, which is not a storage type. */
 bool network_native(const struct network *net, enum dtype type);
 
 /* Cuts the flat buffer into segments and plans the refresh of the copies. Call it when the flat
@@ -160,8 +160,8 @@ MUST_CHECK enum status program_place(struct program *p);
 /* Allocates zeroed memory on the network's device. */
 MUST_CHECK enum status network_alloc(struct network *net, size_t bytes, char **mem);
 
-/* Opens and closes the buffers, stream and events of input staging; close after a failed open
- * too. */
+/* Opens and closes the buffers, stream and events of input staging; call close even if open has
+ * failed. */
 MUST_CHECK enum status input_staging_open(struct network *net, size_t image_bytes,
                                           size_t label_bytes);
 void input_staging_close(struct network *net);

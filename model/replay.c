@@ -7,7 +7,7 @@
  * in device memory, so that a recorded segment stays valid.
  *
  * If recording or launching fails, none of the segment's operations has been executed. The network
- * then keeps the reason, and from then on executes all operations one by one; the results have the
+ * then stores the reason, and from then on executes all operations one by one; the results have the
  * same bits. */
 #include "base/array.h"
 #include "model/program.h"
@@ -78,7 +78,7 @@ static enum status run_graph_segment(struct program *p, struct graph_segment *se
     if (st == STATUS_OK)
         return STATUS_OK;
     st = status_context(st, "the %s phase as a graph", phase_str(segment->phase));
-    /* Is this a failure of the device or its libraries, which execution without graphs may avoid?
+    /* Only a failure of the device or its libraries may be avoided by execution without graphs.
      * Graphs do not cause any other failure. */
     if (st != STATUS_LIBRARY && st != STATUS_UNSUPPORTED && st != STATUS_OOM)
         return st;

@@ -9,8 +9,8 @@
  * or overlaps, row-major, little-endian. (https://github.com/huggingface/safetensors)
  *
  * Files written here also have a checksum: the metadata "file_crc32" is the CRC-32 (zlib's) of the
- * whole file with these eight digits as zeros. A reader checks it where present; a tool that
- * rewrites such a file must drop the key. */
+ * whole file with zeros in place of these eight digits. A reader checks it where present; a tool
+ * that rewrites such a file must drop the key. */
 #pragma once
 
 #include "base/file.h"
@@ -60,14 +60,15 @@ const char *safetensors_dtype_str(enum safetensors_dtype dtype);
 size_t safetensors_dtype_size(enum safetensors_dtype dtype);
 
 /* Reads a whole file. STATUS_DATA if it is missing or damaged, STATUS_UNSUPPORTED for an unknown
- * type or too many dimensions. The message names the file and, if one is at fault, the tensor; *f
- * is then NULL. */
+ * type or too many dimensions. After a failure *f is NULL, and the message names the file and, if a
+ * tensor is faulty, that tensor. */
 MUST_CHECK enum status safetensors_open(const char *path, struct safetensors **f);
 void safetensors_close(struct safetensors *f); /* NULL is fine */
 
-/* The tensors in the order of their bytes; `find` returns NULL for an unknown name. Entries live
- * until close. In files that order tensors by element size, as the files written here do, the data
- * is aligned to its element size. In other files it may be unaligned, so use memcpy. */
+/* The tensors in the order of their bytes; safetensors_find returns NULL for an unknown name.
+ * Entries are valid until safetensors_close. In files that order tensors by element size, as the
+ * files written here do, the data is aligned to its element size. In other files it may be
+ * unaligned, so use memcpy. */
 size_t safetensors_count(const struct safetensors *f);
 const struct safetensors_entry *safetensors_at(const struct safetensors *f, size_t i);
 const struct safetensors_entry *safetensors_find(const struct safetensors *f, const char *name);
@@ -79,8 +80,8 @@ const char *safetensors_metadata(const struct safetensors *f, const char *key);
 bool safetensors_checked(const struct safetensors *f);
 
 /* Writes a file atomically. Its bytes are a function of the arguments: tensors are ordered by
- * element size, the largest first, then as given. STATUS_INVALID for a name or key that is given
- * twice, reserved or not UTF-8. */
+ * element size, the largest first, and within one size as in the arguments. STATUS_INVALID for a
+ * name or key that is given twice, reserved or not UTF-8. */
 MUST_CHECK enum status safetensors_write(const char *path, const struct safetensors_entry *entry,
                                          size_t n_entries, const struct safetensors_pair *pair,
                                          size_t n_pairs);

@@ -1,4 +1,5 @@
-/* Inside model/: the format's constants and functions that reader and writer share. */
+/* Constants of the safetensors format, and functions that its reader and writer share. For use
+ * inside model/ only. */
 #pragma once
 
 #include "model/safetensors.h"
@@ -12,7 +13,8 @@ enum {
     SAFETENSORS_CRC_DIGITS = 8,
 };
 
-/* Bytes of `e`'s data by type and shape; false on overflow or for a negative dimension. */
+/* Sets *bytes to the size of `e`'s data, from its type and shape. Returns false on overflow or for
+ * a negative dimension. */
 bool safetensors_shape_bytes(const struct safetensors_entry *e, size_t *bytes);
 
 /* Finds the digits of the checksum in a header that was written without spaces; NULL if there are

@@ -72,7 +72,7 @@ static enum status damaged(const struct reading *r, const char *fmt, ...)
 
 static enum status file_open(struct reading *r)
 {
-    /* Non-blocking: open must not wait on a pipe, which is refused below. */
+    /* Opens without blocking, because open() must not wait on a pipe. A pipe is refused below. */
     int fd = open(r->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     r->in = fd < 0 ? NULL : fdopen(fd, "rb");
     if (!r->in) {

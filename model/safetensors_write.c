@@ -35,7 +35,7 @@ static enum status order_entries(struct writing *w)
     return STATUS_OK;
 }
 
-/* Adds `value` (ownership passes; may be NULL) under a new key of `object`. */
+/* Adds `value` under a new key of `object`, which then owns the value. `value` may be NULL. */
 static enum status object_add(json_t *object, const char *key, json_t *value)
 {
     bool twice = json_object_get(object, key) != NULL;
@@ -94,7 +94,8 @@ static enum status header_build(struct writing *w, const struct safetensors_pair
         goto done;
     }
     if (w->header_length > SAFETENSORS_HEADER_MAX) {
-        st = status_fail(STATUS_INVALID, "the header of %zu tensors is larger than the format's %d",
+        st = status_fail(STATUS_INVALID,
+                         "the header of %zu tensors exceeds the format's limit of %d bytes",
                          w->n_entries, SAFETENSORS_HEADER_MAX);
         goto done;
     }

@@ -105,9 +105,10 @@ static enum status matmul_lay_out_all(struct blas_matmul *m)
     return matmul_lay_out(&m->c, p->result, p->m, p->n);
 }
 
-/* Chooses the first algorithm of the heuristics that meets two conditions. It sums without atomics,
- * so that the same operands give the same bits. It keeps no partial sums in the result's type:
- * these would be rounded, and in fp16 may overflow even if the sum does not. */
+/* Chooses the first algorithm of the heuristics that meets two conditions. The algorithm must sum
+ * without atomics, so that the same operands give the same bits. It must not store partial sums in
+ * the result's type, because they would be rounded, and in fp16 could overflow even if the complete
+ * sum does not. */
 static enum status matmul_choose(struct blas_matmul *m)
 {
     enum status st;
@@ -138,7 +139,7 @@ static enum status matmul_choose(struct blas_matmul *m)
                                                     m->a, m->c, m->c, preference, 1, &best, &n),
                      "choose an algorithm"));
     if (n == 0) {
-        st = status_fail(STATUS_UNSUPPORTED, "cuBLASLt has no algorithm for a product");
+        st = status_fail(STATUS_UNSUPPORTED, "cuBLASLt has no algorithm for this matrix product");
         goto done;
     }
     m->algorithm = best.algo;

@@ -11,11 +11,11 @@ enum status cuda_alloc(struct device *base, size_t bytes, void **mem)
     cudaError_t e = cudaMalloc(mem, bytes ? bytes : 1);
     if (e == cudaErrorMemoryAllocation) {
         cudaGetLastError(); /* clears the error, which the next launch would report again */
-        return status_fail(STATUS_OOM,
-                           "GPU %d has no memory for another %.1f MiB, of %.1f GiB in total; use a "
-                           "smaller batch or image",
-                           base->index, (double)bytes / 1048576.0,
-                           (double)dev->memory / 1073741824.0);
+        return status_fail(
+            STATUS_OOM,
+            "GPU %d has no memory for another %.1f MiB; its total is %.1f GiB; use a "
+            "smaller batch or image",
+            base->index, (double)bytes / 1048576.0, (double)dev->memory / 1073741824.0);
     }
     TRY(cuda_check(e, "allocate memory of GPU %d", base->index));
     /* Zeroes the memory on the default stream, and waits for that, since other streams do not wait

@@ -1,5 +1,5 @@
-/* Convolutions: the library's plan, with own kernels before and after it for the parts that the
- * library does not compute (CONV_REST_* of conv_problem.h).
+/* Convolutions. A plan runs the library's plan, and before and after it own kernels for the parts
+ * that the library does not compute (CONV_REST_* of conv_problem.h).
  *
  * If the library needs X with padded channels, an X of layout ANY becomes OPAQUE (plan.h), and an
  * NHWC X is copied with padding to the workspace, as weights always are. The library computes DW in
@@ -27,7 +27,7 @@ static void *place(void *const arg[ROLE_COUNT], size_t at)
     return (char *)arg[ROLE_WORKSPACE] + at;
 }
 
-/* Number of pixels of the image, whose channels are padded or cut. */
+/* Number of pixels of X or DX. Each pixel's channels are padded or cut. */
 static int64_t image_rows(const struct conv_problem *p)
 {
     return p->n * p->h * p->w;

@@ -17,7 +17,7 @@ struct fused {
     struct op_plan base;
     struct conv_exec *exec;
     bool cast;         /* DW passes through the workspace */
-    size_t library_at; /* offset of the library's workspace, bytes */
+    size_t library_at; /* offset of the library's workspace in bytes */
 };
 
 /* Channels must be a multiple of this number, so that each array of any type begins at a multiple
@@ -117,7 +117,8 @@ static enum status has_no_form(const struct op_desc *d, const char *what)
     return status_fail(STATUS_UNSUPPORTED, "%s: cuDNN has no form %s", op_str(d->kind), what);
 }
 
-/* Finds the form, and describes its convolution alone in *plain. */
+/* Finds the form of a fused operation, and sets *plain to the description of its convolution
+ * alone. */
 static enum status form_of(const struct op_desc *d, enum conv_form *form, struct op_desc *plain)
 {
     bool add = d->t[ROLE_Z].ndim > 0, both = add == (d->t[ROLE_DY2].ndim > 0);

@@ -66,7 +66,7 @@ enum status cuda_plan_reorder(struct device *dev, const struct op_desc *desc, st
     if (y->layout == LAYOUT_ANY)
         y->opaque = x->opaque;
     TRY(cuda_resolve(&d, x->layout));
-    /* Have both the same order in memory? */
+    /* If both tensors have the same order in memory, a copy suffices. */
     bool copies = cuda_lies(y, x->layout) && (x->ndim != 4 || cuda_channels(x) == cuda_channels(y));
     bool floats = dtype_is_float(x->type) && dtype_is_float(y->type);
     if ((!copies && (!is_known(x) || !is_known(y))) || (!floats && !(copies && x->type == y->type)))

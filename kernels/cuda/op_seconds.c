@@ -12,8 +12,8 @@
 
 enum { TEXT_MAX = 2048 };
 
-/* Writes to the key those attributes that determine the time. False: lowering does not compare
- * operations of this kind. */
+/* Writes to the key those attributes that determine the time. Returns false if lowering does not
+ * compare operations of this kind. */
 static bool put_attributes(FILE *out, const struct op_desc *d)
 {
     const uint64_t bn = OP_SET(BN_FWD_TRAIN) | OP_SET(BN_BWD) | OP_SET(BN_FINALIZE) |
@@ -39,8 +39,8 @@ static void put_tensor(FILE *out, enum role role, const struct tensor_desc *t)
         fprintf(out, ":%" PRId64, t->dim[i]);
 }
 
-/* Writes the key: a readable summary of the operation and a hash of its whole description. False:
- * lowering does not compare operations of this kind. */
+/* Writes the key: a readable summary of the operation and a hash of its whole description. Returns
+ * false if lowering does not compare operations of this kind. */
 static bool key_of(const struct op_plan *plan, char key[PLAN_KEY_MAX])
 {
     const struct op_desc *d = &plan->desc;
@@ -90,8 +90,8 @@ static enum status time_own_plan(struct op_plan *plan, double *seconds)
     return st;
 }
 
-/* Times the operation without attr.bn.sync: the sums over ranks cost the same for fused and plain
- * forms, and all ranks would have to call them at the same time. */
+/* Times the operation without attr.bn.sync. The sums over ranks take the same time in fused and
+ * plain forms, and to time them, all ranks would have to call attr.bn.sync at the same time. */
 static enum status time_alone(struct op_plan *plan, double *seconds)
 {
     struct op_desc alone = plan->desc;

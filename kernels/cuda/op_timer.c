@@ -26,8 +26,9 @@ struct op_timer {
     struct cuda_device *device;
     struct stream *stream;
     struct event *begin, *end;
-    void *pattern[DTYPE_COUNT]; /* NULL until one is needed */
-    size_t cache;               /* bytes accessed between two uses of a set */
+    void *pattern[DTYPE_COUNT]; /* device memory with random numbers of each type; NULL until
+                                 * needed */
+    size_t cache;               /* bytes accessed between two uses of the same set of operands */
     int head;                   /* number of times that memory is overwritten before a train */
 };
 
@@ -214,8 +215,8 @@ static enum status enqueue(struct op_trial *t, const struct timed_work *work)
     return work->enqueue(work->context, operand, t->workspace, cuda_stream_of(t->timer->stream));
 }
 
-/* Runs one train. *ahead: whether the host had put the whole train on the stream before the device
- * began it. */
+/* Runs one train. Sets *ahead to whether the host had put the whole train on the stream before the
+ * device began to execute it. */
 static enum status run_train(struct op_trial *t, const struct timed_work *work, int n,
                              double *seconds, bool *ahead)
 {

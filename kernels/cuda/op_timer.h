@@ -10,14 +10,14 @@
  * less power and clock higher than in training.
  *
  * Caches are cold: before a train, memory of at least twice L2's size is overwritten. Executions
- * rotate through up to 8 sets of operands of that total size; larger operands have one set. In a
- * step an operation reads the result of the operation before it (from L2 if it is small enough)
- * and data written long ago: weights, and in the backward pass activations. Cold caches are the
- * same for all candidates, and the usual case in training with batches that fill a GPU: ResNet-50's
- * activations at batch 256 in fp16 have 13 to 411 MB, an H200's L2 has 50 MB. If tensors are
- * smaller than L2, the parts of a fused form are timed with reads from memory that would be cache
- * hits in a step. This favours the fused form; whole steps (ampscale bench throughput --fuse)
- * measure the total effect. */
+ * use up to 8 sets of operands in turn, which together have that size; larger operands have one
+ * set. In a step an operation reads the result of the operation before it (from L2 if it is small
+ * enough) and data written long ago: weights, and in the backward pass activations. Cold caches are
+ * the same for all candidates, and the usual case in training with batches that fill a GPU:
+ * ResNet-50's activations at batch 256 in fp16 have 13 to 411 MB, an H200's L2 has 50 MB. If
+ * tensors are smaller than L2, the parts of a fused form are timed with reads from memory that
+ * would be cache hits in a step. This favours the fused form; whole steps (ampscale bench
+ * throughput --fuse) measure the total effect. */
 #pragma once
 
 #include "kernels/cuda/device.h"
@@ -47,9 +47,9 @@ MUST_CHECK enum status op_trial_open(struct cuda_device *dev, const struct timed
                                      int n, struct op_trial **t);
 void op_trial_close(struct op_trial *t); /* NULL is fine */
 
-/* Seconds of one execution: the median over several trains, after a first train that loads kernels
- * and is not timed. Work that takes `limit` seconds or longer in its first timed train is not timed
- * again; 0: no limit. Returns a failure of `enqueue`. */
+/* Sets *seconds to the time of one execution: the median over several trains, after a first train
+ * that loads kernels and is not timed. Work that takes `limit` seconds or longer in its first timed
+ * train is not timed again; 0: no limit. If `enqueue` fails, returns its status. */
 MUST_CHECK enum status op_trial_time(struct op_trial *t, const struct timed_work *work,
                                      double limit, double *seconds);
 

@@ -78,8 +78,9 @@ enum status cuda_all_lie(const struct op_desc *desc, enum layout led)
 {
     for (int r = 0; r < ROLE_COUNT; r++)
         if (desc->t[r].ndim == 4 && !cuda_lies(&desc->t[r], led))
-            return status_fail(STATUS_UNSUPPORTED, "%s: no kernel if %s is %s", op_str(desc->kind),
-                               role_str((enum role)r), layout_str(desc->t[r].layout));
+            return status_fail(STATUS_UNSUPPORTED, "%s: no kernel for %s in layout %s",
+                               op_str(desc->kind), role_str((enum role)r),
+                               layout_str(desc->t[r].layout));
     return STATUS_OK;
 }
 

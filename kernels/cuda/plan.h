@@ -1,4 +1,4 @@
-/* Inside the CUDA backend: making plans from descriptions.
+/* Functions that make plans from descriptions. For use inside the CUDA backend only.
  *
  * Activations are NHWC. An OPAQUE tensor is NHWC too, but has `opaque` channels in memory; its
  * channels of padding are 0. A network's input image has 4 channels in memory, which tensor cores
@@ -14,17 +14,17 @@
  * several layouts have the same order. */
 bool cuda_lies(const struct tensor_desc *t, enum layout layout);
 
-/* Channels in memory of a 4-d tensor. */
+/* Number of channels that a 4-d tensor has in memory. */
 int64_t cuda_channels(const struct tensor_desc *t);
 
-/* Makes `t` an OPAQUE tensor with `channels` in memory, or NHWC if that is its own number of
- * channels. */
+/* Gives `t` `channels` channels in memory: makes it OPAQUE, or NHWC if that is the tensor's own
+ * number of channels. */
 void cuda_set_channels(struct tensor_desc *t, int64_t channels);
 
 /* Gives tensors of layout ANY the layout `led` (if 4-d) or PLAIN, fills in the bytes of all
  * tensors, and marks results that round as raw. STATUS_UNSUPPORTED if an input is raw (except for
- * ROUND and REORDER), and if the floating tensors of 2 or more dimensions, except DW, have
- * different types. */
+ * ROUND and REORDER), or if the floating tensors of 2 or more dimensions, except DW, have different
+ * types. */
 MUST_CHECK enum status cuda_resolve(struct op_desc *desc, enum layout led);
 
 /* cuda_resolve for convolution and linear, whose inputs that round to TF32 may be raw: tensor cores
@@ -51,9 +51,10 @@ static inline size_t cuda_align(size_t bytes)
 /* A tensor as a matrix (rows, channels). */
 struct cu_bn_shape cuda_matrix(const struct tensor_desc *t);
 
-/* The member `seconds` of plans: the time in the plan file, else a time measured by op_timer.h. 0
- * for a kind that lowering does not compare (put_attributes in op_seconds.c), on a deterministic
- * device, and if the device lacks the memory for timing. */
+/* The function `seconds` of plans. Sets *seconds to the time in the plan file, or measures the time
+ * (op_timer.h) if the file has none. The time is 0 for a kind that lowering does not compare
+ * (put_attributes in op_seconds.c), on a deterministic device, and if the device lacks the memory
+ * for timing. */
 enum status cuda_op_seconds(struct op_plan *plan, double *seconds);
 
 /* Plan functions for the backend's records (see struct op_record). */

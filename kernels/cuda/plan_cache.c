@@ -1,4 +1,4 @@
-/* Keeps facts about plans, and reads and writes their file. */
+/* Stores facts about plans in memory, and reads and writes the file of such facts. */
 #include "kernels/cuda/plan_cache.h"
 
 #include "base/array.h"
@@ -80,7 +80,7 @@ static bool key_valid(const char *key)
     return true;
 }
 
-/* cuDNN's knob types are small numbers of an enum. */
+/* Limits the types of knobs, because cuDNN's are small numbers of an enum. */
 static bool plan_valid(const struct plan_choice *choice)
 {
     bool valid = choice->nanoseconds >= 0 && choice->engine >= 0 && choice->engine <= INT32_MAX &&
@@ -112,7 +112,8 @@ enum status plan_cache_put(struct plan_cache *cache, const char *key,
     size_t at = place(cache, key);
     if (!holds(cache, at, key)) {
         if (cache->n == PLAN_CACHE_MAX)
-            return status_fail(STATUS_INVALID, "a cache of plans holds at most %d", PLAN_CACHE_MAX);
+            return status_fail(STATUS_INVALID, "the cache of plans is full: it has %d plans",
+                               PLAN_CACHE_MAX);
         TRY(array_reserve(&cache->entry, cache->n));
         memmove(&cache->entry[at + 1], &cache->entry[at], (cache->n - at) * sizeof *cache->entry);
         cache->n++;
@@ -242,7 +243,7 @@ static bool take_choice(char **p, struct plan_choice *choice)
            take_char(p, ' ');
 }
 
-/* Reads the lines between the first and the last; each ends with a NUL in place of its newline. */
+/* Reads the lines between the first and the last, and replaces each line's newline by a NUL. */
 static enum status read_lines(struct plan_cache *cache, char *line, const char *end,
                               const char *path)
 {

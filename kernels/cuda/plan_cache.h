@@ -1,5 +1,5 @@
-/* Facts about plans and operations, from timing. A file stores them, so that the next run makes the
- * same choices without timing.
+/* Facts that timing finds about plans and operations. A file stores the facts, so that the next run
+ * makes the same choices without timing.
  *
  * A key names everything that a fact depends on: the GPU's name, the versions of the library and of
  * the program, the operation, its types and shape. The file is text with one fact (struct
@@ -12,8 +12,8 @@
  *     sum <FNV-1a of all lines above, 16 hexadecimal digits>
  *
  * Saving replaces the file by rename, so that readers see either the old or the new contents. The
- * file is not trusted: if any line deviates from this form, the file is refused, and a well-formed
- * choice is checked when its plan is made (plan_make). */
+ * file is not trusted. It is refused if any line deviates from this form, and a well-formed choice
+ * is checked when its plan is made (plan_make). */
 #pragma once
 
 #include "base/status.h"
@@ -62,21 +62,22 @@ struct plan_cache;
 MUST_CHECK enum status plan_cache_open(struct plan_cache **cache);
 void plan_cache_close(struct plan_cache *cache); /* NULL is fine */
 
-/* Adds the facts of a file, which replace facts of the same keys. A file that does not exist is
- * STATUS_OK. A damaged file is STATUS_DATA and leaves the cache unchanged: the caller may continue,
- * and overwrite the file. */
+/* Adds the facts of a file, which replace facts of the same keys. Returns STATUS_OK if the file
+ * does not exist. If the file is damaged, returns STATUS_DATA and leaves the cache unchanged; the
+ * caller may continue, and overwrite the file. */
 MUST_CHECK enum status plan_cache_load(struct plan_cache *cache, const char *path);
 
 MUST_CHECK enum status plan_cache_save(const struct plan_cache *cache, const char *path);
 
-/* Adds the facts of `from` whose keys are unknown. */
+/* Adds the facts of `from` whose keys `cache` does not have. */
 MUST_CHECK enum status plan_cache_merge(struct plan_cache *cache, const struct plan_cache *from);
 
-/* NULL where the key is unknown. Valid until the next load or put. */
+/* Returns the fact of a key, which is valid until the next load or put; NULL if the key is
+ * unknown. */
 const struct plan_choice *plan_cache_find(const struct plan_cache *cache, const char *key);
 
-/* Adds or replaces. STATUS_INVALID if the file's form forbids the key or choice, or the cache is
- * full. */
+/* Adds a fact, or replaces the fact of the same key. STATUS_INVALID if the form of the file does
+ * not allow the key or the choice, or if the cache is full. */
 MUST_CHECK enum status plan_cache_put(struct plan_cache *cache, const char *key,
                                       const struct plan_choice *choice);
 

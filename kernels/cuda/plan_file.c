@@ -48,9 +48,9 @@ static enum status plan_file_read(void)
     return STATUS_OK;
 }
 
-/* Merges the file and the process's facts in both directions. If both have a key, the file keeps
- * its fact, and the process keeps the fact that it uses; after a replacement the file takes over
- * the facts of the process. */
+/* Merges the file and the process's facts in both directions. If a key is in both, the file and the
+ * process each keep their own fact. But if the process has replaced a fact, the process's facts
+ * replace those in the file. */
 static enum status plan_file_write(void)
 {
     enum status st;

@@ -12,19 +12,20 @@
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/plan_cache.h"
 
-/* Opens the file for a device, once, until the device is closed (cuda_device.plan_file); the last
- * device of the process saves. A damaged file is ignored and later replaced. */
+/* Opens the file for a device, if the device has not opened it yet (cuda_device.plan_file). Closing
+ * a device closes its file; closing the last device of the process also saves the file. A damaged
+ * file is ignored and later replaced. */
 MUST_CHECK enum status plan_file_open(struct cuda_device *dev);
 
-/* Whether the key is known; if so, *choice becomes its fact. */
+/* Returns whether the key is known. If so, sets *choice to the fact of the key. */
 bool plan_file_find(const char *key, struct plan_choice *choice);
 
-/* Adds a fact; if the key is already known, *choice becomes the known fact instead. The file is
+/* Adds a fact. If the key is already known, sets *choice to the known fact instead. The file is
  * written at most every two seconds, so a process killed while it plans loses the facts of about
  * two seconds. */
 MUST_CHECK enum status plan_file_add(const char *key, struct plan_choice *choice);
 
-/* Replaces a known fact that cannot be used (any more). */
+/* Replaces a known fact that can no longer be used. */
 MUST_CHECK enum status plan_file_replace(const char *key, const struct plan_choice *choice);
 
 /* Writes new facts to the file and keeps facts that other processes have added meanwhile. If the

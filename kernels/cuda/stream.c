@@ -39,7 +39,8 @@ enum status cuda_stream_open_urgent(struct device *dev, struct stream **s)
 
 static enum status finished(const struct cuda_device *dev, cudaError_t e)
 {
-    /* Did a kernel cause the error? Then a later wait reports it without the kernel's name. */
+    /* These are errors that a kernel causes. CUDA reports such an error at a later wait, without
+     * the kernel's name. */
     if (e == cudaErrorIllegalAddress ||
         (e >= cudaErrorHardwareStackError && e <= cudaErrorLaunchFailure))
         return status_fail(STATUS_LIBRARY,
@@ -72,8 +73,8 @@ enum status cuda_event_open(struct device *base, struct event **out)
     struct event *e;
     TRY(array_new(&e, 1));
     e->device = dev;
-    /* A thread that waits for the event sleeps: it may share its core with threads of the
-     * loader. */
+    /* A thread that waits for the event sleeps instead of polling, because it may share its core
+     * with threads of the loader. */
     enum status st = cuda_check(cudaEventCreateWithFlags(&e->raw, cudaEventBlockingSync),
                                 "open an event of GPU %d", base->index);
     if (st != STATUS_OK) {
@@ -134,8 +135,8 @@ enum status cuda_capture_end(struct stream *s, struct graph_exec **out)
     cudaGraph_t graph = NULL;
     *out = NULL;
     enum status st = cuda_queue(s, &q);
-    /* Ends the capture even after a failure: a thread whose capture is still open can do nothing
-     * else. */
+    /* Ends the capture even after a failure: a thread whose capture is still open can do no other
+     * work on the GPU. */
     cudaError_t e = cudaStreamEndCapture(cuda_stream_of(s)->raw, &graph);
     CHECK(st);
     CHECK(cuda_check(e, "capture a step"));

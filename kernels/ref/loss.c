@@ -34,9 +34,9 @@ static double row_loss(const double *x, int64_t classes, const struct target *t,
 {
     double lse = log_sum_exp(x, classes), loss = 0;
     for (int i = 0; i < 2; i++)
-        if (t->weight[i] > 0) /* a logit of -inf would give 0 * inf */
+        if (t->weight[i] > 0) /* if the weight is 0, a logit of -inf would give 0 * inf */
             loss -= (1 - smoothing) * t->weight[i] * (x[t->label[i]] - lse);
-    if (smoothing > 0) /* without smoothing a logit of -inf would give 0 * inf */
+    if (smoothing > 0) /* if smoothing is 0, a logit of -inf would give 0 * inf */
         for (int64_t k = 0; k < classes; k++)
             loss -= smoothing / (double)classes * (x[k] - lse);
     return loss;
@@ -70,8 +70,8 @@ enum status ref_check_labels(const struct ref_args *a)
     for (int64_t n = 0; n < rows; n++)
         if (a->t[ROLE_LABEL][n] >= (double)classes)
             return status_fail(STATUS_INVALID,
-                               "label %.0f of row %" PRId64 " is not below the %" PRId64
-                               " classes of the network",
+                               "label %.0f of row %" PRId64
+                               " is out of range: the network has %" PRId64 " classes",
                                a->t[ROLE_LABEL][n], n, classes);
     return STATUS_OK;
 }

@@ -4,12 +4,13 @@
 #include "kernels/backend.h"
 #include "kernels/ref/formulas.h"
 
-/* Plans `desc` as `formula`. A layout of ANY becomes PLAIN for weights, and for activations the
- * first layout of X, DY, Y, DX that is not ANY (PLAIN if there is none or if the channels do not
- * fit it; NORMALIZE gives PLAIN). Kinds that take fp32 also take fp16 and bf16; other types and
- * opaque layouts are STATUS_UNSUPPORTED. Every value is rounded as its tensor's description says,
- * when it is read and when it is written, so inputs may be raw and results never are. The workspace
- * has every tensor as doubles. */
+/* Makes a plan of `desc` that executes `formula`. For weights, layout ANY becomes PLAIN. For
+ * activations, it becomes the first layout of X, DY, Y and DX that is not ANY. It becomes PLAIN if
+ * there is no such layout, if the number of channels does not suit that layout, or for NORMALIZE.
+ * Operations that support fp32 also support fp16 and bf16. STATUS_UNSUPPORTED for other types and
+ * for opaque layouts. Every value is rounded as its tensor's description says, both when it is read
+ * and when it is written, so inputs may be raw, but results are never raw. The workspace contains
+ * every tensor as doubles. */
 MUST_CHECK enum status ref_plan_formula(struct device *dev, const struct op_desc *desc,
                                         void (*formula)(const struct ref_args *),
                                         struct op_plan **plan);

@@ -1,6 +1,6 @@
 /* Stochastic gradient descent with momentum, weight decay and LARS over one flat buffer, the check
- * for overflows before it, and the loss scaler after it. The first two use the precision of each
- * segment of the buffer. */
+ * for overflows before it, and the loss scaler after it. The step and the check use the precision
+ * of each segment of the buffer. */
 #include "kernels/ref/formulas.h"
 
 #include <math.h>

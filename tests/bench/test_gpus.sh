@@ -41,7 +41,7 @@ expect 0 bench memory --devices cuda:1,0 --max-mib 4 -n 2 -w 1 --csv
 [[ $(cut -d, -f1-5 out | tail -n 2 | paste -sd' ') == "1,0,4194304,1,2 0,1,4194304,1,2" ]] || fail "CSV: $(<out)"
 expect 0 bench memory --devices cuda:1,2 --max-mib 4 -n 2 -w 1 --json
 [[ $(grep -c '"direct": false' out) == 2 ]] || fail "JSON: $(<out)"
-expect_error 2 "names no devices" bench memory --devices cpu:0,1
+expect_error 2 "is not a list of devices" bench memory --devices cpu:0,1
 
 # Processes of a job, with a GPU each.
 ((failures == 0)) || exit 1

@@ -85,10 +85,10 @@ static inline cudaLaunchConfig_t launch_columns(const struct cu_queue *q, const 
 
 /* A thread's columns and rows. */
 struct column_place {
-    int c;             /* its first column */
-    int count;         /* its columns; 0 beyond the width */
-    bool aligned;      /* every unit of the matrix */
-    int64_t row, step; /* its first row, and the distance to its next */
+    int c;             /* first column */
+    int count;         /* number of columns; 0 beyond the width */
+    bool aligned;      /* whether every unit of the matrix is aligned */
+    int64_t row, step; /* first row, and the distance to the thread's next row */
 };
 
 template <bool ALIGNED>
@@ -105,8 +105,8 @@ static __device__ inline struct column_place column_place_of(const struct column
     return p;
 }
 
-/* Whether the row exists. A thread's loop, in either direction, ends at the first row that does
- * not. */
+/* Whether the row exists. A thread's loop, in either direction, ends at the first row that does not
+ * exist. */
 static __device__ inline bool column_has_row(const struct columns &m, int64_t row)
 {
     return (uint64_t)row < (uint64_t)m.rows;
@@ -165,7 +165,7 @@ static __device__ inline void columns_reduce(const struct columns &m, const stru
 
 /* The second step of a sum over rows: sums the partial sums of all slices, in double. A block
  * processes COMBINE_LANES channels, and COMBINE_ROWS slices at a time. 8 channels are one 32-byte
- * sector of memory, and so few that even a tensor of 64 channels gives several blocks. */
+ * sector of memory. They are so few that even a tensor of 64 channels gives several blocks. */
 enum { COMBINE_LANES = 8, COMBINE_ROWS = 32 };
 
 static inline cudaLaunchConfig_t launch_combine(const struct cu_queue *q, int width)
@@ -174,7 +174,8 @@ static inline cudaLaunchConfig_t launch_combine(const struct cu_queue *q, int wi
                          dim3(COMBINE_LANES, COMBINE_ROWS));
 }
 
-/* The two sums of the thread's column, valid where threadIdx.y is 0. Every thread must call it. */
+/* Computes the two sums of the thread's column. Every thread of the block must call it, but the
+ * results are valid only if threadIdx.y is 0. */
 static __device__ inline void columns_combine(const float *partial, int slices, int width,
                                               double *first, double *second)
 {

@@ -1,5 +1,6 @@
-/* Dropout with the masks of base/rng.h: element f of a row is kept by word f % 4 of block f / 4 of
- * the row's generator, so that every unit draws its own mask from two blocks. */
+/* Dropout with the masks of base/rng.h: word f % 4 of block f / 4 of the row's generator decides
+ * whether element f of a row is kept. So every unit of eight elements draws its mask from two
+ * blocks. */
 #include "kernels/cuda/kernels/launch.h"
 
 #include "base/rng.h"
@@ -23,7 +24,8 @@ static __device__ void philox(uint4 c, uint32_t k0, uint32_t k1, uint32_t out[4]
     out[3] = c.w;
 }
 
-/* The eight random words of elements f to f + 7 of a row; `place` as packed by rng_at(). */
+/* Computes the eight random words of elements f to f + 7 of a row. `place` is packed as rng_at()
+ * packs it. */
 static __device__ void row_words(const struct step_state *state, uint64_t place, int64_t f,
                                  uint32_t words[UNIT])
 {

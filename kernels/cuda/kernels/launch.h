@@ -28,14 +28,15 @@ static inline cudaLaunchConfig_t launch_config(const struct cu_queue *q, dim3 gr
     return c;
 }
 
-/* Blocks of THREADS that loop over `n` items, `per_block` of which a block takes at a time. */
+/* The grid of a kernel that loops over `n` items. A block has THREADS threads and processes
+ * `per_block` items at a time. */
 static inline cudaLaunchConfig_t launch_loop(const struct cu_queue *q, int64_t n, int64_t per_block)
 {
     int64_t wanted = div_up(n, per_block), most = (int64_t)q->multiprocessors * WAVES;
     return launch_config(q, dim3((unsigned)(wanted < most ? wanted : most)), dim3(THREADS));
 }
 
-/* The thread's first item, and the distance to its next. */
+/* A thread's first item, and the distance to its next item. */
 static __device__ inline int64_t loop_first(void)
 {
     return (int64_t)blockIdx.x * blockDim.x + threadIdx.x;

@@ -1,14 +1,15 @@
-/* Softmax cross entropy, its gradient and the top-k counts. One block computes each row, then one
- * block sums the rows. */
+/* Softmax cross entropy, its gradient and the top-k counts. A block computes each row; then a
+ * single block sums the results of the rows. */
 #include "kernels/cuda/kernels/block.h"
 
 /* The result of one row. */
 struct xent_row {
     double loss;
-    int64_t above; /* logits that rank before the label's; -1: the row has no label */
+    int64_t above; /* number of logits that rank above the label's logit; -1: the row has no
+                    * label */
 };
 
-/* The workspace: the first row whose label is not a class, or -1; then the rows. */
+/* The workspace: the first row whose label is not a class, or -1; then the results of the rows. */
 struct xent_work {
     int64_t bad;
     int64_t unused; /* aligns the rows to 16 bytes */
@@ -76,7 +77,8 @@ template <typename T> static __device__ struct logits<T> logits_of(const T *x, i
     return l;
 }
 
-/* A row's labels and their weights; without a partner the second label is -1 and has weight 0. */
+/* The labels of a row and their weights. If the row has no partner, the second label is -1, with
+ * weight 0. */
 struct target {
     int label[2];
     float weight[2];
@@ -98,7 +100,7 @@ static __device__ bool target_of(const struct cu_xent &a, int64_t n, struct targ
     return t->label[0] >= 0 && t->label[1] >= 0;
 }
 
-/* The loss of a row, and its label's rank. Every thread of the block must call it. */
+/* Returns the loss of a row, and the rank of its label. Every thread of the block must call it. */
 template <typename T>
 static __device__ struct xent_row row_result(const struct logits<T> &l, const struct target &t,
                                              float smoothing)
@@ -121,10 +123,10 @@ static __device__ struct xent_row row_result(const struct logits<T> &l, const st
     double loss = 0;
 #pragma unroll
     for (int i = 0; i < 2; i++) /* unrolled, so that the arrays stay in registers */
-        if (t.weight[i] > 0)    /* a logit of -inf would give 0 * inf */
+        if (t.weight[i] > 0)    /* if the weight is 0, a logit of -inf would give 0 * inf */
             loss -= (1 - (double)smoothing) * (double)t.weight[i] *
                     (double)(widen(l.x[t.label[i]]) - l.max - l.log_sum);
-    if (smoothing > 0) /* without smoothing a logit of -inf would give 0 * inf */
+    if (smoothing > 0) /* if smoothing is 0, a logit of -inf would give 0 * inf */
         loss -= (double)smoothing / l.classes * (double)all;
     struct xent_row r = {loss, isnan(own) ? l.classes : above};
     return r;

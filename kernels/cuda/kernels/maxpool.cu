@@ -16,7 +16,8 @@ static __device__ struct pool_span inputs_of(int i, int kernel, int stride, int 
     return s;
 }
 
-/* Keeps the first maximum, or the last NaN if there is one. */
+/* Updates the maxima with the values at window index `here`. Among equal values the first stays; a
+ * NaN always replaces the maximum. */
 static __device__ void take_larger(const struct unit &v, int here, struct unit *max,
                                    uint8_t (&place)[UNIT])
 {

@@ -100,6 +100,6 @@ enum status cu_normalize(const struct cu_queue *q, enum dtype type, int64_t pixe
                          const uint8_t *x, void *y)
 {
     if (channels != COLOURS && channels != COLOURS + 1)
-        return status_fail(STATUS_INVALID, "pixels of %d channels instead of 3 or 4", channels);
+        return status_fail(STATUS_INVALID, "pixels must have 3 or 4 channels, not %d", channels);
     return LAUNCH_TYPED(type, launch_normalize, q, pixels, channels, attr, mix, x, y);
 }

@@ -1,5 +1,6 @@
-/* Loops over an NHWC tensor by pixels and units of channels. A block takes a row of pixels at a
- * time: a 64-bit division per unit would take longer than its memory access. */
+/* Loops over an NHWC tensor by pixels and units of channels. A block processes a row of pixels at a
+ * time, because otherwise each unit would need a 64-bit division, which takes longer than the
+ * unit's memory access. */
 #pragma once
 
 #include "kernels/cuda/kernels/launch.h"
@@ -34,7 +35,7 @@ static __device__ inline struct pool_place pool_place_of(const struct cu_pool &p
     return o;
 }
 
-/* A loop over all units of X or Y; `o` is the place of the current one. */
+/* A loop over all units of X or Y; `o` is the place of the current unit. */
 #define FOR_EACH_POOL_UNIT(p, size, o)                                                             \
     for (int64_t row_ = blockIdx.x; row_ < pool_rows((p), (size)); row_ += gridDim.x)              \
         for (int i_ = (int)threadIdx.x; i_ < (size)[1] * pool_units(p); i_ += THREADS)             \

@@ -1,5 +1,5 @@
-/* The optimizer's step in one pass over its buffers, the norms that LARS needs before it, and the
- * check for gradients that are not finite.
+/* The optimizer's step in one pass over its buffers, the norms that LARS needs before the step, and
+ * the check for gradients that are not finite.
  *
  * The flat buffers are cut into chunks that do not cross the end of a segment, and a block takes a
  * chunk at a time. */
@@ -51,8 +51,8 @@ static __device__ struct piece piece_of(const struct cu_chunk &c, int64_t u)
 /* --- norms: LARS, and the limit of the whole gradient's norm --- */
 
 /* The workspace. Per chunk: the sums of squares of W and of the unscaled gradient. Per segment:
- * LARS's factor for gradient and weight decay. If the norm is limited, the first factor is for all
- * gradients and the others are not used. */
+ * LARS's factor for gradient and weight decay. If the norm of the whole gradient is limited, the
+ * first factor is that of the limit, for all gradients, and the others are not used. */
 struct sgd_work {
     double *w, *dw;
     float *local;

@@ -134,7 +134,7 @@ static __device__ inline void unit_store(T *p, int count, bool aligned, const st
             p[i] = narrow<T>(u.v[i]);
 }
 
-/* Stores up to eight bytes, the indices of maxima. */
+/* Stores `count` <= 8 bytes, each of which is the index of a maximum. */
 static __device__ inline void bytes_store(uint8_t *p, int count, bool aligned,
                                           const uint8_t (&b)[UNIT])
 {
@@ -166,7 +166,7 @@ static __device__ inline void bytes_load(const uint8_t *p, int count, bool align
         b[i] = i < count ? p[i] : 0;
 }
 
-/* Elements [at, at + count) of a tensor whose type is known only at run time; `at` must be a
+/* Loads elements [at, at + count) of a tensor whose type is known only at run time; `at` must be a
  * multiple of eight if `count` is. */
 static __device__ inline struct unit unit_load_as(enum dtype type, const void *p, int64_t at,
                                                   int count)
